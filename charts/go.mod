@@ -1,0 +1,3 @@
+module outrigger.dev/charts
+
+go 1.26.0

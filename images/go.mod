@@ -1,0 +1,3 @@
+module outrigger.dev/images
+
+go 1.26.0

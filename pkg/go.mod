@@ -1,0 +1,3 @@
+module outrigger.dev/pkg
+
+go 1.26.0

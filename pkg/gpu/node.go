@@ -1,0 +1,114 @@
+// Package gpu describes the GPUs of one node as a plain value.
+//
+// It is the first stage of every agent: a Source observes the node and returns
+// a Node, pure packages derive what is wanted from it, and the edges publish
+// that. A Node is never changed after it has been returned.
+package gpu
+
+// UUID identifies a GPU or a MIG device as NVML does, for example
+// "GPU-5d0e1b9a-…" or "MIG-…".
+type UUID string
+
+// Node holds what is known of all GPUs of a node at one moment.
+type Node struct {
+	Driver Driver `json:"driver"`
+	// GPUs is ordered by NVML index.
+	GPUs []GPU `json:"gpus"`
+	// Links has one entry for each pair of working GPUs, A < B, ordered.
+	Links []Link `json:"links,omitempty"`
+}
+
+// Driver holds the versions that NVML reports.
+type Driver struct {
+	// Version of the kernel driver, for example "580.95.05".
+	Version string `json:"version"`
+	// NVMLVersion of the management library, for example "13.580.95.05".
+	NVMLVersion string `json:"nvmlVersion"`
+	// CUDA is the newest CUDA version that the driver serves.
+	CUDA Version `json:"cuda"`
+}
+
+// Version is a major and minor number.
+type Version struct {
+	Major int `json:"major"`
+	Minor int `json:"minor"`
+}
+
+// GPU is one physical GPU. A GPU that does not answer is listed too: Fault is
+// set, and of the other fields those hold that could still be read.
+type GPU struct {
+	// Index is the position in which NVML enumerates the GPU.
+	Index int  `json:"index"`
+	UUID  UUID `json:"uuid"`
+	// Minor is the number in the device node's name, /dev/nvidia<Minor>.
+	Minor        int    `json:"minor"`
+	Name         string `json:"name"`
+	Brand        string `json:"brand,omitempty"`
+	Architecture string `json:"architecture,omitempty"`
+	PCI          PCI    `json:"pci"`
+	// NUMANode is the NUMA node of the PCI device, -1 where there is none.
+	NUMANode          int     `json:"numaNode"`
+	MemoryBytes       uint64  `json:"memoryBytes"`
+	ComputeCapability Version `json:"computeCapability"`
+	// MIG is nil where the GPU has no Multi-Instance mode.
+	MIG *MIG `json:"mig,omitempty"`
+	// Fault is nil for a GPU that works.
+	Fault *Fault `json:"fault,omitempty"`
+}
+
+// PCI is the place of a GPU on the PCI bus.
+type PCI struct {
+	// BusID as sysfs writes it: "0000:17:00.0".
+	BusID string `json:"busId"`
+	// DeviceID and SubsystemID hold the device in the high and the vendor in
+	// the low 16 bits, as NVML reports them.
+	DeviceID    uint32 `json:"deviceId"`
+	SubsystemID uint32 `json:"subsystemId"`
+}
+
+// MIG is the Multi-Instance state of a GPU.
+type MIG struct {
+	Enabled bool `json:"enabled"`
+	// Pending is the mode after the next reset of the GPU.
+	Pending bool `json:"pending"`
+}
+
+// Fault says why a GPU cannot be used.
+type Fault struct {
+	// Op is the call that failed, for example "nvmlDeviceGetUUID".
+	Op string `json:"op"`
+	// Reason is what it answered, in words: "GPU is lost".
+	Reason string `json:"reason"`
+}
+
+// Error returns the fault in one line.
+func (f *Fault) Error() string { return f.Op + ": " + f.Reason }
+
+// Link says how two GPUs reach each other.
+type Link struct {
+	// A and B are NVML indices, A < B.
+	A int `json:"a"`
+	B int `json:"b"`
+	// NVLinks is the number of active NVLinks that lead from A to B directly.
+	NVLinks int `json:"nvLinks,omitempty"`
+	// NVSwitch is the number of active NVLinks of the poorer of both GPUs that
+	// lead to a switch of the fabric they share.
+	NVSwitch int `json:"nvSwitch,omitempty"`
+	// Path is the nearest common point on the PCI tree.
+	Path Path `json:"path"`
+}
+
+// Path is the nearest common ancestor of two GPUs on the PCI tree, the nearest
+// first, in the terms of "nvidia-smi topo -m".
+type Path string
+
+// The values of Path, from near to far.
+const (
+	PathBoard        Path = "PSB"  // two GPUs of one board
+	PathSwitch       Path = "PIX"  // one PCI switch
+	PathSwitches     Path = "PXB"  // several PCI switches, no host bridge
+	PathHostBridge   Path = "PHB"  // one host bridge
+	PathNUMANode     Path = "NODE" // several host bridges of one NUMA node
+	PathSystem       Path = "SYS"  // across NUMA nodes
+	PathUndetermined Path = ""     // the driver does not say
+)

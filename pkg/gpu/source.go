@@ -1,0 +1,60 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrNoDriver is returned by a Source while the node's driver cannot be
+// reached: the library is missing, the kernel module is not loaded, or the
+// process may not open the device nodes. The wrapping error says which.
+var ErrNoDriver = errors.New("no NVIDIA driver")
+
+// ErrWatchUnsupported is returned by Watch of a Source that has no events.
+var ErrWatchUnsupported = errors.New("source has no events")
+
+// Source observes the GPUs of a node. It is safe for concurrent use.
+type Source interface {
+	// Snapshot reads all GPUs. A GPU that fails is part of the result, with
+	// its Fault set; the error is for what concerns the whole node.
+	Snapshot(ctx context.Context) (*Node, error)
+	// Watch calls deliver for each event until ctx ends, and then returns nil.
+	// It calls deliver from one goroutine, and holds no event back while it
+	// runs. It returns an error when no more events can come, for example
+	// when the driver is gone.
+	Watch(ctx context.Context, deliver func(Event)) error
+	// Close frees the driver. Snapshot and Watch take hold of it again.
+	Close() error
+}
+
+// EventKind tells events apart.
+type EventKind string
+
+// The kinds of events.
+const (
+	// EventXID is an error that the driver reported for a GPU.
+	EventXID EventKind = "xid"
+	// EventMIGChanged says that the MIG layout of a GPU has changed.
+	EventMIGChanged EventKind = "mig-changed"
+	// EventLost says that a GPU stopped answering.
+	EventLost EventKind = "lost"
+	// EventTopologyChanged says that a GPU has come or gone: read a Snapshot.
+	EventTopologyChanged EventKind = "topology-changed"
+)
+
+// NoInstance is the GPUInstance and ComputeInstance of an event that concerns
+// the whole GPU.
+const NoInstance = ^uint32(0)
+
+// Event is one thing that happened to a GPU.
+type Event struct {
+	Kind EventKind `json:"kind"`
+	// GPU is the physical GPU, also when a MIG device of it is concerned. It
+	// is empty when the event concerns the node.
+	GPU UUID `json:"gpu,omitempty"`
+	// GPUInstance and ComputeInstance are NoInstance for the whole GPU.
+	GPUInstance     uint32 `json:"gpuInstance"`
+	ComputeInstance uint32 `json:"computeInstance"`
+	// XID is the number of the error, see NVIDIA's XID catalogue.
+	XID uint64 `json:"xid,omitempty"`
+}

@@ -1,0 +1,3 @@
+module outrigger.dev/samples/vectoradd
+
+go 1.26.0

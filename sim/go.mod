@@ -1,0 +1,3 @@
+module outrigger.dev/sim
+
+go 1.26.0

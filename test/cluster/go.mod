@@ -1,0 +1,3 @@
+module outrigger.dev/test/cluster
+
+go 1.26.0

@@ -1,0 +1,3 @@
+module outrigger.dev/tools
+
+go 1.26.0
