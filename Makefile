@@ -1,0 +1,74 @@
+# Outrigger. "make help" lists the targets.
+include versions.mk
+export VERSION OS_BASE
+export GOWORK := off
+export MAKECMDGOALS
+
+STEP    := tools/step.sh
+MODULES := $(shell tools/modules.sh)
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo demo-down test check e2e bench sim charts images sync setup root tools components libs clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+## What everything else stands on.
+
+setup:
+	@tools/preflight.sh
+	@$(STEP) "install Debian packages" tools/packages.sh
+
+root:
+	@tools/preflight.sh root
+
+tools: setup
+	@$(STEP) "build helm and gotestsum" tools/tool.sh helm gotestsum
+
+components: setup
+	@$(MAKE) --no-print-directory -f test/cluster/components.mk BIN=$(CURDIR)/bin/cluster-components
+
+libs: setup
+	@$(STEP) "build the simulator's libraries" $(MAKE) -C sim/lib OUT=$(CURDIR)/bin/lib
+
+## The targets for people.
+
+build: setup libs ## build all binaries into bin/
+	@$(STEP) "build the binaries" tools/build.sh
+
+sim: setup libs ## build the simulated GPU node: bin/gpu-sim and its libraries
+	@$(STEP) "build gpu-sim" tools/build.sh sim
+
+images: build ## write the container images as OCI archives into out/images
+	@$(STEP) "write the images" bin/images build
+
+charts: tools ## check and package the charts into out/charts
+	@$(STEP) "package the charts" tools/charts.sh
+
+demo: root build tools components images ## schedule a GPU pod on a real Kubernetes with simulated GPUs
+	@bin/demo
+
+demo-down: root ## remove everything that the demo started
+	@bin/cluster down
+
+test: root build tools components images ## run all tests: unit, ABI, cluster
+	@tools/test.sh -tags e2e
+
+check: build tools ## lint and unit tests, quick
+	@$(STEP) "build golangci-lint" tools/tool.sh golangci-lint
+	@tools/lint.sh
+	@tools/test.sh
+
+e2e: root build tools components images ## run the cluster tests alone
+	@tools/test.sh -tags e2e test/cluster test/e2e
+
+bench: build ## measure; our figures beside their targets
+	@bin/bench
+
+sync: ## tidy every module and the workspace
+	@GOWORK= go work sync
+	@for module in $(MODULES) $(wildcard test/cluster/components/*) tools; do \
+	  echo "tidy $$module"; (cd $$module && go mod tidy) || exit 1; done
+
+clean: ## remove everything that was built
+	rm -rf bin out

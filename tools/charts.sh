@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# charts.sh: lints and packages every chart into out/charts.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mkdir -p out/charts
+for chart in charts/*/Chart.yaml; do
+  chart=$(dirname "$chart")
+  bin/helm lint --strict "$chart"
+  bin/helm package "$chart" --destination out/charts
+done

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# lint.sh [MODULE…]: runs golangci-lint on each module, and looks whether the
+# modules are tidy and point only where they may.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+export GOWORK=off
+modules=("$@")
+[ $# -gt 0 ] || mapfile -t modules < <(tools/modules.sh)
+status=0
+for module in "${modules[@]}"; do
+  echo "── lint $module"
+  (cd "$module" && "$root/bin/golangci-lint" run --config "$root/.golangci.yml" ./...) || status=1
+done
+exit $status

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# packages.sh: installs what is missing of the Debian packages in packages.txt.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+missing=()
+while read -r name _; do
+  case $name in '' | '#'*) continue ;; esac
+  state=$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null || true)
+  [ "$state" = installed ] || missing+=("$name")
+done <packages.txt
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+  echo "outrigger: apt-get is missing; install by hand: ${missing[*]}" >&2
+  exit 1
+fi
+if [ "$(id -u)" -ne 0 ]; then
+  echo "outrigger: these packages are missing; run: sudo apt-get install --no-install-recommends ${missing[*]}" >&2
+  exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${missing[@]}"

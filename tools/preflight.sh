@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# preflight.sh [root]: says in one line what this machine lacks, and how to get it.
+set -euo pipefail
+
+die() {
+  echo "outrigger: $*" >&2
+  exit 1
+}
+
+[ "$(uname -s)" = Linux ] || die "this needs Linux; run it in a virtual machine with Debian 12/13 or Ubuntu 22.04/24.04"
+if [ "${1:-}" = root ] && [ "$(id -u)" -ne 0 ]; then
+  die "this needs root (it makes namespaces, mounts and device nodes); run: sudo -E make ${MAKECMDGOALS:-demo}"
+fi
+if ! command -v go >/dev/null; then
+  die "Go 1.26 or newer is missing; install it from https://go.dev/dl/ and add its bin folder to PATH (with sudo: sudo env PATH=\"\$PATH\" make …)"
+fi
+version=$(go env GOVERSION)
+minor=${version#go1.}
+minor=${minor%%[!0-9]*}
+case $version in
+go1.*) [ "${minor:-0}" -ge 26 ] || die "Go 1.26 or newer is needed, found ${version#go}; install it from https://go.dev/dl/" ;;
+esac

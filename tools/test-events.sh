@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# test-events.sh [-tags TAGS] [MODULE…]: prints the events of "go test -json"
+# of the modules, one after the other. It fails when one of them fails.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+args=(-race -count=1 -timeout "${TEST_TIMEOUT:-20m}" -ldflags=-extldflags=-Wl,-z,lazy)
+if [ "${1:-}" = -tags ]; then
+  args+=(-tags "$2")
+  shift 2
+fi
+modules=("$@")
+[ $# -gt 0 ] || mapfile -t modules < <(tools/modules.sh)
+
+status=0
+for module in "${modules[@]}"; do
+  echo "── $module" >&2
+  cd "$root/$module"
+  go test -json "${args[@]}" ./... || status=1
+done
+exit $status
