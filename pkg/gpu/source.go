@@ -10,6 +10,15 @@ import (
 // process may not open the device nodes. The wrapping error says which.
 var ErrNoDriver = errors.New("no NVIDIA driver")
 
+// ErrDriverChanged is returned, together with ErrNoDriver, when the node's
+// driver was replaced by another version. A process cannot unload the library
+// of the old one: it has to end and be started again.
+var ErrDriverChanged = errors.New("the NVIDIA driver was replaced")
+
+// ErrClosed is returned by a Watch that was under way when its Source was
+// closed.
+var ErrClosed = errors.New("gpu source was closed")
+
 // ErrWatchUnsupported is returned by Watch of a Source that has no events.
 var ErrWatchUnsupported = errors.New("source has no events")
 

@@ -1,0 +1,303 @@
+// Package gputest has what tests of GPU code need: ready made nodes, a Source
+// in memory, and the test suite that every Source has to pass.
+package gputest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// Fake is a gpu.Source in memory. A test changes the node behind it; running
+// Watches deliver what a driver would tell. Events that no Watch waits for are
+// lost, as with a driver: WaitWatched says when one waits.
+type Fake struct {
+	mu       sync.Mutex
+	node     *gpu.Node
+	lost     map[gpu.UUID]bool
+	driver   bool
+	err      error
+	watchers map[*watcher]struct{}
+	calls    Calls
+	changed  chan struct{} // closed and replaced when watchers or calls change
+}
+
+// Calls counts the calls of a Fake.
+type Calls struct {
+	Snapshot, Watch, Close int
+}
+
+// watcher is the queue of one Watch. All fields are guarded by Fake.mu.
+type watcher struct {
+	queue []gpu.Event
+	err   error
+	wake  chan struct{} // capacity 1
+}
+
+var _ gpu.Source = (*Fake)(nil)
+
+// New returns a Fake that shows node, with its driver on.
+func New(node *gpu.Node) *Fake {
+	return &Fake{
+		node:     clone(node),
+		lost:     map[gpu.UUID]bool{},
+		driver:   true,
+		watchers: map[*watcher]struct{}{},
+		changed:  make(chan struct{}),
+	}
+}
+
+// Snapshot returns a copy of the node: lost GPUs with their Fault, and without
+// the links that lead to them.
+func (f *Fake) Snapshot(ctx context.Context) (*gpu.Node, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls.Snapshot++
+	f.notify()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := f.failure(); err != nil {
+		return nil, err
+	}
+	return f.view(), nil
+}
+
+// Watch delivers the events that the methods of Fake cause.
+func (f *Fake) Watch(ctx context.Context, deliver func(gpu.Event)) error {
+	w := &watcher{wake: make(chan struct{}, 1)}
+	f.mu.Lock()
+	f.calls.Watch++
+	err := f.failure()
+	if err == nil {
+		f.watchers[w] = struct{}{}
+	}
+	f.notify()
+	f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer f.remove(w)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.wake:
+		}
+		events, err := f.take(w)
+		for _, e := range events {
+			if ctx.Err() != nil {
+				return nil
+			}
+			deliver(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Close ends the running Watches with gpu.ErrClosed.
+func (f *Fake) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls.Close++
+	f.endWatches(gpu.ErrClosed)
+	f.notify()
+	return nil
+}
+
+// SetNode replaces the node and forgets lost GPUs. Watches get
+// EventTopologyChanged.
+func (f *Fake) SetNode(node *gpu.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.node, f.lost = clone(node), map[gpu.UUID]bool{}
+	f.post(NodeEvent(gpu.EventTopologyChanged))
+}
+
+// Post gives an event to the running Watches.
+func (f *Fake) Post(e gpu.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.post(e)
+}
+
+// PostXID gives an XID of the whole GPU id to the running Watches.
+func (f *Fake) PostXID(id gpu.UUID, xid uint64) {
+	e := GPUEvent(gpu.EventXID, id)
+	e.XID = xid
+	f.Post(e)
+}
+
+// Lose makes the GPU id stop answering. Watches get EventLost.
+func (f *Fake) Lose(id gpu.UUID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost[id] = true
+	f.post(GPUEvent(gpu.EventLost, id))
+}
+
+// Heal makes a lost GPU answer again. Watches get EventTopologyChanged.
+func (f *Fake) Heal(id gpu.UUID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.lost, id)
+	f.post(NodeEvent(gpu.EventTopologyChanged))
+}
+
+// SetDriver switches the node's driver on or off. While it is off, Snapshot
+// and Watch return gpu.ErrNoDriver; running Watches end with it.
+func (f *Fake) SetDriver(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.driver = on
+	if !on {
+		f.endWatches(f.failure())
+	}
+}
+
+// SetError makes Snapshot and Watch fail with err until it is set to nil.
+func (f *Fake) SetError(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+	if err != nil {
+		f.endWatches(err)
+	}
+}
+
+// Calls returns how often each method of gpu.Source was called.
+func (f *Fake) Calls() Calls {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
+}
+
+// WaitCalls waits until ok holds for the calls.
+func (f *Fake) WaitCalls(ctx context.Context, ok func(Calls) bool) error {
+	return f.wait(ctx, "calls", func() bool { return ok(f.calls) })
+}
+
+// WaitWatched waits until at least one Watch is running.
+func (f *Fake) WaitWatched(ctx context.Context) error {
+	return f.wait(ctx, "a Watch", func() bool { return len(f.watchers) > 0 })
+}
+
+// wait waits until ok, which is called with the lock held, holds.
+func (f *Fake) wait(ctx context.Context, what string, ok func() bool) error {
+	for {
+		f.mu.Lock()
+		done, changed := ok(), f.changed
+		f.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s of the fake gpu source: %w", what, context.Cause(ctx))
+		case <-changed:
+		}
+	}
+}
+
+// The methods below need the lock.
+
+func (f *Fake) notify() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *Fake) failure() error {
+	switch {
+	case f.err != nil:
+		return f.err
+	case !f.driver:
+		return fmt.Errorf("initialise NVML: %w: the fake driver is off", gpu.ErrNoDriver)
+	default:
+		return nil
+	}
+}
+
+func (f *Fake) post(e gpu.Event) {
+	for w := range f.watchers {
+		w.queue = append(w.queue, e)
+		w.signal()
+	}
+}
+
+func (f *Fake) endWatches(err error) {
+	for w := range f.watchers {
+		w.err = err
+		w.signal()
+	}
+}
+
+func (f *Fake) view() *gpu.Node {
+	node := clone(f.node)
+	broken := map[int]bool{}
+	for i := range node.GPUs {
+		g := &node.GPUs[i]
+		if f.lost[g.UUID] {
+			g.Fault = &gpu.Fault{Op: "nvmlDeviceGetMemoryInfo", Reason: "GPU is lost"}
+		}
+		broken[g.Index] = g.Fault != nil
+	}
+	node.Links = slices.DeleteFunc(node.Links, func(l gpu.Link) bool { return broken[l.A] || broken[l.B] })
+	return node
+}
+
+// take empties the queue of w.
+func (f *Fake) take(w *watcher) ([]gpu.Event, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	events := w.queue
+	w.queue = nil
+	return events, w.err
+}
+
+func (f *Fake) remove(w *watcher) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.watchers, w)
+	f.notify()
+}
+
+func (w *watcher) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// GPUEvent returns an event that concerns the whole of GPU id.
+func GPUEvent(kind gpu.EventKind, id gpu.UUID) gpu.Event {
+	return gpu.Event{Kind: kind, GPU: id, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance}
+}
+
+// NodeEvent returns an event that concerns the node.
+func NodeEvent(kind gpu.EventKind) gpu.Event { return GPUEvent(kind, "") }
+
+// clone returns a deep copy by way of the JSON form, which holds all of a Node.
+func clone(node *gpu.Node) *gpu.Node {
+	data, err := json.Marshal(node)
+	if err != nil {
+		panic(fmt.Sprintf("gputest: encode node: %v", err))
+	}
+	out := &gpu.Node{}
+	if err := json.Unmarshal(data, out); err != nil {
+		panic(fmt.Sprintf("gputest: decode node: %v", err))
+	}
+	return out
+}
+
+func sortLinks(links []gpu.Link) {
+	slices.SortFunc(links, func(x, y gpu.Link) int {
+		return cmp.Or(cmp.Compare(x.A, y.A), cmp.Compare(x.B, y.B))
+	})
+}
