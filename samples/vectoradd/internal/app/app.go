@@ -1,0 +1,159 @@
+// Package app is vectoradd's command line and the order of its steps.
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/samples/vectoradd/internal/cuda"
+	"outrigger.dev/samples/vectoradd/internal/devnode"
+	"outrigger.dev/samples/vectoradd/internal/kernel"
+)
+
+const minVersion = cuda.Version(kernel.MinCUDA)
+
+// errNoDevice says that CUDA works and shows this process no device.
+var errNoDevice = errors.New("list the devices: none is visible")
+
+const description = `Adds two vectors on a GPU and checks every element of the sum. Exit code 0
+means that each one was right; anything else prints its cause and the fix.
+
+CUDA's own variables hold too, among them CUDA_VISIBLE_DEVICES, which chooses
+and orders the devices that --list and --device count.`
+
+// Config is what the command line says.
+type Config struct {
+	// Library is the file or the name of libcuda.so.1.
+	Library string
+	// DevRoot is the folder in which dev/ is, "/" but in tests.
+	DevRoot string
+	// Device is the index among the visible devices.
+	Device int
+	// Elements is the length of the vectors.
+	Elements int
+	// List prints the visible devices and adds nothing.
+	List bool
+}
+
+// Validate reports everything that is wrong with c.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Elements < 1 || c.Elements > kernel.MaxElements {
+		errs = append(errs, fmt.Errorf("--elements is %d: give 1 to %d", c.Elements, kernel.MaxElements))
+	}
+	if c.Device < 0 {
+		errs = append(errs, fmt.Errorf("--device is %d: give the index of a device that --list shows", c.Device))
+	}
+	return errors.Join(errs...)
+}
+
+// Main runs the program and returns its exit code.
+func Main(args []string, stdout, stderr io.Writer) int {
+	var c Config
+	app := &cli.App{
+		Name:        "vectoradd",
+		Usage:       "check that a GPU computes",
+		UsageText:   "vectoradd [--list] [--device N] [--elements N]",
+		Description: description,
+		Flags:       flags(&c),
+		Writer:      stdout,
+		ErrWriter:   stderr,
+		HideVersion: true,
+		// Errors are printed below, once.
+		ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return err },
+		Action: func(ctx *cli.Context) error {
+			if ctx.Args().Present() {
+				return fmt.Errorf("read the command line: unknown argument %q: vectoradd --help lists the flags", ctx.Args().First())
+			}
+			return Run(c, stdout)
+		},
+	}
+	if err := app.Run(args); err != nil {
+		fmt.Fprintln(stderr, "vectoradd:", err)
+		return 1
+	}
+	return 0
+}
+
+func flags(c *Config) []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{
+			Name: "list", EnvVars: []string{"VECTORADD_LIST"}, Destination: &c.List,
+			Usage: "print the visible devices, one a line, as nvidia-smi -L does, and end",
+		},
+		&cli.IntFlag{
+			Name: "device", EnvVars: []string{"VECTORADD_DEVICE"}, Destination: &c.Device,
+			Usage: "`INDEX` of the device to use, as --list shows it",
+		},
+		&cli.IntFlag{
+			Name: "elements", EnvVars: []string{"VECTORADD_ELEMENTS"}, Destination: &c.Elements, Value: 50_000,
+			Usage: "length of the vectors",
+		},
+		&cli.StringFlag{
+			Name: "cuda-library", EnvVars: []string{"CUDA_LIBRARY"}, Destination: &c.Library, Value: "libcuda.so.1",
+			Usage: "CUDA driver library: a `FILE`, or a name that the dynamic linker finds",
+		},
+		&cli.StringFlag{
+			Name: "dev-root", EnvVars: []string{"NVIDIA_DEV_ROOT"}, Destination: &c.DevRoot, Value: "/",
+			Usage: "`FOLDER` whose dev/ is looked at to explain an error of CUDA",
+		},
+	}
+}
+
+// Run does what c says and explains what goes wrong.
+func Run(c Config, stdout io.Writer) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	err := run(c, stdout)
+	if err == nil {
+		return nil
+	}
+	return explain(err, devnode.Look(c.DevRoot).Fault())
+}
+
+func run(c Config, stdout io.Writer) error {
+	library, err := cuda.Open(c.Library)
+	if err != nil {
+		return err
+	}
+	defer library.Close()
+	devices, err := devices(library)
+	if err != nil {
+		return err
+	}
+	if c.List {
+		for _, d := range devices {
+			fmt.Fprintf(stdout, "GPU %d: %s (UUID: %s)\n", d.Index, d.Name, d.UUID)
+		}
+		return nil
+	}
+	if c.Device >= len(devices) {
+		return fmt.Errorf("choose device %d: only %d visible, counted from 0: vectoradd --list shows them", c.Device, len(devices))
+	}
+	return add(library, devices[c.Device], c.Elements, stdout)
+}
+
+// devices makes the driver ready and lists what it lets this process use.
+func devices(library *cuda.Library) ([]cuda.Device, error) {
+	// First, as an old driver may refuse all else with less to say.
+	version, err := library.Version()
+	if err != nil {
+		return nil, err
+	}
+	if version < minVersion {
+		return nil, fmt.Errorf("use the driver: it serves CUDA %s, %s or newer is needed: update the NVIDIA driver", version, minVersion)
+	}
+	if err := library.Init(); err != nil {
+		return nil, err
+	}
+	devices, err := library.Devices()
+	if err == nil && len(devices) == 0 {
+		err = errNoDevice
+	}
+	return devices, err
+}

@@ -1,0 +1,162 @@
+package app_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/samples/vectoradd/internal/app"
+)
+
+const passed = `[Vector addition of 50000 elements]
+Copy input data from the host memory to the CUDA device
+CUDA kernel launch with 196 blocks of 256 threads
+Copy output data from the CUDA device to the host memory
+Test PASSED
+Done
+`
+
+// fakeCUDA compiles testdata/fakecuda.c with the given macros.
+func fakeCUDA(t *testing.T, macros ...string) string {
+	t.Helper()
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("gcc is missing: apt-get install build-essential")
+	}
+	library := filepath.Join(t.TempDir(), "libcuda.so.1")
+	args := append([]string{"-shared", "-fPIC", "-o", library, "testdata/fakecuda.c"}, macros...)
+	if out, err := exec.CommandContext(t.Context(), gcc, args...).CombinedOutput(); err != nil {
+		t.Fatalf("compile testdata/fakecuda.c: %v\n%s", err, out)
+	}
+	return library
+}
+
+// run returns the exit code and what was printed.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	// A folder without dev/, so that the nodes of the machine play no part.
+	args = append([]string{"vectoradd", "--dev-root", t.TempDir()}, args...)
+	code = app.Main(args, &o, &e)
+	return code, o.String(), e.String()
+}
+
+func TestItAddsAndChecksEveryElement(t *testing.T) {
+	code, stdout, stderr := run(t, "--cuda-library", fakeCUDA(t))
+	if code != 0 || stderr != "" {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
+	}
+	if diff := cmp.Diff(passed, stdout); diff != "" {
+		t.Errorf("stdout (-want +got):\n%s", diff)
+	}
+}
+
+func TestListNamesTheDevicesAsNvidiaSmiDoes(t *testing.T) {
+	tests := map[string]struct {
+		macros []string
+		want   string
+	}{
+		"two GPUs": {
+			[]string{"-DDEVICES=2"},
+			"GPU 0: Host CPU (UUID: GPU-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0)\n" +
+				"GPU 1: Host CPU (UUID: GPU-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1)\n",
+		},
+		"a MIG device": {
+			[]string{`-DDEVICE_NAME="NVIDIA A100-SXM4-40GB MIG 1g.5gb"`},
+			"GPU 0: NVIDIA A100-SXM4-40GB MIG 1g.5gb (UUID: MIG-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0)\n",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := run(t, "--list", "--cuda-library", fakeCUDA(t, tc.macros...))
+			if code != 0 || stderr != "" {
+				t.Errorf("exit code %d, stderr %q", code, stderr)
+			}
+			if diff := cmp.Diff(tc.want, stdout); diff != "" {
+				t.Errorf("stdout (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatIsMissingIsNamedWithItsFix(t *testing.T) {
+	tests := map[string]struct {
+		macros []string
+		args   []string
+		// want holds the thing, the cause and the fix.
+		want []string
+	}{
+		"a kernel that gets the last element wrong": {[]string{"-DKERNEL=1"}, nil, []string{"element 49999", "computes wrong"}},
+		"a kernel that writes nothing":              {[]string{"-DKERNEL=2"}, nil, []string{"element 0 is NaN"}},
+		"no device for cuInit, no device nodes":     {[]string{"-DFAIL_cuInit=100"}, nil, []string{"cuInit", "(100)", "no node of a GPU", "nvidia.com/gpu: 1"}},
+		"a driver that lists no device":             {[]string{"-DDEVICES=0"}, nil, []string{"none is visible", "nvidia.com/gpu: 1"}},
+		"a driver that is too old":                  {[]string{"-DVERSION=7050"}, nil, []string{"CUDA 7.5", "9.2 or newer", "update the NVIDIA driver"}},
+		"a library without a symbol":                {[]string{"-DWITHOUT_LAUNCH"}, nil, []string{"cuLaunchKernel", "symbol missing", "update the driver"}},
+		"a GPU that the kernel does not support":    {[]string{"-DFAIL_cuModuleLoadData=209"}, nil, []string{"cuModuleLoadData", "not supported by this GPU", "5.2"}},
+		"PTX that the driver does not know":         {[]string{"-DFAIL_cuModuleLoadData=222"}, nil, []string{"not supported by this driver", "update it"}},
+		"no memory left":                            {[]string{"-DFAIL_cuMemAlloc=2"}, nil, []string{"cuMemAlloc", "in use", "nvidia-smi"}},
+		"a GPU that fails while it computes":        {[]string{"-DFAIL_cuCtxSynchronize=719"}, nil, []string{"cuCtxSynchronize", "(719)", "dmesg"}},
+		"a device that is not there":                {nil, []string{"--device", "3"}, []string{"device 3", "only 1 visible", "--list"}},
+		"no elements":                               {nil, []string{"--elements", "0"}, []string{"--elements is 0", "1 to"}},
+		"a negative device":                         {nil, []string{"--device=-1"}, []string{"--device is -1"}},
+		"an unknown flag":                           {nil, []string{"--gpus", "1"}, []string{"-gpus"}},
+		"an argument":                               {nil, []string{"now"}, []string{`"now"`, "--help"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := run(t, append([]string{"--cuda-library", fakeCUDA(t, tc.macros...)}, tc.args...)...)
+			if code != 1 {
+				t.Errorf("exit code %d, want 1", code)
+			}
+			if strings.Contains(stdout+stderr, "PASSED") || strings.Contains(stdout+stderr, "Done") {
+				t.Errorf("it claims success:\n%s%s", stdout, stderr)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("stderr lacks %q: %s", want, stderr)
+				}
+			}
+			if strings.Count(strings.TrimSpace(stderr), "\n") != 0 {
+				t.Errorf("stderr has more than one line: %s", stderr)
+			}
+		})
+	}
+}
+
+func TestALibraryThatDoesNotLoadIsNamed(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "libcuda.so.1")
+	if err := os.WriteFile(text, []byte("no ELF file, but long enough to be read as one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, library := range map[string]string{
+		"a file that is not there":   filepath.Join(t.TempDir(), "libcuda.so.1"),
+		"a file that is not ELF":     text,
+		"a name that is not in path": "libcuda-of-nobody.so.1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := run(t, "--cuda-library", library)
+			if code != 1 || stdout != "" {
+				t.Errorf("exit code %d, stdout %q", code, stdout)
+			}
+			for _, want := range []string{library, "not loadable", "nvidia.com/gpu: 1", "--cuda-library"} {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("stderr lacks %q: %s", want, stderr)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryFlagHasAVariable(t *testing.T) {
+	t.Setenv("CUDA_LIBRARY", fakeCUDA(t))
+	t.Setenv("VECTORADD_ELEMENTS", "257")
+	code, stdout, stderr := run(t)
+	if code != 0 || !strings.Contains(stdout, "of 257 elements") || !strings.Contains(stdout, "2 blocks") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}

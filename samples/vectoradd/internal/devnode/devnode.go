@@ -1,0 +1,96 @@
+// Package devnode looks at NVIDIA's device nodes the way the driver's libraries
+// do: by opening them. Most failures of CUDA have their cause there, and CUDA
+// does not name it.
+package devnode
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// State is what opening a device node answers.
+type State struct {
+	// Path of the node as the process sees it, for example /dev/nvidia0.
+	Path string
+	// Err is nil for a node that opens.
+	Err error
+}
+
+// Nodes holds the states of the nodes that a process with a GPU needs.
+type Nodes struct {
+	Control State
+	UVM     State
+	// GPUs is ordered by name and empty where there is no node of a GPU.
+	GPUs []State
+}
+
+var gpuNode = regexp.MustCompile(`^nvidia[0-9]+$`)
+
+// Look opens every node below root, which is "/" but in tests.
+func Look(root string) Nodes {
+	dev := filepath.Join(root, "dev")
+	nodes := Nodes{
+		Control: open(filepath.Join(dev, "nvidiactl")),
+		UVM:     open(filepath.Join(dev, "nvidia-uvm")),
+	}
+	// A folder that cannot be read shows in Control too.
+	entries, _ := os.ReadDir(dev)
+	for _, entry := range entries {
+		if gpuNode.MatchString(entry.Name()) {
+			nodes.GPUs = append(nodes.GPUs, open(filepath.Join(dev, entry.Name())))
+		}
+	}
+	return nodes
+}
+
+func open(path string) State {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		err = f.Close()
+	}
+	return State{Path: path, Err: err}
+}
+
+// Fault names the first thing that keeps CUDA from working and how to mend it.
+// It is empty where the nodes are not the cause.
+func (n Nodes) Fault() string {
+	if len(n.GPUs) == 0 {
+		return "there is no node of a GPU (/dev/nvidia0, …): request one for this container " +
+			"(resources.limits: nvidia.com/gpu: 1; docker run --gpus 1), or load the driver on this host"
+	}
+	var faults []string
+	for _, state := range append([]State{n.Control, n.UVM}, n.GPUs...) {
+		if state.Err != nil {
+			faults = append(faults, state.fault())
+		}
+	}
+	// One GPU that opens is enough; CUDA leaves out the others.
+	if n.Control.Err == nil && n.UVM.Err == nil && len(faults) < len(n.GPUs) {
+		return ""
+	}
+	return strings.Join(faults, "; ")
+}
+
+func (s State) fault() string {
+	switch {
+	case errors.Is(s.Err, fs.ErrNotExist):
+		return fmt.Sprintf("%s is missing: give it to this container, or make it on this host with nvidia-modprobe -c 0 -u", s.Path)
+	case errors.Is(s.Err, unix.EPERM):
+		return fmt.Sprintf("no permission on %s (EPERM): the device was not granted to this container; request it "+
+			"(resources.limits: nvidia.com/gpu: 1), and where it was granted, start the container again", s.Path)
+	case errors.Is(s.Err, unix.EACCES):
+		return fmt.Sprintf("no permission on %s (EACCES): user %d may not read and write it; run as a user of its group, or load the "+
+			"nvidia module with NVreg_DeviceFileMode=0666", s.Path, os.Getuid())
+	case errors.Is(s.Err, unix.ENXIO), errors.Is(s.Err, unix.ENODEV):
+		return fmt.Sprintf("%s has no driver behind it: load the nvidia and nvidia_uvm modules on the host", s.Path)
+	default:
+		return fmt.Sprintf("%v: look at the kernel's log (dmesg | grep NVRM)", s.Err)
+	}
+}

@@ -1,0 +1,13 @@
+// Command vectoradd adds two vectors on a GPU and checks every element: the
+// smallest program that proves that a container can compute on its GPU.
+package main
+
+import (
+	"os"
+
+	"outrigger.dev/samples/vectoradd/internal/app"
+)
+
+func main() {
+	os.Exit(app.Main(os.Args, os.Stdout, os.Stderr))
+}
