@@ -1,0 +1,72 @@
+package state
+
+// #include "simstate.h"
+import "C"
+
+import (
+	"fmt"
+)
+
+// symbols returns the names of all symbols, by number.
+func symbols() []string {
+	names := make([]string, C.SIM_SYMBOLS)
+	for i := range names {
+		names[i] = C.GoString(C.sim_symbol_name(C.uint32_t(i)))
+	}
+	return names
+}
+
+// Symbols returns the names of the symbols that are counted and can be forced.
+func Symbols() []string { return symbols() }
+
+// Calls returns how often each symbol was called since the last reset, over
+// all processes that may write the state file. Symbols never called are left
+// out.
+func (s *State) Calls() map[string]uint64 {
+	calls := map[string]uint64{}
+	for i, name := range symbols() {
+		if n := C.sim_calls(s.sim, C.uint32_t(i)); n > 0 {
+			calls[name] = uint64(n)
+		}
+	}
+	return calls
+}
+
+// ResetCalls sets all counters to zero.
+func (s *State) ResetCalls() error {
+	return s.update(func() error {
+		for i := range C.uint32_t(C.SIM_SYMBOLS) {
+			C.sim_reset_calls(s.sim, i)
+		}
+		return nil
+	})
+}
+
+// ForceReturn makes a symbol answer ret without doing anything. ret is a value
+// of nvmlReturn_t or CUresult; 0 ends it.
+func (s *State) ForceReturn(symbol string, ret int) error {
+	for i, name := range symbols() {
+		if name != symbol {
+			continue
+		}
+		if ret < 0 || ret > 999 {
+			return fmt.Errorf("force %s to answer %d: want 1 to 999, or 0 to end it", symbol, ret)
+		}
+		return s.update(func() error {
+			C.sim_force(s.sim, C.uint32_t(i), C.uint32_t(ret))
+			return nil
+		})
+	}
+	return fmt.Errorf("force %s: no such symbol in NVML or the CUDA driver API as simulated", symbol)
+}
+
+// forced returns the forced answers by symbol.
+func (s *State) forced() map[string]int {
+	forced := map[string]int{}
+	for i, name := range symbols() {
+		if ret := C.sim_forced(s.sim, C.uint32_t(i)); ret != 0 {
+			forced[name] = int(ret)
+		}
+	}
+	return forced
+}

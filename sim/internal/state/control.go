@@ -1,0 +1,170 @@
+package state
+
+// #include "simstate.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Slot is a place for a GPU in the machine. It stays the same while other GPUs
+// come and go, and it is the minor number of the device node.
+type Slot int
+
+// NoInstance is the GPU or compute instance of an event that concerns the
+// whole GPU.
+const NoInstance = uint32(C.SIM_NO_INSTANCE)
+
+// Lost says how a GPU is lost. Empty: it works.
+type Lost string
+
+// The values of Lost.
+const (
+	// LostHandle: NVML gives out no handle, and calls on old handles answer
+	// GPU_IS_LOST. This is what nvidia-smi meets on hardware.
+	LostHandle Lost = "handle"
+	// LostCalls: handles are given out, and calls on them answer GPU_IS_LOST.
+	LostCalls Lost = "calls"
+)
+
+func lostName(code C.uint32_t) Lost {
+	switch code {
+	case C.SIM_PRESENT:
+		return ""
+	case C.SIM_LOST_BEHIND_HANDLE:
+		return LostCalls
+	default:
+		return LostHandle
+	}
+}
+
+const (
+	eventXID     = 8  // nvmlEventTypeXidCriticalError
+	xidOffTheBus = 79 // "GPU has fallen off the bus"
+)
+
+// PostXID raises an XID on a GPU. On a GPU in MIG mode, gi and ci say which
+// instance it concerns; else they are NoInstance.
+func (s *State) PostXID(slot Slot, code uint64, gi, ci uint32) error {
+	return s.update(func() error {
+		gpu, err := s.gpu(slot)
+		if err != nil {
+			return fmt.Errorf("post XID %d: %w", code, err)
+		}
+		s.postXID(&gpu, code, gi, ci)
+		return nil
+	})
+}
+
+func (s *State) postXID(gpu *C.struct_sim_gpu, code uint64, gi, ci uint32) {
+	s.post(gpu, C.struct_sim_event{
+		kind: C.SIM_EVENT_GPU, _type: eventXID, data: C.uint64_t(code),
+		gpu_instance: C.uint32_t(gi), compute_instance: C.uint32_t(ci),
+	})
+}
+
+// post completes and posts an event. The caller holds the lock.
+func (s *State) post(gpu *C.struct_sim_gpu, event C.struct_sim_event) {
+	event.slot, event.generation = C.uint32_t(gpu.minor), gpu.generation
+	C.sim_post(s.sim, &event)
+}
+
+// Lose takes a GPU off the bus: it raises XID 79 and answers no more.
+func (s *State) Lose(slot Slot, how Lost) error {
+	code := map[Lost]C.uint32_t{LostHandle: C.SIM_LOST, LostCalls: C.SIM_LOST_BEHIND_HANDLE}[how]
+	if code == 0 {
+		return fmt.Errorf("lose GPU in slot %d: unknown way %q, want %q or %q", slot, how, LostHandle, LostCalls)
+	}
+	return s.updateGPU(slot, func(gpu *C.struct_sim_gpu) error {
+		gpu.lost = code
+		C.sim_write_gpu(s.sim, C.uint32_t(slot), gpu) // the fact comes before its event
+		s.postXID(gpu, xidOffTheBus, NoInstance, NoInstance)
+		s.post(gpu, C.struct_sim_event{kind: C.SIM_EVENT_LOST})
+		return nil
+	})
+}
+
+// Heal brings a lost GPU back.
+func (s *State) Heal(slot Slot) error {
+	return s.updateGPU(slot, func(gpu *C.struct_sim_gpu) error {
+		gpu.lost = C.SIM_PRESENT
+		C.sim_write_gpu(s.sim, C.uint32_t(slot), gpu)
+		s.post(gpu, C.struct_sim_event{kind: C.SIM_EVENT_LOST})
+		return nil
+	})
+}
+
+// Plug puts a new GPU into the lowest free slot. A running NVML sees it after
+// the next nvmlInit.
+func (s *State) Plug(spec GPUSpec) (Slot, error) {
+	var slot Slot
+	err := s.update(func() error {
+		state := C.sim_map(s.sim)
+		for int(slot) < MaxGPUs && state.gpu[slot].generation != 0 {
+			slot++
+		}
+		if int(slot) == MaxGPUs {
+			return errors.New("plug GPU: all slots are taken; unplug one first")
+		}
+		var gpu C.struct_sim_gpu
+		generation := state.generations + 1
+		if err := fillGPU(&gpu, spec, slot, getString(state.node[:]), uint64(generation)); err != nil {
+			return fmt.Errorf("plug GPU: %w", err)
+		}
+		if err := checkPlace(state.gpu[:], &gpu); err != nil {
+			return fmt.Errorf("plug GPU: %w", err)
+		}
+		state.generations = generation
+		C.sim_write_gpu(s.sim, C.uint32_t(slot), &gpu)
+		s.post(&gpu, C.struct_sim_event{kind: C.SIM_EVENT_PLUGGED})
+		return nil
+	})
+	return slot, err
+}
+
+// Unplug takes a GPU out of the machine. Handles to it answer GPU_IS_LOST, and
+// after the next nvmlInit it is not listed.
+func (s *State) Unplug(slot Slot) error {
+	return s.updateGPU(slot, func(gpu *C.struct_sim_gpu) error {
+		gone := *gpu
+		*gpu = C.struct_sim_gpu{}
+		C.sim_write_gpu(s.sim, C.uint32_t(slot), gpu)
+		place := uint64(gone.domain)<<32 | uint64(gone.bus)<<8 | uint64(gone.device)
+		s.post(&gone, C.struct_sim_event{kind: C.SIM_EVENT_UNPLUGGED, data: C.uint64_t(place)})
+		return nil
+	})
+}
+
+// SetDriver loads or unloads the driver.
+func (s *State) SetDriver(loaded bool) error {
+	return s.update(func() error {
+		var driver C.struct_sim_driver
+		C.sim_read_driver(s.sim, &driver)
+		if loaded == (driver.loaded != 0) {
+			return nil
+		}
+		driver.loaded = 0
+		if loaded {
+			driver.loaded = 1
+			driver.loads++
+		}
+		C.sim_write_driver(s.sim, &driver)
+		C.sim_post(s.sim, &C.struct_sim_event{kind: C.SIM_EVENT_DRIVER})
+		return nil
+	})
+}
+
+// SetLatency makes every NVML call take at least d.
+func (s *State) SetLatency(d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("set latency %s: negative", d)
+	}
+	return s.update(func() error {
+		C.sim_set_latency(s.sim, C.uint64_t(d.Nanoseconds()))
+		return nil
+	})
+}
+
+func (s *State) latency() time.Duration { return time.Duration(C.sim_latency(s.sim)) }

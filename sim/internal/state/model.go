@@ -1,0 +1,186 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Model is a GPU product as the simulator knows it.
+type Model struct {
+	// ID is the name that gpu-sim uses: "h100-80".
+	ID string
+	// Name is the product name that NVML reports.
+	Name string
+	// Brand and Architecture are values of nvmlBrandType_t and
+	// nvmlDeviceArchitecture_t.
+	Brand, Architecture int
+	ComputeCapability   Version
+	// MemoryMiB is all of the memory, ReservedMiB what the driver keeps.
+	MemoryMiB, ReservedMiB uint64
+	// PCIID and SubsystemID hold the device in the high and the vendor in
+	// the low 16 bits.
+	PCIID, SubsystemID uint32
+	BoardPart, VBIOS   string
+	// SMs is the number of multiprocessors, each of CoresPerSM cores.
+	SMs, CoresPerSM int
+	// MIG says that the product has a Multi-Instance mode.
+	MIG bool
+	// Power and its limits are in watts.
+	IdlePower, PowerLimit, PowerMin, PowerMax uint32
+	// Idle and highest clocks in MHz: graphics, SM, memory, video.
+	IdleClocks, MaxClocks [4]uint32
+	PCIeGen               int
+	NVLink                *NVLink
+	// Places has the place on the PCI bus of the GPU in each of the first
+	// eight slots. The next eight repeat them in PCI domain 1.
+	Places [8]Place
+	// Verified says which of this was compared with hardware.
+	Verified string
+}
+
+// NVLink describes how the GPUs of a baseboard reach its NVSwitches.
+type NVLink struct {
+	// Version is a value of the NVML_NVLINK_VERSION constants.
+	Version int
+	// Links of one GPU, spread evenly over the switches.
+	Links int
+	// Fabric says that the GPUs register with a fabric manager and answer
+	// for it (Hopper and later).
+	Fabric bool
+	// SwitchPCIID as Model.PCIID; SwitchBuses are the buses of the switches.
+	SwitchPCIID uint32
+	SwitchBuses []uint32
+}
+
+// Place is a place on the PCI tree. Two GPUs with the same Bridge sit below
+// one host bridge, with the same Upper (not 0) below one upper switch, and so on.
+type Place struct {
+	Bus                  uint32
+	NUMANode             int
+	Bridge, Upper, Lower uint32
+}
+
+const unverified = "not compared with hardware: names, memory and PCI ids as published, clocks, power, firmware and topology typical"
+
+// Models returns the products that the simulator knows.
+func Models() []Model {
+	return []Model{
+		{
+			ID: "a100-40", Name: "NVIDIA A100-SXM4-40GB",
+			Brand: brandNVIDIA, Architecture: archAmpere, ComputeCapability: Version{8, 0},
+			MemoryMiB: 40960, ReservedMiB: 425, PCIID: 0x20b010de, SubsystemID: 0x134f10de,
+			BoardPart: "692-2G506-0200-002", VBIOS: "92.00.45.00.03", SMs: 108, CoresPerSM: 64, MIG: true,
+			IdlePower: 55, PowerLimit: 400, PowerMin: 100, PowerMax: 400,
+			IdleClocks: [4]uint32{210, 210, 1215, 585}, MaxClocks: [4]uint32{1410, 1410, 1215, 1290}, PCIeGen: 4,
+			NVLink: hgxA100(), Places: placesA100(), Verified: unverified,
+		},
+		{
+			ID: "a100-80", Name: "NVIDIA A100-SXM4-80GB",
+			Brand: brandNVIDIA, Architecture: archAmpere, ComputeCapability: Version{8, 0},
+			MemoryMiB: 81920, ReservedMiB: 869, PCIID: 0x20b210de, SubsystemID: 0x147f10de,
+			BoardPart: "692-2G506-0212-002", VBIOS: "92.00.45.00.05", SMs: 108, CoresPerSM: 64, MIG: true,
+			IdlePower: 60, PowerLimit: 400, PowerMin: 100, PowerMax: 400,
+			IdleClocks: [4]uint32{210, 210, 1593, 585}, MaxClocks: [4]uint32{1410, 1410, 1593, 1290}, PCIeGen: 4,
+			NVLink: hgxA100(), Places: placesA100(), Verified: unverified,
+		},
+		{
+			ID: "h100-80", Name: "NVIDIA H100 80GB HBM3",
+			Brand: brandNVIDIA, Architecture: archHopper, ComputeCapability: Version{9, 0},
+			MemoryMiB: 81559, ReservedMiB: 551, PCIID: 0x233010de, SubsystemID: 0x16c110de,
+			BoardPart: "692-2G520-0200-000", VBIOS: "96.00.61.00.01", SMs: 132, CoresPerSM: 128, MIG: true,
+			IdlePower: 70, PowerLimit: 700, PowerMin: 200, PowerMax: 700,
+			IdleClocks: [4]uint32{345, 345, 2619, 765}, MaxClocks: [4]uint32{1980, 1980, 2619, 1545}, PCIeGen: 5,
+			NVLink: hgxH100(), Places: placesH100(), Verified: unverified,
+		},
+		{
+			ID: "l4", Name: "NVIDIA L4",
+			Brand: brandNVIDIA, Architecture: archAda, ComputeCapability: Version{8, 9},
+			MemoryMiB: 23034, ReservedMiB: 431, PCIID: 0x27b810de, SubsystemID: 0x16ca10de,
+			BoardPart: "900-2G193-0000-000", VBIOS: "95.04.29.00.06", SMs: 58, CoresPerSM: 128,
+			IdlePower: 16, PowerLimit: 72, PowerMin: 40, PowerMax: 72,
+			IdleClocks: [4]uint32{210, 210, 405, 1185}, MaxClocks: [4]uint32{2040, 2040, 6251, 1770}, PCIeGen: 4,
+			Places: placesL4(), Verified: unverified,
+		},
+	}
+}
+
+// LookupModel returns the model of a name. The error lists the names.
+func LookupModel(id string) (Model, error) {
+	var ids []string
+	for _, m := range Models() {
+		if m.ID == id {
+			return m, nil
+		}
+		ids = append(ids, m.ID)
+	}
+	return Model{}, fmt.Errorf("model %q is unknown: want one of %s", id, strings.Join(ids, ", "))
+}
+
+// Values of nvmlBrandType_t and nvmlDeviceArchitecture_t.
+const (
+	brandNVIDIA = 14
+	archAmpere  = 7
+	archAda     = 8
+	archHopper  = 9
+)
+
+// hgxA100 is the HGX A100 baseboard: six switches, two links to each.
+func hgxA100() *NVLink {
+	return &NVLink{
+		Version: 4, Links: 12, SwitchPCIID: 0x1af110de,
+		SwitchBuses: []uint32{0xc4, 0xc5, 0xc6, 0xc7, 0xc8, 0xc9},
+	}
+}
+
+// hgxH100 is the HGX H100 baseboard: four switches, four or five links to each.
+func hgxH100() *NVLink {
+	return &NVLink{
+		Version: 6, Links: 18, Fabric: true, SwitchPCIID: 0x22a310de,
+		SwitchBuses: []uint32{0x05, 0x06, 0x07, 0x08},
+	}
+}
+
+// placesA100 follows DGX A100: pairs below one upper switch, one NUMA node
+// for each pair.
+func placesA100() [8]Place {
+	return [8]Place{
+		{0x07, 3, 1, 1, 1},
+		{0x0f, 3, 1, 1, 2},
+		{0x47, 1, 2, 2, 3},
+		{0x4e, 1, 2, 2, 4},
+		{0x87, 7, 3, 3, 5},
+		{0x90, 7, 3, 3, 6},
+		{0xb7, 5, 4, 4, 7},
+		{0xbd, 5, 4, 4, 8},
+	}
+}
+
+// placesH100 follows DGX H100: each GPU below a host bridge of its own, four
+// for each NUMA node.
+func placesH100() [8]Place {
+	return [8]Place{
+		{0x1b, 0, 1, 1, 1},
+		{0x43, 0, 2, 2, 2},
+		{0x52, 0, 3, 3, 3},
+		{0x61, 0, 4, 4, 4},
+		{0x9d, 1, 5, 5, 5},
+		{0xc3, 1, 6, 6, 6},
+		{0xd1, 1, 7, 7, 7},
+		{0xdf, 1, 8, 8, 8},
+	}
+}
+
+// placesL4 is a server with a pair on each PCIe switch, and two switches
+// below each host bridge.
+func placesL4() [8]Place {
+	return [8]Place{
+		{0x17, 0, 1, 1, 1},
+		{0x18, 0, 1, 1, 1},
+		{0x2a, 0, 1, 2, 2},
+		{0x2b, 0, 1, 2, 2},
+		{0x98, 1, 2, 3, 3},
+		{0x99, 1, 2, 3, 3},
+		{0xac, 1, 2, 4, 4},
+		{0xad, 1, 2, 4, 4},
+	}
+}

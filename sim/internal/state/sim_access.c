@@ -1,0 +1,177 @@
+/* sim_access.c: consistent reads and writes of a shared state. */
+#include "simstate.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "sim_open.h"
+
+/* Rounds after which a reader asks whether the writer is still alive. */
+#define SPINS 1000
+
+_Static_assert(sizeof(struct sim_gpu) % 8 == 0, "sim_gpu is copied in words");
+_Static_assert(sizeof(struct sim_driver) % 8 == 0, "sim_driver is copied in words");
+
+static void take(struct sim *sim, int how)
+{
+	pthread_mutex_lock(&sim->mutex);
+	while (flock(sim->fd, how) != 0 && errno == EINTR)
+		;
+}
+
+void sim_unlock(struct sim *sim)
+{
+	flock(sim->fd, LOCK_UN);
+	pthread_mutex_unlock(&sim->mutex);
+}
+
+/* sim_lock makes the caller the only writer. A sequence left odd is the mark
+ * of a writer that died at work: the values it left are valid each by itself,
+ * so the sequence is closed and they stay. */
+void sim_lock(struct sim *sim)
+{
+	take(sim, LOCK_EX);
+	uint64_t seq = __atomic_load_n(&sim->state->seq, __ATOMIC_RELAXED);
+	if (sim->writable && seq % 2 != 0)
+		__atomic_store_n(&sim->state->seq, seq + 1, __ATOMIC_RELEASE);
+}
+
+static void load_words(void *to, const void *from, size_t size)
+{
+	for (size_t i = 0; i < size / 8; i++)
+		((uint64_t *)to)[i] = __atomic_load_n((const uint64_t *)from + i, __ATOMIC_RELAXED);
+}
+
+static void store_words(void *to, const void *from, size_t size)
+{
+	for (size_t i = 0; i < size / 8; i++)
+		__atomic_store_n((uint64_t *)to + i, ((const uint64_t *)from)[i], __ATOMIC_RELAXED);
+}
+
+/* try_read copies size bytes and tells whether no writer was at work. */
+static bool try_read(const struct sim_state *state, void *to, const void *from, size_t size)
+{
+	uint64_t before = __atomic_load_n(&state->seq, __ATOMIC_ACQUIRE);
+
+	if (before % 2 != 0)
+		return false;
+	load_words(to, from, size);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&state->seq, __ATOMIC_RELAXED) == before;
+}
+
+static void read_consistent(struct sim *sim, void *to, const void *from, size_t size)
+{
+	for (int i = 0; i < SPINS; i++) {
+		if (try_read(sim->state, to, from, size))
+			return;
+		sched_yield();
+	}
+	/* Busy, or dead: under the lock no writer is alive. */
+	take(sim, LOCK_SH);
+	load_words(to, from, size);
+	sim_unlock(sim);
+}
+
+static void write_consistent(struct sim *sim, void *to, const void *from, size_t size)
+{
+	uint64_t *seq = &sim->state->seq;
+
+	__atomic_store_n(seq, *seq + 1, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	store_words(to, from, size);
+	__atomic_store_n(seq, *seq + 1, __ATOMIC_RELEASE);
+}
+
+void sim_read_gpu(struct sim *sim, uint32_t slot, struct sim_gpu *out)
+{
+	read_consistent(sim, out, &sim->state->gpu[slot], sizeof(*out));
+}
+
+void sim_read_driver(struct sim *sim, struct sim_driver *out)
+{
+	read_consistent(sim, out, &sim->state->driver, sizeof(*out));
+}
+
+/* sim_write_gpu needs sim_lock. */
+void sim_write_gpu(struct sim *sim, uint32_t slot, const struct sim_gpu *gpu)
+{
+	write_consistent(sim, &sim->state->gpu[slot], gpu, sizeof(*gpu));
+}
+
+/* sim_write_driver needs sim_lock. */
+void sim_write_driver(struct sim *sim, const struct sim_driver *driver)
+{
+	write_consistent(sim, &sim->state->driver, driver, sizeof(*driver));
+}
+
+static int by_pci_place(const void *a, const void *b)
+{
+	const struct sim_gpu *x = a, *y = b;
+
+	if (x->domain != y->domain)
+		return x->domain < y->domain ? -1 : 1;
+	if (x->bus != y->bus)
+		return x->bus < y->bus ? -1 : 1;
+	return (x->device > y->device) - (x->device < y->device);
+}
+
+/* sim_enumerate returns the plugged GPUs in the order of NVML's indices, that
+ * is of their place on the PCI bus. All of them are read at one moment. */
+uint32_t sim_enumerate(struct sim *sim, struct sim_gpu out[SIM_MAX_GPUS])
+{
+	uint32_t n = 0;
+
+	read_consistent(sim, out, sim->state->gpu, sizeof(sim->state->gpu));
+	for (uint32_t i = 0; i < SIM_MAX_GPUS; i++) {
+		if (out[i].generation != 0) {
+			if (n != i)
+				out[n] = out[i];
+			n++;
+		}
+	}
+	qsort(out, n, sizeof(out[0]), by_pci_place);
+	return n;
+}
+
+/* sim_count_call counts one call and returns the answer forced on its symbol,
+ * or 0. */
+uint32_t sim_count_call(struct sim *sim, uint32_t symbol)
+{
+	if (sim->writable)
+		__atomic_fetch_add(&sim->state->call[symbol].count, 1, __ATOMIC_RELAXED);
+	return sim_forced(sim, symbol);
+}
+
+uint64_t sim_calls(struct sim *sim, uint32_t symbol)
+{
+	return __atomic_load_n(&sim->state->call[symbol].count, __ATOMIC_RELAXED);
+}
+
+void sim_reset_calls(struct sim *sim, uint32_t symbol)
+{
+	__atomic_store_n(&sim->state->call[symbol].count, 0, __ATOMIC_RELAXED);
+}
+
+void sim_force(struct sim *sim, uint32_t symbol, uint32_t answer)
+{
+	__atomic_store_n(&sim->state->call[symbol].forced, answer, __ATOMIC_RELAXED);
+}
+
+uint32_t sim_forced(struct sim *sim, uint32_t symbol)
+{
+	return __atomic_load_n(&sim->state->call[symbol].forced, __ATOMIC_RELAXED);
+}
+
+void sim_set_latency(struct sim *sim, uint64_t ns)
+{
+	__atomic_store_n(&sim->state->latency_ns, ns, __ATOMIC_RELAXED);
+}
+
+uint64_t sim_latency(struct sim *sim)
+{
+	return __atomic_load_n(&sim->state->latency_ns, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,165 @@
+/* sim_core.c: open and check a state file. */
+#include "simstate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sim_open.h"
+
+static const char *const symbol_names[SIM_SYMBOLS] = {
+#define SIM_SYMBOL(name) #name,
+#include "symbols_nvml.h"
+#include "symbols_cuda.h"
+#undef SIM_SYMBOL
+};
+
+const char *sim_symbol_name(uint32_t symbol)
+{
+	return symbol < SIM_SYMBOLS ? symbol_names[symbol] : NULL;
+}
+
+static uint64_t hash(uint64_t h, const void *data, size_t size)
+{
+	const unsigned char *p = data;
+
+	while (size--)
+		h = (h ^ *p++) * 0x100000001b3u; /* FNV-1a */
+	return h;
+}
+
+/* sim_layout returns a checksum over the place and size of all that two
+ * programs must agree on to share a state file. */
+uint64_t sim_layout(void)
+{
+#define FIELD(type, field) offsetof(struct type, field), sizeof(((struct type *)0)->field)
+	static const uint64_t fields[] = {
+		SIM_VERSION, sizeof(struct sim_state),
+		FIELD(sim_state, node), FIELD(sim_state, seq), FIELD(sim_state, latency_ns),
+		FIELD(sim_state, generations), FIELD(sim_state, driver), FIELD(sim_state, gpu),
+		FIELD(sim_state, ring), FIELD(sim_state, call), FIELD(sim_state, reserved),
+		FIELD(sim_driver, nvml_version), FIELD(sim_driver, cuda_version),
+		FIELD(sim_driver, loaded), FIELD(sim_driver, loads),
+		FIELD(sim_gpu, model), FIELD(sim_gpu, name), FIELD(sim_gpu, uuid),
+		FIELD(sim_gpu, serial), FIELD(sim_gpu, board_part), FIELD(sim_gpu, vbios),
+		FIELD(sim_gpu, brand), FIELD(sim_gpu, cc_major), FIELD(sim_gpu, minor),
+		FIELD(sim_gpu, domain), FIELD(sim_gpu, pci_id), FIELD(sim_gpu, numa_node),
+		FIELD(sim_gpu, tree), FIELD(sim_gpu, sms), FIELD(sim_gpu, mig_capable),
+		FIELD(sim_gpu, lost), FIELD(sim_gpu, persistence), FIELD(sim_gpu, fabric),
+		FIELD(sim_gpu, memory_total), FIELD(sim_gpu, memory_used),
+		FIELD(sim_gpu, temperature), FIELD(sim_gpu, util_gpu), FIELD(sim_gpu, power),
+		FIELD(sim_gpu, power_min), FIELD(sim_gpu, clock), FIELD(sim_gpu, clock_max),
+		FIELD(sim_gpu, pcie_gen), FIELD(sim_gpu, nvlink_version), FIELD(sim_gpu, link),
+		FIELD(sim_link, domain), FIELD(sim_link, pci_id), FIELD(sim_link, type),
+		FIELD(sim_link, up), sizeof(struct sim_link),
+		FIELD(sim_event, kind), FIELD(sim_event, slot), FIELD(sim_event, generation),
+		FIELD(sim_event, type), FIELD(sim_event, data), FIELD(sim_event, gpu_instance),
+		FIELD(sim_ring, wake), FIELD(sim_ring, event), sizeof(struct sim_event),
+		FIELD(sim_call, forced), sizeof(struct sim_call),
+	};
+#undef FIELD
+	uint64_t h = hash(0xcbf29ce484222325u, fields, sizeof(fields));
+
+	for (uint32_t i = 0; i < SIM_SYMBOLS; i++)
+		h = hash(h, symbol_names[i], strlen(symbol_names[i]) + 1);
+	return h;
+}
+
+void sim_header_init(struct sim_header *header)
+{
+	memset(header, 0, sizeof(*header));
+	memcpy(header->magic, SIM_MAGIC, sizeof(header->magic));
+	header->version = SIM_VERSION;
+	header->size = sizeof(struct sim_state);
+	header->layout = sim_layout();
+}
+
+/* check compares the header of an open file with what this program expects.
+ * The version is looked at before the size: a file of another version is not
+ * a damaged one. */
+static enum sim_error check(int fd)
+{
+	struct sim_header h;
+	struct stat st;
+	ssize_t n = pread(fd, &h, sizeof(h), 0);
+
+	if (n < 0 || fstat(fd, &st) != 0)
+		return SIM_ERRNO;
+	if (n != sizeof(h) || memcmp(h.magic, SIM_MAGIC, sizeof(h.magic)) != 0)
+		return SIM_CORRUPT;
+	if (h.version != SIM_VERSION || h.layout != sim_layout())
+		return SIM_VERSION_MISMATCH;
+	if (h.size != sizeof(struct sim_state) || st.st_size != (off_t)h.size)
+		return SIM_CORRUPT;
+	return SIM_OK;
+}
+
+/* sim_open maps the state file, for reading only where writing is refused. */
+enum sim_error sim_open(const char *path, struct sim **out)
+{
+	bool writable = true;
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS)) {
+		writable = false;
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	if (fd < 0)
+		return SIM_ERRNO;
+
+	enum sim_error err = check(fd);
+	struct sim *sim = NULL;
+	struct stat st;
+	if (err == SIM_OK && ((sim = calloc(1, sizeof(*sim))) == NULL || fstat(fd, &st) != 0))
+		err = SIM_ERRNO;
+	if (err == SIM_OK) {
+		sim->state = mmap(NULL, sizeof(struct sim_state),
+				  PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
+		if (sim->state == MAP_FAILED)
+			err = SIM_ERRNO;
+	}
+	if (err != SIM_OK) {
+		int saved = errno;
+		free(sim);
+		close(fd);
+		errno = saved;
+		return err;
+	}
+	sim->fd = fd;
+	sim->writable = writable;
+	sim->device = st.st_dev;
+	sim->inode = st.st_ino;
+	pthread_mutex_init(&sim->mutex, NULL);
+	*out = sim;
+	return SIM_OK;
+}
+
+void sim_close(struct sim *sim)
+{
+	munmap(sim->state, sizeof(struct sim_state));
+	close(sim->fd);
+	pthread_mutex_destroy(&sim->mutex);
+	free(sim);
+}
+
+struct sim_state *sim_map(struct sim *sim)
+{
+	return sim->state;
+}
+
+bool sim_writable(const struct sim *sim)
+{
+	return sim->writable;
+}
+
+/* sim_same_file tells whether path still leads to the file that is open. */
+bool sim_same_file(const struct sim *sim, const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && st.st_dev == sim->device && st.st_ino == sim->inode;
+}

@@ -1,0 +1,206 @@
+/*
+ * simstate.h: the state of a simulated GPU node.
+ *
+ * One file holds it, and every process that simulates a part of the node maps
+ * that file shared: libnvidia-ml.so.1, libcuda.so.1 and, through cgo, gpu-sim.
+ * This header is the one definition of its layout.
+ *
+ * Who may touch what:
+ *   - writers hold sim_lock (flock, so the kernel frees it with its process);
+ *   - gpus[] and driver change between two steps of the sequence lock `seq`:
+ *     read them with sim_read_gpu and sim_read_driver, change them with
+ *     sim_write_gpu and sim_write_driver, never in place;
+ *   - ring is written under sim_lock and read with sim_next_event;
+ *   - single words (latency, counters, forced answers) are plain atomics.
+ * A process that can only map the file for reading can do all but count.
+ */
+#ifndef SIMSTATE_H
+#define SIMSTATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIM_MAGIC "OUTRIGSM"
+/* Raise it when the meaning of a field changes. Changes of size, place or
+ * symbol list are found by sim_header.layout without it. */
+#define SIM_VERSION 1
+
+#define SIM_MAX_GPUS 16
+#define SIM_MAX_LINKS 18
+#define SIM_RING 256
+#define SIM_CLOCKS 4 /* graphics, SM, memory, video: nvmlClockType_t */
+#define SIM_TREE 4   /* host bridge, upper switch, lower switch, board */
+/* Room that MIG instances and the process table take when they come. */
+#define SIM_RESERVED (128 * 1024)
+
+/* Symbols whose calls are counted and whose answer can be forced. */
+enum sim_symbol {
+#define SIM_SYMBOL(name) SIM_SYM_##name,
+#include "symbols_nvml.h"
+#include "symbols_cuda.h"
+#undef SIM_SYMBOL
+	SIM_SYMBOLS
+};
+
+struct sim_header {
+	char magic[8];
+	uint32_t version;
+	uint32_t reserved;
+	uint64_t size;   /* of the whole file */
+	uint64_t layout; /* sim_layout() of the program that made the file */
+};
+
+struct sim_driver {
+	char version[80];
+	char nvml_version[80];
+	uint32_t cuda_version; /* 13000 is CUDA 13.0 */
+	uint32_t loaded;
+	uint64_t loads; /* how often the driver was loaded */
+};
+
+/* The far end of one NVLink. */
+struct sim_link {
+	uint32_t domain, bus, device;
+	uint32_t pci_id; /* device << 16 | vendor */
+	uint32_t type;   /* nvmlIntNvLinkDeviceType_t */
+	uint32_t up;
+};
+
+/* How a GPU is lost. */
+enum sim_lost {
+	SIM_PRESENT = 0,
+	/* No handle is given out and every call answers GPU_IS_LOST: what
+	 * nvidia-smi meets ("Unable to determine the device handle"). */
+	SIM_LOST = 1,
+	/* Handles are given out, calls on them answer GPU_IS_LOST. */
+	SIM_LOST_BEHIND_HANDLE = 2,
+};
+
+/* A slot of the machine. Its number is the minor of the device node. */
+struct sim_gpu {
+	uint64_t generation; /* of the GPU in the slot, never used twice; 0: none */
+	char model[16];      /* gpu-sim's name of the product: "h100-80" */
+	char name[96];
+	char uuid[48];
+	char serial[32];
+	char board_part[32];
+	char vbios[32];
+	uint32_t brand, architecture; /* nvmlBrandType_t, nvmlDeviceArchitecture_t */
+	uint32_t cc_major, cc_minor;
+	uint32_t minor, board_id;
+	uint32_t domain, bus, device; /* place on the PCI bus */
+	uint32_t pci_id, subsystem_id; /* device << 16 | vendor */
+	int32_t numa_node;
+	uint32_t tree[SIM_TREE]; /* ids from the root down, 0: no such level */
+	uint32_t sms, cores_per_sm;
+	uint32_t mig_capable;
+	uint32_t lost; /* enum sim_lost */
+	uint32_t persistence;
+	uint32_t fabric; /* 1: registered with the NVLink fabric */
+	uint64_t memory_total, memory_reserved, memory_used;
+	uint32_t temperature;                 /* °C */
+	uint32_t util_gpu, util_memory;       /* % */
+	uint32_t power, power_limit;          /* mW */
+	uint32_t power_min, power_max;        /* mW */
+	uint32_t clock[SIM_CLOCKS];           /* MHz */
+	uint32_t clock_max[SIM_CLOCKS];       /* MHz */
+	uint32_t pcie_gen, pcie_width;
+	uint32_t nvlink_version, links;
+	struct sim_link link[SIM_MAX_LINKS];
+	uint32_t pad;
+};
+
+/* What happened, for sim_event.kind. */
+enum sim_event_kind {
+	SIM_EVENT_GPU = 1,  /* an NVML event of a GPU: type and data are NVML's */
+	SIM_EVENT_LOST,     /* a GPU fell off the bus, or came back */
+	SIM_EVENT_PLUGGED,  /* a GPU was bound to the driver */
+	SIM_EVENT_UNPLUGGED, /* a GPU was unbound; data holds its PCI place */
+	SIM_EVENT_DRIVER,   /* the driver was loaded or unloaded */
+};
+
+#define SIM_NO_INSTANCE 0xffffffffu
+
+struct sim_event {
+	uint64_t number; /* 1 for the first event ever posted */
+	uint32_t kind;
+	uint32_t slot;
+	uint64_t generation;
+	uint64_t type;
+	uint64_t data;
+	uint32_t gpu_instance, compute_instance;
+};
+
+struct sim_ring {
+	uint64_t posted; /* number of the latest event */
+	uint32_t wake;   /* futex: the low word of posted */
+	uint32_t pad;
+	struct sim_event event[SIM_RING];
+};
+
+struct sim_call {
+	uint64_t count;
+	uint32_t forced; /* answer this without doing anything; 0: do it */
+	uint32_t pad;
+};
+
+struct sim_state {
+	struct sim_header header;
+	char node[64];
+	uint64_t seq; /* odd while gpus or driver change */
+	uint64_t latency_ns;
+	uint64_t generations; /* GPUs made so far */
+	struct sim_driver driver;
+	struct sim_gpu gpu[SIM_MAX_GPUS];
+	struct sim_ring ring;
+	struct sim_call call[SIM_SYMBOLS];
+	uint8_t reserved[SIM_RESERVED];
+};
+
+/* An open state file. */
+struct sim;
+
+enum sim_error {
+	SIM_OK = 0,
+	SIM_ERRNO = 1,   /* the system call failed, errno says why */
+	SIM_CORRUPT = 2, /* not a state file, or cut short */
+	SIM_VERSION_MISMATCH = 3,
+};
+
+/* sim_core.c */
+uint64_t sim_layout(void);
+void sim_header_init(struct sim_header *header);
+enum sim_error sim_open(const char *path, struct sim **out);
+void sim_close(struct sim *sim);
+struct sim_state *sim_map(struct sim *sim);
+bool sim_same_file(const struct sim *sim, const char *path);
+bool sim_writable(const struct sim *sim);
+const char *sim_symbol_name(uint32_t symbol);
+
+/* sim_access.c */
+void sim_lock(struct sim *sim);
+void sim_unlock(struct sim *sim);
+void sim_read_gpu(struct sim *sim, uint32_t slot, struct sim_gpu *out);
+void sim_read_driver(struct sim *sim, struct sim_driver *out);
+void sim_write_gpu(struct sim *sim, uint32_t slot, const struct sim_gpu *gpu);
+void sim_write_driver(struct sim *sim, const struct sim_driver *driver);
+uint32_t sim_enumerate(struct sim *sim, struct sim_gpu out[SIM_MAX_GPUS]);
+
+/* Counters, forced answers and latency: single words, no lock needed. */
+uint32_t sim_count_call(struct sim *sim, uint32_t symbol);
+uint64_t sim_calls(struct sim *sim, uint32_t symbol);
+void sim_reset_calls(struct sim *sim, uint32_t symbol);
+void sim_force(struct sim *sim, uint32_t symbol, uint32_t answer);
+uint32_t sim_forced(struct sim *sim, uint32_t symbol);
+void sim_set_latency(struct sim *sim, uint64_t ns);
+uint64_t sim_latency(struct sim *sim);
+
+/* sim_ring.c */
+uint64_t sim_posted(struct sim *sim);
+void sim_post(struct sim *sim, const struct sim_event *event);
+bool sim_next_event(struct sim *sim, uint64_t *seen, struct sim_event *out);
+bool sim_wait_event(struct sim *sim, uint64_t seen, int64_t deadline_ns);
+int64_t sim_now_ns(void);
+
+#endif

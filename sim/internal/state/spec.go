@@ -1,0 +1,131 @@
+package state
+
+// #include "simstate.h"
+import "C"
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Spec describes the node that Create makes.
+type Spec struct {
+	// Node seeds the UUIDs and serial numbers: two nodes of one name have
+	// the same GPUs. Empty: random.
+	Node string
+	// DriverVersion, for example "580.95.05". Empty: DefaultDriver.
+	DriverVersion string
+	// NVMLVersion. Empty: CUDA's major version and the driver's.
+	NVMLVersion string
+	// CUDA is the newest version that the driver serves. Zero: DefaultCUDA.
+	CUDA Version
+	// DriverOff leaves the driver unloaded.
+	DriverOff bool
+	// GPUs take the slots 0, 1, …; at most MaxGPUs.
+	GPUs []GPUSpec
+}
+
+// GPUSpec describes one GPU.
+type GPUSpec struct {
+	// Model is the name of an entry of Models.
+	Model string
+	// UUID. Empty: made from the node's name.
+	UUID string
+}
+
+// Version is a major and minor number.
+type Version struct {
+	Major int `json:"major"`
+	Minor int `json:"minor"`
+}
+
+// String returns the version as in "13.0".
+func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+
+// DefaultDriver is the driver version of a node that names none.
+const DefaultDriver = "580.95.05"
+
+// DefaultCUDA returns the CUDA version of a node that names none.
+func DefaultCUDA() Version { return Version{Major: 13} }
+
+// NewSpec describes a node of count GPUs of one model.
+func NewSpec(model string, count int) Spec {
+	var spec Spec
+	for range count {
+		spec.GPUs = append(spec.GPUs, GPUSpec{Model: model})
+	}
+	return spec
+}
+
+func (spec Spec) withDefaults() Spec {
+	if spec.Node == "" {
+		spec.Node = rand.Text()
+	}
+	if spec.DriverVersion == "" {
+		spec.DriverVersion = DefaultDriver
+	}
+	if spec.CUDA == (Version{}) {
+		spec.CUDA = DefaultCUDA()
+	}
+	if spec.NVMLVersion == "" {
+		spec.NVMLVersion = strconv.Itoa(spec.CUDA.Major) + "." + spec.DriverVersion
+	}
+	return spec
+}
+
+// Validate reports all that is wrong with the spec.
+func (spec Spec) Validate() error {
+	var errs []error
+	if len(spec.GPUs) > MaxGPUs {
+		errs = append(errs, fmt.Errorf("%d GPUs: a node has at most %d", len(spec.GPUs), MaxGPUs))
+	}
+	for _, gpu := range spec.GPUs {
+		if _, err := LookupModel(gpu.Model); err != nil {
+			errs = append(errs, err)
+			break // the same mistake 16 times helps nobody
+		}
+	}
+	if strings.ContainsAny(spec.DriverVersion, "/ \t\n") {
+		errs = append(errs, fmt.Errorf("driver version %q: want digits and dots, as 580.95.05", spec.DriverVersion))
+	}
+	if spec.CUDA.Major < 0 || spec.CUDA.Minor < 0 || spec.CUDA.Minor > 99 {
+		errs = append(errs, fmt.Errorf("CUDA version %s: out of range", spec.CUDA))
+	}
+	return errors.Join(errs...)
+}
+
+// image returns the content of the state file of a new node.
+func (spec Spec) image() (*C.struct_sim_state, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	spec = spec.withDefaults()
+	image := &C.struct_sim_state{}
+	C.sim_header_init(&image.header)
+	err := errors.Join(
+		setString(image.node[:], spec.Node),
+		setString(image.driver.version[:], spec.DriverVersion),
+		setString(image.driver.nvml_version[:], spec.NVMLVersion),
+	)
+	if err != nil {
+		return nil, err
+	}
+	image.driver.cuda_version = C.uint32_t(spec.CUDA.Major*1000 + spec.CUDA.Minor*10)
+	if !spec.DriverOff {
+		image.driver.loaded = 1
+		image.driver.loads = 1
+	}
+	for i, g := range spec.GPUs {
+		image.generations++
+		if err := fillGPU(&image.gpu[i], g, Slot(i), spec.Node, uint64(image.generations)); err != nil {
+			return nil, err
+		}
+		if err := checkPlace(image.gpu[:i], &image.gpu[i]); err != nil {
+			return nil, err
+		}
+	}
+	return image, nil
+}
