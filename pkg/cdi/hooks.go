@@ -1,0 +1,72 @@
+package cdi
+
+import (
+	"path"
+	"slices"
+
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"outrigger.dev/pkg/driverroot"
+)
+
+// hooks returns the calls of nvidia-cdi-hook that make a container's links and
+// loader cache fit the mounted libraries, in the order in which they have to run.
+func hooks(c *driverroot.Content, hookPath string) []*specs.Hook {
+	h := hookMaker{path: hookPath}
+	var dirs []string
+	for _, l := range c.Libraries {
+		if dir := path.Dir(l.Path); !isPlugIn(l.Path) && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	slices.Sort(dirs)
+	var folders []string
+	for _, dir := range dirs {
+		folders = append(folders, "--folder", dir)
+	}
+	return []*specs.Hook{
+		h.hook("create-symlinks", links(c)...),
+		h.hook("enable-cuda-compat", "--host-driver-version="+c.Version),
+		h.hook("update-ldcache", folders...),
+		h.hook("disable-device-node-modification"),
+		h.hook("update-application-profile"),
+	}
+}
+
+// links returns the links that ldconfig does not make by itself.
+func links(c *driverroot.Content) []string {
+	var out []string
+	link := func(target, at string) { out = append(out, "--link", target+"::"+at) }
+	for _, l := range c.Libraries {
+		dir, base := path.Split(l.Path)
+		target := base
+		for _, name := range l.Names {
+			link(target, dir+name)
+			target = name
+		}
+		switch base {
+		case "libnvidia-allocator.so." + c.Version:
+			link("../libnvidia-allocator.so.1", dir+"gbm/nvidia-drm_gbm.so")
+		case "libnvidia-vulkan-producer.so." + c.Version:
+			link(base, dir+"libnvidia-vulkan-producer.so")
+		case "libglxserver_nvidia.so." + c.Version:
+			link(base, dir+"libglxserver_nvidia.so")
+		}
+	}
+	return out
+}
+
+type hookMaker struct{ path string }
+
+func (h hookMaker) hook(name string, args ...string) *specs.Hook {
+	argv := []string{path.Base(h.path)}
+	if argv[0] == "nvidia-ctk" {
+		argv = append(argv, "hook")
+	}
+	return &specs.Hook{
+		HookName: "createContainer",
+		Path:     h.path,
+		Args:     append(append(argv, name), args...),
+		Env:      []string{"NVIDIA_CTK_DEBUG=false"},
+	}
+}

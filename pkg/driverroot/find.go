@@ -1,0 +1,40 @@
+package driverroot
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Find returns the content of the driver root. If a part is missing without
+// which no container can use a GPU, the error is a *MissingError.
+func (r *Root) Find() (*Content, error) {
+	missing := &MissingError{Root: r.host}
+	dirs := r.libraryDirs()
+	c := &Content{}
+	c.Version = r.version(dirs, missing)
+	if c.Version != "" {
+		c.Libraries = r.libraries(dirs, c.Version)
+		missing.requireLibrary(r, c, dirs)
+		c.Firmware = r.firmware(c.Version)
+		if len(c.Firmware) == 0 {
+			missing.Optional = append(missing.Optional, "firmware gsp*.bin")
+		}
+	}
+	c.Binaries = r.binaries(missing)
+	c.Configs = r.configs()
+	c.Sockets = r.sockets()
+	dev := r.devRoot()
+	c.Control = dev.control(missing)
+	c.GPUs = dev.gpus()
+	c.DRM = dev.drm(r.sys)
+	if len(missing.Required) > 0 {
+		return nil, missing
+	}
+	return c, nil
+}
+
+// sortFiles orders files by their path in the container and drops doubles.
+func sortFiles(files []File) []File {
+	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	return slices.CompactFunc(files, func(a, b File) bool { return a.Path == b.Path })
+}

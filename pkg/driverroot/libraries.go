@@ -1,0 +1,327 @@
+package driverroot
+
+import (
+	"cmp"
+	"debug/elf"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// NVML is the name under which programs load the management library.
+const NVML = "libnvidia-ml.so.1"
+
+// arch is what differs between the architectures that the driver exists for.
+type arch struct {
+	triple  string
+	machine elf.Machine
+	// cacheFlag marks libraries of the architecture in ld.so.cache.
+	cacheFlag int32
+}
+
+func thisArch() arch {
+	if runtime.GOARCH == "arm64" {
+		return arch{triple: "aarch64-linux-gnu", machine: elf.EM_AARCH64, cacheFlag: 0x0a00}
+	}
+	return arch{triple: "x86_64-linux-gnu", machine: elf.EM_X86_64, cacheFlag: 0x0300}
+}
+
+// LoaderDirs returns the folders in which the dynamic loader of a container
+// looks without a cache: that of Debian's family and that of Red Hat's.
+func LoaderDirs() []string {
+	return []string{"/usr/lib/" + thisArch().triple, "/usr/lib64"}
+}
+
+// knownDirs returns where distributions and installers put the driver.
+func knownDirs() []string {
+	t := thisArch().triple
+	return []string{
+		"/usr/lib/" + t,
+		"/usr/lib64",
+		"/usr/lib/" + t + "/nvidia/current",
+		"/usr/lib64/nvidia",
+		"/usr/lib/nvidia",
+		"/usr/lib",
+		"/lib/" + t,
+		"/lib64",
+		"/lib/" + t + "/nvidia/current",
+		"/opt/nvidia/lib64",
+		"/opt/nvidia/lib",
+		"/usr/local/nvidia/lib64",
+		"/run/opengl-driver/lib",
+	}
+}
+
+// libraryDir is a folder of libraries: its path in the root without symbolic
+// links, and the names in it.
+type libraryDir struct {
+	path  string
+	names []string
+}
+
+// libraryDirs reads the folders that may hold the driver's libraries. The
+// loader's cache is read only where the known folders have no driver.
+func (r *Root) libraryDirs() []libraryDir {
+	dirs := r.readDirs(nil, knownDirs())
+	if slices.ContainsFunc(dirs, func(d libraryDir) bool { return len(d.versions("libcuda")) > 0 }) {
+		return dirs
+	}
+	return r.readDirs(dirs, r.cacheDirs())
+}
+
+func (r *Root) readDirs(dirs []libraryDir, paths []string) []libraryDir {
+	for _, p := range paths {
+		e, err := r.look(p)
+		if err != nil || !e.info.IsDir() {
+			continue
+		}
+		if slices.ContainsFunc(dirs, func(d libraryDir) bool { return d.path == e.real }) {
+			continue
+		}
+		if names, err := readNames(r.open(e)); err == nil {
+			dirs = append(dirs, libraryDir{path: e.real, names: names})
+		}
+	}
+	return dirs
+}
+
+// readNames lists a folder without looking at its entries.
+func readNames(dir string) ([]string, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Readdirnames(-1)
+}
+
+var versioned = regexp.MustCompile(`^(lib[^/]+)\.so\.(\d+\.\d+(?:\.\d+)?)$`)
+
+// versions returns the driver versions for which the folder holds library stem.
+func (d libraryDir) versions(stem string) []string {
+	var out []string
+	for _, n := range d.names {
+		if !strings.HasPrefix(n, stem+".so.") {
+			continue
+		}
+		if m := versioned.FindStringSubmatch(n); m != nil && m[1] == stem {
+			out = append(out, m[2])
+		}
+	}
+	return out
+}
+
+// version returns the driver version of which there are both required
+// libraries. Of several it is that of the loaded kernel module.
+func (r *Root) version(dirs []libraryDir, missing *MissingError) string {
+	found := map[string][]string{}
+	searched := make([]string, 0, len(dirs))
+	for _, d := range dirs {
+		searched = append(searched, d.path)
+		for _, stem := range []string{"libcuda", "libnvidia-ml"} {
+			found[stem] = append(found[stem], d.versions(stem)...)
+		}
+	}
+	if len(searched) == 0 {
+		searched = knownDirs()
+	}
+	const fix = "install the driver, or set the driver root to where it is installed"
+	var both []string
+	for _, stem := range []string{"libcuda", "libnvidia-ml"} {
+		if len(found[stem]) == 0 {
+			missing.Required = append(missing.Required, Missing{What: stem + ".so.<version>", In: r.onHost(searched...), Fix: fix})
+		}
+	}
+	for _, v := range found["libcuda"] {
+		if slices.Contains(found["libnvidia-ml"], v) && !slices.Contains(both, v) {
+			both = append(both, v)
+		}
+	}
+	kernel := r.kernelVersion()
+	switch {
+	case len(missing.Required) > 0:
+		return ""
+	case len(both) == 1:
+		return both[0]
+	case slices.Contains(both, kernel):
+		return kernel
+	}
+	missing.Required = append(missing.Required, Missing{
+		What: fmt.Sprintf("one driver version (libcuda %s, libnvidia-ml %s, kernel module %q)",
+			strings.Join(found["libcuda"], " "), strings.Join(found["libnvidia-ml"], " "), kernel),
+		In:  r.onHost(searched...),
+		Fix: "remove the left-overs of other driver versions",
+	})
+	return ""
+}
+
+var moduleVersion = regexp.MustCompile(`(?m)^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s`)
+
+// kernelVersion returns the version of the loaded kernel module, or "".
+func (r *Root) kernelVersion() string {
+	data, err := os.ReadFile(filepath.Join(r.proc, "driver/nvidia/version"))
+	if err != nil {
+		return ""
+	}
+	if m := moduleVersion.FindSubmatch(data); m != nil {
+		return string(m[1])
+	}
+	return ""
+}
+
+// otherwiseVersioned matches the libraries that come with the driver and have
+// versions of their own.
+var otherwiseVersioned = regexp.MustCompile(`^libnvidia-(nvvm70\.so\.\d+|egl-(gbm|wayland|wayland2|xcb|xlib)\.so\.\d+\.\d+.*)$`)
+
+// extraNames are links that installers make beside that of the SONAME.
+func extraNames(stem string) []string {
+	switch stem {
+	case "libcuda", "libnvidia-opticalflow":
+		return []string{stem + ".so"}
+	case "libGLX_nvidia":
+		return []string{"libGLX_indirect.so.0"}
+	default:
+		return nil
+	}
+}
+
+// libraries returns the driver's libraries in dirs and their vdpau and Xorg
+// folders. A library that is no ELF file of this architecture is left out.
+func (r *Root) libraries(dirs []libraryDir, version string) []Library {
+	var holders []string
+	for _, d := range dirs {
+		if slices.Contains(d.versions("libcuda"), version) || slices.Contains(d.versions("libnvidia-ml"), version) {
+			holders = append(holders, d.path)
+		}
+	}
+	all := append(slices.Clone(dirs), r.readDirs(nil, moduleDirs(holders))...)
+	seen := map[string]bool{}
+	var out []Library
+	for _, d := range all {
+		for _, name := range d.names {
+			if !strings.HasSuffix(name, ".so."+version) && !otherwiseVersioned.MatchString(name) && name != "nvidia_drv.so" {
+				continue
+			}
+			l, ok := r.library(path.Join(d.path, name))
+			if !ok || seen[l.HostPath] {
+				continue
+			}
+			seen[l.HostPath] = true
+			out = append(out, l)
+		}
+	}
+	slices.SortFunc(out, func(a, b Library) int { return cmp.Compare(a.Path, b.Path) })
+	return out
+}
+
+// moduleDirs returns the folders of plug-ins that belong to library folders.
+func moduleDirs(libs []string) []string {
+	var out []string
+	for _, d := range libs {
+		for _, sub := range []string{
+			"vdpau", "nvidia/xorg", "xorg/modules/drivers", "xorg/modules/extensions",
+		} {
+			out = append(out, path.Join(d, sub))
+		}
+	}
+	for _, d := range []string{"/usr/lib/xorg", "/usr/lib64/xorg"} {
+		out = append(out, d+"/modules/drivers", d+"/modules/extensions")
+	}
+	return out
+}
+
+func (r *Root) library(rel string) (Library, bool) {
+	e, err := r.look(rel)
+	if err != nil || !e.info.Mode().IsRegular() {
+		return Library{}, false
+	}
+	soname, ok := r.soname(e)
+	if !ok {
+		return Library{}, false
+	}
+	base := path.Base(rel)
+	stem, _, _ := strings.Cut(base, ".so")
+	var names []string
+	for _, n := range append([]string{soname}, extraNames(stem)...) {
+		if n != "" && n != base && path.Base(n) == n {
+			names = append(names, n)
+		}
+	}
+	return Library{File: r.file(e), Names: names}, true
+}
+
+// soname returns the SONAME of a library, "" where it has none, and whether it
+// is a library of this architecture.
+func (r *Root) soname(e entry) (string, bool) {
+	f, err := elf.Open(r.open(e))
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	if f.Machine != thisArch().machine || f.Type != elf.ET_DYN {
+		return "", false
+	}
+	names, err := f.DynString(elf.DT_SONAME)
+	if err != nil || len(names) == 0 {
+		return "", true
+	}
+	return names[0], true
+}
+
+// requireLibrary notes a required library whose file is not usable.
+func (e *MissingError) requireLibrary(r *Root, c *Content, dirs []libraryDir) {
+	for _, stem := range []string{"libcuda", "libnvidia-ml"} {
+		want := stem + ".so." + c.Version
+		if slices.ContainsFunc(c.Libraries, func(l Library) bool { return path.Base(l.Path) == want }) {
+			continue
+		}
+		var in []string
+		for _, d := range dirs {
+			if slices.Contains(d.names, want) {
+				in = append(in, d.path)
+			}
+		}
+		e.Required = append(e.Required, Missing{
+			What: want + " as a library for " + thisArch().triple,
+			In:   r.onHost(in...),
+			Fix:  "reinstall the driver: the file is damaged, dangling or of another architecture",
+		})
+	}
+}
+
+// FindLibrary returns the file, as this process sees it, of the library that
+// a program in the driver root loads as name, for example NVML.
+func (r *Root) FindLibrary(name string) (string, error) {
+	if path.Base(name) != name {
+		return "", fmt.Errorf("find library %q: a name without folder is wanted", name)
+	}
+	searched := knownDirs()
+	if p, ok := r.libraryIn(searched, name); ok {
+		return p, nil
+	}
+	cached := r.cacheDirs()
+	if p, ok := r.libraryIn(cached, name); ok {
+		return p, nil
+	}
+	return "", fmt.Errorf("find library %s in driver root %s, in %s and ld.so.cache: %w",
+		name, r.host, strings.Join(searched, ", "), fs.ErrNotExist)
+}
+
+func (r *Root) libraryIn(dirs []string, name string) (string, bool) {
+	for _, d := range dirs {
+		e, err := r.look(path.Join(d, name))
+		if err != nil || !e.info.Mode().IsRegular() {
+			continue
+		}
+		if _, ok := r.soname(e); ok {
+			return r.open(e), true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,138 @@
+// Package driverroot finds the parts of a driver installation: libraries,
+// binaries, firmware, configuration files, sockets and device nodes.
+//
+// A driver root is a folder that holds the driver as "/" would: the host's own
+// root, or a folder such as /run/nvidia/driver into which a driver container
+// installs. Symbolic links are followed as a process with that root would
+// follow them, and never out of it. The result is a plain value, from which
+// package cdi builds CDI specs.
+package driverroot
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	securejoin "github.com/cyphar/filepath-securejoin"
+)
+
+// Config says where a driver installation is. The zero value is the host's
+// own root, seen by a process that runs on the host.
+type Config struct {
+	// HostPath is the driver root on the host. Default "/".
+	HostPath string
+	// CtrPath is where this process sees the driver root. Default HostPath.
+	CtrPath string
+	// DevRoot is the folder on the host whose "dev" holds the device nodes.
+	// Default: HostPath if it has a control node, else "/".
+	DevRoot string
+	// ProcRoot is where this process sees the host's /proc. Default "/proc".
+	ProcRoot string
+	// SysRoot is where this process sees the host's /sys. Default "/sys".
+	SysRoot string
+}
+
+// Root is a driver installation. It holds paths only: each call looks anew.
+type Root struct {
+	host string
+	ctr  string
+	dev  string
+	proc string
+	sys  string
+}
+
+// New returns the driver installation that cfg describes. It does no I/O.
+func New(cfg Config) (*Root, error) {
+	r := &Root{
+		host: orDefault(cfg.HostPath, "/"),
+		proc: orDefault(cfg.ProcRoot, "/proc"),
+		sys:  orDefault(cfg.SysRoot, "/sys"),
+	}
+	r.ctr = orDefault(cfg.CtrPath, r.host)
+	if cfg.DevRoot != "" {
+		r.dev = filepath.Clean(cfg.DevRoot)
+	}
+	for name, p := range map[string]string{"driver root": r.host, "driver root as seen here": r.ctr, "device root": r.dev} {
+		if p != "" && !filepath.IsAbs(p) {
+			return nil, fmt.Errorf("use %q as %s: it is not an absolute path", p, name)
+		}
+	}
+	return r, nil
+}
+
+// HostPath returns the driver root on the host.
+func (r *Root) HostPath() string { return r.host }
+
+// CtrPath returns where this process sees the driver root.
+func (r *Root) CtrPath() string { return r.ctr }
+
+// CtrPathOf returns where this process sees a path of the host. It reports
+// false for a path outside the driver root, which it may not see at all.
+func (r *Root) CtrPathOf(hostPath string) (string, bool) {
+	rel, ok := below(r.host, hostPath)
+	if !ok {
+		return "", false
+	}
+	return filepath.Join(r.ctr, rel), true
+}
+
+// entry is something that exists in the root.
+type entry struct {
+	// rel is the path in the root, as it was asked for: "/usr/bin/x".
+	rel string
+	// real is rel without symbolic links.
+	real string
+	info fs.FileInfo
+}
+
+// look finds rel in the root. Links are resolved inside the root.
+func (r *Root) look(rel string) (entry, error) {
+	p, err := securejoin.SecureJoin(r.ctr, rel)
+	if err != nil {
+		return entry{}, err
+	}
+	info, err := os.Lstat(p)
+	if err != nil {
+		return entry{}, err
+	}
+	real, ok := below(r.ctr, p)
+	if !ok {
+		return entry{}, fmt.Errorf("resolve %s: %s is outside of %s", rel, p, r.ctr)
+	}
+	return entry{rel: filepath.Join("/", rel), real: filepath.Join("/", real), info: info}, nil
+}
+
+// file returns e as it is mounted into a container.
+func (r *Root) file(e entry) File {
+	return File{HostPath: filepath.Join(r.host, e.real), Path: e.rel}
+}
+
+// open returns the path under which this process opens e.
+func (r *Root) open(e entry) string { return filepath.Join(r.ctr, e.real) }
+
+// onHost returns the host paths of paths in the root.
+func (r *Root) onHost(rels ...string) []string {
+	out := make([]string, 0, len(rels))
+	for _, rel := range rels {
+		out = append(out, filepath.Join(r.host, rel))
+	}
+	return out
+}
+
+// below returns p relative to root, if p is root or below it.
+func below(root, p string) (string, bool) {
+	rel, err := filepath.Rel(root, p)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
+		return "", false
+	}
+	return rel, true
+}
+
+func orDefault(p, def string) string {
+	if p == "" {
+		return def
+	}
+	return filepath.Clean(p)
+}
