@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/contract"
+)
+
+// commands returns the sub-commands that every agent has.
+func (s *session) commands() []*cli.Command {
+	cmds := []*cli.Command{{
+		Name:   "version",
+		Usage:  "print name, version, Go version and platform",
+		Action: noArgs(s.version),
+	}}
+	if s.app.Source != nil {
+		cmds = append(cmds, &cli.Command{
+			Name:   "snapshot",
+			Usage:  "print what is known of the node's GPUs, as JSON",
+			Action: noArgs(s.snapshot),
+		})
+	}
+	return append(cmds, &cli.Command{
+		Name:  "wait",
+		Usage: "wait until a fact of the node contract holds, for example driver-ready",
+		Flags: []cli.Flag{
+			&cli.StringFlag{
+				Name: "for", EnvVars: []string{"WAIT_FOR"},
+				Usage: "`NAME` of the fact: " + oneOf(contract.Names()),
+			},
+			&cli.DurationFlag{
+				Name: "timeout", EnvVars: []string{"WAIT_TIMEOUT"},
+				Usage: "give up after this `TIME`; 0 waits without end",
+			},
+		},
+		Action: noArgs(s.wait),
+	})
+}
+
+// noArgs refuses words after a command that takes none.
+func noArgs(action cli.ActionFunc) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if c.Args().Present() {
+			return Usagef("unexpected argument %q after %q", c.Args().First(), c.Command.Name)
+		}
+		return action(c)
+	}
+}
+
+func (s *session) version(*cli.Context) error {
+	_, err := fmt.Fprintln(s.stdout, versionLine(s.app.Name))
+	return err
+}
+
+func (s *session) snapshot(c *cli.Context) (err error) {
+	log, err := Logger(c)
+	if err != nil {
+		return err
+	}
+	src, err := s.app.Source(c, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, src.Close()) }()
+	node, err := src.Snapshot(c.Context)
+	if err != nil {
+		return fmt.Errorf("read GPUs: %w", err)
+	}
+	enc := json.NewEncoder(s.stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(node); err != nil {
+		return fmt.Errorf("print snapshot: %w", err)
+	}
+	return nil
+}
+
+func (s *session) wait(c *cli.Context) error {
+	log, err := Logger(c)
+	if err != nil {
+		return err
+	}
+	if c.String("for") == "" {
+		return Usagef("flag --for: needs a value: %s", oneOf(contract.Names()))
+	}
+	name, err := Choice(c, "for", contract.Names()...)
+	if err != nil {
+		return err
+	}
+	timeout := c.Duration("timeout")
+	if timeout < 0 {
+		return BadFlag("timeout", timeout.String(), "a duration of at least 0")
+	}
+	ctx := c.Context
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	dir := contract.Dir{Root: c.Path("run-root"), ProcRoot: c.Path("proc-root")}
+	fact, err := dir.Wait(ctx, contract.Name(name), func(f contract.Fact) {
+		log.Info("waiting", "for", name, "state", f.State, "reason", f.Reason)
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %s: %w", name, err)
+	}
+	log.Info("ready", "fact", name, "writer", fact.Stamp.Writer)
+	return nil
+}

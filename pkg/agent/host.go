@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Host holds the roots under which an agent finds the node.
+type Host struct {
+	// DriverRoot is the driver root on the host: "/" or, for a driver in a
+	// container, "/run/nvidia/driver". Paths that leave the agent (CDI specs,
+	// answers to the kubelet) hang under it.
+	DriverRoot string
+	// DriverRootCtrPath is where the agent itself sees the driver root.
+	DriverRootCtrPath string
+	// DevRoot is the folder that holds "dev/nvidia*".
+	DevRoot string
+	// ProcRoot and SysRoot are the host's /proc and /sys.
+	ProcRoot string
+	SysRoot  string
+	// RunRoot is the folder of the node contract, see package contract.
+	RunRoot string
+}
+
+// ctrDriverRoot is where the agents' charts mount the driver root.
+const ctrDriverRoot = "/driver-root"
+
+// HostFlags returns the flags that HostOf reads.
+func HostFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.PathFlag{
+			Name: "driver-root", EnvVars: []string{"NVIDIA_DRIVER_ROOT"}, Value: "/",
+			Usage: "the driver's root `FOLDER` on the host",
+		},
+		&cli.PathFlag{
+			Name: "driver-root-ctr-path", EnvVars: []string{"DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"}, Value: ctrDriverRoot,
+			Usage: "the `FOLDER` where the agent sees the driver root; without a folder at the default, the driver root itself",
+		},
+		&cli.PathFlag{
+			Name: "dev-root", EnvVars: []string{"NVIDIA_DEV_ROOT"}, Value: "/",
+			Usage: "the `FOLDER` that holds dev/nvidia*",
+		},
+		&cli.PathFlag{
+			Name: "proc-root", EnvVars: []string{"PROC_ROOT"}, Value: "/proc",
+			Usage: "the `FOLDER` where the agent sees the host's /proc",
+		},
+		&cli.PathFlag{
+			Name: "sys-root", EnvVars: []string{"SYS_ROOT"}, Value: "/sys",
+			Usage: "the `FOLDER` where the agent sees the host's /sys",
+		},
+		&cli.PathFlag{
+			Name: "run-root", EnvVars: []string{"RUN_ROOT"}, Value: "/run/nvidia",
+			Usage: "the `FOLDER` in which the agents of a node meet",
+		},
+	}
+}
+
+// hostAliases are NVIDIA's names for flags of HostFlags.
+func hostAliases() map[string]string {
+	return map[string]string{
+		"nvidia-driver-root":    "driver-root",
+		"container-driver-root": "driver-root-ctr-path",
+		"nvidia-dev-root":       "dev-root",
+	}
+}
+
+// HostOf reads the flags of HostFlags. All must be absolute paths.
+func HostOf(c *cli.Context) (Host, error) {
+	h := Host{
+		DriverRoot:        c.Path("driver-root"),
+		DriverRootCtrPath: c.Path("driver-root-ctr-path"),
+		DevRoot:           c.Path("dev-root"),
+		ProcRoot:          c.Path("proc-root"),
+		SysRoot:           c.Path("sys-root"),
+		RunRoot:           c.Path("run-root"),
+	}
+	var errs []error
+	for _, p := range []struct {
+		flag string
+		path *string
+	}{
+		{"driver-root", &h.DriverRoot},
+		{"driver-root-ctr-path", &h.DriverRootCtrPath},
+		{"dev-root", &h.DevRoot},
+		{"proc-root", &h.ProcRoot},
+		{"sys-root", &h.SysRoot},
+		{"run-root", &h.RunRoot},
+	} {
+		if !filepath.IsAbs(*p.path) {
+			errs = append(errs, BadFlag(p.flag, *p.path, "an absolute path"))
+			continue
+		}
+		*p.path = filepath.Clean(*p.path)
+	}
+	if !c.IsSet("driver-root-ctr-path") && !isDir(h.DriverRootCtrPath) {
+		h.DriverRootCtrPath = h.DriverRoot
+	}
+	return h, errors.Join(errs...)
+}
+
+func isDir(path string) bool {
+	fi, err := os.Stat(path)
+	return err == nil && fi.IsDir()
+}
+
+// GPUFlags returns HostFlags and the flag that GPUSource reads.
+func GPUFlags() []cli.Flag {
+	return append(HostFlags(), &cli.StringFlag{
+		Name: "gpu-source", EnvVars: []string{"GPU_SOURCE"}, Value: "nvml",
+		Usage: "`SOURCE` of what is known of the GPUs: nvml, or file:PATH with what the sub-command snapshot printed",
+	})
+}
+
+// GPUSource reads --gpu-source. It returns the path of the snapshot for
+// "file:PATH", and "" for "nvml".
+func GPUSource(c *cli.Context) (file string, err error) {
+	v := c.String("gpu-source")
+	if v == "nvml" {
+		return "", nil
+	}
+	if file, ok := strings.CutPrefix(v, "file:"); ok && file != "" {
+		return file, nil
+	}
+	return "", BadFlag("gpu-source", v, "nvml or file:PATH")
+}

@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/urfave/cli/v2"
+)
+
+func logFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{
+			Name: "log-format", EnvVars: []string{"LOG_FORMAT"}, Value: "text",
+			Usage: "`FORMAT` of log lines: text or json",
+		},
+		&cli.StringFlag{
+			Name: "log-level", EnvVars: []string{"LOG_LEVEL"}, Value: "info",
+			Usage: "least `LEVEL` of log lines: debug, info, warn or error",
+		},
+	}
+}
+
+// Logger returns the logger that --log-format and --log-level ask for. It
+// writes to standard error.
+func Logger(c *cli.Context) (*slog.Logger, error) {
+	format, err := Choice(c, "log-format", "text", "json")
+	if err != nil {
+		return nil, err
+	}
+	word, err := Choice(c, "log-level", "debug", "info", "warn", "error")
+	if err != nil {
+		return nil, err
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(word)); err != nil {
+		return nil, BadFlag("log-level", word, err.Error())
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(c.App.ErrWriter, opts)), nil
+	}
+	return slog.New(slog.NewTextHandler(c.App.ErrWriter, opts)), nil
+}
+
+// LogWriter returns a writer that makes one record of level of each line: the
+// bridge for libraries that have loggers of their own, for example
+// grpclog.NewLoggerV2(w, w, w) or klog.SetOutput(w).
+func LogWriter(log *slog.Logger, level slog.Level) io.Writer {
+	return slog.NewLogLogger(log.Handler(), level).Writer()
+}

@@ -1,0 +1,262 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+)
+
+// stopLimit is how long the process may live on after it was told to end.
+// Users are promised 2 s; the rest is for the way out.
+const stopLimit = 1800 * time.Millisecond
+
+// session is one run of an App.
+type session struct {
+	app     App
+	flags   []cli.Flag
+	index   map[string]cli.Flag
+	aliases map[string]string
+	stdout  io.Writer
+	stderr  io.Writer
+
+	mu sync.Mutex
+	// log is set once the flags have been read.
+	log *slog.Logger
+	// running holds the parts that have not returned yet.
+	running map[string]bool
+}
+
+// setup completes the App and checks it.
+func (s *session) setup() error {
+	s.flags = append(slices.Clone(s.app.Flags), append([]cli.Flag{listenFlag(s.app.Listen)}, logFlags()...)...)
+	s.running = map[string]bool{}
+	s.aliases = maps.Clone(s.app.Aliases)
+	if s.aliases == nil {
+		s.aliases = map[string]string{}
+	}
+	index, err := byName(s.flags)
+	s.index = index
+	errs := []error{err, CheckFlags(s.flags)}
+	for alias, flag := range hostAliases() {
+		if index[flag] != nil && index[alias] == nil {
+			s.aliases[alias] = flag
+		}
+	}
+	errs = append(errs, checkAliases(s.aliases, index))
+	for _, c := range append(s.commands(), s.app.Commands...) {
+		if err := CheckFlags(c.Flags); err != nil {
+			errs = append(errs, fmt.Errorf("check command %s: %w", c.Name, err))
+		}
+	}
+	if s.app.New == nil {
+		errs = append(errs, errors.New("check app: New is missing"))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *session) exec(ctx context.Context, args []string) int {
+	if err := s.setup(); err != nil {
+		return s.report(err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	done := make(chan error, 1)
+	go func() {
+		done <- s.cliApp().RunContext(ctx, append([]string{s.app.Name}, hoist(args[1:], s.index, s.aliases)...))
+	}()
+	select {
+	case err := <-done:
+		return s.report(err)
+	case <-ctx.Done():
+	}
+	limit := time.NewTimer(stopLimit)
+	defer limit.Stop()
+	select {
+	case err := <-done:
+		return s.report(err)
+	case <-limit.C:
+		return s.hung()
+	}
+}
+
+func (s *session) cliApp() *cli.App {
+	cmds := append(s.commands(), s.app.Commands...)
+	for _, c := range cmds {
+		c.OnUsageError = s.onUsageError
+	}
+	return &cli.App{
+		Name:                  s.app.Name,
+		Usage:                 s.app.Usage,
+		UsageText:             s.app.Name + " [options] [command]\n\nWithout a command the agent runs. Options may stand before or after the command.",
+		HideVersion:           true,
+		Flags:                 s.flags,
+		Commands:              cmds,
+		Action:                s.run,
+		OnUsageError:          s.onUsageError,
+		ExitErrHandler:        func(*cli.Context, error) {},
+		Writer:                s.stdout,
+		ErrWriter:             s.stderr,
+		CustomAppHelpTemplate: helpTemplate,
+	}
+}
+
+// run is what the agent does without sub-command.
+func (s *session) run(c *cli.Context) error {
+	if c.Args().Present() {
+		var names []string
+		for _, cmd := range c.App.VisibleCommands() {
+			names = append(names, cmd.Name)
+		}
+		return Usagef("unknown command %q: must be %s", c.Args().First(), oneOf(names))
+	}
+	log, err := Logger(c)
+	if err != nil {
+		return err
+	}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+
+	a, err := s.app.New(c, log)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.log = log
+	s.mu.Unlock()
+	version := strings.Fields(versionLine(s.app.Name))[1]
+	log.Info("starting", "agent", s.app.Name, "version", version, "config", s.config(c, a))
+	handler, err := newHandler(s.app.Name, version, a, log)
+	if err != nil {
+		return err
+	}
+	l, err := listen(c.Context, c)
+	if err != nil {
+		return err
+	}
+
+	ctx, cancel := context.WithCancel(c.Context)
+	defer cancel()
+	g, ctx := errgroup.WithContext(ctx)
+	if l != nil {
+		log.Info("serving", "address", l.Addr().String())
+		s.part(g, "http server", func() error { return serve(ctx, l, handler, log) })
+	}
+	s.part(g, "reload", func() error { return reload(ctx, hup, a.Reload, log) })
+	s.part(g, "agent", func() error {
+		defer cancel()
+		return a.Run(ctx)
+	})
+	err = g.Wait()
+	if errors.Is(err, context.Canceled) && c.Context.Err() != nil {
+		err = nil
+	}
+	if err == nil {
+		log.Info("stopped")
+	}
+	return err
+}
+
+// part runs f in the group and remembers that it runs.
+func (s *session) part(g *errgroup.Group, name string, f func() error) {
+	set := func(on bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.running[name] = on
+	}
+	set(true)
+	g.Go(func() error {
+		defer set(false)
+		return f()
+	})
+}
+
+// config returns what the first log line says of the configuration.
+func (s *session) config(c *cli.Context, a *Agent) any {
+	if a.Config != nil {
+		return a.Config
+	}
+	var attrs []slog.Attr
+	for _, f := range s.flags {
+		name := f.Names()[0]
+		v := c.Value(name)
+		if str, ok := v.(fmt.Stringer); ok {
+			v = str.String()
+		}
+		attrs = append(attrs, slog.Any(strings.ReplaceAll(name, "-", "_"), v))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// reload calls f for each signal until ctx ends.
+func reload(ctx context.Context, hup <-chan os.Signal, f func(context.Context) error, log *slog.Logger) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hup:
+		}
+		if f == nil {
+			log.Info("nothing to reload", "signal", "SIGHUP")
+			continue
+		}
+		if err := f(ctx); err != nil {
+			log.Error("configuration not reloaded, keeping the last one", "err", err)
+			continue
+		}
+		log.Info("reloaded")
+	}
+}
+
+// report prints the error in one line and returns the exit code.
+func (s *session) report(err error) int {
+	if err == nil {
+		return 0
+	}
+	s.mu.Lock()
+	log := s.log
+	s.mu.Unlock()
+	if code := exitCode(err); log == nil || code == 2 {
+		_, _ = fmt.Fprintf(s.stderr, "%s: %s\n", s.app.Name, oneLine(err))
+		return code
+	}
+	log.Error("stopped with an error", "err", oneLine(err))
+	return 1
+}
+
+// hung tells which parts have not returned, and where they are, so that the
+// cause can be found after the process has gone.
+func (s *session) hung() int {
+	s.mu.Lock()
+	log := s.log
+	var parts []string
+	for name, on := range s.running {
+		if on {
+			parts = append(parts, name)
+		}
+	}
+	s.mu.Unlock()
+	slices.Sort(parts)
+	if log != nil {
+		log.Error("not stopped in time, ending the process", "limit", stopLimit, "hanging", parts)
+	} else {
+		_, _ = fmt.Fprintf(s.stderr, "%s: not stopped within %s, ending the process\n", s.app.Name, stopLimit)
+	}
+	stacks := make([]byte, 64<<10)
+	_, _ = s.stderr.Write(stacks[:runtime.Stack(stacks, true)])
+	return 1
+}

@@ -1,0 +1,120 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// usageError marks what is wrong with the command line, for exit code 2.
+type usageError struct{ msg string }
+
+func (e *usageError) Error() string { return e.msg }
+
+// Usagef returns an error about the command line. Main prints it in one line
+// and exits with 2.
+func Usagef(format string, args ...any) error {
+	return &usageError{msg: fmt.Sprintf(format, args...)}
+}
+
+// BadFlag returns the error for a flag whose value cannot be used. Allowed
+// says in words which values can.
+func BadFlag(flag, value, allowed string) error {
+	return Usagef("flag --%s: invalid value %q: must be %s", flag, value, allowed)
+}
+
+// Choice returns the value of a flag that takes one of a few words.
+func Choice(c *cli.Context, flag string, allowed ...string) (string, error) {
+	v := c.String(flag)
+	if slices.Contains(allowed, v) {
+		return v, nil
+	}
+	return "", BadFlag(flag, v, oneOf(allowed))
+}
+
+// oneOf joins words as "a, b or c".
+func oneOf(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// onUsageError rewrites what the flag parser says, so that it reads as our own
+// errors do, and keeps the library from printing the whole help.
+func (s *session) onUsageError(_ *cli.Context, err error, _ bool) error {
+	return parseError(s.app.Name, s.flags, err)
+}
+
+func parseError(app string, flags []cli.Flag, err error) error {
+	msg := err.Error()
+	if name, ok := strings.CutPrefix(msg, "flag provided but not defined: -"); ok {
+		return Usagef("unknown flag --%s: see '%s --help'", strings.TrimLeft(name, "-"), app)
+	}
+	if name, ok := strings.CutPrefix(msg, "flag needs an argument: -"); ok {
+		return Usagef("flag --%s: needs a value", strings.TrimLeft(name, "-"))
+	}
+	var value, name string
+	if _, e := fmt.Sscanf(msg, "invalid value %q for flag -%s", &value, &name); e == nil {
+		return BadFlag(strings.TrimSuffix(name, ":"), value, kind(flags, strings.TrimSuffix(name, ":")))
+	}
+	if _, e := fmt.Sscanf(msg, "invalid boolean value %q for -%s", &value, &name); e == nil {
+		return BadFlag(strings.TrimSuffix(name, ":"), value, "true or false")
+	}
+	// From an environment variable: could not parse "x" as int value from
+	// environment variable "REPLICAS" for flag replicas: parse error.
+	if rest, ok := strings.CutPrefix(msg, "could not parse "); ok {
+		if _, e := fmt.Sscanf(rest, "%q", &value); e == nil {
+			env := between(rest, "environment variable \"", "\"")
+			name = between(rest, " for flag ", ":")
+			return Usagef("environment variable %s (flag --%s): invalid value %q: must be %s",
+				env, name, value, kind(flags, name))
+		}
+	}
+	return &usageError{msg: msg}
+}
+
+func between(s, before, after string) string {
+	_, s, _ = strings.Cut(s, before)
+	s, _, _ = strings.Cut(s, after)
+	return s
+}
+
+// kind says in words which values the flag takes.
+func kind(flags []cli.Flag, name string) string {
+	i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+	if i < 0 {
+		return "a value of the flag's type"
+	}
+	switch flags[i].(type) {
+	case *cli.BoolFlag:
+		return "true or false"
+	case *cli.IntFlag, *cli.Int64Flag:
+		return "an integer"
+	case *cli.UintFlag, *cli.Uint64Flag:
+		return "an integer of at least 0"
+	case *cli.Float64Flag:
+		return "a number"
+	case *cli.DurationFlag:
+		return "a duration such as 500ms, 30s or 5m"
+	default:
+		return "a value of the flag's type"
+	}
+}
+
+// oneLine folds joined errors into one line.
+func oneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// exitCode is 2 for what is wrong with the command line, 1 for all else.
+func exitCode(err error) int {
+	if usage := (*usageError)(nil); errors.As(err, &usage) {
+		return 2
+	}
+	return 1
+}

@@ -1,0 +1,277 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/hostfs"
+)
+
+// ErrNoRunRoot is returned by writers where the run root cannot be written: it
+// is not mounted, or read-only. An agent that runs alone logs it and goes on.
+var ErrNoRunRoot = errors.New("run root cannot be written")
+
+// Write publishes a fact that outlives its writer.
+func (d Dir) Write(n Name, r Record) error {
+	h, err := d.put(d.Path(n), r, putOptions{})
+	if err != nil {
+		return err
+	}
+	return h.file.Close()
+}
+
+// Remove withdraws a fact. It is no error if there is none.
+func (d Dir) Remove(n Name) error {
+	if err := os.Remove(d.Path(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("withdraw %s: %w", n, err)
+	}
+	return nil
+}
+
+// Hold publishes a fact that dies with its writer: the file stays locked until
+// Release or the end of the process, however that comes, and a reader can tell.
+func (d Dir) Hold(n Name, r Record) (*Held, error) {
+	return d.put(d.Path(n), r, putOptions{held: true})
+}
+
+// Held is a fact that is published as long as its writer lives.
+type Held struct {
+	file *os.File
+	path string
+}
+
+// Release withdraws the fact, unless another writer has replaced it. It may be
+// called on nil.
+func (h *Held) Release() error {
+	if h == nil {
+		return nil
+	}
+	unlock, err := lockFolder(filepath.Dir(h.path))
+	if err != nil {
+		return errors.Join(err, h.file.Close())
+	}
+	defer unlock()
+	mine, errMine := h.file.Stat()
+	there, errThere := os.Stat(h.path)
+	if errMine == nil && errThere == nil && os.SameFile(mine, there) {
+		err = os.Remove(h.path)
+	}
+	// Unlocked before it is closed, because waiters are woken by the close.
+	return errors.Join(err, unix.Flock(int(h.file.Fd()), unix.LOCK_UN), h.file.Close())
+}
+
+type putOptions struct {
+	held bool
+	// exclusive refuses to replace a file whose writer lives.
+	exclusive bool
+}
+
+// put writes the stamped file whole. A held one is locked before it is visible.
+func (d Dir) put(path string, r Record, o putOptions) (_ *Held, err error) {
+	boot, err := d.bootID()
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	data, err := format(r.Values, Stamp{
+		BootID: boot, Writer: r.Writer, Time: time.Now(), DriverVersion: r.DriverVersion, Held: o.held,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := makeFolder(filepath.Dir(path)); err != nil {
+		return nil, d.unwritable(err)
+	}
+	unlock, err := lockFolder(filepath.Dir(path))
+	if err != nil {
+		return nil, d.unwritable(err)
+	}
+	defer unlock()
+	if o.exclusive {
+		if f := d.read(path); f.State == Valid {
+			return nil, &claimedError{claim: claimOf(f)}
+		}
+	}
+	f, err := hostfs.Replace(path, 0o644)
+	if err != nil {
+		return nil, d.unwritable(err)
+	}
+	err = func() error {
+		if o.held {
+			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+				return fmt.Errorf("lock %s: %w", path, err)
+			}
+		}
+		if _, err := f.Write(data); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+		return f.Commit()
+	}()
+	if err != nil {
+		return nil, errors.Join(d.unwritable(err), f.Close())
+	}
+	return &Held{file: f.File, path: path}, nil
+}
+
+// unwritable marks the errors that say that this node has no usable run root.
+func (d Dir) unwritable(err error) error {
+	if errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w (mount the host's %s read-write, or point --run-root elsewhere)", ErrNoRunRoot, err, d.Root)
+	}
+	return err
+}
+
+// makeFolder creates a folder of the contract, but not the run root: where that
+// is missing it was not mounted, and a file there would tell nobody.
+func makeFolder(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// lockFolder keeps writers of a folder apart for the moment that a replacement
+// takes.
+func lockFolder(dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// Read returns what is known of a fact now.
+func (d Dir) Read(n Name) Fact {
+	f := d.read(d.Path(n))
+	if n == DriverReady && f.State == Valid && f.Stamp.DriverVersion != "" {
+		return d.checkDriver(f)
+	}
+	return f
+}
+
+// Wait returns the fact as soon as it is valid. It watches, and calls waiting
+// each time that the reason to wait has changed.
+func (d Dir) Wait(ctx context.Context, n Name, waiting func(Fact)) (Fact, error) {
+	w, err := hostfs.NewWatcher(d.Path(n))
+	if err != nil {
+		return Fact{}, err
+	}
+	defer w.Close() //nolint:errcheck // nothing was written through it
+	var last Fact
+	for {
+		f := d.Read(n)
+		if f.State == Valid {
+			return f, nil
+		}
+		if f.State != last.State || f.Reason != last.Reason {
+			waiting(f)
+		}
+		last = f
+		if _, err := w.Next(ctx); err != nil {
+			if ctx.Err() != nil {
+				return f, fmt.Errorf("%s: %w", f.Reason, ctx.Err())
+			}
+			return f, err
+		}
+	}
+}
+
+func (d Dir) read(path string) Fact {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Fact{State: Missing, Reason: d.whyMissing(path)}
+	}
+	if err != nil {
+		return Fact{State: Unreadable, Reason: err.Error()}
+	}
+	defer file.Close() //nolint:errcheck // read only
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return Fact{State: Unreadable, Reason: err.Error()}
+	}
+	values, stamp, err := parse(data)
+	if err != nil {
+		return Fact{State: Unreadable, Reason: fmt.Sprintf("%s: %v", path, err)}
+	}
+	f := Fact{State: Valid, Stamp: stamp, Values: values}
+	if stamp.BootID != "" {
+		boot, err := d.bootID()
+		if err != nil {
+			f.State, f.Reason = Unreadable, err.Error()
+			return f
+		}
+		if boot != stamp.BootID {
+			f.State, f.Reason = Stale, fmt.Sprintf("%s was written by %s before the last boot, at %s",
+				path, stamp.Writer, stamp.Time.Format(time.RFC3339))
+			return f
+		}
+	}
+	if stamp.Held && !locked(file) {
+		f.State, f.Reason = WriterDead, fmt.Sprintf("%s was written by %s, which has ended since", path, stamp.Writer)
+	}
+	return f
+}
+
+// locked reports whether a writer holds the file. The shared lock that proves
+// the contrary goes with the reader's descriptor.
+func locked(f *os.File) bool {
+	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
+}
+
+func (d Dir) whyMissing(path string) string {
+	if _, err := os.Stat(d.Root); err != nil {
+		return fmt.Sprintf("run root %s is not there: mount the host's folder, or point --run-root elsewhere", d.Root)
+	}
+	return path + " has not been written yet"
+}
+
+func (d Dir) bootID() (string, error) {
+	file := d.BootIDFile
+	if file == "" {
+		file = "/proc/sys/kernel/random/boot_id"
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read boot id: %w", err)
+	}
+	id := strings.TrimSpace(string(data))
+	if id == "" {
+		return "", fmt.Errorf("read boot id: %s is empty", file)
+	}
+	return id, nil
+}
+
+// driverVersion matches the version in /proc/driver/nvidia/version, whose first
+// line ends "… Kernel Module  580.95.05  Release Build …".
+var driverVersion = regexp.MustCompile(`(?m)^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)*)\s`)
+
+// checkDriver compares a driver-ready file with the driver that the kernel runs.
+func (d Dir) checkDriver(f Fact) Fact {
+	proc := d.ProcRoot
+	if proc == "" {
+		proc = "/proc"
+	}
+	path := filepath.Join(proc, "driver/nvidia/version")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		f.State, f.Reason = Stale, fmt.Sprintf("%s reported driver %s, but the kernel has none: %v", f.Stamp.Writer, f.Stamp.DriverVersion, err)
+		return f
+	}
+	m := driverVersion.FindSubmatch(data)
+	if m != nil && string(m[1]) != f.Stamp.DriverVersion {
+		f.State, f.Reason = Stale, fmt.Sprintf("%s reported driver %s, but the kernel runs %s", f.Stamp.Writer, f.Stamp.DriverVersion, m[1])
+	}
+	return f
+}

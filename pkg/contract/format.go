@@ -1,0 +1,162 @@
+package contract
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Keys of the stamp.
+const (
+	keyBootID        = "OUTRIGGER_BOOT_ID"
+	keyWriter        = "OUTRIGGER_WRITER"
+	keyTime          = "OUTRIGGER_TIME"
+	keyDriverVersion = "OUTRIGGER_DRIVER_VERSION"
+	keyHeld          = "OUTRIGGER_HELD"
+)
+
+// stampPrefix marks the keys that belong to the contract.
+const stampPrefix = "OUTRIGGER_"
+
+// maxFile bounds what is read of a file; ours have less than 1 KiB.
+const maxFile = 64 << 10
+
+// format returns the file: the values, then the stamp, as KEY=value lines.
+func format(values map[string]string, s Stamp) ([]byte, error) {
+	stamp := map[string]string{
+		keyBootID: s.BootID,
+		keyWriter: s.Writer,
+		keyTime:   s.Time.UTC().Format(time.RFC3339Nano),
+	}
+	if s.DriverVersion != "" {
+		stamp[keyDriverVersion] = s.DriverVersion
+	}
+	if s.Held {
+		stamp[keyHeld] = "true"
+	}
+	for k := range values {
+		if _, ours := stamp[k]; ours || !isKey(k) {
+			return nil, fmt.Errorf("format contract file: key %q: must be letters, digits and _, and not of the stamp", k)
+		}
+	}
+	var b bytes.Buffer
+	for _, m := range []map[string]string{values, stamp} {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if strings.ContainsAny(m[k], "\n\r\x00") {
+				return nil, fmt.Errorf("format contract file: value of %s: must be one line", k)
+			}
+			fmt.Fprintf(&b, "%s=%s\n", k, quote(m[k]))
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// parse reads KEY=value lines as a shell would that sources them: values bare,
+// or in single or double quotes, without expansions.
+func parse(data []byte) (values map[string]string, s Stamp, err error) {
+	if len(data) > maxFile {
+		return nil, Stamp{}, fmt.Errorf("file has more than %d bytes", maxFile)
+	}
+	values = map[string]string{}
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "export "))
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, quoted, ok := strings.Cut(line, "=")
+		if !ok || !isKey(key) {
+			return nil, Stamp{}, fmt.Errorf("line %d is not KEY=value", n)
+		}
+		v, err := unquote(quoted)
+		if err != nil {
+			return nil, Stamp{}, fmt.Errorf("line %d, value of %s: %w", n, key, err)
+		}
+		values[key] = v
+	}
+	s, err = takeStamp(values)
+	return values, s, err
+}
+
+// takeStamp moves the keys of the stamp out of values.
+func takeStamp(values map[string]string) (Stamp, error) {
+	s := Stamp{BootID: values[keyBootID], Writer: values[keyWriter], DriverVersion: values[keyDriverVersion]}
+	if t, ok := values[keyTime]; ok {
+		var err error
+		if s.Time, err = time.Parse(time.RFC3339Nano, t); err != nil {
+			return Stamp{}, fmt.Errorf("value of %s: %q is not a time", keyTime, t)
+		}
+	}
+	if h, ok := values[keyHeld]; ok {
+		var err error
+		if s.Held, err = strconv.ParseBool(h); err != nil {
+			return Stamp{}, fmt.Errorf("value of %s: %q is not true or false", keyHeld, h)
+		}
+	}
+	for _, k := range []string{keyBootID, keyWriter, keyTime, keyDriverVersion, keyHeld} {
+		delete(values, k)
+	}
+	return s, nil
+}
+
+func isKey(k string) bool {
+	for i, r := range k {
+		letter := r == '_' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return k != ""
+}
+
+// quote returns v as one word of a shell.
+func quote(v string) string {
+	bare := strings.IndexFunc(v, func(r rune) bool {
+		return !(r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("_./:@%+,-", r))
+	}) < 0
+	if bare {
+		return v
+	}
+	return "'" + strings.ReplaceAll(v, "'", `'\''`) + "'"
+}
+
+var errQuote = errors.New("unbalanced quotes or characters that a shell would expand")
+
+// unquote is the inverse of quote; it accepts double quotes too.
+func unquote(v string) (string, error) {
+	var b strings.Builder
+	for v != "" {
+		switch v[0] {
+		case '\'', '"':
+			word, rest, ok := strings.Cut(v[1:], v[:1])
+			if !ok || v[0] == '"' && strings.ContainsAny(word, "$`\\") {
+				return "", errQuote
+			}
+			b.WriteString(word)
+			v = rest
+		case '\\':
+			if len(v) < 2 || v[1] != '\'' {
+				return "", errQuote
+			}
+			b.WriteByte('\'')
+			v = v[2:]
+		default:
+			end := strings.IndexAny(v, "'\"\\")
+			if end < 0 {
+				end = len(v)
+			}
+			if strings.ContainsAny(v[:end], " \t$`;&|<>()") {
+				return "", errQuote
+			}
+			b.WriteString(v[:end])
+			v = v[end:]
+		}
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,138 @@
+// Package hostfs writes files of the host whole or not at all, and watches
+// folders of the host that may come and go. It is the edge between what an
+// agent derives and what others on the node read.
+package hostfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// WriteFile puts data at path, whole or not at all: a reader sees the old file
+// or the new one, also after a crash. On an error the old file is untouched and
+// nothing is left beside it. The folder must exist.
+func WriteFile(path string, data []byte, mode fs.FileMode) error {
+	r, err := Replace(path, mode)
+	if err != nil {
+		return err
+	}
+	if _, err := r.Write(data); err != nil {
+		return errors.Join(writeError(path, err), r.Close())
+	}
+	return errors.Join(r.Commit(), r.Close())
+}
+
+// WriteIfChanged is WriteFile for a file that does not hold data with this mode
+// yet. It returns whether it wrote.
+func WriteIfChanged(path string, data []byte, mode fs.FileMode) (bool, error) {
+	if same(path, data, mode) {
+		return false, nil
+	}
+	if err := WriteFile(path, data, mode); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+func same(path string, data []byte, mode fs.FileMode) bool {
+	fi, err := os.Lstat(path)
+	if err != nil || !fi.Mode().IsRegular() || fi.Mode().Perm() != mode.Perm() || fi.Size() != int64(len(data)) {
+		return false
+	}
+	old, err := os.ReadFile(path)
+	return err == nil && bytes.Equal(old, data)
+}
+
+// Replacement is the next content of a file, not yet visible at its path. The
+// embedded File may be locked before Commit, so that the file is never visible
+// unlocked; it stays open, and locked, until Close.
+type Replacement struct {
+	*os.File
+	path      string
+	committed bool
+}
+
+// Replace starts the replacement of the file at path, with a new file in the
+// same folder.
+func Replace(path string, mode fs.FileMode) (*Replacement, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
+	if err != nil {
+		return nil, writeError(path, err)
+	}
+	r := &Replacement{File: f, path: path}
+	// Chmod and not a mode for open, on which the umask would have a say.
+	if err := f.Chmod(mode.Perm()); err != nil {
+		return nil, errors.Join(writeError(path, err), r.Close())
+	}
+	return r, nil
+}
+
+// Commit makes the file visible at its path, and durable.
+func (r *Replacement) Commit() error {
+	if err := r.Sync(); err != nil {
+		return writeError(r.path, err)
+	}
+	if err := os.Rename(r.Name(), r.path); err != nil {
+		return writeError(r.path, err)
+	}
+	r.committed = true
+	if err := syncDir(filepath.Dir(r.path)); err != nil {
+		return writeError(r.path, err)
+	}
+	return nil
+}
+
+// Close closes the file, and removes it unless it was committed.
+func (r *Replacement) Close() error {
+	var err error
+	if !r.committed {
+		err = os.Remove(r.Name())
+	}
+	return errors.Join(err, r.File.Close())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		// A file system that cannot sync folders; the rename itself stands.
+		err = nil
+	}
+	return errors.Join(err, d.Close())
+}
+
+// writeError names the file and, where it is known, what to do about it.
+func writeError(path string, err error) error {
+	if hint := fix(path, err); hint != "" {
+		return fmt.Errorf("write %s: %w: %s", path, err, hint)
+	}
+	return fmt.Errorf("write %s: %w", path, err)
+}
+
+func fix(path string, err error) string {
+	dir := filepath.Dir(path)
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "free space (or inodes) on the file system of " + dir
+	case errors.Is(err, syscall.EROFS):
+		return "mount " + dir + " read-write"
+	case errors.Is(err, fs.ErrPermission):
+		return "let this process write in " + dir
+	case errors.Is(err, fs.ErrNotExist):
+		return "create or mount the folder " + dir
+	case errors.Is(err, syscall.ENOTDIR):
+		return dir + " must be a folder"
+	case errors.Is(err, syscall.EISDIR):
+		return "remove the folder that stands in the file's place"
+	default:
+		return ""
+	}
+}
