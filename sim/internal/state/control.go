@@ -101,27 +101,49 @@ func (s *State) Heal(slot Slot) error {
 func (s *State) Plug(spec GPUSpec) (Slot, error) {
 	var slot Slot
 	err := s.update(func() error {
-		state := C.sim_map(s.sim)
-		for int(slot) < MaxGPUs && state.gpu[slot].generation != 0 {
-			slot++
+		gpu, err := s.nextGPU(spec)
+		if err != nil {
+			return err
 		}
-		if int(slot) == MaxGPUs {
-			return errors.New("plug GPU: all slots are taken; unplug one first")
-		}
-		var gpu C.struct_sim_gpu
-		generation := state.generations + 1
-		if err := fillGPU(&gpu, spec, slot, getString(state.node[:]), uint64(generation)); err != nil {
-			return fmt.Errorf("plug GPU: %w", err)
-		}
-		if err := checkPlace(state.gpu[:], &gpu); err != nil {
-			return fmt.Errorf("plug GPU: %w", err)
-		}
-		state.generations = generation
-		C.sim_write_gpu(s.sim, C.uint32_t(slot), &gpu)
+		slot = Slot(gpu.minor)
+		C.sim_map(s.sim).generations = C.uint64_t(gpu.generation)
+		C.sim_write_gpu(s.sim, gpu.minor, &gpu)
 		s.post(&gpu, C.struct_sim_event{kind: C.SIM_EVENT_PLUGGED})
 		return nil
 	})
 	return slot, err
+}
+
+// NextGPU describes the GPU that Plug would add now, so that what the kernel
+// shows of it can be made before NVML sees it. Index is not set.
+func (s *State) NextGPU(spec GPUSpec) (GPU, error) {
+	var next GPU
+	err := s.update(func() error {
+		gpu, err := s.nextGPU(spec)
+		next = describe(&gpu, 0)
+		return err
+	})
+	return next, err
+}
+
+// nextGPU makes the GPU for the lowest free slot. The caller holds the lock.
+func (s *State) nextGPU(spec GPUSpec) (C.struct_sim_gpu, error) {
+	var gpu C.struct_sim_gpu
+	var slot Slot
+	state := C.sim_map(s.sim)
+	for int(slot) < MaxGPUs && state.gpu[slot].generation != 0 {
+		slot++
+	}
+	if int(slot) == MaxGPUs {
+		return gpu, errors.New("plug GPU: all slots are taken; unplug one first")
+	}
+	if err := fillGPU(&gpu, spec, slot, getString(state.node[:]), uint64(state.generations+1)); err != nil {
+		return gpu, fmt.Errorf("plug GPU: %w", err)
+	}
+	if err := checkPlace(state.gpu[:], &gpu); err != nil {
+		return gpu, fmt.Errorf("plug GPU: %w", err)
+	}
+	return gpu, nil
 }
 
 // Unplug takes a GPU out of the machine. Handles to it answer GPU_IS_LOST, and
