@@ -28,9 +28,11 @@ type Source interface {
 	// its Fault set; the error is for what concerns the whole node.
 	Snapshot(ctx context.Context) (*Node, error)
 	// Watch calls deliver for each event until ctx ends, and then returns nil.
-	// It calls deliver from one goroutine, and holds no event back while it
-	// runs. It returns an error when no more events can come, for example
-	// when the driver is gone.
+	// The first event is EventTopologyChanged, as soon as the watch is in
+	// force: a Snapshot read after it misses nothing. Watch calls deliver from
+	// one goroutine, which must not Close the source; events that happen
+	// meanwhile follow. It returns an error when no more events can come, for
+	// example ErrNoDriver when the driver is gone or ErrClosed after Close.
 	Watch(ctx context.Context, deliver func(Event)) error
 	// Close frees the driver. Snapshot and Watch take hold of it again.
 	Close() error

@@ -68,9 +68,11 @@ func (f *Fake) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	return f.view(), nil
 }
 
-// Watch delivers the events that the methods of Fake cause.
+// Watch delivers EventTopologyChanged and then what the methods of Fake cause.
 func (f *Fake) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	w := &watcher{wake: make(chan struct{}, 1)}
+	w.queue = append(w.queue, NodeEvent(gpu.EventTopologyChanged))
+	w.signal()
 	f.mu.Lock()
 	f.calls.Watch++
 	err := f.failure()
