@@ -1,0 +1,60 @@
+#!/bin/sh
+# rootfs.sh DIR: makes the folder tree that lies under a program which links
+# glibc, from the libc6 package of the Debian or Ubuntu that this runs on: the
+# one that the program was linked with. Images built by docker and by the images
+# program have the same base because both run this.
+set -eu
+umask 022
+dir=$1
+
+die() {
+	echo "rootfs.sh: $*" >&2
+	exit 1
+}
+
+command -v dpkg >/dev/null || die "dpkg is missing: run this on Debian or Ubuntu"
+arch=$(dpkg --print-architecture)
+case $arch in
+amd64) triplet=x86_64-linux-gnu loader=/lib64/ld-linux-x86-64.so.2 ;;
+arm64) triplet=aarch64-linux-gnu loader=/lib/ld-linux-aarch64.so.1 ;;
+*) die "no image is made for the architecture $arch: use amd64 or arm64" ;;
+esac
+damaged=$(dpkg --verify libc6 | grep '\.so' || true)
+[ -z "$damaged" ] || die "files differ from the package libc6, install it again (apt-get install --reinstall libc6): $damaged"
+
+# One /usr tree, as Debian has it: drivers' files come in by either name.
+mkdir -p "$dir/usr/bin" "$dir/usr/sbin" "$dir/usr/lib/$triplet" "$dir/usr/lib64" "$dir/etc" "$dir/tmp" "$dir/run"
+chmod 1777 "$dir/tmp"
+for name in bin sbin lib lib64; do
+	ln -s "usr/$name" "$dir/$name"
+done
+
+# What our programs and the driver's libraries link.
+for name in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2 \
+	libnss_files.so.2 libnss_dns.so.2 "${loader##*/}"; do
+	cp -L "/lib/$triplet/$name" "$dir/usr/lib/$triplet/$name"
+done
+# The name that is written into every program, a link into the folder above.
+case $loader in
+/lib64/*) ln -s "../lib/$triplet/${loader##*/}" "$dir/usr/lib64/${loader##*/}" ;;
+*) ln -s "$triplet/${loader##*/}" "$dir/usr/lib/${loader##*/}" ;;
+esac
+
+cat >"$dir/etc/passwd" <<'EOF'
+root:x:0:0:root:/:/sbin/nologin
+nonroot:x:65532:65532:nonroot:/:/sbin/nologin
+nobody:x:65534:65534:nobody:/:/sbin/nologin
+EOF
+cat >"$dir/etc/group" <<'EOF'
+root:x:0:
+nonroot:x:65532:
+nogroup:x:65534:
+EOF
+echo 'hosts: files dns' >"$dir/etc/nsswitch.conf"
+
+# For scanners and people: what this is made of.
+cp -L /etc/os-release "$dir/usr/lib/os-release"
+ln -s ../usr/lib/os-release "$dir/etc/os-release"
+mkdir -p "$dir/var/lib/dpkg/status.d" "$dir/usr/share/doc/libc6"
+dpkg-query -s libc6 >"$dir/var/lib/dpkg/status.d/libc6"
+cp -L /usr/share/doc/libc6/copyright "$dir/usr/share/doc/libc6/copyright"

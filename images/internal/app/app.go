@@ -1,0 +1,132 @@
+// Package app is the command line of images.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/images/internal/base"
+)
+
+const description = `Every folder with a Dockerfile is a component. The final stage of its Dockerfile
+says what the image consists of; it is interpreted here, so that no container
+engine and no registry is needed, and "docker build" makes the same image of it.
+The archives are for "ctr images import" and "docker load" alike. Equal input
+gives equal bytes, and an archive that is right already is left alone.`
+
+// Main runs the program and returns its exit code.
+func Main(args []string, stdout, stderr io.Writer) int {
+	app := &cli.App{
+		Name:           "images",
+		Usage:          "write the container images as OCI archives",
+		Writer:         stdout,
+		ErrWriter:      stderr,
+		HideVersion:    true,
+		ExitErrHandler: func(*cli.Context, error) {},
+		Commands: []*cli.Command{{
+			Name:         "build",
+			Usage:        "write the archives of the components, of all by default",
+			ArgsUsage:    "[COMPONENT…]",
+			Description:  description,
+			Flags:        flags(),
+			OnUsageError: func(_ *cli.Context, err error, _ bool) error { return err },
+			Action: func(ctx *cli.Context) error {
+				c, err := config(ctx)
+				if err != nil {
+					return err
+				}
+				return run(ctx.Context, c, ctx.Args().Slice(), stdout)
+			},
+		}},
+	}
+	if err := app.RunContext(context.Background(), args); err != nil {
+		fmt.Fprintln(stderr, "images:", err)
+		return 1
+	}
+	return 0
+}
+
+func flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "dir", EnvVars: []string{"IMAGES_DIR"}, Value: "images", Usage: "`FOLDER` of the components"},
+		&cli.StringFlag{Name: "bin", EnvVars: []string{"IMAGES_BIN"}, Value: "bin", Usage: "`FOLDER` of the built programs"},
+		&cli.StringFlag{Name: "out", EnvVars: []string{"IMAGES_OUT"}, Value: "out/images", Usage: "`FOLDER` for the archives"},
+		&cli.StringFlag{Name: "repository", EnvVars: []string{"IMAGES_REPOSITORY"}, Value: "outrigger.dev", Usage: "first part of the images' names"},
+		&cli.StringFlag{Name: "version", EnvVars: []string{"VERSION"}, Value: "dev", Usage: "version in the images' tags"},
+		&cli.StringFlag{
+			Name: "os-base", EnvVars: []string{"OS_BASE"},
+			Usage: "base in the images' tags; it is the distribution that this runs on, and another one is refused (default: read from /etc/os-release)",
+		},
+		&cli.StringFlag{
+			Name: "source-date-epoch", EnvVars: []string{"SOURCE_DATE_EPOCH"}, Value: "0",
+			Usage: "time written on files and images, in `SECONDS` since 1970",
+		},
+	}
+}
+
+// config reads the flags and reports everything that is wrong with them.
+func config(ctx *cli.Context) (Config, error) {
+	c := Config{
+		Dir: ctx.String("dir"), Bin: ctx.String("bin"), Out: ctx.String("out"),
+		Repository: ctx.String("repository"), Version: ctx.String("version"),
+	}
+	var errs []error
+	seconds, err := strconv.ParseInt(ctx.String("source-date-epoch"), 10, 64)
+	if err != nil || seconds < 0 {
+		errs = append(errs, fmt.Errorf("--source-date-epoch is %q: give seconds since 1970", ctx.String("source-date-epoch")))
+	}
+	c.Time = time.Unix(seconds, 0).UTC()
+	release, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return c, fmt.Errorf("name the base: %w", err)
+	}
+	c.OSBase, err = base.OS(release)
+	if asked := ctx.String("os-base"); err == nil && asked != "" && asked != c.OSBase {
+		err = fmt.Errorf("--os-base is %s: the programs are linked with the glibc of %s, and so is the base: leave the flag out, or build on %s",
+			asked, c.OSBase, asked)
+	}
+	return c, errors.Join(append(errs, err)...)
+}
+
+// run builds the components that are named, or all.
+func run(ctx context.Context, c Config, components []string, stdout io.Writer) error {
+	all, err := filepath.Glob(filepath.Join(c.Dir, "*", "Dockerfile"))
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("look for components: no %s: run this in the root of the repository, or name the folder with --dir",
+			filepath.Join(c.Dir, "*", "Dockerfile"))
+	}
+	for i := range all {
+		all[i] = filepath.Base(filepath.Dir(all[i]))
+	}
+	if len(components) == 0 {
+		components = all
+	}
+	for _, component := range components {
+		if !slices.Contains(all, component) {
+			return fmt.Errorf("build the image of %s: no such component: there are %s", component, strings.Join(all, ", "))
+		}
+		result, err := c.Build(ctx, component)
+		if err != nil {
+			return err
+		}
+		state := "unchanged"
+		if result.Changed {
+			state = "written"
+		}
+		fmt.Fprintf(stdout, "%s  %s  %s  %.1f MB  %s\n", result.Archive, result.Ref, result.Digest, float64(result.Bytes)/1e6, state)
+	}
+	return nil
+}

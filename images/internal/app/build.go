@@ -1,0 +1,202 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"outrigger.dev/images/internal/base"
+	"outrigger.dev/images/internal/dockerfile"
+	"outrigger.dev/images/internal/layer"
+	"outrigger.dev/images/internal/oci"
+)
+
+// Config is what the command line says.
+type Config struct {
+	// Dir holds the folder of each component with its Dockerfile.
+	Dir string
+	// Bin holds the built programs: what a Dockerfile's build stage puts into /out.
+	Bin string
+	// Out receives COMPONENT.tar.
+	Out string
+	// Repository is written before the component in an image's name.
+	Repository string
+	Version    string
+	OSBase     string
+	// Time is written on files and images.
+	Time time.Time
+}
+
+// Result says what became of one component.
+type Result struct {
+	Archive string
+	Ref     string
+	Digest  string
+	Bytes   int
+	// Changed is false where the archive on disk was right already.
+	Changed bool
+}
+
+// Build writes the archive of one component.
+func (c Config) Build(ctx context.Context, component string) (Result, error) {
+	result, err := c.build(ctx, component)
+	if err != nil {
+		return Result{}, fmt.Errorf("build the image of %s: %w", component, err)
+	}
+	return result, nil
+}
+
+func (c Config) build(ctx context.Context, component string) (Result, error) {
+	ref, err := name.NewTag(fmt.Sprintf("%s/%s:%s-%s", c.Repository, component, c.Version, c.OSBase), name.StrictValidation)
+	if err != nil {
+		return Result{}, err
+	}
+	recipe, err := c.recipe(component)
+	if err != nil {
+		return Result{}, err
+	}
+	layers, err := c.layers(ctx, recipe)
+	if err != nil {
+		return Result{}, err
+	}
+	image, err := c.image(recipe, layers)
+	if err != nil {
+		return Result{}, err
+	}
+	digest, err := image.Digest()
+	if err != nil {
+		return Result{}, err
+	}
+	var archive bytes.Buffer
+	if err := oci.Write(&archive, image, ref); err != nil {
+		return Result{}, err
+	}
+	result := Result{Archive: filepath.Join(c.Out, component+".tar"), Ref: ref.String(), Digest: digest.String(), Bytes: archive.Len()}
+	result.Changed, err = replace(result.Archive, archive.Bytes())
+	return result, err
+}
+
+// recipe reads the Dockerfile of component.
+func (c Config) recipe(component string) (dockerfile.Recipe, error) {
+	path := filepath.Join(c.Dir, component, "Dockerfile")
+	f, err := os.Open(path)
+	if err != nil {
+		return dockerfile.Recipe{}, err
+	}
+	defer f.Close()
+	return dockerfile.Parse(f, dockerfile.Options{
+		Path: path,
+		Args: map[string]string{"VERSION": c.Version, "OS_BASE": c.OSBase},
+	})
+}
+
+// layers makes the layer of every COPY. There are two stages to copy from: base
+// has the tree of rootfs.sh at /rootfs/, and build has the programs in /out/.
+func (c Config) layers(ctx context.Context, recipe dockerfile.Recipe) ([]mutate.Addendum, error) {
+	var root string
+	var layers []mutate.Addendum
+	for _, step := range recipe.Copies {
+		source := layer.Source{To: step.To, Time: c.Time}
+		program, fromBuild := strings.CutPrefix(step.From, "/out/")
+		switch {
+		case step.Stage == "base" && step.From == "/rootfs/" && step.To == "/":
+			dir, err := base.Make(ctx, filepath.Join(c.Dir, "base", "rootfs.sh"), filepath.Join(c.Out, ".base"))
+			if err != nil {
+				return nil, err
+			}
+			root, source.Path = dir, dir
+		case step.Stage == "build" && fromBuild && filepath.IsLocal(program) && !strings.HasSuffix(step.To, "/"):
+			source.Path = filepath.Join(c.Bin, program)
+			if err := check(source.Path, root); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, fmt.Errorf("copy %s from stage %s to %s: only /rootfs/ of stage base to / and /out/PROGRAM of stage build to a file are known",
+				step.From, step.Stage, step.To)
+		}
+		packed, err := layer.New(source)
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, mutate.Addendum{
+			Layer:     packed,
+			MediaType: types.OCILayer,
+			History:   v1.History{Created: v1.Time{Time: c.Time}, CreatedBy: fmt.Sprintf("COPY --from=%s %s %s", step.Stage, step.From, step.To)},
+		})
+	}
+	return layers, nil
+}
+
+// check looks whether the program at path can run on the base at root.
+func check(path, root string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: build it first: make build", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := base.Check(f, root); err != nil {
+		return fmt.Errorf("take %s into the image: %w", path, err)
+	}
+	return nil
+}
+
+// image puts layers and configuration together.
+func (c Config) image(recipe dockerfile.Recipe, layers []mutate.Addendum) (v1.Image, error) {
+	image, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), layers...)
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.Created = v1.Time{Time: c.Time}
+	config.Config = v1.Config{
+		// What docker build writes for an image FROM scratch.
+		Env:        append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, recipe.Env...),
+		Labels:     recipe.Labels,
+		User:       recipe.User,
+		Entrypoint: recipe.Entrypoint,
+		Cmd:        recipe.Cmd,
+		WorkingDir: "/",
+	}
+	return mutate.ConfigFile(image, config)
+}
+
+// replace writes content to path whole, unless it is there already.
+func replace(path string, content []byte) (changed bool, err error) {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
+		return false, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return false, err
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return false, err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.Write(content)
+	if err := errors.Join(err, temp.Chmod(0o644), temp.Sync(), temp.Close()); err != nil {
+		return false, err
+	}
+	return true, os.Rename(temp.Name(), path)
+}

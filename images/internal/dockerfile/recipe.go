@@ -1,0 +1,179 @@
+// Package dockerfile reads the final stage of a Dockerfile into a Recipe, the
+// plain value from which an image is made. It knows the few instructions that
+// can be carried out without running anything, and refuses the others.
+package dockerfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+	"github.com/moby/buildkit/frontend/dockerfile/shell"
+)
+
+// Recipe is what an image consists of.
+type Recipe struct {
+	// Copies become one layer each, in this order.
+	Copies     []Copy
+	Labels     map[string]string
+	Env        []string
+	User       string
+	Entrypoint []string
+	Cmd        []string
+}
+
+// Copy takes files from an earlier stage into the image.
+type Copy struct {
+	Stage string
+	// From and To are absolute paths; a path that ends in "/" is a folder whose
+	// content is meant.
+	From string
+	To   string
+}
+
+// Options say how to read a Dockerfile.
+type Options struct {
+	// Path names the Dockerfile in errors.
+	Path string
+	// Args are the values of build arguments; others keep their default.
+	Args map[string]string
+}
+
+// reader carries what the instructions of one stage add up to.
+type reader struct {
+	Options
+	recipe Recipe
+	lex    *shell.Lex
+	args   map[string]string
+}
+
+// Parse returns the recipe of the final stage in r.
+func Parse(r io.Reader, o Options) (Recipe, error) {
+	file, err := parser.Parse(r)
+	if err != nil {
+		return Recipe{}, fmt.Errorf("parse %s: %w", o.Path, err)
+	}
+	stages, _, err := instructions.Parse(file.AST, nil)
+	if err != nil {
+		return Recipe{}, fmt.Errorf("parse %s: %w", o.Path, err)
+	}
+	if len(stages) == 0 {
+		return Recipe{}, fmt.Errorf("parse %s: no FROM: it describes no image", o.Path)
+	}
+	stage := stages[len(stages)-1]
+	d := &reader{Options: o, lex: shell.NewLex(file.EscapeToken), args: map[string]string{}}
+	d.recipe.Labels = map[string]string{}
+	if stage.BaseName != "scratch" {
+		return Recipe{}, d.fail(stage.Location, "FROM "+stage.BaseName, "start the final stage with FROM scratch and copy its base from a stage")
+	}
+	var errs []error
+	for _, command := range stage.Commands {
+		errs = append(errs, d.read(command))
+	}
+	return d.recipe, errors.Join(errs...)
+}
+
+// read adds one instruction to the recipe.
+func (d *reader) read(command instructions.Command) error {
+	if e, ok := command.(instructions.SupportsSingleWordExpansion); ok {
+		if err := e.Expand(d.expand); err != nil {
+			return d.fail(command.Location(), command.Name(), err.Error())
+		}
+	}
+	switch c := command.(type) {
+	case *instructions.ArgCommand:
+		for _, arg := range c.Args {
+			d.arg(arg)
+		}
+	case *instructions.LabelCommand:
+		for _, label := range c.Labels {
+			d.recipe.Labels[label.Key] = label.Value
+		}
+	case *instructions.EnvCommand:
+		for _, env := range c.Env {
+			d.recipe.Env = append(d.recipe.Env, env.Key+"="+env.Value)
+			d.args[env.Key] = env.Value
+		}
+	case *instructions.UserCommand:
+		d.recipe.User = c.User
+	case *instructions.EntrypointCommand:
+		return d.exec(c.Location(), "ENTRYPOINT", c.ShellDependantCmdLine, &d.recipe.Entrypoint)
+	case *instructions.CmdCommand:
+		return d.exec(c.Location(), "CMD", c.ShellDependantCmdLine, &d.recipe.Cmd)
+	case *instructions.CopyCommand:
+		return d.copy(c)
+	default:
+		return d.fail(command.Location(), strings.ToUpper(command.Name()),
+			"this needs a container engine; move it to an earlier stage and copy its result")
+	}
+	return nil
+}
+
+func (d *reader) arg(arg instructions.KeyValuePairOptional) {
+	if value, ok := d.Args[arg.Key]; ok {
+		d.args[arg.Key] = value
+	} else if arg.Value != nil {
+		d.args[arg.Key] = *arg.Value
+	}
+}
+
+func (d *reader) exec(at []parser.Range, name string, line instructions.ShellDependantCmdLine, to *[]string) error {
+	if line.PrependShell {
+		return d.fail(at, name, `the image has no shell; write it as a list: ["/usr/bin/…"]`)
+	}
+	*to = line.CmdLine
+	return nil
+}
+
+func (d *reader) copy(c *instructions.CopyCommand) error {
+	if c.From == "" || len(c.SourcePaths) != 1 || len(c.SourceContents) > 0 {
+		return d.fail(c.Location(), "COPY", "write it as COPY --from=STAGE /SOURCE /DESTINATION")
+	}
+	if c.Chown != "" || c.Chmod != "" || len(c.ExcludePatterns) > 0 || c.Parents {
+		return d.fail(c.Location(), "COPY", "no flag but --from and --link is understood; set owner and mode in the stage")
+	}
+	from, to := c.SourcePaths[0], c.DestPath
+	if !strings.HasPrefix(from, "/") || !strings.HasPrefix(to, "/") {
+		return d.fail(c.Location(), "COPY", "both paths must be absolute")
+	}
+	d.recipe.Copies = append(d.recipe.Copies, Copy{Stage: c.From, From: from, To: to})
+	return nil
+}
+
+func (d *reader) expand(word string) (string, error) {
+	value, unmatched, err := d.lex.ProcessWord(word, variables(d.args))
+	for name := range unmatched {
+		err = errors.Join(err, fmt.Errorf("variable %s is not set: declare it with ARG", name))
+	}
+	return value, err
+}
+
+// fail names the file, the line, the instruction and what to write instead.
+func (d *reader) fail(at []parser.Range, instruction, fix string) error {
+	line := 0
+	if len(at) > 0 {
+		line = at[0].Start.Line
+	}
+	return fmt.Errorf("%s:%d: %s: %s", d.Path, line, instruction, fix)
+}
+
+// variables serves a map to the word expander.
+type variables map[string]string
+
+// Get returns the value of a variable.
+func (v variables) Get(name string) (string, bool) {
+	value, ok := v[name]
+	return value, ok
+}
+
+// Keys returns the names of all variables.
+func (v variables) Keys() []string {
+	keys := make([]string, 0, len(v))
+	for name := range v {
+		keys = append(keys, name)
+	}
+	return keys
+}

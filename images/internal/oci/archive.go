@@ -1,0 +1,164 @@
+// Package oci writes an image as one archive that containerd (OCI layout with
+// the image's name) and docker load (manifest.json) both take.
+package oci
+
+import (
+	"archive/tar"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// Write writes image, named ref, to w. Equal images give equal bytes.
+func Write(w io.Writer, image v1.Image, ref name.Tag) error {
+	a := archive{w: tar.NewWriter(w), written: map[v1.Hash]bool{}}
+	if err := a.write(image, ref); err != nil {
+		return fmt.Errorf("write the archive of %s: %w", ref, err)
+	}
+	if err := a.w.Close(); err != nil {
+		return fmt.Errorf("write the archive of %s: %w", ref, err)
+	}
+	return nil
+}
+
+type archive struct {
+	w       *tar.Writer
+	written map[v1.Hash]bool
+}
+
+func (a archive) write(image v1.Image, ref name.Tag) error {
+	index, err := index(image, ref)
+	if err != nil {
+		return err
+	}
+	if err := a.json("oci-layout", map[string]string{"imageLayoutVersion": "1.0.0"}); err != nil {
+		return err
+	}
+	if err := a.json("index.json", index); err != nil {
+		return err
+	}
+	manifest, err := image.RawManifest()
+	if err != nil {
+		return err
+	}
+	if err := a.file(blob(index.Manifests[0].Digest), manifest); err != nil {
+		return err
+	}
+	docker, err := a.content(image)
+	if err != nil {
+		return err
+	}
+	docker.RepoTags = []string{ref.String()}
+	return a.json("manifest.json", tarball.Manifest{docker})
+}
+
+// content writes the configuration and the layers, and describes them for docker.
+func (a archive) content(image v1.Image) (tarball.Descriptor, error) {
+	var d tarball.Descriptor
+	config, err := image.RawConfigFile()
+	if err != nil {
+		return d, err
+	}
+	digest, err := image.ConfigName()
+	if err != nil {
+		return d, err
+	}
+	d.Config = blob(digest)
+	if err := a.file(d.Config, config); err != nil {
+		return d, err
+	}
+	layers, err := image.Layers()
+	if err != nil {
+		return d, err
+	}
+	for _, layer := range layers {
+		file, err := a.layer(layer)
+		if err != nil {
+			return d, err
+		}
+		d.Layers = append(d.Layers, file)
+	}
+	return d, nil
+}
+
+// layer writes a layer once and returns its name in the archive.
+func (a archive) layer(layer v1.Layer) (string, error) {
+	digest, err := layer.Digest()
+	if err != nil {
+		return "", err
+	}
+	file := blob(digest)
+	if a.written[digest] {
+		return file, nil
+	}
+	a.written[digest] = true
+	r, err := layer.Compressed()
+	if err != nil {
+		return "", err
+	}
+	content, err := io.ReadAll(r)
+	if err != nil {
+		return "", err
+	}
+	if err := r.Close(); err != nil {
+		return "", err
+	}
+	return file, a.file(file, content)
+}
+
+func (a archive) json(file string, value any) error {
+	content, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return a.file(file, content)
+}
+
+func (a archive) file(file string, content []byte) error {
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: file, Mode: 0o644, Size: int64(len(content))}
+	if err := a.w.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err := a.w.Write(content)
+	return err
+}
+
+// index names the image, once as containerd looks for it and once as OCI does.
+func index(image v1.Image, ref name.Tag) (v1.IndexManifest, error) {
+	digest, err := image.Digest()
+	if err != nil {
+		return v1.IndexManifest{}, err
+	}
+	size, err := image.Size()
+	if err != nil {
+		return v1.IndexManifest{}, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return v1.IndexManifest{}, err
+	}
+	return v1.IndexManifest{
+		SchemaVersion: 2,
+		MediaType:     types.OCIImageIndex,
+		Manifests: []v1.Descriptor{{
+			MediaType: types.OCIManifestSchema1,
+			Digest:    digest,
+			Size:      size,
+			Platform:  &v1.Platform{OS: config.OS, Architecture: config.Architecture},
+			Annotations: map[string]string{
+				"io.containerd.image.name":          ref.String(),
+				"org.opencontainers.image.ref.name": ref.TagStr(),
+			},
+		}},
+	}, nil
+}
+
+func blob(digest v1.Hash) string {
+	return path.Join("blobs", digest.Algorithm, digest.Hex)
+}
