@@ -1,0 +1,128 @@
+// Package config holds what a user can choose about the device plugin, and
+// checks it. It knows nothing of flags: internal/app fills it in.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// ListStrategy is a way to tell the container runtime which GPUs a container
+// gets.
+type ListStrategy string
+
+// The list strategies.
+const (
+	ListEnvvar         ListStrategy = "envvar"
+	ListCDICRI         ListStrategy = "cdi-cri"
+	ListCDIAnnotations ListStrategy = "cdi-annotations"
+)
+
+// IDStrategy is how GPUs are named to the container runtime.
+type IDStrategy string
+
+// The id strategies.
+const (
+	IDUUID  IDStrategy = "uuid"
+	IDIndex IDStrategy = "index"
+)
+
+// MIGStrategyNone offers whole GPUs.
+const MIGStrategyNone = "none"
+
+// Config is what a user can choose.
+type Config struct {
+	MIGStrategy string
+	// ListStrategies has at least one entry.
+	ListStrategies      []ListStrategy
+	IDStrategy          IDStrategy
+	CDIAnnotationPrefix string
+	// PassDeviceSpecs adds the device nodes to the answer, unless only CDI
+	// strategies are chosen.
+	PassDeviceSpecs bool
+	// KubeletSocket is where the kubelet takes registrations; the plugin's own
+	// sockets lie beside it.
+	KubeletSocket string
+	// Register is false for a plugin that serves without registering.
+	Register bool
+	// FailOnInitError ends the process when the first look at the node fails.
+	FailOnInitError bool
+	// CDIRoot is the folder for CDI specs.
+	CDIRoot string
+}
+
+// CDI reports whether a CDI strategy is chosen.
+func (c Config) CDI() bool {
+	return slices.ContainsFunc(c.ListStrategies, ListStrategy.cdi)
+}
+
+// OnlyCDI reports whether all chosen strategies are CDI strategies.
+func (c Config) OnlyCDI() bool {
+	return !slices.ContainsFunc(c.ListStrategies, func(s ListStrategy) bool { return !s.cdi() })
+}
+
+func (s ListStrategy) cdi() bool { return s == ListCDICRI || s == ListCDIAnnotations }
+
+// Validate reports everything that is wrong with c.
+func (c Config) Validate() error {
+	return errors.Join(c.checkMIG(), c.checkList(), c.checkID(), c.checkPrefix(), c.checkPaths())
+}
+
+func (c Config) checkMIG() error {
+	switch c.MIGStrategy {
+	case MIGStrategyNone:
+		return nil
+	case "single", "mixed":
+		return fmt.Errorf("read mig-strategy: %q is not built yet in this version: use %q", c.MIGStrategy, MIGStrategyNone)
+	}
+	return fmt.Errorf("read mig-strategy: unknown value %q: use %q", c.MIGStrategy, MIGStrategyNone)
+}
+
+func (c Config) checkList() error {
+	if len(c.ListStrategies) == 0 {
+		return fmt.Errorf("read device-list-strategy: no value: use one or more of %s", listStrategies())
+	}
+	var errs []error
+	for _, s := range c.ListStrategies {
+		switch s {
+		case ListEnvvar, ListCDICRI, ListCDIAnnotations:
+		case "volume-mounts":
+			errs = append(errs, fmt.Errorf("read device-list-strategy: %q is not built yet in this version: use one or more of %s", s, listStrategies()))
+		default:
+			errs = append(errs, fmt.Errorf("read device-list-strategy: unknown value %q: use one or more of %s", s, listStrategies()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func listStrategies() string {
+	return strings.Join([]string{string(ListEnvvar), string(ListCDICRI), string(ListCDIAnnotations)}, ", ")
+}
+
+func (c Config) checkID() error {
+	if c.IDStrategy == IDUUID || c.IDStrategy == IDIndex {
+		return nil
+	}
+	return fmt.Errorf("read device-id-strategy: unknown value %q: use %s or %s", c.IDStrategy, IDUUID, IDIndex)
+}
+
+func (c Config) checkPrefix() error {
+	if slices.Contains(c.ListStrategies, ListCDIAnnotations) && c.CDIAnnotationPrefix == "" {
+		return errors.New("read cdi-annotation-prefix: no value, and device-list-strategy cdi-annotations needs one: use cdi.k8s.io/")
+	}
+	return nil
+}
+
+func (c Config) checkPaths() error {
+	var errs []error
+	if !filepath.IsAbs(c.KubeletSocket) {
+		errs = append(errs, fmt.Errorf("read kubelet-socket: %q is not an absolute path", c.KubeletSocket))
+	}
+	if c.CDI() && !filepath.IsAbs(c.CDIRoot) {
+		errs = append(errs, fmt.Errorf("read cdi-root: %q is not an absolute path", c.CDIRoot))
+	}
+	return errors.Join(errs...)
+}

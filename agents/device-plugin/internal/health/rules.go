@@ -1,0 +1,70 @@
+package health
+
+import (
+	"strconv"
+	"strings"
+)
+
+// application are the XIDs that a program on the GPU can cause by itself; they
+// say nothing about the GPU: 13 graphics engine exception, 31 memory page
+// fault, 43 stopped processing, 45 preemptive clean-up, 68 video processor
+// exception, 109 context switch time-out.
+func application() []uint64 { return []uint64{13, 31, 43, 45, 68, 109} }
+
+// Rules says which XIDs count against a GPU.
+type Rules struct {
+	// all is what holds for an XID that only names it.
+	all  bool
+	only map[uint64]bool
+}
+
+// ParseRules reads the values of DP_DISABLE_HEALTHCHECKS and
+// DP_ENABLE_HEALTHCHECKS: lists of XIDs, or "all" (also "xids"), in any case
+// and with spaces. What is enabled goes before what is disabled, and that
+// before the XIDs that an application causes. Items that are neither are
+// returned as unknown and have no effect.
+func ParseRules(disable, enable string) (rules Rules, unknown []string) {
+	off, allOff, bad1 := parseXIDs(disable)
+	on, allOn, bad2 := parseXIDs(enable)
+	r := Rules{all: allOn || !allOff, only: map[uint64]bool{}}
+	if !allOn {
+		for _, x := range application() {
+			r.only[x] = false
+		}
+		for _, x := range off {
+			r.only[x] = false
+		}
+	}
+	for _, x := range on {
+		r.only[x] = true
+	}
+	return r, append(bad1, bad2...)
+}
+
+// Counts reports whether the XID makes a GPU unhealthy.
+func (r Rules) Counts(xid uint64) bool {
+	if counts, ok := r.only[xid]; ok {
+		return counts
+	}
+	return r.all
+}
+
+func parseXIDs(list string) (xids []uint64, all bool, unknown []string) {
+	for item := range strings.SplitSeq(list, ",") {
+		item = strings.ToLower(strings.TrimSpace(item))
+		switch item {
+		case "":
+			continue
+		case "all", "xids":
+			all = true
+			continue
+		}
+		x, err := strconv.ParseUint(item, 10, 64)
+		if err != nil {
+			unknown = append(unknown, item)
+			continue
+		}
+		xids = append(xids, x)
+	}
+	return xids, all, unknown
+}

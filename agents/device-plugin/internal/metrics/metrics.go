@@ -1,0 +1,143 @@
+// Package metrics counts what the device plugin does and shows what it offers,
+// for /metrics.
+package metrics
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/gpu"
+)
+
+const namespace = "outrigger_device_plugin"
+
+// Recorder is told what happens, and shows it when it is collected.
+type Recorder struct {
+	registrations *prometheus.CounterVec
+	allocations   *prometheus.CounterVec
+	latency       *prometheus.HistogramVec
+	xids          *prometheus.CounterVec
+	health        *prometheus.Desc
+	unlisted      *prometheus.Desc
+	waiting       *prometheus.Desc
+
+	mu     sync.Mutex
+	set    resource.Set
+	reason string
+}
+
+var (
+	_ plugin.Recorder      = (*Recorder)(nil)
+	_ prometheus.Collector = (*Recorder)(nil)
+)
+
+// New returns a Recorder that has seen nothing.
+func New() *Recorder {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	}
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+	}
+	return &Recorder{
+		registrations: counter("registrations_total", "Registrations with the kubelet, by result.", "resource", "result"),
+		allocations:   counter("allocations_total", "Calls of Allocate by the kubelet, by result.", "resource", "result"),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace,
+			Name:      "allocate_duration_seconds",
+			Help:      "Time to answer a call of Allocate.",
+			Buckets:   []float64{1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 5e-3, 1e-2, 0.1},
+		}, []string{"resource"}),
+		xids: counter("xid_events_total", "XIDs that the driver reported, also those that are ignored.", "gpu", "xid"),
+		health: desc("device_health", "1 for a device that is offered as healthy, 0 for one that is not, with the reason.",
+			"resource", "device", "index", "reason"),
+		unlisted: desc("unlisted_gpu", "1 for each GPU that cannot be offered at all, with the reason.", "index", "reason"),
+		waiting:  desc("waiting", "1 while the node's GPUs cannot be offered as they are, with the reason.", "reason"),
+	}
+}
+
+// Registered counts a registration.
+func (r *Recorder) Registered(res string, err error) {
+	r.registrations.WithLabelValues(res, result(err)).Inc()
+}
+
+// Allocated counts a call of Allocate.
+func (r *Recorder) Allocated(res string, took time.Duration, err error) {
+	r.allocations.WithLabelValues(res, result(err)).Inc()
+	r.latency.WithLabelValues(res).Observe(took.Seconds())
+}
+
+// Event counts an XID.
+func (r *Recorder) Event(ev gpu.Event) {
+	if ev.Kind == gpu.EventXID {
+		r.xids.WithLabelValues(string(ev.GPU), strconv.FormatUint(ev.XID, 10)).Inc()
+	}
+}
+
+// Offered makes set what is shown as offered.
+func (r *Recorder) Offered(set resource.Set) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.set = set
+}
+
+// Waiting makes reason why nothing is offered; empty if something is.
+func (r *Recorder) Waiting(reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reason = reason
+}
+
+// Describe sends what Collect may send.
+func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range r.counted() {
+		c.Describe(ch)
+	}
+	ch <- r.health
+	ch <- r.unlisted
+	ch <- r.waiting
+}
+
+// Collect sends the metrics as they are now.
+func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range r.counted() {
+		c.Collect(ch)
+	}
+	r.mu.Lock()
+	set, reason := r.set, r.reason
+	r.mu.Unlock()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for _, res := range set.Resources {
+		for _, d := range res.Devices {
+			v := 0.0
+			if d.Health.Healthy {
+				v = 1
+			}
+			gauge(r.health, v, res.Name, d.ID, d.Index, d.Health.Reason)
+		}
+	}
+	for _, u := range set.Unlisted {
+		gauge(r.unlisted, 1, strconv.Itoa(u.Index), u.Reason)
+	}
+	if reason != "" {
+		gauge(r.waiting, 1, reason)
+	}
+}
+
+func (r *Recorder) counted() []prometheus.Collector {
+	return []prometheus.Collector{r.registrations, r.allocations, r.latency, r.xids}
+}
+
+func result(err error) string {
+	if err != nil {
+		return "error"
+	}
+	return "ok"
+}

@@ -1,0 +1,57 @@
+package metrics_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/agents/device-plugin/internal/metrics"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/gpu"
+)
+
+func TestRecorder(t *testing.T) {
+	r := metrics.New()
+	r.Registered("nvidia.com/gpu", errors.New("no kubelet"))
+	r.Registered("nvidia.com/gpu", nil)
+	r.Event(gpu.Event{Kind: gpu.EventXID, GPU: "GPU-b", XID: 79})
+	r.Event(gpu.Event{Kind: gpu.EventLost, GPU: "GPU-b"})
+	r.Offered(resource.Set{
+		Resources: []resource.Resource{{Name: "nvidia.com/gpu", Devices: []resource.Device{
+			{ID: "GPU-a", Index: "0", Health: health.Status{Healthy: true}},
+			{ID: "GPU-b", Index: "1", Health: health.Status{Reason: "xid 79"}},
+		}}},
+		Unlisted: []resource.Unlisted{{Index: 2, Reason: "GPU is lost"}},
+	})
+	r.Waiting("no driver")
+
+	const want = `
+# HELP outrigger_device_plugin_device_health 1 for a device that is offered as healthy, 0 for one that is not, with the reason.
+# TYPE outrigger_device_plugin_device_health gauge
+outrigger_device_plugin_device_health{device="GPU-a",index="0",reason="",resource="nvidia.com/gpu"} 1
+outrigger_device_plugin_device_health{device="GPU-b",index="1",reason="xid 79",resource="nvidia.com/gpu"} 0
+# HELP outrigger_device_plugin_registrations_total Registrations with the kubelet, by result.
+# TYPE outrigger_device_plugin_registrations_total counter
+outrigger_device_plugin_registrations_total{resource="nvidia.com/gpu",result="error"} 1
+outrigger_device_plugin_registrations_total{resource="nvidia.com/gpu",result="ok"} 1
+# HELP outrigger_device_plugin_unlisted_gpu 1 for each GPU that cannot be offered at all, with the reason.
+# TYPE outrigger_device_plugin_unlisted_gpu gauge
+outrigger_device_plugin_unlisted_gpu{index="2",reason="GPU is lost"} 1
+# HELP outrigger_device_plugin_waiting 1 while the node's GPUs cannot be offered as they are, with the reason.
+# TYPE outrigger_device_plugin_waiting gauge
+outrigger_device_plugin_waiting{reason="no driver"} 1
+# HELP outrigger_device_plugin_xid_events_total XIDs that the driver reported, also those that are ignored.
+# TYPE outrigger_device_plugin_xid_events_total counter
+outrigger_device_plugin_xid_events_total{gpu="GPU-b",xid="79"} 1
+`
+	if err := testutil.CollectAndCompare(r, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+	r.Waiting("")
+	if n := testutil.CollectAndCount(r, "outrigger_device_plugin_waiting"); n != 0 {
+		t.Errorf("%d series of waiting while nothing waits, want none", n)
+	}
+}

@@ -1,0 +1,49 @@
+package plugin
+
+import (
+	"log/slog"
+
+	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+)
+
+// logChanges tells what is new in what is offered, device by device.
+func logChanges(log *slog.Logger, was, now resource.Set) {
+	before := map[string]map[string]health.Status{}
+	for _, r := range was.Resources {
+		before[r.Name] = map[string]health.Status{}
+		for _, d := range r.Devices {
+			before[r.Name][d.ID] = d.Health
+		}
+	}
+	for _, r := range now.Resources {
+		if len(before[r.Name]) != len(r.Devices) {
+			log.Info("resource offered", "resource", r.Name, "devices", len(r.Devices), "before", len(before[r.Name]))
+		}
+		for _, d := range r.Devices {
+			logDevice(log.With("resource", r.Name, "device", d.ID, "index", d.Index), before[r.Name], d)
+		}
+	}
+	told := map[resource.Unlisted]bool{}
+	for _, u := range was.Unlisted {
+		told[u] = true
+	}
+	for _, u := range now.Unlisted {
+		if !told[u] {
+			log.Error("gpu cannot be offered", "index", u.Index, "reason", u.Reason)
+		}
+	}
+}
+
+func logDevice(log *slog.Logger, before map[string]health.Status, d resource.Device) {
+	was, known := before[d.ID]
+	switch {
+	case known && was == d.Health, !known && d.Health.Healthy:
+	case d.Health.Healthy:
+		log.Info("device is healthy again")
+	case !known || was.Healthy:
+		log.Error("device became unhealthy", "reason", d.Health.Reason)
+	default:
+		log.Warn("device is unhealthy for another reason", "reason", d.Health.Reason, "before", was.Reason)
+	}
+}

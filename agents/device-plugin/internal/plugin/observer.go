@@ -1,0 +1,209 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+const (
+	retryMin = time.Second
+	retryMax = 30 * time.Second
+	// settle is how long changes on the node are collected before they cause
+	// another look: a driver that comes up makes many at once.
+	settle = 100 * time.Millisecond
+	// watchMin is short: a source ends a watch to take in a new GPU.
+	watchMin = 10 * time.Millisecond
+)
+
+// Prepared is what must be there before a node's GPUs are offered.
+type Prepared struct {
+	// ControlNodes are the device nodes that exist and that all GPUs share.
+	ControlNodes []string
+}
+
+// observation is what one look at the node gave.
+type observation struct {
+	// node is nil if the driver did not answer.
+	node     *gpu.Node
+	prepared Prepared
+	// err is why the GPUs cannot be offered as node shows them.
+	err error
+}
+
+// observer looks at the node: at the start, when told to, and as long as that
+// fails, again and again. It owns everything that may be slow, so that the
+// plugin's own goroutine never waits for the driver or a disk.
+type observer struct {
+	source  gpu.Source
+	prepare func(*gpu.Node) (Prepared, error)
+	// changes tells of changes on the node that may let a look succeed.
+	changes <-chan struct{}
+	log     *slog.Logger
+
+	again  chan struct{}
+	seen   chan struct{}
+	looks  chan observation
+	events chan gpu.Event
+}
+
+func newObserver(cfg Config) *observer {
+	return &observer{
+		source:  cfg.Source,
+		prepare: cfg.Prepare,
+		changes: cfg.Changes,
+		log:     cfg.Log,
+		again:   make(chan struct{}, 1),
+		seen:    make(chan struct{}, 1),
+		looks:   make(chan observation),
+		events:  make(chan gpu.Event, 64),
+	}
+}
+
+// look causes another look at the node. It does not block.
+func (o *observer) look() { signal(o.again) }
+
+// run observes until ctx ends. The driver's replacement is an error: the
+// process has to be started again to use the new one.
+func (o *observer) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return o.observe(ctx) })
+	g.Go(func() error { return o.watch(ctx) })
+	return g.Wait()
+}
+
+func (o *observer) observe(ctx context.Context) error {
+	retry := retryMin
+	for {
+		obs := o.observation(ctx)
+		if errors.Is(obs.err, gpu.ErrDriverChanged) {
+			return obs.err
+		}
+		select {
+		case o.looks <- obs:
+		case <-ctx.Done():
+			return nil
+		}
+		if obs.node != nil {
+			signal(o.seen)
+		}
+		if obs.err == nil {
+			retry = retryMin
+			if !o.wait(ctx, nil, 0) {
+				return nil
+			}
+			continue
+		}
+		if !o.wait(ctx, o.changes, retry) {
+			return nil
+		}
+		retry = min(2*retry, retryMax)
+	}
+}
+
+func (o *observer) observation(ctx context.Context) observation {
+	n, err := o.source.Snapshot(ctx)
+	if err != nil {
+		return observation{err: fmt.Errorf("read the GPUs of the node: %w", err)}
+	}
+	p, err := o.prepare(n)
+	return observation{node: n, prepared: p, err: err}
+}
+
+// wait waits for the next reason to look, and returns false when ctx ends.
+func (o *observer) wait(ctx context.Context, changes <-chan struct{}, retry time.Duration) bool {
+	var timeout <-chan time.Time
+	if retry > 0 {
+		timer := time.NewTimer(retry)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-o.again:
+	case <-timeout:
+	case <-changes:
+		return pause(ctx, settle)
+	}
+	return true
+}
+
+// watch passes the driver's events on, from the first look in which it
+// answered.
+func (o *observer) watch(ctx context.Context) error {
+	retry := watchMin
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-o.seen:
+		}
+		start := time.Now()
+		err := o.source.Watch(ctx, func(ev gpu.Event) { o.deliver(ctx, ev) })
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, gpu.ErrDriverChanged):
+			return err
+		case errors.Is(err, gpu.ErrWatchUnsupported):
+			o.log.Info("no health events from this source of GPUs", "err", err)
+			return nil
+		}
+		level := slog.LevelWarn
+		if errors.Is(err, gpu.ErrClosed) {
+			level = slog.LevelDebug
+		}
+		o.log.Log(ctx, level, "health events ended, asking for them again", "err", err)
+		if time.Since(start) > retryMax {
+			retry = watchMin
+		}
+		// The cause shows in the next look, and events are asked for again
+		// once the driver answers that.
+		drain(o.seen)
+		o.look()
+		if !pause(ctx, retry) {
+			return nil
+		}
+		retry = min(2*retry, retryMax)
+	}
+}
+
+func (o *observer) deliver(ctx context.Context, ev gpu.Event) {
+	select {
+	case o.events <- ev:
+	case <-ctx.Done():
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func drain(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+	}
+}
+
+// pause waits, and returns false when ctx ends before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,301 @@
+// Package plugin is the device plugin's loop: it takes observations of the
+// node and events in, derives resources and health from them with pure
+// packages, and publishes the result to one server for each resource.
+//
+// One goroutine owns the state; it waits for nothing but its inputs.
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"outrigger.dev/agents/device-plugin/internal/allocate"
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/pkg/gpu"
+)
+
+// Recorder takes note of what the plugin offers and does.
+type Recorder interface {
+	server.Recorder
+	Offered(resource.Set)
+	Event(gpu.Event)
+	// Waiting notes why nothing is offered, with an empty reason that it is.
+	Waiting(reason string)
+}
+
+// Marker tells the node whether the plugin's output is there. It must not
+// block for long.
+type Marker interface {
+	Ready(*gpu.Node) error
+	NotReady() error
+}
+
+// Config says what a Plugin works with.
+type Config struct {
+	Config config.Config
+	// DevRoot is the folder on the host under which the device nodes lie.
+	DevRoot string
+	Rules   health.Rules
+	Source  gpu.Source
+	// Prepare makes what must be there before the GPUs of a node are offered.
+	Prepare func(*gpu.Node) (Prepared, error)
+	// Changes tells of changes on the node after which a driver that did not
+	// answer, or a Prepare that failed, is tried again.
+	Changes <-chan struct{}
+	// Sockets tells of changes to the sockets of the kubelet's folder.
+	Sockets  <-chan struct{}
+	Recorder Recorder
+	Marker   Marker
+	Log      *slog.Logger
+}
+
+// Plugin is the device plugin of one node.
+type Plugin struct {
+	cfg      Config
+	log      *slog.Logger
+	observer *observer
+	reload   chan struct{}
+	status   chan struct{}
+	ready    atomic.Pointer[readiness]
+
+	// What follows is owned by the goroutine of Run.
+	health   *health.Machine
+	node     *gpu.Node
+	prepared Prepared
+	// trouble is why the node is not offered as it is.
+	trouble error
+	servers map[string]*server.Server
+	offered resource.Set
+	group   *errgroup.Group
+}
+
+type readiness struct{ err error }
+
+var errStarting = errors.New("start: the node has not been looked at yet")
+
+// New returns a Plugin; it does nothing before Run.
+func New(cfg Config) *Plugin {
+	p := &Plugin{
+		cfg:      cfg,
+		log:      cfg.Log,
+		observer: newObserver(cfg),
+		reload:   make(chan struct{}, 1),
+		status:   make(chan struct{}, 1),
+		health:   health.New(cfg.Rules),
+		servers:  map[string]*server.Server{},
+	}
+	p.ready.Store(&readiness{err: errStarting})
+	return p
+}
+
+// Ready returns nil while the devices are registered and listed with the
+// kubelet, and otherwise what is missing.
+func (p *Plugin) Ready() error { return p.ready.Load().err }
+
+// Reload looks at the node again, forgets what made GPUs unhealthy, and
+// registers again. What is served stays up meanwhile.
+func (p *Plugin) Reload() { signal(p.reload) }
+
+// Run offers the node's GPUs until ctx ends, and removes its sockets then.
+func (p *Plugin) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	p.group = g
+	g.Go(func() error { return p.observer.run(ctx) })
+	g.Go(func() error { return p.loop(ctx) })
+	err := g.Wait()
+	return errors.Join(err, p.cfg.Marker.NotReady())
+}
+
+func (p *Plugin) loop(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case obs := <-p.observer.looks:
+			if err := p.observed(ctx, obs); err != nil {
+				return err
+			}
+		case ev := <-p.observer.events:
+			p.event(ctx, ev)
+		case <-p.cfg.Sockets:
+			for _, s := range p.servers {
+				s.Wake()
+			}
+		case <-p.reload:
+			p.log.Info("reloading")
+			p.health.Reset()
+			p.observer.look()
+			for _, s := range p.servers {
+				s.Reregister()
+			}
+		case <-p.status:
+		}
+		p.mark()
+	}
+}
+
+func (p *Plugin) observed(ctx context.Context, obs observation) error {
+	if obs.err != nil && p.cfg.Config.FailOnInitError && p.node == nil {
+		return fmt.Errorf("%w (fail-on-init-error is set)", obs.err)
+	}
+	p.tell(obs.err)
+	p.trouble = obs.err
+	switch {
+	case errors.Is(obs.err, gpu.ErrNoDriver):
+		p.health.DriverGone(obs.err.Error())
+	case obs.node == nil:
+		// Somebody else needs NVML for a while, or it did not answer once: what
+		// was known of the GPUs still holds.
+	case obs.err == nil:
+		p.node, p.prepared = obs.node, obs.prepared
+		p.health.Observe(obs.node)
+	case p.node != nil:
+		// What could not be prepared is not offered; what was is, as far as it
+		// still works.
+		p.health.Observe(obs.node)
+	}
+	p.publish(ctx)
+	return nil
+}
+
+func (p *Plugin) tell(err error) {
+	switch {
+	case err == nil:
+		p.cfg.Recorder.Waiting("")
+	case p.trouble != nil && p.trouble.Error() == err.Error():
+		p.log.Debug("still waiting", "err", err)
+	default:
+		p.cfg.Recorder.Waiting(err.Error())
+		p.log.Warn("gpus cannot be offered, waiting", "err", err)
+	}
+}
+
+func (p *Plugin) event(ctx context.Context, ev gpu.Event) {
+	counts := p.health.Apply(ev)
+	if counts {
+		p.publish(ctx)
+	}
+	p.cfg.Recorder.Event(ev)
+	switch ev.Kind {
+	case gpu.EventXID:
+		if !counts {
+			p.log.Info("xid ignored", "gpu", ev.GPU, "xid", ev.XID)
+		}
+	case gpu.EventLost, gpu.EventMIGChanged, gpu.EventTopologyChanged:
+		p.observer.look()
+	}
+}
+
+// publish derives what is offered and hands it to the servers.
+func (p *Plugin) publish(ctx context.Context) {
+	if p.node == nil {
+		return
+	}
+	set := resource.Derive(p.node, p.health.View())
+	opts := p.options()
+	named := map[string]bool{}
+	for _, r := range set.Resources {
+		named[r.Name] = true
+		p.server(ctx, r.Name, func(s *server.Server) { s.Publish(r, opts) })
+	}
+	for name, s := range p.servers {
+		if !named[name] {
+			s.Publish(resource.Resource{Name: name}, opts)
+		}
+	}
+	p.cfg.Recorder.Offered(set)
+	logChanges(p.log, p.offered, set)
+	p.offered = set
+}
+
+// server hands the resource's server to publish, and starts it after that if
+// there was none: the first list it sends is complete.
+func (p *Plugin) server(ctx context.Context, name string, publish func(*server.Server)) {
+	s, ok := p.servers[name]
+	if ok {
+		publish(s)
+		return
+	}
+	s = server.New(server.Config{
+		Resource:      name,
+		KubeletSocket: p.cfg.Config.KubeletSocket,
+		Register:      p.cfg.Config.Register,
+		Recorder:      p.cfg.Recorder,
+		Changed:       func() { signal(p.status) },
+		Log:           p.log,
+	})
+	publish(s)
+	p.servers[name] = s
+	p.group.Go(func() error { return s.Run(ctx) })
+}
+
+func (p *Plugin) options() allocate.Options {
+	c := p.cfg.Config
+	return allocate.Options{
+		ListStrategies:      c.ListStrategies,
+		IDStrategy:          c.IDStrategy,
+		CDIAnnotationPrefix: c.CDIAnnotationPrefix,
+		PassDeviceSpecs:     c.PassDeviceSpecs,
+		OnlyCDI:             c.OnlyCDI(),
+		DevRoot:             p.cfg.DevRoot,
+		ControlNodes:        p.prepared.ControlNodes,
+	}
+}
+
+// mark tells the node, and whoever asks Ready, when readiness changes.
+func (p *Plugin) mark() {
+	err := p.missing()
+	was := p.Ready()
+	p.ready.Store(&readiness{err: err})
+	if (err == nil) == (was == nil) {
+		return
+	}
+	if err != nil {
+		p.log.Warn("not ready", "err", err)
+		if err := p.cfg.Marker.NotReady(); err != nil {
+			p.log.Error("take back readiness", "err", err)
+		}
+		return
+	}
+	p.log.Info("ready: devices are registered and listed")
+	if err := p.cfg.Marker.Ready(p.node); err != nil {
+		p.log.Error("tell readiness", "err", err)
+	}
+}
+
+// missing returns why the devices are not registered and listed.
+func (p *Plugin) missing() error {
+	if p.node == nil {
+		if p.trouble != nil {
+			return p.trouble
+		}
+		return errStarting
+	}
+	if errors.Is(p.trouble, gpu.ErrNoDriver) {
+		return p.trouble
+	}
+	if len(p.servers) == 0 {
+		return errors.New("offer GPUs: the node has none that can be named")
+	}
+	for name, s := range p.servers {
+		st := s.Status()
+		switch {
+		case !st.Serving:
+			return fmt.Errorf("serve %s: the socket is not open", name)
+		case !p.cfg.Config.Register:
+		case !st.Registered:
+			return fmt.Errorf("register %s: the kubelet has not taken it yet", name)
+		case !st.Listed:
+			return fmt.Errorf("list %s: the kubelet has not asked for the devices yet", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"reflect"
+	"sync"
+
+	"github.com/google/uuid"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"outrigger.dev/agents/device-plugin/internal/allocate"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+)
+
+// state is what is served at one moment. It is never changed.
+type state struct {
+	resource  resource.Resource
+	allocator *allocate.Allocator
+	list      *pluginapi.ListAndWatchResponse
+}
+
+// feed hands the newest state to any number of readers.
+type feed struct {
+	mu      sync.Mutex
+	state   state
+	changed chan struct{}
+}
+
+func newFeed() feed {
+	return feed{
+		state: state{
+			allocator: allocate.New(resource.Resource{}, allocate.Options{}),
+			list:      &pluginapi.ListAndWatchResponse{},
+		},
+		changed: make(chan struct{}),
+	}
+}
+
+// get returns the newest state, and a channel that is closed when its list is
+// no longer the newest.
+func (f *feed) get() (state, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state, f.changed
+}
+
+func (f *feed) put(r resource.Resource, opts allocate.Options) {
+	next := state{resource: r, allocator: allocate.New(r, opts), list: list(r)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	same := reflect.DeepEqual(f.state.resource, r)
+	f.state = next
+	if same {
+		return
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func list(r resource.Resource) *pluginapi.ListAndWatchResponse {
+	resp := &pluginapi.ListAndWatchResponse{Devices: make([]*pluginapi.Device, 0, len(r.Devices))}
+	for _, d := range r.Devices {
+		pd := &pluginapi.Device{ID: d.ID, Health: pluginapi.Unhealthy}
+		if d.Health.Healthy {
+			pd.Health = pluginapi.Healthy
+		}
+		if d.NUMANode >= 0 {
+			pd.Topology = &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: int64(d.NUMANode)}}}
+		}
+		resp.Devices = append(resp.Devices, pd)
+	}
+	return resp
+}
+
+// newToken returns what makes the CDI annotation of one container unlike that
+// of any other.
+func newToken() string { return uuid.NewString() }

@@ -1,0 +1,236 @@
+// Package server is the edge to the kubelet: it serves one resource over the
+// device plugin API and keeps it registered.
+//
+// What it serves is published to it as a value; every open ListAndWatch stream
+// takes the newest one at its own pace, so a slow reader delays nobody.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"outrigger.dev/agents/device-plugin/internal/allocate"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+)
+
+// Recorder takes note of what a Server does.
+type Recorder interface {
+	Registered(resource string, err error)
+	Allocated(resource string, took time.Duration, err error)
+}
+
+// Config says what a Server serves, and where.
+type Config struct {
+	// Resource is the fully qualified name, for example "nvidia.com/gpu".
+	Resource string
+	// KubeletSocket is the kubelet's registration socket; the Server's own
+	// socket lies beside it.
+	KubeletSocket string
+	// Register is false for a Server that only serves.
+	Register bool
+	Recorder Recorder
+	// Changed is called from any goroutine after Status may have changed. It
+	// must not block.
+	Changed func()
+	Log     *slog.Logger
+}
+
+// Status says how far the kubelet knows of the resource.
+type Status struct {
+	// Serving is set while the socket takes calls.
+	Serving bool
+	// Registered is set while the kubelet's present socket is the one that
+	// took the registration.
+	Registered bool
+	// Listed is set while a stream is open to which the devices were sent.
+	Listed bool
+}
+
+// Server serves one resource.
+type Server struct {
+	pluginapi.UnimplementedDevicePluginServer
+	cfg  Config
+	path string
+	feed feed
+	wake chan struct{}
+
+	mu      sync.Mutex
+	status  Status
+	streams int
+	again   bool
+}
+
+var _ pluginapi.DevicePluginServer = (*Server)(nil)
+
+// New returns a Server; it does nothing before Run.
+func New(cfg Config) *Server {
+	return &Server{
+		cfg:  cfg,
+		path: filepath.Join(filepath.Dir(cfg.KubeletSocket), SocketName(cfg.Resource)),
+		feed: newFeed(),
+		wake: make(chan struct{}, 1),
+	}
+}
+
+// SocketName returns the name that NVIDIA's device plugin gives the socket of
+// a resource: "nvidia-gpu.sock" for "nvidia.com/gpu".
+func SocketName(res string) string {
+	return "nvidia-" + res[strings.LastIndex(res, "/")+1:] + ".sock"
+}
+
+// Publish makes r what is served from now on. It does not block.
+func (s *Server) Publish(r resource.Resource, opts allocate.Options) { s.feed.put(r, opts) }
+
+// Wake has the sockets checked now: call it when one of them came or went.
+func (s *Server) Wake() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Reregister registers again, also with a kubelet that knows the resource.
+func (s *Server) Reregister() {
+	s.mu.Lock()
+	s.again = true
+	s.mu.Unlock()
+	s.Wake()
+}
+
+// Status returns how far the kubelet knows of the resource at this moment.
+func (s *Server) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+// Run serves and registers until ctx ends. Then it ends every stream and
+// removes its socket.
+func (s *Server) Run(ctx context.Context) error {
+	k := &keeper{server: s, grpc: grpc.NewServer(serverOptions()...), log: s.cfg.Log}
+	pluginapi.RegisterDevicePluginServer(k.grpc, s)
+	err := k.run(ctx)
+	s.update(func(st *Status) { *st = Status{} })
+	if err != nil {
+		return fmt.Errorf("serve %s at %s: %w", s.cfg.Resource, s.path, err)
+	}
+	return nil
+}
+
+// serverOptions keep the buffers of a connection small: messages are a few
+// kilobytes, and an agent's memory counts on every node.
+func serverOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ReadBufferSize(4 << 10),
+		grpc.WriteBufferSize(4 << 10),
+		grpc.SharedWriteBuffer(true),
+	}
+}
+
+// GetDevicePluginOptions tells the kubelet which calls are worth making.
+func (s *Server) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
+	return options(), nil
+}
+
+func options() *pluginapi.DevicePluginOptions {
+	return &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: true}
+}
+
+// ListAndWatch sends the devices, and again whenever they change.
+func (s *Server) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
+	ctx := stream.Context()
+	listed := false
+	defer func() {
+		if listed {
+			s.stream(-1)
+		}
+	}()
+	for {
+		st, changed := s.feed.get()
+		if err := stream.Send(st.list); err != nil {
+			return fmt.Errorf("send devices of %s: %w", s.cfg.Resource, err)
+		}
+		if !listed {
+			listed = true
+			s.stream(1)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Allocate answers with what each container needs to use its devices.
+func (s *Server) Allocate(_ context.Context, req *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
+	start := time.Now()
+	resp, err := s.allocate(req)
+	s.cfg.Recorder.Allocated(s.cfg.Resource, time.Since(start), err)
+	return resp, err
+}
+
+func (s *Server) allocate(req *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
+	st, _ := s.feed.get()
+	resp := &pluginapi.AllocateResponse{}
+	for _, c := range req.GetContainerRequests() {
+		answer, err := st.allocator.Allocate(c.GetDevicesIds(), newToken())
+		if err != nil {
+			return nil, fmt.Errorf("invalid allocation request for %q: %w", s.cfg.Resource, err)
+		}
+		resp.ContainerResponses = append(resp.ContainerResponses, answer)
+	}
+	return resp, nil
+}
+
+// GetPreferredAllocation answers which of the free devices fit best together.
+func (s *Server) GetPreferredAllocation(_ context.Context, req *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
+	st, _ := s.feed.get()
+	resp := &pluginapi.PreferredAllocationResponse{}
+	for _, c := range req.GetContainerRequests() {
+		ids, err := st.allocator.Preferred(c.GetAvailableDeviceIDs(), c.GetMustIncludeDeviceIDs(), int(c.GetAllocationSize()))
+		if err != nil {
+			return nil, fmt.Errorf("choose devices of %q: %w", s.cfg.Resource, err)
+		}
+		resp.ContainerResponses = append(resp.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{DeviceIDs: ids})
+	}
+	return resp, nil
+}
+
+func (s *Server) stream(n int) {
+	s.update(func(st *Status) {
+		s.streams += n
+		st.Listed = s.streams > 0
+	})
+}
+
+// update changes the status under the lock and tells if it did.
+func (s *Server) update(change func(*Status)) {
+	s.mu.Lock()
+	before := s.status
+	change(&s.status)
+	changed := s.status != before
+	s.mu.Unlock()
+	if changed {
+		s.cfg.Changed()
+	}
+}
+
+func (s *Server) takeAgain() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again := s.again
+	s.again = false
+	return again
+}
+
+var errForeign = errors.New("another device plugin has taken the socket: stop it, or this one")

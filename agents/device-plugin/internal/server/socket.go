@@ -1,0 +1,65 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+)
+
+// socket is a listening unix socket that knows whether its file is still the
+// one it made: the kubelet removes the sockets of all plugins when it starts.
+type socket struct {
+	path     string
+	listener *net.UnixListener
+	file     os.FileInfo
+}
+
+// listen makes the socket, in place of whatever is at the path.
+func listen(path string) (*socket, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove old socket: %w", err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	// The path may hold a newer socket by the time this one is closed.
+	l.SetUnlinkOnClose(false)
+	file, err := os.Lstat(path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("look up socket: %w", err), l.Close())
+	}
+	return &socket{path: path, listener: l, file: file}, nil
+}
+
+// missing reports whether nothing is at the path any more.
+func (s *socket) missing() bool {
+	_, err := os.Lstat(s.path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// ours reports whether the file at the path is the one that listen made.
+func (s *socket) ours() bool {
+	file, err := os.Lstat(s.path)
+	return err == nil && sameSocket(file, s.file)
+}
+
+// close stops accepting, and removes the file unless it is someone else's.
+func (s *socket) close() error {
+	var err error
+	if s.ours() {
+		err = os.Remove(s.path)
+	}
+	if cerr := s.listener.Close(); cerr != nil && !errors.Is(cerr, net.ErrClosed) {
+		err = errors.Join(err, cerr)
+	}
+	return err
+}
+
+// sameSocket tells a socket from one that was made later at the same path:
+// its inode number may be that of the old one.
+func sameSocket(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
+}

@@ -1,0 +1,247 @@
+// Package kubelettest has a kubelet that speaks the device plugin API over real
+// sockets, for tests and measurements. It takes registrations, follows
+// ListAndWatch, and makes the calls that the kubelet's device manager makes.
+package kubelettest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// Registration is one accepted call of Register.
+type Registration struct {
+	Request *pluginapi.RegisterRequest
+	At      time.Time
+}
+
+// Update is one list of devices that a plugin sent.
+type Update struct {
+	Resource string
+	Devices  []*pluginapi.Device
+	At       time.Time
+}
+
+// Kubelet takes registrations in a folder until Stop.
+type Kubelet struct {
+	dir string
+
+	mu            sync.Mutex
+	running       *run
+	registrations []Registration
+	updates       []Update
+	endpoints     map[string]*endpoint // by resource
+	refuse        error
+	refusals      int
+	changed       chan struct{} // closed and replaced at every change
+}
+
+// run is the kubelet from one start to the next stop.
+type run struct {
+	server *grpc.Server
+	ctx    context.Context //nolint:containedctx // a grpc.Server has none of its own
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// Start starts a kubelet whose sockets lie in dir.
+func Start(dir string) (*Kubelet, error) {
+	k := New(dir)
+	if err := k.Start(); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// New returns a kubelet that is not running.
+func New(dir string) *Kubelet {
+	return &Kubelet{dir: dir, endpoints: map[string]*endpoint{}, changed: make(chan struct{})}
+}
+
+// Socket returns the path of the registration socket.
+func (k *Kubelet) Socket() string { return filepath.Join(k.dir, "kubelet.sock") }
+
+// Start empties the folder, as the kubelet does, and makes the socket.
+func (k *Kubelet) Start() error {
+	if err := removeContents(k.dir); err != nil {
+		return fmt.Errorf("start kubelet: %w", err)
+	}
+	l, err := net.Listen("unix", k.Socket())
+	if err != nil {
+		return fmt.Errorf("start kubelet: %w", err)
+	}
+	r := &run{server: grpc.NewServer(grpc.WaitForHandlers(true))}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	pluginapi.RegisterRegistrationServer(r.server, &registrar{kubelet: k, run: r})
+	r.done.Go(func() { _ = r.server.Serve(l) })
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.running = r
+	k.notify()
+	return nil
+}
+
+// Stop ends the kubelet and its connections to plugins. Like a kubelet that
+// was killed, it leaves the plugins' sockets behind.
+func (k *Kubelet) Stop() {
+	k.mu.Lock()
+	r := k.running
+	k.running = nil
+	k.mu.Unlock()
+	if r == nil {
+		return
+	}
+	r.cancel()
+	r.server.Stop()
+	r.done.Wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, e := range k.endpoints {
+		e.close()
+	}
+	clear(k.endpoints)
+	k.notify()
+}
+
+// Restart stops the kubelet and starts it again.
+func (k *Kubelet) Restart() error {
+	k.Stop()
+	return k.Start()
+}
+
+// Refuse makes Register answer with err until it is set to nil.
+func (k *Kubelet) Refuse(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.refuse = err
+}
+
+// Registrations returns the registrations so far.
+func (k *Kubelet) Registrations() []Registration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append([]Registration(nil), k.registrations...)
+}
+
+// Updates returns the device lists so far.
+func (k *Kubelet) Updates() []Update {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append([]Update(nil), k.updates...)
+}
+
+// WaitRegistrations waits until n registrations were taken, and returns the
+// n-th.
+func (k *Kubelet) WaitRegistrations(ctx context.Context, n int) (Registration, error) {
+	var reg Registration
+	err := k.wait(ctx, fmt.Sprintf("registration %d", n), func() bool {
+		if len(k.registrations) < n {
+			return false
+		}
+		reg = k.registrations[n-1]
+		return true
+	})
+	return reg, err
+}
+
+// WaitRefusals waits until n registrations were refused.
+func (k *Kubelet) WaitRefusals(ctx context.Context, n int) error {
+	return k.wait(ctx, fmt.Sprintf("refusal %d", n), func() bool { return k.refusals >= n })
+}
+
+// WaitDevices waits until ok holds for the newest list of the resource, and
+// returns it.
+func (k *Kubelet) WaitDevices(ctx context.Context, resource string, ok func([]*pluginapi.Device) bool) (Update, error) {
+	var last Update
+	err := k.wait(ctx, "devices of "+resource, func() bool {
+		e := k.endpoints[resource]
+		if e == nil || e.last == nil {
+			return false
+		}
+		last = *e.last
+		return ok(last.Devices)
+	})
+	if err != nil {
+		return last, fmt.Errorf("%w; the last list was %v", err, last.Devices)
+	}
+	return last, nil
+}
+
+// WaitUnlisted waits until no stream of the resource is open.
+func (k *Kubelet) WaitUnlisted(ctx context.Context, resource string) error {
+	return k.wait(ctx, "the end of "+resource, func() bool { return k.endpoints[resource] == nil })
+}
+
+// Plugin returns a client of the plugin that serves the resource.
+func (k *Kubelet) Plugin(resource string) (pluginapi.DevicePluginClient, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := k.endpoints[resource]
+	if e == nil {
+		return nil, fmt.Errorf("call plugin: %s is not registered", resource)
+	}
+	return e.client, nil
+}
+
+// Allocate asks the plugin for one container with the devices.
+func (k *Kubelet) Allocate(ctx context.Context, resource string, ids ...string) (*pluginapi.ContainerAllocateResponse, error) {
+	client, err := k.Plugin(resource)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Allocate(ctx, &pluginapi.AllocateRequest{
+		ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: ids}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n := len(resp.GetContainerResponses()); n != 1 {
+		return nil, fmt.Errorf("allocate %v: %d answers for one container", ids, n)
+	}
+	return resp.GetContainerResponses()[0], nil
+}
+
+func (k *Kubelet) wait(ctx context.Context, what string, ok func() bool) error {
+	for {
+		k.mu.Lock()
+		done, changed := ok(), k.changed
+		k.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s at the kubelet: %w", what, context.Cause(ctx))
+		case <-changed:
+		}
+	}
+}
+
+// notify needs the lock.
+func (k *Kubelet) notify() {
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+func removeContents(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
+		errs = append(errs, os.Remove(filepath.Join(dir, e.Name())))
+	}
+	return errors.Join(errs...)
+}
