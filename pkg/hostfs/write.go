@@ -130,7 +130,7 @@ func fix(path string, err error) string {
 		return "create or mount the folder " + dir
 	case errors.Is(err, syscall.ENOTDIR):
 		return dir + " must be a folder"
-	case errors.Is(err, syscall.EISDIR):
+	case errors.Is(err, syscall.EISDIR), errors.Is(err, fs.ErrExist):
 		return "remove the folder that stands in the file's place"
 	default:
 		return ""

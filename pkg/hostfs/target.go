@@ -1,0 +1,118 @@
+package hostfs
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// target is one path that is watched.
+type target struct {
+	// path as the user gave it, and absolute.
+	path, abs string
+	// real is the path without symbolic links on the way, as far as it exists.
+	real string
+	// link is set where the path itself is a symbolic link to a file.
+	link bool
+	// chain holds the folders on the way, and the target if it is one.
+	chain []string
+	// via holds the names that were followed to get there.
+	via []string
+	// id tells the file at the path from a later one; zero if there is none.
+	id identity
+	// op is what has happened since the last report.
+	op Op
+}
+
+// identity of a file. The numbers are used again after a removal, so a removal
+// that is seen resets it.
+type identity struct{ dev, ino uint64 }
+
+func (t *target) deepest() string { return t.chain[len(t.chain)-1] }
+
+// resolve follows the path as far as it exists.
+func (t *target) resolve() {
+	t.chain, t.via, t.real, t.link = []string{"/"}, nil, "/", false
+	names := strings.Split(strings.TrimPrefix(t.abs, "/"), "/")
+	if t.abs == "/" {
+		return
+	}
+	for i, name := range names {
+		next := filepath.Join(t.deepest(), name)
+		rest := names[i+1:]
+		t.real = filepath.Join(append([]string{next}, rest...)...)
+		t.via = append(t.via, next)
+		real, err := filepath.EvalSymlinks(next)
+		if err != nil {
+			t.link = len(rest) == 0 && isLink(next)
+			return
+		}
+		fi, err := os.Stat(real)
+		if err != nil || !fi.IsDir() {
+			t.link = real != next
+			return
+		}
+		t.chain = append(t.chain, real)
+		t.real = filepath.Join(append([]string{real}, rest...)...)
+	}
+}
+
+func isLink(path string) bool {
+	fi, err := os.Lstat(path)
+	return err == nil && fi.Mode()&os.ModeSymlink != 0
+}
+
+// note takes in that something happened to name, and returns whether the target
+// or a folder on the way to it may have come or gone. Created is left to
+// compare, so that it is reported once for each file.
+func (t *target) note(name string, gone, created bool) (moved bool) {
+	switch {
+	case name == t.real && gone:
+		t.gone()
+		return true
+	case name == t.real && created:
+		return true
+	case name == t.real:
+		t.op |= Written
+		return false
+	case filepath.Dir(name) == t.real:
+		t.op |= Written
+		return false
+	case gone && strings.HasPrefix(t.real, name+"/"):
+		t.gone()
+		return true
+	case t.link && filepath.Dir(name) == filepath.Dir(t.real):
+		// One of the links between may point elsewhere now.
+		return true
+	default:
+		return (gone || created) && (slices.Contains(t.via, name) || strings.HasPrefix(t.real, name+"/"))
+	}
+}
+
+// gone notes that there is no file at the path any more, or another one.
+func (t *target) gone() {
+	if t.id != (identity{}) {
+		t.op = t.op&^Created | Removed
+	}
+	t.id = identity{}
+}
+
+// compare notes whether another file is at the path than before.
+func (t *target) compare() {
+	var id identity
+	if fi, err := os.Stat(t.real); err == nil {
+		if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+			id = identity{dev: st.Dev, ino: st.Ino}
+		}
+	}
+	if id == t.id {
+		return
+	}
+	t.gone()
+	if id != (identity{}) {
+		t.op |= Created
+		t.id = id
+	}
+}
