@@ -166,6 +166,11 @@ uint32_t sim_forced(struct sim *sim, uint32_t symbol)
 	return __atomic_load_n(&sim->state->call[symbol].forced, __ATOMIC_RELAXED);
 }
 
+bool sim_loaded(struct sim *sim)
+{
+	return __atomic_load_n(&sim->state->driver.loaded, __ATOMIC_ACQUIRE) != 0;
+}
+
 void sim_set_latency(struct sim *sim, uint64_t ns)
 {
 	__atomic_store_n(&sim->state->latency_ns, ns, __ATOMIC_RELAXED);

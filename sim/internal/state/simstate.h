@@ -92,7 +92,7 @@ struct sim_gpu {
 	uint32_t domain, bus, device; /* place on the PCI bus */
 	uint32_t pci_id, subsystem_id; /* device << 16 | vendor */
 	int32_t numa_node;
-	uint32_t tree[SIM_TREE]; /* ids from the root down, 0: no such level */
+	uint32_t tree[SIM_TREE]; /* ids of what it hangs below, from the root */
 	uint32_t sms, cores_per_sm;
 	uint32_t mig_capable;
 	uint32_t lost; /* enum sim_lost */
@@ -193,6 +193,7 @@ uint64_t sim_calls(struct sim *sim, uint32_t symbol);
 void sim_reset_calls(struct sim *sim, uint32_t symbol);
 void sim_force(struct sim *sim, uint32_t symbol, uint32_t answer);
 uint32_t sim_forced(struct sim *sim, uint32_t symbol);
+bool sim_loaded(struct sim *sim);
 void sim_set_latency(struct sim *sim, uint64_t ns);
 uint64_t sim_latency(struct sim *sim);
 

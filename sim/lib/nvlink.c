@@ -1,0 +1,107 @@
+/* nvlink.c: NVLinks, and the fabric that they make. */
+#include "session.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ENTER_LINK begins an entry point that is about one link of a GPU. */
+#define ENTER_LINK(name, device, link, out, gpu)                               \
+	ENTER_DEVICE(name, device, gpu);                                       \
+	if (gpu.links == 0)                                                    \
+		return NVML_ERROR_NOT_SUPPORTED;                               \
+	REQUIRE((link) < gpu.links && (out) != NULL)
+
+EXPORT nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link, nvmlEnableState_t *active)
+{
+	ENTER_LINK(nvmlDeviceGetNvLinkState, device, link, active, gpu);
+	*active = gpu.link[link].up ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
+	return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned int link, unsigned int *version)
+{
+	ENTER_LINK(nvmlDeviceGetNvLinkVersion, device, link, version, gpu);
+	*version = gpu.nvlink_version;
+	return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned int link,
+						  nvmlNvLinkCapability_t capability, unsigned int *result)
+{
+	ENTER_LINK(nvmlDeviceGetNvLinkCapability, device, link, result, gpu);
+	REQUIRE(capability < NVML_NVLINK_CAP_COUNT);
+	*result = capability != NVML_NVLINK_CAP_SLI_BRIDGE;
+	return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned int link,
+							nvmlIntNvLinkDeviceType_t *type)
+{
+	ENTER_LINK(nvmlDeviceGetNvLinkRemoteDeviceType, device, link, type, gpu);
+	*type = (nvmlIntNvLinkDeviceType_t)gpu.link[link].type;
+	return NVML_SUCCESS;
+}
+
+/* remote describes the far end of a link. Of a link that is down it is not
+ * known. pciSubSystemId is left as it is, which nvml.h allows. */
+static nvmlReturn_t remote(const struct sim_link *link, nvmlPciInfo_t *pci, bool with_bus_id)
+{
+	if (!link->up)
+		return NVML_ERROR_NOT_SUPPORTED;
+	snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), NVML_DEVICE_PCI_BUS_ID_LEGACY_FMT,
+		 link->domain & 0xffff, link->bus & 0xff, link->device & 0xff);
+	pci->domain = link->domain;
+	pci->bus = link->bus;
+	pci->device = link->device;
+	pci->pciDeviceId = link->pci_id;
+	if (with_bus_id)
+		snprintf(pci->busId, sizeof(pci->busId), NVML_DEVICE_PCI_BUS_ID_FMT, link->domain, link->bus,
+			 link->device);
+	return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned int link,
+							nvmlPciInfo_t *pci)
+{
+	ENTER_LINK(nvmlDeviceGetNvLinkRemotePciInfo_v2, device, link, pci, gpu);
+	return remote(&gpu.link[link], pci, true);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *pci)
+{
+	ENTER_LINK(nvmlDeviceGetNvLinkRemotePciInfo, device, link, pci, gpu);
+	return remote(&gpu.link[link], pci, false);
+}
+
+/* A single baseboard is a fabric of its own: registered, healthy, and with
+ * the cluster UUID all zero. */
+EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricInfo_t *info)
+{
+	ENTER_DEVICE(nvmlDeviceGetGpuFabricInfo, device, gpu);
+	REQUIRE(info != NULL);
+	if (!gpu.fabric)
+		return NVML_ERROR_NOT_SUPPORTED;
+	memset(info, 0, sizeof(*info));
+	info->state = NVML_GPU_FABRIC_STATE_COMPLETED;
+	return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV_t *info)
+{
+	ENTER_DEVICE(nvmlDeviceGetGpuFabricInfoV, device, gpu);
+	REQUIRE(info != NULL);
+	if (info->version != nvmlGpuFabricInfo_v2 && info->version != nvmlGpuFabricInfo_v3)
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	if (!gpu.fabric)
+		return NVML_ERROR_NOT_SUPPORTED;
+	memset(info->clusterUuid, 0, sizeof(info->clusterUuid));
+	info->status = NVML_SUCCESS;
+	info->cliqueId = 0;
+	info->state = NVML_GPU_FABRIC_STATE_COMPLETED;
+	info->healthMask = NVML_GPU_FABRIC_HEALTH_MASK_DEGRADED_BW_FALSE
+			   << NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_DEGRADED_BW;
+	if (info->version == nvmlGpuFabricInfo_v3) /* the second version ends before it */
+		info->healthSummary = NVML_GPU_FABRIC_HEALTH_SUMMARY_HEALTHY;
+	return NVML_SUCCESS;
+}

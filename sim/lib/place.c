@@ -1,0 +1,106 @@
+/* place.c: finds the state file and the device nodes. */
+#define _GNU_SOURCE
+#include "place.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The state lies where a real driver keeps its firmware, since that reaches
+ * containers by the same CDI specs. */
+#define STATE_PATTERN "/lib/firmware/nvidia/*/gsp_sim.bin"
+
+/* up cuts the last component off a path and returns it, NULL at the root. */
+static char *up(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (slash == NULL)
+		return NULL;
+	*slash = '\0';
+	return slash + 1;
+}
+
+/* prefix cuts path, that of a library, to the root of the driver it belongs
+ * to: what stands before [/usr]/lib[64][/<triplet>]. */
+static int prefix(char *path)
+{
+	char *name;
+
+	while ((name = up(path)) != NULL) {
+		if (strcmp(name, "lib") != 0 && strcmp(name, "lib64") != 0)
+			continue;
+		char *usr = strrchr(path, '/');
+		if (usr != NULL && strcmp(usr, "/usr") == 0)
+			*usr = '\0';
+		return 0;
+	}
+	return -1;
+}
+
+/* place_state writes the path of the state file: what GPU_SIM_STATE says, or
+ * else the one that belongs to the library with the address self. */
+int place_state(const void *self, char *path, size_t size)
+{
+	const char *named = getenv("GPU_SIM_STATE");
+	char root[PATH_MAX], pattern[PATH_MAX + sizeof(STATE_PATTERN)];
+	Dl_info info;
+	glob_t found;
+
+	if (named != NULL && *named != '\0')
+		return snprintf(path, size, "%s", named) < (int)size ? 0 : -1;
+	if (dladdr(self, &info) == 0 || realpath(info.dli_fname, root) == NULL || prefix(root) != 0)
+		return -1;
+	snprintf(pattern, sizeof(pattern), "%s" STATE_PATTERN, root);
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return -1;
+	int n = snprintf(path, size, "%s", found.gl_pathv[found.gl_pathc - 1]);
+	globfree(&found);
+	return n < (int)size ? 0 : -1;
+}
+
+/* place_access tries to open a device node as NVIDIA's libraries do: for
+ * writing, then for reading. A node that no driver serves answers ENXIO to
+ * those who may open it, and EPERM to those whom the device cgroup keeps out. */
+enum access place_access(const char *node)
+{
+	const char *dev = getenv("GPU_SIM_DEV");
+	char path[PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", dev != NULL && *dev != '\0' ? dev : "/dev", node);
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS))
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0) {
+		close(fd);
+		return ACCESS_ALLOWED;
+	}
+	switch (errno) {
+	case ENXIO:
+		return ACCESS_ALLOWED;
+	case ENOENT:
+	case ENOTDIR:
+		return ACCESS_ABSENT;
+	case EACCES:
+		return ACCESS_DENIED;
+	case EPERM:
+		return ACCESS_BLOCKED;
+	default:
+		return ACCESS_BROKEN;
+	}
+}
+
+enum access place_access_gpu(unsigned int minor)
+{
+	char node[32];
+
+	snprintf(node, sizeof(node), "nvidia%u", minor);
+	return place_access(node);
+}

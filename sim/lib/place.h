@@ -1,0 +1,20 @@
+/* place.h: where the simulated node is, for both libraries. */
+#ifndef PLACE_H
+#define PLACE_H
+
+#include <stddef.h>
+
+/* May the process open a device node? */
+enum access {
+	ACCESS_ALLOWED, /* it opened, or has no driver behind it (ENXIO) */
+	ACCESS_ABSENT,  /* there is no such node */
+	ACCESS_DENIED,  /* the node's owner or mode refuses (EACCES) */
+	ACCESS_BLOCKED, /* the device cgroup refuses (EPERM) */
+	ACCESS_BROKEN,  /* anything else */
+};
+
+enum access place_access(const char *node);
+enum access place_access_gpu(unsigned int minor);
+int place_state(const void *self, char *path, size_t size);
+
+#endif

@@ -1,0 +1,129 @@
+/* topology.c: how GPUs reach each other and the host. */
+#include "session.h"
+
+#include <string.h>
+
+/* level returns the nearest point that two GPUs share on the PCI tree. */
+static nvmlGpuTopologyLevel_t level(const struct sim_gpu *a, const struct sim_gpu *b)
+{
+	if (a->tree[0] != b->tree[0])
+		return a->numa_node == b->numa_node ? NVML_TOPOLOGY_NODE : NVML_TOPOLOGY_SYSTEM;
+	if (a->tree[1] != b->tree[1])
+		return NVML_TOPOLOGY_HOSTBRIDGE;
+	if (a->tree[2] != b->tree[2])
+		return NVML_TOPOLOGY_MULTIPLE;
+	return a->tree[3] == b->tree[3] ? NVML_TOPOLOGY_INTERNAL : NVML_TOPOLOGY_SINGLE;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t device1, nvmlDevice_t device2,
+							nvmlGpuTopologyLevel_t *info)
+{
+	struct sim_gpu other;
+
+	ENTER_DEVICE(nvmlDeviceGetTopologyCommonAncestor, device1, gpu);
+	nvmlReturn_t r = session_device(device2, &other);
+	if (r != NVML_SUCCESS)
+		return r;
+	REQUIRE(info != NULL);
+	*info = level(&gpu, &other);
+	return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, nvmlGpuTopologyLevel_t want,
+						     unsigned int *count, nvmlDevice_t *devices)
+{
+	struct sim_gpu other;
+	unsigned int found = 0;
+
+	ENTER_DEVICE(nvmlDeviceGetTopologyNearestGpus, device, gpu);
+	REQUIRE(count != NULL && (*count == 0 || devices != NULL));
+	REQUIRE(want <= NVML_TOPOLOGY_SYSTEM && want % 10 == 0);
+	for (uint32_t i = 0; i < session_count(); i++) {
+		nvmlDevice_t d = session_at(i);
+		if (d == device || session_device(d, &other) != NVML_SUCCESS || level(&gpu, &other) != want)
+			continue;
+		if (found < *count)
+			devices[found] = d;
+		found++;
+	}
+	if (*count == 0 || found < *count)
+		*count = found;
+	return NVML_SUCCESS;
+}
+
+/* shares_switch tells whether links that are up lead both GPUs to one switch. */
+static bool shares_switch(const struct sim_gpu *a, const struct sim_gpu *b)
+{
+	for (uint32_t i = 0; i < a->links; i++) {
+		for (uint32_t j = 0; j < b->links; j++) {
+			const struct sim_link *x = &a->link[i], *y = &b->link[j];
+			if (x->up && y->up && x->domain == y->domain && x->bus == y->bus &&
+			    x->device == y->device)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* p2p answers for one capability of a pair. PCI peer access stops at the
+ * border of a NUMA node, as it does on most two-socket machines. */
+static nvmlGpuP2PStatus_t p2p(const struct sim_gpu *a, const struct sim_gpu *b, nvmlGpuP2PCapsIndex_t index)
+{
+	bool nvlink = shares_switch(a, b);
+	bool pci = level(a, b) <= NVML_TOPOLOGY_NODE;
+
+	switch (index) {
+	case NVML_P2P_CAPS_INDEX_NVLINK:
+	case NVML_P2P_CAPS_INDEX_ATOMICS:
+		return nvlink ? NVML_P2P_STATUS_OK : NVML_P2P_STATUS_NOT_SUPPORTED;
+	case NVML_P2P_CAPS_INDEX_PCI:
+		return pci ? NVML_P2P_STATUS_OK : NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED;
+	default:
+		return nvlink || pci ? NVML_P2P_STATUS_OK : NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED;
+	}
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2,
+					   nvmlGpuP2PCapsIndex_t index, nvmlGpuP2PStatus_t *status)
+{
+	struct sim_gpu other;
+
+	ENTER_DEVICE(nvmlDeviceGetP2PStatus, device1, gpu);
+	nvmlReturn_t r = session_device(device2, &other);
+	if (r != NVML_SUCCESS)
+		return r;
+	REQUIRE(device1 != device2 && index < NVML_P2P_CAPS_INDEX_UNKNOWN && status != NULL);
+	*status = p2p(&gpu, &other, index);
+	return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t device1, nvmlDevice_t device2, int *same)
+{
+	struct sim_gpu other;
+
+	ENTER_DEVICE(nvmlDeviceOnSameBoard, device1, gpu);
+	nvmlReturn_t r = session_device(device2, &other);
+	if (r != NVML_SUCCESS)
+		return r;
+	REQUIRE(same != NULL);
+	*same = gpu.board_id == other.board_id;
+	return NVML_SUCCESS;
+}
+
+/* nvmlDeviceGetNumaNodeId is for GPUs that are NUMA nodes themselves, and thus
+ * a stub; the host memory next to a GPU is this. */
+EXPORT nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int size, unsigned long *nodes,
+						nvmlAffinityScope_t scope)
+{
+	const unsigned int bits = 8 * sizeof(*nodes);
+
+	ENTER_DEVICE(nvmlDeviceGetMemoryAffinity, device, gpu);
+	REQUIRE(size > 0 && nodes != NULL);
+	REQUIRE(scope == NVML_AFFINITY_SCOPE_NODE || scope == NVML_AFFINITY_SCOPE_SOCKET);
+	if (gpu.numa_node < 0)
+		return NVML_ERROR_NOT_SUPPORTED;
+	memset(nodes, 0, size * sizeof(*nodes));
+	if ((unsigned int)gpu.numa_node / bits < size)
+		nodes[gpu.numa_node / bits] |= 1ul << (gpu.numa_node % bits);
+	return NVML_SUCCESS;
+}
