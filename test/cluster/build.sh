@@ -1,0 +1,87 @@
+#!/bin/bash
+# build.sh OUTDIR [COMPONENT...]: builds the parts of a cluster into OUTDIR.
+#
+# The components (kubernetes, containerd, runc, cni, pause; all of them unless
+# named) are third-party binaries, each pinned by the go.mod of its folder in
+# components/, and our pause. One whose inputs have not changed since it was
+# built is skipped: OUTDIR/.COMPONENT.stamp holds the digest of the inputs.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+out=$(mkdir -p "${1:?usage: build.sh OUTDIR [COMPONENT...]}" && cd "$1" && pwd)
+shift
+[ $# -gt 0 ] || set -- kubernetes containerd runc cni pause
+
+export GOWORK=off GOFLAGS="-buildvcs=false -trimpath" CGO_ENABLED=0
+
+# version MODULE: the version that the go.mod of the current folder selects.
+version() { go list -m -f '{{.Version}}' "$1"; }
+
+build_kubernetes() {
+  local v minor pkg=k8s.io/component-base/version
+  v=$(version k8s.io/kubernetes)
+  minor=${v#v1.}
+  go build -ldflags "-s -w -X $pkg.gitVersion=$v -X $pkg.gitMajor=1 -X $pkg.gitMinor=${minor%%.*} -X $pkg.gitTreeState=clean -X k8s.io/client-go/pkg/version.gitVersion=$v" \
+    -o "$out/kubernetes" .
+}
+
+build_containerd() {
+  local module=github.com/containerd/containerd/v2
+  go build -tags "no_btrfs no_zfs no_devmapper" -ldflags "-s -w -X $module/version.Version=$(version $module)" \
+    -o "$out/" $module/cmd/{containerd,containerd-shim-runc-v2,ctr}
+}
+
+build_runc() {
+  local module=github.com/opencontainers/runc v
+  v=$(version $module)
+  CGO_ENABLED=1 go build -tags "seccomp urfave_cli_no_docs" -ldflags "-s -w -X main.version=${v#v}" -o "$out/runc" $module
+}
+
+build_cni() {
+  local plugins=github.com/containernetworking/plugins/plugins
+  mkdir -p "$out/cni"
+  go build -ldflags "-s -w" -o "$out/cni/" $plugins/main/{ptp,loopback} $plugins/ipam/host-local $plugins/meta/portmap
+}
+
+build_pause() {
+  go build -ldflags "-s -w" -o "$out/pause" ./pause
+}
+
+# binaries COMPONENT: what its build leaves in OUTDIR.
+binaries() {
+  case $1 in
+  containerd) echo containerd containerd-shim-runc-v2 ctr ;;
+  cni) echo cni/ptp cni/loopback cni/host-local cni/portmap ;;
+  *) echo "$1" ;;
+  esac
+}
+
+# inputs COMPONENT: all that decides what its binaries hold.
+inputs() {
+  go version
+  go env GOARCH
+  cat "$here/build.sh"
+  if [ "$1" = pause ]; then cat "$here"/pause/*.go; else
+    cat "$here/components/$1"/go.{mod,sum}
+    find "$here/components/$1" -name '*.go' -exec cat {} +
+  fi
+}
+
+# built COMPONENT: whether all its binaries are there.
+built() { for b in $(binaries "$1"); do [ -x "$out/$b" ] || return 1; done; }
+
+for component in "$@"; do
+  declare -F "build_$component" >/dev/null || { echo "unknown component $component" >&2; exit 2; }
+  stamp=$out/.$component.stamp
+  digest=$(inputs "$component" | sha256sum)
+  if built "$component" && [ "$(cat "$stamp" 2>/dev/null)" = "$digest" ]; then
+    echo "$component: up to date"
+    continue
+  fi
+  echo "$component: building"
+  rm -f "$stamp"
+  begin=$SECONDS
+  (cd "$here/components/$component" 2>/dev/null || cd "$here"; "build_$component")
+  echo "$digest" >"$stamp"
+  echo "$component: built in $((SECONDS - begin)) s"
+done

@@ -1,0 +1,168 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"outrigger.dev/test/cluster/internal/machine"
+	"outrigger.dev/test/cluster/internal/nodeinit"
+	"outrigger.dev/test/cluster/internal/plan"
+	"outrigger.dev/test/cluster/internal/render"
+)
+
+// componentFolder is the folder in BinDir of the programs that nodes run.
+const componentFolder = "cluster-components"
+
+// Cluster is a cluster that is up.
+type Cluster struct {
+	plan     plan.Plan
+	binDir   string
+	progress progress
+}
+
+// Open returns the cluster that is up on this machine.
+func Open() (*Cluster, error) {
+	state, err := machine.Load()
+	if err != nil {
+		return nil, fmt.Errorf("open cluster: %w: start one by cluster up", err)
+	}
+	return newCluster(state, io.Discard), nil
+}
+
+func newCluster(s machine.State, w io.Writer) *Cluster {
+	return &Cluster{plan: plan.New(s.Shape), binDir: s.BinDir, progress: progress{w: w, begin: time.Now()}}
+}
+
+// Kubeconfig returns the path of the administrator's kubeconfig.
+func (c *Cluster) Kubeconfig() string { return machine.Kubeconfig() }
+
+// Nodes returns the names of the nodes, the control plane's first.
+func (c *Cluster) Nodes() []string {
+	var names []string
+	for _, n := range c.plan.Nodes {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+// GPUNodes returns the names of the nodes with simulated GPUs.
+func (c *Cluster) GPUNodes() []string {
+	var names []string
+	for _, n := range c.plan.Nodes {
+		if n.GPUs > 0 {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// NodeIP returns the address of a node, which the machine reaches too.
+func (c *Cluster) NodeIP(node string) (string, error) {
+	n, err := c.plan.Node(node)
+	if err != nil {
+		return "", err
+	}
+	return n.IP.String(), nil
+}
+
+// GPUSim returns the folder of a node's simulated GPUs, for gpu-sim --root.
+func (c *Cluster) GPUSim(node string) (string, error) {
+	n, err := c.plan.Node(node)
+	if err != nil {
+		return "", err
+	}
+	if n.GPUs == 0 {
+		return "", fmt.Errorf("find simulated GPUs: node %s has none: the cluster's GPU nodes are %v", node, c.GPUNodes())
+	}
+	return gpuSimDir(node), nil
+}
+
+func gpuSimDir(node string) string { return filepath.Join(machine.NodeDir(node), "gpu-sim") }
+
+// Log returns the path of the log of a node's component, or of "init", the
+// node's first process.
+func (c *Cluster) Log(node, component string) (string, error) {
+	n, err := c.plan.Node(node)
+	if err != nil {
+		return "", err
+	}
+	return c.spec(n).Log(component), nil
+}
+
+// Restart stops and starts a component, on the nodes named or on every node
+// that has it. It returns when the new processes have been started.
+func (c *Cluster) Restart(ctx context.Context, component string, nodes ...string) error {
+	return c.each(ctx, component, nodes, func(client *nodeinit.Client) error {
+		if err := client.Stop(ctx, component); err != nil {
+			return err
+		}
+		return client.Start(ctx, component)
+	})
+}
+
+// Stop stops a component until Start, on the nodes named or wherever it is.
+func (c *Cluster) Stop(ctx context.Context, component string, nodes ...string) error {
+	return c.each(ctx, component, nodes, func(client *nodeinit.Client) error { return client.Stop(ctx, component) })
+}
+
+// Start starts a stopped component, on the nodes named or wherever it is.
+func (c *Cluster) Start(ctx context.Context, component string, nodes ...string) error {
+	return c.each(ctx, component, nodes, func(client *nodeinit.Client) error { return client.Start(ctx, component) })
+}
+
+// each calls do for every node that has the component.
+func (c *Cluster) each(_ context.Context, component string, nodes []string, do func(*nodeinit.Client) error) error {
+	found := false
+	for _, n := range c.plan.Nodes {
+		if !selected(n.Name, nodes) || !c.has(n, component) {
+			continue
+		}
+		found = true
+		if err := do(c.client(n)); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return fmt.Errorf("find component %s: not on the nodes chosen: cluster status lists all", component)
+	}
+	return nil
+}
+
+// selected tells whether a node is among those chosen; none chosen means all.
+func selected(node string, nodes []string) bool {
+	for _, n := range nodes {
+		if n == node {
+			return true
+		}
+	}
+	return len(nodes) == 0
+}
+
+func (c *Cluster) has(n plan.Node, component string) bool {
+	for _, other := range c.spec(n).Components {
+		if other.Name == component {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Cluster) client(n plan.Node) *nodeinit.Client { return nodeinit.NewClient(c.spec(n)) }
+
+// spec returns what the node's first process is told.
+func (c *Cluster) spec(n plan.Node) nodeinit.Spec {
+	s := nodeinit.Spec{
+		Name:       n.Name,
+		Dir:        machine.NodeDir(n.Name),
+		BinDir:     c.binDir,
+		Cgroup:     machine.Cgroup,
+		Components: render.Components(c.plan, n, c.options(n)),
+	}
+	if n.GPUs > 0 {
+		s.GPUSim = gpuSimDir(n.Name)
+	}
+	return s
+}

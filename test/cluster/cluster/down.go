@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"outrigger.dev/test/cluster/internal/cgroup"
+	"outrigger.dev/test/cluster/internal/fabric"
+	"outrigger.dev/test/cluster/internal/machine"
+	"outrigger.dev/test/cluster/internal/plan"
+)
+
+// Down takes the cluster on this machine down, or what is left of it, and puts
+// back what it changed. It says so if there is none.
+func Down(ctx context.Context, w io.Writer) error {
+	if w == nil {
+		w = io.Discard
+	}
+	p := progress{w: w, begin: time.Now()}
+	lock, err := machine.TakeLock(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	if err := errors.Join(clean(ctx), removeStateDir()); err != nil {
+		return fmt.Errorf("take cluster down: %w", err)
+	}
+	p.say("cluster is down")
+	return nil
+}
+
+// Down takes the cluster down. Nothing of it is left on the machine.
+func (c *Cluster) Down(ctx context.Context) error { return Down(ctx, c.progress.w) }
+
+// clean undoes all that create does, in whatever state it is, except for the
+// state folder, which the caller holds a lock on.
+func clean(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
+	defer cancel()
+	tree, err := cgroup.Find(machine.Cgroup)
+	if err != nil {
+		return err
+	}
+	// With its first process all of a node goes: processes, mounts and links.
+	if err := tree.Kill(ctx); err != nil {
+		return err
+	}
+	if err := errors.Join(
+		fabric.New(plan.Plan{}, machine.Fabric()).Remove(),
+		tree.Remove(ctx),
+		machine.UnmountBelow(machine.DataDir),
+	); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(machine.DataDir); err != nil {
+		return fmt.Errorf("remove cluster data: %w", err)
+	}
+	state, err := machine.Load()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(machine.RestoreSysctls(state.Sysctls), tree.RestoreControllers(state.Controllers), machine.Forget())
+}
+
+// removeStateDir is the very last step: the lock is on this folder.
+func removeStateDir() error {
+	if err := os.RemoveAll(machine.StateDir); err != nil {
+		return fmt.Errorf("remove cluster state: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+)
+
+// pollInterval is how often a condition is looked at that nobody announces.
+const pollInterval = 100 * time.Millisecond
+
+// progress prints a line per step with the seconds since the beginning.
+type progress struct {
+	w     io.Writer
+	begin time.Time
+}
+
+func (p progress) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.w, "%6.1f s  %s\n", time.Since(p.begin).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// wait calls try until it succeeds. The error is the last one of try.
+func wait(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	var last error
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		// The end of the wait itself explains nothing.
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait %s: %w", limit, last)
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"outrigger.dev/test/cluster/internal/machine"
+)
+
+// Kubectl runs kubectl as the cluster's administrator and returns its output.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return output(c.KubectlCommand(ctx, args...))
+}
+
+// Apply applies manifests.
+func (c *Cluster) Apply(ctx context.Context, manifests string) error {
+	cmd := c.KubectlCommand(ctx, "apply", "-f", "-")
+	cmd.Stdin = strings.NewReader(manifests)
+	_, err := output(cmd)
+	return err
+}
+
+// KubectlCommand returns a kubectl that is ready to run.
+func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
+	// The default cache would stay behind in the user's home.
+	all := []string{"kubectl", "--kubeconfig", c.Kubeconfig(), "--cache-dir", filepath.Join(machine.StateDir, "kubectl-cache")}
+	return exec.CommandContext(ctx, filepath.Join(c.binDir, componentFolder, "kubernetes"), append(all, args...)...)
+}
+
+// Exec runs a command on a node, in all its namespaces, and returns its output.
+func (c *Cluster) Exec(ctx context.Context, node string, args ...string) (string, error) {
+	cmd, err := c.NodeCommand(ctx, node, args...)
+	if err != nil {
+		return "", err
+	}
+	return output(cmd)
+}
+
+// NodeCommand returns a command that is ready to run on a node. Programs are
+// looked for as the node's components do.
+func (c *Cluster) NodeCommand(ctx context.Context, node string, args ...string) (*exec.Cmd, error) {
+	n, err := c.plan.Node(node)
+	if err != nil {
+		return nil, err
+	}
+	pid, err := c.client(n).PID(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("run %q: %w", args, err)
+	}
+	enter := []string{"--target", strconv.Itoa(pid), "--mount", "--net", "--pid", "--uts", "--ipc", "--"}
+	cmd := exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
+	cmd.Env = []string{"PATH=" + c.spec(n).Path(), "HOME=/root", "TERM=" + os.Getenv("TERM")}
+	return cmd, nil
+}
+
+// LoadImage imports an image archive on the nodes named, or on all.
+func (c *Cluster) LoadImage(ctx context.Context, archive string, nodes ...string) error {
+	for _, n := range c.plan.Nodes {
+		if !selected(n.Name, nodes) {
+			continue
+		}
+		if err := c.importImage(ctx, archive, n.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) importImage(ctx context.Context, archive, node string) error {
+	file, err := os.Open(archive)
+	if err != nil {
+		return fmt.Errorf("open image archive: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	cmd, err := c.NodeCommand(ctx, node, "ctr", "--namespace", "k8s.io", "images", "import", "-")
+	if err != nil {
+		return err
+	}
+	cmd.Stdin = file
+	if _, err := output(cmd); err != nil {
+		return fmt.Errorf("import image %s on %s: %w", archive, node, err)
+	}
+	return nil
+}
+
+// output runs a command. What it printed as errors becomes part of the error.
+func output(cmd *exec.Cmd) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("run %s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}

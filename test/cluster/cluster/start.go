@@ -1,0 +1,123 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"outrigger.dev/test/cluster/internal/cgroup"
+	"outrigger.dev/test/cluster/internal/fabric"
+	"outrigger.dev/test/cluster/internal/image"
+	"outrigger.dev/test/cluster/internal/machine"
+	"outrigger.dev/test/cluster/internal/nodeinit"
+	"outrigger.dev/test/cluster/internal/plan"
+	"outrigger.dev/test/cluster/internal/render"
+)
+
+// initLimit is how long the first process of a node may take to set it up.
+const initLimit = 30 * time.Second
+
+// initComponent stands for the first process of a node among the components.
+const initComponent = "init"
+
+// starter starts nodes.
+type starter struct {
+	cluster     *Cluster
+	net         fabric.Fabric
+	tree        cgroup.Tree
+	credentials *render.Credentials
+}
+
+// start makes a node and returns when its first process takes commands.
+func (s starter) start(ctx context.Context, n plan.Node) error {
+	spec := s.cluster.spec(n)
+	files, err := render.Files(s.cluster.plan, n, s.cluster.options(n))
+	if err != nil {
+		return err
+	}
+	secrets, err := s.credentials.Node(n)
+	if err != nil {
+		return err
+	}
+	maps.Copy(files, secrets)
+	if err := nodeinit.PrepareRoot(spec, files); err != nil {
+		return err
+	}
+	if _, err := spec.Save(); err != nil {
+		return err
+	}
+	if err := s.tree.Create(n.Name, "system"); err != nil {
+		return err
+	}
+	if n.GPUs > 0 {
+		create := exec.CommandContext(ctx, filepath.Join(spec.BinDir, "gpu-sim"),
+			"create", "--root", spec.GPUSim, "--gpus", strconv.Itoa(n.GPUs), "--model", n.Model)
+		if _, err := output(create); err != nil {
+			return fmt.Errorf("make simulated GPUs of %s: %w", n.Name, err)
+		}
+	}
+	if err := s.spawn(ctx, n, spec); err != nil {
+		return componentError{n.Name, initComponent, err}
+	}
+	return nil
+}
+
+// spawn starts the first process of a node, in namespaces of its own.
+func (s starter) spawn(ctx context.Context, n plan.Node, spec nodeinit.Spec) error {
+	log, err := os.OpenFile(spec.Log(initComponent), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("open log of node %s: %w", n.Name, err)
+	}
+	defer func() { _ = log.Close() }()
+	// Not bound to ctx: the node is to outlive whoever brings it up.
+	cmd := exec.Command(filepath.Join(spec.BinDir, "cluster"), "node-init", "--dir", spec.Dir)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setsid:     true,
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start first process of %s: %w", n.Name, err)
+	}
+	// Whoever is still there when the node ends takes its first process in.
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	if err := s.net.Join(n, cmd.Process.Pid); err != nil {
+		return errors.Join(err, cmd.Process.Kill())
+	}
+	client := nodeinit.NewClient(spec)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ready := make(chan error, 1)
+	go func() {
+		ready <- wait(ctx, initLimit, func(ctx context.Context) error {
+			_, err := client.Status(ctx)
+			return err
+		})
+	}()
+	select {
+	case err := <-ready:
+		return err
+	case err := <-ended:
+		cancel(err)
+		<-ready
+		return fmt.Errorf("first process of %s ended: %w", n.Name, err)
+	}
+}
+
+// options returns what the node's files depend on.
+func (c *Cluster) options(n plan.Node) render.Options {
+	return render.Options{
+		Components:       filepath.Join(c.binDir, componentFolder),
+		PauseImage:       image.PauseName,
+		Cgroup:           "/" + filepath.Join(machine.Cgroup, n.Name),
+		RestrictOOMScore: machine.LacksResourceCapability(),
+	}
+}

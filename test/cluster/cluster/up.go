@@ -1,0 +1,247 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"outrigger.dev/test/cluster/internal/cgroup"
+	"outrigger.dev/test/cluster/internal/fabric"
+	"outrigger.dev/test/cluster/internal/image"
+	"outrigger.dev/test/cluster/internal/kubeapi"
+	"outrigger.dev/test/cluster/internal/machine"
+	"outrigger.dev/test/cluster/internal/plan"
+	"outrigger.dev/test/cluster/internal/render"
+)
+
+// The longest times that the steps may take, on a busy machine.
+const (
+	apiServerLimit  = 2 * time.Minute
+	containerdLimit = time.Minute
+	nodeLimit       = 2 * time.Minute
+	cleanLimit      = time.Minute
+)
+
+// Up brings a cluster up, and returns when its nodes are ready. A cluster of
+// the same shape that is up already is left as it is; the remains of a dead one
+// are cleared away. When it fails nothing is left behind.
+func Up(ctx context.Context, cfg Config) (*Cluster, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("check cluster config: %w", err)
+	}
+	lock, err := machine.TakeLock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = lock.Close() }()
+
+	c, err := adopt(ctx, cfg)
+	if c != nil || err != nil {
+		return c, err
+	}
+	if err := clean(ctx); err != nil {
+		return nil, fmt.Errorf("clear away a dead cluster: %w", err)
+	}
+	c = newCluster(machine.State{Shape: cfg.shape(), BinDir: cfg.BinDir}, cfg.Progress)
+	if err := c.create(ctx); err != nil {
+		// The cleaning is to happen even if ctx is what ended.
+		cleanCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanLimit)
+		defer cancel()
+		c.explain(cleanCtx, err)
+		return nil, errors.Join(fmt.Errorf("bring cluster up: %w", err), clean(cleanCtx), removeStateDir())
+	}
+	return c, nil
+}
+
+// adopt returns the cluster that is up, if it is of the wanted shape and alive.
+// It returns nil if there is none.
+func adopt(ctx context.Context, cfg Config) (*Cluster, error) {
+	state, err := machine.Load()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := newCluster(state, cfg.Progress)
+	if !state.Complete || !c.alive(ctx) {
+		c.progress.say("a dead cluster is there: clearing it away")
+		return nil, nil
+	}
+	if state.Shape != cfg.shape() {
+		return nil, fmt.Errorf("bring cluster up: one of another shape is up, %+v, want %+v: take it down first by cluster down", state.Shape, cfg.shape())
+	}
+	c.progress.say("cluster of %d nodes is up already; kubeconfig %s", len(c.plan.Nodes), c.Kubeconfig())
+	return c, nil
+}
+
+// alive tells whether the first process of every node answers.
+func (c *Cluster) alive(ctx context.Context) bool {
+	for _, n := range c.plan.Nodes {
+		if _, err := c.client(n).Status(ctx); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// create makes everything, on a machine without remains.
+func (c *Cluster) create(ctx context.Context) error {
+	state, tree, err := c.remember()
+	if err != nil {
+		return err
+	}
+	net := fabric.New(c.plan, machine.Fabric())
+	if err := net.Create(); err != nil {
+		return err
+	}
+	credentials, err := render.NewCredentials(c.plan)
+	if err != nil {
+		return err
+	}
+	admin, err := credentials.Admin()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(machine.Kubeconfig(), admin, 0o600); err != nil {
+		return fmt.Errorf("write admin kubeconfig: %w", err)
+	}
+	archives, err := c.writeImages()
+	if err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, n := range c.plan.Nodes {
+		group.Go(func() error {
+			return starter{cluster: c, net: net, tree: tree, credentials: credentials}.start(groupCtx, n)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	c.progress.say("%d nodes started", len(c.plan.Nodes))
+	if err := c.startKubernetes(ctx, archives); err != nil {
+		return err
+	}
+	state.Complete = true
+	if err := state.Save(); err != nil {
+		return err
+	}
+	c.progress.say("cluster is up; kubeconfig %s", c.Kubeconfig())
+	return nil
+}
+
+// remember writes down how the machine is before anything is changed, and makes
+// the root of the cluster's cgroups.
+func (c *Cluster) remember() (machine.State, cgroup.Tree, error) {
+	state := machine.State{BinDir: c.binDir, Shape: c.plan.Shape}
+	tree, err := cgroup.Find(machine.Cgroup)
+	if err != nil {
+		return state, tree, err
+	}
+	if state.Sysctls, err = machine.ReadSysctls(); err != nil {
+		return state, tree, err
+	}
+	if state.Controllers, err = tree.Controllers(); err != nil {
+		return state, tree, err
+	}
+	if err := state.Save(); err != nil {
+		return state, tree, err
+	}
+	return state, tree, tree.Create()
+}
+
+// startKubernetes starts the components of all nodes, each as soon as what it
+// needs is there.
+func (c *Cluster) startKubernetes(ctx context.Context, archives []string) error {
+	if err := errors.Join(
+		c.Start(ctx, render.Containerd),
+		c.Start(ctx, render.Etcd),
+		c.Start(ctx, render.APIServer),
+	); err != nil {
+		return err
+	}
+	api, err := kubeapi.New(c.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	first := c.plan.ControlPlane()
+	if err := wait(ctx, apiServerLimit, api.Ready); err != nil {
+		return componentError{first.Name, render.APIServer, err}
+	}
+	c.progress.say("API server ready")
+	if err := errors.Join(c.Start(ctx, render.ControllerManager), c.Start(ctx, render.Scheduler)); err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, n := range c.plan.Nodes {
+		group.Go(func() error { return c.startWorker(groupCtx, n, api, archives) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := wait(ctx, nodeLimit, api.DefaultAccount); err != nil {
+		return componentError{first.Name, render.ControllerManager, err}
+	}
+	return nil
+}
+
+// startWorker starts what runs pods on a node.
+func (c *Cluster) startWorker(ctx context.Context, n plan.Node, api *kubeapi.Client, archives []string) error {
+	if err := wait(ctx, containerdLimit, func(ctx context.Context) error {
+		_, err := c.Exec(ctx, n.Name, "ctr", "version")
+		return err
+	}); err != nil {
+		return componentError{n.Name, render.Containerd, err}
+	}
+	for _, archive := range archives {
+		if err := c.LoadImage(ctx, archive, n.Name); err != nil {
+			return componentError{n.Name, render.Containerd, err}
+		}
+	}
+	if err := errors.Join(c.Start(ctx, render.Kubelet, n.Name), c.Start(ctx, render.Proxy, n.Name)); err != nil {
+		return err
+	}
+	if err := wait(ctx, nodeLimit, func(ctx context.Context) error { return api.NodeReady(ctx, n.Name) }); err != nil {
+		return componentError{n.Name, render.Kubelet, err}
+	}
+	c.progress.say("%s ready", n.Name)
+	return nil
+}
+
+// writeImages writes the images that every node gets.
+func (c *Cluster) writeImages() ([]string, error) {
+	box, err := image.Busybox(busybox)
+	if err != nil {
+		return nil, err
+	}
+	var archives []string
+	for name, i := range map[string]image.Image{"pause": image.Pause(filepath.Join(c.binDir, componentFolder)), "busybox": box} {
+		path := filepath.Join(machine.DataDir, name+".tar")
+		if err := writeFile(path, i.WriteArchive); err != nil {
+			return nil, err
+		}
+		archives = append(archives, path)
+	}
+	return archives, nil
+}
+
+// writeFile makes a file of what write writes.
+func writeFile(path string, write func(io.Writer) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	if err != nil {
+		return fmt.Errorf("make file: %w", err)
+	}
+	return errors.Join(write(file), file.Close())
+}

@@ -1,0 +1,64 @@
+// Package app is the command line of cluster.
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/test/cluster/internal/nodeinit"
+)
+
+// Main runs the program with its arguments and returns its exit status.
+func Main(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := newApp().RunContext(ctx, args); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "cluster:", err)
+		return 1
+	}
+	return 0
+}
+
+func newApp() *cli.App {
+	return &cli.App{
+		Name:  "cluster",
+		Usage: "run a real Kubernetes of one or more nodes on this machine",
+		Commands: []*cli.Command{
+			upCommand(), downCommand(), statusCommand(),
+			kubectlCommand(), execCommand(), loadImageCommand(),
+			restartCommand(), stopCommand(), startCommand(), logsCommand(),
+			nodeInitCommand(),
+		},
+		// Main alone ends the process.
+		ExitErrHandler: func(*cli.Context, error) {},
+	}
+}
+
+// nodeInitCommand is how up starts the first process of a node.
+func nodeInitCommand() *cli.Command {
+	return &cli.Command{
+		Name:   "node-init",
+		Hidden: true,
+		Flags:  []cli.Flag{&cli.StringFlag{Name: "dir", Required: true}},
+		Action: func(c *cli.Context) error {
+			log := slog.New(slog.NewTextHandler(c.App.Writer, nil))
+			return nodeinit.Run(c.Context, c.String("dir"), log)
+		},
+	}
+}
+
+// ownFolder returns the folder that this program is in, beside all others.
+func ownFolder() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find own program: %w", err)
+	}
+	return filepath.Dir(path), nil
+}

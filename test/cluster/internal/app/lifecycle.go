@@ -1,0 +1,91 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/test/cluster/cluster"
+)
+
+func upCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "up",
+		Usage: "bring a cluster up and wait until its nodes are ready",
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "nodes", Value: 1, EnvVars: []string{"NODES"}, Usage: "all nodes; the first is the control plane and a worker"},
+			&cli.IntFlag{Name: "gpu-nodes", EnvVars: []string{"GPU_NODES"}, Usage: "how many of them, the last ones, have simulated GPUs"},
+			&cli.IntFlag{Name: "gpus", Value: 8, EnvVars: []string{"GPUS"}, Usage: "GPUs of each GPU node"},
+			&cli.StringFlag{Name: "model", Value: "a100-40", EnvVars: []string{"MODEL"}, Usage: "model of the GPUs, as gpu-sim names it"},
+			&cli.StringFlag{Name: "bin-dir", EnvVars: []string{"BIN_DIR"}, Usage: "folder of gpu-sim and cluster-components (default: the folder of this program)"},
+		},
+		Action: func(c *cli.Context) error {
+			bin := c.String("bin-dir")
+			if bin == "" {
+				var err error
+				if bin, err = ownFolder(); err != nil {
+					return err
+				}
+			}
+			bin, err := filepath.Abs(bin)
+			if err != nil {
+				return fmt.Errorf("find folder of programs: %w", err)
+			}
+			_, err = cluster.Up(c.Context, cluster.Config{
+				Nodes:    c.Int("nodes"),
+				GPUNodes: c.Int("gpu-nodes"),
+				GPUs:     c.Int("gpus"),
+				Model:    c.String("model"),
+				BinDir:   bin,
+				Progress: c.App.Writer,
+			})
+			return err
+		},
+	}
+}
+
+func downCommand() *cli.Command {
+	return &cli.Command{
+		Name:   "down",
+		Usage:  "take the cluster down, whatever state it is in, and leave nothing of it",
+		Action: func(c *cli.Context) error { return cluster.Down(c.Context, c.App.Writer) },
+	}
+}
+
+func statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "status",
+		Usage: "print the nodes and their components; fail unless all are well",
+		Action: func(c *cli.Context) error {
+			k, err := cluster.Open()
+			if err != nil {
+				return err
+			}
+			nodes, err := k.Status(c.Context)
+			if err != nil {
+				return err
+			}
+			return printStatus(c, nodes)
+		},
+	}
+}
+
+// printStatus prints one line per component. Its error joins all that is wrong.
+func printStatus(c *cli.Context, nodes []cluster.NodeStatus) error {
+	w := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "NODE\tADDRESS\tGPUS\tCOMPONENT\tSTATE\tENDED\tMEMORY")
+	var errs []error
+	for _, n := range nodes {
+		errs = append(errs, n.Down, n.NotReady)
+		for _, s := range n.Components {
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%d\t%d MiB\n", n.Name, n.IP, n.GPUs, s.Name, s.State, s.Ends, s.RSS>>20)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("print status: %w", err)
+	}
+	return errors.Join(errs...)
+}

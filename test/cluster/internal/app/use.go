@@ -1,0 +1,156 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/test/cluster/cluster"
+)
+
+func kubectlCommand() *cli.Command {
+	return &cli.Command{
+		Name:            "kubectl",
+		Usage:           "run kubectl as the cluster's administrator",
+		ArgsUsage:       "ARGUMENT...",
+		SkipFlagParsing: true,
+		Action: func(c *cli.Context) error {
+			k, err := cluster.Open()
+			if err != nil {
+				return err
+			}
+			cmd := k.KubectlCommand(c.Context, c.Args().Slice()...)
+			return become(cmd, os.Environ())
+		},
+	}
+}
+
+func execCommand() *cli.Command {
+	return &cli.Command{
+		Name:            "exec",
+		Usage:           "run a command on a node",
+		ArgsUsage:       "NODE -- COMMAND [ARGUMENT...]",
+		SkipFlagParsing: true,
+		Action: func(c *cli.Context) error {
+			args := c.Args().Slice()
+			if len(args) < 3 || args[1] != "--" {
+				return errors.New("run command on node: want NODE -- COMMAND [ARGUMENT...]")
+			}
+			k, err := cluster.Open()
+			if err != nil {
+				return err
+			}
+			cmd, err := k.NodeCommand(c.Context, args[0], args[2:]...)
+			if err != nil {
+				return err
+			}
+			return become(cmd, cmd.Env)
+		},
+	}
+}
+
+// become replaces this process by the command, so that the terminal, signals
+// and the exit status are all the command's.
+func become(cmd *exec.Cmd, env []string) error {
+	if cmd.Err != nil {
+		return fmt.Errorf("find program: %w", cmd.Err)
+	}
+	if err := syscall.Exec(cmd.Path, cmd.Args, env); err != nil {
+		return fmt.Errorf("run %s: %w", cmd.Path, err)
+	}
+	return nil
+}
+
+func loadImageCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "load-image",
+		Usage:     "import image archives on all nodes, or on those named",
+		ArgsUsage: "ARCHIVE...",
+		Flags:     []cli.Flag{nodeFlag()},
+		Action: func(c *cli.Context) error {
+			if !c.Args().Present() {
+				return errors.New("import images: want one archive or more")
+			}
+			k, err := cluster.Open()
+			if err != nil {
+				return err
+			}
+			for _, archive := range c.Args().Slice() {
+				if err := k.LoadImage(c.Context, archive, c.StringSlice("node")...); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func restartCommand() *cli.Command {
+	return componentCommand("restart", "restart a component", (*cluster.Cluster).Restart)
+}
+
+func stopCommand() *cli.Command {
+	return componentCommand("stop", "stop a component until it is started", (*cluster.Cluster).Stop)
+}
+
+func startCommand() *cli.Command {
+	return componentCommand("start", "start a stopped component", (*cluster.Cluster).Start)
+}
+
+// componentCommand is a command that acts on one component.
+func componentCommand(name, usage string, act func(*cluster.Cluster, context.Context, string, ...string) error) *cli.Command {
+	return &cli.Command{
+		Name:      name,
+		Usage:     usage + ", on every node that has it, or on those named",
+		ArgsUsage: "COMPONENT",
+		Flags:     []cli.Flag{nodeFlag()},
+		Action: func(c *cli.Context) error {
+			if c.Args().Len() != 1 {
+				return fmt.Errorf("%s: want one component; flags go before it", name)
+			}
+			k, err := cluster.Open()
+			if err != nil {
+				return err
+			}
+			return act(k, c.Context, c.Args().First(), c.StringSlice("node")...)
+		},
+	}
+}
+
+func logsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "logs",
+		Usage:     "print the log of a component, or of init, a node's first process",
+		ArgsUsage: "COMPONENT",
+		Flags:     []cli.Flag{&cli.StringFlag{Name: "node", Value: "node0", Usage: "the node"}},
+		Action: func(c *cli.Context) error {
+			k, err := cluster.Open()
+			if err != nil {
+				return err
+			}
+			path, err := k.Log(c.String("node"), c.Args().First())
+			if err != nil {
+				return err
+			}
+			f, err := os.Open(path)
+			if err != nil {
+				return fmt.Errorf("open log: %w", err)
+			}
+			defer func() { _ = f.Close() }()
+			if _, err := io.Copy(c.App.Writer, f); err != nil {
+				return fmt.Errorf("print log: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+func nodeFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "node", Usage: "a node; may be repeated"}
+}

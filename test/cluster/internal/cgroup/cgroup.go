@@ -1,0 +1,241 @@
+// Package cgroup keeps a tree of cgroups of one name in every hierarchy of the
+// machine, whether it has the separate hierarchies of version 1 or the single
+// one of version 2.
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// mountPoint is where every distribution mounts its cgroups.
+const mountPoint = "/sys/fs/cgroup"
+
+// pollInterval is how often dying processes are looked at: a cgroup's becoming
+// empty can be watched in version 2 alone.
+const pollInterval = 20 * time.Millisecond
+
+// Tree is the cgroup of one name in each hierarchy.
+type Tree struct {
+	name string
+	// hierarchies are the roots of all hierarchies, a single one in version 2.
+	hierarchies []string
+	unified     bool
+}
+
+// Find looks at the machine's hierarchies. It makes nothing.
+func Find(name string) (Tree, error) {
+	t := Tree{name: name}
+	kind, err := filesystem(mountPoint)
+	if err != nil {
+		return t, err
+	}
+	if kind == unix.CGROUP2_SUPER_MAGIC {
+		t.unified = true
+		t.hierarchies = []string{mountPoint}
+		return t, nil
+	}
+	entries, err := os.ReadDir(mountPoint)
+	if err != nil {
+		return t, fmt.Errorf("list cgroup hierarchies: %w", err)
+	}
+	for _, e := range entries {
+		// Links such as cpu -> cpu,cpuacct name a hierarchy a second time.
+		if !e.IsDir() {
+			continue
+		}
+		dir := filepath.Join(mountPoint, e.Name())
+		kind, err := filesystem(dir)
+		if err != nil {
+			return t, err
+		}
+		if kind == unix.CGROUP_SUPER_MAGIC || kind == unix.CGROUP2_SUPER_MAGIC {
+			t.hierarchies = append(t.hierarchies, dir)
+		}
+	}
+	if len(t.hierarchies) == 0 {
+		return t, fmt.Errorf("find cgroup hierarchies: none is mounted below %s: mount them first", mountPoint)
+	}
+	return t, nil
+}
+
+// filesystem returns the magic number of the file system at path.
+func filesystem(path string) (int64, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return 0, fmt.Errorf("stat file system at %s: %w", path, err)
+	}
+	return s.Type, nil
+}
+
+// Path returns the tree's cgroup, or one below it, as the kernel names it.
+func (t Tree) Path(child ...string) string {
+	return "/" + filepath.Join(append([]string{t.name}, child...)...)
+}
+
+// Create makes the cgroup and those above it in each hierarchy, ready to hold
+// processes or more cgroups.
+func (t Tree) Create(child ...string) error {
+	for _, root := range t.hierarchies {
+		dir := root
+		for _, part := range append([]string{t.name}, child...) {
+			if t.unified {
+				if err := enableControllers(dir); err != nil {
+					return err
+				}
+			}
+			parent := dir
+			dir = filepath.Join(dir, part)
+			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("make cgroup: %w", err)
+			}
+			if err := inheritCPUs(parent, dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// enableControllers hands all controllers of a version 2 cgroup to those below.
+func enableControllers(dir string) error {
+	b, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	if err != nil {
+		return fmt.Errorf("read cgroup controllers: %w", err)
+	}
+	for _, c := range strings.Fields(string(b)) {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0); err != nil {
+			return fmt.Errorf("enable controller %s below %s (the cgroup may hold no process of its own): %w", c, dir, err)
+		}
+	}
+	return nil
+}
+
+// inheritCPUs fills in the CPU sets of a new version 1 cgroup, which are empty
+// at first and let no process in.
+func inheritCPUs(parent, dir string) error {
+	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || len(strings.TrimSpace(string(b))) > 0 {
+			continue // No such controller here, or filled in already.
+		}
+		if b, err = os.ReadFile(filepath.Join(parent, name)); err != nil {
+			return fmt.Errorf("read CPU set: %w", err)
+		}
+		if len(strings.TrimSpace(string(b))) == 0 {
+			continue // Version 2, where empty means the parent's.
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0); err != nil {
+			return fmt.Errorf("write CPU set: %w", err)
+		}
+	}
+	return nil
+}
+
+// Enter moves the calling process into a cgroup that Create made.
+func (t Tree) Enter(child ...string) error {
+	for _, root := range t.hierarchies {
+		procs := filepath.Join(root, t.Path(child...), "cgroup.procs")
+		if err := os.WriteFile(procs, []byte("0"), 0); err != nil {
+			return fmt.Errorf("enter cgroup: %w", err)
+		}
+	}
+	return nil
+}
+
+// Processes returns the processes in the tree.
+func (t Tree) Processes() ([]int, error) {
+	seen := map[int]bool{}
+	var pids []int
+	for _, dir := range t.dirs() {
+		b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+			continue // It was removed meanwhile.
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read cgroup: %w", err)
+		}
+		for _, field := range strings.Fields(string(b)) {
+			// Zero stands for a process outside our PID namespace.
+			if pid, err := strconv.Atoi(field); err == nil && pid > 0 && !seen[pid] {
+				seen[pid] = true
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids, nil
+}
+
+// Kill ends all processes in the tree and waits until they are gone.
+func (t Tree) Kill(ctx context.Context) error {
+	return poll(ctx, func() error {
+		pids, err := t.Processes()
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		for _, pid := range pids {
+			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("kill process %d: %w", pid, err)
+			}
+		}
+		return fmt.Errorf("kill processes of cgroup %s: %v are still there: %w", t.Path(), pids, errAgain)
+	})
+}
+
+// Remove removes the tree, which must hold no process any more.
+func (t Tree) Remove(ctx context.Context) error {
+	return poll(ctx, func() error {
+		var last error
+		dirs := t.dirs()
+		for i := len(dirs) - 1; i >= 0; i-- {
+			if err := unix.Rmdir(dirs[i]); err != nil && !errors.Is(err, unix.ENOENT) {
+				last = fmt.Errorf("remove cgroup %s: %w: %w", dirs[i], err, errAgain)
+			}
+		}
+		return last
+	})
+}
+
+// dirs returns the folders of the tree in all hierarchies, parents first.
+func (t Tree) dirs() []string {
+	var dirs []string
+	for _, root := range t.hierarchies {
+		// What vanishes during the walk needs no visit.
+		_ = filepath.WalkDir(filepath.Join(root, t.name), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return nil
+		})
+	}
+	return dirs
+}
+
+// errAgain marks what may succeed a moment later.
+var errAgain = errors.New("not done yet")
+
+// poll calls try until it succeeds, fails for good, or ctx ends.
+func poll(ctx context.Context, try func() error) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		err := try()
+		if err == nil || !errors.Is(err, errAgain) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-ticker.C:
+		}
+	}
+}

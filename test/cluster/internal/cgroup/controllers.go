@@ -1,0 +1,42 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Controllers returns the controllers that the root cgroup hands down. It is
+// empty in version 1, where there is nothing to hand down.
+func (t Tree) Controllers() ([]string, error) {
+	if !t.unified {
+		return nil, nil
+	}
+	b, err := os.ReadFile(filepath.Join(mountPoint, "cgroup.subtree_control"))
+	if err != nil {
+		return nil, fmt.Errorf("read controllers of the root cgroup: %w", err)
+	}
+	return strings.Fields(string(b)), nil
+}
+
+// RestoreControllers makes the root cgroup hand down only what Controllers
+// returned before. A controller that someone else uses meanwhile stays.
+func (t Tree) RestoreControllers(before []string) error {
+	now, err := t.Controllers()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range now {
+		if slices.Contains(before, c) {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(mountPoint, "cgroup.subtree_control"), []byte("-"+c), 0); err != nil {
+			errs = append(errs, fmt.Errorf("withdraw controller %s from the root cgroup: %w", c, err))
+		}
+	}
+	return errors.Join(errs...)
+}

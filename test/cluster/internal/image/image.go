@@ -1,0 +1,124 @@
+// Package image makes the images that a cluster is tested with, from files of
+// the machine, and writes them as OCI archives.
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"runtime"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// nameAnnotation is where containerd looks for the name of an archived image.
+const nameAnnotation = "io.containerd.image.name"
+
+// Image is an image of one program.
+type Image struct {
+	// Name is the full name with its tag.
+	Name string
+	// Program is the file on the machine; a static binary.
+	Program string
+	// Path is where the program lies in the image.
+	Path string
+	// Links are further names of the program, in its folder.
+	Links []string
+	// Entrypoint is set on an image that is run without a command.
+	Entrypoint []string
+}
+
+// WriteArchive writes the image as an OCI archive.
+func (i Image) WriteArchive(w io.Writer) error {
+	img, err := i.build()
+	if err != nil {
+		return fmt.Errorf("build image %s: %w", i.Name, err)
+	}
+	dir, err := os.MkdirTemp("", "image-")
+	if err != nil {
+		return fmt.Errorf("make folder of image %s: %w", i.Name, err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	l, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return fmt.Errorf("write image %s: %w", i.Name, err)
+	}
+	if err := l.AppendImage(img, layout.WithAnnotations(map[string]string{nameAnnotation: i.Name})); err != nil {
+		return fmt.Errorf("write image %s: %w", i.Name, err)
+	}
+	tw := tar.NewWriter(w)
+	if err := tw.AddFS(os.DirFS(dir)); err != nil {
+		return fmt.Errorf("archive image %s: %w", i.Name, err)
+	}
+	if err := tw.Close(); err != nil {
+		return fmt.Errorf("archive image %s: %w", i.Name, err)
+	}
+	return nil
+}
+
+// build makes the image in memory.
+func (i Image) build() (v1.Image, error) {
+	content, err := i.layer()
+	if err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(content)), nil
+	}, tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, fmt.Errorf("make layer: %w", err)
+	}
+	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	img, err = mutate.AppendLayers(img, layer)
+	if err != nil {
+		return nil, fmt.Errorf("append layer: %w", err)
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("read config: %w", err)
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture = "linux", runtime.GOARCH
+	file.Config = v1.Config{Entrypoint: i.Entrypoint, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}}
+	return mutate.ConfigFile(img, file)
+}
+
+// layer returns the tar file of the image's only layer.
+func (i Image) layer() ([]byte, error) {
+	program, err := os.ReadFile(i.Program)
+	if err != nil {
+		return nil, fmt.Errorf("read program: %w", err)
+	}
+	var b bytes.Buffer
+	tw := tar.NewWriter(&b)
+	headers := []*tar.Header{{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}}
+	dir := strings.TrimPrefix(path.Dir(i.Path), "/")
+	if dir != "" {
+		headers = append(headers, &tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755})
+	}
+	for _, link := range i.Links {
+		headers = append(headers, &tar.Header{Typeflag: tar.TypeSymlink, Name: path.Join(dir, link), Linkname: path.Base(i.Path), Mode: 0o777})
+	}
+	headers = append(headers, &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(i.Path, "/"), Mode: 0o755, Size: int64(len(program))})
+	for _, h := range headers {
+		if err := tw.WriteHeader(h); err != nil {
+			return nil, fmt.Errorf("add %s: %w", h.Name, err)
+		}
+	}
+	if _, err := tw.Write(program); err != nil {
+		return nil, fmt.Errorf("add %s: %w", i.Path, err)
+	}
+	if err := tw.Close(); err != nil {
+		return nil, fmt.Errorf("finish layer: %w", err)
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,35 @@
+package image
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// The names of the cluster's own images.
+const (
+	PauseName   = "outrigger.dev/pause:1"
+	BusyboxName = "outrigger.dev/busybox:1"
+)
+
+// Pause is the image of pod sandboxes.
+func Pause(componentDir string) Image {
+	return Image{Name: PauseName, Program: filepath.Join(componentDir, "pause"), Path: "/pause", Entrypoint: []string{"/pause"}}
+}
+
+// Busybox is the image that tests run shells and small servers from. The
+// program is Debian's static one.
+func Busybox(program string) (Image, error) {
+	out, err := exec.Command(program, "--list").Output()
+	if err != nil {
+		return Image{}, fmt.Errorf("list applets of %s: %w", program, err)
+	}
+	i := Image{Name: BusyboxName, Program: program, Path: "/bin/busybox"}
+	for _, applet := range strings.Fields(string(out)) {
+		if applet != "busybox" {
+			i.Links = append(i.Links, applet)
+		}
+	}
+	return i, nil
+}

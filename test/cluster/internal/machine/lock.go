@@ -1,0 +1,68 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockInterval is how often a taken lock is tried again.
+const lockInterval = 100 * time.Millisecond
+
+// Lock is held while a cluster is made or taken down. It ends with its process.
+type Lock struct{ dir *os.File }
+
+// TakeLock waits for the lock, which is on StateDir, made if need be: a lock
+// file of its own would outlive the cluster.
+func TakeLock(ctx context.Context) (*Lock, error) {
+	ticker := time.NewTicker(lockInterval)
+	defer ticker.Stop()
+	for {
+		l, err := tryLock()
+		if l != nil || err != nil {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("lock %s, which another process makes or takes down a cluster in: %w", StateDir, ctx.Err())
+		case <-ticker.C:
+		}
+	}
+}
+
+// Close gives the lock back.
+func (l *Lock) Close() error { return l.dir.Close() }
+
+// tryLock returns nil when another process holds the lock, or took the folder
+// away with the cluster in it.
+func tryLock() (*Lock, error) {
+	if err := os.MkdirAll(StateDir, 0o755); err != nil {
+		return nil, fmt.Errorf("make state folder: %w", err)
+	}
+	dir, err := os.Open(StateDir)
+	if err != nil {
+		return nil, fmt.Errorf("open state folder: %w", err)
+	}
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if err := dir.Close(); err != nil {
+			return nil, fmt.Errorf("close state folder: %w", err)
+		}
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("lock %s: %w", StateDir, err)
+	}
+	held, err := dir.Stat()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("stat state folder: %w", err), dir.Close())
+	}
+	current, err := os.Stat(StateDir)
+	if err != nil || !os.SameFile(held, current) {
+		return nil, dir.Close()
+	}
+	return &Lock{dir: dir}, nil
+}

@@ -1,0 +1,40 @@
+package machine
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// UnmountBelow unmounts everything in the folder, so that removing the folder
+// removes nothing that is merely mounted there.
+func UnmountBelow(dir string) error {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("list mounts: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	var points []string
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		// See proc_pid_mountinfo(5): the fifth field is the mount point.
+		if fields := strings.Fields(lines.Text()); len(fields) > 4 && strings.HasPrefix(fields[4], dir+"/") {
+			points = append(points, fields[4])
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("list mounts: %w", err)
+	}
+	var errs []error
+	for i := len(points) - 1; i >= 0; i-- {
+		if err := unix.Unmount(points[i], unix.MNT_DETACH); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("unmount %s: %w", points[i], err))
+		}
+	}
+	return errors.Join(errs...)
+}

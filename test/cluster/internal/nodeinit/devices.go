@@ -1,0 +1,62 @@
+package nodeinit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// machineDevices lists the device nodes of the machine that a node gets.
+var machineDevices = [...]string{"null", "zero", "full", "random", "urandom", "tty", "kmsg", "fuse", "net/tun"}
+
+// makeDevices fills the node's own /dev. The machine's is left out: what a
+// privileged pod makes or removes there would be made or removed on the machine.
+func makeDevices(dev string) error {
+	if err := mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID, "mode=755"); err != nil {
+		return err
+	}
+	for _, name := range machineDevices {
+		if err := copyDevice(filepath.Join("/dev", name), filepath.Join(dev, name)); err != nil {
+			return err
+		}
+	}
+	for name, target := range map[string]string{
+		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
+	} {
+		if err := os.Symlink(target, filepath.Join(dev, name)); err != nil {
+			return fmt.Errorf("link device: %w", err)
+		}
+	}
+	const safe = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	return errors.Join(
+		mount("devpts", filepath.Join(dev, "pts"), "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,gid=5"),
+		mount("tmpfs", filepath.Join(dev, "shm"), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"),
+		mount("mqueue", filepath.Join(dev, "mqueue"), "mqueue", safe, ""),
+	)
+}
+
+// copyDevice makes a device node like the machine's, if the machine has it.
+func copyDevice(from, to string) error {
+	var s unix.Stat_t
+	err := unix.Stat(from, &s)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("stat device %s: %w", from, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return fmt.Errorf("make folder of device: %w", err)
+	}
+	if err := unix.Mknod(to, s.Mode, int(s.Rdev)); err != nil {
+		return fmt.Errorf("make device %s: %w", to, err)
+	}
+	if err := os.Chmod(to, os.FileMode(s.Mode&0o777)); err != nil {
+		return fmt.Errorf("set mode of device: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package nodeinit
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/test/cluster/internal/cgroup"
+)
+
+// nodePath is where programs of a node are looked for, after the cluster's own.
+const nodePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Path returns the search path of programs on a node.
+func (s Spec) Path() string {
+	return strings.Join([]string{filepath.Join(s.BinDir, "cluster-components"), s.BinDir, nodePath}, ":")
+}
+
+// Run is the first process of the node whose folder is dir. It must be started
+// in new mount, network, PID, UTS and IPC namespaces. It returns when ctx ends,
+// and with it everything on the node ends.
+func Run(ctx context.Context, dir string, log *slog.Logger) error {
+	s, err := Load(dir)
+	if err != nil {
+		return err
+	}
+	if os.Getpid() != 1 {
+		return fmt.Errorf("run node %s: not the first process of a PID namespace: start nodes by cluster up", s.Name)
+	}
+	if err := setUp(ctx, s); err != nil {
+		return err
+	}
+	supervisor := NewSupervisor(s.Components, s.Log, log)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		supervisor.Run(ctx)
+		return nil
+	})
+	group.Go(func() error { return serve(ctx, s.Socket(), handler(supervisor)) })
+	log.Info("node set up", "node", s.Name)
+	return group.Wait()
+}
+
+// setUp makes the node's own view of the machine.
+func setUp(ctx context.Context, s Spec) error {
+	tree, err := cgroup.Find(s.Cgroup)
+	if err != nil {
+		return err
+	}
+	// Pods get cgroups beside this one: version 2 has processes in leaves only.
+	if err := tree.Enter(s.Name, "system"); err != nil {
+		return err
+	}
+	if err := unix.Sethostname([]byte(s.Name)); err != nil {
+		return fmt.Errorf("set host name of %s: %w", s.Name, err)
+	}
+	if err := enterRoot(s); err != nil {
+		return err
+	}
+	// Both belong to the node's network namespace alone.
+	for _, name := range []string{"ipv4/ip_forward", "ipv4/conf/all/route_localnet"} {
+		if err := os.WriteFile(filepath.Join("/proc/sys/net", name), []byte("1"), 0); err != nil {
+			return fmt.Errorf("configure network of %s: %w", s.Name, err)
+		}
+	}
+	if err := os.Setenv("PATH", s.Path()); err != nil {
+		return fmt.Errorf("set search path of %s: %w", s.Name, err)
+	}
+	if s.GPUSim == "" {
+		return nil
+	}
+	out, err := exec.CommandContext(ctx, filepath.Join(s.BinDir, "gpu-sim"), "mount", "--root", s.GPUSim).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("mount simulated GPUs of %s: %w: %s", s.Name, err, out)
+	}
+	return nil
+}

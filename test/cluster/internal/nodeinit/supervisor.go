@@ -1,0 +1,244 @@
+package nodeinit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"outrigger.dev/test/cluster/internal/render"
+)
+
+const (
+	// restartDelay passes before a component that ended is started again.
+	restartDelay = time.Second
+	// stopGrace is what a component gets to end in when asked to.
+	stopGrace = 10 * time.Second
+)
+
+// The states of a component.
+const (
+	Stopped = "stopped"
+	Running = "running"
+	// Waiting is a component that ended and is about to be started again.
+	Waiting = "waiting"
+)
+
+// Status is what a component is doing.
+type Status struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+	// PID is the component's process as the node numbers it.
+	PID int `json:"pid,omitempty"`
+	// Ends counts how often the component ended without being asked to.
+	Ends int `json:"ends"`
+	// RSS is the component's resident memory in bytes.
+	RSS int64 `json:"rss,omitempty"`
+}
+
+// process is a component under supervision.
+type process struct {
+	render.Component
+	// wanted says that the component is to run.
+	wanted bool
+	pid    int
+	ends   int
+	// exited is closed when the process of that pid has ended.
+	exited chan struct{}
+}
+
+// Supervisor runs the components of a node and, as the first process of a PID
+// namespace, takes in its orphans.
+type Supervisor struct {
+	logPath func(component string) string
+	log     *slog.Logger
+
+	// mu is held over every start, so that a process is known before it can be
+	// seen to end, and guards the processes.
+	mu        sync.Mutex
+	processes []*process
+}
+
+// NewSupervisor returns a supervisor of the components, none of them started.
+func NewSupervisor(components []render.Component, logPath func(string) string, log *slog.Logger) *Supervisor {
+	s := &Supervisor{logPath: logPath, log: log}
+	for _, c := range components {
+		s.processes = append(s.processes, &process{Component: c})
+	}
+	return s
+}
+
+// Run takes in ended processes until ctx ends.
+func (s *Supervisor) Run(ctx context.Context) {
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, syscall.SIGCHLD)
+	defer signal.Stop(children)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-children:
+			s.reap()
+		}
+	}
+}
+
+// Start starts a component. One that runs already is left alone.
+func (s *Supervisor) Start(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	p.wanted = true
+	return s.launch(p)
+}
+
+// Stop ends a component and returns when it is gone.
+func (s *Supervisor) Stop(ctx context.Context, name string) error {
+	s.mu.Lock()
+	p, err := s.find(name)
+	if err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	p.wanted = false
+	pid, exited := p.pid, p.exited
+	if pid != 0 {
+		err = syscall.Kill(pid, syscall.SIGTERM)
+	}
+	s.mu.Unlock()
+	if pid == 0 || err != nil {
+		return err
+	}
+	grace := time.NewTimer(stopGrace)
+	defer grace.Stop()
+	for {
+		select {
+		case <-exited:
+			return nil
+		case <-grace.C:
+			s.log.Warn("component did not end when asked to", "component", name, "pid", pid)
+			if err := s.kill(p, pid); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("stop %s: %w", name, ctx.Err())
+		}
+	}
+}
+
+// kill ends a component's process for good, unless it has ended meanwhile.
+func (s *Supervisor) kill(p *process, pid int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.pid != pid {
+		return nil
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// Status returns the status of all components, in the order of the spec.
+func (s *Supervisor) Status() []Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Status
+	for _, p := range s.processes {
+		st := Status{Name: p.Name, State: Stopped, PID: p.pid, Ends: p.ends}
+		switch {
+		case p.pid != 0:
+			st.State = Running
+			st.RSS = residentMemory(p.pid)
+		case p.wanted:
+			st.State = Waiting
+		}
+		all = append(all, st)
+	}
+	return all
+}
+
+// find returns a component. The caller holds mu.
+func (s *Supervisor) find(name string) (*process, error) {
+	for _, p := range s.processes {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("component %s: not on this node", name)
+}
+
+// launch starts the process of a wanted component. The caller holds mu.
+func (s *Supervisor) launch(p *process) error {
+	if !p.wanted || p.pid != 0 {
+		return nil
+	}
+	log, err := os.OpenFile(s.logPath(p.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("open log of %s: %w", p.Name, err)
+	}
+	defer func() { _ = log.Close() }()
+	cmd := exec.Command(p.Args[0], p.Args[1:]...)
+	cmd.Stdout, cmd.Stderr = log, log
+	// A signal meant for the first process alone is not for the components.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	p.pid, p.exited = cmd.Process.Pid, make(chan struct{})
+	s.log.Info("component started", "component", p.Name, "pid", p.pid)
+	// reap waits for it, as it does for every process of the node.
+	if err := cmd.Process.Release(); err != nil {
+		return fmt.Errorf("release %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// reap collects all ended processes, and has components started again.
+func (s *Supervisor) reap() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		for _, p := range s.processes {
+			if p.pid == pid {
+				s.ended(p, status)
+			}
+		}
+	}
+}
+
+// ended records the end of a component's process. The caller holds mu.
+func (s *Supervisor) ended(p *process, status syscall.WaitStatus) {
+	s.log.Info("component ended", "component", p.Name, "pid", p.pid,
+		"exit_code", status.ExitStatus(), "signal", status.Signal(), "wanted", p.wanted)
+	p.pid = 0
+	close(p.exited)
+	if !p.wanted {
+		return
+	}
+	p.ends++
+	time.AfterFunc(restartDelay, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err := s.launch(p); err != nil {
+			s.log.Error("component does not start", "component", p.Name, "err", err)
+		}
+	})
+}

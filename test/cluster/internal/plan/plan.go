@@ -1,0 +1,107 @@
+// Package plan lays out a cluster: its nodes, their roles, and the addresses of
+// all of them. It is pure, so that a running cluster can be laid out again from
+// its shape alone.
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+)
+
+// maxNodes is what the node network and the pod network both have room for.
+const maxNodes = 250
+
+// Shape is what a user chooses of a cluster.
+type Shape struct {
+	// Nodes counts all nodes. The first one is the control plane and a worker.
+	Nodes int `json:"nodes"`
+	// GPUNodes counts the nodes with simulated GPUs: the last ones.
+	GPUNodes int `json:"gpuNodes"`
+	// GPUs counts the GPUs of each such node, and Model names their model.
+	GPUs  int    `json:"gpus"`
+	Model string `json:"model"`
+}
+
+// Validate reports everything that is wrong with the shape.
+func (s Shape) Validate() error {
+	var errs []error
+	if s.Nodes < 1 || s.Nodes > maxNodes {
+		errs = append(errs, fmt.Errorf("nodes %d: want 1 to %d", s.Nodes, maxNodes))
+	}
+	if s.GPUNodes < 0 || s.GPUNodes > s.Nodes {
+		errs = append(errs, fmt.Errorf("gpu nodes %d: want 0 to the number of nodes, %d", s.GPUNodes, s.Nodes))
+	}
+	if s.GPUNodes > 0 && s.GPUs < 1 {
+		errs = append(errs, fmt.Errorf("gpus %d: want at least 1 on a GPU node", s.GPUs))
+	}
+	return errors.Join(errs...)
+}
+
+// Node is one node of the cluster.
+type Node struct {
+	Name         string
+	ControlPlane bool
+	// GPUs is zero on a node without GPUs.
+	GPUs    int
+	Model   string
+	IP      netip.Addr
+	PodCIDR netip.Prefix
+}
+
+// Plan is the layout of a cluster.
+type Plan struct {
+	// Shape is what the plan was made from.
+	Shape Shape
+	Nodes []Node
+	// HostIP is the address of the machine on the nodes' network NodeCIDR.
+	HostIP      netip.Addr
+	NodeCIDR    netip.Prefix
+	PodCIDR     netip.Prefix
+	ServiceCIDR netip.Prefix
+	// APIServiceIP is the service address of the API server inside the cluster.
+	APIServiceIP netip.Addr
+}
+
+// New lays out a cluster of the given shape, which must be valid.
+func New(s Shape) Plan {
+	p := Plan{
+		Shape:        s,
+		HostIP:       netip.AddrFrom4([4]byte{10, 99, 0, 1}),
+		NodeCIDR:     netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 99, 0, 0}), 24),
+		PodCIDR:      netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, 0, 0}), 16),
+		ServiceCIDR:  netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 96, 0, 0}), 16),
+		APIServiceIP: netip.AddrFrom4([4]byte{10, 96, 0, 1}),
+	}
+	for i := range s.Nodes {
+		n := Node{
+			Name:         fmt.Sprintf("node%d", i),
+			ControlPlane: i == 0,
+			IP:           netip.AddrFrom4([4]byte{10, 99, 0, byte(i + 2)}),
+			PodCIDR:      netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(i), 0}), 24),
+		}
+		if i >= s.Nodes-s.GPUNodes {
+			n.GPUs, n.Model = s.GPUs, s.Model
+		}
+		p.Nodes = append(p.Nodes, n)
+	}
+	return p
+}
+
+// ControlPlane returns the node that runs the control plane.
+func (p Plan) ControlPlane() Node { return p.Nodes[0] }
+
+// APIServer returns the URL at which nodes and the machine reach the API server.
+func (p Plan) APIServer() string {
+	return fmt.Sprintf("https://%s:6443", p.ControlPlane().IP)
+}
+
+// Node returns the node of that name.
+func (p Plan) Node(name string) (Node, error) {
+	for _, n := range p.Nodes {
+		if n.Name == name {
+			return n, nil
+		}
+	}
+	return Node{}, fmt.Errorf("node %s: not in the cluster, which has %s to %s", name, p.Nodes[0].Name, p.Nodes[len(p.Nodes)-1].Name)
+}

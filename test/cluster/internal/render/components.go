@@ -1,0 +1,101 @@
+package render
+
+import (
+	"path/filepath"
+
+	"outrigger.dev/test/cluster/internal/plan"
+)
+
+// Component is one program of a node, under the node's supervision.
+type Component struct {
+	Name string   `json:"name"`
+	Args []string `json:"args"`
+}
+
+// The names of the components.
+const (
+	Containerd        = "containerd"
+	Etcd              = "etcd"
+	APIServer         = "kube-apiserver"
+	ControllerManager = "kube-controller-manager"
+	Scheduler         = "kube-scheduler"
+	Kubelet           = "kubelet"
+	Proxy             = "kube-proxy"
+)
+
+// Components returns the programs that a node runs.
+func Components(p plan.Plan, n plan.Node, o Options) []Component {
+	components := []Component{{
+		Name: Containerd,
+		Args: []string{filepath.Join(o.Components, "containerd"), "--config", "/etc/containerd/config.toml"},
+	}}
+	if n.ControlPlane {
+		components = append(components, controlPlane(p, n, o)...)
+	}
+	kubelet := kubernetes(o, Kubelet,
+		"--config", "/etc/kubernetes/kubelet.yaml",
+		"--kubeconfig", "/etc/kubernetes/kubelet.kubeconfig",
+		"--hostname-override", n.Name,
+		"--node-ip", n.IP.String(),
+		"--v", "2")
+	if n.GPUs > 0 {
+		// Node feature discovery, which sets this label elsewhere, reads the
+		// machine's PCI bus and would find nothing.
+		kubelet.Args = append(kubelet.Args, "--node-labels", "feature.node.kubernetes.io/pci-10de.present=true")
+	}
+	return append(components, kubelet, kubernetes(o, Proxy, "--config", "/etc/kubernetes/kube-proxy.yaml"))
+}
+
+// controlPlane returns the programs of the first node alone.
+func controlPlane(p plan.Plan, n plan.Node, o Options) []Component {
+	const pki = "/etc/kubernetes/pki/"
+	return []Component{
+		kubernetes(o, Etcd,
+			"--data-dir", "/var/lib/etcd",
+			"--listen-client-urls", "http://127.0.0.1:2379",
+			"--advertise-client-urls", "http://127.0.0.1:2379",
+			"--listen-peer-urls", "http://127.0.0.1:2380",
+			"--initial-advertise-peer-urls", "http://127.0.0.1:2380",
+			"--initial-cluster", "default=http://127.0.0.1:2380",
+			"--unsafe-no-fsync",
+			"--log-level", "warn"),
+		kubernetes(o, APIServer,
+			"--etcd-servers", "http://127.0.0.1:2379",
+			"--service-cluster-ip-range", p.ServiceCIDR.String(),
+			"--advertise-address", n.IP.String(),
+			"--bind-address", "0.0.0.0",
+			"--secure-port", "6443",
+			"--client-ca-file", pki+"ca.crt",
+			"--tls-cert-file", pki+"apiserver.crt",
+			"--tls-private-key-file", pki+"apiserver.key",
+			"--service-account-key-file", pki+"service-account.pub",
+			"--service-account-signing-key-file", pki+"service-account.key",
+			"--service-account-issuer", "https://kubernetes.default.svc.cluster.local",
+			"--authorization-mode", "Node,RBAC",
+			"--enable-admission-plugins", "NodeRestriction",
+			"--allow-privileged=true",
+			"--kubelet-client-certificate", pki+"apiserver-kubelet-client.crt",
+			"--kubelet-client-key", pki+"apiserver-kubelet-client.key",
+			"--kubelet-certificate-authority", pki+"ca.crt",
+			"--kubelet-preferred-address-types", "InternalIP",
+			"--profiling=false"),
+		kubernetes(o, ControllerManager,
+			"--kubeconfig", "/etc/kubernetes/controller-manager.kubeconfig",
+			"--use-service-account-credentials",
+			"--root-ca-file", pki+"ca.crt",
+			"--service-account-private-key-file", pki+"service-account.key",
+			"--cluster-signing-cert-file", pki+"ca.crt",
+			"--cluster-signing-key-file", pki+"ca.key",
+			"--leader-elect=false",
+			"--bind-address", "127.0.0.1"),
+		kubernetes(o, Scheduler,
+			"--kubeconfig", "/etc/kubernetes/scheduler.kubeconfig",
+			"--leader-elect=false",
+			"--bind-address", "127.0.0.1"),
+	}
+}
+
+// kubernetes returns one part of the binary that holds all of Kubernetes.
+func kubernetes(o Options, part string, args ...string) Component {
+	return Component{Name: part, Args: append([]string{filepath.Join(o.Components, "kubernetes"), part}, args...)}
+}

@@ -1,0 +1,71 @@
+// Package render writes out what the components of a node are configured with.
+// It is pure: it turns a plan into files and command lines.
+package render
+
+import (
+	"bytes"
+	"crypto/md5"
+	"embed"
+	"fmt"
+	"path/filepath"
+	"text/template"
+
+	"outrigger.dev/test/cluster/internal/plan"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// Options is what a node's files depend on beside the plan.
+type Options struct {
+	// Components is the folder of the components' binaries.
+	Components string
+	// PauseImage is the name of the image of pod sandboxes.
+	PauseImage string
+	// Cgroup is the cgroup of the node, as the kernel names it.
+	Cgroup string
+	// RestrictOOMScore is set where the machine lacks CAP_SYS_RESOURCE.
+	RestrictOOMScore bool
+}
+
+// Files returns the configuration files of a node, without keys and
+// certificates, by their path on the node.
+func Files(p plan.Plan, n plan.Node, o Options) (map[string][]byte, error) {
+	data := struct {
+		Options
+		Plan plan.Plan
+		Node plan.Node
+	}{o, p, n}
+	files := map[string][]byte{
+		"/etc/hostname": []byte(n.Name + "\n"),
+		// Two nodes of one machine are still two machines to Kubernetes.
+		"/etc/machine-id": fmt.Appendf(nil, "%x\n", md5.Sum([]byte(n.Name))),
+	}
+	for path, name := range map[string]string{
+		"/etc/hosts":                      "hosts",
+		"/etc/containerd/config.toml":     "containerd.toml",
+		"/etc/cni/net.d/10-pods.conflist": "cni.conflist",
+		"/etc/kubernetes/kubelet.yaml":    "kubelet.yaml",
+		"/etc/kubernetes/kube-proxy.yaml": "kube-proxy.yaml",
+	} {
+		b, err := execute(name, data)
+		if err != nil {
+			return nil, err
+		}
+		files[path] = b
+	}
+	return files, nil
+}
+
+// execute renders one template.
+func execute(name string, data any) ([]byte, error) {
+	t, err := template.ParseFS(templates, filepath.Join("templates", name+".tmpl"))
+	if err != nil {
+		return nil, fmt.Errorf("parse template %s: %w", name, err)
+	}
+	var b bytes.Buffer
+	if err := t.Option("missingkey=error").Execute(&b, data); err != nil {
+		return nil, fmt.Errorf("render %s: %w", name, err)
+	}
+	return b.Bytes(), nil
+}
