@@ -1,0 +1,118 @@
+package nvml
+
+import (
+	"context"
+	"maps"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+)
+
+// session is one span of time in which NVML is initialised.
+type session struct {
+	lib      *library
+	procRoot string
+	sysRoot  string
+	// present holds the GPUs that the kernel had when NVML was initialised:
+	// NVML shows these until it is initialised again.
+	present map[string]procGPU
+
+	share  *contract.Share
+	cancel context.CancelCauseFunc
+	// done is closed when the session is retired, cause says why.
+	done  <-chan struct{}
+	cause func() error
+
+	// users and retired are guarded by Source.mu.
+	users   int
+	retired bool
+	// err is final once down is closed.
+	err  error
+	down chan struct{}
+
+	memory memory
+}
+
+// device is a GPU with its handle. The handle is nil if NVML gave none.
+type device struct {
+	handle gonvml.Device
+	gpu    gpu.GPU
+}
+
+// stale reports whether GPUs have come or gone since NVML was initialised.
+func (s *session) stale(procRoot string) bool {
+	now := procGPUs(procRoot)
+	return !maps.EqualFunc(now, s.present, func(procGPU, procGPU) bool { return true })
+}
+
+// read observes the node.
+func (s *session) read(ctx context.Context) (*gpu.Node, error) {
+	driver, err := s.driver()
+	if err != nil {
+		return nil, err
+	}
+	devices, err := s.devices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	identify(devices, procIdentities(s.procRoot, devices))
+	s.memory.recall(devices)
+	markDoubles(devices)
+	node := &gpu.Node{Driver: driver, GPUs: make([]gpu.GPU, 0, len(devices))}
+	for i := range devices {
+		d := &devices[i]
+		d.gpu.NUMANode = numaNode(s.sysRoot, d.gpu.PCI.BusID)
+		node.GPUs = append(node.GPUs, d.gpu)
+	}
+	s.memory.keep(devices)
+	node.Links, err = s.links(ctx, devices)
+	if err != nil {
+		return nil, err
+	}
+	return node, nil
+}
+
+func (s *session) driver() (gpu.Driver, error) {
+	var d gpu.Driver
+	var ret gonvml.Return
+	if d.Version, ret = s.lib.api.SystemGetDriverVersion(); ret != gonvml.SUCCESS {
+		return d, newCallError("nvmlSystemGetDriverVersion", ret)
+	}
+	if d.NVMLVersion, ret = s.lib.api.SystemGetNVMLVersion(); ret != gonvml.SUCCESS {
+		return d, newCallError("nvmlSystemGetNVMLVersion", ret)
+	}
+	cuda, ret := s.lib.api.SystemGetCudaDriverVersion_v2()
+	if ret != gonvml.SUCCESS {
+		return d, newCallError("nvmlSystemGetCudaDriverVersion_v2", ret)
+	}
+	d.CUDA = gpu.Version{Major: cuda / 1000, Minor: cuda % 1000 / 10}
+	return d, nil
+}
+
+// devices reads all GPUs, in NVML's order.
+func (s *session) devices(ctx context.Context) ([]device, error) {
+	count, ret := s.lib.api.DeviceGetCount()
+	if ret != gonvml.SUCCESS {
+		return nil, newCallError("nvmlDeviceGetCount_v2", ret)
+	}
+	out := make([]device, 0, count)
+	for i := range count {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		d, err := s.device(i)
+		if err != nil {
+			return nil, err
+		}
+		if !isDisplay(d.gpu.Name) {
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}
+
+// isDisplay reports whether a GPU of this name only drives a DGX station's
+// monitor, and takes no work.
+func isDisplay(name string) bool { return name == "DGX Display" || name == "NVIDIA DGX Display" }

@@ -1,0 +1,131 @@
+package nvml
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// nvlinks counts the active NVLinks of one GPU by where they lead.
+type nvlinks struct {
+	// peers by PCI bus ID.
+	peers    map[string]int
+	switches int
+}
+
+// links describes each pair of working GPUs. It asks each GPU for its NVLinks
+// once, and each pair for its place on the PCI tree once.
+func (s *session) links(ctx context.Context, devices []device) ([]gpu.Link, error) {
+	var working []device
+	for _, d := range devices {
+		if d.gpu.Fault == nil {
+			working = append(working, d)
+		}
+	}
+	if len(working) < 2 {
+		return nil, nil
+	}
+	nv := make([]nvlinks, len(working))
+	for i, d := range working {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		nv[i] = s.nvlinks(d.handle)
+	}
+	links := make([]gpu.Link, 0, len(working)*(len(working)-1)/2)
+	for a := range working {
+		for b := a + 1; b < len(working); b++ {
+			link := join(working[a].gpu, working[b].gpu, nv[a], nv[b])
+			level, ret := working[a].handle.GetTopologyCommonAncestor(working[b].handle)
+			if ret == gonvml.SUCCESS {
+				link.Path = path(level)
+			}
+			links = append(links, link)
+		}
+	}
+	return links, nil
+}
+
+// join returns the link of two GPUs, without its path.
+func join(a, b gpu.GPU, fromA, fromB nvlinks) gpu.Link {
+	return gpu.Link{
+		A:        a.Index,
+		B:        b.Index,
+		NVLinks:  fromA.peers[b.PCI.BusID],
+		NVSwitch: min(fromA.switches, fromB.switches),
+	}
+}
+
+// nvlinks reads the NVLinks of one GPU.
+func (s *session) nvlinks(h gonvml.Device) nvlinks {
+	n := nvlinks{peers: map[string]int{}}
+	if !s.lib.has[symLinkState] || !s.lib.has[symLinkRemote] {
+		return n
+	}
+	for link := range gonvml.NVLINK_MAX_LINKS {
+		state, ret := h.GetNvLinkState(link)
+		if ret == gonvml.ERROR_NOT_SUPPORTED && link > 0 {
+			continue // one that is not wired
+		}
+		if ret != gonvml.SUCCESS {
+			break // behind the last one, or a GPU without NVLink
+		}
+		if state != gonvml.FEATURE_ENABLED {
+			continue
+		}
+		remote, ret := h.GetNvLinkRemotePciInfo(link)
+		if ret != gonvml.SUCCESS {
+			continue
+		}
+		id := busID(remote)
+		if s.isSwitch(h, link, id) {
+			n.switches++
+		} else {
+			n.peers[id]++
+		}
+	}
+	return n
+}
+
+// isSwitch reports whether an NVLink leads to an NVSwitch. Drivers that do not
+// say so show the switch as a bridge on the PCI bus.
+func (s *session) isSwitch(h gonvml.Device, link int, remote string) bool {
+	if s.lib.has[symLinkType] {
+		if kind, ret := h.GetNvLinkRemoteDeviceType(link); ret == gonvml.SUCCESS {
+			return kind == gonvml.NVLINK_DEVICE_TYPE_SWITCH
+		}
+	}
+	return isBridge(s.sysRoot, remote)
+}
+
+// isBridge reports whether a PCI device has the class "other bridge".
+func isBridge(sysRoot, busID string) bool {
+	class, err := os.ReadFile(filepath.Join(sysRoot, "bus/pci/devices", busID, "class"))
+	return err == nil && strings.HasPrefix(string(class), "0x0680")
+}
+
+// path returns NVML's level in the terms of package gpu.
+func path(level gonvml.GpuTopologyLevel) gpu.Path {
+	switch level {
+	case gonvml.TOPOLOGY_INTERNAL:
+		return gpu.PathBoard
+	case gonvml.TOPOLOGY_SINGLE:
+		return gpu.PathSwitch
+	case gonvml.TOPOLOGY_MULTIPLE:
+		return gpu.PathSwitches
+	case gonvml.TOPOLOGY_HOSTBRIDGE:
+		return gpu.PathHostBridge
+	case gonvml.TOPOLOGY_NODE:
+		return gpu.PathNUMANode
+	case gonvml.TOPOLOGY_SYSTEM:
+		return gpu.PathSystem
+	default:
+		return gpu.PathUndetermined
+	}
+}
+
