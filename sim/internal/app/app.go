@@ -1,0 +1,97 @@
+// Package app is the command line of gpu-sim.
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/sim/internal/node"
+	"outrigger.dev/sim/internal/smi"
+	"outrigger.dev/sim/internal/state"
+)
+
+// DefaultRoot is the folder of the node that is meant when none is named.
+const DefaultRoot = "/run/gpu-sim/node"
+
+// Run runs the command line args. args[0] decides which program it is.
+func Run(args []string, out io.Writer) error {
+	if name := filepath.Base(args[0]); smi.IsProgram(name) {
+		return smi.Run(name, args[1:], out)
+	}
+	app := newApp(out)
+	for _, cmd := range app.Commands {
+		cmd.OnUsageError = usageError
+	}
+	return app.Run(args)
+}
+
+// usageError leaves it at one line: the help is a command away.
+func usageError(c *cli.Context, err error, _ bool) error {
+	return fmt.Errorf("%s: %w; see \"gpu-sim %s --help\"", c.Command.Name, err, c.Command.Name)
+}
+
+func newApp(out io.Writer) *cli.App {
+	return &cli.App{
+		Name:   "gpu-sim",
+		Usage:  "simulate a node with NVIDIA GPUs",
+		Writer: out,
+		// main reports errors and ends the program.
+		ExitErrHandler: func(*cli.Context, error) {},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return fmt.Errorf("no command %q; see \"gpu-sim help\"", c.Args().First())
+			}
+			return cli.ShowAppHelp(c)
+		},
+		Commands: []*cli.Command{
+			createCommand(), deleteCommand(), showCommand(),
+			setCommand(), xidCommand(), loseCommand(), healCommand(), plugCommand(), unplugCommand(),
+			callsCommand(), execCommand(), mountCommand(),
+		},
+	}
+}
+
+func rootFlag() cli.Flag {
+	return &cli.StringFlag{Name: "root", Usage: "`FOLDER` of the simulated node", Value: DefaultRoot, EnvVars: []string{"GPU_SIM_ROOT"}}
+}
+
+// command describes a command that works on an existing node.
+type command struct {
+	name, args, usage, description string
+	flags                          []cli.Flag
+	// min and max number of arguments; max -1: any number.
+	min, max int
+	run      func(c *cli.Context, n *node.Node) error
+}
+
+func (cmd command) cli() *cli.Command {
+	return &cli.Command{
+		Name: cmd.name, ArgsUsage: cmd.args, Usage: cmd.usage, Description: cmd.description,
+		Flags: append([]cli.Flag{rootFlag()}, cmd.flags...),
+		Action: func(c *cli.Context) error {
+			if n := c.NArg(); n < cmd.min || cmd.max >= 0 && n > cmd.max {
+				return fmt.Errorf("%s: wrong number of arguments; usage: gpu-sim %s [options] %s", cmd.name, cmd.name, cmd.args)
+			}
+			return withNode(c, cmd.run)
+		},
+	}
+}
+
+func withNode(c *cli.Context, run func(*cli.Context, *node.Node) error) (err error) {
+	n, err := node.Open(c.String("root"), node.Machine())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.Close()) }()
+	return run(c, n)
+}
+
+// printGPU says what has become of a GPU.
+func printGPU(c *cli.Context, what string, g state.GPU) error {
+	_, err := fmt.Fprintf(c.App.Writer, "%s GPU %d: %s, %s, %s, /dev/nvidia%d\n", what, g.Index, g.Name, g.UUID, g.BusID, g.Minor)
+	return err
+}

@@ -1,0 +1,122 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/sim/internal/node"
+	"outrigger.dev/sim/internal/state"
+)
+
+func createCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "create",
+		Usage: "make a simulated node",
+		Flags: []cli.Flag{
+			rootFlag(),
+			&cli.IntFlag{Name: "gpus", Usage: "number of GPUs, 0 to 16", Value: 8, EnvVars: []string{"GPU_SIM_GPUS"}},
+			modelFlag(),
+			driverFlag(),
+			&cli.StringFlag{Name: "driver-version", Usage: "`VERSION` of the driver", Value: state.DefaultDriver, EnvVars: []string{"GPU_SIM_DRIVER_VERSION"}},
+			&cli.StringFlag{Name: "name", Usage: "`NAME` from which UUIDs are made; the name of the folder if not set", EnvVars: []string{"GPU_SIM_NAME"}},
+			&cli.StringFlag{Name: "lib-dir", Usage: "`FOLDER` with the simulator's libraries; \"lib\" beside gpu-sim if not set", EnvVars: []string{"GPU_SIM_LIB_DIR"}},
+		},
+		Action: func(c *cli.Context) (err error) {
+			if err := noArgs(c); err != nil {
+				return err
+			}
+			cfg, err := createConfig(c)
+			if err != nil {
+				return err
+			}
+			n, err := node.Create(cfg)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, n.Close()) }()
+			return printNode(c.App.Writer, n)
+		},
+	}
+}
+
+func modelFlag() cli.Flag {
+	var models []string
+	for _, m := range state.Models() {
+		models = append(models, m.ID)
+	}
+	return &cli.StringFlag{Name: "model", Usage: "product: " + strings.Join(models, ", "), Value: models[0], EnvVars: []string{"GPU_SIM_MODEL"}}
+}
+
+func driverFlag() cli.Flag {
+	return &cli.StringFlag{Name: "driver", Usage: "\"on\": loaded, or \"off\"", Value: "on", EnvVars: []string{"GPU_SIM_DRIVER"}}
+}
+
+func createConfig(c *cli.Context) (node.Config, error) {
+	on, err := parseSwitch("driver", c.String("driver"))
+	if err != nil {
+		return node.Config{}, err
+	}
+	if n := c.Int("gpus"); n < 0 {
+		return node.Config{}, fmt.Errorf("--gpus %d: want 0 to %d", n, state.MaxGPUs)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return node.Config{}, fmt.Errorf("find gpu-sim itself: %w", err)
+	}
+	if program, err = filepath.EvalSymlinks(program); err != nil {
+		return node.Config{}, fmt.Errorf("find gpu-sim itself: %w", err)
+	}
+	libs := c.String("lib-dir")
+	if libs == "" {
+		libs = filepath.Join(filepath.Dir(program), "lib")
+	}
+	spec := state.NewSpec(c.String("model"), c.Int("gpus"))
+	spec.Node = c.String("name")
+	if spec.Node == "" {
+		spec.Node = filepath.Base(c.String("root"))
+	}
+	spec.DriverVersion = c.String("driver-version")
+	spec.DriverOff = !on
+	return node.Config{Root: c.String("root"), Spec: spec, Libraries: libs, Program: program, Host: node.Machine()}, nil
+}
+
+// parseSwitch reads a setting that is on or off.
+func parseSwitch(name, value string) (bool, error) {
+	switch value {
+	case "on":
+		return true, nil
+	case "off":
+		return false, nil
+	}
+	return false, fmt.Errorf("%s %q: want \"on\" or \"off\"", name, value)
+}
+
+func noArgs(c *cli.Context) error {
+	if c.NArg() > 0 {
+		return fmt.Errorf("%s: %q is too much; it takes options only, see \"gpu-sim %s --help\"", c.Command.Name, c.Args().First(), c.Command.Name)
+	}
+	return nil
+}
+
+func deleteCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "delete",
+		Usage: "unload the driver of a simulated node and remove its folder",
+		Flags: []cli.Flag{rootFlag()},
+		Action: func(c *cli.Context) error {
+			if err := noArgs(c); err != nil {
+				return err
+			}
+			if err := node.Delete(c.String("root")); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(c.App.Writer, "deleted %s\n", c.String("root"))
+			return err
+		},
+	}
+}

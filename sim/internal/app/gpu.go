@@ -1,0 +1,100 @@
+package app
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/sim/internal/node"
+	"outrigger.dev/sim/internal/state"
+)
+
+// gpuHelp explains the argument GPU.
+const gpuHelp = "GPU is an NVML index (0), a UUID (GPU-…) or a PCI bus id (0000:07:00.0)."
+
+// gpuCommand describes a command that works on the GPU that its first argument
+// names.
+func gpuCommand(cmd command, run func(c *cli.Context, n *node.Node, g state.GPU) error) *cli.Command {
+	cmd.description = gpuHelp
+	cmd.min = max(cmd.min, 1)
+	cmd.max = cmd.min
+	cmd.run = func(c *cli.Context, n *node.Node) error {
+		g, err := gpuAt(n, c.Args().First())
+		if err != nil {
+			return fmt.Errorf("%s: %w", cmd.name, err)
+		}
+		return run(c, n, g)
+	}
+	return cmd.cli()
+}
+
+func xidCommand() *cli.Command {
+	cmd := command{name: "xid", args: "GPU CODE", usage: "raise an XID on a GPU", min: 2}
+	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
+		code, err := strconv.ParseUint(c.Args().Get(1), 10, 32)
+		if err != nil || code == 0 {
+			return fmt.Errorf("xid: code %q: want a number such as 79", c.Args().Get(1))
+		}
+		if err := n.State().PostXID(g.Slot, code, state.NoInstance, state.NoInstance); err != nil {
+			return err
+		}
+		return printGPU(c, fmt.Sprintf("XID %d on", code), g)
+	})
+}
+
+func loseCommand() *cli.Command {
+	cmd := command{
+		name: "lose", args: "GPU", usage: "take a GPU off the bus: XID 79, and it answers no more",
+		flags: []cli.Flag{&cli.StringFlag{
+			Name: "how", Value: string(state.LostHandle),
+			Usage: "what fails from then on: \"handle\" gives out no handle, \"calls\" fails the calls on a handle",
+		}},
+	}
+	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
+		if err := n.State().Lose(g.Slot, state.Lost(c.String("how"))); err != nil {
+			return err
+		}
+		return printGPU(c, "lost", g)
+	})
+}
+
+func healCommand() *cli.Command {
+	cmd := command{name: "heal", args: "GPU", usage: "bring a lost GPU back"}
+	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
+		if err := n.State().Heal(g.Slot); err != nil {
+			return err
+		}
+		return printGPU(c, "healed", g)
+	})
+}
+
+func plugCommand() *cli.Command {
+	return command{
+		name: "plug", usage: "add a GPU in the lowest free slot",
+		flags: []cli.Flag{
+			modelFlag(),
+			&cli.StringFlag{Name: "uuid", Usage: "`UUID` of the GPU; made from the node's name if not set"},
+		},
+		run: func(c *cli.Context, n *node.Node) error {
+			g, err := n.Plug(state.GPUSpec{Model: c.String("model"), UUID: c.String("uuid")})
+			if err != nil {
+				return err
+			}
+			return printGPU(c, "plugged", g)
+		},
+	}.cli()
+}
+
+func unplugCommand() *cli.Command {
+	return command{
+		name: "unplug", args: "GPU", usage: "take a GPU out of the machine", description: gpuHelp, min: 1, max: 1,
+		run: func(c *cli.Context, n *node.Node) error {
+			g, err := n.Unplug(c.Args().First())
+			if err != nil {
+				return fmt.Errorf("unplug: %w", err)
+			}
+			return printGPU(c, "unplugged", g)
+		},
+	}.cli()
+}

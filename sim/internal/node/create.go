@@ -1,0 +1,152 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"outrigger.dev/sim/internal/state"
+	"outrigger.dev/sim/internal/tree"
+)
+
+// Config describes the node that Create makes.
+type Config struct {
+	// Root is the folder that the node gets. It must not exist.
+	Root string
+	// Spec describes the driver and the GPUs.
+	Spec state.Spec
+	// Libraries is the folder with the simulator's libnvidia-ml.so.1 and
+	// libcuda.so.1.
+	Libraries string
+	// Program is the file of gpu-sim, which also plays the driver's programs.
+	Program string
+	// Host is the machine on which the node is simulated.
+	Host Host
+}
+
+// Create makes the node. The folder appears whole or not at all.
+func Create(cfg Config) (node *Node, err error) {
+	root, err := filepath.Abs(cfg.Root)
+	if err != nil {
+		return nil, fmt.Errorf("create node %s: %w", cfg.Root, err)
+	}
+	if err := cfg.Spec.Validate(); err != nil {
+		return nil, fmt.Errorf("create node %s: %w", root, err)
+	}
+	if err := checkFree(root); err != nil {
+		return nil, err
+	}
+	if err := checkLibraries(cfg.Libraries); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
+		return nil, fmt.Errorf("create node %s: %w", root, err)
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(root), "."+filepath.Base(root)+"-new-*")
+	if err != nil {
+		return nil, fmt.Errorf("create node %s: %w", root, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(temp))
+		}
+	}()
+	if err := render(temp, cfg); err != nil {
+		return nil, fmt.Errorf("create node %s: %w", root, err)
+	}
+	if err := os.Rename(temp, root); err != nil {
+		return nil, fmt.Errorf("create node %s: %w", root, err)
+	}
+	return Open(root, cfg.Host)
+}
+
+func checkFree(root string) error {
+	_, err := os.Lstat(root)
+	if err == nil {
+		return fmt.Errorf("create node %s: %w; remove it with \"gpu-sim delete --root %s\", or choose another --root", root, fs.ErrExist, root)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("create node %s: %w", root, err)
+	}
+	return nil
+}
+
+func checkLibraries(dir string) error {
+	for _, l := range served() {
+		if _, err := os.Stat(filepath.Join(dir, l.soname)); err != nil {
+			return fmt.Errorf("find the simulator's libraries: %w; build them with \"make sim\", or name their folder with --lib-dir", err)
+		}
+	}
+	return nil
+}
+
+// render writes a node's files into an empty folder.
+func render(dir string, cfg Config) error {
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	st, err := state.Create(filepath.Join(dir, stateFile), cfg.Spec)
+	if err != nil {
+		return err
+	}
+	snap := st.Show()
+	if err := st.Close(); err != nil {
+		return err
+	}
+	devices, err := os.ReadFile(cfg.Host.ProcDevices)
+	if err != nil {
+		return fmt.Errorf("read the majors in use: %w", err)
+	}
+	if hasRealDriver(string(devices)) {
+		return fmt.Errorf("%s has major %d: NVIDIA's driver is loaded here, and a simulated GPU would be a real one; unload it or use another machine",
+			cfg.Host.ProcDevices, nvidiaMajor)
+	}
+	entries, err := entries(snap, string(devices), cfg)
+	if err != nil {
+		return err
+	}
+	if err := tree.Write(dir, entries); err != nil {
+		return err
+	}
+	if !snap.Driver.Loaded {
+		return nil
+	}
+	return tree.Clone(filepath.Join(dir, driverRoot), filepath.Join(dir, containerRoot))
+}
+
+// entries returns all that a new node's folder holds, but for the state and
+// the second view of the driver root.
+func entries(snap state.Snapshot, procDevices string, cfg Config) ([]tree.Entry, error) {
+	all := []tree.Entry{tree.Dir(stageDir), tree.Dir(containerRoot), tree.Dir(procDriverDir), tree.Dir(sysDevices)}
+	driver, err := driverTree(snap.Driver.Version, cfg.Libraries, cfg.Program)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, driver...)
+	all = append(all, devices()...)
+	parsed := parseDevices(procDevices)
+	all = append(all, tree.File(procDevFile, parsed.render(snap.Driver.Loaded)))
+	own := map[string]bool{}
+	for _, g := range snap.GPUs {
+		own[g.BusID] = true
+		all = append(all, sysfs(g)...)
+	}
+	host, err := sysHost(os.DirFS(cfg.Host.PCIDevices))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range host {
+		if !own[path.Base(e.Path)] {
+			all = append(all, e)
+		}
+	}
+	if snap.Driver.Loaded {
+		for _, s := range loadSteps(snap, parsed.majors()) {
+			all = append(all, s.entries...)
+		}
+	}
+	return all, nil
+}

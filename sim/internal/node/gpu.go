@@ -1,0 +1,86 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"outrigger.dev/sim/internal/state"
+)
+
+// Plug puts a GPU into the lowest free slot and describes it. The kernel's
+// view of it is complete before NVML sees it.
+func (n *Node) Plug(spec state.GPUSpec) (state.GPU, error) {
+	var gpu state.GPU
+	err := n.exclusive(func() error {
+		var err error
+		if gpu, err = n.state.NextGPU(spec); err != nil {
+			return err
+		}
+		steps := gpuSteps(n.state.Show(), gpu)
+		if err := n.remove(steps); err != nil { // what a killed plug left
+			return err
+		}
+		if err := n.install(steps); err != nil {
+			return err
+		}
+		slot, err := n.state.Plug(spec)
+		if err != nil {
+			return errors.Join(err, n.remove(steps))
+		}
+		gpu, err = n.gpu(slot)
+		return err
+	})
+	if err != nil {
+		return state.GPU{}, fmt.Errorf("plug GPU into %s: %w", n.root, err)
+	}
+	return gpu, nil
+}
+
+// Unplug takes the GPU out that ref names: by NVML index, UUID or PCI bus id.
+func (n *Node) Unplug(ref string) (state.GPU, error) {
+	var gpu state.GPU
+	err := n.exclusive(func() error {
+		slot, err := n.state.Find(ref)
+		if err != nil {
+			return err
+		}
+		if gpu, err = n.gpu(slot); err != nil {
+			return err
+		}
+		if err := n.state.Unplug(slot); err != nil {
+			return err
+		}
+		return n.remove(gpuSteps(n.state.Show(), gpu))
+	})
+	return gpu, err
+}
+
+// SetField sets a value of the GPU that ref names.
+func (n *Node) SetField(ref, field, value string) error {
+	return n.exclusive(func() error {
+		slot, err := n.state.Find(ref)
+		if err != nil {
+			return err
+		}
+		if err := n.state.SetField(slot, field, value); err != nil {
+			return err
+		}
+		gpu, err := n.gpu(slot)
+		if err != nil || field != "numa-node" {
+			return err
+		}
+		// The one value that the kernel shows too.
+		return os.WriteFile(n.path(sysGPU(gpu), "numa_node"), fmt.Appendf(nil, "%d\n", gpu.NUMANode), 0o644)
+	})
+}
+
+// gpu describes the GPU in a slot.
+func (n *Node) gpu(slot state.Slot) (state.GPU, error) {
+	for _, g := range n.state.Show().GPUs {
+		if g.Slot == slot {
+			return g, nil
+		}
+	}
+	return state.GPU{}, fmt.Errorf("slot %d: %w", slot, state.ErrNoGPU)
+}

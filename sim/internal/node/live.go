@@ -1,0 +1,134 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"outrigger.dev/sim/internal/state"
+	"outrigger.dev/sim/internal/tree"
+)
+
+// step is a group of entries that appear one by one in the order of tops, each
+// whole: tops are the entries' uppermost new paths.
+type step struct {
+	entries []tree.Entry
+	tops    []string
+}
+
+// one returns the step of one entry.
+func one(e tree.Entry) step { return step{[]tree.Entry{e}, []string{e.Path}} }
+
+// loadSteps returns what the kernel shows once the driver is loaded, in the
+// order of a real load: procfs, the binding of the GPUs, device nodes.
+func loadSteps(snap state.Snapshot, m majors) []step {
+	return append(moduleSteps(snap), nodeSteps(snap, m)...)
+}
+
+func moduleSteps(snap state.Snapshot) []step {
+	entries := procfs(snap.Driver.Version)
+	var bound []step
+	for _, g := range snap.GPUs {
+		entries = append(entries, procfsGPU(snap.Driver.Version, g)...)
+		bound = append(bound, one(sysDriver(g)))
+	}
+	return append([]step{{entries, []string{procCaps, procNvidia}}}, bound...)
+}
+
+func nodeSteps(snap state.Snapshot, m majors) []step {
+	var gpus []step
+	for _, g := range snap.GPUs {
+		gpus = append(gpus, one(devGPU(g)))
+	}
+	common := step{devDriver(m), []string{devCaps, devUVM, devTools, devModeset, devCtl}}
+	return append(gpus, common)
+}
+
+// gpuSteps returns what the kernel shows of a GPU that is plugged later.
+func gpuSteps(snap state.Snapshot, g state.GPU) []step {
+	steps := []step{{sysfs(g), []string{sysGPU(g)}}}
+	if !snap.Driver.Loaded {
+		return steps
+	}
+	proc := step{procfsGPU(snap.Driver.Version, g), []string{path.Join(procGPUs, g.BusID)}}
+	if g.MIGCapable {
+		proc.tops = append(proc.tops, procCapabilities(g))
+	}
+	return append(steps, proc, one(sysDriver(g)), one(devGPU(g)))
+}
+
+// install makes the entries of the steps appear, or none of them.
+func (n *Node) install(steps []step) (err error) {
+	stage, err := os.MkdirTemp(n.path(stageDir), "new-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
+	for i, s := range steps {
+		if err := n.appear(stage, s); err != nil {
+			return errors.Join(err, n.remove(steps[:i+1]))
+		}
+	}
+	return nil
+}
+
+func (n *Node) appear(stage string, s step) error {
+	if err := tree.Write(stage, s.entries); err != nil {
+		return err
+	}
+	for _, top := range s.tops {
+		if err := os.MkdirAll(filepath.Dir(n.path(top)), 0o755); err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(stage, top), n.path(top)); err != nil {
+			return fmt.Errorf("show /%s: %w", top, err)
+		}
+	}
+	return nil
+}
+
+// remove makes the entries of the steps disappear in the reverse order. What
+// is not there is no error.
+func (n *Node) remove(steps []step) (err error) {
+	stage, err := os.MkdirTemp(n.path(stageDir), "old-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
+	count := 0
+	for _, s := range slices.Backward(steps) {
+		for _, top := range slices.Backward(s.tops) {
+			count++
+			err := os.Rename(n.path(top), filepath.Join(stage, fmt.Sprint(count)))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("hide /%s: %w", top, err)
+			}
+		}
+	}
+	return nil
+}
+
+// devices reads which majors the machine has in use.
+func (n *Node) devices() (procDevices, error) {
+	text, err := os.ReadFile(n.host.ProcDevices)
+	if err != nil {
+		return procDevices{}, fmt.Errorf("read the majors in use: %w", err)
+	}
+	return parseDevices(string(text)), nil
+}
+
+// showDevices writes /proc/devices. The file keeps its inode, because it is
+// itself mounted where it is seen.
+func (n *Node) showDevices(p procDevices, loaded bool) error {
+	f, err := os.OpenFile(n.path(procDevFile), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	text := p.render(loaded)
+	_, err = f.WriteAt([]byte(text), 0)
+	return errors.Join(err, f.Truncate(int64(len(text))), f.Close())
+}

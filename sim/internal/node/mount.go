@@ -1,0 +1,204 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// HostRoot is the driver root of a driver that is installed on the machine.
+const HostRoot = "/"
+
+// Enter moves the calling thread, and what it executes from then on, into a
+// private mount namespace that shows the node at the real paths. The calling
+// goroutine stays locked to its thread. On an error the process is in a useless
+// namespace and should end.
+func (n *Node) Enter(driverRoot string) error {
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("make a mount namespace: %w%s", err, rootHint(err))
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make the mounts private: %w", err)
+	}
+	if err := n.mount(driverRoot); err != nil {
+		return err
+	}
+	// As on a machine that systemd has started: mounts reach the namespaces
+	// that containers get from here, and no further.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
+		return fmt.Errorf("share the mounts within the namespace: %w", err)
+	}
+	return nil
+}
+
+// Mount shows the node at the real paths of the mount namespace in which the
+// process is. What is in place already stays as it is. It refuses the machine's
+// own namespace.
+func (n *Node) Mount(driverRoot string) error {
+	private, err := n.privateNamespace()
+	if err != nil {
+		return err
+	}
+	if !private {
+		return errors.New("mount node: this is the machine's own mount namespace, and the node would hide its devices from everyone; use \"gpu-sim exec -- COMMAND\", or run this in one made by \"gpu-sim exec\" or \"unshare --mount\"")
+	}
+	return n.mount(driverRoot)
+}
+
+// privateNamespace tells whether the mount namespace shows the node already, or
+// at least is not that of process 1. In a new PID namespace process 1 is no
+// help, but there the node was entered before.
+func (n *Node) privateNamespace() (bool, error) {
+	if sameFile("/dev", n.path(devDir)) {
+		return true, nil
+	}
+	own, err := rootMount("self")
+	if err != nil {
+		return false, err
+	}
+	first, err := rootMount("1")
+	if err != nil {
+		return false, err
+	}
+	return own != first, nil
+}
+
+// rootMount returns the number of the first mount that a process sees. No two
+// namespaces share a mount. (The link ns/mnt says it too, but may be read only
+// by who may trace the process.)
+func rootMount(process string) (string, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", process, "mountinfo"))
+	if err != nil {
+		return "", fmt.Errorf("find out the mount namespace: %w; is /proc mounted?", err)
+	}
+	id, _, _ := strings.Cut(string(text), " ")
+	return id, nil
+}
+
+// mount makes all mounts, or none.
+func (n *Node) mount(driverRoot string) (err error) {
+	if !filepath.IsAbs(driverRoot) {
+		return fmt.Errorf("mount node: driver root %q is not an absolute path; use / or /run/nvidia/driver", driverRoot)
+	}
+	var m mounter
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("mount node %s: %w%s", n.root, err, rootHint(err)), m.undo())
+		}
+	}()
+	if err := n.mountDev(&m); err != nil {
+		return err
+	}
+	for _, b := range []struct{ from, to string }{
+		{procDriverDir, "/proc/driver"},
+		{procDevFile, "/proc/devices"},
+		{sysDevices, "/sys/bus/pci/devices"},
+	} {
+		if err := m.bind(n.path(b.from), b.to, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC); err != nil {
+			return err
+		}
+	}
+	if filepath.Clean(driverRoot) != HostRoot {
+		if err := os.MkdirAll(driverRoot, 0o755); err != nil {
+			return err
+		}
+		return m.bind(n.path(containerRoot), driverRoot, unix.MS_NODEV)
+	}
+	return n.mountInstalled(&m)
+}
+
+// mountDev puts the node's folder over /dev, so that device nodes made in it
+// later are seen, and gives it the filesystems that /dev has.
+func (n *Node) mountDev(m *mounter) error {
+	if sameFile("/dev", n.path(devDir)) {
+		return nil
+	}
+	kept := map[string]int{}
+	for _, name := range devMounts() {
+		if !isMount("/dev/" + name) {
+			continue
+		}
+		fd, err := unix.OpenTree(unix.AT_FDCWD, "/dev/"+name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		if err != nil {
+			return fmt.Errorf("keep /dev/%s: %w", name, err)
+		}
+		defer unix.Close(fd)
+		kept[name] = fd
+	}
+	if err := m.bind(n.path(devDir), "/dev", unix.MS_NOSUID); err != nil {
+		return err
+	}
+	for _, name := range devMounts() {
+		path := "/dev/" + name
+		if fd, ok := kept[name]; ok {
+			if err := unix.MoveMount(fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+				return fmt.Errorf("keep %s: %w", path, err)
+			}
+			m.done = append(m.done, path)
+			continue
+		}
+		kind, options := devFilesystem(name)
+		if err := m.mount(kind, path, kind, unix.MS_NOSUID|unix.MS_NOEXEC, options); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// devFilesystem returns the kind and the options of a filesystem of /dev that
+// the machine does not have.
+func devFilesystem(name string) (kind, options string) {
+	switch name {
+	case "pts":
+		return "devpts", "newinstance,ptmxmode=0666,mode=620"
+	case "shm":
+		return "tmpfs", "mode=1777"
+	}
+	return name, ""
+}
+
+// mountInstalled lays the driver root over the machine's folders, as the
+// driver's packages would have installed it.
+func (n *Node) mountInstalled(m *mounter) error {
+	firmware := "/lib/firmware/nvidia"
+	if sameFile(firmware, n.path(fwDir)) {
+		return nil
+	}
+	scratch := n.path(stageDir)
+	if err := m.mount("tmpfs", scratch, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
+		return err
+	}
+	for _, dir := range []string{"lib/firmware", "etc", "usr/bin", "usr/lib/x86_64-linux-gnu", "usr/share"} {
+		if err := m.overlay(n.path(driverRoot), dir, scratch); err != nil {
+			return err
+		}
+	}
+	// The overlays hold on to what they need of it.
+	if err := m.detach(scratch); err != nil {
+		return err
+	}
+	// A mount of its own: the state must be the same inode everywhere, and it
+	// stays writable for an agent that has "/" mounted for reading.
+	if err := m.bind(n.path(fwDir), firmware, unix.MS_NOSUID|unix.MS_NODEV); err != nil {
+		return err
+	}
+	out, err := exec.Command("ldconfig", "-X").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("tell the loader about the driver's libraries: ldconfig: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+func rootHint(err error) string {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return " (run as root)"
+	}
+	return ""
+}

@@ -1,0 +1,118 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// mounter makes mounts and can take them back.
+type mounter struct {
+	done []string // mount points, in order
+}
+
+func (m *mounter) mount(source, target, kind string, flags uintptr, options string) error {
+	if err := unix.Mount(source, target, kind, flags, options); err != nil {
+		return fmt.Errorf("mount %s on %s: %w", kind, target, err)
+	}
+	m.done = append(m.done, target)
+	return nil
+}
+
+// bind shows source at target, with exactly the given flags: a node's folder
+// may lie on a filesystem that forbids devices, as /run often does. It does
+// nothing where target shows source already.
+func (m *mounter) bind(source, target string, flags uintptr) error {
+	if sameFile(source, target) {
+		return nil
+	}
+	if _, err := os.Stat(target); err != nil {
+		return fmt.Errorf("bind %s: %w; the machine needs it as a mount point", source, err)
+	}
+	if err := m.mount(source, target, "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|flags, ""); err != nil {
+		return fmt.Errorf("set flags of %s: %w", target, err)
+	}
+	return nil
+}
+
+// overlay lays the folder dir of root over the one of the machine. Where the
+// machine has none, its parent takes part. What is written there later goes to
+// scratch, so it is seen in this namespace only.
+func (m *mounter) overlay(root, dir, scratch string) error {
+	for !isDir("/" + dir) {
+		dir = filepath.Dir(dir)
+	}
+	name := strings.ReplaceAll(dir, "/", "-")
+	upper, work := filepath.Join(scratch, name), filepath.Join(scratch, name+".work")
+	if err := errors.Join(copyMode("/"+dir, upper), os.Mkdir(work, 0o700)); err != nil {
+		return err
+	}
+	options := fmt.Sprintf("lowerdir=%s:%s,upperdir=%s,workdir=%s", escape(filepath.Join(root, dir)), "/"+dir, escape(upper), escape(work))
+	return m.mount("gpu-sim", "/"+dir, "overlay", 0, options)
+}
+
+// detach takes a mount away from the namespace; what uses it keeps it.
+func (m *mounter) detach(target string) error {
+	if err := unix.Unmount(target, unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("detach %s: %w", target, err)
+	}
+	m.done = slices.DeleteFunc(m.done, func(t string) bool { return t == target })
+	return nil
+}
+
+// undo takes all mounts back, the latest first.
+func (m *mounter) undo() error {
+	var errs []error
+	for _, target := range slices.Backward(slices.Clone(m.done)) {
+		errs = append(errs, m.detach(target))
+	}
+	return errors.Join(errs...)
+}
+
+// escape writes a path as an option of overlayfs, where ":" and "," divide.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, ":", `\:`, ",", `\,`).Replace(path)
+}
+
+// copyMode makes a folder with the permissions of another.
+func copyMode(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return err
+	}
+	return os.Chmod(to, info.Mode().Perm())
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// isMount tells whether a filesystem other than its parent's is at path.
+func isMount(path string) bool {
+	var here, parent unix.Stat_t
+	if unix.Stat(path, &here) != nil || unix.Stat(filepath.Dir(path), &parent) != nil {
+		return false
+	}
+	return here.Dev != parent.Dev
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}

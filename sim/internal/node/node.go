@@ -1,0 +1,119 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/sim/internal/state"
+)
+
+// ErrNotFound says that a folder holds no simulated node.
+var ErrNotFound = errors.New("no simulated node")
+
+// Node is a rendered node. Its methods may be used by several processes at a
+// time.
+type Node struct {
+	root  string
+	host  Host
+	state *state.State
+}
+
+// Host says where the machine's own devices are read from.
+type Host struct {
+	// ProcDevices is the file with the majors in use, PCIDevices the folder
+	// with the devices on the PCI bus.
+	ProcDevices, PCIDevices string
+}
+
+// Machine is the machine that the program runs on.
+func Machine() Host {
+	return Host{ProcDevices: "/proc/devices", PCIDevices: "/sys/bus/pci/devices"}
+}
+
+// Open opens the node in the folder root.
+func Open(root string, host Host) (*Node, error) {
+	root, err := check(root)
+	if err != nil {
+		return nil, err
+	}
+	st, err := state.Open(filepath.Join(root, stateFile))
+	if err != nil {
+		return nil, err
+	}
+	return &Node{root: root, host: host, state: st}, nil
+}
+
+// check returns the absolute path of a node's folder.
+func check(root string) (string, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return "", fmt.Errorf("find node %s: %w", root, err)
+	}
+	_, err = os.Lstat(filepath.Join(root, stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("open %s: %w there; make one with \"gpu-sim create --root %s\"", root, ErrNotFound, root)
+	}
+	if err != nil {
+		return "", fmt.Errorf("open node %s: %w", root, err)
+	}
+	return root, nil
+}
+
+// Close lets go of the node's state.
+func (n *Node) Close() error { return n.state.Close() }
+
+// Root returns the node's folder.
+func (n *Node) Root() string { return n.root }
+
+// State returns the node's state. What the kernel shows of the node follows
+// from it, so changes of the driver and of which GPUs are plugged go through
+// the Node.
+func (n *Node) State() *state.State { return n.state }
+
+func (n *Node) path(elem ...string) string {
+	return filepath.Join(append([]string{n.root}, elem...)...)
+}
+
+// exclusive runs change while no other process changes the folder.
+func (n *Node) exclusive(change func() error) (err error) {
+	f, err := os.OpenFile(n.path(lockFile), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return fmt.Errorf("lock node %s: %w", n.root, err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock node %s: %w", n.root, err)
+	}
+	return change()
+}
+
+// Delete unloads the driver of the node in root, and removes the folder. A
+// node with a damaged state can be deleted too.
+func Delete(root string) error {
+	root, err := check(root)
+	if err != nil {
+		return err
+	}
+	if st, err := state.Open(filepath.Join(root, stateFile)); err == nil {
+		// Programs that still use the node learn that it is gone.
+		if err := errors.Join(st.SetDriver(false), st.Close()); err != nil {
+			return fmt.Errorf("unload the driver of %s: %w", root, err)
+		}
+	}
+	gone, err := os.MkdirTemp(filepath.Dir(root), "."+filepath.Base(root)+"-deleted-*")
+	if err != nil {
+		return fmt.Errorf("delete node %s: %w", root, err)
+	}
+	if err := os.Rename(root, filepath.Join(gone, "node")); err != nil {
+		return errors.Join(fmt.Errorf("delete node %s: %w", root, err), os.Remove(gone))
+	}
+	if err := os.RemoveAll(gone); err != nil {
+		return fmt.Errorf("delete node %s: %w", root, err)
+	}
+	return nil
+}

@@ -1,0 +1,296 @@
+package node_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/sim/internal/elfso"
+	"outrigger.dev/sim/internal/node"
+	"outrigger.dev/sim/internal/state"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// needRoot skips a test that renders device nodes, where that is refused.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("making device nodes (mknod) needs root")
+	}
+}
+
+// config describes a node in a new folder, on a machine with a small
+// /proc/devices and one PCI device.
+func config(t *testing.T, model string, gpus int) node.Config {
+	t.Helper()
+	dir := t.TempDir()
+	pci := filepath.Join(dir, "pci")
+	libs := filepath.Join(dir, "lib")
+	for _, d := range []string{pci, libs} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../../../devices/pci0000:00/0000:00:1f.0", filepath.Join(pci, "0000:00:1f.0")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"libnvidia-ml.so.1", "libcuda.so.1"} {
+		data, err := elfso.New(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(libs, name), string(data))
+	}
+	program := filepath.Join(dir, "gpu-sim")
+	write(t, program, "#!/bin/sh\n")
+	spec := state.NewSpec(model, gpus)
+	spec.Node = "test"
+	return node.Config{
+		Root: filepath.Join(dir, "nodes", "node"), Spec: spec, Libraries: libs, Program: program,
+		Host: node.Host{ProcDevices: filepath.Join("testdata", "proc-devices"), PCIDevices: pci},
+	}
+}
+
+func create(t *testing.T, cfg node.Config) *node.Node {
+	t.Helper()
+	needRoot(t)
+	n, err := node.Create(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func write(t *testing.T, path, data string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(data), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listing describes every file below root in one line. A file that has the
+// inode of the state is marked.
+func listing(t *testing.T, root string) string {
+	t.Helper()
+	shared, err := os.Stat(filepath.Join(root, "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(path, root), "/")
+		switch {
+		case name == "" || name == "lock":
+			return nil
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			name += " -> " + target
+			if err != nil {
+				return err
+			}
+		case info.Mode()&fs.ModeCharDevice != 0:
+			var st unix.Stat_t
+			if err := unix.Stat(path, &st); err != nil {
+				return err
+			}
+			name = fmt.Sprintf("%s %d:%d", name, unix.Major(st.Rdev), unix.Minor(st.Rdev))
+		case os.SameFile(info, shared):
+			name += " (the state)"
+		}
+		fmt.Fprintf(&b, "%s %s\n", info.Mode(), name)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		write(t, path, got)
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+func TestCreateRendersEachModel(t *testing.T) {
+	for _, model := range state.Models() {
+		t.Run(model.ID, func(t *testing.T) {
+			n := create(t, config(t, model.ID, 2))
+			golden(t, model.ID+"-tree", listing(t, n.Root()))
+		})
+	}
+}
+
+// The texts that programs parse: one file after another.
+func TestCreateWritesWhatTheKernelWrites(t *testing.T) {
+	n := create(t, config(t, "h100-80", 1))
+	var b strings.Builder
+	for _, name := range []string{
+		"proc/devices", "proc/driver/nvidia/version", "proc/driver/nvidia/params", "proc/driver/nvidia/registry",
+		"proc/driver/nvidia/gpus/*/*", "proc/driver/nvidia/capabilities/mig/*", "proc/driver/nvidia/capabilities/fabric-imex-mgmt",
+		"proc/driver/nvidia-caps/sys-minors", "proc/driver/nvidia-caps/nvlink-minors",
+		"sys/bus/pci/devices/*/[^c]*", "sys/bus/pci/devices/*/class",
+		"driver/etc/*/*/*", "driver/usr/share/*/*/*.json",
+	} {
+		paths, err := filepath.Glob(filepath.Join(n.Root(), name))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("find %s: %v, %v", name, paths, err)
+		}
+		for _, path := range paths {
+			if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+				continue
+			}
+			fmt.Fprintf(&b, "== %s\n%s", strings.TrimPrefix(path, n.Root()), read(t, path))
+		}
+	}
+	golden(t, "h100-80-text", b.String())
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestMIGMinorsAreTheDrivers(t *testing.T) {
+	n := create(t, config(t, "a100-40", 1))
+	lines := strings.Split(strings.TrimSuffix(read(t, filepath.Join(n.Root(), "proc/driver/nvidia-caps/mig-minors")), "\n"), "\n")
+	have := map[string]bool{}
+	for _, line := range lines {
+		have[line] = true
+	}
+	for _, want := range []string{"config 1", "monitor 2", "gpu0/gi0/access 3", "gpu0/gi0/ci0/access 4", "gpu6/gi11/ci6/access 919", "gpu31/gi14/ci7/access 4322"} {
+		if !have[want] {
+			t.Errorf("mig-minors has no line %q", want)
+		}
+	}
+	if got, want := len(lines), 2+32*15*9; got != want {
+		t.Errorf("got %d lines, want %d", got, want)
+	}
+}
+
+func TestCreateRefusesAndLeavesNothing(t *testing.T) {
+	cases := map[string]struct {
+		change func(t *testing.T, cfg *node.Config)
+		want   string // part of the error
+	}{
+		"a library is missing": {
+			func(t *testing.T, cfg *node.Config) { cfg.Libraries = t.TempDir() }, "libnvidia-ml.so.1: no such file",
+		},
+		"the model is unknown": {
+			func(_ *testing.T, cfg *node.Config) { cfg.Spec.GPUs[0].Model = "g80" }, "g80",
+		},
+		"the real driver is loaded": {
+			func(t *testing.T, cfg *node.Config) {
+				cfg.Host.ProcDevices = filepath.Join(t.TempDir(), "devices")
+				write(t, cfg.Host.ProcDevices, "Character devices:\n  1 mem\n195 nvidia\n\nBlock devices:\n")
+			}, "NVIDIA's driver is loaded here",
+		},
+		"the program cannot be copied": {
+			func(_ *testing.T, cfg *node.Config) { cfg.Program += "-gone" }, "gpu-sim-gone: no such file",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			needRoot(t)
+			cfg := config(t, "l4", 1)
+			tc.change(t, &cfg)
+			_, err := node.Create(cfg)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+			left, err := filepath.Glob(filepath.Join(filepath.Dir(cfg.Root), "*"))
+			hidden, err2 := filepath.Glob(filepath.Join(filepath.Dir(cfg.Root), ".*-new-*"))
+			if err != nil || err2 != nil || len(left)+len(hidden) > 0 {
+				t.Errorf("left behind: %v %v (%v %v)", left, hidden, err, err2)
+			}
+		})
+	}
+}
+
+func TestCreateLeavesAnExistingNodeAlone(t *testing.T) {
+	cfg := config(t, "l4", 1)
+	before := listing(t, create(t, cfg).Root())
+	_, err := node.Create(cfg)
+	if !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "gpu-sim delete --root "+cfg.Root) {
+		t.Errorf("got error %v, want one that names the fix", err)
+	}
+	if diff := cmp.Diff(before, listing(t, cfg.Root)); diff != "" {
+		t.Errorf("the node changed (-before +after):\n%s", diff)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	cfg := config(t, "l4", 1)
+	n := create(t, cfg)
+	if err := node.Delete(cfg.Root); err != nil {
+		t.Fatal(err)
+	}
+	if n.State().Show().Driver.Loaded {
+		t.Error("who has the state open still sees a driver")
+	}
+	entries, err := os.ReadDir(filepath.Dir(cfg.Root))
+	if err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v (%v)", entries, err)
+	}
+}
+
+func TestDeleteRefusesWhatIsNoNode(t *testing.T) {
+	dir := t.TempDir()
+	if err := node.Delete(dir); !errors.Is(err, node.ErrNotFound) {
+		t.Errorf("got error %v, want %v", err, node.ErrNotFound)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDamagedState(t *testing.T) {
+	cfg := config(t, "l4", 1)
+	create(t, cfg)
+	// Not in place: the file is mapped.
+	path := filepath.Join(cfg.Root, "state")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "not a state")
+	if _, err := node.Open(cfg.Root, cfg.Host); !errors.Is(err, state.ErrCorrupt) {
+		t.Errorf("got error %v, want %v", err, state.ErrCorrupt)
+	}
+	if err := node.Delete(cfg.Root); err != nil {
+		t.Errorf("delete a damaged node: %v", err)
+	}
+}
