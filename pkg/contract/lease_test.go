@@ -1,0 +1,194 @@
+package contract_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"outrigger.dev/pkg/contract"
+)
+
+func TestLease(t *testing.T) {
+	d := newDir(t)
+	l := d.NVML()
+	a, err := l.Share()
+	must(t, err)
+	b, err := l.Share()
+	must(t, err)
+	if _, ok := l.Claimed(); ok {
+		t.Error("nobody has claimed the lease")
+	}
+	must(t, l.WaitFree(t.Context()))
+	must(t, a.Release())
+	must(t, b.Release())
+	must(t, (*contract.Share)(nil).Release())
+
+	g, err := l.Claim(t.Context(), "mig-manager", "apply all-1g.5gb", time.Minute)
+	must(t, err)
+	c, ok := l.Claimed()
+	if !ok || c.Owner != "mig-manager" || c.Reason != "apply all-1g.5gb" {
+		t.Errorf("claim: got %+v, %t", c, ok)
+	}
+	if r := c.Remaining(); r > time.Minute || r < time.Minute-patience {
+		t.Errorf("remaining: want about a minute, got %s", r)
+	}
+	_, shareErr := l.Share()
+	_, claimErr := l.Claim(t.Context(), "driver-loader", "upgrade", time.Minute)
+	for name, err := range map[string]error{"Share": shareErr, "Claim": claimErr} {
+		if !errors.Is(err, contract.ErrClaimed) || !strings.Contains(err.Error(), "mig-manager (apply all-1g.5gb, ") {
+			t.Errorf("%s while claimed: want ErrClaimed with owner and reason, got %v", name, err)
+		}
+	}
+	must(t, g.Release())
+	must(t, (*contract.Grant)(nil).Release())
+	s, err := l.Share()
+	must(t, err)
+	must(t, s.Release())
+}
+
+// TestClaimWaitsForUsers has users in processes of their own: one that gives the
+// share back, and one that crashes.
+func TestClaimWaitsForUsers(t *testing.T) {
+	d := newDir(t)
+	polite, crashing := start(t, "share", d), start(t, "share", d)
+	owner, out := launch(t, "claim", d)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := d.NVML().WaitClaimed(ctx)
+	must(t, err)
+	if c.Owner != "mig-manager" {
+		t.Errorf("want the claim of mig-manager, got %+v", c)
+	}
+	if _, err := d.NVML().Share(); !errors.Is(err, contract.ErrClaimed) {
+		t.Errorf("a claim that waits already keeps new users out: got %v", err)
+	}
+	polite.quit()
+	crashing.kill()
+	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("owner: %s", line)
+	}
+	owner.quit()
+	must(t, d.NVML().WaitFree(ctx))
+}
+
+func TestWaitFree(t *testing.T) {
+	for name, end := range map[string]func(*agent){
+		"the owner releases the lease": (*agent).quit,
+		"the owner crashes":            (*agent).kill,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDir(t)
+			owner := start(t, "claim", d)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			free := make(chan error, 1)
+			go func() { free <- d.NVML().WaitFree(ctx) }()
+			select {
+			case err := <-free:
+				t.Fatalf("returned while claimed: %v", err)
+			default:
+			}
+			end(owner)
+			must(t, <-free)
+			s, err := d.NVML().Share()
+			must(t, err)
+			must(t, s.Release())
+		})
+	}
+}
+
+func TestClaimGivesUp(t *testing.T) {
+	d := newDir(t)
+	user := start(t, "share", d)
+	_, err := d.NVML().Claim(t.Context(), "mig-manager", "reset", 50*time.Millisecond)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "NVML is still in use") {
+		t.Errorf("want DeadlineExceeded, got %v", err)
+	}
+	if c, ok := d.NVML().Claimed(); ok {
+		t.Errorf("a claim that was given up must be gone, got %v", c)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.NVML().Claim(ctx, "mig-manager", "reset", time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("want Canceled, got %v", err)
+	}
+	user.quit()
+	g, err := d.NVML().Claim(t.Context(), "mig-manager", "reset", time.Minute)
+	must(t, err)
+	ctx, cancel = context.WithCancel(t.Context())
+	cancel()
+	if err := d.NVML().WaitFree(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("WaitFree: want Canceled, got %v", err)
+	}
+	must(t, g.Release())
+	if _, err := d.NVML().WaitClaimed(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("WaitClaimed: want Canceled, got %v", err)
+	}
+}
+
+// TestClaimsExcludeEachOther lets many processes claim at once.
+func TestClaimsExcludeEachOther(t *testing.T) {
+	d := newDir(t)
+	// What a crashed owner leaves must not help two to the lease.
+	start(t, "claim", d).kill()
+	type result struct {
+		line  string
+		agent *agent
+	}
+	results := make(chan result)
+	for range 6 {
+		a, out := launch(t, "claim", d)
+		go func() {
+			line, _ := bufio.NewReader(out).ReadString('\n')
+			results <- result{line, a}
+		}()
+	}
+	var owner *agent
+	for range 6 {
+		r := <-results
+		switch {
+		case r.line == "ready\n" && owner == nil:
+			owner = r.agent
+		case r.line == "ready\n":
+			t.Error("two owners at once")
+		case !strings.Contains(r.line, "lease is claimed by mig-manager"):
+			t.Errorf("unexpected answer: %s", r.line)
+		}
+	}
+	if owner == nil {
+		t.Fatal("nobody got the lease")
+	}
+	owner.quit()
+}
+
+func TestShareFromReadOnlyMount(t *testing.T) {
+	root := t.TempDir()
+	if err := syscall.Mount("tmpfs", root, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("needs root to mount a tmpfs: %v", err)
+	}
+	t.Cleanup(func() { must(t, syscall.Unmount(root, syscall.MNT_DETACH)) })
+	l := contract.Dir{Root: root}.NVML()
+	readOnly := func() { must(t, syscall.Mount("", root, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "")) }
+	readOnly()
+	if _, err := l.Share(); !errors.Is(err, contract.ErrNoRunRoot) {
+		t.Errorf("no file to lock and no way to make it: want ErrNoRunRoot, got %v", err)
+	}
+	must(t, syscall.Mount("", root, "", syscall.MS_REMOUNT, ""))
+	s, err := l.Share()
+	must(t, err)
+	must(t, s.Release())
+	fi, err := os.Stat(l.Path())
+	must(t, err)
+	if fi.Size() != 0 {
+		t.Errorf("the file that is locked stays empty, has %d bytes", fi.Size())
+	}
+	readOnly()
+	s, err = l.Share()
+	must(t, err)
+	must(t, s.Release())
+}
