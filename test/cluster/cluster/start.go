@@ -58,7 +58,7 @@ func (s starter) start(ctx context.Context, n plan.Node) error {
 	}
 	if n.GPUs > 0 {
 		create := exec.CommandContext(ctx, filepath.Join(spec.BinDir, "gpu-sim"),
-			"create", "--root", spec.GPUSim, "--gpus", strconv.Itoa(n.GPUs), "--model", n.Model)
+			"create", "--root", spec.GPUSim, "--name", n.Name, "--gpus", strconv.Itoa(n.GPUs), "--model", n.Model)
 		if _, err := output(create); err != nil {
 			return fmt.Errorf("make simulated GPUs of %s: %w", n.Name, err)
 		}

@@ -13,9 +13,29 @@ import (
 // machineDevices lists the device nodes of the machine that a node gets.
 var machineDevices = [...]string{"null", "zero", "full", "random", "urandom", "tty", "kmsg", "fuse", "net/tun"}
 
-// makeDevices fills the node's own /dev. The machine's is left out: what a
-// privileged pod makes or removes there would be made or removed on the machine.
-func makeDevices(dev string) error {
+// makeDevices gives the node a /dev of its own at the path dev. The machine's is
+// left out: what a privileged pod makes or removes there would be made or
+// removed on the machine. A GPU node has the /dev of its simulated GPUs.
+func makeDevices(s Spec, dev string) error {
+	var err error
+	if s.GPUSim == "" {
+		err = plainDevices(dev)
+	} else {
+		err = bind(filepath.Join(s.GPUSim, "dev"), dev, 0)
+	}
+	if err != nil {
+		return err
+	}
+	const safe = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	return errors.Join(
+		mount("devpts", filepath.Join(dev, "pts"), "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,gid=5"),
+		mount("tmpfs", filepath.Join(dev, "shm"), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"),
+		mount("mqueue", filepath.Join(dev, "mqueue"), "mqueue", safe, ""),
+	)
+}
+
+// plainDevices makes the device nodes of a node without GPUs.
+func plainDevices(dev string) error {
 	if err := mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID, "mode=755"); err != nil {
 		return err
 	}
@@ -31,12 +51,7 @@ func makeDevices(dev string) error {
 			return fmt.Errorf("link device: %w", err)
 		}
 	}
-	const safe = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	return errors.Join(
-		mount("devpts", filepath.Join(dev, "pts"), "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,gid=5"),
-		mount("tmpfs", filepath.Join(dev, "shm"), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"),
-		mount("mqueue", filepath.Join(dev, "mqueue"), "mqueue", safe, ""),
-	)
+	return nil
 }
 
 // copyDevice makes a device node like the machine's, if the machine has it.

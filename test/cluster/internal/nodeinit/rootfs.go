@@ -92,7 +92,7 @@ func enterRoot(s Spec) error {
 			return err
 		}
 	}
-	if err := makeDevices(filepath.Join(s.merged(), "dev")); err != nil {
+	if err := makeDevices(s, filepath.Join(s.merged(), "dev")); err != nil {
 		return err
 	}
 	return pivot(s.merged())
