@@ -52,6 +52,8 @@ type Config struct {
 	FailOnInitError bool
 	// CDIRoot is the folder for CDI specs.
 	CDIRoot string
+	// HookPath is nvidia-cdi-hook on the host, empty for specs without hooks.
+	HookPath string
 }
 
 // CDI reports whether a CDI strategy is chosen.
@@ -76,23 +78,23 @@ func (c Config) checkMIG() error {
 	case MIGStrategyNone:
 		return nil
 	case "single", "mixed":
-		return fmt.Errorf("read mig-strategy: %q is not built yet in this version: use %q", c.MIGStrategy, MIGStrategyNone)
+		return fmt.Errorf("check mig-strategy: %q is not built yet in this version: use %q", c.MIGStrategy, MIGStrategyNone)
 	}
-	return fmt.Errorf("read mig-strategy: unknown value %q: use %q", c.MIGStrategy, MIGStrategyNone)
+	return fmt.Errorf("check mig-strategy: unknown value %q: use %q", c.MIGStrategy, MIGStrategyNone)
 }
 
 func (c Config) checkList() error {
 	if len(c.ListStrategies) == 0 {
-		return fmt.Errorf("read device-list-strategy: no value: use one or more of %s", listStrategies())
+		return fmt.Errorf("check device-list-strategy: no value: use one or more of %s", listStrategies())
 	}
 	var errs []error
 	for _, s := range c.ListStrategies {
 		switch s {
 		case ListEnvvar, ListCDICRI, ListCDIAnnotations:
 		case "volume-mounts":
-			errs = append(errs, fmt.Errorf("read device-list-strategy: %q is not built yet in this version: use one or more of %s", s, listStrategies()))
+			errs = append(errs, fmt.Errorf("check device-list-strategy: %q is not built yet in this version: use one or more of %s", s, listStrategies()))
 		default:
-			errs = append(errs, fmt.Errorf("read device-list-strategy: unknown value %q: use one or more of %s", s, listStrategies()))
+			errs = append(errs, fmt.Errorf("check device-list-strategy: unknown value %q: use one or more of %s", s, listStrategies()))
 		}
 	}
 	return errors.Join(errs...)
@@ -106,12 +108,12 @@ func (c Config) checkID() error {
 	if c.IDStrategy == IDUUID || c.IDStrategy == IDIndex {
 		return nil
 	}
-	return fmt.Errorf("read device-id-strategy: unknown value %q: use %s or %s", c.IDStrategy, IDUUID, IDIndex)
+	return fmt.Errorf("check device-id-strategy: unknown value %q: use %s or %s", c.IDStrategy, IDUUID, IDIndex)
 }
 
 func (c Config) checkPrefix() error {
 	if slices.Contains(c.ListStrategies, ListCDIAnnotations) && c.CDIAnnotationPrefix == "" {
-		return errors.New("read cdi-annotation-prefix: no value, and device-list-strategy cdi-annotations needs one: use cdi.k8s.io/")
+		return errors.New("check cdi-annotation-prefix: no value, and device-list-strategy cdi-annotations needs one: use cdi.k8s.io/")
 	}
 	return nil
 }
@@ -119,10 +121,13 @@ func (c Config) checkPrefix() error {
 func (c Config) checkPaths() error {
 	var errs []error
 	if !filepath.IsAbs(c.KubeletSocket) {
-		errs = append(errs, fmt.Errorf("read kubelet-socket: %q is not an absolute path", c.KubeletSocket))
+		errs = append(errs, fmt.Errorf("check kubelet-socket: %q is not an absolute path", c.KubeletSocket))
+	}
+	if c.HookPath != "" && !filepath.IsAbs(c.HookPath) {
+		errs = append(errs, fmt.Errorf("check nvidia-cdi-hook-path: %q is not an absolute path", c.HookPath))
 	}
 	if c.CDI() && !filepath.IsAbs(c.CDIRoot) {
-		errs = append(errs, fmt.Errorf("read cdi-root: %q is not an absolute path", c.CDIRoot))
+		errs = append(errs, fmt.Errorf("check cdi-root: %q is not an absolute path", c.CDIRoot))
 	}
 	return errors.Join(errs...)
 }

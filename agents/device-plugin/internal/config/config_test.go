@@ -30,11 +30,11 @@ func TestValidate(t *testing.T) {
 		}},
 		"a MIG strategy that is to come is told apart": {
 			change: func(c *config.Config) { c.MIGStrategy = "mixed" },
-			want:   []string{`mig-strategy: "mixed" is not built yet`, `use "none"`},
+			want:   []string{`check mig-strategy: "mixed" is not built yet`, `use "none"`},
 		},
 		"an unknown MIG strategy": {
 			change: func(c *config.Config) { c.MIGStrategy = "some" },
-			want:   []string{`mig-strategy: unknown value "some"`},
+			want:   []string{`check mig-strategy: unknown value "some"`},
 		},
 		"no list strategy": {
 			change: func(c *config.Config) { c.ListStrategies = nil },

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,6 +25,8 @@ const (
 
 // Prepared is what must be there before a node's GPUs are offered.
 type Prepared struct {
+	// DevRoot is the folder on the host under which the device nodes lie.
+	DevRoot string
 	// ControlNodes are the device nodes that exist and that all GPUs share.
 	ControlNodes []string
 }
@@ -41,11 +44,10 @@ type observation struct {
 // fails, again and again. It owns everything that may be slow, so that the
 // plugin's own goroutine never waits for the driver or a disk.
 type observer struct {
-	source  gpu.Source
-	prepare func(*gpu.Node) (Prepared, error)
-	// changes tells of changes on the node that may let a look succeed.
-	changes <-chan struct{}
-	log     *slog.Logger
+	source       gpu.Source
+	prepare      func(*gpu.Node) (Prepared, error)
+	watchChanges func(context.Context, func()) error
+	log          *slog.Logger
 
 	again  chan struct{}
 	seen   chan struct{}
@@ -55,14 +57,14 @@ type observer struct {
 
 func newObserver(cfg Config) *observer {
 	return &observer{
-		source:  cfg.Source,
-		prepare: cfg.Prepare,
-		changes: cfg.Changes,
-		log:     cfg.Log,
-		again:   make(chan struct{}, 1),
-		seen:    make(chan struct{}, 1),
-		looks:   make(chan observation),
-		events:  make(chan gpu.Event, 64),
+		source:       cfg.Source,
+		prepare:      cfg.Prepare,
+		watchChanges: cfg.WatchChanges,
+		log:          cfg.Log,
+		again:        make(chan struct{}, 1),
+		seen:         make(chan struct{}, 1),
+		looks:        make(chan observation),
+		events:       make(chan gpu.Event, 64),
 	}
 }
 
@@ -79,6 +81,8 @@ func (o *observer) run(ctx context.Context) error {
 }
 
 func (o *observer) observe(ctx context.Context) error {
+	changes := &changeWatch{observer: o, changed: make(chan struct{}, 1)}
+	defer changes.stop()
 	retry := retryMin
 	for {
 		obs := o.observation(ctx)
@@ -94,13 +98,17 @@ func (o *observer) observe(ctx context.Context) error {
 			signal(o.seen)
 		}
 		if obs.err == nil {
+			changes.stop()
 			retry = retryMin
-			if !o.wait(ctx, nil, 0) {
+			select {
+			case <-ctx.Done():
 				return nil
+			case <-o.again:
 			}
 			continue
 		}
-		if !o.wait(ctx, o.changes, retry) {
+		changes.start(ctx)
+		if !o.wait(ctx, changes.changed, retry) {
 			return nil
 		}
 		retry = min(2*retry, retryMax)
@@ -116,23 +124,54 @@ func (o *observer) observation(ctx context.Context) observation {
 	return observation{node: n, prepared: p, err: err}
 }
 
-// wait waits for the next reason to look, and returns false when ctx ends.
-func (o *observer) wait(ctx context.Context, changes <-chan struct{}, retry time.Duration) bool {
-	var timeout <-chan time.Time
-	if retry > 0 {
-		timer := time.NewTimer(retry)
-		defer timer.Stop()
-		timeout = timer.C
-	}
+// wait waits for a reason to look again after a look that failed, and returns
+// false when ctx ends.
+func (o *observer) wait(ctx context.Context, changed <-chan struct{}, retry time.Duration) bool {
+	timer := time.NewTimer(retry)
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
 	case <-o.again:
-	case <-timeout:
-	case <-changes:
+	case <-timer.C:
+	case <-changed:
 		return pause(ctx, settle)
 	}
 	return true
+}
+
+// changeWatch watches the node for changes that may let a look succeed. It
+// runs only while looks fail, so that a sound node is left alone.
+type changeWatch struct {
+	observer *observer
+	changed  chan struct{}
+	cancel   context.CancelFunc
+	done     sync.WaitGroup
+}
+
+// start begins to watch. What changed just before is not missed: a watch
+// begins with one report.
+func (w *changeWatch) start(ctx context.Context) {
+	if w.cancel != nil {
+		return
+	}
+	ctx, w.cancel = context.WithCancel(ctx)
+	w.done.Go(func() {
+		err := w.observer.watchChanges(ctx, func() { signal(w.changed) })
+		if err != nil && ctx.Err() == nil {
+			w.observer.log.Warn("changes on the node are not watched, looking from time to time", "at_most", retryMax, "err", err)
+		}
+	})
+}
+
+func (w *changeWatch) stop() {
+	if w.cancel == nil {
+		return
+	}
+	w.cancel()
+	w.done.Wait()
+	w.cancel = nil
+	drain(w.changed)
 }
 
 // watch passes the driver's events on, from the first look in which it

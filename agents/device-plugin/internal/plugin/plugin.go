@@ -41,20 +41,20 @@ type Marker interface {
 // Config says what a Plugin works with.
 type Config struct {
 	Config config.Config
-	// DevRoot is the folder on the host under which the device nodes lie.
-	DevRoot string
-	Rules   health.Rules
-	Source  gpu.Source
+	Rules  health.Rules
+	Source gpu.Source
 	// Prepare makes what must be there before the GPUs of a node are offered.
 	Prepare func(*gpu.Node) (Prepared, error)
-	// Changes tells of changes on the node after which a driver that did not
-	// answer, or a Prepare that failed, is tried again.
-	Changes <-chan struct{}
-	// Sockets tells of changes to the sockets of the kubelet's folder.
-	Sockets  <-chan struct{}
-	Recorder Recorder
-	Marker   Marker
-	Log      *slog.Logger
+	// WatchChanges calls changed once at first, and then for each change on
+	// the node after which a driver that did not answer, or a Prepare that
+	// failed, is worth another try. It returns when ctx ends.
+	WatchChanges func(ctx context.Context, changed func()) error
+	// WatchSockets calls changed for each change in the kubelet's folder of
+	// sockets. It returns when ctx ends.
+	WatchSockets func(ctx context.Context, changed func()) error
+	Recorder     Recorder
+	Marker       Marker
+	Log          *slog.Logger
 }
 
 // Plugin is the device plugin of one node.
@@ -63,6 +63,7 @@ type Plugin struct {
 	log      *slog.Logger
 	observer *observer
 	reload   chan struct{}
+	sockets  chan struct{}
 	status   chan struct{}
 	ready    atomic.Pointer[readiness]
 
@@ -88,6 +89,7 @@ func New(cfg Config) *Plugin {
 		log:      cfg.Log,
 		observer: newObserver(cfg),
 		reload:   make(chan struct{}, 1),
+		sockets:  make(chan struct{}, 1),
 		status:   make(chan struct{}, 1),
 		health:   health.New(cfg.Rules),
 		servers:  map[string]*server.Server{},
@@ -110,6 +112,13 @@ func (p *Plugin) Run(ctx context.Context) error {
 	p.group = g
 	g.Go(func() error { return p.observer.run(ctx) })
 	g.Go(func() error { return p.loop(ctx) })
+	g.Go(func() error {
+		err := p.cfg.WatchSockets(ctx, func() { signal(p.sockets) })
+		if err != nil && ctx.Err() == nil {
+			p.log.Warn("the kubelet's folder is not watched, looking from time to time", "at_most", server.Recheck, "err", err)
+		}
+		return nil
+	})
 	err := g.Wait()
 	return errors.Join(err, p.cfg.Marker.NotReady())
 }
@@ -125,7 +134,7 @@ func (p *Plugin) loop(ctx context.Context) error {
 			}
 		case ev := <-p.observer.events:
 			p.event(ctx, ev)
-		case <-p.cfg.Sockets:
+		case <-p.sockets:
 			for _, s := range p.servers {
 				s.Wake()
 			}
@@ -245,7 +254,7 @@ func (p *Plugin) options() allocate.Options {
 		CDIAnnotationPrefix: c.CDIAnnotationPrefix,
 		PassDeviceSpecs:     c.PassDeviceSpecs,
 		OnlyCDI:             c.OnlyCDI(),
-		DevRoot:             p.cfg.DevRoot,
+		DevRoot:             p.prepared.DevRoot,
 		ControlNodes:        p.prepared.ControlNodes,
 	}
 }

@@ -102,21 +102,34 @@ func newRig(t *testing.T, n int, change func(*plugin.Config)) *rig {
 			ListStrategies: []config.ListStrategy{config.ListEnvvar}, IDStrategy: config.IDUUID,
 			KubeletSocket: r.kubelet.Socket(), Register: true,
 		},
-		DevRoot:  "/",
-		Rules:    rules,
-		Source:   r.source,
-		Prepare:  func(*gpu.Node) (plugin.Prepared, error) { return plugin.Prepared{}, nil },
-		Changes:  r.changes,
-		Sockets:  r.sockets,
-		Recorder: metrics.New(),
-		Marker:   r.marker,
-		Log:      slog.New(slog.DiscardHandler),
+		Rules:        rules,
+		Source:       r.source,
+		Prepare:      func(*gpu.Node) (plugin.Prepared, error) { return plugin.Prepared{DevRoot: "/"}, nil },
+		WatchChanges: forward(r.changes),
+		WatchSockets: forward(r.sockets),
+		Recorder:     metrics.New(),
+		Marker:       r.marker,
+		Log:          slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&cfg)
 	}
 	r.plugin = plugin.New(cfg)
 	return r
+}
+
+// forward makes a watch of a channel.
+func forward(c <-chan struct{}) func(context.Context, func()) error {
+	return func(ctx context.Context, changed func()) error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-c:
+				changed()
+			}
+		}
+	}
 }
 
 func (r *rig) run(t *testing.T) {

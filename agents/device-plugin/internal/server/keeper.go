@@ -19,10 +19,10 @@ const (
 	registerTimeout = 5 * time.Second
 	retryMin        = time.Millisecond
 	retryMax        = 5 * time.Second
-	// recheck finds a socket that came or went without a Wake, for example
-	// because the folder itself was replaced.
-	recheck = 10 * time.Second
 )
+
+// Recheck is how often the sockets are looked at without a Wake.
+const Recheck = 10 * time.Second
 
 // keeper keeps the socket in place and the resource registered. One goroutine
 // owns it.
@@ -66,7 +66,7 @@ func (k *keeper) run(ctx context.Context) error {
 		}
 		k.complain = ""
 		retry = retryMin
-		timer.Reset(recheck)
+		timer.Reset(Recheck)
 	}
 }
 

@@ -1,0 +1,10 @@
+// Device-plugin offers the NVIDIA GPUs of its node to the kubelet as the
+// extended resource nvidia.com/gpu, and keeps them offered.
+package main
+
+import (
+	"outrigger.dev/agents/device-plugin/internal/app"
+	"outrigger.dev/pkg/agent"
+)
+
+func main() { agent.Main(app.App()) }
