@@ -1,0 +1,16 @@
+// Package charts holds the Helm charts of the agents, so that a program can
+// apply the very files that a person installs by hand.
+package charts
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed */Chart.yaml */values.yaml */values.schema.json */README.md all:*/templates
+var files embed.FS
+
+// FS returns the charts, each in the folder that has its name.
+func FS() fs.FS {
+	return files
+}

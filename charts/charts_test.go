@@ -1,0 +1,159 @@
+package charts_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"outrigger.dev/charts"
+)
+
+// names returns the folders that hold a chart.
+func names(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("*/Chart.yaml")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("find charts: %v, %v", found, err)
+	}
+	for i := range found {
+		found[i] = filepath.Dir(found[i])
+	}
+	return found
+}
+
+func TestEveryFileOfEveryChartIsEmbedded(t *testing.T) {
+	for _, name := range names(t) {
+		err := filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || entry.Name() == ".helmignore" {
+				return err
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			got, err := fs.ReadFile(charts.FS(), path)
+			if err != nil || !slices.Equal(want, got) {
+				t.Errorf("%s is not embedded as it is: %v", path, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// schema is the part of a JSON schema that says which values there are.
+type schema struct {
+	Description          string
+	Properties           map[string]schema
+	AdditionalProperties any
+}
+
+// leaves returns the paths of all values below s, as "metrics.port".
+func (s schema) leaves(prefix string) []string {
+	var paths []string
+	for name, property := range s.Properties {
+		if len(property.Properties) > 0 {
+			paths = append(paths, property.leaves(prefix+name+".")...)
+		} else {
+			paths = append(paths, prefix+name)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+func TestEveryValueIsDescribedInSchemaAndReadme(t *testing.T) {
+	for _, name := range names(t) {
+		var s schema
+		text, err := os.ReadFile(filepath.Join(name, "values.schema.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &s); err != nil {
+			t.Fatal(err)
+		}
+		readme, err := os.ReadFile(filepath.Join(name, "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range s.leaves("") {
+			if !strings.Contains(string(readme), "`"+path+"`") {
+				t.Errorf("%s/README.md does not describe %s", name, path)
+			}
+		}
+		s.checkStrict(t, name)
+	}
+}
+
+// checkStrict reports objects that let unknown values pass, and values without
+// a description.
+func (s schema) checkStrict(t *testing.T, path string) {
+	t.Helper()
+	if strict, ok := s.AdditionalProperties.(bool); !ok || strict {
+		t.Errorf("%s: the schema lets unknown values pass", path)
+	}
+	for name, property := range s.Properties {
+		if property.Description == "" {
+			t.Errorf("%s.%s has no description", path, name)
+		}
+		if len(property.Properties) > 0 {
+			property.checkStrict(t, path+"."+name)
+		}
+	}
+}
+
+func TestChartsHaveTheVersionOfTheRelease(t *testing.T) {
+	text, err := os.ReadFile("../versions.mk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var version string
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":="); ok && strings.TrimSpace(name) == "VERSION" {
+			version = strings.TrimSpace(value)
+		}
+	}
+	for _, name := range names(t) {
+		chart, err := os.ReadFile(filepath.Join(name, "Chart.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"\nversion: " + version + "\n", "\nappVersion: " + version + "\n", "\n  outrigger.dev/needs: "} {
+			if !strings.Contains(string(chart), want) {
+				t.Errorf("%s/Chart.yaml lacks %q", name, strings.TrimSpace(want))
+			}
+		}
+	}
+}
+
+// fickle finds what makes a template differ from one rendering to the next, or
+// act beside the objects that it renders.
+var fickle = regexp.MustCompile(`\{\{[^}]*\b(lookup|rand[A-Z]\w*|gen[A-Z]\w*|uuidv4|now)\b|helm\.sh/hook`)
+
+func TestTemplatesDoTheSameEveryTime(t *testing.T) {
+	if !fickle.MatchString(`x: {{ randAlphaNum 5 }}`) || !fickle.MatchString(`{{- if (lookup "v1" "Secret" "a" "b") }}`) {
+		t.Fatal("the pattern finds nothing")
+	}
+	for _, name := range names(t) {
+		templates, err := filepath.Glob(filepath.Join(name, "templates", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range templates {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := fickle.Find(text); found != nil {
+				t.Errorf("%s: %s", path, found)
+			}
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package charts_test
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write what the charts render into testdata")
+
+// helm returns the path of the helm that the charts are made for.
+func helm(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("OUTRIGGER_BIN")
+	if dir == "" {
+		dir = "../bin"
+	}
+	path, err := filepath.Abs(filepath.Join(dir, "helm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("bin/helm is missing: make tools")
+	}
+	return path
+}
+
+// render runs "helm template" and returns what it prints.
+func render(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	home := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), helm(t), append([]string{"template", "outrigger", "--namespace", "gpu-operator-resources"}, args...)...)
+	// Nothing of the machine's own helm plays a part.
+	cmd.Env = append(os.Environ(), "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG="+filepath.Join(home, "none"))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestCharts renders each chart with each file of values in testdata and
+// compares the objects with the golden file beside it.
+func TestCharts(t *testing.T) {
+	cases, err := filepath.Glob("testdata/*/*.values.yaml")
+	if err != nil || len(cases) == 0 {
+		t.Fatalf("find cases: %v, %v", cases, err)
+	}
+	for _, values := range cases {
+		chart := filepath.Base(filepath.Dir(values))
+		t.Run(strings.TrimSuffix(values[len("testdata/"):], ".values.yaml"), func(t *testing.T) {
+			got, err := render(t, chart, "--values", values)
+			if err != nil {
+				t.Fatalf("helm template: %v\n%s", err, got)
+			}
+			golden := strings.TrimSuffix(values, ".values.yaml") + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if line, w, g := firstDifference(string(want), got); line > 0 {
+				t.Errorf("%s:%d (-want +got), write it anew with: go test ./... -update\n-%s\n+%s", golden, line, w, g)
+			}
+		})
+	}
+}
+
+// firstDifference returns the first line, counted from 1, that differs, or 0.
+func firstDifference(want, got string) (line int, w, g string) {
+	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range max(len(a), len(b)) {
+		w, g = "(end)", "(end)"
+		if i < len(a) {
+			w = a[i]
+		}
+		if i < len(b) {
+			g = b[i]
+		}
+		if w != g {
+			return i + 1, w, g
+		}
+	}
+	return 0, "", ""
+}
+
+func TestDevicePluginRefusesWhatItCannotHonour(t *testing.T) {
+	tests := map[string]struct {
+		set  string
+		want []string
+	}{
+		"an unknown value":                  {"devicelistStrategy=cdi-cri", []string{"devicelistStrategy"}},
+		"an unknown value further down":     {"image.registry=x", []string{"image", "registry"}},
+		"an unknown strategy":               {"deviceListStrategy=hook", []string{"deviceListStrategy"}},
+		"a MIG strategy of a later version": {"migStrategy=mixed", []string{"migStrategy"}},
+		"a word for a yes or no":            {"failOnInitError=maybe", []string{"failOnInitError"}},
+		"a driver root that is relative":    {"nvidiaDriverRoot=run/nvidia", []string{"nvidiaDriverRoot"}},
+		"a port that is none":               {"metrics.port=70000", []string{"metrics", "port"}},
+		"the API of old DaemonSets":         {"legacyDaemonsetAPI=true", []string{"legacyDaemonsetAPI", "Kubernetes 1.16", "remove the value"}},
+		"a service with nothing to serve":   {"metrics.port=0,metrics.service.enabled=true", []string{"metrics.service.enabled", "metrics.port is 0"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			out, err := render(t, "device-plugin", "--set", tc.set)
+			if err == nil {
+				t.Fatalf("%s was accepted", tc.set)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("%q is missing in: %s", want, out)
+				}
+			}
+		})
+	}
+}
+
+func TestDevicePluginLetsTheUserReplaceAVariable(t *testing.T) {
+	out, err := render(t, "device-plugin", "--set", "env[0].name=SYS_ROOT,env[0].value=/elsewhere")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if strings.Count(out, "name: SYS_ROOT") != 1 || !strings.Contains(out, "/elsewhere") {
+		t.Errorf("SYS_ROOT is not there once:\n%s", out)
+	}
+}
+
+func TestChartsPassHelmLint(t *testing.T) {
+	for _, name := range names(t) {
+		if out, err := exec.CommandContext(t.Context(), helm(t), "lint", "--strict", name).CombinedOutput(); err != nil {
+			t.Errorf("helm lint %s: %v\n%s", name, err, out)
+		}
+	}
+}
