@@ -75,6 +75,9 @@ func parse(data []byte) (values map[string]string, s Stamp, err error) {
 			return nil, Stamp{}, fmt.Errorf("line %d is not KEY=value", n)
 		}
 		v, err := unquote(quoted)
+		if err == nil && strings.ContainsAny(v, "\r\x00") {
+			err = errors.New("control characters")
+		}
 		if err != nil {
 			return nil, Stamp{}, fmt.Errorf("line %d, value of %s: %w", n, key, err)
 		}

@@ -70,4 +70,3 @@ func Watch(ctx context.Context, changed func([]Change) error, paths ...string) e
 		}
 	}
 }
-
