@@ -41,7 +41,7 @@ func driverGone(ret gonvml.Return) bool {
 
 // initError explains why NVML cannot be initialised.
 func (s *Source) initError(lib *library, ret gonvml.Return) error {
-	cause := newCallError("nvmlInit_v2 of " + lib.path, ret)
+	cause := newCallError("nvmlInit_v2 of "+lib.path, ret)
 	if !driverGone(ret) {
 		return fmt.Errorf("initialise NVML: %w (see the kernel log for NVRM messages)", cause)
 	}

@@ -128,4 +128,3 @@ func path(level gonvml.GpuTopologyLevel) gpu.Path {
 		return gpu.PathUndetermined
 	}
 }
-

@@ -1,0 +1,324 @@
+package gputest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// Harness is a source under test and the means to change what it observes. The
+// functions fail the test themselves. Those that are nil stand for what the
+// source cannot observe; tests that need them are skipped.
+type Harness struct {
+	Source gpu.Source
+	// Node is what the source shows while all is well. It has two GPUs at least.
+	Node      *gpu.Node
+	PostXID   func(id gpu.UUID, xid uint64)
+	Lose      func(id gpu.UUID)
+	Heal      func(id gpu.UUID)
+	SetDriver func(on bool)
+}
+
+const (
+	// patience bounds how long anything may take that has to happen.
+	patience = 10 * time.Second
+	// promptly bounds how long a watch may take to end.
+	promptly = 2 * time.Second
+)
+
+// TestSource runs the contract of gpu.Source. Each test has a harness of its own.
+func TestSource(t *testing.T, setUp func(t *testing.T) Harness) {
+	for name, test := range map[string]func(*testing.T, Harness){
+		"a snapshot shows the node":                           testSnapshot,
+		"a snapshot belongs to its reader":                    testSnapshotIsACopy,
+		"a cancelled snapshot says so":                        testSnapshotCancelled,
+		"snapshots may be read at the same time":              testSnapshotConcurrent,
+		"a watch ends promptly with its context":              testWatchEnds,
+		"an XID is delivered with its GPU":                    testXID,
+		"XIDs are delivered in their order":                   testXIDOrder,
+		"every watch gets every XID":                          testTwoWatches,
+		"a snapshot may be read while an event is delivered":  testSnapshotInDeliver,
+		"a GPU that is lost at run time is told and shown":    testLose,
+		"a GPU that is lost before the first use is shown":    testLostAtStart,
+		"a GPU that comes back is told and shown":             testHeal,
+		"a driver that goes and comes is told and used again": testDriver,
+		"a source that is closed can be used again":           testClose,
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := setUp(t)
+			t.Cleanup(func() {
+				if err := h.Source.Close(); err != nil {
+					t.Errorf("Close() = %v", err)
+				}
+			})
+			test(t, h)
+		})
+	}
+}
+
+func testSnapshot(t *testing.T, h Harness) {
+	diff(t, h.Node, h.snapshot(t))
+}
+
+func testSnapshotIsACopy(t *testing.T, h Harness) {
+	node := h.snapshot(t)
+	node.GPUs[0].UUID, node.GPUs[1] = "GPU-of-the-reader", gpu.GPU{}
+	diff(t, h.Node, h.snapshot(t))
+}
+
+func testSnapshotCancelled(t *testing.T, h Harness) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.Source.Snapshot(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Snapshot() = %v, want %v", err, context.Canceled)
+	}
+}
+
+func testSnapshotConcurrent(t *testing.T, h Harness) {
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			node, err := h.Source.Snapshot(t.Context())
+			if err != nil {
+				t.Errorf("Snapshot() = %v", err)
+				return
+			}
+			diff(t, h.Node, node)
+		})
+	}
+	wg.Wait()
+}
+
+func testWatchEnds(t *testing.T, h Harness) {
+	w := h.watch(t)
+	w.cancel()
+	select {
+	case err := <-w.done:
+		if err != nil {
+			t.Errorf("Watch() = %v, want nil at the end of its context", err)
+		}
+	case <-time.After(promptly):
+		t.Errorf("Watch() is still running %v after the end of its context", promptly)
+	}
+}
+
+func testXID(t *testing.T, h Harness) {
+	need(t, h.PostXID != nil, "XIDs")
+	w := h.watch(t)
+	h.PostXID(h.Node.GPUs[1].UUID, 31)
+	want := GPUEvent(gpu.EventXID, h.Node.GPUs[1].UUID)
+	want.XID = 31
+	if got := w.next(t, gpu.EventXID); got != want {
+		t.Errorf("event = %+v, want %+v", got, want)
+	}
+}
+
+func testXIDOrder(t *testing.T, h Harness) {
+	need(t, h.PostXID != nil, "XIDs")
+	w := h.watch(t)
+	want := []uint64{13, 31, 43, 45, 13, 63}
+	for i, xid := range want {
+		h.PostXID(h.Node.GPUs[i%2].UUID, xid)
+	}
+	var got []uint64
+	for range want {
+		got = append(got, w.next(t, gpu.EventXID).XID)
+	}
+	diff(t, want, got)
+}
+
+func testTwoWatches(t *testing.T, h Harness) {
+	need(t, h.PostXID != nil, "XIDs")
+	a, b := h.watch(t), h.watch(t)
+	h.PostXID(h.Node.GPUs[0].UUID, 31)
+	for _, w := range []*watching{a, b} {
+		if got := w.next(t, gpu.EventXID); got.XID != 31 {
+			t.Errorf("event = %+v, want XID 31", got)
+		}
+	}
+}
+
+func testSnapshotInDeliver(t *testing.T, h Harness) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err := h.Source.Watch(ctx, func(gpu.Event) {
+		diff(t, h.Node, h.snapshot(t))
+		cancel()
+	})
+	if err != nil {
+		t.Errorf("Watch() = %v", err)
+	}
+}
+
+func testLose(t *testing.T, h Harness) {
+	need(t, h.Lose != nil, "lost GPUs")
+	diff(t, h.Node, h.snapshot(t))
+	w := h.watch(t)
+	lost := h.Node.GPUs[1]
+	h.Lose(lost.UUID)
+	if got, want := w.next(t, gpu.EventLost), GPUEvent(gpu.EventLost, lost.UUID); got != want {
+		t.Errorf("event = %+v, want %+v", got, want)
+	}
+	node := h.snapshot(t)
+	checkLost(t, h.Node, node, lost)
+	diff(t, lost, node.GPUs[1], cmpopts.IgnoreFields(gpu.GPU{}, "Fault"))
+}
+
+func testLostAtStart(t *testing.T, h Harness) {
+	need(t, h.Lose != nil, "lost GPUs")
+	lost := h.Node.GPUs[1]
+	h.Lose(lost.UUID)
+	checkLost(t, h.Node, h.snapshot(t), lost)
+}
+
+// checkLost checks that node is well but for the GPU lost.
+func checkLost(t *testing.T, well, node *gpu.Node, lost gpu.GPU) {
+	t.Helper()
+	if len(node.GPUs) != len(well.GPUs) {
+		t.Fatalf("the node has %d GPUs, want %d", len(node.GPUs), len(well.GPUs))
+	}
+	for i, got := range node.GPUs {
+		if got.Index != lost.Index {
+			diff(t, well.GPUs[i], got)
+			continue
+		}
+		if got.Fault == nil || got.Fault.Op == "" || got.Fault.Reason == "" {
+			t.Errorf("GPU %d has the fault %+v, want an operation and a reason", i, got.Fault)
+		}
+		id := []any{got.UUID, got.Minor, got.PCI.BusID}
+		diff(t, []any{lost.UUID, lost.Minor, lost.PCI.BusID}, id)
+	}
+	links := slices.DeleteFunc(slices.Clone(well.Links), func(l gpu.Link) bool {
+		return l.A == lost.Index || l.B == lost.Index
+	})
+	diff(t, links, node.Links, cmpopts.EquateEmpty())
+}
+
+func testHeal(t *testing.T, h Harness) {
+	need(t, h.Lose != nil && h.Heal != nil, "GPUs that come back")
+	w := h.watch(t)
+	id := h.Node.GPUs[0].UUID
+	h.Lose(id)
+	w.next(t, gpu.EventLost)
+	h.Heal(id)
+	w.next(t, gpu.EventTopologyChanged)
+	diff(t, h.Node, h.snapshot(t))
+}
+
+func testDriver(t *testing.T, h Harness) {
+	need(t, h.SetDriver != nil, "a driver that goes")
+	w := h.watch(t)
+	h.SetDriver(false)
+	if err := w.end(t); !errors.Is(err, gpu.ErrNoDriver) {
+		t.Errorf("Watch() = %v, want %v", err, gpu.ErrNoDriver)
+	}
+	if _, err := h.Source.Snapshot(t.Context()); !errors.Is(err, gpu.ErrNoDriver) {
+		t.Errorf("Snapshot() = %v, want %v", err, gpu.ErrNoDriver)
+	}
+	if err := h.Source.Watch(t.Context(), func(gpu.Event) {}); !errors.Is(err, gpu.ErrNoDriver) {
+		t.Errorf("Watch() = %v, want %v", err, gpu.ErrNoDriver)
+	}
+	h.SetDriver(true)
+	diff(t, h.Node, h.snapshot(t))
+	h.watch(t)
+}
+
+func testClose(t *testing.T, h Harness) {
+	w := h.watch(t)
+	for range 2 {
+		if err := h.Source.Close(); err != nil {
+			t.Errorf("Close() = %v", err)
+		}
+	}
+	if err := w.end(t); !errors.Is(err, gpu.ErrClosed) {
+		t.Errorf("Watch() = %v, want %v", err, gpu.ErrClosed)
+	}
+	diff(t, h.Node, h.snapshot(t))
+	h.watch(t)
+}
+
+func need(t *testing.T, ok bool, what string) {
+	t.Helper()
+	if !ok {
+		t.Skipf("this source does not observe %s", what)
+	}
+}
+
+func diff[T any](t *testing.T, want, got T, opts ...cmp.Option) {
+	t.Helper()
+	if d := cmp.Diff(want, got, opts...); d != "" {
+		t.Errorf("mismatch (-want +got):\n%s", d)
+	}
+}
+
+func (h Harness) snapshot(t *testing.T) *gpu.Node {
+	t.Helper()
+	node, err := h.Source.Snapshot(t.Context())
+	if err != nil {
+		t.Fatalf("Snapshot() = %v", err)
+	}
+	return node
+}
+
+// watching is a Watch that is under way.
+type watching struct {
+	events chan gpu.Event
+	done   chan error
+	cancel context.CancelFunc
+}
+
+// watch starts a Watch and waits until it is in force. It ends with the test.
+func (h Harness) watch(t *testing.T) *watching {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &watching{events: make(chan gpu.Event, 256), done: make(chan error, 1), cancel: cancel}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.done <- h.Source.Watch(ctx, func(e gpu.Event) { w.events <- e })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	w.next(t, gpu.EventTopologyChanged)
+	return w
+}
+
+// next waits for an event of a kind; events of other kinds are passed over.
+func (w *watching) next(t *testing.T, kind gpu.EventKind) gpu.Event {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		select {
+		case e := <-w.events:
+			if e.Kind == kind {
+				return e
+			}
+		case err := <-w.done:
+			t.Fatalf("Watch() = %v while an event %q was awaited", err, kind)
+		case <-late:
+			t.Fatalf("no event %q within %v", kind, patience)
+		}
+	}
+}
+
+// end waits for the watch to end by itself.
+func (w *watching) end(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-w.done:
+		return err
+	case <-time.After(patience):
+		t.Fatalf("Watch() is still running after %v", patience)
+		return nil
+	}
+}
