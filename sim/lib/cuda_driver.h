@@ -1,0 +1,146 @@
+/*
+ * cuda_driver.h: what the files of the simulated libcuda.so.1 share.
+ *
+ * The library runs no GPU code. It keeps contexts, memory, modules and streams
+ * as the driver API describes them, does all work at once on the CPU, and runs
+ * the kernels that cuda_kernel.c knows; a launch of any other one answers
+ * CUDA_ERROR_NOT_SUPPORTED.
+ */
+#ifndef CUDA_DRIVER_H
+#define CUDA_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "simstate.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef enum {
+	CUDA_SUCCESS = 0,
+	CUDA_ERROR_INVALID_VALUE = 1,
+	CUDA_ERROR_OUT_OF_MEMORY = 2,
+	CUDA_ERROR_NOT_INITIALIZED = 3,
+	CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
+	CUDA_ERROR_NO_DEVICE = 100,
+	CUDA_ERROR_INVALID_DEVICE = 101,
+	CUDA_ERROR_INVALID_IMAGE = 200,
+	CUDA_ERROR_INVALID_CONTEXT = 201,
+	CUDA_ERROR_INVALID_PTX = 218,
+	CUDA_ERROR_INVALID_HANDLE = 400,
+	CUDA_ERROR_NOT_FOUND = 500,
+	CUDA_ERROR_NOT_READY = 600,
+	CUDA_ERROR_ILLEGAL_ADDRESS = 700,
+	CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
+	CUDA_ERROR_NOT_SUPPORTED = 801,
+	CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
+	CUDA_ERROR_UNKNOWN = 999,
+} CUresult;
+
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef struct context *CUcontext;
+typedef struct module *CUmodule;
+typedef struct function *CUfunction;
+typedef struct stream *CUstream;
+typedef struct event *CUevent;
+typedef struct {
+	char bytes[16];
+} CUuuid;
+
+/* A visible GPU. */
+struct device {
+	uint32_t slot;
+	uint64_t generation;
+	uint64_t used; /* bytes that this process holds */
+	struct context *primary;
+	unsigned int retained;
+};
+
+enum kind { KIND_CONTEXT, KIND_MODULE, KIND_FUNCTION, KIND_STREAM, KIND_EVENT, KIND_MEMORY };
+
+/* What a handle points to. All objects are in one list, so that a handle can
+ * be checked, and a context can take its objects with it. */
+struct object {
+	struct object *next;
+	enum kind kind;
+	struct object *owner; /* goes with it; NULL for a context */
+};
+
+struct context {
+	struct object object;
+	struct device *device;
+	CUresult failed; /* what every call answers since a kernel failed */
+};
+
+/* cuda_init.c */
+CUresult cuda_enter(enum sim_symbol symbol);
+CUresult cuda_enter_initialised(enum sim_symbol symbol);
+struct sim *cuda_sim(void);
+int cuda_device_count(void);
+struct device *cuda_device(CUdevice ordinal);
+CUdevice cuda_ordinal(const struct device *device);
+CUresult cuda_read(const struct device *device, struct sim_gpu *gpu);
+int cuda_lock(void);
+void cuda_unlock(int *unused);
+
+/* cuda_object.c; all need the lock */
+void *object_new(size_t size, enum kind kind, struct object *owner);
+void *object_check(void *handle, enum kind kind);
+void object_free(struct object *object);
+void *object_first(enum kind kind);
+void *object_next(void *object, enum kind kind);
+
+/* cuda_context.c */
+CUresult context_current(struct context **context);
+
+/* cuda_memory.c */
+void *memory_at(CUdeviceptr address, size_t size);
+void memory_release(struct object *memory);
+
+/* cuda_stream.c */
+CUresult stream_check(CUstream stream);
+
+/* cuda_module.c */
+void module_release(struct object *module);
+
+/* cuda_ptx.c */
+struct ptx_entry {
+	char name[128];
+	char signature[256]; /* types of the parameters: "b64,b64,b32" */
+};
+int ptx_parse(const char *text, unsigned int *target, struct ptx_entry **entries);
+
+/* cuda_kernel.c */
+struct kernel;
+const struct kernel *kernel_find(const char *name, const char *signature);
+CUresult kernel_run(const struct kernel *kernel, uint64_t threads, void **params);
+
+/* LOCKED holds the library's lock to the end of the block. */
+#define LOCKED __attribute__((cleanup(cuda_unlock), unused)) int locked = cuda_lock()
+
+#define REQUIRE(condition)                                                     \
+	do {                                                                   \
+		if (!(condition))                                              \
+			return CUDA_ERROR_INVALID_VALUE;                       \
+	} while (0)
+
+#define TRY(expression)                                                        \
+	do {                                                                   \
+		CUresult tried = (expression);                                 \
+		if (tried != CUDA_SUCCESS)                                     \
+			return tried;                                          \
+	} while (0)
+
+/* ENTER begins an entry point that needs cuInit; ENTER_CONTEXT one that works
+ * in the current context. */
+#define ENTER(name)                                                            \
+	TRY(cuda_enter_initialised(SIM_SYM_##name));                           \
+	LOCKED
+
+#define ENTER_CONTEXT(name, context)                                           \
+	struct context *context;                                               \
+	ENTER(name);                                                           \
+	TRY(context_current(&context))
+
+#endif

@@ -1,0 +1,52 @@
+/* cuda_error.c: names and texts of results. */
+#include "cuda_driver.h"
+
+static const struct {
+	CUresult result;
+	const char *name, *text;
+} results[] = {
+#define RESULT(name, text) {name, #name, text}
+	RESULT(CUDA_SUCCESS, "no error"),
+	RESULT(CUDA_ERROR_INVALID_VALUE, "invalid argument"),
+	RESULT(CUDA_ERROR_OUT_OF_MEMORY, "out of memory"),
+	RESULT(CUDA_ERROR_NOT_INITIALIZED, "initialization error"),
+	RESULT(CUDA_ERROR_DEVICE_UNAVAILABLE, "CUDA-capable device(s) is/are busy or unavailable"),
+	RESULT(CUDA_ERROR_NO_DEVICE, "no CUDA-capable device is detected"),
+	RESULT(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal"),
+	RESULT(CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid"),
+	RESULT(CUDA_ERROR_INVALID_CONTEXT, "invalid device context"),
+	RESULT(CUDA_ERROR_INVALID_PTX, "a PTX JIT compilation failed"),
+	RESULT(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"),
+	RESULT(CUDA_ERROR_NOT_FOUND, "named symbol not found"),
+	RESULT(CUDA_ERROR_NOT_READY, "device not ready"),
+	RESULT(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
+	RESULT(CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed"),
+	RESULT(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
+	RESULT(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "system has unsupported display driver / cuda driver combination"),
+	RESULT(CUDA_ERROR_UNKNOWN, "unknown error"),
+#undef RESULT
+};
+
+EXPORT CUresult cuGetErrorName(CUresult result, const char **name)
+{
+	TRY(cuda_enter(SIM_SYM_cuGetErrorName));
+	REQUIRE(name != NULL);
+	*name = NULL;
+	for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+		if (results[i].result == result)
+			*name = results[i].name;
+	}
+	return *name != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+EXPORT CUresult cuGetErrorString(CUresult result, const char **text)
+{
+	TRY(cuda_enter(SIM_SYM_cuGetErrorString));
+	REQUIRE(text != NULL);
+	*text = NULL;
+	for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+		if (results[i].result == result)
+			*text = results[i].text;
+	}
+	return *text != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

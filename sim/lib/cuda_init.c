@@ -1,0 +1,156 @@
+/* cuda_init.c: cuInit, and the GPUs that the process may use. */
+#include "cuda_driver.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "place.h"
+
+static struct {
+	pthread_mutex_t mutex; /* guards all but sim and initialised */
+	_Atomic(struct sim *) sim;
+	atomic_bool initialised;
+	int count;
+	struct device device[SIM_MAX_GPUS];
+} cuda = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+struct sim *cuda_sim(void)
+{
+	return atomic_load_explicit(&cuda.sim, memory_order_acquire);
+}
+
+int cuda_lock(void)
+{
+	return pthread_mutex_lock(&cuda.mutex);
+}
+
+void cuda_unlock(int *unused)
+{
+	(void)unused;
+	pthread_mutex_unlock(&cuda.mutex);
+}
+
+/* cuda_enter counts a call and answers what is forced on its symbol. */
+CUresult cuda_enter(enum sim_symbol symbol)
+{
+	struct sim *sim = cuda_sim();
+
+	return sim == NULL ? CUDA_SUCCESS : (CUresult)sim_count_call(sim, symbol);
+}
+
+CUresult cuda_enter_initialised(enum sim_symbol symbol)
+{
+	TRY(cuda_enter(symbol));
+	return atomic_load(&cuda.initialised) ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+/* map opens the state file, once. */
+static CUresult map(void)
+{
+	char path[PATH_MAX];
+	struct sim *sim;
+
+	LOCKED;
+	if (cuda_sim() != NULL)
+		return CUDA_SUCCESS;
+	if (place_state(&cuda, path, sizeof(path)) != 0)
+		return CUDA_ERROR_NO_DEVICE;
+	switch (sim_open(path, &sim)) {
+	case SIM_OK:
+		atomic_store_explicit(&cuda.sim, sim, memory_order_release);
+		return CUDA_SUCCESS;
+	case SIM_ERRNO:
+		return CUDA_ERROR_NO_DEVICE;
+	case SIM_VERSION_MISMATCH:
+		return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+	default:
+		return CUDA_ERROR_UNKNOWN;
+	}
+}
+
+/* nodes checks the device nodes that belong to no GPU. Without nvidia-uvm
+ * there is no memory, and cuInit answers an unknown error. */
+static CUresult nodes(void)
+{
+	if (!sim_loaded(cuda_sim()) || place_access("nvidiactl") != ACCESS_ALLOWED)
+		return CUDA_ERROR_NO_DEVICE;
+	return place_access("nvidia-uvm") == ACCESS_ALLOWED ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+/* enumerate lists the GPUs that answer and whose node may be opened, in the
+ * order of their place on the PCI bus. */
+static CUresult enumerate(void)
+{
+	struct sim_gpu gpu[SIM_MAX_GPUS];
+	uint32_t n = sim_enumerate(cuda_sim(), gpu);
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (gpu[i].lost != SIM_PRESENT || place_access_gpu(gpu[i].minor) != ACCESS_ALLOWED)
+			continue;
+		cuda.device[cuda.count++] = (struct device){
+			.slot = gpu[i].minor,
+			.generation = gpu[i].generation,
+		};
+	}
+	return cuda.count > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+}
+
+EXPORT CUresult cuInit(unsigned int flags)
+{
+	TRY(map());
+	TRY(cuda_enter(SIM_SYM_cuInit));
+	REQUIRE(flags == 0);
+	LOCKED;
+	if (atomic_load(&cuda.initialised))
+		return CUDA_SUCCESS;
+	TRY(nodes());
+	TRY(enumerate());
+	atomic_store(&cuda.initialised, true);
+	return CUDA_SUCCESS;
+}
+
+/* It may be called before cuInit. */
+EXPORT CUresult cuDriverGetVersion(int *version)
+{
+	struct sim_driver driver;
+
+	REQUIRE(version != NULL);
+	TRY(map());
+	TRY(cuda_enter(SIM_SYM_cuDriverGetVersion));
+	sim_read_driver(cuda_sim(), &driver);
+	*version = (int)driver.cuda_version;
+	return CUDA_SUCCESS;
+}
+
+__attribute__((destructor)) static void unload(void)
+{
+	struct sim *sim = atomic_exchange(&cuda.sim, NULL);
+
+	if (sim != NULL)
+		sim_close(sim);
+}
+
+int cuda_device_count(void)
+{
+	return cuda.count;
+}
+
+struct device *cuda_device(CUdevice ordinal)
+{
+	return ordinal >= 0 && ordinal < cuda.count ? &cuda.device[ordinal] : NULL;
+}
+
+CUdevice cuda_ordinal(const struct device *device)
+{
+	return (CUdevice)(device - cuda.device);
+}
+
+/* cuda_read copies the state of a device's GPU, if it still answers. */
+CUresult cuda_read(const struct device *device, struct sim_gpu *gpu)
+{
+	sim_read_gpu(cuda_sim(), device->slot, gpu);
+	if (gpu->generation != device->generation || gpu->lost != SIM_PRESENT || !sim_loaded(cuda_sim()))
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	return CUDA_SUCCESS;
+}
