@@ -106,7 +106,12 @@ func (s *session) wait(c *cli.Context) error {
 	fact, err := dir.Wait(ctx, contract.Name(name), func(f contract.Fact) {
 		log.Info("waiting", "for", name, "state", f.State, "reason", f.Reason)
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("wait for %s: %s: not within %s", name, fact.Reason, timeout)
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("wait for %s: %s: interrupted", name, fact.Reason)
+	case err != nil:
 		return fmt.Errorf("wait for %s: %w", name, err)
 	}
 	log.Info("ready", "fact", name, "writer", fact.Stamp.Writer)

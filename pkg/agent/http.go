@@ -26,14 +26,22 @@ func listenFlag(value string) cli.Flag {
 	}
 }
 
-// listen opens the address of --listen. It returns nil where that is empty.
-func listen(ctx context.Context, c *cli.Context) (net.Listener, error) {
+// listenAddress reads --listen.
+func listenAddress(c *cli.Context) (string, error) {
 	addr := c.String("listen")
 	if addr == "" {
-		return nil, nil
+		return "", nil
 	}
 	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return nil, BadFlag("listen", addr, `host:port, :port, or empty for off`)
+		return "", BadFlag("listen", addr, "host:port, :port, or empty for off")
+	}
+	return addr, nil
+}
+
+// listen opens the address. It returns nil where that is empty.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	if addr == "" {
+		return nil, nil
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {

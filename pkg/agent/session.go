@@ -27,7 +27,9 @@ const stopLimit = 1800 * time.Millisecond
 // session is one run of an App.
 type session struct {
 	app     App
+	// flags are the agent's own, every those of its commands too.
 	flags   []cli.Flag
+	every   []cli.Flag
 	index   map[string]cli.Flag
 	aliases map[string]string
 	stdout  io.Writer
@@ -57,7 +59,9 @@ func (s *session) setup() error {
 		}
 	}
 	errs = append(errs, checkAliases(s.aliases, index))
+	s.every = slices.Clone(s.flags)
 	for _, c := range append(s.commands(), s.app.Commands...) {
+		s.every = append(s.every, c.Flags...)
 		if err := CheckFlags(c.Flags); err != nil {
 			errs = append(errs, fmt.Errorf("check command %s: %w", c.Name, err))
 		}
@@ -127,6 +131,10 @@ func (s *session) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	addr, err := listenAddress(c)
+	if err != nil {
+		return err
+	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -144,7 +152,7 @@ func (s *session) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := listen(c.Context, c)
+	l, err := listen(c.Context, addr)
 	if err != nil {
 		return err
 	}
@@ -196,6 +204,12 @@ func (s *session) config(c *cli.Context, a *Agent) any {
 		v := c.Value(name)
 		if str, ok := v.(fmt.Stringer); ok {
 			v = str.String()
+		}
+		if name == "driver-root-ctr-path" && s.index["driver-root"] != nil {
+			// What it comes to, and not only what was asked for.
+			if h, err := HostOf(c); err == nil {
+				v = h.DriverRootCtrPath
+			}
 		}
 		attrs = append(attrs, slog.Any(strings.ReplaceAll(name, "-", "_"), v))
 	}

@@ -47,7 +47,7 @@ func oneOf(words []string) string {
 // onUsageError rewrites what the flag parser says, so that it reads as our own
 // errors do, and keeps the library from printing the whole help.
 func (s *session) onUsageError(_ *cli.Context, err error, _ bool) error {
-	return parseError(s.app.Name, s.flags, err)
+	return parseError(s.app.Name, s.every, err)
 }
 
 func parseError(app string, flags []cli.Flag, err error) error {

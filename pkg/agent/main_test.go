@@ -1,0 +1,288 @@
+package agent_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/gpu"
+)
+
+// patience bounds waits for what must happen; it is not a delay.
+const patience = 20 * time.Second
+
+// envMain makes the test binary an agent, so that signals hit a real process.
+const envMain = "OUTRIGGER_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(envMain) {
+	case "":
+		os.Exit(m.Run())
+	case "hang":
+		app := testApp()
+		app.New = func(*cli.Context, *slog.Logger) (*agent.Agent, error) {
+			return &agent.Agent{Run: func(context.Context) error {
+				fmt.Println("running")
+				select {}
+			}}, nil
+		}
+		agent.Main(app)
+	case "hang in New":
+		app := testApp()
+		app.New = func(*cli.Context, *slog.Logger) (*agent.Agent, error) {
+			fmt.Println("running")
+			select {}
+		}
+		agent.Main(app)
+	default:
+		agent.Main(testApp())
+	}
+}
+
+// testApp is an agent that tells on standard output what is asked of it.
+func testApp() agent.App {
+	return agent.App{
+		Name:   "test-agent",
+		Usage:  "does what tests ask for",
+		Listen: "",
+		Flags: append(agent.GPUFlags(),
+			&cli.StringFlag{Name: "fail", EnvVars: []string{"FAIL"}, Usage: "`WHERE` to fail"},
+			&cli.IntFlag{Name: "replicas", EnvVars: []string{"REPLICAS"}, Value: 1, Usage: "replicas of each GPU"},
+			&cli.DurationFlag{Name: "interval", EnvVars: []string{"INTERVAL"}, Value: time.Minute, Usage: "time between looks"},
+			&cli.BoolFlag{Name: "strict", EnvVars: []string{"STRICT"}, Usage: "stop at the first error"},
+			&cli.UintFlag{Name: "port", EnvVars: []string{"PORT"}, Usage: "a port"},
+			&cli.Float64Flag{Name: "share", EnvVars: []string{"SHARE"}, Usage: "a share"},
+		),
+		Aliases: map[string]string{"copies": "replicas"},
+		New: func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+			host, err := agent.HostOf(c)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := agent.GPUSource(c); err != nil {
+				return nil, err
+			}
+			if c.String("fail") == "new" {
+				return nil, errors.New("make agent: no reason")
+			}
+			fmt.Fprintf(c.App.Writer, "replicas %d strict %t driver-root %s\n", c.Int("replicas"), c.Bool("strict"), host.DriverRootCtrPath)
+			return newTestAgent(c, log), nil
+		},
+		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
+			file, err := agent.GPUSource(c)
+			if err != nil {
+				return nil, err
+			}
+			if file == "" {
+				return nil, errors.New("this agent has no NVML")
+			}
+			return gpu.NewFileSource(file, log), nil
+		},
+		Commands: []*cli.Command{{
+			Name:  "extra",
+			Usage: "an agent's own command",
+			Flags: []cli.Flag{&cli.IntFlag{Name: "count", EnvVars: []string{"EXTRA_COUNT"}, Usage: "how many"}},
+			Action: func(c *cli.Context) error {
+				log, err := agent.Logger(c)
+				if err != nil {
+					return err
+				}
+				log.Debug("extra", "count", c.Int("count"), "replicas", c.Int("replicas"))
+				return nil
+			},
+		}},
+	}
+}
+
+func newTestAgent(c *cli.Context, log *slog.Logger) *agent.Agent {
+	fail, out := c.String("fail"), c.App.Writer
+	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "test_total", Help: "A counter."})
+	a := &agent.Agent{
+		Run: func(ctx context.Context) error {
+			fmt.Fprintln(out, "running")
+			switch fail {
+			case "run":
+				return errors.Join(errors.New("serve GPUs: the disk is full"), errors.New("and more"))
+			case "once":
+				return nil
+			case "log":
+				fmt.Fprintln(agent.LogWriter(log, slog.LevelWarn), "from another library")
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		},
+		Ready: func() error {
+			if fail == "ready" {
+				return errors.New("waiting for the driver:\nnot loaded")
+			}
+			return nil
+		},
+		Health: map[string]func() error{
+			"inotify": func() error { return nil },
+			"nvml": func() error {
+				if fail == "health" {
+					return errors.New("hangs")
+				}
+				return nil
+			},
+		},
+		Reload: func(context.Context) error {
+			fmt.Fprintln(out, "reloaded")
+			if fail == "reload" {
+				return errors.New("read config: no such file")
+			}
+			return nil
+		},
+		Collectors: []prometheus.Collector{counter},
+	}
+	switch fail {
+	case "metrics":
+		a.Collectors = append(a.Collectors, counter)
+	case "config":
+		a.Config = struct{ Resource string }{"nvidia.com/gpu"}
+	case "no reload":
+		a.Reload = nil
+	case "bare":
+		return &agent.Agent{Run: a.Run}
+	}
+	return a
+}
+
+// process is an agent that runs as a process of its own.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	out  *bufio.Scanner
+	logs *watchedBuffer
+}
+
+func startProcess(t *testing.T, mode string, args ...string) *process {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...) //nolint:noctx // ended below
+	// A race build otherwise rests a second before it exits.
+	cmd.Env = append(os.Environ(), envMain+"="+mode, "GORACE=atexit_sleep_ms=0")
+	p := &process{t: t, cmd: cmd, logs: newBuffer()}
+	cmd.Stderr = p.logs
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	p.out = bufio.NewScanner(out)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	return p
+}
+
+// line waits for a line on standard output.
+func (p *process) line(want string) {
+	p.t.Helper()
+	for p.out.Scan() {
+		if p.out.Text() == want {
+			return
+		}
+	}
+	p.t.Fatalf("no line %q on standard output; logs:\n%s", want, p.logs)
+}
+
+// signal sends sig.
+func (p *process) signal(sig syscall.Signal) {
+	p.t.Helper()
+	must(p.t, p.cmd.Process.Signal(sig))
+}
+
+// end waits for the end of the process and returns its exit code.
+func (p *process) end() (code int, took time.Duration) {
+	p.t.Helper()
+	begin := time.Now()
+	for p.out.Scan() {
+	}
+	err := p.cmd.Wait()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		p.t.Fatal(err)
+	}
+	return p.cmd.ProcessState.ExitCode(), time.Since(begin)
+}
+
+// watchedBuffer is a writer whose content can be waited for.
+type watchedBuffer struct {
+	mu   sync.Mutex
+	cond *sync.Cond
+	buf  bytes.Buffer
+}
+
+func newBuffer() *watchedBuffer {
+	b := &watchedBuffer{}
+	b.cond = sync.NewCond(&b.mu)
+	return b
+}
+
+func (b *watchedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.cond.Broadcast()
+	return b.buf.Write(p)
+}
+
+func (b *watchedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// wait waits until the content contains text, and returns what follows it in
+// the line.
+func (b *watchedBuffer) wait(t *testing.T, text string) string {
+	t.Helper()
+	late := false
+	timer := time.AfterFunc(patience, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		late = true
+		b.cond.Broadcast()
+	})
+	defer timer.Stop()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for !strings.Contains(b.buf.String(), text) {
+		if late {
+			t.Fatalf("no %q in:\n%s", text, b.buf.String())
+		}
+		b.cond.Wait()
+	}
+	_, rest, _ := strings.Cut(b.buf.String(), text)
+	rest, _, _ = strings.Cut(rest, "\n")
+	return rest
+}
+
+// run runs the test agent in this process.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = agent.Exec(t.Context(), testApp(), append([]string{"test-agent"}, args...), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,93 @@
+package agent_test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestSignalsEndTheProcess(t *testing.T) {
+	for name, sig := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGINT": syscall.SIGINT} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startProcess(t, "run", "--listen", "127.0.0.1:0")
+			p.line("running")
+			p.signal(sig)
+			code, took := p.end()
+			if code != 0 || took > 2*time.Second {
+				t.Errorf("want exit code 0 within 2s, got %d after %s", code, took)
+			}
+			p.logs.wait(t, "msg=stopped")
+		})
+	}
+}
+
+// TestHungAgentIsEnded: Run, or New, does not heed its context.
+func TestHungAgentIsEnded(t *testing.T) {
+	for mode, want := range map[string]string{
+		"hang":        `msg="not stopped in time, ending the process" limit=1.8s hanging=[agent]`,
+		"hang in New": "test-agent: not stopped within 1.8s, ending the process",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			p := startProcess(t, mode)
+			p.line("running")
+			p.signal(syscall.SIGTERM)
+			code, took := p.end()
+			if code != 1 || took > 2*time.Second {
+				t.Errorf("want exit code 1 within 2s, got %d after %s", code, took)
+			}
+			logs := p.logs.String()
+			for _, part := range []string{want, "goroutine ", "main_test.go"} {
+				if !strings.Contains(logs, part) {
+					t.Errorf("want %q in:\n%s", part, logs)
+				}
+			}
+		})
+	}
+}
+
+func TestHangupReloads(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "run")
+	p.line("running")
+	for range 2 {
+		p.signal(syscall.SIGHUP)
+		p.line("reloaded")
+	}
+	p.signal(syscall.SIGTERM)
+	if code, _ := p.end(); code != 0 {
+		t.Errorf("want exit code 0, got %d", code)
+	}
+}
+
+func TestHangupWithoutEffect(t *testing.T) {
+	for fail, want := range map[string]string{
+		"reload":    `level=ERROR msg="configuration not reloaded, keeping the last one" err="read config: no such file"`,
+		"no reload": `level=INFO msg="nothing to reload" signal=SIGHUP`,
+	} {
+		t.Run(fail, func(t *testing.T) {
+			t.Parallel()
+			p := startProcess(t, "run", "--fail", fail)
+			p.line("running")
+			p.signal(syscall.SIGHUP)
+			p.logs.wait(t, want)
+			p.signal(syscall.SIGTERM)
+			if code, _ := p.end(); code != 0 {
+				t.Errorf("the agent goes on: want exit code 0, got %d", code)
+			}
+		})
+	}
+}
+
+func TestSignalEndsWait(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "run", "wait", "--for", "driver-ready", "--run-root", t.TempDir())
+	p.logs.wait(t, "msg=waiting for=driver-ready state=missing")
+	p.signal(syscall.SIGTERM)
+	if code, took := p.end(); code != 1 || took > 2*time.Second {
+		t.Errorf("want exit code 1 within 2s, got %d after %s", code, took)
+	}
+	p.logs.wait(t, "test-agent: wait for driver-ready: ")
+}

@@ -1,0 +1,48 @@
+package agent
+
+import (
+	"errors"
+	"runtime/debug"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+func TestBuildVersion(t *testing.T) {
+	read := func(v string) func() (*debug.BuildInfo, bool) {
+		return func() (*debug.BuildInfo, bool) { return &debug.BuildInfo{Main: debug.Module{Version: v}}, v != "" }
+	}
+	cases := map[string]struct{ stamped, module, want string }{
+		"the stamp counts":                 {"26.11.0", "v1.2.3", "26.11.0"},
+		"else the module's version":        {"", "v1.2.3", "v1.2.3"},
+		"a build of the working tree":      {"", "(devel)", "dev"},
+		"a binary without its information": {"", "", "dev"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := buildVersion(tc.stamped, read(tc.module)); got != tc.want {
+				t.Errorf("want %s, got %s", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestParseErrorOfAnotherForm(t *testing.T) {
+	cases := map[string]struct{ in, want string }{
+		"a message that a later library may use": {"new words", "new words"},
+		"a flag of another type": {
+			`invalid value "x" for flag -list: parse error`, `flag --list: invalid value "x": must be a value of the flag's type`,
+		},
+		"a flag that nobody knows": {
+			`invalid value "x" for flag -none: parse error`, `flag --none: invalid value "x": must be a value of the flag's type`,
+		},
+	}
+	flags := []cli.Flag{&cli.TimestampFlag{Name: "list"}}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := parseError("x", flags, errors.New(tc.in)); got.Error() != tc.want || exitCode(got) != 2 {
+				t.Errorf("want %q with exit code 2, got %q with %d", tc.want, got, exitCode(got))
+			}
+		})
+	}
+}
