@@ -103,6 +103,7 @@ func (c *Cluster) create(ctx context.Context) error {
 	if err := net.Create(); err != nil {
 		return err
 	}
+	c.progress.say("network made")
 	credentials, err := render.NewCredentials(c.plan)
 	if err != nil {
 		return err

@@ -1,0 +1,95 @@
+//go:build e2e
+
+package cluster_test
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/test/cluster/cluster"
+)
+
+// crashEnv makes TestBringUpForAnother do its work.
+const crashEnv = "CLUSTER_TEST_BRING_UP"
+
+// TestBringUpForAnother is the process that is killed in the tests below.
+func TestBringUpForAnother(t *testing.T) {
+	if os.Getenv(crashEnv) == "" {
+		t.Skip("runs only in a process of its own")
+	}
+	if _, err := cluster.Up(t.Context(), cluster.Config{BinDir: binDir(t), Progress: os.Stdout}); err != nil {
+		t.Fatal(err)
+	}
+	// Only the parent ends this.
+	<-make(chan struct{})
+}
+
+func TestDownAfterACrash(t *testing.T) {
+	for name, at := range map[string]string{
+		"the process dies before nodes start":      "network made",
+		"the process dies while nodes start":       "nodes started",
+		"the process dies while Kubernetes starts": "API server ready",
+		"the process dies while it uses a cluster": "cluster is up",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := testContext(t)
+			before := takeSnapshot(t)
+			crash(ctx, t, at)
+			if err := cluster.Down(ctx, t.Output()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, takeSnapshot(t)); diff != "" {
+				t.Errorf("the machine is not as before (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestUpAfterACrash(t *testing.T) {
+	ctx := testContext(t)
+	before := takeSnapshot(t)
+	crash(ctx, t, "API server ready")
+	c := bringUp(ctx, t, cluster.Config{})
+	kubectl(ctx, t, c, "get", "node", "node0")
+	if err := c.Down(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, takeSnapshot(t)); diff != "" {
+		t.Errorf("the machine is not as before (-before +after):\n%s", diff)
+	}
+}
+
+// crash has another process bring a cluster up, and kills it as soon as it says
+// that it got as far as the given step.
+func crash(ctx context.Context, t *testing.T, step string) {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestBringUpForAnother$")
+	cmd.Env = append(os.Environ(), crashEnv+"=yes")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	reached := false
+	lines := bufio.NewScanner(out)
+	for !reached && lines.Scan() {
+		t.Log(lines.Text())
+		reached = strings.Contains(lines.Text(), step)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	// It was killed: there is nothing to learn from how it ended.
+	_ = cmd.Wait()
+	if !reached {
+		t.Fatalf("the other process did not say %q", step)
+	}
+}
