@@ -1,0 +1,162 @@
+package nvml_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml"
+)
+
+// sim is a simulated node in a folder. NVML is loaded into the test itself,
+// which finds the node by the environment.
+type sim struct {
+	t    testing.TB
+	exe  string
+	root string
+	lib  string
+}
+
+// newSim creates a node, for example with "--gpus=8".
+func newSim(t testing.TB, args ...string) *sim {
+	t.Helper()
+	bin := binaries(t)
+	s := &sim{
+		t:    t,
+		exe:  filepath.Join(bin, "gpu-sim"),
+		root: filepath.Join(t.TempDir(), "node"),
+		lib:  filepath.Join(bin, "lib", "libnvidia-ml.so.1"),
+	}
+	t.Setenv("GPU_SIM_STATE", filepath.Join(s.root, "state"))
+	t.Setenv("GPU_SIM_DEV", filepath.Join(s.root, "dev"))
+	s.run(append([]string{"create"}, args...)...)
+	t.Cleanup(func() { s.run("delete") })
+	return s
+}
+
+// binaries returns the folder with the simulator, or skips the test.
+func binaries(t testing.TB) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make the device nodes of a simulated node")
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	candidates := []string{os.Getenv("OUTRIGGER_BIN")}
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		candidates = append(candidates, filepath.Join(dir, "bin"))
+	}
+	for _, c := range candidates {
+		if _, err := os.Stat(filepath.Join(c, "gpu-sim")); c != "" && err == nil {
+			return c
+		}
+	}
+	t.Skip("bin/gpu-sim is not there: build it with `make sim`, or point OUTRIGGER_BIN to it")
+	return ""
+}
+
+// run runs gpu-sim on the node.
+func (s *sim) run(args ...string) []byte {
+	s.t.Helper()
+	cmd := exec.Command(s.exe, append([]string{args[0], "--root=" + s.root}, args[1:]...)...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		s.t.Fatalf("gpu-sim %s: %v: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return out
+}
+
+// source returns a source that sees the node.
+func (s *sim) source(lease *contract.Lease) *nvml.Source {
+	s.t.Helper()
+	src, err := nvml.New(nvml.Config{
+		LibraryPath: s.lib,
+		ProcRoot:    filepath.Join(s.root, "proc"),
+		SysRoot:     filepath.Join(s.root, "sys"),
+		Lease:       lease,
+		Log:         slog.New(slog.NewTextHandler(s.t.Output(), nil)),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return src
+}
+
+// shown is what gpu-sim tells of a node.
+type shown struct {
+	Driver struct {
+		Version     string      `json:"version"`
+		NVMLVersion string      `json:"nvmlVersion"`
+		CUDA        gpu.Version `json:"cuda"`
+	} `json:"driver"`
+	GPUs []struct {
+		Index             int         `json:"index"`
+		UUID              gpu.UUID    `json:"uuid"`
+		Minor             int         `json:"minor"`
+		Name              string      `json:"name"`
+		BusID             string      `json:"busId"`
+		PCIID             uint32      `json:"pciId"`
+		SubsystemID       uint32      `json:"subsystemId"`
+		NUMANode          int         `json:"numaNode"`
+		MemoryBytes       uint64      `json:"memoryBytes"`
+		ComputeCapability gpu.Version `json:"computeCapability"`
+		MIGCapable        bool        `json:"migCapable"`
+		NVLinks           int         `json:"nvLinks"`
+	} `json:"gpus"`
+}
+
+// node returns the node as the simulator knows it. It does not tell the paths
+// between GPUs; those are checked on their own.
+func (s *sim) node(brand, architecture string) *gpu.Node {
+	s.t.Helper()
+	var in shown
+	if err := json.Unmarshal(s.run("show", "--json"), &in); err != nil {
+		s.t.Fatal(err)
+	}
+	out := &gpu.Node{Driver: gpu.Driver(in.Driver)}
+	for _, g := range in.GPUs {
+		have := gpu.GPU{
+			Index: g.Index, UUID: g.UUID, Minor: g.Minor, Name: g.Name, Brand: brand, Architecture: architecture,
+			PCI:      gpu.PCI{BusID: g.BusID, DeviceID: g.PCIID, SubsystemID: g.SubsystemID},
+			NUMANode: g.NUMANode, MemoryBytes: g.MemoryBytes, ComputeCapability: g.ComputeCapability,
+		}
+		if g.MIGCapable {
+			have.MIG = &gpu.MIG{}
+		}
+		out.GPUs = append(out.GPUs, have)
+	}
+	for a := range in.GPUs {
+		for b := a + 1; b < len(in.GPUs); b++ {
+			out.Links = append(out.Links, gpu.Link{A: a, B: b, NVSwitch: in.GPUs[a].NVLinks})
+		}
+	}
+	return out
+}
+
+// calls returns how often each symbol was called since the counters were reset.
+func (s *sim) calls() map[string]int {
+	s.t.Helper()
+	out := map[string]int{}
+	for line := range strings.Lines(string(s.run("calls"))) {
+		var name string
+		var n int
+		if _, err := fmt.Sscan(line, &name, &n); err != nil {
+			if _, err := fmt.Sscan(line, &n, &name); err != nil {
+				continue
+			}
+		}
+		out[name] = n
+	}
+	return out
+}
