@@ -1,0 +1,102 @@
+package app_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// simulated is a simulated node with two GPUs.
+type simulated struct {
+	root string
+	sim  string
+	// library is the simulator's libcuda.
+	library string
+}
+
+// simulate makes a node that this process sees through the environment.
+func simulate(t *testing.T) simulated {
+	t.Helper()
+	bin := os.Getenv("OUTRIGGER_BIN")
+	if bin == "" {
+		bin = "../../../../bin"
+	}
+	bin, err := filepath.Abs(bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := simulated{
+		root:    filepath.Join(t.TempDir(), "node"),
+		sim:     filepath.Join(bin, "gpu-sim"),
+		library: filepath.Join(bin, "lib", "libcuda.so.1"),
+	}
+	for _, path := range []string{s.sim, s.library} {
+		if _, err := os.Stat(path); err != nil {
+			t.Skipf("%s is missing: make sim", path)
+		}
+	}
+	if os.Getuid() != 0 {
+		t.Skip("this needs root: a simulated node has device nodes")
+	}
+	s.call(t, "create", "--gpus", "2", "--model", "l4")
+	t.Cleanup(func() { s.call(t, "delete") })
+	t.Setenv("GPU_SIM_STATE", filepath.Join(s.root, "state"))
+	t.Setenv("GPU_SIM_DEV", filepath.Join(s.root, "dev"))
+	return s
+}
+
+// call runs a command of gpu-sim on the node.
+func (s simulated) call(t *testing.T, command string, args ...string) {
+	t.Helper()
+	args = append([]string{command, "--root", s.root}, args...)
+	// Not the test's context, which has ended when the node is deleted.
+	if out, err := exec.CommandContext(context.WithoutCancel(t.Context()), s.sim, args...).CombinedOutput(); err != nil {
+		t.Fatalf("gpu-sim %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// run runs vectoradd on the node.
+func (s simulated) run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return run(t, append([]string{"--cuda-library", s.library, "--dev-root", s.root}, args...)...)
+}
+
+func TestOnASimulatedNode(t *testing.T) {
+	s := simulate(t)
+	code, list, stderr := s.run(t, "--list")
+	if code != 0 || strings.Count(list, "NVIDIA L4 (UUID: GPU-") != 2 {
+		t.Fatalf("--list: exit code %d: %s%s", code, list, stderr)
+	}
+	for _, device := range []string{"0", "1"} {
+		code, stdout, stderr := s.run(t, "--device", device)
+		if code != 0 || stderr != "" {
+			t.Errorf("device %s: exit code %d, stderr %q", device, code, stderr)
+		}
+		if diff := cmp.Diff(passed, stdout); diff != "" {
+			t.Errorf("device %s: stdout (-want +got):\n%s", device, diff)
+		}
+	}
+	code, stdout, stderr := s.run(t, "--device", "2")
+	if code != 1 || strings.Contains(stdout, "PASSED") || !strings.Contains(stderr, "only 2 visible") {
+		t.Errorf("device 2: exit code %d: %s%s", code, stdout, stderr)
+	}
+}
+
+func TestWithoutADriverOnASimulatedNode(t *testing.T) {
+	s := simulate(t)
+	s.call(t, "set", "driver=off")
+	code, stdout, stderr := s.run(t)
+	if code != 1 || stdout != "" {
+		t.Errorf("exit code %d, stdout %q", code, stdout)
+	}
+	for _, want := range []string{"cuInit", "(100)", "load the driver"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("stderr lacks %q: %s", want, stderr)
+		}
+	}
+}
