@@ -17,17 +17,22 @@ type mounts struct {
 	byPath map[string]*specs.Mount
 }
 
-func (m *mounts) add(hostPath, ctrPath string, more ...string) {
+// add mounts a file that containers read.
+func (m *mounts) add(hostPath, ctrPath string) {
+	m.put(hostPath, ctrPath, "ro", "nosuid", "nodev", "rbind", "rprivate")
+}
+
+// addSocket mounts something through which containers talk to the host.
+func (m *mounts) addSocket(hostPath, ctrPath string) {
+	m.put(hostPath, ctrPath, "nosuid", "nodev", "rbind", "rprivate", "noexec")
+}
+
+func (m *mounts) put(hostPath, ctrPath string, options ...string) {
 	if m.byPath == nil {
 		m.byPath = map[string]*specs.Mount{}
 	}
-	if m.byPath[ctrPath] != nil {
-		return
-	}
-	m.byPath[ctrPath] = &specs.Mount{
-		HostPath:      hostPath,
-		ContainerPath: ctrPath,
-		Options:       append([]string{"ro", "nosuid", "nodev", "rbind", "rprivate"}, more...),
+	if m.byPath[ctrPath] == nil {
+		m.byPath[ctrPath] = &specs.Mount{HostPath: hostPath, ContainerPath: ctrPath, Options: options}
 	}
 }
 

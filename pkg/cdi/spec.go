@@ -117,7 +117,7 @@ func common(c *driverroot.Content, o Options) specs.ContainerEdits {
 		}
 	}
 	for _, f := range c.Sockets {
-		m.add(f.HostPath, f.Path, "noexec")
+		m.addSocket(f.HostPath, f.Path)
 	}
 	edits.Mounts = m.sorted()
 	if o.HookPath != "" {

@@ -1,0 +1,283 @@
+package cdi_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	upstream "tags.cncf.io/container-device-interface/pkg/cdi"
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"outrigger.dev/pkg/cdi"
+	"outrigger.dev/pkg/driverroot"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+const (
+	version = "580.95.05"
+	kind    = "k8s.device-plugin.nvidia.com/gpu"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// content is a driver installation below root, with nodes for n GPUs.
+func content(root, libDir string, n int) *driverroot.Content {
+	file := func(p string) driverroot.File { return driverroot.File{HostPath: path.Join(root, p), Path: p} }
+	node := func(name string) driverroot.DeviceNode {
+		return driverroot.DeviceNode{HostPath: path.Join(root, "dev", name), Path: "/dev/" + name, Mode: 0o666}
+	}
+	lib := func(name string, names ...string) driverroot.Library {
+		return driverroot.Library{File: file(path.Join(libDir, name)), Names: names}
+	}
+	c := &driverroot.Content{
+		Version: version,
+		Libraries: []driverroot.Library{
+			lib("libGLX_nvidia.so."+version, "libGLX_nvidia.so.0", "libGLX_indirect.so.0"),
+			lib("libcuda.so."+version, "libcuda.so.1", "libcuda.so"),
+			lib("libnvidia-allocator.so."+version, "libnvidia-allocator.so.1"),
+			lib("libnvidia-glcore.so." + version),
+			lib("libnvidia-ml.so."+version, "libnvidia-ml.so.1"),
+			lib("vdpau/libvdpau_nvidia.so."+version, "libvdpau_nvidia.so.1"),
+		},
+		Binaries: []driverroot.File{file("/usr/bin/nvidia-smi")},
+		Firmware: []driverroot.File{file("/lib/firmware/nvidia/" + version + "/gsp_ga10x.bin")},
+		Configs:  []driverroot.File{file("/etc/vulkan/icd.d/nvidia_icd.json")},
+		Sockets:  []driverroot.File{file("/run/nvidia-persistenced/socket")},
+		Control:  []driverroot.DeviceNode{node("nvidia-modeset"), node("nvidia-uvm"), node("nvidia-uvm-tools"), node("nvidiactl")},
+		GPUs:     map[int]driverroot.DeviceNode{},
+		DRM:      map[string][]driverroot.DeviceNode{},
+	}
+	for i := range n {
+		c.GPUs[i] = node(fmt.Sprintf("nvidia%d", i))
+	}
+	return c
+}
+
+func TestSpec(t *testing.T) {
+	multiarch, lib64 := "/usr/lib/x86_64-linux-gnu", "/usr/lib64"
+	for name, c := range map[string]struct {
+		content *driverroot.Content
+		name    func(gpu.GPU) string
+		options cdi.Options
+		golden  string
+		version string
+	}{
+		"the host's own driver, by UUID": {
+			content: content("/", multiarch, 2), name: cdi.ByUUID, golden: "host-uuid", version: "0.3.0",
+		},
+		"a driver container, by index": {
+			content: content("/run/nvidia/driver", lib64, 2), name: cdi.ByIndex, golden: "driver-container-index", version: "0.5.0",
+		},
+		"libraries where no loader looks": {
+			content: content("/", "/opt/nvidia/lib64", 2), name: cdi.ByUUID, golden: "odd-folder", version: "0.3.0",
+		},
+		"with hooks": {
+			content: content("/", multiarch, 2), name: cdi.ByUUID, golden: "hooks", version: "0.3.0",
+			options: cdi.Options{HookPath: "/usr/bin/nvidia-cdi-hook"},
+		},
+		"nodes for one group": {
+			content: restricted(content("/", multiarch, 2)), name: cdi.ByUUID, golden: "group", version: "0.7.0",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.options.Kind = kind
+			devices, err := cdi.Devices(gputest.Node(gputest.A100, 2).GPUs, c.content, c.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec, err := cdi.Spec(c.content, devices, c.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if spec.Version != c.version {
+				t.Errorf("cdiVersion = %s, want %s", spec.Version, c.version)
+			}
+			golden(t, c.golden+".golden", spec)
+			validate(t, spec)
+		})
+	}
+}
+
+// restricted gives all nodes to a group, and GPU 0 a render node.
+func restricted(c *driverroot.Content) *driverroot.Content {
+	set := func(n driverroot.DeviceNode) driverroot.DeviceNode {
+		n.Mode, n.GID = 0o660, 44
+		return n
+	}
+	for i, n := range c.Control {
+		c.Control[i] = set(n)
+	}
+	for minor, n := range c.GPUs {
+		c.GPUs[minor] = set(n)
+	}
+	dri := driverroot.DeviceNode{HostPath: "/dev/dri/renderD128", Path: "/dev/dri/renderD128", Mode: 0o660, GID: 105}
+	c.DRM["0000:07:00.0"] = []driverroot.DeviceNode{dri}
+	return c
+}
+
+func golden(t *testing.T, name string, spec *specs.Spec) {
+	t.Helper()
+	got, err := cdi.Encode(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(p, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s (-want +got):\n%s", p, d)
+	}
+}
+
+// validate lets the CDI library, as a container runtime has it, read the spec.
+func validate(t *testing.T, spec *specs.Spec) {
+	t.Helper()
+	dir := t.TempDir()
+	if _, err := (cdi.Dir{Path: dir, Vendor: "k8s.device-plugin.nvidia.com"}).Sync(spec); err != nil {
+		t.Fatal(err)
+	}
+	read, err := upstream.ReadSpec(filepath.Join(dir, "k8s.device-plugin.nvidia.com-gpu.json"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(spec, read.Spec); d != "" {
+		t.Errorf("spec as the library reads it (-want +got):\n%s", d)
+	}
+	seen := map[string]bool{}
+	for _, m := range spec.ContainerEdits.Mounts {
+		if seen[m.ContainerPath] {
+			t.Errorf("%s is mounted twice", m.ContainerPath)
+		}
+		seen[m.ContainerPath] = true
+		for _, o := range []string{"nosuid", "nodev", "rbind", "rprivate"} {
+			if !slices.Contains(m.Options, o) {
+				t.Errorf("%s is mounted without %s", m.ContainerPath, o)
+			}
+		}
+		if !slices.Contains(m.Options, "ro") && !strings.HasSuffix(m.ContainerPath, "/socket") {
+			t.Errorf("%s may be written", m.ContainerPath)
+		}
+	}
+}
+
+// A container without loader cache finds libcuda.so.1 in a folder in which the
+// loader looks by itself, wherever the host has the library.
+func TestLibrariesAreFoundWithoutHook(t *testing.T) {
+	for _, dir := range []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/opt/nvidia/lib64", "/usr/lib/x86_64-linux-gnu/nvidia/current"} {
+		t.Run(dir, func(t *testing.T) {
+			c := content("/run/nvidia/driver", dir, 1)
+			spec := build(t, c, cdi.Options{Kind: kind})
+			hosts := map[string]string{}
+			for _, m := range spec.ContainerEdits.Mounts {
+				hosts[m.ContainerPath] = m.HostPath
+			}
+			want := "/run/nvidia/driver" + dir + "/libcuda.so." + version
+			for _, loader := range driverroot.LoaderDirs() {
+				for _, name := range []string{"libcuda.so", "libcuda.so.1", "libcuda.so." + version} {
+					if got := hosts[loader+"/"+name]; got != want {
+						t.Errorf("%s/%s is %q, want %q", loader, name, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+func build(t testing.TB, c *driverroot.Content, o cdi.Options) *specs.Spec {
+	t.Helper()
+	devices, err := cdi.Devices(gputest.Node(gputest.H100, len(c.GPUs)).GPUs, c, cdi.ByUUID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := cdi.Spec(c, devices, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+func TestDevicesDoNotChangeWhenAGPUBreaks(t *testing.T) {
+	c := content("/", "/usr/lib64", 3)
+	node := gputest.Node(gputest.H100, 3)
+	whole, err := cdi.Devices(node.GPUs, c, cdi.ByUUID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.GPUs[1].Fault = &gpu.Fault{Op: "nvmlDeviceGetMemoryInfo", Reason: "GPU is lost"}
+	broken, err := cdi.Devices(node.GPUs, c, cdi.ByUUID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(whole, broken); d != "" {
+		t.Errorf("devices (-whole +broken):\n%s", d)
+	}
+	delete(c.GPUs, 1)
+	if broken, err = cdi.Devices(node.GPUs, c, cdi.ByUUID); err != nil || len(broken) != 2 {
+		t.Errorf("Devices() = %d devices, %v, want 2 when the node of the broken GPU is gone too", len(broken), err)
+	}
+}
+
+func TestDevicesNamesEveryMissingNode(t *testing.T) {
+	c := content("/", "/usr/lib64", 1)
+	_, err := cdi.Devices(gputest.Node(gputest.H100, 3).GPUs, c, cdi.ByUUID)
+	for _, want := range []string{"nvidia1", "nvidia2", "nvidia-modprobe -c 2"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Devices() = %v, want %q in it", err, want)
+		}
+	}
+}
+
+func TestSpecRefuses(t *testing.T) {
+	c := content("/", "/usr/lib64", 1)
+	one := []cdi.Device{{Name: "0", Nodes: []driverroot.DeviceNode{c.GPUs[0]}}}
+	for name, bad := range map[string]struct {
+		devices []cdi.Device
+		options cdi.Options
+		want    string
+	}{
+		"a kind without class":      {one, cdi.Options{Kind: "nvidia.com"}, "nvidia.com"},
+		"no devices":                {nil, cdi.Options{Kind: kind}, "no devices"},
+		"a device without name":     {[]cdi.Device{{Nodes: one[0].Nodes}}, cdi.Options{Kind: kind}, "name"},
+		"a name that is no name":    {[]cdi.Device{{Name: "a/b", Nodes: one[0].Nodes}}, cdi.Options{Kind: kind}, "a/b"},
+		"two devices of one name":   {append(one, one...), cdi.Options{Kind: kind}, "twice"},
+		"a device without nodes":    {[]cdi.Device{{Name: "0"}}, cdi.Options{Kind: kind}, "no device node"},
+		"a hook by a relative path": {one, cdi.Options{Kind: kind, HookPath: "nvidia-ctk"}, "not absolute"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec, err := cdi.Spec(c, bad.devices, bad.options)
+			if err == nil || spec != nil || !strings.Contains(err.Error(), bad.want) {
+				t.Errorf("Spec() = %v, %v, want an error with %q", spec, err, bad.want)
+			}
+		})
+	}
+}
+
+func BenchmarkSpec(b *testing.B) {
+	c := content("/run/nvidia/driver", "/usr/lib64", 8)
+	for i := range 45 {
+		name := fmt.Sprintf("libnvidia-part%d.so.", i)
+		c.Libraries = append(c.Libraries, driverroot.Library{
+			File:  driverroot.File{HostPath: "/usr/lib64/" + name + version, Path: "/usr/lib64/" + name + version},
+			Names: []string{name + "1"},
+		})
+	}
+	for b.Loop() {
+		if _, err := cdi.Encode(build(b, c, cdi.Options{Kind: kind})); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

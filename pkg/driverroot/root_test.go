@@ -1,0 +1,534 @@
+package driverroot_test
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/driverroot"
+)
+
+const version = "580.95.05"
+
+// rendered is a driver root in a folder, to be described before it is used.
+type rendered struct {
+	t   testing.TB
+	dir string
+}
+
+func newRendered(t testing.TB) *rendered {
+	return &rendered{t: t, dir: t.TempDir()}
+}
+
+// file writes a file, with its folders, at a path in the root.
+func (r *rendered) file(rel string, mode os.FileMode, data []byte) {
+	r.t.Helper()
+	p := filepath.Join(r.dir, rel)
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(p, data, mode); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// library writes a library with a SONAME.
+func (r *rendered) library(rel, soname string) {
+	r.t.Helper()
+	r.file(rel, 0o644, elfLibrary(elf.EM_X86_64, soname))
+}
+
+func (r *rendered) link(rel, target string) {
+	r.t.Helper()
+	p := filepath.Join(r.dir, rel)
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Symlink(target, p); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// node makes a character device, or skips the test where that is not allowed.
+func (r *rendered) node(rel string, mode uint32, major, minor uint32) {
+	r.t.Helper()
+	p := filepath.Join(r.dir, rel)
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	err := unix.Mknod(p, unix.S_IFCHR|mode, int(unix.Mkdev(major, minor)))
+	if errors.Is(err, unix.EPERM) {
+		r.t.Skip("device nodes cannot be made here: CAP_MKNOD is missing")
+	}
+	if err == nil {
+		err = os.Chmod(p, os.FileMode(mode)) // the umask had a say
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// driver renders what every driver installation has.
+func (r *rendered) driver() {
+	r.t.Helper()
+	lib := "/usr/lib/x86_64-linux-gnu/"
+	r.library(lib+"libcuda.so."+version, "libcuda.so.1")
+	r.library(lib+"libnvidia-ml.so."+version, "libnvidia-ml.so.1")
+	r.link(lib+"libnvidia-ml.so.1", "libnvidia-ml.so."+version)
+	r.nodes()
+}
+
+func (r *rendered) nodes() {
+	r.t.Helper()
+	for name, minor := range map[string]uint32{"nvidiactl": 255, "nvidia0": 0, "nvidia1": 1, "nvidia-modeset": 254} {
+		r.node("/dev/"+name, 0o666, 195, minor)
+	}
+	r.node("/dev/nvidia-uvm", 0o666, 506, 0)
+	r.node("/dev/nvidia-uvm-tools", 0o666, 506, 1)
+}
+
+// root returns the rendered root as a process sees it that has it mounted; on
+// the host it is at /run/nvidia/driver.
+func (r *rendered) root() *driverroot.Root {
+	r.t.Helper()
+	root, err := driverroot.New(driverroot.Config{
+		HostPath: "/run/nvidia/driver", CtrPath: r.dir,
+		ProcRoot: filepath.Join(r.dir, "proc"), SysRoot: filepath.Join(r.dir, "sys"),
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return root
+}
+
+func (r *rendered) find() *driverroot.Content {
+	r.t.Helper()
+	c, err := r.root().Find()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+// elfLibrary returns the smallest shared library that has a SONAME.
+func elfLibrary(machine elf.Machine, soname string) []byte {
+	const ehsize, shentsize = 64, 64
+	dynstr := append([]byte{0}, append([]byte(soname), 0)...)
+	var dynamic bytes.Buffer
+	for _, d := range []elf.Dyn64{{Tag: int64(elf.DT_SONAME), Val: 1}, {Tag: int64(elf.DT_NULL)}} {
+		_ = binary.Write(&dynamic, binary.LittleEndian, d)
+	}
+	names := []byte("\x00.dynamic\x00.dynstr\x00.shstrtab\x00")
+	at := uint64(ehsize)
+	dynamicAt := at
+	dynstrAt := dynamicAt + uint64(dynamic.Len())
+	namesAt := dynstrAt + uint64(len(dynstr))
+	header := elf.Header64{
+		Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+		Type:  uint16(elf.ET_DYN), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT),
+		Shoff: namesAt + uint64(len(names)), Ehsize: ehsize, Shentsize: shentsize, Shnum: 4, Shstrndx: 3,
+	}
+	var b bytes.Buffer
+	_ = binary.Write(&b, binary.LittleEndian, header)
+	b.Write(dynamic.Bytes())
+	b.Write(dynstr)
+	b.Write(names)
+	for _, s := range []elf.Section64{
+		{},
+		{Name: 1, Type: uint32(elf.SHT_DYNAMIC), Off: dynamicAt, Size: uint64(dynamic.Len()), Link: 2, Entsize: 16},
+		{Name: 10, Type: uint32(elf.SHT_STRTAB), Off: dynstrAt, Size: uint64(len(dynstr))},
+		{Name: 18, Type: uint32(elf.SHT_STRTAB), Off: namesAt, Size: uint64(len(names))},
+	} {
+		_ = binary.Write(&b, binary.LittleEndian, s)
+	}
+	return b.Bytes()
+}
+
+func TestFindDescribesADriver(t *testing.T) {
+	r := newRendered(t)
+	r.driver()
+	lib := "/usr/lib/x86_64-linux-gnu/"
+	r.link("/lib", "usr/lib")
+	r.library(lib+"libnvidia-nvvm70.so.4", "libnvidia-nvvm70.so.4")
+	r.library(lib+"libnvidia-glcore.so."+version, "libnvidia-glcore.so."+version)
+	r.library(lib+"vdpau/libvdpau_nvidia.so."+version, "libvdpau_nvidia.so.1")
+	r.library(lib+"libz.so.1.2.13", "libz.so.1")
+	r.file("/usr/bin/nvidia-smi", 0o755, []byte("#!"))
+	r.file("/usr/bin/nvidia-debugdump", 0o644, []byte("not a program"))
+	r.file("/usr/lib/firmware/nvidia/"+version+"/gsp_ga10x.bin", 0o644, []byte("fw"))
+	r.file("/usr/lib/firmware/nvidia/535.1/gsp_old.bin", 0o644, []byte("fw"))
+	r.file("/usr/share/glvnd/egl_vendor.d/10_nvidia.json", 0o644, []byte("{}"))
+	r.file("/etc/vulkan/icd.d/nvidia_icd.json", 0o644, []byte("{}"))
+	r.link("/var/run", "/run")
+	if err := os.MkdirAll(filepath.Join(r.dir, "run/nvidia-persistenced"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	listen(t, filepath.Join(r.dir, "run/nvidia-persistenced/socket"))
+	r.node("/dev/dri/renderD128", 0o660, 226, 128)
+	r.link("/sys/class/drm/renderD128", "../../devices/pci0000:00/0000:07:00.0/drm/renderD128")
+
+	host := "/run/nvidia/driver"
+	file := func(p string) driverroot.File { return driverroot.File{HostPath: host + p, Path: p} }
+	node := func(name string) driverroot.DeviceNode {
+		return driverroot.DeviceNode{HostPath: host + "/dev/" + name, Path: "/dev/" + name, Mode: 0o666}
+	}
+	want := &driverroot.Content{
+		Version: version,
+		Libraries: []driverroot.Library{
+			{File: file(lib + "libcuda.so." + version), Names: []string{"libcuda.so.1", "libcuda.so"}},
+			{File: file(lib + "libnvidia-glcore.so." + version)},
+			{File: file(lib + "libnvidia-ml.so." + version), Names: []string{"libnvidia-ml.so.1"}},
+			{File: file(lib + "libnvidia-nvvm70.so.4")},
+			{File: file(lib + "vdpau/libvdpau_nvidia.so." + version), Names: []string{"libvdpau_nvidia.so.1"}},
+		},
+		Binaries: []driverroot.File{file("/usr/bin/nvidia-smi")},
+		Firmware: []driverroot.File{{
+			HostPath: host + "/usr/lib/firmware/nvidia/" + version + "/gsp_ga10x.bin",
+			Path:     "/lib/firmware/nvidia/" + version + "/gsp_ga10x.bin",
+		}},
+		Configs: []driverroot.File{
+			file("/etc/vulkan/icd.d/nvidia_icd.json"),
+			file("/usr/share/glvnd/egl_vendor.d/10_nvidia.json"),
+		},
+		Sockets: []driverroot.File{file("/run/nvidia-persistenced/socket")},
+		Control: []driverroot.DeviceNode{node("nvidia-modeset"), node("nvidia-uvm"), node("nvidia-uvm-tools"), node("nvidiactl")},
+		GPUs:    map[int]driverroot.DeviceNode{0: node("nvidia0"), 1: node("nvidia1")},
+		DRM: map[string][]driverroot.DeviceNode{
+			"0000:07:00.0": {{HostPath: host + "/dev/dri/renderD128", Path: "/dev/dri/renderD128", Mode: 0o660}},
+		},
+	}
+	if d := cmp.Diff(want, r.find()); d != "" {
+		t.Errorf("Find() (-want +got):\n%s", d)
+	}
+}
+
+func listen(t *testing.T, path string) {
+	t.Helper()
+	// A path that is too long for a socket address is reached by its folder.
+	t.Chdir(filepath.Dir(path))
+	l, err := net.Listen("unix", filepath.Base(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+}
+
+func TestFindLooksWhereDistributionsPutTheDriver(t *testing.T) {
+	for name, dir := range map[string]string{
+		"Red Hat":             "/usr/lib64",
+		"Arch":                "/usr/lib",
+		"Debian alternatives": "/usr/lib/x86_64-linux-gnu/nvidia/current",
+		"a read-only distro":  "/opt/nvidia/lib64",
+		"GKE":                 "/lib64",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRendered(t)
+			r.nodes()
+			r.library(dir+"/libcuda.so."+version, "libcuda.so.1")
+			r.library(dir+"/libnvidia-ml.so."+version, "libnvidia-ml.so.1")
+			r.link(dir+"/libnvidia-ml.so.1", "libnvidia-ml.so."+version)
+			if got := r.find().Version; got != version {
+				t.Errorf("Version = %q, want %q", got, version)
+			}
+			p, err := r.root().FindLibrary(driverroot.NVML)
+			if want := filepath.Join(r.dir, dir, "libnvidia-ml.so."+version); err != nil || p != want {
+				t.Errorf("FindLibrary() = %q, %v, want %q", p, err, want)
+			}
+		})
+	}
+}
+
+func TestFindReadsTheLoaderCache(t *testing.T) {
+	for name, prefix := range map[string][]byte{
+		"in the present format":        nil,
+		"behind a part in the old one": oldCache(3),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRendered(t)
+			r.nodes()
+			dir := "/srv/driver/lib"
+			r.library(dir+"/libcuda.so."+version, "libcuda.so.1")
+			r.library(dir+"/libnvidia-ml.so."+version, "libnvidia-ml.so.1")
+			r.link(dir+"/libnvidia-ml.so.1", "libnvidia-ml.so."+version)
+			cache := loaderCache(map[string]int32{
+				dir + "/libcuda.so.1":              0x0303,
+				dir + "/libnvidia-ml.so.1":         0x0303,
+				"/srv/driver/lib32/libcuda.so.1":   0x0003,
+				"/usr/lib/x86_64-linux-gnu/libz.1": 0x0303,
+			})
+			r.file("/etc/ld.so.cache", 0o644, append(prefix, cache...))
+			c := r.find()
+			if got, want := c.Libraries[0].Path, dir+"/libcuda.so."+version; got != want {
+				t.Errorf("library = %q, want %q", got, want)
+			}
+			if p, err := r.root().FindLibrary(driverroot.NVML); err != nil || !strings.HasPrefix(p, r.dir+dir) {
+				t.Errorf("FindLibrary() = %q, %v, want it in %s", p, err, r.dir+dir)
+			}
+		})
+	}
+}
+
+func oldCache(n int) []byte {
+	b := append([]byte("ld.so-1.7.0\x00"), binary.NativeEndian.AppendUint32(nil, uint32(n))...)
+	b = append(b, make([]byte, 12*n)...)
+	for len(b)%8 != 0 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+func loaderCache(libs map[string]int32) []byte {
+	const header, entry = 48, 24
+	var entries, text []byte
+	start := uint32(header + entry*len(libs))
+	for p, flags := range libs {
+		entries = binary.NativeEndian.AppendUint32(entries, uint32(flags))
+		entries = binary.NativeEndian.AppendUint32(entries, start+uint32(len(text)))
+		entries = binary.NativeEndian.AppendUint32(entries, start+uint32(len(text)))
+		entries = append(entries, make([]byte, 12)...)
+		text = append(append(text, p...), 0)
+	}
+	b := []byte("glibc-ld.so.cache1.1")
+	b = binary.NativeEndian.AppendUint32(b, uint32(len(libs)))
+	b = binary.NativeEndian.AppendUint32(b, uint32(len(text)))
+	b = append(b, make([]byte, header-len(b))...)
+	return append(append(b, entries...), text...)
+}
+
+func TestFindNamesWhatIsMissing(t *testing.T) {
+	for name, c := range map[string]struct {
+		render func(r *rendered)
+		want   []string
+		not    []string
+	}{
+		"an empty root": {
+			render: func(*rendered) {},
+			want: []string{
+				"driver root /run/nvidia/driver is incomplete", "libcuda.so.<version> not found in", "/run/nvidia/driver/opt/nvidia/lib64",
+				"libnvidia-ml.so.<version>", "device node nvidiactl not found in /run/nvidia/driver/dev, /dev", "nvidia-modprobe -c 0 -u",
+				"device node nvidia-uvm", "also absent: nvidia-smi",
+			},
+		},
+		"a root without libcuda": {
+			render: func(r *rendered) {
+				r.driver()
+				_ = os.Remove(filepath.Join(r.dir, "usr/lib/x86_64-linux-gnu/libcuda.so."+version))
+			},
+			want: []string{"libcuda.so.<version>", "set the driver root"},
+			not:  []string{"libnvidia-ml", "nvidiactl"},
+		},
+		"a file in place of a library": {
+			render: func(r *rendered) {
+				r.driver()
+				r.file("usr/lib/x86_64-linux-gnu/libcuda.so."+version, 0o644, []byte("not a library"))
+			},
+			want: []string{"libcuda.so." + version + " as a library for x86_64", "/run/nvidia/driver/usr/lib/x86_64-linux-gnu", "reinstall"},
+		},
+		"a library of another architecture": {
+			render: func(r *rendered) {
+				r.driver()
+				r.file("usr/lib/x86_64-linux-gnu/libcuda.so."+version, 0o644, elfLibrary(elf.EM_386, "libcuda.so.1"))
+			},
+			want: []string{"libcuda.so." + version + " as a library for x86_64"},
+		},
+		"libraries of two versions": {
+			render: func(r *rendered) {
+				r.driver()
+				r.library("usr/lib/x86_64-linux-gnu/libcuda.so.535.1.2", "libcuda.so.1")
+				r.library("usr/lib/x86_64-linux-gnu/libnvidia-ml.so.535.1.2", "libnvidia-ml.so.1")
+			},
+			want: []string{"one driver version", "535.1.2", version, "left-overs"},
+		},
+		"a regular file in place of a node": {
+			render: func(r *rendered) {
+				r.driver()
+				_ = os.Remove(filepath.Join(r.dir, "dev/nvidia-uvm"))
+				r.file("dev/nvidia-uvm", 0o666, nil)
+			},
+			want: []string{"device node nvidia-uvm not found"},
+			not:  []string{"nvidiactl"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRendered(t)
+			c.render(r)
+			content, err := r.root().Find()
+			var missing *driverroot.MissingError
+			if !errors.As(err, &missing) || content != nil {
+				t.Fatalf("Find() = %v, %v, want nothing and a MissingError", content, err)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("Find() = %q, want %q in it", err, want)
+				}
+			}
+			for _, not := range c.not {
+				if strings.Contains(err.Error(), not) {
+					t.Errorf("Find() = %q, want no %q in it", err, not)
+				}
+			}
+		})
+	}
+}
+
+func TestFindTakesTheVersionOfTheKernelModule(t *testing.T) {
+	r := newRendered(t)
+	r.driver()
+	r.library("usr/lib/x86_64-linux-gnu/libcuda.so.535.1.2", "libcuda.so.1")
+	r.library("usr/lib/x86_64-linux-gnu/libnvidia-ml.so.535.1.2", "libnvidia-ml.so.1")
+	r.file("proc/driver/nvidia/version", 0o444,
+		[]byte("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "+version+"  Release Build  (root@host)\nGCC version:  gcc version 12.2.0\n"))
+	c := r.find()
+	if c.Version != version || len(c.Libraries) != 2 {
+		t.Errorf("Find() = version %s with %d libraries, want %s with 2", c.Version, len(c.Libraries), version)
+	}
+}
+
+// The links of a root must not lead to files of the host: what they point at is
+// looked for in the root.
+func TestLinksStayInTheRoot(t *testing.T) {
+	outside := t.TempDir()
+	secret := filepath.Join(outside, "libcuda.so."+version)
+	if err := os.WriteFile(secret, elfLibrary(elf.EM_X86_64, "libcuda.so.1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	up := strings.Repeat("../", 30)
+	for name, render := range map[string]func(r *rendered){
+		"an absolute link of a library": func(r *rendered) {
+			r.link("usr/lib/x86_64-linux-gnu/libcuda.so."+version, secret)
+		},
+		"a relative link of a library": func(r *rendered) {
+			r.link("usr/lib/x86_64-linux-gnu/libcuda.so."+version, up+secret)
+		},
+		"a link of a folder": func(r *rendered) {
+			r.link("usr/lib64", outside)
+		},
+		"a loop": func(r *rendered) {
+			r.link("usr/lib/x86_64-linux-gnu/libcuda.so."+version, "libcuda.so."+version)
+		},
+		"a chain through another link": func(r *rendered) {
+			r.link("usr/up", up)
+			r.link("usr/lib/x86_64-linux-gnu/libcuda.so."+version, "../../up/"+secret)
+		},
+		"the cache": func(r *rendered) {
+			r.link("srv", outside)
+			r.file("etc/ld.so.cache", 0o644, loaderCache(map[string]int32{
+				up + secret: 0x0303, "/../" + secret: 0x0303, "/srv/libcuda.so.1": 0x0303,
+			}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRendered(t)
+			r.library("usr/lib/x86_64-linux-gnu/libnvidia-ml.so."+version, "libnvidia-ml.so.1")
+			r.nodes()
+			render(r)
+			content, err := r.root().Find()
+			if err == nil {
+				t.Fatalf("Find() = %+v, want an error", content.Libraries)
+			}
+			if !strings.Contains(err.Error(), "libcuda") || strings.Contains(err.Error(), outside) {
+				t.Errorf("Find() = %q, want libcuda and no path outside of the root in it", err)
+			}
+		})
+	}
+}
+
+func TestAbsoluteLinksAreFollowedInTheRoot(t *testing.T) {
+	r := newRendered(t)
+	r.nodes()
+	real := "/usr/lib/nvidia/tesla/"
+	r.library(real+"libcuda.so."+version, "libcuda.so.1")
+	r.library(real+"libnvidia-ml.so."+version, "libnvidia-ml.so.1")
+	for _, name := range []string{"libcuda", "libnvidia-ml"} {
+		r.link("usr/lib/x86_64-linux-gnu/"+name+".so."+version, "/etc/alternatives/"+name)
+		r.link("etc/alternatives/"+name, real+name+".so."+version)
+	}
+	want := driverroot.File{
+		HostPath: "/run/nvidia/driver" + real + "libcuda.so." + version,
+		Path:     "/usr/lib/x86_64-linux-gnu/libcuda.so." + version,
+	}
+	if d := cmp.Diff(want, r.find().Libraries[0].File); d != "" {
+		t.Errorf("library (-want +got):\n%s", d)
+	}
+}
+
+func TestDeviceRoot(t *testing.T) {
+	r := newRendered(t)
+	r.driver()
+	root, err := driverroot.New(driverroot.Config{HostPath: "/", CtrPath: r.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := root.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.GPUs[1].HostPath; got != "/dev/nvidia1" {
+		t.Errorf("host path = %q, want /dev/nvidia1", got)
+	}
+	other := newRendered(t)
+	other.nodes()
+	root, err = driverroot.New(driverroot.Config{HostPath: "/run/nvidia/driver", CtrPath: r.dir, DevRoot: other.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err = root.Find(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.GPUs[1].HostPath, other.dir+"/dev/nvidia1"; got != want {
+		t.Errorf("host path = %q, want %q", got, want)
+	}
+}
+
+func TestNewRefusesRelativePaths(t *testing.T) {
+	for _, cfg := range []driverroot.Config{{HostPath: "driver"}, {CtrPath: "./x"}, {DevRoot: "dev"}} {
+		if _, err := driverroot.New(cfg); err == nil {
+			t.Errorf("New(%+v) accepts a relative path", cfg)
+		}
+	}
+}
+
+func TestCtrPathOf(t *testing.T) {
+	root, err := driverroot.New(driverroot.Config{HostPath: "/run/nvidia/driver", CtrPath: "/driver-root"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]string{
+		"/run/nvidia/driver":               "/driver-root",
+		"/run/nvidia/driver/usr/bin/x":     "/driver-root/usr/bin/x",
+		"/run/nvidia/driver2/x":            "",
+		"/run/nvidia/driver/../../etc/pwd": "",
+	} {
+		if got, ok := root.CtrPathOf(host); got != want || ok != (want != "") {
+			t.Errorf("CtrPathOf(%s) = %q, %v, want %q", host, got, ok, want)
+		}
+	}
+}
+
+func BenchmarkFind(b *testing.B) {
+	r := newRendered(b)
+	r.driver()
+	lib := "/usr/lib/x86_64-linux-gnu/"
+	for i := range 45 {
+		name := "libnvidia-part" + string(rune('a'+i%26)) + string(rune('a'+i/26))
+		r.library(lib+name+".so."+version, name+".so.1")
+	}
+	for i := range 2000 {
+		r.file(lib+"other/"+string(rune('a'+i%26))+string(rune('a'+i/26)), 0o644, nil)
+	}
+	root := r.root()
+	for b.Loop() {
+		if _, err := root.Find(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
