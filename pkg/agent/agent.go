@@ -2,6 +2,10 @@
 // line, makes the logger, serves /healthz, /readyz and /metrics, and turns
 // signals into the end or the reload of the agent. An agent's main.go holds
 // one call of Main; all that is special to the agent hangs in an App.
+//
+// It leaves the garbage collector alone: the heap of an idle agent is below its
+// first threshold, and most of the resident memory is the binary itself, so that
+// GOGC=25 was measured to save nothing. What saves memory is fewer packages.
 package agent
 
 import (

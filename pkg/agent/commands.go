@@ -11,7 +11,8 @@ import (
 	"outrigger.dev/pkg/contract"
 )
 
-// commands returns the sub-commands that every agent has.
+// commands returns the sub-commands that every agent has: snapshot, if it sees
+// GPUs, and wait, if it sees the node contract.
 func (s *session) commands() []*cli.Command {
 	cmds := []*cli.Command{{
 		Name:   "version",
@@ -24,6 +25,9 @@ func (s *session) commands() []*cli.Command {
 			Usage:  "print what is known of the node's GPUs, as JSON",
 			Action: noArgs(s.snapshot),
 		})
+	}
+	if s.index["run-root"] == nil {
+		return cmds
 	}
 	return append(cmds, &cli.Command{
 		Name:  "wait",

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
 )
@@ -226,6 +227,18 @@ func TestCheckAppFindsMistakes(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := agent.Exec(t.Context(), app, []string{"x"}, &out, &errs); code != 1 || strings.Count(errs.String(), "\n") != 1 {
 		t.Errorf("want exit code 1 and one line, got %d: %s", code, errs.String())
+	}
+}
+
+func TestCommandsNeedTheirFlags(t *testing.T) {
+	app := testApp()
+	app.Flags = []cli.Flag{&cli.StringFlag{Name: "fail", EnvVars: []string{"FAIL"}}}
+	app.Aliases, app.Source = nil, nil
+	var out, errs bytes.Buffer
+	code := agent.Exec(t.Context(), app, []string{"x", "wait"}, &out, &errs)
+	want := "test-agent: unknown command \"wait\": must be version, extra or help\n"
+	if code != 2 || errs.String() != want {
+		t.Errorf("want exit code 2 and %q, got %d and %q", want, code, errs.String())
 	}
 }
 

@@ -26,7 +26,7 @@ const stopLimit = 1800 * time.Millisecond
 
 // session is one run of an App.
 type session struct {
-	app     App
+	app App
 	// flags are the agent's own, every those of its commands too.
 	flags   []cli.Flag
 	every   []cli.Flag

@@ -44,7 +44,8 @@ func (d Dir) Hold(n Name, r Record) (*Held, error) {
 	return d.put(d.Path(n), r, putOptions{held: true})
 }
 
-// Held is a fact that is published as long as its writer lives.
+// Held is a fact that is published as long as its writer lives, and keeps this
+// value: the lock goes when it is collected.
 type Held struct {
 	file *os.File
 	path string

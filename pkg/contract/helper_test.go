@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -51,7 +52,7 @@ func other(do string, d contract.Dir) error {
 		}
 		release = s.Release
 	case "claim":
-		g, err := d.NVML().Claim(newContext(), "mig-manager", "apply all-1g.5gb", time.Minute)
+		g, err := d.NVML().Claim(context.Background(), "mig-manager", "apply all-1g.5gb", time.Minute)
 		if err != nil {
 			return err
 		}
@@ -84,7 +85,8 @@ func start(t *testing.T, do string, d contract.Dir) *agent {
 func launch(t *testing.T, do string, d contract.Dir) (*agent, io.Reader) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0]) //nolint:noctx // ended below
-	cmd.Env = append(os.Environ(), envDo+"="+do, envRoot+"="+d.Root)
+	// A race build otherwise rests a second before it exits.
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", envDo+"="+do, envRoot+"="+d.Root)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	must(t, err)
