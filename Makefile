@@ -2,6 +2,8 @@
 include versions.mk
 export VERSION OS_BASE
 export GOWORK := off
+# go-nvml wraps functions that NVML calls deprecated.
+export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 export MAKECMDGOALS
 
 STEP    := tools/step.sh
@@ -26,7 +28,8 @@ tools: setup
 	@$(STEP) "build helm and gotestsum" tools/tool.sh helm gotestsum
 
 components: setup
-	@$(MAKE) --no-print-directory -f test/cluster/components.mk BIN=$(CURDIR)/bin/cluster-components
+	@for part in kubernetes containerd runc cni pause; do \
+	  $(STEP) "build $$part" test/cluster/build.sh bin/cluster-components $$part || exit 1; done
 
 libs: setup
 	@$(STEP) "build the simulator's libraries" $(MAKE) -C sim/lib OUT=$(CURDIR)/bin/lib

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"outrigger.dev/test/cluster/cluster"
+	"outrigger.dev/test/e2e/stack"
+)
+
+const (
+	passed = "Test PASSED"
+	pod    = "vectoradd"
+)
+
+// demo brings the stack up step by step and prints what came of it.
+func demo(ctx context.Context) error {
+	root, err := stack.FindRoot()
+	if err != nil {
+		return err
+	}
+	// Two nodes, so that one can see that the other stays clean.
+	cfg := cluster.Config{Nodes: 2, GPUNodes: 1, GPUs: 8, Model: "h100-80", Progress: os.Stdout}
+	var s *stack.Stack
+	var result stack.PodResult
+	start := time.Now()
+	for _, step := range []struct {
+		title string
+		run   func() error
+	}{
+		{"start Kubernetes: 2 nodes, one with 8 simulated H100", func() (err error) {
+			s, err = stack.Up(ctx, root, cfg)
+			return err
+		}},
+		{"install the device plugin with its chart", func() error { return s.InstallDevicePlugin(ctx) }},
+		{"wait until the kubelet offers the GPUs", func() error {
+			return s.WaitAllocatable(ctx, s.GPUNodes()[0], cfg.GPUs, time.Minute)
+		}},
+		{"run vectorAdd in a pod that asks for nvidia.com/gpu: 1", func() (err error) {
+			result, err = s.RunVectorAdd(ctx, pod, time.Minute)
+			return err
+		}},
+	} {
+		fmt.Printf("[%5.1f s] %s\n", time.Since(start).Seconds(), step.title)
+		if err := step.run(); err != nil {
+			return fmt.Errorf("%s: %w", step.title, err)
+		}
+	}
+	fmt.Printf("[%5.1f s] done\n\n", time.Since(start).Seconds())
+	if err := report(ctx, s, result); err != nil {
+		return err
+	}
+	if !strings.Contains(result.Log, passed) || len(result.GPUs) != 1 {
+		return errors.New("the pod did not pass with exactly one GPU; its log:\n" + result.Log)
+	}
+	fmt.Print("\nThe cluster is still up. Look around:  bin/cluster kubectl get pods -A\nRemove everything:                     make demo-down\n")
+	return nil
+}
+
+// report prints a line for each node.
+func report(ctx context.Context, s *stack.Stack, result stack.PodResult) error {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "NODE\tGPUS\tALLOCATABLE\tPOD\tGPU SEEN IN THE POD\tRESULT")
+	for _, node := range s.Nodes() {
+		hardware, err := s.Hardware(ctx, node)
+		if err != nil {
+			return err
+		}
+		allocatable, err := s.Allocatable(ctx, node)
+		if err != nil {
+			return err
+		}
+		name, uuid, outcome := "-", "-", "-"
+		if node == result.Node {
+			name, uuid, outcome = pod, strings.Join(result.GPUs, ","), "no "+passed
+			if strings.Contains(result.Log, passed) {
+				outcome = passed
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", node, hardware, cmp.Or(allocatable, "-"), name, uuid, outcome)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("print the table: %w", err)
+	}
+	return nil
+}

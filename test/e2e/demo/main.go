@@ -1,0 +1,22 @@
+// Command demo shows the whole path on one machine: a real Kubernetes, a node
+// with simulated GPUs, the device plugin installed by its chart, and a pod
+// that asks for one GPU and adds two vectors on it. The cluster stays up.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := demo(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		stop()
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,51 @@
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// InstallDevicePlugin installs the device plugin's chart with the image that
+// was built here.
+func (s *Stack) InstallDevicePlugin(ctx context.Context, values ...string) error {
+	ref, err := s.image("device-plugin")
+	if err != nil {
+		return err
+	}
+	repository, tag, _ := strings.Cut(ref, ":")
+	repository = path.Dir(repository)
+	return s.Install(ctx, "device-plugin", append([]string{"image.repository=" + repository, "image.tag=" + tag}, values...)...)
+}
+
+// Allocatable returns how many GPUs the kubelet of a node offers; it is empty
+// where the resource is unknown.
+func (s *Stack) Allocatable(ctx context.Context, node string) (string, error) {
+	return s.Kubectl(ctx, "get", "node", node, "-o", `jsonpath={.status.allocatable.nvidia\.com/gpu}`)
+}
+
+// Hardware says in words which GPUs are simulated on a node.
+func (s *Stack) Hardware(ctx context.Context, node string) (string, error) {
+	if !slices.Contains(s.GPUNodes(), node) {
+		return "none", nil
+	}
+	out, err := s.Simulate(ctx, node, "show", "--json")
+	if err != nil {
+		return "", err
+	}
+	var shown struct {
+		GPUs []struct {
+			Name string `json:"name"`
+		} `json:"gpus"`
+	}
+	if err := json.Unmarshal([]byte(out), &shown); err != nil {
+		return "", fmt.Errorf("read gpu-sim show of %s: %w", node, err)
+	}
+	if len(shown.GPUs) == 0 {
+		return "none", nil
+	}
+	return fmt.Sprintf("%d × %s", len(shown.GPUs), shown.GPUs[0].Name), nil
+}

@@ -1,0 +1,128 @@
+// Package stack installs our agents on a real Kubernetes with simulated GPU
+// nodes, as a person would: images loaded, charts installed by Helm. The demo
+// and the cluster tests stand on it.
+package stack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"outrigger.dev/test/cluster/cluster"
+)
+
+// Namespace is where the agents are installed.
+const Namespace = "gpu-operator-resources"
+
+// Stack is a running cluster and the repository whose agents it runs.
+type Stack struct {
+	*cluster.Cluster
+	root string
+}
+
+// Up starts a cluster, or takes the one that runs with the same shape, and
+// loads the images of the repository at root on its nodes.
+func Up(ctx context.Context, root string, cfg cluster.Config) (*Stack, error) {
+	cfg.BinDir = filepath.Join(root, "bin")
+	c, err := cluster.Up(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stack{Cluster: c, root: root}
+	return s, s.loadImages(ctx)
+}
+
+// FindRoot returns the repository's folder: the nearest one, from the working
+// directory upwards, that has a go.work.
+func FindRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the repository: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("find the repository: no go.work here or above; run this inside a checkout")
+		}
+		dir = parent
+	}
+}
+
+func (s *Stack) loadImages(ctx context.Context) error {
+	archives, err := filepath.Glob(filepath.Join(s.root, "out", "images", "*.tar"))
+	if err != nil {
+		return fmt.Errorf("list images: %w", err)
+	}
+	if len(archives) == 0 {
+		return errors.New("list images: out/images has no archive; run: make images")
+	}
+	for _, archive := range archives {
+		if err := s.LoadImage(ctx, archive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Install installs or upgrades a chart of the repository under its own name,
+// with values in the form of Helm's --set, and waits until it is ready.
+func (s *Stack) Install(ctx context.Context, chart string, values ...string) error {
+	args := []string{
+		"upgrade", "--install", chart, filepath.Join(s.root, "charts", chart), "--kubeconfig", s.Kubeconfig(),
+		"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", "90s",
+	}
+	for _, v := range values {
+		args = append(args, "--set", v)
+	}
+	if _, err := s.Run(ctx, "helm", args...); err != nil {
+		pods, _ := s.Kubectl(ctx, "-n", Namespace, "describe", "pods")
+		logs, _ := s.Kubectl(ctx, "-n", Namespace, "logs", "--selector=app.kubernetes.io/name="+chart, "--tail=30")
+		return fmt.Errorf("install %s: %w\n%s\n%s", chart, err, pods, logs)
+	}
+	return nil
+}
+
+// Uninstall removes a chart and waits until its pods are gone.
+func (s *Stack) Uninstall(ctx context.Context, chart string) error {
+	_, err := s.Run(ctx, "helm", "uninstall", chart, "--ignore-not-found", "--kubeconfig", s.Kubeconfig(),
+		"--namespace", Namespace, "--wait", "--timeout", "90s")
+	return err
+}
+
+// Simulate runs gpu-sim against the simulated GPUs of a node.
+func (s *Stack) Simulate(ctx context.Context, node, command string, args ...string) (string, error) {
+	dir, err := s.GPUSim(node)
+	if err != nil {
+		return "", err
+	}
+	return s.Run(ctx, "gpu-sim", append([]string{command, "--root", dir}, args...)...)
+}
+
+// WaitAllocatable waits until the kubelet of a node offers n GPUs.
+func (s *Stack) WaitAllocatable(ctx context.Context, node string, n int, limit time.Duration) error {
+	_, err := s.Kubectl(ctx, "wait", "node/"+node, `--for=jsonpath={.status.allocatable.nvidia\.com/gpu}=`+strconv.Itoa(n),
+		"--timeout", limit.String())
+	return err
+}
+
+// Run runs a program of bin/ and returns its standard output. The error holds
+// what it wrote to standard error.
+func (s *Stack) Run(ctx context.Context, name string, args ...string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, filepath.Join(s.root, "bin", name), args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
