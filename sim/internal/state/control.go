@@ -108,7 +108,7 @@ func (s *State) Plug(spec GPUSpec) (Slot, error) {
 		slot = Slot(gpu.minor)
 		C.sim_map(s.sim).generations = C.uint64_t(gpu.generation)
 		C.sim_write_gpu(s.sim, gpu.minor, &gpu)
-		s.post(&gpu, C.struct_sim_event{kind: C.SIM_EVENT_PLUGGED})
+		s.post(&gpu, C.struct_sim_event{kind: C.SIM_EVENT_PLUGGED, data: place(&gpu)})
 		return nil
 	})
 	return slot, err
@@ -153,10 +153,14 @@ func (s *State) Unplug(slot Slot) error {
 		gone := *gpu
 		*gpu = C.struct_sim_gpu{}
 		C.sim_write_gpu(s.sim, C.uint32_t(slot), gpu)
-		place := uint64(gone.domain)<<32 | uint64(gone.bus)<<8 | uint64(gone.device)
-		s.post(&gone, C.struct_sim_event{kind: C.SIM_EVENT_UNPLUGGED, data: C.uint64_t(place)})
+		s.post(&gone, C.struct_sim_event{kind: C.SIM_EVENT_UNPLUGGED, data: place(&gone)})
 		return nil
 	})
+}
+
+// place writes a GPU's place on the PCI bus as one number.
+func place(gpu *C.struct_sim_gpu) C.uint64_t {
+	return C.uint64_t(gpu.domain<<16 | gpu.bus<<8 | gpu.device)
 }
 
 // SetDriver loads or unloads the driver.

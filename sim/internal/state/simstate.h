@@ -115,9 +115,11 @@ struct sim_gpu {
 enum sim_event_kind {
 	SIM_EVENT_GPU = 1,  /* an NVML event of a GPU: type and data are NVML's */
 	SIM_EVENT_LOST,     /* a GPU fell off the bus, or came back */
-	SIM_EVENT_PLUGGED,  /* a GPU was bound to the driver */
-	SIM_EVENT_UNPLUGGED, /* a GPU was unbound; data holds its PCI place */
-	SIM_EVENT_DRIVER,   /* the driver was loaded or unloaded */
+	/* A GPU was bound to or unbound from the driver; data is its place on
+	 * the PCI bus, domain << 16 | bus << 8 | device. */
+	SIM_EVENT_PLUGGED,
+	SIM_EVENT_UNPLUGGED,
+	SIM_EVENT_DRIVER, /* the driver was loaded or unloaded */
 };
 
 #define SIM_NO_INSTANCE 0xffffffffu
