@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"time"
 
 	"outrigger.dev/test/cluster/internal/machine"
 	"outrigger.dev/test/cluster/internal/nodeinit"
@@ -33,7 +32,7 @@ func Open() (*Cluster, error) {
 }
 
 func newCluster(s machine.State, w io.Writer) *Cluster {
-	return &Cluster{plan: plan.New(s.Shape), binDir: s.BinDir, progress: progress{w: w, begin: time.Now()}}
+	return &Cluster{plan: plan.New(s.Shape), binDir: s.BinDir, progress: newProgress(w)}
 }
 
 // Kubeconfig returns the path of the administrator's kubeconfig.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"time"
 
 	"outrigger.dev/test/cluster/internal/cgroup"
 	"outrigger.dev/test/cluster/internal/fabric"
@@ -16,13 +15,13 @@ import (
 )
 
 // Down takes the cluster on this machine down, or what is left of it, and puts
-// back what it changed. It says so if there is none.
+// back what it changed. It succeeds as well if there is none.
 func Down(ctx context.Context, w io.Writer) error {
 	if w == nil {
 		w = io.Discard
 	}
-	p := progress{w: w, begin: time.Now()}
-	lock, err := machine.TakeLock(ctx)
+	p := newProgress(w)
+	lock, err := machine.TakeLock(ctx, p.busy)
 	if err != nil {
 		return err
 	}
@@ -42,7 +41,7 @@ func (c *Cluster) Down(ctx context.Context) error { return Down(ctx, c.progress.
 func clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
-	tree, err := cgroup.Find(machine.Cgroup)
+	tree, err := cgroup.Find(cgroup.MountPoint, machine.Cgroup)
 	if err != nil {
 		return err
 	}

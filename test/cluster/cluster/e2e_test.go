@@ -60,8 +60,12 @@ func binDir(t *testing.T) string {
 	return dir
 }
 
+// testContext returns the context of a test that makes a cluster of its own.
 func testContext(t *testing.T) context.Context {
 	t.Helper()
+	if _, err := cluster.Open(); err == nil {
+		t.Fatal("a cluster is up that someone may be using: take it down first by cluster down")
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), testLimit)
 	t.Cleanup(cancel)
 	return ctx

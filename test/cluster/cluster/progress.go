@@ -16,6 +16,11 @@ type progress struct {
 	begin time.Time
 }
 
+func newProgress(w io.Writer) progress { return progress{w: w, begin: time.Now()} }
+
+// busy says why nothing happens.
+func (p progress) busy() { p.say("another process makes or takes down a cluster: waiting for it") }
+
 func (p progress) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.w, "%6.1f s  %s\n", time.Since(p.begin).Seconds(), fmt.Sprintf(format, args...))
 }

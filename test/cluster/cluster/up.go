@@ -37,7 +37,7 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("check cluster config: %w", err)
 	}
-	lock, err := machine.TakeLock(ctx)
+	lock, err := machine.TakeLock(ctx, newProgress(cfg.Progress).busy)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (c *Cluster) create(ctx context.Context) error {
 // the root of the cluster's cgroups.
 func (c *Cluster) remember() (machine.State, cgroup.Tree, error) {
 	state := machine.State{BinDir: c.binDir, Shape: c.plan.Shape}
-	tree, err := cgroup.Find(machine.Cgroup)
+	tree, err := cgroup.Find(cgroup.MountPoint, machine.Cgroup)
 	if err != nil {
 		return state, tree, err
 	}

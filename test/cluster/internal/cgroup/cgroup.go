@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountPoint is where every distribution mounts its cgroups.
-const mountPoint = "/sys/fs/cgroup"
+// MountPoint is where every distribution mounts its cgroups.
+const MountPoint = "/sys/fs/cgroup"
 
 // pollInterval is how often dying processes are looked at: a cgroup's becoming
 // empty can be watched in version 2 alone.
@@ -32,8 +32,9 @@ type Tree struct {
 	unified     bool
 }
 
-// Find looks at the machine's hierarchies. It makes nothing.
-func Find(name string) (Tree, error) {
+// Find looks at the hierarchies mounted at or below mountPoint, MountPoint on a
+// machine. It makes nothing.
+func Find(mountPoint, name string) (Tree, error) {
 	t := Tree{name: name}
 	kind, err := filesystem(mountPoint)
 	if err != nil {

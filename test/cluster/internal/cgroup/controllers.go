@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Controllers returns the controllers that the root cgroup hands down. It is
@@ -15,7 +17,7 @@ func (t Tree) Controllers() ([]string, error) {
 	if !t.unified {
 		return nil, nil
 	}
-	b, err := os.ReadFile(filepath.Join(mountPoint, "cgroup.subtree_control"))
+	b, err := os.ReadFile(filepath.Join(t.hierarchies[0], "cgroup.subtree_control"))
 	if err != nil {
 		return nil, fmt.Errorf("read controllers of the root cgroup: %w", err)
 	}
@@ -23,7 +25,7 @@ func (t Tree) Controllers() ([]string, error) {
 }
 
 // RestoreControllers makes the root cgroup hand down only what Controllers
-// returned before. A controller that someone else uses meanwhile stays.
+// returned before. A controller that someone else has come to use stays.
 func (t Tree) RestoreControllers(before []string) error {
 	now, err := t.Controllers()
 	if err != nil {
@@ -34,7 +36,7 @@ func (t Tree) RestoreControllers(before []string) error {
 		if slices.Contains(before, c) {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(mountPoint, "cgroup.subtree_control"), []byte("-"+c), 0); err != nil {
+		if err := os.WriteFile(filepath.Join(t.hierarchies[0], "cgroup.subtree_control"), []byte("-"+c), 0); err != nil && !errors.Is(err, unix.EBUSY) {
 			errs = append(errs, fmt.Errorf("withdraw controller %s from the root cgroup: %w", c, err))
 		}
 	}

@@ -17,14 +17,17 @@ const lockInterval = 100 * time.Millisecond
 type Lock struct{ dir *os.File }
 
 // TakeLock waits for the lock, which is on StateDir, made if need be: a lock
-// file of its own would outlive the cluster.
-func TakeLock(ctx context.Context) (*Lock, error) {
+// file of its own would outlive the cluster. It calls busy if it has to wait.
+func TakeLock(ctx context.Context, busy func()) (*Lock, error) {
 	ticker := time.NewTicker(lockInterval)
 	defer ticker.Stop()
-	for {
+	for tries := 0; ; tries++ {
 		l, err := tryLock()
 		if l != nil || err != nil {
 			return l, err
+		}
+		if tries == 0 {
+			busy()
 		}
 		select {
 		case <-ctx.Done():

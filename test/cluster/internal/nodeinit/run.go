@@ -37,6 +37,13 @@ func Run(ctx context.Context, dir string, log *slog.Logger) error {
 	if err := setUp(ctx, s); err != nil {
 		return err
 	}
+	log.Info("node set up", "node", s.Name)
+	return Serve(ctx, s, log)
+}
+
+// Serve supervises the components of the spec and takes commands at its socket,
+// until ctx ends.
+func Serve(ctx context.Context, s Spec, log *slog.Logger) error {
 	supervisor := NewSupervisor(s.Components, s.Log, log)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -44,13 +51,12 @@ func Run(ctx context.Context, dir string, log *slog.Logger) error {
 		return nil
 	})
 	group.Go(func() error { return serve(ctx, s.Socket(), handler(supervisor)) })
-	log.Info("node set up", "node", s.Name)
 	return group.Wait()
 }
 
 // setUp makes the node's own view of the machine.
 func setUp(ctx context.Context, s Spec) error {
-	tree, err := cgroup.Find(s.Cgroup)
+	tree, err := cgroup.Find(cgroup.MountPoint, s.Cgroup)
 	if err != nil {
 		return err
 	}
