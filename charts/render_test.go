@@ -94,7 +94,7 @@ func TestDevicePluginRefusesWhatItCannotHonour(t *testing.T) {
 		want []string
 	}{
 		"an unknown value":                  {"devicelistStrategy=cdi-cri", []string{"devicelistStrategy"}},
-		"an unknown value further down":     {"image.registry=x", []string{"image", "registry"}},
+		"an unknown value further down":     {"image.name=x", []string{"image", "name"}},
 		"an unknown strategy":               {"deviceListStrategy=hook", []string{"deviceListStrategy"}},
 		"a MIG strategy of a later version": {"migStrategy=mixed", []string{"migStrategy"}},
 		"a word for a yes or no":            {"failOnInitError=maybe", []string{"failOnInitError"}},

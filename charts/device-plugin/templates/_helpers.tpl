@@ -44,9 +44,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "device-plugin.image" -}}
 {{- $tag := default (printf "%s-%s" .Chart.AppVersion (index .Chart.Annotations "outrigger.dev/os-base")) .Values.image.tag -}}
 {{- if hasPrefix "sha256:" $tag -}}
-{{- printf "%s/%s@%s" .Values.image.repository .Values.image.name $tag -}}
+{{- printf "%s@%s" .Values.image.repository $tag -}}
 {{- else -}}
-{{- printf "%s/%s:%s" .Values.image.repository .Values.image.name $tag -}}
+{{- printf "%s:%s" .Values.image.repository $tag -}}
 {{- end -}}
 {{- end -}}
 
