@@ -2,7 +2,6 @@ package nvml_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -144,19 +143,12 @@ func (s *sim) node(brand, architecture string) *gpu.Node {
 	return out
 }
 
-// calls returns how often each symbol was called since the counters were reset.
+// calls returns how often each symbol was called, and sets the counters to zero.
 func (s *sim) calls() map[string]int {
 	s.t.Helper()
 	out := map[string]int{}
-	for line := range strings.Lines(string(s.run("calls"))) {
-		var name string
-		var n int
-		if _, err := fmt.Sscan(line, &name, &n); err != nil {
-			if _, err := fmt.Sscan(line, &n, &name); err != nil {
-				continue
-			}
-		}
-		out[name] = n
+	if err := json.Unmarshal(s.run("calls", "--json", "--reset"), &out); err != nil {
+		s.t.Fatal(err)
 	}
 	return out
 }
