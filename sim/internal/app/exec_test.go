@@ -1,0 +1,237 @@
+package app_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// shell is a shell inside a node that runs one line at a time.
+type shell struct {
+	t     *testing.T
+	in    io.WriteCloser
+	lines *bufio.Scanner
+}
+
+// shell starts a shell in the node, which ends with the test.
+func (s sim) shell(args ...string) *shell { return s.shellBy([]string{"sh"}, args...) }
+
+// shellBy starts the shell by a command.
+func (s sim) shellBy(command []string, args ...string) *shell {
+	s.t.Helper()
+	// The shell outlives the test's context, since clean-up ends it; a test
+	// that hangs ends after a minute.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), time.Minute)
+	cmd := s.command(ctx, "exec", append(append(args, "--"), command...)...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		defer cancel()
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			s.t.Errorf("shell in the node: %v", err)
+		}
+	})
+	return &shell{s.t, in, bufio.NewScanner(out)}
+}
+
+// run runs a line and returns what it prints.
+func (sh *shell) run(line string) string {
+	sh.t.Helper()
+	const end = "-- end of output --"
+	if _, err := fmt.Fprintf(sh.in, "{ %s\n} 2>&1; echo %q\n", line, end); err != nil {
+		sh.t.Fatal(err)
+	}
+	var out []string
+	for sh.lines.Scan() {
+		if sh.lines.Text() == end {
+			return strings.Join(out, "\n")
+		}
+		out = append(out, sh.lines.Text())
+	}
+	sh.t.Fatalf("the shell ended during %q: %v", line, sh.lines.Err())
+	return ""
+}
+
+func mountinfo(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestExecShowsTheNodeAtTheRealPaths(t *testing.T) {
+	needRoot(t)
+	s := newSim(t)
+	s.must("create", "--gpus", "2", "--model", "a100-40")
+	mounts := mountinfo(t)
+	sh := s.shell()
+	cases := map[string]struct{ line, want string }{
+		"the driver's version":               {"cat /proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05 "},
+		"a node without driver behind it":    {"cat /dev/nvidia0", "No such device or address"}, // ENXIO: allowed
+		"device nodes that work":             {"head -c 3 /dev/zero | wc -c", "3"},
+		"a library for the loader":           {"LD_PRELOAD=libcuda.so.1 cat /proc/self/maps", "/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05"},
+		"libraries in the loader's cache":    {"ldconfig -p", "libnvidia-ml.so.1 (libc6,x86-64) => "},
+		"the machine's own programs":         {"ls /usr/bin", "env"},
+		"the driver's programs":              {"command -v nvidia-smi", "/usr/bin/nvidia-smi"},
+		"programs that are there by name":    {"nvidia-persistenced || echo code $?", "not simulated"},
+		"a GPU on the PCI bus":               {"cat /sys/bus/pci/devices/0000:07:00.0/vendor", "0x10de"},
+		"majors of the driver":               {"cat /proc/devices", "195 nvidiactl"},
+		"the state where firmware is":        {"stat -c %i /lib/firmware/nvidia/*/gsp_sim.bin", inode(t, filepath.Join(s.root, "state"))},
+		"a config file":                      {"cat /etc/OpenCL/vendors/nvidia.icd", "libnvidia-opencl.so.1"},
+		"the machine's own config":           {"ls /etc/passwd", "/etc/passwd"},
+		"an empty /dev/shm that takes files": {"echo x >/dev/shm/gpu-sim-test && cat /dev/shm/gpu-sim-test && rm /dev/shm/gpu-sim-test", "x"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := sh.run(tc.line); !strings.Contains(got, tc.want) {
+				t.Errorf("%s: got\n%s\nwant %q", tc.line, got, tc.want)
+			}
+		})
+	}
+	sh.run("echo x >/etc/gpu-sim-test; echo x >/usr/bin/gpu-sim-test")
+	for _, path := range []string{"/dev/nvidia0", "/proc/driver/nvidia", "/lib/firmware/nvidia/580.95.05", "/usr/bin/nvidia-persistenced", "/etc/gpu-sim-test", "/usr/bin/gpu-sim-test"} {
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			t.Errorf("the machine shows %s: %v", path, err)
+		}
+	}
+	if after := mountinfo(t); after != mounts {
+		t.Errorf("the machine's mounts changed from\n%s\nto\n%s", mounts, after)
+	}
+}
+
+func inode(t *testing.T, path string) string {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(info.Sys().(*syscall.Stat_t).Ino)
+}
+
+func TestChangesAreSeenInsideAtOnce(t *testing.T) {
+	needRoot(t)
+	s := newSim(t)
+	s.must("create", "--gpus", "1", "--model", "a100-40", "--driver", "off")
+	driverRoot := filepath.Join(t.TempDir(), "driver")
+	installed, contained := s.shell(), s.shell("--driver-root", driverRoot)
+	// A namespace below the node's, as containers have.
+	container := s.shellBy([]string{"unshare", "--mount", "--propagation", "slave", "sh"})
+
+	look := "ls -d /dev/nvidia[0-9]* /dev/nvidiactl /proc/driver/nvidia/gpus/* /sys/bus/pci/devices/0000:[0-9a-f]*/numa_node 2>/dev/null | grep -v :00:[0-9a-f]*.[0-9]/; grep -c ' nvidia' /proc/devices"
+	check := func(when string, present map[string]bool) {
+		t.Helper()
+		for name, sh := range map[string]*shell{"node": installed, "driver container": contained, "container": container} {
+			got := sh.run(look)
+			for path, want := range present {
+				if strings.Contains(got, path) != want {
+					t.Errorf("%s, in a %s: %s there: %t, want %t; got\n%s", when, name, path, !want, want, got)
+				}
+			}
+		}
+	}
+	ls := "ls " + driverRoot
+
+	check("before the driver", map[string]bool{"/dev/nvidiactl": false, "/proc/driver/nvidia": false})
+	if got := contained.run(ls); got != "" {
+		t.Errorf("driver root without driver: %s", got)
+	}
+	if got := installed.run("ls /usr/lib/x86_64-linux-gnu/libcuda.so.1"); !strings.HasPrefix(got, "/usr/lib") {
+		t.Errorf("libraries of an installed driver: %s", got)
+	}
+	s.must("set", "driver=on")
+	check("driver on", map[string]bool{"/dev/nvidiactl": true, "/dev/nvidia0": true, "/dev/nvidia1": false, "/proc/driver/nvidia/gpus/0000:07:00.0": true})
+	if got := contained.run(ls); got != "etc\nlib\nusr" {
+		t.Errorf("driver root with driver: %s", got)
+	}
+	if got := contained.run("stat -c %i " + driverRoot + "/lib/firmware/nvidia/*/gsp_sim.bin"); got != inode(t, filepath.Join(s.root, "state")) {
+		t.Errorf("the state in the driver root has inode %s", got)
+	}
+	s.must("plug", "--model", "a100-40")
+	check("plugged", map[string]bool{"/dev/nvidia1": true, "/proc/driver/nvidia/gpus/0000:0f:00.0": true})
+	s.must("unplug", "0")
+	check("unplugged", map[string]bool{"/dev/nvidia0": false, "/dev/nvidia1": true, "/proc/driver/nvidia/gpus/0000:07:00.0": false})
+	s.must("set", "driver=off")
+	check("driver off", map[string]bool{"/dev/nvidia": false, "/proc/driver/nvidia": false})
+	if got := contained.run(ls); got != "" {
+		t.Errorf("driver root after unload: %s", got)
+	}
+}
+
+// The command takes gpu-sim's place: same process, its own exit code.
+func TestExecBecomesTheCommand(t *testing.T) {
+	needRoot(t)
+	s := newSim(t)
+	s.must("create", "--gpus", "0")
+	cmd := s.command(t.Context(), "exec", "--", "sh", "-c", "echo $$; exit 7")
+	out, err := cmd.Output()
+	if code := cmd.ProcessState.ExitCode(); code != 7 {
+		t.Errorf("got exit code %d (%v), want 7", code, err)
+	}
+	if got, want := strings.TrimSpace(string(out)), fmt.Sprint(cmd.ProcessState.Pid()); got != want {
+		t.Errorf("the command has PID %s, gpu-sim had %s", got, want)
+	}
+}
+
+func TestMountAfterNewProc(t *testing.T) {
+	needRoot(t)
+	s := newSim(t)
+	s.must("create", "--gpus", "1")
+	sh := s.shell()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf("ls /proc/driver; echo then; %s mount && %[1]s mount && ls /proc/driver; grep -c \" /proc/driver \" /proc/self/mountinfo", self)
+	got := sh.run("unshare --pid --mount --fork --mount-proc sh -c '" + script + "'")
+	// The old mount is listed still, below the new /proc.
+	if want := "then\nnvidia\nnvidia-caps\n2"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// /run often forbids devices and programs; a node in it works all the same.
+func TestNodeOnStrictFilesystem(t *testing.T) {
+	needRoot(t)
+	s := newSim(t)
+	dir := filepath.Join(t.TempDir(), "strict,with:marks")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(dir, "node")
+	script := fmt.Sprintf("mount -t tmpfs -o nosuid,nodev,noexec tmpfs %[1]s && %[2]s create --gpus 1 >/dev/null && %[2]s exec -- sh -c 'cat /dev/nvidia0; head -c 1 /dev/zero | wc -c; nvidia-xconfig; LD_PRELOAD=libcuda.so.1 ls /dev/nvidiactl'", dir, self)
+	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", script)
+	cmd.Env = append(os.Environ(), asProgram+"=1", "GPU_SIM_ROOT="+root, "GPU_SIM_LIB_DIR="+s.libs)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	want := "cat: /dev/nvidia0: No such device or address\n1\ngpu-sim: nvidia-xconfig: not simulated: this node's driver has the file only\n/dev/nvidiactl\n"
+	if got := string(out); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
