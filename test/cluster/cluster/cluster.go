@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"outrigger.dev/test/cluster/internal/machine"
 	"outrigger.dev/test/cluster/internal/nodeinit"
@@ -94,7 +95,7 @@ func (c *Cluster) Log(node, component string) (string, error) {
 // Restart stops and starts a component, on the nodes named or on every node
 // that has it. It returns when the new processes have been started.
 func (c *Cluster) Restart(ctx context.Context, component string, nodes ...string) error {
-	return c.each(ctx, component, nodes, func(client *nodeinit.Client) error {
+	return c.each(component, nodes, func(client *nodeinit.Client) error {
 		if err := client.Stop(ctx, component); err != nil {
 			return err
 		}
@@ -104,16 +105,16 @@ func (c *Cluster) Restart(ctx context.Context, component string, nodes ...string
 
 // Stop stops a component until Start, on the nodes named or wherever it is.
 func (c *Cluster) Stop(ctx context.Context, component string, nodes ...string) error {
-	return c.each(ctx, component, nodes, func(client *nodeinit.Client) error { return client.Stop(ctx, component) })
+	return c.each(component, nodes, func(client *nodeinit.Client) error { return client.Stop(ctx, component) })
 }
 
 // Start starts a stopped component, on the nodes named or wherever it is.
 func (c *Cluster) Start(ctx context.Context, component string, nodes ...string) error {
-	return c.each(ctx, component, nodes, func(client *nodeinit.Client) error { return client.Start(ctx, component) })
+	return c.each(component, nodes, func(client *nodeinit.Client) error { return client.Start(ctx, component) })
 }
 
 // each calls do for every node that has the component.
-func (c *Cluster) each(_ context.Context, component string, nodes []string, do func(*nodeinit.Client) error) error {
+func (c *Cluster) each(component string, nodes []string, do func(*nodeinit.Client) error) error {
 	found := false
 	for _, n := range c.plan.Nodes {
 		if !selected(n.Name, nodes) || !c.has(n, component) {
@@ -132,12 +133,7 @@ func (c *Cluster) each(_ context.Context, component string, nodes []string, do f
 
 // selected tells whether a node is among those chosen; none chosen means all.
 func selected(node string, nodes []string) bool {
-	for _, n := range nodes {
-		if n == node {
-			return true
-		}
-	}
-	return len(nodes) == 0
+	return len(nodes) == 0 || slices.Contains(nodes, node)
 }
 
 func (c *Cluster) has(n plan.Node, component string) bool {

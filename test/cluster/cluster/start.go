@@ -77,7 +77,7 @@ func (s starter) spawn(ctx context.Context, n plan.Node, spec nodeinit.Spec) err
 	}
 	defer func() { _ = log.Close() }()
 	// Not bound to ctx: the node is to outlive whoever brings it up.
-	cmd := exec.Command(filepath.Join(spec.BinDir, "cluster"), "node-init", "--dir", spec.Dir)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(spec.BinDir, "cluster"), "node-init", "--dir", spec.Dir)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setsid:     true,
@@ -107,7 +107,7 @@ func (s starter) spawn(ctx context.Context, n plan.Node, spec nodeinit.Spec) err
 		return err
 	case err := <-ended:
 		cancel(err)
-		<-ready
+		_ = <-ready // It was cut short, and has nothing to add.
 		return fmt.Errorf("first process of %s ended: %w", n.Name, err)
 	}
 }

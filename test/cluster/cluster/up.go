@@ -115,7 +115,7 @@ func (c *Cluster) create(ctx context.Context) error {
 	if err := os.WriteFile(machine.Kubeconfig(), admin, 0o600); err != nil {
 		return fmt.Errorf("write admin kubeconfig: %w", err)
 	}
-	archives, err := c.writeImages()
+	archives, err := c.writeImages(ctx)
 	if err != nil {
 		return err
 	}
@@ -219,8 +219,8 @@ func (c *Cluster) startWorker(ctx context.Context, n plan.Node, api *kubeapi.Cli
 }
 
 // writeImages writes the images that every node gets.
-func (c *Cluster) writeImages() ([]string, error) {
-	box, err := image.Busybox(busybox)
+func (c *Cluster) writeImages(ctx context.Context) ([]string, error) {
+	box, err := image.Busybox(ctx, busybox)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -113,7 +114,7 @@ func enableControllers(dir string) error {
 	if err != nil {
 		return fmt.Errorf("read cgroup controllers: %w", err)
 	}
-	for _, c := range strings.Fields(string(b)) {
+	for c := range strings.FieldsSeq(string(b)) {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0); err != nil {
 			return fmt.Errorf("enable controller %s below %s (the cgroup may hold no process of its own): %w", c, dir, err)
 		}
@@ -165,7 +166,7 @@ func (t Tree) Processes() ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read cgroup: %w", err)
 		}
-		for _, field := range strings.Fields(string(b)) {
+		for field := range strings.FieldsSeq(string(b)) {
 			// Zero stands for a process outside our PID namespace.
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 && !seen[pid] {
 				seen[pid] = true
@@ -196,10 +197,9 @@ func (t Tree) Kill(ctx context.Context) error {
 func (t Tree) Remove(ctx context.Context) error {
 	return poll(ctx, func() error {
 		var last error
-		dirs := t.dirs()
-		for i := len(dirs) - 1; i >= 0; i-- {
-			if err := unix.Rmdir(dirs[i]); err != nil && !errors.Is(err, unix.ENOENT) {
-				last = fmt.Errorf("remove cgroup %s: %w: %w", dirs[i], err, errAgain)
+		for _, dir := range slices.Backward(t.dirs()) {
+			if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
+				last = fmt.Errorf("remove cgroup %s: %w: %w", dir, err, errAgain)
 			}
 		}
 		return last

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -20,13 +21,13 @@ func Pause(componentDir string) Image {
 
 // Busybox is the image that tests run shells and small servers from. The
 // program is Debian's static one.
-func Busybox(program string) (Image, error) {
-	out, err := exec.Command(program, "--list").Output()
+func Busybox(ctx context.Context, program string) (Image, error) {
+	out, err := exec.CommandContext(ctx, program, "--list").Output()
 	if err != nil {
 		return Image{}, fmt.Errorf("list applets of %s: %w", program, err)
 	}
 	i := Image{Name: BusyboxName, Program: program, Path: "/bin/busybox"}
-	for _, applet := range strings.Fields(string(out)) {
+	for applet := range strings.FieldsSeq(string(out)) {
 		if applet != "busybox" {
 			i.Links = append(i.Links, applet)
 		}

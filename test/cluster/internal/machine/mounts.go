@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -31,9 +32,9 @@ func UnmountBelow(dir string) error {
 		return fmt.Errorf("list mounts: %w", err)
 	}
 	var errs []error
-	for i := len(points) - 1; i >= 0; i-- {
-		if err := unix.Unmount(points[i], unix.MNT_DETACH); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("unmount %s: %w", points[i], err))
+	for _, point := range slices.Backward(points) {
+		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("unmount %s: %w", point, err))
 		}
 	}
 	return errors.Join(errs...)

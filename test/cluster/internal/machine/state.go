@@ -27,10 +27,12 @@ const (
 	Cgroup = "outrigger-cluster"
 )
 
-// sysctls are the machine's own that a kubelet sets.
-var sysctls = [...]string{
-	"kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxbytes", "kernel/keys/root_maxkeys",
-	"vm/overcommit_memory", "vm/panic_on_oom",
+// sysctls returns those of the machine that a kubelet sets.
+func sysctls() []string {
+	return []string{
+		"kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxbytes", "kernel/keys/root_maxkeys",
+		"vm/overcommit_memory", "vm/panic_on_oom",
+	}
 }
 
 // State is what is to be known about a cluster beside its files.
@@ -89,7 +91,7 @@ func (s State) Save() error {
 // ReadSysctls returns the machine's values of what a kubelet sets.
 func ReadSysctls() (map[string]string, error) {
 	values := map[string]string{}
-	for _, name := range sysctls {
+	for _, name := range sysctls() {
 		b, err := os.ReadFile(filepath.Join("/proc/sys", name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -11,7 +11,9 @@ import (
 )
 
 // machineDevices lists the device nodes of the machine that a node gets.
-var machineDevices = [...]string{"null", "zero", "full", "random", "urandom", "tty", "kmsg", "fuse", "net/tun"}
+func machineDevices() []string {
+	return []string{"null", "zero", "full", "random", "urandom", "tty", "kmsg", "fuse", "net/tun"}
+}
 
 // makeDevices gives the node a /dev of its own at the path dev. The machine's is
 // left out: what a privileged pod makes or removes there would be made or
@@ -39,7 +41,7 @@ func plainDevices(dev string) error {
 	if err := mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID, "mode=755"); err != nil {
 		return err
 	}
-	for _, name := range machineDevices {
+	for _, name := range machineDevices() {
 		if err := copyDevice(filepath.Join("/dev", name), filepath.Join(dev, name)); err != nil {
 			return err
 		}

@@ -11,10 +11,12 @@ import (
 
 // private lists the folders of the machine that say how it is itself set up as
 // a node. They start empty on ours.
-var private = [...]string{
-	"/etc/cdi", "/etc/cni", "/etc/containerd", "/etc/kubernetes", "/opt/cni",
-	"/var/lib/cni", "/var/lib/containerd", "/var/lib/etcd", "/var/lib/kubelet",
-	"/var/log/containers", "/var/log/pods",
+func private() []string {
+	return []string{
+		"/etc/cdi", "/etc/cni", "/etc/containerd", "/etc/kubernetes", "/opt/cni",
+		"/var/lib/cni", "/var/lib/containerd", "/var/lib/etcd", "/var/lib/kubelet",
+		"/var/log/containers", "/var/log/pods",
+	}
 }
 
 // PrepareRoot makes the folder that Root returns, with the given files in it.
@@ -24,7 +26,7 @@ func PrepareRoot(s Spec, files map[string][]byte) error {
 			return fmt.Errorf("make folder of %s: %w", s.Name, err)
 		}
 	}
-	for _, dir := range private {
+	for _, dir := range private() {
 		path := filepath.Join(s.Root(), dir)
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return fmt.Errorf("make folder of %s: %w", s.Name, err)

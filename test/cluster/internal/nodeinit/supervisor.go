@@ -187,7 +187,7 @@ func (s *Supervisor) launch(p *process) error {
 		return fmt.Errorf("open log of %s: %w", p.Name, err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(p.Args[0], p.Args[1:]...)
+	cmd := exec.Command(p.Args[0], p.Args[1:]...) //nolint:noctx // Stop ends it, or the end of the node.
 	cmd.Stdout, cmd.Stderr = log, log
 	// A signal meant for the first process alone is not for the components.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

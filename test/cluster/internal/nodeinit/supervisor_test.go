@@ -25,13 +25,7 @@ const deadline = 30 * time.Second
 // socket of its spec. It ends with the test.
 func run(t *testing.T, scripts map[string]string) (nodeinit.Spec, *nodeinit.Client) {
 	t.Helper()
-	// The path of a socket is short; that of a test's folder may be long.
-	dir, err := os.MkdirTemp("", "nodeinit-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	spec := nodeinit.Spec{Name: "node0", Dir: dir}
+	spec := nodeinit.Spec{Name: "node0", Dir: t.TempDir()}
 	if err := os.Mkdir(filepath.Dir(spec.Log("any")), 0o755); err != nil {
 		t.Fatal(err)
 	}
