@@ -2,6 +2,30 @@ module outrigger.dev/test/bench
 
 go 1.26.0
 
-require outrigger.dev/pkg v0.0.0
+require (
+	github.com/urfave/cli/v2 v2.27.7
+	k8s.io/kubelet v0.37.2
+	outrigger.dev/agents/device-plugin v0.0.0
+	outrigger.dev/pkg v0.0.0
+)
 
-replace outrigger.dev/pkg => ../../pkg
+require (
+	github.com/cpuguy83/go-md2man/v2 v2.0.7 // indirect
+	github.com/cyphar/filepath-securejoin v0.7.0 // indirect
+	github.com/fsnotify/fsnotify v1.10.1 // indirect
+	github.com/russross/blackfriday/v2 v2.1.0 // indirect
+	github.com/xrash/smetrics v0.0.0-20240521201337-686a1a2994c1 // indirect
+	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
+	google.golang.org/grpc v1.85.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+	tags.cncf.io/container-device-interface v1.1.1 // indirect
+	tags.cncf.io/container-device-interface/specs-go v1.1.1 // indirect
+)
+
+replace (
+	outrigger.dev/agents/device-plugin => ../../agents/device-plugin
+	outrigger.dev/pkg => ../../pkg
+)
