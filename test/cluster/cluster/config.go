@@ -79,7 +79,7 @@ func checkRoot() error {
 // checkTools looks for the programs that come from the distribution's packages.
 func checkTools() error {
 	var errs []error
-	for tool, pkg := range map[string]string{"nft": "nftables", "conntrack": "conntrack", "nsenter": "util-linux", busybox: "busybox-static"} {
+	for tool, pkg := range map[string]string{"nft": "nftables", "nsenter": "util-linux", busybox: "busybox-static"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			errs = append(errs, fmt.Errorf("find %s: %w: install the package %s", tool, err, pkg))
 		}

@@ -86,30 +86,22 @@ func (s starter) spawn(ctx context.Context, n plan.Node, spec nodeinit.Spec) err
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start first process of %s: %w", n.Name, err)
 	}
+	waitCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	// Whoever is still there when the node ends takes its first process in.
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	go func() { cancel(fmt.Errorf("first process of %s ended: %w", n.Name, cmd.Wait())) }()
 	if err := s.net.Join(n, cmd.Process.Pid); err != nil {
 		return errors.Join(err, cmd.Process.Kill())
 	}
 	client := nodeinit.NewClient(spec)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	ready := make(chan error, 1)
-	go func() {
-		ready <- wait(ctx, initLimit, func(ctx context.Context) error {
-			_, err := client.Status(ctx)
-			return err
-		})
-	}()
-	select {
-	case err := <-ready:
+	err = wait(waitCtx, initLimit, func(ctx context.Context) error {
+		_, err := client.Status(ctx)
 		return err
-	case err := <-ended:
-		cancel(err)
-		_ = <-ready // It was cut short, and has nothing to add.
-		return fmt.Errorf("first process of %s ended: %w", n.Name, err)
+	})
+	if err != nil && waitCtx.Err() != nil {
+		return context.Cause(waitCtx)
 	}
+	return err
 }
 
 // options returns what the node's files depend on.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -74,15 +75,19 @@ func loadImageCommand() *cli.Command {
 		ArgsUsage: "ARCHIVE...",
 		Flags:     []cli.Flag{nodeFlag()},
 		Action: func(c *cli.Context) error {
-			if !c.Args().Present() {
+			archives, nodes, err := splitArgs(c)
+			if err != nil {
+				return err
+			}
+			if len(archives) == 0 {
 				return errors.New("import images: want one archive or more")
 			}
 			k, err := cluster.Open()
 			if err != nil {
 				return err
 			}
-			for _, archive := range c.Args().Slice() {
-				if err := k.LoadImage(c.Context, archive, c.StringSlice("node")...); err != nil {
+			for _, archive := range archives {
+				if err := k.LoadImage(c.Context, archive, nodes...); err != nil {
 					return err
 				}
 			}
@@ -111,14 +116,18 @@ func componentCommand(name, usage string, act func(*cluster.Cluster, context.Con
 		ArgsUsage: "COMPONENT",
 		Flags:     []cli.Flag{nodeFlag()},
 		Action: func(c *cli.Context) error {
-			if c.Args().Len() != 1 {
-				return fmt.Errorf("%s: want one component; flags go before it", name)
+			components, nodes, err := splitArgs(c)
+			if err != nil {
+				return err
+			}
+			if len(components) != 1 {
+				return fmt.Errorf("%s component: want one name, got %d", name, len(components))
 			}
 			k, err := cluster.Open()
 			if err != nil {
 				return err
 			}
-			return act(k, c.Context, c.Args().First(), c.StringSlice("node")...)
+			return act(k, c.Context, components[0], nodes...)
 		},
 	}
 }
@@ -128,13 +137,21 @@ func logsCommand() *cli.Command {
 		Name:      "logs",
 		Usage:     "print the log of a component, or of init, a node's first process",
 		ArgsUsage: "COMPONENT",
-		Flags:     []cli.Flag{&cli.StringFlag{Name: "node", Value: "node0", Usage: "the node"}},
+		Flags:     []cli.Flag{nodeFlag()},
 		Action: func(c *cli.Context) error {
+			components, nodes, err := splitArgs(c)
+			if err != nil {
+				return err
+			}
+			if len(components) != 1 || len(nodes) > 1 {
+				return errors.New("print log: want one component, and one node at most")
+			}
 			k, err := cluster.Open()
 			if err != nil {
 				return err
 			}
-			path, err := k.Log(c.String("node"), c.Args().First())
+			// Most components are on the first node alone.
+			path, err := k.Log(append(nodes, k.Nodes()[0])[0], components[0])
 			if err != nil {
 				return err
 			}
@@ -149,6 +166,27 @@ func logsCommand() *cli.Command {
 			return nil
 		},
 	}
+}
+
+// splitArgs returns the arguments of a command and the nodes it names. The flag
+// may stand behind arguments too, where the library does not look for it.
+func splitArgs(c *cli.Context) (args, nodes []string, err error) {
+	nodes = c.StringSlice("node")
+	for rest := c.Args().Slice(); len(rest) > 0; rest = rest[1:] {
+		name, value, joined := strings.Cut(rest[0], "=")
+		switch {
+		case name != "--node" && name != "-node":
+			args = append(args, rest[0])
+		case joined:
+			nodes = append(nodes, value)
+		case len(rest) > 1:
+			nodes = append(nodes, rest[1])
+			rest = rest[1:]
+		default:
+			return nil, nil, fmt.Errorf("read flag %s: want the name of a node after it", name)
+		}
+	}
+	return args, nodes, nil
 }
 
 func nodeFlag() cli.Flag {
