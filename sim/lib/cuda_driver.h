@@ -84,6 +84,9 @@ CUresult cuda_read(const struct device *device, struct sim_gpu *gpu);
 int cuda_lock(void);
 void cuda_unlock(int *unused);
 
+/* cuda_visible.c */
+uint32_t cuda_visible(struct sim_gpu gpu[SIM_MAX_GPUS], uint32_t n);
+
 /* cuda_object.c; all need the lock */
 void *object_new(size_t size, enum kind kind, struct object *owner);
 void *object_check(void *handle, enum kind kind);

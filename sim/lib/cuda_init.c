@@ -79,21 +79,25 @@ static CUresult nodes(void)
 }
 
 /* enumerate lists the GPUs that answer and whose node may be opened, in the
- * order of their place on the PCI bus. */
+ * order of their place on the PCI bus, or as CUDA_VISIBLE_DEVICES has it. */
 static CUresult enumerate(void)
 {
 	struct sim_gpu gpu[SIM_MAX_GPUS];
-	uint32_t n = sim_enumerate(cuda_sim(), gpu);
+	uint32_t found = sim_enumerate(cuda_sim(), gpu), n = 0;
 
+	for (uint32_t i = 0; i < found; i++) {
+		if (gpu[i].lost == SIM_PRESENT && place_access_gpu(gpu[i].minor) == ACCESS_ALLOWED)
+			gpu[n++] = gpu[i];
+	}
+	n = cuda_visible(gpu, n);
 	for (uint32_t i = 0; i < n; i++) {
-		if (gpu[i].lost != SIM_PRESENT || place_access_gpu(gpu[i].minor) != ACCESS_ALLOWED)
-			continue;
-		cuda.device[cuda.count++] = (struct device){
+		cuda.device[i] = (struct device){
 			.slot = gpu[i].minor,
 			.generation = gpu[i].generation,
 		};
 	}
-	return cuda.count > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+	cuda.count = (int)n;
+	return n > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }
 
 EXPORT CUresult cuInit(unsigned int flags)

@@ -1,0 +1,114 @@
+/* What go-nvml cannot ask: arguments that are missing or too small, symbols of
+ * older versions, and calls outside of a session. The node has two A100. */
+#define NVML_NO_UNVERSIONED_FUNC_DEFS
+#include <nvml.h>
+#include <string.h>
+
+#include "check.h"
+
+static void outside_of_a_session(void)
+{
+	unsigned int count;
+
+	CHECK(nvmlDeviceGetCount_v2(&count), NVML_ERROR_UNINITIALIZED);
+	CHECK(nvmlShutdown(), NVML_ERROR_UNINITIALIZED);
+	CHECK(nvmlDeviceGetFanSpeed(NULL, &count), NVML_ERROR_UNINITIALIZED);
+	CHECK(strcmp(nvmlErrorString(NVML_ERROR_GPU_IS_LOST), "GPU is lost"), 0);
+	CHECK(nvmlErrorString((nvmlReturn_t)12345) != NULL, 1);
+}
+
+static void sessions_are_counted(void)
+{
+	unsigned int count;
+
+	CHECK(nvmlInitWithFlags(1u << 31), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlInit(), NVML_SUCCESS);
+	CHECK(nvmlInit_v2(), NVML_SUCCESS);
+	CHECK(nvmlInitWithFlags(NVML_INIT_FLAG_NO_GPUS), NVML_SUCCESS);
+	for (int i = 0; i < 3; i++) {
+		CHECK(nvmlDeviceGetCount_v2(&count), NVML_SUCCESS);
+		CHECK(nvmlShutdown(), NVML_SUCCESS);
+	}
+	CHECK(nvmlDeviceGetCount_v2(&count), NVML_ERROR_UNINITIALIZED);
+}
+
+static void arguments_are_checked(nvmlDevice_t device)
+{
+	unsigned int n;
+	char text[96];
+
+	CHECK(nvmlDeviceGetCount_v2(NULL), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetHandleByIndex_v2(0, NULL), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetHandleByUUID(NULL, &device), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetUUID(device, NULL, 80), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetUUID(device, text, 40), NVML_ERROR_INSUFFICIENT_SIZE);
+	CHECK(nvmlDeviceGetUUID(device, text, 41), NVML_SUCCESS);
+	CHECK(strlen(text), 40);
+	CHECK(nvmlSystemGetDriverVersion(text, 3), NVML_ERROR_INSUFFICIENT_SIZE);
+	CHECK(nvmlDeviceGetMinorNumber(device, NULL), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetMinorNumber(NULL, &n), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetMinorNumber((nvmlDevice_t)((char *)device + 1), &n), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetMinorNumber((nvmlDevice_t)text, &n), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlEventSetWait_v2((nvmlEventSet_t)text, (nvmlEventData_t *)text, 0), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlEventSetFree((nvmlEventSet_t)text), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetClockInfo(device, NVML_CLOCK_COUNT, &n), NVML_ERROR_INVALID_ARGUMENT);
+}
+
+static void versions_are_checked(nvmlDevice_t device)
+{
+	nvmlMemory_v2_t memory = {.version = 2};
+	nvmlPciInfoExt_t pci = {.version = nvmlPciInfoExt_v1};
+	nvmlDeviceAddressingMode_t mode = {0};
+
+	CHECK(nvmlDeviceGetMemoryInfo_v2(device, &memory), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+	memory.version = nvmlMemory_v2;
+	CHECK(nvmlDeviceGetMemoryInfo_v2(device, &memory), NVML_SUCCESS);
+	CHECK(nvmlDeviceGetPciInfoExt(device, &pci), NVML_SUCCESS);
+	CHECK(pci.baseClass << 8 | pci.subClass, 0x0302);
+	CHECK(nvmlDeviceGetAddressingMode(device, &mode), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+}
+
+/* Old versions of a structure end earlier: nothing is written behind that. */
+static void old_structures_are_not_overrun(nvmlDevice_t device)
+{
+	nvmlPciInfo_t pci;
+
+	memset(&pci, 0x5a, sizeof(pci));
+	CHECK(nvmlDeviceGetPciInfo(device, &pci), NVML_SUCCESS);
+	CHECK(strcmp(pci.busIdLegacy, "0000:07:00.0"), 0);
+	CHECK(pci.pciSubSystemId, 0x5a5a5a5a);
+	CHECK(nvmlDeviceGetPciInfo_v2(device, &pci), NVML_SUCCESS);
+	CHECK(pci.pciSubSystemId, 0x134f10de);
+	CHECK(pci.busId[0], 0x5a);
+	CHECK(nvmlDeviceGetPciInfo_v3(device, &pci), NVML_SUCCESS);
+	CHECK(strcmp(pci.busId, "00000000:07:00.0"), 0);
+}
+
+static void nearest_gpus_fit_the_array(nvmlDevice_t device)
+{
+	nvmlDevice_t near[4];
+	unsigned int count = 0, index = 0;
+
+	CHECK(nvmlDeviceGetTopologyNearestGpus(device, NVML_TOPOLOGY_MULTIPLE, &count, NULL), NVML_SUCCESS);
+	CHECK(count, 1);
+	count = 4;
+	CHECK(nvmlDeviceGetTopologyNearestGpus(device, NVML_TOPOLOGY_MULTIPLE, &count, near), NVML_SUCCESS);
+	CHECK(count, 1);
+	CHECK(nvmlDeviceGetIndex(near[0], &index), NVML_SUCCESS);
+	CHECK(index, 1);
+}
+
+int main(void)
+{
+	nvmlDevice_t device;
+
+	outside_of_a_session();
+	sessions_are_counted();
+	CHECK(nvmlInit_v2(), NVML_SUCCESS);
+	CHECK(nvmlDeviceGetHandleByIndex_v2(0, &device), NVML_SUCCESS);
+	arguments_are_checked(device);
+	versions_are_checked(device);
+	old_structures_are_not_overrun(device);
+	nearest_gpus_fit_the_array(device);
+	return failures != 0;
+}
