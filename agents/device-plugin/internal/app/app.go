@@ -63,10 +63,10 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	}
 	recorder := metrics.New()
 	p := plugin.New(plugin.Config{
-		Config:  s.config,
-		Rules:   s.rules,
-		Source:  src,
-		Prepare: prepare.New(prepare.Config{Config: s.config, Root: root, DevRoot: s.devRoot, Log: log}).Prepare,
+		Config:   s.config,
+		Rules:    s.rules,
+		Source:   src,
+		Preparer: prepare.New(prepare.Config{Config: s.config, Root: root, DevRoot: s.devRoot, Log: log}),
 		WatchChanges: func(ctx context.Context, changed func()) error {
 			return watch(ctx, changed, s.changes()...)
 		},

@@ -31,6 +31,13 @@ type Prepared struct {
 	ControlNodes []string
 }
 
+// Preparer makes what must be there before a node's GPUs are offered.
+type Preparer interface {
+	// Scan reads what does not depend on the GPUs, while those are read. The
+	// function that it returns does the rest.
+	Scan() func(*gpu.Node) (Prepared, error)
+}
+
 // observation is what one look at the node gave.
 type observation struct {
 	// node is nil if the driver did not answer.
@@ -45,7 +52,7 @@ type observation struct {
 // plugin's own goroutine never waits for the driver or a disk.
 type observer struct {
 	source       gpu.Source
-	prepare      func(*gpu.Node) (Prepared, error)
+	preparer     Preparer
 	watchChanges func(context.Context, func()) error
 	log          *slog.Logger
 
@@ -58,7 +65,7 @@ type observer struct {
 func newObserver(cfg Config) *observer {
 	return &observer{
 		source:       cfg.Source,
-		prepare:      cfg.Prepare,
+		preparer:     cfg.Preparer,
 		watchChanges: cfg.WatchChanges,
 		log:          cfg.Log,
 		again:        make(chan struct{}, 1),
@@ -116,11 +123,14 @@ func (o *observer) observe(ctx context.Context) error {
 }
 
 func (o *observer) observation(ctx context.Context) observation {
+	scanned := make(chan func(*gpu.Node) (Prepared, error), 1)
+	go func() { scanned <- o.preparer.Scan() }()
 	n, err := o.source.Snapshot(ctx)
+	prepare := <-scanned
 	if err != nil {
 		return observation{err: fmt.Errorf("read the GPUs of the node: %w", err)}
 	}
-	p, err := o.prepare(n)
+	p, err := prepare(n)
 	return observation{node: n, prepared: p, err: err}
 }
 

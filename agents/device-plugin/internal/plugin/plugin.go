@@ -43,10 +43,10 @@ type Config struct {
 	Config config.Config
 	Rules  health.Rules
 	Source gpu.Source
-	// Prepare makes what must be there before the GPUs of a node are offered.
-	Prepare func(*gpu.Node) (Prepared, error)
+	// Preparer makes what must be there before the GPUs of a node are offered.
+	Preparer Preparer
 	// WatchChanges calls changed once at first, and then for each change on
-	// the node after which a driver that did not answer, or a Prepare that
+	// the node after which a driver that did not answer, or a Preparer that
 	// failed, is worth another try. It returns when ctx ends.
 	WatchChanges func(ctx context.Context, changed func()) error
 	// WatchSockets calls changed for each change in the kubelet's folder of

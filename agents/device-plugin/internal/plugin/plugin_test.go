@@ -104,7 +104,7 @@ func newRig(t *testing.T, n int, change func(*plugin.Config)) *rig {
 		},
 		Rules:        rules,
 		Source:       r.source,
-		Prepare:      func(*gpu.Node) (plugin.Prepared, error) { return plugin.Prepared{DevRoot: "/"}, nil },
+		Preparer:     preparer(func(*gpu.Node) (plugin.Prepared, error) { return plugin.Prepared{DevRoot: "/"}, nil }),
 		WatchChanges: forward(r.changes),
 		WatchSockets: forward(r.sockets),
 		Recorder:     metrics.New(),
@@ -117,6 +117,11 @@ func newRig(t *testing.T, n int, change func(*plugin.Config)) *rig {
 	r.plugin = plugin.New(cfg)
 	return r
 }
+
+// preparer is a Preparer that has nothing to scan.
+type preparer func(*gpu.Node) (plugin.Prepared, error)
+
+func (p preparer) Scan() func(*gpu.Node) (plugin.Prepared, error) { return p }
 
 // forward makes a watch of a channel.
 func forward(c <-chan struct{}) func(context.Context, func()) error {
@@ -453,11 +458,11 @@ func TestPrepareFailsAndIsRetried(t *testing.T) {
 		failure = errors.New("libcuda.so.1 not found")
 	)
 	r := newRig(t, 1, func(c *plugin.Config) {
-		c.Prepare = func(*gpu.Node) (plugin.Prepared, error) {
+		c.Preparer = preparer(func(*gpu.Node) (plugin.Prepared, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			return plugin.Prepared{}, failure
-		}
+		})
 	})
 	r.startKubelet(t)
 	r.run(t)

@@ -30,36 +30,45 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Preparer prepares the node. It is not safe for concurrent use.
+// Preparer prepares the node.
 type Preparer struct{ cfg Config }
 
-// New returns a Preparer; it touches nothing before Prepare.
+var _ plugin.Preparer = (*Preparer)(nil)
+
+// New returns a Preparer; it touches nothing before Scan.
 func New(cfg Config) *Preparer { return &Preparer{cfg: cfg} }
 
-// Prepare writes the CDI spec for the GPUs of n, if the config has a use for
-// one and it is not there yet, and finds the shared device nodes.
-func (p *Preparer) Prepare(n *gpu.Node) (plugin.Prepared, error) {
+// Scan reads the driver root, as far as the config has a use for it. The
+// function that it returns writes the CDI spec for the GPUs of a node, unless
+// it is there already.
+func (p *Preparer) Scan() func(*gpu.Node) (plugin.Prepared, error) {
 	var out plugin.Prepared
 	if p.cfg.Config.PassDeviceSpecs && !p.cfg.Config.OnlyCDI() {
 		out = p.nodes()
 	}
 	if !p.cfg.Config.CDI() {
+		return func(*gpu.Node) (plugin.Prepared, error) { return out, nil }
+	}
+	content, err := p.find()
+	return func(n *gpu.Node) (plugin.Prepared, error) {
+		if err == nil {
+			err = p.write(content, n)
+		}
+		if err != nil {
+			return plugin.Prepared{}, fmt.Errorf("make the CDI spec of the GPUs: %w", err)
+		}
 		return out, nil
 	}
-	if err := p.writeSpec(n); err != nil {
-		return plugin.Prepared{}, fmt.Errorf("make the CDI spec of the GPUs: %w", err)
-	}
-	return out, nil
 }
 
-func (p *Preparer) writeSpec(n *gpu.Node) error {
+func (p *Preparer) find() (*driverroot.Content, error) {
 	if err := p.checkHook(); err != nil {
-		return err
+		return nil, err
 	}
-	content, err := p.cfg.Root.Find()
-	if err != nil {
-		return err
-	}
+	return p.cfg.Root.Find()
+}
+
+func (p *Preparer) write(content *driverroot.Content, n *gpu.Node) error {
 	name := cdi.ByUUID
 	if p.cfg.Config.IDStrategy == config.IDIndex {
 		name = cdi.ByIndex

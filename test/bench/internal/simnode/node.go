@@ -1,0 +1,134 @@
+// Package simnode drives gpu-sim: it makes simulated nodes, changes them, and
+// counts the NVML calls on them.
+package simnode
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Node is a simulated node.
+type Node struct {
+	// Bin is the folder of the binaries, Root that of the node.
+	Bin  string
+	Root string
+}
+
+// Create makes a node with n GPUs, on a file system in memory as /run is.
+func Create(ctx context.Context, bin string, n int) (*Node, error) {
+	for _, name := range []string{"gpu-sim", "device-plugin"} {
+		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
+			return nil, fmt.Errorf("find binary: %w (build it: make build)", err)
+		}
+	}
+	root, err := os.MkdirTemp("/run", "bench-")
+	if err != nil {
+		return nil, fmt.Errorf("make folder of the node: %w", err)
+	}
+	node := &Node{Bin: bin, Root: filepath.Join(root, "node")}
+	if err := node.create(ctx, n); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(root))
+	}
+	return node, nil
+}
+
+// Open returns the node at root, in which this process runs.
+func Open(bin, root string) *Node { return &Node{Bin: bin, Root: root} }
+
+func (n *Node) create(ctx context.Context, gpus int) error {
+	_, err := n.sim(ctx, "create", "--gpus", fmt.Sprint(gpus), "--model", "a100-40")
+	return err
+}
+
+// Delete removes the node and its folder.
+func (n *Node) Delete(ctx context.Context) error {
+	_, err := n.sim(ctx, "delete")
+	return errors.Join(err, os.RemoveAll(filepath.Dir(n.Root)))
+}
+
+// Dir returns a folder of the node's own for a purpose, empty.
+func (n *Node) Dir(name string) (string, error) {
+	dir := filepath.Join(filepath.Dir(n.Root), name)
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// RunSelf runs this program in the node, with args.
+func (n *Node) RunSelf(ctx context.Context, args ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find bench: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, n.tool(), append([]string{"exec", "--root", n.Root, "--", self}, args...)...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("measure in the simulated node: %w", err)
+	}
+	return nil
+}
+
+// SetLatency makes every NVML call take that long.
+func (n *Node) SetLatency(ctx context.Context, d time.Duration) error {
+	_, err := n.sim(ctx, "set", "latency="+d.String())
+	return err
+}
+
+// Plug adds GPUs.
+func (n *Node) Plug(ctx context.Context, count int) error {
+	for range count {
+		if _, err := n.sim(ctx, "plug"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// XID raises an XID on the GPU with the index.
+func (n *Node) XID(ctx context.Context, index, code int) error {
+	_, err := n.sim(ctx, "xid", fmt.Sprint(index), fmt.Sprint(code))
+	return err
+}
+
+// Idle runs gpu-sim for nothing, to learn what a run of it takes by itself.
+func (n *Node) Idle(ctx context.Context) error {
+	return exec.CommandContext(ctx, n.tool(), "--help").Run()
+}
+
+// Calls returns how often each NVML symbol was called since the last Calls.
+func (n *Node) Calls(ctx context.Context) (map[string]int, error) {
+	out, err := n.sim(ctx, "calls", "--json", "--reset")
+	if err != nil {
+		return nil, err
+	}
+	var calls map[string]int
+	if err := json.Unmarshal(out, &calls); err != nil {
+		return nil, fmt.Errorf("read calls: %w", err)
+	}
+	return calls, nil
+}
+
+func (n *Node) sim(ctx context.Context, command string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, n.tool(), append([]string{command, "--root", n.Root}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("gpu-sim %s %s: %w: %s", command, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return out, nil
+}
+
+func (n *Node) tool() string { return filepath.Join(n.Bin, "gpu-sim") }
