@@ -1,6 +1,8 @@
 package cdi_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,7 +58,7 @@ func TestSyncOfNothingMakesNoFolder(t *testing.T) {
 	if changed, err := (cdi.Dir{Path: dir, Vendor: vendor}).Sync(); err != nil || changed {
 		t.Errorf("Sync() = %v, %v, want no change", changed, err)
 	}
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the folder exists: %v", err)
 	}
 }

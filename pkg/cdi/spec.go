@@ -18,7 +18,6 @@ package cdi
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -145,7 +144,7 @@ func addNodes(edits *specs.ContainerEdits, nodes []driverroot.DeviceNode) {
 			d.HostPath = n.HostPath
 		}
 		if n.Mode&0o006 != 0o006 {
-			mode, gid := fs.FileMode(n.Mode), n.GID
+			mode, gid := n.Mode, n.GID
 			d.FileMode, d.GID = &mode, &gid
 			if gid != 0 && !slices.Contains(edits.AdditionalGIDs, gid) {
 				edits.AdditionalGIDs = append(edits.AdditionalGIDs, gid)

@@ -59,7 +59,7 @@ func (r *rendered) link(rel, target string) {
 }
 
 // node makes a character device, or skips the test where that is not allowed.
-func (r *rendered) node(rel string, mode uint32, major, minor uint32) {
+func (r *rendered) node(rel string, mode, major, minor uint32) {
 	r.t.Helper()
 	p := filepath.Join(r.dir, rel)
 	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
@@ -215,7 +215,7 @@ func listen(t *testing.T, path string) {
 	t.Helper()
 	// A path that is too long for a socket address is reached by its folder.
 	t.Chdir(filepath.Dir(path))
-	l, err := net.Listen("unix", filepath.Base(path))
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Base(path))
 	if err != nil {
 		t.Fatal(err)
 	}

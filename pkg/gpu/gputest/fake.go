@@ -3,9 +3,7 @@
 package gputest
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -275,31 +273,4 @@ func (w *watcher) signal() {
 	case w.wake <- struct{}{}:
 	default:
 	}
-}
-
-// GPUEvent returns an event that concerns the whole of GPU id.
-func GPUEvent(kind gpu.EventKind, id gpu.UUID) gpu.Event {
-	return gpu.Event{Kind: kind, GPU: id, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance}
-}
-
-// NodeEvent returns an event that concerns the node.
-func NodeEvent(kind gpu.EventKind) gpu.Event { return GPUEvent(kind, "") }
-
-// clone returns a deep copy by way of the JSON form, which holds all of a Node.
-func clone(node *gpu.Node) *gpu.Node {
-	data, err := json.Marshal(node)
-	if err != nil {
-		panic(fmt.Sprintf("gputest: encode node: %v", err))
-	}
-	out := &gpu.Node{}
-	if err := json.Unmarshal(data, out); err != nil {
-		panic(fmt.Sprintf("gputest: decode node: %v", err))
-	}
-	return out
-}
-
-func sortLinks(links []gpu.Link) {
-	slices.SortFunc(links, func(x, y gpu.Link) int {
-		return cmp.Or(cmp.Compare(x.A, y.A), cmp.Compare(x.B, y.B))
-	})
 }

@@ -1,7 +1,10 @@
 package gputest
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"slices"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -91,4 +94,23 @@ func prototype(model Model) (gpu.GPU, int) {
 	default:
 		panic("gputest: unknown model " + string(model))
 	}
+}
+
+// clone returns a deep copy by way of the JSON form, which holds all of a Node.
+func clone(node *gpu.Node) *gpu.Node {
+	data, err := json.Marshal(node)
+	if err != nil {
+		panic(fmt.Sprintf("gputest: encode node: %v", err))
+	}
+	out := &gpu.Node{}
+	if err := json.Unmarshal(data, out); err != nil {
+		panic(fmt.Sprintf("gputest: decode node: %v", err))
+	}
+	return out
+}
+
+func sortLinks(links []gpu.Link) {
+	slices.SortFunc(links, func(x, y gpu.Link) int {
+		return cmp.Or(cmp.Compare(x.A, y.A), cmp.Compare(x.B, y.B))
+	})
 }

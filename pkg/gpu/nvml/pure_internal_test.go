@@ -56,19 +56,23 @@ func TestIdentify(t *testing.T) {
 		want    []device
 	}{
 		"one is left over": {
-			[]device{works(0, "0000:07:00.0"), silent(1), works(2, "0000:17:00.0")}, kernel,
+			[]device{works(0, "0000:07:00.0"), silent(1), works(2, "0000:17:00.0")},
+			kernel,
 			[]device{works(0, "0000:07:00.0"), known(silent(1), kernel[1]), works(2, "0000:17:00.0")},
 		},
 		"two are left over, in the order of the bus": {
-			[]device{silent(0), works(1, "0000:0f:00.0"), silent(2)}, kernel,
+			[]device{silent(0), works(1, "0000:0f:00.0"), silent(2)},
+			kernel,
 			[]device{known(silent(0), kernel[0]), works(1, "0000:0f:00.0"), known(silent(2), kernel[2])},
 		},
 		"more are left over than are silent": {
-			[]device{silent(0), works(1, "0000:0f:00.0")}, kernel,
+			[]device{silent(0), works(1, "0000:0f:00.0")},
+			kernel,
 			[]device{silent(0), works(1, "0000:0f:00.0")},
 		},
 		"the kernel tells nothing": {
-			[]device{silent(0)}, nil,
+			[]device{silent(0)},
+			nil,
 			[]device{silent(0)},
 		},
 	} {
@@ -118,8 +122,10 @@ func TestParseInformation(t *testing.T) {
 
 func TestMarkDoubles(t *testing.T) {
 	devices := []device{
-		{gpu: gpu.GPU{Index: 0, UUID: "GPU-a"}}, {gpu: gpu.GPU{Index: 1, UUID: "GPU-a"}},
-		{gpu: gpu.GPU{Index: 2}}, {gpu: gpu.GPU{Index: 3}},
+		{gpu: gpu.GPU{Index: 0, UUID: "GPU-a"}},
+		{gpu: gpu.GPU{Index: 1, UUID: "GPU-a"}},
+		{gpu: gpu.GPU{Index: 2}},
+		{gpu: gpu.GPU{Index: 3}},
 	}
 	markDoubles(devices)
 	if devices[0].gpu.Fault != nil || devices[0].gpu.UUID != "GPU-a" {

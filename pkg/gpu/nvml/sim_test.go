@@ -1,6 +1,7 @@
 package nvml_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -66,7 +67,8 @@ func binaries(t testing.TB) string {
 // run runs gpu-sim on the node.
 func (s *sim) run(args ...string) []byte {
 	s.t.Helper()
-	cmd := exec.Command(s.exe, append([]string{args[0], "--root=" + s.root}, args[1:]...)...)
+	// Not the test's context: it has ended when the node is deleted.
+	cmd := exec.CommandContext(context.WithoutCancel(s.t.Context()), s.exe, append([]string{args[0], "--root=" + s.root}, args[1:]...)...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -15,7 +15,7 @@ import (
 const (
 	// waitMillis bounds one wait in NVML, which nothing can interrupt, and so
 	// how long a watch takes to end. An event ends the wait at once.
-	waitMillis = 100
+	waitMillis = 180
 	// probeEvery is how often GPUs that do not answer are tried again.
 	probeEvery = 2 * time.Second
 	// backOff is the pause after the first failed wait; it doubles.

@@ -1,0 +1,84 @@
+package driverroot
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var versioned = regexp.MustCompile(`^(lib[^/]+)\.so\.(\d+\.\d+(?:\.\d+)?)$`)
+
+// versions returns the driver versions for which the folder holds library stem.
+func (d libraryDir) versions(stem string) []string {
+	var out []string
+	for _, n := range d.names {
+		if !strings.HasPrefix(n, stem+".so.") {
+			continue
+		}
+		if m := versioned.FindStringSubmatch(n); m != nil && m[1] == stem {
+			out = append(out, m[2])
+		}
+	}
+	return out
+}
+
+// version returns the driver version of which there are both required
+// libraries. Of several it is that of the loaded kernel module.
+func (r *Root) version(dirs []libraryDir, missing *MissingError) string {
+	found := map[string][]string{}
+	searched := make([]string, 0, len(dirs))
+	for _, d := range dirs {
+		searched = append(searched, d.path)
+		for _, stem := range []string{"libcuda", "libnvidia-ml"} {
+			found[stem] = append(found[stem], d.versions(stem)...)
+		}
+	}
+	if len(searched) == 0 {
+		searched = knownDirs()
+	}
+	const fix = "install the driver, or set the driver root to where it is installed"
+	var both []string
+	for _, stem := range []string{"libcuda", "libnvidia-ml"} {
+		if len(found[stem]) == 0 {
+			missing.Required = append(missing.Required, Missing{What: stem + ".so.<version>", In: r.onHost(searched...), Fix: fix})
+		}
+	}
+	for _, v := range found["libcuda"] {
+		if slices.Contains(found["libnvidia-ml"], v) && !slices.Contains(both, v) {
+			both = append(both, v)
+		}
+	}
+	kernel := r.kernelVersion()
+	switch {
+	case len(missing.Required) > 0:
+		return ""
+	case len(both) == 1:
+		return both[0]
+	case slices.Contains(both, kernel):
+		return kernel
+	}
+	missing.Required = append(missing.Required, Missing{
+		What: fmt.Sprintf("one driver version (libcuda %s, libnvidia-ml %s, kernel module %q)",
+			strings.Join(found["libcuda"], " "), strings.Join(found["libnvidia-ml"], " "), kernel),
+		In:  r.onHost(searched...),
+		Fix: "remove the left-overs of other driver versions",
+	})
+	return ""
+}
+
+var moduleVersion = regexp.MustCompile(`(?m)^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s`)
+
+// kernelVersion returns the version of the loaded kernel module, or "".
+func (r *Root) kernelVersion() string {
+	data, err := os.ReadFile(filepath.Join(r.proc, "driver/nvidia/version"))
+	if err != nil {
+		return ""
+	}
+	if m := moduleVersion.FindSubmatch(data); m != nil {
+		return string(m[1])
+	}
+	return ""
+}

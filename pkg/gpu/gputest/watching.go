@@ -1,0 +1,96 @@
+package gputest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+const (
+	// patience bounds how long anything may take that has to happen.
+	patience = 10 * time.Second
+	// promptly bounds how long a watch may take to end.
+	promptly = 2 * time.Second
+)
+
+func need(t *testing.T, ok bool, what string) {
+	t.Helper()
+	if !ok {
+		t.Skipf("this source does not observe %s", what)
+	}
+}
+
+func diff[T any](t *testing.T, want, got T, opts ...cmp.Option) {
+	t.Helper()
+	if d := cmp.Diff(want, got, opts...); d != "" {
+		t.Errorf("mismatch (-want +got):\n%s", d)
+	}
+}
+
+func (h Harness) snapshot(t *testing.T) *gpu.Node {
+	t.Helper()
+	node, err := h.Source.Snapshot(t.Context())
+	if err != nil {
+		t.Fatalf("Snapshot() = %v", err)
+	}
+	return node
+}
+
+// watching is a Watch that is under way.
+type watching struct {
+	events chan gpu.Event
+	done   chan error
+	cancel context.CancelFunc
+}
+
+// watch starts a Watch and waits until it is in force. It ends with the test.
+func (h Harness) watch(t *testing.T) *watching {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &watching{events: make(chan gpu.Event, 256), done: make(chan error, 1), cancel: cancel}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.done <- h.Source.Watch(ctx, func(e gpu.Event) { w.events <- e })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	w.next(t, gpu.EventTopologyChanged)
+	return w
+}
+
+// next waits for an event of a kind; events of other kinds are passed over.
+func (w *watching) next(t *testing.T, kind gpu.EventKind) gpu.Event {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		select {
+		case e := <-w.events:
+			if e.Kind == kind {
+				return e
+			}
+		case err := <-w.done:
+			t.Fatalf("Watch() = %v while an event %q was awaited", err, kind)
+		case <-late:
+			t.Fatalf("no event %q within %v", kind, patience)
+		}
+	}
+}
+
+// end waits for the watch to end by itself.
+func (w *watching) end(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-w.done:
+		return err
+	case <-time.After(patience):
+		t.Fatalf("Watch() is still running after %v", patience)
+		return nil
+	}
+}
