@@ -3,6 +3,7 @@ package abi_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -84,12 +85,18 @@ type observation struct {
 	Count   int
 	Handles []nvml.Return
 	Event   uint64
+	// Write is what an attempt to change the state ended with.
+	Write string
 }
 
 // observe opens a session and tells on stdout what it saw. While its stdin is
 // open, it waits for one event first.
 func observe() error {
 	var o observation
+	if s, err := state.Open(os.Getenv("GPU_SIM_STATE")); err == nil {
+		o.Write = fmt.Sprint(errors.Unwrap(s.SetLatency(0)))
+		s.Close()
+	}
 	lib := nvml.New(nvml.WithLibraryPath(os.Getenv(libraryKey)))
 	if o.Init = lib.Init(); o.Init != nvml.SUCCESS {
 		return json.NewEncoder(os.Stdout).Encode(o)

@@ -150,10 +150,11 @@ func TestUnprivilegedProcess(t *testing.T) {
 			results, _ := observer(t, m)
 			var got observation
 			mustDo(t, results.Decode(&got))
+			test.want.Write = state.ErrReadOnly.Error()
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("observation (-want +got):\n%s", diff)
 			}
-			if calls := m.Calls(); len(calls) > 0 && os.Getuid() == 0 {
+			if calls := m.Calls(); len(calls) > 0 {
 				t.Errorf("got calls %v counted by a process that may only read", calls)
 			}
 		})

@@ -1,0 +1,143 @@
+package state_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/sim/internal/state"
+)
+
+func TestSetField(t *testing.T) {
+	tests := map[string]struct {
+		name, value string
+		want        string // of the error; empty: none
+		show        func(state.GPU) any
+		shown       any
+	}{
+		"temperature":        {"temperature", "90", "", func(g state.GPU) any { return g.Temperature }, uint32(90)},
+		"no NUMA node":       {"numa-node", "-1", "", func(g state.GPU) any { return g.NUMANode }, -1},
+		"links that are up":  {"nvlinks", "5", "", func(g state.GPU) any { return g.NVLinks }, 5},
+		"memory":             {"memory-used", "4096", "", func(g state.GPU) any { return g.MemoryUsed }, uint64(4096)},
+		"too many links":     {"nvlinks", "13", "want a number from 0 to 12", nil, nil},
+		"too much memory":    {"memory-used", "42949672960", "want a number from 0 to", nil, nil},
+		"not a number":       {"temperature", "hot", `to "hot": want a number from 0 to 200`, nil, nil},
+		"a field that isn't": {"colour", "1", "unknown field; want one of clock-graphics, clock-memory", nil, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := create(t, state.NewSpec("a100-40", 1))
+			err := s.SetField(0, test.name, test.value)
+			if test.want != "" {
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("got error %v, want %q", err, test.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.shown, test.show(s.Show().GPUs[0])); diff != "" {
+				t.Errorf("value (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEmptySlotsAreRefused(t *testing.T) {
+	s := create(t, state.NewSpec("l4", 1))
+	for name, do := range map[string]func(state.Slot) error{
+		"PostXID":  func(i state.Slot) error { return s.PostXID(i, 79, state.NoInstance, state.NoInstance) },
+		"Lose":     func(i state.Slot) error { return s.Lose(i, state.LostCalls) },
+		"Heal":     s.Heal,
+		"Unplug":   s.Unplug,
+		"SetField": func(i state.Slot) error { return s.SetField(i, "power", "1") },
+	} {
+		for _, slot := range []state.Slot{-1, 1, 16} {
+			if err := do(slot); !errors.Is(err, state.ErrNoGPU) {
+				t.Errorf("%s of slot %d: got error %v, want no such GPU", name, slot, err)
+			}
+		}
+	}
+	if got := s.Show().Events; got != 0 {
+		t.Errorf("got %d events, want none", got)
+	}
+}
+
+func TestPlugFillsTheLowestSlotWithANewGPU(t *testing.T) {
+	s := create(t, state.NewSpec("l4", 16))
+	before := s.Show().GPUs[3].UUID
+	if _, err := s.Plug(state.GPUSpec{Model: "l4"}); err == nil || !strings.Contains(err.Error(), "unplug one first") {
+		t.Errorf("got error %v from a full machine, want one that says what to do", err)
+	}
+	if err := errors.Join(s.Unplug(9), s.Unplug(3)); err != nil {
+		t.Fatal(err)
+	}
+	slot, err := s.Plug(state.GPUSpec{Model: "l4"})
+	if err != nil || slot != 3 {
+		t.Fatalf("got slot %d, error %v, want 3", slot, err)
+	}
+	if after := s.Show().GPUs[3].UUID; after == before {
+		t.Errorf("got UUID %s again, want that of another GPU", after)
+	}
+}
+
+func TestLoseAndHeal(t *testing.T) {
+	s := create(t, state.NewSpec("l4", 1))
+	for _, how := range []state.Lost{state.LostHandle, state.LostCalls, ""} {
+		var err error
+		if how == "" {
+			err = s.Heal(0)
+		} else {
+			err = s.Lose(0, how)
+		}
+		if got := s.Show().GPUs[0].Lost; err != nil || got != how {
+			t.Errorf("got lost %q, error %v, want %q", got, err, how)
+		}
+	}
+	if err := s.Lose(0, "somehow"); err == nil {
+		t.Error("got no error for an unknown way to lose a GPU")
+	}
+}
+
+func TestDriverLatencyAndForcedAnswers(t *testing.T) {
+	s := create(t, state.NewSpec("l4", 1))
+	err := errors.Join(s.SetDriver(false), s.SetDriver(false), s.SetLatency(10*time.Microsecond), s.ForceReturn("nvmlInit_v2", 9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := s.Show()
+	if got.Driver.Loaded || got.Latency != 10*time.Microsecond || got.Events != 1 {
+		t.Errorf("got %+v, want the driver off, 10µs, and one event", got)
+	}
+	if diff := cmp.Diff(map[string]int{"nvmlInit_v2": 9}, got.Forced); diff != "" {
+		t.Errorf("forced (-want +got):\n%s", diff)
+	}
+	for name, err := range map[string]error{
+		"an unknown symbol":  s.ForceReturn("nvmlInitt", 9),
+		"a negative answer":  s.ForceReturn("nvmlInit_v2", -1),
+		"a negative latency": s.SetLatency(-1),
+	} {
+		if err == nil {
+			t.Errorf("got no error for %s", name)
+		}
+	}
+}
+
+func TestModelsAreWhole(t *testing.T) {
+	var ids []string
+	for _, m := range state.Models() {
+		ids = append(ids, m.ID)
+		if m.Verified == "" || m.PCIID&0xffff != 0x10de || m.SubsystemID&0xffff != 0x10de {
+			t.Errorf("model %s: lacks where it comes from, or is not NVIDIA's", m.ID)
+		}
+		create(t, state.NewSpec(m.ID, state.MaxGPUs)) // no two places are the same
+	}
+	if !slices.Equal(ids, []string{"a100-40", "a100-80", "h100-80", "l4"}) {
+		t.Errorf("got models %v", ids)
+	}
+}
