@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -65,17 +65,16 @@ func (n Nodes) Fault() string {
 		return "there is no node of a GPU (/dev/nvidia0, …): request one for this container " +
 			"(resources.limits: nvidia.com/gpu: 1; docker run --gpus 1), or load the driver on this host"
 	}
-	var faults []string
-	for _, state := range append([]State{n.Control, n.UVM}, n.GPUs...) {
+	for _, state := range []State{n.Control, n.UVM} {
 		if state.Err != nil {
-			faults = append(faults, state.fault())
+			return state.fault()
 		}
 	}
 	// One GPU that opens is enough; CUDA leaves out the others.
-	if n.Control.Err == nil && n.UVM.Err == nil && len(faults) < len(n.GPUs) {
+	if slices.ContainsFunc(n.GPUs, func(s State) bool { return s.Err == nil }) {
 		return ""
 	}
-	return strings.Join(faults, "; ")
+	return n.GPUs[0].fault()
 }
 
 func (s State) fault() string {
