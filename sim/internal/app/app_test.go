@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,13 +23,13 @@ const asProgram = "GPU_SIM_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {
-		os.Exit(m.Run())
+		m.Run()
+		return
 	}
 	if err := app.Run(os.Args, os.Stdout); err != nil {
-		os.Stderr.WriteString("gpu-sim: " + err.Error() + "\n")
+		fmt.Fprintln(os.Stderr, "gpu-sim:", err)
 		os.Exit(1)
 	}
-	os.Exit(0)
 }
 
 // sim is a node in a new folder, and gpu-sim for it.
@@ -62,7 +65,8 @@ func (s sim) command(ctx context.Context, name string, args ...string) *exec.Cmd
 		s.t.Fatal(err)
 	}
 	cmd := exec.CommandContext(ctx, self, append([]string{name}, args...)...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "GPU_SIM_ROOT="+s.root, "GPU_SIM_LIB_DIR="+s.libs)
+	// The race detector would wait a second at the end of each process.
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", asProgram+"=1", "GPU_SIM_ROOT="+s.root, "GPU_SIM_LIB_DIR="+s.libs)
 	return cmd
 }
 
@@ -144,7 +148,7 @@ func TestCommandsChangeTheNode(t *testing.T) {
 		t.Errorf("calls: got %q", out)
 	}
 	s.must("delete")
-	if _, err := os.Stat(s.root); !os.IsNotExist(err) {
+	if _, err := os.Stat(s.root); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after delete: %v", err)
 	}
 }

@@ -25,7 +25,7 @@ func execCommand() *cli.Command {
 		flags:       []cli.Flag{driverRootFlag()},
 		min:         1, max: -1,
 		run: func(c *cli.Context, n *node.Node) error {
-			if err := n.Enter(c.String("driver-root")); err != nil {
+			if err := n.Enter(c.Context, c.String("driver-root")); err != nil {
 				return err
 			}
 			return execute(c.Args().Slice())
@@ -59,7 +59,7 @@ func mountCommand() *cli.Command {
 			"What is in place stays. The machine's own mount namespace is refused.",
 		flags: []cli.Flag{driverRootFlag()},
 		run: func(c *cli.Context, n *node.Node) error {
-			return n.Mount(c.String("driver-root"))
+			return n.Mount(c.Context, c.String("driver-root"))
 		},
 	}.cli()
 }

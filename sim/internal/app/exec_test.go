@@ -3,8 +3,10 @@ package app_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,7 +113,7 @@ func TestExecShowsTheNodeAtTheRealPaths(t *testing.T) {
 	}
 	sh.run("echo x >/etc/gpu-sim-test; echo x >/usr/bin/gpu-sim-test")
 	for _, path := range []string{"/dev/nvidia0", "/proc/driver/nvidia", "/lib/firmware/nvidia/580.95.05", "/usr/bin/nvidia-persistenced", "/etc/gpu-sim-test", "/usr/bin/gpu-sim-test"} {
-		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the machine shows %s: %v", path, err)
 		}
 	}
@@ -225,7 +227,7 @@ func TestNodeOnStrictFilesystem(t *testing.T) {
 	root := filepath.Join(dir, "node")
 	script := fmt.Sprintf("mount -t tmpfs -o nosuid,nodev,noexec tmpfs %[1]s && %[2]s create --gpus 1 >/dev/null && %[2]s exec -- sh -c 'cat /dev/nvidia0; head -c 1 /dev/zero | wc -c; nvidia-xconfig; LD_PRELOAD=libcuda.so.1 ls /dev/nvidiactl'", dir, self)
 	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", script)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "GPU_SIM_ROOT="+root, "GPU_SIM_LIB_DIR="+s.libs)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", asProgram+"=1", "GPU_SIM_ROOT="+root, "GPU_SIM_LIB_DIR="+s.libs)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

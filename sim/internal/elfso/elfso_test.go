@@ -42,7 +42,7 @@ func TestLoaderAcceptsObject(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("/bin/cat", "/proc/self/maps")
+	cmd := exec.CommandContext(t.Context(), "/bin/cat", "/proc/self/maps")
 	cmd.Env = []string{"LD_PRELOAD=" + path}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

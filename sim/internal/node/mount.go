@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +20,7 @@ const HostRoot = "/"
 // private mount namespace that shows the node at the real paths. The calling
 // goroutine stays locked to its thread. On an error the process is in a useless
 // namespace and should end.
-func (n *Node) Enter(driverRoot string) error {
+func (n *Node) Enter(ctx context.Context, driverRoot string) error {
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("make a mount namespace: %w%s", err, rootHint(err))
@@ -27,7 +28,7 @@ func (n *Node) Enter(driverRoot string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the mounts private: %w", err)
 	}
-	if err := n.mount(driverRoot); err != nil {
+	if err := n.mount(ctx, driverRoot); err != nil {
 		return err
 	}
 	// As on a machine that systemd has started: mounts reach the namespaces
@@ -41,7 +42,7 @@ func (n *Node) Enter(driverRoot string) error {
 // Mount shows the node at the real paths of the mount namespace in which the
 // process is. What is in place already stays as it is. It refuses the machine's
 // own namespace.
-func (n *Node) Mount(driverRoot string) error {
+func (n *Node) Mount(ctx context.Context, driverRoot string) error {
 	private, err := n.privateNamespace()
 	if err != nil {
 		return err
@@ -49,7 +50,7 @@ func (n *Node) Mount(driverRoot string) error {
 	if !private {
 		return errors.New("mount node: this is the machine's own mount namespace, and the node would hide its devices from everyone; use \"gpu-sim exec -- COMMAND\", or run this in one made by \"gpu-sim exec\" or \"unshare --mount\"")
 	}
-	return n.mount(driverRoot)
+	return n.mount(ctx, driverRoot)
 }
 
 // privateNamespace tells whether the mount namespace shows the node already, or
@@ -83,7 +84,7 @@ func rootMount(process string) (string, error) {
 }
 
 // mount makes all mounts, or none.
-func (n *Node) mount(driverRoot string) (err error) {
+func (n *Node) mount(ctx context.Context, driverRoot string) (err error) {
 	if !filepath.IsAbs(driverRoot) {
 		return fmt.Errorf("mount node: driver root %q is not an absolute path; use / or /run/nvidia/driver", driverRoot)
 	}
@@ -111,12 +112,12 @@ func (n *Node) mount(driverRoot string) (err error) {
 		}
 		return m.bind(n.path(containerRoot), driverRoot, unix.MS_NODEV)
 	}
-	return n.mountInstalled(&m)
+	return n.mountInstalled(ctx, &m)
 }
 
 // mountDev puts the node's folder over /dev, so that device nodes made in it
 // later are seen, and gives it the filesystems that /dev has.
-func (n *Node) mountDev(m *mounter) error {
+func (n *Node) mountDev(m *mounter) (err error) {
 	if sameFile("/dev", n.path(devDir)) {
 		return nil
 	}
@@ -129,7 +130,7 @@ func (n *Node) mountDev(m *mounter) error {
 		if err != nil {
 			return fmt.Errorf("keep /dev/%s: %w", name, err)
 		}
-		defer unix.Close(fd)
+		defer func() { err = errors.Join(err, unix.Close(fd)) }()
 		kept[name] = fd
 	}
 	if err := m.bind(n.path(devDir), "/dev", unix.MS_NOSUID); err != nil {
@@ -166,7 +167,7 @@ func devFilesystem(name string) (kind, options string) {
 
 // mountInstalled lays the driver root over the machine's folders, as the
 // driver's packages would have installed it.
-func (n *Node) mountInstalled(m *mounter) error {
+func (n *Node) mountInstalled(ctx context.Context, m *mounter) error {
 	firmware := "/lib/firmware/nvidia"
 	if sameFile(firmware, n.path(fwDir)) {
 		return nil
@@ -189,7 +190,7 @@ func (n *Node) mountInstalled(m *mounter) error {
 	if err := m.bind(n.path(fwDir), firmware, unix.MS_NOSUID|unix.MS_NODEV); err != nil {
 		return err
 	}
-	out, err := exec.Command("ldconfig", "-X").CombinedOutput()
+	out, err := exec.CommandContext(ctx, "ldconfig", "-X").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("tell the loader about the driver's libraries: ldconfig: %w: %s", err, strings.TrimSpace(string(out)))
 	}

@@ -4,23 +4,25 @@
 // real nvidia-smi needs: the library, the driver and the device nodes.
 package smi
 
-// #cgo LDFLAGS: -ldl
-// #include <dlfcn.h>
-// #include <stdlib.h>
-//
-// typedef int (*plain)(void);
-// typedef int (*get_count)(unsigned int *);
-// typedef int (*get_handle)(unsigned int, void **);
-// typedef int (*get_text)(void *, char *, unsigned int);
-// typedef int (*get_system_text)(char *, unsigned int);
-// typedef const char *(*get_message)(int);
-//
-// static int call_plain(void *f) { return ((plain)f)(); }
-// static int call_count(void *f, unsigned int *n) { return ((get_count)f)(n); }
-// static int call_handle(void *f, unsigned int i, void **h) { return ((get_handle)f)(i, h); }
-// static int call_text(void *f, void *h, char *b, unsigned int n) { return ((get_text)f)(h, b, n); }
-// static int call_system_text(void *f, char *b, unsigned int n) { return ((get_system_text)f)(b, n); }
-// static const char *call_message(void *f, int r) { return ((get_message)f)(r); }
+/*
+#cgo LDFLAGS: -ldl
+#include <dlfcn.h>
+#include <stdlib.h>
+
+typedef int (*plain)(void);
+typedef int (*get_count)(unsigned int *);
+typedef int (*get_handle)(unsigned int, void **);
+typedef int (*get_text)(void *, char *, unsigned int);
+typedef int (*get_system_text)(char *, unsigned int);
+typedef const char *(*get_message)(int);
+
+static int call_plain(void *f) { return ((plain)f)(); }
+static int call_count(void *f, unsigned int *n) { return ((get_count)f)(n); }
+static int call_handle(void *f, unsigned int i, void **h) { return ((get_handle)f)(i, h); }
+static int call_text(void *f, void *h, char *b, unsigned int n) { return ((get_text)f)(h, b, n); }
+static int call_system_text(void *f, char *b, unsigned int n) { return ((get_system_text)f)(b, n); }
+static const char *call_message(void *f, int r) { return ((get_message)f)(r); }
+*/
 import "C"
 
 import (

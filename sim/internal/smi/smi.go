@@ -44,6 +44,9 @@ func parse(args []string) (query, error) {
 		return query{list: true}, nil
 	}
 	var q query
+	if len(args) == 0 {
+		return q, notSimulated("the table")
+	}
 	format := ""
 	for _, arg := range args {
 		key, value, _ := strings.Cut(arg, "=")

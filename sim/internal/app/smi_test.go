@@ -1,0 +1,67 @@
+package app_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// built is the folder of the simulator's libraries.
+func built(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../../../bin/lib")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "libnvidia-ml.so.1")); err != nil {
+		t.Skip("the simulator's libraries are not built: run \"make sim\"")
+	}
+	return dir
+}
+
+func TestNvidiaSMIListsThroughNVML(t *testing.T) {
+	needRoot(t)
+	s := newSim(t)
+	s.libs = built(t)
+	s.must("create", "--gpus", "2", "--model", "l4")
+	gpus := s.show().GPUs
+	for name, args := range map[string][]string{"installed": nil, "brought by a container": {"--driver-root", filepath.Join(t.TempDir(), "driver")}} {
+		t.Run(name, func(t *testing.T) {
+			s := sim{t, s.root, s.libs}
+			sh := s.shell(args...)
+			if len(args) > 0 {
+				sh.run(fmt.Sprintf("export PATH=%[1]s/usr/bin:$PATH LD_LIBRARY_PATH=%[1]s/usr/lib/x86_64-linux-gnu", args[1]))
+			}
+			want := fmt.Sprintf("GPU 0: NVIDIA L4 (UUID: %s)\nGPU 1: NVIDIA L4 (UUID: %s)", gpus[0].UUID, gpus[1].UUID)
+			if got := sh.run("nvidia-smi -L"); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+			want = fmt.Sprintf("index, uuid\n0, %s\n1, %s", gpus[0].UUID, gpus[1].UUID)
+			if got := sh.run("nvidia-smi --query-gpu=index,uuid --format=csv"); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+	t.Run("calls are counted", func(t *testing.T) {
+		if got := s.must("calls"); !strings.Contains(got, "nvmlInit_v2\n") {
+			t.Errorf("got %s", got)
+		}
+	})
+	t.Run("without the driver", func(t *testing.T) {
+		s.must("set", "driver=off")
+		stdout, stderr, code := s.run("exec", "--", "nvidia-smi", "-L")
+		if code != 1 || stdout != "" || !strings.Contains(stderr, "nvmlInit_v2: Driver Not Loaded") {
+			t.Errorf("got exit code %d, output %q, error %q", code, stdout, stderr)
+		}
+		s.must("set", "driver=on")
+	})
+	t.Run("with a GPU lost", func(t *testing.T) {
+		s.must("lose", "0")
+		stdout, stderr, code := s.run("exec", "--", "nvidia-smi", "-L")
+		if code != 1 || strings.Count(stdout, "\n") != 1 || !strings.Contains(stdout, gpus[1].UUID) || !strings.Contains(stderr, "GPU 0: ") {
+			t.Errorf("got exit code %d, output %q, error %q", code, stdout, stderr)
+		}
+	})
+}
