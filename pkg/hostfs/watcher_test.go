@@ -1,6 +1,7 @@
 package hostfs_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -112,6 +113,16 @@ func TestWatcher(t *testing.T) {
 			var got hostfs.Op
 			for !got.Has(tc.want) {
 				got |= next(t, w)[path]
+			}
+			// The watch goes on, on what is there now.
+			want := hostfs.Removed
+			if _, err := os.Stat(path); err == nil {
+				must(t, os.RemoveAll(path))
+			} else {
+				must(t, os.MkdirAll(path, 0o755))
+				want = hostfs.Created
+			}
+			for !next(t, w)[path].Has(want) {
 			}
 		})
 	}

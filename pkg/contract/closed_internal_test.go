@@ -1,0 +1,65 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestClosesAreSeen waits with looks that never come, so that only the kernel's
+// events can end the wait.
+func TestClosesAreSeen(t *testing.T) {
+	cases := map[string]struct {
+		mask uint32
+		flag int
+		do   func(f *os.File) error
+	}{
+		"a writer closes the file": {unix.IN_CLOSE_WRITE, os.O_RDWR, (*os.File).Close},
+		"a reader closes the file": {unix.IN_CLOSE_NOWRITE, os.O_RDONLY, (*os.File).Close},
+		"the file is removed":      {unix.IN_CLOSE_WRITE, os.O_RDONLY, func(f *os.File) error { return os.Remove(f.Name()) }},
+		"another file is renamed over it": {unix.IN_CLOSE_WRITE, os.O_RDONLY, func(f *os.File) error {
+			other := f.Name() + ".new"
+			return errors.Join(os.WriteFile(other, nil, 0o600), os.Rename(other, f.Name()))
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.OpenFile(path, tc.flag, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			asked := 0
+			err = closes{path: path, mask: tc.mask, first: time.Hour, last: time.Hour}.wait(ctx, func() bool {
+				asked++
+				if asked == 1 {
+					if err := tc.do(f); err != nil {
+						t.Error(err)
+					}
+				}
+				return asked == 2
+			})
+			if err != nil {
+				t.Errorf("want to be woken, got %v", err)
+			}
+		})
+	}
+}
+
+func TestClosesCannotBeWatched(t *testing.T) {
+	err := closesOf("/proc/self/mem/none", unix.IN_CLOSE).wait(t.Context(), func() bool { return false })
+	if !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("want ENOTDIR, got %v", err)
+	}
+}
