@@ -50,7 +50,7 @@ func TestClosesAreSeen(t *testing.T) {
 				}
 				return asked == 2
 			})
-			if err != nil {
+			if err = errors.Join(err, ctx.Err()); err != nil {
 				t.Errorf("want to be woken, got %v", err)
 			}
 		})
