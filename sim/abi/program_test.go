@@ -1,22 +1,30 @@
 package abi_test
 
 import (
+	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"outrigger.dev/sim/internal/state"
 )
 
-// compile builds a C program of testdata against one of the libraries.
-func compile(t *testing.T, source, library string) string {
+// compile builds a C program of testdata with what else it is made of: one of
+// the libraries, or source files.
+func compile(t *testing.T, source string, parts ...string) string {
 	t.Helper()
 	dir, program := libraries(t), filepath.Join(t.TempDir(), "program")
-	out, err := exec.Command("gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
-		"-I", filepath.Join(dir, ".obj"), "-I", "../internal/state", "-o", program,
-		filepath.Join("testdata", source), filepath.Join(dir, library), "-Wl,-rpath,"+dir).CombinedOutput()
+	args := []string{
+		"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations", "-pthread",
+		"-I", filepath.Join(dir, ".obj"), "-I", "../internal/state", "-Wl,-rpath," + dir, "-o", program,
+		filepath.Join("testdata", source),
+	}
+	out, err := exec.Command("gcc", append(args, parts...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("compile %s: %v\n%s", source, err, out)
 	}
@@ -32,7 +40,7 @@ func TestPrograms(t *testing.T) {
 	}
 	for source, test := range tests {
 		t.Run(source, func(t *testing.T) {
-			program := compile(t, source, test.library)
+			program := compile(t, source, filepath.Join(libraries(t), test.library))
 			newMachine(t, state.NewSpec(test.model, 2))
 			if out, err := exec.Command(program).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
@@ -47,7 +55,7 @@ func TestCUDASeesTheGPUsItMayOpen(t *testing.T) {
 		noDevice    = 100
 		unavailable = 999
 	)
-	program := compile(t, "cuinit.c", "libcuda.so.1")
+	program := compile(t, "cuinit.c", filepath.Join(libraries(t), "libcuda.so.1"))
 	tests := map[string]struct {
 		change        func(t *testing.T, m *machine)
 		result, count int
@@ -90,4 +98,53 @@ func TestCUDASeesTheGPUsItMayOpen(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestReadersNeverSeeHalfAWrite(t *testing.T) {
+	core, err := filepath.Glob("../internal/state/sim_*.c")
+	mustDo(t, err)
+	program := compile(t, "torn.c", core...)
+	m := newMachine(t, state.NewSpec("l4", 1))
+	if out, err := exec.Command(program, m.Path()).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestEventWakesASleeper(t *testing.T) {
+	program := compile(t, "wait.c", filepath.Join(libraries(t), "libnvidia-ml.so.1"))
+	m := newMachine(t, state.NewSpec("l4", 1))
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, program)
+	stdout, err := cmd.StdoutPipe()
+	mustDo(t, err)
+	mustDo(t, cmd.Start())
+	lines := bufio.NewScanner(stdout)
+	lines.Scan()
+	waitUntilAsleep(t, cmd.Process.Pid)
+
+	mustDo(t, m.PostXID(0, 45, state.NoInstance, state.NoInstance))
+	lines.Scan()
+	if got := lines.Text(); got != "45" {
+		t.Errorf("got %q, want XID 45", got)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("waiting program: %v", err)
+	}
+}
+
+// waitUntilAsleep returns when a process does nothing but wait.
+func waitUntilAsleep(t *testing.T, pid int) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for range 10_000 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		mustDo(t, err)
+		if strings.Contains(string(stat), ") S ") {
+			return
+		}
+		<-tick.C
+	}
+	t.Fatal("the program never went to sleep")
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -164,54 +163,6 @@ func TestFind(t *testing.T) {
 	}
 	if _, err := s.Find("2"); !errors.Is(err, state.ErrNoGPU) || !strings.Contains(err.Error(), gpu.UUID) {
 		t.Errorf("got error %v, want no such GPU and the list of those there", err)
-	}
-}
-
-// TestReadersNeverSeeHalfAGPU plugs GPUs of different models in and out while
-// other users of the file read it: what they see belongs together.
-func TestReadersNeverSeeHalfAGPU(t *testing.T) {
-	s := create(t, state.NewSpec("h100-80", 1))
-	wrote := make(chan struct{})
-	var readers sync.WaitGroup
-	for range 4 {
-		other, err := state.Open(s.Path())
-		if err != nil {
-			t.Fatal(err)
-		}
-		readers.Go(func() {
-			defer other.Close()
-			for {
-				checkWhole(t, other.Show().GPUs)
-				select {
-				case <-wrote:
-					return
-				default:
-				}
-			}
-		})
-	}
-	for i := range 2000 {
-		model := []string{"a100-40", "l4"}[i%2]
-		slot, err := s.Plug(state.GPUSpec{Model: model})
-		if err == nil {
-			err = s.Unplug(slot)
-		}
-		if err != nil {
-			t.Error(err)
-			break
-		}
-	}
-	close(wrote)
-	readers.Wait()
-}
-
-func checkWhole(t *testing.T, gpus []state.GPU) {
-	t.Helper()
-	for _, g := range gpus {
-		model, err := state.LookupModel(g.Model)
-		if err != nil || g.Name != model.Name || g.MemoryBytes != model.MemoryMiB<<20 || g.PCIID != model.PCIID {
-			t.Errorf("read half a GPU: %+v", g)
-		}
 	}
 }
 

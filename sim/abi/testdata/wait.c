@@ -1,0 +1,22 @@
+/* Waits for one event of the first GPU, says "ready" before and the XID after.
+ * Unlike a Go program, no signal wakes it by chance. */
+#include <nvml.h>
+#include <stdio.h>
+
+int main(void)
+{
+	nvmlEventData_t event;
+	nvmlEventSet_t set;
+	nvmlDevice_t device;
+
+	if (nvmlInit_v2() != NVML_SUCCESS || nvmlEventSetCreate(&set) != NVML_SUCCESS ||
+	    nvmlDeviceGetHandleByIndex_v2(0, &device) != NVML_SUCCESS ||
+	    nvmlDeviceRegisterEvents(device, nvmlEventTypeXidCriticalError, set) != NVML_SUCCESS)
+		return 1;
+	puts("ready");
+	fflush(stdout);
+	if (nvmlEventSetWait_v2(set, &event, 60000) != NVML_SUCCESS)
+		return 1;
+	printf("%llu\n", event.eventData);
+	return 0;
+}
