@@ -16,7 +16,7 @@ import (
 	"outrigger.dev/pkg/contract"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew") //nolint:gochecknoglobals // a flag of the test
+var update = flag.Bool("update", false, "write the golden files anew")
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()

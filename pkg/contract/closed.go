@@ -45,7 +45,7 @@ func (c closes) wait(ctx context.Context, done func() bool) error {
 	}
 	// The runtime's poller wakes the read below, also for its deadline.
 	in := os.NewFile(uintptr(fd), "inotify")
-	defer in.Close() //nolint:errcheck // nothing was written
+	defer in.Close()
 	stop := context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	look := c.first

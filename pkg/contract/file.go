@@ -197,7 +197,7 @@ func (d Dir) read(path string) Fact {
 	if err != nil {
 		return Fact{State: Unreadable, Reason: err.Error()}
 	}
-	defer file.Close() //nolint:errcheck // read only
+	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
 		return Fact{State: Unreadable, Reason: err.Error()}

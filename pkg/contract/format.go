@@ -20,9 +20,6 @@ const (
 	keyHeld          = "OUTRIGGER_HELD"
 )
 
-// stampPrefix marks the keys that belong to the contract.
-const stampPrefix = "OUTRIGGER_"
-
 // maxFile bounds what is read of a file; ours have less than 1 KiB.
 const maxFile = 64 << 10
 
