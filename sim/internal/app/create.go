@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/state"
@@ -112,10 +113,17 @@ func deleteCommand() *cli.Command {
 			if err := noArgs(c); err != nil {
 				return err
 			}
-			if err := node.Delete(c.String("root")); err != nil {
+			root := c.String("root")
+			if err := node.Delete(root); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(c.App.Writer, "deleted %s\n", c.String("root"))
+			if parent := filepath.Dir(DefaultRoot); filepath.Dir(root) == parent {
+				// It came with the first node; it stays if it has another.
+				if err := os.Remove(parent); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
+					return fmt.Errorf("delete the folder of all nodes: %w", err)
+				}
+			}
+			_, err := fmt.Fprintf(c.App.Writer, "deleted %s\n", root)
 			return err
 		},
 	}

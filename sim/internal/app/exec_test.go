@@ -225,14 +225,21 @@ func TestNodeOnStrictFilesystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := filepath.Join(dir, "node")
-	script := fmt.Sprintf("mount -t tmpfs -o nosuid,nodev,noexec tmpfs %[1]s && %[2]s create --gpus 1 >/dev/null && %[2]s exec -- sh -c 'cat /dev/nvidia0; head -c 1 /dev/zero | wc -c; nvidia-xconfig; LD_PRELOAD=libcuda.so.1 ls /dev/nvidiactl'", dir, self)
+	script := fmt.Sprintf(`set -e
+		mount -t tmpfs -o nosuid,nodev,noexec tmpfs %[1]s
+		%[2]s create --gpus 1 >/dev/null
+		%[2]s exec -- sh -c 'cat /dev/nvidia0; head -c 1 /dev/zero | wc -c; nvidia-xconfig; LD_PRELOAD=libcuda.so.1 ls /dev/nvidiactl'
+		mount --bind "$GPU_SIM_ROOT/dev" /dev
+		%[2]s mount
+		cat /dev/nvidia0 || true`, dir, self)
 	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", script)
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", asProgram+"=1", "GPU_SIM_ROOT="+root, "GPU_SIM_LIB_DIR="+s.libs)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	want := "cat: /dev/nvidia0: No such device or address\n1\ngpu-sim: nvidia-xconfig: not simulated: this node's driver has the file only\n/dev/nvidiactl\n"
+	want := "cat: /dev/nvidia0: No such device or address\n1\ngpu-sim: nvidia-xconfig: not simulated: this node's driver has the file only\n/dev/nvidiactl\n" +
+		"cat: /dev/nvidia0: No such device or address\n"
 	if got := string(out); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

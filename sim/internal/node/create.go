@@ -42,16 +42,17 @@ func Create(cfg Config) (node *Node, err error) {
 	if err := checkLibraries(cfg.Libraries); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
+	removeParent, err := makeParent(filepath.Dir(root))
+	if err != nil {
 		return nil, fmt.Errorf("create node %s: %w", root, err)
 	}
 	temp, err := os.MkdirTemp(filepath.Dir(root), "."+filepath.Base(root)+"-new-*")
 	if err != nil {
-		return nil, fmt.Errorf("create node %s: %w", root, err)
+		return nil, errors.Join(fmt.Errorf("create node %s: %w", root, err), removeParent())
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(temp))
+			err = errors.Join(err, os.RemoveAll(temp), removeParent())
 		}
 	}()
 	if err := render(temp, cfg); err != nil {
@@ -72,6 +73,15 @@ func checkFree(root string) error {
 		return fmt.Errorf("create node %s: %w", root, err)
 	}
 	return nil
+}
+
+// makeParent makes a folder if it is missing, and returns what takes it away
+// again.
+func makeParent(dir string) (undo func() error, err error) {
+	if isDir(dir) {
+		return func() error { return nil }, nil
+	}
+	return func() error { return os.Remove(dir) }, os.MkdirAll(dir, 0o755)
 }
 
 func checkLibraries(dir string) error {

@@ -119,7 +119,8 @@ func (n *Node) mount(ctx context.Context, driverRoot string) (err error) {
 // later are seen, and gives it the filesystems that /dev has.
 func (n *Node) mountDev(m *mounter) (err error) {
 	if sameFile("/dev", n.path(devDir)) {
-		return nil
+		// An init may have bound it from a filesystem that forbids devices.
+		return setFlags("/dev", unix.MS_NOSUID)
 	}
 	kept := map[string]int{}
 	for _, name := range devMounts() {
@@ -190,7 +191,7 @@ func (n *Node) mountInstalled(ctx context.Context, m *mounter) error {
 	if err := m.bind(n.path(fwDir), firmware, unix.MS_NOSUID|unix.MS_NODEV); err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, "ldconfig", "-X").CombinedOutput()
+	out, err := exec.CommandContext(ctx, "/sbin/ldconfig", "-X").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("tell the loader about the driver's libraries: ldconfig: %w: %s", err, strings.TrimSpace(string(out)))
 	}

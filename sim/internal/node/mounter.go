@@ -37,6 +37,11 @@ func (m *mounter) bind(source, target string, flags uintptr) error {
 	if err := m.mount(source, target, "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
+	return setFlags(target, flags)
+}
+
+// setFlags gives a mount exactly the given flags.
+func setFlags(target string, flags uintptr) error {
 	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|flags, ""); err != nil {
 		return fmt.Errorf("set flags of %s: %w", target, err)
 	}
