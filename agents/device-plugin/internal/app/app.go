@@ -82,6 +82,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Ready:      p.Ready,
 		Reload:     func(context.Context) error { p.Reload(); return nil },
 		Collectors: []prometheus.Collector{recorder},
+		Config:     s.effective(c),
 	}, nil
 }
 

@@ -116,4 +116,25 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 	return s, hostErr
 }
 
+// effective is what the first line of the log says.
+func (s settings) effective(c *cli.Context) slog.Value {
+	return slog.GroupValue(
+		slog.String("gpu_source", c.String("gpu-source")),
+		slog.String("driver_root", s.host.DriverRoot),
+		slog.String("driver_root_ctr_path", s.host.DriverRootCtrPath),
+		slog.String("dev_root", s.devRoot),
+		slog.String("run_root", s.host.RunRoot),
+		slog.String("mig_strategy", s.config.MIGStrategy),
+		slog.Any("device_list_strategy", s.config.ListStrategies),
+		slog.String("device_id_strategy", string(s.config.IDStrategy)),
+		slog.Bool("pass_device_specs", s.config.PassDeviceSpecs),
+		slog.String("cdi_root", s.config.CDIRoot),
+		slog.String("nvidia_cdi_hook_path", s.config.HookPath),
+		slog.String("kubelet_socket", c.Path("kubelet-socket")),
+		slog.Bool("fail_on_init_error", s.config.FailOnInitError),
+		slog.String("disable_healthchecks", c.String("disable-healthchecks")),
+		slog.String("enable_healthchecks", c.String("enable-healthchecks")),
+	)
+}
+
 func (s settings) socketDir() string { return filepath.Dir(s.config.KubeletSocket) }

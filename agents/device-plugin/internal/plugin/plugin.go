@@ -73,6 +73,8 @@ type Plugin struct {
 	prepared Prepared
 	// trouble is why the node is not offered as it is.
 	trouble error
+	// looks counts observations.
+	looks   int
 	servers map[string]*server.Server
 	offered resource.Set
 	group   *errgroup.Group
@@ -147,6 +149,9 @@ func (p *Plugin) loop(ctx context.Context) error {
 			}
 		case <-p.status:
 		}
+		if ctx.Err() != nil {
+			return nil
+		}
 		p.mark()
 	}
 }
@@ -155,8 +160,9 @@ func (p *Plugin) observed(ctx context.Context, obs observation) error {
 	if obs.err != nil && p.cfg.Config.FailOnInitError && p.node == nil {
 		return fmt.Errorf("%w (fail-on-init-error is set)", obs.err)
 	}
-	p.tell(obs.err)
+	before := p.trouble
 	p.trouble = obs.err
+	p.looks++
 	switch {
 	case errors.Is(obs.err, gpu.ErrNoDriver):
 		p.health.DriverGone(obs.err.Error())
@@ -172,15 +178,18 @@ func (p *Plugin) observed(ctx context.Context, obs observation) error {
 		p.health.Observe(obs.node)
 	}
 	p.publish(ctx)
+	p.mark()
+	p.log.Debug("looked at the node", "looks", p.looks, "err", obs.err)
+	p.tell(before, obs.err)
 	return nil
 }
 
-func (p *Plugin) tell(err error) {
+// tell tells a trouble once, not after every look.
+func (p *Plugin) tell(before, err error) {
 	switch {
 	case err == nil:
 		p.cfg.Recorder.Waiting("")
-	case p.trouble != nil && p.trouble.Error() == err.Error():
-		p.log.Debug("still waiting", "err", err)
+	case before != nil && before.Error() == err.Error():
 	default:
 		p.cfg.Recorder.Waiting(err.Error())
 		p.log.Warn("gpus cannot be offered, waiting", "err", err)
@@ -274,10 +283,10 @@ func (p *Plugin) mark() {
 		}
 		return
 	}
-	p.log.Info("ready: devices are registered and listed")
 	if err := p.cfg.Marker.Ready(p.node); err != nil {
 		p.log.Error("tell readiness", "err", err)
 	}
+	p.log.Info("ready: devices are registered and listed")
 }
 
 // missing returns why the devices are not registered and listed.

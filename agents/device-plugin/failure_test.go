@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestBadCommandLine(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		env  string
+		want []string
+	}{
+		"an unknown flag":                {args: []string{"--mps-root", "/x"}, want: []string{"unknown flag --mps-root", "--help"}},
+		"an unknown list strategy":       {args: []string{"--device-list-strategy", "cdi"}, want: []string{`device-list-strategy: unknown value "cdi"`, "envvar, cdi-cri, cdi-annotations"}},
+		"one of several":                 {env: "DEVICE_LIST_STRATEGY=envvar,nope", want: []string{`device-list-strategy: unknown value "nope"`}},
+		"a MIG strategy that is to come": {args: []string{"--mig-strategy", "single"}, want: []string{`"single" is not built yet`, `use "none"`}},
+		"an unknown id strategy":         {env: "DEVICE_ID_STRATEGY=minor", want: []string{`device-id-strategy: unknown value "minor"`, "uuid or index"}},
+		"a word that is no boolean":      {env: "FAIL_ON_INIT_ERROR=maybe", want: []string{"FAIL_ON_INIT_ERROR", `"maybe"`, "true or false"}},
+		"a relative socket":              {args: []string{"--kubelet-socket", "kubelet.sock"}, want: []string{`kubelet-socket: "kubelet.sock" is not an absolute path`}},
+		"a source that is none":          {args: []string{"--gpu-source", "dcgm"}, want: []string{"--gpu-source", `"dcgm"`, "nvml or file:PATH"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := command(nil, tc.args...)
+			if tc.env != "" {
+				cmd.Env = append(cmd.Env, tc.env)
+			}
+			fails(t, cmd, 2, tc.want...)
+		})
+	}
+}
+
+func TestUnreadableSnapshot(t *testing.T) {
+	dir := shortDir(t)
+	broken := filepath.Join(dir, "broken.json")
+	if err := os.WriteFile(broken, []byte(`{"gpus": [`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{
+		"one that is not there": filepath.Join(dir, "none.json"),
+		"one that is cut off":   broken,
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := command(nil, "--gpu-source", "file:"+path, "--fail-on-init-error", "--listen", "",
+				"--kubelet-socket", filepath.Join(dir, "kubelet.sock"), "--run-root", dir)
+			fails(t, cmd, 1, path, "fail-on-init-error")
+		})
+	}
+}
+
+// fails wants the command to end with the code, and to say why in one line.
+func fails(t *testing.T, cmd *exec.Cmd, code int, want ...string) {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != code {
+		t.Fatalf("ended with %v, want exit code %d; it said:\n%s", err, code, stderr.String())
+	}
+	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+	if code == 2 && len(lines) != 1 {
+		t.Errorf("a bad command line takes %d lines, want 1:\n%s", len(lines), stderr.String())
+	}
+	for _, part := range want {
+		if last := lines[len(lines)-1]; !strings.Contains(last, part) {
+			t.Errorf("the error %q lacks %q", last, part)
+		}
+	}
+}
+
+func TestMissingDriverRoot(t *testing.T) {
+	p := start(t, nil, "--driver-root", "/nonexistent/driver", "--driver-root-ctr-path", "/nonexistent/driver")
+	p.said("gpus cannot be offered, waiting", "/nonexistent/driver")
+	if body := p.get("/readyz"); !strings.Contains(body, "/nonexistent/driver") {
+		t.Errorf("/readyz says %q", body)
+	}
+}
+
+func TestFullDiskForTheCDISpec(t *testing.T) {
+	n := newNode(t, "--gpus", "8")
+	disk := filepath.Join(shortDir(t), "cdi")
+	if err := os.Mkdir(disk, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=8k"); err != nil {
+		t.Skipf("needs a small file system: mount tmpfs: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	filler := filepath.Join(disk, "filler")
+	if err := os.WriteFile(filler, make([]byte, 8<<10), 0o600); err != nil && !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	p := start(t, n, "--device-list-strategy", "cdi-cri", "--cdi-root", disk)
+	p.said("gpus cannot be offered, waiting", "no space left on device", disk)
+	if got := files(t, disk); len(got) != 1 || got[0] != "filler" {
+		t.Errorf("the full disk holds %v, want the filler alone", got)
+	}
+	if got := len(p.kubelet.Registrations()); got != 0 {
+		t.Errorf("%d registrations, want none", got)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	p.wait(8, 0)
+}

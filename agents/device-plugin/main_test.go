@@ -1,0 +1,243 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+)
+
+func (p *process) fact() contract.Fact {
+	return contract.Dir{Root: p.path("run")}.Read(contract.PluginReady)
+}
+
+func TestStart(t *testing.T) {
+	n := newNode(t, "--gpus", "8")
+	p := start(t, n)
+	devices := p.wait(8, 0)
+	p.said("ready: devices are registered and listed")
+	if f := p.fact(); f.State != contract.Valid {
+		t.Errorf("plugin-ready is %s: %s", f.State, f.Reason)
+	}
+	resp, err := p.kubelet.Allocate(deadline(t), resource, devices[2].GetID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"NVIDIA_VISIBLE_DEVICES": devices[2].GetID()}, resp.GetEnvs()); diff != "" {
+		t.Errorf("environment (-want +got):\n%s", diff)
+	}
+	if got := files(t, p.path("cdi")); len(got) > 0 {
+		t.Errorf("the strategy envvar made %v", got)
+	}
+	p.stop()
+	if got := files(t, p.path("sockets")); !cmp.Equal(got, []string{"kubelet.sock"}) {
+		t.Errorf("after the end the folder of sockets has %v", got)
+	}
+	if f := p.fact(); f.State != contract.Missing {
+		t.Errorf("after the end plugin-ready is %s", f.State)
+	}
+}
+
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestSixteenGPUsWithCDI(t *testing.T) {
+	n := newNode(t, "--gpus", "16", "--model", "h100-80")
+	p := start(t, n, "--device-list-strategy", "cdi-annotations,cdi-cri", "--device-id-strategy", "index")
+	devices := p.wait(16, 0)
+	data, err := os.ReadFile(filepath.Join(p.path("cdi"), "k8s.device-plugin.nvidia.com-gpu.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec struct {
+		Kind    string
+		Devices []struct{ Name string }
+	}
+	if err := json.Unmarshal(data, &spec); err != nil {
+		t.Fatal(err)
+	}
+	if spec.Kind != "k8s.device-plugin.nvidia.com/gpu" || len(spec.Devices) != 16 {
+		t.Errorf("the CDI spec is of kind %s with %d devices", spec.Kind, len(spec.Devices))
+	}
+	resp, err := p.kubelet.Allocate(deadline(t), resource, devices[11].GetID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := resp.GetCdiDevices(); len(got) != 1 || got[0].GetName() != "k8s.device-plugin.nvidia.com/gpu=11" {
+		t.Errorf("CDI devices are %v", got)
+	}
+	if len(resp.GetAnnotations()) != 1 || len(resp.GetEnvs()) != 0 {
+		t.Errorf("the answer is %v", resp)
+	}
+}
+
+func TestXID(t *testing.T) {
+	n := newNode(t, "--gpus", "4")
+	p := start(t, n)
+	p.wait(4, 0)
+	p.said("ready: devices")
+	n.run(t, "xid", "1", "31")
+	n.run(t, "xid", "2", "79")
+	devices := p.wait(3, 1)
+	if devices[2].GetHealth() != "Unhealthy" {
+		t.Errorf("the devices are %v, want the third to be unhealthy", devices)
+	}
+	p.said("device became unhealthy", devices[2].GetID(), "xid 79")
+	p.said("xid ignored", devices[1].GetID(), "xid=31")
+	metrics := p.get("/metrics")
+	for _, want := range []string{
+		`device_health{device="` + devices[2].GetID() + `",index="2",reason="xid 79",resource="nvidia.com/gpu"} 0`,
+		`xid_events_total{gpu="` + devices[1].GetID() + `",xid="31"} 1`,
+		`registrations_total{resource="nvidia.com/gpu",result="ok"} 1`,
+	} {
+		if !strings.Contains(metrics, "outrigger_device_plugin_"+want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	if body := p.get("/readyz"); body != "ok\n" {
+		t.Errorf("/readyz says %q", body)
+	}
+}
+
+// get asks the plugin's own HTTP server, whose address is in the log.
+func (p *process) get(path string) string {
+	p.t.Helper()
+	p.said("msg=serving")
+	address := regexp.MustCompile(`msg=serving address=(\S+)`).FindStringSubmatch(p.log.String())[1]
+	req, err := http.NewRequestWithContext(deadline(p.t), http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(body)
+}
+
+func TestKubeletReturnsWithoutNVML(t *testing.T) {
+	n := newNode(t, "--gpus", "8")
+	p := start(t, n, "--log-level", "debug")
+	p.wait(8, 0)
+	// The node is looked at once more as soon as its events are watched.
+	p.said("looked at the node", "looks=2")
+	n.calls(t)
+	for i := range 5 {
+		if err := p.kubelet.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.kubelet.WaitRegistrations(deadline(t), i+2); err != nil {
+			t.Fatal(err)
+		}
+		p.wait(8, 0)
+	}
+	if calls := n.calls(t); len(calls) > 0 {
+		t.Errorf("NVML was called when the kubelet came back: %v", calls)
+	}
+}
+
+func TestLostGPUAtStart(t *testing.T) {
+	n := newNode(t, "--gpus", "8")
+	n.run(t, "lose", "5")
+	p := start(t, n, "--device-list-strategy", "cdi-cri")
+	_, err := p.kubelet.WaitDevices(deadline(t), resource, func(ds []*pluginapi.Device) bool {
+		healthy := 0
+		for _, d := range ds {
+			if d.GetHealth() == pluginapi.Healthy {
+				healthy++
+			}
+		}
+		return healthy == 7
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.said("level=ERROR", "lost")
+	p.said("ready: devices")
+}
+
+func TestLateDriver(t *testing.T) {
+	for name, tc := range map[string]struct{ args []string }{
+		"envvar":  {},
+		"cdi-cri": {args: []string{"--device-list-strategy", "cdi-cri"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, "--gpus", "8", "--driver", "off")
+			p := start(t, n, tc.args...)
+			p.said("gpus cannot be offered, waiting", "no NVIDIA driver")
+			if body := p.get("/readyz"); !strings.Contains(body, "no NVIDIA driver") {
+				t.Errorf("/readyz says %q", body)
+			}
+			n.run(t, "set", "driver=on")
+			p.wait(8, 0)
+			p.said("ready: devices")
+		})
+	}
+}
+
+func TestIncompleteDriverRoot(t *testing.T) {
+	n := newNode(t, "--gpus", "2")
+	root := filepath.Join(n.root, "driver")
+	lib := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
+	cuda, err := filepath.Glob(filepath.Join(lib, "libcuda.so.5*"))
+	if err != nil || len(cuda) != 1 {
+		t.Fatalf("find libcuda: %v, %v", cuda, err)
+	}
+	away := cuda[0] + ".away"
+	if err := os.Rename(cuda[0], away); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, n, "--device-list-strategy", "cdi-cri", "--driver-root", root, "--driver-root-ctr-path", root)
+	p.said("gpus cannot be offered, waiting", "libcuda", root)
+	if got := files(t, p.path("cdi")); len(got) > 0 {
+		t.Errorf("an incomplete driver left %v", got)
+	}
+	if got := len(p.kubelet.Registrations()); got != 0 {
+		t.Errorf("%d registrations, want none", got)
+	}
+	if err := os.Rename(away, cuda[0]); err != nil {
+		t.Fatal(err)
+	}
+	p.wait(2, 0)
+}
+
+func TestSnapshot(t *testing.T) {
+	n := newNode(t, "--gpus", "3")
+	out, err := command(n, "snapshot").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got gpu.Node
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.GPUs) != 3 || got.GPUs[2].UUID == "" || got.Driver.Version == "" {
+		t.Errorf("the snapshot is %s", out)
+	}
+}
