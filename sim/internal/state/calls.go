@@ -3,12 +3,11 @@ package state
 // #include "simstate.h"
 import "C"
 
-import (
-	"fmt"
-)
+import "fmt"
 
-// symbols returns the names of all symbols, by number.
-func symbols() []string {
+// Symbols returns the names of the symbols that are counted and can be forced,
+// by their number in simstate.h.
+func Symbols() []string {
 	names := make([]string, C.SIM_SYMBOLS)
 	for i := range names {
 		names[i] = C.GoString(C.sim_symbol_name(C.uint32_t(i)))
@@ -16,15 +15,12 @@ func symbols() []string {
 	return names
 }
 
-// Symbols returns the names of the symbols that are counted and can be forced.
-func Symbols() []string { return symbols() }
-
 // Calls returns how often each symbol was called since the last reset, over
 // all processes that may write the state file. Symbols never called are left
 // out.
 func (s *State) Calls() map[string]uint64 {
 	calls := map[string]uint64{}
-	for i, name := range symbols() {
+	for i, name := range Symbols() {
 		if n := C.sim_calls(s.sim, C.uint32_t(i)); n > 0 {
 			calls[name] = uint64(n)
 		}
@@ -45,7 +41,7 @@ func (s *State) ResetCalls() error {
 // ForceReturn makes a symbol answer ret without doing anything. ret is a value
 // of nvmlReturn_t or CUresult; 0 ends it.
 func (s *State) ForceReturn(symbol string, ret int) error {
-	for i, name := range symbols() {
+	for i, name := range Symbols() {
 		if name != symbol {
 			continue
 		}
@@ -63,7 +59,7 @@ func (s *State) ForceReturn(symbol string, ret int) error {
 // forced returns the forced answers by symbol.
 func (s *State) forced() map[string]int {
 	forced := map[string]int{}
-	for i, name := range symbols() {
+	for i, name := range Symbols() {
 		if ret := C.sim_forced(s.sim, C.uint32_t(i)); ret != 0 {
 			forced[name] = int(ret)
 		}
