@@ -4,21 +4,31 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 )
 
-// InstallDevicePlugin installs the device plugin's chart with the image that
+// DevicePlugin returns the release of the device plugin with the image that
 // was built here.
-func (s *Stack) InstallDevicePlugin(ctx context.Context, values ...string) error {
+func (s *Stack) DevicePlugin(values ...string) (Release, error) {
 	ref, err := s.image("device-plugin")
+	if err != nil {
+		return Release{}, err
+	}
+	repository, tag, _ := strings.Cut(ref, ":")
+	return Release{
+		Chart:  "device-plugin",
+		Values: append([]string{"image.repository=" + repository, "image.tag=" + tag}, values...),
+	}, nil
+}
+
+// InstallDevicePlugin installs the device plugin and waits until it is ready.
+func (s *Stack) InstallDevicePlugin(ctx context.Context) error {
+	release, err := s.DevicePlugin()
 	if err != nil {
 		return err
 	}
-	repository, tag, _ := strings.Cut(ref, ":")
-	repository = path.Dir(repository)
-	return s.Install(ctx, "device-plugin", append([]string{"image.repository=" + repository, "image.tag=" + tag}, values...)...)
+	return s.Install(ctx, release)
 }
 
 // Allocatable returns how many GPUs the kubelet of a node offers; it is empty

@@ -74,20 +74,31 @@ func (s *Stack) loadImages(ctx context.Context) error {
 	return nil
 }
 
-// Install installs or upgrades a chart of the repository under its own name,
-// with values in the form of Helm's --set, and waits until it is ready.
-func (s *Stack) Install(ctx context.Context, chart string, values ...string) error {
+// Release is a chart of the repository, installed under its own name.
+type Release struct {
+	Chart string
+	// Values are in the form of Helm's --set.
+	Values []string
+	// NoWait returns at once instead of when everything is ready.
+	NoWait bool
+}
+
+// Install installs or upgrades a chart.
+func (s *Stack) Install(ctx context.Context, r Release) error {
 	args := []string{
-		"upgrade", "--install", chart, filepath.Join(s.root, "charts", chart), "--kubeconfig", s.Kubeconfig(),
-		"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", "90s",
+		"upgrade", "--install", r.Chart, filepath.Join(s.root, "charts", r.Chart), "--kubeconfig", s.Kubeconfig(),
+		"--namespace", Namespace, "--create-namespace", "--timeout", "90s",
 	}
-	for _, v := range values {
+	for _, v := range r.Values {
 		args = append(args, "--set", v)
+	}
+	if !r.NoWait {
+		args = append(args, "--wait")
 	}
 	if _, err := s.Run(ctx, "helm", args...); err != nil {
 		pods, _ := s.Kubectl(ctx, "-n", Namespace, "describe", "pods")
-		logs, _ := s.Kubectl(ctx, "-n", Namespace, "logs", "--selector=app.kubernetes.io/name="+chart, "--tail=30")
-		return fmt.Errorf("install %s: %w\n%s\n%s", chart, err, pods, logs)
+		logs, _ := s.Kubectl(ctx, "-n", Namespace, "logs", "--selector=app.kubernetes.io/name="+r.Chart, "--tail=30")
+		return fmt.Errorf("install %s: %w\n%s\n%s", r.Chart, err, pods, logs)
 	}
 	return nil
 }
@@ -96,6 +107,10 @@ func (s *Stack) Install(ctx context.Context, chart string, values ...string) err
 func (s *Stack) Uninstall(ctx context.Context, chart string) error {
 	_, err := s.Run(ctx, "helm", "uninstall", chart, "--ignore-not-found", "--kubeconfig", s.Kubeconfig(),
 		"--namespace", Namespace, "--wait", "--timeout", "90s")
+	if err != nil {
+		return err
+	}
+	_, err = s.Kubectl(ctx, "-n", Namespace, "wait", "pod", "--selector=app.kubernetes.io/name="+chart, "--for=delete", "--timeout=60s")
 	return err
 }
 
