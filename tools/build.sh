@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # build.sh [MODULE…]: builds the commands of the modules into bin/, each named
-# as its folder. Modules build alone (GOWORK=off), with the versions that they
-# ship with. A command that links C outside the standard library is built with
-# cgo, every other one is static.
+# as its folder; those below an internal folder serve the build itself and stay
+# out. Modules build alone (GOWORK=off), with the versions that they ship with.
+# A command that links C outside the standard library is built with cgo, every
+# other one is static.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -12,7 +13,7 @@ export GOWORK=off
 
 for module in "${modules[@]}"; do
   cd "$root/$module"
-  mapfile -t commands < <(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./... | sed '/^$/d')
+  mapfile -t commands < <(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./... | sed '/^$/d; /\/internal\//d')
   for command in "${commands[@]}"; do
     name=${command##*/}
     linked=$(CGO_ENABLED=1 go list -deps -f '{{if and .CgoFiles (not .Standard)}}{{.ImportPath}}{{end}}' "$command" | sed '/^$/d' | head -n 1)

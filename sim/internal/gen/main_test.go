@@ -27,7 +27,7 @@ func TestSymbolListIsThatOfTheHeader(t *testing.T) {
 	if err := run([]string{"symbols"}, header, &got); err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile("../../internal/state/symbols_nvml.h")
+	want, err := os.ReadFile("../state/symbols_nvml.h")
 	if err != nil {
 		t.Fatal(err)
 	}
