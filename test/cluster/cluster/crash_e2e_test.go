@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"outrigger.dev/test/cluster/cluster"
 )
 
@@ -44,9 +42,7 @@ func TestDownAfterACrash(t *testing.T) {
 			if err := cluster.Down(ctx, t.Output()); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(before, takeSnapshot(t)); diff != "" {
-				t.Errorf("the machine is not as before (-before +after):\n%s", diff)
-			}
+			checkSame(t, before)
 		})
 	}
 }
@@ -60,9 +56,7 @@ func TestUpAfterACrash(t *testing.T) {
 	if err := c.Down(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, takeSnapshot(t)); diff != "" {
-		t.Errorf("the machine is not as before (-before +after):\n%s", diff)
-	}
+	checkSame(t, before)
 }
 
 // crash has another process bring a cluster up, and kills it as soon as it says

@@ -128,9 +128,7 @@ func TestClusterOfTwoNodes(t *testing.T) {
 	if err := c.Down(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, takeSnapshot(t)); diff != "" {
-		t.Errorf("the machine is not as before (-before +after):\n%s", diff)
-	}
+	checkSame(t, before)
 }
 
 func testNetwork(ctx context.Context, t *testing.T, c *cluster.Cluster) {
@@ -211,7 +209,5 @@ func TestGPUNode(t *testing.T) {
 	if err := c.Down(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, takeSnapshot(t)); diff != "" {
-		t.Errorf("the machine is not as before (-before +after):\n%s", diff)
-	}
+	checkSame(t, before)
 }

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"outrigger.dev/test/cluster/cluster"
 )
 
@@ -44,9 +42,7 @@ func TestUpThatFails(t *testing.T) {
 			if !strings.Contains(out.String(), test.want) {
 				t.Errorf("up said\n%s\n%v\nwant in it\n%s", out.String(), err, test.want)
 			}
-			if diff := cmp.Diff(before, takeSnapshot(t)); diff != "" {
-				t.Errorf("the machine is not as before (-before +after):\n%s", diff)
-			}
+			checkSame(t, before)
 		})
 	}
 }

@@ -6,10 +6,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/vishvananda/netlink"
 
 	"outrigger.dev/test/cluster/internal/machine"
@@ -25,6 +29,39 @@ type snapshot struct {
 	Cgroups   []string
 	Sysctls   map[string]string
 	Folders   []string
+}
+
+// settleLimit is how long the kernel, and others on the machine, may take to
+// finish what they had begun.
+const settleLimit = 10 * time.Second
+
+// checkSame compares the machine with what it was before.
+func checkSame(t *testing.T, before snapshot) {
+	t.Helper()
+	limit := time.After(settleLimit)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		after := takeSnapshot(t)
+		// Processes of others may end at any time.
+		known := after.Processes[:0:0]
+		for _, p := range before.Processes {
+			if slices.Contains(after.Processes, p) {
+				known = append(known, p)
+			}
+		}
+		before.Processes = known
+		diff := cmp.Diff(before, after, cmpopts.EquateEmpty())
+		if diff == "" {
+			return
+		}
+		select {
+		case <-limit:
+			t.Errorf("the machine is not as before (-before +after):\n%s", diff)
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 func takeSnapshot(t *testing.T) snapshot {
