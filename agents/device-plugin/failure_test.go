@@ -29,7 +29,7 @@ func TestBadCommandLine(t *testing.T) {
 		"a source that is none":          {args: []string{"--gpu-source", "dcgm"}, want: []string{"--gpu-source", `"dcgm"`, "nvml or file:PATH"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := command(nil, tc.args...)
+			cmd := command(t, nil, tc.args...)
 			if tc.env != "" {
 				cmd.Env = append(cmd.Env, tc.env)
 			}
@@ -49,7 +49,7 @@ func TestUnreadableSnapshot(t *testing.T) {
 		"one that is cut off":   broken,
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := command(nil, "--gpu-source", "file:"+path, "--fail-on-init-error", "--listen", "",
+			cmd := command(t, nil, "--gpu-source", "file:"+path, "--fail-on-init-error", "--listen", "",
 				"--kubelet-socket", filepath.Join(dir, "kubelet.sock"), "--run-root", dir)
 			fails(t, cmd, 1, path, "fail-on-init-error")
 		})

@@ -229,7 +229,7 @@ func TestIncompleteDriverRoot(t *testing.T) {
 
 func TestSnapshot(t *testing.T) {
 	n := newNode(t, "--gpus", "3")
-	out, err := command(n, "snapshot").Output()
+	out, err := command(t, n, "snapshot").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

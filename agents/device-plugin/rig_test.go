@@ -78,7 +78,7 @@ func newNode(t *testing.T, args ...string) *node {
 // run runs gpu-sim on the node and returns what it printed.
 func (n *node) run(t *testing.T, command string, args ...string) []byte {
 	t.Helper()
-	cmd := exec.Command(n.sim, append([]string{command, "--root", n.root}, args...)...)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), n.sim, append([]string{command, "--root", n.root}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -108,7 +108,7 @@ func (n *node) calls(t *testing.T) map[string]int {
 // shortDir returns a folder whose name leaves room for that of a socket.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "dp")
+	dir, err := os.MkdirTemp("", "dp") //nolint:usetesting // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func start(t *testing.T, n *node, args ...string) *process {
 	}
 	p.kubelet = kubelet
 	t.Cleanup(kubelet.Stop)
-	p.cmd = command(n, append([]string{
+	p.cmd = command(t, n, append([]string{
 		"--kubelet-socket", kubelet.Socket(), "--run-root", p.path("run"), "--cdi-root", p.path("cdi"), "--listen", "127.0.0.1:0",
 	}, args...)...)
 	p.log.changed = make(chan struct{})
@@ -166,11 +166,14 @@ func start(t *testing.T, n *node, args ...string) *process {
 }
 
 // command is this binary as the plugin, in the node if there is one.
-func command(n *node, args ...string) *exec.Cmd {
+func command(t *testing.T, n *node, args ...string) *exec.Cmd {
+	t.Helper()
+	// It is stopped by a signal, and not killed when the test's context ends.
+	ctx := context.WithoutCancel(t.Context())
 	self := os.Args[0]
-	cmd := exec.Command(self, args...)
+	cmd := exec.CommandContext(ctx, self, args...)
 	if n != nil {
-		cmd = exec.Command(n.sim, append([]string{"exec", "--root", n.root, "--", self}, args...)...)
+		cmd = exec.CommandContext(ctx, n.sim, append([]string{"exec", "--root", n.root, "--", self}, args...)...)
 	}
 	cmd.Env = append(os.Environ(), asMain+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -33,7 +33,7 @@ type registrar struct {
 }
 
 // Register takes a plugin in, and follows its devices from then on.
-func (r *registrar) Register(_ context.Context, req *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
+func (r *registrar) Register(_ context.Context, req *pluginapi.RegisterRequest) (*pluginapi.Empty, error) { //nolint:contextcheck // the stream outlives the call
 	k := r.kubelet
 	at := time.Now()
 	if req.GetVersion() != pluginapi.Version {

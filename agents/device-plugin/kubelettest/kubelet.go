@@ -74,7 +74,7 @@ func (k *Kubelet) Start() error {
 	if err := removeContents(k.dir); err != nil {
 		return fmt.Errorf("start kubelet: %w", err)
 	}
-	l, err := net.Listen("unix", k.Socket())
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: k.Socket(), Net: "unix"})
 	if err != nil {
 		return fmt.Errorf("start kubelet: %w", err)
 	}

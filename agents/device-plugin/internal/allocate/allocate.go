@@ -17,12 +17,13 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/resource"
 )
 
+// CDIVendor and CDIClass make the kind of the CDI devices that stand for GPUs.
 const (
-	// CDIVendor and CDIClass make the kind of the CDI devices that stand for
-	// GPUs.
 	CDIVendor = "k8s.device-plugin.nvidia.com"
 	CDIClass  = "gpu"
+)
 
+const (
 	visibleDevices   = "NVIDIA_VISIBLE_DEVICES"
 	annotationPlugin = "nvidia-device-plugin_"
 )

@@ -198,7 +198,7 @@ func (o *observer) watch(ctx context.Context) error {
 		err := o.source.Watch(ctx, func(ev gpu.Event) { o.deliver(ctx, ev) })
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // it was told to end
 		case errors.Is(err, gpu.ErrDriverChanged):
 			return err
 		case errors.Is(err, gpu.ErrWatchUnsupported):

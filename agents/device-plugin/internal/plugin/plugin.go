@@ -80,10 +80,6 @@ type Plugin struct {
 	group   *errgroup.Group
 }
 
-type readiness struct{ err error }
-
-var errStarting = errors.New("start: the node has not been looked at yet")
-
 // New returns a Plugin; it does nothing before Run.
 func New(cfg Config) *Plugin {
 	p := &Plugin{
@@ -100,10 +96,6 @@ func New(cfg Config) *Plugin {
 	return p
 }
 
-// Ready returns nil while the devices are registered and listed with the
-// kubelet, and otherwise what is missing.
-func (p *Plugin) Ready() error { return p.ready.Load().err }
-
 // Reload looks at the node again, forgets what made GPUs unhealthy, and
 // registers again. What is served stays up meanwhile.
 func (p *Plugin) Reload() { signal(p.reload) }
@@ -115,14 +107,18 @@ func (p *Plugin) Run(ctx context.Context) error {
 	g.Go(func() error { return p.observer.run(ctx) })
 	g.Go(func() error { return p.loop(ctx) })
 	g.Go(func() error {
-		err := p.cfg.WatchSockets(ctx, func() { signal(p.sockets) })
-		if err != nil && ctx.Err() == nil {
-			p.log.Warn("the kubelet's folder is not watched, looking from time to time", "at_most", server.Recheck, "err", err)
-		}
+		p.watchSockets(ctx)
 		return nil
 	})
 	err := g.Wait()
 	return errors.Join(err, p.cfg.Marker.NotReady())
+}
+
+func (p *Plugin) watchSockets(ctx context.Context) {
+	err := p.cfg.WatchSockets(ctx, func() { signal(p.sockets) })
+	if err != nil && ctx.Err() == nil {
+		p.log.Warn("the kubelet's folder is not watched, looking from time to time", "at_most", server.Recheck, "err", err)
+	}
 }
 
 func (p *Plugin) loop(ctx context.Context) error {
@@ -150,7 +146,7 @@ func (p *Plugin) loop(ctx context.Context) error {
 		case <-p.status:
 		}
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it was told to end
 		}
 		p.mark()
 	}
@@ -266,54 +262,4 @@ func (p *Plugin) options() allocate.Options {
 		DevRoot:             p.prepared.DevRoot,
 		ControlNodes:        p.prepared.ControlNodes,
 	}
-}
-
-// mark tells the node, and whoever asks Ready, when readiness changes.
-func (p *Plugin) mark() {
-	err := p.missing()
-	was := p.Ready()
-	p.ready.Store(&readiness{err: err})
-	if (err == nil) == (was == nil) {
-		return
-	}
-	if err != nil {
-		p.log.Warn("not ready", "err", err)
-		if err := p.cfg.Marker.NotReady(); err != nil {
-			p.log.Error("take back readiness", "err", err)
-		}
-		return
-	}
-	if err := p.cfg.Marker.Ready(p.node); err != nil {
-		p.log.Error("tell readiness", "err", err)
-	}
-	p.log.Info("ready: devices are registered and listed")
-}
-
-// missing returns why the devices are not registered and listed.
-func (p *Plugin) missing() error {
-	if p.node == nil {
-		if p.trouble != nil {
-			return p.trouble
-		}
-		return errStarting
-	}
-	if errors.Is(p.trouble, gpu.ErrNoDriver) {
-		return p.trouble
-	}
-	if len(p.servers) == 0 {
-		return errors.New("offer GPUs: the node has none that can be named")
-	}
-	for name, s := range p.servers {
-		st := s.Status()
-		switch {
-		case !st.Serving:
-			return fmt.Errorf("serve %s: the socket is not open", name)
-		case !p.cfg.Config.Register:
-		case !st.Registered:
-			return fmt.Errorf("register %s: the kubelet has not taken it yet", name)
-		case !st.Listed:
-			return fmt.Errorf("list %s: the kubelet has not asked for the devices yet", name)
-		}
-	}
-	return nil
 }

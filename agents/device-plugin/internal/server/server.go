@@ -132,7 +132,6 @@ func serverOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ReadBufferSize(4 << 10),
 		grpc.WriteBufferSize(4 << 10),
-		grpc.SharedWriteBuffer(true),
 	}
 }
 

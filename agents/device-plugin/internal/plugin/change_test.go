@@ -1,0 +1,154 @@
+package plugin_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+func TestLostAtStartLeavesTheOthers(t *testing.T) {
+	r := newRig(t, 8, nil)
+	r.source.Lose(gpu.UUID(id(3)))
+	r.startKubelet(t)
+	r.run(t)
+	r.healths(t, ok, ok, ok, bad, ok, ok, ok, ok)
+	r.marker.wait(t, true)
+}
+
+func TestLostAndHealed(t *testing.T) {
+	r := newRig(t, 2, nil)
+	r.startKubelet(t)
+	r.run(t)
+	r.healths(t, ok, ok)
+	r.watched(t)
+	r.source.Lose(gpu.UUID(id(0)))
+	r.healths(t, bad, ok)
+	r.source.Heal(gpu.UUID(id(0)))
+	r.healths(t, ok, ok)
+}
+
+func TestUnpluggedAndPlugged(t *testing.T) {
+	r := newRig(t, 2, nil)
+	r.startKubelet(t)
+	r.run(t)
+	r.healths(t, ok, ok)
+	r.watched(t)
+	r.source.SetNode(gputest.Node(gputest.A100, 1))
+	r.healths(t, ok)
+	r.source.SetNode(gputest.Node(gputest.A100, 0))
+	r.healths(t)
+	r.source.SetNode(gputest.Node(gputest.A100, 3))
+	r.healths(t, ok, ok, ok)
+}
+
+func TestLateDriver(t *testing.T) {
+	r := newRig(t, 2, nil)
+	r.source.SetDriver(false)
+	r.startKubelet(t)
+	r.run(t)
+	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.plugin.Ready(); err == nil {
+		t.Error("Ready without a driver")
+	}
+	r.source.SetDriver(true)
+	r.changes <- struct{}{}
+	r.healths(t, ok, ok)
+	r.marker.wait(t, true)
+}
+
+func TestDriverGoesAndReturns(t *testing.T) {
+	r := newRig(t, 2, nil)
+	r.startKubelet(t)
+	r.run(t)
+	r.marker.wait(t, true)
+	r.watched(t)
+	r.source.SetDriver(false)
+	r.healths(t, bad, bad)
+	r.marker.wait(t, false)
+	if err := r.plugin.Ready(); !errors.Is(err, gpu.ErrNoDriver) {
+		t.Errorf("Ready says %v, want %v", err, gpu.ErrNoDriver)
+	}
+	r.source.SetDriver(true)
+	r.changes <- struct{}{}
+	r.healths(t, ok, ok)
+	r.marker.wait(t, true)
+}
+
+func TestDriverReplacedEndsThePlugin(t *testing.T) {
+	r := newRig(t, 1, nil)
+	r.startKubelet(t)
+	r.source.SetError(fmt.Errorf("%w: %w", gpu.ErrNoDriver, gpu.ErrDriverChanged))
+	if err := r.plugin.Run(limit(t)); !errors.Is(err, gpu.ErrDriverChanged) {
+		t.Errorf("Run returned %v, want %v", err, gpu.ErrDriverChanged)
+	}
+	r.kubelet.Stop()
+}
+
+func TestFailOnInitError(t *testing.T) {
+	r := newRig(t, 1, func(c *plugin.Config) { c.Config.FailOnInitError = true })
+	r.source.SetDriver(false)
+	if err := r.plugin.Run(limit(t)); !errors.Is(err, gpu.ErrNoDriver) {
+		t.Errorf("Run returned %v, want %v", err, gpu.ErrNoDriver)
+	}
+}
+
+func TestPrepareFailsAndIsRetried(t *testing.T) {
+	var (
+		mu      sync.Mutex
+		failure = errors.New("libcuda.so.1 not found")
+	)
+	r := newRig(t, 1, func(c *plugin.Config) {
+		c.Preparer = preparer(func(*gpu.Node) (plugin.Prepared, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return plugin.Prepared{}, failure
+		})
+	})
+	r.startKubelet(t)
+	r.run(t)
+	r.watched(t)
+	if n := len(r.kubelet.Registrations()); n != 0 {
+		t.Errorf("%d registrations although the GPUs cannot be used", n)
+	}
+	if err := r.plugin.Ready(); err == nil {
+		t.Error("Ready although the GPUs cannot be used")
+	}
+	mu.Lock()
+	failure = nil
+	mu.Unlock()
+	r.changes <- struct{}{}
+	r.healths(t, ok)
+}
+
+func TestReloadRegistersAgainAndForgetsXIDs(t *testing.T) {
+	r := newRig(t, 1, nil)
+	r.startKubelet(t)
+	r.run(t)
+	r.healths(t, ok)
+	r.watched(t)
+	r.source.PostXID(gpu.UUID(id(0)), 79)
+	r.healths(t, bad)
+	r.plugin.Reload()
+	if _, err := r.kubelet.WaitRegistrations(limit(t), 2); err != nil {
+		t.Fatal(err)
+	}
+	r.healths(t, ok)
+}
+
+func TestWithoutRegistration(t *testing.T) {
+	r := newRig(t, 1, func(c *plugin.Config) { c.Config.Register = false })
+	r.startKubelet(t)
+	r.run(t)
+	r.marker.wait(t, true)
+	if n := len(r.kubelet.Registrations()); n != 0 {
+		t.Errorf("%d registrations, want none", n)
+	}
+}

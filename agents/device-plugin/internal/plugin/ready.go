@@ -1,0 +1,66 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+type readiness struct{ err error }
+
+var errStarting = errors.New("start: the node has not been looked at yet")
+
+// Ready returns nil while the devices are registered and listed with the
+// kubelet, and otherwise what is missing.
+func (p *Plugin) Ready() error { return p.ready.Load().err }
+
+// mark tells the node, and whoever asks Ready, when readiness changes.
+func (p *Plugin) mark() {
+	err := p.missing()
+	was := p.Ready()
+	p.ready.Store(&readiness{err: err})
+	if (err == nil) == (was == nil) {
+		return
+	}
+	if err != nil {
+		p.log.Warn("not ready", "err", err)
+		if err := p.cfg.Marker.NotReady(); err != nil {
+			p.log.Error("take back readiness", "err", err)
+		}
+		return
+	}
+	if err := p.cfg.Marker.Ready(p.node); err != nil {
+		p.log.Error("tell readiness", "err", err)
+	}
+	p.log.Info("ready: devices are registered and listed")
+}
+
+// missing returns why the devices are not registered and listed.
+func (p *Plugin) missing() error {
+	if p.node == nil {
+		if p.trouble != nil {
+			return p.trouble
+		}
+		return errStarting
+	}
+	if errors.Is(p.trouble, gpu.ErrNoDriver) {
+		return p.trouble
+	}
+	if len(p.servers) == 0 {
+		return errors.New("offer GPUs: the node has none that can be named")
+	}
+	for name, s := range p.servers {
+		st := s.Status()
+		switch {
+		case !st.Serving:
+			return fmt.Errorf("serve %s: the socket is not open", name)
+		case !p.cfg.Config.Register:
+		case !st.Registered:
+			return fmt.Errorf("register %s: the kubelet has not taken it yet", name)
+		case !st.Listed:
+			return fmt.Errorf("list %s: the kubelet has not asked for the devices yet", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package plugin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/agents/device-plugin/internal/metrics"
+	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/kubelettest"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+// marker remembers what the node was told.
+type marker struct {
+	mu      sync.Mutex
+	ready   bool
+	changed chan struct{}
+}
+
+func (m *marker) set(ready bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ready = ready
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+func (m *marker) Ready(*gpu.Node) error { m.set(true); return nil }
+func (m *marker) NotReady() error       { m.set(false); return nil }
+
+func (m *marker) wait(t *testing.T, want bool) {
+	t.Helper()
+	for {
+		m.mu.Lock()
+		ready, changed := m.ready, m.changed
+		m.mu.Unlock()
+		if ready == want {
+			return
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal("test ended")
+		case <-time.After(10 * time.Second):
+			t.Fatalf("ready is %v for 10 s, want %v", ready, want)
+		case <-changed:
+		}
+	}
+}
+
+// rig is a plugin on a fake node, with a kubelet.
+type rig struct {
+	source  *gputest.Fake
+	kubelet *kubelettest.Kubelet
+	plugin  *plugin.Plugin
+	marker  *marker
+	changes chan struct{}
+	sockets chan struct{}
+	dir     string
+	ended   chan error
+	stop    context.CancelFunc
+}
+
+func newRig(t *testing.T, n int, change func(*plugin.Config)) *rig {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "dp") //nolint:usetesting // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	r := &rig{
+		source:  gputest.New(gputest.Node(gputest.A100, n)),
+		kubelet: kubelettest.New(dir),
+		marker:  &marker{changed: make(chan struct{})},
+		changes: make(chan struct{}, 1),
+		sockets: make(chan struct{}, 1),
+		dir:     dir,
+		ended:   make(chan error, 1),
+	}
+	rules, _ := health.ParseRules("", "")
+	cfg := plugin.Config{
+		Config: config.Config{
+			ListStrategies: []config.ListStrategy{config.ListEnvvar}, IDStrategy: config.IDUUID,
+			KubeletSocket: r.kubelet.Socket(), Register: true,
+		},
+		Rules:        rules,
+		Source:       r.source,
+		Preparer:     preparer(func(*gpu.Node) (plugin.Prepared, error) { return plugin.Prepared{DevRoot: "/"}, nil }),
+		WatchChanges: forward(r.changes),
+		WatchSockets: forward(r.sockets),
+		Recorder:     metrics.New(),
+		Marker:       r.marker,
+		Log:          slog.New(slog.DiscardHandler),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	r.plugin = plugin.New(cfg)
+	return r
+}
+
+// preparer is a Preparer that has nothing to scan.
+type preparer func(*gpu.Node) (plugin.Prepared, error)
+
+func (p preparer) Scan() func(*gpu.Node) (plugin.Prepared, error) { return p }
+
+// forward makes a watch of a channel.
+func forward(c <-chan struct{}) func(context.Context, func()) error {
+	return func(ctx context.Context, changed func()) error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-c:
+				changed()
+			}
+		}
+	}
+}
+
+func (r *rig) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r.stop = cancel
+	go func() { r.ended <- r.plugin.Run(ctx) }()
+	t.Cleanup(func() {
+		r.end(t)
+		r.kubelet.Stop()
+	})
+}
+
+// end stops the plugin and waits for it.
+func (r *rig) end(t *testing.T) {
+	t.Helper()
+	if r.ended == nil {
+		return
+	}
+	r.stop()
+	select {
+	case err := <-r.ended:
+		if err != nil && t.Context().Err() == nil {
+			t.Errorf("Run: %v", err)
+		}
+	case <-time.After(2 * time.Second):
+		t.Error("Run has not returned 2 s after its context ended")
+	}
+	r.ended = nil
+}
+
+func (r *rig) startKubelet(t *testing.T) {
+	t.Helper()
+	if err := r.kubelet.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.sockets <- struct{}{}
+}
+
+func limit(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, errors.New("not within 10 s"))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// healths waits until the kubelet's list has these healths, in order.
+func (r *rig) healths(t *testing.T, want ...string) kubelettest.Update {
+	t.Helper()
+	u, err := r.kubelet.WaitDevices(limit(t), resourceName, func(ds []*pluginapi.Device) bool {
+		got := make([]string, 0, len(ds))
+		for _, d := range ds {
+			got = append(got, d.GetHealth())
+		}
+		return slices.Equal(want, got)
+	})
+	if err != nil {
+		t.Fatalf("want %v: %v", want, err)
+	}
+	return u
+}
+
+// watched waits until the events are watched, and the node was looked at after.
+func (r *rig) watched(t *testing.T) {
+	t.Helper()
+	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Watch > 0 && c.Snapshot > 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	ok  = pluginapi.Healthy
+	bad = pluginapi.Unhealthy
+)
+
+func id(i int) string { return fmt.Sprintf("GPU-00000000-0000-4000-8000-%012x", i) }

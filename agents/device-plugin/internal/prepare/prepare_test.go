@@ -1,0 +1,110 @@
+package prepare_test
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/prepare"
+	"outrigger.dev/pkg/driverroot"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+func write(t *testing.T, path string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func root(t *testing.T, host, ctr string) *driverroot.Root {
+	t.Helper()
+	r, err := driverroot.New(driverroot.Config{HostPath: host, CtrPath: ctr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func run(t *testing.T, cfg prepare.Config) (plugin.Prepared, error) {
+	t.Helper()
+	cfg.Log = slog.New(slog.DiscardHandler)
+	return prepare.New(cfg).Scan()(gputest.Node(gputest.A100, 2))
+}
+
+func TestDeviceNodes(t *testing.T) {
+	const host = "/run/nvidia/driver"
+	for name, tc := range map[string]struct {
+		files   []string
+		devRoot string
+		lists   []config.ListStrategy
+		specs   bool
+		want    plugin.Prepared
+	}{
+		"only those that exist, in the driver root": {
+			files: []string{"dev/nvidiactl", "dev/nvidia-uvm"}, specs: true,
+			want: plugin.Prepared{DevRoot: host, ControlNodes: []string{"/dev/nvidiactl", "/dev/nvidia-uvm"}},
+		},
+		"in the device root that is set": {
+			files: []string{"nodes/dev/nvidiactl", "nodes/dev/nvidia-modeset"}, devRoot: host + "/nodes", specs: true,
+			want: plugin.Prepared{DevRoot: host + "/nodes", ControlNodes: []string{"/dev/nvidiactl", "/dev/nvidia-modeset"}},
+		},
+		"none unless they are passed": {files: []string{"dev/nvidiactl"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctr := t.TempDir()
+			for _, f := range tc.files {
+				write(t, filepath.Join(ctr, f))
+			}
+			got, err := run(t, prepare.Config{
+				Config:  config.Config{ListStrategies: []config.ListStrategy{config.ListEnvvar}, PassDeviceSpecs: tc.specs},
+				Root:    root(t, host, ctr),
+				DevRoot: tc.devRoot,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("prepared (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSpecOfAnEmptyDriverRoot(t *testing.T) {
+	cdi := t.TempDir()
+	_, err := run(t, prepare.Config{
+		Config: config.Config{ListStrategies: []config.ListStrategy{config.ListCDICRI}, CDIRoot: cdi},
+		Root:   root(t, "/run/nvidia/driver", t.TempDir()),
+	})
+	var missing *driverroot.MissingError
+	if !errors.As(err, &missing) || missing.Root != "/run/nvidia/driver" {
+		t.Errorf("error is %v, want what the driver root lacks", err)
+	}
+	if entries, err := os.ReadDir(cdi); err != nil || len(entries) > 0 {
+		t.Errorf("the folder of specs has %v, %v", entries, err)
+	}
+}
+
+func TestHookThatIsMissing(t *testing.T) {
+	_, err := run(t, prepare.Config{
+		Config: config.Config{
+			ListStrategies: []config.ListStrategy{config.ListCDICRI}, CDIRoot: t.TempDir(), HookPath: "/usr/bin/nvidia-cdi-hook",
+		},
+		Root: root(t, "/", t.TempDir()),
+	})
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "leave nvidia-cdi-hook-path empty") {
+		t.Errorf("error is %v, want that the hook is missing", err)
+	}
+}
