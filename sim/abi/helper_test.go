@@ -119,7 +119,7 @@ func observe() error {
 	}
 	event, ret := set.Wait(uint32((10 * time.Second).Milliseconds()))
 	if ret != nvml.SUCCESS {
-		return fmt.Errorf("wait for an event: %d", ret)
+		return fmt.Errorf("wait for an event: %w", ret)
 	}
 	o.Event = event.EventData
 	return json.NewEncoder(os.Stdout).Encode(o)

@@ -24,7 +24,7 @@ func compile(t *testing.T, source string, parts ...string) string {
 		"-I", filepath.Join(dir, ".obj"), "-I", "../internal/state", "-Wl,-rpath," + dir, "-o", program,
 		filepath.Join("testdata", source),
 	}
-	out, err := exec.Command("gcc", append(args, parts...)...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "gcc", append(args, parts...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("compile %s: %v\n%s", source, err, out)
 	}
@@ -42,7 +42,7 @@ func TestPrograms(t *testing.T) {
 		t.Run(source, func(t *testing.T) {
 			program := compile(t, source, filepath.Join(libraries(t), test.library))
 			newMachine(t, state.NewSpec(test.model, 2))
-			if out, err := exec.Command(program).CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(t.Context(), program).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
@@ -91,7 +91,7 @@ func TestCUDASeesTheGPUsItMayOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t, state.NewSpec("l4", 4))
 			test.change(t, m)
-			out, err := exec.Command(program).Output()
+			out, err := exec.CommandContext(t.Context(), program).Output()
 			mustDo(t, err)
 			if want := fmt.Sprintf("%d %d\n", test.result, test.count); string(out) != want {
 				t.Errorf("got result and count %q, want %q", out, want)
@@ -105,7 +105,7 @@ func TestReadersNeverSeeHalfAWrite(t *testing.T) {
 	mustDo(t, err)
 	program := compile(t, "torn.c", core...)
 	m := newMachine(t, state.NewSpec("l4", 1))
-	if out, err := exec.Command(program, m.Path()).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), program, m.Path()).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // TestSymbolListIsThatOfTheHeader holds the list that is kept in the
 // repository against the header of the go-nvml version that go.mod names.
 func TestSymbolListIsThatOfTheHeader(t *testing.T) {
-	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
 	if err != nil {
 		t.Fatalf("find go-nvml: %v", err)
 	}

@@ -67,7 +67,7 @@ func (s *State) postXID(gpu *C.struct_sim_gpu, code uint64, gi, ci uint32) {
 
 // post completes and posts an event. The caller holds the lock.
 func (s *State) post(gpu *C.struct_sim_gpu, event C.struct_sim_event) {
-	event.slot, event.generation = C.uint32_t(gpu.minor), gpu.generation
+	event.slot, event.generation = gpu.minor, gpu.generation
 	C.sim_post(s.sim, &event)
 }
 
@@ -106,7 +106,7 @@ func (s *State) Plug(spec GPUSpec) (Slot, error) {
 			return err
 		}
 		slot = Slot(gpu.minor)
-		C.sim_map(s.sim).generations = C.uint64_t(gpu.generation)
+		C.sim_map(s.sim).generations = gpu.generation
 		C.sim_write_gpu(s.sim, gpu.minor, &gpu)
 		s.post(&gpu, C.struct_sim_event{kind: C.SIM_EVENT_PLUGGED, data: place(&gpu)})
 		return nil

@@ -56,10 +56,11 @@ func TestUUIDsFollowTheNodeName(t *testing.T) {
 		spec.Node = node
 		return create(t, spec).Show().GPUs[0].UUID
 	}
-	if uuid("a") != uuid("a") {
+	first := map[string]string{"a": uuid("a"), "b": uuid("b"), "": uuid("")}
+	if first["a"] != uuid("a") {
 		t.Error("two nodes of one name have different GPUs")
 	}
-	if uuid("a") == uuid("b") || uuid("") == uuid("") {
+	if first["a"] == first["b"] || first[""] == uuid("") {
 		t.Error("nodes of different names share a GPU")
 	}
 }

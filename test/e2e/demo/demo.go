@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -20,13 +20,13 @@ const (
 )
 
 // demo brings the stack up step by step and prints what came of it.
-func demo(ctx context.Context) error {
+func demo(ctx context.Context, out io.Writer) error {
 	root, err := stack.FindRoot()
 	if err != nil {
 		return err
 	}
 	// Two nodes, so that one can see that the other stays clean.
-	cfg := cluster.Config{Nodes: 2, GPUNodes: 1, GPUs: 8, Model: "h100-80", Progress: os.Stdout}
+	cfg := cluster.Config{Nodes: 2, GPUNodes: 1, GPUs: 8, Model: "h100-80", Progress: out}
 	var s *stack.Stack
 	var result stack.PodResult
 	start := time.Now()
@@ -47,25 +47,25 @@ func demo(ctx context.Context) error {
 			return err
 		}},
 	} {
-		fmt.Printf("[%5.1f s] %s\n", time.Since(start).Seconds(), step.title)
+		fmt.Fprintf(out, "[%5.1f s] %s\n", time.Since(start).Seconds(), step.title)
 		if err := step.run(); err != nil {
 			return fmt.Errorf("%s: %w", step.title, err)
 		}
 	}
-	fmt.Printf("[%5.1f s] done\n\n", time.Since(start).Seconds())
-	if err := report(ctx, s, result); err != nil {
+	fmt.Fprintf(out, "[%5.1f s] done\n\n", time.Since(start).Seconds())
+	if err := report(ctx, out, s, result); err != nil {
 		return err
 	}
 	if !strings.Contains(result.Log, passed) || len(result.GPUs) != 1 {
 		return errors.New("the pod did not pass with exactly one GPU; its log:\n" + result.Log)
 	}
-	fmt.Print("\nThe cluster is still up. Look around:  bin/cluster kubectl get pods -A\nRemove everything:                     make demo-down\n")
+	fmt.Fprint(out, "\nThe cluster is still up. Look around:  bin/cluster kubectl get pods -A\nRemove everything:                     make demo-down\n")
 	return nil
 }
 
 // report prints a line for each node.
-func report(ctx context.Context, s *stack.Stack, result stack.PodResult) error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
+func report(ctx context.Context, out io.Writer, s *stack.Stack, result stack.PodResult) error {
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "NODE\tGPUS\tALLOCATABLE\tPOD\tGPU SEEN IN THE POD\tRESULT")
 	for _, node := range s.Nodes() {
 		hardware, err := s.Hardware(ctx, node)

@@ -90,7 +90,7 @@ func (s *Stack) podResult(ctx context.Context, pod string) (PodResult, error) {
 // uuids returns the words of a text that are UUIDs of GPUs.
 func uuids(text string) []string {
 	var found []string
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if word = strings.Trim(word, "(),:"); strings.HasPrefix(word, "GPU-") {
 			found = append(found, word)
 		}
