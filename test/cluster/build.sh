@@ -44,7 +44,7 @@ build_cni() {
 }
 
 build_pause() {
-  go build -ldflags "-s -w" -o "$out/pause" ./pause
+  go build -ldflags "-s -w" -o "$out/pause" ./internal/pause
 }
 
 # binaries COMPONENT: what its build leaves in OUTDIR.
@@ -61,7 +61,7 @@ inputs() {
   go version
   go env GOARCH
   cat "$here/build.sh"
-  if [ "$1" = pause ]; then cat "$here"/pause/*.go; else
+  if [ "$1" = pause ]; then cat "$here"/internal/pause/*.go; else
     cat "$here/components/$1"/go.{mod,sum}
     find "$here/components/$1" -name '*.go' -exec cat {} +
   fi
