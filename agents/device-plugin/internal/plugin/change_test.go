@@ -152,3 +152,31 @@ func TestWithoutRegistration(t *testing.T) {
 		t.Errorf("%d registrations, want none", n)
 	}
 }
+
+func TestPreparedOnceForTheSameNode(t *testing.T) {
+	prepared := make(chan int, 16)
+	r := newRig(t, 2, func(c *plugin.Config) {
+		c.Preparer = preparer(func(n *gpu.Node) (plugin.Prepared, error) {
+			prepared <- len(n.GPUs)
+			return plugin.Prepared{}, nil
+		})
+	})
+	r.startKubelet(t)
+	r.run(t)
+	r.healths(t, ok, ok)
+	// The second look shows the same node, the third another one.
+	r.watched(t)
+	r.source.SetNode(gputest.Node(gputest.A100, 3))
+	r.healths(t, ok, ok, ok)
+	r.plugin.Reload()
+	for i, want := range []int{2, 3, 3} {
+		select {
+		case got := <-prepared:
+			if got != want {
+				t.Errorf("preparation %d was for %d GPUs, want %d", i, got, want)
+			}
+		case <-limit(t).Done():
+			t.Fatalf("preparation %d did not come", i)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"time"
 
@@ -57,9 +58,14 @@ type observer struct {
 	log          *slog.Logger
 
 	again  chan struct{}
+	afresh chan struct{}
 	seen   chan struct{}
 	looks  chan observation
 	events chan gpu.Event
+
+	// done is the last observation for which everything was prepared. It is
+	// owned by the goroutine that observes.
+	done *observation
 }
 
 func newObserver(cfg Config) *observer {
@@ -69,6 +75,7 @@ func newObserver(cfg Config) *observer {
 		watchChanges: cfg.WatchChanges,
 		log:          cfg.Log,
 		again:        make(chan struct{}, 1),
+		afresh:       make(chan struct{}, 1),
 		seen:         make(chan struct{}, 1),
 		looks:        make(chan observation),
 		events:       make(chan gpu.Event, 64),
@@ -77,6 +84,10 @@ func newObserver(cfg Config) *observer {
 
 // look causes another look at the node. It does not block.
 func (o *observer) look() { signal(o.again) }
+
+// lookAfresh is look, and everything is prepared again, also for a node that
+// has not changed. It does not block.
+func (o *observer) lookAfresh() { signal(o.afresh) }
 
 // run observes until ctx ends. The driver's replacement is an error: the
 // process has to be started again to use the new one.
@@ -111,6 +122,8 @@ func (o *observer) observe(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			case <-o.again:
+			case <-o.afresh:
+				o.done = nil
 			}
 			continue
 		}
@@ -122,16 +135,30 @@ func (o *observer) observe(ctx context.Context) error {
 	}
 }
 
+// observation looks at the node once. What is prepared for a node stays good
+// until the node changes.
 func (o *observer) observation(ctx context.Context) observation {
-	scanned := make(chan func(*gpu.Node) (Prepared, error), 1)
-	go func() { scanned <- o.preparer.Scan() }()
+	scan := sync.OnceValue(o.preparer.Scan)
+	if o.done == nil {
+		// There is something to prepare: the driver root is read while NVML is.
+		var scanned sync.WaitGroup
+		scanned.Go(func() { scan() })
+		defer scanned.Wait()
+	}
 	n, err := o.source.Snapshot(ctx)
-	prepare := <-scanned
 	if err != nil {
+		o.done = nil
 		return observation{err: fmt.Errorf("read the GPUs of the node: %w", err)}
 	}
-	p, err := prepare(n)
-	return observation{node: n, prepared: p, err: err}
+	if o.done != nil && reflect.DeepEqual(o.done.node, n) {
+		return *o.done
+	}
+	p, err := scan()(n)
+	obs := observation{node: n, prepared: p, err: err}
+	if err == nil {
+		o.done = &obs
+	}
+	return obs
 }
 
 // wait waits for a reason to look again after a look that failed, and returns
@@ -143,6 +170,8 @@ func (o *observer) wait(ctx context.Context, changed <-chan struct{}, retry time
 	case <-ctx.Done():
 		return false
 	case <-o.again:
+	case <-o.afresh:
+		o.done = nil
 	case <-timer.C:
 	case <-changed:
 		return pause(ctx, settle)

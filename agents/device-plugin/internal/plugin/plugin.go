@@ -139,7 +139,7 @@ func (p *Plugin) loop(ctx context.Context) error {
 		case <-p.reload:
 			p.log.Info("reloading")
 			p.health.Reset()
-			p.observer.look()
+			p.observer.lookAfresh()
 			for _, s := range p.servers {
 				s.Reregister()
 			}
