@@ -14,7 +14,6 @@ modules=("$@")
 
 status=0
 for module in "${modules[@]}"; do
-  echo "── $module" >&2
   cd "$root/$module"
   # Packages of the cluster's tests take turns: they use the whole machine.
   case $module in test/*) turns=(-p 1) ;; *) turns=() ;; esac

@@ -8,8 +8,8 @@ export GOWORK=off CGO_ENABLED=1 OUTRIGGER_BIN=$PWD/bin
 events=$PWD/out/test/events.json
 mkdir -p "$(dirname "$events")"
 
-bin/gotestsum --raw-command --format "${TEST_FORMAT:-pkgname-and-test-fails}" --format-hide-empty-pkg \
-  --hide-summary output --jsonfile "$events" -- tools/test-events.sh "$@"
+bin/gotestsum --raw-command --format "${TEST_FORMAT:-pkgname}" --format-hide-empty-pkg \
+  --jsonfile "$events" -- tools/test-events.sh "$@"
 status=$?
 
 count() { grep -F '"Test":' "$events" | grep -cF "\"Action\":\"$1\""; }

@@ -11,7 +11,7 @@ import (
 )
 
 func TestFakeKeepsTheContract(t *testing.T) {
-	gputest.TestSource(t, func(*testing.T) gputest.Harness {
+	gputest.TestDriverSource(t, func(*testing.T) gputest.Harness {
 		node := gputest.Node(gputest.H100, 8)
 		fake := gputest.New(node)
 		return gputest.Harness{

@@ -14,36 +14,50 @@ import (
 )
 
 // Harness is a source under test and the means to change what it observes. The
-// functions fail the test themselves. Those that are nil stand for what the
-// source cannot observe; tests that need them are skipped.
+// functions fail the test themselves.
 type Harness struct {
 	Source gpu.Source
 	// Node is what the source shows while all is well. It has two GPUs at least.
-	Node      *gpu.Node
+	Node *gpu.Node
+	Lose func(id gpu.UUID)
+	Heal func(id gpu.UUID)
+	// PostXID and SetDriver are for TestDriverSource alone.
 	PostXID   func(id gpu.UUID, xid uint64)
-	Lose      func(id gpu.UUID)
-	Heal      func(id gpu.UUID)
 	SetDriver func(on bool)
 }
 
-// TestSource runs the contract of gpu.Source. Each test has a harness of its own.
+// TestSource runs what the contract of gpu.Source asks of every source. Each
+// test has a harness of its own.
 func TestSource(t *testing.T, setUp func(t *testing.T) Harness) {
-	for name, test := range map[string]func(*testing.T, Harness){
-		"a snapshot shows the node":                           testSnapshot,
-		"a snapshot belongs to its reader":                    testSnapshotIsACopy,
-		"a cancelled snapshot says so":                        testSnapshotCancelled,
-		"snapshots may be read at the same time":              testSnapshotConcurrent,
-		"a watch ends promptly with its context":              testWatchEnds,
+	run(t, setUp, map[string]func(*testing.T, Harness){
+		"a snapshot shows the node":                          testSnapshot,
+		"a snapshot belongs to its reader":                   testSnapshotIsACopy,
+		"a cancelled snapshot says so":                       testSnapshotCancelled,
+		"snapshots may be read at the same time":             testSnapshotConcurrent,
+		"a watch ends promptly with its context":             testWatchEnds,
+		"a snapshot may be read while an event is delivered": testSnapshotInDeliver,
+		"a GPU that is lost at run time is told and shown":   testLose,
+		"a GPU that is lost before the first use is shown":   testLostAtStart,
+		"a GPU that comes back is told and shown":            testHeal,
+		"a source that is closed can be used again":          testClose,
+	})
+}
+
+// TestDriverSource runs TestSource, and what the contract asks of a source
+// that hears from a driver.
+func TestDriverSource(t *testing.T, setUp func(t *testing.T) Harness) {
+	TestSource(t, setUp)
+	run(t, setUp, map[string]func(*testing.T, Harness){
 		"an XID is delivered with its GPU":                    testXID,
 		"XIDs are delivered in their order":                   testXIDOrder,
 		"every watch gets every XID":                          testTwoWatches,
-		"a snapshot may be read while an event is delivered":  testSnapshotInDeliver,
-		"a GPU that is lost at run time is told and shown":    testLose,
-		"a GPU that is lost before the first use is shown":    testLostAtStart,
-		"a GPU that comes back is told and shown":             testHeal,
 		"a driver that goes and comes is told and used again": testDriver,
-		"a source that is closed can be used again":           testClose,
-	} {
+	})
+}
+
+func run(t *testing.T, setUp func(t *testing.T) Harness, tests map[string]func(*testing.T, Harness)) {
+	t.Helper()
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			h := setUp(t)
 			t.Cleanup(func() {
@@ -103,7 +117,6 @@ func testWatchEnds(t *testing.T, h Harness) {
 }
 
 func testXID(t *testing.T, h Harness) {
-	need(t, h.PostXID != nil, "XIDs")
 	w := h.watch(t)
 	h.PostXID(h.Node.GPUs[1].UUID, 31)
 	want := GPUEvent(gpu.EventXID, h.Node.GPUs[1].UUID)
@@ -114,7 +127,6 @@ func testXID(t *testing.T, h Harness) {
 }
 
 func testXIDOrder(t *testing.T, h Harness) {
-	need(t, h.PostXID != nil, "XIDs")
 	w := h.watch(t)
 	want := []uint64{13, 31, 43, 45, 13, 63}
 	for i, xid := range want {
@@ -128,7 +140,6 @@ func testXIDOrder(t *testing.T, h Harness) {
 }
 
 func testTwoWatches(t *testing.T, h Harness) {
-	need(t, h.PostXID != nil, "XIDs")
 	a, b := h.watch(t), h.watch(t)
 	h.PostXID(h.Node.GPUs[0].UUID, 31)
 	for _, w := range []*watching{a, b} {
@@ -151,7 +162,6 @@ func testSnapshotInDeliver(t *testing.T, h Harness) {
 }
 
 func testLose(t *testing.T, h Harness) {
-	need(t, h.Lose != nil, "lost GPUs")
 	diff(t, h.Node, h.snapshot(t))
 	w := h.watch(t)
 	lost := h.Node.GPUs[1]
@@ -165,7 +175,6 @@ func testLose(t *testing.T, h Harness) {
 }
 
 func testLostAtStart(t *testing.T, h Harness) {
-	need(t, h.Lose != nil, "lost GPUs")
 	lost := h.Node.GPUs[1]
 	h.Lose(lost.UUID)
 	checkLost(t, h.Node, h.snapshot(t), lost)
@@ -195,7 +204,6 @@ func checkLost(t *testing.T, well, node *gpu.Node, lost gpu.GPU) {
 }
 
 func testHeal(t *testing.T, h Harness) {
-	need(t, h.Lose != nil && h.Heal != nil, "GPUs that come back")
 	w := h.watch(t)
 	id := h.Node.GPUs[0].UUID
 	h.Lose(id)
@@ -206,7 +214,6 @@ func testHeal(t *testing.T, h Harness) {
 }
 
 func testDriver(t *testing.T, h Harness) {
-	need(t, h.SetDriver != nil, "a driver that goes")
 	w := h.watch(t)
 	h.SetDriver(false)
 	if err := w.end(t); !errors.Is(err, gpu.ErrNoDriver) {

@@ -17,13 +17,6 @@ const (
 	promptly = 2 * time.Second
 )
 
-func need(t *testing.T, ok bool, what string) {
-	t.Helper()
-	if !ok {
-		t.Skipf("this source does not observe %s", what)
-	}
-}
-
 func diff[T any](t *testing.T, want, got T, opts ...cmp.Option) {
 	t.Helper()
 	if d := cmp.Diff(want, got, opts...); d != "" {

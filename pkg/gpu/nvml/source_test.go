@@ -26,7 +26,7 @@ func TestSourceKeepsTheContract(t *testing.T) {
 		"calls fail":          {"lose", "--how=calls"},
 	} {
 		t.Run("of lost GPUs "+name, func(t *testing.T) {
-			gputest.TestSource(t, func(t *testing.T) gputest.Harness {
+			gputest.TestDriverSource(t, func(t *testing.T) gputest.Harness {
 				s := newSim(t, "--gpus=4", "--model=h100-80")
 				node := s.node("Nvidia", "Hopper")
 				src := s.source(nil)

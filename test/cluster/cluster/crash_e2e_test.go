@@ -5,27 +5,39 @@ package cluster_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 
 	"outrigger.dev/test/cluster/cluster"
 )
 
-// crashEnv makes TestBringUpForAnother do its work.
+// crashEnv makes a process of these tests bring a cluster up, and wait to be
+// killed.
 const crashEnv = "CLUSTER_TEST_BRING_UP"
 
-// TestBringUpForAnother is the process that is killed in the tests below.
-func TestBringUpForAnother(t *testing.T) {
-	if os.Getenv(crashEnv) == "" {
-		t.Skip("runs only in a process of its own")
+func TestMain(m *testing.M) {
+	if bin := os.Getenv(crashEnv); bin != "" {
+		os.Exit(bringUpAndWait(bin))
 	}
-	if _, err := cluster.Up(t.Context(), cluster.Config{BinDir: binDir(t), Progress: os.Stdout}); err != nil {
-		t.Fatal(err)
+	os.Exit(m.Run())
+}
+
+// bringUpAndWait is the process that is killed in the tests below.
+func bringUpAndWait(bin string) int {
+	cfg := cluster.Config{BinDir: bin, Progress: os.Stdout}
+	if _, err := cluster.Up(context.Background(), cfg); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	// Only the parent ends this.
-	<-make(chan struct{})
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM)
+	<-ended
+	return 0
 }
 
 func TestDownAfterACrash(t *testing.T) {
@@ -63,8 +75,8 @@ func TestUpAfterACrash(t *testing.T) {
 // that it got as far as the given step.
 func crash(ctx context.Context, t *testing.T, step string) {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestBringUpForAnother$")
-	cmd.Env = append(os.Environ(), crashEnv+"=yes")
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), crashEnv+"="+binDir(t))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

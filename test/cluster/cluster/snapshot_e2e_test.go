@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -30,6 +31,10 @@ type snapshot struct {
 	Sysctls   map[string]string
 	Folders   []string
 }
+
+// clusterFolder matches the names that a cluster's programs give to folders.
+// Others come and go on a machine all the time.
+var clusterFolder = regexp.MustCompile(`outrigger|gpu-sim|kube|containerd|runc|etcd|cni|cdi|nri|netns|nvidia|pods|containers`)
 
 // settleLimit is how long the kernel, and others on the machine, may take to
 // finish what they had begun.
@@ -103,7 +108,7 @@ func takeSnapshot(t *testing.T) snapshot {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
-			if e.IsDir() {
+			if e.IsDir() && clusterFolder.MatchString(e.Name()) {
 				s.Folders = append(s.Folders, filepath.Join(dir, e.Name()))
 			}
 		}

@@ -5,11 +5,14 @@ package cgroup_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,26 +21,37 @@ import (
 	"outrigger.dev/test/cluster/internal/cgroup"
 )
 
-// enterEnv makes TestEnterForAnother do its work.
+// enterEnv makes a process of these tests enter the tree at a mount point, and
+// wait to be killed.
 const enterEnv = "CGROUP_TEST_ENTER"
 
-// TestEnterForAnother is the process that is killed in the test below.
-func TestEnterForAnother(t *testing.T) {
-	mountPoint := os.Getenv(enterEnv)
-	if mountPoint == "" {
-		t.Skip("runs only in a process of its own")
+func TestMain(m *testing.M) {
+	if mountPoint := os.Getenv(enterEnv); mountPoint != "" {
+		if err := enter(mountPoint); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	}
+	os.Exit(m.Run())
+}
+
+// enter is the process that is killed in the test below.
+func enter(mountPoint string) error {
 	tree, err := cgroup.Find(mountPoint, "outrigger-test")
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if err := tree.Enter("node", "system"); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if _, err := os.Stdout.WriteString("entered\n"); err != nil {
-		t.Fatal(err)
+		return err
 	}
-	<-make(chan struct{})
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM)
+	<-ended
+	return nil
 }
 
 func TestTree(t *testing.T) {
@@ -78,7 +92,7 @@ func testTree(t *testing.T, mountPoint string) {
 	if err := tree.Create("node", "system"); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestEnterForAnother$")
+	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), enterEnv+"="+mountPoint)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
