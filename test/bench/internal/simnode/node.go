@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,15 +97,26 @@ func (n *Node) Plug(ctx context.Context, count int) error {
 	return nil
 }
 
-// XID raises an XID on the GPU with the index.
-func (n *Node) XID(ctx context.Context, index, code int) error {
-	_, err := n.sim(ctx, "xid", fmt.Sprint(index), fmt.Sprint(code))
-	return err
-}
-
-// Idle runs gpu-sim for nothing, to learn what a run of it takes by itself.
-func (n *Node) Idle(ctx context.Context) error {
-	return exec.CommandContext(ctx, n.tool(), "--help").Run()
+// XID raises an XID on the GPU with the index. It returns when gpu-sim was
+// started and when it told that it had raised the XID, which is the next thing
+// it does.
+func (n *Node) XID(ctx context.Context, index, code int) (started, told time.Time, err error) {
+	cmd := exec.CommandContext(ctx, n.tool(), "xid", "--root", n.Root, fmt.Sprint(index), fmt.Sprint(code))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return started, told, fmt.Errorf("raise XID: %w", err)
+	}
+	started = time.Now()
+	if err := cmd.Start(); err != nil {
+		return started, told, fmt.Errorf("raise XID: %w", err)
+	}
+	_, readErr := out.Read(make([]byte, 1))
+	told = time.Now()
+	_, copyErr := io.Copy(io.Discard, out)
+	if err := errors.Join(readErr, copyErr, cmd.Wait()); err != nil {
+		return started, told, fmt.Errorf("raise XID: %w", err)
+	}
+	return started, told, nil
 }
 
 // Calls returns how often each NVML symbol was called since the last Calls.
