@@ -39,6 +39,9 @@ func newApp(out io.Writer) *cli.App {
 		Name:   "gpu-sim",
 		Usage:  "simulate a node with NVIDIA GPUs",
 		Writer: out,
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return fmt.Errorf("%w; see \"gpu-sim help\"", err)
+		},
 		// main reports errors and ends the program.
 		ExitErrHandler: func(*cli.Context, error) {},
 		Action: func(c *cli.Context) error {

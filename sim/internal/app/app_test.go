@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"outrigger.dev/sim/internal/app"
@@ -173,6 +174,8 @@ func TestMistakes(t *testing.T) {
 		"delete what is no node":     {[]string{"delete", "--root", filepath.Dir(s.root)}, "no simulated node"},
 		"unknown command":            {[]string{"shwo"}, `no command "shwo"`},
 		"unknown flag":               {[]string{"show", "--jsno"}, "-jsno"},
+		"unknown flag of gpu-sim":    {[]string{"--jsno"}, "gpu-sim help"},
+		"create without a folder":    {[]string{"create", "--root", ""}, "--root"},
 		"unknown GPU":                {[]string{"lose", "7"}, `GPU "7": no such GPU; there are 1: 0 (GPU-`},
 		"unknown way to be lost":     {[]string{"lose", "--how", "well", "0"}, `want "handle" or "calls"`},
 		"code that is no number":     {[]string{"xid", "0", "bad"}, "want a number such as 79"},
@@ -200,6 +203,38 @@ func TestMistakes(t *testing.T) {
 			}
 			if left, err := filepath.Glob(filepath.Join(filepath.Dir(s.root), "*node*2*")); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v %v", left, err)
+			}
+		})
+	}
+}
+
+// Who may not do a thing is told so, and the node stays as it was.
+func TestUnprivilegedUsersChangeNothing(t *testing.T) {
+	needRoot(t)
+	s := newSim(t)
+	s.must("create", "--gpus", "1")
+	before := s.must("show", "--json")
+	for _, dir := range []string{filepath.Dir(s.root), filepath.Dir(filepath.Dir(s.root))} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, args := range map[string][]string{
+		"delete":     {"delete"},
+		"set driver": {"set", "driver=off"},
+		"plug":       {"plug"},
+		"exec":       {"exec", "--", "true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := s.command(t.Context(), args[0], args[1:]...)
+			cmd.Path = "/proc/self/exe"
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			out, err := cmd.CombinedOutput()
+			if err == nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "run as root") {
+				t.Errorf("got %q (%v), want one line that names the fix", out, err)
+			}
+			if after := s.must("show", "--json"); after != before {
+				t.Errorf("the node changed from %s to %s", before, after)
 			}
 		})
 	}

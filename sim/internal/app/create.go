@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,13 +114,13 @@ func deleteCommand() *cli.Command {
 			if err := noArgs(c); err != nil {
 				return err
 			}
-			root := c.String("root")
+			root := filepath.Clean(c.String("root"))
 			if err := node.Delete(root); err != nil {
 				return err
 			}
 			if parent := filepath.Dir(DefaultRoot); filepath.Dir(root) == parent {
 				// It came with the first node; it stays if it has another.
-				if err := os.Remove(parent); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
+				if err := os.Remove(parent); err != nil && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, fs.ErrNotExist) {
 					return fmt.Errorf("delete the folder of all nodes: %w", err)
 				}
 			}

@@ -8,6 +8,8 @@ import (
 	"path"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"outrigger.dev/sim/internal/state"
 	"outrigger.dev/sim/internal/tree"
 )
@@ -29,6 +31,9 @@ type Config struct {
 
 // Create makes the node. The folder appears whole or not at all.
 func Create(cfg Config) (node *Node, err error) {
+	if cfg.Root == "" {
+		return nil, errors.New("create node: its folder has no name; name it with --root")
+	}
 	root, err := filepath.Abs(cfg.Root)
 	if err != nil {
 		return nil, fmt.Errorf("create node %s: %w", cfg.Root, err)
@@ -37,51 +42,73 @@ func Create(cfg Config) (node *Node, err error) {
 		return nil, fmt.Errorf("create node %s: %w", root, err)
 	}
 	if err := checkFree(root); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("create node %s: %w", root, err)
 	}
 	if err := checkLibraries(cfg.Libraries); err != nil {
 		return nil, err
 	}
-	removeParent, err := makeParent(filepath.Dir(root))
+	removeParents, err := makeParents(filepath.Dir(root))
+	if err == nil {
+		err = inParent(root, func() error { return place(root, cfg) })
+	}
 	if err != nil {
-		return nil, fmt.Errorf("create node %s: %w", root, err)
-	}
-	temp, err := os.MkdirTemp(filepath.Dir(root), "."+filepath.Base(root)+"-new-*")
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("create node %s: %w", root, err), removeParent())
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(temp), removeParent())
-		}
-	}()
-	if err := render(temp, cfg); err != nil {
-		return nil, fmt.Errorf("create node %s: %w", root, err)
-	}
-	if err := os.Rename(temp, root); err != nil {
-		return nil, fmt.Errorf("create node %s: %w", root, err)
+		return nil, errors.Join(fmt.Errorf("create node %s: %w%s", root, err, rootHint(err)), removeParents())
 	}
 	return Open(root, cfg.Host)
 }
 
-func checkFree(root string) error {
-	_, err := os.Lstat(root)
-	if err == nil {
-		return fmt.Errorf("create node %s: %w; remove it with \"gpu-sim delete --root %s\", or choose another --root", root, fs.ErrExist, root)
+// place writes the node beside its place and moves it there. The caller holds
+// the lock of the folder above.
+func place(root string, cfg Config) (err error) {
+	if err := checkFree(root); err != nil {
+		return err
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("create node %s: %w", root, err)
+	temp, err := os.MkdirTemp(filepath.Dir(root), tempPrefix(root))
+	if err != nil {
+		return err
 	}
-	return nil
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(temp))
+		}
+	}()
+	if err := render(temp, cfg); err != nil {
+		return err
+	}
+	return os.Rename(temp, root)
 }
 
-// makeParent makes a folder if it is missing, and returns what takes it away
-// again.
-func makeParent(dir string) (undo func() error, err error) {
-	if isDir(dir) {
-		return func() error { return nil }, nil
+func checkFree(root string) error {
+	_, err := os.Lstat(root)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
 	}
-	return func() error { return os.Remove(dir) }, os.MkdirAll(dir, 0o755)
+	if _, err := check(root); errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("%w and is no node; choose another --root", fs.ErrExist)
+	}
+	return fmt.Errorf("%w; remove it with \"gpu-sim delete --root %s\", or choose another --root", fs.ErrExist, root)
+}
+
+// makeParents makes the folders that are missing on the way to dir and dir
+// itself, and returns what takes them away again.
+func makeParents(dir string) (undo func() error, err error) {
+	var made []string
+	for d := dir; !isDir(d) && d != filepath.Dir(d); d = filepath.Dir(d) {
+		made = append(made, d)
+	}
+	undo = func() error {
+		for _, d := range made {
+			// Another process may have put a node there meanwhile.
+			if err := os.Remove(d); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
+				return err
+			}
+		}
+		return nil
+	}
+	return undo, os.MkdirAll(dir, 0o755)
 }
 
 func checkLibraries(dir string) error {

@@ -11,10 +11,11 @@ import (
 )
 
 // SetDriver loads or unloads the driver, visibly for all who run in the node.
+// It completes what one that was killed has begun.
 func (n *Node) SetDriver(loaded bool) error {
 	return n.exclusive(func() error {
 		snap := n.state.Show()
-		if snap.Driver.Loaded == loaded {
+		if loaded && n.loaded(snap) {
 			return nil
 		}
 		devices, err := n.devices()
@@ -31,6 +32,13 @@ func (n *Node) SetDriver(loaded bool) error {
 		}
 		return nil
 	})
+}
+
+// loaded tells whether the driver is loaded whole. The control node is the last
+// that comes with it, so one that was killed while it loaded has not made it.
+func (n *Node) loaded(snap state.Snapshot) bool {
+	_, err := os.Lstat(n.path(devCtl))
+	return snap.Driver.Loaded && err == nil
 }
 
 // load follows the order of a real load: a container brings the files, the
@@ -61,7 +69,8 @@ func (n *Node) load(snap state.Snapshot, devices procDevices) error {
 	return nil
 }
 
-// unload goes the way back. It does what it can: the first error ends nothing.
+// unload goes the way back. It does what it can: the first error ends nothing,
+// and what an unload that was killed has done already is no error.
 func (n *Node) unload(snap state.Snapshot, devices procDevices) error {
 	return errors.Join(
 		n.remove(nodeSteps(snap, devices.majors())),

@@ -200,7 +200,7 @@ func (n *Node) mountInstalled(ctx context.Context, m *mounter) error {
 
 func rootHint(err error) string {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		return " (run as root)"
+		return " (run as root, outside of a user namespace)"
 	}
 	return ""
 }

@@ -79,41 +79,53 @@ func (n *Node) path(elem ...string) string {
 	return filepath.Join(append([]string{n.root}, elem...)...)
 }
 
-// exclusive runs change while no other process changes the folder.
+// exclusive runs change while no other process changes the folder, after what
+// one that was killed has left behind is gone.
 func (n *Node) exclusive(change func() error) (err error) {
 	f, err := os.OpenFile(n.path(lockFile), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return fmt.Errorf("lock node %s: %w", n.root, err)
+		return fmt.Errorf("lock node %s: %w%s", n.root, err, rootHint(err))
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		return fmt.Errorf("lock node %s: %w", n.root, err)
 	}
+	if err := n.repair(); err != nil {
+		return fmt.Errorf("repair node %s: %w", n.root, err)
+	}
 	return change()
 }
 
-// Delete unloads the driver of the node in root, and removes the folder. A
-// node with a damaged state can be deleted too.
+// Delete removes the folder of the node in root and unloads its driver. A node
+// with a damaged state can be deleted too.
 func Delete(root string) error {
 	root, err := check(root)
 	if err != nil {
 		return err
 	}
-	if st, err := state.Open(filepath.Join(root, stateFile)); err == nil {
-		// Programs that still use the node learn that it is gone.
-		if err := errors.Join(st.SetDriver(false), st.Close()); err != nil {
-			return fmt.Errorf("unload the driver of %s: %w", root, err)
-		}
-	}
-	gone, err := os.MkdirTemp(filepath.Dir(root), "."+filepath.Base(root)+"-deleted-*")
+	err = inParent(root, func() error { return remove(root) })
 	if err != nil {
-		return fmt.Errorf("delete node %s: %w", root, err)
-	}
-	if err := os.Rename(root, filepath.Join(gone, "node")); err != nil {
-		return errors.Join(fmt.Errorf("delete node %s: %w", root, err), os.Remove(gone))
-	}
-	if err := os.RemoveAll(gone); err != nil {
-		return fmt.Errorf("delete node %s: %w", root, err)
+		return fmt.Errorf("delete node %s: %w%s", root, err, rootHint(err))
 	}
 	return nil
+}
+
+// remove takes the folder out of sight first: who may not do that must not
+// unload the driver either.
+func remove(root string) error {
+	gone, err := os.MkdirTemp(filepath.Dir(root), tempPrefix(root))
+	if err != nil {
+		return err
+	}
+	node := filepath.Join(gone, "node")
+	if err := os.Rename(root, node); err != nil {
+		return errors.Join(err, os.Remove(gone))
+	}
+	if st, err := state.Open(filepath.Join(node, stateFile)); err == nil {
+		// Programs that still use the node learn that it is gone.
+		if err := errors.Join(st.SetDriver(false), st.Close()); err != nil {
+			return fmt.Errorf("unload the driver: %w", err)
+		}
+	}
+	return os.RemoveAll(gone)
 }

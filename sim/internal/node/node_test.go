@@ -131,6 +131,16 @@ func TestCreateLeavesAnExistingNodeAlone(t *testing.T) {
 	}
 }
 
+func TestCreateLeavesAnotherFolderAlone(t *testing.T) {
+	needRoot(t)
+	cfg := config(t, "l4", 1)
+	cfg.Root = t.TempDir()
+	_, err := node.Create(cfg)
+	if !errors.Is(err, fs.ErrExist) || strings.Contains(err.Error(), "delete") || !strings.Contains(err.Error(), "another --root") {
+		t.Errorf("got error %v, want one that does not advise to delete it", err)
+	}
+}
+
 func TestDelete(t *testing.T) {
 	cfg := config(t, "l4", 1)
 	n := create(t, cfg)

@@ -7,9 +7,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
-	"strings"
 )
+
+// driverVersion is how NVIDIA numbers its drivers. The version is a folder's
+// name in the driver root.
+var driverVersion = regexp.MustCompile(`^[0-9]+(\.[0-9]+)+$`)
 
 // Spec describes the node that Create makes.
 type Spec struct {
@@ -88,7 +92,7 @@ func (spec Spec) Validate() error {
 			break // the same mistake 16 times helps nobody
 		}
 	}
-	if strings.ContainsAny(spec.DriverVersion, "/ \t\n") {
+	if spec.DriverVersion != "" && !driverVersion.MatchString(spec.DriverVersion) {
 		errs = append(errs, fmt.Errorf("driver version %q: want digits and dots, as 580.95.05", spec.DriverVersion))
 	}
 	if spec.CUDA.Major < 0 || spec.CUDA.Minor < 0 || spec.CUDA.Minor > 99 {

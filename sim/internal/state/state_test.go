@@ -79,7 +79,9 @@ func TestCreateRefuses(t *testing.T) {
 		"a UUID that is too long": {
 			state.Spec{GPUs: []state.GPUSpec{{Model: "l4", UUID: strings.Repeat("x", 60)}}}, "longer than 47 bytes",
 		},
-		"a driver version that is a path": {state.Spec{DriverVersion: "../1"}, `driver version "../1"`},
+		"a driver version that is a path":    {state.Spec{DriverVersion: "../1"}, `driver version "../1"`},
+		"a driver version that is a folder":  {state.Spec{DriverVersion: ".."}, `driver version ".."`},
+		"a driver version that is a pattern": {state.Spec{DriverVersion: "580.*"}, `driver version "580.*"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -97,11 +97,7 @@ func (e Entry) write(root, path string) error {
 func (e Entry) mknod(path string) error {
 	dev := unix.Mkdev(e.Major, e.Minor)
 	if err := unix.Mknod(path, unix.S_IFCHR|uint32(e.Mode.Perm()), int(dev)); err != nil {
-		hint := ""
-		if errors.Is(err, unix.EPERM) {
-			hint = " (run as root, outside a user namespace)"
-		}
-		return fmt.Errorf("make device node %s: %w%s", path, err, hint)
+		return fmt.Errorf("make device node %s: %w", path, err)
 	}
 	return chmod(path, e.Mode, nil)
 }
