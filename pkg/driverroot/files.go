@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -85,22 +86,50 @@ func (r *Root) firmwareDirs() []string {
 // sockets finds the sockets of the driver's daemons and the folder of MPS.
 func (r *Root) sockets() []File {
 	var out []File
-	for _, s := range []struct {
-		paths []string
-		kind  fs.FileMode
-	}{
-		{[]string{"/run/nvidia-persistenced/socket", "/var/run/nvidia-persistenced/socket"}, fs.ModeSocket},
-		{[]string{"/run/nvidia-fabricmanager/socket", "/var/run/nvidia-fabricmanager/socket"}, fs.ModeSocket},
-		{[]string{"/tmp/nvidia-mps"}, fs.ModeDir},
+	for _, paths := range [][]string{
+		{"/run/nvidia-persistenced/socket", "/var/run/nvidia-persistenced/socket"},
+		{"/run/nvidia-fabricmanager/socket", "/var/run/nvidia-fabricmanager/socket"},
 	} {
-		for _, p := range s.paths {
-			if e, err := r.look(p); err == nil && e.info.Mode().Type() == s.kind {
+		for _, p := range paths {
+			if e, err := r.look(p); err == nil && e.info.Mode().Type() == fs.ModeSocket {
 				out = append(out, r.file(e))
 				break
 			}
 		}
 	}
+	if f, ok := r.mps(); ok {
+		out = append(out, f)
+	}
 	return sortFiles(out)
+}
+
+// mps finds the folder of MPS pipes. It is mounted into containers, writable,
+// and lies where everybody on the node may write: it counts only if it belongs
+// to whom the driver root belongs to, and is no link, which could lead to any
+// folder of the host.
+func (r *Root) mps() (File, bool) {
+	top, err := r.look("/")
+	if err != nil {
+		return File{}, false
+	}
+	tmp, err := r.look("/tmp")
+	if err != nil {
+		return File{}, false
+	}
+	const name = "nvidia-mps"
+	e := entry{rel: path.Join("/tmp", name), real: path.Join(tmp.real, name)}
+	if e.info, err = os.Lstat(r.open(e)); err != nil || !e.info.IsDir() || owner(e.info) != owner(top.info) {
+		return File{}, false
+	}
+	return r.file(e), true
+}
+
+// owner returns the user ID of a file, -1 where there is none.
+func owner(info fs.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int64(st.Uid)
+	}
+	return -1
 }
 
 // configs finds the files that tell graphics, OpenCL and X loaders about the

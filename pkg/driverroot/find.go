@@ -8,6 +8,12 @@ import (
 // Find returns the content of the driver root. If a part is missing without
 // which no container can use a GPU, the error is a *MissingError.
 func (r *Root) Find() (*Content, error) {
+	once := *r
+	once.folders = map[string]found{}
+	return once.find()
+}
+
+func (r *Root) find() (*Content, error) {
 	missing := &MissingError{Root: r.host}
 	dirs := r.libraryDirs()
 	c := &Content{}

@@ -23,11 +23,20 @@ const (
 	archMask      = 0xff00
 )
 
+// Bounds of what is read: a cache of a whole distribution has some 100 KiB.
+const (
+	maxCache = 16 << 20
+	maxPath  = 4096
+)
+
 // cacheDirs returns the folders in which the driver's libraries are according
 // to the root's ld.so.cache. A cache that is absent or damaged has none.
 func (r *Root) cacheDirs() []string {
 	e, err := r.look("/etc/ld.so.cache")
 	if err != nil || !e.info.Mode().IsRegular() {
+		return nil
+	}
+	if e.info.Size() > maxCache {
 		return nil
 	}
 	data, err := os.ReadFile(r.open(e))
@@ -39,7 +48,8 @@ func (r *Root) cacheDirs() []string {
 		return nil
 	}
 	var dirs []string
-	for _, lib := range libs {
+	for _, p := range libs {
+		lib := string(p)
 		base := path.Base(lib)
 		if !strings.HasPrefix(base, "libcuda.so") && !strings.HasPrefix(base, "libnvidia-ml.so") {
 			continue
@@ -51,8 +61,9 @@ func (r *Root) cacheDirs() []string {
 	return dirs
 }
 
-// parseCache returns the paths of the libraries of one architecture.
-func parseCache(data []byte, archFlag int32) ([]string, error) {
+// parseCache returns the paths of the libraries of one architecture, as parts
+// of data.
+func parseCache(data []byte, archFlag int32) ([][]byte, error) {
 	if bytes.HasPrefix(data, []byte(oldMagic)) {
 		if len(data) < oldHeaderSize {
 			return nil, errors.New("parse ld.so.cache: header is cut short")
@@ -71,7 +82,7 @@ func parseCache(data []byte, archFlag int32) ([]string, error) {
 	if newHeaderSize+n*newEntrySize > uint64(len(data)) {
 		return nil, fmt.Errorf("parse ld.so.cache: %d entries in %d bytes", n, len(data))
 	}
-	var out []string
+	var out [][]byte
 	for i := range n {
 		entry := data[newHeaderSize+i*newEntrySize:]
 		if int32(binary.NativeEndian.Uint32(entry))&archMask != archFlag {
@@ -81,11 +92,11 @@ func parseCache(data []byte, archFlag int32) ([]string, error) {
 		if uint64(value) >= uint64(len(data)) {
 			return nil, fmt.Errorf("parse ld.so.cache: entry %d points behind the end", i)
 		}
-		p, _, ok := bytes.Cut(data[value:], []byte{0})
+		p, _, ok := bytes.Cut(data[value:min(len(data), int(value)+maxPath)], []byte{0})
 		if !ok {
 			return nil, fmt.Errorf("parse ld.so.cache: entry %d has no end", i)
 		}
-		out = append(out, string(p))
+		out = append(out, p)
 	}
 	return out, nil
 }

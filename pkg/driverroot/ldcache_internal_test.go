@@ -1,8 +1,8 @@
 package driverroot
 
 import (
+	"bytes"
 	"encoding/binary"
-	"strings"
 	"testing"
 )
 
@@ -24,7 +24,7 @@ func FuzzParseCache(f *testing.F) {
 			t.Errorf("parseCache() = %q beside %v", libs, err)
 		}
 		for _, l := range libs {
-			if strings.ContainsRune(l, 0) {
+			if bytes.ContainsRune(l, 0) {
 				t.Errorf("path %q runs on behind its end", l)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // NVML is the name under which programs load the management library.
@@ -130,6 +131,10 @@ func (r *Root) libraries(dirs []libraryDir, version string) []Library {
 	var out []Library
 	for _, d := range all {
 		for _, name := range d.names {
+			// CDI specs are JSON, which cannot carry any other name.
+			if !utf8.ValidString(name) {
+				continue
+			}
 			if !strings.HasSuffix(name, ".so."+version) && !otherwiseVersioned.MatchString(name) && name != "nvidia_drv.so" {
 				continue
 			}
@@ -173,11 +178,11 @@ func (r *Root) library(rel string) (Library, bool) {
 	base := path.Base(rel)
 	stem, _, _ := strings.Cut(base, ".so")
 	var names []string
-	for _, n := range append([]string{soname}, extraNames(stem)...) {
-		if n != "" && n != base && path.Base(n) == n {
-			names = append(names, n)
-		}
+	// A SONAME of something else, "libc.so.6" or "..", would be mounted in its place.
+	if soname != base && path.Base(soname) == soname && strings.HasPrefix(soname, stem+".so") {
+		names = append(names, soname)
 	}
+	names = append(names, extraNames(stem)...)
 	return Library{File: r.file(e), Names: names}, true
 }
 

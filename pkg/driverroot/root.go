@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -41,6 +42,16 @@ type Root struct {
 	dev  string
 	proc string
 	sys  string
+
+	// folders remembers, within one call of Find, what was found of folders:
+	// some two hundred paths lie in a few dozen of them.
+	folders map[string]found
+}
+
+// found is what look returned.
+type found struct {
+	entry entry
+	err   error
 }
 
 // New returns the driver installation that cfg describes. It does no I/O.
@@ -89,6 +100,39 @@ type entry struct {
 
 // look finds rel in the root. Links are resolved inside the root.
 func (r *Root) look(rel string) (entry, error) {
+	dir, base := path.Split(rel)
+	if dir == "" || base == "" || base == "." || base == ".." {
+		return r.resolve(rel)
+	}
+	parent, err := r.folder(dir)
+	if err != nil {
+		return entry{}, err
+	}
+	e := entry{rel: filepath.Join("/", rel), real: filepath.Join(parent.real, base)}
+	if e.info, err = os.Lstat(r.open(e)); err != nil {
+		return entry{}, err
+	}
+	if e.info.Mode().Type() == fs.ModeSymlink {
+		return r.resolve(rel)
+	}
+	return e, nil
+}
+
+// folder is look for a folder in which several things are looked for.
+func (r *Root) folder(dir string) (entry, error) {
+	dir = strings.TrimRight(dir, "/")
+	if known, ok := r.folders[dir]; ok {
+		return known.entry, known.err
+	}
+	e, err := r.look(dir)
+	if r.folders != nil {
+		r.folders[dir] = found{e, err}
+	}
+	return e, err
+}
+
+// resolve finds rel by a look at every part of its path.
+func (r *Root) resolve(rel string) (entry, error) {
 	p, err := securejoin.SecureJoin(r.ctr, rel)
 	if err != nil {
 		return entry{}, err
