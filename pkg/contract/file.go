@@ -140,6 +140,10 @@ func makeFolder(dir string) error {
 	return nil
 }
 
+// lockWait is how long a folder may be locked by others. A replacement takes a
+// few milliseconds; but whoever may read the folder can lock it, and keep it.
+const lockWait = time.Second
+
 // lockFolder keeps writers of a folder apart for the moment that a replacement
 // takes.
 func lockFolder(dir string) (unlock func(), err error) {
@@ -147,10 +151,36 @@ func lockFolder(dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
+	until := time.Now().Add(lockWait)
+	for pause := time.Millisecond; ; pause *= 2 {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return func() { _ = f.Close() }, nil
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
+		case time.Now().After(until):
+			return nil, errors.Join(fmt.Errorf("lock %s: another process keeps it locked: find it with lslocks and end it", dir), f.Close())
+		}
+		time.Sleep(min(pause, time.Until(until)))
 	}
-	return func() { _ = f.Close() }, nil
+}
+
+// openFile opens a regular file. Anything else is refused: a FIFO would block
+// until somebody writes.
+func openFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("open %s: it is no regular file (%s): remove it", path, info.Mode().Type())
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // Read returns what is known of a fact now.
@@ -190,7 +220,7 @@ func (d Dir) Wait(ctx context.Context, n Name, waiting func(Fact)) (Fact, error)
 }
 
 func (d Dir) read(path string) Fact {
-	file, err := os.Open(path)
+	file, err := openFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Fact{State: Missing, Reason: d.whyMissing(path)}
 	}

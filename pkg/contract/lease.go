@@ -63,6 +63,9 @@ func (c Claim) String() string {
 // tells which, and why.
 var ErrClaimed = errors.New("lease is claimed")
 
+// errLocked is ErrClaimed by a process that does not say who it is.
+var errLocked = fmt.Errorf("%w by a process that tells neither its name nor its reason (find it with lslocks)", ErrClaimed)
+
 type claimedError struct{ claim Claim }
 
 func (e *claimedError) Error() string { return ErrClaimed.Error() + " by " + e.claim.String() }
@@ -85,9 +88,11 @@ func (l *Lease) Share() (*Share, error) {
 		return nil, fmt.Errorf("share lease %s: %w", l.path, err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
-		claim, _ := l.Claimed()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = &claimedError{claim: claim}
+			err = errLocked
+			if claim, ok := l.Claimed(); ok {
+				err = &claimedError{claim: claim}
+			}
 		}
 		return nil, errors.Join(fmt.Errorf("share lease %s: %w", l.path, err), f.Close())
 	}
@@ -110,7 +115,7 @@ func (s *Share) Release() error {
 
 // open opens the file that is locked. A read-only mount will do if it exists.
 func (l *Lease) open() (*os.File, error) {
-	f, err := os.Open(l.path)
+	f, err := openFile(l.path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
