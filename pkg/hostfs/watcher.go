@@ -65,6 +65,9 @@ func (w *Watcher) String() string {
 // call returns at once, with Created for each path that exists.
 func (w *Watcher) Next(ctx context.Context) ([]Change, error) {
 	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if changes := w.take(); len(changes) > 0 || !w.primed {
 			w.primed = true
 			return changes, nil
@@ -102,10 +105,15 @@ func (w *Watcher) take() []Change {
 	return changes
 }
 
+// maxBatch bounds the events that are taken as one change: who writes without
+// pause must not keep the others' changes, or the end of ctx, from being seen.
+const maxBatch = 1024
+
 // handle notes what ev and the events that lie ready mean for the targets.
 func (w *Watcher) handle(ev fsnotify.Event) error {
 	moved := w.note(ev)
-	for more := true; more; {
+	more := true
+	for n := 0; more && n < maxBatch; n++ {
 		select {
 		case ev, more = <-w.fs.Events:
 			moved = more && w.note(ev) || moved

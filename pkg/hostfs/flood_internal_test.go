@@ -1,0 +1,47 @@
+package hostfs
+
+import (
+	"context"
+	"testing"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// TestEventsWithoutEndHoldNothingUp has more events at hand than are taken as
+// one change, as when somebody writes into a watched folder without pause.
+func TestEventsWithoutEndHoldNothingUp(t *testing.T) {
+	dir := t.TempDir()
+	w, err := NewWatcher(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := w.fs.Events
+	t.Cleanup(func() {
+		w.fs.Events = events
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := w.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	flood := make(chan fsnotify.Event, 4*maxBatch)
+	for range cap(flood) {
+		flood <- fsnotify.Event{Name: dir + "/file", Op: fsnotify.Write}
+	}
+	w.fs.Events = flood
+	for left := len(flood); left > 2*maxBatch; left = len(flood) {
+		changes, err := w.Next(t.Context())
+		if err != nil || len(changes) != 1 {
+			t.Fatalf("Next() = %v, %v, want a change of the folder", changes, err)
+		}
+		if taken := left - len(flood); taken > maxBatch+1 {
+			t.Fatalf("Next() took %d events as one change, want at most %d", taken, maxBatch+1)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if changes, err := w.Next(ctx); err == nil {
+		t.Errorf("Next() = %v although its context has ended", changes)
+	}
+}
