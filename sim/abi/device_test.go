@@ -2,6 +2,7 @@ package abi_test
 
 import (
 	"debug/elf"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -225,6 +226,14 @@ func TestFieldsReachNVML(t *testing.T) {
 	if diff := cmp.Diff([]uint64{77, 64, 1 << 20, 1500}, got); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
 	}
+}
+
+func TestPersistenceModeIsSet(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("setting the persistence mode needs root")
+	}
+	m := newMachine(t, state.NewSpec("l4", 1))
+	d := device(t, m.session(t), 0)
 	mustBe(t, "nvmlDeviceSetPersistenceMode", d.SetPersistenceMode(nvml.FEATURE_ENABLED), nvml.SUCCESS)
 	if !m.Show().GPUs[0].Persistence {
 		t.Error("persistence mode set through NVML is not in the state")

@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 	roles := map[string]func() error{
 		"post-xid": postXID,
 		"observe":  observe,
+		"manage":   manage,
 	}
 	if err := roles[role](); err != nil {
 		fmt.Fprintln(os.Stderr, role+":", err)
@@ -123,4 +124,20 @@ func observe() error {
 	}
 	o.Event = event.EventData
 	return json.NewEncoder(os.Stdout).Encode(o)
+}
+
+// manage tries what an administrator may do, and tells on stdout what NVML
+// answered: to the change of a mode, and to a look at process 1.
+func manage() error {
+	lib := nvml.New(nvml.WithLibraryPath(os.Getenv(libraryKey)))
+	if ret := lib.Init(); ret != nvml.SUCCESS {
+		return ret
+	}
+	defer lib.Shutdown()
+	d, ret := lib.DeviceGetHandleByIndex(0)
+	if ret != nvml.SUCCESS {
+		return ret
+	}
+	_, name := lib.SystemGetProcessName(1)
+	return json.NewEncoder(os.Stdout).Encode([]nvml.Return{d.SetPersistenceMode(nvml.FEATURE_ENABLED), name})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -87,9 +88,8 @@ func TestGPUsWithoutNodeAreNotListed(t *testing.T) {
 	mustBe(t, "nvmlDeviceGetHandleByUUID of the hidden GPU", ret, nvml.ERROR_NOT_FOUND)
 }
 
-// observer starts an unprivileged process that looks at the node. The state
-// file may only be read by it.
-func observer(t *testing.T, m *machine) (*json.Decoder, io.WriteCloser) {
+// stranger prepares an unprivileged process in a role, which reaches the node.
+func stranger(t *testing.T, m *machine, role string) *exec.Cmd {
 	t.Helper()
 	library := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
 	content, err := os.ReadFile(m.library)
@@ -98,10 +98,18 @@ func observer(t *testing.T, m *machine) (*json.Decoder, io.WriteCloser) {
 	for _, dir := range []string{filepath.Dir(library), filepath.Dir(m.Path()), m.dev} {
 		openToAll(t, dir)
 	}
-	mustDo(t, os.Chmod(m.Path(), 0o444))
-	cmd := process(t, "observe")
+	cmd := process(t, role)
 	unprivileged(cmd)
 	cmd.Env = append(cmd.Env, libraryKey+"="+library)
+	return cmd
+}
+
+// observer starts an unprivileged process that looks at the node. The state
+// file may only be read by it.
+func observer(t *testing.T, m *machine) (*json.Decoder, io.WriteCloser) {
+	t.Helper()
+	cmd := stranger(t, m, "observe")
+	mustDo(t, os.Chmod(m.Path(), 0o444))
 	stdin, err := cmd.StdinPipe()
 	mustDo(t, err)
 	stdout, err := cmd.StdoutPipe()
@@ -158,6 +166,22 @@ func TestUnprivilegedProcess(t *testing.T) {
 				t.Errorf("got calls %v counted by a process that may only read", calls)
 			}
 		})
+	}
+}
+
+// nvml.h: "Requires root/admin permissions", and NO_PERMISSION for a process
+// that the caller may not look at.
+func TestUnprivilegedProcessManagesNothing(t *testing.T) {
+	m := newMachine(t, state.NewSpec("l4", 1))
+	out, err := stranger(t, m, "manage").Output()
+	mustDo(t, err)
+	var got []nvml.Return
+	mustDo(t, json.Unmarshal(out, &got))
+	if diff := cmp.Diff([]nvml.Return{nvml.ERROR_NO_PERMISSION, nvml.ERROR_NO_PERMISSION}, got); diff != "" {
+		t.Errorf("persistence mode, name of process 1 (-want +got):\n%s", diff)
+	}
+	if m.Show().GPUs[0].Persistence {
+		t.Error("the mode was changed")
 	}
 }
 

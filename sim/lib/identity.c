@@ -1,8 +1,11 @@
 /* identity.c: what a GPU is. */
 #include "session.h"
 
+#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define GET_STRING(name, value)                                                \
 	EXPORT nvmlReturn_t name(nvmlDevice_t device, char *out, unsigned int length) \
@@ -47,11 +50,21 @@ EXPORT nvmlReturn_t nvmlDeviceGetAddressingMode(nvmlDevice_t device, nvmlDeviceA
 	return NVML_SUCCESS;
 }
 
+/* administrator tells whether the caller may change modes. The kernel driver
+ * asks for the capability, so root in a plain container may not. */
+static bool administrator(void)
+{
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	return syscall(SYS_capget, &header, data) == 0 && (data[0].effective & 1u << CAP_SYS_ADMIN) != 0;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t mode)
 {
 	ENTER_DEVICE(nvmlDeviceSetPersistenceMode, device, gpu);
 	REQUIRE(mode == NVML_FEATURE_DISABLED || mode == NVML_FEATURE_ENABLED);
-	if (!sim_writable(session_sim()))
+	if (!administrator() || !sim_writable(session_sim()))
 		return NVML_ERROR_NO_PERMISSION;
 	sim_lock(session_sim());
 	sim_read_gpu(session_sim(), device->slot, &gpu);

@@ -1,6 +1,7 @@
 /* system.c: versions and error strings. */
 #include "session.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -53,7 +54,7 @@ EXPORT nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsig
 	snprintf(path, sizeof(path), "/proc/%u/exe", pid);
 	ssize_t n = readlink(path, exe, sizeof(exe) - 1);
 	if (n < 0)
-		return NVML_ERROR_NOT_FOUND;
+		return errno == EACCES ? NVML_ERROR_NO_PERMISSION : NVML_ERROR_NOT_FOUND;
 	exe[n] = '\0';
 	snprintf(name, length, "%s", exe);
 	return NVML_SUCCESS;

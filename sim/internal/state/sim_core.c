@@ -98,6 +98,35 @@ static enum sim_error check(int fd)
 	return SIM_OK;
 }
 
+static bool ends(const char *text, size_t size)
+{
+	return memchr(text, '\0', size) != NULL;
+}
+
+/* sound tells whether all that is used as a place or as a length stays within
+ * its bounds. */
+static bool sound(struct sim *sim)
+{
+#define ENDS(field) ends(gpu.field, sizeof(gpu.field))
+	struct sim_driver driver;
+	struct sim_gpu gpu;
+
+	sim_read_driver(sim, &driver);
+	if (!ends(driver.version, sizeof(driver.version)) || !ends(driver.nvml_version, sizeof(driver.nvml_version)) ||
+	    !ends(sim->state->node, sizeof(sim->state->node)))
+		return false;
+	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
+		sim_read_gpu(sim, slot, &gpu);
+		if (gpu.generation == 0)
+			continue;
+		if (gpu.minor != slot || gpu.links > SIM_MAX_LINKS || !ENDS(model) || !ENDS(name) || !ENDS(uuid) ||
+		    !ENDS(serial) || !ENDS(board_part) || !ENDS(vbios))
+			return false;
+	}
+	return true;
+#undef ENDS
+}
+
 /* sim_open maps the state file, for reading only where writing is refused. */
 enum sim_error sim_open(const char *path, struct sim **out)
 {
@@ -134,6 +163,10 @@ enum sim_error sim_open(const char *path, struct sim **out)
 	sim->device = st.st_dev;
 	sim->inode = st.st_ino;
 	pthread_mutex_init(&sim->mutex, NULL);
+	if (!sound(sim)) {
+		sim_close(sim);
+		return SIM_CORRUPT;
+	}
 	*out = sim;
 	return SIM_OK;
 }

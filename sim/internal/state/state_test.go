@@ -125,6 +125,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		"an empty file":   {func(p string) error { return os.Truncate(p, 0) }, state.ErrCorrupt, "create it again"},
 		"a file cut off":  {func(p string) error { return os.Truncate(p, 4096) }, state.ErrCorrupt, "create it again"},
 		"another file":    {func(p string) error { return patch(p, 0, "ELF") }, state.ErrCorrupt, "create it again"},
+		"a slot's values": {func(p string) error { return patch(p, firstGPU, strings.Repeat("\xff", 900)) }, state.ErrCorrupt, "create it again"},
 		"another version": {func(p string) error { return patch(p, 8, "\x07") }, state.ErrVersion, "create it again"},
 		"another layout":  {func(p string) error { return patch(p, 24, "layout") }, state.ErrVersion, "create it again"},
 	}
@@ -141,6 +142,10 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		})
 	}
 }
+
+// firstGPU is where the values of the first GPU begin: behind the header, the
+// node's name, three counters and the driver.
+const firstGPU = 32 + 64 + 3*8 + 176
 
 func patch(path string, at int64, with string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
