@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# lint.sh [MODULE…]: runs golangci-lint on each module, and looks whether the
-# modules are tidy and point only where they may.
+# lint.sh [MODULE…]: runs golangci-lint on each module, and looks whether it is
+# tidy: whether "make sync" would change it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -11,5 +11,6 @@ status=0
 for module in "${modules[@]}"; do
   echo "── lint $module"
   (cd "$module" && "$root/bin/golangci-lint" run --config "$root/.golangci.yml" ./...) || status=1
+  (cd "$module" && go mod tidy -diff) || status=1
 done
 exit $status

@@ -8,13 +8,15 @@ die() {
 }
 
 [ "$(uname -s)" = Linux ] || die "this needs Linux; run it in a virtual machine with Debian 12/13 or Ubuntu 22.04/24.04"
-if [ "${1:-}" = root ] && [ "$(id -u)" -ne 0 ]; then
-  die "this needs root (it makes namespaces, mounts and device nodes); run: sudo -E make ${MAKECMDGOALS:-demo}"
+if [ "${1:-}" = root ]; then
+  # sudo has a PATH of its own, in which Go is not.
+  [ "$(id -u)" -eq 0 ] || die "this needs root (it makes namespaces, mounts and device nodes); run: sudo env PATH=\"\$PATH\" make ${MAKECMDGOALS:-demo}"
+  [ "$(uname -m)" = x86_64 ] || die "the simulated driver is one for x86_64, this is $(uname -m); use a machine or a virtual machine with x86_64"
 fi
 if ! command -v go >/dev/null; then
   die "Go 1.26 or newer is missing; install it from https://go.dev/dl/ and add its bin folder to PATH (with sudo: sudo env PATH=\"\$PATH\" make …)"
 fi
-version=$(go env GOVERSION)
+version=$(go env GOVERSION) || die "$(command -v go) does not run; install Go 1.26 or newer from https://go.dev/dl/"
 minor=${version#go1.}
 minor=${minor%%[!0-9]*}
 case $version in

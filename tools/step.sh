@@ -5,7 +5,11 @@ set -uo pipefail
 title=$1
 shift
 log=${OUT:-out}/log/${title//[^a-zA-Z0-9.-]/-}.log
-mkdir -p "$(dirname "$log")"
+if ! { mkdir -p "$(dirname "$log")" && : >"$log"; } 2>/dev/null; then
+  # As after a run with sudo, or on a full disk.
+  echo "outrigger: $log cannot be written; free space, or take over what belongs to another user: sudo chown -R \"\$USER\" bin out" >&2
+  exit 1
+fi
 start=$SECONDS
 
 # A clock in the background; it ends with this script, however that ends.
