@@ -140,49 +140,6 @@ func makeFolder(dir string) error {
 	return nil
 }
 
-// lockWait is how long a folder may be locked by others. A replacement takes a
-// few milliseconds; but whoever may read the folder can lock it, and keep it.
-const lockWait = time.Second
-
-// lockFolder keeps writers of a folder apart for the moment that a replacement
-// takes.
-func lockFolder(dir string) (unlock func(), err error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	until := time.Now().Add(lockWait)
-	for pause := time.Millisecond; ; pause *= 2 {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case err == nil:
-			return func() { _ = f.Close() }, nil
-		case !errors.Is(err, unix.EWOULDBLOCK):
-			return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
-		case time.Now().After(until):
-			return nil, errors.Join(fmt.Errorf("lock %s: another process keeps it locked: find it with lslocks and end it", dir), f.Close())
-		}
-		time.Sleep(min(pause, time.Until(until)))
-	}
-}
-
-// openFile opens a regular file. Anything else is refused: a FIFO would block
-// until somebody writes.
-func openFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("open %s: it is no regular file (%s): remove it", path, info.Mode().Type())
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
 // Read returns what is known of a fact now.
 func (d Dir) Read(n Name) Fact {
 	f := d.read(d.Path(n))
