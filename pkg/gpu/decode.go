@@ -94,6 +94,7 @@ func (g *GPU) validate(c *checker, field string, before []GPU) {
 		c.check(before[len(before)-1].Index < g.Index, field+".index", "is not above that of the GPU before")
 	}
 	c.check(g.UUID != "" || g.Fault != nil, field+".uuid", "is missing")
+	c.check(g.UUID == "" || g.UUID.Valid(), field+".uuid", "%q has other characters than letters, digits and -", g.UUID)
 	double := slices.ContainsFunc(before, func(o GPU) bool { return o.UUID == g.UUID })
 	c.check(g.UUID == "" || !double, field+".uuid", "%s appears twice", g.UUID)
 	c.check(g.Minor >= 0 || g.Fault != nil, field+".minor", "is negative")

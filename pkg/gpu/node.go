@@ -5,9 +5,20 @@
 // that. A Node is never changed after it has been returned.
 package gpu
 
+import "strings"
+
 // UUID identifies a GPU or a MIG device as NVML does, for example
 // "GPU-5d0e1b9a-…" or "MIG-…".
 type UUID string
+
+// Valid reports whether id has the characters of UUIDs and no others. Anything
+// else would break what names it: the kubelet's list of devices, metrics, and
+// the CDI spec of all GPUs.
+func (id UUID) Valid() bool {
+	return id != "" && strings.IndexFunc(string(id), func(r rune) bool {
+		return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}) < 0
+}
 
 // Node holds what is known of all GPUs of a node at one moment.
 type Node struct {

@@ -19,7 +19,7 @@ type callError struct {
 }
 
 func newCallError(op string, ret gonvml.Return) *callError {
-	return &callError{op: op, ret: ret, text: ret.Error()}
+	return &callError{op: op, ret: ret, text: printable(ret.Error())}
 }
 
 func (e *callError) Error() string { return e.op + ": " + e.text }

@@ -63,10 +63,10 @@ func parseInformation(data []byte, p *procGPU) {
 		value = strings.TrimSpace(value)
 		switch key {
 		case "Model":
-			p.name = value
+			p.name = printable(value)
 		case "GPU UUID":
-			if !strings.Contains(value, "?") {
-				p.uuid = gpu.UUID(value)
+			if id := gpu.UUID(value); id.Valid() {
+				p.uuid = id
 			}
 		case "Device Minor":
 			if minor, err := strconv.Atoi(value); err == nil {

@@ -40,6 +40,7 @@ func (s *session) device(index int) (device, error) {
 			d.gpu.Fault = newCallError(step.op, ret).fault()
 		}
 	}
+	checkUUID(&d.gpu)
 	return d, nil
 }
 
@@ -82,7 +83,8 @@ func identitySteps(h gonvml.Device, g *gpu.GPU) []step {
 			return ret
 		}},
 		{op: "nvmlDeviceGetName", guard: true, read: func() (ret gonvml.Return) {
-			g.Name, ret = h.GetName()
+			name, ret := h.GetName()
+			g.Name = printable(name)
 			return ret
 		}},
 	}
@@ -137,8 +139,8 @@ func (s *session) propertySteps(h gonvml.Device, g *gpu.GPU) []step {
 func busID(info gonvml.PciInfo) string {
 	function := "0"
 	text := cString(info.BusId[:])
-	if i := strings.LastIndexByte(text, '.'); i >= 0 && i+1 < len(text) {
-		function = text[i+1:]
+	if i := len(text) - 1; i > 0 && text[i-1] == '.' && text[i] >= '0' && text[i] <= '7' {
+		function = text[i:]
 	}
 	return fmt.Sprintf("%04x:%02x:%02x.%s", info.Domain, info.Bus, info.Device, function)
 }

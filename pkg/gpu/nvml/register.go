@@ -16,17 +16,26 @@ func (w *watch) register() error {
 		return newCallError("nvmlEventSetCreate", ret)
 	}
 	watching, deaf := false, false
+	var failed error
 	for _, g := range w.gpus {
 		g.events = 0
-		if ret := w.sess.register(g, set); driverGone(ret) && ret != gonvml.ERROR_NO_PERMISSION {
+		ret := w.sess.register(g, set)
+		if driverGone(ret) && ret != gonvml.ERROR_NO_PERMISSION {
 			_ = set.Free() // it is gone with the driver
 			return newCallError("nvmlDeviceRegisterEvents", ret)
 		}
+		deaf = deaf || g.deaf()
+		if g.refused {
+			failed = newCallError("nvmlDeviceRegisterEvents", ret)
+			w.log.Warn("gpu gives no events, its xids are not seen", "index", g.index, "gpu", g.id, "err", failed)
+		}
 		watching = watching || g.events != 0
-		deaf = deaf || (!g.silent && g.events == 0)
 	}
 	if deaf && !watching {
 		_ = set.Free() // nothing is in it
+		if failed != nil {
+			return fmt.Errorf("watch GPUs: %w", failed)
+		}
 		return fmt.Errorf("watch GPUs: %w: no GPU of this node reports XIDs", gpu.ErrWatchUnsupported)
 	}
 	w.drain()
@@ -40,15 +49,16 @@ func (w *watch) register() error {
 	return nil
 }
 
-// register puts one GPU into set. A GPU that fails is silent from then on.
+// register puts one GPU into set. A GPU that fails and does not answer anything
+// else is silent from then on; one that does is only without events.
 func (s *session) register(g *watched, set gonvml.EventSet) gonvml.Return {
 	handle, ret := s.lib.api.DeviceGetHandleByIndex(g.index)
 	if ret != gonvml.SUCCESS {
-		g.silent = true
+		g.silent, g.refused = true, false
 		return ret
 	}
 	g.handle = handle
-	if id, ret := handle.GetUUID(); ret == gonvml.SUCCESS {
+	if id, ret := handle.GetUUID(); ret == gonvml.SUCCESS && gpu.UUID(id).Valid() {
 		g.id = gpu.UUID(id)
 	}
 	supported, ret := handle.GetSupportedEventTypes()
@@ -58,7 +68,9 @@ func (s *session) register(g *watched, set gonvml.EventSet) gonvml.Return {
 			g.events = supported & wantedEvents
 		}
 	}
-	g.silent = ret != gonvml.SUCCESS && ret != gonvml.ERROR_NOT_SUPPORTED
+	failed := ret != gonvml.SUCCESS && ret != gonvml.ERROR_NOT_SUPPORTED
+	g.silent = failed && !answers(handle)
+	g.refused = failed && !g.silent
 	return ret
 }
 

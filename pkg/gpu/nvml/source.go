@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -17,6 +18,9 @@ import (
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
 )
+
+// lookForClaim is how often a lease is looked at that cannot be watched.
+const lookForClaim = time.Second
 
 // Config says where the driver is.
 type Config struct {
@@ -236,12 +240,29 @@ func (s *Source) share() (*contract.Share, error) {
 // yield retires the session when the lease is claimed.
 func (s *Source) yield(ctx context.Context, sess *session) {
 	claim, err := s.cfg.Lease.WaitClaimed(ctx)
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		s.cfg.Log.Warn("nvml lease cannot be watched", "err", err)
-	default:
-		s.cfg.Log.Info("nvml is given back", "claim", claim.String())
-		s.retire(sess, gpu.ErrClosed)
+	if err != nil && ctx.Err() == nil {
+		s.cfg.Log.Warn("nvml lease is not watched, looking from time to time", "every", lookForClaim, "err", err)
+		claim, err = s.pollClaim(ctx)
+	}
+	if err != nil {
+		return
+	}
+	s.cfg.Log.Info("nvml is given back", "claim", claim.String())
+	s.retire(sess, gpu.ErrClosed)
+}
+
+// pollClaim is WaitClaimed for a node that has no inotify instances left.
+func (s *Source) pollClaim(ctx context.Context) (contract.Claim, error) {
+	tick := time.NewTicker(lookForClaim)
+	defer tick.Stop()
+	for {
+		if claim, ok := s.cfg.Lease.Claimed(); ok {
+			return claim, nil
+		}
+		select {
+		case <-ctx.Done():
+			return contract.Claim{}, ctx.Err()
+		case <-tick.C:
+		}
 	}
 }

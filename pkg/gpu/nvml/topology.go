@@ -39,6 +39,9 @@ func (s *session) links(ctx context.Context, devices []device) ([]gpu.Link, erro
 	}
 	links := make([]gpu.Link, 0, len(working)*(len(working)-1)/2)
 	for a := range working {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		for b := a + 1; b < len(working); b++ {
 			link := join(working[a].gpu, working[b].gpu, nv[a], nv[b])
 			level, ret := working[a].handle.GetTopologyCommonAncestor(working[b].handle)
@@ -78,29 +81,33 @@ func (s *session) nvlinks(h gonvml.Device) nvlinks {
 		if state != gonvml.FEATURE_ENABLED {
 			continue
 		}
-		remote, ret := h.GetNvLinkRemotePciInfo(link)
-		if ret != gonvml.SUCCESS {
-			continue
-		}
-		id := busID(remote)
-		if s.isSwitch(h, link, id) {
-			n.switches++
-		} else {
-			n.peers[id]++
-		}
+		s.count(h, link, &n)
 	}
 	return n
 }
 
-// isSwitch reports whether an NVLink leads to an NVSwitch. Drivers that do not
-// say so show the switch as a bridge on the PCI bus.
-func (s *session) isSwitch(h gonvml.Device, link int, remote string) bool {
+// count adds an active NVLink to n. Where one leads to a switch nothing more is
+// asked: switches are counted and not told apart, and one outside of this node
+// has no place on its PCI bus. Drivers that do not say where a link leads show
+// the switch as a bridge on the bus.
+func (s *session) count(h gonvml.Device, link int, n *nvlinks) {
+	said := false
 	if s.lib.has[symLinkType] {
-		if kind, ret := h.GetNvLinkRemoteDeviceType(link); ret == gonvml.SUCCESS {
-			return kind == gonvml.NVLINK_DEVICE_TYPE_SWITCH
+		kind, ret := h.GetNvLinkRemoteDeviceType(link)
+		if said = ret == gonvml.SUCCESS; said && kind == gonvml.NVLINK_DEVICE_TYPE_SWITCH {
+			n.switches++
+			return
 		}
 	}
-	return isBridge(s.sysRoot, remote)
+	remote, ret := h.GetNvLinkRemotePciInfo(link)
+	if ret != gonvml.SUCCESS {
+		return
+	}
+	if id := busID(remote); !said && isBridge(s.sysRoot, id) {
+		n.switches++
+	} else {
+		n.peers[id]++
+	}
 }
 
 // isBridge reports whether a PCI device has the class "other bridge".

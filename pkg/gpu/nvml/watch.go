@@ -14,8 +14,9 @@ import (
 
 const (
 	// waitMillis bounds one wait in NVML, which nothing can interrupt, and so
-	// how long a watch takes to end. An event ends the wait at once.
-	waitMillis = 180
+	// how long a watch takes to end: long enough to cost nothing at rest, and
+	// short enough for an agent to stop within a second. An event ends it at once.
+	waitMillis = 500
 	// probeEvery is how often GPUs that do not answer are tried again.
 	probeEvery = 2 * time.Second
 	// backOff is the pause after the first failed wait; it doubles.
@@ -71,7 +72,12 @@ type watched struct {
 	events uint64
 	// silent GPUs do not answer.
 	silent bool
+	// refused is set for a GPU that answers, but failed to be registered.
+	refused bool
 }
+
+// deaf reports whether the GPU answers, and gives no events.
+func (g *watched) deaf() bool { return !g.silent && g.events == 0 }
 
 func (w *watch) run(ctx context.Context) error {
 	count, ret := w.sess.lib.api.DeviceGetCount()
@@ -153,8 +159,15 @@ func (w *watch) next(ctx context.Context) gonvml.Return {
 }
 
 func (w *watch) event(data gonvml.EventData) {
+	id, known := w.uuid(data.Device)
+	if known && id == "" {
+		// Without a name it is offered to nobody; an event without a GPU would
+		// count against all the others.
+		w.log.Warn("nvml event of a gpu without uuid is left out", "type", data.EventType, "data", data.EventData)
+		return
+	}
 	e := gpu.Event{
-		GPU:             w.uuid(data.Device),
+		GPU:             id,
 		GPUInstance:     data.GpuInstanceId,
 		ComputeInstance: data.ComputeInstanceId,
 	}
@@ -172,19 +185,20 @@ func (w *watch) event(data gonvml.EventData) {
 	}
 }
 
-// uuid returns the GPU of an event. That of a GPU which is gone is known from
-// when it was registered.
-func (w *watch) uuid(h gonvml.Device) gpu.UUID {
+// uuid returns the GPU of an event, and whether it is one that was registered.
+// That of a GPU which is gone is known from when it was registered.
+func (w *watch) uuid(h gonvml.Device) (id gpu.UUID, known bool) {
 	for _, g := range w.gpus {
 		if g.handle == h {
-			return g.id
+			return g.id, true
 		}
 	}
-	id, ret := h.GetUUID()
-	if ret != gonvml.SUCCESS {
-		w.log.Warn("nvml event of an unknown gpu", "err", ret.Error())
+	text, ret := h.GetUUID()
+	if id = gpu.UUID(text); ret != gonvml.SUCCESS || !id.Valid() {
+		w.log.Warn("nvml event of an unknown gpu", "uuid", text, "err", ret.Error())
+		return "", false
 	}
-	return gpu.UUID(id)
+	return id, false
 }
 
 func (w *watch) tell(kind gpu.EventKind, id gpu.UUID) {
@@ -196,9 +210,19 @@ func (w *watch) findSilent() {
 	for _, g := range w.gpus {
 		if !g.silent && g.handle != nil && !answers(g.handle) {
 			g.silent = true
-			w.tell(gpu.EventLost, g.id)
+			w.lost(g)
 		}
 	}
+}
+
+// lost tells of a GPU that stopped answering. One without a name is left to the
+// next snapshot: an event without a GPU would count against all the others.
+func (w *watch) lost(g *watched) {
+	if g.id == "" {
+		w.tell(gpu.EventTopologyChanged, "")
+		return
+	}
+	w.tell(gpu.EventLost, g.id)
 }
 
 // answers asks for something that the library does not keep.
@@ -208,7 +232,8 @@ func answers(h gonvml.Device) bool {
 }
 
 // probe tries silent GPUs again, now and then. If one answers, all are
-// registered anew and EventTopologyChanged is delivered.
+// registered anew and EventTopologyChanged is delivered. GPUs that refused to be
+// registered are asked again, each on its own.
 func (w *watch) probe() error {
 	if time.Since(w.probed) < probeEvery {
 		return nil
@@ -216,6 +241,9 @@ func (w *watch) probe() error {
 	w.probed = time.Now()
 	back := false
 	for _, g := range w.gpus {
+		if g.refused && w.set != nil {
+			_ = w.sess.register(g, w.set) // a driver that is gone shows in the next wait
+		}
 		if !g.silent {
 			continue
 		}

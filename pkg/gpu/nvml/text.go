@@ -1,0 +1,30 @@
+package nvml
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// checkUUID takes a UUID away that is none, which is a fault of the GPU.
+func checkUUID(g *gpu.GPU) {
+	if g.UUID.Valid() {
+		return
+	}
+	if g.Fault == nil {
+		g.Fault = &gpu.Fault{Op: "nvmlDeviceGetUUID", Reason: fmt.Sprintf("%+q is no UUID", g.UUID)}
+	}
+	g.UUID = ""
+}
+
+// printable returns text as logs, metrics and labels can carry it.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}
