@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -68,5 +69,31 @@ func TestGPUsThatRefuseEventsAreNotLost(t *testing.T) {
 	})
 	if err == nil || errors.Is(err, gpu.ErrWatchUnsupported) || len(events) > 0 {
 		t.Errorf("Watch() = %v after %+v, want an error at once, after which it is worth to try again", err, events)
+	}
+}
+
+func TestAPluggedGPUIsTold(t *testing.T) {
+	for name, gpus := range map[string]string{"to others": "1", "into an empty node": "0"} {
+		t.Run(name, func(t *testing.T) {
+			s := newSim(t, "--gpus="+gpus, "--model=l4")
+			src := s.source(nil)
+			defer closeSource(t, src)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			told := 0
+			err := src.Watch(ctx, func(e gpu.Event) {
+				if e.Kind != gpu.EventTopologyChanged {
+					t.Errorf("event = %+v, want %s", e, gpu.EventTopologyChanged)
+				}
+				if told++; told == 1 {
+					s.run("plug", "--model=l4")
+					return
+				}
+				snapshot(t, src)
+			})
+			if !errors.Is(err, gpu.ErrClosed) || told != 2 {
+				t.Errorf("Watch() = %v after %d events, want %v after 2", err, told, gpu.ErrClosed)
+			}
+		})
 	}
 }

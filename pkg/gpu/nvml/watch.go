@@ -61,6 +61,8 @@ type watch struct {
 	gpus []*watched
 	// probed is when the silent GPUs were last tried.
 	probed time.Time
+	// stale is set once it was told that the kernel has other GPUs than NVML.
+	stale bool
 }
 
 // watched is a GPU of a watch.
@@ -232,13 +234,19 @@ func answers(h gonvml.Device) bool {
 }
 
 // probe tries silent GPUs again, now and then. If one answers, all are
-// registered anew and EventTopologyChanged is delivered. GPUs that refused to be
+// registered anew and EventTopologyChanged is delivered, as it is for a GPU that
+// was plugged in, of which NVML does not tell. GPUs that refused to be
 // registered are asked again, each on its own.
 func (w *watch) probe() error {
 	if time.Since(w.probed) < probeEvery {
 		return nil
 	}
 	w.probed = time.Now()
+	if !w.stale && w.sess.stale(w.sess.procRoot) {
+		// The snapshot that is taken now sees that too, and begins anew.
+		w.stale = true
+		w.tell(gpu.EventTopologyChanged, "")
+	}
 	back := false
 	for _, g := range w.gpus {
 		if g.refused && w.set != nil {
