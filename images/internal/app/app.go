@@ -33,13 +33,20 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		ErrWriter:      stderr,
 		HideVersion:    true,
 		ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError:   usageError,
+		Action: func(ctx *cli.Context) error {
+			if ctx.Args().Present() {
+				return fmt.Errorf("no command %q: images build writes the archives", ctx.Args().First())
+			}
+			return cli.ShowAppHelp(ctx)
+		},
 		Commands: []*cli.Command{{
 			Name:         "build",
 			Usage:        "write the archives of the components, of all by default",
 			ArgsUsage:    "[COMPONENT…]",
 			Description:  description,
 			Flags:        flags(),
-			OnUsageError: func(_ *cli.Context, err error, _ bool) error { return err },
+			OnUsageError: usageError,
 			Action: func(ctx *cli.Context) error {
 				c, err := config(ctx)
 				if err != nil {
@@ -54,6 +61,11 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// usageError leaves it at one line: the help is a command away.
+func usageError(_ *cli.Context, err error, _ bool) error {
+	return fmt.Errorf("%w: images build --help lists the flags", err)
 }
 
 func flags() []cli.Flag {

@@ -240,3 +240,19 @@ func TestFaultsAreNamedAndLeaveNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestMistakesAreAnsweredInOneLine(t *testing.T) {
+	for name, args := range map[string][]string{
+		"an unknown command":       {"images", "write"},
+		"an unknown flag":          {"images", "--all"},
+		"an unknown flag of build": {"images", "build", "--all"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := app.Main(args, &stdout, &stderr)
+			if code != 1 || stdout.Len() > 0 || strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), "images build") {
+				t.Errorf("exit code %d, stdout %q, stderr %q, want 1, none and one line with the fix", code, &stdout, &stderr)
+			}
+		})
+	}
+}

@@ -8,8 +8,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,7 +64,13 @@ func Make(ctx context.Context, script, cache string) (string, error) {
 	if out, err := exec.CommandContext(ctx, "/bin/sh", script, temp).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("make the base with %s: %w: %s", script, err, bytes.TrimSpace(out))
 	}
-	if err := os.Rename(temp, dir); err != nil {
+	// Who builds images next may be another user.
+	err = os.Chmod(temp, 0o755)
+	if err == nil {
+		err = os.Rename(temp, dir)
+	}
+	// Another process that made the same tree meanwhile made it whole.
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("make the base: %w", err)
 	}
 	return dir, nil

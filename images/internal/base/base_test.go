@@ -1,6 +1,7 @@
 package base_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +48,9 @@ func TestMakeGivesATreeThatProgramsRunOn(t *testing.T) {
 	if entries, _ := os.ReadDir(cache); len(entries) != 1 {
 		t.Errorf("left in the cache: %v", entries)
 	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the tree is closed to other users: %v, %v", info.Mode(), err)
+	}
 	program, err := os.Open("/bin/true")
 	if err != nil {
 		t.Fatal(err)
@@ -59,6 +63,26 @@ func TestMakeGivesATreeThatProgramsRunOn(t *testing.T) {
 		if target, err := os.Readlink(filepath.Join(dir, link)); err != nil || target != "usr/"+link {
 			t.Errorf("/%s leads to %q, %v", link, target, err)
 		}
+	}
+}
+
+func TestTwoMayMakeATreeAtOnce(t *testing.T) {
+	if _, err := exec.LookPath("dpkg"); err != nil {
+		t.Skip("dpkg is missing: this runs on Debian or Ubuntu")
+	}
+	cache := t.TempDir()
+	results := make(chan error)
+	for range 2 {
+		go func() {
+			_, err := base.Make(t.Context(), "../../base/rootfs.sh", cache)
+			results <- err
+		}()
+	}
+	if err := errors.Join(<-results, <-results); err != nil {
+		t.Error(err)
+	}
+	if entries, _ := os.ReadDir(cache); len(entries) != 1 {
+		t.Errorf("left in the cache: %v", entries)
 	}
 }
 
