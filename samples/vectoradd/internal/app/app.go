@@ -2,6 +2,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -53,13 +54,14 @@ func (c Config) Validate() error {
 // Main runs the program and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	var c Config
+	out := &output{w: stdout}
 	app := &cli.App{
 		Name:        "vectoradd",
 		Usage:       "check that a GPU computes",
 		UsageText:   "vectoradd [--list] [--device N] [--elements N]",
 		Description: description,
 		Flags:       flags(&c),
-		Writer:      stdout,
+		Writer:      out,
 		ErrWriter:   stderr,
 		HideVersion: true,
 		// Errors are printed below, once.
@@ -69,14 +71,30 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			if ctx.Args().Present() {
 				return fmt.Errorf("read the command line: unknown argument %q: vectoradd --help lists the flags", ctx.Args().First())
 			}
-			return Run(c, stdout)
+			return Run(c, out)
 		},
 	}
-	if err := app.Run(args); err != nil {
+	err := app.Run(args)
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("print the result: %w: free space, or lead the output elsewhere", out.err)
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, "vectoradd:", err)
 		return 1
 	}
 	return 0
+}
+
+// output keeps the first error of w: a result that nobody can read is none.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	o.err = cmp.Or(o.err, err)
+	return n, err
 }
 
 func flags(c *Config) []cli.Flag {

@@ -56,6 +56,23 @@ func TestItAddsAndChecksEveryElement(t *testing.T) {
 	}
 }
 
+func TestAResultThatCannotBePrintedIsAnError(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skipf("%v: it stands for a full disk", err)
+	}
+	defer full.Close()
+	for name, args := range map[string][]string{"the sum": nil, "the list": {"--list"}} {
+		t.Run(name, func(t *testing.T) {
+			var stderr bytes.Buffer
+			code := app.Main(append([]string{"vectoradd", "--cuda-library", fakeCUDA(t)}, args...), full, &stderr)
+			if code != 1 || !strings.Contains(stderr.String(), "no space left") {
+				t.Errorf("exit code %d, stderr %q, want 1 and the cause", code, &stderr)
+			}
+		})
+	}
+}
+
 func TestListNamesTheDevicesAsNvidiaSmiDoes(t *testing.T) {
 	tests := map[string]struct {
 		macros []string
