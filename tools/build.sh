@@ -16,12 +16,17 @@ for module in "${modules[@]}"; do
   mapfile -t commands < <(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./... | sed '/^$/d; /\/internal\//d')
   for command in "${commands[@]}"; do
     name=${command##*/}
-    linked=$(CGO_ENABLED=1 go list -deps -f '{{if and .CgoFiles (not .Standard)}}{{.ImportPath}}{{end}}' "$command" | sed '/^$/d' | head -n 1)
+    linked=$(CGO_ENABLED=1 go list -deps -f '{{if not .Standard}}{{.ImportPath}} {{if .CgoFiles}}cgo{{end}}{{end}}' "$command")
     cgo=0 flags="-s -w -X outrigger.dev/pkg/agent.Version=${VERSION:-dev}"
+    # What no one asks of these programs costs memory on every node: traces of
+    # gRPC as web pages, documentation as man pages, and HTTP/2 where there is no
+    # API server to talk to.
+    tags=grpcnotrace,urfave_cli_no_docs
+    grep -q '^k8s.io/client-go' <<<"$linked" || tags=$tags,nethttpomithttp2
     # Symbols of NVML are bound at the first call, not at start: a library
     # that lacks a newer one must not stop the process.
-    [ -z "$linked" ] || cgo=1 flags="$flags -extldflags=-Wl,-z,lazy"
-    CGO_ENABLED=$cgo go build -trimpath -buildvcs=false -ldflags "$flags" -o "$root/bin/$name" "$command"
+    ! grep -q ' cgo$' <<<"$linked" || cgo=1 flags="$flags -extldflags=-Wl,-z,lazy"
+    CGO_ENABLED=$cgo go build -trimpath -buildvcs=false -tags "$tags" -ldflags "$flags" -o "$root/bin/$name" "$command"
     echo "bin/$name"
   done
 done

@@ -19,6 +19,9 @@ type envFlag interface {
 // CheckFlags returns an error for each flag that no environment variable of
 // the same words sets: "--log-level" needs LOG_LEVEL, perhaps with words before
 // or after it, as NVIDIA_DRIVER_ROOT for "--driver-root".
+//
+// A flag has one name and is not required: what cli.App does for those is not
+// done here.
 func CheckFlags(flags []cli.Flag) error {
 	var errs []error
 	for _, f := range flags {
@@ -26,6 +29,9 @@ func CheckFlags(flags []cli.Flag) error {
 		if !ok {
 			errs = append(errs, fmt.Errorf("check flag --%s: type %T tells no environment variable", f.Names()[0], f))
 			continue
+		}
+		if r, ok := f.(cli.RequiredFlag); len(f.Names()) > 1 || ok && r.IsRequired() {
+			errs = append(errs, fmt.Errorf("check flag --%s: use App.Aliases for other names, and Usagef in New for a value that must be there", f.Names()[0]))
 		}
 		if !slices.ContainsFunc(ef.GetEnvVars(), func(env string) bool { return sameWords(f.Names()[0], env) }) {
 			errs = append(errs, fmt.Errorf("check flag --%s: environment variables %q do not have its words: add %s",

@@ -60,7 +60,7 @@ func (s *session) setup() error {
 	}
 	errs = append(errs, checkAliases(s.aliases, index))
 	s.every = slices.Clone(s.flags)
-	for _, c := range append(s.commands(), s.app.Commands...) {
+	for _, c := range s.allCommands() {
 		s.every = append(s.every, c.Flags...)
 		if err := CheckFlags(c.Flags); err != nil {
 			errs = append(errs, fmt.Errorf("check command %s: %w", c.Name, err))
@@ -80,7 +80,7 @@ func (s *session) exec(ctx context.Context, args []string) int {
 	defer stop()
 	done := make(chan error, 1)
 	go func() {
-		done <- s.cliApp().RunContext(ctx, append([]string{s.app.Name}, hoist(args[1:], s.index, s.aliases)...))
+		done <- s.dispatch(ctx, args[1:])
 	}()
 	select {
 	case err := <-done:
@@ -97,36 +97,8 @@ func (s *session) exec(ctx context.Context, args []string) int {
 	}
 }
 
-func (s *session) cliApp() *cli.App {
-	cmds := append(s.commands(), s.app.Commands...)
-	for _, c := range cmds {
-		c.OnUsageError = s.onUsageError
-	}
-	return &cli.App{
-		Name:                  s.app.Name,
-		Usage:                 s.app.Usage,
-		UsageText:             s.app.Name + " [options] [command]\n\nWithout a command the agent runs. Options may stand before or after the command.",
-		HideVersion:           true,
-		Flags:                 s.flags,
-		Commands:              cmds,
-		Action:                s.run,
-		OnUsageError:          s.onUsageError,
-		ExitErrHandler:        func(*cli.Context, error) {},
-		Writer:                s.stdout,
-		ErrWriter:             s.stderr,
-		CustomAppHelpTemplate: helpTemplate,
-	}
-}
-
 // run is what the agent does without sub-command.
 func (s *session) run(c *cli.Context) error {
-	if c.Args().Present() {
-		var names []string
-		for _, cmd := range c.App.VisibleCommands() {
-			names = append(names, cmd.Name)
-		}
-		return Usagef("unknown command %q: must be %s", c.Args().First(), oneOf(names))
-	}
 	log, err := Logger(c)
 	if err != nil {
 		return err

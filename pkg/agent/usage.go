@@ -44,12 +44,8 @@ func oneOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// onUsageError rewrites what the flag parser says, so that it reads as our own
-// errors do, and keeps the library from printing the whole help.
-func (s *session) onUsageError(_ *cli.Context, err error, _ bool) error {
-	return parseError(s.app.Name, s.every, err)
-}
-
+// parseError rewrites what the flag parser says, so that it reads as our own
+// errors do.
 func parseError(app string, flags []cli.Flag, err error) error {
 	msg := err.Error()
 	if name, ok := strings.CutPrefix(msg, "flag provided but not defined: -"); ok {
