@@ -1,5 +1,6 @@
 /* Reads a GPU in two processes while a third writes it without pause: every
- * copy must be of one write. Argument: the state file. */
+ * copy must be of one write. What is written means nothing, and would not be
+ * opened, so the readers open first. Argument: the state file. */
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,8 +10,9 @@
 
 #define WRITES 200000
 
-/* read_whole reads until the last write, and returns how many copies mixed two. */
-static int read_whole(const char *path)
+/* read_whole opens the file, says so, reads until the last write, and tells
+ * whether a copy mixed two. */
+static int read_whole(const char *path, int opened)
 {
 	union {
 		struct sim_gpu gpu;
@@ -19,7 +21,7 @@ static int read_whole(const char *path)
 	struct sim *sim;
 	int torn = 0;
 
-	if (sim_open(path, &sim) != SIM_OK)
+	if (sim_open(path, &sim) != SIM_OK || write(opened, "", 1) != 1)
 		return 1;
 	do {
 		sim_read_gpu(sim, 0, &copy.gpu);
@@ -33,15 +35,18 @@ int main(int argc, char **argv)
 {
 	uint64_t words[sizeof(struct sim_gpu) / 8] = {0};
 	struct sim *sim;
-	int status;
+	int status, opened[2];
+	char byte;
 
-	if (argc != 2 || sim_open(argv[1], &sim) != SIM_OK)
+	if (argc != 2 || sim_open(argv[1], &sim) != SIM_OK || pipe(opened) != 0)
 		return 2;
 	sim_write_gpu(sim, 0, (struct sim_gpu *)words);
 	for (int i = 0; i < 2; i++) {
 		if (fork() == 0)
-			_exit(read_whole(argv[1]));
+			_exit(read_whole(argv[1], opened[1]));
 	}
+	for (int i = 0; i < 2; i++)
+		CHECK(read(opened[0], &byte, 1), 1);
 	sim_lock(sim);
 	for (uint64_t n = 1; n <= WRITES; n++) {
 		for (size_t i = 0; i < sizeof(words) / 8; i++)
