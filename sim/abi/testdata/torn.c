@@ -45,6 +45,7 @@ int main(int argc, char **argv)
 		if (fork() == 0)
 			_exit(read_whole(argv[1], opened[1]));
 	}
+	close(opened[1]);
 	for (int i = 0; i < 2; i++)
 		CHECK(read(opened[0], &byte, 1), 1);
 	sim_lock(sim);
