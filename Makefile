@@ -52,6 +52,7 @@ demo: root build tools components images ## schedule a GPU pod on a real Kuberne
 	@bin/demo
 
 demo-down: root ## remove everything that the demo started
+	@[ -x bin/cluster ] || $(STEP) "build the cluster program" tools/build.sh test/cluster
 	@bin/cluster down
 
 test: root build tools components images ## run all tests: unit, ABI, cluster
@@ -65,7 +66,7 @@ check: build tools ## lint and unit tests, quick
 e2e: root build tools components images ## run the cluster tests alone
 	@tools/test.sh -tags e2e test/cluster test/e2e
 
-bench: build ## measure; our figures beside their targets
+bench: root build ## measure; our figures beside their targets
 	@bin/bench
 
 sync: ## tidy every module and the workspace
@@ -74,4 +75,5 @@ sync: ## tidy every module and the workspace
 	  echo "tidy $$module"; (cd $$module && go mod tidy) || exit 1; done
 
 clean: ## remove everything that was built
+	@[ ! -e /run/outrigger-cluster ] || { echo "outrigger: a cluster runs from bin/; run first: make demo-down" >&2; exit 1; }
 	rm -rf bin out

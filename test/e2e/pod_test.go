@@ -92,3 +92,21 @@ func TestNodeWithoutGPUsStaysClean(t *testing.T) {
 		t.Errorf("%s runs %s, want no agent there", node, got)
 	}
 }
+
+func TestPluginLeavesTheHostsDevicesAlone(t *testing.T) {
+	if err := shared.Uninstall(t.Context(), "device-plugin"); err != nil {
+		t.Fatal(err)
+	}
+	list := func() string {
+		out, err := shared.Exec(t.Context(), gpuNode(), "ls", "-A", "/dev")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	before := list()
+	plugin(t)
+	if after := list(); after != before {
+		t.Errorf("the plugin changed the host's /dev from\n%s\nto\n%s", before, after)
+	}
+}
