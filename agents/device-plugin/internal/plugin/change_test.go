@@ -165,7 +165,11 @@ func TestPreparedOnceForTheSameNode(t *testing.T) {
 	r.run(t)
 	r.healths(t, ok, ok)
 	// The second look shows the same node, the third another one.
-	r.watched(t)
+	r.source.Post(gpu.Event{Kind: gpu.EventMIGChanged, GPU: gpu.UUID(id(0))})
+	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.source.SetNode(gputest.Node(gputest.A100, 3))
 	r.healths(t, ok, ok, ok)
 	r.plugin.Reload()

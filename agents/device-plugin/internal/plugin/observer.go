@@ -62,6 +62,8 @@ type observer struct {
 	seen   chan struct{}
 	looks  chan observation
 	events chan gpu.Event
+	// begun is closed once the first watch is in force, or has failed.
+	begun chan struct{}
 
 	// done is the last observation for which everything was prepared. It is
 	// owned by the goroutine that observes.
@@ -79,6 +81,7 @@ func newObserver(cfg Config) *observer {
 		seen:         make(chan struct{}, 1),
 		looks:        make(chan observation),
 		events:       make(chan gpu.Event, 64),
+		begun:        make(chan struct{}),
 	}
 }
 
@@ -145,6 +148,13 @@ func (o *observer) observation(ctx context.Context) observation {
 		scanned.Go(func() { scan() })
 		defer scanned.Wait()
 	}
+	// What is read while a watch is in force misses nothing: the first look
+	// waits for it, rather than to be repeated.
+	select {
+	case <-ctx.Done():
+		return observation{err: ctx.Err()}
+	case <-o.begun:
+	}
 	n, err := o.source.Snapshot(ctx)
 	if err != nil {
 		o.done = nil
@@ -179,44 +189,11 @@ func (o *observer) wait(ctx context.Context, changed <-chan struct{}, retry time
 	return true
 }
 
-// changeWatch watches the node for changes that may let a look succeed. It
-// runs only while looks fail, so that a sound node is left alone.
-type changeWatch struct {
-	observer *observer
-	changed  chan struct{}
-	cancel   context.CancelFunc
-	done     sync.WaitGroup
-}
-
-// start begins to watch. What changed just before is not missed: a watch
-// begins with one report.
-func (w *changeWatch) start(ctx context.Context) {
-	if w.cancel != nil {
-		return
-	}
-	ctx, w.cancel = context.WithCancel(ctx)
-	w.done.Go(func() {
-		err := w.observer.watchChanges(ctx, func() { signal(w.changed) })
-		if err != nil && ctx.Err() == nil {
-			w.observer.log.Warn("changes on the node are not watched, looking from time to time", "at_most", retryMax, "err", err)
-		}
-	})
-}
-
-func (w *changeWatch) stop() {
-	if w.cancel == nil {
-		return
-	}
-	w.cancel()
-	w.done.Wait()
-	w.cancel = nil
-	drain(w.changed)
-}
-
-// watch passes the driver's events on, from the first look in which it
-// answered.
+// watch passes the driver's events on: from the start, and after a watch has
+// ended from the next look in which the driver answers.
 func (o *observer) watch(ctx context.Context) error {
 	retry := watchMin
+	signal(o.seen)
 	for {
 		select {
 		case <-ctx.Done():
@@ -225,6 +202,7 @@ func (o *observer) watch(ctx context.Context) error {
 		}
 		start := time.Now()
 		err := o.source.Watch(ctx, func(ev gpu.Event) { o.deliver(ctx, ev) })
+		failed := o.begin()
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // it was told to end
@@ -233,6 +211,8 @@ func (o *observer) watch(ctx context.Context) error {
 		case errors.Is(err, gpu.ErrWatchUnsupported):
 			o.log.Info("no health events from this source of GPUs", "err", err)
 			return nil
+		case failed:
+			continue // the first look tells why
 		}
 		level := slog.LevelWarn
 		if errors.Is(err, gpu.ErrClosed) {
@@ -253,10 +233,26 @@ func (o *observer) watch(ctx context.Context) error {
 	}
 }
 
+// deliver passes an event on. The first one says that the watch is in force,
+// which is what the first look waits for.
 func (o *observer) deliver(ctx context.Context, ev gpu.Event) {
+	if o.begin() && ev.Kind == gpu.EventTopologyChanged {
+		return
+	}
 	select {
 	case o.events <- ev:
 	case <-ctx.Done():
+	}
+}
+
+// begin lets the first look begin, and returns false if it has before.
+func (o *observer) begin() bool {
+	select {
+	case <-o.begun:
+		return false
+	default:
+		close(o.begun)
+		return true
 	}
 }
 

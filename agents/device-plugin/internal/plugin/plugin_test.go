@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"outrigger.dev/agents/device-plugin/internal/plugin"
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -48,6 +49,33 @@ func TestOffersRegistersAndAnswers(t *testing.T) {
 	if _, err := r.kubelet.Allocate(limit(t), resourceName, "GPU-other"); err == nil {
 		t.Error("an unknown device was allocated")
 	}
+}
+
+// What the first watch says when it is in force causes no second look.
+func TestStartReadsTheNodeOnce(t *testing.T) {
+	r := newRig(t, 2, nil)
+	r.startKubelet(t)
+	r.run(t)
+	r.healths(t, ok, ok)
+	r.source.PostXID(gpu.UUID(id(0)), 79)
+	r.healths(t, bad, ok)
+	if c := r.source.Calls(); c.Snapshot != 1 || c.Watch != 1 {
+		t.Errorf("%d looks and %d watches until the first event, want one of each", c.Snapshot, c.Watch)
+	}
+}
+
+// An XID that comes before anything is offered counts.
+func TestXIDDuringTheFirstLook(t *testing.T) {
+	var r *rig
+	r = newRig(t, 2, func(c *plugin.Config) {
+		c.Preparer = preparer(func(*gpu.Node) (plugin.Prepared, error) {
+			r.source.PostXID(gpu.UUID(id(0)), 79)
+			return plugin.Prepared{}, nil
+		})
+	})
+	r.startKubelet(t)
+	r.run(t)
+	r.healths(t, bad, ok)
 }
 
 func TestXIDReachesEveryStream(t *testing.T) {

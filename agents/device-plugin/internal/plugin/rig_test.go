@@ -189,10 +189,10 @@ func (r *rig) healths(t *testing.T, want ...string) kubelettest.Update {
 	return u
 }
 
-// watched waits until the events are watched, and the node was looked at after.
+// watched waits until the events are watched, and the node was looked at.
 func (r *rig) watched(t *testing.T) {
 	t.Helper()
-	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Watch > 0 && c.Snapshot > 1 })
+	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Watch > 0 && c.Snapshot > 0 })
 	if err != nil {
 		t.Fatal(err)
 	}
