@@ -15,9 +15,6 @@ import (
 
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"outrigger.dev/pkg/cdi"
-	"outrigger.dev/pkg/driverroot"
-	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/test/bench/internal/report"
 	"outrigger.dev/test/bench/internal/simnode"
 )
@@ -44,7 +41,7 @@ type Bench struct {
 
 // Run measures all figures.
 func (b *Bench) Run(ctx context.Context) error {
-	for _, latency := range []time.Duration{0, 10 * time.Microsecond} {
+	for _, latency := range latencies() {
 		if err := b.Node.SetLatency(ctx, latency); err != nil {
 			return err
 		}
@@ -62,11 +59,28 @@ func (b *Bench) Run(ctx context.Context) error {
 	if err := b.cdiSpec(ctx); err != nil {
 		return err
 	}
+	return b.large(ctx)
+}
+
+// large measures starts on a node with 16 GPUs.
+func (b *Bench) large(ctx context.Context) error {
 	if err := b.Node.Plug(ctx, 8); err != nil {
 		return err
 	}
-	return b.starts(ctx, ", 16 GPUs, 0s per NVML call")
+	for _, latency := range latencies() {
+		if err := b.Node.SetLatency(ctx, latency); err != nil {
+			return err
+		}
+		if err := b.starts(ctx, fmt.Sprintf(", 16 GPUs, %s per NVML call", latency)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// latencies are how long every NVML call takes: nothing, which shows what is
+// ours, and about as long as on hardware.
+func latencies() []time.Duration { return []time.Duration{0, 10 * time.Microsecond} }
 
 // starts measures from the start of the process to its registration.
 func (b *Bench) starts(ctx context.Context, at string) error {
@@ -216,51 +230,6 @@ func (b *Bench) allocates(ctx context.Context, p *process, at string) error {
 	}
 	b.Report.AddTimes("Allocate of 1 device"+at, times, targetAllocate, fmt.Sprintf("%d calls", len(times)))
 	return nil
-}
-
-// cdiSpec measures the CDI spec alone: what is found in the driver root, and
-// written for 8 GPUs.
-func (b *Bench) cdiSpec(ctx context.Context) error {
-	root, err := driverroot.New(driverroot.Config{})
-	if err != nil {
-		return err
-	}
-	gpus := make([]gpu.GPU, 8)
-	for i := range gpus {
-		gpus[i] = gpu.GPU{Index: i, Minor: i, UUID: gpu.UUID(fmt.Sprintf("GPU-%d", i))}
-	}
-	var times []time.Duration
-	for range b.Runs {
-		path, err := b.Node.Dir("cdi")
-		if err != nil {
-			return err
-		}
-		begin := time.Now()
-		if err := writeSpec(root, gpus, path); err != nil {
-			return err
-		}
-		times = append(times, time.Since(begin))
-	}
-	b.Report.AddTimes("CDI generation, 8 GPUs", times, targetCDI, "0 NVML calls")
-	return ctx.Err()
-}
-
-func writeSpec(root *driverroot.Root, gpus []gpu.GPU, path string) error {
-	const vendor = "k8s.device-plugin.nvidia.com"
-	content, err := root.Find()
-	if err != nil {
-		return err
-	}
-	devices, err := cdi.Devices(gpus, content, cdi.ByUUID)
-	if err != nil {
-		return err
-	}
-	spec, err := cdi.Spec(content, devices, cdi.Options{Kind: vendor + "/gpu"})
-	if err != nil {
-		return err
-	}
-	_, err = cdi.Dir{Path: path, Vendor: vendor}.Sync(spec)
-	return err
 }
 
 // status returns a line of /proc/PID/status, in KiB.
