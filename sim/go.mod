@@ -8,6 +8,8 @@ require (
 	golang.org/x/sys v0.49.0
 )
 
+require github.com/stretchr/testify v1.12.1 // indirect
+
 require (
 	github.com/NVIDIA/go-nvml v0.13.3-0
 	github.com/cpuguy83/go-md2man/v2 v2.0.7 // indirect

@@ -10,7 +10,7 @@ modules=("$@")
 status=0
 for module in "${modules[@]}"; do
   echo "── lint $module"
-  (cd "$module" && "$root/bin/golangci-lint" run --config "$root/.golangci.yml" ./...) || status=1
+  (cd "$module" && "$root/bin/golangci-lint" run --build-tags e2e --config "$root/.golangci.yml" ./...) || status=1
   (cd "$module" && go mod tidy -diff) || status=1
 done
 exit $status
