@@ -70,7 +70,7 @@ func addPaths(t *testing.T, src gpu.Source, node *gpu.Node) {
 }
 
 // The number of NVML calls is what carries over to hardware.
-func TestSnapshotCallsEachSymbolOnce(t *testing.T) {
+func TestSnapshotMakesFewCalls(t *testing.T) {
 	s := newSim(t, "--gpus=8", "--model=h100-80")
 	src := s.source(nil)
 	defer closeSource(t, src)
@@ -85,9 +85,9 @@ func TestSnapshotCallsEachSymbolOnce(t *testing.T) {
 		"nvmlDeviceGetHandleByIndex_v2":          gpus,
 		"nvmlDeviceGetUUID":                      gpus,
 		"nvmlDeviceGetMemoryInfo":                gpus,
-		"nvmlDeviceGetTopologyCommonAncestor":    gpus * (gpus - 1) / 2,
+		"nvmlDeviceGetTopologyCommonAncestor":    16, // of 28 pairs, on two sockets
 		"nvmlDeviceGetNvLinkRemotePciInfo_v2":    0,
-		"nvmlDeviceGetNvLinkRemoteDeviceType":    gpus * links,
+		"nvmlDeviceGetNvLinkRemoteDeviceType":    gpus,
 		"nvmlDeviceGetNvLinkState":               gpus * (links + 1),
 		"nvmlDeviceGetNvLinkUtilizationCounter":  0,
 		"nvmlDeviceGetCudaComputeCapability":     gpus,
@@ -107,7 +107,7 @@ func TestSnapshotCallsEachSymbolOnce(t *testing.T) {
 	for _, n := range calls {
 		total += n
 	}
-	if limit := 420; total > limit {
+	if limit := 270; total > limit {
 		t.Errorf("a snapshot makes %d calls, want at most %d: %v", total, limit, calls)
 	}
 }

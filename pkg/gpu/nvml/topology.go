@@ -19,7 +19,8 @@ type nvlinks struct {
 }
 
 // links describes each pair of working GPUs. It asks each GPU for its NVLinks
-// once, and each pair for its place on the PCI tree once.
+// once, and no more pairs for their place on the PCI tree than it takes to
+// know that of all.
 func (s *session) links(ctx context.Context, devices []device) ([]gpu.Link, error) {
 	var working []device
 	for _, d := range devices {
@@ -38,14 +39,21 @@ func (s *session) links(ctx context.Context, devices []device) ([]gpu.Link, erro
 		nv[i] = s.nvlinks(d.handle)
 	}
 	links := make([]gpu.Link, 0, len(working)*(len(working)-1)/2)
+	pci := tree{}
 	for a := range working {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		for b := a + 1; b < len(working); b++ {
 			link := join(working[a].gpu, working[b].gpu, nv[a], nv[b])
-			level, ret := working[a].handle.GetTopologyCommonAncestor(working[b].handle)
-			if ret == gonvml.SUCCESS {
+			level, known := pci.between(a, b)
+			if !known {
+				var ret gonvml.Return
+				level, ret = working[a].handle.GetTopologyCommonAncestor(working[b].handle)
+				known = ret == gonvml.SUCCESS
+			}
+			if known {
+				pci[[2]int{a, b}] = level
 				link.Path = path(level)
 			}
 			links = append(links, link)
@@ -86,11 +94,16 @@ func (s *session) nvlinks(h gonvml.Device) nvlinks {
 	return n
 }
 
-// count adds an active NVLink to n. Where one leads to a switch nothing more is
-// asked: switches are counted and not told apart, and one outside of this node
-// has no place on its PCI bus. Drivers that do not say where a link leads show
-// the switch as a bridge on the bus.
+// count adds an active NVLink to n. Where the first one leads to a switch the
+// others are not asked: a GPU that is made for switches has all its links on
+// them. Nor is it asked which switch that is: they are counted and not told
+// apart, and one outside of this node has no place on its PCI bus. Drivers that
+// do not say where a link leads show the switch as a bridge on the bus.
 func (s *session) count(h gonvml.Device, link int, n *nvlinks) {
+	if n.switches > 0 && len(n.peers) == 0 {
+		n.switches++
+		return
+	}
 	said := false
 	if s.lib.has[symLinkType] {
 		kind, ret := h.GetNvLinkRemoteDeviceType(link)
