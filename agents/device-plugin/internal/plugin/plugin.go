@@ -73,8 +73,6 @@ type Plugin struct {
 	prepared Prepared
 	// trouble is why the node is not offered as it is.
 	trouble error
-	// looks counts observations.
-	looks   int
 	servers map[string]*server.Server
 	offered resource.Set
 	group   *errgroup.Group
@@ -158,7 +156,6 @@ func (p *Plugin) observed(ctx context.Context, obs observation) error {
 	}
 	before := p.trouble
 	p.trouble = obs.err
-	p.looks++
 	switch {
 	case errors.Is(obs.err, gpu.ErrNoDriver):
 		p.health.DriverGone(obs.err.Error())
@@ -175,7 +172,7 @@ func (p *Plugin) observed(ctx context.Context, obs observation) error {
 	}
 	p.publish(ctx)
 	p.mark()
-	p.log.Debug("looked at the node", "looks", p.looks, "err", obs.err)
+	p.log.Debug("looked at the node", "err", obs.err)
 	p.tell(before, obs.err)
 	return nil
 }
