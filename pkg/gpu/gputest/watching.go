@@ -14,7 +14,7 @@ const (
 	// patience bounds how long anything may take that has to happen.
 	patience = 10 * time.Second
 	// promptly bounds how long a watch may take to end.
-	promptly = 2 * time.Second
+	promptly = time.Second
 )
 
 func diff[T any](t *testing.T, want, got T, opts ...cmp.Option) {
