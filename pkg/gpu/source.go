@@ -15,6 +15,11 @@ var ErrNoDriver = errors.New("no NVIDIA driver")
 // of the old one: it has to end and be started again.
 var ErrDriverChanged = errors.New("the NVIDIA driver was replaced")
 
+// ErrHangs is returned by a Source, or by its Health, while the driver neither
+// answers a call nor refuses it. Nothing can interrupt such a call: Snapshot and
+// Watch return without it when their context ends.
+var ErrHangs = errors.New("the driver hangs")
+
 // ErrClosed is returned by a Watch that was under way when its Source was
 // closed.
 var ErrClosed = errors.New("gpu source was closed")
@@ -36,6 +41,13 @@ type Source interface {
 	Watch(ctx context.Context, deliver func(Event)) error
 	// Close frees the driver. Snapshot and Watch take hold of it again.
 	Close() error
+}
+
+// Checker is a Source that knows whether its driver still answers.
+type Checker interface {
+	// Health returns an error that wraps ErrHangs while the driver hangs. It
+	// never blocks.
+	Health() error
 }
 
 // EventKind tells events apart.

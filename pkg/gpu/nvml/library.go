@@ -59,8 +59,9 @@ type library struct {
 	has  map[string]bool
 }
 
-// load opens the library and checks its symbols. It calls none of them.
-func load(path string) (*library, error) {
+// load opens the library and checks its symbols. It calls none of them; later
+// calls are noted in calls.
+func load(path string, calls *inFlight) (*library, error) {
 	handle := dl.New(path, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if err := handle.Open(); err != nil {
 		return nil, fmt.Errorf("load %s: %w", path, err)
@@ -75,7 +76,7 @@ func load(path string) (*library, error) {
 		err := fmt.Errorf("load %s: it lacks %s (a driver of R450 or newer is needed)", path, strings.Join(missing, ", "))
 		return nil, errors.Join(err, handle.Close())
 	}
-	lib := &library{path: path, api: gonvml.New(gonvml.WithLibraryPath(path)), has: map[string]bool{}}
+	lib := &library{path: path, api: timed{gonvml.New(gonvml.WithLibraryPath(path)), calls}, has: map[string]bool{}}
 	for _, name := range optional() {
 		lib.has[name] = handle.Lookup(name) == nil
 	}

@@ -35,13 +35,16 @@ type Config struct {
 	// Lease is shared while NVML is in use, and given back with all of NVML
 	// when another agent claims it. Nil for none.
 	Lease *contract.Lease
-	Log   *slog.Logger
+	// Now is the clock by which calls that hang are known. Default time.Now.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Source is a gpu.Source on NVML. It initialises NVML at the first use and
 // holds on to it until Close, until the driver goes, or until the lease is claimed.
 type Source struct {
-	cfg Config
+	cfg   Config
+	calls *inFlight
 
 	// mu guards the fields below, and the fields of session that say so.
 	mu sync.Mutex
@@ -53,7 +56,10 @@ type Source struct {
 	background sync.WaitGroup
 }
 
-var _ gpu.Source = (*Source)(nil)
+var (
+	_ gpu.Source  = (*Source)(nil)
+	_ gpu.Checker = (*Source)(nil)
+)
 
 // New returns a source that does nothing until it is used.
 func New(cfg Config) (*Source, error) {
@@ -73,13 +79,20 @@ func New(cfg Config) (*Source, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Source{cfg: cfg}, nil
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Source{cfg: cfg, calls: &inFlight{now: cfg.Now}}, nil
 }
 
 // Snapshot reads all GPUs. If the driver has gone since the last call, or a GPU
 // has come or gone, NVML is initialised anew; a watch that is under way returns
 // gpu.ErrClosed for that, and the result is what NVML showed until then.
 func (s *Source) Snapshot(ctx context.Context) (*gpu.Node, error) {
+	return leash(s.calls, ctx.Done(), func() (*gpu.Node, error) { return s.snapshot(ctx) })
+}
+
+func (s *Source) snapshot(ctx context.Context) (*gpu.Node, error) {
 	for {
 		sess, began, err := s.use(ctx)
 		if err != nil {
@@ -101,8 +114,23 @@ func (s *Source) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	}
 }
 
-// Close ends the watches, shuts NVML down and gives the lease back.
+// Health returns an error that wraps gpu.ErrHangs while a call of NVML has not
+// answered for 30 s. It never blocks.
+func (s *Source) Health() error { return s.calls.hangs(hangLimit) }
+
+// Close ends the watches, shuts NVML down and gives the lease back. It returns
+// an error that wraps gpu.ErrHangs if NVML does not let it.
 func (s *Source) Close() error {
+	if err := s.calls.hangs(giveUp); err != nil {
+		return fmt.Errorf("close NVML: %w", err)
+	}
+	end := make(chan struct{})
+	close(end)
+	_, err := leash(s.calls, end, func() (struct{}, error) { return struct{}{}, s.close() })
+	return err
+}
+
+func (s *Source) close() error {
 	s.mu.Lock()
 	sess := s.cur
 	s.mu.Unlock()
@@ -216,7 +244,7 @@ func (s *Source) library() (*library, error) {
 		}
 		return s.lib, nil
 	}
-	lib, err := load(path)
+	lib, err := load(path, s.calls)
 	if err != nil {
 		return nil, fmt.Errorf("initialise NVML: %w: %w (install the driver, or set the driver root to where it is)",
 			gpu.ErrNoDriver, errors.Join(findErr, err))

@@ -35,6 +35,18 @@ const (
 // Watch delivers XIDs, changes of MIG devices, and GPUs that stop answering or
 // come back. The GPUs that it covers are those that NVML shows.
 func (s *Source) Watch(ctx context.Context, deliver func(gpu.Event)) error {
+	_, err := leash(s.calls, ctx.Done(), func() (struct{}, error) {
+		return struct{}{}, s.watch(ctx, func(e gpu.Event) {
+			// A watch that NVML held on to may come here after Watch has returned.
+			if ctx.Err() == nil {
+				deliver(e)
+			}
+		})
+	})
+	return err
+}
+
+func (s *Source) watch(ctx context.Context, deliver func(gpu.Event)) error {
 	sess, _, err := s.use(ctx)
 	if err != nil {
 		return err
@@ -191,7 +203,7 @@ func (w *watch) event(data gonvml.EventData) {
 // That of a GPU which is gone is known from when it was registered.
 func (w *watch) uuid(h gonvml.Device) (id gpu.UUID, known bool) {
 	for _, g := range w.gpus {
-		if g.handle == h {
+		if g.handle != nil && bare(g.handle) == bare(h) {
 			return g.id, true
 		}
 	}
