@@ -10,7 +10,7 @@ STEP    := tools/step.sh
 MODULES := $(shell tools/modules.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-down test check e2e bench sim charts images sync setup root tools components libs clean
+.PHONY: help build demo demo-down test check e2e bench sim charts images sync setup root free tools components libs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -55,7 +55,14 @@ demo-down: root ## remove everything that the demo started
 	@[ -x bin/cluster ] || $(STEP) "build the cluster program" tools/build.sh test/cluster
 	@bin/cluster down
 
-test: root build tools components images ## run all tests: unit, ABI, cluster
+# The cluster's tests have the machine to themselves. What a cluster that died
+# has left is cleared away.
+free: build
+	@! bin/cluster status >/dev/null 2>&1 || { \
+	  echo "outrigger: a cluster is up on this machine; run first: make demo-down" >&2; exit 1; }
+	@bin/cluster down >/dev/null
+
+test: root build tools components images free ## run all tests: unit, ABI, cluster
 	@tools/test.sh -tags e2e
 
 check: build tools ## lint and unit tests, quick
@@ -63,7 +70,7 @@ check: build tools ## lint and unit tests, quick
 	@tools/lint.sh
 	@tools/test.sh
 
-e2e: root build tools components images ## run the cluster tests alone
+e2e: root build tools components images free ## run the cluster tests alone
 	@tools/test.sh -tags e2e test/cluster test/e2e
 
 bench: root build ## measure; our figures beside their targets

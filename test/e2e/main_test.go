@@ -43,9 +43,8 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	// What an earlier run left, or a demo, would not be a clean start.
-	if err := cluster.Down(ctx, os.Stderr); err != nil {
-		return 1, err
+	if c, err := cluster.Open(); err == nil {
+		return 1, fmt.Errorf("a cluster of %d nodes is up on this machine; run first: make demo-down", len(c.Nodes()))
 	}
 	shared, err = stack.Up(ctx, root, cluster.Config{Nodes: 2, GPUNodes: 1, GPUs: gpus, Model: "h100-80", Progress: os.Stderr})
 	if err != nil {
