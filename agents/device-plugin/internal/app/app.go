@@ -80,10 +80,21 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	return &agent.Agent{
 		Run:        func(ctx context.Context) error { return errors.Join(p.Run(ctx), src.Close()) },
 		Ready:      p.Ready,
+		Health:     checks(src),
 		Reload:     func(context.Context) error { p.Reload(); return nil },
 		Collectors: []prometheus.Collector{recorder},
 		Config:     s.effective(c),
 	}, nil
+}
+
+// checks are those of /healthz. A process whose driver hangs cannot be helped
+// but by another one, once the driver answers again.
+func checks(src gpu.Source) map[string]func() error {
+	c, ok := src.(gpu.Checker)
+	if !ok {
+		return nil
+	}
+	return map[string]func() error{"nvml": c.Health}
 }
 
 func (s settings) root() (*driverroot.Root, error) {

@@ -6,6 +6,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,6 +55,8 @@ type Machine struct {
 	rules Rules
 	// driver is why no GPU can be used, empty while the driver answers.
 	driver string
+	// hang is why no GPU can be used, empty while the driver does not hang.
+	hang string
 	// known are the GPUs that were ever seen.
 	known  map[gpu.UUID]bool
 	causes map[gpu.UUID]causes
@@ -88,6 +91,10 @@ func (m *Machine) Observe(n *gpu.Node) {
 
 // DriverGone makes every GPU unfit until the next snapshot.
 func (m *Machine) DriverGone(reason string) { m.driver = reason }
+
+// Hangs makes every GPU unfit, whatever else is observed, until it is called
+// with an empty reason.
+func (m *Machine) Hangs(reason string) { m.hang = reason }
 
 // Apply takes in an event. An event that names no GPU concerns all of them.
 // It returns whether the event counts against a GPU.
@@ -129,9 +136,9 @@ func (m *Machine) View() View {
 	for id, cs := range m.causes {
 		v[id] = Status{Reason: cs.reason()}
 	}
-	if m.driver != "" {
+	if all := cmp.Or(m.hang, m.driver); all != "" {
 		for id := range m.known {
-			v[id] = Status{Reason: m.driver}
+			v[id] = Status{Reason: all}
 		}
 	}
 	return v

@@ -30,6 +30,9 @@ func TestMachine(t *testing.T) {
 	apply := func(ev gpu.Event) func(*health.Machine) {
 		return func(m *health.Machine) { m.Apply(ev) }
 	}
+	hangs := func(reason string) func(*health.Machine) {
+		return func(m *health.Machine) { m.Hangs(reason) }
+	}
 	for name, tc := range map[string]struct {
 		steps []func(*health.Machine)
 		want  health.View
@@ -37,6 +40,14 @@ func TestMachine(t *testing.T) {
 		"every GPU of a sound node is healthy": {
 			steps: []func(*health.Machine){observe(nil)},
 			want:  health.View{},
+		},
+		"a driver that hangs concerns all, whatever else there is": {
+			steps: []func(*health.Machine){observe(fault), apply(xid("GPU-0", 79)), hangs("no answer"), observe(fault)},
+			want:  health.View{"GPU-0": {Reason: "no answer"}, "GPU-1": {Reason: "no answer"}},
+		},
+		"when the driver answers again the rest still holds": {
+			steps: []func(*health.Machine){observe(nil), apply(xid("GPU-0", 79)), hangs("no answer"), hangs("")},
+			want:  health.View{"GPU-0": {Reason: "xid 79"}},
 		},
 		"an XID concerns its own GPU only": {
 			steps: []func(*health.Machine){observe(nil), apply(xid("GPU-0", 79))},

@@ -73,6 +73,8 @@ type Plugin struct {
 	prepared Prepared
 	// trouble is why the node is not offered as it is.
 	trouble error
+	// hang is set while the driver hangs.
+	hang    error
 	servers map[string]*server.Server
 	offered resource.Set
 	group   *errgroup.Group
@@ -120,6 +122,8 @@ func (p *Plugin) watchSockets(ctx context.Context) {
 }
 
 func (p *Plugin) loop(ctx context.Context) error {
+	hangs, stop := p.hangTicks()
+	defer stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -142,9 +146,11 @@ func (p *Plugin) loop(ctx context.Context) error {
 				s.Reregister()
 			}
 		case <-p.status:
+		case <-hangs:
+			p.checkHang(ctx)
 		}
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was told to end
+			return nil
 		}
 		p.mark()
 	}
@@ -180,6 +186,7 @@ func (p *Plugin) observed(ctx context.Context, obs observation) error {
 // tell tells a trouble once, not after every look.
 func (p *Plugin) tell(before, err error) {
 	switch {
+	case p.hang != nil: // which is told already
 	case err == nil:
 		p.cfg.Recorder.Waiting("")
 	case before != nil && before.Error() == err.Error():

@@ -13,12 +13,18 @@ var errStarting = errors.New("start: the node has not been looked at yet")
 
 // Ready returns nil while the devices are registered and listed with the
 // kubelet, and otherwise what is missing.
-func (p *Plugin) Ready() error { return p.ready.Load().err }
+func (p *Plugin) Ready() error {
+	// A driver that hangs is told at once, even by a plugin that is held up.
+	if err := p.hangs(); err != nil {
+		return err
+	}
+	return p.ready.Load().err
+}
 
 // mark tells the node, and whoever asks Ready, when readiness changes.
 func (p *Plugin) mark() {
 	err := p.missing()
-	was := p.Ready()
+	was := p.ready.Load().err
 	p.ready.Store(&readiness{err: err})
 	if (err == nil) == (was == nil) {
 		return
@@ -38,6 +44,9 @@ func (p *Plugin) mark() {
 
 // missing returns why the devices are not registered and listed.
 func (p *Plugin) missing() error {
+	if p.hang != nil {
+		return p.hang
+	}
 	if p.node == nil {
 		if p.trouble != nil {
 			return p.trouble

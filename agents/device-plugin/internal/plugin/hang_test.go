@@ -1,0 +1,60 @@
+package plugin_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/pkg/gpu"
+)
+
+func errHangs() error {
+	return fmt.Errorf("nvmlDeviceGetUUID of GPU 1 has not answered for 31s: %w", gpu.ErrHangs)
+}
+
+func TestDriverHangsAndAnswersAgain(t *testing.T) {
+	r := newRig(t, 2, nil)
+	r.startKubelet(t)
+	r.run(t)
+	r.marker.wait(t, true)
+	r.watched(t)
+	r.source.PostXID(gpu.UUID(id(1)), 79)
+	r.healths(t, ok, bad)
+	r.source.SetHealth(errHangs())
+	if err := r.plugin.Ready(); !errors.Is(err, gpu.ErrHangs) {
+		t.Errorf("Ready says %v at once, want %v", err, gpu.ErrHangs)
+	}
+	r.healths(t, bad, bad)
+	r.marker.wait(t, false)
+	looks := r.source.Calls().Snapshot
+	r.source.SetHealth(nil)
+	r.healths(t, ok, bad)
+	r.marker.wait(t, true)
+	if err := r.plugin.Ready(); err != nil {
+		t.Errorf("Ready says %v after the driver has answered", err)
+	}
+	if got := r.source.Calls().Snapshot; got <= looks {
+		t.Errorf("%d looks at the node, want one after the driver has answered", got-looks)
+	}
+	if n := len(r.kubelet.Registrations()); n != 1 {
+		t.Errorf("%d registrations, want 1", n)
+	}
+}
+
+func TestDriverHangsAtTheStart(t *testing.T) {
+	release := make(chan struct{})
+	r := newRig(t, 1, func(c *plugin.Config) {
+		c.Preparer = preparer(func(*gpu.Node) (plugin.Prepared, error) { <-release; return plugin.Prepared{}, nil })
+	})
+	r.source.SetHealth(errHangs())
+	r.startKubelet(t)
+	r.run(t)
+	if err := r.plugin.Ready(); !errors.Is(err, gpu.ErrHangs) {
+		t.Errorf("Ready says %v, want %v", err, gpu.ErrHangs)
+	}
+	r.source.SetHealth(nil)
+	close(release)
+	r.healths(t, ok)
+	r.marker.wait(t, true)
+}
