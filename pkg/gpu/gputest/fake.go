@@ -20,6 +20,7 @@ type Fake struct {
 	lost     map[gpu.UUID]bool
 	driver   bool
 	err      error
+	health   error
 	watchers map[*watcher]struct{}
 	calls    Calls
 	changed  chan struct{} // closed and replaced when watchers or calls change
@@ -37,7 +38,10 @@ type watcher struct {
 	wake  chan struct{} // capacity 1
 }
 
-var _ gpu.Source = (*Fake)(nil)
+var (
+	_ gpu.Source  = (*Fake)(nil)
+	_ gpu.Checker = (*Fake)(nil)
+)
 
 // New returns a Fake that shows node, with its driver on.
 func New(node *gpu.Node) *Fake {
@@ -170,6 +174,20 @@ func (f *Fake) SetError(err error) {
 	if err != nil {
 		f.endWatches(err)
 	}
+}
+
+// SetHealth makes Health return err.
+func (f *Fake) SetHealth(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.health = err
+}
+
+// Health returns what SetHealth was given.
+func (f *Fake) Health() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.health
 }
 
 // Calls returns how often each method of gpu.Source was called.
