@@ -246,8 +246,11 @@ func (s *Source) library() (*library, error) {
 	}
 	lib, err := load(path, s.calls)
 	if err != nil {
+		if findErr != nil {
+			err = fmt.Errorf("%w, and nowhere else: %w", findErr, err)
+		}
 		return nil, fmt.Errorf("initialise NVML: %w: %w (install the driver, or set the driver root to where it is)",
-			gpu.ErrNoDriver, errors.Join(findErr, err))
+			gpu.ErrNoDriver, err)
 	}
 	s.lib = lib
 	return lib, nil
