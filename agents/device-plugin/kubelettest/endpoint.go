@@ -2,6 +2,7 @@ package kubelettest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -16,13 +17,7 @@ import (
 type endpoint struct {
 	conn   *grpc.ClientConn
 	client pluginapi.DevicePluginClient
-	cancel context.CancelFunc
 	last   *Update
-}
-
-func (e *endpoint) close() {
-	e.cancel()
-	_ = e.conn.Close()
 }
 
 // registrar is the service of one run.
@@ -32,41 +27,52 @@ type registrar struct {
 	run     *run
 }
 
-// Register takes a plugin in, and follows its devices from then on.
-func (r *registrar) Register(_ context.Context, req *pluginapi.RegisterRequest) (*pluginapi.Empty, error) { //nolint:contextcheck // the stream outlives the call
+// Register takes a plugin in, and follows its devices from then on. As with the
+// kubelet, one that is registered already is replaced, and its stream goes on.
+func (r *registrar) Register(ctx context.Context, req *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
 	k := r.kubelet
 	at := time.Now()
 	if req.GetVersion() != pluginapi.Version {
 		return nil, fmt.Errorf("requested API version %q is not supported by kubelet", req.GetVersion())
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.refuse != nil {
-		k.refusals++
-		k.notify()
-		return nil, k.refuse
+	if err := k.refused(); err != nil {
+		return nil, err
 	}
 	conn, err := grpc.NewClient("unix://"+filepath.Join(k.dir, req.GetEndpoint()),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(r.run.ctx)
-	e := &endpoint{conn: conn, client: pluginapi.NewDevicePluginClient(conn), cancel: cancel}
-	name := req.GetResourceName()
-	if old := k.endpoints[name]; old != nil {
-		old.close()
+	e := &endpoint{conn: conn, client: pluginapi.NewDevicePluginClient(conn)}
+	if _, err := e.client.GetDevicePluginOptions(ctx, &pluginapi.Empty{}, grpc.WaitForReady(true)); err != nil {
+		return nil, errors.Join(fmt.Errorf("get device plugin options: %w", err), conn.Close())
 	}
+	name := req.GetResourceName()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r.run.conns = append(r.run.conns, conn)
 	k.endpoints[name] = e
 	k.registrations = append(k.registrations, Registration{Request: req, At: at})
 	k.notify()
-	r.run.done.Go(func() { k.follow(ctx, name, e) })
+	r.run.done.Go(func() { k.follow(r.run.ctx, name, e) })
 	return &pluginapi.Empty{}, nil
 }
 
-// follow collects the lists of one endpoint until its stream ends.
+// refused returns the error that Refuse has set, and counts it.
+func (k *Kubelet) refused() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.refuse != nil {
+		k.refusals++
+		k.notify()
+	}
+	return k.refuse
+}
+
+// follow collects the lists of one stream until it ends.
 func (k *Kubelet) follow(ctx context.Context, name string, e *endpoint) {
-	defer k.drop(name, e)
+	k.opened(name, 1)
+	defer k.ended(name)
 	stream, err := e.client.ListAndWatch(ctx, &pluginapi.Empty{}, grpc.WaitForReady(true))
 	if err != nil {
 		return
@@ -78,19 +84,32 @@ func (k *Kubelet) follow(ctx context.Context, name string, e *endpoint) {
 		}
 		u := Update{Resource: name, Devices: resp.GetDevices(), At: time.Now()}
 		k.mu.Lock()
-		e.last = &u
 		k.updates = append(k.updates, u)
+		// Lists are those of the resource, whichever stream they come by.
+		if e := k.endpoints[name]; e != nil {
+			e.last = &u
+		}
 		k.notify()
 		k.mu.Unlock()
 	}
 }
 
-func (k *Kubelet) drop(name string, e *endpoint) {
-	e.close()
+func (k *Kubelet) opened(name string, n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.endpoints[name] == e {
+	k.streams[name] += n
+	k.notify()
+}
+
+// ended does what the kubelet does when a stream ends: it disconnects the plugin
+// that is registered now, also if the stream was that of an earlier registration.
+func (k *Kubelet) ended(name string) {
+	k.opened(name, -1)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e := k.endpoints[name]; e != nil {
 		delete(k.endpoints, name)
+		_ = e.conn.Close()
 	}
 	k.notify()
 }

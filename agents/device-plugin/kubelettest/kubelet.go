@@ -39,6 +39,7 @@ type Kubelet struct {
 	registrations []Registration
 	updates       []Update
 	endpoints     map[string]*endpoint // by resource
+	streams       map[string]int       // by resource
 	refuse        error
 	refusals      int
 	changed       chan struct{} // closed and replaced at every change
@@ -50,6 +51,8 @@ type run struct {
 	ctx    context.Context //nolint:containedctx // a grpc.Server has none of its own
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+	// conns are the connections to plugins, guarded by Kubelet.mu.
+	conns []*grpc.ClientConn
 }
 
 // Start starts a kubelet whose sockets lie in dir.
@@ -63,7 +66,7 @@ func Start(dir string) (*Kubelet, error) {
 
 // New returns a kubelet that is not running.
 func New(dir string) *Kubelet {
-	return &Kubelet{dir: dir, endpoints: map[string]*endpoint{}, changed: make(chan struct{})}
+	return &Kubelet{dir: dir, endpoints: map[string]*endpoint{}, streams: map[string]int{}, changed: make(chan struct{})}
 }
 
 // Socket returns the path of the registration socket.
@@ -104,8 +107,8 @@ func (k *Kubelet) Stop() {
 	r.done.Wait()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, e := range k.endpoints {
-		e.close()
+	for _, c := range r.conns {
+		_ = c.Close() // it may have been closed when its stream ended
 	}
 	clear(k.endpoints)
 	k.notify()
@@ -175,7 +178,15 @@ func (k *Kubelet) WaitDevices(ctx context.Context, resource string, ok func([]*p
 	return last, nil
 }
 
-// WaitUnlisted waits until no stream of the resource is open.
+// Streams returns how many streams of the resource are open: more than one if a
+// plugin registered again that was still connected.
+func (k *Kubelet) Streams(resource string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.streams[resource]
+}
+
+// WaitUnlisted waits until no plugin of the resource is connected.
 func (k *Kubelet) WaitUnlisted(ctx context.Context, resource string) error {
 	return k.wait(ctx, "the end of "+resource, func() bool { return k.endpoints[resource] == nil })
 }
@@ -189,6 +200,15 @@ func (k *Kubelet) Plugin(resource string) (pluginapi.DevicePluginClient, error) 
 		return nil, fmt.Errorf("call plugin: %s is not registered", resource)
 	}
 	return e.client, nil
+}
+
+// Disconnect closes the connection to the plugin of the resource.
+func (k *Kubelet) Disconnect(resource string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e := k.endpoints[resource]; e != nil {
+		_ = e.conn.Close() // the end of its stream does the rest
+	}
 }
 
 // Allocate asks the plugin for one container with the devices.

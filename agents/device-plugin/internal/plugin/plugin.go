@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -74,7 +75,10 @@ type Plugin struct {
 	// trouble is why the node is not offered as it is.
 	trouble error
 	// hang is set while the driver hangs.
-	hang    error
+	hang error
+	// gap is set for a while after readiness was lost to the kubelet: one that
+	// restarts is back before it ends.
+	gap     <-chan time.Time
 	servers map[string]*server.Server
 	offered resource.Set
 	group   *errgroup.Group
@@ -96,8 +100,8 @@ func New(cfg Config) *Plugin {
 	return p
 }
 
-// Reload looks at the node again, forgets what made GPUs unhealthy, and
-// registers again. What is served stays up meanwhile.
+// Reload looks at the node again and forgets what made GPUs unhealthy. What is
+// served stays up meanwhile.
 func (p *Plugin) Reload() { signal(p.reload) }
 
 // Run offers the node's GPUs until ctx ends, and removes its sockets then.
@@ -143,11 +147,13 @@ func (p *Plugin) loop(ctx context.Context) error {
 			p.health.Reset()
 			p.observer.lookAfresh()
 			for _, s := range p.servers {
-				s.Reregister()
+				s.Wake()
 			}
 		case <-p.status:
 		case <-hangs:
 			p.checkHang(ctx)
+		case <-p.gap:
+			p.tellGap()
 		}
 		if ctx.Err() != nil {
 			return nil

@@ -153,14 +153,18 @@ func TestOwnSocketIsMadeAgainWithoutDroppingStreams(t *testing.T) {
 	if _, err := stream.Recv(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(r.dir, "nvidia-gpu.sock")); err != nil {
+	path := filepath.Join(r.dir, "nvidia-gpu.sock")
+	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	r.sockets <- struct{}{}
-	if _, err := r.kubelet.WaitRegistrations(limit(t), 2); err != nil {
-		t.Fatal(err)
+	dialable(t, path)
+	r.source.PostXID(gpu.UUID(id(0)), 79)
+	r.healths(t, bad)
+	if list, err := stream.Recv(); err != nil || list.GetDevices()[0].GetHealth() != bad {
+		t.Errorf("the old stream got %v, %v", list, err)
 	}
-	r.healths(t, ok)
+	r.once(t)
 }
 
 func TestSocketOfAnotherPluginIsLeftAlone(t *testing.T) {

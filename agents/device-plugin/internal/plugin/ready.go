@@ -3,7 +3,9 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"time"
 
+	"outrigger.dev/agents/device-plugin/internal/server"
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -30,7 +32,11 @@ func (p *Plugin) mark() {
 		return
 	}
 	if err != nil {
-		p.log.Warn("not ready", "err", err)
+		if p.unusable() == nil {
+			p.gap = time.After(server.Patience)
+		} else {
+			p.log.Warn("not ready", "err", err)
+		}
 		if err := p.cfg.Marker.NotReady(); err != nil {
 			p.log.Error("take back readiness", "err", err)
 		}
@@ -39,11 +45,32 @@ func (p *Plugin) mark() {
 	if err := p.cfg.Marker.Ready(p.node); err != nil {
 		p.log.Error("tell readiness", "err", err)
 	}
+	if p.gap != nil {
+		p.gap = nil
+		p.log.Debug("ready again: the kubelet was away for a moment")
+		return
+	}
 	p.log.Info("ready: devices are registered and listed")
+}
+
+// tellGap tells that the kubelet has not come back in good time.
+func (p *Plugin) tellGap() {
+	p.gap = nil
+	if err := p.missing(); err != nil {
+		p.log.Warn("not ready", "err", err)
+	}
 }
 
 // missing returns why the devices are not registered and listed.
 func (p *Plugin) missing() error {
+	if err := p.unusable(); err != nil {
+		return err
+	}
+	return p.unlisted()
+}
+
+// unusable returns why there are no devices to register.
+func (p *Plugin) unusable() error {
 	if p.hang != nil {
 		return p.hang
 	}
@@ -59,6 +86,11 @@ func (p *Plugin) missing() error {
 	if len(p.servers) == 0 {
 		return errors.New("offer GPUs: the node has none that can be named")
 	}
+	return nil
+}
+
+// unlisted returns what the kubelet has not done yet.
+func (p *Plugin) unlisted() error {
 	for name, s := range p.servers {
 		st := s.Status()
 		switch {

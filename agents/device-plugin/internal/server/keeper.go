@@ -24,6 +24,18 @@ const (
 // Recheck is how often the sockets are looked at without a Wake.
 const Recheck = 10 * time.Second
 
+const (
+	// listGrace is how long the kubelet may take from a registration to asking
+	// for the devices before it is made again; it doubles up to listGraceMax.
+	listGrace    = 5 * time.Second
+	listGraceMax = time.Minute
+	// endGrace is how long the kubelet has to clean up after a stream has ended.
+	// A registration that it takes before it has is undone by that.
+	endGrace = 2 * time.Second
+	// Patience is how long what a kubelet that restarts does goes unmentioned.
+	Patience = 2 * time.Second
+)
+
 // keeper keeps the socket in place and the resource registered. One goroutine
 // owns it.
 type keeper struct {
@@ -32,8 +44,16 @@ type keeper struct {
 	log    *slog.Logger
 
 	socket *socket
-	// kubelet is the registration socket that took the last registration.
-	kubelet  os.FileInfo
+	// taken is set while another plugin has the socket.
+	taken bool
+	// kubelet is the registration socket that took the last registration, at
+	// registered; grace is how long it may take from there.
+	kubelet    os.FileInfo
+	registered time.Time
+	grace      time.Duration
+
+	// troubled is when the present trouble began, complain what was told of it.
+	troubled time.Time
 	complain string
 	serving  sync.WaitGroup
 	crashed  chan error
@@ -55,7 +75,8 @@ func (k *keeper) run(ctx context.Context) error {
 			retry = retryMin
 		case <-timer.C:
 		}
-		if err := k.check(ctx); err != nil {
+		next, err := k.check(ctx)
+		if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -64,55 +85,94 @@ func (k *keeper) run(ctx context.Context) error {
 			retry = min(2*retry, retryMax)
 			continue
 		}
-		k.complain = ""
+		k.complain, k.troubled = "", time.Time{}
 		retry = retryMin
-		timer.Reset(Recheck)
+		timer.Reset(min(next, Recheck))
 	}
 }
 
 // check puts right whatever is not as it should be; it does nothing if
-// nothing is.
-func (k *keeper) check(ctx context.Context) error {
-	if k.server.takeAgain() {
-		k.kubelet = nil
+// nothing is. It returns when to check again.
+func (k *keeper) check(ctx context.Context) (time.Duration, error) {
+	// The kubelet empties the folder before it makes its socket: seen in this
+	// order, our own is there when a new kubelet comes for it.
+	file, kubeletErr := os.Lstat(k.server.cfg.KubeletSocket)
+	if err := k.keep(); err != nil {
+		return 0, err
 	}
-	if k.socket == nil || k.socket.missing() {
-		if err := k.serve(); err != nil {
-			k.server.update(func(st *Status) { st.Serving = false })
-			return err
-		}
-		k.kubelet = nil
-	}
-	if !k.socket.ours() {
-		k.unregistered()
-		return fmt.Errorf("keep socket %s: %w", k.socket.path, errForeign)
+	if k.taken {
+		// The kubelet has forgotten the plugin to which these streams belong.
+		k.taken = false
+		k.server.endStreams()
 	}
 	k.server.update(func(st *Status) { st.Serving = true })
 	if !k.server.cfg.Register {
-		return nil
+		return Recheck, nil
 	}
-	file, err := os.Lstat(k.server.cfg.KubeletSocket)
-	if err != nil {
+	if kubeletErr != nil {
 		k.unregistered()
-		return fmt.Errorf("find the kubelet: %w", err)
+		return 0, fmt.Errorf("find the kubelet: %w", kubeletErr)
 	}
-	if k.kubelet != nil && sameSocket(k.kubelet, file) {
-		return nil
+	if wait := k.due(file); wait > 0 {
+		k.server.update(func(st *Status) { st.Registered = true })
+		return wait, nil
 	}
 	k.unregistered()
-	err = k.register(ctx)
+	err := k.register(ctx)
 	k.server.cfg.Recorder.Registered(k.server.cfg.Resource, err)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	k.kubelet = file
+	k.kubelet, k.registered = file, time.Now()
 	k.server.update(func(st *Status) { st.Registered = true })
 	k.log.Info("registered with the kubelet", "resource", k.server.cfg.Resource, "socket", k.socket.path)
+	return k.grace, nil
+}
+
+// keep keeps the socket in its place, unless another plugin has taken that.
+func (k *keeper) keep() error {
+	if k.socket != nil {
+		switch k.socket.look() {
+		case placeOurs:
+			return nil
+		case placeForeign:
+			k.taken = true
+			k.unregistered()
+			return fmt.Errorf("keep socket %s: %w", k.socket.path, errForeign)
+		case placeEmpty:
+		}
+	}
+	if err := k.serve(); err != nil {
+		k.server.update(func(st *Status) { st.Serving = false })
+		return err
+	}
 	return nil
 }
 
+// due returns how long there is no need to register. A kubelet that still holds
+// a stream must not be asked again: it would keep the old stream beside the new
+// one, and take the plugin for gone when either ends.
+func (k *keeper) due(file os.FileInfo) time.Duration {
+	if k.kubelet == nil || !sameSocket(k.kubelet, file) {
+		k.grace = listGrace
+		return 0
+	}
+	open, ended := k.server.listed()
+	if open {
+		k.grace = listGrace
+		return Recheck
+	}
+	wait := time.Until(k.registered.Add(k.grace))
+	if ended.After(k.registered) {
+		wait = time.Until(ended.Add(endGrace))
+	}
+	if wait <= 0 {
+		k.grace = min(2*k.grace, listGraceMax)
+	}
+	return wait
+}
+
 func (k *keeper) unregistered() {
-	k.kubelet = nil
 	k.server.update(func(st *Status) { st.Registered = false })
 }
 
@@ -165,9 +225,12 @@ func (k *keeper) register(ctx context.Context) error {
 	return conn.Close()
 }
 
-// warn logs a trouble once, not at every retry.
+// warn logs a trouble that lasts, once, and not at every retry.
 func (k *keeper) warn(err error) {
-	if k.complain == err.Error() {
+	if k.troubled.IsZero() {
+		k.troubled = time.Now()
+	}
+	if k.complain == err.Error() || time.Since(k.troubled) < Patience {
 		k.log.Debug("still not registered", "resource", k.server.cfg.Resource, "err", err)
 		return
 	}

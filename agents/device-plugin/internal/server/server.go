@@ -66,7 +66,10 @@ type Server struct {
 	mu      sync.Mutex
 	status  Status
 	streams int
-	again   bool
+	// ended is when the last stream ended.
+	ended time.Time
+	// over is closed to end the streams that are open.
+	over chan struct{}
 }
 
 var _ pluginapi.DevicePluginServer = (*Server)(nil)
@@ -78,6 +81,7 @@ func New(cfg Config) *Server {
 		path: filepath.Join(filepath.Dir(cfg.KubeletSocket), SocketName(cfg.Resource)),
 		feed: newFeed(),
 		wake: make(chan struct{}, 1),
+		over: make(chan struct{}),
 	}
 }
 
@@ -96,14 +100,6 @@ func (s *Server) Wake() {
 	case s.wake <- struct{}{}:
 	default:
 	}
-}
-
-// Reregister registers again, also with a kubelet that knows the resource.
-func (s *Server) Reregister() {
-	s.mu.Lock()
-	s.again = true
-	s.mu.Unlock()
-	s.Wake()
 }
 
 // Status returns how far the kubelet knows of the resource at this moment.
@@ -147,6 +143,9 @@ func options() *pluginapi.DevicePluginOptions {
 // ListAndWatch sends the devices, and again whenever they change.
 func (s *Server) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
 	ctx := stream.Context()
+	s.mu.Lock()
+	over := s.over
+	s.mu.Unlock()
 	listed := false
 	defer func() {
 		if listed {
@@ -164,6 +163,8 @@ func (s *Server) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingSer
 		}
 		select {
 		case <-changed:
+		case <-over:
+			return nil
 		case <-ctx.Done():
 			return nil
 		}
@@ -209,7 +210,26 @@ func (s *Server) stream(n int) {
 	s.update(func(st *Status) {
 		s.streams += n
 		st.Listed = s.streams > 0
+		if n < 0 {
+			s.ended = time.Now()
+		}
 	})
+	s.Wake()
+}
+
+// listed returns whether a stream is open, and when the last one ended.
+func (s *Server) listed() (open bool, ended time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.streams > 0, s.ended
+}
+
+// endStreams ends the streams that are open.
+func (s *Server) endStreams() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.over)
+	s.over = make(chan struct{})
 }
 
 // update changes the status under the lock and tells if it did.
@@ -222,14 +242,6 @@ func (s *Server) update(change func(*Status)) {
 	if changed {
 		s.cfg.Changed()
 	}
-}
-
-func (s *Server) takeAgain() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	again := s.again
-	s.again = false
-	return again
 }
 
 var errForeign = errors.New("another device plugin has taken the socket: stop it, or this one")

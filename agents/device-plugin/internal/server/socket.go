@@ -34,22 +34,33 @@ func listen(path string) (*socket, error) {
 	return &socket{path: path, listener: l, file: file}, nil
 }
 
-// missing reports whether nothing is at the path any more.
-func (s *socket) missing() bool {
-	_, err := os.Lstat(s.path)
-	return errors.Is(err, fs.ErrNotExist)
-}
+// place is what is at the path of a socket.
+type place int
 
-// ours reports whether the file at the path is the one that listen made.
-func (s *socket) ours() bool {
+const (
+	placeEmpty place = iota
+	placeOurs
+	placeForeign
+)
+
+// look looks once: two looks could see a socket that is removed in between, and
+// take it for another plugin's.
+func (s *socket) look() place {
 	file, err := os.Lstat(s.path)
-	return err == nil && sameSocket(file, s.file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return placeEmpty
+	case err == nil && sameSocket(file, s.file):
+		return placeOurs
+	default:
+		return placeForeign
+	}
 }
 
 // close stops accepting, and removes the file unless it is someone else's.
 func (s *socket) close() error {
 	var err error
-	if s.ours() {
+	if s.look() == placeOurs {
 		err = os.Remove(s.path)
 	}
 	if cerr := s.listener.Close(); cerr != nil && !errors.Is(cerr, net.ErrClosed) {

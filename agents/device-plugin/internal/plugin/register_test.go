@@ -1,0 +1,91 @@
+package plugin_test
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// once wants one registration, and one stream of the kubelet.
+func (r *rig) once(t *testing.T) {
+	t.Helper()
+	if n := len(r.kubelet.Registrations()); n != 1 {
+		t.Errorf("%d registrations, want 1", n)
+	}
+	if n := r.kubelet.Streams(resourceName); n != 1 {
+		t.Errorf("%d streams, want 1", n)
+	}
+}
+
+// dialable waits until something listens at the path.
+func dialable(t *testing.T, path string) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := limit(t); ; {
+		conn, err := (&net.Dialer{}).DialContext(end, "unix", path)
+		if err == nil {
+			if err := conn.Close(); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		select {
+		case <-end.Done():
+			t.Fatalf("nothing listens: %v", err)
+		case <-tick.C:
+		}
+	}
+}
+
+// A kubelet that lets go of the plugin, and does not restart, takes it again.
+func TestRegistersAgainWhenTheKubeletHasLetGo(t *testing.T) {
+	r := newRig(t, 1, nil)
+	r.startKubelet(t)
+	r.run(t)
+	r.marker.wait(t, true)
+	for i := range 2 {
+		r.kubelet.Disconnect(resourceName)
+		r.marker.wait(t, false)
+		if _, err := r.kubelet.WaitRegistrations(limit(t), i+2); err != nil {
+			t.Fatal(err)
+		}
+		r.healths(t, ok)
+		r.marker.wait(t, true)
+	}
+	if n := r.kubelet.Streams(resourceName); n != 1 {
+		t.Errorf("%d streams, want 1", n)
+	}
+}
+
+// The kubelet's stream is of no use any more once another plugin has
+// registered: when that one has gone, a new stream takes its place.
+func TestReturnsAfterAnotherPluginHasTakenTheSocket(t *testing.T) {
+	r := newRig(t, 1, nil)
+	r.startKubelet(t)
+	r.run(t)
+	r.marker.wait(t, true)
+	path := filepath.Join(r.dir, "nvidia-gpu.sock")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("other"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.sockets <- struct{}{}
+	r.marker.wait(t, false)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	r.sockets <- struct{}{}
+	if _, err := r.kubelet.WaitRegistrations(limit(t), 2); err != nil {
+		t.Fatal(err)
+	}
+	r.healths(t, ok)
+	r.marker.wait(t, true)
+	if n := r.kubelet.Streams(resourceName); n != 1 {
+		t.Errorf("%d streams, want 1", n)
+	}
+}
