@@ -48,6 +48,35 @@ func TestKubeletRestartBringsTheGPUsBack(t *testing.T) {
 	}
 }
 
+func TestReloadAndALostSocketDropNothing(t *testing.T) {
+	plugin(t)
+	const socket = "/var/lib/kubelet/device-plugins/nvidia-gpu.sock"
+	before := metric(t, "outrigger_device_plugin_registrations_total")
+	node := func(args ...string) error {
+		_, err := shared.Exec(t.Context(), gpuNode(), args...)
+		return err
+	}
+	if err := node("rm", socket); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the plugin makes its socket again", func() bool { return node("test", "-S", socket) == nil })
+	if err := node("busybox", "killall", "-HUP", "device-plugin"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the plugin has reloaded", func() bool {
+		out, err := shared.Kubectl(t.Context(), "-n", stack.Namespace, "logs", pluginPod(t))
+		return err == nil && strings.Contains(out, `"msg":"reloaded"`)
+	})
+	// The kubelet still has its stream: registering again would leave it two.
+	if after := metric(t, "outrigger_device_plugin_registrations_total"); after != before {
+		t.Errorf("registrations went from %q to %q, want no other", before, after)
+	}
+	allocatable(t, gpus, limit)
+	if _, err := shared.RunVectorAdd(t.Context(), "after-reload", limit); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestXIDTakesOneGPUAway(t *testing.T) {
 	plugin(t)
 	simulate(t, "xid", "3", "79")
