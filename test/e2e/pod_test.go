@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,19 +95,14 @@ func TestNodeWithoutGPUsStaysClean(t *testing.T) {
 }
 
 func TestPluginLeavesTheHostsDevicesAlone(t *testing.T) {
-	if err := shared.Uninstall(t.Context(), "device-plugin"); err != nil {
+	plugin(t)
+	devices, err := shared.Exec(t.Context(), gpuNode(), "ls", "-A", "/dev")
+	if err != nil {
 		t.Fatal(err)
 	}
-	list := func() string {
-		out, err := shared.Exec(t.Context(), gpuNode(), "ls", "-A", "/dev")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
-	before := list()
-	plugin(t)
-	if after := list(); after != before {
-		t.Errorf("the plugin changed the host's /dev from\n%s\nto\n%s", before, after)
+	// The agent mounts the host's /dev: what a runtime makes below a container's
+	// /dev would be made on the host, and stay there.
+	if slices.Contains(strings.Fields(devices), "termination-log") {
+		t.Errorf("the plugin's pod left its termination log in the host's /dev:\n%s", devices)
 	}
 }
