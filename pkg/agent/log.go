@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"io"
 	"log/slog"
 
 	"github.com/urfave/cli/v2"
@@ -40,11 +39,4 @@ func Logger(c *cli.Context) (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(c.App.ErrWriter, opts)), nil
 	}
 	return slog.New(slog.NewTextHandler(c.App.ErrWriter, opts)), nil
-}
-
-// LogWriter returns a writer that makes one record of level of each line: the
-// bridge for libraries that have loggers of their own, for example
-// grpclog.NewLoggerV2(w, w, w) or klog.SetOutput(w).
-func LogWriter(log *slog.Logger, level slog.Level) io.Writer {
-	return slog.NewLogLogger(log.Handler(), level).Writer()
 }

@@ -119,9 +119,6 @@ func newTestAgent(c *cli.Context, log *slog.Logger) *agent.Agent {
 				return errors.Join(errors.New("serve GPUs: the disk is full"), errors.New("and more"))
 			case "once":
 				return nil
-			case "log":
-				fmt.Fprintln(agent.LogWriter(log, slog.LevelWarn), "from another library")
-				return nil
 			}
 			<-ctx.Done()
 			return ctx.Err()

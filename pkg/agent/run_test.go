@@ -36,9 +36,6 @@ func TestRunEnds(t *testing.T) {
 		"a metric is registered twice": {
 			fail: "metrics", code: 1, want: `level=ERROR msg="stopped with an error" err="register metrics: duplicate metrics collector registration attempted"`,
 		},
-		"another library's line is bridged": {
-			fail: "log", code: 0, want: `level=WARN msg="from another library"`,
-		},
 		"the agent has a configuration of its own": {
 			fail: "config", code: 0, want: "config={Resource:nvidia.com/gpu}",
 		},
