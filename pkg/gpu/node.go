@@ -63,9 +63,25 @@ type GPU struct {
 	ComputeCapability Version `json:"computeCapability"`
 	// MIG is nil where the GPU has no Multi-Instance mode.
 	MIG *MIG `json:"mig,omitempty"`
+	// Recovery is what the driver asks for before the GPU is sound again; empty
+	// if nothing, or if the driver does not say.
+	Recovery Recovery `json:"recovery,omitempty"`
 	// Fault is nil for a GPU that works.
 	Fault *Fault `json:"fault,omitempty"`
 }
+
+// Recovery is an action by which a GPU becomes sound again: the values of
+// nvmlDeviceGpuRecoveryAction_t.
+type Recovery string
+
+// The values of Recovery.
+const (
+	RecoveryNone          Recovery = ""
+	RecoveryReset         Recovery = "reset"           // reset the GPU
+	RecoveryReboot        Recovery = "reboot"          // reboot the node
+	RecoveryDrainP2P      Recovery = "drain-p2p"       // end what uses peer-to-peer traffic
+	RecoveryDrainAndReset Recovery = "drain-and-reset" // let work end, take no more, then reset
+)
 
 // PCI is the place of a GPU on the PCI bus.
 type PCI struct {
@@ -75,13 +91,6 @@ type PCI struct {
 	// the low 16 bits, as NVML reports them.
 	DeviceID    uint32 `json:"deviceId"`
 	SubsystemID uint32 `json:"subsystemId"`
-}
-
-// MIG is the Multi-Instance state of a GPU.
-type MIG struct {
-	Enabled bool `json:"enabled"`
-	// Pending is the mode after the next reset of the GPU.
-	Pending bool `json:"pending"`
 }
 
 // Fault says why a GPU cannot be used.

@@ -1,0 +1,127 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+)
+
+// MIG is the Multi-Instance state of a GPU.
+type MIG struct {
+	Enabled bool `json:"enabled"`
+	// Pending is the mode after the next reset of the GPU.
+	Pending bool `json:"pending"`
+	// Devices is ordered by GPU instance, then by compute instance. It is empty
+	// for a GPU whose mode is on and which has no instances.
+	Devices []MIGDevice `json:"devices,omitempty"`
+}
+
+// MIGDevice is one compute instance of a GPU, the smallest part that a program
+// can be given. One that does not answer is listed too, with its Fault.
+type MIGDevice struct {
+	// UUID as in "MIG-7d1f…".
+	UUID UUID `json:"uuid"`
+	// Index is the position in which NVML enumerates the MIG devices of the GPU.
+	Index int `json:"index"`
+	// GPUInstance is the id of the GPU instance on its GPU.
+	GPUInstance uint32 `json:"gpuInstance"`
+	// ComputeInstance is the id of the compute instance in its GPU instance.
+	ComputeInstance uint32  `json:"computeInstance"`
+	Profile         Profile `json:"profile"`
+	// Placement is where the GPU instance lies.
+	Placement   Placement `json:"placement"`
+	MemoryBytes uint64    `json:"memoryBytes"`
+	Engines     Engines   `json:"engines"`
+	// GPUInstanceCap and ComputeInstanceCap are the minors of the device nodes
+	// /dev/nvidia-caps/nvidia-cap<minor> that grant access, as
+	// /proc/driver/nvidia-caps/mig-minors lists them.
+	GPUInstanceCap     int `json:"gpuInstanceCap"`
+	ComputeInstanceCap int `json:"computeInstanceCap"`
+	// Fault is nil for a device that works.
+	Fault *Fault `json:"fault,omitempty"`
+}
+
+// Placement is a range of the memory slices of a GPU.
+type Placement struct {
+	Start int `json:"start"`
+	Size  int `json:"size"`
+}
+
+// Engines are the parts of a MIG device, as nvmlDeviceGetAttributes_v2 counts
+// them.
+type Engines struct {
+	Multiprocessors       int `json:"multiprocessors"`
+	GPUInstanceSlices     int `json:"gpuInstanceSlices"`
+	ComputeInstanceSlices int `json:"computeInstanceSlices"`
+	Copy                  int `json:"copy"`
+	Decoder               int `json:"decoder"`
+	Encoder               int `json:"encoder"`
+	JPEG                  int `json:"jpeg"`
+	OFA                   int `json:"ofa"`
+}
+
+// Profile is the kind of a MIG device. Its text is that of nvidia-smi:
+// "1g.5gb", "1c.3g.20gb", "1g.10gb+me", "1g.24gb-me".
+type Profile struct {
+	// ComputeSlices and GPUSlices are alike unless the GPU instance is divided
+	// further.
+	ComputeSlices, GPUSlices int
+	// GB is the memory, rounded as nvidia-smi does.
+	GB int
+	// Attribute is empty or one of "+me", "+me.all", "+gfx", "-me".
+	Attribute string
+}
+
+var profileText = regexp.MustCompile(`^(?:([1-9])c\.)?([1-9])g\.([1-9][0-9]{0,3})gb(\+me|\+me\.all|\+gfx|-me)?$`)
+
+// ParseProfile reads the text of a Profile.
+func ParseProfile(text string) (Profile, error) {
+	m := profileText.FindStringSubmatch(text)
+	if m == nil {
+		return Profile{}, fmt.Errorf("%q is no MIG profile like 1g.5gb, 1c.3g.20gb or 1g.10gb+me", text)
+	}
+	number := func(s string) int {
+		n, _ := strconv.Atoi(s) // the pattern admits only digits, and few
+		return n
+	}
+	p := Profile{GPUSlices: number(m[2]), GB: number(m[3]), Attribute: m[4]}
+	p.ComputeSlices = p.GPUSlices
+	if m[1] != "" {
+		p.ComputeSlices = number(m[1])
+	}
+	if p.ComputeSlices > p.GPUSlices {
+		return Profile{}, fmt.Errorf("%q is no MIG profile: it has more compute slices than GPU slices", text)
+	}
+	return p, nil
+}
+
+// String returns the text of p, empty for the zero Profile.
+func (p Profile) String() string {
+	if p == (Profile{}) {
+		return ""
+	}
+	text := fmt.Sprintf("%dg.%dgb%s", p.GPUSlices, p.GB, p.Attribute)
+	if p.ComputeSlices != p.GPUSlices {
+		text = fmt.Sprintf("%dc.%s", p.ComputeSlices, text)
+	}
+	return text
+}
+
+// MarshalText returns the text of p.
+func (p Profile) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads the text of a Profile; an empty one is that of a device
+// whose profile could not be read.
+func (p *Profile) UnmarshalText(text []byte) error {
+	if p == nil {
+		return errors.New("read MIG profile into nothing")
+	}
+	if len(text) == 0 {
+		*p = Profile{}
+		return nil
+	}
+	var err error
+	*p, err = ParseProfile(string(text))
+	return err
+}
