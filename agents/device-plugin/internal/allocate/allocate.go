@@ -68,8 +68,10 @@ func New(r resource.Resource, opts Options) *Allocator {
 		rank:    make(map[string]int, len(r.Devices)),
 	}
 	for i, d := range r.Devices {
-		a.devices[d.ID] = d
-		a.rank[d.ID] = i
+		for n := range max(d.Replicas, 1) {
+			a.devices[d.ID(n)] = d
+			a.rank[d.ID(n)] = i
+		}
 	}
 	return a
 }

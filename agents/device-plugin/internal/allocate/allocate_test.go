@@ -32,7 +32,7 @@ const (
 
 func allocator(t *testing.T, opts allocate.Options) *allocate.Allocator {
 	t.Helper()
-	set := resource.Derive(gputest.Node(gputest.A100, 4), health.View{})
+	set := resource.Derive(gputest.Node(gputest.A100, 4), health.View{}, config.Config{})
 	if len(set.Resources) != 1 {
 		t.Fatalf("%d resources, want 1", len(set.Resources))
 	}

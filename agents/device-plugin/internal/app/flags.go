@@ -19,7 +19,7 @@ import (
 func flags() []cli.Flag {
 	return append(agent.GPUFlags(),
 		&cli.StringFlag{
-			Name: "mig-strategy", EnvVars: []string{"MIG_STRATEGY"}, Value: config.MIGStrategyNone,
+			Name: "mig-strategy", EnvVars: []string{"MIG_STRATEGY"}, Value: string(config.MIGStrategyNone),
 			Usage: "`STRATEGY` by which MIG devices are offered: none (GPUs whole)",
 		},
 		&cli.BoolFlag{
@@ -84,7 +84,7 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 	host, hostErr := agent.HostOf(c)
 	s := settings{
 		config: config.Config{
-			MIGStrategy:         c.String("mig-strategy"),
+			MIGStrategy:         config.MIGStrategy(c.String("mig-strategy")),
 			IDStrategy:          config.IDStrategy(c.String("device-id-strategy")),
 			CDIAnnotationPrefix: c.String("cdi-annotation-prefix"),
 			PassDeviceSpecs:     c.Bool("pass-device-specs"),
@@ -124,7 +124,7 @@ func (s settings) effective(c *cli.Context) slog.Value {
 		slog.String("driver_root_ctr_path", s.host.DriverRootCtrPath),
 		slog.String("dev_root", s.devRoot),
 		slog.String("run_root", s.host.RunRoot),
-		slog.String("mig_strategy", s.config.MIGStrategy),
+		slog.String("mig_strategy", string(s.config.MIGStrategy)),
 		slog.Any("device_list_strategy", s.config.ListStrategies),
 		slog.String("device_id_strategy", string(s.config.IDStrategy)),
 		slog.Bool("pass_device_specs", s.config.PassDeviceSpecs),

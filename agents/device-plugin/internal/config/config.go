@@ -19,6 +19,7 @@ const (
 	ListEnvvar         ListStrategy = "envvar"
 	ListCDICRI         ListStrategy = "cdi-cri"
 	ListCDIAnnotations ListStrategy = "cdi-annotations"
+	ListVolumeMounts   ListStrategy = "volume-mounts"
 )
 
 // IDStrategy is how GPUs are named to the container runtime.
@@ -30,12 +31,47 @@ const (
 	IDIndex IDStrategy = "index"
 )
 
-// MIGStrategyNone offers whole GPUs.
-const MIGStrategyNone = "none"
+// MIGStrategy is how MIG devices are offered.
+type MIGStrategy string
+
+// The MIG strategies.
+const (
+	// MIGStrategyNone offers whole GPUs.
+	MIGStrategyNone MIGStrategy = "none"
+	// MIGStrategySingle offers MIG devices, which are all of one kind, under the
+	// name of whole GPUs.
+	MIGStrategySingle MIGStrategy = "single"
+	// MIGStrategyMixed offers MIG devices under the names of their profiles.
+	MIGStrategyMixed MIGStrategy = "mixed"
+)
+
+// Policy is how devices are chosen for a container where hardware is shared.
+type Policy string
+
+// The policies.
+const (
+	// PolicyDistributed takes from the least used hardware.
+	PolicyDistributed Policy = "distributed"
+	// PolicyPacked takes from the most used hardware.
+	PolicyPacked Policy = "packed"
+	// PolicySpread takes different hardware for each device of a request while
+	// there is any, and of that the least used.
+	PolicySpread Policy = "spread"
+)
 
 // Config is what a user can choose.
 type Config struct {
-	MIGStrategy string
+	MIGStrategy MIGStrategy
+	Sharing     Sharing
+	Resources   Resources
+	Filter      Filter
+	// Policy chooses among devices that are shared, or parts of a GPU.
+	Policy Policy
+	// GDS, MOFED and GDRCopy give their devices to every container with a GPU.
+	GDS, MOFED, GDRCopy bool
+	IMEX                IMEX
+	// MPSRoot is the folder on the host for the pipes and logs of MPS daemons.
+	MPSRoot string
 	// ListStrategies has at least one entry.
 	ListStrategies      []ListStrategy
 	IDStrategy          IDStrategy
@@ -54,6 +90,14 @@ type Config struct {
 	CDIRoot string
 	// HookPath is nvidia-cdi-hook on the host, empty for specs without hooks.
 	HookPath string
+}
+
+// IMEX says which IMEX channels containers with a GPU get.
+type IMEX struct {
+	// Channels is empty or {0}.
+	Channels []int
+	// Required makes the start fail without the channels.
+	Required bool
 }
 
 // CDI reports whether a CDI strategy is chosen.
@@ -77,7 +121,7 @@ func (c Config) checkMIG() error {
 	switch c.MIGStrategy {
 	case MIGStrategyNone:
 		return nil
-	case "single", "mixed":
+	case MIGStrategySingle, MIGStrategyMixed:
 		return fmt.Errorf("check mig-strategy: %q is not built yet in this version: use %q", c.MIGStrategy, MIGStrategyNone)
 	}
 	return fmt.Errorf("check mig-strategy: unknown value %q: use %q", c.MIGStrategy, MIGStrategyNone)

@@ -22,14 +22,42 @@ type Status struct {
 	Reason string
 }
 
-// View is the health of all GPUs at one moment. A GPU that it does not name is
+// View is the health of all GPUs at one moment. What it does not name is
 // healthy. It is never changed after it has been returned.
-type View map[gpu.UUID]Status
+type View struct {
+	GPUs map[gpu.UUID]Status
+	// Instances has the instances of GPUs that are unfit while their GPU is not.
+	Instances map[Instance]Status
+}
 
-// Of returns the status of one GPU.
+// Instance is a GPU instance, or one compute instance of it.
+type Instance struct {
+	GPU gpu.UUID
+	// GPUInstance is the id of the GPU instance.
+	GPUInstance uint32
+	// ComputeInstance is gpu.NoInstance for the whole GPU instance.
+	ComputeInstance uint32
+}
+
+// Of returns the status of one GPU as a whole. That of its instances is not
+// part of it.
 func (v View) Of(id gpu.UUID) Status {
-	if s, ok := v[id]; ok {
+	if s, ok := v.GPUs[id]; ok {
 		return s
+	}
+	return Status{Healthy: true}
+}
+
+// OfMIG returns the status of a MIG device of a GPU: that of the first of GPU,
+// GPU instance and compute instance which is unfit.
+func (v View) OfMIG(id gpu.UUID, d gpu.MIGDevice) Status {
+	if s := v.Of(id); !s.Healthy {
+		return s
+	}
+	for _, ci := range []uint32{gpu.NoInstance, d.ComputeInstance} {
+		if s, ok := v.Instances[Instance{GPU: id, GPUInstance: d.GPUInstance, ComputeInstance: ci}]; ok {
+			return s
+		}
 	}
 	return Status{Healthy: true}
 }
@@ -132,13 +160,13 @@ func (m *Machine) Reset() {
 
 // View returns the health of all GPUs as it is now.
 func (m *Machine) View() View {
-	v := make(View, len(m.causes))
+	v := View{GPUs: make(map[gpu.UUID]Status, len(m.causes))}
 	for id, cs := range m.causes {
-		v[id] = Status{Reason: cs.reason()}
+		v.GPUs[id] = Status{Reason: cs.reason()}
 	}
 	if all := cmp.Or(m.hang, m.driver); all != "" {
 		for id := range m.known {
-			v[id] = Status{Reason: all}
+			v.GPUs[id] = Status{Reason: all}
 		}
 	}
 	return v

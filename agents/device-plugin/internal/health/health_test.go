@@ -39,76 +39,76 @@ func TestMachine(t *testing.T) {
 	}{
 		"every GPU of a sound node is healthy": {
 			steps: []func(*health.Machine){observe(nil)},
-			want:  health.View{},
+			want:  health.View{GPUs: map[gpu.UUID]health.Status{}},
 		},
 		"a driver that hangs concerns all, whatever else there is": {
 			steps: []func(*health.Machine){observe(fault), apply(xid("GPU-0", 79)), hangs("no answer"), observe(fault)},
-			want:  health.View{"GPU-0": {Reason: "no answer"}, "GPU-1": {Reason: "no answer"}},
+			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "no answer"}, "GPU-1": {Reason: "no answer"}}},
 		},
 		"when the driver answers again the rest still holds": {
 			steps: []func(*health.Machine){observe(nil), apply(xid("GPU-0", 79)), hangs("no answer"), hangs("")},
-			want:  health.View{"GPU-0": {Reason: "xid 79"}},
+			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "xid 79"}}},
 		},
 		"an XID concerns its own GPU only": {
 			steps: []func(*health.Machine){observe(nil), apply(xid("GPU-0", 79))},
-			want:  health.View{"GPU-0": {Reason: "xid 79"}},
+			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "xid 79"}}},
 		},
 		"an XID of an application changes nothing": {
 			steps: []func(*health.Machine){observe(nil), apply(xid("GPU-0", 31))},
-			want:  health.View{},
+			want:  health.View{GPUs: map[gpu.UUID]health.Status{}},
 		},
 		"the first XID is told, not those that follow from it": {
 			steps: []func(*health.Machine){observe(nil), apply(xid("GPU-0", 79)), apply(xid("GPU-0", 154))},
-			want:  health.View{"GPU-0": {Reason: "xid 79"}},
+			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "xid 79"}}},
 		},
 		"an XID outlives a snapshot in which the GPU answers": {
 			steps: []func(*health.Machine){observe(nil), apply(xid("GPU-0", 79)), observe(nil)},
-			want:  health.View{"GPU-0": {Reason: "xid 79"}},
+			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "xid 79"}}},
 		},
 		"an XID without a GPU concerns all": {
 			steps: []func(*health.Machine){observe(nil), apply(xid("", 79))},
-			want:  health.View{"GPU-0": {Reason: "xid 79"}, "GPU-1": {Reason: "xid 79"}},
+			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "xid 79"}, "GPU-1": {Reason: "xid 79"}}},
 		},
 		"a fault holds while the snapshots show it": {
 			steps: []func(*health.Machine){observe(fault)},
-			want:  health.View{"GPU-1": {Reason: "nvmlDeviceGetName: GPU is lost"}},
+			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-1": {Reason: "nvmlDeviceGetName: GPU is lost"}}},
 		},
 		"a fault that is gone from the snapshot is gone": {
 			steps: []func(*health.Machine){observe(fault), observe(nil)},
-			want:  health.View{},
+			want:  health.View{GPUs: map[gpu.UUID]health.Status{}},
 		},
 		"a lost GPU that answers again is healthy": {
 			steps: []func(*health.Machine){observe(nil), apply(lost), observe(nil)},
-			want:  health.View{},
+			want:  health.View{GPUs: map[gpu.UUID]health.Status{}},
 		},
 		"a lost GPU with an XID tells both": {
 			steps: []func(*health.Machine){observe(nil), apply(xid("GPU-0", 79)), apply(lost)},
-			want:  health.View{"GPU-0": {Reason: "gpu is lost; xid 79"}},
+			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "gpu is lost; xid 79"}}},
 		},
 		"a reset forgets events and keeps faults": {
 			steps: []func(*health.Machine){
 				observe(fault), apply(xid("GPU-0", 79)), apply(lost),
 				func(m *health.Machine) { m.Reset() },
 			},
-			want: health.View{"GPU-1": {Reason: "nvmlDeviceGetName: GPU is lost"}},
+			want: health.View{GPUs: map[gpu.UUID]health.Status{"GPU-1": {Reason: "nvmlDeviceGetName: GPU is lost"}}},
 		},
 		"a GPU that is gone is not healthy": {
 			steps: []func(*health.Machine){
 				observe(nil),
 				func(m *health.Machine) { m.Observe(&gpu.Node{GPUs: []gpu.GPU{{UUID: "GPU-1"}}}) },
 			},
-			want: health.View{"GPU-0": {Reason: "gpu is gone from the node"}},
+			want: health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "gpu is gone from the node"}}},
 		},
 		"a GPU that has come back is healthy": {
 			steps: []func(*health.Machine){observe(nil), func(m *health.Machine) { m.Observe(&gpu.Node{}) }, observe(nil)},
-			want:  health.View{},
+			want:  health.View{GPUs: map[gpu.UUID]health.Status{}},
 		},
 		"without a driver no GPU is healthy": {
 			steps: []func(*health.Machine){
 				observe(nil),
 				func(m *health.Machine) { m.DriverGone("no driver") },
 			},
-			want: health.View{"GPU-0": {Reason: "no driver"}, "GPU-1": {Reason: "no driver"}},
+			want: health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "no driver"}, "GPU-1": {Reason: "no driver"}}},
 		},
 		"the driver's return heals what its absence broke": {
 			steps: []func(*health.Machine){
@@ -116,7 +116,7 @@ func TestMachine(t *testing.T) {
 				func(m *health.Machine) { m.DriverGone("no driver") },
 				observe(nil),
 			},
-			want: health.View{"GPU-0": {Reason: "xid 79"}},
+			want: health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "xid 79"}}},
 		},
 		"events that say nothing about health change nothing": {
 			steps: []func(*health.Machine){
@@ -124,7 +124,7 @@ func TestMachine(t *testing.T) {
 				apply(gpu.Event{Kind: gpu.EventMIGChanged, GPU: "GPU-0"}),
 				apply(gpu.Event{Kind: gpu.EventTopologyChanged}),
 			},
-			want: health.View{},
+			want: health.View{GPUs: map[gpu.UUID]health.Status{}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -120,7 +120,7 @@ func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 			if d.Health.Healthy {
 				v = 1
 			}
-			gauge(r.health, v, res.Name, d.ID, d.Index, d.Health.Reason)
+			gauge(r.health, v, res.Name, string(d.UUID), d.Index, d.Health.Reason)
 		}
 	}
 	for _, u := range set.Unlisted {

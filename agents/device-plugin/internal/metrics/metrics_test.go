@@ -21,8 +21,8 @@ func TestRecorder(t *testing.T) {
 	r.Event(gpu.Event{Kind: gpu.EventLost, GPU: "GPU-b"})
 	r.Offered(resource.Set{
 		Resources: []resource.Resource{{Name: "nvidia.com/gpu", Devices: []resource.Device{
-			{ID: "GPU-a", Index: "0", Health: health.Status{Healthy: true}},
-			{ID: "GPU-b", Index: "1", Health: health.Status{Reason: "xid 79"}},
+			{UUID: "GPU-a", Index: "0", Health: health.Status{Healthy: true}},
+			{UUID: "GPU-b", Index: "1", Health: health.Status{Reason: "xid 79"}},
 		}}},
 		Unlisted: []resource.Unlisted{{Index: 2, Reason: "GPU is lost"}},
 	})

@@ -5,15 +5,16 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/health"
 	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/gpu"
 )
 
 // logChanges tells what is new in what is offered, device by device.
 func logChanges(log *slog.Logger, was, now resource.Set) {
-	before := map[string]map[string]health.Status{}
+	before := map[string]map[gpu.UUID]health.Status{}
 	for _, r := range was.Resources {
-		before[r.Name] = map[string]health.Status{}
+		before[r.Name] = map[gpu.UUID]health.Status{}
 		for _, d := range r.Devices {
-			before[r.Name][d.ID] = d.Health
+			before[r.Name][d.UUID] = d.Health
 		}
 	}
 	for _, r := range now.Resources {
@@ -21,7 +22,7 @@ func logChanges(log *slog.Logger, was, now resource.Set) {
 			log.Info("resource offered", "resource", r.Name, "devices", len(r.Devices), "before", len(before[r.Name]))
 		}
 		for _, d := range r.Devices {
-			logDevice(log.With("resource", r.Name, "device", d.ID, "index", d.Index), before[r.Name], d)
+			logDevice(log.With("resource", r.Name, "device", d.UUID, "index", d.Index), before[r.Name], d)
 		}
 	}
 	told := map[resource.Unlisted]bool{}
@@ -35,8 +36,8 @@ func logChanges(log *slog.Logger, was, now resource.Set) {
 	}
 }
 
-func logDevice(log *slog.Logger, before map[string]health.Status, d resource.Device) {
-	was, known := before[d.ID]
+func logDevice(log *slog.Logger, before map[gpu.UUID]health.Status, d resource.Device) {
+	was, known := before[d.UUID]
 	switch {
 	case known && was == d.Health, !known && d.Health.Healthy:
 	case d.Health.Healthy:

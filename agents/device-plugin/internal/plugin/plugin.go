@@ -223,7 +223,7 @@ func (p *Plugin) publish(ctx context.Context) {
 	if p.node == nil {
 		return
 	}
-	set := resource.Derive(p.node, p.health.View())
+	set := resource.Derive(p.node, p.health.View(), p.cfg.Config)
 	opts := p.options()
 	named := map[string]bool{}
 	for _, r := range set.Resources {

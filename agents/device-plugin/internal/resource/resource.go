@@ -5,7 +5,9 @@ package resource
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
+	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/health"
 	"outrigger.dev/pkg/gpu"
 )
@@ -17,24 +19,58 @@ const GPU = "nvidia.com/gpu"
 type Resource struct {
 	// Name is fully qualified, for example "nvidia.com/gpu".
 	Name string
+	// Sharing is how the containers share a device that is offered several
+	// times; empty if none is.
+	Sharing config.SharingStrategy
+	// FailRequestsGreaterThanOne refuses more than one replica for a container.
+	FailRequestsGreaterThanOne bool
 	// Devices is ordered, and the same for the same node.
 	Devices []Device
 }
 
-// Device is one unit of a resource, as the kubelet counts it.
+// Device is one GPU or MIG device. The kubelet counts it once for each replica.
 type Device struct {
-	// ID is what the kubelet calls the device.
-	ID string
-	// UUID and Index name the hardware behind it; several devices may share
-	// it.
+	// UUID and Index name it to the container runtime. The index of a MIG device
+	// has a colon: "0:1".
 	UUID  gpu.UUID
 	Index string
+	// GPU is the NVML index of the physical GPU.
+	GPU int
+	// Replicas is how often the device is offered, at least once.
+	Replicas int
 	// Paths are the device nodes that a program needs for it, besides those
 	// that are common to all.
 	Paths []string
 	// NUMANode is -1 where the hardware is near none.
 	NUMANode int
 	Health   health.Status
+}
+
+// replicaSep parts the number of a replica from the UUID, as in NVIDIA's device
+// plugin.
+const replicaSep = "::"
+
+// ID returns what the kubelet calls replica n of the device, which is from 0 to
+// Replicas-1: the UUID alone if there is but one.
+func (d Device) ID(n int) string {
+	if d.Replicas <= 1 {
+		return string(d.UUID)
+	}
+	return string(d.UUID) + replicaSep + strconv.Itoa(n)
+}
+
+// SplitID returns the hardware and the number of the replica that an ID names.
+// The number is -1 for an ID without one.
+func SplitID(id string) (uuid gpu.UUID, replica int, err error) {
+	hardware, number, shared := strings.Cut(id, replicaSep)
+	if !shared {
+		return gpu.UUID(id), -1, nil
+	}
+	replica, err = strconv.Atoi(number)
+	if err != nil || replica < 0 || strconv.Itoa(replica) != number {
+		return "", 0, fmt.Errorf("%q is no replica of a device", id)
+	}
+	return gpu.UUID(hardware), replica, nil
 }
 
 // Unlisted is a GPU that cannot be offered, because it cannot be named.
@@ -52,7 +88,7 @@ type Set struct {
 
 // Derive returns what the node offers. A GPU that fails is offered as
 // unhealthy, as long as its UUID is known.
-func Derive(n *gpu.Node, v health.View) Set {
+func Derive(n *gpu.Node, v health.View, _ config.Config) Set {
 	var (
 		set Set
 		res = Resource{Name: GPU}
@@ -73,9 +109,10 @@ func Derive(n *gpu.Node, v health.View) Set {
 
 func device(g *gpu.GPU, s health.Status) Device {
 	d := Device{
-		ID:       string(g.UUID),
 		UUID:     g.UUID,
 		Index:    strconv.Itoa(g.Index),
+		GPU:      g.Index,
+		Replicas: 1,
 		NUMANode: g.NUMANode,
 		Health:   s,
 	}

@@ -60,14 +60,17 @@ func (f *feed) put(r resource.Resource, opts allocate.Options) {
 func list(r resource.Resource) *pluginapi.ListAndWatchResponse {
 	resp := &pluginapi.ListAndWatchResponse{Devices: make([]*pluginapi.Device, 0, len(r.Devices))}
 	for _, d := range r.Devices {
-		pd := &pluginapi.Device{ID: d.ID, Health: pluginapi.Unhealthy}
+		state := pluginapi.Unhealthy
 		if d.Health.Healthy {
-			pd.Health = pluginapi.Healthy
+			state = pluginapi.Healthy
 		}
+		var topology *pluginapi.TopologyInfo
 		if d.NUMANode >= 0 {
-			pd.Topology = &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: int64(d.NUMANode)}}}
+			topology = &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: int64(d.NUMANode)}}}
 		}
-		resp.Devices = append(resp.Devices, pd)
+		for n := range d.Replicas {
+			resp.Devices = append(resp.Devices, &pluginapi.Device{ID: d.ID(n), Health: state, Topology: topology})
+		}
 	}
 	return resp
 }
