@@ -1,0 +1,132 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Event is one thing that a person who looks at the Node should know.
+type Event struct {
+	// Warning is false for what is normal.
+	Warning bool
+	// Reason is one word in CamelCase: "GPUUnhealthy".
+	Reason string
+	// Message is for people.
+	Message string
+}
+
+const (
+	// eventQueue bounds what waits while the API server does not answer.
+	eventQueue = 64
+	// eventTries is how often an event is sent before it is given up: a node
+	// without network must not pile up news of hours ago.
+	eventTries = 6
+	// maxMessage is the most that an Event's message may hold (1 KiB, API
+	// reference of events.k8s.io).
+	maxMessage = 1024
+	// eventNamespace holds the Events of objects that are in no namespace.
+	eventNamespace = "default"
+)
+
+// Events sends Events about the own Node, as "kubectl describe node" shows them.
+type Events struct {
+	client *Client
+	queue  chan stamped
+}
+
+// stamped is an event with the time at which it happened.
+type stamped struct {
+	Event
+	at time.Time
+}
+
+// NewEvents returns the sender of a client's Events; it sends while Run runs.
+func NewEvents(c *Client) *Events {
+	return &Events{client: c, queue: make(chan stamped, eventQueue)}
+}
+
+// Tell queues an event. It never blocks: while more wait than the queue holds,
+// the event is only logged.
+func (e *Events) Tell(ev Event) {
+	select {
+	case e.queue <- stamped{Event: ev, at: time.Now()}:
+	default:
+		e.client.cfg.Log.Warn("event dropped, the API server does not keep up", "reason", ev.Reason, "message", ev.Message)
+	}
+}
+
+// Run sends what is queued until ctx ends. What cannot be sent is logged. It
+// needs the verb create on events in the namespace "default".
+func (e *Events) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case ev := <-e.queue:
+			if err := e.send(ctx, ev); err != nil && ctx.Err() == nil {
+				e.client.cfg.Log.Warn("event not sent", "reason", ev.Reason, "message", ev.Message, "err", err)
+			}
+		}
+	}
+}
+
+// send tries until the API server has taken the event, or refuses it.
+func (e *Events) send(ctx context.Context, ev stamped) error {
+	body, err := e.encode(ev)
+	if err != nil {
+		return err
+	}
+	retry := retryMin
+	for try := 1; ; try++ {
+		err := e.client.core.Post().Namespace(eventNamespace).Resource("events").Body(body).Do(ctx).Error()
+		if err == nil || !passing(err) || try == eventTries {
+			return err
+		}
+		if !pause(ctx, retry) {
+			return ctx.Err()
+		}
+		retry *= 2
+	}
+}
+
+// passing reports whether an error may be gone at the next try.
+func passing(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err)
+}
+
+// encode returns the event as the core API's Event.
+func (e *Events) encode(ev stamped) ([]byte, error) {
+	cfg := e.client.cfg
+	kind := "Normal"
+	if ev.Warning {
+		kind = "Warning"
+	}
+	message := ev.Message
+	if len(message) > maxMessage {
+		message = message[:maxMessage-3] + "..."
+	}
+	at := ev.at.UTC().Format(time.RFC3339)
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Event",
+		"metadata": map[string]any{"generateName": cfg.Node + ".", "namespace": eventNamespace},
+		// The kubelet writes the name where the UID belongs, and kubectl looks
+		// for both.
+		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Node", "name": cfg.Node, "uid": cfg.Node},
+		"type":           kind, "reason": ev.Reason, "message": message, "count": 1,
+		"firstTimestamp": at, "lastTimestamp": at,
+		"source":             map[string]any{"component": cfg.Agent, "host": cfg.Node},
+		"reportingComponent": cfg.Agent, "reportingInstance": cfg.Node,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode event %s: %w", ev.Reason, err)
+	}
+	return body, nil
+}
