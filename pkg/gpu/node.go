@@ -63,8 +63,7 @@ type GPU struct {
 	ComputeCapability Version `json:"computeCapability"`
 	// MIG is nil where the GPU has no Multi-Instance mode.
 	MIG *MIG `json:"mig,omitempty"`
-	// Recovery is what the driver asks for before the GPU is sound again; empty
-	// if nothing, or if the driver does not say.
+	// Recovery is what the driver asks for before the GPU is sound again.
 	Recovery Recovery `json:"recovery,omitempty"`
 	// Fault is nil for a GPU that works.
 	Fault *Fault `json:"fault,omitempty"`
@@ -76,12 +75,16 @@ type Recovery string
 
 // The values of Recovery.
 const (
-	RecoveryNone          Recovery = ""
+	RecoveryUnknown       Recovery = ""                // the driver does not say
+	RecoveryNone          Recovery = "none"            // the GPU needs nothing
 	RecoveryReset         Recovery = "reset"           // reset the GPU
 	RecoveryReboot        Recovery = "reboot"          // reboot the node
 	RecoveryDrainP2P      Recovery = "drain-p2p"       // end what uses peer-to-peer traffic
 	RecoveryDrainAndReset Recovery = "drain-and-reset" // let work end, take no more, then reset
 )
+
+// Needed reports whether the driver asks for an action.
+func (r Recovery) Needed() bool { return r != RecoveryUnknown && r != RecoveryNone }
 
 // PCI is the place of a GPU on the PCI bus.
 type PCI struct {
