@@ -14,6 +14,8 @@
 
 _Static_assert(sizeof(struct sim_gpu) % 8 == 0, "sim_gpu is copied in words");
 _Static_assert(sizeof(struct sim_driver) % 8 == 0, "sim_driver is copied in words");
+_Static_assert(sizeof(struct sim_mig) % 8 == 0, "sim_mig is copied in words");
+_Static_assert(sizeof(struct sim_procs) % 8 == 0, "sim_procs is copied in words");
 
 static void take(struct sim *sim, int how)
 {
@@ -96,10 +98,32 @@ void sim_read_driver(struct sim *sim, struct sim_driver *out)
 	read_consistent(sim, out, &sim->state->driver, sizeof(*out));
 }
 
+void sim_read_mig(struct sim *sim, uint32_t slot, struct sim_mig *out)
+{
+	read_consistent(sim, out, &sim->state->mig[slot], sizeof(*out));
+}
+
+void sim_read_procs(struct sim *sim, struct sim_procs *out)
+{
+	read_consistent(sim, out, &sim->state->procs, sizeof(*out));
+}
+
 /* sim_write_gpu needs sim_lock. */
 void sim_write_gpu(struct sim *sim, uint32_t slot, const struct sim_gpu *gpu)
 {
 	write_consistent(sim, &sim->state->gpu[slot], gpu, sizeof(*gpu));
+}
+
+/* sim_write_mig needs sim_lock. */
+void sim_write_mig(struct sim *sim, uint32_t slot, const struct sim_mig *mig)
+{
+	write_consistent(sim, &sim->state->mig[slot], mig, sizeof(*mig));
+}
+
+/* sim_write_procs needs sim_lock. */
+void sim_write_procs(struct sim *sim, const struct sim_procs *procs)
+{
+	write_consistent(sim, &sim->state->procs, procs, sizeof(*procs));
 }
 
 /* sim_write_driver needs sim_lock. */

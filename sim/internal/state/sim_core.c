@@ -41,7 +41,8 @@ uint64_t sim_layout(void)
 		SIM_VERSION, sizeof(struct sim_state),
 		FIELD(sim_state, node), FIELD(sim_state, seq), FIELD(sim_state, latency_ns),
 		FIELD(sim_state, generations), FIELD(sim_state, driver), FIELD(sim_state, gpu),
-		FIELD(sim_state, ring), FIELD(sim_state, call), FIELD(sim_state, reserved),
+		FIELD(sim_state, ring), FIELD(sim_state, call), FIELD(sim_state, instances),
+		FIELD(sim_state, mig), FIELD(sim_state, procs),
 		FIELD(sim_driver, nvml_version), FIELD(sim_driver, cuda_version),
 		FIELD(sim_driver, loaded), FIELD(sim_driver, loads),
 		FIELD(sim_gpu, model), FIELD(sim_gpu, name), FIELD(sim_gpu, uuid),
@@ -54,6 +55,14 @@ uint64_t sim_layout(void)
 		FIELD(sim_gpu, temperature), FIELD(sim_gpu, util_gpu), FIELD(sim_gpu, power),
 		FIELD(sim_gpu, power_min), FIELD(sim_gpu, clock), FIELD(sim_gpu, clock_max),
 		FIELD(sim_gpu, pcie_gen), FIELD(sim_gpu, nvlink_version), FIELD(sim_gpu, link),
+		FIELD(sim_gpu, recovery), FIELD(sim_gpu, remap_pending), FIELD(sim_gpu, resets),
+		FIELD(sim_mig, mode), FIELD(sim_mig, pending), FIELD(sim_mig, gis), FIELD(sim_mig, cis),
+		FIELD(sim_mig, gi), FIELD(sim_mig, ci), FIELD(sim_gi, id), FIELD(sim_gi, profile),
+		FIELD(sim_gi, start), FIELD(sim_gi, size), sizeof(struct sim_gi), FIELD(sim_ci, id),
+		FIELD(sim_ci, gi), FIELD(sim_ci, profile), FIELD(sim_ci, start), FIELD(sim_ci, size),
+		FIELD(sim_ci, uuid), sizeof(struct sim_ci), FIELD(sim_proc, slot),
+		FIELD(sim_proc, generation), FIELD(sim_proc, gi), FIELD(sim_proc, memory),
+		FIELD(sim_proc, ns), FIELD(sim_proc, started), sizeof(struct sim_proc),
 		FIELD(sim_link, domain), FIELD(sim_link, pci_id), FIELD(sim_link, type),
 		FIELD(sim_link, up), sizeof(struct sim_link),
 		FIELD(sim_event, kind), FIELD(sim_event, slot), FIELD(sim_event, generation),
@@ -103,6 +112,21 @@ static bool ends(const char *text, size_t size)
 	return memchr(text, '\0', size) != NULL;
 }
 
+/* sound_mig tells whether the instances of a GPU are within their bounds. */
+static bool sound_mig(struct sim *sim, uint32_t slot)
+{
+	struct sim_mig mig;
+
+	sim_read_mig(sim, slot, &mig);
+	if (mig.gis > SIM_MAX_GIS || mig.cis > SIM_MAX_CIS)
+		return false;
+	for (uint32_t i = 0; i < mig.cis; i++) {
+		if (!ends(mig.ci[i].uuid, sizeof(mig.ci[i].uuid)))
+			return false;
+	}
+	return true;
+}
+
 /* sound tells whether all that is used as a place or as a length stays within
  * its bounds. */
 static bool sound(struct sim *sim)
@@ -120,7 +144,7 @@ static bool sound(struct sim *sim)
 		if (gpu.generation == 0)
 			continue;
 		if (gpu.minor != slot || gpu.links > SIM_MAX_LINKS || !ENDS(model) || !ENDS(name) || !ENDS(uuid) ||
-		    !ENDS(serial) || !ENDS(board_part) || !ENDS(vbios))
+		    !ENDS(serial) || !ENDS(board_part) || !ENDS(vbios) || !sound_mig(sim, slot))
 			return false;
 	}
 	return true;

@@ -7,9 +7,9 @@
  *
  * Who may touch what:
  *   - writers hold sim_lock (flock, so the kernel frees it with its process);
- *   - gpus[] and driver change between two steps of the sequence lock `seq`:
- *     read them with sim_read_gpu and sim_read_driver, change them with
- *     sim_write_gpu and sim_write_driver, never in place;
+ *   - gpu[], mig[], procs and driver change between two steps of the sequence
+ *     lock `seq`: read them with sim_read_…, change them with sim_write_… or
+ *     what sim_mig.h declares, never in place;
  *   - ring is written under sim_lock and read with sim_next_event;
  *   - single words (latency, counters, forced answers) are plain atomics.
  * A process that can only map the file for reading can do all but count.
@@ -31,8 +31,9 @@
 #define SIM_RING 256
 #define SIM_CLOCKS 4 /* graphics, SM, memory, video: nvmlClockType_t */
 #define SIM_TREE 4   /* host bridge, upper switch, lower switch, board */
-/* Room that MIG instances and the process table take when they come. */
-#define SIM_RESERVED (128 * 1024)
+#define SIM_MAX_GIS 8   /* GPU instances of a GPU; no board has more than 7 */
+#define SIM_MAX_CIS 8   /* compute instances of a GPU: one slice each at least */
+#define SIM_MAX_PROCS 256
 
 /* Symbols whose calls are counted and whose answer can be forced. */
 enum sim_symbol {
@@ -108,7 +109,52 @@ struct sim_gpu {
 	uint32_t pcie_gen, pcie_width;
 	uint32_t nvlink_version, links;
 	struct sim_link link[SIM_MAX_LINKS];
+	uint32_t recovery;      /* nvmlDeviceGpuRecoveryAction_t: what it asks for */
+	uint32_t remap_pending; /* rows wait for a reset to be remapped */
+	uint32_t resets;        /* since it was plugged */
+};
+
+/* A GPU instance. Its number tells the placement, as with the real driver. */
+struct sim_gi {
+	uint64_t generation; /* of the instance, never used twice */
+	uint32_t id;
+	uint32_t profile;     /* NVML_GPU_INSTANCE_PROFILE_… */
+	uint32_t start, size; /* in memory slices */
+};
+
+/* A compute instance, that is a MIG device. */
+struct sim_ci {
+	uint64_t generation;
+	uint32_t id; /* within its GPU instance */
+	uint32_t gi; /* number of that */
+	uint32_t profile;     /* NVML_COMPUTE_INSTANCE_PROFILE_… */
+	uint32_t start, size; /* in compute slices of the GPU instance */
 	uint32_t pad;
+	char uuid[48];
+};
+
+/* The Multi-Instance state of a GPU. ci is in the order of NVML's index. */
+struct sim_mig {
+	uint32_t mode, pending; /* 1: on */
+	uint32_t gis, cis;      /* how many there are */
+	struct sim_gi gi[SIM_MAX_GIS];
+	struct sim_ci ci[SIM_MAX_CIS];
+};
+
+/* A process that has a CUDA context on a GPU, or one that gpu-sim made up. */
+struct sim_proc {
+	uint32_t pid; /* 0: the entry is free */
+	uint32_t slot;
+	uint64_t generation; /* of the GPU */
+	uint32_t gi, ci;     /* numbers, or SIM_NO_INSTANCE */
+	uint64_t memory;     /* in bytes */
+	/* Inode of the PID namespace and time of start, by which a process that
+	 * has ended is known. 0: made up, it stays until it is removed. */
+	uint64_t ns, started;
+};
+
+struct sim_procs {
+	struct sim_proc proc[SIM_MAX_PROCS];
 };
 
 /* What happened, for sim_event.kind. */
@@ -155,9 +201,11 @@ struct sim_state {
 	uint64_t generations; /* GPUs made so far */
 	struct sim_driver driver;
 	struct sim_gpu gpu[SIM_MAX_GPUS];
+	uint64_t instances; /* GPU and compute instances made so far */
+	struct sim_mig mig[SIM_MAX_GPUS];
+	struct sim_procs procs;
 	struct sim_ring ring;
 	struct sim_call call[SIM_SYMBOLS];
-	uint8_t reserved[SIM_RESERVED];
 };
 
 /* An open state file. */
@@ -185,7 +233,11 @@ void sim_lock(struct sim *sim);
 void sim_unlock(struct sim *sim);
 void sim_read_gpu(struct sim *sim, uint32_t slot, struct sim_gpu *out);
 void sim_read_driver(struct sim *sim, struct sim_driver *out);
+void sim_read_mig(struct sim *sim, uint32_t slot, struct sim_mig *out);
+void sim_read_procs(struct sim *sim, struct sim_procs *out);
 void sim_write_gpu(struct sim *sim, uint32_t slot, const struct sim_gpu *gpu);
+void sim_write_mig(struct sim *sim, uint32_t slot, const struct sim_mig *mig);
+void sim_write_procs(struct sim *sim, const struct sim_procs *procs);
 void sim_write_driver(struct sim *sim, const struct sim_driver *driver);
 uint32_t sim_enumerate(struct sim *sim, struct sim_gpu out[SIM_MAX_GPUS]);
 
@@ -205,5 +257,7 @@ void sim_post(struct sim *sim, const struct sim_event *event);
 bool sim_next_event(struct sim *sim, uint64_t *seen, struct sim_event *out);
 bool sim_wait_event(struct sim *sim, uint64_t seen, int64_t deadline_ns);
 int64_t sim_now_ns(void);
+
+#include "sim_mig.h"
 
 #endif

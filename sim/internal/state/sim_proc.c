@@ -1,0 +1,173 @@
+/* sim_proc.c: processes on GPUs. */
+#include "simstate.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static uint64_t own_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
+}
+
+/* start_time returns when a process was started, 0 if there is none. It is
+ * field 22 of its stat; the second one, in parentheses, may hold anything. */
+static uint64_t start_time(uint32_t pid)
+{
+	char path[32], text[1024];
+	unsigned long long started = 0;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	const char *rest = strrchr(text, ')');
+	if (rest == NULL ||
+	    sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &started) != 1)
+		return 0;
+	return started;
+}
+
+/* ended tells whether an entry is left from a process that is gone. Processes
+ * of another PID namespace cannot be looked up; they count as living. */
+static bool ended(const struct sim_proc *proc, uint64_t ns)
+{
+	return proc->started != 0 && proc->ns == ns && start_time(proc->pid) != proc->started;
+}
+
+void sim_self(struct sim_ref gpu, struct sim_proc *out)
+{
+	uint32_t pid = (uint32_t)getpid();
+
+	*out = (struct sim_proc){
+		.pid = pid,
+		.slot = gpu.slot,
+		.generation = gpu.generation,
+		.gi = SIM_NO_INSTANCE,
+		.ci = SIM_NO_INSTANCE,
+		.ns = own_namespace(),
+		.started = start_time(pid),
+	};
+}
+
+static bool same(const struct sim_proc *a, const struct sim_proc *b)
+{
+	return a->pid == b->pid && a->ns == b->ns && a->slot == b->slot && a->generation == b->generation &&
+	       a->gi == b->gi && a->ci == b->ci;
+}
+
+/* present tells whether the GPU and the instance of an entry are there. */
+static enum sim_status present(struct sim *sim, const struct sim_proc *proc)
+{
+	struct sim_gpu gpu;
+	struct sim_mig mig;
+
+	if (proc->slot >= SIM_MAX_GPUS || proc->pid == 0)
+		return SIM_INVALID_ARGUMENT;
+	sim_read_gpu(sim, proc->slot, &gpu);
+	if (gpu.generation != proc->generation || gpu.lost != SIM_PRESENT)
+		return SIM_GPU_IS_LOST;
+	if (proc->gi == SIM_NO_INSTANCE)
+		return SIM_SUCCESS;
+	sim_read_mig(sim, proc->slot, &mig);
+	return sim_ci_by_id(&mig, proc->gi, proc->ci) != NULL ? SIM_SUCCESS : SIM_NOT_FOUND;
+}
+
+/* entry_for returns the entry of a process, else a free one, else one whose
+ * process is gone, else NULL. */
+static struct sim_proc *entry_for(struct sim_procs *procs, const struct sim_proc *proc)
+{
+	struct sim_proc *room = NULL;
+	uint64_t ns = own_namespace();
+
+	for (int i = 0; i < SIM_MAX_PROCS; i++) {
+		struct sim_proc *p = &procs->proc[i];
+		if (p->pid != 0 && same(p, proc))
+			return p;
+		if (room == NULL && p->pid == 0)
+			room = p;
+	}
+	for (int i = 0; room == NULL && i < SIM_MAX_PROCS; i++) {
+		if (ended(&procs->proc[i], ns))
+			room = &procs->proc[i];
+	}
+	return room;
+}
+
+enum sim_status sim_put_proc(struct sim *sim, const struct sim_proc *proc)
+{
+	struct sim_procs procs;
+
+	if (!sim_writable(sim))
+		return SIM_NO_PERMISSION;
+	sim_lock(sim);
+	enum sim_status status = present(sim, proc);
+	if (status == SIM_SUCCESS) {
+		sim_read_procs(sim, &procs);
+		struct sim_proc *entry = entry_for(&procs, proc);
+		if (entry == NULL) {
+			status = SIM_INSUFFICIENT_RESOURCES;
+		} else {
+			*entry = *proc;
+			sim_write_procs(sim, &procs);
+		}
+	}
+	sim_unlock(sim);
+	return status;
+}
+
+enum sim_status sim_drop_proc(struct sim *sim, const struct sim_proc *proc)
+{
+	struct sim_procs procs;
+	enum sim_status status = SIM_NOT_FOUND;
+
+	if (!sim_writable(sim))
+		return SIM_NO_PERMISSION;
+	sim_lock(sim);
+	sim_read_procs(sim, &procs);
+	for (int i = 0; i < SIM_MAX_PROCS; i++) {
+		if (procs.proc[i].pid != 0 && same(&procs.proc[i], proc)) {
+			procs.proc[i] = (struct sim_proc){0};
+			status = SIM_SUCCESS;
+		}
+	}
+	if (status == SIM_SUCCESS)
+		sim_write_procs(sim, &procs);
+	sim_unlock(sim);
+	return status;
+}
+
+static bool within(const struct sim_proc *proc, const struct sim_scope *scope)
+{
+	return proc->slot == scope->gpu.slot && proc->generation == scope->gpu.generation &&
+	       (scope->gi == SIM_NO_INSTANCE || proc->gi == scope->gi) &&
+	       (scope->ci == SIM_NO_INSTANCE || proc->ci == scope->ci);
+}
+
+uint32_t sim_procs_on(struct sim *sim, struct sim_scope scope, struct sim_proc *out, uint32_t max)
+{
+	struct sim_procs procs;
+	uint64_t ns = own_namespace();
+	uint32_t n = 0;
+
+	sim_read_procs(sim, &procs);
+	for (int i = 0; i < SIM_MAX_PROCS; i++) {
+		const struct sim_proc *p = &procs.proc[i];
+		if (p->pid == 0 || !within(p, &scope) || ended(p, ns))
+			continue;
+		if (n < max)
+			out[n] = *p;
+		n++;
+	}
+	return n;
+}
