@@ -26,7 +26,17 @@ type Content struct {
 	GPUs map[int]DeviceNode
 	// DRM holds the display and render nodes by PCI bus ID.
 	DRM map[string][]DeviceNode
+	// Caps holds the nodes that grant access to MIG instances, by minor number.
+	Caps   map[int]DeviceNode
+	Extras Extras
+
+	mark mark
 }
+
+// Outdated reports whether the installation has changed since it was read. It
+// looks at folders only, and so sees files that come, go or are replaced, as an
+// installer does it, but not one that is written over.
+func (c *Content) Outdated() bool { return c.mark.outdated() }
 
 // File is a file, or a folder, of the host and its place in a container.
 type File struct {

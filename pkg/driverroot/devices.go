@@ -13,36 +13,53 @@ import (
 // devRoot is a folder whose "dev" holds device nodes.
 type devRoot struct {
 	host string
-	ctr  string
+	// dev is where this process sees the folder "dev" itself.
+	dev string
 	// searched lists the host's folders that were considered.
 	searched []string
+	// seen takes the state of each folder that was looked into.
+	seen map[string]identity
 }
 
 // devRoot returns the configured device root, or the first of driver root and
 // "/" that has a control node.
 func (r *Root) devRoot() devRoot {
 	if r.dev != "" {
-		d := devRoot{host: r.dev, ctr: r.dev, searched: []string{path.Join(r.dev, "dev")}}
+		d := devRoot{host: r.dev, dev: path.Join(r.dev, "dev"), seen: r.nodes}
+		d.searched = []string{d.dev}
 		// "/" is where the host's /dev is seen, whatever the driver root is.
-		if ctr, ok := r.CtrPathOf(r.dev); ok && r.dev != "/" {
-			d.ctr = ctr
+		if ctr, ok := r.CtrPathOf(r.dev); r.dev == "/" {
+			d.dev = r.hostDev
+		} else if ok {
+			d.dev = path.Join(ctr, "dev")
 		}
 		return d
 	}
-	searched := []string{path.Join(r.host, "dev")}
+	own := devRoot{host: r.host, dev: path.Join(r.ctr, "dev"), seen: r.nodes}
+	own.searched = []string{path.Join(r.host, "dev")}
 	if r.host != "/" {
-		searched = append(searched, "/dev")
+		own.searched = append(own.searched, "/dev")
 	}
-	own := devRoot{host: r.host, ctr: r.ctr, searched: searched}
 	if _, ok := own.node("nvidiactl"); ok {
 		return own
 	}
-	return devRoot{host: "/", ctr: "/", searched: searched}
+	host := r.hostRoot()
+	host.searched = own.searched
+	return host
 }
 
-// node returns a device node below dev, if it is a character device.
+// hostRoot returns the host's own folder of device nodes.
+func (r *Root) hostRoot() devRoot {
+	return devRoot{host: "/", dev: r.hostDev, searched: []string{"/dev"}, seen: r.nodes}
+}
+
+// node returns a device node below dev, if it is a character device, and lies
+// in a folder that is one: a link could lead to any device of the host.
 func (d devRoot) node(name string) (DeviceNode, bool) {
-	info, err := os.Lstat(filepath.Join(d.ctr, "dev", name))
+	if _, ok := d.folder(path.Dir(name)); !ok {
+		return DeviceNode{}, false
+	}
+	info, err := os.Lstat(filepath.Join(d.dev, name))
 	if err != nil || info.Mode()&fs.ModeCharDevice == 0 {
 		return DeviceNode{}, false
 	}
@@ -55,6 +72,21 @@ func (d devRoot) node(name string) (DeviceNode, bool) {
 		n.UID, n.GID = st.Uid, st.Gid
 	}
 	return n, true
+}
+
+// folder returns the path of dev itself (".") or of a folder in it, and whether
+// there is one. dev may be a link, a folder in it may not.
+func (d devRoot) folder(name string) (string, bool) {
+	// A path that ends in "." is followed where a link stands for the folder.
+	p := d.dev + "/" + name
+	id, known := d.seen[p]
+	if !known {
+		id = identityOf(os.Lstat(p))
+		if d.seen != nil {
+			d.seen[p] = id
+		}
+	}
+	return p, id.dir
 }
 
 // control finds the nodes that all GPU containers share.
@@ -86,25 +118,44 @@ func (d devRoot) control(missing *MissingError) []DeviceNode {
 	return out
 }
 
-var gpuNode = regexp.MustCompile(`^nvidia(\d+)$`)
+var (
+	gpuNode  = regexp.MustCompile(`^nvidia(0|[1-9]\d{0,8})$`)
+	capNode  = regexp.MustCompile(`^nvidia-cap(0|[1-9]\d{0,8})$`)
+	imexNode = regexp.MustCompile(`^channel(0|[1-9]\d{0,8})$`)
+)
 
-// gpus finds the GPUs' nodes, by minor number.
-func (d devRoot) gpus() map[int]DeviceNode {
-	names, err := readNames(filepath.Join(d.ctr, "dev"))
+// numbered finds the nodes in a folder of dev, by the number in their name.
+func (d devRoot) numbered(folder string, name *regexp.Regexp) map[int]DeviceNode {
+	out := map[int]DeviceNode{}
+	for _, n := range d.matching(folder, name) {
+		number, err := strconv.Atoi(name.FindStringSubmatch(path.Base(n.Path))[1])
+		if err == nil {
+			out[number] = n
+		}
+	}
+	return out
+}
+
+// matching finds the nodes in a folder of dev by their names, in order.
+func (d devRoot) matching(folder string, name *regexp.Regexp) []DeviceNode {
+	dir, ok := d.folder(folder)
+	if !ok {
+		return nil
+	}
+	names, err := readNames(dir)
 	if err != nil {
 		return nil
 	}
-	out := map[int]DeviceNode{}
-	for _, name := range names {
-		m := gpuNode.FindStringSubmatch(name)
-		if m == nil {
+	var out []DeviceNode
+	for _, base := range names {
+		if !name.MatchString(base) {
 			continue
 		}
-		minor, err := strconv.Atoi(m[1])
-		if n, ok := d.node(name); ok && err == nil {
-			out[minor] = n
+		if n, ok := d.node(path.Join(folder, base)); ok {
+			out = append(out, n)
 		}
 	}
+	sortNodes(out)
 	return out
 }
 

@@ -41,7 +41,7 @@ func (r *Root) binaries(missing *MissingError) []File {
 func (r *Root) firmware(version string) []File {
 	for _, dir := range r.firmwareDirs() {
 		dir = path.Join(dir, "nvidia", version)
-		e, err := r.look(dir)
+		e, err := r.list(dir)
 		if err != nil || !e.info.IsDir() {
 			continue
 		}
@@ -97,27 +97,30 @@ func (r *Root) sockets() []File {
 			}
 		}
 	}
-	if f, ok := r.mps(); ok {
+	// Containers write to the folder of MPS pipes, and it lies where everybody
+	// on the node may write.
+	if f, ok := r.ownFolder("/tmp/nvidia-mps"); ok {
 		out = append(out, f)
 	}
 	return sortFiles(out)
 }
 
-// mps finds the folder of MPS pipes. It is mounted into containers, writable,
-// and lies where everybody on the node may write: it counts only if it belongs
-// to whom the driver root belongs to, and is no link, which could lead to any
-// folder of the host.
-func (r *Root) mps() (File, bool) {
-	top, err := r.look("/")
+// ownFolder finds a folder that is mounted into containers as a whole. It
+// counts only if it belongs to whom the driver root belongs to, and is no link,
+// which could lead to any folder of the host.
+func (r *Root) ownFolder(rel string) (File, bool) {
+	top, err := r.folder("/")
 	if err != nil {
 		return File{}, false
 	}
-	tmp, err := r.look("/tmp")
+	dir, name := path.Split(rel)
+	parent, err := r.folder(dir)
 	if err != nil {
 		return File{}, false
 	}
-	const name = "nvidia-mps"
-	e := entry{rel: path.Join("/tmp", name), real: path.Join(tmp.real, name)}
+	// That it comes or goes is to be noticed, and not all else that does.
+	_, _ = r.folder(rel)
+	e := entry{rel: rel, real: path.Join(parent.real, name)}
 	if e.info, err = os.Lstat(r.open(e)); err != nil || !e.info.IsDir() || owner(e.info) != owner(top.info) {
 		return File{}, false
 	}

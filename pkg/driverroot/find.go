@@ -8,9 +8,20 @@ import (
 // Find returns the content of the driver root. If a part is missing without
 // which no container can use a GPU, the error is a *MissingError.
 func (r *Root) Find() (*Content, error) {
-	once := *r
-	once.folders = map[string]found{}
-	return once.find()
+	once := r.afresh()
+	c, err := once.find()
+	if err == nil {
+		c.mark = once.mark(r)
+	}
+	return c, err
+}
+
+// FindExtras returns what Find does of the extras.
+func (r *Root) FindExtras() Extras {
+	once := r.afresh()
+	x := once.extras(once.devRoot())
+	x.mark = once.mark(r)
+	return x
 }
 
 func (r *Root) find() (*Content, error) {
@@ -31,8 +42,10 @@ func (r *Root) find() (*Content, error) {
 	c.Sockets = r.sockets()
 	dev := r.devRoot()
 	c.Control = dev.control(missing)
-	c.GPUs = dev.gpus()
+	c.GPUs = dev.numbered(".", gpuNode)
 	c.DRM = dev.drm(r.sys)
+	c.Caps = dev.numbered("nvidia-caps", capNode)
+	c.Extras = r.extras(dev)
 	if len(missing.Required) > 0 {
 		return nil, missing
 	}

@@ -77,7 +77,7 @@ func (r *Root) libraryDirs() []libraryDir {
 
 func (r *Root) readDirs(dirs []libraryDir, paths []string) []libraryDir {
 	for _, p := range paths {
-		e, err := r.look(p)
+		e, err := r.list(p)
 		if err != nil || !e.info.IsDir() {
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
 )
@@ -33,6 +34,8 @@ type Config struct {
 	ProcRoot string
 	// SysRoot is where this process sees the host's /sys. Default "/sys".
 	SysRoot string
+	// HostDev is where this process sees the host's /dev. Default "/dev".
+	HostDev string
 }
 
 // Root is a driver installation. It holds paths only: each call looks anew.
@@ -42,16 +45,25 @@ type Root struct {
 	dev  string
 	proc string
 	sys  string
+	// hostDev is where this process sees the host's /dev.
+	hostDev string
 
 	// folders remembers, within one call of Find, what was found of folders:
 	// some two hundred paths lie in a few dozen of them.
-	folders map[string]found
+	folders map[string]*found
+	// nodes remembers the same of the folders of device nodes.
+	nodes map[string]identity
+	// begun is when that call began.
+	begun time.Time
 }
 
 // found is what look returned.
 type found struct {
 	entry entry
 	err   error
+	// listed is set for a folder in which something was looked for that is not
+	// known as a folder itself.
+	listed bool
 }
 
 // New returns the driver installation that cfg describes. It does no I/O.
@@ -60,6 +72,8 @@ func New(cfg Config) (*Root, error) {
 		host: orDefault(cfg.HostPath, "/"),
 		proc: orDefault(cfg.ProcRoot, "/proc"),
 		sys:  orDefault(cfg.SysRoot, "/sys"),
+
+		hostDev: orDefault(cfg.HostDev, "/dev"),
 	}
 	r.ctr = orDefault(cfg.CtrPath, r.host)
 	if cfg.DevRoot != "" {
@@ -100,6 +114,14 @@ type entry struct {
 
 // look finds rel in the root. Links are resolved inside the root.
 func (r *Root) look(rel string) (entry, error) {
+	e, err := r.lookup(rel)
+	if f, ok := r.folders[parentOf(rel)]; ok {
+		f.listed = true
+	}
+	return e, err
+}
+
+func (r *Root) lookup(rel string) (entry, error) {
 	dir, base := path.Split(rel)
 	if dir == "" || base == "" || base == "." || base == ".." {
 		return r.resolve(rel)
@@ -124,11 +146,25 @@ func (r *Root) folder(dir string) (entry, error) {
 	if known, ok := r.folders[dir]; ok {
 		return known.entry, known.err
 	}
-	e, err := r.look(dir)
+	e, err := r.lookup(dir)
 	if r.folders != nil {
-		r.folders[dir] = found{e, err}
+		r.folders[dir] = &found{entry: e, err: err}
 	}
 	return e, err
+}
+
+// list is folder for one whose entries are read.
+func (r *Root) list(dir string) (entry, error) {
+	e, err := r.folder(dir)
+	if f, ok := r.folders[strings.TrimRight(dir, "/")]; ok {
+		f.listed = true
+	}
+	return e, err
+}
+
+func parentOf(rel string) string {
+	dir, _ := path.Split(rel)
+	return strings.TrimRight(dir, "/")
 }
 
 // resolve finds rel by a look at every part of its path.

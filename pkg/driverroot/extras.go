@@ -1,0 +1,91 @@
+package driverroot
+
+import "regexp"
+
+// Extras is hardware beside the GPUs that their containers may use: what
+// NVIDIA's container toolkit gives in its modes imex-channel, gds, mofed and
+// gdrcopy. All of it may be absent.
+type Extras struct {
+	// IMEX holds the channels of the fabric's memory exchange by their number.
+	IMEX map[int]DeviceNode
+	// GDS is GPUDirect Storage.
+	GDS Part
+	// MOFED is the RDMA stack of network adapters.
+	MOFED Part
+	// GDRCopy gives the CPU access to the memory of GPUs.
+	GDRCopy Part
+
+	mark mark
+}
+
+// Outdated reports whether the extras may have changed since they were read.
+func (x *Extras) Outdated() bool { return x.mark.outdated() }
+
+// Part is one piece of optional hardware. It has no nodes where it is absent,
+// and then no files either.
+type Part struct {
+	Nodes []DeviceNode
+	Files []File
+}
+
+// Found reports whether the hardware is there.
+func (p Part) Found() bool { return len(p.Nodes) > 0 }
+
+var (
+	gdsNode   = regexp.MustCompile(`^nvidia-fs[0-9A-Za-z_-]*$`)
+	verbsNode = regexp.MustCompile(`^uverbs\d+$`)
+)
+
+// extras finds the optional hardware: in the device root, and otherwise among
+// the host's own nodes, since other drivers than that of the GPUs make them.
+func (r *Root) extras(own devRoot) Extras {
+	var x Extras
+	for _, d := range []devRoot{own, r.hostRoot()} {
+		if len(x.IMEX) == 0 {
+			x.IMEX = d.numbered("nvidia-caps-imex-channels", imexNode)
+		}
+		if !x.GDS.Found() {
+			x.GDS.Nodes = d.matching(".", gdsNode)
+		}
+		if !x.MOFED.Found() {
+			x.MOFED = d.mofed()
+		}
+		if n, ok := d.node("gdrdrv"); ok && !x.GDRCopy.Found() {
+			x.GDRCopy.Nodes = []DeviceNode{n}
+		}
+		if d.dev == r.hostDev {
+			break
+		}
+	}
+	if x.GDS.Found() {
+		x.GDS.Files = r.gdsFiles()
+	}
+	return x
+}
+
+// mofed finds the nodes by which programs reach RDMA adapters. The connection
+// manager's is of no use alone.
+func (d devRoot) mofed() Part {
+	nodes := d.matching("infiniband", verbsNode)
+	if len(nodes) == 0 {
+		return Part{}
+	}
+	if n, ok := d.node("infiniband/rdma_cm"); ok {
+		nodes = append(nodes, n)
+	}
+	sortNodes(nodes)
+	return Part{Nodes: nodes}
+}
+
+// gdsFiles finds the configuration of GPUDirect Storage, and the properties of
+// block devices that it asks udev for.
+func (r *Root) gdsFiles() []File {
+	var out []File
+	if e, err := r.look("/etc/cufile.json"); err == nil && e.info.Mode().IsRegular() {
+		out = append(out, r.file(e))
+	}
+	if f, ok := r.ownFolder("/run/udev"); ok {
+		out = append(out, f)
+	}
+	return sortFiles(out)
+}
