@@ -1,4 +1,4 @@
-// Package health decides which GPUs may be handed out.
+// Package health decides which GPUs and MIG devices may be handed out.
 //
 // It stands between what is observed (events and snapshots of pkg/gpu) and
 // what is derived from it (internal/resource): a state machine without I/O and
@@ -6,12 +6,6 @@
 package health
 
 import (
-	"cmp"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -60,142 +54,4 @@ func (v View) OfMIG(id gpu.UUID, d gpu.MIGDevice) Status {
 		}
 	}
 	return Status{Healthy: true}
-}
-
-// kind is one way in which a GPU can be unfit; a GPU may be unfit in several.
-// They are listed in the order in which reasons are told.
-type kind int
-
-const (
-	// kindFault holds from one snapshot to the next: the GPU does not answer.
-	kindFault kind = iota
-	// kindLost holds from the event to the next snapshot in which it answers.
-	kindLost
-	// kindXID holds until Reset.
-	kindXID
-)
-
-type causes map[kind]string
-
-// Machine is the health of the GPUs of one node. It is not safe for concurrent
-// use: one goroutine owns it and hands out Views.
-type Machine struct {
-	rules Rules
-	// driver is why no GPU can be used, empty while the driver answers.
-	driver string
-	// hang is why no GPU can be used, empty while the driver does not hang.
-	hang string
-	// known are the GPUs that were ever seen.
-	known  map[gpu.UUID]bool
-	causes map[gpu.UUID]causes
-}
-
-// New returns a Machine in which every GPU is healthy.
-func New(rules Rules) *Machine {
-	return &Machine{rules: rules, known: map[gpu.UUID]bool{}, causes: map[gpu.UUID]causes{}}
-}
-
-// Observe takes in a snapshot: a GPU with a fault, or one that is not there
-// any more, is unfit until a later snapshot shows it sound.
-func (m *Machine) Observe(n *gpu.Node) {
-	m.driver = ""
-	for id := range m.known {
-		m.set(id, kindFault, "gpu is gone from the node")
-	}
-	for i := range n.GPUs {
-		g := &n.GPUs[i]
-		if g.UUID == "" {
-			continue
-		}
-		m.known[g.UUID] = true
-		m.clear(g.UUID, kindFault)
-		if g.Fault != nil {
-			m.set(g.UUID, kindFault, g.Fault.Error())
-			continue
-		}
-		m.clear(g.UUID, kindLost)
-	}
-}
-
-// DriverGone makes every GPU unfit until the next snapshot.
-func (m *Machine) DriverGone(reason string) { m.driver = reason }
-
-// Hangs makes every GPU unfit, whatever else is observed, until it is called
-// with an empty reason.
-func (m *Machine) Hangs(reason string) { m.hang = reason }
-
-// Apply takes in an event. An event that names no GPU concerns all of them.
-// It returns whether the event counts against a GPU.
-func (m *Machine) Apply(ev gpu.Event) bool {
-	var (
-		k      kind
-		reason string
-	)
-	switch {
-	case ev.Kind == gpu.EventXID && m.rules.Counts(ev.XID):
-		k, reason = kindXID, fmt.Sprintf("xid %d", ev.XID)
-	case ev.Kind == gpu.EventLost:
-		k, reason = kindLost, "gpu is lost"
-	default:
-		return false
-	}
-	if ev.GPU != "" {
-		m.set(ev.GPU, k, reason)
-		return true
-	}
-	for id := range m.known {
-		m.set(id, k, reason)
-	}
-	return len(m.known) > 0
-}
-
-// Reset forgets every cause that only an event brought; faults stay until the
-// next snapshot.
-func (m *Machine) Reset() {
-	for id := range m.causes {
-		m.clear(id, kindLost)
-		m.clear(id, kindXID)
-	}
-}
-
-// View returns the health of all GPUs as it is now.
-func (m *Machine) View() View {
-	v := View{GPUs: make(map[gpu.UUID]Status, len(m.causes))}
-	for id, cs := range m.causes {
-		v.GPUs[id] = Status{Reason: cs.reason()}
-	}
-	if all := cmp.Or(m.hang, m.driver); all != "" {
-		for id := range m.known {
-			v.GPUs[id] = Status{Reason: all}
-		}
-	}
-	return v
-}
-
-func (m *Machine) set(id gpu.UUID, k kind, reason string) {
-	cs := m.causes[id]
-	if cs == nil {
-		cs = causes{}
-		m.causes[id] = cs
-	}
-	// The first XID is the cause, later ones often only follow from it.
-	if _, ok := cs[k]; ok && k == kindXID {
-		return
-	}
-	cs[k] = reason
-}
-
-func (m *Machine) clear(id gpu.UUID, k kind) {
-	delete(m.causes[id], k)
-	if len(m.causes[id]) == 0 {
-		delete(m.causes, id)
-	}
-}
-
-func (c causes) reason() string {
-	var out []string
-	for _, k := range slices.Sorted(maps.Keys(c)) {
-		out = append(out, c[k])
-	}
-	return strings.Join(out, "; ")
 }

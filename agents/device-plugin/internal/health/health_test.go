@@ -2,6 +2,7 @@ package health_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -9,143 +10,243 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-func node(faults map[gpu.UUID]*gpu.Fault) *gpu.Node {
-	n := &gpu.Node{}
-	for i, id := range []gpu.UUID{"GPU-0", "GPU-1"} {
-		n.GPUs = append(n.GPUs, gpu.GPU{Index: i, UUID: id, Fault: faults[id]})
+// step is something that a Machine is told at a time.
+type step func(m *health.Machine, at time.Time)
+
+// script tells a Machine steps, in minutes from a start.
+type script []struct {
+	minute float64
+	step   step
+}
+
+func minute(m float64) time.Time {
+	return time.Unix(1e9, 0).Add(time.Duration(m * float64(time.Minute)))
+}
+
+// node has GPU-0, which has no MIG devices, and GPU-1, with those of mig.
+func node(change ...func(*gpu.Node)) *gpu.Node {
+	n := &gpu.Node{GPUs: []gpu.GPU{{Index: 0, UUID: "GPU-0"}, {Index: 1, UUID: "GPU-1", MIG: mig()}}}
+	for _, f := range change {
+		f(n)
 	}
 	return n
 }
 
-func xid(id gpu.UUID, n uint64) gpu.Event {
-	return gpu.Event{Kind: gpu.EventXID, GPU: id, XID: n}
+// mig has two compute instances in GPU instance 1, and one in 2.
+func mig() *gpu.MIG {
+	return &gpu.MIG{Enabled: true, Devices: []gpu.MIGDevice{
+		{UUID: "MIG-a", GPUInstance: 1, ComputeInstance: 0},
+		{UUID: "MIG-b", Index: 1, GPUInstance: 1, ComputeInstance: 1},
+		{UUID: "MIG-c", Index: 2, GPUInstance: 2, ComputeInstance: 0},
+	}}
 }
 
-func TestMachine(t *testing.T) {
-	fault := map[gpu.UUID]*gpu.Fault{"GPU-1": {Op: "nvmlDeviceGetName", Reason: "GPU is lost"}}
-	lost := gpu.Event{Kind: gpu.EventLost, GPU: "GPU-0"}
-	observe := func(f map[gpu.UUID]*gpu.Fault) func(*health.Machine) {
-		return func(m *health.Machine) { m.Observe(node(f)) }
+func silent(i int) func(*gpu.Node) {
+	return func(n *gpu.Node) { n.GPUs[i].Fault = &gpu.Fault{Op: "nvmlDeviceGetName", Reason: "GPU is lost"} }
+}
+
+func asks(r gpu.Recovery) func(*gpu.Node) {
+	return func(n *gpu.Node) { n.GPUs[0].Recovery = r }
+}
+
+func observe(change ...func(*gpu.Node)) step {
+	return func(m *health.Machine, at time.Time) { m.Observe(node(change...), at) }
+}
+
+// began is observe of a snapshot that began earlier than it comes.
+func began(earlier float64, change ...func(*gpu.Node)) step {
+	return func(m *health.Machine, _ time.Time) { m.Observe(node(change...), minute(earlier)) }
+}
+
+func apply(ev gpu.Event) step {
+	return func(m *health.Machine, at time.Time) { m.Apply(ev, at) }
+}
+
+func xid(id gpu.UUID, n uint64) gpu.Event { return migXID(id, gpu.NoInstance, gpu.NoInstance, n) }
+
+func migXID(id gpu.UUID, gi, ci uint32, n uint64) gpu.Event {
+	return gpu.Event{Kind: gpu.EventXID, GPU: id, GPUInstance: gi, ComputeInstance: ci, XID: n}
+}
+
+func lost(id gpu.UUID) gpu.Event {
+	return gpu.Event{Kind: gpu.EventLost, GPU: id, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance}
+}
+
+func driverGone(m *health.Machine, _ time.Time) { m.DriverGone("no driver") }
+func forget(m *health.Machine, _ time.Time)     { m.Reset() }
+
+func hangs(reason string) step {
+	return func(m *health.Machine, _ time.Time) { m.Hangs(reason) }
+}
+
+// run tells a Machine the script, and returns what it makes of it.
+func run(rules health.Rules, s script) *health.Machine {
+	m := health.New(rules)
+	for _, x := range s {
+		x.step(m, minute(x.minute))
 	}
-	apply := func(ev gpu.Event) func(*health.Machine) {
-		return func(m *health.Machine) { m.Apply(ev) }
+	return m
+}
+
+// reasons are those of the GPUs and MIG devices that are unfit, by UUID.
+func reasons(v health.View, n *gpu.Node) map[gpu.UUID]string {
+	out := map[gpu.UUID]string{}
+	for _, g := range n.GPUs {
+		if s := v.Of(g.UUID); !s.Healthy {
+			out[g.UUID] = s.Reason
+		}
+		if g.MIG == nil {
+			continue
+		}
+		for _, d := range g.MIG.Devices {
+			if s := v.OfMIG(g.UUID, d); !s.Healthy {
+				out[d.UUID] = s.Reason
+			}
+		}
 	}
-	hangs := func(reason string) func(*health.Machine) {
-		return func(m *health.Machine) { m.Hangs(reason) }
-	}
+	return out
+}
+
+// check compares the reasons after each script with those that are wanted.
+func check(t *testing.T, name string, s script, want map[gpu.UUID]string) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		rules, _ := health.ParseRules("", "")
+		if diff := cmp.Diff(want, reasons(run(rules, s).View(), node())); diff != "" {
+			t.Errorf("unfit (-want +got):\n%s", diff)
+		}
+	})
+}
+
+const (
+	offTheBus   = "xid 79 (GPU has fallen off the bus): reset the GPU or reboot the node"
+	uncontained = "xid 95 (uncontained memory error): reset the GPU"
+	contained   = "xid 94 (contained memory error): healthy again after 5m0s without another"
+	noName      = "nvmlDeviceGetName: GPU is lost"
+	asksReset   = "the driver asks for a reset of the GPU"
+)
+
+func all(reason string) map[gpu.UUID]string {
+	return map[gpu.UUID]string{"GPU-0": reason, "GPU-1": reason, "MIG-a": reason, "MIG-b": reason, "MIG-c": reason}
+}
+
+func one(id gpu.UUID, reason string) map[gpu.UUID]string { return map[gpu.UUID]string{id: reason} }
+
+func TestWhatMakesUnfit(t *testing.T) {
+	none := map[gpu.UUID]string{}
 	for name, tc := range map[string]struct {
-		steps []func(*health.Machine)
-		want  health.View
+		script script
+		want   map[gpu.UUID]string
 	}{
-		"every GPU of a sound node is healthy": {
-			steps: []func(*health.Machine){observe(nil)},
-			want:  health.View{GPUs: map[gpu.UUID]health.Status{}},
-		},
-		"a driver that hangs concerns all, whatever else there is": {
-			steps: []func(*health.Machine){observe(fault), apply(xid("GPU-0", 79)), hangs("no answer"), observe(fault)},
-			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "no answer"}, "GPU-1": {Reason: "no answer"}}},
-		},
-		"when the driver answers again the rest still holds": {
-			steps: []func(*health.Machine){observe(nil), apply(xid("GPU-0", 79)), hangs("no answer"), hangs("")},
-			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "xid 79"}}},
+		"every GPU of a sound node is healthy": {script{{0, observe()}}, none},
+		"an XID of an application changes nothing": {
+			script{{0, observe()}, {1, apply(xid("GPU-0", 31))}}, none,
 		},
 		"an XID concerns its own GPU only": {
-			steps: []func(*health.Machine){observe(nil), apply(xid("GPU-0", 79))},
-			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "xid 79"}}},
-		},
-		"an XID of an application changes nothing": {
-			steps: []func(*health.Machine){observe(nil), apply(xid("GPU-0", 31))},
-			want:  health.View{GPUs: map[gpu.UUID]health.Status{}},
-		},
-		"the first XID is told, not those that follow from it": {
-			steps: []func(*health.Machine){observe(nil), apply(xid("GPU-0", 79)), apply(xid("GPU-0", 154))},
-			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "xid 79"}}},
-		},
-		"an XID outlives a snapshot in which the GPU answers": {
-			steps: []func(*health.Machine){observe(nil), apply(xid("GPU-0", 79)), observe(nil)},
-			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "xid 79"}}},
+			script{{0, observe()}, {1, apply(xid("GPU-0", 79))}}, one("GPU-0", offTheBus),
 		},
 		"an XID without a GPU concerns all": {
-			steps: []func(*health.Machine){observe(nil), apply(xid("", 79))},
-			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "xid 79"}, "GPU-1": {Reason: "xid 79"}}},
+			script{{0, observe()}, {1, apply(xid("", 79))}}, all(offTheBus),
 		},
-		"a fault holds while the snapshots show it": {
-			steps: []func(*health.Machine){observe(fault)},
-			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-1": {Reason: "nvmlDeviceGetName: GPU is lost"}}},
+		"an XID before the first snapshot is kept": {
+			script{{1, apply(xid("GPU-0", 95))}, {2, began(0.5)}}, one("GPU-0", uncontained),
 		},
-		"a fault that is gone from the snapshot is gone": {
-			steps: []func(*health.Machine){observe(fault), observe(nil)},
-			want:  health.View{GPUs: map[gpu.UUID]health.Status{}},
+		"an XID that the catalogue does not have is told by its number": {
+			script{{0, observe()}, {1, apply(xid("GPU-0", 999))}},
+			one("GPU-0", "xid 999: healthy again after 5m0s without another"),
 		},
-		"a lost GPU that answers again is healthy": {
-			steps: []func(*health.Machine){observe(nil), apply(lost), observe(nil)},
-			want:  health.View{GPUs: map[gpu.UUID]health.Status{}},
+		"the first XID of a class is told, not those that follow from it": {
+			script{{0, observe()}, {1, apply(xid("GPU-0", 95))}, {1, apply(xid("GPU-0", 48))}}, one("GPU-0", uncontained),
 		},
+		"the gravest XID is told, whatever came first": {
+			script{{0, observe()}, {1, apply(xid("GPU-0", 94))}, {1, apply(xid("GPU-0", 95))}}, one("GPU-0", uncontained),
+		},
+		"the change of what the driver asks for is unfit until it is known": {
+			script{{0, observe()}, {1, apply(xid("GPU-0", 154))}},
+			one("GPU-0", "xid 154 (recovery action changed): reset the GPU"),
+		},
+		"what the driver asks for counts without any event": {
+			script{{0, observe(asks(gpu.RecoveryReset))}}, one("GPU-0", asksReset),
+		},
+		"a reboot that the driver asks for is told": {
+			script{{0, observe(asks(gpu.RecoveryReboot))}}, one("GPU-0", "the driver asks for a reboot of the node"),
+		},
+		"the end of peer-to-peer traffic is told": {
+			script{{0, observe(asks(gpu.RecoveryDrainP2P))}},
+			one("GPU-0", "the driver asks to end the programs that use peer-to-peer traffic"),
+		},
+		"a reset after a drain is told": {
+			script{{0, observe(asks(gpu.RecoveryDrainAndReset))}},
+			one("GPU-0", "the driver asks to let programs end, and then for a reset of the GPU"),
+		},
+		"an action that is not known is told as it is": {
+			script{{0, observe(asks("bus-reset"))}}, one("GPU-0", "the driver asks for the recovery action bus-reset"),
+		},
+		"a GPU that does not answer is unfit": {script{{0, observe(silent(0))}}, one("GPU-0", noName)},
 		"a lost GPU with an XID tells both": {
-			steps: []func(*health.Machine){observe(nil), apply(xid("GPU-0", 79)), apply(lost)},
-			want:  health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "gpu is lost; xid 79"}}},
-		},
-		"a reset forgets events and keeps faults": {
-			steps: []func(*health.Machine){
-				observe(fault), apply(xid("GPU-0", 79)), apply(lost),
-				func(m *health.Machine) { m.Reset() },
-			},
-			want: health.View{GPUs: map[gpu.UUID]health.Status{"GPU-1": {Reason: "nvmlDeviceGetName: GPU is lost"}}},
+			script{{0, observe()}, {1, apply(xid("GPU-0", 79))}, {1, apply(lost("GPU-0"))}},
+			one("GPU-0", "gpu is lost; "+offTheBus),
 		},
 		"a GPU that is gone is not healthy": {
-			steps: []func(*health.Machine){
-				observe(nil),
-				func(m *health.Machine) { m.Observe(&gpu.Node{GPUs: []gpu.GPU{{UUID: "GPU-1"}}}) },
-			},
-			want: health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "gpu is gone from the node"}}},
+			script{{0, observe()}, {1, observe(func(n *gpu.Node) { n.GPUs = n.GPUs[1:] })}},
+			one("GPU-0", "gpu is gone from the node"),
 		},
-		"a GPU that has come back is healthy": {
-			steps: []func(*health.Machine){observe(nil), func(m *health.Machine) { m.Observe(&gpu.Node{}) }, observe(nil)},
-			want:  health.View{GPUs: map[gpu.UUID]health.Status{}},
+		"a MIG device that is gone is not healthy": {
+			script{{0, observe()}, {1, observe(func(n *gpu.Node) { n.GPUs[1].MIG.Devices = n.GPUs[1].MIG.Devices[:2] })}},
+			one("MIG-c", "mig device is gone from its gpu"),
 		},
-		"without a driver no GPU is healthy": {
-			steps: []func(*health.Machine){
-				observe(nil),
-				func(m *health.Machine) { m.DriverGone("no driver") },
-			},
-			want: health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "no driver"}, "GPU-1": {Reason: "no driver"}}},
+		"without a driver no GPU is healthy": {script{{0, observe()}, {1, driverGone}}, all("no driver")},
+		"a driver that hangs concerns all, whatever else there is": {
+			script{{0, observe(silent(1))}, {1, apply(xid("GPU-0", 79))}, {2, hangs("no answer")}, {3, observe(silent(1))}},
+			all("no answer"),
 		},
-		"the driver's return heals what its absence broke": {
-			steps: []func(*health.Machine){
-				observe(nil), apply(xid("GPU-0", 79)),
-				func(m *health.Machine) { m.DriverGone("no driver") },
-				observe(nil),
-			},
-			want: health.View{GPUs: map[gpu.UUID]health.Status{"GPU-0": {Reason: "xid 79"}}},
+		"a MIG device that does not answer is unfit, and no other": {
+			script{{0, observe(func(n *gpu.Node) {
+				n.GPUs[1].MIG.Devices[1].Fault = &gpu.Fault{Op: "nvmlDeviceGetAttributes_v2", Reason: "Unknown Error"}
+			})}},
+			one("MIG-b", "nvmlDeviceGetAttributes_v2: Unknown Error"),
 		},
 		"events that say nothing about health change nothing": {
-			steps: []func(*health.Machine){
-				observe(nil),
-				apply(gpu.Event{Kind: gpu.EventMIGChanged, GPU: "GPU-0"}),
-				apply(gpu.Event{Kind: gpu.EventTopologyChanged}),
+			script{
+				{0, observe()},
+				{1, apply(gpu.Event{Kind: gpu.EventMIGChanged, GPU: "GPU-0"})},
+				{1, apply(gpu.Event{Kind: gpu.EventTopologyChanged})},
 			},
-			want: health.View{GPUs: map[gpu.UUID]health.Status{}},
+			none,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			rules, _ := health.ParseRules("", "")
-			m := health.New(rules)
-			for _, step := range tc.steps {
-				step(m)
-			}
-			if diff := cmp.Diff(tc.want, m.View()); diff != "" {
-				t.Errorf("view (-want +got):\n%s", diff)
-			}
-		})
+		check(t, name, tc.script, tc.want)
+	}
+}
+
+func TestWhatAnXIDOfMIGConcerns(t *testing.T) {
+	for name, tc := range map[string]struct {
+		event gpu.Event
+		want  map[gpu.UUID]string
+	}{
+		"a whole GPU: all of its MIG devices": {
+			xid("GPU-1", 95), map[gpu.UUID]string{"GPU-1": uncontained, "MIG-a": uncontained, "MIG-b": uncontained, "MIG-c": uncontained},
+		},
+		"a GPU instance: all of its compute instances": {
+			migXID("GPU-1", 1, gpu.NoInstance, 95), map[gpu.UUID]string{"MIG-a": uncontained, "MIG-b": uncontained},
+		},
+		"a compute instance: itself": {
+			migXID("GPU-1", 1, 1, 95), one("MIG-b", uncontained),
+		},
+		"an instance of a GPU without any: the GPU": {
+			migXID("GPU-0", 1, 0, 95), one("GPU-0", uncontained),
+		},
+	} {
+		check(t, name, script{{0, observe()}, {1, apply(tc.event)}}, tc.want)
 	}
 }
 
 func TestViewIsAValue(t *testing.T) {
 	rules, _ := health.ParseRules("", "")
 	m := health.New(rules)
-	m.Observe(node(nil))
+	m.Observe(node(), minute(0))
 	before := m.View()
-	if !m.Apply(xid("GPU-0", 79)) {
+	if !m.Apply(xid("GPU-0", 79), minute(1)) {
 		t.Fatal("xid 79 does not count")
 	}
 	if !before.Of("GPU-0").Healthy {
@@ -156,53 +257,9 @@ func TestViewIsAValue(t *testing.T) {
 	}
 }
 
-func TestRules(t *testing.T) {
-	for name, tc := range map[string]struct {
-		disable, enable string
-		counts, ignored []uint64
-		unknown         []string
-	}{
-		"by default the XIDs of applications are ignored": {
-			counts:  []uint64{1, 48, 63, 64, 74, 79, 94, 95, 119},
-			ignored: []uint64{13, 31, 43, 45, 68, 109},
-		},
-		"all turns every XID off":  {disable: "all", ignored: []uint64{13, 48, 79}},
-		"xids turns every XID off": {disable: "XIDs", ignored: []uint64{13, 48, 79}},
-		"a list is ignored too": {
-			disable: " 79, 48 ", counts: []uint64{94}, ignored: []uint64{13, 48, 79},
-		},
-		"what is enabled counts although applications cause it": {
-			enable: "13", counts: []uint64{13, 79}, ignored: []uint64{31},
-		},
-		"enabled goes before disabled": {
-			disable: "79", enable: "79", counts: []uint64{79},
-		},
-		"one enabled XID counts although all are disabled": {
-			disable: "all", enable: "79", counts: []uint64{79}, ignored: []uint64{48, 13},
-		},
-		"all enabled goes before everything": {
-			disable: "79,all", enable: "ALL", counts: []uint64{13, 31, 79},
-		},
-		"items that are no XID are told and have no effect": {
-			disable: "79,x1,-3", enable: "foo", counts: []uint64{48}, ignored: []uint64{79},
-			unknown: []string{"x1", "-3", "foo"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			rules, unknown := health.ParseRules(tc.disable, tc.enable)
-			for _, x := range tc.counts {
-				if !rules.Counts(x) {
-					t.Errorf("xid %d is ignored, want it to count", x)
-				}
-			}
-			for _, x := range tc.ignored {
-				if rules.Counts(x) {
-					t.Errorf("xid %d counts, want it ignored", x)
-				}
-			}
-			if diff := cmp.Diff(tc.unknown, unknown); diff != "" {
-				t.Errorf("unknown items (-want +got):\n%s", diff)
-			}
-		})
+func TestAnEventOfNoGPUCountsOnlyIfThereIsOne(t *testing.T) {
+	rules, _ := health.ParseRules("", "")
+	if health.New(rules).Apply(xid("", 79), minute(0)) {
+		t.Error("an xid counts although no GPU is known")
 	}
 }

@@ -41,6 +41,8 @@ type Preparer interface {
 
 // observation is what one look at the node gave.
 type observation struct {
+	// at is when the look began.
+	at time.Time
 	// node is nil if the driver did not answer.
 	node     *gpu.Node
 	prepared Prepared
@@ -155,16 +157,19 @@ func (o *observer) observation(ctx context.Context) observation {
 		return observation{err: ctx.Err()}
 	case <-o.begun:
 	}
+	at := time.Now()
 	n, err := o.source.Snapshot(ctx)
 	if err != nil {
 		o.done = nil
-		return observation{err: fmt.Errorf("read the GPUs of the node: %w", err)}
+		return observation{at: at, err: fmt.Errorf("read the GPUs of the node: %w", err)}
 	}
 	if o.done != nil && reflect.DeepEqual(o.done.node, n) {
-		return *o.done
+		obs := *o.done
+		obs.at = at
+		return obs
 	}
 	p, err := scan()(n)
-	obs := observation{node: n, prepared: p, err: err}
+	obs := observation{at: at, node: n, prepared: p, err: err}
 	if err == nil {
 		o.done = &obs
 	}

@@ -76,6 +76,8 @@ type Plugin struct {
 	trouble error
 	// hang is set while the driver hangs.
 	hang error
+	// look is when the node is looked at without an event.
+	look *alarm
 	// gap is set for a while after readiness was lost to the kubelet: one that
 	// restarts is back before it ends.
 	gap     <-chan time.Time
@@ -128,6 +130,8 @@ func (p *Plugin) watchSockets(ctx context.Context) {
 func (p *Plugin) loop(ctx context.Context) error {
 	hangs, stop := p.hangTicks()
 	defer stop()
+	p.look = newAlarm()
+	defer p.look.stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -154,7 +158,10 @@ func (p *Plugin) loop(ctx context.Context) error {
 			p.checkHang(ctx)
 		case <-p.gap:
 			p.tellGap()
+		case <-p.look.rings():
+			p.observer.look()
 		}
+		p.look.set(p.health.Next())
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -176,11 +183,11 @@ func (p *Plugin) observed(ctx context.Context, obs observation) error {
 		// was known of the GPUs still holds.
 	case obs.err == nil:
 		p.node, p.prepared = obs.node, obs.prepared
-		p.health.Observe(obs.node)
+		p.health.Observe(obs.node, obs.at)
 	case p.node != nil:
 		// What could not be prepared is not offered; what was is, as far as it
 		// still works.
-		p.health.Observe(obs.node)
+		p.health.Observe(obs.node, obs.at)
 	}
 	p.publish(ctx)
 	p.mark()
@@ -203,17 +210,15 @@ func (p *Plugin) tell(before, err error) {
 }
 
 func (p *Plugin) event(ctx context.Context, ev gpu.Event) {
-	counts := p.health.Apply(ev)
+	counts := p.health.Apply(ev, time.Now())
 	if counts {
 		p.publish(ctx)
 	}
 	p.cfg.Recorder.Event(ev)
-	switch ev.Kind {
-	case gpu.EventXID:
-		if !counts {
-			p.log.Info("xid ignored", "gpu", ev.GPU, "xid", ev.XID)
-		}
-	case gpu.EventLost, gpu.EventMIGChanged, gpu.EventTopologyChanged:
+	if ev.Kind == gpu.EventXID && !counts {
+		p.log.Info("xid ignored", "gpu", ev.GPU, "xid", ev.XID)
+	}
+	if health.NeedsLook(ev) {
 		p.observer.look()
 	}
 }

@@ -1,0 +1,81 @@
+package plugin_test
+
+import (
+	"testing"
+	"time"
+
+	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+// asking returns a node whose GPU 0 needs what the driver says.
+func asking(r gpu.Recovery) *gpu.Node {
+	n := gputest.Node(gputest.A100, 2)
+	n.GPUs[0].Recovery = r
+	return n
+}
+
+func TestAnXIDThatPassesIsOver(t *testing.T) {
+	r := newRig(t, 2, func(c *plugin.Config) { c.Rules.Quiet = 200 * time.Millisecond })
+	r.startKubelet(t)
+	r.run(t)
+	r.healths(t, ok, ok)
+	r.source.PostXID(gpu.UUID(id(0)), 94)
+	r.healths(t, bad, ok)
+	r.healths(t, ok, ok)
+	// One look at the start, and one when the window was over.
+	if n := r.source.Calls().Snapshot; n != 2 {
+		t.Errorf("%d looks at the node, want 2", n)
+	}
+	r.once(t)
+}
+
+func TestAnXIDThatTakesAResetStaysUntilIt(t *testing.T) {
+	r := newRig(t, 2, func(c *plugin.Config) { c.Rules.Quiet = time.Millisecond })
+	r.startKubelet(t)
+	r.run(t)
+	r.healths(t, ok, ok)
+	r.source.PostXID(gpu.UUID(id(0)), 95)
+	r.healths(t, bad, ok)
+	// A look after the window proves nothing on a driver that says nothing.
+	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.source.PostXID(gpu.UUID(id(1)), 95)
+	r.healths(t, bad, bad)
+	r.source.Lose(gpu.UUID(id(0)))
+	r.source.Heal(gpu.UUID(id(0)))
+	r.healths(t, ok, bad)
+}
+
+func TestWhatTheDriverAsksFor(t *testing.T) {
+	r := newRig(t, 2, nil)
+	r.source.SetNode(asking(gpu.RecoveryNone))
+	r.startKubelet(t)
+	r.run(t)
+	r.healths(t, ok, ok)
+	r.source.SetNode(asking(gpu.RecoveryDrainAndReset))
+	r.healths(t, bad, ok)
+	r.source.PostXID(gpu.UUID(id(1)), 48)
+	r.healths(t, bad, bad)
+	r.source.SetNode(asking(gpu.RecoveryNone))
+	r.healths(t, ok, bad)
+	r.once(t)
+}
+
+// XID 154 says that the driver asks for something else than before.
+func TestRecoveryActionChanges(t *testing.T) {
+	r := newRig(t, 2, nil)
+	r.source.SetNode(asking(gpu.RecoveryNone))
+	r.startKubelet(t)
+	r.run(t)
+	r.healths(t, ok, ok)
+	r.source.PostXID(gpu.UUID(id(0)), 154)
+	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.healths(t, ok, ok)
+}
