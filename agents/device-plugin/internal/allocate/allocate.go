@@ -1,31 +1,19 @@
 // Package allocate answers the kubelet's requests for devices: pure functions
 // of the resource, the options and the request.
 //
-// An Allocator is made once for each state of a resource, so that whatever is
-// costly about the state is computed before the first request comes.
+// An Allocator is made once for each state of a resource, and a Topology once
+// for each snapshot of the node, so that whatever is costly about them is
+// computed before the first request comes.
 package allocate
 
 import (
 	"fmt"
-	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
-
-	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/resource"
-)
-
-// CDIVendor and CDIClass make the kind of the CDI devices that stand for GPUs.
-const (
-	CDIVendor = "k8s.device-plugin.nvidia.com"
-	CDIClass  = "gpu"
-)
-
-const (
-	visibleDevices   = "NVIDIA_VISIBLE_DEVICES"
-	annotationPlugin = "nvidia-device-plugin_"
+	"outrigger.dev/pkg/gpu"
 )
 
 // Options are what shapes an answer, besides the devices.
@@ -41,6 +29,28 @@ type Options struct {
 	// ControlNodes are the device nodes that every container with a GPU gets
 	// when device specs are passed, for example "/dev/nvidiactl".
 	ControlNodes []string
+	Extras       Extras
+	// MPSRoot is the folder on the host in which the MPS daemons have their
+	// pipes. It is of use for resources that are shared by MPS.
+	MPSRoot string
+	// Policy chooses among devices that are shared, or parts of a GPU; empty
+	// is config.PolicyDistributed.
+	Policy config.Policy
+	// Topology says which GPUs are close to each other; nil is a node of which
+	// nothing is known.
+	Topology *Topology
+}
+
+// Extras is what containers get besides GPUs.
+type Extras struct {
+	// GDS, MOFED and GDRCopy say in the container's environment that it is to
+	// have their devices.
+	GDS, MOFED, GDRCopy bool
+	// IMEXChannels are the channels to be passed, which exist, in order.
+	IMEXChannels []int
+	// CDIClasses are the classes beside CDIClass of which there is a CDI spec:
+	// a name that the runtime cannot resolve would fail the container.
+	CDIClasses []string
 }
 
 // UnknownDeviceError says that a request names a device that is not offered.
@@ -51,122 +61,91 @@ func (e UnknownDeviceError) Error() string {
 	return "invalid request: unknown device: " + e.ID
 }
 
+// TooManySharedError says that a container asks for several replicas where
+// only one is given to each.
+type TooManySharedError struct{ Count int }
+
+// Error returns the words that NVIDIA's device plugin uses.
+func (e TooManySharedError) Error() string {
+	return fmt.Sprintf("invalid request: maximum request size for shared resources is 1; found %d", e.Count)
+}
+
 // Allocator answers requests for the devices of one resource. It is never
 // changed, and safe for concurrent use.
 type Allocator struct {
-	opts    Options
-	devices map[string]resource.Device
-	// rank is the position of each device in the resource.
-	rank map[string]int
+	opts Options
+	res  resource.Resource
+	// index is the position of a device in the resource, by its UUID: there
+	// may be a hundred replicas of each, which need no entry.
+	index map[gpu.UUID]int
+	// slots[i] is the number of replicas of all devices before device i.
+	slots []int
+	// gpus are the physical GPUs, in the order of the resource.
+	gpus []physical
+	// home is the position in gpus of each device's GPU.
+	home []int
+}
+
+// physical is a GPU with its devices.
+type physical struct {
+	// row is its place in the Topology, -1 if it has none.
+	row int
+	// devices are positions in the resource, in order.
+	devices []int
+	// total counts the replicas of all devices.
+	total int
 }
 
 // New returns the Allocator of one state of a resource.
 func New(r resource.Resource, opts Options) *Allocator {
 	a := &Allocator{
-		opts:    opts,
-		devices: make(map[string]resource.Device, len(r.Devices)),
-		rank:    make(map[string]int, len(r.Devices)),
+		opts:  opts,
+		res:   r,
+		index: make(map[gpu.UUID]int, len(r.Devices)),
+		slots: make([]int, len(r.Devices)+1),
+		home:  make([]int, len(r.Devices)),
 	}
+	places := map[int]int{}
 	for i, d := range r.Devices {
-		for n := range max(d.Replicas, 1) {
-			a.devices[d.ID(n)] = d
-			a.rank[d.ID(n)] = i
+		a.index[d.UUID] = i
+		a.slots[i+1] = a.slots[i] + replicas(d)
+		place, ok := places[d.GPU]
+		if !ok {
+			place = len(a.gpus)
+			places[d.GPU] = place
+			a.gpus = append(a.gpus, physical{row: opts.Topology.row(d.GPU)})
 		}
+		p := &a.gpus[place]
+		p.devices = append(p.devices, i)
+		p.total += replicas(d)
+		a.home[i] = place
 	}
 	return a
 }
 
-// Allocate returns what a container that got the devices needs. The hardware
-// is named in the order of ids, each once. The annotation's key ends in token,
-// which must differ from request to request.
-func (a *Allocator) Allocate(ids []string, token string) (*pluginapi.ContainerAllocateResponse, error) {
-	devices, err := a.lookup(ids)
-	if err != nil {
-		return nil, err
-	}
-	names := a.names(devices)
-	resp := &pluginapi.ContainerAllocateResponse{}
-	for _, s := range a.opts.ListStrategies {
-		switch s {
-		case config.ListEnvvar:
-			resp.Envs = map[string]string{visibleDevices: strings.Join(names, ",")}
-		case config.ListCDICRI:
-			resp.CdiDevices = cdiDevices(names)
-		case config.ListCDIAnnotations:
-			resp.Annotations = map[string]string{
-				a.opts.CDIAnnotationPrefix + annotationPlugin + token: strings.Join(qualified(names), ","),
-			}
-		}
-	}
-	if a.opts.PassDeviceSpecs && !a.opts.OnlyCDI {
-		resp.Devices = a.specs(devices)
-	}
-	return resp, nil
-}
+func replicas(d resource.Device) int { return max(d.Replicas, 1) }
 
-func (a *Allocator) lookup(ids []string) ([]resource.Device, error) {
-	devices := make([]resource.Device, 0, len(ids))
-	for _, id := range ids {
-		d, ok := a.devices[id]
-		if !ok {
-			return nil, UnknownDeviceError{ID: id}
-		}
-		devices = append(devices, d)
+// find returns the device that the kubelet's id names, as a position in the
+// resource, and the number of the replica. It is the inverse of
+// resource.Device.ID, and reads the id from its end: a request can name
+// thousands.
+func (a *Allocator) find(id string) (device, replica int, ok bool) {
+	hardware := id
+	colon := strings.LastIndexByte(id, ':')
+	shared := colon > 0 && id[colon-1] == ':'
+	if shared {
+		hardware = id[:colon-1]
 	}
-	return devices, nil
-}
-
-// names returns the hardware behind the devices by the id strategy, each once.
-func (a *Allocator) names(devices []resource.Device) []string {
-	names := make([]string, 0, len(devices))
-	for _, d := range devices {
-		name := string(d.UUID)
-		if a.opts.IDStrategy == config.IDIndex {
-			name = d.Index
-		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+	device, ok = a.index[gpu.UUID(hardware)]
+	if !ok {
+		return 0, 0, false
 	}
-	return names
-}
-
-// specs returns the device nodes of the devices, each once.
-func (a *Allocator) specs(devices []resource.Device) []*pluginapi.DeviceSpec {
-	paths := slices.Clone(a.opts.ControlNodes)
-	for _, d := range devices {
-		paths = append(paths, d.Paths...)
+	offered := replicas(a.res.Devices[device])
+	if !shared {
+		return device, 0, offered == 1
 	}
-	var (
-		specs []*pluginapi.DeviceSpec
-		seen  = make(map[string]bool, len(paths))
-	)
-	for _, p := range paths {
-		if seen[p] {
-			continue
-		}
-		seen[p] = true
-		specs = append(specs, &pluginapi.DeviceSpec{
-			ContainerPath: p,
-			HostPath:      filepath.Join(a.opts.DevRoot, p),
-			Permissions:   "rw",
-		})
-	}
-	return specs
-}
-
-func cdiDevices(names []string) []*pluginapi.CDIDevice {
-	devices := make([]*pluginapi.CDIDevice, 0, len(names))
-	for _, n := range qualified(names) {
-		devices = append(devices, &pluginapi.CDIDevice{Name: n})
-	}
-	return devices
-}
-
-func qualified(names []string) []string {
-	out := make([]string, 0, len(names))
-	for _, n := range names {
-		out = append(out, fmt.Sprintf("%s/%s=%s", CDIVendor, CDIClass, n))
-	}
-	return out
+	number := id[colon+1:]
+	replica, err := strconv.Atoi(number)
+	canonical := err == nil && number[0] >= '0' && number[0] <= '9' && (number[0] != '0' || replica == 0 && len(number) == 1)
+	return device, replica, canonical && offered > 1 && replica < offered
 }

@@ -40,6 +40,10 @@ func allocator(t *testing.T, opts allocate.Options) *allocate.Allocator {
 }
 
 func TestAllocateGolden(t *testing.T) {
+	everything := allocate.Extras{
+		GDS: true, MOFED: true, GDRCopy: true, IMEXChannels: []int{0},
+		CDIClasses: []string{allocate.CDIClassMOFED, allocate.CDIClassGDS, allocate.CDIClassGDRCopy, allocate.CDIClassIMEX},
+	}
 	control := []string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"}
 	for name, tc := range map[string]struct {
 		lists  []config.ListStrategy
@@ -48,6 +52,7 @@ func TestAllocateGolden(t *testing.T) {
 		specs  bool
 		root   string
 		ids    []string
+		extras allocate.Extras
 	}{
 		"envvar names the UUIDs in the order of the request": {
 			lists: []config.ListStrategy{config.ListEnvvar}, ids: []string{gpu3, gpu0},
@@ -80,6 +85,35 @@ func TestAllocateGolden(t *testing.T) {
 			lists: []config.ListStrategy{config.ListEnvvar, config.ListCDIAnnotations, config.ListCDICRI},
 			specs: true, ids: []string{gpu0, gpu1},
 		},
+		"volume-mounts name the UUIDs in the order of the request": {
+			lists: []config.ListStrategy{config.ListVolumeMounts}, ids: []string{gpu3, gpu0},
+		},
+		"volume-mounts with device specs": {
+			lists: []config.ListStrategy{config.ListVolumeMounts}, specs: true, ids: []string{gpu0},
+		},
+		"envvar tells to look at the mounts where both are chosen": {
+			lists: []config.ListStrategy{config.ListVolumeMounts, config.ListEnvvar}, ids: []string{gpu0},
+		},
+		"envvar with all extras": {
+			lists: []config.ListStrategy{config.ListEnvvar}, specs: true, ids: []string{gpu0}, extras: everything,
+		},
+		"volume-mounts with all extras": {
+			lists: []config.ListStrategy{config.ListVolumeMounts}, specs: true, ids: []string{gpu0}, extras: everything,
+		},
+		"cdi-cri with all extras": {
+			lists: []config.ListStrategy{config.ListCDICRI}, specs: true, ids: []string{gpu0}, extras: everything,
+		},
+		"cdi-annotations with all extras": {
+			lists: []config.ListStrategy{config.ListCDIAnnotations}, ids: []string{gpu0}, extras: everything,
+		},
+		"cdi names only the extras of which there is a spec": {
+			lists: []config.ListStrategy{config.ListCDICRI}, ids: []string{gpu0},
+			extras: allocate.Extras{GDS: true, MOFED: true, IMEXChannels: []int{0}, CDIClasses: []string{"mofed", "gdrcopy"}},
+		},
+		"all strategies and all extras together": {
+			lists: []config.ListStrategy{config.ListEnvvar, config.ListVolumeMounts, config.ListCDIAnnotations, config.ListCDICRI},
+			specs: true, ids: []string{gpu0, gpu1}, extras: everything,
+		},
 		"a device that is named twice counts once": {
 			lists: []config.ListStrategy{config.ListEnvvar, config.ListCDICRI}, specs: true, ids: []string{gpu0, gpu0},
 		},
@@ -89,6 +123,7 @@ func TestAllocateGolden(t *testing.T) {
 			opts := allocate.Options{
 				ListStrategies: tc.lists, IDStrategy: config.IDUUID, CDIAnnotationPrefix: "cdi.k8s.io/",
 				PassDeviceSpecs: tc.specs, OnlyCDI: cfg.OnlyCDI(), DevRoot: "/", ControlNodes: control,
+				Extras: tc.extras,
 			}
 			if tc.id != "" {
 				opts.IDStrategy = tc.id
@@ -103,12 +138,13 @@ func TestAllocateGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, got)
+			golden(t, name, plain(t, got))
 		})
 	}
 }
 
-func golden(t *testing.T, name string, resp *pluginapi.ContainerAllocateResponse) {
+// plain returns the JSON form of an answer, in an order that does not change.
+func plain(t *testing.T, resp *pluginapi.ContainerAllocateResponse) any {
 	t.Helper()
 	raw, err := protojson.Marshal(resp)
 	if err != nil {
@@ -118,10 +154,15 @@ func golden(t *testing.T, name string, resp *pluginapi.ContainerAllocateResponse
 	if err := json.Unmarshal(raw, &v); err != nil {
 		t.Fatal(err)
 	}
+	return v
+}
+
+func golden(t *testing.T, name string, got any) {
+	t.Helper()
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
+	if err := enc.Encode(got); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join("testdata", strings.ReplaceAll(name, " ", "_")+".golden")
@@ -140,51 +181,69 @@ func golden(t *testing.T, name string, resp *pluginapi.ContainerAllocateResponse
 }
 
 func TestAllocateRefusesUnknownDevices(t *testing.T) {
-	a := allocator(t, allocate.Options{ListStrategies: []config.ListStrategy{config.ListEnvvar}})
-	_, err := a.Allocate([]string{gpu0, "GPU-gone"}, token)
-	var unknown allocate.UnknownDeviceError
-	if !errors.As(err, &unknown) || unknown.ID != "GPU-gone" {
-		t.Fatalf("error is %v, want an unknown device GPU-gone", err)
+	a := allocate.New(resource.Resource{Devices: []resource.Device{
+		{UUID: gpu0, Replicas: 1},
+		{UUID: gpu1, Replicas: 12},
+	}}, allocate.Options{ListStrategies: []config.ListStrategy{config.ListEnvvar}})
+	if _, err := a.Allocate([]string{gpu0, gpu1 + "::0", gpu1 + "::11"}, token); err != nil {
+		t.Fatal(err)
 	}
-	if want := "invalid request: unknown device: GPU-gone"; err.Error() != want {
-		t.Errorf("error is %q, want %q", err, want)
+	for name, id := range map[string]string{
+		"another GPU":                     "GPU-gone",
+		"another GPU's replica":           "GPU-gone::0",
+		"a shared GPU without replica":    gpu1,
+		"a replica of an unshared GPU":    gpu0 + "::0",
+		"a replica too many":              gpu1 + "::12",
+		"a negative replica":              gpu1 + "::-1",
+		"a replica with a sign":           gpu1 + "::+1",
+		"a replica with a leading zero":   gpu1 + "::01",
+		"a replica without number":        gpu1 + "::",
+		"a replica that is no number":     gpu1 + "::x",
+		"a replica after a single colon":  gpu1 + ":1",
+		"a replica after three colons":    gpu1 + ":::1",
+		"a replica of a replica":          gpu1 + "::1::1",
+		"a number that does not fit":      gpu1 + "::99999999999999999999",
+		"an empty id":                     "",
+		"a replica of nothing":            "::1",
+		"nothing but the end of a number": ":1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := a.Allocate([]string{gpu0, id}, token)
+			var unknown allocate.UnknownDeviceError
+			if !errors.As(err, &unknown) || unknown.ID != id {
+				t.Fatalf("error is %v, want an unknown device %q", err, id)
+			}
+			if want := "invalid request: unknown device: " + id; err.Error() != want {
+				t.Errorf("error is %q, want %q", err, want)
+			}
+		})
 	}
 }
 
-func TestPreferred(t *testing.T) {
-	all := []string{gpu3, gpu1, gpu0}
+func TestAllocateRefusesSeveralReplicas(t *testing.T) {
+	res := resource.Resource{
+		Name: "nvidia.com/gpu.shared", Sharing: config.SharingTimeSlicing, FailRequestsGreaterThanOne: true,
+		Devices: []resource.Device{{UUID: gpu0, Replicas: 1}, {UUID: gpu1, Replicas: 1}, {UUID: gpu3, Replicas: 4}},
+	}
+	a := allocate.New(res, allocate.Options{ListStrategies: []config.ListStrategy{config.ListEnvvar}})
 	for name, tc := range map[string]struct {
-		available, must []string
-		size            int
-		want            []string
-		malformed       bool
+		ids  []string
+		want string
 	}{
-		"the first in the order of the node":         {available: all, size: 2, want: []string{gpu0, gpu1}},
-		"what must be included comes along":          {available: all, must: []string{gpu3}, size: 2, want: []string{gpu0, gpu3}},
-		"only what must be included":                 {available: all, must: []string{gpu3}, size: 1, want: []string{gpu3}},
-		"all":                                        {available: all, size: 3, want: []string{gpu0, gpu1, gpu3}},
-		"fewer than asked for":                       {available: all, size: 8, want: []string{gpu0, gpu1, gpu3}},
-		"none":                                       {available: all, size: 0},
-		"unknown devices come last":                  {available: []string{"GPU-z", "GPU-a", gpu1}, size: 2, want: []string{gpu1, "GPU-a"}},
-		"a negative size is refused":                 {available: all, size: -1, malformed: true},
-		"more musts than devices are refused":        {available: all, must: []string{gpu0, gpu1}, size: 1, malformed: true},
-		"a must that is not available is refused":    {available: []string{gpu0}, must: []string{gpu1}, size: 1, malformed: true},
-		"the same available device counts only once": {available: []string{gpu0, gpu0, gpu1}, size: 2, want: []string{gpu0, gpu1}},
+		"one replica":                     {ids: []string{gpu3 + "::2"}},
+		"two whole devices":               {ids: []string{gpu0, gpu1}},
+		"two replicas":                    {ids: []string{gpu3 + "::2", gpu3 + "::0"}, want: "invalid request: maximum request size for shared resources is 1; found 2"},
+		"a replica beside whole devices":  {ids: []string{gpu0, gpu1, gpu3 + "::1"}, want: "invalid request: maximum request size for shared resources is 1; found 3"},
+		"what is unknown is told instead": {ids: []string{gpu3 + "::1", gpu3 + "::4"}, want: "invalid request: unknown device: " + gpu3 + "::4"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := allocator(t, allocate.Options{}).Preferred(tc.available, tc.must, tc.size)
-			var malformed allocate.MalformedRequestError
-			if errors.As(err, &malformed) != tc.malformed {
-				t.Fatalf("error is %v, want malformed = %v", err, tc.malformed)
-			}
-			if tc.malformed {
-				return
-			}
+			_, err := a.Allocate(tc.ids, token)
+			got := ""
 			if err != nil {
-				t.Fatal(err)
+				got = err.Error()
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("devices (-want +got):\n%s", diff)
+			if got != tc.want {
+				t.Errorf("error is %q, want %q", got, tc.want)
 			}
 		})
 	}

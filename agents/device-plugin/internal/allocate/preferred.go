@@ -3,7 +3,6 @@ package allocate
 import (
 	"fmt"
 	"slices"
-	"sort"
 )
 
 // MalformedRequestError says that a request contradicts itself.
@@ -13,9 +12,23 @@ type MalformedRequestError struct{ Reason string }
 func (e MalformedRequestError) Error() string { return "invalid request: " + e.Reason }
 
 // Preferred returns size of the available devices, with those that must be
-// included: the first in the order of the resource. It returns fewer where
-// fewer are available. Devices that it does not know come last, as the kubelet
-// may be a moment behind.
+// included, in the order of the resource. It returns fewer where fewer are
+// available. Devices that it does not know come last, as the kubelet may be a
+// moment behind.
+//
+// Options.Policy decides between GPUs that are used by different numbers of
+// containers; among those that it finds equal, and with it among GPUs that are
+// neither shared nor divided, those are taken
+//
+//  1. which reach each other, and those taken before, best: the sum of
+//     Topology.Score over all pairs is the highest;
+//  2. of these the ones that are linked least to the GPUs that stay free, so
+//     that a pair or a NUMA node which is idle as a whole stays whole;
+//  3. of these the first in the order of the resource.
+//
+// NVIDIA's device plugin takes the division of all free GPUs into sets of this
+// size whose sum is the highest, which may give this container a worse set for
+// the sake of others that never come.
 func (a *Allocator) Preferred(available, must []string, size int) ([]string, error) {
 	switch {
 	case size < 0:
@@ -23,37 +36,73 @@ func (a *Allocator) Preferred(available, must []string, size int) ([]string, err
 	case len(must) > size:
 		return nil, MalformedRequestError{fmt.Sprintf("%d devices must be included, but the allocation size is %d", len(must), size)}
 	}
+	c := newChoice(a)
+	strange := c.offer(available)
+	taken, err := c.require(must, strange)
+	if err != nil {
+		return nil, err
+	}
+	c.choose(size - c.count - len(taken))
+	ids := c.ids(size)
+	for _, id := range strange {
+		if len(ids)+len(taken) >= size {
+			break
+		}
+		if !slices.Contains(taken, id) {
+			taken = append(taken, id)
+		}
+	}
+	slices.Sort(taken)
+	return append(ids, taken...), nil
+}
+
+// offer takes in the available devices, each once, and returns those that are
+// not known, in order.
+func (c *choice) offer(available []string) (strange []string) {
+	for _, id := range available {
+		device, replica, ok := c.find(id)
+		if !ok {
+			strange = append(strange, id)
+			continue
+		}
+		if c.free.add(c.slots[device] + replica) {
+			c.devices[device].free++
+			c.home(device).free++
+		}
+	}
+	slices.Sort(strange)
+	return slices.Compact(strange)
+}
+
+// require takes the devices that must be included, and returns those of them
+// that are not known.
+func (c *choice) require(must, strange []string) (taken []string, err error) {
 	for _, id := range must {
-		if !slices.Contains(available, id) {
+		device, replica, ok := c.find(id)
+		slot := c.slots[device] + replica
+		_, offered := slices.BinarySearch(strange, id)
+		switch {
+		case ok && c.free.has(slot):
+			c.take(device, slot)
+		case ok && c.picked.has(slot), slices.Contains(taken, id):
+		case !ok && offered:
+			taken = append(taken, id)
+		default:
 			return nil, MalformedRequestError{fmt.Sprintf("device %s must be included, but is not available", id)}
 		}
 	}
-	picked := slices.Clone(must)
-	for _, id := range a.ordered(available) {
-		if len(picked) >= size {
-			break
-		}
-		if !slices.Contains(picked, id) {
-			picked = append(picked, id)
-		}
-	}
-	return a.ordered(picked), nil
+	return taken, nil
 }
 
-// ordered returns the ids in the order of the resource, unknown ones last.
-func (a *Allocator) ordered(ids []string) []string {
-	out := slices.Clone(ids)
-	place := func(id string) int {
-		if r, ok := a.rank[id]; ok {
-			return r
+// ids returns what the kubelet calls the devices that were picked.
+func (c *choice) ids(size int) []string {
+	ids := make([]string, 0, min(size, c.count))
+	device := 0
+	for slot := c.picked.next(0); slot >= 0; slot = c.picked.next(slot + 1) {
+		for slot >= c.slots[device+1] {
+			device++
 		}
-		return len(a.rank)
+		ids = append(ids, c.res.Devices[device].ID(slot-c.slots[device]))
 	}
-	sort.SliceStable(out, func(i, j int) bool {
-		if pi, pj := place(out[i]), place(out[j]); pi != pj {
-			return pi < pj
-		}
-		return out[i] < out[j]
-	})
-	return out
+	return ids
 }

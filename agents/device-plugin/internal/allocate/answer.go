@@ -1,0 +1,218 @@
+package allocate
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+)
+
+// CDIVendor and the classes make the kinds of the CDI devices that stand for
+// GPUs, and for what comes with them. The latter have one device each, "all",
+// but for the IMEX channels, whose devices have the numbers of the channels.
+const (
+	CDIVendor       = "k8s.device-plugin.nvidia.com"
+	CDIClass        = "gpu"
+	CDIClassIMEX    = "imex-channel"
+	CDIClassGDRCopy = "gdrcopy"
+	CDIClassGDS     = "gds"
+	CDIClassMOFED   = "mofed"
+	CDIAll          = "all"
+)
+
+const (
+	visibleDevices   = "NVIDIA_VISIBLE_DEVICES"
+	imexChannels     = "NVIDIA_IMEX_CHANNELS"
+	annotationPlugin = "nvidia-device-plugin_"
+
+	// mountedDevices is the folder in which NVIDIA's container runtime finds the
+	// names of devices as mounts: unlike an environment variable, a pod without
+	// privileges cannot make them up.
+	mountedDevices = "/var/run/nvidia-container-devices"
+	mountSource    = "/dev/null"
+
+	imexNodes = "/dev/nvidia-caps-imex-channels/channel"
+)
+
+// Allocate returns what a container that got the devices needs. The hardware
+// is named in the order of ids, each once. The annotation's key ends in token,
+// which must differ from request to request.
+func (a *Allocator) Allocate(ids []string, token string) (*pluginapi.ContainerAllocateResponse, error) {
+	devices, err := a.lookup(ids)
+	if err != nil {
+		return nil, err
+	}
+	names := a.names(devices)
+	resp := &pluginapi.ContainerAllocateResponse{Envs: map[string]string{}}
+	for _, s := range a.opts.ListStrategies {
+		switch s {
+		case config.ListEnvvar:
+			a.envvar(resp, names)
+		case config.ListVolumeMounts:
+			resp.Mounts = a.mounts(names)
+		case config.ListCDICRI:
+			resp.CdiDevices = cdiDevices(a.qualified(names))
+		case config.ListCDIAnnotations:
+			resp.Annotations = map[string]string{
+				a.opts.CDIAnnotationPrefix + annotationPlugin + token: strings.Join(a.qualified(names), ","),
+			}
+		}
+	}
+	if slices.Contains(a.opts.ListStrategies, config.ListVolumeMounts) {
+		// It tells the runtime to look at the mounts, in place of the names.
+		resp.Envs[visibleDevices] = mountedDevices
+	}
+	if a.opts.PassDeviceSpecs && !a.opts.OnlyCDI {
+		resp.Devices = a.specs(devices)
+	}
+	a.extras(resp)
+	if a.res.Sharing == config.SharingMPS {
+		mps(resp, a.opts.MPSRoot, a.res.Name)
+	}
+	return resp, nil
+}
+
+// lookup returns the devices behind the ids, each once.
+func (a *Allocator) lookup(ids []string) ([]resource.Device, error) {
+	var (
+		devices []resource.Device
+		seen    = newBits(len(a.res.Devices))
+		shared  bool
+	)
+	for _, id := range ids {
+		i, _, ok := a.find(id)
+		if !ok {
+			return nil, UnknownDeviceError{ID: id}
+		}
+		shared = shared || a.res.Devices[i].Replicas > 1
+		if seen.add(i) {
+			devices = append(devices, a.res.Devices[i])
+		}
+	}
+	if shared && len(ids) > 1 && a.res.FailRequestsGreaterThanOne {
+		return nil, TooManySharedError{Count: len(ids)}
+	}
+	return devices, nil
+}
+
+// names returns the devices by the id strategy.
+func (a *Allocator) names(devices []resource.Device) []string {
+	names := make([]string, 0, len(devices))
+	for _, d := range devices {
+		if a.opts.IDStrategy == config.IDIndex {
+			names = append(names, d.Index)
+		} else {
+			names = append(names, string(d.UUID))
+		}
+	}
+	return names
+}
+
+func (a *Allocator) envvar(resp *pluginapi.ContainerAllocateResponse, names []string) {
+	resp.Envs[visibleDevices] = strings.Join(names, ",")
+	if len(a.opts.Extras.IMEXChannels) > 0 {
+		resp.Envs[imexChannels] = strings.Join(a.channels(), ",")
+	}
+}
+
+func (a *Allocator) channels() []string {
+	out := make([]string, 0, len(a.opts.Extras.IMEXChannels))
+	for _, c := range a.opts.Extras.IMEXChannels {
+		out = append(out, strconv.Itoa(c))
+	}
+	return out
+}
+
+func (a *Allocator) mounts(names []string) []*pluginapi.Mount {
+	paths := slices.Clone(names)
+	for _, c := range a.channels() {
+		paths = append(paths, "imex/"+c)
+	}
+	mounts := make([]*pluginapi.Mount, 0, len(paths))
+	for _, p := range paths {
+		mounts = append(mounts, &pluginapi.Mount{HostPath: mountSource, ContainerPath: mountedDevices + "/" + p})
+	}
+	return mounts
+}
+
+// specs returns the device nodes of the devices, each once.
+func (a *Allocator) specs(devices []resource.Device) []*pluginapi.DeviceSpec {
+	paths := slices.Clone(a.opts.ControlNodes)
+	for _, d := range devices {
+		paths = append(paths, d.Paths...)
+	}
+	for _, c := range a.channels() {
+		paths = append(paths, imexNodes+c)
+	}
+	var (
+		specs []*pluginapi.DeviceSpec
+		seen  = make(map[string]bool, len(paths))
+	)
+	for _, p := range paths {
+		if seen[p] {
+			continue
+		}
+		seen[p] = true
+		specs = append(specs, &pluginapi.DeviceSpec{
+			ContainerPath: p,
+			HostPath:      filepath.Join(a.opts.DevRoot, p),
+			Permissions:   "rw",
+		})
+	}
+	return specs
+}
+
+// extras says which devices come with the GPUs: NVIDIA's container runtime
+// reads it, where CDI does not already add them.
+func (a *Allocator) extras(resp *pluginapi.ContainerAllocateResponse) {
+	for env, on := range map[string]bool{
+		"NVIDIA_GDRCOPY": a.opts.Extras.GDRCopy,
+		"NVIDIA_GDS":     a.opts.Extras.GDS,
+		"NVIDIA_MOFED":   a.opts.Extras.MOFED,
+	} {
+		if on {
+			resp.Envs[env] = "enabled"
+		}
+	}
+}
+
+// qualified returns the full names of the CDI devices: the GPUs, and what comes
+// with them, in the order of NVIDIA's device plugin.
+func (a *Allocator) qualified(names []string) []string {
+	var (
+		x   = a.opts.Extras
+		out = make([]string, 0, len(names))
+		add = func(class, name string) { out = append(out, fmt.Sprintf("%s/%s=%s", CDIVendor, class, name)) }
+	)
+	for _, n := range names {
+		add(CDIClass, n)
+	}
+	if slices.Contains(x.CDIClasses, CDIClassIMEX) {
+		for _, c := range a.channels() {
+			add(CDIClassIMEX, c)
+		}
+	}
+	for _, extra := range []struct {
+		on    bool
+		class string
+	}{{x.GDRCopy, CDIClassGDRCopy}, {x.GDS, CDIClassGDS}, {x.MOFED, CDIClassMOFED}} {
+		if extra.on && slices.Contains(x.CDIClasses, extra.class) {
+			add(extra.class, CDIAll)
+		}
+	}
+	return out
+}
+
+func cdiDevices(names []string) []*pluginapi.CDIDevice {
+	devices := make([]*pluginapi.CDIDevice, 0, len(names))
+	for _, n := range names {
+		devices = append(devices, &pluginapi.CDIDevice{Name: n})
+	}
+	return devices
+}
