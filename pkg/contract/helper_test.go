@@ -51,6 +51,12 @@ func other(do string, d contract.Dir) error {
 			return err
 		}
 		release = s.Release
+	case "offer":
+		h, err := d.Offer(offered, "dra-plugin")
+		if err != nil {
+			return err
+		}
+		release = h.Release
 	case "claim":
 		g, err := d.NVML().Claim(context.Background(), "mig-manager", "apply all-1g.5gb", time.Minute)
 		if err != nil {

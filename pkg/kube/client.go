@@ -52,12 +52,10 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Node == "" {
 		return nil, errors.New("talk to the API server: the name of this node is not known: set NODE_NAME, from spec.nodeName")
 	}
-	rc, err := load(cfg.Kubeconfig)
+	rc, err := cfg.REST()
 	if err != nil {
-		return nil, fmt.Errorf("talk to the API server: %w", err)
+		return nil, err
 	}
-	rc.UserAgent = cfg.Agent
-	rc.QPS, rc.Burst = qps, burst
 	meta, err := metadata.NewForConfig(metadata.ConfigFor(rc))
 	if err != nil {
 		return nil, fmt.Errorf("talk to the API server: %w", err)
@@ -66,10 +64,20 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("talk to the API server: %w", err)
 	}
-	// What the library has to say belongs into our log, at a level that nobody
-	// reads by default: what matters comes back as an error.
-	klog.SetSlogLogger(cfg.Log.With("library", "client-go"))
 	return &Client{cfg: cfg, core: core, meta: meta}, nil
+}
+
+// REST returns what client-go connects with. From then on the library logs into
+// our log.
+func (c Config) REST() (*rest.Config, error) {
+	rc, err := load(c.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("talk to the API server: %w", err)
+	}
+	rc.UserAgent = c.Agent
+	rc.QPS, rc.Burst = qps, burst
+	klog.SetSlogLogger(c.Log.With("library", "client-go"))
+	return rc, nil
 }
 
 func load(kubeconfig string) (*rest.Config, error) {

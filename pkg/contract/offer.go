@@ -1,0 +1,49 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// OfferedError says that another process offers a GPU to the cluster.
+type OfferedError struct {
+	// Device is the UUID of the GPU.
+	Device string
+	// By is the name of the agent.
+	By string
+}
+
+// Error names the GPU and who offers it.
+func (e OfferedError) Error() string {
+	return fmt.Sprintf("gpu %s is offered by %s", e.Device, e.By)
+}
+
+// Offer takes the right to offer a GPU to the cluster, until Release or the end
+// of the process: the device plugin and the DRA plugin of one node so never give
+// away the same GPU. It returns an OfferedError while another process has it,
+// and ErrNoRunRoot where agents cannot meet.
+func (d Dir) Offer(device, writer string) (*Held, error) {
+	held, err := d.put(d.offer(device), Record{Writer: writer}, putOptions{held: true, exclusive: true})
+	var claimed *claimedError
+	if errors.As(err, &claimed) {
+		return nil, OfferedError{Device: device, By: claimed.claim.Owner}
+	}
+	return held, err
+}
+
+// WaitOffer waits until no living process offers the GPU.
+func (d Dir) WaitOffer(ctx context.Context, device string) error {
+	path := d.offer(device)
+	// Only who offers has the file open for writing; who looks has not.
+	err := closesOf(path, unix.IN_CLOSE_WRITE).wait(ctx, func() bool { return d.read(path).State != Valid })
+	if err != nil {
+		return fmt.Errorf("wait for gpu %s: %w", device, err)
+	}
+	return nil
+}
+
+func (d Dir) offer(device string) string { return filepath.Join(d.Root, "leases", "offer."+device) }
