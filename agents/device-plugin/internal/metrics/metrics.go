@@ -56,7 +56,7 @@ func New() *Recorder {
 		xids: counter("xid_events_total", "XIDs that the driver reported, also those that are ignored.", "gpu", "xid"),
 		health: desc("device_health", "1 for a device that is offered as healthy, 0 for one that is not, with the reason.",
 			"resource", "device", "index", "reason"),
-		unlisted: desc("unlisted_gpu", "1 for each GPU that cannot be offered at all, with the reason.", "index", "reason"),
+		unlisted: desc("unlisted_gpu", "1 for each GPU or MIG device that cannot be offered at all, with the reason.", "index", "reason"),
 		waiting:  desc("waiting", "1 while the node's GPUs cannot be offered as they are, with the reason.", "reason"),
 	}
 }
@@ -124,7 +124,9 @@ func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	for _, u := range set.Unlisted {
-		gauge(r.unlisted, 1, strconv.Itoa(u.Index), u.Reason)
+		if u.Kind != resource.KindExcluded {
+			gauge(r.unlisted, 1, u.Index, u.Reason)
+		}
 	}
 	if reason != "" {
 		gauge(r.waiting, 1, reason)

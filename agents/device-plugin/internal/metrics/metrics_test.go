@@ -24,7 +24,10 @@ func TestRecorder(t *testing.T) {
 			{UUID: "GPU-a", Index: "0", Health: health.Status{Healthy: true}},
 			{UUID: "GPU-b", Index: "1", Health: health.Status{Reason: "xid 79"}},
 		}}},
-		Unlisted: []resource.Unlisted{{Index: 2, Reason: "GPU is lost"}},
+		Unlisted: []resource.Unlisted{
+			{Index: "2", Kind: resource.KindFault, Reason: "GPU is lost"},
+			{Index: "3", Kind: resource.KindExcluded, Reason: "the config excludes it"},
+		},
 	})
 	r.Waiting("no driver")
 
@@ -37,7 +40,7 @@ outrigger_device_plugin_device_health{device="GPU-b",index="1",reason="xid 79",r
 # TYPE outrigger_device_plugin_registrations_total counter
 outrigger_device_plugin_registrations_total{resource="nvidia.com/gpu",result="error"} 1
 outrigger_device_plugin_registrations_total{resource="nvidia.com/gpu",result="ok"} 1
-# HELP outrigger_device_plugin_unlisted_gpu 1 for each GPU that cannot be offered at all, with the reason.
+# HELP outrigger_device_plugin_unlisted_gpu 1 for each GPU or MIG device that cannot be offered at all, with the reason.
 # TYPE outrigger_device_plugin_unlisted_gpu gauge
 outrigger_device_plugin_unlisted_gpu{index="2",reason="GPU is lost"} 1
 # HELP outrigger_device_plugin_waiting 1 while the node's GPUs cannot be offered as they are, with the reason.

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"log/slog"
+	"slices"
 
 	"outrigger.dev/agents/device-plugin/internal/health"
 	"outrigger.dev/agents/device-plugin/internal/resource"
@@ -30,8 +31,17 @@ func logChanges(log *slog.Logger, was, now resource.Set) {
 		told[u] = true
 	}
 	for _, u := range now.Unlisted {
-		if !told[u] {
-			log.Error("gpu cannot be offered", "index", u.Index, "reason", u.Reason)
+		switch {
+		case told[u]:
+		case u.Kind == resource.KindExcluded:
+			log.Info("device is excluded", "index", u.Index, "device", u.UUID, "reason", u.Reason)
+		default:
+			log.Error("device cannot be offered", "index", u.Index, "device", u.UUID, "kind", u.Kind, "reason", u.Reason)
+		}
+	}
+	for _, n := range now.Notes {
+		if !slices.Contains(was.Notes, n) {
+			log.Info("config on this node", "note", n)
 		}
 	}
 }

@@ -1,5 +1,9 @@
 // Package resource derives what is offered to the kubelet from what is known
 // of the node: a pure function of the node, its health and the config.
+//
+// It has one stage a file: what there is (unit.go), what the config hides
+// (filter.go), the resource to which each device belongs (name.go, pattern.go,
+// single.go), and how often and under which name it is offered (share.go).
 package resource
 
 import (
@@ -23,8 +27,9 @@ type Resource struct {
 	// times; empty if none is.
 	Sharing config.SharingStrategy
 	// FailRequestsGreaterThanOne refuses more than one replica for a container.
+	// It is set only where a device is offered several times.
 	FailRequestsGreaterThanOne bool
-	// Devices is ordered, and the same for the same node.
+	// Devices is ordered by GPU, then by the index of the MIG device.
 	Devices []Device
 }
 
@@ -73,60 +78,67 @@ func SplitID(id string) (uuid gpu.UUID, replica int, err error) {
 	return gpu.UUID(hardware), replica, nil
 }
 
-// Unlisted is a GPU that cannot be offered, because it cannot be named.
+// Kind says what keeps a device from being offered, and so who can change it.
+type Kind string
+
+// The kinds of reasons.
+const (
+	// KindFault is hardware that does not say what is needed to offer it.
+	KindFault Kind = "fault"
+	// KindMIG is a division of the GPU that the MIG strategy has no place for.
+	KindMIG Kind = "mig"
+	// KindConfig is a config that asks for what the device cannot do.
+	KindConfig Kind = "config"
+	// KindExcluded is as the config wants it: nobody has to act.
+	KindExcluded Kind = "excluded"
+)
+
+// Unlisted is a GPU or a MIG device that is not offered.
 type Unlisted struct {
-	Index  int
+	// Index is that of a Device: "0" or "0:1".
+	Index string
+	// UUID is empty if it is not known.
+	UUID gpu.UUID
+	Kind Kind
+	// Reason says what to do about it, unless the kind is KindExcluded.
 	Reason string
 }
 
-// Set is all that a node offers.
+// Set is all that a node offers. Every GPU of the node that is not divided, and
+// every MIG device of those that are, is in it once: as the device of one
+// resource, or as unlisted. The same node, health and config give the same Set.
 type Set struct {
 	// Resources is ordered by name; each has at least one device.
 	Resources []Resource
-	Unlisted  []Unlisted
+	// Unlisted is ordered as the devices of a resource are.
+	Unlisted []Unlisted
+	// Notes are sentences about the config that whoever wrote it may want to
+	// know, such as an entry that matches no device. They are no errors: one
+	// config may serve nodes that differ.
+	Notes []string
 }
 
-// Derive returns what the node offers. A GPU that fails is offered as
-// unhealthy, as long as its UUID is known.
-func Derive(n *gpu.Node, v health.View, _ config.Config) Set {
-	var (
-		set Set
-		res = Resource{Name: GPU}
-	)
-	for i := range n.GPUs {
-		g := &n.GPUs[i]
-		if g.UUID == "" {
-			set.Unlisted = append(set.Unlisted, unlisted(g))
-			continue
-		}
-		res.Devices = append(res.Devices, device(g, v.Of(g.UUID)))
+// Derive returns what the node offers. A device that fails is offered as
+// unhealthy, as long as its UUID and its resource are known.
+//
+// The MIG strategies and names are those of NVIDIA's device plugin, also that
+// none offers a GPU whose MIG mode is on as a whole one. Where that plugin gives
+// up the node, Derive offers what is sound and lists the rest: GPUs with MIG
+// mode on and no MIG devices, and with the strategy single all devices but those
+// of one class (see derivation.single). GPU instances that are divided further
+// have a resource like any other profile.
+func Derive(n *gpu.Node, v health.View, c config.Config) Set {
+	d := &derivation{config: c}
+	units := enumerate(n, c.MIGStrategy)
+	units = d.filter(units)
+	units = d.name(units)
+	if c.MIGStrategy == config.MIGStrategySingle {
+		units = d.single(units)
 	}
-	if len(res.Devices) > 0 {
-		set.Resources = append(set.Resources, res)
+	set := Set{}
+	for _, o := range d.separate(offers(d.share(units))) {
+		set.Resources = append(set.Resources, o.resource(v, c.Sharing))
 	}
+	set.Unlisted, set.Notes = d.unlisted(), d.notes
 	return set
-}
-
-func device(g *gpu.GPU, s health.Status) Device {
-	d := Device{
-		UUID:     g.UUID,
-		Index:    strconv.Itoa(g.Index),
-		GPU:      g.Index,
-		Replicas: 1,
-		NUMANode: g.NUMANode,
-		Health:   s,
-	}
-	// The minor of a GPU that fails may not have been read.
-	if g.Fault == nil {
-		d.Paths = []string{fmt.Sprintf("/dev/nvidia%d", g.Minor)}
-	}
-	return d
-}
-
-func unlisted(g *gpu.GPU) Unlisted {
-	u := Unlisted{Index: g.Index, Reason: "it has no UUID"}
-	if g.Fault != nil {
-		u.Reason = g.Fault.Error()
-	}
-	return u
 }

@@ -1,0 +1,67 @@
+package resource
+
+import "slices"
+
+// filter leaves out what the config hides. It comes first: a device that is
+// hidden neither breaks a MIG layout nor counts in a share.
+func (d *derivation) filter(units []*unit) []*unit {
+	f := d.config.Filter
+	include, exclude := newMatcher(f.Include), newMatcher(f.Exclude)
+	kept := slices.DeleteFunc(units, func(u *unit) bool {
+		// Both are asked, so that both know what they match.
+		_, in := include.match(u)
+		by, out := exclude.match(u)
+		switch {
+		case out:
+			d.leave(u, KindExcluded, "the config excludes %q", by)
+		case len(f.Include) > 0 && !in:
+			d.leave(u, KindExcluded, "the config includes other devices only")
+		default:
+			return false
+		}
+		return true
+	})
+	for _, e := range include.unused() {
+		d.note("include %q: no device of this node matches", e)
+	}
+	for _, e := range exclude.unused() {
+		d.note("exclude %q: no device of this node matches", e)
+	}
+	return kept
+}
+
+// matcher compares units with the entries of a list, and notes which entries
+// were of use.
+type matcher struct {
+	entries []string
+	used    []bool
+}
+
+func newMatcher(entries []string) *matcher {
+	return &matcher{entries: entries, used: make([]bool, len(entries))}
+}
+
+// match returns the first entry that names the unit or is a pattern of it, or
+// of its GPU.
+func (m *matcher) match(u *unit) (entry string, ok bool) {
+	for i, e := range m.entries {
+		if !u.called(e) && !matches(e, u.gpuTexts) && !matches(e, u.migTexts) {
+			continue
+		}
+		m.used[i] = true
+		if !ok {
+			entry, ok = e, true
+		}
+	}
+	return entry, ok
+}
+
+func (m *matcher) unused() []string {
+	var out []string
+	for i, e := range m.entries {
+		if !m.used[i] {
+			out = append(out, e)
+		}
+	}
+	return out
+}

@@ -1,0 +1,84 @@
+package resource
+
+import (
+	"cmp"
+	"slices"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// class is what makes devices equal for a container under the MIG strategy
+// single: MIG devices of one profile on one model of GPU. Whole GPUs are one
+// class, as they are under the other strategies; it is the zero value.
+type class struct {
+	model   string
+	profile gpu.Profile
+}
+
+func classOf(u *unit) class {
+	if u.mig == nil {
+		return class{}
+	}
+	return class{model: u.gpu.Name, profile: u.mig.Profile}
+}
+
+func (c class) String() string {
+	if c == (class{}) {
+		return "whole GPUs"
+	}
+	return "MIG devices " + c.profile.String() + " of " + c.model
+}
+
+// single leaves out what would make nvidia.com/gpu mean different things under
+// the MIG strategy single: a container that asks for one must get the same from
+// every device. The class with the most memory in sum is offered, so that as
+// little hardware as possible lies idle; among equals MIG devices go before
+// whole GPUs, for which nobody would choose the strategy, and then what comes
+// first on the node. Health is no part of it: a GPU that fails does not turn
+// the node into another one. Units with other names, by a pattern of the
+// config, take no part.
+func (d *derivation) single(units []*unit) []*unit {
+	winner := prevailing(units)
+	return slices.DeleteFunc(units, func(u *unit) bool {
+		if u.resource != GPU || classOf(u) == winner {
+			return false
+		}
+		is, like, patterns := "this GPU is whole", "divide it likewise", "resources.gpus"
+		if u.mig != nil {
+			is, like, patterns = "this is one of the "+classOf(u).String(), "divide all GPUs alike", "resources.mig"
+		}
+		d.leave(u, KindMIG, "migStrategy single offers equal devices as %s, here those with the most memory in sum, %s; %s:"+
+			" %s, set migStrategy to mixed, or give it another name in %s", GPU, winner, is, like, patterns)
+		return true
+	})
+}
+
+// prevailing returns the class with the most memory among those units that are
+// to be nvidia.com/gpu.
+func prevailing(units []*unit) class {
+	var classes []class
+	memory := map[class]uint64{}
+	for _, u := range units {
+		if u.resource != GPU {
+			continue
+		}
+		c := classOf(u)
+		if _, known := memory[c]; !known {
+			classes = append(classes, c)
+		}
+		memory[c] += u.memory()
+	}
+	if len(classes) == 0 {
+		return class{}
+	}
+	return slices.MaxFunc(classes, func(a, b class) int {
+		return cmp.Or(cmp.Compare(memory[a], memory[b]), cmp.Compare(precedence(a), precedence(b)))
+	})
+}
+
+func precedence(c class) int {
+	if c == (class{}) {
+		return 0
+	}
+	return 1
+}
