@@ -50,12 +50,31 @@ const (
 func (s *State) PostXID(slot Slot, code uint64, gi, ci uint32) error {
 	return s.update(func() error {
 		gpu, err := s.gpu(slot)
+		if err == nil {
+			err = s.checkInstance(&gpu, gi, ci)
+		}
 		if err != nil {
 			return fmt.Errorf("post XID %d: %w", code, err)
 		}
 		s.postXID(&gpu, code, gi, ci)
 		return nil
 	})
+}
+
+// checkInstance tells whether a GPU has an instance, as an event names it.
+func (s *State) checkInstance(gpu *C.struct_sim_gpu, gi, ci uint32) error {
+	var mig C.struct_sim_mig
+	C.sim_read_mig(s.sim, gpu.minor, &mig)
+	switch {
+	case gi == NoInstance && ci != NoInstance:
+		return fmt.Errorf("compute instance %d of no GPU instance: %w", ci, ErrNoInstance)
+	case gi != NoInstance && C.sim_gi_by_id(&mig, C.uint32_t(gi)) == nil:
+		return fmt.Errorf("GPU instance %d of slot %d: %w; see \"gpu-sim mig list\"", gi, gpu.minor, ErrNoInstance)
+	case ci != NoInstance && C.sim_ci_by_id(&mig, C.uint32_t(gi), C.uint32_t(ci)) == nil:
+		return fmt.Errorf("compute instance %d of GPU instance %d of slot %d: %w; see \"gpu-sim mig list\"", ci, gi, gpu.minor, ErrNoInstance)
+	default:
+		return nil
+	}
 }
 
 func (s *State) postXID(gpu *C.struct_sim_gpu, code uint64, gi, ci uint32) {
@@ -107,6 +126,7 @@ func (s *State) Plug(spec GPUSpec) (Slot, error) {
 		}
 		slot = Slot(gpu.minor)
 		C.sim_map(s.sim).generations = gpu.generation
+		C.sim_write_mig(s.sim, gpu.minor, &C.struct_sim_mig{}) // of the GPU that was here
 		C.sim_write_gpu(s.sim, gpu.minor, &gpu)
 		s.post(&gpu, C.struct_sim_event{kind: C.SIM_EVENT_PLUGGED, data: place(&gpu)})
 		return nil
@@ -177,6 +197,11 @@ func (s *State) SetDriver(loaded bool) error {
 			driver.loads++
 		}
 		C.sim_write_driver(s.sim, &driver)
+		if !loaded {
+			for slot := range C.uint32_t(MaxGPUs) {
+				C.sim_restart_mig(s.sim, slot, C.SIM_RESTART_DRIVER)
+			}
+		}
 		C.sim_post(s.sim, &C.struct_sim_event{kind: C.SIM_EVENT_DRIVER})
 		return nil
 	})

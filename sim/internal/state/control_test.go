@@ -23,6 +23,9 @@ func TestSetField(t *testing.T) {
 		"no NUMA node":       {"numa-node", "-1", "", func(g state.GPU) any { return g.NUMANode }, -1},
 		"links that are up":  {"nvlinks", "5", "", func(g state.GPU) any { return g.NVLinks }, 5},
 		"memory":             {"memory-used", "4096", "", func(g state.GPU) any { return g.MemoryUsed }, uint64(4096)},
+		"recovery":           {"recovery", "drain-and-reset", "", func(g state.GPU) any { return g.Recovery }, state.Recovery("drain-and-reset")},
+		"rows to remap":      {"remap-pending", "1", "", func(g state.GPU) any { return g.RemapPending }, true},
+		"unknown recovery":   {"recovery", "prayer", "want one of none, reset, reboot, drain-p2p, drain-and-reset", nil, nil},
 		"too many links":     {"nvlinks", "13", "want a number from 0 to 12", nil, nil},
 		"too much memory":    {"memory-used", "42949672960", "want a number from 0 to", nil, nil},
 		"not a number":       {"temperature", "hot", `to "hot": want a number from 0 to 200`, nil, nil},
@@ -137,7 +140,7 @@ func TestModelsAreWhole(t *testing.T) {
 		}
 		create(t, state.NewSpec(m.ID, state.MaxGPUs)) // no two places are the same
 	}
-	if !slices.Equal(ids, []string{"a100-40", "a100-80", "h100-80", "l4"}) {
+	if !slices.Equal(ids, []string{"a100-40", "a100-80", "a30", "h100-80", "h200", "b200", "l4"}) {
 		t.Errorf("got models %v", ids)
 	}
 }

@@ -33,6 +33,7 @@ func fields() []field {
 		{"power", limit(word), func(g *C.struct_sim_gpu, v uint64) { g.power = C.uint32_t(v) }},
 		{"persistence", limit(1), func(g *C.struct_sim_gpu, v uint64) { g.persistence = C.uint32_t(v) }},
 		{"nvlinks", func(g *C.struct_sim_gpu) uint64 { return uint64(g.links) }, setNVLinks},
+		{"remap-pending", limit(1), func(g *C.struct_sim_gpu, v uint64) { g.remap_pending = C.uint32_t(v) }},
 		{"numa-node", limit(1023), func(g *C.struct_sim_gpu, v uint64) { g.numa_node = C.int32_t(v) }},
 	}
 	for i, name := range []string{"clock-graphics", "clock-sm", "clock-memory", "clock-video"} {
@@ -53,7 +54,7 @@ func setNVLinks(g *C.struct_sim_gpu, n uint64) {
 
 // Fields returns the names that SetField accepts, sorted.
 func Fields() []string {
-	var names []string
+	names := []string{recoveryField}
 	for _, f := range fields() {
 		names = append(names, f.name)
 	}
@@ -63,8 +64,12 @@ func Fields() []string {
 
 // SetField sets a value of a GPU: temperatures in °C, utilisation in percent,
 // memory in bytes, power in milliwatts, clocks in MHz, nvlinks as the number
-// that is up, and -1 as the numa-node of a GPU that has none.
+// that is up, -1 as the numa-node of a GPU that has none, and recovery as a
+// value of Recovery or "none".
 func (s *State) SetField(slot Slot, name, value string) error {
+	if name == recoveryField {
+		return s.SetRecovery(slot, Recovery(value))
+	}
 	list := fields()
 	i := slices.IndexFunc(list, func(f field) bool { return f.name == name })
 	if i < 0 {

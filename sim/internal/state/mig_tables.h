@@ -49,8 +49,8 @@ MIG_GI("a100-80", 3, 5, "4g.40gb", 4, 4, FIRST, 1, 40192, 56, 4, 2, 0, 0, 0, 0, 
 MIG_GI("a100-80", 4, 0, "7g.80gb", 7, 8, FIRST, 1, 80384, 98, 7, 5, 0, 1, 1, 0, 0, PUBLISHED)
 
 MIG_BOARD("a30", 4, 4, 14, 1, 0, PUBLISHED)
-MIG_GI("a30", 0, 14, "1g.6gb", 1, 1, A30_EVERY, 4, 5952, 14, 1, 0, 0, 0, 0, 0, 0, CHOSEN)
-MIG_GI("a30", 7, 21, "1g.6gb+me", 1, 1, A30_EVERY, 1, 5952, 14, 1, 1, 0, 1, 1, 1, 0, CHOSEN)
+MIG_GI("a30", 0, 14, "1g.6gb", 1, 1, A30_EVERY, 4, 5952, 14, 1, 1, 0, 0, 0, 0, 0, PUBLISHED)
+MIG_GI("a30", 7, 21, "1g.6gb+me", 1, 1, A30_EVERY, 1, 5952, 14, 1, 1, 0, 1, 1, 1, 0, PUBLISHED)
 MIG_GI("a30", 1, 5, "2g.12gb", 2, 2, A30_HALF, 2, 11968, 28, 2, 2, 0, 0, 0, 0, 0, PUBLISHED)
 MIG_GI("a30", 8, 6, "2g.12gb+me", 2, 2, A30_HALF, 1, 11968, 28, 2, 2, 0, 1, 1, 1, 0, RECALLED)
 MIG_GI("a30", 3, 0, "4g.24gb", 4, 4, FIRST, 1, 24000, 56, 4, 4, 0, 1, 1, 0, 0, PUBLISHED)

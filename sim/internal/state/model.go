@@ -84,6 +84,15 @@ func Models() []Model {
 			NVLink: hgxA100(), Places: placesA100(), Verified: unverified,
 		},
 		{
+			ID: "a30", Name: "NVIDIA A30",
+			Brand: brandNVIDIA, Architecture: archAmpere, ComputeCapability: Version{8, 0},
+			MemoryMiB: 24576, ReservedMiB: 416, PCIID: 0x20b710de, SubsystemID: 0x153210de,
+			BoardPart: "900-21001-0040-000", VBIOS: "92.00.66.00.09", SMs: 56, CoresPerSM: 64, MIG: true,
+			IdlePower: 28, PowerLimit: 165, PowerMin: 100, PowerMax: 165,
+			IdleClocks: [4]uint32{210, 210, 1215, 645}, MaxClocks: [4]uint32{1440, 1440, 1215, 1305}, PCIeGen: 4,
+			Places: placesL4(), Verified: unverified,
+		},
+		{
 			ID: "h100-80", Name: "NVIDIA H100 80GB HBM3",
 			Brand: brandNVIDIA, Architecture: archHopper, ComputeCapability: Version{9, 0},
 			MemoryMiB: 81559, ReservedMiB: 551, PCIID: 0x233010de, SubsystemID: 0x16c110de,
@@ -91,6 +100,24 @@ func Models() []Model {
 			IdlePower: 70, PowerLimit: 700, PowerMin: 200, PowerMax: 700,
 			IdleClocks: [4]uint32{345, 345, 2619, 765}, MaxClocks: [4]uint32{1980, 1980, 2619, 1545}, PCIeGen: 5,
 			NVLink: hgxH100(), Places: placesH100(), Verified: unverified,
+		},
+		{
+			ID: "h200", Name: "NVIDIA H200",
+			Brand: brandNVIDIA, Architecture: archHopper, ComputeCapability: Version{9, 0},
+			MemoryMiB: 143771, ReservedMiB: 604, PCIID: 0x233510de, SubsystemID: 0x18be10de,
+			BoardPart: "692-2G520-0280-000", VBIOS: "96.00.99.00.01", SMs: 132, CoresPerSM: 128, MIG: true,
+			IdlePower: 75, PowerLimit: 700, PowerMin: 200, PowerMax: 700,
+			IdleClocks: [4]uint32{345, 345, 3201, 765}, MaxClocks: [4]uint32{1980, 1980, 3201, 1545}, PCIeGen: 5,
+			NVLink: hgxH100(), Places: placesH100(), Verified: unverified,
+		},
+		{
+			ID: "b200", Name: "NVIDIA B200",
+			Brand: brandNVIDIA, Architecture: archBlackwell, ComputeCapability: Version{10, 0},
+			MemoryMiB: 183359, ReservedMiB: 712, PCIID: 0x290110de, SubsystemID: 0x199910de,
+			BoardPart: "692-2G525-0200-000", VBIOS: "97.00.82.00.01", SMs: 148, CoresPerSM: 128, MIG: true,
+			IdlePower: 140, PowerLimit: 1000, PowerMin: 200, PowerMax: 1000,
+			IdleClocks: [4]uint32{120, 120, 3996, 660}, MaxClocks: [4]uint32{1965, 1965, 3996, 1965}, PCIeGen: 5,
+			NVLink: hgxB200(), Places: placesH100(), Verified: unverified,
 		},
 		{
 			ID: "l4", Name: "NVIDIA L4",
@@ -118,10 +145,11 @@ func LookupModel(id string) (Model, error) {
 
 // Values of nvmlBrandType_t and nvmlDeviceArchitecture_t.
 const (
-	brandNVIDIA = 14
-	archAmpere  = 7
-	archAda     = 8
-	archHopper  = 9
+	brandNVIDIA   = 14
+	archAmpere    = 7
+	archAda       = 8
+	archHopper    = 9
+	archBlackwell = 10
 )
 
 // hgxA100 is the HGX A100 baseboard: six switches, two links to each.
@@ -137,6 +165,15 @@ func hgxH100() *NVLink {
 	return &NVLink{
 		Version: 6, Links: 18, Fabric: true, SwitchPCIID: 0x22a310de,
 		SwitchBuses: []uint32{0x05, 0x06, 0x07, 0x08},
+	}
+}
+
+// hgxB200 is the HGX B200 baseboard. That its links lead to two switches is
+// published; what NVML shows of these is taken over from HGX H100.
+func hgxB200() *NVLink {
+	return &NVLink{
+		Version: 7, Links: 18, Fabric: true, SwitchPCIID: 0x22a310de,
+		SwitchBuses: []uint32{0x05, 0x06},
 	}
 }
 

@@ -200,6 +200,8 @@ void sim_close(struct sim *sim)
 	munmap(sim->state, sizeof(struct sim_state));
 	close(sim->fd);
 	pthread_mutex_destroy(&sim->mutex);
+	free(sim->proc);
+	free(sim->dev);
 	free(sim);
 }
 

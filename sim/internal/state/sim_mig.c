@@ -53,13 +53,15 @@ void sim_post_mig_change(struct sim *sim, struct sim_ref ref)
 	sim_post(sim, &event);
 }
 
-/* publish ends a change of the instances or the mode. The fact comes before
- * its event. */
+/* publish ends a change of the instances or the mode. The fact comes first,
+ * then what the kernel shows of it, then the event. */
 static enum sim_status publish(struct sim_change *change)
 {
 	sim_write_mig(change->sim, change->ref.slot, &change->mig);
+	sim_show(change->sim, change->ref.slot); /* where it fails, gpu-sim does it later */
 	sim_post_mig_change(change->sim, change->ref);
-	return sim_change_end(change, SIM_SUCCESS);
+	sim_unlock(change->sim);
+	return SIM_SUCCESS;
 }
 
 void sim_clear_instances(struct sim_mig *mig)

@@ -121,6 +121,17 @@ uint32_t sim_ci_capacity(const struct sim_mig *mig, const struct sim_gi *gi,
 uint32_t sim_gi_minor(uint32_t gpu_minor, uint32_t gi);
 uint32_t sim_ci_minor(uint32_t gpu_minor, uint32_t gi, uint32_t ci);
 
+/* sim_caps.c: the capability files and nodes of the instances.
+ *
+ * sim_show_at says where the node's /proc and /dev can be written: call it
+ * once after sim_open, and all changes below keep the files there up to date.
+ * A library of the root R takes R/proc and R/dev: on the node itself R is
+ * empty, and in a container that has the node's root mounted it is that mount.
+ * sim_show does it for one GPU; 0: all is in line, or there is nothing to
+ * write to. It needs sim_lock. */
+int sim_show_at(struct sim *sim, const char *proc, const char *dev);
+int sim_show(struct sim *sim, uint32_t slot);
+
 /* sim_mig.c: changes. Each posts nvmlEventMigConfigChange where it changed
  * something. Any of them answers GPU_IS_LOST for a GPU that is lost or gone,
  * NO_PERMISSION where the state may only be read. */
@@ -147,10 +158,21 @@ enum sim_status sim_destroy_ci(struct sim *sim, struct sim_ref gpu, uint64_t gen
 enum sim_status sim_begin_reset(struct sim *sim, struct sim_ref gpu);
 enum sim_status sim_end_reset(struct sim *sim, struct sim_ref gpu);
 
+/* What a restart leaves of the Multi-Instance state: no instances, ever. */
+enum sim_restart {
+	SIM_RESTART_GPU,    /* of one GPU: a pending mode comes into force */
+	SIM_RESTART_DRIVER, /* the mode stays where it is the GPU's, else it is off */
+	SIM_RESTART_NODE,   /* both */
+};
+/* sim_restart_mig does it for one GPU. It needs sim_lock. */
+void sim_restart_mig(struct sim *sim, uint32_t slot, enum sim_restart what);
+
 /* sim_proc.c: processes on GPUs. */
 
-/* sim_self makes the entry of the calling process on the whole of a GPU. */
+/* sim_self makes the entry of the calling process on the whole of a GPU,
+ * sim_proc_of that of another one; false: no process of this number runs. */
 void sim_self(struct sim_ref gpu, struct sim_proc *out);
+bool sim_proc_of(struct sim_ref gpu, uint32_t pid, struct sim_proc *out);
 /* sim_put_proc enters a process, or changes its memory. Entries are told apart
  * by pid, namespace, GPU and instance. NOT_FOUND: no such instance.
  * INSUFFICIENT_RESOURCES: the table is full. */

@@ -15,6 +15,8 @@ struct sim {
 	ino_t inode;
 	/* flock does not exclude threads that share a file description. */
 	pthread_mutex_t mutex;
+	/* Where what the kernel shows can be written; NULL: nowhere. */
+	char *proc, *dev;
 };
 
 #endif

@@ -45,10 +45,8 @@ static bool ended(const struct sim_proc *proc, uint64_t ns)
 	return proc->started != 0 && proc->ns == ns && start_time(proc->pid) != proc->started;
 }
 
-void sim_self(struct sim_ref gpu, struct sim_proc *out)
+bool sim_proc_of(struct sim_ref gpu, uint32_t pid, struct sim_proc *out)
 {
-	uint32_t pid = (uint32_t)getpid();
-
 	*out = (struct sim_proc){
 		.pid = pid,
 		.slot = gpu.slot,
@@ -58,6 +56,12 @@ void sim_self(struct sim_ref gpu, struct sim_proc *out)
 		.ns = own_namespace(),
 		.started = start_time(pid),
 	};
+	return out->started != 0;
+}
+
+void sim_self(struct sim_ref gpu, struct sim_proc *out)
+{
+	sim_proc_of(gpu, (uint32_t)getpid(), out);
 }
 
 static bool same(const struct sim_proc *a, const struct sim_proc *b)

@@ -1,6 +1,8 @@
 /* sim_reset.c: the reset of a GPU, and what is left of MIG without driver. */
 #include "simstate.h"
 
+#include <string.h>
+
 #include "sim_mig_change.h"
 
 #define RECOVERY_NODE_REBOOT 2 /* NVML_GPU_RECOVERY_ACTION_NODE_REBOOT */
@@ -12,29 +14,34 @@ static void post_lost(struct sim *sim, const struct sim_gpu *gpu)
 	sim_post(sim, &event);
 }
 
-/* restart gives the MIG state that a GPU without power has lost. */
-static void restart(struct sim *sim, const struct sim_gpu *gpu, bool reboot)
+/* Ampere keeps the mode in the GPU and takes up a new one at a reset. Later
+ * GPUs leave it to the driver. Whether a reset of theirs ends the mode is not
+ * known; here it does not. */
+void sim_restart_mig(struct sim *sim, uint32_t slot, enum sim_restart what)
 {
-	const struct sim_board *board = sim_board(gpu->model);
-	struct sim_mig mig;
+	struct sim_mig mig, before;
+	struct sim_gpu gpu;
 
-	if (board == NULL)
+	sim_read_gpu(sim, slot, &gpu);
+	const struct sim_board *board = sim_board(gpu.model);
+	if (gpu.generation == 0 || board == NULL)
 		return;
-	sim_read_mig(sim, gpu->minor, &mig);
-	bool changed = mig.gis > 0 || mig.mode != mig.pending;
-	mig.mode = mig.pending;
-	if (reboot && !board->mode_needs_reset) {
-		changed = changed || mig.mode;
-		mig.mode = mig.pending = 0;
-	}
+	sim_read_mig(sim, slot, &before);
+	mig = before;
 	sim_clear_instances(&mig);
-	sim_write_mig(sim, gpu->minor, &mig);
-	if (changed)
-		sim_post_mig_change(sim, (struct sim_ref){gpu->minor, gpu->generation});
+	if (what != SIM_RESTART_DRIVER)
+		mig.mode = mig.pending;
+	if (what != SIM_RESTART_GPU && !board->mode_needs_reset)
+		mig.mode = mig.pending = 0;
+	if (memcmp(&mig, &before, sizeof(mig)) == 0)
+		return;
+	sim_write_mig(sim, slot, &mig);
+	sim_show(sim, slot);
+	sim_post_mig_change(sim, (struct sim_ref){slot, gpu.generation});
 }
 
-/* begin_gpu takes the lock and reads the GPU, whose lost state must be one of
- * two. Else it has given the lock back. */
+/* begin_gpu takes the lock and reads the GPU. Where it does not answer SUCCESS
+ * it has given the lock back. */
 static enum sim_status begin_gpu(struct sim *sim, struct sim_ref ref, struct sim_gpu *gpu)
 {
 	if (!sim_writable(sim))
@@ -68,7 +75,7 @@ enum sim_status sim_begin_reset(struct sim *sim, struct sim_ref ref)
 			gpu.recovery = 0;
 		sim_write_gpu(sim, ref.slot, &gpu);
 		post_lost(sim, &gpu);
-		restart(sim, &gpu, false);
+		sim_restart_mig(sim, ref.slot, SIM_RESTART_GPU);
 	}
 	sim_unlock(sim);
 	return status;

@@ -60,6 +60,15 @@ type GPU struct {
 	PowerMilliwatts   uint32  `json:"powerMilliwatts"`
 	Persistence       bool    `json:"persistence"`
 	Lost              Lost    `json:"lost,omitempty"`
+	// Recovery is what the GPU asks for; empty: nothing.
+	Recovery Recovery `json:"recovery,omitempty"`
+	// RemapPending: rows of its memory wait for a reset to be remapped.
+	RemapPending bool `json:"remapPending,omitempty"`
+	// Resets since it was plugged.
+	Resets int `json:"resets"`
+	// MIG is nil where the GPU has no Multi-Instance mode.
+	MIG       *MIG      `json:"mig,omitempty"`
+	Processes []Process `json:"processes,omitempty"`
 }
 
 // Show returns the state of the node.
@@ -82,7 +91,10 @@ func (s *State) Show() Snapshot {
 	}
 	var gpus [MaxGPUs]C.struct_sim_gpu
 	for i := range int(C.sim_enumerate(s.sim, &gpus[0])) {
-		snap.GPUs = append(snap.GPUs, describe(&gpus[i], i))
+		g := describe(&gpus[i], i)
+		g.MIG = s.mig(&gpus[i])
+		g.Processes = s.processes(C.struct_sim_ref{slot: gpus[i].minor, generation: gpus[i].generation})
+		snap.GPUs = append(snap.GPUs, g)
 	}
 	return snap
 }
@@ -112,6 +124,9 @@ func describe(gpu *C.struct_sim_gpu, index int) GPU {
 		PowerMilliwatts:   uint32(gpu.power),
 		Persistence:       gpu.persistence != 0,
 		Lost:              lostName(gpu.lost),
+		Recovery:          recoveryName(gpu.recovery),
+		RemapPending:      gpu.remap_pending != 0,
+		Resets:            int(gpu.resets),
 	}
 	for i := range gpu.links {
 		g.NVLinks += int(gpu.link[i].up)
@@ -119,14 +134,15 @@ func describe(gpu *C.struct_sim_gpu, index int) GPU {
 	return g
 }
 
-// Find returns the slot of the GPU that ref names: an NVML index ("0"), a UUID
-// or a PCI bus id.
+// Find returns the slot of the GPU that ref names: an NVML index ("0"), a UUID,
+// a PCI bus id, or the name of its device node ("nvidia0"), whose number is the
+// slot.
 func (s *State) Find(ref string) (Slot, error) {
 	snap := s.Show()
 	index, err := strconv.Atoi(ref)
 	isIndex := err == nil
 	for _, g := range snap.GPUs {
-		if isIndex && g.Index == index || g.UUID == ref || sameBusID(g.BusID, ref) {
+		if isIndex && g.Index == index || g.UUID == ref || sameBusID(g.BusID, ref) || "nvidia"+strconv.Itoa(g.Minor) == ref {
 			return g.Slot, nil
 		}
 	}

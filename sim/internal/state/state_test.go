@@ -36,8 +36,8 @@ func TestCreateShowsWhatWasAskedFor(t *testing.T) {
 		Node:   "n1",
 		Driver: state.Driver{Version: "570.1", NVMLVersion: "12.570.1", CUDA: state.Version{Major: 12, Minor: 8}},
 		GPUs: []state.GPU{
-			{Model: "h100-80", Name: "NVIDIA H100 80GB HBM3", BusID: "0000:1b:00.0", MemoryBytes: 81559 << 20, NVLinks: 18, MIGCapable: true},
-			{Slot: 1, Index: 1, Minor: 1, Model: "h100-80", Name: "NVIDIA H100 80GB HBM3", BusID: "0000:43:00.0", MemoryBytes: 81559 << 20, NVLinks: 18, MIGCapable: true},
+			{Model: "h100-80", Name: "NVIDIA H100 80GB HBM3", BusID: "0000:1b:00.0", MemoryBytes: 81559 << 20, NVLinks: 18, MIGCapable: true, MIG: &state.MIG{}},
+			{Slot: 1, Index: 1, Minor: 1, Model: "h100-80", Name: "NVIDIA H100 80GB HBM3", BusID: "0000:43:00.0", MemoryBytes: 81559 << 20, NVLinks: 18, MIGCapable: true, MIG: &state.MIG{}},
 		},
 	}
 	kept := cmpopts.IgnoreFields(state.GPU{}, "UUID", "Serial", "BoardPart", "VBIOS", "PCIID", "SubsystemID", "ComputeCapability", "Temperature", "PowerMilliwatts")
@@ -70,7 +70,7 @@ func TestCreateRefuses(t *testing.T) {
 		spec state.Spec
 		want string
 	}{
-		"a model that is unknown": {state.NewSpec("b300", 2), `model "b300" is unknown: want one of a100-40, a100-80, h100-80, l4`},
+		"a model that is unknown": {state.NewSpec("b300", 2), `model "b300" is unknown: want one of a100-40, a100-80, a30, h100-80, h200, b200, l4`},
 		"too many GPUs":           {state.NewSpec("l4", 17), "17 GPUs: a node has at most 16"},
 		"a UUID twice": {
 			state.Spec{GPUs: []state.GPUSpec{{Model: "l4", UUID: "GPU-1"}, {Model: "l4", UUID: "GPU-1"}}},
@@ -163,7 +163,7 @@ func TestFind(t *testing.T) {
 	}
 	gpu := s.Show().GPUs[1]
 	for name, ref := range map[string]string{
-		"index": "1", "UUID": gpu.UUID, "bus id": "0000:47:00.0", "NVML's bus id": "00000000:47:00.0",
+		"index": "1", "UUID": gpu.UUID, "bus id": "0000:47:00.0", "NVML's bus id": "00000000:47:00.0", "device node": "nvidia2",
 	} {
 		if slot, err := s.Find(ref); err != nil || slot != 2 {
 			t.Errorf("by %s: got slot %d, error %v, want 2", name, slot, err)

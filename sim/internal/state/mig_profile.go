@@ -1,0 +1,180 @@
+package state
+
+// #include <stdlib.h>
+// #include "simstate.h"
+import "C"
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
+)
+
+// Board says what a product can be divided into: a row of mig_tables.h.
+type Board struct {
+	Model string `json:"model"`
+	// ComputeSlices and MemorySlices are what there is in all.
+	ComputeSlices int `json:"computeSlices"`
+	MemorySlices  int `json:"memorySlices"`
+	// ModeNeedsReset: a change of the mode is pending until a reset.
+	ModeNeedsReset bool        `json:"modeNeedsReset"`
+	Verified       bool        `json:"verified"`
+	Source         string      `json:"source"`
+	Profiles       []GIProfile `json:"profiles"`
+}
+
+// GIProfile is a kind of GPU instance.
+type GIProfile struct {
+	// Profile is the number of the NVML_GPU_INSTANCE_PROFILE constant, ID the
+	// one that nvidia-smi prints.
+	Profile int    `json:"profile"`
+	ID      int    `json:"id"`
+	Name    string `json:"name"`
+	// Slices are compute slices, Size memory slices, Starts where it may lie.
+	Slices    int   `json:"slices"`
+	Size      int   `json:"size"`
+	Starts    []int `json:"starts"`
+	Max       int   `json:"max"`
+	MemoryMiB int   `json:"memoryMib"`
+	SMs       int   `json:"sms"`
+	// Media: at most one instance of a GPU may be of such a kind.
+	Media    bool        `json:"media"`
+	Engines  Engines     `json:"engines"`
+	Verified bool        `json:"verified"`
+	Source   string      `json:"source"`
+	Compute  []CIProfile `json:"compute"`
+}
+
+// Engines counts the engines of an instance.
+type Engines struct {
+	Copy    int `json:"copy"`
+	Decoder int `json:"decoder"`
+	Encoder int `json:"encoder"`
+	JPEG    int `json:"jpeg"`
+	OFA     int `json:"ofa"`
+}
+
+// CIProfile is a kind of compute instance in a kind of GPU instance.
+type CIProfile struct {
+	Profile  int    `json:"profile"`
+	ID       int    `json:"id"`
+	Name     string `json:"name"`
+	Slices   int    `json:"slices"`
+	Starts   []int  `json:"starts"`
+	Max      int    `json:"max"`
+	SMs      int    `json:"sms"`
+	Verified bool   `json:"verified"`
+	Source   string `json:"source"`
+}
+
+// Boards returns what is known of all products that have a MIG mode.
+func Boards() []Board {
+	var boards []Board
+	for i := C.uint32_t(0); ; i++ {
+		board := C.sim_board_at(i)
+		if board == nil {
+			return boards
+		}
+		boards = append(boards, describeBoard(board))
+	}
+}
+
+// LookupBoard returns the board of a model. ErrNoMIG: it has none.
+func LookupBoard(model string) (Board, error) {
+	name := C.CString(model)
+	defer C.free(unsafe.Pointer(name))
+	if board := C.sim_board(name); board != nil {
+		return describeBoard(board), nil
+	}
+	return Board{}, fmt.Errorf("model %s: %w: it cannot be divided", model, ErrNoMIG)
+}
+
+func describeBoard(board *C.struct_sim_board) Board {
+	b := Board{
+		Model:         C.GoString(board.model),
+		ComputeSlices: int(board.compute_slices), MemorySlices: int(board.memory_slices),
+		ModeNeedsReset: bool(board.mode_needs_reset),
+		Verified:       bool(board.verified), Source: C.GoString(board.source),
+	}
+	for i := range C.uint32_t(C.SIM_GI_PROFILES) {
+		p := C.sim_gi_profile(board, i)
+		if p == nil {
+			continue
+		}
+		g := GIProfile{
+			Profile: int(p.profile), ID: int(p.id), Name: C.GoString(p.name),
+			Slices: int(p.slices), Size: int(p.size), Starts: bits(p.starts), Max: int(p.max),
+			MemoryMiB: int(p.memory_mib), SMs: int(p.sms), Media: p.media != 0,
+			Engines: Engines{
+				Copy: int(p.copy), Decoder: int(p.decoder), Encoder: int(p.encoder), JPEG: int(p.jpeg), OFA: int(p.ofa),
+			},
+			Verified: bool(p.verified), Source: C.GoString(p.source),
+		}
+		for j := range C.uint32_t(C.SIM_CI_PROFILES) {
+			var c C.struct_sim_ci_profile
+			if C.sim_ci_profile(board, p, j, &c) {
+				g.Compute = append(g.Compute, CIProfile{
+					Profile: int(c.profile), ID: int(c.id), Name: getString(c.name[:]), Slices: int(c.slices),
+					Starts: bits(c.starts), Max: int(c.max), SMs: int(c.sms),
+					Verified: bool(c.verified), Source: C.GoString(c.source),
+				})
+			}
+		}
+		b.Profiles = append(b.Profiles, g)
+	}
+	return b
+}
+
+// bits returns the numbers of the bits that are set.
+func bits(mask C.uint32_t) []int {
+	var set []int
+	for n := range 32 {
+		if mask>>n&1 != 0 {
+			set = append(set, n)
+		}
+	}
+	return set
+}
+
+// Find returns the kinds of instance that text names: that of a MIG device
+// ("3g.20gb", "1c.3g.20gb"), or the whole of a GPU instance by the number that
+// nvidia-smi prints ("9").
+func (b Board) Find(text string) (GIProfile, CIProfile, error) {
+	var names []string
+	for _, g := range b.Profiles {
+		for _, c := range g.Compute {
+			if c.Name == text || c.Slices == g.Slices && fmt.Sprint(g.ID) == text {
+				return g, c, nil
+			}
+			names = append(names, c.Name)
+		}
+	}
+	slices.Sort(names)
+	return GIProfile{}, CIProfile{}, fmt.Errorf("profile %q: %w on model %s; want one of %s", text, ErrArgument, b.Model, strings.Join(names, ", "))
+}
+
+// Whole returns the compute instance that takes the whole GPU instance.
+func (g GIProfile) Whole() CIProfile {
+	i := slices.IndexFunc(g.Compute, func(c CIProfile) bool { return c.Slices == g.Slices })
+	return g.Compute[i]
+}
+
+// Capacity returns how many more GPU instances of a profile fit on a GPU.
+func (s *State) Capacity(slot Slot, profile GIProfile) (int, error) {
+	gpu, err := s.gpu(slot)
+	if err != nil {
+		return 0, err
+	}
+	board := C.sim_board(&gpu.model[0])
+	if board == nil {
+		return 0, fmt.Errorf("slot %d: %w", slot, ErrNoMIG)
+	}
+	kind := C.sim_gi_profile_by_id(board, C.uint32_t(profile.ID))
+	if kind == nil {
+		return 0, fmt.Errorf("profile %s on slot %d: %w", profile.Name, slot, ErrArgument)
+	}
+	var mig C.struct_sim_mig
+	C.sim_read_mig(s.sim, C.uint32_t(slot), &mig)
+	return int(C.sim_gi_capacity(board, &mig, kind)), nil
+}

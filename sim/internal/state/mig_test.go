@@ -1,0 +1,371 @@
+package state_test
+
+import (
+	"errors"
+	"os/exec"
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"outrigger.dev/sim/internal/state"
+)
+
+func TestModeTakesEffectAsTheGenerationDoes(t *testing.T) {
+	busy := state.Process{PID: 7, GPUInstance: state.WholeGPU, ComputeInstance: state.WholeGPU}
+	tests := map[string]struct {
+		model   string
+		busy    bool
+		want    state.Activation
+		wantErr error
+		after   state.MIG
+	}{
+		"Ampere waits for a reset":                {"a100-40", false, state.ModePending, nil, state.MIG{Pending: true}},
+		"Ampere in use waits too":                 {"a30", true, state.ModePendingInUse, nil, state.MIG{Pending: true}},
+		"Hopper changes at once":                  {"h100-80", false, state.ModeActive, nil, state.MIG{Enabled: true, Pending: true}},
+		"Blackwell changes at once":               {"b200", false, state.ModeActive, nil, state.MIG{Enabled: true, Pending: true}},
+		"Hopper in use does not change":           {"h200", true, "", state.ErrInUse, state.MIG{}},
+		"a product that is never divided refuses": {"l4", false, "", state.ErrNoMIG, state.MIG{}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := create(t, state.NewSpec(test.model, 1))
+			if test.busy {
+				if err := s.PutProcess(0, busy); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := s.SetMIGMode(0, true)
+			if got != test.want || !errors.Is(err, test.wantErr) {
+				t.Errorf("got %q, error %v, want %q and %v", got, err, test.want, test.wantErr)
+			}
+			if mig := s.Show().GPUs[0].MIG; mig != nil {
+				if diff := cmp.Diff(test.after, *mig, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(state.GPUInstance{})); diff != "" {
+					t.Errorf("mode (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestModePendingCanBeTakenBack(t *testing.T) {
+	s := create(t, state.NewSpec("a100-40", 1))
+	for _, on := range []bool{true, false} {
+		if _, err := s.SetMIGMode(0, on); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := readMIG(t, s); got.Enabled || got.Pending {
+		t.Errorf("got %+v, want the mode neither on nor pending", got)
+	}
+}
+
+// layout makes 3g with three 1c, 2g and 1g, and returns the whole.
+func layout(t *testing.T, s *state.State, board state.Board) state.MIG {
+	t.Helper()
+	g3, c1 := find(t, board, "1c.3g.40gb")
+	big := place(t, s, g3, 4)
+	for range 3 {
+		if _, err := s.CreateComputeInstance(0, big, c1, state.Anywhere); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"2g.20gb", "1g.10gb"} {
+		profile, whole := find(t, board, name)
+		if _, err := s.CreateComputeInstance(0, place(t, s, profile, state.Anywhere), whole, state.Anywhere); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return readMIG(t, s)
+}
+
+func TestInstancesAreNumberedByTheirPlace(t *testing.T) {
+	s, board := divided(t, "h100-80")
+	got := layout(t, s, board)
+	device := func(index, id, minor, start, size int, profile string) state.ComputeInstance {
+		return state.ComputeInstance{ID: id, Index: index, Profile: profile, Start: start, Size: size, Minor: minor}
+	}
+	want := state.MIG{Enabled: true, Pending: true, GPUInstances: []state.GPUInstance{
+		{ID: 2, Profile: "3g.40gb", Start: 4, Size: 4, Minor: 21, ComputeInstances: []state.ComputeInstance{
+			device(0, 0, 22, 0, 1, "1c.3g.40gb"), device(1, 1, 23, 1, 1, "1c.3g.40gb"), device(2, 2, 24, 2, 1, "1c.3g.40gb"),
+		}},
+		{ID: 4, Profile: "2g.20gb", Start: 2, Size: 2, Minor: 39, ComputeInstances: []state.ComputeInstance{device(3, 0, 40, 0, 2, "2g.20gb")}},
+		{ID: 8, Profile: "1g.10gb", Start: 1, Size: 1, Minor: 75, ComputeInstances: []state.ComputeInstance{device(4, 0, 76, 0, 1, "1g.10gb")}},
+	}}
+	opts := cmp.Options{
+		cmpopts.IgnoreFields(state.ComputeInstance{}, "UUID"),
+		cmpopts.IgnoreUnexported(state.GPUInstance{}, state.ComputeInstance{}),
+	}
+	if diff := cmp.Diff(want, got, opts); diff != "" {
+		t.Errorf("instances (-want +got):\n%s", diff)
+	}
+	uuid := regexp.MustCompile(`^MIG-[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	for _, gi := range got.GPUInstances {
+		for _, ci := range gi.ComputeInstances {
+			if !uuid.MatchString(ci.UUID) {
+				t.Errorf("got UUID %s, want one of version 5", ci.UUID)
+			}
+		}
+	}
+}
+
+func TestMinorsOfAnotherGPU(t *testing.T) {
+	s := create(t, state.NewSpec("h100-80", 7))
+	if _, err := s.SetMIGMode(6, true); err != nil {
+		t.Fatal(err)
+	}
+	board, err := state.LookupBoard("h100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile, _ := find(t, board, "1g.10gb")
+	gi, err := s.CreateGPUInstance(6, profile, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The line gpu6/gi11/access of a published mig-minors.
+	if gi.ID != 11 || gi.Minor != 912 {
+		t.Errorf("got GPU instance %d with minor %d, want 11 and 912", gi.ID, gi.Minor)
+	}
+}
+
+// A MIG device made again in its place has its old UUID, and no other has.
+func TestUUIDsFollowThePlace(t *testing.T) {
+	uuids := func(s *state.State, board state.Board) []string {
+		var list []string
+		for _, gi := range layout(t, s, board).GPUInstances {
+			for _, ci := range gi.ComputeInstances {
+				list = append(list, ci.UUID)
+			}
+		}
+		return list
+	}
+	s, board := divided(t, "h100-80")
+	first := uuids(s, board)
+	setMode(t, s, false)
+	setMode(t, s, true)
+	if diff := cmp.Diff(first, uuids(s, board)); diff != "" {
+		t.Errorf("UUIDs after the same was made again (-first +again):\n%s", diff)
+	}
+	seen := map[string]bool{}
+	other, _ := divided(t, "h100-80")
+	for _, uuid := range append(uuids(other, board), first...) {
+		if seen[uuid] {
+			t.Errorf("UUID %s twice", uuid)
+		}
+		seen[uuid] = true
+	}
+}
+
+func TestWhatEndsInstances(t *testing.T) {
+	tests := map[string]struct {
+		model string
+		do    func(*testing.T, *state.State)
+		on    bool // the mode afterwards
+	}{
+		"the mode goes off":                {"h100-80", func(t *testing.T, s *state.State) { setMode(t, s, false) }, false},
+		"the mode goes off with a reset":   {"a100-80", func(t *testing.T, s *state.State) { setMode(t, s, false) }, false},
+		"a reset":                          {"a100-80", reset, true},
+		"a reset of Hopper":                {"h100-80", reset, true},
+		"a reload of the driver":           {"a100-80", reload, true},
+		"a reload of the driver on Hopper": {"h100-80", reload, false},
+		"another GPU in the slot":          {"a100-80", replace, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, board := divided(t, test.model)
+			layout(t, s, board)
+			test.do(t, s)
+			if got := readMIG(t, s); got.Enabled != test.on || len(got.GPUInstances) > 0 {
+				t.Errorf("got %+v, want no instances and the mode %t", got, test.on)
+			}
+		})
+	}
+}
+
+func reload(t *testing.T, s *state.State) {
+	if err := errors.Join(s.SetDriver(false), s.SetDriver(true)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func replace(t *testing.T, s *state.State) {
+	if err := s.Unplug(0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Plug(state.GPUSpec{Model: "a100-80"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestResetDoesWhatTheGPUAsksFor(t *testing.T) {
+	tests := map[string]struct {
+		ask, left state.Recovery
+	}{
+		"a reset":           {"reset", ""},
+		"a drain and reset": {"drain-and-reset", ""},
+		"a reboot":          {"reboot", "reboot"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := create(t, state.NewSpec("a100-40", 1))
+			if err := errors.Join(s.SetRecovery(0, test.ask), s.SetField(0, "remap-pending", "1")); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.BeginReset(0); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Show().GPUs[0].Lost; got != state.LostHandle {
+				t.Errorf("during the reset: got lost %q, want %q", got, state.LostHandle)
+			}
+			if err := s.BeginReset(0); !errors.Is(err, state.ErrLost) {
+				t.Errorf("reset of a lost GPU: got error %v, want %v", err, state.ErrLost)
+			}
+			if err := s.EndReset(0); err != nil {
+				t.Fatal(err)
+			}
+			if g := s.Show().GPUs[0]; g.Recovery != test.left || g.RemapPending || g.Lost != "" || g.Resets != 1 {
+				t.Errorf("after the reset: got %+v, want recovery %q", g, test.left)
+			}
+		})
+	}
+}
+
+// An event is there for each change, and only for changes.
+func TestChangesRaiseEvents(t *testing.T) {
+	s := create(t, state.NewSpec("h100-80", 1))
+	board, err := state.LookupBoard("h100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile, _ := find(t, board, "7g.80gb")
+	var gi state.GPUInstance
+	var ci state.ComputeInstance
+	mode := func(on bool) func() error {
+		return func() error { _, err := s.SetMIGMode(0, on); return err }
+	}
+	create := func() (err error) { gi, err = s.CreateGPUInstance(0, profile, state.Anywhere); return err }
+	steps := []struct {
+		name string
+		do   func() error
+		fail bool
+		want uint64
+	}{
+		{"mode on", mode(true), false, 1},
+		{"mode on again", mode(true), false, 0},
+		{"GPU instance", create, false, 1},
+		{"one too many", create, true, 0},
+		{"compute instance", func() (err error) {
+			ci, err = s.CreateComputeInstance(0, readMIG(t, s).GPUInstances[0], profile.Whole(), state.Anywhere)
+			return err
+		}, false, 1},
+		{"GPU instance that is in use ends", func() error { return s.DestroyGPUInstance(0, readMIG(t, s).GPUInstances[0]) }, true, 0},
+		{"compute instance ends", func() error { return s.DestroyComputeInstance(0, ci) }, false, 1},
+		{"GPU instance ends", func() error { return s.DestroyGPUInstance(0, readMIG(t, s).GPUInstances[0]) }, false, 1},
+		{"and ends again", func() error { return s.DestroyGPUInstance(0, gi) }, true, 0},
+		{"recovery", func() error { return s.SetRecovery(0, "reset") }, false, 1},
+		{"recovery again", func() error { return s.SetRecovery(0, "reset") }, false, 0},
+		{"mode off", mode(false), false, 1},
+	}
+	for _, step := range steps {
+		before := s.Show().Events
+		if err := step.do(); (err != nil) != step.fail {
+			t.Fatalf("%s: got error %v", step.name, err)
+		}
+		if got := s.Show().Events - before; got != step.want {
+			t.Errorf("%s: got %d events, want %d", step.name, got, step.want)
+		}
+	}
+}
+
+// A process that ends uses nothing any more, whatever comes to its number.
+func TestProcessesThatEndedDoNotCount(t *testing.T) {
+	s := create(t, state.NewSpec("h100-80", 1))
+	cmd := exec.CommandContext(t.Context(), "cat")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	living := state.Process{PID: cmd.Process.Pid, GPUInstance: state.WholeGPU, ComputeInstance: state.WholeGPU, MemoryBytes: 1 << 20}
+	if err := s.AttachProcess(0, living); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]state.Process{living}, s.Show().GPUs[0].Processes); diff != "" {
+		t.Errorf("while it lives (-want +got):\n%s", diff)
+	}
+	if err := s.BeginReset(0); !errors.Is(err, state.ErrInUse) {
+		t.Errorf("reset: got error %v, want %v", err, state.ErrInUse)
+	}
+	if err := errors.Join(stdin.Close(), cmd.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Show().GPUs[0].Processes; len(got) != 0 {
+		t.Errorf("after it ended: got %v, want no process", got)
+	}
+	if err := s.AttachProcess(0, living); err == nil {
+		t.Error("attached a process that has ended")
+	}
+	reset(t, s)
+}
+
+func TestTheProcessTableIsFinite(t *testing.T) {
+	const room = 256
+	s := create(t, state.NewSpec("h100-80", 1))
+	p := state.Process{GPUInstance: state.WholeGPU, ComputeInstance: state.WholeGPU}
+	for p.PID = 1; p.PID <= room; p.PID++ {
+		if err := s.PutProcess(0, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.PutProcess(0, p); !errors.Is(err, state.ErrNoRoom) {
+		t.Errorf("got error %v, want %v", err, state.ErrNoRoom)
+	}
+	p.PID, p.MemoryBytes = 7, 1<<30
+	if err := s.PutProcess(0, p); err != nil {
+		t.Errorf("more memory for one that is there: %v", err)
+	}
+	if got, err := s.Processes(0); err != nil || len(got) != room {
+		t.Errorf("got %d processes, error %v, want %d", len(got), err, room)
+	}
+}
+
+func TestProcessesNeedAnInstance(t *testing.T) {
+	s, board := divided(t, "h100-80")
+	layout(t, s, board)
+	for name, p := range map[string]state.Process{
+		"no such GPU instance":     {PID: 1, GPUInstance: 9, ComputeInstance: 0},
+		"no such compute instance": {PID: 1, GPUInstance: 2, ComputeInstance: 3},
+	} {
+		if err := s.PutProcess(0, p); !errors.Is(err, state.ErrNoInstance) {
+			t.Errorf("%s: got error %v, want %v", name, err, state.ErrNoInstance)
+		}
+	}
+	if err := s.DropProcess(0, 1); !errors.Is(err, state.ErrNoProcess) {
+		t.Error("dropped a process that was not there")
+	}
+}
+
+func TestXIDsNeedTheInstanceTheyName(t *testing.T) {
+	s, board := divided(t, "h100-80")
+	layout(t, s, board)
+	tests := map[string]struct {
+		gi, ci uint32
+		want   error
+	}{
+		"the whole GPU":            {state.NoInstance, state.NoInstance, nil},
+		"a GPU instance":           {2, state.NoInstance, nil},
+		"a compute instance":       {2, 1, nil},
+		"no such GPU instance":     {3, state.NoInstance, state.ErrNoInstance},
+		"no such compute instance": {4, 1, state.ErrNoInstance},
+		"a part of nothing":        {state.NoInstance, 0, state.ErrNoInstance},
+	}
+	for name, test := range tests {
+		if err := s.PostXID(0, 31, test.gi, test.ci); !errors.Is(err, test.want) {
+			t.Errorf("%s: got error %v, want %v", name, err, test.want)
+		}
+	}
+}

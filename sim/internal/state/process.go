@@ -1,0 +1,123 @@
+package state
+
+// #include "simstate.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Process is a process that works on a GPU or on a MIG device of it.
+type Process struct {
+	PID int `json:"pid"`
+	// GPUInstance and ComputeInstance are numbers, or -1 on a GPU that is not
+	// divided.
+	GPUInstance     int    `json:"gpuInstance"`
+	ComputeInstance int    `json:"computeInstance"`
+	MemoryBytes     uint64 `json:"memoryBytes"`
+}
+
+// WholeGPU as an instance of a Process: it works on the whole GPU.
+const WholeGPU = -1
+
+// ErrNoProcess says that no such process uses a GPU.
+var ErrNoProcess = errors.New("no such process")
+
+// PutProcess makes a process up that uses a GPU until DropProcess takes it
+// away, or changes the memory of one that is there.
+func (s *State) PutProcess(slot Slot, p Process) error {
+	ref, err := s.ref(slot)
+	if err == nil {
+		err = s.put(p, C.struct_sim_proc{pid: C.uint32_t(p.PID), slot: ref.slot, generation: ref.generation})
+	}
+	if err != nil {
+		return fmt.Errorf("put process %d on slot %d: %w", p.PID, slot, err)
+	}
+	return nil
+}
+
+// AttachProcess lets a process that is running use a GPU until it ends.
+func (s *State) AttachProcess(slot Slot, p Process) error {
+	ref, err := s.ref(slot)
+	if err == nil {
+		var entry C.struct_sim_proc
+		if C.sim_proc_of(ref, C.uint32_t(p.PID), &entry) {
+			err = s.put(p, entry)
+		} else {
+			err = fmt.Errorf("%w runs here", ErrNoProcess)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("attach process %d to slot %d: %w", p.PID, slot, err)
+	}
+	return nil
+}
+
+func (s *State) put(p Process, entry C.struct_sim_proc) error {
+	entry.gi, entry.ci = instanceWord(p.GPUInstance), instanceWord(p.ComputeInstance)
+	entry.memory = C.uint64_t(p.MemoryBytes)
+	err := statusError(C.sim_put_proc(s.sim, &entry))
+	if errors.Is(err, ErrNoRoom) {
+		return fmt.Errorf("%w: the table holds %d processes; end some", err, int(C.SIM_MAX_PROCS))
+	}
+	return err
+}
+
+// DropProcess takes a process off a GPU and all its instances. A process that
+// is running goes on, and uses nothing.
+func (s *State) DropProcess(slot Slot, pid int) error {
+	ref, err := s.ref(slot)
+	if err != nil {
+		return fmt.Errorf("drop process %d: %w", pid, err)
+	}
+	err = ErrNoProcess
+	for _, entry := range s.entries(ref) {
+		if int(entry.pid) != pid {
+			continue
+		}
+		if err = statusError(C.sim_drop_proc(s.sim, &entry)); err != nil {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("drop process %d of slot %d: %w", pid, slot, err)
+	}
+	return nil
+}
+
+func instanceWord(id int) C.uint32_t {
+	if id == WholeGPU {
+		return C.SIM_NO_INSTANCE
+	}
+	return C.uint32_t(id)
+}
+
+// Processes returns the living processes on a GPU.
+func (s *State) Processes(slot Slot) ([]Process, error) {
+	ref, err := s.ref(slot)
+	if err != nil {
+		return nil, err
+	}
+	return s.processes(ref), nil
+}
+
+func (s *State) processes(ref C.struct_sim_ref) []Process {
+	var list []Process
+	for _, entry := range s.entries(ref) {
+		p := Process{PID: int(entry.pid), GPUInstance: WholeGPU, ComputeInstance: WholeGPU, MemoryBytes: uint64(entry.memory)}
+		if entry.gi != C.SIM_NO_INSTANCE {
+			p.GPUInstance, p.ComputeInstance = int(entry.gi), int(entry.ci)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// entries returns the entries of the living processes on a GPU.
+func (s *State) entries(ref C.struct_sim_ref) []C.struct_sim_proc {
+	scope := C.struct_sim_scope{gpu: ref, gi: C.SIM_NO_INSTANCE, ci: C.SIM_NO_INSTANCE}
+	var found [C.SIM_MAX_PROCS]C.struct_sim_proc
+	return slices.Clone(found[:C.sim_procs_on(s.sim, scope, &found[0], C.SIM_MAX_PROCS)])
+}

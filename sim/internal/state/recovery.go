@@ -1,0 +1,56 @@
+package state
+
+// #include "simstate.h"
+import "C"
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Recovery is what a GPU asks for before it is sound again: the values of
+// nvmlDeviceGpuRecoveryAction_t. Empty: nothing.
+type Recovery string
+
+const recoveryField = "recovery"
+
+// recoveries are the values by their number in NVML.
+func recoveries() []Recovery {
+	return []Recovery{"none", "reset", "reboot", "drain-p2p", "drain-and-reset", "recover-imex-domain"}
+}
+
+func recoveryName(code C.uint32_t) Recovery {
+	if all := recoveries(); code != 0 && int(code) < len(all) {
+		return all[code]
+	}
+	return ""
+}
+
+// eventRecovery is nvmlEventTypeGpuRecoveryAction.
+const eventRecovery = 0x8000
+
+// SetRecovery makes a GPU ask for an action, or for none, and raises the event
+// of NVML for it if that is new.
+func (s *State) SetRecovery(slot Slot, r Recovery) error {
+	code := slices.Index(recoveries(), r)
+	if code < 0 {
+		var want []string
+		for _, r := range recoveries() {
+			want = append(want, string(r))
+		}
+		return fmt.Errorf("set recovery of the GPU in slot %d to %q: want one of %s", slot, r, strings.Join(want, ", "))
+	}
+	return s.updateGPU(slot, func(gpu *C.struct_sim_gpu) error {
+		if gpu.recovery == C.uint32_t(code) {
+			return nil
+		}
+		gpu.recovery = C.uint32_t(code)
+		C.sim_write_gpu(s.sim, C.uint32_t(slot), gpu) // the fact comes before its event
+		s.post(gpu, C.struct_sim_event{
+			kind: C.SIM_EVENT_GPU, _type: eventRecovery, data: C.uint64_t(code),
+			gpu_instance: C.SIM_NO_INSTANCE, compute_instance: C.SIM_NO_INSTANCE,
+		})
+		return nil
+	})
+}
