@@ -55,7 +55,11 @@ func line(data []byte, offset int) int {
 var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
 // checker collects what is wrong, by field.
-type checker struct{ errs []error }
+type checker struct {
+	errs []error
+	// uuids holds the field of each UUID.
+	uuids map[UUID]string
+}
 
 func (c *checker) check(ok bool, field, format string, args ...any) {
 	if !ok {
@@ -63,8 +67,21 @@ func (c *checker) check(ok bool, field, format string, args ...any) {
 	}
 }
 
+// uuid checks that id can be named, and that nothing else is named so. It may
+// be missing from what has a fault.
+func (c *checker) uuid(id UUID, fault *Fault, field string) {
+	if id == "" {
+		c.check(fault != nil, field, "is missing")
+		return
+	}
+	c.check(id.Valid(), field, "%q has other characters than letters, digits and -", id)
+	other, twice := c.uuids[id]
+	c.check(!twice, field, "%s appears twice, it is %s too", id, other)
+	c.uuids[id] = field
+}
+
 func (n *Node) validate() error {
-	c := &checker{}
+	c := &checker{uuids: map[UUID]string{}}
 	c.check(n.Driver.Version != "", "driver.version", "is missing")
 	c.check(n.Driver.CUDA.Major >= 0 && n.Driver.CUDA.Minor >= 0, "driver.cuda", "is negative")
 	for i := range n.GPUs {
@@ -72,18 +89,24 @@ func (n *Node) validate() error {
 	}
 	for i, l := range n.Links {
 		field := fmt.Sprintf("links[%d]", i)
-		c.check(l.A < l.B, field, "a (%d) is not below b (%d)", l.A, l.B)
-		for _, index := range []int{l.A, l.B} {
-			known := slices.ContainsFunc(n.GPUs, func(g GPU) bool { return g.Index == index })
-			c.check(known, field, "there is no GPU %d", index)
-		}
+		n.checkLink(c, field, l)
 		twice := slices.ContainsFunc(n.Links[:i], func(o Link) bool { return o.A == l.A && o.B == l.B })
 		c.check(!twice, field, "GPUs %d and %d are linked twice", l.A, l.B)
-		c.check(l.NVLinks >= 0, field+".nvLinks", "is negative")
-		c.check(l.NVSwitch >= 0, field+".nvSwitch", "is negative")
-		c.check(slices.Contains(paths(), l.Path), field+".path", "%q is none of %q", l.Path, paths())
 	}
 	return errors.Join(c.errs...)
+}
+
+// checkLink checks one link on its own.
+func (n *Node) checkLink(c *checker, field string, l Link) {
+	c.check(l.A < l.B, field, "a (%d) is not below b (%d)", l.A, l.B)
+	for _, index := range []int{l.A, l.B} {
+		i := slices.IndexFunc(n.GPUs, func(g GPU) bool { return g.Index == index })
+		c.check(i >= 0, field, "there is no GPU %d", index)
+		c.check(i < 0 || n.GPUs[i].Fault == nil, field, "GPU %d has a fault, only GPUs that work have links", index)
+	}
+	c.check(l.NVLinks >= 0, field+".nvLinks", "is negative")
+	c.check(l.NVSwitch >= 0, field+".nvSwitch", "is negative")
+	c.check(slices.Contains(paths(), l.Path), field+".path", "%q is none of %q", l.Path, paths())
 }
 
 // validate checks one GPU; before are those in front of it. Of a GPU with a
@@ -93,18 +116,23 @@ func (g *GPU) validate(c *checker, field string, before []GPU) {
 	if len(before) > 0 {
 		c.check(before[len(before)-1].Index < g.Index, field+".index", "is not above that of the GPU before")
 	}
-	c.check(g.UUID != "" || g.Fault != nil, field+".uuid", "is missing")
-	c.check(g.UUID == "" || g.UUID.Valid(), field+".uuid", "%q has other characters than letters, digits and -", g.UUID)
-	double := slices.ContainsFunc(before, func(o GPU) bool { return o.UUID == g.UUID })
-	c.check(g.UUID == "" || !double, field+".uuid", "%s appears twice", g.UUID)
+	c.uuid(g.UUID, g.Fault, field+".uuid")
 	c.check(g.Minor >= 0 || g.Fault != nil, field+".minor", "is negative")
 	c.check(g.PCI.BusID == "" && g.Fault != nil || pciAddress.MatchString(g.PCI.BusID),
 		field+".pci.busId", "%q is no PCI address like 0000:17:00.0", g.PCI.BusID)
 	c.check(g.NUMANode >= -1, field+".numaNode", "is below -1")
 	c.check(g.ComputeCapability.Major >= 0 && g.ComputeCapability.Minor >= 0, field+".computeCapability", "is negative")
+	c.check(slices.Contains(recoveries(), g.Recovery), field+".recovery", "%q is none of %q", g.Recovery, recoveries())
 	c.check(g.Fault == nil || g.Fault.Reason != "", field+".fault.reason", "is missing")
+	if g.MIG != nil {
+		g.MIG.validate(c, field+".mig")
+	}
 }
 
 func paths() []Path {
 	return []Path{PathBoard, PathSwitch, PathSwitches, PathHostBridge, PathNUMANode, PathSystem, PathUndetermined}
+}
+
+func recoveries() []Recovery {
+	return []Recovery{RecoveryUnknown, RecoveryNone, RecoveryReset, RecoveryReboot, RecoveryDrainP2P, RecoveryDrainAndReset}
 }

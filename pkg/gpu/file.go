@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"reflect"
-	"slices"
 	"sync"
 
 	"outrigger.dev/pkg/hostfs"
@@ -48,9 +46,8 @@ func (f *FileSource) Snapshot(ctx context.Context) (*Node, error) {
 	return node, nil
 }
 
-// Watch delivers EventLost for each GPU that has a fault it did not have
-// before, and EventTopologyChanged for every other change of the node. A file
-// that cannot be read changes nothing: the last good one stands.
+// Watch delivers the Changes of the node. A file that cannot be read changes
+// nothing: the last good one stands.
 func (f *FileSource) Watch(ctx context.Context, deliver func(Event)) error {
 	w, err := hostfs.NewWatcher(f.path)
 	if err != nil {
@@ -80,7 +77,7 @@ func (f *FileSource) Watch(ctx context.Context, deliver func(Event)) error {
 			f.log.Warn("gpu snapshot is not usable, the last good one stands", "err", err)
 			continue
 		}
-		for _, e := range changes(last, node) {
+		for _, e := range Changes(last, node) {
 			deliver(e)
 		}
 		last = node
@@ -108,40 +105,4 @@ func (f *FileSource) Close() error {
 		(*cancel)(ErrClosed)
 	}
 	return nil
-}
-
-// changes returns the events that lead from one node to the next. A nil node
-// is one that is not known.
-func changes(from, to *Node) []Event {
-	if from == nil {
-		return []Event{nodeEvent(EventTopologyChanged)}
-	}
-	var out []Event
-	// rest is from, with the faults that an event tells of.
-	rest := *from
-	rest.GPUs = slices.Clone(from.GPUs)
-	broken := map[int]bool{}
-	for _, g := range to.GPUs {
-		i := slices.IndexFunc(rest.GPUs, func(was GPU) bool { return was.UUID == g.UUID && was.Fault == nil })
-		if i < 0 || g.Fault == nil || g.UUID == "" {
-			continue
-		}
-		rest.GPUs[i].Fault, broken[rest.GPUs[i].Index] = g.Fault, true
-		out = append(out, Event{Kind: EventLost, GPU: g.UUID, GPUInstance: NoInstance, ComputeInstance: NoInstance})
-	}
-	rest.Links = slices.DeleteFunc(slices.Clone(from.Links), func(l Link) bool { return broken[l.A] || broken[l.B] })
-	if !sameNode(&rest, to) {
-		out = append(out, nodeEvent(EventTopologyChanged))
-	}
-	return out
-}
-
-// sameNode compares nodes by what they hold; no links and nil links are alike.
-func sameNode(a, b *Node) bool {
-	return a.Driver == b.Driver && slices.Equal(a.Links, b.Links) &&
-		slices.EqualFunc(a.GPUs, b.GPUs, func(x, y GPU) bool { return reflect.DeepEqual(x, y) })
-}
-
-func nodeEvent(kind EventKind) Event {
-	return Event{Kind: kind, GPUInstance: NoInstance, ComputeInstance: NoInstance}
 }

@@ -5,12 +5,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -38,6 +34,12 @@ func TestFileSourceKeepsTheContract(t *testing.T) {
 			Node:   node,
 			Lose:   func(id gpu.UUID) { fake.Lose(id); write() },
 			Heal:   func(id gpu.UUID) { fake.Heal(id); write() },
+			Partition: func(id gpu.UUID, profiles ...string) gpu.GPU {
+				fake.Partition(id, profiles...)
+				write()
+				return gputest.Partition(gputest.Node(gputest.A100, 4), 1, profiles...).GPUs[1]
+			},
+			Profile: "1g.5gb",
 		}
 	})
 }
@@ -84,65 +86,6 @@ func (l *logWatch) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestDecodeRefuses(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(n *gpu.Node)
-		text   string
-		want   []string
-	}{
-		"an empty file":               {text: "", want: []string{"line 1", "EOF"}},
-		"null":                        {text: "null", want: []string{"no node"}},
-		"a cut file":                  {text: "{\n\"gpus\": [\n", want: []string{"line 3", "EOF"}},
-		"an unknown field":            {text: `{"gpus": [], "gpu": 1}`, want: []string{`unknown field "gpu"`}},
-		"a value of another type":     {text: "{\n\"gpus\": [{\"index\": \"0\"}]}", want: []string{"line 2", "gpus.index"}},
-		"something behind it":         {text: `{"driver":{"version":"1.2"},"gpus":[]} x`, want: []string{"more than one"}},
-		"no driver version":           {change: func(n *gpu.Node) { n.Driver.Version = "" }, want: []string{"driver.version: is missing"}},
-		"two GPUs with one UUID":      {change: func(n *gpu.Node) { n.GPUs[1].UUID = n.GPUs[0].UUID }, want: []string{"gpus[1].uuid: GPU-", "twice"}},
-		"a UUID that cannot be named": {change: func(n *gpu.Node) { n.GPUs[1].UUID = "GPU-1\n=2" }, want: []string{`gpus[1].uuid: "GPU-1\n=2"`}},
-		"GPUs out of order":           {change: func(n *gpu.Node) { slices.Reverse(n.GPUs) }, want: []string{"gpus[1].index"}},
-		"a bus ID of NVML":            {change: func(n *gpu.Node) { n.GPUs[1].PCI.BusID = "00000000:0F:00.0" }, want: []string{`gpus[1].pci.busId: "00000000:0F:00.0"`}},
-		"a fault without reason":      {change: func(n *gpu.Node) { n.GPUs[0].Fault = &gpu.Fault{} }, want: []string{"gpus[0].fault.reason"}},
-		"a link to nowhere":           {change: func(n *gpu.Node) { n.Links[0].B = 7 }, want: []string{"links[0]: there is no GPU 7"}},
-		"a link backwards":            {change: func(n *gpu.Node) { n.Links[0].A, n.Links[0].B = 1, 0 }, want: []string{"links[0]: a (1) is not below b (0)"}},
-		"an unknown path":             {change: func(n *gpu.Node) { n.Links[0].Path = "NV12" }, want: []string{`links[0].path: "NV12"`}},
-		"several bad values, all told": {
-			change: func(n *gpu.Node) { n.GPUs[0].UUID, n.GPUs[1].Minor = "", -1 },
-			want:   []string{"gpus[0].uuid", "gpus[1].minor"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			text := []byte(c.text)
-			if c.change != nil {
-				node := gputest.Node(gputest.A100, 2)
-				c.change(node)
-				text = encode(t, node)
-			}
-			_, err := gpu.Decode(text)
-			if err == nil {
-				t.Fatal("Decode() accepts it")
-			}
-			for _, want := range c.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("Decode() = %q, want %q in it", err, want)
-				}
-			}
-		})
-	}
-}
-
-func TestDecodeTakesAFaultyGPUOfWhichLittleIsKnown(t *testing.T) {
-	node := gputest.Node(gputest.L4, 2)
-	node.GPUs[1] = gpu.GPU{Index: 1, Minor: -1, NUMANode: -1, Fault: &gpu.Fault{Op: "nvmlDeviceGetHandleByIndex_v2", Reason: "GPU is lost"}}
-	node.Links = nil
-	got, err := gpu.Decode(encode(t, node))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(node, got); d != "" {
-		t.Errorf("mismatch (-want +got):\n%s", d)
-	}
-}
-
 func TestSnapshotNamesTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot.json")
 	source := gpu.NewFileSource(path, slog.New(slog.DiscardHandler))
@@ -156,32 +99,6 @@ func TestSnapshotNamesTheFile(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "gpus") {
 		t.Errorf("Snapshot() of a bad file = %v, want its path and the field", err)
 	}
-}
-
-// FuzzDecode checks that what Decode accepts survives a round trip, and that
-// nothing makes it panic.
-func FuzzDecode(f *testing.F) {
-	for _, model := range []gputest.Model{gputest.A100, gputest.L4} {
-		data, err := json.Marshal(gputest.Node(model, 2))
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Add([]byte(`{"driver":{"version":"1"},"gpus":[null]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		node, err := gpu.Decode(data)
-		if err != nil {
-			return
-		}
-		again, err := gpu.Decode(encode(t, node))
-		if err != nil {
-			t.Fatalf("Decode() of what it accepted before: %v", err)
-		}
-		if d := cmp.Diff(node, again, cmpopts.EquateEmpty()); d != "" {
-			t.Errorf("round trip (-want +got):\n%s", d)
-		}
-	})
 }
 
 func encode(t *testing.T, node *gpu.Node) []byte {

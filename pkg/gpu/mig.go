@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 )
@@ -24,18 +25,21 @@ type MIGDevice struct {
 	UUID UUID `json:"uuid"`
 	// Index is the position in which NVML enumerates the MIG devices of the GPU.
 	Index int `json:"index"`
-	// GPUInstance is the id of the GPU instance on its GPU.
-	GPUInstance uint32 `json:"gpuInstance"`
-	// ComputeInstance is the id of the compute instance in its GPU instance.
+	// GPUInstance is the id of the GPU instance on its GPU, and ComputeInstance
+	// that of the compute instance in it. They are NoInstance where a device
+	// with a Fault did not tell them.
+	GPUInstance     uint32  `json:"gpuInstance"`
 	ComputeInstance uint32  `json:"computeInstance"`
 	Profile         Profile `json:"profile"`
-	// Placement is where the GPU instance lies.
+	// Placement is where the GPU instance lies. Its size is 0 if the driver does
+	// not tell: it may do so to privileged processes alone.
 	Placement   Placement `json:"placement"`
 	MemoryBytes uint64    `json:"memoryBytes"`
 	Engines     Engines   `json:"engines"`
 	// GPUInstanceCap and ComputeInstanceCap are the minors of the device nodes
 	// /dev/nvidia-caps/nvidia-cap<minor> that grant access, as
-	// /proc/driver/nvidia-caps/mig-minors lists them.
+	// /proc/driver/nvidia-caps/mig-minors lists them; -1 where a device with a
+	// Fault has none.
 	GPUInstanceCap     int `json:"gpuInstanceCap"`
 	ComputeInstanceCap int `json:"computeInstanceCap"`
 	// Fault is nil for a device that works.
@@ -71,6 +75,17 @@ type Profile struct {
 	GB int
 	// Attribute is empty or one of "+me", "+me.all", "+gfx", "-me".
 	Attribute string
+}
+
+// ProfileGB returns the memory in the text of a profile for a MIG device with
+// mig bytes on a GPU with total bytes. nvidia-smi counts the eighths of the GPU
+// that the device needs, and takes those of the GPU's memory in full GiB.
+func ProfileGB(mig, total uint64) int {
+	if total == 0 {
+		return 0
+	}
+	eighths := math.Ceil(float64(mig) / float64(total) * 8)
+	return int(math.Round(eighths / 8 * math.Ceil(float64(total)/(1<<30))))
 }
 
 var profileText = regexp.MustCompile(`^(?:([1-9])c\.)?([1-9])g\.([1-9][0-9]{0,3})gb(\+me|\+me\.all|\+gfx|-me)?$`)

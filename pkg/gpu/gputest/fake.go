@@ -116,80 +116,6 @@ func (f *Fake) Close() error {
 	return nil
 }
 
-// SetNode replaces the node and forgets lost GPUs. Watches get
-// EventTopologyChanged.
-func (f *Fake) SetNode(node *gpu.Node) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.node, f.lost = clone(node), map[gpu.UUID]bool{}
-	f.post(NodeEvent(gpu.EventTopologyChanged))
-}
-
-// Post gives an event to the running Watches.
-func (f *Fake) Post(e gpu.Event) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.post(e)
-}
-
-// PostXID gives an XID of the whole GPU id to the running Watches.
-func (f *Fake) PostXID(id gpu.UUID, xid uint64) {
-	e := GPUEvent(gpu.EventXID, id)
-	e.XID = xid
-	f.Post(e)
-}
-
-// Lose makes the GPU id stop answering. Watches get EventLost.
-func (f *Fake) Lose(id gpu.UUID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.lost[id] = true
-	f.post(GPUEvent(gpu.EventLost, id))
-}
-
-// Heal makes a lost GPU answer again. Watches get EventTopologyChanged.
-func (f *Fake) Heal(id gpu.UUID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.lost, id)
-	f.post(NodeEvent(gpu.EventTopologyChanged))
-}
-
-// SetDriver switches the node's driver on or off. While it is off, Snapshot
-// and Watch return gpu.ErrNoDriver; running Watches end with it.
-func (f *Fake) SetDriver(on bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.driver = on
-	if !on {
-		f.endWatches(f.failure())
-	}
-}
-
-// SetError makes Snapshot and Watch fail with err until it is set to nil.
-func (f *Fake) SetError(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.err = err
-	if err != nil {
-		f.endWatches(err)
-	}
-}
-
-// SetHealth makes Health return err.
-func (f *Fake) SetHealth(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.health = err
-}
-
-// Health returns what SetHealth was given.
-func (f *Fake) Health() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.health
-}
-
 // Calls returns how often each method of gpu.Source was called.
 func (f *Fake) Calls() Calls {
 	f.mu.Lock()
@@ -242,11 +168,21 @@ func (f *Fake) failure() error {
 	}
 }
 
-func (f *Fake) post(e gpu.Event) {
+func (f *Fake) post(events ...gpu.Event) {
 	for w := range f.watchers {
-		w.queue = append(w.queue, e)
+		w.queue = append(w.queue, events...)
 		w.signal()
 	}
+}
+
+// gpu returns the GPU id of the node. It panics if there is none.
+func (f *Fake) gpu(id gpu.UUID) *gpu.GPU {
+	for i := range f.node.GPUs {
+		if f.node.GPUs[i].UUID == id {
+			return &f.node.GPUs[i]
+		}
+	}
+	panic("gputest: the node has no GPU " + string(id))
 }
 
 func (f *Fake) endWatches(err error) {

@@ -11,23 +11,38 @@ import (
 )
 
 func TestFakeKeepsTheContract(t *testing.T) {
-	gputest.TestDriverSource(t, func(*testing.T) gputest.Harness {
+	gputest.TestDriverSource(t, func(t *testing.T) gputest.Harness {
 		node := gputest.Node(gputest.H100, 8)
 		fake := gputest.New(node)
 		return gputest.Harness{
 			Source: fake, Node: node,
-			PostXID: fake.PostXID, Lose: fake.Lose, Heal: fake.Heal, SetDriver: fake.SetDriver,
+			Lose: fake.Lose, Heal: fake.Heal, Profile: "1g.10gb",
+			Partition: func(id gpu.UUID, profiles ...string) gpu.GPU {
+				fake.Partition(id, profiles...)
+				g := gputest.Partition(gputest.Node(gputest.H100, 8), 1, profiles...).GPUs[1]
+				if g.UUID != id {
+					t.Fatalf("GPU 1 is %s, not %s", g.UUID, id)
+				}
+				return g
+			},
+			PostXID: fake.PostXID, PostInstanceXID: fake.PostInstanceXID, SetDriver: fake.SetDriver,
 		}
 	})
 }
 
 func TestNodesAreValid(t *testing.T) {
-	for _, model := range []gputest.Model{gputest.A100, gputest.A10080, gputest.H100, gputest.L4} {
+	for _, model := range models() {
 		t.Run(string(model), func(t *testing.T) {
 			if _, err := gpu.Decode(encode(t, gputest.Node(model, 16))); err != nil {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+func models() []gputest.Model {
+	return []gputest.Model{
+		gputest.A30, gputest.A100, gputest.A10080, gputest.H100, gputest.H200, gputest.B200, gputest.L4,
 	}
 }
 

@@ -16,7 +16,10 @@ type Model string
 const (
 	A100     Model = "a100-40" // NVIDIA A100-SXM4-40GB, NVSwitch, MIG
 	A10080   Model = "a100-80" // NVIDIA A100-SXM4-80GB, NVSwitch, MIG
+	A30      Model = "a30"     // NVIDIA A30, PCI only, MIG
 	H100     Model = "h100-80" // NVIDIA H100 80GB HBM3, NVSwitch, MIG
+	H200     Model = "h200"    // NVIDIA H200, NVSwitch, MIG
+	B200     Model = "b200"    // NVIDIA B200, NVSwitch, MIG
 	L4       Model = "l4"      // NVIDIA L4, PCI only, no MIG
 	numaSize       = 4         // GPUs of one NUMA node
 )
@@ -66,34 +69,38 @@ func path(a, b int) gpu.Path {
 // prototype returns a GPU without the fields that differ between GPUs of a
 // model, and the number of its NVLinks.
 func prototype(model Model) (gpu.GPU, int) {
-	switch model {
-	case A100:
-		return gpu.GPU{
-			Name: "NVIDIA A100-SXM4-40GB", Brand: "Nvidia", Architecture: "Ampere",
-			PCI:         gpu.PCI{DeviceID: 0x20b010de, SubsystemID: 0x134f10de},
-			MemoryBytes: 40960 << 20, ComputeCapability: gpu.Version{Major: 8}, MIG: &gpu.MIG{},
-		}, 12
-	case A10080:
-		return gpu.GPU{
-			Name: "NVIDIA A100-SXM4-80GB", Brand: "Nvidia", Architecture: "Ampere",
-			PCI:         gpu.PCI{DeviceID: 0x20b210de, SubsystemID: 0x146310de},
-			MemoryBytes: 81920 << 20, ComputeCapability: gpu.Version{Major: 8}, MIG: &gpu.MIG{},
-		}, 12
-	case H100:
-		return gpu.GPU{
-			Name: "NVIDIA H100 80GB HBM3", Brand: "Nvidia", Architecture: "Hopper",
-			PCI:         gpu.PCI{DeviceID: 0x233010de, SubsystemID: 0x16c110de},
-			MemoryBytes: 81559 << 20, ComputeCapability: gpu.Version{Major: 9}, MIG: &gpu.MIG{},
-		}, 18
-	case L4:
-		return gpu.GPU{
-			Name: "NVIDIA L4", Brand: "Nvidia", Architecture: "Ada Lovelace",
-			PCI:         gpu.PCI{DeviceID: 0x27b810de, SubsystemID: 0x16ca10de},
-			MemoryBytes: 23034 << 20, ComputeCapability: gpu.Version{Major: 8, Minor: 9},
-		}, 0
-	default:
-		panic("gputest: unknown model " + string(model))
+	const ampere, hopper = "Ampere", "Hopper"
+	for _, p := range []struct {
+		model              Model
+		name, architecture string
+		device, subsystem  uint32
+		mib                uint64
+		cc                 gpu.Version
+		nvlinks            int
+		mig                bool
+	}{
+		{A30, "NVIDIA A30", ampere, 0x20b710de, 0x153210de, 24576, gpu.Version{Major: 8}, 0, true},
+		{A100, "NVIDIA A100-SXM4-40GB", ampere, 0x20b010de, 0x134f10de, 40960, gpu.Version{Major: 8}, 12, true},
+		{A10080, "NVIDIA A100-SXM4-80GB", ampere, 0x20b210de, 0x146310de, 81920, gpu.Version{Major: 8}, 12, true},
+		{H100, "NVIDIA H100 80GB HBM3", hopper, 0x233010de, 0x16c110de, 81559, gpu.Version{Major: 9}, 18, true},
+		{H200, "NVIDIA H200", hopper, 0x233510de, 0x18be10de, 143771, gpu.Version{Major: 9}, 18, true},
+		{B200, "NVIDIA B200", "Blackwell", 0x290110de, 0x199910de, 183359, gpu.Version{Major: 10}, 18, true},
+		{L4, "NVIDIA L4", "Ada Lovelace", 0x27b810de, 0x16ca10de, 23034, gpu.Version{Major: 8, Minor: 9}, 0, false},
+	} {
+		if p.model != model {
+			continue
+		}
+		g := gpu.GPU{
+			Name: p.name, Brand: "Nvidia", Architecture: p.architecture,
+			PCI:         gpu.PCI{DeviceID: p.device, SubsystemID: p.subsystem},
+			MemoryBytes: p.mib << 20, ComputeCapability: p.cc,
+		}
+		if p.mig {
+			g.MIG = &gpu.MIG{}
+		}
+		return g, p.nvlinks
 	}
+	panic("gputest: unknown model " + string(model))
 }
 
 // clone returns a deep copy by way of the JSON form, which holds all of a Node.

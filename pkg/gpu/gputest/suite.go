@@ -21,25 +21,36 @@ type Harness struct {
 	Node *gpu.Node
 	Lose func(id gpu.UUID)
 	Heal func(id gpu.UUID)
-	// PostXID and SetDriver are for TestDriverSource alone.
-	PostXID   func(id gpu.UUID, xid uint64)
-	SetDriver func(on bool)
+	// Partition gives a GPU MIG devices of these profiles, none if there are
+	// none, and returns how the GPU is shown from then on. The MIG mode of
+	// Node's GPUs is off.
+	Partition func(id gpu.UUID, profiles ...string) gpu.GPU
+	// Profile is a profile of which each of Node's GPUs has room for three.
+	Profile string
+	// The others are for TestDriverSource alone.
+	PostXID         func(id gpu.UUID, xid uint64)
+	PostInstanceXID func(id gpu.UUID, gi, ci uint32, xid uint64)
+	SetDriver       func(on bool)
 }
 
 // TestSource runs what the contract of gpu.Source asks of every source. Each
 // test has a harness of its own.
 func TestSource(t *testing.T, setUp func(t *testing.T) Harness) {
 	run(t, setUp, map[string]func(*testing.T, Harness){
-		"a snapshot shows the node":                          testSnapshot,
-		"a snapshot belongs to its reader":                   testSnapshotIsACopy,
-		"a cancelled snapshot says so":                       testSnapshotCancelled,
-		"snapshots may be read at the same time":             testSnapshotConcurrent,
-		"a watch ends promptly with its context":             testWatchEnds,
-		"a snapshot may be read while an event is delivered": testSnapshotInDeliver,
-		"a GPU that is lost at run time is told and shown":   testLose,
-		"a GPU that is lost before the first use is shown":   testLostAtStart,
-		"a GPU that comes back is told and shown":            testHeal,
-		"a source that is closed can be used again":          testClose,
+		"a snapshot shows the node":                            testSnapshot,
+		"a snapshot belongs to its reader":                     testSnapshotIsACopy,
+		"a cancelled snapshot says so":                         testSnapshotCancelled,
+		"snapshots may be read at the same time":               testSnapshotConcurrent,
+		"a watch ends promptly with its context":               testWatchEnds,
+		"a snapshot may be read while an event is delivered":   testSnapshotInDeliver,
+		"a GPU that is lost at run time is told and shown":     testLose,
+		"a GPU that is lost before the first use is shown":     testLostAtStart,
+		"a GPU that comes back is told and shown":              testHeal,
+		"a source that is closed can be used again":            testClose,
+		"MIG devices are shown":                                testMIG,
+		"MIG devices that come are told and shown":             testMIGComes,
+		"MIG devices that go are told and shown":               testMIGGoes,
+		"a lost GPU is shown with the MIG devices that it had": testMIGLost,
 	})
 }
 
@@ -51,6 +62,7 @@ func TestDriverSource(t *testing.T, setUp func(t *testing.T) Harness) {
 		"an XID is delivered with its GPU":                    testXID,
 		"XIDs are delivered in their order":                   testXIDOrder,
 		"every watch gets every XID":                          testTwoWatches,
+		"an XID is delivered with its MIG device":             testXIDOfInstance,
 		"a driver that goes and comes is told and used again": testDriver,
 	})
 }

@@ -1,0 +1,64 @@
+package gpu
+
+import (
+	"reflect"
+	"slices"
+)
+
+// Changes returns the events that lead from one node to the next: EventLost for
+// each GPU that has a fault it did not have before, EventMIGChanged for each of
+// which nothing but the MIG state differs, and one EventTopologyChanged if that
+// is not all. A nil node is one that is not known.
+func Changes(from, to *Node) []Event {
+	if from == nil || to == nil {
+		return []Event{nodeEvent(EventTopologyChanged)}
+	}
+	var out []Event
+	// rest is from, with what the events tell of.
+	rest := *from
+	rest.GPUs = slices.Clone(from.GPUs)
+	broken := map[int]bool{}
+	for i := range to.GPUs {
+		g := &to.GPUs[i]
+		j := slices.IndexFunc(rest.GPUs, func(was GPU) bool { return was.UUID == g.UUID })
+		if j < 0 || g.UUID == "" {
+			continue
+		}
+		was := &rest.GPUs[j]
+		if was.Fault == nil && g.Fault != nil {
+			was.Fault, broken[was.Index] = g.Fault, true
+			out = append(out, gpuEvent(EventLost, g.UUID))
+		}
+		if onlyMIG(was, g) {
+			was.MIG = g.MIG
+			out = append(out, gpuEvent(EventMIGChanged, g.UUID))
+		}
+	}
+	rest.Links = slices.DeleteFunc(slices.Clone(from.Links), func(l Link) bool { return broken[l.A] || broken[l.B] })
+	if !sameNode(&rest, to) {
+		out = append(out, nodeEvent(EventTopologyChanged))
+	}
+	return out
+}
+
+// onlyMIG reports whether the MIG state of a GPU differs, and nothing else.
+func onlyMIG(was, is *GPU) bool {
+	if was.MIG == nil || is.MIG == nil || reflect.DeepEqual(was.MIG, is.MIG) {
+		return false
+	}
+	other := *was
+	other.MIG = is.MIG
+	return reflect.DeepEqual(&other, is)
+}
+
+// sameNode compares nodes by what they hold; no links and nil links are alike.
+func sameNode(a, b *Node) bool {
+	return a.Driver == b.Driver && slices.Equal(a.Links, b.Links) &&
+		slices.EqualFunc(a.GPUs, b.GPUs, func(x, y GPU) bool { return reflect.DeepEqual(x, y) })
+}
+
+func gpuEvent(kind EventKind, id UUID) Event {
+	return Event{Kind: kind, GPU: id, GPUInstance: NoInstance, ComputeInstance: NoInstance}
+}
+
+func nodeEvent(kind EventKind) Event { return gpuEvent(kind, "") }

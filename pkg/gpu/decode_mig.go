@@ -1,0 +1,73 @@
+package gpu
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// validate checks the MIG state of one GPU.
+func (m *MIG) validate(c *checker, field string) {
+	c.check(m.Enabled || len(m.Devices) == 0, field+".devices", "there are some while the mode is off")
+	for i := range m.Devices {
+		d, before := &m.Devices[i], m.Devices[:i]
+		name := fmt.Sprintf("%s.devices[%d]", field, i)
+		d.validate(c, name)
+		c.check(i == 0 || before[i-1].order(d) < 0, name, "is not above the device before by GPU instance and compute instance")
+		index := slices.ContainsFunc(before, func(o MIGDevice) bool { return o.Index == d.Index })
+		c.check(!index, name+".index", "%d appears twice", d.Index)
+		for j := range before {
+			d.validateBeside(c, name, &before[j])
+		}
+	}
+}
+
+// order compares the places of two devices in the list of their GPU. Those of
+// which the instance is not known stand behind the others.
+func (d *MIGDevice) order(o *MIGDevice) int {
+	return cmp.Or(cmp.Compare(d.GPUInstance, o.GPUInstance), cmp.Compare(d.ComputeInstance, o.ComputeInstance),
+		cmp.Compare(d.Index, o.Index))
+}
+
+// validate checks one device on its own. Of one with a fault only the index has
+// to be known.
+func (d *MIGDevice) validate(c *checker, field string) {
+	works := d.Fault == nil
+	c.uuid(d.UUID, d.Fault, field+".uuid")
+	c.check(d.Index >= 0, field+".index", "is negative")
+	c.check(!works || d.GPUInstance != NoInstance, field+".gpuInstance", "is missing")
+	c.check(!works || d.ComputeInstance != NoInstance, field+".computeInstance", "is missing")
+	c.check(!works || d.Profile != Profile{}, field+".profile", "is missing")
+	c.check(d.Placement.Start >= 0, field+".placement.start", "is negative")
+	c.check(d.Placement.Size >= 0, field+".placement.size", "is negative")
+	lowest := 0
+	if !works {
+		lowest = -1
+	}
+	c.check(d.GPUInstanceCap >= lowest, field+".gpuInstanceCap", "is negative")
+	c.check(d.ComputeInstanceCap >= lowest, field+".computeInstanceCap", "is negative")
+	e := d.Engines
+	for _, n := range []int{
+		e.Multiprocessors, e.GPUInstanceSlices, e.ComputeInstanceSlices, e.Copy, e.Decoder, e.Encoder, e.JPEG, e.OFA,
+	} {
+		c.check(n >= 0, field+".engines", "%d is negative", n)
+	}
+	c.check(works || d.Fault.Reason != "", field+".fault.reason", "is missing")
+}
+
+// validateBeside checks that d can be on one GPU with o.
+func (d *MIGDevice) validateBeside(c *checker, field string, o *MIGDevice) {
+	if d.GPUInstance == NoInstance || o.GPUInstance == NoInstance {
+		return
+	}
+	if d.GPUInstance == o.GPUInstance {
+		known := d.Placement != Placement{} && o.Placement != Placement{}
+		c.check(!known || d.Placement == o.Placement, field+".placement", "is not that of the other devices of GPU instance %d", d.GPUInstance)
+		c.check(d.ComputeInstance != o.ComputeInstance || d.ComputeInstance == NoInstance,
+			field+".computeInstance", "%d of GPU instance %d appears twice", d.ComputeInstance, d.GPUInstance)
+		return
+	}
+	free := d.Placement.Start+d.Placement.Size <= o.Placement.Start || o.Placement.Start+o.Placement.Size <= d.Placement.Start
+	c.check(free || d.Placement.Size == 0 || o.Placement.Size == 0, field+".placement",
+		"overlaps that of GPU instance %d", o.GPUInstance)
+}

@@ -1,0 +1,169 @@
+package gpu_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+func TestDecodeRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(n *gpu.Node)
+		text   string
+		want   []string
+	}{
+		"an empty file":               {text: "", want: []string{"line 1", "EOF"}},
+		"null":                        {text: "null", want: []string{"no node"}},
+		"a cut file":                  {text: "{\n\"gpus\": [\n", want: []string{"line 3", "EOF"}},
+		"an unknown field":            {text: `{"gpus": [], "gpu": 1}`, want: []string{`unknown field "gpu"`}},
+		"a value of another type":     {text: "{\n\"gpus\": [{\"index\": \"0\"}]}", want: []string{"line 2", "gpus.index"}},
+		"something behind it":         {text: `{"driver":{"version":"1.2"},"gpus":[]} x`, want: []string{"more than one"}},
+		"no driver version":           {change: func(n *gpu.Node) { n.Driver.Version = "" }, want: []string{"driver.version: is missing"}},
+		"two GPUs with one UUID":      {change: func(n *gpu.Node) { n.GPUs[1].UUID = n.GPUs[0].UUID }, want: []string{"gpus[1].uuid: GPU-", "twice"}},
+		"a UUID that cannot be named": {change: func(n *gpu.Node) { n.GPUs[1].UUID = "GPU-1\n=2" }, want: []string{`gpus[1].uuid: "GPU-1\n=2"`}},
+		"GPUs out of order":           {change: func(n *gpu.Node) { slices.Reverse(n.GPUs) }, want: []string{"gpus[1].index"}},
+		"a bus ID of NVML":            {change: func(n *gpu.Node) { n.GPUs[1].PCI.BusID = "00000000:0F:00.0" }, want: []string{`gpus[1].pci.busId: "00000000:0F:00.0"`}},
+		"a fault without reason":      {change: func(n *gpu.Node) { n.GPUs[0].Fault = &gpu.Fault{} }, want: []string{"gpus[0].fault.reason"}},
+		"a link to nowhere":           {change: func(n *gpu.Node) { n.Links[0].B = 7 }, want: []string{"links[0]: there is no GPU 7"}},
+		"a link backwards":            {change: func(n *gpu.Node) { n.Links[0].A, n.Links[0].B = 1, 0 }, want: []string{"links[0]: a (1) is not below b (0)"}},
+		"a link to a broken GPU":      {change: func(n *gpu.Node) { n.GPUs[1].Fault = &gpu.Fault{Reason: "x"} }, want: []string{"links[0]: GPU 1 has a fault"}},
+		"a recovery of no driver":     {change: func(n *gpu.Node) { n.GPUs[1].Recovery = "pray" }, want: []string{`gpus[1].recovery: "pray"`, "drain-and-reset"}},
+		"an unknown path":             {change: func(n *gpu.Node) { n.Links[0].Path = "NV12" }, want: []string{`links[0].path: "NV12"`}},
+		"several bad values, all told": {
+			change: func(n *gpu.Node) { n.GPUs[0].UUID, n.GPUs[1].Minor = "", -1 },
+			want:   []string{"gpus[0].uuid", "gpus[1].minor"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := []byte(c.text)
+			if c.change != nil {
+				node := gputest.Node(gputest.A100, 2)
+				c.change(node)
+				text = encode(t, node)
+			}
+			_, err := gpu.Decode(text)
+			if err == nil {
+				t.Fatal("Decode() accepts it")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("Decode() = %q, want %q in it", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestDecodeTakesAFaultyGPUOfWhichLittleIsKnown(t *testing.T) {
+	node := gputest.Node(gputest.L4, 2)
+	node.GPUs[1] = gpu.GPU{Index: 1, Minor: -1, NUMANode: -1, Fault: &gpu.Fault{Op: "nvmlDeviceGetHandleByIndex_v2", Reason: "GPU is lost"}}
+	node.Links = nil
+	got, err := gpu.Decode(encode(t, node))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(node, got); d != "" {
+		t.Errorf("mismatch (-want +got):\n%s", d)
+	}
+}
+
+// FuzzDecode checks that what Decode accepts survives a round trip, and that
+// nothing makes it panic.
+func FuzzDecode(f *testing.F) {
+	for _, model := range []gputest.Model{gputest.A100, gputest.L4} {
+		data, err := json.Marshal(gputest.Node(model, 2))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	data, err := json.Marshal(gputest.Partition(gputest.Node(gputest.A100, 1), 0, "1g.5gb+me", "1c.3g.20gb"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(`{"driver":{"version":"1"},"gpus":[null]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		node, err := gpu.Decode(data)
+		if err != nil {
+			return
+		}
+		again, err := gpu.Decode(encode(t, node))
+		if err != nil {
+			t.Fatalf("Decode() of what it accepted before: %v", err)
+		}
+		if d := cmp.Diff(node, again, cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("round trip (-want +got):\n%s", d)
+		}
+	})
+}
+
+func TestDecodeRefusesMIGDevices(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(m *gpu.MIG)
+		want   string
+	}{
+		"while the mode is off":        {func(m *gpu.MIG) { m.Enabled = false }, "mig.devices: there are some while the mode is off"},
+		"without UUID":                 {func(m *gpu.MIG) { m.Devices[1].UUID = "" }, "devices[1].uuid: is missing"},
+		"with a UUID of the old form":  {func(m *gpu.MIG) { m.Devices[1].UUID = "MIG-GPU-1/1/0" }, "devices[1].uuid: \"MIG-GPU-1/1/0\""},
+		"with the UUID of a GPU":       {func(m *gpu.MIG) { m.Devices[1].UUID = "GPU-00000000-0000-4000-8000-000000000000" }, "it is gpus[0].uuid too"},
+		"with the UUID of another one": {func(m *gpu.MIG) { m.Devices[1].UUID = m.Devices[0].UUID }, "it is gpus[1].mig.devices[0].uuid too"},
+		"with an index below zero":     {func(m *gpu.MIG) { m.Devices[1].Index = -1 }, "devices[1].index: is negative"},
+		"with one index":               {func(m *gpu.MIG) { m.Devices[1].Index = m.Devices[0].Index }, "devices[1].index: 0 appears twice"},
+		"out of order":                 {func(m *gpu.MIG) { slices.Reverse(m.Devices) }, "devices[1]: is not above"},
+		"of no GPU instance":           {func(m *gpu.MIG) { m.Devices[2].GPUInstance = gpu.NoInstance }, "devices[2].gpuInstance: is missing"},
+		"of no compute instance":       {func(m *gpu.MIG) { m.Devices[2].ComputeInstance = gpu.NoInstance }, "devices[2].computeInstance: is missing"},
+		"with one compute instance":    {func(m *gpu.MIG) { m.Devices[1].ComputeInstance = m.Devices[0].ComputeInstance }, "devices[1].computeInstance: 0 of GPU instance 2 appears twice"},
+		"without profile":              {func(m *gpu.MIG) { m.Devices[0].Profile = gpu.Profile{} }, "devices[0].profile: is missing"},
+		"below the GPU":                {func(m *gpu.MIG) { m.Devices[0].Placement.Start = -1 }, "devices[0].placement.start: is negative"},
+		"of less than nothing":         {func(m *gpu.MIG) { m.Devices[0].Placement.Size = -1 }, "devices[0].placement.size: is negative"},
+		"on top of each other":         {func(m *gpu.MIG) { m.Devices[2].Placement = m.Devices[0].Placement }, "devices[2].placement: overlaps that of GPU instance 2"},
+		"of one instance in two places": {
+			func(m *gpu.MIG) { m.Devices[1].Placement = gpu.Placement{Size: 4} },
+			"devices[1].placement: is not that of the other devices of GPU instance 2",
+		},
+		"without a capability of the GPU instance":     {func(m *gpu.MIG) { m.Devices[0].GPUInstanceCap = -1 }, "devices[0].gpuInstanceCap: is negative"},
+		"without a capability of the compute instance": {func(m *gpu.MIG) { m.Devices[0].ComputeInstanceCap = -1 }, "devices[0].computeInstanceCap: is negative"},
+		"with fewer engines than none":                 {func(m *gpu.MIG) { m.Devices[0].Engines.OFA = -1 }, "devices[0].engines: -1 is negative"},
+		"that fail for no reason":                      {func(m *gpu.MIG) { m.Devices[0].Fault = &gpu.Fault{} }, "devices[0].fault.reason: is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := divided()
+			c.change(node.GPUs[1].MIG)
+			if _, err := gpu.Decode(encode(t, node)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Decode() = %v, want %q in it", err, c.want)
+			}
+		})
+	}
+}
+
+// divided has two devices of one GPU instance, and one of another.
+func divided() *gpu.Node {
+	return gputest.Partition(gputest.Node(gputest.A100, 2), 1, "1c.3g.20gb", "2c.3g.20gb", "1g.5gb")
+}
+
+func TestDecodeTakesMIGDevicesOfWhichLittleIsKnown(t *testing.T) {
+	node := divided()
+	fault := &gpu.Fault{Op: "nvmlDeviceGetUUID", Reason: "Unknown Error"}
+	for i := range 2 {
+		node.GPUs[1].MIG.Devices = append(node.GPUs[1].MIG.Devices, gpu.MIGDevice{
+			Index: 3 + i, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance,
+			GPUInstanceCap: -1, ComputeInstanceCap: -1, Fault: fault,
+		})
+	}
+	node.GPUs[1].MIG.Devices[2].Placement = gpu.Placement{} // the driver does not tell
+	got, err := gpu.Decode(encode(t, node))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(node, got); d != "" {
+		t.Errorf("mismatch (-want +got):\n%s", d)
+	}
+}

@@ -1,0 +1,101 @@
+package gputest
+
+import "outrigger.dev/pkg/gpu"
+
+// SetNode replaces the node and forgets lost GPUs. Watches get gpu.Changes.
+func (f *Fake) SetNode(node *gpu.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.view()
+	f.node, f.lost = clone(node), map[gpu.UUID]bool{}
+	f.post(gpu.Changes(was, f.view())...)
+}
+
+// Partition gives the GPU id other MIG devices, see the function of that name.
+// Watches get EventMIGChanged.
+func (f *Fake) Partition(id gpu.UUID, profiles ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	Partition(f.node, f.gpu(id).Index, profiles...)
+	f.post(GPUEvent(gpu.EventMIGChanged, id))
+}
+
+// SetRecovery makes the driver ask for a recovery of the GPU id. Watches get
+// XID 154, which says that the action has changed.
+func (f *Fake) SetRecovery(id gpu.UUID, r gpu.Recovery) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gpu(id).Recovery = r
+	e := GPUEvent(gpu.EventXID, id)
+	e.XID = 154
+	f.post(e)
+}
+
+// Post gives an event to the running Watches.
+func (f *Fake) Post(e gpu.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.post(e)
+}
+
+// PostXID gives an XID of the whole GPU id to the running Watches.
+func (f *Fake) PostXID(id gpu.UUID, xid uint64) {
+	f.PostInstanceXID(id, gpu.NoInstance, gpu.NoInstance, xid)
+}
+
+// PostInstanceXID gives an XID of one MIG device of the GPU id to the running
+// Watches. ci is gpu.NoInstance for all of the GPU instance gi.
+func (f *Fake) PostInstanceXID(id gpu.UUID, gi, ci uint32, xid uint64) {
+	f.Post(gpu.Event{Kind: gpu.EventXID, GPU: id, GPUInstance: gi, ComputeInstance: ci, XID: xid})
+}
+
+// Lose makes the GPU id stop answering. Watches get EventLost.
+func (f *Fake) Lose(id gpu.UUID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost[id] = true
+	f.post(GPUEvent(gpu.EventLost, id))
+}
+
+// Heal makes a lost GPU answer again. Watches get EventTopologyChanged.
+func (f *Fake) Heal(id gpu.UUID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.lost, id)
+	f.post(NodeEvent(gpu.EventTopologyChanged))
+}
+
+// SetDriver switches the node's driver on or off. While it is off, Snapshot
+// and Watch return gpu.ErrNoDriver; running Watches end with it.
+func (f *Fake) SetDriver(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.driver = on
+	if !on {
+		f.endWatches(f.failure())
+	}
+}
+
+// SetError makes Snapshot and Watch fail with err until it is set to nil.
+func (f *Fake) SetError(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+	if err != nil {
+		f.endWatches(err)
+	}
+}
+
+// SetHealth makes Health return err.
+func (f *Fake) SetHealth(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.health = err
+}
+
+// Health returns what SetHealth was given.
+func (f *Fake) Health() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.health
+}

@@ -1,0 +1,85 @@
+package gputest
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// partitioned is the harness's node with GPU 1 divided into n devices.
+func (h Harness) partitioned(t *testing.T, n int) *gpu.Node {
+	t.Helper()
+	if h.Partition == nil {
+		t.Skip("this source has no way to divide a GPU")
+	}
+	profiles := make([]string, n)
+	for i := range profiles {
+		profiles[i] = h.Profile
+	}
+	want := clone(h.Node)
+	want.GPUs[1] = h.Partition(want.GPUs[1].UUID, profiles...)
+	if mig := want.GPUs[1].MIG; mig == nil || !mig.Enabled || len(mig.Devices) != n {
+		t.Fatalf("GPU 1 has the MIG state %+v, want %d devices", mig, n)
+	}
+	return want
+}
+
+func testMIG(t *testing.T, h Harness) {
+	diff(t, h.partitioned(t, 3), h.snapshot(t))
+	diff(t, h.partitioned(t, 0), h.snapshot(t), cmpopts.EquateEmpty())
+}
+
+func testMIGComes(t *testing.T, h Harness) {
+	h.partitioned(t, 1)
+	w := h.watch(t)
+	h.tellsMIG(t, w, h.partitioned(t, 3))
+}
+
+func testMIGGoes(t *testing.T, h Harness) {
+	h.partitioned(t, 3)
+	w := h.watch(t)
+	h.tellsMIG(t, w, h.partitioned(t, 1))
+	h.tellsMIG(t, w, h.partitioned(t, 0))
+}
+
+// tellsMIG waits until a watch has told of a change of GPU 1, and of no other
+// GPU, after which a snapshot shows want. A change may be told in steps.
+func (h Harness) tellsMIG(t *testing.T, w *watching, want *gpu.Node) {
+	t.Helper()
+	for {
+		e := w.next(t, gpu.EventMIGChanged)
+		diff(t, GPUEvent(gpu.EventMIGChanged, want.GPUs[1].UUID), e)
+		node := h.snapshot(t)
+		if len(node.GPUs) == len(want.GPUs) && len(node.GPUs[1].MIG.Devices) == len(want.GPUs[1].MIG.Devices) {
+			diff(t, want, node, cmpopts.EquateEmpty())
+			return
+		}
+	}
+}
+
+func testMIGLost(t *testing.T, h Harness) {
+	want := h.partitioned(t, 2)
+	diff(t, want, h.snapshot(t))
+	lost := want.GPUs[1]
+	h.Lose(lost.UUID)
+	node := h.snapshot(t)
+	checkLost(t, want, node, lost)
+	diff(t, lost, node.GPUs[1], cmpopts.IgnoreFields(gpu.GPU{}, "Fault"))
+}
+
+func testXIDOfInstance(t *testing.T, h Harness) {
+	node := h.partitioned(t, 2)
+	w := h.watch(t)
+	id, device := node.GPUs[1].UUID, node.GPUs[1].MIG.Devices[1]
+	want := gpu.Event{
+		Kind: gpu.EventXID, GPU: id, XID: 43,
+		GPUInstance: device.GPUInstance, ComputeInstance: device.ComputeInstance,
+	}
+	h.PostInstanceXID(id, want.GPUInstance, want.ComputeInstance, want.XID)
+	diff(t, want, w.next(t, gpu.EventXID))
+	want.ComputeInstance = gpu.NoInstance
+	h.PostInstanceXID(id, want.GPUInstance, want.ComputeInstance, want.XID)
+	diff(t, want, w.next(t, gpu.EventXID))
+}
