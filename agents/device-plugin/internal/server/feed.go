@@ -3,10 +3,7 @@ package server
 import (
 	"crypto/rand"
 	"fmt"
-	"reflect"
 	"sync"
-
-	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/agents/device-plugin/internal/resource"
@@ -14,9 +11,10 @@ import (
 
 // state is what is served at one moment. It is never changed.
 type state struct {
-	resource  resource.Resource
 	allocator *allocate.Allocator
-	list      *pluginapi.ListAndWatchResponse
+	list      list
+	// number tells lists apart: a later one has a higher.
+	number uint64
 }
 
 // feed hands the newest state to any number of readers.
@@ -27,11 +25,9 @@ type feed struct {
 }
 
 func newFeed() feed {
+	empty, _ := list{}.next(nil)
 	return feed{
-		state: state{
-			allocator: allocate.New(resource.Resource{}, allocate.Options{}),
-			list:      &pluginapi.ListAndWatchResponse{},
-		},
+		state:   state{allocator: allocate.New(resource.Resource{}, allocate.Options{}), list: empty},
 		changed: make(chan struct{}),
 	}
 }
@@ -44,35 +40,21 @@ func (f *feed) get() (state, <-chan struct{}) {
 	return f.state, f.changed
 }
 
+// put makes r the newest state. Readers hear of it if its list says anything
+// new. Only one goroutine may call it: readers do not wait while it works.
 func (f *feed) put(r resource.Resource, opts allocate.Options) {
-	next := state{resource: r, allocator: allocate.New(r, opts), list: list(r)}
+	before, _ := f.get()
+	next := state{allocator: allocate.New(r, opts)}
+	var changed bool
+	next.list, changed = before.list.next(r.Devices)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	same := reflect.DeepEqual(f.state.resource, r)
 	f.state = next
-	if same {
+	if !changed {
 		return
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
-}
-
-func list(r resource.Resource) *pluginapi.ListAndWatchResponse {
-	resp := &pluginapi.ListAndWatchResponse{Devices: make([]*pluginapi.Device, 0, len(r.Devices))}
-	for _, d := range r.Devices {
-		state := pluginapi.Unhealthy
-		if d.Health.Healthy {
-			state = pluginapi.Healthy
-		}
-		var topology *pluginapi.TopologyInfo
-		if d.NUMANode >= 0 {
-			topology = &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: int64(d.NUMANode)}}}
-		}
-		for n := range d.Replicas {
-			resp.Devices = append(resp.Devices, &pluginapi.Device{ID: d.ID(n), Health: state, Topology: topology})
-		}
-	}
-	return resp
 }
 
 // newToken returns what makes the CDI annotation of one container unlike that

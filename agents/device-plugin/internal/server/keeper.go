@@ -32,6 +32,9 @@ const (
 	// endGrace is how long the kubelet has to clean up after a stream has ended.
 	// A registration that it takes before it has is undone by that.
 	endGrace = 2 * time.Second
+	// partGrace is how long the kubelet may take to hang up on a resource that is
+	// gone.
+	partGrace = time.Second
 	// Patience is how long what a kubelet that restarts does goes unmentioned.
 	Patience = 2 * time.Second
 )
@@ -74,6 +77,14 @@ func (k *keeper) run(ctx context.Context) error {
 		case <-k.server.wake:
 			retry = retryMin
 		case <-timer.C:
+		}
+		if wait, leaving := k.server.parting(); leaving {
+			if wait <= 0 {
+				k.part()
+				return nil
+			}
+			timer.Reset(wait)
+			continue
 		}
 		next, err := k.check(ctx)
 		if err != nil {
@@ -236,6 +247,22 @@ func (k *keeper) warn(err error) {
 	}
 	k.complain = err.Error()
 	k.log.Warn("not registered with the kubelet, retrying", "resource", k.server.cfg.Resource, "err", err)
+}
+
+// part takes leave of the kubelet: streams end in good order, so that what they
+// were sent arrives, and one that does not hang up is not waited for long.
+func (k *keeper) part() {
+	if k.socket != nil {
+		if err := k.socket.close(); err != nil {
+			k.log.Warn("remove socket", "socket", k.socket.path, "err", err)
+		}
+		k.socket = nil
+	}
+	k.server.endStreams()
+	cut := time.AfterFunc(partGrace, k.grpc.Stop)
+	k.grpc.GracefulStop()
+	cut.Stop()
+	k.log.Info("resource is no longer registered", "resource", k.server.cfg.Resource)
 }
 
 func (k *keeper) stop() {

@@ -62,10 +62,19 @@ type Server struct {
 	path string
 	feed feed
 	wake chan struct{}
+	// left is how many replicas Publish has left out. It belongs to the caller
+	// of Publish.
+	left int
 
-	mu      sync.Mutex
-	status  Status
-	streams int
+	mu     sync.Mutex
+	status Status
+	// streams are the calls of ListAndWatch that were sent a list, each with the
+	// number of the newest.
+	streams map[*cursor]uint64
+	// leaving is set while the resource is gone, and leaveBy is how long the
+	// kubelet may take to hear of it. Once it has, the Server is gone too.
+	leaving, gone bool
+	leaveBy       time.Time
 	// ended is when the last stream ended.
 	ended time.Time
 	// over is closed to end the streams that are open.
@@ -77,11 +86,12 @@ var _ pluginapi.DevicePluginServer = (*Server)(nil)
 // New returns a Server; it does nothing before Run.
 func New(cfg Config) *Server {
 	return &Server{
-		cfg:  cfg,
-		path: filepath.Join(filepath.Dir(cfg.KubeletSocket), SocketName(cfg.Resource)),
-		feed: newFeed(),
-		wake: make(chan struct{}, 1),
-		over: make(chan struct{}),
+		cfg:     cfg,
+		path:    filepath.Join(filepath.Dir(cfg.KubeletSocket), SocketName(cfg.Resource)),
+		feed:    newFeed(),
+		wake:    make(chan struct{}, 1),
+		streams: map[*cursor]uint64{},
+		over:    make(chan struct{}),
 	}
 }
 
@@ -91,8 +101,22 @@ func SocketName(res string) string {
 	return "nvidia-" + res[strings.LastIndex(res, "/")+1:] + ".sock"
 }
 
-// Publish makes r what is served from now on. It does not block.
-func (s *Server) Publish(r resource.Resource, opts allocate.Options) { s.feed.put(r, opts) }
+// Publish makes r what is served from now on, as far as it fits in a list, also
+// after Leave. It returns false, and does nothing, if it is too late for that,
+// since Run is about to end. It does not block. One goroutine calls it.
+func (s *Server) Publish(r resource.Resource, opts allocate.Options) bool {
+	if !s.stay() {
+		return false
+	}
+	fits, left := Fit(r)
+	if left > 0 && left != s.left {
+		s.cfg.Log.Warn("too many replicas for the kubelet, offering fewer: configure fewer for the resource",
+			"resource", s.cfg.Resource, "left_out", left, "max_bytes", MaxListBytes)
+	}
+	s.left = left
+	s.feed.put(fits, opts)
+	return true
+}
 
 // Wake has the sockets checked now: call it when one of them came or went.
 func (s *Server) Wake() {
@@ -142,28 +166,20 @@ func options() *pluginapi.DevicePluginOptions {
 
 // ListAndWatch sends the devices, and again whenever they change.
 func (s *Server) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
-	ctx := stream.Context()
+	ctx, c := stream.Context(), &cursor{}
 	s.mu.Lock()
-	over := s.over
+	c.over = s.over
 	s.mu.Unlock()
-	listed := false
-	defer func() {
-		if listed {
-			s.stream(-1)
-		}
-	}()
+	defer s.closed(c)
 	for {
 		st, changed := s.feed.get()
-		if err := stream.Send(st.list); err != nil {
+		if err := stream.Send(st.list.message); err != nil {
 			return fmt.Errorf("send devices of %s: %w", s.cfg.Resource, err)
 		}
-		if !listed {
-			listed = true
-			s.stream(1)
-		}
+		s.sent(c, st.number)
 		select {
 		case <-changed:
-		case <-over:
+		case <-c.over:
 			return nil
 		case <-ctx.Done():
 			return nil
@@ -204,32 +220,6 @@ func (s *Server) GetPreferredAllocation(_ context.Context, req *pluginapi.Prefer
 		resp.ContainerResponses = append(resp.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{DeviceIDs: ids})
 	}
 	return resp, nil
-}
-
-func (s *Server) stream(n int) {
-	s.update(func(st *Status) {
-		s.streams += n
-		st.Listed = s.streams > 0
-		if n < 0 {
-			s.ended = time.Now()
-		}
-	})
-	s.Wake()
-}
-
-// listed returns whether a stream is open, and when the last one ended.
-func (s *Server) listed() (open bool, ended time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.streams > 0, s.ended
-}
-
-// endStreams ends the streams that are open.
-func (s *Server) endStreams() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.over)
-	s.over = make(chan struct{})
 }
 
 // update changes the status under the lock and tells if it did.

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/gpu"
+)
+
+// devices returns n healthy devices, offered so often each. Each fourth is near
+// no NUMA node.
+func devices(n, replicas int) []resource.Device {
+	out := make([]resource.Device, 0, n)
+	for i := range n {
+		out = append(out, resource.Device{
+			UUID: gpu.UUID(fmt.Sprintf("GPU-00000000-0000-4000-8000-%012x", i)), GPU: i, Replicas: replicas,
+			NUMANode: i%4 - 1, Health: health.Status{Healthy: true},
+		})
+	}
+	return out
+}
+
+// sick returns the devices, of which those at the places are not healthy.
+func sick(ds []resource.Device, places ...int) []resource.Device {
+	ds = slices.Clone(ds)
+	for _, i := range places {
+		ds[i].Health = health.Status{Reason: "xid 79"}
+	}
+	return ds
+}
+
+// generated is the list as the API's own types have it.
+func generated(ds []resource.Device) *pluginapi.ListAndWatchResponse {
+	resp := &pluginapi.ListAndWatchResponse{}
+	for _, d := range ds {
+		for n := range max(d.Replicas, 1) {
+			entry := &pluginapi.Device{ID: d.ID(n), Health: pluginapi.Unhealthy}
+			if d.Health.Healthy {
+				entry.Health = pluginapi.Healthy
+			}
+			if d.NUMANode >= 0 {
+				entry.Topology = &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: int64(d.NUMANode)}}}
+			}
+			resp.Devices = append(resp.Devices, entry)
+		}
+	}
+	return resp
+}
+
+// checkSent compares what is sent with the generated form.
+func checkSent(t *testing.T, l list, want []resource.Device) {
+	t.Helper()
+	sent, err := proto.Marshal(l.message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := &pluginapi.ListAndWatchResponse{}
+	if err := proto.Unmarshal(sent, got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(generated(want), got, protocmp.Transform()); diff != "" {
+		t.Fatalf("list (-want +got):\n%s", diff)
+	}
+	plain, err := proto.MarshalOptions{Deterministic: true}.Marshal(generated(want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(plain, sent) {
+		t.Error("the list is not sent in the bytes of the generated code")
+	}
+}
+
+func TestListSaysWhatTheDevicesAre(t *testing.T) {
+	mixed := append(devices(5, 1), devices(8, 12)[5:]...)
+	for name, tc := range map[string]struct {
+		before, after []resource.Device
+		changed       bool
+	}{
+		"nothing":                       {},
+		"the first devices":             {after: devices(3, 1), changed: true},
+		"whole and shared devices":      {after: mixed, changed: true},
+		"a device without replicas":     {after: devices(1, 0), changed: true},
+		"the same again":                {before: mixed, after: slices.Clone(mixed)},
+		"one falls sick":                {before: mixed, after: sick(mixed, 6), changed: true},
+		"the first and the last":        {before: mixed, after: sick(mixed, 0, 7), changed: true},
+		"one recovers":                  {before: sick(mixed, 2), after: mixed, changed: true},
+		"one is gone":                   {before: mixed, after: slices.Delete(slices.Clone(mixed), 3, 4), changed: true},
+		"the last is gone":              {before: mixed, after: mixed[:7], changed: true},
+		"one is added":                  {before: mixed[1:], after: mixed, changed: true},
+		"one is added behind":           {before: mixed[:7], after: mixed, changed: true},
+		"all are gone":                  {before: mixed, changed: true},
+		"other replicas":                {before: devices(3, 2), after: devices(3, 11), changed: true},
+		"a large NUMA node":             {after: []resource.Device{{UUID: "GPU-a", NUMANode: 300}}, changed: true},
+		"another device in its place":   {before: devices(2, 1)[:1], after: devices(2, 1)[1:], changed: true},
+		"more than 127 bytes an entry":  {after: []resource.Device{{UUID: gpu.UUID(bytes.Repeat([]byte("x"), 120)), Replicas: 2}}, changed: true},
+		"another reason to be not well": {before: sick(mixed, 1), after: reason(sick(mixed, 1), 1, "gpu is lost")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, _ := list{}.next(tc.before)
+			checkSent(t, first, tc.before)
+			got, changed := first.next(tc.after)
+			if changed != tc.changed {
+				t.Errorf("changed is %v, want %v", changed, tc.changed)
+			}
+			checkSent(t, got, tc.after)
+			checkSent(t, first, tc.before)
+		})
+	}
+}
+
+func reason(ds []resource.Device, i int, why string) []resource.Device {
+	ds[i].Health.Reason = why
+	return ds
+}
+
+func TestFitKeepsWithinWhatTheKubeletTakes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		devices []resource.Device
+		cut     bool
+	}{
+		"no device":                    {},
+		"a hundred of each":            {devices: devices(112, 100)},
+		"a device without replicas":    {devices: devices(1, 0)},
+		"a hundred thousand of one":    {devices: devices(1, 100_000), cut: true},
+		"a hundred thousand of 16":     {devices: devices(16, 100_000), cut: true},
+		"too many of one, few of many": {devices: append(devices(1, 100_000), devices(9, 50)[1:]...), cut: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := resource.Resource{Name: "nvidia.com/gpu", Devices: tc.devices}
+			got, left := Fit(r)
+			before, after := 0, 0
+			for i, d := range got.Devices {
+				before += tc.devices[i].Replicas
+				after += d.Replicas
+				if few := tc.devices[i].Replicas; few <= 50 && d.Replicas != few {
+					t.Errorf("of the %d replicas of device %d are left %d", few, i, d.Replicas)
+				}
+			}
+			if left > 0 != tc.cut || before-after != left {
+				t.Errorf("%d are left out, and said to be %d, want some = %v", before-after, left, tc.cut)
+			}
+			every := make([]int, len(got.Devices))
+			for i := range every {
+				every[i] = i
+			}
+			worst, _ := list{}.next(sick(got.Devices, every...))
+			if n := len(worst.wire); n > MaxListBytes || left > 0 && n < MaxListBytes*99/100 {
+				t.Errorf("the list has %d bytes, want at most %d, and nearly as many", n, MaxListBytes)
+			}
+		})
+	}
+}
+
+// BenchmarkList makes the list of 16 GPUs of 7 MIG devices, each offered 100
+// times: anew, and after one GPU has fallen sick.
+func BenchmarkList(b *testing.B) {
+	ds := devices(112, 100)
+	b.Run("all", func(b *testing.B) {
+		for b.Loop() {
+			list{}.next(ds)
+		}
+	})
+	b.Run("health-of-one-gpu", func(b *testing.B) {
+		whole, _ := list{}.next(ds)
+		some := sick(ds, 14, 15, 16, 17, 18, 19, 20)
+		for b.Loop() {
+			whole.next(some)
+		}
+	})
+	b.Run("fit", func(b *testing.B) {
+		r := resource.Resource{Devices: ds}
+		for b.Loop() {
+			Fit(r)
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/agents/device-plugin/kubelettest"
+	"outrigger.dev/pkg/gpu"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const resourceName = "nvidia.com/gpu"
+
+// recorder remembers what it is told.
+type recorder struct {
+	mu         sync.Mutex
+	registered []error
+	allocated  []error
+}
+
+func (r *recorder) Registered(_ string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.registered = append(r.registered, err)
+}
+
+func (r *recorder) Allocated(_ string, _ time.Duration, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.allocated = append(r.allocated, err)
+}
+
+// rig is a server, and a kubelet.
+type rig struct {
+	kubelet  *kubelettest.Kubelet
+	server   *server.Server
+	recorder *recorder
+	log      *bytes.Buffer
+	changed  chan struct{}
+	stop     context.CancelFunc
+	ended    chan error
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "dp") //nolint:usetesting // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	kubelet, err := kubelettest.Start(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kubelet.Stop)
+	r := &rig{
+		kubelet: kubelet, recorder: &recorder{}, log: &bytes.Buffer{},
+		changed: make(chan struct{}, 1), ended: make(chan error, 1),
+	}
+	r.server = server.New(server.Config{
+		Resource: resourceName, KubeletSocket: kubelet.Socket(), Register: true, Recorder: r.recorder,
+		Changed: func() {
+			select {
+			case r.changed <- struct{}{}:
+			default:
+			}
+		},
+		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	return r
+}
+
+func (r *rig) run(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r.stop = cancel
+	go func() { r.ended <- r.server.Run(ctx) }()
+	t.Cleanup(func() { r.end(t) })
+}
+
+// end stops the server and waits for it.
+func (r *rig) end(t testing.TB) {
+	t.Helper()
+	if r.ended == nil {
+		return
+	}
+	r.stop()
+	select {
+	case err := <-r.ended:
+		if err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("Run has not returned 5 s after its context ended")
+	}
+	r.ended = nil
+}
+
+// status waits until the server has this status.
+func (r *rig) status(t testing.TB, want server.Status) {
+	t.Helper()
+	for end := limit(t); r.server.Status() != want; {
+		select {
+		case <-end.Done():
+			t.Fatalf("status is %+v for 10 s, want %+v", r.server.Status(), want)
+		case <-r.changed:
+		}
+	}
+}
+
+// healths waits until the kubelet's list has these healths, in order.
+func (r *rig) healths(t testing.TB, want ...string) {
+	t.Helper()
+	if _, err := r.kubelet.WaitDevices(limit(t), resourceName, func(ds []*pluginapi.Device) bool {
+		return slices.EqualFunc(ds, want, func(d *pluginapi.Device, h string) bool { return d.GetHealth() == h })
+	}); err != nil {
+		t.Fatalf("want %v: %v", want, err)
+	}
+}
+
+func (r *rig) plugin(t testing.TB) pluginapi.DevicePluginClient {
+	t.Helper()
+	c, err := r.kubelet.Plugin(resourceName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func limit(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, errors.New("not within 10 s"))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+const (
+	ok  = pluginapi.Healthy
+	bad = pluginapi.Unhealthy
+)
+
+// gpus returns a resource of n GPUs that are offered so often each, of which
+// those at the places are not healthy.
+func gpus(n, replicas int, sick ...int) resource.Resource {
+	res := resource.Resource{Name: resourceName}
+	for i := range n {
+		res.Devices = append(res.Devices, resource.Device{
+			UUID: gpu.UUID(fmt.Sprintf("GPU-00000000-0000-4000-8000-%012x", i)), Index: fmt.Sprint(i), GPU: i, Replicas: replicas,
+			NUMANode: i / 4, Health: health.Status{Healthy: !slices.Contains(sick, i)},
+		})
+	}
+	return res
+}

@@ -1,0 +1,222 @@
+package server_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"outrigger.dev/agents/device-plugin/internal/allocate"
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/agents/device-plugin/internal/server"
+)
+
+func options() allocate.Options {
+	return allocate.Options{ListStrategies: []config.ListStrategy{config.ListEnvvar, config.ListCDIAnnotations}, CDIAnnotationPrefix: "cdi.k8s.io/"}
+}
+
+func TestServesRegistersAndGoes(t *testing.T) {
+	r := newRig(t)
+	if got := r.server.Status(); got != (server.Status{}) {
+		t.Errorf("status before Run is %+v", got)
+	}
+	r.server.Publish(gpus(2, 1), options())
+	r.run(t)
+	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
+	r.healths(t, ok, ok)
+	opts, err := r.plugin(t).GetDevicePluginOptions(limit(t), &pluginapi.Empty{})
+	if err != nil || !opts.GetGetPreferredAllocationAvailable() || opts.GetPreStartRequired() {
+		t.Errorf("options are %v, %v", opts, err)
+	}
+	r.end(t)
+	if got := r.server.Status(); got != (server.Status{}) {
+		t.Errorf("status after Run is %+v", got)
+	}
+	if _, err := os.Lstat(filepath.Join(filepath.Dir(r.kubelet.Socket()), server.SocketName(resourceName))); err == nil {
+		t.Error("the socket is left behind")
+	}
+	if err := r.kubelet.WaitUnlisted(limit(t), resourceName); err != nil {
+		t.Error(err)
+	}
+	if got := r.recorder.registered; len(got) != 1 || got[0] != nil {
+		t.Errorf("recorded registrations: %v", got)
+	}
+}
+
+func TestEveryReplicaFallsSickAndRecovers(t *testing.T) {
+	r := newRig(t)
+	r.server.Publish(gpus(3, 3), options())
+	r.run(t)
+	r.healths(t, ok, ok, ok, ok, ok, ok, ok, ok, ok)
+	r.server.Publish(gpus(3, 3, 1), options())
+	r.healths(t, ok, ok, ok, bad, bad, bad, ok, ok, ok)
+	r.server.Publish(gpus(3, 3), options())
+	r.healths(t, ok, ok, ok, ok, ok, ok, ok, ok, ok)
+}
+
+// The kubelet is not sent what it knows: a list that follows is the next one.
+func TestSendsOnlyWhatIsNew(t *testing.T) {
+	r := newRig(t)
+	r.server.Publish(gpus(2, 1), options())
+	r.run(t)
+	r.healths(t, ok, ok)
+	sick := gpus(2, 1, 0)
+	sick.Devices[0].Health.Reason = "xid 79"
+	same := gpus(2, 1)
+	same.Devices[1].Paths = []string{"/dev/nvidia1"}
+	r.server.Publish(same, options())
+	r.server.Publish(sick, options())
+	r.healths(t, bad, ok)
+	if n := len(r.kubelet.Updates()); n != 2 {
+		t.Errorf("the kubelet was sent %d lists, want 2", n)
+	}
+	// What is not in the list is in force all the same.
+	resp, err := r.kubelet.Allocate(limit(t), resourceName, string(sick.Devices[1].UUID))
+	if err != nil || resp.GetEnvs()["NVIDIA_VISIBLE_DEVICES"] != string(sick.Devices[1].UUID) {
+		t.Errorf("answer is %v, %v", resp, err)
+	}
+}
+
+func TestAnswersForEachContainer(t *testing.T) {
+	r := newRig(t)
+	res := gpus(4, 2)
+	res.FailRequestsGreaterThanOne = true
+	r.server.Publish(res, options())
+	r.run(t)
+	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
+	first, last := res.Devices[0], res.Devices[3]
+	resp, err := r.plugin(t).Allocate(limit(t), &pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{
+		{DevicesIds: []string{last.ID(1)}}, {DevicesIds: []string{first.ID(0)}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	keys := map[string]bool{}
+	for _, c := range resp.GetContainerResponses() {
+		got = append(got, c.GetEnvs()["NVIDIA_VISIBLE_DEVICES"])
+		for k := range c.GetAnnotations() {
+			keys[k] = true
+		}
+	}
+	if diff := cmp.Diff([]string{string(last.UUID), string(first.UUID)}, got); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	if len(keys) != 2 {
+		t.Errorf("annotations have the keys %v, want one for each container", keys)
+	}
+	for id, want := range map[string]string{
+		"GPU-other": `invalid allocation request for "nvidia.com/gpu": invalid request: unknown device: GPU-other`,
+		last.ID(0):  `invalid allocation request for "nvidia.com/gpu": invalid request: maximum request size for shared resources is 1; found 2`,
+	} {
+		if _, err := r.kubelet.Allocate(limit(t), resourceName, first.ID(0), id); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want %q in it", err, want)
+		}
+	}
+	if n := len(r.recorder.allocated); n != 3 || r.recorder.allocated[0] != nil || r.recorder.allocated[1] == nil {
+		t.Errorf("recorded allocations: %v", r.recorder.allocated)
+	}
+}
+
+func TestPrefersForEachContainer(t *testing.T) {
+	r := newRig(t)
+	res := gpus(4, 2)
+	opts := options()
+	opts.Policy = config.PolicySpread
+	r.server.Publish(res, opts)
+	r.run(t)
+	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
+	var ids []string
+	for _, d := range res.Devices {
+		ids = append(ids, d.ID(1), d.ID(0))
+	}
+	ask := func(requests ...*pluginapi.ContainerPreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
+		return r.plugin(t).GetPreferredAllocation(limit(t), &pluginapi.PreferredAllocationRequest{ContainerRequests: requests})
+	}
+	resp, err := ask(
+		&pluginapi.ContainerPreferredAllocationRequest{AvailableDeviceIDs: ids, AllocationSize: 2},
+		&pluginapi.ContainerPreferredAllocationRequest{AvailableDeviceIDs: ids, MustIncludeDeviceIDs: ids[:1], AllocationSize: 1},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][]string
+	for _, c := range resp.GetContainerResponses() {
+		got = append(got, c.GetDeviceIDs())
+	}
+	want := [][]string{{res.Devices[0].ID(0), res.Devices[1].ID(0)}, {res.Devices[0].ID(1)}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	_, err = ask(&pluginapi.ContainerPreferredAllocationRequest{AvailableDeviceIDs: ids, AllocationSize: -1})
+	if want := `choose devices of "nvidia.com/gpu": invalid request: allocation size -1 is negative`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error is %v, want %q in it", err, want)
+	}
+}
+
+// A list that the kubelet would not take is cut, and it is told once.
+func TestCutsWhatTheKubeletWouldNotTake(t *testing.T) {
+	r := newRig(t)
+	r.run(t)
+	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
+	var offered int
+	for _, res := range []resource.Resource{gpus(16, 100_000), gpus(16, 100_000, 3)} {
+		r.server.Publish(res, options())
+		u, err := r.kubelet.WaitDevices(limit(t), resourceName, func(ds []*pluginapi.Device) bool {
+			return len(ds) > 0 && (ds[len(ds)/16*3].GetHealth() == ok) == res.Devices[3].Health.Healthy
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if offered != 0 && len(u.Devices) != offered {
+			t.Errorf("%d replicas are offered, and %d before", len(u.Devices), offered)
+		}
+		offered = len(u.Devices)
+		if _, err := r.kubelet.Allocate(limit(t), resourceName, u.Devices[offered-1].GetID()); err != nil {
+			t.Error(err)
+		}
+		if _, err := r.kubelet.Allocate(limit(t), resourceName, res.Devices[15].ID(99_999)); err == nil {
+			t.Error("a replica that is left out was allocated")
+		}
+	}
+	if offered < 60_000 || offered%16 != 0 {
+		t.Errorf("%d replicas are offered, want more than 60000, and of each GPU the same", offered)
+	}
+	r.server.Publish(gpus(1, 1), options())
+	r.healths(t, ok)
+	r.end(t)
+	if got := r.log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "too many replicas") || !strings.Contains(got, resourceName) {
+		t.Errorf("log is %q, want one line about %s", got, resourceName)
+	}
+}
+
+// A kubelet that is back finds what is offered by then.
+func TestServesAKubeletThatIsBack(t *testing.T) {
+	r := newRig(t)
+	r.server.Publish(gpus(1, 1), options())
+	r.run(t)
+	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
+	r.kubelet.Stop()
+	r.server.Publish(gpus(2, 1, 1), options())
+	if err := r.kubelet.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.server.Wake()
+	r.healths(t, ok, bad)
+}
+
+func TestSocketNamesAreThoseOfNVIDIA(t *testing.T) {
+	for res, want := range map[string]string{
+		"nvidia.com/gpu":        "nvidia-gpu.sock",
+		"nvidia.com/gpu.shared": "nvidia-gpu.shared.sock",
+		"nvidia.com/mig-1g.5gb": "nvidia-mig-1g.5gb.sock",
+	} {
+		if got := server.SocketName(res); got != want {
+			t.Errorf("SocketName(%s) is %q, want %q", res, got, want)
+		}
+	}
+}
