@@ -44,6 +44,15 @@ func (d Dir) Hold(n Name, r Record) (*Held, error) {
 	return d.put(d.Path(n), r, putOptions{held: true})
 }
 
+// HoldFile is Hold for a fact that has a file of its own, outside of the
+// contract's folder, which has to be there.
+func (d Dir) HoldFile(path string, r Record) (*Held, error) {
+	return d.put(path, r, putOptions{held: true})
+}
+
+// ReadFile is Read for the file of HoldFile.
+func (d Dir) ReadFile(path string) Fact { return d.read(path) }
+
 // Held is a fact that is published as long as its writer lives, and keeps this
 // value: the lock goes when it is collected.
 type Held struct {

@@ -1,0 +1,155 @@
+package dra_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"outrigger.dev/agents/device-plugin/internal/dra"
+	"outrigger.dev/agents/device-plugin/internal/health"
+)
+
+// published keeps what was published.
+type published [][]resourceapi.Device
+
+func (p *published) PublishResources(_ context.Context, r resourceslice.DriverResources) error {
+	var all []resourceapi.Device
+	for _, s := range r.Pools[node].Slices {
+		all = append(all, s.Devices...)
+	}
+	*p = append(*p, all)
+	return nil
+}
+
+func offered(name string, s health.Status) dra.Device {
+	return dra.Device{Name: name, UUID: "GPU-" + "x", Spec: resourceapi.Device{Name: name}, Health: s}
+}
+
+type claims map[types.UID]bool
+
+func driver(t *testing.T, path string, there claims) *dra.Driver {
+	t.Helper()
+	d, err := dra.New(dra.Config{
+		Node: node, LedgerPath: path,
+		Exists: func(_ context.Context, uid types.UID, _ string) (bool, error) {
+			there, known := there[uid]
+			if !known {
+				return false, errors.New("no answer")
+			}
+			return there, nil
+		},
+		Failed: func(err error) { t.Error(err) },
+		Log:    slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestOnlyHealthyDevicesArePublishedAndOnlyChanges(t *testing.T) {
+	d := driver(t, filepath.Join(t.TempDir(), "claims"), nil)
+	healthy := health.Status{Healthy: true}
+	var to published
+	offer := func(want int, devices ...dra.Device) {
+		t.Helper()
+		if err := d.Offer(t.Context(), devices, &to); err != nil {
+			t.Fatal(err)
+		}
+		if len(to) != want {
+			t.Fatalf("published %d times, want %d", len(to), want)
+		}
+	}
+	offer(1, offered("gpu-0", healthy), offered("gpu-1", healthy))
+	offer(1, offered("gpu-0", healthy), offered("gpu-1", healthy))
+	offer(2, offered("gpu-0", healthy), offered("gpu-1", health.Status{Reason: "xid 79"}))
+	if len(to[1]) != 1 || to[1][0].Name != "gpu-0" {
+		t.Errorf("published %v, want gpu-0 alone", to[1])
+	}
+	offer(2, offered("gpu-0", healthy), offered("gpu-1", health.Status{Reason: "xid 95"}))
+	offer(3)
+	if len(to[2]) != 0 {
+		t.Errorf("published %v, want an empty pool", to[2])
+	}
+}
+
+func TestPreparedClaimsOutliveTheProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claims")
+	there := claims{"a": true, "b": true}
+	prepare := func(d *dra.Driver, uid string) error {
+		t.Helper()
+		if err := d.Offer(t.Context(), devices(), &published{}); err != nil {
+			t.Fatal(err)
+		}
+		out, err := d.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{claim(uid, "gpu-0")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := out[types.UID(uid)]
+		if result.Err == nil && (len(result.Devices) != 1 || result.Devices[0].CDIDeviceIDs[0] != "k8s.gpu.nvidia.com/gpu=GPU-a") {
+			t.Errorf("prepared %+v", result.Devices)
+		}
+		return result.Err
+	}
+	if err := prepare(driver(t, path, there), "a"); err != nil {
+		t.Fatal(err)
+	}
+	d := driver(t, path, there)
+	if err := prepare(d, "b"); err == nil || !strings.Contains(err.Error(), "in use by claim ns/a") {
+		t.Errorf("another process gives the device away again: %v", err)
+	}
+	// A claim that nobody will ever give back does not hold its device for ever.
+	there["a"] = false
+	if err := prepare(d, "b"); err != nil {
+		t.Errorf("a claim that is gone holds its device: %v", err)
+	}
+	out, err := d.UnprepareResourceClaims(t.Context(), []kubeletplugin.NamespacedObject{{UID: "b"}, {UID: "never"}})
+	if err != nil || len(out) != 2 || out["b"] != nil || out["never"] != nil {
+		t.Errorf("Unprepare() = %v, %v", out, err)
+	}
+	if err := prepare(driver(t, path, there), "a"); err != nil {
+		t.Errorf("a device that was given back is not free: %v", err)
+	}
+}
+
+func TestADamagedLedgerIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claims")
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := dra.New(dra.Config{LedgerPath: path})
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
+		t.Errorf("New() = %v", err)
+	}
+}
+
+func TestHealthIsReportedWhenItChanges(t *testing.T) {
+	d := driver(t, filepath.Join(t.TempDir(), "claims"), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	reports := make(chan kubeletplugin.DeviceHealthReport)
+	done := make(chan error, 1)
+	go func() { done <- d.WatchHealthStatus(ctx, reports) }()
+	if r := <-reports; len(r.Devices) != 0 {
+		t.Errorf("first report %+v", r)
+	}
+	if err := d.Offer(t.Context(), []dra.Device{offered("gpu-0", health.Status{Reason: "xid 79"})}, &published{}); err != nil {
+		t.Fatal(err)
+	}
+	r := <-reports
+	if len(r.Devices) != 1 || r.Devices[0].Health != kubeletplugin.HealthStatusUnhealthy || r.Devices[0].Message != "xid 79" {
+		t.Errorf("report %+v", r)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

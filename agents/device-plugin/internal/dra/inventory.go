@@ -1,0 +1,193 @@
+// Package dra offers the node's GPUs by Dynamic Resource Allocation: the
+// inventory that the device plugin offers too, as ResourceSlices, and claims
+// prepared through CDI.
+//
+// Inventory and Ledger are pure; Driver is the edge to the kubelet and the API
+// server.
+package dra
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"outrigger.dev/agents/device-plugin/internal/health"
+	offered "outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/gpu"
+)
+
+// DriverName is the name of NVIDIA's DRA driver for GPUs, which DeviceClasses
+// and the expressions of users' claims have.
+const DriverName = "gpu.nvidia.com"
+
+// CDIVendor and CDIClass make the kind of the CDI devices that claims get.
+const (
+	CDIVendor = "k8s." + DriverName
+	CDIClass  = "gpu"
+)
+
+// The values of the attribute "type".
+const (
+	typeGPU = "gpu"
+	typeMIG = "mig"
+)
+
+// Device is one GPU or MIG device of the node as claims know it.
+type Device struct {
+	// Name is what the slice calls it: "gpu-0", "gpu-0-mig-7-0" for compute
+	// instance 0 of GPU instance 7 of the GPU with minor 0.
+	Name string
+	UUID gpu.UUID
+	// Spec is the device's entry in a ResourceSlice.
+	Spec   resourceapi.Device
+	Health health.Status
+}
+
+// CDI returns the name by which the container runtime knows the device.
+func (d Device) CDI() string { return CDIVendor + "/" + CDIClass + "=" + string(d.UUID) }
+
+// Inventory returns the devices of a set that was derived from n, in the order
+// of their names. A GPU that is divided is offered in its parts only.
+func Inventory(n *gpu.Node, set offered.Set) []Device {
+	var out []Device
+	for _, r := range set.Resources {
+		for _, d := range r.Devices {
+			if dev, ok := find(n, d); ok {
+				out = append(out, dev)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Device) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// find returns the device of which the set knows no more than the name.
+func find(n *gpu.Node, d offered.Device) (Device, bool) {
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		if g.Index != d.GPU {
+			continue
+		}
+		if g.UUID == d.UUID {
+			return whole(n, g, d.Health), g.MIG == nil || !g.MIG.Enabled
+		}
+		for _, m := range migDevices(g) {
+			if m.UUID == d.UUID {
+				return part(n, g, m, d.Health), true
+			}
+		}
+	}
+	return Device{}, false
+}
+
+func migDevices(g *gpu.GPU) []gpu.MIGDevice {
+	if g.MIG == nil {
+		return nil
+	}
+	return g.MIG.Devices
+}
+
+func whole(n *gpu.Node, g *gpu.GPU, status health.Status) Device {
+	name := fmt.Sprintf("gpu-%d", g.Minor)
+	attributes := common(n, g)
+	attributes["type"] = text(typeGPU)
+	attributes["uuid"] = text(string(g.UUID))
+	return Device{
+		Name: name, UUID: g.UUID, Health: status,
+		Spec: resourceapi.Device{Name: name, Attributes: attributes, Capacity: memory(g.MemoryBytes)},
+	}
+}
+
+func part(n *gpu.Node, g *gpu.GPU, m gpu.MIGDevice, status health.Status) Device {
+	name := fmt.Sprintf("gpu-%d-mig-%d-%d", g.Minor, m.GPUInstance, m.ComputeInstance)
+	attributes := common(n, g)
+	attributes["type"] = text(typeMIG)
+	attributes["uuid"] = text(string(m.UUID))
+	attributes["parentUUID"] = text(string(g.UUID))
+	attributes["profile"] = text(m.Profile.String())
+	capacity := memory(m.MemoryBytes)
+	for field, count := range map[resourceapi.QualifiedName]int{
+		"multiprocessors": m.Engines.Multiprocessors,
+		"copyEngines":     m.Engines.Copy,
+		"decoders":        m.Engines.Decoder,
+		"encoders":        m.Engines.Encoder,
+		"jpegEngines":     m.Engines.JPEG,
+		"ofaEngines":      m.Engines.OFA,
+	} {
+		capacity[field] = resourceapi.DeviceCapacity{Value: *resource.NewQuantity(int64(count), resource.DecimalSI)}
+	}
+	return Device{
+		Name: name, UUID: m.UUID, Health: status,
+		Spec: resourceapi.Device{Name: name, Attributes: attributes, Capacity: capacity},
+	}
+}
+
+// common are the attributes of a GPU and of its parts. What is not known is
+// left out: an expression that asks for it then does not match.
+func common(n *gpu.Node, g *gpu.GPU) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+	out := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
+	add := func(name resourceapi.QualifiedName, value string) {
+		if value != "" && len(value) <= resourceapi.DeviceAttributeMaxValueLength {
+			out[name] = text(value)
+		}
+	}
+	add("productName", g.Name)
+	add("brand", g.Brand)
+	add("architecture", g.Architecture)
+	add("pciBusID", g.PCI.BusID)
+	index := int64(g.Index)
+	out["index"] = resourceapi.DeviceAttribute{IntValue: &index}
+	if g.NUMANode >= 0 {
+		node := int64(g.NUMANode)
+		out["numaNode"] = resourceapi.DeviceAttribute{IntValue: &node}
+	}
+	if v := g.ComputeCapability; v.Major > 0 {
+		out["cudaComputeCapability"] = version(fmt.Sprintf("%d.%d.0", v.Major, v.Minor))
+	}
+	if v, ok := semantic(n.Driver.Version); ok {
+		out["driverVersion"] = version(v)
+	}
+	if v := n.Driver.CUDA; v.Major > 0 {
+		out["cudaDriverVersion"] = version(fmt.Sprintf("%d.%d.0", v.Major, v.Minor))
+	}
+	return out
+}
+
+// semantic writes a driver version as the API wants versions (semver 2.0.0):
+// three numbers without leading zeros. "580.95.05" is 580.95.5.
+func semantic(v string) (string, bool) {
+	fields := strings.Split(v, ".")
+	if v == "" || len(fields) > 3 {
+		return "", false
+	}
+	for i, f := range fields {
+		if f == "" || strings.Trim(f, "0123456789") != "" {
+			return "", false
+		}
+		if fields[i] = strings.TrimLeft(f, "0"); fields[i] == "" {
+			fields[i] = "0"
+		}
+	}
+	for len(fields) < 3 {
+		fields = append(fields, "0")
+	}
+	return strings.Join(fields, "."), true
+}
+
+func text(v string) resourceapi.DeviceAttribute { return resourceapi.DeviceAttribute{StringValue: &v} }
+
+func version(v string) resourceapi.DeviceAttribute {
+	return resourceapi.DeviceAttribute{VersionValue: &v}
+}
+
+func memory(bytes uint64) map[resourceapi.QualifiedName]resourceapi.DeviceCapacity {
+	out := map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{}
+	if bytes > 0 {
+		out["memory"] = resourceapi.DeviceCapacity{Value: *resource.NewQuantity(int64(bytes), resource.BinarySI)} //nolint:gosec // no board has 8 EiB
+	}
+	return out
+}

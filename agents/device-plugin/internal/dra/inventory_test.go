@@ -1,0 +1,82 @@
+package dra_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/dra"
+	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// divided is a node of one whole GPU, one with two MIG devices, and one that is
+// in MIG mode without any.
+func divided() *gpu.Node {
+	n := gputest.Node(gputest.A100, 3)
+	n.GPUs[1].MIG = &gpu.MIG{Enabled: true, Pending: true, Devices: []gpu.MIGDevice{
+		{
+			UUID: "MIG-1", GPUInstance: 2, Profile: gpu.Profile{ComputeSlices: 3, GPUSlices: 3, GB: 20},
+			MemoryBytes: 20 << 30, Engines: gpu.Engines{Multiprocessors: 42, Copy: 3, Decoder: 2},
+		},
+		{UUID: "MIG-2", Index: 1, GPUInstance: 9, Profile: gpu.Profile{ComputeSlices: 1, GPUSlices: 1, GB: 5}, MemoryBytes: 5 << 30},
+	}}
+	n.GPUs[2].MIG = &gpu.MIG{Enabled: true, Pending: true}
+	return n
+}
+
+func TestInventoryGolden(t *testing.T) {
+	n := divided()
+	set := resource.Derive(n, health.View{}, config.Config{MIGStrategy: config.MIGStrategyMixed})
+	var got bytes.Buffer
+	enc := json.NewEncoder(&got)
+	enc.SetIndent("", "  ")
+	for _, d := range dra.Inventory(n, set) {
+		if err := enc.Encode(d.Spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join("testdata", "divided.golden")
+	if *update {
+		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+}
+
+func TestVersionsAreSemantic(t *testing.T) {
+	for driver, want := range map[string]string{
+		"580.95.05": "580.95.5", "550.54": "550.54.0", "535.00.0": "535.0.0", "": "", "r580": "", "1.2.3.4": "", "1..2": "",
+	} {
+		n := gputest.Node(gputest.L4, 1)
+		n.Driver.Version = driver
+		devices := dra.Inventory(n, resource.Derive(n, health.View{}, config.Config{MIGStrategy: config.MIGStrategyMixed}))
+		if len(devices) != 1 {
+			t.Fatalf("%d devices, want 1", len(devices))
+		}
+		got := ""
+		if v := devices[0].Spec.Attributes["driverVersion"].VersionValue; v != nil {
+			got = *v
+		}
+		if got != want {
+			t.Errorf("driver %q is version %q, want %q", driver, got, want)
+		}
+	}
+}

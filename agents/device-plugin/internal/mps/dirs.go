@@ -1,0 +1,45 @@
+package mps
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"outrigger.dev/agents/device-plugin/internal/allocate"
+)
+
+// dirs are the folders of one daemon.
+type dirs struct{ pipe, log string }
+
+func dirsOf(root, resource string) dirs {
+	pipe := allocate.MPSPipe(root, resource)
+	return dirs{pipe: pipe, log: filepath.Join(filepath.Dir(pipe), "log")}
+}
+
+func (d dirs) env() []string {
+	return []string{"CUDA_MPS_PIPE_DIRECTORY=" + d.pipe, "CUDA_MPS_LOG_DIRECTORY=" + d.log}
+}
+
+// create makes the folders. What an earlier daemon left in the pipe's folder is
+// removed: a client would take it for a daemon that lives.
+func (d dirs) create() error {
+	left, err := filepath.Glob(filepath.Join(d.pipe, "*"))
+	if err != nil {
+		return fmt.Errorf("clear folder of MPS pipes: %w", err)
+	}
+	for _, path := range left {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("clear folder of MPS pipes: %w", err)
+		}
+	}
+	for _, dir := range []string{d.pipe, d.log} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make folder of MPS daemon: %w", err)
+		}
+	}
+	return nil
+}
+
+func readyPath(root, resource string) string {
+	return filepath.Join(filepath.Dir(allocate.MPSPipe(root, resource)), "ready")
+}

@@ -1,0 +1,239 @@
+package mps_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/mps"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+const (
+	patience = 20 * time.Second
+	shared   = "nvidia.com/gpu.shared"
+)
+
+func TestPlan(t *testing.T) {
+	n := gputest.Node(gputest.A100, 3)
+	id := func(i int) gpu.UUID { return n.GPUs[i].UUID }
+	device := func(i, replicas int) resource.Device {
+		return resource.Device{UUID: id(i), GPU: i, Replicas: replicas}
+	}
+	for name, tc := range map[string]struct {
+		set  resource.Set
+		want []mps.Daemon
+	}{
+		"each shared resource has a daemon, whose clients divide memory and threads": {
+			set: resource.Set{Resources: []resource.Resource{
+				{Name: "nvidia.com/big", Sharing: config.SharingMPS, Devices: []resource.Device{device(2, 2)}},
+				{Name: shared, Sharing: config.SharingMPS, Devices: []resource.Device{device(0, 4), device(1, 8)}},
+			}},
+			want: []mps.Daemon{
+				{Resource: "nvidia.com/big", GPUs: []mps.Share{{UUID: id(2), MemoryMiB: 20480}}, ActiveThreadPercentage: 50},
+				{Resource: shared, GPUs: []mps.Share{{UUID: id(0), MemoryMiB: 10240}, {UUID: id(1), MemoryMiB: 5120}}, ActiveThreadPercentage: 12},
+			},
+		},
+		"what is shared in another way, or not at all, has none": {
+			set: resource.Set{Resources: []resource.Resource{
+				{Name: "nvidia.com/a", Sharing: config.SharingTimeSlicing, Devices: []resource.Device{device(0, 4)}},
+				{Name: "nvidia.com/b", Sharing: config.SharingMPS, Devices: []resource.Device{device(1, 1)}},
+			}},
+		},
+		"a GPU of unknown memory has no limit": {
+			set: resource.Set{Resources: []resource.Resource{
+				{Name: shared, Sharing: config.SharingMPS, Devices: []resource.Device{{UUID: "GPU-x", GPU: 9, Replicas: 200}}},
+			}},
+			want: []mps.Daemon{{Resource: shared, GPUs: []mps.Share{{UUID: "GPU-x"}}, ActiveThreadPercentage: 1}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, mps.Plan(n, tc.set)); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// rig is a supervisor with stand-ins for the driver's programs.
+type rig struct {
+	t    *testing.T
+	root string
+	bin  string
+	dir  contract.Dir
+	*mps.Supervisor
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, root: t.TempDir(), bin: standIns(t), dir: contract.Dir{Root: t.TempDir()}}
+	programs, err := mps.FindPrograms(t.TempDir(), r.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Supervisor = mps.NewSupervisor(mps.Config{
+		Root: r.root, Programs: programs, Contract: r.dir, Log: slog.New(slog.DiscardHandler),
+	})
+	t.Cleanup(r.Wait)
+	return r
+}
+
+func (r *rig) eventually(what string, ok func() bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			r.t.Fatalf("not seen: %s (supervisor: %v)", what, r.Ready())
+		case <-tick.C:
+		}
+	}
+}
+
+func (r *rig) ready() bool { return mps.Ready(r.dir, r.root, shared) == nil }
+
+func (r *rig) read(path string) string {
+	r.t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (r *rig) commands() string { return r.read(filepath.Join(r.root, shared, "log", "commands")) }
+
+// tell gives the daemon a command behind the supervisor's back.
+func (r *rig) tell(command string) {
+	r.t.Helper()
+	conn, err := net.Dial("unix", filepath.Join(r.root, shared, "pipe", "control")) //nolint:noctx // it answers at once
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, command+"\n"); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func daemon(ids ...gpu.UUID) mps.Daemon {
+	d := mps.Daemon{Resource: shared, ActiveThreadPercentage: 25}
+	for _, id := range ids {
+		d.GPUs = append(d.GPUs, mps.Share{UUID: id, MemoryMiB: 1000})
+	}
+	return d
+}
+
+func TestADaemonIsReadyWhenItAnswersAndHasItsLimits(t *testing.T) {
+	r := newRig(t)
+	if r.ready() {
+		t.Fatal("ready without a daemon")
+	}
+	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a", "GPU-b")})
+	r.eventually("the daemon is ready", r.ready)
+	want := "visible GPU-a,GPU-b\nset_default_active_thread_percentage 25\n" +
+		"set_default_device_pinned_mem_limit 0 1000M\nset_default_device_pinned_mem_limit 1 1000M\n"
+	if diff := cmp.Diff(want, r.commands()); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+	if err := r.Ready(); err != nil {
+		t.Errorf("Ready() = %v", err)
+	}
+	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a", "GPU-b")})
+	if got := r.commands(); got != want {
+		t.Errorf("a daemon that stays as it is was started again: %s", got)
+	}
+	r.Apply(t.Context(), nil)
+	if r.ready() {
+		t.Error("ready after the daemon was told to quit")
+	}
+	wantSMI := "-i GPU-a -c EXCLUSIVE_PROCESS\n-i GPU-b -c EXCLUSIVE_PROCESS\n-i GPU-a -c DEFAULT\n-i GPU-b -c DEFAULT\n"
+	if diff := cmp.Diff(wantSMI, r.read(filepath.Join(r.bin, "smi"))); diff != "" {
+		t.Errorf("compute modes (-want +got):\n%s", diff)
+	}
+}
+
+func TestADaemonThatEndsIsStartedAgain(t *testing.T) {
+	r := newRig(t)
+	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a")})
+	r.eventually("the daemon is ready", r.ready)
+	r.tell("crash")
+	r.eventually("the resource is not ready while there is no daemon", func() bool { return !r.ready() })
+	r.eventually("the supervisor says why", func() bool {
+		err := r.Ready()
+		return err != nil && strings.Contains(err.Error(), "serve "+shared) && strings.Contains(err.Error(), "out of memory")
+	})
+	r.eventually("the daemon is ready again", r.ready)
+	if n := strings.Count(r.commands(), "visible"); n != 2 {
+		t.Errorf("started %d times, want 2", n)
+	}
+}
+
+func TestOtherGPUsAreAnotherDaemon(t *testing.T) {
+	r := newRig(t)
+	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a")})
+	r.eventually("the daemon is ready", r.ready)
+	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-b")})
+	r.eventually("the daemon of the other GPU is ready", func() bool {
+		return r.ready() && strings.Contains(r.commands(), "visible GPU-b")
+	})
+}
+
+func TestAGPUThatCannotBeSetUpIsNamed(t *testing.T) {
+	r := newRig(t)
+	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a", "GPU-refused")})
+	r.eventually("the supervisor names the GPU", func() bool {
+		err := r.Ready()
+		return err != nil && strings.Contains(err.Error(), "nvidia-smi -i GPU-refused -c EXCLUSIVE_PROCESS") &&
+			strings.Contains(err.Error(), "Unable to set the compute mode")
+	})
+	if r.ready() {
+		t.Error("ready without a daemon")
+	}
+}
+
+func TestFindProgramsSaysWhatIsMissing(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	root, mpsRoot := t.TempDir(), t.TempDir()
+	_, err := mps.FindPrograms(root, mpsRoot)
+	if err == nil || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), root) {
+		t.Errorf("FindPrograms() = %v", err)
+	}
+	if err := os.MkdirAll(filepath.Join(root, "usr/bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"nvidia-cuda-mps-control", "nvidia-smi"} {
+		if err := os.WriteFile(filepath.Join(root, "usr/bin", name), nil, 0o700); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+	}
+	if _, err := mps.FindPrograms(root, mpsRoot); err == nil || !strings.Contains(err.Error(), "would not see "+mpsRoot) {
+		t.Errorf("FindPrograms() with a folder that the driver root lacks = %v", err)
+	}
+	if err := os.MkdirAll(filepath.Join(root, filepath.Dir(mpsRoot)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(mpsRoot, filepath.Join(root, mpsRoot)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := mps.FindPrograms(root, mpsRoot)
+	if err != nil || p.Root != root {
+		t.Errorf("FindPrograms() = %+v, %v, want those of the driver root", p, err)
+	}
+}

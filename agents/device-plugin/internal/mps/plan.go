@@ -1,0 +1,78 @@
+// Package mps runs the control daemons of CUDA's Multi-Process Service: one for
+// each resource that is shared by it.
+//
+// Plan says which daemons there are to be: a pure function of the node and of
+// what is offered. Supervisor keeps them running. Ready is how the device plugin
+// knows that a container would find its daemon.
+package mps
+
+import (
+	"cmp"
+	"slices"
+
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/gpu"
+)
+
+// Daemon is the control daemon of one resource.
+type Daemon struct {
+	// Resource is fully qualified: "nvidia.com/gpu".
+	Resource string
+	// GPUs are those that its clients may use, in the order of NVML. The daemon
+	// numbers them by their position.
+	GPUs []Share
+	// ActiveThreadPercentage is what one client gets of a GPU's threads.
+	ActiveThreadPercentage int
+}
+
+// Share is how one GPU is divided.
+type Share struct {
+	UUID gpu.UUID
+	// MemoryMiB is what one client may take of the GPU's memory; 0 for a GPU
+	// whose memory is not known, which then has no limit.
+	MemoryMiB uint64
+}
+
+// Plan returns the daemons for a set that was derived from n, ordered by
+// resource. The limits are those of NVIDIA's device plugin: memory and threads
+// divided by the number of replicas. Where GPUs of one resource have different
+// numbers, the threads are divided by the greatest, since the daemon has one
+// limit for all.
+func Plan(n *gpu.Node, set resource.Set) []Daemon {
+	var out []Daemon
+	for _, r := range set.Resources {
+		if r.Sharing != config.SharingMPS {
+			continue
+		}
+		d := Daemon{Resource: r.Name}
+		most := 1
+		for _, dev := range r.Devices {
+			if dev.Replicas <= 1 {
+				continue
+			}
+			most = max(most, dev.Replicas)
+			d.GPUs = append(d.GPUs, Share{UUID: dev.UUID, MemoryMiB: memoryMiB(n, dev.GPU) / uint64(dev.Replicas)}) //nolint:gosec // above 1
+		}
+		if len(d.GPUs) == 0 {
+			continue
+		}
+		d.ActiveThreadPercentage = max(1, 100/most)
+		out = append(out, d)
+	}
+	slices.SortFunc(out, func(a, b Daemon) int { return cmp.Compare(a.Resource, b.Resource) })
+	return out
+}
+
+func memoryMiB(n *gpu.Node, index int) uint64 {
+	for i := range n.GPUs {
+		if n.GPUs[i].Index == index {
+			return n.GPUs[i].MemoryBytes >> 20
+		}
+	}
+	return 0
+}
+
+func (d Daemon) equal(o Daemon) bool {
+	return d.Resource == o.Resource && d.ActiveThreadPercentage == o.ActiveThreadPercentage && slices.Equal(d.GPUs, o.GPUs)
+}

@@ -1,0 +1,163 @@
+package mps
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// Names of the driver's programs.
+const (
+	controlName = "nvidia-cuda-mps-control"
+	smiName     = "nvidia-smi"
+)
+
+// askLimit bounds a question to a daemon and a call of nvidia-smi.
+const askLimit = 10 * time.Second
+
+// quitLimit is how long a daemon may take to end after it was told to. It waits
+// for its clients, which must not hold up a node.
+const quitLimit = 5 * time.Second
+
+// Programs are the driver's programs on this node.
+type Programs struct {
+	// Root is the folder in which they see the file system; empty is our own.
+	Root string
+	// control and smi are paths in Root.
+	control, smi string
+}
+
+// FindPrograms looks for the driver's programs: on our own PATH, where a
+// container runtime has put them, and else in the driver root, where they run
+// with the driver root as their file system. MPS's folder must be seen there at
+// the same path.
+func FindPrograms(driverRoot, mpsRoot string) (Programs, error) {
+	if control, err := exec.LookPath(controlName); err == nil {
+		if smi, err := exec.LookPath(smiName); err == nil {
+			return Programs{control: control, smi: smi}, nil
+		}
+	}
+	p := Programs{Root: driverRoot}
+	if filepath.Clean(driverRoot) == "/" {
+		p.Root = ""
+	}
+	for _, want := range []struct {
+		name string
+		path *string
+	}{{controlName, &p.control}, {smiName, &p.smi}} {
+		path := filepath.Join("/usr/bin", want.name)
+		if _, err := os.Stat(filepath.Join(driverRoot, path)); err != nil {
+			return Programs{}, fmt.Errorf("find %s: not on PATH, and %w (install the driver's compute utilities)", want.name, err)
+		}
+		*want.path = path
+	}
+	if p.Root != "" && !sameFolder(mpsRoot, filepath.Join(p.Root, mpsRoot)) {
+		return Programs{}, fmt.Errorf("find %s: it runs in driver root %s and would not see %s there: mount the host's / at the driver root with propagation, or let the runtime inject the driver's programs",
+			controlName, driverRoot, mpsRoot)
+	}
+	return p, nil
+}
+
+func sameFolder(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// start starts the control daemon of d in the foreground. It is killed when ctx
+// ends.
+func (p Programs) start(ctx context.Context, d Daemon, dirs dirs) (*process, error) {
+	visible := make([]string, 0, len(d.GPUs))
+	for _, g := range d.GPUs {
+		visible = append(visible, string(g.UUID))
+	}
+	cmd := p.command(ctx, p.control, "-f")
+	cmd.Env = append(cmd.Env, dirs.env()...)
+	cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+strings.Join(visible, ","))
+	// Its own group: a signal to us is not one to it, and its servers die with it.
+	cmd.SysProcAttr.Setpgid = true
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	var said tail
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", controlName, err)
+	}
+	proc := &process{ended: make(chan struct{})}
+	go func() {
+		err := cmd.Wait()
+		proc.err = fmt.Errorf("%s ended: %s", controlName, reason(err, said.text()))
+		close(proc.ended)
+	}()
+	return proc, nil
+}
+
+// process is a control daemon that was started.
+type process struct {
+	ended chan struct{}
+	// err is set when ended is closed.
+	err error
+}
+
+func reason(err error, said string) string {
+	text := "by itself"
+	if err != nil {
+		text = err.Error()
+	}
+	if said = strings.TrimSpace(said); said != "" {
+		text += ": " + said
+	}
+	return text
+}
+
+// ask gives a command to a running control daemon and returns what it answers.
+func (p Programs) ask(ctx context.Context, dirs dirs, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	cmd := p.command(ctx, p.control)
+	cmd.Env = append(cmd.Env, dirs.env()...)
+	cmd.Stdin = strings.NewReader(command + "\n")
+	return run(ctx, cmd, controlName+" "+command)
+}
+
+// computeMode sets who may use a GPU: EXCLUSIVE_PROCESS for the MPS server
+// alone, DEFAULT for everybody.
+func (p Programs) computeMode(ctx context.Context, id gpu.UUID, mode string) error {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	_, err := run(ctx, p.command(ctx, p.smi, "-i", string(id), "-c", mode), smiName+" -i "+string(id)+" -c "+mode)
+	return err
+}
+
+func (p Programs) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: p.Root}
+	if p.Root != "" {
+		cmd.Dir = "/"
+	}
+	cmd.WaitDelay = time.Second
+	return cmd
+}
+
+func run(ctx context.Context, cmd *exec.Cmd, what string) (string, error) {
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "", fmt.Errorf("%s: no answer in %s", what, askLimit)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %s", what, reason(err, errOut.String()+out.String()))
+	}
+	return strings.TrimSpace(out.String()), nil
+}

@@ -1,0 +1,20 @@
+package mps
+
+import (
+	"fmt"
+
+	"outrigger.dev/pkg/contract"
+)
+
+// Ready returns nil while the daemon of a resource answers, and otherwise why a
+// container would not find it. It only reads a file, whose writer has to live.
+func Ready(d contract.Dir, root, resource string) error {
+	f := d.ReadFile(readyPath(root, resource))
+	if f.State == contract.Valid {
+		return nil
+	}
+	return fmt.Errorf("the MPS control daemon of %s is not ready: %s", resource, f.Reason)
+}
+
+// ReadyPath returns the file that Ready reads, to be watched.
+func ReadyPath(root, resource string) string { return readyPath(root, resource) }

@@ -1,0 +1,122 @@
+package mps_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// The test binary stands in for the driver's programs: what it does depends on
+// the name under which it was started. Beside that name it keeps a file "smi"
+// of what nvidia-smi was told. It ends without what os.Exit does before, which
+// in a race build is to rest for a second.
+func TestMain(m *testing.M) {
+	switch filepath.Base(os.Args[0]) {
+	case "nvidia-cuda-mps-control":
+		syscall.Exit(control())
+	case "nvidia-smi":
+		syscall.Exit(smi())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// standIns puts the programs on PATH and returns their folder.
+func standIns(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"nvidia-cuda-mps-control", "nvidia-smi"} {
+		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+	return dir
+}
+
+func smi() int {
+	f, err := os.OpenFile(filepath.Join(filepath.Dir(os.Args[0]), "smi"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fail(err)
+	}
+	defer f.Close()
+	if strings.Contains(strings.Join(os.Args, " "), "GPU-refused") {
+		return fail(fmt.Errorf("Unable to set the compute mode")) //nolint:staticcheck // as the program says it
+	}
+	_, err = fmt.Fprintln(f, strings.Join(os.Args[1:], " "))
+	return fail(err)
+}
+
+func control() int {
+	socket := filepath.Join(os.Getenv("CUDA_MPS_PIPE_DIRECTORY"), "control")
+	if len(os.Args) > 1 && os.Args[1] == "-f" {
+		return fail(serve(socket))
+	}
+	conn, err := net.Dial("unix", socket) //nolint:noctx // a stand-in
+	if err != nil {
+		return fail(fmt.Errorf("Cannot find MPS control daemon process")) //nolint:staticcheck // as the program says it
+	}
+	defer conn.Close()
+	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	if _, err := io.WriteString(conn, line); err != nil {
+		return fail(err)
+	}
+	_, err = io.Copy(os.Stdout, conn)
+	return fail(err)
+}
+
+// serve answers commands and keeps them in its log folder.
+func serve(socket string) error {
+	listener, err := net.Listen("unix", socket) //nolint:noctx // a stand-in
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(os.Getenv("CUDA_MPS_LOG_DIRECTORY"), "commands"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(log, "visible", os.Getenv("CUDA_VISIBLE_DEVICES"))
+	var mu sync.Mutex
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		line, _ := bufio.NewReader(conn).ReadString('\n')
+		switch command := strings.TrimSpace(line); {
+		case command == "quit":
+			return conn.Close()
+		case command == "crash":
+			return fmt.Errorf("out of memory")
+		case strings.HasPrefix(command, "get_"):
+			fmt.Fprintln(conn, "100.0")
+		default:
+			mu.Lock()
+			fmt.Fprintln(log, command)
+			mu.Unlock()
+		}
+		if err := conn.Close(); err != nil {
+			return err
+		}
+	}
+}
+
+func fail(err error) int {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
