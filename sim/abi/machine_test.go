@@ -68,6 +68,7 @@ func newMachine(t *testing.T, spec state.Spec) *machine {
 // node without a driver is (ENXIO).
 func (m *machine) addNode(t *testing.T, name string) {
 	t.Helper()
+	mustDo(t, os.MkdirAll(filepath.Dir(filepath.Join(m.dev, name)), 0o755))
 	if err := os.WriteFile(filepath.Join(m.dev, name), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}

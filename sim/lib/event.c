@@ -1,12 +1,14 @@
 /* event.c: sets of GPU events, and waiting for them. */
-#include "session.h"
+#include "mig.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
+/* What every GPU raises. */
 #define SUPPORTED                                                              \
 	(nvmlEventTypeSingleBitEccError | nvmlEventTypeDoubleBitEccError |     \
-	 nvmlEventTypePState | nvmlEventTypeXidCriticalError | nvmlEventTypeClock)
+	 nvmlEventTypePState | nvmlEventTypeXidCriticalError | nvmlEventTypeClock | \
+	 nvmlEventTypeGpuRecoveryAction)
 
 /* What a set listens to on one GPU. */
 struct registration {
@@ -80,11 +82,16 @@ EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 	return NVML_SUCCESS;
 }
 
+static unsigned long long supported(const struct sim_gpu *gpu)
+{
+	return SUPPORTED | (sim_board(gpu->model) != NULL ? nvmlEventMigConfigChange : 0);
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *types)
 {
 	ENTER_DEVICE(nvmlDeviceGetSupportedEventTypes, device, gpu);
 	REQUIRE(types != NULL);
-	*types = SUPPORTED;
+	*types = supported(&gpu);
 	return NVML_SUCCESS;
 }
 
@@ -92,7 +99,7 @@ EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long 
 {
 	ENTER_DEVICE(nvmlDeviceRegisterEvents, device, gpu);
 	REQUIRE(known(set) && (types & ~(unsigned long long)nvmlEventTypeAll) == 0);
-	if ((types & ~(unsigned long long)SUPPORTED) != 0)
+	if ((types & ~supported(&gpu)) != 0)
 		return NVML_ERROR_NOT_SUPPORTED;
 	pthread_mutex_lock(&set->mutex);
 	struct registration *reg = &set->gpu[device->slot];
@@ -107,6 +114,14 @@ EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long 
 	return NVML_SUCCESS;
 }
 
+/* permitted tells whether the process may hear of an event. nvml.h: without
+ * privileges "only the events which affect all the instances (i.e. whole
+ * device) are reported". */
+static bool permitted(const struct sim_event *event)
+{
+	return event->gpu_instance == SIM_NO_INSTANCE || capability_monitor();
+}
+
 /* take returns the next event that the set listens to. */
 static bool take(struct nvmlEventSet_st *set, struct sim_event *event)
 {
@@ -118,7 +133,7 @@ static bool take(struct nvmlEventSet_st *set, struct sim_event *event)
 			continue;
 		const struct registration *reg = &set->gpu[event->slot];
 		found = reg->generation == event->generation && (reg->types & event->type) != 0 &&
-			event->number > reg->since;
+			event->number > reg->since && permitted(event);
 	}
 	pthread_mutex_unlock(&set->mutex);
 	return found;
@@ -173,15 +188,18 @@ static nvmlReturn_t wait_for(nvmlEventSet_t set, struct sim_event *event, unsign
 	}
 }
 
-/* fill answers an event. nvmlEventData_t ended before the instances once. */
+/* fill answers an event. nvmlEventData_t ended before the instances once. What
+ * it holds besides the GPU and the type is of XIDs alone (nvml.h). */
 static nvmlReturn_t fill(const struct sim_event *event, nvmlEventData_t *data, bool instances)
 {
+	bool xid = event->type == nvmlEventTypeXidCriticalError;
+
 	data->device = session_find(event->slot, event->generation);
 	data->eventType = event->type;
-	data->eventData = event->data;
+	data->eventData = xid ? event->data : 0;
 	if (instances) {
-		data->gpuInstanceId = event->gpu_instance;
-		data->computeInstanceId = event->compute_instance;
+		data->gpuInstanceId = xid ? event->gpu_instance : SIM_NO_INSTANCE;
+		data->computeInstanceId = xid ? event->compute_instance : SIM_NO_INSTANCE;
 	}
 	return NVML_SUCCESS;
 }

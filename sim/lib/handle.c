@@ -1,5 +1,5 @@
 /* handle.c: how many GPUs there are, and handles to them. */
-#include "session.h"
+#include "mig.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -94,11 +94,45 @@ static bool has_place(const struct sim_gpu *gpu, const void *what)
 	return gpu->domain == place->domain && gpu->bus == place->bus && gpu->device == place->device;
 }
 
+static nvmlReturn_t by_uuid(const char *uuid, nvmlDevice_t *device)
+{
+	return strncmp(uuid, "MIG-", 4) == 0 ? mig_find(uuid, device) : find(has_uuid, uuid, device);
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 {
 	ENTER(nvmlDeviceGetHandleByUUID);
 	REQUIRE(uuid != NULL && device != NULL);
-	return find(has_uuid, uuid, device);
+	return by_uuid(uuid, device);
+}
+
+/* as_text writes 16 bytes in the form of a UUID. */
+static void as_text(const unsigned char *byte, char text[37])
+{
+	int n = 0;
+
+	for (int i = 0; i < NVML_DEVICE_UUID_BINARY_LEN; i++)
+		n += sprintf(text + n, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", byte[i]);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_t *uuid, nvmlDevice_t *device)
+{
+	char text[sizeof("GPU-") + 36];
+
+	ENTER(nvmlDeviceGetHandleByUUIDV);
+	REQUIRE(uuid != NULL && device != NULL);
+	REQUIRE_VERSION(uuid->version, nvmlUUID_v1);
+	REQUIRE(uuid->type == NVML_UUID_TYPE_ASCII || uuid->type == NVML_UUID_TYPE_BINARY);
+	if (uuid->type == NVML_UUID_TYPE_ASCII) {
+		REQUIRE(memchr(uuid->value.str, '\0', sizeof(uuid->value.str)) != NULL);
+		return by_uuid(uuid->value.str, device);
+	}
+	/* The bytes do not tell a GPU from a MIG device. */
+	memcpy(text, "GPU-", 4);
+	as_text(uuid->value.bytes, text + 4);
+	nvmlReturn_t r = by_uuid(text, device);
+	memcpy(text, "MIG-", 4);
+	return r == NVML_ERROR_NOT_FOUND ? by_uuid(text, device) : r;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *device)

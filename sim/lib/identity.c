@@ -1,11 +1,8 @@
 /* identity.c: what a GPU is. */
-#include "session.h"
+#include "mig.h"
 
-#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define GET_STRING(name, value)                                                \
 	EXPORT nvmlReturn_t name(nvmlDevice_t device, char *out, unsigned int length) \
@@ -14,13 +11,33 @@
 		return copy_string(out, length, value);                        \
 	}
 
-GET_STRING(nvmlDeviceGetName, gpu.name)
-GET_STRING(nvmlDeviceGetUUID, gpu.uuid)
+/* GET_STRING_OF_BOTH defines one that also knows MIG devices. */
+#define GET_STRING_OF_BOTH(name, of_gpu, of_mig)                               \
+	EXPORT nvmlReturn_t name(nvmlDevice_t device, char *out, unsigned int length) \
+	{                                                                      \
+		struct mig_view view;                                          \
+		ENTER(name);                                                   \
+		bool mig = mig_is_handle(device);                              \
+		nvmlReturn_t r = mig ? mig_view_device(device, &view) : session_device(device, &view.gpu); \
+		return r == NVML_SUCCESS ? copy_string(out, length, mig ? of_mig : of_gpu) : r; \
+	}
+
+/* mig_name adds the profile to the name of the GPU, as nvidia-smi and CUDA
+ * show it: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
+static const char *mig_name(struct mig_view *view)
+{
+	size_t n = strlen(view->gpu.name);
+
+	snprintf(view->gpu.name + n, sizeof(view->gpu.name) - n, " MIG %s", view->ci_profile.name);
+	return view->gpu.name;
+}
+
+GET_STRING_OF_BOTH(nvmlDeviceGetName, view.gpu.name, mig_name(&view))
+GET_STRING_OF_BOTH(nvmlDeviceGetUUID, view.gpu.uuid, view.ci->uuid)
 GET_STRING(nvmlDeviceGetSerial, gpu.serial)
 GET_STRING(nvmlDeviceGetVbiosVersion, gpu.vbios)
 GET_STRING(nvmlDeviceGetBoardPartNumber, gpu.board_part)
 
-GET(nvmlDeviceGetIndex, unsigned int, device->index)
 GET(nvmlDeviceGetMinorNumber, unsigned int, gpu.minor)
 GET(nvmlDeviceGetBrand, nvmlBrandType_t, gpu.brand)
 GET(nvmlDeviceGetArchitecture, nvmlDeviceArchitecture_t, gpu.architecture)
@@ -28,9 +45,47 @@ GET(nvmlDeviceGetBoardId, unsigned int, gpu.board_id)
 GET(nvmlDeviceGetMultiGpuBoard, unsigned int, 0)
 GET(nvmlDeviceGetBusType, nvmlBusType_t, NVML_BUS_TYPE_PCIE)
 GET(nvmlDeviceGetVirtualizationMode, nvmlGpuVirtualizationMode_t, NVML_GPU_VIRTUALIZATION_MODE_NONE)
-GET(nvmlDeviceGetComputeMode, nvmlComputeMode_t, NVML_COMPUTEMODE_DEFAULT)
 GET(nvmlDeviceGetPersistenceMode, nvmlEnableState_t, gpu.persistence)
-GET(nvmlDeviceGetNumGpuCores, unsigned int, gpu.sms * gpu.cores_per_sm)
+
+/* nvml.h: for MIG devices the number "can be passed to
+ * nvmlDeviceGetMigDeviceHandleByIndex to retrieve an identical handle". */
+EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
+{
+	struct mig_view view;
+
+	ENTER(nvmlDeviceGetIndex);
+	REQUIRE(index != NULL);
+	bool mig = mig_is_handle(device);
+	nvmlReturn_t r = mig ? mig_view_device(device, &view) : session_device(device, &view.gpu);
+	if (r == NVML_SUCCESS)
+		*index = mig ? mig_index(&view) : device->index;
+	return r;
+}
+
+/* nvml.h: of "the device or MIG device". */
+EXPORT nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t *mode)
+{
+	struct mig_view view;
+
+	ENTER(nvmlDeviceGetComputeMode);
+	REQUIRE(mode != NULL);
+	nvmlReturn_t r = mig_is_handle(device) ? mig_view_device(device, &view) : session_device(device, &view.gpu);
+	if (r == NVML_SUCCESS)
+		*mode = NVML_COMPUTEMODE_DEFAULT;
+	return r;
+}
+
+/* nvml.h: "On MIG-enabled GPUs, querying the device's core count is currently
+ * not supported using this API." */
+EXPORT nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned int *cores)
+{
+	ENTER_VIEW(nvmlDeviceGetNumGpuCores, mig_view_gpu, device, view);
+	REQUIRE(cores != NULL);
+	if (view.mig.mode)
+		return NVML_ERROR_NOT_SUPPORTED;
+	*cores = view.gpu.sms * view.gpu.cores_per_sm;
+	return NVML_SUCCESS;
+}
 
 EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
 {
@@ -50,21 +105,11 @@ EXPORT nvmlReturn_t nvmlDeviceGetAddressingMode(nvmlDevice_t device, nvmlDeviceA
 	return NVML_SUCCESS;
 }
 
-/* administrator tells whether the caller may change modes. The kernel driver
- * asks for the capability, so root in a plain container may not. */
-static bool administrator(void)
-{
-	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
-
-	return syscall(SYS_capget, &header, data) == 0 && (data[0].effective & 1u << CAP_SYS_ADMIN) != 0;
-}
-
 EXPORT nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t mode)
 {
 	ENTER_DEVICE(nvmlDeviceSetPersistenceMode, device, gpu);
 	REQUIRE(mode == NVML_FEATURE_DISABLED || mode == NVML_FEATURE_ENABLED);
-	if (!administrator() || !sim_writable(session_sim()))
+	if (!capability_administrator() || !sim_writable(session_sim()))
 		return NVML_ERROR_NO_PERMISSION;
 	sim_lock(session_sim());
 	sim_read_gpu(session_sim(), device->slot, &gpu);

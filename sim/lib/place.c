@@ -44,18 +44,26 @@ static int prefix(char *path)
 	return -1;
 }
 
+/* root_of writes the root of the driver that the library with the address self
+ * belongs to, without a slash at its end: "" on the node itself. */
+static int root_of(const void *self, char root[PATH_MAX])
+{
+	Dl_info info;
+
+	return dladdr(self, &info) != 0 && realpath(info.dli_fname, root) != NULL ? prefix(root) : -1;
+}
+
 /* place_state writes the path of the state file: what GPU_SIM_STATE says, or
  * else the one that belongs to the library with the address self. */
 int place_state(const void *self, char *path, size_t size)
 {
 	const char *named = getenv("GPU_SIM_STATE");
 	char root[PATH_MAX], pattern[PATH_MAX + sizeof(STATE_PATTERN)];
-	Dl_info info;
 	glob_t found;
 
 	if (named != NULL && *named != '\0')
 		return snprintf(path, size, "%s", named) < (int)size ? 0 : -1;
-	if (dladdr(self, &info) == 0 || realpath(info.dli_fname, root) == NULL || prefix(root) != 0)
+	if (root_of(self, root) != 0)
 		return -1;
 	snprintf(pattern, sizeof(pattern), "%s" STATE_PATTERN, root);
 	if (glob(pattern, 0, NULL, &found) != 0)
@@ -63,6 +71,22 @@ int place_state(const void *self, char *path, size_t size)
 	int n = snprintf(path, size, "%s", found.gl_pathv[found.gl_pathc - 1]);
 	globfree(&found);
 	return n < (int)size ? 0 : -1;
+}
+
+/* place_shown writes the root below which the kernel's files are seen: that of
+ * the driver, where the node's own root is mounted, or else that of the
+ * process. GPU_SIM_ROOT names another one in tests. */
+int place_shown(const void *self, char *root, size_t size)
+{
+	const char *named = getenv("GPU_SIM_ROOT");
+	char driver[PATH_MAX], proc[PATH_MAX + 32];
+
+	if (named != NULL && *named != '\0')
+		return snprintf(root, size, "%s", named) < (int)size ? 0 : -1;
+	if (getenv("GPU_SIM_STATE") != NULL || root_of(self, driver) != 0)
+		return -1; /* a test, which shows nothing */
+	snprintf(proc, sizeof(proc), "%s/proc/driver/nvidia", driver);
+	return snprintf(root, size, "%s", access(proc, F_OK) == 0 ? driver : "") < (int)size ? 0 : -1;
 }
 
 /* place_access tries to open a device node as NVIDIA's libraries do: for

@@ -16,5 +16,6 @@ enum access {
 enum access place_access(const char *node);
 enum access place_access_gpu(unsigned int minor);
 int place_state(const void *self, char *path, size_t size);
+int place_shown(const void *self, char *root, size_t size);
 
 #endif

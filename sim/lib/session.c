@@ -4,9 +4,11 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "latency.h"
+#include "mig.h"
 #include "place.h"
 
 /* The list of GPUs is made when the first session opens and then stays: NVML
@@ -55,6 +57,19 @@ nvmlReturn_t session_stub(enum sim_symbol symbol)
 	return r == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : r;
 }
 
+/* show has changes of instances written to where the node's /proc and /dev are
+ * seen, as there is no kernel driver that does it. */
+static void show(struct sim *sim)
+{
+	char root[PATH_MAX], proc[PATH_MAX + 8], dev[PATH_MAX + 8];
+
+	if (place_shown(&session, root, sizeof(root)) != 0)
+		return;
+	snprintf(proc, sizeof(proc), "%s/proc", root);
+	snprintf(dev, sizeof(dev), "%s/dev", root);
+	sim_show_at(sim, proc, dev); /* without memory nothing is shown */
+}
+
 /* map opens the state file, unless it is open already. The file of a node that
  * was deleted and created again is opened anew. */
 static nvmlReturn_t map(void)
@@ -72,6 +87,7 @@ static nvmlReturn_t map(void)
 	}
 	switch (sim_open(path, &sim)) {
 	case SIM_OK:
+		show(sim);
 		atomic_store_explicit(&session.sim, sim, memory_order_release);
 		return NVML_SUCCESS;
 	case SIM_ERRNO:
@@ -109,6 +125,7 @@ static void enumerate(struct sim *sim)
 
 	session.count = 0;
 	memset(session.device, 0, sizeof(session.device));
+	mig_forget_handles();
 	for (uint32_t i = 0; i < n; i++) {
 		if (place_access_gpu(gpu[i].minor) == ACCESS_ABSENT)
 			continue;
@@ -220,9 +237,22 @@ static nvmlReturn_t read_gpu(nvmlDevice_t device, struct sim_gpu *gpu)
 	return gpu->generation == device->generation ? NVML_SUCCESS : NVML_ERROR_GPU_IS_LOST;
 }
 
+/* refuse answers for the handle of a MIG device in an entry point that is
+ * about GPUs. nvml.h has such handles work "with some restrictions", and names
+ * the answer only for nvmlDeviceGetNumGpuCores; it is given for all. */
+static nvmlReturn_t refuse(nvmlDevice_t device)
+{
+	struct mig_view view;
+	nvmlReturn_t r = mig_view_device(device, &view);
+
+	return r == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : r;
+}
+
 /* session_device checks a handle and copies the state of its GPU. */
 nvmlReturn_t session_device(nvmlDevice_t device, struct sim_gpu *gpu)
 {
+	if (mig_is_handle(device))
+		return refuse(device);
 	REQUIRE(device >= session.device && device < session.device + session.count);
 	REQUIRE(((char *)device - (char *)session.device) % sizeof(*device) == 0);
 	nvmlReturn_t r = read_gpu(device, gpu);

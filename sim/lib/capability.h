@@ -1,0 +1,12 @@
+/* capability.h: what the driver lets a process do with instances of a GPU. */
+#ifndef CAPABILITY_H
+#define CAPABILITY_H
+
+#include "simstate.h"
+
+bool capability_administrator(void);
+bool capability_config(void);
+bool capability_monitor(void);
+bool capability_instance(uint32_t gpu_minor, const struct sim_ci *ci);
+
+#endif

@@ -1,0 +1,99 @@
+/* process.c: the processes that use a GPU or a MIG device. */
+#include "process.h"
+
+/* What one array entry of each version holds. The first one ends before the
+ * instances. */
+enum shape { PLAIN, WITH_INSTANCES };
+
+uint64_t processes_memory(struct sim_scope scope)
+{
+	struct sim_proc proc[SIM_MAX_PROCS];
+	uint32_t n = sim_procs_on(session_sim(), scope, proc, SIM_MAX_PROCS);
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		bytes += proc[i].memory;
+	return bytes;
+}
+
+/* scope_of finds what a handle is about. nvml.h: for a GPU in MIG mode the
+ * answer is "aggregate information, only if the caller has appropriate
+ * privileges". */
+static nvmlReturn_t scope_of(nvmlDevice_t device, struct sim_scope *scope)
+{
+	struct mig_view view;
+	bool mig = mig_is_handle(device);
+	nvmlReturn_t r = mig ? mig_view_device(device, &view) : mig_view_gpu(device, &view);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	REQUIRE_CAPABILITY(mig || !view.mig.mode || capability_monitor());
+	*scope = (struct sim_scope){
+		.gpu = mig_ref(&view.gpu),
+		.gi = mig ? view.gi->id : SIM_NO_INSTANCE,
+		.ci = mig ? view.ci->id : SIM_NO_INSTANCE,
+	};
+	return NVML_SUCCESS;
+}
+
+static void put(void *array, enum shape shape, uint32_t i, const struct sim_proc *proc)
+{
+	if (shape == PLAIN)
+		((nvmlProcessInfo_v1_t *)array)[i] = (nvmlProcessInfo_v1_t){.pid = proc->pid, .usedGpuMemory = proc->memory};
+	else
+		((nvmlProcessInfo_v2_t *)array)[i] = (nvmlProcessInfo_v2_t){
+			.pid = proc->pid,
+			.usedGpuMemory = proc->memory,
+			.gpuInstanceId = proc->gi,
+			.computeInstanceId = proc->ci,
+		};
+}
+
+/* list fills an array of *count entries. nvml.h: one that is too small answers
+ * INSUFFICIENT_SIZE and the number that is needed. */
+static nvmlReturn_t list(nvmlDevice_t device, unsigned int *count, void *array, enum shape shape)
+{
+	struct sim_proc proc[SIM_MAX_PROCS];
+	struct sim_scope scope;
+
+	REQUIRE(count != NULL && (*count == 0 || array != NULL));
+	nvmlReturn_t r = scope_of(device, &scope);
+	if (r != NVML_SUCCESS)
+		return r;
+	uint32_t room = *count, n = sim_procs_on(session_sim(), scope, proc, SIM_MAX_PROCS);
+	*count = n;
+	if (n > room)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	for (uint32_t i = 0; i < n; i++)
+		put(array, shape, i, &proc[i]);
+	return NVML_SUCCESS;
+}
+
+/* none answers for a kind of process that the simulator does not have. */
+static nvmlReturn_t none(nvmlDevice_t device, unsigned int *count, const void *array)
+{
+	struct sim_scope scope;
+
+	REQUIRE(count != NULL && (*count == 0 || array != NULL));
+	nvmlReturn_t r = scope_of(device, &scope);
+	if (r == NVML_SUCCESS)
+		*count = 0;
+	return r;
+}
+
+#define LIST(name, type, answer)                                               \
+	EXPORT nvmlReturn_t name(nvmlDevice_t device, unsigned int *count, type *infos) \
+	{                                                                      \
+		ENTER(name);                                                   \
+		return answer;                                                 \
+	}
+
+LIST(nvmlDeviceGetComputeRunningProcesses, nvmlProcessInfo_v1_t, list(device, count, infos, PLAIN))
+LIST(nvmlDeviceGetComputeRunningProcesses_v2, nvmlProcessInfo_v2_t, list(device, count, infos, WITH_INSTANCES))
+LIST(nvmlDeviceGetComputeRunningProcesses_v3, nvmlProcessInfo_t, list(device, count, infos, WITH_INSTANCES))
+LIST(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t, none(device, count, infos))
+LIST(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_v2_t, none(device, count, infos))
+LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_t, none(device, count, infos))
+LIST(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t, none(device, count, infos))
+LIST(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t, none(device, count, infos))
+LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_t, none(device, count, infos))
