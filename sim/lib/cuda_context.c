@@ -18,13 +18,13 @@ static struct context *top(void)
 CUresult context_current(struct context **context)
 {
 	struct context *c = top();
-	struct sim_gpu gpu;
+	struct seen seen;
 
 	if (c == NULL)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (object_check(c, KIND_CONTEXT) == NULL)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	if (c->failed == CUDA_SUCCESS && cuda_read(c->device, &gpu) != CUDA_SUCCESS)
+	if (c->failed == CUDA_SUCCESS && cuda_read(c->device, &seen) != CUDA_SUCCESS)
 		c->failed = CUDA_ERROR_UNKNOWN;
 	*context = c;
 	return c->failed;
@@ -40,16 +40,29 @@ static CUresult push(struct context *context)
 static CUresult create(struct context **context, CUdevice ordinal)
 {
 	struct device *device = cuda_device(ordinal);
-	struct sim_gpu gpu;
+	struct seen seen;
 
 	if (device == NULL)
 		return CUDA_ERROR_INVALID_DEVICE;
-	TRY(cuda_read(device, &gpu));
+	TRY(cuda_read(device, &seen));
+	TRY(process_begin(device));
 	*context = object_new(sizeof(**context), KIND_CONTEXT, NULL);
-	if (*context == NULL)
+	if (*context == NULL) {
+		process_update(device);
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	(*context)->device = device;
+	device->contexts++;
 	return CUDA_SUCCESS;
+}
+
+/* context_release ends a context, of which nothing is left. */
+void context_release(struct object *object)
+{
+	struct device *device = ((struct context *)object)->device;
+
+	device->contexts--;
+	process_update(device);
 }
 
 EXPORT CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)

@@ -22,32 +22,27 @@ EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 	return CUDA_SUCCESS;
 }
 
-/* describe copies the state of a device's GPU. What it is stays known when it
- * is lost. */
-static CUresult describe(CUdevice ordinal, struct sim_gpu *gpu)
+static CUresult describe(CUdevice ordinal, struct seen *seen)
 {
 	struct device *device = cuda_device(ordinal);
 
-	if (device == NULL)
-		return CUDA_ERROR_INVALID_DEVICE;
-	sim_read_gpu(cuda_sim(), device->slot, gpu);
-	return gpu->generation == device->generation ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
+	return device != NULL ? cuda_look(device, seen) : CUDA_ERROR_INVALID_DEVICE;
 }
 
-#define ENTER_DEVICE(name, device, gpu)                                        \
-	struct sim_gpu gpu;                                                    \
+#define ENTER_DEVICE(name, device, seen)                                       \
+	struct seen seen;                                                      \
 	ENTER(name);                                                           \
-	TRY(describe(device, &gpu))
+	TRY(describe(device, &seen))
 
 EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 {
-	ENTER_DEVICE(cuDeviceGetName, device, gpu);
+	ENTER_DEVICE(cuDeviceGetName, device, seen);
 	REQUIRE(name != NULL && length > 0);
-	snprintf(name, (size_t)length, "%s", gpu.name);
+	snprintf(name, (size_t)length, "%s", seen.name);
 	return CUDA_SUCCESS;
 }
 
-/* uuid_bytes reads "GPU-" and 32 hexadecimal digits with dashes. */
+/* uuid_bytes reads "GPU-" or "MIG-" and 32 hexadecimal digits with dashes. */
 static CUresult uuid_bytes(const char *text, CUuuid *uuid)
 {
 	unsigned int byte;
@@ -65,48 +60,53 @@ static CUresult uuid_bytes(const char *text, CUuuid *uuid)
 	return CUDA_SUCCESS;
 }
 
+/* The first version knows nothing of MIG; the second answers the UUID of the
+ * MIG device. */
 EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 {
-	ENTER_DEVICE(cuDeviceGetUuid, device, gpu);
+	ENTER_DEVICE(cuDeviceGetUuid, device, seen);
 	REQUIRE(uuid != NULL);
-	return uuid_bytes(gpu.uuid, uuid);
+	return uuid_bytes(seen.gpu.uuid, uuid);
 }
 
 EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
-	ENTER_DEVICE(cuDeviceGetUuid_v2, device, gpu);
+	ENTER_DEVICE(cuDeviceGetUuid_v2, device, seen);
 	REQUIRE(uuid != NULL);
-	return uuid_bytes(gpu.uuid, uuid);
+	return uuid_bytes(seen.uuid, uuid);
 }
 
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
-	ENTER_DEVICE(cuDeviceTotalMem_v2, device, gpu);
+	ENTER_DEVICE(cuDeviceTotalMem_v2, device, seen);
 	REQUIRE(bytes != NULL);
-	*bytes = gpu.memory_total - gpu.memory_reserved;
+	*bytes = seen.memory;
 	return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice device)
 {
-	ENTER_DEVICE(cuDeviceGetPCIBusId, device, gpu);
+	ENTER_DEVICE(cuDeviceGetPCIBusId, device, seen);
 	REQUIRE(id != NULL && length >= 13);
-	snprintf(id, (size_t)length, "%04x:%02x:%02x.0", gpu.domain & 0xffff, gpu.bus & 0xff, gpu.device & 0xff);
+	snprintf(id, (size_t)length, "%04x:%02x:%02x.0", seen.gpu.domain & 0xffff, seen.gpu.bus & 0xff,
+		 seen.gpu.device & 0xff);
 	return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
 {
-	ENTER_DEVICE(cuDeviceComputeCapability, device, gpu);
+	ENTER_DEVICE(cuDeviceComputeCapability, device, seen);
 	REQUIRE(major != NULL && minor != NULL);
-	*major = (int)gpu.cc_major;
-	*minor = (int)gpu.cc_minor;
+	*major = (int)seen.gpu.cc_major;
+	*minor = (int)seen.gpu.cc_minor;
 	return CUDA_SUCCESS;
 }
 
 /* Attributes that the simulator has a value for, by CUdevice_attribute. */
-static CUresult attribute(const struct sim_gpu *gpu, int which, int *value)
+static CUresult attribute(const struct seen *seen, int which, int *value)
 {
+	const struct sim_gpu *gpu = &seen->gpu;
+
 	switch (which) {
 	case 1: case 2: case 3: *value = 1024; break; /* threads per block; x, y */
 	case 4: *value = 64; break;                   /* block z */
@@ -114,7 +114,7 @@ static CUresult attribute(const struct sim_gpu *gpu, int which, int *value)
 	case 6: case 7: *value = 65535; break;        /* grid y, z */
 	case 10: *value = 32; break;                  /* warp size */
 	case 13: *value = (int)gpu->clock_max[1] * 1000; break;
-	case 16: *value = (int)gpu->sms; break;
+	case 16: *value = (int)seen->sms; break;
 	case 17: *value = 0; break; /* kernel time-out */
 	case 18: *value = 0; break; /* integrated */
 	case 20: *value = 0; break; /* compute mode: default */
@@ -132,7 +132,7 @@ static CUresult attribute(const struct sim_gpu *gpu, int which, int *value)
 
 EXPORT CUresult cuDeviceGetAttribute(int *value, int which, CUdevice device)
 {
-	ENTER_DEVICE(cuDeviceGetAttribute, device, gpu);
+	ENTER_DEVICE(cuDeviceGetAttribute, device, seen);
 	REQUIRE(value != NULL);
-	return attribute(&gpu, which, value);
+	return attribute(&seen, which, value);
 }

@@ -48,14 +48,34 @@ typedef struct {
 	char bytes[16];
 } CUuuid;
 
-/* A visible GPU. */
+/* A visible GPU, or a visible MIG device. */
 struct device {
-	uint32_t slot;
-	uint64_t generation;
-	uint64_t used; /* bytes that this process holds */
+	struct sim_ref gpu;
+	uint64_t instance; /* generation of the compute instance; 0: the whole GPU */
+	uint64_t used;     /* bytes that this process holds */
+	unsigned int contexts;
+	struct sim_proc self; /* this process, as the state lists it */
 	struct context *primary;
 	unsigned int retained;
 };
+
+/* What a device is at one moment. */
+struct seen {
+	struct sim_gpu gpu;
+	struct sim_ci ci; /* generation 0: the whole GPU */
+	char name[160];
+	char uuid[48];
+	uint64_t memory; /* what programs can have of it, in bytes */
+	uint32_t sms;
+};
+
+/* What a process may choose from: a GPU, or a compute instance of one. */
+struct choice {
+	struct sim_gpu gpu;
+	struct sim_ci ci; /* generation 0: the GPU */
+	bool first;       /* of its GPU */
+};
+#define MAX_CHOICES (SIM_MAX_GPUS * SIM_MAX_CIS)
 
 enum kind { KIND_CONTEXT, KIND_MODULE, KIND_FUNCTION, KIND_STREAM, KIND_EVENT, KIND_MEMORY };
 
@@ -80,12 +100,23 @@ struct sim *cuda_sim(void);
 int cuda_device_count(void);
 struct device *cuda_device(CUdevice ordinal);
 CUdevice cuda_ordinal(const struct device *device);
-CUresult cuda_read(const struct device *device, struct sim_gpu *gpu);
+CUresult cuda_look(const struct device *device, struct seen *seen);
+CUresult cuda_read(const struct device *device, struct seen *seen);
 int cuda_lock(void);
 void cuda_unlock(int *unused);
 
+/* cuda_mig.c */
+uint32_t cuda_choices(const struct sim_gpu *gpu, struct choice *out);
+bool cuda_see(const struct sim_gpu *gpu, uint64_t instance, struct seen *seen);
+
 /* cuda_visible.c */
-uint32_t cuda_visible(struct sim_gpu gpu[SIM_MAX_GPUS], uint32_t n);
+uint32_t cuda_visible(struct choice *choice, uint32_t n);
+
+/* cuda_process.c; all need the lock */
+CUresult process_begin(struct device *device);
+void process_update(struct device *device);
+void process_end(struct device *device);
+uint64_t process_others(const struct device *device, const struct seen *seen);
 
 /* cuda_object.c; all need the lock */
 void *object_new(size_t size, enum kind kind, struct object *owner);
@@ -96,6 +127,7 @@ void *object_next(void *object, enum kind kind);
 
 /* cuda_context.c */
 CUresult context_current(struct context **context);
+void context_release(struct object *context);
 
 /* cuda_memory.c */
 void *memory_at(CUdeviceptr address, size_t size);

@@ -78,22 +78,23 @@ static CUresult nodes(void)
 	return place_access("nvidia-uvm") == ACCESS_ALLOWED ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
-/* enumerate lists the GPUs that answer and whose node may be opened, in the
- * order of their place on the PCI bus, or as CUDA_VISIBLE_DEVICES has it. */
+/* enumerate lists what answers and may be opened, in the order of the places
+ * on the PCI bus, or as CUDA_VISIBLE_DEVICES has it. */
 static CUresult enumerate(void)
 {
+	static struct choice choice[MAX_CHOICES]; /* under the lock; large for a stack */
 	struct sim_gpu gpu[SIM_MAX_GPUS];
 	uint32_t found = sim_enumerate(cuda_sim(), gpu), n = 0;
 
 	for (uint32_t i = 0; i < found; i++) {
 		if (gpu[i].lost == SIM_PRESENT && place_access_gpu(gpu[i].minor) == ACCESS_ALLOWED)
-			gpu[n++] = gpu[i];
+			n += cuda_choices(&gpu[i], &choice[n]);
 	}
-	n = cuda_visible(gpu, n);
+	n = cuda_visible(choice, n);
 	for (uint32_t i = 0; i < n; i++) {
 		cuda.device[i] = (struct device){
-			.slot = gpu[i].minor,
-			.generation = gpu[i].generation,
+			.gpu = {choice[i].gpu.minor, choice[i].gpu.generation},
+			.instance = choice[i].ci.generation,
 		};
 	}
 	cuda.count = (int)n;
@@ -129,8 +130,9 @@ EXPORT CUresult cuDriverGetVersion(int *version)
 
 __attribute__((destructor)) static void unload(void)
 {
+	for (int i = 0; i < cuda.count; i++)
+		process_end(&cuda.device[i]);
 	struct sim *sim = atomic_exchange(&cuda.sim, NULL);
-
 	if (sim != NULL)
 		sim_close(sim);
 }
@@ -150,11 +152,23 @@ CUdevice cuda_ordinal(const struct device *device)
 	return (CUdevice)(device - cuda.device);
 }
 
-/* cuda_read copies the state of a device's GPU, if it still answers. */
-CUresult cuda_read(const struct device *device, struct sim_gpu *gpu)
+/* cuda_look tells what a device is. That stays known when its GPU is lost, and
+ * ends with the instance. */
+CUresult cuda_look(const struct device *device, struct seen *seen)
 {
-	sim_read_gpu(cuda_sim(), device->slot, gpu);
-	if (gpu->generation != device->generation || gpu->lost != SIM_PRESENT || !sim_loaded(cuda_sim()))
+	struct sim_gpu gpu;
+
+	sim_read_gpu(cuda_sim(), device->gpu.slot, &gpu);
+	if (gpu.generation != device->gpu.generation || !cuda_see(&gpu, device->instance, seen))
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	return CUDA_SUCCESS;
+}
+
+/* cuda_read does it if the device still answers. */
+CUresult cuda_read(const struct device *device, struct seen *seen)
+{
+	TRY(cuda_look(device, seen));
+	if (seen->gpu.lost != SIM_PRESENT || !sim_loaded(cuda_sim()))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	return CUDA_SUCCESS;
 }

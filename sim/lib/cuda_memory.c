@@ -38,37 +38,40 @@ void memory_release(struct object *object)
 
 	munmap(m->host, m->size);
 	m->device->used -= m->size;
+	process_update(m->device);
 }
 
 /* room returns how much a device has left for this process. */
-static uint64_t room(const struct device *device, const struct sim_gpu *gpu)
+static uint64_t room(const struct device *device, const struct seen *seen)
 {
-	uint64_t taken = gpu->memory_reserved + gpu->memory_used + device->used;
+	uint64_t taken = process_others(device, seen) + device->used;
 
-	return taken < gpu->memory_total ? gpu->memory_total - taken : 0;
+	if (seen->ci.generation == 0)
+		taken += seen->gpu.memory_used;
+	return taken < seen->memory ? seen->memory - taken : 0;
 }
 
 EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
-	struct sim_gpu gpu;
+	struct seen seen;
 
 	ENTER_CONTEXT(cuMemGetInfo_v2, context);
 	REQUIRE(free_bytes != NULL && total != NULL);
-	TRY(cuda_read(context->device, &gpu));
-	*free_bytes = room(context->device, &gpu);
-	*total = gpu.memory_total - gpu.memory_reserved;
+	TRY(cuda_read(context->device, &seen));
+	*free_bytes = room(context->device, &seen);
+	*total = seen.memory;
 	return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size)
 {
-	struct sim_gpu gpu;
+	struct seen seen;
 	void *host;
 
 	ENTER_CONTEXT(cuMemAlloc_v2, context);
 	REQUIRE(address != NULL && size > 0);
-	TRY(cuda_read(context->device, &gpu));
-	if (size > room(context->device, &gpu))
+	TRY(cuda_read(context->device, &seen));
+	if (size > room(context->device, &seen))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	host = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (host == MAP_FAILED)
@@ -80,6 +83,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size)
 	}
 	m->device = context->device;
 	m->device->used += size;
+	process_update(m->device);
 	m->size = size;
 	m->host = host;
 	m->address = next_address;

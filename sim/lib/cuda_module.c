@@ -35,11 +35,11 @@ static bool binary(const unsigned char *image)
 static CUresult load(struct context *context, CUmodule *module, const void *image)
 {
 	struct ptx_entry *entries;
-	struct sim_gpu gpu;
+	struct seen seen;
 	unsigned int target;
 
 	REQUIRE(module != NULL && image != NULL);
-	TRY(cuda_read(context->device, &gpu));
+	TRY(cuda_read(context->device, &seen));
 	if (*(const char *)image == '\0')
 		return CUDA_ERROR_INVALID_IMAGE;
 	if (strnlen(image, 4) == 4 && binary(image))
@@ -49,7 +49,7 @@ static CUresult load(struct context *context, CUmodule *module, const void *imag
 	CUresult r = CUDA_SUCCESS;
 	if (count < 0)
 		r = CUDA_ERROR_INVALID_IMAGE;
-	else if (target > gpu.cc_major * 10 + gpu.cc_minor)
+	else if (target > seen.gpu.cc_major * 10 + seen.gpu.cc_minor)
 		r = CUDA_ERROR_INVALID_PTX; /* what the compiler in the driver says */
 	else if ((m = object_new(sizeof(*m), KIND_MODULE, &context->object)) == NULL)
 		r = CUDA_ERROR_OUT_OF_MEMORY;

@@ -67,6 +67,8 @@ void object_free(struct object *object)
 		memory_release(object);
 	if (object->kind == KIND_MODULE)
 		module_release(object);
+	if (object->kind == KIND_CONTEXT)
+		context_release(object);
 	while (*at != object)
 		at = &(*at)->next;
 	*at = object->next;

@@ -1,23 +1,73 @@
-/* cuda_visible.c: CUDA_VISIBLE_DEVICES. */
+/* cuda_visible.c: CUDA_VISIBLE_DEVICES, and how many MIG devices a process gets.
+ * MIG user guide, "CUDA Device Enumeration". */
 #include "cuda_driver.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* chosen returns the place in gpu of the one that a word names, by its index
- * or the beginning of its UUID; -1 if there is none, or more than one. */
-static int chosen(const char *word, size_t length, const struct sim_gpu *gpu, uint32_t n)
+/* A word of the list. */
+struct word {
+	const char *text;
+	size_t length;
+};
+
+static bool begins(const char *uuid, struct word word)
+{
+	return strncmp(uuid, word.text, word.length) == 0;
+}
+
+/* matches tells whether a word names a choice by the beginning of a UUID. That
+ * of a divided GPU stands for its first instance. */
+static bool matches(const struct choice *c, struct word word)
+{
+	return (c->first && begins(c->gpu.uuid, word)) || (c->ci.generation != 0 && begins(c->ci.uuid, word));
+}
+
+/* numbered returns the choice that an index means: those of a GPU count as one. */
+static int numbered(const struct choice *choice, uint32_t n, unsigned long index)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (choice[i].first && index-- == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+/* by_place finds an instance in the form of drivers before 470:
+ * MIG-<UUID of the GPU>/<GPU instance>/<compute instance>. */
+static int by_place(const struct choice *choice, uint32_t n, struct word word)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct choice *c = &choice[i];
+		size_t length = strlen(c->gpu.uuid);
+		char *end;
+		if (c->ci.generation == 0 || strncmp(word.text + strlen("MIG-"), c->gpu.uuid, length) != 0)
+			continue;
+		const char *at = word.text + strlen("MIG-") + length;
+		if (*at != '/' || strtoul(at + 1, &end, 10) != c->ci.gi || *end != '/')
+			continue;
+		if (strtoul(end + 1, &end, 10) == c->ci.id && end == word.text + word.length)
+			return (int)i;
+	}
+	return -1;
+}
+
+/* chosen returns the choice that a word names, by its index or the beginning
+ * of its UUID; -1 if there is none, or more than one. */
+static int chosen(struct word word, const struct choice *choice, uint32_t n)
 {
 	int found = -1;
 	char *end;
-	unsigned long index = strtoul(word, &end, 10);
+	unsigned long index = strtoul(word.text, &end, 10);
 
-	if (length > 0 && end == word + length && *word != '-')
-		return index < n ? (int)index : -1;
-	if (length <= strlen("GPU-"))
+	if (word.length > 0 && end == word.text + word.length && *word.text != '-')
+		return numbered(choice, n, index);
+	if (word.length <= strlen("GPU-"))
 		return -1;
+	if (strncmp(word.text, "MIG-GPU-", strlen("MIG-GPU-")) == 0)
+		return by_place(choice, n, word);
 	for (uint32_t i = 0; i < n; i++) {
-		if (strncmp(gpu[i].uuid, word, length) != 0)
+		if (!matches(&choice[i], word))
 			continue;
 		if (found >= 0)
 			return -1;
@@ -26,31 +76,50 @@ static int chosen(const char *word, size_t length, const struct sim_gpu *gpu, ui
 	return found;
 }
 
-/* cuda_visible keeps those of n GPUs that the environment names, in its order,
- * and returns how many they are. The list ends at the first word that names
- * none; one named twice makes it empty. */
-uint32_t cuda_visible(struct sim_gpu gpu[SIM_MAX_GPUS], uint32_t n)
+/* named writes what the list names to kept, in its order, and returns how many
+ * that are. The list ends at the first word that names none; one named twice
+ * makes it empty. */
+static uint32_t named(const char *list, const struct choice *choice, uint32_t n, struct choice *kept)
 {
-	const char *list = getenv("CUDA_VISIBLE_DEVICES");
-	struct sim_gpu kept[SIM_MAX_GPUS];
-	bool taken[SIM_MAX_GPUS] = {false};
+	bool taken[MAX_CHOICES] = {false};
 	uint32_t count = 0;
 
-	if (list == NULL)
-		return n;
 	for (;;) {
-		size_t length = strcspn(list, ",");
-		int i = chosen(list, length, gpu, n);
+		struct word word = {list, strcspn(list, ",")};
+		int i = chosen(word, choice, n);
 		if (i < 0)
-			break;
+			return count;
 		if (taken[i])
 			return 0;
 		taken[i] = true;
-		kept[count++] = gpu[i];
-		list += length;
+		kept[count++] = choice[i];
+		list += word.length;
 		if (*list++ == '\0')
-			break;
+			return count;
 	}
-	memcpy(gpu, kept, count * sizeof(gpu[0]));
+}
+
+/* cuda_visible keeps those of n choices that are the devices of the process,
+ * and returns how many they are: what the environment names, or else all; but
+ * of compute instances only the first, and beside one no GPU. */
+uint32_t cuda_visible(struct choice *choice, uint32_t n)
+{
+	static struct choice kept[MAX_CHOICES]; /* under the lock; large for a stack */
+	const char *list = getenv("CUDA_VISIBLE_DEVICES");
+	uint32_t count = 0;
+
+	if (list != NULL)
+		count = named(list, choice, n, kept);
+	for (uint32_t i = 0; i < n && list == NULL; i++) {
+		if (choice[i].first)
+			kept[count++] = choice[i];
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		if (kept[i].ci.generation != 0) {
+			kept[0] = kept[i];
+			count = 1;
+		}
+	}
+	memcpy(choice, kept, count * sizeof(choice[0]));
 	return count;
 }

@@ -1,0 +1,63 @@
+/* cuda_process.c: this process in the list of those that use a device. Where
+ * the state may only be read, as in containers, it is not listed. */
+#include "cuda_driver.h"
+
+/* process_begin lists the process on a device, before it makes a context. */
+CUresult process_begin(struct device *device)
+{
+	struct seen seen;
+
+	if (device->contexts > 0)
+		return CUDA_SUCCESS;
+	TRY(cuda_read(device, &seen));
+	sim_self(device->gpu, &device->self);
+	if (seen.ci.generation != 0) {
+		device->self.gi = seen.ci.gi;
+		device->self.ci = seen.ci.id;
+	}
+	switch (sim_put_proc(cuda_sim(), &device->self)) {
+	case SIM_NOT_FOUND: /* it went between the two */
+	case SIM_GPU_IS_LOST:
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	default:
+		return CUDA_SUCCESS;
+	}
+}
+
+/* process_update tells how much memory the process has now, and takes it off
+ * the list with its last context. */
+void process_update(struct device *device)
+{
+	device->self.memory = device->used;
+	if (device->contexts > 0)
+		sim_put_proc(cuda_sim(), &device->self);
+	else
+		sim_drop_proc(cuda_sim(), &device->self);
+}
+
+/* process_end takes it off the list when the program ends. */
+void process_end(struct device *device)
+{
+	if (device->contexts > 0)
+		sim_drop_proc(cuda_sim(), &device->self);
+}
+
+/* process_others returns the memory that other processes have of what a device
+ * draws from: the GPU, or the GPU instance. */
+uint64_t process_others(const struct device *device, const struct seen *seen)
+{
+	struct sim_scope scope = {
+		.gpu = device->gpu,
+		.gi = seen->ci.generation != 0 ? seen->ci.gi : SIM_NO_INSTANCE,
+		.ci = SIM_NO_INSTANCE,
+	};
+	struct sim_proc proc[SIM_MAX_PROCS];
+	uint32_t n = sim_procs_on(cuda_sim(), scope, proc, SIM_MAX_PROCS);
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (proc[i].pid != device->self.pid || proc[i].ns != device->self.ns)
+			bytes += proc[i].memory;
+	}
+	return bytes;
+}
