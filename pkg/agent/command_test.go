@@ -91,6 +91,13 @@ func TestUsageErrors(t *testing.T) {
 		"an integer below 0": {
 			args: []string{"--port=-1"}, want: `flag --port: invalid value "-1": must be an integer of at least 0`,
 		},
+		"several integers": {
+			args: []string{"--ids", "1,two"}, want: `flag --ids: invalid value "1,two": must be integers, joined by commas`,
+		},
+		"several integers from the environment": {
+			env:  map[string]string{"IDS": "1,two"},
+			want: `environment variable IDS (flag --ids): invalid value "1,two": must be integers, joined by commas`,
+		},
 		"a number": {
 			args: []string{"--share=x"}, want: `flag --share: invalid value "x": must be a number`,
 		},

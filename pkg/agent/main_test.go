@@ -65,6 +65,7 @@ func testApp() agent.App {
 			&cli.DurationFlag{Name: "interval", EnvVars: []string{"INTERVAL"}, Value: time.Minute, Usage: "time between looks"},
 			&cli.BoolFlag{Name: "strict", EnvVars: []string{"STRICT"}, Usage: "stop at the first error"},
 			&cli.UintFlag{Name: "port", EnvVars: []string{"PORT"}, Usage: "a port"},
+			&cli.IntSliceFlag{Name: "ids", EnvVars: []string{"IDS"}, Value: cli.NewIntSlice(0, 1), Usage: "some numbers"},
 			&cli.Float64Flag{Name: "share", EnvVars: []string{"SHARE"}, Usage: "a share"},
 		),
 		Aliases: map[string]string{"copies": "replicas"},

@@ -174,8 +174,13 @@ func (s *session) config(c *cli.Context, a *Agent) any {
 	for _, f := range s.flags {
 		name := f.Names()[0]
 		v := c.Value(name)
-		if str, ok := v.(fmt.Stringer); ok {
-			v = str.String()
+		switch set := v.(type) {
+		case fmt.Stringer:
+			v = set.String()
+		case cli.IntSlice:
+			v = set.Value()
+		case cli.StringSlice:
+			v = set.Value()
 		}
 		if name == "driver-root-ctr-path" && s.index["driver-root"] != nil {
 			// What it comes to, and not only what was asked for.

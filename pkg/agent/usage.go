@@ -93,6 +93,8 @@ func kind(flags []cli.Flag, name string) string {
 		return "an integer"
 	case *cli.UintFlag, *cli.Uint64Flag:
 		return "an integer of at least 0"
+	case *cli.IntSliceFlag:
+		return "integers, joined by commas"
 	case *cli.Float64Flag:
 		return "a number"
 	case *cli.DurationFlag:
