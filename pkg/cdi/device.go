@@ -1,45 +1,195 @@
 package cdi
 
 import (
-	"errors"
 	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"tags.cncf.io/container-device-interface/pkg/parser"
 
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
 )
 
+// All is the name of the device that stands for every GPU and MIG device of a
+// node, or for the whole of some optional hardware.
+const All = "all"
+
 // Device is a device that a container can ask for by name.
 type Device struct {
 	Name  string
 	Nodes []driverroot.DeviceNode
+	// Files are mounted into the containers that ask for the device.
+	Files []driverroot.File
 }
 
-// ByUUID names a GPU by its UUID.
-func ByUUID(g gpu.GPU) string { return string(g.UUID) }
+// Namer names a GPU, or one of its MIG devices.
+type Namer func(g *gpu.GPU, m *gpu.MIGDevice) string
 
-// ByIndex names a GPU by its NVML index.
-func ByIndex(g gpu.GPU) string { return fmt.Sprint(g.Index) }
+// ByUUID names the GPU g, or its MIG device m if that is not nil, by UUID.
+func ByUUID(g *gpu.GPU, m *gpu.MIGDevice) string {
+	if m != nil {
+		return string(m.UUID)
+	}
+	return string(g.UUID)
+}
 
-// Devices returns the devices of gpus, in their order, named by name. A GPU
-// with a fault is part of the result as long as its name and node are known,
-// so that the spec does not change when a GPU breaks or heals. The error names
-// every working GPU that has no device node.
-func Devices(gpus []gpu.GPU, c *driverroot.Content, name func(gpu.GPU) string) ([]Device, error) {
-	var out []Device
-	var errs []error
-	for _, g := range gpus {
-		node, ok := c.GPUs[g.Minor]
-		switch {
-		case ok && name(g) != "" && (g.Fault == nil || g.UUID != ""):
-			nodes := append([]driverroot.DeviceNode{node}, c.DRM[g.PCI.BusID]...)
-			out = append(out, Device{Name: name(g), Nodes: nodes})
-		case g.Fault == nil:
-			errs = append(errs, fmt.Errorf("describe GPU %s: device node nvidia%d is missing (make it: nvidia-modprobe -c %d)",
-				g.UUID, g.Minor, g.Minor))
+// ByIndex names the GPU g by its NVML index, or its MIG device m, if that is
+// not nil, by both indices: "0:1".
+func ByIndex(g *gpu.GPU, m *gpu.MIGDevice) string {
+	if m != nil {
+		return fmt.Sprintf("%d:%d", g.Index, m.Index)
+	}
+	return fmt.Sprint(g.Index)
+}
+
+// Unresolved is a GPU or MIG device that works, and that no container can be
+// given. It is an error that says what to do.
+type Unresolved struct {
+	UUID   gpu.UUID
+	Reason string
+}
+
+// Error returns the device and the reason.
+func (u Unresolved) Error() string { return fmt.Sprintf("describe %s: %s", u.UUID, u.Reason) }
+
+// Devices returns the GPUs and their MIG devices, under each of the names that
+// names give, and All if there is any. A GPU in MIG mode is there as a whole
+// too, with all of its MIG devices.
+//
+// What has a fault is part of the result as long as its name and nodes are
+// known, so that the spec does not change when a GPU breaks or heals.
+// What works, but lacks a device node, is told of in the second result.
+func Devices(gpus []gpu.GPU, c *driverroot.Content, names ...Namer) ([]Device, []Unresolved) {
+	l := lister{content: c, names: names}
+	for i := range gpus {
+		l.gpu(&gpus[i])
+	}
+	if len(l.devices) > 0 {
+		l.devices = append(l.devices, Device{Name: All, Nodes: unique(l.all)})
+	}
+	return l.devices, l.unresolved
+}
+
+// lister collects devices.
+type lister struct {
+	content    *driverroot.Content
+	names      []Namer
+	devices    []Device
+	unresolved []Unresolved
+	// all holds the nodes of all devices.
+	all []driverroot.DeviceNode
+}
+
+func (l *lister) gpu(g *gpu.GPU) {
+	node, ok := l.content.GPUs[g.Minor]
+	if !ok {
+		l.noNode(g)
+		return
+	}
+	whole := []driverroot.DeviceNode{node}
+	for _, m := range instances(g) {
+		caps := l.caps(g, m)
+		if len(caps) == 0 {
+			continue
 		}
+		nodes := append([]driverroot.DeviceNode{node}, caps...)
+		if strings.Contains(m.Profile.Attribute, "gfx") {
+			nodes = append(nodes, l.content.DRM[g.PCI.BusID]...)
+		}
+		l.add(g, m, nodes)
+		whole = append(whole, caps...)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+	whole = append(whole, l.content.DRM[g.PCI.BusID]...)
+	l.add(g, nil, unique(whole))
+}
+
+// noNode tells of a GPU without device node, with which nothing of it can be used.
+func (l *lister) noNode(g *gpu.GPU) {
+	reason := fmt.Sprintf("device node nvidia%d is missing (make it: nvidia-modprobe -c %d)", g.Minor, g.Minor)
+	l.missing(g.UUID, g.Fault, reason)
+	for _, m := range instances(g) {
+		l.missing(m.UUID, m.Fault, reason)
 	}
-	return out, nil
+}
+
+func instances(g *gpu.GPU) []*gpu.MIGDevice {
+	if g.MIG == nil {
+		return nil
+	}
+	out := make([]*gpu.MIGDevice, 0, len(g.MIG.Devices))
+	for i := range g.MIG.Devices {
+		out = append(out, &g.MIG.Devices[i])
+	}
+	return out
+}
+
+// configCap and monitorCap are the minors of the rights to change and to watch
+// the instances of all GPUs, as the kernel module has them in
+// /proc/driver/nvidia-caps/mig-minors. They belong to no MIG device.
+const (
+	configCap  = 1
+	monitorCap = 2
+)
+
+// caps returns the nodes of the capabilities of a MIG device, nothing unless
+// all are there.
+func (l *lister) caps(g *gpu.GPU, m *gpu.MIGDevice) []driverroot.DeviceNode {
+	dir := fmt.Sprintf("gpu%d/mig/gi%d", g.Minor, m.GPUInstance)
+	var nodes []driverroot.DeviceNode
+	var missing []string
+	for _, c := range []struct {
+		minor int
+		path  string
+	}{
+		{m.GPUInstanceCap, dir},
+		{m.ComputeInstanceCap, path.Join(dir, fmt.Sprintf("ci%d", m.ComputeInstance))},
+	} {
+		node, ok := l.content.Caps[c.minor]
+		if ok && c.minor != configCap && c.minor != monitorCap {
+			nodes = append(nodes, node)
+			continue
+		}
+		missing = append(missing, fmt.Sprintf(
+			"device node nvidia-caps/nvidia-cap%d is missing (make it: nvidia-modprobe -f /proc/driver/nvidia/capabilities/%s/access)", c.minor, c.path))
+	}
+	if len(missing) > 0 {
+		l.missing(m.UUID, m.Fault, strings.Join(missing, "; "))
+		return nil
+	}
+	return nodes
+}
+
+// add adds the GPU, or its MIG device m if that is not nil, under all names.
+func (l *lister) add(g *gpu.GPU, m *gpu.MIGDevice, nodes []driverroot.DeviceNode) {
+	id, fault := g.UUID, g.Fault
+	if m != nil {
+		id, fault = m.UUID, m.Fault
+	}
+	// What does not answer may have no UUID, and is not offered then.
+	if id == "" {
+		return
+	}
+	for _, name := range l.names {
+		text := name(g, m)
+		if err := parser.ValidateDeviceName(text); err != nil {
+			l.missing(id, fault, err.Error())
+			continue
+		}
+		l.devices = append(l.devices, Device{Name: text, Nodes: nodes})
+	}
+	l.all = append(l.all, nodes...)
+}
+
+func (l *lister) missing(id gpu.UUID, fault *gpu.Fault, reason string) {
+	if fault == nil {
+		l.unresolved = append(l.unresolved, Unresolved{UUID: id, Reason: reason})
+	}
+}
+
+// unique returns the nodes in the order of their paths, each once.
+func unique(nodes []driverroot.DeviceNode) []driverroot.DeviceNode {
+	slices.SortFunc(nodes, func(a, b driverroot.DeviceNode) int { return strings.Compare(a.Path, b.Path) })
+	return slices.CompactFunc(nodes, func(a, b driverroot.DeviceNode) bool { return a.Path == b.Path })
 }

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"tags.cncf.io/container-device-interface/pkg/parser"
@@ -44,8 +46,8 @@ func (d Dir) Sync(want ...*specs.Spec) (bool, error) {
 		}
 	}
 	changed := false
-	for name, data := range files {
-		wrote, err := hostfs.WriteIfChanged(filepath.Join(d.Path, name), data, 0o644)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		wrote, err := hostfs.WriteIfChanged(filepath.Join(d.Path, name), files[name], 0o644)
 		if err != nil {
 			return changed, fmt.Errorf("write CDI spec: %w", err)
 		}

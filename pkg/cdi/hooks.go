@@ -9,10 +9,29 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
+// The hooks that a spec may have, by the names of nvidia-cdi-hook.
+const (
+	hookLinks       = "create-symlinks"
+	hookCompat      = "enable-cuda-compat"
+	hookCache       = "update-ldcache"
+	hookDeviceNodes = "disable-device-node-modification"
+	hookProfile     = "update-application-profile"
+	// hookChmod is one of NVIDIA's that no spec of this package has.
+	hookChmod = "chmod"
+)
+
+// runs reports whether the spec has a hook.
+func (o Options) runs(hook string) bool {
+	return o.HookPath != "" && !slices.Contains(o.DisabledHooks, hook) && !slices.Contains(o.DisabledHooks, All)
+}
+
 // hooks returns the calls of nvidia-cdi-hook that make a container's links and
 // loader cache fit the mounted libraries, in the order in which they have to run.
-func hooks(c *driverroot.Content, hookPath string) []*specs.Hook {
-	h := hookMaker{path: hookPath}
+func hooks(c *driverroot.Content, o Options) []*specs.Hook {
+	if o.HookPath == "" {
+		return nil
+	}
+	h := hookMaker{path: o.HookPath}
 	var dirs []string
 	for _, l := range c.Libraries {
 		if dir := path.Dir(l.Path); !isPlugIn(l.Path) && !slices.Contains(dirs, dir) {
@@ -24,13 +43,22 @@ func hooks(c *driverroot.Content, hookPath string) []*specs.Hook {
 	for _, dir := range dirs {
 		folders = append(folders, "--folder", dir)
 	}
-	return []*specs.Hook{
-		h.hook("create-symlinks", links(c)...),
-		h.hook("enable-cuda-compat", "--host-driver-version="+c.Version),
-		h.hook("update-ldcache", folders...),
-		h.hook("disable-device-node-modification"),
-		h.hook("update-application-profile"),
+	var out []*specs.Hook
+	for _, call := range []struct {
+		name string
+		args []string
+	}{
+		{hookLinks, links(c)},
+		{hookCompat, []string{"--host-driver-version=" + c.Version}},
+		{hookCache, folders},
+		{hookDeviceNodes, nil},
+		{hookProfile, nil},
+	} {
+		if o.runs(call.name) {
+			out = append(out, h.hook(call.name, call.args...))
+		}
 	}
+	return out
 }
 
 // links returns the links that ldconfig does not make by itself.

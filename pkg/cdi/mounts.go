@@ -58,6 +58,9 @@ func isPlugIn(p string) bool {
 
 // sorted returns the mounts, those nearer to the root first.
 func (m *mounts) sorted() []*specs.Mount {
+	if len(m.byPath) == 0 {
+		return nil
+	}
 	out := make([]*specs.Mount, 0, len(m.byPath))
 	for _, mount := range m.byPath {
 		out = append(out, mount)

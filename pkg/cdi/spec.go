@@ -36,6 +36,7 @@ type Options struct {
 	// has to exist there: the runtime refuses the container otherwise. Empty
 	// for a spec without hooks.
 	HookPath string
+	Features
 }
 
 // Spec returns the CDI spec that gives containers the devices and the driver's
@@ -45,10 +46,28 @@ func Spec(c *driverroot.Content, devices []Device, o Options) (*specs.Spec, erro
 	if err := errors.Join(checkKind(o.Kind), checkDevices(devices), checkHook(o.HookPath)); err != nil {
 		return nil, fmt.Errorf("build CDI spec %s: %w", o.Kind, err)
 	}
-	spec := &specs.Spec{Kind: o.Kind, ContainerEdits: common(c, o)}
+	return spec(common(c, o), devices, o)
+}
+
+// BareSpec returns a CDI spec that gives containers the devices and nothing
+// else: for hardware that is used beside a GPU.
+func BareSpec(devices []Device, o Options) (*specs.Spec, error) {
+	if err := errors.Join(checkKind(o.Kind), checkDevices(devices)); err != nil {
+		return nil, fmt.Errorf("build CDI spec %s: %w", o.Kind, err)
+	}
+	return spec(specs.ContainerEdits{}, devices, o)
+}
+
+func spec(edits specs.ContainerEdits, devices []Device, o Options) (*specs.Spec, error) {
+	spec := &specs.Spec{Kind: o.Kind, ContainerEdits: edits}
 	for _, d := range devices {
 		var edits specs.ContainerEdits
-		addNodes(&edits, d.Nodes)
+		addNodes(&edits, d.Nodes, o)
+		var m mounts
+		for _, f := range d.Files {
+			m.add(f.HostPath, f.Path)
+		}
+		edits.Mounts = m.sorted()
 		spec.Devices = append(spec.Devices, specs.Device{Name: d.Name, ContainerEdits: edits})
 	}
 	slices.SortFunc(spec.Devices, func(a, b specs.Device) int { return strings.Compare(a.Name, b.Name) })
@@ -102,11 +121,11 @@ func common(c *driverroot.Content, o Options) specs.ContainerEdits {
 			"NVIDIA_VISIBLE_DEVICES=void",
 		},
 	}
-	addNodes(&edits, c.Control)
+	addNodes(&edits, c.Control, o)
 	var m mounts
 	for _, l := range c.Libraries {
 		m.add(l.HostPath, l.Path)
-		if o.HookPath == "" {
+		if !o.runs(hookCache) {
 			m.addNames(l)
 		}
 	}
@@ -115,13 +134,13 @@ func common(c *driverroot.Content, o Options) specs.ContainerEdits {
 			m.add(f.HostPath, f.Path)
 		}
 	}
-	for _, f := range c.Sockets {
-		m.addSocket(f.HostPath, f.Path)
+	if !o.NoSockets {
+		for _, f := range c.Sockets {
+			m.addSocket(f.HostPath, f.Path)
+		}
 	}
 	edits.Mounts = m.sorted()
-	if o.HookPath != "" {
-		edits.Hooks = hooks(c, o.HookPath)
-	}
+	edits.Hooks = hooks(c, o)
 	return edits
 }
 
@@ -137,7 +156,7 @@ func libcudaDir(c *driverroot.Content) string {
 // addNodes adds device nodes. Their numbers are left to the runtime, which
 // reads them from the host's node when it starts a container: that of
 // nvidia-uvm changes when the driver is loaded again.
-func addNodes(edits *specs.ContainerEdits, nodes []driverroot.DeviceNode) {
+func addNodes(edits *specs.ContainerEdits, nodes []driverroot.DeviceNode, o Options) {
 	for _, n := range nodes {
 		d := &specs.DeviceNode{Path: n.Path, Permissions: "rw"}
 		if n.HostPath != n.Path {
@@ -146,7 +165,7 @@ func addNodes(edits *specs.ContainerEdits, nodes []driverroot.DeviceNode) {
 		if n.Mode&0o006 != 0o006 {
 			mode, gid := n.Mode, n.GID
 			d.FileMode, d.GID = &mode, &gid
-			if gid != 0 && !slices.Contains(edits.AdditionalGIDs, gid) {
+			if gid != 0 && !o.NoAdditionalGIDs && !slices.Contains(edits.AdditionalGIDs, gid) {
 				edits.AdditionalGIDs = append(edits.AdditionalGIDs, gid)
 			}
 		}

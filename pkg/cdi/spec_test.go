@@ -64,7 +64,7 @@ func TestSpec(t *testing.T) {
 	multiarch, lib64 := "/usr/lib/x86_64-linux-gnu", "/usr/lib64"
 	for name, c := range map[string]struct {
 		content *driverroot.Content
-		name    func(gpu.GPU) string
+		name    cdi.Namer
 		options cdi.Options
 		golden  string
 		version string
@@ -88,10 +88,7 @@ func TestSpec(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.options.Kind = kind
-			devices, err := cdi.Devices(gputest.Node(gputest.A100, 2).GPUs, c.content, c.name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			devices := resolved(t, gputest.Node(gputest.A100, 2).GPUs, c.content, c.name)
 			spec, err := cdi.Spec(c.content, devices, c.options)
 			if err != nil {
 				t.Fatal(err)
@@ -147,10 +144,10 @@ func golden(t *testing.T, name string, spec *specs.Spec) {
 func validate(t *testing.T, spec *specs.Spec) {
 	t.Helper()
 	dir := t.TempDir()
-	if _, err := (cdi.Dir{Path: dir, Vendor: "k8s.device-plugin.nvidia.com"}).Sync(spec); err != nil {
+	if _, err := (cdi.Dir{Path: dir, Vendor: vendor}).Sync(spec); err != nil {
 		t.Fatal(err)
 	}
-	read, err := upstream.ReadSpec(filepath.Join(dir, "k8s.device-plugin.nvidia.com-gpu.json"), 0)
+	read, err := upstream.ReadSpec(filepath.Join(dir, strings.Replace(spec.Kind, "/", "-", 1)+".json"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,48 +194,24 @@ func TestLibrariesAreFoundWithoutHook(t *testing.T) {
 	}
 }
 
+// resolved returns the devices of a driver that lacks nothing.
+func resolved(t testing.TB, gpus []gpu.GPU, c *driverroot.Content, names ...cdi.Namer) []cdi.Device {
+	t.Helper()
+	devices, missing := cdi.Devices(gpus, c, names...)
+	if len(missing) > 0 {
+		t.Fatalf("not resolved: %v", missing)
+	}
+	return devices
+}
+
 func build(t testing.TB, c *driverroot.Content, o cdi.Options) *specs.Spec {
 	t.Helper()
-	devices, err := cdi.Devices(gputest.Node(gputest.H100, len(c.GPUs)).GPUs, c, cdi.ByUUID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devices := resolved(t, gputest.Node(gputest.H100, len(c.GPUs)).GPUs, c, cdi.ByUUID)
 	spec, err := cdi.Spec(c, devices, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return spec
-}
-
-func TestDevicesDoNotChangeWhenAGPUBreaks(t *testing.T) {
-	c := content("/", "/usr/lib64", 3)
-	node := gputest.Node(gputest.H100, 3)
-	whole, err := cdi.Devices(node.GPUs, c, cdi.ByUUID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	node.GPUs[1].Fault = &gpu.Fault{Op: "nvmlDeviceGetMemoryInfo", Reason: "GPU is lost"}
-	broken, err := cdi.Devices(node.GPUs, c, cdi.ByUUID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(whole, broken); d != "" {
-		t.Errorf("devices (-whole +broken):\n%s", d)
-	}
-	delete(c.GPUs, 1)
-	if broken, err = cdi.Devices(node.GPUs, c, cdi.ByUUID); err != nil || len(broken) != 2 {
-		t.Errorf("Devices() = %d devices, %v, want 2 when the node of the broken GPU is gone too", len(broken), err)
-	}
-}
-
-func TestDevicesNamesEveryMissingNode(t *testing.T) {
-	c := content("/", "/usr/lib64", 1)
-	_, err := cdi.Devices(gputest.Node(gputest.H100, 3).GPUs, c, cdi.ByUUID)
-	for _, want := range []string{"nvidia1", "nvidia2", "nvidia-modprobe -c 2"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Devices() = %v, want %q in it", err, want)
-		}
-	}
 }
 
 func TestSpecRefuses(t *testing.T) {
@@ -263,21 +236,5 @@ func TestSpecRefuses(t *testing.T) {
 				t.Errorf("Spec() = %v, %v, want an error with %q", spec, err, bad.want)
 			}
 		})
-	}
-}
-
-func BenchmarkSpec(b *testing.B) {
-	c := content("/run/nvidia/driver", "/usr/lib64", 8)
-	for i := range 45 {
-		name := fmt.Sprintf("libnvidia-part%d.so.", i)
-		c.Libraries = append(c.Libraries, driverroot.Library{
-			File:  driverroot.File{HostPath: "/usr/lib64/" + name + version, Path: "/usr/lib64/" + name + version},
-			Names: []string{name + "1"},
-		})
-	}
-	for b.Loop() {
-		if _, err := cdi.Encode(build(b, c, cdi.Options{Kind: kind})); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

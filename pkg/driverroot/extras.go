@@ -36,14 +36,12 @@ var (
 	verbsNode = regexp.MustCompile(`^uverbs\d+$`)
 )
 
-// extras finds the optional hardware: in the device root, and otherwise among
-// the host's own nodes, since other drivers than that of the GPUs make them.
+// extras finds the optional hardware: in the device root, and all but the IMEX
+// channels otherwise among the host's own nodes, since other drivers than that
+// of the GPUs make them.
 func (r *Root) extras(own devRoot) Extras {
-	var x Extras
+	x := Extras{IMEX: own.numbered("nvidia-caps-imex-channels", imexNode)}
 	for _, d := range []devRoot{own, r.hostRoot()} {
-		if len(x.IMEX) == 0 {
-			x.IMEX = d.numbered("nvidia-caps-imex-channels", imexNode)
-		}
 		if !x.GDS.Found() {
 			x.GDS.Nodes = d.matching(".", gdsNode)
 		}

@@ -70,7 +70,13 @@ func TestExtras(t *testing.T) {
 			),
 		},
 		"on the host, beside a driver root with nodes of its own": {
-			func(r *rendered) { r.extraNodes("host/dev") }, whole("/"),
+			func(r *rendered) { r.extraNodes("host/dev") },
+			func() driverroot.Extras {
+				x := whole("/")
+				// They belong to the driver of the GPUs, as the GPUs' nodes do.
+				x.IMEX = none.IMEX
+				return x
+			}(),
 		},
 		"the driver root's before the host's": {
 			func(r *rendered) { r.extraNodes("host/dev"); r.extraNodes("dev") }, whole(host),

@@ -93,6 +93,9 @@ func (r *Root) HostPath() string { return r.host }
 // CtrPath returns where this process sees the driver root.
 func (r *Root) CtrPath() string { return r.ctr }
 
+// DevRoot returns the folder on the host under whose "dev" the device nodes lie.
+func (r *Root) DevRoot() string { return r.devRoot().host }
+
 // CtrPathOf returns where this process sees a path of the host. It reports
 // false for a path outside the driver root, which it may not see at all.
 func (r *Root) CtrPathOf(hostPath string) (string, bool) {

@@ -484,6 +484,12 @@ func TestDeviceRoot(t *testing.T) {
 	if got := c.GPUs[1].HostPath; got != "/dev/nvidia1" {
 		t.Errorf("host path = %q, want /dev/nvidia1", got)
 	}
+	if got, want := r.root().DevRoot(), "/run/nvidia/driver"; got != want {
+		t.Errorf("DevRoot() = %q, want %q", got, want)
+	}
+	if got := newRendered(t).root().DevRoot(); got != "/" {
+		t.Errorf("DevRoot() = %q for a driver root without nodes, want /", got)
+	}
 	other := newRendered(t)
 	other.nodes()
 	root, err = driverroot.New(driverroot.Config{HostPath: "/run/nvidia/driver", CtrPath: r.dir, DevRoot: other.dir})

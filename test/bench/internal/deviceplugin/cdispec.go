@@ -43,9 +43,9 @@ func writeSpec(root *driverroot.Root, gpus []gpu.GPU, path string) error {
 	if err != nil {
 		return err
 	}
-	devices, err := cdi.Devices(gpus, content, cdi.ByUUID)
-	if err != nil {
-		return err
+	devices, unresolved := cdi.Devices(gpus, content, cdi.ByUUID)
+	if len(unresolved) > 0 {
+		return unresolved[0]
 	}
 	spec, err := cdi.Spec(content, devices, cdi.Options{Kind: vendor + "/gpu"})
 	if err != nil {
