@@ -1,0 +1,131 @@
+// Package strict reads a YAML or JSON document key by key and refuses what its
+// reader does not know: every error names the file, the line and the key, and
+// all of them are told at once. It knows nothing of what the keys mean.
+package strict
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxValues is how many values a document may hold. Aliases make a short
+// document a long one; a config of 112 MIG devices has a few hundred values.
+const maxValues = 50_000
+
+// Error is one thing that is wrong with a document.
+type Error struct {
+	File string
+	// Line counts from 1; it is 0 where the document as a whole is meant.
+	Line int
+	// Key is the path to the value, like "sharing.mps.resources[0].name"; empty
+	// where the document as a whole is meant.
+	Key  string
+	Text string
+}
+
+// Error returns "file:line: key: text".
+func (e *Error) Error() string {
+	where := e.File
+	if e.Line > 0 {
+		where += ":" + strconv.Itoa(e.Line)
+	}
+	if e.Key != "" {
+		where += ": " + e.Key
+	}
+	return where + ": " + e.Text
+}
+
+// Doc is a document under the eyes of its reader, and what was found wrong.
+type Doc struct {
+	file string
+	root *yaml.Node
+	errs []*Error
+	// values counts those that were handed out.
+	values int
+}
+
+// Parse reads a document that errors call file. What is wrong with its syntax
+// is part of Err; an empty document has no values.
+func Parse(file string, data []byte) *Doc {
+	d := &Doc{file: file}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	err := dec.Decode(&doc)
+	if errors.Is(err, io.EOF) {
+		return d
+	}
+	if err != nil {
+		d.syntax(err)
+		return d
+	}
+	switch err := dec.Decode(&second); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		d.syntax(err)
+		return d
+	default:
+		d.fail(second.Line, "", "there is a second document: one file holds one config")
+		return d
+	}
+	if len(doc.Content) > 0 {
+		d.root = doc.Content[0]
+	}
+	return d
+}
+
+// Root returns the document's outermost value.
+func (d *Doc) Root() Value { return d.value(d.root, "", 1) }
+
+// Err returns all that was found wrong, by line.
+func (d *Doc) Err() error {
+	slices.SortStableFunc(d.errs, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
+	errs := make([]error, len(d.errs))
+	for i, e := range d.errs {
+		errs[i] = e
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Doc) fail(line int, key, text string) {
+	d.errs = append(d.errs, &Error{File: d.file, Line: line, Key: key, Text: text})
+}
+
+// syntax takes in an error of the YAML library: "yaml: line 3: …", or without
+// the line.
+func (d *Doc) syntax(err error) {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 0
+	if rest, ok := strings.CutPrefix(text, "line "); ok {
+		number, after, _ := strings.Cut(rest, ": ")
+		if n, err := strconv.Atoi(number); err == nil {
+			line, text = n, after
+		}
+	}
+	d.fail(line, "", "no valid YAML or JSON: "+text)
+}
+
+// value hands out a node that is named in the line, as itself or by its alias.
+// One that is null is as one that is not there.
+func (d *Doc) value(n *yaml.Node, key string, line int) Value {
+	if n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+		return Value{doc: d, key: key, line: line}
+	}
+	if d.values++; d.values > maxValues {
+		if d.values == maxValues+1 {
+			d.fail(line, key, fmt.Sprintf("the file has more than %d values", maxValues))
+		}
+		return Value{doc: d, key: key, line: line}
+	}
+	return Value{doc: d, node: n, key: key, line: line}
+}

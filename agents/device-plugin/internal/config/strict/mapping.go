@@ -1,0 +1,103 @@
+package strict
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Map is a mapping of which every key is known.
+type Map struct {
+	of   Value
+	keys map[string]Value
+}
+
+// Map returns the value as a mapping with no other keys than those; it reports
+// other ones, and those that are there twice.
+func (v Value) Map(known ...string) Map {
+	m := Map{of: v, keys: map[string]Value{}}
+	if !v.Set() {
+		return m
+	}
+	if v.node.Kind != yaml.MappingNode {
+		v.Bad("a mapping with the keys " + strings.Join(known, ", "))
+		return m
+	}
+	lines := map[string]int{}
+	for i := 0; i+1 < len(v.node.Content); i += 2 {
+		name := v.node.Content[i]
+		at := Value{doc: v.doc, node: name, key: v.path(name.Value), line: name.Line}
+		switch {
+		case name.Kind != yaml.ScalarNode:
+			at.Fail("a key must be a word")
+			continue
+		case name.ShortTag() == "!!merge":
+			at.Fail("keys are not merged into a mapping: write them out")
+			continue
+		case lines[name.Value] > 0:
+			at.Fail("the key is there twice, first in line %d", lines[name.Value])
+			continue
+		case !slices.Contains(known, name.Value):
+			at.Fail("unknown key: %s", suggest(name.Value, known))
+		default:
+			m.keys[name.Value] = v.doc.value(v.node.Content[i+1], at.key, name.Line)
+		}
+		lines[name.Value] = name.Line
+	}
+	return m
+}
+
+// Get returns the value of a key, which may not be there.
+func (m Map) Get(key string) Value {
+	if v, ok := m.keys[key]; ok {
+		return v
+	}
+	return Value{doc: m.of.doc, key: m.of.path(key), line: m.of.line}
+}
+
+func (v Value) path(key string) string {
+	if v.key == "" {
+		return key
+	}
+	return v.key + "." + key
+}
+
+// suggest says which key was meant, or which ones there are.
+func suggest(key string, known []string) string {
+	best, least := "", 3
+	for _, k := range known {
+		if d := distance(strings.ToLower(key), strings.ToLower(k)); d < least && d < len(k) {
+			best, least = k, d
+		}
+	}
+	if best != "" {
+		return "did you mean " + best + "?"
+	}
+	return "must be one of " + strings.Join(known, ", ")
+}
+
+// distance is the number of letters to put in, take out or exchange between a
+// and b, cut off where it does not matter any more.
+func distance(a, b string) int {
+	if far := len(a) - len(b); far > 2 || far < -2 {
+		return 3
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost++
+			}
+			before = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,129 @@
+package strict
+
+import (
+	"fmt"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Value is one value of a document, or the place where one could be. Its
+// methods report what they cannot read to the Doc; of a value that is not there
+// they return nothing, and report nothing.
+type Value struct {
+	doc  *Doc
+	node *yaml.Node
+	key  string
+	// line is that of the key or the entry, or of what should hold it.
+	line int
+}
+
+// Set reports whether the value is there and not null.
+func (v Value) Set() bool { return v.node != nil }
+
+// Line returns where the key or the entry is, or what should hold it.
+func (v Value) Line() int { return v.line }
+
+// Key returns the path of the value.
+func (v Value) Key() string { return v.key }
+
+// Fail reports what is wrong with the value.
+func (v Value) Fail(format string, args ...any) {
+	v.doc.fail(v.line, v.key, fmt.Sprintf(format, args...))
+}
+
+// Bad reports a value that cannot be used; allowed says in words which can.
+func (v Value) Bad(allowed string) {
+	v.Fail("invalid value %s: must be %s", v.written(), allowed)
+}
+
+// Missing reports a value that has to be there; allowed says which can.
+func (v Value) Missing(allowed string) { v.Fail("is missing: must be %s", allowed) }
+
+const maxShown = 60
+
+// written is the value as an error shows it.
+func (v Value) written() string {
+	switch v.node.Kind {
+	case yaml.MappingNode:
+		return "(a mapping)"
+	case yaml.SequenceNode:
+		return "(a list)"
+	}
+	text := []rune(v.node.Value)
+	if len(text) > maxShown {
+		return fmt.Sprintf("%q…", string(text[:maxShown]))
+	}
+	return fmt.Sprintf("%q", string(text))
+}
+
+// IsList reports whether the value is a list.
+func (v Value) IsList() bool { return v.Set() && v.node.Kind == yaml.SequenceNode }
+
+// IsText reports whether the value is a text, and not a number or a boolean.
+func (v Value) IsText() bool {
+	return v.Set() && v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!str"
+}
+
+// Text returns a value that is one word or number, as it is written.
+func (v Value) Text() (string, bool) {
+	if !v.Set() {
+		return "", false
+	}
+	if v.node.Kind != yaml.ScalarNode {
+		v.Bad("a text")
+		return "", false
+	}
+	return v.node.Value, true
+}
+
+// Bool returns a value that is true or false.
+func (v Value) Bool() (value, ok bool) {
+	if !v.Set() {
+		return false, false
+	}
+	if v.node.Kind != yaml.ScalarNode || v.node.ShortTag() != "!!bool" {
+		v.Bad("true or false")
+		return false, false
+	}
+	return v.node.Value[0] == 't' || v.node.Value[0] == 'T', true
+}
+
+// Int returns a value that is an integer of at least low and at most high, and
+// is written as everybody reads it: YAML would take 010 for 8.
+func (v Value) Int(low, high int) (int, bool) {
+	if !v.Set() {
+		return 0, false
+	}
+	number := v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!int"
+	n, err := strconv.Atoi(v.node.Value)
+	if !number || err != nil || strconv.Itoa(n) != v.node.Value || n < low || n > high {
+		v.Bad(fmt.Sprintf("an integer from %d to %d", low, high))
+		return 0, false
+	}
+	return n, true
+}
+
+// List returns the entries of a list.
+func (v Value) List() []Value {
+	if !v.Set() {
+		return nil
+	}
+	if v.node.Kind != yaml.SequenceNode {
+		v.Bad("a list")
+		return nil
+	}
+	out := make([]Value, 0, len(v.node.Content))
+	for i, n := range v.node.Content {
+		entry := v.doc.value(n, fmt.Sprintf("%s[%d]", v.key, i), n.Line)
+		if v.doc.values > maxValues {
+			return out
+		}
+		if !entry.Set() {
+			entry.Fail("is empty: remove the entry")
+			continue
+		}
+		out = append(out, entry)
+	}
+	return out
+}
