@@ -28,12 +28,13 @@ const name = "device-plugin"
 // App describes the device plugin.
 func App() agent.App {
 	return agent.App{
-		Name:    name,
-		Usage:   "offers the GPUs of this node to the kubelet",
-		Flags:   flags(),
-		Aliases: aliases(),
-		Listen:  ":9410",
-		New:     newAgent,
+		Name:     name,
+		Usage:    "offers the GPUs of this node to the kubelet",
+		Flags:    flags(),
+		Aliases:  aliases(),
+		Commands: commands(),
+		Listen:   ":9410",
+		New:      newAgent,
 		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
 			s, err := read(c, log)
 			if err != nil {

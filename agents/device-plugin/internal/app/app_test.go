@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bytes"
 	"flag"
 	"os"
 	"testing"
@@ -14,20 +13,11 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-func TestAppIsSound(t *testing.T) {
-	if err := agent.CheckApp(app.App()); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestHelp(t *testing.T) {
-	var out, errOut bytes.Buffer
-	if code := agent.Exec(t.Context(), app.App(), []string{"device-plugin", "--help"}, &out, &errOut); code != 0 {
-		t.Fatalf("exit code %d: %s", code, errOut.String())
-	}
-	const path = "testdata/help.golden"
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := "testdata/" + name + ".golden"
 	if *update {
-		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -35,7 +25,28 @@ func TestHelp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), out.String()); diff != "" {
-		t.Errorf("help (-want +got):\n%s", diff)
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+func TestAppIsSound(t *testing.T) {
+	if err := agent.CheckApp(app.App()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for name, args := range map[string][]string{
+		"help":         {"--help"},
+		"help-explain": {"explain", "--help"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := run(t, args...)
+			if code != 0 {
+				t.Fatalf("exit code %d: %s", code, errs)
+			}
+			golden(t, name, out)
+		})
 	}
 }

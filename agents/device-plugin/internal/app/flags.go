@@ -1,15 +1,9 @@
 package app
 
 import (
-	"errors"
-	"log/slog"
-	"path/filepath"
-	"strings"
-
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/health"
 	"outrigger.dev/pkg/agent"
 )
 
@@ -17,42 +11,78 @@ import (
 // defaults of NVIDIA's device plugin; docs/device-plugin.md tells where they
 // differ.
 func flags() []cli.Flag {
-	return append(agent.GPUFlags(),
+	d := config.Default()
+	all := append(agent.GPUFlags(), configFlags()...)
+	all = append(all, deviceFlags(d)...)
+	return append(all, answerFlags(d)...)
+}
+
+// aliases are names that users know from NVIDIA's device plugin and its config
+// manager, and the short one of the commands.
+func aliases() map[string]string {
+	return map[string]string{
+		"config":             "config-file",
+		"config-file-srcdir": "config-dir",
+		"nvidia-ctk-path":    "nvidia-cdi-hook-path",
+	}
+}
+
+// configFlags say where the config file is.
+func configFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.PathFlag{
+			Name: "config-file", EnvVars: []string{"CONFIG_FILE"},
+			Usage: "config `FILE`, YAML or JSON; flags and variables go before it",
+		},
+		&cli.PathFlag{
+			Name: "config-dir", EnvVars: []string{"CONFIG_DIR", "CONFIG_FILE_SRCDIR"},
+			Usage: "`FOLDER` with several config files, of which the node's label names one",
+		},
 		&cli.StringFlag{
-			Name: "mig-strategy", EnvVars: []string{"MIG_STRATEGY"}, Value: string(config.MIGStrategyNone),
-			Usage: "`STRATEGY` by which MIG devices are offered: none (GPUs whole)",
+			Name: "default-config", EnvVars: []string{"DEFAULT_CONFIG"},
+			Usage: "`NAME` of the file in config-dir for a node without the label",
+		},
+		&cli.StringSliceFlag{
+			Name: "fallback-strategies", EnvVars: []string{"FALLBACK_STRATEGIES"},
+			Usage: "`STRATEGIES` without default-config, in their order: named (the file default), single (the only file), empty (no file)",
+		},
+		&cli.StringFlag{
+			Name: "node-label", EnvVars: []string{"NODE_LABEL"}, Value: "nvidia.com/device-plugin.config",
+			Usage: "`KEY` of the label that names the file in config-dir",
+		},
+		&cli.StringFlag{
+			Name: "node-name", EnvVars: []string{"NODE_NAME"},
+			Usage: "`NAME` of the Node that this is",
+		},
+	}
+}
+
+// deviceFlags say which devices are offered, and how they are chosen.
+func deviceFlags(d config.Config) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{
+			Name: "mig-strategy", EnvVars: []string{"MIG_STRATEGY"}, Value: string(d.MIGStrategy),
+			Usage: "`STRATEGY` by which MIG devices are offered: none (GPUs whole), single (as nvidia.com/gpu) or mixed (as nvidia.com/mig-<profile>)",
+		},
+		&cli.StringFlag{
+			Name: "resource-config", EnvVars: []string{"RESOURCE_CONFIG", "NVIDIA_DRIVER_RESOURCE_CONFIG"},
+			Usage: "`LIST` of original[:new[:replicas]] by which devices are renamed and shared, like gpu:sharedgpu:4; replicas -1 is one for each 1000 MiB",
+		},
+		&cli.StringFlag{
+			Name: "shared-devices-allocation-policy", EnvVars: []string{"SHARED_DEVICES_ALLOCATION_POLICY"}, Value: string(d.Policy),
+			Usage: "`POLICY` by which shared devices and MIG devices are chosen: distributed (least used), packed (most used) or spread (all different, then least used); the default with resource-config is spread",
+		},
+		&cli.PathFlag{
+			Name: "mps-root", EnvVars: []string{"MPS_ROOT"}, Value: d.MPSRoot,
+			Usage: "the `FOLDER` on the host for pipes and logs of MPS daemons",
+		},
+		&cli.StringFlag{
+			Name: "device-discovery-strategy", EnvVars: []string{"DEVICE_DISCOVERY_STRATEGY"}, Value: string(d.Discovery),
+			Usage: "`STRATEGY` by which GPUs are found: auto or nvml, which are the same",
 		},
 		&cli.BoolFlag{
 			Name: "fail-on-init-error", EnvVars: []string{"FAIL_ON_INIT_ERROR"},
 			Usage: "end with an error if the GPUs cannot be offered at the start, instead of waiting until they can",
-		},
-		&cli.StringSliceFlag{
-			Name: "device-list-strategy", EnvVars: []string{"DEVICE_LIST_STRATEGY"}, Value: cli.NewStringSlice(string(config.ListEnvvar)),
-			Usage: "`STRATEGIES` by which a container is told its GPUs: any of envvar, cdi-cri, cdi-annotations",
-		},
-		&cli.StringFlag{
-			Name: "device-id-strategy", EnvVars: []string{"DEVICE_ID_STRATEGY"}, Value: string(config.IDUUID),
-			Usage: "`STRATEGY` by which GPUs are named to the container runtime: uuid or index",
-		},
-		&cli.BoolFlag{
-			Name: "pass-device-specs", EnvVars: []string{"PASS_DEVICE_SPECS"},
-			Usage: "give the GPU's device nodes to the kubelet too; needed beside the CPU manager, unless CDI is used",
-		},
-		&cli.StringFlag{
-			Name: "cdi-annotation-prefix", EnvVars: []string{"CDI_ANNOTATION_PREFIX"}, Value: "cdi.k8s.io/",
-			Usage: "`PREFIX` of the annotation of device-list-strategy cdi-annotations",
-		},
-		&cli.PathFlag{
-			Name: "cdi-root", EnvVars: []string{"CDI_ROOT"}, Value: "/var/run/cdi",
-			Usage: "the `FOLDER` for the CDI spec, which is written for the cdi strategies only",
-		},
-		&cli.PathFlag{
-			Name: "nvidia-cdi-hook-path", EnvVars: []string{"NVIDIA_CDI_HOOK_PATH", "NVIDIA_CTK_PATH"},
-			Usage: "`FILE` of nvidia-cdi-hook or nvidia-ctk on the host, for CDI hooks; empty for a spec that needs none",
-		},
-		&cli.PathFlag{
-			Name: "kubelet-socket", EnvVars: []string{"KUBELET_SOCKET"}, Value: kubeletSocket,
-			Usage: "`SOCKET` where the kubelet takes registrations, our own lie beside it; empty serves without registering",
 		},
 		&cli.StringFlag{
 			Name: "disable-healthchecks", EnvVars: []string{"DP_DISABLE_HEALTHCHECKS"},
@@ -62,79 +92,67 @@ func flags() []cli.Flag {
 			Name: "enable-healthchecks", EnvVars: []string{"DP_ENABLE_HEALTHCHECKS"},
 			Usage: "`XIDS` that count although they would not; all for every one",
 		},
-	)
+	}
 }
 
-const kubeletSocket = "/var/lib/kubelet/device-plugins/kubelet.sock"
-
-func aliases() map[string]string {
-	return map[string]string{"nvidia-ctk-path": "nvidia-cdi-hook-path"}
-}
-
-// settings is all that the flags say.
-type settings struct {
-	config config.Config
-	host   agent.Host
-	rules  health.Rules
-	// devRoot is empty unless the flag is set.
-	devRoot string
-}
-
-func read(c *cli.Context, log *slog.Logger) (settings, error) {
-	host, hostErr := agent.HostOf(c)
-	s := settings{
-		config: config.Config{
-			MIGStrategy:         config.MIGStrategy(c.String("mig-strategy")),
-			IDStrategy:          config.IDStrategy(c.String("device-id-strategy")),
-			CDIAnnotationPrefix: c.String("cdi-annotation-prefix"),
-			PassDeviceSpecs:     c.Bool("pass-device-specs"),
-			KubeletSocket:       c.Path("kubelet-socket"),
-			Register:            c.Path("kubelet-socket") != "",
-			FailOnInitError:     c.Bool("fail-on-init-error"),
-			CDIRoot:             c.Path("cdi-root"),
-			HookPath:            c.Path("nvidia-cdi-hook-path"),
+// answerFlags say what a container gets.
+func answerFlags(d config.Config) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{
+			Name: "device-list-strategy", EnvVars: []string{"DEVICE_LIST_STRATEGY"}, Value: cli.NewStringSlice(string(d.ListStrategies[0])),
+			Usage: "`STRATEGIES` by which a container is told its GPUs: any of envvar, volume-mounts, cdi-annotations, cdi-cri",
 		},
-		host: host,
+		&cli.StringFlag{
+			Name: "device-id-strategy", EnvVars: []string{"DEVICE_ID_STRATEGY"}, Value: string(d.IDStrategy),
+			Usage: "`STRATEGY` by which GPUs are named to the container runtime: uuid or index",
+		},
+		&cli.BoolFlag{
+			Name: "pass-device-specs", EnvVars: []string{"PASS_DEVICE_SPECS"},
+			Usage: "give the GPU's device nodes to the kubelet too; needed beside the CPU manager, unless CDI is used",
+		},
+		&cli.BoolFlag{
+			Name: "gds-enabled", EnvVars: []string{"GDS_ENABLED"},
+			Usage: "give each container with a GPU what GPUDirect Storage needs",
+		},
+		&cli.BoolFlag{
+			Name: "mofed-enabled", EnvVars: []string{"MOFED_ENABLED"},
+			Usage: "give each container with a GPU the InfiniBand devices of the node",
+		},
+		&cli.BoolFlag{
+			Name: "gdrcopy-enabled", EnvVars: []string{"GDRCOPY_ENABLED"},
+			Usage: "give each container with a GPU what GDRCopy needs",
+		},
+		&cli.IntSliceFlag{
+			Name: "imex-channel-ids", EnvVars: []string{"IMEX_CHANNEL_IDS"},
+			Usage: "`CHANNELS` of IMEX for each container with a GPU: empty or 0",
+		},
+		&cli.BoolFlag{
+			Name: "imex-required", EnvVars: []string{"IMEX_REQUIRED"},
+			Usage: "offer nothing while the node lacks the channels of imex-channel-ids",
+		},
+		&cli.StringFlag{
+			Name: "cdi-annotation-prefix", EnvVars: []string{"CDI_ANNOTATION_PREFIX"}, Value: d.CDIAnnotationPrefix,
+			Usage: "`PREFIX` of the annotation of device-list-strategy cdi-annotations",
+		},
+		&cli.PathFlag{
+			Name: "cdi-root", EnvVars: []string{"CDI_ROOT"}, Value: d.CDIRoot,
+			Usage: "the `FOLDER` for the CDI spec, which is written for the cdi strategies only",
+		},
+		&cli.PathFlag{
+			Name: "nvidia-cdi-hook-path", EnvVars: []string{"NVIDIA_CDI_HOOK_PATH", "NVIDIA_CTK_PATH"},
+			Usage: "`FILE` of nvidia-cdi-hook or nvidia-ctk on the host, for CDI hooks; empty for a spec that needs none",
+		},
+		&cli.StringSliceFlag{
+			Name: "cdi-feature-flags", EnvVars: []string{"CDI_FEATURE_FLAGS"},
+			Usage: "`WORDS` of NVIDIA's container toolkit that change the CDI spec",
+		},
+		&cli.StringSliceFlag{
+			Name: "cdi-disable-hooks", EnvVars: []string{"CDI_DISABLE_HOOKS"},
+			Usage: "`HOOKS` that the CDI spec shall not have; all for none",
+		},
+		&cli.PathFlag{
+			Name: "kubelet-socket", EnvVars: []string{"KUBELET_SOCKET"}, Value: d.KubeletSocket,
+			Usage: "`SOCKET` where the kubelet takes registrations, our own lie beside it; empty serves without registering",
+		},
 	}
-	if !s.config.Register {
-		s.config.KubeletSocket = kubeletSocket
-	}
-	if c.IsSet("dev-root") {
-		s.devRoot = host.DevRoot
-	}
-	for _, v := range c.StringSlice("device-list-strategy") {
-		s.config.ListStrategies = append(s.config.ListStrategies, config.ListStrategy(strings.TrimSpace(v)))
-	}
-	var unknown []string
-	s.rules, unknown = health.ParseRules(c.String("disable-healthchecks"), c.String("enable-healthchecks"))
-	if len(unknown) > 0 {
-		log.Warn("not an XID in the lists of health checks, ignored", "items", unknown)
-	}
-	if err := s.config.Validate(); err != nil {
-		return settings{}, errors.Join(hostErr, agent.Usagef("%s", err))
-	}
-	return s, hostErr
 }
-
-// effective is what the first line of the log says.
-func (s settings) effective(c *cli.Context) slog.Value {
-	return slog.GroupValue(
-		slog.String("gpu_source", c.String("gpu-source")),
-		slog.String("driver_root", s.host.DriverRoot),
-		slog.String("driver_root_ctr_path", s.host.DriverRootCtrPath),
-		slog.String("dev_root", s.devRoot),
-		slog.String("run_root", s.host.RunRoot),
-		slog.String("mig_strategy", string(s.config.MIGStrategy)),
-		slog.Any("device_list_strategy", s.config.ListStrategies),
-		slog.String("device_id_strategy", string(s.config.IDStrategy)),
-		slog.Bool("pass_device_specs", s.config.PassDeviceSpecs),
-		slog.String("cdi_root", s.config.CDIRoot),
-		slog.String("nvidia_cdi_hook_path", s.config.HookPath),
-		slog.String("kubelet_socket", c.Path("kubelet-socket")),
-		slog.Bool("fail_on_init_error", s.config.FailOnInitError),
-		slog.String("disable_healthchecks", c.String("disable-healthchecks")),
-		slog.String("enable_healthchecks", c.String("enable-healthchecks")),
-	)
-}
-
-func (s settings) socketDir() string { return filepath.Dir(s.config.KubeletSocket) }

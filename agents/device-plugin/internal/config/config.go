@@ -1,63 +1,9 @@
-// Package config holds what a user can choose about the device plugin, and
-// checks it. It knows nothing of flags: internal/app fills it in.
+// Package config holds what a user can choose about the device plugin: it puts
+// together what flags and the config file say, and checks it. It reads no file
+// and knows no command line; internal/app hands it what was set there.
 package config
 
-import (
-	"errors"
-	"fmt"
-	"path/filepath"
-	"slices"
-	"strings"
-)
-
-// ListStrategy is a way to tell the container runtime which GPUs a container
-// gets.
-type ListStrategy string
-
-// The list strategies.
-const (
-	ListEnvvar         ListStrategy = "envvar"
-	ListCDICRI         ListStrategy = "cdi-cri"
-	ListCDIAnnotations ListStrategy = "cdi-annotations"
-	ListVolumeMounts   ListStrategy = "volume-mounts"
-)
-
-// IDStrategy is how GPUs are named to the container runtime.
-type IDStrategy string
-
-// The id strategies.
-const (
-	IDUUID  IDStrategy = "uuid"
-	IDIndex IDStrategy = "index"
-)
-
-// MIGStrategy is how MIG devices are offered.
-type MIGStrategy string
-
-// The MIG strategies.
-const (
-	// MIGStrategyNone offers whole GPUs.
-	MIGStrategyNone MIGStrategy = "none"
-	// MIGStrategySingle offers MIG devices, which are all of one kind, under the
-	// name of whole GPUs.
-	MIGStrategySingle MIGStrategy = "single"
-	// MIGStrategyMixed offers MIG devices under the names of their profiles.
-	MIGStrategyMixed MIGStrategy = "mixed"
-)
-
-// Policy is how devices are chosen for a container where hardware is shared.
-type Policy string
-
-// The policies.
-const (
-	// PolicyDistributed takes from the least used hardware.
-	PolicyDistributed Policy = "distributed"
-	// PolicyPacked takes from the most used hardware.
-	PolicyPacked Policy = "packed"
-	// PolicySpread takes different hardware for each device of a request while
-	// there is any, and of that the least used.
-	PolicySpread Policy = "spread"
-)
+import "slices"
 
 // Config is what a user can choose.
 type Config struct {
@@ -72,7 +18,7 @@ type Config struct {
 	IMEX                IMEX
 	// MPSRoot is the folder on the host for the pipes and logs of MPS daemons.
 	MPSRoot string
-	// ListStrategies has at least one entry.
+	// ListStrategies has at least one entry, and none twice.
 	ListStrategies      []ListStrategy
 	IDStrategy          IDStrategy
 	CDIAnnotationPrefix string
@@ -90,6 +36,31 @@ type Config struct {
 	CDIRoot string
 	// HookPath is nvidia-cdi-hook on the host, empty for specs without hooks.
 	HookPath string
+	// CDIFeatureFlags and CDIDisableHooks change what is in the CDI specs; the
+	// words are those of NVIDIA's container toolkit.
+	CDIFeatureFlags []string
+	CDIDisableHooks []string
+	// Discovery is how GPUs are found.
+	Discovery Discovery
+	Driver    Driver
+	// HealthChecks are the lists of XIDs, for health.ParseRules.
+	HealthChecks HealthChecks
+}
+
+// Driver is where the driver is.
+type Driver struct {
+	// Root is the driver root on the host.
+	Root string
+	// CtrRoot is where this process sees it; empty to find out.
+	CtrRoot string
+	// DevRoot is the folder on the host that holds dev/nvidia*; empty to use the
+	// driver root if they are there, and "/" otherwise.
+	DevRoot string
+}
+
+// HealthChecks are lists of XIDs, or "all".
+type HealthChecks struct {
+	Disable, Enable string
 }
 
 // IMEX says which IMEX channels containers with a GPU get.
@@ -98,6 +69,27 @@ type IMEX struct {
 	Channels []int
 	// Required makes the start fail without the channels.
 	Required bool
+}
+
+// Default returns what holds where nothing is set. The values are those of
+// NVIDIA's device plugin, but for FailOnInitError and HookPath: a node whose
+// driver comes late needs no restart, and our CDI specs no program on the host;
+// and for MPSRoot, which has a value there only in its chart.
+func Default() Config {
+	return Config{
+		MIGStrategy:         MIGStrategyNone,
+		Sharing:             Sharing{Strategy: SharingNone},
+		Policy:              PolicyDistributed,
+		MPSRoot:             "/run/nvidia/mps",
+		ListStrategies:      []ListStrategy{ListEnvvar},
+		IDStrategy:          IDUUID,
+		CDIAnnotationPrefix: "cdi.k8s.io/",
+		KubeletSocket:       "/var/lib/kubelet/device-plugins/kubelet.sock",
+		Register:            true,
+		CDIRoot:             "/var/run/cdi",
+		Discovery:           DiscoveryAuto,
+		Driver:              Driver{Root: "/"},
+	}
 }
 
 // CDI reports whether a CDI strategy is chosen.
@@ -112,66 +104,26 @@ func (c Config) OnlyCDI() bool {
 
 func (s ListStrategy) cdi() bool { return s == ListCDICRI || s == ListCDIAnnotations }
 
-// Validate reports everything that is wrong with c.
-func (c Config) Validate() error {
-	return errors.Join(c.checkMIG(), c.checkList(), c.checkID(), c.checkPrefix(), c.checkPaths())
-}
-
-func (c Config) checkMIG() error {
-	switch c.MIGStrategy {
-	case MIGStrategyNone:
-		return nil
-	case MIGStrategySingle, MIGStrategyMixed:
-		return fmt.Errorf("check mig-strategy: %q is not built yet in this version: use %q", c.MIGStrategy, MIGStrategyNone)
-	}
-	return fmt.Errorf("check mig-strategy: unknown value %q: use %q", c.MIGStrategy, MIGStrategyNone)
-}
-
-func (c Config) checkList() error {
-	if len(c.ListStrategies) == 0 {
-		return fmt.Errorf("check device-list-strategy: no value: use one or more of %s", listStrategies())
-	}
-	var errs []error
-	for _, s := range c.ListStrategies {
-		switch s {
-		case ListEnvvar, ListCDICRI, ListCDIAnnotations:
-		case "volume-mounts":
-			errs = append(errs, fmt.Errorf("check device-list-strategy: %q is not built yet in this version: use one or more of %s", s, listStrategies()))
-		default:
-			errs = append(errs, fmt.Errorf("check device-list-strategy: unknown value %q: use one or more of %s", s, listStrategies()))
+// NeedsRestart returns the flags whose values differ between two Configs and
+// which a running plugin cannot change: they say where it finds the driver, the
+// kubelet and the folders that it has open or mounted. What it does not name
+// can be applied to what runs.
+func NeedsRestart(old, changed Config) []string {
+	var out []string
+	for _, v := range []struct {
+		flag string
+		same bool
+	}{
+		{"driver-root", old.Driver.Root == changed.Driver.Root},
+		{"driver-root-ctr-path", old.Driver.CtrRoot == changed.Driver.CtrRoot},
+		{"dev-root", old.Driver.DevRoot == changed.Driver.DevRoot},
+		{"kubelet-socket", old.KubeletSocket == changed.KubeletSocket && old.Register == changed.Register},
+		{"cdi-root", old.CDIRoot == changed.CDIRoot},
+		{"mps-root", old.MPSRoot == changed.MPSRoot},
+	} {
+		if !v.same {
+			out = append(out, v.flag)
 		}
 	}
-	return errors.Join(errs...)
-}
-
-func listStrategies() string {
-	return strings.Join([]string{string(ListEnvvar), string(ListCDICRI), string(ListCDIAnnotations)}, ", ")
-}
-
-func (c Config) checkID() error {
-	if c.IDStrategy == IDUUID || c.IDStrategy == IDIndex {
-		return nil
-	}
-	return fmt.Errorf("check device-id-strategy: unknown value %q: use %s or %s", c.IDStrategy, IDUUID, IDIndex)
-}
-
-func (c Config) checkPrefix() error {
-	if slices.Contains(c.ListStrategies, ListCDIAnnotations) && c.CDIAnnotationPrefix == "" {
-		return errors.New("check cdi-annotation-prefix: no value, and device-list-strategy cdi-annotations needs one: use cdi.k8s.io/")
-	}
-	return nil
-}
-
-func (c Config) checkPaths() error {
-	var errs []error
-	if !filepath.IsAbs(c.KubeletSocket) {
-		errs = append(errs, fmt.Errorf("check kubelet-socket: %q is not an absolute path", c.KubeletSocket))
-	}
-	if c.HookPath != "" && !filepath.IsAbs(c.HookPath) {
-		errs = append(errs, fmt.Errorf("check nvidia-cdi-hook-path: %q is not an absolute path", c.HookPath))
-	}
-	if c.CDI() && !filepath.IsAbs(c.CDIRoot) {
-		errs = append(errs, fmt.Errorf("check cdi-root: %q is not an absolute path", c.CDIRoot))
-	}
-	return errors.Join(errs...)
+	return out
 }

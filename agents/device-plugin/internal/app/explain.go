@@ -1,0 +1,199 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/gpu"
+)
+
+const (
+	outputTable = "table"
+	outputJSON  = "json"
+)
+
+// explain prints what the plugin would offer of a node.
+func explain(c *cli.Context) error {
+	if c.Args().Present() {
+		return agent.Usagef("unexpected argument %q after %q", c.Args().First(), c.Command.Name)
+	}
+	output, err := agent.Choice(c, "output", outputTable, outputJSON)
+	if err != nil {
+		return err
+	}
+	log, err := agent.Logger(c)
+	if err != nil {
+		return err
+	}
+	s, err := read(c, log)
+	if err != nil {
+		return err
+	}
+	node, err := s.node(c, log)
+	if err != nil {
+		return err
+	}
+	// What the snapshot shows of the GPUs' health counts, as after a start.
+	m := health.New(s.rules)
+	m.Observe(node, time.Time{})
+	out := explained(resource.Derive(node, m.View(), s.config))
+	if output == outputJSON {
+		enc := json.NewEncoder(c.App.Writer)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		err = enc.Encode(out)
+	} else {
+		err = out.table(c.App.Writer)
+	}
+	if err != nil {
+		return fmt.Errorf("print what is offered: %w", err)
+	}
+	return nil
+}
+
+// node reads the snapshot that --node names, or takes one.
+func (s settings) node(c *cli.Context, log *slog.Logger) (*gpu.Node, error) {
+	var src gpu.Source
+	if path := c.Path("node"); path != "" {
+		src = gpu.NewFileSource(path, log)
+	} else {
+		root, err := s.root()
+		if err != nil {
+			return nil, err
+		}
+		if src, err = source(c, s, root, log); err != nil {
+			return nil, err
+		}
+	}
+	return snapshot(c.Context, src)
+}
+
+func snapshot(ctx context.Context, src gpu.Source) (node *gpu.Node, err error) {
+	defer func() { err = errors.Join(err, src.Close()) }()
+	return src.Snapshot(ctx)
+}
+
+// explanation is a resource.Set for people and programs.
+type explanation struct {
+	Resources  []offer   `json:"resources"`
+	NotOffered []leftOut `json:"notOffered"`
+	Notes      []string  `json:"notes"`
+}
+
+type offer struct {
+	Name string `json:"name"`
+	// Capacity and Allocatable are what the Node object will say.
+	Capacity    int    `json:"capacity"`
+	Allocatable int    `json:"allocatable"`
+	Sharing     string `json:"sharing,omitempty"`
+	// MaxOne refuses requests for more than one replica.
+	MaxOne  bool     `json:"failRequestsGreaterThanOne,omitempty"`
+	Devices []device `json:"devices"`
+}
+
+type device struct {
+	Index    string   `json:"index"`
+	UUID     gpu.UUID `json:"uuid"`
+	Replicas int      `json:"replicas"`
+	// IDs are the first and the last name by which the kubelet knows it.
+	IDs      []string `json:"ids"`
+	NUMANode int      `json:"numaNode"`
+	Healthy  bool     `json:"healthy"`
+	Reason   string   `json:"reason,omitempty"`
+}
+
+type leftOut struct {
+	Index  string   `json:"index"`
+	UUID   gpu.UUID `json:"uuid,omitempty"`
+	Kind   string   `json:"kind"`
+	Reason string   `json:"reason"`
+}
+
+func explained(set resource.Set) explanation {
+	out := explanation{Resources: []offer{}, NotOffered: []leftOut{}, Notes: append([]string{}, set.Notes...)}
+	for _, r := range set.Resources {
+		o := offer{Name: r.Name, Sharing: string(r.Sharing), MaxOne: r.FailRequestsGreaterThanOne}
+		for _, d := range r.Devices {
+			o.Capacity += d.Replicas
+			if d.Health.Healthy {
+				o.Allocatable += d.Replicas
+			}
+			ids := []string{d.ID(0)}
+			if d.Replicas > 1 {
+				ids = append(ids, d.ID(d.Replicas-1))
+			}
+			o.Devices = append(o.Devices, device{
+				Index: d.Index, UUID: d.UUID, Replicas: d.Replicas, IDs: ids, NUMANode: d.NUMANode,
+				Healthy: d.Health.Healthy, Reason: d.Health.Reason,
+			})
+		}
+		out.Resources = append(out.Resources, o)
+	}
+	for _, u := range set.Unlisted {
+		out.NotOffered = append(out.NotOffered, leftOut{Index: u.Index, UUID: u.UUID, Kind: string(u.Kind), Reason: u.Reason})
+	}
+	return out
+}
+
+// table prints the explanation in columns.
+func (e explanation) table(to io.Writer) error {
+	w := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
+	if len(e.Resources) == 0 {
+		fmt.Fprintln(w, "nothing is offered")
+	} else {
+		fmt.Fprintln(w, "RESOURCE\tCAPACITY\tALLOCATABLE\tSHARING")
+	}
+	for _, r := range e.Resources {
+		sharing := dash(r.Sharing)
+		if r.MaxOne {
+			sharing += ", one a container"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", r.Name, r.Capacity, r.Allocatable, sharing)
+	}
+	if len(e.Resources) > 0 {
+		fmt.Fprintln(w, "\nRESOURCE\tINDEX\tDEVICE\tREPLICAS\tNUMA\tHEALTH")
+	}
+	for _, r := range e.Resources {
+		for _, d := range r.Devices {
+			state := "healthy"
+			if !d.Healthy {
+				state = "unhealthy: " + d.Reason
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", r.Name, d.Index, d.UUID, d.Replicas, d.NUMANode, state)
+		}
+	}
+	if len(e.NotOffered) > 0 {
+		fmt.Fprintln(w, "\nNOT OFFERED\tDEVICE\tKIND\tREASON")
+	}
+	for _, u := range e.NotOffered {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", u.Index, dash(string(u.UUID)), u.Kind, u.Reason)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for i, n := range e.Notes {
+		if i == 0 {
+			fmt.Fprintln(to)
+		}
+		fmt.Fprintf(to, "note: %s\n", n)
+	}
+	return nil
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

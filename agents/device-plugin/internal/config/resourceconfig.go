@@ -1,0 +1,75 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// parseResourceConfig reads sharing as the fork of NVIDIA's device plugin
+// writes it: "<original>[:<new>[:<replicas>]],…", names without the domain,
+// replicas -1 for one for each 1000 MiB of memory. What it does not list stays
+// as it is; MIG devices that are renamed to gpu are one resource with the GPUs.
+func parseResourceConfig(value string, r Resources) ([]Share, error) {
+	var (
+		out  []Share
+		errs []error
+	)
+	where := map[string]int{}
+	for i, entry := range strings.Split(value, ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "" {
+			continue
+		}
+		fail := func(format string, args ...any) {
+			errs = append(errs, fmt.Errorf("flag --resource-config: entry %d, %q: %s", i+1, entry, fmt.Sprintf(format, args...)))
+		}
+		share, err := parseEntry(entry)
+		if err != nil {
+			fail("%s", err)
+			continue
+		}
+		if why := unknownName(share.Name, r); why != "" {
+			fail("%s", why)
+		}
+		if first := where[share.Name]; first > 0 {
+			fail("%s is in entry %d already", share.Name, first)
+			continue
+		}
+		where[share.Name] = i + 1
+		out = append(out, share)
+	}
+	return out, errors.Join(errs...)
+}
+
+func parseEntry(entry string) (Share, error) {
+	const allowed = "<original>[:<new>[:<replicas>]], like gpu:sharedgpu:4"
+	parts := strings.Split(entry, ":")
+	if len(parts) > 3 {
+		return Share{}, errors.New("too many parts: must be " + allowed)
+	}
+	s := Share{Replicas: 1}
+	for i, to := range []*string{&s.Name, &s.Rename} {
+		if i >= len(parts) {
+			break
+		}
+		name, ok := resourceName(strings.TrimSpace(parts[i]))
+		if !ok {
+			return Share{}, fmt.Errorf("invalid name %q: must be %s", parts[i], nameAllowed)
+		}
+		*to = name
+	}
+	if s.Rename == "" {
+		s.Rename = s.Name
+	}
+	if len(parts) == 3 {
+		n, err := strconv.Atoi(strings.TrimSpace(parts[2]))
+		if err != nil || n < 1 && n != AutoReplicas || n > MaxReplicas {
+			return Share{}, fmt.Errorf("invalid replicas %q: must be an integer from 1 to %d, or %d for one for each 1000 MiB of memory",
+				parts[2], MaxReplicas, AutoReplicas)
+		}
+		s.Replicas = n
+	}
+	return s, nil
+}
