@@ -2,6 +2,7 @@ package allocate_test
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -82,6 +83,7 @@ func FuzzPreferred(f *testing.F) {
 	f.Add(strings.Join(all, "\n"), all[20], 12, byte(2))
 	f.Add("GPU-strange\n"+all[1]+"\n"+all[1], "GPU-strange", 2, byte(3))
 	f.Add(all[0], all[1], 1, byte(0))
+	f.Add(strings.Join(all, "\n"), "", math.MaxInt, byte(1))
 	f.Add(all[0], all[0], -1, byte(0))
 	policies := []config.Policy{config.PolicyDistributed, config.PolicyPacked, config.PolicySpread, "other"}
 	topo := allocate.NewTopology(gputest.Node(gputest.H100, 6))

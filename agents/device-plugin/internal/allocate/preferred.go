@@ -36,6 +36,7 @@ func (a *Allocator) Preferred(available, must []string, size int) ([]string, err
 	case len(must) > size:
 		return nil, MalformedRequestError{fmt.Sprintf("%d devices must be included, but the allocation size is %d", len(must), size)}
 	}
+	size = min(size, len(available))
 	c := newChoice(a)
 	strange := c.offer(available)
 	taken, err := c.require(must, strange)
@@ -48,7 +49,7 @@ func (a *Allocator) Preferred(available, must []string, size int) ([]string, err
 		if len(ids)+len(taken) >= size {
 			break
 		}
-		if !slices.Contains(taken, id) {
+		if !slices.Contains(must, id) {
 			taken = append(taken, id)
 		}
 	}
