@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -24,14 +25,19 @@ func Run(args []string, out io.Writer) error {
 	}
 	app := newApp(out)
 	for _, cmd := range app.Commands {
-		cmd.OnUsageError = usageError
+		cmd.OnUsageError = usageError(cmd.Name)
+		for _, sub := range cmd.Subcommands {
+			sub.OnUsageError = usageError(cmd.Name + " " + sub.Name)
+		}
 	}
 	return app.Run(args)
 }
 
 // usageError leaves it at one line: the help is a command away.
-func usageError(c *cli.Context, err error, _ bool) error {
-	return fmt.Errorf("%s: %w; see \"gpu-sim %s --help\"", c.Command.Name, err, c.Command.Name)
+func usageError(name string) cli.OnUsageErrorFunc {
+	return func(_ *cli.Context, err error, _ bool) error {
+		return fmt.Errorf("%s: %w; see \"gpu-sim %s --help\"", name, err, name)
+	}
 }
 
 func newApp(out io.Writer) *cli.App {
@@ -53,6 +59,7 @@ func newApp(out io.Writer) *cli.App {
 		Commands: []*cli.Command{
 			createCommand(), deleteCommand(), showCommand(),
 			setCommand(), xidCommand(), loseCommand(), healCommand(), plugCommand(), unplugCommand(),
+			migCommand(), procCommand(), resetCommand(), rebootCommand(),
 			callsCommand(), execCommand(), mountCommand(),
 		},
 	}
@@ -65,11 +72,16 @@ func rootFlag() cli.Flag {
 // command describes a command that works on an existing node.
 type command struct {
 	name, args, usage, description string
-	flags                          []cli.Flag
+	// parent is the command that it is a part of; most are not.
+	parent string
+	flags  []cli.Flag
 	// min and max number of arguments; max -1: any number.
 	min, max int
 	run      func(c *cli.Context, n *node.Node) error
 }
+
+// full is the name as it is typed.
+func (cmd command) full() string { return strings.TrimSpace(cmd.parent + " " + cmd.name) }
 
 func (cmd command) cli() *cli.Command {
 	return &cli.Command{
@@ -77,7 +89,7 @@ func (cmd command) cli() *cli.Command {
 		Flags: append([]cli.Flag{rootFlag()}, cmd.flags...),
 		Action: func(c *cli.Context) error {
 			if n := c.NArg(); n < cmd.min || cmd.max >= 0 && n > cmd.max {
-				return fmt.Errorf("%s: wrong number of arguments; usage: gpu-sim %s [options] %s", cmd.name, cmd.name, cmd.args)
+				return fmt.Errorf("%s: wrong number of arguments; usage: gpu-sim %s [options] %s", cmd.full(), cmd.full(), cmd.args)
 			}
 			return withNode(c, cmd.run)
 		},

@@ -11,7 +11,7 @@ import (
 )
 
 // gpuHelp explains the argument GPU.
-const gpuHelp = "GPU is an NVML index (0), a UUID (GPU-…) or a PCI bus id (0000:07:00.0)."
+const gpuHelp = "GPU is an NVML index (0), a UUID (GPU-…), a PCI bus id (0000:07:00.0) or the name of its device node (nvidia0)."
 
 // gpuCommand describes a command that works on the GPU that its first argument
 // names.
@@ -22,7 +22,7 @@ func gpuCommand(cmd command, run func(c *cli.Context, n *node.Node, g state.GPU)
 	cmd.run = func(c *cli.Context, n *node.Node) error {
 		g, err := gpuAt(n, c.Args().First())
 		if err != nil {
-			return fmt.Errorf("%s: %w", cmd.name, err)
+			return fmt.Errorf("%s: %w", cmd.full(), err)
 		}
 		return run(c, n, g)
 	}
@@ -30,13 +30,20 @@ func gpuCommand(cmd command, run func(c *cli.Context, n *node.Node, g state.GPU)
 }
 
 func xidCommand() *cli.Command {
-	cmd := command{name: "xid", args: "GPU CODE", usage: "raise an XID on a GPU", min: 2}
+	cmd := command{
+		name: "xid", args: "GPU CODE", usage: "raise an XID on a GPU", min: 2,
+		flags: []cli.Flag{&cli.StringFlag{Name: "instance", Usage: "`GI[/CI]` that it concerns; the whole GPU if not set"}},
+	}
 	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
 		code, err := strconv.ParseUint(c.Args().Get(1), 10, 32)
 		if err != nil || code == 0 {
 			return fmt.Errorf("xid: code %q: want a number such as 79", c.Args().Get(1))
 		}
-		if err := n.State().PostXID(g.Slot, code, state.NoInstance, state.NoInstance); err != nil {
+		gi, ci, err := instanceOf(c.String("instance"))
+		if err != nil {
+			return fmt.Errorf("xid: %w", err)
+		}
+		if err := n.State().PostXID(g.Slot, code, gi, ci); err != nil {
 			return err
 		}
 		return printGPU(c, fmt.Sprintf("XID %d on", code), g)

@@ -53,15 +53,37 @@ func printNode(w io.Writer, n *node.Node) error {
 	if err := t.Flush(); err != nil || len(snap.GPUs) == 0 {
 		return err
 	}
-	fmt.Fprint(t, "\nGPU\tMINOR\tMODEL\tUUID\tBUS ID\tNUMA\tNVLINKS\tTEMP\tSTATE\n")
+	fmt.Fprint(t, "\nGPU\tMINOR\tMODEL\tUUID\tBUS ID\tNUMA\tNVLINKS\tTEMP\tMIG\tSTATE\n")
 	for _, g := range snap.GPUs {
-		health := "ok"
-		if g.Lost != "" {
-			health = "lost (" + string(g.Lost) + ")"
-		}
-		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d °C\t%s\n", g.Index, g.Minor, g.Model, g.UUID, g.BusID, g.NUMANode, g.NVLinks, g.Temperature, health)
+		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d °C\t%s\t%s\n",
+			g.Index, g.Minor, g.Model, g.UUID, g.BusID, g.NUMANode, g.NVLinks, g.Temperature, division(g), health(g))
 	}
 	return t.Flush()
+}
+
+// division tells into how many MIG devices a GPU is divided.
+func division(g state.GPU) string {
+	if g.MIG == nil || !g.MIG.Enabled {
+		return migMode(g)
+	}
+	devices := 0
+	for _, gi := range g.MIG.GPUInstances {
+		devices += len(gi.ComputeInstances)
+	}
+	return fmt.Sprintf("%s, %d devices", migMode(g), devices)
+}
+
+func health(g state.GPU) string {
+	switch {
+	case g.Lost != "":
+		return "lost (" + string(g.Lost) + ")"
+	case g.Recovery != "":
+		return "needs " + string(g.Recovery)
+	case g.RemapPending:
+		return "rows to remap"
+	default:
+		return "ok"
+	}
 }
 
 func callsCommand() *cli.Command {

@@ -19,6 +19,7 @@ const (
 	// containerRoot is the driver root of a driver that a container brings:
 	// empty until the driver is loaded.
 	containerRoot = "run/nvidia/driver"
+	procDir       = "proc"
 	procDriverDir = "proc/driver"
 	procDevFile   = "proc/devices"
 	devDir        = "dev"

@@ -45,7 +45,11 @@ func Open(root string, host Host) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Node{root: root, host: host, state: st}, nil
+	n := &Node{root: root, host: host, state: st}
+	if err := st.ShowAt(n.path(procDir), n.path(devDir)); err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	return n, nil
 }
 
 // check returns the absolute path of a node's folder.

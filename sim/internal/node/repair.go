@@ -56,10 +56,14 @@ func (n *Node) repair() error {
 		}
 	}
 	strays, err := n.strays()
-	if err != nil || len(strays) == 0 {
+	if err != nil {
 		return err
 	}
-	return n.remove([]step{{tops: strays}})
+	if err := n.remove([]step{{tops: strays}}); err != nil {
+		return err
+	}
+	// A program that changed instances may not have seen the node's folders.
+	return n.state.ShowInstances()
 }
 
 // strays returns the paths that the kernel shows of GPUs that are not plugged.

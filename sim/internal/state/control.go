@@ -207,6 +207,25 @@ func (s *State) SetDriver(loaded bool) error {
 	})
 }
 
+// Reboot starts all GPUs anew, as the node's restart does: none is lost, in use
+// or asks for anything, a MIG mode that was pending is in force where the GPU
+// keeps it, and off elsewhere. The driver is not touched.
+func (s *State) Reboot() error {
+	return s.update(func() error {
+		C.sim_write_procs(s.sim, &C.struct_sim_procs{})
+		for slot := range Slot(MaxGPUs) {
+			gpu, err := s.gpu(slot)
+			if err != nil {
+				continue // an empty slot
+			}
+			gpu.lost, gpu.recovery, gpu.remap_pending, gpu.memory_used = C.SIM_PRESENT, 0, 0, 0
+			C.sim_write_gpu(s.sim, C.uint32_t(slot), &gpu)
+			C.sim_restart_mig(s.sim, C.uint32_t(slot), C.SIM_RESTART_NODE)
+		}
+		return nil
+	})
+}
+
 // SetLatency makes every NVML call take at least d.
 func (s *State) SetLatency(d time.Duration) error {
 	if d < 0 {

@@ -11,8 +11,10 @@ import (
 // The ways in which a change of the Multi-Instance state is refused: the
 // answers of NVML.
 var (
-	// ErrNoMIG says that a GPU has no MIG mode, or has it switched off.
-	ErrNoMIG = errors.New("MIG mode is off or missing")
+	// ErrIndivisible says that a product has no MIG mode.
+	ErrIndivisible = errors.New("it cannot be divided")
+	// ErrNoMIG says that the MIG mode is off.
+	ErrNoMIG = errors.New("MIG mode is off")
 	// ErrInUse says that processes or compute instances use it.
 	ErrInUse = errors.New("in use")
 	// ErrNoRoom says that the place is taken, or nothing is left.
@@ -109,11 +111,20 @@ func (s *State) ref(slot Slot) (C.struct_sim_ref, error) {
 	return C.struct_sim_ref{slot: C.uint32_t(slot), generation: gpu.generation}, err
 }
 
+// divisible names a GPU that has a MIG mode.
+func (s *State) divisible(slot Slot) (C.struct_sim_ref, error) {
+	ref, err := s.ref(slot)
+	if err == nil {
+		_, err = s.MIG(slot)
+	}
+	return ref, err
+}
+
 // SetMIGMode switches the Multi-Instance mode of a GPU. Where it takes effect
 // at once, switching it off ends all instances. ErrInUse: processes use a GPU
 // whose mode would change at once; nothing changed.
 func (s *State) SetMIGMode(slot Slot, on bool) (Activation, error) {
-	ref, err := s.ref(slot)
+	ref, err := s.divisible(slot)
 	if err != nil {
 		return "", fmt.Errorf("set MIG mode: %w", err)
 	}
@@ -140,7 +151,7 @@ func (s *State) SetMIGMode(slot Slot, on bool) (Activation, error) {
 // CreateGPUInstance makes a GPU instance of a profile, at a memory slice or
 // Anywhere.
 func (s *State) CreateGPUInstance(slot Slot, profile GIProfile, start int) (GPUInstance, error) {
-	ref, err := s.ref(slot)
+	ref, err := s.divisible(slot)
 	if err != nil {
 		return GPUInstance{}, fmt.Errorf("create %s: %w", profile.Name, err)
 	}
@@ -155,7 +166,7 @@ func (s *State) CreateGPUInstance(slot Slot, profile GIProfile, start int) (GPUI
 // CreateComputeInstance makes a compute instance in a GPU instance, at a
 // compute slice or Anywhere.
 func (s *State) CreateComputeInstance(slot Slot, gi GPUInstance, profile CIProfile, start int) (ComputeInstance, error) {
-	ref, err := s.ref(slot)
+	ref, err := s.divisible(slot)
 	if err != nil {
 		return ComputeInstance{}, fmt.Errorf("create %s: %w", profile.Name, err)
 	}
@@ -183,7 +194,7 @@ func startWord(start int) C.uint32_t {
 
 // DestroyGPUInstance ends a GPU instance that has no compute instance left.
 func (s *State) DestroyGPUInstance(slot Slot, gi GPUInstance) error {
-	ref, err := s.ref(slot)
+	ref, err := s.divisible(slot)
 	if err == nil {
 		err = statusError(C.sim_destroy_gi(s.sim, ref, C.uint64_t(gi.generation)))
 	}
@@ -195,7 +206,7 @@ func (s *State) DestroyGPUInstance(slot Slot, gi GPUInstance) error {
 
 // DestroyComputeInstance ends a compute instance that no process uses.
 func (s *State) DestroyComputeInstance(slot Slot, ci ComputeInstance) error {
-	ref, err := s.ref(slot)
+	ref, err := s.divisible(slot)
 	if err == nil {
 		err = statusError(C.sim_destroy_ci(s.sim, ref, C.uint64_t(ci.generation)))
 	}

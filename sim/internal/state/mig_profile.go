@@ -80,14 +80,14 @@ func Boards() []Board {
 	}
 }
 
-// LookupBoard returns the board of a model. ErrNoMIG: it has none.
+// LookupBoard returns the board of a model. ErrIndivisible: it has none.
 func LookupBoard(model string) (Board, error) {
 	name := C.CString(model)
 	defer C.free(unsafe.Pointer(name))
 	if board := C.sim_board(name); board != nil {
 		return describeBoard(board), nil
 	}
-	return Board{}, fmt.Errorf("model %s: %w: it cannot be divided", model, ErrNoMIG)
+	return Board{}, fmt.Errorf("model %s: %w", model, ErrIndivisible)
 }
 
 func describeBoard(board *C.struct_sim_board) Board {
@@ -168,7 +168,7 @@ func (s *State) Capacity(slot Slot, profile GIProfile) (int, error) {
 	}
 	board := C.sim_board(&gpu.model[0])
 	if board == nil {
-		return 0, fmt.Errorf("slot %d: %w", slot, ErrNoMIG)
+		return 0, fmt.Errorf("slot %d: %w", slot, ErrIndivisible)
 	}
 	kind := C.sim_gi_profile_by_id(board, C.uint32_t(profile.ID))
 	if kind == nil {

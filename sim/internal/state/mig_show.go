@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// MIG returns the Multi-Instance state of a GPU. ErrNoMIG: it has none.
+// MIG returns the Multi-Instance state of a GPU. ErrIndivisible: it has none.
 func (s *State) MIG(slot Slot) (MIG, error) {
 	gpu, err := s.gpu(slot)
 	if err != nil {
@@ -18,7 +18,7 @@ func (s *State) MIG(slot Slot) (MIG, error) {
 	if mig := s.mig(&gpu); mig != nil {
 		return *mig, nil
 	}
-	return MIG{}, fmt.Errorf("slot %d: %w: a GPU of model %s cannot be divided", slot, ErrNoMIG, getString(gpu.model[:]))
+	return MIG{}, fmt.Errorf("GPU of model %s in slot %d: %w", getString(gpu.model[:]), slot, ErrIndivisible)
 }
 
 // mig describes the Multi-Instance state of a GPU, nil if it has none.

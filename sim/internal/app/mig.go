@@ -1,0 +1,211 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/sim/internal/node"
+	"outrigger.dev/sim/internal/state"
+)
+
+// gpusHelp explains the argument GPU where "all" may stand for it.
+const gpusHelp = gpuHelp + "\n\"all\" stands for all GPUs that can be divided."
+
+func migCommand() *cli.Command {
+	return &cli.Command{
+		Name: "mig", Usage: "divide GPUs: Multi-Instance mode and instances",
+		Subcommands: []*cli.Command{migModeCommand(), migCreateCommand(), migDestroyCommand(), migListCommand(), migProfilesCommand()},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return fmt.Errorf("mig: no command %q; see \"gpu-sim mig --help\"", c.Args().First())
+			}
+			return cli.ShowSubcommandHelp(c)
+		},
+	}
+}
+
+// gpusAt describes the GPUs that ref names; "all" are those that can be divided.
+func gpusAt(n *node.Node, ref string) ([]state.GPU, error) {
+	if ref != "all" {
+		g, err := gpuAt(n, ref)
+		return []state.GPU{g}, err
+	}
+	var gpus []state.GPU
+	for _, g := range n.State().Show().GPUs {
+		if g.MIG != nil {
+			gpus = append(gpus, g)
+		}
+	}
+	if len(gpus) == 0 {
+		return nil, fmt.Errorf("GPU \"all\": %w: the node has none that can be divided", state.ErrNoGPU)
+	}
+	return gpus, nil
+}
+
+// migCommandOn describes a command that works on each GPU that its first
+// argument names.
+func migCommandOn(cmd command, run func(c *cli.Context, n *node.Node, g state.GPU) error) *cli.Command {
+	cmd.parent, cmd.description = "mig", gpusHelp+cmd.description
+	cmd.run = func(c *cli.Context, n *node.Node) error {
+		gpus, err := gpusAt(n, c.Args().First())
+		for i := 0; err == nil && i < len(gpus); i++ {
+			err = run(c, n, gpus[i])
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", cmd.full(), err)
+		}
+		return nil
+	}
+	return cmd.cli()
+}
+
+func migModeCommand() *cli.Command {
+	cmd := command{name: "mode", args: "GPU on|off", usage: "switch the Multi-Instance mode; off ends all instances", min: 2, max: 2}
+	return migCommandOn(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
+		on, err := parseSwitch("MIG mode", c.Args().Get(1))
+		if err != nil {
+			return err
+		}
+		activation, err := n.SetMIGMode(g, on)
+		if err != nil {
+			return err
+		}
+		what := "MIG mode " + c.Args().Get(1)
+		switch activation {
+		case state.ModePending:
+			what += fmt.Sprintf(" is pending until a reset (gpu-sim reset %d):", g.Index)
+		case state.ModePendingInUse:
+			what += fmt.Sprintf(" is pending until a reset, and processes use the GPU (gpu-sim proc list %d):", g.Index)
+		case state.ModeActive:
+			what += ":"
+		}
+		return printGPU(c, what, g)
+	})
+}
+
+func migCreateCommand() *cli.Command {
+	cmd := command{
+		name: "create", args: "GPU PROFILE[@START]…", usage: "make MIG devices, all or none", min: 2, max: -1,
+		description: "\nPROFILE is that of the MIG device: 3g.20gb has a GPU instance of its own, 1c.3g.20gb is a part of one;\n" +
+			"parts that follow each other share one while they fit. START is the first memory slice of the GPU instance;\n" +
+			"where it is missing, the highest that is free is taken. \"gpu-sim mig profiles GPU\" lists what there is.",
+	}
+	return migCommandOn(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
+		var requests []node.Request
+		for _, arg := range c.Args().Tail() {
+			r, err := node.ParseRequest(arg)
+			if err != nil {
+				return err
+			}
+			requests = append(requests, r)
+		}
+		made, err := n.CreateMIG(g, requests)
+		for _, m := range made {
+			if err == nil {
+				_, err = fmt.Fprintf(c.App.Writer, "made %s on GPU %d: GPU instance %d at %d:%d, compute instance %d, %s\n",
+					m.ComputeInstance.Profile, g.Index, m.GPUInstance.ID, m.GPUInstance.Start, m.GPUInstance.Size, m.ComputeInstance.ID, m.ComputeInstance.UUID)
+			}
+		}
+		return err
+	})
+}
+
+func migDestroyCommand() *cli.Command {
+	cmd := command{
+		name: "destroy", args: "GPU [GI[/CI]|all]", usage: "end a compute instance, a GPU instance with all in it, or all", min: 1, max: 2,
+		description: "\nGI and CI are the numbers that \"gpu-sim mig list\" prints.",
+	}
+	return migCommandOn(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
+		gi, ci := state.WholeGPU, state.WholeGPU
+		if what := c.Args().Get(1); what != "" && what != "all" {
+			var err error
+			if gi, ci, err = parseInstance(what); err != nil {
+				return err
+			}
+		}
+		if err := n.DestroyMIG(g, gi, ci); err != nil {
+			return err
+		}
+		return printGPU(c, "destroyed instances of", g)
+	})
+}
+
+// parseInstance reads "GI" or "GI/CI". Without CI that is state.WholeGPU.
+func parseInstance(text string) (gi, ci int, err error) {
+	first, second, part := strings.Cut(text, "/")
+	gi, err = parseNumber(first)
+	ci = state.WholeGPU
+	if part && err == nil {
+		ci, err = parseNumber(second)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("instance %q: want numbers as GI or GI/CI, see \"gpu-sim mig list\"", text)
+	}
+	return gi, ci, nil
+}
+
+func parseNumber(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return int(n), err
+}
+
+// instanceOf reads the instance of a flag as an event names it.
+func instanceOf(text string) (gi, ci uint32, err error) {
+	gi, ci = state.NoInstance, state.NoInstance
+	if text == "" {
+		return gi, ci, nil
+	}
+	g, c, err := parseInstance(text)
+	if err != nil {
+		return 0, 0, err
+	}
+	if c != state.WholeGPU {
+		ci = uint32(c)
+	}
+	return uint32(g), ci, nil
+}
+
+func resetCommand() *cli.Command {
+	return command{
+		name: "reset", args: "GPU", usage: "reset a GPU that nobody uses, as nvidia-smi --gpu-reset does", min: 1, max: 1,
+		description: gpusHelp + "\nA pending MIG mode takes effect, instances end, what the GPU asks for is done.",
+		flags: []cli.Flag{&cli.DurationFlag{
+			Name: "takes", Value: defaultReset, Usage: "`DURATION` for which the GPU is lost",
+		}},
+		run: func(c *cli.Context, n *node.Node) error {
+			if c.Duration("takes") < 0 {
+				return errors.New("reset: --takes is negative")
+			}
+			gpus, err := gpusAt(n, c.Args().First())
+			for _, g := range gpus {
+				if err == nil {
+					err = n.Reset(c.Context, g, c.Duration("takes"))
+				}
+				if err == nil {
+					err = printGPU(c, "reset", g)
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("reset: %w", err)
+			}
+			return nil
+		},
+	}.cli()
+}
+
+func rebootCommand() *cli.Command {
+	return command{
+		name: "reboot", usage: "restart the node: GPUs start anew, the driver is loaded again if it was",
+		run: func(c *cli.Context, n *node.Node) error {
+			if err := n.Reboot(); err != nil {
+				return fmt.Errorf("reboot: %w", err)
+			}
+			_, err := fmt.Fprintf(c.App.Writer, "rebooted %s\n", n.Root())
+			return err
+		},
+	}.cli()
+}

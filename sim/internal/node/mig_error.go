@@ -1,0 +1,80 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"outrigger.dev/sim/internal/state"
+)
+
+// explain adds to an error of a MIG change or a reset what stands in the way,
+// and what takes it away.
+func (n *Node) explain(g state.GPU, err error) error {
+	switch {
+	case errors.Is(err, state.ErrInUse):
+		return n.inUse(g, err)
+	case errors.Is(err, state.ErrLost):
+		return fmt.Errorf("%w; bring it back first (gpu-sim heal %d)", err, g.Index)
+	}
+	mig, readErr := n.state.MIG(g.Slot)
+	switch {
+	case readErr != nil:
+		return err
+	case errors.Is(err, state.ErrNoMIG) && mig.Pending:
+		return fmt.Errorf("%w, and pending to be on: reset the GPU first (gpu-sim reset %d)", err, g.Index)
+	case errors.Is(err, state.ErrNoMIG):
+		return fmt.Errorf("%w; switch it on first (gpu-sim mig mode %d on)", err, g.Index)
+	case errors.Is(err, state.ErrNoRoom):
+		return fmt.Errorf("%w: %s; see \"gpu-sim mig profiles %d\", or destroy some first (gpu-sim mig destroy %d)", err, taken(g, mig), g.Index, g.Index)
+	default:
+		return err
+	}
+}
+
+// taken tells what of a GPU its instances take.
+func taken(g state.GPU, mig state.MIG) string {
+	board, err := state.LookupBoard(g.Model)
+	if err != nil || len(mig.GPUInstances) == 0 {
+		return "nothing is taken"
+	}
+	var list []string
+	compute := 0
+	for _, gi := range mig.GPUInstances {
+		list = append(list, fmt.Sprintf("%d to %d by %s", gi.Start, gi.Start+gi.Size-1, gi.Profile))
+		if profile, _, err := board.Find(gi.Profile); err == nil {
+			compute += profile.Slices
+		}
+	}
+	return fmt.Sprintf("%d of %d compute slices are taken, and of %d memory slices %s",
+		compute, board.ComputeSlices, board.MemorySlices, strings.Join(list, ", "))
+}
+
+// inUse names the processes on a GPU.
+func (n *Node) inUse(g state.GPU, err error) error {
+	processes, listErr := n.state.Processes(g.Slot)
+	if listErr != nil || len(processes) == 0 {
+		return err
+	}
+	var pids []string
+	for _, p := range processes {
+		pids = append(pids, fmt.Sprint(p.PID))
+	}
+	return fmt.Errorf("%w by process %s; end it first (gpu-sim proc end %d %s)", err, strings.Join(pids, ", "), g.Index, pids[0])
+}
+
+// unused tells whether no process works on any of the instances.
+func (n *Node) unused(g state.GPU, doomed []state.GPUInstance) error {
+	processes, err := n.state.Processes(g.Slot)
+	if err != nil {
+		return err
+	}
+	for _, gi := range doomed {
+		for _, p := range processes {
+			if p.GPUInstance == gi.ID && len(only(gi.ComputeInstances, p.ComputeInstance)) > 0 {
+				return n.inUse(g, fmt.Errorf("destroy MIG device %d/%d of GPU %d: %w", gi.ID, p.ComputeInstance, g.Index, state.ErrInUse))
+			}
+		}
+	}
+	return nil
+}
