@@ -34,11 +34,7 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 	if s.file, err = configFileOf(c); err != nil {
 		return settings{}, errors.Join(hostErr, err)
 	}
-	name, data, err := s.file.read("")
-	if err != nil {
-		return settings{}, errors.Join(hostErr, err)
-	}
-	if s.config, err = load(s.explicit, data, name); err != nil {
+	if s.config, err = s.load(""); err != nil {
 		return settings{}, errors.Join(hostErr, err)
 	}
 	s.host, s.devRoot = place(host, s.config.Driver), s.config.Driver.DevRoot
@@ -50,10 +46,15 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 	return s, hostErr
 }
 
-// load is config.Load with the exit code that its error deserves: what is wrong
-// in the file is no fault of the command line.
-func load(flags config.Explicit, data []byte, name string) (config.Config, error) {
-	cfg, err := config.Load(flags, data, name)
+// load reads the config file of a node on which the label has the value, empty
+// for none, and puts it together with what flags and environment set. What is
+// wrong in the file is no fault of the command line, and gives no usage error.
+func (s settings) load(label string) (config.Config, error) {
+	name, data, err := s.file.read(label)
+	if err != nil {
+		return config.Config{}, err
+	}
+	cfg, err := config.Load(s.explicit, data, name)
 	if err != nil && !inFile(err) {
 		return cfg, agent.Usagef("%s", err)
 	}

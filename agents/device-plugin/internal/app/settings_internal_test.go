@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,19 +42,16 @@ func write(t *testing.T, dir, name, content string) string {
 	return path
 }
 
-// Each flag, with its variables, and what it sets. The values differ from the
-// defaults.
-func everyFlag() map[string]struct {
+// flagCase is a flag with its variables, and what it sets.
+type flagCase struct {
+	// value differs from the default.
 	value string
 	envs  []string
 	want  func(*config.Config)
-} {
-	type row = struct {
-		value string
-		envs  []string
-		want  func(*config.Config)
-	}
-	return map[string]row{
+}
+
+func everyFlag() map[string]flagCase {
+	return map[string]flagCase{
 		"mig-strategy":                     {"mixed", []string{"MIG_STRATEGY"}, func(c *config.Config) { c.MIGStrategy = "mixed" }},
 		"fail-on-init-error":               {"true", []string{"FAIL_ON_INIT_ERROR"}, func(c *config.Config) { c.FailOnInitError = true }},
 		"driver-root":                      {"/d", []string{"NVIDIA_DRIVER_ROOT"}, func(c *config.Config) { c.Driver.Root = "/d" }},
@@ -122,14 +120,9 @@ func TestEveryFlagIsTested(t *testing.T) {
 	for flag := range everyFlag() {
 		want = append(want, flag)
 	}
-	less := cmp.Transformer("sorted", func(in []string) map[string]int {
-		out := map[string]int{}
-		for _, s := range in {
-			out[s]++
-		}
-		return out
-	})
-	if diff := cmp.Diff(want, got, less); diff != "" {
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("flags (-tested +there):\n%s", diff)
 	}
 }
