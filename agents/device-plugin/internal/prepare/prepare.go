@@ -1,6 +1,6 @@
 // Package prepare makes what must be on the node before its GPUs are offered:
-// the CDI spec that the answers to the kubelet refer to, and the list of device
-// nodes that all GPUs share.
+// the CDI specs that the answers to the kubelet refer to, and the list of device
+// nodes that all GPUs share. It finds out which optional hardware is there.
 package prepare
 
 import (
@@ -9,9 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 
-	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/plugin"
 	"outrigger.dev/pkg/cdi"
@@ -19,9 +17,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Config says what to prepare, and where.
+// Config says where to prepare.
 type Config struct {
-	Config config.Config
 	// Root is the driver installation.
 	Root *driverroot.Root
 	// DevRoot is the folder on the host under which the device nodes lie;
@@ -30,80 +27,106 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Preparer prepares the node.
-type Preparer struct{ cfg Config }
+// Preparer prepares the node. It is used by one goroutine at a time.
+type Preparer struct {
+	cfg Config
+	// outdated tells whether what was scanned has changed, nil before Scan.
+	outdated func() bool
+	// given is what containers may have been given in the life of the process.
+	given given
+	// told are the troubles that were told, by what they are about.
+	told map[string]string
+}
 
 var _ plugin.Preparer = (*Preparer)(nil)
 
 // New returns a Preparer; it touches nothing before Scan.
-func New(cfg Config) *Preparer { return &Preparer{cfg: cfg} }
+func New(cfg Config) *Preparer {
+	return &Preparer{cfg: cfg, told: map[string]string{}}
+}
+
+// Outdated reports whether the driver's files, or the folders of device nodes,
+// have changed since the last Scan.
+func (p *Preparer) Outdated() bool { return p.outdated != nil && p.outdated() }
 
 // Scan reads the driver root, as far as the config has a use for it. The
-// function that it returns writes the CDI spec for the GPUs of a node, unless
-// it is there already.
-func (p *Preparer) Scan() func(*gpu.Node) (plugin.Prepared, error) {
-	var out plugin.Prepared
-	if p.cfg.Config.PassDeviceSpecs && !p.cfg.Config.OnlyCDI() {
-		out = p.nodes()
-	}
-	if !p.cfg.Config.CDI() {
-		return func(*gpu.Node) (plugin.Prepared, error) { return out, nil }
-	}
-	content, err := p.find()
+// function that it returns writes the CDI specs for the GPUs of a node, unless
+// they are there already, and removes those that nobody can refer to.
+func (p *Preparer) Scan(c config.Config) func(*gpu.Node) (plugin.Prepared, error) {
+	s := p.scan(c)
 	return func(n *gpu.Node) (plugin.Prepared, error) {
-		if err == nil {
-			err = p.write(content, n)
-		}
+		out, err := p.extras(c, s.extras)
 		if err != nil {
+			return plugin.Prepared{}, err
+		}
+		if c.PassDeviceSpecs && !c.OnlyCDI() {
+			p.nodes(&out)
+		}
+		specs := p.specs(c, s)
+		if !c.CDI() {
+			// Nobody waits for the specs, which are only kept for what was given.
+			_, err := specs(n)
+			p.tell("cdi specs of running containers", err)
+			return out, nil
+		}
+		if out.Unresolved, err = specs(n); err != nil {
 			return plugin.Prepared{}, fmt.Errorf("make the CDI spec of the GPUs: %w", err)
 		}
+		p.given = p.given.with(c)
+		out.CDIClasses = classes(c, s.extras)
 		return out, nil
 	}
 }
 
-func (p *Preparer) find() (*driverroot.Content, error) {
-	if err := p.checkHook(); err != nil {
-		return nil, err
-	}
-	return p.cfg.Root.Find()
+// scanned is what was read of the driver root.
+type scanned struct {
+	// content is nil if it is of no use, or incomplete.
+	content *driverroot.Content
+	extras  driverroot.Extras
+	// features are those of the specs.
+	features cdi.Features
+	// err is why there can be no spec.
+	err error
 }
 
-func (p *Preparer) write(content *driverroot.Content, n *gpu.Node) error {
-	name := cdi.ByUUID
-	if p.cfg.Config.IDStrategy == config.IDIndex {
-		name = cdi.ByIndex
+func (p *Preparer) scan(c config.Config) scanned {
+	if !c.CDI() && !p.given.cdi() {
+		s := scanned{}
+		if len(wanted(c)) > 0 || c.PassDeviceSpecs {
+			s.extras = p.cfg.Root.FindExtras()
+		}
+		p.outdated = s.extras.Outdated
+		return s
 	}
-	devices, err := cdi.Devices(n.GPUs, content, name)
+	s := p.find(p.given.with(c).last)
+	if s.content == nil {
+		s.extras = p.cfg.Root.FindExtras()
+		p.outdated = s.extras.Outdated
+		return s
+	}
+	s.extras = s.content.Extras
+	p.outdated = s.content.Outdated
+	return s
+}
+
+func (p *Preparer) find(c config.Config) scanned {
+	features, void, err := cdi.ParseFeatures(c.CDIFeatureFlags, c.CDIDisableHooks)
 	if err != nil {
-		return err
+		return scanned{err: err}
 	}
-	dir := cdi.Dir{Path: p.cfg.Config.CDIRoot, Vendor: allocate.CDIVendor}
-	if len(devices) == 0 {
-		// A spec without devices is none; one of GPUs that are gone misleads.
-		_, err := dir.Sync()
-		return err
+	for _, v := range void {
+		p.tell(v, errors.New("use it in a CDI spec: it changes nothing there"))
 	}
-	spec, err := cdi.Spec(content, devices, cdi.Options{
-		Kind:     allocate.CDIVendor + "/" + allocate.CDIClass,
-		HookPath: p.cfg.Config.HookPath,
-	})
-	if err != nil {
-		return err
+	if err := p.checkHook(c.HookPath); err != nil {
+		return scanned{err: err}
 	}
-	wrote, err := dir.Sync(spec)
-	if err != nil {
-		return err
-	}
-	if wrote {
-		p.cfg.Log.Info("cdi spec written", "folder", dir.Path, "kind", spec.Kind, "devices", len(devices), "driver", content.Version)
-	}
-	return nil
+	content, err := p.cfg.Root.Find()
+	return scanned{content: content, features: features, err: err}
 }
 
 // checkHook finds out what it can about the hook: the runtime would refuse
 // every container with a GPU if it were missing.
-func (p *Preparer) checkHook() error {
-	hook := p.cfg.Config.HookPath
+func (p *Preparer) checkHook(hook string) error {
 	if hook == "" || p.cfg.Root.HostPath() != "/" {
 		return nil
 	}
@@ -114,30 +137,15 @@ func (p *Preparer) checkHook() error {
 	return nil
 }
 
-// nodes finds the device nodes that all GPUs share.
-func (p *Preparer) nodes() plugin.Prepared {
-	host, seen := p.cfg.DevRoot, p.cfg.DevRoot
-	switch {
-	case host == "" && exists(filepath.Join(p.cfg.Root.CtrPath(), "dev/nvidiactl")):
-		host, seen = p.cfg.Root.HostPath(), p.cfg.Root.CtrPath()
-	case host == "":
-		host, seen = "/", "/"
-	case host != "/":
-		// "/dev" is seen where it is on the host, all else in the driver root.
-		if ctr, ok := p.cfg.Root.CtrPathOf(host); ok {
-			seen = ctr
-		}
+// tell tells a trouble that does not keep the GPUs from being offered: once,
+// and again when it has changed. It goes with a nil error.
+func (p *Preparer) tell(about string, err error) {
+	if err == nil {
+		delete(p.told, about)
+		return
 	}
-	out := plugin.Prepared{DevRoot: host}
-	for _, path := range []string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"} {
-		if exists(filepath.Join(seen, path)) {
-			out.ControlNodes = append(out.ControlNodes, path)
-		}
+	if text := err.Error(); p.told[about] != text {
+		p.told[about] = text
+		p.cfg.Log.Warn("gpus are offered without a part of what the config asks for", "part", about, "err", err)
 	}
-	return out
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

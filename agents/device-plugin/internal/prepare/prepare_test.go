@@ -37,10 +37,10 @@ func root(t *testing.T, host, ctr string) *driverroot.Root {
 	return r
 }
 
-func run(t *testing.T, cfg prepare.Config) (plugin.Prepared, error) {
+func run(t *testing.T, cfg prepare.Config, c config.Config) (plugin.Prepared, error) {
 	t.Helper()
 	cfg.Log = slog.New(slog.DiscardHandler)
-	return prepare.New(cfg).Scan()(gputest.Node(gputest.A100, 2))
+	return prepare.New(cfg).Scan(c)(gputest.Node(gputest.A100, 2))
 }
 
 func TestDeviceNodes(t *testing.T) {
@@ -67,11 +67,8 @@ func TestDeviceNodes(t *testing.T) {
 			for _, f := range tc.files {
 				write(t, filepath.Join(ctr, f))
 			}
-			got, err := run(t, prepare.Config{
-				Config:  config.Config{ListStrategies: []config.ListStrategy{config.ListEnvvar}, PassDeviceSpecs: tc.specs},
-				Root:    root(t, host, ctr),
-				DevRoot: tc.devRoot,
-			})
+			got, err := run(t, prepare.Config{Root: root(t, host, ctr), DevRoot: tc.devRoot},
+				config.Config{ListStrategies: []config.ListStrategy{config.ListEnvvar}, PassDeviceSpecs: tc.specs})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,10 +81,8 @@ func TestDeviceNodes(t *testing.T) {
 
 func TestSpecOfAnEmptyDriverRoot(t *testing.T) {
 	cdi := t.TempDir()
-	_, err := run(t, prepare.Config{
-		Config: config.Config{ListStrategies: []config.ListStrategy{config.ListCDICRI}, CDIRoot: cdi},
-		Root:   root(t, "/run/nvidia/driver", t.TempDir()),
-	})
+	_, err := run(t, prepare.Config{Root: root(t, "/run/nvidia/driver", t.TempDir())},
+		config.Config{ListStrategies: []config.ListStrategy{config.ListCDICRI}, CDIRoot: cdi})
 	var missing *driverroot.MissingError
 	if !errors.As(err, &missing) || missing.Root != "/run/nvidia/driver" {
 		t.Errorf("error is %v, want what the driver root lacks", err)
@@ -98,11 +93,8 @@ func TestSpecOfAnEmptyDriverRoot(t *testing.T) {
 }
 
 func TestHookThatIsMissing(t *testing.T) {
-	_, err := run(t, prepare.Config{
-		Config: config.Config{
-			ListStrategies: []config.ListStrategy{config.ListCDICRI}, CDIRoot: t.TempDir(), HookPath: "/usr/bin/nvidia-cdi-hook",
-		},
-		Root: root(t, "/", t.TempDir()),
+	_, err := run(t, prepare.Config{Root: root(t, "/", t.TempDir())}, config.Config{
+		ListStrategies: []config.ListStrategy{config.ListCDICRI}, CDIRoot: t.TempDir(), HookPath: "/usr/bin/nvidia-cdi-hook",
 	})
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "leave nvidia-cdi-hook-path empty") {
 		t.Errorf("error is %v, want that the hook is missing", err)

@@ -1,0 +1,118 @@
+package prepare
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"outrigger.dev/agents/device-plugin/internal/allocate"
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/pkg/driverroot"
+)
+
+// extraClasses are the classes of optional hardware, in the order in which
+// NVIDIA's device plugin names them.
+func extraClasses() []string {
+	return []string{allocate.CDIClassIMEX, allocate.CDIClassGDRCopy, allocate.CDIClassGDS, allocate.CDIClassMOFED}
+}
+
+// wanted returns the classes that the config enables.
+func wanted(c config.Config) []string {
+	on := map[string]bool{
+		allocate.CDIClassIMEX:    len(c.IMEX.Channels) > 0,
+		allocate.CDIClassGDRCopy: c.GDRCopy,
+		allocate.CDIClassGDS:     c.GDS,
+		allocate.CDIClassMOFED:   c.MOFED,
+	}
+	return slices.DeleteFunc(extraClasses(), func(class string) bool { return !on[class] })
+}
+
+// classes returns those wanted of which there is a spec.
+func classes(c config.Config, x driverroot.Extras) []string {
+	var out []string
+	for _, class := range wanted(c) {
+		if class == allocate.CDIClassIMEX && len(channels(c, x)) > 0 || part(class, x).Found() {
+			out = append(out, class)
+		}
+	}
+	return out
+}
+
+// part returns the hardware of a class that is not divided.
+func part(class string, x driverroot.Extras) driverroot.Part {
+	switch class {
+	case allocate.CDIClassGDRCopy:
+		return x.GDRCopy
+	case allocate.CDIClassGDS:
+		return x.GDS
+	case allocate.CDIClassMOFED:
+		return x.MOFED
+	}
+	return driverroot.Part{}
+}
+
+// channels returns the IMEX channels of the config that exist.
+func channels(c config.Config, x driverroot.Extras) []int {
+	var out []int
+	for _, n := range c.IMEX.Channels {
+		if _, ok := x.IMEX[n]; ok {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// extras tells what the config wants and is not there.
+func (p *Preparer) extras(c config.Config, x driverroot.Extras) (plugin.Prepared, error) {
+	for _, class := range extraClasses() {
+		if class != allocate.CDIClassIMEX {
+			p.tell(class, p.absent(class, c, x))
+		}
+	}
+	err := p.noChannel(c, x)
+	if c.IMEX.Required && err != nil {
+		p.tell(allocate.CDIClassIMEX, nil)
+		return plugin.Prepared{}, fmt.Errorf("%w; or unset imex-required", err)
+	}
+	p.tell(allocate.CDIClassIMEX, err)
+	return plugin.Prepared{IMEXChannels: channels(c, x)}, nil
+}
+
+// absent returns what is missing of a class that the config wants.
+func (p *Preparer) absent(class string, c config.Config, x driverroot.Extras) error {
+	if !slices.Contains(wanted(c), class) || part(class, x).Found() {
+		return nil
+	}
+	switch class {
+	case allocate.CDIClassGDRCopy:
+		return p.noNode("gdrcopy-enabled", "gdrdrv", "load the kernel module gdrdrv, or unset gdrcopy-enabled")
+	case allocate.CDIClassGDS:
+		return p.noNode("gds-enabled", "nvidia-fs*", "load the kernel module nvidia-fs, or unset gds-enabled")
+	default:
+		return p.noNode("mofed-enabled", "infiniband/uverbs*", "load the drivers of the network adapters, or unset mofed-enabled")
+	}
+}
+
+func (p *Preparer) noNode(flag, node, fix string) error {
+	dev := path.Join(p.cfg.Root.DevRoot(), "dev")
+	in := dev
+	if dev != "/dev" {
+		in += " and /dev"
+	}
+	return fmt.Errorf("find what %s needs: there is no device node %s in %s: %s", flag, node, in, fix)
+}
+
+func (p *Preparer) noChannel(c config.Config, x driverroot.Extras) error {
+	var errs []error
+	for _, n := range c.IMEX.Channels {
+		if _, ok := x.IMEX[n]; ok {
+			continue
+		}
+		node := path.Join(p.cfg.Root.DevRoot(), "dev", "nvidia-caps-imex-channels", fmt.Sprintf("channel%d", n))
+		errs = append(errs, fmt.Errorf("find IMEX channel %d: %s is no character device: "+
+			"load the kernel module nvidia with NVreg_CreateImexChannel0=1, or make the node", n, node))
+	}
+	return errors.Join(errs...)
+}

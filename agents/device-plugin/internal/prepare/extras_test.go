@@ -1,0 +1,122 @@
+package prepare_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+func TestExtras(t *testing.T) {
+	all := []string{"nvidia-caps-imex-channels/channel0", "nvidia-fs0", "infiniband/uverbs0", "gdrdrv"}
+	gpus := []string{"gpu=all", "gpu=" + id(0), "gpu=" + id(1)}
+	for name, c := range map[string]struct {
+		nodes   []string
+		change  []func(*config.Config)
+		want    plugin.Prepared
+		resolve []string
+		// warned are parts of the log, each of which is there once.
+		warned []string
+	}{
+		"all there": {
+			nodes: all, change: []func(*config.Config){extras},
+			want:    plugin.Prepared{IMEXChannels: []int{0}, CDIClasses: []string{"imex-channel", "gdrcopy", "gds", "mofed"}},
+			resolve: append([]string{"imex-channel=0", "gdrcopy=all", "gds=all", "mofed=all"}, gpus...),
+		},
+		"all there, and not asked for": {nodes: all, resolve: gpus},
+		"none there": {
+			change: []func(*config.Config){extras}, resolve: gpus,
+			warned: []string{
+				"/run/nvidia/driver/dev/nvidia-caps-imex-channels/channel0 is no character device", "NVreg_CreateImexChannel0=1",
+				"gds-enabled needs: there is no device node nvidia-fs* in /run/nvidia/driver/dev and /dev", "infiniband/uverbs*", "gdrdrv in",
+			},
+		},
+		"one there": {
+			nodes: []string{"gdrdrv"}, change: []func(*config.Config){extras},
+			want:    plugin.Prepared{CDIClasses: []string{"gdrcopy"}},
+			resolve: append([]string{"gdrcopy=all"}, gpus...),
+			warned:  []string{"channel0", "nvidia-fs*", "infiniband/uverbs*"},
+		},
+		"without CDI there are channels and no classes": {
+			nodes: all, change: []func(*config.Config){extras, envvar}, want: plugin.Prepared{IMEXChannels: []int{0}},
+		},
+		"without CDI it is told what is missing too": {
+			change: []func(*config.Config){extras, envvar}, warned: []string{"channel0 is", "nvidia-fs*", "infiniband/uverbs*", "gdrdrv in"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			for _, n := range c.nodes {
+				r.node("dev/" + n)
+			}
+			var got plugin.Prepared
+			for range 3 {
+				got = r.prepare(gputest.Node(gputest.A100, 2), r.config(c.change...))
+			}
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Errorf("prepared (-want +got):\n%s", d)
+			}
+			r.resolve(name, c.resolve...)
+			log := r.log.String()
+			for _, part := range c.warned {
+				if strings.Count(log, part) != 1 {
+					t.Errorf("log has %q %d times, want once:\n%s", part, strings.Count(log, part), log)
+				}
+			}
+			if len(c.warned) == 0 && strings.Contains(log, "WARN") {
+				t.Errorf("log warns:\n%s", log)
+			}
+		})
+	}
+}
+
+func TestChannelThatIsRequired(t *testing.T) {
+	required := func(c *config.Config) { c.IMEX = config.IMEX{Channels: []int{0}, Required: true} }
+	for name, change := range map[string][]func(*config.Config){
+		"with CDI":    {required},
+		"without CDI": {required, envvar},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			n := gputest.Node(gputest.A100, 2)
+			c := r.config(change...)
+			if _, err := r.preparer.Scan(c)(n); err == nil || !strings.Contains(err.Error(), "channel0") || !strings.Contains(err.Error(), "unset imex-required") {
+				t.Errorf("error is %v, want that the channel is missing", err)
+			}
+			r.node("dev/nvidia-caps-imex-channels/channel0")
+			if got := r.prepare(n, c).IMEXChannels; len(got) != 1 {
+				t.Errorf("channels are %v", got)
+			}
+		})
+	}
+}
+
+func TestExtrasThatComeAndGo(t *testing.T) {
+	r := newRig(t)
+	n := gputest.Node(gputest.A100, 1)
+	gpus := []string{"gpu=all", "gpu=" + id(0)}
+	r.settle()
+	r.prepare(n, r.config(extras))
+	if r.preparer.Outdated() {
+		t.Error("outdated although nothing has changed")
+	}
+	r.node("dev/gdrdrv")
+	if !r.preparer.Outdated() {
+		t.Error("a device has come and changes nothing")
+	}
+	if got := r.prepare(n, r.config(extras)).CDIClasses; len(got) != 1 {
+		t.Errorf("classes are %v", got)
+	}
+	r.resolve("when it has come", append([]string{"gdrcopy=all"}, gpus...)...)
+	if got := r.prepare(n, r.config()).CDIClasses; len(got) > 0 {
+		t.Errorf("classes are %v when it is not asked for any more", got)
+	}
+	r.resolve("for containers that have it, after it was switched off", append([]string{"gdrcopy=all"}, gpus...)...)
+	r.remove("dev/gdrdrv")
+	r.prepare(n, r.config())
+	r.resolve("when it has gone", gpus...)
+}

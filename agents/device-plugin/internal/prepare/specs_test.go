@@ -1,0 +1,205 @@
+package prepare_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+func id(i int) string { return fmt.Sprintf("GPU-00000000-0000-4000-8000-%012x", i) }
+
+// full returns the full names of CDI devices: of "gpu=x" and "gds=all".
+func full(names ...string) []string {
+	var out []string
+	for _, n := range names {
+		out = append(out, "k8s.device-plugin.nvidia.com/"+n)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (r *rig) resolve(when string, want ...string) {
+	r.t.Helper()
+	if d := cmp.Diff(full(want...), r.names()); d != "" {
+		r.t.Errorf("%s, names that resolve (-want +got):\n%s", when, d)
+	}
+}
+
+func mig(n *gpu.Node, i, j int) string { return "gpu=" + string(n.GPUs[i].MIG.Devices[j].UUID) }
+
+func TestSpecsFollowTheMIGDevices(t *testing.T) {
+	r := newRig(t)
+	n := gputest.Partition(gputest.Node(gputest.A100, 2), 1, "3g.20gb", "1g.5gb")
+	r.caps(n)
+	r.prepare(n, r.config())
+	r.resolve("with MIG devices", "gpu=all", "gpu="+id(0), "gpu="+id(1), mig(n, 1, 0), mig(n, 1, 1))
+	r.prepare(n, r.config(byIndex, func(c *config.Config) { c.MIGStrategy = config.MIGStrategyMixed }))
+	r.resolve("after a change of the id strategy, both names", "gpu=all", "gpu="+id(0), "gpu="+id(1), mig(n, 1, 0), mig(n, 1, 1),
+		"gpu=0", "gpu=1", "gpu=1:0", "gpu=1:1")
+	r.prepare(gputest.Node(gputest.A100, 1), r.config(byIndex))
+	r.resolve("when hardware has gone", "gpu=all", "gpu="+id(0), "gpu=0")
+	r.prepare(gputest.Node(gputest.A100, 0), r.config())
+	r.resolve("when all has gone")
+}
+
+func TestUnresolved(t *testing.T) {
+	r := newRig(t)
+	n := gputest.Partition(gputest.Node(gputest.A100, 3), 1, "3g.20gb", "1g.5gb")
+	r.caps(n)
+	lost := n.GPUs[1].MIG.Devices[1]
+	r.remove(fmt.Sprintf("dev/nvidia-caps/nvidia-cap%d", lost.ComputeInstanceCap))
+	got := r.prepare(n, r.config()).Unresolved
+	if len(got) != 2 || !strings.Contains(got[lost.UUID], "nvidia-modprobe -f") || !strings.Contains(got[gpu.UUID(id(2))], "nvidia2 is missing") {
+		t.Errorf("unresolved are %q, want GPU 2 and one MIG device", got)
+	}
+	r.resolve("without those that have no nodes", "gpu=all", "gpu="+id(0), "gpu="+id(1), mig(n, 1, 0))
+	r.node(fmt.Sprintf("dev/nvidia-caps/nvidia-cap%d", lost.ComputeInstanceCap))
+	if !r.preparer.Outdated() {
+		t.Error("a node that was missing has come and changes nothing")
+	}
+	if got := r.prepare(n, r.config()).Unresolved; len(got) != 1 {
+		t.Errorf("unresolved are %q, want GPU 2", got)
+	}
+
+	for _, name := range []string{"nvidia0", "nvidia1"} {
+		r.remove("dev/" + name)
+	}
+	if _, err := r.preparer.Scan(r.config())(n); err == nil || !strings.Contains(err.Error(), "nvidia0 is missing") {
+		t.Errorf("error is %v when no GPU can be given", err)
+	}
+	r.resolve("what was there stays while nothing can be made", "gpu=all", "gpu="+id(0), "gpu="+id(1), mig(n, 1, 0), mig(n, 1, 1))
+}
+
+func TestChangeOfTheListStrategy(t *testing.T) {
+	r := newRig(t)
+	n := gputest.Node(gputest.A100, 2)
+	stale := filepath.Join(r.specs, "k8s.device-plugin.nvidia.com-gds.json")
+	foreign := filepath.Join(r.specs, "nvidia.com-gpu.json")
+	if err := os.MkdirAll(r.specs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{stale, foreign} {
+		if err := os.WriteFile(p, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.prepare(n, r.config(envvar))
+	if left := files(t, r.specs); !slices.Equal(left, []string{"nvidia.com-gpu.json"}) {
+		t.Errorf("the folder has %q at the start without CDI, want only what belongs to others", left)
+	}
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
+	}
+	r.prepare(n, r.config())
+	r.resolve("with CDI", "gpu=all", "gpu="+id(0), "gpu="+id(1))
+
+	// A container that runs is restarted with the names it was given.
+	r.library("libnvidia-new.so." + driver)
+	if !r.preparer.Outdated() {
+		t.Error("a library has come and changes nothing")
+	}
+	if got := r.prepare(n, r.config(envvar)); len(got.CDIClasses) > 0 || len(got.Unresolved) > 0 {
+		t.Errorf("prepared for envvar is %+v", got)
+	}
+	r.resolve("after a change to envvar", "gpu=all", "gpu="+id(0), "gpu="+id(1))
+	spec, err := os.ReadFile(filepath.Join(r.specs, "k8s.device-plugin.nvidia.com-gpu.json"))
+	if err != nil || !strings.Contains(string(spec), "libnvidia-new.so") {
+		t.Errorf("the spec does not follow the driver after a change to envvar: %v", err)
+	}
+	r.remove(libs + "libcuda.so." + driver)
+	if _, err := r.preparer.Scan(r.config(envvar))(n); err != nil {
+		t.Errorf("envvar fails for what only CDI needs: %v", err)
+	}
+	if !strings.Contains(r.log.String(), "libcuda.so") {
+		t.Errorf("it is not told that the specs cannot be kept: %s", r.log.String())
+	}
+	r.resolve("while the driver is not whole", "gpu=all", "gpu="+id(0), "gpu="+id(1))
+}
+
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+func TestFeatures(t *testing.T) {
+	r := newRig(t)
+	n := gputest.Node(gputest.A100, 2)
+	c := r.config(func(c *config.Config) {
+		c.HookPath, c.CDIDisableHooks = "/usr/bin/nvidia-cdi-hook", []string{"enable-cuda-compat"}
+		c.CDIFeatureFlags = []string{"disable-nvsandboxutils"}
+	})
+	for range 3 {
+		r.prepare(n, c)
+	}
+	spec, err := os.ReadFile(filepath.Join(r.specs, "k8s.device-plugin.nvidia.com-gpu.json"))
+	if err != nil || !strings.Contains(string(spec), "update-ldcache") || strings.Contains(string(spec), "enable-cuda-compat") {
+		t.Errorf("the spec does not have the hooks that are left: %v\n%s", err, spec)
+	}
+	if got := strings.Count(r.log.String(), "disable-nvsandboxutils"); got != 1 {
+		t.Errorf("it is told %d times that a flag changes nothing, want once", got)
+	}
+	c.CDIFeatureFlags = []string{"fast"}
+	if _, err := r.preparer.Scan(c)(n); err == nil || !strings.Contains(err.Error(), `"fast"`) {
+		t.Errorf("error is %v for an unknown flag", err)
+	}
+}
+
+// BenchmarkPrepare is all that is done for the CDI specs of 8 GPUs with 7 MIG
+// devices each: the driver root is read, and the specs are written anew.
+func BenchmarkPrepare(b *testing.B) {
+	r := newRig(b)
+	for i := range 60 {
+		r.library(fmt.Sprintf("libnvidia-part%d.so.%s", i, driver))
+	}
+	for i := 2; i < 8; i++ {
+		r.node(fmt.Sprintf("dev/nvidia%d", i))
+	}
+	n := gputest.Node(gputest.A100, 8)
+	for i := range n.GPUs {
+		gputest.Partition(n, i, slices.Repeat([]string{"1g.5gb"}, 7)...)
+	}
+	r.caps(n)
+	for _, name := range []string{"nvidia-caps-imex-channels/channel0", "nvidia-fs0", "infiniband/uverbs0", "gdrdrv"} {
+		r.node("dev/" + name)
+	}
+	c := r.config(extras)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := os.RemoveAll(r.specs); err != nil {
+			b.Fatal(err)
+		}
+		if got := r.prepare(n, c); len(got.CDIClasses) != 4 || len(got.Unresolved) != 0 {
+			b.Fatalf("prepared is %+v", got)
+		}
+	}
+}
+
+// BenchmarkOutdated is what is done every few seconds.
+func BenchmarkOutdated(b *testing.B) {
+	r := newRig(b)
+	r.settle()
+	r.prepare(gputest.Node(gputest.A100, 2), r.config(extras))
+	b.ReportAllocs()
+	for b.Loop() {
+		if r.preparer.Outdated() {
+			b.Fatal("nothing has changed")
+		}
+	}
+}
