@@ -46,7 +46,7 @@ func Spec(c *driverroot.Content, devices []Device, o Options) (*specs.Spec, erro
 	if err := errors.Join(checkKind(o.Kind), checkDevices(devices), checkHook(o.HookPath)); err != nil {
 		return nil, fmt.Errorf("build CDI spec %s: %w", o.Kind, err)
 	}
-	return spec(common(c, o), devices, o)
+	return assemble(common(c, o), devices, o)
 }
 
 // BareSpec returns a CDI spec that gives containers the devices and nothing
@@ -55,11 +55,12 @@ func BareSpec(devices []Device, o Options) (*specs.Spec, error) {
 	if err := errors.Join(checkKind(o.Kind), checkDevices(devices)); err != nil {
 		return nil, fmt.Errorf("build CDI spec %s: %w", o.Kind, err)
 	}
-	return spec(specs.ContainerEdits{}, devices, o)
+	return assemble(specs.ContainerEdits{}, devices, o)
 }
 
-func spec(edits specs.ContainerEdits, devices []Device, o Options) (*specs.Spec, error) {
-	spec := &specs.Spec{Kind: o.Kind, ContainerEdits: edits}
+// assemble returns the spec with what is common to all devices.
+func assemble(common specs.ContainerEdits, devices []Device, o Options) (*specs.Spec, error) {
+	spec := &specs.Spec{Kind: o.Kind, ContainerEdits: common}
 	for _, d := range devices {
 		var edits specs.ContainerEdits
 		addNodes(&edits, d.Nodes, o)
