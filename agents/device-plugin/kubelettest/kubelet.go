@@ -191,6 +191,19 @@ func (k *Kubelet) WaitUnlisted(ctx context.Context, resource string) error {
 	return k.wait(ctx, "the end of "+resource, func() bool { return k.endpoints[resource] == nil })
 }
 
+// WaitWithdrawn waits until a plugin has taken the resource back: the last list
+// that came has no devices, and no plugin is connected.
+func (k *Kubelet) WaitWithdrawn(ctx context.Context, resource string) error {
+	return k.wait(ctx, "the withdrawal of "+resource, func() bool {
+		for i := len(k.updates) - 1; i >= 0; i-- {
+			if k.updates[i].Resource == resource {
+				return len(k.updates[i].Devices) == 0 && k.endpoints[resource] == nil
+			}
+		}
+		return false
+	})
+}
+
 // Plugin returns a client of the plugin that serves the resource.
 func (k *Kubelet) Plugin(resource string) (pluginapi.DevicePluginClient, error) {
 	k.mu.Lock()

@@ -67,7 +67,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Config:   s.config,
 		Rules:    s.rules,
 		Source:   src,
-		Preparer: prepare.New(prepare.Config{Config: s.config, Root: root, DevRoot: s.devRoot, Log: log}),
+		Preparer: prepare.New(prepare.Config{Root: root, DevRoot: s.devRoot, Log: log}),
 		WatchChanges: func(ctx context.Context, changed func()) error {
 			return watch(ctx, changed, s.changes()...)
 		},

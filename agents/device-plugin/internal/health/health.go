@@ -6,6 +6,8 @@
 package health
 
 import (
+	"fmt"
+
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -40,6 +42,21 @@ func (v View) Of(id gpu.UUID) Status {
 		return s
 	}
 	return Status{Healthy: true}
+}
+
+// OfWhole returns the status of a GPU that is handed out with all of its MIG
+// devices: it is unfit if one of them is.
+func (v View) OfWhole(g *gpu.GPU) Status {
+	s := v.Of(g.UUID)
+	if !s.Healthy || g.MIG == nil {
+		return s
+	}
+	for _, d := range g.MIG.Devices {
+		if s := v.OfMIG(g.UUID, d); !s.Healthy {
+			return Status{Reason: fmt.Sprintf("mig device %d: %s", d.Index, s.Reason)}
+		}
+	}
+	return s
 }
 
 // OfMIG returns the status of a MIG device of a GPU: that of the first of GPU,

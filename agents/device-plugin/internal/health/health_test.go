@@ -263,3 +263,36 @@ func TestAnEventOfNoGPUCountsOnlyIfThereIsOne(t *testing.T) {
 		t.Error("an xid counts although no GPU is known")
 	}
 }
+
+func TestOfWhole(t *testing.T) {
+	rules, _ := health.ParseRules("", "")
+	n := node()
+	for name, tc := range map[string]struct {
+		event gpu.Event
+		want  map[gpu.UUID]health.Status
+	}{
+		"an XID of a MIG device concerns a GPU that is handed out whole": {
+			migXID("GPU-1", 1, 1, 95),
+			map[gpu.UUID]health.Status{"GPU-0": {Healthy: true}, "GPU-1": {Reason: "mig device 1: " + uncontained}},
+		},
+		"an XID of the GPU too": {
+			xid("GPU-1", 95),
+			map[gpu.UUID]health.Status{"GPU-0": {Healthy: true}, "GPU-1": {Reason: uncontained}},
+		},
+		"an XID of another GPU does not": {
+			xid("GPU-0", 95),
+			map[gpu.UUID]health.Status{"GPU-0": {Reason: uncontained}, "GPU-1": {Healthy: true}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := run(rules, script{{0, observe()}, {1, apply(tc.event)}}).View()
+			got := map[gpu.UUID]health.Status{}
+			for i := range n.GPUs {
+				got[n.GPUs[i].UUID] = v.OfWhole(&n.GPUs[i])
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

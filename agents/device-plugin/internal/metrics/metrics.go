@@ -3,6 +3,7 @@
 package metrics
 
 import (
+	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -22,13 +23,18 @@ type Recorder struct {
 	allocations   *prometheus.CounterVec
 	latency       *prometheus.HistogramVec
 	xids          *prometheus.CounterVec
+	configs       *prometheus.CounterVec
 	health        *prometheus.Desc
+	replicas      *prometheus.Desc
 	unlisted      *prometheus.Desc
 	waiting       *prometheus.Desc
+	refused       *prometheus.Desc
 
 	mu     sync.Mutex
 	set    resource.Set
 	reason string
+	// refusal is why the newest config is not used, empty if it is.
+	refusal string
 }
 
 var (
@@ -53,11 +59,15 @@ func New() *Recorder {
 			Help:      "Time to answer a call of Allocate.",
 			Buckets:   []float64{1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 5e-3, 1e-2, 0.1},
 		}, []string{"resource"}),
-		xids: counter("xid_events_total", "XIDs that the driver reported, also those that are ignored.", "gpu", "xid"),
+		xids: counter("xid_events_total", "XIDs that the driver reported, also those that are ignored; instance is <gpu instance>[/<compute instance>].",
+			"gpu", "instance", "xid"),
+		configs: counter("config_loads_total", "Configs that were read after the start, by result.", "result"),
 		health: desc("device_health", "1 for a device that is offered as healthy, 0 for one that is not, with the reason.",
 			"resource", "device", "index", "reason"),
+		replicas: desc("device_replicas", "How often a device is offered.", "resource", "device", "index"),
 		unlisted: desc("unlisted_gpu", "1 for each GPU or MIG device that cannot be offered at all, with the reason.", "index", "reason"),
 		waiting:  desc("waiting", "1 while the node's GPUs cannot be offered as they are, with the reason.", "reason"),
+		refused:  desc("config_refused", "1 while the newest config is not used, with the reason.", "reason"),
 	}
 }
 
@@ -75,7 +85,30 @@ func (r *Recorder) Allocated(res string, took time.Duration, err error) {
 // Event counts an XID.
 func (r *Recorder) Event(ev gpu.Event) {
 	if ev.Kind == gpu.EventXID {
-		r.xids.WithLabelValues(string(ev.GPU), strconv.FormatUint(ev.XID, 10)).Inc()
+		r.xids.WithLabelValues(string(ev.GPU), instance(ev), strconv.FormatUint(ev.XID, 10)).Inc()
+	}
+}
+
+// instance names the part of a GPU that an event concerns, empty for all of it.
+func instance(ev gpu.Event) string {
+	switch {
+	case ev.GPUInstance == gpu.NoInstance:
+		return ""
+	case ev.ComputeInstance == gpu.NoInstance:
+		return fmt.Sprint(ev.GPUInstance)
+	default:
+		return fmt.Sprintf("%d/%d", ev.GPUInstance, ev.ComputeInstance)
+	}
+}
+
+// Configured notes that a config was taken, or why it was not.
+func (r *Recorder) Configured(err error) {
+	r.configs.WithLabelValues(result(err)).Inc()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusal = ""
+	if err != nil {
+		r.refusal = err.Error()
 	}
 }
 
@@ -98,9 +131,9 @@ func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range r.counted() {
 		c.Describe(ch)
 	}
-	ch <- r.health
-	ch <- r.unlisted
-	ch <- r.waiting
+	for _, d := range []*prometheus.Desc{r.health, r.replicas, r.unlisted, r.waiting, r.refused} {
+		ch <- d
+	}
 }
 
 // Collect sends the metrics as they are now.
@@ -109,7 +142,7 @@ func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 		c.Collect(ch)
 	}
 	r.mu.Lock()
-	set, reason := r.set, r.reason
+	set, reason, refusal := r.set, r.reason, r.refusal
 	r.mu.Unlock()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
@@ -121,6 +154,7 @@ func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 				v = 1
 			}
 			gauge(r.health, v, res.Name, string(d.UUID), d.Index, d.Health.Reason)
+			gauge(r.replicas, float64(max(d.Replicas, 1)), res.Name, string(d.UUID), d.Index)
 		}
 	}
 	for _, u := range set.Unlisted {
@@ -131,10 +165,13 @@ func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 	if reason != "" {
 		gauge(r.waiting, 1, reason)
 	}
+	if refusal != "" {
+		gauge(r.refused, 1, refusal)
+	}
 }
 
 func (r *Recorder) counted() []prometheus.Collector {
-	return []prometheus.Collector{r.registrations, r.allocations, r.latency, r.xids}
+	return []prometheus.Collector{r.registrations, r.allocations, r.latency, r.xids, r.configs}
 }
 
 func result(err error) string {

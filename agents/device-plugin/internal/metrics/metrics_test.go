@@ -17,11 +17,13 @@ func TestRecorder(t *testing.T) {
 	r := metrics.New()
 	r.Registered("nvidia.com/gpu", errors.New("no kubelet"))
 	r.Registered("nvidia.com/gpu", nil)
-	r.Event(gpu.Event{Kind: gpu.EventXID, GPU: "GPU-b", XID: 79})
+	r.Event(gpu.Event{Kind: gpu.EventXID, GPU: "GPU-b", XID: 79, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance})
+	r.Event(gpu.Event{Kind: gpu.EventXID, GPU: "GPU-b", XID: 94, GPUInstance: 3, ComputeInstance: gpu.NoInstance})
+	r.Event(gpu.Event{Kind: gpu.EventXID, GPU: "GPU-b", XID: 94, GPUInstance: 3, ComputeInstance: 1})
 	r.Event(gpu.Event{Kind: gpu.EventLost, GPU: "GPU-b"})
 	r.Offered(resource.Set{
 		Resources: []resource.Resource{{Name: "nvidia.com/gpu", Devices: []resource.Device{
-			{UUID: "GPU-a", Index: "0", Health: health.Status{Healthy: true}},
+			{UUID: "GPU-a", Index: "0", Replicas: 4, Health: health.Status{Healthy: true}},
 			{UUID: "GPU-b", Index: "1", Health: health.Status{Reason: "xid 79"}},
 		}}},
 		Unlisted: []resource.Unlisted{
@@ -30,12 +32,25 @@ func TestRecorder(t *testing.T) {
 		},
 	})
 	r.Waiting("no driver")
+	r.Configured(nil)
+	r.Configured(errors.New("config.yaml: line 3: unknown key"))
 
 	const want = `
+# HELP outrigger_device_plugin_config_loads_total Configs that were read after the start, by result.
+# TYPE outrigger_device_plugin_config_loads_total counter
+outrigger_device_plugin_config_loads_total{result="error"} 1
+outrigger_device_plugin_config_loads_total{result="ok"} 1
+# HELP outrigger_device_plugin_config_refused 1 while the newest config is not used, with the reason.
+# TYPE outrigger_device_plugin_config_refused gauge
+outrigger_device_plugin_config_refused{reason="config.yaml: line 3: unknown key"} 1
 # HELP outrigger_device_plugin_device_health 1 for a device that is offered as healthy, 0 for one that is not, with the reason.
 # TYPE outrigger_device_plugin_device_health gauge
 outrigger_device_plugin_device_health{device="GPU-a",index="0",reason="",resource="nvidia.com/gpu"} 1
 outrigger_device_plugin_device_health{device="GPU-b",index="1",reason="xid 79",resource="nvidia.com/gpu"} 0
+# HELP outrigger_device_plugin_device_replicas How often a device is offered.
+# TYPE outrigger_device_plugin_device_replicas gauge
+outrigger_device_plugin_device_replicas{device="GPU-a",index="0",resource="nvidia.com/gpu"} 4
+outrigger_device_plugin_device_replicas{device="GPU-b",index="1",resource="nvidia.com/gpu"} 1
 # HELP outrigger_device_plugin_registrations_total Registrations with the kubelet, by result.
 # TYPE outrigger_device_plugin_registrations_total counter
 outrigger_device_plugin_registrations_total{resource="nvidia.com/gpu",result="error"} 1
@@ -46,12 +61,18 @@ outrigger_device_plugin_unlisted_gpu{index="2",reason="GPU is lost"} 1
 # HELP outrigger_device_plugin_waiting 1 while the node's GPUs cannot be offered as they are, with the reason.
 # TYPE outrigger_device_plugin_waiting gauge
 outrigger_device_plugin_waiting{reason="no driver"} 1
-# HELP outrigger_device_plugin_xid_events_total XIDs that the driver reported, also those that are ignored.
+# HELP outrigger_device_plugin_xid_events_total XIDs that the driver reported, also those that are ignored; instance is <gpu instance>[/<compute instance>].
 # TYPE outrigger_device_plugin_xid_events_total counter
-outrigger_device_plugin_xid_events_total{gpu="GPU-b",xid="79"} 1
+outrigger_device_plugin_xid_events_total{gpu="GPU-b",instance="",xid="79"} 1
+outrigger_device_plugin_xid_events_total{gpu="GPU-b",instance="3",xid="94"} 1
+outrigger_device_plugin_xid_events_total{gpu="GPU-b",instance="3/1",xid="94"} 1
 `
 	if err := testutil.CollectAndCompare(r, strings.NewReader(want)); err != nil {
 		t.Error(err)
+	}
+	r.Configured(nil)
+	if n := testutil.CollectAndCount(r, "outrigger_device_plugin_config_refused"); n != 0 {
+		t.Errorf("%d series of a refused config after one that is used, want none", n)
 	}
 	r.Waiting("")
 	if n := testutil.CollectAndCount(r, "outrigger_device_plugin_waiting"); n != 0 {

@@ -41,7 +41,7 @@ func TestUnpluggedAndPlugged(t *testing.T) {
 	r.source.SetNode(gputest.Node(gputest.A100, 1))
 	r.healths(t, ok)
 	r.source.SetNode(gputest.Node(gputest.A100, 0))
-	r.healths(t)
+	r.withdrawn(t, resourceName)
 	r.source.SetNode(gputest.Node(gputest.A100, 3))
 	r.healths(t, ok, ok, ok)
 }

@@ -9,35 +9,60 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// logChanges tells what is new in what is offered, device by device.
-func logChanges(log *slog.Logger, was, now resource.Set) {
-	before := map[string]map[gpu.UUID]health.Status{}
+// change is a device of which there is news.
+type change struct {
+	resource string
+	device   resource.Device
+	// was is its health before, nil for a device that was not offered.
+	was *health.Status
+}
+
+func (c change) healed() bool { return c.device.Health.Healthy && c.was != nil }
+
+// changes returns the devices that are unfit, fit again, or unfit for another
+// reason than before. A device that is offered and fit is no news.
+func changes(was, now resource.Set) []change {
+	var out []change
+	before := map[string]map[gpu.UUID]*health.Status{}
 	for _, r := range was.Resources {
-		before[r.Name] = map[gpu.UUID]health.Status{}
-		for _, d := range r.Devices {
-			before[r.Name][d.UUID] = d.Health
+		before[r.Name] = map[gpu.UUID]*health.Status{}
+		for i := range r.Devices {
+			before[r.Name][r.Devices[i].UUID] = &r.Devices[i].Health
 		}
 	}
 	for _, r := range now.Resources {
-		if len(before[r.Name]) != len(r.Devices) {
-			log.Info("resource offered", "resource", r.Name, "devices", len(r.Devices), "before", len(before[r.Name]))
-		}
 		for _, d := range r.Devices {
-			logDevice(log.With("resource", r.Name, "device", d.UUID, "index", d.Index), before[r.Name], d)
+			old := before[r.Name][d.UUID]
+			if old == nil && d.Health.Healthy || old != nil && *old == d.Health {
+				continue
+			}
+			out = append(out, change{resource: r.Name, device: d, was: old})
 		}
 	}
+	return out
+}
+
+// unlisted returns what is not offered, and was not told of before.
+func unlisted(was, now resource.Set) []resource.Unlisted {
 	told := map[resource.Unlisted]bool{}
 	for _, u := range was.Unlisted {
 		told[u] = true
 	}
-	for _, u := range now.Unlisted {
-		switch {
-		case told[u]:
-		case u.Kind == resource.KindExcluded:
+	return slices.DeleteFunc(slices.Clone(now.Unlisted), func(u resource.Unlisted) bool { return told[u] })
+}
+
+// logChanges tells what is new in what is offered, device by device.
+func logChanges(log *slog.Logger, was, now resource.Set) {
+	logResources(log, was, now)
+	for _, c := range changes(was, now) {
+		c.log(log)
+	}
+	for _, u := range unlisted(was, now) {
+		if u.Kind == resource.KindExcluded {
 			log.Info("device is excluded", "index", u.Index, "device", u.UUID, "reason", u.Reason)
-		default:
-			log.Error("device cannot be offered", "index", u.Index, "device", u.UUID, "kind", u.Kind, "reason", u.Reason)
+			continue
 		}
+		log.Error("device cannot be offered", "index", u.Index, "device", u.UUID, "kind", u.Kind, "reason", u.Reason)
 	}
 	for _, n := range now.Notes {
 		if !slices.Contains(was.Notes, n) {
@@ -46,15 +71,36 @@ func logChanges(log *slog.Logger, was, now resource.Set) {
 	}
 }
 
-func logDevice(log *slog.Logger, before map[gpu.UUID]health.Status, d resource.Device) {
-	was, known := before[d.UUID]
+// logResources tells which resources are new, gone, or of another size.
+func logResources(log *slog.Logger, was, now resource.Set) {
+	count := func(set resource.Set) map[string]int {
+		out := map[string]int{}
+		for _, r := range set.Resources {
+			out[r.Name] = len(r.Devices)
+		}
+		return out
+	}
+	before, after := count(was), count(now)
+	for _, r := range now.Resources {
+		if before[r.Name] != after[r.Name] {
+			log.Info("resource offered", "resource", r.Name, "devices", after[r.Name], "before", before[r.Name])
+		}
+	}
+	for _, r := range was.Resources {
+		if after[r.Name] == 0 {
+			log.Info("resource withdrawn", "resource", r.Name, "before", before[r.Name])
+		}
+	}
+}
+
+func (c change) log(log *slog.Logger) {
+	log = log.With("resource", c.resource, "device", c.device.UUID, "index", c.device.Index)
 	switch {
-	case known && was == d.Health, !known && d.Health.Healthy:
-	case d.Health.Healthy:
+	case c.healed():
 		log.Info("device is healthy again")
-	case !known || was.Healthy:
-		log.Error("device became unhealthy", "reason", d.Health.Reason)
+	case c.was == nil || c.was.Healthy:
+		log.Error("device became unhealthy", "reason", c.device.Health.Reason)
 	default:
-		log.Warn("device is unhealthy for another reason", "reason", d.Health.Reason, "before", was.Reason)
+		log.Warn("device is unhealthy for another reason", "reason", c.device.Health.Reason, "before", c.was.Reason)
 	}
 }

@@ -39,6 +39,7 @@ func (p *Plugin) checkHang(ctx context.Context) {
 	if err != nil {
 		p.health.Hangs(err.Error())
 		p.cfg.Recorder.Waiting(err.Error())
+		p.report(Report{Kind: ReportWaiting, Reason: err.Error()})
 		p.log.Error("the driver hangs, no gpu can be used", "err", err)
 	} else {
 		p.health.Hangs("")

@@ -7,6 +7,7 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/plugin"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
 )
 
 func errHangs() error {
@@ -34,8 +35,8 @@ func TestDriverHangsAndAnswersAgain(t *testing.T) {
 	if err := r.plugin.Ready(); err != nil {
 		t.Errorf("Ready says %v after the driver has answered", err)
 	}
-	if got := r.source.Calls().Snapshot; got <= looks {
-		t.Errorf("%d looks at the node, want one after the driver has answered", got-looks)
+	if err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > looks }); err != nil {
+		t.Errorf("no look at the node after the driver has answered: %v", err)
 	}
 	if n := len(r.kubelet.Registrations()); n != 1 {
 		t.Errorf("%d registrations, want 1", n)

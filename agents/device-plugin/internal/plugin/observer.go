@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -24,25 +26,12 @@ const (
 	watchMin = 10 * time.Millisecond
 )
 
-// Prepared is what must be there before a node's GPUs are offered.
-type Prepared struct {
-	// DevRoot is the folder on the host under which the device nodes lie.
-	DevRoot string
-	// ControlNodes are the device nodes that exist and that all GPUs share.
-	ControlNodes []string
-}
-
-// Preparer makes what must be there before a node's GPUs are offered.
-type Preparer interface {
-	// Scan reads what does not depend on the GPUs, while those are read. The
-	// function that it returns does the rest.
-	Scan() func(*gpu.Node) (Prepared, error)
-}
-
 // observation is what one look at the node gave.
 type observation struct {
 	// at is when the look began.
 	at time.Time
+	// config is what it was prepared for.
+	config config.Config
 	// node is nil if the driver did not answer.
 	node     *gpu.Node
 	prepared Prepared
@@ -56,6 +45,7 @@ type observation struct {
 type observer struct {
 	source       gpu.Source
 	preparer     Preparer
+	config       atomic.Pointer[config.Config]
 	watchChanges func(context.Context, func()) error
 	log          *slog.Logger
 
@@ -70,10 +60,12 @@ type observer struct {
 	// done is the last observation for which everything was prepared. It is
 	// owned by the goroutine that observes.
 	done *observation
+	// renewed is what was prepared anew for the same node, to be told.
+	renewed *observation
 }
 
 func newObserver(cfg Config) *observer {
-	return &observer{
+	o := &observer{
 		source:       cfg.Source,
 		preparer:     cfg.Preparer,
 		watchChanges: cfg.WatchChanges,
@@ -85,7 +77,19 @@ func newObserver(cfg Config) *observer {
 		events:       make(chan gpu.Event, 64),
 		begun:        make(chan struct{}),
 	}
+	o.config.Store(&cfg.Config)
+	return o
 }
+
+// configure makes c what is prepared for from the next look on, which it causes.
+// It does not block.
+func (o *observer) configure(c config.Config) {
+	o.config.Store(&c)
+	o.lookAfresh()
+}
+
+// wanted returns what is prepared for.
+func (o *observer) wanted() config.Config { return *o.config.Load() }
 
 // look causes another look at the node. It does not block.
 func (o *observer) look() { signal(o.again) }
@@ -123,12 +127,8 @@ func (o *observer) observe(ctx context.Context) error {
 		if obs.err == nil {
 			changes.stop()
 			retry = retryMin
-			select {
-			case <-ctx.Done():
+			if !o.rest(ctx) {
 				return nil
-			case <-o.again:
-			case <-o.afresh:
-				o.done = nil
 			}
 			continue
 		}
@@ -141,9 +141,14 @@ func (o *observer) observe(ctx context.Context) error {
 }
 
 // observation looks at the node once. What is prepared for a node stays good
-// until the node changes.
+// until the node or the driver's files change.
 func (o *observer) observation(ctx context.Context) observation {
-	scan := sync.OnceValue(o.preparer.Scan)
+	if obs := o.renewed; obs != nil {
+		o.renewed = nil
+		return *obs
+	}
+	c := o.wanted()
+	scan := sync.OnceValue(func() func(*gpu.Node) (Prepared, error) { return o.preparer.Scan(c) })
 	if o.done == nil {
 		// There is something to prepare: the driver root is read while NVML is.
 		var scanned sync.WaitGroup
@@ -161,19 +166,14 @@ func (o *observer) observation(ctx context.Context) observation {
 	n, err := o.source.Snapshot(ctx)
 	if err != nil {
 		o.done = nil
-		return observation{at: at, err: fmt.Errorf("read the GPUs of the node: %w", err)}
+		return observation{at: at, config: c, err: fmt.Errorf("read the GPUs of the node: %w", err)}
 	}
-	if o.done != nil && reflect.DeepEqual(o.done.node, n) {
+	if o.done != nil && reflect.DeepEqual(o.done.node, n) && !o.preparer.Outdated() {
 		obs := *o.done
 		obs.at = at
 		return obs
 	}
-	p, err := scan()(n)
-	obs := observation{at: at, node: n, prepared: p, err: err}
-	if err == nil {
-		o.done = &obs
-	}
-	return obs
+	return o.prepare(observation{at: at, config: c, node: n}, scan())
 }
 
 // wait waits for a reason to look again after a look that failed, and returns

@@ -30,6 +30,8 @@ type Recorder interface {
 	Event(gpu.Event)
 	// Waiting notes why nothing is offered, with an empty reason that it is.
 	Waiting(reason string)
+	// Configured notes that a config was taken, or why it was not.
+	Configured(err error)
 }
 
 // Marker tells the node whether the plugin's output is there. It must not
@@ -54,8 +56,10 @@ type Config struct {
 	// sockets. It returns when ctx ends.
 	WatchSockets func(ctx context.Context, changed func()) error
 	Recorder     Recorder
-	Marker       Marker
-	Log          *slog.Logger
+	// Reporter is nil if there is nobody to tell.
+	Reporter Reporter
+	Marker   Marker
+	Log      *slog.Logger
 }
 
 // Plugin is the device plugin of one node.
@@ -66,12 +70,20 @@ type Plugin struct {
 	reload   chan struct{}
 	sockets  chan struct{}
 	status   chan struct{}
-	ready    atomic.Pointer[readiness]
+	// chosen tells of choices.
+	choices choices
+	chosen  chan struct{}
+	// left has the names of servers that have ended, since their resource is gone.
+	left  chan string
+	ready atomic.Pointer[readiness]
 
 	// What follows is owned by the goroutine of Run.
-	health   *health.Machine
+	health *health.Machine
+	// node is offered by the config, for which prepared was made.
 	node     *gpu.Node
+	config   config.Config
 	prepared Prepared
+	topology *allocate.Topology
 	// trouble is why the node is not offered as it is.
 	trouble error
 	// hang is set while the driver hangs.
@@ -93,9 +105,12 @@ func New(cfg Config) *Plugin {
 		log:      cfg.Log,
 		observer: newObserver(cfg),
 		reload:   make(chan struct{}, 1),
+		chosen:   make(chan struct{}, 1),
+		left:     make(chan string),
 		sockets:  make(chan struct{}, 1),
 		status:   make(chan struct{}, 1),
 		health:   health.New(cfg.Rules),
+		config:   cfg.Config,
 		servers:  map[string]*server.Server{},
 	}
 	p.ready.Store(&readiness{err: errStarting})
@@ -153,6 +168,11 @@ func (p *Plugin) loop(ctx context.Context) error {
 			for _, s := range p.servers {
 				s.Wake()
 			}
+		case <-p.chosen:
+			p.choose(ctx)
+		case name := <-p.left:
+			delete(p.servers, name)
+			p.publish(ctx)
 		case <-p.status:
 		case <-hangs:
 			p.checkHang(ctx)
@@ -182,7 +202,10 @@ func (p *Plugin) observed(ctx context.Context, obs observation) error {
 		// Somebody else needs NVML for a while, or it did not answer once: what
 		// was known of the GPUs still holds.
 	case obs.err == nil:
-		p.node, p.prepared = obs.node, obs.prepared
+		if p.node != obs.node {
+			p.topology = allocate.NewTopology(obs.node)
+		}
+		p.node, p.config, p.prepared = obs.node, obs.config, obs.prepared
 		p.health.Observe(obs.node, obs.at)
 	case p.node != nil:
 		// What could not be prepared is not offered; what was is, as far as it
@@ -205,6 +228,7 @@ func (p *Plugin) tell(before, err error) {
 	case before != nil && before.Error() == err.Error():
 	default:
 		p.cfg.Recorder.Waiting(err.Error())
+		p.report(Report{Kind: ReportWaiting, Reason: err.Error()})
 		p.log.Warn("gpus cannot be offered, waiting", "err", err)
 	}
 }
@@ -220,61 +244,5 @@ func (p *Plugin) event(ctx context.Context, ev gpu.Event) {
 	}
 	if health.NeedsLook(ev) {
 		p.observer.look()
-	}
-}
-
-// publish derives what is offered and hands it to the servers.
-func (p *Plugin) publish(ctx context.Context) {
-	if p.node == nil {
-		return
-	}
-	set := resource.Derive(p.node, p.health.View(), p.cfg.Config)
-	opts := p.options()
-	named := map[string]bool{}
-	for _, r := range set.Resources {
-		named[r.Name] = true
-		p.server(ctx, r.Name, func(s *server.Server) { s.Publish(r, opts) })
-	}
-	for name, s := range p.servers {
-		if !named[name] {
-			s.Publish(resource.Resource{Name: name}, opts)
-		}
-	}
-	p.cfg.Recorder.Offered(set)
-	logChanges(p.log, p.offered, set)
-	p.offered = set
-}
-
-// server hands the resource's server to publish, and starts it after that if
-// there was none: the first list it sends is complete.
-func (p *Plugin) server(ctx context.Context, name string, publish func(*server.Server)) {
-	s, ok := p.servers[name]
-	if ok {
-		publish(s)
-		return
-	}
-	s = server.New(server.Config{
-		Resource:      name,
-		KubeletSocket: p.cfg.Config.KubeletSocket,
-		Register:      p.cfg.Config.Register,
-		Recorder:      p.cfg.Recorder,
-		Changed:       func() { signal(p.status) },
-		Log:           p.log,
-	})
-	publish(s)
-	p.servers[name] = s
-	p.group.Go(func() error { return s.Run(ctx) })
-}
-
-func (p *Plugin) options() allocate.Options {
-	c := p.cfg.Config
-	return allocate.Options{
-		ListStrategies:      c.ListStrategies,
-		IDStrategy:          c.IDStrategy,
-		CDIAnnotationPrefix: c.CDIAnnotationPrefix,
-		PassDeviceSpecs:     c.PassDeviceSpecs,
-		OnlyCDI:             c.OnlyCDI(),
-		DevRoot:             p.prepared.DevRoot,
-		ControlNodes:        p.prepared.ControlNodes,
 	}
 }

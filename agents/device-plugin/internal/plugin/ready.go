@@ -83,16 +83,17 @@ func (p *Plugin) unusable() error {
 	if errors.Is(p.trouble, gpu.ErrNoDriver) {
 		return p.trouble
 	}
-	if len(p.servers) == 0 {
-		return errors.New("offer GPUs: the node has none that can be named")
+	if len(p.offered.Resources) == 0 {
+		return errors.New("offer GPUs: the node has none that can be offered")
 	}
 	return nil
 }
 
 // unlisted returns what the kubelet has not done yet.
 func (p *Plugin) unlisted() error {
-	for name, s := range p.servers {
-		st := s.Status()
+	for _, r := range p.offered.Resources {
+		name := r.Name
+		st := p.servers[name].Status()
 		switch {
 		case !st.Serving:
 			return fmt.Errorf("serve %s: the socket is not open", name)

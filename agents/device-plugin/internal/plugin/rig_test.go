@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/health"
 	"outrigger.dev/agents/device-plugin/internal/metrics"
 	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/server"
 	"outrigger.dev/agents/device-plugin/kubelettest"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -67,9 +70,12 @@ type rig struct {
 	marker  *marker
 	changes chan struct{}
 	sockets chan struct{}
-	dir     string
-	ended   chan error
-	stop    context.CancelFunc
+	reports *reports
+	// config is that of the start.
+	config config.Config
+	dir    string
+	ended  chan error
+	stop   context.CancelFunc
 }
 
 func newRig(t *testing.T, n int, change func(*plugin.Config)) *rig {
@@ -83,6 +89,7 @@ func newRig(t *testing.T, n int, change func(*plugin.Config)) *rig {
 		source:  gputest.New(gputest.Node(gputest.A100, n)),
 		kubelet: kubelettest.New(dir),
 		marker:  &marker{changed: make(chan struct{})},
+		reports: &reports{all: make(chan plugin.Report, 1000)},
 		changes: make(chan struct{}, 1),
 		sockets: make(chan struct{}, 1),
 		dir:     dir,
@@ -106,14 +113,45 @@ func newRig(t *testing.T, n int, change func(*plugin.Config)) *rig {
 	if change != nil {
 		change(&cfg)
 	}
+	cfg.Reporter, r.config = r.reports, cfg.Config
 	r.plugin = plugin.New(cfg)
 	return r
+}
+
+// reports keeps what was reported.
+type reports struct{ all chan plugin.Report }
+
+func (r *reports) Report(x plugin.Report) { r.all <- x }
+
+// told waits for a report of this kind and reason.
+func (r *rig) told(t *testing.T, kind plugin.ReportKind, reason string) plugin.Report {
+	t.Helper()
+	for end := limit(t); ; {
+		select {
+		case x := <-r.reports.all:
+			if x.Kind == kind && x.Reason == reason {
+				return x
+			}
+		case <-end.Done():
+			t.Fatalf("no report %s: %s", kind, reason)
+		}
+	}
 }
 
 // preparer is a Preparer that has nothing to scan.
 type preparer func(*gpu.Node) (plugin.Prepared, error)
 
-func (p preparer) Scan() func(*gpu.Node) (plugin.Prepared, error) { return p }
+func (p preparer) Scan(config.Config) func(*gpu.Node) (plugin.Prepared, error) { return p }
+func (preparer) Outdated() bool                                                { return false }
+
+// preparing is a Preparer that minds the config.
+type preparing func(config.Config, *gpu.Node) (plugin.Prepared, error)
+
+func (p preparing) Scan(c config.Config) func(*gpu.Node) (plugin.Prepared, error) {
+	return func(n *gpu.Node) (plugin.Prepared, error) { return p(c, n) }
+}
+
+func (preparing) Outdated() bool { return false }
 
 // forward makes a watch of a channel.
 func forward(c <-chan struct{}) func(context.Context, func()) error {
@@ -173,10 +211,17 @@ func limit(t *testing.T) context.Context {
 	return ctx
 }
 
-// healths waits until the kubelet's list has these healths, in order.
+// healths waits until the kubelet's list of whole GPUs has these healths.
 func (r *rig) healths(t *testing.T, want ...string) kubelettest.Update {
 	t.Helper()
-	u, err := r.kubelet.WaitDevices(limit(t), resourceName, func(ds []*pluginapi.Device) bool {
+	return r.devices(t, resourceName, want...)
+}
+
+// devices waits until the kubelet's list of the resource has these healths, in
+// order.
+func (r *rig) devices(t *testing.T, resource string, want ...string) kubelettest.Update {
+	t.Helper()
+	u, err := r.kubelet.WaitDevices(limit(t), resource, func(ds []*pluginapi.Device) bool {
 		got := make([]string, 0, len(ds))
 		for _, d := range ds {
 			got = append(got, d.GetHealth())
@@ -187,6 +232,33 @@ func (r *rig) healths(t *testing.T, want ...string) kubelettest.Update {
 		t.Fatalf("want %v: %v", want, err)
 	}
 	return u
+}
+
+// gone waits until the socket of the resource is gone.
+func (r *rig) gone(t *testing.T, resource string) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := limit(t); ; {
+		if _, err := os.Lstat(filepath.Join(r.dir, server.SocketName(resource))); errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		select {
+		case <-end.Done():
+			t.Fatalf("the socket of %s is still there", resource)
+		case <-tick.C:
+		}
+	}
+}
+
+// withdrawn waits until the kubelet has no devices of the resource, and no
+// plugin for it.
+func (r *rig) withdrawn(t *testing.T, resource string) {
+	t.Helper()
+	if err := r.kubelet.WaitWithdrawn(limit(t), resource); err != nil {
+		t.Fatal(err)
+	}
+	r.gone(t, resource)
 }
 
 // watched waits until the events are watched, and the node was looked at.

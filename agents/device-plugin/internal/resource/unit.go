@@ -154,7 +154,7 @@ func (u *unit) paths() []string {
 func (u *unit) health(v health.View) health.Status {
 	var s health.Status
 	if u.mig == nil {
-		s = v.Of(u.gpu.UUID)
+		s = v.OfWhole(u.gpu)
 	} else {
 		s = v.OfMIG(u.gpu.UUID, *u.mig)
 	}

@@ -1,0 +1,77 @@
+package plugin
+
+import (
+	"context"
+	"reflect"
+	"sync"
+
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/health"
+)
+
+// Configure makes c and rules what holds, once what they need is prepared;
+// until then the last config stands. What they do not change keeps its sockets
+// and streams. The kubelet's socket stays the one of the start. It does not
+// block.
+func (p *Plugin) Configure(c config.Config, rules health.Rules) {
+	p.choices.put(&choice{config: c, rules: rules}, nil)
+	signal(p.chosen)
+}
+
+// Refuse tells that there is a newer config which cannot be used: the last one
+// stands. It does not block.
+func (p *Plugin) Refuse(err error) {
+	p.choices.put(nil, err)
+	signal(p.chosen)
+}
+
+// choice is what a user has chosen.
+type choice struct {
+	config config.Config
+	rules  health.Rules
+}
+
+// choices keeps what was chosen last until it is taken in.
+type choices struct {
+	mu     sync.Mutex
+	newest *choice
+	// refusal is why a config that is newer still cannot be used.
+	refusal error
+}
+
+// put takes note of a choice, or of why there is none.
+func (c *choices) put(next *choice, refusal error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if next != nil {
+		c.newest = next
+	}
+	c.refusal = refusal
+}
+
+func (c *choices) take() (*choice, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next, refusal := c.newest, c.refusal
+	c.newest, c.refusal = nil, nil
+	return next, refusal
+}
+
+// choose takes in what Configure and Refuse were given.
+func (p *Plugin) choose(ctx context.Context) {
+	next, refusal := p.choices.take()
+	if next != nil {
+		p.cfg.Recorder.Configured(nil)
+		p.health.SetRules(next.rules)
+		p.publish(ctx)
+		if !reflect.DeepEqual(p.observer.wanted(), next.config) {
+			p.log.Info("config has changed")
+			p.observer.configure(next.config)
+		}
+	}
+	if refusal != nil {
+		p.cfg.Recorder.Configured(refusal)
+		p.log.Error("config is not used, the last one stands", "err", refusal)
+		p.report(Report{Kind: ReportConfigRefused, Reason: refusal.Error()})
+	}
+}

@@ -1,0 +1,302 @@
+package plugin_test
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/pkg/gpu"
+)
+
+const (
+	sharedName = "nvidia.com/gpu.shared"
+	migName    = "nvidia.com/mig-3g.20gb"
+)
+
+// divided is a rig whose GPU 0 is whole, and whose GPU 1 has two MIG devices.
+func divided(t *testing.T, change func(*plugin.Config)) *rig {
+	t.Helper()
+	r := newRig(t, 2, func(c *plugin.Config) {
+		c.Config.MIGStrategy = config.MIGStrategyMixed
+		if change != nil {
+			change(c)
+		}
+	})
+	r.source.Partition(gpu.UUID(id(1)), "3g.20gb", "3g.20gb")
+	r.startKubelet(t)
+	r.run(t)
+	return r
+}
+
+// mixed is a divided rig that offers what it has.
+func mixed(t *testing.T, change func(*plugin.Config)) *rig {
+	t.Helper()
+	r := divided(t, change)
+	r.devices(t, resourceName, ok)
+	r.devices(t, migName, ok, ok)
+	r.marker.wait(t, true)
+	return r
+}
+
+// shared is the config of the rig with whole GPUs shared by n, under another
+// name.
+func (r *rig) shared(n int) config.Config {
+	c := r.config
+	c.Sharing = config.Sharing{
+		Strategy: config.SharingTimeSlicing,
+		Shares:   []config.Share{{Name: resourceName, Rename: sharedName, Replicas: n}},
+	}
+	return c
+}
+
+func rules() health.Rules {
+	r, _ := health.ParseRules("", "")
+	return r
+}
+
+// lists counts the lists of the resource that the kubelet was sent.
+func (r *rig) lists(resource string) int {
+	n := 0
+	for _, u := range r.kubelet.Updates() {
+		if u.Resource == resource {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAConfigChangesOnlyWhatItConcerns(t *testing.T) {
+	r := mixed(t, nil)
+	r.plugin.Configure(r.shared(3), rules())
+	r.devices(t, sharedName, ok, ok, ok)
+	r.withdrawn(t, resourceName)
+	r.marker.wait(t, true)
+
+	r.plugin.Configure(r.shared(2), rules())
+	r.devices(t, sharedName, ok, ok)
+
+	r.plugin.Configure(r.config, rules())
+	r.devices(t, resourceName, ok)
+	r.withdrawn(t, sharedName)
+
+	if n := r.lists(migName); n != 1 {
+		t.Errorf("%d lists of %s, which no config concerned, want 1", n, migName)
+	}
+	if n := r.kubelet.Streams(migName); n != 1 {
+		t.Errorf("%d streams of %s, want 1", n, migName)
+	}
+	// nvidia.com/gpu twice, the two others once.
+	if n := len(r.kubelet.Registrations()); n != 4 {
+		t.Errorf("%d registrations, want 4", n)
+	}
+}
+
+// However fast configs follow each other, the last one is what is offered.
+func TestConfigsThatFollowEachOther(t *testing.T) {
+	r := mixed(t, nil)
+	for i := range 30 {
+		r.plugin.Configure(r.shared(2+i%2), rules())
+		if i%3 == 0 {
+			r.devices(t, sharedName, repeat(2+i%2)...)
+		}
+		r.plugin.Configure(r.config, rules())
+		if i%5 == 0 {
+			r.devices(t, resourceName, ok)
+		}
+	}
+	r.devices(t, resourceName, ok)
+	r.gone(t, sharedName)
+	r.marker.wait(t, true)
+	if n := r.lists(migName); n != 1 {
+		t.Errorf("%d lists of %s, want 1", n, migName)
+	}
+}
+
+func repeat(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = ok
+	}
+	return out
+}
+
+func TestAResourceGoesWhileThereIsNoKubelet(t *testing.T) {
+	r := mixed(t, nil)
+	r.kubelet.Stop()
+	r.marker.wait(t, false)
+	r.plugin.Configure(r.shared(2), rules())
+	r.gone(t, resourceName)
+	before := len(r.kubelet.Registrations())
+	r.startKubelet(t)
+	r.devices(t, sharedName, ok, ok)
+	r.devices(t, migName, ok, ok)
+	r.marker.wait(t, true)
+	if n := len(r.kubelet.Registrations()) - before; n != 2 {
+		t.Errorf("%d registrations with the new kubelet, want 2", n)
+	}
+}
+
+// Whoever does not read the list is not waited for long.
+func TestAResourceGoesAlthoughItsListIsNotRead(t *testing.T) {
+	r := mixed(t, nil)
+	const replicas = 3000
+	r.plugin.Configure(r.shared(replicas), rules())
+	r.devices(t, sharedName, repeat(replicas)...)
+	// Less than the list may be on its way to this reader, which is none.
+	conn, err := grpc.NewClient("unix://"+filepath.Join(r.dir, server.SocketName(sharedName)),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	stream, err := pluginapi.NewDevicePluginClient(conn).ListAndWatch(t.Context(), &pluginapi.Empty{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Header(); err != nil { // the list is on its way
+		t.Fatal(err)
+	}
+	r.plugin.Configure(r.config, rules())
+	r.devices(t, resourceName, ok)
+	r.withdrawn(t, sharedName)
+	// The name is free again although the reader has not hung up.
+	r.plugin.Configure(r.shared(2), rules())
+	r.devices(t, sharedName, ok, ok)
+}
+
+func TestAConfigThatCannotBePrepared(t *testing.T) {
+	r := mixed(t, func(c *plugin.Config) {
+		c.Preparer = preparing(func(c config.Config, _ *gpu.Node) (plugin.Prepared, error) {
+			if c.GDS {
+				return plugin.Prepared{}, errors.New("find /dev/nvidia-fs0: no such file")
+			}
+			return plugin.Prepared{}, nil
+		})
+	})
+	bad := r.shared(2)
+	bad.GDS = true
+	r.plugin.Configure(bad, rules())
+	r.told(t, plugin.ReportWaiting, "find /dev/nvidia-fs0: no such file")
+	if _, err := r.kubelet.Allocate(limit(t), resourceName, id(0)); err != nil {
+		t.Errorf("what was offered does not work any more: %v", err)
+	}
+	r.plugin.Configure(r.shared(2), rules())
+	r.devices(t, sharedName, ok, ok)
+	r.withdrawn(t, resourceName)
+}
+
+func TestAConfigThatIsRefused(t *testing.T) {
+	r := mixed(t, nil)
+	r.plugin.Configure(r.shared(2), rules())
+	r.plugin.Refuse(errors.New("config.yaml: line 4: unknown key"))
+	r.told(t, plugin.ReportConfigRefused, "config.yaml: line 4: unknown key")
+	r.devices(t, sharedName, ok, ok)
+	r.withdrawn(t, resourceName)
+}
+
+func TestRulesThatChange(t *testing.T) {
+	r := mixed(t, nil)
+	r.source.PostXID(gpu.UUID(id(0)), 79)
+	r.devices(t, resourceName, bad)
+	off, _ := health.ParseRules("79", "")
+	r.plugin.Configure(r.config, off)
+	r.devices(t, resourceName, ok)
+	if n := r.source.Calls().Snapshot; n != 1 {
+		t.Errorf("%d looks at the node, want 1: no config has changed", n)
+	}
+}
+
+func TestMIGLayoutChanges(t *testing.T) {
+	prepared := make(chan map[gpu.UUID]bool, 16)
+	r := mixed(t, func(c *plugin.Config) {
+		c.Preparer = preparer(func(n *gpu.Node) (plugin.Prepared, error) {
+			ids := map[gpu.UUID]bool{}
+			for _, d := range n.GPUs[1].MIG.Devices {
+				ids[d.UUID] = true
+			}
+			prepared <- ids
+			return plugin.Prepared{}, nil
+		})
+	})
+	<-prepared
+	r.source.Partition(gpu.UUID(id(1)), "1g.5gb", "1g.5gb", "1g.5gb")
+	u := r.devices(t, "nvidia.com/mig-1g.5gb", ok, ok, ok)
+	select {
+	case ids := <-prepared:
+		for _, d := range u.Devices {
+			if !ids[gpu.UUID(d.GetID())] {
+				t.Errorf("%s was offered before it was prepared", d.GetID())
+			}
+		}
+	default:
+		t.Error("MIG devices were offered before they were prepared")
+	}
+	r.withdrawn(t, migName)
+	if n := r.lists(resourceName); n != 1 {
+		t.Errorf("%d lists of %s, which did not change, want 1", n, resourceName)
+	}
+}
+
+// A MIG device that is gone is not healthy, even if the rest of the new layout
+// cannot be prepared.
+func TestMIGLayoutThatCannotBePrepared(t *testing.T) {
+	layouts := 0
+	r := mixed(t, func(c *plugin.Config) {
+		c.Preparer = preparer(func(*gpu.Node) (plugin.Prepared, error) {
+			if layouts++; layouts > 1 {
+				return plugin.Prepared{}, errors.New("write CDI spec: no space left on device")
+			}
+			return plugin.Prepared{}, nil
+		})
+	})
+	r.source.Partition(gpu.UUID(id(1)))
+	r.devices(t, migName, bad, bad)
+	r.devices(t, resourceName, ok)
+}
+
+func TestXIDOfAMIGDeviceReachesItsReplicasOnly(t *testing.T) {
+	r := divided(t, func(c *plugin.Config) {
+		c.Rules.Quiet = 200 * time.Millisecond
+		c.Config.Sharing = config.Sharing{
+			Strategy: config.SharingTimeSlicing,
+			Shares:   []config.Share{{Name: migName, Rename: migName, Replicas: 2}},
+		}
+	})
+	r.devices(t, migName, ok, ok, ok, ok)
+	n, err := r.source.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := n.GPUs[1].MIG.Devices[1]
+	r.source.PostInstanceXID(gpu.UUID(id(1)), second.GPUInstance, gpu.NoInstance, 94)
+	r.devices(t, migName, ok, ok, bad, bad)
+	r.devices(t, resourceName, ok)
+	r.devices(t, migName, ok, ok, ok, ok)
+	if n := r.lists(resourceName); n != 1 {
+		t.Errorf("%d lists of %s, want 1", n, resourceName)
+	}
+}
+
+func TestReports(t *testing.T) {
+	r := mixed(t, nil)
+	r.source.PostXID(gpu.UUID(id(1)), 95)
+	r.devices(t, migName, bad, bad)
+	got := r.told(t, plugin.ReportUnhealthy, "xid 95 (uncontained memory error): reset the GPU")
+	if got.Resource != migName || len(got.Devices) != 2 {
+		t.Errorf("told of %d devices of %s, want both of %s at once", len(got.Devices), got.Resource, migName)
+	}
+	r.source.Lose(gpu.UUID(id(1)))
+	r.source.Heal(gpu.UUID(id(1)))
+	r.devices(t, migName, ok, ok)
+	r.told(t, plugin.ReportHealthy, "")
+}

@@ -1,0 +1,80 @@
+package plugin
+
+import (
+	"context"
+
+	"outrigger.dev/agents/device-plugin/internal/allocate"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/agents/device-plugin/internal/server"
+)
+
+// publish derives what is offered and hands it to the servers.
+func (p *Plugin) publish(ctx context.Context) {
+	if p.node == nil {
+		return
+	}
+	set := resource.Derive(p.node, p.prepared.fit(p.node, p.health.View()), p.config)
+	opts := p.options()
+	named := map[string]bool{}
+	for _, r := range set.Resources {
+		named[r.Name] = true
+		p.serve(ctx, r, opts)
+	}
+	for name, s := range p.servers {
+		if !named[name] {
+			s.Leave()
+		}
+	}
+	p.cfg.Recorder.Offered(set)
+	logChanges(p.log, p.offered, set)
+	p.report(reports(p.offered, set)...)
+	p.offered = set
+}
+
+// serve hands the resource to its server, and starts one if there is none: the
+// first list that it sends is complete. A server that is about to end makes room
+// for another first.
+func (p *Plugin) serve(ctx context.Context, r resource.Resource, opts allocate.Options) {
+	if s, ok := p.servers[r.Name]; ok {
+		s.Publish(r, opts)
+		return
+	}
+	s := server.New(server.Config{
+		Resource:      r.Name,
+		KubeletSocket: p.cfg.Config.KubeletSocket,
+		Register:      p.cfg.Config.Register,
+		Recorder:      p.cfg.Recorder,
+		Changed:       func() { signal(p.status) },
+		Log:           p.log,
+	})
+	s.Publish(r, opts)
+	p.servers[r.Name] = s
+	p.group.Go(func() error {
+		err := s.Run(ctx)
+		select {
+		case p.left <- r.Name:
+		case <-ctx.Done():
+		}
+		return err
+	})
+}
+
+func (p *Plugin) options() allocate.Options {
+	c := p.config
+	return allocate.Options{
+		ListStrategies:      c.ListStrategies,
+		IDStrategy:          c.IDStrategy,
+		CDIAnnotationPrefix: c.CDIAnnotationPrefix,
+		PassDeviceSpecs:     c.PassDeviceSpecs,
+		OnlyCDI:             c.OnlyCDI(),
+		DevRoot:             p.prepared.DevRoot,
+		ControlNodes:        p.prepared.ControlNodes,
+		Extras: allocate.Extras{
+			GDS: c.GDS, MOFED: c.MOFED, GDRCopy: c.GDRCopy,
+			IMEXChannels: p.prepared.IMEXChannels, CDIClasses: p.prepared.CDIClasses,
+		},
+		MPSRoot:  c.MPSRoot,
+		Policy:   c.Policy,
+		Topology: p.topology,
+	}
+}

@@ -1,0 +1,105 @@
+package plugin
+
+import (
+	"fmt"
+	"strings"
+
+	"outrigger.dev/agents/device-plugin/internal/resource"
+)
+
+// Reporter is told what a person who looks at the node should know. It must not
+// block.
+type Reporter interface{ Report(Report) }
+
+// ReportKind tells reports apart, in the form of the reason of a Kubernetes
+// Event.
+type ReportKind string
+
+// The kinds of reports.
+const (
+	ReportUnhealthy     ReportKind = "DeviceUnhealthy"
+	ReportHealthy       ReportKind = "DeviceHealthy"
+	ReportNotOffered    ReportKind = "DeviceNotOffered"
+	ReportWaiting       ReportKind = "GPUsNotOffered"
+	ReportConfigRefused ReportKind = "ConfigRefused"
+)
+
+// Report is one thing that has happened.
+type Report struct {
+	Kind ReportKind
+	// Resource and Devices are empty for what concerns the node. Devices that
+	// share a reason share a Report.
+	Resource string
+	Devices  []resource.Device
+	// Reason is empty for ReportHealthy.
+	Reason string
+}
+
+// Normal reports whether nobody has to act.
+func (r Report) Normal() bool { return r.Kind == ReportHealthy }
+
+// String returns the Report as a sentence for people, which names devices by
+// index and UUID.
+func (r Report) String() string {
+	names := make([]string, 0, len(r.Devices))
+	for _, d := range r.Devices {
+		names = append(names, strings.TrimSpace(d.Index+" "+string(d.UUID)))
+	}
+	text := strings.Join(names, ", ")
+	if r.Resource != "" {
+		text = r.Resource + " " + text
+	}
+	switch {
+	case text == "":
+		return r.Reason
+	case r.Kind == ReportHealthy:
+		return text + ": healthy again"
+	default:
+		return fmt.Sprintf("%s: %s", text, r.Reason)
+	}
+}
+
+// reports tells what is new in what is offered.
+func reports(was, now resource.Set) []Report {
+	var all grouped
+	for _, c := range changes(was, now) {
+		switch {
+		case c.healed():
+			all.add(ReportHealthy, c.resource, c.device)
+		case !c.device.Health.Healthy:
+			all.add(ReportUnhealthy, c.resource, c.device)
+		}
+	}
+	for _, u := range unlisted(was, now) {
+		if u.Kind == resource.KindExcluded {
+			continue
+		}
+		d := resource.Device{UUID: u.UUID, Index: u.Index}
+		d.Health.Reason = u.Reason
+		all.add(ReportNotOffered, "", d)
+	}
+	return all
+}
+
+// grouped has one Report for the devices that have all else in common.
+type grouped []Report
+
+func (g *grouped) add(kind ReportKind, res string, d resource.Device) {
+	for i := range *g {
+		r := &(*g)[i]
+		if r.Kind == kind && r.Resource == res && r.Reason == d.Health.Reason {
+			r.Devices = append(r.Devices, d)
+			return
+		}
+	}
+	*g = append(*g, Report{Kind: kind, Resource: res, Devices: []resource.Device{d}, Reason: d.Health.Reason})
+}
+
+func (p *Plugin) report(all ...Report) {
+	if p.cfg.Reporter == nil {
+		return
+	}
+	for _, r := range all {
+		p.cfg.Reporter.Report(r)
+	}
+}
