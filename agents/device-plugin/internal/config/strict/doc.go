@@ -109,7 +109,7 @@ func (d *Doc) syntax(err error) {
 			line, text = n, after
 		}
 	}
-	d.fail(line, "", "no valid YAML or JSON: "+text)
+	d.fail(line, "", "no valid YAML or JSON: "+strings.Join(strings.Fields(text), " "))
 }
 
 // value hands out a node that is named in the line, as itself or by its alias.

@@ -3,6 +3,7 @@ package strict
 import (
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -57,10 +58,18 @@ func (m Map) Get(key string) Value {
 }
 
 func (v Value) path(key string) string {
+	if len(key) > maxShown || strings.ContainsFunc(key, odd) {
+		key = quote(key)
+	}
 	if v.key == "" {
 		return key
 	}
 	return v.key + "." + key
+}
+
+// odd reports characters that keys do not have, and which may break the line.
+func odd(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
 }
 
 // suggest says which key was meant, or which ones there are.

@@ -100,7 +100,10 @@ func TestRefuses(t *testing.T) {
 		"another case": {data: "inner: {word: a, longword: b}", want: []string{"c.yaml:1: inner.longword: unknown key: did you mean longWord?"}},
 		"a key that is none": {
 			data: "? [a, b]\n: c\n<<: {word: a}\n",
-			want: []string{"c.yaml:1: a key must be a word", "c.yaml:3: <<: keys are not merged into a mapping: write them out"},
+			want: []string{"c.yaml:1: a key must be a word", `c.yaml:3: "<<": keys are not merged into a mapping: write them out`},
+		},
+		"a key that breaks lines": {
+			data: `{"a\nb": 1}`, want: []string{`c.yaml:1: "a\nb": unknown key: must be one of word, on, count, list, inner`},
 		},
 		"not a mapping": {
 			data: "- a\n", want: []string{"c.yaml:1: invalid value (a list): must be a mapping with the keys word, on, count, list, inner"},

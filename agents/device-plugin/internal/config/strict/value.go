@@ -50,11 +50,16 @@ func (v Value) written() string {
 	case yaml.SequenceNode:
 		return "(a list)"
 	}
-	text := []rune(v.node.Value)
+	return quote(v.node.Value)
+}
+
+// quote makes one line of bounded length of any text.
+func quote(s string) string {
+	text := []rune(s)
 	if len(text) > maxShown {
 		return fmt.Sprintf("%q…", string(text[:maxShown]))
 	}
-	return fmt.Sprintf("%q", string(text))
+	return fmt.Sprintf("%q", s)
 }
 
 // IsList reports whether the value is a list.
