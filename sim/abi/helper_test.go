@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 		"post-xid": postXID,
 		"observe":  observe,
 		"manage":   manage,
+		"divide":   divideRole,
 	}
 	if err := roles[role](); err != nil {
 		fmt.Fprintln(os.Stderr, role+":", err)

@@ -53,16 +53,26 @@ func (m *machine) reset(t *testing.T, slot state.Slot) {
 // allow adds the nodes of the capabilities that a MIG device needs.
 func (m *machine) allow(t *testing.T, slot state.Slot, uuid string) {
 	t.Helper()
+	gi, ci := m.capabilities(t, slot, uuid)
+	m.addNode(t, gi)
+	m.addNode(t, ci)
+}
+
+// capabilities returns the nodes of a MIG device: that of its GPU instance, and
+// that of its compute instance.
+func (m *machine) capabilities(t *testing.T, slot state.Slot, uuid string) (gi, ci string) {
+	t.Helper()
 	mig, err := m.MIG(slot)
 	mustDo(t, err)
-	for _, gi := range mig.GPUInstances {
-		for _, ci := range gi.ComputeInstances {
-			if ci.UUID == uuid {
-				m.addNode(t, fmt.Sprintf("nvidia-caps/nvidia-cap%d", gi.Minor))
-				m.addNode(t, fmt.Sprintf("nvidia-caps/nvidia-cap%d", ci.Minor))
+	for _, g := range mig.GPUInstances {
+		for _, c := range g.ComputeInstances {
+			if c.UUID == uuid {
+				return fmt.Sprintf("nvidia-caps/nvidia-cap%d", g.Minor), fmt.Sprintf("nvidia-caps/nvidia-cap%d", c.Minor)
 			}
 		}
 	}
+	t.Fatalf("there is no MIG device %s", uuid)
+	return "", ""
 }
 
 // withoutCapabilities takes the nodes of all capabilities away.
@@ -145,4 +155,28 @@ func mustEqual(t *testing.T, what string, want, got any) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("%s (-want +got):\n%s", what, diff)
 	}
+}
+
+// carve makes a MIG device of a profile through the state, as gpu-sim does, and
+// returns its UUID and the number of its GPU instance.
+func (m *machine) carve(t *testing.T, slot state.Slot, profile string) (uuid string, gi int) {
+	t.Helper()
+	board, err := state.LookupBoard(m.Show().GPUs[slot].Model)
+	mustDo(t, err)
+	kind, part, err := board.Find(profile)
+	mustDo(t, err)
+	made, err := m.CreateGPUInstance(slot, kind, state.Anywhere)
+	mustDo(t, err)
+	ci, err := m.CreateComputeInstance(slot, made, part, state.Anywhere)
+	mustDo(t, err)
+	return ci.UUID, made.ID
+}
+
+// occupy makes a MIG device on the first GPU and a process that uses it.
+func occupy(t *testing.T, m *machine) {
+	t.Helper()
+	m.addNode(t, capConfig)
+	m.divide(t, 0)
+	_, gi := m.carve(t, 0, "1g.5gb")
+	mustDo(t, m.PutProcess(0, state.Process{PID: 4711, GPUInstance: gi, MemoryBytes: 1 << 20}))
 }

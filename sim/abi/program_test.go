@@ -32,16 +32,19 @@ func compile(t *testing.T, source string, parts ...string) string {
 }
 
 func TestPrograms(t *testing.T) {
+	asIs := func(*testing.T, *machine) {}
 	tests := map[string]struct {
 		library, model string
+		prepare        func(*testing.T, *machine)
 	}{
-		"nvml.c": {"libnvidia-ml.so.1", "a100-40"},
-		"cuda.c": {"libcuda.so.1", "l4"},
+		"nvml.c": {"libnvidia-ml.so.1", "a100-40", asIs},
+		"mig.c":  {"libnvidia-ml.so.1", "a100-40", occupy},
+		"cuda.c": {"libcuda.so.1", "l4", asIs},
 	}
 	for source, test := range tests {
 		t.Run(source, func(t *testing.T) {
 			program := compile(t, source, filepath.Join(libraries(t), test.library))
-			newMachine(t, state.NewSpec(test.model, 2))
+			test.prepare(t, newMachine(t, state.NewSpec(test.model, 2)))
 			if out, err := exec.CommandContext(t.Context(), program).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
