@@ -166,11 +166,31 @@ func TestMistakesWithMIG(t *testing.T) {
 	s.must("mig", "mode", "1", "on")
 	l4 := newSim(t)
 	l4.must("create", "--gpus", "1", "--model", "l4")
-	cases := map[string]struct {
-		sim  sim
-		args []string
-		want string
-	}{
+	before := map[string]string{s.root: s.must("show", "--json"), l4.root: l4.must("show", "--json")}
+	for name, tc := range migMistakes(s, l4) {
+		t.Run(name, func(t *testing.T) {
+			s := sim{t, tc.sim.root, tc.sim.libs}
+			stdout, stderr, code := s.run(tc.args[0], tc.args[1:]...)
+			if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tc.want) {
+				t.Errorf("got exit code %d, output %q, error %q; want 1, none and one line with %q", code, stdout, stderr, tc.want)
+			}
+			if after := s.must("show", "--json"); after != before[s.root] {
+				t.Errorf("the node changed from %s to %s", before[s.root], after)
+			}
+		})
+	}
+}
+
+// mistake is a command that is refused on a node, with what it answers.
+type mistake struct {
+	sim  sim
+	args []string
+	want string
+}
+
+// migMistakes returns mistakes on the nodes of TestMistakesWithMIG.
+func migMistakes(s, l4 sim) map[string]mistake {
+	return map[string]mistake{
 		"unknown sub-command":        {s, []string{"mig", "lsit"}, `no command "lsit"`},
 		"unknown flag":               {s, []string{"mig", "list", "--jsno"}, "gpu-sim mig list --help"},
 		"no GPU":                     {s, []string{"mig", "mode"}, "usage: gpu-sim mig mode [options] GPU on|off"},
@@ -200,18 +220,5 @@ func TestMistakesWithMIG(t *testing.T) {
 		"product without the mode":   {l4, []string{"mig", "mode", "0", "on"}, "it cannot be divided"},
 		"no product with the mode":   {l4, []string{"mig", "mode", "all", "on"}, "none that can be divided"},
 		"profiles of such":           {l4, []string{"mig", "profiles", "0"}, "it cannot be divided"},
-	}
-	before := map[string]string{s.root: s.must("show", "--json"), l4.root: l4.must("show", "--json")}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			s := sim{t, tc.sim.root, tc.sim.libs}
-			stdout, stderr, code := s.run(tc.args[0], tc.args[1:]...)
-			if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tc.want) {
-				t.Errorf("got exit code %d, output %q, error %q; want 1, none and one line with %q", code, stdout, stderr, tc.want)
-			}
-			if after := s.must("show", "--json"); after != before[s.root] {
-				t.Errorf("the node changed from %s to %s", before[s.root], after)
-			}
-		})
 	}
 }

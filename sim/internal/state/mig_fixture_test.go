@@ -78,77 +78,86 @@ func place(t *testing.T, s *state.State, profile state.GIProfile, start int) sta
 // by itself: units taken twice, too many slices, too many of a kind, more than
 // one with the media engines, names used twice.
 func faults(board state.Board, mig state.MIG) []string {
-	var found []string
-	complain := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
-	seen := map[string]bool{}
-	unique := func(kind string, name any) {
-		key := fmt.Sprint(kind, " ", name)
-		if seen[key] {
-			complain("%s twice", key)
-		}
-		seen[key] = true
-	}
-	slicesUsed, media, devices := 0, 0, 0
-	var sum state.GIProfile
-	kinds := map[string]int{}
+	a := audit{board: board, seen: map[string]int{}}
 	if !mig.Enabled && len(mig.GPUInstances) > 0 {
-		complain("instances without the mode")
+		a.complain("instances without the mode")
 	}
 	for _, gi := range mig.GPUInstances {
-		profile, _, err := board.Find(gi.Profile)
-		if err != nil {
-			complain("%v", err)
-			continue
-		}
-		for unit := gi.Start; unit < gi.Start+gi.Size; unit++ {
-			unique("memory slice", unit)
-			if unit >= board.MemorySlices {
-				complain("memory slice %d of %d", unit, board.MemorySlices)
-			}
-		}
-		if !slices.Contains(profile.Starts, gi.Start) || gi.Size != profile.Size {
-			complain("%s at %d:%d", gi.Profile, gi.Start, gi.Size)
-		}
-		unique("GPU instance", gi.ID)
-		unique("minor", gi.Minor)
-		slicesUsed += profile.Slices
-		if kinds[gi.Profile]++; kinds[gi.Profile] > profile.Max {
-			complain("%d of %s, at most %d", kinds[gi.Profile], gi.Profile, profile.Max)
-		}
-		if profile.Media {
-			media++
-		}
-		add(&sum, profile)
-		ciKinds := map[string]int{}
-		for _, ci := range gi.ComputeInstances {
-			if ci.Index != devices {
-				complain("MIG device %d in place %d", ci.Index, devices)
-			}
-			devices++
-			unique("UUID", ci.UUID)
-			unique("minor", ci.Minor)
-			unique("compute instance", fmt.Sprint(gi.ID, "/", ci.ID))
-			for unit := ci.Start; unit < ci.Start+ci.Size; unit++ {
-				unique("compute slice", fmt.Sprint(gi.ID, "/", unit))
-				if unit >= profile.Slices {
-					complain("compute slice %d of %d", unit, profile.Slices)
-				}
-			}
-			ciKinds[ci.Profile]++
-			i := slices.IndexFunc(profile.Compute, func(c state.CIProfile) bool { return c.Name == ci.Profile })
-			if i < 0 || ciKinds[ci.Profile] > profile.Compute[i].Max {
-				complain("%d of %s in %s", ciKinds[ci.Profile], ci.Profile, gi.Profile)
-			}
-		}
+		a.gpuInstance(gi)
 	}
-	if slicesUsed > board.ComputeSlices || media > 1 || devices > board.ComputeSlices {
-		complain("%d compute slices, %d with media engines, %d devices", slicesUsed, media, devices)
+	if a.sum.Slices > board.ComputeSlices || a.seen["media"] > 1 || a.devices > board.ComputeSlices {
+		a.complain("%d compute slices, %d with media engines, %d devices", a.sum.Slices, a.seen["media"], a.devices)
 	}
-	return append(found, excess(board, sum)...)
+	return append(a.found, excess(board, a.sum)...)
+}
+
+// audit looks at the instances of a GPU one by one.
+type audit struct {
+	board   state.Board
+	seen    map[string]int // how often what was met
+	sum     state.GIProfile
+	devices int
+	found   []string
+}
+
+func (a *audit) complain(format string, args ...any) {
+	a.found = append(a.found, fmt.Sprintf(format, args...))
+}
+
+// atMost counts a thing, of which there may be that many.
+func (a *audit) atMost(most int, kind string, name any) {
+	key := fmt.Sprint(kind, " ", name)
+	if a.seen[key]++; a.seen[key] > most {
+		a.complain("%d × %s, at most %d", a.seen[key], key, most)
+	}
+}
+
+func (a *audit) gpuInstance(gi state.GPUInstance) {
+	profile, _, err := a.board.Find(gi.Profile)
+	if err != nil {
+		a.complain("%v", err)
+		return
+	}
+	for unit := gi.Start; unit < gi.Start+gi.Size; unit++ {
+		a.atMost(1, "memory slice", unit)
+	}
+	if !slices.Contains(profile.Starts, gi.Start) || gi.Size != profile.Size || gi.Start+gi.Size > a.board.MemorySlices {
+		a.complain("%s at %d:%d", gi.Profile, gi.Start, gi.Size)
+	}
+	a.atMost(1, "GPU instance", gi.ID)
+	a.atMost(1, "minor", gi.Minor)
+	a.atMost(profile.Max, "profile", gi.Profile)
+	if profile.Media {
+		a.seen["media"]++
+	}
+	add(&a.sum, profile)
+	for _, ci := range gi.ComputeInstances {
+		a.computeInstance(gi, profile, ci)
+	}
+}
+
+func (a *audit) computeInstance(gi state.GPUInstance, profile state.GIProfile, ci state.ComputeInstance) {
+	if ci.Index != a.devices {
+		a.complain("MIG device %d in place %d", ci.Index, a.devices)
+	}
+	a.devices++
+	a.atMost(1, "UUID", ci.UUID)
+	a.atMost(1, "minor", ci.Minor)
+	a.atMost(1, "compute instance", fmt.Sprint(gi.ID, "/", ci.ID))
+	for unit := ci.Start; unit < ci.Start+ci.Size; unit++ {
+		a.atMost(1, "compute slice", fmt.Sprint(gi.ID, "/", unit))
+	}
+	i := slices.IndexFunc(profile.Compute, func(c state.CIProfile) bool { return c.Name == ci.Profile })
+	if i < 0 || ci.Start+ci.Size > profile.Slices {
+		a.complain("%s at %d:%d of %s", ci.Profile, ci.Start, ci.Size, gi.Profile)
+		return
+	}
+	a.atMost(profile.Compute[i].Max, fmt.Sprint("profile in ", gi.ID), ci.Profile)
 }
 
 // add adds up what instances take.
 func add(sum *state.GIProfile, p state.GIProfile) {
+	sum.Slices += p.Slices
 	sum.MemoryMiB += p.MemoryMiB
 	sum.SMs += p.SMs
 	sum.Engines.Copy += p.Engines.Copy

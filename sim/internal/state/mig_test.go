@@ -2,7 +2,6 @@ package state_test
 
 import (
 	"errors"
-	"os/exec"
 	"regexp"
 	"testing"
 
@@ -158,80 +157,6 @@ func TestUUIDsFollowThePlace(t *testing.T) {
 	}
 }
 
-func TestWhatEndsInstances(t *testing.T) {
-	tests := map[string]struct {
-		model string
-		do    func(*testing.T, *state.State)
-		on    bool // the mode afterwards
-	}{
-		"the mode goes off":                {"h100-80", func(t *testing.T, s *state.State) { setMode(t, s, false) }, false},
-		"the mode goes off with a reset":   {"a100-80", func(t *testing.T, s *state.State) { setMode(t, s, false) }, false},
-		"a reset":                          {"a100-80", reset, true},
-		"a reset of Hopper":                {"h100-80", reset, true},
-		"a reload of the driver":           {"a100-80", reload, true},
-		"a reload of the driver on Hopper": {"h100-80", reload, false},
-		"another GPU in the slot":          {"a100-80", replace, false},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			s, board := divided(t, test.model)
-			layout(t, s, board)
-			test.do(t, s)
-			if got := readMIG(t, s); got.Enabled != test.on || len(got.GPUInstances) > 0 {
-				t.Errorf("got %+v, want no instances and the mode %t", got, test.on)
-			}
-		})
-	}
-}
-
-func reload(t *testing.T, s *state.State) {
-	if err := errors.Join(s.SetDriver(false), s.SetDriver(true)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func replace(t *testing.T, s *state.State) {
-	if err := s.Unplug(0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Plug(state.GPUSpec{Model: "a100-80"}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestResetDoesWhatTheGPUAsksFor(t *testing.T) {
-	tests := map[string]struct {
-		ask, left state.Recovery
-	}{
-		"a reset":           {"reset", ""},
-		"a drain and reset": {"drain-and-reset", ""},
-		"a reboot":          {"reboot", "reboot"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			s := create(t, state.NewSpec("a100-40", 1))
-			if err := errors.Join(s.SetRecovery(0, test.ask), s.SetField(0, "remap-pending", "1")); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.BeginReset(0); err != nil {
-				t.Fatal(err)
-			}
-			if got := s.Show().GPUs[0].Lost; got != state.LostHandle {
-				t.Errorf("during the reset: got lost %q, want %q", got, state.LostHandle)
-			}
-			if err := s.BeginReset(0); !errors.Is(err, state.ErrLost) {
-				t.Errorf("reset of a lost GPU: got error %v, want %v", err, state.ErrLost)
-			}
-			if err := s.EndReset(0); err != nil {
-				t.Fatal(err)
-			}
-			if g := s.Show().GPUs[0]; g.Recovery != test.left || g.RemapPending || g.Lost != "" || g.Resets != 1 {
-				t.Errorf("after the reset: got %+v, want recovery %q", g, test.left)
-			}
-		})
-	}
-}
-
 // An event is there for each change, and only for changes.
 func TestChangesRaiseEvents(t *testing.T) {
 	s := create(t, state.NewSpec("h100-80", 1))
@@ -276,76 +201,6 @@ func TestChangesRaiseEvents(t *testing.T) {
 		if got := s.Show().Events - before; got != step.want {
 			t.Errorf("%s: got %d events, want %d", step.name, got, step.want)
 		}
-	}
-}
-
-// A process that ends uses nothing any more, whatever comes to its number.
-func TestProcessesThatEndedDoNotCount(t *testing.T) {
-	s := create(t, state.NewSpec("h100-80", 1))
-	cmd := exec.CommandContext(t.Context(), "cat")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	living := state.Process{PID: cmd.Process.Pid, GPUInstance: state.WholeGPU, ComputeInstance: state.WholeGPU, MemoryBytes: 1 << 20}
-	if err := s.AttachProcess(0, living); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]state.Process{living}, s.Show().GPUs[0].Processes); diff != "" {
-		t.Errorf("while it lives (-want +got):\n%s", diff)
-	}
-	if err := s.BeginReset(0); !errors.Is(err, state.ErrInUse) {
-		t.Errorf("reset: got error %v, want %v", err, state.ErrInUse)
-	}
-	if err := errors.Join(stdin.Close(), cmd.Wait()); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.Show().GPUs[0].Processes; len(got) != 0 {
-		t.Errorf("after it ended: got %v, want no process", got)
-	}
-	if err := s.AttachProcess(0, living); err == nil {
-		t.Error("attached a process that has ended")
-	}
-	reset(t, s)
-}
-
-func TestTheProcessTableIsFinite(t *testing.T) {
-	const room = 256
-	s := create(t, state.NewSpec("h100-80", 1))
-	p := state.Process{GPUInstance: state.WholeGPU, ComputeInstance: state.WholeGPU}
-	for p.PID = 1; p.PID <= room; p.PID++ {
-		if err := s.PutProcess(0, p); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.PutProcess(0, p); !errors.Is(err, state.ErrNoRoom) {
-		t.Errorf("got error %v, want %v", err, state.ErrNoRoom)
-	}
-	p.PID, p.MemoryBytes = 7, 1<<30
-	if err := s.PutProcess(0, p); err != nil {
-		t.Errorf("more memory for one that is there: %v", err)
-	}
-	if got, err := s.Processes(0); err != nil || len(got) != room {
-		t.Errorf("got %d processes, error %v, want %d", len(got), err, room)
-	}
-}
-
-func TestProcessesNeedAnInstance(t *testing.T) {
-	s, board := divided(t, "h100-80")
-	layout(t, s, board)
-	for name, p := range map[string]state.Process{
-		"no such GPU instance":     {PID: 1, GPUInstance: 9, ComputeInstance: 0},
-		"no such compute instance": {PID: 1, GPUInstance: 2, ComputeInstance: 3},
-	} {
-		if err := s.PutProcess(0, p); !errors.Is(err, state.ErrNoInstance) {
-			t.Errorf("%s: got error %v, want %v", name, err, state.ErrNoInstance)
-		}
-	}
-	if err := s.DropProcess(0, 1); !errors.Is(err, state.ErrNoProcess) {
-		t.Error("dropped a process that was not there")
 	}
 }
 

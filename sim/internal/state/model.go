@@ -63,7 +63,9 @@ type Place struct {
 const unverified = "not compared with hardware: names, memory and PCI ids as published, clocks, power, firmware and topology typical"
 
 // Models returns the products that the simulator knows.
-func Models() []Model {
+func Models() []Model { return append(ampereModels(), laterModels()...) }
+
+func ampereModels() []Model {
 	return []Model{
 		{
 			ID: "a100-40", Name: "NVIDIA A100-SXM4-40GB",
@@ -92,6 +94,11 @@ func Models() []Model {
 			IdleClocks: [4]uint32{210, 210, 1215, 645}, MaxClocks: [4]uint32{1440, 1440, 1215, 1305}, PCIeGen: 4,
 			Places: placesL4(), Verified: unverified,
 		},
+	}
+}
+
+func laterModels() []Model {
+	return []Model{
 		{
 			ID: "h100-80", Name: "NVIDIA H100 80GB HBM3",
 			Brand: brandNVIDIA, Architecture: archHopper, ComputeCapability: Version{9, 0},

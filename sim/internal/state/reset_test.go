@@ -1,0 +1,113 @@
+package state_test
+
+import (
+	"errors"
+	"testing"
+
+	"outrigger.dev/sim/internal/state"
+)
+
+func TestModePendingComesWithARestartOfTheGPU(t *testing.T) {
+	tests := map[string]struct {
+		restart func(*testing.T, *state.State)
+		on      bool
+	}{
+		"a reset":                {reset, true},
+		"a reboot":               {reboot, true},
+		"a reload of the driver": {reload, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := create(t, state.NewSpec("a30", 1))
+			if _, err := s.SetMIGMode(0, true); err != nil {
+				t.Fatal(err)
+			}
+			test.restart(t, s)
+			if got := readMIG(t, s); got.Enabled != test.on || !got.Pending {
+				t.Errorf("got %+v, want the mode on: %t, and pending else", got, test.on)
+			}
+		})
+	}
+}
+
+func TestWhatEndsInstances(t *testing.T) {
+	tests := map[string]struct {
+		model string
+		do    func(*testing.T, *state.State)
+		on    bool // the mode afterwards
+	}{
+		"the mode goes off":                {"h100-80", func(t *testing.T, s *state.State) { setMode(t, s, false) }, false},
+		"the mode goes off with a reset":   {"a100-80", func(t *testing.T, s *state.State) { setMode(t, s, false) }, false},
+		"a reset":                          {"a100-80", reset, true},
+		"a reset of Hopper":                {"h100-80", reset, true},
+		"a reboot":                         {"a100-80", reboot, true},
+		"a reboot of Hopper":               {"h100-80", reboot, false},
+		"a reload of the driver":           {"a100-80", reload, true},
+		"a reload of the driver on Hopper": {"h100-80", reload, false},
+		"another GPU in the slot":          {"a100-80", replace, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, board := divided(t, test.model)
+			layout(t, s, board)
+			test.do(t, s)
+			if got := readMIG(t, s); got.Enabled != test.on || len(got.GPUInstances) > 0 {
+				t.Errorf("got %+v, want no instances and the mode %t", got, test.on)
+			}
+		})
+	}
+}
+
+func reload(t *testing.T, s *state.State) {
+	if err := errors.Join(s.SetDriver(false), s.SetDriver(true)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func reboot(t *testing.T, s *state.State) {
+	if err := s.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func replace(t *testing.T, s *state.State) {
+	if err := s.Unplug(0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Plug(state.GPUSpec{Model: "a100-80"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestResetDoesWhatTheGPUAsksFor(t *testing.T) {
+	tests := map[string]struct {
+		ask, left state.Recovery
+	}{
+		"a reset":           {"reset", ""},
+		"a drain and reset": {"drain-and-reset", ""},
+		"a reboot":          {"reboot", "reboot"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := create(t, state.NewSpec("a100-40", 1))
+			if err := errors.Join(s.SetRecovery(0, test.ask), s.SetField(0, "remap-pending", "1")); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.BeginReset(0); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Show().GPUs[0].Lost; got != state.LostHandle {
+				t.Errorf("during the reset: got lost %q, want %q", got, state.LostHandle)
+			}
+			if err := s.BeginReset(0); !errors.Is(err, state.ErrLost) {
+				t.Errorf("reset of a lost GPU: got error %v, want %v", err, state.ErrLost)
+			}
+			if err := s.EndReset(0); err != nil {
+				t.Fatal(err)
+			}
+			if g := s.Show().GPUs[0]; g.Recovery != test.left || g.RemapPending || g.Lost != "" || g.Resets != 1 {
+				t.Errorf("after the reset: got %+v, want recovery %q", g, test.left)
+			}
+		})
+	}
+}
