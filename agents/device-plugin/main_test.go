@@ -103,12 +103,13 @@ func TestXID(t *testing.T) {
 	if devices[2].GetHealth() != "Unhealthy" {
 		t.Errorf("the devices are %v, want the third to be unhealthy", devices)
 	}
-	p.said("device became unhealthy", devices[2].GetID(), "xid 79")
+	const reason = "xid 79 (GPU has fallen off the bus): reset the GPU or reboot the node"
+	p.said("device became unhealthy", devices[2].GetID(), reason)
 	p.said("xid ignored", devices[1].GetID(), "xid=31")
 	metrics := p.get("/metrics")
 	for _, want := range []string{
-		`device_health{device="` + devices[2].GetID() + `",index="2",reason="xid 79",resource="nvidia.com/gpu"} 0`,
-		`xid_events_total{gpu="` + devices[1].GetID() + `",xid="31"} 1`,
+		`device_health{device="` + devices[2].GetID() + `",index="2",reason="` + reason + `",resource="nvidia.com/gpu"} 0`,
+		`xid_events_total{gpu="` + devices[1].GetID() + `",instance="",xid="31"} 1`,
 		`registrations_total{resource="nvidia.com/gpu",result="ok"} 1`,
 	} {
 		if !strings.Contains(metrics, "outrigger_device_plugin_"+want) {
