@@ -134,5 +134,5 @@ func paths() []Path {
 }
 
 func recoveries() []Recovery {
-	return []Recovery{RecoveryUnknown, RecoveryNone, RecoveryReset, RecoveryReboot, RecoveryDrainP2P, RecoveryDrainAndReset}
+	return []Recovery{RecoveryUnknown, RecoveryNone, RecoveryReset, RecoveryReboot, RecoveryDrainP2P, RecoveryDrainAndReset, RecoveryIMEXDomain}
 }

@@ -75,12 +75,13 @@ type Recovery string
 
 // The values of Recovery.
 const (
-	RecoveryUnknown       Recovery = ""                // the driver does not say
-	RecoveryNone          Recovery = "none"            // the GPU needs nothing
-	RecoveryReset         Recovery = "reset"           // reset the GPU
-	RecoveryReboot        Recovery = "reboot"          // reboot the node
-	RecoveryDrainP2P      Recovery = "drain-p2p"       // end what uses peer-to-peer traffic
-	RecoveryDrainAndReset Recovery = "drain-and-reset" // let work end, take no more, then reset
+	RecoveryUnknown       Recovery = ""                    // the driver does not say
+	RecoveryNone          Recovery = "none"                // the GPU needs nothing
+	RecoveryReset         Recovery = "reset"               // reset the GPU
+	RecoveryReboot        Recovery = "reboot"              // reboot the node
+	RecoveryDrainP2P      Recovery = "drain-p2p"           // end what uses peer-to-peer traffic
+	RecoveryDrainAndReset Recovery = "drain-and-reset"     // let work end, take no more, then reset
+	RecoveryIMEXDomain    Recovery = "recover-imex-domain" // recover the IMEX domain of the node
 )
 
 // Needed reports whether the driver asks for an action.

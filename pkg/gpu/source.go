@@ -57,11 +57,13 @@ type EventKind string
 const (
 	// EventXID is an error that the driver reported for a GPU.
 	EventXID EventKind = "xid"
-	// EventMIGChanged says that the MIG layout of a GPU has changed.
+	// EventMIGChanged says that the MIG mode or the MIG devices of a GPU have
+	// changed.
 	EventMIGChanged EventKind = "mig-changed"
 	// EventLost says that a GPU stopped answering.
 	EventLost EventKind = "lost"
-	// EventTopologyChanged says that a GPU has come or gone: read a Snapshot.
+	// EventTopologyChanged says that a GPU has come or gone, or that the driver
+	// asks for another recovery of one: read a Snapshot.
 	EventTopologyChanged EventKind = "topology-changed"
 )
 

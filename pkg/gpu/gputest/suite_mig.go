@@ -66,7 +66,9 @@ func testMIGLost(t *testing.T, h Harness) {
 	h.Lose(lost.UUID)
 	node := h.snapshot(t)
 	checkLost(t, want, node, lost)
-	diff(t, lost, node.GPUs[1], cmpopts.IgnoreFields(gpu.GPU{}, "Fault"))
+	diff(t, lost, node.GPUs[1], unlikeLost())
+	node.GPUs[1].MIG.Devices[0].UUID = "MIG-of-the-reader"
+	diff(t, lost, h.snapshot(t).GPUs[1], unlikeLost())
 }
 
 func testXIDOfInstance(t *testing.T, h Harness) {

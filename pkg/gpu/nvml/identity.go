@@ -120,23 +120,34 @@ func fill(g *gpu.GPU, p procGPU) {
 	}
 }
 
-// markDoubles marks GPUs with the UUID of another one: nobody could tell which
-// of them an allocation means. The first one keeps it.
+// markDoubles marks GPUs and MIG devices with the UUID of another one: nobody
+// could tell which of them an allocation means. The first one keeps it.
 func markDoubles(devices []device) {
-	first := map[gpu.UUID]int{}
+	first := map[gpu.UUID]string{}
+	mark := func(id *gpu.UUID, fault **gpu.Fault, what string) {
+		if *id == "" {
+			return
+		}
+		other, twice := first[*id]
+		if !twice {
+			first[*id] = what
+			return
+		}
+		if *fault == nil {
+			*fault = &gpu.Fault{Op: "nvmlDeviceGetUUID", Reason: fmt.Sprintf("%s is the UUID of %s too", *id, other)}
+		}
+		*id = ""
+	}
 	for i := range devices {
 		g := &devices[i].gpu
-		if g.UUID == "" {
-			continue
+		mark(&g.UUID, &g.Fault, fmt.Sprintf("GPU %d", g.Index))
+	}
+	for i := range devices {
+		g := &devices[i].gpu
+		for j := 0; g.MIG != nil && j < len(g.MIG.Devices); j++ {
+			d := &g.MIG.Devices[j]
+			mark(&d.UUID, &d.Fault, fmt.Sprintf("MIG device %d:%d", g.Index, d.Index))
 		}
-		if other, ok := first[g.UUID]; ok {
-			if g.Fault == nil {
-				g.Fault = &gpu.Fault{Op: "nvmlDeviceGetUUID", Reason: fmt.Sprintf("%s is the UUID of GPU %d too", g.UUID, other)}
-			}
-			g.UUID = ""
-			continue
-		}
-		first[g.UUID] = g.Index
 	}
 }
 
@@ -172,20 +183,32 @@ func (m *memory) keep(devices []device) {
 	}
 	for _, d := range devices {
 		if d.gpu.Fault == nil {
-			m.good[d.gpu.Index] = d.gpu
+			m.good[d.gpu.Index] = copyOf(d.gpu)
 		}
 	}
 }
 
-// recall makes faulty GPUs look as when they worked, but for their fault.
+// recall makes faulty GPUs look as when they worked, but for their fault and
+// what they need.
 func (m *memory) recall(devices []device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range devices {
 		g := &devices[i].gpu
 		if was, ok := m.good[g.Index]; ok && g.Fault != nil {
-			was.Fault = g.Fault
+			was = copyOf(was)
+			was.Fault, was.Recovery = g.Fault, g.Recovery
 			*g = was
 		}
 	}
+}
+
+// copyOf returns a GPU that shares nothing with g that a reader of it may change.
+func copyOf(g gpu.GPU) gpu.GPU {
+	if g.MIG != nil {
+		mig := *g.MIG
+		mig.Devices = slices.Clone(mig.Devices)
+		g.MIG = &mig
+	}
+	return g
 }

@@ -41,14 +41,27 @@ func required() []string {
 const (
 	symBrand        = "nvmlDeviceGetBrand"
 	symArchitecture = "nvmlDeviceGetArchitecture"
-	symMIGMode      = "nvmlDeviceGetMigMode"
 	symLinkState    = "nvmlDeviceGetNvLinkState"
 	symLinkRemote   = "nvmlDeviceGetNvLinkRemotePciInfo_v2"
 	symLinkType     = "nvmlDeviceGetNvLinkRemoteDeviceType"
+	symFields       = "nvmlDeviceGetFieldValues"
+	symRemapped     = "nvmlDeviceGetRemappedRows"
+	symMIGMode      = "nvmlDeviceGetMigMode"
+	symMIGCount     = "nvmlDeviceGetMaxMigDeviceCount"
+	symMIGHandle    = "nvmlDeviceGetMigDeviceHandleByIndex"
+	symGIID         = "nvmlDeviceGetGpuInstanceId"
+	symCIID         = "nvmlDeviceGetComputeInstanceId"
+	symAttributes   = "nvmlDeviceGetAttributes_v2"
+	symGI           = "nvmlDeviceGetGpuInstanceById"
+	symGIInfo       = "nvmlGpuInstanceGetInfo"
+	symGIProfile    = "nvmlDeviceGetGpuInstanceProfileInfo"
 )
 
 func optional() []string {
-	return []string{symBrand, symArchitecture, symMIGMode, symLinkState, symLinkRemote, symLinkType}
+	return []string{
+		symBrand, symArchitecture, symLinkState, symLinkRemote, symLinkType, symFields, symRemapped,
+		symMIGMode, symMIGCount, symMIGHandle, symGIID, symCIID, symAttributes, symGI, symGIInfo, symGIProfile,
+	}
 }
 
 // library is a loaded libnvidia-ml.so.1. It is never unloaded: the dynamic

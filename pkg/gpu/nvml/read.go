@@ -41,6 +41,14 @@ func (s *session) device(index int) (device, error) {
 		}
 	}
 	checkUUID(&d.gpu)
+	if d.gpu.Fault == nil && d.gpu.MIG != nil && d.gpu.MIG.Enabled {
+		if call := s.readMIG(handle, &d.gpu); call != nil {
+			if driverGone(call.ret) && call.ret != gonvml.ERROR_NO_PERMISSION {
+				return d, call
+			}
+			d.gpu.Fault = call.fault()
+		}
+	}
 	return d, nil
 }
 
@@ -131,6 +139,7 @@ func (s *session) propertySteps(h gonvml.Device, g *gpu.GPU) []step {
 			}
 			return ret
 		}},
+		{op: symFields, guard: true, read: func() gonvml.Return { return s.recovery(h, g) }},
 	}
 }
 

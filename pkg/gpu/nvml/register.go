@@ -25,6 +25,9 @@ func (w *watch) register() error {
 			return newCallError("nvmlDeviceRegisterEvents", ret)
 		}
 		deaf = deaf || g.deaf()
+		if !g.silent {
+			w.lookAtMIG(g)
+		}
 		if g.refused {
 			failed = newCallError("nvmlDeviceRegisterEvents", ret)
 			w.log.Warn("gpu gives no events, its xids are not seen", "index", g.index, "gpu", g.id, "err", failed)

@@ -32,7 +32,8 @@ type session struct {
 	err  error
 	down chan struct{}
 
-	memory memory
+	memory    memory
+	catalogue catalogue
 }
 
 // device is a GPU with its handle. The handle is nil if NVML gave none.
@@ -60,6 +61,7 @@ func (s *session) read(ctx context.Context) (*gpu.Node, error) {
 	identify(devices, procIdentities(s.procRoot, devices))
 	s.memory.recall(devices)
 	markDoubles(devices)
+	fillCaps(s.procRoot, devices)
 	node := &gpu.Node{Driver: driver, GPUs: make([]gpu.GPU, 0, len(devices))}
 	for i := range devices {
 		d := &devices[i]

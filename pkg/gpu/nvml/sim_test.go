@@ -64,11 +64,12 @@ func binaries(t testing.TB) string {
 	return ""
 }
 
-// run runs gpu-sim on the node.
+// run runs a command of gpu-sim, the first argument, on the node.
 func (s *sim) run(args ...string) []byte {
 	s.t.Helper()
 	// Not the test's context: it has ended when the node is deleted.
-	cmd := exec.CommandContext(context.WithoutCancel(s.t.Context()), s.exe, append([]string{args[0], "--root=" + s.root}, args[1:]...)...)
+	command := append(strings.Fields(args[0]), "--root="+s.root)
+	cmd := exec.CommandContext(context.WithoutCancel(s.t.Context()), s.exe, append(command, args[1:]...)...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -131,6 +132,7 @@ func (s *sim) node(brand, architecture string) *gpu.Node {
 			Index: g.Index, UUID: g.UUID, Minor: g.Minor, Name: g.Name, Brand: brand, Architecture: architecture,
 			PCI:      gpu.PCI{BusID: g.BusID, DeviceID: g.PCIID, SubsystemID: g.SubsystemID},
 			NUMANode: g.NUMANode, MemoryBytes: g.MemoryBytes, ComputeCapability: g.ComputeCapability,
+			Recovery: gpu.RecoveryNone,
 		}
 		if g.MIGCapable {
 			have.MIG = &gpu.MIG{}

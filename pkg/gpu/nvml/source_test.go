@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,11 +33,19 @@ func TestSourceKeepsTheContract(t *testing.T) {
 				src := s.source(nil)
 				addPaths(t, src, node)
 				return gputest.Harness{
-					Source:  src,
-					Node:    node,
-					PostXID: func(id gpu.UUID, xid uint64) { s.run("xid", string(id), strconv.FormatUint(xid, 10)) },
-					Lose:    func(id gpu.UUID) { s.run(append(lose, string(id))...) },
-					Heal:    func(id gpu.UUID) { s.run("heal", string(id)) },
+					Source: src,
+					Node:   node,
+					Partition: func(id gpu.UUID, profiles ...string) gpu.GPU {
+						s.partition(id, profiles...)
+						g := node.GPUs[slices.IndexFunc(node.GPUs, func(g gpu.GPU) bool { return g.UUID == id })]
+						g.MIG = s.mig(id, gputest.H100)
+						return g
+					},
+					Profile:         "1g.10gb",
+					PostXID:         func(id gpu.UUID, xid uint64) { s.run("xid", string(id), strconv.FormatUint(xid, 10)) },
+					PostInstanceXID: s.xidOf,
+					Lose:            func(id gpu.UUID) { s.run(append(lose, string(id))...) },
+					Heal:            func(id gpu.UUID) { s.run("heal", string(id)) },
 					SetDriver: func(on bool) {
 						s.run("set", "driver="+map[bool]string{true: "on", false: "off"}[on])
 					},

@@ -25,15 +25,18 @@ const (
 	maxFailures = 6
 	// maxPending bounds how many events are taken from a set that is given up.
 	maxPending = 256
-	// xidOffBus is "GPU has fallen off the bus".
-	xidOffBus = 79
 	// wantedEvents are registered where a GPU supports them. Uncorrectable
 	// memory errors come as XID 48 too, so their own event is not needed.
-	wantedEvents = gonvml.EventTypeXidCriticalError | gonvml.EventMigConfigChange
+	wantedEvents = gonvml.EventTypeXidCriticalError | gonvml.EventMigConfigChange | gonvml.EventTypeGpuRecoveryAction
 )
 
-// Watch delivers XIDs, changes of MIG devices, and GPUs that stop answering or
-// come back. The GPUs that it covers are those that NVML shows.
+// Watch delivers XIDs, changes of MIG devices and of the recovery that the driver
+// asks for, and GPUs that stop answering or come back. The GPUs that it covers
+// are those that NVML shows.
+//
+// At rest it makes no call but to wait for events. Whether a GPU still answers is
+// asked where there is a cause: a wait that fails, and an XID, which the driver
+// sends before a GPU falls silent.
 func (s *Source) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	_, err := leash(s.calls, ctx.Done(), func() (struct{}, error) {
 		return struct{}{}, s.watch(ctx, func(e gpu.Event) {
@@ -88,6 +91,11 @@ type watched struct {
 	silent bool
 	// refused is set for a GPU that answers, but failed to be registered.
 	refused bool
+	// undivided is set for a GPU without MIG mode.
+	undivided bool
+	// layout is what was last seen of the MIG devices of a GPU that does not tell
+	// of changes; empty if nothing was.
+	layout string
 }
 
 // deaf reports whether the GPU answers, and gives no events.
@@ -115,7 +123,7 @@ func (w *watch) run(ctx context.Context) error {
 			failures = 0
 		case driverGone(ret):
 			return newCallError("nvmlEventSetWait_v2", ret)
-		case ret == gonvml.ERROR_GPU_IS_LOST && failures == 0:
+		case (ret == gonvml.ERROR_GPU_IS_LOST || ret == gonvml.ERROR_RESET_REQUIRED) && failures == 0:
 			// The set is of no use any more: leave the lost ones out.
 			failures++
 			w.findSilent()
@@ -180,22 +188,17 @@ func (w *watch) event(data gonvml.EventData) {
 		w.log.Warn("nvml event of a gpu without uuid is left out", "type", data.EventType, "data", data.EventData)
 		return
 	}
-	e := gpu.Event{
-		GPU:             id,
-		GPUInstance:     data.GpuInstanceId,
-		ComputeInstance: data.ComputeInstanceId,
-	}
 	switch data.EventType {
 	case gonvml.EventTypeXidCriticalError:
-		e.Kind, e.XID = gpu.EventXID, data.EventData
+		w.deliver(gpu.Event{
+			Kind: gpu.EventXID, GPU: id, XID: data.EventData,
+			GPUInstance: data.GpuInstanceId, ComputeInstance: data.ComputeInstanceId,
+		})
+		w.findSilentOf(data.Device)
 	case gonvml.EventMigConfigChange:
-		e.Kind = gpu.EventMIGChanged
-	default:
-		return
-	}
-	w.deliver(e)
-	if e.XID == xidOffBus {
-		w.findSilent()
+		w.tell(gpu.EventMIGChanged, id)
+	case gonvml.EventTypeGpuRecoveryAction:
+		w.tell(gpu.EventTopologyChanged, "")
 	}
 }
 
@@ -217,65 +220,4 @@ func (w *watch) uuid(h gonvml.Device) (id gpu.UUID, known bool) {
 
 func (w *watch) tell(kind gpu.EventKind, id gpu.UUID) {
 	w.deliver(gpu.Event{Kind: kind, GPU: id, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance})
-}
-
-// findSilent delivers EventLost for each GPU that has stopped answering.
-func (w *watch) findSilent() {
-	for _, g := range w.gpus {
-		if !g.silent && g.handle != nil && !answers(g.handle) {
-			g.silent = true
-			w.lost(g)
-		}
-	}
-}
-
-// lost tells of a GPU that stopped answering. One without a name is left to the
-// next snapshot: an event without a GPU would count against all the others.
-func (w *watch) lost(g *watched) {
-	if g.id == "" {
-		w.tell(gpu.EventTopologyChanged, "")
-		return
-	}
-	w.tell(gpu.EventLost, g.id)
-}
-
-// answers asks for something that the library does not keep.
-func answers(h gonvml.Device) bool {
-	_, ret := h.GetMemoryInfo()
-	return ret == gonvml.SUCCESS || ret == gonvml.ERROR_NOT_SUPPORTED
-}
-
-// probe tries silent GPUs again, now and then. If one answers, all are
-// registered anew and EventTopologyChanged is delivered, as it is for a GPU that
-// was plugged in, of which NVML does not tell. GPUs that refused to be
-// registered are asked again, each on its own.
-func (w *watch) probe() error {
-	if time.Since(w.probed) < probeEvery {
-		return nil
-	}
-	w.probed = time.Now()
-	if !w.stale && w.sess.stale(w.sess.procRoot) {
-		// The snapshot that is taken now sees that too, and begins anew.
-		w.stale = true
-		w.tell(gpu.EventTopologyChanged, "")
-	}
-	back := false
-	for _, g := range w.gpus {
-		if g.refused && w.set != nil {
-			_ = w.sess.register(g, w.set) // a driver that is gone shows in the next wait
-		}
-		if !g.silent {
-			continue
-		}
-		h, ret := w.sess.lib.api.DeviceGetHandleByIndex(g.index)
-		back = back || (ret == gonvml.SUCCESS && answers(h))
-	}
-	if !back {
-		return nil
-	}
-	if err := w.register(); err != nil {
-		return err
-	}
-	w.tell(gpu.EventTopologyChanged, "")
-	return nil
 }
