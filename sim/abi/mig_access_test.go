@@ -1,7 +1,10 @@
 package abi_test
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -71,9 +74,24 @@ func TestUnprivilegedProcessIsRefused(t *testing.T) {
 	they := nobody(t, m)
 	mustBe(t, "nvmlDeviceCreateGpuInstance", they.ask(t, "create").Ret, nvml.ERROR_NO_PERMISSION)
 	mustBe(t, "nvmlDeviceSetMigMode", they.ask(t, "mode").Ret, nvml.ERROR_NO_PERMISSION)
+	after, err := m.MIG(0)
+	mustDo(t, err)
+	mustEqual(t, "GPU instances", 1, len(after.GPUInstances))
 	mustEqual(t, "what it sees", reply{
 		Memory: nvml.ERROR_NO_PERMISSION, Processes: nvml.ERROR_NO_PERMISSION, Instances: nvml.ERROR_NO_PERMISSION,
 	}, they.ask(t, "look"))
+}
+
+func TestMonitorCapabilityLetsAProcessLookOnly(t *testing.T) {
+	m := divided(t, "a100-40")
+	gi := mustID(t, migDevice(t, device(t, m.session(t), 0)))
+	m.withoutCapabilities(t)
+	m.addNode(t, capMonitor)
+	they := nobody(t, m)
+	mustEqual(t, "number of MIG devices that they see", 1, len(they.ask(t, "look").UUIDs))
+	for _, what := range []string{"ci", "gi"} {
+		mustBe(t, "destroy the "+what, they.ask(t, fmt.Sprintf("take %s %d", what, gi)).Ret, nvml.ERROR_NO_PERMISSION)
+	}
 }
 
 func TestConfigCapabilityLetsAProcessDivideTheGPU(t *testing.T) {
@@ -109,7 +127,19 @@ func TestProcessSeesTheMIGDevicesThatItMayUse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m.withoutCapabilities(t)
 			test.nodes(t)
-			mustEqual(t, "MIG devices", test.want, nobody(t, m).ask(t, "look").UUIDs)
+			they := nobody(t, m)
+			got := they.ask(t, "look")
+			mustEqual(t, "MIG devices", test.want, got.UUIDs)
+			for i, index := range got.Indices {
+				mustEqual(t, "index", i, index)
+			}
+			for _, uuid := range []string{first, second} {
+				want := nvml.ERROR_NOT_FOUND
+				if slices.Contains(test.want, uuid) {
+					want = nvml.SUCCESS
+				}
+				mustBe(t, "nvmlDeviceGetHandleByUUID", they.ask(t, "find "+uuid).Ret, want)
+			}
 		})
 	}
 }
@@ -152,4 +182,50 @@ func TestUnprivilegedProcessHearsOfWholeGPUsOnly(t *testing.T) {
 			mustEqual(t, "XIDs", test.want, got)
 		})
 	}
+}
+
+// The kernel makes the access file of an instance, and nvidia-modprobe its node
+// (MIG User Guide, "Device Nodes and Capabilities"). Neither is there, so the
+// library writes both where it sees the node's /proc and /dev: below the root
+// that it lies in.
+func TestLibraryShowsInstancesBelowItsRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("making device nodes needs root")
+	}
+	m := divided(t, "a100-40")
+	root := t.TempDir()
+	library := filepath.Join(root, "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1")
+	capabilities := filepath.Join(root, "proc/driver/nvidia/capabilities/gpu0/mig")
+	for _, dir := range []string{filepath.Dir(library), capabilities, filepath.Join(root, "dev/nvidia-caps"), filepath.Join(root, "lib/firmware/nvidia/580.95.05")} {
+		mustDo(t, os.MkdirAll(dir, 0o755))
+	}
+	content, err := os.ReadFile(m.library)
+	mustDo(t, err)
+	mustDo(t, os.WriteFile(library, content, 0o755))
+	mustDo(t, os.Symlink(m.Path(), filepath.Join(root, "lib/firmware/nvidia/580.95.05/gsp_sim.bin")))
+	mustDo(t, os.WriteFile(filepath.Join(root, "proc/devices"), []byte("Character devices:\n508 nvidia-caps\n"), 0o644))
+	t.Setenv("GPU_SIM_STATE", "")
+	cmd := process(t, "divide")
+	cmd.Env = append(cmd.Env, libraryKey+"="+library)
+	they := startOther(t, cmd)
+
+	mustBe(t, "the creation", they.ask(t, "create").Ret, nvml.SUCCESS)
+	mig, err := m.MIG(0)
+	mustDo(t, err)
+	gi := mig.GPUInstances[0]
+	for path, minor := range map[string]int{
+		fmt.Sprintf("gi%d/access", gi.ID):     gi.Minor,
+		fmt.Sprintf("gi%d/ci0/access", gi.ID): gi.ComputeInstances[0].Minor,
+	} {
+		content, err := os.ReadFile(filepath.Join(capabilities, path))
+		mustDo(t, err)
+		want := fmt.Sprintf("DeviceFileMinor: %d\nDeviceFileMode: %d\nDeviceFileModify: 1\n", minor, 0o444)
+		mustEqual(t, path, want, string(content))
+		_, err = os.Stat(filepath.Join(root, fmt.Sprintf("dev/nvidia-caps/nvidia-cap%d", minor)))
+		mustDo(t, err)
+	}
+	mustBe(t, "the destruction", they.ask(t, "destroy").Ret, nvml.SUCCESS)
+	left, err := os.ReadDir(capabilities)
+	mustDo(t, err)
+	mustEqual(t, "what is left of the instances", 0, len(left))
 }

@@ -161,6 +161,8 @@ func TestCUDAProgramKeepsItsInstance(t *testing.T) {
 	ci := compute(t, gi, nvml.COMPUTE_INSTANCE_PROFILE_1_SLICE)
 	mig := migDevices(t, d)[0]
 	m.allow(t, 0, uuidOf(t, mig))
+	other := state.Process{PID: 4711, GPUInstance: mustID(t, mig), MemoryBytes: 1 << 30}
+	mustDo(t, m.PutProcess(0, other))
 
 	cmd := cudaCommand(t, m, program, "hold")
 	mustDo(t, os.Chmod(m.Path(), 0o666))
@@ -172,8 +174,10 @@ func TestCUDAProgramKeepsItsInstance(t *testing.T) {
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "held") {
 	}
-	mustEqual(t, "the program", "held: 0 0 1048576", lines.Text())
+	// 4864 MiB of the instance, less what the other and the program itself have.
+	mustEqual(t, "the program", "held: 0 0 3839", lines.Text())
 
+	mustDo(t, m.DropProcess(0, other.PID))
 	processes, ret := mig.GetComputeRunningProcesses()
 	mustBe(t, "nvmlDeviceGetComputeRunningProcesses", ret, nvml.SUCCESS)
 	want := []nvml.ProcessInfo{{Pid: uint32(cmd.Process.Pid), UsedGpuMemory: 1 << 20, GpuInstanceId: uint32(mustID(t, mig))}}

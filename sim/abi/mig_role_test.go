@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -16,8 +17,9 @@ import (
 // answered, and what it told.
 type reply struct {
 	Ret nvml.Return
-	// UUIDs are of the MIG devices that it sees, in the order of their indices.
-	UUIDs []string
+	// UUIDs are of the MIG devices that it sees, Indices what NVML calls them.
+	UUIDs   []string
+	Indices []int
 	// Memory, Processes and Instances are the answers for the whole GPU.
 	Memory, Processes, Instances nvml.Return
 	XID                          uint64
@@ -25,6 +27,7 @@ type reply struct {
 
 // divider is what the process works with: the first GPU, and what it made there.
 type divider struct {
+	lib         nvml.Interface
 	device, mig nvml.Device
 	gi          nvml.GpuInstance
 	ci          nvml.ComputeInstance
@@ -38,7 +41,7 @@ func divideRole() error {
 		return ret
 	}
 	defer lib.Shutdown()
-	var d divider
+	d := divider{lib: lib}
 	var rets [3]nvml.Return
 	d.device, rets[0] = lib.DeviceGetHandleByIndex(0)
 	d.set, rets[1] = lib.EventSetCreate()
@@ -46,20 +49,21 @@ func divideRole() error {
 	if rets != [3]nvml.Return{} {
 		return fmt.Errorf("prepare: answers %v", rets)
 	}
-	commands := map[string]func() reply{
+	commands := map[string]func(string) reply{
 		"look": d.look, "create": d.create, "destroy": d.destroy, "use": d.use, "wait": d.wait,
-		"mode": func() reply { _, ret := d.device.SetMigMode(nvml.DEVICE_MIG_ENABLE); return reply{Ret: ret} },
+		"find": d.find, "take": d.take, "mode": d.mode,
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		if err := json.NewEncoder(os.Stdout).Encode(commands[lines.Text()]()); err != nil {
+		command, argument, _ := strings.Cut(lines.Text(), " ")
+		if err := json.NewEncoder(os.Stdout).Encode(commands[command](argument)); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
 }
 
-func (d *divider) look() reply {
+func (d *divider) look(string) reply {
 	var r reply
 	count, _ := d.device.GetMaxMigDeviceCount()
 	for i := range count {
@@ -68,7 +72,8 @@ func (d *divider) look() reply {
 			continue
 		}
 		uuid, _ := mig.GetUUID()
-		r.UUIDs = append(r.UUIDs, uuid)
+		index, _ := mig.GetIndex()
+		r.UUIDs, r.Indices = append(r.UUIDs, uuid), append(r.Indices, index)
 		d.mig = mig
 	}
 	_, r.Memory = d.device.GetMemoryInfo()
@@ -77,14 +82,48 @@ func (d *divider) look() reply {
 	return r
 }
 
+// find looks a MIG device up by its UUID.
+func (d *divider) find(uuid string) reply {
+	_, ret := d.lib.DeviceGetHandleByUUID(uuid)
+	return reply{Ret: ret}
+}
+
+// take tries to destroy what others made: the compute instance 0 of the GPU
+// instance with a number, or that itself.
+func (d *divider) take(argument string) reply {
+	var what string
+	var id int
+	if n, err := fmt.Sscan(argument, &what, &id); n != 2 {
+		return reply{Ret: nvml.ERROR_UNKNOWN, UUIDs: []string{err.Error()}}
+	}
+	gi, ret := d.device.GetGpuInstanceById(id)
+	if ret != nvml.SUCCESS {
+		return reply{Ret: nvml.ERROR_UNKNOWN}
+	}
+	ci, ret := gi.GetComputeInstanceById(0)
+	switch {
+	case ret != nvml.SUCCESS:
+		return reply{Ret: nvml.ERROR_UNKNOWN}
+	case what == "gi":
+		return reply{Ret: gi.Destroy()}
+	default:
+		return reply{Ret: ci.Destroy()}
+	}
+}
+
+func (d *divider) mode(string) reply {
+	_, ret := d.device.SetMigMode(nvml.DEVICE_MIG_ENABLE)
+	return reply{Ret: ret}
+}
+
 // use asks the MIG device that was seen last for its UUID.
-func (d *divider) use() reply {
+func (d *divider) use(string) reply {
 	_, ret := d.mig.GetUUID()
 	return reply{Ret: ret}
 }
 
 // create makes a MIG device of one slice.
-func (d *divider) create() reply {
+func (d *divider) create(string) reply {
 	info, ret := d.device.GetGpuInstanceProfileInfo(nvml.GPU_INSTANCE_PROFILE_1_SLICE)
 	if ret == nvml.SUCCESS {
 		d.gi, ret = d.device.CreateGpuInstance(&info)
@@ -99,7 +138,7 @@ func (d *divider) create() reply {
 	return reply{Ret: ret}
 }
 
-func (d *divider) destroy() reply {
+func (d *divider) destroy(string) reply {
 	ret := d.ci.Destroy()
 	if ret == nvml.SUCCESS {
 		ret = d.gi.Destroy()
@@ -107,7 +146,7 @@ func (d *divider) destroy() reply {
 	return reply{Ret: ret}
 }
 
-func (d *divider) wait() reply {
+func (d *divider) wait(string) reply {
 	event, ret := d.set.Wait(0)
 	return reply{Ret: ret, XID: event.EventData}
 }

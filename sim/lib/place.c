@@ -16,6 +16,14 @@
  * containers by the same CDI specs. */
 #define STATE_PATTERN "/lib/firmware/nvidia/*/gsp_sim.bin"
 
+/* setting returns a variable of the environment, NULL if it is empty too. */
+static const char *setting(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value != NULL && *value != '\0' ? value : NULL;
+}
+
 /* up cuts the last component off a path and returns it, NULL at the root. */
 static char *up(char *path)
 {
@@ -57,11 +65,11 @@ static int root_of(const void *self, char root[PATH_MAX])
  * else the one that belongs to the library with the address self. */
 int place_state(const void *self, char *path, size_t size)
 {
-	const char *named = getenv("GPU_SIM_STATE");
+	const char *named = setting("GPU_SIM_STATE");
 	char root[PATH_MAX], pattern[PATH_MAX + sizeof(STATE_PATTERN)];
 	glob_t found;
 
-	if (named != NULL && *named != '\0')
+	if (named != NULL)
 		return snprintf(path, size, "%s", named) < (int)size ? 0 : -1;
 	if (root_of(self, root) != 0)
 		return -1;
@@ -78,12 +86,12 @@ int place_state(const void *self, char *path, size_t size)
  * process. GPU_SIM_ROOT names another one in tests. */
 int place_shown(const void *self, char *root, size_t size)
 {
-	const char *named = getenv("GPU_SIM_ROOT");
+	const char *named = setting("GPU_SIM_ROOT");
 	char driver[PATH_MAX], proc[PATH_MAX + 32];
 
-	if (named != NULL && *named != '\0')
+	if (named != NULL)
 		return snprintf(root, size, "%s", named) < (int)size ? 0 : -1;
-	if (getenv("GPU_SIM_STATE") != NULL || root_of(self, driver) != 0)
+	if (setting("GPU_SIM_STATE") != NULL || root_of(self, driver) != 0)
 		return -1; /* a test, which shows nothing */
 	snprintf(proc, sizeof(proc), "%s/proc/driver/nvidia", driver);
 	return snprintf(root, size, "%s", access(proc, F_OK) == 0 ? driver : "") < (int)size ? 0 : -1;
@@ -94,11 +102,11 @@ int place_shown(const void *self, char *root, size_t size)
  * those who may open it, and EPERM to those whom the device cgroup keeps out. */
 enum access place_access(const char *node)
 {
-	const char *dev = getenv("GPU_SIM_DEV");
+	const char *dev = setting("GPU_SIM_DEV");
 	char path[PATH_MAX];
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/%s", dev != NULL && *dev != '\0' ? dev : "/dev", node);
+	snprintf(path, sizeof(path), "%s/%s", dev != NULL ? dev : "/dev", node);
 	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS))
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -1,6 +1,7 @@
 /* Prints what cuInit answers and the devices, one a line: name, MiB, SMs and
  * the beginning of the UUID. With the argument "hold" it makes a context on the
- * first one with 1 MiB of memory, and keeps it until its stdin ends. */
+ * first one, takes 1 MiB of memory, prints how many MiB are left, and keeps it
+ * until its stdin ends. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,15 +36,14 @@ static void describe(CUdevice d)
 
 static void hold(void)
 {
-	size_t before = 0, after = 0, total = 0;
+	size_t left = 0, total = 0;
 	CUcontext context;
 	CUdeviceptr address;
 
 	int created = cuCtxCreate_v2(&context, 0, 0);
-	cuMemGetInfo_v2(&before, &total);
 	int allocated = cuMemAlloc_v2(&address, 1 << 20);
-	cuMemGetInfo_v2(&after, &total);
-	printf("held: %d %d %zu\n", created, allocated, before - after);
+	cuMemGetInfo_v2(&left, &total);
+	printf("held: %d %d %zu\n", created, allocated, left >> 20);
 	fflush(stdout);
 	while (getchar() != EOF)
 		;
