@@ -49,12 +49,12 @@ const (
 
 // New returns a Client. It does not connect.
 func New(cfg Config) (*Client, error) {
-	if cfg.Node == "" {
-		return nil, errors.New("talk to the API server: the name of this node is not known: set NODE_NAME, from spec.nodeName")
-	}
 	rc, err := cfg.REST()
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Node == "" {
+		return nil, errors.New("talk to the API server: the name of this node is not known: set NODE_NAME, from spec.nodeName")
 	}
 	meta, err := metadata.NewForConfig(metadata.ConfigFor(rc))
 	if err != nil {

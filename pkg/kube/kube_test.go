@@ -124,7 +124,8 @@ func TestTellNeverBlocks(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	log := slog.New(slog.DiscardHandler)
-	if _, err := kube.New(kube.Config{Log: log}); err == nil || !strings.Contains(err.Error(), "NODE_NAME") {
+	kubeconfig := kubetest.New(t, "n", nil).Kubeconfig(t)
+	if _, err := kube.New(kube.Config{Kubeconfig: kubeconfig, Log: log}); err == nil || !strings.Contains(err.Error(), "NODE_NAME") {
 		t.Errorf("New() without a node = %v", err)
 	}
 	if _, err := kube.New(kube.Config{Node: "n", Log: log}); !errors.Is(err, kube.ErrNotInCluster) {

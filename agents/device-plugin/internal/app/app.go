@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/agents/device-plugin/internal/metrics"
 	"outrigger.dev/agents/device-plugin/internal/plugin"
@@ -36,7 +37,7 @@ func App() agent.App {
 		Listen:   ":9410",
 		New:      newAgent,
 		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
-			s, err := read(c, log)
+			s, err := read(c, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -50,7 +51,11 @@ func App() agent.App {
 }
 
 func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	s, err := read(c, log)
+	api, err := cluster(c, log)
+	if err != nil {
+		return nil, err
+	}
+	s, err := read(c, api.label(c.Context))
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +70,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	recorder := metrics.New()
 	p := plugin.New(plugin.Config{
 		Config:   s.config,
-		Rules:    s.rules,
+		Rules:    rulesOf(s.config, log),
 		Source:   src,
 		Preparer: prepare.New(prepare.Config{Root: root, DevRoot: s.devRoot, Log: log}),
 		WatchChanges: func(ctx context.Context, changed func()) error {
@@ -75,14 +80,22 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			return watch(ctx, changed, s.socketDir())
 		},
 		Recorder: recorder,
+		Reporter: api.reporter(),
 		Marker:   &marker{dir: s.contract(), log: log},
 		Log:      log,
 	})
+	follow := newLive(s, api.labels(), p, log)
 	return &agent.Agent{
-		Run:        func(ctx context.Context) error { return errors.Join(p.Run(ctx), src.Close()) },
+		Run: func(ctx context.Context) error {
+			g, ctx := errgroup.WithContext(ctx)
+			g.Go(func() error { return p.Run(ctx) })
+			g.Go(func() error { return follow.run(ctx) })
+			g.Go(func() error { return api.run(ctx) })
+			return errors.Join(g.Wait(), src.Close())
+		},
 		Ready:      p.Ready,
 		Health:     checks(src),
-		Reload:     func(context.Context) error { p.Reload(); return nil },
+		Reload:     func(context.Context) error { follow.reload(); p.Reload(); return nil },
 		Collectors: []prometheus.Collector{recorder},
 		Config:     s.effective(c),
 	}, nil

@@ -20,8 +20,9 @@ type configFile struct {
 	// dir is the folder of which the node's label chooses a file.
 	dir     string
 	chooser config.Chooser
-	// node is the name of the Node, label the key of its label; for dir only.
-	node, label string
+	// label is the key of the label, and value what it is on this node; for dir
+	// only.
+	label, value string
 }
 
 func configFileOf(c *cli.Context) (configFile, error) {
@@ -32,7 +33,6 @@ func configFileOf(c *cli.Context) (configFile, error) {
 			Default:   c.String("default-config"),
 			Fallbacks: texts[config.Fallback](c, "fallback-strategies"),
 		},
-		node:  c.String("node-name"),
 		label: c.String("node-label"),
 	}
 	if f.path != "" && f.dir != "" {
@@ -88,8 +88,9 @@ func readConfig(path string) ([]byte, error) {
 	return data, nil
 }
 
-// files returns the names of the files in the folder, without those by which
-// Kubernetes exchanges the content of a mounted one.
+// files returns the names of the files in the folder, without hidden ones:
+// Kubernetes exchanges the content of a mounted folder by some, and a program
+// that writes a file whole may have another for a moment.
 func (f configFile) files() ([]string, error) {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -97,7 +98,7 @@ func (f configFile) files() ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if !e.IsDir() && !strings.HasPrefix(e.Name(), "..") {
+		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
 			out = append(out, e.Name())
 		}
 	}

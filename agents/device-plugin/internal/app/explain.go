@@ -36,7 +36,7 @@ func explain(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := read(c, log)
+	s, err := read(c, nil)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func explain(c *cli.Context) error {
 		return err
 	}
 	// What the snapshot shows of the GPUs' health counts, as after a start.
-	m := health.New(s.rules)
+	m := health.New(rulesOf(s.config, log))
 	m.Observe(node, time.Time{})
 	out := explained(resource.Derive(node, m.View(), s.config))
 	if output == outputJSON {

@@ -54,6 +54,14 @@ func configFlags() []cli.Flag {
 			Name: "node-name", EnvVars: []string{"NODE_NAME"},
 			Usage: "`NAME` of the Node that this is",
 		},
+		&cli.PathFlag{
+			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"},
+			Usage: "`FILE` by which the API server is reached; empty for the pod's service account",
+		},
+		&cli.BoolFlag{
+			Name: "report-events", EnvVars: []string{"REPORT_EVENTS"},
+			Usage: "tell what happens to GPUs as Events of the Node",
+		},
 	}
 }
 

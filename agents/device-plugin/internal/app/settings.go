@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"log/slog"
 	"path/filepath"
 	"strings"
 
@@ -10,7 +9,6 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/config/strict"
-	"outrigger.dev/agents/device-plugin/internal/health"
 	"outrigger.dev/pkg/agent"
 )
 
@@ -22,27 +20,29 @@ type settings struct {
 	file     configFile
 	config   config.Config
 	host     agent.Host
-	rules    health.Rules
 	// devRoot is empty unless it is set.
 	devRoot string
 }
 
-func read(c *cli.Context, log *slog.Logger) (settings, error) {
+// read reads what there is to read, with the config file of a node on which the
+// label has the value that labelled returns for its key. It is asked only where
+// that matters; nil is a node without the label.
+func read(c *cli.Context, labelled func(key string) (string, error)) (settings, error) {
 	host, hostErr := agent.HostOf(c)
 	s := settings{explicit: explicit(c)}
 	var err error
 	if s.file, err = configFileOf(c); err != nil {
 		return settings{}, errors.Join(hostErr, err)
 	}
-	if s.config, err = s.load(""); err != nil {
+	if s.file.dir != "" && labelled != nil {
+		if s.file.value, err = labelled(s.file.label); err != nil {
+			return settings{}, errors.Join(hostErr, err)
+		}
+	}
+	if s.config, err = s.load(s.file.value); err != nil {
 		return settings{}, errors.Join(hostErr, err)
 	}
 	s.host, s.devRoot = place(host, s.config.Driver), s.config.Driver.DevRoot
-	var unknown []string
-	s.rules, unknown = health.ParseRules(s.config.HealthChecks.Disable, s.config.HealthChecks.Enable)
-	if len(unknown) > 0 {
-		log.Warn("not an XID in the lists of health checks, ignored", "items", unknown)
-	}
 	return s, hostErr
 }
 

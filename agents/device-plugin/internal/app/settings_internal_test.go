@@ -21,9 +21,9 @@ import (
 func settingsOf(t *testing.T, args ...string) (s settings, code int, text string) {
 	t.Helper()
 	a := App()
-	a.New = func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	a.New = func(c *cli.Context, _ *slog.Logger) (*agent.Agent, error) {
 		var err error
-		if s, err = read(c, log); err != nil {
+		if s, err = read(c, nil); err != nil {
 			return nil, err
 		}
 		return nil, errors.New("read")
@@ -109,7 +109,7 @@ func TestEveryFlag(t *testing.T) {
 func TestEveryFlagIsTested(t *testing.T) {
 	// Where the config is, and the node, is no part of it.
 	other := []string{
-		"config-file", "config-dir", "default-config", "fallback-strategies", "node-label", "node-name",
+		"config-file", "config-dir", "default-config", "fallback-strategies", "node-label", "node-name", "kubeconfig", "report-events",
 		"gpu-source", "proc-root", "sys-root", "run-root",
 	}
 	var got, want []string

@@ -1,0 +1,145 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/kubetest"
+)
+
+// taken is what a plugin was told.
+type taken struct {
+	config *config.Config
+	err    error
+}
+
+// sink hands on what a plugin would take.
+type sink chan taken
+
+func (s sink) Configure(c config.Config, _ health.Rules) { s <- taken{config: &c} }
+func (s sink) Refuse(err error)                          { s <- taken{err: err} }
+
+// next returns what the plugin is told next.
+func (s sink) next(t *testing.T) taken {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	select {
+	case v := <-s:
+		return v
+	case <-ctx.Done():
+		t.Fatal("the plugin was told nothing")
+		return taken{}
+	}
+}
+
+func (s sink) replicas(t *testing.T) int {
+	t.Helper()
+	v := s.next(t)
+	switch {
+	case v.err != nil:
+		t.Fatalf("refused: %v", v.err)
+	case len(v.config.Sharing.Shares) == 0:
+		return 1
+	}
+	return v.config.Sharing.Shares[0].Replicas
+}
+
+func sliced(replicas string) string {
+	return "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: " + replicas + "}]}}\n"
+}
+
+// following runs what follows the config of a command line.
+func following(t *testing.T, l labels, args ...string) (sink, <-chan error) {
+	t.Helper()
+	s, code, text := settingsOf(t, args...)
+	if code != 1 || text != "read" {
+		t.Fatalf("settings: %s", text)
+	}
+	to := make(sink, 8)
+	w := newLive(s, l, to, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		done <- w.run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-stopped })
+	return to, done
+}
+
+func put(t *testing.T, path, content string) {
+	t.Helper()
+	if err := hostfs.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheFileIsFollowedAndTheLastGoodOneStands(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	put(t, path, sliced("2"))
+	to, done := following(t, nil, "--config-file", path)
+	put(t, path, sliced("3"))
+	if n := to.replicas(t); n != 3 {
+		t.Errorf("replicas %d, want 3", n)
+	}
+	put(t, path, sliced("many"))
+	if v := to.next(t); v.err == nil || !strings.Contains(v.err.Error(), path) || !strings.Contains(v.err.Error(), "many") {
+		t.Errorf("a bad file: %v", v.err)
+	}
+	// Back to what holds: the refusal is over.
+	put(t, path, sliced("3"))
+	if n := to.replicas(t); n != 3 {
+		t.Errorf("replicas %d, want 3", n)
+	}
+	put(t, path, "flags: {nvidiaDriverRoot: /elsewhere}\n")
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "driver-root cannot change in a running process") {
+		t.Errorf("another driver root: %v, want that the process ends", err)
+	}
+}
+
+func TestTheLabelChoosesTheFile(t *testing.T) {
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "default"), sliced("2"))
+	put(t, filepath.Join(dir, "many"), sliced("10"))
+	const key = "nvidia.com/device-plugin.config"
+	api := kubetest.New(t, "node1", nil)
+	client, err := kube.New(kube.Config{Kubeconfig: api.Kubeconfig(t), Node: "node1", Agent: name, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, _ := following(t, client, "--config-dir", dir, "--fallback-strategies", "named")
+	api.SetLabels(map[string]string{key: "many"})
+	if n := to.replicas(t); n != 10 {
+		t.Errorf("replicas %d, want 10", n)
+	}
+	api.SetLabels(map[string]string{key: "none-such"})
+	if v := to.next(t); v.err == nil || !strings.Contains(v.err.Error(), "none-such") {
+		t.Errorf("a label without a file: %v", v.err)
+	}
+	// The file that it names comes: nobody has to touch the label again.
+	put(t, filepath.Join(dir, "none-such"), sliced("7"))
+	if n := to.replicas(t); n != 7 {
+		t.Errorf("replicas %d, want 7", n)
+	}
+	api.SetLabels(nil)
+	if n := to.replicas(t); n != 2 {
+		t.Errorf("replicas %d, want 2", n)
+	}
+	if value := firstLabel(t.Context(), client, key, slog.New(slog.DiscardHandler)); value != "" {
+		t.Errorf("first label %q, want none", value)
+	}
+	api.SetLabels(map[string]string{key: "many"})
+	if value := firstLabel(t.Context(), client, key, slog.New(slog.DiscardHandler)); value != "many" {
+		t.Errorf("first label %q, want many", value)
+	}
+}
