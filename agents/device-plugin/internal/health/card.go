@@ -96,7 +96,7 @@ func (c *card) takeParts(mig *gpu.MIG) {
 // holds reports whether a cause outlives the newest snapshot, in which the GPU
 // answers.
 func (c *card) holds(s scope, x cause, rules Rules) bool {
-	quiet := !c.seen.Before(x.last.Add(rules.quiet()))
+	over := !c.seen.Before(x.last.Add(rules.quiet()))
 	switch {
 	case !c.seen.After(x.last):
 		return true // the snapshot is from before
@@ -111,9 +111,9 @@ func (c *card) holds(s scope, x cause, rules Rules) bool {
 	case c.recovery == gpu.RecoveryNone:
 		// The driver knows what the GPU needs, and its word is proof. If it never
 		// asked for anything it gets the quiet window to come to that.
-		return !x.asked && !quiet
+		return !x.asked && !over
 	default:
-		return x.class != ClassQuiet || !quiet
+		return x.class != ClassQuiet || !over
 	}
 }
 

@@ -108,7 +108,7 @@ func TestNothingIsUnfitForEver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3000) {
-				d := dice{rand.New(rand.NewPCG(seed, 1))} //nolint:gosec // sequences that can be repeated
+				d := dice{rand.New(rand.NewPCG(seed, 1))}
 				rules, _ := health.ParseRules("", "")
 				m := health.New(rules)
 				now := 0.0
@@ -130,7 +130,7 @@ func TestNothingIsUnfitForEver(t *testing.T) {
 
 func TestWhatTheHardwareAsksForIsNeverFit(t *testing.T) {
 	for seed := range uint64(1000) {
-		d := dice{rand.New(rand.NewPCG(seed, 2))} //nolint:gosec // sequences that can be repeated
+		d := dice{rand.New(rand.NewPCG(seed, 2))}
 		rules, _ := health.ParseRules("", "")
 		m := health.New(rules)
 		m.Observe(node(asks(gpu.RecoveryReboot)), minute(0))
@@ -151,7 +151,7 @@ func TestWhatTheHardwareAsksForIsNeverFit(t *testing.T) {
 // An XID reaches the devices that its GPU and instances hold, and no others.
 func TestXIDReachesWhatItConcerns(t *testing.T) {
 	for seed := range uint64(3000) {
-		d := dice{rand.New(rand.NewPCG(seed, 3))} //nolint:gosec // sequences that can be repeated
+		d := dice{rand.New(rand.NewPCG(seed, 3))}
 		n := d.layout()
 		ev := d.event()
 		ev.Kind, ev.XID = gpu.EventXID, 95

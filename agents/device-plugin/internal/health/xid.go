@@ -24,96 +24,113 @@ const (
 // recovery action than before.
 const recoveryChanged = 154
 
-// xids is a range of XIDs of one class.
+// xids is a range of XIDs, with what they mean.
 type xids struct {
 	first, last uint64
-	class       Class
 	name        string
 }
 
-// catalogue has the XIDs that drivers send, after NVIDIA's catalogue for Ampere
-// and newer GPUs (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
-// column "Resolution Bucket, Immediate Action"): RESET_GPU and the workflows for
-// XID 48 and NVLink are ClassReset, RESTART_BM, RESTART_VM and CHECK_MECHANICALS
-// are ClassReboot, and RESTART_APP and IGNORE are ClassQuiet. So is an XID
-// without an action in the catalogue: a driver that knows it can also tell
-// whether the GPU has to be recovered.
-func catalogue() []xids {
+// catalogue has the XIDs that drivers send by their class, after NVIDIA's
+// catalogue for Ampere and newer GPUs, column "Resolution Bucket (Immediate
+// Action)": docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html.
+func catalogue() map[Class][]xids {
+	return map[Class][]xids{ClassReboot: reboot(), ClassReset: reset(), ClassQuiet: quiet()}
+}
+
+// reboot are those with RESTART_BM, RESTART_VM and CHECK_MECHANICALS.
+func reboot() []xids {
 	return []xids{
-		{8, 8, ClassQuiet, "GPU stopped processing"},
-		{11, 11, ClassQuiet, "invalid push buffer"},
-		{13, 13, ClassQuiet, "graphics engine exception"},
-		{25, 25, ClassQuiet, "illegal push buffer"},
-		{31, 31, ClassQuiet, "memory page fault"},
-		{32, 32, ClassQuiet, "corrupted push buffer"},
-		{37, 38, ClassQuiet, "driver firmware error"},
-		{39, 41, ClassQuiet, "copy engine exception"},
-		{43, 43, ClassQuiet, "GPU stopped processing"},
-		{44, 44, ClassQuiet, "fault during context switch"},
-		{45, 45, ClassQuiet, "preemptive clean-up"},
-		{46, 46, ClassReset, "GPU stopped processing"},
-		{48, 48, ClassReset, "double bit ECC error"},
-		{54, 54, ClassReboot, "auxiliary power is not connected"},
-		{60, 60, ClassQuiet, "video processor exception"},
-		{62, 62, ClassReset, "internal micro-controller halted"},
-		{63, 63, ClassQuiet, "memory row remapped"},
-		{64, 64, ClassReset, "memory row could not be remapped"},
-		{66, 67, ClassQuiet, "illegal access by the driver"},
-		{68, 68, ClassQuiet, "video decoder exception"},
-		{69, 69, ClassQuiet, "graphics engine class error"},
-		{70, 72, ClassQuiet, "copy engine error"},
-		{74, 74, ClassReset, "NVLink error"},
-		{75, 77, ClassQuiet, "copy engine error"},
-		{78, 78, ClassQuiet, "vGPU start error"},
-		{79, 79, ClassReboot, "GPU has fallen off the bus"},
-		{80, 80, ClassQuiet, "corrupted data sent to the GPU"},
-		{82, 82, ClassQuiet, "JPEG engine error"},
-		{83, 84, ClassQuiet, "video decoder error"},
-		{85, 85, ClassQuiet, "copy engine error"},
-		{86, 86, ClassQuiet, "optical flow engine exception"},
-		{88, 89, ClassQuiet, "video decoder error"},
-		{92, 92, ClassQuiet, "many single bit ECC errors"},
-		{93, 93, ClassQuiet, "InfoROM is worn"},
-		{94, 94, ClassQuiet, "contained memory error"},
-		{95, 95, ClassReset, "uncontained memory error"},
-		{96, 98, ClassQuiet, "video decoder error"},
-		{99, 105, ClassQuiet, "JPEG engine error"},
-		{109, 109, ClassReset, "context switch timed out"},
-		{110, 110, ClassReset, "security fault"},
-		{119, 119, ClassReset, "GSP firmware does not answer"},
-		{120, 120, ClassReset, "GSP firmware error"},
-		{121, 121, ClassQuiet, "chip-to-chip link error"},
-		{126, 135, ClassQuiet, "copy engine error"},
-		{136, 136, ClassReset, "NVLink training failed"},
-		{137, 137, ClassQuiet, "NVLink privilege error"},
-		{139, 139, ClassQuiet, "optical flow engine error"},
-		{140, 140, ClassReset, "unrecovered ECC error"},
-		{141, 141, ClassQuiet, "fast path error"},
-		{142, 142, ClassQuiet, "video encoder error"},
-		{143, 143, ClassReset, "GPU could not be initialised"},
-		{144, 150, ClassReset, "NVLink error"},
-		{151, 151, ClassReboot, "key rotation error"},
-		{recoveryChanged, recoveryChanged, ClassReset, "recovery action changed"},
-		{155, 155, ClassReset, "NVLink error"},
-		{156, 156, ClassReset, "resource retired"},
-		{157, 157, ClassQuiet, "resource could not be retired"},
-		{158, 158, ClassReset, "fatal time-out"},
-		{159, 159, ClassReset, "coherent interface error"},
-		{160, 160, ClassQuiet, "memory channel retired"},
-		{161, 161, ClassQuiet, "memory channel could not be retired"},
-		{167, 167, ClassQuiet, "fatal PCIe time-out"},
-		{168, 168, ClassQuiet, "reduced memory capacity"},
-		{169, 169, ClassQuiet, "internal micro-controller halted"},
-		{171, 171, ClassQuiet, "uncorrectable DRAM error"},
-		{172, 172, ClassQuiet, "uncorrectable SRAM error"},
+		{54, 54, "auxiliary power is not connected"},
+		{79, 79, "GPU has fallen off the bus"},
+		{151, 151, "key rotation error"},
 	}
 }
 
-// lookUp returns the class of an XID, and its name if the catalogue has it.
+// reset are those with RESET_GPU, and with the workflows for XID 48 and NVLink.
+func reset() []xids {
+	return []xids{
+		{46, 46, "GPU stopped processing"},
+		{48, 48, "double bit ECC error"},
+		{62, 62, "internal micro-controller halted"},
+		{64, 64, "memory row could not be remapped"},
+		{74, 74, "NVLink error"},
+		{95, 95, "uncontained memory error"},
+		{109, 109, "context switch timed out"},
+		{110, 110, "security fault"},
+		{119, 119, "GSP firmware does not answer"},
+		{120, 120, "GSP firmware error"},
+		{136, 136, "NVLink training failed"},
+		{140, 140, "unrecovered ECC error"},
+		{143, 143, "GPU could not be initialised"},
+		{144, 150, "NVLink error"},
+		{recoveryChanged, recoveryChanged, "recovery action changed"},
+		{155, 155, "NVLink error"},
+		{156, 156, "resource retired"},
+		{158, 158, "fatal time-out"},
+		{159, 159, "coherent interface error"},
+	}
+}
+
+// quiet are those with RESTART_APP, IGNORE and UPDATE_SWFW, and those without an
+// action: a driver that knows them can also tell what it takes.
+func quiet() []xids {
+	return []xids{
+		{8, 8, "GPU stopped processing"},
+		{11, 11, "invalid push buffer"},
+		{13, 13, "graphics engine exception"},
+		{25, 25, "illegal push buffer"},
+		{31, 31, "memory page fault"},
+		{32, 32, "corrupted push buffer"},
+		{37, 38, "driver firmware error"},
+		{39, 41, "copy engine exception"},
+		{43, 43, "GPU stopped processing"},
+		{44, 44, "fault during context switch"},
+		{45, 45, "preemptive clean-up"},
+		{60, 60, "video processor exception"},
+		{63, 63, "memory row remapped"},
+		{66, 67, "illegal access by the driver"},
+		{68, 68, "video decoder exception"},
+		{69, 69, "graphics engine class error"},
+		{70, 72, "copy engine error"},
+		{75, 77, "copy engine error"},
+		{78, 78, "vGPU start error"},
+		{80, 80, "corrupted data sent to the GPU"},
+		{82, 82, "JPEG engine error"},
+		{83, 84, "video decoder error"},
+		{85, 85, "copy engine error"},
+		{86, 86, "optical flow engine exception"},
+		{88, 89, "video decoder error"},
+		{92, 92, "many single bit ECC errors"},
+		{93, 93, "InfoROM is worn"},
+		{94, 94, "contained memory error"},
+		{96, 98, "video decoder error"},
+		{99, 105, "JPEG engine error"},
+		{121, 121, "chip-to-chip link error"},
+		{126, 135, "copy engine error"},
+		{137, 137, "NVLink privilege error"},
+		{139, 139, "optical flow engine error"},
+		{141, 141, "fast path error"},
+		{142, 142, "video encoder error"},
+		{157, 157, "resource could not be retired"},
+		{160, 160, "memory channel retired"},
+		{161, 161, "memory channel could not be retired"},
+		{167, 167, "fatal PCIe time-out"},
+		{168, 168, "reduced memory capacity"},
+		{169, 169, "internal micro-controller halted"},
+		{171, 171, "uncorrectable DRAM error"},
+		{172, 172, "uncorrectable SRAM error"},
+	}
+}
+
+// lookUp returns the class of an XID, and its name if the catalogue has it. What
+// it does not have is ClassQuiet.
 func lookUp(xid uint64) (class Class, name string) {
-	for _, e := range catalogue() {
-		if xid >= e.first && xid <= e.last {
-			return e.class, e.name
+	all := catalogue()
+	for _, class := range []Class{ClassReboot, ClassReset, ClassQuiet} {
+		for _, x := range all[class] {
+			if xid >= x.first && xid <= x.last {
+				return class, x.name
+			}
 		}
 	}
 	return ClassQuiet, ""

@@ -169,9 +169,8 @@ func (o *observer) observation(ctx context.Context) observation {
 		return observation{at: at, config: c, err: fmt.Errorf("read the GPUs of the node: %w", err)}
 	}
 	if o.done != nil && reflect.DeepEqual(o.done.node, n) && !o.preparer.Outdated() {
-		obs := *o.done
-		obs.at = at
-		return obs
+		o.done.at = at
+		return *o.done
 	}
 	return o.prepare(observation{at: at, config: c, node: n}, scan())
 }

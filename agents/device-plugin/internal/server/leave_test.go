@@ -1,0 +1,77 @@
+package server_test
+
+import (
+	"testing"
+	"time"
+
+	"outrigger.dev/agents/device-plugin/internal/server"
+)
+
+// left waits until Run has returned by itself.
+func (r *rig) left(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-r.ended:
+		if err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("Run has not returned 5 s after Leave")
+	}
+	r.ended = nil
+}
+
+func TestLeavesWhenTheKubeletKnows(t *testing.T) {
+	r := newRig(t)
+	r.server.Publish(gpus(2, 1), options())
+	r.run(t)
+	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
+	r.healths(t, ok, ok)
+	start := time.Now()
+	r.server.Leave()
+	r.server.Leave()
+	if err := r.kubelet.WaitWithdrawn(limit(t), resourceName); err != nil {
+		t.Fatal(err)
+	}
+	r.left(t)
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("it took %v to leave a kubelet that listens", took)
+	}
+	if r.server.Publish(gpus(2, 1), options()) {
+		t.Error("a server that has left takes devices")
+	}
+}
+
+func TestLeavesWithoutAKubelet(t *testing.T) {
+	r := newRig(t)
+	r.kubelet.Stop()
+	r.server.Publish(gpus(1, 1), options())
+	r.run(t)
+	r.server.Leave()
+	r.left(t)
+}
+
+// A kubelet that took the registration and does not come is not waited for.
+func TestLeavesAKubeletThatHasLetGo(t *testing.T) {
+	r := newRig(t)
+	r.server.Publish(gpus(1, 1), options())
+	r.run(t)
+	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
+	r.kubelet.Disconnect(resourceName)
+	r.status(t, server.Status{Serving: true, Registered: true})
+	r.server.Leave()
+	r.left(t)
+}
+
+// A resource that comes back before the server has left stays where it is.
+func TestStaysForAResourceThatComesBack(t *testing.T) {
+	r := newRig(t)
+	r.server.Publish(gpus(1, 1), options())
+	r.server.Leave() // nobody knows of it: there is all the time to come back
+	if !r.server.Publish(gpus(2, 1), options()) {
+		t.Fatal("a server that has not left takes no devices")
+	}
+	r.run(t)
+	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
+	r.healths(t, ok, ok)
+}
