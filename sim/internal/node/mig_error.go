@@ -53,8 +53,11 @@ func taken(g state.GPU, mig state.MIG) string {
 // inUse names the processes on a GPU.
 func (n *Node) inUse(g state.GPU, err error) error {
 	processes, listErr := n.state.Processes(g.Slot)
-	if listErr != nil || len(processes) == 0 {
+	if listErr != nil {
 		return err
+	}
+	if len(processes) == 0 {
+		return fmt.Errorf("%w by a program that may only read the node's state, as in a container; end it first", err)
 	}
 	var pids []string
 	for _, p := range processes {
@@ -65,14 +68,14 @@ func (n *Node) inUse(g state.GPU, err error) error {
 
 // unused tells whether no process works on any of the instances.
 func (n *Node) unused(g state.GPU, doomed []state.GPUInstance) error {
-	processes, err := n.state.Processes(g.Slot)
-	if err != nil {
-		return err
-	}
 	for _, gi := range doomed {
-		for _, p := range processes {
-			if p.GPUInstance == gi.ID && len(only(gi.ComputeInstances, p.ComputeInstance)) > 0 {
-				return n.inUse(g, fmt.Errorf("destroy MIG device %d/%d of GPU %d: %w", gi.ID, p.ComputeInstance, g.Index, state.ErrInUse))
+		for _, ci := range gi.ComputeInstances {
+			used, err := n.state.InUse(g.Slot, gi.ID, ci.ID)
+			if used {
+				err = n.inUse(g, fmt.Errorf("destroy MIG device %d/%d of GPU %d: %w", gi.ID, ci.ID, g.Index, state.ErrInUse))
+			}
+			if err != nil {
+				return err
 			}
 		}
 	}

@@ -38,7 +38,8 @@ func (s *State) PutProcess(slot Slot, p Process) error {
 	return nil
 }
 
-// AttachProcess lets a process that is running use a GPU until it ends.
+// AttachProcess lets a process that is running use a GPU until it ends. A
+// process that may only read the state can attach itself.
 func (s *State) AttachProcess(slot Slot, p Process) error {
 	ref, err := s.ref(slot)
 	if err == nil {
@@ -101,6 +102,15 @@ func (s *State) Processes(slot Slot) ([]Process, error) {
 		return nil, err
 	}
 	return s.processes(ref), nil
+}
+
+// InUse tells whether a process works on an instance, or with WholeGPU on any
+// of a GPU. That holds also for processes which may only read the state, as
+// those in containers: Processes does not list them.
+func (s *State) InUse(slot Slot, gi, ci int) (bool, error) {
+	ref, err := s.ref(slot)
+	scope := C.struct_sim_scope{gpu: ref, gi: instanceWord(gi), ci: instanceWord(ci)}
+	return err == nil && bool(C.sim_in_use(s.sim, scope)), err
 }
 
 func (s *State) processes(ref C.struct_sim_ref) []Process {

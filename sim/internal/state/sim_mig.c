@@ -76,7 +76,7 @@ static bool used(const struct sim_change *change, uint32_t gi, uint32_t ci)
 {
 	struct sim_scope scope = {change->ref, gi, ci};
 
-	return sim_procs_on(change->sim, scope, NULL, 0) > 0;
+	return sim_in_use(change->sim, scope);
 }
 
 /* Whether hardware that needs no reset remembers a change that was refused is

@@ -175,7 +175,8 @@ void sim_self(struct sim_ref gpu, struct sim_proc *out);
 bool sim_proc_of(struct sim_ref gpu, uint32_t pid, struct sim_proc *out);
 /* sim_put_proc enters a process, or changes its memory. Entries are told apart
  * by pid, namespace, GPU and instance. NOT_FOUND: no such instance.
- * INSUFFICIENT_RESOURCES: the table is full. */
+ * INSUFFICIENT_RESOURCES: the table is full. A process that may only read the
+ * state enters itself too: it is in no list, and what it uses is in use. */
 enum sim_status sim_put_proc(struct sim *sim, const struct sim_proc *proc);
 /* sim_drop_proc removes what sim_put_proc entered. */
 enum sim_status sim_drop_proc(struct sim *sim, const struct sim_proc *proc);
@@ -187,5 +188,7 @@ struct sim_scope {
 	uint32_t gi, ci;
 };
 uint32_t sim_procs_on(struct sim *sim, struct sim_scope scope, struct sim_proc *out, uint32_t max);
+/* sim_in_use tells whether any process works there, also those in no list. */
+bool sim_in_use(struct sim *sim, struct sim_scope scope);
 
 #endif

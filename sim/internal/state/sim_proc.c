@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sim_mark.h"
+
 static uint64_t own_namespace(void)
 {
 	struct stat st;
@@ -38,11 +40,17 @@ static uint64_t start_time(uint32_t pid)
 	return started;
 }
 
-/* ended tells whether an entry is left from a process that is gone. Processes
- * of another PID namespace cannot be looked up; they count as living. */
-static bool ended(const struct sim_proc *proc, uint64_t ns)
+/* ended tells whether an entry is left from a process that is gone. One of
+ * another PID namespace cannot be looked up; it lives as long as its mark. */
+static bool ended(struct sim *sim, const struct sim_proc *proc, uint64_t ns)
 {
-	return proc->started != 0 && proc->ns == ns && start_time(proc->pid) != proc->started;
+	struct sim_scope scope = {{proc->slot, proc->generation}, proc->gi, proc->ci};
+
+	if (proc->started == 0)
+		return false;
+	if (proc->ns == ns)
+		return start_time(proc->pid) != proc->started;
+	return proc->marked && !sim_marked(sim, scope);
 }
 
 bool sim_proc_of(struct sim_ref gpu, uint32_t pid, struct sim_proc *out)
@@ -89,7 +97,7 @@ static enum sim_status present(struct sim *sim, const struct sim_proc *proc)
 
 /* entry_for returns the entry of a process, else a free one, else one whose
  * process is gone, else NULL. */
-static struct sim_proc *entry_for(struct sim_procs *procs, const struct sim_proc *proc)
+static struct sim_proc *entry_for(struct sim *sim, struct sim_procs *procs, const struct sim_proc *proc)
 {
 	struct sim_proc *room = NULL;
 	uint64_t ns = own_namespace();
@@ -102,31 +110,54 @@ static struct sim_proc *entry_for(struct sim_procs *procs, const struct sim_proc
 			room = p;
 	}
 	for (int i = 0; room == NULL && i < SIM_MAX_PROCS; i++) {
-		if (ended(&procs->proc[i], ns))
+		if (ended(sim, &procs->proc[i], ns))
 			room = &procs->proc[i];
 	}
 	return room;
 }
 
-enum sim_status sim_put_proc(struct sim *sim, const struct sim_proc *proc)
+/* own tells whether an entry is that of the calling process. */
+static bool own(const struct sim_proc *proc)
+{
+	return proc->started != 0 && proc->pid == (uint32_t)getpid() && proc->ns == own_namespace();
+}
+
+/* enter puts a process into the table. */
+static enum sim_status enter(struct sim *sim, const struct sim_proc *proc)
 {
 	struct sim_procs procs;
 
-	if (!sim_writable(sim))
+	sim_read_procs(sim, &procs);
+	struct sim_proc *entry = entry_for(sim, &procs, proc);
+	if (entry == NULL)
+		return SIM_INSUFFICIENT_RESOURCES;
+	*entry = *proc;
+	sim_write_procs(sim, &procs);
+	return SIM_SUCCESS;
+}
+
+/* The mark comes before the look at the instance, so that one who destroys
+ * that meets either the mark or nobody. */
+enum sim_status sim_put_proc(struct sim *sim, const struct sim_proc *proc)
+{
+	struct sim_proc entry = *proc;
+	bool writable = sim_writable(sim);
+
+	if (proc->slot >= SIM_MAX_GPUS)
+		return SIM_INVALID_ARGUMENT;
+	entry.marked = own(proc) && sim_mark(sim, proc);
+	if (!writable && !entry.marked)
 		return SIM_NO_PERMISSION;
-	sim_lock(sim);
+	if (writable)
+		sim_lock(sim);
 	enum sim_status status = present(sim, proc);
-	if (status == SIM_SUCCESS) {
-		sim_read_procs(sim, &procs);
-		struct sim_proc *entry = entry_for(&procs, proc);
-		if (entry == NULL) {
-			status = SIM_INSUFFICIENT_RESOURCES;
-		} else {
-			*entry = *proc;
-			sim_write_procs(sim, &procs);
-		}
-	}
-	sim_unlock(sim);
+	if (status == SIM_SUCCESS && writable)
+		status = enter(sim, &entry);
+	if (writable)
+		sim_unlock(sim);
+	/* Where the table is full it uses the GPU all the same. */
+	if (status != SIM_SUCCESS && status != SIM_INSUFFICIENT_RESOURCES && entry.marked)
+		sim_unmark(sim, proc);
 	return status;
 }
 
@@ -135,8 +166,10 @@ enum sim_status sim_drop_proc(struct sim *sim, const struct sim_proc *proc)
 	struct sim_procs procs;
 	enum sim_status status = SIM_NOT_FOUND;
 
+	if (own(proc))
+		sim_unmark(sim, proc);
 	if (!sim_writable(sim))
-		return SIM_NO_PERMISSION;
+		return own(proc) ? SIM_SUCCESS : SIM_NO_PERMISSION;
 	sim_lock(sim);
 	sim_read_procs(sim, &procs);
 	for (int i = 0; i < SIM_MAX_PROCS; i++) {
@@ -167,11 +200,16 @@ uint32_t sim_procs_on(struct sim *sim, struct sim_scope scope, struct sim_proc *
 	sim_read_procs(sim, &procs);
 	for (int i = 0; i < SIM_MAX_PROCS; i++) {
 		const struct sim_proc *p = &procs.proc[i];
-		if (p->pid == 0 || !within(p, &scope) || ended(p, ns))
+		if (p->pid == 0 || !within(p, &scope) || ended(sim, p, ns))
 			continue;
 		if (n < max)
 			out[n] = *p;
 		n++;
 	}
 	return n;
+}
+
+bool sim_in_use(struct sim *sim, struct sim_scope scope)
+{
+	return sim_marked(sim, scope) || sim_procs_on(sim, scope, NULL, 0) > 0;
 }

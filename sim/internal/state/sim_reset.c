@@ -64,7 +64,7 @@ enum sim_status sim_begin_reset(struct sim *sim, struct sim_ref ref)
 		return status;
 	if (gpu.lost != SIM_PRESENT)
 		status = SIM_GPU_IS_LOST;
-	else if (sim_procs_on(sim, all, NULL, 0) > 0)
+	else if (sim_in_use(sim, all))
 		status = SIM_IN_USE;
 	if (status == SIM_SUCCESS) {
 		gpu.lost = SIM_LOST;

@@ -151,6 +151,7 @@ struct sim_proc {
 	/* Inode of the PID namespace and time of start, by which a process that
 	 * has ended is known. 0: made up, it stays until it is removed. */
 	uint64_t ns, started;
+	uint64_t marked; /* it holds a mark, which other namespaces see */
 };
 
 struct sim_procs {

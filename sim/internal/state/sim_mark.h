@@ -1,0 +1,14 @@
+/* sim_mark.h: marks that a process uses a GPU or an instance. */
+#ifndef SIM_MARK_H
+#define SIM_MARK_H
+
+#include "simstate.h"
+
+/* sim_mark marks what an entry names for this process, until sim_unmark or
+ * the process's end. */
+bool sim_mark(struct sim *sim, const struct sim_proc *proc);
+void sim_unmark(struct sim *sim, const struct sim_proc *proc);
+/* sim_marked tells whether another process has a mark within a scope. */
+bool sim_marked(struct sim *sim, struct sim_scope scope);
+
+#endif
