@@ -60,7 +60,7 @@ func newApp(out io.Writer) *cli.App {
 			createCommand(), deleteCommand(), showCommand(),
 			setCommand(), xidCommand(), loseCommand(), healCommand(), plugCommand(), unplugCommand(),
 			migCommand(), procCommand(), resetCommand(), rebootCommand(),
-			callsCommand(), execCommand(), mountCommand(),
+			callsCommand(), batchCommand(), execCommand(), mountCommand(),
 		},
 	}
 }

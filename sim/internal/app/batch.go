@@ -1,0 +1,47 @@
+package app
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// batchCommand runs commands without a process for each: what is measured is
+// the node, and not how fast programs start.
+func batchCommand() *cli.Command {
+	return &cli.Command{
+		Name: "batch", Usage: "run the commands on standard input, one a line",
+		Description: "After what a command prints comes a line \"ok\". The first that fails ends the batch.\n" +
+			"Lines are divided at spaces. All commands take the node of GPU_SIM_ROOT, but for those with an own --root.",
+		Action: func(c *cli.Context) error {
+			if err := noArgs(c); err != nil {
+				return err
+			}
+			lines := bufio.NewScanner(c.App.Reader)
+			for n := 1; lines.Scan(); n++ {
+				words := strings.Fields(lines.Text())
+				if len(words) == 0 {
+					continue
+				}
+				if err := runInBatch(c, words); err != nil {
+					return fmt.Errorf("batch: line %d: %w", n, err)
+				}
+				if _, err := fmt.Fprintln(c.App.Writer, "ok"); err != nil {
+					return err
+				}
+			}
+			return lines.Err()
+		},
+	}
+}
+
+func runInBatch(c *cli.Context, words []string) error {
+	switch words[0] {
+	case "batch", "exec":
+		return fmt.Errorf("%s takes over standard input: run it by itself", words[0])
+	default:
+		return Run(append([]string{c.App.Name}, words...), c.App.Writer)
+	}
+}
