@@ -17,7 +17,7 @@ import (
 type endpoint struct {
 	conn   *grpc.ClientConn
 	client pluginapi.DevicePluginClient
-	last   *Update
+	last   *list
 }
 
 // registrar is the service of one run.
@@ -69,29 +69,40 @@ func (k *Kubelet) refused() error {
 	return k.refuse
 }
 
-// follow collects the lists of one stream until it ends.
+// follow takes the lists of one stream until it ends.
 func (k *Kubelet) follow(ctx context.Context, name string, e *endpoint) {
 	k.opened(name, 1)
 	defer k.ended(name)
-	stream, err := e.client.ListAndWatch(ctx, &pluginapi.Empty{}, grpc.WaitForReady(true))
+	stream, err := e.watch(ctx)
 	if err != nil {
 		return
 	}
 	for {
-		resp, err := stream.Recv()
-		if err != nil {
+		l := &list{}
+		if err := stream.RecvMsg(&l.wire); err != nil {
 			return
 		}
-		u := Update{Resource: name, Devices: resp.GetDevices(), At: time.Now()}
+		l.at = time.Now()
 		k.mu.Lock()
-		k.updates = append(k.updates, u)
+		k.lists[name]++
+		k.newest[name] = l
 		// Lists are those of the resource, whichever stream they come by.
 		if e := k.endpoints[name]; e != nil {
-			e.last = &u
+			e.last = l
 		}
 		k.notify()
 		k.mu.Unlock()
 	}
+}
+
+// watch calls ListAndWatch.
+func (e *endpoint) watch(ctx context.Context) (grpc.ClientStream, error) {
+	stream, err := e.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true},
+		pluginapi.DevicePlugin_ListAndWatch_FullMethodName, grpc.WaitForReady(true), inWire())
+	if err != nil {
+		return nil, err
+	}
+	return stream, errors.Join(stream.SendMsg(&pluginapi.Empty{}), stream.CloseSend())
 }
 
 func (k *Kubelet) opened(name string, n int) {

@@ -23,7 +23,8 @@ type Registration struct {
 	At      time.Time
 }
 
-// Update is one list of devices that a plugin sent.
+// Update is a list of devices that a plugin sent. At is when it came, before it
+// was read.
 type Update struct {
 	Resource string
 	Devices  []*pluginapi.Device
@@ -37,9 +38,10 @@ type Kubelet struct {
 	mu            sync.Mutex
 	running       *run
 	registrations []Registration
-	updates       []Update
 	endpoints     map[string]*endpoint // by resource
 	streams       map[string]int       // by resource
+	lists         map[string]int       // by resource
+	newest        map[string]*list     // by resource, also of one that is gone
 	refuse        error
 	refusals      int
 	changed       chan struct{} // closed and replaced at every change
@@ -66,7 +68,10 @@ func Start(dir string) (*Kubelet, error) {
 
 // New returns a kubelet that is not running.
 func New(dir string) *Kubelet {
-	return &Kubelet{dir: dir, endpoints: map[string]*endpoint{}, streams: map[string]int{}, changed: make(chan struct{})}
+	return &Kubelet{
+		dir: dir, endpoints: map[string]*endpoint{}, streams: map[string]int{},
+		lists: map[string]int{}, newest: map[string]*list{}, changed: make(chan struct{}),
+	}
 }
 
 // Socket returns the path of the registration socket.
@@ -134,11 +139,11 @@ func (k *Kubelet) Registrations() []Registration {
 	return append([]Registration(nil), k.registrations...)
 }
 
-// Updates returns the device lists so far.
-func (k *Kubelet) Updates() []Update {
+// Lists returns how many lists of the resource were sent so far.
+func (k *Kubelet) Lists(resource string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return append([]Update(nil), k.updates...)
+	return k.lists[resource]
 }
 
 // WaitRegistrations waits until n registrations were taken, and returns the
@@ -164,18 +169,19 @@ func (k *Kubelet) WaitRefusals(ctx context.Context, n int) error {
 // returns it.
 func (k *Kubelet) WaitDevices(ctx context.Context, resource string, ok func([]*pluginapi.Device) bool) (Update, error) {
 	var last Update
+	var bad error
 	err := k.wait(ctx, "devices of "+resource, func() bool {
 		e := k.endpoints[resource]
 		if e == nil || e.last == nil {
 			return false
 		}
-		last = *e.last
-		return ok(last.Devices)
+		last, bad = e.last.update(resource)
+		return bad != nil || ok(last.Devices)
 	})
 	if err != nil {
 		return last, fmt.Errorf("%w; the last list was %v", err, last.Devices)
 	}
-	return last, nil
+	return last, bad
 }
 
 // Streams returns how many streams of the resource are open: more than one if a
@@ -195,12 +201,8 @@ func (k *Kubelet) WaitUnlisted(ctx context.Context, resource string) error {
 // that came has no devices, and no plugin is connected.
 func (k *Kubelet) WaitWithdrawn(ctx context.Context, resource string) error {
 	return k.wait(ctx, "the withdrawal of "+resource, func() bool {
-		for i := len(k.updates) - 1; i >= 0; i-- {
-			if k.updates[i].Resource == resource {
-				return len(k.updates[i].Devices) == 0 && k.endpoints[resource] == nil
-			}
-		}
-		return false
+		l := k.newest[resource]
+		return l != nil && l.empty() && k.endpoints[resource] == nil
 	})
 }
 

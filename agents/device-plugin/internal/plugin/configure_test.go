@@ -63,17 +63,6 @@ func rules() health.Rules {
 	return r
 }
 
-// lists counts the lists of the resource that the kubelet was sent.
-func (r *rig) lists(resource string) int {
-	n := 0
-	for _, u := range r.kubelet.Updates() {
-		if u.Resource == resource {
-			n++
-		}
-	}
-	return n
-}
-
 func TestAConfigChangesOnlyWhatItConcerns(t *testing.T) {
 	r := mixed(t, nil)
 	r.plugin.Configure(r.shared(3), rules())
@@ -88,7 +77,7 @@ func TestAConfigChangesOnlyWhatItConcerns(t *testing.T) {
 	r.devices(t, resourceName, ok)
 	r.withdrawn(t, sharedName)
 
-	if n := r.lists(migName); n != 1 {
+	if n := r.kubelet.Lists(migName); n != 1 {
 		t.Errorf("%d lists of %s, which no config concerned, want 1", n, migName)
 	}
 	if n := r.kubelet.Streams(migName); n != 1 {
@@ -116,7 +105,7 @@ func TestConfigsThatFollowEachOther(t *testing.T) {
 	r.devices(t, resourceName, ok)
 	r.gone(t, sharedName)
 	r.marker.wait(t, true)
-	if n := r.lists(migName); n != 1 {
+	if n := r.kubelet.Lists(migName); n != 1 {
 		t.Errorf("%d lists of %s, want 1", n, migName)
 	}
 }
@@ -242,7 +231,7 @@ func TestMIGLayoutChanges(t *testing.T) {
 		t.Error("MIG devices were offered before they were prepared")
 	}
 	r.withdrawn(t, migName)
-	if n := r.lists(resourceName); n != 1 {
+	if n := r.kubelet.Lists(resourceName); n != 1 {
 		t.Errorf("%d lists of %s, which did not change, want 1", n, resourceName)
 	}
 }
@@ -282,7 +271,7 @@ func TestXIDOfAMIGDeviceReachesItsReplicasOnly(t *testing.T) {
 	r.devices(t, migName, ok, ok, bad, bad)
 	r.devices(t, resourceName, ok)
 	r.devices(t, migName, ok, ok, ok, ok)
-	if n := r.lists(resourceName); n != 1 {
+	if n := r.kubelet.Lists(resourceName); n != 1 {
 		t.Errorf("%d lists of %s, want 1", n, resourceName)
 	}
 }

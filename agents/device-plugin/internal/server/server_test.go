@@ -71,7 +71,7 @@ func TestSendsOnlyWhatIsNew(t *testing.T) {
 	r.server.Publish(same, options())
 	r.server.Publish(sick, options())
 	r.healths(t, bad, ok)
-	if n := len(r.kubelet.Updates()); n != 2 {
+	if n := r.kubelet.Lists(resourceName); n != 2 {
 		t.Errorf("the kubelet was sent %d lists, want 2", n)
 	}
 	// What is not in the list is in force all the same.
