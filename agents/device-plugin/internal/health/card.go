@@ -63,10 +63,9 @@ func (c *card) observe(g *gpu.GPU, at time.Time, rules Rules) {
 	if at.After(c.lost) {
 		c.lost = time.Time{}
 	}
-	asks := c.asks(rules)
 	for s, list := range c.causes {
 		for i := range list {
-			list[i].asked = list[i].asked || asks
+			list[i].asked = list[i].asked || needed(c.recovery)
 		}
 		c.keep(s, func(x cause) bool { return c.holds(s, x, rules) })
 	}
@@ -104,11 +103,11 @@ func (c *card) holds(s scope, x cause, rules Rules) bool {
 		return false // what was hit is gone
 	case x.xid == recoveryChanged && c.recovery != gpu.RecoveryUnknown:
 		return false // what the XID pointed at is known by itself
-	case c.asks(rules), !c.lost.IsZero():
+	case c.asks(rules), !c.lost.IsZero(), needed(c.recovery) && x.class != ClassQuiet:
 		return true
 	case x.away:
 		return false
-	case c.recovery == gpu.RecoveryNone:
+	case c.recovery != gpu.RecoveryUnknown && !needed(c.recovery):
 		// The driver knows what the GPU needs, and its word is proof. If it never
 		// asked for anything it gets the quiet window to come to that.
 		return !x.asked && !over
@@ -119,8 +118,12 @@ func (c *card) holds(s scope, x cause, rules Rules) bool {
 
 // asks reports whether the driver asks for a recovery, and that counts.
 func (c *card) asks(rules Rules) bool {
-	return c.recovery.Needed() && rules.Counts(recoveryChanged)
+	return needed(c.recovery) && rules.Counts(recoveryChanged)
 }
+
+// needed reports whether a driver asks for a recovery of the GPU. The domain of
+// IMEX is that of several nodes: programs that do not span them do not need it.
+func needed(r gpu.Recovery) bool { return r.Needed() && r != gpu.RecoveryIMEXDomain }
 
 func (c *card) has(s scope) bool {
 	_, ok := c.parts[s]
@@ -159,7 +162,7 @@ func (c *card) apply(ev gpu.Event, at time.Time) {
 	list := c.causes[s]
 	i := slices.IndexFunc(list, func(x cause) bool { return x.class == class })
 	if i < 0 {
-		c.causes[s] = append(list, cause{xid: ev.XID, class: class, last: at, away: away, asked: c.recovery.Needed()})
+		c.causes[s] = append(list, cause{xid: ev.XID, class: class, last: at, away: away, asked: needed(c.recovery)})
 		return
 	}
 	list[i].last, list[i].away = at, away
@@ -256,7 +259,7 @@ func (c *card) next(rules Rules) (time.Time, bool) {
 // troubled reports whether the newest snapshot shows something that may end
 // without an event.
 func (c *card) troubled(rules Rules) bool {
-	if c.fault != "" || !c.lost.IsZero() || c.asks(rules) {
+	if c.fault != "" || !c.lost.IsZero() || c.asks(rules) || needed(c.recovery) && len(c.causes) > 0 {
 		return true
 	}
 	for _, fault := range c.parts {

@@ -182,6 +182,9 @@ func TestWhatMakesUnfit(t *testing.T) {
 		"an action that is not known is told as it is": {
 			script{{0, observe(asks("bus-reset"))}}, one("GPU-0", "the driver asks for the recovery action bus-reset"),
 		},
+		"a recovery of the IMEX domain leaves the GPU fit": {
+			script{{0, observe(asks(gpu.RecoveryIMEXDomain))}}, none,
+		},
 		"a GPU that does not answer is unfit": {script{{0, observe(silent(0))}}, one("GPU-0", noName)},
 		"a lost GPU with an XID tells both": {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 79))}, {1, apply(lost("GPU-0"))}},

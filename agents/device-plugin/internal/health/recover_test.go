@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"outrigger.dev/agents/device-plugin/internal/health"
 	"outrigger.dev/pkg/gpu"
 )
@@ -89,6 +91,9 @@ func TestWhatMakesSoundAgain(t *testing.T) {
 		"what the driver asks for outlives the quiet window of an XID": {
 			script{{0, knows}, {1, apply(xid("GPU-0", 94))}, {7, wantReset}}, one("GPU-0", asksReset+"; "+contained),
 		},
+		"a driver that asks for the IMEX domain asks nothing of the GPU": {
+			script{{0, knows}, {1, apply(xid("GPU-0", 95))}, {1.1, wantReset}, {2, observe(asks(gpu.RecoveryIMEXDomain))}}, none,
+		},
 		"what the driver asks for is over when it asks no more": {script{{0, wantReset}, {1, knows}}, none},
 		"a MIG device that was deleted takes its XID with it": {
 			script{
@@ -116,6 +121,40 @@ func TestWhatMakesSoundAgain(t *testing.T) {
 		},
 	} {
 		check(t, name, tc.script, tc.want)
+	}
+}
+
+// Where it does not count what the driver asks for, it still says what an XID
+// takes.
+func TestWhatTheDriverAsksForCanBeIgnored(t *testing.T) {
+	rules, _ := health.ParseRules("154", "")
+	for name, tc := range map[string]struct {
+		script script
+		want   map[gpu.UUID]string
+	}{
+		"by itself": {script{{0, observe(asks(gpu.RecoveryReset))}}, map[gpu.UUID]string{}},
+		"and an XID that passes is over after the quiet window": {
+			script{{0, observe(asks(gpu.RecoveryReset))}, {1, apply(xid("GPU-0", 94))}, {7, observe(asks(gpu.RecoveryReset))}},
+			map[gpu.UUID]string{},
+		},
+		"and one that takes a reset is not": {
+			script{{0, observe()}, {1, apply(xid("GPU-0", 95))}, {7, observe(asks(gpu.RecoveryReset))}}, one("GPU-0", uncontained),
+		},
+		"until it asks no more": {
+			script{
+				{0, observe()},
+				{1, apply(xid("GPU-0", 95))},
+				{2, observe(asks(gpu.RecoveryReset))},
+				{3, observe(asks(gpu.RecoveryNone))},
+			},
+			map[gpu.UUID]string{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, reasons(run(rules, tc.script).View(), node())); diff != "" {
+				t.Errorf("unfit (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
