@@ -117,9 +117,9 @@ func TestProcessSeesTheMIGDevicesThatItMayUse(t *testing.T) {
 		want  []string
 	}{
 		"no node":                 {func(*testing.T) {}, nil},
-		"the nodes of one device": {func(t *testing.T) { m.allow(t, 0, second) }, []string{second}},
+		"the nodes of one device": {func(t *testing.T) { m.allow(t, 0, first) }, []string{first}},
 		"only one of the two nodes": {
-			func(t *testing.T) { _, ci := m.capabilities(t, 0, first); m.addNode(t, ci) }, nil,
+			func(t *testing.T) { _, ci := m.capabilities(t, 0, second); m.addNode(t, ci) }, nil,
 		},
 		"the node to monitor": {func(t *testing.T) { m.addNode(t, capMonitor) }, listed(t, d)},
 	}

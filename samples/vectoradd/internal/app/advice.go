@@ -19,7 +19,8 @@ func advice(code cuda.Code) string {
 	case cuda.CodeDeviceUnavailable:
 		return "the GPU is held by another process or by its compute mode: nvidia-smi -q -d COMPUTE shows it, nvidia-smi -c DEFAULT lifts it"
 	case cuda.CodeNoDevice:
-		return "this process sees no GPU: look at CUDA_VISIBLE_DEVICES, and whether the container was given one"
+		return "this process sees no GPU: look at CUDA_VISIBLE_DEVICES, and whether the container was given one; of a GPU in MIG mode it sees " +
+			"only a MIG device that it was given (resources.limits: nvidia.com/mig-…: 1)"
 	case cuda.CodeInvalidDevice:
 		return "a value of CUDA_VISIBLE_DEVICES or the GPU's MIG configuration does not fit"
 	case cuda.CodeNoBinaryForGPU:

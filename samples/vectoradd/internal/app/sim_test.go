@@ -5,13 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// simulated is a simulated node with two GPUs.
+// simulated is a simulated node.
 type simulated struct {
 	root string
 	sim  string
@@ -19,8 +20,9 @@ type simulated struct {
 	library string
 }
 
-// simulate makes a node that this process sees through the environment.
-func simulate(t *testing.T) simulated {
+// simulate makes a node with two GPUs of a model, which this process sees
+// through the environment.
+func simulate(t *testing.T, model string) simulated {
 	t.Helper()
 	bin := os.Getenv("OUTRIGGER_BIN")
 	if bin == "" {
@@ -43,21 +45,24 @@ func simulate(t *testing.T) simulated {
 	if os.Getuid() != 0 {
 		t.Skip("this needs root: a simulated node has device nodes")
 	}
-	s.call(t, "create", "--gpus", "2", "--model", "l4")
+	s.call(t, "create", "--gpus", "2", "--model", model)
 	t.Cleanup(func() { s.call(t, "delete") })
 	t.Setenv("GPU_SIM_STATE", filepath.Join(s.root, "state"))
 	t.Setenv("GPU_SIM_DEV", filepath.Join(s.root, "dev"))
 	return s
 }
 
-// call runs a command of gpu-sim on the node.
-func (s simulated) call(t *testing.T, command string, args ...string) {
+// call runs a command of gpu-sim on the node and returns what it prints.
+func (s simulated) call(t *testing.T, args ...string) string {
 	t.Helper()
-	args = append([]string{command, "--root", s.root}, args...)
 	// Not the test's context, which has ended when the node is deleted.
-	if out, err := exec.CommandContext(context.WithoutCancel(t.Context()), s.sim, args...).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), s.sim, args...)
+	cmd.Env = append(os.Environ(), "GPU_SIM_ROOT="+s.root)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Fatalf("gpu-sim %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
+	return string(out)
 }
 
 // run runs vectoradd on the node.
@@ -67,7 +72,7 @@ func (s simulated) run(t *testing.T, args ...string) (code int, stdout, stderr s
 }
 
 func TestOnASimulatedNode(t *testing.T) {
-	s := simulate(t)
+	s := simulate(t, "l4")
 	code, list, stderr := s.run(t, "--list")
 	if code != 0 || strings.Count(list, "NVIDIA L4 (UUID: GPU-") != 2 {
 		t.Fatalf("--list: exit code %d: %s%s", code, list, stderr)
@@ -88,7 +93,7 @@ func TestOnASimulatedNode(t *testing.T) {
 }
 
 func TestWithoutADriverOnASimulatedNode(t *testing.T) {
-	s := simulate(t)
+	s := simulate(t, "l4")
 	s.call(t, "set", "driver=off")
 	code, stdout, stderr := s.run(t)
 	if code != 1 || stdout != "" {
@@ -98,5 +103,29 @@ func TestWithoutADriverOnASimulatedNode(t *testing.T) {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("stderr lacks %q: %s", want, stderr)
 		}
+	}
+}
+
+var migUUID = regexp.MustCompile(`MIG-[0-9a-f-]+`)
+
+func TestOnAMIGDevice(t *testing.T) {
+	s := simulate(t, "h100-80")
+	s.call(t, "mig", "mode", "1", "on")
+	small := migUUID.FindString(s.call(t, "mig", "create", "1", "1g.10gb"))
+	s.call(t, "mig", "create", "1", "3g.40gb")
+	t.Setenv("CUDA_VISIBLE_DEVICES", small)
+	code, list, stderr := s.run(t, "--list")
+	if code != 0 || stderr != "" {
+		t.Errorf("--list: exit code %d, stderr %q", code, stderr)
+	}
+	if diff := cmp.Diff("GPU 0: NVIDIA H100 80GB HBM3 MIG 1g.10gb (UUID: "+small+")\n", list); diff != "" {
+		t.Errorf("--list (-want +got):\n%s", diff)
+	}
+	code, stdout, stderr := s.run(t)
+	if code != 0 || stderr != "" {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
+	}
+	if diff := cmp.Diff(passed, stdout); diff != "" {
+		t.Errorf("stdout (-want +got):\n%s", diff)
 	}
 }
