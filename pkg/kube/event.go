@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
+	"net/http"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Event is one thing that a person who looks at the Node should know.
@@ -84,7 +82,7 @@ func (e *Events) send(ctx context.Context, ev stamped) error {
 	}
 	retry := retryMin
 	for try := 1; ; try++ {
-		err := e.client.core.Post().Namespace(eventNamespace).Resource("events").Body(body).Do(ctx).Error()
+		err := e.post(ctx, body)
 		if err == nil || !passing(err) || try == eventTries {
 			return err
 		}
@@ -95,11 +93,29 @@ func (e *Events) send(ctx context.Context, ev stamped) error {
 	}
 }
 
-// passing reports whether an error may be gone at the next try.
+func (e *Events) post(ctx context.Context, event []byte) error {
+	conn, err := e.client.connect()
+	if err != nil {
+		return err
+	}
+	defer conn.close()
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	body, err := conn.do(ctx, http.MethodPost, "/api/v1/namespaces/"+eventNamespace+"/events", "application/json", event)
+	if err != nil {
+		return fmt.Errorf("send event: %w", err)
+	}
+	return body.Close()
+}
+
+// passing reports whether an error may be gone at the next try: all but a
+// refusal of what was sent.
 func passing(err error) bool {
-	var network net.Error
-	return errors.As(err, &network) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
-		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err)
+	var status *statusError
+	if !errors.As(err, &status) {
+		return true
+	}
+	return status.code == http.StatusTooManyRequests || status.code >= http.StatusInternalServerError
 }
 
 // encode returns the event as the core API's Event.

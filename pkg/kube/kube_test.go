@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,7 +18,7 @@ import (
 func client(t *testing.T, s *kubetest.Server, node string) *kube.Client {
 	t.Helper()
 	c, err := kube.New(kube.Config{
-		Kubeconfig: s.Kubeconfig(t), Node: node, Agent: "test-agent", Log: slog.New(slog.DiscardHandler),
+		Server: s.URL(), Dir: s.Dir(t), Node: node, Agent: "test-agent", Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +73,7 @@ func TestWatchLabelsOfANodeThatIsNotThere(t *testing.T) {
 	s := kubetest.New(t, "node1", nil)
 	lines := make(seen, 8)
 	c, err := kube.New(kube.Config{
-		Kubeconfig: s.Kubeconfig(t), Node: "other", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(lines, nil)),
+		Server: s.URL(), Dir: s.Dir(t), Node: "other", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(lines, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,14 +126,43 @@ func TestTellNeverBlocks(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	log := slog.New(slog.DiscardHandler)
-	kubeconfig := kubetest.New(t, "n", nil).Kubeconfig(t)
-	if _, err := kube.New(kube.Config{Kubeconfig: kubeconfig, Log: log}); err == nil || !strings.Contains(err.Error(), "NODE_NAME") {
+	if _, err := kube.New(kube.Config{Server: "https://api", Log: log}); err == nil || !strings.Contains(err.Error(), "NODE_NAME") {
 		t.Errorf("New() without a node = %v", err)
 	}
 	if _, err := kube.New(kube.Config{Node: "n", Log: log}); !errors.Is(err, kube.ErrNotInCluster) {
 		t.Errorf("New() outside of a pod = %v, want ErrNotInCluster", err)
 	}
-	if _, err := kube.New(kube.Config{Node: "n", Kubeconfig: "/no/such", Log: log}); err == nil || !strings.Contains(err.Error(), "/no/such") {
-		t.Errorf("New() with a missing kubeconfig = %v", err)
+}
+
+func TestWhatFailsIsNamed(t *testing.T) {
+	s := kubetest.New(t, "node1", nil)
+	write := func(dir, name, content string) string {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	for name, tc := range map[string]struct{ dir, want string }{
+		"no token":              {t.TempDir(), "is automountServiceAccountToken off?"},
+		"a token that is wrong": {write(s.Dir(t), "token", "other"), "401 Unauthorized: Unauthorized"},
+		"no authority":          {write(s.Dir(t), "ca.crt", ""), "ca.crt has none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := make(seen, 8)
+			c, err := kube.New(kube.Config{
+				Server: s.URL(), Dir: tc.dir, Node: "node1", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(lines, nil)),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- c.WatchLabels(ctx, func(map[string]string) {}) }()
+			if line := <-lines; !strings.Contains(line, tc.want) {
+				t.Errorf("log line %q, want %q", line, tc.want)
+			}
+			cancel()
+			<-done
+		})
 	}
 }

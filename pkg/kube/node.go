@@ -2,15 +2,15 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 const (
@@ -21,16 +21,41 @@ const (
 	watchSeconds = 600
 )
 
-func nodes() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+// The media types of metadata without the rest of an object (Kubernetes API
+// concepts, "Resource representation": PartialObjectMetadata).
+const (
+	acceptOne  = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	acceptList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+)
+
+// object is what is read of a PartialObjectMetadata; of a Status, which stands
+// in its place where a watch fails, it is Message.
+type object struct {
+	Metadata struct {
+		Name            string            `json:"name"`
+		Labels          map[string]string `json:"labels"`
+		ResourceVersion string            `json:"resourceVersion"`
+	} `json:"metadata"`
+	Message string `json:"message"`
+}
+
+type objectList struct {
+	Metadata struct {
+		ResourceVersion string `json:"resourceVersion"`
+	} `json:"metadata"`
+	Items []object `json:"items"`
+}
+
+type watchEvent struct {
+	Type   string `json:"type"`
+	Object object `json:"object"`
 }
 
 // WatchLabels calls deliver with the labels of the own Node: once when they are
 // known, and then whenever they change. The map is not used afterwards. It
 // returns when ctx ends; what fails before is logged and tried again.
 //
-// It asks for metadata only (PartialObjectMetadata, Kubernetes API "Metadata
-// only requests"), and needs the verbs list and watch on the Node of this name.
+// It asks for metadata only, and needs the verbs list and watch on Nodes.
 func (c *Client) WatchLabels(ctx context.Context, deliver func(map[string]string)) error {
 	w := &labelWatch{client: c, deliver: deliver}
 	retry := retryMin
@@ -63,55 +88,75 @@ type labelWatch struct {
 // follow reads the Node once and follows it until the watch ends, which is nil
 // for one that the API server ended in good order.
 func (w *labelWatch) follow(ctx context.Context) error {
-	c := w.client
-	byName := fields.OneTermEqualSelector("metadata.name", c.cfg.Node).String()
-	list, err := c.meta.Resource(nodes()).List(ctx, metav1.ListOptions{FieldSelector: byName})
+	conn, err := w.client.connect()
 	if err != nil {
-		return fmt.Errorf("read node %s: %w", c.cfg.Node, err)
+		return err
 	}
-	if len(list.Items) == 0 {
-		return fmt.Errorf("read node %s: there is no such node: is NODE_NAME right?", c.cfg.Node)
-	}
-	w.seen(list.Items[0].Labels)
-	timeout := int64(watchSeconds)
-	events, err := c.meta.Resource(nodes()).Watch(ctx, metav1.ListOptions{
-		FieldSelector: byName, ResourceVersion: list.ResourceVersion, TimeoutSeconds: &timeout, AllowWatchBookmarks: true,
-	})
+	defer conn.close()
+	version, err := w.list(ctx, conn)
 	if err != nil {
-		return fmt.Errorf("watch node %s: %w", c.cfg.Node, err)
+		return fmt.Errorf("read node %s: %w", w.client.cfg.Node, err)
 	}
-	defer events.Stop()
+	if err := w.watch(ctx, conn, version); err != nil {
+		return fmt.Errorf("watch node %s: %w", w.client.cfg.Node, err)
+	}
+	return nil
+}
+
+func (w *labelWatch) list(ctx context.Context, conn *connection) (version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	body, err := conn.do(ctx, http.MethodGet, w.path(url.Values{}), acceptList, nil)
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	var list objectList
+	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(&list); err != nil {
+		return "", err
+	}
+	if len(list.Items) != 1 {
+		return "", errors.New("there is no such node: is NODE_NAME right?")
+	}
+	w.seen(list.Items[0].Metadata.Labels)
+	return list.Metadata.ResourceVersion, nil
+}
+
+func (w *labelWatch) watch(ctx context.Context, conn *connection, version string) error {
+	ctx, cancel := context.WithTimeout(ctx, (watchSeconds+60)*time.Second)
+	defer cancel()
+	body, err := conn.do(ctx, http.MethodGet, w.path(url.Values{
+		"watch": {"true"}, "resourceVersion": {version}, "timeoutSeconds": {strconv.Itoa(watchSeconds)},
+	}), acceptOne, nil)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	dec := json.NewDecoder(body)
 	for {
-		select {
-		case <-ctx.Done():
+		var ev watchEvent
+		err := dec.Decode(&ev)
+		switch {
+		case errors.Is(err, io.EOF), ctx.Err() != nil:
 			return nil
-		case ev, ok := <-events.ResultChan():
-			if !ok {
-				return nil
-			}
-			if err := w.event(ev); err != nil {
-				return err
-			}
+		case err != nil:
+			return err
+		}
+		switch ev.Type {
+		case "ADDED", "MODIFIED":
+			w.seen(ev.Object.Metadata.Labels)
+		case "DELETED":
+			return errors.New("the node was deleted")
+		case "ERROR":
+			return errors.New(ev.Object.Message)
 		}
 	}
 }
 
-func (w *labelWatch) event(ev watch.Event) error {
-	switch ev.Type {
-	case watch.Added, watch.Modified:
-		if node, ok := ev.Object.(*metav1.PartialObjectMetadata); ok {
-			w.seen(node.Labels)
-		}
-	case watch.Deleted:
-		return errors.New("the node was deleted")
-	case watch.Error:
-		if status, ok := ev.Object.(*metav1.Status); ok {
-			return fmt.Errorf("watch node %s: %s", w.client.cfg.Node, status.Message)
-		}
-		return fmt.Errorf("watch node %s: the API server ended it", w.client.cfg.Node)
-	case watch.Bookmark:
-	}
-	return nil
+// path is that of Nodes, of which the own one is selected.
+func (w *labelWatch) path(query url.Values) string {
+	query.Set("fieldSelector", "metadata.name="+w.client.cfg.Node)
+	return "/api/v1/nodes?" + query.Encode()
 }
 
 func (w *labelWatch) seen(labels map[string]string) {

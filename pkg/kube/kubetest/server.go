@@ -4,7 +4,7 @@ package kubetest
 
 import (
 	"encoding/json"
-	"fmt"
+	"encoding/pem"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -13,9 +13,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 // Event is what an Event object says.
@@ -62,7 +59,7 @@ func New(t testing.TB, node string, labels map[string]string) *Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/nodes", s.nodes)
 	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/events", s.event)
-	s.http = httptest.NewServer(mux)
+	s.http = httptest.NewTLSServer(mux)
 	t.Cleanup(func() {
 		s.EndWatches()
 		s.http.Close()
@@ -70,19 +67,24 @@ func New(t testing.TB, node string, labels map[string]string) *Server {
 	return s
 }
 
-// Kubeconfig writes a kubeconfig for the server and returns its path.
-func (s *Server) Kubeconfig(t testing.TB) string {
+// token is what the server wants to be shown.
+const token = "token-of-the-pod"
+
+// Dir writes what a pod is given to reach the server, and returns the folder.
+func (s *Server) Dir(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"test",
-"clusters":[{"name":"test","cluster":{"server":%q}}],
-"users":[{"name":"test","user":{}}],
-"contexts":[{"name":"test","context":{"cluster":"test","user":"test"}}]}`, s.http.URL)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
+	for name, data := range map[string][]byte{"token": []byte(token + "\n"), "ca.crt": authority} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return path
+	return dir
 }
+
+// URL returns the address of the server.
+func (s *Server) URL() string { return s.http.URL }
 
 // SetLabels replaces the labels of the Node. Watches are told.
 func (s *Server) SetLabels(labels map[string]string) {
@@ -123,7 +125,11 @@ func (s *Server) change(change func()) {
 	s.changed = make(chan struct{})
 }
 
-func (s *Server) refused(w http.ResponseWriter) bool {
+func (s *Server) refused(w http.ResponseWriter, r *http.Request) bool {
+	if r.Header.Get("Authorization") != "Bearer "+token {
+		http.Error(w, `{"kind":"Status","message":"Unauthorized"}`, http.StatusUnauthorized)
+		return true
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuse == 0 {
@@ -135,7 +141,7 @@ func (s *Server) refused(w http.ResponseWriter) bool {
 }
 
 func (s *Server) nodes(w http.ResponseWriter, r *http.Request) {
-	if s.refused(w) {
+	if s.refused(w, r) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -151,23 +157,22 @@ func (s *Server) list(w http.ResponseWriter, selector string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lists++
-	list := metav1.PartialObjectMetadataList{
-		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
-		ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)},
-	}
+	items := []any{}
 	if selector == "metadata.name="+s.node {
-		list.Items = append(list.Items, s.object())
+		items = append(items, s.object())
+	}
+	list := map[string]any{
+		"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+		"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)}, "items": items,
 	}
 	_ = json.NewEncoder(w).Encode(list) //nolint:errchkjson // a client that is gone
 }
 
 // object returns the Node. The lock is held.
-func (s *Server) object() metav1.PartialObjectMetadata {
-	return metav1.PartialObjectMetadata{
-		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: s.node, Labels: maps.Clone(s.labels), ResourceVersion: strconv.Itoa(s.version),
-		},
+func (s *Server) object() any {
+	return map[string]any{
+		"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+		"metadata": map[string]any{"name": s.node, "labels": maps.Clone(s.labels), "resourceVersion": strconv.Itoa(s.version)},
 	}
 }
 
@@ -184,7 +189,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		s.mu.Unlock()
 		if version > seen {
 			seen = version
-			if err := json.NewEncoder(w).Encode(map[string]any{"type": watch.Modified, "object": object}); err != nil {
+			if err := json.NewEncoder(w).Encode(map[string]any{"type": "MODIFIED", "object": object}); err != nil {
 				return
 			}
 			continue
@@ -200,7 +205,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) event(w http.ResponseWriter, r *http.Request) {
-	if s.refused(w) {
+	if s.refused(w, r) {
 		return
 	}
 	var ev Event

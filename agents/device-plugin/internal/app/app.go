@@ -70,7 +70,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	recorder := metrics.New()
 	p := plugin.New(plugin.Config{
 		Config:   s.config,
-		Rules:    rulesOf(s.config, log),
+		Rules:    s.rules(s.config, log),
 		Source:   src,
 		Preparer: prepare.New(prepare.Config{Root: root, DevRoot: s.devRoot, Log: log}),
 		WatchChanges: func(ctx context.Context, changed func()) error {

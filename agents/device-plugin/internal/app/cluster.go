@@ -29,7 +29,7 @@ func cluster(c *cli.Context, log *slog.Logger) (*api, error) {
 		return a, nil
 	}
 	client, err := kube.New(kube.Config{
-		Kubeconfig: c.Path("kubeconfig"), Node: c.String("node-name"), Agent: name, Log: log,
+		Node: c.String("node-name"), Agent: name, Log: log,
 	})
 	switch {
 	case errors.Is(err, kube.ErrNotInCluster):

@@ -45,7 +45,7 @@ func explain(c *cli.Context) error {
 		return err
 	}
 	// What the snapshot shows of the GPUs' health counts, as after a start.
-	m := health.New(rulesOf(s.config, log))
+	m := health.New(s.rules(s.config, log))
 	m.Observe(node, time.Time{})
 	out := explained(resource.Derive(node, m.View(), s.config))
 	if output == outputJSON {

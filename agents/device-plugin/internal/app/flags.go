@@ -4,6 +4,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/health"
 	"outrigger.dev/pkg/agent"
 )
 
@@ -54,10 +55,6 @@ func configFlags() []cli.Flag {
 			Name: "node-name", EnvVars: []string{"NODE_NAME"},
 			Usage: "`NAME` of the Node that this is",
 		},
-		&cli.PathFlag{
-			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"},
-			Usage: "`FILE` by which the API server is reached; empty for the pod's service account",
-		},
 		&cli.BoolFlag{
 			Name: "report-events", EnvVars: []string{"REPORT_EVENTS"},
 			Usage: "tell what happens to GPUs as Events of the Node",
@@ -91,6 +88,10 @@ func deviceFlags(d config.Config) []cli.Flag {
 		&cli.BoolFlag{
 			Name: "fail-on-init-error", EnvVars: []string{"FAIL_ON_INIT_ERROR"},
 			Usage: "end with an error if the GPUs cannot be offered at the start, instead of waiting until they can",
+		},
+		&cli.DurationFlag{
+			Name: "health-quiet-window", EnvVars: []string{"HEALTH_QUIET_WINDOW"}, Value: health.DefaultQuiet,
+			Usage: "`TIME` without another XID after which a GPU that answers is healthy again, where the XID takes no reset",
 		},
 		&cli.StringFlag{
 			Name: "disable-healthchecks", EnvVars: []string{"DP_DISABLE_HEALTHCHECKS"},

@@ -134,16 +134,17 @@ func (w *live) take() error {
 		return fmt.Errorf("take the changed config: %s cannot change in a running process: it ends, to be started again with it", strings.Join(flags, ", "))
 	}
 	w.last, w.refused = next, ""
-	w.to.Configure(next, rulesOf(next, w.log))
+	w.to.Configure(next, w.settings.rules(next, w.log))
 	return nil
 }
 
-// rulesOf returns which XIDs count.
-func rulesOf(c config.Config, log *slog.Logger) health.Rules {
+// rules returns which XIDs count with a config, and for how long.
+func (s settings) rules(c config.Config, log *slog.Logger) health.Rules {
 	rules, unknown := health.ParseRules(c.HealthChecks.Disable, c.HealthChecks.Enable)
 	if len(unknown) > 0 {
 		log.Warn("not an XID in the lists of health checks, ignored", "items", unknown)
 	}
+	rules.Quiet = s.quiet
 	return rules
 }
 

@@ -113,7 +113,7 @@ func TestTheLabelChoosesTheFile(t *testing.T) {
 	put(t, filepath.Join(dir, "many"), sliced("10"))
 	const key = "nvidia.com/device-plugin.config"
 	api := kubetest.New(t, "node1", nil)
-	client, err := kube.New(kube.Config{Kubeconfig: api.Kubeconfig(t), Node: "node1", Agent: name, Log: slog.New(slog.DiscardHandler)})
+	client, err := kube.New(kube.Config{Server: api.URL(), Dir: api.Dir(t), Node: "node1", Agent: name, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

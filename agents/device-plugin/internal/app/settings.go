@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,6 +21,8 @@ type settings struct {
 	file     configFile
 	config   config.Config
 	host     agent.Host
+	// quiet is how long a GPU has to stay without another XID to be healthy.
+	quiet time.Duration
 	// devRoot is empty unless it is set.
 	devRoot string
 }
@@ -29,7 +32,10 @@ type settings struct {
 // that matters; nil is a node without the label.
 func read(c *cli.Context, labelled func(key string) (string, error)) (settings, error) {
 	host, hostErr := agent.HostOf(c)
-	s := settings{explicit: explicit(c)}
+	s := settings{explicit: explicit(c), quiet: c.Duration("health-quiet-window")}
+	if s.quiet <= 0 {
+		return settings{}, errors.Join(hostErr, agent.BadFlag("health-quiet-window", s.quiet.String(), "a time above 0, like 5m"))
+	}
 	var err error
 	if s.file, err = configFileOf(c); err != nil {
 		return settings{}, errors.Join(hostErr, err)

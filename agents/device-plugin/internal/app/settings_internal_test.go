@@ -109,7 +109,7 @@ func TestEveryFlag(t *testing.T) {
 func TestEveryFlagIsTested(t *testing.T) {
 	// Where the config is, and the node, is no part of it.
 	other := []string{
-		"config-file", "config-dir", "default-config", "fallback-strategies", "node-label", "node-name", "kubeconfig", "report-events",
+		"config-file", "config-dir", "default-config", "fallback-strategies", "node-label", "node-name", "report-events", "health-quiet-window",
 		"gpu-source", "proc-root", "sys-root", "run-root",
 	}
 	var got, want []string
