@@ -65,3 +65,24 @@ func TestNvidiaSMIListsThroughNVML(t *testing.T) {
 		}
 	})
 }
+
+// The MIG User Guide shows the form in "Getting Started with MIG".
+func TestNvidiaSMIListsMIGDevices(t *testing.T) {
+	needRoot(t)
+	s := newSim(t)
+	s.libs = built(t)
+	s.must("create", "--gpus", "1", "--model", "h100-80")
+	s.must("mig", "mode", "0", "on")
+	s.must("mig", "create", "0", "3g.40gb", "1c.2g.20gb")
+	gpu := s.show().GPUs[0]
+	var uuids []string
+	for _, gi := range gpu.MIG.GPUInstances {
+		uuids = append(uuids, gi.ComputeInstances[0].UUID)
+	}
+	want := fmt.Sprintf("GPU 0: NVIDIA H100 80GB HBM3 (UUID: %s)\n"+
+		"  MIG 3g.40gb     Device  0: (UUID: %s)\n"+
+		"  MIG 1c.2g.20gb  Device  1: (UUID: %s)\n", gpu.UUID, uuids[0], uuids[1])
+	if got, _, _ := s.run("exec", "--", "nvidia-smi", "-L"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -12,6 +12,8 @@ package smi
 typedef int (*plain)(void);
 typedef int (*get_count)(unsigned int *);
 typedef int (*get_handle)(unsigned int, void **);
+typedef int (*get_part)(void *, unsigned int, void **);
+typedef int (*get_number)(void *, unsigned int *);
 typedef int (*get_text)(void *, char *, unsigned int);
 typedef int (*get_system_text)(char *, unsigned int);
 typedef const char *(*get_message)(int);
@@ -19,6 +21,8 @@ typedef const char *(*get_message)(int);
 static int call_plain(void *f) { return ((plain)f)(); }
 static int call_count(void *f, unsigned int *n) { return ((get_count)f)(n); }
 static int call_handle(void *f, unsigned int i, void **h) { return ((get_handle)f)(i, h); }
+static int call_part(void *f, void *h, unsigned int i, void **p) { return ((get_part)f)(h, i, p); }
+static int call_number(void *f, void *h, unsigned int *n) { return ((get_number)f)(h, n); }
 static int call_text(void *f, void *h, char *b, unsigned int n) { return ((get_text)f)(h, b, n); }
 static int call_system_text(void *f, char *b, unsigned int n) { return ((get_system_text)f)(b, n); }
 static const char *call_message(void *f, int r) { return ((get_message)f)(r); }
@@ -40,8 +44,18 @@ type library struct{ handle unsafe.Pointer }
 type gpu struct {
 	index      int
 	uuid, name string
+	mig        []migDevice
 	err        error
 }
+
+// migDevice is what NVML says of a MIG device that this process may use.
+type migDevice struct {
+	index      int
+	uuid, name string
+}
+
+// notFound is NVML_ERROR_NOT_FOUND: there is no MIG device with this index.
+const notFound = 6
 
 // open loads and initialises the library.
 func open() (*library, error) {
@@ -110,8 +124,44 @@ func (l *library) gpu(index int) gpu {
 	var errUUID, errName error
 	g.uuid, errUUID = l.text("nvmlDeviceGetUUID", handle)
 	g.name, errName = l.text("nvmlDeviceGetName", handle)
-	g.err = errors.Join(errUUID, errName)
+	var errMIG error
+	g.mig, errMIG = l.migDevices(handle)
+	g.err = errors.Join(errUUID, errName, errMIG)
 	return g
+}
+
+// migDevices lists the MIG devices of a GPU, of which there are none where it
+// is not divided.
+func (l *library) migDevices(gpu unsafe.Pointer) ([]migDevice, error) {
+	count, errCount := l.symbol("nvmlDeviceGetMaxMigDeviceCount")
+	part, errPart := l.symbol("nvmlDeviceGetMigDeviceHandleByIndex")
+	if err := errors.Join(errCount, errPart); err != nil {
+		return nil, err
+	}
+	var n C.uint
+	if err := l.check("nvmlDeviceGetMaxMigDeviceCount", C.call_number(count, gpu, &n)); err != nil {
+		return nil, err
+	}
+	var list []migDevice
+	for i := range n {
+		var handle unsafe.Pointer
+		ret := C.call_part(part, gpu, i, &handle)
+		if ret == notFound {
+			continue
+		}
+		if err := l.check("nvmlDeviceGetMigDeviceHandleByIndex", ret); err != nil {
+			return nil, err
+		}
+		m := migDevice{index: int(i)}
+		var errUUID, errName error
+		m.uuid, errUUID = l.text("nvmlDeviceGetUUID", handle)
+		m.name, errName = l.text("nvmlDeviceGetName", handle)
+		if err := errors.Join(errUUID, errName); err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	return list, nil
 }
 
 func (l *library) text(symbol string, handle unsafe.Pointer) (string, error) {
