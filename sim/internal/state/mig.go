@@ -49,7 +49,6 @@ type GPUInstance struct {
 	Minor            int               `json:"minor"`
 	ComputeInstances []ComputeInstance `json:"computeInstances"`
 
-	profile    uint32
 	generation uint64
 }
 
@@ -111,20 +110,22 @@ func (s *State) ref(slot Slot) (C.struct_sim_ref, error) {
 	return C.struct_sim_ref{slot: C.uint32_t(slot), generation: gpu.generation}, err
 }
 
-// divisible names a GPU that has a MIG mode.
-func (s *State) divisible(slot Slot) (C.struct_sim_ref, error) {
-	ref, err := s.ref(slot)
-	if err == nil {
-		_, err = s.MIG(slot)
+// divisible names a GPU that has a MIG mode, and says what it can be divided
+// into.
+func (s *State) divisible(slot Slot) (C.struct_sim_ref, *C.struct_sim_board, error) {
+	gpu, err := s.gpu(slot)
+	board := C.sim_board(&gpu.model[0])
+	if err == nil && board == nil {
+		err = fmt.Errorf("GPU of model %s in slot %d: %w", getString(gpu.model[:]), slot, ErrIndivisible)
 	}
-	return ref, err
+	return C.struct_sim_ref{slot: C.uint32_t(slot), generation: gpu.generation}, board, err
 }
 
 // SetMIGMode switches the Multi-Instance mode of a GPU. Where it takes effect
 // at once, switching it off ends all instances. ErrInUse: processes use a GPU
 // whose mode would change at once; nothing changed.
 func (s *State) SetMIGMode(slot Slot, on bool) (Activation, error) {
-	ref, err := s.divisible(slot)
+	ref, _, err := s.divisible(slot)
 	if err != nil {
 		return "", fmt.Errorf("set MIG mode: %w", err)
 	}
@@ -151,7 +152,7 @@ func (s *State) SetMIGMode(slot Slot, on bool) (Activation, error) {
 // CreateGPUInstance makes a GPU instance of a profile, at a memory slice or
 // Anywhere.
 func (s *State) CreateGPUInstance(slot Slot, profile GIProfile, start int) (GPUInstance, error) {
-	ref, err := s.divisible(slot)
+	ref, board, err := s.divisible(slot)
 	if err != nil {
 		return GPUInstance{}, fmt.Errorf("create %s: %w", profile.Name, err)
 	}
@@ -160,13 +161,13 @@ func (s *State) CreateGPUInstance(slot Slot, profile GIProfile, start int) (GPUI
 	if err := statusError(C.sim_create_gi(s.sim, ref, &want, &gi)); err != nil {
 		return GPUInstance{}, fmt.Errorf("create %s on slot %d: %w", profile.Name, slot, err)
 	}
-	return s.GPUInstance(slot, int(gi.id))
+	return describeGI(board, ref.slot, &gi), nil
 }
 
 // CreateComputeInstance makes a compute instance in a GPU instance, at a
 // compute slice or Anywhere.
 func (s *State) CreateComputeInstance(slot Slot, gi GPUInstance, profile CIProfile, start int) (ComputeInstance, error) {
-	ref, err := s.divisible(slot)
+	ref, _, err := s.divisible(slot)
 	if err != nil {
 		return ComputeInstance{}, fmt.Errorf("create %s: %w", profile.Name, err)
 	}
@@ -182,7 +183,7 @@ func (s *State) CreateComputeInstance(slot Slot, gi GPUInstance, profile CIProfi
 	if err != nil {
 		return ComputeInstance{}, err
 	}
-	return mig.compute(int(made.gi), int(made.id))
+	return mig.compute(uint64(made.generation))
 }
 
 func startWord(start int) C.uint32_t {
@@ -194,7 +195,7 @@ func startWord(start int) C.uint32_t {
 
 // DestroyGPUInstance ends a GPU instance that has no compute instance left.
 func (s *State) DestroyGPUInstance(slot Slot, gi GPUInstance) error {
-	ref, err := s.divisible(slot)
+	ref, _, err := s.divisible(slot)
 	if err == nil {
 		err = statusError(C.sim_destroy_gi(s.sim, ref, C.uint64_t(gi.generation)))
 	}
@@ -206,7 +207,7 @@ func (s *State) DestroyGPUInstance(slot Slot, gi GPUInstance) error {
 
 // DestroyComputeInstance ends a compute instance that no process uses.
 func (s *State) DestroyComputeInstance(slot Slot, ci ComputeInstance) error {
-	ref, err := s.divisible(slot)
+	ref, _, err := s.divisible(slot)
 	if err == nil {
 		err = statusError(C.sim_destroy_ci(s.sim, ref, C.uint64_t(ci.generation)))
 	}

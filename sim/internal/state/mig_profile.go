@@ -162,19 +162,15 @@ func (g GIProfile) Whole() CIProfile {
 
 // Capacity returns how many more GPU instances of a profile fit on a GPU.
 func (s *State) Capacity(slot Slot, profile GIProfile) (int, error) {
-	gpu, err := s.gpu(slot)
+	ref, board, err := s.divisible(slot)
 	if err != nil {
 		return 0, err
-	}
-	board := C.sim_board(&gpu.model[0])
-	if board == nil {
-		return 0, fmt.Errorf("slot %d: %w", slot, ErrIndivisible)
 	}
 	kind := C.sim_gi_profile_by_id(board, C.uint32_t(profile.ID))
 	if kind == nil {
 		return 0, fmt.Errorf("profile %s on slot %d: %w", profile.Name, slot, ErrArgument)
 	}
 	var mig C.struct_sim_mig
-	C.sim_read_mig(s.sim, C.uint32_t(slot), &mig)
+	C.sim_read_mig(s.sim, ref.slot, &mig)
 	return int(C.sim_gi_capacity(board, &mig, kind)), nil
 }

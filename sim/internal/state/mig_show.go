@@ -11,14 +11,11 @@ import (
 
 // MIG returns the Multi-Instance state of a GPU. ErrIndivisible: it has none.
 func (s *State) MIG(slot Slot) (MIG, error) {
-	gpu, err := s.gpu(slot)
+	ref, board, err := s.divisible(slot)
 	if err != nil {
 		return MIG{}, err
 	}
-	if mig := s.mig(&gpu); mig != nil {
-		return *mig, nil
-	}
-	return MIG{}, fmt.Errorf("GPU of model %s in slot %d: %w", getString(gpu.model[:]), slot, ErrIndivisible)
+	return s.readMIG(ref.slot, board), nil
 }
 
 // mig describes the Multi-Instance state of a GPU, nil if it has none.
@@ -27,61 +24,58 @@ func (s *State) mig(gpu *C.struct_sim_gpu) *MIG {
 	if board == nil {
 		return nil
 	}
+	mig := s.readMIG(gpu.minor, board)
+	return &mig
+}
+
+func (s *State) readMIG(slot C.uint32_t, board *C.struct_sim_board) MIG {
 	var mig C.struct_sim_mig
-	C.sim_read_mig(s.sim, gpu.minor, &mig)
-	out := &MIG{Enabled: mig.mode != 0, Pending: mig.pending != 0, GPUInstances: []GPUInstance{}}
+	C.sim_read_mig(s.sim, slot, &mig)
+	out := MIG{Enabled: mig.mode != 0, Pending: mig.pending != 0, GPUInstances: []GPUInstance{}}
 	for i := range mig.gis {
 		gi := &mig.gi[i]
-		profile := C.sim_gi_profile(board, gi.profile)
-		g := GPUInstance{
-			ID: int(gi.id), Profile: C.GoString(profile.name), Start: int(gi.start), Size: int(gi.size),
-			Minor:            int(C.sim_gi_minor(gpu.minor, gi.id)),
-			ComputeInstances: []ComputeInstance{},
-			profile:          uint32(gi.profile), generation: uint64(gi.generation),
-		}
+		g := describeGI(board, slot, gi)
 		for index := range mig.cis {
-			ci := &mig.ci[index]
-			if ci.gi != gi.id {
-				continue
+			if ci := &mig.ci[index]; ci.gi == gi.id {
+				c := describeCI(board, gi, ci)
+				c.Index, c.Minor = int(index), int(C.sim_ci_minor(slot, gi.id, ci.id))
+				g.ComputeInstances = append(g.ComputeInstances, c)
 			}
-			var kind C.struct_sim_ci_profile
-			C.sim_ci_profile(board, profile, ci.profile, &kind)
-			g.ComputeInstances = append(g.ComputeInstances, ComputeInstance{
-				ID: int(ci.id), Index: int(index), UUID: getString(ci.uuid[:]), Profile: getString(kind.name[:]),
-				Start: int(ci.start), Size: int(ci.size),
-				Minor:      int(C.sim_ci_minor(gpu.minor, gi.id, ci.id)),
-				generation: uint64(ci.generation),
-			})
 		}
 		out.GPUInstances = append(out.GPUInstances, g)
 	}
 	return out
 }
 
-// GPUInstance describes the GPU instance of a number.
-func (s *State) GPUInstance(slot Slot, id int) (GPUInstance, error) {
-	mig, err := s.MIG(slot)
-	if err != nil {
-		return GPUInstance{}, err
+// describeGI describes a GPU instance without what is in it.
+func describeGI(board *C.struct_sim_board, gpu C.uint32_t, gi *C.struct_sim_gi) GPUInstance {
+	return GPUInstance{
+		ID: int(gi.id), Profile: C.GoString(C.sim_gi_profile(board, gi.profile).name),
+		Start: int(gi.start), Size: int(gi.size), Minor: int(C.sim_gi_minor(gpu, gi.id)),
+		ComputeInstances: []ComputeInstance{}, generation: uint64(gi.generation),
 	}
-	for _, gi := range mig.GPUInstances {
-		if gi.ID == id {
-			return gi, nil
-		}
-	}
-	return GPUInstance{}, fmt.Errorf("GPU instance %d of slot %d: %w", id, slot, ErrNoInstance)
 }
 
-// compute describes a compute instance by the numbers of both instances.
-func (m MIG) compute(gi, ci int) (ComputeInstance, error) {
+// describeCI describes a compute instance but for its index and minor.
+func describeCI(board *C.struct_sim_board, gi *C.struct_sim_gi, ci *C.struct_sim_ci) ComputeInstance {
+	var kind C.struct_sim_ci_profile
+	C.sim_ci_profile(board, C.sim_gi_profile(board, gi.profile), ci.profile, &kind)
+	return ComputeInstance{
+		ID: int(ci.id), UUID: getString(ci.uuid[:]), Profile: getString(kind.name[:]),
+		Start: int(ci.start), Size: int(ci.size), generation: uint64(ci.generation),
+	}
+}
+
+// compute describes a compute instance. It may be gone again.
+func (m MIG) compute(generation uint64) (ComputeInstance, error) {
 	for _, g := range m.GPUInstances {
 		for _, c := range g.ComputeInstances {
-			if g.ID == gi && c.ID == ci {
+			if c.generation == generation {
 				return c, nil
 			}
 		}
 	}
-	return ComputeInstance{}, fmt.Errorf("compute instance %d of GPU instance %d: %w", ci, gi, ErrNoInstance)
+	return ComputeInstance{}, fmt.Errorf("%w: it was destroyed as soon as it was made", ErrNoInstance)
 }
 
 // ShowAt says where what the kernel shows of instances is written, from now on

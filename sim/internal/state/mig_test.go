@@ -109,6 +109,32 @@ func TestInstancesAreNumberedByTheirPlace(t *testing.T) {
 	}
 }
 
+func TestTheDriverChoosesAPlace(t *testing.T) {
+	tests := map[string]struct {
+		model    string
+		profiles []string
+		want     []int
+	}{
+		"A30 from below":                    {"a30", []string{"1g.6gb", "1g.6gb", "2g.12gb"}, []int{0, 1, 2}},
+		"A100 from above":                   {"a100-40", []string{"1g.5gb", "2g.10gb", "4g.20gb"}, []int{6, 4, 0}},
+		"the largest first leaves most":     {"h100-80", []string{"3g.40gb", "2g.20gb", "1g.10gb", "1g.10gb"}, []int{4, 2, 1, 0}},
+		"double memory lies at even places": {"h200", []string{"1g.18gb", "1g.35gb", "1g.35gb"}, []int{6, 4, 2}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, board := divided(t, test.model)
+			var got []int
+			for _, name := range test.profiles {
+				profile, _ := find(t, board, name)
+				got = append(got, place(t, s, profile, state.Anywhere).Start)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("starts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestMinorsOfAnotherGPU(t *testing.T) {
 	s := create(t, state.NewSpec("h100-80", 7))
 	if _, err := s.SetMIGMode(6, true); err != nil {

@@ -182,6 +182,15 @@ func TestTheProcessTableIsFinite(t *testing.T) {
 	if got, err := s.Processes(0); err != nil || len(got) != room {
 		t.Errorf("got %d processes, error %v, want %d", len(got), err, room)
 	}
+	if err := s.Unplug(0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Plug(state.GPUSpec{Model: "h100-80"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PutProcess(0, p); err != nil {
+		t.Errorf("on another GPU: %v", err)
+	}
 }
 
 func TestProcessesNeedAnInstance(t *testing.T) {

@@ -68,6 +68,10 @@ struct sim_board {
 	/* A change of the mode waits for a reset of the GPU, and a reboot keeps
 	 * the mode (Ampere). Else it works at once and a reboot ends it. */
 	bool mode_needs_reset;
+	/* Which of the free places the driver takes: the lowest (published output
+	 * of an A30), or the highest (examples of the MIG user guide on A100:
+	 * 1g at 6, 2g at 4, 4g at 0; for the others taken over). */
+	bool from_below;
 	bool verified;
 	const char *source;
 };

@@ -27,12 +27,12 @@ bool sim_gi_fits(const struct sim_board *board, const struct sim_mig *mig,
 	return slices <= board->compute_slices && same < profile->max;
 }
 
-/* The highest place comes first, as where the MIG user guide shows what a
- * driver chose: so large instances made first leave room for the small ones. */
+/* From above, large instances made first leave room for the small ones. */
 enum sim_status sim_gi_place(const struct sim_board *board, const struct sim_mig *mig,
-			 const struct sim_gi_profile *profile, uint32_t *start)
+			     const struct sim_gi_profile *profile, uint32_t *start)
 {
-	for (*start = SIM_MAX_STARTS; (*start)-- > 0;) {
+	for (uint32_t i = 0; i < SIM_MAX_STARTS; i++) {
+		*start = board->from_below ? i : SIM_MAX_STARTS - 1 - i;
 		if (sim_gi_fits(board, mig, profile, *start))
 			return SIM_SUCCESS;
 	}

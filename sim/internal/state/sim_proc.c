@@ -95,8 +95,17 @@ static enum sim_status present(struct sim *sim, const struct sim_proc *proc)
 	return sim_ci_by_id(&mig, proc->gi, proc->ci) != NULL ? SIM_SUCCESS : SIM_NOT_FOUND;
 }
 
+/* left tells whether an entry is of a GPU that is gone. */
+static bool left(struct sim *sim, const struct sim_proc *proc)
+{
+	struct sim_gpu gpu;
+
+	sim_read_gpu(sim, proc->slot, &gpu);
+	return gpu.generation != proc->generation;
+}
+
 /* entry_for returns the entry of a process, else a free one, else one whose
- * process is gone, else NULL. */
+ * process or GPU is gone, else NULL. */
 static struct sim_proc *entry_for(struct sim *sim, struct sim_procs *procs, const struct sim_proc *proc)
 {
 	struct sim_proc *room = NULL;
@@ -110,7 +119,7 @@ static struct sim_proc *entry_for(struct sim *sim, struct sim_procs *procs, cons
 			room = p;
 	}
 	for (int i = 0; room == NULL && i < SIM_MAX_PROCS; i++) {
-		if (ended(sim, &procs->proc[i], ns))
+		if (ended(sim, &procs->proc[i], ns) || left(sim, &procs->proc[i]))
 			room = &procs->proc[i];
 	}
 	return room;
