@@ -3,8 +3,18 @@
 
 #include <time.h>
 
+/* link_state answers for the link in the scope of a field. */
+static nvmlReturn_t link_state(const struct sim_gpu *gpu, unsigned int link, unsigned int *value)
+{
+	if (gpu->links == 0)
+		return NVML_ERROR_NOT_SUPPORTED;
+	REQUIRE(link < gpu->links);
+	*value = gpu->link[link].up ? NVML_NVLINK_STATE_ACTIVE : NVML_NVLINK_STATE_INACTIVE;
+	return NVML_SUCCESS;
+}
+
 /* field returns one value; only those that the state knows. */
-static nvmlReturn_t field(const struct mig_view *view, unsigned int id, unsigned int *value)
+static nvmlReturn_t field(const struct mig_view *view, unsigned int id, unsigned int scope, unsigned int *value)
 {
 	switch (id) {
 	case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
@@ -16,6 +26,8 @@ static nvmlReturn_t field(const struct mig_view *view, unsigned int id, unsigned
 	case NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE:
 		*value = view->board != NULL;
 		return NVML_SUCCESS;
+	case NVML_FI_DEV_NVLINK_GET_STATE:
+		return link_state(&view->gpu, scope, value);
 	default:
 		return id < NVML_FI_MAX ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
 	}
@@ -38,7 +50,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvm
 		values[i].timestamp = now_us();
 		values[i].latencyUsec = 0;
 		values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
-		values[i].nvmlReturn = field(&view, values[i].fieldId, &values[i].value.uiVal);
+		values[i].nvmlReturn = field(&view, values[i].fieldId, values[i].scopeId, &values[i].value.uiVal);
 	}
 	return NVML_SUCCESS;
 }
