@@ -3,6 +3,7 @@ package nvml_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,44 +81,62 @@ func addPaths(t *testing.T, src gpu.Source, node *gpu.Node) {
 
 // The number of NVML calls is what carries over to hardware.
 func TestSnapshotMakesFewCalls(t *testing.T) {
-	s := newSim(t, "--gpus=8", "--model=h100-80")
-	src := s.source(nil)
-	defer closeSource(t, src)
-	snapshot(t, src)
-	s.calls()
-	snapshot(t, src)
-	calls := s.calls()
 	const gpus, links = 8, 18
-	for symbol, want := range map[string]int{
-		"nvmlInit_v2":                            0,
-		"nvmlDeviceGetCount_v2":                  1,
-		"nvmlDeviceGetHandleByIndex_v2":          gpus,
-		"nvmlDeviceGetUUID":                      gpus,
-		"nvmlDeviceGetMemoryInfo":                gpus,
-		"nvmlDeviceGetTopologyCommonAncestor":    16, // of 28 pairs, on two sockets
-		"nvmlDeviceGetNvLinkRemotePciInfo_v2":    0,
-		"nvmlDeviceGetNvLinkRemoteDeviceType":    gpus,
-		"nvmlDeviceGetNvLinkState":               gpus * (links + 1),
-		"nvmlDeviceGetNvLinkUtilizationCounter":  0,
-		"nvmlDeviceGetCudaComputeCapability":     gpus,
-		"nvmlDeviceGetSupportedEventTypes":       0,
-		"nvmlSystemGetCudaDriverVersion_v2":      1,
-		"nvmlDeviceGetNvLinkRemotePciInfo":       0,
-		"nvmlDeviceGetHandleByPciBusId_v2":       0,
-		"nvmlDeviceGetGpuInstanceId":             0,
-		"nvmlDeviceGetMigDeviceHandleByIndex":    0,
-		"nvmlDeviceGetDeviceHandleFromMigDevice": 0,
+	for name, c := range map[string]struct {
+		set   []string
+		want  map[string]int
+		total int
+	}{
+		"of a new driver": {
+			want:  map[string]int{"nvmlDeviceGetNvLinkState": 0, "nvmlDeviceGetFieldValues": 2 * gpus},
+			total: 125,
+		},
+		"of a driver without field values": {
+			set:   []string{"nvmlDeviceGetFieldValues.return=3"},
+			want:  map[string]int{"nvmlDeviceGetNvLinkState": gpus * (links + 1), "nvmlDeviceGetRemappedRows": gpus},
+			total: 285,
+		},
 	} {
-		if calls[symbol] != want {
-			t.Errorf("%s was called %d times, want %d", symbol, calls[symbol], want)
-		}
-	}
-	total := 0
-	for _, n := range calls {
-		total += n
-	}
-	if limit := 270; total > limit {
-		t.Errorf("a snapshot makes %d calls, want at most %d: %v", total, limit, calls)
+		t.Run(name, func(t *testing.T) {
+			s := newSim(t, "--gpus=8", "--model=h100-80")
+			for _, set := range c.set {
+				s.run("set", set)
+			}
+			src := s.source(nil)
+			defer closeSource(t, src)
+			snapshot(t, src)
+			s.calls()
+			if n := len(snapshot(t, src).Links); n != gpus*(gpus-1)/2 {
+				t.Errorf("the node has %d links", n)
+			}
+			calls, total := s.calls(), 0
+			maps.Copy(c.want, map[string]int{
+				"nvmlInit_v2":                         0,
+				"nvmlDeviceGetCount_v2":               1,
+				"nvmlDeviceGetHandleByIndex_v2":       gpus,
+				"nvmlDeviceGetUUID":                   gpus,
+				"nvmlDeviceGetMemoryInfo":             gpus,
+				"nvmlDeviceGetTopologyCommonAncestor": 16, // of 28 pairs, on two sockets
+				"nvmlDeviceGetNvLinkRemotePciInfo_v2": 0,
+				"nvmlDeviceGetNvLinkRemoteDeviceType": gpus,
+				"nvmlDeviceGetCudaComputeCapability":  gpus,
+				"nvmlSystemGetCudaDriverVersion_v2":   1,
+				"nvmlDeviceGetMaxMigDeviceCount":      0,
+				"nvmlDeviceGetMigDeviceHandleByIndex": 0,
+				"nvmlDeviceGetGpuInstanceProfileInfo": 0,
+			})
+			for symbol, want := range c.want {
+				if calls[symbol] != want {
+					t.Errorf("%s was called %d times, want %d", symbol, calls[symbol], want)
+				}
+			}
+			for _, n := range calls {
+				total += n
+			}
+			if total > c.total {
+				t.Errorf("a snapshot makes %d calls, want at most %d: %v", total, c.total, calls)
+			}
+		})
 	}
 }
 
@@ -258,7 +277,7 @@ func TestGPUsThatAnswerOneCallWithAnErrorAreFaulty(t *testing.T) {
 
 func TestOptionalAnswersMayBeMissing(t *testing.T) {
 	s := newSim(t, "--gpus=2", "--model=a100-40")
-	for _, symbol := range []string{"nvmlDeviceGetMigMode", "nvmlDeviceGetBrand", "nvmlDeviceGetArchitecture", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetNvLinkState"} {
+	for _, symbol := range []string{"nvmlDeviceGetMigMode", "nvmlDeviceGetBrand", "nvmlDeviceGetArchitecture", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetNvLinkState", "nvmlDeviceGetFieldValues"} {
 		s.run("set", symbol+".return=3") // NOT_SUPPORTED
 	}
 	src := s.source(nil)

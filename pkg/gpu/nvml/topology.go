@@ -75,23 +75,47 @@ func join(a, b gpu.GPU, fromA, fromB nvlinks) gpu.Link {
 // nvlinks reads the NVLinks of one GPU.
 func (s *session) nvlinks(h gonvml.Device) nvlinks {
 	n := nvlinks{peers: map[string]int{}}
-	if !s.lib.has[symLinkState] || !s.lib.has[symLinkRemote] {
+	if !s.lib.has[symLinkRemote] {
 		return n
 	}
-	for link := range gonvml.NVLINK_MAX_LINKS {
-		state, ret := h.GetNvLinkState(link)
-		if ret == gonvml.ERROR_NOT_SUPPORTED && link > 0 {
-			continue // one that is not wired
+	for link, active := range s.linkStates(h) {
+		if active {
+			s.count(h, link, &n)
 		}
-		if ret != gonvml.SUCCESS {
-			break // behind the last one, or a GPU without NVLink
-		}
-		if state != gonvml.FEATURE_ENABLED {
-			continue
-		}
-		s.count(h, link, &n)
 	}
 	return n
+}
+
+// linkStates returns for each NVLink of a GPU whether it is active. Newer drivers
+// answer for all at once.
+func (s *session) linkStates(h gonvml.Device) []bool {
+	if s.lib.has[symFields] {
+		values := make([]gonvml.FieldValue, gonvml.NVLINK_MAX_LINKS)
+		for link := range values {
+			values[link] = gonvml.FieldValue{FieldId: gonvml.FI_DEV_NVLINK_GET_STATE, ScopeId: uint32(link)}
+		}
+		if ret := h.GetFieldValues(values); ret == gonvml.SUCCESS && gonvml.Return(values[0].NvmlReturn) == gonvml.SUCCESS {
+			out := make([]bool, len(values))
+			for link, v := range values {
+				// A link that sleeps wakes up when there is something to send.
+				out[link] = gonvml.Return(v.NvmlReturn) == gonvml.SUCCESS && fieldNumber(v) != gonvml.NVLINK_STATE_INACTIVE
+			}
+			return out
+		}
+	}
+	if !s.lib.has[symLinkState] {
+		return nil
+	}
+	out := make([]bool, 0, gonvml.NVLINK_MAX_LINKS)
+	for link := range gonvml.NVLINK_MAX_LINKS {
+		state, ret := h.GetNvLinkState(link)
+		if ret != gonvml.SUCCESS && (ret != gonvml.ERROR_NOT_SUPPORTED || link == 0) {
+			break // behind the last one, or a GPU without NVLink
+		}
+		// One that is not wired is not supported.
+		out = append(out, ret == gonvml.SUCCESS && state == gonvml.FEATURE_ENABLED)
+	}
+	return out
 }
 
 // count adds an active NVLink to n. Where the first one leads to a switch the
