@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "sim_mark.h"
+#include "sim_open.h"
 
 static uint64_t own_namespace(void)
 {
@@ -200,12 +201,27 @@ static bool within(const struct sim_proc *proc, const struct sim_scope *scope)
 	       (scope->ci == SIM_NO_INSTANCE || proc->ci == scope->ci);
 }
 
+/* idle tells whether no entry is of a slot. It looks at single words, without
+ * the copy that a closer look takes: a GPU's memory is asked for often, and
+ * most have no process. */
+static bool idle(const struct sim *sim, uint32_t slot)
+{
+	for (int i = 0; i < SIM_MAX_PROCS; i++) {
+		const struct sim_proc *p = &sim->state->procs.proc[i];
+		if (__atomic_load_n(&p->pid, __ATOMIC_RELAXED) != 0 && __atomic_load_n(&p->slot, __ATOMIC_RELAXED) == slot)
+			return false;
+	}
+	return true;
+}
+
 uint32_t sim_procs_on(struct sim *sim, struct sim_scope scope, struct sim_proc *out, uint32_t max)
 {
 	struct sim_procs procs;
-	uint64_t ns = own_namespace();
 	uint32_t n = 0;
 
+	if (idle(sim, scope.gpu.slot))
+		return 0;
+	uint64_t ns = own_namespace();
 	sim_read_procs(sim, &procs);
 	for (int i = 0; i < SIM_MAX_PROCS; i++) {
 		const struct sim_proc *p = &procs.proc[i];
