@@ -11,9 +11,6 @@ import (
 // partitioned is the harness's node with GPU 1 divided into n devices.
 func (h Harness) partitioned(t *testing.T, n int) *gpu.Node {
 	t.Helper()
-	if h.Partition == nil {
-		t.Skip("this source has no way to divide a GPU")
-	}
 	profiles := make([]string, n)
 	for i := range profiles {
 		profiles[i] = h.Profile

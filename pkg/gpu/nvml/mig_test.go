@@ -14,49 +14,6 @@ import (
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
-// The number of NVML calls is what carries over to hardware.
-func TestSnapshotOfMIGDevicesMakesFewCalls(t *testing.T) {
-	s := sevens(t, 8)
-	src := s.source(nil)
-	defer closeSource(t, src)
-	snapshot(t, src)
-	const gpus, devices, enums, profiles = 8, 56, 19, 7
-	first := s.calls()
-	if n := first["nvmlDeviceGetGpuInstanceProfileInfo"]; n != enums {
-		t.Errorf("profiles were asked for %d times, want once for each of %d, %d of which the GPUs have", n, enums, profiles)
-	}
-	node := snapshot(t, src)
-	calls := s.calls()
-	for symbol, want := range map[string]int{
-		"nvmlDeviceGetMaxMigDeviceCount":      gpus,
-		"nvmlDeviceGetMigDeviceHandleByIndex": devices,
-		"nvmlDeviceGetUUID":                   gpus + devices,
-		"nvmlDeviceGetGpuInstanceId":          devices,
-		"nvmlDeviceGetComputeInstanceId":      devices,
-		"nvmlDeviceGetAttributes_v2":          devices,
-		"nvmlDeviceGetGpuInstanceById":        devices, // each has an instance of its own
-		"nvmlGpuInstanceGetInfo":              devices,
-		"nvmlDeviceGetMemoryInfo":             gpus,
-		"nvmlDeviceGetGpuInstanceProfileInfo": 0,
-	} {
-		if calls[symbol] != want {
-			t.Errorf("%s was called %d times, want %d", symbol, calls[symbol], want)
-		}
-	}
-	total := 0
-	for _, n := range calls {
-		total += n
-	}
-	if limit := 525; total > limit {
-		t.Errorf("a snapshot makes %d calls, want at most %d: %v", total, limit, calls)
-	}
-	for _, g := range node.GPUs {
-		if d := cmp.Diff(s.mig(g.UUID, gputest.H100), g.MIG); d != "" || g.Fault != nil {
-			t.Errorf("GPU %d has the fault %v, MIG (-want +got):\n%s", g.Index, g.Fault, d)
-		}
-	}
-}
-
 func TestMIGDevicesOfEachProduct(t *testing.T) {
 	for model, profiles := range map[gputest.Model][]string{
 		gputest.A30:    {"1g.6gb", "1g.6gb+me", "2g.12gb"},
@@ -231,23 +188,5 @@ func TestResetIsTold(t *testing.T) {
 	})
 	if err != nil || !asked || !reset {
 		t.Errorf("Watch() = %v after %v, asked for a reset: %v, reset: %v", err, seen, asked, reset)
-	}
-}
-
-func BenchmarkSnapshotOfMIGDevices(b *testing.B) {
-	s := sevens(b, 8)
-	src := s.source(nil)
-	var node *gpu.Node
-	for b.Loop() {
-		var err error
-		if node, err = src.Snapshot(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if n := len(node.GPUs[7].MIG.Devices); n != 7 {
-		b.Errorf("GPU 7 has %d devices, want 7", n)
-	}
-	if err := src.Close(); err != nil {
-		b.Fatal(err)
 	}
 }

@@ -55,6 +55,11 @@ func answers(h gonvml.Device) bool {
 // was plugged in, of which NVML does not tell. GPUs that refused to be
 // registered are asked again, each on its own, and those that do not tell when
 // their MIG devices change are looked at.
+//
+// NVML is not initialised anew in the hope that a silent GPU answers then: that
+// can block for all GPUs because of one. A GPU cannot be reset while NVML is in
+// use; whoever resets it claims the lease, after which all is read anew, and one
+// that is attached again is seen in the kernel's list.
 func (w *watch) probe() error {
 	if time.Since(w.probed) < probeEvery {
 		return nil

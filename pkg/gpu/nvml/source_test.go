@@ -3,7 +3,6 @@ package nvml_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,67 +75,6 @@ func addPaths(t *testing.T, src gpu.Source, node *gpu.Node) {
 			t.Errorf("GPUs %d and %d: path %q, across NUMA nodes: %v", l.A, l.B, l.Path, far)
 		}
 		node.Links[i].Path = l.Path
-	}
-}
-
-// The number of NVML calls is what carries over to hardware.
-func TestSnapshotMakesFewCalls(t *testing.T) {
-	const gpus, links = 8, 18
-	for name, c := range map[string]struct {
-		set   []string
-		want  map[string]int
-		total int
-	}{
-		"of a new driver": {
-			want:  map[string]int{"nvmlDeviceGetNvLinkState": 0, "nvmlDeviceGetFieldValues": 2 * gpus},
-			total: 125,
-		},
-		"of a driver without field values": {
-			set:   []string{"nvmlDeviceGetFieldValues.return=3"},
-			want:  map[string]int{"nvmlDeviceGetNvLinkState": gpus * (links + 1), "nvmlDeviceGetRemappedRows": gpus},
-			total: 285,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSim(t, "--gpus=8", "--model=h100-80")
-			for _, set := range c.set {
-				s.run("set", set)
-			}
-			src := s.source(nil)
-			defer closeSource(t, src)
-			snapshot(t, src)
-			s.calls()
-			if n := len(snapshot(t, src).Links); n != gpus*(gpus-1)/2 {
-				t.Errorf("the node has %d links", n)
-			}
-			calls, total := s.calls(), 0
-			maps.Copy(c.want, map[string]int{
-				"nvmlInit_v2":                         0,
-				"nvmlDeviceGetCount_v2":               1,
-				"nvmlDeviceGetHandleByIndex_v2":       gpus,
-				"nvmlDeviceGetUUID":                   gpus,
-				"nvmlDeviceGetMemoryInfo":             gpus,
-				"nvmlDeviceGetTopologyCommonAncestor": 16, // of 28 pairs, on two sockets
-				"nvmlDeviceGetNvLinkRemotePciInfo_v2": 0,
-				"nvmlDeviceGetNvLinkRemoteDeviceType": gpus,
-				"nvmlDeviceGetCudaComputeCapability":  gpus,
-				"nvmlSystemGetCudaDriverVersion_v2":   1,
-				"nvmlDeviceGetMaxMigDeviceCount":      0,
-				"nvmlDeviceGetMigDeviceHandleByIndex": 0,
-				"nvmlDeviceGetGpuInstanceProfileInfo": 0,
-			})
-			for symbol, want := range c.want {
-				if calls[symbol] != want {
-					t.Errorf("%s was called %d times, want %d", symbol, calls[symbol], want)
-				}
-			}
-			for _, n := range calls {
-				total += n
-			}
-			if total > c.total {
-				t.Errorf("a snapshot makes %d calls, want at most %d: %v", total, c.total, calls)
-			}
-		})
 	}
 }
 
@@ -350,23 +288,6 @@ func TestClaimedLeaseFreesNVML(t *testing.T) {
 		t.Fatal(err)
 	}
 	snapshot(t, src)
-}
-
-func BenchmarkSnapshot(b *testing.B) {
-	for _, model := range []string{"h100-80", "l4"} {
-		b.Run(model, func(b *testing.B) {
-			s := newSim(b, "--gpus=8", "--model="+model)
-			src := s.source(nil)
-			for b.Loop() {
-				if _, err := src.Snapshot(b.Context()); err != nil {
-					b.Fatal(err)
-				}
-			}
-			if err := src.Close(); err != nil {
-				b.Fatal(err)
-			}
-		})
-	}
 }
 
 func snapshot(t *testing.T, src gpu.Source) *gpu.Node {
