@@ -88,36 +88,6 @@ func firstDifference(want, got string) (line int, w, g string) {
 	return 0, "", ""
 }
 
-func TestDevicePluginRefusesWhatItCannotHonour(t *testing.T) {
-	tests := map[string]struct {
-		set  string
-		want []string
-	}{
-		"an unknown value":                  {"devicelistStrategy=cdi-cri", []string{"devicelistStrategy"}},
-		"an unknown value further down":     {"image.name=x", []string{"image", "name"}},
-		"an unknown strategy":               {"deviceListStrategy=hook", []string{"deviceListStrategy"}},
-		"a MIG strategy of a later version": {"migStrategy=mixed", []string{"migStrategy"}},
-		"a word for a yes or no":            {"failOnInitError=maybe", []string{"failOnInitError"}},
-		"a driver root that is relative":    {"nvidiaDriverRoot=run/nvidia", []string{"nvidiaDriverRoot"}},
-		"a port that is none":               {"metrics.port=70000", []string{"metrics", "port"}},
-		"the API of old DaemonSets":         {"legacyDaemonsetAPI=true", []string{"legacyDaemonsetAPI", "Kubernetes 1.16", "remove the value"}},
-		"a service with nothing to serve":   {"metrics.port=0,metrics.service.enabled=true", []string{"metrics.service.enabled", "metrics.port is 0"}},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			out, err := render(t, "device-plugin", "--set", tc.set)
-			if err == nil {
-				t.Fatalf("%s was accepted", tc.set)
-			}
-			for _, want := range tc.want {
-				if !strings.Contains(out, want) {
-					t.Errorf("%q is missing in: %s", want, out)
-				}
-			}
-		})
-	}
-}
-
 func TestDevicePluginLetsTheUserReplaceAVariable(t *testing.T) {
 	out, err := render(t, "device-plugin", "--set", "env[0].name=SYS_ROOT,env[0].value=/elsewhere")
 	if err != nil {

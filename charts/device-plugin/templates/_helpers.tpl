@@ -50,15 +50,24 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
+{{- define "device-plugin.driverRoot" -}}
+{{- default "/" .Values.nvidiaDriverRoot -}}
+{{- end -}}
+
+{{- /* Reports whether a path is in a folder, of (list folder path). */ -}}
+{{- define "device-plugin.inFolder" -}}
+{{- if hasPrefix (printf "%s/" (trimSuffix "/" (first .))) (printf "%s/" (trimSuffix "/" (last .))) }}true{{ end -}}
+{{- end -}}
+
 {{- /* A driver root below /run/nvidia comes and goes with the driver's container;
 the agent sees it through /run/nvidia, which stays. */ -}}
 {{- define "device-plugin.driverInRun" -}}
-{{- if hasPrefix "/run/nvidia/" (printf "%s/" (trimSuffix "/" .Values.nvidiaDriverRoot)) }}true{{ end -}}
+{{- include "device-plugin.inFolder" (list "/run/nvidia" (include "device-plugin.driverRoot" .)) -}}
 {{- end -}}
 
 {{- define "device-plugin.driverRootCtrPath" -}}
 {{- if include "device-plugin.driverInRun" . -}}
-{{- .Values.nvidiaDriverRoot -}}
+{{- include "device-plugin.driverRoot" . -}}
 {{- else -}}
 /driver-root
 {{- end -}}
@@ -68,9 +77,65 @@ the agent sees it through /run/nvidia, which stays. */ -}}
 {{- printf "%s/device-plugins" (trimSuffix "/" .Values.kubeletRootDir) -}}
 {{- end -}}
 
-{{- /* Values that earlier plugins had and that cannot be honoured: said, not ignored. */ -}}
-{{- define "device-plugin.refuse" -}}
-{{- if .Values.legacyDaemonsetAPI -}}
-{{- fail "legacyDaemonsetAPI: the API extensions/v1beta1 for DaemonSets is gone since Kubernetes 1.16, and this chart needs 1.26: remove the value" -}}
+{{- /* The ConfigMap with the config files; empty where there is none. */ -}}
+{{- define "device-plugin.configMapName" -}}
+{{- if .Values.config.name -}}
+{{- .Values.config.name -}}
+{{- else if .Values.config.map -}}
+{{- include "device-plugin.fullname" . | trunc 55 | trimSuffix "-" }}-configs
 {{- end -}}
+{{- end -}}
+
+{{- /* Where NVIDIA's chart mounts them too. */ -}}
+{{- define "device-plugin.configDir" -}}
+/available-configs
+{{- end -}}
+
+{{- /* What a config file says at a path, as JSON, of (dict "text" … "path" (list …));
+empty where it says nothing. */ -}}
+{{- define "device-plugin.configValue" -}}
+{{- $at := fromYaml .text -}}
+{{- range .path -}}
+{{- $at = kindIs "map" $at | ternary $at dict | dig . "" -}}
+{{- end -}}
+{{- with $at }}{{ toJson . }}{{ end -}}
+{{- end -}}
+
+{{- /* The daemons of MPS run where they are asked for, or where a config file
+shares GPUs by MPS. */ -}}
+{{- define "device-plugin.mps" -}}
+{{- if kindIs "bool" .Values.mps.enabled -}}
+{{- if .Values.mps.enabled }}true{{ end -}}
+{{- else -}}
+{{- $texts := values .Values.config.map -}}
+{{- $shared := "" -}}
+{{- range $texts -}}
+{{- $shared = include "device-plugin.configValue" (dict "text" . "path" (list "sharing" "mps")) | default $shared -}}
+{{- end -}}
+{{- if $shared }}true{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* MPS pods are not those of the plugin's DaemonSet, nor of its Service. */ -}}
+{{- define "device-plugin.mpsSelectorLabels" -}}
+app.kubernetes.io/name: mps-control-daemon
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- /* No version among them: these pods stay what they are when the chart changes. */ -}}
+{{- define "device-plugin.mpsLabels" -}}
+app.kubernetes.io/component: mps-control-daemon
+app.kubernetes.io/part-of: outrigger
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{ include "device-plugin.mpsSelectorLabels" . }}
+{{- end -}}
+
+{{- define "device-plugin.mpsName" -}}
+{{- include "device-plugin.fullname" . | trunc 44 | trimSuffix "-" }}-mps-control-daemon
+{{- end -}}
+
+{{- /* Names of objects that are in no namespace, or in another one than the
+release: two releases of one name do not meet there. */ -}}
+{{- define "device-plugin.rbacName" -}}
+{{- printf "%s.%s" (include "device-plugin.fullname" .) (include "device-plugin.namespace" .) -}}
 {{- end -}}

@@ -2,17 +2,43 @@
 {{- define "device-plugin.volumeMounts" -}}
 - name: device-plugins
   mountPath: {{ include "device-plugin.devicePluginsDir" . }}
-{{- if not (include "device-plugin.driverInRun" .) }}
+{{ include "device-plugin.hostMounts" . }}
+- name: cdi
+  mountPath: /var/run/cdi
+{{- if not (include "device-plugin.mpsInRun" .) }}
+- name: mps
+  mountPath: {{ .Values.mps.root }}
+  readOnly: true
+  mountPropagation: HostToContainer
+{{- end }}
+{{- end -}}
+
+{{- define "device-plugin.volumes" -}}
+- name: device-plugins
+  hostPath:
+    path: {{ include "device-plugin.devicePluginsDir" . }}
+    type: Directory
+{{ include "device-plugin.hostVolumes" . }}
+- name: cdi
+  hostPath:
+    path: /var/run/cdi
+    type: DirectoryOrCreate
+{{- if not (include "device-plugin.mpsInRun" .) }}
+{{ include "device-plugin.mpsVolume" . }}
+{{- end }}
+{{- end -}}
+
+{{- /* What plugin and MPS daemons both need: the driver, the node, the configs. */ -}}
+{{- define "device-plugin.hostMounts" -}}
+{{- if not (include "device-plugin.driverInRun" .) -}}
 - name: driver-root
   mountPath: /driver-root
   readOnly: true
   mountPropagation: HostToContainer
-{{- end }}
+{{ end -}}
 - name: run-nvidia
   mountPath: /run/nvidia
   mountPropagation: HostToContainer
-- name: cdi
-  mountPath: /var/run/cdi
 - name: dev
   mountPath: /dev
   mountPropagation: HostToContainer
@@ -24,26 +50,25 @@
   mountPath: /host/sys
   readOnly: true
   mountPropagation: HostToContainer
+{{- if include "device-plugin.configMapName" . }}
+# The folder, not its files: the kubelet exchanges what is in it when the
+# ConfigMap changes, and the agent sees that.
+- name: configs
+  mountPath: {{ include "device-plugin.configDir" . }}
+  readOnly: true
+{{- end }}
 {{- end -}}
 
-{{- define "device-plugin.volumes" -}}
-- name: device-plugins
-  hostPath:
-    path: {{ include "device-plugin.devicePluginsDir" . }}
-    type: Directory
-{{- if not (include "device-plugin.driverInRun" .) }}
+{{- define "device-plugin.hostVolumes" -}}
+{{- if not (include "device-plugin.driverInRun" .) -}}
 - name: driver-root
   hostPath:
-    path: {{ .Values.nvidiaDriverRoot }}
+    path: {{ include "device-plugin.driverRoot" . }}
     type: DirectoryOrCreate
-{{- end }}
+{{ end -}}
 - name: run-nvidia
   hostPath:
     path: /run/nvidia
-    type: DirectoryOrCreate
-- name: cdi
-  hostPath:
-    path: /var/run/cdi
     type: DirectoryOrCreate
 - name: dev
   hostPath:
@@ -57,4 +82,52 @@
   hostPath:
     path: /sys
     type: Directory
+{{- with include "device-plugin.configMapName" . }}
+- name: configs
+  configMap:
+    name: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "device-plugin.mpsInRun" -}}
+{{- include "device-plugin.inFolder" (list "/run/nvidia" .Values.mps.root) -}}
+{{- end -}}
+
+{{- define "device-plugin.mpsVolume" -}}
+- name: mps
+  hostPath:
+    path: {{ .Values.mps.root }}
+    type: DirectoryOrCreate
+{{- end -}}
+
+{{- define "device-plugin.mpsMounts" -}}
+{{ include "device-plugin.hostMounts" . }}
+# The same path as on the host, which sees what is mounted in it: the daemons'
+# shared memory.
+- name: mps
+  mountPath: {{ .Values.mps.root }}
+  mountPropagation: Bidirectional
+# What the daemons know as shared memory is what their clients have.
+- name: mps-shm
+  mountPath: /dev/shm
+  mountPropagation: HostToContainer
+{{- if eq (include "device-plugin.driverRoot" .) "/" }}
+# The daemons are the host's programs and run with its file system as theirs,
+# in which all but these two is read-only.
+- name: mps
+  mountPath: /driver-root{{ .Values.mps.root }}
+  mountPropagation: HostToContainer
+- name: mps-shm
+  mountPath: /driver-root/dev/shm
+  mountPropagation: HostToContainer
+{{- end }}
+{{- end -}}
+
+{{- define "device-plugin.mpsVolumes" -}}
+{{ include "device-plugin.hostVolumes" . }}
+{{ include "device-plugin.mpsVolume" . }}
+- name: mps-shm
+  hostPath:
+    path: {{ printf "%s/shm" (trimSuffix "/" .Values.mps.root) }}
+    type: DirectoryOrCreate
 {{- end -}}
