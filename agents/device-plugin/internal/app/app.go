@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/metrics"
 	"outrigger.dev/agents/device-plugin/internal/plugin"
 	"outrigger.dev/agents/device-plugin/internal/prepare"
@@ -68,7 +69,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		return nil, err
 	}
 	recorder := metrics.New()
-	p := plugin.New(plugin.Config{
+	inv := inventory.New(inventory.Config{
 		Config:   s.config,
 		Rules:    s.rules(s.config, log),
 		Source:   src,
@@ -76,26 +77,39 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		WatchChanges: func(ctx context.Context, changed func()) error {
 			return watch(ctx, changed, s.changes()...)
 		},
+		Recorder: recorder,
+		Reporter: api.reporter(),
+		Log:      log,
+	})
+	p := plugin.New(plugin.Config{
+		Inventory:     inv,
+		KubeletSocket: s.config.KubeletSocket,
+		Register:      s.config.Register,
 		WatchSockets: func(ctx context.Context, changed func()) error {
 			return watch(ctx, changed, s.socketDir())
 		},
 		Recorder: recorder,
-		Reporter: api.reporter(),
 		Marker:   &marker{dir: s.contract(), log: log},
 		Log:      log,
 	})
-	follow := newLive(s, api.labels(), p, log)
+	follow := newLive(s, api.labels(), inv, log)
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
+			g.Go(func() error { return inv.Run(ctx) })
 			g.Go(func() error { return p.Run(ctx) })
 			g.Go(func() error { return follow.run(ctx) })
 			g.Go(func() error { return api.run(ctx) })
 			return errors.Join(g.Wait(), src.Close())
 		},
-		Ready:      p.Ready,
-		Health:     checks(src),
-		Reload:     func(context.Context) error { follow.reload(); p.Reload(); return nil },
+		Ready:  p.Ready,
+		Health: checks(src),
+		Reload: func(context.Context) error {
+			follow.reload()
+			inv.Reload()
+			p.Wake()
+			return nil
+		},
 		Collectors: []prometheus.Collector{recorder},
 		Config:     s.effective(c),
 	}, nil

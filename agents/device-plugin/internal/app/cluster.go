@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/kube"
 )
@@ -62,7 +62,7 @@ func (a *api) labels() labels {
 	return a.client
 }
 
-func (a *api) reporter() plugin.Reporter {
+func (a *api) reporter() inventory.Reporter {
 	if a.events == nil {
 		return nil
 	}

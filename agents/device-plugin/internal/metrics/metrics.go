@@ -10,8 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/agents/device-plugin/internal/server"
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -38,7 +39,8 @@ type Recorder struct {
 }
 
 var (
-	_ plugin.Recorder      = (*Recorder)(nil)
+	_ inventory.Recorder   = (*Recorder)(nil)
+	_ server.Recorder      = (*Recorder)(nil)
 	_ prometheus.Collector = (*Recorder)(nil)
 )
 

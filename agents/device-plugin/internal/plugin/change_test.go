@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 )
@@ -86,16 +86,16 @@ func TestDriverReplacedEndsThePlugin(t *testing.T) {
 	r := newRig(t, 1, nil)
 	r.startKubelet(t)
 	r.source.SetError(fmt.Errorf("%w: %w", gpu.ErrNoDriver, gpu.ErrDriverChanged))
-	if err := r.plugin.Run(limit(t)); !errors.Is(err, gpu.ErrDriverChanged) {
+	if err := r.runAll(limit(t)); !errors.Is(err, gpu.ErrDriverChanged) {
 		t.Errorf("Run returned %v, want %v", err, gpu.ErrDriverChanged)
 	}
 	r.kubelet.Stop()
 }
 
 func TestFailOnInitError(t *testing.T) {
-	r := newRig(t, 1, func(c *plugin.Config) { c.Config.FailOnInitError = true })
+	r := newRig(t, 1, func(c *inventory.Config) { c.Config.FailOnInitError = true })
 	r.source.SetDriver(false)
-	if err := r.plugin.Run(limit(t)); !errors.Is(err, gpu.ErrNoDriver) {
+	if err := r.runAll(limit(t)); !errors.Is(err, gpu.ErrNoDriver) {
 		t.Errorf("Run returned %v, want %v", err, gpu.ErrNoDriver)
 	}
 }
@@ -105,11 +105,11 @@ func TestPrepareFailsAndIsRetried(t *testing.T) {
 		mu      sync.Mutex
 		failure = errors.New("libcuda.so.1 not found")
 	)
-	r := newRig(t, 1, func(c *plugin.Config) {
-		c.Preparer = preparer(func(*gpu.Node) (plugin.Prepared, error) {
+	r := newRig(t, 1, func(c *inventory.Config) {
+		c.Preparer = preparer(func(*gpu.Node) (inventory.Prepared, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			return plugin.Prepared{}, failure
+			return inventory.Prepared{}, failure
 		})
 	})
 	r.startKubelet(t)
@@ -136,13 +136,13 @@ func TestReloadForgetsXIDsAndDropsNothing(t *testing.T) {
 	r.watched(t)
 	r.source.PostXID(gpu.UUID(id(0)), 79)
 	r.healths(t, bad)
-	r.plugin.Reload()
+	r.reload()
 	r.healths(t, ok)
 	r.once(t)
 }
 
 func TestWithoutRegistration(t *testing.T) {
-	r := newRig(t, 1, func(c *plugin.Config) { c.Config.Register = false })
+	r := newRig(t, 1, func(c *inventory.Config) { c.Config.Register = false })
 	r.startKubelet(t)
 	r.run(t)
 	r.marker.wait(t, true)
@@ -153,10 +153,10 @@ func TestWithoutRegistration(t *testing.T) {
 
 func TestPreparedOnceForTheSameNode(t *testing.T) {
 	prepared := make(chan int, 16)
-	r := newRig(t, 2, func(c *plugin.Config) {
-		c.Preparer = preparer(func(n *gpu.Node) (plugin.Prepared, error) {
+	r := newRig(t, 2, func(c *inventory.Config) {
+		c.Preparer = preparer(func(n *gpu.Node) (inventory.Prepared, error) {
 			prepared <- len(n.GPUs)
-			return plugin.Prepared{}, nil
+			return inventory.Prepared{}, nil
 		})
 	})
 	r.startKubelet(t)
@@ -170,7 +170,7 @@ func TestPreparedOnceForTheSameNode(t *testing.T) {
 	}
 	r.source.SetNode(gputest.Node(gputest.A100, 3))
 	r.healths(t, ok, ok, ok)
-	r.plugin.Reload()
+	r.reload()
 	for i, want := range []int{2, 3, 3} {
 		select {
 		case got := <-prepared:

@@ -12,7 +12,7 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/health"
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/server"
 	"outrigger.dev/pkg/gpu"
 )
@@ -23,9 +23,9 @@ const (
 )
 
 // divided is a rig whose GPU 0 is whole, and whose GPU 1 has two MIG devices.
-func divided(t *testing.T, change func(*plugin.Config)) *rig {
+func divided(t *testing.T, change func(*inventory.Config)) *rig {
 	t.Helper()
-	r := newRig(t, 2, func(c *plugin.Config) {
+	r := newRig(t, 2, func(c *inventory.Config) {
 		c.Config.MIGStrategy = config.MIGStrategyMixed
 		if change != nil {
 			change(c)
@@ -38,7 +38,7 @@ func divided(t *testing.T, change func(*plugin.Config)) *rig {
 }
 
 // mixed is a divided rig that offers what it has.
-func mixed(t *testing.T, change func(*plugin.Config)) *rig {
+func mixed(t *testing.T, change func(*inventory.Config)) *rig {
 	t.Helper()
 	r := divided(t, change)
 	r.devices(t, resourceName, ok)
@@ -65,15 +65,15 @@ func rules() health.Rules {
 
 func TestAConfigChangesOnlyWhatItConcerns(t *testing.T) {
 	r := mixed(t, nil)
-	r.plugin.Configure(r.shared(3), rules())
+	r.inv.Configure(r.shared(3), rules())
 	r.devices(t, sharedName, ok, ok, ok)
 	r.withdrawn(t, resourceName)
 	r.marker.wait(t, true)
 
-	r.plugin.Configure(r.shared(2), rules())
+	r.inv.Configure(r.shared(2), rules())
 	r.devices(t, sharedName, ok, ok)
 
-	r.plugin.Configure(r.config, rules())
+	r.inv.Configure(r.config, rules())
 	r.devices(t, resourceName, ok)
 	r.withdrawn(t, sharedName)
 
@@ -93,11 +93,11 @@ func TestAConfigChangesOnlyWhatItConcerns(t *testing.T) {
 func TestConfigsThatFollowEachOther(t *testing.T) {
 	r := mixed(t, nil)
 	for i := range 30 {
-		r.plugin.Configure(r.shared(2+i%2), rules())
+		r.inv.Configure(r.shared(2+i%2), rules())
 		if i%3 == 0 {
 			r.devices(t, sharedName, repeat(2+i%2)...)
 		}
-		r.plugin.Configure(r.config, rules())
+		r.inv.Configure(r.config, rules())
 		if i%5 == 0 {
 			r.devices(t, resourceName, ok)
 		}
@@ -122,7 +122,7 @@ func TestAResourceGoesWhileThereIsNoKubelet(t *testing.T) {
 	r := mixed(t, nil)
 	r.kubelet.Stop()
 	r.marker.wait(t, false)
-	r.plugin.Configure(r.shared(2), rules())
+	r.inv.Configure(r.shared(2), rules())
 	r.gone(t, resourceName)
 	before := len(r.kubelet.Registrations())
 	r.startKubelet(t)
@@ -138,7 +138,7 @@ func TestAResourceGoesWhileThereIsNoKubelet(t *testing.T) {
 func TestAResourceGoesAlthoughItsListIsNotRead(t *testing.T) {
 	r := mixed(t, nil)
 	const replicas = 3000
-	r.plugin.Configure(r.shared(replicas), rules())
+	r.inv.Configure(r.shared(replicas), rules())
 	r.devices(t, sharedName, repeat(replicas)...)
 	// Less than the list may be on its way to this reader, which is none.
 	conn, err := grpc.NewClient("unix://"+filepath.Join(r.dir, server.SocketName(sharedName)),
@@ -155,40 +155,40 @@ func TestAResourceGoesAlthoughItsListIsNotRead(t *testing.T) {
 	if _, err := stream.Header(); err != nil { // the list is on its way
 		t.Fatal(err)
 	}
-	r.plugin.Configure(r.config, rules())
+	r.inv.Configure(r.config, rules())
 	r.devices(t, resourceName, ok)
 	r.withdrawn(t, sharedName)
 	// The name is free again although the reader has not hung up.
-	r.plugin.Configure(r.shared(2), rules())
+	r.inv.Configure(r.shared(2), rules())
 	r.devices(t, sharedName, ok, ok)
 }
 
 func TestAConfigThatCannotBePrepared(t *testing.T) {
-	r := mixed(t, func(c *plugin.Config) {
-		c.Preparer = preparing(func(c config.Config, _ *gpu.Node) (plugin.Prepared, error) {
+	r := mixed(t, func(c *inventory.Config) {
+		c.Preparer = preparing(func(c config.Config, _ *gpu.Node) (inventory.Prepared, error) {
 			if c.GDS {
-				return plugin.Prepared{}, errors.New("find /dev/nvidia-fs0: no such file")
+				return inventory.Prepared{}, errors.New("find /dev/nvidia-fs0: no such file")
 			}
-			return plugin.Prepared{}, nil
+			return inventory.Prepared{}, nil
 		})
 	})
 	bad := r.shared(2)
 	bad.GDS = true
-	r.plugin.Configure(bad, rules())
-	r.told(t, plugin.ReportWaiting, "find /dev/nvidia-fs0: no such file")
+	r.inv.Configure(bad, rules())
+	r.told(t, inventory.ReportWaiting, "find /dev/nvidia-fs0: no such file")
 	if _, err := r.kubelet.Allocate(limit(t), resourceName, id(0)); err != nil {
 		t.Errorf("what was offered does not work any more: %v", err)
 	}
-	r.plugin.Configure(r.shared(2), rules())
+	r.inv.Configure(r.shared(2), rules())
 	r.devices(t, sharedName, ok, ok)
 	r.withdrawn(t, resourceName)
 }
 
 func TestAConfigThatIsRefused(t *testing.T) {
 	r := mixed(t, nil)
-	r.plugin.Configure(r.shared(2), rules())
-	r.plugin.Refuse(errors.New("config.yaml: line 4: unknown key"))
-	r.told(t, plugin.ReportConfigRefused, "config.yaml: line 4: unknown key")
+	r.inv.Configure(r.shared(2), rules())
+	r.inv.Refuse(errors.New("config.yaml: line 4: unknown key"))
+	r.told(t, inventory.ReportConfigRefused, "config.yaml: line 4: unknown key")
 	r.devices(t, sharedName, ok, ok)
 	r.withdrawn(t, resourceName)
 }
@@ -198,7 +198,7 @@ func TestRulesThatChange(t *testing.T) {
 	r.source.PostXID(gpu.UUID(id(0)), 79)
 	r.devices(t, resourceName, bad)
 	off, _ := health.ParseRules("79", "")
-	r.plugin.Configure(r.config, off)
+	r.inv.Configure(r.config, off)
 	r.devices(t, resourceName, ok)
 	if n := r.source.Calls().Snapshot; n != 1 {
 		t.Errorf("%d looks at the node, want 1: no config has changed", n)
@@ -207,14 +207,14 @@ func TestRulesThatChange(t *testing.T) {
 
 func TestMIGLayoutChanges(t *testing.T) {
 	prepared := make(chan map[gpu.UUID]bool, 16)
-	r := mixed(t, func(c *plugin.Config) {
-		c.Preparer = preparer(func(n *gpu.Node) (plugin.Prepared, error) {
+	r := mixed(t, func(c *inventory.Config) {
+		c.Preparer = preparer(func(n *gpu.Node) (inventory.Prepared, error) {
 			ids := map[gpu.UUID]bool{}
 			for _, d := range n.GPUs[1].MIG.Devices {
 				ids[d.UUID] = true
 			}
 			prepared <- ids
-			return plugin.Prepared{}, nil
+			return inventory.Prepared{}, nil
 		})
 	})
 	<-prepared
@@ -240,12 +240,12 @@ func TestMIGLayoutChanges(t *testing.T) {
 // cannot be prepared.
 func TestMIGLayoutThatCannotBePrepared(t *testing.T) {
 	layouts := 0
-	r := mixed(t, func(c *plugin.Config) {
-		c.Preparer = preparer(func(*gpu.Node) (plugin.Prepared, error) {
+	r := mixed(t, func(c *inventory.Config) {
+		c.Preparer = preparer(func(*gpu.Node) (inventory.Prepared, error) {
 			if layouts++; layouts > 1 {
-				return plugin.Prepared{}, errors.New("write CDI spec: no space left on device")
+				return inventory.Prepared{}, errors.New("write CDI spec: no space left on device")
 			}
-			return plugin.Prepared{}, nil
+			return inventory.Prepared{}, nil
 		})
 	})
 	r.source.Partition(gpu.UUID(id(1)))
@@ -254,7 +254,7 @@ func TestMIGLayoutThatCannotBePrepared(t *testing.T) {
 }
 
 func TestXIDOfAMIGDeviceReachesItsReplicasOnly(t *testing.T) {
-	r := divided(t, func(c *plugin.Config) {
+	r := divided(t, func(c *inventory.Config) {
 		c.Rules.Quiet = 200 * time.Millisecond
 		c.Config.Sharing = config.Sharing{
 			Strategy: config.SharingTimeSlicing,
@@ -280,12 +280,12 @@ func TestReports(t *testing.T) {
 	r := mixed(t, nil)
 	r.source.PostXID(gpu.UUID(id(1)), 95)
 	r.devices(t, migName, bad, bad)
-	got := r.told(t, plugin.ReportUnhealthy, "xid 95 (uncontained memory error): reset the GPU")
+	got := r.told(t, inventory.ReportUnhealthy, "xid 95 (uncontained memory error): reset the GPU")
 	if got.Resource != migName || len(got.Devices) != 2 {
 		t.Errorf("told of %d devices of %s, want both of %s at once", len(got.Devices), got.Resource, migName)
 	}
 	r.source.Lose(gpu.UUID(id(1)))
 	r.source.Heal(gpu.UUID(id(1)))
 	r.devices(t, migName, ok, ok)
-	r.told(t, plugin.ReportHealthy, "")
+	r.told(t, inventory.ReportHealthy, "")
 }

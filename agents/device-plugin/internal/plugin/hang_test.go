@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 )
@@ -45,8 +45,8 @@ func TestDriverHangsAndAnswersAgain(t *testing.T) {
 
 func TestDriverHangsAtTheStart(t *testing.T) {
 	release := make(chan struct{})
-	r := newRig(t, 1, func(c *plugin.Config) {
-		c.Preparer = preparer(func(*gpu.Node) (plugin.Prepared, error) { <-release; return plugin.Prepared{}, nil })
+	r := newRig(t, 1, func(c *inventory.Config) {
+		c.Preparer = preparer(func(*gpu.Node) (inventory.Prepared, error) { <-release; return inventory.Prepared{}, nil })
 	})
 	r.source.SetHealth(errHangs())
 	r.startKubelet(t)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 )
@@ -17,7 +17,7 @@ func asking(r gpu.Recovery) *gpu.Node {
 }
 
 func TestAnXIDThatPassesIsOver(t *testing.T) {
-	r := newRig(t, 2, func(c *plugin.Config) { c.Rules.Quiet = 200 * time.Millisecond })
+	r := newRig(t, 2, func(c *inventory.Config) { c.Rules.Quiet = 200 * time.Millisecond })
 	r.startKubelet(t)
 	r.run(t)
 	r.healths(t, ok, ok)
@@ -32,7 +32,7 @@ func TestAnXIDThatPassesIsOver(t *testing.T) {
 }
 
 func TestAnXIDThatTakesAResetStaysUntilIt(t *testing.T) {
-	r := newRig(t, 2, func(c *plugin.Config) { c.Rules.Quiet = time.Millisecond })
+	r := newRig(t, 2, func(c *inventory.Config) { c.Rules.Quiet = time.Millisecond })
 	r.startKubelet(t)
 	r.run(t)
 	r.healths(t, ok, ok)

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -67,10 +67,10 @@ func TestStartReadsTheNodeOnce(t *testing.T) {
 // An XID that comes before anything is offered counts.
 func TestXIDDuringTheFirstLook(t *testing.T) {
 	var r *rig
-	r = newRig(t, 2, func(c *plugin.Config) {
-		c.Preparer = preparer(func(*gpu.Node) (plugin.Prepared, error) {
+	r = newRig(t, 2, func(c *inventory.Config) {
+		c.Preparer = preparer(func(*gpu.Node) (inventory.Prepared, error) {
 			r.source.PostXID(gpu.UUID(id(0)), 79)
-			return plugin.Prepared{}, nil
+			return inventory.Prepared{}, nil
 		})
 	})
 	r.startKubelet(t)

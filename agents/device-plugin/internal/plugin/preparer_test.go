@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 )
@@ -15,18 +15,18 @@ import (
 type files struct {
 	mu       sync.Mutex
 	outdated bool
-	prepared plugin.Prepared
+	prepared inventory.Prepared
 	err      error
 }
 
-func (f *files) change(p plugin.Prepared, err error) {
+func (f *files) change(p inventory.Prepared, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.outdated, f.prepared, f.err = true, p, err
 }
 
-func (f *files) Scan(config.Config) func(*gpu.Node) (plugin.Prepared, error) {
-	return func(*gpu.Node) (plugin.Prepared, error) {
+func (f *files) Scan(config.Config) func(*gpu.Node) (inventory.Prepared, error) {
+	return func(*gpu.Node) (inventory.Prepared, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.outdated = false
@@ -41,13 +41,13 @@ func (f *files) Outdated() bool {
 }
 
 // lacks is what is prepared while GPU i has no device node.
-func lacks(i int) plugin.Prepared {
-	return plugin.Prepared{Unresolved: map[gpu.UUID]string{gpu.UUID(id(i)): "device node is missing"}}
+func lacks(i int) inventory.Prepared {
+	return inventory.Prepared{Unresolved: map[gpu.UUID]string{gpu.UUID(id(i)): "device node is missing"}}
 }
 
 func TestDeviceThatCannotBeGiven(t *testing.T) {
 	f := &files{prepared: lacks(1)}
-	r := newRig(t, 3, func(c *plugin.Config) { c.Preparer = f })
+	r := newRig(t, 3, func(c *inventory.Config) { c.Preparer = f })
 	r.startKubelet(t)
 	r.run(t)
 	r.healths(t, ok, bad, ok)
@@ -58,8 +58,8 @@ func TestDeviceThatCannotBeGiven(t *testing.T) {
 
 func TestMIGDeviceThatCannotBeGiven(t *testing.T) {
 	n := gputest.Partition(gputest.Node(gputest.A100, 1), 0, "1g.5gb", "1g.5gb")
-	f := &files{prepared: plugin.Prepared{Unresolved: map[gpu.UUID]string{n.GPUs[0].MIG.Devices[1].UUID: "device node is missing"}}}
-	r := newRig(t, 1, func(c *plugin.Config) {
+	f := &files{prepared: inventory.Prepared{Unresolved: map[gpu.UUID]string{n.GPUs[0].MIG.Devices[1].UUID: "device node is missing"}}}
+	r := newRig(t, 1, func(c *inventory.Config) {
 		c.Preparer = f
 		c.Config.MIGStrategy = config.MIGStrategySingle
 	})
@@ -72,7 +72,7 @@ func TestMIGDeviceThatCannotBeGiven(t *testing.T) {
 // A change of files is followed without a question to the driver.
 func TestFilesThatChange(t *testing.T) {
 	f := &files{}
-	r := newRig(t, 2, func(c *plugin.Config) { c.Preparer = f })
+	r := newRig(t, 2, func(c *inventory.Config) { c.Preparer = f })
 	r.startKubelet(t)
 	r.run(t)
 	r.healths(t, ok, ok)
@@ -80,7 +80,7 @@ func TestFilesThatChange(t *testing.T) {
 	before := r.source.Calls().Snapshot
 	f.change(lacks(0), nil)
 	r.healths(t, bad, ok)
-	f.change(plugin.Prepared{}, nil)
+	f.change(inventory.Prepared{}, nil)
 	r.healths(t, ok, ok)
 	if n := r.source.Calls().Snapshot - before; n > 0 {
 		t.Errorf("the driver was asked %d times", n)
@@ -91,13 +91,13 @@ func TestFilesThatChange(t *testing.T) {
 // once they are.
 func TestFilesThatGoAndReturn(t *testing.T) {
 	f := &files{}
-	r := newRig(t, 1, func(c *plugin.Config) { c.Preparer = f })
+	r := newRig(t, 1, func(c *inventory.Config) { c.Preparer = f })
 	r.startKubelet(t)
 	r.run(t)
 	r.healths(t, ok)
 	r.watched(t)
 	before := r.source.Calls().Snapshot
-	f.change(plugin.Prepared{}, errors.New("libcuda.so.1 not found"))
+	f.change(inventory.Prepared{}, errors.New("libcuda.so.1 not found"))
 	// A failure is looked into, with the driver.
 	if err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > before }); err != nil {
 		t.Fatal(err)

@@ -8,15 +8,14 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/server"
 )
 
-// publish derives what is offered and hands it to the servers.
+// publish hands what is offered to the servers.
 func (p *Plugin) publish(ctx context.Context) {
-	if p.node == nil {
+	if p.state.Node == nil {
 		return
 	}
-	set := resource.Derive(p.node, p.prepared.fit(p.node, p.health.View()), p.config)
 	opts := p.options()
 	named := map[string]bool{}
-	for _, r := range set.Resources {
+	for _, r := range p.state.Set.Resources {
 		named[r.Name] = true
 		p.serve(ctx, r, opts)
 	}
@@ -25,10 +24,6 @@ func (p *Plugin) publish(ctx context.Context) {
 			s.Leave()
 		}
 	}
-	p.cfg.Recorder.Offered(set)
-	logChanges(p.log, p.offered, set)
-	p.report(reports(p.offered, set)...)
-	p.offered = set
 }
 
 // serve hands the resource to its server, and starts one if there is none: the
@@ -41,8 +36,8 @@ func (p *Plugin) serve(ctx context.Context, r resource.Resource, opts allocate.O
 	}
 	s := server.New(server.Config{
 		Resource:      r.Name,
-		KubeletSocket: p.cfg.Config.KubeletSocket,
-		Register:      p.cfg.Config.Register,
+		KubeletSocket: p.cfg.KubeletSocket,
+		Register:      p.cfg.Register,
 		Recorder:      p.cfg.Recorder,
 		Changed:       func() { signal(p.status) },
 		Log:           p.log,
@@ -60,18 +55,18 @@ func (p *Plugin) serve(ctx context.Context, r resource.Resource, opts allocate.O
 }
 
 func (p *Plugin) options() allocate.Options {
-	c := p.config
+	c, prepared := p.state.Config, p.state.Prepared
 	return allocate.Options{
 		ListStrategies:      c.ListStrategies,
 		IDStrategy:          c.IDStrategy,
 		CDIAnnotationPrefix: c.CDIAnnotationPrefix,
 		PassDeviceSpecs:     c.PassDeviceSpecs,
 		OnlyCDI:             c.OnlyCDI(),
-		DevRoot:             p.prepared.DevRoot,
-		ControlNodes:        p.prepared.ControlNodes,
+		DevRoot:             prepared.DevRoot,
+		ControlNodes:        prepared.ControlNodes,
 		Extras: allocate.Extras{
 			GDS: c.GDS, MOFED: c.MOFED, GDRCopy: c.GDRCopy,
-			IMEXChannels: p.prepared.IMEXChannels, CDIClasses: p.prepared.CDIClasses,
+			IMEXChannels: prepared.IMEXChannels, CDIClasses: prepared.CDIClasses,
 		},
 		MPSRoot:  c.MPSRoot,
 		Policy:   c.Policy,

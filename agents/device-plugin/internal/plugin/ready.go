@@ -1,23 +1,19 @@
 package plugin
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"outrigger.dev/agents/device-plugin/internal/server"
-	"outrigger.dev/pkg/gpu"
 )
 
 type readiness struct{ err error }
-
-var errStarting = errors.New("start: the node has not been looked at yet")
 
 // Ready returns nil while the devices are registered and listed with the
 // kubelet, and otherwise what is missing.
 func (p *Plugin) Ready() error {
 	// A driver that hangs is told at once, even by a plugin that is held up.
-	if err := p.hangs(); err != nil {
+	if err := p.cfg.Inventory.Hangs(); err != nil {
 		return err
 	}
 	return p.ready.Load().err
@@ -32,7 +28,7 @@ func (p *Plugin) mark() {
 		return
 	}
 	if err != nil {
-		if p.unusable() == nil {
+		if p.state.Unusable() == nil {
 			p.gap = time.After(server.Patience)
 		} else {
 			p.log.Warn("not ready", "err", err)
@@ -42,7 +38,7 @@ func (p *Plugin) mark() {
 		}
 		return
 	}
-	if err := p.cfg.Marker.Ready(p.node); err != nil {
+	if err := p.cfg.Marker.Ready(p.state.Node); err != nil {
 		p.log.Error("tell readiness", "err", err)
 	}
 	if p.gap != nil {
@@ -63,41 +59,24 @@ func (p *Plugin) tellGap() {
 
 // missing returns why the devices are not registered and listed.
 func (p *Plugin) missing() error {
-	if err := p.unusable(); err != nil {
+	if err := p.state.Unusable(); err != nil {
 		return err
 	}
 	return p.unlisted()
 }
 
-// unusable returns why there are no devices to register.
-func (p *Plugin) unusable() error {
-	if p.hang != nil {
-		return p.hang
-	}
-	if p.node == nil {
-		if p.trouble != nil {
-			return p.trouble
-		}
-		return errStarting
-	}
-	if errors.Is(p.trouble, gpu.ErrNoDriver) {
-		return p.trouble
-	}
-	if len(p.offered.Resources) == 0 {
-		return errors.New("offer GPUs: the node has none that can be offered")
-	}
-	return nil
-}
-
 // unlisted returns what the kubelet has not done yet.
 func (p *Plugin) unlisted() error {
-	for _, r := range p.offered.Resources {
+	for _, r := range p.state.Set.Resources {
 		name := r.Name
-		st := p.servers[name].Status()
+		st := server.Status{}
+		if s := p.servers[name]; s != nil { // else the one before it has not ended yet
+			st = s.Status()
+		}
 		switch {
 		case !st.Serving:
 			return fmt.Errorf("serve %s: the socket is not open", name)
-		case !p.cfg.Config.Register:
+		case !p.cfg.Register:
 		case !st.Registered:
 			return fmt.Errorf("register %s: the kubelet has not taken it yet", name)
 		case !st.Listed:

@@ -13,10 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/metrics"
 	"outrigger.dev/agents/device-plugin/internal/plugin"
 	"outrigger.dev/agents/device-plugin/internal/server"
@@ -66,6 +68,7 @@ func (m *marker) wait(t *testing.T, want bool) {
 type rig struct {
 	source  *gputest.Fake
 	kubelet *kubelettest.Kubelet
+	inv     *inventory.Inventory
 	plugin  *plugin.Plugin
 	marker  *marker
 	changes chan struct{}
@@ -78,7 +81,7 @@ type rig struct {
 	stop   context.CancelFunc
 }
 
-func newRig(t *testing.T, n int, change func(*plugin.Config)) *rig {
+func newRig(t *testing.T, n int, change func(*inventory.Config)) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "dp") //nolint:usetesting // t.TempDir is too long for a socket
 	if err != nil {
@@ -89,42 +92,56 @@ func newRig(t *testing.T, n int, change func(*plugin.Config)) *rig {
 		source:  gputest.New(gputest.Node(gputest.A100, n)),
 		kubelet: kubelettest.New(dir),
 		marker:  &marker{changed: make(chan struct{})},
-		reports: &reports{all: make(chan plugin.Report, 1000)},
+		reports: &reports{all: make(chan inventory.Report, 1000)},
 		changes: make(chan struct{}, 1),
 		sockets: make(chan struct{}, 1),
 		dir:     dir,
 		ended:   make(chan error, 1),
 	}
 	rules, _ := health.ParseRules("", "")
-	cfg := plugin.Config{
+	recorder := metrics.New()
+	cfg := inventory.Config{
 		Config: config.Config{
 			ListStrategies: []config.ListStrategy{config.ListEnvvar}, IDStrategy: config.IDUUID,
 			KubeletSocket: r.kubelet.Socket(), Register: true,
 		},
 		Rules:        rules,
 		Source:       r.source,
-		Preparer:     preparer(func(*gpu.Node) (plugin.Prepared, error) { return plugin.Prepared{DevRoot: "/"}, nil }),
+		Preparer:     preparer(func(*gpu.Node) (inventory.Prepared, error) { return inventory.Prepared{DevRoot: "/"}, nil }),
 		WatchChanges: forward(r.changes),
-		WatchSockets: forward(r.sockets),
-		Recorder:     metrics.New(),
-		Marker:       r.marker,
+		Recorder:     recorder,
 		Log:          slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&cfg)
 	}
 	cfg.Reporter, r.config = r.reports, cfg.Config
-	r.plugin = plugin.New(cfg)
+	r.inv = inventory.New(cfg)
+	r.plugin = plugin.New(plugin.Config{
+		Inventory:     r.inv,
+		KubeletSocket: cfg.Config.KubeletSocket,
+		Register:      cfg.Config.Register,
+		WatchSockets:  forward(r.sockets),
+		Recorder:      recorder,
+		Marker:        r.marker,
+		Log:           cfg.Log,
+	})
 	return r
 }
 
-// reports keeps what was reported.
-type reports struct{ all chan plugin.Report }
+// reload is what SIGHUP does.
+func (r *rig) reload() {
+	r.inv.Reload()
+	r.plugin.Wake()
+}
 
-func (r *reports) Report(x plugin.Report) { r.all <- x }
+// reports keeps what was reported.
+type reports struct{ all chan inventory.Report }
+
+func (r *reports) Report(x inventory.Report) { r.all <- x }
 
 // told waits for a report of this kind and reason.
-func (r *rig) told(t *testing.T, kind plugin.ReportKind, reason string) plugin.Report {
+func (r *rig) told(t *testing.T, kind inventory.ReportKind, reason string) inventory.Report {
 	t.Helper()
 	for end := limit(t); ; {
 		select {
@@ -139,16 +156,16 @@ func (r *rig) told(t *testing.T, kind plugin.ReportKind, reason string) plugin.R
 }
 
 // preparer is a Preparer that has nothing to scan.
-type preparer func(*gpu.Node) (plugin.Prepared, error)
+type preparer func(*gpu.Node) (inventory.Prepared, error)
 
-func (p preparer) Scan(config.Config) func(*gpu.Node) (plugin.Prepared, error) { return p }
-func (preparer) Outdated() bool                                                { return false }
+func (p preparer) Scan(config.Config) func(*gpu.Node) (inventory.Prepared, error) { return p }
+func (preparer) Outdated() bool                                                   { return false }
 
 // preparing is a Preparer that minds the config.
-type preparing func(config.Config, *gpu.Node) (plugin.Prepared, error)
+type preparing func(config.Config, *gpu.Node) (inventory.Prepared, error)
 
-func (p preparing) Scan(c config.Config) func(*gpu.Node) (plugin.Prepared, error) {
-	return func(n *gpu.Node) (plugin.Prepared, error) { return p(c, n) }
+func (p preparing) Scan(c config.Config) func(*gpu.Node) (inventory.Prepared, error) {
+	return func(n *gpu.Node) (inventory.Prepared, error) { return p(c, n) }
 }
 
 func (preparing) Outdated() bool { return false }
@@ -167,11 +184,19 @@ func forward(c <-chan struct{}) func(context.Context, func()) error {
 	}
 }
 
+// runAll runs inventory and plugin until ctx ends, or one of them.
+func (r *rig) runAll(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.inv.Run(ctx) })
+	g.Go(func() error { return r.plugin.Run(ctx) })
+	return g.Wait()
+}
+
 func (r *rig) run(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop = cancel
-	go func() { r.ended <- r.plugin.Run(ctx) }()
+	go func() { r.ended <- r.runAll(ctx) }()
 	t.Cleanup(func() {
 		r.end(t)
 		r.kubelet.Stop()

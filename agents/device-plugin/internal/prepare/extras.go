@@ -8,7 +8,7 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/driverroot"
 )
 
@@ -65,7 +65,7 @@ func channels(c config.Config, x driverroot.Extras) []int {
 }
 
 // extras tells what the config wants and is not there.
-func (p *Preparer) extras(c config.Config, x driverroot.Extras) (plugin.Prepared, error) {
+func (p *Preparer) extras(c config.Config, x driverroot.Extras) (inventory.Prepared, error) {
 	for _, class := range extraClasses() {
 		if class != allocate.CDIClassIMEX {
 			p.tell(class, p.absent(class, c, x))
@@ -74,10 +74,10 @@ func (p *Preparer) extras(c config.Config, x driverroot.Extras) (plugin.Prepared
 	err := p.noChannel(c, x)
 	if c.IMEX.Required && err != nil {
 		p.tell(allocate.CDIClassIMEX, nil)
-		return plugin.Prepared{}, fmt.Errorf("%w; or unset imex-required", err)
+		return inventory.Prepared{}, fmt.Errorf("%w; or unset imex-required", err)
 	}
 	p.tell(allocate.CDIClassIMEX, err)
-	return plugin.Prepared{IMEXChannels: channels(c, x)}, nil
+	return inventory.Prepared{IMEXChannels: channels(c, x)}, nil
 }
 
 // absent returns what is missing of a class that the config wants.

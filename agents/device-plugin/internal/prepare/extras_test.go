@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
@@ -17,14 +17,14 @@ func TestExtras(t *testing.T) {
 	for name, c := range map[string]struct {
 		nodes   []string
 		change  []func(*config.Config)
-		want    plugin.Prepared
+		want    inventory.Prepared
 		resolve []string
 		// warned are parts of the log, each of which is there once.
 		warned []string
 	}{
 		"all there": {
 			nodes: all, change: []func(*config.Config){extras},
-			want:    plugin.Prepared{IMEXChannels: []int{0}, CDIClasses: []string{"imex-channel", "gdrcopy", "gds", "mofed"}},
+			want:    inventory.Prepared{IMEXChannels: []int{0}, CDIClasses: []string{"imex-channel", "gdrcopy", "gds", "mofed"}},
 			resolve: append([]string{"imex-channel=0", "gdrcopy=all", "gds=all", "mofed=all"}, gpus...),
 		},
 		"all there, and not asked for": {nodes: all, resolve: gpus},
@@ -37,12 +37,12 @@ func TestExtras(t *testing.T) {
 		},
 		"one there": {
 			nodes: []string{"gdrdrv"}, change: []func(*config.Config){extras},
-			want:    plugin.Prepared{CDIClasses: []string{"gdrcopy"}},
+			want:    inventory.Prepared{CDIClasses: []string{"gdrcopy"}},
 			resolve: append([]string{"gdrcopy=all"}, gpus...),
 			warned:  []string{"channel0", "nvidia-fs*", "infiniband/uverbs*"},
 		},
 		"without CDI there are channels and no classes": {
-			nodes: all, change: []func(*config.Config){extras, envvar}, want: plugin.Prepared{IMEXChannels: []int{0}},
+			nodes: all, change: []func(*config.Config){extras, envvar}, want: inventory.Prepared{IMEXChannels: []int{0}},
 		},
 		"without CDI it is told what is missing too": {
 			change: []func(*config.Config){extras, envvar}, warned: []string{"channel0 is", "nvidia-fs*", "infiniband/uverbs*", "gdrdrv in"},
@@ -53,7 +53,7 @@ func TestExtras(t *testing.T) {
 			for _, n := range c.nodes {
 				r.node("dev/" + n)
 			}
-			var got plugin.Prepared
+			var got inventory.Prepared
 			for range 3 {
 				got = r.prepare(gputest.Node(gputest.A100, 2), r.config(c.change...))
 			}

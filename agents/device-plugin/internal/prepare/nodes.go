@@ -4,11 +4,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 )
 
 // nodes finds the device nodes that all GPUs share.
-func (p *Preparer) nodes(out *plugin.Prepared) {
+func (p *Preparer) nodes(out *inventory.Prepared) {
 	host, seen := p.cfg.DevRoot, p.cfg.DevRoot
 	switch {
 	case host == "" && exists(filepath.Join(p.cfg.Root.CtrPath(), "dev/nvidiactl")):

@@ -11,7 +11,7 @@ import (
 	"os"
 
 	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/cdi"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
@@ -38,7 +38,7 @@ type Preparer struct {
 	told map[string]string
 }
 
-var _ plugin.Preparer = (*Preparer)(nil)
+var _ inventory.Preparer = (*Preparer)(nil)
 
 // New returns a Preparer; it touches nothing before Scan.
 func New(cfg Config) *Preparer {
@@ -52,12 +52,12 @@ func (p *Preparer) Outdated() bool { return p.outdated != nil && p.outdated() }
 // Scan reads the driver root, as far as the config has a use for it. The
 // function that it returns writes the CDI specs for the GPUs of a node, unless
 // they are there already, and removes those that nobody can refer to.
-func (p *Preparer) Scan(c config.Config) func(*gpu.Node) (plugin.Prepared, error) {
+func (p *Preparer) Scan(c config.Config) func(*gpu.Node) (inventory.Prepared, error) {
 	s := p.scan(c)
-	return func(n *gpu.Node) (plugin.Prepared, error) {
+	return func(n *gpu.Node) (inventory.Prepared, error) {
 		out, err := p.extras(c, s.extras)
 		if err != nil {
-			return plugin.Prepared{}, err
+			return inventory.Prepared{}, err
 		}
 		if c.PassDeviceSpecs && !c.OnlyCDI() {
 			p.nodes(&out)
@@ -70,7 +70,7 @@ func (p *Preparer) Scan(c config.Config) func(*gpu.Node) (plugin.Prepared, error
 			return out, nil
 		}
 		if out.Unresolved, err = specs(n); err != nil {
-			return plugin.Prepared{}, fmt.Errorf("make the CDI spec of the GPUs: %w", err)
+			return inventory.Prepared{}, fmt.Errorf("make the CDI spec of the GPUs: %w", err)
 		}
 		p.given = p.given.with(c)
 		out.CDIClasses = classes(c, s.extras)

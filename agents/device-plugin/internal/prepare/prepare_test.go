@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/prepare"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -37,7 +37,7 @@ func root(t *testing.T, host, ctr string) *driverroot.Root {
 	return r
 }
 
-func run(t *testing.T, cfg prepare.Config, c config.Config) (plugin.Prepared, error) {
+func run(t *testing.T, cfg prepare.Config, c config.Config) (inventory.Prepared, error) {
 	t.Helper()
 	cfg.Log = slog.New(slog.DiscardHandler)
 	return prepare.New(cfg).Scan(c)(gputest.Node(gputest.A100, 2))
@@ -50,15 +50,15 @@ func TestDeviceNodes(t *testing.T) {
 		devRoot string
 		lists   []config.ListStrategy
 		specs   bool
-		want    plugin.Prepared
+		want    inventory.Prepared
 	}{
 		"only those that exist, in the driver root": {
 			files: []string{"dev/nvidiactl", "dev/nvidia-uvm"}, specs: true,
-			want: plugin.Prepared{DevRoot: host, ControlNodes: []string{"/dev/nvidiactl", "/dev/nvidia-uvm"}},
+			want: inventory.Prepared{DevRoot: host, ControlNodes: []string{"/dev/nvidiactl", "/dev/nvidia-uvm"}},
 		},
 		"in the device root that is set": {
 			files: []string{"nodes/dev/nvidiactl", "nodes/dev/nvidia-modeset"}, devRoot: host + "/nodes", specs: true,
-			want: plugin.Prepared{DevRoot: host + "/nodes", ControlNodes: []string{"/dev/nvidiactl", "/dev/nvidia-modeset"}},
+			want: inventory.Prepared{DevRoot: host + "/nodes", ControlNodes: []string{"/dev/nvidiactl", "/dev/nvidia-modeset"}},
 		},
 		"none unless they are passed": {files: []string{"dev/nvidiactl"}},
 	} {

@@ -17,7 +17,7 @@ import (
 	upstream "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/prepare"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
@@ -139,7 +139,7 @@ func extras(c *config.Config) {
 	c.GDS, c.MOFED, c.GDRCopy, c.IMEX.Channels = true, true, true, []int{0}
 }
 
-func (r *rig) prepare(n *gpu.Node, c config.Config) plugin.Prepared {
+func (r *rig) prepare(n *gpu.Node, c config.Config) inventory.Prepared {
 	r.t.Helper()
 	out, err := r.preparer.Scan(c)(n)
 	if err != nil {

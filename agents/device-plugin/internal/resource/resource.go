@@ -8,6 +8,7 @@ package resource
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -141,4 +142,25 @@ func Derive(n *gpu.Node, v health.View, c config.Config) Set {
 	}
 	set.Unlisted, set.Notes = d.unlisted(), d.notes
 	return set
+}
+
+// Without returns the set without the devices for which refuse gives a reason:
+// another process offers them.
+func (s Set) Without(refuse func(Device) string) Set {
+	out := Set{Unlisted: slices.Clone(s.Unlisted), Notes: s.Notes}
+	for _, r := range s.Resources {
+		kept := r
+		kept.Devices = nil
+		for _, d := range r.Devices {
+			if reason := refuse(d); reason != "" {
+				out.Unlisted = append(out.Unlisted, Unlisted{Index: d.Index, UUID: d.UUID, Kind: KindExcluded, Reason: reason})
+				continue
+			}
+			kept.Devices = append(kept.Devices, d)
+		}
+		if len(kept.Devices) > 0 {
+			out.Resources = append(out.Resources, kept)
+		}
+	}
+	return out
 }

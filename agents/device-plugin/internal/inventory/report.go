@@ -1,4 +1,4 @@
-package plugin
+package inventory
 
 import (
 	"fmt"
@@ -95,11 +95,11 @@ func (g *grouped) add(kind ReportKind, res string, d resource.Device) {
 	*g = append(*g, Report{Kind: kind, Resource: res, Devices: []resource.Device{d}, Reason: d.Health.Reason})
 }
 
-func (p *Plugin) report(all ...Report) {
-	if p.cfg.Reporter == nil {
+func (v *Inventory) report(all ...Report) {
+	if v.cfg.Reporter == nil {
 		return
 	}
 	for _, r := range all {
-		p.cfg.Reporter.Report(r)
+		v.cfg.Reporter.Report(r)
 	}
 }

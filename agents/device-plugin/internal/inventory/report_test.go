@@ -1,39 +1,39 @@
-package plugin_test
+package inventory_test
 
 import (
 	"testing"
 
-	"outrigger.dev/agents/device-plugin/internal/plugin"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/resource"
 )
 
 func TestReportAsASentence(t *testing.T) {
 	devices := []resource.Device{{UUID: "GPU-a", Index: "0"}, {UUID: "MIG-b", Index: "1:0"}}
 	for name, tc := range map[string]struct {
-		report plugin.Report
+		report inventory.Report
 		want   string
 	}{
 		"devices that are unhealthy": {
-			plugin.Report{Kind: plugin.ReportUnhealthy, Resource: "nvidia.com/gpu", Devices: devices, Reason: "xid 79"},
+			inventory.Report{Kind: inventory.ReportUnhealthy, Resource: "nvidia.com/gpu", Devices: devices, Reason: "xid 79"},
 			"nvidia.com/gpu 0 GPU-a, 1:0 MIG-b: xid 79",
 		},
 		"a device that is healthy again": {
-			plugin.Report{Kind: plugin.ReportHealthy, Resource: "nvidia.com/gpu", Devices: devices[:1]},
+			inventory.Report{Kind: inventory.ReportHealthy, Resource: "nvidia.com/gpu", Devices: devices[:1]},
 			"nvidia.com/gpu 0 GPU-a: healthy again",
 		},
 		"a device that cannot be named": {
-			plugin.Report{Kind: plugin.ReportNotOffered, Devices: []resource.Device{{Index: "3"}}, Reason: "it has no UUID"},
+			inventory.Report{Kind: inventory.ReportNotOffered, Devices: []resource.Device{{Index: "3"}}, Reason: "it has no UUID"},
 			"3: it has no UUID",
 		},
 		"what concerns the node": {
-			plugin.Report{Kind: plugin.ReportWaiting, Reason: "no NVIDIA driver"}, "no NVIDIA driver",
+			inventory.Report{Kind: inventory.ReportWaiting, Reason: "no NVIDIA driver"}, "no NVIDIA driver",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.report.String(); got != tc.want {
 				t.Errorf("String() = %q, want %q", got, tc.want)
 			}
-			if normal := tc.report.Kind == plugin.ReportHealthy; tc.report.Normal() != normal {
+			if normal := tc.report.Kind == inventory.ReportHealthy; tc.report.Normal() != normal {
 				t.Errorf("Normal() = %v, want %v", tc.report.Normal(), normal)
 			}
 		})

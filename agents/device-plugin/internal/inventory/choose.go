@@ -1,7 +1,6 @@
-package plugin
+package inventory
 
 import (
-	"context"
 	"reflect"
 	"sync"
 
@@ -13,16 +12,16 @@ import (
 // until then the last config stands. What they do not change keeps its sockets
 // and streams. The kubelet's socket stays the one of the start. It does not
 // block.
-func (p *Plugin) Configure(c config.Config, rules health.Rules) {
-	p.choices.put(&choice{config: c, rules: rules}, nil)
-	signal(p.chosen)
+func (v *Inventory) Configure(c config.Config, rules health.Rules) {
+	v.choices.put(&choice{config: c, rules: rules}, nil)
+	signal(v.chosen)
 }
 
 // Refuse tells that there is a newer config which cannot be used: the last one
 // stands. It does not block.
-func (p *Plugin) Refuse(err error) {
-	p.choices.put(nil, err)
-	signal(p.chosen)
+func (v *Inventory) Refuse(err error) {
+	v.choices.put(nil, err)
+	signal(v.chosen)
 }
 
 // choice is what a user has chosen.
@@ -58,20 +57,20 @@ func (c *choices) take() (*choice, error) {
 }
 
 // choose takes in what Configure and Refuse were given.
-func (p *Plugin) choose(ctx context.Context) {
-	next, refusal := p.choices.take()
+func (v *Inventory) choose() {
+	next, refusal := v.choices.take()
 	if next != nil {
-		p.cfg.Recorder.Configured(nil)
-		p.health.SetRules(next.rules)
-		p.publish(ctx)
-		if !reflect.DeepEqual(p.observer.wanted(), next.config) {
-			p.log.Info("config has changed")
-			p.observer.configure(next.config)
+		v.cfg.Recorder.Configured(nil)
+		v.health.SetRules(next.rules)
+		v.publish()
+		if !reflect.DeepEqual(v.observer.wanted(), next.config) {
+			v.log.Info("config has changed")
+			v.observer.configure(next.config)
 		}
 	}
 	if refusal != nil {
-		p.cfg.Recorder.Configured(refusal)
-		p.log.Error("config is not used, the last one stands", "err", refusal)
-		p.report(Report{Kind: ReportConfigRefused, Reason: refusal.Error()})
+		v.cfg.Recorder.Configured(refusal)
+		v.log.Error("config is not used, the last one stands", "err", refusal)
+		v.report(Report{Kind: ReportConfigRefused, Reason: refusal.Error()})
 	}
 }

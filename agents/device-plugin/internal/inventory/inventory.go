@@ -1,0 +1,280 @@
+// Package inventory knows what the node offers: it takes observations of the
+// node, events and changes of the config in, derives resources and health from
+// them with pure packages, and hands each State on to who publishes it: the
+// device plugin, the DRA plugin, the supervisor of MPS daemons.
+//
+// One goroutine owns what is known; it waits for nothing but its inputs.
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/gpu"
+)
+
+// Recorder takes note of what is offered and why. It must not block.
+type Recorder interface {
+	Offered(resource.Set)
+	Event(gpu.Event)
+	// Waiting notes why nothing is offered, with an empty reason that it is.
+	Waiting(reason string)
+	// Configured notes that a config was taken, or why it was not.
+	Configured(err error)
+}
+
+// Owner decides which GPUs are this process's to offer.
+type Owner interface {
+	// Own takes the GPUs that are offered from now on, gives the others back,
+	// and returns why each that another process offers is not to be had. It must
+	// not block for long.
+	Own(gpus []gpu.UUID) map[gpu.UUID]string
+	// Freed tells that a GPU which was not to be had may be now.
+	Freed() <-chan struct{}
+}
+
+// Config says what an Inventory works with.
+type Config struct {
+	Config config.Config
+	Rules  health.Rules
+	Source gpu.Source
+	// Preparer makes what must be there before the GPUs of a node are offered.
+	Preparer Preparer
+	// WatchChanges calls changed once at first, and then for each change on
+	// the node after which a driver that did not answer, or a Preparer that
+	// failed, is worth another try. It returns when ctx ends.
+	WatchChanges func(ctx context.Context, changed func()) error
+	Recorder     Recorder
+	// Reporter is nil if there is nobody to tell.
+	Reporter Reporter
+	// Owner is nil for a process that offers nothing itself.
+	Owner Owner
+	Log   *slog.Logger
+}
+
+// Inventory is what the node offers, and why.
+type Inventory struct {
+	cfg      Config
+	log      *slog.Logger
+	observer *observer
+	reload   chan struct{}
+	choices  choices
+	// chosen tells of choices.
+	chosen chan struct{}
+	states chan State
+
+	// What follows is owned by the goroutine of Run.
+	health *health.Machine
+	// state is the newest.
+	state State
+	// look is when the node is looked at without an event.
+	look *alarm
+}
+
+// State is what is offered at one moment. It is never changed.
+type State struct {
+	// Node is offered by Config, for which Prepared was made. It is nil before
+	// the first look in which all went well.
+	Node     *gpu.Node
+	Config   config.Config
+	Prepared Prepared
+	Set      resource.Set
+	// Trouble is why the node is not offered as it is.
+	Trouble error
+	// Hang is set while the driver hangs.
+	Hang error
+}
+
+var errStarting = errors.New("start: the node has not been looked at yet")
+
+// Unusable returns why there are no devices to offer.
+func (s State) Unusable() error {
+	switch {
+	case s.Hang != nil:
+		return s.Hang
+	case s.Node == nil && s.Trouble == nil:
+		return errStarting
+	case s.Node == nil, errors.Is(s.Trouble, gpu.ErrNoDriver):
+		return s.Trouble
+	case len(s.Set.Resources) == 0:
+		return errors.New("offer GPUs: the node has none that can be offered")
+	}
+	return nil
+}
+
+// New returns an Inventory; it does nothing before Run.
+func New(cfg Config) *Inventory {
+	return &Inventory{
+		cfg:      cfg,
+		log:      cfg.Log,
+		observer: newObserver(cfg),
+		reload:   make(chan struct{}, 1),
+		chosen:   make(chan struct{}, 1),
+		states:   make(chan State, 1),
+		health:   health.New(cfg.Rules),
+		state:    State{Config: cfg.Config},
+	}
+}
+
+// States has the newest State whenever there is another one. One that was not
+// taken is replaced.
+func (v *Inventory) States() <-chan State { return v.states }
+
+// Reload looks at the node again and forgets what made GPUs unhealthy.
+func (v *Inventory) Reload() { signal(v.reload) }
+
+// Run keeps the inventory until ctx ends.
+func (v *Inventory) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return v.observer.run(ctx) })
+	g.Go(func() error { return v.loop(ctx) })
+	return g.Wait()
+}
+
+func (v *Inventory) loop(ctx context.Context) error {
+	hangs, stop := v.hangTicks()
+	defer stop()
+	v.look = newAlarm()
+	defer v.look.stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case obs := <-v.observer.looks:
+			if err := v.observed(obs); err != nil {
+				return err
+			}
+		case ev := <-v.observer.events:
+			v.event(ev)
+		case <-v.reload:
+			v.log.Info("reloading")
+			v.health.Reset()
+			v.observer.lookAfresh()
+		case <-v.chosen:
+			v.choose()
+		case <-hangs:
+			v.checkHang()
+		case <-v.freed():
+			v.publish()
+		case <-v.look.rings():
+			v.observer.look()
+		}
+		v.look.set(v.health.Next())
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+func (v *Inventory) freed() <-chan struct{} {
+	if v.cfg.Owner == nil {
+		return nil
+	}
+	return v.cfg.Owner.Freed()
+}
+
+func (v *Inventory) observed(obs observation) error {
+	if obs.err != nil && v.cfg.Config.FailOnInitError && v.state.Node == nil {
+		return fmt.Errorf("%w (fail-on-init-error is set)", obs.err)
+	}
+	before := v.state.Trouble
+	v.state.Trouble = obs.err
+	switch {
+	case errors.Is(obs.err, gpu.ErrNoDriver):
+		v.health.DriverGone(obs.err.Error())
+	case obs.node == nil:
+		// Somebody else needs NVML for a while, or it did not answer once: what
+		// was known of the GPUs still holds.
+	case obs.err == nil:
+		v.state.Node, v.state.Config, v.state.Prepared = obs.node, obs.config, obs.prepared
+		v.health.Observe(obs.node, obs.at)
+	case v.state.Node != nil:
+		// What could not be prepared is not offered; what was is, as far as it
+		// still works.
+		v.health.Observe(obs.node, obs.at)
+	}
+	v.publish()
+	v.log.Debug("looked at the node", "err", obs.err)
+	v.tell(before, obs.err)
+	return nil
+}
+
+// tell tells a trouble once, not after every look.
+func (v *Inventory) tell(before, err error) {
+	switch {
+	case v.state.Hang != nil: // which is told already
+	case err == nil:
+		v.cfg.Recorder.Waiting("")
+	case before != nil && before.Error() == err.Error():
+	default:
+		v.cfg.Recorder.Waiting(err.Error())
+		v.report(Report{Kind: ReportWaiting, Reason: err.Error()})
+		v.log.Warn("gpus cannot be offered, waiting", "err", err)
+	}
+}
+
+func (v *Inventory) event(ev gpu.Event) {
+	counts := v.health.Apply(ev, time.Now())
+	if counts {
+		v.publish()
+	}
+	v.cfg.Recorder.Event(ev)
+	if ev.Kind == gpu.EventXID && !counts {
+		v.log.Info("xid ignored", "gpu", ev.GPU, "xid", ev.XID)
+	}
+	if health.NeedsLook(ev) {
+		v.observer.look()
+	}
+}
+
+// publish derives what is offered and hands it on.
+func (v *Inventory) publish() {
+	was := v.state.Set
+	if v.state.Node != nil {
+		view := v.state.Prepared.fit(v.state.Node, v.health.View())
+		set := resource.Derive(v.state.Node, view, v.state.Config)
+		v.state.Set = v.owned(set)
+		v.cfg.Recorder.Offered(v.state.Set)
+	}
+	select {
+	case <-v.states: // an older one, which nobody has taken
+	default:
+	}
+	v.states <- v.state
+	logChanges(v.log, was, v.state.Set)
+	v.report(reports(was, v.state.Set)...)
+}
+
+// owned returns the set without the GPUs that another process offers.
+func (v *Inventory) owned(set resource.Set) resource.Set {
+	if v.cfg.Owner == nil {
+		return set
+	}
+	uuids := map[int]gpu.UUID{}
+	for i := range v.state.Node.GPUs {
+		uuids[v.state.Node.GPUs[i].Index] = v.state.Node.GPUs[i].UUID
+	}
+	var wanted []gpu.UUID
+	seen := map[int]bool{}
+	for _, r := range set.Resources {
+		for _, d := range r.Devices {
+			if !seen[d.GPU] {
+				seen[d.GPU] = true
+				wanted = append(wanted, uuids[d.GPU])
+			}
+		}
+	}
+	refused := v.cfg.Owner.Own(wanted)
+	if len(refused) == 0 {
+		return set
+	}
+	return set.Without(func(d resource.Device) string { return refused[uuids[d.GPU]] })
+}
