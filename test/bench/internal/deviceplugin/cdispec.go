@@ -2,24 +2,24 @@ package deviceplugin
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"outrigger.dev/pkg/cdi"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/test/bench/internal/report"
 )
 
 // cdiSpec measures the CDI spec alone: what is found in the driver root, and
-// written for 8 GPUs.
-func (b *Bench) cdiSpec(ctx context.Context) error {
+// written for the GPUs of the node.
+func (b *Bench) cdiSpec(ctx context.Context, name string, goal report.Goal) error {
 	root, err := driverroot.New(driverroot.Config{})
 	if err != nil {
 		return err
 	}
-	gpus := make([]gpu.GPU, 8)
-	for i := range gpus {
-		gpus[i] = gpu.GPU{Index: i, Minor: i, UUID: gpu.UUID(fmt.Sprintf("GPU-%d", i))}
+	node, err := b.Node.Snapshot(ctx)
+	if err != nil {
+		return err
 	}
 	var times []time.Duration
 	for range b.Runs {
@@ -28,12 +28,12 @@ func (b *Bench) cdiSpec(ctx context.Context) error {
 			return err
 		}
 		begin := time.Now()
-		if err := writeSpec(root, gpus, path); err != nil {
+		if err := writeSpec(root, node.GPUs, path); err != nil {
 			return err
 		}
 		times = append(times, time.Since(begin))
 	}
-	b.Report.AddTimes("CDI generation, 8 GPUs", times, targetCDI, "0 NVML calls")
+	b.Report.AddTimes("CDI generation, "+name, times, goal, "0 NVML calls; the peer's figure has a process and its NVML calls")
 	return ctx.Err()
 }
 

@@ -1,5 +1,5 @@
-// Package report collects figures and prints them as a table, each beside its
-// target.
+// Package report collects figures and prints them as a table, each beside that
+// of NVIDIA's programs and its target.
 package report
 
 import (
@@ -10,13 +10,21 @@ import (
 	"time"
 )
 
+// Goal is what a figure is compared with. The zero value compares with nothing.
+type Goal struct {
+	// Peer is the figure of NVIDIA's program in the same kind of run, in words.
+	Peer string
+	// Target is the most that the figure may be, in its unit; 0 for no target.
+	Target float64
+}
+
 // Row is one figure.
 type Row struct {
 	Operation string
-	// Value and Target are in one unit: milliseconds, or megabytes.
-	Value  float64
-	Target float64
-	Unit   string
+	// Value is in Unit, which is "ms", "MiB" or "×", a ratio.
+	Value float64
+	Unit  string
+	Goal  Goal
 	// Note says what is to be known beside, for example NVML calls.
 	Note string
 }
@@ -37,27 +45,48 @@ func (t *Table) Add(r Row) {
 }
 
 // AddTimes adds the median of times as a row.
-func (t *Table) AddTimes(operation string, times []time.Duration, target time.Duration, note string) {
+func (t *Table) AddTimes(operation string, times []time.Duration, goal Goal, note string) {
 	spread := fmt.Sprintf("%s to %s", amount(ms(slices.Min(times)), "ms"), amount(ms(slices.Max(times)), "ms"))
 	if note != "" {
 		spread += ", " + note
 	}
-	t.Add(Row{Operation: operation, Value: ms(Median(times)), Target: ms(target), Unit: "ms", Note: spread})
+	t.Add(Row{Operation: operation, Value: ms(Median(times)), Unit: "ms", Goal: goal, Note: spread})
+}
+
+// AddRatio adds how many times one row of this run is another: what carries over
+// to other machines better than a time. It adds nothing where one is missing.
+func (t *Table) AddRatio(of, to string) {
+	a, b := t.row(of), t.row(to)
+	if a == nil || b == nil || b.Value == 0 {
+		return
+	}
+	t.Add(Row{Operation: of + " / " + to, Value: a.Value / b.Value, Unit: "×"})
+}
+
+func (t *Table) row(operation string) *Row {
+	i := slices.IndexFunc(t.rows, func(r Row) bool { return r.Operation == operation })
+	if i < 0 {
+		return nil
+	}
+	return &t.rows[i]
 }
 
 // Print prints the table.
 func (t *Table) Print() error {
 	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "OPERATION\tMEDIAN\tTARGET\t\tNOTE")
+	fmt.Fprintln(w, "OPERATION\tMEDIAN\tTARGET\t\tPEER\tNOTE")
 	for _, r := range t.rows {
-		target, verdict := "-", ""
-		if r.Target > 0 {
-			target, verdict = "≤ "+amount(r.Target, r.Unit), "ok"
-			if r.Value > r.Target {
-				verdict = "MISSED"
+		target, verdict, peer := "-", "", "-"
+		if r.Goal.Target > 0 {
+			target, verdict = "≤ "+amount(r.Goal.Target, r.Unit), "ok"
+			if r.Value > r.Goal.Target {
+				verdict = "over"
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Operation, amount(r.Value, r.Unit), target, verdict, r.Note)
+		if r.Goal.Peer != "" {
+			peer = r.Goal.Peer
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Operation, amount(r.Value, r.Unit), target, verdict, peer, r.Note)
 	}
 	return w.Flush()
 }

@@ -8,13 +8,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"outrigger.dev/pkg/gpu"
 )
 
 // Node is a simulated node.
@@ -97,26 +99,34 @@ func (n *Node) Plug(ctx context.Context, count int) error {
 	return nil
 }
 
-// XID raises an XID on the GPU with the index. It returns when gpu-sim was
-// started and when it told that it had raised the XID, which is the next thing
-// it does.
-func (n *Node) XID(ctx context.Context, index, code int) (started, told time.Time, err error) {
-	cmd := exec.CommandContext(ctx, n.tool(), "xid", "--root", n.Root, fmt.Sprint(index), fmt.Sprint(code))
-	out, err := cmd.StdoutPipe()
+// Divide gives each GPU seven MIG devices.
+func (n *Node) Divide(ctx context.Context) error {
+	if err := n.setMIG(ctx, "on"); err != nil {
+		return err
+	}
+	_, err := n.sim(ctx, append([]string{"mig", "create", "all"}, slices.Repeat([]string{"1g.5gb"}, 7)...)...)
+	return err
+}
+
+// Undivide makes each GPU a whole one again.
+func (n *Node) Undivide(ctx context.Context) error { return n.setMIG(ctx, "off") }
+
+// setMIG switches the MIG mode of all GPUs, which takes a reset.
+func (n *Node) setMIG(ctx context.Context, mode string) error {
+	if _, err := n.sim(ctx, "mig", "mode", "all", mode); err != nil {
+		return err
+	}
+	_, err := n.sim(ctx, "reset", "--takes", "0s", "all")
+	return err
+}
+
+// Snapshot returns what the device plugin reads of the node's GPUs.
+func (n *Node) Snapshot(ctx context.Context) (*gpu.Node, error) {
+	out, err := output(exec.CommandContext(ctx, filepath.Join(n.Bin, "device-plugin"), "snapshot"))
 	if err != nil {
-		return started, told, fmt.Errorf("raise XID: %w", err)
+		return nil, err
 	}
-	started = time.Now()
-	if err := cmd.Start(); err != nil {
-		return started, told, fmt.Errorf("raise XID: %w", err)
-	}
-	_, readErr := out.Read(make([]byte, 1))
-	told = time.Now()
-	_, copyErr := io.Copy(io.Discard, out)
-	if err := errors.Join(readErr, copyErr, cmd.Wait()); err != nil {
-		return started, told, fmt.Errorf("raise XID: %w", err)
-	}
-	return started, told, nil
+	return gpu.Decode(out)
 }
 
 // Calls returns how often each NVML symbol was called since the last Calls.
@@ -132,13 +142,19 @@ func (n *Node) Calls(ctx context.Context) (map[string]int, error) {
 	return calls, nil
 }
 
-func (n *Node) sim(ctx context.Context, command string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, n.tool(), append([]string{command, "--root", n.Root}, args...)...)
+// sim runs a command of gpu-sim on the node.
+func (n *Node) sim(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, n.tool(), args...)
+	cmd.Env = append(cmd.Environ(), "GPU_SIM_ROOT="+n.Root)
+	return output(cmd)
+}
+
+func output(cmd *exec.Cmd) ([]byte, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("gpu-sim %s %s: %w: %s", command, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+		return nil, fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	return out, nil
 }

@@ -1,0 +1,95 @@
+package deviceplugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/test/bench/internal/report"
+)
+
+// fileName is the scene of a node of which only a snapshot is at hand.
+const fileName = denseName + " of a snapshot"
+
+// file measures the largest node without a driver: all that takes time is the
+// plugin's own.
+func (b *Bench) file(ctx context.Context) error {
+	dir, err := b.Node.Dir("snapshot")
+	if err != nil {
+		return err
+	}
+	config, err := b.config(replicated(100))
+	if err != nil {
+		return err
+	}
+	snapshot := filepath.Join(dir, "node.json")
+	node := gputest.Node(gputest.A100, 16)
+	for i := range node.GPUs {
+		gputest.Partition(node, i, slices.Repeat([]string{"1g.5gb"}, 7)...)
+	}
+	if err := writeNode(snapshot, node); err != nil {
+		return err
+	}
+	s := dense()[0]
+	s.name, s.hits = fileName, nil
+	s.args = append(s.args, "--config-file", config, "--gpu-source", "file:"+snapshot)
+	if err := b.scene(ctx, s, 0); err != nil {
+		return fmt.Errorf("measure %s: %w", s.name, err)
+	}
+	p, err := start(ctx, b.Node, s.args...)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.faults(ctx, p, node, snapshot), p.stop())
+}
+
+// faults measures from a GPU's fault in the snapshot, and from its end, to the
+// list at the kubelet.
+func (b *Bench) faults(ctx context.Context, p *process, node *gpu.Node, snapshot string) error {
+	var down, up []time.Duration
+	fake := gputest.New(node)
+	for i := range b.Runs {
+		id := node.GPUs[i%len(node.GPUs)].UUID
+		for _, step := range []struct {
+			change    func(gpu.UUID)
+			unhealthy int
+			times     *[]time.Duration
+		}{
+			{fake.Lose, 700, &down},
+			{fake.Heal, 0, &up},
+		} {
+			step.change(id)
+			now, err := fake.Snapshot(ctx)
+			if err != nil {
+				return err
+			}
+			begin := time.Now()
+			if err := writeNode(snapshot, now); err != nil {
+				return err
+			}
+			u, err := p.unhealthy(ctx, step.unhealthy)
+			if err != nil {
+				return err
+			}
+			*step.times = append(*step.times, u.At.Sub(begin))
+		}
+	}
+	b.Report.AddTimes(title("GPU faulty in the file → Unhealthy at the kubelet", fileName, 0), down, report.Goal{}, "700 of 11200 devices")
+	b.Report.AddTimes(title("GPU sound in the file → Healthy at the kubelet", fileName, 0), up, report.Goal{}, "")
+	return nil
+}
+
+func writeNode(path string, node *gpu.Node) error {
+	data, err := json.Marshal(node)
+	if err != nil {
+		return fmt.Errorf("encode node: %w", err)
+	}
+	return hostfs.WriteFile(path, data, 0o644)
+}

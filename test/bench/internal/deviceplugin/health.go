@@ -1,0 +1,89 @@
+package deviceplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"time"
+
+	"outrigger.dev/test/bench/internal/report"
+	"outrigger.dev/test/bench/internal/simnode"
+)
+
+// hits measures from an XID to the list at the kubelet in which all entries
+// that it concerns are unhealthy, and no other, and the way back: the driver
+// asks for the recovery of the GPU, and then asks for nothing more. Times begin
+// before the simulator is told, and end when the list has come, before it is
+// read.
+func (b *Bench) hits(ctx context.Context, p *process, s scene, latency time.Duration) (err error) {
+	if len(s.hits) == 0 {
+		return nil
+	}
+	batch, err := b.Node.Batch(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, batch.Close()) }()
+	for _, h := range s.hits {
+		var down, up []time.Duration
+		for i := range b.Runs {
+			runtime.GC() // what was read before is not to be cleared away meanwhile
+			t := trial{process: p, batch: batch, gpu: strconv.Itoa(i % s.gpus), hit: h}
+			d, u, err := t.run(ctx)
+			if err != nil {
+				return fmt.Errorf("%s: %w", h.name, err)
+			}
+			down, up = append(down, d), append(up, u)
+		}
+		b.Report.AddTimes(title(h.name+" → Unhealthy at the kubelet", s.name, latency), down, h.goal,
+			fmt.Sprintf("%d of %d devices", h.entries, s.entries))
+		b.Report.AddTimes(title("GPU recovered → Healthy at the kubelet", s.name, latency), up, report.Goal{Peer: "never"},
+			"after "+h.name)
+	}
+	return nil
+}
+
+// trial is one hit of a GPU.
+type trial struct {
+	process *process
+	batch   *simnode.Batch
+	gpu     string
+	hit     hit
+}
+
+// instance is the GPU instance that is hit: A100 GPUs number those of one
+// slice from 7 on.
+const instance = "8/0"
+
+func (t trial) run(ctx context.Context) (down, up time.Duration, err error) {
+	xid := []string{"xid", t.gpu, "95"}
+	if t.hit.instance {
+		xid = []string{"xid", "--instance", instance, t.gpu, "95"}
+	}
+	down, err = t.until(ctx, t.hit.entries, xid...)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := t.batch.Do("set", t.gpu+".recovery=reset"); err != nil {
+		return 0, 0, err
+	}
+	// The plugin must have seen that the driver asks.
+	if err := t.process.metric(ctx, `reason="[^"]*asks for a reset`); err != nil {
+		return 0, 0, err
+	}
+	up, err = t.until(ctx, 0, "set", t.gpu+".recovery=none")
+	return down, up, err
+}
+
+// until returns how long it takes from a command until so many devices are
+// unhealthy.
+func (t trial) until(ctx context.Context, unhealthy int, command ...string) (time.Duration, error) {
+	begin := time.Now()
+	if err := t.batch.Do(command...); err != nil {
+		return 0, err
+	}
+	u, err := t.process.unhealthy(ctx, unhealthy)
+	return u.At.Sub(begin), err
+}

@@ -1,0 +1,165 @@
+package deviceplugin
+
+import (
+	"fmt"
+
+	"outrigger.dev/test/bench/internal/report"
+)
+
+// scene is a node and a config with which the plugin is measured. What is not
+// set is not measured in it.
+type scene struct {
+	name string
+	// args are those of the plugin, config is its config file if not empty.
+	args   []string
+	config string
+	// gpus is how many there are, entries how many devices the kubelet gets.
+	gpus, entries int
+
+	starts []variant
+	back   report.Goal
+	// requests are those for a preferred allocation.
+	requests []request
+	allocate report.Goal
+	hits     []hit
+	rss      report.Goal
+	peak     report.Goal
+}
+
+// variant is a way to start the plugin.
+type variant struct {
+	name string
+	args []string
+	goal report.Goal
+}
+
+// request asks for a preferred allocation of each of the sizes; the figure is
+// that of the worst one.
+type request struct {
+	name  string
+	sizes []int
+	goal  report.Goal
+}
+
+// hit is an XID of a GPU, or of one of its GPU instances, and how many entries
+// it concerns.
+type hit struct {
+	name     string
+	instance bool
+	entries  int
+	goal     report.Goal
+}
+
+// Targets that hold on every node, in ms and MiB.
+func goalStart(peer string) report.Goal     { return report.Goal{Peer: peer, Target: 20} }
+func goalBack() report.Goal                 { return report.Goal{Peer: "5 ms to 1.0 s", Target: 50} }
+func goalXID(peer string) report.Goal       { return report.Goal{Peer: peer, Target: 3} }
+func goalPreferred(peer string) report.Goal { return report.Goal{Peer: peer, Target: 1} }
+func goalAllocate() report.Goal             { return report.Goal{Peer: "0.11–0.18 ms", Target: 1} }
+func goalRSS(peer string) report.Goal       { return report.Goal{Peer: peer, Target: 18} }
+
+func upTo(n int) []int {
+	sizes := make([]int, n)
+	for i := range sizes {
+		sizes[i] = i + 1
+	}
+	return sizes
+}
+
+func starts(plain, cdi report.Goal) []variant {
+	return []variant{
+		{"plain", nil, plain},
+		{"CDI", []string{"--device-list-strategy", "cdi-cri"}, cdi},
+	}
+}
+
+// replicated is a config that offers each device n times.
+func replicated(n int) string {
+	return fmt.Sprintf(`version: v1
+sharing:
+  timeSlicing:
+    resources:
+    - {name: nvidia.com/gpu, replicas: %d}
+`, n)
+}
+
+// eight has the scenes of a node with 8 whole GPUs.
+func eight() []scene {
+	return []scene{
+		{
+			name: "8 GPUs", gpus: 8, entries: 8,
+			starts: starts(goalStart("16 ms"), goalStart("235–303 ms")),
+			back:   goalBack(),
+			requests: []request{
+				{"sizes 1 to 8", upTo(8), report.Goal{Peer: "1.5–3.0 ms, 2835 calls", Target: 0.3}},
+			},
+			allocate: goalAllocate(),
+			hits:     []hit{{"XID", false, 1, goalXID("1.6–2.9 ms")}},
+			rss:      goalRSS("21 MB"), peak: report.Goal{Peer: "26–27 MB"},
+		},
+		{
+			name: "8 GPUs × 10 replicas", config: replicated(10), gpus: 8, entries: 80,
+			requests: []request{
+				{"sizes 1 to 80", []int{1, 2, 4, 8, 16, 40, 80}, goalPreferred("0.4–5.5 ms")},
+			},
+			allocate: goalAllocate(),
+			hits:     []hit{{"XID", false, 10, goalXID("1.6–2.9 ms, 1 of 10")}},
+		},
+	}
+}
+
+// eightDivided has the scene of a node with 8 GPUs of 7 MIG devices.
+func eightDivided() []scene {
+	return []scene{{
+		name: "8 GPUs × 7 MIG", args: []string{"--mig-strategy", "single"}, gpus: 8, entries: 56,
+		starts:   starts(goalStart("1.0–1.2 s"), goalStart("1.0–1.2 s")),
+		back:     goalBack(),
+		requests: []request{{"sizes 1 to 56", []int{1, 2, 4, 8, 28, 56}, goalPreferred("")}},
+		allocate: goalAllocate(),
+		hits: []hit{
+			{"XID of the GPU", false, 7, goalXID("")},
+			{"XID of an instance", true, 1, goalXID("missed")},
+		},
+		rss: goalRSS("25 MB"), peak: report.Goal{},
+	}}
+}
+
+// sixteen has the scenes of a node with 16 whole GPUs.
+func sixteen() []scene {
+	return []scene{
+		{
+			name: "16 GPUs", gpus: 16, entries: 16,
+			starts: starts(goalStart(""), goalStart("")),
+			requests: []request{
+				{"size 3", []int{3}, goalPreferred("66 s")},
+				{"sizes 1 to 16", upTo(16), goalPreferred("66 s")},
+			},
+			rss: goalRSS(""),
+		},
+		{
+			name: "16 GPUs × 10 replicas", config: replicated(10), gpus: 16, entries: 160,
+			requests: []request{
+				{"sizes 1 to 160", []int{1, 2, 4, 8, 16, 80, 160}, goalPreferred("0.7–19 ms")},
+			},
+			hits: []hit{{"XID", false, 10, goalXID("1 of 10")}},
+		},
+	}
+}
+
+// dense has the scene of the largest node that must be served as any other.
+func dense() []scene {
+	return []scene{{
+		name: denseName, args: []string{"--mig-strategy", "single"}, config: replicated(100), gpus: 16, entries: 11200,
+		starts:   starts(report.Goal{}, report.Goal{}),
+		back:     goalBack(),
+		requests: []request{{"sizes 1 to 112", []int{1, 8, 112}, goalPreferred("")}},
+		allocate: goalAllocate(),
+		hits: []hit{
+			{"XID of the GPU", false, 700, goalXID("")},
+			{"XID of an instance", true, 100, goalXID("")},
+		},
+		rss: goalRSS(""), peak: report.Goal{},
+	}}
+}
+
+const denseName = "16 GPUs × 7 MIG × 100 replicas"

@@ -1,0 +1,72 @@
+package deviceplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"outrigger.dev/test/bench/internal/report"
+)
+
+// start measures from the start of the process to its registration.
+func (b *Bench) start(ctx context.Context, s scene, v variant, latency time.Duration) error {
+	var (
+		times []time.Duration
+		calls int
+	)
+	for range b.Runs {
+		if _, err := b.calls(ctx); err != nil {
+			return err
+		}
+		p, err := start(ctx, b.Node, append(v.args, s.args...)...)
+		if err != nil {
+			return err
+		}
+		seen, err := p.registered(ctx, 1)
+		if err == nil {
+			calls, err = b.calls(ctx)
+		}
+		if err = errors.Join(err, p.stop()); err != nil {
+			return err
+		}
+		times = append(times, seen.Sub(p.started))
+	}
+	b.Report.AddTimes(title("plugin start → registered, "+v.name, s.name, latency), times, v.goal,
+		fmt.Sprintf("%d NVML calls", calls))
+	return nil
+}
+
+// back measures from the kubelet's new socket to the registration.
+func (b *Bench) back(ctx context.Context, p *process, s scene, latency time.Duration) error {
+	if s.back == (report.Goal{}) {
+		return nil
+	}
+	if _, err := b.calls(ctx); err != nil {
+		return err
+	}
+	var times []time.Duration
+	for range b.Runs {
+		p.kubelet.Stop()
+		n := len(p.kubelet.Registrations())
+		if err := p.kubelet.Start(); err != nil {
+			return err
+		}
+		begin := time.Now()
+		seen, err := p.registered(ctx, n+1)
+		if err != nil {
+			return err
+		}
+		times = append(times, max(0, seen.Sub(begin)))
+		if _, err := p.unhealthy(ctx, 0); err != nil {
+			return err
+		}
+	}
+	calls, err := b.calls(ctx)
+	if err != nil {
+		return err
+	}
+	b.Report.AddTimes(title("kubelet socket back → registered", s.name, latency), times, s.back,
+		fmt.Sprintf("%d NVML calls in all runs", calls))
+	return nil
+}
