@@ -42,19 +42,29 @@ func driverGone(ret gonvml.Return) bool {
 // initError explains why NVML cannot be initialised.
 func (s *Source) initError(lib *library, ret gonvml.Return) error {
 	cause := newCallError("nvmlInit_v2 of "+lib.path, ret)
-	if !driverGone(ret) {
+	fix := s.initFix(ret, access(controlNode))
+	if fix == "" {
 		return fmt.Errorf("initialise NVML: %w (see the kernel log for NVRM messages)", cause)
 	}
-	var fix string
-	switch ret {
-	case gonvml.ERROR_NO_PERMISSION:
-		fix = "this process may not open /dev/nvidiactl or a GPU's node: run it privileged, or give it these devices"
-	case gonvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		fix = "the library and the loaded kernel module are of different versions: load the module again, or reboot"
-	default:
-		fix = s.notLoadedFix()
-	}
 	return fmt.Errorf("initialise NVML: %w: %w (%s)", gpu.ErrNoDriver, cause, fix)
+}
+
+// initFix says what helps against an answer of nvmlInit, where that is known.
+// denied is why this process may not use the control node.
+func (s *Source) initFix(ret gonvml.Return, denied error) string {
+	switch {
+	case ret == gonvml.ERROR_NO_PERMISSION:
+		return "this process may not open " + controlNode + " or a GPU's node: " + giveNodes
+	case ret == gonvml.ERROR_LIB_RM_VERSION_MISMATCH:
+		return "the library and the loaded kernel module are of different versions: load the module again, or reboot"
+	case driverGone(ret):
+		return s.notLoadedFix()
+	case ret == gonvml.ERROR_UNKNOWN && denied != nil:
+		// What NVML makes of a node that the device cgroup refuses.
+		return denied.Error() + ": " + giveNodes
+	default:
+		return ""
+	}
 }
 
 // notLoadedFix tells apart what NVML does not: no module, or no device nodes.
@@ -62,6 +72,6 @@ func (s *Source) notLoadedFix() string {
 	if _, err := os.Stat(filepath.Join(s.cfg.ProcRoot, "driver/nvidia/version")); err != nil {
 		return "the kernel module nvidia is not loaded: modprobe nvidia"
 	}
-	return "the kernel module is loaded, but this process has no /dev/nvidiactl: make the nodes with nvidia-modprobe -c 0 -u, " +
-		"or mount the host's /dev"
+	return "the kernel module is loaded, but this process has no " + controlNode + ": " + giveNodes +
+		"; a host without the nodes makes them by nvidia-modprobe -c 0 -u"
 }

@@ -3,6 +3,7 @@ package nvml
 import (
 	"context"
 	"maps"
+	"sync"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -34,6 +35,8 @@ type session struct {
 
 	memory    memory
 	catalogue catalogue
+	// hidden is done once the log was told of GPUs that NVML does not show.
+	hidden sync.Once
 }
 
 // device is a GPU with its handle. The handle is nil if NVML gave none.

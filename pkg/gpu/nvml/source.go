@@ -104,6 +104,9 @@ func (s *Source) snapshot(ctx context.Context) (*gpu.Node, error) {
 		if gone {
 			err = fmt.Errorf("read GPUs: %w: %w", gpu.ErrNoDriver, err)
 		}
+		if err == nil {
+			s.tellHidden(sess, node)
+		}
 		stale := gone || (err == nil && sess.stale(s.cfg.ProcRoot))
 		if stale {
 			s.retire(sess, gpu.ErrClosed)

@@ -3,6 +3,7 @@ package nvml_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,6 +139,26 @@ func TestNoDriverSaysWhatIsMissing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestGPUsWithoutNodesAreTold(t *testing.T) {
+	s := newSim(t, "--gpus=3", "--model=l4")
+	remove(t, filepath.Join(s.root, "dev", "nvidia1"))
+	var log strings.Builder
+	src, err := nvml.New(nvml.Config{
+		LibraryPath: s.lib, ProcRoot: filepath.Join(s.root, "proc"), Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeSource(t, src)
+	if got := snapshot(t, src); len(got.GPUs) != 2 {
+		t.Fatalf("the node has %d GPUs, want the 2 with nodes", len(got.GPUs))
+	}
+	snapshot(t, src)
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "this process has no /dev/nvidia1]") {
+		t.Errorf("log is %q, want one line that names /dev/nvidia1", got)
 	}
 }
 
