@@ -193,9 +193,7 @@ func TestLateDriver(t *testing.T) {
 			n := newNode(t, "--gpus", "8", "--driver", "off")
 			p := start(t, n, tc.args...)
 			p.said("gpus cannot be offered, waiting", "no NVIDIA driver")
-			if body := p.get("/readyz"); !strings.Contains(body, "no NVIDIA driver") {
-				t.Errorf("/readyz says %q", body)
-			}
+			p.poll("/readyz says so too", func() bool { return strings.Contains(p.get("/readyz"), "no NVIDIA driver") })
 			n.run(t, "set", "driver=on")
 			p.wait(8, 0)
 			p.said("ready: devices")

@@ -15,6 +15,9 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
+// Interface is the clientset.
+type Interface = kubernetes.Interface
+
 // Config says how to reach the API server.
 type Config struct {
 	// Kubeconfig is a file. Empty: the service account of the pod.
@@ -27,7 +30,7 @@ type Config struct {
 // New returns a clientset. It does not connect. From then on the library logs
 // into our log. It returns kube.ErrNotInCluster for a process that runs in no
 // pod and was given no kubeconfig.
-func New(cfg Config) (kubernetes.Interface, error) {
+func New(cfg Config) (Interface, error) {
 	rc, err := load(cfg.Kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("talk to the API server: %w", err)

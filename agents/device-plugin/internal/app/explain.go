@@ -68,11 +68,11 @@ func (s settings) node(c *cli.Context, log *slog.Logger) (*gpu.Node, error) {
 	if path := c.Path("node"); path != "" {
 		src = gpu.NewFileSource(path, log)
 	} else {
-		root, err := s.root()
+		d, err := s.driver()
 		if err != nil {
 			return nil, err
 		}
-		if src, err = source(c, s, root, log); err != nil {
+		if src, err = d.Source(c, log); err != nil {
 			return nil, err
 		}
 	}

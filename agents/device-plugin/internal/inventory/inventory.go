@@ -31,16 +31,6 @@ type Recorder interface {
 	Configured(err error)
 }
 
-// Owner decides which GPUs are this process's to offer.
-type Owner interface {
-	// Own takes the GPUs that are offered from now on, gives the others back,
-	// and returns why each that another process offers is not to be had. It must
-	// not block for long.
-	Own(gpus []gpu.UUID) map[gpu.UUID]string
-	// Freed tells that a GPU which was not to be had may be now.
-	Freed() <-chan struct{}
-}
-
 // Config says what an Inventory works with.
 type Config struct {
 	Config config.Config
@@ -57,7 +47,9 @@ type Config struct {
 	Reporter Reporter
 	// Owner is nil for a process that offers nothing itself.
 	Owner Owner
-	Log   *slog.Logger
+	// Gate is nil if nothing but the GPUs is needed.
+	Gate Gate
+	Log  *slog.Logger
 }
 
 // Inventory is what the node offers, and why.
@@ -164,6 +156,8 @@ func (v *Inventory) loop(ctx context.Context) error {
 			v.checkHang()
 		case <-v.freed():
 			v.publish()
+		case <-v.gates():
+			v.publish()
 		case <-v.look.rings():
 			v.observer.look()
 		}
@@ -172,13 +166,6 @@ func (v *Inventory) loop(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-func (v *Inventory) freed() <-chan struct{} {
-	if v.cfg.Owner == nil {
-		return nil
-	}
-	return v.cfg.Owner.Freed()
 }
 
 func (v *Inventory) observed(obs observation) error {
@@ -241,7 +228,7 @@ func (v *Inventory) publish() {
 	if v.state.Node != nil {
 		view := v.state.Prepared.fit(v.state.Node, v.health.View())
 		set := resource.Derive(v.state.Node, view, v.state.Config)
-		v.state.Set = v.owned(set)
+		v.state.Set = v.gated(v.owned(set))
 		v.cfg.Recorder.Offered(v.state.Set)
 	}
 	select {
@@ -251,30 +238,4 @@ func (v *Inventory) publish() {
 	v.states <- v.state
 	logChanges(v.log, was, v.state.Set)
 	v.report(reports(was, v.state.Set)...)
-}
-
-// owned returns the set without the GPUs that another process offers.
-func (v *Inventory) owned(set resource.Set) resource.Set {
-	if v.cfg.Owner == nil {
-		return set
-	}
-	uuids := map[int]gpu.UUID{}
-	for i := range v.state.Node.GPUs {
-		uuids[v.state.Node.GPUs[i].Index] = v.state.Node.GPUs[i].UUID
-	}
-	var wanted []gpu.UUID
-	seen := map[int]bool{}
-	for _, r := range set.Resources {
-		for _, d := range r.Devices {
-			if !seen[d.GPU] {
-				seen[d.GPU] = true
-				wanted = append(wanted, uuids[d.GPU])
-			}
-		}
-	}
-	refused := v.cfg.Owner.Own(wanted)
-	if len(refused) == 0 {
-		return set
-	}
-	return set.Without(func(d resource.Device) string { return refused[uuids[d.GPU]] })
 }

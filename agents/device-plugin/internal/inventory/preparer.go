@@ -40,6 +40,19 @@ type Preparer interface {
 	Outdated() bool
 }
 
+// Unprepared is the Preparer of a process that gives devices to nobody.
+type Unprepared struct{}
+
+var _ Preparer = Unprepared{}
+
+// Scan has nothing to read.
+func (Unprepared) Scan(config.Config) func(*gpu.Node) (Prepared, error) {
+	return func(*gpu.Node) (Prepared, error) { return Prepared{}, nil }
+}
+
+// Outdated is never so.
+func (Unprepared) Outdated() bool { return false }
+
 // rest waits for a reason to look again after a look that went well, and
 // returns false when ctx ends. A change of the driver's files is no reason to
 // ask the driver: only what was prepared is prepared again.

@@ -4,12 +4,14 @@
 package prepare
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 
+	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/cdi"
@@ -24,7 +26,9 @@ type Config struct {
 	// DevRoot is the folder on the host under which the device nodes lie;
 	// empty to use the driver root if they are there, and "/" otherwise.
 	DevRoot string
-	Log     *slog.Logger
+	// Vendor of the CDI specs; empty is allocate.CDIVendor.
+	Vendor string
+	Log    *slog.Logger
 }
 
 // Preparer prepares the node. It is used by one goroutine at a time.
@@ -42,6 +46,7 @@ var _ inventory.Preparer = (*Preparer)(nil)
 
 // New returns a Preparer; it touches nothing before Scan.
 func New(cfg Config) *Preparer {
+	cfg.Vendor = cmp.Or(cfg.Vendor, allocate.CDIVendor)
 	return &Preparer{cfg: cfg, told: map[string]string{}}
 }
 

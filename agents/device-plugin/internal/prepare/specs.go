@@ -80,7 +80,7 @@ func (p *Preparer) specs(c config.Config, s scanned) func(*gpu.Node) (map[gpu.UU
 	if !names.cdi() {
 		root = c.CDIRoot
 	}
-	dir := cdi.Dir{Path: root, Vendor: allocate.CDIVendor}
+	dir := cdi.Dir{Path: root, Vendor: p.cfg.Vendor}
 	return func(n *gpu.Node) (map[gpu.UUID]string, error) {
 		switch {
 		case s.err != nil:
@@ -114,7 +114,7 @@ func (p *Preparer) write(dir cdi.Dir, names given, s scanned, n *gpu.Node) (map[
 		return nil, p.sync(dir, s.content.Version)
 	}
 	options := func(class string) cdi.Options {
-		return cdi.Options{Kind: allocate.CDIVendor + "/" + class, HookPath: names.last.HookPath, Features: s.features}
+		return cdi.Options{Kind: p.cfg.Vendor + "/" + class, HookPath: names.last.HookPath, Features: s.features}
 	}
 	spec, err := cdi.Spec(s.content, devices, options(allocate.CDIClass))
 	if err != nil {

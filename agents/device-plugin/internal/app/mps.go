@@ -1,0 +1,171 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/agents/device-plugin/internal/metrics"
+	"outrigger.dev/agents/device-plugin/internal/mps"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/driver"
+)
+
+const mpsName = "mps-control-daemon"
+
+// MPS describes the supervisor of the MPS daemons. It takes the plugin's flags
+// and config, so that both mean the same resources.
+func MPS() agent.App {
+	return agent.App{
+		Name:    mpsName,
+		Usage:   "runs the MPS control daemons of the GPUs that the device plugin shares by MPS",
+		Flags:   flags(),
+		Aliases: aliases(),
+		Listen:  ":9412",
+		New:     newMPS,
+		Source:  App().Source,
+	}
+}
+
+func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	api, err := cluster(c, log)
+	if err != nil {
+		return nil, err
+	}
+	s, err := read(c, api.label(c.Context))
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.driver()
+	if err != nil {
+		return nil, err
+	}
+	src, err := d.Source(c, log)
+	if err != nil {
+		return nil, err
+	}
+	recorder := metrics.New()
+	inv := inventory.New(inventory.Config{
+		Config:       s.config,
+		Rules:        s.rules(s.config, log),
+		Source:       src,
+		Preparer:     inventory.Unprepared{},
+		WatchChanges: d.WatchChanges,
+		Recorder:     recorder,
+		Log:          log,
+	})
+	m := &mpsAgent{settings: s, driver: d, inventory: inv, log: log}
+	m.ready.set(inventory.State{}.Unusable)
+	follow := newLive(s, api.labels(), inv, log)
+	return &agent.Agent{
+		Run: func(ctx context.Context) error {
+			g, ctx := errgroup.WithContext(ctx)
+			g.Go(func() error { return inv.Run(ctx) })
+			g.Go(func() error { return follow.run(ctx) })
+			g.Go(func() error { return m.run(ctx) })
+			return errors.Join(g.Wait(), src.Close())
+		},
+		Ready:      m.ready.get,
+		Health:     driver.Checks(src),
+		Reload:     func(context.Context) error { follow.reload(); inv.Reload(); return nil },
+		Collectors: []prometheus.Collector{recorder},
+		Config:     s.effective(c),
+	}, nil
+}
+
+// mpsAgent runs the daemons of the inventory's newest state.
+type mpsAgent struct {
+	settings   settings
+	driver     *driver.Driver
+	inventory  *inventory.Inventory
+	supervisor *mps.Supervisor
+	ready      readiness
+	log        *slog.Logger
+}
+
+func (m *mpsAgent) run(ctx context.Context) error {
+	defer func() {
+		if m.supervisor != nil {
+			m.supervisor.Wait()
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case s := <-m.inventory.States():
+			if err := m.take(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// take makes the daemons those of s.
+func (m *mpsAgent) take(ctx context.Context, s inventory.State) error {
+	if s.Node == nil {
+		m.ready.set(s.Unusable)
+		return nil
+	}
+	if s.Config.Sharing.Strategy != config.SharingMPS && m.supervisor == nil {
+		m.ready.set(nil)
+		m.log.Info("nothing is shared by MPS on this node")
+		return nil
+	}
+	if m.supervisor == nil {
+		if err := m.start(s.Config.MPSRoot); err != nil {
+			return fmt.Errorf("start MPS: %w", err)
+		}
+	}
+	m.supervisor.Apply(ctx, mps.Plan(s.Node, answering(s)))
+	m.ready.set(m.supervisor.Ready)
+	return nil
+}
+
+func (m *mpsAgent) start(root string) error {
+	if err := mps.MountShm(root); err != nil {
+		return err
+	}
+	programs, err := mps.FindPrograms(m.settings.host.DriverRootCtrPath, root)
+	if err != nil {
+		return err
+	}
+	m.supervisor = mps.NewSupervisor(mps.Config{Root: root, Programs: programs, Contract: m.driver.Contract, Log: m.log})
+	return nil
+}
+
+// answering returns what is offered, without GPUs that do not answer: their
+// daemon would not start. One that an XID has made unfit stays with its daemon,
+// whose restart would end the clients of all its GPUs.
+func answering(s inventory.State) resource.Set {
+	faults := map[int]string{}
+	for i := range s.Node.GPUs {
+		if f := s.Node.GPUs[i].Fault; f != nil {
+			faults[s.Node.GPUs[i].Index] = f.Error()
+		}
+	}
+	return s.Set.Without(func(d resource.Device) string { return faults[d.GPU] })
+}
+
+// readiness is what /readyz answers: a function that is set from another
+// goroutine than it is asked from.
+type readiness struct{ of atomic.Pointer[func() error] }
+
+func (r *readiness) set(of func() error) { r.of.Store(&of) }
+
+func (r *readiness) get() error {
+	of := r.of.Load()
+	if of == nil || *of == nil {
+		return nil
+	}
+	return (*of)()
+}

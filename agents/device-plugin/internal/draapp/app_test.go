@@ -1,0 +1,67 @@
+package draapp_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/device-plugin/internal/draapp"
+	"outrigger.dev/pkg/agent"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestAppIsSound(t *testing.T) {
+	if err := agent.CheckApp(draapp.App()); err != nil {
+		t.Error(err)
+	}
+}
+
+func run(t *testing.T, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = agent.Exec(t.Context(), draapp.App(), append([]string{"dra-plugin"}, args...), &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
+}
+
+func TestHelp(t *testing.T) {
+	_, got, _ := run(t, "--help")
+	const path = "testdata/help.golden"
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("help (-want +got):\n%s", diff)
+	}
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no node":                  {nil, 2, "flag --node-name is not set"},
+		"a relative folder":        {[]string{"--node-name=n", "--cdi-root=cdi"}, 2, "flag --cdi-root: invalid value"},
+		"outside of a cluster":     {[]string{"--node-name=n"}, 1, "runs in no pod of a cluster"},
+		"a kubeconfig that is not": {[]string{"--node-name=n", "--kubeconfig=/no/such"}, 1, "read kubeconfig /no/such"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, _, errOut := run(t, append([]string{"--listen="}, tc.args...)...)
+			if code != tc.code || !strings.Contains(errOut, tc.want) {
+				t.Errorf("exit code %d, %q, want %d and %q", code, errOut, tc.code, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,155 @@
+package draapp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+
+	"outrigger.dev/agents/device-plugin/internal/dra"
+	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/agents/device-plugin/internal/metrics"
+	"outrigger.dev/pkg/kube/typed"
+)
+
+// kubelet is the edge to the kubelet and the API server.
+type kubelet struct {
+	settings  settings
+	client    typed.Interface
+	inventory *inventory.Inventory
+	recorder  *metrics.Recorder
+	// failed has what the library could not do in the background, for good.
+	failed chan error
+	ready  atomic.Pointer[readiness]
+	log    *slog.Logger
+}
+
+type readiness struct{ err error }
+
+// isReady returns nil while the devices are published and the kubelet knows of
+// the plugin, and otherwise what is missing.
+func (k *kubelet) isReady() error {
+	if err := k.inventory.Hangs(); err != nil {
+		return err
+	}
+	return k.ready.Load().err
+}
+
+// registerCheck is how often it is looked whether the kubelet has taken the
+// registration, until it has.
+const registerCheck = 200 * time.Millisecond
+
+func (k *kubelet) run(ctx context.Context) error {
+	dir := filepath.Join(k.settings.plugins, dra.DriverName)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("make the folder of the plugin: %w (mount the kubelet's folder, or point --kubelet-plugins-dir elsewhere)", err)
+	}
+	d, err := dra.New(dra.Config{
+		Node: k.settings.node, LedgerPath: filepath.Join(dir, "claims.json"), Exists: k.claimExists,
+		Failed: func(err error) {
+			select {
+			case k.failed <- err:
+			default:
+			}
+		},
+		Log: k.log,
+	})
+	if err != nil {
+		return err
+	}
+	// A claim can be prepared only for devices that are known.
+	state, ok := k.first(ctx)
+	if !ok {
+		return nil
+	}
+	helper, err := kubeletplugin.Start(ctx, d, k.options(dir)...)
+	if err != nil {
+		return fmt.Errorf("serve the kubelet: %w", err)
+	}
+	defer helper.Stop()
+	return k.follow(ctx, d, helper, state)
+}
+
+// first waits for the first state in which there are devices to tell of.
+func (k *kubelet) first(ctx context.Context) (inventory.State, bool) {
+	for {
+		select {
+		case <-ctx.Done():
+			return inventory.State{}, false
+		case s := <-k.inventory.States():
+			if s.Node != nil {
+				return s, true
+			}
+			k.ready.Store(&readiness{err: s.Unusable()})
+		}
+	}
+}
+
+func (k *kubelet) follow(ctx context.Context, d *dra.Driver, helper *kubeletplugin.Helper, state inventory.State) error {
+	tick := time.NewTicker(registerCheck)
+	defer tick.Stop()
+	if err := d.Offer(ctx, dra.Inventory(state.Node, state.Set), helper); err != nil {
+		return err
+	}
+	for {
+		was := k.ready.Load().err
+		err := k.missing(state, helper)
+		k.ready.Store(&readiness{err: err})
+		switch {
+		case err == nil && was != nil:
+			k.log.Info("ready: devices are published, and the kubelet knows of it")
+			tick.Stop()
+		case err != nil && was == nil:
+			k.log.Warn("not ready", "err", err)
+			tick.Reset(registerCheck)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-k.failed:
+			return err
+		case <-tick.C:
+		case state = <-k.inventory.States():
+			if err := d.Offer(ctx, dra.Inventory(state.Node, state.Set), helper); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+var errUnregistered = errors.New("register with the kubelet: it has not taken the plugin yet")
+
+func (k *kubelet) missing(s inventory.State, helper *kubeletplugin.Helper) error {
+	if err := s.Unusable(); err != nil {
+		return err
+	}
+	st := helper.RegistrationStatus()
+	switch {
+	case st == nil:
+		return errUnregistered
+	case !st.GetPluginRegistered():
+		return fmt.Errorf("%w: %s", errUnregistered, st.GetError())
+	}
+	return nil
+}
+
+func (k *kubelet) options(dir string) []kubeletplugin.Option {
+	out := []kubeletplugin.Option{
+		kubeletplugin.DriverName(dra.DriverName),
+		kubeletplugin.NodeName(k.settings.node),
+		kubeletplugin.KubeClient(k.client),
+		kubeletplugin.RegistrarDirectoryPath(k.settings.registry),
+		kubeletplugin.PluginDataDirectoryPath(dir),
+	}
+	if k.settings.podUID != "" {
+		out = append(out, kubeletplugin.RollingUpdate(types.UID(k.settings.podUID)))
+	}
+	return out
+}

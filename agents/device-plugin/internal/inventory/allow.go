@@ -1,0 +1,87 @@
+package inventory
+
+import (
+	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/gpu"
+)
+
+// Owner decides which GPUs are this process's to offer.
+type Owner interface {
+	// Own takes the GPUs that are offered from now on, gives the others back,
+	// and returns why each that another process offers is not to be had. It must
+	// not block for long.
+	Own(gpus []gpu.UUID) map[gpu.UUID]string
+	// Freed tells that a GPU which was not to be had may be now.
+	Freed() <-chan struct{}
+}
+
+// Gate keeps resources from being handed out that a container could not use yet.
+type Gate interface {
+	// Closed returns why, empty if the resource can be handed out.
+	Closed(resource.Resource, config.Config) string
+	// Changed tells that Closed may answer otherwise than before.
+	Changed() <-chan struct{}
+}
+
+func (v *Inventory) freed() <-chan struct{} {
+	if v.cfg.Owner == nil {
+		return nil
+	}
+	return v.cfg.Owner.Freed()
+}
+
+func (v *Inventory) gates() <-chan struct{} {
+	if v.cfg.Gate == nil {
+		return nil
+	}
+	return v.cfg.Gate.Changed()
+}
+
+// owned returns the set without the GPUs that another process offers.
+func (v *Inventory) owned(set resource.Set) resource.Set {
+	if v.cfg.Owner == nil {
+		return set
+	}
+	uuids := map[int]gpu.UUID{}
+	for i := range v.state.Node.GPUs {
+		uuids[v.state.Node.GPUs[i].Index] = v.state.Node.GPUs[i].UUID
+	}
+	var wanted []gpu.UUID
+	seen := map[int]bool{}
+	for _, r := range set.Resources {
+		for _, d := range r.Devices {
+			if !seen[d.GPU] {
+				seen[d.GPU] = true
+				wanted = append(wanted, uuids[d.GPU])
+			}
+		}
+	}
+	refused := v.cfg.Owner.Own(wanted)
+	if len(refused) == 0 {
+		return set
+	}
+	return set.Without(func(d resource.Device) string { return refused[uuids[d.GPU]] })
+}
+
+// gated returns the set with the resources unfit that cannot be handed out yet.
+func (v *Inventory) gated(set resource.Set) resource.Set {
+	if v.cfg.Gate == nil {
+		return set
+	}
+	for i := range set.Resources {
+		r := &set.Resources[i]
+		reason := v.cfg.Gate.Closed(*r, v.state.Config)
+		if reason == "" {
+			continue
+		}
+		for j := range r.Devices {
+			// What is offered once is nobody's business but its own.
+			if d := &r.Devices[j]; d.Replicas > 1 && d.Health.Healthy {
+				d.Health = health.Status{Reason: reason}
+			}
+		}
+	}
+	return set
+}

@@ -1,0 +1,104 @@
+// Package driver connects an agent that needs NVML with the driver of its node,
+// as the flags that all such agents share describe it. It is apart from package
+// agent because it links C.
+package driver
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/driverroot"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/hostfs"
+)
+
+// Driver is where the driver of the node is.
+type Driver struct {
+	// Root is the driver installation.
+	Root *driverroot.Root
+	// Contract is where the agents of the node meet.
+	Contract contract.Dir
+
+	host agent.Host
+	dev  string
+}
+
+// New returns the driver of a host. DevRoot is the folder that holds
+// dev/nvidia*; empty to use the driver root if they are there, and "/" otherwise.
+func New(host agent.Host, devRoot string) (*Driver, error) {
+	root, err := driverroot.New(driverroot.Config{
+		HostPath: host.DriverRoot,
+		CtrPath:  host.DriverRootCtrPath,
+		DevRoot:  devRoot,
+		ProcRoot: host.ProcRoot,
+		SysRoot:  host.SysRoot,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Driver{
+		Root:     root,
+		Contract: contract.Dir{Root: host.RunRoot, ProcRoot: host.ProcRoot},
+		host:     host,
+		dev:      devRoot,
+	}, nil
+}
+
+// Source returns the source of GPUs that the flag --gpu-source names.
+func (d *Driver) Source(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
+	file, err := agent.GPUSource(c)
+	if err != nil {
+		return nil, err
+	}
+	if file != "" {
+		return gpu.NewFileSource(file, log), nil
+	}
+	return nvml.New(nvml.Config{
+		DriverRoot: d.Root,
+		ProcRoot:   d.host.ProcRoot,
+		SysRoot:    d.host.SysRoot,
+		Lease:      d.Contract.NVML(),
+		Log:        log,
+	})
+}
+
+// WatchChanges calls changed once at first, and then whenever something changes
+// after which a driver may have come, or become whole, or may be free of another
+// agent that needed NVML for itself. It returns when ctx ends.
+func (d *Driver) WatchChanges(ctx context.Context, changed func()) error {
+	return hostfs.Watch(ctx, func([]hostfs.Change) error { changed(); return nil }, d.changes()...)
+}
+
+func (d *Driver) changes() []string {
+	dev := "/dev"
+	if d.dev != "" && d.dev != "/" {
+		dev = filepath.Join(d.dev, "dev")
+	}
+	paths := []string{
+		d.Contract.Path(contract.DriverReady),
+		filepath.Dir(d.Contract.NVML().Path()),
+		dev,
+		d.host.DriverRootCtrPath,
+		filepath.Join(d.host.DriverRootCtrPath, "usr/bin"),
+	}
+	for _, dir := range driverroot.LoaderDirs() {
+		paths = append(paths, filepath.Join(d.host.DriverRootCtrPath, dir))
+	}
+	return paths
+}
+
+// Checks are those of /healthz. A process whose driver hangs cannot be helped
+// but by another one, once the driver answers again.
+func Checks(src gpu.Source) map[string]func() error {
+	c, ok := src.(gpu.Checker)
+	if !ok {
+		return nil
+	}
+	return map[string]func() error{"nvml": c.Health}
+}
