@@ -252,7 +252,8 @@ func (s *Source) library() (*library, error) {
 		if findErr != nil {
 			err = fmt.Errorf("%w, and nowhere else: %w", findErr, err)
 		}
-		return nil, fmt.Errorf("initialise NVML: %w: %w (install the driver, or set the driver root to where it is)",
+		return nil, fmt.Errorf("initialise NVML: %w: %w (install the driver, or set the driver root to where it is; "+
+			"a container needs it mounted, as by docker run -v /:/driver-root:ro, or given by NVIDIA's runtime, as by --gpus all)",
 			gpu.ErrNoDriver, err)
 	}
 	s.lib = lib
