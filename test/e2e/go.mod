@@ -2,7 +2,14 @@ module outrigger.dev/test/e2e
 
 go 1.26.0
 
-require outrigger.dev/test/cluster v0.0.0
+require (
+	github.com/google/go-cmp v0.7.0
+	golang.org/x/sys v0.49.0
+	google.golang.org/protobuf v1.36.12
+	k8s.io/kubelet v0.37.2
+	outrigger.dev/agents/device-plugin v0.0.0
+	outrigger.dev/test/cluster v0.0.0
+)
 
 require (
 	github.com/google/go-containerregistry v0.22.1 // indirect
@@ -12,9 +19,16 @@ require (
 	github.com/vishvananda/netlink v1.3.1 // indirect
 	github.com/vishvananda/netns v0.0.5 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
+	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
+	google.golang.org/grpc v1.85.0 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace outrigger.dev/test/cluster => ../cluster
+replace (
+	outrigger.dev/agents/device-plugin => ../../agents/device-plugin
+	outrigger.dev/pkg => ../../pkg
+	outrigger.dev/test/cluster => ../cluster
+)

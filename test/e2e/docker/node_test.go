@@ -1,0 +1,98 @@
+//go:build e2e
+
+package docker_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"outrigger.dev/agents/device-plugin/kubelettest"
+	"outrigger.dev/test/e2e/stack"
+)
+
+// gpus is how many GPUs a simulated node has.
+const gpus = 8
+
+// limit is how long a container may take for anything.
+const limit = 30 * time.Second
+
+func deadline(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("not within %s", limit))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// node is a simulated node.
+type node struct {
+	sim  string
+	root string
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	root, err := stack.FindRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{sim: filepath.Join(root, "bin", "gpu-sim"), root: filepath.Join(shortDir(t), "node")}
+	if _, err := os.Stat(n.sim); err != nil {
+		t.Skipf("needs the simulated node: %v (run: make sim)", err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: the simulated node has device nodes")
+	}
+	n.run(t, "create", "--name", "docker", "--model", "h100-80", "--gpus", fmt.Sprint(gpus))
+	t.Cleanup(func() { n.run(t, "delete") })
+	return n
+}
+
+// run runs gpu-sim on the node.
+func (n *node) run(t *testing.T, command string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), n.sim, append([]string{command, "--root", n.root}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("gpu-sim %s %v: %v: %s", command, args, err, stderr.String())
+	}
+}
+
+// driver are the options that show the installed driver to a container. The
+// kernel's files are in every container where the driver is real, and here only
+// below the mounted root.
+func driver() []string {
+	return append([]string{"-v", "/:/driver-root:ro"}, kernel()...)
+}
+
+func kernel() []string {
+	return []string{"-e", "PROC_ROOT=/driver-root/proc", "-e", "SYS_ROOT=/driver-root/sys"}
+}
+
+// devices are the options that give a container the control node and the first
+// n GPUs.
+func devices(n int) []string {
+	out := []string{"--device", "/dev/nvidiactl"}
+	for i := range n {
+		out = append(out, "--device", fmt.Sprintf("/dev/nvidia%d", i))
+	}
+	return out
+}
+
+// newKubelet starts a kubelet outside of all containers.
+func newKubelet(t *testing.T) (k *kubelettest.Kubelet, dir string) {
+	t.Helper()
+	dir = shortDir(t)
+	k, err := kubelettest.Start(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Stop)
+	return k, dir
+}
