@@ -10,7 +10,7 @@ STEP    := tools/step.sh
 MODULES := $(shell tools/modules.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-down test check e2e bench sim charts images sync setup root free tools components libs clean
+.PHONY: help build demo demo-down test check e2e bench soak sim charts images sync setup root free tools components libs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -75,6 +75,9 @@ e2e: root build tools components images free ## run the cluster tests alone
 
 bench: root build ## measure; our figures beside their targets
 	@bin/bench
+
+soak: root build ## fuzz for SOAK (2m) each, and look whether the plugin keeps memory
+	@tools/soak.sh
 
 sync: ## tidy every module and the workspace
 	@GOWORK= go work sync

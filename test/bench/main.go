@@ -47,14 +47,32 @@ func app() *cli.App {
 				Usage: "`FOLDER` of the simulated node that this process runs in",
 			},
 		},
-		Action:         run,
+		Action:         func(c *cli.Context) error { return inNode(c, measure) },
+		Commands:       []*cli.Command{soakCommand()},
 		ExitErrHandler: func(*cli.Context, error) {},
 	}
 }
 
-// run makes a simulated node and runs itself in it: there the driver is at the
-// real paths, for the agents and for what is measured in this process.
-func run(c *cli.Context) error {
+func soakCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "soak",
+		Usage: "let the device plugin work for long, and fail if it leaves memory, goroutines or files behind",
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "allocations", EnvVars: []string{"SOAK_ALLOCATIONS"}, Value: 100_000, Usage: "`NUMBER` of allocations"},
+			&cli.IntFlag{Name: "events", EnvVars: []string{"SOAK_EVENTS"}, Value: 10_000, Usage: "`NUMBER` of health events"},
+			&cli.PathFlag{Name: "out", EnvVars: []string{"SOAK_OUT"}, Value: "out/soak", Usage: "`FOLDER` for the log and the samples of memory"},
+		},
+		Action: func(c *cli.Context) error { return inNode(c, soak) },
+	}
+}
+
+// gpus is how many GPUs the simulated node has at first.
+const gpus = 8
+
+// inNode makes a simulated node and runs this program again in it, where it
+// does what do says: there the driver is at the real paths, for the agents and
+// for what is measured in this process.
+func inNode(c *cli.Context, do func(*cli.Context, *simnode.Node) error) (err error) {
 	if n := c.Int("runs"); n < 1 {
 		return fmt.Errorf("read flag --runs: %d: must be at least 1", n)
 	}
@@ -67,21 +85,17 @@ func run(c *cli.Context) error {
 		bin = filepath.Dir(self)
 	}
 	if root := c.Path("node"); root != "" {
-		return measure(c, simnode.Open(bin, root))
+		return do(c, simnode.Open(bin, root))
 	}
-	return inNode(c.Context, bin, c.Int("runs"))
-}
-
-func inNode(ctx context.Context, bin string, runs int) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("make a simulated node: it needs a mount namespace: run as root")
 	}
-	node, err := simnode.Create(ctx, bin, 8)
+	node, err := simnode.Create(c.Context, bin, gpus)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, node.Delete(context.WithoutCancel(ctx))) }()
-	return node.RunSelf(ctx, "--bin", bin, "--runs", fmt.Sprint(runs), "--node", node.Root)
+	defer func() { err = errors.Join(err, node.Delete(context.WithoutCancel(c.Context))) }()
+	return node.RunSelf(c.Context, append([]string{"--bin", bin, "--node", node.Root}, os.Args[1:]...)...)
 }
 
 func measure(c *cli.Context, node *simnode.Node) error {
@@ -89,4 +103,19 @@ func measure(c *cli.Context, node *simnode.Node) error {
 	b := deviceplugin.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 	// What was measured before a mistake is shown all the same.
 	return errors.Join(b.Run(c.Context), table.Print())
+}
+
+func soak(c *cli.Context, node *simnode.Node) error {
+	// The least that each round does something of.
+	const least = 1000
+	if c.Int("allocations") < least || c.Int("events") < least {
+		return fmt.Errorf("read flags: --allocations %d, --events %d: each must be at least %d", c.Int("allocations"), c.Int("events"), least)
+	}
+	if err := os.MkdirAll(c.Path("out"), 0o755); err != nil {
+		return fmt.Errorf("make folder for the results: %w", err)
+	}
+	s := deviceplugin.Soak{
+		Node: node, GPUs: gpus, Allocations: c.Int("allocations"), Events: c.Int("events"), Dir: c.Path("out"), Out: os.Stdout,
+	}
+	return s.Run(c.Context)
 }

@@ -1,0 +1,71 @@
+package deviceplugin
+
+import (
+	"context"
+	"fmt"
+
+	"outrigger.dev/test/bench/internal/simnode"
+)
+
+// work is what a kubelet and a node's GPUs do to a plugin in years.
+type work struct {
+	process *process
+	batch   *simnode.Batch
+	gpus    int
+	ids     []string
+	// allocated and raised are how many allocations and events there were.
+	allocated, raised int
+}
+
+// allocate makes n allocations, of one device and of several.
+func (w *work) allocate(ctx context.Context, n int) error {
+	for range n {
+		at := w.allocated % (len(w.ids) - 8)
+		if _, err := w.process.kubelet.Allocate(ctx, resource, w.ids[at:at+1+w.allocated%8]...); err != nil {
+			return err
+		}
+		w.allocated++
+	}
+	return nil
+}
+
+// sickness makes all GPUs sick and well again: the driver asks for a reset,
+// XIDs come, of which one is an application's, and the driver asks for nothing
+// more.
+func (w *work) sickness(ctx context.Context) error {
+	for _, step := range []struct {
+		command   string
+		unhealthy int
+	}{
+		{"set %d.recovery=reset", len(w.ids)},
+		{"xid %d 95", len(w.ids)},
+		{"xid %d 31", len(w.ids)},
+		{"set %d.recovery=none", 0},
+	} {
+		if err := w.all(ctx, step.unhealthy, step.command); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loss takes all GPUs off the bus, and brings them back.
+func (w *work) loss(ctx context.Context) error {
+	if err := w.all(ctx, len(w.ids), "lose %d"); err != nil {
+		return err
+	}
+	return w.all(ctx, 0, "heal %d")
+}
+
+// all runs a command on each GPU, for which %d stands, and waits until so many
+// devices are unhealthy.
+func (w *work) all(ctx context.Context, unhealthy int, command string) error {
+	for gpu := range w.gpus {
+		if err := w.batch.Do(fmt.Sprintf(command, gpu)); err != nil {
+			return err
+		}
+		w.raised++
+	}
+	_, err := w.process.unhealthy(ctx, unhealthy)
+	return err
+}
