@@ -77,10 +77,22 @@ func TestReloadAndALostSocketDropNothing(t *testing.T) {
 	}
 }
 
-func TestXIDTakesOneGPUAway(t *testing.T) {
+// gpuRegistrations counts the registrations of whole GPUs with the kubelet.
+const gpuRegistrations = `outrigger_device_plugin_registrations_total{resource="nvidia.com/gpu",result="ok"}`
+
+func TestTwentyKubeletRestartsLoseNothing(t *testing.T) {
 	plugin(t)
-	simulate(t, "xid", "3", "79")
-	allocatable(t, gpus-1, 10*time.Second)
+	for i := range 20 {
+		before := metric(t, gpuRegistrations)
+		if err := shared.Restart(t.Context(), "kubelet", gpuNode()); err != nil {
+			t.Fatalf("restart %d: %v", i, err)
+		}
+		eventually(t, "the plugin registers with the new kubelet", func() bool { return metric(t, gpuRegistrations) != before })
+		allocatable(t, gpus, limit)
+	}
+	if _, err := shared.RunVectorAdd(t.Context(), "after-restarts", limit); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestLostGPUAtStartLeavesTheOthers(t *testing.T) {

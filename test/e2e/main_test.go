@@ -65,20 +65,32 @@ func gpuNode() string { return shared.GPUNodes()[0] }
 // begins with it.
 func plugin(t *testing.T) {
 	t.Helper()
+	pluginWith(t)
+	allocatable(t, gpus, limit)
+}
+
+// pluginWith installs the device plugin afresh, with values of its chart.
+func pluginWith(t *testing.T, values ...string) {
+	t.Helper()
 	if err := shared.Uninstall(t.Context(), "device-plugin"); err != nil {
 		t.Fatal(err)
 	}
-	if err := shared.InstallDevicePlugin(t.Context()); err != nil {
+	if err := shared.InstallDevicePlugin(t.Context(), values...); err != nil {
 		t.Fatal(err)
 	}
-	allocatable(t, gpus, limit)
 }
 
 // allocatable waits until the kubelet offers n GPUs.
 func allocatable(t *testing.T, n int, within time.Duration) {
 	t.Helper()
-	if err := shared.WaitAllocatable(t.Context(), gpuNode(), n, within); err != nil {
-		t.Fatal(err)
+	offered(t, stack.GPU, n, within)
+}
+
+// offered waits until the kubelet offers n of a resource.
+func offered(t *testing.T, resource string, n int, within time.Duration) {
+	t.Helper()
+	if err := shared.WaitAllocatable(t.Context(), gpuNode(), resource, n, within); err != nil {
+		t.Fatalf("%s: %v", resource, err)
 	}
 }
 

@@ -40,7 +40,7 @@ func demo(ctx context.Context, out io.Writer) error {
 		}},
 		{"install the device plugin with its chart", func() error { return s.InstallDevicePlugin(ctx) }},
 		{"wait until the kubelet offers the GPUs", func() error {
-			return s.WaitAllocatable(ctx, s.GPUNodes()[0], cfg.GPUs, time.Minute)
+			return s.WaitAllocatable(ctx, s.GPUNodes()[0], stack.GPU, cfg.GPUs, time.Minute)
 		}},
 		{"run vectorAdd in a pod that asks for nvidia.com/gpu: 1", func() (err error) {
 			result, err = s.RunVectorAdd(ctx, pod, time.Minute)

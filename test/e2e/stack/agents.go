@@ -11,20 +11,26 @@ import (
 // DevicePlugin returns the release of the device plugin with the image that
 // was built here.
 func (s *Stack) DevicePlugin(values ...string) (Release, error) {
-	ref, err := s.image("device-plugin")
+	return s.Agent("device-plugin", values...)
+}
+
+// Agent returns the release of an agent with the image that was built here.
+func (s *Stack) Agent(name string, values ...string) (Release, error) {
+	ref, err := s.image(name)
 	if err != nil {
 		return Release{}, err
 	}
 	repository, tag, _ := strings.Cut(ref, ":")
 	return Release{
-		Chart:  "device-plugin",
+		Chart:  name,
 		Values: append([]string{"image.repository=" + repository, "image.tag=" + tag}, values...),
 	}, nil
 }
 
-// InstallDevicePlugin installs the device plugin and waits until it is ready.
-func (s *Stack) InstallDevicePlugin(ctx context.Context) error {
-	release, err := s.DevicePlugin()
+// InstallDevicePlugin installs the device plugin with values in the form of
+// Helm's --set, and waits until it is ready.
+func (s *Stack) InstallDevicePlugin(ctx context.Context, values ...string) error {
+	release, err := s.DevicePlugin(values...)
 	if err != nil {
 		return err
 	}
@@ -34,7 +40,12 @@ func (s *Stack) InstallDevicePlugin(ctx context.Context) error {
 // Allocatable returns how many GPUs the kubelet of a node offers; it is empty
 // where the resource is unknown.
 func (s *Stack) Allocatable(ctx context.Context, node string) (string, error) {
-	return s.Kubectl(ctx, "get", "node", node, "-o", `jsonpath={.status.allocatable.nvidia\.com/gpu}`)
+	return s.Kubectl(ctx, "get", "node", node, "-o", "jsonpath={"+allocatable(GPU)+"}")
+}
+
+// allocatable is the path of a resource in a Node.
+func allocatable(resource string) string {
+	return ".status.allocatable." + strings.ReplaceAll(resource, ".", `\.`)
 }
 
 // Hardware says in words which GPUs are simulated on a node.

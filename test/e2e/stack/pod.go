@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -11,10 +12,22 @@ import (
 type PodResult struct {
 	// Node is where it ran.
 	Node string
-	// GPUs are the UUIDs of the GPUs that the pod saw.
+	// GPUs are the UUIDs of the GPUs, or MIG devices, that the pod saw.
 	GPUs []string
 	// Log is the output of vectorAdd.
 	Log string
+}
+
+// GPU is the resource of whole GPUs.
+const GPU = "nvidia.com/gpu"
+
+// Pod is a pod of the vectoradd sample.
+type Pod struct {
+	Name string
+	// Resource is what it asks for; empty is GPU.
+	Resource string
+	// Count is how many; 0 is one.
+	Count int
 }
 
 // vectorAdd is a pod that lists the GPUs it sees, and then adds two vectors on
@@ -33,24 +46,36 @@ spec:
   - name: list
     image: %[2]s
     args: [--list]
-    resources: {limits: {nvidia.com/gpu: 1}}
+    resources: {limits: {%[3]s: %[4]d}}
   containers:
   - name: vectoradd
     image: %[2]s
-    resources: {limits: {nvidia.com/gpu: 1}}
+    resources: {limits: {%[3]s: %[4]d}}
 `
 
 // RunVectorAdd runs the sample in a pod that asks for one GPU and waits for
 // its end. A pod of that name from an earlier run is replaced.
 func (s *Stack) RunVectorAdd(ctx context.Context, pod string, timeout time.Duration) (PodResult, error) {
-	if _, err := s.Kubectl(ctx, "delete", "pod", pod, "--ignore-not-found", "--wait"); err != nil {
+	return s.RunPod(ctx, Pod{Name: pod}, timeout)
+}
+
+// RunPod is RunVectorAdd for a pod of choice.
+func (s *Stack) RunPod(ctx context.Context, p Pod, timeout time.Duration) (PodResult, error) {
+	if _, err := s.Kubectl(ctx, "delete", "pod", p.Name, "--ignore-not-found", "--wait"); err != nil {
 		return PodResult{}, err
 	}
 	image, err := s.image("vectoradd")
 	if err != nil {
 		return PodResult{}, err
 	}
-	if err := s.Apply(ctx, fmt.Sprintf(vectorAdd, pod, image)); err != nil {
+	manifest := fmt.Sprintf(vectorAdd, p.Name, image, cmp.Or(p.Resource, GPU), max(p.Count, 1))
+	return s.RunManifest(ctx, p.Name, manifest, timeout)
+}
+
+// RunManifest applies a manifest with a pod whose containers are as those of
+// the vectoradd sample, and waits for the pod's end.
+func (s *Stack) RunManifest(ctx context.Context, pod, manifest string, timeout time.Duration) (PodResult, error) {
+	if err := s.Apply(ctx, manifest); err != nil {
 		return PodResult{}, err
 	}
 	if err := s.waitPod(ctx, pod, "Succeeded", timeout); err != nil {
@@ -58,6 +83,9 @@ func (s *Stack) RunVectorAdd(ctx context.Context, pod string, timeout time.Durat
 	}
 	return s.podResult(ctx, pod)
 }
+
+// VectorAddImage returns the name of the sample's image.
+func (s *Stack) VectorAddImage() (string, error) { return s.image("vectoradd") }
 
 // waitPod waits for a phase of a pod. If the phase does not come, the error
 // says what the cluster knows of the pod.
@@ -87,11 +115,11 @@ func (s *Stack) podResult(ctx context.Context, pod string) (PodResult, error) {
 	return PodResult{Node: node, GPUs: uuids(list), Log: log}, nil
 }
 
-// uuids returns the words of a text that are UUIDs of GPUs.
+// uuids returns the words of a text that are UUIDs of GPUs or MIG devices.
 func uuids(text string) []string {
 	var found []string
 	for word := range strings.FieldsSeq(text) {
-		if word = strings.Trim(word, "(),:"); strings.HasPrefix(word, "GPU-") {
+		if word = strings.Trim(word, "(),:"); strings.HasPrefix(word, "GPU-") || strings.HasPrefix(word, "MIG-") {
 			found = append(found, word)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -114,19 +115,19 @@ func (s *Stack) Uninstall(ctx context.Context, chart string) error {
 	return err
 }
 
-// Simulate runs gpu-sim against the simulated GPUs of a node.
+// Simulate runs a command of gpu-sim, "xid" or "mig create", against the
+// simulated GPUs of a node.
 func (s *Stack) Simulate(ctx context.Context, node, command string, args ...string) (string, error) {
 	dir, err := s.GPUSim(node)
 	if err != nil {
 		return "", err
 	}
-	return s.Run(ctx, "gpu-sim", append([]string{command, "--root", dir}, args...)...)
+	return s.Run(ctx, "gpu-sim", slices.Concat(strings.Fields(command), []string{"--root", dir}, args)...)
 }
 
-// WaitAllocatable waits until the kubelet of a node offers n GPUs.
-func (s *Stack) WaitAllocatable(ctx context.Context, node string, n int, limit time.Duration) error {
-	_, err := s.Kubectl(ctx, "wait", "node/"+node, `--for=jsonpath={.status.allocatable.nvidia\.com/gpu}=`+strconv.Itoa(n),
-		"--timeout", limit.String())
+// WaitAllocatable waits until the kubelet of a node offers n of a resource.
+func (s *Stack) WaitAllocatable(ctx context.Context, node, resource string, n int, limit time.Duration) error {
+	_, err := s.Kubectl(ctx, "wait", "node/"+node, "--for=jsonpath={"+allocatable(resource)+"}="+strconv.Itoa(n), "--timeout", limit.String())
 	return err
 }
 

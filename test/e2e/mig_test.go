@@ -1,0 +1,92 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/test/e2e/stack"
+)
+
+const (
+	mig1g = "nvidia.com/mig-1g.10gb"
+	mig3g = "nvidia.com/mig-3g.40gb"
+)
+
+// divide puts the first GPU of the node into MIG mode, with devices of these
+// profiles, until the test ends.
+func divide(t *testing.T, profiles ...string) {
+	t.Helper()
+	simulate(t, "mig mode", "0", "on")
+	t.Cleanup(func() {
+		for _, command := range [][]string{{"mig destroy", "0", "all"}, {"mig mode", "0", "off"}} {
+			if _, err := shared.Simulate(context.WithoutCancel(t.Context()), gpuNode(), command[0], command[1:]...); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	simulate(t, "mig create", append([]string{"0"}, profiles...)...)
+}
+
+func TestMIGPodsComputeOnTheirOwnDevice(t *testing.T) {
+	divide(t, "3g.40gb", "1g.10gb", "1g.10gb")
+	pluginWith(t, "migStrategy=mixed")
+	allocatable(t, gpus-1, limit)
+	offered(t, mig1g, 2, limit)
+	offered(t, mig3g, 1, limit)
+	for _, resource := range []string{mig1g, mig3g} {
+		result, err := shared.RunPod(t.Context(), stack.Pod{Name: "on-mig", Resource: resource}, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(result.GPUs) != 1 || !strings.HasPrefix(result.GPUs[0], "MIG-") {
+			t.Errorf("a pod with %s saw %v, want one MIG device", resource, result.GPUs)
+		}
+		if !strings.Contains(result.Log, "Test PASSED") {
+			t.Errorf("the log lacks that the test passed:\n%s", result.Log)
+		}
+	}
+	result, err := shared.RunVectorAdd(t.Context(), "beside-mig", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.GPUs) != 1 || !strings.HasPrefix(result.GPUs[0], "GPU-") {
+		t.Errorf("a pod with a whole GPU saw %v", result.GPUs)
+	}
+}
+
+func TestMIGLayoutChangesUnderARunningPlugin(t *testing.T) {
+	divide(t, "3g.40gb", "1g.10gb")
+	pluginWith(t, "migStrategy=mixed")
+	allocatable(t, gpus-1, limit)
+	offered(t, mig3g, 1, limit)
+	pod, registrations := pluginPod(t), metric(t, gpuRegistrations)
+
+	simulate(t, "mig destroy", "0", "all")
+	simulate(t, "mig create", "0", "1g.10gb", "1g.10gb", "1g.10gb")
+	offered(t, mig1g, 3, 10*time.Second)
+	// A resource that is gone is empty: the kubelet forgets its name later.
+	offered(t, mig3g, 0, 10*time.Second)
+	if _, err := shared.RunPod(t.Context(), stack.Pod{Name: "on-new-mig", Resource: mig1g}, limit); err != nil {
+		t.Error(err)
+	}
+	simulate(t, "mig destroy", "0", "all")
+	simulate(t, "mig mode", "0", "off")
+	allocatable(t, gpus, 10*time.Second)
+	offered(t, mig1g, 0, 10*time.Second)
+	simulate(t, "mig mode", "0", "on")
+	simulate(t, "mig create", "0", "3g.40gb")
+	allocatable(t, gpus-1, 10*time.Second)
+	offered(t, mig3g, 1, 10*time.Second)
+
+	if now := pluginPod(t); now != pod {
+		t.Errorf("pod %s became %s, want the same pod", pod, now)
+	}
+	// What did not change was left alone.
+	if now := metric(t, gpuRegistrations); now != registrations {
+		t.Errorf("registrations of %s went from %q to %q, want no other", stack.GPU, registrations, now)
+	}
+}
