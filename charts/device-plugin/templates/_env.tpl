@@ -14,6 +14,12 @@
   value: /host/sys
 - name: MPS_ROOT
   value: {{ .Values.mps.root | quote }}
+{{- if not .Values.runtimeClassName }}
+# The image asks for GPUs, which a default runtime of NVIDIA's would have to give
+# it, and so would not start it before there is a driver.
+- name: NVIDIA_VISIBLE_DEVICES
+  value: void
+{{- end }}
 - name: LOG_LEVEL
   value: {{ .Values.logLevel }}
 - name: LOG_FORMAT
