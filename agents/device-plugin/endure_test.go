@@ -49,6 +49,34 @@ func TestEndures(t *testing.T) {
 	}
 }
 
+// GPUs that become sick and well again, and containers that come and go, leave
+// nothing behind. "make soak" does it for longer, and looks at the memory.
+func TestEnduresSickness(t *testing.T) {
+	n := newNode(t, "--gpus", "4")
+	p := start(t, n)
+	devices := p.wait(4, 0)
+	p.said("ready: devices")
+	sickness := func() {
+		n.run(t, "set", "0.recovery=reset", "2.recovery=reset", "3.recovery=reset")
+		p.wait(1, 3)
+		n.run(t, "xid", "2", "95")
+		n.run(t, "set", "0.recovery=none", "2.recovery=none", "3.recovery=none")
+		p.wait(4, 0)
+	}
+	sickness()
+	files, routines := p.gauge("process_open_fds"), p.gauge("go_goroutines")
+	for i := range 30 {
+		sickness()
+		for range 20 {
+			if _, err := p.kubelet.Allocate(deadline(t), resource, devices[i%4].GetID()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p.falls("process_open_fds", files)
+	p.falls("go_goroutines", routines)
+}
+
 // sighup sends the n-th SIGHUP, and waits until it was acted upon.
 func (p *process) sighup(n int) {
 	p.t.Helper()
