@@ -159,15 +159,21 @@ func (p *process) settle(ctx context.Context, before gauges) (gauges, error) {
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
+	var last gauges
 	for {
 		now, err := p.gauges(ctx)
-		if err != nil || now.goroutines <= before.goroutines && now.files <= before.files {
-			return now, err
+		switch {
+		case err == nil && now.goroutines <= before.goroutines && now.files <= before.files:
+			return now, nil
+		case err == nil:
+			last = now
+		case ctx.Err() == nil:
+			return last, err
 		}
 		select {
 		case <-ctx.Done():
-			return now, fmt.Errorf("%d goroutines and %d files are open, %d and %d before",
-				now.goroutines, now.files, before.goroutines, before.files)
+			return last, fmt.Errorf("%d goroutines and %d files are open, %d and %d before",
+				last.goroutines, last.files, before.goroutines, before.files)
 		case <-tick.C:
 		}
 	}
