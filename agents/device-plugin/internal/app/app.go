@@ -50,7 +50,16 @@ func App() agent.App {
 	}
 }
 
-func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+// parts are what the plugin and the supervisor of MPS daemons are made of.
+type parts struct {
+	settings settings
+	api      *api
+	driver   *driver.Driver
+	source   gpu.Source
+	recorder *metrics.Recorder
+}
+
+func newParts(c *cli.Context, log *slog.Logger) (*parts, error) {
 	api, err := cluster(c, log)
 	if err != nil {
 		return nil, err
@@ -67,21 +76,35 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorder := metrics.New()
+	return &parts{settings: s, api: api, driver: d, source: src, recorder: metrics.New()}, nil
+}
+
+// inventory returns the config of an inventory that prepares nothing and is told
+// to nobody.
+func (p *parts) inventory(log *slog.Logger) inventory.Config {
+	return inventory.Config{
+		Config:       p.settings.config,
+		Rules:        p.settings.rules(p.settings.config, log),
+		Source:       p.source,
+		Preparer:     inventory.Unprepared{},
+		WatchChanges: p.driver.WatchChanges,
+		Recorder:     p.recorder,
+		Log:          log,
+	}
+}
+
+func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	parts, err := newParts(c, log)
+	if err != nil {
+		return nil, err
+	}
+	s, d, api := parts.settings, parts.driver, parts.api
 	gate := mps.NewGate(d.Contract)
 	own := owner.New(d.Contract, name, log)
-	inv := inventory.New(inventory.Config{
-		Config:       s.config,
-		Rules:        s.rules(s.config, log),
-		Source:       src,
-		Preparer:     prepare.New(prepare.Config{Root: d.Root, DevRoot: s.devRoot, Log: log}),
-		WatchChanges: d.WatchChanges,
-		Recorder:     recorder,
-		Reporter:     api.reporter(),
-		Owner:        own,
-		Gate:         gate,
-		Log:          log,
-	})
+	cfg := parts.inventory(log)
+	cfg.Preparer = prepare.New(prepare.Config{Root: d.Root, DevRoot: s.devRoot, Log: log})
+	cfg.Reporter, cfg.Owner, cfg.Gate = api.reporter(), own, gate
+	inv := inventory.New(cfg)
 	p := plugin.New(plugin.Config{
 		Inventory:     inv,
 		KubeletSocket: s.config.KubeletSocket,
@@ -89,7 +112,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		WatchSockets: func(ctx context.Context, changed func()) error {
 			return watch(ctx, changed, s.socketDir())
 		},
-		Recorder: recorder,
+		Recorder: parts.recorder,
 		Marker:   &marker{dir: d.Contract, log: log},
 		Log:      log,
 	})
@@ -103,17 +126,17 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			g.Go(func() error { return api.run(ctx) })
 			g.Go(func() error { return own.Run(ctx) })
 			g.Go(func() error { return gate.Run(ctx) })
-			return errors.Join(g.Wait(), own.Release(), src.Close())
+			return errors.Join(g.Wait(), own.Release(), parts.source.Close())
 		},
 		Ready:  p.Ready,
-		Health: driver.Checks(src),
+		Health: driver.Checks(parts.source),
 		Reload: func(context.Context) error {
 			follow.reload()
 			inv.Reload()
 			p.Wake()
 			return nil
 		},
-		Collectors: []prometheus.Collector{recorder},
+		Collectors: []prometheus.Collector{parts.recorder},
 		Config:     s.effective(c),
 	}, nil
 }

@@ -13,7 +13,6 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
-	"outrigger.dev/agents/device-plugin/internal/metrics"
 	"outrigger.dev/agents/device-plugin/internal/mps"
 	"outrigger.dev/agents/device-plugin/internal/resource"
 	"outrigger.dev/pkg/agent"
@@ -37,47 +36,27 @@ func MPS() agent.App {
 }
 
 func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	api, err := cluster(c, log)
+	parts, err := newParts(c, log)
 	if err != nil {
 		return nil, err
 	}
-	s, err := read(c, api.label(c.Context))
-	if err != nil {
-		return nil, err
-	}
-	d, err := s.driver()
-	if err != nil {
-		return nil, err
-	}
-	src, err := d.Source(c, log)
-	if err != nil {
-		return nil, err
-	}
-	recorder := metrics.New()
-	inv := inventory.New(inventory.Config{
-		Config:       s.config,
-		Rules:        s.rules(s.config, log),
-		Source:       src,
-		Preparer:     inventory.Unprepared{},
-		WatchChanges: d.WatchChanges,
-		Recorder:     recorder,
-		Log:          log,
-	})
-	m := &mpsAgent{settings: s, driver: d, inventory: inv, log: log}
+	s := parts.settings
+	inv := inventory.New(parts.inventory(log))
+	m := &mpsAgent{settings: s, driver: parts.driver, inventory: inv, log: log}
 	m.ready.set(inventory.State{}.Unusable)
-	follow := newLive(s, api.labels(), inv, log)
+	follow := newLive(s, parts.api.labels(), inv, log)
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return inv.Run(ctx) })
 			g.Go(func() error { return follow.run(ctx) })
 			g.Go(func() error { return m.run(ctx) })
-			return errors.Join(g.Wait(), src.Close())
+			return errors.Join(g.Wait(), parts.source.Close())
 		},
 		Ready:      m.ready.get,
-		Health:     driver.Checks(src),
+		Health:     driver.Checks(parts.source),
 		Reload:     func(context.Context) error { follow.reload(); inv.Reload(); return nil },
-		Collectors: []prometheus.Collector{recorder},
+		Collectors: []prometheus.Collector{parts.recorder},
 		Config:     s.effective(c),
 	}, nil
 }

@@ -152,9 +152,7 @@ func TestADaemonIsReadyWhenItAnswersAndHasItsLimits(t *testing.T) {
 	if diff := cmp.Diff(want, r.commands()); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
 	}
-	if err := r.Ready(); err != nil {
-		t.Errorf("Ready() = %v", err)
-	}
+	r.eventually("the supervisor is ready", func() bool { return r.Ready() == nil })
 	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a", "GPU-b")})
 	if got := r.commands(); got != want {
 		t.Errorf("a daemon that stays as it is was started again: %s", got)
