@@ -195,7 +195,8 @@ func TestBadSettings(t *testing.T) {
 		"a bad flag":               {[]string{"--mig-strategy", "some"}, 2, `flag --mig-strategy: invalid value "some": must be none, single or mixed`},
 		"a number that is none":    {[]string{"--imex-channel-ids", "0,x"}, 2, `flag --imex-channel-ids: invalid value "0,x": must be integers, joined by commas`},
 		"two ways to share": {
-			[]string{"--config-file", sharing, "--resource-config", "gpu:a:2"}, 2,
+			[]string{"--config-file", sharing, "--resource-config", "gpu:a:2"},
+			2,
 			sharing + ":1: sharing.timeSlicing: flag --resource-config is set too, and both say how GPUs are shared: remove one of them",
 		},
 		"two places": {[]string{"--config-file", bad, "--config-dir", dir}, 2, "flags --config-file and --config-dir are both set: one file is in force, remove one of them"},

@@ -10,8 +10,6 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/config"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 // change is the defaults, but for what f does.
 func change(f func(*config.Config)) config.Config {
 	c := config.Default()
@@ -87,17 +85,17 @@ func TestPrecedence(t *testing.T) {
 		},
 		"flags go before the file, also with the value of the default": {
 			flags: config.Explicit{
-				MIGStrategy: ptr(config.MIGStrategyNone), FailOnInitError: ptr(false), PassDeviceSpecs: ptr(false),
-				ListStrategies: []config.ListStrategy{config.ListEnvvar}, IMEXChannels: []int{}, Policy: ptr(config.PolicyDistributed),
-				DevRoot: ptr(""), DriverRoot: ptr("/"),
+				MIGStrategy: new(config.MIGStrategyNone), FailOnInitError: new(false), PassDeviceSpecs: new(false),
+				ListStrategies: []config.ListStrategy{config.ListEnvvar}, IMEXChannels: []int{}, Policy: new(config.PolicyDistributed),
+				DevRoot: new(""), DriverRoot: new("/"),
 			},
 			file: "flags: {migStrategy: mixed, failOnInitError: true, nvidiaDriverRoot: /d, nvidiaDevRoot: /d, plugin: {passDeviceSpecs: true, deviceListStrategy: cdi-cri, sharedDevicesAllocationPolicy: spread}}\nimex: {channelIDs: [0]}",
 			want: config.Default(),
 		},
 		"what only flags can set": {
 			flags: config.Explicit{
-				KubeletSocket: ptr("/k/kubelet.sock"), CDIRoot: ptr("/cdi/"), CDIFeatureFlags: []string{"disable-ipc-discoverer"},
-				CDIDisableHooks: []string{"all"}, DisableHealthChecks: ptr("79"), EnableHealthChecks: ptr("13"),
+				KubeletSocket: new("/k/kubelet.sock"), CDIRoot: new("/cdi/"), CDIFeatureFlags: []string{"disable-ipc-discoverer"},
+				CDIDisableHooks: []string{"all"}, DisableHealthChecks: new("79"), EnableHealthChecks: new("13"),
 			},
 			want: change(func(c *config.Config) {
 				c.KubeletSocket, c.CDIRoot = "/k/kubelet.sock", "/cdi"
@@ -106,7 +104,7 @@ func TestPrecedence(t *testing.T) {
 			}),
 		},
 		"an empty socket serves without registering": {
-			flags: config.Explicit{KubeletSocket: ptr("")},
+			flags: config.Explicit{KubeletSocket: new("")},
 			want:  change(func(c *config.Config) { c.Register = false }),
 		},
 		"MPS refuses more than one replica": {
@@ -128,14 +126,14 @@ func TestPrecedence(t *testing.T) {
 			}),
 		},
 		"resource-config spreads": {
-			flags: config.Explicit{ResourceConfig: ptr("gpu:shared:2")},
+			flags: config.Explicit{ResourceConfig: new("gpu:shared:2")},
 			want: change(func(c *config.Config) {
 				c.Sharing = config.Sharing{Strategy: config.SharingTimeSlicing, Shares: []config.Share{{Name: "nvidia.com/gpu", Rename: "nvidia.com/shared", Replicas: 2}}}
 				c.Policy = config.PolicySpread
 			}),
 		},
 		"resource-config with a policy of the file": {
-			flags: config.Explicit{ResourceConfig: ptr("big:small:2")},
+			flags: config.Explicit{ResourceConfig: new("big:small:2")},
 			file:  "flags: {plugin: {sharedDevicesAllocationPolicy: packed}}\nresources: {gpus: [{pattern: '*', name: big}]}",
 			want: change(func(c *config.Config) {
 				c.Resources.GPUs = []config.Pattern{{Pattern: "*", Name: "nvidia.com/big"}}
@@ -143,7 +141,7 @@ func TestPrecedence(t *testing.T) {
 				c.Policy = config.PolicyPacked
 			}),
 		},
-		"resource-config that is empty": {flags: config.Explicit{ResourceConfig: ptr(" , ")}, want: config.Default()},
+		"resource-config that is empty": {flags: config.Explicit{ResourceConfig: new(" , ")}, want: config.Default()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := config.Load(tc.flags, []byte(tc.file), "c.yaml")
@@ -165,10 +163,10 @@ func TestBadFlags(t *testing.T) {
 	}{
 		"everything wrong is told at once, with what is wrong in the file": {
 			flags: config.Explicit{
-				MIGStrategy: ptr(config.MIGStrategy("some")), ListStrategies: []config.ListStrategy{"cdi", "envvar", "env"},
-				IDStrategy: ptr(config.IDStrategy("minor")), Policy: ptr(config.Policy("")), Discovery: ptr(config.Discovery("vfio")),
+				MIGStrategy: new(config.MIGStrategy("some")), ListStrategies: []config.ListStrategy{"cdi", "envvar", "env"},
+				IDStrategy: new(config.IDStrategy("minor")), Policy: new(config.Policy("")), Discovery: new(config.Discovery("vfio")),
 				CDIFeatureFlags: []string{"none"}, CDIDisableHooks: []string{"hook"}, IMEXChannels: []int{0, 1},
-				KubeletSocket: ptr("kubelet.sock"), HookPath: ptr("ctk"), MPSRoot: ptr("mps"), ResourceConfig: ptr("gpu:a:0"),
+				KubeletSocket: new("kubelet.sock"), HookPath: new("ctk"), MPSRoot: new("mps"), ResourceConfig: new("gpu:a:0"),
 			},
 			file: "version: v2",
 			want: []string{
@@ -193,12 +191,12 @@ func TestBadFlags(t *testing.T) {
 			want:  []string{`flag --device-list-strategy: invalid value "": must be one or more of envvar, volume-mounts, cdi-annotations or cdi-cri`},
 		},
 		"Tegra": {
-			flags: config.Explicit{Discovery: ptr(config.Discovery("tegra"))},
+			flags: config.Explicit{Discovery: new(config.Discovery("tegra"))},
 			want:  []string{`flag --device-discovery-strategy: invalid value "tegra": must be auto or nvml: the integrated GPUs of Tegra have no NVML, from which the plugin knows its GPUs`},
 		},
 		"values that do not go together": {
 			flags: config.Explicit{
-				ListStrategies: []config.ListStrategy{config.ListCDIAnnotations}, CDIAnnotationPrefix: ptr(""), CDIRoot: ptr("cdi"), MPSRoot: ptr(""),
+				ListStrategies: []config.ListStrategy{config.ListCDIAnnotations}, CDIAnnotationPrefix: new(""), CDIRoot: new("cdi"), MPSRoot: new(""),
 			},
 			file: "sharing: {mps: {resources: [{name: gpu, replicas: 2}]}}",
 			want: []string{
@@ -208,7 +206,7 @@ func TestBadFlags(t *testing.T) {
 			},
 		},
 		"two who say how to share": {
-			flags: config.Explicit{ResourceConfig: ptr("gpu:a:2")},
+			flags: config.Explicit{ResourceConfig: new("gpu:a:2")},
 			file:  "version: v1\nsharing:\n  timeSlicing:\n    resources: [{name: gpu, replicas: 2}]\n",
 			want:  []string{`c.yaml:3: sharing.timeSlicing: flag --resource-config is set too, and both say how GPUs are shared: remove one of them`},
 		},
@@ -264,7 +262,7 @@ func TestNeedsRestart(t *testing.T) {
 				"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 2}]}}\ndevices: {exclude: [0]}",
 		},
 		"what cannot": {
-			flags: config.Explicit{KubeletSocket: ptr(""), CDIRoot: ptr("/cdi")},
+			flags: config.Explicit{KubeletSocket: new(""), CDIRoot: new("/cdi")},
 			file:  "flags: {nvidiaDriverRoot: /d, nvidiaDevRoot: /d, mpsRoot: /m, plugin: {containerDriverRoot: /c}}",
 			want:  []string{"driver-root", "driver-root-ctr-path", "dev-root", "kubelet-socket", "cdi-root", "mps-root"},
 		},

@@ -53,7 +53,7 @@ func smi() int {
 	}
 	defer f.Close()
 	if strings.Contains(strings.Join(os.Args, " "), "GPU-refused") {
-		return fail(fmt.Errorf("Unable to set the compute mode")) //nolint:staticcheck // as the program says it
+		return fail(fmt.Errorf("Unable to set the compute mode"))
 	}
 	_, err = fmt.Fprintln(f, strings.Join(os.Args[1:], " "))
 	return fail(err)
@@ -66,7 +66,7 @@ func control() int {
 	}
 	conn, err := net.Dial("unix", socket) //nolint:noctx // a stand-in
 	if err != nil {
-		return fail(fmt.Errorf("Cannot find MPS control daemon process")) //nolint:staticcheck // as the program says it
+		return fail(fmt.Errorf("Cannot find MPS control daemon process"))
 	}
 	defer conn.Close()
 	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')

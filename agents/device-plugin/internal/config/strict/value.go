@@ -49,8 +49,9 @@ func (v Value) written() string {
 		return "(a mapping)"
 	case yaml.SequenceNode:
 		return "(a list)"
+	default:
+		return quote(v.node.Value)
 	}
-	return quote(v.node.Value)
 }
 
 // quote makes one line of bounded length of any text.
