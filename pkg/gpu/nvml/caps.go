@@ -68,7 +68,7 @@ func readCaps(path string, minors map[capability]int) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	return parseCaps(f, minors)
 }
 
