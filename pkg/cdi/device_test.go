@@ -152,31 +152,36 @@ func TestDevicesTellsOfEveryMissingNode(t *testing.T) {
 	}{
 		"of a GPU": {
 			func(c *driverroot.Content) { delete(c.GPUs, 0) },
-			map[gpu.UUID]string{whole: "device node nvidia0 is missing (make it: nvidia-modprobe -c 0)"}, 6,
+			map[gpu.UUID]string{whole: "device node nvidia0 is missing (make it: nvidia-modprobe -c 0)"},
+			6,
 		},
 		"of a GPU with MIG devices": {
 			func(c *driverroot.Content) { delete(c.GPUs, 1) },
 			map[gpu.UUID]string{
 				n.GPUs[1].UUID: "nvidia1 is missing", first.UUID: "nvidia1 is missing",
 				n.GPUs[1].MIG.Devices[1].UUID: "nvidia1 is missing", last.UUID: "nvidia1 is missing",
-			}, 3,
+			},
+			3,
 		},
 		"of a compute instance": {
 			func(c *driverroot.Content) { delete(c.Caps, first.ComputeInstanceCap) },
 			map[gpu.UUID]string{first.UUID: fmt.Sprintf(
 				"nvidia-caps/nvidia-cap%d is missing (make it: nvidia-modprobe -f /proc/driver/nvidia/capabilities/gpu1/mig/gi%d/ci%d/access)",
-				first.ComputeInstanceCap, first.GPUInstance, first.ComputeInstance)}, 6,
+				first.ComputeInstanceCap, first.GPUInstance, first.ComputeInstance)},
+			6,
 		},
 		"of a GPU instance": {
 			func(c *driverroot.Content) { delete(c.Caps, last.GPUInstanceCap) },
-			map[gpu.UUID]string{last.UUID: fmt.Sprintf("capabilities/gpu1/mig/gi%d/access", last.GPUInstance)}, 6,
+			map[gpu.UUID]string{last.UUID: fmt.Sprintf("capabilities/gpu1/mig/gi%d/access", last.GPUInstance)},
+			6,
 		},
 		"of everything": {
 			func(c *driverroot.Content) { clear(c.GPUs); clear(c.Caps) },
 			map[gpu.UUID]string{
 				whole: "nvidia0", n.GPUs[1].UUID: "nvidia1", n.GPUs[2].UUID: "nvidia2", first.UUID: "nvidia1",
 				n.GPUs[1].MIG.Devices[1].UUID: "nvidia1", last.UUID: "nvidia1",
-			}, 0,
+			},
+			0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

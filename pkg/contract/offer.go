@@ -28,8 +28,7 @@ func (e OfferedError) Error() string {
 // and ErrNoRunRoot where agents cannot meet.
 func (d Dir) Offer(device, writer string) (*Held, error) {
 	held, err := d.put(d.offer(device), Record{Writer: writer}, putOptions{held: true, exclusive: true})
-	var claimed *claimedError
-	if errors.As(err, &claimed) {
+	if claimed, ok := errors.AsType[*claimedError](err); ok {
 		return nil, OfferedError{Device: device, By: claimed.claim.Owner}
 	}
 	return held, err

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
+	"k8s.io/klog/v2" //nolint:depguard // client-go logs there; it is handed our log
 
 	"outrigger.dev/pkg/kube"
 )
