@@ -154,7 +154,7 @@ func listed(t *testing.T, d nvml.Device) []string {
 }
 
 // nvml.h, nvmlEventSetWait_v2: "In absence of required privileges, only the
-// events which affect all the instances (i.e. whole device) are reported."
+// events which affect all the instances (i.e. whole device) are reported".
 func TestUnprivilegedProcessHearsOfWholeGPUsOnly(t *testing.T) {
 	tests := map[string]struct {
 		nodes []string

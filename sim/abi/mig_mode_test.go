@@ -120,7 +120,7 @@ func TestInstancesNeedTheMode(t *testing.T) {
 }
 
 // nvml.h, nvmlDeviceCreateGpuInstance: "If the parent device is unbound, reset
-// [...] the GPU instance handle would become invalid."
+// [...] the GPU instance handle would become invalid".
 func TestAResetEndsAllInstances(t *testing.T) {
 	m := divided(t, "a100-40")
 	d := device(t, m.session(t), 0)

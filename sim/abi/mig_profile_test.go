@@ -30,8 +30,9 @@ func profiles(t *testing.T, d nvml.Device) map[int]kind {
 			return found
 		case nvml.ERROR_NOT_SUPPORTED:
 			continue
+		default:
+			mustBe(t, "nvmlDeviceGetGpuInstanceProfileInfo", ret, nvml.SUCCESS)
 		}
-		mustBe(t, "nvmlDeviceGetGpuInstanceProfileInfo", ret, nvml.SUCCESS)
 		k := kind{
 			ID: info.Id, Slices: info.SliceCount, Instances: info.InstanceCount, SMs: info.MultiprocessorCount,
 			Copy: info.CopyEngineCount, Decoders: info.DecoderCount, JPEG: info.JpegCount, OFA: info.OfaCount,

@@ -113,12 +113,12 @@ func (q query) run(out io.Writer) (err error) {
 
 func (q query) line(g gpu, driver string) string {
 	if q.list {
-		line := fmt.Sprintf("GPU %d: %s (UUID: %s)", g.index, g.name, g.uuid)
+		lines := []string{fmt.Sprintf("GPU %d: %s (UUID: %s)", g.index, g.name, g.uuid)}
 		for _, m := range g.mig {
 			_, profile, _ := strings.Cut(m.name, " MIG ")
-			line += fmt.Sprintf("\n  MIG %-12sDevice %2d: (UUID: %s)", profile, m.index, m.uuid)
+			lines = append(lines, fmt.Sprintf("  MIG %-12sDevice %2d: (UUID: %s)", profile, m.index, m.uuid))
 		}
-		return line
+		return strings.Join(lines, "\n")
 	}
 	values := map[string]string{"index": strconv.Itoa(g.index), "uuid": g.uuid, "name": g.name, "driver_version": driver}
 	var line []string
