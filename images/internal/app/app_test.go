@@ -17,30 +17,6 @@ import (
 	"outrigger.dev/images/internal/app"
 )
 
-// bin returns the folder of the built programs.
-func bin() string {
-	if dir := os.Getenv("OUTRIGGER_BIN"); dir != "" {
-		return dir
-	}
-	return "../../../bin"
-}
-
-// build makes the image of a component of the repository from its built program.
-func build(t *testing.T, component string) (archive, ref string) {
-	t.Helper()
-	if _, err := os.Stat(filepath.Join(bin(), component)); err != nil {
-		t.Skipf("bin/%s is missing: make build", component)
-	}
-	out := t.TempDir()
-	images(t, 0, "--dir", "../..", "--bin", bin(), "--out", out, "--version", "1.2.3", component)
-	archive = filepath.Join(out, component+".tar")
-	var manifest []struct{ RepoTags []string }
-	if err := json.Unmarshal(unpack(t, archive)["manifest.json"], &manifest); err != nil {
-		t.Fatal(err)
-	}
-	return archive, manifest[0].RepoTags[0]
-}
-
 // images runs "images build" and returns what it printed.
 func images(t *testing.T, code int, args ...string) string {
 	t.Helper()
