@@ -44,9 +44,11 @@ func (f *feed) get() (state, <-chan struct{}) {
 // new. Only one goroutine may call it: readers do not wait while it works.
 func (f *feed) put(r resource.Resource, opts allocate.Options) {
 	before, _ := f.get()
-	next := state{allocator: allocate.New(r, opts)}
+	next := state{allocator: allocate.New(r, opts), number: before.number}
 	var changed bool
-	next.list, changed = before.list.next(r.Devices)
+	if next.list, changed = before.list.next(r.Devices); changed {
+		next.number++
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state = next
