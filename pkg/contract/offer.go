@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,13 +36,16 @@ func (d Dir) Offer(device, writer string) (*Held, error) {
 	return held, err
 }
 
-// WaitOffer waits until no living process offers the GPU.
-func (d Dir) WaitOffer(ctx context.Context, device string) error {
-	path := d.offer(device)
+// WaitOffer waits until no living process offers one of the GPUs. It watches
+// the folder, so that a node of many GPUs takes one watch.
+func (d Dir) WaitOffer(ctx context.Context, devices ...string) error {
 	// Only who offers has the file open for writing; who looks has not.
-	err := closesOf(path, unix.IN_CLOSE_WRITE).wait(ctx, func() bool { return d.read(path).State != Valid })
+	folder := closesOf(filepath.Dir(d.offer("")), unix.IN_CLOSE_WRITE|unix.IN_DELETE)
+	err := folder.wait(ctx, func() bool {
+		return slices.ContainsFunc(devices, func(device string) bool { return d.read(d.offer(device)).State != Valid })
+	})
 	if err != nil {
-		return fmt.Errorf("wait for gpu %s: %w", device, err)
+		return fmt.Errorf("wait for gpus %s: %w", strings.Join(devices, ", "), err)
 	}
 	return nil
 }

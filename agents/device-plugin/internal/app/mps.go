@@ -132,7 +132,7 @@ func answering(s inventory.State) resource.Set {
 			faults[s.Node.GPUs[i].Index] = f.Error()
 		}
 	}
-	return s.Set.Without(func(d resource.Device) string { return faults[d.GPU] })
+	return s.Set.Without(func(d resource.Device) (resource.Kind, string) { return resource.KindFault, faults[d.GPU] })
 }
 
 // readiness is what /readyz answers: a function that is set from another

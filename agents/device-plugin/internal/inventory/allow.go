@@ -10,11 +10,19 @@ import (
 // Owner decides which GPUs are this process's to offer.
 type Owner interface {
 	// Own takes the GPUs that are offered from now on, gives the others back,
-	// and returns why each that another process offers is not to be had. It must
-	// not block for long.
-	Own(gpus []gpu.UUID) map[gpu.UUID]string
+	// and returns why each of those is not to be had that are not. It must not
+	// block for long.
+	Own(gpus []gpu.UUID) map[gpu.UUID]Refusal
 	// Freed tells that a GPU which was not to be had may be now.
 	Freed() <-chan struct{}
+}
+
+// Refusal is why a GPU is not this process's to offer.
+type Refusal struct {
+	Reason string
+	// Fault is set where nothing but a fault keeps the GPU from being offered:
+	// another process that offers it is none.
+	Fault bool
 }
 
 // Gate keeps resources from being handed out that a container could not use yet.
@@ -62,7 +70,13 @@ func (v *Inventory) owned(set resource.Set) resource.Set {
 	if len(refused) == 0 {
 		return set
 	}
-	return set.Without(func(d resource.Device) string { return refused[uuids[d.GPU]] })
+	return set.Without(func(d resource.Device) (resource.Kind, string) {
+		r := refused[uuids[d.GPU]]
+		if r.Fault {
+			return resource.KindFault, r.Reason
+		}
+		return resource.KindExcluded, r.Reason
+	})
 }
 
 // gated returns the set with the resources unfit that cannot be handed out yet.

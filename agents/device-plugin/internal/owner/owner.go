@@ -5,13 +5,20 @@ package owner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
+	"time"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 )
+
+// retry is how long a GPU that cannot be owned is left alone, for another reason
+// than that another process offers it.
+const retry = 10 * time.Second
 
 // Owner has the GPUs that this process offers. Own and Release are called from
 // one goroutine at a time.
@@ -23,10 +30,21 @@ type Owner struct {
 	held map[gpu.UUID]*contract.Held
 	// alone is set once it is known that agents cannot meet on this node.
 	alone bool
-	// refused is the first GPU that is not to be had, for Run to wait for.
-	refused chan gpu.UUID
+	// waits has what Run is to wait for, if that is not what it waits for.
+	waits chan wait
+	// waiting is set while Run waits for anything.
+	waiting bool
 	freed   chan struct{}
 }
+
+// wait is for any of the GPUs that others offer, and is over after a while if
+// there are some that failed.
+type wait struct {
+	offered []string
+	failed  bool
+}
+
+func (w wait) none() bool { return len(w.offered) == 0 && !w.failed }
 
 var _ inventory.Owner = (*Owner)(nil)
 
@@ -34,25 +52,20 @@ var _ inventory.Owner = (*Owner)(nil)
 func New(dir contract.Dir, writer string, log *slog.Logger) *Owner {
 	return &Owner{
 		dir: dir, writer: writer, log: log, held: map[gpu.UUID]*contract.Held{},
-		refused: make(chan gpu.UUID, 1), freed: make(chan struct{}, 1),
+		waits: make(chan wait, 1), freed: make(chan struct{}, 1),
 	}
 }
 
-// Freed tells that a GPU which was not to be had is given back.
+// Freed tells that a GPU which was not to be had may be now.
 func (o *Owner) Freed() <-chan struct{} { return o.freed }
 
-// Own takes these GPUs and gives back all others. It returns why each that
-// another process offers is not to be had. Where agents cannot meet, all are.
-func (o *Owner) Own(gpus []gpu.UUID) map[gpu.UUID]string {
-	for id, held := range o.held {
-		if !slices.Contains(gpus, id) {
-			delete(o.held, id)
-			if err := held.Release(); err != nil {
-				o.log.Error("give back gpu", "gpu", id, "err", err)
-			}
-		}
-	}
-	out := map[gpu.UUID]string{}
+// Own takes these GPUs and gives back all others. It returns why each is not to
+// be had that another process offers, or of which that cannot be found out.
+// Where agents cannot meet, all are to be had.
+func (o *Owner) Own(gpus []gpu.UUID) map[gpu.UUID]inventory.Refusal {
+	o.giveBack(gpus)
+	out := map[gpu.UUID]inventory.Refusal{}
+	var next wait
 	for _, id := range gpus {
 		if o.held[id] != nil || o.alone || !id.Valid() {
 			continue
@@ -61,47 +74,108 @@ func (o *Owner) Own(gpus []gpu.UUID) map[gpu.UUID]string {
 		var by contract.OfferedError
 		switch {
 		case errors.As(err, &by):
-			out[id] = by.Error() + ", and not offered twice"
-			o.wait(id)
+			out[id] = inventory.Refusal{Reason: by.Error() + ", and not offered twice"}
+			next.offered = append(next.offered, string(id))
 		case errors.Is(err, contract.ErrNoRunRoot):
 			o.alone = true
 			o.log.Info("another agent that offers the same GPUs would not be seen", "err", err)
 		case err != nil:
-			out[id] = err.Error()
-			o.wait(id)
+			out[id] = inventory.Refusal{Fault: true, Reason: fmt.Sprintf("find out whether another agent offers it: %v", err)}
+			next.failed = true
 		default:
 			o.held[id] = held
 		}
 	}
+	o.wait(next)
 	return out
 }
 
-func (o *Owner) wait(id gpu.UUID) {
+// giveBack gives all GPUs back but these.
+func (o *Owner) giveBack(but []gpu.UUID) {
+	for id, held := range o.held {
+		if slices.Contains(but, id) {
+			continue
+		}
+		delete(o.held, id)
+		if err := held.Release(); err != nil {
+			o.log.Error("give back gpu", "gpu", id, "err", err)
+		}
+	}
+}
+
+// wait has Run wait for w, and for nothing else.
+func (o *Owner) wait(w wait) {
+	if w.none() && !o.waiting {
+		return
+	}
+	o.waiting = !w.none()
 	select {
-	case o.refused <- id:
+	case <-o.waits: // which Run has not begun
 	default:
 	}
+	o.waits <- w
 }
 
 // Run waits for GPUs that are not to be had until ctx ends.
 func (o *Owner) Run(ctx context.Context) error {
-	for {
+	for w := (wait{}); ctx.Err() == nil; {
+		w = o.await(ctx, w)
+	}
+	return nil
+}
+
+// await waits for w until there is something else to wait for, which it returns.
+func (o *Owner) await(ctx context.Context, w wait) wait {
+	waiting, cancel := context.WithCancel(ctx)
+	var ended sync.WaitGroup
+	defer ended.Wait()
+	defer cancel()
+	if !w.none() {
+		ended.Go(func() { o.tell(waiting, w) })
+	}
+	select {
+	case <-ctx.Done():
+		return wait{}
+	case next := <-o.waits:
+		return next
+	}
+}
+
+// tell tells when w is over.
+func (o *Owner) tell(ctx context.Context, w wait) {
+	limited := ctx
+	if w.failed {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, retry)
+		defer cancel()
+	}
+	err := o.untilFree(limited, w.offered)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil && limited.Err() == nil {
+		o.log.Warn("gpus of another agent are not waited for, trying from time to time", "gpus", w.offered, "in", retry, "err", err)
+		timer := time.NewTimer(retry)
+		defer timer.Stop()
 		select {
 		case <-ctx.Done():
-			return nil
-		case id := <-o.refused:
-			if err := o.dir.WaitOffer(ctx, string(id)); err != nil {
-				if ctx.Err() == nil {
-					o.log.Warn("gpu of another agent is not waited for", "gpu", id, "err", err)
-				}
-				continue
-			}
-			select {
-			case o.freed <- struct{}{}:
-			default:
-			}
+			return
+		case <-timer.C:
 		}
 	}
+	select {
+	case o.freed <- struct{}{}:
+	default:
+	}
+}
+
+// untilFree waits until one of the GPUs is free, and for ctx if there is none.
+func (o *Owner) untilFree(ctx context.Context, gpus []string) error {
+	if len(gpus) > 0 {
+		return o.dir.WaitOffer(ctx, gpus...)
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // Release gives all GPUs back.

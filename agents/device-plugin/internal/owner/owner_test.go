@@ -2,6 +2,7 @@ package owner_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -29,7 +30,7 @@ func TestAGPUIsOfferedOnce(t *testing.T) {
 		t.Fatalf("nobody has the GPUs, and Own() = %v", got)
 	}
 	got := second.Own([]gpu.UUID{a, b})
-	if len(got) != 2 || !strings.Contains(got[a], "gpu GPU-a is offered by device-plugin") {
+	if len(got) != 2 || !strings.Contains(got[a].Reason, "gpu GPU-a is offered by device-plugin") {
 		t.Fatalf("Own() = %v, want that device-plugin has both", got)
 	}
 	if got := first.Own([]gpu.UUID{b}); len(got) != 0 {
@@ -40,7 +41,7 @@ func TestAGPUIsOfferedOnce(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("a GPU was given back, and nobody was told")
 	}
-	if got := second.Own([]gpu.UUID{a, b}); len(got) != 1 || got[b] == "" {
+	if got := second.Own([]gpu.UUID{a, b}); len(got) != 1 || got[b].Reason == "" {
 		t.Errorf("Own() = %v, want b to be refused", got)
 	}
 	if err := first.Release(); err != nil {
@@ -65,6 +66,86 @@ func TestAGPUIsOfferedOnce(t *testing.T) {
 		if strings.HasPrefix(e.Name(), "offer.") {
 			t.Errorf("%s is left", e.Name())
 		}
+	}
+}
+
+// running returns two owners of one node, of which the second waits.
+func running(t *testing.T) (dir contract.Dir, first, second *owner.Owner) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	dir = contract.Dir{Root: t.TempDir()}
+	first, second = owner.New(dir, "device-plugin", log), owner.New(dir, "dra-plugin", log)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- second.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-done, first.Release(), second.Release()); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir, first, second
+}
+
+func freed(t *testing.T, o *owner.Owner) {
+	t.Helper()
+	select {
+	case <-o.Freed():
+	case <-time.After(10 * time.Second):
+		t.Fatal("a GPU was given back, and nobody was told")
+	}
+}
+
+func TestAnyGPUThatIsGivenBackIsTold(t *testing.T) {
+	_, first, second := running(t)
+	first.Own([]gpu.UUID{a, b})
+	second.Own([]gpu.UUID{a, b})
+	first.Own([]gpu.UUID{a})
+	freed(t, second)
+	if got := second.Own([]gpu.UUID{a, b}); len(got) != 1 || got[a].Reason == "" {
+		t.Errorf("Own() = %v, want a to be refused", got)
+	}
+}
+
+// A wait for a GPU that this process has by now would never end.
+func TestWhatIsOwnedIsNotWaitedFor(t *testing.T) {
+	_, first, second := running(t)
+	for range 50 {
+		first.Own([]gpu.UUID{a, b})
+		second.Own([]gpu.UUID{a, b})
+		second.Own([]gpu.UUID{a, b})
+		first.Own(nil)
+		second.Own([]gpu.UUID{a, b}) // before it was told
+		second.Own(nil)
+	}
+	first.Own([]gpu.UUID{b})
+	second.Own([]gpu.UUID{b})
+	for drained := false; !drained; {
+		select {
+		case <-second.Freed():
+		default:
+			drained = true
+		}
+	}
+	first.Own(nil)
+	freed(t, second)
+}
+
+// What cannot be owned for another reason than another process is a fault, and
+// is tried again at leisure.
+func TestWhatCannotBeOwnedIsAFault(t *testing.T) {
+	dir, _, second := running(t)
+	if err := os.MkdirAll(filepath.Join(dir.Root, "leases", "offer."+string(a), "full"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got := second.Own([]gpu.UUID{a, b})
+	if len(got) != 1 || !got[a].Fault || !strings.Contains(got[a].Reason, "offer.GPU-a") {
+		t.Fatalf("Own() = %v, want a fault that names the file", got)
+	}
+	select {
+	case <-second.Freed():
+		t.Error("it is tried again at once")
+	case <-time.After(300 * time.Millisecond):
 	}
 }
 

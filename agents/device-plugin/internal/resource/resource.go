@@ -144,16 +144,16 @@ func Derive(n *gpu.Node, v health.View, c config.Config) Set {
 	return set
 }
 
-// Without returns the set without the devices for which refuse gives a reason:
-// another process offers them.
-func (s Set) Without(refuse func(Device) string) Set {
+// Without returns the set without the devices for which refuse gives a reason,
+// which are unlisted: another process offers them, for example.
+func (s Set) Without(refuse func(Device) (Kind, string)) Set {
 	out := Set{Unlisted: slices.Clone(s.Unlisted), Notes: s.Notes}
 	for _, r := range s.Resources {
 		kept := r
 		kept.Devices = nil
 		for _, d := range r.Devices {
-			if reason := refuse(d); reason != "" {
-				out.Unlisted = append(out.Unlisted, Unlisted{Index: d.Index, UUID: d.UUID, Kind: KindExcluded, Reason: reason})
+			if kind, reason := refuse(d); reason != "" {
+				out.Unlisted = append(out.Unlisted, Unlisted{Index: d.Index, UUID: d.UUID, Kind: kind, Reason: reason})
 				continue
 			}
 			kept.Devices = append(kept.Devices, d)
