@@ -14,7 +14,6 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/mps"
-	"outrigger.dev/agents/device-plugin/internal/resource"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/driver"
 )
@@ -68,7 +67,9 @@ type mpsAgent struct {
 	inventory  *inventory.Inventory
 	supervisor *mps.Supervisor
 	ready      readiness
-	log        *slog.Logger
+	// idle is set once it was told that there is nothing to do.
+	idle bool
+	log  *slog.Logger
 }
 
 func (m *mpsAgent) run(ctx context.Context) error {
@@ -97,7 +98,10 @@ func (m *mpsAgent) take(ctx context.Context, s inventory.State) error {
 	}
 	if s.Config.Sharing.Strategy != config.SharingMPS && m.supervisor == nil {
 		m.ready.set(nil)
-		m.log.Info("nothing is shared by MPS on this node")
+		if !m.idle {
+			m.idle = true
+			m.log.Info("nothing is shared by MPS on this node")
+		}
 		return nil
 	}
 	if m.supervisor == nil {
@@ -105,7 +109,7 @@ func (m *mpsAgent) take(ctx context.Context, s inventory.State) error {
 			return fmt.Errorf("start MPS: %w", err)
 		}
 	}
-	m.supervisor.Apply(ctx, mps.Plan(s.Node, answering(s)))
+	m.supervisor.Apply(ctx, mps.Plan(s.Node, s.Set))
 	m.ready.set(m.supervisor.Ready)
 	return nil
 }
@@ -120,19 +124,6 @@ func (m *mpsAgent) start(root string) error {
 	}
 	m.supervisor = mps.NewSupervisor(mps.Config{Root: root, Programs: programs, Contract: m.driver.Contract, Log: m.log})
 	return nil
-}
-
-// answering returns what is offered, without GPUs that do not answer: their
-// daemon would not start. One that an XID has made unfit stays with its daemon,
-// whose restart would end the clients of all its GPUs.
-func answering(s inventory.State) resource.Set {
-	faults := map[int]string{}
-	for i := range s.Node.GPUs {
-		if f := s.Node.GPUs[i].Fault; f != nil {
-			faults[s.Node.GPUs[i].Index] = f.Error()
-		}
-	}
-	return s.Set.Without(func(d resource.Device) (resource.Kind, string) { return resource.KindFault, faults[d.GPU] })
 }
 
 // readiness is what /readyz answers: a function that is set from another

@@ -1,7 +1,9 @@
 package mps
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -23,12 +25,12 @@ func (d dirs) env() []string {
 // create makes the folders. What an earlier daemon left in the pipe's folder is
 // removed: a client would take it for a daemon that lives.
 func (d dirs) create() error {
-	left, err := filepath.Glob(filepath.Join(d.pipe, "*"))
-	if err != nil {
+	left, err := os.ReadDir(d.pipe)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("clear folder of MPS pipes: %w", err)
 	}
-	for _, path := range left {
-		if err := os.RemoveAll(path); err != nil {
+	for _, entry := range left {
+		if err := os.RemoveAll(filepath.Join(d.pipe, entry.Name())); err != nil {
 			return fmt.Errorf("clear folder of MPS pipes: %w", err)
 		}
 	}

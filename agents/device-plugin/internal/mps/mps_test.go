@@ -28,7 +28,8 @@ const (
 )
 
 func TestPlan(t *testing.T) {
-	n := gputest.Node(gputest.A100, 3)
+	n := gputest.Node(gputest.A100, 4)
+	n.GPUs[3].Fault = &gpu.Fault{Op: "nvmlDeviceGetMemoryInfo_v2", Reason: "GPU is lost"}
 	id := func(i int) gpu.UUID { return n.GPUs[i].UUID }
 	device := func(i, replicas int) resource.Device {
 		return resource.Device{UUID: id(i), GPU: i, Replicas: replicas}
@@ -51,6 +52,15 @@ func TestPlan(t *testing.T) {
 			set: resource.Set{Resources: []resource.Resource{
 				{Name: "nvidia.com/a", Sharing: config.SharingTimeSlicing, Devices: []resource.Device{device(0, 4)}},
 				{Name: "nvidia.com/b", Sharing: config.SharingMPS, Devices: []resource.Device{device(1, 1)}},
+			}},
+		},
+		"a GPU that does not answer is there, and no daemon starts with it": {
+			set: resource.Set{Resources: []resource.Resource{
+				{Name: shared, Sharing: config.SharingMPS, Devices: []resource.Device{device(0, 4), device(3, 4)}},
+			}},
+			want: []mps.Daemon{{
+				Resource: shared, ActiveThreadPercentage: 25,
+				GPUs: []mps.Share{{UUID: id(0), MemoryMiB: 10240}, {UUID: id(3), MemoryMiB: 10240, Lost: true}},
 			}},
 		},
 		"a GPU of unknown memory has no limit": {
@@ -191,6 +201,36 @@ func TestOtherGPUsAreAnotherDaemon(t *testing.T) {
 	r.eventually("the daemon of the other GPU is ready", func() bool {
 		return r.ready() && strings.Contains(r.commands(), "visible GPU-b")
 	})
+}
+
+// A GPU that falls off the bus takes its own clients with it, and no others.
+func TestAGPUThatIsLostLeavesTheOthersAlone(t *testing.T) {
+	r := newRig(t)
+	lost := daemon("GPU-a", "GPU-b")
+	lost.GPUs[0].Lost = true
+	started := func(n int) bool { return strings.Count(r.commands(), "visible") == n }
+	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a", "GPU-b")})
+	r.eventually("the daemon is ready", r.ready)
+
+	r.Apply(t.Context(), []mps.Daemon{lost})
+	if !started(1) || !r.ready() {
+		t.Fatalf("the clients of GPU-b were ended: %s", r.commands())
+	}
+	r.tell("crash")
+	r.eventually("it starts again without the GPU that is lost", func() bool {
+		return started(2) && strings.Contains(r.commands(), "visible GPU-b\n") && r.ready()
+	})
+	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a", "GPU-b")})
+	r.eventually("the GPU that is back is served", func() bool { return started(3) && r.ready() })
+
+	lost.GPUs[1].Lost = true
+	r.Apply(t.Context(), []mps.Daemon{lost})
+	if r.ready() {
+		t.Error("ready with no GPU that answers")
+	}
+	if err := r.Ready(); err != nil {
+		t.Errorf("Ready() = %v for a daemon that cannot be", err)
+	}
 }
 
 func TestAGPUThatCannotBeSetUpIsNamed(t *testing.T) {

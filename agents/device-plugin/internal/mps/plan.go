@@ -32,6 +32,10 @@ type Share struct {
 	// MemoryMiB is what one client may take of the GPU's memory; 0 for a GPU
 	// whose memory is not known, which then has no limit.
 	MemoryMiB uint64
+	// Lost is set while the GPU does not answer. No daemon starts with it; one
+	// that has it goes on, because its end would be that of the clients of all
+	// its GPUs.
+	Lost bool
 }
 
 // Plan returns the daemons for a set that was derived from n, ordered by
@@ -52,7 +56,12 @@ func Plan(n *gpu.Node, set resource.Set) []Daemon {
 				continue
 			}
 			most = max(most, dev.Replicas)
-			d.GPUs = append(d.GPUs, Share{UUID: dev.UUID, MemoryMiB: memoryMiB(n, dev.GPU) / uint64(dev.Replicas)}) //nolint:gosec // above 1
+			share := Share{UUID: dev.UUID}
+			if g := find(n, dev.GPU); g != nil {
+				share.MemoryMiB = g.MemoryBytes >> 20 / uint64(dev.Replicas) //nolint:gosec // above 1
+				share.Lost = g.Fault != nil
+			}
+			d.GPUs = append(d.GPUs, share)
 		}
 		if len(d.GPUs) == 0 {
 			continue
@@ -64,15 +73,33 @@ func Plan(n *gpu.Node, set resource.Set) []Daemon {
 	return out
 }
 
-func memoryMiB(n *gpu.Node, index int) uint64 {
+func find(n *gpu.Node, index int) *gpu.GPU {
 	for i := range n.GPUs {
 		if n.GPUs[i].Index == index {
-			return n.GPUs[i].MemoryBytes >> 20
+			return &n.GPUs[i]
 		}
 	}
-	return 0
+	return nil
 }
 
-func (d Daemon) equal(o Daemon) bool {
-	return d.Resource == o.Resource && d.ActiveThreadPercentage == o.ActiveThreadPercentage && slices.Equal(d.GPUs, o.GPUs)
+// answering returns d with those of its GPUs that a daemon can start with.
+func (d Daemon) answering() Daemon {
+	d.GPUs = slices.DeleteFunc(slices.Clone(d.GPUs), func(g Share) bool { return g.Lost })
+	return d
+}
+
+// serves reports whether a daemon that runs as d does what is wanted, as far as
+// the GPUs answer.
+func (d Daemon) serves(wanted Daemon) bool {
+	if d.Resource != wanted.Resource || d.ActiveThreadPercentage != wanted.ActiveThreadPercentage {
+		return false
+	}
+	for _, g := range wanted.answering().GPUs {
+		if !slices.Contains(d.GPUs, g) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(d.GPUs, func(g Share) bool {
+		return !slices.ContainsFunc(wanted.GPUs, func(w Share) bool { return w.UUID == g.UUID })
+	})
 }

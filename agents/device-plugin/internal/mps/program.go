@@ -1,7 +1,6 @@
 package mps
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -150,14 +149,15 @@ func (p Programs) command(ctx context.Context, name string, args ...string) *exe
 }
 
 func run(ctx context.Context, cmd *exec.Cmd, what string) (string, error) {
-	var out, errOut bytes.Buffer
+	// What a container puts in the daemon's place may answer without end.
+	var out, errOut tail
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "", fmt.Errorf("%s: no answer in %s", what, askLimit)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %s", what, reason(err, errOut.String()+out.String()))
+		return "", fmt.Errorf("%s: %s", what, reason(err, errOut.text()+out.text()))
 	}
-	return strings.TrimSpace(out.String()), nil
+	return strings.TrimSpace(out.text()), nil
 }

@@ -1,0 +1,141 @@
+package mps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"outrigger.dev/pkg/contract"
+)
+
+const (
+	// checkEvery is how often a running daemon is asked whether it answers.
+	checkEvery = 10 * time.Second
+	// answerLimit is how long a daemon that was started may take to answer.
+	answerLimit = 20 * time.Second
+	// answerEvery is the pause between the tries meanwhile.
+	answerEvery = 50 * time.Millisecond
+	// writer is the name in the stamp of the ready files.
+	writer = "mps-control-daemon"
+)
+
+// serve runs one daemon once. The resource is ready while it answers, from when
+// answering is called.
+func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err error) {
+	dirs := dirsOf(s.cfg.Root, d.Resource)
+	if err := dirs.create(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.restoreModes(ctx, d)) }()
+	for _, g := range d.GPUs {
+		if err := s.cfg.Programs.computeMode(ctx, g.UUID, "EXCLUSIVE_PROCESS"); err != nil {
+			return err
+		}
+	}
+	life, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	proc, err := s.cfg.Programs.start(life, d, dirs)
+	if err != nil {
+		return err
+	}
+	defer func() { s.quit(ctx, proc, dirs, kill) }()
+	if err := s.answers(ctx, proc, dirs); err != nil {
+		return err
+	}
+	if err := s.limit(ctx, d, dirs); err != nil {
+		return err
+	}
+	held, err := s.cfg.Contract.HoldFile(readyPath(s.cfg.Root, d.Resource), contract.Record{Writer: writer})
+	if err != nil {
+		return fmt.Errorf("tell that the MPS daemon is ready: %w", err)
+	}
+	defer func() { err = errors.Join(err, held.Release()) }()
+	answering()
+	return s.watch(ctx, proc, dirs)
+}
+
+// answers waits until the daemon answers.
+func (s *Supervisor) answers(ctx context.Context, proc *process, dirs dirs) error {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	for {
+		_, err := s.cfg.Programs.ask(ctx, dirs, "get_default_active_thread_percentage")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-proc.ended:
+			return proc.err
+		default:
+		}
+		if !pause(ctx, answerEvery) {
+			return fmt.Errorf("wait for the MPS daemon to answer: %w", err)
+		}
+	}
+}
+
+// limit sets what one client may take. No client can have come before: the
+// resource is not ready yet.
+func (s *Supervisor) limit(ctx context.Context, d Daemon, dirs dirs) error {
+	commands := []string{fmt.Sprintf("set_default_active_thread_percentage %d", d.ActiveThreadPercentage)}
+	for i, g := range d.GPUs {
+		if g.MemoryMiB > 0 {
+			commands = append(commands, fmt.Sprintf("set_default_device_pinned_mem_limit %d %dM", i, g.MemoryMiB))
+		}
+	}
+	for _, c := range commands {
+		if _, err := s.cfg.Programs.ask(ctx, dirs, c); err != nil {
+			return fmt.Errorf("limit the clients of the MPS daemon: %w", err)
+		}
+	}
+	return nil
+}
+
+// watch returns when the daemon ends, does not answer any more, or ctx ends.
+func (s *Supervisor) watch(ctx context.Context, proc *process, dirs dirs) error {
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-proc.ended:
+			return proc.err
+		case <-tick.C:
+			if _, err := s.cfg.Programs.ask(ctx, dirs, "get_default_active_thread_percentage"); err != nil {
+				return fmt.Errorf("ask the MPS daemon: %w", err)
+			}
+		}
+	}
+}
+
+// quit ends a daemon: in good order if it does, and by force if it does not.
+func (s *Supervisor) quit(ctx context.Context, proc *process, dirs dirs, kill func()) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quitLimit)
+	defer cancel()
+	select {
+	case <-proc.ended:
+		return
+	default:
+	}
+	if _, err := s.cfg.Programs.ask(ctx, dirs, "quit"); err == nil {
+		select {
+		case <-proc.ended:
+			return
+		case <-ctx.Done():
+		}
+	}
+	kill()
+	<-proc.ended
+}
+
+// restoreModes lets everybody use the GPUs again.
+func (s *Supervisor) restoreModes(ctx context.Context, d Daemon) error {
+	ctx = context.WithoutCancel(ctx)
+	var errs []error
+	for _, g := range d.GPUs {
+		errs = append(errs, s.cfg.Programs.computeMode(ctx, g.UUID, "DEFAULT"))
+	}
+	return errors.Join(errs...)
+}
