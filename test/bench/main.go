@@ -85,7 +85,11 @@ func inNode(c *cli.Context, do func(*cli.Context, *simnode.Node) error) (err err
 		bin = filepath.Dir(self)
 	}
 	if root := c.Path("node"); root != "" {
-		return do(c, simnode.Open(bin, root))
+		node, err := simnode.Open(bin, root)
+		if err != nil {
+			return err
+		}
+		return do(c, node)
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("make a simulated node: it needs a mount namespace: run as root")

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -26,7 +28,7 @@ type Node struct {
 	Root string
 }
 
-// Create makes a node with n GPUs, on a file system in memory as /run is.
+// Create makes a node with n GPUs.
 func Create(ctx context.Context, bin string, n int) (*Node, error) {
 	for _, name := range []string{"gpu-sim", "device-plugin"} {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
@@ -44,8 +46,22 @@ func Create(ctx context.Context, bin string, n int) (*Node, error) {
 	return node, nil
 }
 
-// Open returns the node at root, in which this process runs.
-func Open(bin, root string) *Node { return &Node{Bin: bin, Root: root} }
+// Open returns the node at root, in whose mount namespace this process runs.
+// What the agents write lies in memory, as /run does on a node, whatever it is
+// on this machine: a disk takes its time to sync.
+func Open(bin, root string) (*Node, error) {
+	n := &Node{Bin: bin, Root: root}
+	if err := os.MkdirAll(n.work(), 0o755); err != nil {
+		return nil, fmt.Errorf("make folder for the agents: %w", err)
+	}
+	if err := unix.Mount("tmpfs", n.work(), "tmpfs", 0, "mode=0755"); err != nil {
+		return nil, fmt.Errorf("mount folder for the agents at %s: %w", n.work(), err)
+	}
+	return n, nil
+}
+
+// work is the folder of what the agents write.
+func (n *Node) work() string { return filepath.Join(filepath.Dir(n.Root), "work") }
 
 func (n *Node) create(ctx context.Context, gpus int) error {
 	_, err := n.sim(ctx, "create", "--gpus", fmt.Sprint(gpus), "--model", "a100-40")
@@ -60,7 +76,7 @@ func (n *Node) Delete(ctx context.Context) error {
 
 // Dir returns a folder of the node's own for a purpose, empty.
 func (n *Node) Dir(name string) (string, error) {
-	dir := filepath.Join(filepath.Dir(n.Root), name)
+	dir := filepath.Join(n.work(), name)
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
