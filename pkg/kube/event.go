@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -28,6 +30,11 @@ const (
 	// maxMessage is the most that an Event's message may hold (1 KiB, API
 	// reference of events.k8s.io).
 	maxMessage = 1024
+	// eventBurst is how many events may come at once, and eventEvery is when the
+	// next one may: a GPU that comes and goes, on each node of a cluster, must not
+	// fill the store of the API server. client-go has the same burst.
+	eventBurst = 25
+	eventEvery = time.Minute
 	// eventNamespace holds the Events of objects that are in no namespace.
 	eventNamespace = "default"
 )
@@ -36,6 +43,34 @@ const (
 type Events struct {
 	client *Client
 	queue  chan stamped
+
+	mu     sync.Mutex
+	budget budget
+}
+
+// budget is how many events may be sent.
+type budget struct {
+	left int
+	// since is when the last one was added, while it is not full.
+	since time.Time
+	// refused counts those that were not sent since it was last told.
+	refused int
+}
+
+// spend reports whether an event may be sent at a time.
+func (b *budget) spend(now time.Time) bool {
+	if b.left == eventBurst {
+		b.since = now
+	}
+	added := int(now.Sub(b.since) / eventEvery)
+	b.left = min(b.left+added, eventBurst)
+	b.since = b.since.Add(time.Duration(added) * eventEvery)
+	if b.left == 0 {
+		b.refused++
+		return false
+	}
+	b.left--
+	return true
 }
 
 // stamped is an event with the time at which it happened.
@@ -46,16 +81,33 @@ type stamped struct {
 
 // NewEvents returns the sender of a client's Events; it sends while Run runs.
 func NewEvents(c *Client) *Events {
-	return &Events{client: c, queue: make(chan stamped, eventQueue)}
+	return &Events{client: c, queue: make(chan stamped, eventQueue), budget: budget{left: eventBurst}}
 }
 
-// Tell queues an event. It never blocks: while more wait than the queue holds,
-// the event is only logged.
+// Tell queues an event. It never blocks, and is safe for concurrent use. An event
+// beyond what a node may send is left out, which is logged; so is one while more
+// wait than the queue holds.
 func (e *Events) Tell(ev Event) {
+	now, log := time.Now(), e.client.cfg.Log
+	e.mu.Lock()
+	may, refused := e.budget.spend(now), e.budget.refused
+	if may {
+		e.budget.refused = 0
+	}
+	e.mu.Unlock()
+	switch {
+	case may && refused > 0:
+		log.Warn("events were left out, they came too fast: what they said is in the log", "count", refused)
+	case !may && refused == 1:
+		log.Warn("events come too fast, leaving out some", "burst", eventBurst, "then_one_in", eventEvery, "reason", ev.Reason)
+	}
+	if !may {
+		return
+	}
 	select {
-	case e.queue <- stamped{Event: ev, at: time.Now()}:
+	case e.queue <- stamped{Event: ev, at: now}:
 	default:
-		e.client.cfg.Log.Warn("event dropped, the API server does not keep up", "reason", ev.Reason, "message", ev.Message)
+		log.Warn("event dropped, the API server does not keep up", "reason", ev.Reason, "message", ev.Message)
 	}
 }
 
@@ -125,10 +177,6 @@ func (e *Events) encode(ev stamped) ([]byte, error) {
 	if ev.Warning {
 		kind = "Warning"
 	}
-	message := ev.Message
-	if len(message) > maxMessage {
-		message = message[:maxMessage-3] + "..."
-	}
 	at := ev.at.UTC().Format(time.RFC3339)
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Event",
@@ -136,7 +184,7 @@ func (e *Events) encode(ev stamped) ([]byte, error) {
 		// The kubelet writes the name where the UID belongs, and kubectl looks
 		// for both.
 		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Node", "name": cfg.Node, "uid": cfg.Node},
-		"type":           kind, "reason": ev.Reason, "message": message, "count": 1,
+		"type":           kind, "reason": ev.Reason, "message": cut(ev.Message), "count": 1,
 		"firstTimestamp": at, "lastTimestamp": at,
 		"source":             map[string]any{"component": cfg.Agent, "host": cfg.Node},
 		"reportingComponent": cfg.Agent, "reportingInstance": cfg.Node,
@@ -145,4 +193,16 @@ func (e *Events) encode(ev stamped) ([]byte, error) {
 		return nil, fmt.Errorf("encode event %s: %w", ev.Reason, err)
 	}
 	return body, nil
+}
+
+// cut returns a message that an Event can hold. What is not UTF-8 would become
+// longer on its way.
+func cut(message string) string {
+	const more = "..."
+	message = strings.ToValidUTF8(message, "?")
+	if len(message) <= maxMessage {
+		return message
+	}
+	// The cut may have parted a character.
+	return strings.ToValidUTF8(message[:maxMessage-len(more)], "") + more
 }

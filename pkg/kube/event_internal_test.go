@@ -1,0 +1,72 @@
+package kube
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+func TestEventsAreBounded(t *testing.T) {
+	var log bytes.Buffer
+	e := NewEvents(&Client{cfg: Config{Node: "node1", Log: slog.New(slog.NewTextHandler(&log, nil))}})
+	for range 1000 {
+		e.Tell(Event{Reason: "GPUUnhealthy"})
+	}
+	if got := len(e.queue); got != eventBurst {
+		t.Errorf("%d events are to be sent, want %d", got, eventBurst)
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 {
+		t.Errorf("%d log lines for 1000 events, want 1:\n%s", n, log.String())
+	}
+}
+
+func TestBudget(t *testing.T) {
+	now := time.Unix(0, 0)
+	b := budget{left: eventBurst}
+	spent := func(tries int) (n int) {
+		for range tries {
+			if b.spend(now) {
+				n++
+			}
+		}
+		return n
+	}
+	for _, tc := range []struct {
+		after time.Duration
+		want  int
+	}{
+		{0, eventBurst}, {eventEvery - 1, 0}, {1, 1}, {eventEvery * 3 / 2, 1}, {eventEvery / 2, 1}, {1000 * eventEvery, eventBurst},
+	} {
+		now = now.Add(tc.after)
+		if got := spent(100); got != tc.want {
+			t.Errorf("%v later: %d events, want %d", tc.after, got, tc.want)
+		}
+	}
+}
+
+func TestAMessageFits(t *testing.T) {
+	for name, message := range map[string]string{
+		"of two-byte characters":                 strings.Repeat("é", 1000),
+		"that starts in the middle of such one":  "x" + strings.Repeat("é", 1000),
+		"with bytes that are no UTF-8":          strings.Repeat("a\xff", 1000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := NewEvents(&Client{cfg: Config{Node: "node1"}})
+			body, err := e.encode(stamped{Event: Event{Message: message}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got struct{ Message string }
+			if err := json.Unmarshal(body, &got); err != nil {
+				t.Fatal(err)
+			}
+			if len(got.Message) > maxMessage || len(got.Message) < maxMessage-4 || strings.ContainsRune(got.Message, utf8.RuneError) {
+				t.Errorf("message has %d bytes: %q", len(got.Message), got.Message)
+			}
+		})
+	}
+}
