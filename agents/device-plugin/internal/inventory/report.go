@@ -38,11 +38,19 @@ type Report struct {
 // Normal reports whether nobody has to act.
 func (r Report) Normal() bool { return r.Kind == ReportHealthy }
 
+// maxNamed is how many devices a sentence names: more would leave no room for
+// the reason in a Kubernetes Event.
+const maxNamed = 12
+
 // String returns the Report as a sentence for people, which names devices by
-// index and UUID.
+// index and UUID, and the first ones of many.
 func (r Report) String() string {
-	names := make([]string, 0, len(r.Devices))
-	for _, d := range r.Devices {
+	names := make([]string, 0, maxNamed+1)
+	for i, d := range r.Devices {
+		if i == maxNamed {
+			names = append(names, fmt.Sprintf("and %d more", len(r.Devices)-maxNamed))
+			break
+		}
 		names = append(names, strings.TrimSpace(d.Index+" "+string(d.UUID)))
 	}
 	text := strings.Join(names, ", ")

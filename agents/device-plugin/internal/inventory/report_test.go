@@ -1,10 +1,13 @@
 package inventory_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/gpu"
 )
 
 func TestReportAsASentence(t *testing.T) {
@@ -37,5 +40,19 @@ func TestReportAsASentence(t *testing.T) {
 				t.Errorf("Normal() = %v, want %v", tc.report.Normal(), normal)
 			}
 		})
+	}
+}
+
+// The 112 MIG devices of a node leave room for what has happened to them.
+func TestAReportOfManyDevicesKeepsItsReason(t *testing.T) {
+	r := inventory.Report{Kind: inventory.ReportUnhealthy, Resource: "nvidia.com/mig-1g.10gb", Reason: "the driver hangs"}
+	for i := range 112 {
+		r.Devices = append(r.Devices, resource.Device{
+			Index: fmt.Sprintf("%d:%d", i/7, i%7), UUID: gpu.UUID(fmt.Sprintf("MIG-00000000-0000-4000-8000-%012x", i)),
+		})
+	}
+	got := r.String()
+	if len(got) > 768 || !strings.HasSuffix(got, ", and 100 more: the driver hangs") {
+		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }

@@ -5,6 +5,7 @@ package metrics
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -87,7 +88,7 @@ func (r *Recorder) Allocated(res string, took time.Duration, err error) {
 // Event counts an XID.
 func (r *Recorder) Event(ev gpu.Event) {
 	if ev.Kind == gpu.EventXID {
-		r.xids.WithLabelValues(string(ev.GPU), instance(ev), strconv.FormatUint(ev.XID, 10)).Inc()
+		r.xids.WithLabelValues(label(string(ev.GPU)), instance(ev), strconv.FormatUint(ev.XID, 10)).Inc()
 	}
 }
 
@@ -147,6 +148,9 @@ func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 	set, reason, refusal := r.set, r.reason, r.refusal
 	r.mu.Unlock()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		for i, l := range labels {
+			labels[i] = label(l)
+		}
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	for _, res := range set.Resources {
@@ -175,6 +179,10 @@ func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 func (r *Recorder) counted() []prometheus.Collector {
 	return []prometheus.Collector{r.registrations, r.allocations, r.latency, r.xids, r.configs}
 }
+
+// label returns a text as a label can have it: anything but UTF-8 would end the
+// process, and reasons name files that others have made.
+func label(text string) string { return strings.ToValidUTF8(text, "?") }
 
 func result(err error) string {
 	if err != nil {

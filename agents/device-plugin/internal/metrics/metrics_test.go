@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"outrigger.dev/agents/device-plugin/internal/health"
@@ -78,4 +79,29 @@ outrigger_device_plugin_xid_events_total{gpu="GPU-b",instance="3/1",xid="94"} 1
 	if n := testutil.CollectAndCount(r, "outrigger_device_plugin_waiting"); n != 0 {
 		t.Errorf("%d series of waiting while nothing waits, want none", n)
 	}
+}
+
+// Prometheus takes no other text, and a label that has it would end the process.
+func TestWhatIsNoUTF8DoesNotBreakTheMetrics(t *testing.T) {
+	r := metrics.New()
+	const text = "no file /usr/lib/\xff\xfe"
+	r.Event(gpu.Event{Kind: gpu.EventXID, GPU: gpu.UUID(text), XID: 79})
+	r.Offered(resource.Set{
+		Resources: []resource.Resource{{Name: "nvidia.com/gpu", Devices: []resource.Device{{UUID: "GPU-a", Index: "0", Health: health.Status{Reason: text}}}}},
+		Unlisted:  []resource.Unlisted{{Index: "2", Kind: resource.KindFault, Reason: text}},
+	})
+	r.Waiting(text)
+	r.Configured(errors.New(text))
+	if n, err := testutil.GatherAndCount(gatherer(t, r)); err != nil || n != 8 {
+		t.Errorf("%d series, %v; want 8", n, err)
+	}
+}
+
+func gatherer(t *testing.T, c prometheus.Collector) prometheus.Gatherer {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	if err := reg.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	return reg
 }
