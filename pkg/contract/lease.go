@@ -68,7 +68,12 @@ var errLocked = fmt.Errorf("%w by a process that tells neither its name nor its 
 
 type claimedError struct{ claim Claim }
 
-func (e *claimedError) Error() string { return ErrClaimed.Error() + " by " + e.claim.String() }
+// Error is the same as long as the claim is: time that runs down would make it a
+// new trouble for whoever asks again.
+func (e *claimedError) Error() string {
+	return fmt.Sprintf("%s by %s (%s)", ErrClaimed, e.claim.Owner, e.claim.Reason)
+}
+
 func (e *claimedError) Unwrap() error { return ErrClaimed }
 
 // Path returns the file that users of NVML lock.
