@@ -28,12 +28,18 @@ func (d *derivation) name(units []*unit) []*unit {
 			d.leave(u, KindFault, "its MIG profile is not known")
 			return true
 		}
-		if u.mig == nil && u.gpu.MIG != nil && u.gpu.MIG.Enabled {
+		return false
+	})
+}
+
+// noteWhole notes the GPUs that are offered although their MIG mode is on.
+func (d *derivation) noteWhole(units []*unit) {
+	for _, u := range units {
+		if u.wholeInMIGMode() {
 			d.note("GPU %d is offered whole although its MIG mode is on, so that programs find no device in it:"+
 				" set migStrategy to single or mixed, or turn the mode off (nvidia-smi -i %[1]d -mig 0)", u.gpu.Index)
 		}
-		return false
-	})
+	}
 }
 
 // resource returns the name that the first matching pattern gives, and without

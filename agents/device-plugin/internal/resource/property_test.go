@@ -89,9 +89,6 @@ func check(n *gpu.Node, c config.Config, set resource.Set) error {
 					return fmt.Errorf("two devices are %s", d.ID(k))
 				}
 				ids[d.ID(k)] = true
-				if uuid, replica, err := resource.SplitID(d.ID(k)); err != nil || uuid != d.UUID || d.Replicas > 1 && replica != k {
-					return fmt.Errorf("%s is read as replica %d of %s: %w", d.ID(k), replica, uuid, err)
-				}
 			}
 			if d.Replicas < 1 || d.Health.Healthy && len(d.Paths) == 0 {
 				return fmt.Errorf("device %s has %d replicas and the nodes %q", d.Index, d.Replicas, d.Paths)

@@ -7,10 +7,8 @@
 package resource
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/health"
@@ -63,20 +61,6 @@ func (d Device) ID(n int) string {
 		return string(d.UUID)
 	}
 	return string(d.UUID) + replicaSep + strconv.Itoa(n)
-}
-
-// SplitID returns the hardware and the number of the replica that an ID names.
-// The number is -1 for an ID without one.
-func SplitID(id string) (uuid gpu.UUID, replica int, err error) {
-	hardware, number, shared := strings.Cut(id, replicaSep)
-	if !shared {
-		return gpu.UUID(id), -1, nil
-	}
-	replica, err = strconv.Atoi(number)
-	if err != nil || replica < 0 || strconv.Itoa(replica) != number {
-		return "", 0, fmt.Errorf("%q is no replica of a device", id)
-	}
-	return gpu.UUID(hardware), replica, nil
 }
 
 // Kind says what keeps a device from being offered, and so who can change it.
@@ -136,8 +120,10 @@ func Derive(n *gpu.Node, v health.View, c config.Config) Set {
 	if c.MIGStrategy == config.MIGStrategySingle {
 		units = d.single(units)
 	}
+	units = d.share(units)
+	d.noteWhole(units)
 	set := Set{}
-	for _, o := range d.separate(offers(d.share(units))) {
+	for _, o := range d.separate(offers(units)) {
 		set.Resources = append(set.Resources, o.resource(v, c.Sharing))
 	}
 	set.Unlisted, set.Notes = d.unlisted(), d.notes

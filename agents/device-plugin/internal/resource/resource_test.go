@@ -133,23 +133,17 @@ func TestAFaultCountsWithoutAView(t *testing.T) {
 	}
 }
 
-func TestSplitID(t *testing.T) {
-	for id, want := range map[string]struct {
-		uuid    gpu.UUID
+func TestDevicesHaveTheIDsOfNVIDIAsPlugin(t *testing.T) {
+	for want, tc := range map[string]struct {
+		device  resource.Device
 		replica int
-		bad     bool
 	}{
-		"GPU-a":       {uuid: "GPU-a", replica: -1},
-		"GPU-a::0":    {uuid: "GPU-a", replica: 0},
-		"MIG-a::17":   {uuid: "MIG-a", replica: 17},
-		"GPU-a::":     {bad: true},
-		"GPU-a::-1":   {bad: true},
-		"GPU-a::01":   {bad: true},
-		"GPU-a::1::2": {bad: true},
+		"GPU-a":     {device: resource.Device{UUID: "GPU-a", Replicas: 1}},
+		"GPU-a::0":  {device: resource.Device{UUID: "GPU-a", Replicas: 2}},
+		"MIG-a::17": {device: resource.Device{UUID: "MIG-a", Replicas: 18}, replica: 17},
 	} {
-		uuid, replica, err := resource.SplitID(id)
-		if (err != nil) != want.bad || err == nil && (uuid != want.uuid || replica != want.replica) {
-			t.Errorf("SplitID(%q) = %q, %d, %v, want %+v", id, uuid, replica, err, want)
+		if got := tc.device.ID(tc.replica); got != want {
+			t.Errorf("replica %d of %+v is %q, want %q", tc.replica, tc.device, got, want)
 		}
 	}
 }

@@ -96,6 +96,8 @@ func mpsRefuses(u *unit) string {
 		return ""
 	case u.mig != nil:
 		return "MPS does not share MIG devices: share them by timeSlicing, or take them out of sharing.mps"
+	case u.wholeInMIGMode():
+		return "MPS does not share a GPU whose MIG mode is on: share it by timeSlicing, take it out of sharing.mps, or turn the mode off"
 	case cc == gpu.Version{} && u.gpu.Fault != nil:
 		// It is offered as unhealthy, like any GPU that fails.
 		return ""

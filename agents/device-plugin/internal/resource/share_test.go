@@ -185,6 +185,7 @@ func TestMPS(t *testing.T) {
 	const migReason = "MPS does not share MIG devices: share them by timeSlicing, or take them out of sharing.mps"
 	for name, tc := range map[string]struct {
 		node     *gpu.Node
+		strategy config.MIGStrategy
 		source   string
 		replicas int
 		want     []string
@@ -206,6 +207,10 @@ func TestMPS(t *testing.T) {
 			node: node(gputest.A100, 1, times(2, "3g.20gb")), source: "nvidia.com/mig-3g.20gb", replicas: 1,
 			want: []string{"nvidia.com/x: 0:0 0:1"},
 		},
+		"a whole GPU whose MIG mode is on": {
+			node: node(gputest.A100, 1, times(2, "3g.20gb")), strategy: config.MIGStrategyNone, replicas: 2,
+			want: []string{"config 0: MPS does not share a GPU whose MIG mode is on: share it by timeSlicing, take it out of sharing.mps, or turn the mode off"},
+		},
 		"MIG devices of a GPU that fails": {
 			node: func() *gpu.Node {
 				n := node(gputest.A100, 1, times(1, "3g.20gb"))
@@ -221,12 +226,15 @@ func TestMPS(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			source := tc.source
+			source, strategy := tc.source, tc.strategy
 			if source == "" {
 				source = res
 			}
+			if strategy == "" {
+				strategy = config.MIGStrategyMixed
+			}
 			c := config.Config{
-				MIGStrategy: config.MIGStrategyMixed,
+				MIGStrategy: strategy,
 				Sharing: config.Sharing{
 					Strategy: config.SharingMPS,
 					Shares:   []config.Share{{Name: source, Rename: "nvidia.com/x", Replicas: tc.replicas}},

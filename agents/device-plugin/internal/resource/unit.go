@@ -63,6 +63,11 @@ func divided(g *gpu.GPU, s config.MIGStrategy) bool {
 	return offers && g.MIG != nil && g.MIG.Enabled
 }
 
+// wholeInMIGMode reports whether the unit is a GPU whose MIG mode is on.
+func (u *unit) wholeInMIGMode() bool {
+	return u.mig == nil && u.gpu.MIG != nil && u.gpu.MIG.Enabled
+}
+
 func newUnit(g *gpu.GPU) *unit {
 	index := strconv.Itoa(g.Index)
 	return &unit{gpu: g, index: index, refs: []string{index, string(g.UUID)}, gpuTexts: gpuTexts(g)}
