@@ -20,8 +20,8 @@ func (e MalformedRequestError) Error() string { return "invalid request: " + e.R
 // containers; among those that it finds equal, and with it among GPUs that are
 // neither shared nor divided, those are taken
 //
-//  1. which reach each other, and those taken before, best: the sum of
-//     Topology.Score over all pairs is the highest;
+//  1. which reach each other, and those taken before, best: the sum of the
+//     Topology's scores of all pairs is the highest;
 //  2. of these the ones that are linked least to the GPUs that stay free, so
 //     that a pair or a NUMA node which is idle as a whole stays whole;
 //  3. of these the first in the order of the resource.

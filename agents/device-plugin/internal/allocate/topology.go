@@ -56,12 +56,6 @@ func (t *Topology) set(a, b int, score int32) {
 	t.scores[a*t.size+b], t.scores[b*t.size+a] = score, score
 }
 
-// Score says how well two GPUs, named by their NVML indices, reach each other:
-// the higher the better, 0 for GPUs that it does not know and for one GPU.
-func (t *Topology) Score(a, b int) int {
-	return int(t.between(t.row(a), t.row(b)))
-}
-
 // row returns where in scores a GPU is, -1 if nowhere.
 func (t *Topology) row(index int) int {
 	if t == nil {
@@ -73,7 +67,8 @@ func (t *Topology) row(index int) int {
 	return -1
 }
 
-// between is Score of two rows.
+// between says how well the GPUs of two rows reach each other: the higher the
+// better, 0 for GPUs that it does not know and for one GPU.
 func (t *Topology) between(a, b int) int32 {
 	if a < 0 || b < 0 {
 		return 0

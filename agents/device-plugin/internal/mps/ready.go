@@ -15,6 +15,3 @@ func Ready(d contract.Dir, root, resource string) error {
 	}
 	return fmt.Errorf("the MPS control daemon of %s is not ready: %s", resource, f.Reason)
 }
-
-// ReadyPath returns the file that Ready reads, to be watched.
-func ReadyPath(root, resource string) string { return readyPath(root, resource) }
