@@ -118,8 +118,9 @@ func reason(err error, said string) string {
 	return text
 }
 
-// ask gives a command to a running control daemon and returns what it answers.
-func (p Programs) ask(ctx context.Context, dirs dirs, command string) (string, error) {
+// ask gives a command to a running control daemon, and returns once it has
+// answered.
+func (p Programs) ask(ctx context.Context, dirs dirs, command string) error {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	cmd := p.command(ctx, p.control)
@@ -133,8 +134,7 @@ func (p Programs) ask(ctx context.Context, dirs dirs, command string) (string, e
 func (p Programs) computeMode(ctx context.Context, id gpu.UUID, mode string) error {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	_, err := run(ctx, p.command(ctx, p.smi, "-i", string(id), "-c", mode), smiName+" -i "+string(id)+" -c "+mode)
-	return err
+	return run(ctx, p.command(ctx, p.smi, "-i", string(id), "-c", mode), smiName+" -i "+string(id)+" -c "+mode)
 }
 
 func (p Programs) command(ctx context.Context, name string, args ...string) *exec.Cmd {
@@ -148,13 +148,13 @@ func (p Programs) command(ctx context.Context, name string, args ...string) *exe
 	return cmd
 }
 
-func run(ctx context.Context, cmd *exec.Cmd, what string) (string, error) {
+func run(ctx context.Context, cmd *exec.Cmd, what string) error {
 	// What a container puts in the daemon's place may answer without end.
 	var out, errOut tail
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return "", fmt.Errorf("%s: no answer in %s", what, askLimit)
+		return fmt.Errorf("%s: no answer in %s", what, askLimit)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %s", what, reason(err, errOut.text()+out.text()))

@@ -60,7 +60,7 @@ func (s *Supervisor) answers(ctx context.Context, proc *process, dirs dirs) erro
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	for {
-		_, err := s.cfg.Programs.ask(ctx, dirs, "get_default_active_thread_percentage")
+		err := s.cfg.Programs.ask(ctx, dirs, "get_default_active_thread_percentage")
 		if err == nil {
 			return nil
 		}
@@ -85,7 +85,7 @@ func (s *Supervisor) limit(ctx context.Context, d Daemon, dirs dirs) error {
 		}
 	}
 	for _, c := range commands {
-		if _, err := s.cfg.Programs.ask(ctx, dirs, c); err != nil {
+		if err := s.cfg.Programs.ask(ctx, dirs, c); err != nil {
 			return fmt.Errorf("limit the clients of the MPS daemon: %w", err)
 		}
 	}
@@ -103,7 +103,7 @@ func (s *Supervisor) watch(ctx context.Context, proc *process, dirs dirs) error 
 		case <-proc.ended:
 			return proc.err
 		case <-tick.C:
-			if _, err := s.cfg.Programs.ask(ctx, dirs, "get_default_active_thread_percentage"); err != nil {
+			if err := s.cfg.Programs.ask(ctx, dirs, "get_default_active_thread_percentage"); err != nil {
 				return fmt.Errorf("ask the MPS daemon: %w", err)
 			}
 		}
@@ -119,7 +119,7 @@ func (s *Supervisor) quit(ctx context.Context, proc *process, dirs dirs, kill fu
 		return
 	default:
 	}
-	if _, err := s.cfg.Programs.ask(ctx, dirs, "quit"); err == nil {
+	if err := s.cfg.Programs.ask(ctx, dirs, "quit"); err == nil {
 		select {
 		case <-proc.ended:
 			return
