@@ -40,7 +40,7 @@ func TestLease(t *testing.T) {
 	_, shareErr := l.Share()
 	_, claimErr := l.Claim(t.Context(), "driver-loader", "upgrade", time.Minute)
 	for name, err := range map[string]error{"Share": shareErr, "Claim": claimErr} {
-		if !errors.Is(err, contract.ErrClaimed) || !strings.Contains(err.Error(), "mig-manager (apply all-1g.5gb, ") {
+		if !errors.Is(err, contract.ErrClaimed) || !strings.Contains(err.Error(), "mig-manager (apply all-1g.5gb)") {
 			t.Errorf("%s while claimed: want ErrClaimed with owner and reason, got %v", name, err)
 		}
 	}
