@@ -157,7 +157,7 @@ func run(ctx context.Context, cmd *exec.Cmd, what string) error {
 		return fmt.Errorf("%s: no answer in %s", what, askLimit)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %s", what, reason(err, errOut.text()+out.text()))
+		return fmt.Errorf("%s: %s", what, reason(err, errOut.text()+out.text()))
 	}
-	return strings.TrimSpace(out.text()), nil
+	return nil
 }
