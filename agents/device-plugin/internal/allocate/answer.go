@@ -72,7 +72,8 @@ func (a *Allocator) Allocate(ids []string, token string) (*pluginapi.ContainerAl
 		resp.Devices = a.specs(devices)
 	}
 	a.extras(resp)
-	if a.res.Sharing == config.SharingMPS {
+	// A device of the resource that is offered once has no daemon.
+	if a.res.Sharing == config.SharingMPS && slices.ContainsFunc(devices, func(d resource.Device) bool { return d.Replicas > 1 }) {
 		mps(resp, a.opts.MPSRoot, a.res.Name)
 	}
 	return resp, nil

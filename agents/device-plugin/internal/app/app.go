@@ -76,7 +76,7 @@ func newParts(c *cli.Context, log *slog.Logger) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &parts{settings: s, api: api, driver: d, source: src, recorder: metrics.New()}, nil
+	return &parts{settings: s, api: api, driver: d, source: src, recorder: metrics.New("outrigger_device_plugin")}, nil
 }
 
 // inventory returns the config of an inventory that prepares nothing and is told

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
@@ -52,11 +51,11 @@ func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			g.Go(func() error { return m.run(ctx) })
 			return errors.Join(g.Wait(), parts.source.Close())
 		},
-		Ready:      m.ready.get,
-		Health:     driver.Checks(parts.source),
-		Reload:     func(context.Context) error { follow.reload(); inv.Reload(); return nil },
-		Collectors: []prometheus.Collector{parts.recorder},
-		Config:     s.effective(c),
+		Ready:  m.ready.get,
+		Health: driver.Checks(parts.source),
+		Reload: func(context.Context) error { follow.reload(); inv.Reload(); return nil },
+		// The device plugin's metrics are the plugin's to tell.
+		Config: s.effective(c),
 	}, nil
 }
 

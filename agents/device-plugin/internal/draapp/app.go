@@ -66,7 +66,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorder := metrics.New()
+	recorder := metrics.New("outrigger_dra_plugin")
 	own := owner.New(s.driver.Contract, name, log)
 	inv := inventory.New(inventory.Config{
 		Config:       s.config,

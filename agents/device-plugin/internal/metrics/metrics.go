@@ -17,8 +17,6 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-const namespace = "outrigger_device_plugin"
-
 // Recorder is told what happens, and shows it when it is collected.
 type Recorder struct {
 	registrations *prometheus.CounterVec
@@ -45,8 +43,9 @@ var (
 	_ prometheus.Collector = (*Recorder)(nil)
 )
 
-// New returns a Recorder that has seen nothing.
-func New() *Recorder {
+// New returns a Recorder that has seen nothing. The names of its metrics begin
+// with namespace: "outrigger_device_plugin".
+func New(namespace string) *Recorder {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
 	}
@@ -111,7 +110,8 @@ func (r *Recorder) Configured(err error) {
 	defer r.mu.Unlock()
 	r.refusal = ""
 	if err != nil {
-		r.refusal = err.Error()
+		// A metric is no place for a list of mistakes: the log has all.
+		r.refusal, _, _ = strings.Cut(err.Error(), "\n")
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 func TestRecorder(t *testing.T) {
-	r := metrics.New()
+	r := metrics.New("outrigger_device_plugin")
 	r.Registered("nvidia.com/gpu", errors.New("no kubelet"))
 	r.Registered("nvidia.com/gpu", nil)
 	r.Event(gpu.Event{Kind: gpu.EventXID, GPU: "GPU-b", XID: 79, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance})
@@ -83,7 +83,7 @@ outrigger_device_plugin_xid_events_total{gpu="GPU-b",instance="3/1",xid="94"} 1
 
 // Prometheus takes no other text, and a label that has it would end the process.
 func TestWhatIsNoUTF8DoesNotBreakTheMetrics(t *testing.T) {
-	r := metrics.New()
+	r := metrics.New("outrigger_device_plugin")
 	const text = "no file /usr/lib/\xff\xfe"
 	r.Event(gpu.Event{Kind: gpu.EventXID, GPU: gpu.UUID(text), XID: 79})
 	r.Offered(resource.Set{

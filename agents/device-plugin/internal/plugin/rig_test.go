@@ -99,7 +99,7 @@ func newRig(t *testing.T, n int, change func(*inventory.Config)) *rig {
 		ended:   make(chan error, 1),
 	}
 	rules, _ := health.ParseRules("", "")
-	recorder := metrics.New()
+	recorder := metrics.New("outrigger_device_plugin")
 	cfg := inventory.Config{
 		Config: config.Config{
 			ListStrategies: []config.ListStrategy{config.ListEnvvar}, IDStrategy: config.IDUUID,
