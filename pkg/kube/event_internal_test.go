@@ -50,8 +50,8 @@ func TestBudget(t *testing.T) {
 
 func TestAMessageFits(t *testing.T) {
 	for name, message := range map[string]string{
-		"of two-byte characters":                 strings.Repeat("é", 1000),
-		"that starts in the middle of such one":  "x" + strings.Repeat("é", 1000),
+		"of two-byte characters":                strings.Repeat("é", 1000),
+		"that starts in the middle of such one": "x" + strings.Repeat("é", 1000),
 		"with bytes that are no UTF-8":          strings.Repeat("a\xff", 1000),
 	} {
 		t.Run(name, func(t *testing.T) {
