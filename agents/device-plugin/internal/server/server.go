@@ -150,6 +150,7 @@ func (s *Server) Run(ctx context.Context) error {
 // kilobytes, and an agent's memory counts on every node.
 func serverOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.ReadBufferSize(4 << 10),
 		grpc.WriteBufferSize(4 << 10),
 	}
