@@ -13,5 +13,5 @@ func Ready(d contract.Dir, root, resource string) error {
 	if f.State == contract.Valid {
 		return nil
 	}
-	return fmt.Errorf("the MPS control daemon of %s is not ready: %s", resource, f.Reason)
+	return fmt.Errorf("the MPS control daemon of %s is not ready: %s (see the log of mps-control-daemon on this node, if it runs there)", resource, f.Reason)
 }
