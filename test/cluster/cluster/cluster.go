@@ -59,15 +59,6 @@ func (c *Cluster) GPUNodes() []string {
 	return names
 }
 
-// NodeIP returns the address of a node, which the machine reaches too.
-func (c *Cluster) NodeIP(node string) (string, error) {
-	n, err := c.plan.Node(node)
-	if err != nil {
-		return "", err
-	}
-	return n.IP.String(), nil
-}
-
 // GPUSim returns the folder of a node's simulated GPUs, for gpu-sim --root.
 func (c *Cluster) GPUSim(node string) (string, error) {
 	n, err := c.plan.Node(node)
