@@ -51,7 +51,8 @@ type hit struct {
 }
 
 // Targets that hold on every node, in ms and MiB.
-func goalStart(peer string) report.Goal     { return report.Goal{Peer: peer, Target: 20} }
+func goalStart(peer string) report.Goal { return report.Goal{Peer: peer, Target: 20} }
+
 func goalBack() report.Goal                 { return report.Goal{Peer: "5 ms to 1.0 s", Target: 50} }
 func goalXID(peer string) report.Goal       { return report.Goal{Peer: peer, Target: 3} }
 func goalPreferred(peer string) report.Goal { return report.Goal{Peer: peer, Target: 1} }
