@@ -69,6 +69,10 @@ func TestDevicePluginRefusesWhatItCannotHonour(t *testing.T) {
 			"metrics: {port: 0, service: {enabled: true}}",
 			[]string{"metrics.service.enabled", "metrics.port is 0", "set a port"},
 		},
+		"a program of the host that a config chooses": {
+			"config: {map: {a: 'flags: {plugin: {nvidiaCTKPath: /tmp/mine}}'}}",
+			[]string{"config.map.a", "flags.plugin.nvidiaCTKPath", "set cdi.nvidiaHookPath of the chart instead"},
+		},
 		"nothing to run": {
 			"devicePlugin: {enabled: false}",
 			[]string{"devicePlugin.enabled", "nothing would run", "set mps.enabled"},
@@ -145,5 +149,6 @@ func TestDRAPluginRefusesWhatItCannotHonour(t *testing.T) {
 		"an extended resource without a domain":  {"deviceClasses: {extendedResourceName: gpu}", []string{"deviceClasses.extendedResourceName", "like nvidia.com/gpu", "or empty"}},
 		"device nodes that the agent cannot see": {"nvidiaDriverRoot: /opt/driver\nnvidiaDevRoot: /opt/dev", []string{"nvidiaDevRoot", "must be / or in nvidiaDriverRoot"}},
 		"a service with nothing to serve":        {"metrics: {port: 0, service: {enabled: true}}", []string{"metrics.service.enabled", "set a port"}},
+		"two pods of a node at once":             {"updateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}", []string{"maxSurge", "use maxUnavailable"}},
 	})
 }

@@ -68,7 +68,8 @@ func hostAliases() map[string]string {
 	}
 }
 
-// HostOf reads the flags of HostFlags. All must be absolute paths.
+// HostOf reads the flags of HostFlags. All must be absolute paths, but for an
+// empty dev-root, which an agent takes as left open.
 func HostOf(c *cli.Context) (Host, error) {
 	h := Host{
 		DriverRoot:        c.Path("driver-root"),
@@ -90,6 +91,9 @@ func HostOf(c *cli.Context) (Host, error) {
 		{"sys-root", &h.SysRoot},
 		{"run-root", &h.RunRoot},
 	} {
+		if p.flag == "dev-root" && *p.path == "" {
+			continue
+		}
 		if !filepath.IsAbs(*p.path) {
 			errs = append(errs, BadFlag(p.flag, *p.path, "an absolute path"))
 			continue

@@ -63,13 +63,15 @@ says otherwise would be overridden without a word. */ -}}
 {{- end -}}
 {{- range list
   (list "nvidiaDriverRoot" "nvidiaDriverRoot" (include "device-plugin.driverRoot" .root))
+  (list "nvidiaDevRoot" "nvidiaDevRoot" (default "" $v.nvidiaDevRoot))
+  (list "plugin.nvidiaCTKPath" "cdi.nvidiaHookPath" (default "" $v.cdi.nvidiaHookPath))
   (list "mpsRoot" "mps.root" $v.mps.root) -}}
 {{- $want := last . -}}
 {{- $value := index . 1 -}}
 {{- $key := first . -}}
-{{- with include "device-plugin.configValue" (dict "text" $text "path" (list "flags" $key)) -}}
+{{- with include "device-plugin.configValue" (dict "text" $text "path" (concat (list "flags") (splitList "." $key))) -}}
 {{- if ne . (toJson $want) -}}
-{{- fail (printf "config.map.%s: flags.%s is %s, but %q is what the pod mounts: set %s of the chart instead" $name $key . $want $value) -}}
+{{- fail (printf "config.map.%s: flags.%s is %s, but %q is what the chart sets: set %s of the chart instead" $name $key . $want $value) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -4,10 +4,12 @@
   value: {{ include "device-plugin.driverRoot" . | quote }}
 - name: DRIVER_ROOT_CTR_PATH
   value: {{ include "device-plugin.driverRootCtrPath" . | quote }}
-{{- with .Values.nvidiaDevRoot }}
+# Set although they are empty: what the runtime takes from the host, and runs as
+# root on it, is not for the writer of a config file to choose.
 - name: NVIDIA_DEV_ROOT
-  value: {{ . | quote }}
-{{- end }}
+  value: {{ .Values.nvidiaDevRoot | default "" | quote }}
+- name: NVIDIA_CDI_HOOK_PATH
+  value: {{ .Values.cdi.nvidiaHookPath | default "" | quote }}
 - name: PROC_ROOT
   value: /host/proc
 - name: SYS_ROOT
@@ -59,7 +61,6 @@ config file decides, or else the agent's default. */ -}}
   (list "MOFED_ENABLED" .Values.mofedEnabled)
   (list "IMEX_CHANNEL_IDS" .Values.imex.channelIDs)
   (list "IMEX_REQUIRED" .Values.imex.required)
-  (list "NVIDIA_CDI_HOOK_PATH" .Values.cdi.nvidiaHookPath)
   (list "CDI_FEATURE_FLAGS" .Values.cdi.featureFlags)
   (list "CDI_DISABLE_HOOKS" .Values.cdi.disableHooks) -}}
 {{- range $choices }}
