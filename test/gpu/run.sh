@@ -160,7 +160,7 @@ if [ -s "$spec" ]; then
   # "minor" there is that of the CUDA version.
   equal "cdi: every GPU has its own node" \
     "$(paste -d ' ' <(get 6 uuid) <(get 6 minor | tail -n +2 | sed 's#^#/dev/nvidia#') | sort)" \
-    "$(sed -n 's/^ *"name": "\(GPU-[^"]*\)",\{0,1\}$/\1/p; s/^ *"path": "\(\/dev\/nvidia[0-9][0-9]*\)",\{0,1\}$/\1/p' "$spec" | paste -d ' ' - - | sort)"
+    "$(awk -F '"' '$2 == "name" { gpu = $4 } $2 == "path" && gpu ~ /^GPU-/ && $4 ~ /^\/dev\/nvidia[0-9]+$/ { print gpu, $4 }' "$spec" | sort)"
 else
   fail "cdi: specification written" "$(ls -A "$work/cdi"; echo "$log")"
 fi
