@@ -36,6 +36,8 @@ type Event struct {
 type Server struct {
 	// Events carries each Event that was created.
 	Events chan Event
+	// Listed tells that the Node was listed. What nobody takes is dropped.
+	Listed chan struct{}
 
 	http *httptest.Server
 	node string
@@ -44,7 +46,6 @@ type Server struct {
 	labels  map[string]string
 	version int
 	refuse  int
-	lists   int
 	changed chan struct{}
 	// ends is closed to end the watches that are open.
 	ends chan struct{}
@@ -53,7 +54,7 @@ type Server struct {
 // New starts a Server that is stopped when the test ends.
 func New(t testing.TB, node string, labels map[string]string) *Server {
 	s := &Server{
-		Events: make(chan Event, 64), node: node, labels: maps.Clone(labels), version: 1,
+		Events: make(chan Event, 64), Listed: make(chan struct{}, 1), node: node, labels: maps.Clone(labels), version: 1,
 		changed: make(chan struct{}), ends: make(chan struct{}),
 	}
 	mux := http.NewServeMux()
@@ -99,13 +100,6 @@ func (s *Server) Refuse(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refuse = n
-}
-
-// Lists returns how often the Node was listed.
-func (s *Server) Lists() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lists
 }
 
 // EndWatches ends the watches that are open, in good order.
@@ -156,7 +150,10 @@ func (s *Server) nodes(w http.ResponseWriter, r *http.Request) {
 func (s *Server) list(w http.ResponseWriter, selector string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lists++
+	select {
+	case s.Listed <- struct{}{}:
+	default:
+	}
 	items := []any{}
 	if selector == "metadata.name="+s.node {
 		items = append(items, s.object())
