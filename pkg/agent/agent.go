@@ -36,8 +36,8 @@ type App struct {
 	// Listen is the default of --listen, for example ":9410"; "" serves nothing.
 	Listen string
 	// New reads the flags, once, into the agent's own configuration and makes
-	// the agent. It starts nothing and does not block. A bad value is reported
-	// with BadFlag or Usagef.
+	// the agent. It starts nothing, and blocks only for a bounded time, to learn
+	// its configuration. A bad value is reported with BadFlag or Usagef.
 	New func(c *cli.Context, log *slog.Logger) (*Agent, error)
 	// Source opens the GPU source that the flags name, for the sub-command
 	// "snapshot". An agent that has none leaves it nil.
