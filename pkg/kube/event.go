@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"outrigger.dev/pkg/pace"
 )
 
 // Event is one thing that a person who looks at the Node should know.
@@ -132,16 +134,15 @@ func (e *Events) send(ctx context.Context, ev stamped) error {
 	if err != nil {
 		return err
 	}
-	retry := retryMin
+	retry := pace.Backoff{First: retryMin, Most: retryMax}
 	for try := 1; ; try++ {
 		err := e.post(ctx, body)
 		if err == nil || !passing(err) || try == eventTries {
 			return err
 		}
-		if !pause(ctx, retry) {
+		if !retry.Pause(ctx) {
 			return ctx.Err()
 		}
-		retry *= 2
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"outrigger.dev/pkg/pace"
 )
 
 const (
@@ -58,7 +60,7 @@ type watchEvent struct {
 // It asks for metadata only, and needs the verbs list and watch on Nodes.
 func (c *Client) WatchLabels(ctx context.Context, deliver func(map[string]string)) error {
 	w := &labelWatch{client: c, deliver: deliver}
-	retry := retryMin
+	retry := pace.Backoff{First: retryMin, Most: retryMax}
 	for {
 		start := time.Now()
 		err := w.follow(ctx)
@@ -66,15 +68,15 @@ func (c *Client) WatchLabels(ctx context.Context, deliver func(map[string]string
 			return nil //nolint:nilerr // it was told to end
 		}
 		if time.Since(start) > retryMax {
-			retry = retryMin
+			retry.Reset()
 		}
+		in := retry.Next()
 		if err != nil {
-			c.cfg.Log.Warn("labels of the node are not known, trying again", "node", c.cfg.Node, "in", retry, "err", err)
+			c.cfg.Log.Warn("labels of the node are not known, trying again", "node", c.cfg.Node, "in", in, "err", err)
 		}
-		if !pause(ctx, retry) {
+		if !pace.Pause(ctx, in) {
 			return nil
 		}
-		retry = min(2*retry, retryMax)
 	}
 }
 
@@ -165,16 +167,4 @@ func (w *labelWatch) seen(labels map[string]string) {
 	}
 	w.known, w.last = true, maps.Clone(labels)
 	w.deliver(labels)
-}
-
-// pause waits, and returns false when ctx ends before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

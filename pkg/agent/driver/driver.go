@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
@@ -48,6 +49,20 @@ func New(host agent.Host, devRoot string) (*Driver, error) {
 		host:     host,
 		dev:      devRoot,
 	}, nil
+}
+
+// Of is New for a driver that is where the config has it.
+func Of(host agent.Host, d config.Driver) (*Driver, error) {
+	// Without a folder at the default, HostOf has put the driver root there.
+	follows := host.DriverRootCtrPath == host.DriverRoot
+	host.DriverRoot = d.Root
+	switch {
+	case d.CtrRoot != "":
+		host.DriverRootCtrPath = d.CtrRoot
+	case follows:
+		host.DriverRootCtrPath = d.Root
+	}
+	return New(host, d.DevRoot)
 }
 
 // Source returns the source of GPUs that the flag --gpu-source names.

@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/resource"
 )
 
 // Options are what shapes an answer, besides the devices.

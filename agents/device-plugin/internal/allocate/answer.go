@@ -9,8 +9,8 @@ import (
 
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/resource"
 )
 
 // CDIVendor and the classes make the kinds of the CDI devices that stand for

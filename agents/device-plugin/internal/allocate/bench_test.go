@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/resource"
 )
 
 // dense is the largest node that must be served as fast as any: 16 GPUs of 7

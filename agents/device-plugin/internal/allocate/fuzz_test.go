@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/resource"
 )
 
 // merged is a resource of whole GPUs, shared ones, and MIG devices shared and

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/resource"
 )
 
 // replicas is how often shared devices are offered in the matrix.

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/resource"
 )
 
 func TestOnlyADeviceThatIsSharedHasADaemon(t *testing.T) {

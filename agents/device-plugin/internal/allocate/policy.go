@@ -3,7 +3,7 @@ package allocate
 import (
 	"slices"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
+	"outrigger.dev/pkg/config"
 )
 
 // choice is one request on its way. A slot is a replica of a device: they are

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/resource"
 )
 
 // sharedCase is a random request for devices that are shared or parts of GPUs.

@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/resource"
 )
 
 // randomNode returns n GPUs with links of which many are alike, so that ties

@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/plugin"
 	"outrigger.dev/agents/device-plugin/internal/prepare"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/hostfs"
@@ -41,11 +42,7 @@ func App() agent.App {
 			if err != nil {
 				return nil, err
 			}
-			d, err := s.driver()
-			if err != nil {
-				return nil, err
-			}
-			return d.Source(c, log)
+			return s.driver.Source(c, log)
 		},
 	}
 }
@@ -54,7 +51,6 @@ func App() agent.App {
 type parts struct {
 	settings settings
 	api      *api
-	driver   *driver.Driver
 	source   gpu.Source
 	recorder *metrics.Recorder
 }
@@ -68,26 +64,22 @@ func newParts(c *cli.Context, log *slog.Logger) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.driver()
+	src, err := s.driver.Source(c, log)
 	if err != nil {
 		return nil, err
 	}
-	src, err := d.Source(c, log)
-	if err != nil {
-		return nil, err
-	}
-	return &parts{settings: s, api: api, driver: d, source: src, recorder: metrics.New("outrigger_device_plugin")}, nil
+	return &parts{settings: s, api: api, source: src, recorder: metrics.New("outrigger_device_plugin")}, nil
 }
 
 // inventory returns the config of an inventory that prepares nothing and is told
 // to nobody.
 func (p *parts) inventory(log *slog.Logger) inventory.Config {
 	return inventory.Config{
-		Config:       p.settings.config,
-		Rules:        p.settings.rules(p.settings.config, log),
+		Config:       p.settings.Config,
+		Rules:        p.settings.rules(p.settings.Config, log),
 		Source:       p.source,
 		Preparer:     inventory.Unprepared{},
-		WatchChanges: p.driver.WatchChanges,
+		WatchChanges: p.settings.driver.WatchChanges,
 		Recorder:     p.recorder,
 		Log:          log,
 	}
@@ -98,17 +90,17 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, d, api := parts.settings, parts.driver, parts.api
+	s, d, api := parts.settings, parts.settings.driver, parts.api
 	gate := mps.NewGate(d.Contract)
 	own := owner.New(d.Contract, name, log)
 	cfg := parts.inventory(log)
-	cfg.Preparer = prepare.New(prepare.Config{Root: d.Root, DevRoot: s.devRoot, Log: log})
+	cfg.Preparer = prepare.New(prepare.Config{Root: d.Root, DevRoot: s.Config.Driver.DevRoot, Log: log})
 	cfg.Reporter, cfg.Owner, cfg.Gate = api.reporter(), own, gate
 	inv := inventory.New(cfg)
 	p := plugin.New(plugin.Config{
 		Inventory:     inv,
-		KubeletSocket: s.config.KubeletSocket,
-		Register:      s.config.Register,
+		KubeletSocket: s.Config.KubeletSocket,
+		Register:      s.Config.Register,
 		WatchSockets: func(ctx context.Context, changed func()) error {
 			return watch(ctx, changed, s.socketDir())
 		},
@@ -116,13 +108,13 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Marker:   &marker{dir: d.Contract, log: log},
 		Log:      log,
 	})
-	follow := newLive(s, api.labels(), inv, log)
+	follow := configfile.NewLive(s.Settings, api.labels(), configured{inv, s, log}, log)
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return inv.Run(ctx) })
 			g.Go(func() error { return p.Run(ctx) })
-			g.Go(func() error { return follow.run(ctx) })
+			g.Go(func() error { return follow.Run(ctx) })
 			g.Go(func() error { return api.run(ctx) })
 			g.Go(func() error { return own.Run(ctx) })
 			g.Go(func() error { return gate.Run(ctx) })
@@ -131,7 +123,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Ready:  p.Ready,
 		Health: driver.Checks(parts.source),
 		Reload: func(context.Context) error {
-			follow.reload()
+			follow.Reload()
 			inv.Reload()
 			p.Wake()
 			return nil
@@ -140,8 +132,6 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Config:     s.effective(c),
 	}, nil
 }
-
-func (s settings) driver() (*driver.Driver, error) { return driver.New(s.host, s.devRoot) }
 
 func watch(ctx context.Context, changed func(), paths ...string) error {
 	return hostfs.Watch(ctx, func([]hostfs.Change) error { changed(); return nil }, paths...)

@@ -9,6 +9,7 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/kube"
 )
 
@@ -51,11 +52,11 @@ func (a *api) label(ctx context.Context) func(key string) (string, error) {
 		if a.client == nil {
 			return "", nil
 		}
-		return firstLabel(ctx, a.client, key, a.log), ctx.Err()
+		return configfile.FirstLabel(ctx, a.client, key, a.log), ctx.Err()
 	}
 }
 
-func (a *api) labels() labels {
+func (a *api) labels() configfile.Labels {
 	if a.client == nil {
 		return nil
 	}

@@ -8,15 +8,15 @@ import (
 
 // effective is what the first line of the log says.
 func (s settings) effective(c *cli.Context) slog.Value {
-	cfg := s.config
+	cfg := s.Config
 	attrs := []slog.Attr{
 		slog.String("gpu_source", c.String("gpu-source")),
-		slog.String("config_file", s.file.path),
-		slog.String("config_dir", s.file.dir),
-		slog.String("driver_root", s.host.DriverRoot),
-		slog.String("driver_root_ctr_path", s.host.DriverRootCtrPath),
-		slog.String("dev_root", s.devRoot),
-		slog.String("run_root", s.host.RunRoot),
+		slog.String("config_file", s.File.Path),
+		slog.String("config_dir", s.File.Dir),
+		slog.String("driver_root", s.driver.Root.HostPath()),
+		slog.String("driver_root_ctr_path", s.driver.Root.CtrPath()),
+		slog.String("dev_root", cfg.Driver.DevRoot),
+		slog.String("run_root", s.driver.Contract.Root),
 		slog.String("mig_strategy", string(cfg.MIGStrategy)),
 		slog.Any("device_list_strategy", cfg.ListStrategies),
 		slog.String("device_id_strategy", string(cfg.IDStrategy)),

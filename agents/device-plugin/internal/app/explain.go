@@ -12,10 +12,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/agents/device-plugin/internal/health"
-	"outrigger.dev/agents/device-plugin/internal/resource"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/resource"
 )
 
 const (
@@ -45,9 +45,9 @@ func explain(c *cli.Context) error {
 		return err
 	}
 	// What the snapshot shows of the GPUs' health counts, as after a start.
-	m := health.New(s.rules(s.config, log))
+	m := health.New(s.rules(s.Config, log))
 	m.Observe(node, time.Time{})
-	out := explained(resource.Derive(node, m.View(), s.config))
+	out := explained(resource.Derive(node, m.View(), s.Config))
 	if output == outputJSON {
 		enc := json.NewEncoder(c.App.Writer)
 		enc.SetIndent("", "  ")
@@ -68,11 +68,8 @@ func (s settings) node(c *cli.Context, log *slog.Logger) (*gpu.Node, error) {
 	if path := c.Path("node"); path != "" {
 		src = gpu.NewFileSource(path, log)
 	} else {
-		d, err := s.driver()
-		if err != nil {
-			return nil, err
-		}
-		if src, err = d.Source(c, log); err != nil {
+		var err error
+		if src, err = s.driver.Source(c, log); err != nil {
 			return nil, err
 		}
 	}

@@ -1,11 +1,14 @@
 package app
 
 import (
+	"slices"
+
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/health"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/health"
 )
 
 // flags are the plugin's own, with the names, environment variables and
@@ -13,48 +16,21 @@ import (
 // differ.
 func flags() []cli.Flag {
 	d := config.Default()
-	all := append(agent.GPUFlags(), configFlags()...)
-	all = append(all, deviceFlags(d)...)
-	return append(all, answerFlags(d)...)
+	return slices.Concat(agent.GPUFlags(), configfile.Flags(""), clusterFlags(), configfile.DeviceFlags(""), deviceFlags(d), answerFlags(d))
 }
 
 // aliases are names that users know from NVIDIA's device plugin and its config
 // manager, and the short one of the commands.
 func aliases() map[string]string {
-	return map[string]string{
-		"config":             "config-file",
-		"config-file-srcdir": "config-dir",
-		"nvidia-ctk-path":    "nvidia-cdi-hook-path",
-	}
+	names := configfile.Aliases()
+	names["nvidia-ctk-path"] = "nvidia-cdi-hook-path"
+	return names
 }
 
-// configFlags say where the config file is.
-func configFlags() []cli.Flag {
+// clusterFlags say what the plugin has of the API server.
+func clusterFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.PathFlag{
-			Name: "config-file", EnvVars: []string{"CONFIG_FILE"},
-			Usage: "config `FILE`, YAML or JSON; flags and variables go before it",
-		},
-		&cli.PathFlag{
-			Name: "config-dir", EnvVars: []string{"CONFIG_DIR", "CONFIG_FILE_SRCDIR"},
-			Usage: "`FOLDER` with several config files, of which the node's label names one",
-		},
-		&cli.StringFlag{
-			Name: "default-config", EnvVars: []string{"DEFAULT_CONFIG"},
-			Usage: "`NAME` of the file in config-dir for a node without the label",
-		},
-		&cli.StringSliceFlag{
-			Name: "fallback-strategies", EnvVars: []string{"FALLBACK_STRATEGIES"},
-			Usage: "`STRATEGIES` without default-config, in their order: named (the file default), single (the only file), empty (no file)",
-		},
-		&cli.StringFlag{
-			Name: "node-label", EnvVars: []string{"NODE_LABEL"}, Value: "nvidia.com/device-plugin.config",
-			Usage: "`KEY` of the label that names the file in config-dir",
-		},
-		&cli.StringFlag{
-			Name: "node-name", EnvVars: []string{"NODE_NAME"},
-			Usage: "`NAME` of the Node that this is",
-		},
+		agent.NodeNameFlag(),
 		&cli.BoolFlag{
 			Name: "report-events", EnvVars: []string{"REPORT_EVENTS"},
 			Usage: "tell what happens to GPUs as Events of the Node",
@@ -62,17 +38,9 @@ func configFlags() []cli.Flag {
 	}
 }
 
-// deviceFlags say which devices are offered, and how they are chosen.
+// deviceFlags say how devices are offered and chosen.
 func deviceFlags(d config.Config) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{
-			Name: "mig-strategy", EnvVars: []string{"MIG_STRATEGY"}, Value: string(d.MIGStrategy),
-			Usage: "`STRATEGY` by which MIG devices are offered: none (GPUs whole), single (as nvidia.com/gpu) or mixed (as nvidia.com/mig-<profile>)",
-		},
-		&cli.StringFlag{
-			Name: "resource-config", EnvVars: []string{"RESOURCE_CONFIG", "NVIDIA_DRIVER_RESOURCE_CONFIG"},
-			Usage: "`LIST` of original[:new[:replicas]] by which devices are renamed and shared, like gpu:sharedgpu:4; replicas -1 is one for each 1000 MiB",
-		},
 		&cli.StringFlag{
 			Name: "shared-devices-allocation-policy", EnvVars: []string{"SHARED_DEVICES_ALLOCATION_POLICY"}, Value: string(d.Policy),
 			Usage: "`POLICY` by which shared devices and MIG devices are chosen: distributed (least used), packed (most used) or spread (all different, then least used); the default with resource-config is spread",
@@ -80,10 +48,6 @@ func deviceFlags(d config.Config) []cli.Flag {
 		&cli.PathFlag{
 			Name: "mps-root", EnvVars: []string{"MPS_ROOT"}, Value: d.MPSRoot,
 			Usage: "the `FOLDER` on the host for pipes and logs of MPS daemons",
-		},
-		&cli.StringFlag{
-			Name: "device-discovery-strategy", EnvVars: []string{"DEVICE_DISCOVERY_STRATEGY"}, Value: string(d.Discovery),
-			Usage: "`STRATEGY` by which GPUs are found: auto or nvml, which are the same",
 		},
 		&cli.BoolFlag{
 			Name: "fail-on-init-error", EnvVars: []string{"FAIL_ON_INIT_ERROR"},

@@ -10,11 +10,12 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/mps"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/config"
 )
 
 const mpsName = "mps-control-daemon"
@@ -40,20 +41,20 @@ func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	}
 	s := parts.settings
 	inv := inventory.New(parts.inventory(log))
-	m := &mpsAgent{settings: s, driver: parts.driver, inventory: inv, log: log}
+	m := &mpsAgent{settings: s, inventory: inv, log: log}
 	m.ready.set(inventory.State{}.Unusable)
-	follow := newLive(s, parts.api.labels(), inv, log)
+	follow := configfile.NewLive(s.Settings, parts.api.labels(), configured{inv, s, log}, log)
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return inv.Run(ctx) })
-			g.Go(func() error { return follow.run(ctx) })
+			g.Go(func() error { return follow.Run(ctx) })
 			g.Go(func() error { return m.run(ctx) })
 			return errors.Join(g.Wait(), parts.source.Close())
 		},
 		Ready:  m.ready.get,
 		Health: driver.Checks(parts.source),
-		Reload: func(context.Context) error { follow.reload(); inv.Reload(); return nil },
+		Reload: func(context.Context) error { follow.Reload(); inv.Reload(); return nil },
 		// The device plugin's metrics are the plugin's to tell.
 		Config: s.effective(c),
 	}, nil
@@ -62,7 +63,6 @@ func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 // mpsAgent runs the daemons of the inventory's newest state.
 type mpsAgent struct {
 	settings   settings
-	driver     *driver.Driver
 	inventory  *inventory.Inventory
 	supervisor *mps.Supervisor
 	ready      readiness
@@ -117,11 +117,11 @@ func (m *mpsAgent) start(root string) error {
 	if err := mps.MountShm(root); err != nil {
 		return err
 	}
-	programs, err := mps.FindPrograms(m.settings.host.DriverRootCtrPath, root)
+	programs, err := mps.FindPrograms(m.settings.driver.Root.CtrPath(), root)
 	if err != nil {
 		return err
 	}
-	m.supervisor = mps.NewSupervisor(mps.Config{Root: root, Programs: programs, Contract: m.driver.Contract, Log: m.log})
+	m.supervisor = mps.NewSupervisor(mps.Config{Root: root, Programs: programs, Contract: m.settings.driver.Contract, Log: m.log})
 	return nil
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/config"
 )
 
 // settingsOf is what the app reads from a command line; all errors go to text.
@@ -89,7 +89,7 @@ func TestEveryFlag(t *testing.T) {
 		tc.want(&want)
 		t.Run(flag, func(t *testing.T) {
 			s, _, text := settingsOf(t, "--"+flag+"="+tc.value)
-			if diff := cmp.Diff(want, s.config); diff != "" || text != "read" {
+			if diff := cmp.Diff(want, s.Config); diff != "" || text != "read" {
 				t.Errorf("%s; config (-want +got):\n%s", text, diff)
 			}
 		})
@@ -97,7 +97,7 @@ func TestEveryFlag(t *testing.T) {
 			t.Run(env, func(t *testing.T) {
 				t.Setenv(env, tc.value)
 				s, _, text := settingsOf(t)
-				if diff := cmp.Diff(want, s.config); diff != "" || text != "read" {
+				if diff := cmp.Diff(want, s.Config); diff != "" || text != "read" {
 					t.Errorf("%s; config (-want +got):\n%s", text, diff)
 				}
 			})
@@ -137,19 +137,19 @@ func TestConfigFile(t *testing.T) {
 	if text != "read" {
 		t.Fatal(text)
 	}
-	if s.config.IDStrategy != "uuid" || s.config.MIGStrategy != "single" {
-		t.Errorf("flag and variable do not go before the file: %+v", s.config)
+	if s.Config.IDStrategy != "uuid" || s.Config.MIGStrategy != "single" {
+		t.Errorf("flag and variable do not go before the file: %+v", s.Config)
 	}
-	if s.host.DriverRoot != "/file" || s.host.DriverRootCtrPath != "/ctr" {
-		t.Errorf("the driver roots of the file are not those of the host: %+v", s.host)
+	if s.driver.Root.HostPath() != "/file" || s.driver.Root.CtrPath() != "/ctr" {
+		t.Errorf("the driver roots of the file are not those of the host: %+v", s.driver.Root)
 	}
 }
 
 func TestDriverRootIsWhereTheAgentSeesIt(t *testing.T) {
 	file := write(t, t.TempDir(), "c.yaml", "flags: {nvidiaDriverRoot: /file}")
 	s, _, _ := settingsOf(t, "--config-file", file)
-	if s.host.DriverRootCtrPath != "/file" {
-		t.Errorf("without a folder for it, the agent sees the driver root at %s, want /file", s.host.DriverRootCtrPath)
+	if s.driver.Root.CtrPath() != "/file" {
+		t.Errorf("without a folder for it, the agent sees the driver root at %s, want /file", s.driver.Root.CtrPath())
 	}
 }
 
@@ -163,18 +163,12 @@ func TestConfigDir(t *testing.T) {
 	t.Setenv("CONFIG_FILE_SRCDIR", dir)
 	t.Setenv("FALLBACK_STRATEGIES", "named,single")
 	s, _, text := settingsOf(t)
-	if s.config.MIGStrategy != "mixed" {
-		t.Errorf("%s: a node without label has %q, want what the file default says", text, s.config.MIGStrategy)
+	if s.Config.MIGStrategy != "mixed" {
+		t.Errorf("%s: a node without label has %q, want what the file default says", text, s.Config.MIGStrategy)
 	}
 	s, _, text = settingsOf(t, "--default-config=shared")
-	if s.config.MIGStrategy != "single" {
-		t.Errorf("%s: a node without label has %q, want what the default says", text, s.config.MIGStrategy)
-	}
-	if path, _, err := s.file.read("default"); path != filepath.Join(dir, "default") || err != nil {
-		t.Errorf("with the label, the file is %s, %v", path, err)
-	}
-	if _, _, err := s.file.read("other"); err == nil || !strings.Contains(err.Error(), dir) {
-		t.Errorf("a label without file: %v", err)
+	if s.Config.MIGStrategy != "single" {
+		t.Errorf("%s: a node without label has %q, want what the default says", text, s.Config.MIGStrategy)
 	}
 }
 

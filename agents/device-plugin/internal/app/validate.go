@@ -2,13 +2,13 @@ package app
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/config"
 )
 
 // commands are those of the plugin, beside those that every agent has.
@@ -43,20 +43,20 @@ func validate(c *cli.Context) error {
 	if c.Args().Present() {
 		return agent.Usagef("unexpected argument %q: the file is the value of --config", c.Args().First())
 	}
-	file, err := configFileOf(c)
+	file, err := configfile.FileOf(c)
 	if err != nil {
 		return err
 	}
-	paths, err := file.all()
+	paths, err := file.All()
 	if err != nil {
 		return err
 	}
 	var bad []string
 	for _, path := range paths {
-		data, err := readConfig(path)
+		data, err := configfile.Read(path)
 		if err == nil {
 			_, err = config.Load(explicit(c), data, path)
-			if err != nil && !inFile(err) {
+			if err != nil && !configfile.InFile(err) {
 				return agent.Usagef("%s", err)
 			}
 		}
@@ -71,30 +71,4 @@ func validate(c *cli.Context) error {
 		return fmt.Errorf("%s is not valid", strings.Join(bad, ", "))
 	}
 	return nil
-}
-
-// all returns the paths of the files that can be in force.
-func (f configFile) all() ([]string, error) {
-	if f.path != "" {
-		return []string{f.path}, nil
-	}
-	if f.dir == "" {
-		return nil, errNoConfig()
-	}
-	names, err := f.files()
-	if err != nil {
-		return nil, err
-	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("no file in %s", f.dir)
-	}
-	paths := make([]string, len(names))
-	for i, name := range names {
-		paths[i] = filepath.Join(f.dir, name)
-	}
-	return paths, nil
-}
-
-func errNoConfig() error {
-	return agent.Usagef("flag --config: needs a value: the config file; or set --config-dir to a folder of them")
 }

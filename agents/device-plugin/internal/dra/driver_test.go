@@ -15,7 +15,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"outrigger.dev/agents/device-plugin/internal/dra"
-	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/pkg/health"
 )
 
 // published keeps what was published.

@@ -15,9 +15,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"outrigger.dev/agents/device-plugin/internal/health"
-	offered "outrigger.dev/agents/device-plugin/internal/resource"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/health"
+	offered "outrigger.dev/pkg/resource"
 )
 
 // DriverName is the name of NVIDIA's DRA driver for GPUs, which DeviceClasses

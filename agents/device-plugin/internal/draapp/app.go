@@ -16,16 +16,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/dra"
-	"outrigger.dev/agents/device-plugin/internal/health"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/metrics"
 	"outrigger.dev/agents/device-plugin/internal/owner"
 	"outrigger.dev/agents/device-plugin/internal/prepare"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/kube/typed"
 )
 
@@ -101,10 +101,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 func flags() []cli.Flag {
 	d := config.Default()
 	return append(agent.GPUFlags(),
-		&cli.StringFlag{
-			Name: "node-name", EnvVars: []string{"NODE_NAME"},
-			Usage: "`NAME` of the Node that this is",
-		},
+		agent.NodeNameFlag(),
 		&cli.StringFlag{
 			Name: "pod-uid", EnvVars: []string{"POD_UID"},
 			Usage: "`UID` of the pod, so that a new one can take over from it; empty outside of a pod",

@@ -4,9 +4,9 @@ import (
 	"log/slog"
 	"slices"
 
-	"outrigger.dev/agents/device-plugin/internal/health"
-	"outrigger.dev/agents/device-plugin/internal/resource"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/resource"
 )
 
 // change is a device of which there is news.

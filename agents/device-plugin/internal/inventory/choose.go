@@ -4,8 +4,9 @@ import (
 	"reflect"
 	"sync"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/pace"
 )
 
 // Configure makes c and rules what holds, once what they need is prepared;
@@ -14,14 +15,14 @@ import (
 // block.
 func (v *Inventory) Configure(c config.Config, rules health.Rules) {
 	v.choices.put(&choice{config: c, rules: rules}, nil)
-	signal(v.chosen)
+	pace.Signal(v.chosen)
 }
 
 // Refuse tells that there is a newer config which cannot be used: the last one
 // stands. It does not block.
 func (v *Inventory) Refuse(err error) {
 	v.choices.put(nil, err)
-	signal(v.chosen)
+	pace.Signal(v.chosen)
 }
 
 // choice is what a user has chosen.
@@ -63,9 +64,9 @@ func (v *Inventory) choose() {
 		v.cfg.Recorder.Configured(nil)
 		v.health.SetRules(next.rules)
 		v.publish()
-		if !reflect.DeepEqual(v.observer.wanted(), next.config) {
+		if !reflect.DeepEqual(v.observer.Wanted(), next.config) {
 			v.log.Info("config has changed")
-			v.observer.configure(next.config)
+			v.observer.Configure(next.config)
 		}
 	}
 	if refusal != nil {

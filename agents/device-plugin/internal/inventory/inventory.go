@@ -15,10 +15,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/health"
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/observe"
+	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/resource"
 )
 
 // Recorder takes note of what is offered and why. It must not block.
@@ -56,7 +58,7 @@ type Config struct {
 type Inventory struct {
 	cfg      Config
 	log      *slog.Logger
-	observer *observer
+	observer *observe.Observer[config.Config, Prepared]
 	reload   chan struct{}
 	choices  choices
 	// chosen tells of choices.
@@ -105,14 +107,16 @@ func (s State) Unusable() error {
 // New returns an Inventory; it does nothing before Run.
 func New(cfg Config) *Inventory {
 	return &Inventory{
-		cfg:      cfg,
-		log:      cfg.Log,
-		observer: newObserver(cfg),
-		reload:   make(chan struct{}, 1),
-		chosen:   make(chan struct{}, 1),
-		states:   make(chan State, 1),
-		health:   health.New(cfg.Rules),
-		state:    State{Config: cfg.Config},
+		cfg: cfg,
+		log: cfg.Log,
+		observer: observe.New(observe.Config[config.Config, Prepared]{
+			Source: cfg.Source, Preparer: cfg.Preparer, Wanted: cfg.Config, WatchChanges: cfg.WatchChanges, Log: cfg.Log,
+		}),
+		reload: make(chan struct{}, 1),
+		chosen: make(chan struct{}, 1),
+		states: make(chan State, 1),
+		health: health.New(cfg.Rules),
+		state:  State{Config: cfg.Config},
 	}
 }
 
@@ -121,45 +125,51 @@ func New(cfg Config) *Inventory {
 func (v *Inventory) States() <-chan State { return v.states }
 
 // Reload looks at the node again and forgets what made GPUs unhealthy.
-func (v *Inventory) Reload() { signal(v.reload) }
+func (v *Inventory) Reload() { pace.Signal(v.reload) }
+
+// Hangs returns why the driver is known to hang.
+func (v *Inventory) Hangs() error {
+	if c, ok := v.cfg.Source.(gpu.Checker); ok {
+		return c.Health()
+	}
+	return nil
+}
 
 // Run keeps the inventory until ctx ends.
 func (v *Inventory) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return v.observer.run(ctx) })
+	g.Go(func() error { return v.observer.Run(ctx) })
 	g.Go(func() error { return v.loop(ctx) })
 	return g.Wait()
 }
 
 func (v *Inventory) loop(ctx context.Context) error {
-	hangs, stop := v.hangTicks()
-	defer stop()
 	v.look = newAlarm()
 	defer v.look.stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case obs := <-v.observer.looks:
+		case obs := <-v.observer.Looks():
 			if err := v.observed(obs); err != nil {
 				return err
 			}
-		case ev := <-v.observer.events:
+		case ev := <-v.observer.Events():
 			v.event(ev)
 		case <-v.reload:
 			v.log.Info("reloading")
 			v.health.Reset()
-			v.observer.lookAfresh()
+			v.observer.LookAfresh()
 		case <-v.chosen:
 			v.choose()
-		case <-hangs:
-			v.checkHang()
+		case err := <-v.observer.Hangs():
+			v.hangs(err)
 		case <-v.freed():
 			v.publish()
 		case <-v.gates():
 			v.publish()
 		case <-v.look.rings():
-			v.observer.look()
+			v.observer.Look()
 		}
 		v.look.set(v.health.Next())
 		if ctx.Err() != nil {
@@ -168,30 +178,47 @@ func (v *Inventory) loop(ctx context.Context) error {
 	}
 }
 
-func (v *Inventory) observed(obs observation) error {
-	if obs.err != nil && v.cfg.Config.FailOnInitError && v.state.Node == nil {
-		return fmt.Errorf("%w (fail-on-init-error is set)", obs.err)
+func (v *Inventory) observed(obs observe.Observation[config.Config, Prepared]) error {
+	if obs.Err != nil && v.cfg.Config.FailOnInitError && v.state.Node == nil {
+		return fmt.Errorf("%w (fail-on-init-error is set)", obs.Err)
 	}
 	before := v.state.Trouble
-	v.state.Trouble = obs.err
+	v.state.Trouble = obs.Err
 	switch {
-	case errors.Is(obs.err, gpu.ErrNoDriver):
-		v.health.DriverGone(obs.err.Error())
-	case obs.node == nil:
+	case errors.Is(obs.Err, gpu.ErrNoDriver):
+		v.health.DriverGone(obs.Err.Error())
+	case obs.Node == nil:
 		// Somebody else needs NVML for a while, or it did not answer once: what
 		// was known of the GPUs still holds.
-	case obs.err == nil:
-		v.state.Node, v.state.Config, v.state.Prepared = obs.node, obs.config, obs.prepared
-		v.health.Observe(obs.node, obs.at)
+	case obs.Err == nil:
+		v.state.Node, v.state.Config, v.state.Prepared = obs.Node, obs.Wanted, obs.Prepared
+		v.health.Observe(obs.Node, obs.At)
 	case v.state.Node != nil:
 		// What could not be prepared is not offered; what was is, as far as it
 		// still works.
-		v.health.Observe(obs.node, obs.at)
+		v.health.Observe(obs.Node, obs.At)
 	}
 	v.publish()
-	v.log.Debug("looked at the node", "err", obs.err)
-	v.tell(before, obs.err)
+	v.log.Debug("looked at the node", "err", obs.Err)
+	v.tell(before, obs.Err)
 	return nil
+}
+
+// hangs acts when the driver begins to hang, and when it answers again. On a
+// driver that hangs no container can start, so that no GPU is offered.
+func (v *Inventory) hangs(err error) {
+	v.state.Hang = err
+	if err != nil {
+		v.health.Hangs(err.Error())
+		v.cfg.Recorder.Waiting(err.Error())
+		v.report(Report{Kind: ReportWaiting, Reason: err.Error()})
+		v.log.Error("the driver hangs, no gpu can be used", "err", err)
+	} else {
+		v.health.Hangs("")
+		v.log.Info("the driver answers again")
+		v.tell(nil, v.state.Trouble)
+	}
+	v.publish()
 }
 
 // tell tells a trouble once, not after every look.
@@ -218,7 +245,7 @@ func (v *Inventory) event(ev gpu.Event) {
 		v.log.Info("xid ignored", "gpu", ev.GPU, "xid", ev.XID)
 	}
 	if health.NeedsLook(ev) {
-		v.observer.look()
+		v.observer.Look()
 	}
 }
 

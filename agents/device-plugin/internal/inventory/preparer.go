@@ -1,17 +1,11 @@
 package inventory
 
 import (
-	"context"
-	"reflect"
-	"time"
-
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/health"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/observe"
+	"outrigger.dev/pkg/health"
 )
-
-// recheck is how often the driver's files are looked at.
-const recheck = 2 * time.Second
 
 // Prepared is what must be there before a node's GPUs are offered.
 type Prepared struct {
@@ -29,69 +23,11 @@ type Prepared struct {
 	Unresolved map[gpu.UUID]string
 }
 
-// Preparer makes what must be there before a node's GPUs are offered.
-type Preparer interface {
-	// Scan reads what does not depend on the GPUs, while those are read. The
-	// function that it returns does the rest. Neither is called again before
-	// the other has returned.
-	Scan(config.Config) func(*gpu.Node) (Prepared, error)
-	// Outdated reports whether what the last Scan read has changed since. It
-	// costs little, and does not ask the driver.
-	Outdated() bool
-}
+// Preparer makes it.
+type Preparer = observe.Preparer[config.Config, Prepared]
 
 // Unprepared is the Preparer of a process that gives devices to nobody.
-type Unprepared struct{}
-
-var _ Preparer = Unprepared{}
-
-// Scan has nothing to read.
-func (Unprepared) Scan(config.Config) func(*gpu.Node) (Prepared, error) {
-	return func(*gpu.Node) (Prepared, error) { return Prepared{}, nil }
-}
-
-// Outdated is never so.
-func (Unprepared) Outdated() bool { return false }
-
-// rest waits for a reason to look again after a look that went well, and
-// returns false when ctx ends. A change of the driver's files is no reason to
-// ask the driver: only what was prepared is prepared again.
-func (o *observer) rest(ctx context.Context) bool {
-	ticker := time.NewTicker(recheck)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-o.again:
-			return true
-		case <-o.afresh:
-			o.done = nil
-			return true
-		case <-ticker.C:
-		}
-		if !o.preparer.Outdated() {
-			continue
-		}
-		was := *o.done
-		obs := o.prepare(was, o.preparer.Scan(was.config))
-		if obs.err != nil || !reflect.DeepEqual(was.prepared, obs.prepared) {
-			o.renewed = &obs
-			return true
-		}
-	}
-}
-
-// prepare makes what must be there before the GPUs that seen shows are offered,
-// and returns seen with that.
-func (o *observer) prepare(seen observation, rest func(*gpu.Node) (Prepared, error)) observation {
-	seen.prepared, seen.err = rest(seen.node)
-	o.done = nil
-	if seen.err == nil {
-		o.done = &seen
-	}
-	return seen
-}
+type Unprepared = observe.Unprepared[config.Config, Prepared]
 
 // fit returns v without the devices that no container can be given.
 func (p Prepared) fit(n *gpu.Node, v health.View) health.View {

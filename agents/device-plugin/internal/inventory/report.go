@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/resource"
 )
 
 // Reporter is told what a person who looks at the node should know. It must not

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
-	"outrigger.dev/agents/device-plugin/internal/resource"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/resource"
 )
 
 func TestReportAsASentence(t *testing.T) {

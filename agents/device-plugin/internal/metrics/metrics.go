@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
-	"outrigger.dev/agents/device-plugin/internal/resource"
 	"outrigger.dev/agents/device-plugin/internal/server"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/resource"
 )
 
 // Recorder is told what happens, and shows it when it is collected.

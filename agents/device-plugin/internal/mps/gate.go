@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/resource"
 )
 
 // gateEvery is how often the daemons' files are looked at, on nodes that share

@@ -10,9 +10,9 @@ import (
 	"cmp"
 	"slices"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/resource"
 )
 
 // Daemon is the control daemon of one resource.

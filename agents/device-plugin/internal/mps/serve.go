@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/pace"
 )
 
 const (
@@ -69,7 +70,7 @@ func (s *Supervisor) answers(ctx context.Context, proc *process, dirs dirs) erro
 			return proc.err
 		default:
 		}
-		if !pause(ctx, answerEvery) {
+		if !pace.Pause(ctx, answerEvery) {
 			return fmt.Errorf("wait for the MPS daemon to answer: %w", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/pace"
 )
 
 const (
@@ -142,7 +143,7 @@ func (s *Supervisor) next(k *keeper) Daemon {
 
 // keep runs one daemon, again and again, until ctx ends.
 func (s *Supervisor) keep(ctx context.Context, k *keeper) {
-	retry := retryMin
+	retry := pace.Backoff{First: retryMin, Most: retryMax}
 	for {
 		start, d := time.Now(), s.next(k)
 		log := s.cfg.Log.With("resource", d.Resource)
@@ -154,25 +155,13 @@ func (s *Supervisor) keep(ctx context.Context, k *keeper) {
 			return
 		}
 		if time.Since(start) > retryMax {
-			retry = retryMin
+			retry.Reset()
 		}
 		s.set(k, err)
-		log.Error("mps daemon does not run, starting it again", "in", retry, "err", err)
-		if !pause(ctx, retry) {
+		in := retry.Next()
+		log.Error("mps daemon does not run, starting it again", "in", in, "err", err)
+		if !pace.Pause(ctx, in) {
 			return
 		}
-		retry = min(2*retry, retryMax)
-	}
-}
-
-// pause waits, and returns false when ctx ends before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

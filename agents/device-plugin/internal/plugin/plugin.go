@@ -17,6 +17,7 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/server"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/pace"
 )
 
 // Inventory tells what the node offers.
@@ -86,7 +87,7 @@ func New(cfg Config) *Plugin {
 }
 
 // Wake has all sockets checked now.
-func (p *Plugin) Wake() { signal(p.wake) }
+func (p *Plugin) Wake() { pace.Signal(p.wake) }
 
 // Run offers the node's GPUs until ctx ends, and removes its sockets then.
 func (p *Plugin) Run(ctx context.Context) error {
@@ -105,7 +106,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 }
 
 func (p *Plugin) watchSockets(ctx context.Context) {
-	err := p.cfg.WatchSockets(ctx, func() { signal(p.sockets) })
+	err := p.cfg.WatchSockets(ctx, func() { pace.Signal(p.sockets) })
 	if err != nil && ctx.Err() == nil {
 		p.log.Warn("the kubelet's folder is not watched, looking from time to time", "at_most", server.Recheck, "err", err)
 	}
@@ -149,11 +150,4 @@ func (p *Plugin) take(ctx context.Context, s inventory.State) {
 	}
 	p.state = s
 	p.publish(ctx)
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

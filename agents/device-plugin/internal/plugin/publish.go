@@ -4,8 +4,9 @@ import (
 	"context"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/resource"
 	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/resource"
 )
 
 // publish hands what is offered to the servers.
@@ -39,7 +40,7 @@ func (p *Plugin) serve(ctx context.Context, r resource.Resource, opts allocate.O
 		KubeletSocket: p.cfg.KubeletSocket,
 		Register:      p.cfg.Register,
 		Recorder:      p.cfg.Recorder,
-		Changed:       func() { signal(p.status) },
+		Changed:       func() { pace.Signal(p.status) },
 		Log:           p.log,
 	})
 	s.Publish(r, opts)

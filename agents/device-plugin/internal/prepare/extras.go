@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/driverroot"
 )
 

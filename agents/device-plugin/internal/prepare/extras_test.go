@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu/gputest"
 )
 

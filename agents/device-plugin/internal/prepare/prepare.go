@@ -12,9 +12,9 @@ import (
 	"os"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/cdi"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
 )

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/prepare"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu/gputest"
 )

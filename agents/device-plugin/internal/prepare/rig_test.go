@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 	upstream "tags.cncf.io/container-device-interface/pkg/cdi"
 
-	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/prepare"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
 )

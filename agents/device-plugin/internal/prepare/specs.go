@@ -9,8 +9,8 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/config"
 	"outrigger.dev/pkg/cdi"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
 )

@@ -11,8 +11,8 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/resource"
 	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/pkg/resource"
 )
 
 // alone returns a server that runs without a kubelet, and a client with the

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/resource"
 )
 
 // state is what is served at one moment. It is never changed.

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/resource"
 )
 
 // MaxListBytes is the longest list that a kubelet takes: the default of

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/resource"
 )
 
 // leaveGrace is how long the kubelet has to take the empty list of a resource

@@ -10,7 +10,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/resource"
+	"outrigger.dev/pkg/resource"
 )
 
 // slowStream is a kubelet that takes a list when the test does.

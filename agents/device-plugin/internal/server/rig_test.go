@@ -15,11 +15,11 @@ import (
 	"go.uber.org/goleak"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"outrigger.dev/agents/device-plugin/internal/health"
-	"outrigger.dev/agents/device-plugin/internal/resource"
 	"outrigger.dev/agents/device-plugin/internal/server"
 	"outrigger.dev/agents/device-plugin/kubelettest"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/resource"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

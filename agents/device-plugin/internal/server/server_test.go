@@ -10,9 +10,9 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/config"
-	"outrigger.dev/agents/device-plugin/internal/resource"
 	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/resource"
 )
 
 func options() allocate.Options {

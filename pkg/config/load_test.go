@@ -1,0 +1,280 @@
+package config_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/pkg/config"
+)
+
+// change is the defaults, but for what f does.
+func change(f func(*config.Config)) config.Config {
+	c := config.Default()
+	f(&c)
+	return c
+}
+
+func TestFullFile(t *testing.T) {
+	data, err := os.ReadFile("testdata/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := config.Load(config.Explicit{}, data, "full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Config{
+		MIGStrategy: config.MIGStrategyMixed,
+		Sharing: config.Sharing{
+			Strategy: config.SharingTimeSlicing, FailRequestsGreaterThanOne: true,
+			Shares: []config.Share{
+				{Name: "nvidia.com/gpu", Rename: "nvidia.com/gpu-8", Replicas: 8, Devices: config.Selection{Refs: []config.Ref{"0", "1", "GPU-5d0e1b9a-0000-4000-8000-00000000000a"}}},
+				{Name: "nvidia.com/gpu", Rename: "nvidia.com/gpu.shared", Replicas: 1, Devices: config.Selection{Count: 2}},
+				{Name: "nvidia.com/a100", Rename: "nvidia.com/a100", Replicas: 4},
+				{Name: "nvidia.com/mig-3g.20gb", Rename: "nvidia.com/mig-3g.20gb.shared", Replicas: 2, Devices: config.Selection{Refs: []config.Ref{
+					"0:1", "MIG-5d0e1b9a-0000-4000-8000-00000000000b", "MIG-GPU-5d0e1b9a-0000-4000-8000-00000000000c/3/0",
+				}}},
+				{Name: "nvidia.com/small", Rename: "nvidia.com/small.shared", Replicas: 3},
+			},
+		},
+		Resources: config.Resources{
+			GPUs: []config.Pattern{{Pattern: "NVIDIA A100*", Name: "nvidia.com/a100"}, {Pattern: "80GB", Name: "nvidia.com/big"}},
+			MIG:  []config.Pattern{{Pattern: "1g.*", Name: "nvidia.com/small"}},
+		},
+		Filter:              config.Filter{Include: []string{"NVIDIA A100*", "0"}, Exclude: []string{"GPU-5d0e*", "0000:17:*"}},
+		Policy:              config.PolicyPacked,
+		GDS:                 true,
+		MOFED:               true,
+		GDRCopy:             true,
+		IMEX:                config.IMEX{Channels: []int{0}, Required: true},
+		MPSRoot:             "/run/mps",
+		ListStrategies:      []config.ListStrategy{config.ListCDIAnnotations, config.ListEnvvar},
+		IDStrategy:          config.IDIndex,
+		CDIAnnotationPrefix: "nvidia.cdi.k8s.io/",
+		PassDeviceSpecs:     true,
+		KubeletSocket:       "/var/lib/kubelet/device-plugins/kubelet.sock",
+		Register:            true,
+		FailOnInitError:     true,
+		CDIRoot:             "/var/run/cdi",
+		HookPath:            "/usr/bin/nvidia-ctk",
+		Discovery:           config.DiscoveryNVML,
+		Driver:              config.Driver{Root: "/run/nvidia/driver", CtrRoot: "/driver", DevRoot: "/run/nvidia/driver"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	for name, tc := range map[string]struct {
+		flags config.Explicit
+		file  string
+		want  config.Config
+	}{
+		"nothing is set":        {want: config.Default()},
+		"the file has no words": {file: "version: \"\"\nflags: null\n", want: config.Default()},
+		"the file goes before the defaults": {
+			file: "flags: {migStrategy: single, plugin: {deviceListStrategy: \"cdi-cri, envvar\"}}",
+			want: change(func(c *config.Config) {
+				c.MIGStrategy = config.MIGStrategySingle
+				c.ListStrategies = []config.ListStrategy{config.ListCDICRI, config.ListEnvvar}
+			}),
+		},
+		"flags go before the file, also with the value of the default": {
+			flags: config.Explicit{
+				MIGStrategy: new(config.MIGStrategyNone), FailOnInitError: new(false), PassDeviceSpecs: new(false),
+				ListStrategies: []config.ListStrategy{config.ListEnvvar}, IMEXChannels: []int{}, Policy: new(config.PolicyDistributed),
+				DevRoot: new(""), DriverRoot: new("/"),
+			},
+			file: "flags: {migStrategy: mixed, failOnInitError: true, nvidiaDriverRoot: /d, nvidiaDevRoot: /d, plugin: {passDeviceSpecs: true, deviceListStrategy: cdi-cri, sharedDevicesAllocationPolicy: spread}}\nimex: {channelIDs: [0]}",
+			want: config.Default(),
+		},
+		"what only flags can set": {
+			flags: config.Explicit{
+				KubeletSocket: new("/k/kubelet.sock"), CDIRoot: new("/cdi/"), CDIFeatureFlags: []string{"disable-ipc-discoverer"},
+				CDIDisableHooks: []string{"all"}, DisableHealthChecks: new("79"), EnableHealthChecks: new("13"),
+			},
+			want: change(func(c *config.Config) {
+				c.KubeletSocket, c.CDIRoot = "/k/kubelet.sock", "/cdi"
+				c.CDIFeatureFlags, c.CDIDisableHooks = []string{"disable-ipc-discoverer"}, []string{"all"}
+				c.HealthChecks = config.HealthChecks{Disable: "79", Enable: "13"}
+			}),
+		},
+		"an empty socket serves without registering": {
+			flags: config.Explicit{KubeletSocket: new("")},
+			want:  change(func(c *config.Config) { c.Register = false }),
+		},
+		"MPS refuses more than one replica": {
+			file: "sharing: {mps: {resources: [{name: gpu, replicas: 2}]}}",
+			want: change(func(c *config.Config) {
+				c.Sharing = config.Sharing{
+					Strategy: config.SharingMPS, FailRequestsGreaterThanOne: true,
+					Shares: []config.Share{{Name: "nvidia.com/gpu", Rename: "nvidia.com/gpu", Replicas: 2}},
+				}
+			}),
+		},
+		"unless it is told not to": {
+			file: "sharing: {timeSlicing: null, mps: {failRequestsGreaterThanOne: false, resources: [{name: gpu, rename: \"\", replicas: 2}]}}",
+			want: change(func(c *config.Config) {
+				c.Sharing = config.Sharing{
+					Strategy: config.SharingMPS,
+					Shares:   []config.Share{{Name: "nvidia.com/gpu", Rename: "nvidia.com/gpu", Replicas: 2}},
+				}
+			}),
+		},
+		"resource-config spreads": {
+			flags: config.Explicit{ResourceConfig: new("gpu:shared:2")},
+			want: change(func(c *config.Config) {
+				c.Sharing = config.Sharing{Strategy: config.SharingTimeSlicing, Shares: []config.Share{{Name: "nvidia.com/gpu", Rename: "nvidia.com/shared", Replicas: 2}}}
+				c.Policy = config.PolicySpread
+			}),
+		},
+		"resource-config with a policy of the file": {
+			flags: config.Explicit{ResourceConfig: new("big:small:2")},
+			file:  "flags: {plugin: {sharedDevicesAllocationPolicy: packed}}\nresources: {gpus: [{pattern: '*', name: big}]}",
+			want: change(func(c *config.Config) {
+				c.Resources.GPUs = []config.Pattern{{Pattern: "*", Name: "nvidia.com/big"}}
+				c.Sharing = config.Sharing{Strategy: config.SharingTimeSlicing, Shares: []config.Share{{Name: "nvidia.com/big", Rename: "nvidia.com/small", Replicas: 2}}}
+				c.Policy = config.PolicyPacked
+			}),
+		},
+		"resource-config that is empty": {flags: config.Explicit{ResourceConfig: new(" , ")}, want: config.Default()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := config.Load(tc.flags, []byte(tc.file), "c.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("config (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBadFlags(t *testing.T) {
+	for name, tc := range map[string]struct {
+		flags config.Explicit
+		file  string
+		want  []string
+	}{
+		"everything wrong is told at once, with what is wrong in the file": {
+			flags: config.Explicit{
+				MIGStrategy: new(config.MIGStrategy("some")), ListStrategies: []config.ListStrategy{"cdi", "envvar", "env"},
+				IDStrategy: new(config.IDStrategy("minor")), Policy: new(config.Policy("")), Discovery: new(config.Discovery("vfio")),
+				CDIFeatureFlags: []string{"none"}, CDIDisableHooks: []string{"hook"}, IMEXChannels: []int{0, 1},
+				KubeletSocket: new("kubelet.sock"), HookPath: new("ctk"), MPSRoot: new("mps"), ResourceConfig: new("gpu:a:0"),
+			},
+			file: "version: v2",
+			want: []string{
+				`flag --mig-strategy: invalid value "some": must be none, single or mixed`,
+				`flag --device-list-strategy: invalid value "cdi": must be envvar, volume-mounts, cdi-annotations or cdi-cri`,
+				`flag --device-list-strategy: invalid value "env": must be envvar, volume-mounts, cdi-annotations or cdi-cri`,
+				`flag --device-id-strategy: invalid value "minor": must be uuid or index`,
+				`flag --shared-devices-allocation-policy: invalid value "": must be distributed, packed or spread`,
+				`flag --cdi-feature-flags: invalid value "none": must be enable-explicit-driver-libraries, disable-nvsandboxutils, enable-coherent-annotations, disable-multiple-csv-devices, no-additional-gids-for-device-nodes or disable-ipc-discoverer`,
+				`flag --cdi-disable-hooks: invalid value "hook": must be update-application-profile, chmod, create-symlinks, disable-device-node-modification, enable-cuda-compat, update-ldcache or all`,
+				`flag --device-discovery-strategy: invalid value "vfio": must be auto or nvml`,
+				`flag --imex-channel-ids: invalid value "0,1": must be empty or 0: it is the only channel that containers of a node share`,
+				`flag --kubelet-socket: invalid value "kubelet.sock": must be an absolute path`,
+				`flag --nvidia-cdi-hook-path: invalid value "ctk": must be an absolute path`,
+				`flag --mps-root: invalid value "mps": must be an absolute path`,
+				`c.yaml:1: version: invalid value "v2": must be v1`,
+				`flag --resource-config: entry 1, "gpu:a:0": invalid replicas "0": must be an integer from 1 to 10000, or -1 for one for each 1000 MiB of memory`,
+			},
+		},
+		"no list strategy": {
+			flags: config.Explicit{ListStrategies: []config.ListStrategy{}},
+			want:  []string{`flag --device-list-strategy: invalid value "": must be one or more of envvar, volume-mounts, cdi-annotations or cdi-cri`},
+		},
+		"Tegra": {
+			flags: config.Explicit{Discovery: new(config.Discovery("tegra"))},
+			want:  []string{`flag --device-discovery-strategy: invalid value "tegra": must be auto or nvml: the integrated GPUs of Tegra have no NVML, from which the plugin knows its GPUs`},
+		},
+		"values that do not go together": {
+			flags: config.Explicit{
+				ListStrategies: []config.ListStrategy{config.ListCDIAnnotations}, CDIAnnotationPrefix: new(""), CDIRoot: new("cdi"), MPSRoot: new(""),
+			},
+			file: "sharing: {mps: {resources: [{name: gpu, replicas: 2}]}}",
+			want: []string{
+				`flag --cdi-annotation-prefix: invalid value "": must be a prefix like cdi.k8s.io/ with device-list-strategy cdi-annotations`,
+				`flag --cdi-root: invalid value "cdi": must be an absolute path with a CDI device-list-strategy`,
+				`flag --mps-root: invalid value "": must be an absolute path with sharing.mps: the folder on the host for the pipes of its daemons`,
+			},
+		},
+		"two who say how to share": {
+			flags: config.Explicit{ResourceConfig: new("gpu:a:2")},
+			file:  "version: v1\nsharing:\n  timeSlicing:\n    resources: [{name: gpu, replicas: 2}]\n",
+			want:  []string{`c.yaml:3: sharing.timeSlicing: flag --resource-config is set too, and both say how GPUs are shared: remove one of them`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := config.Load(tc.flags, []byte(tc.file), "c.yaml")
+			wantErrors(t, tc.want, err)
+			if diff := cmp.Diff(config.Config{}, c); diff != "" {
+				t.Errorf("a config beside the error:\n%s", diff)
+			}
+		})
+	}
+}
+
+func wantErrors(t *testing.T, want []string, err error) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want %q", want)
+	}
+	if diff := cmp.Diff(want, strings.Split(err.Error(), "\n")); diff != "" {
+		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+}
+
+func TestStrategyKinds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lists        []config.ListStrategy
+		cdi, onlyCDI bool
+	}{
+		"envvar":         {lists: []config.ListStrategy{config.ListEnvvar}},
+		"volume-mounts":  {lists: []config.ListStrategy{config.ListVolumeMounts}},
+		"cdi":            {lists: []config.ListStrategy{config.ListCDICRI, config.ListCDIAnnotations}, cdi: true, onlyCDI: true},
+		"envvar and cdi": {lists: []config.ListStrategy{config.ListEnvvar, config.ListCDICRI}, cdi: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := config.Config{ListStrategies: tc.lists}
+			if c.CDI() != tc.cdi || c.OnlyCDI() != tc.onlyCDI {
+				t.Errorf("CDI, OnlyCDI = %v, %v, want %v, %v", c.CDI(), c.OnlyCDI(), tc.cdi, tc.onlyCDI)
+			}
+		})
+	}
+}
+
+func TestNeedsRestart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		flags config.Explicit
+		file  string
+		want  []string
+	}{
+		"nothing has changed": {},
+		"what can be applied to what runs": {
+			file: "flags: {migStrategy: mixed, gdsEnabled: true, plugin: {deviceListStrategy: cdi-cri, passDeviceSpecs: true, nvidiaCTKPath: /x, sharedDevicesAllocationPolicy: packed}}\n" +
+				"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 2}]}}\ndevices: {exclude: [0]}",
+		},
+		"what cannot": {
+			flags: config.Explicit{KubeletSocket: new(""), CDIRoot: new("/cdi")},
+			file:  "flags: {nvidiaDriverRoot: /d, nvidiaDevRoot: /d, mpsRoot: /m, plugin: {containerDriverRoot: /c}}",
+			want:  []string{"driver-root", "driver-root-ctr-path", "dev-root", "kubelet-socket", "cdi-root", "mps-root"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := config.Load(tc.flags, []byte(tc.file), "c.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, config.NeedsRestart(config.Default(), c)); diff != "" {
+				t.Errorf("needs restart (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,76 @@
+package resource
+
+import (
+	"slices"
+	"strings"
+
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/gpu"
+)
+
+// name finds the resource of each unit, and leaves out those that have none:
+// what cannot be named to the kubelet, and GPUs that are to be divided and are
+// not.
+func (d *derivation) name(units []*unit) []*unit {
+	return slices.DeleteFunc(units, func(u *unit) bool {
+		empty := u.mig == nil && divided(u.gpu, d.config.MIGStrategy)
+		switch {
+		case u.uuid() == "":
+			d.leave(u, KindFault, "it has no UUID")
+			return true
+		case empty:
+			d.leave(u, KindMIG, "its MIG mode is on and it has no MIG devices:"+
+				" create some (nvidia-smi mig -i %d -cgi PROFILE -C) or turn the mode off (nvidia-smi -i %[1]d -mig 0)", u.gpu.Index)
+			return true
+		}
+		u.resource = d.resource(u)
+		if u.resource == "" {
+			d.leave(u, KindFault, "its MIG profile is not known")
+			return true
+		}
+		return false
+	})
+}
+
+// noteWhole notes the GPUs that are offered although their MIG mode is on.
+func (d *derivation) noteWhole(units []*unit) {
+	for _, u := range units {
+		if u.wholeInMIGMode() {
+			d.note("GPU %d is offered whole although its MIG mode is on, so that programs find no device in it:"+
+				" set migStrategy to single or mixed, or turn the mode off (nvidia-smi -i %[1]d -mig 0)", u.gpu.Index)
+		}
+	}
+}
+
+// resource returns the name that the first matching pattern gives, and without
+// one that of the MIG strategy. It is empty for a MIG device that the strategy
+// names by its profile while that is not known.
+func (d *derivation) resource(u *unit) string {
+	r := d.config.Resources
+	if u.mig == nil {
+		return named(r.GPUs, GPU, u.gpuTexts)
+	}
+	other := GPU
+	if d.config.MIGStrategy == config.MIGStrategyMixed {
+		other = migResource(u.mig.Profile)
+	}
+	return named(r.MIG, other, u.migTexts)
+}
+
+func named(patterns []config.Pattern, other string, texts []string) string {
+	for _, p := range patterns {
+		if matches(p.Pattern, texts) {
+			return p.Name
+		}
+	}
+	return other
+}
+
+// migResource returns the name of NVIDIA's device plugin for a profile, empty
+// for one that is not known. "+" may not stand in the name of a resource.
+func migResource(p gpu.Profile) string {
+	if p == (gpu.Profile{}) {
+		return ""
+	}
+	return "nvidia.com/mig-" + strings.ReplaceAll(p.String(), "+", ".")
+}

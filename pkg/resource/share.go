@@ -1,0 +1,121 @@
+package resource
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/gpu"
+)
+
+// share decides under which name and how often each unit is offered. The shares
+// are applied in their order, each to what those before it have left.
+func (d *derivation) share(units []*unit) []*unit {
+	byResource := map[string][]*unit{}
+	for _, u := range units {
+		u.offered = u.resource
+		byResource[u.resource] = append(byResource[u.resource], u)
+	}
+	for _, s := range d.config.Sharing.Shares {
+		for _, u := range d.chosen(byResource[s.Name], s) {
+			u.offered = cmp.Or(s.Rename, s.Name)
+			u.replicas = d.replicas(u, s)
+		}
+	}
+	if d.config.Sharing.Strategy != config.SharingMPS {
+		return units
+	}
+	return slices.DeleteFunc(units, func(u *unit) bool {
+		reason := mpsRefuses(u)
+		if reason != "" {
+			d.leave(u, KindConfig, "%s", reason)
+		}
+		return reason != ""
+	})
+}
+
+// chosen returns those of all units of the resource that the share takes.
+func (d *derivation) chosen(all []*unit, s config.Share) []*unit {
+	free := slices.DeleteFunc(slices.Clone(all), func(u *unit) bool { return u.replicas > 0 })
+	switch {
+	case len(all) == 0:
+		d.note("sharing of %s: this node has no such devices", s.Name)
+	case len(free) == 0:
+		d.note("sharing of %s: entries before it take all of them", s.Name)
+	case s.Devices.Count > len(free):
+		d.note("sharing of %s: %d devices are to be shared and there are %d", s.Name, s.Devices.Count, len(free))
+	}
+	switch {
+	case s.Devices.All():
+		return free
+	case len(s.Devices.Refs) == 0:
+		return free[:min(s.Devices.Count, len(free))]
+	case len(free) == 0:
+		return nil
+	}
+	d.check(s, all, free)
+	return slices.DeleteFunc(free, func(u *unit) bool {
+		return !slices.ContainsFunc(s.Devices.Refs, func(r config.Ref) bool { return u.called(string(r)) })
+	})
+}
+
+// check notes the refs of the share that take nothing.
+func (d *derivation) check(s config.Share, all, free []*unit) {
+	for _, r := range s.Devices.Refs {
+		called := func(u *unit) bool { return u.called(string(r)) }
+		switch {
+		case slices.ContainsFunc(free, called):
+		case slices.ContainsFunc(all, called):
+			d.note("sharing of %s: an entry before it takes device %q", s.Name, r)
+		default:
+			d.note("sharing of %s: no device of it on this node is %q", s.Name, r)
+		}
+	}
+}
+
+// replicas returns how often the share offers the unit.
+func (d *derivation) replicas(u *unit, s config.Share) int {
+	if s.Replicas != config.AutoReplicas {
+		return max(s.Replicas, 1)
+	}
+	if u.memory() == 0 {
+		d.note("sharing of %s: the memory of device %s is not known, so that it is offered once", s.Name, u.index)
+		return 1
+	}
+	const token = 1000 << 20
+	return max(int(u.memory()/token), 1)
+}
+
+// mpsRefuses returns why MPS cannot share the unit as the config wants, empty
+// if it can, or if nobody is to share it.
+func mpsRefuses(u *unit) string {
+	cc := u.gpu.ComputeCapability
+	switch {
+	case u.replicas <= 1:
+		return ""
+	case u.mig != nil:
+		return "MPS does not share MIG devices: share them by timeSlicing, or take them out of sharing.mps"
+	case u.wholeInMIGMode():
+		return "MPS does not share a GPU whose MIG mode is on: share it by timeSlicing, take it out of sharing.mps, or turn the mode off"
+	case cc == gpu.Version{} && u.gpu.Fault != nil:
+		// It is offered as unhealthy, like any GPU that fails.
+		return ""
+	case cc.Major < 3 || cc.Major == 3 && cc.Minor < 5:
+		return fmt.Sprintf("MPS needs a GPU of compute capability 3.5 and this one has %d.%d:"+
+			" share it by timeSlicing, or take it out of sharing.mps", cc.Major, cc.Minor)
+	case u.replicas > mpsClients(cc):
+		return fmt.Sprintf("MPS serves up to %d clients of a GPU of compute capability %d.%d and %d replicas are to share it:"+
+			" lower the replicas", mpsClients(cc), cc.Major, cc.Minor, u.replicas)
+	}
+	return ""
+}
+
+// mpsClients returns how many clients MPS serves at once on a GPU: more from
+// Volta on (MPS documentation, "Client-Server Connection Limits").
+func mpsClients(cc gpu.Version) int {
+	if cc.Major >= 7 {
+		return 48
+	}
+	return 16
+}

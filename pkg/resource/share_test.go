@@ -1,0 +1,248 @@
+package resource_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/resource"
+)
+
+const (
+	res = "nvidia.com/gpu"
+	id  = "GPU-00000000-0000-4000-8000-00000000000"
+)
+
+func refs(r ...config.Ref) config.Selection { return config.Selection{Refs: r} }
+
+func TestShares(t *testing.T) {
+	two := node(gputest.A100, 2, nil, times(2, "3g.20gb"))
+	two.GPUs[0].MIG = &gpu.MIG{}
+	migs := node(gputest.A100, 2, times(2, "3g.20gb"), times(2, "3g.20gb"))
+	mig := migs.GPUs[0].MIG.Devices[1]
+	for name, tc := range map[string]struct {
+		node   *gpu.Node
+		shares []config.Share
+		want   []string
+	}{
+		"all devices": {
+			node:   node(gputest.L4, 2),
+			shares: []config.Share{{Name: res, Rename: res, Replicas: 4}},
+			want:   []string{"nvidia.com/gpu time-slicing one-at-a-time: 0x4 1x4"},
+		},
+		"replicas 1 is a new name alone": {
+			node:   node(gputest.L4, 2),
+			shares: []config.Share{{Name: res, Rename: "nvidia.com/whole", Replicas: 1}},
+			want:   []string{"nvidia.com/whole: 0 1"},
+		},
+		"the first ones": {
+			node:   node(gputest.L4, 3),
+			shares: []config.Share{{Name: res, Rename: "nvidia.com/gpu.shared", Devices: config.Selection{Count: 2}, Replicas: 4}},
+			want:   []string{"nvidia.com/gpu: 2", "nvidia.com/gpu.shared time-slicing one-at-a-time: 0x4 1x4"},
+		},
+		"a count takes from what entries before have left": {
+			node: node(gputest.L4, 4),
+			shares: []config.Share{
+				{Name: res, Rename: "nvidia.com/few", Devices: config.Selection{Count: 1}, Replicas: 2},
+				{Name: res, Rename: "nvidia.com/many", Devices: config.Selection{Count: 2}, Replicas: 9},
+			},
+			want: []string{
+				"nvidia.com/few time-slicing one-at-a-time: 0x2",
+				"nvidia.com/gpu: 3",
+				"nvidia.com/many time-slicing one-at-a-time: 1x9 2x9",
+			},
+		},
+		"more than there are": {
+			node:   node(gputest.L4, 2),
+			shares: []config.Share{{Name: res, Rename: res, Devices: config.Selection{Count: 3}, Replicas: 2}},
+			want: []string{
+				"nvidia.com/gpu time-slicing one-at-a-time: 0x2 1x2",
+				"note: sharing of nvidia.com/gpu: 3 devices are to be shared and there are 2",
+			},
+		},
+		"replicas differ from GPU to GPU": {
+			node: node(gputest.L4, 3),
+			shares: []config.Share{
+				{Name: res, Rename: res, Devices: refs("2"), Replicas: 8},
+				{Name: res, Rename: res, Devices: refs(id + "0"), Replicas: 2},
+			},
+			want: []string{"nvidia.com/gpu time-slicing one-at-a-time: 0x2 1 2x8"},
+		},
+		"a device belongs to the first entry that names it": {
+			node: node(gputest.L4, 2),
+			shares: []config.Share{
+				{Name: res, Rename: res, Devices: refs("0"), Replicas: 1},
+				{Name: res, Rename: res, Devices: refs("0", "1"), Replicas: 2},
+			},
+			want: []string{
+				"nvidia.com/gpu time-slicing one-at-a-time: 0 1x2",
+				`note: sharing of nvidia.com/gpu: an entry before it takes device "0"`,
+			},
+		},
+		"an entry behind one for all": {
+			node: node(gputest.L4, 1),
+			shares: []config.Share{
+				{Name: res, Rename: res, Replicas: 2},
+				{Name: res, Rename: "nvidia.com/late", Devices: refs("0"), Replicas: 3},
+			},
+			want: []string{
+				"nvidia.com/gpu time-slicing one-at-a-time: 0x2",
+				"note: sharing of nvidia.com/gpu: entries before it take all of them",
+			},
+		},
+		"what is not on the node is told": {
+			node: node(gputest.L4, 1),
+			shares: []config.Share{
+				{Name: "nvidia.com/mig-1g.5gb", Rename: "nvidia.com/mig-1g.5gb", Replicas: 2},
+				{Name: res, Rename: res, Devices: refs("7", "0", "0:1", "GPU-none", ""), Replicas: 2},
+			},
+			want: []string{
+				"nvidia.com/gpu time-slicing one-at-a-time: 0x2",
+				"note: sharing of nvidia.com/mig-1g.5gb: this node has no such devices",
+				`note: sharing of nvidia.com/gpu: no device of it on this node is "7"`,
+				`note: sharing of nvidia.com/gpu: no device of it on this node is "0:1"`,
+				`note: sharing of nvidia.com/gpu: no device of it on this node is "GPU-none"`,
+				`note: sharing of nvidia.com/gpu: no device of it on this node is ""`,
+			},
+		},
+		"MIG devices by each of their names": {
+			node: migs,
+			shares: []config.Share{
+				{Name: "nvidia.com/mig-3g.20gb", Rename: "nvidia.com/a", Devices: refs("0:0"), Replicas: 2},
+				{Name: "nvidia.com/mig-3g.20gb", Rename: "nvidia.com/b", Devices: refs(config.Ref(mig.UUID)), Replicas: 3},
+				{Name: "nvidia.com/mig-3g.20gb", Rename: "nvidia.com/c", Devices: refs("MIG-" + id + "1/2/0"), Replicas: 4},
+			},
+			want: []string{
+				"nvidia.com/a time-slicing one-at-a-time: 0:0x2",
+				"nvidia.com/b time-slicing one-at-a-time: 0:1x3",
+				"nvidia.com/c time-slicing one-at-a-time: 1:1x4",
+				"nvidia.com/mig-3g.20gb: 1:0",
+			},
+		},
+		"a GPU stands for its MIG devices": {
+			node:   migs,
+			shares: []config.Share{{Name: "nvidia.com/mig-3g.20gb", Rename: "nvidia.com/small", Devices: refs("1"), Replicas: 2}},
+			want:   []string{"nvidia.com/mig-3g.20gb: 0:0 0:1", "nvidia.com/small time-slicing one-at-a-time: 1:0x2 1:1x2"},
+		},
+		"several sources make one resource in the order of the node": {
+			node: two,
+			shares: []config.Share{
+				{Name: "nvidia.com/mig-3g.20gb", Rename: res, Replicas: 1},
+				{Name: res, Rename: res, Replicas: 2},
+			},
+			want: []string{"nvidia.com/gpu time-slicing one-at-a-time: 0x2 1:0 1:1"},
+		},
+		"a source without an entry keeps its name and gets company": {
+			node:   two,
+			shares: []config.Share{{Name: "nvidia.com/mig-3g.20gb", Rename: res, Replicas: 1}},
+			want:   []string{"nvidia.com/gpu: 0 1:0 1:1"},
+		},
+		"one replica for each 1000 MiB": {
+			node: gputest.Partition(mixed(gputest.L4, gputest.A100), 1, "3g.20gb", "1g.5gb"),
+			shares: []config.Share{
+				{Name: res, Rename: "nvidia.com/gpu-mem-gb", Replicas: config.AutoReplicas},
+				{Name: "nvidia.com/mig-3g.20gb", Rename: "nvidia.com/gpu-mem-gb", Replicas: config.AutoReplicas},
+				{Name: "nvidia.com/mig-1g.5gb", Rename: "nvidia.com/gpu-mem-gb", Replicas: config.AutoReplicas},
+			},
+			want: []string{"nvidia.com/gpu-mem-gb time-slicing one-at-a-time: 0x23 1:0x19 1:1x4"},
+		},
+		"a replica for each 1000 MiB of a part of a GPU instance": {
+			node:   node(gputest.A100, 1, times(3, "1c.3g.20gb")),
+			shares: []config.Share{{Name: "nvidia.com/mig-1c.3g.20gb", Rename: res, Replicas: config.AutoReplicas}},
+			want:   []string{"nvidia.com/gpu time-slicing one-at-a-time: 0:0x6 0:1x6 0:2x6"},
+		},
+		"memory that is small or not known": {
+			node: &gpu.Node{GPUs: []gpu.GPU{{Index: 0, UUID: "GPU-0", MemoryBytes: 999 << 20}, {Index: 1, UUID: "GPU-1"}}},
+			shares: []config.Share{
+				{Name: res, Rename: res, Replicas: config.AutoReplicas},
+			},
+			want: []string{
+				"nvidia.com/gpu: 0 1",
+				"note: sharing of nvidia.com/gpu: the memory of device 1 is not known, so that it is offered once",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := config.Config{
+				MIGStrategy: config.MIGStrategyMixed,
+				Sharing:     config.Sharing{Strategy: config.SharingTimeSlicing, FailRequestsGreaterThanOne: true, Shares: tc.shares},
+			}
+			if diff := cmp.Diff(tc.want, short(resource.Derive(tc.node, health.View{}, c))); diff != "" {
+				t.Errorf("set (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMPS(t *testing.T) {
+	one := func(major, minor int) *gpu.Node {
+		return &gpu.Node{GPUs: []gpu.GPU{{UUID: "GPU-0", ComputeCapability: gpu.Version{Major: major, Minor: minor}}}}
+	}
+	const migReason = "MPS does not share MIG devices: share them by timeSlicing, or take them out of sharing.mps"
+	for name, tc := range map[string]struct {
+		node     *gpu.Node
+		strategy config.MIGStrategy
+		source   string
+		replicas int
+		want     []string
+	}{
+		"a GPU is shared":              {node: one(8, 0), replicas: 4, want: []string{"nvidia.com/x mps: 0x4"}},
+		"one replica is not shared":    {node: one(8, 0), replicas: 1, want: []string{"nvidia.com/x: 0"}},
+		"Volta serves 48 clients":      {node: one(7, 0), replicas: 48, want: []string{"nvidia.com/x mps: 0x48"}},
+		"before Volta there are 16":    {node: one(6, 1), replicas: 16, want: []string{"nvidia.com/x mps: 0x16"}},
+		"the oldest that is served":    {node: one(3, 5), replicas: 2, want: []string{"nvidia.com/x mps: 0x2"}},
+		"old and not to be shared":     {node: one(3, 0), replicas: 1, want: []string{"nvidia.com/x: 0"}},
+		"more clients than Volta has":  {node: one(7, 0), replicas: 49, want: []string{"config 0: MPS serves up to 48 clients of a GPU of compute capability 7.0 and 49 replicas are to share it: lower the replicas"}},
+		"more clients than Pascal has": {node: one(6, 0), replicas: 17, want: []string{"config 0: MPS serves up to 16 clients of a GPU of compute capability 6.0 and 17 replicas are to share it: lower the replicas"}},
+		"too old":                      {node: one(3, 0), replicas: 2, want: []string{"config 0: MPS needs a GPU of compute capability 3.5 and this one has 3.0: share it by timeSlicing, or take it out of sharing.mps"}},
+		"MIG devices": {
+			node: node(gputest.A100, 1, times(2, "3g.20gb")), source: "nvidia.com/mig-3g.20gb", replicas: 2,
+			want: []string{"config 0:0: " + migReason, "config 0:1: " + migReason},
+		},
+		"MIG devices with one replica": {
+			node: node(gputest.A100, 1, times(2, "3g.20gb")), source: "nvidia.com/mig-3g.20gb", replicas: 1,
+			want: []string{"nvidia.com/x: 0:0 0:1"},
+		},
+		"a whole GPU whose MIG mode is on": {
+			node: node(gputest.A100, 1, times(2, "3g.20gb")), strategy: config.MIGStrategyNone, replicas: 2,
+			want: []string{"config 0: MPS does not share a GPU whose MIG mode is on: share it by timeSlicing, take it out of sharing.mps, or turn the mode off"},
+		},
+		"MIG devices of a GPU that fails": {
+			node: func() *gpu.Node {
+				n := node(gputest.A100, 1, times(1, "3g.20gb"))
+				n.GPUs[0].Fault = &gpu.Fault{Op: "nvml", Reason: "lost"}
+				return n
+			}(),
+			source: "nvidia.com/mig-3g.20gb", replicas: 2,
+			want: []string{"config 0:0: " + migReason},
+		},
+		"a GPU that fails stays what it was": {
+			node:     &gpu.Node{GPUs: []gpu.GPU{{UUID: "GPU-0", Fault: &gpu.Fault{Op: "nvml", Reason: "lost"}}}},
+			replicas: 4, want: []string{"nvidia.com/x mps: 0x4(nvml: lost)"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source, strategy := tc.source, tc.strategy
+			if source == "" {
+				source = res
+			}
+			if strategy == "" {
+				strategy = config.MIGStrategyMixed
+			}
+			c := config.Config{
+				MIGStrategy: strategy,
+				Sharing: config.Sharing{
+					Strategy: config.SharingMPS,
+					Shares:   []config.Share{{Name: source, Rename: "nvidia.com/x", Replicas: tc.replicas}},
+				},
+			}
+			if diff := cmp.Diff(tc.want, short(resource.Derive(tc.node, health.View{}, c))); diff != "" {
+				t.Errorf("set (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
