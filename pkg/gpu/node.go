@@ -63,6 +63,8 @@ type GPU struct {
 	ComputeCapability Version `json:"computeCapability"`
 	// MIG is nil where the GPU has no Multi-Instance mode.
 	MIG *MIG `json:"mig,omitempty"`
+	// Fabric is nil where the GPU has no NVLink fabric.
+	Fabric *Fabric `json:"fabric,omitempty"`
 	// Recovery is what the driver asks for before the GPU is sound again.
 	Recovery Recovery `json:"recovery,omitempty"`
 	// Fault is nil for a GPU that works.

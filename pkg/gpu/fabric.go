@@ -1,0 +1,32 @@
+package gpu
+
+// Fabric is what a GPU knows of the NVLink fabric that it belongs to: the
+// switches of its board, or of several nodes. It fills nvmlGpuFabricInfo_v3_t.
+type Fabric struct {
+	// State says how far the GPU is with joining the fabric, which takes a while
+	// after its driver has loaded.
+	State FabricState `json:"state"`
+	// Status is how joining has ended, FabricSuccess or the error in NVML's
+	// words. It is empty in any other state than FabricCompleted.
+	Status string `json:"status,omitempty"`
+	// ClusterUUID names the cluster of nodes that share the fabric, as in
+	// "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21". It is empty where NVML answers
+	// zeroes: the fabric ends with the node.
+	ClusterUUID string `json:"clusterUuid,omitempty"`
+	// CliqueID numbers the GPUs of a cluster that reach each other.
+	CliqueID uint32 `json:"cliqueId"`
+}
+
+// FabricState is a value of nvmlGpuFabricState_t. A GPU that answers
+// NVML_GPU_FABRIC_STATE_NOT_SUPPORTED has no Fabric.
+type FabricState string
+
+// The values of FabricState.
+const (
+	FabricNotStarted FabricState = "not-started"
+	FabricInProgress FabricState = "in-progress"
+	FabricCompleted  FabricState = "completed"
+)
+
+// FabricSuccess is the Status of a GPU that has joined its fabric.
+const FabricSuccess = "success"
