@@ -1,9 +1,13 @@
-// Package config holds what a user can choose about the device plugin: it puts
-// together what flags and the config file say, and checks it. It reads no file
-// and knows no command line; internal/app hands it what was set there.
+// Package config holds what a user can choose about the GPUs of a node, for the
+// agents that share one config file: it puts together what flags and the file
+// say, and checks it. It reads no file and knows no command line; package
+// agent/configfile hands it what was set there.
 package config
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Config is what a user can choose.
 type Config struct {
@@ -45,7 +49,38 @@ type Config struct {
 	Driver    Driver
 	// HealthChecks are the lists of XIDs, for health.ParseRules.
 	HealthChecks HealthChecks
+	// GFD is what feature discovery alone goes by.
+	GFD GFD
 }
+
+// GFD is what feature discovery is told under the names of NVIDIA's GPU Feature
+// Discovery.
+type GFD struct {
+	OneShot     bool
+	NoTimestamp bool
+	// SleepInterval is the time between checks of what was published; 0 for none.
+	SleepInterval time.Duration
+	// OutputFile is the features.d file of Node Feature Discovery, empty for
+	// standard output.
+	OutputFile string
+	// MachineTypeFile holds the product name of the machine; empty for none.
+	MachineTypeFile string
+	// Output is where labels go, as far as one of the keys says it.
+	Output Output
+}
+
+// Output is where feature discovery puts labels.
+type Output string
+
+// The outputs.
+const (
+	// OutputUnset leaves it to the agent.
+	OutputUnset Output = ""
+	// OutputFile is the features.d file, or standard output.
+	OutputFile Output = "file"
+	// OutputNodeFeature is the object of Node Feature Discovery's API.
+	OutputNodeFeature Output = "nodefeature"
+)
 
 // Driver is where the driver is.
 type Driver struct {
@@ -89,6 +124,11 @@ func Default() Config {
 		CDIRoot:             "/var/run/cdi",
 		Discovery:           DiscoveryAuto,
 		Driver:              Driver{Root: "/"},
+		GFD: GFD{
+			SleepInterval:   time.Minute,
+			OutputFile:      "/etc/kubernetes/node-feature-discovery/features.d/gfd",
+			MachineTypeFile: "/sys/class/dmi/id/product_name",
+		},
 	}
 }
 
@@ -105,8 +145,8 @@ func (c Config) OnlyCDI() bool {
 func (s ListStrategy) cdi() bool { return s == ListCDICRI || s == ListCDIAnnotations }
 
 // NeedsRestart returns the flags whose values differ between two Configs and
-// which a running plugin cannot change: they say where it finds the driver, the
-// kubelet and the folders that it has open or mounted. What it does not name
+// which a running agent cannot change: they say where it finds the driver, the
+// kubelet and the folders that it has open or mounted, and where it publishes. What it does not name
 // can be applied to what runs.
 func NeedsRestart(old, changed Config) []string {
 	var out []string
@@ -120,6 +160,12 @@ func NeedsRestart(old, changed Config) []string {
 		{"kubelet-socket", old.KubeletSocket == changed.KubeletSocket && old.Register == changed.Register},
 		{"cdi-root", old.CDIRoot == changed.CDIRoot},
 		{"mps-root", old.MPSRoot == changed.MPSRoot},
+		{"oneshot", old.GFD.OneShot == changed.GFD.OneShot},
+		{"no-timestamp", old.GFD.NoTimestamp == changed.GFD.NoTimestamp},
+		{"sleep-interval", old.GFD.SleepInterval == changed.GFD.SleepInterval},
+		{"output-file", old.GFD.OutputFile == changed.GFD.OutputFile},
+		{"machine-type-file", old.GFD.MachineTypeFile == changed.GFD.MachineTypeFile},
+		{"use-node-feature-api", old.GFD.Output == changed.GFD.Output},
 	} {
 		if !v.same {
 			out = append(out, v.flag)

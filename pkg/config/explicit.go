@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"time"
 )
 
 // Explicit is what somebody has set, on the command line and in the environment
@@ -28,6 +29,14 @@ type Explicit struct {
 	// IMEXChannels is empty, and not nil, for no channels.
 	IMEXChannels []int
 	IMEXRequired *bool
+
+	OneShot     *bool
+	NoTimestamp *bool
+	// SleepInterval is a time of Go, or "infinite".
+	SleepInterval     *string
+	OutputFile        *string
+	MachineTypeFile   *string
+	UseNodeFeatureAPI *bool
 
 	// What follows has no key in the config file.
 
@@ -74,7 +83,37 @@ func (e Explicit) over(c Config) Config {
 			setPath(&c.KubeletSocket, e.KubeletSocket)
 		}
 	}
+	e.overGFD(&c.GFD)
 	return c
+}
+
+func (e Explicit) overGFD(g *GFD) {
+	set(&g.OneShot, e.OneShot)
+	set(&g.NoTimestamp, e.NoTimestamp)
+	setPath(&g.OutputFile, e.OutputFile)
+	setPath(&g.MachineTypeFile, e.MachineTypeFile)
+	if e.SleepInterval != nil {
+		g.SleepInterval, _ = parseInterval(*e.SleepInterval) // it has been checked
+	}
+	// Whoever sets one of both means that output; an API that is switched off
+	// leaves the file, as it does in GPU Feature Discovery.
+	switch {
+	case e.UseNodeFeatureAPI != nil && *e.UseNodeFeatureAPI:
+		g.Output = OutputNodeFeature
+	case e.UseNodeFeatureAPI != nil || e.OutputFile != nil && g.Output == OutputUnset:
+		g.Output = OutputFile
+	}
+}
+
+const intervalAllowed = "a time above 0, like 60s, or infinite"
+
+// parseInterval reads a time; infinite is 0.
+func parseInterval(text string) (time.Duration, bool) {
+	if text == "infinite" {
+		return 0, true
+	}
+	d, err := time.ParseDuration(text)
+	return d, err == nil && d > 0
 }
 
 func set[T any](to, from *T) {
@@ -122,10 +161,17 @@ func (e Explicit) check() error {
 	if len(e.IMEXChannels) > 0 && !slices.Equal(e.IMEXChannels, []int{0}) {
 		errs = append(errs, badFlag("imex-channel-ids", join(e.IMEXChannels), imexAllowed))
 	}
+	if e.SleepInterval != nil {
+		if _, ok := parseInterval(*e.SleepInterval); !ok {
+			errs = append(errs, badFlag("sleep-interval", *e.SleepInterval, intervalAllowed))
+		}
+	}
 	for _, p := range []struct {
 		flag string
 		path *string
 	}{
+		{"output-file", e.OutputFile},
+		{"machine-type-file", e.MachineTypeFile},
 		{"kubelet-socket", e.KubeletSocket},
 		{"nvidia-cdi-hook-path", e.HookPath},
 		{"mps-root", e.MPSRoot},

@@ -50,8 +50,23 @@ func (f *file) readFlags(v strict.Value) {
 	f.MOFED = boolean(m.Get("mofedEnabled"))
 	f.Discovery = discovery(m.Get("deviceDiscoveryStrategy"))
 	f.readPlugin(m.Get("plugin"))
-	// Feature discovery reads the same file; these keys are its own.
-	m.Get("gfd").Map("oneshot", "noTimestamp", "sleepInterval", "outputFile", "machineTypeFile")
+	f.UseNodeFeatureAPI = boolean(m.Get("useNodeFeatureAPI"))
+	f.readGFD(m.Get("gfd"))
+}
+
+// readGFD reads the keys of feature discovery, which reads the same file.
+func (f *file) readGFD(v strict.Value) {
+	m := v.Map("oneshot", "noTimestamp", "sleepInterval", "outputFile", "machineTypeFile")
+	f.OneShot = boolean(m.Get("oneshot"))
+	f.NoTimestamp = boolean(m.Get("noTimestamp"))
+	f.OutputFile = path(m.Get("outputFile"), true)
+	f.MachineTypeFile = path(m.Get("machineTypeFile"), true)
+	f.SleepInterval = text(m.Get("sleepInterval"))
+	if t := f.SleepInterval; t != nil {
+		if _, ok := parseInterval(*t); !ok {
+			m.Get("sleepInterval").Bad(intervalAllowed)
+		}
+	}
 }
 
 func (f *file) readPlugin(v strict.Value) {

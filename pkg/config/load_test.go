@@ -62,6 +62,10 @@ func TestFullFile(t *testing.T) {
 		HookPath:            "/usr/bin/nvidia-ctk",
 		Discovery:           config.DiscoveryNVML,
 		Driver:              config.Driver{Root: "/run/nvidia/driver", CtrRoot: "/driver", DevRoot: "/run/nvidia/driver"},
+		GFD: config.GFD{
+			OneShot: true, NoTimestamp: true, OutputFile: "/features.d/gfd", MachineTypeFile: "/sys/class/dmi/id/board_name",
+			Output: config.OutputNodeFeature,
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)

@@ -1,0 +1,55 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/pkg/config"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func TestOutputOfGFD(t *testing.T) {
+	for name, tc := range map[string]struct {
+		flags config.Explicit
+		file  string
+		want  config.Output
+	}{
+		"nothing is said":                 {want: config.OutputUnset},
+		"a file":                          {flags: config.Explicit{OutputFile: ptr("/f")}, want: config.OutputFile},
+		"standard output":                 {flags: config.Explicit{OutputFile: ptr("")}, want: config.OutputFile},
+		"the API":                         {flags: config.Explicit{UseNodeFeatureAPI: ptr(true)}, want: config.OutputNodeFeature},
+		"the API goes before a file":      {flags: config.Explicit{UseNodeFeatureAPI: ptr(true), OutputFile: ptr("/f")}, want: config.OutputNodeFeature},
+		"no API leaves the file":          {flags: config.Explicit{UseNodeFeatureAPI: ptr(false)}, want: config.OutputFile},
+		"a flag goes before the file":     {flags: config.Explicit{UseNodeFeatureAPI: ptr(false)}, file: "flags: {useNodeFeatureAPI: true}", want: config.OutputFile},
+		"the file alone":                  {file: "flags: {useNodeFeatureAPI: true}", want: config.OutputNodeFeature},
+		"the file alone, with its output": {file: "flags: {gfd: {outputFile: /f}}", want: config.OutputFile},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := config.Load(tc.flags, []byte(tc.file), "c.yaml")
+			if err != nil || got.GFD.Output != tc.want {
+				t.Errorf("output %q, %v, want %q", got.GFD.Output, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestSleepInterval(t *testing.T) {
+	for text, want := range map[string]time.Duration{"infinite": 0, "90s": 90 * time.Second} {
+		got, err := config.Load(config.Explicit{SleepInterval: &text}, nil, "")
+		if err != nil || got.GFD.SleepInterval != want {
+			t.Errorf("%s: %v, %v, want %v", text, got.GFD.SleepInterval, err, want)
+		}
+	}
+	for _, text := range []string{"", "0", "-1s", "soon"} {
+		_, err := config.Load(config.Explicit{SleepInterval: &text}, nil, "")
+		if err == nil || !strings.Contains(err.Error(), "flag --sleep-interval") {
+			t.Errorf("%q: %v, want an error", text, err)
+		}
+		_, err = config.Load(config.Explicit{}, []byte("flags: {gfd: {sleepInterval: \""+text+"\"}}"), "c.yaml")
+		if err == nil || !strings.Contains(err.Error(), "c.yaml:1: flags.gfd.sleepInterval") {
+			t.Errorf("%q in the file: %v, want an error with its line", text, err)
+		}
+	}
+}
