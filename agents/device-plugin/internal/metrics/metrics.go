@@ -13,28 +13,27 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/resource"
 )
 
 // Recorder is told what happens, and shows it when it is collected.
 type Recorder struct {
+	*configfile.Metrics
+
 	registrations *prometheus.CounterVec
 	allocations   *prometheus.CounterVec
 	latency       *prometheus.HistogramVec
 	xids          *prometheus.CounterVec
-	configs       *prometheus.CounterVec
 	health        *prometheus.Desc
 	replicas      *prometheus.Desc
 	unlisted      *prometheus.Desc
 	waiting       *prometheus.Desc
-	refused       *prometheus.Desc
 
 	mu     sync.Mutex
 	set    resource.Set
 	reason string
-	// refusal is why the newest config is not used, empty if it is.
-	refusal string
 }
 
 var (
@@ -53,6 +52,7 @@ func New(namespace string) *Recorder {
 		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
 	}
 	return &Recorder{
+		Metrics:       configfile.NewMetrics(namespace),
 		registrations: counter("registrations_total", "Registrations with the kubelet, by result.", "resource", "result"),
 		allocations:   counter("allocations_total", "Calls of Allocate by the kubelet, by result.", "resource", "result"),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -63,13 +63,11 @@ func New(namespace string) *Recorder {
 		}, []string{"resource"}),
 		xids: counter("xid_events_total", "XIDs that the driver reported, also those that are ignored; instance is <gpu instance>[/<compute instance>].",
 			"gpu", "instance", "xid"),
-		configs: counter("config_loads_total", "Configs that were read after the start, by result.", "result"),
 		health: desc("device_health", "1 for a device that is offered as healthy, 0 for one that is not, with the reason.",
 			"resource", "device", "index", "reason"),
 		replicas: desc("device_replicas", "How often a device is offered.", "resource", "device", "index"),
 		unlisted: desc("unlisted_gpu", "1 for each GPU or MIG device that cannot be offered at all, with the reason.", "index", "reason"),
 		waiting:  desc("waiting", "1 while the node's GPUs cannot be offered as they are, with the reason.", "reason"),
-		refused:  desc("config_refused", "1 while the newest config is not used, with the reason.", "reason"),
 	}
 }
 
@@ -103,18 +101,6 @@ func instance(ev gpu.Event) string {
 	}
 }
 
-// Configured notes that a config was taken, or why it was not.
-func (r *Recorder) Configured(err error) {
-	r.configs.WithLabelValues(result(err)).Inc()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.refusal = ""
-	if err != nil {
-		// A metric is no place for a list of mistakes: the log has all.
-		r.refusal, _, _ = strings.Cut(err.Error(), "\n")
-	}
-}
-
 // Offered makes set what is shown as offered.
 func (r *Recorder) Offered(set resource.Set) {
 	r.mu.Lock()
@@ -134,7 +120,7 @@ func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range r.counted() {
 		c.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{r.health, r.replicas, r.unlisted, r.waiting, r.refused} {
+	for _, d := range []*prometheus.Desc{r.health, r.replicas, r.unlisted, r.waiting} {
 		ch <- d
 	}
 }
@@ -145,7 +131,7 @@ func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 		c.Collect(ch)
 	}
 	r.mu.Lock()
-	set, reason, refusal := r.set, r.reason, r.refusal
+	set, reason := r.set, r.reason
 	r.mu.Unlock()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		for i, l := range labels {
@@ -171,13 +157,10 @@ func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 	if reason != "" {
 		gauge(r.waiting, 1, reason)
 	}
-	if refusal != "" {
-		gauge(r.refused, 1, refusal)
-	}
 }
 
 func (r *Recorder) counted() []prometheus.Collector {
-	return []prometheus.Collector{r.registrations, r.allocations, r.latency, r.xids, r.configs}
+	return []prometheus.Collector{r.registrations, r.allocations, r.latency, r.xids, r.Metrics}
 }
 
 // label returns a text as a label can have it: anything but UTF-8 would end the
