@@ -37,10 +37,25 @@ func TestChanges(t *testing.T) {
 		"a GPU that loses its MIG mode": {func(n *gpu.Node) { n.GPUs[1].MIG = nil }, []gpu.Event{topology}},
 		"a GPU that is lost":            {func(n *gpu.Node) { lose(n, 2) }, []gpu.Event{gputest.GPUEvent(gpu.EventLost, third), topology}},
 		"a GPU that is gone":            {func(n *gpu.Node) { n.GPUs, n.Links = n.GPUs[:2], n.Links[:1] }, []gpu.Event{topology}},
-		"another driver":                {func(n *gpu.Node) { n.Driver.Version = "1" }, []gpu.Event{topology}},
+		"a GPU that joins its fabric": {
+			func(n *gpu.Node) {
+				n.GPUs[1].Fabric = &gpu.Fabric{State: gpu.FabricCompleted, Status: gpu.FabricSuccess}
+			},
+			[]gpu.Event{topology},
+		},
+		"another clique, and MIG devices of the GPU": {
+			func(n *gpu.Node) { gputest.Partition(n, 0).GPUs[0].Fabric.CliqueID++ },
+			[]gpu.Event{topology},
+		},
+		"another driver": {func(n *gpu.Node) { n.Driver.Version = "1" }, []gpu.Event{topology}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			make3 := func() *gpu.Node { return gputest.Partition(gputest.Node(gputest.A100, 3), 1, "1g.5gb", "2g.10gb") }
+			make3 := func() *gpu.Node {
+				n := gputest.Partition(gputest.Node(gputest.A100, 3), 1, "1g.5gb", "2g.10gb")
+				n.GPUs[0].Fabric = &gpu.Fabric{State: gpu.FabricCompleted, Status: gpu.FabricSuccess}
+				n.GPUs[1].Fabric = &gpu.Fabric{State: gpu.FabricInProgress}
+				return n
+			}
 			to := make3()
 			c.change(to)
 			if d := cmp.Diff(c.want, gpu.Changes(make3(), to)); d != "" {

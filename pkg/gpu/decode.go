@@ -8,6 +8,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // Decode reads a Node from its JSON form. Unknown fields and values that no
@@ -52,7 +53,10 @@ func line(data []byte, offset int) int {
 	return 1 + bytes.Count(data[:min(offset, len(data))], []byte("\n"))
 }
 
-var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+var (
+	pciAddress  = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+	clusterUUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+)
 
 // checker collects what is wrong, by field.
 type checker struct {
@@ -127,10 +131,29 @@ func (g *GPU) validate(c *checker, field string, before []GPU) {
 	if g.MIG != nil {
 		g.MIG.validate(c, field+".mig")
 	}
+	if g.Fabric != nil {
+		g.Fabric.validate(c, field+".fabric")
+	}
+}
+
+// validate checks the fabric of one GPU.
+func (f *Fabric) validate(c *checker, field string) {
+	c.check(slices.Contains(fabricStates(), f.State), field+".state", "%q is none of %q", f.State, fabricStates())
+	ended := f.State == FabricCompleted
+	c.check(f.Status != "" || !ended, field+".status", "is missing")
+	c.check(f.Status == "" || ended, field+".status", "is set while the state is %q", f.State)
+	named := f.ClusterUUID != ""
+	c.check(!named || clusterUUID.MatchString(f.ClusterUUID), field+".clusterUuid",
+		"%q is no UUID like d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21", f.ClusterUUID)
+	c.check(!named || strings.Trim(f.ClusterUUID, "0-") != "", field+".clusterUuid", "is all zero, leave it out")
 }
 
 func paths() []Path {
 	return []Path{PathBoard, PathSwitch, PathSwitches, PathHostBridge, PathNUMANode, PathSystem, PathUndetermined}
+}
+
+func fabricStates() []FabricState {
+	return []FabricState{FabricNotStarted, FabricInProgress, FabricCompleted}
 }
 
 func recoveries() []Recovery {

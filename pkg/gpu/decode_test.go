@@ -61,6 +61,55 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+func TestDecodeRefusesFabrics(t *testing.T) {
+	const cluster = "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21"
+	for name, c := range map[string]struct {
+		fabric gpu.Fabric
+		want   string
+	}{
+		"without a state":                  {gpu.Fabric{}, `fabric.state: "" is none of`},
+		"in a state that NVML hides":       {gpu.Fabric{State: "not-supported"}, `fabric.state: "not-supported" is none of ["not-started"`},
+		"completed, and not said how":      {gpu.Fabric{State: gpu.FabricCompleted}, "fabric.status: is missing"},
+		"that succeed before they end":     {gpu.Fabric{State: gpu.FabricInProgress, Status: gpu.FabricSuccess}, `fabric.status: is set while the state is "in-progress"`},
+		"of a cluster in capitals":         {gpu.Fabric{State: gpu.FabricNotStarted, ClusterUUID: strings.ToUpper(cluster)}, "fabric.clusterUuid: \"D1C4"},
+		"of a cluster whose name is cut":   {gpu.Fabric{State: gpu.FabricNotStarted, ClusterUUID: cluster[:35]}, "is no UUID like"},
+		"of a cluster that is all zeroes":  {gpu.Fabric{State: gpu.FabricNotStarted, ClusterUUID: "00000000-0000-0000-0000-000000000000"}, "is all zero"},
+		"of a cluster with a clique in it": {gpu.Fabric{State: gpu.FabricNotStarted, ClusterUUID: cluster + ".1"}, "is no UUID like"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := gputest.Node(gputest.H100, 2)
+			node.GPUs[1].Fabric = &c.fabric
+			_, err := gpu.Decode(encode(t, node))
+			if err == nil || !strings.Contains(err.Error(), "gpus[1].fabric.") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Decode() = %v, want %q in it", err, c.want)
+			}
+		})
+	}
+}
+
+func TestDecodeTakesFabrics(t *testing.T) {
+	node := gputest.Node(gputest.H100, 4)
+	for i, f := range []*gpu.Fabric{
+		nil, // as in snapshots that were written before there was the field
+		{State: gpu.FabricInProgress},
+		{State: gpu.FabricCompleted, Status: "Unknown Error"},
+		{State: gpu.FabricCompleted, Status: gpu.FabricSuccess, ClusterUUID: "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21", CliqueID: 32766},
+	} {
+		node.GPUs[i].Fabric = f
+	}
+	text := encode(t, node)
+	if n := strings.Count(string(text), `"fabric"`); n != 3 {
+		t.Errorf("the snapshot has %d fabrics, want 3: a GPU without one does not tell", n)
+	}
+	got, err := gpu.Decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(node, got); d != "" {
+		t.Errorf("mismatch (-want +got):\n%s", d)
+	}
+}
+
 func TestDecodeTakesAFaultyGPUOfWhichLittleIsKnown(t *testing.T) {
 	node := gputest.Node(gputest.L4, 2)
 	node.GPUs[1] = gpu.GPU{Index: 1, Minor: -1, NUMANode: -1, Fault: &gpu.Fault{Op: "nvmlDeviceGetHandleByIndex_v2", Reason: "GPU is lost"}}
@@ -77,7 +126,7 @@ func TestDecodeTakesAFaultyGPUOfWhichLittleIsKnown(t *testing.T) {
 // FuzzDecode checks that what Decode accepts survives a round trip, and that
 // nothing makes it panic.
 func FuzzDecode(f *testing.F) {
-	for _, model := range []gputest.Model{gputest.A100, gputest.L4} {
+	for _, model := range []gputest.Model{gputest.A100, gputest.H100, gputest.L4} {
 		data, err := json.Marshal(gputest.Node(model, 2))
 		if err != nil {
 			f.Fatal(err)

@@ -1,7 +1,8 @@
 package gpu
 
-// Fabric is what a GPU knows of the NVLink fabric that it belongs to: the
-// switches of its board, or of several nodes. It fills nvmlGpuFabricInfo_v3_t.
+// Fabric is what a GPU knows of the NVLink fabric that it belongs to, which are
+// the switches of its board, or those that link several nodes. The fields are
+// those of nvmlGpuFabricInfoV_t.
 type Fabric struct {
 	// State says how far the GPU is with joining the fabric, which takes a while
 	// after its driver has loaded.
@@ -13,7 +14,8 @@ type Fabric struct {
 	// "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21". It is empty where NVML answers
 	// zeroes: the fabric ends with the node.
 	ClusterUUID string `json:"clusterUuid,omitempty"`
-	// CliqueID numbers the GPUs of a cluster that reach each other.
+	// CliqueID numbers the groups of GPUs in a cluster within which each one
+	// reaches all others.
 	CliqueID uint32 `json:"cliqueId"`
 }
 

@@ -62,8 +62,9 @@ const (
 	EventMIGChanged EventKind = "mig-changed"
 	// EventLost says that a GPU stopped answering.
 	EventLost EventKind = "lost"
-	// EventTopologyChanged says that a GPU has come or gone, or that the driver
-	// asks for another recovery of one: read a Snapshot.
+	// EventTopologyChanged says that a GPU has come or gone, that the driver
+	// asks for another recovery of one, or that its fabric is another: read a
+	// Snapshot.
 	EventTopologyChanged EventKind = "topology-changed"
 )
 

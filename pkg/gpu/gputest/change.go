@@ -31,6 +31,19 @@ func (f *Fake) SetRecovery(id gpu.UUID, r gpu.Recovery) {
 	f.post(e)
 }
 
+// SetFabric gives the GPU id another NVLink fabric, nil for none. Watches get
+// EventTopologyChanged.
+func (f *Fake) SetFabric(id gpu.UUID, fabric *gpu.Fabric) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fabric != nil {
+		own := *fabric
+		fabric = &own
+	}
+	f.gpu(id).Fabric = fabric
+	f.post(NodeEvent(gpu.EventTopologyChanged))
+}
+
 // Post gives an event to the running Watches.
 func (f *Fake) Post(e gpu.Event) {
 	f.mu.Lock()

@@ -26,7 +26,8 @@ const (
 
 // Node returns a node with n working GPUs of model. GPUs 2i and 2i+1 share PCI
 // switches, four GPUs share a NUMA node, and where the model has NVLink all
-// GPUs hang on one NVSwitch fabric. It panics on an unknown model.
+// GPUs hang on the NVSwitches of one board. GPUs from Hopper on have joined that
+// as their fabric. It panics on an unknown model.
 func Node(model Model, n int) *gpu.Node {
 	proto, nvlinks := prototype(model)
 	node := &gpu.Node{
@@ -46,6 +47,9 @@ func Node(model Model, n int) *gpu.Node {
 		if proto.MIG != nil {
 			g.MIG = &gpu.MIG{}
 		}
+		if proto.Fabric != nil {
+			g.Fabric = boardFabric()
+		}
 		node.GPUs = append(node.GPUs, g)
 		for a := range i {
 			node.Links = append(node.Links, gpu.Link{A: a, B: i, NVSwitch: nvlinks, Path: path(a, i)})
@@ -53,6 +57,11 @@ func Node(model Model, n int) *gpu.Node {
 	}
 	sortLinks(node.Links)
 	return node
+}
+
+// boardFabric is the fabric of a board that is linked to no other node.
+func boardFabric() *gpu.Fabric {
+	return &gpu.Fabric{State: gpu.FabricCompleted, Status: gpu.FabricSuccess}
 }
 
 func path(a, b int) gpu.Path {
@@ -97,6 +106,9 @@ func prototype(model Model) (gpu.GPU, int) {
 		}
 		if p.mig {
 			g.MIG = &gpu.MIG{}
+		}
+		if p.nvlinks > 0 && p.architecture != ampere {
+			g.Fabric = boardFabric()
 		}
 		return g, p.nvlinks
 	}
