@@ -116,6 +116,12 @@ func TestWatcherRefusesKernelFileSystems(t *testing.T) {
 		if err := hostfs.Watch(t.Context(), nil, path); !errors.Is(err, hostfs.ErrUnwatchable) {
 			t.Errorf("Watch of %s: want ErrUnwatchable, got %v", path, err)
 		}
+		if err := hostfs.Watchable(path); !errors.Is(err, hostfs.ErrUnwatchable) {
+			t.Errorf("Watchable(%s): want ErrUnwatchable, got %v", path, err)
+		}
+	}
+	if err := hostfs.Watchable(filepath.Join(t.TempDir(), "not", "there")); err != nil {
+		t.Errorf("Watchable of a folder that may come: %v", err)
 	}
 }
 

@@ -33,7 +33,7 @@ type Watcher struct {
 func NewWatcher(paths ...string) (*Watcher, error) {
 	fw, err := fsnotify.NewBufferedWatcher(64)
 	if err != nil {
-		return nil, fmt.Errorf("watch %s: %w", strings.Join(paths, ", "), inotifyError(err))
+		return nil, fmt.Errorf("watch %s: %w", strings.Join(paths, ", "), InotifyError(err))
 	}
 	w := &Watcher{fs: fw, folders: map[string]bool{}}
 	for _, p := range paths {
@@ -228,10 +228,22 @@ func (w *Watcher) watch(need map[string]bool) (added bool, err error) {
 			added = true
 		case errors.Is(err, os.ErrPermission) && !must:
 		default:
-			return false, fmt.Errorf("watch folder %s: %w", dir, inotifyError(err))
+			return false, fmt.Errorf("watch folder %s: %w", dir, InotifyError(err))
 		}
 	}
 	return added, nil
+}
+
+// Watchable returns ErrUnwatchable where path is, or would be, on procfs or
+// sysfs. It takes none of the inotify instances, of which a user has few.
+func Watchable(path string) error {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", path, err)
+	}
+	t := target{path: path, abs: abs}
+	t.resolve()
+	return watchable(path, t.deepest())
 }
 
 // watchable refuses file systems on which inotify is silent.
@@ -246,8 +258,8 @@ func watchable(path, dir string) error {
 	return nil
 }
 
-// inotifyError adds what to do about the limits of inotify.
-func inotifyError(err error) error {
+// InotifyError adds to an error what to do about the limits of inotify.
+func InotifyError(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC):
 		return fmt.Errorf("%w: raise the sysctl fs.inotify.max_user_watches", err)

@@ -3,6 +3,11 @@
 // has GPUs before anything else works there, and when one comes or goes.
 package pci
 
+import "path/filepath"
+
+// nvidia is NVIDIA's vendor id.
+const nvidia = 0x10de
+
 // Device is one PCI device of NVIDIA.
 type Device struct {
 	// BusID is the address as the kernel writes it, "0000:17:00.0".
@@ -15,18 +20,11 @@ type Device struct {
 	VGPU   VGPU
 }
 
-// VGPU is what the configuration space says of a virtual GPU.
-type VGPU struct {
-	// Known is false where the capabilities cannot be read: without privileges
-	// the kernel gives only the first 64 bytes.
-	Known, Present bool
-	// HostDriverVersion and HostDriverBranch are those of the hypervisor's vGPU
-	// manager, such as "460.16" and "r460_00"; "" where it does not say.
-	HostDriverVersion, HostDriverBranch string
-}
-
 // GPU reports whether the device is a GPU: a display controller, or a
 // processing accelerator.
 func (d Device) GPU() bool {
 	return d.Class>>16 == 0x03 || d.Class>>8 == 0x0b40
 }
+
+// devicesDir is the folder in which sysfs has an entry for each PCI device.
+func devicesDir(sysRoot string) string { return filepath.Join(sysRoot, "bus/pci/devices") }

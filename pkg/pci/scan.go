@@ -1,11 +1,95 @@
 package pci
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
-// Scan returns NVIDIA's devices, ordered by bus id.
+// Scan returns NVIDIA's devices, GPUs and others, ordered by bus id. An error
+// does not take the devices that could be read: it names those that could not,
+// or says that there is no sysfs below sysRoot. A machine without a PCI bus has
+// no devices, and that is no error.
 func Scan(sysRoot string) ([]Device, error) {
-	return nil, errors.New("scan " + filepath.Join(sysRoot, "bus/pci/devices") + ": not yet")
+	dir := devicesDir(sysRoot)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) && isSysfs(sysRoot) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list PCI devices: %w: name the folder with the node's sysfs by --sys-root", err)
+	}
+	var devices []Device
+	var errs []error
+	for _, e := range entries {
+		d, err := read(dir, e.Name())
+		switch {
+		case gone(err):
+		case err != nil:
+			errs = append(errs, fmt.Errorf("read PCI device %s: %w", e.Name(), err))
+		case d.Vendor == nvidia:
+			devices = append(devices, d)
+		}
+	}
+	slices.SortFunc(devices, func(a, b Device) int {
+		// Both have their digits in full, but a domain may have more than four.
+		return cmp.Or(cmp.Compare(len(a.BusID), len(b.BusID)), cmp.Compare(a.BusID, b.BusID))
+	})
+	return devices, errors.Join(errs...)
+}
+
+// isSysfs reports whether root looks like a sysfs, of a kernel with PCI or not.
+func isSysfs(root string) bool {
+	_, err := os.Stat(filepath.Join(root, "bus"))
+	return err == nil
+}
+
+// gone reports whether a device has left the bus while it was read. The kernel
+// takes its attributes away before its entry on the bus, and one that is open
+// already gives ENODEV.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
+}
+
+// read reads a device. Of others than NVIDIA's it reads the vendor alone.
+func read(devices, busID string) (Device, error) {
+	dir := filepath.Join(devices, busID)
+	vendor, err := number(dir, "vendor", 16)
+	if err != nil || vendor != nvidia {
+		return Device{}, err
+	}
+	product, err := number(dir, "device", 16)
+	if err != nil {
+		return Device{}, err
+	}
+	class, err := number(dir, "class", 24)
+	if err != nil {
+		return Device{}, err
+	}
+	driver, err := driverOf(dir)
+	if err != nil {
+		return Device{}, err
+	}
+	return Device{
+		BusID: busID, Vendor: nvidia, Product: uint16(product), Class: uint32(class), Driver: driver,
+		VGPU: vgpu(readConfig(dir)),
+	}, nil
+}
+
+// driverOf returns the driver to which the link in a device's folder leads.
+func driverOf(dir string) (string, error) {
+	target, err := os.Readlink(filepath.Join(dir, "driver"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return filepath.Base(target), nil
 }

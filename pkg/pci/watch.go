@@ -2,13 +2,123 @@ package pci
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/pace"
 )
 
-// Watch calls changed once at first, and then when a PCI device comes or goes,
-// or is bound to a driver or freed from it, until ctx ends; then it returns nil.
+const (
+	// settleTime is for which changes are taken as one.
+	settleTime = 100 * time.Millisecond
+	// lookTime is between looks where nothing tells of changes.
+	lookTime = time.Minute
+)
+
+// Watch calls changed, from the caller's goroutine, once at first, and then when
+// a PCI device comes or goes, or is bound to a driver or freed from it: then
+// Scan may see something else. It ends with ctx, and returns nil then.
+//
+// On sysfs the kernel tells of that by uevents. Where it does not, Watch logs
+// why, and calls changed every minute. Other trees, of a simulated node, are
+// watched by inotify; only there is an error possible.
 func Watch(ctx context.Context, sysRoot string, log *slog.Logger, changed func()) error {
-	changed()
-	<-ctx.Done()
-	return nil
+	w := watch{devices: devicesDir(sysRoot), changed: changed, log: log, settle: settleTime, look: lookTime}
+	if errors.Is(hostfs.Watchable(w.devices), hostfs.ErrUnwatchable) {
+		w.kernel(ctx, listen)
+		return nil
+	}
+	return w.tree(ctx)
+}
+
+// watch is one call of Watch.
+type watch struct {
+	devices string
+	changed func()
+	log     *slog.Logger
+
+	settle, look time.Duration
+}
+
+// kernel listens to uevents, or looks from time to time.
+func (w watch) kernel(ctx context.Context, listen func() (*listener, error)) {
+	err := w.uevents(ctx, listen)
+	if ctx.Err() != nil {
+		return
+	}
+	w.log.Warn("not told of changes of the PCI bus, looking from time to time", "every", w.look, "err", err)
+	for w.changed(); pace.Pause(ctx, w.look); {
+		w.changed()
+	}
+}
+
+// uevents returns why there are no further ones.
+func (w watch) uevents(ctx context.Context, listen func() (*listener, error)) error {
+	l, err := listen()
+	if err != nil {
+		return err
+	}
+	defer l.close() //nolint:errcheck // it was only read
+	for err == nil {
+		w.changed()
+		err = l.next(ctx, w.settle)
+	}
+	return err
+}
+
+// tree watches folders that are no sysfs.
+func (w watch) tree(ctx context.Context) error {
+	for {
+		err := w.treeChange(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !pace.Pause(ctx, w.settle) {
+			return nil
+		}
+	}
+}
+
+// treeChange calls changed, and returns after the next change.
+func (w watch) treeChange(ctx context.Context) error {
+	folders := w.folders()
+	fw, err := hostfs.NewWatcher(folders...)
+	if err != nil {
+		return err
+	}
+	defer fw.Close() //nolint:errcheck // nothing was written through it
+	if !slices.Equal(folders, w.folders()) {
+		return nil // one of them came or went before the watch began
+	}
+	if _, err := fw.Next(ctx); err != nil { // what is there
+		return err
+	}
+	w.changed()
+	_, err = fw.Next(ctx)
+	return err
+}
+
+// folders returns that of the bus, and those of the devices, in which the link
+// to the driver comes and goes.
+func (w watch) folders() []string {
+	folders := []string{w.devices}
+	entries, err := os.ReadDir(w.devices)
+	if err != nil {
+		return folders // the watch is for its coming, too
+	}
+	for _, e := range entries {
+		// A link leads to a device of the machine itself, on its sysfs.
+		if e.IsDir() {
+			folders = append(folders, filepath.Join(w.devices, e.Name()))
+		}
+	}
+	return folders
 }

@@ -1,0 +1,39 @@
+package pci
+
+import "strings"
+
+// uevent is what the kernel tells of a device.
+type uevent struct{ action, subsystem string }
+
+// parseUevent reads a message of the kernel: "ACTION@DEVPATH", and then
+// variables, each ended by a zero byte. Messages of udev begin with "libudev".
+func parseUevent(message []byte) (uevent, bool) {
+	head, variables, ok := strings.Cut(string(message), "\x00")
+	if !ok || !strings.Contains(head, "@/") {
+		return uevent{}, false
+	}
+	var e uevent
+	for variable := range strings.SplitSeq(variables, "\x00") {
+		// The kernel's own come first: none behind them overwrites one.
+		switch name, value, _ := strings.Cut(variable, "="); {
+		case name == "ACTION" && e.action == "":
+			e.action = value
+		case name == "SUBSYSTEM" && e.subsystem == "":
+			e.subsystem = value
+		}
+	}
+	return e, e.action != "" && e.subsystem != ""
+}
+
+// counts reports whether Scan may see something else after the event.
+func (e uevent) counts() bool {
+	if e.subsystem != "pci" {
+		return false
+	}
+	switch e.action {
+	case "add", "remove", "bind", "unbind":
+		return true
+	default:
+		return false
+	}
+}
