@@ -28,7 +28,7 @@ tools: setup
 	@$(STEP) "build helm and gotestsum" tools/tool.sh helm gotestsum
 
 components: setup
-	@for part in kubernetes containerd runc cni pause; do \
+	@for part in kubernetes containerd runc cni nfd pause; do \
 	  $(STEP) "build $$part" test/cluster/build.sh bin/cluster-components $$part || exit 1; done
 
 libs: setup

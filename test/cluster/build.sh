@@ -1,16 +1,16 @@
 #!/bin/bash
 # build.sh OUTDIR [COMPONENT...]: builds the parts of a cluster into OUTDIR.
 #
-# The components (kubernetes, containerd, runc, cni, pause; all of them unless
-# named) are third-party binaries, each pinned by the go.mod of its folder in
-# components/, and our pause. One whose inputs have not changed since it was
+# The components (kubernetes, containerd, runc, cni, nfd, pause; all of them
+# unless named) are third-party programs, each pinned by the go.mod of its folder
+# in components/, and our pause. One whose inputs have not changed since it was
 # built is skipped: OUTDIR/.COMPONENT.stamp holds the digest of the inputs.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(mkdir -p "${1:?usage: build.sh OUTDIR [COMPONENT...]}" && cd "$1" && pwd)
 shift
-[ $# -gt 0 ] || set -- kubernetes containerd runc cni pause
+[ $# -gt 0 ] || set -- kubernetes containerd runc cni nfd pause
 
 export GOWORK=off GOFLAGS="-buildvcs=false -trimpath" CGO_ENABLED=0
 
@@ -43,32 +43,46 @@ build_cni() {
   go build -ldflags "-s -w" -o "$out/cni/" $plugins/main/{ptp,loopback} $plugins/ipam/host-local $plugins/meta/portmap
 }
 
+# Node Feature Discovery comes with its own manifests. The prefix is where they
+# mount the host's folders into its pods.
+build_nfd() {
+  local module=sigs.k8s.io/node-feature-discovery v dir
+  v=$(version $module)
+  dir=$(go list -m -f '{{.Dir}}' $module)
+  rm -rf "$out/nfd"
+  mkdir -p "$out/nfd"
+  go build -ldflags "-s -w -X $module/pkg/version.version=$v -X $module/pkg/utils/hostpath.pathPrefix=/host-" \
+    -o "$out/nfd/" $module/cmd/nfd-{master,worker}
+  cp -r --no-preserve=mode "$dir/deployment" kustomization.yaml "$out/nfd/"
+}
+
 build_pause() {
   go build -ldflags "-s -w" -o "$out/pause" ./internal/pause
 }
 
-# binaries COMPONENT: what its build leaves in OUTDIR.
-binaries() {
+# outputs COMPONENT: what its build leaves in OUTDIR.
+outputs() {
   case $1 in
   containerd) echo containerd containerd-shim-runc-v2 ctr ;;
   cni) echo cni/ptp cni/loopback cni/host-local cni/portmap ;;
+  nfd) echo nfd/nfd-master nfd/nfd-worker nfd/deployment nfd/kustomization.yaml ;;
   *) echo "$1" ;;
   esac
 }
 
-# inputs COMPONENT: all that decides what its binaries hold.
+# inputs COMPONENT: all that decides what its outputs hold.
 inputs() {
   go version
   go env GOARCH
   cat "$here/build.sh"
   if [ "$1" = pause ]; then cat "$here"/internal/pause/*.go; else
     cat "$here/components/$1"/go.{mod,sum}
-    find "$here/components/$1" -name '*.go' -exec cat {} +
+    find "$here/components/$1" \( -name '*.go' -o -name '*.yaml' \) -exec cat {} +
   fi
 }
 
-# built COMPONENT: whether all its binaries are there.
-built() { for b in $(binaries "$1"); do [ -x "$out/$b" ] || return 1; done; }
+# built COMPONENT: whether all its outputs are there.
+built() { for o in $(outputs "$1"); do [ -e "$out/$o" ] || return 1; done; }
 
 for component in "$@"; do
   declare -F "build_$component" >/dev/null || { echo "unknown component $component" >&2; exit 2; }
