@@ -73,6 +73,11 @@ func (c *Cluster) GPUSim(node string) (string, error) {
 
 func gpuSimDir(node string) string { return filepath.Join(machine.NodeDir(node), "gpu-sim") }
 
+// AuditLog returns the path of the API server's audit log: the requests of
+// service accounts, without what they sent and got, as JSON lines of
+// audit.k8s.io/v1.
+func (c *Cluster) AuditLog() string { return c.spec(c.plan.ControlPlane()).Log(render.Audit) }
+
 // Log returns the path of the log of a node's component, or of "init", the
 // node's first process.
 func (c *Cluster) Log(node, component string) (string, error) {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"outrigger.dev/test/cluster/internal/image"
 	"outrigger.dev/test/cluster/internal/machine"
 )
 
@@ -70,6 +71,18 @@ func (c *Cluster) LoadImage(ctx context.Context, archive string, nodes ...string
 		}
 	}
 	return nil
+}
+
+// LoadProgram makes an image that holds one static program of the machine, and
+// imports it on the nodes named, or on all.
+func (c *Cluster) LoadProgram(ctx context.Context, name, program string, nodes ...string) error {
+	file := filepath.Base(program)
+	archive := filepath.Join(machine.DataDir, file+".tar")
+	i := image.Image{Name: name, Program: program, Path: "/usr/bin/" + file, Entrypoint: []string{file}}
+	if err := writeFile(archive, i.WriteArchive); err != nil {
+		return err
+	}
+	return c.LoadImage(ctx, archive, nodes...)
 }
 
 func (c *Cluster) importImage(ctx context.Context, archive, node string) error {

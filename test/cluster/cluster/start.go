@@ -110,6 +110,7 @@ func (c *Cluster) options(n plan.Node) render.Options {
 		Components:       filepath.Join(c.binDir, componentFolder),
 		PauseImage:       image.PauseName,
 		Cgroup:           "/" + filepath.Join(machine.Cgroup, n.Name),
+		AuditLog:         nodeinit.LogFile(machine.NodeDir(n.Name), render.Audit),
 		RestrictOOMScore: machine.LacksResourceCapability(),
 	}
 }

@@ -48,37 +48,47 @@ type kubeconfig struct {
 
 // New returns a client with the credentials of a kubeconfig with embedded data.
 func New(path string) (*Client, error) {
-	b, err := os.ReadFile(path)
+	server, credentials, err := Read(path)
 	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w", err)
+		return nil, err
 	}
-	var k kubeconfig
-	if err := yaml.Unmarshal(b, &k); err != nil {
-		return nil, fmt.Errorf("decode kubeconfig %s: %w", path, err)
-	}
-	if len(k.Clusters) != 1 || len(k.Users) != 1 {
-		return nil, fmt.Errorf("decode kubeconfig %s: want one cluster and one user", path)
-	}
-	var parts [3][]byte
-	for i, s := range []string{k.Clusters[0].Cluster.CA, k.Users[0].User.Cert, k.Users[0].User.Key} {
-		if parts[i], err = base64.StdEncoding.DecodeString(s); err != nil {
-			return nil, fmt.Errorf("decode kubeconfig %s: %w", path, err)
-		}
-	}
-	pair, err := tls.X509KeyPair(parts[1], parts[2])
-	if err != nil {
-		return nil, fmt.Errorf("read credentials of kubeconfig %s: %w", path, err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(parts[0])
-	c := &Client{server: k.Clusters[0].Cluster.Server}
+	c := &Client{server: server}
 	c.http.Timeout = requestTimeout
 	c.http.Transport = &http.Transport{
 		// A kept connection would outlive the client.
 		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+		TLSClientConfig:   credentials,
 	}
 	return c, nil
+}
+
+// Read returns the URL of the API server that a kubeconfig with embedded data
+// names, with the certificates of that server's authority and of the user.
+func Read(path string) (server string, credentials *tls.Config, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	var k kubeconfig
+	if err := yaml.Unmarshal(b, &k); err != nil {
+		return "", nil, fmt.Errorf("decode kubeconfig %s: %w", path, err)
+	}
+	if len(k.Clusters) != 1 || len(k.Users) != 1 {
+		return "", nil, fmt.Errorf("decode kubeconfig %s: want one cluster and one user", path)
+	}
+	var parts [3][]byte
+	for i, s := range []string{k.Clusters[0].Cluster.CA, k.Users[0].User.Cert, k.Users[0].User.Key} {
+		if parts[i], err = base64.StdEncoding.DecodeString(s); err != nil {
+			return "", nil, fmt.Errorf("decode kubeconfig %s: %w", path, err)
+		}
+	}
+	pair, err := tls.X509KeyPair(parts[1], parts[2])
+	if err != nil {
+		return "", nil, fmt.Errorf("read credentials of kubeconfig %s: %w", path, err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(parts[0])
+	return k.Clusters[0].Cluster.Server, &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
 // Ready returns nil once the API server is ready.

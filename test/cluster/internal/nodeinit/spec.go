@@ -34,9 +34,10 @@ func (s Spec) Socket() string { return filepath.Join(s.Dir, "init.sock") }
 func (s Spec) Root() string { return filepath.Join(s.Dir, "root") }
 
 // Log returns the path of the log of a component, or of the first process: init.
-func (s Spec) Log(component string) string {
-	return filepath.Join(s.Dir, "log", component+".log")
-}
+func (s Spec) Log(component string) string { return LogFile(s.Dir, component) }
+
+// LogFile is Log for the folder of a node, where its spec is yet to be made.
+func LogFile(dir, component string) string { return filepath.Join(dir, "log", component+".log") }
 
 // file returns the path of the spec itself.
 func (s Spec) file() string { return filepath.Join(s.Dir, "spec.json") }

@@ -23,6 +23,13 @@ const (
 	Proxy             = "kube-proxy"
 )
 
+// Audit is the name of the API server's audit log among the logs of the first
+// node.
+const Audit = "audit"
+
+// auditPolicy is the file that says what goes into the audit log.
+const auditPolicy = "/etc/kubernetes/audit.yaml"
+
 // Components returns the programs that a node runs.
 func Components(p plan.Plan, n plan.Node, o Options) []Component {
 	components := []Component{{
@@ -39,8 +46,7 @@ func Components(p plan.Plan, n plan.Node, o Options) []Component {
 		"--node-ip", n.IP.String(),
 		"--v", "2")
 	if n.GPUs > 0 {
-		// Node feature discovery, which sets this label elsewhere, reads the
-		// machine's PCI bus and would find nothing.
+		// Node Feature Discovery sets this label elsewhere; few tests run it.
 		kubelet.Args = append(kubelet.Args, "--node-labels", "feature.node.kubernetes.io/pci-10de.present=true")
 	}
 	return append(components, kubelet, kubernetes(o, Proxy, "--config", "/etc/kubernetes/kube-proxy.yaml"))
@@ -78,6 +84,8 @@ func controlPlane(p plan.Plan, n plan.Node, o Options) []Component {
 			"--kubelet-client-key", pki+"apiserver-kubelet-client.key",
 			"--kubelet-certificate-authority", pki+"ca.crt",
 			"--kubelet-preferred-address-types", "InternalIP",
+			"--audit-policy-file", auditPolicy,
+			"--audit-log-path", o.AuditLog,
 			"--profiling=false"),
 		kubernetes(o, ControllerManager,
 			"--kubeconfig", "/etc/kubernetes/controller-manager.kubeconfig",

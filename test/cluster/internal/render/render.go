@@ -24,6 +24,8 @@ type Options struct {
 	PauseImage string
 	// Cgroup is the cgroup of the node, as the kernel names it.
 	Cgroup string
+	// AuditLog is the file, on the node, that the API server's audit log goes to.
+	AuditLog string
 	// RestrictOOMScore is set where the machine lacks CAP_SYS_RESOURCE.
 	RestrictOOMScore bool
 }
@@ -41,13 +43,17 @@ func Files(p plan.Plan, n plan.Node, o Options) (map[string][]byte, error) {
 		// Two nodes of one machine are still two machines to Kubernetes.
 		"/etc/machine-id": fmt.Appendf(nil, "%x\n", md5.Sum([]byte(n.Name))),
 	}
-	for path, name := range map[string]string{
+	names := map[string]string{
 		"/etc/hosts":                      "hosts",
 		"/etc/containerd/config.toml":     "containerd.toml",
 		"/etc/cni/net.d/10-pods.conflist": "cni.conflist",
 		"/etc/kubernetes/kubelet.yaml":    "kubelet.yaml",
 		"/etc/kubernetes/kube-proxy.yaml": "kube-proxy.yaml",
-	} {
+	}
+	if n.ControlPlane {
+		names[auditPolicy] = "audit.yaml"
+	}
+	for path, name := range names {
 		b, err := execute(name, data)
 		if err != nil {
 			return nil, err

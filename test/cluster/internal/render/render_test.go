@@ -21,7 +21,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func options() render.Options {
-	return render.Options{Components: "/opt/outrigger/bin/cluster-components", PauseImage: "outrigger.dev/pause:1", Cgroup: "/outrigger-cluster/node0"}
+	return render.Options{Components: "/opt/outrigger/bin/cluster-components", PauseImage: "outrigger.dev/pause:1", Cgroup: "/outrigger-cluster/node0", AuditLog: "/var/lib/outrigger-cluster/node0/log/audit.log"}
 }
 
 func TestFilesAndComponents(t *testing.T) {
