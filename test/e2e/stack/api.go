@@ -1,0 +1,114 @@
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// The kinds of patches.
+const (
+	JSONPatch  = "application/json-patch+json"
+	MergePatch = "application/merge-patch+json"
+	Apply      = "application/apply-patch+yaml"
+)
+
+// API asks the API server as one user, over connections that stay open: two
+// requests can be as close together as those of an agent.
+type API struct {
+	http *http.Client
+}
+
+// Refusal is what the API server answers in place of what was asked for.
+type Refusal struct {
+	Code    int    `json:"code"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+func (r *Refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.Code, r.Reason, r.Message) }
+
+// Admin returns the API as the cluster's administrator. The caller closes it.
+func (s *Stack) Admin() (*API, error) { return s.api("") }
+
+// AccountOf returns the API as the service account of a pod in Namespace, with a
+// token that is bound to the pod and its node, as the kubelet mounts it. The
+// caller closes it.
+func (s *Stack) AccountOf(ctx context.Context, pod string) (*API, error) {
+	found, err := s.Kubectl(ctx, "-n", Namespace, "get", "pod", pod, "-o", "jsonpath={.spec.serviceAccountName} {.metadata.uid}")
+	if err != nil {
+		return nil, err
+	}
+	account, uid, _ := strings.Cut(found, " ")
+	token, err := s.Kubectl(ctx, "-n", Namespace, "create", "token", account,
+		"--bound-object-kind", "Pod", "--bound-object-name", pod, "--bound-object-uid", uid)
+	if err != nil {
+		return nil, err
+	}
+	return s.api(strings.TrimSpace(token))
+}
+
+func (s *Stack) api(token string) (*API, error) {
+	client, err := s.HTTP(token)
+	if err != nil {
+		return nil, err
+	}
+	return &API{http: client}, nil
+}
+
+// Close ends the connections.
+func (a *API) Close() { a.http.CloseIdleConnections() }
+
+// Get reads an object.
+func (a *API) Get(ctx context.Context, path string, into any) error {
+	body, err := a.open(ctx, http.MethodGet, path, "", nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(json.NewDecoder(body).Decode(into), body.Close())
+}
+
+// Patch changes an object, by a patch that is to be written as JSON. What the
+// API server does not allow is a *Refusal.
+func (a *API) Patch(ctx context.Context, path, kind string, patch any) error {
+	b, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encode patch of %s: %w", path, err)
+	}
+	body, err := a.open(ctx, http.MethodPatch, path, kind, strings.NewReader(string(b)))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, body)
+	return errors.Join(err, body.Close())
+}
+
+// open sends a request and returns the body of an answer that is not an error.
+func (a *API) open(ctx context.Context, method, path, kind string, body io.Reader) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, path, body)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "outrigger-e2e")
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server: %w", err)
+	}
+	if resp.StatusCode < http.StatusMultipleChoices {
+		return resp.Body, nil
+	}
+	refusal := &Refusal{Code: resp.StatusCode}
+	err = errors.Join(json.NewDecoder(resp.Body).Decode(refusal), resp.Body.Close())
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %s: %w", method, path, resp.Status, err)
+	}
+	return nil, fmt.Errorf("%s %s: %w", method, path, refusal)
+}

@@ -1,0 +1,54 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+)
+
+// NFDNamespace is where the manifests of Node Feature Discovery put it.
+const NFDNamespace = "node-feature-discovery"
+
+// PCILabel marks nodes with a PCI device of NVIDIA's. NFD writes it, and the
+// cluster does where there is no NFD.
+const PCILabel = "feature.node.kubernetes.io/pci-10de.present"
+
+// nfd is the folder of its programs and manifests.
+func (s *Stack) nfd() string { return filepath.Join(s.root, "bin", "cluster-components", "nfd") }
+
+// InstallNFD installs the real Node Feature Discovery by its own manifests, and
+// waits until it is ready. RemoveNFD is to follow.
+func (s *Stack) InstallNFD(ctx context.Context) error {
+	for _, program := range []string{"nfd-master", "nfd-worker"} {
+		if err := s.LoadProgram(ctx, "outrigger.dev/"+program+":1", filepath.Join(s.nfd(), program)); err != nil {
+			return err
+		}
+	}
+	if _, err := s.Kubectl(ctx, "apply", "--server-side", "-k", s.nfd()); err != nil {
+		return err
+	}
+	for _, part := range []string{"deployment/nfd-master", "daemonset/nfd-worker"} {
+		if _, err := s.Kubectl(ctx, "-n", NFDNamespace, "rollout", "status", part, "--timeout=90s"); err != nil {
+			pods, _ := s.Kubectl(ctx, "-n", NFDNamespace, "describe", "pods")
+			return errors.Join(err, errors.New(pods))
+		}
+	}
+	return nil
+}
+
+// RemoveNFD removes what InstallNFD made, and all that it wrote to Nodes.
+func (s *Stack) RemoveNFD(ctx context.Context) error {
+	for _, args := range [][]string{
+		{"-n", NFDNamespace, "delete", "daemonset", "nfd-worker", "--cascade=foreground", "--wait"},
+		{"delete", "nodefeatures", "--all", "--all-namespaces"},
+		{"-n", NFDNamespace, "exec", "deployment/nfd-master", "--", "nfd-master", "-prune"},
+		{"delete", "-k", s.nfd(), "--ignore-not-found", "--wait"},
+		// With its own labels it takes that by which the cluster marks GPU nodes.
+		append([]string{"label", "--overwrite", "node"}, append(s.GPUNodes(), PCILabel+"=true")...),
+	} {
+		if _, err := s.Kubectl(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Node is what an agent may write of a Node.
+type Node struct {
+	Labels     map[string]string
+	Conditions map[string]Condition
+	Taints     []Taint
+	// Owners holds the field managers of each label.
+	Owners map[string][]string
+}
+
+// Condition is a condition of a Node.
+type Condition struct {
+	Type               string    `json:"type"`
+	Status             string    `json:"status"`
+	Reason             string    `json:"reason"`
+	Message            string    `json:"message"`
+	LastTransitionTime time.Time `json:"lastTransitionTime"`
+}
+
+// Taint is a taint of a Node.
+type Taint struct {
+	Key    string `json:"key"`
+	Value  string `json:"value,omitempty"`
+	Effect string `json:"effect"`
+}
+
+// NodePath is where a Node is at the API server.
+func NodePath(name string) string { return "/api/v1/nodes/" + name }
+
+// Node reads a Node.
+func (a *API) Node(ctx context.Context, name string) (Node, error) {
+	var n object
+	if err := a.Get(ctx, NodePath(name), &n); err != nil {
+		return Node{}, err
+	}
+	return n.node(), nil
+}
+
+// WatchNode hands each state of a Node to see, the present one first, until see
+// wants no more.
+func (a *API) WatchNode(ctx context.Context, name string, see func(Node) (more bool)) error {
+	// Without a version the watch begins with the object as it is.
+	query := url.Values{"watch": {"true"}, "fieldSelector": {"metadata.name=" + name}}
+	body, err := a.open(ctx, "GET", "/api/v1/nodes?"+query.Encode(), "", nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	for decoder := json.NewDecoder(body); ; {
+		var event struct {
+			Type   string
+			Object object
+		}
+		if err := decoder.Decode(&event); err != nil {
+			return fmt.Errorf("watch node %s: %w", name, err)
+		}
+		if event.Type != "ADDED" && event.Type != "MODIFIED" {
+			return fmt.Errorf("watch node %s: event %s", name, event.Type)
+		}
+		if !see(event.Object.node()) {
+			return nil
+		}
+	}
+}
+
+// errUnseen is what WaitNode's limit ends it with.
+var errUnseen = errors.New("not seen in time")
+
+// WaitNode waits for a state of a Node and returns it. With the error comes the
+// last state that was seen.
+func (a *API) WaitNode(ctx context.Context, name string, limit time.Duration, holds func(Node) bool) (Node, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errUnseen)
+	defer cancel()
+	var last Node
+	err := a.WatchNode(ctx, name, func(n Node) bool {
+		last = n
+		return !holds(n)
+	})
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return last, err
+}
+
+// object is a Node as the API server writes it.
+type object struct {
+	Metadata struct {
+		Labels        map[string]string `json:"labels"`
+		ManagedFields []struct {
+			Manager  string `json:"manager"`
+			FieldsV1 struct {
+				Metadata struct {
+					Labels map[string]json.RawMessage `json:"f:labels"`
+				} `json:"f:metadata"`
+			} `json:"fieldsV1"`
+		} `json:"managedFields"`
+	} `json:"metadata"`
+	Spec struct {
+		Taints []Taint `json:"taints"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+func (o object) node() Node {
+	n := Node{
+		Labels:     o.Metadata.Labels,
+		Conditions: map[string]Condition{},
+		Taints:     o.Spec.Taints,
+		Owners:     map[string][]string{},
+	}
+	for _, c := range o.Status.Conditions {
+		n.Conditions[c.Type] = c
+	}
+	for _, fields := range o.Metadata.ManagedFields {
+		for field := range fields.FieldsV1.Metadata.Labels {
+			if key, ok := strings.CutPrefix(field, "f:"); ok {
+				n.Owners[key] = append(n.Owners[key], fields.Manager)
+			}
+		}
+	}
+	return n
+}
