@@ -57,10 +57,36 @@ const replicaSep = "::"
 // ID returns what the kubelet calls replica n of the device, which is from 0 to
 // Replicas-1: the UUID alone if there is but one.
 func (d Device) ID(n int) string {
+	var room [64]byte // enough for the UUIDs of NVIDIA
+	return string(d.AppendID(room[:0], n))
+}
+
+// AppendID appends what ID returns to b.
+func (d Device) AppendID(b []byte, n int) []byte {
+	b = append(b, d.UUID...)
 	if d.Replicas <= 1 {
-		return string(d.UUID)
+		return b
 	}
-	return string(d.UUID) + replicaSep + strconv.Itoa(n)
+	return strconv.AppendInt(append(b, replicaSep...), int64(n), 10)
+}
+
+// SplitID returns the UUID and the number of the replica that an id has, or the
+// id itself and false if it has none. It is the inverse of Device.ID and reads
+// the id from its end, for a request can name thousands.
+func SplitID(id []byte) (uuid []byte, replica int, ok bool) {
+	const most = 9 // digits: what has more is no number of a replica
+	at, unit := len(id), 1
+	for at > 0 && len(id)-at < most && id[at-1] >= '0' && id[at-1] <= '9' {
+		at--
+		replica += int(id[at]-'0') * unit
+		unit *= 10
+	}
+	written := at == len(id)-1 || at < len(id) && id[at] != '0' // as ID writes it
+	end := at - len(replicaSep)
+	if !written || end < 0 || string(id[end:at]) != replicaSep {
+		return id, 0, false
+	}
+	return id[:end], replica, true
 }
 
 // Kind says what keeps a device from being offered, and so who can change it.

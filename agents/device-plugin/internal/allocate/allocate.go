@@ -8,8 +8,6 @@ package allocate
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
@@ -126,26 +124,13 @@ func New(r resource.Resource, opts Options) *Allocator {
 func replicas(d resource.Device) int { return max(d.Replicas, 1) }
 
 // find returns the device that the kubelet's id names, as a position in the
-// resource, and the number of the replica. It is the inverse of
-// resource.Device.ID, and reads the id from its end: a request can name
-// thousands.
-func (a *Allocator) find(id string) (device, replica int, ok bool) {
-	hardware := id
-	colon := strings.LastIndexByte(id, ':')
-	shared := colon > 0 && id[colon-1] == ':'
-	if shared {
-		hardware = id[:colon-1]
-	}
-	device, ok = a.index[gpu.UUID(hardware)]
+// resource, and the number of the replica.
+func (a *Allocator) find(id []byte) (device, replica int, ok bool) {
+	uuid, replica, shared := resource.SplitID(id)
+	device, ok = a.index[gpu.UUID(uuid)]
 	if !ok {
 		return 0, 0, false
 	}
 	offered := replicas(a.res.Devices[device])
-	if !shared {
-		return device, 0, offered == 1
-	}
-	number := id[colon+1:]
-	replica, err := strconv.Atoi(number)
-	canonical := err == nil && number[0] >= '0' && number[0] <= '9' && (number[0] != '0' || replica == 0 && len(number) == 1)
-	return device, replica, canonical && offered > 1 && replica < offered
+	return device, replica, shared == (offered > 1) && replica < offered
 }

@@ -87,7 +87,7 @@ func (a *Allocator) lookup(ids []string) ([]resource.Device, error) {
 		shared  bool
 	)
 	for _, id := range ids {
-		i, _, ok := a.find(id)
+		i, _, ok := a.find([]byte(id))
 		if !ok {
 			return nil, UnknownDeviceError{ID: id}
 		}

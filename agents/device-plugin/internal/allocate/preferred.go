@@ -30,22 +30,63 @@ func (e MalformedRequestError) Error() string { return "invalid request: " + e.R
 // size whose sum is the highest, which may give this container a worse set for
 // the sake of others that never come.
 func (a *Allocator) Preferred(available, must []string, size int) ([]string, error) {
+	r := a.Request()
+	for _, id := range available {
+		r.Offer([]byte(id))
+	}
+	return r.Preferred(must, size)
+}
+
+// Request is a request for preferred devices that is being read. A kubelet names
+// every free replica in it, thousands where devices are shared, and waits for the
+// answer before it starts the pod: so each name is counted when it comes, and only
+// one that is not known is kept. It belongs to one goroutine.
+type Request struct {
+	*choice
+	// named is how many names were offered.
+	named int
+	// strange are those that are not known.
+	strange []string
+}
+
+// Request returns a request that offers nothing yet.
+func (a *Allocator) Request() *Request { return &Request{choice: newChoice(a)} }
+
+// Offer takes in an available device, and returns whether it is known. It counts
+// once, however often it is named.
+func (r *Request) Offer(id []byte) bool {
+	r.named++
+	device, replica, ok := r.find(id)
+	if !ok {
+		r.strange = append(r.strange, string(id))
+		return false
+	}
+	if r.free.add(r.slots[device] + replica) {
+		r.devices[device].free++
+		r.home(device).free++
+	}
+	return true
+}
+
+// Preferred answers the request, which is of no use then, as Allocator.Preferred
+// does.
+func (r *Request) Preferred(must []string, size int) ([]string, error) {
 	switch {
 	case size < 0:
 		return nil, MalformedRequestError{fmt.Sprintf("allocation size %d is negative", size)}
 	case len(must) > size:
 		return nil, MalformedRequestError{fmt.Sprintf("%d devices must be included, but the allocation size is %d", len(must), size)}
 	}
-	size = min(size, len(available))
-	c := newChoice(a)
-	strange := c.offer(available)
-	taken, err := c.require(must, strange)
+	size = min(size, r.named)
+	slices.Sort(r.strange)
+	r.strange = slices.Compact(r.strange)
+	taken, err := r.require(must, r.strange)
 	if err != nil {
 		return nil, err
 	}
-	c.choose(size - c.count - len(taken))
-	ids := c.ids(size)
-	for _, id := range strange {
+	r.choose(size - r.count - len(taken))
+	ids := r.ids(size)
+	for _, id := range r.strange {
 		if len(ids)+len(taken) >= size {
 			break
 		}
@@ -57,29 +98,11 @@ func (a *Allocator) Preferred(available, must []string, size int) ([]string, err
 	return append(ids, taken...), nil
 }
 
-// offer takes in the available devices, each once, and returns those that are
-// not known, in order.
-func (c *choice) offer(available []string) (strange []string) {
-	for _, id := range available {
-		device, replica, ok := c.find(id)
-		if !ok {
-			strange = append(strange, id)
-			continue
-		}
-		if c.free.add(c.slots[device] + replica) {
-			c.devices[device].free++
-			c.home(device).free++
-		}
-	}
-	slices.Sort(strange)
-	return slices.Compact(strange)
-}
-
 // require takes the devices that must be included, and returns those of them
 // that are not known.
 func (c *choice) require(must, strange []string) (taken []string, err error) {
 	for _, id := range must {
-		device, replica, ok := c.find(id)
+		device, replica, ok := c.find([]byte(id))
 		slot := c.slots[device] + replica
 		_, offered := slices.BinarySearch(strange, id)
 		switch {

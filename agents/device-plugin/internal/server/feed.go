@@ -25,9 +25,8 @@ type feed struct {
 }
 
 func newFeed() feed {
-	empty, _ := list{}.next(nil)
 	return feed{
-		state:   state{allocator: allocate.New(resource.Resource{}, allocate.Options{}), list: empty},
+		state:   state{allocator: allocate.New(resource.Resource{}, allocate.Options{})},
 		changed: make(chan struct{}),
 	}
 }

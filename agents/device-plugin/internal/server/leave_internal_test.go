@@ -17,14 +17,14 @@ import (
 type slowStream struct {
 	grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]
 	ctx   context.Context
-	lists chan *pluginapi.ListAndWatchResponse
+	lists chan list
 }
 
 func (s slowStream) Context() context.Context { return s.ctx }
 
-func (s slowStream) Send(l *pluginapi.ListAndWatchResponse) error {
+func (s slowStream) SendMsg(m any) error {
 	select {
-	case s.lists <- l:
+	case s.lists <- m.(list):
 		return nil
 	case <-s.ctx.Done():
 		return s.ctx.Err()
@@ -41,7 +41,7 @@ func TestASlowKubeletIsWaitedFor(t *testing.T) {
 	})
 	s.Publish(resource.Resource{Name: "nvidia.com/gpu", Devices: devices(2, 1)}, allocate.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
-	stream := slowStream{ctx: ctx, lists: make(chan *pluginapi.ListAndWatchResponse)}
+	stream := slowStream{ctx: ctx, lists: make(chan list)}
 	done := make(chan error, 1)
 	go func() { done <- s.ListAndWatch(nil, stream) }()
 	t.Cleanup(func() { cancel(); <-done })
@@ -52,7 +52,7 @@ func TestASlowKubeletIsWaitedFor(t *testing.T) {
 	if wait, leaving := s.parting(); !leaving || wait <= 0 {
 		t.Fatalf("parting() = %v, %t before the kubelet took the empty list", wait, leaving)
 	}
-	if l := <-stream.lists; len(l.ProtoReflect().GetUnknown()) != 0 {
+	if l := <-stream.lists; l.wire.Len() != 0 {
 		t.Error("the last list has devices")
 	}
 	for end := time.Now().Add(leaveGrace / 2); ; {

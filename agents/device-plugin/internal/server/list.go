@@ -1,6 +1,7 @@
 package server
 
 import (
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
@@ -12,12 +13,12 @@ import (
 //
 // A device that is offered a hundred times makes a hundred entries that differ
 // in a number, and of thousands the health of a few changes. So a list is kept
-// in the form in which it is sent, and the entries of a device are copied from
-// one list to the next as long as they are the same.
+// in the form in which it is sent, and lists share the entries of the devices
+// that are the same in them.
 type list struct {
-	parts   []part
-	wire    []byte
-	message *pluginapi.ListAndWatchResponse
+	parts []part
+	// wire has the entries of each part.
+	wire mem.BufferSlice
 }
 
 // part is what the entries of one device say.
@@ -26,42 +27,25 @@ type part struct {
 	replicas int
 	numaNode int
 	healthy  bool
-	// end is where they end in the wire form.
-	end int
-}
-
-func (p part) says(q part) bool {
-	p.end, q.end = 0, 0
-	return p == q
 }
 
 // next returns the list of these devices, and whether it says anything else
 // than l.
 func (l list) next(devices []resource.Device) (list, bool) {
 	changed := len(devices) != len(l.parts)
-	n := list{parts: make([]part, 0, len(devices)), wire: make([]byte, 0, listBytes(devices, maxReplicas(devices)))}
-	start := 0
+	n := list{parts: make([]part, len(devices)), wire: make(mem.BufferSlice, len(devices))}
 	for i, d := range devices {
-		p := part{uuid: d.UUID, replicas: max(d.Replicas, 1), numaNode: d.NUMANode, healthy: d.Health.Healthy}
-		old := part{replicas: -1}
-		if i < len(l.parts) {
-			old = l.parts[i]
+		n.parts[i] = part{uuid: d.UUID, replicas: max(d.Replicas, 1), numaNode: d.NUMANode, healthy: d.Health.Healthy}
+		if i < len(l.parts) && n.parts[i] == l.parts[i] {
+			n.wire[i] = l.wire[i]
+			continue
 		}
-		if p.says(old) {
-			n.wire = append(n.wire, l.wire[start:old.end]...)
-		} else {
-			changed = true
-			n.wire = appendEntries(n.wire, d)
-		}
-		start, p.end = old.end, len(n.wire)
-		n.parts = append(n.parts, p)
+		changed = true
+		n.wire[i] = mem.SliceBuffer(entries(d))
 	}
-	if !changed && l.message != nil {
+	if !changed {
 		return l, false
 	}
-	// The fields of a message that are not known are sent as they are.
-	n.message = &pluginapi.ListAndWatchResponse{}
-	n.message.ProtoReflect().SetUnknown(n.wire)
 	return n, true
 }
 
@@ -75,15 +59,17 @@ const (
 	fieldNodeID   protowire.Number = 1 // of NUMANode
 )
 
-// appendEntries appends an entry for each replica of a device.
-func appendEntries(wire []byte, d resource.Device) []byte {
-	health, topology := status(d), topology(d)
-	for n := range max(d.Replicas, 1) {
-		id := d.ID(n)
+// entries returns an entry for each replica of a device.
+func entries(d resource.Device) []byte {
+	replicas, health, topology := max(d.Replicas, 1), status(d), topology(d)
+	id := d.AppendID(nil, replicas-1) // the longest
+	wire := make([]byte, 0, replicas*(protowire.SizeTag(fieldDevices)+protowire.SizeBytes(entrySize(len(id), len(health), len(topology)))))
+	for n := range replicas {
+		id = d.AppendID(id[:0], n)
 		wire = protowire.AppendTag(wire, fieldDevices, protowire.BytesType)
 		wire = protowire.AppendVarint(wire, uint64(entrySize(len(id), len(health), len(topology)))) //nolint:gosec // a length
 		wire = protowire.AppendTag(wire, fieldID, protowire.BytesType)
-		wire = protowire.AppendString(wire, id)
+		wire = protowire.AppendBytes(wire, id)
 		wire = protowire.AppendTag(wire, fieldHealth, protowire.BytesType)
 		wire = protowire.AppendString(wire, health)
 		wire = append(wire, topology...)

@@ -59,10 +59,11 @@ func generated(ds []resource.Device) *pluginapi.ListAndWatchResponse {
 // checkSent compares what is sent with the generated form.
 func checkSent(t *testing.T, l list, want []resource.Device) {
 	t.Helper()
-	sent, err := proto.Marshal(l.message)
+	data, err := newCodec().Marshal(l)
 	if err != nil {
 		t.Fatal(err)
 	}
+	sent := data.Materialize()
 	got := &pluginapi.ListAndWatchResponse{}
 	if err := proto.Unmarshal(sent, got); err != nil {
 		t.Fatal(err)
@@ -153,7 +154,7 @@ func TestFitKeepsWithinWhatTheKubeletTakes(t *testing.T) {
 				every[i] = i
 			}
 			worst, _ := list{}.next(sick(got.Devices, every...))
-			if n := len(worst.wire); n > MaxListBytes || left > 0 && n < MaxListBytes*99/100 {
+			if n := worst.wire.Len(); n > MaxListBytes || left > 0 && n < MaxListBytes*99/100 {
 				t.Errorf("the list has %d bytes, want at most %d, and nearly as many", n, MaxListBytes)
 			}
 		})

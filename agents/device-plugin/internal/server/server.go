@@ -137,7 +137,7 @@ func (s *Server) Status() Status {
 // removes its socket.
 func (s *Server) Run(ctx context.Context) error {
 	k := &keeper{server: s, grpc: grpc.NewServer(serverOptions()...), log: s.cfg.Log}
-	pluginapi.RegisterDevicePluginServer(k.grpc, s)
+	k.grpc.RegisterService(s.service(), s)
 	err := k.run(ctx)
 	s.update(func(st *Status) { *st = Status{} })
 	if err != nil {
@@ -146,13 +146,15 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// serverOptions keep the buffers of a connection small: messages are a few
-// kilobytes, and an agent's memory counts on every node.
+// serverOptions let a request come in one go: one for preferred devices names
+// what a list has, for which the usual window of 64 KiB would be asked for again
+// and again. A window is a limit, no memory; buffers are held only while something
+// is read or written.
 func serverOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ForceServerCodecV2(newCodec()),
-		grpc.ReadBufferSize(4 << 10),
-		grpc.WriteBufferSize(4 << 10),
+		grpc.StaticStreamWindowSize(MaxListBytes),
+		grpc.StaticConnWindowSize(MaxListBytes),
 	}
 }
 
@@ -174,7 +176,7 @@ func (s *Server) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingSer
 	defer s.closed(c)
 	for {
 		st, changed := s.feed.get()
-		if err := stream.Send(st.list.message); err != nil {
+		if err := stream.SendMsg(st.list); err != nil {
 			return fmt.Errorf("send devices of %s: %w", s.cfg.Resource, err)
 		}
 		s.sent(c, st.number)
@@ -205,20 +207,6 @@ func (s *Server) allocate(req *pluginapi.AllocateRequest) (*pluginapi.AllocateRe
 			return nil, fmt.Errorf("invalid allocation request for %q: %w", s.cfg.Resource, err)
 		}
 		resp.ContainerResponses = append(resp.ContainerResponses, answer)
-	}
-	return resp, nil
-}
-
-// GetPreferredAllocation answers which of the free devices fit best together.
-func (s *Server) GetPreferredAllocation(_ context.Context, req *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
-	st, _ := s.feed.get()
-	resp := &pluginapi.PreferredAllocationResponse{}
-	for _, c := range req.GetContainerRequests() {
-		ids, err := st.allocator.Preferred(c.GetAvailableDeviceIDs(), c.GetMustIncludeDeviceIDs(), int(c.GetAllocationSize()))
-		if err != nil {
-			return nil, fmt.Errorf("choose devices of %q: %w", s.cfg.Resource, err)
-		}
-		resp.ContainerResponses = append(resp.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{DeviceIDs: ids})
 	}
 	return resp, nil
 }

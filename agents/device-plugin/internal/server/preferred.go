@@ -1,0 +1,149 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protowire"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"outrigger.dev/agents/device-plugin/internal/allocate"
+)
+
+// service returns the device plugin API as the Server serves it: requests for
+// preferred devices are read by preferredRequest.
+func (s *Server) service() *grpc.ServiceDesc {
+	desc := pluginapi.DevicePlugin_ServiceDesc
+	desc.Methods = slices.Clone(desc.Methods)
+	for i := range desc.Methods {
+		if desc.Methods[i].MethodName == "GetPreferredAllocation" {
+			desc.Methods[i].Handler = func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+				return s.preferred(decode)
+			}
+		}
+	}
+	return &desc
+}
+
+// preferred answers GetPreferredAllocation: which of the free devices fit best
+// together.
+func (s *Server) preferred(decode func(any) error) (*pluginapi.PreferredAllocationResponse, error) {
+	st, _ := s.feed.get()
+	req := &preferredRequest{allocator: st.allocator}
+	if err := decode(req); err != nil {
+		return nil, err
+	}
+	resp := &pluginapi.PreferredAllocationResponse{}
+	for _, c := range req.containers {
+		ids, err := c.devices.Preferred(c.must, c.size)
+		if err != nil {
+			return nil, fmt.Errorf("choose devices of %q: %w", s.cfg.Resource, err)
+		}
+		resp.ContainerResponses = append(resp.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{DeviceIDs: ids})
+	}
+	return resp, nil
+}
+
+// preferredRequest is a PreferredAllocationRequest, whose names go to the
+// Allocator as they are read.
+type preferredRequest struct {
+	allocator  *allocate.Allocator
+	containers []container
+}
+
+// container is the request of one container.
+type container struct {
+	devices *allocate.Request
+	must    []string
+	size    int
+}
+
+// The numbers of the fields of PreferredAllocationRequest and of
+// ContainerPreferredAllocationRequest (k8s.io/kubelet, deviceplugin v1beta1).
+const (
+	fieldRequests  = 1
+	fieldAvailable = 1
+	fieldMust      = 2
+	fieldSize      = 3
+)
+
+// read takes in the wire form of the message, and returns false for data that
+// holds anything else than its fields.
+func (p *preferredRequest) read(data []byte) bool {
+	p.containers = nil
+	for len(data) > 0 {
+		number, kind, n := protowire.ConsumeTag(data)
+		if n < 0 || number != fieldRequests || kind != protowire.BytesType {
+			return false
+		}
+		body, m := protowire.ConsumeBytes(data[n:])
+		if m < 0 {
+			return false
+		}
+		c := container{devices: p.allocator.Request()}
+		if !c.read(body) {
+			return false
+		}
+		p.containers, data = append(p.containers, c), data[n+m:]
+	}
+	return true
+}
+
+func (c *container) read(data []byte) bool {
+	for len(data) > 0 {
+		number, kind, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return false
+		}
+		data = data[n:]
+		switch {
+		case number == fieldSize && kind == protowire.VarintType:
+			var size uint64
+			size, n = protowire.ConsumeVarint(data)
+			c.size = int(int32(size)) //nolint:gosec // as the wire format has negative numbers
+		case (number == fieldAvailable || number == fieldMust) && kind == protowire.BytesType:
+			var name []byte
+			name, n = protowire.ConsumeBytes(data)
+			if n < 0 || !c.name(number, name) {
+				return false
+			}
+		default:
+			return false
+		}
+		if n < 0 {
+			return false
+		}
+		data = data[n:]
+	}
+	return true
+}
+
+// name takes in the name of a device, and returns false for what is no text. A
+// name that is known is one.
+func (c *container) name(field protowire.Number, id []byte) bool {
+	if field == fieldAvailable {
+		return c.devices.Offer(id) || utf8.Valid(id)
+	}
+	c.must = append(c.must, string(id))
+	return utf8.Valid(id)
+}
+
+// readAny takes in what the generated code decodes.
+func (p *preferredRequest) readAny(decode func(any) error) error {
+	p.containers = nil
+	var req pluginapi.PreferredAllocationRequest
+	if err := decode(&req); err != nil {
+		return err
+	}
+	for _, r := range req.GetContainerRequests() {
+		c := container{devices: p.allocator.Request(), must: r.GetMustIncludeDeviceIDs(), size: int(r.GetAllocationSize())}
+		for _, id := range r.GetAvailableDeviceIDs() {
+			c.devices.Offer([]byte(id))
+		}
+		p.containers = append(p.containers, c)
+	}
+	return nil
+}
