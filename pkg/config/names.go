@@ -41,19 +41,28 @@ func isSubdomain(s string) bool {
 	return true
 }
 
-// isProfile reports whether s is a MIG profile as names of resources have it,
-// with a dot for the plus.
-func isProfile(s string) bool {
-	_, err := gpu.ParseProfile(strings.Replace(s, "gb.", "gb+", 1))
-	return err == nil
+// MIGResource returns the name under which MIG devices of a profile are offered
+// with strategy mixed, as NVIDIA's device plugin writes it; empty for a profile
+// that is not known. "+" may not stand in the name of a resource.
+func MIGResource(p gpu.Profile) string {
+	if p == (gpu.Profile{}) {
+		return ""
+	}
+	return MIGResourcePrefix + strings.ReplaceAll(p.String(), "+", ".")
+}
+
+// IsMIGResource reports whether a profile has that name.
+func IsMIGResource(name string) bool {
+	profile := strings.TrimPrefix(name, MIGResourcePrefix)
+	p, err := gpu.ParseProfile(strings.Replace(profile, "gb.", "gb+", 1))
+	return err == nil && MIGResource(p) == name
 }
 
 // unknownName says why no device can have the name before it is shared; it is
 // empty for a name that one can have.
 func unknownName(name string, r Resources) string {
-	profile, mig := strings.CutPrefix(name, MIGResourcePrefix)
 	named := func(p Pattern) bool { return p.Name == name }
-	if name == GPUResource || mig && isProfile(profile) ||
+	if name == GPUResource || IsMIGResource(name) ||
 		slices.ContainsFunc(r.GPUs, named) || slices.ContainsFunc(r.MIG, named) {
 		return ""
 	}

@@ -2,10 +2,8 @@ package resource
 
 import (
 	"slices"
-	"strings"
 
 	"outrigger.dev/pkg/config"
-	"outrigger.dev/pkg/gpu"
 )
 
 // name finds the resource of each unit, and leaves out those that have none:
@@ -52,7 +50,7 @@ func (d *derivation) resource(u *unit) string {
 	}
 	other := GPU
 	if d.config.MIGStrategy == config.MIGStrategyMixed {
-		other = migResource(u.mig.Profile)
+		other = config.MIGResource(u.mig.Profile)
 	}
 	return named(r.MIG, other, u.migTexts)
 }
@@ -64,13 +62,4 @@ func named(patterns []config.Pattern, other string, texts []string) string {
 		}
 	}
 	return other
-}
-
-// migResource returns the name of NVIDIA's device plugin for a profile, empty
-// for one that is not known. "+" may not stand in the name of a resource.
-func migResource(p gpu.Profile) string {
-	if p == (gpu.Profile{}) {
-		return ""
-	}
-	return "nvidia.com/mig-" + strings.ReplaceAll(p.String(), "+", ".")
 }
