@@ -22,6 +22,7 @@ static const struct {
 	RESULT(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
 	RESULT(CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed"),
 	RESULT(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
+	RESULT(CUDA_ERROR_SYSTEM_NOT_READY, "system not yet initialized"),
 	RESULT(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "system has unsupported display driver / cuda driver combination"),
 	RESULT(CUDA_ERROR_UNKNOWN, "unknown error"),
 #undef RESULT

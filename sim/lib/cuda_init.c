@@ -7,6 +7,9 @@
 
 #include "place.h"
 
+#define FABRIC_NOT_SUPPORTED 0 /* NVML_GPU_FABRIC_STATE_… */
+#define FABRIC_COMPLETED 3
+
 static struct {
 	pthread_mutex_t mutex; /* guards all but sim and initialised */
 	_Atomic(struct sim *) sim;
@@ -78,6 +81,13 @@ static CUresult nodes(void)
 	return place_access("nvidia-uvm") == ACCESS_ALLOWED ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
+/* joined tells whether a GPU is in its NVLink fabric, or has none. */
+static bool joined(const struct sim_fabric *fabric)
+{
+	return !fabric->present || fabric->state == FABRIC_NOT_SUPPORTED ||
+	       (fabric->state == FABRIC_COMPLETED && fabric->status == 0);
+}
+
 /* enumerate lists what answers and may be opened, in the order of the places
  * on the PCI bus, or as CUDA_VISIBLE_DEVICES has it. */
 static CUresult enumerate(void)
@@ -92,6 +102,8 @@ static CUresult enumerate(void)
 	}
 	n = cuda_visible(choice, n);
 	for (uint32_t i = 0; i < n; i++) {
+		if (!joined(&choice[i].gpu.fabric))
+			return CUDA_ERROR_SYSTEM_NOT_READY;
 		cuda.device[i] = (struct device){
 			.gpu = {choice[i].gpu.minor, choice[i].gpu.generation},
 			.instance = choice[i].ci.generation,

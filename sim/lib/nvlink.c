@@ -74,16 +74,41 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsign
 	return remote(&gpu.link[link], pci, false);
 }
 
-/* A single baseboard is a fabric of its own: registered, healthy, and with
- * the cluster UUID all zero. */
+/* fabric_v fills what all versions have. A GPU that has not joined the fabric
+ * knows neither cluster nor clique. */
+static void fabric_v(const struct sim_fabric *fabric, nvmlGpuFabricInfoV_t *info)
+{
+	bool joined = fabric->state == NVML_GPU_FABRIC_STATE_COMPLETED && fabric->status == NVML_SUCCESS;
+
+	memset(info->clusterUuid, 0, sizeof(info->clusterUuid));
+	if (joined)
+		memcpy(info->clusterUuid, fabric->cluster, sizeof(info->clusterUuid));
+	info->cliqueId = joined ? fabric->clique : 0;
+	info->state = (nvmlGpuFabricState_t)fabric->state;
+	info->status = (nvmlReturn_t)fabric->status;
+	info->healthMask = 0;
+	if (joined)
+		info->healthMask = NVML_GPU_FABRIC_HEALTH_MASK_DEGRADED_BW_FALSE
+				   << NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_DEGRADED_BW;
+	if (info->version == nvmlGpuFabricInfo_v3) /* the second version ends before it */
+		info->healthSummary = joined ? NVML_GPU_FABRIC_HEALTH_SUMMARY_HEALTHY
+					     : NVML_GPU_FABRIC_HEALTH_SUMMARY_NOT_SUPPORTED;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricInfo_t *info)
 {
+	nvmlGpuFabricInfoV_t v = {.version = nvmlGpuFabricInfo_v3};
+
 	ENTER_DEVICE(nvmlDeviceGetGpuFabricInfo, device, gpu);
 	REQUIRE(info != NULL);
-	if (!gpu.fabric)
+	if (!gpu.fabric.present)
 		return NVML_ERROR_NOT_SUPPORTED;
+	fabric_v(&gpu.fabric, &v);
 	memset(info, 0, sizeof(*info));
-	info->state = NVML_GPU_FABRIC_STATE_COMPLETED;
+	memcpy(info->clusterUuid, v.clusterUuid, sizeof(info->clusterUuid));
+	info->status = v.status;
+	info->cliqueId = v.cliqueId;
+	info->state = v.state;
 	return NVML_SUCCESS;
 }
 
@@ -93,15 +118,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabr
 	REQUIRE(info != NULL);
 	if (info->version != nvmlGpuFabricInfo_v2 && info->version != nvmlGpuFabricInfo_v3)
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-	if (!gpu.fabric)
+	if (!gpu.fabric.present)
 		return NVML_ERROR_NOT_SUPPORTED;
-	memset(info->clusterUuid, 0, sizeof(info->clusterUuid));
-	info->status = NVML_SUCCESS;
-	info->cliqueId = 0;
-	info->state = NVML_GPU_FABRIC_STATE_COMPLETED;
-	info->healthMask = NVML_GPU_FABRIC_HEALTH_MASK_DEGRADED_BW_FALSE
-			   << NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_DEGRADED_BW;
-	if (info->version == nvmlGpuFabricInfo_v3) /* the second version ends before it */
-		info->healthSummary = NVML_GPU_FABRIC_HEALTH_SUMMARY_HEALTHY;
+	fabric_v(&gpu.fabric, info);
 	return NVML_SUCCESS;
 }

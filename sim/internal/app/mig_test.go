@@ -217,6 +217,8 @@ func migMistakes(s, l4 sim) map[string]mistake {
 		"end of no number":           {s, []string{"proc", "end", "0", "cat"}, "want a number"},
 		"unknown proc command":       {s, []string{"proc", "kill"}, `no command "kill"`},
 		"unknown recovery":           {s, []string{"set", "0.recovery=prayer"}, "want one of none, reset, reboot"},
+		"unknown fabric":             {s, []string{"set", "0.fabric=wool"}, "want not-supported, not-started, in-progress, completed"},
+		"product without a fabric":   {l4, []string{"set", "0.fabric=completed"}, "l4 has none"},
 		"product without the mode":   {l4, []string{"mig", "mode", "0", "on"}, "it cannot be divided"},
 		"no product with the mode":   {l4, []string{"mig", "mode", "all", "on"}, "none that can be divided"},
 		"profiles of such":           {l4, []string{"mig", "profiles", "0"}, "it cannot be divided"},

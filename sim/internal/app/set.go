@@ -17,7 +17,8 @@ func setCommand() *cli.Command {
 		name: "set", args: "KEY=VALUE…", usage: "change a node",
 		description: "driver=on|off        load or unload the driver: state, procfs, device nodes\n" +
 			"latency=DURATION     make every NVML call take that long: 10us\n" +
-			"GPU.FIELD=VALUE      set a value of a GPU: 0.temperature=85\n" +
+			"GPU.FIELD=VALUE      set a value of a GPU: 0.temperature=85, or\n" +
+			"                     0.fabric=in-progress, =completed:CLUSTER-UUID.CLIQUE, =failed:CODE\n" +
 			"SYMBOL.return=CODE   make a symbol answer a code of nvmlReturn_t; 0 ends it\n\n" +
 			gpuHelp + "\nFIELD is one of " + strings.Join(state.Fields(), ", ") + ".",
 		min: 1, max: -1,

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -81,6 +82,8 @@ func health(g state.GPU) string {
 		return "needs " + string(g.Recovery)
 	case g.RemapPending:
 		return "rows to remap"
+	case g.Fabric != "" && !strings.HasPrefix(g.Fabric, "completed"):
+		return "fabric " + g.Fabric
 	default:
 		return "ok"
 	}

@@ -51,14 +51,60 @@ func TestSetField(t *testing.T) {
 	}
 }
 
+func TestSetFabric(t *testing.T) {
+	const cluster = "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21"
+	for name, test := range map[string]struct {
+		model, value string
+		want         string // of the error; empty: none
+		shown        string
+	}{
+		"registration under way":     {"h100-80", "in-progress", "", "in-progress"},
+		"not begun":                  {"h200", "not-started", "", "not-started"},
+		"switched off":               {"b200", "not-supported", "", "not-supported"},
+		"a fabric of the node":       {"h100-80", "completed", "", "completed"},
+		"a fabric of several nodes":  {"h100-80", "completed:" + cluster + ".32766", "", "completed:" + cluster + ".32766"},
+		"a cluster in capitals":      {"h100-80", "completed:" + strings.ToUpper(cluster) + ".1", "", "completed:" + cluster + ".1"},
+		"completed with an error":    {"h100-80", "failed:999", "", "failed:999"},
+		"failed without error":       {"h100-80", "failed:0", "want not-supported, not-started", ""},
+		"no state":                   {"h100-80", "ready", `to "ready": want not-supported`, ""},
+		"a cluster before it joined": {"h100-80", "in-progress:" + cluster + ".1", "completed:CLUSTER-UUID.CLIQUE", ""},
+		"a cluster without clique":   {"h100-80", "completed:" + cluster, "completed:CLUSTER-UUID.CLIQUE", ""},
+		"a clique of 33 bits":        {"h100-80", "completed:" + cluster + ".4294967296", "completed:CLUSTER-UUID.CLIQUE", ""},
+		"a product without fabric":   {"a100-40", "completed", "a100-40 has none", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := create(t, state.NewSpec(test.model, 2))
+			before := s.Show()
+			err := s.SetField(1, "fabric", test.value)
+			if test.want != "" {
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("got error %v, want %q", err, test.want)
+				}
+				if diff := cmp.Diff(before, s.Show()); diff != "" {
+					t.Errorf("the node changed (-before +after):\n%s", diff)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			before.GPUs[1].Fabric = test.shown
+			if diff := cmp.Diff(before, s.Show()); diff != "" {
+				t.Errorf("node (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestEmptySlotsAreRefused(t *testing.T) {
 	s := create(t, state.NewSpec("l4", 1))
 	for name, do := range map[string]func(state.Slot) error{
-		"PostXID":  func(i state.Slot) error { return s.PostXID(i, 79, state.NoInstance, state.NoInstance) },
-		"Lose":     func(i state.Slot) error { return s.Lose(i, state.LostCalls) },
-		"Heal":     s.Heal,
-		"Unplug":   s.Unplug,
-		"SetField": func(i state.Slot) error { return s.SetField(i, "power", "1") },
+		"PostXID":   func(i state.Slot) error { return s.PostXID(i, 79, state.NoInstance, state.NoInstance) },
+		"Lose":      func(i state.Slot) error { return s.Lose(i, state.LostCalls) },
+		"Heal":      s.Heal,
+		"Unplug":    s.Unplug,
+		"SetField":  func(i state.Slot) error { return s.SetField(i, "power", "1") },
+		"SetFabric": func(i state.Slot) error { return s.SetFabric(i, "completed") },
 	} {
 		for _, slot := range []state.Slot{-1, 1, 16} {
 			if err := do(slot); !errors.Is(err, state.ErrNoGPU) {

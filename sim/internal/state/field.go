@@ -54,7 +54,7 @@ func setNVLinks(g *C.struct_sim_gpu, n uint64) {
 
 // Fields returns the names that SetField accepts, sorted.
 func Fields() []string {
-	names := []string{recoveryField}
+	names := []string{recoveryField, fabricField}
 	for _, f := range fields() {
 		names = append(names, f.name)
 	}
@@ -64,11 +64,14 @@ func Fields() []string {
 
 // SetField sets a value of a GPU: temperatures in °C, utilisation in percent,
 // memory in bytes, power in milliwatts, clocks in MHz, nvlinks as the number
-// that is up, -1 as the numa-node of a GPU that has none, and recovery as a
-// value of Recovery or "none".
+// that is up, -1 as the numa-node of a GPU that has none, recovery as a value of
+// Recovery or "none", and fabric as SetFabric takes it.
 func (s *State) SetField(slot Slot, name, value string) error {
-	if name == recoveryField {
+	switch name {
+	case recoveryField:
 		return s.SetRecovery(slot, Recovery(value))
+	case fabricField:
+		return s.SetFabric(slot, value)
 	}
 	list := fields()
 	i := slices.IndexFunc(list, func(f field) bool { return f.name == name })

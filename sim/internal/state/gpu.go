@@ -79,7 +79,7 @@ func fillNVLinks(gpu *C.struct_sim_gpu, nv *NVLink) {
 	}
 	gpu.nvlink_version, gpu.links = C.uint32_t(nv.Version), C.uint32_t(nv.Links)
 	if nv.Fabric {
-		gpu.fabric = 1
+		gpu.fabric = C.struct_sim_fabric{present: 1, state: fabricCompleted}
 	}
 	for i := range nv.Links {
 		gpu.link[i] = C.struct_sim_link{

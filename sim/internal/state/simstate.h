@@ -68,6 +68,15 @@ struct sim_link {
 	uint32_t up;
 };
 
+/* How a GPU is with its NVLink fabric. */
+struct sim_fabric {
+	uint32_t present; /* 0: the product has none */
+	uint32_t state;   /* nvmlGpuFabricState_t */
+	uint32_t status;  /* nvmlReturn_t, once the state is "completed" */
+	uint32_t clique;
+	uint8_t cluster[16]; /* all zero: no other node shares it */
+};
+
 /* How a GPU is lost. */
 enum sim_lost {
 	SIM_PRESENT = 0,
@@ -98,7 +107,7 @@ struct sim_gpu {
 	uint32_t mig_capable;
 	uint32_t lost; /* enum sim_lost */
 	uint32_t persistence;
-	uint32_t fabric; /* 1: registered with the NVLink fabric */
+	struct sim_fabric fabric;
 	uint64_t memory_total, memory_reserved, memory_used;
 	uint32_t temperature;                 /* °C */
 	uint32_t util_gpu, util_memory;       /* % */

@@ -64,6 +64,8 @@ type GPU struct {
 	Recovery Recovery `json:"recovery,omitempty"`
 	// RemapPending: rows of its memory wait for a reset to be remapped.
 	RemapPending bool `json:"remapPending,omitempty"`
+	// Fabric as SetFabric takes it; empty: the product has none.
+	Fabric string `json:"fabric,omitempty"`
 	// Resets since it was plugged.
 	Resets int `json:"resets"`
 	// MIG is nil where the GPU has no Multi-Instance mode.
@@ -126,6 +128,7 @@ func describe(gpu *C.struct_sim_gpu, index int) GPU {
 		Lost:              lostName(gpu.lost),
 		Recovery:          recoveryName(gpu.recovery),
 		RemapPending:      gpu.remap_pending != 0,
+		Fabric:            fabricText(&gpu.fabric),
 		Resets:            int(gpu.resets),
 	}
 	for i := range gpu.links {

@@ -36,8 +36,8 @@ func TestCreateShowsWhatWasAskedFor(t *testing.T) {
 		Node:   "n1",
 		Driver: state.Driver{Version: "570.1", NVMLVersion: "12.570.1", CUDA: state.Version{Major: 12, Minor: 8}},
 		GPUs: []state.GPU{
-			{Model: "h100-80", Name: "NVIDIA H100 80GB HBM3", BusID: "0000:1b:00.0", MemoryBytes: 81559 << 20, NVLinks: 18, MIGCapable: true, MIG: &state.MIG{}},
-			{Slot: 1, Index: 1, Minor: 1, Model: "h100-80", Name: "NVIDIA H100 80GB HBM3", BusID: "0000:43:00.0", MemoryBytes: 81559 << 20, NVLinks: 18, MIGCapable: true, MIG: &state.MIG{}},
+			{Model: "h100-80", Name: "NVIDIA H100 80GB HBM3", BusID: "0000:1b:00.0", MemoryBytes: 81559 << 20, NVLinks: 18, Fabric: "completed", MIGCapable: true, MIG: &state.MIG{}},
+			{Slot: 1, Index: 1, Minor: 1, Model: "h100-80", Name: "NVIDIA H100 80GB HBM3", BusID: "0000:43:00.0", MemoryBytes: 81559 << 20, NVLinks: 18, Fabric: "completed", MIGCapable: true, MIG: &state.MIG{}},
 		},
 	}
 	kept := cmpopts.IgnoreFields(state.GPU{}, "UUID", "Serial", "BoardPart", "VBIOS", "PCIID", "SubsystemID", "ComputeCapability", "Temperature", "PowerMilliwatts")
