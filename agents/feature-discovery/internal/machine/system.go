@@ -2,7 +2,12 @@
 // operating system and the model of the machine.
 package machine
 
-import "errors"
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
 
 // System is the kernel and the operating system of the node.
 type System struct {
@@ -12,7 +17,30 @@ type System struct {
 	ID, VersionID, OSTreeVersion string
 }
 
-// ReadSystem reads the kernel's release, and os-release below root.
-func ReadSystem(_ string) (System, error) {
-	return System{}, errors.New("read os-release: not yet")
+// Major returns the number before the first dot of VersionID, "" where that is
+// no number: Arch Linux has no version, Debian's unstable neither.
+func (s System) Major() string {
+	major, _, _ := strings.Cut(s.VersionID, ".")
+	if strings.Trim(major, "0123456789") != "" {
+		return ""
+	}
+	return major
+}
+
+// ReadSystem reads the kernel's release, and os-release below root. An error is
+// about os-release; the kernel is told all the same.
+func ReadSystem(root string) (System, error) {
+	var s System
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return s, fmt.Errorf("read kernel release: %w", err)
+	}
+	s.Kernel = unix.ByteSliceToString(name.Release[:])
+	data, err := readOSRelease(root)
+	if err != nil {
+		return s, err
+	}
+	values := parseOSRelease(data)
+	s.ID, s.VersionID, s.OSTreeVersion = values["ID"], values["VERSION_ID"], values["OSTREE_VERSION"]
+	return s, nil
 }

@@ -1,0 +1,115 @@
+package machine_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"outrigger.dev/agents/feature-discovery/internal/machine"
+)
+
+// root makes a root folder with files, or links where the content begins with
+// "-> ".
+func root(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		err := error(nil)
+		if target, ok := strings.CutPrefix(content, "-> "); ok {
+			err = os.Symlink(target, path)
+		} else {
+			err = os.WriteFile(path, []byte(content), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestReadSystem(t *testing.T) {
+	kernel, err := exec.CommandContext(t.Context(), "uname", "-r").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const etc, lib = "etc/os-release", "usr/lib/os-release"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  machine.System
+		// err is a part of the error.
+		err string
+	}{
+		"Ubuntu": {
+			files: map[string]string{etc: "-> ../usr/lib/os-release", lib: "NAME=\"Ubuntu\"\nVERSION_ID=\"24.04\"\nID=ubuntu\n"},
+			want:  machine.System{ID: "ubuntu", VersionID: "24.04"},
+		},
+		"Red Hat CoreOS": {
+			files: map[string]string{etc: "ID=\"rhcos\"\nVERSION_ID=\"4.18\"\nOSTREE_VERSION=\"418.94.202501\"\n"},
+			want:  machine.System{ID: "rhcos", VersionID: "4.18", OSTreeVersion: "418.94.202501"},
+		},
+		"the file in etc alone counts": {
+			files: map[string]string{etc: "ID=mine\n", lib: "ID=vendor\nVERSION_ID=1\n"},
+			want:  machine.System{ID: "mine"},
+		},
+		"there is only the vendor's": {
+			files: map[string]string{lib: "ID=vendor\nVERSION_ID=1\n"},
+			want:  machine.System{ID: "vendor", VersionID: "1"},
+		},
+		"an absolute link leads below the root": {
+			files: map[string]string{etc: "-> /etc/static/os-release", "etc/static/os-release": "ID=nixos\n"},
+			want:  machine.System{ID: "nixos"},
+		},
+		"a link cannot leave the root": {
+			files: map[string]string{etc: "-> ../../../../../../../../../etc/hostname"}, err: "below",
+		},
+		"there is none": {err: "no such file"},
+		"it is a folder": {
+			files: map[string]string{etc + "/x": "", lib: "ID=vendor\n"}, err: "is a directory",
+		},
+		"it is endless": {
+			files: map[string]string{etc: "ID=x\n" + strings.Repeat("#", 64<<10)}, err: "more than",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := root(t, c.files)
+			got, err := machine.ReadSystem(dir)
+			c.want.Kernel = strings.TrimSpace(string(kernel))
+			if got != c.want {
+				t.Errorf("ReadSystem() = %+v, want %+v", got, c.want)
+			}
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("ReadSystem() says %v, want %q", err, c.err)
+			}
+			if err != nil && !strings.Contains(err.Error(), dir) {
+				t.Errorf("%v does not name the root", err)
+			}
+		})
+	}
+}
+
+func TestMajor(t *testing.T) {
+	for version, want := range map[string]string{"24.04": "24", "9": "9", "": "", "rolling": "", "3x.1": "", "2024.1.2": "2024", ".1": ""} {
+		if got := (machine.System{VersionID: version}).Major(); got != want {
+			t.Errorf("Major() of %q = %q, want %q", version, got, want)
+		}
+	}
+}
+
+func TestReadProduct(t *testing.T) {
+	dir := root(t, map[string]string{
+		"name": " NVIDIA DGX H100 \n", "empty": "\n", "long": strings.Repeat("x", 64<<10+1),
+	})
+	for path, want := range map[string]string{
+		dir + "/name": "NVIDIA DGX H100", dir + "/empty": "", dir + "/long": "", dir + "/none": "", dir: "", "": "",
+	} {
+		if got := machine.ReadProduct(path); got != want {
+			t.Errorf("ReadProduct(%q) = %q, want %q", path, got, want)
+		}
+	}
+}
