@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/hostfs"
 )
 
 // The kernel tells inotify of the close of a file a moment before it drops the
@@ -26,22 +29,25 @@ const goneMask = unix.IN_ATTRIB | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 // closes waits for files to be closed. fsnotify does not tell of that, so this
 // asks inotify itself.
 type closes struct {
-	path string
-	// mask says which closes count: those of writers, or of readers.
+	// paths are those of files, or of folders that hold files. None has to be
+	// there.
+	paths []string
+	// mask says which closes count: those of writers, or of readers; and what
+	// else does.
 	mask        uint32
 	first, last time.Duration
 }
 
-func closesOf(path string, mask uint32) closes {
-	return closes{path: path, mask: mask, first: firstLook, last: lastLook}
+func closesOf(mask uint32, paths ...string) closes {
+	return closes{paths: paths, mask: mask, first: firstLook, last: lastLook}
 }
 
-// wait returns when done does. It asks at first, and after each close of the
-// file at the path, and after its removal.
+// wait returns when done does. It asks at first, and after each close of a file
+// at or in one of the paths, and after the removal of the path itself.
 func (c closes) wait(ctx context.Context, done func() bool) error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return fmt.Errorf("watch %s: %w", c.path, err)
+		return c.failed(err)
 	}
 	// The runtime's poller wakes the read below, also for its deadline.
 	in := os.NewFile(uintptr(fd), "inotify")
@@ -51,15 +57,14 @@ func (c closes) wait(ctx context.Context, done func() bool) error {
 	look := c.first
 	buf := make([]byte, 64<<10)
 	for {
-		// Each time, because the path may hold another file by now.
-		if _, err := unix.InotifyAddWatch(fd, c.path, c.mask|goneMask); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("watch %s: %w", c.path, err)
+		if err := c.watch(fd); err != nil {
+			return c.failed(err)
 		}
 		if done() {
 			return nil
 		}
 		if err := in.SetReadDeadline(time.Now().Add(look)); err != nil {
-			return fmt.Errorf("watch %s: %w", c.path, err)
+			return c.failed(err)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -71,7 +76,23 @@ func (c closes) wait(ctx context.Context, done func() bool) error {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			look = min(2*look, c.last)
 		default:
-			return fmt.Errorf("watch %s: %w", c.path, err)
+			return c.failed(err)
 		}
 	}
+}
+
+// watch is repeated before each question, because a path may hold another file,
+// or be on another file system, by now.
+func (c closes) watch(fd int) error {
+	for _, path := range c.paths {
+		_, err := unix.InotifyAddWatch(fd, path, c.mask|goneMask)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c closes) failed(err error) error {
+	return fmt.Errorf("watch %s: %w", strings.Join(c.paths, ", "), hostfs.InotifyError(err))
 }

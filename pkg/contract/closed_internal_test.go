@@ -41,7 +41,7 @@ func TestClosesAreSeen(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			asked := 0
-			err = closes{path: path, mask: tc.mask, first: time.Hour, last: time.Hour}.wait(ctx, func() bool {
+			err = closes{paths: []string{path}, mask: tc.mask, first: time.Hour, last: time.Hour}.wait(ctx, func() bool {
 				asked++
 				if asked == 1 {
 					if err := tc.do(f); err != nil {
@@ -58,7 +58,7 @@ func TestClosesAreSeen(t *testing.T) {
 }
 
 func TestClosesCannotBeWatched(t *testing.T) {
-	err := closesOf("/proc/self/mem/none", unix.IN_CLOSE).wait(t.Context(), func() bool { return false })
+	err := closesOf(unix.IN_CLOSE, "/proc/self/mem/none").wait(t.Context(), func() bool { return false })
 	if !errors.Is(err, unix.ENOTDIR) {
 		t.Errorf("want ENOTDIR, got %v", err)
 	}

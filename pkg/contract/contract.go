@@ -104,5 +104,8 @@ type Dir struct {
 
 // Path returns the path of a fact's file.
 func (d Dir) Path(n Name) string {
-	return filepath.Join(d.Root, "validations", string(n))
+	return filepath.Join(d.folder(), string(n))
 }
+
+// folder holds the files of the facts.
+func (d Dir) folder() string { return filepath.Join(d.Root, "validations") }

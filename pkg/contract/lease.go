@@ -169,7 +169,7 @@ func (l *Lease) WaitClaimed(ctx context.Context) (Claim, error) {
 // WaitFree waits until no living owner claims the lease.
 func (l *Lease) WaitFree(ctx context.Context) error {
 	// Only the owner has the file open for writing; who looks has not.
-	err := closesOf(l.claimPath(), unix.IN_CLOSE_WRITE).wait(ctx, func() bool {
+	err := closesOf(unix.IN_CLOSE_WRITE, l.claimPath()).wait(ctx, func() bool {
 		_, ok := l.Claimed()
 		return !ok
 	})
@@ -205,7 +205,7 @@ func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Dura
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var lockErr error
-	err = closesOf(l.path, unix.IN_CLOSE_NOWRITE).wait(ctx, func() bool {
+	err = closesOf(unix.IN_CLOSE_NOWRITE, l.path).wait(ctx, func() bool {
 		lockErr = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		return !errors.Is(lockErr, unix.EWOULDBLOCK)
 	})

@@ -40,7 +40,7 @@ func (d Dir) Offer(device, writer string) (*Held, error) {
 // the folder, so that a node of many GPUs takes one watch.
 func (d Dir) WaitOffer(ctx context.Context, devices ...string) error {
 	// Only who offers has the file open for writing; who looks has not.
-	folder := closesOf(filepath.Dir(d.offer("")), unix.IN_CLOSE_WRITE|unix.IN_DELETE)
+	folder := closesOf(unix.IN_CLOSE_WRITE|unix.IN_DELETE, filepath.Dir(d.offer("")))
 	err := folder.wait(ctx, func() bool {
 		return slices.ContainsFunc(devices, func(device string) bool { return d.read(d.offer(device)).State != Valid })
 	})
