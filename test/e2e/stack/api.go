@@ -12,9 +12,10 @@ import (
 
 // The kinds of patches.
 const (
-	JSONPatch  = "application/json-patch+json"
-	MergePatch = "application/merge-patch+json"
-	Apply      = "application/apply-patch+yaml"
+	JSONPatch       = "application/json-patch+json"
+	MergePatch      = "application/merge-patch+json"
+	StrategicPatch  = "application/strategic-merge-patch+json"
+	ServerSideApply = "application/apply-patch+yaml"
 )
 
 // API asks the API server as one user, over connections that stay open: two
@@ -44,8 +45,13 @@ func (s *Stack) AccountOf(ctx context.Context, pod string) (*API, error) {
 		return nil, err
 	}
 	account, uid, _ := strings.Cut(found, " ")
-	token, err := s.Kubectl(ctx, "-n", Namespace, "create", "token", account,
-		"--bound-object-kind", "Pod", "--bound-object-name", pod, "--bound-object-uid", uid)
+	return s.Account(ctx, account, "--bound-object-kind", "Pod", "--bound-object-name", pod, "--bound-object-uid", uid)
+}
+
+// Account returns the API as a service account of Namespace, with a token that
+// "kubectl create token" makes with these flags. The caller closes it.
+func (s *Stack) Account(ctx context.Context, name string, flags ...string) (*API, error) {
+	token, err := s.Kubectl(ctx, append([]string{"-n", Namespace, "create", "token", name}, flags...)...)
 	if err != nil {
 		return nil, err
 	}
