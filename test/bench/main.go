@@ -48,7 +48,7 @@ func app() *cli.App {
 			},
 		},
 		Action:         func(c *cli.Context) error { return inNode(c, measure) },
-		Commands:       []*cli.Command{soakCommand()},
+		Commands:       []*cli.Command{soakCommand(), blankCommand()},
 		ExitErrHandler: func(*cli.Context, error) {},
 	}
 }
@@ -63,6 +63,25 @@ func soakCommand() *cli.Command {
 			&cli.PathFlag{Name: "out", EnvVars: []string{"SOAK_OUT"}, Value: "out/soak", Usage: "`FOLDER` for the log and the samples of memory"},
 		},
 		Action: func(c *cli.Context) error { return inNode(c, soak) },
+	}
+}
+
+// blankCommand is what bench runs to measure the transport alone.
+func blankCommand() *cli.Command {
+	return &cli.Command{
+		Name: "blank", Hidden: true, Usage: "serve a device plugin that does nothing",
+		Flags: []cli.Flag{
+			&cli.PathFlag{Name: "kubelet-socket", Required: true, Usage: "`SOCKET` of the kubelet"},
+			&cli.IntFlag{Name: "devices", Required: true, Usage: "`NUMBER` of devices"},
+			&cli.IntFlag{Name: "unhealthy", Required: true, Usage: "`NUMBER` of those that are unhealthy in each second list"},
+		},
+		Action: func(c *cli.Context) error {
+			b, err := deviceplugin.NewBlank(c.Path("kubelet-socket"), c.Int("devices"), c.Int("unhealthy"))
+			if err != nil {
+				return err
+			}
+			return b.Run(c.Context)
+		},
 	}
 }
 

@@ -99,6 +99,9 @@ func (b *Bench) preferred(ctx context.Context, p *process, s scene, latency time
 	return nil
 }
 
+// prefer returns how long a request for so many of the devices takes. The time
+// is that from the call to the answer, with the client's part of gRPC, but
+// without the encoding of the request.
 func (b *Bench) prefer(ctx context.Context, p *process, ids []string, size int) ([]time.Duration, error) {
 	client, err := p.kubelet.Plugin(resource)
 	if err != nil {
@@ -121,7 +124,7 @@ func (b *Bench) prefer(ctx context.Context, p *process, ids []string, size int) 
 		if err != nil {
 			return nil, fmt.Errorf("prefer %d of %d devices: %w", size, len(ids), err)
 		}
-		if got := resp.GetContainerResponses(); len(got) != 1 || len(got[0].GetDeviceIDs()) != size {
+		if got := resp.GetContainerResponses(); size > 0 && (len(got) != 1 || len(got[0].GetDeviceIDs()) != size) {
 			return nil, fmt.Errorf("prefer %d of %d devices: the answer is %v", size, len(ids), got)
 		}
 	}

@@ -41,6 +41,7 @@ func (b *Bench) Run(ctx context.Context) error {
 		b.Node.Divide,
 		func(ctx context.Context) error { return b.scenes(ctx, dense()) },
 		b.file,
+		b.transport,
 	} {
 		if err := part(ctx); err != nil {
 			return err

@@ -38,7 +38,26 @@ type process struct {
 // start runs the plugin and returns when the kubelet has its devices.
 func start(ctx context.Context, node *simnode.Node, args ...string) (*process, error) {
 	dirs := map[string]string{}
-	for _, name := range []string{"sockets", "run", "cdi", "log"} {
+	for _, name := range []string{"run", "cdi"} {
+		dir, err := node.Dir(name)
+		if err != nil {
+			return nil, fmt.Errorf("make folder: %w", err)
+		}
+		dirs[name] = dir
+	}
+	return run(ctx, node, func(socket string) []string {
+		return append([]string{
+			filepath.Join(node.Bin, "device-plugin"), "--kubelet-socket", socket,
+			"--run-root", dirs["run"], "--cdi-root", dirs["cdi"], "--listen", "127.0.0.1:0",
+		}, args...)
+	})
+}
+
+// run runs the command of a plugin, given the kubelet's socket, and returns when
+// the kubelet has its devices.
+func run(ctx context.Context, node *simnode.Node, command func(socket string) []string) (*process, error) {
+	dirs := map[string]string{}
+	for _, name := range []string{"sockets", "log"} {
 		dir, err := node.Dir(name)
 		if err != nil {
 			return nil, fmt.Errorf("make folder: %w", err)
@@ -49,14 +68,13 @@ func start(ctx context.Context, node *simnode.Node, args ...string) (*process, e
 	if err != nil {
 		return nil, err
 	}
-	p := &process{kubelet: kubelet, log: filepath.Join(dirs["log"], "device-plugin.log")}
-	p.cmd = exec.CommandContext(ctx, filepath.Join(node.Bin, "device-plugin"), append([]string{
-		"--kubelet-socket", kubelet.Socket(), "--run-root", dirs["run"], "--cdi-root", dirs["cdi"], "--listen", "127.0.0.1:0",
-	}, args...)...)
+	p := &process{kubelet: kubelet, log: filepath.Join(dirs["log"], "plugin.log")}
+	line := command(kubelet.Socket())
+	p.cmd = exec.CommandContext(ctx, line[0], line[1:]...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.begin(); err != nil {
 		kubelet.Stop()
-		return nil, fmt.Errorf("start device-plugin: %w", err)
+		return nil, fmt.Errorf("start %s: %w", filepath.Base(line[0]), err)
 	}
 	if _, err := p.unhealthy(ctx, 0); err != nil {
 		return nil, errors.Join(err, p.stop())
@@ -185,10 +203,10 @@ func (p *process) status(key string) (float64, error) {
 func (p *process) stop() error {
 	defer p.kubelet.Stop()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("stop device-plugin: %w", err)
+		return fmt.Errorf("stop plugin: %w", err)
 	}
 	if err := p.cmd.Wait(); err != nil {
-		return fmt.Errorf("run device-plugin: %w\n%s", err, p.tail())
+		return fmt.Errorf("run plugin: %w\n%s", err, p.tail())
 	}
 	return nil
 }
