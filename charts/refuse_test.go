@@ -152,3 +152,100 @@ func TestDRAPluginRefusesWhatItCannotHonour(t *testing.T) {
 		"two pods of a node at once":             {"updateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}", []string{"maxSurge", "use maxUnavailable"}},
 	})
 }
+
+func TestFeatureDiscoveryRefusesValuesOfTheWrongForm(t *testing.T) {
+	refuses(t, "feature-discovery", map[string]refusal{
+		"an unknown value":                  {"gfd: {enabled: true}", []string{"gfd"}},
+		"an unknown value further down":     {"presence: {enable: true}", []string{"presence", "enable"}},
+		"an output that needs no DaemonSet": {"publish: stdout", []string{"publish", "node", "nfd-file", "nodefeature"}},
+		"a file in the root of the host":    {"outputFile: /gfd", []string{"outputFile"}},
+		"an unknown link":                   {"readyChain: [driver, network]", []string{"readyChain/1", "driver", "toolkit", "plugin", "cuda"}},
+		"a link that is there twice":        {"readyChain: [driver, driver]", []string{"readyChain"}},
+		"a taint without an effect":         {"startupTaint: outrigger.dev/gpu-not-ready", []string{"startupTaint"}},
+		"a taint with a value":              {"startupTaint: a=b:NoSchedule", []string{"startupTaint"}},
+		"an unknown MIG strategy":           {"migStrategy: all", []string{"migStrategy", "none", "single", "mixed"}},
+		"a number for a time":               {"sleepInterval: 60", []string{"sleepInterval"}},
+		"a time without a unit":             {"sleepInterval: '60'", []string{"sleepInterval"}},
+		"a relative path":                   {"presence: {osRelease: etc/os-release}", []string{"presence/osRelease"}},
+		"a port that is none":               {"presence: {port: 0}", []string{"presence/port"}},
+	})
+}
+
+func TestFeatureDiscoveryRefusesWhatItCannotHonour(t *testing.T) {
+	refuses(t, "feature-discovery", map[string]refusal{
+		"device nodes that the agent cannot see": {
+			"nvidiaDriverRoot: /run/nvidia/driver\nnvidiaDevRoot: /opt/dev",
+			[]string{"nvidiaDevRoot", `"/opt/dev"`, "must be / or in nvidiaDriverRoot"},
+		},
+		"one account for both parts": {
+			"serviceAccount: {name: gpus}\npresence: {serviceAccount: {name: gpus}}",
+			[]string{"presence.serviceAccount.name", `"gpus"`, "name another one"},
+		},
+		"a service with nothing to serve": {
+			"metrics: {port: 0, service: {enabled: true}}",
+			[]string{"metrics.service.enabled", "metrics.port is 0", "set a port"},
+		},
+		"a resource config with a word for a number": {
+			"resourceConfig: gpu:shared:many",
+			[]string{`resourceConfig: entry "gpu:shared:many"`, "like gpu:sharedgpu:4"},
+		},
+		"configs from two places": {
+			"config: {name: mine, map: {default: 'version: v1'}}",
+			[]string{"config.name and config.map are both set", `"mine"`, "remove one of them"},
+		},
+		"a default that is not there": {
+			"config: {default: c, map: {b: 'version: v1', a: 'version: v1'}}",
+			[]string{`config.default: "c" is not in config.map: there is a, b`},
+		},
+		"a default of nothing": {
+			"config: {default: c}",
+			[]string{"config.default", "set config.map or config.name"},
+		},
+		"a name that no label can have": {
+			"config: {map: {-a: 'version: v1'}}",
+			[]string{`config.map: "-a"`, "the value of a label"},
+		},
+		"a config that is no YAML": {
+			"config: {map: {a: 'flags: ['}}",
+			[]string{"config.map.a: not the YAML of a config"},
+		},
+		"a config with another output": {
+			"config: {map: {a: 'flags: {useNodeFeatureAPI: true}'}}",
+			[]string{"config.map.a: flags.useNodeFeatureAPI is true", "set publish of the chart"},
+		},
+		"a config with another file": {
+			"publish: nfd-file\nconfig: {map: {a: 'flags: {gfd: {outputFile: /tmp/gfd}}'}}",
+			[]string{`config.map.a: flags.gfd.outputFile is "/tmp/gfd"`, "set outputFile of the chart"},
+		},
+		"a config with another driver root": {
+			"config: {map: {a: 'flags: {nvidiaDriverRoot: /run/nvidia/driver}'}}",
+			[]string{`config.map.a: flags.nvidiaDriverRoot is "/run/nvidia/driver"`, "set nvidiaDriverRoot of the chart"},
+		},
+		"a config that makes a label of any file": {
+			"config: {map: {a: 'flags: {gfd: {machineTypeFile: /driver-root/etc/shadow}}'}}",
+			[]string{"config.map.a: flags.gfd.machineTypeFile", "set GFD_MACHINE_TYPE_FILE in env of the chart"},
+		},
+		"a config that ends the agent": {
+			"config: {map: {a: 'flags: {gfd: {oneshot: true}}'}}",
+			[]string{"config.map.a: flags.gfd.oneshot is true", "started again", "remove it"},
+		},
+		"sharing in two places": {
+			"resourceConfig: gpu:gpu:4\nconfig: {map: {a: 'sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}'}}",
+			[]string{"config.map.a", "resourceConfig is set too", "remove one of them"},
+		},
+	})
+}
+
+func TestFeatureDiscoveryNeedsAKubernetesWithItsPolicies(t *testing.T) {
+	old := []string{"feature-discovery", "--kube-version", "1.29.9"}
+	out, err := render(t, old...)
+	if err == nil || !strings.Contains(out, "admissionPolicy.create") || !strings.Contains(out, "1.30") {
+		t.Errorf("on Kubernetes 1.29: %v: %s", err, out)
+	}
+	for _, without := range []string{"admissionPolicy.create=false", "publish=nfd-file,readyChain=null,presence.enabled=false"} {
+		out, err := render(t, append(old, "--set", without)...)
+		if err != nil || strings.Contains(out, "ValidatingAdmissionPolicy") {
+			t.Errorf("on Kubernetes 1.29 with %s: %v: %s", without, err, out)
+		}
+	}
+}

@@ -53,20 +53,25 @@ func TestCharts(t *testing.T) {
 			if err != nil {
 				t.Fatalf("helm template: %v\n%s", err, got)
 			}
-			golden := strings.TrimSuffix(values, ".values.yaml") + ".golden"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if line, w, g := firstDifference(string(want), got); line > 0 {
-				t.Errorf("%s:%d (-want +got), write it anew with: go test ./... -update\n-%s\n+%s", golden, line, w, g)
-			}
+			isAsCommitted(t, strings.TrimSuffix(values, ".values.yaml")+".golden", got)
 		})
+	}
+}
+
+// isAsCommitted compares what was rendered with a file, which -update writes.
+func isAsCommitted(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, w, g := firstDifference(string(want), got); line > 0 {
+		t.Errorf("%s:%d (-want +got), write it anew with: go test ./... -update\n-%s\n+%s", path, line, w, g)
 	}
 }
 
@@ -88,13 +93,15 @@ func firstDifference(want, got string) (line int, w, g string) {
 	return 0, "", ""
 }
 
-func TestDevicePluginLetsTheUserReplaceAVariable(t *testing.T) {
-	out, err := render(t, "device-plugin", "--set", "env[0].name=SYS_ROOT,env[0].value=/elsewhere")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if strings.Count(out, "name: SYS_ROOT") != 1 || !strings.Contains(out, "/elsewhere") {
-		t.Errorf("SYS_ROOT is not there once:\n%s", out)
+func TestTheUserCanReplaceAVariable(t *testing.T) {
+	for chart, variable := range map[string]string{"device-plugin": "MPS_ROOT", "feature-discovery": "PROC_ROOT"} {
+		out, err := render(t, chart, "--set", "env[0].name="+variable+",env[0].value=/elsewhere")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if strings.Count(out, "name: "+variable) != 1 || !strings.Contains(out, "/elsewhere") {
+			t.Errorf("%s is not there once:\n%s", variable, out)
+		}
 	}
 }
 

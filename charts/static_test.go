@@ -1,15 +1,22 @@
 package charts_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 )
 
-// staticManifest is the device plugin for "kubectl apply", without Helm.
-const staticManifest = "../deployments/static/device-plugin.yaml"
+// static is a manifest for "kubectl apply", without Helm.
+type static struct {
+	// header says what the manifest is, above the objects of the chart.
+	header string
+	values string
+	// kinds are how many objects of each kind there are.
+	kinds map[string]int
+}
 
-const staticHeader = `# The device plugin without Helm:
+var statics = map[string]static{
+	"device-plugin": {
+		header: `# The device plugin without Helm:
 #
 #   kubectl apply -f device-plugin.yaml
 #
@@ -20,35 +27,49 @@ const staticHeader = `# The device plugin without Helm:
 # This file is what the chart device-plugin renders without Events, for which it
 # would need rights in the cluster. Change the chart, and then write it anew with
 # "go test ./... -update" in charts.
-`
+`,
+		values: "events.enabled=false",
+		kinds:  map[string]int{"ServiceAccount": 1, "DaemonSet": 1},
+	},
+	"feature-discovery": {
+		header: `# Feature discovery without Helm, on Kubernetes 1.30 or newer:
+#
+#   kubectl apply -f feature-discovery.yaml
+#
+# Its presence part finds the nodes with GPUs and labels them, and the other part
+# runs there.
+#
+# This file is what the chart feature-discovery renders with its defaults. Change
+# the chart, and then write it anew with "go test ./... -update" in charts.
+`,
+		values: "events.enabled=true",
+		kinds: map[string]int{
+			"ServiceAccount": 2, "ClusterRole": 2, "ClusterRoleBinding": 2, "Role": 1, "RoleBinding": 1, "DaemonSet": 2,
+			"ValidatingAdmissionPolicy": 2, "ValidatingAdmissionPolicyBinding": 2,
+		},
+	},
+}
 
-// TestTheStaticManifestIsWhatTheChartRenders keeps the committed manifest equal
-// to the chart, in the namespace in which NVIDIA's manifest is.
-func TestTheStaticManifestIsWhatTheChartRenders(t *testing.T) {
-	out, err := render(t, "device-plugin", "--namespace", "kube-system", "--set", "events.enabled=false,fullnameOverride=device-plugin")
-	if err != nil {
-		t.Fatalf("helm template: %v\n%s", err, out)
-	}
-	got := staticHeader + withoutHelm(out)
-	for _, kind := range []string{"kind: ServiceAccount\n", "kind: DaemonSet\n"} {
-		if strings.Count(got, kind) != 1 {
-			t.Errorf("not one %s", kind)
-		}
-	}
-	if strings.Count(got, "\nkind: ") != 2 || strings.Contains(strings.ToLower(withoutHelm(out)), "helm") {
-		t.Errorf("there is more than the DaemonSet and its ServiceAccount:\n%s", got)
-	}
-	if *update {
-		if err := os.WriteFile(staticManifest, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(staticManifest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if line, w, g := firstDifference(string(want), got); line > 0 {
-		t.Errorf("%s:%d (-want +got), write it anew with: go test ./... -update\n-%s\n+%s", staticManifest, line, w, g)
+// TestTheStaticManifestsAreWhatTheChartsRender keeps the committed manifests
+// equal to the charts, in the namespace in which NVIDIA's manifest is.
+func TestTheStaticManifestsAreWhatTheChartsRender(t *testing.T) {
+	for chart, tc := range statics {
+		t.Run(chart, func(t *testing.T) {
+			out, err := render(t, chart, "--namespace", "kube-system", "--set", tc.values+",fullnameOverride="+chart)
+			if err != nil {
+				t.Fatalf("helm template: %v\n%s", err, out)
+			}
+			got := tc.header + withoutHelm(out)
+			if strings.Contains(strings.ToLower(withoutHelm(out)), "helm") {
+				t.Errorf("something speaks of Helm:\n%s", got)
+			}
+			for kind, want := range tc.kinds {
+				if n := strings.Count(got, "\nkind: "+kind+"\n"); n != want {
+					t.Errorf("%d of %s, want %d", n, kind, want)
+				}
+			}
+			isAsCommitted(t, "../deployments/static/"+chart+".yaml", got)
+		})
 	}
 }
 

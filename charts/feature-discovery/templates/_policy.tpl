@@ -1,0 +1,157 @@
+{{- /* The labels of each part, as an expression about the key k. The agent has the
+same in agents/feature-discovery/internal/label, and a test there compares both. */ -}}
+{{- define "feature-discovery.ownLabel" -}}
+k in [
+  'nvidia.com/gfd.timestamp',
+  'nvidia.com/cuda.driver.major', 'nvidia.com/cuda.driver.minor', 'nvidia.com/cuda.driver.rev',
+  'nvidia.com/cuda.driver-version.full', 'nvidia.com/cuda.driver-version.major',
+  'nvidia.com/cuda.driver-version.minor', 'nvidia.com/cuda.driver-version.revision',
+  'nvidia.com/cuda.runtime.major', 'nvidia.com/cuda.runtime.minor',
+  'nvidia.com/cuda.runtime-version.full', 'nvidia.com/cuda.runtime-version.major', 'nvidia.com/cuda.runtime-version.minor',
+  'nvidia.com/gpu.clique', 'nvidia.com/gpu.machine', 'nvidia.com/gpu.mode',
+  'nvidia.com/mig.capable', 'nvidia.com/mig.strategy', 'nvidia.com/mps.capable',
+  'nvidia.com/vgpu.present', 'nvidia.com/vgpu.host-driver-version', 'nvidia.com/vgpu.host-driver-branch'
+] ||
+k.matches('^nvidia[.]com/gpu[.](compute[.](major|minor)|count|engines[.](copy|decoder|encoder|jpeg|ofa)|family|memory|multiprocessors|product|replicas|sharing-strategy|slices[.](ci|gi))$') ||
+k.matches('^nvidia[.]com/gpu[.]product-.+[.](compute[.](major|minor)|count|family|memory|replicas|sharing-strategy)$') ||
+k.matches('^nvidia[.]com/mig-([1-9]c[.])?[1-9]g[.][1-9][0-9]{0,3}gb([.]me|[.]me[.]all|[.]gfx|-me)?[.](count|engines[.](copy|decoder|encoder|jpeg|ofa)|memory|multiprocessors|product|replicas|sharing-strategy|slices[.](ci|gi))$')
+{{- end -}}
+
+{{- define "feature-discovery.presenceOwnLabel" -}}
+k in [
+  'nvidia.com/gpu.present',
+  'feature.node.kubernetes.io/pci-10de.present',
+  'feature.node.kubernetes.io/kernel-version.full',
+  'feature.node.kubernetes.io/system-os_release.ID',
+  'feature.node.kubernetes.io/system-os_release.VERSION_ID',
+  'feature.node.kubernetes.io/system-os_release.VERSION_ID.major',
+  'feature.node.kubernetes.io/system-os_release.OSTREE_VERSION'
+]
+{{- end -}}
+
+{{- /* The names of the fields that a request changes in a part of the Node, but
+for some, of (list "spec" "'taints'"). */ -}}
+{{- define "feature-discovery.changedFields" -}}
+{{- $old := printf "variables.old.?%s.orValue({})" (first .) -}}
+{{- $new := printf "variables.new.?%s.orValue({})" (first .) -}}
+({{ $old }}.filter(f, {{ $new }}[?f] != {{ $old }}[?f]) +
+ {{ $new }}.filter(f, !(f in {{ $old }}))).filter(f, !(f in [{{ last . }}]))
+{{- end -}}
+
+{{- define "feature-discovery.policyBinding" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- .labels | nindent 4 }}
+spec:
+  policyName: {{ .name }}
+  validationActions: [Deny]
+{{- end -}}
+
+{{- /* Whom a policy is for, of (dict "root" $ "account" …), and on which node. */ -}}
+{{- define "feature-discovery.policySubject" -}}
+matchConditions:
+  - name: is-the-agent
+    expression: request.userInfo.username == 'system:serviceaccount:{{ include "feature-discovery.namespace" .root }}:{{ .account }}'
+{{- end -}}
+
+{{- define "feature-discovery.policyNode" -}}
+# Kubernetes puts the node into the token of a pod.
+- name: node
+  expression: request.userInfo.?extra[?'authentication.kubernetes.io/node-name'][0].orValue('')
+{{- end -}}
+
+{{- define "feature-discovery.policyBound" -}}
+- expression: variables.node != ''
+  message: this token is bound to no node, and the agent only writes what is of its own
+{{- end -}}
+
+{{- /* The policy for Nodes, of (dict "root" $ "name" … "labels" … "account" … "own"
+the labels that it may change "taint" and "condition" what else it may, or ""). */ -}}
+{{- define "feature-discovery.nodePolicy" -}}
+{{- $taint := splitn ":" 2 .taint -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- .labels | nindent 4 }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - apiGroups: [""]
+        apiVersions: [v1]
+        operations: [UPDATE]
+        resources: [nodes, nodes/status]
+  {{- include "feature-discovery.policySubject" . | nindent 2 }}
+  variables:
+    {{- include "feature-discovery.policyNode" . | nindent 4 }}
+    - name: labels
+      expression: object.metadata.?labels.orValue({})
+    - name: oldLabels
+      expression: oldObject.metadata.?labels.orValue({})
+    - name: changedLabels
+      expression: >-
+        variables.oldLabels.filter(k, variables.labels[?k] != variables.oldLabels[?k]) +
+        variables.labels.filter(k, !(k in variables.oldLabels))
+    - name: othersLabels
+      expression: |-
+        variables.changedLabels.filter(k, !(
+        {{- .own | nindent 8 }}
+        ))
+    # As maps, which have a list of their fields, also of those that Kubernetes adds
+    # in later versions.
+    - name: old
+      expression: dyn(oldObject)
+    - name: new
+      expression: dyn(object)
+    # Beside the labels these change with every request.
+    - name: metadata
+      expression: |-
+        {{- include "feature-discovery.changedFields" (list "metadata" "'labels', 'managedFields', 'resourceVersion', 'generation'") | nindent 8 }}
+    - name: spec
+      expression: |-
+        {{- include "feature-discovery.changedFields" (list "spec" (.taint | empty | ternary "" "'taints'")) | nindent 8 }}
+    - name: status
+      expression: |-
+        {{- include "feature-discovery.changedFields" (list "status" (.condition | empty | ternary "" "'conditions'")) | nindent 8 }}
+    {{- if .taint }}
+    - name: taints
+      expression: object.?spec.?taints.orValue([])
+    - name: oldTaints
+      expression: oldObject.?spec.?taints.orValue([])
+    {{- end }}
+    {{- if .condition }}
+    - name: conditions
+      expression: object.?status.?conditions.orValue([]).filter(c, c.type != '{{ .condition }}')
+    - name: oldConditions
+      expression: oldObject.?status.?conditions.orValue([]).filter(c, c.type != '{{ .condition }}')
+    {{- end }}
+  validations:
+    {{- include "feature-discovery.policyBound" . | nindent 4 }}
+    - expression: object.metadata.name == variables.node
+      messageExpression: "'the agent on node ' + variables.node + ' does not write to other Nodes'"
+    - expression: variables.othersLabels.size() == 0
+      messageExpression: "'these labels are not the agent\\'s to change: ' + variables.othersLabels.join(', ')"
+    - expression: variables.metadata.size() == 0
+      messageExpression: "'of the metadata the agent changes its labels only, not ' + variables.metadata.join(', ')"
+    - expression: variables.spec.size() == 0
+      messageExpression: "'the agent does not change the spec of a Node{{ with .taint }}, but for the taint {{ . }}{{ end }}: ' + variables.spec.join(', ')"
+    {{- if .taint }}
+    - expression: >-
+        variables.taints.all(t, t in variables.oldTaints) &&
+        variables.oldTaints.all(t, t in variables.taints || t.key == '{{ $taint._0 }}' && t.effect == '{{ $taint._1 }}')
+      message: the agent removes the taint {{ .taint }}, and neither adds nor changes any other
+    {{- end }}
+    - expression: variables.status.size() == 0
+      messageExpression: "'the agent does not change the status of a Node{{ with .condition }}, but for the condition {{ . }}{{ end }}: ' + variables.status.join(', ')"
+    {{- if .condition }}
+    - expression: >-
+        variables.conditions.size() == variables.oldConditions.size() &&
+        variables.conditions.all(c, c in variables.oldConditions)
+      message: the agent writes the condition {{ .condition }}, and no other
+    {{- end }}
+{{- end -}}
