@@ -12,7 +12,7 @@ type Fabric struct {
 	Status string `json:"status,omitempty"`
 	// ClusterUUID names the cluster of nodes that share the fabric, as in
 	// "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21". It is empty where NVML answers
-	// zeroes: the fabric ends with the node.
+	// zeroes, for a fabric that ends with the node, and before it is joined.
 	ClusterUUID string `json:"clusterUuid,omitempty"`
 	// CliqueID numbers the groups of GPUs in a cluster within which each one
 	// reaches all others.

@@ -26,6 +26,7 @@ func TestFakeKeepsTheContract(t *testing.T) {
 				return g
 			},
 			PostXID: fake.PostXID, PostInstanceXID: fake.PostInstanceXID, SetDriver: fake.SetDriver,
+			SetFabric: func(id gpu.UUID, fabric gpu.Fabric) { fake.SetFabric(id, &fabric) },
 		}
 	})
 }
@@ -37,6 +38,17 @@ func TestNodesAreValid(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// nvml.h, nvmlDeviceGetGpuFabricInfo: "For Hopper or newer fully supported
+// devices".
+func TestGPUsFromHopperOnHaveAFabric(t *testing.T) {
+	for _, model := range models() {
+		has := model == gputest.H100 || model == gputest.H200 || model == gputest.B200
+		if g := gputest.Node(model, 2).GPUs; has != (g[1].Fabric != nil) || has && g[0].Fabric == g[1].Fabric {
+			t.Errorf("%s: fabrics %+v and %+v", model, g[0].Fabric, g[1].Fabric)
+		}
 	}
 }
 

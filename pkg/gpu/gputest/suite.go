@@ -32,6 +32,8 @@ type Harness struct {
 	PostXID         func(id gpu.UUID, xid uint64)
 	PostInstanceXID func(id gpu.UUID, gi, ci uint32, xid uint64)
 	SetDriver       func(on bool)
+	// SetFabric changes the fabric of a GPU; those of Node have joined one.
+	SetFabric func(id gpu.UUID, fabric gpu.Fabric)
 }
 
 // TestSource runs what the contract of gpu.Source asks of every source. Each
@@ -65,6 +67,7 @@ func TestDriverSource(t *testing.T, setUp func(t *testing.T) Harness) {
 		"every watch gets every XID":                          testTwoWatches,
 		"an XID is delivered with its MIG device":             testXIDOfInstance,
 		"a driver that goes and comes is told and used again": testDriver,
+		"a GPU that joins its fabric is told and shown":       testFabric,
 	})
 }
 
@@ -244,6 +247,27 @@ func testDriver(t *testing.T, h Harness) {
 	h.SetDriver(true)
 	diff(t, h.Node, h.snapshot(t))
 	h.watch(t)
+}
+
+// testFabric lets a GPU join its fabric some time after the driver has loaded, as
+// it does at the boot of a node.
+func testFabric(t *testing.T, h Harness) {
+	cluster := gpu.Fabric{
+		State: gpu.FabricCompleted, Status: gpu.FabricSuccess,
+		ClusterUUID: "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21", CliqueID: 32766,
+	}
+	g := h.Node.GPUs[1]
+	g.Fabric = &gpu.Fabric{State: gpu.FabricNotStarted}
+	h.SetFabric(g.UUID, *g.Fabric)
+	w := h.watch(t)
+	diff(t, g, h.snapshot(t).GPUs[1])
+	for _, next := range []gpu.Fabric{{State: gpu.FabricInProgress}, cluster} {
+		g.Fabric = &next
+		h.SetFabric(g.UUID, next)
+		w.next(t, gpu.EventTopologyChanged)
+		node := h.snapshot(t)
+		diff(t, []gpu.GPU{h.Node.GPUs[0], g}, node.GPUs[:2])
+	}
 }
 
 func testClose(t *testing.T, h Harness) {

@@ -210,5 +210,9 @@ func copyOf(g gpu.GPU) gpu.GPU {
 		mig.Devices = slices.Clone(mig.Devices)
 		g.MIG = &mig
 	}
+	if g.Fabric != nil {
+		fabric := *g.Fabric
+		g.Fabric = &fabric
+	}
 	return g
 }

@@ -55,12 +55,15 @@ const (
 	symGI           = "nvmlDeviceGetGpuInstanceById"
 	symGIInfo       = "nvmlGpuInstanceGetInfo"
 	symGIProfile    = "nvmlDeviceGetGpuInstanceProfileInfo"
+	symFabric       = "nvmlDeviceGetGpuFabricInfo"
+	symFabricV      = "nvmlDeviceGetGpuFabricInfoV"
 )
 
 func optional() []string {
 	return []string{
 		symBrand, symArchitecture, symLinkState, symLinkRemote, symLinkType, symFields, symRemapped,
 		symMIGMode, symMIGCount, symMIGHandle, symGIID, symCIID, symAttributes, symGI, symGIInfo, symGIProfile,
+		symFabric, symFabricV,
 	}
 }
 

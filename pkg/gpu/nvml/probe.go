@@ -54,7 +54,7 @@ func answers(h gonvml.Device) bool {
 // registered anew and EventTopologyChanged is delivered, as it is for a GPU that
 // was plugged in, of which NVML does not tell. GPUs that refused to be
 // registered are asked again, each on its own, and those that do not tell when
-// their MIG devices change are looked at.
+// their MIG devices or their fabric change are looked at.
 //
 // NVML is not initialised anew in the hope that a silent GPU answers then: that
 // can block for all GPUs because of one. A GPU cannot be reset while NVML is in
@@ -70,6 +70,7 @@ func (w *watch) probe() error {
 		w.stale = true
 		w.tell(gpu.EventTopologyChanged, "")
 	}
+	w.lookAtFabrics()
 	back := false
 	for _, g := range w.gpus {
 		if g.refused && w.set != nil {

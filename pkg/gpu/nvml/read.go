@@ -139,6 +139,10 @@ func (s *session) propertySteps(h gonvml.Device, g *gpu.GPU) []step {
 			}
 			return ret
 		}},
+		{op: symFabricV, guard: true, read: func() gonvml.Return {
+			g.Fabric = s.fabric(g.Index, h)
+			return gonvml.SUCCESS
+		}},
 		{op: symFields, guard: true, read: func() gonvml.Return { return s.recovery(h, g) }},
 	}
 }

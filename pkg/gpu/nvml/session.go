@@ -2,6 +2,7 @@ package nvml
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"sync"
 
@@ -35,6 +36,8 @@ type session struct {
 
 	memory    memory
 	catalogue catalogue
+	fabrics   fabrics
+	log       *slog.Logger
 	// hidden is done once the log was told of GPUs that NVML does not show.
 	hidden sync.Once
 }

@@ -115,6 +115,7 @@ type shown struct {
 		ComputeCapability gpu.Version `json:"computeCapability"`
 		MIGCapable        bool        `json:"migCapable"`
 		NVLinks           int         `json:"nvLinks"`
+		Fabric            string      `json:"fabric"`
 	} `json:"gpus"`
 }
 
@@ -132,7 +133,7 @@ func (s *sim) node(brand, architecture string) *gpu.Node {
 			Index: g.Index, UUID: g.UUID, Minor: g.Minor, Name: g.Name, Brand: brand, Architecture: architecture,
 			PCI:      gpu.PCI{BusID: g.BusID, DeviceID: g.PCIID, SubsystemID: g.SubsystemID},
 			NUMANode: g.NUMANode, MemoryBytes: g.MemoryBytes, ComputeCapability: g.ComputeCapability,
-			Recovery: gpu.RecoveryNone,
+			Recovery: gpu.RecoveryNone, Fabric: joined(g.Fabric),
 		}
 		if g.MIGCapable {
 			have.MIG = &gpu.MIG{}

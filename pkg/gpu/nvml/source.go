@@ -218,7 +218,7 @@ func (s *Source) begin(ctx context.Context) (*session, error) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	sess := &session{
 		lib: lib, procRoot: s.cfg.ProcRoot, sysRoot: s.cfg.SysRoot, present: present,
-		share: share, cancel: cancel, done: ctx.Done(), down: make(chan struct{}),
+		share: share, cancel: cancel, done: ctx.Done(), down: make(chan struct{}), log: s.cfg.Log,
 		cause: func() error { return context.Cause(ctx) },
 	}
 	if share != nil {

@@ -50,6 +50,7 @@ func TestSourceKeepsTheContract(t *testing.T) {
 					SetDriver: func(on bool) {
 						s.run("set", "driver="+map[bool]string{true: "on", false: "off"}[on])
 					},
+					SetFabric: s.setFabric,
 				}
 			})
 		})

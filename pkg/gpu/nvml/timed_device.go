@@ -74,6 +74,34 @@ func (d timedDevice) GetMigMode() (int, int, gonvml.Return) {
 	return d.Device.GetMigMode()
 }
 
+// GetGpuFabricInfo is a call of one GPU.
+func (d timedDevice) GetGpuFabricInfo() (gonvml.GpuFabricInfo, gonvml.Return) {
+	defer d.calls.end(d.note(symFabric))
+	return d.Device.GetGpuFabricInfo()
+}
+
+// fabricV2 and fabricV3 are a call of one GPU. They are no methods because
+// go-nvml makes the call by a value that only its own GPUs can return.
+func fabricV2(h gonvml.Device) (gonvml.GpuFabricInfo_v2, gonvml.Return) {
+	defer noteFabric(h)()
+	return h.GetGpuFabricInfoV().V2()
+}
+
+func fabricV3(h gonvml.Device) (gonvml.GpuFabricInfo_v3, gonvml.Return) {
+	defer noteFabric(h)()
+	return h.GetGpuFabricInfoV().V3()
+}
+
+// noteFabric notes the call, and returns what notes its end.
+func noteFabric(h gonvml.Device) func() {
+	d, ok := h.(timedDevice)
+	if !ok {
+		return func() {}
+	}
+	place := d.note(symFabricV)
+	return func() { d.calls.end(place) }
+}
+
 // GetNvLinkState is a call of one GPU.
 func (d timedDevice) GetNvLinkState(link int) (gonvml.EnableState, gonvml.Return) {
 	defer d.calls.end(d.note(symLinkState))

@@ -30,11 +30,13 @@ const (
 	wantedEvents = gonvml.EventTypeXidCriticalError | gonvml.EventMigConfigChange | gonvml.EventTypeGpuRecoveryAction
 )
 
-// Watch delivers XIDs, changes of MIG devices and of the recovery that the driver
-// asks for, and GPUs that stop answering or come back. The GPUs that it covers
-// are those that NVML shows.
+// Watch delivers XIDs, changes of MIG devices, of the recovery that the driver
+// asks for and of NVLink fabrics, and GPUs that stop answering or come back. The
+// GPUs that it covers are those that NVML shows.
 //
-// At rest it makes no call but to wait for events. Whether a GPU still answers is
+// At rest it makes no call but to wait for events. GPUs that a snapshot has shown
+// on their way into a fabric are asked every 2 s until they have joined it, and
+// every minute after that if other nodes share it. Whether a GPU still answers is
 // asked where there is a cause: a wait that fails, and an XID, which the driver
 // sends before a GPU falls silent.
 func (s *Source) Watch(ctx context.Context, deliver func(gpu.Event)) error {
@@ -55,7 +57,7 @@ func (s *Source) watch(ctx context.Context, deliver func(gpu.Event)) error {
 		return err
 	}
 	defer s.leave(sess)
-	w := &watch{sess: sess, deliver: deliver, log: s.cfg.Log}
+	w := &watch{sess: sess, deliver: deliver, log: s.cfg.Log, fabrics: sess.fabrics.changed()}
 	err = w.run(ctx)
 	var call *callError
 	if errors.As(err, &call) && driverGone(call.ret) {
@@ -74,6 +76,8 @@ type watch struct {
 	// set is nil until there are GPUs to watch.
 	set  gonvml.EventSet
 	gpus []*watched
+	// fabrics is the count of changes of fabrics that was told.
+	fabrics int
 	// probed is when the silent GPUs were last tried.
 	probed time.Time
 	// stale is set once it was told that the kernel has other GPUs than NVML.
