@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"outrigger.dev/pkg/config"
-	"outrigger.dev/pkg/health"
 )
 
 // derivation collects what the stages of one Derive leave behind.
@@ -87,15 +86,25 @@ func (d *derivation) separate(all []offer) []offer {
 	})
 }
 
-// resource returns what the kubelet is told of the offer.
-func (o offer) resource(v health.View, s config.Sharing) Resource {
+// resource returns what the kubelet is told of the offer, but for the health of
+// its devices.
+func (o offer) resource(s config.Sharing) Resource {
 	r := Resource{Name: o.name, Devices: make([]Device, 0, len(o.units))}
 	for _, u := range o.units {
-		dev := u.device(v)
+		dev := u.device()
 		if dev.Replicas > 1 {
 			r.Sharing, r.FailRequestsGreaterThanOne = s.Strategy, s.FailRequestsGreaterThanOne
 		}
 		r.Devices = append(r.Devices, dev)
 	}
 	return r
+}
+
+// hardware returns what the devices of the resource are, in their order.
+func (o offer) hardware() []hardware {
+	out := make([]hardware, 0, len(o.units))
+	for _, u := range o.units {
+		out = append(out, u.hardware)
+	}
+	return out
 }

@@ -3,7 +3,8 @@
 //
 // It has one stage a file: what there is (unit.go), what the config hides
 // (filter.go), the resource to which each device belongs (name.go, pattern.go,
-// single.go), and how often and under which name it is offered (share.go).
+// single.go), and how often and under which name it is offered (share.go). They
+// make a Layout (layout.go), over which the health of the devices is laid.
 package resource
 
 import (
@@ -131,30 +132,7 @@ type Set struct {
 
 // Derive returns what the node offers. A device that fails is offered as
 // unhealthy, as long as its UUID and its resource are known.
-//
-// The MIG strategies and names are those of NVIDIA's device plugin, also that
-// none offers a GPU whose MIG mode is on as a whole one. Where that plugin gives
-// up the node, Derive offers what is sound and lists the rest: GPUs with MIG
-// mode on and no MIG devices, and with the strategy single all devices but those
-// of one class (see derivation.single). GPU instances that are divided further
-// have a resource like any other profile.
-func Derive(n *gpu.Node, v health.View, c config.Config) Set {
-	d := &derivation{config: c}
-	units := enumerate(n, c.MIGStrategy)
-	units = d.filter(units)
-	units = d.name(units)
-	if c.MIGStrategy == config.MIGStrategySingle {
-		units = d.single(units)
-	}
-	units = d.share(units)
-	d.noteWhole(units)
-	set := Set{}
-	for _, o := range d.separate(offers(units)) {
-		set.Resources = append(set.Resources, o.resource(v, c.Sharing))
-	}
-	set.Unlisted, set.Notes = d.unlisted(), d.notes
-	return set
-}
+func Derive(n *gpu.Node, v health.View, c config.Config) Set { return NewLayout(n, c).Set(v) }
 
 // Without returns the set without the devices for which refuse gives a reason,
 // which are unlisted: another process offers them, for example.

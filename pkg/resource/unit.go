@@ -11,12 +11,16 @@ import (
 	"outrigger.dev/pkg/health"
 )
 
-// unit is a piece of hardware that can be offered: a whole GPU or one MIG
-// device, and what the stages have found out about it.
-type unit struct {
+// hardware is what can be offered: a whole GPU or one MIG device.
+type hardware struct {
 	gpu *gpu.GPU
 	// mig is nil for a whole GPU.
 	mig *gpu.MIGDevice
+}
+
+// unit is a piece of hardware, and what the stages have found out about it.
+type unit struct {
+	hardware
 	// position is the place of the unit among all units of the node.
 	position int
 	// index and refs are how the unit is called; refs has the names of the GPU
@@ -70,14 +74,14 @@ func (u *unit) wholeInMIGMode() bool {
 
 func newUnit(g *gpu.GPU) *unit {
 	index := strconv.Itoa(g.Index)
-	return &unit{gpu: g, index: index, refs: []string{index, string(g.UUID)}, gpuTexts: gpuTexts(g)}
+	return &unit{hardware: hardware{gpu: g}, index: index, refs: []string{index, string(g.UUID)}, gpuTexts: gpuTexts(g)}
 }
 
 // part returns a MIG device of the GPU that u is.
 func (u *unit) part(m *gpu.MIGDevice) *unit {
 	index := u.index + ":" + strconv.Itoa(m.Index)
 	return &unit{
-		gpu: u.gpu, mig: m, index: index,
+		hardware: hardware{gpu: u.gpu, mig: m}, index: index,
 		// The last one is what drivers before 470 called a MIG device.
 		refs: append(slices.Clone(u.refs), index, string(m.UUID),
 			fmt.Sprintf("MIG-%s/%d/%d", u.gpu.UUID, m.GPUInstance, m.ComputeInstance)),
@@ -113,26 +117,25 @@ func (u *unit) memory() uint64 {
 	return u.mig.MemoryBytes * uint64(p.ComputeSlices) / uint64(p.GPUSlices)
 }
 
-// fault returns why the unit fails, nil if it works.
-func (u *unit) fault() *gpu.Fault {
-	if u.gpu.Fault == nil && u.mig != nil {
-		return u.mig.Fault
+// fault returns why the hardware fails, nil if it works.
+func (h hardware) fault() *gpu.Fault {
+	if h.gpu.Fault == nil && h.mig != nil {
+		return h.mig.Fault
 	}
-	return u.gpu.Fault
+	return h.gpu.Fault
 }
 
 // called reports whether ref names the unit, or its GPU.
 func (u *unit) called(ref string) bool { return ref != "" && slices.Contains(u.refs, ref) }
 
-// device returns the unit as it is offered.
-func (u *unit) device(v health.View) Device {
+// device returns the unit as it is offered, but for its health.
+func (u *unit) device() Device {
 	d := Device{
 		UUID:     u.uuid(),
 		Index:    u.index,
 		GPU:      u.gpu.Index,
 		Replicas: max(u.replicas, 1),
 		NUMANode: u.gpu.NUMANode,
-		Health:   u.health(v),
 	}
 	// The minors of hardware that fails may not have been read.
 	if u.fault() == nil {
@@ -154,16 +157,16 @@ func (u *unit) paths() []string {
 		capability+strconv.Itoa(u.mig.GPUInstanceCap), capability+strconv.Itoa(u.mig.ComputeInstanceCap))
 }
 
-// health returns the status of the unit. A fault counts also where the view
+// health returns the status of the hardware. A fault counts also where the view
 // does not tell of it.
-func (u *unit) health(v health.View) health.Status {
+func (h hardware) health(v health.View) health.Status {
 	var s health.Status
-	if u.mig == nil {
-		s = v.OfWhole(u.gpu)
+	if h.mig == nil {
+		s = v.OfWhole(h.gpu)
 	} else {
-		s = v.OfMIG(u.gpu.UUID, *u.mig)
+		s = v.OfMIG(h.gpu.UUID, *h.mig)
 	}
-	if f := u.fault(); f != nil && s.Healthy {
+	if f := h.fault(); f != nil && s.Healthy {
 		return health.Status{Reason: f.Error()}
 	}
 	return s

@@ -69,6 +69,8 @@ type Inventory struct {
 	health *health.Machine
 	// state is the newest.
 	state State
+	// layout is what the node of the state offers by its config.
+	layout resource.Layout
 	// look is when the node is looked at without an event.
 	look *alarm
 }
@@ -192,6 +194,7 @@ func (v *Inventory) observed(obs observe.Observation[config.Config, Prepared]) e
 		// was known of the GPUs still holds.
 	case obs.Err == nil:
 		v.state.Node, v.state.Config, v.state.Prepared = obs.Node, obs.Wanted, obs.Prepared
+		v.layout = resource.NewLayout(obs.Node, obs.Wanted)
 		v.health.Observe(obs.Node, obs.At)
 	case v.state.Node != nil:
 		// What could not be prepared is not offered; what was is, as far as it
@@ -249,13 +252,13 @@ func (v *Inventory) event(ev gpu.Event) {
 	}
 }
 
-// publish derives what is offered and hands it on.
+// publish derives what is offered and hands it on. Events change nothing but the
+// health of what is.
 func (v *Inventory) publish() {
 	was := v.state.Set
 	if v.state.Node != nil {
 		view := v.state.Prepared.fit(v.state.Node, v.health.View())
-		set := resource.Derive(v.state.Node, view, v.state.Config)
-		v.state.Set = v.gated(v.owned(set))
+		v.state.Set = v.gated(v.owned(v.layout.Set(view)))
 		v.cfg.Recorder.Offered(v.state.Set)
 	}
 	select {
