@@ -224,8 +224,9 @@ func TestGPUsThatAnswerOneCallWithAnErrorAreFaulty(t *testing.T) {
 				if g.Fault == nil || g.Fault.Op != symbol {
 					t.Errorf("GPU %d has the fault %+v, want one of %s", i, g.Fault, symbol)
 				}
-				if w := want.GPUs[i]; g.UUID != w.UUID || g.Minor != w.Minor || g.Name != w.Name {
-					t.Errorf("GPU %d is %s, minor %d, %q, want %s, %d, %q", i, g.UUID, g.Minor, g.Name, w.UUID, w.Minor, w.Name)
+				if w := want.GPUs[i]; g.UUID != w.UUID || g.Minor != w.Minor || g.Name != w.Name || g.MemoryBytes != w.MemoryBytes {
+					t.Errorf("GPU %d is %s, minor %d, %q of %d bytes, want %s, %d, %q, %d",
+						i, g.UUID, g.Minor, g.Name, g.MemoryBytes, w.UUID, w.Minor, w.Name, w.MemoryBytes)
 				}
 			}
 			if len(node.Links) > 0 {
