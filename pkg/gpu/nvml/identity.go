@@ -151,22 +151,6 @@ func markDoubles(devices []device) {
 	}
 }
 
-// numaNode reads the NUMA node of a PCI device, -1 where there is none.
-func numaNode(sysRoot, busID string) int {
-	if busID == "" {
-		return -1
-	}
-	data, err := os.ReadFile(filepath.Join(sysRoot, "bus/pci/devices", busID, "numa_node"))
-	if err != nil {
-		return -1
-	}
-	node, err := strconv.Atoi(string(bytes.TrimSpace(data)))
-	if err != nil || node < 0 {
-		return -1
-	}
-	return node
-}
-
 // memory holds what each GPU was like when it last worked. An index means the
 // same GPU for as long as NVML is initialised.
 type memory struct {

@@ -10,6 +10,7 @@ import (
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/pci"
 )
 
 // session is one span of time in which NVML is initialised.
@@ -71,7 +72,7 @@ func (s *session) read(ctx context.Context) (*gpu.Node, error) {
 	node := &gpu.Node{Driver: driver, GPUs: make([]gpu.GPU, 0, len(devices))}
 	for i := range devices {
 		d := &devices[i]
-		d.gpu.NUMANode = numaNode(s.sysRoot, d.gpu.PCI.BusID)
+		d.gpu.NUMANode = pci.NUMANode(s.sysRoot, d.gpu.PCI.BusID)
 		node.GPUs = append(node.GPUs, d.gpu)
 	}
 	s.memory.keep(devices)

@@ -1,25 +1,22 @@
 package nvml_test
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/gpu/simtest"
 )
 
 // sim is a simulated node in a folder. NVML is loaded into the test itself,
 // which finds the node by the environment.
 type sim struct {
 	t    testing.TB
-	exe  string
+	made *simtest.Node
 	root string
 	lib  string
 }
@@ -27,56 +24,16 @@ type sim struct {
 // newSim creates a node, for example with "--gpus=8".
 func newSim(t testing.TB, args ...string) *sim {
 	t.Helper()
-	bin := binaries(t)
-	s := &sim{
-		t:    t,
-		exe:  filepath.Join(bin, "gpu-sim"),
-		root: filepath.Join(t.TempDir(), "node"),
-		lib:  filepath.Join(bin, "lib", "libnvidia-ml.so.1"),
-	}
-	t.Setenv("GPU_SIM_STATE", filepath.Join(s.root, "state"))
-	t.Setenv("GPU_SIM_DEV", filepath.Join(s.root, "dev"))
-	s.run(append([]string{"create"}, args...)...)
-	t.Cleanup(func() { s.run("delete") })
-	return s
-}
-
-// binaries returns the folder with the simulator, or skips the test.
-func binaries(t testing.TB) string {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can make the device nodes of a simulated node")
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	candidates := []string{os.Getenv("OUTRIGGER_BIN")}
-	for ; dir != "/"; dir = filepath.Dir(dir) {
-		candidates = append(candidates, filepath.Join(dir, "bin"))
-	}
-	for _, c := range candidates {
-		if _, err := os.Stat(filepath.Join(c, "gpu-sim")); c != "" && err == nil {
-			return c
-		}
-	}
-	t.Skip("bin/gpu-sim is not there: build it with `make sim`, or point OUTRIGGER_BIN to it")
-	return ""
+	n := simtest.New(t, args...)
+	t.Setenv("GPU_SIM_STATE", filepath.Join(n.Root, "state"))
+	t.Setenv("GPU_SIM_DEV", filepath.Join(n.Root, "dev"))
+	return &sim{t: t, made: n, root: n.Root, lib: filepath.Join(n.Bin, "lib", "libnvidia-ml.so.1")}
 }
 
 // run runs a command of gpu-sim, the first argument, on the node.
 func (s *sim) run(args ...string) []byte {
 	s.t.Helper()
-	// Not the test's context: it has ended when the node is deleted.
-	command := append(strings.Fields(args[0]), "--root="+s.root)
-	cmd := exec.CommandContext(context.WithoutCancel(s.t.Context()), s.exe, append(command, args[1:]...)...)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		s.t.Fatalf("gpu-sim %s: %v: %s", strings.Join(args, " "), err, stderr.String())
-	}
-	return out
+	return s.made.Run(args...)
 }
 
 // source returns a source that sees the node.

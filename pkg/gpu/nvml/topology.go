@@ -2,13 +2,11 @@ package nvml
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"strings"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/pci"
 )
 
 // nvlinks counts the active NVLinks of one GPU by where they lead.
@@ -39,21 +37,21 @@ func (s *session) links(ctx context.Context, devices []device) ([]gpu.Link, erro
 		nv[i] = s.nvlinks(d.handle)
 	}
 	links := make([]gpu.Link, 0, len(working)*(len(working)-1)/2)
-	pci := tree{}
+	met := tree{}
 	for a := range working {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		for b := a + 1; b < len(working); b++ {
 			link := join(working[a].gpu, working[b].gpu, nv[a], nv[b])
-			level, known := pci.between(a, b)
+			level, known := met.between(a, b)
 			if !known {
 				var ret gonvml.Return
 				level, ret = working[a].handle.GetTopologyCommonAncestor(working[b].handle)
 				known = ret == gonvml.SUCCESS
 			}
 			if known {
-				pci[[2]int{a, b}] = level
+				met[[2]int{a, b}] = level
 				link.Path = path(level)
 			}
 			links = append(links, link)
@@ -149,8 +147,8 @@ func (s *session) count(h gonvml.Device, link int, n *nvlinks) {
 
 // isBridge reports whether a PCI device has the class "other bridge".
 func isBridge(sysRoot, busID string) bool {
-	class, err := os.ReadFile(filepath.Join(sysRoot, "bus/pci/devices", busID, "class"))
-	return err == nil && strings.HasPrefix(string(class), "0x0680")
+	class, err := pci.Class(sysRoot, busID)
+	return err == nil && class>>8 == 0x0680
 }
 
 // path returns NVML's level in the terms of package gpu.

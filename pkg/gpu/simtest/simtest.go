@@ -1,0 +1,71 @@
+// Package simtest makes simulated nodes for tests, with the gpu-sim of the
+// project's bin folder. What gputest cannot show, files and the C ABI, is there.
+package simtest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Node is a simulated node in a folder, which goes with the test.
+type Node struct {
+	// Bin is the folder with gpu-sim, and lib with the libraries beside it.
+	Bin string
+	// Root is the node's folder, with dev, proc, sys and the driver.
+	Root string
+
+	t testing.TB
+}
+
+// New creates a node, for example with "--gpus=8". It skips the test where that
+// is not possible.
+func New(t testing.TB, args ...string) *Node {
+	t.Helper()
+	n := &Node{Bin: binaries(t), Root: filepath.Join(t.TempDir(), "node"), t: t}
+	n.Run(append([]string{"create"}, args...)...)
+	t.Cleanup(func() { n.Run("delete") })
+	return n
+}
+
+// Run runs a command of gpu-sim, the first argument, on the node, and returns
+// what it printed.
+func (n *Node) Run(args ...string) []byte {
+	n.t.Helper()
+	// Not the test's context: it has ended when the node is deleted.
+	command := append(strings.Fields(args[0]), "--root="+n.Root)
+	cmd := exec.CommandContext(context.WithoutCancel(n.t.Context()), filepath.Join(n.Bin, "gpu-sim"), append(command, args[1:]...)...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		n.t.Fatalf("gpu-sim %s: %v: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return out
+}
+
+// binaries returns the folder with the simulator, or skips the test.
+func binaries(t testing.TB) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make the device nodes of a simulated node")
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	candidates := []string{os.Getenv("OUTRIGGER_BIN")}
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		candidates = append(candidates, filepath.Join(dir, "bin"))
+	}
+	for _, c := range candidates {
+		if _, err := os.Stat(filepath.Join(c, "gpu-sim")); c != "" && err == nil {
+			return c
+		}
+	}
+	t.Skip("bin/gpu-sim is not there: build it with `make sim`, or point OUTRIGGER_BIN to it")
+	return ""
+}
