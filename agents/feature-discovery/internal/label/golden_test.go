@@ -1,0 +1,131 @@
+package label_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"outrigger.dev/agents/feature-discovery/internal/label"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+// layout is a way to divide the GPUs of a node.
+type layout struct {
+	name string
+	node *gpu.Node
+}
+
+// TestModels has, for each model and each way to divide its GPUs, the labels
+// with every MIG strategy and every way of sharing. The first ones of a model are
+// written in full, the others as the difference to what their title names.
+func TestModels(t *testing.T) {
+	for model, layouts := range map[gputest.Model][]layout{
+		gputest.L4: {{"whole", node(gputest.L4, 2)}},
+		gputest.A30: {
+			{"whole", node(gputest.A30, 2)},
+			{"in MIG mode without devices", node(gputest.A30, 2, nil, nil)},
+			{"alike", node(gputest.A30, 2, times(4, "1g.6gb"), times(4, "1g.6gb"))},
+			{"several profiles, with media engines", node(gputest.A30, 2, []string{"2g.12gb+me", "1g.6gb", "1g.6gb"}, []string{"4g.24gb"})},
+		},
+		gputest.A100: {
+			{"whole", node(gputest.A100, 8)},
+			{"in MIG mode without devices", node(gputest.A100, 1, nil)},
+			{"alike", node(gputest.A100, 2, times(7, "1g.5gb"), times(7, "1g.5gb"))},
+			{"one is divided, one is whole", node(gputest.A100, 2, times(2, "3g.20gb"))},
+			{"several profiles", node(gputest.A100, 1, []string{"3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb"})},
+			{"with media engines", node(gputest.A100, 1, []string{"1g.5gb+me", "1g.5gb"})},
+			{"GPU instances divided further", node(gputest.A100, 1, append(times(3, "1c.3g.20gb"), "1c.3g.20gb", "2c.3g.20gb"))},
+		},
+		gputest.A10080: {
+			{"whole", node(gputest.A10080, 4)},
+			{"alike", node(gputest.A10080, 1, times(2, "3g.40gb"))},
+			{"one is divided, one has no devices", node(gputest.A10080, 2, []string{"7g.80gb"}, nil)},
+		},
+		gputest.H100: {
+			{"whole", node(gputest.H100, 8)},
+			{"alike", node(gputest.H100, 1, times(7, "1g.10gb"))},
+			{"with media engines", node(gputest.H100, 1, []string{"1g.10gb+me", "1g.10gb", "4g.40gb"})},
+		},
+		gputest.H200: {
+			{"whole", node(gputest.H200, 8)},
+			{"several profiles", node(gputest.H200, 1, []string{"1g.35gb", "2g.35gb", "3g.71gb"})},
+		},
+		gputest.B200: {
+			{"whole", node(gputest.B200, 8)},
+			{"alike", node(gputest.B200, 1, []string{"7g.180gb"})},
+			{"GPU instances divided further", node(gputest.B200, 1, []string{"3g.90gb", "1c.3g.90gb"})},
+		},
+	} {
+		t.Run(string(model), func(t *testing.T) {
+			var b strings.Builder
+			first := layout{node: &gpu.Node{}}
+			for _, l := range layouts {
+				every(t, &b, first, l)
+				first = layouts[0]
+			}
+			golden(t, string(model), b.String())
+		})
+	}
+}
+
+// TestSixteen has the node with most devices of all, and the labels of no
+// sharing alone.
+func TestSixteen(t *testing.T) {
+	n := node(gputest.H100, 16, slices.Repeat([][]string{times(7, "1g.10gb")}, 16)...)
+	got := of(t, facts(n, load(t, strategy("mixed"))))
+	if got["nvidia.com/mig-1g.10gb.count"] != "112" || got["nvidia.com/gpu.count"] != "16" {
+		t.Errorf("%s MIG devices on %s GPUs, want 112 on 16", got["nvidia.com/mig-1g.10gb.count"], got["nvidia.com/gpu.count"])
+	}
+	golden(t, "sixteen", listing(got))
+}
+
+// every writes the labels of a layout with every config: those without MIG and
+// sharing compared with those of the layout first, those of the other strategies
+// with them, and those of the ways of sharing with those of their strategy.
+func every(t *testing.T, b *strings.Builder, first, l layout) {
+	t.Helper()
+	title, base := first.name, label.Of(facts(first.node, config.Config{}))
+	for _, mig := range []string{"none", "single", "mixed"} {
+		name := l.name + ", strategy " + mig
+		plain := of(t, facts(l.node, shareAll(t, l.node, mig, "")))
+		if len(first.node.GPUs) == 0 && mig == "none" {
+			fmt.Fprintf(b, "# %s\n%s\n", name, listing(plain))
+		} else {
+			fmt.Fprintf(b, "# %s, beside %s\n%s\n", name, title, changes(base, plain))
+		}
+		for _, way := range []string{"time-slicing", "mps", "renamed"} {
+			got := of(t, facts(l.node, shareAll(t, l.node, mig, way)))
+			fmt.Fprintf(b, "# %s, %s, beside not shared\n%s\n", name, way, changes(plain, got))
+		}
+		if mig == "none" {
+			title, base = "strategy none", plain
+		}
+	}
+}
+
+// shareAll returns a config that shares all devices of a node by four, MIG
+// devices only if that can be.
+func shareAll(t *testing.T, n *gpu.Node, mig, way string) config.Config {
+	t.Helper()
+	resources := map[string]bool{"nvidia.com/gpu": true}
+	for _, g := range n.GPUs {
+		for i := 0; way != "mps" && g.MIG != nil && i < len(g.MIG.Devices); i++ {
+			resources[config.MIGResource(g.MIG.Devices[i].Profile)] = true
+		}
+	}
+	all := slices.Sorted(maps.Keys(resources))
+	switch way {
+	case "time-slicing":
+		return load(t, strategy(mig), sharing("timeSlicing", "", 4, all...))
+	case "mps":
+		return load(t, strategy(mig), sharing("mps", "", 4, all...))
+	case "renamed":
+		return load(t, strategy(mig), sharing("timeSlicing", "renameByDefault: true, ", 4, all...))
+	default:
+		return load(t, strategy(mig))
+	}
+}

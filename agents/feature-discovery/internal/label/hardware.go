@@ -1,0 +1,206 @@
+package label
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// hardware is what a node has, whether it is offered or not.
+type hardware struct {
+	// products is ordered by the first GPU of each.
+	products []*product
+	// devices are the MIG devices of which product and profile are known, in the
+	// order of the node.
+	devices []migDevice
+}
+
+// product is a model of GPU and the GPUs of it, by index.
+type product struct {
+	// name is NVML's, as far as a label can hold it, and of any length.
+	name string
+	gpus []*gpu.GPU
+}
+
+// migDevice is a MIG device of a node.
+type migDevice struct {
+	*gpu.MIGDevice
+	// place is its index in a resource.Set.
+	place   string
+	product *product
+}
+
+// newHardware sorts out what is on the node. A GPU that fails before it has told
+// its name belongs to no product.
+func newHardware(n *gpu.Node) hardware {
+	byIndex := make([]*gpu.GPU, 0, len(n.GPUs))
+	for i := range n.GPUs {
+		byIndex = append(byIndex, &n.GPUs[i])
+	}
+	slices.SortFunc(byIndex, func(a, b *gpu.GPU) int { return cmp.Compare(a.Index, b.Index) })
+	var h hardware
+	for _, g := range byIndex {
+		if g.Name == "" && g.Fault != nil {
+			continue
+		}
+		p := h.product(cmp.Or(clean(g.Name), unknown))
+		p.gpus = append(p.gpus, g)
+		h.devices = append(h.devices, migDevices(g, p)...)
+	}
+	return h
+}
+
+// product returns the product with the name, which is new if there is none.
+func (h *hardware) product(name string) *product {
+	i := slices.IndexFunc(h.products, func(p *product) bool { return p.name == name })
+	if i < 0 {
+		i = len(h.products)
+		h.products = append(h.products, &product{name: name})
+	}
+	return h.products[i]
+}
+
+// migDevices returns the MIG devices of a GPU, by index.
+func migDevices(g *gpu.GPU, p *product) []migDevice {
+	if !inMIGMode(g) {
+		return nil
+	}
+	var out []migDevice
+	for i := range g.MIG.Devices {
+		d := &g.MIG.Devices[i]
+		// A text that is none of a profile comes from a device that failed.
+		if _, err := gpu.ParseProfile(d.Profile.String()); err == nil {
+			out = append(out, migDevice{MIGDevice: d, place: strconv.Itoa(g.Index) + ":" + strconv.Itoa(d.Index), product: p})
+		}
+	}
+	slices.SortFunc(out, func(a, b migDevice) int { return cmp.Compare(a.Index, b.Index) })
+	return out
+}
+
+func inMIGMode(g *gpu.GPU) bool { return g.MIG != nil && g.MIG.Enabled }
+
+// migCapable reports whether a GPU of the node has a Multi-Instance mode.
+func (h hardware) migCapable() bool {
+	return slices.ContainsFunc(h.products, func(p *product) bool {
+		return slices.ContainsFunc(p.gpus, func(g *gpu.GPU) bool { return g.MIG != nil })
+	})
+}
+
+// largest returns the product with most GPUs among those of which ok is true, of
+// several the first, and nil if there is none.
+func (h hardware) largest(ok func(*product) bool) *product {
+	var most *product
+	for _, p := range h.products {
+		if ok(p) && (most == nil || len(p.gpus) > len(most.gpus)) {
+			most = p
+		}
+	}
+	return most
+}
+
+// where returns the MIG devices of which ok is true.
+func (h hardware) where(ok func(migDevice) bool) class {
+	var out class
+	for _, d := range h.devices {
+		if ok(d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// like reports whether another device is of the same product and profile.
+func (d migDevice) like(o migDevice) bool { return d.product == o.product && d.Profile == o.Profile }
+
+// whole returns the places in a resource.Set of the GPUs that are not in MIG mode.
+func (p *product) whole() []string {
+	var out []string
+	for _, g := range p.gpus {
+		if !inMIGMode(g) {
+			out = append(out, strconv.Itoa(g.Index))
+		}
+	}
+	return out
+}
+
+// memory returns that of the first GPU that tells it, 0 if none does.
+func (p *product) memory() uint64 {
+	for _, g := range p.gpus {
+		if g.MemoryBytes > 0 {
+			return g.MemoryBytes
+		}
+	}
+	return 0
+}
+
+// capability returns the compute capability of the first GPU that tells it.
+func (p *product) capability() gpu.Version {
+	for _, g := range p.gpus {
+		if g.ComputeCapability.Major > 0 {
+			return g.ComputeCapability
+		}
+	}
+	return gpu.Version{}
+}
+
+// class is a set of MIG devices that are alike, in the order of the node. It has
+// at least one.
+type class []migDevice
+
+// profiles groups devices by their profile.
+func profiles(devices []migDevice) []class {
+	return group(devices, func(d migDevice) string { return d.Profile.String() })
+}
+
+// kinds groups devices by their profile and product.
+func kinds(devices []migDevice) []class {
+	return group(devices, func(d migDevice) string { return d.Profile.String() + " " + d.product.name })
+}
+
+func group(devices []migDevice, by func(migDevice) string) []class {
+	groups := map[string]class{}
+	for _, d := range devices {
+		groups[by(d)] = append(groups[by(d)], d)
+	}
+	return slices.SortedFunc(maps.Values(groups), func(a, b class) int {
+		return cmp.Compare(slices.Index(devices, a[0]), slices.Index(devices, b[0]))
+	})
+}
+
+// largest returns the class with most devices, of several the one that comes
+// first on the node.
+func largest(classes []class) class {
+	return slices.MaxFunc(classes, func(a, b class) int { return cmp.Compare(len(a), len(b)) })
+}
+
+// places returns where the devices of the class are in a resource.Set.
+func (c class) places() []string {
+	out := make([]string, 0, len(c))
+	for _, d := range c {
+		out = append(out, d.place)
+	}
+	return out
+}
+
+// memory returns that of the first device that tells it, 0 if none does.
+func (c class) memory() uint64 {
+	for _, d := range c {
+		if d.MemoryBytes > 0 {
+			return d.MemoryBytes
+		}
+	}
+	return 0
+}
+
+// engines returns those of the first device that tells them.
+func (c class) engines() gpu.Engines {
+	for _, d := range c {
+		if d.Engines != (gpu.Engines{}) {
+			return d.Engines
+		}
+	}
+	return gpu.Engines{}
+}

@@ -1,0 +1,150 @@
+package label_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/feature-discovery/internal/label"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/pci"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// The rules of Kubernetes, from "Syntax and character set" of its page on
+// labels: the name in a key, and a value.
+var (
+	keyText   = regexp.MustCompile(`^nvidia\.com/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+	valueText = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
+)
+
+// of returns the labels, after a look at what holds for all of them.
+func of(t *testing.T, f label.Facts) map[string]string {
+	t.Helper()
+	got := label.Of(f)
+	for key, value := range got {
+		if !keyText.MatchString(key) || !valueText.MatchString(value) {
+			t.Errorf("Kubernetes does not take the label %s=%s", key, value)
+		}
+		if !label.Own(key) {
+			t.Errorf("%s is not known as ours", key)
+		}
+	}
+	if _, ok := got[label.Timestamp]; ok {
+		t.Errorf("there is a timestamp")
+	}
+	return got
+}
+
+// facts of a node in a usual machine, all of whose GPUs are for computing.
+func facts(n *gpu.Node, c config.Config) label.Facts {
+	f := label.Facts{Node: n, Config: c, Machine: "ProLiant DL380 Gen10"}
+	for _, g := range n.GPUs {
+		if g.PCI.BusID != "" {
+			f.PCI = append(f.PCI, pci.Device{BusID: g.PCI.BusID, Vendor: 0x10de, Class: 0x030200, VGPU: pci.VGPU{Known: true}})
+		}
+	}
+	return f
+}
+
+// load reads a config file, so that the tests have what users write.
+func load(t testing.TB, lines ...string) config.Config {
+	t.Helper()
+	c, err := config.Load(config.Explicit{}, []byte(strings.Join(lines, "\n")), "config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func strategy(s string) string { return "flags: {migStrategy: " + s + "}" }
+
+// sharing returns the line of a config that offers all of these resources n
+// times; more is what else is in the block.
+func sharing(way, more string, n int, resources ...string) string {
+	var list []string
+	for _, r := range resources {
+		list = append(list, fmt.Sprintf("{name: %s, replicas: %d}", r, n))
+	}
+	return fmt.Sprintf("sharing: {%s: {%sresources: [%s]}}", way, more, strings.Join(list, ", "))
+}
+
+// node returns GPUs of a model, of which the first ones are divided.
+func node(model gputest.Model, n int, layouts ...[]string) *gpu.Node {
+	out := gputest.Node(model, n)
+	for i, profiles := range layouts {
+		gputest.Partition(out, i, profiles...)
+	}
+	return out
+}
+
+func times(n int, profile string) []string { return slices.Repeat([]string{profile}, n) }
+
+// mixed returns one GPU of each model, none of which is divided.
+func mixed(models ...gputest.Model) *gpu.Node {
+	out := gputest.Node(gputest.L4, len(models))
+	out.Links = nil
+	for i, model := range models {
+		g := gputest.Node(model, 1).GPUs[0]
+		was := out.GPUs[i]
+		g.Index, g.Minor, g.UUID, g.PCI.BusID = was.Index, was.Minor, was.UUID, was.PCI.BusID
+		out.GPUs[i] = g
+	}
+	return out
+}
+
+// golden compares sections of text with those in a file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+}
+
+// listing returns the labels as lines.
+func listing(labels map[string]string) string {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		fmt.Fprintf(&b, "%s=%s\n", key, labels[key])
+	}
+	return b.String()
+}
+
+// changes returns what differs between two sets of labels as lines.
+func changes(from, to map[string]string) string {
+	all := maps.Clone(from)
+	maps.Copy(all, to)
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		was, had := from[key]
+		is, has := to[key]
+		if had && (!has || was != is) {
+			fmt.Fprintf(&b, "- %s=%s\n", key, was)
+		}
+		if has && (!had || was != is) {
+			fmt.Fprintf(&b, "+ %s=%s\n", key, is)
+		}
+	}
+	return b.String()
+}
