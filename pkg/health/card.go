@@ -196,7 +196,7 @@ func (c *card) reasons(rules Rules) map[scope]string {
 		add(whole(), "gpu is lost")
 	}
 	if c.asks(rules) {
-		add(whole(), askedFor(c.recovery))
+		add(whole(), Asked(c.recovery))
 	}
 	for s, fault := range c.parts {
 		add(s, fault)
@@ -215,8 +215,12 @@ func (c *card) reasons(rules Rules) map[scope]string {
 	return out
 }
 
-// askedFor tells a recovery that a driver asks for.
-func askedFor(r gpu.Recovery) string {
+// Asked tells a recovery without which, as the driver says, a GPU is not sound.
+// It is empty for all others.
+func Asked(r gpu.Recovery) string {
+	if !needed(r) {
+		return ""
+	}
 	switch r {
 	case gpu.RecoveryReset:
 		return "the driver asks for a reset of the GPU"

@@ -8,6 +8,7 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/text"
 )
 
 // callError is an NVML call that failed.
@@ -19,7 +20,7 @@ type callError struct {
 }
 
 func newCallError(op string, ret gonvml.Return) *callError {
-	return &callError{op: op, ret: ret, text: printable(ret.Error())}
+	return &callError{op: op, ret: ret, text: text.Printable(ret.Error())}
 }
 
 func (e *callError) Error() string { return e.op + ": " + e.text }

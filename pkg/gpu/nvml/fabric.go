@@ -8,6 +8,7 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/text"
 )
 
 // fabricEvery is how often a GPU is asked that has joined its fabric, where
@@ -66,7 +67,7 @@ func fabricOf(info gonvml.GpuFabricInfo) *gpu.Fabric {
 	}
 	f := &gpu.Fabric{State: gpu.FabricCompleted, Status: gpu.FabricSuccess, CliqueID: info.CliqueId}
 	if status := gonvml.Return(info.Status); status != gonvml.SUCCESS {
-		f.Status = printable(status.Error())
+		f.Status = text.Printable(status.Error())
 	}
 	if id := info.ClusterUuid; id != [len(id)]uint8{} {
 		f.ClusterUUID = fmt.Sprintf("%x-%x-%x-%x-%x", id[0:4], id[4:6], id[6:8], id[8:10], id[10:16])

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/text"
 )
 
 // procGPU is what the kernel driver tells of a GPU without NVML.
@@ -63,7 +64,7 @@ func parseInformation(data []byte, p *procGPU) {
 		value = strings.TrimSpace(value)
 		switch key {
 		case "Model":
-			p.name = printable(value)
+			p.name = text.Printable(value)
 		case "GPU UUID":
 			if id := gpu.UUID(value); id.Valid() {
 				p.uuid = id

@@ -7,6 +7,7 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/text"
 )
 
 // noMinor is the Minor of a GPU of which it is not known.
@@ -92,7 +93,7 @@ func identitySteps(h gonvml.Device, g *gpu.GPU) []step {
 		}},
 		{op: "nvmlDeviceGetName", guard: true, read: func() (ret gonvml.Return) {
 			name, ret := h.GetName()
-			g.Name = printable(name)
+			g.Name = text.Printable(name)
 			return ret
 		}},
 	}

@@ -2,8 +2,6 @@ package nvml
 
 import (
 	"fmt"
-	"strings"
-	"unicode"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -17,14 +15,4 @@ func checkUUID(g *gpu.GPU) {
 		g.Fault = &gpu.Fault{Op: "nvmlDeviceGetUUID", Reason: fmt.Sprintf("%+q is no UUID", g.UUID)}
 	}
 	g.UUID = ""
-}
-
-// printable returns text as logs, metrics and labels can carry it.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
 }
