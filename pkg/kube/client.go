@@ -1,27 +1,25 @@
-// Package kube is an agent's view of the API server: its own Node, and nothing
-// else.
+// Package kube is an agent's view of the API server: its own Node, its own pod,
+// what it publishes about the node, and nothing else.
 //
 // It speaks the few requests that this takes over net/http, which every agent
 // links for its metrics. client-go would add some 6 MB to the memory of each
 // agent on each node; package typed has it for the one that needs it.
+//
+// What it writes it writes by server-side apply, as the field manager
+// Config.Agent: it owns exactly what it named last, and what others own stays.
 package kube
 
 import (
-	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // ErrNotInCluster is returned by New for a process that runs in no pod.
@@ -40,7 +38,8 @@ type Config struct {
 	Dir string
 	// Node is the name of the Node that this process runs on.
 	Node string
-	// Agent names the program to the API server and in Events: "device-plugin".
+	// Agent names the program to the API server, as the field manager of what it
+	// applies, and in Events: "device-plugin".
 	Agent string
 	Log   *slog.Logger
 }
@@ -66,26 +65,9 @@ func New(cfg Config) (*Client, error) {
 	return &Client{cfg: cfg}, nil
 }
 
-const (
-	// answerLimit bounds a request that is answered at once.
-	answerLimit = 30 * time.Second
-	// maxAnswer is far above the metadata of a Node.
-	maxAnswer = 4 << 20
-)
-
-// statusError is an answer that is none of success, with what the API server
-// says of it.
-type statusError struct {
-	code    int
-	message string
-}
-
-func (e *statusError) Error() string {
-	return fmt.Sprintf("the API server answers %d %s: %s", e.code, http.StatusText(e.code), e.message)
-}
-
 // connection is a connection to the API server with the token and the authority
-// as they are now: both are renewed while a pod runs.
+// as they are now: both are renewed while a pod runs. So none is kept for the
+// next call: an agent writes seldom, and what it would save is one handshake.
 type connection struct {
 	client *http.Client
 	cfg    Config
@@ -115,38 +97,3 @@ func (c *Client) connect() (*connection, error) {
 }
 
 func (c *connection) close() { c.client.CloseIdleConnections() }
-
-// do sends a request and returns the answer's body, which the caller closes.
-func (c *connection) do(ctx context.Context, method, path, accept string, body []byte) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.cfg.Server+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
-	req.Header.Set("User-Agent", c.cfg.Agent)
-	req.Header.Set("Accept", accept)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := c.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		defer resp.Body.Close()
-		return nil, &statusError{code: resp.StatusCode, message: message(resp.Body)}
-	}
-	return resp.Body, nil
-}
-
-// message returns what a Status object says, or the text that is there instead.
-func message(body io.Reader) string {
-	data, _ := io.ReadAll(io.LimitReader(body, 4<<10)) // what there is will do
-	var status struct {
-		Message string `json:"message"`
-	}
-	if json.Unmarshal(data, &status) == nil && status.Message != "" {
-		return status.Message
-	}
-	return strings.TrimSpace(string(data))
-}

@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -137,7 +136,7 @@ func (e *Events) send(ctx context.Context, ev stamped) error {
 	retry := pace.Backoff{First: retryMin, Most: retryMax}
 	for try := 1; ; try++ {
 		err := e.post(ctx, body)
-		if err == nil || !passing(err) || try == eventTries {
+		if err == nil || Refused(err) || try == eventTries {
 			return err
 		}
 		if !retry.Pause(ctx) {
@@ -147,28 +146,14 @@ func (e *Events) send(ctx context.Context, ev stamped) error {
 }
 
 func (e *Events) post(ctx context.Context, event []byte) error {
-	conn, err := e.client.connect()
-	if err != nil {
-		return err
-	}
-	defer conn.close()
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
-	defer cancel()
-	body, err := conn.do(ctx, http.MethodPost, "/api/v1/namespaces/"+eventNamespace+"/events", "application/json", event)
+	err := e.client.call(ctx, request{
+		method: http.MethodPost, path: "/api/v1/namespaces/" + eventNamespace + "/events",
+		accept: asJSON, content: asJSON, body: event,
+	}, nil)
 	if err != nil {
 		return fmt.Errorf("send event: %w", err)
 	}
-	return body.Close()
-}
-
-// passing reports whether an error may be gone at the next try: all but a
-// refusal of what was sent.
-func passing(err error) bool {
-	var status *statusError
-	if !errors.As(err, &status) {
-		return true
-	}
-	return status.code == http.StatusTooManyRequests || status.code >= http.StatusInternalServerError
+	return nil
 }
 
 // encode returns the event as the core API's Event.

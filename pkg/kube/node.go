@@ -2,169 +2,138 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"maps"
-	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
+	"strings"
 	"time"
-
-	"outrigger.dev/pkg/pace"
 )
 
-const (
-	retryMin = time.Second
-	retryMax = time.Minute
-	// watchSeconds bounds one watch, as the API server does by itself after a
-	// random time; a connection that died without a word is found by then.
-	watchSeconds = 600
-)
+// Node is what an agent reads of its own Node.
+type Node struct {
+	Labels map[string]string
+	// Owners has, for each label, the field managers that own it, sorted. A label
+	// that nobody owns is not there.
+	Owners     map[string][]string
+	Conditions []Condition
+	Taints     []Taint
+}
 
-// The media types of metadata without the rest of an object (Kubernetes API
-// concepts, "Resource representation": PartialObjectMetadata).
-const (
-	acceptOne  = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-	acceptList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-)
+// Condition is one of a Node's conditions.
+type Condition struct {
+	// Type is the name, "GPUReady"; a Node has one condition of a type.
+	Type string
+	// Status is "True", "False" or "Unknown".
+	Status string
+	// Reason is one word in CamelCase, Message is for people.
+	Reason, Message string
+	// LastTransition is when Status became what it is.
+	LastTransition time.Time
+}
 
-// object is what is read of a PartialObjectMetadata; of a Status, which stands
-// in its place where a watch fails, it is Message.
+// Taint keeps pods that do not tolerate it from the Node.
+type Taint struct {
+	Key, Value string
+	// Effect is "NoSchedule", "PreferNoSchedule" or "NoExecute". A Node has one
+	// taint of a key and an effect.
+	Effect string
+}
+
+// object is what is decoded of a Node, or of the metadata of one. Of a Status,
+// which stands in its place where a watch fails, it is Message. All else, such as
+// the images that a node has, is skipped as it is read.
 type object struct {
 	Metadata struct {
-		Name            string            `json:"name"`
-		Labels          map[string]string `json:"labels"`
-		ResourceVersion string            `json:"resourceVersion"`
+		Labels        map[string]string `json:"labels"`
+		ManagedFields []managed         `json:"managedFields"`
 	} `json:"metadata"`
+	Spec struct {
+		Taints []Taint `json:"taints"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []struct {
+			Type, Status, Reason, Message string
+			LastTransitionTime            time.Time
+		} `json:"conditions"`
+	} `json:"status"`
 	Message string `json:"message"`
 }
 
-type objectList struct {
-	Metadata struct {
-		ResourceVersion string `json:"resourceVersion"`
-	} `json:"metadata"`
-	Items []object `json:"items"`
+// managed is what one field manager owns, as far as it is labels. The form is
+// FieldsV1 (API reference, ObjectMeta.managedFields).
+type managed struct {
+	Manager string `json:"manager"`
+	Fields  struct {
+		Metadata struct {
+			Labels map[string]skipped `json:"f:labels"`
+		} `json:"f:metadata"`
+	} `json:"fieldsV1"`
 }
 
-type watchEvent struct {
-	Type   string `json:"type"`
-	Object object `json:"object"`
-}
+// skipped is a value of no interest.
+type skipped struct{}
+
+func (*skipped) UnmarshalJSON([]byte) error { return nil }
 
 // WatchLabels calls deliver with the labels of the own Node: once when they are
-// known, and then whenever they change. The map is not used afterwards. It
-// returns when ctx ends; what fails before is logged and tried again.
+// known, and then whenever they change. The map is not to be changed. It returns
+// when ctx ends; what fails before is logged and tried again.
 //
 // It asks for metadata only, and needs the verbs list and watch on Nodes.
 func (c *Client) WatchLabels(ctx context.Context, deliver func(map[string]string)) error {
-	w := &labelWatch{client: c, deliver: deliver}
-	retry := pace.Backoff{First: retryMin, Most: retryMax}
-	for {
-		start := time.Now()
-		err := w.follow(ctx)
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was told to end
-		}
-		if time.Since(start) > retryMax {
-			retry.Reset()
-		}
-		in := retry.Next()
-		if err != nil {
+	w := watch[map[string]string]{
+		client: c, one: asMetadata, list: asMetadataList, deliver: deliver,
+		part: func(o *object) map[string]string { return o.Metadata.Labels },
+		failed: func(in time.Duration, err error) {
 			c.cfg.Log.Warn("labels of the node are not known, trying again", "node", c.cfg.Node, "in", in, "err", err)
-		}
-		if !pace.Pause(ctx, in) {
-			return nil
-		}
+		},
 	}
+	return w.run(ctx)
 }
 
-type labelWatch struct {
-	client  *Client
-	deliver func(map[string]string)
-	last    map[string]string
-	known   bool
+// WatchNode calls deliver with the own Node: once when it is known, and then
+// whenever it is another one, as far as Node goes. What is delivered is not to be
+// changed. It returns when ctx ends; what fails before is logged and tried again.
+//
+// It needs the verbs list and watch on Nodes.
+func (c *Client) WatchNode(ctx context.Context, deliver func(Node)) error {
+	w := watch[Node]{
+		client: c, one: asJSON, list: asJSON, deliver: deliver, part: (*object).node,
+		failed: func(in time.Duration, err error) {
+			c.cfg.Log.Warn("the node is not known, trying again", "node", c.cfg.Node, "in", in, "err", err)
+		},
+	}
+	return w.run(ctx)
 }
 
-// follow reads the Node once and follows it until the watch ends, which is nil
-// for one that the API server ended in good order.
-func (w *labelWatch) follow(ctx context.Context) error {
-	conn, err := w.client.connect()
-	if err != nil {
-		return err
+func (o *object) node() Node {
+	n := Node{Labels: o.Metadata.Labels, Owners: owners(o.Metadata.ManagedFields), Taints: o.Spec.Taints}
+	for _, c := range o.Status.Conditions {
+		n.Conditions = append(n.Conditions, Condition{
+			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransition: c.LastTransitionTime,
+		})
 	}
-	defer conn.close()
-	version, err := w.list(ctx, conn)
-	if err != nil {
-		return fmt.Errorf("read node %s: %w", w.client.cfg.Node, err)
-	}
-	if err := w.watch(ctx, conn, version); err != nil {
-		return fmt.Errorf("watch node %s: %w", w.client.cfg.Node, err)
-	}
-	return nil
+	return n
 }
 
-func (w *labelWatch) list(ctx context.Context, conn *connection) (version string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
-	defer cancel()
-	body, err := conn.do(ctx, http.MethodGet, w.path(url.Values{}), acceptList, nil)
-	if err != nil {
-		return "", err
-	}
-	defer body.Close()
-	var list objectList
-	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(&list); err != nil {
-		return "", err
-	}
-	if len(list.Items) != 1 {
-		return "", errors.New("there is no such node: is NODE_NAME right?")
-	}
-	w.seen(list.Items[0].Metadata.Labels)
-	return list.Metadata.ResourceVersion, nil
-}
-
-func (w *labelWatch) watch(ctx context.Context, conn *connection, version string) error {
-	ctx, cancel := context.WithTimeout(ctx, (watchSeconds+60)*time.Second)
-	defer cancel()
-	body, err := conn.do(ctx, http.MethodGet, w.path(url.Values{
-		"watch": {"true"}, "resourceVersion": {version}, "timeoutSeconds": {strconv.Itoa(watchSeconds)},
-	}), acceptOne, nil)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	dec := json.NewDecoder(body)
-	for {
-		var ev watchEvent
-		err := dec.Decode(&ev)
-		switch {
-		case errors.Is(err, io.EOF), ctx.Err() != nil:
-			return nil
-		case err != nil:
-			return err
-		}
-		switch ev.Type {
-		case "ADDED", "MODIFIED":
-			w.seen(ev.Object.Metadata.Labels)
-		case "DELETED":
-			return errors.New("the node was deleted")
-		case "ERROR":
-			return errors.New(ev.Object.Message)
+// owners returns the managers of each label.
+func owners(all []managed) map[string][]string {
+	of := map[string][]string{}
+	for _, m := range all {
+		for field := range m.Fields.Metadata.Labels {
+			// "." stands for the map of labels itself.
+			if key, is := strings.CutPrefix(field, "f:"); is {
+				of[key] = append(of[key], m.Manager)
+			}
 		}
 	}
-}
-
-// path is that of Nodes, of which the own one is selected.
-func (w *labelWatch) path(query url.Values) string {
-	query.Set("fieldSelector", "metadata.name="+w.client.cfg.Node)
-	return "/api/v1/nodes?" + query.Encode()
-}
-
-func (w *labelWatch) seen(labels map[string]string) {
-	if w.known && maps.Equal(w.last, labels) {
-		return
+	for key, managers := range of {
+		// One that has both applied and updated, or written the status, has more
+		// than one entry.
+		slices.Sort(managers)
+		of[key] = slices.Compact(managers)
 	}
-	w.known, w.last = true, maps.Clone(labels)
-	w.deliver(labels)
+	return of
 }
+
+// nodePath is the path of the own Node.
+func (c *Client) nodePath() string { return "/api/v1/nodes/" + url.PathEscape(c.cfg.Node) }

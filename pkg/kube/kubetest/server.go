@@ -1,36 +1,23 @@
-// Package kubetest has an API server for tests: the Node of one name, its
-// watch, and the Events that were sent, over a real connection.
+// Package kubetest has an API server for tests, over a real connection: one
+// Node with its watch, NodeFeatures, pods, and the Events that were sent.
+//
+// What is applied and patched is merged by the libraries of the real API server,
+// so that field managers, conflicts and tests in a patch mean here what they mean
+// there.
 package kubetest
 
 import (
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"testing"
 )
-
-// Event is what an Event object says.
-type Event struct {
-	Type           string `json:"type"`
-	Reason         string `json:"reason"`
-	Message        string `json:"message"`
-	InvolvedObject struct {
-		Kind string `json:"kind"`
-		Name string `json:"name"`
-		UID  string `json:"uid"`
-	} `json:"involvedObject"`
-	Metadata struct {
-		Namespace    string `json:"namespace"`
-		GenerateName string `json:"generateName"`
-	} `json:"metadata"`
-	ReportingComponent string `json:"reportingComponent"`
-}
 
 // Server is an API server that knows one Node.
 type Server struct {
@@ -40,27 +27,45 @@ type Server struct {
 	Listed chan struct{}
 
 	http *httptest.Server
-	node string
 
-	mu      sync.Mutex
-	labels  map[string]string
-	version int
-	refuse  int
+	mu    sync.Mutex
+	token string
+	// node is nil after its deletion.
+	node     *object
+	nodeName string
+	// features are the NodeFeatures by namespace and name, nil while their API is
+	// not installed.
+	features map[string]*object
+	pods     map[string]map[string]any
+	version  int
+
+	requests map[string]int
+	refuse   int
+	answers  map[string]*failure
+	hooks    map[string]func()
+
+	// changed is closed to wake watches.
 	changed chan struct{}
-	// ends is closed to end the watches that are open.
-	ends chan struct{}
+	// told are the events that watches are sent besides the changes of the Node.
+	told []told
 }
 
-// New starts a Server that is stopped when the test ends.
+// New starts a Server that is stopped when the test ends. Its Node has the
+// labels, and is ready, as the kubelet says.
 func New(t testing.TB, node string, labels map[string]string) *Server {
+	t.Helper()
 	s := &Server{
-		Events: make(chan Event, 64), Listed: make(chan struct{}, 1), node: node, labels: maps.Clone(labels), version: 1,
-		changed: make(chan struct{}), ends: make(chan struct{}),
+		Events: make(chan Event, 64), Listed: make(chan struct{}, 1),
+		token: "token-of-the-pod", nodeName: node, node: newObject(nodeType), pods: map[string]map[string]any{}, version: 1,
+		requests: map[string]int{}, answers: map[string]*failure{}, hooks: map[string]func(){},
+		changed: make(chan struct{}),
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/v1/nodes", s.nodes)
-	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/events", s.event)
-	s.http = httptest.NewTLSServer(mux)
+	s.node.doc["metadata"] = map[string]any{"name": node, "uid": "uid-of-" + node}
+	s.Update("kubelet", func(n *Node) {
+		n.Labels = maps.Clone(labels)
+		n.Conditions = []Condition{{Type: "Ready", Status: "True", Reason: "KubeletReady", LastTransitionTime: "2026-01-02T03:04:05Z"}}
+	})
+	s.http = httptest.NewTLSServer(s.routes())
 	t.Cleanup(func() {
 		s.EndWatches()
 		s.http.Close()
@@ -68,15 +73,86 @@ func New(t testing.TB, node string, labels map[string]string) *Server {
 	return s
 }
 
-// token is what the server wants to be shown.
-const token = "token-of-the-pod"
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	const (
+		node     = "/api/v1/nodes/{name}"
+		features = "/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{namespace}/nodefeatures/{name}"
+	)
+	for pattern, route := range map[string]route{
+		"GET /api/v1/nodes":         {"list", "nodes", s.listNodes},
+		"GET " + node:               {"get", "nodes", s.getNode},
+		"PATCH " + node:             {"patch", "nodes", s.patchNode},
+		"PATCH " + node + "/status": {"patch", "nodes/status", s.patchNode},
+		"GET " + features:           {"get", "nodefeatures", s.getFeature},
+		"PATCH " + features:         {"patch", "nodefeatures", s.patchFeature},
+		"GET /api/v1/namespaces/{namespace}/pods/{name}": {"get", "pods", s.getPod},
+		"POST /api/v1/namespaces/{namespace}/events":     {"create", "events", s.createEvent},
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(route, w, r) })
+	}
+	return mux
+}
+
+// route is one kind of request, in the words of RBAC.
+type route struct {
+	verb, resource string
+	// answer returns an object, or why there is none. The lock is held.
+	answer func(*http.Request) (any, *failure)
+}
+
+func (s *Server) serve(route route, w http.ResponseWriter, r *http.Request) {
+	if route.verb == "list" && r.URL.Query().Get("watch") == "true" {
+		route.verb = "watch"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if refusal := s.admit(route.verb+" "+route.resource, r); refusal != nil {
+		refusal.write(w)
+		return
+	}
+	if route.verb == "watch" {
+		s.watch(w, r)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	object, refusal := route.answer(r)
+	if refusal != nil {
+		refusal.write(w)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(object) //nolint:errchkjson // a client that is gone
+}
+
+// admit counts a request, and returns why it is not served.
+func (s *Server) admit(request string, r *http.Request) *failure {
+	s.mu.Lock()
+	s.requests[request]++
+	hook := s.hooks[request]
+	delete(s.hooks, request)
+	s.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case r.Header.Get("Authorization") != "Bearer "+s.token:
+		return &failure{code: http.StatusUnauthorized, message: "Unauthorized"}
+	case s.refuse > 0:
+		s.refuse--
+		return &failure{code: http.StatusServiceUnavailable, message: "not now"}
+	default:
+		return s.answers[request]
+	}
+}
 
 // Dir writes what a pod is given to reach the server, and returns the folder.
 func (s *Server) Dir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
-	for name, data := range map[string][]byte{"token": []byte(token + "\n"), "ca.crt": authority} {
+	for name, data := range map[string][]byte{"token": []byte(s.token + "\n"), "ca.crt": authority} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -84,16 +160,28 @@ func (s *Server) Dir(t testing.TB) string {
 	return dir
 }
 
+// RotateToken has the server want another token, and puts it into a folder that
+// Dir has returned.
+func (s *Server) RotateToken(t testing.TB, dir string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = "next-" + s.token
+	if err := os.WriteFile(filepath.Join(dir, "token"), []byte(s.token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // URL returns the address of the server.
 func (s *Server) URL() string { return s.http.URL }
 
-// SetLabels replaces the labels of the Node. Watches are told.
-func (s *Server) SetLabels(labels map[string]string) {
-	s.change(func() { s.labels = maps.Clone(labels) })
+// Requests returns how many requests of each kind have come, in the words of
+// RBAC: "patch nodes/status". Those that were refused are counted too.
+func (s *Server) Requests() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.requests)
 }
-
-// Touch changes the Node, but not its labels. Watches are told.
-func (s *Server) Touch() { s.change(func() {}) }
 
 // Refuse answers the next n requests with 503.
 func (s *Server) Refuse(n int) {
@@ -102,116 +190,28 @@ func (s *Server) Refuse(n int) {
 	s.refuse = n
 }
 
-// EndWatches ends the watches that are open, in good order.
-func (s *Server) EndWatches() {
+// Answer has all requests of a kind, "patch nodes", answered with a code and a
+// message, until it is called with the code 0.
+func (s *Server) Answer(request string, code int, message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.ends)
-	s.ends = make(chan struct{})
+	delete(s.answers, request)
+	if code != 0 {
+		s.answers[request] = &failure{code: code, message: message}
+	}
 }
 
-func (s *Server) change(change func()) {
+// Forbid has all requests of a kind refused, as RBAC does.
+func (s *Server) Forbid(request string) {
+	var verb, resource string
+	_, _ = fmt.Sscan(request, &verb, &resource)
+	s.Answer(request, http.StatusForbidden, forbidden(verb, resource))
+}
+
+// Before runs hook once, before the next request of a kind is looked at: for what
+// others do at that moment.
+func (s *Server) Before(request string, hook func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	change()
-	s.version++
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-func (s *Server) refused(w http.ResponseWriter, r *http.Request) bool {
-	if r.Header.Get("Authorization") != "Bearer "+token {
-		http.Error(w, `{"kind":"Status","message":"Unauthorized"}`, http.StatusUnauthorized)
-		return true
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.refuse == 0 {
-		return false
-	}
-	s.refuse--
-	http.Error(w, "not now", http.StatusServiceUnavailable)
-	return true
-}
-
-func (s *Server) nodes(w http.ResponseWriter, r *http.Request) {
-	if s.refused(w, r) {
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	query := r.URL.Query()
-	if query.Get("watch") == "" {
-		s.list(w, query.Get("fieldSelector"))
-		return
-	}
-	s.watch(w, r)
-}
-
-func (s *Server) list(w http.ResponseWriter, selector string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case s.Listed <- struct{}{}:
-	default:
-	}
-	items := []any{}
-	if selector == "metadata.name="+s.node {
-		items = append(items, s.object())
-	}
-	list := map[string]any{
-		"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
-		"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)}, "items": items,
-	}
-	_ = json.NewEncoder(w).Encode(list) //nolint:errchkjson // a client that is gone
-}
-
-// object returns the Node. The lock is held.
-func (s *Server) object() any {
-	return map[string]any{
-		"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
-		"metadata": map[string]any{"name": s.node, "labels": maps.Clone(s.labels), "resourceVersion": strconv.Itoa(s.version)},
-	}
-}
-
-func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
-	seen, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
-	s.mu.Lock()
-	ends := s.ends
-	s.mu.Unlock()
-	w.WriteHeader(http.StatusOK)
-	for {
-		_ = http.NewResponseController(w).Flush()
-		s.mu.Lock()
-		version, object, changed := s.version, s.object(), s.changed
-		s.mu.Unlock()
-		if version > seen {
-			seen = version
-			if err := json.NewEncoder(w).Encode(map[string]any{"type": "MODIFIED", "object": object}); err != nil {
-				return
-			}
-			continue
-		}
-		select {
-		case <-changed:
-		case <-ends:
-			return
-		case <-r.Context().Done():
-			return
-		}
-	}
-}
-
-func (s *Server) event(w http.ResponseWriter, r *http.Request) {
-	if s.refused(w, r) {
-		return
-	}
-	var ev Event
-	if err := json.NewDecoder(r.Body).Decode(&ev); err != nil || ev.Metadata.Namespace != r.PathValue("namespace") {
-		http.Error(w, "no Event of this namespace", http.StatusBadRequest)
-		return
-	}
-	s.Events <- ev
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusCreated)
-	_ = json.NewEncoder(w).Encode(ev) //nolint:errchkjson // a client that is gone
+	s.hooks[request] = hook
 }

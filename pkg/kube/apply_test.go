@@ -1,0 +1,194 @@
+package kube_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/kubetest"
+)
+
+func TestApplyLabels(t *testing.T) {
+	s := kubetest.New(t, "node1", map[string]string{"zone": "a", "shared": "1", "taken": "old"})
+	c := client(t, s, "node1")
+	nodes, _ := watched(t, s, s.Dir(t))
+	next(t, nodes)
+	apply := func(labels map[string]string) {
+		t.Helper()
+		if err := c.ApplyLabels(t.Context(), labels); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(map[string]string{"gpu": "8", "gone": "soon", "shared": "1", "taken": "new"})
+	n := next(t, nodes)
+	want(t, map[string]string{"zone": "a", "gpu": "8", "gone": "soon", "shared": "1", "taken": "new"}, n.Labels)
+	want(t, map[string][]string{
+		"zone": {"kubelet"}, "gpu": {"test-agent"}, "gone": {"test-agent"}, "shared": {"kubelet", "test-agent"}, "taken": {"test-agent"},
+	}, n.Owners)
+
+	apply(map[string]string{"gpu": "4", "shared": "1"})
+	want(t, map[string]string{"zone": "a", "gpu": "4", "shared": "1"}, next(t, nodes).Labels)
+
+	apply(map[string]string{"gpu": "4", "shared": "1"}) // no change: no event
+	s.Update("kubectl", func(n *kubetest.Node) { n.Labels["gpu"] = "mine" })
+	want(t, []string{"kubectl"}, next(t, nodes).Owners["gpu"])
+	apply(nil)
+	n = next(t, nodes)
+	want(t, map[string]string{"zone": "a", "gpu": "mine", "shared": "1"}, n.Labels)
+	want(t, map[string][]string{"zone": {"kubelet"}, "gpu": {"kubectl"}, "shared": {"kubelet"}}, n.Owners)
+}
+
+func TestTheOwnersOfALabelAreEachNamedOnce(t *testing.T) {
+	s := kubetest.New(t, "node1", nil)
+	nodes, _ := watched(t, s, s.Dir(t))
+	next(t, nodes)
+	s.Update("test-agent", func(n *kubetest.Node) { n.Labels = map[string]string{"a": "1"} })
+	next(t, nodes)
+	// It owns the label as one that updates and as one that applies.
+	if err := client(t, s, "node1").ApplyLabels(t.Context(), map[string]string{"a": "1", "b": "1"}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, map[string][]string{"a": {"test-agent"}, "b": {"test-agent"}}, next(t, nodes).Owners)
+}
+
+func TestApplyCondition(t *testing.T) {
+	s := kubetest.New(t, "node1", nil)
+	c := client(t, s, "node1")
+	nodes, _ := watched(t, s, s.Dir(t))
+	want(t, []kube.Condition{ready}, next(t, nodes).Conditions)
+	at := time.Date(2026, 5, 6, 9, 8, 9, 999, time.FixedZone("", 7200))
+	gpu := kube.Condition{Type: "GPUReady", Status: "False", Reason: "DriverNotReady", Message: "no driver", LastTransition: at}
+	apply := func() {
+		t.Helper()
+		if err := c.ApplyCondition(t.Context(), gpu); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.ApplyLabels(t.Context(), map[string]string{"a": "1"}); err != nil {
+		t.Fatal(err)
+	}
+	next(t, nodes)
+	apply()
+	n := next(t, nodes)
+	gpu.LastTransition = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
+	want(t, []kube.Condition{ready, gpu}, n.Conditions)
+	want(t, map[string]string{"a": "1"}, n.Labels) // what is applied apart stays
+	want(t, kubetest.Condition{
+		Type: "GPUReady", Status: "False", Reason: "DriverNotReady", Message: "no driver",
+		LastTransitionTime: "2026-05-06T07:08:09Z", LastHeartbeatTime: "2026-05-06T07:08:09Z",
+	}, s.Node().Conditions[1])
+	apply() // no change: no event
+	gpu.Status, gpu.Reason, gpu.Message = "True", "", ""
+	apply()
+	want(t, []kube.Condition{ready, gpu}, next(t, nodes).Conditions)
+
+	gpu.LastTransition = time.Time{}
+	if err := c.ApplyCondition(t.Context(), gpu); err == nil || !strings.Contains(err.Error(), "no time of its last transition") {
+		t.Errorf("without a time: %v", err)
+	}
+	want(t, map[string]int{"list nodes": 1, "watch nodes": 1, "patch nodes": 1, "patch nodes/status": 3}, s.Requests())
+}
+
+func TestWhatIsWrittenAndFails(t *testing.T) {
+	cond := kube.Condition{Type: "GPUReady", Status: "True", LastTransition: time.Now()}
+	taint := kube.Taint{Key: "not-ready", Effect: "NoSchedule"}
+	for name, tc := range map[string]struct {
+		node    string
+		given   func(*kubetest.Server)
+		do      func(*kube.Client) error
+		want    string
+		refused bool
+	}{
+		"labels of a node that is not there": {
+			node: "other", refused: true,
+			do: func(c *kube.Client) error { return c.ApplyLabels(t.Context(), nil) },
+			want: "apply labels to node other: the API server answers 403 Forbidden: nodes is forbidden: " +
+				`User "system:serviceaccount:gpu:agent" cannot create resource "nodes" in API group "" at the cluster scope ` +
+				"(there is no such node: is NODE_NAME right?)",
+		},
+		"a condition of a node that is not there": {
+			node: "other", refused: true,
+			do:   func(c *kube.Client) error { return c.ApplyCondition(t.Context(), cond) },
+			want: `apply condition GPUReady to node other: the API server answers 404 Not Found: nodes "other" not found`,
+		},
+		"a label that none may have": {
+			refused: true,
+			do: func(c *kube.Client) error {
+				return c.ApplyLabels(t.Context(), map[string]string{"good": "1", "nvidia.com/gpu.product": "To Be Filled."})
+			},
+			want: `apply labels to node node1: the API server answers 422 Unprocessable Entity: Node "node1" is invalid: ` +
+				`metadata.labels: Invalid value: "To Be Filled.": nvidia.com/gpu.product`,
+		},
+		"no right to the status": {
+			refused: true,
+			given:   func(s *kubetest.Server) { s.Forbid("patch nodes/status") },
+			do:      func(c *kube.Client) error { return c.ApplyCondition(t.Context(), cond) },
+			want: "apply condition GPUReady to node node1: the API server answers 403 Forbidden: nodes/status is forbidden: " +
+				`User "system:serviceaccount:gpu:agent" cannot patch resource "nodes/status" in API group "" at the cluster scope ` +
+				"(no role of the pod's service account allows that verb: does the chart that is installed fit this version?)",
+		},
+		"an admission policy": {
+			refused: true,
+			given: func(s *kubetest.Server) {
+				s.Answer("patch nodes", http.StatusForbidden, "ValidatingAdmissionPolicy 'own-keys' denied request: not yours")
+			},
+			do: func(c *kube.Client) error { return c.ApplyLabels(t.Context(), map[string]string{"a": "b"}) },
+			want: "apply labels to node node1: the API server answers 403 Forbidden: " +
+				"ValidatingAdmissionPolicy 'own-keys' denied request: not yours",
+		},
+		"an API server that is not ready": {
+			given: func(s *kubetest.Server) { s.Refuse(1) },
+			do:    func(c *kube.Client) error { return c.ApplyLabels(t.Context(), nil) },
+			want:  "apply labels to node node1: the API server answers 503 Service Unavailable: not now",
+		},
+		"one that asks for patience": {
+			given: func(s *kubetest.Server) { s.Answer("patch nodes", http.StatusTooManyRequests, "later") },
+			do:    func(c *kube.Client) error { return c.ApplyLabels(t.Context(), nil) },
+			want:  "apply labels to node node1: the API server answers 429 Too Many Requests: later",
+		},
+		"no right to the taints": {
+			refused: true,
+			given:   func(s *kubetest.Server) { s.Forbid("get nodes") },
+			do:      func(c *kube.Client) error { return c.RemoveTaint(t.Context(), taint) },
+			want: "remove taint not-ready:NoSchedule from node node1: the API server answers 403 Forbidden: nodes is forbidden: " +
+				`User "system:serviceaccount:gpu:agent" cannot get resource "nodes" in API group "" at the cluster scope ` +
+				"(no role of the pod's service account allows that verb: does the chart that is installed fit this version?)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := kubetest.New(t, "node1", map[string]string{"zone": "a"})
+			before := s.Node()
+			if tc.given != nil {
+				tc.given(s)
+			}
+			if tc.node == "" {
+				tc.node = "node1"
+			}
+			err := tc.do(client(t, s, tc.node))
+			if err == nil || err.Error() != tc.want {
+				t.Errorf("got  %v\nwant %s", err, tc.want)
+			}
+			if kube.Refused(err) != tc.refused {
+				t.Errorf("Refused() = %t", !tc.refused)
+			}
+			want(t, before, s.Node())
+		})
+	}
+}
+
+func TestAnAPIServerThatIsAwayRefusesNothing(t *testing.T) {
+	s := kubetest.New(t, "node1", nil)
+	s.Answer("patch nodes", http.StatusConflict, "another was faster")
+	if err := client(t, s, "node1").ApplyLabels(t.Context(), nil); err == nil || kube.Refused(err) {
+		t.Errorf("conflict: %v is refused", err)
+	}
+	away, err := kube.New(kube.Config{Server: "https://127.0.0.1:1", Dir: s.Dir(t), Node: "node1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := away.ApplyLabels(t.Context(), nil); err == nil || kube.Refused(err) {
+		t.Errorf("no connection: %v is refused", err)
+	}
+}

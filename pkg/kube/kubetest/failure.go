@@ -1,0 +1,44 @@
+package kubetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// failure is an answer that is none of success.
+type failure struct {
+	code    int
+	message string
+	// kind and name are those of the object that it is about.
+	kind, name string
+}
+
+// write sends the failure as a Status object.
+func (f *failure) write(w http.ResponseWriter) {
+	w.WriteHeader(f.code)
+	_ = json.NewEncoder(w).Encode(f.status()) //nolint:errchkjson // a client that is gone
+}
+
+func (f *failure) status() map[string]any {
+	return map[string]any{
+		"apiVersion": "v1", "kind": "Status", "metadata": map[string]any{}, "status": "Failure",
+		"message": f.message, "code": f.code, "details": map[string]any{"name": f.name, "kind": f.kind},
+	}
+}
+
+func notFound(resource, name string) *failure {
+	return &failure{code: http.StatusNotFound, message: fmt.Sprintf("%s %q not found", resource, name), kind: resource, name: name}
+}
+
+func badRequest(format string, args ...any) *failure {
+	return &failure{code: http.StatusBadRequest, message: fmt.Sprintf(format, args...)}
+}
+
+func forbidden(verb, resource string) string {
+	return fmt.Sprintf(`%s is forbidden: User "system:serviceaccount:gpu:agent" cannot %s resource %q in API group "" at the cluster scope`,
+		resource, verb, resource)
+}
+
+// Error makes a failure what a write of an object can return.
+func (f *failure) Error() string { return f.message }

@@ -1,0 +1,259 @@
+package kubetest
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Node is what a test sees and changes of the Node.
+type Node struct {
+	Labels     map[string]string
+	Conditions []Condition
+	Taints     []Taint
+	// Images are names of images, which make a Node large.
+	Images []string
+}
+
+// Condition is one of a Node's conditions, as the API writes it.
+type Condition struct {
+	Type               string `json:"type"`
+	Status             string `json:"status"`
+	Reason             string `json:"reason,omitempty"`
+	Message            string `json:"message,omitempty"`
+	LastTransitionTime string `json:"lastTransitionTime,omitempty"`
+	LastHeartbeatTime  string `json:"lastHeartbeatTime,omitempty"`
+}
+
+// Taint is one of a Node's taints, as the API writes it.
+type Taint struct {
+	Key       string `json:"key"`
+	Value     string `json:"value,omitempty"`
+	Effect    string `json:"effect"`
+	TimeAdded string `json:"timeAdded,omitempty"`
+}
+
+// wire is a Node as JSON.
+type wire struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name   string            `json:"name"`
+		UID    string            `json:"uid"`
+		Labels map[string]string `json:"labels,omitempty"`
+	} `json:"metadata"`
+	Spec struct {
+		Taints []Taint `json:"taints,omitempty"`
+	} `json:"spec,omitzero"`
+	Status struct {
+		Conditions []Condition `json:"conditions,omitempty"`
+		Images     []image     `json:"images,omitempty"`
+	} `json:"status,omitzero"`
+}
+
+type image struct {
+	Names []string `json:"names"`
+}
+
+// Node returns the Node as it is.
+func (s *Server) Node() Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.look()
+}
+
+func (s *Server) look() Node {
+	var w wire
+	convert(s.node.doc, &w)
+	n := Node{Labels: w.Metadata.Labels, Conditions: w.Status.Conditions, Taints: w.Spec.Taints}
+	for _, i := range w.Status.Images {
+		n.Images = append(n.Images, i.Names...)
+	}
+	return n
+}
+
+// Update changes the Node as another field manager, which comes to own what it
+// changes. Watches are told.
+func (s *Server) Update(manager string, change func(*Node)) {
+	s.change(func() {
+		n := s.look()
+		change(&n)
+		w := wire{APIVersion: "v1", Kind: "Node"}
+		convert(s.node.doc["metadata"], &w.Metadata)
+		w.Metadata.Labels, w.Spec.Taints, w.Status.Conditions = n.Labels, n.Taints, n.Conditions
+		for _, name := range n.Images {
+			w.Status.Images = append(w.Status.Images, image{Names: []string{name}})
+		}
+		var doc map[string]any
+		convert(w, &doc)
+		if err := s.node.write(writer{manager: manager, operation: "Update"}, doc, true); err != nil {
+			panic(err) // the test wants what no Node can be
+		}
+	})
+}
+
+// SetLabels replaces the labels of the Node, as kubectl does. Watches are told.
+func (s *Server) SetLabels(labels map[string]string) {
+	s.Update("kubectl", func(n *Node) { n.Labels = maps.Clone(labels) })
+}
+
+// Touch changes the Node, but nothing that a test sees. Watches are told.
+func (s *Server) Touch() { s.change(func() {}) }
+
+// Delete deletes the Node. Watches are told.
+func (s *Server) Delete() {
+	s.tell(func() map[string]any {
+		deleted := s.node.full(s.version)
+		s.node = nil
+		return map[string]any{"type": "DELETED", "object": deleted}
+	})
+}
+
+// Bookmark has watches sent an event that says no more than a version.
+func (s *Server) Bookmark() {
+	s.tell(func() map[string]any {
+		return map[string]any{"type": "BOOKMARK", "object": map[string]any{
+			"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)},
+		}}
+	})
+}
+
+// Expire has watches told that their version is too old.
+func (s *Server) Expire() {
+	s.tell(func() map[string]any {
+		gone := failure{code: http.StatusGone, message: "too old resource version"}
+		return map[string]any{"type": "ERROR", "object": gone.status()}
+	})
+}
+
+// EndWatches ends the watches of the Node as it was until now, in good order: one
+// that begins after the Node was listed anew goes on.
+func (s *Server) EndWatches() { s.tell(func() map[string]any { return nil }) }
+
+// told is an event that is no change of the Node, or the end of the watch if it
+// is nil.
+type told struct {
+	version int
+	event   map[string]any
+}
+
+func (s *Server) tell(event func() map[string]any) {
+	s.change(func() { s.told = append(s.told, told{version: s.version + 1, event: event()}) })
+}
+
+func (s *Server) change(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	s.bump()
+}
+
+// bump tells watches of a change.
+func (s *Server) bump() {
+	s.version++
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// shown returns an object in the form that a request asks for.
+func shown(o *object, version int, r *http.Request) map[string]any {
+	if strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata") {
+		return o.metadata(version)
+	}
+	return o.full(version)
+}
+
+func (s *Server) listNodes(r *http.Request) (any, *failure) {
+	select {
+	case s.Listed <- struct{}{}:
+	default:
+	}
+	items := []any{}
+	if s.node != nil && selected(s.nodeName, r) {
+		items = append(items, shown(s.node, s.version, r))
+	}
+	return map[string]any{
+		"apiVersion": "v1", "kind": "NodeList",
+		"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)}, "items": items,
+	}, nil
+}
+
+func selected(name string, r *http.Request) bool {
+	return r.URL.Query().Get("fieldSelector") == "metadata.name="+name
+}
+
+func (s *Server) getNode(r *http.Request) (any, *failure) {
+	if s.node == nil || r.PathValue("name") != s.nodeName {
+		return nil, notFound("nodes", r.PathValue("name"))
+	}
+	return shown(s.node, s.version, r), nil
+}
+
+func (s *Server) patchNode(r *http.Request) (any, *failure) {
+	switch missing := s.node == nil || r.PathValue("name") != s.nodeName; {
+	case missing && strings.HasSuffix(r.URL.Path, "/status"):
+		return nil, notFound("nodes", r.PathValue("name"))
+	case missing && r.Header.Get("Content-Type") == "application/apply-patch+yaml":
+		// To apply would create it, for which an agent has no right.
+		return nil, &failure{code: http.StatusForbidden, message: forbidden("create", "nodes")}
+	case missing:
+		return nil, notFound("nodes", r.PathValue("name"))
+	}
+	before, err := json.Marshal(s.node.full(0))
+	if err != nil {
+		panic(err)
+	}
+	if refusal := s.node.patch(r); refusal != nil {
+		return nil, refusal
+	}
+	if after, err := json.Marshal(s.node.full(0)); err != nil || string(after) != string(before) {
+		s.bump() // what changes nothing is no write
+	}
+	return shown(s.node, s.version, r), nil
+}
+
+func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
+	seen, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+	w.WriteHeader(http.StatusOK)
+	for {
+		s.mu.Lock()
+		events, ended := s.since(seen, r)
+		changed := s.changed
+		seen = s.version
+		s.mu.Unlock()
+		for _, event := range events {
+			if err := json.NewEncoder(w).Encode(event); err != nil {
+				return
+			}
+		}
+		_ = http.NewResponseController(w).Flush()
+		if ended {
+			return
+		}
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// since returns the events after a version, and whether the watch ends with them.
+// Changes of the Node fall together.
+func (s *Server) since(seen int, r *http.Request) (events []any, ended bool) {
+	if s.version > seen && s.node != nil && selected(s.nodeName, r) {
+		events = append(events, map[string]any{"type": "MODIFIED", "object": shown(s.node, s.version, r)})
+	}
+	for _, t := range s.told {
+		switch {
+		case t.version <= seen:
+		case t.event == nil:
+			ended = true
+		default:
+			events = append(events, t.event)
+		}
+	}
+	return events, ended
+}

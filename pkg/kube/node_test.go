@@ -1,0 +1,169 @@
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/kubetest"
+)
+
+// watched follows the Node until the test ends, and hands on what is delivered
+// and logged.
+func watched(t *testing.T, s *kubetest.Server, dir string) (nodes chan kube.Node, lines seen) {
+	t.Helper()
+	nodes, lines = make(chan kube.Node, 64), make(seen, 64)
+	c, err := kube.New(kube.Config{
+		Server: s.URL(), Dir: dir, Node: "node1", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(lines, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.WatchNode(ctx, func(n kube.Node) { nodes <- n }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("WatchNode() = %v, want nil", err)
+		}
+		if len(nodes) > 0 {
+			t.Errorf("more nodes than changes: %+v", <-nodes)
+		}
+	})
+	return nodes, lines
+}
+
+// next returns what is delivered next.
+func next(t *testing.T, nodes <-chan kube.Node) kube.Node {
+	t.Helper()
+	select {
+	case n := <-nodes:
+		return n
+	case <-time.After(20 * time.Second):
+		t.Fatal("no node was delivered")
+		return kube.Node{}
+	}
+}
+
+func want(t *testing.T, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+var ready = kube.Condition{
+	Type: "Ready", Status: "True", Reason: "KubeletReady", LastTransition: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+}
+
+func TestWatchNode(t *testing.T) {
+	t.Parallel()
+	s := kubetest.New(t, "node1", map[string]string{"a": "1"})
+	s.Update("kubelet", func(n *kubetest.Node) {
+		for i := range 500 {
+			n.Images = append(n.Images, fmt.Sprintf("registry.example/image-%d@sha256:%064d", i, i))
+		}
+	})
+	s.Refuse(1) // it tries again
+	nodes, _ := watched(t, s, s.Dir(t))
+	node := kube.Node{
+		Labels: map[string]string{"a": "1"}, Owners: map[string][]string{"a": {"kubelet"}}, Conditions: []kube.Condition{ready},
+	}
+	want(t, node, next(t, nodes))
+	s.Touch()    // says nothing new
+	s.Bookmark() // neither does this
+	s.Update("kubelet", func(n *kubetest.Node) {
+		n.Images = n.Images[:1]
+		n.Conditions[0].LastHeartbeatTime = "2026-01-02T04:00:00Z"
+	})
+	s.Update("drainer", func(n *kubetest.Node) {
+		n.Taints = []kubetest.Taint{{Key: "a", Value: "b", Effect: "NoExecute", TimeAdded: "2026-01-02T03:04:05Z"}}
+	})
+	node.Taints = []kube.Taint{{Key: "a", Value: "b", Effect: "NoExecute"}}
+	want(t, node, next(t, nodes))
+	s.SetLabels(map[string]string{"a": "2", "b": ""})
+	node.Labels = map[string]string{"a": "2", "b": ""}
+	node.Owners = map[string][]string{"a": {"kubectl"}, "b": {"kubectl"}}
+	want(t, node, next(t, nodes))
+	s.Update("kubelet", func(n *kubetest.Node) { n.Conditions[0].Status = "Unknown" })
+	node.Conditions = []kube.Condition{ready}
+	node.Conditions[0].Status = "Unknown"
+	want(t, node, next(t, nodes))
+	s.EndWatches() // it begins anew, and nothing is lost
+	s.SetLabels(nil)
+	node.Labels, node.Owners = nil, map[string][]string{}
+	want(t, node, next(t, nodes))
+}
+
+func TestWatchNodeBeginsAnew(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		interrupt func(*kubetest.Server)
+		want      string
+	}{
+		"after a version that is too old":  {(*kubetest.Server).Expire, "watch node node1: too old resource version"},
+		"after the node was deleted":       {(*kubetest.Server).Delete, "watch node node1: the node was deleted"},
+		"after a watch that is not served": {func(s *kubetest.Server) { s.Answer("watch nodes", 410, "gone"); s.EndWatches() }, "410 Gone: gone"},
+		"after a right was taken":          {func(s *kubetest.Server) { s.Forbid("list nodes"); s.EndWatches() }, "no role of the pod's service account allows that verb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := kubetest.New(t, "node1", nil)
+			nodes, lines := watched(t, s, s.Dir(t))
+			next(t, nodes)
+			tc.interrupt(s)
+			if line := <-lines; !strings.Contains(line, "the node is not known, trying again") || !strings.Contains(line, tc.want) {
+				t.Errorf("log line %q, want %q", line, tc.want)
+			}
+			if name == "after the node was deleted" {
+				if line := <-lines; !strings.Contains(line, "there is no such node") {
+					t.Errorf("log line %q", line)
+				}
+				return
+			}
+			s.Answer("watch nodes", 0, "")
+			s.Answer("list nodes", 0, "")
+			s.SetLabels(map[string]string{"a": "1"})
+			want(t, map[string]string{"a": "1"}, next(t, nodes).Labels)
+		})
+	}
+}
+
+func TestWatchNodeTakesTheTokenThatIsNew(t *testing.T) {
+	t.Parallel()
+	s := kubetest.New(t, "node1", nil)
+	dir := s.Dir(t)
+	nodes, lines := watched(t, s, dir)
+	next(t, nodes)
+	s.SetLabels(map[string]string{"a": "0"})
+	next(t, nodes) // by the watch, which is open
+	s.RotateToken(t, dir)
+	s.SetLabels(map[string]string{"a": "1"})
+	want(t, map[string]string{"a": "1"}, next(t, nodes).Labels) // it goes on
+	s.EndWatches()
+	s.SetLabels(map[string]string{"a": "2"})
+	want(t, map[string]string{"a": "2"}, next(t, nodes).Labels)
+	if len(lines) > 0 {
+		t.Errorf("log line %q", <-lines)
+	}
+	// What is not a token of this server is told, and the right one taken.
+	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.EndWatches()
+	if line := <-lines; !strings.Contains(line, "401 Unauthorized") {
+		t.Errorf("log line %q", line)
+	}
+	s.RotateToken(t, dir)
+	s.SetLabels(map[string]string{"a": "3"})
+	want(t, map[string]string{"a": "3"}, next(t, nodes).Labels)
+}

@@ -1,0 +1,107 @@
+package kube_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/kubetest"
+)
+
+func TestRemoveTaint(t *testing.T) {
+	ours := kube.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
+	is := kubetest.Taint{Key: ours.Key, Value: "true", Effect: ours.Effect, TimeAdded: "2026-01-02T03:04:05Z"}
+	other := kubetest.Taint{Key: ours.Key, Effect: "NoExecute"}
+	disk, net := kubetest.Taint{Key: "disk", Effect: "NoSchedule"}, kubetest.Taint{Key: "net", Effect: "NoSchedule"}
+	// to is what others make of the list between read and patch.
+	to := func(taints ...kubetest.Taint) func(*kubetest.Server) {
+		return func(s *kubetest.Server) {
+			s.Before("patch nodes", func() {
+				s.Update("drainer", func(n *kubetest.Node) { n.Taints = taints })
+			})
+		}
+	}
+	for name, tc := range map[string]struct {
+		taints, want []kubetest.Taint
+		others       func(*kubetest.Server)
+		patches      int
+	}{
+		"the only one":                      {taints: []kubetest.Taint{is}, patches: 1},
+		"one of three":                      {taints: []kubetest.Taint{disk, is, net}, want: []kubetest.Taint{disk, net}, patches: 1},
+		"none there":                        {},
+		"none of that effect":               {taints: []kubetest.Taint{other}, want: []kubetest.Taint{other}},
+		"while one before it goes":          {taints: []kubetest.Taint{disk, is, net}, others: to(is, net), want: []kubetest.Taint{net}, patches: 2},
+		"while one before it comes":         {taints: []kubetest.Taint{is}, others: to(disk, is), want: []kubetest.Taint{disk}, patches: 2},
+		"while one after it comes":          {taints: []kubetest.Taint{is}, others: to(is, disk), want: []kubetest.Taint{disk}, patches: 1},
+		"while it is removed, others stay":  {taints: []kubetest.Taint{disk, is}, others: to(disk), want: []kubetest.Taint{disk}, patches: 1},
+		"while the list is removed":         {taints: []kubetest.Taint{is}, others: to(), patches: 1},
+		"while it is given another value":   {taints: []kubetest.Taint{is}, others: to(kubetest.Taint{Key: ours.Key, Effect: ours.Effect}), patches: 2},
+		"while another takes its place":     {taints: []kubetest.Taint{is, disk}, others: to(net), want: []kubetest.Taint{net}, patches: 1},
+		"while one of another effect comes": {taints: []kubetest.Taint{is}, others: to(other, is), want: []kubetest.Taint{other}, patches: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := kubetest.New(t, "node1", map[string]string{"zone": "a"})
+			s.Update("kubelet", func(n *kubetest.Node) { n.Taints = tc.taints })
+			if tc.others != nil {
+				tc.others(s)
+			}
+			if err := client(t, s, "node1").RemoveTaint(t.Context(), ours); err != nil {
+				t.Fatal(err)
+			}
+			want(t, tc.want, s.Node().Taints)
+			want(t, map[string]string{"zone": "a"}, s.Node().Labels)
+			if n := s.Requests()["patch nodes"]; n != tc.patches {
+				t.Errorf("%d patches, want %d", n, tc.patches)
+			}
+		})
+	}
+}
+
+func TestRemoveTaintGivesUp(t *testing.T) {
+	ours := kubetest.Taint{Key: "not-ready", Effect: "NoSchedule"}
+	remove := func(s *kubetest.Server) error {
+		s.Update("kubelet", func(n *kubetest.Node) { n.Taints = []kubetest.Taint{ours} })
+		return client(t, s, "node1").RemoveTaint(t.Context(), kube.Taint{Key: ours.Key, Effect: ours.Effect})
+	}
+	t.Run("at once, when the change is refused and not its test", func(t *testing.T) {
+		s := kubetest.New(t, "node1", nil)
+		const message = "ValidatingAdmissionPolicy 'own-taint' denied request: not yours"
+		s.Answer("patch nodes", http.StatusUnprocessableEntity, message)
+		err := remove(s)
+		if err == nil || !strings.Contains(err.Error(), "remove taint not-ready:NoSchedule from node node1") ||
+			!strings.Contains(err.Error(), message) || !kube.Refused(err) {
+			t.Errorf("error %v", err)
+		}
+		if n := s.Requests()["patch nodes"]; n != 1 {
+			t.Errorf("%d patches, want 1", n)
+		}
+	})
+	t.Run("when others never rest", func(t *testing.T) {
+		s := kubetest.New(t, "node1", nil)
+		var another func()
+		another = func() {
+			s.Update("drainer", func(n *kubetest.Node) {
+				n.Taints = slices.Insert(n.Taints, 0, kubetest.Taint{Key: "x", Effect: "NoExecute"})
+			})
+			s.Before("patch nodes", another)
+		}
+		s.Before("patch nodes", another)
+		if err := remove(s); err == nil || !strings.Contains(err.Error(), "the node changed at each of 5 tries") {
+			t.Errorf("error %v", err)
+		}
+		if n := s.Node().Taints; len(n) != 6 || n[5] != ours {
+			t.Errorf("taints are %v", n)
+		}
+	})
+	t.Run("not at a conflict that passes", func(t *testing.T) {
+		s := kubetest.New(t, "node1", nil)
+		s.Answer("patch nodes", http.StatusConflict, "another was faster")
+		s.Before("patch nodes", func() { s.Before("get nodes", func() { s.Answer("patch nodes", 0, "") }) })
+		if err := remove(s); err != nil {
+			t.Error(err)
+		}
+		want(t, 0, len(s.Node().Taints))
+	})
+}
