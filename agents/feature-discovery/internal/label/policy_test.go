@@ -1,0 +1,138 @@
+package label_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/feature-discovery/internal/label"
+	"outrigger.dev/agents/feature-discovery/internal/machine"
+	"outrigger.dev/pkg/pci"
+)
+
+// policies are the objects that the chart renders with its defaults.
+const policies = "../../../../charts/testdata/feature-discovery/defaults.golden"
+
+// policy is which labels an admission policy lets an agent change.
+type policy struct {
+	keys     []string
+	patterns []*regexp.Regexp
+}
+
+var (
+	policyKeys     = regexp.MustCompile(`'((?:nvidia\.com|feature\.node\.kubernetes\.io)/[^']+)'`)
+	policyPatterns = regexp.MustCompile(`k\.matches\('([^']+)'\)`)
+)
+
+// policyOf reads the policy for one of the chart's service accounts. Patterns are
+// of RE2 in CEL as they are in Go.
+func policyOf(t *testing.T, account string) policy {
+	t.Helper()
+	data, err := os.ReadFile(policies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for object := range strings.SplitSeq(string(data), "\n---\n") {
+		if !strings.Contains(object, "kind: ValidatingAdmissionPolicy\n") || !strings.Contains(object, ":"+account+"'") {
+			continue
+		}
+		var p policy
+		for _, found := range policyKeys.FindAllStringSubmatch(object, -1) {
+			p.keys = append(p.keys, found[1])
+		}
+		for _, found := range policyPatterns.FindAllStringSubmatch(object, -1) {
+			p.patterns = append(p.patterns, regexp.MustCompile(found[1]))
+		}
+		return p
+	}
+	t.Fatalf("%s has no policy for %s", policies, account)
+	return policy{}
+}
+
+func (p policy) admits(key string) bool {
+	return slices.Contains(p.keys, key) || slices.ContainsFunc(p.patterns, func(r *regexp.Regexp) bool { return r.MatchString(key) })
+}
+
+// TestTheAdmissionPolicyKnowsTheLabels holds the chart to this package: a label
+// that its policy does not know cannot be written, and one too many is a right
+// too many.
+func TestTheAdmissionPolicyKnowsTheLabels(t *testing.T) {
+	p := policyOf(t, "outrigger-feature-discovery")
+	names := map[string]bool{"config": true, "config.state": true, "present": true, "deploy.driver": true, "product-count": true, "": true}
+	for _, key := range p.keys {
+		names[strings.TrimPrefix(key, "nvidia.com/")] = true
+		_, last, _ := strings.Cut(key, ".")
+		names[last] = true
+	}
+	for _, key := range goldenKeys(t) {
+		if !p.admits(key) {
+			t.Errorf("the policy refuses %s", key)
+		}
+		for name := strings.TrimPrefix(key, "nvidia.com/"); name != ""; {
+			names[name] = true
+			_, name, _ = strings.Cut(name, ".")
+		}
+	}
+	own := 0
+	for _, prefix := range []string{
+		"nvidia.com/", "nvidia.com/gpu.", "nvidia.com/mig.", "nvidia.com/gpu.product-NVIDIA-L4.", "nvidia.com/gpu.product-A.B.", "nvidia.com/gpu.product-.",
+		"nvidia.com/mig-1g.5gb.", "nvidia.com/mig-1g.10gb.me.", "nvidia.com/mig-1g.10gb.me.all.", "nvidia.com/mig-1g.24gb.gfx.", "nvidia.com/mig-2g.24gb-me.",
+		"nvidia.com/mig-1c.3g.20gb.", "nvidia.com/mig-0g.5gb.", "nvidia.com/mig-1g.5gb+me.", "nvidia.com/mig-1g.", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-",
+		"nvidia.com/mig-1g.5gb.you.", "nvidia.com/xmig-1g.5gb.", "nvidia_com/gpu.", "example.org/gpu.", "x.nvidia.com/gpu.",
+	} {
+		for name := range names {
+			key := prefix + name
+			if got, want := p.admits(key), label.Own(key); got != want {
+				t.Errorf("the policy admits %s: %v, and it is the agent's own: %v", key, got, want)
+			} else if want {
+				own++
+			}
+		}
+	}
+	if own < 120 {
+		t.Errorf("only %d keys are the agent's own", own)
+	}
+}
+
+func TestTheAdmissionPolicyKnowsTheLabelsOfPresence(t *testing.T) {
+	p := policyOf(t, "outrigger-feature-discovery-presence")
+	all := label.Presence(
+		[]pci.Device{{BusID: "0000:17:00.0", Vendor: 0x10de, Class: 0x030200}},
+		machine.System{Kernel: "6.1.0-30-amd64", ID: "fedora", VersionID: "42.1", OSTreeVersion: "42.20260101"},
+	)
+	slices.Sort(p.keys)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(all)), p.keys); diff != "" || len(p.patterns) > 0 {
+		t.Errorf("labels of the policy (-agent +policy):\n%s", diff)
+	}
+}
+
+// goldenKeys returns the keys that the golden files have.
+func goldenKeys(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			if key, _, ok := strings.Cut(strings.TrimLeft(line, "+- "), "="); ok && !strings.HasPrefix(key, "#") {
+				found[key] = true
+			}
+		}
+	}
+	if len(found) < 50 {
+		t.Fatalf("the golden files have only the keys %v", slices.Sorted(maps.Keys(found)))
+	}
+	return slices.Sorted(maps.Keys(found))
+}
