@@ -1,0 +1,250 @@
+package ready_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// written is when the files of these tests were.
+var written = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// node is one of n GPUs with the driver of the facts below, the first of which
+// are broken.
+func node(n, broken int) *gpu.Node {
+	out := gputest.Node(gputest.H100, n)
+	out.Driver.Version = "580.95.05"
+	for i := range broken {
+		out.GPUs[i].Fault = &gpu.Fault{Op: "nvmlDeviceGetMemoryInfo", Reason: "GPU is lost"}
+	}
+	return out
+}
+
+// valid are the facts of a node on which all is well, but for those that differ.
+func valid(but ...map[contract.Name]contract.Fact) map[contract.Name]contract.Fact {
+	out := map[contract.Name]contract.Fact{}
+	for name, writer := range map[contract.Name]string{
+		contract.DriverReady: "driver-loader", contract.ToolkitReady: "container-toolkit",
+		contract.PluginReady: "device-plugin", contract.CUDAReady: "validation",
+	} {
+		out[name] = contract.Fact{State: contract.Valid, Stamp: contract.Stamp{
+			BootID: "this", Writer: writer, Time: written, DriverVersion: "580.95.05", Held: name == contract.PluginReady,
+		}}
+	}
+	for _, b := range but {
+		maps.Copy(out, b)
+	}
+	return out
+}
+
+// fact is one fact that differs.
+func fact(n contract.Name, s contract.State, writer, reason string) map[contract.Name]contract.Fact {
+	return map[contract.Name]contract.Fact{n: {State: s, Reason: reason, Stamp: contract.Stamp{Writer: writer, Time: written}}}
+}
+
+func path(n contract.Name) string { return contract.Dir{Root: "/run/nvidia"}.Path(n) }
+
+// look is err as a look at the node returns it.
+func look(format string, args ...any) error {
+	return fmt.Errorf("read the GPUs of the node: "+format, args...)
+}
+
+// errNotLoaded is what NVML's source says on a node without a kernel module.
+var errNotLoaded = look("initialise NVML: %w: nvmlInit_v2 of libnvidia-ml.so.1: Driver Not Loaded (%s)", gpu.ErrNoDriver,
+	"the kernel module nvidia is not loaded: modprobe nvidia")
+
+// errHangs is what it says of a driver that does not answer.
+var errHangs = fmt.Errorf("nvmlDeviceGetMemoryInfo of GPU 3 has not answered for 30s: %w (look for NVRM in dmesg, drain the node, "+
+	"and reset the GPU or reboot)", gpu.ErrHangs)
+
+var errClaimed = look("initialise NVML: share lease /run/nvidia/leases/nvml: %w by mig-manager (apply all-1g.5gb)", contract.ErrClaimed)
+
+type wanted struct {
+	observed ready.Observed
+	// chain is all links if it is empty.
+	chain          []ready.Link
+	status, reason string
+}
+
+func causes() map[string]wanted {
+	all := func(n *gpu.Node) ready.Observed { return ready.Observed{Node: n, Facts: valid()} }
+	with := func(but map[contract.Name]contract.Fact) ready.Observed {
+		return ready.Observed{Node: node(8, 0), Facts: valid(but)}
+	}
+	fails := func(n *gpu.Node, err error) ready.Observed { return ready.Observed{Node: n, Err: err, Facts: valid()} }
+	asked := node(2, 0)
+	asked.GPUs[1].Recovery = gpu.RecoveryReset
+	imex := node(2, 0)
+	imex.GPUs[1].Recovery = gpu.RecoveryIMEXDomain
+	nameless := node(2, 1)
+	nameless.GPUs[0].UUID = ""
+	wordy := node(2, 2)
+	wordy.GPUs[0].Fault = &gpu.Fault{Op: "nvmlDeviceGetName", Reason: strings.Repeat("long ", 200)}
+	upgraded := node(8, 0)
+	upgraded.Driver.Version = "590.10"
+	return map[string]wanted{
+		"all links hold":                        {observed: all(node(8, 0)), status: ready.True, reason: ready.GPUsReady},
+		"one GPU":                               {observed: all(node(1, 0)), chain: []ready.Link{ready.Driver}, status: ready.True, reason: ready.GPUsReady},
+		"a chain without the driver":            {observed: all(nil), chain: []ready.Link{ready.Toolkit, ready.Plugin}, status: ready.True, reason: ready.GPUsReady},
+		"one of the GPUs is broken":             {observed: all(node(8, 1)), status: ready.True, reason: ready.GPUsReady},
+		"most of many GPUs are broken":          {observed: all(node(16, 15)), status: ready.True, reason: ready.GPUsReady},
+		"a GPU that is broken has no UUID":      {observed: all(nameless), status: ready.True, reason: ready.GPUsReady},
+		"the driver asks for a reset of a GPU":  {observed: all(asked), status: ready.True, reason: ready.GPUsReady},
+		"a GPU's IMEX domain is not sound":      {observed: all(imex), status: ready.True, reason: ready.GPUsReady},
+		"all GPUs are broken":                   {observed: all(node(2, 2)), status: ready.False, reason: ready.AllGPUsFaulty},
+		"a fault of too many words":             {observed: all(wordy), status: ready.False, reason: ready.AllGPUsFaulty},
+		"there is no GPU":                       {observed: all(node(0, 0)), status: ready.False, reason: ready.NoGPU},
+		"nothing has been looked at":            {status: ready.Unknown, reason: ready.Starting},
+		"the source was closed before the look": {observed: fails(nil, look("use NVML: %w", gpu.ErrClosed)), status: ready.Unknown, reason: ready.Starting},
+		"the facts have not been read":          {observed: ready.Observed{Node: node(8, 0)}, status: ready.Unknown, reason: ready.Starting},
+
+		"no driver":                          {observed: ready.Observed{Err: errNotLoaded}, status: ready.False, reason: ready.DriverNotFound},
+		"no driver any more":                 {observed: fails(node(8, 0), errNotLoaded), status: ready.False, reason: ready.DriverNotFound},
+		"no driver, and the file says so":    {observed: ready.Observed{Err: errNotLoaded, Facts: fact(contract.DriverReady, contract.Stale, "driver-loader", "driver-loader reported driver 580.95.05, but the kernel has none")}, status: ready.False, reason: ready.DriverNotFound},
+		"no driver, and there is no file":    {observed: ready.Observed{Err: errNotLoaded, Facts: fact(contract.DriverReady, contract.Missing, "", path(contract.DriverReady)+" has not been written yet")}, status: ready.False, reason: ready.DriverNotFound},
+		"no driver, and NVIDIA's own file":   {observed: ready.Observed{Err: errNotLoaded, Facts: map[contract.Name]contract.Fact{contract.DriverReady: {State: contract.Valid}}}, status: ready.False, reason: ready.DriverNotFound},
+		"the driver was replaced":            {observed: fails(node(8, 0), look("initialise NVML: %w: %w: libnvidia-ml.so.580.95.05 is loaded, now there is libnvidia-ml.so.590.10 (restart this process)", gpu.ErrNoDriver, gpu.ErrDriverChanged)), status: ready.False, reason: ready.DriverReplaced},
+		"the driver hangs":                   {observed: ready.Observed{Node: node(8, 0), Hang: errHangs, Facts: valid()}, status: ready.False, reason: ready.DriverHangs},
+		"a look ended for a hang":            {observed: fails(node(8, 0), look("%w", errHangs)), status: ready.False, reason: ready.DriverHangs},
+		"the driver hangs while it is gone":  {observed: ready.Observed{Err: errNotLoaded, Hang: errHangs}, status: ready.False, reason: ready.DriverHangs},
+		"the driver answers with an error":   {observed: fails(node(8, 0), look("nvmlDeviceGetCount_v2: Unknown Error")), status: ready.False, reason: ready.DriverFails},
+		"errors of several lines":            {observed: fails(nil, errors.Join(errors.New("first"), errors.New("second"))), status: ready.False, reason: ready.DriverFails},
+		"NVML is claimed at the start":       {observed: fails(nil, errClaimed), status: ready.Unknown, reason: ready.DriverClaimed},
+		"NVML is claimed while all is well":  {observed: fails(node(8, 0), errClaimed), status: ready.True, reason: ready.GPUsReady},
+		"NVML is claimed, all GPUs broken":   {observed: fails(node(2, 2), errClaimed), status: ready.False, reason: ready.AllGPUsFaulty},
+		"the source was closed for a moment": {observed: fails(node(8, 0), look("use NVML: %w", gpu.ErrClosed)), status: ready.True, reason: ready.GPUsReady},
+		"the look was given up":              {observed: fails(node(8, 0), context.Canceled), status: ready.True, reason: ready.GPUsReady},
+
+		"toolkit-ready is missing": {
+			observed: with(fact(contract.ToolkitReady, contract.Missing, "", path(contract.ToolkitReady)+" has not been written yet")),
+			status:   ready.False, reason: ready.ToolkitNotReady,
+		},
+		"the run root is missing": {
+			observed: with(fact(contract.ToolkitReady, contract.Missing, "", "run root /run/nvidia is not there: mount the host's folder, or point --run-root elsewhere")),
+			status:   ready.False, reason: ready.ToolkitNotReady,
+		},
+		"toolkit-ready is of another boot": {
+			observed: with(fact(contract.ToolkitReady, contract.Stale, "container-toolkit", path(contract.ToolkitReady)+" was written by container-toolkit before the last boot, at 2026-11-21T10:00:00Z")),
+			status:   ready.False, reason: ready.ToolkitStale,
+		},
+		"toolkit-ready is of another driver": {observed: all(upgraded), status: ready.False, reason: ready.ToolkitStale},
+		"the last driver is known to be another while NVML is claimed": {
+			observed: fails(upgraded, errClaimed), status: ready.True, reason: ready.GPUsReady,
+		},
+		"toolkit-ready is of an agent that ended": {
+			observed: with(fact(contract.ToolkitReady, contract.WriterDead, "container-toolkit", path(contract.ToolkitReady)+" was written by container-toolkit, which has ended since")),
+			status:   ready.False, reason: ready.ToolkitWriterDead,
+		},
+		"toolkit-ready is damaged": {
+			observed: with(fact(contract.ToolkitReady, contract.Unreadable, "", path(contract.ToolkitReady)+": line 1 is not KEY=value")),
+			status:   ready.False, reason: ready.ToolkitUnreadable,
+		},
+		"plugin-ready is missing": {
+			observed: with(fact(contract.PluginReady, contract.Missing, "", path(contract.PluginReady)+" has not been written yet")),
+			status:   ready.False, reason: ready.PluginNotReady,
+		},
+		"plugin-ready is of another boot": {
+			observed: with(fact(contract.PluginReady, contract.Stale, "dra-plugin", path(contract.PluginReady)+" was written by dra-plugin before the last boot, at 2026-11-21T10:00:00Z")),
+			status:   ready.False, reason: ready.PluginStale,
+		},
+		"the device plugin was killed": {
+			observed: with(fact(contract.PluginReady, contract.WriterDead, "device-plugin", path(contract.PluginReady)+" was written by device-plugin, which has ended since")),
+			status:   ready.False, reason: ready.PluginWriterDead,
+		},
+		"plugin-ready may not be read": {
+			observed: with(fact(contract.PluginReady, contract.Unreadable, "", "open "+path(contract.PluginReady)+": permission denied")),
+			status:   ready.False, reason: ready.PluginUnreadable,
+		},
+		"cuda-ready is missing": {
+			observed: with(fact(contract.CUDAReady, contract.Missing, "", path(contract.CUDAReady)+" has not been written yet")),
+			status:   ready.False, reason: ready.CUDANotReady,
+		},
+		"cuda-ready is of another boot": {
+			observed: with(fact(contract.CUDAReady, contract.Stale, "validation", path(contract.CUDAReady)+" was written by validation before the last boot, at 2026-11-21T10:00:00Z")),
+			status:   ready.False, reason: ready.CUDAStale,
+		},
+		"cuda-ready is of a validation that ended": {
+			observed: with(fact(contract.CUDAReady, contract.WriterDead, "validation", path(contract.CUDAReady)+" was written by validation, which has ended since")),
+			status:   ready.False, reason: ready.CUDAWriterDead,
+		},
+		"cuda-ready is damaged": {
+			observed: with(fact(contract.CUDAReady, contract.Unreadable, "", path(contract.CUDAReady)+": file has more than 65536 bytes")),
+			status:   ready.False, reason: ready.CUDAUnreadable,
+		},
+		"the first of several broken links is told": {
+			observed: with(map[contract.Name]contract.Fact{
+				contract.PluginReady: {State: contract.Missing, Reason: path(contract.PluginReady) + " has not been written yet"},
+				contract.CUDAReady:   {State: contract.Missing, Reason: path(contract.CUDAReady) + " has not been written yet"},
+			}),
+			status: ready.False, reason: ready.PluginNotReady,
+		},
+		"a link that is not of the chain does not count": {
+			observed: with(fact(contract.CUDAReady, contract.Missing, "", "")), chain: []ready.Link{ready.Driver, ready.Plugin},
+			status: ready.True, reason: ready.GPUsReady,
+		},
+		"the file driver-ready decides nothing": {
+			observed: with(fact(contract.DriverReady, contract.Missing, "", "")), status: ready.True, reason: ready.GPUsReady,
+		},
+		"a file that nobody has stamped": {
+			observed: with(map[contract.Name]contract.Fact{contract.ToolkitReady: {State: contract.Valid}}), status: ready.True, reason: ready.GPUsReady,
+		},
+		"a file with words that would break a terminal": {
+			observed: with(fact(contract.PluginReady, contract.WriterDead, "evil\x1b[2J\nwriter"+strings.Repeat("x", 5000),
+				path(contract.PluginReady)+" was written by \x1b[2J\u202e\nevil\xff, which has ended since"+strings.Repeat("€", 5000))),
+			status: ready.False, reason: ready.PluginWriterDead,
+		},
+	}
+}
+
+// TestDerive compares each cause with what is told of it, which has a golden file
+// because people read it.
+func TestDerive(t *testing.T) {
+	const golden = "testdata/conditions.golden"
+	told := map[string]string{}
+	for name, tc := range causes() {
+		t.Run(name, func(t *testing.T) {
+			chain := tc.chain
+			if chain == nil {
+				chain = ready.Links()
+			}
+			got := ready.Derive(chain, tc.observed)
+			if got.Type != "GPUReady" || got.Status != tc.status || got.Reason != tc.reason {
+				t.Errorf("Derive() = %+v, want status %s for %s", got, tc.status, tc.reason)
+			}
+			checkForm(t, got)
+			told[name] = got.Status + " " + got.Reason + "\n" + got.Message
+		})
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(told)) {
+		fmt.Fprintf(&b, "# %s\n%s\n\n", name, told[name])
+	}
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+}
