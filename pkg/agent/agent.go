@@ -49,6 +49,8 @@ type App struct {
 
 // Agent is an agent that is ready to run. Only Run is required.
 type Agent struct {
+	// Once says that Run ends by itself: nothing is served meanwhile.
+	Once bool
 	// Run does the agent's work until ctx ends and then returns within a
 	// second, with nil or ctx's error. Any other error ends the process.
 	Run func(ctx context.Context) error

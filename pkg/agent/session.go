@@ -124,6 +124,9 @@ func (s *session) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if a.Once {
+		addr = ""
+	}
 	l, err := listen(c.Context, addr)
 	if err != nil {
 		return err

@@ -1,0 +1,140 @@
+package app_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/feature-discovery/internal/app"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func run(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = agent.Exec(t.Context(), app.App(), append([]string{"feature-discovery", "--log-level=error"}, args...), &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := "testdata/" + name + ".golden"
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+func TestAppIsSound(t *testing.T) {
+	if err := agent.CheckApp(app.App()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	code, out, errs := run(t, "--help")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	golden(t, "help", out)
+}
+
+// snapshot writes that of a node, for --gpu-source.
+func snapshot(t *testing.T, model gputest.Model, count int) string {
+	t.Helper()
+	data, err := json.Marshal(gputest.Node(model, count))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "snapshot.json")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// bare are the flags of a machine without a bus.
+func bare(t *testing.T) []string {
+	t.Helper()
+	machine := filepath.Join(t.TempDir(), "product_name")
+	if err := os.WriteFile(machine, []byte("DGX H100\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--oneshot", "--sys-root", t.TempDir(), "--machine-type-file", machine}
+}
+
+func TestOneshotPrintsLabels(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	args := append(bare(t), "--no-timestamp", "--gpu-source=file:"+snapshot(t, gputest.H100, 8))
+	for name, selects := range map[string][]string{
+		"the flag":                     {"--publish=stdout"},
+		"as GPU Feature Discovery":     {"--output="},
+		"as GPU Feature Discovery, -o": {"-o", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := run(t, append(args, selects...)...)
+			if code != 0 {
+				t.Fatalf("exit code %d: %s", code, errs)
+			}
+			golden(t, "oneshot", out)
+		})
+	}
+}
+
+func TestOneshotWritesTheFile(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	path := filepath.Join(t.TempDir(), "gfd")
+	t.Setenv("GFD_OUTPUT_FILE", path)
+	code, out, errs := run(t, append(bare(t), "--gpu-source=file:"+snapshot(t, gputest.L4, 1))...)
+	if code != 0 || out != "" {
+		t.Fatalf("exit code %d: %s%s", code, out, errs)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(data), "nvidia.com/gpu.product=NVIDIA-L4\n") || !strings.Contains(string(data), "nvidia.com/gfd.timestamp=") {
+		t.Errorf("file %q, %v", data, err)
+	}
+}
+
+func TestBadFlags(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+		code int
+	}{
+		"an output that there is not":     {[]string{"--publish=file"}, "flag --publish: invalid value \"file\": must be node, nfd-file, nodefeature or stdout", 2},
+		"the Node outside of a cluster":   {[]string{"--publish=node"}, "use --publish=stdout", 2},
+		"a link that there is not":        {[]string{"--ready-chain=driver,gpu", "--publish=stdout"}, "flag --ready-chain", 2},
+		"a taint without effect":          {[]string{"--startup-taint=a", "--publish=stdout"}, "flag --startup-taint", 2},
+		"an interval that is none":        {[]string{"--sleep-interval=often", "--publish=stdout"}, "flag --sleep-interval", 2},
+		"presence and a file":             {[]string{"--presence", "--publish=nfd-file"}, "does not go with --presence", 2},
+		"presence outside of a cluster":   {[]string{"--presence"}, "flag --presence: it needs the API server", 2},
+		"a snapshot that is not there":    {[]string{"--oneshot", "--publish=stdout", "--gpu-source=file:/none.json"}, "/none.json", 1},
+		"a relative features file":        {[]string{"--output-file=gfd"}, "flag --output-file", 2},
+		"a config file that is not there": {[]string{"--config-file=/none.yaml", "--publish=stdout"}, "/none.yaml", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := run(t, append([]string{"--listen="}, tc.args...)...)
+			if code != tc.code || out != "" || !strings.Contains(errs, tc.want) {
+				t.Errorf("exit code %d, %q, %q, want %d with %q", code, out, errs, tc.code, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,120 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"outrigger.dev/agents/feature-discovery/internal/publish"
+)
+
+// keeper is what keeps something published.
+type keeper interface {
+	Want(publish.Wanted)
+	Run(ctx context.Context) error
+	Err() error
+}
+
+var (
+	_ keeper = (*publish.Node)(nil)
+	_ keeper = (*publish.Keeper)(nil)
+)
+
+// outputs is where labels and condition go.
+type outputs struct {
+	// node is the own Node, nil for a process that writes nothing there.
+	node *publish.Node
+	// labels is set if they do not go to the Node.
+	labels publish.Output
+	keeper *publish.Keeper
+}
+
+// outputs returns what the settings say.
+func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
+	o := &outputs{}
+	switch s.publish {
+	case publishFile:
+		o.labels = publish.File{Stamper: s.stamper(), Path: s.Config.GFD.OutputFile}
+	case publishStdout:
+		o.labels = &publish.Text{Stamper: s.stamper(), To: c.App.Writer}
+	case publishNodeFeature:
+		o.labels = publish.NodeFeature{Stamper: s.stamper(), API: s.client, Namespace: c.String("namespace"), Pod: c.String("pod-name")}
+	}
+	if o.labels != nil {
+		o.keeper = publish.NewKeeper(publish.KeeperConfig{Output: o.labels, Every: s.Config.GFD.SleepInterval, Log: log})
+	}
+	switch {
+	case s.publish == publishNode || len(s.chain) > 0 && s.client != nil:
+		o.node = publish.NewNode(publish.NodeConfig{
+			Stamper: s.stamper(), API: s.client, Manager: name, Taint: s.taint, Time: time.Now, Log: log,
+		})
+	case len(s.chain) > 0:
+		log.Info("the condition GPUReady is not written: " + "there is no API server")
+	}
+	return o
+}
+
+// want hands w to those who keep it.
+func (o *outputs) want(w publish.Wanted) {
+	if o.keeper != nil {
+		o.keeper.Want(w)
+		w.Labels = nil
+	}
+	if o.node != nil {
+		o.node.Want(w)
+	}
+}
+
+func (o *outputs) keepers() []keeper {
+	var out []keeper
+	if o.keeper != nil {
+		out = append(out, o.keeper)
+	}
+	if o.node != nil {
+		out = append(out, o.node)
+	}
+	return out
+}
+
+func (o *outputs) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, k := range o.keepers() {
+		g.Go(func() error { return k.Run(ctx) })
+	}
+	return g.Wait()
+}
+
+// err returns why not all is published.
+func (o *outputs) err() error {
+	var errs []error
+	for _, k := range o.keepers() {
+		errs = append(errs, k.Err())
+	}
+	return errors.Join(errs...)
+}
+
+// onceLimit bounds what is published once: a job that waits for an API server
+// that does not answer says so instead.
+const onceLimit = time.Minute
+
+// once publishes labels one time.
+func (o *outputs) once(ctx context.Context, w publish.Wanted) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, onceLimit, errors.New("publish labels: no success within "+onceLimit.String()))
+	defer cancel()
+	err := o.put(ctx, w)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return err
+}
+
+func (o *outputs) put(ctx context.Context, w publish.Wanted) error {
+	if o.labels != nil {
+		return o.labels.Put(ctx, w.Labels)
+	}
+	return o.node.Once(ctx, w)
+}

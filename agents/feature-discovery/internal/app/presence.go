@@ -1,0 +1,61 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/feature-discovery/internal/machine"
+	"outrigger.dev/agents/feature-discovery/internal/presence"
+	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/pci"
+)
+
+// presenceName is the name of the presence part as a writer of the Node. It is
+// not that of the labels part: what one writer does not name is removed.
+const presenceName = name + "-presence"
+
+func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	host, err := agent.HostOf(c)
+	if err != nil {
+		return nil, err
+	}
+	if p := c.String("publish"); p != "" && p != publishNode {
+		return nil, agent.Usagef("flag --publish: %s does not go with --presence, which writes to the Node object; Node Feature Discovery tells the same by itself", p)
+	}
+	api, err := client(c, presenceName, log)
+	if err != nil {
+		return nil, err
+	}
+	if api == nil {
+		return nil, agent.Usagef("flag --presence: it needs the API server, and %s", kube.ErrNotInCluster)
+	}
+	root := hostRoot(c)
+	p := presence.New(presence.Config{
+		Scan:   func() ([]pci.Device, error) { return pci.Scan(host.SysRoot) },
+		Watch:  func(ctx context.Context, changed func()) error { return pci.Watch(ctx, host.SysRoot, log, changed) },
+		System: func() (machine.System, error) { return machine.ReadSystem(root) },
+		Node: publish.NewNode(publish.NodeConfig{
+			API: api, Manager: presenceName, Yields: yields, Time: time.Now, Log: log,
+		}),
+		Grace: presence.Grace,
+		Log:   log,
+	})
+	return &agent.Agent{
+		Run:    p.Run,
+		Ready:  p.Ready,
+		Reload: func(context.Context) error { p.Reload(); return nil },
+		Config: slog.GroupValue(
+			slog.Bool("presence", true), slog.String("node_name", c.String("node-name")),
+			slog.String("sys_root", host.SysRoot), slog.String("host_root", root),
+		),
+	}, nil
+}
+
+// yields reports whether a label is Node Feature Discovery's, where that runs.
+func yields(key string) bool { return strings.HasPrefix(key, "feature.node.kubernetes.io/") }

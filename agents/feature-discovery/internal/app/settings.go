@@ -1,0 +1,185 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/kube"
+)
+
+// ctrHostRoot is where the chart mounts the files of the host's distribution.
+const ctrHostRoot = "/host"
+
+// Where labels go.
+const (
+	publishNode        = "node"
+	publishFile        = "nfd-file"
+	publishNodeFeature = "nodefeature"
+	publishStdout      = "stdout"
+)
+
+// settings is all that flags, environment and config file say.
+type settings struct {
+	configfile.Settings
+	host   agent.Host
+	driver *driver.Driver
+	// publish is one of the words above.
+	publish string
+	chain   []ready.Link
+	taint   kube.Taint
+	// client is nil outside of a cluster.
+	client *kube.Client
+}
+
+// read reads what there is to read.
+func read(c *cli.Context, log *slog.Logger) (settings, error) {
+	host, hostErr := agent.HostOf(c)
+	s := settings{host: host}
+	var errs []error
+	var err error
+	if s.chain, err = ready.ParseChain(agent.SetTexts[string](c, "ready-chain")); err != nil {
+		errs = append(errs, agent.Usagef("flag --ready-chain: %s", err))
+	}
+	if s.taint, err = parseTaint(c.String("startup-taint")); err != nil {
+		errs = append(errs, err)
+	}
+	if c.String("publish") != "" {
+		if s.publish, err = agent.Choice(c, "publish", publishNode, publishFile, publishNodeFeature, publishStdout); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(append(errs, hostErr)...); err != nil {
+		return settings{}, err
+	}
+	if s.client, err = client(c, name, log); err != nil {
+		return settings{}, err
+	}
+	if s.Settings, err = configfile.Load(c, explicit(c), s.labelled(c.Context, log)); err != nil {
+		return settings{}, err
+	}
+	s.choose()
+	if (s.publish == publishNode || s.publish == publishNodeFeature) && s.client == nil {
+		return settings{}, agent.Usagef("flag --publish: %s needs the API server, and %s: use --publish=stdout or --publish=nfd-file", s.publish, kube.ErrNotInCluster)
+	}
+	s.driver, err = driver.Of(host, s.Config.Driver)
+	return s, err
+}
+
+// choose completes the output: a flag of GPU Feature Discovery selects it where
+// --publish is not set.
+func (s *settings) choose() {
+	gfd := s.Config.GFD
+	if s.publish != "" {
+		return
+	}
+	switch {
+	case gfd.Output == config.OutputNodeFeature:
+		s.publish = publishNodeFeature
+	case gfd.Output == config.OutputFile && gfd.OutputFile == "":
+		s.publish = publishStdout
+	case gfd.Output == config.OutputFile:
+		s.publish = publishFile
+	default:
+		s.publish = publishNode
+	}
+}
+
+// machineFile returns the file with the machine's product name.
+func (s settings) machineFile() string {
+	path := s.Config.GFD.MachineTypeFile
+	if path != config.Default().GFD.MachineTypeFile {
+		return path
+	}
+	rest, _ := filepath.Rel("/sys", path)
+	return filepath.Join(s.host.SysRoot, rest)
+}
+
+// labelled returns what gives the value of a label of the own Node.
+func (s settings) labelled(ctx context.Context, log *slog.Logger) func(key string) (string, error) {
+	if s.client == nil {
+		return nil
+	}
+	return func(key string) (string, error) {
+		return configfile.FirstLabel(ctx, s.client, key, log), ctx.Err()
+	}
+}
+
+// labels returns what tells the labels of the own Node, nil outside of a cluster.
+func (s settings) labels() configfile.Labels {
+	if s.client == nil {
+		return nil
+	}
+	return s.client
+}
+
+// client returns the client of the API server under the name of an agent, nil
+// outside of a cluster.
+func client(c *cli.Context, manager string, log *slog.Logger) (*kube.Client, error) {
+	api, err := kube.New(kube.Config{Node: c.String("node-name"), Agent: manager, Log: log})
+	switch {
+	case errors.Is(err, kube.ErrNotInCluster):
+		return nil, nil //nolint:nilnil // there is none, which is no error
+	case err != nil:
+		return nil, agent.Usagef("%s", err)
+	}
+	return api, nil
+}
+
+// explicit returns what flags and environment set.
+func explicit(c *cli.Context) config.Explicit {
+	return config.Explicit{
+		MIGStrategy:       agent.SetText[config.MIGStrategy](c, "mig-strategy"),
+		FailOnInitError:   agent.SetBool(c, "fail-on-init-error"),
+		DriverRoot:        agent.SetText[string](c, "driver-root"),
+		DriverRootCtrPath: agent.SetText[string](c, "driver-root-ctr-path"),
+		DevRoot:           agent.SetText[string](c, "dev-root"),
+		Discovery:         agent.SetText[config.Discovery](c, "device-discovery-strategy"),
+		ResourceConfig:    agent.SetText[string](c, "resource-config"),
+		OneShot:           agent.SetBool(c, "oneshot"),
+		NoTimestamp:       agent.SetBool(c, "no-timestamp"),
+		SleepInterval:     agent.SetText[string](c, "sleep-interval"),
+		OutputFile:        agent.SetText[string](c, "output-file"),
+		MachineTypeFile:   agent.SetText[string](c, "machine-type-file"),
+		UseNodeFeatureAPI: agent.SetBool(c, "use-node-feature-api"),
+	}
+}
+
+// parseTaint reads key:effect, empty for no taint.
+func parseTaint(text string) (kube.Taint, error) {
+	if text == "" {
+		return kube.Taint{}, nil
+	}
+	key, effect, _ := strings.Cut(text, ":")
+	switch effect {
+	case "NoSchedule", "PreferNoSchedule", "NoExecute":
+	default:
+		key = ""
+	}
+	if key == "" || strings.ContainsAny(key, "= ") {
+		return kube.Taint{}, agent.BadFlag("startup-taint", text, "key:effect, with one of the effects NoSchedule, PreferNoSchedule and NoExecute")
+	}
+	return kube.Taint{Key: key, Effect: effect}, nil
+}
+
+// hostRoot returns the folder that holds etc/os-release.
+func hostRoot(c *cli.Context) string {
+	root := c.Path("host-root")
+	if c.IsSet("host-root") {
+		return root
+	}
+	if fi, err := os.Stat(root); err != nil || !fi.IsDir() {
+		return "/"
+	}
+	return root
+}

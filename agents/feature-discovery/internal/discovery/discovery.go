@@ -1,0 +1,282 @@
+// Package discovery knows what the node is and whether its GPUs can be used: it
+// takes in looks at the GPUs, the facts of the other agents and changes of the
+// config, derives labels and the condition from them with pure packages, and
+// hands them on to who publishes them.
+//
+// One goroutine owns what is known; it waits for nothing but its inputs.
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"outrigger.dev/agents/feature-discovery/internal/label"
+	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/observe"
+	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/pci"
+)
+
+// Machine is what is known of the machine without its driver.
+type Machine struct {
+	// Product is the name of the machine.
+	Product string
+	// PCI are NVIDIA's devices on the bus. Unknown is set where the bus could not
+	// be read.
+	PCI     []pci.Device
+	Unknown bool
+}
+
+// gpus reports whether the bus has GPUs, as far as is known.
+func (m Machine) gpus() bool {
+	for _, d := range m.PCI {
+		if d.GPU() {
+			return true
+		}
+	}
+	return m.Unknown
+}
+
+// Config says what a Discovery works with.
+type Config struct {
+	Config config.Config
+	Source gpu.Source
+	// WatchDriver is observe.Config.WatchChanges.
+	WatchDriver func(ctx context.Context, changed func()) error
+	// ReadMachine reads what is known of the machine.
+	ReadMachine func() Machine
+	// WatchFacts delivers what the agents of the node say, at first and whenever
+	// it changes. It returns when ctx ends.
+	WatchFacts func(ctx context.Context, deliver func(map[contract.Name]contract.Fact)) error
+	// Chain is what has to hold for the GPUs to be ready. Without a link nothing
+	// is said of that.
+	Chain []ready.Link
+	// Publish makes what it is given what is published. It must not block.
+	Publish func(publish.Wanted)
+	// Recorder takes note of what happens. It must not block.
+	Recorder Recorder
+	Log      *slog.Logger
+}
+
+// Recorder takes note of what is published and why it is not otherwise.
+type Recorder interface {
+	// Published notes what is wanted.
+	Published(publish.Wanted)
+	// Configured notes that a config was taken, or why it was not.
+	Configured(err error)
+}
+
+// nothing is what an observer of this agent prepares.
+type nothing struct{}
+
+// Discovery is what is known of the node.
+type Discovery struct {
+	cfg      Config
+	log      *slog.Logger
+	observer *observe.Observer[nothing, nothing]
+	reload   chan struct{}
+	configs  chan config.Config
+	facts    chan map[contract.Name]contract.Fact
+	wanted   atomic.Pointer[publish.Wanted]
+	unknown  atomic.Pointer[error]
+
+	// What follows is owned by the goroutine of Run.
+	config  config.Config
+	machine Machine
+	// node is what the driver said last, nil before it did.
+	node *gpu.Node
+	// trouble and hang are why the driver says nothing now.
+	trouble, hang error
+	looked        bool
+	known         map[contract.Name]contract.Fact
+}
+
+// New returns a Discovery; it does nothing before Run.
+func New(cfg Config) *Discovery {
+	d := &Discovery{
+		cfg: cfg,
+		log: cfg.Log,
+		observer: observe.New(observe.Config[nothing, nothing]{
+			Source: cfg.Source, Preparer: observe.Unprepared[nothing, nothing]{}, WatchChanges: cfg.WatchDriver, Log: cfg.Log,
+		}),
+		reload:  make(chan struct{}, 1),
+		configs: make(chan config.Config, 1),
+		facts:   make(chan map[contract.Name]contract.Fact, 1),
+		config:  cfg.Config,
+	}
+	d.unknown.Store(&errStarting)
+	return d
+}
+
+// Configure makes c what labels are derived with. It does not block. One
+// goroutine calls it.
+func (d *Discovery) Configure(c config.Config) {
+	d.cfg.Recorder.Configured(nil)
+	newest(d.configs, c)
+}
+
+// Refuse tells that there is a newer config which cannot be used: the last one
+// stands.
+func (d *Discovery) Refuse(err error) {
+	d.cfg.Recorder.Configured(err)
+	d.log.Error("config is not used, the last one stands", "err", err)
+}
+
+// Reload looks at the node again. It does not block.
+func (d *Discovery) Reload() { pace.Signal(d.reload) }
+
+// Once looks at the node one time, and returns its labels.
+func (d *Discovery) Once(ctx context.Context) (map[string]string, error) {
+	n, err := d.cfg.Source.Snapshot(ctx)
+	if err != nil {
+		err = fmt.Errorf("read the GPUs of the node: %w", err)
+	}
+	d.node, d.trouble, d.looked, d.machine = n, err, true, d.cfg.ReadMachine()
+	labels := d.labels()
+	if err == nil {
+		return labels, nil
+	}
+	return nil, err
+}
+
+// Unknown returns why it is not known what the labels of the node should be, nil
+// once it is.
+func (d *Discovery) Unknown() error {
+	if e := d.unknown.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+var errStarting = errors.New("start: the node has not been looked at yet")
+
+// newest puts v into c, which has room for one, in the place of an older one
+// that nobody has taken. One goroutine calls it for a channel.
+func newest[T any](c chan T, v T) {
+	select {
+	case <-c:
+	default:
+	}
+	c <- v
+}
+
+// Run keeps what is published true until ctx ends.
+func (d *Discovery) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.observer.Run(ctx) })
+	if len(d.cfg.Chain) > 0 {
+		g.Go(func() error { return d.watchFacts(ctx) })
+	}
+	g.Go(func() error { return d.loop(ctx) })
+	return g.Wait()
+}
+
+func (d *Discovery) watchFacts(ctx context.Context) error {
+	err := d.cfg.WatchFacts(ctx, func(f map[contract.Name]contract.Fact) { newest(d.facts, f) })
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("watch what the agents of the node say: %w", err)
+	}
+	return nil
+}
+
+func (d *Discovery) loop(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case obs := <-d.observer.Looks():
+			if err := d.observed(obs); err != nil {
+				return err
+			}
+		case ev := <-d.observer.Events():
+			if health.NeedsLook(ev) {
+				d.observer.Look()
+			}
+			continue
+		case err := <-d.observer.Hangs():
+			d.hung(err)
+		case <-d.reload:
+			d.log.Info("reloading")
+			d.observer.LookAfresh()
+			continue
+		case d.config = <-d.configs:
+			d.log.Info("config has changed")
+		case d.known = <-d.facts:
+		}
+		d.publish()
+	}
+}
+
+func (d *Discovery) observed(obs observe.Observation[nothing, nothing]) error {
+	if obs.Err != nil && d.cfg.Config.FailOnInitError && !d.looked {
+		return fmt.Errorf("%w (fail-on-init-error is set)", obs.Err)
+	}
+	before := d.trouble
+	d.looked, d.trouble = true, obs.Err
+	if obs.Node != nil {
+		d.node = obs.Node
+	}
+	d.machine = d.cfg.ReadMachine()
+	switch {
+	case obs.Err == nil && before != nil:
+		d.log.Info("the driver answers", "version", obs.Node.Driver.Version, "gpus", len(obs.Node.GPUs))
+	case obs.Err != nil && (before == nil || before.Error() != obs.Err.Error()):
+		d.log.Warn("the driver does not answer, waiting", "err", obs.Err)
+	}
+	return nil
+}
+
+func (d *Discovery) hung(err error) {
+	d.hang = err
+	if err != nil {
+		d.log.Error("the driver hangs, no gpu can be used", "err", err)
+	} else {
+		d.log.Info("the driver answers again")
+	}
+}
+
+// publish derives what is to be published, and hands it on if it is news.
+func (d *Discovery) publish() {
+	w := publish.Wanted{Labels: d.labels(), Ready: d.ready()}
+	var unknown error
+	if w.Labels == nil && d.looked {
+		unknown = d.trouble
+	} else if !d.looked {
+		unknown = errStarting
+	}
+	d.unknown.Store(&unknown)
+	if last := d.wanted.Load(); last != nil && reflect.DeepEqual(*last, w) {
+		return
+	}
+	d.wanted.Store(&w)
+	d.cfg.Recorder.Published(w)
+	d.cfg.Publish(w)
+}
+
+// labels returns the labels of the node. They tell what it has, and GPUReady
+// tells whether that works: so they stay as they are while a driver that once
+// answered does not, during an update of it for example; and before it has, those
+// stay that an earlier process has left. They go when the GPUs have left the bus.
+func (d *Discovery) labels() map[string]string {
+	none := errors.Is(d.trouble, gpu.ErrNoDriver) || d.node != nil && len(d.node.GPUs) == 0
+	switch {
+	case !d.looked:
+		return nil
+	case none && !d.machine.gpus():
+		return map[string]string{}
+	case d.node == nil:
+		return nil
+	}
+	return label.Of(label.Facts{Node: d.node, Config: d.config, Machine: d.machine.Product, PCI: d.machine.PCI})
+}

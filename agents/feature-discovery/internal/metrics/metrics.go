@@ -1,0 +1,75 @@
+// Package metrics shows on /metrics what feature discovery says of its node.
+package metrics
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"outrigger.dev/agents/feature-discovery/internal/discovery"
+	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/pkg/agent/configfile"
+)
+
+const namespace = "outrigger_feature_discovery"
+
+// Recorder is told what happens, and shows it when it is collected.
+type Recorder struct {
+	*configfile.Metrics
+
+	labels *prometheus.Desc
+	ready  *prometheus.Desc
+
+	mu     sync.Mutex
+	wanted publish.Wanted
+}
+
+var (
+	_ discovery.Recorder   = (*Recorder)(nil)
+	_ prometheus.Collector = (*Recorder)(nil)
+)
+
+// New returns a Recorder that has seen nothing.
+func New() *Recorder {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+	}
+	return &Recorder{
+		Metrics: configfile.NewMetrics(namespace),
+		labels:  desc("labels", "Labels of the node; there is none while they are not known."),
+		ready:   desc("gpu_ready", "1 while the GPUs of the node can be used, 0 while they cannot, with the reason of the condition GPUReady.", "reason"),
+	}
+}
+
+// Published makes w what is shown.
+func (r *Recorder) Published(w publish.Wanted) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wanted = w
+}
+
+// Describe sends what Collect may send.
+func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
+	r.Metrics.Describe(ch)
+	ch <- r.labels
+	ch <- r.ready
+}
+
+// Collect sends the metrics as they are now.
+func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
+	r.Metrics.Collect(ch)
+	r.mu.Lock()
+	w := r.wanted
+	r.mu.Unlock()
+	if w.Labels != nil {
+		ch <- prometheus.MustNewConstMetric(r.labels, prometheus.GaugeValue, float64(len(w.Labels)))
+	}
+	if w.Ready != nil {
+		v := 0.0
+		if w.Ready.Status == "True" {
+			v = 1
+		}
+		ch <- prometheus.MustNewConstMetric(r.ready, prometheus.GaugeValue, v, strings.ToValidUTF8(w.Ready.Reason, "?"))
+	}
+}

@@ -1,0 +1,48 @@
+package publish
+
+import (
+	"context"
+
+	"outrigger.dev/pkg/kube"
+)
+
+// NodeFeatures is where objects of Node Feature Discovery's API are kept.
+type NodeFeatures interface {
+	NodeFeatureLabels(ctx context.Context, namespace string) (labels map[string]string, found bool, err error)
+	ApplyNodeFeature(ctx context.Context, namespace string, labels map[string]string, owners []kube.OwnerReference) error
+	PodOwners(ctx context.Context, namespace, pod string) ([]kube.OwnerReference, error)
+}
+
+var _ NodeFeatures = (*kube.Client)(nil)
+
+// NodeFeature is the NodeFeature object of the node, from which the master of
+// Node Feature Discovery makes labels.
+type NodeFeature struct {
+	Stamper
+	API       NodeFeatures
+	Namespace string
+	// Pod is the name of the pod of this process, whose owner owns the object;
+	// empty for an object that outlives the agent.
+	Pod string
+}
+
+var _ Output = NodeFeature{}
+
+// Put applies the object.
+func (f NodeFeature) Put(ctx context.Context, labels map[string]string) error {
+	there, found, err := f.API.NodeFeatureLabels(ctx, f.Namespace)
+	if err != nil {
+		return err
+	}
+	stamped, differ := f.stamp(labels, there)
+	if found && !differ {
+		return nil
+	}
+	var owners []kube.OwnerReference
+	if f.Pod != "" {
+		if owners, err = f.API.PodOwners(ctx, f.Namespace, f.Pod); err != nil {
+			return err
+		}
+	}
+	return f.API.ApplyNodeFeature(ctx, f.Namespace, stamped, owners)
+}

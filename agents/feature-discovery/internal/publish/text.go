@@ -1,0 +1,114 @@
+package publish
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"outrigger.dev/pkg/hostfs"
+)
+
+// format returns labels as lines "key=value", ordered: the format of local
+// features of Node Feature Discovery, without a directive.
+func format(labels map[string]string) []byte {
+	var b bytes.Buffer
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		b.WriteString(key + "=" + labels[key] + "\n")
+	}
+	return b.Bytes()
+}
+
+// parse reads what format wrote. Lines of another form are not ours, and are
+// left out.
+func parse(data []byte) map[string]string {
+	labels := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			labels[key] = value
+		}
+	}
+	return labels
+}
+
+// File is a file in the features.d folder of Node Feature Discovery, whose
+// worker makes labels of it. It stays when the agent ends: labels that go with
+// each restart would move pods.
+type File struct {
+	Stamper
+	Path string
+}
+
+var _ Output = File{}
+
+// maxFile is what Node Feature Discovery reads of a file.
+const maxFile = 64 << 10
+
+// Put writes the file whole.
+func (f File) Put(_ context.Context, labels map[string]string) error {
+	there, err := f.read()
+	if err != nil {
+		return err
+	}
+	stamped, differ := f.stamp(labels, parse(there))
+	data := format(stamped)
+	if !differ && bytes.Equal(data, there) {
+		return nil
+	}
+	if err := hostfs.WriteFile(f.Path, data, 0o644); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("write features file: %w (is the folder of Node Feature Discovery mounted?)", err)
+		}
+		return fmt.Errorf("write features file: %w", err)
+	}
+	return nil
+}
+
+// read returns what is in the file, nothing for none.
+func (f File) read() ([]byte, error) {
+	file, err := os.Open(f.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read features file: %w", err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile))
+	if err != nil {
+		return nil, fmt.Errorf("read features file %s: %w", f.Path, err)
+	}
+	return data, nil
+}
+
+// Text prints labels, each set of them once.
+type Text struct {
+	Stamper
+	To io.Writer
+
+	last map[string]string
+}
+
+var _ Output = (*Text)(nil)
+
+// Put prints the labels.
+func (p *Text) Put(_ context.Context, labels map[string]string) error {
+	stamped, differ := p.stamp(labels, p.last)
+	if !differ && p.last != nil {
+		return nil
+	}
+	w := bufio.NewWriter(p.To)
+	_, _ = w.Write(format(stamped)) // Flush tells
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("print labels: %w", err)
+	}
+	p.last = stamped
+	return nil
+}
