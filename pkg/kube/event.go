@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/text"
 )
 
 // Event is one thing that a person who looks at the Node should know.
@@ -170,7 +170,7 @@ func (e *Events) encode(ev stamped) ([]byte, error) {
 		// The kubelet writes the name where the UID belongs, and kubectl looks
 		// for both.
 		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Node", "name": cfg.Node, "uid": cfg.Node},
-		"type":           kind, "reason": ev.Reason, "message": cut(ev.Message), "count": 1,
+		"type":           kind, "reason": ev.Reason, "message": text.Cut(ev.Message, maxMessage), "count": 1,
 		"firstTimestamp": at, "lastTimestamp": at,
 		"source":             map[string]any{"component": cfg.Agent, "host": cfg.Node},
 		"reportingComponent": cfg.Agent, "reportingInstance": cfg.Node,
@@ -179,16 +179,4 @@ func (e *Events) encode(ev stamped) ([]byte, error) {
 		return nil, fmt.Errorf("encode event %s: %w", ev.Reason, err)
 	}
 	return body, nil
-}
-
-// cut returns a message that an Event can hold. What is not UTF-8 would become
-// longer on its way.
-func cut(message string) string {
-	const more = "..."
-	message = strings.ToValidUTF8(message, "?")
-	if len(message) <= maxMessage {
-		return message
-	}
-	// The cut may have parted a character.
-	return strings.ToValidUTF8(message[:maxMessage-len(more)], "") + more
 }
