@@ -1,0 +1,107 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/test/e2e/stack"
+)
+
+// nfdFolder is where Node Feature Discovery looks for features of others.
+const nfdFolder = "/etc/kubernetes/node-feature-discovery/features.d"
+
+// nfd installs Node Feature Discovery until the test ends.
+func nfd(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := shared.RemoveNFD(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := shared.InstallNFD(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNodeFeatureDiscoveryMakesTheSameLabels(t *testing.T) {
+	api := discovery(t)
+	counted := func(n stack.Node) bool { return n.Labels["nvidia.com/gpu.count"] != "" }
+	want := gpuLabels(nodeIs(t, api, gpuNode(), "labels are there", counted))
+	if len(want) < 20 {
+		t.Errorf("the agent has written only %v", want)
+	}
+	for _, output := range []string{"nfd-file", "nodefeature"} {
+		t.Run(output, func(t *testing.T) {
+			api := bare(t)
+			nfd(t)
+			t.Cleanup(func() {
+				if _, err := shared.Exec(context.WithoutCancel(t.Context()), gpuNode(), "rm", "-rf", nfdFolder); err != nil {
+					t.Error(err)
+				}
+			})
+			nodeIs(t, api, gpuNode(), "Node Feature Discovery has found the GPUs", func(n stack.Node) bool {
+				return n.Labels[stack.PCILabel] == "true" && slices.Equal(n.Owners[stack.PCILabel], []string{"nfd-master"})
+			})
+			installDiscovery(t, false, "publish="+output)
+			n := nodeIs(t, api, gpuNode(), "labels are there", counted)
+			if diff := cmp.Diff(want, gpuLabels(n)); diff != "" {
+				t.Errorf("labels of %s (-written to the Node +made by Node Feature Discovery):\n%s", output, diff)
+			}
+			for key := range want {
+				owner := "nfd-master"
+				if key == "nvidia.com/gpu.present" {
+					// It says that a GPU is on the bus, and is the presence part's.
+					owner = presence
+				}
+				if owners := n.Owners[key]; !slices.Equal(owners, []string{owner}) {
+					t.Errorf("label %s is of %v, want it of %s alone", key, owners, owner)
+				}
+			}
+			// What Node Feature Discovery found itself is its own.
+			for key, owners := range n.Owners {
+				if slices.Contains(owners, "nfd-master") && len(owners) > 1 {
+					t.Errorf("label %s of Node Feature Discovery is also of %v", key, owners)
+				}
+			}
+			nodeIs(t, api, gpuNode(), "the node is ready for GPU pods", readyIs("True", ""))
+		})
+	}
+}
+
+func TestAnAgentsTokenTellsNodeFeaturesOfItsNodeOnly(t *testing.T) {
+	bare(t)
+	nfd(t)
+	installDiscovery(t, false, "publish=nodefeature")
+	agent := account(t, podOf(t, featureDiscovery, gpuNode()))
+	other := shared.Nodes()[0]
+	for name, r := range map[string]struct {
+		object  object
+		refused string
+	}{
+		"labels of its node":               {object: nodeFeature(gpuNode(), gpuNode(), object{"labels": object{"nvidia.com/gpu.count": "3"}})},
+		"labels of another node":           {nodeFeature(other, other, object{"labels": object{"nvidia.com/gpu.count": "3"}}), byPolicy},
+		"its node's name for another node": {nodeFeature(gpuNode(), other, object{"labels": object{"nvidia.com/gpu.count": "3"}}), byPolicy},
+		"a foreign label":                  {nodeFeature(gpuNode(), gpuNode(), object{"labels": object{"nvidia.com/mig.config": "x"}}), byPolicy},
+		"a feature":                        {nodeFeature(gpuNode(), gpuNode(), object{"features": object{"flags": object{"cpu.model": object{"elements": object{"x": object{}}}}}}), byPolicy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := "/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/" + stack.Namespace + "/nodefeatures/" + r.object["metadata"].(object)["name"].(string)
+			check(t, agent.Patch(t.Context(), path+"?dryRun=All&force=true&fieldManager="+featureDiscovery, stack.ServerSideApply, r.object), r.refused)
+		})
+	}
+}
+
+// nodeFeature is a NodeFeature by the name for one node, which says that it is of
+// another.
+func nodeFeature(named, of string, spec object) object {
+	return object{
+		"apiVersion": "nfd.k8s-sigs.io/v1alpha1", "kind": "NodeFeature",
+		"metadata": object{"name": "nvidia-features-for-" + named, "labels": object{"nfd.node.kubernetes.io/node-name": of}},
+		"spec":     spec,
+	}
+}
