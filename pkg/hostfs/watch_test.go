@@ -78,6 +78,35 @@ func TestWatcherLosesNothing(t *testing.T) {
 	}
 }
 
+// TestWatcherOutlivesFoldersThatAreMovedAndRemoved takes folders away in the way
+// in which the kernel has forgotten their watches before anyone can end them.
+func TestWatcherOutlivesFoldersThatAreMovedAndRemoved(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a", "b")
+	w, err := hostfs.NewWatcher(path)
+	must(t, err)
+	next(t, w)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range 300 {
+			must(t, os.MkdirAll(path, 0o755))
+			for !next(t, w)[path].Has(hostfs.Created) {
+			}
+			must(t, os.Rename(path, filepath.Join(dir, "old")))
+			must(t, os.Remove(filepath.Join(dir, "old")))
+			for !next(t, w)[path].Has(hostfs.Removed) {
+			}
+		}
+	}()
+	select {
+	case <-ended:
+		must(t, w.Close())
+	case <-time.After(2 * patience):
+		t.Fatal("the watcher does not go on")
+	}
+}
+
 func TestWatch(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")

@@ -18,6 +18,7 @@ import (
 // one goroutine.
 type Watcher struct {
 	fs      *fsnotify.Watcher
+	errors  <-chan error
 	targets []*target
 	// folders are watched now, by their real path.
 	folders map[string]bool
@@ -35,7 +36,7 @@ func NewWatcher(paths ...string) (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", strings.Join(paths, ", "), InotifyError(err))
 	}
-	w := &Watcher{fs: fw, folders: map[string]bool{}}
+	w := &Watcher{fs: fw, errors: errorsOf(fw), folders: map[string]bool{}}
 	for _, p := range paths {
 		abs, err := filepath.Abs(p)
 		if err != nil {
@@ -49,8 +50,37 @@ func NewWatcher(paths ...string) (*Watcher, error) {
 	return w, nil
 }
 
+// errorsOf takes the errors of fw at once, whatever its user does: fsnotify holds
+// its lock while it waits for one to be taken, and the user may wait for the
+// lock. The channel is closed after fw.
+func errorsOf(fw *fsnotify.Watcher) <-chan error {
+	out := make(chan error, 1)
+	go func() {
+		defer close(out)
+		for err := range fw.Errors {
+			if errors.Is(err, unix.EINVAL) {
+				// A folder was moved and removed, and the kernel has dropped
+				// its watch before fsnotify could. The event is told as well.
+				continue
+			}
+			select {
+			case out <- err:
+			default: // after the one that waits, everything is looked at again
+			}
+		}
+	}()
+	return out
+}
+
 // Close ends the watch.
-func (w *Watcher) Close() error { return w.fs.Close() }
+func (w *Watcher) Close() error {
+	if err := w.fs.Close(); err != nil {
+		return err
+	}
+	for range w.errors { // until it is closed
+	}
+	return nil
+}
 
 // String returns the watched paths.
 func (w *Watcher) String() string {
@@ -82,7 +112,7 @@ func (w *Watcher) Next(ctx context.Context) ([]Change, error) {
 			if err := w.handle(ev); err != nil {
 				return nil, err
 			}
-		case err, ok := <-w.fs.Errors:
+		case err, ok := <-w.errors:
 			if !ok {
 				return nil, fmt.Errorf("watch %s: %w", w, os.ErrClosed)
 			}
