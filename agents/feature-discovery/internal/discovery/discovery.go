@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"reflect"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -176,18 +177,27 @@ func (d *Discovery) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.observer.Run(ctx) })
 	if len(d.cfg.Chain) > 0 {
-		g.Go(func() error { return d.watchFacts(ctx) })
+		g.Go(func() error { d.watchFacts(ctx); return nil })
 	}
 	g.Go(func() error { return d.loop(ctx) })
 	return g.Wait()
 }
 
-func (d *Discovery) watchFacts(ctx context.Context) error {
-	err := d.cfg.WatchFacts(ctx, func(f map[contract.Name]contract.Fact) { newest(d.facts, f) })
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("watch what the agents of the node say: %w", err)
+// watchFacts delivers facts until ctx ends. A watch that fails begins anew, and
+// with it what is known.
+func (d *Discovery) watchFacts(ctx context.Context) {
+	retry := pace.Backoff{First: time.Second, Most: time.Minute}
+	for {
+		err := d.cfg.WatchFacts(ctx, func(f map[contract.Name]contract.Fact) { newest(d.facts, f) })
+		if ctx.Err() != nil {
+			return
+		}
+		in := retry.Next()
+		d.log.Warn("what the agents of the node say is not watched, trying again", "in", in, "err", err)
+		if !pace.Pause(ctx, in) {
+			return
+		}
 	}
-	return nil
 }
 
 func (d *Discovery) loop(ctx context.Context) error {
