@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 )
 
 // NFDNamespace is where the manifests of Node Feature Discovery put it.
@@ -41,14 +42,26 @@ func (s *Stack) RemoveNFD(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"-n", NFDNamespace, "delete", "daemonset", "nfd-worker", "--cascade=foreground", "--wait"},
 		{"delete", "nodefeatures", "--all", "--all-namespaces"},
-		{"-n", NFDNamespace, "exec", "deployment/nfd-master", "--", "nfd-master", "-prune"},
+		prune(),
 		{"delete", "-k", s.nfd(), "--ignore-not-found", "--wait"},
 		// With its own labels it takes that by which the cluster marks GPU nodes.
 		append([]string{"label", "--overwrite", "node"}, append(s.GPUNodes(), PCILabel+"=true")...),
 	} {
-		if _, err := s.Kubectl(ctx, args...); err != nil {
+		_, err := s.Kubectl(ctx, args...)
+		for try := 1; err != nil && slices.Equal(args, prune()) && try < pruneTries; try++ {
+			_, err = s.Kubectl(ctx, args...)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pruneTries is how often NFD may lose against its own master, which writes the
+// same Nodes while it removes what it wrote.
+const pruneTries = 10
+
+func prune() []string {
+	return []string{"-n", NFDNamespace, "exec", "deployment/nfd-master", "--", "nfd-master", "-prune"}
 }
