@@ -90,7 +90,7 @@ func (l *listener) wait(ctx context.Context, deadline time.Time) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, unix.ENOBUFS):
-			return nil // some were lost, and one of them may have counted
+			return l.empty(ctx) // some were lost, and one of them may have counted
 		case err != nil:
 			return fmt.Errorf("receive uevent: %w", err)
 		}
@@ -98,6 +98,22 @@ func (l *listener) wait(ctx context.Context, deadline time.Time) error {
 			return nil
 		}
 	}
+}
+
+// empty takes what the socket still has. Once the kernel has lost a message and
+// told so, it loses further ones without a word until nothing is left.
+func (l *listener) empty(ctx context.Context) error {
+	conn, err := l.socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	err = conn.Control(func(fd uintptr) {
+		var failed error
+		for more := true; more && ctx.Err() == nil; more = failed == nil || errors.Is(failed, unix.ENOBUFS) || errors.Is(failed, unix.EINTR) {
+			_, _, failed = unix.Recvfrom(int(fd), l.buf, unix.MSG_DONTWAIT)
+		}
+	})
+	return cmp.Or(err, ctx.Err())
 }
 
 // receive returns the next message that comes from the kernel.

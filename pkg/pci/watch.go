@@ -75,10 +75,7 @@ func (w watch) uevents(ctx context.Context, listen func() (*listener, error)) er
 func (w watch) tree(ctx context.Context) error {
 	for {
 		err := w.treeChange(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			return err
 		}
 		if !pace.Pause(ctx, w.settle) {
