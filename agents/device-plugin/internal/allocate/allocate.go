@@ -10,7 +10,6 @@ import (
 	"fmt"
 
 	"outrigger.dev/pkg/config"
-	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/resource"
 )
 
@@ -73,9 +72,8 @@ func (e TooManySharedError) Error() string {
 type Allocator struct {
 	opts Options
 	res  resource.Resource
-	// index is the position of a device in the resource, by its UUID: there
-	// may be a hundred replicas of each, which need no entry.
-	index map[gpu.UUID]int
+	// index has the positions of the devices in the resource.
+	index index
 	// slots[i] is the number of replicas of all devices before device i.
 	slots []int
 	// gpus are the physical GPUs, in the order of the resource.
@@ -99,13 +97,12 @@ func New(r resource.Resource, opts Options) *Allocator {
 	a := &Allocator{
 		opts:  opts,
 		res:   r,
-		index: make(map[gpu.UUID]int, len(r.Devices)),
+		index: newIndex(r.Devices),
 		slots: make([]int, len(r.Devices)+1),
 		home:  make([]int, len(r.Devices)),
 	}
 	places := map[int]int{}
 	for i, d := range r.Devices {
-		a.index[d.UUID] = i
 		a.slots[i+1] = a.slots[i] + replicas(d)
 		place, ok := places[d.GPU]
 		if !ok {
@@ -127,10 +124,10 @@ func replicas(d resource.Device) int { return max(d.Replicas, 1) }
 // resource, and the number of the replica.
 func (a *Allocator) find(id []byte) (device, replica int, ok bool) {
 	uuid, replica, shared := resource.SplitID(id)
-	device, ok = a.index[gpu.UUID(uuid)]
+	device, ok = a.index.find(uuid)
 	if !ok {
 		return 0, 0, false
 	}
-	offered := replicas(a.res.Devices[device])
+	offered := a.slots[device+1] - a.slots[device]
 	return device, replica, shared == (offered > 1) && replica < offered
 }

@@ -94,6 +94,14 @@ func (p *preferredRequest) read(data []byte) bool {
 
 func (c *container) read(data []byte) bool {
 	for len(data) > 0 {
+		// Nearly all are names of devices, each with a byte for its length.
+		if id, ok := shortName(data); ok {
+			if !c.name(fieldAvailable, id) {
+				return false
+			}
+			data = data[2+len(id):]
+			continue
+		}
 		number, kind, n := protowire.ConsumeTag(data)
 		if n < 0 {
 			return false
@@ -119,6 +127,16 @@ func (c *container) read(data []byte) bool {
 		data = data[n:]
 	}
 	return true
+}
+
+// shortName returns the name of an available device at the beginning of data, if
+// there is one of less than 128 bytes.
+func shortName(data []byte) ([]byte, bool) {
+	const tag = fieldAvailable<<3 | byte(protowire.BytesType)
+	if len(data) < 2 || data[0] != tag || data[1] > 0x7f || len(data)-2 < int(data[1]) {
+		return nil, false
+	}
+	return data[2 : 2+int(data[1])], true
 }
 
 // name takes in the name of a device, and returns false for what is no text. A

@@ -1,0 +1,60 @@
+package allocate
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/resource"
+)
+
+// index finds devices by UUID. A request can name thousands of replicas of a
+// hundred devices, in no order, so that it is asked more often than anything
+// else: it looks at the end of a UUID first, where those of a node differ, and a
+// map would spend most of the request on hashing all of it.
+type index struct {
+	// table has, from the place of its hash on, 1 + the position of a device. At
+	// least half of it is 0, which is where a search ends.
+	table []int32
+	shift int
+	uuids []gpu.UUID
+}
+
+func newIndex(devices []resource.Device) index {
+	size := bits.Len(uint(2 * len(devices))) // a power of 2 that is more than twice as many
+	x := index{table: make([]int32, 1<<size), shift: 64 - size, uuids: make([]gpu.UUID, len(devices))}
+	for i, d := range devices {
+		x.uuids[i] = d.UUID
+		x.table[x.place([]byte(d.UUID))] = int32(i + 1) //nolint:gosec // there are fewer devices
+	}
+	return x
+}
+
+// find returns the position of the device.
+func (x *index) find(uuid []byte) (int, bool) {
+	i := x.table[x.place(uuid)]
+	return int(i) - 1, i > 0
+}
+
+// place returns where in the table the device is, or would be.
+func (x *index) place(uuid []byte) int {
+	at := x.hash(uuid)
+	for x.table[at] != 0 && string(x.uuids[x.table[at]-1]) != string(uuid) {
+		at = (at + 1) % len(x.table)
+	}
+	return at
+}
+
+// hash returns a place for the last 8 bytes of the UUID.
+func (x *index) hash(uuid []byte) int {
+	var end uint64
+	if n := len(uuid); n >= 8 {
+		end = binary.LittleEndian.Uint64(uuid[n-8:])
+	} else {
+		for _, b := range uuid {
+			end = end<<8 | uint64(b)
+		}
+	}
+	const golden = 0x9e3779b97f4a7c15 // 2^64 by the golden ratio: it mixes all bits into the high ones
+	return int(end * golden >> x.shift)
+}
