@@ -54,6 +54,13 @@ type Server struct {
 // labels, and is ready, as the kubelet says.
 func New(t testing.TB, node string, labels map[string]string) *Server {
 	t.Helper()
+	s := Start(node, labels)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Start is New for a program that is no test. Close stops the Server.
+func Start(node string, labels map[string]string) *Server {
 	s := &Server{
 		Events: make(chan Event, 64), Listed: make(chan struct{}, 1),
 		token: "token-of-the-pod", nodeName: node, node: newObject(nodeType), pods: map[string]map[string]any{}, version: 1,
@@ -66,11 +73,13 @@ func New(t testing.TB, node string, labels map[string]string) *Server {
 		n.Conditions = []Condition{{Type: "Ready", Status: "True", Reason: "KubeletReady", LastTransitionTime: "2026-01-02T03:04:05Z"}}
 	})
 	s.http = httptest.NewTLSServer(s.routes())
-	t.Cleanup(func() {
-		s.EndWatches()
-		s.http.Close()
-	})
 	return s
+}
+
+// Close ends the watches, and stops the Server.
+func (s *Server) Close() {
+	s.EndWatches()
+	s.http.Close()
 }
 
 func (s *Server) routes() http.Handler {
@@ -151,13 +160,23 @@ func (s *Server) admit(request string, r *http.Request) *failure {
 func (s *Server) Dir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
+	if err := s.WriteDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// WriteDir is Dir for a folder that is there.
+func (s *Server) WriteDir(dir string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
 	for name, data := range map[string][]byte{"token": []byte(s.token + "\n"), "ca.crt": authority} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
-	return dir
+	return nil
 }
 
 // RotateToken has the server want another token, and puts it into a folder that
