@@ -11,13 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"outrigger.dev/agents/feature-discovery/internal/label"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/config"
@@ -89,7 +87,6 @@ type Discovery struct {
 	reload   chan struct{}
 	configs  chan config.Config
 	facts    chan map[contract.Name]contract.Fact
-	wanted   atomic.Pointer[publish.Wanted]
 	unknown  atomic.Pointer[error]
 
 	// What follows is owned by the goroutine of Run.
@@ -101,6 +98,7 @@ type Discovery struct {
 	trouble, hang error
 	looked        bool
 	known         map[contract.Name]contract.Fact
+	wanted        publish.Wanted
 }
 
 // New returns a Discovery; it does nothing before Run.
@@ -141,14 +139,10 @@ func (d *Discovery) Reload() { pace.Signal(d.reload) }
 func (d *Discovery) Once(ctx context.Context) (map[string]string, error) {
 	n, err := d.cfg.Source.Snapshot(ctx)
 	if err != nil {
-		err = fmt.Errorf("read the GPUs of the node: %w", err)
+		return nil, fmt.Errorf("read the GPUs of the node: %w", err)
 	}
-	d.node, d.trouble, d.looked, d.machine = n, err, true, d.cfg.ReadMachine()
-	labels := d.labels()
-	if err == nil {
-		return labels, nil
-	}
-	return nil, err
+	d.node, d.looked, d.machine = n, true, d.cfg.ReadMachine()
+	return d.labels(), nil
 }
 
 // Unknown returns why it is not known what the labels of the node should be, nil
@@ -254,39 +248,4 @@ func (d *Discovery) hung(err error) {
 	} else {
 		d.log.Info("the driver answers again")
 	}
-}
-
-// publish derives what is to be published, and hands it on if it is news.
-func (d *Discovery) publish() {
-	w := publish.Wanted{Labels: d.labels(), Ready: d.ready()}
-	var unknown error
-	if w.Labels == nil && d.looked {
-		unknown = d.trouble
-	} else if !d.looked {
-		unknown = errStarting
-	}
-	d.unknown.Store(&unknown)
-	if last := d.wanted.Load(); last != nil && reflect.DeepEqual(*last, w) {
-		return
-	}
-	d.wanted.Store(&w)
-	d.cfg.Recorder.Published(w)
-	d.cfg.Publish(w)
-}
-
-// labels returns the labels of the node. They tell what it has, and GPUReady
-// tells whether that works: so they stay as they are while a driver that once
-// answered does not, during an update of it for example; and before it has, those
-// stay that an earlier process has left. They go when the GPUs have left the bus.
-func (d *Discovery) labels() map[string]string {
-	none := errors.Is(d.trouble, gpu.ErrNoDriver) || d.node != nil && len(d.node.GPUs) == 0
-	switch {
-	case !d.looked:
-		return nil
-	case none && !d.machine.gpus():
-		return map[string]string{}
-	case d.node == nil:
-		return nil
-	}
-	return label.Of(label.Facts{Node: d.node, Config: d.config, Machine: d.machine.Product, PCI: d.machine.PCI})
 }

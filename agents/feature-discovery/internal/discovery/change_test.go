@@ -1,0 +1,154 @@
+package discovery_test
+
+import (
+	"errors"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outrigger.dev/agents/feature-discovery/internal/discovery"
+	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+func mixed(c *discovery.Config) { c.Config.MIGStrategy = config.MIGStrategyMixed }
+
+func TestMIGDevicesComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := gputest.Node(gputest.A100, 2)
+		id := node.GPUs[1].UUID
+		r := start(t, node, mixed)
+		const devices = "nvidia.com/mig-1g.5gb.count"
+		checkLabels(t, r.published(t).Labels, map[string]string{devices: "", count: "2"})
+		r.source.Partition(id, "1g.5gb", "1g.5gb")
+		checkLabels(t, r.published(t).Labels, map[string]string{devices: "2", count: "2"})
+		r.source.Partition(id, "7g.40gb")
+		checkLabels(t, r.published(t).Labels, map[string]string{devices: "", "nvidia.com/mig-7g.40gb.count": "1"})
+	})
+}
+
+func TestAConfigGivesOtherLabels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gputest.Partition(gputest.Node(gputest.A100, 1), 0, "1g.5gb"), nil)
+		checkLabels(t, r.published(t).Labels, map[string]string{"nvidia.com/mig.strategy": ""})
+		looks := r.source.Calls().Snapshot
+		c := r.cfg
+		mixed(&c)
+		r.Configure(r.cfg.Config) // which nobody takes
+		r.Configure(c.Config)
+		checkLabels(t, r.published(t).Labels, map[string]string{"nvidia.com/mig.strategy": "mixed", "nvidia.com/mig-1g.5gb.count": "1"})
+		refusal := errors.New("config.yaml: line 3: unknown key")
+		r.Refuse(refusal)
+		r.quiet(t)
+		if n := r.source.Calls().Snapshot - looks; n != 0 {
+			t.Errorf("the driver was asked %d times for a config, want not at all", n)
+		}
+		for i, want := range []error{nil, nil, refusal} {
+			if got := <-r.configs; !errors.Is(got, want) {
+				t.Errorf("config %d was recorded as %v, want %v", i, got, want)
+			}
+		}
+	})
+}
+
+func TestTheSameIsNotPublishedAgain(t *testing.T) {
+	node := gputest.Node(gputest.H100, 2)
+	id := node.GPUs[0].UUID
+	for name, tc := range map[string]struct {
+		happens func(*rig)
+		// looks is how often the driver is asked for it.
+		looks int
+	}{
+		"a reload":                     {func(r *rig) { r.Reload() }, 1},
+		"the same config":              {func(r *rig) { r.Configure(r.cfg.Config) }, 0},
+		"the same facts":               {func(r *rig) { r.changed <- facts{} }, 0},
+		"a change of MIG that is none": {func(r *rig) { r.source.Post(gputest.GPUEvent(gpu.EventMIGChanged, id)) }, 1},
+		"an error of a program":        {func(r *rig) { r.source.PostXID(id, 31) }, 0},
+		"nothing":                      {func(*rig) {}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, node, nil)
+				r.news(t)
+				looks := r.source.Calls().Snapshot
+				tc.happens(r)
+				pass(t, time.Hour)
+				r.quiet(t)
+				if n := r.source.Calls().Snapshot - looks; n != tc.looks {
+					t.Errorf("the driver was asked %d times, want %d", n, tc.looks)
+				}
+			})
+		})
+	}
+}
+
+// plugin are facts of which that of the device plugin is in a state.
+func plugin(s contract.State) facts {
+	return facts{contract.PluginReady: {State: s, Reason: "in words", Stamp: contract.Stamp{Writer: "device-plugin"}}}
+}
+
+func plugged(c *discovery.Config) { c.Chain = []ready.Link{ready.Driver, ready.Plugin} }
+
+func TestFactsFlipTheCondition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gputest.Node(gputest.H100, 8), plugged)
+		before := r.published(t)
+		checkReady(t, before, ready.Unknown, ready.Starting)
+		for _, step := range []struct {
+			state          contract.State
+			status, reason string
+		}{
+			{contract.Missing, ready.False, ready.PluginNotReady},
+			{contract.Valid, ready.True, ready.GPUsReady},
+			{contract.WriterDead, ready.False, ready.PluginWriterDead},
+			{contract.Valid, ready.True, ready.GPUsReady},
+		} {
+			r.changed <- plugin(step.state)
+			w := r.published(t)
+			checkReady(t, w, step.status, step.reason)
+			if !maps.Equal(w.Labels, before.Labels) {
+				t.Errorf("labels %v, want %v", w.Labels, before.Labels)
+			}
+		}
+	})
+}
+
+// A node that has run out of inotify instances, for example.
+func TestAWatchOfFactsThatFailsBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gputest.Node(gputest.H100, 8), plugged)
+		r.changed <- plugin(contract.Valid)
+		checkReady(t, r.published(t), ready.True, ready.GPUsReady)
+		for _, state := range []contract.State{contract.WriterDead, contract.Valid, contract.WriterDead, contract.Valid} {
+			r.broken <- errors.New("inotify_init1: too many open files")
+			r.quiet(t)
+			f := plugin(state)
+			r.facts.Store(&f)
+			pass(t, time.Minute)
+			if w := r.published(t); w.Ready == nil || (w.Ready.Status == ready.True) != (state == contract.Valid) {
+				t.Errorf("condition %+v while plugin-ready is %s", w.Ready, state)
+			}
+		}
+		if n := r.watches.Load(); n != 5 {
+			t.Errorf("facts were watched %d times, want 5", n)
+		}
+	})
+}
+
+func TestWithoutAChainNothingIsSaidOfReadiness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gputest.Node(gputest.H100, 8), func(c *discovery.Config) { c.Chain = nil })
+		w := r.published(t)
+		if w.Ready != nil || r.watches.Load() != 0 {
+			t.Errorf("condition %+v after %d watches of facts, want neither", w.Ready, r.watches.Load())
+		}
+		checkLabels(t, w.Labels, h100("8"))
+		r.source.SetDriver(false)
+		pass(t, time.Hour)
+		r.quiet(t)
+	})
+}

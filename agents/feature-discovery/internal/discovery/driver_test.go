@@ -1,0 +1,272 @@
+package discovery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outrigger.dev/agents/feature-discovery/internal/discovery"
+	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+var (
+	errHangs   = fmt.Errorf("nvmlInit_v2 has not answered for 30s: %w", gpu.ErrHangs)
+	errClaimed = fmt.Errorf("initialise NVML: %w by mig-manager (apply all-1g.10gb)", contract.ErrClaimed)
+)
+
+// slow is a source whose driver does not answer before it is let.
+type slow struct {
+	*gputest.Fake
+	answers chan struct{}
+}
+
+func (s slow) Snapshot(ctx context.Context) (*gpu.Node, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.answers:
+		return s.Fake.Snapshot(ctx)
+	}
+}
+
+// startSlow is start with a driver that answers once the channel is closed.
+func startSlow(t *testing.T) (*rig, chan struct{}) {
+	t.Helper()
+	answers := make(chan struct{})
+	r := start(t, gputest.Node(gputest.H100, 8), func(c *discovery.Config) {
+		c.Source = slow{c.Source.(*gputest.Fake), answers}
+	})
+	return r, answers
+}
+
+func TestNothingIsSaidBeforeTheFirstLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, answers := startSlow(t)
+		r.quiet(t)
+		if err := r.Unknown(); err == nil || !strings.Contains(err.Error(), "not been looked at") {
+			t.Errorf("Unknown() = %v", err)
+		}
+		close(answers)
+		check(t, r.published(t), ready.True, ready.GPUsReady, h100("8"))
+		if err := r.Unknown(); err != nil {
+			t.Errorf("Unknown() = %v while the labels are known", err)
+		}
+	})
+}
+
+// While nothing was looked at, nothing is known of the labels; but whoever
+// trusts a condition of an earlier time has to be told.
+func TestTheDriverHangsAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, answers := startSlow(t)
+		r.source.SetHealth(errHangs)
+		pass(t, time.Minute)
+		w := r.published(t)
+		checkReady(t, w, ready.False, ready.DriverHangs)
+		r.unknown(t, w, gpu.ErrHangs)
+		r.source.SetHealth(nil)
+		close(answers)
+		pass(t, time.Minute)
+		check(t, r.published(t), ready.True, ready.GPUsReady, h100("8"))
+	})
+}
+
+func TestTheDriverHangsAndAnswersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gputest.Node(gputest.H100, 8), nil)
+		before := r.published(t)
+		r.source.SetHealth(errHangs)
+		pass(t, time.Minute)
+		w := r.published(t)
+		check(t, w, ready.False, ready.DriverHangs, before.Labels)
+		looks := r.source.Calls().Snapshot
+		r.source.SetHealth(nil)
+		pass(t, time.Minute)
+		check(t, r.published(t), ready.True, ready.GPUsReady, before.Labels)
+		if n := r.source.Calls().Snapshot - looks; n != 1 {
+			t.Errorf("%d looks after the driver has answered, want 1: what happened meanwhile may have been missed", n)
+		}
+	})
+}
+
+func TestTheDriverIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(gputest.Node(gputest.H100, 8), nil)
+		r.source.SetDriver(false)
+		r.run(t)
+		w := r.published(t)
+		r.unknown(t, w, gpu.ErrNoDriver)
+		checkReady(t, w, ready.False, ready.DriverNotFound)
+		pass(t, time.Hour)
+		r.quiet(t)
+		r.source.SetDriver(true)
+		r.driver <- struct{}{}
+		pass(t, time.Second)
+		check(t, r.published(t), ready.True, ready.GPUsReady, h100("8"))
+	})
+}
+
+// What was known still holds while another agent needs NVML for itself.
+func TestTheDriverIsClaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(gputest.Node(gputest.H100, 8), nil)
+		r.source.SetError(errClaimed)
+		r.run(t)
+		w := r.published(t)
+		r.unknown(t, w, contract.ErrClaimed)
+		checkReady(t, w, ready.Unknown, ready.DriverClaimed)
+		r.source.SetError(nil)
+		r.driver <- struct{}{}
+		pass(t, time.Second)
+		check(t, r.published(t), ready.True, ready.GPUsReady, h100("8"))
+		r.source.SetError(errClaimed)
+		pass(t, time.Minute)
+		r.quiet(t)
+	})
+}
+
+func TestLabelsStayWhileTheDriverIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gputest.Node(gputest.H100, 8), nil)
+		before := r.published(t)
+		r.source.SetDriver(false)
+		w := r.published(t)
+		check(t, w, ready.False, ready.DriverNotFound, nil)
+		if !maps.Equal(w.Labels, before.Labels) {
+			t.Errorf("labels %v, want %v", w.Labels, before.Labels)
+		}
+		if err := r.Unknown(); err != nil {
+			t.Errorf("Unknown() = %v while the labels are known", err)
+		}
+		r.source.SetDriver(true)
+		pass(t, time.Minute)
+		check(t, r.published(t), ready.True, ready.GPUsReady, before.Labels)
+	})
+}
+
+func TestLabelsGoWithTheGPUs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		leave func(*rig)
+		stay  bool
+	}{
+		"the driver answers and the bus has none": {func(r *rig) {
+			r.setBus(0)
+			r.source.SetNode(gputest.Node(gputest.H100, 0))
+		}, false},
+		"there is no driver, and the bus has none": {func(r *rig) {
+			r.setBus(0)
+			r.source.SetDriver(false)
+		}, false},
+		"there is no driver, and nobody knows what the bus has": {func(r *rig) {
+			r.bus.Store(&discovery.Machine{Product: "DGX H100", Unknown: true})
+			r.source.SetDriver(false)
+		}, true},
+		"the driver fails, and the bus has none": {func(r *rig) {
+			r.setBus(0)
+			r.source.SetError(errors.New("nvmlDeviceGetCount_v2: Unknown Error"))
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, gputest.Node(gputest.H100, 8), nil)
+				r.news(t)
+				tc.leave(r)
+				w := r.published(t)
+				if w.Ready == nil || w.Ready.Status != ready.False {
+					t.Errorf("condition %+v, want one that does not hold", w.Ready)
+				}
+				if w.Labels == nil || tc.stay != (w.Labels[product] != "") || !tc.stay && len(w.Labels) > 0 {
+					t.Errorf("labels %v, want that they stay: %v", w.Labels, tc.stay)
+				}
+			})
+		})
+	}
+}
+
+// A node that lost its GPUs while no agent ran has labels that must go, although
+// this process never knew why they were there.
+func TestLabelsOfAnEarlierProcessGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(gputest.Node(gputest.H100, 0), nil)
+		r.source.SetDriver(false)
+		r.run(t)
+		w := r.published(t)
+		if w.Labels == nil || len(w.Labels) > 0 || r.Unknown() != nil {
+			t.Errorf("labels %v, Unknown() = %v, want an empty set of labels", w.Labels, r.Unknown())
+		}
+	})
+}
+
+func TestABrokenGPUDoesNotRemoveTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gputest.Node(gputest.H100, 2), nil)
+		before := r.published(t)
+		ids := []gpu.UUID{}
+		for _, g := range gputest.Node(gputest.H100, 2).GPUs {
+			ids = append(ids, g.UUID)
+		}
+		r.source.Lose(ids[1])
+		w := r.published(t)
+		check(t, w, ready.True, ready.GPUsReady, before.Labels)
+		if w.Ready != nil && !strings.Contains(w.Ready.Message, string(ids[1])) {
+			t.Errorf("message %q does not name GPU %s", w.Ready.Message, ids[1])
+		}
+		r.source.Lose(ids[0])
+		check(t, r.published(t), ready.False, ready.AllGPUsFaulty, before.Labels)
+		r.source.Heal(ids[0])
+		r.source.Heal(ids[1])
+		check(t, r.published(t), ready.True, ready.GPUsReady, before.Labels)
+	})
+}
+
+func TestADriverThatWasReplacedEndsTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(gputest.Node(gputest.H100, 8), nil)
+		r.source.SetError(fmt.Errorf("initialise NVML: %w: %w", gpu.ErrNoDriver, gpu.ErrDriverChanged))
+		if err := r.Run(t.Context()); !errors.Is(err, gpu.ErrDriverChanged) {
+			t.Errorf("Run() = %v, want %v", err, gpu.ErrDriverChanged)
+		}
+	})
+}
+
+func TestFailOnInitErrorIsForTheStart(t *testing.T) {
+	strict := func(c *discovery.Config) { c.Config.FailOnInitError = true }
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(gputest.Node(gputest.H100, 8), strict)
+		r.source.SetDriver(false)
+		if err := r.Run(t.Context()); !errors.Is(err, gpu.ErrNoDriver) || !strings.Contains(err.Error(), "fail-on-init-error") {
+			t.Errorf("Run() = %v, want %v and which flag makes it an error", err, gpu.ErrNoDriver)
+		}
+		r.quiet(t)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gputest.Node(gputest.H100, 8), strict)
+		r.news(t)
+		r.source.SetDriver(false)
+		check(t, r.published(t), ready.False, ready.DriverNotFound, h100("8"))
+	})
+}
+
+func TestOnce(t *testing.T) {
+	r := newRig(gputest.Node(gputest.H100, 8), nil)
+	labels, err := r.Once(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkLabels(t, labels, h100("8"))
+	r.source.SetDriver(false)
+	if labels, err := r.Once(t.Context()); !errors.Is(err, gpu.ErrNoDriver) || labels != nil {
+		t.Errorf("Once() without a driver = %v, %v; want %v", labels, err, gpu.ErrNoDriver)
+	}
+	if len(r.wants) > 0 || len(r.recorded) > 0 {
+		t.Error("Once has published something")
+	}
+}

@@ -1,0 +1,68 @@
+package discovery
+
+import (
+	"errors"
+	"reflect"
+
+	"outrigger.dev/agents/feature-discovery/internal/label"
+	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/kube"
+)
+
+// publish derives what is to be published, and hands it on if it is news.
+func (d *Discovery) publish() {
+	w := publish.Wanted{Labels: d.labels(), Ready: d.ready()}
+	var unknown error
+	if w.Labels == nil {
+		unknown = d.unlabelled()
+	}
+	d.unknown.Store(&unknown)
+	if reflect.DeepEqual(d.wanted, w) {
+		return
+	}
+	d.wanted = w
+	d.cfg.Recorder.Published(w)
+	d.cfg.Publish(w)
+}
+
+// unlabelled returns why the labels are not known.
+func (d *Discovery) unlabelled() error {
+	switch {
+	case d.hang != nil:
+		return d.hang
+	case !d.looked:
+		return errStarting
+	default:
+		return d.trouble
+	}
+}
+
+// labels returns the labels of the node. They tell what it has, and GPUReady
+// tells whether that works: so they stay as they are while a driver that once
+// answered does not, during an update of it for example; and before it has, those
+// stay that an earlier process has left. They go when the GPUs have left the bus.
+func (d *Discovery) labels() map[string]string {
+	none := errors.Is(d.trouble, gpu.ErrNoDriver) || d.node != nil && len(d.node.GPUs) == 0
+	switch {
+	case !d.looked:
+		return nil
+	case none && !d.machine.gpus():
+		return map[string]string{}
+	case d.node == nil:
+		return nil
+	}
+	return label.Of(label.Facts{Node: d.node, Config: d.config, Machine: d.machine.Product, PCI: d.machine.PCI})
+}
+
+// ready returns the condition, nil while it is not known, or nobody wants it. A
+// driver that hangs at the start keeps the first look from ever ending; then that
+// is known.
+func (d *Discovery) ready() *kube.Condition {
+	if len(d.cfg.Chain) == 0 || !d.looked && d.hang == nil || d.known == nil {
+		return nil
+	}
+	c := ready.Derive(d.cfg.Chain, ready.Observed{Node: d.node, Err: d.trouble, Hang: d.hang, Facts: d.known})
+	return &c
+}
