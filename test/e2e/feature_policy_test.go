@@ -136,6 +136,17 @@ func TestAnAgentsTokenWritesItsOwnOnly(t *testing.T) {
 		"remove the foreign conditions": {
 			refused: byPolicy, subresource: "/status", kind: stack.MergePatch, patch: object{"status": object{"conditions": []any{}}},
 		},
+		"push a foreign condition out with a second one of another": {
+			refused: byPolicy, subresource: "/status", kind: stack.JSONPatch,
+			patch: []object{{"op": "copy", "from": "/status/conditions/0", "path": "/status/conditions/1"}, {"op": "remove", "path": "/status/conditions/2"}},
+		},
+		"say twice whether the GPUs are ready": {
+			refused: byPolicy, subresource: "/status", kind: stack.JSONPatch,
+			patch: []object{{"op": "add", "path": "/status/conditions/-", "value": object{"type": gpuReady, "status": "True"}}},
+		},
+		"write under the name of another": {
+			refused: byPolicy, kind: stack.JSONPatch, patch: []object{{"op": "replace", "path": "/metadata/managedFields/0/manager", "value": "somebody"}},
+		},
 		"offer a resource": {
 			refused: byPolicy, subresource: "/status", kind: stack.MergePatch, patch: object{"status": object{"capacity": object{"nvidia.com/gpu": "99"}}},
 		},

@@ -68,8 +68,27 @@ matchConditions:
   message: this token is bound to no node, and the agent only writes what is of its own
 {{- end -}}
 
-{{- /* The policy for Nodes, of (dict "root" $ "name" … "labels" … "account" … "own"
-the labels that it may change "taint" and "condition" what else it may, or ""). */ -}}
+{{- /* The owners of fields (metadata.managedFields) that are not the agent and
+have more after a request than before: who applies to a Node removes what he owns
+and does not name, so an owner who is made up would take from others. They may
+have less, where the agent has taken a field from them. Kubernetes itself puts
+owners together under two names. */ -}}
+{{- define "feature-discovery.newOwners" -}}
+object.metadata.?managedFields.orValue([]).filter(m,
+  !(m.?manager.orValue('') in ['{{ . }}', 'before-first-apply', 'ancient-changes']) &&
+  !oldObject.metadata.?managedFields.orValue([]).exists(o,
+    m.?manager == o.?manager && m.?operation == o.?operation && m.?subresource == o.?subresource &&
+    (m.?fieldsV1 == o.?fieldsV1 || m.?fieldsV1.orValue({}).all(part, o.?fieldsV1[?part].hasValue() &&
+      m.fieldsV1[part].all(f, f in o.fieldsV1[part] && (m.fieldsV1[part][f] == o.fieldsV1[part][f] ||
+        f in ['f:labels', 'f:conditions'] && m.fieldsV1[part][f].all(k, k in o.fieldsV1[part][f] && (
+          m.fieldsV1[part][f][k] == o.fieldsV1[part][f][k] ||
+          m.fieldsV1[part][f][k].all(leaf, leaf in o.fieldsV1[part][f][k]))))))))
+).map(m, m.?manager.orValue(''))
+{{- end -}}
+
+{{- /* The policy for Nodes, of (dict "root" $ "name" … "labels" … "account" …
+"manager" its name as an owner of fields "own" the labels that it may change "taint"
+and "condition" what else it may, or ""). */ -}}
 {{- define "feature-discovery.nodePolicy" -}}
 {{- $taint := splitn ":" 2 .taint -}}
 apiVersion: admissionregistration.k8s.io/v1
@@ -112,6 +131,9 @@ spec:
     - name: metadata
       expression: |-
         {{- include "feature-discovery.changedFields" (list "metadata" "'labels', 'managedFields', 'resourceVersion', 'generation'") | nindent 8 }}
+    - name: newOwners
+      expression: |-
+        {{- include "feature-discovery.newOwners" .manager | nindent 8 }}
     - name: spec
       expression: |-
         {{- include "feature-discovery.changedFields" (list "spec" (.taint | empty | ternary "" "'taints'")) | nindent 8 }}
@@ -134,10 +156,14 @@ spec:
     {{- include "feature-discovery.policyBound" . | nindent 4 }}
     - expression: object.metadata.name == variables.node
       messageExpression: "'the agent on node ' + variables.node + ' does not write to other Nodes'"
+    # Kubernetes takes the plain message where the other would be very long.
     - expression: variables.othersLabels.size() == 0
+      message: these labels are not the agent's to change
       messageExpression: "'these labels are not the agent\\'s to change: ' + variables.othersLabels.join(', ')"
     - expression: variables.metadata.size() == 0
       messageExpression: "'of the metadata the agent changes its labels only, not ' + variables.metadata.join(', ')"
+    - expression: variables.newOwners.size() == 0
+      messageExpression: "'the agent writes under the name {{ .manager }}, and no field becomes that of ' + variables.newOwners.join(', ')"
     - expression: variables.spec.size() == 0
       messageExpression: "'the agent does not change the spec of a Node{{ with .taint }}, but for the taint {{ . }}{{ end }}: ' + variables.spec.join(', ')"
     {{- if .taint }}
@@ -149,9 +175,12 @@ spec:
     - expression: variables.status.size() == 0
       messageExpression: "'the agent does not change the status of a Node{{ with .condition }}, but for the condition {{ . }}{{ end }}: ' + variables.status.join(', ')"
     {{- if .condition }}
+    # Kubernetes does not see to it that there is one of each type.
     - expression: >-
         variables.conditions.size() == variables.oldConditions.size() &&
-        variables.conditions.all(c, c in variables.oldConditions)
-      message: the agent writes the condition {{ .condition }}, and no other
+        variables.conditions.all(c, c in variables.oldConditions) &&
+        variables.oldConditions.all(c, c in variables.conditions) &&
+        object.?status.?conditions.orValue([]).size() <= variables.conditions.size() + 1
+      message: the agent writes the one condition {{ .condition }}, and no other
     {{- end }}
 {{- end -}}
