@@ -6,6 +6,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/urfave/cli/v2 v2.27.7
 	golang.org/x/sys v0.49.0
+	gotest.tools/v3 v3.5.2
 )
 
 require github.com/stretchr/testify v1.12.1 // indirect

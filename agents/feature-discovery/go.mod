@@ -10,6 +10,7 @@ require (
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
+	gotest.tools/v3 v3.5.2
 	outrigger.dev/pkg v0.0.0
 )
 

@@ -3,7 +3,6 @@ package agent_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,26 +10,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/contract"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		must(t, os.MkdirAll("testdata", 0o755))
-		must(t, os.WriteFile(path, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	must(t, err)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
-}
 
 func TestHelp(t *testing.T) {
 	for name, args := range map[string][]string{
@@ -42,7 +26,7 @@ func TestHelp(t *testing.T) {
 			if code != 0 || errs != "" {
 				t.Errorf("want exit code 0 and nothing on standard error, got %d and %q", code, errs)
 			}
-			golden(t, name, out)
+			golden.Assert(t, out, name+".golden")
 		})
 	}
 }

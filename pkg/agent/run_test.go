@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/pkg/agent"
 )
@@ -63,7 +64,7 @@ func TestFirstLine(t *testing.T) {
 	}
 	line, _, _ := strings.Cut(errs, "\n")
 	line = regexp.MustCompile(`"time":"[^"]*"`).ReplaceAllString(line, `"time":"T"`)
-	golden(t, "first-line", line+"\n")
+	golden.Assert(t, line+"\n", "first-line.golden")
 }
 
 func TestDriverRootCtrPath(t *testing.T) {
@@ -220,7 +221,7 @@ func TestCheckAppFindsMistakes(t *testing.T) {
 	if err == nil {
 		t.Fatal("want errors")
 	}
-	golden(t, "check-app", err.Error()+"\n")
+	golden.Assert(t, err.Error()+"\n", "check-app.golden")
 	var out, errs bytes.Buffer
 	if code := agent.Exec(t.Context(), app, []string{"x"}, &out, &errs); code != 1 || strings.Count(errs.String(), "\n") != 1 {
 		t.Errorf("want exit code 1 and one line, got %d: %s", code, errs.String())

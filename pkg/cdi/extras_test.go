@@ -39,7 +39,7 @@ func TestBareSpec(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, class+".golden", spec)
+			isSpec(t, class+".golden", spec)
 			validate(t, spec)
 		})
 	}

@@ -1,9 +1,7 @@
 package cdi_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -11,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 	upstream "tags.cncf.io/container-device-interface/pkg/cdi"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
@@ -24,8 +23,6 @@ const (
 	version = "580.95.05"
 	kind    = "k8s.device-plugin.nvidia.com/gpu"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // content is a driver installation below root, with nodes for n GPUs.
 func content(root, libDir string, n int) *driverroot.Content {
@@ -96,7 +93,7 @@ func TestSpec(t *testing.T) {
 			if spec.Version != c.version {
 				t.Errorf("cdiVersion = %s, want %s", spec.Version, c.version)
 			}
-			golden(t, c.golden+".golden", spec)
+			isSpec(t, c.golden+".golden", spec)
 			validate(t, spec)
 		})
 	}
@@ -119,25 +116,13 @@ func restricted(c *driverroot.Content) *driverroot.Content {
 	return c
 }
 
-func golden(t *testing.T, name string, spec *specs.Spec) {
+func isSpec(t *testing.T, name string, spec *specs.Spec) {
 	t.Helper()
 	got, err := cdi.Encode(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(p, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s (-want +got):\n%s", p, d)
-	}
+	golden.Assert(t, string(got), name)
 }
 
 // validate lets the CDI library, as a container runtime has it, read the spec.

@@ -1,19 +1,11 @@
 package resource_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"outrigger.dev/pkg/resource"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // listing writes everything that is in a set, for people.
 func listing(set resource.Set) string {
@@ -71,21 +63,4 @@ func sharing(r resource.Resource) string {
 		text += " one-at-a-time"
 	}
 	return text
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", strings.ReplaceAll(name, " ", "_")+".golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("set (-want +got):\n%s", diff)
-	}
 }

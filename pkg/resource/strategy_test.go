@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
@@ -67,7 +68,7 @@ func TestLayouts(t *testing.T) {
 					b.WriteString(listing(resource.Derive(n, health.View{}, c)) + "\n")
 				}
 			}
-			golden(t, name, b.String())
+			golden.Assert(t, b.String(), strings.ReplaceAll(name, " ", "_")+".golden")
 		})
 	}
 }

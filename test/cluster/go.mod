@@ -10,6 +10,7 @@ require (
 	github.com/vishvananda/netns v0.0.5
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
+	gotest.tools/v3 v3.5.2
 	sigs.k8s.io/yaml v1.6.0
 )
 

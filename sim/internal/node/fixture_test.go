@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -9,15 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/sim/internal/elfso"
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/state"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // needRoot skips a test that renders device nodes, where that is refused.
 func needRoot(t *testing.T) {
@@ -124,21 +120,6 @@ func listing(t *testing.T, root string) string {
 		t.Fatal(err)
 	}
 	return b.String()
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		write(t, path, got)
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
 }
 
 func read(t *testing.T, path string) string {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/state"
@@ -32,7 +33,7 @@ func TestCreateRendersEachModel(t *testing.T) {
 					rest.WriteString(line)
 				}
 			}
-			golden(t, model.ID+"-tree", rest.String())
+			golden.Assert(t, rest.String(), model.ID+"-tree.golden")
 			if diff := cmp.Diff(installed.String(), contained.String()); diff != "" {
 				t.Errorf("/run/nvidia/driver differs from the driver root (-want +got):\n%s", diff)
 			}
@@ -62,7 +63,7 @@ func TestCreateWritesWhatTheKernelWrites(t *testing.T) {
 			fmt.Fprintf(&b, "== %s\n%s", strings.TrimPrefix(path, n.Root()), read(t, path))
 		}
 	}
-	golden(t, "h100-80-text", b.String())
+	golden.Assert(t, b.String(), "h100-80-text.golden")
 }
 
 func TestMIGMinorsAreTheDrivers(t *testing.T) {

@@ -38,9 +38,13 @@ func demo(ctx context.Context, out io.Writer) error {
 			s, err = stack.Up(ctx, root, cfg)
 			return err
 		}},
+		{"install feature discovery with its chart", func() error { return s.InstallFeatureDiscovery(ctx, "readyChain={driver,plugin}") }},
 		{"install the device plugin with its chart", func() error { return s.InstallDevicePlugin(ctx) }},
-		{"wait until the kubelet offers the GPUs", func() error {
-			return s.WaitAllocatable(ctx, s.GPUNodes()[0], stack.GPU, cfg.GPUs, time.Minute)
+		{"wait until the kubelet offers the GPUs, and the Node says that they are ready", func() error {
+			if err := s.WaitAllocatable(ctx, s.GPUNodes()[0], stack.GPU, cfg.GPUs, time.Minute); err != nil {
+				return err
+			}
+			return s.WaitGPUReady(ctx, s.GPUNodes()[0], time.Minute)
 		}},
 		{"run vectorAdd in a pod that asks for nvidia.com/gpu: 1", func() (err error) {
 			result, err = s.RunVectorAdd(ctx, pod, time.Minute)
@@ -66,13 +70,17 @@ func demo(ctx context.Context, out io.Writer) error {
 // report prints a line for each node.
 func report(ctx context.Context, out io.Writer, s *stack.Stack, result stack.PodResult) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "NODE\tGPUS\tALLOCATABLE\tPOD\tGPU SEEN IN THE POD\tRESULT")
+	fmt.Fprintln(w, "NODE\tGPUS\tREADY\tALLOCATABLE\tPOD\tGPU SEEN IN THE POD\tRESULT")
 	for _, node := range s.Nodes() {
 		hardware, err := s.Hardware(ctx, node)
 		if err != nil {
 			return err
 		}
 		allocatable, err := s.Allocatable(ctx, node)
+		if err != nil {
+			return err
+		}
+		ready, err := s.GPUReady(ctx, node)
 		if err != nil {
 			return err
 		}
@@ -83,7 +91,7 @@ func report(ctx context.Context, out io.Writer, s *stack.Stack, result stack.Pod
 				outcome = passed
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", node, hardware, cmp.Or(allocatable, "-"), name, uuid, outcome)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", node, hardware, cmp.Or(ready, "-"), cmp.Or(allocatable, "-"), name, uuid, outcome)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)

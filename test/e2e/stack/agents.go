@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // DevicePlugin returns the release of the device plugin with the image that
@@ -30,11 +31,33 @@ func (s *Stack) Agent(name string, values ...string) (Release, error) {
 // InstallDevicePlugin installs the device plugin with values in the form of
 // Helm's --set, and waits until it is ready.
 func (s *Stack) InstallDevicePlugin(ctx context.Context, values ...string) error {
-	release, err := s.DevicePlugin(values...)
+	return s.installAgent(ctx, "device-plugin", values...)
+}
+
+// InstallFeatureDiscovery installs feature discovery as InstallDevicePlugin does
+// the device plugin.
+func (s *Stack) InstallFeatureDiscovery(ctx context.Context, values ...string) error {
+	return s.installAgent(ctx, "feature-discovery", values...)
+}
+
+func (s *Stack) installAgent(ctx context.Context, name string, values ...string) error {
+	release, err := s.Agent(name, values...)
 	if err != nil {
 		return err
 	}
 	return s.Install(ctx, release)
+}
+
+// GPUReady returns the status of the condition GPUReady of a Node; it is empty
+// where there is none.
+func (s *Stack) GPUReady(ctx context.Context, node string) (string, error) {
+	return s.Kubectl(ctx, "get", "node", node, "-o", `jsonpath={.status.conditions[?(@.type=="GPUReady")].status}`)
+}
+
+// WaitGPUReady waits until the GPUs of a node can be used.
+func (s *Stack) WaitGPUReady(ctx context.Context, node string, limit time.Duration) error {
+	_, err := s.Kubectl(ctx, "wait", "node/"+node, "--for=condition=GPUReady", "--timeout="+limit.String())
+	return err
 }
 
 // Allocatable returns how many GPUs the kubelet of a node offers; it is empty

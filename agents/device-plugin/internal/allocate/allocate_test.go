@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
+	"gotest.tools/v3/golden"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
@@ -20,8 +17,6 @@ import (
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 const (
 	gpu0  = "GPU-00000000-0000-4000-8000-000000000000"
@@ -138,7 +133,7 @@ func TestAllocateGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, plain(t, got))
+			isAnswer(t, name, plain(t, got))
 		})
 	}
 }
@@ -157,7 +152,7 @@ func plain(t *testing.T, resp *pluginapi.ContainerAllocateResponse) any {
 	return v
 }
 
-func golden(t *testing.T, name string, got any) {
+func isAnswer(t *testing.T, name string, got any) {
 	t.Helper()
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -165,19 +160,7 @@ func golden(t *testing.T, name string, got any) {
 	if err := enc.Encode(got); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join("testdata", strings.ReplaceAll(name, " ", "_")+".golden")
-	if *update {
-		if err := os.WriteFile(path, buf.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), buf.String()); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	golden.Assert(t, buf.String(), strings.ReplaceAll(name, " ", "_")+".golden")
 }
 
 func TestAllocateRefusesUnknownDevices(t *testing.T) {

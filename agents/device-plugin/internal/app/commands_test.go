@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/device-plugin/internal/app"
 	"outrigger.dev/pkg/agent"
@@ -147,7 +148,7 @@ devices:
 			if code != 0 || errs != "" {
 				t.Errorf("exit code %d: %s", code, errs)
 			}
-			golden(t, "explain-"+name, out)
+			golden.Assert(t, out, "explain-"+name+".golden")
 		})
 	}
 }

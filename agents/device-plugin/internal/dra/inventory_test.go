@@ -3,12 +3,9 @@ package dra_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/device-plugin/internal/dra"
 	"outrigger.dev/pkg/config"
@@ -17,8 +14,6 @@ import (
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // divided is a node of one whole GPU, one with two MIG devices, and one that is
 // in MIG mode without any.
@@ -46,19 +41,7 @@ func TestInventoryGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	path := filepath.Join("testdata", "divided.golden")
-	if *update {
-		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
+	golden.Assert(t, got.String(), "divided.golden")
 }
 
 func TestVersionsAreSemantic(t *testing.T) {

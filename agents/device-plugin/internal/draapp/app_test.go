@@ -2,18 +2,14 @@ package draapp_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/device-plugin/internal/draapp"
 	"outrigger.dev/pkg/agent"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func TestAppIsSound(t *testing.T) {
 	if err := agent.CheckApp(draapp.App()); err != nil {
@@ -30,19 +26,7 @@ func run(t *testing.T, args ...string) (code int, out, errOut string) {
 
 func TestHelp(t *testing.T) {
 	_, got, _ := run(t, "--help")
-	const path = "testdata/help.golden"
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("help (-want +got):\n%s", diff)
-	}
+	golden.Assert(t, got, "help.golden")
 }
 
 func TestWrongCommandLines(t *testing.T) {

@@ -3,43 +3,23 @@ package app_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/feature-discovery/internal/app"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
-
 func run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code = agent.Exec(t.Context(), app.App(), append([]string{"feature-discovery", "--log-level=error"}, args...), &stdout, &stderr)
 	return code, stdout.String(), stderr.String()
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := "testdata/" + name + ".golden"
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
 }
 
 func TestAppIsSound(t *testing.T) {
@@ -53,7 +33,7 @@ func TestHelp(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	golden(t, "help", out)
+	golden.Assert(t, out, "help.golden")
 }
 
 // snapshot writes that of a node, for --gpu-source.
@@ -93,7 +73,7 @@ func TestOneshotPrintsLabels(t *testing.T) {
 			if code != 0 {
 				t.Fatalf("exit code %d: %s", code, errs)
 			}
-			golden(t, "oneshot", out)
+			golden.Assert(t, out, "oneshot.golden")
 		})
 	}
 }

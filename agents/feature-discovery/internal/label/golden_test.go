@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/golden"
+
 	"outrigger.dev/agents/feature-discovery/internal/label"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
@@ -67,7 +69,7 @@ func TestModels(t *testing.T) {
 				every(t, &b, first, l)
 				first = layouts[0]
 			}
-			golden(t, string(model), b.String())
+			golden.Assert(t, b.String(), string(model)+".golden")
 		})
 	}
 }
@@ -80,7 +82,7 @@ func TestSixteen(t *testing.T) {
 	if got["nvidia.com/mig-1g.10gb.count"] != "112" || got["nvidia.com/gpu.count"] != "16" {
 		t.Errorf("%s MIG devices on %s GPUs, want 112 on 16", got["nvidia.com/mig-1g.10gb.count"], got["nvidia.com/gpu.count"])
 	}
-	golden(t, "sixteen", listing(got))
+	golden.Assert(t, listing(got), "sixteen.golden")
 }
 
 // every writes the labels of a layout with every config: those without MIG and

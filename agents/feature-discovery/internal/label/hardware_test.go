@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
@@ -22,7 +23,7 @@ func TestSeveralProducts(t *testing.T) {
 	divided := gputest.Partition(mixed(gputest.A100, gputest.L4, gputest.A100), 0, "3g.20gb", "3g.20gb")
 	add("one A100 is divided, all GPUs shared", divided, strategy("mixed"), sharing("timeSlicing", "", 4, "nvidia.com/gpu"))
 	add("one A100 is divided, strategy single", divided, strategy("single"))
-	golden(t, "several-products", b.String())
+	golden.Assert(t, b.String(), "several-products.golden")
 }
 
 func TestLongNames(t *testing.T) {

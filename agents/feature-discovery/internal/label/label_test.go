@@ -1,17 +1,12 @@
 package label_test
 
 import (
-	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"outrigger.dev/agents/feature-discovery/internal/label"
 	"outrigger.dev/pkg/config"
@@ -19,8 +14,6 @@ import (
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/pci"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // The rules of Kubernetes, from "Syntax and character set" of its page on
 // labels: the name in a key, and a value.
@@ -102,24 +95,6 @@ func mixed(models ...gputest.Model) *gpu.Node {
 		out.GPUs[i] = g
 	}
 	return out
-}
-
-// golden compares sections of text with those in a file.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("labels (-want +got):\n%s", diff)
-	}
 }
 
 // listing returns the labels as lines.

@@ -3,24 +3,20 @@ package ready_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // written is when the files of these tests were.
 var written = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -215,7 +211,6 @@ func causes() map[string]wanted {
 // TestDerive compares each cause with what is told of it, which has a golden file
 // because people read it.
 func TestDerive(t *testing.T) {
-	const golden = "testdata/conditions.golden"
 	told := map[string]string{}
 	for name, tc := range causes() {
 		t.Run(name, func(t *testing.T) {
@@ -235,16 +230,5 @@ func TestDerive(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(told)) {
 		fmt.Fprintf(&b, "# %s\n%s\n\n", name, told[name])
 	}
-	if *update {
-		if err := os.WriteFile(golden, []byte(b.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("conditions (-want +got):\n%s", diff)
-	}
+	golden.Assert(t, b.String(), "conditions.golden")
 }

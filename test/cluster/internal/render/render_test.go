@@ -2,23 +2,19 @@ package render_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 	"sigs.k8s.io/yaml"
 
 	"outrigger.dev/test/cluster/internal/plan"
 	"outrigger.dev/test/cluster/internal/render"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func options() render.Options {
 	return render.Options{Components: "/opt/outrigger/bin/cluster-components", PauseImage: "outrigger.dev/pause:1", Cgroup: "/outrigger-cluster/node0", AuditLog: "/var/lib/outrigger-cluster/node0/log/audit.log"}
@@ -50,25 +46,8 @@ func TestFilesAndComponents(t *testing.T) {
 			for _, c := range render.Components(p, p.Nodes[test.node], o) {
 				fmt.Fprintf(&got, "=== component %s\n%s\n", c.Name, strings.Join(c.Args, "\n"))
 			}
-			golden(t, name, got.Bytes())
+			golden.Assert(t, got.String(), name+".golden")
 		})
-	}
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
 }
 
