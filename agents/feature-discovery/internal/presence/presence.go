@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"outrigger.dev/agents/feature-discovery/internal/label"
 	"outrigger.dev/agents/feature-discovery/internal/machine"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
@@ -21,6 +23,11 @@ import (
 // Grace is how long the GPUs have to be away before their labels go. A reset may
 // take one from the bus for seconds, and with the labels go the agents.
 const Grace = 30 * time.Second
+
+const (
+	retryMin = time.Second
+	retryMax = 5 * time.Minute
+)
 
 // Node keeps labels on the own Node.
 type Node interface {
@@ -54,6 +61,11 @@ type Presence struct {
 	cfg     Config
 	changed chan struct{}
 
+	// again and retry are owned by the goroutine that looks at the bus: when to
+	// look at one again that could not be read.
+	again *time.Timer
+	retry pace.Backoff
+
 	mu  sync.Mutex
 	err error
 	// keeps is set while the Node is kept.
@@ -64,7 +76,12 @@ var errStarting = errors.New("start: the PCI bus has not been looked at yet")
 
 // New returns a Presence; it does nothing before Run.
 func New(cfg Config) *Presence {
-	return &Presence{cfg: cfg, changed: make(chan struct{}, 1), err: errStarting}
+	return &Presence{
+		cfg:     cfg,
+		changed: make(chan struct{}, 1),
+		retry:   pace.Backoff{First: retryMin, Most: retryMax},
+		err:     errStarting,
+	}
 }
 
 // Ready returns nil while the Node says what the bus shows, and otherwise why it
@@ -94,22 +111,32 @@ func (p *Presence) Run(ctx context.Context) error {
 			p.Reload()
 		}
 	})
+	p.again = time.AfterFunc(retryMax, p.Reload)
+	defer p.again.Stop()
 	for wait := p.cfg.Grace; p.absent(ctx, wait); wait = 0 {
-		p.present(ctx)
+		if err := p.present(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// look returns the labels that the bus calls for, and whether that is known.
+// look returns the labels that the bus calls for, and whether that is known. If
+// not, the bus is looked at again after a while.
 func (p *Presence) look() (labels map[string]string, known bool) {
+	p.again.Stop()
 	devices, err := p.cfg.Scan()
-	if err != nil {
-		p.fail("the PCI bus cannot be read", err)
+	switch {
+	case err == nil:
+	case slices.ContainsFunc(devices, pci.Device.GPU):
 		// One device that cannot be read does not hide the others.
-		if !slices.ContainsFunc(devices, pci.Device.GPU) {
-			return nil, false
-		}
+		p.cfg.Log.Warn("the PCI bus cannot be read whole", "err", err)
+	default:
+		p.fail(err)
+		p.again.Reset(p.retry.Next())
+		return nil, false
 	}
+	p.retry.Reset()
 	system, err := p.cfg.System()
 	if err != nil {
 		p.cfg.Log.Warn("kernel and distribution are not all known", "err", err)
@@ -122,73 +149,93 @@ func (p *Presence) look() (labels map[string]string, known bool) {
 func (p *Presence) absent(ctx context.Context, wait time.Duration) bool {
 	remove := time.NewTimer(wait)
 	defer remove.Stop()
-	retry := pace.Backoff{First: time.Second, Most: 5 * time.Minute}
-	for {
+	retry := pace.Backoff{First: retryMin, Most: retryMax}
+	for due, failed, told := false, false, false; ; {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-p.changed:
-			labels, known := p.look()
-			if len(labels) > 0 {
-				return true
-			}
-			if known && errors.Is(p.Ready(), errStarting) {
-				p.cfg.Log.Info("no NVIDIA GPU on the PCI bus, waiting for one")
-				p.set(nil)
-			}
 		case <-remove.C:
-			if _, known := p.look(); !known {
+			due = true
+		}
+		labels, known := p.look()
+		if len(labels) > 0 {
+			return true
+		}
+		if !known {
+			continue
+		}
+		if !told {
+			told = true
+			p.cfg.Log.Info("no NVIDIA GPU on the PCI bus, waiting for one")
+		}
+		if due {
+			due, failed = false, !p.remove(ctx)
+			if failed {
 				remove.Reset(retry.Next())
-				continue
 			}
-			err := p.cfg.Node.Once(ctx, publish.Wanted{Labels: map[string]string{}})
-			if err != nil && ctx.Err() == nil {
-				p.fail("labels of GPUs that are gone cannot be looked for", err)
-				remove.Reset(retry.Next())
-				continue
-			}
+		}
+		if !failed {
 			p.set(nil)
 		}
 	}
 }
 
+// remove removes the labels from a Node without GPUs, and reports whether there
+// are none.
+func (p *Presence) remove(ctx context.Context) bool {
+	err := p.cfg.Node.Once(ctx, publish.Wanted{Labels: map[string]string{}})
+	if err != nil && ctx.Err() == nil {
+		p.fail(err)
+	}
+	return err == nil
+}
+
 // present keeps the labels while there are GPUs, and for a while after.
-func (p *Presence) present(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	var keeping sync.WaitGroup
+func (p *Presence) present(ctx context.Context) error {
 	p.keep(true)
 	defer p.keep(false)
-	defer keeping.Wait()
+	g, ctx := errgroup.WithContext(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	keeping.Go(func() {
-		if err := p.cfg.Node.Run(ctx); err != nil && ctx.Err() == nil {
-			p.fail("the node is not kept", err)
-		}
+	g.Go(func() error { return p.cfg.Node.Run(ctx) })
+	g.Go(func() error {
+		defer cancel()
+		p.follow(ctx)
+		return nil
 	})
+	return g.Wait()
+}
+
+// follow has the Node say what the bus shows until the GPUs have been away for
+// long enough, or ctx ends.
+func (p *Presence) follow(ctx context.Context) {
 	gone := time.NewTimer(0)
 	gone.Stop()
 	defer gone.Stop()
 	pace.Signal(p.changed)
-	away := false
-	for {
+	for away, over := false, false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.changed:
 		case <-gone.C:
-			if labels, known := p.look(); known && len(labels) == 0 {
-				p.cfg.Log.Warn("the NVIDIA GPUs have left the PCI bus, removing the labels")
-				return
-			}
+			over = true
 		}
 		labels, known := p.look()
+		if !known {
+			continue
+		}
+		p.set(nil)
 		switch {
 		case len(labels) > 0:
 			gone.Stop()
-			away = false
+			away, over = false, false
 			p.cfg.Node.Want(publish.Wanted{Labels: labels})
-			p.set(nil)
-		case known && !away:
+		case over:
+			p.cfg.Log.Warn("the NVIDIA GPUs have left the PCI bus, removing the labels")
+			return
+		case !away:
 			away = true
 			p.cfg.Log.Warn("no NVIDIA GPU on the PCI bus any more, waiting before the labels go", "for", p.cfg.Grace)
 			gone.Reset(p.cfg.Grace)
@@ -196,21 +243,25 @@ func (p *Presence) present(ctx context.Context) {
 	}
 }
 
-func (p *Presence) fail(what string, err error) {
-	if was := p.Ready(); was == nil || was.Error() != err.Error() {
-		p.cfg.Log.Error(what, "err", err)
-	}
-	p.set(err)
-}
-
-func (p *Presence) keep(on bool) {
+// fail notes why the Node may not say what the bus shows, and logs it once.
+func (p *Presence) fail(err error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.keeps = on
+	was := p.err
+	p.err = err
+	p.mu.Unlock()
+	if was == nil || was.Error() != err.Error() {
+		p.cfg.Log.Error("it is not known that the labels tell what the PCI bus shows, trying again", "err", err)
+	}
 }
 
 func (p *Presence) set(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.err = err
+}
+
+func (p *Presence) keep(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keeps = on
 }

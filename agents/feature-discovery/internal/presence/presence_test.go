@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -13,6 +15,7 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/machine"
 	"outrigger.dev/agents/feature-discovery/internal/presence"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/pci"
 )
 
@@ -20,132 +23,303 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // node is told what is wanted.
 type node struct {
-	runs  atomic.Int32
-	wants chan publish.Wanted
-	once  chan publish.Wanted
-	fail  atomic.Int32
+	runs atomic.Int32
+	// wants and once have the labels that Want and Once were given.
+	wants, once chan map[string]string
+	// fail is how many times Once fails.
+	fail atomic.Int32
+	// ends makes Run return an error.
+	ends chan error
 }
 
 func (n *node) Run(ctx context.Context) error {
 	n.runs.Add(1)
-	<-ctx.Done()
-	return nil
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-n.ends:
+		return err
+	}
 }
 
-func (n *node) Want(w publish.Wanted) { n.wants <- w }
+func (n *node) Want(w publish.Wanted) { n.wants <- w.Labels }
+
+var errAway = errors.New("the API server is away")
 
 func (n *node) Once(_ context.Context, w publish.Wanted) error {
-	n.once <- w
+	n.once <- w.Labels
 	if n.fail.Add(-1) >= 0 {
-		return errors.New("the API server is away")
+		return errAway
 	}
 	return nil
 }
 
 func (n *node) Err() error { return nil }
 
-// rig is a presence on a bus that the test changes.
-type rig struct {
-	node    *node
-	bus     atomic.Pointer[[]pci.Device]
-	changed chan struct{}
-	*presence.Presence
+// bus is what a scan gives.
+type bus struct {
+	devices []pci.Device
+	err     error
 }
 
-func gpus(n int) []pci.Device {
-	out := make([]pci.Device, n)
-	for i := range out {
-		out[i] = pci.Device{BusID: "0000:17:00.0", Vendor: 0x10de, Class: 0x030200}
+var errScan = errors.New("read /sys/bus/pci/devices: permission denied")
+
+// gpus is a bus with n of them.
+func gpus(n int) bus {
+	b := bus{devices: []pci.Device{{BusID: "0000:00:02.0", Vendor: 0x10de, Class: 0x020000}}}
+	for range n {
+		b.devices = append(b.devices, pci.Device{BusID: "0000:17:00.0", Vendor: 0x10de, Class: 0x030200})
 	}
-	return out
+	return b
 }
 
-func start(t *testing.T, devices []pci.Device, grace time.Duration, scanErr error) *rig {
-	r := &rig{node: &node{wants: make(chan publish.Wanted, 16), once: make(chan publish.Wanted, 16)}, changed: make(chan struct{}, 1)}
-	r.bus.Store(&devices)
+// rig is a presence on a bus that the test changes, in a bubble of synctest.
+type rig struct {
+	*presence.Presence
+	node    *node
+	bus     atomic.Pointer[bus]
+	changed chan struct{}
+	ended   chan error
+}
+
+func start(t *testing.T, b bus) *rig {
+	t.Helper()
+	r := &rig{
+		node:    &node{wants: make(chan map[string]string, 16), once: make(chan map[string]string, 64), ends: make(chan error)},
+		changed: make(chan struct{}),
+		ended:   make(chan error, 1),
+	}
+	r.bus.Store(&b)
 	r.Presence = presence.New(presence.Config{
-		Scan: func() ([]pci.Device, error) { return *r.bus.Load(), scanErr },
-		Watch: func(ctx context.Context, changed func()) error {
-			changed()
-			for {
-				select {
-				case <-ctx.Done():
-					return nil
-				case <-r.changed:
-					changed()
-				}
-			}
-		},
+		Scan:  func() ([]pci.Device, error) { b := r.bus.Load(); return b.devices, b.err },
+		Watch: r.watch,
 		System: func() (machine.System, error) {
 			return machine.System{Kernel: "6.1.0", ID: "debian", VersionID: "12"}, nil
 		},
-		Node: r.node, Grace: grace, Log: slog.New(slog.DiscardHandler),
+		Node: r.node, Grace: presence.Grace, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
+	go func() { r.ended <- r.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := <-r.ended; err != nil {
 			t.Errorf("Run() = %v", err)
 		}
 	})
 	return r
 }
 
-func (r *rig) set(devices []pci.Device) {
-	r.bus.Store(&devices)
+func (r *rig) watch(ctx context.Context, changed func()) error {
+	for changed(); ; changed() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.changed:
+		}
+	}
+}
+
+// set makes the bus another one, and tells of it.
+func (r *rig) set(b bus) {
+	r.bus.Store(&b)
 	r.changed <- struct{}{}
 }
 
+// pass lets the time of the bubble pass.
+func pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	pace.Pause(t.Context(), d)
+	synctest.Wait()
+}
+
+// labelled waits until all has settled, and checks that labels of a GPU are
+// wanted since the last call, and none were removed.
+func (r *rig) labelled(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	r.kept(t)
+	if len(r.node.wants) == 0 {
+		t.Fatal("no labels are wanted")
+	}
+	for len(r.node.wants) > 0 {
+		labels := <-r.node.wants
+		if labels["nvidia.com/gpu.present"] != "true" || labels["feature.node.kubernetes.io/system-os_release.ID"] != "debian" {
+			t.Errorf("labels %v", labels)
+		}
+	}
+	if err := r.Ready(); err != nil {
+		t.Errorf("Ready() = %v", err)
+	}
+}
+
+// kept waits until all has settled, and checks that no labels were removed.
+func (r *rig) kept(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	if n := len(r.node.once); n > 0 {
+		t.Errorf("labels were removed %d times", n)
+	}
+}
+
+// removed waits until all has settled, and checks that the labels were removed
+// in so many tries since the last call.
+func (r *rig) removed(t *testing.T, tries int) {
+	t.Helper()
+	synctest.Wait()
+	if n := len(r.node.once); n != tries {
+		t.Errorf("labels were removed %d times, want %d", n, tries)
+	}
+	for len(r.node.once) > 0 {
+		if labels := <-r.node.once; labels == nil || len(labels) > 0 {
+			t.Errorf("labels %v, want an empty set", labels)
+		}
+	}
+}
+
+func (r *rig) notReady(t *testing.T, want string) {
+	t.Helper()
+	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Ready() = %v, want %q", err, want)
+	}
+}
+
 func TestGPUsComeAndGo(t *testing.T) {
-	r := start(t, nil, 10*time.Millisecond, nil)
-	if w := <-r.node.once; len(w.Labels) != 0 || w.Labels == nil {
-		t.Errorf("a node without GPUs gets %v, want that its labels go", w.Labels)
-	}
-	if n := r.node.runs.Load(); n != 0 {
-		t.Errorf("the Node of a node without GPUs is kept by %d watches, want none", n)
-	}
-	r.set(gpus(1))
-	if w := <-r.node.wants; w.Labels["nvidia.com/gpu.present"] != "true" || w.Labels["feature.node.kubernetes.io/system-os_release.ID"] != "debian" {
-		t.Errorf("labels %v", w.Labels)
-	}
-	r.set(nil)
-	if w := <-r.node.once; len(w.Labels) != 0 {
-		t.Errorf("after the GPUs have gone: %v, want that the labels go", w.Labels)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gpus(0))
+		r.kept(t)
+		pass(t, presence.Grace)
+		r.removed(t, 1)
+		if n := r.node.runs.Load(); n != 0 || r.Ready() != nil {
+			t.Errorf("%d watches of a Node without GPUs, want none; Ready() = %v", n, r.Ready())
+		}
+		for range 2 {
+			r.set(gpus(1))
+			r.labelled(t)
+			r.set(gpus(0))
+			pass(t, presence.Grace-time.Second)
+			r.kept(t)
+			pass(t, time.Second)
+			r.removed(t, 1)
+		}
+		pass(t, time.Hour)
+		r.removed(t, 0)
+		if n := r.node.runs.Load(); n != 2 {
+			t.Errorf("the Node was kept %d times, want 2", n)
+		}
+	})
 }
 
 func TestLabelsOutliveAReset(t *testing.T) {
-	r := start(t, gpus(8), time.Hour, nil)
-	<-r.node.wants
-	r.set(nil)
-	r.set(gpus(8))
-	<-r.node.wants
-	if len(r.node.once) > 0 {
-		t.Errorf("labels went while the GPUs were away for a moment: %v", <-r.node.once)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gpus(8))
+		for range 3 {
+			r.labelled(t)
+			r.set(gpus(0))
+			pass(t, presence.Grace-time.Second)
+			r.set(gpus(8))
+		}
+		r.labelled(t)
+		pass(t, time.Hour)
+		r.kept(t)
+		if n := r.node.runs.Load(); n != 1 {
+			t.Errorf("the Node was kept %d times, want once", n)
+		}
+	})
 }
 
-func TestAWriteThatFailsIsTriedAgain(t *testing.T) {
-	r := start(t, nil, time.Millisecond, nil)
-	r.node.fail.Store(1)
-	<-r.node.once
-	<-r.node.once
+func TestARemovalThatFailsIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gpus(0))
+		r.node.fail.Store(2)
+		pass(t, presence.Grace)
+		r.removed(t, 1)
+		r.notReady(t, errAway.Error())
+		r.set(gpus(0))
+		r.removed(t, 0)
+		r.notReady(t, errAway.Error())
+		pass(t, time.Hour)
+		r.removed(t, 2)
+		if err := r.Ready(); err != nil {
+			t.Errorf("Ready() = %v", err)
+		}
+	})
 }
 
 func TestABusThatCannotBeReadSaysNothing(t *testing.T) {
-	r := start(t, nil, time.Millisecond, errors.New("read /sys: permission denied"))
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	select {
-	case w := <-r.node.once:
-		t.Errorf("labels were removed on a guess: %v", w)
-	case w := <-r.node.wants:
-		t.Errorf("labels were written on a guess: %v", w)
-	case <-ctx.Done():
+	for name, before := range map[string]bus{
+		"at the start":           {err: errScan},
+		"on a node with GPUs":    gpus(1),
+		"on a node without GPUs": gpus(0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, before)
+				pass(t, time.Hour)
+				for len(r.node.wants)+len(r.node.once) > 0 {
+					select {
+					case <-r.node.wants:
+					case <-r.node.once:
+					}
+				}
+				r.set(bus{err: errScan})
+				pass(t, time.Hour)
+				r.kept(t)
+				r.notReady(t, errScan.Error())
+				// Nobody tells that it can be read again, but it is looked at.
+				b := gpus(1)
+				r.bus.Store(&b)
+				pass(t, time.Hour)
+				r.labelled(t)
+			})
+		})
 	}
-	if err := r.Ready(); err == nil {
-		t.Error("Ready() = nil, want why the bus is not known")
-	}
+}
+
+func TestABusThatCannotBeReadWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := gpus(1)
+		b.err = errScan
+		start(t, b).labelled(t)
+	})
+}
+
+// Labels must go although the bus cannot be read at the very moment.
+func TestABusThatCannotBeReadWhenTheLabelsAreToGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gpus(1))
+		r.labelled(t)
+		r.set(gpus(0))
+		pass(t, presence.Grace-time.Second)
+		r.bus.Store(&bus{err: errScan})
+		pass(t, time.Hour)
+		r.kept(t)
+		b := gpus(0)
+		r.bus.Store(&b)
+		pass(t, time.Hour)
+		r.removed(t, 1)
+	})
+}
+
+// The GPUs may come in the moment in which nobody waits for them.
+func TestLabelsOfGPUsAreNotRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gpus(0))
+		synctest.Wait()
+		b := gpus(1)
+		r.bus.Store(&b) // and nobody tells of it
+		pass(t, presence.Grace)
+		r.labelled(t)
+	})
+}
+
+func TestANodeThatIsNotKeptEndsTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gpus(1))
+		r.labelled(t)
+		r.node.ends <- errAway
+		if err := <-r.ended; !errors.Is(err, errAway) {
+			t.Errorf("Run() = %v, want %v", err, errAway)
+		}
+		r.ended <- nil
+	})
 }
