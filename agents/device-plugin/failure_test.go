@@ -1,16 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/gpu/simtest"
 )
 
 func TestBadCommandLine(t *testing.T) {
@@ -29,11 +30,11 @@ func TestBadCommandLine(t *testing.T) {
 		"a source that is none":     {args: []string{"--gpu-source", "dcgm"}, want: []string{"--gpu-source", `"dcgm"`, "nvml or file:PATH"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := command(t, nil, tc.args...)
+			cmd := agenttest.Command(t, nil, tc.args...)
 			if tc.env != "" {
 				cmd.Env = append(cmd.Env, tc.env)
 			}
-			fails(t, cmd, 2, tc.want...)
+			agenttest.Fails(t, cmd, 2, tc.want...)
 		})
 	}
 }
@@ -49,44 +50,23 @@ func TestUnreadableSnapshot(t *testing.T) {
 		"one that is cut off":   broken,
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := command(t, nil, "--gpu-source", "file:"+path, "--fail-on-init-error", "--listen", "",
+			cmd := agenttest.Command(t, nil, "--gpu-source", "file:"+path, "--fail-on-init-error", "--listen", "",
 				"--kubelet-socket", filepath.Join(dir, "kubelet.sock"), "--run-root", dir)
-			fails(t, cmd, 1, path, "fail-on-init-error")
+			agenttest.Fails(t, cmd, 1, path, "fail-on-init-error")
 		})
-	}
-}
-
-// fails wants the command to end with the code, and to say why in one line.
-func fails(t *testing.T, cmd *exec.Cmd, code int, want ...string) {
-	t.Helper()
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != code {
-		t.Fatalf("ended with %v, want exit code %d; it said:\n%s", err, code, stderr.String())
-	}
-	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
-	if code == 2 && len(lines) != 1 {
-		t.Errorf("a bad command line takes %d lines, want 1:\n%s", len(lines), stderr.String())
-	}
-	for _, part := range want {
-		if last := lines[len(lines)-1]; !strings.Contains(last, part) {
-			t.Errorf("the error %q lacks %q", last, part)
-		}
 	}
 }
 
 func TestMissingDriverRoot(t *testing.T) {
 	p := start(t, nil, "--driver-root", "/nonexistent/driver", "--driver-root-ctr-path", "/nonexistent/driver")
-	p.said("gpus cannot be offered, waiting", "/nonexistent/driver")
-	if body := p.get("/readyz"); !strings.Contains(body, "/nonexistent/driver") {
+	p.Said("gpus cannot be offered, waiting", "/nonexistent/driver")
+	if body := p.Get("/readyz"); !strings.Contains(body, "/nonexistent/driver") {
 		t.Errorf("/readyz says %q", body)
 	}
 }
 
 func TestFullDiskForTheCDISpec(t *testing.T) {
-	n := newNode(t, "--gpus", "8")
+	n := simtest.New(t, "--gpus", "8")
 	disk := filepath.Join(shortDir(t), "cdi")
 	if err := os.Mkdir(disk, 0o755); err != nil {
 		t.Fatal(err)
@@ -104,7 +84,7 @@ func TestFullDiskForTheCDISpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, n, "--device-list-strategy", "cdi-cri", "--cdi-root", disk)
-	p.said("gpus cannot be offered, waiting", "no space left on device", disk)
+	p.Said("gpus cannot be offered, waiting", "no space left on device", disk)
 	if got := files(t, disk); len(got) != 1 || got[0] != "filler" {
 		t.Errorf("the full disk holds %v, want the filler alone", got)
 	}

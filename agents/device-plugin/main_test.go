@@ -2,19 +2,19 @@ package main
 
 import (
 	"encoding/json"
-	"io"
-	"net/http"
+	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/simtest"
 )
 
 func (p *process) fact() contract.Fact {
@@ -22,14 +22,14 @@ func (p *process) fact() contract.Fact {
 }
 
 func TestStart(t *testing.T) {
-	n := newNode(t, "--gpus", "8")
+	n := simtest.New(t, "--gpus", "8")
 	p := start(t, n)
 	devices := p.wait(8, 0)
-	p.said("ready: devices are registered and listed")
+	p.Said("ready: devices are registered and listed")
 	if f := p.fact(); f.State != contract.Valid {
 		t.Errorf("plugin-ready is %s: %s", f.State, f.Reason)
 	}
-	resp, err := p.kubelet.Allocate(deadline(t), resource, devices[2].GetID())
+	resp, err := p.kubelet.Allocate(agenttest.Deadline(t), resource, devices[2].GetID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestStart(t *testing.T) {
 	if got := files(t, p.path("cdi")); len(got) > 0 {
 		t.Errorf("the strategy envvar made %v", got)
 	}
-	p.stop()
+	p.Stop()
 	if got := files(t, p.path("sockets")); !cmp.Equal(got, []string{"kubelet.sock"}) {
 		t.Errorf("after the end the folder of sockets has %v", got)
 	}
@@ -62,7 +62,7 @@ func files(t *testing.T, dir string) []string {
 }
 
 func TestSixteenGPUsWithCDI(t *testing.T) {
-	n := newNode(t, "--gpus", "16", "--model", "h100-80")
+	n := simtest.New(t, "--gpus", "16", "--model", "h100-80")
 	p := start(t, n, "--device-list-strategy", "cdi-annotations,cdi-cri", "--device-id-strategy", "index")
 	devices := p.wait(16, 0)
 	data, err := os.ReadFile(filepath.Join(p.path("cdi"), "k8s.device-plugin.nvidia.com-gpu.json"))
@@ -80,7 +80,7 @@ func TestSixteenGPUsWithCDI(t *testing.T) {
 	if spec.Kind != "k8s.device-plugin.nvidia.com/gpu" || len(spec.Devices) != 17 {
 		t.Errorf("the CDI spec is of kind %s with %d devices", spec.Kind, len(spec.Devices))
 	}
-	resp, err := p.kubelet.Allocate(deadline(t), resource, devices[11].GetID())
+	resp, err := p.kubelet.Allocate(agenttest.Deadline(t), resource, devices[11].GetID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,20 +93,20 @@ func TestSixteenGPUsWithCDI(t *testing.T) {
 }
 
 func TestXID(t *testing.T) {
-	n := newNode(t, "--gpus", "4")
+	n := simtest.New(t, "--gpus", "4")
 	p := start(t, n)
 	p.wait(4, 0)
-	p.said("ready: devices")
-	n.run(t, "xid", "1", "31")
-	n.run(t, "xid", "2", "79")
+	p.Said("ready: devices")
+	n.Run("xid", "1", "31")
+	n.Run("xid", "2", "79")
 	devices := p.wait(3, 1)
 	if devices[2].GetHealth() != "Unhealthy" {
 		t.Errorf("the devices are %v, want the third to be unhealthy", devices)
 	}
 	const reason = "xid 79 (GPU has fallen off the bus): reset the GPU or reboot the node"
-	p.said("device became unhealthy", devices[2].GetID(), reason)
-	p.said("xid ignored", devices[1].GetID(), "xid=31")
-	metrics := p.get("/metrics")
+	p.Said("device became unhealthy", devices[2].GetID(), reason)
+	p.Said("xid ignored", devices[1].GetID(), "xid=31")
+	metrics := p.Get("/metrics")
 	for _, want := range []string{
 		`device_health{device="` + devices[2].GetID() + `",index="2",reason="` + reason + `",resource="nvidia.com/gpu"} 0`,
 		`xid_events_total{gpu="` + devices[1].GetID() + `",instance="",xid="31"} 1`,
@@ -116,59 +116,45 @@ func TestXID(t *testing.T) {
 			t.Errorf("/metrics lacks %s", want)
 		}
 	}
-	if body := p.get("/readyz"); body != "ok\n" {
+	if body := p.Get("/readyz"); body != "ok\n" {
 		t.Errorf("/readyz says %q", body)
 	}
 }
 
-// get asks the plugin's own HTTP server, whose address is in the log.
-func (p *process) get(path string) string {
-	p.t.Helper()
-	p.said("msg=serving")
-	address := regexp.MustCompile(`msg=serving address=(\S+)`).FindStringSubmatch(p.log.String())[1]
-	req, err := http.NewRequestWithContext(deadline(p.t), http.MethodGet, "http://"+address+path, nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return string(body)
+// calls returns the NVML calls since the last calls, without those by which
+// events are waited for.
+func calls(n *simtest.Node) map[string]int {
+	calls := n.Calls()
+	maps.DeleteFunc(calls, func(symbol string, count int) bool { return count == 0 || symbol == "nvmlEventSetWait_v2" })
+	return calls
 }
 
 func TestKubeletReturnsWithoutNVML(t *testing.T) {
-	n := newNode(t, "--gpus", "8")
+	n := simtest.New(t, "--gpus", "8")
 	p := start(t, n)
 	p.wait(8, 0)
-	if calls := n.calls(t); calls["nvmlDeviceGetName"] != 8 || calls["nvmlDeviceRegisterEvents"] != 8 {
+	if calls := calls(n); calls["nvmlDeviceGetName"] != 8 || calls["nvmlDeviceRegisterEvents"] != 8 {
 		t.Errorf("NVML was called %v at the start, want each GPU to be read and watched once", calls)
 	}
 	for i := range 5 {
 		if err := p.kubelet.Restart(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.kubelet.WaitRegistrations(deadline(t), i+2); err != nil {
+		if _, err := p.kubelet.WaitRegistrations(agenttest.Deadline(t), i+2); err != nil {
 			t.Fatal(err)
 		}
 		p.wait(8, 0)
 	}
-	if calls := n.calls(t); len(calls) > 0 {
+	if calls := calls(n); len(calls) > 0 {
 		t.Errorf("NVML was called when the kubelet came back: %v", calls)
 	}
 }
 
 func TestLostGPUAtStart(t *testing.T) {
-	n := newNode(t, "--gpus", "8")
-	n.run(t, "lose", "5")
+	n := simtest.New(t, "--gpus", "8")
+	n.Run("lose", "5")
 	p := start(t, n, "--device-list-strategy", "cdi-cri")
-	_, err := p.kubelet.WaitDevices(deadline(t), resource, func(ds []*pluginapi.Device) bool {
+	_, err := p.kubelet.WaitDevices(agenttest.Deadline(t), resource, func(ds []*pluginapi.Device) bool {
 		healthy := 0
 		for _, d := range ds {
 			if d.GetHealth() == pluginapi.Healthy {
@@ -180,8 +166,8 @@ func TestLostGPUAtStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.said("level=ERROR", "lost")
-	p.said("ready: devices")
+	p.Said("level=ERROR", "lost")
+	p.Said("ready: devices")
 }
 
 func TestLateDriver(t *testing.T) {
@@ -190,20 +176,20 @@ func TestLateDriver(t *testing.T) {
 		"cdi-cri": {args: []string{"--device-list-strategy", "cdi-cri"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newNode(t, "--gpus", "8", "--driver", "off")
+			n := simtest.New(t, "--gpus", "8", "--driver", "off")
 			p := start(t, n, tc.args...)
-			p.said("gpus cannot be offered, waiting", "no NVIDIA driver")
-			p.poll("/readyz says so too", func() bool { return strings.Contains(p.get("/readyz"), "no NVIDIA driver") })
-			n.run(t, "set", "driver=on")
+			p.Said("gpus cannot be offered, waiting", "no NVIDIA driver")
+			agenttest.Poll(p.t, "/readyz says so too", func() bool { return strings.Contains(p.Get("/readyz"), "no NVIDIA driver") })
+			n.Run("set", "driver=on")
 			p.wait(8, 0)
-			p.said("ready: devices")
+			p.Said("ready: devices")
 		})
 	}
 }
 
 func TestIncompleteDriverRoot(t *testing.T) {
-	n := newNode(t, "--gpus", "2")
-	root := filepath.Join(n.root, "driver")
+	n := simtest.New(t, "--gpus", "2")
+	root := filepath.Join(n.Root, "driver")
 	lib := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
 	cuda, err := filepath.Glob(filepath.Join(lib, "libcuda.so.5*"))
 	if err != nil || len(cuda) != 1 {
@@ -214,7 +200,7 @@ func TestIncompleteDriverRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, n, "--device-list-strategy", "cdi-cri", "--driver-root", root, "--driver-root-ctr-path", root)
-	p.said("gpus cannot be offered, waiting", "libcuda", root)
+	p.Said("gpus cannot be offered, waiting", "libcuda", root)
 	if got := files(t, p.path("cdi")); len(got) > 0 {
 		t.Errorf("an incomplete driver left %v", got)
 	}
@@ -228,8 +214,8 @@ func TestIncompleteDriverRoot(t *testing.T) {
 }
 
 func TestSnapshot(t *testing.T) {
-	n := newNode(t, "--gpus", "3")
-	out, err := command(t, n, "snapshot").Output()
+	n := simtest.New(t, "--gpus", "3")
+	out, err := agenttest.Command(t, n, "snapshot").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

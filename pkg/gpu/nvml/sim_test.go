@@ -108,9 +108,5 @@ func (s *sim) node(brand, architecture string) *gpu.Node {
 // calls returns how often each symbol was called, and sets the counters to zero.
 func (s *sim) calls() map[string]int {
 	s.t.Helper()
-	out := map[string]int{}
-	if err := json.Unmarshal(s.run("calls", "--json", "--reset"), &out); err != nil {
-		s.t.Fatal(err)
-	}
-	return out
+	return s.made.Calls()
 }

@@ -4,6 +4,7 @@ package simtest
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,8 +37,7 @@ func New(t testing.TB, args ...string) *Node {
 func (n *Node) Run(args ...string) []byte {
 	n.t.Helper()
 	// Not the test's context: it has ended when the node is deleted.
-	command := append(strings.Fields(args[0]), "--root="+n.Root)
-	cmd := exec.CommandContext(context.WithoutCancel(n.t.Context()), filepath.Join(n.Bin, "gpu-sim"), append(command, args[1:]...)...)
+	cmd := n.sim(context.WithoutCancel(n.t.Context()), args...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -45,6 +45,28 @@ func (n *Node) Run(args ...string) []byte {
 		n.t.Fatalf("gpu-sim %s: %v: %s", strings.Join(args, " "), err, stderr.String())
 	}
 	return out
+}
+
+// Calls returns how often each symbol of NVML was called since the last Calls,
+// by all programs of the node.
+func (n *Node) Calls() map[string]int {
+	n.t.Helper()
+	var calls map[string]int
+	if err := json.Unmarshal(n.Run("calls", "--json", "--reset"), &calls); err != nil {
+		n.t.Fatal(err)
+	}
+	return calls
+}
+
+// Command returns a program with arguments, to be run in the node.
+func (n *Node) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	return n.sim(ctx, append([]string{"exec", "--", program}, args...)...)
+}
+
+// sim is a command of gpu-sim, the first argument, on the node.
+func (n *Node) sim(ctx context.Context, args ...string) *exec.Cmd {
+	command := append(strings.Fields(args[0]), "--root="+n.Root)
+	return exec.CommandContext(ctx, filepath.Join(n.Bin, "gpu-sim"), append(command, args[1:]...)...)
 }
 
 // binaries returns the folder with the simulator, or skips the test.

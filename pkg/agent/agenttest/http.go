@@ -1,0 +1,59 @@
+package agenttest
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+)
+
+// Get asks the agent's own HTTP server, whose address is in the log, and returns
+// what it answers.
+func (p *Process) Get(path string) string {
+	p.t.Helper()
+	_, body := p.Ask(path)
+	return body
+}
+
+// Ask is Get with the status.
+func (p *Process) Ask(path string) (status int, body string) {
+	p.t.Helper()
+	p.Said("msg=serving")
+	address := regexp.MustCompile(`msg=serving address=(\S+)`).FindStringSubmatch(p.Log.String())[1]
+	req, err := http.NewRequestWithContext(Deadline(p.t), http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	// A connection that is kept would be a goroutine that is left behind.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+// Gauge returns a value of /metrics that has no labels and is a whole number.
+func (p *Process) Gauge(name string) int {
+	p.t.Helper()
+	found := regexp.MustCompile(`(?m)^` + name + ` (\d+)$`).FindStringSubmatch(p.Get("/metrics"))
+	if found == nil {
+		p.t.Fatalf("/metrics lacks %s", name)
+	}
+	v, err := strconv.Atoi(found[1])
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return v
+}
+
+// Falls waits until a value of /metrics is at most most.
+func (p *Process) Falls(name string, most int) {
+	p.t.Helper()
+	Poll(p.t, name+" to be "+strconv.Itoa(most), func() bool { return p.Gauge(name) <= most })
+}

@@ -1,0 +1,155 @@
+package agenttest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"outrigger.dev/pkg/gpu/simtest"
+)
+
+// stopLimit is how long an agent may take to end.
+const stopLimit = 2 * time.Second
+
+// Process is an agent that a test has started. It ends with the test.
+type Process struct {
+	// Log is what it has written to standard error.
+	Log *Lines
+
+	t   testing.TB
+	cmd *exec.Cmd
+}
+
+// Command returns the agent with arguments, in the node, or on the host where n
+// is nil. It needs a main package whose TestMain calls Main.
+func Command(t testing.TB, n *simtest.Node, args ...string) *exec.Cmd {
+	t.Helper()
+	// It is stopped by a signal, and not killed when the test's context ends.
+	ctx := context.WithoutCancel(t.Context())
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	if n != nil {
+		cmd = n.Command(ctx, os.Args[0], args...)
+	}
+	// A race build otherwise rests a second before it exits.
+	cmd.Env = append(os.Environ(), asMain+"=1", "GORACE=atexit_sleep_ms=0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// Start starts a command of Command.
+func Start(t testing.TB, cmd *exec.Cmd) *Process {
+	t.Helper()
+	p := &Process{Log: NewLines(), t: t, cmd: cmd}
+	cmd.Stderr = p.Log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the agent's log:\n%s", p.Log)
+		}
+	})
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			p.Stop()
+		}
+	})
+	return p
+}
+
+// Signal sends a signal to the agent.
+func (p *Process) Signal(sig syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Hangup sends the n-th SIGHUP, and waits until it was acted upon.
+func (p *Process) Hangup(n int) {
+	p.t.Helper()
+	p.Signal(syscall.SIGHUP)
+	Poll(p.t, "the reload after SIGHUP", func() bool { return strings.Count(p.Log.String(), "msg=reloading") == n })
+}
+
+// Stop ends the agent as the kubelet does, and wants it to end well in time.
+func (p *Process) Stop() {
+	p.t.Helper()
+	if err := p.terminate(); err != nil {
+		p.t.Errorf("the agent ended with %v", err)
+	}
+}
+
+// Dies stops the agent where it cannot end well, and wants it to end in time
+// with one error, the last line of its log, that says why.
+func (p *Process) Dies(why string) {
+	p.t.Helper()
+	err := p.terminate()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		p.t.Errorf("the agent ended with %v, want exit code 1", err)
+	}
+	log := p.Log.String()
+	_, last, _ := strings.Cut(log, "level=ERROR")
+	if strings.Count(log, "level=ERROR") != 1 || strings.Count(last, "\n") != 1 || !strings.Contains(last, why) {
+		p.t.Errorf("want one line that says %q at the end of the log", why)
+	}
+	if strings.Contains(log, "goroutine ") {
+		p.t.Error("the log has the stacks of goroutines")
+	}
+}
+
+// terminate ends the agent, wants that to be in time, and returns how it ended.
+func (p *Process) terminate() error {
+	p.t.Helper()
+	p.Signal(syscall.SIGTERM)
+	begin := time.Now()
+	err := p.cmd.Wait()
+	if took := time.Since(begin); took > stopLimit {
+		p.t.Errorf("the agent took %s to end, want at most %s", took, stopLimit)
+	}
+	return err
+}
+
+// Kill ends the agent without a chance to clean up.
+func (p *Process) Kill() {
+	p.t.Helper()
+	p.Signal(syscall.SIGKILL)
+	_ = p.cmd.Wait() // it says that it was killed
+}
+
+// Said waits until the log has all parts in one line.
+func (p *Process) Said(parts ...string) {
+	p.t.Helper()
+	if err := p.Log.Wait(Deadline(p.t), parts...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Fails runs a command of Command, and wants it to end with the code and to say
+// why in its last line: the only one if the command line is wrong, code 2.
+func Fails(t testing.TB, cmd *exec.Cmd, code int, want ...string) {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != code {
+		t.Fatalf("ended with %v, want exit code %d; it said:\n%s", err, code, stderr.String())
+	}
+	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+	if code == 2 && len(lines) != 1 {
+		t.Errorf("a bad command line takes %d lines, want 1:\n%s", len(lines), stderr.String())
+	}
+	for _, part := range want {
+		if last := lines[len(lines)-1]; !strings.Contains(last, part) {
+			t.Errorf("the error %q lacks %q", last, part)
+		}
+	}
+}
