@@ -109,8 +109,18 @@ func syncDir(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
-// writeError names the file and, where it is known, what to do about it.
+// writeError names the file and, where it is known, what to do about it. It does
+// not name the temporary file, whose name is another one each time: whoever tells
+// an error once could not see that it is the same.
 func writeError(path string, err error) error {
+	var file *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &file):
+		err = file.Err
+	case errors.As(err, &link):
+		err = link.Err
+	}
 	if hint := fix(path, err); hint != "" {
 		return fmt.Errorf("write %s: %w: %s", path, err, hint)
 	}

@@ -82,6 +82,10 @@ func TestWriteFileReadOnly(t *testing.T) {
 	if !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), "mount "+dir+" read-write") {
 		t.Errorf("want EROFS and the fix, got %v", err)
 	}
+	again := hostfs.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o644)
+	if diff := cmp.Diff(err.Error(), again.Error()); diff != "" {
+		t.Errorf("the same error has another text each time (-first +second):\n%s", diff)
+	}
 }
 
 func TestWriteFileOnFullDisk(t *testing.T) {
