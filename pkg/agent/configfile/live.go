@@ -22,6 +22,10 @@ import (
 // comes up while the API server is away has to work all the same.
 const labelPatience = 15 * time.Second
 
+// settle is how long changes of the files are collected: who edits one in place
+// empties it first, and an empty file is a config too.
+const settle = 100 * time.Millisecond
+
 // Configured is what takes a config while it runs. It must not block.
 type Configured interface {
 	Configure(config.Config)
@@ -103,7 +107,12 @@ func (w *Live) Run(ctx context.Context) error {
 }
 
 func (w *Live) watch(ctx context.Context, dir string) error {
-	err := hostfs.Watch(ctx, func([]hostfs.Change) error { pace.Signal(w.changed); return nil }, dir)
+	err := hostfs.Watch(ctx, func([]hostfs.Change) error {
+		if pace.Pause(ctx, settle) {
+			pace.Signal(w.changed)
+		}
+		return nil
+	}, dir)
 	if err != nil && ctx.Err() == nil {
 		w.log.Warn("the config is not watched: send SIGHUP after a change", "folder", dir, "err", err)
 	}

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +133,30 @@ func TestTheFileIsFollowedAndTheLastGoodOneStands(t *testing.T) {
 	put(t, path, "flags: {nvidiaDriverRoot: /elsewhere}\n")
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "driver-root cannot change in a running process") {
 		t.Errorf("another driver root: %v, want that the process ends", err)
+	}
+}
+
+// What is in a file while somebody writes it is not taken for a config.
+func TestTheFileIsEditedInPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	put(t, path, sliced("2"))
+	to, _ := following(t, nil, "--config-file", path)
+	for want := 3; want < 9; want++ {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range strings.SplitAfter(sliced(strconv.Itoa(want)), "{") {
+			if _, err := f.WriteString(part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := to.replicas(t); n != want {
+			t.Errorf("replicas %d, want %d", n, want)
+		}
 	}
 }
 
