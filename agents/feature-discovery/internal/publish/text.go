@@ -71,8 +71,13 @@ func (f File) Put(_ context.Context, labels map[string]string) error {
 	return nil
 }
 
-// read returns what is in the file, nothing for none.
+// read returns what is in the file, nothing for none. What stands in its place
+// and is no file, as a link or a pipe, is not looked into: it is replaced, or
+// whoever writes tells why not.
 func (f File) read() ([]byte, error) {
+	if fi, err := os.Lstat(f.Path); err != nil || !fi.Mode().IsRegular() {
+		return nil, nil
+	}
 	file, err := os.Open(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

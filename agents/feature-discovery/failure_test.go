@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/gpu/simtest"
+)
+
+// A GPU that fails costs neither its own labels nor those of others; the
+// condition tells of it.
+func TestLostGPU(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=2", "--model=h100-80")
+	p := start(t, n, "--ready-chain", "driver")
+	want := simulated(t, n)
+	p.has(want)
+	p.metric(`gpu_ready{reason="GPUsReady"} 1` + "\n")
+	before, _ := content(t, p.file)
+	n.Run("lose", "0")
+	n.Run("lose", "1")
+	p.metric(`gpu_ready{reason="AllGPUsFaulty"} 0` + "\n")
+	n.Run("heal", "0")
+	p.metric(`gpu_ready{reason="GPUsReady"} 1` + "\n")
+	p.ready()
+	if after, _ := content(t, p.file); after != before {
+		t.Errorf("a lost GPU has changed the labels to %s", after)
+	}
+}
+
+// The kernel still knows the name of a GPU that NVML cannot read.
+func TestLostGPUAtStart(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=4", "--model=h100-80")
+	want := simulated(t, n)
+	n.Run("lose", "2")
+	p := start(t, n, "--ready-chain", "driver")
+	p.has(want)
+	p.metric(`gpu_ready{reason="GPUsReady"} 1` + "\n")
+}
+
+// Labels tell what the node has, and not whether it works.
+func TestDriverGoesAndFails(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=2", "--model=l4")
+	p := start(t, n, "--ready-chain", "driver")
+	p.has(simulated(t, n))
+	before, _ := content(t, p.file)
+	n.Run("set", "driver=off")
+	p.metric(`gpu_ready{reason="DriverNotFound"} 0` + "\n")
+	n.Run("set", "nvmlDeviceGetCount_v2.return=999", "driver=on")
+	p.metric(`gpu_ready{reason="DriverFails"} 0` + "\n")
+	p.ready()
+	n.Run("set", "nvmlDeviceGetCount_v2.return=0")
+	p.metric(`gpu_ready{reason="GPUsReady"} 1` + "\n")
+	if after, _ := content(t, p.file); after != before {
+		t.Errorf("a driver that goes has changed the labels to %s", after)
+	}
+}
+
+func TestHangingDriver(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes half a minute: what answers sooner is said to be slow, and not to hang")
+	}
+	n := simtest.New(t, "--gpus=1", "--model=l4")
+	p := start(t, n, "--ready-chain", "driver")
+	p.has(simulated(t, n))
+	before, _ := content(t, p.file)
+	n.Run("set", "latency=1h")
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	agenttest.PollUntil(ctx, t, "/healthz to fail", func() bool {
+		status, body := p.Ask("/healthz")
+		return status == 503 && strings.Contains(body, "nvml: nvmlEventSetWait_v2 has not answered")
+	})
+	p.metric(`gpu_ready{reason="DriverHangs"} 0` + "\n")
+	p.Said("level=ERROR", "the driver hangs, no gpu can be used")
+	p.ready()
+	if after, _ := content(t, p.file); after != before {
+		t.Errorf("a driver that hangs has changed the labels to %s", after)
+	}
+	p.Kill()
+}
+
+// A process that NVML does not let go of ends in time, and says why.
+func TestEndsWhileNVMLHangs(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=1")
+	n.Run("set", "latency=1h")
+	p := start(t, n)
+	agenttest.Poll(t, "a call of NVML", func() bool { return n.Calls()["nvmlInit_v2"] > 0 })
+	p.unready("the node has not been looked at yet")
+	p.Dies("nvmlInit_v2 has not answered")
+	if _, there := content(t, p.file); there {
+		t.Error("there are labels of a node that nobody has looked at")
+	}
+}
+
+// Surroundings that keep labels from being written are told, and when they are put
+// right the labels are there.
+func TestHostileSurroundings(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=1", "--model=l4")
+	for name, tc := range map[string]struct {
+		// spoil makes dir, the parent of the folder of the file, unfit, and returns
+		// what repairs it.
+		spoil func(t *testing.T, dir string) (repair func())
+		// want is what is said.
+		want []string
+	}{
+		"the folder is not there": {
+			spoil: func(t *testing.T, dir string) func() {
+				t.Helper()
+				must(t, os.Remove(dir))
+				return func() { must(t, os.Mkdir(dir, 0o755)) }
+			},
+			want: []string{"write features file", "no such file or directory", "create or mount the folder"},
+		},
+		"the folder is read-only": {
+			spoil: func(t *testing.T, dir string) func() {
+				t.Helper()
+				// The file system and not the mount, of which the node has a copy.
+				if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "ro"); err != nil {
+					t.Skipf("needs a read-only file system: mount tmpfs: %v", err)
+				}
+				t.Cleanup(func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+				return func() { must(t, unix.Mount("", dir, "", unix.MS_REMOUNT, "")) }
+			},
+			want: []string{"write features file", "read-only file system", "read-write"},
+		},
+		"the folder is a file": {
+			spoil: func(t *testing.T, dir string) func() {
+				t.Helper()
+				must(t, os.Remove(dir))
+				write(t, dir, "")
+				return func() { must(t, os.Remove(dir)); must(t, os.Mkdir(dir, 0o755)) }
+			},
+			want: []string{"features file", "not a directory", "must be a folder"},
+		},
+		"the file is a folder": {
+			spoil: func(t *testing.T, dir string) func() {
+				t.Helper()
+				must(t, os.Mkdir(filepath.Join(dir, "gfd"), 0o755))
+				return func() { must(t, os.Remove(filepath.Join(dir, "gfd"))) }
+			},
+			want: []string{"write features file", "remove the folder that stands in the file's place"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "features.d")
+			must(t, os.Mkdir(dir, 0o755))
+			repair := tc.spoil(t, dir)
+			file := filepath.Join(dir, "gfd")
+			p := startWith(t, n, file)
+			p.Said(append([]string{"level=ERROR", "labels cannot be published, trying again", file}, tc.want...)...)
+			p.unready(append([]string{file}, tc.want...)...)
+			repair()
+			p.has(simulated(t, n))
+			p.ready()
+			if got := strings.Count(p.Log.String(), "level=ERROR"); got != 1 {
+				t.Errorf("one trouble was told %d times", got)
+			}
+		})
+	}
+}
+
+// What stands in the file's place and is no file is replaced, and what a link
+// leads to is neither read nor written.
+func TestNoFileInItsPlace(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=1", "--model=l4")
+	other := filepath.Join(t.TempDir(), "other")
+	write(t, other, "precious\n")
+	for name, place := range map[string]func(path string) error{
+		"a link":           func(path string) error { return os.Symlink(other, path) },
+		"a broken link":    func(path string) error { return os.Symlink("nowhere", path) },
+		"a link to itself": func(path string) error { return os.Symlink(path, path) },
+		"a named pipe":     func(path string) error { return unix.Mkfifo(path, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "gfd")
+			must(t, place(file))
+			p := startWith(t, n, file)
+			agenttest.Poll(t, "a file", func() bool {
+				fi, err := os.Lstat(file)
+				return err == nil && fi.Mode().IsRegular()
+			})
+			p.has(simulated(t, n))
+			p.ready()
+		})
+	}
+	if got, _ := content(t, other); got != "precious\n" {
+		t.Errorf("the file that the link led to is %q now", got)
+	}
+}
+
+// The file is put right when somebody has changed or removed it, and months of
+// that leave nothing behind.
+func TestEndures(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=1", "--model=l4")
+	p := start(t, n, "--sleep-interval", "50ms", "--no-timestamp")
+	want := simulated(t, n)
+	p.has(want)
+	right, _ := content(t, p.file)
+	trouble := func(i int) {
+		p.Hangup(i)
+		if i%2 == 0 {
+			must(t, os.Remove(p.file))
+		} else {
+			write(t, p.file, fmt.Sprintf("nvidia.com/gpu.count=%d\n", i+7))
+		}
+		agenttest.Poll(t, "the file as it was", func() bool {
+			now, _ := content(t, p.file)
+			return now == right
+		})
+	}
+	trouble(1)
+	trouble(2)
+	files, routines := p.Gauge("process_open_fds"), p.Gauge("go_goroutines")
+	for i := range 30 {
+		trouble(i + 3)
+	}
+	p.Falls("process_open_fds", files)
+	p.Falls("go_goroutines", routines)
+	if log := p.Log.String(); strings.Contains(log, "level=WARN") || strings.Contains(log, "level=ERROR") {
+		t.Error("the log has a warning, although all is as it should be")
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
