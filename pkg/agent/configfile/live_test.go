@@ -73,7 +73,7 @@ func settings(t *testing.T, args ...string) (s configfile.Settings) {
 		Name: "test-agent", Flags: slices.Concat(agent.GPUFlags(), configfile.Flags(""), configfile.DeviceFlags("")),
 		New: func(c *cli.Context, _ *slog.Logger) (*agent.Agent, error) {
 			var err error
-			s, err = configfile.Load(c, config.Explicit{DriverRoot: agent.SetText[string](c, "driver-root")}, nil)
+			s, err = configfile.Load(c, nil)
 			if err == nil {
 				err = errRead
 			}

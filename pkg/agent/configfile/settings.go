@@ -31,8 +31,8 @@ type Settings struct {
 // Load reads what there is to read, with the config file of a node on which the
 // label has the value that labelled returns for its key. It is asked only where
 // that matters; nil is a node without the label.
-func Load(c *cli.Context, explicit config.Explicit, labelled func(key string) (string, error)) (Settings, error) {
-	s := Settings{Explicit: explicit}
+func Load(c *cli.Context, labelled func(key string) (string, error)) (Settings, error) {
+	s := Settings{Explicit: Explicit(c)}
 	for _, f := range c.App.Flags {
 		s.flags = append(s.flags, f.Names()...)
 	}

@@ -55,7 +55,7 @@ func validate(c *cli.Context) error {
 	for _, path := range paths {
 		data, err := configfile.Read(path)
 		if err == nil {
-			_, err = config.Load(explicit(c), data, path)
+			_, err = config.Load(configfile.Explicit(c), data, path)
 			if err != nil && !configfile.InFile(err) {
 				return agent.Usagef("%s", err)
 			}

@@ -37,7 +37,7 @@ func App() agent.App {
 		New:     newAgent,
 		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
 			host, hostErr := agent.HostOf(c)
-			s, err := configfile.Load(c, explicit(c), nil)
+			s, err := configfile.Load(c, nil)
 			if err := errors.Join(hostErr, err); err != nil {
 				return nil, err
 			}

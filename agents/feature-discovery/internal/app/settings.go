@@ -65,7 +65,7 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 	if s.client, err = client(c, name, log); err != nil {
 		return settings{}, err
 	}
-	if s.Settings, err = configfile.Load(c, explicit(c), s.labelled(c.Context, log)); err != nil {
+	if s.Settings, err = configfile.Load(c, s.labelled(c.Context, log)); err != nil {
 		return settings{}, err
 	}
 	s.choose()
@@ -134,25 +134,6 @@ func client(c *cli.Context, manager string, log *slog.Logger) (*kube.Client, err
 		return nil, agent.Usagef("%s", err)
 	}
 	return api, nil
-}
-
-// explicit returns what flags and environment set.
-func explicit(c *cli.Context) config.Explicit {
-	return config.Explicit{
-		MIGStrategy:       agent.SetText[config.MIGStrategy](c, "mig-strategy"),
-		FailOnInitError:   agent.SetBool(c, "fail-on-init-error"),
-		DriverRoot:        agent.SetText[string](c, "driver-root"),
-		DriverRootCtrPath: agent.SetText[string](c, "driver-root-ctr-path"),
-		DevRoot:           agent.SetText[string](c, "dev-root"),
-		Discovery:         agent.SetText[config.Discovery](c, "device-discovery-strategy"),
-		ResourceConfig:    agent.SetText[string](c, "resource-config"),
-		OneShot:           agent.SetBool(c, "oneshot"),
-		NoTimestamp:       agent.SetBool(c, "no-timestamp"),
-		SleepInterval:     agent.SetText[string](c, "sleep-interval"),
-		OutputFile:        agent.SetText[string](c, "output-file"),
-		MachineTypeFile:   agent.SetText[string](c, "machine-type-file"),
-		UseNodeFeatureAPI: agent.SetBool(c, "use-node-feature-api"),
-	}
 }
 
 // parseTaint reads key:effect, empty for no taint.
