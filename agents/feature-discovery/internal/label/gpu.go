@@ -44,6 +44,11 @@ func (l labels) product(p *product, o offers) {
 	l.gpus(prefix, p, o)
 }
 
+// productNames follow the prefix of a product.
+func productNames() []string {
+	return []string{"compute.major", "compute.minor", "count", "family", "memory", "replicas", "sharing-strategy"}
+}
+
 // productPrefix returns what is before the labels of a product. It leaves room
 // for the longest of them.
 func productPrefix(name string) string {

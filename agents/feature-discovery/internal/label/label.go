@@ -5,8 +5,8 @@
 // all that can be said in its config. It has one subject a file: how GPUs and
 // MIG devices are grouped (hardware.go) and offered (offer.go), which of them
 // nvidia.com/gpu is (subject.go), the labels of both (gpu.go, mig.go), those of
-// the driver (driver.go) and of the PCI bus (bus.go), what a label may hold
-// (text.go), and which labels are ours (own.go).
+// the driver (driver.go) and of the PCI bus (bus.go), and what a label may hold
+// (text.go).
 package label
 
 import (
@@ -17,13 +17,9 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// Timestamp is the key of the time, in seconds since 1970, from which the labels
-// are. Of does not set it: it is for who publishes them.
-const Timestamp = config.Domain + "gfd.timestamp"
-
 // Facts is what labels are made of.
 type Facts struct {
-	// Node is nil while the driver does not answer.
+	// Node is what the driver showed, in the last look that succeeded.
 	Node   *gpu.Node
 	Config config.Config
 	// Machine is the product name in the DMI tables, "" if there is none.
@@ -32,26 +28,19 @@ type Facts struct {
 	PCI []pci.Device
 }
 
-// Of returns the labels of a node, but for Timestamp and those of Presence. They
-// are valid for Kubernetes whatever the hardware calls itself, and do not depend
-// on the order in which GPUs are listed.
+// Of returns the labels of a node, but for those of Presence and that of the time,
+// which is for who publishes them. They are valid for Kubernetes whatever the
+// hardware calls itself, and do not depend on the order in which GPUs are listed.
 //
-// Without a driver there are those of the machine and the PCI bus, and with a
-// driver that has no GPU only vgpu.present. What is not known has no label, but
-// for gpu.machine and gpu.mode, which are "unknown". A GPU that fails counts as
-// long as its name is known, and does not change the labels of others.
+// Of a driver that shows no GPU there is only vgpu.present. What is not known has
+// no label, but for gpu.machine and gpu.mode, which are "unknown". A GPU that fails
+// counts as long as its name is known, and does not change the labels of others.
 //
 // gpu.count, mig-<profile>.count and memory tell of the hardware; product,
 // replicas and sharing-strategy tell how it is offered, which resource.Derive
 // decides. Their rules are at subject and offers.share.
 func Of(f Facts) map[string]string {
 	l := labels{}
-	if f.Node == nil {
-		if len(gpus(nil, f.PCI)) > 0 {
-			l.bus(f)
-		}
-		return l
-	}
 	if len(f.Node.GPUs) == 0 {
 		l.vgpu(f.PCI)
 		return l

@@ -1,10 +1,67 @@
 package label_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
-	"outrigger.dev/agents/feature-discovery/internal/label"
+	"outrigger.dev/pkg/config"
 )
+
+// own reports whether a key is that of the timestamp or one that Of can give.
+// Others of the same domain, such as nvidia.com/mig.config and
+// nvidia.com/gpu.deploy.driver, belong to whoever wrote them. The admission policy
+// says the same in its words.
+func own(key string) bool {
+	name, ok := strings.CutPrefix(key, config.Domain)
+	if !ok {
+		return false
+	}
+	if slices.Contains(names(), name) {
+		return true
+	}
+	if rest, ok := strings.CutPrefix(name, "gpu."); ok && slices.Contains(subjectNames(), rest) {
+		return true
+	}
+	if rest, ok := strings.CutPrefix(name, "gpu.product-"); ok {
+		return slices.ContainsFunc(productNames(), func(n string) bool {
+			product, ok := strings.CutSuffix(rest, "."+n)
+			return ok && product != ""
+		})
+	}
+	return slices.ContainsFunc(classNames(), func(n string) bool {
+		resource, ok := strings.CutSuffix(key, "."+n)
+		return ok && config.IsMIGResource(resource)
+	})
+}
+
+// names are those of labels that are there at most once and tell of no device.
+func names() []string {
+	return []string{
+		"cuda.driver-version.full", "cuda.driver-version.major", "cuda.driver-version.minor", "cuda.driver-version.revision",
+		"cuda.driver.major", "cuda.driver.minor", "cuda.driver.rev",
+		"cuda.runtime-version.full", "cuda.runtime-version.major", "cuda.runtime-version.minor",
+		"cuda.runtime.major", "cuda.runtime.minor",
+		"gfd.timestamp", "gpu.clique", "gpu.machine", "gpu.mode",
+		"mig.capable", "mig.strategy", "mps.capable",
+		"vgpu.host-driver-branch", "vgpu.host-driver-version", "vgpu.present",
+	}
+}
+
+// productNames follow the prefix of a product, classNames that of MIG devices,
+// and subjectNames that of the subject, which can be either.
+func productNames() []string {
+	return []string{"compute.major", "compute.minor", "count", "family", "memory", "replicas", "sharing-strategy"}
+}
+
+func classNames() []string {
+	return []string{
+		"count", "engines.copy", "engines.decoder", "engines.encoder", "engines.jpeg", "engines.ofa", "memory",
+		"multiprocessors", "product", "replicas", "sharing-strategy", "slices.ci", "slices.gi",
+	}
+}
+
+func subjectNames() []string { return slices.Concat(productNames(), classNames()) }
 
 // TestOwnNot has keys of others in the same domain; that all of Of are ours is
 // looked at wherever a test makes some.
@@ -22,19 +79,16 @@ func TestOwnNot(t *testing.T) {
 		"nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present",
 		"nvidia.com/mig-1g.5gb", "nvidia.com/mig-1g.5gb.", "nvidia.com/mig-1g.5gb.family", "nvidia.com/mig-large.count",
 	} {
-		if label.Own(key) {
-			t.Errorf("Own(%q) = true", key)
+		if own(key) {
+			t.Errorf("own(%q) = true", key)
 		}
 	}
 	for _, key := range []string{
-		label.Timestamp, "nvidia.com/gpu.count", "nvidia.com/gpu.engines.ofa", "nvidia.com/mig-1c.2g.10gb.me.all.slices.ci",
+		"nvidia.com/gfd.timestamp", "nvidia.com/gpu.count", "nvidia.com/gpu.engines.ofa", "nvidia.com/mig-1c.2g.10gb.me.all.slices.ci",
 		"nvidia.com/gpu.product-NVIDIA-A100-SXM4-40GB.compute.major", "nvidia.com/vgpu.host-driver-branch",
 	} {
-		if !label.Own(key) {
-			t.Errorf("Own(%q) = false", key)
+		if !own(key) {
+			t.Errorf("own(%q) = false", key)
 		}
-	}
-	if label.Timestamp != "nvidia.com/gfd.timestamp" {
-		t.Errorf("the timestamp is %s", label.Timestamp)
 	}
 }

@@ -79,7 +79,7 @@ func TestTheAdmissionPolicyKnowsTheLabels(t *testing.T) {
 			_, name, _ = strings.Cut(name, ".")
 		}
 	}
-	own := 0
+	admitted := 0
 	for _, prefix := range []string{
 		"nvidia.com/", "nvidia.com/gpu.", "nvidia.com/mig.", "nvidia.com/gpu.product-NVIDIA-L4.", "nvidia.com/gpu.product-A.B.", "nvidia.com/gpu.product-.",
 		"nvidia.com/mig-1g.5gb.", "nvidia.com/mig-1g.10gb.me.", "nvidia.com/mig-1g.10gb.me.all.", "nvidia.com/mig-1g.24gb.gfx.", "nvidia.com/mig-2g.24gb-me.",
@@ -88,15 +88,15 @@ func TestTheAdmissionPolicyKnowsTheLabels(t *testing.T) {
 	} {
 		for name := range names {
 			key := prefix + name
-			if got, want := p.admits(key), label.Own(key); got != want {
+			if got, want := p.admits(key), own(key); got != want {
 				t.Errorf("the policy admits %s: %v, and it is the agent's own: %v", key, got, want)
 			} else if want {
-				own++
+				admitted++
 			}
 		}
 	}
-	if own < 120 {
-		t.Errorf("only %d keys are the agent's own", own)
+	if admitted < 120 {
+		t.Errorf("only %d keys are the agent's own", admitted)
 	}
 }
 

@@ -338,24 +338,10 @@ func TestCliques(t *testing.T) {
 	}
 }
 
-// TestWithoutGPUs has what is left where there is no GPU or no driver.
+// TestWithoutGPUs has what is left where the driver shows no GPU.
 func TestWithoutGPUs(t *testing.T) {
-	bus := facts(gputest.Node(gputest.A100, 2), config.Config{}).PCI
-	for name, tc := range map[string]struct {
-		facts label.Facts
-		want  string
-	}{
-		"no driver": {
-			label.Facts{PCI: bus, Machine: "DGX A100", Config: load(t, strategy("mixed"))},
-			"gpu.machine=DGX-A100 gpu.mode=compute vgpu.present=false",
-		},
-		"no driver and no GPU": {label.Facts{Machine: "DGX A100"}, ""},
-		"a driver and no GPU":  {label.Facts{Node: gputest.Node(gputest.A100, 0), Machine: "DGX A100"}, "vgpu.present=false"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(lines(tc.want), of(t, tc.facts)); diff != "" {
-				t.Errorf("labels (-want +got):\n%s", diff)
-			}
-		})
+	got := of(t, label.Facts{Node: gputest.Node(gputest.A100, 0), Machine: "DGX A100"})
+	if diff := cmp.Diff(lines("vgpu.present=false"), got); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 }

@@ -93,14 +93,6 @@ func TestReadSystem(t *testing.T) {
 	}
 }
 
-func TestMajor(t *testing.T) {
-	for version, want := range map[string]string{"24.04": "24", "9": "9", "": "", "rolling": "", "3x.1": "", "2024.1.2": "2024", ".1": ""} {
-		if got := (machine.System{VersionID: version}).Major(); got != want {
-			t.Errorf("Major() of %q = %q, want %q", version, got, want)
-		}
-	}
-}
-
 func TestReadProduct(t *testing.T) {
 	dir := root(t, map[string]string{
 		"name": " NVIDIA DGX H100 \n", "empty": "\n", "long": strings.Repeat("x", 64<<10+1),

@@ -4,7 +4,6 @@ package machine
 
 import (
 	"fmt"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,16 +14,6 @@ type System struct {
 	Kernel string
 	// ID, VersionID and OSTreeVersion are of os-release(5); "" where it has none.
 	ID, VersionID, OSTreeVersion string
-}
-
-// Major returns the number before the first dot of VersionID, "" where that is
-// no number: Arch Linux has no version, Debian's unstable neither.
-func (s System) Major() string {
-	major, _, _ := strings.Cut(s.VersionID, ".")
-	if strings.Trim(major, "0123456789") != "" {
-		return ""
-	}
-	return major
 }
 
 // ReadSystem reads the kernel's release, and os-release below root. An error is
