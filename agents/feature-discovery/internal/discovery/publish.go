@@ -18,13 +18,13 @@ func (d *Discovery) publish() {
 	if w.Labels == nil {
 		unknown = d.unlabelled()
 	}
-	d.unknown.Store(&unknown)
-	if reflect.DeepEqual(d.wanted, w) {
-		return
+	if !reflect.DeepEqual(d.wanted, w) {
+		d.wanted = w
+		d.cfg.Recorder.Published(w)
+		d.cfg.Publish(w)
 	}
-	d.wanted = w
-	d.cfg.Recorder.Published(w)
-	d.cfg.Publish(w)
+	// Not before: from here on who publishes tells whether the node is ready.
+	d.unknown.Store(&unknown)
 }
 
 // unlabelled returns why the labels are not known.
