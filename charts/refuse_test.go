@@ -157,6 +157,8 @@ func TestFeatureDiscoveryRefusesValuesOfTheWrongForm(t *testing.T) {
 	refuses(t, "feature-discovery", map[string]refusal{
 		"an unknown value":                  {"gfd: {enabled: true}", []string{"gfd"}},
 		"an unknown value further down":     {"presence: {enable: true}", []string{"presence", "enable"}},
+		"no output":                         {"publish: null", []string{"publish"}},
+		"a policy that is there or not":     {"admissionPolicy: {create: null}", []string{"admissionPolicy", "create"}},
 		"an output that needs no DaemonSet": {"publish: stdout", []string{"publish", "node", "nfd-file", "nodefeature"}},
 		"a file in the root of the host":    {"outputFile: /gfd", []string{"outputFile"}},
 		"an unknown link":                   {"readyChain: [driver, network]", []string{"readyChain/1", "driver", "toolkit", "plugin", "cuda"}},
