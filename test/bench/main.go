@@ -9,11 +9,15 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/test/bench/internal/deviceplugin"
+	"outrigger.dev/test/bench/internal/featurediscovery"
+	"outrigger.dev/test/bench/internal/process"
 	"outrigger.dev/test/bench/internal/report"
 	"outrigger.dev/test/bench/internal/simnode"
 )
@@ -36,7 +40,11 @@ func app() *cli.App {
 		Flags: []cli.Flag{
 			&cli.PathFlag{
 				Name: "bin", EnvVars: []string{"BENCH_BIN"}, DefaultText: "the folder of bench",
-				Usage: "`FOLDER` with device-plugin, gpu-sim and lib/",
+				Usage: "`FOLDER` with gpu-sim, lib/ and the agents: " + strings.Join(agents(), ", "),
+			},
+			&cli.StringFlag{
+				Name: "agent", EnvVars: []string{"BENCH_AGENT"}, DefaultText: "all",
+				Usage: "`NAME` of the only agent to look at: " + strings.Join(agents(), " or "),
 			},
 			&cli.IntFlag{
 				Name: "runs", EnvVars: []string{"BENCH_RUNS"}, Value: 15,
@@ -48,7 +56,7 @@ func app() *cli.App {
 			},
 		},
 		Action:         func(c *cli.Context) error { return inNode(c, measure) },
-		Commands:       []*cli.Command{soakCommand(), blankCommand()},
+		Commands:       []*cli.Command{soakCommand(), blankCommand(), onceCommand()},
 		ExitErrHandler: func(*cli.Context, error) {},
 	}
 }
@@ -56,11 +64,12 @@ func app() *cli.App {
 func soakCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "soak",
-		Usage: "let the device plugin work for long, and fail if it leaves memory, goroutines or files behind",
+		Usage: "let the agents work for long, and fail if one leaves memory, goroutines or files behind",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "allocations", EnvVars: []string{"SOAK_ALLOCATIONS"}, Value: 100_000, Usage: "`NUMBER` of allocations"},
-			&cli.IntFlag{Name: "events", EnvVars: []string{"SOAK_EVENTS"}, Value: 10_000, Usage: "`NUMBER` of health events"},
-			&cli.PathFlag{Name: "out", EnvVars: []string{"SOAK_OUT"}, Value: "out/soak", Usage: "`FOLDER` for the log and the samples of memory"},
+			&cli.IntFlag{Name: "allocations", EnvVars: []string{"SOAK_ALLOCATIONS"}, Value: 100_000, Usage: "`NUMBER` of allocations of the device plugin"},
+			&cli.IntFlag{Name: "events", EnvVars: []string{"SOAK_EVENTS"}, Value: 10_000, Usage: "`NUMBER` of health events of the device plugin"},
+			&cli.IntFlag{Name: "changes", EnvVars: []string{"SOAK_CHANGES"}, Value: 5_000, Usage: "`NUMBER` of changes of the labels of feature discovery"},
+			&cli.PathFlag{Name: "out", EnvVars: []string{"SOAK_OUT"}, Value: "out/soak", Usage: "`FOLDER` for logs and samples of memory"},
 		},
 		Action: func(c *cli.Context) error { return inNode(c, soak) },
 	}
@@ -85,8 +94,75 @@ func blankCommand() *cli.Command {
 	}
 }
 
+// onceCommand is what bench runs to measure a program from its start to its end.
+func onceCommand() *cli.Command {
+	return &cli.Command{
+		Name: process.OnceCommand, Hidden: true, Usage: "run a program to its end, and tell what it took", ArgsUsage: "-- COMMAND…",
+		Action: func(c *cli.Context) error {
+			return process.RunOnce(c.Context, c.Args().Slice(), os.Stdout, os.Stderr)
+		},
+	}
+}
+
 // gpus is how many GPUs the simulated node has at first.
 const gpus = 8
+
+// agents are the names of those that are looked at.
+func agents() []string { return []string{deviceplugin.Name, featurediscovery.Name} }
+
+// chosen are those that the command line asks for.
+func chosen(c *cli.Context) ([]string, error) {
+	only := c.String("agent")
+	switch {
+	case only == "":
+		return agents(), nil
+	case slices.Contains(agents(), only):
+		return []string{only}, nil
+	default:
+		return nil, fmt.Errorf("read flag --agent: %s: must be %s", only, strings.Join(agents(), " or "))
+	}
+}
+
+// folder returns the folder with the binaries, in which all are that are needed.
+func folder(c *cli.Context) (string, error) {
+	bin := c.Path("bin")
+	if bin == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return "", fmt.Errorf("find the folder of bench: %w", err)
+		}
+		bin = filepath.Dir(self)
+	}
+	names, err := chosen(c)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range append(names, "gpu-sim") {
+		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
+			return "", fmt.Errorf("find binary: %w (build it: make build)", err)
+		}
+	}
+	return bin, nil
+}
+
+// runner measures one agent, or lets it work.
+type runner interface {
+	Run(ctx context.Context) error
+}
+
+// each calls make for every agent that is asked for, and runs what it returns.
+func each(c *cli.Context, of func(agent string) runner) error {
+	names, err := chosen(c)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := of(name).Run(c.Context); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
 
 // inNode makes a simulated node and runs this program again in it, where it
 // does what do says: there the driver is at the real paths, for the agents and
@@ -95,13 +171,9 @@ func inNode(c *cli.Context, do func(*cli.Context, *simnode.Node) error) (err err
 	if n := c.Int("runs"); n < 1 {
 		return fmt.Errorf("read flag --runs: %d: must be at least 1", n)
 	}
-	bin := c.Path("bin")
-	if bin == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return fmt.Errorf("find the folder of bench: %w", err)
-		}
-		bin = filepath.Dir(self)
+	bin, err := folder(c)
+	if err != nil {
+		return err
 	}
 	if root := c.Path("node"); root != "" {
 		node, err := simnode.Open(bin, root)
@@ -123,22 +195,34 @@ func inNode(c *cli.Context, do func(*cli.Context, *simnode.Node) error) (err err
 
 func measure(c *cli.Context, node *simnode.Node) error {
 	table := report.New(os.Stdout, os.Stderr)
-	b := deviceplugin.Bench{Node: node, Runs: c.Int("runs"), Report: table}
+	err := each(c, func(agent string) runner {
+		if agent == deviceplugin.Name {
+			return &deviceplugin.Bench{Node: node, Runs: c.Int("runs"), Report: table}
+		}
+		return &featurediscovery.Bench{Node: node, Runs: c.Int("runs"), Report: table}
+	})
 	// What was measured before a mistake is shown all the same.
-	return errors.Join(b.Run(c.Context), table.Print())
+	return errors.Join(err, table.Print())
 }
 
 func soak(c *cli.Context, node *simnode.Node) error {
 	// The least that each round does something of.
 	const least = 1000
-	if c.Int("allocations") < least || c.Int("events") < least {
-		return fmt.Errorf("read flags: --allocations %d, --events %d: each must be at least %d", c.Int("allocations"), c.Int("events"), least)
+	for _, flag := range []string{"allocations", "events", "changes"} {
+		if n := c.Int(flag); n < least {
+			return fmt.Errorf("read flag --%s: %d: must be at least %d", flag, n, least)
+		}
 	}
-	if err := os.MkdirAll(c.Path("out"), 0o755); err != nil {
+	dir := c.Path("out")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make folder for the results: %w", err)
 	}
-	s := deviceplugin.Soak{
-		Node: node, GPUs: gpus, Allocations: c.Int("allocations"), Events: c.Int("events"), Dir: c.Path("out"), Out: os.Stdout,
-	}
-	return s.Run(c.Context)
+	return each(c, func(agent string) runner {
+		if agent == deviceplugin.Name {
+			return &deviceplugin.Soak{
+				Node: node, GPUs: gpus, Allocations: c.Int("allocations"), Events: c.Int("events"), Dir: dir, Out: os.Stdout,
+			}
+		}
+		return &featurediscovery.Soak{Node: node, Changes: c.Int("changes"), Dir: dir, Out: os.Stdout}
+	})
 }

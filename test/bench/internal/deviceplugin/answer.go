@@ -15,7 +15,7 @@ import (
 )
 
 // ids returns what the kubelet can ask for, in no order, as it has them.
-func (p *process) ids(ctx context.Context, want int) ([]string, error) {
+func (p *plugin) ids(ctx context.Context, want int) ([]string, error) {
 	u, err := p.unhealthy(ctx, 0)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (p *process) ids(ctx context.Context, want int) ([]string, error) {
 	return ids, nil
 }
 
-func (b *Bench) allocates(ctx context.Context, p *process, s scene, latency time.Duration) error {
+func (b *Bench) allocates(ctx context.Context, p *plugin, s scene, latency time.Duration) error {
 	if s.allocate == (report.Goal{}) {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (b *Bench) allocates(ctx context.Context, p *process, s scene, latency time
 	if err != nil {
 		return err
 	}
-	if _, err := b.calls(ctx); err != nil {
+	if _, err := b.Node.CallCount(ctx); err != nil {
 		return err
 	}
 	var times []time.Duration
@@ -51,18 +51,18 @@ func (b *Bench) allocates(ctx context.Context, p *process, s scene, latency time
 		}
 		times = append(times, time.Since(begin))
 	}
-	calls, err := b.calls(ctx)
+	calls, err := b.Node.CallCount(ctx)
 	if err != nil {
 		return err
 	}
-	b.Report.AddTimes(title("Allocate", s.name, latency), times, s.allocate,
+	b.Report.AddTimes(report.Title("Allocate", s.name, latency), times, s.allocate,
 		fmt.Sprintf("%d requests of 1 device, %d NVML calls", len(times), calls))
 	return nil
 }
 
 // preferred asks with all devices, as the kubelet does on an empty node: the
 // request of the largest node is most of a megabyte.
-func (b *Bench) preferred(ctx context.Context, p *process, s scene, latency time.Duration) error {
+func (b *Bench) preferred(ctx context.Context, p *plugin, s scene, latency time.Duration) error {
 	if len(s.requests) == 0 {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (b *Bench) preferred(ctx context.Context, p *process, s scene, latency time
 		return err
 	}
 	for _, r := range s.requests {
-		if _, err := b.calls(ctx); err != nil {
+		if _, err := b.Node.CallCount(ctx); err != nil {
 			return err
 		}
 		var worst []time.Duration
@@ -86,7 +86,7 @@ func (b *Bench) preferred(ctx context.Context, p *process, s scene, latency time
 				worst = times
 			}
 		}
-		calls, err := b.calls(ctx)
+		calls, err := b.Node.CallCount(ctx)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (b *Bench) preferred(ctx context.Context, p *process, s scene, latency time
 		if len(r.sizes) > 1 {
 			note += "; median by size " + strings.Join(medians, ", ")
 		}
-		b.Report.AddTimes(title("GetPreferredAllocation, worst of "+r.name, s.name, latency), worst, r.goal, note)
+		b.Report.AddTimes(report.Title("GetPreferredAllocation, worst of "+r.name, s.name, latency), worst, r.goal, note)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (b *Bench) preferred(ctx context.Context, p *process, s scene, latency time
 // prefer returns how long a request for so many of the devices takes. The time
 // is that from the call to the answer, with the client's part of gRPC, but
 // without the encoding of the request.
-func (b *Bench) prefer(ctx context.Context, p *process, ids []string, size int) ([]time.Duration, error) {
+func (b *Bench) prefer(ctx context.Context, p *plugin, ids []string, size int) ([]time.Duration, error) {
 	client, err := p.kubelet.Plugin(resource)
 	if err != nil {
 		return nil, err

@@ -15,15 +15,18 @@ import (
 	"outrigger.dev/test/bench/internal/simnode"
 )
 
-// Bench measures the device plugin on Node, which has 8 GPUs, each figure Runs
-// times.
+// Name is that of the agent, and of its binary.
+const Name = "device-plugin"
+
+// Bench measures the device plugin on Node, which has 8 whole GPUs, each figure
+// Runs times.
 type Bench struct {
 	Node   *simnode.Node
 	Runs   int
 	Report *report.Table
 }
 
-// Run measures all figures. It changes the node.
+// Run measures all figures. It leaves the node as it was.
 func (b *Bench) Run(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
 		func(ctx context.Context) error { return b.scenes(ctx, eight()) },
@@ -42,6 +45,8 @@ func (b *Bench) Run(ctx context.Context) error {
 		func(ctx context.Context) error { return b.scenes(ctx, dense()) },
 		b.file,
 		b.transport,
+		b.Node.Undivide,
+		func(ctx context.Context) error { return b.Node.Unplug(ctx, 8) },
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -53,22 +58,13 @@ func (b *Bench) Run(ctx context.Context) error {
 
 // ratios are what the largest node costs beside a usual one.
 func (b *Bench) ratios() {
-	at := latencies()[0]
+	at := simnode.Latencies()[0]
 	for _, figure := range []string{"Allocate", "plugin idle RSS"} {
-		b.Report.AddRatio(title(figure, denseName, at), title(figure, "8 GPUs", at))
+		b.Report.AddRatio(report.Title(figure, denseName, at), report.Title(figure, "8 GPUs", at))
 	}
 	for _, size := range []string{"16 GPUs", "8 GPUs × 7 MIG"} {
-		b.Report.AddRatio(title("plugin start → registered, plain", size, at), title("plugin start → registered, plain", "8 GPUs", at))
+		b.Report.AddRatio(report.Title("plugin start → registered, plain", size, at), report.Title("plugin start → registered, plain", "8 GPUs", at))
 	}
-}
-
-// latencies are how long every NVML call takes: nothing, which shows what is
-// ours, and about as long as on hardware.
-func latencies() []time.Duration { return []time.Duration{0, 10 * time.Microsecond} }
-
-// title names a figure.
-func title(figure, scene string, latency time.Duration) string {
-	return fmt.Sprintf("%s, %s, %s per call", figure, scene, latency)
 }
 
 func (b *Bench) scenes(ctx context.Context, scenes []scene) error {
@@ -80,16 +76,12 @@ func (b *Bench) scenes(ctx context.Context, scenes []scene) error {
 			}
 			s.args = append(s.args, "--config-file", path)
 		}
-		for _, latency := range latencies() {
-			if err := b.Node.SetLatency(ctx, latency); err != nil {
-				return err
-			}
-			if err := b.scene(ctx, s, latency); err != nil {
-				return fmt.Errorf("measure %s: %w", s.name, err)
-			}
+		err := b.Node.AtLatencies(ctx, func(latency time.Duration) error { return b.scene(ctx, s, latency) })
+		if err != nil {
+			return fmt.Errorf("measure %s: %w", s.name, err)
 		}
 	}
-	return b.Node.SetLatency(ctx, 0)
+	return nil
 }
 
 // config writes a config file.
@@ -112,7 +104,7 @@ func (b *Bench) scene(ctx context.Context, s scene, latency time.Duration) error
 	if err != nil {
 		return err
 	}
-	for _, figure := range []func(context.Context, *process, scene, time.Duration) error{
+	for _, figure := range []func(context.Context, *plugin, scene, time.Duration) error{
 		b.rss, b.back, b.allocates, b.preferred, b.hits, b.peak,
 	} {
 		if err := figure(ctx, p, s, latency); err != nil {
@@ -120,19 +112,4 @@ func (b *Bench) scene(ctx context.Context, s scene, latency time.Duration) error
 		}
 	}
 	return p.stop()
-}
-
-// calls returns how many NVML calls were made since it was last called, without
-// those by which events are waited for: that goes on all the time.
-func (b *Bench) calls(ctx context.Context) (int, error) {
-	counted, err := b.Node.Calls(ctx)
-	if err != nil {
-		return 0, err
-	}
-	delete(counted, "nvmlEventSetWait_v2")
-	n := 0
-	for _, c := range counted {
-		n += c
-	}
-	return n, nil
 }

@@ -52,7 +52,7 @@ func (b *Bench) file(ctx context.Context) error {
 
 // faults measures from a GPU's fault in the snapshot, and from its end, to the
 // list at the kubelet.
-func (b *Bench) faults(ctx context.Context, p *process, node *gpu.Node, snapshot string) error {
+func (b *Bench) faults(ctx context.Context, p *plugin, node *gpu.Node, snapshot string) error {
 	var down, up []time.Duration
 	fake := gputest.New(node)
 	for i := range b.Runs {
@@ -81,8 +81,8 @@ func (b *Bench) faults(ctx context.Context, p *process, node *gpu.Node, snapshot
 			*step.times = append(*step.times, u.At.Sub(begin))
 		}
 	}
-	b.Report.AddTimes(title("GPU faulty in the file → Unhealthy at the kubelet", fileName, 0), down, report.Goal{}, "700 of 11200 devices")
-	b.Report.AddTimes(title("GPU sound in the file → Healthy at the kubelet", fileName, 0), up, report.Goal{}, "")
+	b.Report.AddTimes(report.Title("GPU faulty in the file → Unhealthy at the kubelet", fileName, 0), down, report.Goal{}, "700 of 11200 devices")
+	b.Report.AddTimes(report.Title("GPU sound in the file → Healthy at the kubelet", fileName, 0), up, report.Goal{}, "")
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 // asks for the recovery of the GPU, and then asks for nothing more. Times begin
 // before the simulator is told, and end when the list has come, before it is
 // read.
-func (b *Bench) hits(ctx context.Context, p *process, s scene, latency time.Duration) (err error) {
+func (b *Bench) hits(ctx context.Context, p *plugin, s scene, latency time.Duration) (err error) {
 	if len(s.hits) == 0 {
 		return nil
 	}
@@ -30,16 +30,16 @@ func (b *Bench) hits(ctx context.Context, p *process, s scene, latency time.Dura
 		var down, up []time.Duration
 		for i := range b.Runs {
 			runtime.GC() // what was read before is not to be cleared away meanwhile
-			t := trial{process: p, batch: batch, gpu: strconv.Itoa(i % s.gpus), hit: h}
+			t := trial{plugin: p, batch: batch, gpu: strconv.Itoa(i % s.gpus), hit: h}
 			d, u, err := t.run(ctx)
 			if err != nil {
 				return fmt.Errorf("%s: %w", h.name, err)
 			}
 			down, up = append(down, d), append(up, u)
 		}
-		b.Report.AddTimes(title(h.name+" → Unhealthy at the kubelet", s.name, latency), down, h.goal,
+		b.Report.AddTimes(report.Title(h.name+" → Unhealthy at the kubelet", s.name, latency), down, h.goal,
 			fmt.Sprintf("%d of %d devices", h.entries, s.entries))
-		b.Report.AddTimes(title("GPU recovered → Healthy at the kubelet", s.name, latency), up, report.Goal{Peer: "never"},
+		b.Report.AddTimes(report.Title("GPU recovered → Healthy at the kubelet", s.name, latency), up, report.Goal{Peer: "never"},
 			"after "+h.name)
 	}
 	return nil
@@ -47,10 +47,10 @@ func (b *Bench) hits(ctx context.Context, p *process, s scene, latency time.Dura
 
 // trial is one hit of a GPU.
 type trial struct {
-	process *process
-	batch   *simnode.Batch
-	gpu     string
-	hit     hit
+	plugin *plugin
+	batch  *simnode.Batch
+	gpu    string
+	hit    hit
 }
 
 // instance is the GPU instance that is hit: A100 GPUs number those of one
@@ -70,7 +70,7 @@ func (t trial) run(ctx context.Context) (down, up time.Duration, err error) {
 		return 0, 0, err
 	}
 	// The plugin must have seen that the driver asks.
-	if err := t.process.metric(ctx, `reason="[^"]*asks for a reset`); err != nil {
+	if err := t.plugin.Metric(ctx, `reason="[^"]*asks for a reset`); err != nil {
 		return 0, 0, err
 	}
 	up, err = t.until(ctx, 0, "set", t.gpu+".recovery=none")
@@ -84,6 +84,6 @@ func (t trial) until(ctx context.Context, unhealthy int, command ...string) (tim
 	if err := t.batch.Do(command...); err != nil {
 		return 0, err
 	}
-	u, err := t.process.unhealthy(ctx, unhealthy)
+	u, err := t.plugin.unhealthy(ctx, unhealthy)
 	return u.At.Sub(begin), err
 }

@@ -16,7 +16,7 @@ func (b *Bench) start(ctx context.Context, s scene, v variant, latency time.Dura
 		calls int
 	)
 	for range b.Runs {
-		if _, err := b.calls(ctx); err != nil {
+		if _, err := b.Node.CallCount(ctx); err != nil {
 			return err
 		}
 		p, err := start(ctx, b.Node, append(v.args, s.args...)...)
@@ -25,24 +25,24 @@ func (b *Bench) start(ctx context.Context, s scene, v variant, latency time.Dura
 		}
 		seen, err := p.registered(ctx, 1)
 		if err == nil {
-			calls, err = b.calls(ctx)
+			calls, err = b.Node.CallCount(ctx)
 		}
 		if err = errors.Join(err, p.stop()); err != nil {
 			return err
 		}
-		times = append(times, seen.Sub(p.started))
+		times = append(times, seen.Sub(p.Started))
 	}
-	b.Report.AddTimes(title("plugin start → registered, "+v.name, s.name, latency), times, v.goal,
+	b.Report.AddTimes(report.Title("plugin start → registered, "+v.name, s.name, latency), times, v.goal,
 		fmt.Sprintf("%d NVML calls", calls))
 	return nil
 }
 
 // back measures from the kubelet's new socket to the registration.
-func (b *Bench) back(ctx context.Context, p *process, s scene, latency time.Duration) error {
+func (b *Bench) back(ctx context.Context, p *plugin, s scene, latency time.Duration) error {
 	if s.back == (report.Goal{}) {
 		return nil
 	}
-	if _, err := b.calls(ctx); err != nil {
+	if _, err := b.Node.CallCount(ctx); err != nil {
 		return err
 	}
 	var times []time.Duration
@@ -62,11 +62,11 @@ func (b *Bench) back(ctx context.Context, p *process, s scene, latency time.Dura
 			return err
 		}
 	}
-	calls, err := b.calls(ctx)
+	calls, err := b.Node.CallCount(ctx)
 	if err != nil {
 		return err
 	}
-	b.Report.AddTimes(title("kubelet socket back → registered", s.name, latency), times, s.back,
+	b.Report.AddTimes(report.Title("kubelet socket back → registered", s.name, latency), times, s.back,
 		fmt.Sprintf("%d NVML calls in all runs", calls))
 	return nil
 }

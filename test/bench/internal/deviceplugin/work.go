@@ -9,10 +9,10 @@ import (
 
 // work is what a kubelet and a node's GPUs do to a plugin in years.
 type work struct {
-	process *process
-	batch   *simnode.Batch
-	gpus    int
-	ids     []string
+	plugin *plugin
+	batch  *simnode.Batch
+	gpus   int
+	ids    []string
 	// allocated and raised are how many allocations and events there were.
 	allocated, raised int
 }
@@ -21,7 +21,7 @@ type work struct {
 func (w *work) allocate(ctx context.Context, n int) error {
 	for range n {
 		at := w.allocated % (len(w.ids) - 8)
-		if _, err := w.process.kubelet.Allocate(ctx, resource, w.ids[at:at+1+w.allocated%8]...); err != nil {
+		if _, err := w.plugin.kubelet.Allocate(ctx, resource, w.ids[at:at+1+w.allocated%8]...); err != nil {
 			return err
 		}
 		w.allocated++
@@ -66,6 +66,6 @@ func (w *work) all(ctx context.Context, unhealthy int, command string) error {
 		}
 		w.raised++
 	}
-	_, err := w.process.unhealthy(ctx, unhealthy)
+	_, err := w.plugin.unhealthy(ctx, unhealthy)
 	return err
 }

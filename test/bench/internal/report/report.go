@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -21,12 +22,18 @@ type Goal struct {
 // Row is one figure.
 type Row struct {
 	Operation string
-	// Value is in Unit, which is "ms", "MiB" or "×", a ratio.
+	// Value is in Unit, which is "ms", "MiB", "calls" or "×", a ratio.
 	Value float64
 	Unit  string
 	Goal  Goal
 	// Note says what is to be known beside, for example NVML calls.
 	Note string
+}
+
+// Title names a figure that was measured in a scene, while every NVML call took a
+// time.
+func Title(figure, scene string, latency time.Duration) string {
+	return fmt.Sprintf("%s, %s, %s per call", figure, scene, latency)
 }
 
 // Table collects rows, and tells of each when it comes.
@@ -91,9 +98,9 @@ func (t *Table) Print() error {
 	return w.Flush()
 }
 
-// Median returns the middle one of times, of which there is at least one.
-func Median(times []time.Duration) time.Duration {
-	sorted := slices.Sorted(slices.Values(times))
+// Median returns the middle one of values, of which there is at least one.
+func Median[T cmp.Ordered](values []T) T {
+	sorted := slices.Sorted(slices.Values(values))
 	return sorted[len(sorted)/2]
 }
 
@@ -101,7 +108,10 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 
 func amount(v float64, unit string) string {
 	digits := 1
-	if v < 1 {
+	switch {
+	case unit == "calls":
+		digits = 0
+	case v < 1:
 		digits = 3
 	}
 	return fmt.Sprintf("%.*f %s", digits, v, unit)

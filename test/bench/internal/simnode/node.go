@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -30,12 +31,7 @@ type Node struct {
 
 // Create makes a node with n GPUs.
 func Create(ctx context.Context, bin string, n int) (*Node, error) {
-	for _, name := range []string{"gpu-sim", "device-plugin"} {
-		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
-			return nil, fmt.Errorf("find binary: %w (build it: make build)", err)
-		}
-	}
-	root, err := os.MkdirTemp("/run", "bench-")
+	root, err := os.MkdirTemp(runDir, "bench-")
 	if err != nil {
 		return nil, fmt.Errorf("make folder of the node: %w", err)
 	}
@@ -46,22 +42,40 @@ func Create(ctx context.Context, bin string, n int) (*Node, error) {
 	return node, nil
 }
 
-// Open returns the node at root, in whose mount namespace this process runs.
-// What the agents write lies in memory, as /run does on a node, whatever it is
-// on this machine: a disk takes its time to sync.
+// Open returns the node at root, in whose mount namespace this process runs. It
+// gives that a /run of its own, which holds what agents write and what a pod is
+// given, and lies in memory, as on a node, whatever it is on this machine: a disk
+// takes its time to sync.
 func Open(bin, root string) (*Node, error) {
 	n := &Node{Bin: bin, Root: root}
-	if err := os.MkdirAll(n.work(), 0o755); err != nil {
-		return nil, fmt.Errorf("make folder for the agents: %w", err)
+	if err := n.ownRun(); err != nil {
+		return nil, fmt.Errorf("mount a folder of the agents' own at %s: %w", runDir, err)
 	}
-	if err := unix.Mount("tmpfs", n.work(), "tmpfs", 0, "mode=0755"); err != nil {
-		return nil, fmt.Errorf("mount folder for the agents at %s: %w", n.work(), err)
-	}
-	return n, nil
+	return n, os.MkdirAll(workDir, 0o755)
 }
 
-// work is the folder of what the agents write.
-func (n *Node) work() string { return filepath.Join(filepath.Dir(n.Root), "work") }
+const (
+	runDir = "/run"
+	// workDir is the folder of what the agents write.
+	workDir = runDir + "/work"
+)
+
+// ownRun lays an empty folder over /run, in which only the node is.
+func (n *Node) ownRun() (err error) {
+	there := filepath.Dir(n.Root)
+	fd, err := unix.OpenTree(unix.AT_FDCWD, there, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unix.Close(fd)) }()
+	if err := unix.Mount("tmpfs", runDir, "tmpfs", 0, "mode=0755"); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(there, 0o755); err != nil {
+		return err
+	}
+	return unix.MoveMount(fd, "", unix.AT_FDCWD, there, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
 
 func (n *Node) create(ctx context.Context, gpus int) error {
 	_, err := n.sim(ctx, "create", "--gpus", fmt.Sprint(gpus), "--model", "a100-40")
@@ -76,7 +90,7 @@ func (n *Node) Delete(ctx context.Context) error {
 
 // Dir returns a folder of the node's own for a purpose, empty.
 func (n *Node) Dir(name string) (string, error) {
-	dir := filepath.Join(n.work(), name)
+	dir := filepath.Join(workDir, name)
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
@@ -99,8 +113,24 @@ func (n *Node) RunSelf(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// SetLatency makes every NVML call take that long.
-func (n *Node) SetLatency(ctx context.Context, d time.Duration) error {
+// Latencies are how long every NVML call takes when agents are measured: nothing,
+// which shows what is ours, and about as long as on hardware.
+func Latencies() []time.Duration { return []time.Duration{0, 10 * time.Microsecond} }
+
+// AtLatencies calls do while every NVML call takes each of Latencies.
+func (n *Node) AtLatencies(ctx context.Context, do func(latency time.Duration) error) error {
+	for _, latency := range Latencies() {
+		if err := n.setLatency(ctx, latency); err != nil {
+			return err
+		}
+		if err := do(latency); err != nil {
+			return err
+		}
+	}
+	return n.setLatency(ctx, 0)
+}
+
+func (n *Node) setLatency(ctx context.Context, d time.Duration) error {
 	_, err := n.sim(ctx, "set", "latency="+d.String())
 	return err
 }
@@ -115,9 +145,29 @@ func (n *Node) Plug(ctx context.Context, count int) error {
 	return nil
 }
 
+// Unplug takes the GPUs away that were added last.
+func (n *Node) Unplug(ctx context.Context, count int) error {
+	out, err := n.sim(ctx, "show", "--json")
+	if err != nil {
+		return err
+	}
+	var shown struct {
+		GPUs []json.RawMessage `json:"gpus"`
+	}
+	if err := json.Unmarshal(out, &shown); err != nil {
+		return fmt.Errorf("read gpu-sim show: %w", err)
+	}
+	for i := range count {
+		if _, err := n.sim(ctx, "unplug", strconv.Itoa(len(shown.GPUs)-1-i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Divide gives each GPU seven MIG devices.
 func (n *Node) Divide(ctx context.Context) error {
-	if err := n.setMIG(ctx, "on"); err != nil {
+	if err := n.SetMIG(ctx, "all", "on"); err != nil {
 		return err
 	}
 	_, err := n.sim(ctx, append([]string{"mig", "create", "all"}, slices.Repeat([]string{"1g.5gb"}, 7)...)...)
@@ -125,14 +175,15 @@ func (n *Node) Divide(ctx context.Context) error {
 }
 
 // Undivide makes each GPU a whole one again.
-func (n *Node) Undivide(ctx context.Context) error { return n.setMIG(ctx, "off") }
+func (n *Node) Undivide(ctx context.Context) error { return n.SetMIG(ctx, "all", "off") }
 
-// setMIG switches the MIG mode of all GPUs, which takes a reset.
-func (n *Node) setMIG(ctx context.Context, mode string) error {
-	if _, err := n.sim(ctx, "mig", "mode", "all", mode); err != nil {
+// SetMIG switches the MIG mode of a GPU, or of "all", to "on" or "off", which
+// takes a reset.
+func (n *Node) SetMIG(ctx context.Context, gpu, mode string) error {
+	if _, err := n.sim(ctx, "mig", "mode", gpu, mode); err != nil {
 		return err
 	}
-	_, err := n.sim(ctx, "reset", "--takes", "0s", "all")
+	_, err := n.sim(ctx, "reset", "--takes", "0s", gpu)
 	return err
 }
 
@@ -145,17 +196,24 @@ func (n *Node) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	return gpu.Decode(out)
 }
 
-// Calls returns how often each NVML symbol was called since the last Calls.
-func (n *Node) Calls(ctx context.Context) (map[string]int, error) {
+// CallCount returns how many NVML calls were made since it was last called,
+// without those by which events are waited for: that goes on all the time.
+func (n *Node) CallCount(ctx context.Context) (int, error) {
 	out, err := n.sim(ctx, "calls", "--json", "--reset")
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	var calls map[string]int
 	if err := json.Unmarshal(out, &calls); err != nil {
-		return nil, fmt.Errorf("read calls: %w", err)
+		return 0, fmt.Errorf("read calls: %w", err)
 	}
-	return calls, nil
+	count := 0
+	for symbol, times := range calls {
+		if symbol != "nvmlEventSetWait_v2" {
+			count += times
+		}
+	}
+	return count, nil
 }
 
 // sim runs a command of gpu-sim on the node.

@@ -1,4 +1,4 @@
-package deviceplugin
+package endurance
 
 import (
 	"math/rand/v2"

@@ -1,0 +1,118 @@
+package featurediscovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/test/bench/internal/process"
+)
+
+// agent is one run of feature discovery.
+type agent struct {
+	*process.Process
+
+	output output
+	place  *place
+	// first is when its labels were there.
+	first time.Time
+
+	watching sync.WaitGroup
+	cancel   context.CancelFunc
+
+	mu sync.Mutex
+	// node is what was published last, and at when that was seen.
+	node kube.Node
+	at   time.Time
+	err  error
+	// news is closed when there is something newer.
+	news chan struct{}
+}
+
+// begin runs the agent, and returns when the labels of the scene are published.
+func (b *Bench) begin(ctx context.Context, s scene, o output) (*agent, error) {
+	dirs := map[string]string{}
+	for _, name := range []string{"run", "log"} {
+		dir, err := b.Node.Dir(name)
+		if err != nil {
+			return nil, fmt.Errorf("make folder: %w", err)
+		}
+		dirs[name] = dir
+	}
+	place, err := o.open(b)
+	if err != nil {
+		return nil, err
+	}
+	a := &agent{output: o, place: place, news: make(chan struct{})}
+	line := append([]string{filepath.Join(b.Node.Bin, Name), "--run-root", dirs["run"], "--listen", "127.0.0.1:0"}, place.args...)
+	a.watch(ctx)
+	a.Process, err = process.Start(ctx, process.Config{
+		Line: append(line, s.args...), Env: place.env, Log: filepath.Join(dirs["log"], Name+".log"),
+	})
+	if err != nil {
+		a.unwatch()
+		return nil, err
+	}
+	if a.first, err = a.until(ctx, s.shows(s.value)); err != nil {
+		return nil, errors.Join(err, a.stop())
+	}
+	return a, nil
+}
+
+// watch follows what is published until unwatch is called.
+func (a *agent) watch(ctx context.Context) {
+	ctx, a.cancel = context.WithCancel(ctx)
+	a.watching.Go(func() {
+		err := a.place.watch(ctx, func(n kube.Node) { a.seen(n, nil) })
+		if err != nil {
+			a.seen(kube.Node{}, err)
+		}
+	})
+}
+
+func (a *agent) unwatch() {
+	a.cancel()
+	a.place.close()
+	a.watching.Wait()
+}
+
+func (a *agent) seen(n kube.Node, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.node, a.at, a.err = n, time.Now(), err
+	close(a.news)
+	a.news = make(chan struct{})
+}
+
+// until waits until something holds of what is published, and returns when it
+// was seen.
+func (a *agent) until(ctx context.Context, holds func(kube.Node) bool) (time.Time, error) {
+	ctx, cancel := process.Limited(ctx)
+	defer cancel()
+	for {
+		a.mu.Lock()
+		node, at, err, news := a.node, a.at, a.err, a.news
+		a.mu.Unlock()
+		switch {
+		case err != nil:
+			return at, fmt.Errorf("watch the %s: %w", a.output.name, err)
+		case holds(node):
+			return at, nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return at, fmt.Errorf("wait for what is published: %w; it is %v, %v\n%s", context.Cause(ctx), node.Labels, node.Conditions, a.Tail())
+		}
+	}
+}
+
+// stop ends the agent.
+func (a *agent) stop() error {
+	defer a.unwatch()
+	return a.Stop()
+}

@@ -1,0 +1,96 @@
+// Package featurediscovery measures feature discovery: the binary that ships, on
+// the simulated node that this process runs in, with a features file and with an
+// API server over TLS.
+package featurediscovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"outrigger.dev/test/bench/internal/report"
+	"outrigger.dev/test/bench/internal/simnode"
+)
+
+// Name is that of the agent, and of its binary.
+const Name = "feature-discovery"
+
+// Bench measures feature discovery on Node, which has 8 whole GPUs, each figure
+// Runs times.
+type Bench struct {
+	Node   *simnode.Node
+	Runs   int
+	Report *report.Table
+}
+
+// Run measures all figures. It leaves the node as it was.
+func (b *Bench) Run(ctx context.Context) error {
+	for _, part := range []func(context.Context) error{
+		func(ctx context.Context) error { return b.scene(ctx, eight()) },
+		b.atRest,
+		b.Node.Divide,
+		func(ctx context.Context) error { return b.scene(ctx, eightDivided()) },
+		b.Node.Undivide,
+		func(ctx context.Context) error { return b.Node.Plug(ctx, 8) },
+		func(ctx context.Context) error { return b.scene(ctx, sixteen()) },
+		func(ctx context.Context) error { return b.Node.Unplug(ctx, 8) },
+	} {
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Bench) scene(ctx context.Context, s scene) error {
+	err := b.Node.AtLatencies(ctx, func(latency time.Duration) error {
+		if err := b.oneshot(ctx, s, latency); err != nil {
+			return err
+		}
+		for _, o := range outputs() {
+			if err := b.daemon(ctx, s, o, latency); err != nil {
+				return fmt.Errorf("publish to the %s: %w", o.name, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("measure %s with %s: %w", Name, s.name, err)
+	}
+	return nil
+}
+
+// daemon measures the agent that goes on to run, with one output.
+func (b *Bench) daemon(ctx context.Context, s scene, o output, latency time.Duration) error {
+	var times []time.Duration
+	for range b.Runs {
+		a, err := b.begin(ctx, s, o)
+		if err != nil {
+			return err
+		}
+		times = append(times, a.first.Sub(a.Started))
+		if err := a.stop(); err != nil {
+			return err
+		}
+	}
+	b.Report.AddTimes(report.Title("feature discovery start → labels in the "+o.name, s.name, latency), times, report.Goal{}, "")
+	a, err := b.begin(ctx, s, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.rss(ctx, a, s, latency), b.changes(ctx, a, s, latency), a.stop())
+}
+
+func (b *Bench) rss(ctx context.Context, a *agent, s scene, latency time.Duration) error {
+	m, err := a.Idle(ctx)
+	if err != nil {
+		return err
+	}
+	b.Report.Add(report.Row{
+		Operation: report.Title("feature discovery idle RSS, labels in the "+a.output.name, s.name, latency),
+		Value:     m.RSS, Unit: "MiB", Goal: s.rss,
+		Note: fmt.Sprintf("%s; %.1f MiB at the most before", m.Shares(), m.Peak),
+	})
+	return nil
+}

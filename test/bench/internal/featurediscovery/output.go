@@ -1,0 +1,130 @@
+package featurediscovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/kubetest"
+)
+
+// output is where labels go.
+type output struct {
+	// name is for people.
+	name string
+	// open makes it, new.
+	open func(b *Bench) (*place, error)
+}
+
+func outputs() []output { return []output{{"features file", openFile}, {"Node object", openNode}} }
+
+// place is an output that is there.
+type place struct {
+	// args and env make the agent publish there.
+	args, env []string
+	// watch delivers what is published, also in part, whenever it changes, until
+	// ctx ends.
+	watch func(ctx context.Context, deliver func(kube.Node)) error
+	// api is the API server, nil for none.
+	api *kubetest.Server
+}
+
+func (p *place) close() {
+	if p.api != nil {
+		p.api.Close()
+	}
+}
+
+func openFile(b *Bench) (*place, error) {
+	path, err := b.features()
+	if err != nil {
+		return nil, err
+	}
+	return &place{
+		args: []string{"--publish", "nfd-file", "--output-file", path},
+		watch: func(ctx context.Context, deliver func(kube.Node)) error {
+			return hostfs.Watch(ctx, func([]hostfs.Change) error {
+				data, err := os.ReadFile(path)
+				if errors.Is(err, fs.ErrNotExist) {
+					return nil
+				}
+				deliver(parse(data))
+				return err
+			}, path)
+		},
+	}, nil
+}
+
+// parse reads a features file.
+func parse(data []byte) kube.Node {
+	labels := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			labels[key] = value
+		}
+	}
+	return kube.Node{Labels: labels}
+}
+
+// nodeName is that of the Node.
+const nodeName = "bench"
+
+// openNode starts an API server, and puts what a pod is given to reach it where
+// agents look.
+func openNode(*Bench) (*place, error) {
+	dir, err := secrets()
+	if err != nil {
+		return nil, err
+	}
+	api := kubetest.Start(nodeName, map[string]string{"kubernetes.io/hostname": nodeName})
+	p := &place{api: api}
+	if err := p.join(dir); err != nil {
+		api.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// secrets makes the folder of a pod's token.
+func secrets() (string, error) {
+	dir := kube.ServiceAccountDir
+	// What is below /run is the simulated node's own.
+	if real, err := filepath.EvalSymlinks("/var/run"); err != nil || real != "/run" {
+		return "", fmt.Errorf("make %s: /var/run is no link to /run on this machine (error %w)", dir, err)
+	}
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// join makes the Node one that has just come: with the start-up taint, and with
+// images, of which kubelets tell up to 50.
+func (p *place) join(dir string) error {
+	p.api.Update("kubelet", func(n *kubetest.Node) {
+		n.Taints = []kubetest.Taint{{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}}
+		for i := range 50 {
+			n.Images = append(n.Images, fmt.Sprintf("registry.example.com/team/application-%d@sha256:%064x", i, i))
+		}
+	})
+	if err := p.api.WriteDir(dir); err != nil {
+		return fmt.Errorf("write what a pod is given: %w", err)
+	}
+	at, err := url.Parse(p.api.URL())
+	if err != nil {
+		return err
+	}
+	watcher, err := kube.New(kube.Config{Server: p.api.URL(), Dir: dir, Node: nodeName, Agent: "bench", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	p.args = []string{"--publish", "node", "--ready-chain", "driver"}
+	p.env = []string{"KUBERNETES_SERVICE_HOST=" + at.Hostname(), "KUBERNETES_SERVICE_PORT=" + at.Port(), "NODE_NAME=" + nodeName}
+	p.watch = watcher.WatchNode
+	return nil
+}

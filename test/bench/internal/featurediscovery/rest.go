@@ -1,0 +1,61 @@
+package featurediscovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"outrigger.dev/pkg/pace"
+	"outrigger.dev/test/bench/internal/report"
+)
+
+// restFor is how long the agent is watched while nothing happens.
+const restFor = time.Minute
+
+// atRest counts what the agent asks of NVML and of the API server while nothing
+// changes.
+func (b *Bench) atRest(ctx context.Context) (err error) {
+	a, err := b.begin(ctx, eight(), output{"Node object", openNode})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.stop()) }()
+	// What the start causes is over when the agent is idle.
+	if _, err := a.Idle(ctx); err != nil {
+		return err
+	}
+	if _, err := b.Node.CallCount(ctx); err != nil {
+		return err
+	}
+	before := a.place.api.Requests()
+	if !pace.Pause(ctx, restFor) {
+		return ctx.Err()
+	}
+	calls, err := b.Node.CallCount(ctx)
+	if err != nil {
+		return err
+	}
+	b.Report.Add(report.Row{
+		Operation: "feature discovery NVML calls in a minute at rest, 8 GPUs", Value: float64(calls), Unit: "calls",
+		Note: "requests to the API server: " + requests(before, a.place.api.Requests()),
+	})
+	return nil
+}
+
+// requests names the kinds of requests of which there are more than before.
+func requests(before, now map[string]int) string {
+	var told []string
+	for _, kind := range slices.Sorted(maps.Keys(now)) {
+		if more := now[kind] - before[kind]; more > 0 {
+			told = append(told, fmt.Sprintf("%d × %s", more, kind))
+		}
+	}
+	if len(told) == 0 {
+		return "none"
+	}
+	return strings.Join(told, ", ")
+}

@@ -1,0 +1,151 @@
+package featurediscovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/test/bench/internal/endurance"
+	"outrigger.dev/test/bench/internal/simnode"
+)
+
+// unloadEvery is after how many rounds the driver is unloaded and loaded.
+const unloadEvery = 8
+
+// Soak lets feature discovery on Node, which has 8 whole GPUs, work for long, and
+// looks whether something is left behind, and whether more is written than there
+// is to tell.
+type Soak struct {
+	Node *simnode.Node
+	// Changes is how often the labels change after the warm-up.
+	Changes int
+	// Dir is where the agent's log and the samples of its memory go.
+	Dir string
+	Out io.Writer
+}
+
+// work is what happens to the GPUs of a node in years.
+type work struct {
+	agent *agent
+	batch *simnode.Batch
+	// changes and loads are how often the labels and the driver have changed, and
+	// before has the requests that there had been when that began to be counted.
+	changes, loads int
+	before         map[string]int
+}
+
+// Run returns an error if something is left behind, or too much is written.
+func (s *Soak) Run(ctx context.Context) (err error) {
+	if err := s.Node.SetMIG(ctx, "0", "on"); err != nil {
+		return err
+	}
+	b := Bench{Node: s.Node}
+	mixed := scene{args: []string{"--mig-strategy", "mixed"}, label: "nvidia.com/mig.strategy", value: "mixed"}
+	w := &work{}
+	if w.agent, err = b.begin(ctx, mixed, output{"Node object", openNode}); err != nil {
+		return err
+	}
+	a := w.agent
+	defer func() { err = errors.Join(err, a.stop(), a.KeepLog(filepath.Join(s.Dir, Name+".log"))) }()
+	if w.batch, err = s.Node.Batch(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.batch.Close()) }()
+	err = endurance.Test{
+		Agent: Name, Process: a.Process, Dir: s.Dir, Out: s.Out,
+		Round: func(ctx context.Context, i int) error { return w.round(ctx, i, s.Changes/endurance.Rounds) },
+		Done: func() string {
+			return fmt.Sprintf("%d changes of labels and %d of the driver, %s", w.changes, w.loads, requests(w.before, a.place.api.Requests()))
+		},
+	}.Run(ctx)
+	return errors.Join(err, w.check())
+}
+
+func (w *work) round(ctx context.Context, i, changes int) error {
+	if i == 0 {
+		w.changes, w.loads, w.before = 0, 0, w.agent.place.api.Requests()
+	}
+	for end := w.changes + changes; w.changes < end; {
+		if err := w.relabel(ctx); err != nil {
+			return err
+		}
+	}
+	// The last round of the warm-up has this too: it makes what stays.
+	if (i+1)%unloadEvery == 0 {
+		return w.reload(ctx)
+	}
+	return nil
+}
+
+// relabel makes MIG devices of the first GPU, one after the other, and ends them
+// again. So a reload, which ends all, finds none.
+func (w *work) relabel(ctx context.Context) error {
+	const devices = 7
+	for i := range 2 * devices {
+		command, count := "mig create 0 1g.5gb", i+1
+		if i >= devices {
+			// The GPU instances of one slice have the numbers from 7 on.
+			command, count = fmt.Sprintf("mig destroy 0 %d", i), 2*devices-1-i
+		}
+		if err := w.until(ctx, slices1g(count), command); err != nil {
+			return err
+		}
+		w.changes++
+	}
+	return nil
+}
+
+// slices1g tells whether the labels have so many MIG devices of one slice.
+func slices1g(count int) func(kube.Node) bool {
+	want := strconv.Itoa(count)
+	if count == 0 {
+		want = ""
+	}
+	return func(n kube.Node) bool { return n.Labels[sliceLabel] == want }
+}
+
+// reload unloads the driver and loads it.
+func (w *work) reload(ctx context.Context) error {
+	for _, step := range []struct{ command, status string }{{"set driver=off", "False"}, {"set driver=on", "True"}} {
+		if err := w.until(ctx, ready(step.status), step.command); err != nil {
+			return err
+		}
+		w.loads++
+	}
+	return nil
+}
+
+// until runs a command and waits until something holds of the Node.
+func (w *work) until(ctx context.Context, holds func(kube.Node) bool, command string) error {
+	if err := w.batch.Do(command); err != nil {
+		return err
+	}
+	_, err := w.agent.until(ctx, holds)
+	return err
+}
+
+// ready tells whether the condition of the Node has a status.
+func ready(status string) func(kube.Node) bool {
+	return func(n kube.Node) bool {
+		for _, c := range n.Conditions {
+			if c.Type == "GPUReady" {
+				return c.Status == status
+			}
+		}
+		return false
+	}
+}
+
+// check returns an error if the Node was written more often than it changed.
+func (w *work) check() error {
+	for kind, most := range map[string]int{"patch nodes": w.changes, "patch nodes/status": w.loads} {
+		if wrote := w.agent.place.api.Requests()[kind] - w.before[kind]; wrote > most {
+			return fmt.Errorf("%d requests to %s for %d changes, at most one for each is wanted", wrote, kind, most)
+		}
+	}
+	return nil
+}

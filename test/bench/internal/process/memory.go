@@ -1,0 +1,64 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"outrigger.dev/pkg/pace"
+)
+
+// idleFor is how long a process has had nothing to do when it is called idle.
+const idleFor = 3 * time.Second
+
+// Memory is what a process has of it, in MiB.
+type Memory struct {
+	// RSS is all that is resident, Anonymous the part that is no file's.
+	RSS, Anonymous float64
+	// Peak is the most that was resident.
+	Peak float64
+}
+
+// Shares says of what RSS is made.
+func (m Memory) Shares() string {
+	return fmt.Sprintf("%.1f MiB of it anonymous, the rest mapped from files", m.Anonymous)
+}
+
+// Memory returns what the process has now.
+func (p *Process) Memory() (Memory, error) { return memoryOf(p.cmd.Process.Pid) }
+
+func memoryOf(pid int) (m Memory, err error) {
+	path := fmt.Sprintf("/proc/%d/status", pid)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return m, err
+	}
+	for key, to := range map[string]*float64{"VmRSS": &m.RSS, "RssAnon": &m.Anonymous, "VmHWM": &m.Peak} {
+		if *to, err = mebibytes(string(data), key); err != nil {
+			return m, fmt.Errorf("read %s: %w", path, err)
+		}
+	}
+	return m, nil
+}
+
+// Idle returns what the process has after it was left alone for a while.
+func (p *Process) Idle(ctx context.Context) (Memory, error) {
+	if !pace.Pause(ctx, idleFor) {
+		return Memory{}, ctx.Err()
+	}
+	return p.Memory()
+}
+
+// mebibytes reads a line of /proc/PID/status.
+func mebibytes(status, key string) (float64, error) {
+	for line := range strings.Lines(status) {
+		if rest, ok := strings.CutPrefix(line, key+":"); ok {
+			kib, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(rest), " kB"))
+			return float64(kib) / 1024, err
+		}
+	}
+	return 0, fmt.Errorf("it has no line %s", key)
+}

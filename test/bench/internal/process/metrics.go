@@ -1,0 +1,108 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// metrics returns what the agent's own HTTP server tells.
+func (p *Process) metrics(ctx context.Context) (string, error) {
+	data, err := os.ReadFile(p.cfg.Log)
+	if err != nil {
+		return "", err
+	}
+	found := regexp.MustCompile(`msg=serving address=(\S+)`).FindSubmatch(data)
+	if found == nil {
+		return "", fmt.Errorf("find the metrics of %s: its log tells no address:\n%s", p.name(), p.Tail())
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+string(found[1])+"/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	// A connection that is kept costs the agent goroutines and memory.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
+}
+
+// Metric waits until /metrics has a line that the pattern fits.
+func (p *Process) Metric(ctx context.Context, pattern string) error {
+	ctx, cancel := Limited(ctx)
+	defer cancel()
+	want := regexp.MustCompile(pattern)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		text, err := p.metrics(ctx)
+		if err != nil {
+			return err
+		}
+		if want.MatchString(text) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s in /metrics: %w", pattern, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// Gauges are what a process has open.
+type Gauges struct{ Goroutines, Files int }
+
+// Gauges returns what the agent tells of itself.
+func (p *Process) Gauges(ctx context.Context) (g Gauges, err error) {
+	text, err := p.metrics(ctx)
+	if err != nil {
+		return g, err
+	}
+	for name, to := range map[string]*int{"go_goroutines": &g.Goroutines, "process_open_fds": &g.Files} {
+		found := regexp.MustCompile(`(?m)^` + name + ` (\d+)$`).FindStringSubmatch(text)
+		if found == nil {
+			return g, fmt.Errorf("read /metrics: it has no %s", name)
+		}
+		if *to, err = strconv.Atoi(found[1]); err != nil {
+			return g, err
+		}
+	}
+	return g, nil
+}
+
+// Settle waits until the agent has no more open than before, and returns what it
+// has at last, and an error if that is more.
+func (p *Process) Settle(ctx context.Context, before Gauges) (Gauges, error) {
+	ctx, cancel := Limited(ctx)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	var last Gauges
+	for {
+		now, err := p.Gauges(ctx)
+		switch {
+		case err == nil && now.Goroutines <= before.Goroutines && now.Files <= before.Files:
+			return now, nil
+		case err == nil:
+			last = now
+		case ctx.Err() == nil:
+			return last, err
+		}
+		select {
+		case <-ctx.Done():
+			return last, fmt.Errorf("%d goroutines and %d files are open, %d and %d before",
+				last.Goroutines, last.Files, before.Goroutines, before.Files)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// OnceCommand is the sub-command of this program that calls RunOnce with what
+// follows it.
+const OnceCommand = "once"
+
+// Spent is what a program took that has ended.
+type Spent struct {
+	// Wall is from its start to its end.
+	Wall time.Duration `json:"wall"`
+	// Peak is the most memory that was resident, in MiB.
+	Peak float64 `json:"peak"`
+}
+
+// Once runs a program to its end, in another process of this program, which is
+// small: the kernel counts to the peak of a program what the one that has started it had.
+func Once(ctx context.Context, line ...string) (s Spent, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return s, fmt.Errorf("find bench: %w", err)
+	}
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, self, append([]string{OnceCommand, "--"}, line...)...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return s, fmt.Errorf("%s: %w: %s", strings.Join(line, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	if err := json.Unmarshal(out, &s); err != nil {
+		return s, fmt.Errorf("read what %s took: %w", line[0], err)
+	}
+	return s, nil
+}
+
+// RunOnce runs a program to its end, and writes what it took to out.
+func RunOnce(ctx context.Context, line []string, out, errs io.Writer) error {
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+	cmd.Stderr = errs
+	begin := time.Now()
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	s := Spent{Wall: time.Since(begin)}
+	child, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return errors.New("read the memory of a process that has ended: not on this system")
+	}
+	own, err := memoryOf(os.Getpid())
+	if err != nil {
+		return err
+	}
+	if s.Peak = float64(child.Maxrss) / 1024; s.Peak <= own.Peak {
+		return fmt.Errorf("read the memory of %s: it has taken no more than the %.1f MiB of what has started it", line[0], own.Peak)
+	}
+	return json.NewEncoder(out).Encode(s)
+}
