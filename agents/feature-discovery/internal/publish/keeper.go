@@ -3,7 +3,6 @@ package publish
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"outrigger.dev/pkg/pace"
@@ -20,34 +19,13 @@ type KeeperConfig struct {
 // Keeper keeps labels published by an Output that does not tell when somebody
 // changes them.
 type Keeper struct {
+	*wish
 	cfg KeeperConfig
-
-	mu     sync.Mutex
-	wanted Wanted
-	err    error
-
-	changed chan struct{}
 }
 
 // NewKeeper returns a Keeper; it does nothing before Run.
 func NewKeeper(cfg KeeperConfig) *Keeper {
-	return &Keeper{cfg: cfg, changed: make(chan struct{}, 1)}
-}
-
-// Want makes the labels of w what is published. It does not block.
-func (k *Keeper) Want(w Wanted) {
-	k.mu.Lock()
-	k.wanted = w
-	k.mu.Unlock()
-	pace.Signal(k.changed)
-}
-
-// Err returns nil while the labels are published, as far as is known, and
-// otherwise why they are not.
-func (k *Keeper) Err() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.err
+	return &Keeper{wish: newWish(nil), cfg: cfg}
 }
 
 // Run keeps the labels until ctx ends.
@@ -83,15 +61,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 func (k *Keeper) put(ctx context.Context) error {
-	k.mu.Lock()
-	labels := k.wanted.Labels
-	k.mu.Unlock()
-	if labels == nil {
-		return nil
+	w, tell := k.take()
+	var err error
+	if w.Labels != nil {
+		err = k.cfg.Output.Put(ctx, w.Labels)
 	}
-	err := k.cfg.Output.Put(ctx, labels)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.err = err
+	tell(err)
 	return err
 }

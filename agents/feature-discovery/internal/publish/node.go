@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -56,40 +55,25 @@ type NodeConfig struct {
 // Node keeps the own Node as it is wanted, whoever changes it. It asks for
 // nothing while the Node is right.
 type Node struct {
-	cfg NodeConfig
-
-	mu     sync.Mutex
-	wanted Wanted
-	err    error
-
-	changed chan struct{}
-	there   chan kube.Node
+	*wish
+	cfg   NodeConfig
+	there chan kube.Node
 }
 
 // NewNode returns a Node; it does nothing before Run or Once.
 func NewNode(cfg NodeConfig) *Node {
-	return &Node{cfg: cfg, changed: make(chan struct{}, 1), there: make(chan kube.Node, 1), err: errUnread}
+	return &Node{wish: newWish(errUnread), cfg: cfg, there: make(chan kube.Node, 1)}
 }
 
-var errUnread = errors.New("the Node object has not been read yet")
-
-// Want makes w what the Node is to be. It does not block.
-func (n *Node) Want(w Wanted) {
-	n.mu.Lock()
-	n.wanted = w
-	n.mu.Unlock()
-	pace.Signal(n.changed)
-}
-
-// Err returns nil while the Node is as it is wanted, and otherwise why it is not.
-func (n *Node) Err() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.err
-}
+var (
+	errUnread = errors.New("the Node object has not been read yet")
+	errUndone = errors.New("another writer has changed the Node object, which is set right again soon")
+)
 
 // Run keeps the Node until ctx ends.
 func (n *Node) Run(ctx context.Context) error {
+	_, tell := n.take()
+	tell(errUnread) // what an earlier Run read is old
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return n.cfg.API.WatchNode(ctx, n.deliver) })
 	g.Go(func() error { n.keep(ctx); return nil })
@@ -127,15 +111,14 @@ func (n *Node) deliver(there kube.Node) {
 type keeping struct {
 	// there is the Node as it was seen last, with what was written since.
 	there *kube.Node
-	// made is what the Node was written for, when that was, and how long nothing
-	// is written for the same again.
-	made   *Wanted
-	madeAt time.Time
-	rest   time.Duration
+	// tried is what the Node was written for last, when that was, and when it may
+	// be for the same again.
+	tried   *Wanted
+	at, due time.Time
+	// failed is why not all could be written.
+	failed error
 	// failing and undone pace what fails, and what is undone by others.
 	failing, undone pace.Backoff
-	// told is the failure that was logged last.
-	told string
 }
 
 func (n *Node) keep(ctx context.Context) {
@@ -166,46 +149,55 @@ func (n *Node) keep(ctx context.Context) {
 // step does what is to be done now, and returns when to look again, 0 for not
 // before something changes.
 func (n *Node) step(ctx context.Context, k *keeping) time.Duration {
-	n.mu.Lock()
-	w := n.wanted
-	n.mu.Unlock()
+	w, tell := n.take()
 	if k.there == nil {
 		return 0
 	}
 	p := n.planOf(*k.there, w)
 	if p.empty() {
-		n.set(nil)
+		tell(nil)
+		k.failed = nil
+		k.failing.Reset()
 		return 0
 	}
 	now := n.cfg.Time()
-	repair := k.made != nil && reflect.DeepEqual(*k.made, w)
-	if repair {
-		// It was made so, and is not: another writer has undone it, or what was seen
-		// is older than what was written. Neither is met at once.
-		if due := k.madeAt.Add(k.rest); now.Before(due) {
-			return due.Sub(now)
-		}
-		n.cfg.Log.Warn("another writer has changed the node, setting it right", "plan", p, "wrote_before", now.Sub(k.madeAt).Round(time.Second))
+	again := k.tried != nil && reflect.DeepEqual(*k.tried, w)
+	// It was made so, and is not: another writer has undone it, or what was seen
+	// is older than what was written. Neither is met at once.
+	undone := again && k.failed == nil
+	if undone {
+		tell(errUndone)
 	}
-	if !repair || now.Sub(k.madeAt) > calm {
+	if again && now.Before(k.due) {
+		return k.due.Sub(now)
+	}
+	if undone {
+		n.cfg.Log.Warn("another writer has changed the node, setting it right", "plan", p, "wrote_before", now.Sub(k.at).Round(time.Second))
+	}
+	if !again || now.Sub(k.at) > calm {
 		k.undone.Reset()
 	}
-	err := n.do(ctx, p, k.there)
-	n.set(err)
-	if err != nil {
-		return n.failed(ctx, k, err)
+	in := n.write(ctx, k, p)
+	tell(k.failed)
+	k.tried, k.at, k.due = &w, now, now.Add(in)
+	if k.failed == nil {
+		return 0 // until somebody undoes it
 	}
-	k.made, k.madeAt, k.rest, k.told = &w, now, k.undone.Next(), ""
-	k.failing.Reset()
-	return 0
+	return in
 }
 
-// failed tells a failure once, and returns when to try again.
-func (n *Node) failed(ctx context.Context, k *keeping, err error) time.Duration {
+// write carries out a plan, and returns for how long the same is not written
+// again. A failure is told once.
+func (n *Node) write(ctx context.Context, k *keeping, p plan) time.Duration {
+	was := k.failed
+	k.failed = n.do(ctx, p, k.there)
+	if k.failed == nil {
+		k.failing.Reset()
+		return k.undone.Next()
+	}
 	in := k.failing.Next()
-	if ctx.Err() == nil && err.Error() != k.told {
-		k.told = err.Error()
-		n.cfg.Log.Error("the node cannot be written, trying again", "in", in, "err", err)
+	if ctx.Err() == nil && (was == nil || was.Error() != k.failed.Error()) {
+		n.cfg.Log.Error("the node cannot be written, trying again", "in", in, "err", k.failed)
 	}
 	return in
 }
@@ -267,12 +259,6 @@ func (n *Node) wrote(there *kube.Node, labels map[string]string) {
 		there.Labels[key] = value
 		there.Owners[key] = append(slices.Clone(there.Owners[key]), n.cfg.Manager)
 	}
-}
-
-func (n *Node) set(err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.err = err
 }
 
 // LogValue tells the plan in a log.

@@ -78,7 +78,7 @@ func (n *Node) condition(there kube.Node, c kube.Condition) *kube.Condition {
 		if old.Type != c.Type {
 			continue
 		}
-		if old.Status == c.Status {
+		if old.Status == c.Status && !old.LastTransition.IsZero() { // which people may leave out
 			c.LastTransition = old.LastTransition
 		}
 		if c == old {

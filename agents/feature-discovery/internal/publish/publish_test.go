@@ -115,6 +115,7 @@ func TestNodeIsWrittenWhereItDiffers(t *testing.T) {
 		Conditions: []kube.Condition{{Type: "GPUReady", Status: "False", Reason: "DriverNotFound", LastTransition: time.Unix(60, 0)}},
 		Taints:     []kube.Taint{{Key: "x", Effect: taint.Effect}, {Key: taint.Key, Value: "yes", Effect: taint.Effect}},
 	}
+	timeless := kube.Node{Conditions: []kube.Condition{{Type: "GPUReady", Status: "False", Reason: "DriverHangs"}}}
 	for name, tc := range map[string]struct {
 		node   kube.Node
 		wanted publish.Wanted
@@ -131,6 +132,7 @@ func TestNodeIsWrittenWhereItDiffers(t *testing.T) {
 		"another reason":             {there, publish.Wanted{Ready: ready("False", "DriverHangs")}, "condition False 00:01:00"},
 		"another status":             {there, publish.Wanted{Ready: ready("True", "GPUsReady")}, "condition True 00:16:40,taint outrigger.dev/gpu-not-ready"},
 		"a condition for the first":  {kube.Node{}, publish.Wanted{Ready: ready("True", "GPUsReady")}, "condition True 00:16:40"},
+		"a condition without a time": {timeless, publish.Wanted{Ready: ready("False", "DriverHangs")}, "condition False 00:16:40"},
 		"another's label is yielded": {kube.Node{Labels: map[string]string{"foreign": "y"}, Owners: map[string][]string{"foreign": {"other"}}}, publish.Wanted{Labels: map[string]string{"foreign": "x"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,319 @@
+package publish_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/pace"
+)
+
+// cluster is the own Node at an API server that tells of changes.
+type cluster struct {
+	mu   sync.Mutex
+	node kube.Node
+	// labels and taints are how often these were written, or tried to be.
+	labels, taints int
+	// fail and failTaint are what such a write is answered with.
+	fail, failTaint error
+	// rival undoes what is written.
+	rival bool
+	told  chan kube.Node
+}
+
+func (c *cluster) WatchNode(ctx context.Context, deliver func(kube.Node)) error {
+	c.change(func() {})
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case n := <-c.told:
+			deliver(n)
+		}
+	}
+}
+
+func (c *cluster) ApplyLabels(_ context.Context, labels map[string]string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.labels++
+	if c.fail != nil {
+		return c.fail
+	}
+	if c.rival {
+		labels = map[string]string{"a": "rival"}
+	}
+	c.node.Labels, c.node.Owners = labels, map[string][]string{}
+	for key := range labels {
+		c.node.Owners[key] = []string{mine}
+	}
+	c.tell()
+	return nil
+}
+
+func (c *cluster) ApplyCondition(_ context.Context, cond kube.Condition) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.node.Conditions = []kube.Condition{cond}
+	c.tell()
+	return nil
+}
+
+func (c *cluster) RemoveTaint(context.Context, kube.Taint) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.taints++
+	return c.failTaint
+}
+
+// tell has the watch see the Node as it is.
+func (c *cluster) tell() { c.told <- c.node }
+
+// change makes the Node another one behind the agent's back.
+func (c *cluster) change(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+	c.tell()
+}
+
+// tries returns how often labels were written since the last call, once all has
+// settled.
+func (c *cluster) tries() int {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.labels
+	c.labels = 0
+	return n
+}
+
+func (c *cluster) has(t *testing.T, labels map[string]string) {
+	t.Helper()
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !maps.Equal(c.node.Labels, labels) {
+		t.Errorf("labels %v, want %v", c.node.Labels, labels)
+	}
+}
+
+// keep runs what keeps something published until the test ends.
+func keep(t *testing.T, run func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+}
+
+var gate = kube.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
+
+// startNode keeps a Node of a cluster.
+func startNode(t *testing.T, c *cluster) *publish.Node {
+	t.Helper()
+	c.told = make(chan kube.Node, 1024)
+	n := publish.NewNode(publish.NodeConfig{API: c, Manager: mine, Taint: gate, Time: time.Now, Log: discard()})
+	keep(t, n.Run)
+	return n
+}
+
+// pass lets the time of the bubble pass.
+func pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	pace.Pause(t.Context(), d)
+	synctest.Wait()
+}
+
+// is checks an Err.
+func is(t *testing.T, got error, want string) {
+	t.Helper()
+	if want == "" && got != nil || want != "" && (got == nil || !strings.Contains(got.Error(), want)) {
+		t.Errorf("Err() = %v, want %q", got, want)
+	}
+}
+
+var (
+	one = map[string]string{"a": "1"}
+	two = map[string]string{"b": "2"}
+)
+
+func TestTheNodeIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{}
+		n := startNode(t, c)
+		synctest.Wait()
+		n.Want(publish.Wanted{Labels: one})
+		c.has(t, one)
+		is(t, n.Err(), "")
+		n.Want(publish.Wanted{Labels: two})
+		c.has(t, two)
+		n.Want(publish.Wanted{})
+		c.has(t, two)
+		n.Want(publish.Wanted{Labels: two})
+		pass(t, time.Hour)
+		if tries := c.tries(); tries != 2 {
+			t.Errorf("labels were written %d times, want 2", tries)
+		}
+		c.change(func() { c.node.Labels = nil })
+		c.has(t, two)
+		is(t, n.Err(), "")
+	})
+}
+
+func TestNothingIsWrittenBeforeTheNodeIsRead(t *testing.T) {
+	n := publish.NewNode(publish.NodeConfig{})
+	n.Want(publish.Wanted{Labels: one})
+	is(t, n.Err(), "not been read yet")
+}
+
+// Two writers that undo each other must not wear the API server out, also where
+// something else cannot be written at all.
+func TestAnotherWriterIsMetSlowerAndSlower(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fail error
+		says string
+	}{
+		"and else all is well":     {nil, "another writer"},
+		"and the taint is refused": {errors.New("403"), "403"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &cluster{rival: true, failTaint: tc.fail}
+				if tc.fail != nil {
+					c.node.Taints = []kube.Taint{gate}
+				}
+				n := startNode(t, c)
+				n.Want(publish.Wanted{Labels: one, Ready: &kube.Condition{Type: "GPUReady", Status: "True"}})
+				pass(t, time.Minute)
+				if tries := c.tries(); tries < 4 || tries > 10 {
+					t.Errorf("labels were written %d times in the first minute", tries)
+				}
+				is(t, n.Err(), tc.says)
+				pass(t, time.Hour)
+				if tries := c.tries(); tries < 10 || tries > 20 {
+					t.Errorf("labels were written %d times in an hour", tries)
+				}
+				c.change(func() { c.rival, c.failTaint, c.node.Taints = false, nil, nil })
+				pass(t, time.Hour)
+				c.has(t, one)
+				is(t, n.Err(), "")
+				c.tries()
+				// After a calm time another one is met at once.
+				c.change(func() { c.node.Labels = nil })
+				if tries := c.tries(); tries != 1 {
+					t.Errorf("labels were written %d times, want once", tries)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatFailsIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := errors.New("apply labels to node n1: 403")
+		c := &cluster{fail: refused}
+		n := startNode(t, c)
+		n.Want(publish.Wanted{Labels: one})
+		if tries := c.tries(); tries != 1 {
+			t.Errorf("%d tries at once, want 1", tries)
+		}
+		is(t, n.Err(), refused.Error())
+		for range 100 { // a busy Node is no reason to hurry
+			c.change(func() { c.node.Taints = append(c.node.Taints, kube.Taint{Key: "x"}) })
+		}
+		if tries := c.tries(); tries != 0 {
+			t.Errorf("%d tries for changes of others, want none", tries)
+		}
+		pass(t, time.Hour)
+		if tries := c.tries(); tries < 10 || tries > 20 {
+			t.Errorf("%d tries in an hour", tries)
+		}
+		n.Want(publish.Wanted{Labels: two})
+		if tries := c.tries(); tries != 1 {
+			t.Errorf("%d tries for other labels, want 1 at once", tries)
+		}
+		c.change(func() { c.fail = nil })
+		pass(t, 5*time.Minute)
+		c.has(t, two)
+		is(t, n.Err(), "")
+	})
+}
+
+// output fails a number of times.
+type output struct {
+	mu    sync.Mutex
+	fails int
+	puts  []map[string]string
+}
+
+func (o *output) Put(_ context.Context, labels map[string]string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.puts = append(o.puts, labels)
+	if o.fails--; o.fails >= 0 {
+		return errors.New("the folder is away")
+	}
+	return nil
+}
+
+// taken returns what was put since the last call, once all has settled.
+func (o *output) taken() []map[string]string {
+	synctest.Wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := o.puts
+	o.puts = nil
+	return all
+}
+
+func TestWhatIsNotPublishedYet(t *testing.T) {
+	k := publish.NewKeeper(publish.KeeperConfig{})
+	is(t, k.Err(), "")
+	k.Want(publish.Wanted{Labels: one})
+	is(t, k.Err(), "not been published yet")
+}
+
+func TestKeeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &output{fails: 2}
+		k := publish.NewKeeper(publish.KeeperConfig{Output: out, Every: time.Minute, Log: discard()})
+		keep(t, k.Run)
+		k.Want(publish.Wanted{})
+		pass(t, time.Hour)
+		if puts := out.taken(); len(puts) > 0 {
+			t.Errorf("labels that are not known were put: %v", puts)
+		}
+		is(t, k.Err(), "")
+		k.Want(publish.Wanted{Labels: one})
+		if puts := out.taken(); len(puts) != 1 || !maps.Equal(puts[0], one) {
+			t.Errorf("put %v, want %v", puts, one)
+		}
+		is(t, k.Err(), "the folder is away")
+		pass(t, 10*time.Second)
+		if puts := out.taken(); len(puts) != 2 {
+			t.Errorf("%d tries after the first one failed, want 2", len(puts))
+		}
+		is(t, k.Err(), "")
+		pass(t, time.Hour)
+		if puts := out.taken(); len(puts) != 60 {
+			t.Errorf("%d checks in an hour, want one a minute", len(puts))
+		}
+		k.Want(publish.Wanted{Labels: two})
+		if puts := out.taken(); len(puts) != 1 || !maps.Equal(puts[0], two) {
+			t.Errorf("put %v, want %v", puts, two)
+		}
+	})
+}
