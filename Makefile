@@ -76,7 +76,7 @@ e2e: root build tools components images free ## run the cluster tests alone
 bench: root build ## measure; our figures beside their targets
 	@bin/bench
 
-soak: root build ## fuzz for SOAK (2m) each, and look whether the plugin keeps memory
+soak: root build tools components images free ## fuzz for SOAK (2m) each; agents at work, and at rest for IDLE (10m)
 	@tools/soak.sh
 
 sync: ## tidy every module and the workspace

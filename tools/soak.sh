@@ -1,24 +1,29 @@
 #!/usr/bin/env bash
-# soak.sh: runs every fuzz target of the repository for SOAK (2m) each, and then
-# lets the device plugin work for long. Logs go to out/soak. It ends with a table
-# of what was run, and fails when one of them found something. The input that
-# broke a fuzz target is left in the testdata of its package: it is its test.
+# soak.sh: runs every fuzz target of the repository for SOAK (2m) each, lets the
+# agents work for long, and then leaves them alone on a cluster for IDLE (10m), in
+# which nothing may be written. Logs go to out/soak. It ends with a table of what
+# was run, and fails when one of them found something. The input that broke a fuzz
+# target is left in the testdata of its package: it is its test.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 export GOWORK=off CGO_ENABLED=1
 link=-ldflags=-extldflags=-Wl,-z,lazy
-soak=${SOAK:-2m}
-case $soak in
-*[!0-9smh]* | [smh]* | *[smh]?* | '')
-  echo "soak.sh: SOAK=$soak: want a number with s, m or h, such as 2m" >&2
-  exit 1
-  ;;
-*s) seconds=${soak%s} ;;
-*m) seconds=$((${soak%m} * 60)) ;;
-*h) seconds=$((${soak%h} * 3600)) ;;
-*) seconds=$soak soak=${soak}s ;;
-esac
+
+# seconds NAME TIME: TIME, that of a variable, as a number.
+seconds() {
+  case $2 in
+  *[!0-9smh]* | [smh]* | *[smh]?* | 0* | '')
+    echo "soak.sh: $1=$2: want a number with s, m or h, such as 2m" >&2
+    return 1
+    ;;
+  *m) echo $((${2%m} * 60)) ;;
+  *h) echo $((${2%h} * 3600)) ;;
+  *) echo "${2%s}" ;;
+  esac
+}
+
+soak=$(seconds SOAK "${SOAK:-2m}") && idle=$(seconds IDLE "${IDLE:-10m}") || exit 1
 logs=$root/out/soak
 table=$logs/summary.txt
 rm -rf "$logs"
@@ -53,7 +58,7 @@ raced() {
 # is bounded, and so is all of it.
 fuzz() {
   local log=$logs/${1//\//-}-$2.log title="${1#*/} $2"
-  if timeout $((2 * seconds + 600)) go test "$link" -run '^$' -fuzz "^$2\$" -fuzztime "$soak" -fuzzminimizetime 10x "$1" >"$log" 2>&1; then
+  if timeout $((2 * soak + 600)) go test "$link" -run '^$' -fuzz "^$2\$" -fuzztime "${soak}s" -fuzzminimizetime 10x "$1" >"$log" 2>&1; then
     row "$title" ok "$(executed "$log")"
     return
   fi
@@ -78,14 +83,35 @@ for module in $(tools/modules.sh); do
   done <<<"$found"
 done
 
-cd "$root" || exit 1
-if bin/bench soak --out "$logs" 2>"$logs/bench.log" | tee "$logs/work.txt"; then
-  row "device-plugin at work" ok "$(head -n 1 "$logs/work.txt")"
-else
+# work AGENT: lets it work on a simulated node.
+work() {
+  if bin/bench --agent "$1" soak --out "$logs" 2>"$logs/$1-bench.log" | tee "$logs/$1.txt"; then
+    row "$1 at work" ok "$(head -n 1 "$logs/$1.txt")"
+    return
+  fi
   status=1
-  row "device-plugin at work" FAILED "see $logs"
-  tail -n 20 "$logs/bench.log" >&2
-fi
+  row "$1 at work" FAILED "see $logs"
+  tail -n 20 "$logs/$1-bench.log" >&2
+}
+
+# rest AGENT TEST: runs the cluster test in which the agent has nothing to do. It
+# must have run: go test passes where no test has the name.
+rest() {
+  local log=$logs/$1-rest.log
+  if (cd test/e2e && OUTRIGGER_IDLE=${idle}s go test "$link" -tags e2e -count=1 -timeout $((idle + 1200))s -v -run "^$2\$" .) >"$log" 2>&1 &&
+    grep -q "^--- PASS: $2 " "$log"; then
+    row "$1 at rest" ok "no write; $(sed -n 's/.*go:[0-9]*: \(.* asked [0-9]* times in .*\)/\1/p' "$log" | paste -sd, | sed 's/,/, /g')"
+    return
+  fi
+  status=1
+  row "$1 at rest" FAILED "see $log"
+  tail -n 20 "$log" >&2
+}
+
+cd "$root" || exit 1
+work device-plugin
+work feature-discovery
+rest feature-discovery TestNothingIsWrittenWhenNothingChanges
 echo
 cat "$table"
 exit $status

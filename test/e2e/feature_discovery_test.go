@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -331,6 +332,7 @@ func TestLabelsFollowTheMIGLayout(t *testing.T) {
 }
 
 func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
+	quiet := atRest(t)
 	begin := time.Now()
 	api := discovery(t, "readyChain={driver,plugin}")
 	plugin(t)
@@ -342,7 +344,6 @@ func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
 		}
 	}
 
-	const quiet = time.Minute
 	begin = time.Now()
 	select {
 	case <-time.After(quiet):
@@ -361,6 +362,20 @@ func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
 			t.Errorf("%s wrote to the API server although nothing changed", account)
 		}
 	}
+}
+
+// atRest is how long nothing changes: a minute, and in a soak what that asks for.
+func atRest(t *testing.T) time.Duration {
+	t.Helper()
+	text, found := os.LookupEnv("OUTRIGGER_IDLE")
+	if !found {
+		return time.Minute
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		t.Fatalf("read OUTRIGGER_IDLE: %q is no time such as 10m (error %v)", text, err)
+	}
+	return d
 }
 
 // writes tells whether a service account wrote to the API server since a time.
