@@ -78,6 +78,26 @@ func TestOneshotPrintsLabels(t *testing.T) {
 	}
 }
 
+// TestLabelsForAFileNeedNoNodeName has a pod of GPU Feature Discovery's own
+// manifest, which has no NODE_NAME.
+func TestLabelsForAFileNeedNoNodeName(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
+	t.Setenv("NODE_NAME", "")
+	args := append(bare(t), "--no-timestamp", "--gpu-source=file:"+snapshot(t, gputest.H100, 8))
+	code, out, errs := run(t, append(args, "--output-file=")...)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	golden.Assert(t, out, "oneshot.golden")
+	for _, needs := range []string{"--publish=node", "--use-node-feature-api", "--config-dir=" + t.TempDir(), "--ready-chain=driver"} {
+		code, _, errs := run(t, append(args, "--output-file=", needs)...)
+		if code != 2 || !strings.Contains(errs, "set NODE_NAME") {
+			t.Errorf("%s: exit code %d: %s", needs, code, errs)
+		}
+	}
+}
+
 func TestOneshotWritesTheFile(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	path := filepath.Join(t.TempDir(), "gfd")

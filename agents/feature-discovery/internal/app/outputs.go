@@ -53,7 +53,7 @@ func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
 			Stamper: s.stamper(), API: s.client, Manager: name, Taint: s.taint, Time: time.Now, Log: log,
 		})
 	case len(s.chain) > 0:
-		log.Info("the condition GPUReady is not written: " + "there is no API server")
+		log.Info("the condition GPUReady is not written: there is no API server")
 	}
 	return o
 }

@@ -38,7 +38,7 @@ type settings struct {
 	publish string
 	chain   []ready.Link
 	taint   kube.Taint
-	// client is nil outside of a cluster.
+	// client is nil outside of a cluster, and where nothing is asked of it.
 	client *kube.Client
 }
 
@@ -62,15 +62,17 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 	if err := errors.Join(append(errs, hostErr)...); err != nil {
 		return settings{}, err
 	}
-	if s.client, err = client(c, name, log); err != nil {
-		return settings{}, err
+	if c.Path("config-dir") != "" || len(s.chain) > 0 || c.Bool("report-events") {
+		if s.client, err = client(c, name, log); err != nil {
+			return settings{}, err
+		}
 	}
 	if s.Settings, err = configfile.Load(c, s.labelled(c.Context, log)); err != nil {
 		return settings{}, err
 	}
 	s.choose()
-	if (s.publish == publishNode || s.publish == publishNodeFeature) && s.client == nil {
-		return settings{}, agent.Usagef("flag --publish: %s needs the API server, and %s: use --publish=stdout or --publish=nfd-file", s.publish, kube.ErrNotInCluster)
+	if s.client, err = s.writer(c, log); err != nil {
+		return settings{}, err
 	}
 	s.driver, err = driver.Of(host, s.Config.Driver)
 	return s, err
@@ -93,6 +95,20 @@ func (s *settings) choose() {
 	default:
 		s.publish = publishNode
 	}
+}
+
+// writer returns the client with the API server, which must be there if labels go
+// to it. Labels for a file or for standard output need none, and no name of a
+// node: GPU Feature Discovery runs so in pods that have no NODE_NAME.
+func (s *settings) writer(c *cli.Context, log *slog.Logger) (*kube.Client, error) {
+	if s.client != nil || s.publish != publishNode && s.publish != publishNodeFeature {
+		return s.client, nil
+	}
+	api, err := client(c, name, log)
+	if err == nil && api == nil {
+		err = agent.Usagef("flag --publish: %s needs the API server, and %s: use --publish=stdout or --publish=nfd-file", s.publish, kube.ErrNotInCluster)
+	}
+	return api, err
 }
 
 // machineFile returns the file with the machine's product name.

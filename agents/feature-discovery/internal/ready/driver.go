@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	fixLoader = "where driver-loader brings the driver, look at the log of its pod on this node"
+	fixLoader = "where a pod brings the driver (of driver-loader, or of NVIDIA's nvidia-driver-daemonset), look at its log on this node"
 	fixKernel = "look for NVRM and Xid in the kernel log (dmesg) of this node"
 )
 
