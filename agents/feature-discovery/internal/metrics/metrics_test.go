@@ -1,0 +1,101 @@
+package metrics_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"outrigger.dev/agents/feature-discovery/internal/metrics"
+	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/kube"
+)
+
+func condition(status, reason string) *kube.Condition {
+	return &kube.Condition{Type: ready.Condition, Status: status, Reason: reason}
+}
+
+func TestRecorder(t *testing.T) {
+	r := metrics.New()
+	if n := testutil.CollectAndCount(r); n != 0 {
+		t.Errorf("%d series before anything is known, want none", n)
+	}
+	r.Published(publish.Wanted{Labels: map[string]string{"a": "1"}, Ready: condition(ready.False, ready.DriverNotFound)})
+	r.Published(publish.Wanted{Labels: map[string]string{"a": "1", "b": "2"}, Ready: condition(ready.True, ready.GPUsReady)})
+	r.Configured(nil)
+	r.Configured(errors.New("config.yaml: line 3: unknown key"))
+
+	const want = `
+# HELP outrigger_feature_discovery_config_loads_total Configs that were read after the start, by result.
+# TYPE outrigger_feature_discovery_config_loads_total counter
+outrigger_feature_discovery_config_loads_total{result="error"} 1
+outrigger_feature_discovery_config_loads_total{result="ok"} 1
+# HELP outrigger_feature_discovery_config_refused 1 while the newest config is not used, with the reason.
+# TYPE outrigger_feature_discovery_config_refused gauge
+outrigger_feature_discovery_config_refused{reason="config.yaml: line 3: unknown key"} 1
+# HELP outrigger_feature_discovery_gpu_ready 1 while the GPUs of the node can be used, 0 while they cannot, with the reason of the condition GPUReady.
+# TYPE outrigger_feature_discovery_gpu_ready gauge
+outrigger_feature_discovery_gpu_ready{reason="GPUsReady"} 1
+# HELP outrigger_feature_discovery_labels Labels of the node; there is none while they are not known.
+# TYPE outrigger_feature_discovery_labels gauge
+outrigger_feature_discovery_labels 2
+`
+	if err := testutil.CollectAndCompare(r, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+	problems, err := testutil.CollectAndLint(r)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("problems %v, %v", problems, err)
+	}
+}
+
+func TestWhatIsPublished(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wanted publish.Wanted
+		want   string
+	}{
+		"nothing is known":                     {publish.Wanted{}, ""},
+		"the labels are not known":             {publish.Wanted{Ready: condition(ready.False, ready.DriverNotFound)}, `gpu_ready{reason="DriverNotFound"} 0`},
+		"nobody knows whether the GPUs work":   {publish.Wanted{Ready: condition(ready.Unknown, ready.Starting)}, `gpu_ready{reason="Starting"} 0`},
+		"the node has no labels":               {publish.Wanted{Labels: map[string]string{}}, "labels 0"},
+		"nobody asks whether the GPUs work":    {publish.Wanted{Labels: map[string]string{"a": "1"}}, "labels 1"},
+		"Prometheus takes no text of the kind": {publish.Wanted{Ready: condition(ready.False, "\xff")}, `gpu_ready{reason="?"} 0`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := metrics.New()
+			r.Published(publish.Wanted{Labels: map[string]string{"of": "before"}, Ready: condition(ready.True, ready.GPUsReady)})
+			r.Published(tc.wanted)
+			if got := samples(t, r); got != tc.want {
+				t.Errorf("metrics %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// samples returns the lines with a value, without what their names begin with.
+func samples(t *testing.T, c prometheus.Collector) string {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	if err := reg.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			line := strings.TrimPrefix(f.GetName(), "outrigger_feature_discovery_")
+			for _, l := range m.GetLabel() {
+				line += fmt.Sprintf("{%s=%q}", l.GetName(), l.GetValue())
+			}
+			lines = append(lines, fmt.Sprintf("%s %g", line, m.GetGauge().GetValue()))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
