@@ -52,8 +52,6 @@ func unanswered(err error) bool {
 func (o Observed) refused() finding {
 	what := o.Err.Error()
 	switch {
-	case errors.Is(o.Err, gpu.ErrDriverChanged):
-		return finding{False, DriverReplaced, what, "this agent starts again by itself"}
 	case errors.Is(o.Err, gpu.ErrNoDriver):
 		return finding{False, DriverNotFound, o.withFile(what), fixLoader}
 	case errors.Is(o.Err, gpu.ErrHangs):

@@ -46,7 +46,7 @@ var words = []string{
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
 func randomErr(r *rand.Rand) error {
-	err := pick(r, nil, nil, nil, gpu.ErrNoDriver, gpu.ErrDriverChanged, gpu.ErrHangs, gpu.ErrClosed, contract.ErrClaimed, errors.New("x"))
+	err := pick(r, nil, nil, nil, gpu.ErrNoDriver, gpu.ErrHangs, gpu.ErrClosed, contract.ErrClaimed, errors.New("x"))
 	if err == nil {
 		return nil
 	}

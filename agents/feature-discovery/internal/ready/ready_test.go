@@ -115,7 +115,6 @@ func causes() map[string]wanted {
 		"no driver, and the file says so":    {observed: ready.Observed{Err: errNotLoaded, Facts: fact(contract.DriverReady, contract.Stale, "driver-loader", "driver-loader reported driver 580.95.05, but the kernel has none")}, status: ready.False, reason: ready.DriverNotFound},
 		"no driver, and there is no file":    {observed: ready.Observed{Err: errNotLoaded, Facts: fact(contract.DriverReady, contract.Missing, "", path(contract.DriverReady)+" has not been written yet")}, status: ready.False, reason: ready.DriverNotFound},
 		"no driver, and NVIDIA's own file":   {observed: ready.Observed{Err: errNotLoaded, Facts: map[contract.Name]contract.Fact{contract.DriverReady: {State: contract.Valid}}}, status: ready.False, reason: ready.DriverNotFound},
-		"the driver was replaced":            {observed: fails(node(8, 0), look("initialise NVML: %w: %w: libnvidia-ml.so.580.95.05 is loaded, now there is libnvidia-ml.so.590.10 (restart this process)", gpu.ErrNoDriver, gpu.ErrDriverChanged)), status: ready.False, reason: ready.DriverReplaced},
 		"the driver hangs":                   {observed: ready.Observed{Node: node(8, 0), Hang: errHangs, Facts: valid()}, status: ready.False, reason: ready.DriverHangs},
 		"a look ended for a hang":            {observed: fails(node(8, 0), look("%w", errHangs)), status: ready.False, reason: ready.DriverHangs},
 		"the driver hangs while it is gone":  {observed: ready.Observed{Err: errNotLoaded, Hang: errHangs}, status: ready.False, reason: ready.DriverHangs},

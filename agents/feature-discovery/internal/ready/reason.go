@@ -29,9 +29,6 @@ const (
 	// missing, the kernel module is not loaded or of another version, or the
 	// agent may not open the device nodes.
 	DriverNotFound = "DriverNotFound"
-	// DriverReplaced: there is another driver than the agent has loaded. It has
-	// to start again, and does.
-	DriverReplaced = "DriverReplaced"
 	// DriverHangs: the driver neither answers nor refuses. No container that uses
 	// a GPU can start.
 	DriverHangs = "DriverHangs"
