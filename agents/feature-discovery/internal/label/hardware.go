@@ -82,11 +82,16 @@ func migDevices(g *gpu.GPU, p *product) []migDevice {
 
 func inMIGMode(g *gpu.GPU) bool { return g.MIG != nil && g.MIG.Enabled }
 
-// migCapable reports whether a GPU of the node has a Multi-Instance mode.
-func (h hardware) migCapable() bool {
-	return slices.ContainsFunc(h.products, func(p *product) bool {
-		return slices.ContainsFunc(p.gpus, func(g *gpu.GPU) bool { return g.MIG != nil })
-	})
+// migCapable reports whether a GPU of the node has a Multi-Instance mode, and
+// whether that is known: it is not while none does that told, and all of a product
+// failed before they told what they can do.
+func (h hardware) migCapable() (capable, known bool) {
+	known = true
+	for _, p := range h.products {
+		capable = capable || slices.ContainsFunc(p.gpus, func(g *gpu.GPU) bool { return g.MIG != nil })
+		known = known && slices.ContainsFunc(p.gpus, func(g *gpu.GPU) bool { return g.Fault == nil || g.ComputeCapability.Major > 0 })
+	}
+	return capable, capable || known
 }
 
 // largest returns the product with most GPUs among those of which ok is true, of

@@ -127,7 +127,25 @@ func TestGPUsThatFail(t *testing.T) {
 				return n
 			}(),
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=1 gpu.replicas=0 gpu.sharing-strategy=none cuda.driver.major=580",
-			absent: "gpu.memory gpu.family gpu.compute.major",
+			absent: "gpu.memory gpu.family gpu.compute.major mig.capable",
+		},
+		"the only one of a product tells its name alone, beside one with a Multi-Instance mode": {
+			node: func() *gpu.Node {
+				n := mixed(gputest.L4, gputest.A100)
+				n.GPUs[0] = dead(0)
+				n.GPUs[0].Name = "NVIDIA L4"
+				return n
+			}(),
+			want: "mig.capable=true",
+		},
+		"the only one fails while the agent runs, and has no Multi-Instance mode": {
+			node: func() *gpu.Node {
+				n := gputest.Node(gputest.L4, 1)
+				n.GPUs[0].Fault = lost()
+				return n
+			}(),
+			same: gputest.Node(gputest.L4, 1),
+			want: "mig.capable=false",
 		},
 		"all tell nothing": {
 			node:   &gpu.Node{Driver: gpu.Driver{Version: "580.95.05"}, GPUs: []gpu.GPU{dead(0), dead(1)}},

@@ -62,7 +62,9 @@ func (l labels) hardware(h hardware, c config.Config, o offers) {
 		// Of no GPU more is known than that it is there.
 		return
 	}
-	l.put("mig.capable", strconv.FormatBool(h.migCapable()))
+	if capable, known := h.migCapable(); known {
+		l.put("mig.capable", strconv.FormatBool(capable))
+	}
 	l.subject(newSubject(h, c, o), o)
 	if len(h.products) > 1 {
 		for _, p := range h.products {
