@@ -79,6 +79,8 @@ func TestAnAgentsTokenTellsNodeFeaturesOfItsNodeOnly(t *testing.T) {
 	installDiscovery(t, false, "publish=nodefeature")
 	agent := account(t, podOf(t, featureDiscovery, gpuNode()))
 	other := shared.Nodes()[0]
+	stuck := nodeFeature(gpuNode(), gpuNode(), object{})
+	stuck["metadata"].(object)["finalizers"] = []string{"test.outrigger.dev/forged"}
 	for name, r := range map[string]struct {
 		object  object
 		refused string
@@ -87,6 +89,7 @@ func TestAnAgentsTokenTellsNodeFeaturesOfItsNodeOnly(t *testing.T) {
 		"labels of another node":           {nodeFeature(other, other, object{"labels": object{"nvidia.com/gpu.count": "3"}}), byPolicy},
 		"its node's name for another node": {nodeFeature(gpuNode(), other, object{"labels": object{"nvidia.com/gpu.count": "3"}}), byPolicy},
 		"a foreign label":                  {nodeFeature(gpuNode(), gpuNode(), object{"labels": object{"nvidia.com/mig.config": "x"}}), byPolicy},
+		"an object that cannot go":         {stuck, byPolicy},
 		"a feature":                        {nodeFeature(gpuNode(), gpuNode(), object{"features": object{"flags": object{"cpu.model": object{"elements": object{"x": object{}}}}}}), byPolicy},
 	} {
 		t.Run(name, func(t *testing.T) {
