@@ -135,8 +135,14 @@ func (d *Discovery) Refuse(err error) {
 // Reload looks at the node again. It does not block.
 func (d *Discovery) Reload() { pace.Signal(d.reload) }
 
-// Once looks at the node one time, and returns its labels.
+// onceLimit bounds the look of Once: a job whose driver hangs says so, and ends.
+const onceLimit = time.Minute
+
+// Once looks at the node one time, and returns its labels. It takes a minute at
+// most.
 func (d *Discovery) Once(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, onceLimit)
+	defer cancel()
 	n, err := d.cfg.Source.Snapshot(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the GPUs of the node: %w", err)

@@ -270,3 +270,14 @@ func TestOnce(t *testing.T) {
 		t.Error("Once has published something")
 	}
 }
+
+func TestOnceDoesNotWaitForADriverThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(gputest.Node(gputest.H100, 8), func(c *discovery.Config) {
+			c.Source = slow{c.Source.(*gputest.Fake), make(chan struct{})}
+		})
+		if labels, err := r.Once(t.Context()); !errors.Is(err, context.DeadlineExceeded) || labels != nil {
+			t.Errorf("Once() = %v, %v; want %v", labels, err, context.DeadlineExceeded)
+		}
+	})
+}
