@@ -1,6 +1,7 @@
 package discovery_test
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"testing"
@@ -113,6 +114,19 @@ func TestFactsFlipTheCondition(t *testing.T) {
 			if !maps.Equal(w.Labels, before.Labels) {
 				t.Errorf("labels %v, want %v", w.Labels, before.Labels)
 			}
+		}
+	})
+}
+
+func TestNoConditionBeforeTheFactsAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gputest.Node(gputest.H100, 8), func(c *discovery.Config) {
+			c.WatchFacts = func(ctx context.Context, _ func(facts)) error { <-ctx.Done(); return nil }
+		})
+		w := r.published(t)
+		checkLabels(t, w.Labels, h100("8"))
+		if w.Ready != nil {
+			t.Errorf("condition %+v, want none: it would change at once", *w.Ready)
 		}
 	})
 }
