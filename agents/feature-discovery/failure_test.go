@@ -66,29 +66,38 @@ func TestDriverGoesAndFails(t *testing.T) {
 	}
 }
 
+// What hangs while it runs, and what hung before, are waited for together.
 func TestHangingDriver(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes half a minute: what answers sooner is said to be slow, and not to hang")
 	}
-	n := simtest.New(t, "--gpus=1", "--model=l4")
-	p := start(t, n, "--ready-chain", "driver")
-	p.has(simulated(t, n))
-	before, _ := content(t, p.file)
-	n.Run("set", "latency=1h")
+	running, starting := simtest.New(t, "--gpus=1", "--model=l4"), simtest.New(t, "--gpus=1", "--model=l4")
+	starting.Run("set", "latency=1h")
+	labelled, bare := start(t, running, "--ready-chain", "driver"), start(t, starting, "--ready-chain", "driver")
+	labelled.has(simulated(t, running))
+	before, _ := content(t, labelled.file)
+	running.Run("set", "latency=1h")
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
-	agenttest.PollUntil(ctx, t, "/healthz to fail", func() bool {
-		status, body := p.Ask("/healthz")
-		return status == 503 && strings.Contains(body, "nvml: nvmlEventSetWait_v2 has not answered")
-	})
-	p.metric(`gpu_ready{reason="DriverHangs"} 0` + "\n")
-	p.Said("level=ERROR", "the driver hangs, no gpu can be used")
-	p.ready()
-	if after, _ := content(t, p.file); after != before {
+	for call, p := range map[string]*process{"nvmlEventSetWait_v2": labelled, "nvmlInit_v2": bare} {
+		agenttest.PollUntil(ctx, t, "/healthz to fail", func() bool {
+			status, body := p.Ask("/healthz")
+			return status == 503 && strings.Contains(body, "nvml: "+call+" has not answered")
+		})
+		p.metric(`gpu_ready{reason="DriverHangs"} 0` + "\n")
+		p.Said("level=ERROR", "the driver hangs, no gpu can be used", call)
+	}
+	labelled.ready()
+	if after, _ := content(t, labelled.file); after != before {
 		t.Errorf("a driver that hangs has changed the labels to %s", after)
 	}
-	p.Kill()
+	bare.unready("nvmlInit_v2 has not answered")
+	if _, there := content(t, bare.file); there {
+		t.Error("there are labels of a node that nobody has looked at")
+	}
+	labelled.Kill()
+	bare.Kill()
 }
 
 // A process that NVML does not let go of ends in time, and says why.
@@ -97,7 +106,7 @@ func TestEndsWhileNVMLHangs(t *testing.T) {
 	n := simtest.New(t, "--gpus=1")
 	n.Run("set", "latency=1h")
 	p := start(t, n)
-	agenttest.Poll(t, "a call of NVML", func() bool { return n.Calls()["nvmlInit_v2"] > 0 })
+	agenttest.Poll(t, "a call of NVML", n.Called)
 	p.unready("the node has not been looked at yet")
 	p.Dies("nvmlInit_v2 has not answered")
 	if _, there := content(t, p.file); there {

@@ -42,8 +42,14 @@ func TestLateDriver(t *testing.T) {
 
 func TestGPUsComeAndGo(t *testing.T) {
 	t.Parallel()
-	n := simtest.New(t, "--gpus=1", "--model=l4")
+	n := simtest.New(t, "--gpus=0")
 	p := start(t, n)
+	p.ready()
+	p.metric("labels 0\n")
+	if got, _ := content(t, p.file); got != "" {
+		t.Errorf("a node without GPUs has the labels %s", got)
+	}
+	n.Run("plug", "--model=l4")
 	p.has(simulated(t, n))
 	n.Run("plug", "--model=l4")
 	p.has(map[string]string{"gpu.count": "2"})
@@ -56,8 +62,6 @@ func TestGPUsComeAndGo(t *testing.T) {
 	}
 	p.metric("labels 0\n")
 	p.ready()
-	n.Run("plug", "--model=l4")
-	p.has(simulated(t, n))
 }
 
 func TestBusWithoutGPUsAndWithoutDriver(t *testing.T) {
@@ -209,6 +213,29 @@ func TestOneshot(t *testing.T) {
 	}
 }
 
+// A snapshot that was taken elsewhere has all that labels are made of.
+func TestOneshotOfSnapshot(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=3", "--model=b200")
+	snapshot, err := agenttest.Command(t, n, "snapshot").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "snapshot.json")
+	write(t, path, string(snapshot))
+	labels := func(source string) string {
+		out, err := agenttest.Command(t, n, "--oneshot", "--publish", "stdout", "--no-timestamp", "--gpu-source", source, "--run-root", t.TempDir()).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	want, got := labels("nvml"), labels("file:"+path)
+	if got != want || !strings.Contains(got, "nvidia.com/gpu.count=3\n") {
+		t.Errorf("of the snapshot the labels are\n%s, want\n%s", got, want)
+	}
+}
+
 func TestOneshotWithoutDriver(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=2", "--driver=off")
@@ -231,4 +258,11 @@ func TestOneshotWithoutDriver(t *testing.T) {
 	if got, _ := content(t, file); got != "nvidia.com/gpu.product=as-it-was\n" {
 		t.Errorf("the file of an earlier process is %q now", got)
 	}
+}
+
+func TestFailOnInitError(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=1", "--driver=off")
+	cmd := agenttest.Command(t, n, "--fail-on-init-error", "--publish", "stdout", "--listen", "", "--run-root", t.TempDir())
+	agenttest.Fails(t, cmd, 1, "level=ERROR", "no NVIDIA driver", "fail-on-init-error is set")
 }

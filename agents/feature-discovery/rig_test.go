@@ -18,7 +18,7 @@ import (
 // The tests of this package run feature discovery as a process on the simulated
 // node, with a features file of Node Feature Discovery as its output.
 
-func TestMain(m *testing.M) { agenttest.Main(m, main) }
+func TestMain(m *testing.M) { agenttest.Main(m, pod) }
 
 // process is feature discovery that keeps a features file.
 type process struct {
@@ -71,14 +71,17 @@ func (p *process) labels() map[string]string {
 // has waits until the file has these labels, among others.
 func (p *process) has(want map[string]string) {
 	p.t.Helper()
-	p.shows(fmt.Sprintf("the labels %v", want), func(got map[string]string) bool {
-		for name, value := range want {
-			if there, ok := got[name]; !ok || there != value {
-				return false
-			}
+	p.shows(fmt.Sprintf("the labels %v", want), func(got map[string]string) bool { return includes(got, want) })
+}
+
+// includes reports whether all of want is in got.
+func includes(got, want map[string]string) bool {
+	for name, value := range want {
+		if there, ok := got[name]; !ok || there != value {
+			return false
 		}
-		return true
-	})
+	}
+	return true
 }
 
 // shows waits until ok holds for the labels in the file.

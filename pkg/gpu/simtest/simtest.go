@@ -58,6 +58,13 @@ func (n *Node) Calls() map[string]int {
 	return calls
 }
 
+// Called reports whether NVML was called since the counters were set to zero. It
+// leaves them as they are: a call at this moment would be lost.
+func (n *Node) Called() bool {
+	n.t.Helper()
+	return strings.Contains(string(n.Run("calls")), "nvml")
+}
+
 // Command returns a program with arguments, to be run in the node.
 func (n *Node) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	return n.sim(ctx, append([]string{"exec", "--", program}, args...)...)

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/gpu/simtest"
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/kubetest"
+)
+
+// given names the folder with what a pod is given to reach the API server.
+const given = "FEATURE_DISCOVERY_TEST_POD"
+
+// pod is main in a simulated node, with that folder where the kubelet puts it.
+// The mount is in the namespace of the node, which the machine does not see.
+func pod() {
+	if dir := os.Getenv(given); dir != "" {
+		if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil {
+			panic(err)
+		}
+		if err := os.CopyFS(kube.ServiceAccountDir, os.DirFS(dir)); err != nil {
+			panic(err)
+		}
+	}
+	main()
+}
+
+// startInPod starts feature discovery in the node, with an API server.
+func startInPod(t *testing.T, n *simtest.Node, api *kubetest.Server, args ...string) *process {
+	t.Helper()
+	at, err := url.Parse(api.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := agenttest.Command(t, n, append([]string{
+		"--node-name", nodeName, "--run-root", t.TempDir(), "--listen", "127.0.0.1:0",
+	}, args...)...)
+	cmd.Env = append(cmd.Env, given+"="+api.Dir(t), "KUBERNETES_SERVICE_HOST="+at.Hostname(), "KUBERNETES_SERVICE_PORT="+at.Port())
+	return &process{Process: agenttest.Start(t, cmd), t: t}
+}
+
+const nodeName = "node-1"
+
+// node waits until ok holds for the Node.
+func (p *process) node(api *kubetest.Server, what string, ok func(kubetest.Node) bool) {
+	p.t.Helper()
+	defer func() {
+		if p.t.Failed() {
+			p.t.Logf("the Node is %+v", api.Node())
+		}
+	}()
+	agenttest.Poll(p.t, what, func() bool { return ok(api.Node()) })
+}
+
+// gpuReady waits until the condition has the status and the reason.
+func (p *process) gpuReady(api *kubetest.Server, status, reason string) {
+	p.t.Helper()
+	p.node(api, "GPUReady to be "+status+" "+reason, func(n kubetest.Node) bool {
+		return slices.ContainsFunc(n.Conditions, func(c kubetest.Condition) bool {
+			return c.Type == "GPUReady" && c.Status == status && c.Reason == reason
+		})
+	})
+}
+
+// ours returns the labels of nvidia.com, without that domain.
+func ours(labels map[string]string) map[string]string {
+	out := map[string]string{}
+	for key, value := range labels {
+		if name, ok := strings.CutPrefix(key, "nvidia.com/"); ok {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+func TestNodeObject(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=2", "--model=l4", "--driver=off")
+	api := kubetest.New(t, nodeName, map[string]string{"zone": "a"})
+	taint := kubetest.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
+	other := kubetest.Taint{Key: "example.com/maintenance", Effect: "NoExecute"}
+	api.Update("kubelet", func(n *kubetest.Node) { n.Taints = []kubetest.Taint{taint, other} })
+	p := startInPod(t, n, api, "--ready-chain", "driver")
+	p.gpuReady(api, "False", "DriverNotFound")
+	if node := api.Node(); len(ours(node.Labels)) > 0 || len(node.Taints) != 2 {
+		t.Errorf("without a driver the Node is %+v", node)
+	}
+
+	n.Run("set", "driver=on")
+	p.gpuReady(api, "True", "GPUsReady")
+	want := simulated(t, n)
+	p.node(api, "the labels, and the taint to go", func(n kubetest.Node) bool {
+		return includes(ours(n.Labels), want) && slices.Equal(n.Taints, []kubetest.Taint{other})
+	})
+	p.ready()
+	made := api.Node().Labels
+
+	api.Update("somebody", func(n *kubetest.Node) { delete(n.Labels, "nvidia.com/gpu.count") })
+	p.node(api, "the label to come back", func(n kubetest.Node) bool { return n.Labels["nvidia.com/gpu.count"] == "2" })
+	n.Run("set", "driver=off")
+	p.gpuReady(api, "False", "DriverNotFound")
+	n.Run("set", "driver=on")
+	p.gpuReady(api, "True", "GPUsReady")
+
+	p.Stop()
+	patches := api.Requests()["patch nodes"]
+	next := startInPod(t, n, api, "--ready-chain", "driver")
+	next.ready()
+	next.Hangup(1)
+	next.Stop()
+	if now := api.Requests()["patch nodes"]; now != patches {
+		t.Errorf("a new process sent %d patches of the Node, which was as it should be", now-patches)
+	}
+	now := api.Node()
+	for _, labels := range []map[string]string{made, now.Labels} {
+		delete(labels, "nvidia.com/gfd.timestamp") // a label was gone for a moment
+	}
+	if !maps.Equal(now.Labels, made) || now.Labels["zone"] != "a" {
+		t.Errorf("in the end the labels are %v, want %v", now.Labels, made)
+	}
+}
+
+// Presence needs no driver, and says nothing of a node without GPUs.
+func TestPresence(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=0", "--driver=off")
+	api := kubetest.New(t, nodeName, nil)
+	p := startInPod(t, n, api, "--presence", "--host-root", "/")
+	p.Said("no NVIDIA GPU on the PCI bus, waiting for one")
+	p.ready()
+	if got := api.Node().Labels; len(got) > 0 {
+		t.Errorf("a node without a GPU has the labels %v", got)
+	}
+	n.Run("plug", "--model=l4")
+	p.node(api, "the labels of presence", func(n kubetest.Node) bool {
+		return n.Labels["nvidia.com/gpu.present"] == "true" && n.Labels["feature.node.kubernetes.io/pci-10de.present"] == "true" &&
+			n.Labels["feature.node.kubernetes.io/kernel-version.full"] != ""
+	})
+	p.ready()
+	if n.Called() {
+		t.Errorf("NVML was called:\n%s", n.Run("calls"))
+	}
+}
