@@ -19,7 +19,14 @@ const nfdFolder = "/etc/kubernetes/node-feature-discovery/features.d"
 func nfd(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
-		if err := shared.RemoveNFD(context.WithoutCancel(t.Context())); err != nil {
+		ctx := context.WithoutCancel(t.Context())
+		if t.Failed() {
+			for _, part := range []string{"deployment/nfd-master", "daemonset/nfd-worker"} {
+				out, err := shared.Kubectl(ctx, "-n", stack.NFDNamespace, "logs", part, "--all-pods", "--prefix", "--tail=60")
+				t.Logf("the log of %s (error %v):\n%s", part, err, out)
+			}
+		}
+		if err := shared.RemoveNFD(ctx); err != nil {
 			t.Error(err)
 		}
 	})

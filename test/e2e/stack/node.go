@@ -50,8 +50,16 @@ func (a *API) Node(ctx context.Context, name string) (Node, error) {
 // WatchNode hands each state of a Node to see, the present one first, until see
 // wants no more.
 func (a *API) WatchNode(ctx context.Context, name string, see func(Node) (more bool)) error {
-	// Without a version the watch begins with the object as it is.
-	query := url.Values{"watch": {"true"}, "fieldSelector": {"metadata.name=" + name}}
+	// A watch without a version begins with an object that may be older than what
+	// was written before.
+	var first object
+	if err := a.Get(ctx, NodePath(name), &first); err != nil {
+		return err
+	}
+	if !see(first.node()) {
+		return nil
+	}
+	query := url.Values{"watch": {"true"}, "fieldSelector": {"metadata.name=" + name}, "resourceVersion": {first.Metadata.ResourceVersion}}
 	body, err := a.open(ctx, "GET", "/api/v1/nodes?"+query.Encode(), "", nil)
 	if err != nil {
 		return err
@@ -65,7 +73,7 @@ func (a *API) WatchNode(ctx context.Context, name string, see func(Node) (more b
 		if err := decoder.Decode(&event); err != nil {
 			return fmt.Errorf("watch node %s: %w", name, err)
 		}
-		if event.Type != "ADDED" && event.Type != "MODIFIED" {
+		if event.Type != "MODIFIED" {
 			return fmt.Errorf("watch node %s: event %s", name, event.Type)
 		}
 		if !see(event.Object.node()) {
@@ -96,8 +104,9 @@ func (a *API) WaitNode(ctx context.Context, name string, limit time.Duration, ho
 // object is a Node as the API server writes it.
 type object struct {
 	Metadata struct {
-		Labels        map[string]string `json:"labels"`
-		ManagedFields []struct {
+		ResourceVersion string            `json:"resourceVersion"`
+		Labels          map[string]string `json:"labels"`
+		ManagedFields   []struct {
 			Manager  string `json:"manager"`
 			FieldsV1 struct {
 				Metadata struct {
