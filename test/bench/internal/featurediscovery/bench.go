@@ -28,7 +28,9 @@ type Bench struct {
 func (b *Bench) Run(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
 		func(ctx context.Context) error { return b.scene(ctx, eight()) },
-		b.atRest,
+		func(ctx context.Context) error { return b.daemon(ctx, presence(), onNode(), 0) },
+		func(ctx context.Context) error { return b.atRest(ctx, eight()) },
+		func(ctx context.Context) error { return b.atRest(ctx, presence()) },
 		b.Node.Divide,
 		func(ctx context.Context) error { return b.scene(ctx, eightDivided()) },
 		b.Node.Undivide,
@@ -56,7 +58,7 @@ func (b *Bench) scene(ctx context.Context, s scene) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("measure %s with %s: %w", Name, s.name, err)
+		return fmt.Errorf("measure %s: %w", s.name, err)
 	}
 	return nil
 }
@@ -74,7 +76,7 @@ func (b *Bench) daemon(ctx context.Context, s scene, o output, latency time.Dura
 			return err
 		}
 	}
-	b.Report.AddTimes(report.Title("feature discovery start → labels in the "+o.name, s.name, latency), times, report.Goal{}, "")
+	b.Report.AddTimes(report.Title(s.part+" start → labels in the "+o.name, s.name, latency), times, report.Goal{}, "")
 	a, err := b.begin(ctx, s, o)
 	if err != nil {
 		return err
@@ -88,9 +90,8 @@ func (b *Bench) rss(ctx context.Context, a *agent, s scene, latency time.Duratio
 		return err
 	}
 	b.Report.Add(report.Row{
-		Operation: report.Title("feature discovery idle RSS, labels in the "+a.output.name, s.name, latency),
-		Value:     m.RSS, Unit: "MiB", Goal: s.rss,
-		Note: fmt.Sprintf("%s; %.1f MiB at the most before", m.Shares(), m.Peak),
+		Operation: report.Title(s.part+" idle RSS, labels in the "+a.output.name, s.name, latency),
+		Value:     m.RSS, Unit: "MiB", Goal: s.rss, Note: m.Shares(),
 	})
 	return nil
 }

@@ -9,11 +9,10 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// changes measures from a change of the GPUs, and from its undoing, to the labels
-// that tell of it. Times begin before the simulator is told.
+// changes measures from each change of the GPUs to the labels that tell of it.
+// Times begin before the simulator is told.
 func (b *Bench) changes(ctx context.Context, a *agent, s scene, latency time.Duration) (err error) {
-	c := s.change
-	if c.name == "" {
+	if len(s.changes) == 0 {
 		return nil
 	}
 	batch, err := b.Node.Batch(ctx)
@@ -25,31 +24,37 @@ func (b *Bench) changes(ctx context.Context, a *agent, s scene, latency time.Dur
 		return err
 	}
 	runs := b.Runs
-	if c.most > 0 {
-		runs = min(runs, c.most)
+	if s.most > 0 {
+		runs = min(runs, s.most)
 	}
-	var times []time.Duration
+	times := make([][]time.Duration, len(s.changes))
 	for range runs {
-		for _, step := range []struct{ command, value string }{{c.do, c.value}, {c.undo, s.value}} {
+		for i, c := range s.changes {
 			begin := time.Now()
-			if err := batch.Do(step.command); err != nil {
+			if err := batch.Do(c.command); err != nil {
 				return err
 			}
-			at, err := a.until(ctx, s.shows(step.value))
+			at, err := a.until(ctx, s.shows(c.value))
 			if err != nil {
-				return err
+				return fmt.Errorf("%s: %w", c.name, err)
 			}
-			times = append(times, at.Sub(begin))
+			times[i] = append(times[i], at.Sub(begin))
 		}
+	}
+	// What the last change still causes counts too.
+	if _, err := a.Idle(ctx); err != nil {
+		return err
 	}
 	calls, err := b.Node.CallCount(ctx)
 	if err != nil {
 		return err
 	}
-	note := fmt.Sprintf("%d NVML calls for each of %d", calls/len(times), len(times))
-	if c.note != "" {
-		note += "; " + c.note
+	for i, c := range s.changes {
+		note := fmt.Sprintf("%d NVML calls a change", calls/runs/len(s.changes))
+		if c.note != "" {
+			note += "; " + c.note
+		}
+		b.Report.AddTimes(report.Title(c.name+" → labels in the "+a.output.name, s.name, latency), times[i], report.Goal{}, note)
 	}
-	b.Report.AddTimes(report.Title(c.name+" → labels in the "+a.output.name, s.name, latency), times, report.Goal{}, note)
 	return nil
 }

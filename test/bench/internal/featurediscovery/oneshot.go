@@ -40,9 +40,9 @@ func (b *Bench) oneshot(ctx context.Context, s scene, latency time.Duration) err
 		}
 		times, peaks = append(times, spent.Wall), append(peaks, spent.Peak)
 	}
-	b.Report.AddTimes(report.Title("feature discovery one-shot", s.name, latency), times, s.oneshot, fmt.Sprintf("%d NVML calls", calls))
+	b.Report.AddTimes(report.Title(s.part+" one-shot", s.name, latency), times, s.oneshot, fmt.Sprintf("%d NVML calls", calls))
 	b.Report.Add(report.Row{
-		Operation: report.Title("feature discovery one-shot, peak memory", s.name, latency), Value: report.Median(peaks), Unit: "MiB",
+		Operation: report.Title(s.part+" one-shot, peak memory", s.name, latency), Value: report.Median(peaks), Unit: "MiB",
 		Goal: report.Goal{Peer: "48 MB", Target: oneshotPeak},
 	})
 	return nil

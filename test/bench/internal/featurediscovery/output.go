@@ -24,7 +24,9 @@ type output struct {
 	open func(b *Bench) (*place, error)
 }
 
-func outputs() []output { return []output{{"features file", openFile}, {"Node object", openNode}} }
+func outputs() []output { return []output{{"features file", openFile}, onNode()} }
+
+func onNode() output { return output{"Node object", openNode} }
 
 // place is an output that is there.
 type place struct {

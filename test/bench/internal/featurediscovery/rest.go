@@ -18,8 +18,8 @@ const restFor = time.Minute
 
 // atRest counts what the agent asks of NVML and of the API server while nothing
 // changes.
-func (b *Bench) atRest(ctx context.Context) (err error) {
-	a, err := b.begin(ctx, eight(), output{"Node object", openNode})
+func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
+	a, err := b.begin(ctx, s, onNode())
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (b *Bench) atRest(ctx context.Context) (err error) {
 		return err
 	}
 	b.Report.Add(report.Row{
-		Operation: "feature discovery NVML calls in a minute at rest, 8 GPUs", Value: float64(calls), Unit: "calls",
+		Operation: s.part + " NVML calls in a minute at rest, " + s.name, Value: float64(calls), Unit: "calls",
 		Note: "requests to the API server: " + requests(before, a.place.api.Requests()),
 	})
 	return nil

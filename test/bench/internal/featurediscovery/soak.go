@@ -46,7 +46,7 @@ func (s *Soak) Run(ctx context.Context) (err error) {
 	b := Bench{Node: s.Node}
 	mixed := scene{args: []string{"--mig-strategy", "mixed"}, label: "nvidia.com/mig.strategy", value: "mixed"}
 	w := &work{}
-	if w.agent, err = b.begin(ctx, mixed, output{"Node object", openNode}); err != nil {
+	if w.agent, err = b.begin(ctx, mixed, onNode()); err != nil {
 		return err
 	}
 	a := w.agent
