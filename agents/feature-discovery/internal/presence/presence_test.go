@@ -30,6 +30,8 @@ type node struct {
 	fail atomic.Int32
 	// ends makes Run return an error.
 	ends chan error
+	// err is what Err returns.
+	err atomic.Pointer[error]
 }
 
 func (n *node) Run(ctx context.Context) error {
@@ -54,7 +56,12 @@ func (n *node) Once(_ context.Context, w publish.Wanted) error {
 	return nil
 }
 
-func (n *node) Err() error { return nil }
+func (n *node) Err() error {
+	if err := n.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
 // bus is what a scan gives.
 type bus struct {
@@ -224,6 +231,9 @@ func TestLabelsOutliveAReset(t *testing.T) {
 		if n := r.node.runs.Load(); n != 1 {
 			t.Errorf("the Node was kept %d times, want once", n)
 		}
+		r.set(gpus(0))
+		pass(t, presence.Grace)
+		r.removed(t, 1)
 	})
 }
 
@@ -309,6 +319,20 @@ func TestLabelsOfGPUsAreNotRemoved(t *testing.T) {
 		r.bus.Store(&b) // and nobody tells of it
 		pass(t, presence.Grace)
 		r.labelled(t)
+	})
+}
+
+func TestReadyIsThatOfTheNodeWhileThereAreGPUs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, gpus(1))
+		r.labelled(t)
+		r.node.err.Store(&errAway)
+		r.notReady(t, errAway.Error())
+		r.set(gpus(0))
+		pass(t, presence.Grace)
+		if err := r.Ready(); err != nil {
+			t.Errorf("Ready() = %v for a Node that nothing is wanted of", err)
+		}
 	})
 }
 

@@ -19,13 +19,14 @@ import (
 type cluster struct {
 	mu   sync.Mutex
 	node kube.Node
-	// labels and taints are how often these were written, or tried to be.
-	labels, taints int
+	// labels, conditions and taints are how often these were written, or tried to
+	// be.
+	labels, conditions, taints int
 	// fail and failTaint are what such a write is answered with.
 	fail, failTaint error
-	// rival undoes what is written.
-	rival bool
-	told  chan kube.Node
+	// rival undoes what is written, and the watch does not tell while it is late.
+	rival, late bool
+	told        chan kube.Node
 }
 
 func (c *cluster) WatchNode(ctx context.Context, deliver func(kube.Node)) error {
@@ -61,6 +62,7 @@ func (c *cluster) ApplyLabels(_ context.Context, labels map[string]string) error
 func (c *cluster) ApplyCondition(_ context.Context, cond kube.Condition) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.conditions++
 	c.node.Conditions = []kube.Condition{cond}
 	c.tell()
 	return nil
@@ -74,7 +76,11 @@ func (c *cluster) RemoveTaint(context.Context, kube.Taint) error {
 }
 
 // tell has the watch see the Node as it is.
-func (c *cluster) tell() { c.told <- c.node }
+func (c *cluster) tell() {
+	if !c.late {
+		c.told <- c.node
+	}
+}
 
 // change makes the Node another one behind the agent's back.
 func (c *cluster) change(f func()) {
@@ -173,10 +179,50 @@ func TestTheNodeIsKept(t *testing.T) {
 	})
 }
 
-func TestNothingIsWrittenBeforeTheNodeIsRead(t *testing.T) {
-	n := publish.NewNode(publish.NodeConfig{})
-	n.Want(publish.Wanted{Labels: one})
-	is(t, n.Err(), "not been read yet")
+func TestTheNodeIsReadAnewByEachRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{told: make(chan kube.Node, 1024)}
+		n := publish.NewNode(publish.NodeConfig{API: c, Manager: mine, Time: time.Now, Log: discard()})
+		is(t, n.Err(), "not been read yet")
+		run := func(want string) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() { ended <- n.Run(ctx) }()
+			n.Want(publish.Wanted{Labels: one})
+			synctest.Wait()
+			is(t, n.Err(), want)
+			cancel()
+			is(t, <-ended, "")
+		}
+		run("")
+		c.change(func() { c.late = true })
+		run("not been read yet")
+		if tries := c.tries(); tries != 1 {
+			t.Errorf("labels were written %d times, want once", tries)
+		}
+	})
+}
+
+func TestWhatWasWrittenIsKnownBeforeItIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		taint := kube.Taint{Key: "x", Effect: "NoSchedule"}
+		c := &cluster{node: kube.Node{Taints: []kube.Taint{taint, gate}}}
+		n := startNode(t, c)
+		synctest.Wait()
+		c.change(func() { c.late = true })
+		ready := &kube.Condition{Type: "GPUReady", Status: "True"}
+		for range 3 {
+			n.Want(publish.Wanted{Labels: one, Ready: ready})
+			pass(t, time.Hour)
+			is(t, n.Err(), "")
+		}
+		if tries := c.tries(); tries != 1 || c.conditions != 1 || c.taints != 1 {
+			t.Errorf("labels were written %d times, the condition %d times, and the taint %d times, want once each", tries, c.conditions, c.taints)
+		}
+		n.Want(publish.Wanted{Labels: two, Ready: ready})
+		c.has(t, two)
+	})
 }
 
 // Two writers that undo each other must not wear the API server out, also where
@@ -215,6 +261,11 @@ func TestAnotherWriterIsMetSlowerAndSlower(t *testing.T) {
 				c.change(func() { c.node.Labels = nil })
 				if tries := c.tries(); tries != 1 {
 					t.Errorf("labels were written %d times, want once", tries)
+				}
+				c.change(func() { c.node.Labels = nil })
+				pass(t, time.Second)
+				if tries := c.tries(); tries != 1 {
+					t.Errorf("labels were written %d times a second after that, want once", tries)
 				}
 			})
 		})
