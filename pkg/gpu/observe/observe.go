@@ -71,6 +71,8 @@ type Observer[W, P any] struct {
 	hangs  chan error
 	// begun is closed once the first watch is in force, or has failed.
 	begun chan struct{}
+	// away is set when a look shows that the driver does not answer.
+	away atomic.Bool
 
 	// done is the last observation for which everything was prepared. It is
 	// owned by the goroutine that observes.
@@ -149,7 +151,9 @@ func (o *Observer[W, P]) observe(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if obs.Node != nil {
+		if obs.Node == nil {
+			o.away.Store(true)
+		} else {
 			pace.Signal(o.seen)
 		}
 		if obs.Err == nil {
@@ -222,15 +226,22 @@ func (o *Observer[W, P]) wait(ctx context.Context, changed <-chan struct{}, retr
 }
 
 // watch passes the driver's events on: from the start, and after a watch has
-// ended from the next look in which the driver answers.
+// ended from the next look in which the driver answers. A driver that was away is
+// watched at once, however often it goes: only by the watch is that noticed. One
+// that answers while watches of it end is given ever more time.
 func (o *Observer[W, P]) watch(ctx context.Context) error {
 	retry := pace.Backoff{First: watchMin, Most: retryMax}
 	pace.Signal(o.seen)
-	for {
+	for first := true; ; first = false {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-o.seen:
+		}
+		if o.away.Swap(false) {
+			retry.Reset()
+		} else if !first && !retry.Pause(ctx) {
+			return nil
 		}
 		start := time.Now()
 		err := o.cfg.Source.Watch(ctx, func(ev gpu.Event) { o.deliver(ctx, ev) })
@@ -258,9 +269,6 @@ func (o *Observer[W, P]) watch(ctx context.Context) error {
 		// once the driver answers that.
 		pace.Drain(o.seen)
 		o.Look()
-		if !retry.Pause(ctx) {
-			return nil
-		}
 	}
 }
 
