@@ -39,7 +39,7 @@ func sayWhy(t *testing.T) {
 			return
 		}
 		out, err := shared.Kubectl(context.WithoutCancel(t.Context()), "-n", stack.Namespace, "logs",
-			"--selector=app.kubernetes.io/name="+featureDiscovery, "--prefix", "--tail=40")
+			"--selector=app.kubernetes.io/instance="+featureDiscovery, "--prefix", "--tail=40")
 		t.Logf("the log of %s (error %v):\n%s", featureDiscovery, err, out)
 	})
 }

@@ -98,20 +98,20 @@ func (s *Stack) Install(ctx context.Context, r Release) error {
 	}
 	if _, err := s.Run(ctx, "helm", args...); err != nil {
 		pods, _ := s.Kubectl(ctx, "-n", Namespace, "describe", "pods")
-		logs, _ := s.Kubectl(ctx, "-n", Namespace, "logs", "--selector=app.kubernetes.io/name="+r.Chart, "--tail=30")
+		logs, _ := s.Kubectl(ctx, "-n", Namespace, "logs", "--selector=app.kubernetes.io/instance="+r.Chart, "--tail=30")
 		return fmt.Errorf("install %s: %w\n%s\n%s", r.Chart, err, pods, logs)
 	}
 	return nil
 }
 
-// Uninstall removes a chart and waits until its pods are gone.
+// Uninstall removes a chart and waits until its pods are gone, of all its parts.
 func (s *Stack) Uninstall(ctx context.Context, chart string) error {
 	_, err := s.Run(ctx, "helm", "uninstall", chart, "--ignore-not-found", "--kubeconfig", s.Kubeconfig(),
 		"--namespace", Namespace, "--wait", "--timeout", "90s")
 	if err != nil {
 		return err
 	}
-	_, err = s.Kubectl(ctx, "-n", Namespace, "wait", "pod", "--selector=app.kubernetes.io/name="+chart, "--for=delete", "--timeout=60s")
+	_, err = s.Kubectl(ctx, "-n", Namespace, "wait", "pod", "--selector=app.kubernetes.io/instance="+chart, "--for=delete", "--timeout=60s")
 	return err
 }
 
