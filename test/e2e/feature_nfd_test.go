@@ -86,7 +86,7 @@ func TestAnAgentsTokenTellsNodeFeaturesOfItsNodeOnly(t *testing.T) {
 	installDiscovery(t, false, "publish=nodefeature")
 	agent := account(t, podOf(t, featureDiscovery, gpuNode()))
 	other := shared.Nodes()[0]
-	stuck := nodeFeature(gpuNode(), gpuNode(), object{})
+	stuck := nodeFeature(gpuNode(), gpuNode(), object{"labels": object{"nvidia.com/gpu.count": "3"}})
 	stuck["metadata"].(object)["finalizers"] = []string{"test.outrigger.dev/forged"}
 	for name, r := range map[string]struct {
 		object  object
