@@ -1,0 +1,164 @@
+// Package admission_test asks the admission policies that the chart of feature
+// discovery renders what they allow, in CEL, as the API server does. The tests of
+// the cluster ask the API server itself; here is room for every way around.
+package admission_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/ext"
+	"sigs.k8s.io/yaml"
+)
+
+// fields is a part of a JSON object.
+type fields = map[string]any
+
+// golden is the folder of what the chart renders.
+const golden = "../../../charts/testdata/feature-discovery/"
+
+// The names of the policies there.
+const (
+	ofLabels       = "outrigger-feature-discovery.gpu-operator-resources"
+	ofPresence     = "outrigger-feature-discovery-presence.gpu-operator-resources"
+	ofNodeFeatures = "nodefeatures." + ofLabels
+)
+
+// policy is a ValidatingAdmissionPolicy, as far as it is expressions.
+type policy struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Spec     struct {
+		MatchConditions []struct{ Expression string }
+		Variables       []struct{ Name, Expression string }
+		Validations     []struct{ Expression, Message, MessageExpression string }
+	}
+}
+
+func load(t *testing.T, file, name string) policy {
+	t.Helper()
+	data, err := os.ReadFile(golden + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document := range strings.SplitSeq(string(data), "\n---\n") {
+		var p policy
+		if err := yaml.Unmarshal([]byte(document), &p); err != nil {
+			t.Fatal(err)
+		}
+		if p.Kind == "ValidatingAdmissionPolicy" && p.Metadata.Name == name {
+			return p
+		}
+	}
+	t.Fatalf("%s has no policy %s", file, name)
+	return policy{}
+}
+
+// request is a change that somebody asks for. Without an old object it is made.
+type request struct {
+	// account is that of the token, and bound the node that it is bound to.
+	account, bound string
+	old, new       fields
+}
+
+// refusals returns why a policy does not allow a request; an expression that
+// fails refuses too (failurePolicy: Fail).
+func (p policy) refusals(t *testing.T, r request) []string {
+	t.Helper()
+	env, err := cel.NewEnv(cel.OptionalTypes(), ext.Strings(),
+		cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType),
+		cel.Variable("request", cel.DynType), cel.Variable("variables", cel.MapType(cel.StringType, cel.DynType)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := fields{"username": "system:serviceaccount:gpu-operator-resources:" + r.account}
+	if r.bound != "" {
+		user["extra"] = fields{"authentication.kubernetes.io/node-name": []string{r.bound}}
+	}
+	variables := fields{}
+	known := fields{"object": r.new, "oldObject": nil, "request": fields{"userInfo": user}, "variables": variables}
+	if r.old != nil {
+		known["oldObject"] = r.old
+	}
+	eval := func(expression string) (any, error) {
+		ast, issues := env.Compile(expression)
+		if issues.Err() != nil {
+			t.Fatalf("%s: %v", expression, issues.Err())
+		}
+		program, err := env.Program(ast)
+		if err != nil {
+			t.Fatalf("%s: %v", expression, err)
+		}
+		value, _, err := program.Eval(known)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", expression, err)
+		}
+		return value.Value(), nil
+	}
+	for _, c := range p.Spec.MatchConditions {
+		if is, err := eval(c.Expression); err != nil || is != true {
+			t.Fatalf("the policy is not for this request: %v, %v", is, err)
+		}
+	}
+	for _, v := range p.Spec.Variables {
+		if variables[v.Name], err = eval(v.Expression); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var refused []string
+	for _, v := range p.Spec.Validations {
+		switch allowed, err := eval(v.Expression); {
+		case err != nil:
+			refused = append(refused, err.Error())
+		case allowed == true:
+		case v.MessageExpression != "":
+			message, err := eval(v.MessageExpression)
+			if err != nil {
+				t.Error(err)
+			}
+			refused = append(refused, fmt.Sprint(message))
+		default:
+			refused = append(refused, v.Message)
+		}
+	}
+	return refused
+}
+
+// check holds what a policy says of a request against what is wanted: words of
+// the refusal, none for what is allowed.
+func (p policy) check(t *testing.T, r request, want string) {
+	t.Helper()
+	refused := p.refusals(t, r)
+	if want == "" && len(refused) > 0 || want != "" && (len(refused) != 1 || !strings.Contains(refused[0], want)) {
+		t.Errorf("it is refused for %q, want %q", refused, want)
+	}
+}
+
+// with returns a copy of an object that is changed.
+func with(t *testing.T, object fields, change func(fields)) fields {
+	t.Helper()
+	data, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out fields
+	if err := json.Unmarshal(data, &out); err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(out)
+	}
+	return out
+}
+
+// part returns what stands at a path of an object.
+func part(o fields, path ...string) fields {
+	for _, name := range path {
+		o = o[name].(fields)
+	}
+	return o
+}
