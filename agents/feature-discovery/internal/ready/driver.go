@@ -149,7 +149,7 @@ func (o Observed) summary(chain []Link) string {
 			continue
 		}
 		broken = troubles(o.Node)
-		parts = append(parts, works(o.Node, len(broken)))
+		parts = append(parts, answering(o.Node, len(broken)))
 	}
 	if len(facts) > 0 {
 		parts = append(parts, "ready: "+strings.Join(facts, ", "))
@@ -160,16 +160,17 @@ func (o Observed) summary(chain []Link) string {
 	return strings.Join(parts, "; ")
 }
 
-// works tells how many GPUs do, and with which driver.
-func works(n *gpu.Node, broken int) string {
+// answering tells how many GPUs do, and with which driver. What an XID says of a
+// GPU that answers is for who offers it: the condition is that of the node.
+func answering(n *gpu.Node, broken int) string {
 	with := "with driver " + oneLine(n.Driver.Version, maxWord)
 	total := len(n.GPUs)
 	switch {
 	case broken > 0:
-		return fmt.Sprintf("%d of %s work %s", total-broken, count(total), with)
+		return fmt.Sprintf("%d of %s answer %s", total-broken, count(total), with)
 	case total == 1:
-		return "1 GPU works " + with
+		return "1 GPU answers " + with
 	default:
-		return fmt.Sprintf("%d GPUs work %s", total, with)
+		return fmt.Sprintf("%d GPUs answer %s", total, with)
 	}
 }
