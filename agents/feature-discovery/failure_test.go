@@ -47,6 +47,20 @@ func TestLostGPUAtStart(t *testing.T) {
 	p.metric(`gpu_ready{reason="GPUsReady"} 1` + "\n")
 }
 
+// A driver that comes up, and a GPU that is plugged, show in the kernel before
+// their device nodes do; and NVML does not show what has none at its start.
+func TestLateDeviceNode(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=2", "--model=l4")
+	device := filepath.Join(n.Root, "dev", "nvidia1")
+	must(t, os.Remove(device))
+	p := start(t, n)
+	p.has(map[string]string{"gpu.count": "1"})
+	p.Said("gpus are hidden from this process", "this process has no /dev/nvidia1")
+	must(t, unix.Mknod(device, unix.S_IFCHR|0o666, int(unix.Mkdev(195, 1))))
+	p.has(simulated(t, n))
+}
+
 // Labels tell what the node has, and not whether it works.
 func TestDriverGoesAndFails(t *testing.T) {
 	t.Parallel()

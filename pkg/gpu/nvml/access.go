@@ -38,21 +38,24 @@ func access(node string) error {
 	}
 }
 
+func usable(node string) bool { return access(node) == nil }
+
 // tellHidden tells once in a session of GPUs that NVML does not show to this
-// process.
+// process, and notes their device nodes.
 func (s *Source) tellHidden(sess *session, node *gpu.Node) {
 	sess.hidden.Do(func() {
-		if reasons := hidden(s.cfg.ProcRoot, sess.present, node); len(reasons) > 0 {
+		nodes, reasons := hidden(s.cfg.ProcRoot, sess.present, node)
+		sess.lacks.Store(&nodes)
+		if len(reasons) > 0 {
 			s.cfg.Log.Warn("gpus are hidden from this process", "reasons", reasons, "fix", giveNodes)
 		}
 	})
 }
 
 // hidden returns why NVML does not show GPUs that the kernel has: the device
-// nodes that this process may not use. GPUs that are absent for another reason
-// are left out.
-func hidden(procRoot string, present map[string]procGPU, node *gpu.Node) []string {
-	var out []string
+// nodes that this process may not use, and why not. GPUs that are absent for
+// another reason are left out.
+func hidden(procRoot string, present map[string]procGPU, node *gpu.Node) (nodes, reasons []string) {
 	for id, p := range present {
 		if slices.ContainsFunc(node.GPUs, func(g gpu.GPU) bool { return g.PCI.BusID == id }) {
 			continue
@@ -65,10 +68,11 @@ func hidden(procRoot string, present map[string]procGPU, node *gpu.Node) []strin
 		if p.minor == noMinor || isDisplay(p.name) {
 			continue
 		}
-		if err := access(fmt.Sprintf("/dev/nvidia%d", p.minor)); err != nil {
-			out = append(out, err.Error())
+		path := fmt.Sprintf("/dev/nvidia%d", p.minor)
+		if err := access(path); err != nil {
+			nodes, reasons = append(nodes, path), append(reasons, err.Error())
 		}
 	}
-	slices.Sort(out)
-	return out
+	slices.Sort(reasons)
+	return nodes, reasons
 }

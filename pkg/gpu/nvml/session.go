@@ -4,7 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -39,8 +41,10 @@ type session struct {
 	catalogue catalogue
 	fabrics   fabrics
 	log       *slog.Logger
-	// hidden is done once the log was told of GPUs that NVML does not show.
+	// hidden is done once the log was told of GPUs that NVML does not show, and
+	// lacks has the device nodes which those lack.
 	hidden sync.Once
+	lacks  atomic.Pointer[[]string]
 }
 
 // device is a GPU with its handle. The handle is nil if NVML gave none.
@@ -49,8 +53,13 @@ type device struct {
 	gpu    gpu.GPU
 }
 
-// stale reports whether GPUs have come or gone since NVML was initialised.
+// stale reports whether GPUs have come or gone since NVML was initialised, or a
+// device node has come without which NVML does not show a GPU: those of a driver
+// that comes up come one after the other.
 func (s *session) stale(procRoot string) bool {
+	if nodes := s.lacks.Load(); nodes != nil && slices.ContainsFunc(*nodes, usable) {
+		return true
+	}
 	now := procGPUs(procRoot)
 	return !maps.EqualFunc(now, s.present, func(procGPU, procGPU) bool { return true })
 }
