@@ -42,7 +42,7 @@ if ! has_gpu; then
   echo "skipped: no NVIDIA GPU"
   exit 0
 fi
-for program in device-plugin fake-kubelet vectoradd; do
+for program in device-plugin fake-kubelet feature-discovery vectoradd; do
   [ -x "$bin/$program" ] && continue
   echo "run.sh: $bin/$program is missing: make build, or name its folder with BIN=" >&2
   exit 2
@@ -104,6 +104,37 @@ else
   skip "snapshot: CUDA version" "nvidia-smi does not tell it"
 fi
 equal "snapshot: no GPU is marked broken" "" "$(grep -A 3 '"fault"' "$work/snapshot.json")"
+
+## The labels say what nvidia-smi says, where all GPUs are of one model.
+
+if timeout 60 "$bin/feature-discovery" --oneshot --publish=stdout --log-level=error >"$work/labels" 2>"$work/labels.err"; then
+  pass "labels: exit code 0"
+else
+  fail "labels: exit code $?" "$(cat "$work/labels.err")"
+fi
+# label NAME: its value, or nothing where there is no such label.
+label() { sed -n "s#^nvidia.com/$1=##p" "$work/labels"; }
+# every WHAT FIELD GOT: that it is what nvidia-smi says, the same of all GPUs.
+every() {
+  local want
+  want=$(smi "$2" | sort -u)
+  case $want in
+  '' | *'not a valid field'* | *'N/A'*) skip "labels: $1" "nvidia-smi does not tell $2" ;;
+  *) equal "labels: $1" "$want" "$3" ;;
+  esac
+}
+bad=$(grep -vE '^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?=([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$' "$work/labels")
+equal "labels: Kubernetes takes each" "" "$bad"
+if [ "$(smi name | sort -u | wc -l)" -eq 1 ]; then
+  equal "labels: gpu.count" "$count" "$(label gpu.count)"
+  equal "labels: gpu.product" "$(smi name | head -n 1 | tr ' ' -)" "$(label gpu.product)"
+  every "memory in MiB" memory.total "$(label gpu.memory)"
+  every "compute capability" compute_cap "$(label gpu.compute.major).$(label gpu.compute.minor)"
+else
+  skip "labels: of one model" "there are several"
+fi
+every "driver version" driver_version "$(label cuda.driver-version.full)"
+[ -z "$cuda" ] || equal "labels: CUDA version" "$cuda" "$(label cuda.runtime-version.full)"
 
 ## The plugin offers each GPU to a kubelet, and again after the kubelet restarts.
 

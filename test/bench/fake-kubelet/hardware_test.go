@@ -23,7 +23,7 @@ func binaries(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"device-plugin", "fake-kubelet", "vectoradd", "gpu-sim", "lib/libcuda.so.1", "lib/libnvidia-ml.so.1"} {
+	for _, name := range []string{"device-plugin", "fake-kubelet", "feature-discovery", "vectoradd", "gpu-sim", "lib/libcuda.so.1", "lib/libnvidia-ml.so.1"} {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
 			t.Skipf("bin/%s is missing: make build", name)
 		}
@@ -68,7 +68,7 @@ func TestTheHardwareCheckPassesWhereAllIsWell(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for _, want := range []string{
-		"PASS snapshot: UUIDs", "PASS plugin: registered again after the kubelet's restart",
+		"PASS snapshot: UUIDs", "PASS labels: gpu.product", "PASS plugin: registered again after the kubelet's restart",
 		"PASS cdi: every GPU has its own node", "PASS vectoradd: GPU 1",
 	} {
 		if !strings.Contains(out, want) {
