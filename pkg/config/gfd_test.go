@@ -8,8 +8,6 @@ import (
 	"outrigger.dev/pkg/config"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func TestOutputOfGFD(t *testing.T) {
 	for name, tc := range map[string]struct {
 		flags config.Explicit
@@ -17,12 +15,12 @@ func TestOutputOfGFD(t *testing.T) {
 		want  config.Output
 	}{
 		"nothing is said":                 {want: config.OutputUnset},
-		"a file":                          {flags: config.Explicit{OutputFile: ptr("/f")}, want: config.OutputFile},
-		"standard output":                 {flags: config.Explicit{OutputFile: ptr("")}, want: config.OutputFile},
-		"the API":                         {flags: config.Explicit{UseNodeFeatureAPI: ptr(true)}, want: config.OutputNodeFeature},
-		"the API goes before a file":      {flags: config.Explicit{UseNodeFeatureAPI: ptr(true), OutputFile: ptr("/f")}, want: config.OutputNodeFeature},
-		"no API leaves the file":          {flags: config.Explicit{UseNodeFeatureAPI: ptr(false)}, want: config.OutputFile},
-		"a flag goes before the file":     {flags: config.Explicit{UseNodeFeatureAPI: ptr(false)}, file: "flags: {useNodeFeatureAPI: true}", want: config.OutputFile},
+		"a file":                          {flags: config.Explicit{OutputFile: new("/f")}, want: config.OutputFile},
+		"standard output":                 {flags: config.Explicit{OutputFile: new("")}, want: config.OutputFile},
+		"the API":                         {flags: config.Explicit{UseNodeFeatureAPI: new(true)}, want: config.OutputNodeFeature},
+		"the API goes before a file":      {flags: config.Explicit{UseNodeFeatureAPI: new(true), OutputFile: new("/f")}, want: config.OutputNodeFeature},
+		"no API leaves the file":          {flags: config.Explicit{UseNodeFeatureAPI: new(false)}, want: config.OutputFile},
+		"a flag goes before the file":     {flags: config.Explicit{UseNodeFeatureAPI: new(false)}, file: "flags: {useNodeFeatureAPI: true}", want: config.OutputFile},
 		"the file alone":                  {file: "flags: {useNodeFeatureAPI: true}", want: config.OutputNodeFeature},
 		"the file alone, with its output": {file: "flags: {gfd: {outputFile: /f}}", want: config.OutputFile},
 	} {
