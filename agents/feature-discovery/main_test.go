@@ -62,6 +62,9 @@ func TestGPUsComeAndGo(t *testing.T) {
 	}
 	p.metric("labels 0\n")
 	p.ready()
+	if strings.Contains(p.Log.String(), "the driver does not answer") {
+		t.Error("the log has it that the driver does not answer, and it always did")
+	}
 }
 
 func TestBusWithoutGPUsAndWithoutDriver(t *testing.T) {

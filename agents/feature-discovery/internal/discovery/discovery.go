@@ -241,6 +241,9 @@ func (d *Discovery) observed(obs observe.Observation[nothing, nothing]) error {
 	switch {
 	case obs.Err == nil && before != nil:
 		d.log.Info("the driver answers", "version", obs.Node.Driver.Version, "gpus", len(obs.Node.GPUs))
+	case errors.Is(obs.Err, gpu.ErrClosed):
+		// The driver is asked anew, since a GPU has come or gone.
+		d.log.Debug("the driver is not asked now", "err", obs.Err)
 	case obs.Err != nil && (before == nil || before.Error() != obs.Err.Error()):
 		d.log.Warn("the driver does not answer, waiting", "err", obs.Err)
 	}
