@@ -14,9 +14,9 @@ import (
 func BenchmarkDerive(b *testing.B) {
 	var layouts [][]string
 	for range 16 {
-		layouts = append(layouts, times(7, "1g.10gb"))
+		layouts = append(layouts, gputest.Times(7, "1g.10gb"))
 	}
-	n := node(gputest.H100, 16, layouts...)
+	n := gputest.Divided(gputest.H100, 16, layouts...)
 	c := config.Config{
 		MIGStrategy: config.MIGStrategyMixed,
 		Resources:   config.Resources{MIG: []config.Pattern{{Pattern: "3g.*", Name: "nvidia.com/half"}, {Pattern: "1g.*", Name: "nvidia.com/small"}}},

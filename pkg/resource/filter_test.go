@@ -13,7 +13,7 @@ import (
 )
 
 func TestFilter(t *testing.T) {
-	n := node(gputest.A100, 4, []string{"3g.20gb", "2g.10gb"}, nil)
+	n := gputest.Divided(gputest.A100, 4, []string{"3g.20gb", "2g.10gb"}, nil)
 	n.GPUs[3] = gpu.GPU{Index: 3, Fault: &gpu.Fault{Op: "nvmlDeviceGetUUID", Reason: "GPU is lost"}}
 	uuid := string(n.GPUs[0].MIG.Devices[1].UUID)
 	const (

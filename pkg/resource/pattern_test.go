@@ -101,7 +101,7 @@ func TestPatternsAreAnchoredGlobs(t *testing.T) {
 }
 
 func TestPatternsOfResources(t *testing.T) {
-	n := node(gputest.A100, 2, []string{"3g.20gb", "2g.10gb", "1g.5gb+me"})
+	n := gputest.Divided(gputest.A100, 2, []string{"3g.20gb", "2g.10gb", "1g.5gb+me"})
 	uuid := string(n.GPUs[0].MIG.Devices[1].UUID)
 	for name, tc := range map[string]struct {
 		config config.Resources

@@ -176,7 +176,7 @@ func randomNode(r *rand.Rand) *gpu.Node {
 	for range r.IntN(5) {
 		models = append(models, pick(r, gputest.A100, gputest.A10080, gputest.H100, gputest.A30, gputest.L4))
 	}
-	n := mixed(models...)
+	n := gputest.Mixed(models...)
 	for i, g := range n.GPUs {
 		if g.MIG != nil && r.IntN(3) > 0 {
 			gputest.Partition(n, i, randomLayout(r, models[i])...)
@@ -202,11 +202,11 @@ func randomNode(r *rand.Rand) *gpu.Node {
 func randomLayout(r *rand.Rand, model gputest.Model) []string {
 	switch model {
 	case gputest.A30:
-		return pick(r, nil, times(4, "1g.6gb"), []string{"2g.12gb", "1g.6gb"})
+		return pick(r, nil, gputest.Times(4, "1g.6gb"), []string{"2g.12gb", "1g.6gb"})
 	case gputest.A100:
-		return pick(r, nil, times(7, "1g.5gb"), times(2, "3g.20gb"), times(3, "1c.3g.20gb"), balanced())
+		return pick(r, nil, gputest.Times(7, "1g.5gb"), gputest.Times(2, "3g.20gb"), gputest.Times(3, "1c.3g.20gb"), balanced())
 	default:
-		return pick(r, nil, times(7, "1g.10gb"), times(2, "3g.40gb"), times(1, "7g.80gb"), []string{"3g.40gb", "2g.20gb", "1g.10gb+me"})
+		return pick(r, nil, gputest.Times(7, "1g.10gb"), gputest.Times(2, "3g.40gb"), gputest.Times(1, "7g.80gb"), []string{"3g.40gb", "2g.20gb", "1g.10gb+me"})
 	}
 }
 

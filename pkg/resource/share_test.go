@@ -20,9 +20,9 @@ const (
 func refs(r ...config.Ref) config.Selection { return config.Selection{Refs: r} }
 
 func TestShares(t *testing.T) {
-	two := node(gputest.A100, 2, nil, times(2, "3g.20gb"))
+	two := gputest.Divided(gputest.A100, 2, nil, gputest.Times(2, "3g.20gb"))
 	two.GPUs[0].MIG = &gpu.MIG{}
-	migs := node(gputest.A100, 2, times(2, "3g.20gb"), times(2, "3g.20gb"))
+	migs := gputest.Divided(gputest.A100, 2, gputest.Times(2, "3g.20gb"), gputest.Times(2, "3g.20gb"))
 	mig := migs.GPUs[0].MIG.Devices[1]
 	for name, tc := range map[string]struct {
 		node   *gpu.Node
@@ -30,22 +30,22 @@ func TestShares(t *testing.T) {
 		want   []string
 	}{
 		"all devices": {
-			node:   node(gputest.L4, 2),
+			node:   gputest.Divided(gputest.L4, 2),
 			shares: []config.Share{{Name: res, Rename: res, Replicas: 4}},
 			want:   []string{"nvidia.com/gpu time-slicing one-at-a-time: 0x4 1x4"},
 		},
 		"replicas 1 is a new name alone": {
-			node:   node(gputest.L4, 2),
+			node:   gputest.Divided(gputest.L4, 2),
 			shares: []config.Share{{Name: res, Rename: "nvidia.com/whole", Replicas: 1}},
 			want:   []string{"nvidia.com/whole: 0 1"},
 		},
 		"the first ones": {
-			node:   node(gputest.L4, 3),
+			node:   gputest.Divided(gputest.L4, 3),
 			shares: []config.Share{{Name: res, Rename: "nvidia.com/gpu.shared", Devices: config.Selection{Count: 2}, Replicas: 4}},
 			want:   []string{"nvidia.com/gpu: 2", "nvidia.com/gpu.shared time-slicing one-at-a-time: 0x4 1x4"},
 		},
 		"a count takes from what entries before have left": {
-			node: node(gputest.L4, 4),
+			node: gputest.Divided(gputest.L4, 4),
 			shares: []config.Share{
 				{Name: res, Rename: "nvidia.com/few", Devices: config.Selection{Count: 1}, Replicas: 2},
 				{Name: res, Rename: "nvidia.com/many", Devices: config.Selection{Count: 2}, Replicas: 9},
@@ -57,7 +57,7 @@ func TestShares(t *testing.T) {
 			},
 		},
 		"more than there are": {
-			node:   node(gputest.L4, 2),
+			node:   gputest.Divided(gputest.L4, 2),
 			shares: []config.Share{{Name: res, Rename: res, Devices: config.Selection{Count: 3}, Replicas: 2}},
 			want: []string{
 				"nvidia.com/gpu time-slicing one-at-a-time: 0x2 1x2",
@@ -65,7 +65,7 @@ func TestShares(t *testing.T) {
 			},
 		},
 		"replicas differ from GPU to GPU": {
-			node: node(gputest.L4, 3),
+			node: gputest.Divided(gputest.L4, 3),
 			shares: []config.Share{
 				{Name: res, Rename: res, Devices: refs("2"), Replicas: 8},
 				{Name: res, Rename: res, Devices: refs(id + "0"), Replicas: 2},
@@ -73,7 +73,7 @@ func TestShares(t *testing.T) {
 			want: []string{"nvidia.com/gpu time-slicing one-at-a-time: 0x2 1 2x8"},
 		},
 		"a device belongs to the first entry that names it": {
-			node: node(gputest.L4, 2),
+			node: gputest.Divided(gputest.L4, 2),
 			shares: []config.Share{
 				{Name: res, Rename: res, Devices: refs("0"), Replicas: 1},
 				{Name: res, Rename: res, Devices: refs("0", "1"), Replicas: 2},
@@ -84,7 +84,7 @@ func TestShares(t *testing.T) {
 			},
 		},
 		"an entry behind one for all": {
-			node: node(gputest.L4, 1),
+			node: gputest.Divided(gputest.L4, 1),
 			shares: []config.Share{
 				{Name: res, Rename: res, Replicas: 2},
 				{Name: res, Rename: "nvidia.com/late", Devices: refs("0"), Replicas: 3},
@@ -95,7 +95,7 @@ func TestShares(t *testing.T) {
 			},
 		},
 		"what is not on the node is told": {
-			node: node(gputest.L4, 1),
+			node: gputest.Divided(gputest.L4, 1),
 			shares: []config.Share{
 				{Name: "nvidia.com/mig-1g.5gb", Rename: "nvidia.com/mig-1g.5gb", Replicas: 2},
 				{Name: res, Rename: res, Devices: refs("7", "0", "0:1", "GPU-none", ""), Replicas: 2},
@@ -142,7 +142,7 @@ func TestShares(t *testing.T) {
 			want:   []string{"nvidia.com/gpu: 0 1:0 1:1"},
 		},
 		"one replica for each 1000 MiB": {
-			node: gputest.Partition(mixed(gputest.L4, gputest.A100), 1, "3g.20gb", "1g.5gb"),
+			node: gputest.Partition(gputest.Mixed(gputest.L4, gputest.A100), 1, "3g.20gb", "1g.5gb"),
 			shares: []config.Share{
 				{Name: res, Rename: "nvidia.com/gpu-mem-gb", Replicas: config.AutoReplicas},
 				{Name: "nvidia.com/mig-3g.20gb", Rename: "nvidia.com/gpu-mem-gb", Replicas: config.AutoReplicas},
@@ -151,7 +151,7 @@ func TestShares(t *testing.T) {
 			want: []string{"nvidia.com/gpu-mem-gb time-slicing one-at-a-time: 0x23 1:0x19 1:1x4"},
 		},
 		"a replica for each 1000 MiB of a part of a GPU instance": {
-			node:   node(gputest.A100, 1, times(3, "1c.3g.20gb")),
+			node:   gputest.Divided(gputest.A100, 1, gputest.Times(3, "1c.3g.20gb")),
 			shares: []config.Share{{Name: "nvidia.com/mig-1c.3g.20gb", Rename: res, Replicas: config.AutoReplicas}},
 			want:   []string{"nvidia.com/gpu time-slicing one-at-a-time: 0:0x6 0:1x6 0:2x6"},
 		},
@@ -200,20 +200,20 @@ func TestMPS(t *testing.T) {
 		"more clients than Pascal has": {node: one(6, 0), replicas: 17, want: []string{"config 0: MPS serves up to 16 clients of a GPU of compute capability 6.0 and 17 replicas are to share it: lower the replicas"}},
 		"too old":                      {node: one(3, 0), replicas: 2, want: []string{"config 0: MPS needs a GPU of compute capability 3.5 and this one has 3.0: share it by timeSlicing, or take it out of sharing.mps"}},
 		"MIG devices": {
-			node: node(gputest.A100, 1, times(2, "3g.20gb")), source: "nvidia.com/mig-3g.20gb", replicas: 2,
+			node: gputest.Divided(gputest.A100, 1, gputest.Times(2, "3g.20gb")), source: "nvidia.com/mig-3g.20gb", replicas: 2,
 			want: []string{"config 0:0: " + migReason, "config 0:1: " + migReason},
 		},
 		"MIG devices with one replica": {
-			node: node(gputest.A100, 1, times(2, "3g.20gb")), source: "nvidia.com/mig-3g.20gb", replicas: 1,
+			node: gputest.Divided(gputest.A100, 1, gputest.Times(2, "3g.20gb")), source: "nvidia.com/mig-3g.20gb", replicas: 1,
 			want: []string{"nvidia.com/x: 0:0 0:1"},
 		},
 		"a whole GPU whose MIG mode is on": {
-			node: node(gputest.A100, 1, times(2, "3g.20gb")), strategy: config.MIGStrategyNone, replicas: 2,
+			node: gputest.Divided(gputest.A100, 1, gputest.Times(2, "3g.20gb")), strategy: config.MIGStrategyNone, replicas: 2,
 			want: []string{"config 0: MPS does not share a GPU whose MIG mode is on: share it by timeSlicing, take it out of sharing.mps, or turn the mode off"},
 		},
 		"MIG devices of a GPU that fails": {
 			node: func() *gpu.Node {
-				n := node(gputest.A100, 1, times(1, "3g.20gb"))
+				n := gputest.Divided(gputest.A100, 1, gputest.Times(1, "3g.20gb"))
 				n.GPUs[0].Fault = &gpu.Fault{Op: "nvml", Reason: "lost"}
 				return n
 			}(),

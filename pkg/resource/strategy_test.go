@@ -15,48 +15,22 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// node returns GPUs of a model, of which the first ones are divided.
-func node(model gputest.Model, n int, layouts ...[]string) *gpu.Node {
-	out := gputest.Node(model, n)
-	for i, profiles := range layouts {
-		gputest.Partition(out, i, profiles...)
-	}
-	return out
-}
-
-func times(n int, profile string) []string {
-	return strings.Fields(strings.Repeat(profile+" ", n))
-}
-
-// mixed returns one GPU of each model, none of which is divided.
-func mixed(models ...gputest.Model) *gpu.Node {
-	out := gputest.Node(gputest.L4, len(models))
-	out.Links = nil
-	for i, model := range models {
-		g := gputest.Node(model, 1).GPUs[0]
-		was := out.GPUs[i]
-		g.Index, g.Minor, g.UUID, g.PCI.BusID = was.Index, was.Minor, was.UUID, was.PCI.BusID
-		out.GPUs[i] = g
-	}
-	return out
-}
-
 func balanced() []string { return []string{"3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb"} }
 
 // TestLayouts has, for each way in which the GPUs of a node are divided, what
 // each MIG strategy offers with each way of sharing.
 func TestLayouts(t *testing.T) {
 	for name, n := range map[string]*gpu.Node{
-		"no GPU is divided":                      node(gputest.A100, 2),
-		"all GPUs are divided alike":             node(gputest.A100, 2, times(2, "3g.20gb"), times(2, "3g.20gb")),
-		"one GPU has several profiles":           node(gputest.A100, 1, balanced()),
-		"two GPUs differ in their profiles":      node(gputest.A100, 2, times(7, "1g.5gb"), times(2, "3g.20gb")),
-		"a GPU is divided and others are not":    node(gputest.A100, 3, times(2, "3g.20gb")),
-		"a GPU with MIG mode on has no devices":  node(gputest.A100, 2, times(2, "3g.20gb"), nil),
-		"GPU instances are divided further":      node(gputest.A100, 1, times(6, "1c.3g.20gb")),
-		"a profile has media engines":            node(gputest.A100, 1, []string{"1g.5gb+me", "1g.5gb"}),
-		"models differ and have the same layout": gputest.Partition(gputest.Partition(mixed(gputest.A10080, gputest.H100), 0, times(2, "3g.40gb")...), 1, times(2, "3g.40gb")...),
-		"models differ and none is divided":      mixed(gputest.A100, gputest.L4),
+		"no GPU is divided":                      gputest.Divided(gputest.A100, 2),
+		"all GPUs are divided alike":             gputest.Divided(gputest.A100, 2, gputest.Times(2, "3g.20gb"), gputest.Times(2, "3g.20gb")),
+		"one GPU has several profiles":           gputest.Divided(gputest.A100, 1, balanced()),
+		"two GPUs differ in their profiles":      gputest.Divided(gputest.A100, 2, gputest.Times(7, "1g.5gb"), gputest.Times(2, "3g.20gb")),
+		"a GPU is divided and others are not":    gputest.Divided(gputest.A100, 3, gputest.Times(2, "3g.20gb")),
+		"a GPU with MIG mode on has no devices":  gputest.Divided(gputest.A100, 2, gputest.Times(2, "3g.20gb"), nil),
+		"GPU instances are divided further":      gputest.Divided(gputest.A100, 1, gputest.Times(6, "1c.3g.20gb")),
+		"a profile has media engines":            gputest.Divided(gputest.A100, 1, []string{"1g.5gb+me", "1g.5gb"}),
+		"models differ and have the same layout": gputest.Partition(gputest.Partition(gputest.Mixed(gputest.A10080, gputest.H100), 0, gputest.Times(2, "3g.40gb")...), 1, gputest.Times(2, "3g.40gb")...),
+		"models differ and none is divided":      gputest.Mixed(gputest.A100, gputest.L4),
 		"no GPU is there":                        {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +99,7 @@ func TestSingleOffersOneClass(t *testing.T) {
 		want   []string
 	}{
 		"more memory goes before more devices": {
-			node: node(gputest.A100, 1, balanced()),
+			node: gputest.Divided(gputest.A100, 1, balanced()),
 			want: []string{
 				"nvidia.com/gpu: 0:0",
 				"mig 0:1: " + prefix + threes + part("2g.10gb"),
@@ -134,7 +108,7 @@ func TestSingleOffersOneClass(t *testing.T) {
 			},
 		},
 		"a few MIG devices do not displace whole GPUs": {
-			node: node(gputest.A100, 3, times(2, "3g.20gb")),
+			node: gputest.Divided(gputest.A100, 3, gputest.Times(2, "3g.20gb")),
 			want: []string{
 				"nvidia.com/gpu: 1 2",
 				"mig 0:0: " + prefix + "whole GPUs" + part("3g.20gb"),
@@ -143,7 +117,7 @@ func TestSingleOffersOneClass(t *testing.T) {
 		},
 		"MIG devices go before as many whole GPUs": {
 			node: func() *gpu.Node {
-				n := node(gputest.A100, 2, times(1, "7g.40gb"))
+				n := gputest.Divided(gputest.A100, 2, gputest.Times(1, "7g.40gb"))
 				n.GPUs[0].MIG.Devices[0].MemoryBytes = n.GPUs[1].MemoryBytes
 				return n
 			}(),
@@ -153,11 +127,11 @@ func TestSingleOffersOneClass(t *testing.T) {
 			},
 		},
 		"whole GPUs of several models are one class": {
-			node: mixed(gputest.A100, gputest.L4),
+			node: gputest.Mixed(gputest.A100, gputest.L4),
 			want: []string{"nvidia.com/gpu: 0 1"},
 		},
 		"parts of GPU instances do not count their memory several times": {
-			node: node(gputest.A100, 1, []string{"4g.20gb", "1c.3g.20gb", "1c.3g.20gb"}),
+			node: gputest.Divided(gputest.A100, 1, []string{"4g.20gb", "1c.3g.20gb", "1c.3g.20gb"}),
 			want: []string{
 				"nvidia.com/gpu: 0:0",
 				"mig 0:1: " + prefix + "MIG devices 4g.20gb of NVIDIA A100-SXM4-40GB" + part("1c.3g.20gb"),
@@ -165,7 +139,7 @@ func TestSingleOffersOneClass(t *testing.T) {
 			},
 		},
 		"what the config hides does not count": {
-			node:   node(gputest.A100, 3, times(2, "3g.20gb")),
+			node:   gputest.Divided(gputest.A100, 3, gputest.Times(2, "3g.20gb")),
 			config: config.Config{Filter: config.Filter{Exclude: []string{"1", "2"}}},
 			want: []string{
 				"nvidia.com/gpu: 0:0 0:1",
@@ -174,14 +148,14 @@ func TestSingleOffersOneClass(t *testing.T) {
 			},
 		},
 		"what has a name of its own does not count": {
-			node: node(gputest.A100, 3, times(2, "3g.20gb")),
+			node: gputest.Divided(gputest.A100, 3, gputest.Times(2, "3g.20gb")),
 			config: config.Config{Resources: config.Resources{
 				GPUs: []config.Pattern{{Pattern: "*A100*", Name: "nvidia.com/a100"}},
 			}},
 			want: []string{"nvidia.com/a100: 1 2", "nvidia.com/gpu: 0:0 0:1"},
 		},
 		"a pattern that names the same resource does not mix it": {
-			node: node(gputest.A100, 3, times(2, "3g.20gb"), times(2, "3g.20gb")),
+			node: gputest.Divided(gputest.A100, 3, gputest.Times(2, "3g.20gb"), gputest.Times(2, "3g.20gb")),
 			config: config.Config{Resources: config.Resources{
 				GPUs: []config.Pattern{{Pattern: "*", Name: "nvidia.com/gpu"}},
 				MIG:  []config.Pattern{{Pattern: "*", Name: "nvidia.com/gpu"}},
@@ -189,14 +163,14 @@ func TestSingleOffersOneClass(t *testing.T) {
 			want: []string{"nvidia.com/gpu: 0:0 0:1 1:0 1:1", "mig 2: " + prefix + threes + whole},
 		},
 		"without anything under the name nothing is left out": {
-			node: node(gputest.A100, 1, times(2, "3g.20gb")),
+			node: gputest.Divided(gputest.A100, 1, gputest.Times(2, "3g.20gb")),
 			config: config.Config{Resources: config.Resources{
 				MIG: []config.Pattern{{Pattern: "3g.*", Name: "nvidia.com/half"}},
 			}},
 			want: []string{"nvidia.com/half: 0:0 0:1"},
 		},
 		"health does not decide": {
-			node: node(gputest.A100, 2, times(2, "3g.20gb"), times(7, "1g.5gb")),
+			node: gputest.Divided(gputest.A100, 2, gputest.Times(2, "3g.20gb"), gputest.Times(7, "1g.5gb")),
 			view: health.View{GPUs: map[gpu.UUID]health.Status{
 				"GPU-00000000-0000-4000-8000-000000000000": {Reason: "xid 79"},
 			}},
@@ -210,7 +184,7 @@ func TestSingleOffersOneClass(t *testing.T) {
 		},
 		"a GPU that fails before its MIG mode was read is told by its fault": {
 			node: func() *gpu.Node {
-				n := node(gputest.A100, 2, times(2, "3g.20gb"))
+				n := gputest.Divided(gputest.A100, 2, gputest.Times(2, "3g.20gb"))
 				n.GPUs[1] = gpu.GPU{Index: 1, UUID: "GPU-1", Fault: lost}
 				return n
 			}(),

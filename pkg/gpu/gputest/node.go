@@ -59,6 +59,33 @@ func Node(model Model, n int) *gpu.Node {
 	return node
 }
 
+// Divided returns a node of n GPUs of a model, of which the first ones are divided
+// into devices of these profiles, as by Partition.
+func Divided(model Model, n int, layouts ...[]string) *gpu.Node {
+	out := Node(model, n)
+	for i, profiles := range layouts {
+		Partition(out, i, profiles...)
+	}
+	return out
+}
+
+// Mixed returns a node with one GPU of each of the models, in this order, none of
+// which is divided or linked.
+func Mixed(models ...Model) *gpu.Node {
+	out := Node(L4, len(models))
+	out.Links = nil
+	for i, model := range models {
+		g := Node(model, 1).GPUs[0]
+		was := out.GPUs[i]
+		g.Index, g.Minor, g.UUID, g.PCI.BusID = was.Index, was.Minor, was.UUID, was.PCI.BusID
+		out.GPUs[i] = g
+	}
+	return out
+}
+
+// Times returns a layout of n devices of a profile.
+func Times(n int, profile string) []string { return slices.Repeat([]string{profile}, n) }
+
 // boardFabric is the fabric of a board that is linked to no other node.
 func boardFabric() *gpu.Fabric {
 	return &gpu.Fabric{State: gpu.FabricCompleted, Status: gpu.FabricSuccess}

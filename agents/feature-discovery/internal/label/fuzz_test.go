@@ -76,12 +76,12 @@ func randomNode(r *rand.Rand) *gpu.Node {
 	for range 1 + r.IntN(6) {
 		models = append(models, pick(r, gputest.A100, gputest.H100, gputest.A30, gputest.L4))
 	}
-	n := mixed(models...)
+	n := gputest.Mixed(models...)
 	for i, model := range models {
 		layouts := map[gputest.Model][][]string{
-			gputest.A100: {nil, times(7, "1g.5gb"), times(2, "3g.20gb"), times(3, "1c.3g.20gb"), {"3g.20gb", "1g.5gb+me"}},
-			gputest.H100: {nil, times(7, "1g.10gb"), {"4g.40gb", "1g.10gb+me"}},
-			gputest.A30:  {nil, times(4, "1g.6gb")},
+			gputest.A100: {nil, gputest.Times(7, "1g.5gb"), gputest.Times(2, "3g.20gb"), gputest.Times(3, "1c.3g.20gb"), {"3g.20gb", "1g.5gb+me"}},
+			gputest.H100: {nil, gputest.Times(7, "1g.10gb"), {"4g.40gb", "1g.10gb+me"}},
+			gputest.A30:  {nil, gputest.Times(4, "1g.6gb")},
 		}[model]
 		if len(layouts) > 0 && r.IntN(3) > 0 {
 			gputest.Partition(n, i, pick(r, layouts...)...)

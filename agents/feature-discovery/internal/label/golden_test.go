@@ -26,40 +26,40 @@ type layout struct {
 // written in full, the others as the difference to what their title names.
 func TestModels(t *testing.T) {
 	for model, layouts := range map[gputest.Model][]layout{
-		gputest.L4: {{"whole", node(gputest.L4, 2)}},
+		gputest.L4: {{"whole", gputest.Divided(gputest.L4, 2)}},
 		gputest.A30: {
-			{"whole", node(gputest.A30, 2)},
-			{"in MIG mode without devices", node(gputest.A30, 2, nil, nil)},
-			{"alike", node(gputest.A30, 2, times(4, "1g.6gb"), times(4, "1g.6gb"))},
-			{"several profiles, with media engines", node(gputest.A30, 2, []string{"2g.12gb+me", "1g.6gb", "1g.6gb"}, []string{"4g.24gb"})},
+			{"whole", gputest.Divided(gputest.A30, 2)},
+			{"in MIG mode without devices", gputest.Divided(gputest.A30, 2, nil, nil)},
+			{"alike", gputest.Divided(gputest.A30, 2, gputest.Times(4, "1g.6gb"), gputest.Times(4, "1g.6gb"))},
+			{"several profiles, with media engines", gputest.Divided(gputest.A30, 2, []string{"2g.12gb+me", "1g.6gb", "1g.6gb"}, []string{"4g.24gb"})},
 		},
 		gputest.A100: {
-			{"whole", node(gputest.A100, 8)},
-			{"in MIG mode without devices", node(gputest.A100, 1, nil)},
-			{"alike", node(gputest.A100, 2, times(7, "1g.5gb"), times(7, "1g.5gb"))},
-			{"one is divided, one is whole", node(gputest.A100, 2, times(2, "3g.20gb"))},
-			{"several profiles", node(gputest.A100, 1, []string{"3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb"})},
-			{"with media engines", node(gputest.A100, 1, []string{"1g.5gb+me", "1g.5gb"})},
-			{"GPU instances divided further", node(gputest.A100, 1, append(times(3, "1c.3g.20gb"), "1c.3g.20gb", "2c.3g.20gb"))},
+			{"whole", gputest.Divided(gputest.A100, 8)},
+			{"in MIG mode without devices", gputest.Divided(gputest.A100, 1, nil)},
+			{"alike", gputest.Divided(gputest.A100, 2, gputest.Times(7, "1g.5gb"), gputest.Times(7, "1g.5gb"))},
+			{"one is divided, one is whole", gputest.Divided(gputest.A100, 2, gputest.Times(2, "3g.20gb"))},
+			{"several profiles", gputest.Divided(gputest.A100, 1, []string{"3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb"})},
+			{"with media engines", gputest.Divided(gputest.A100, 1, []string{"1g.5gb+me", "1g.5gb"})},
+			{"GPU instances divided further", gputest.Divided(gputest.A100, 1, append(gputest.Times(3, "1c.3g.20gb"), "1c.3g.20gb", "2c.3g.20gb"))},
 		},
 		gputest.A10080: {
-			{"whole", node(gputest.A10080, 4)},
-			{"alike", node(gputest.A10080, 1, times(2, "3g.40gb"))},
-			{"one is divided, one has no devices", node(gputest.A10080, 2, []string{"7g.80gb"}, nil)},
+			{"whole", gputest.Divided(gputest.A10080, 4)},
+			{"alike", gputest.Divided(gputest.A10080, 1, gputest.Times(2, "3g.40gb"))},
+			{"one is divided, one has no devices", gputest.Divided(gputest.A10080, 2, []string{"7g.80gb"}, nil)},
 		},
 		gputest.H100: {
-			{"whole", node(gputest.H100, 8)},
-			{"alike", node(gputest.H100, 1, times(7, "1g.10gb"))},
-			{"with media engines", node(gputest.H100, 1, []string{"1g.10gb+me", "1g.10gb", "4g.40gb"})},
+			{"whole", gputest.Divided(gputest.H100, 8)},
+			{"alike", gputest.Divided(gputest.H100, 1, gputest.Times(7, "1g.10gb"))},
+			{"with media engines", gputest.Divided(gputest.H100, 1, []string{"1g.10gb+me", "1g.10gb", "4g.40gb"})},
 		},
 		gputest.H200: {
-			{"whole", node(gputest.H200, 8)},
-			{"several profiles", node(gputest.H200, 1, []string{"1g.35gb", "2g.35gb", "3g.71gb"})},
+			{"whole", gputest.Divided(gputest.H200, 8)},
+			{"several profiles", gputest.Divided(gputest.H200, 1, []string{"1g.35gb", "2g.35gb", "3g.71gb"})},
 		},
 		gputest.B200: {
-			{"whole", node(gputest.B200, 8)},
-			{"alike", node(gputest.B200, 1, []string{"7g.180gb"})},
-			{"GPU instances divided further", node(gputest.B200, 1, []string{"3g.90gb", "1c.3g.90gb"})},
+			{"whole", gputest.Divided(gputest.B200, 8)},
+			{"alike", gputest.Divided(gputest.B200, 1, []string{"7g.180gb"})},
+			{"GPU instances divided further", gputest.Divided(gputest.B200, 1, []string{"3g.90gb", "1c.3g.90gb"})},
 		},
 	} {
 		t.Run(string(model), func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestModels(t *testing.T) {
 // TestSixteen has the node with most devices of all, and the labels of no
 // sharing alone.
 func TestSixteen(t *testing.T) {
-	n := node(gputest.H100, 16, slices.Repeat([][]string{times(7, "1g.10gb")}, 16)...)
+	n := gputest.Divided(gputest.H100, 16, slices.Repeat([][]string{gputest.Times(7, "1g.10gb")}, 16)...)
 	got := of(t, facts(n, load(t, strategy("mixed"))))
 	if got["nvidia.com/mig-1g.10gb.count"] != "112" || got["nvidia.com/gpu.count"] != "16" {
 		t.Errorf("%s MIG devices on %s GPUs, want 112 on 16", got["nvidia.com/mig-1g.10gb.count"], got["nvidia.com/gpu.count"])

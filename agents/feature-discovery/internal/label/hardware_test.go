@@ -18,9 +18,9 @@ func TestSeveralProducts(t *testing.T) {
 	add := func(title string, n *gpu.Node, file ...string) {
 		b.WriteString("# " + title + "\n" + listing(devices(of(t, facts(n, load(t, file...))))) + "\n")
 	}
-	add("most GPUs are L4", mixed(gputest.A100, gputest.L4, gputest.L4))
-	add("as many of both", mixed(gputest.A100, gputest.L4))
-	divided := gputest.Partition(mixed(gputest.A100, gputest.L4, gputest.A100), 0, "3g.20gb", "3g.20gb")
+	add("most GPUs are L4", gputest.Mixed(gputest.A100, gputest.L4, gputest.L4))
+	add("as many of both", gputest.Mixed(gputest.A100, gputest.L4))
+	divided := gputest.Partition(gputest.Mixed(gputest.A100, gputest.L4, gputest.A100), 0, "3g.20gb", "3g.20gb")
 	add("one A100 is divided, all GPUs shared", divided, strategy("mixed"), sharing("timeSlicing", "", 4, "nvidia.com/gpu"))
 	add("one A100 is divided, strategy single", divided, strategy("single"))
 	golden.Assert(t, b.String(), "several-products.golden")
@@ -83,7 +83,7 @@ func dead(index int) gpu.GPU { return gpu.GPU{Index: index, Minor: -1, NUMANode:
 
 func TestGPUsThatFail(t *testing.T) {
 	mig := func(mutate func(n *gpu.Node)) *gpu.Node {
-		n := node(gputest.A100, 2, times(2, "3g.20gb"), times(2, "3g.20gb"))
+		n := gputest.Divided(gputest.A100, 2, gputest.Times(2, "3g.20gb"), gputest.Times(2, "3g.20gb"))
 		mutate(n)
 		return n
 	}
@@ -131,7 +131,7 @@ func TestGPUsThatFail(t *testing.T) {
 		},
 		"the only one of a product tells its name alone, beside one with a Multi-Instance mode": {
 			node: func() *gpu.Node {
-				n := mixed(gputest.L4, gputest.A100)
+				n := gputest.Mixed(gputest.L4, gputest.A100)
 				n.GPUs[0] = dead(0)
 				n.GPUs[0].Name = "NVIDIA L4"
 				return n
@@ -155,7 +155,7 @@ func TestGPUsThatFail(t *testing.T) {
 		},
 		"one of another product is no other product": {
 			node: func() *gpu.Node {
-				n := mixed(gputest.L4, gputest.A100)
+				n := gputest.Mixed(gputest.L4, gputest.A100)
 				n.GPUs[1] = dead(1)
 				return n
 			}(),

@@ -11,7 +11,6 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/label"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
-	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/pci"
 )
 
@@ -71,30 +70,6 @@ func sharing(way, more string, n int, resources ...string) string {
 		list = append(list, fmt.Sprintf("{name: %s, replicas: %d}", r, n))
 	}
 	return fmt.Sprintf("sharing: {%s: {%sresources: [%s]}}", way, more, strings.Join(list, ", "))
-}
-
-// node returns GPUs of a model, of which the first ones are divided.
-func node(model gputest.Model, n int, layouts ...[]string) *gpu.Node {
-	out := gputest.Node(model, n)
-	for i, profiles := range layouts {
-		gputest.Partition(out, i, profiles...)
-	}
-	return out
-}
-
-func times(n int, profile string) []string { return slices.Repeat([]string{profile}, n) }
-
-// mixed returns one GPU of each model, none of which is divided.
-func mixed(models ...gputest.Model) *gpu.Node {
-	out := gputest.Node(gputest.L4, len(models))
-	out.Links = nil
-	for i, model := range models {
-		g := gputest.Node(model, 1).GPUs[0]
-		was := out.GPUs[i]
-		g.Index, g.Minor, g.UUID, g.PCI.BusID = was.Index, was.Minor, was.UUID, was.PCI.BusID
-		out.GPUs[i] = g
-	}
-	return out
 }
 
 // listing returns the labels as lines.

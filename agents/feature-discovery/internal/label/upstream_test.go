@@ -51,101 +51,101 @@ func TestDevicesAsUpstream(t *testing.T) {
 		want   string
 	}{
 		"GPUs without MIG": {
-			node: node(gputest.L4, 4),
+			node: gputest.Divided(gputest.L4, 4),
 			want: "gpu.product=NVIDIA-L4 gpu.count=4 gpu.replicas=1 gpu.sharing-strategy=none gpu.memory=23034" +
 				" gpu.family=ada-lovelace gpu.compute.major=8 gpu.compute.minor=9 mig.capable=false mps.capable=false",
 		},
 		"time-slicing": {
-			node:   node(gputest.L4, 4),
+			node:   gputest.Divided(gputest.L4, 4),
 			config: []string{sharing("timeSlicing", "", 10, "nvidia.com/gpu")},
 			want: "gpu.product=NVIDIA-L4-SHARED gpu.count=4 gpu.replicas=10 gpu.sharing-strategy=time-slicing gpu.memory=23034" +
 				" gpu.family=ada-lovelace gpu.compute.major=8 gpu.compute.minor=9 mig.capable=false mps.capable=false",
 		},
 		"time-slicing under another name": {
-			node:   node(gputest.L4, 4),
+			node:   gputest.Divided(gputest.L4, 4),
 			config: []string{sharing("timeSlicing", "renameByDefault: true, ", 10, "nvidia.com/gpu")},
 			want: "gpu.product=NVIDIA-L4 gpu.count=4 gpu.replicas=10 gpu.sharing-strategy=time-slicing gpu.memory=23034" +
 				" gpu.family=ada-lovelace gpu.compute.major=8 gpu.compute.minor=9 mig.capable=false mps.capable=false",
 		},
 		"MPS": {
-			node:   node(gputest.L4, 4),
+			node:   gputest.Divided(gputest.L4, 4),
 			config: []string{sharing("mps", "", 10, "nvidia.com/gpu")},
 			want: "gpu.product=NVIDIA-L4-SHARED gpu.count=4 gpu.replicas=10 gpu.sharing-strategy=mps gpu.memory=23034" +
 				" gpu.family=ada-lovelace gpu.compute.major=8 gpu.compute.minor=9 mig.capable=false mps.capable=true",
 		},
 		"strategy none, a GPU in MIG mode is not for use": {
-			node: node(gputest.A100, 1, times(7, "1g.5gb")),
+			node: gputest.Divided(gputest.A100, 1, gputest.Times(7, "1g.5gb")),
 			want: "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=1 gpu.replicas=0 gpu.sharing-strategy=none gpu.memory=40960" + ampere + "mps.capable=false",
 		},
 		"strategy none, nor is it shared": {
-			node:   node(gputest.A100, 1, times(7, "1g.5gb")),
+			node:   gputest.Divided(gputest.A100, 1, gputest.Times(7, "1g.5gb")),
 			config: []string{sharing("timeSlicing", "", 2, "nvidia.com/gpu")},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=1 gpu.replicas=0 gpu.sharing-strategy=none gpu.memory=40960" + ampere + "mps.capable=false",
 		},
 		"strategy none, one GPU of two is in MIG mode": {
-			node:   node(gputest.A100, 2, times(7, "1g.5gb")),
+			node:   gputest.Divided(gputest.A100, 2, gputest.Times(7, "1g.5gb")),
 			config: []string{sharing("timeSlicing", "", 2, "nvidia.com/gpu")},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB-SHARED gpu.count=2 gpu.replicas=2 gpu.sharing-strategy=time-slicing gpu.memory=40960" + ampere + "mps.capable=false",
 		},
 		"strategy single, no GPU in MIG mode": {
-			node:   node(gputest.A100, 2),
+			node:   gputest.Divided(gputest.A100, 2),
 			config: []string{strategy("single")},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=2 gpu.replicas=1 gpu.sharing-strategy=none gpu.memory=40960 mig.strategy=single" + ampere + "mps.capable=false",
 		},
 		"strategy single, all alike": {
-			node:   node(gputest.A100, 2, times(7, "1g.5gb"), times(7, "1g.5gb")),
+			node:   gputest.Divided(gputest.A100, 2, gputest.Times(7, "1g.5gb"), gputest.Times(7, "1g.5gb")),
 			config: []string{strategy("single")},
 			want: "gpu.product=NVIDIA-A100-SXM4-40GB-MIG-1g.5gb gpu.count=14 gpu.replicas=1 gpu.sharing-strategy=none mig.strategy=single" +
 				ampere + "mps.capable=false" + with("gpu.", oneG),
 		},
 		"strategy single, all alike and shared": {
-			node:   node(gputest.A100, 1, times(2, "3g.20gb")),
+			node:   gputest.Divided(gputest.A100, 1, gputest.Times(2, "3g.20gb")),
 			config: []string{strategy("single"), sharing("timeSlicing", "", 5, "nvidia.com/gpu")},
 			want: "gpu.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb-SHARED gpu.count=2 gpu.replicas=5 gpu.sharing-strategy=time-slicing mig.strategy=single" +
 				ampere + "mps.capable=false" + with("gpu.", threeG),
 		},
 		"strategy single, all alike and shared under another name": {
-			node:   node(gputest.A100, 1, times(2, "3g.20gb")),
+			node:   gputest.Divided(gputest.A100, 1, gputest.Times(2, "3g.20gb")),
 			config: []string{strategy("single"), sharing("timeSlicing", "renameByDefault: true, ", 5, "nvidia.com/gpu")},
 			want: "gpu.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb gpu.count=2 gpu.replicas=5 gpu.sharing-strategy=time-slicing mig.strategy=single" +
 				ampere + "mps.capable=false" + with("gpu.", threeG),
 		},
 		"strategy single, no device at all": {
-			node:   node(gputest.A100, 2, nil, nil),
+			node:   gputest.Divided(gputest.A100, 2, nil, nil),
 			config: []string{strategy("single")},
 			want: "gpu.product=NVIDIA-A100-SXM4-40GB-MIG-INVALID gpu.count=0 gpu.replicas=0 gpu.sharing-strategy= gpu.memory=0 mig.strategy=single" +
 				ampere + "mps.capable=false",
 		},
 		"strategy mixed, one GPU is divided and one is whole": {
-			node:   node(gputest.A100, 2, []string{"3g.20gb", "1g.5gb", "1g.5gb"}),
+			node:   gputest.Divided(gputest.A100, 2, []string{"3g.20gb", "1g.5gb", "1g.5gb"}),
 			config: []string{strategy("mixed")},
 			want: "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=2 gpu.replicas=1 gpu.sharing-strategy=none gpu.memory=40960 mig.strategy=mixed" + ampere + "mps.capable=false" +
 				" mig-1g.5gb.product=NVIDIA-A100-SXM4-40GB-MIG-1g.5gb mig-1g.5gb.count=2 mig-1g.5gb.replicas=1 mig-1g.5gb.sharing-strategy=none" + with("mig-1g.5gb.", oneG) +
 				" mig-3g.20gb.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb mig-3g.20gb.count=1 mig-3g.20gb.replicas=1 mig-3g.20gb.sharing-strategy=none" + with("mig-3g.20gb.", threeG),
 		},
 		"strategy mixed, one profile is shared, and no GPU is whole": {
-			node:   node(gputest.A100, 1, []string{"3g.20gb", "1g.5gb", "1g.5gb"}),
+			node:   gputest.Divided(gputest.A100, 1, []string{"3g.20gb", "1g.5gb", "1g.5gb"}),
 			config: []string{strategy("mixed"), sharing("timeSlicing", "", 3, "nvidia.com/mig-1g.5gb")},
 			want: "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=1 gpu.replicas=0 gpu.sharing-strategy=none gpu.memory=40960 mig.strategy=mixed" + ampere + "mps.capable=false" +
 				" mig-1g.5gb.product=NVIDIA-A100-SXM4-40GB-MIG-1g.5gb-SHARED mig-1g.5gb.count=2 mig-1g.5gb.replicas=3 mig-1g.5gb.sharing-strategy=time-slicing" + with("mig-1g.5gb.", oneG) +
 				" mig-3g.20gb.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb mig-3g.20gb.count=1 mig-3g.20gb.replicas=1 mig-3g.20gb.sharing-strategy=none" + with("mig-3g.20gb.", threeG),
 		},
 		"strategy mixed, a plus in the profile": {
-			node:   node(gputest.A100, 1, []string{"1g.5gb+me"}),
+			node:   gputest.Divided(gputest.A100, 1, []string{"1g.5gb+me"}),
 			config: []string{strategy("mixed"), sharing("timeSlicing", "renameByDefault: true, ", 3, "nvidia.com/mig-1g.5gb.me")},
 			want: "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=1 gpu.replicas=0 gpu.sharing-strategy=none gpu.memory=40960 mig.strategy=mixed" + ampere + "mps.capable=false" +
 				" mig-1g.5gb.me.product=NVIDIA-A100-SXM4-40GB-MIG-1g.5gbme mig-1g.5gb.me.count=1 mig-1g.5gb.me.replicas=3 mig-1g.5gb.me.sharing-strategy=time-slicing" +
 				with("mig-1g.5gb.me.", "engines.copy=1 engines.decoder=1 engines.encoder=0 engines.jpeg=1 engines.ofa=1 memory=4864 multiprocessors=14 slices.ci=1 slices.gi=1"),
 		},
 		"strategy mixed, GPU instances are divided further": {
-			node:   node(gputest.A100, 1, times(3, "1c.3g.20gb")),
+			node:   gputest.Divided(gputest.A100, 1, gputest.Times(3, "1c.3g.20gb")),
 			config: []string{strategy("mixed")},
 			want: "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=1 gpu.replicas=0 gpu.sharing-strategy=none gpu.memory=40960 mig.strategy=mixed" + ampere + "mps.capable=false" +
 				" mig-1c.3g.20gb.product=NVIDIA-A100-SXM4-40GB-MIG-1c.3g.20gb mig-1c.3g.20gb.count=3 mig-1c.3g.20gb.replicas=1 mig-1c.3g.20gb.sharing-strategy=none" +
 				with("mig-1c.3g.20gb.", "engines.copy=3 engines.decoder=2 engines.encoder=0 engines.jpeg=0 engines.ofa=0 memory=19968 multiprocessors=14 slices.ci=1 slices.gi=3"),
 		},
 		"strategy mixed, a GPU in MIG mode has no devices": {
-			node:   node(gputest.A100, 1, nil),
+			node:   gputest.Divided(gputest.A100, 1, nil),
 			config: []string{strategy("mixed")},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=1 gpu.replicas=0 gpu.sharing-strategy=none gpu.memory=40960 mig.strategy=mixed" + ampere + "mps.capable=false",
 		},
@@ -178,14 +178,14 @@ func TestFamilies(t *testing.T) {
 		"undefined": {{Major: 4, Minor: 0}, {Major: 14, Minor: 0}},
 	} {
 		for _, cc := range capabilities {
-			n := node(gputest.L4, 1)
+			n := gputest.Divided(gputest.L4, 1)
 			n.GPUs[0].ComputeCapability = cc
 			if got := of(t, facts(n, config.Config{}))["nvidia.com/gpu.family"]; got != want {
 				t.Errorf("family of %d.%d is %q, want %q", cc.Major, cc.Minor, got, want)
 			}
 		}
 	}
-	n := node(gputest.L4, 1)
+	n := gputest.Divided(gputest.L4, 1)
 	n.GPUs[0].ComputeCapability = gpu.Version{}
 	got := of(t, facts(n, config.Config{}))
 	for _, key := range []string{"nvidia.com/gpu.family", "nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor"} {
