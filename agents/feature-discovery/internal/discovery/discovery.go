@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -37,14 +38,14 @@ type Machine struct {
 	Unknown bool
 }
 
+// driven reports whether the bus has GPUs that NVIDIA's driver has taken.
+func (m Machine) driven() bool {
+	return slices.ContainsFunc(m.PCI, func(d pci.Device) bool { return d.GPU() && d.Driver == "nvidia" })
+}
+
 // gpus reports whether the bus has GPUs, as far as is known.
 func (m Machine) gpus() bool {
-	for _, d := range m.PCI {
-		if d.GPU() {
-			return true
-		}
-	}
-	return m.Unknown
+	return m.Unknown || slices.ContainsFunc(m.PCI, pci.Device.GPU)
 }
 
 // Config says what a Discovery works with.
@@ -92,8 +93,10 @@ type Discovery struct {
 	// What follows is owned by the goroutine of Run.
 	config  config.Config
 	machine Machine
-	// node is what the driver said last, nil before it did.
-	node *gpu.Node
+	// node is what the driver said last, nil before it did; and has is the last of
+	// them that tells what the node has: not one without GPUs that are on the bus,
+	// and that the driver has taken and could not begin to use.
+	node, has *gpu.Node
 	// trouble and hang are why the driver says nothing now.
 	trouble, hang error
 	looked        bool
@@ -147,8 +150,13 @@ func (d *Discovery) Once(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the GPUs of the node: %w", err)
 	}
-	d.node, d.looked, d.machine = n, true, d.cfg.ReadMachine()
-	return d.labels(), nil
+	d.looked, d.machine = true, d.cfg.ReadMachine()
+	d.take(n)
+	labels := d.labels()
+	if labels == nil {
+		return nil, d.unlabelled()
+	}
+	return labels, nil
 }
 
 // Unknown returns why it is not known what the labels of the node should be, nil
@@ -234,10 +242,10 @@ func (d *Discovery) observed(obs observe.Observation[nothing, nothing]) error {
 	}
 	before := d.trouble
 	d.looked, d.trouble = true, obs.Err
-	if obs.Node != nil {
-		d.node = obs.Node
-	}
 	d.machine = d.cfg.ReadMachine()
+	if obs.Node != nil {
+		d.take(obs.Node)
+	}
 	switch {
 	case obs.Err == nil && before != nil:
 		d.log.Info("the driver answers", "version", obs.Node.Driver.Version, "gpus", len(obs.Node.GPUs))
@@ -248,6 +256,14 @@ func (d *Discovery) observed(obs observe.Observation[nothing, nothing]) error {
 		d.log.Warn("the driver does not answer, waiting", "err", obs.Err)
 	}
 	return nil
+}
+
+// take notes what the driver says.
+func (d *Discovery) take(n *gpu.Node) {
+	d.node = n
+	if len(n.GPUs) > 0 || !d.machine.driven() {
+		d.has = n
+	}
 }
 
 func (d *Discovery) hung(err error) {

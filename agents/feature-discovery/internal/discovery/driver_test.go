@@ -169,6 +169,13 @@ func TestLabelsGoWithTheGPUs(t *testing.T) {
 			r.bus.Store(&discovery.Machine{Product: "DGX H100", Unknown: true})
 			r.source.SetDriver(false)
 		}, true},
+		"the driver shows none of those that it has taken": {func(r *rig) {
+			r.source.SetNode(gputest.Node(gputest.H100, 0))
+		}, true},
+		"the driver shows none, as virtual machines have them": {func(r *rig) {
+			r.setBusOf(8, "vfio-pci")
+			r.source.SetNode(gputest.Node(gputest.H100, 0))
+		}, false},
 		"the driver fails, and the bus has none": {func(r *rig) {
 			r.setBus(0)
 			r.source.SetError(errors.New("nvmlDeviceGetCount_v2: Unknown Error"))
@@ -183,7 +190,7 @@ func TestLabelsGoWithTheGPUs(t *testing.T) {
 				if w.Ready == nil || w.Ready.Status != ready.False {
 					t.Errorf("condition %+v, want one that does not hold", w.Ready)
 				}
-				if w.Labels == nil || tc.stay != (w.Labels[product] != "") || !tc.stay && len(w.Labels) > 0 {
+				if w.Labels == nil || tc.stay != (w.Labels[product] != "") || !tc.stay && w.Labels[count] != "" {
 					t.Errorf("labels %v, want that they stay: %v", w.Labels, tc.stay)
 				}
 			})
@@ -265,6 +272,12 @@ func TestOnce(t *testing.T) {
 	r.source.SetDriver(false)
 	if labels, err := r.Once(t.Context()); !errors.Is(err, gpu.ErrNoDriver) || labels != nil {
 		t.Errorf("Once() without a driver = %v, %v; want %v", labels, err, gpu.ErrNoDriver)
+	}
+	r.source.SetDriver(true)
+	r.source.SetNode(gputest.Node(gputest.H100, 0))
+	fresh := discovery.New(r.cfg)
+	if labels, err := fresh.Once(t.Context()); err == nil || labels != nil {
+		t.Errorf("Once() with a driver that shows none of its GPUs = %v, %v; want an error", labels, err)
 	}
 	if len(r.wants) > 0 || len(r.recorded) > 0 {
 		t.Error("Once has published something")

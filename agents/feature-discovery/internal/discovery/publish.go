@@ -34,10 +34,14 @@ func (d *Discovery) unlabelled() error {
 		return d.hang
 	case !d.looked:
 		return errStarting
+	case d.trouble == nil:
+		return errNoGPU
 	default:
 		return d.trouble
 	}
 }
+
+var errNoGPU = errors.New("the driver answers and shows no GPU, while those of the bus are bound to it: see GPUReady, and the kernel log (dmesg | grep NVRM)")
 
 // labels returns the labels of the node. They tell what it has, and GPUReady
 // tells whether that works: so they stay as they are while a driver that once
@@ -50,10 +54,10 @@ func (d *Discovery) labels() map[string]string {
 		return nil
 	case none && !d.machine.gpus():
 		return map[string]string{}
-	case d.node == nil:
+	case d.has == nil:
 		return nil
 	}
-	return label.Of(label.Facts{Node: d.node, Config: d.config, Machine: d.machine.Product, PCI: d.machine.PCI})
+	return label.Of(label.Facts{Node: d.has, Config: d.config, Machine: d.machine.Product, PCI: d.machine.PCI})
 }
 
 // ready returns the condition, nil while it is not known, or nobody wants it. A

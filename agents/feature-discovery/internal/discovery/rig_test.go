@@ -129,11 +129,14 @@ func (r *rig) watchFacts(ctx context.Context, deliver func(facts)) error {
 func (r *rig) Published(w publish.Wanted) { r.recorded <- w }
 func (r *rig) Configured(err error)       { r.configs <- err }
 
-// setBus gives the bus n GPUs.
-func (r *rig) setBus(n int) {
+// setBus gives the bus n GPUs, which the driver has taken.
+func (r *rig) setBus(n int) { r.setBusOf(n, "nvidia") }
+
+// setBusOf gives the bus n GPUs with this driver.
+func (r *rig) setBusOf(n int, driver string) {
 	m := discovery.Machine{Product: "DGX H100"}
 	for i := range n {
-		m.PCI = append(m.PCI, pci.Device{BusID: fmt.Sprintf("0000:%02x:00.0", 7+8*i), Vendor: 0x10de, Class: 0x030200})
+		m.PCI = append(m.PCI, pci.Device{BusID: fmt.Sprintf("0000:%02x:00.0", 7+8*i), Vendor: 0x10de, Class: 0x030200, Driver: driver})
 	}
 	r.bus.Store(&m)
 }
