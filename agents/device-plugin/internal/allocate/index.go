@@ -45,16 +45,16 @@ func (x *index) place(uuid []byte) int {
 	return at
 }
 
-// hash returns a place for the last 8 bytes of the UUID.
+// hash returns a place for the last 16 bytes of the UUID.
 func (x *index) hash(uuid []byte) int {
-	var end uint64
-	if n := len(uuid); n >= 8 {
-		end = binary.LittleEndian.Uint64(uuid[n-8:])
+	var high, low uint64
+	if n := len(uuid); n >= 16 {
+		high, low = binary.LittleEndian.Uint64(uuid[n-16:]), binary.LittleEndian.Uint64(uuid[n-8:])
 	} else {
 		for _, b := range uuid {
-			end = end<<8 | uint64(b)
+			high, low = high<<8|low>>56, low<<8|uint64(b)
 		}
 	}
 	const golden = 0x9e3779b97f4a7c15 // 2^64 by the golden ratio: it mixes all bits into the high ones
-	return int(end * golden >> x.shift)
+	return int((high*golden ^ low) * golden >> x.shift)
 }

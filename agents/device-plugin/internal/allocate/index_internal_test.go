@@ -2,9 +2,11 @@ package allocate
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/resource"
 )
 
@@ -33,5 +35,26 @@ func TestIndexFindsEachDevice(t *testing.T) {
 		if got, ok := x.find(nil); ok {
 			t.Fatalf("of %d devices nothing is %d", n, got)
 		}
+	}
+}
+
+// Most devices are where they are looked for first, also where the last eight
+// bytes of UUIDs are the same on all GPUs.
+func TestIndexSpreadsDevices(t *testing.T) {
+	node := gputest.Divided(gputest.A100, 16, slices.Repeat([][]string{gputest.Times(7, "1g.5gb")}, 16)...)
+	var devices []resource.Device
+	for _, g := range node.GPUs {
+		for _, d := range g.MIG.Devices {
+			devices = append(devices, resource.Device{UUID: d.UUID})
+		}
+	}
+	x := newIndex(devices)
+	far := 0
+	for _, d := range devices {
+		id := []byte(d.UUID)
+		far += (x.place(id) - x.hash(id) + len(x.table)) % len(x.table)
+	}
+	if far > len(devices) {
+		t.Errorf("%d devices are %d places from where they are looked for, want less than one each", len(devices), far)
 	}
 }
