@@ -194,8 +194,17 @@ func inNode(c *cli.Context, do func(*cli.Context, *simnode.Node) error) (err err
 }
 
 func measure(c *cli.Context, node *simnode.Node) error {
+	names, err := chosen(c)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := process.Settle(c.Context, filepath.Join(node.Bin, name)); err != nil {
+			return err
+		}
+	}
 	table := report.New(os.Stdout, os.Stderr)
-	err := each(c, func(agent string) runner {
+	err = each(c, func(agent string) runner {
 		if agent == deviceplugin.Name {
 			return &deviceplugin.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 		}
