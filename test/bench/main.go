@@ -150,14 +150,10 @@ type runner interface {
 	Run(ctx context.Context) error
 }
 
-// each calls make for every agent that is asked for, and runs what it returns.
-func each(c *cli.Context, of func(agent string) runner) error {
-	names, err := chosen(c)
-	if err != nil {
-		return err
-	}
+// each calls of for every agent, and runs what it returns.
+func each(ctx context.Context, names []string, of func(agent string) runner) error {
 	for _, name := range names {
-		if err := of(name).Run(c.Context); err != nil {
+		if err := of(name).Run(ctx); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -204,7 +200,7 @@ func measure(c *cli.Context, node *simnode.Node) error {
 		}
 	}
 	table := report.New(os.Stdout, os.Stderr)
-	err = each(c, func(agent string) runner {
+	err = each(c.Context, names, func(agent string) runner {
 		if agent == deviceplugin.Name {
 			return &deviceplugin.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 		}
@@ -222,11 +218,15 @@ func soak(c *cli.Context, node *simnode.Node) error {
 			return fmt.Errorf("read flag --%s: %d: must be at least %d", flag, n, least)
 		}
 	}
+	names, err := chosen(c)
+	if err != nil {
+		return err
+	}
 	dir := c.Path("out")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make folder for the results: %w", err)
 	}
-	return each(c, func(agent string) runner {
+	return each(c.Context, names, func(agent string) runner {
 		if agent == deviceplugin.Name {
 			return &deviceplugin.Soak{
 				Node: node, GPUs: gpus, Allocations: c.Int("allocations"), Events: c.Int("events"), Dir: dir, Out: os.Stdout,

@@ -8,7 +8,6 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
-	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/kube"
 )
 
@@ -53,14 +52,12 @@ func (n *news) run(ctx context.Context) error {
 	return n.events.Run(ctx)
 }
 
-// configured hands discovery the configs that follow.
+// configured hands discovery the configs that follow, and tells in Events why a
+// newer one is not used.
 type configured struct {
 	*discovery.Discovery
 	news *news
 }
-
-// Configure makes c what labels are derived with.
-func (c configured) Configure(cfg config.Config) { c.Discovery.Configure(cfg) }
 
 // Refuse tells why a newer config is not used.
 func (c configured) Refuse(err error) {
