@@ -172,14 +172,7 @@ func TestSocketOfAnotherPluginIsLeftAlone(t *testing.T) {
 	r.startKubelet(t)
 	r.run(t)
 	r.marker.wait(t, true)
-	path := filepath.Join(r.dir, "nvidia-gpu.sock")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("other"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.sockets <- struct{}{}
+	path := r.otherPlugin(t)
 	r.marker.wait(t, false)
 	r.end(t)
 	if data, err := os.ReadFile(path); err != nil || string(data) != "other" {

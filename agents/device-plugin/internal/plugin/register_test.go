@@ -3,7 +3,6 @@ package plugin_test
 import (
 	"net"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 )
@@ -67,14 +66,7 @@ func TestReturnsAfterAnotherPluginHasTakenTheSocket(t *testing.T) {
 	r.startKubelet(t)
 	r.run(t)
 	r.marker.wait(t, true)
-	path := filepath.Join(r.dir, "nvidia-gpu.sock")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("other"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.sockets <- struct{}{}
+	path := r.otherPlugin(t)
 	r.marker.wait(t, false)
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)

@@ -229,6 +229,22 @@ func (r *rig) startKubelet(t *testing.T) {
 	r.sockets <- struct{}{}
 }
 
+// otherPlugin puts a socket of another plugin, a file that says so, in the place
+// of this one's, and returns its path. There is no moment without either.
+func (r *rig) otherPlugin(t *testing.T) string {
+	t.Helper()
+	other := filepath.Join(r.dir, "other")
+	if err := os.WriteFile(other, []byte("other"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(r.dir, "nvidia-gpu.sock")
+	if err := os.Rename(other, path); err != nil {
+		t.Fatal(err)
+	}
+	r.sockets <- struct{}{}
+	return path
+}
+
 func limit(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, errors.New("not within 10 s"))

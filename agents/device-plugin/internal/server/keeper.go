@@ -189,17 +189,22 @@ func (k *keeper) unregistered() {
 
 // serve opens the socket. Streams that came in by an earlier one stay open.
 func (k *keeper) serve() error {
-	if k.socket != nil {
-		if err := k.socket.close(); err != nil {
-			k.log.Warn("close old socket", "socket", k.socket.path, "err", err)
+	old := k.socket
+	if old == nil {
+		if err := removeLeftover(k.server.path); err != nil {
+			return err
 		}
-		k.socket = nil
 	}
 	s, err := listen(k.server.path)
 	if err != nil {
 		return err
 	}
 	k.socket = s
+	if old != nil {
+		if err := old.close(); err != nil {
+			k.log.Warn("close old socket", "socket", old.path, "err", err)
+		}
+	}
 	k.serving.Go(func() {
 		err := k.grpc.Serve(s.listener)
 		// A socket that was replaced is closed by intent.

@@ -16,11 +16,18 @@ type socket struct {
 	file     os.FileInfo
 }
 
-// listen makes the socket, in place of whatever is at the path.
-func listen(path string) (*socket, error) {
+// removeLeftover makes room for the first socket of this process: what is at
+// the path is of one that has ended, or that this one replaces.
+func removeLeftover(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove old socket: %w", err)
+		return fmt.Errorf("remove old socket: %w", err)
 	}
+	return nil
+}
+
+// listen makes the socket. It fails if there is anything at the path: what came
+// there since the caller looked is another plugin's.
+func listen(path string) (*socket, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
