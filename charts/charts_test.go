@@ -27,9 +27,9 @@ func names(t *testing.T) []string {
 }
 
 func TestEveryFileOfEveryChartIsEmbedded(t *testing.T) {
-	for _, name := range names(t) {
+	for _, name := range append(names(t), "common") {
 		err := filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || entry.Name() == ".helmignore" {
+			if err != nil || !entry.Type().IsRegular() || entry.Name() == ".helmignore" {
 				return err
 			}
 			want, err := os.ReadFile(path)
@@ -44,6 +44,16 @@ func TestEveryFileOfEveryChartIsEmbedded(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestChartsHaveTheTemplatesInCommon keeps a chart from a copy of its own.
+func TestChartsHaveTheTemplatesInCommon(t *testing.T) {
+	for _, name := range names(t) {
+		link := filepath.Join(name, "templates", "common")
+		if to, err := os.Readlink(link); err != nil || to != "../../common" {
+			t.Errorf("%s links to %q, want ../../common: %v", link, to, err)
 		}
 	}
 }
@@ -141,19 +151,22 @@ func TestTemplatesDoTheSameEveryTime(t *testing.T) {
 	if !fickle.MatchString(`x: {{ randAlphaNum 5 }}`) || !fickle.MatchString(`{{- if (lookup "v1" "Secret" "a" "b") }}`) {
 		t.Fatal("the pattern finds nothing")
 	}
-	for _, name := range names(t) {
-		templates, err := filepath.Glob(filepath.Join(name, "templates", "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range templates {
+	for _, folder := range append(names(t), "common") {
+		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if ext := filepath.Ext(path); err != nil || ext != ".tpl" && ext != ".yaml" && ext != ".txt" {
+				return err
+			}
 			text, err := os.ReadFile(path)
 			if err != nil {
-				t.Fatal(err)
+				return err
 			}
 			if found := fickle.Find(text); found != nil {
 				t.Errorf("%s: %s", path, found)
 			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }

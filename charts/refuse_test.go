@@ -36,10 +36,84 @@ func refuses(t *testing.T, chart string, tests map[string]refusal) {
 	}
 }
 
+// TestEveryChartRefusesWhatNoAgentCanHonour has the values of all charts.
+func TestEveryChartRefusesWhatNoAgentCanHonour(t *testing.T) {
+	for _, chart := range names(t) {
+		t.Run(chart, func(t *testing.T) {
+			refuses(t, chart, map[string]refusal{
+				"an unknown value further down":  {"image: {name: x}", []string{"image", "name"}},
+				"a driver root that is relative": {"nvidiaDriverRoot: run/nvidia", []string{"nvidiaDriverRoot"}},
+				"a port that is none":            {"metrics: {port: 70000}", []string{"metrics/port", "65,535"}},
+				"device nodes that the agent cannot see": {
+					"nvidiaDriverRoot: /run/nvidia/driver\nnvidiaDevRoot: /opt/dev",
+					[]string{"nvidiaDevRoot", `"/opt/dev"`, "must be / or in nvidiaDriverRoot"},
+				},
+				"a service with nothing to serve": {
+					"metrics: {port: 0, service: {enabled: true}}",
+					[]string{"metrics.service.enabled", "metrics.port is 0", "set a port, or disable the service"},
+				},
+			})
+		})
+	}
+}
+
+// TestChartsRefuseConfigsThatCannotWork has the charts with config files.
+func TestChartsRefuseConfigsThatCannotWork(t *testing.T) {
+	for _, chart := range []string{"device-plugin", "feature-discovery"} {
+		t.Run(chart, func(t *testing.T) {
+			refuses(t, chart, map[string]refusal{
+				"a resource config with a word for a number": {
+					"resourceConfig: gpu:shared:4,mig-3g.20gb:small:many",
+					[]string{`resourceConfig: entry "mig-3g.20gb:small:many"`, "<original>[:<new>[:<replicas>]]", "like gpu:sharedgpu:4"},
+				},
+				"a resource config with a name that is empty": {
+					"resourceConfig: gpu::4",
+					[]string{`entry "gpu::4"`, "like gpu:sharedgpu:4"},
+				},
+				"a resource config that offers nothing": {
+					"resourceConfig: gpu:gpu:0",
+					[]string{`"gpu:gpu:0"`, "replicas from 1 upwards, or -1"},
+				},
+				"configs from two places": {
+					"config: {name: mine, map: {default: 'version: v1'}}",
+					[]string{"config.name and config.map are both set", `"mine"`, "remove one of them"},
+				},
+				"a default that is not there": {
+					"config: {default: c, map: {b: 'version: v1', a: 'version: v1'}}",
+					[]string{`config.default: "c" is not in config.map: there is a, b`},
+				},
+				"a default of nothing": {
+					"config: {default: c}",
+					[]string{"config.default", "set config.map or config.name"},
+				},
+				"a name that no label can have": {
+					"config: {map: {-a: 'version: v1'}}",
+					[]string{`config.map: "-a"`, "the value of a label"},
+				},
+				"a config that is no YAML": {
+					"config: {map: {a: 'flags: ['}}",
+					[]string{"config.map.a: not the YAML of a config"},
+				},
+				"a config of one word": {
+					"config: {map: {a: 'default'}}",
+					[]string{"config.map.a: not the YAML of a config"},
+				},
+				"a config with another driver root": {
+					"config: {map: {a: 'flags: {nvidiaDriverRoot: /run/nvidia/driver}'}}",
+					[]string{`config.map.a: flags.nvidiaDriverRoot is "/run/nvidia/driver", but "/" is what the chart sets: set nvidiaDriverRoot of the chart instead`},
+				},
+				"sharing in two places": {
+					"resourceConfig: gpu:gpu:4\nconfig: {map: {a: 'sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}'}}",
+					[]string{"config.map.a", "resourceConfig is set too", "remove one of them"},
+				},
+			})
+		})
+	}
+}
+
 func TestDevicePluginRefusesValuesOfTheWrongForm(t *testing.T) {
 	refuses(t, "device-plugin", map[string]refusal{
 		"an unknown value":                 {"devicelistStrategy: cdi-cri", []string{"devicelistStrategy"}},
-		"an unknown value further down":    {"image: {name: x}", []string{"image", "name"}},
 		"another agent of NVIDIA's chart":  {"gfd: {enabled: true}", []string{"gfd"}},
 		"an unknown strategy":              {"deviceListStrategy: hook", []string{"deviceListStrategy", "cdi-cri", "volume-mounts"}},
 		"an unknown strategy among others": {"deviceListStrategy: envvar,hook", []string{"deviceListStrategy"}},
@@ -51,10 +125,8 @@ func TestDevicePluginRefusesValuesOfTheWrongForm(t *testing.T) {
 		"an IMEX channel but 0":            {"imex: {channelIDs: [7]}", []string{"imex/channelIDs", "must be 0"}},
 		"a word for a yes or no":           {"failOnInitError: maybe", []string{"failOnInitError"}},
 		"a number for a yes or no":         {"gdsEnabled: 1", []string{"gdsEnabled", "boolean"}},
-		"a driver root that is relative":   {"nvidiaDriverRoot: run/nvidia", []string{"nvidiaDriverRoot"}},
 		"a hook path that is relative":     {"cdi: {nvidiaHookPath: nvidia-ctk}", []string{"cdi/nvidiaHookPath"}},
 		"the host's root for MPS":          {"mps: {root: /}", []string{"mps/root"}},
-		"a port that is none":              {"metrics: {port: 70000}", []string{"metrics/port", "65,535"}},
 		"a config that is not text":        {"config: {map: {default: {version: v1}}}", []string{"config/map/default", "string"}},
 	})
 }
@@ -65,10 +137,6 @@ func TestDevicePluginRefusesWhatItCannotHonour(t *testing.T) {
 			"legacyDaemonsetAPI: true",
 			[]string{"legacyDaemonsetAPI", "Kubernetes 1.16", "remove the value"},
 		},
-		"a service with nothing to serve": {
-			"metrics: {port: 0, service: {enabled: true}}",
-			[]string{"metrics.service.enabled", "metrics.port is 0", "set a port"},
-		},
 		"a program of the host that a config chooses": {
 			"config: {map: {a: 'flags: {plugin: {nvidiaCTKPath: /tmp/mine}}'}}",
 			[]string{"config.map.a", "flags.plugin.nvidiaCTKPath", "set cdi.nvidiaHookPath of the chart instead"},
@@ -77,86 +145,34 @@ func TestDevicePluginRefusesWhatItCannotHonour(t *testing.T) {
 			"devicePlugin: {enabled: false}",
 			[]string{"devicePlugin.enabled", "nothing would run", "set mps.enabled"},
 		},
-		"device nodes that the agent cannot see": {
-			"nvidiaDriverRoot: /run/nvidia/driver\nnvidiaDevRoot: /opt/dev",
-			[]string{"nvidiaDevRoot", `"/opt/dev"`, "must be / or in nvidiaDriverRoot"},
-		},
-		"a resource config with a word for a number": {
-			"resourceConfig: gpu:shared:4,mig-3g.20gb:small:many",
-			[]string{`resourceConfig: entry "mig-3g.20gb:small:many"`, "<original>[:<new>[:<replicas>]]", "like gpu:sharedgpu:4"},
-		},
-		"a resource config with a name that is empty": {
-			"resourceConfig: gpu::4",
-			[]string{`entry "gpu::4"`, "like gpu:sharedgpu:4"},
-		},
-		"a resource config that offers nothing": {
-			"resourceConfig: gpu:gpu:0",
-			[]string{`"gpu:gpu:0"`, "replicas from 1 upwards, or -1"},
-		},
 	})
 }
 
 func TestDevicePluginRefusesConfigsThatCannotWork(t *testing.T) {
 	refuses(t, "device-plugin", map[string]refusal{
-		"configs from two places": {
-			"config: {name: mine, map: {default: 'version: v1'}}",
-			[]string{"config.name and config.map are both set", `"mine"`, "remove one of them"},
-		},
-		"a default that is not there": {
-			"config: {default: c, map: {b: 'version: v1', a: 'version: v1'}}",
-			[]string{`config.default: "c" is not in config.map: there is a, b`},
-		},
-		"a default of nothing": {
-			"config: {default: c}",
-			[]string{"config.default", "set config.map or config.name"},
-		},
-		"a name that no label can have": {
-			"config: {map: {-a: 'version: v1'}}",
-			[]string{`config.map: "-a"`, "the value of a label"},
-		},
-		"a config that is no YAML": {
-			"config: {map: {a: 'flags: ['}}",
-			[]string{"config.map.a: not the YAML of a config"},
-		},
-		"a config of one word": {
-			"config: {map: {a: 'default'}}",
-			[]string{"config.map.a: not the YAML of a config"},
-		},
 		"a config that says what the chart says otherwise": {
 			"config: {map: {a: 'flags: {plugin: {deviceListStrategy: envvar}}'}}",
 			[]string{`config.map.a: flags.plugin.deviceListStrategy is "envvar"`, "set deviceListStrategy to null"},
 		},
-		"a config with another driver root": {
-			"config: {map: {a: 'flags: {nvidiaDriverRoot: /run/nvidia/driver}'}}",
-			[]string{`config.map.a: flags.nvidiaDriverRoot is "/run/nvidia/driver"`, "set nvidiaDriverRoot of the chart"},
-		},
 		"a config with another folder for MPS": {
 			"config: {map: {a: 'flags: {mpsRoot: /mps}'}}",
 			[]string{`config.map.a: flags.mpsRoot is "/mps"`, "set mps.root of the chart"},
-		},
-		"sharing in two places": {
-			"resourceConfig: gpu:gpu:4\nconfig: {map: {a: 'sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}'}}",
-			[]string{"config.map.a", "resourceConfig is set too", "remove one of them"},
 		},
 	})
 }
 
 func TestDRAPluginRefusesWhatItCannotHonour(t *testing.T) {
 	refuses(t, "dra-plugin", map[string]refusal{
-		"an unknown value":                       {"deviceListStrategy: cdi-cri", []string{"deviceListStrategy"}},
-		"a device that is a number":              {"devices: {exclude: [0]}", []string{"devices/exclude/0", "string"}},
-		"a driver root that is relative":         {"nvidiaDriverRoot: run/nvidia", []string{"nvidiaDriverRoot"}},
-		"an extended resource without a domain":  {"deviceClasses: {extendedResourceName: gpu}", []string{"deviceClasses.extendedResourceName", "like nvidia.com/gpu", "or empty"}},
-		"device nodes that the agent cannot see": {"nvidiaDriverRoot: /opt/driver\nnvidiaDevRoot: /opt/dev", []string{"nvidiaDevRoot", "must be / or in nvidiaDriverRoot"}},
-		"a service with nothing to serve":        {"metrics: {port: 0, service: {enabled: true}}", []string{"metrics.service.enabled", "set a port"}},
-		"two pods of a node at once":             {"updateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}", []string{"maxSurge", "use maxUnavailable"}},
+		"an unknown value":                      {"deviceListStrategy: cdi-cri", []string{"deviceListStrategy"}},
+		"a device that is a number":             {"devices: {exclude: [0]}", []string{"devices/exclude/0", "string"}},
+		"an extended resource without a domain": {"deviceClasses: {extendedResourceName: gpu}", []string{"deviceClasses.extendedResourceName", "like nvidia.com/gpu", "or empty"}},
+		"two pods of a node at once":            {"updateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}", []string{"maxSurge", "use maxUnavailable"}},
 	})
 }
 
 func TestFeatureDiscoveryRefusesValuesOfTheWrongForm(t *testing.T) {
 	refuses(t, "feature-discovery", map[string]refusal{
 		"an unknown value":                  {"gfd: {enabled: true}", []string{"gfd"}},
-		"an unknown value further down":     {"presence: {enable: true}", []string{"presence", "enable"}},
 		"no output":                         {"publish: null", []string{"publish"}},
 		"a policy that is there or not":     {"admissionPolicy: {create: null}", []string{"admissionPolicy", "create"}},
 		"an output that needs no DaemonSet": {"publish: stdout", []string{"publish", "node", "nfd-file", "nodefeature"}},
@@ -169,47 +185,14 @@ func TestFeatureDiscoveryRefusesValuesOfTheWrongForm(t *testing.T) {
 		"a number for a time":               {"sleepInterval: 60", []string{"sleepInterval"}},
 		"a time without a unit":             {"sleepInterval: '60'", []string{"sleepInterval"}},
 		"a relative path":                   {"presence: {osRelease: etc/os-release}", []string{"presence/osRelease"}},
-		"a port that is none":               {"presence: {port: 0}", []string{"presence/port"}},
 	})
 }
 
 func TestFeatureDiscoveryRefusesWhatItCannotHonour(t *testing.T) {
 	refuses(t, "feature-discovery", map[string]refusal{
-		"device nodes that the agent cannot see": {
-			"nvidiaDriverRoot: /run/nvidia/driver\nnvidiaDevRoot: /opt/dev",
-			[]string{"nvidiaDevRoot", `"/opt/dev"`, "must be / or in nvidiaDriverRoot"},
-		},
 		"one account for both parts": {
 			"serviceAccount: {name: gpus}\npresence: {serviceAccount: {name: gpus}}",
 			[]string{"presence.serviceAccount.name", `"gpus"`, "name another one"},
-		},
-		"a service with nothing to serve": {
-			"metrics: {port: 0, service: {enabled: true}}",
-			[]string{"metrics.service.enabled", "metrics.port is 0", "set a port"},
-		},
-		"a resource config with a word for a number": {
-			"resourceConfig: gpu:shared:many",
-			[]string{`resourceConfig: entry "gpu:shared:many"`, "like gpu:sharedgpu:4"},
-		},
-		"configs from two places": {
-			"config: {name: mine, map: {default: 'version: v1'}}",
-			[]string{"config.name and config.map are both set", `"mine"`, "remove one of them"},
-		},
-		"a default that is not there": {
-			"config: {default: c, map: {b: 'version: v1', a: 'version: v1'}}",
-			[]string{`config.default: "c" is not in config.map: there is a, b`},
-		},
-		"a default of nothing": {
-			"config: {default: c}",
-			[]string{"config.default", "set config.map or config.name"},
-		},
-		"a name that no label can have": {
-			"config: {map: {-a: 'version: v1'}}",
-			[]string{`config.map: "-a"`, "the value of a label"},
-		},
-		"a config that is no YAML": {
-			"config: {map: {a: 'flags: ['}}",
-			[]string{"config.map.a: not the YAML of a config"},
 		},
 		"a config with another output": {
 			"config: {map: {a: 'flags: {useNodeFeatureAPI: true}'}}",
@@ -219,10 +202,6 @@ func TestFeatureDiscoveryRefusesWhatItCannotHonour(t *testing.T) {
 			"publish: nfd-file\nconfig: {map: {a: 'flags: {gfd: {outputFile: /tmp/gfd}}'}}",
 			[]string{`config.map.a: flags.gfd.outputFile is "/tmp/gfd"`, "set outputFile of the chart"},
 		},
-		"a config with another driver root": {
-			"config: {map: {a: 'flags: {nvidiaDriverRoot: /run/nvidia/driver}'}}",
-			[]string{`config.map.a: flags.nvidiaDriverRoot is "/run/nvidia/driver"`, "set nvidiaDriverRoot of the chart"},
-		},
 		"a config that makes a label of any file": {
 			"config: {map: {a: 'flags: {gfd: {machineTypeFile: /driver-root/etc/shadow}}'}}",
 			[]string{"config.map.a: flags.gfd.machineTypeFile", "set GFD_MACHINE_TYPE_FILE in env of the chart"},
@@ -230,10 +209,6 @@ func TestFeatureDiscoveryRefusesWhatItCannotHonour(t *testing.T) {
 		"a config that ends the agent": {
 			"config: {map: {a: 'flags: {gfd: {oneshot: true}}'}}",
 			[]string{"config.map.a: flags.gfd.oneshot is true", "started again", "remove it"},
-		},
-		"sharing in two places": {
-			"resourceConfig: gpu:gpu:4\nconfig: {map: {a: 'sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}'}}",
-			[]string{"config.map.a", "resourceConfig is set too", "remove one of them"},
 		},
 	})
 }

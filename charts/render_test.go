@@ -28,15 +28,19 @@ func helm(t *testing.T) string {
 	return path
 }
 
-// render runs "helm template" and returns what it prints.
+// render runs "helm template" and returns the objects, or why there are none.
 func render(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	home := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), helm(t), append([]string{"template", "outrigger", "--namespace", "gpu-operator-resources"}, args...)...)
 	// Nothing of the machine's own helm plays a part.
 	cmd.Env = append(os.Environ(), "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG="+filepath.Join(home, "none"))
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	var out, complaints strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	if err := cmd.Run(); err != nil {
+		return complaints.String(), err
+	}
+	return out.String(), nil
 }
 
 // TestCharts renders each chart with each file of values in testdata and

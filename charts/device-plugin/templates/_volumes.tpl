@@ -30,67 +30,21 @@
 
 {{- /* What plugin and MPS daemons both need: the driver, the node, the configs. */ -}}
 {{- define "device-plugin.hostMounts" -}}
-{{- if not (include "device-plugin.driverInRun" .) -}}
-- name: driver-root
-  mountPath: /driver-root
-  readOnly: true
-  mountPropagation: HostToContainer
-{{ end -}}
-- name: run-nvidia
-  mountPath: /run/nvidia
-  mountPropagation: HostToContainer
-- name: dev
-  mountPath: /dev
-  mountPropagation: HostToContainer
-- name: proc-driver
-  mountPath: /host/proc/driver
-  readOnly: true
-  mountPropagation: HostToContainer
-- name: sys
-  mountPath: /host/sys
-  readOnly: true
-  mountPropagation: HostToContainer
-{{- if include "device-plugin.configMapName" . }}
-# The folder, not its files: the kubelet exchanges what is in it when the
-# ConfigMap changes, and the agent sees that.
-- name: configs
-  mountPath: {{ include "device-plugin.configDir" . }}
-  readOnly: true
+{{ include "outrigger.driverMounts" . }}
+{{- with include "outrigger.configMount" . }}
+{{ . }}
 {{- end }}
 {{- end -}}
 
 {{- define "device-plugin.hostVolumes" -}}
-{{- if not (include "device-plugin.driverInRun" .) -}}
-- name: driver-root
-  hostPath:
-    path: {{ include "device-plugin.driverRoot" . }}
-    type: DirectoryOrCreate
-{{ end -}}
-- name: run-nvidia
-  hostPath:
-    path: /run/nvidia
-    type: DirectoryOrCreate
-- name: dev
-  hostPath:
-    path: /dev
-    type: Directory
-- name: proc-driver
-  hostPath:
-    path: /proc/driver
-    type: Directory
-- name: sys
-  hostPath:
-    path: /sys
-    type: Directory
-{{- with include "device-plugin.configMapName" . }}
-- name: configs
-  configMap:
-    name: {{ . }}
+{{ include "outrigger.driverVolumes" . }}
+{{- with include "outrigger.configVolume" . }}
+{{ . }}
 {{- end }}
 {{- end -}}
 
 {{- define "device-plugin.mpsInRun" -}}
-{{- include "device-plugin.inFolder" (list "/run/nvidia" .Values.mps.root) -}}
+{{- include "outrigger.inFolder" (list "/run/nvidia" .Values.mps.root) -}}
 {{- end -}}
 
 {{- define "device-plugin.mpsVolume" -}}
@@ -111,7 +65,7 @@
 - name: mps-shm
   mountPath: /dev/shm
   mountPropagation: HostToContainer
-{{- if eq (include "device-plugin.driverRoot" .) "/" }}
+{{- if eq (include "outrigger.driverRoot" .) "/" }}
 # The daemons are the host's programs and run with its file system as theirs,
 # in which all but these two is read-only.
 - name: mps

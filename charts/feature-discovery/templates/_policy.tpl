@@ -38,36 +38,6 @@ for some, of (list "spec" "'taints'"). */ -}}
  {{ $new }}.filter(f, !(f in {{ $old }}))).filter(f, !(f in [{{ last . }}]))
 {{- end -}}
 
-{{- define "feature-discovery.policyBinding" -}}
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata:
-  name: {{ .name }}
-  labels:
-    {{- .labels | nindent 4 }}
-spec:
-  policyName: {{ .name }}
-  validationActions: [Deny]
-{{- end -}}
-
-{{- /* Whom a policy is for, of (dict "root" $ "account" …), and on which node. */ -}}
-{{- define "feature-discovery.policySubject" -}}
-matchConditions:
-  - name: is-the-agent
-    expression: request.userInfo.username == 'system:serviceaccount:{{ include "feature-discovery.namespace" .root }}:{{ .account }}'
-{{- end -}}
-
-{{- define "feature-discovery.policyNode" -}}
-# Kubernetes puts the node into the token of a pod.
-- name: node
-  expression: request.userInfo.?extra[?'authentication.kubernetes.io/node-name'][0].orValue('')
-{{- end -}}
-
-{{- define "feature-discovery.policyBound" -}}
-- expression: variables.node != ''
-  message: this token is bound to no node, and the agent only writes what is of its own
-{{- end -}}
-
 {{- /* The owners of fields (metadata.managedFields) that are not the agent and
 have more after a request than before: who applies to a Node removes what he owns
 and does not name, so an owner who is made up would take from others. They may
@@ -105,9 +75,9 @@ spec:
         apiVersions: [v1]
         operations: [UPDATE]
         resources: [nodes, nodes/status]
-  {{- include "feature-discovery.policySubject" . | nindent 2 }}
+  {{- include "outrigger.policySubject" . | nindent 2 }}
   variables:
-    {{- include "feature-discovery.policyNode" . | nindent 4 }}
+    {{- include "outrigger.policyNode" . | nindent 4 }}
     - name: labels
       expression: object.metadata.?labels.orValue({})
     - name: oldLabels
@@ -153,7 +123,7 @@ spec:
       expression: oldObject.?status.?conditions.orValue([]).filter(c, c.type != '{{ .condition }}')
     {{- end }}
   validations:
-    {{- include "feature-discovery.policyBound" . | nindent 4 }}
+    {{- include "outrigger.policyBound" . | nindent 4 }}
     - expression: object.metadata.name == variables.node
       messageExpression: "'the agent on node ' + variables.node + ' does not write to other Nodes'"
     # Kubernetes takes the plain message where the other would be very long.

@@ -1,0 +1,79 @@
+{{- define "outrigger.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The name of a second object of a kind, of (dict "root" $ "suffix" …). */ -}}
+{{- define "outrigger.nameWith" -}}
+{{- $length := sub 62 (len .suffix) | int -}}
+{{- printf "%s-%s" (include "outrigger.fullname" .root | trunc $length | trimSuffix "-") .suffix -}}
+{{- end -}}
+
+{{- define "outrigger.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- end -}}
+
+{{- /* Names of objects that are in no namespace, or in another one than the
+release: two releases of one name do not meet there. */ -}}
+{{- define "outrigger.rbacName" -}}
+{{- printf "%s.%s" (include "outrigger.fullname" .) (include "outrigger.namespace" .) -}}
+{{- end -}}
+
+{{- define "outrigger.selectorLabels" -}}
+{{- if .Values.selectorLabelsOverride -}}
+{{- toYaml .Values.selectorLabelsOverride -}}
+{{- else -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+{{- end -}}
+
+{{- define "outrigger.versionLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end -}}
+
+{{- define "outrigger.labels" -}}
+{{ include "outrigger.versionLabels" . }}
+app.kubernetes.io/component: {{ .Chart.Name }}
+app.kubernetes.io/part-of: outrigger
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{ include "outrigger.selectorLabels" . }}
+{{- end -}}
+
+{{- /* The labels of a second DaemonSet of a chart, whose pods are not those of the
+first one, nor of its Service: of (dict "root" $ "part" its name). */ -}}
+{{- define "outrigger.partSelectorLabels" -}}
+app.kubernetes.io/name: {{ .part }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- end -}}
+
+{{- define "outrigger.partLabels" -}}
+app.kubernetes.io/component: {{ .part }}
+app.kubernetes.io/part-of: outrigger
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+{{ include "outrigger.partSelectorLabels" . }}
+{{- end -}}
+
+{{- /* The account of (dict "values" the serviceAccount of the values "name" what it is
+called unless they say otherwise). */ -}}
+{{- define "outrigger.accountName" -}}
+{{- default (.values.create | ternary .name "default") .values.name -}}
+{{- end -}}
+
+{{- define "outrigger.serviceAccountName" -}}
+{{- include "outrigger.accountName" (dict "values" .Values.serviceAccount "name" (include "outrigger.fullname" .)) -}}
+{{- end -}}
+
+{{- define "outrigger.image" -}}
+{{- $tag := default (printf "%s-%s" .Chart.AppVersion (index .Chart.Annotations "outrigger.dev/os-base")) .Values.image.tag -}}
+{{- printf "%s%s%s" .Values.image.repository (hasPrefix "sha256:" $tag | ternary "@" ":") $tag -}}
+{{- end -}}

@@ -1,0 +1,100 @@
+{{- define "outrigger.service" -}}
+{{- if .Values.metrics.service.enabled -}}
+{{- if not .Values.metrics.port -}}
+{{- fail "metrics.service.enabled: there is nothing to serve, metrics.port is 0: set a port, or disable the service" -}}
+{{- end -}}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ include "outrigger.fullname" . }}
+  namespace: {{ include "outrigger.namespace" . }}
+  labels:
+    {{- mergeOverwrite (deepCopy (default dict .Values.metrics.service.labels)) (include "outrigger.labels" . | fromYaml) | toYaml | nindent 4 }}
+  {{- with .Values.metrics.service.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  clusterIP: None
+  selector:
+    {{- include "outrigger.selectorLabels" . | nindent 4 }}
+  ports:
+    - name: metrics
+      port: {{ .Values.metrics.port }}
+      targetPort: metrics
+{{- end -}}
+{{- end -}}
+
+{{- /* The account of (dict "root" $ "values" the serviceAccount of the values "name" …
+"labels" …), if it is to be made. */ -}}
+{{- define "outrigger.serviceAccount" -}}
+{{- if .values.create -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ .name }}
+  namespace: {{ include "outrigger.namespace" .root }}
+  labels:
+    {{- .labels | nindent 4 }}
+  {{- with .values.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+automountServiceAccountToken: false
+{{- end -}}
+{{- end -}}
+
+{{- define "outrigger.configMap" -}}
+{{- with .Values.config.map -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ include "outrigger.configMapName" $ }}
+  namespace: {{ include "outrigger.namespace" $ }}
+  labels:
+    {{- include "outrigger.labels" $ | nindent 4 }}
+data:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end -}}
+
+{{- /* Gives an account a role of the same name, of (dict "root" $ "kind" of the role
+"name" … "namespace" that of a Role "labels" … "account" …). */ -}}
+{{- define "outrigger.roleBinding" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}Binding
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- .labels | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .kind }}
+  name: {{ .name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ .account }}
+    namespace: {{ include "outrigger.namespace" .root }}
+{{- end -}}
+
+{{- /* The right to tell Events of the own Node. */ -}}
+{{- define "outrigger.eventRights" -}}
+# Events about Nodes, which are in no namespace, are kept in this one.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ include "outrigger.rbacName" . }}
+  namespace: default
+  labels:
+    {{- include "outrigger.labels" . | nindent 4 }}
+rules:
+  - apiGroups: [""]
+    resources: [events]
+    verbs: [create]
+---
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.rbacName" .) "namespace" "default"
+  "labels" (include "outrigger.labels" .) "account" (include "outrigger.serviceAccountName" .)) }}
+{{- end -}}
