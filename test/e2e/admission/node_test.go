@@ -145,7 +145,7 @@ func TestTheLabelsPartChangesItsOwnOnly(t *testing.T) {
 		"a foreign condition pushed out by a second one of another type": {onConditions(func(c []any) []any { return []any{c[0], c[0], c[2]} }), noCondition},
 		"the condition twice": {onConditions(func(c []any) []any { return append(c, c[2]) }), noCondition},
 	})
-	p := load(t, "defaults.golden", ofLabels)
+	p := load(t, "feature-discovery/defaults.golden", ofLabels)
 	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {
 			old := with(t, node(), nil)
@@ -168,7 +168,7 @@ func TestThePresencePartChangesItsOwnOnly(t *testing.T) {
 			func(o fields) { part(owned(o, 0), "f:metadata", "f:labels")["f:kubernetes.io/arch"] = fields{} }, noOwner + "feature-discovery",
 		},
 	})
-	p := load(t, "defaults.golden", ofPresence)
+	p := load(t, "feature-discovery/defaults.golden", ofPresence)
 	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {
 			old := with(t, node(), nil)
@@ -182,7 +182,7 @@ func TestABareNode(t *testing.T) {
 	bare := fields{"metadata": fields{"name": "n1"}}
 	labelled := fields{"metadata": fields{"name": "n1", "labels": fields{"nvidia.com/gpu.count": "1"}}}
 	ready := fields{"metadata": fields{"name": "n1"}, "status": fields{"conditions": []any{fields{"type": "GPUReady", "status": "True"}}}}
-	p := load(t, "defaults.golden", ofLabels)
+	p := load(t, "feature-discovery/defaults.golden", ofLabels)
 	for _, r := range []request{{old: bare, new: bare}, {old: bare, new: labelled}, {old: labelled, new: bare}, {old: bare, new: ready}} {
 		r.account, r.bound = "outrigger-feature-discovery", "n1"
 		p.check(t, r, "")
@@ -192,7 +192,7 @@ func TestABareNode(t *testing.T) {
 func TestTheTokenIsOfTheNode(t *testing.T) {
 	old := with(t, node(), nil)
 	change := with(t, old, func(o fields) { part(o, "metadata", "labels")["nvidia.com/gpu.count"] = "3" })
-	p := load(t, "defaults.golden", ofLabels)
+	p := load(t, "feature-discovery/defaults.golden", ofLabels)
 	p.check(t, request{account: "outrigger-feature-discovery", bound: "n2", old: old, new: change}, "the agent on node n2 does not write to other Nodes")
 	if refused := p.refusals(t, request{account: "outrigger-feature-discovery", old: old, new: change}); len(refused) != 2 {
 		t.Errorf("a token that is bound to no node is refused for %q", refused)
@@ -203,7 +203,7 @@ func TestTheTokenIsOfTheNode(t *testing.T) {
 // Discovery writes the labels.
 func TestLabelsThatGoElsewhereAreNotForTheNode(t *testing.T) {
 	old := with(t, node(), nil)
-	p := load(t, "nodefeature.golden", ofLabels)
+	p := load(t, "feature-discovery/nodefeature.golden", ofLabels)
 	r := request{account: "outrigger-feature-discovery", bound: "n1", old: old}
 	r.new = with(t, old, func(o fields) { part(o, "metadata", "labels")["nvidia.com/gpu.count"] = "3" })
 	p.check(t, r, otherLabels+"nvidia.com/gpu.count")

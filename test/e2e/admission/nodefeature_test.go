@@ -20,13 +20,13 @@ func TestANodeFeatureTellsLabelsOfItsNodeOnly(t *testing.T) {
 		ownNode  = "for its own node only"
 		labels   = "these labels are not the agent's to ask for: "
 		features = "the agent tells labels, and no features"
-		stuck    = "the agent puts no finalizer on a NodeFeature"
+		stuck    = "the agent puts no finalizer on what it writes"
 	)
 	at := func(value any, name string, path ...string) func(fields) {
 		return func(o fields) { part(o, path...)[name] = value }
 	}
 	finalizer := at([]any{"foregroundDeletion"}, "finalizers", "metadata")
-	p := load(t, "nodefeature.golden", ofNodeFeatures)
+	p := load(t, "feature-discovery/nodefeature.golden", ofNodeFeatures)
 	for name, tc := range map[string]struct {
 		change
 		// old is what changes the object that there was; it is made without.

@@ -1,5 +1,5 @@
-// Package admission_test asks the admission policies that the chart of feature
-// discovery renders what they allow, in CEL, as the API server does. The tests of
+// Package admission_test asks the admission policies that the charts render what
+// they allow, in CEL, as the API server does. The tests of
 // the cluster ask the API server itself; here is room for every way around.
 package admission_test
 
@@ -18,14 +18,15 @@ import (
 // fields is a part of a JSON object.
 type fields = map[string]any
 
-// golden is the folder of what the chart renders.
-const golden = "../../../charts/testdata/feature-discovery/"
+// golden is the folder of what the charts render.
+const golden = "../../../charts/testdata/"
 
 // The names of the policies there.
 const (
 	ofLabels       = "outrigger-feature-discovery.gpu-operator-resources"
 	ofPresence     = "outrigger-feature-discovery-presence.gpu-operator-resources"
 	ofNodeFeatures = "nodefeatures." + ofLabels
+	ofSlices       = "outrigger-dra-plugin.gpu-operator-resources"
 )
 
 // policy is a ValidatingAdmissionPolicy, as far as it is expressions.
@@ -58,11 +59,24 @@ func load(t *testing.T, file, name string) policy {
 	return policy{}
 }
 
-// request is a change that somebody asks for. Without an old object it is made.
+// request is a change that somebody asks for. Without an old object it is made,
+// without a new one it is removed.
 type request struct {
 	// account is that of the token, and bound the node that it is bound to.
 	account, bound string
 	old, new       fields
+}
+
+// operation is what the API server calls the change.
+func (r request) operation() string {
+	switch {
+	case r.old == nil:
+		return "CREATE"
+	case r.new == nil:
+		return "DELETE"
+	default:
+		return "UPDATE"
+	}
 }
 
 // refusals returns why a policy does not allow a request; an expression that
@@ -80,9 +94,15 @@ func (p policy) refusals(t *testing.T, r request) []string {
 		user["extra"] = fields{"authentication.kubernetes.io/node-name": []string{r.bound}}
 	}
 	variables := fields{}
-	known := fields{"object": r.new, "oldObject": nil, "request": fields{"userInfo": user}, "variables": variables}
-	if r.old != nil {
-		known["oldObject"] = r.old
+	known := fields{
+		"object": r.new, "oldObject": r.old, "variables": variables,
+		"request": fields{"userInfo": user, "operation": r.operation()},
+	}
+	// What is not there is null, and no empty object.
+	for _, name := range []string{"object", "oldObject"} {
+		if known[name].(fields) == nil {
+			known[name] = nil
+		}
 	}
 	eval := func(expression string) (any, error) {
 		ast, issues := env.Compile(expression)

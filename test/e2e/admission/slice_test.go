@@ -1,0 +1,66 @@
+package admission_test
+
+import "testing"
+
+func slice() fields {
+	return fields{
+		"metadata": fields{"name": "n1-gpu.nvidia.com-x7k2p"},
+		"spec": fields{
+			"driver": "gpu.nvidia.com", "nodeName": "n1",
+			"pool":    fields{"name": "n1", "generation": 1, "resourceSliceCount": 1},
+			"devices": []any{fields{"name": "gpu-0"}},
+		},
+	}
+}
+
+func TestTheDRAPluginWritesTheSlicesOfItsNodeOnly(t *testing.T) {
+	const (
+		otherNode   = "does not write ResourceSlices of other nodes"
+		otherPool   = "the agent on node n1 does not write ResourceSlices of the pool n2"
+		otherDriver = "the agent only writes ResourceSlices of the driver gpu.nvidia.com"
+		stuck       = "the agent puts no finalizer on what it writes"
+	)
+	at := func(value any, name string, path ...string) func(fields) {
+		return func(o fields) { part(o, path...)[name] = value }
+	}
+	none := func(fields) {}
+	finalizer := at([]any{"example.org/keep"}, "finalizers", "metadata")
+	p := load(t, "dra-plugin/defaults.golden", ofSlices)
+	for name, tc := range map[string]struct {
+		// old and new change the object that was and that is to be; nil is for none.
+		old, new func(fields)
+		want     string
+	}{
+		"it is made":                   {new: none},
+		"it is changed":                {old: none, new: at([]any{}, "devices", "spec")},
+		"it is removed":                {old: none},
+		"for another node":             {new: at("n2", "nodeName", "spec"), want: otherNode},
+		"for no node":                  {new: func(o fields) { delete(part(o, "spec"), "nodeName") }, want: otherNode},
+		"for all nodes":                {new: func(o fields) { delete(part(o, "spec"), "nodeName"); part(o, "spec")["allNodes"] = true }, want: otherNode},
+		"of another node's pool":       {new: at("n2", "name", "spec", "pool"), want: otherPool},
+		"moved to another node's pool": {old: none, new: at("n2", "name", "spec", "pool"), want: otherPool},
+		"of another driver":            {new: at("nic.example.org", "driver", "spec"), want: otherDriver},
+		"another node's is removed": {
+			old: func(o fields) { part(o, "spec")["nodeName"] = "n2" }, want: otherNode,
+		},
+		"it cannot go":              {new: finalizer, want: stuck},
+		"it cannot go any more":     {old: none, new: finalizer, want: stuck},
+		"it was about to go anyway": {old: finalizer, new: finalizer},
+		"it goes although it waits": {old: finalizer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := request{account: "outrigger-dra-plugin", bound: "n1"}
+			if tc.old != nil {
+				r.old = with(t, slice(), tc.old)
+			}
+			if tc.new != nil {
+				r.new = with(t, slice(), tc.new)
+			}
+			p.check(t, r, tc.want)
+		})
+	}
+	unbound := request{account: "outrigger-dra-plugin", new: with(t, slice(), nil)}
+	if refused := p.refusals(t, unbound); len(refused) != 3 {
+		t.Errorf("a token that is bound to no node is refused for %q", refused)
+	}
+}
