@@ -87,6 +87,7 @@ type putOptions struct {
 }
 
 // put writes the stamped file whole. A held one is locked before it is visible.
+// No disk is waited for: the stamp makes it a fact of this boot only.
 func (d Dir) put(path string, r Record, o putOptions) (_ *Held, err error) {
 	boot, err := d.bootID()
 	if err != nil {
@@ -124,7 +125,7 @@ func (d Dir) put(path string, r Record, o putOptions) (_ *Held, err error) {
 		if _, err := f.Write(data); err != nil {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
-		return f.Commit()
+		return f.Show()
 	}()
 	if err != nil {
 		return nil, errors.Join(d.unwritable(err), f.Close())

@@ -49,12 +49,12 @@ func same(path string, data []byte, mode fs.FileMode) bool {
 }
 
 // Replacement is the next content of a file, not yet visible at its path. The
-// embedded File may be locked before Commit, so that the file is never visible
-// unlocked; it stays open, and locked, until Close.
+// embedded File may be locked before Commit or Show, so that the file is never
+// visible unlocked; it stays open, and locked, until Close.
 type Replacement struct {
 	*os.File
-	path      string
-	committed bool
+	path  string
+	shown bool
 }
 
 // Replace starts the replacement of the file at path, with a new file in the
@@ -77,20 +77,30 @@ func (r *Replacement) Commit() error {
 	if err := r.Sync(); err != nil {
 		return writeError(r.path, err)
 	}
-	if err := os.Rename(r.Name(), r.path); err != nil {
-		return writeError(r.path, err)
+	if err := r.Show(); err != nil {
+		return err
 	}
-	r.committed = true
 	if err := syncDir(filepath.Dir(r.path)); err != nil {
 		return writeError(r.path, err)
 	}
 	return nil
 }
 
-// Close closes the file, and removes it unless it was committed.
+// Show makes the file visible at its path, whole to whoever reads it. It does not
+// wait for a disk: after a crash of the machine the file may be the old one, empty,
+// or gone. It is for files that count in this boot only.
+func (r *Replacement) Show() error {
+	if err := os.Rename(r.Name(), r.path); err != nil {
+		return writeError(r.path, err)
+	}
+	r.shown = true
+	return nil
+}
+
+// Close closes the file, and removes it unless it was shown.
 func (r *Replacement) Close() error {
 	var err error
-	if !r.committed {
+	if !r.shown {
 		err = os.Remove(r.Name())
 	}
 	return errors.Join(err, r.File.Close())

@@ -162,6 +162,35 @@ func TestReplacement(t *testing.T) {
 	wantFiles(t, dir, "file")
 }
 
+// TestShow: the file takes the old one's place whole, and stays open.
+func TestShow(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	must(t, hostfs.WriteFile(path, []byte("old"), 0o644))
+	r, err := hostfs.Replace(path, 0o600)
+	must(t, err)
+	_, err = r.WriteString("new")
+	must(t, err)
+	must(t, r.Show())
+	_, err = r.WriteString("er")
+	must(t, err)
+	must(t, r.Close())
+	wantFiles(t, dir, "file")
+	if got, err := os.ReadFile(path); err != nil || string(got) != "newer" {
+		t.Errorf("the file has %q, %v", got, err)
+	}
+
+	r, err = hostfs.Replace(path, 0o644)
+	must(t, err)
+	must(t, os.Remove(path))
+	must(t, os.Mkdir(path, 0o755))
+	if err := r.Show(); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "remove the folder") {
+		t.Errorf("want an error that says what to remove, got %v", err)
+	}
+	must(t, r.Close())
+	wantFiles(t, dir, "file")
+}
+
 func wantFiles(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
