@@ -9,11 +9,16 @@ import (
 	"sync/atomic"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/pci"
 )
+
+// readers is how many GPUs are read at a time. NVML may be called from several
+// threads, and each that waits in it is a thread of the process.
+const readers = 2
 
 // session is one span of time in which NVML is initialised.
 type session struct {
@@ -115,20 +120,23 @@ func (s *session) devices(ctx context.Context) ([]device, error) {
 	if ret != gonvml.SUCCESS {
 		return nil, newCallError("nvmlDeviceGetCount_v2", ret)
 	}
-	out := make([]device, 0, count)
+	all := make([]device, count)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(readers)
 	for i := range count {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		d, err := s.device(i)
-		if err != nil {
-			return nil, err
-		}
-		if !isDisplay(d.gpu.Name) {
-			out = append(out, d)
-		}
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			var err error
+			all[i], err = s.device(i)
+			return err
+		})
 	}
-	return out, nil
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(d device) bool { return isDisplay(d.gpu.Name) }), nil
 }
 
 // isDisplay reports whether a GPU of this name only drives a DGX station's
