@@ -21,6 +21,8 @@ func nfd(t *testing.T) {
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		if t.Failed() {
+			out, err := shared.Kubectl(ctx, "get", "nodefeatures", "--all-namespaces", "--show-labels")
+			t.Logf("what the workers tell (error %v):\n%s", err, out)
 			for _, part := range []string{"deployment/nfd-master", "daemonset/nfd-worker"} {
 				out, err := shared.Kubectl(ctx, "-n", stack.NFDNamespace, "logs", part, "--all-pods", "--prefix", "--tail=60")
 				t.Logf("the log of %s (error %v):\n%s", part, err, out)

@@ -18,7 +18,11 @@ const PCILabel = "feature.node.kubernetes.io/pci-10de.present"
 func (s *Stack) nfd() string { return filepath.Join(s.root, "bin", "cluster-components", "nfd") }
 
 // InstallNFD installs the real Node Feature Discovery by its own manifests, and
-// waits until it is ready. RemoveNFD is to follow.
+// waits until it has labelled all nodes. RemoveNFD is to follow.
+//
+// Its master was seen to start right after its CRDs were made and then never to
+// hear of what the workers tell; one that has labelled no node after half a minute
+// is started anew.
 func (s *Stack) InstallNFD(ctx context.Context) error {
 	for _, program := range []string{"nfd-master", "nfd-worker"} {
 		if err := s.LoadProgram(ctx, "outrigger.dev/"+program+":1", filepath.Join(s.nfd(), program)); err != nil {
@@ -28,13 +32,37 @@ func (s *Stack) InstallNFD(ctx context.Context) error {
 	if _, err := s.Kubectl(ctx, "apply", "--server-side", "-k", s.nfd()); err != nil {
 		return err
 	}
-	for _, part := range []string{"deployment/nfd-master", "daemonset/nfd-worker"} {
+	if err := s.rolledOut(ctx, "deployment/nfd-master", "daemonset/nfd-worker"); err != nil {
+		return err
+	}
+	if err := s.labelledByNFD(ctx, "30s"); err == nil {
+		return nil
+	}
+	if _, err := s.Kubectl(ctx, "-n", NFDNamespace, "rollout", "restart", "deployment/nfd-master"); err != nil {
+		return err
+	}
+	if err := s.rolledOut(ctx, "deployment/nfd-master"); err != nil {
+		return err
+	}
+	return s.labelledByNFD(ctx, "90s")
+}
+
+// rolledOut waits until the pods of these parts of NFD are ready.
+func (s *Stack) rolledOut(ctx context.Context, parts ...string) error {
+	for _, part := range parts {
 		if _, err := s.Kubectl(ctx, "-n", NFDNamespace, "rollout", "status", part, "--timeout=90s"); err != nil {
 			pods, _ := s.Kubectl(ctx, "-n", NFDNamespace, "describe", "pods")
 			return errors.Join(err, errors.New(pods))
 		}
 	}
 	return nil
+}
+
+// labelledByNFD waits until every node has a label that NFD finds anywhere.
+func (s *Stack) labelledByNFD(ctx context.Context, limit string) error {
+	_, err := s.Kubectl(ctx, "wait", "nodes", "--all", "--timeout="+limit,
+		`--for=jsonpath={.metadata.labels.feature\.node\.kubernetes\.io/kernel-version\.full}`)
+	return err
 }
 
 // RemoveNFD removes what InstallNFD made, and all that it wrote to Nodes.
