@@ -173,6 +173,7 @@ func TestDRAPluginRefusesWhatItCannotHonour(t *testing.T) {
 func TestFeatureDiscoveryRefusesValuesOfTheWrongForm(t *testing.T) {
 	refuses(t, "feature-discovery", map[string]refusal{
 		"an unknown value":                  {"gfd: {enabled: true}", []string{"gfd"}},
+		"an unknown value of a part":        {"presence: {enable: true}", []string{"presence", "enable"}},
 		"no output":                         {"publish: null", []string{"publish"}},
 		"a policy that is there or not":     {"admissionPolicy: {create: null}", []string{"admissionPolicy", "create"}},
 		"an output that needs no DaemonSet": {"publish: stdout", []string{"publish", "node", "nfd-file", "nodefeature"}},
@@ -185,6 +186,7 @@ func TestFeatureDiscoveryRefusesValuesOfTheWrongForm(t *testing.T) {
 		"a number for a time":               {"sleepInterval: 60", []string{"sleepInterval"}},
 		"a time without a unit":             {"sleepInterval: '60'", []string{"sleepInterval"}},
 		"a relative path":                   {"presence: {osRelease: etc/os-release}", []string{"presence/osRelease"}},
+		"a port of a part that is none":     {"presence: {port: 0}", []string{"presence/port"}},
 	})
 }
 

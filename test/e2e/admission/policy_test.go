@@ -1,6 +1,6 @@
 // Package admission_test asks the admission policies that the charts render what
-// they allow, in CEL, as the API server does. The tests of
-// the cluster ask the API server itself; here is room for every way around.
+// they allow, in CEL, as the API server does. The tests of the cluster ask the API
+// server itself; here is room for every way around.
 package admission_test
 
 import (
@@ -95,14 +95,14 @@ func (p policy) refusals(t *testing.T, r request) []string {
 	}
 	variables := fields{}
 	known := fields{
-		"object": r.new, "oldObject": r.old, "variables": variables,
+		"object": nil, "oldObject": nil, "variables": variables,
 		"request": fields{"userInfo": user, "operation": r.operation()},
 	}
-	// What is not there is null, and no empty object.
-	for _, name := range []string{"object", "oldObject"} {
-		if known[name].(fields) == nil {
-			known[name] = nil
-		}
+	if r.new != nil {
+		known["object"] = r.new
+	}
+	if r.old != nil {
+		known["oldObject"] = r.old
 	}
 	eval := func(expression string) (any, error) {
 		ast, issues := env.Compile(expression)

@@ -20,9 +20,9 @@ func (s *Stack) nfd() string { return filepath.Join(s.root, "bin", "cluster-comp
 // InstallNFD installs the real Node Feature Discovery by its own manifests, and
 // waits until it has labelled all nodes. RemoveNFD is to follow.
 //
-// Its master was seen to start right after its CRDs were made and then never to
-// hear of what the workers tell; one that has labelled no node after half a minute
-// is started anew.
+// Its master was seen once to start right after its CRDs were made and then to
+// label no node, for a reason that is not known; one that has not labelled all nodes
+// after half a minute is started anew.
 func (s *Stack) InstallNFD(ctx context.Context) error {
 	for _, program := range []string{"nfd-master", "nfd-worker"} {
 		if err := s.LoadProgram(ctx, "outrigger.dev/"+program+":1", filepath.Join(s.nfd(), program)); err != nil {

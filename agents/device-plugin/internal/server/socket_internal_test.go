@@ -8,15 +8,29 @@ import (
 	"testing"
 )
 
-// Between the look that finds no socket and the making of one, another plugin
-// may make its own.
-func TestListenTakesNoPlaceThatIsTaken(t *testing.T) {
+// Between the look that finds the own socket gone and the making of a new one,
+// another plugin may make its own.
+func TestServeTakesNoPlaceThatIsTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
+	own, err := listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(path, []byte("other"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listen(path); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("listen: %v, want %v", err, syscall.EADDRINUSE)
+	k := keeper{server: &Server{path: path}, socket: own}
+	if err := k.serve(); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("serve: %v, want %v", err, syscall.EADDRINUSE)
+	}
+	if k.socket != own {
+		t.Error("the old socket is forgotten: the next attempt would remove what is in its place")
+	}
+	if err := own.close(); err != nil {
+		t.Error(err)
 	}
 	if data, err := os.ReadFile(path); err != nil || string(data) != "other" {
 		t.Errorf("the other's file is %q, %v", data, err)
