@@ -10,7 +10,7 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/machine"
 )
 
-// root makes a root folder with files, or links where the content begins with
+// root creates a root folder with files, and links where the content begins with
 // "-> ".
 func root(t *testing.T, files map[string]string) string {
 	t.Helper()
@@ -42,7 +42,7 @@ func TestReadSystem(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  machine.System
-		// err is a part of the error.
+		// err is part of the error.
 		err string
 	}{
 		"Ubuntu": {
@@ -53,26 +53,26 @@ func TestReadSystem(t *testing.T) {
 			files: map[string]string{etc: "ID=\"rhcos\"\nVERSION_ID=\"4.18\"\nOSTREE_VERSION=\"418.94.202501\"\n"},
 			want:  machine.System{ID: "rhcos", VersionID: "4.18", OSTreeVersion: "418.94.202501"},
 		},
-		"the file in etc alone counts": {
+		"the file in etc takes precedence": {
 			files: map[string]string{etc: "ID=mine\n", lib: "ID=vendor\nVERSION_ID=1\n"},
 			want:  machine.System{ID: "mine"},
 		},
-		"there is only the vendor's": {
+		"only the vendor's file exists": {
 			files: map[string]string{lib: "ID=vendor\nVERSION_ID=1\n"},
 			want:  machine.System{ID: "vendor", VersionID: "1"},
 		},
-		"an absolute link leads below the root": {
+		"an absolute link stays below the root": {
 			files: map[string]string{etc: "-> /etc/static/os-release", "etc/static/os-release": "ID=nixos\n"},
 			want:  machine.System{ID: "nixos"},
 		},
 		"a link cannot leave the root": {
 			files: map[string]string{etc: "-> ../../../../../../../../../etc/hostname"}, err: "below",
 		},
-		"there is none": {err: "no such file"},
-		"it is a folder": {
+		"no file exists": {err: "no such file"},
+		"the file is a folder": {
 			files: map[string]string{etc + "/x": "", lib: "ID=vendor\n"}, err: "is a directory",
 		},
-		"it is endless": {
+		"the file is too long": {
 			files: map[string]string{etc: "ID=x\n" + strings.Repeat("#", 64<<10)}, err: "more than",
 		},
 	} {
@@ -84,7 +84,7 @@ func TestReadSystem(t *testing.T) {
 				t.Errorf("ReadSystem() = %+v, want %+v", got, c.want)
 			}
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-				t.Errorf("ReadSystem() says %v, want %q", err, c.err)
+				t.Errorf("ReadSystem() error %v, want %q", err, c.err)
 			}
 			if err != nil && !strings.Contains(err.Error(), dir) {
 				t.Errorf("%v does not name the root", err)

@@ -9,9 +9,9 @@ import (
 	securejoin "github.com/cyphar/filepath-securejoin"
 )
 
-// readOSRelease returns the content of os-release(5): the file in /etc alone if
-// it exists, and otherwise the vendor's. Both may be links, which stay below
-// root: a container has files of the same names.
+// readOSRelease returns the content of os-release(5): the file in /etc if it
+// exists, otherwise the vendor's. Both may be links, which are resolved below
+// root, because the container has files with the same names.
 func readOSRelease(root string) (string, error) {
 	var errs []error
 	for _, name := range []string{"etc/os-release", "usr/lib/os-release"} {
@@ -31,8 +31,8 @@ func readOSRelease(root string) (string, error) {
 	return "", fmt.Errorf("read os-release: %w: mount the node's file below %s", errors.Join(errs...), root)
 }
 
-// parseOSRelease returns the variables of os-release(5). Lines that are none are
-// left out, as a shell has no use for them either.
+// parseOSRelease returns the variables of os-release(5). It ignores all other
+// lines.
 func parseOSRelease(data string) map[string]string {
 	values := map[string]string{}
 	for line := range strings.Lines(data) {
@@ -47,7 +47,7 @@ func parseOSRelease(data string) map[string]string {
 	return values
 }
 
-// isName reports whether s can be a variable's name.
+// isName reports whether s is a valid variable name.
 func isName(s string) bool {
 	for i, c := range []byte(s) {
 		letter := c == '_' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
@@ -58,9 +58,9 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// unquote takes the shell's quotes from a value. In single quotes all stands
-// for itself. In double quotes a backslash is one unless it is before a
-// character that is special there. Quotes that do not end make no value.
+// unquote removes shell quotes from a value. In single quotes every character is
+// literal. In double quotes a backslash escapes only special characters. It reports
+// false if a quote is not closed.
 func unquote(s string) (string, bool) {
 	const special = "\"\\$`"
 	var quote byte

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// maxFile is more than any of the files here has.
+// maxFile is the limit of the files that this package reads, in bytes.
 const maxFile = 64 << 10
 
-// ReadProduct returns the machine's model, which the file at path holds: as a
-// rule that of DMI, class/dmi/id/product_name in sysfs. It is "" if path is
-// empty or cannot be read: many machines have no DMI.
+// ReadProduct returns the machine's model from the file at path, usually
+// class/dmi/id/product_name in sysfs. It returns "" if path is empty or cannot be
+// read, because many machines have no DMI.
 func ReadProduct(path string) string {
 	if path == "" {
 		return ""
@@ -24,7 +24,7 @@ func ReadProduct(path string) string {
 	return strings.TrimSpace(product)
 }
 
-// readBounded reads a small file.
+// readBounded returns the content of a file of at most maxFile bytes.
 func readBounded(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -36,7 +36,7 @@ func readBounded(path string) (string, error) {
 		return "", err
 	}
 	if len(data) > maxFile {
-		return "", fmt.Errorf("read %s: it has more than %d bytes", path, maxFile)
+		return "", fmt.Errorf("read %s: file has more than %d bytes", path, maxFile)
 	}
 	return string(data), nil
 }

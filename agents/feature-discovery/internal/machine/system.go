@@ -1,5 +1,5 @@
-// Package machine reads what the node is apart from its GPUs: the kernel, the
-// operating system and the model of the machine.
+// Package machine reads the properties of a node other than its GPUs: the kernel,
+// the operating system and the model of the machine.
 package machine
 
 import (
@@ -10,14 +10,15 @@ import (
 
 // System is the kernel and the operating system of the node.
 type System struct {
-	// Kernel is its release, as uname -r prints it.
+	// Kernel is the kernel release, as uname -r prints it.
 	Kernel string
-	// ID, VersionID and OSTreeVersion are of os-release(5); "" where it has none.
+	// ID, VersionID and OSTreeVersion are variables of os-release(5), "" if it lacks
+	// them.
 	ID, VersionID, OSTreeVersion string
 }
 
-// ReadSystem reads the kernel's release, and os-release below root. An error is
-// about os-release; the kernel is told all the same.
+// ReadSystem reads the kernel release, and os-release below root. If it cannot read
+// os-release, it returns the kernel release with the error.
 func ReadSystem(root string) (System, error) {
 	var s System
 	var name unix.Utsname

@@ -1,4 +1,4 @@
-// Package metrics shows on /metrics what feature discovery says of its node.
+// Package metrics exports the state of feature discovery on /metrics.
 package metrics
 
 import (
@@ -14,7 +14,7 @@ import (
 
 const namespace = "outrigger_feature_discovery"
 
-// Recorder is told what happens, and shows it when it is collected.
+// Recorder records what feature discovery publishes, and exports it as metrics.
 type Recorder struct {
 	*configfile.Metrics
 
@@ -30,33 +30,33 @@ var (
 	_ prometheus.Collector = (*Recorder)(nil)
 )
 
-// New returns a Recorder that has seen nothing.
+// New returns a Recorder without any state.
 func New() *Recorder {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
 	}
 	return &Recorder{
 		Metrics: configfile.NewMetrics(namespace),
-		labels:  desc("labels", "Labels of the node; there is none while they are not known."),
+		labels:  desc("labels", "Number of labels of the node; absent while they are not known."),
 		ready:   desc("gpu_ready", "1 while the GPUs of the node can be used, 0 while they cannot, with the reason of the condition GPUReady.", "reason"),
 	}
 }
 
-// Published makes w what is shown.
+// Published records w as the current state.
 func (r *Recorder) Published(w publish.Wanted) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wanted = w
 }
 
-// Describe sends what Collect may send.
+// Describe sends the descriptions of all metrics that Collect may send.
 func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
 	r.Metrics.Describe(ch)
 	ch <- r.labels
 	ch <- r.ready
 }
 
-// Collect sends the metrics as they are now.
+// Collect sends the current metrics.
 func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 	r.Metrics.Collect(ch)
 	r.mu.Lock()

@@ -40,7 +40,7 @@ outrigger_feature_discovery_config_refused{reason="config.yaml: line 3: unknown 
 # HELP outrigger_feature_discovery_gpu_ready 1 while the GPUs of the node can be used, 0 while they cannot, with the reason of the condition GPUReady.
 # TYPE outrigger_feature_discovery_gpu_ready gauge
 outrigger_feature_discovery_gpu_ready{reason="GPUsReady"} 1
-# HELP outrigger_feature_discovery_labels Labels of the node; there is none while they are not known.
+# HELP outrigger_feature_discovery_labels Number of labels of the node; absent while they are not known.
 # TYPE outrigger_feature_discovery_labels gauge
 outrigger_feature_discovery_labels 2
 `
@@ -53,17 +53,17 @@ outrigger_feature_discovery_labels 2
 	}
 }
 
-func TestWhatIsPublished(t *testing.T) {
+func TestPublished(t *testing.T) {
 	for name, tc := range map[string]struct {
 		wanted publish.Wanted
 		want   string
 	}{
-		"nothing is known":                     {publish.Wanted{}, ""},
-		"the labels are not known":             {publish.Wanted{Ready: condition(ready.False, ready.DriverNotFound)}, `gpu_ready{reason="DriverNotFound"} 0`},
-		"nobody knows whether the GPUs work":   {publish.Wanted{Ready: condition(ready.Unknown, ready.Starting)}, `gpu_ready{reason="Starting"} 0`},
-		"the node has no labels":               {publish.Wanted{Labels: map[string]string{}}, "labels 0"},
-		"nobody asks whether the GPUs work":    {publish.Wanted{Labels: map[string]string{"a": "1"}}, "labels 1"},
-		"Prometheus takes no text of the kind": {publish.Wanted{Ready: condition(ready.False, "\xff")}, `gpu_ready{reason="?"} 0`},
+		"nothing is known":            {publish.Wanted{}, ""},
+		"the labels are not known":    {publish.Wanted{Ready: condition(ready.False, ready.DriverNotFound)}, `gpu_ready{reason="DriverNotFound"} 0`},
+		"the GPUs have not been read": {publish.Wanted{Ready: condition(ready.Unknown, ready.Starting)}, `gpu_ready{reason="Starting"} 0`},
+		"the node has no labels":      {publish.Wanted{Labels: map[string]string{}}, "labels 0"},
+		"there is no condition":       {publish.Wanted{Labels: map[string]string{"a": "1"}}, "labels 1"},
+		"a reason that is not UTF-8":  {publish.Wanted{Ready: condition(ready.False, "\xff")}, `gpu_ready{reason="?"} 0`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := metrics.New()
@@ -76,7 +76,7 @@ func TestWhatIsPublished(t *testing.T) {
 	}
 }
 
-// samples returns the lines with a value, without what their names begin with.
+// samples returns the samples as lines, without the prefix of their names.
 func samples(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()

@@ -1,6 +1,6 @@
 // Package ready derives the condition GPUReady of a node: whether its GPUs can
-// be used, and if not, which link of the chain that leads there is broken, by
-// what evidence, and what helps. It does no I/O.
+// be used, and if not, which link of the chain of required parts does not hold,
+// with the evidence and the fix. It does no I/O.
 package ready
 
 import (
@@ -10,27 +10,26 @@ import (
 	"strings"
 )
 
-// Link is one part of what has to hold for the GPUs of a node to be used.
+// Link is one requirement for the use of the GPUs of a node.
 type Link string
 
-// The links, in the order in which each needs those before it.
+// The links, in order: each one requires those before it.
 const (
-	// Driver holds while NVML answers and shows GPUs that work.
+	// Driver holds while NVML answers and reports a GPU that works.
 	Driver Link = "driver"
-	// Toolkit holds while the fact toolkit-ready does.
+	// Toolkit holds while the fact toolkit-ready is valid.
 	Toolkit Link = "toolkit"
-	// Plugin holds while the fact plugin-ready does.
+	// Plugin holds while the fact plugin-ready is valid.
 	Plugin Link = "plugin"
-	// CUDA holds while the fact cuda-ready does.
+	// CUDA holds while the fact cuda-ready is valid.
 	CUDA Link = "cuda"
 )
 
-// Links returns all links in their order.
+// Links returns all links in order.
 func Links() []Link { return []Link{Driver, Toolkit, Plugin, CUDA} }
 
-// ParseChain returns the links that words name, those of the parts that are
-// installed. Their order is fixed and so need not be given. A word that names no
-// link, and one that comes twice, is an error.
+// ParseChain returns the links that words name, in the fixed order of the links.
+// It reports every word that names no link, and every duplicate, as an error.
 func ParseChain(words []string) ([]Link, error) {
 	given := map[Link]bool{}
 	var errs []error
@@ -38,7 +37,7 @@ func ParseChain(words []string) ([]Link, error) {
 		l := Link(strings.TrimSpace(w))
 		switch {
 		case !slices.Contains(Links(), l):
-			errs = append(errs, fmt.Errorf("link %q is none: use %s", w, allowed()))
+			errs = append(errs, fmt.Errorf("unknown link %q: use %s", w, allowed()))
 		case given[l]:
 			errs = append(errs, fmt.Errorf("link %q is given twice", l))
 		}

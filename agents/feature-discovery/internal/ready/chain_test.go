@@ -13,20 +13,20 @@ func TestParseChain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		words []string
 		want  []ready.Link
-		// err has the parts of the error.
+		// err lists parts of the error.
 		err []string
 	}{
-		"no word is no chain":         {want: []ready.Link{}},
-		"all words":                   {words: []string{"driver", "toolkit", "plugin", "cuda"}, want: ready.Links()},
-		"the order is the chain's":    {words: []string{"cuda", "driver"}, want: []ready.Link{ready.Driver, ready.CUDA}},
-		"spaces beside a word":        {words: []string{" plugin "}, want: []ready.Link{ready.Plugin}},
-		"a word that is no link":      {words: []string{"driver", "dcgm"}, err: []string{`"dcgm"`, "driver, toolkit, plugin, cuda"}},
-		"an empty word":               {words: []string{""}, err: []string{`""`, "driver, toolkit, plugin, cuda"}},
-		"a word is not of any case":   {words: []string{"CUDA"}, err: []string{`"CUDA"`, "driver, toolkit, plugin, cuda"}},
-		"a word twice":                {words: []string{"plugin", "driver", "plugin"}, err: []string{`"plugin"`, "twice"}},
-		"all that is wrong is told":   {words: []string{"x", "cuda", "cuda"}, err: []string{`"x"`, "twice"}},
-		"an unknown word twice":       {words: []string{"x", "x"}, err: []string{`"x"`}},
-		"words that were not divided": {words: []string{"driver,cuda"}, err: []string{`"driver,cuda"`}},
+		"no words give no chain":        {want: []ready.Link{}},
+		"all words":                     {words: []string{"driver", "toolkit", "plugin", "cuda"}, want: ready.Links()},
+		"the order of words is ignored": {words: []string{"cuda", "driver"}, want: []ready.Link{ready.Driver, ready.CUDA}},
+		"spaces around a word":          {words: []string{" plugin "}, want: []ready.Link{ready.Plugin}},
+		"an unknown word":               {words: []string{"driver", "dcgm"}, err: []string{`"dcgm"`, "driver, toolkit, plugin, cuda"}},
+		"an empty word":                 {words: []string{""}, err: []string{`""`, "driver, toolkit, plugin, cuda"}},
+		"words are case-sensitive":      {words: []string{"CUDA"}, err: []string{`"CUDA"`, "driver, toolkit, plugin, cuda"}},
+		"a word twice":                  {words: []string{"plugin", "driver", "plugin"}, err: []string{`"plugin"`, "twice"}},
+		"all errors are reported":       {words: []string{"x", "cuda", "cuda"}, err: []string{`"x"`, "twice"}},
+		"an unknown word twice":         {words: []string{"x", "x"}, err: []string{`"x"`}},
+		"words that were not split":     {words: []string{"driver,cuda"}, err: []string{`"driver,cuda"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ready.ParseChain(tc.words)
@@ -35,7 +35,7 @@ func TestParseChain(t *testing.T) {
 			}
 			for _, part := range tc.err {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("ParseChain() = %v, want %q in it", err, part)
+					t.Errorf("ParseChain() = %v, want %q in the error", err, part)
 				}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

@@ -13,75 +13,75 @@ import (
 )
 
 const (
-	fixLoader = "where a pod brings the driver (of driver-loader, or of NVIDIA's nvidia-driver-daemonset), look at its log on this node"
+	fixLoader = "if a pod installs the driver (driver-loader, or NVIDIA's nvidia-driver-daemonset), check its log on this node"
 	fixKernel = "look for NVRM and Xid in the kernel log (dmesg) of this node"
 )
 
-// driver checks the link that no file decides: NVML's own answer does.
+// driver checks the link Driver. NVML's answer decides, not a file.
 func (o Observed) driver() finding {
 	switch {
 	case o.Hang != nil:
 		return finding{False, DriverHangs, o.Hang.Error(), ""}
-	case o.Err != nil && !unanswered(o.Err):
-		return o.refused()
+	case o.Err != nil && !notAsked(o.Err):
+		return o.driverError()
 	case o.Node == nil && errors.Is(o.Err, contract.ErrClaimed):
-		return finding{Unknown, DriverClaimed, o.Err.Error(), "the GPUs are looked at when the claim ends"}
+		return finding{Unknown, DriverClaimed, o.Err.Error(), "the agent reads the GPUs when the claim ends"}
 	case o.Node == nil:
-		return finding{Unknown, Starting, "the GPUs have not been looked at yet", ""}
+		return finding{Unknown, Starting, "the GPUs have not been read yet", ""}
 	case len(o.Node.GPUs) == 0:
 		return finding{
-			False, NoGPU, fmt.Sprintf("driver %s answers and shows no GPU", o.Node.Driver.Version),
-			"see on this node whether the bus has GPUs and the driver nvidia is bound to them (lspci -k -d 10de:), " +
+			False, NoGPU, fmt.Sprintf("driver %s answers and lists no GPU", o.Node.Driver.Version),
+			"check on this node whether the PCI bus has GPUs and the driver nvidia is bound to them (lspci -k -d 10de:), " +
 				"whether this agent's container has their device nodes (/dev/nvidia0 and so on), and the kernel log (dmesg | grep NVRM)",
 		}
 	}
-	if n := len(o.Node.GPUs); n == len(troubles(o.Node)) {
-		return finding{False, AllGPUsFaulty, fmt.Sprintf("none of %s works: %s", count(n), list(troubles(o.Node))), fixKernel +
+	if n := len(o.Node.GPUs); n == len(unusable(o.Node)) {
+		return finding{False, AllGPUsFaulty, fmt.Sprintf("0 of %s can be used: %s", count(n), join(unusable(o.Node))), fixKernel +
 			", reset the GPUs or reboot"}
 	}
 	return finding{}
 }
 
-// unanswered reports whether an error says nothing about the driver, because it
+// notAsked reports whether err says nothing about the driver, because the driver
 // was not asked.
-func unanswered(err error) bool {
+func notAsked(err error) bool {
 	return errors.Is(err, contract.ErrClaimed) || errors.Is(err, gpu.ErrClosed) || errors.Is(err, context.Canceled)
 }
 
-// refused tells apart why a driver that was asked did not show its GPUs.
-func (o Observed) refused() finding {
-	what := o.Err.Error()
+// driverError returns why a driver that was asked did not list its GPUs.
+func (o Observed) driverError() finding {
+	problem := o.Err.Error()
 	switch {
 	case errors.Is(o.Err, gpu.ErrNoDriver):
-		return finding{False, DriverNotFound, o.withFile(what), fixLoader}
+		return finding{False, DriverNotFound, o.withFact(problem), fixLoader}
 	case errors.Is(o.Err, gpu.ErrHangs):
-		return finding{False, DriverHangs, what, ""}
+		return finding{False, DriverHangs, problem, ""}
 	default:
-		return finding{False, DriverFails, what, fixKernel}
+		return finding{False, DriverFails, problem, fixKernel}
 	}
 }
 
-// withFile adds what the fact driver-ready says, which is evidence of when there
-// was a driver. Not all drivers have such a file.
-func (o Observed) withFile(what string) string {
+// withFact adds the fact driver-ready, which is evidence of when the node had a
+// driver. Not every driver has such a file.
+func (o Observed) withFact(problem string) string {
 	f := o.Facts[contract.DriverReady]
-	says := f.Reason
+	evidence := f.Reason
 	switch {
 	case f.State == contract.Valid && f.Stamp.Writer != "":
-		says = fmt.Sprintf("%s found one %s", f.Stamp.Writer, at(f.Stamp))
+		evidence = fmt.Sprintf("%s reported a driver %s", f.Stamp.Writer, at(f.Stamp))
 	case f.State == contract.Valid, f.State == contract.Missing, f.State == "":
-		return what
+		return problem
 	}
-	return oneLine(what, maxCause) + " (driver-ready: " + oneLine(says, maxFile) + ")"
+	return oneLine(problem, maxProblem) + " (driver-ready: " + oneLine(evidence, maxFact) + ")"
 }
 
-// The bounds of a cause that what a file says is added to, and of that, in bytes.
+// The limits of a problem and of the fact that withFact adds to it, in bytes.
 const (
-	maxCause = 750
-	maxFile  = 140
+	maxProblem = 750
+	maxFact    = 140
 )
 
-// at returns when a file was written, as its writer has it.
+// at returns when a file was written, according to its writer.
 func at(s contract.Stamp) string {
 	if s.Time.IsZero() {
 		return "at an unknown time"
@@ -89,40 +89,39 @@ func at(s contract.Stamp) string {
 	return "at " + s.Time.UTC().Format(time.RFC3339)
 }
 
-// troubles returns the GPUs of a node that do not work, and why, in words.
-func troubles(n *gpu.Node) []string {
+// unusable describes each GPU of a node that does not work, with the cause.
+func unusable(n *gpu.Node) []string {
 	var out []string
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		why := health.Asked(g.Recovery)
+		cause := health.Asked(g.Recovery)
 		if g.Fault != nil {
-			why = g.Fault.Error()
+			cause = g.Fault.Error()
 		}
-		if why == "" {
+		if cause == "" {
 			continue
 		}
 		id := string(g.UUID)
 		if id == "" {
 			id = g.PCI.BusID
 		}
-		out = append(out, oneLine(fmt.Sprintf("GPU %d (%s): %s", g.Index, id, why), maxTrouble))
+		out = append(out, oneLine(fmt.Sprintf("GPU %d (%s): %s", g.Index, id, cause), maxGPU))
 	}
 	return out
 }
 
-// maxTrouble bounds what is said of one GPU, and maxTroubles of all, in bytes.
+// The limits of the description of one GPU, and of all together, in bytes.
 const (
-	maxTrouble  = 160
-	maxTroubles = 500
+	maxGPU  = 160
+	maxGPUs = 500
 )
 
-// list returns as many troubles as there is room for, and how many more there
-// are.
-func list(troubles []string) string {
+// join returns as many descriptions as fit, and the number of those that do not.
+func join(gpus []string) string {
 	var b strings.Builder
-	for i, t := range troubles {
-		if b.Len()+len(t) > maxTroubles {
-			fmt.Fprintf(&b, "; and %d more", len(troubles)-i)
+	for i, t := range gpus {
+		if b.Len()+len(t) > maxGPUs {
+			fmt.Fprintf(&b, "; and %d more", len(gpus)-i)
 			break
 		}
 		if i > 0 {
@@ -140,7 +139,7 @@ func count(gpus int) string {
 	return fmt.Sprintf("%d GPUs", gpus)
 }
 
-// summary tells what holds, and of which GPUs it does not.
+// summary lists the links that hold, and the GPUs that do not work.
 func (o Observed) summary(chain []Link) string {
 	var parts, facts, broken []string
 	for _, l := range chain {
@@ -148,20 +147,21 @@ func (o Observed) summary(chain []Link) string {
 			facts = append(facts, string(l))
 			continue
 		}
-		broken = troubles(o.Node)
+		broken = unusable(o.Node)
 		parts = append(parts, answering(o.Node, len(broken)))
 	}
 	if len(facts) > 0 {
 		parts = append(parts, "ready: "+strings.Join(facts, ", "))
 	}
 	if len(broken) > 0 {
-		parts = append(parts, "faulty: "+list(broken)+"; "+fixKernel)
+		parts = append(parts, "not usable: "+join(broken)+"; "+fixKernel)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// answering tells how many GPUs do, and with which driver. What an XID says of a
-// GPU that answers is for who offers it: the condition is that of the node.
+// answering returns how many GPUs answer, and with which driver. It ignores XIDs of
+// a GPU that answers: the device plugin reports those, and the condition is about
+// the node.
 func answering(n *gpu.Node, broken int) string {
 	with := "with driver " + oneLine(n.Driver.Version, maxWord)
 	total := len(n.GPUs)

@@ -17,27 +17,27 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// reasonForm is what the API demands of a reason (meta/v1 Condition); a Node's
-// own type demands nothing, and its readers expect the same.
+// reasonForm is the API's rule for a reason (meta/v1 Condition). A Node's own
+// condition type has no rule, but its readers expect the same form.
 var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
 func checkForm(t *testing.T, c kube.Condition) {
 	t.Helper()
 	if !reasonForm.MatchString(c.Reason) {
-		t.Errorf("reason %q is no word", c.Reason)
+		t.Errorf("reason %q does not match the API's rule", c.Reason)
 	}
 	if c.Message == "" || len(c.Message) >= 1024 || !utf8.ValidString(c.Message) {
 		t.Errorf("message of %d bytes: %q", len(c.Message), c.Message)
 	}
 	if i := strings.IndexFunc(c.Message, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
-		t.Errorf("message has a character that does not show: %q", c.Message[i:])
+		t.Errorf("message has an unprintable character: %q", c.Message[i:])
 	}
 	if !c.LastTransition.IsZero() {
-		t.Errorf("LastTransition is %s, want none", c.LastTransition)
+		t.Errorf("LastTransition is %s, want it unset", c.LastTransition)
 	}
 }
 
-// words are what others may have written.
+// words are texts that other programs may have written.
 var words = []string{
 	"", "device-plugin", "580.95.05", "590.10", "two\nlines\r\n", "\x1b[31m", "\xff\xfe\xc3", "\u202e", "\x00",
 	strings.Repeat("€", 400), strings.Repeat("x", 1200), strings.Repeat("a\n", 600), "; fix: rm -rf /",
@@ -90,7 +90,7 @@ func randomFacts(r *rand.Rand) map[contract.Name]contract.Fact {
 	return out
 }
 
-// holds says by itself which links hold.
+// holds reports whether a link holds, independent of the code under test.
 func holds(l ready.Link, o ready.Observed) bool {
 	asked := o.Err == nil
 	if l == ready.Driver {
@@ -105,7 +105,7 @@ func holds(l ready.Link, o ready.Observed) bool {
 }
 
 func TestProperties(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same sequence each time
 	trues := 0
 	for range 5000 {
 		chain := slices.DeleteFunc(ready.Links(), func(ready.Link) bool { return r.IntN(3) == 0 })
@@ -125,7 +125,7 @@ func TestProperties(t *testing.T) {
 		if (broken < 0) != (got.Status == ready.True) || (broken < 0) != (got.Reason == ready.GPUsReady) {
 			t.Errorf("Derive(%v, %+v) = %+v", chain, o, got)
 		}
-		if broken >= 0 && !tells(got.Reason, chain[broken]) {
+		if broken >= 0 && !belongs(got.Reason, chain[broken]) {
 			t.Errorf("the first link that does not hold is %s, the reason is %s", chain[broken], got.Reason)
 		}
 		if t.Failed() {
@@ -136,12 +136,12 @@ func TestProperties(t *testing.T) {
 		}
 	}
 	if trues < 100 {
-		t.Errorf("only %d of the nodes are ready, which proves little", trues)
+		t.Errorf("only %d of the nodes are ready: too few for this test to prove anything", trues)
 	}
 }
 
-// tells reports whether a reason is one of a link.
-func tells(reason string, l ready.Link) bool {
+// belongs reports whether a reason belongs to a link.
+func belongs(reason string, l ready.Link) bool {
 	switch {
 	case reason == ready.Starting:
 		return true

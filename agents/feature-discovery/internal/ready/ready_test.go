@@ -18,11 +18,11 @@ import (
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
-// written is when the files of these tests were.
+// written is when the files of these tests were written.
 var written = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// node is one of n GPUs with the driver of the facts below, the first of which
-// are broken.
+// node returns a node with n GPUs, of which the first ones are broken, and with
+// the driver of the facts below.
 func node(n, broken int) *gpu.Node {
 	out := gputest.Node(gputest.H100, n)
 	out.Driver.Version = "580.95.05"
@@ -32,7 +32,8 @@ func node(n, broken int) *gpu.Node {
 	return out
 }
 
-// valid are the facts of a node on which all is well, but for those that differ.
+// valid returns the facts of a node on which every link holds, replaced by those
+// in but.
 func valid(but ...map[contract.Name]contract.Fact) map[contract.Name]contract.Fact {
 	out := map[contract.Name]contract.Fact{}
 	for name, writer := range map[contract.Name]string{
@@ -49,36 +50,36 @@ func valid(but ...map[contract.Name]contract.Fact) map[contract.Name]contract.Fa
 	return out
 }
 
-// fact is one fact that differs.
+// fact returns one fact for valid.
 func fact(n contract.Name, s contract.State, writer, reason string) map[contract.Name]contract.Fact {
 	return map[contract.Name]contract.Fact{n: {State: s, Reason: reason, Stamp: contract.Stamp{Writer: writer, Time: written}}}
 }
 
 func path(n contract.Name) string { return contract.Dir{Root: "/run/nvidia"}.Path(n) }
 
-// look is err as a look at the node returns it.
-func look(format string, args ...any) error {
+// refresh returns an error as a refresh of the node returns it.
+func refresh(format string, args ...any) error {
 	return fmt.Errorf("read the GPUs of the node: "+format, args...)
 }
 
-// errNotLoaded is what NVML's source says on a node without a kernel module.
-var errNotLoaded = look("initialise NVML: %w: nvmlInit_v2 of libnvidia-ml.so.1: Driver Not Loaded (%s)", gpu.ErrNoDriver,
+// errNotLoaded is the error of NVML's source on a node without a kernel module.
+var errNotLoaded = refresh("initialise NVML: %w: nvmlInit_v2 of libnvidia-ml.so.1: Driver Not Loaded (%s)", gpu.ErrNoDriver,
 	"the kernel module nvidia is not loaded: modprobe nvidia")
 
-// errHangs is what it says of a driver that does not answer.
+// errHangs is its error for a driver that does not answer.
 var errHangs = fmt.Errorf("nvmlDeviceGetMemoryInfo of GPU 3 has not answered for 30s: %w (look for NVRM in dmesg, drain the node, "+
 	"and reset the GPU or reboot)", gpu.ErrHangs)
 
-var errClaimed = look("initialise NVML: share lease /run/nvidia/leases/nvml: %w by mig-manager (apply all-1g.5gb)", contract.ErrClaimed)
+var errClaimed = refresh("initialise NVML: share lease /run/nvidia/leases/nvml: %w by mig-manager (apply all-1g.5gb)", contract.ErrClaimed)
 
-type wanted struct {
+type cause struct {
 	observed ready.Observed
 	// chain is all links if it is empty.
 	chain          []ready.Link
 	status, reason string
 }
 
-func causes() map[string]wanted {
+func causes() map[string]cause {
 	all := func(n *gpu.Node) ready.Observed { return ready.Observed{Node: n, Facts: valid()} }
 	with := func(but map[contract.Name]contract.Fact) ready.Observed {
 		return ready.Observed{Node: node(8, 0), Facts: valid(but)}
@@ -94,37 +95,37 @@ func causes() map[string]wanted {
 	wordy.GPUs[0].Fault = &gpu.Fault{Op: "nvmlDeviceGetName", Reason: strings.Repeat("long ", 200)}
 	upgraded := node(8, 0)
 	upgraded.Driver.Version = "590.10"
-	return map[string]wanted{
-		"all links hold":                        {observed: all(node(8, 0)), status: ready.True, reason: ready.GPUsReady},
-		"one GPU":                               {observed: all(node(1, 0)), chain: []ready.Link{ready.Driver}, status: ready.True, reason: ready.GPUsReady},
-		"a chain without the driver":            {observed: all(nil), chain: []ready.Link{ready.Toolkit, ready.Plugin}, status: ready.True, reason: ready.GPUsReady},
-		"one of the GPUs is broken":             {observed: all(node(8, 1)), status: ready.True, reason: ready.GPUsReady},
-		"most of many GPUs are broken":          {observed: all(node(16, 15)), status: ready.True, reason: ready.GPUsReady},
-		"a GPU that is broken has no UUID":      {observed: all(nameless), status: ready.True, reason: ready.GPUsReady},
-		"the driver asks for a reset of a GPU":  {observed: all(asked), status: ready.True, reason: ready.GPUsReady},
-		"a GPU's IMEX domain is not sound":      {observed: all(imex), status: ready.True, reason: ready.GPUsReady},
-		"all GPUs are broken":                   {observed: all(node(2, 2)), status: ready.False, reason: ready.AllGPUsFaulty},
-		"a fault of too many words":             {observed: all(wordy), status: ready.False, reason: ready.AllGPUsFaulty},
-		"there is no GPU":                       {observed: all(node(0, 0)), status: ready.False, reason: ready.NoGPU},
-		"nothing has been looked at":            {status: ready.Unknown, reason: ready.Starting},
-		"the source was closed before the look": {observed: fails(nil, look("use NVML: %w", gpu.ErrClosed)), status: ready.Unknown, reason: ready.Starting},
-		"the facts have not been read":          {observed: ready.Observed{Node: node(8, 0)}, status: ready.Unknown, reason: ready.Starting},
+	return map[string]cause{
+		"all links hold":                                 {observed: all(node(8, 0)), status: ready.True, reason: ready.GPUsReady},
+		"one GPU":                                        {observed: all(node(1, 0)), chain: []ready.Link{ready.Driver}, status: ready.True, reason: ready.GPUsReady},
+		"a chain without the driver":                     {observed: all(nil), chain: []ready.Link{ready.Toolkit, ready.Plugin}, status: ready.True, reason: ready.GPUsReady},
+		"one of the GPUs is broken":                      {observed: all(node(8, 1)), status: ready.True, reason: ready.GPUsReady},
+		"most of many GPUs are broken":                   {observed: all(node(16, 15)), status: ready.True, reason: ready.GPUsReady},
+		"a GPU that is broken has no UUID":               {observed: all(nameless), status: ready.True, reason: ready.GPUsReady},
+		"the driver requests a reset of a GPU":           {observed: all(asked), status: ready.True, reason: ready.GPUsReady},
+		"a GPU's IMEX domain is degraded":                {observed: all(imex), status: ready.True, reason: ready.GPUsReady},
+		"all GPUs are broken":                            {observed: all(node(2, 2)), status: ready.False, reason: ready.AllGPUsFaulty},
+		"a fault with too many words":                    {observed: all(wordy), status: ready.False, reason: ready.AllGPUsFaulty},
+		"the driver lists no GPU":                        {observed: all(node(0, 0)), status: ready.False, reason: ready.NoGPU},
+		"nothing has been read":                          {status: ready.Unknown, reason: ready.Starting},
+		"the source was closed before the first refresh": {observed: fails(nil, refresh("use NVML: %w", gpu.ErrClosed)), status: ready.Unknown, reason: ready.Starting},
+		"the facts have not been read":                   {observed: ready.Observed{Node: node(8, 0)}, status: ready.Unknown, reason: ready.Starting},
 
 		"no driver":                          {observed: ready.Observed{Err: errNotLoaded}, status: ready.False, reason: ready.DriverNotFound},
 		"no driver any more":                 {observed: fails(node(8, 0), errNotLoaded), status: ready.False, reason: ready.DriverNotFound},
-		"no driver, and the file says so":    {observed: ready.Observed{Err: errNotLoaded, Facts: fact(contract.DriverReady, contract.Stale, "driver-loader", "driver-loader reported driver 580.95.05, but the kernel has none")}, status: ready.False, reason: ready.DriverNotFound},
+		"no driver, and the file agrees":     {observed: ready.Observed{Err: errNotLoaded, Facts: fact(contract.DriverReady, contract.Stale, "driver-loader", "driver-loader reported driver 580.95.05, but the kernel has none")}, status: ready.False, reason: ready.DriverNotFound},
 		"no driver, and there is no file":    {observed: ready.Observed{Err: errNotLoaded, Facts: fact(contract.DriverReady, contract.Missing, "", path(contract.DriverReady)+" has not been written yet")}, status: ready.False, reason: ready.DriverNotFound},
 		"no driver, and NVIDIA's own file":   {observed: ready.Observed{Err: errNotLoaded, Facts: map[contract.Name]contract.Fact{contract.DriverReady: {State: contract.Valid}}}, status: ready.False, reason: ready.DriverNotFound},
 		"the driver hangs":                   {observed: ready.Observed{Node: node(8, 0), Hang: errHangs, Facts: valid()}, status: ready.False, reason: ready.DriverHangs},
-		"a look ended for a hang":            {observed: fails(node(8, 0), look("%w", errHangs)), status: ready.False, reason: ready.DriverHangs},
+		"a refresh ended because of a hang":  {observed: fails(node(8, 0), refresh("%w", errHangs)), status: ready.False, reason: ready.DriverHangs},
 		"the driver hangs while it is gone":  {observed: ready.Observed{Err: errNotLoaded, Hang: errHangs}, status: ready.False, reason: ready.DriverHangs},
-		"the driver answers with an error":   {observed: fails(node(8, 0), look("nvmlDeviceGetCount_v2: Unknown Error")), status: ready.False, reason: ready.DriverFails},
+		"the driver answers with an error":   {observed: fails(node(8, 0), refresh("nvmlDeviceGetCount_v2: Unknown Error")), status: ready.False, reason: ready.DriverFails},
 		"errors of several lines":            {observed: fails(nil, errors.Join(errors.New("first"), errors.New("second"))), status: ready.False, reason: ready.DriverFails},
 		"NVML is claimed at the start":       {observed: fails(nil, errClaimed), status: ready.Unknown, reason: ready.DriverClaimed},
 		"NVML is claimed while all is well":  {observed: fails(node(8, 0), errClaimed), status: ready.True, reason: ready.GPUsReady},
 		"NVML is claimed, all GPUs broken":   {observed: fails(node(2, 2), errClaimed), status: ready.False, reason: ready.AllGPUsFaulty},
-		"the source was closed for a moment": {observed: fails(node(8, 0), look("use NVML: %w", gpu.ErrClosed)), status: ready.True, reason: ready.GPUsReady},
-		"the look was given up":              {observed: fails(node(8, 0), context.Canceled), status: ready.True, reason: ready.GPUsReady},
+		"the source was closed for a moment": {observed: fails(node(8, 0), refresh("use NVML: %w", gpu.ErrClosed)), status: ready.True, reason: ready.GPUsReady},
+		"the refresh was canceled":           {observed: fails(node(8, 0), context.Canceled), status: ready.True, reason: ready.GPUsReady},
 
 		"toolkit-ready is missing": {
 			observed: with(fact(contract.ToolkitReady, contract.Missing, "", path(contract.ToolkitReady)+" has not been written yet")),
@@ -134,15 +135,15 @@ func causes() map[string]wanted {
 			observed: with(fact(contract.ToolkitReady, contract.Missing, "", "run root /run/nvidia is not there: mount the host's folder, or point --run-root elsewhere")),
 			status:   ready.False, reason: ready.ToolkitNotReady,
 		},
-		"toolkit-ready is of another boot": {
+		"toolkit-ready is from another boot": {
 			observed: with(fact(contract.ToolkitReady, contract.Stale, "container-toolkit", path(contract.ToolkitReady)+" was written by container-toolkit before the last boot, at 2026-11-21T10:00:00Z")),
 			status:   ready.False, reason: ready.ToolkitStale,
 		},
-		"toolkit-ready is of another driver": {observed: all(upgraded), status: ready.False, reason: ready.ToolkitStale},
-		"the last driver is known to be another while NVML is claimed": {
+		"toolkit-ready is for another driver": {observed: all(upgraded), status: ready.False, reason: ready.ToolkitStale},
+		"the last known driver differs while NVML is claimed": {
 			observed: fails(upgraded, errClaimed), status: ready.True, reason: ready.GPUsReady,
 		},
-		"toolkit-ready is of an agent that ended": {
+		"the writer of toolkit-ready has ended": {
 			observed: with(fact(contract.ToolkitReady, contract.WriterDead, "container-toolkit", path(contract.ToolkitReady)+" was written by container-toolkit, which has ended since")),
 			status:   ready.False, reason: ready.ToolkitWriterDead,
 		},
@@ -154,7 +155,7 @@ func causes() map[string]wanted {
 			observed: with(fact(contract.PluginReady, contract.Missing, "", path(contract.PluginReady)+" has not been written yet")),
 			status:   ready.False, reason: ready.PluginNotReady,
 		},
-		"plugin-ready is of another boot": {
+		"plugin-ready is from another boot": {
 			observed: with(fact(contract.PluginReady, contract.Stale, "dra-plugin", path(contract.PluginReady)+" was written by dra-plugin before the last boot, at 2026-11-21T10:00:00Z")),
 			status:   ready.False, reason: ready.PluginStale,
 		},
@@ -162,7 +163,7 @@ func causes() map[string]wanted {
 			observed: with(fact(contract.PluginReady, contract.WriterDead, "device-plugin", path(contract.PluginReady)+" was written by device-plugin, which has ended since")),
 			status:   ready.False, reason: ready.PluginWriterDead,
 		},
-		"plugin-ready may not be read": {
+		"plugin-ready cannot be opened": {
 			observed: with(fact(contract.PluginReady, contract.Unreadable, "", "open "+path(contract.PluginReady)+": permission denied")),
 			status:   ready.False, reason: ready.PluginUnreadable,
 		},
@@ -170,11 +171,11 @@ func causes() map[string]wanted {
 			observed: with(fact(contract.CUDAReady, contract.Missing, "", path(contract.CUDAReady)+" has not been written yet")),
 			status:   ready.False, reason: ready.CUDANotReady,
 		},
-		"cuda-ready is of another boot": {
+		"cuda-ready is from another boot": {
 			observed: with(fact(contract.CUDAReady, contract.Stale, "validation", path(contract.CUDAReady)+" was written by validation before the last boot, at 2026-11-21T10:00:00Z")),
 			status:   ready.False, reason: ready.CUDAStale,
 		},
-		"cuda-ready is of a validation that ended": {
+		"the writer of cuda-ready has ended": {
 			observed: with(fact(contract.CUDAReady, contract.WriterDead, "validation", path(contract.CUDAReady)+" was written by validation, which has ended since")),
 			status:   ready.False, reason: ready.CUDAWriterDead,
 		},
@@ -182,24 +183,24 @@ func causes() map[string]wanted {
 			observed: with(fact(contract.CUDAReady, contract.Unreadable, "", path(contract.CUDAReady)+": file has more than 65536 bytes")),
 			status:   ready.False, reason: ready.CUDAUnreadable,
 		},
-		"the first of several broken links is told": {
+		"the first of several broken links is reported": {
 			observed: with(map[contract.Name]contract.Fact{
 				contract.PluginReady: {State: contract.Missing, Reason: path(contract.PluginReady) + " has not been written yet"},
 				contract.CUDAReady:   {State: contract.Missing, Reason: path(contract.CUDAReady) + " has not been written yet"},
 			}),
 			status: ready.False, reason: ready.PluginNotReady,
 		},
-		"a link that is not of the chain does not count": {
+		"a link outside of the chain does not count": {
 			observed: with(fact(contract.CUDAReady, contract.Missing, "", "")), chain: []ready.Link{ready.Driver, ready.Plugin},
 			status: ready.True, reason: ready.GPUsReady,
 		},
-		"the file driver-ready decides nothing": {
+		"the file driver-ready does not decide": {
 			observed: with(fact(contract.DriverReady, contract.Missing, "", "")), status: ready.True, reason: ready.GPUsReady,
 		},
-		"a file that nobody has stamped": {
+		"a file without a stamp": {
 			observed: with(map[contract.Name]contract.Fact{contract.ToolkitReady: {State: contract.Valid}}), status: ready.True, reason: ready.GPUsReady,
 		},
-		"a file with words that would break a terminal": {
+		"a file with text that would break a terminal": {
 			observed: with(fact(contract.PluginReady, contract.WriterDead, "evil\x1b[2J\nwriter"+strings.Repeat("x", 5000),
 				path(contract.PluginReady)+" was written by \x1b[2J\u202e\nevil\xff, which has ended since"+strings.Repeat("€", 5000))),
 			status: ready.False, reason: ready.PluginWriterDead,
@@ -207,10 +208,10 @@ func causes() map[string]wanted {
 	}
 }
 
-// TestDerive compares each cause with what is told of it, which has a golden file
-// because people read it.
+// TestDerive checks the condition for each cause. The messages have a golden file
+// because people read them.
 func TestDerive(t *testing.T) {
-	told := map[string]string{}
+	messages := map[string]string{}
 	for name, tc := range causes() {
 		t.Run(name, func(t *testing.T) {
 			chain := tc.chain
@@ -222,12 +223,12 @@ func TestDerive(t *testing.T) {
 				t.Errorf("Derive() = %+v, want status %s for %s", got, tc.status, tc.reason)
 			}
 			checkForm(t, got)
-			told[name] = got.Status + " " + got.Reason + "\n" + got.Message
+			messages[name] = got.Status + " " + got.Reason + "\n" + got.Message
 		})
 	}
 	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(told)) {
-		fmt.Fprintf(&b, "# %s\n%s\n\n", name, told[name])
+	for _, name := range slices.Sorted(maps.Keys(messages)) {
+		fmt.Fprintf(&b, "# %s\n%s\n\n", name, messages[name])
 	}
 	golden.Assert(t, b.String(), "conditions.golden")
 }

@@ -10,41 +10,40 @@ const (
 	Unknown = "Unknown"
 )
 
-// GPUsReady is the reason while all links hold, with status True. GPUs that do
-// not work, among others that do, are named in the message.
+// GPUsReady is the reason for status True: all links hold. If some GPUs work and
+// others do not, the message names those that do not.
 const GPUsReady = "GPUsReady"
 
 // The reasons for status Unknown.
 const (
-	// Starting: what the condition tells has not been looked at yet.
+	// Starting: the node has not been checked yet.
 	Starting = "Starting"
-	// DriverClaimed: another agent needs NVML for itself for a while, and has
-	// since before the GPUs were looked at.
+	// DriverClaimed: another agent has had exclusive use of NVML since before the
+	// GPUs were read for the first time.
 	DriverClaimed = "DriverClaimed"
 )
 
 // The reasons of the link driver for status False.
 const (
-	// DriverNotFound: there is no driver that can be used. The library is
-	// missing, the kernel module is not loaded or of another version, or the
-	// agent may not open the device nodes.
+	// DriverNotFound: there is no usable driver. The library is missing, the kernel
+	// module is not loaded or has another version, or the agent cannot open the
+	// device nodes.
 	DriverNotFound = "DriverNotFound"
-	// DriverHangs: the driver neither answers nor refuses. No container that uses
-	// a GPU can start.
+	// DriverHangs: the driver does not answer. No container that uses a GPU can
+	// start.
 	DriverHangs = "DriverHangs"
-	// DriverFails: the driver is there, and answers with an error that concerns
-	// the whole node.
+	// DriverFails: the driver answers with an error for the whole node.
 	DriverFails = "DriverFails"
-	// NoGPU: the driver answers and shows no GPU.
+	// NoGPU: the driver answers and lists no GPU.
 	NoGPU = "NoGPU"
 	// AllGPUsFaulty: none of the GPUs works.
 	AllGPUsFaulty = "AllGPUsFaulty"
 )
 
 // The reasons of the links that are facts of the node contract, for status
-// False. NotReady: no agent has told the fact. Stale: it was told before the last
-// boot, or for another driver. WriterDead: the agent that told it has ended.
-// Unreadable: its file cannot be read or understood.
+// False. NotReady: no agent has written the fact. Stale: it was written before the
+// last boot, or for another driver. WriterDead: the agent that wrote it has ended.
+// Unreadable: its file cannot be read or parsed.
 const (
 	ToolkitNotReady   = "ToolkitNotReady"
 	ToolkitStale      = "ToolkitStale"
