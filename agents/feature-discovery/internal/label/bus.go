@@ -8,8 +8,8 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// bus sets the labels that need no driver. Whether GPUs that are not on a PCI bus
-// are virtual is not known.
+// bus sets the labels that need no driver. GPUs that are not on a PCI bus get no
+// vGPU labels.
 func (l labels) bus(f Facts) {
 	l.text("gpu.machine", cmp.Or(clean(f.Machine), unknown))
 	l.put("gpu.mode", mode(gpus(f.Node, f.PCI)))
@@ -18,21 +18,22 @@ func (l labels) bus(f Facts) {
 	}
 }
 
-// gpus returns the GPUs on the bus, with a node only those that the driver
-// knows: others may be passed on to virtual machines, or serve a display.
+// gpus returns the GPUs on the bus. If n is set, it returns only those that the
+// driver manages: others may be passed through to virtual machines, or drive a
+// display.
 func gpus(n *gpu.Node, bus []pci.Device) []pci.Device {
 	var out []pci.Device
 	for _, d := range bus {
-		known := n == nil || slices.ContainsFunc(n.GPUs, func(g gpu.GPU) bool { return g.PCI.BusID == d.BusID })
-		if d.GPU() && known {
+		managed := n == nil || slices.ContainsFunc(n.GPUs, func(g gpu.GPU) bool { return g.PCI.BusID == d.BusID })
+		if d.GPU() && managed {
 			out = append(out, d)
 		}
 	}
 	return out
 }
 
-// mode says what GPUs are for: those that can drive a display are of another
-// class on the bus than those that cannot.
+// mode returns what the GPUs are for: GPUs that can drive a display have another
+// PCI class than those that cannot.
 func mode(gpus []pci.Device) string {
 	const display, accelerator = 0x030000, 0x030200
 	all := func(class uint32) bool {
@@ -48,9 +49,9 @@ func mode(gpus []pci.Device) string {
 	}
 }
 
-// vgpu sets the labels of virtual GPUs, those of the hypervisor's driver from the
-// first that tells. That there is none can be said only if the bus shows what
-// each GPU can do, which it does to privileged processes.
+// vgpu sets the labels of virtual GPUs. The labels of the hypervisor's driver come
+// from the first GPU that reports them. vgpu sets vgpu.present=false only if the
+// capabilities of every GPU can be read, which needs privileges.
 func (l labels) vgpu(bus []pci.Device) {
 	known, present := true, false
 	var version, branch string

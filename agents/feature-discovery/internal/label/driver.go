@@ -7,10 +7,9 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// driver sets the labels of the driver's versions, each under its old name too,
-// which is deprecated and which selectors still have. The driver's revision is
-// empty if its version has two numbers. A driver that does not tell a version
-// has no labels of it.
+// driver sets the labels of the driver's versions, and the same under their
+// deprecated names, which selectors still use. The revision is empty if the version
+// has two numbers. A version that the driver does not report has no labels.
 func (l labels) driver(d gpu.Driver) {
 	l.text("cuda.driver-version.full", d.Version)
 	parts := strings.SplitN(d.Version, ".", 3)
@@ -34,10 +33,9 @@ func (l labels) driver(d gpu.Driver) {
 	}
 }
 
-// clique sets the label of the NVLink fabric that the GPUs of this node share
-// with those of others, and of the clique in it within which they reach each
-// other. It is there if all GPUs that have joined a fabric agree; those that are
-// about to join, or failed to, do not take it away.
+// clique sets the label of the NVLink fabric that the GPUs of this node share with
+// other nodes, and of the clique within it. It sets the label if all GPUs that have
+// joined a fabric agree. It ignores GPUs that are joining or failed to join.
 func (l labels) clique(all []gpu.GPU) {
 	var joined *gpu.Fabric
 	for i := range all {

@@ -13,9 +13,9 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// FuzzAnyNameGivesValidLabels checks, for texts that hardware and hypervisors
-// choose, and for any layout and config, that Kubernetes takes all labels, that
-// they are known as ours, and that the order of the GPUs does not matter.
+// FuzzAnyNameGivesValidLabels checks, for any texts of hardware and hypervisors, and
+// for any layout and config, that Kubernetes accepts all labels, that own knows them,
+// and that the order of the GPUs does not matter.
 func FuzzAnyNameGivesValidLabels(f *testing.F) {
 	f.Add("NVIDIA A100-SXM4-40GB", "DGX A100", "+me", "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21", "580.95.05", "460.16", uint64(1))
 	f.Add("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "To Be Filled By O.E.M.", "+me.all", "", "460.16", "r460_00", uint64(2))
@@ -23,7 +23,7 @@ func FuzzAnyNameGivesValidLabels(f *testing.F) {
 	f.Add("", "", "", "", "", "", uint64(4))
 	f.Fuzz(func(t *testing.T, name, machine, attribute, cluster, driver, vgpu string, seed uint64) {
 		if seed > 64 {
-			seed %= 64 // as many kinds of nodes are enough, the texts are what counts
+			seed %= 64 // 64 kinds of nodes are enough: the texts matter here
 		}
 		r := rand.New(rand.NewPCG(seed, 0))
 		n := odd(r, name, attribute, cluster, driver)
@@ -35,15 +35,15 @@ func FuzzAnyNameGivesValidLabels(f *testing.F) {
 			})
 		}
 		got := of(t, facts)
-		turned := facts
-		turned.Node = shuffled(r, n)
-		if diff := cmp.Diff(got, label.Of(turned)); diff != "" {
+		reordered := facts
+		reordered.Node = shuffled(r, n)
+		if diff := cmp.Diff(got, label.Of(reordered)); diff != "" {
 			t.Errorf("the order of the GPUs changes labels (-before +after):\n%s", diff)
 		}
 	})
 }
 
-// odd returns a node of which the texts are used here and there.
+// odd returns a random node in which some names are replaced by the texts.
 func odd(r *rand.Rand, name, attribute, cluster, driver string) *gpu.Node {
 	n := randomNode(r)
 	n.Driver.Version = driver
@@ -69,8 +69,8 @@ func odd(r *rand.Rand, name, attribute, cluster, driver string) *gpu.Node {
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
-// randomNode returns a node of up to six GPUs, divided in different ways, of
-// which some fail.
+// randomNode returns a node of up to six GPUs, partitioned in different ways. Some
+// of them fail.
 func randomNode(r *rand.Rand) *gpu.Node {
 	var models []gputest.Model
 	for range 1 + r.IntN(6) {
@@ -135,7 +135,7 @@ func shuffled(r *rand.Rand, n *gpu.Node) *gpu.Node {
 	return &out
 }
 
-// TestEveryNodeAndConfig looks at many nodes as the fuzz target does.
+// TestEveryNodeAndConfig checks many random nodes as the fuzz target does.
 func TestEveryNodeAndConfig(t *testing.T) {
 	single := 0
 	for seed := range uint64(1000) {
@@ -153,6 +153,6 @@ func TestEveryNodeAndConfig(t *testing.T) {
 		}
 	}
 	if single < 50 {
-		t.Errorf("%d nodes have MIG devices for GPUs: too few to tell anything", single)
+		t.Errorf("%d nodes have MIG devices as nvidia.com/gpu: too few for this test to prove anything", single)
 	}
 }

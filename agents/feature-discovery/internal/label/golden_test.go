@@ -15,15 +15,15 @@ import (
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
-// layout is a way to divide the GPUs of a node.
+// layout is a way to partition the GPUs of a node.
 type layout struct {
 	name string
 	node *gpu.Node
 }
 
-// TestModels has, for each model and each way to divide its GPUs, the labels
-// with every MIG strategy and every way of sharing. The first ones of a model are
-// written in full, the others as the difference to what their title names.
+// TestModels checks the labels of each model and layout with every MIG strategy and
+// every sharing method. The golden file has the first labels of a model in full, and
+// the others as the difference from the labels that their title names.
 func TestModels(t *testing.T) {
 	for model, layouts := range map[gputest.Model][]layout{
 		gputest.L4: {{"whole", gputest.Divided(gputest.L4, 2)}},
@@ -74,8 +74,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// TestSixteen has the node with most devices of all, and the labels of no
-// sharing alone.
+// TestSixteen checks the node with the most devices of all, without sharing.
 func TestSixteen(t *testing.T) {
 	n := gputest.Divided(gputest.H100, 16, slices.Repeat([][]string{gputest.Times(7, "1g.10gb")}, 16)...)
 	got := of(t, facts(n, load(t, strategy("mixed"))))
@@ -85,9 +84,9 @@ func TestSixteen(t *testing.T) {
 	golden.Assert(t, listing(got), "sixteen.golden")
 }
 
-// every writes the labels of a layout with every config: those without MIG and
-// sharing compared with those of the layout first, those of the other strategies
-// with them, and those of the ways of sharing with those of their strategy.
+// every writes the labels of a layout with every config. It compares the labels
+// without MIG and sharing with those of the layout first, those of the other
+// strategies with these, and those of a sharing method with those of its strategy.
 func every(t *testing.T, b *strings.Builder, first, l layout) {
 	t.Helper()
 	title, base := first.name, label.Of(facts(first.node, config.Config{}))
@@ -109,8 +108,8 @@ func every(t *testing.T, b *strings.Builder, first, l layout) {
 	}
 }
 
-// shareAll returns a config that shares all devices of a node by four, MIG
-// devices only if that can be.
+// shareAll returns a config with four replicas of each device of a node. MPS does
+// not share MIG devices.
 func shareAll(t *testing.T, n *gpu.Node, mig, way string) config.Config {
 	t.Helper()
 	resources := map[string]bool{"nvidia.com/gpu": true}

@@ -5,22 +5,22 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// ofGPU is before the labels of the subject, and ofProduct, with the name of the
-// product, before those of each product where there are several.
+// ofGPU is the prefix of the labels of the subject. ofProduct, followed by the
+// product's name, is the prefix of each product's labels if there are several.
 const (
 	ofGPU     = "gpu."
 	ofProduct = "gpu.product-"
 )
 
-// shared and the others end the value of a label that names a product.
+// The suffixes of a product's name in the value of a label.
 const (
 	shared  = "-SHARED"
 	divided = "-MIG-"
 	invalid = "-MIG-INVALID"
 )
 
-// subject sets the labels nvidia.com/gpu.* of hardware.
-func (l labels) subject(s subject, o offers) {
+// subject sets the labels nvidia.com/gpu.* of the hardware.
+func (l labels) subject(s subject, a advertised) {
 	l.architecture(ofGPU, s.product)
 	switch {
 	case s.invalid:
@@ -30,27 +30,27 @@ func (l labels) subject(s subject, o offers) {
 			l.number(ofGPU+name, 0)
 		}
 	case len(s.devices) > 0:
-		l.class(ofGPU, s.devices, len(s.devices), o.share(s.devices.places(), config.GPUResource))
+		l.class(ofGPU, s.devices, len(s.devices), a.share(s.devices.places(), config.GPUResource))
 	default:
-		l.put(ofGPU+"product", fit(s.product.name, l.gpus(ofGPU, s.product, o).suffix(), maxText))
+		l.put(ofGPU+"product", fit(s.product.name, l.gpus(ofGPU, s.product, a).suffix(), maxText))
 	}
 }
 
-// product sets the labels of one product among several: those of whole GPUs, of
-// which the node may have others than those that nvidia.com/gpu is.
-func (l labels) product(p *product, o offers) {
+// product sets the labels of the whole GPUs of one product, on a node with several
+// products. They may differ from the GPUs advertised as nvidia.com/gpu.
+func (l labels) product(p *product, a advertised) {
 	prefix := productPrefix(p.name)
 	l.architecture(prefix, p)
-	l.gpus(prefix, p, o)
+	l.gpus(prefix, p, a)
 }
 
-// productNames follow the prefix of a product.
+// productNames returns the names that follow the prefix of a product.
 func productNames() []string {
 	return []string{"compute.major", "compute.minor", "count", "family", "memory", "replicas", "sharing-strategy"}
 }
 
-// productPrefix returns what is before the labels of a product. It leaves room
-// for the longest of them.
+// productPrefix returns the prefix of the labels of a product. It leaves room for
+// the longest of productNames.
 func productPrefix(name string) string {
 	longest := 0
 	for _, n := range productNames() {
@@ -59,9 +59,9 @@ func productPrefix(name string) string {
 	return ofProduct + fit(name, "", maxText-len(ofProduct)-len(".")-longest) + "."
 }
 
-// gpus sets what can be told of whole GPUs but for their name.
-func (l labels) gpus(prefix string, p *product, o offers) share {
-	s := o.share(p.whole(), config.GPUResource)
+// gpus sets the labels of whole GPUs except their name.
+func (l labels) gpus(prefix string, p *product, a advertised) share {
+	s := a.share(p.whole(), config.GPUResource)
 	l.number(prefix+"count", len(p.gpus))
 	l.share(prefix, s)
 	l.memory(prefix+"memory", p.memory())
@@ -73,7 +73,7 @@ func (l labels) share(prefix string, s share) {
 	l.put(prefix+"sharing-strategy", string(s.strategy))
 }
 
-// suffix returns what the name of a product ends with.
+// suffix returns the suffix of a product's name.
 func (s share) suffix() string {
 	if s.unmarked {
 		return shared
@@ -90,8 +90,8 @@ func (l labels) architecture(prefix string, p *product) {
 	}
 }
 
-// family names the architecture of a compute capability as NVIDIA's feature
-// discovery does, and the one of Jetson Thor, 11.0, which that does not know.
+// family returns the architecture of a compute capability, with the names of NVIDIA's
+// feature discovery. It also knows 11.0, Jetson Thor, which NVIDIA's does not.
 func family(cc gpu.Version) string {
 	switch cc.Major {
 	case 1:

@@ -9,18 +9,19 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// hardware is what a node has, whether it is offered or not.
+// hardware is what a node has, advertised or not.
 type hardware struct {
 	// products is ordered by the first GPU of each.
 	products []*product
-	// devices are the MIG devices of which product and profile are known, in the
-	// order of the node.
+	// devices are the MIG devices whose product and profile are known, in the order
+	// of the node.
 	devices []migDevice
 }
 
-// product is a model of GPU and the GPUs of it, by index.
+// product is a GPU model and its GPUs, ordered by index.
 type product struct {
-	// name is NVML's, as far as a label can hold it, and of any length.
+	// name is NVML's name without characters that a label cannot contain, of any
+	// length.
 	name string
 	gpus []*gpu.GPU
 }
@@ -33,8 +34,8 @@ type migDevice struct {
 	product *product
 }
 
-// newHardware sorts out what is on the node. A GPU that fails before it has told
-// its name belongs to no product.
+// newHardware groups the hardware of a node. A GPU that fails before its name is
+// read belongs to no product.
 func newHardware(n *gpu.Node) hardware {
 	byIndex := make([]*gpu.GPU, 0, len(n.GPUs))
 	for i := range n.GPUs {
@@ -53,7 +54,7 @@ func newHardware(n *gpu.Node) hardware {
 	return h
 }
 
-// product returns the product with the name, which is new if there is none.
+// product returns the product with this name, and adds it if it is missing.
 func (h *hardware) product(name string) *product {
 	i := slices.IndexFunc(h.products, func(p *product) bool { return p.name == name })
 	if i < 0 {
@@ -63,7 +64,7 @@ func (h *hardware) product(name string) *product {
 	return h.products[i]
 }
 
-// migDevices returns the MIG devices of a GPU, by index.
+// migDevices returns the MIG devices of a GPU, ordered by index.
 func migDevices(g *gpu.GPU, p *product) []migDevice {
 	if !inMIGMode(g) {
 		return nil
@@ -71,7 +72,7 @@ func migDevices(g *gpu.GPU, p *product) []migDevice {
 	var out []migDevice
 	for i := range g.MIG.Devices {
 		d := &g.MIG.Devices[i]
-		// A text that is none of a profile comes from a device that failed.
+		// Only a device that failed has an invalid profile.
 		if _, err := gpu.ParseProfile(d.Profile.String()); err == nil {
 			out = append(out, migDevice{MIGDevice: d, place: strconv.Itoa(g.Index) + ":" + strconv.Itoa(d.Index), product: p})
 		}
@@ -82,9 +83,9 @@ func migDevices(g *gpu.GPU, p *product) []migDevice {
 
 func inMIGMode(g *gpu.GPU) bool { return g.MIG != nil && g.MIG.Enabled }
 
-// migCapable reports whether a GPU of the node has a Multi-Instance mode, and
-// whether that is known: it is not while none does that told, and all of a product
-// failed before they told what they can do.
+// migCapable reports whether a GPU of the node supports MIG, and whether that is
+// known. It is not known if no GPU is known to support MIG, and all GPUs of a
+// product failed before their capabilities were read.
 func (h hardware) migCapable() (capable, known bool) {
 	known = true
 	for _, p := range h.products {
@@ -94,8 +95,8 @@ func (h hardware) migCapable() (capable, known bool) {
 	return capable, capable || known
 }
 
-// largest returns the product with most GPUs among those of which ok is true, of
-// several the first, and nil if there is none.
+// largest returns the product with the most GPUs among those for which ok is true,
+// the first of several, and nil if there is none.
 func (h hardware) largest(ok func(*product) bool) *product {
 	var most *product
 	for _, p := range h.products {
@@ -106,7 +107,7 @@ func (h hardware) largest(ok func(*product) bool) *product {
 	return most
 }
 
-// where returns the MIG devices of which ok is true.
+// where returns the MIG devices for which ok is true.
 func (h hardware) where(ok func(migDevice) bool) class {
 	var out class
 	for _, d := range h.devices {
@@ -117,7 +118,7 @@ func (h hardware) where(ok func(migDevice) bool) class {
 	return out
 }
 
-// like reports whether another device is of the same product and profile.
+// like reports whether another device has the same product and profile.
 func (d migDevice) like(o migDevice) bool { return d.product == o.product && d.Profile == o.Profile }
 
 // whole returns the places in a resource.Set of the GPUs that are not in MIG mode.
@@ -131,7 +132,7 @@ func (p *product) whole() []string {
 	return out
 }
 
-// memory returns that of the first GPU that tells it, 0 if none does.
+// memory returns the memory of the first GPU that reports it, 0 if none does.
 func (p *product) memory() uint64 {
 	for _, g := range p.gpus {
 		if g.MemoryBytes > 0 {
@@ -141,7 +142,7 @@ func (p *product) memory() uint64 {
 	return 0
 }
 
-// capability returns the compute capability of the first GPU that tells it.
+// capability returns the compute capability of the first GPU that reports it.
 func (p *product) capability() gpu.Version {
 	for _, g := range p.gpus {
 		if g.ComputeCapability.Major > 0 {
@@ -151,8 +152,7 @@ func (p *product) capability() gpu.Version {
 	return gpu.Version{}
 }
 
-// class is a set of MIG devices that are alike, in the order of the node. It has
-// at least one.
+// class is a non-empty set of similar MIG devices, in the order of the node.
 type class []migDevice
 
 // profiles groups devices by their profile.
@@ -175,13 +175,13 @@ func group(devices []migDevice, by func(migDevice) string) []class {
 	})
 }
 
-// largest returns the class with most devices, of several the one that comes
-// first on the node.
+// largest returns the class with the most devices, the first of several on the
+// node.
 func largest(classes []class) class {
 	return slices.MaxFunc(classes, func(a, b class) int { return cmp.Compare(len(a), len(b)) })
 }
 
-// places returns where the devices of the class are in a resource.Set.
+// places returns the indices of the class's devices in a resource.Set.
 func (c class) places() []string {
 	out := make([]string, 0, len(c))
 	for _, d := range c {
@@ -190,7 +190,7 @@ func (c class) places() []string {
 	return out
 }
 
-// memory returns that of the first device that tells it, 0 if none does.
+// memory returns the memory of the first device that reports it, 0 if none does.
 func (c class) memory() uint64 {
 	for _, d := range c {
 		if d.MemoryBytes > 0 {
@@ -200,7 +200,7 @@ func (c class) memory() uint64 {
 	return 0
 }
 
-// engines returns those of the first device that tells them.
+// engines returns the engines of the first device that reports them.
 func (c class) engines() gpu.Engines {
 	for _, d := range c {
 		if d.Engines != (gpu.Engines{}) {

@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
-// TestSeveralProducts has all labels of nodes whose GPUs are of several models.
+// TestSeveralProducts checks all labels of nodes with GPUs of several models.
 func TestSeveralProducts(t *testing.T) {
 	var b strings.Builder
 	add := func(title string, n *gpu.Node, file ...string) {
@@ -58,7 +58,7 @@ func TestLongNames(t *testing.T) {
 		}
 	}
 	if products != 2 {
-		t.Errorf("%d products, want 2: names that begin alike have become one", products)
+		t.Errorf("%d products, want 2: names with the same beginning must stay different", products)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestNamesThatNoLabelCanHold(t *testing.T) {
 
 func lost() *gpu.Fault { return &gpu.Fault{Op: "nvmlDeviceGetHandleByIndex_v2", Reason: "GPU is lost"} }
 
-// dead is a GPU of which nothing could be read.
+// dead returns a GPU of which nothing could be read.
 func dead(index int) gpu.GPU { return gpu.GPU{Index: index, Minor: -1, NUMANode: -1, Fault: lost()} }
 
 func TestGPUsThatFail(t *testing.T) {
@@ -90,7 +90,7 @@ func TestGPUsThatFail(t *testing.T) {
 	for name, tc := range map[string]struct {
 		node   *gpu.Node
 		config []string
-		same   *gpu.Node // has the same labels of devices, if it is there
+		same   *gpu.Node // has the same labels of devices, if it is set
 		want   string
 		absent string
 	}{
@@ -102,7 +102,7 @@ func TestGPUsThatFail(t *testing.T) {
 			}(),
 			same: gputest.Node(gputest.A100, 4),
 		},
-		"one that tells nothing leaves those of the others": {
+		"one that cannot be read leaves the labels of the others": {
 			node: func() *gpu.Node {
 				n := gputest.Node(gputest.A100, 4)
 				n.GPUs[0] = dead(0)
@@ -110,7 +110,7 @@ func TestGPUsThatFail(t *testing.T) {
 			}(),
 			same: gputest.Node(gputest.A100, 3),
 		},
-		"one that tells its name counts, others tell the rest": {
+		"one with a known name counts, the others provide the rest": {
 			node: func() *gpu.Node {
 				n := gputest.Node(gputest.A100, 4)
 				n.GPUs[0] = dead(0)
@@ -119,7 +119,7 @@ func TestGPUsThatFail(t *testing.T) {
 			}(),
 			same: gputest.Node(gputest.A100, 4),
 		},
-		"the only one tells its name alone": {
+		"only the name of the only one is known": {
 			node: func() *gpu.Node {
 				n := gputest.Node(gputest.A100, 1)
 				n.GPUs[0] = dead(0)
@@ -129,7 +129,7 @@ func TestGPUsThatFail(t *testing.T) {
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=1 gpu.replicas=0 gpu.sharing-strategy=none cuda.driver.major=580",
 			absent: "gpu.memory gpu.family gpu.compute.major mig.capable",
 		},
-		"the only one of a product tells its name alone, beside one with a Multi-Instance mode": {
+		"only the name of the only one of a product is known, and another product supports MIG": {
 			node: func() *gpu.Node {
 				n := gputest.Mixed(gputest.L4, gputest.A100)
 				n.GPUs[0] = dead(0)
@@ -138,7 +138,7 @@ func TestGPUsThatFail(t *testing.T) {
 			}(),
 			want: "mig.capable=true",
 		},
-		"the only one fails while the agent runs, and has no Multi-Instance mode": {
+		"the only one fails while the agent runs, and does not support MIG": {
 			node: func() *gpu.Node {
 				n := gputest.Node(gputest.L4, 1)
 				n.GPUs[0].Fault = lost()
@@ -147,13 +147,13 @@ func TestGPUsThatFail(t *testing.T) {
 			same: gputest.Node(gputest.L4, 1),
 			want: "mig.capable=false",
 		},
-		"all tell nothing": {
+		"none can be read": {
 			node:   &gpu.Node{Driver: gpu.Driver{Version: "580.95.05"}, GPUs: []gpu.GPU{dead(0), dead(1)}},
 			config: []string{strategy("single")},
 			want:   "cuda.driver.major=580 gpu.machine=ProLiant-DL380-Gen10 gpu.mode=unknown mps.capable=false mig.strategy=single",
 			absent: "gpu.count gpu.product gpu.replicas gpu.memory gpu.family mig.capable",
 		},
-		"one of another product is no other product": {
+		"one that cannot be read is not another product": {
 			node: func() *gpu.Node {
 				n := gputest.Mixed(gputest.L4, gputest.A100)
 				n.GPUs[1] = dead(1)
@@ -162,7 +162,7 @@ func TestGPUsThatFail(t *testing.T) {
 			want:   "gpu.product=NVIDIA-L4 gpu.count=1",
 			absent: "gpu.product-NVIDIA-L4.count",
 		},
-		"unified memory is not made up": {
+		"unified memory has no label": {
 			node: func() *gpu.Node {
 				n := gputest.Node(gputest.L4, 1)
 				n.GPUs[0].Name, n.GPUs[0].MemoryBytes, n.GPUs[0].ComputeCapability = "NVIDIA GB10", 0, gpu.Version{Major: 12, Minor: 1}
@@ -176,7 +176,7 @@ func TestGPUsThatFail(t *testing.T) {
 			config: []string{strategy("mixed")},
 			same:   mig(func(*gpu.Node) {}),
 		},
-		"a MIG device that tells its profile counts, others tell the rest": {
+		"a MIG device with a known profile counts, the others provide the rest": {
 			node: mig(func(n *gpu.Node) {
 				d := &n.GPUs[0].MIG.Devices[0]
 				*d = gpu.MIGDevice{Index: d.Index, UUID: d.UUID, Profile: d.Profile, Fault: lost()}
@@ -184,14 +184,14 @@ func TestGPUsThatFail(t *testing.T) {
 			config: []string{strategy("mixed")},
 			same:   mig(func(*gpu.Node) {}),
 		},
-		"a MIG device of no profile does not count": {
+		"a MIG device without a profile does not count": {
 			node: mig(func(n *gpu.Node) {
 				n.GPUs[0].MIG.Devices[0] = gpu.MIGDevice{Index: 0, Fault: lost()}
 			}),
 			config: []string{strategy("mixed")},
 			want:   "mig-3g.20gb.count=3 mig-3g.20gb.memory=19968 mig-3g.20gb.slices.gi=3",
 		},
-		"MIG devices that tell their profile alone": {
+		"only the profiles of the MIG devices are known": {
 			node: mig(func(n *gpu.Node) {
 				for _, g := range n.GPUs {
 					for i, d := range g.MIG.Devices {

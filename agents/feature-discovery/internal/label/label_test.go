@@ -21,25 +21,25 @@ var (
 	valueText = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
 )
 
-// of returns the labels, after a look at what holds for all of them.
+// of returns the labels, and checks the properties that all labels have.
 func of(t *testing.T, f label.Facts) map[string]string {
 	t.Helper()
 	got := label.Of(f)
 	for key, value := range got {
 		if !keyText.MatchString(key) || !valueText.MatchString(value) {
-			t.Errorf("Kubernetes does not take the label %s=%s", key, value)
+			t.Errorf("Kubernetes rejects the label %s=%s", key, value)
 		}
 		if !own(key) {
-			t.Errorf("%s is not known as ours", key)
+			t.Errorf("own(%q) = false for a label of Of", key)
 		}
 	}
 	if _, ok := got["nvidia.com/gfd.timestamp"]; ok {
-		t.Errorf("there is a timestamp")
+		t.Error("Of sets the timestamp")
 	}
 	return got
 }
 
-// facts of a node in a usual machine, all of whose GPUs are for computing.
+// facts returns the Facts of a node in a usual machine with compute GPUs only.
 func facts(n *gpu.Node, c config.Config) label.Facts {
 	f := label.Facts{Node: n, Config: c, Machine: "ProLiant DL380 Gen10"}
 	for _, g := range n.GPUs {
@@ -50,7 +50,7 @@ func facts(n *gpu.Node, c config.Config) label.Facts {
 	return f
 }
 
-// load reads a config file, so that the tests have what users write.
+// load parses a config file, so that the tests contain what users write.
 func load(t testing.TB, lines ...string) config.Config {
 	t.Helper()
 	c, err := config.Load(config.Explicit{}, []byte(strings.Join(lines, "\n")), "config.yaml")
@@ -62,8 +62,8 @@ func load(t testing.TB, lines ...string) config.Config {
 
 func strategy(s string) string { return "flags: {migStrategy: " + s + "}" }
 
-// sharing returns the line of a config that offers all of these resources n
-// times; more is what else is in the block.
+// sharing returns the line of a config that advertises all of these resources n
+// times. more is additional text of the block.
 func sharing(way, more string, n int, resources ...string) string {
 	var list []string
 	for _, r := range resources {
@@ -81,7 +81,7 @@ func listing(labels map[string]string) string {
 	return b.String()
 }
 
-// changes returns what differs between two sets of labels as lines.
+// changes returns the differences between two sets of labels as lines.
 func changes(from, to map[string]string) string {
 	all := maps.Clone(from)
 	maps.Copy(all, to)

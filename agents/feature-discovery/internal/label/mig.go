@@ -7,20 +7,20 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// profile sets the labels of the MIG devices of one profile, which have the
-// prefix nvidia.com/mig-<profile>. where the MIG strategy is mixed. The count is
-// that of all such devices, as they are one resource; if they are of several
-// products the others tell of that with most of them.
+// profile sets the labels of the MIG devices of one profile, with the prefix
+// nvidia.com/mig-<profile>. for the MIG strategy mixed. The count includes all such
+// devices, because they are one resource. If they belong to several products, the
+// other labels describe the product with the most devices.
 //
-// Devices that are offered under another name have the labels of their profile
-// too: they say what is on the node, and replicas how it is offered.
-func (l labels) profile(c class, o offers) {
+// Devices that are advertised under another name have these labels too: the labels
+// describe what is on the node, and replicas how it is advertised.
+func (l labels) profile(c class, a advertised) {
 	own := config.MIGResource(c[0].Profile)
 	prefix := strings.TrimPrefix(own, config.Domain) + "."
-	l.class(prefix, largest(kinds(c)), len(c), o.share(c.places(), own))
+	l.class(prefix, largest(kinds(c)), len(c), a.share(c.places(), own))
 }
 
-// class sets the labels of count MIG devices that are like those of a class.
+// class sets the labels of count MIG devices that are similar to those of a class.
 func (l labels) class(prefix string, c class, count int, s share) {
 	l.put(prefix+"product", fit(c[0].product.name, divided+clean(c[0].Profile.String())+s.suffix(), maxText))
 	l.number(prefix+"count", count)
@@ -29,8 +29,8 @@ func (l labels) class(prefix string, c class, count int, s share) {
 	l.engines(prefix, c.engines())
 }
 
-// engines sets the labels of the parts of a MIG device, unless they are not
-// known: each device has at least a multiprocessor.
+// engines sets the labels of the parts of a MIG device. It sets none for the zero
+// value, which is unknown, because each device has at least one multiprocessor.
 func (l labels) engines(prefix string, e gpu.Engines) {
 	if e == (gpu.Engines{}) {
 		return

@@ -8,10 +8,9 @@ import (
 	"outrigger.dev/pkg/config"
 )
 
-// own reports whether a key is that of the timestamp or one that Of can give.
-// Others of the same domain, such as nvidia.com/mig.config and
-// nvidia.com/gpu.deploy.driver, belong to whoever wrote them. The admission policy
-// says the same in its words.
+// own reports whether a key is the timestamp or a key that Of can set. Other keys of
+// the domain, such as nvidia.com/mig.config and nvidia.com/gpu.deploy.driver, belong
+// to other writers. The admission policy has the same rules.
 func own(key string) bool {
 	name, ok := strings.CutPrefix(key, config.Domain)
 	if !ok {
@@ -35,7 +34,7 @@ func own(key string) bool {
 	})
 }
 
-// names are those of labels that are there at most once and tell of no device.
+// names returns the labels that exist at most once and describe no device.
 func names() []string {
 	return []string{
 		"cuda.driver-version.full", "cuda.driver-version.major", "cuda.driver-version.minor", "cuda.driver-version.revision",
@@ -48,8 +47,9 @@ func names() []string {
 	}
 }
 
-// productNames follow the prefix of a product, classNames that of MIG devices,
-// and subjectNames that of the subject, which can be either.
+// productNames returns the names after the prefix of a product, classNames those
+// after the prefix of MIG devices, and subjectNames those after the prefix of the
+// subject, which can be either.
 func productNames() []string {
 	return []string{"compute.major", "compute.minor", "count", "family", "memory", "replicas", "sharing-strategy"}
 }
@@ -63,8 +63,8 @@ func classNames() []string {
 
 func subjectNames() []string { return slices.Concat(productNames(), classNames()) }
 
-// TestOwnNot has keys of others in the same domain; that all of Of are ours is
-// looked at wherever a test makes some.
+// TestOwnNot checks keys of other writers in the same domain. The function of checks
+// that own knows all labels of Of.
 func TestOwnNot(t *testing.T) {
 	for _, key := range []string{
 		"", "nvidia.com/", "nvidia.com/gpu", "gpu.count", "example.com/gpu.count",
@@ -73,9 +73,9 @@ func TestOwnNot(t *testing.T) {
 		"nvidia.com/gpu.workload.config", "nvidia.com/device-plugin.config", "nvidia.com/vgpu.config",
 		"nvidia.com/gpu-driver-upgrade-state", "nvidia.com/gpu-driver-upgrade.skip", "nvidia.com/gpu-operator.state",
 		"nvidia.com/gpu-operator.driver.owner", "nvidia.com/cc.capable", "nvidia.com/cuda.present",
-		// Others write these by hand.
+		// Users set these by hand.
 		"nvidia.com/gpu.product-name", "nvidia.com/gpu.product-id", "nvidia.com/gpu.product-.count",
-		// Those of Presence have another writer.
+		// The labels of Presence have another writer.
 		"nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present",
 		"nvidia.com/mig-1g.5gb", "nvidia.com/mig-1g.5gb.", "nvidia.com/mig-1g.5gb.family", "nvidia.com/mig-large.count",
 	} {

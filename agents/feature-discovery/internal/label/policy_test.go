@@ -16,10 +16,10 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// policies are the objects that the chart renders with its defaults.
+// policies is the file with the objects that the chart renders with its defaults.
 const policies = "../../../../charts/testdata/feature-discovery/defaults.golden"
 
-// policy is which labels an admission policy lets an agent change.
+// policy lists the labels that an admission policy lets an agent change.
 type policy struct {
 	keys     []string
 	patterns []*regexp.Regexp
@@ -30,8 +30,8 @@ var (
 	policyPatterns = regexp.MustCompile(`k\.matches\('([^']+)'\)`)
 )
 
-// policyOf reads the policy for one of the chart's service accounts. Patterns are
-// of RE2 in CEL as they are in Go.
+// policyOf reads the policy of one of the chart's service accounts. CEL and Go use
+// the same syntax for patterns, RE2.
 func policyOf(t *testing.T, account string) policy {
 	t.Helper()
 	data, err := os.ReadFile(policies)
@@ -59,9 +59,9 @@ func (p policy) admits(key string) bool {
 	return slices.Contains(p.keys, key) || slices.ContainsFunc(p.patterns, func(r *regexp.Regexp) bool { return r.MatchString(key) })
 }
 
-// TestTheAdmissionPolicyKnowsTheLabels holds the chart to this package: a label
-// that its policy does not know cannot be written, and one too many is a right
-// too many.
+// TestTheAdmissionPolicyKnowsTheLabels compares the chart with this package: a label
+// that the policy lacks cannot be written, and an additional one is an unneeded
+// permission.
 func TestTheAdmissionPolicyKnowsTheLabels(t *testing.T) {
 	p := policyOf(t, "outrigger-feature-discovery")
 	names := map[string]bool{"config": true, "config.state": true, "present": true, "deploy.driver": true, "product-count": true, "": true}
@@ -72,7 +72,7 @@ func TestTheAdmissionPolicyKnowsTheLabels(t *testing.T) {
 	}
 	for _, key := range goldenKeys(t) {
 		if !p.admits(key) {
-			t.Errorf("the policy refuses %s", key)
+			t.Errorf("the policy rejects %s", key)
 		}
 		for name := strings.TrimPrefix(key, "nvidia.com/"); name != ""; {
 			names[name] = true
@@ -89,14 +89,14 @@ func TestTheAdmissionPolicyKnowsTheLabels(t *testing.T) {
 		for name := range names {
 			key := prefix + name
 			if got, want := p.admits(key), own(key); got != want {
-				t.Errorf("the policy admits %s: %v, and it is the agent's own: %v", key, got, want)
+				t.Errorf("policy admits %s: %v, own: %v", key, got, want)
 			} else if want {
 				admitted++
 			}
 		}
 	}
 	if admitted < 120 {
-		t.Errorf("only %d keys are the agent's own", admitted)
+		t.Errorf("only %d keys are admitted and own: too few for this test to prove anything", admitted)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestTheAdmissionPolicyKnowsTheLabelsOfPresence(t *testing.T) {
 	}
 }
 
-// goldenKeys returns the keys that the golden files have.
+// goldenKeys returns the keys in the golden files.
 func goldenKeys(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.golden")

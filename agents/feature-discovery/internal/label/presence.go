@@ -9,17 +9,17 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// nfd is the domain of node feature discovery.
+// nfd is the domain of Node Feature Discovery.
 const nfd = "feature.node.kubernetes.io/"
 
-// Presence returns the labels by which others know a node with GPUs before there
-// is a driver: nvidia.com/gpu.present, and those five of node feature discovery
-// from which NVIDIA's operator chooses a driver, with its values. It is empty for
-// a node without GPUs.
+// Presence returns the labels that identify a node with GPUs before it has a
+// driver: nvidia.com/gpu.present, and the labels of Node Feature Discovery from which
+// NVIDIA's operator selects a driver, with the same values. It is empty for a node
+// without GPUs.
 //
-// As there, a text that cannot be the value of a label has none, but for the
-// kernel, in which "_" takes the place of what may not be: those who look for the
-// driver of an exact version must not find another one.
+// As in Node Feature Discovery, a text that is not a valid value has no label. The
+// kernel release is an exception: "_" replaces each invalid character, so that a
+// driver for this exact release can be selected.
 func Presence(devices []pci.Device, s machine.System) map[string]string {
 	if !slices.ContainsFunc(devices, pci.Device.GPU) {
 		return nil
@@ -48,8 +48,8 @@ func kernel(release string) string {
 	}, release))
 }
 
-// major returns the number before the first dot of a version, "" if there is
-// something else.
+// major returns the number before the first dot of a version, or "" if that is not a
+// number.
 func major(version string) string {
 	number, _, _ := strings.Cut(version, ".")
 	if strings.Trim(number, "0123456789") != "" {

@@ -36,11 +36,11 @@ func TestPresence(t *testing.T) {
 			present + "kernel-version.full=5.14.0-427.40.1.el9_4.x86_64 system-os_release.ID=rhcos system-os_release.VERSION_ID=4.17" +
 				" system-os_release.VERSION_ID.major=4 system-os_release.OSTREE_VERSION=417.94.202410090854-0",
 		},
-		"a rolling distribution":               {gpus, machine.System{Kernel: "6.11.1-arch1-1", ID: "arch"}, present + "kernel-version.full=6.11.1-arch1-1 system-os_release.ID=arch"},
-		"a version that begins with no number": {gpus, machine.System{ID: "x", VersionID: "v1.2"}, present + "system-os_release.ID=x system-os_release.VERSION_ID=v1.2"},
-		"a version in words":                   {gpus, machine.System{ID: "x", VersionID: "1 (One)"}, present + "system-os_release.ID=x"},
-		"a kernel of one's own":                {gpus, machine.System{Kernel: "6.6.1+mine#2-"}, present + "kernel-version.full=6.6.1_mine_2"},
-		"a kernel with a longer name than fits": {
+		"a rolling distribution":              {gpus, machine.System{Kernel: "6.11.1-arch1-1", ID: "arch"}, present + "kernel-version.full=6.11.1-arch1-1 system-os_release.ID=arch"},
+		"a version that begins with a letter": {gpus, machine.System{ID: "x", VersionID: "v1.2"}, present + "system-os_release.ID=x system-os_release.VERSION_ID=v1.2"},
+		"a version in words":                  {gpus, machine.System{ID: "x", VersionID: "1 (One)"}, present + "system-os_release.ID=x"},
+		"a kernel with invalid characters":    {gpus, machine.System{Kernel: "6.6.1+mine#2-"}, present + "kernel-version.full=6.6.1_mine_2"},
+		"a kernel with a name that is too long": {
 			gpus,
 			machine.System{Kernel: "6.6.1-" + strings.Repeat("a", 58)},
 			present,
@@ -65,8 +65,8 @@ func TestPresence(t *testing.T) {
 	}
 }
 
-// FuzzAnySystemGivesValidLabels checks that os-release and the kernel can say
-// what they like.
+// FuzzAnySystemGivesValidLabels checks that any text in os-release and in the kernel
+// release gives valid labels.
 func FuzzAnySystemGivesValidLabels(f *testing.F) {
 	f.Add("6.8.0-45-generic", "ubuntu", "24.04", "")
 	f.Add("6.6.1+-", "\"x", "1.", "-")
@@ -74,7 +74,7 @@ func FuzzAnySystemGivesValidLabels(f *testing.F) {
 		s := machine.System{Kernel: kernel, ID: id, VersionID: version, OSTreeVersion: ostree}
 		for key, value := range label.Presence([]pci.Device{{Class: 0x030000}}, s) {
 			if value == "" || !valueText.MatchString(value) {
-				t.Errorf("Kubernetes does not take %s=%q, or it says nothing", key, value)
+				t.Errorf("Kubernetes rejects %s=%q, or it is empty", key, value)
 			}
 		}
 	})

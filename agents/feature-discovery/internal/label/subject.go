@@ -6,47 +6,46 @@ import (
 	"outrigger.dev/pkg/config"
 )
 
-// subject is what the labels nvidia.com/gpu.* tell of: whole GPUs of one product,
-// or MIG devices of one product and profile; all of them that are on the node.
+// subject is what the labels nvidia.com/gpu.* describe: all whole GPUs of one
+// product, or all MIG devices of one product and profile.
 //
-// It is what a request for nvidia.com/gpu gets. With the MIG strategies none and
-// mixed these are whole GPUs, unless the config gives the name to MIG devices
-// alone; with single these are MIG devices where the node has some. As in
-// NVIDIA's feature discovery GPUs in MIG mode count as GPUs of their product and
-// not as offered, also where they are, with the strategy none: replicas is 0 if
-// all GPUs of the product are in MIG mode.
+// A request for nvidia.com/gpu gets one of them. With the MIG strategies none and
+// mixed these are whole GPUs, unless the config gives the name only to MIG devices.
+// With single these are MIG devices if the node has some. As in NVIDIA's feature
+// discovery, GPUs in MIG mode count as GPUs of their product and not as advertised,
+// even with the strategy none, which advertises them: replicas is 0 if all GPUs of
+// the product are in MIG mode.
 //
-// On a node that does not suit the strategy single, since some GPUs are divided
-// and others not, or differently, NVIDIA's feature discovery says
-// <product>-MIG-INVALID and count 0, as its device plugin offers nothing there.
-// Ours offers the devices of one class, and the labels tell of that class: those
-// that denied it would hide from schedulers and autoscalers what the kubelet
-// counts. INVALID is left for a node on which all GPUs are in MIG mode and none
-// has a MIG device: there is nothing to offer.
+// If the GPUs of a node are not partitioned alike, the strategy single does not fit.
+// NVIDIA's feature discovery then sets <product>-MIG-INVALID and count 0, because its
+// device plugin advertises nothing there. Our device plugin advertises the devices of
+// one class, and the labels describe that class, so that schedulers and autoscalers
+// see what the kubelet counts. INVALID remains for a node on which all GPUs are in MIG
+// mode and none has a MIG device, so that there is nothing to advertise.
 //
-// Of several products the one with most GPUs on the node is the subject, first
-// among those with a GPU that is nvidia.com/gpu, then with one that is offered at
-// all, then among all; of several classes of MIG devices the one with most
-// devices. Among equals it is what comes first on the node.
+// Among several products, the subject is the one with the most GPUs on the node:
+// first among those with a GPU that is nvidia.com/gpu, then among those with a GPU
+// that is advertised at all, then among all. Among several classes of MIG devices, it
+// is the one with the most devices. Among equals, it is the first on the node.
 type subject struct {
 	product *product
-	// devices is empty where the subject is whole GPUs.
+	// devices is empty if the subject is whole GPUs.
 	devices class
-	// invalid says that the strategy single has nothing to offer.
+	// invalid is set if the strategy single has nothing to advertise.
 	invalid bool
 }
 
-func newSubject(h hardware, c config.Config, o offers) subject {
+func newSubject(h hardware, c config.Config, a advertised) subject {
 	single := c.MIGStrategy == config.MIGStrategySingle
 	for i, is := range []func(place string) bool{
-		func(place string) bool { return o.byPlace[place].name == config.GPUResource },
-		func(place string) bool { _, ok := o.byPlace[place]; return ok },
+		func(place string) bool { return a.byPlace[place].name == config.GPUResource },
+		func(place string) bool { _, ok := a.byPlace[place]; return ok },
 		func(string) bool { return true },
 	} {
 		if p := h.largest(func(p *product) bool { return slices.ContainsFunc(p.whole(), is) }); p != nil {
 			return subject{product: p}
 		}
-		// With single a MIG device is nvidia.com/gpu but for sharing and filters.
+		// With single, a MIG device is nvidia.com/gpu, except for sharing and filters.
 		if i > 0 && !single {
 			continue
 		}

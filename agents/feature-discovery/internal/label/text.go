@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// maxText is how long the value of a label may be, and the name in its key
+// maxText is the limit of a label's value, and of the name in its key, in characters
 // (Kubernetes, "Syntax and character set" of labels).
 const maxText = 63
 
-// unknown is the value of a label that is always there.
+// unknown is the value of a label that is always set.
 const unknown = "unknown"
 
-// clean returns what of a text can stand in a label: NVIDIA's feature discovery
-// leaves out all but ASCII letters, digits, "-", "_", "." and spaces, and joins
-// words by "-". The ends of the value of a label are letters or digits, which it
-// does not look after.
+// clean returns the part of a text that a label can contain. As NVIDIA's feature
+// discovery does, it omits all but ASCII letters, digits, "-", "_", "." and spaces,
+// and joins words with "-". Unlike NVIDIA's, it also trims the ends to letters or
+// digits, which Kubernetes requires.
 func clean(text string) string {
 	kept := strings.Map(func(r rune) rune {
 		if r == ' ' || inLabel(r) {
@@ -31,7 +31,7 @@ func inLabel(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r)
 }
 
-// isValue reports whether a text can be the value of a label.
+// isValue reports whether a text is a valid value of a label.
 func isValue(text string) bool {
 	odd := strings.ContainsFunc(text, func(r rune) bool { return !inLabel(r) })
 	return len(text) <= maxText && !odd && trim(text) == text
@@ -39,9 +39,9 @@ func isValue(text string) bool {
 
 func trim(text string) string { return strings.Trim(text, "-_.") }
 
-// fit returns a cleaned text and its suffix in at most limit characters. The
-// suffix is kept in full. A text that is cut ends with a hash of itself, so that
-// two long ones that begin alike do not become one.
+// fit returns a cleaned text and its suffix in at most limit characters. It keeps
+// the suffix in full. A text that it cuts ends with a hash of itself, so that two
+// long texts with the same beginning stay different.
 func fit(text, suffix string, limit int) string {
 	if len(text)+len(suffix) <= limit {
 		return text + suffix

@@ -14,7 +14,7 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// lines reads labels without their domain, one a word.
+// lines parses labels without their domain, separated by spaces.
 func lines(text string) map[string]string {
 	out := map[string]string{}
 	for word := range strings.FieldsSeq(text) {
@@ -24,7 +24,7 @@ func lines(text string) map[string]string {
 	return out
 }
 
-// devices returns the labels that tell of devices and how they are offered.
+// devices returns the labels that describe devices and how they are advertised.
 func devices(all map[string]string) map[string]string {
 	out := maps.Clone(all)
 	maps.DeleteFunc(out, func(key, _ string) bool {
@@ -36,9 +36,9 @@ func devices(all map[string]string) map[string]string {
 
 const ampere = " gpu.family=ampere gpu.compute.major=8 gpu.compute.minor=0 mig.capable=true "
 
-// TestDevicesAsUpstream compares labels with what NVIDIA's feature discovery
-// 0.20 gives, read from its source and its documentation: all of them, on nodes
-// and with configs that it can serve.
+// TestDevicesAsUpstream compares all labels with those of NVIDIA's feature discovery
+// 0.20, taken from its source and documentation, on nodes and with configs that it
+// supports.
 func TestDevicesAsUpstream(t *testing.T) {
 	oneG := "engines.copy=1 engines.decoder=0 engines.encoder=0 engines.jpeg=0 engines.ofa=0 memory=4864 multiprocessors=14 slices.ci=1 slices.gi=1"
 	threeG := "engines.copy=3 engines.decoder=2 engines.encoder=0 engines.jpeg=0 engines.ofa=0 memory=19968 multiprocessors=42 slices.ci=3 slices.gi=3"
@@ -73,11 +73,11 @@ func TestDevicesAsUpstream(t *testing.T) {
 			want: "gpu.product=NVIDIA-L4-SHARED gpu.count=4 gpu.replicas=10 gpu.sharing-strategy=mps gpu.memory=23034" +
 				" gpu.family=ada-lovelace gpu.compute.major=8 gpu.compute.minor=9 mig.capable=false mps.capable=true",
 		},
-		"strategy none, a GPU in MIG mode is not for use": {
+		"strategy none, a GPU in MIG mode does not count as advertised": {
 			node: gputest.Divided(gputest.A100, 1, gputest.Times(7, "1g.5gb")),
 			want: "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=1 gpu.replicas=0 gpu.sharing-strategy=none gpu.memory=40960" + ampere + "mps.capable=false",
 		},
-		"strategy none, nor is it shared": {
+		"strategy none, a GPU in MIG mode is not shared": {
 			node:   gputest.Divided(gputest.A100, 1, gputest.Times(7, "1g.5gb")),
 			config: []string{sharing("timeSlicing", "", 2, "nvidia.com/gpu")},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=1 gpu.replicas=0 gpu.sharing-strategy=none gpu.memory=40960" + ampere + "mps.capable=false",
@@ -92,7 +92,7 @@ func TestDevicesAsUpstream(t *testing.T) {
 			config: []string{strategy("single")},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=2 gpu.replicas=1 gpu.sharing-strategy=none gpu.memory=40960 mig.strategy=single" + ampere + "mps.capable=false",
 		},
-		"strategy single, all alike": {
+		"strategy single, all partitioned alike": {
 			node:   gputest.Divided(gputest.A100, 2, gputest.Times(7, "1g.5gb"), gputest.Times(7, "1g.5gb")),
 			config: []string{strategy("single")},
 			want: "gpu.product=NVIDIA-A100-SXM4-40GB-MIG-1g.5gb gpu.count=14 gpu.replicas=1 gpu.sharing-strategy=none mig.strategy=single" +
@@ -190,12 +190,12 @@ func TestFamilies(t *testing.T) {
 	got := of(t, facts(n, config.Config{}))
 	for _, key := range []string{"nvidia.com/gpu.family", "nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor"} {
 		if value, ok := got[key]; ok {
-			t.Errorf("without compute capability there is %s=%s", key, value)
+			t.Errorf("%s=%s is set without a compute capability", key, value)
 		}
 	}
 }
 
-// TestTheNodeAsUpstream has the labels that tell of no device.
+// TestTheNodeAsUpstream checks the labels that describe no device.
 func TestTheNodeAsUpstream(t *testing.T) {
 	display := func(bus string) pci.Device {
 		return pci.Device{BusID: bus, Class: 0x030000, VGPU: pci.VGPU{Known: true}}
@@ -235,7 +235,7 @@ func TestTheNodeAsUpstream(t *testing.T) {
 		},
 		"machine":                     {change: func(f *label.Facts) { f.Machine = " PowerEdge  R750xa\n" }, want: "gpu.machine=PowerEdge-R750xa"},
 		"machine with odd characters": {change: func(f *label.Facts) { f.Machine = "Standard PC (Q35 + ICH9, 2009)" }, want: "gpu.machine=Standard-PC-Q35-ICH9-2009"},
-		"machine that nobody named":   {change: func(f *label.Facts) { f.Machine = "To Be Filled By O.E.M." }, want: "gpu.machine=To-Be-Filled-By-O.E.M"},
+		"machine with a placeholder":  {change: func(f *label.Facts) { f.Machine = "To Be Filled By O.E.M." }, want: "gpu.machine=To-Be-Filled-By-O.E.M"},
 		"no machine":                  {change: func(f *label.Facts) { f.Machine = "" }, want: "gpu.machine=unknown"},
 		"machine of other letters":    {change: func(f *label.Facts) { f.Machine = "服务器" }, want: "gpu.machine=unknown"},
 		"all for computing":           {change: func(f *label.Facts) { f.PCI = []pci.Device{compute(first), compute(second)} }, want: "gpu.mode=compute"},
@@ -245,11 +245,11 @@ func TestTheNodeAsUpstream(t *testing.T) {
 			change: func(f *label.Facts) { f.PCI = []pci.Device{{BusID: first, Class: 0x030100}} },
 			want:   "gpu.mode=unknown",
 		},
-		"a display card that the driver does not know": {
+		"a display GPU that the driver does not manage": {
 			change: func(f *label.Facts) { f.PCI = []pci.Device{compute(first), compute(second), display("0000:f0:00.0")} },
 			want:   "gpu.mode=compute",
 		},
-		"a sound device on the card": {
+		"an audio device on the GPU": {
 			change: func(f *label.Facts) { f.PCI = []pci.Device{display(first), {BusID: first, Class: 0x040300}} },
 			want:   "gpu.mode=graphics vgpu.present=false",
 		},
@@ -264,7 +264,7 @@ func TestTheNodeAsUpstream(t *testing.T) {
 			},
 			want: "vgpu.present=true vgpu.host-driver-version=460.16 vgpu.host-driver-branch=r460_00",
 		},
-		"virtual GPUs of a host that does not tell": {
+		"virtual GPUs of a host that does not report its driver": {
 			change: func(f *label.Facts) { f.PCI = []pci.Device{virtual(first, "", "")} },
 			want:   "vgpu.present=true",
 			absent: "vgpu.host-driver-version vgpu.host-driver-branch",
@@ -288,17 +288,18 @@ func TestTheNodeAsUpstream(t *testing.T) {
 	}
 }
 
-// check looks for labels that are to be there, and not to be there.
+// check reports labels of want that are missing or differ, and labels of absent that
+// exist.
 func check(t *testing.T, got map[string]string, want, absent string) {
 	t.Helper()
 	for key, value := range lines(want) {
 		if is, ok := got[key]; !ok || is != value {
-			t.Errorf("%s=%q (there: %v), want %q", key, is, ok, value)
+			t.Errorf("%s=%q (set: %v), want %q", key, is, ok, value)
 		}
 	}
 	for key := range lines(absent) {
 		if value, ok := got[key]; ok {
-			t.Errorf("%s=%q is there", key, value)
+			t.Errorf("%s=%q, want no such label", key, value)
 		}
 	}
 }
@@ -314,16 +315,16 @@ func TestCliques(t *testing.T) {
 		fabrics []*gpu.Fabric
 		want    string
 	}{
-		"no fabric":                        {[]*gpu.Fabric{nil, nil}, ""},
-		"all agree":                        {[]*gpu.Fabric{joined(cluster, 0), joined(cluster, 0)}, cluster + ".0"},
-		"clique of another number":         {[]*gpu.Fabric{joined(cluster, 32766)}, cluster + ".32766"},
-		"two clusters":                     {[]*gpu.Fabric{joined(cluster, 1), joined("d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e22", 1)}, ""},
-		"two cliques":                      {[]*gpu.Fabric{joined(cluster, 1), joined(cluster, 2)}, ""},
-		"a fabric that ends with the node": {[]*gpu.Fabric{joined("", 0), joined("", 0)}, ""},
-		"one is joining":                   {[]*gpu.Fabric{joining, joined(cluster, 1)}, cluster + ".1"},
-		"one failed to join":               {[]*gpu.Fabric{joined(cluster, 1), failed}, cluster + ".1"},
-		"none has joined":                  {[]*gpu.Fabric{joining, failed}, ""},
-		"one has none":                     {[]*gpu.Fabric{nil, joined(cluster, 1)}, cluster + ".1"},
+		"no fabric":                {[]*gpu.Fabric{nil, nil}, ""},
+		"all agree":                {[]*gpu.Fabric{joined(cluster, 0), joined(cluster, 0)}, cluster + ".0"},
+		"clique of another number": {[]*gpu.Fabric{joined(cluster, 32766)}, cluster + ".32766"},
+		"two clusters":             {[]*gpu.Fabric{joined(cluster, 1), joined("d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e22", 1)}, ""},
+		"two cliques":              {[]*gpu.Fabric{joined(cluster, 1), joined(cluster, 2)}, ""},
+		"a fabric within the node": {[]*gpu.Fabric{joined("", 0), joined("", 0)}, ""},
+		"one is joining":           {[]*gpu.Fabric{joining, joined(cluster, 1)}, cluster + ".1"},
+		"one failed to join":       {[]*gpu.Fabric{joined(cluster, 1), failed}, cluster + ".1"},
+		"none has joined":          {[]*gpu.Fabric{joining, failed}, ""},
+		"one has no fabric":        {[]*gpu.Fabric{nil, joined(cluster, 1)}, cluster + ".1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := gputest.Node(gputest.H100, len(tc.fabrics))
@@ -332,13 +333,13 @@ func TestCliques(t *testing.T) {
 			}
 			got, ok := of(t, facts(n, config.Config{}))["nvidia.com/gpu.clique"]
 			if got != tc.want || ok != (tc.want != "") {
-				t.Errorf("clique %q (there: %v), want %q", got, ok, tc.want)
+				t.Errorf("clique %q (set: %v), want %q", got, ok, tc.want)
 			}
 		})
 	}
 }
 
-// TestWithoutGPUs has what is left where the driver shows no GPU.
+// TestWithoutGPUs checks the labels if the driver lists no GPU.
 func TestWithoutGPUs(t *testing.T) {
 	got := of(t, label.Facts{Node: gputest.Node(gputest.A100, 0), Machine: "DGX A100"})
 	if diff := cmp.Diff(lines("vgpu.present=false"), got); diff != "" {

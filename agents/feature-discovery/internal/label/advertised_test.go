@@ -8,9 +8,9 @@ import (
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
-// TestOffers has what NVIDIA's feature discovery has no word for, as its device
-// plugin cannot offer it.
-func TestOffers(t *testing.T) {
+// TestAdvertised checks configs that NVIDIA's feature discovery has no labels for,
+// because its device plugin cannot advertise them.
+func TestAdvertised(t *testing.T) {
 	halves := []string{"3g.20gb", "3g.20gb"}
 	for name, tc := range map[string]struct {
 		node   *gpu.Node
@@ -33,27 +33,27 @@ func TestOffers(t *testing.T) {
 			config: []string{"sharing: {timeSlicing: {resources: [{name: gpu, rename: few, replicas: 3, devices: 1}, {name: gpu, rename: many, replicas: 9}]}}"},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.replicas=9 gpu.sharing-strategy=time-slicing",
 		},
-		"a new name is no sharing": {
+		"a new name alone is not sharing": {
 			node:   gputest.Divided(gputest.A100, 4),
 			config: []string{"sharing: {timeSlicing: {resources: [{name: gpu, rename: whole, replicas: 1}]}}"},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.replicas=1 gpu.sharing-strategy=none",
 		},
-		"a name of a pattern, shared: the name does not tell": {
+		"a name of a pattern, shared: the name does not show it": {
 			node:   gputest.Divided(gputest.A100, 4),
 			config: []string{`resources: {gpus: [{pattern: "*A100*", name: a100}]}`, sharing("timeSlicing", "", 4, "a100")},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB-SHARED gpu.replicas=4 gpu.sharing-strategy=time-slicing",
 		},
-		"a name of a pattern, shared under another one: the name tells": {
+		"a name of a pattern, shared under another one: the name shows it": {
 			node:   gputest.Divided(gputest.A100, 4),
 			config: []string{`resources: {gpus: [{pattern: "*A100*", name: a100}]}`, sharing("timeSlicing", "renameByDefault: true, ", 4, "a100")},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.replicas=4 gpu.sharing-strategy=time-slicing",
 		},
-		"some GPUs have a name of a pattern: nvidia.com/gpu counts": {
+		"some GPUs have a name of a pattern: nvidia.com/gpu takes precedence": {
 			node:   gputest.Divided(gputest.A100, 4),
 			config: []string{`resources: {gpus: [{pattern: "0000:07:*", name: first}]}`, sharing("timeSlicing", "", 4, "first")},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.replicas=1 gpu.sharing-strategy=none",
 		},
-		"a GPU that is excluded is on the node": {
+		"an excluded GPU counts": {
 			node:   gputest.Divided(gputest.A100, 4),
 			config: []string{"devices: {exclude: [0]}"},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=4 gpu.replicas=1",
@@ -63,17 +63,17 @@ func TestOffers(t *testing.T) {
 			config: []string{`devices: {exclude: ["*"]}`},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=4 gpu.replicas=0 gpu.sharing-strategy=none",
 		},
-		"a product of which all GPUs are excluded is not what gpu is": {
+		"a product with all GPUs excluded is not the subject": {
 			node:   gputest.Mixed(gputest.A30, gputest.A30, gputest.L4),
 			config: []string{`devices: {exclude: ["*A30"]}`},
 			want:   "gpu.product=NVIDIA-L4 gpu.count=1 gpu.replicas=1 gpu.product-NVIDIA-A30.count=2 gpu.product-NVIDIA-A30.replicas=0",
 		},
-		"a product of which all GPUs are in MIG mode is not what gpu is": {
+		"a product with all GPUs in MIG mode is not the subject": {
 			node:   gputest.Partition(gputest.Partition(gputest.Mixed(gputest.A30, gputest.A30, gputest.L4), 0, "4g.24gb"), 1, "4g.24gb"),
 			config: []string{strategy("mixed")},
 			want:   "gpu.product=NVIDIA-L4 gpu.count=1 gpu.product-NVIDIA-A30.count=2 gpu.product-NVIDIA-A30.replicas=0 mig-4g.24gb.count=2",
 		},
-		"MPS beside a GPU in MIG mode: a daemon has to run for the others": {
+		"MPS and a GPU in MIG mode: a daemon has to run for the others": {
 			node:   gputest.Divided(gputest.A100, 2, gputest.Times(7, "1g.5gb")),
 			config: []string{strategy("mixed"), sharing("mps", "", 4, "nvidia.com/gpu")},
 			want:   "mps.capable=true gpu.product=NVIDIA-A100-SXM4-40GB-SHARED gpu.replicas=4 gpu.sharing-strategy=mps mig-1g.5gb.replicas=1 mig-1g.5gb.sharing-strategy=none",
@@ -83,7 +83,7 @@ func TestOffers(t *testing.T) {
 			config: []string{strategy("mixed"), sharing("mps", "", 4, "nvidia.com/gpu")},
 			want:   "mps.capable=false gpu.product=NVIDIA-A100-SXM4-40GB gpu.replicas=0 gpu.sharing-strategy=none",
 		},
-		"MPS with more clients than it serves": {
+		"MPS with too many replicas": {
 			node:   gputest.Divided(gputest.A100, 1),
 			config: []string{sharing("mps", "", 49, "nvidia.com/gpu")},
 			want:   "mps.capable=false gpu.product=NVIDIA-A100-SXM4-40GB gpu.replicas=0 gpu.sharing-strategy=none",
@@ -93,7 +93,7 @@ func TestOffers(t *testing.T) {
 			config: []string{sharing("mps", "", 1, "nvidia.com/gpu")},
 			want:   "mps.capable=false gpu.product=NVIDIA-A100-SXM4-40GB gpu.replicas=1 gpu.sharing-strategy=none",
 		},
-		"single, a GPU is whole: the class that is offered": {
+		"single, a GPU is whole: the class that is advertised": {
 			node:   gputest.Divided(gputest.A100, 3, halves, halves),
 			config: []string{strategy("single")},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb gpu.count=4 gpu.replicas=1 gpu.memory=19968 mig.strategy=single",
@@ -114,7 +114,7 @@ func TestOffers(t *testing.T) {
 			config: []string{strategy("single")},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=2 gpu.replicas=1 gpu.memory=40960",
 		},
-		"single, the GPUs are divided differently": {
+		"single, the GPUs are partitioned differently": {
 			node:   gputest.Divided(gputest.A100, 2, gputest.Times(7, "1g.5gb"), halves),
 			config: []string{strategy("single")},
 			want:   "gpu.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb gpu.count=2 gpu.replicas=1 gpu.memory=19968",
@@ -150,7 +150,7 @@ func TestOffers(t *testing.T) {
 			config: []string{strategy("mixed")},
 			want:   "mig-3g.40gb.product=NVIDIA-H100-80GB-HBM3-MIG-3g.40gb mig-3g.40gb.count=3 mig-3g.40gb.memory=40448 mig-3g.40gb.multiprocessors=60",
 		},
-		"mixed, a part of the devices of a profile is shared": {
+		"mixed, some devices of a profile are shared": {
 			node:   gputest.Divided(gputest.A100, 1, halves),
 			config: []string{strategy("mixed"), "sharing: {timeSlicing: {resources: [{name: mig-3g.20gb, replicas: 2, devices: ['0:1']}]}}"},
 			want:   "mig-3g.20gb.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb-SHARED mig-3g.20gb.replicas=2 mig-3g.20gb.sharing-strategy=time-slicing",
@@ -177,8 +177,8 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// TestResourceConfig has what the sharing fork of NVIDIA's device plugin can
-// offer, which it has no labels for.
+// TestResourceConfig checks what the sharing fork of NVIDIA's device plugin can
+// advertise and has no labels for.
 func TestResourceConfig(t *testing.T) {
 	for value, tc := range map[string]struct {
 		node *gpu.Node
@@ -186,7 +186,7 @@ func TestResourceConfig(t *testing.T) {
 	}{
 		"gpu:gpu:4":       {gputest.Divided(gputest.L4, 2), "gpu.product=NVIDIA-L4-SHARED gpu.replicas=4 gpu.sharing-strategy=time-slicing"},
 		"gpu:sharedgpu:4": {gputest.Divided(gputest.L4, 2), "gpu.product=NVIDIA-L4 gpu.replicas=4 gpu.sharing-strategy=time-slicing"},
-		// One for each 1000 MiB.
+		// One replica per 1000 MiB.
 		"gpu:gpu-mem-gb:-1": {gputest.Divided(gputest.L4, 2), "gpu.product=NVIDIA-L4 gpu.replicas=23 gpu.memory=23034"},
 		"mig-3g.20gb:small:2": {
 			gputest.Divided(gputest.A100, 1, gputest.Times(2, "3g.20gb")),
@@ -201,7 +201,7 @@ func TestResourceConfig(t *testing.T) {
 			gputest.Divided(gputest.A100, 1, gputest.Times(2, "3g.20gb")),
 			"gpu.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb-SHARED gpu.count=2 gpu.replicas=2 mig-3g.20gb.product=NVIDIA-A100-SXM4-40GB-MIG-3g.20gb mig-3g.20gb.replicas=2",
 		},
-		// Beside whole GPUs the labels tell of those.
+		// If there are whole GPUs, the labels describe those.
 		"mig-3g.20gb:gpu": {
 			gputest.Divided(gputest.A100, 2, gputest.Times(2, "3g.20gb")),
 			"gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=2 gpu.replicas=1 gpu.memory=40960 mig-3g.20gb.count=2 mig-3g.20gb.replicas=1",
