@@ -9,9 +9,8 @@ import (
 	"outrigger.dev/samples/vectoradd/internal/kernel"
 )
 
-// add computes the sum of two vectors of n elements on d and checks it. The
-// lines it prints are those of NVIDIA's vectorAdd sample, which people and
-// scripts look for.
+// add computes the sum of two vectors of n elements on d and checks it. It prints the
+// lines of NVIDIA's vectorAdd sample, which people and scripts expect.
 func add(library *cuda.Library, d cuda.Device, n int, stdout io.Writer) (err error) {
 	fmt.Fprintf(stdout, "[Vector addition of %d elements]\n", n)
 	ctx, err := library.NewContext(d, kernel.PTX, kernel.Name)
@@ -31,7 +30,7 @@ func add(library *cuda.Library, d cuda.Device, n int, stdout io.Writer) (err err
 	return nil
 }
 
-// compute leaves a + b, as the GPU adds them, in sum.
+// compute adds a and b on the GPU and stores the result in sum.
 func compute(ctx *cuda.Context, a, b, sum []float32, stdout io.Writer) error {
 	fmt.Fprintln(stdout, "Copy input data from the host memory to the CUDA device")
 	onDevice := make([]cuda.Buffer, 3)

@@ -8,21 +8,21 @@ import (
 	"outrigger.dev/samples/vectoradd/internal/cuda"
 )
 
-// advice says what to do about a result of CUDA that has its cause outside this
-// program. It is empty for the others.
+// advice returns the fix for a CUDA result whose cause is outside of this program, and
+// "" for all others.
 func advice(code cuda.Code) string {
 	switch code {
 	case cuda.CodeOutOfMemory:
-		return "the GPU's memory is in use: end what runs on it (nvidia-smi lists it), or ask for fewer --elements"
+		return "the GPU's memory is in use: stop the programs that use it (nvidia-smi lists them), or use fewer --elements"
 	case cuda.CodeStubLibrary:
 		return "the library is the toolkit's stub, made for linking: remove …/stubs from LD_LIBRARY_PATH"
 	case cuda.CodeDeviceUnavailable:
-		return "the GPU is held by another process or by its compute mode: nvidia-smi -q -d COMPUTE shows it, nvidia-smi -c DEFAULT lifts it"
+		return "the GPU is held by another process or by its compute mode: nvidia-smi -q -d COMPUTE shows it, nvidia-smi -c DEFAULT resets the mode"
 	case cuda.CodeNoDevice:
-		return "this process sees no GPU: look at CUDA_VISIBLE_DEVICES, and whether the container was given one; of a GPU in MIG mode it sees " +
-			"only a MIG device that it was given (resources.limits: nvidia.com/mig-…: 1)"
+		return "this process sees no GPU: check CUDA_VISIBLE_DEVICES, and whether the container has a GPU; on a GPU in MIG mode it sees " +
+			"only its own MIG device (resources.limits: nvidia.com/mig-…: 1)"
 	case cuda.CodeInvalidDevice:
-		return "a value of CUDA_VISIBLE_DEVICES or the GPU's MIG configuration does not fit"
+		return "CUDA_VISIBLE_DEVICES names a device that does not exist, or does not match the GPU's MIG configuration: correct it"
 	case cuda.CodeNoBinaryForGPU:
 		return "the kernel is not supported by this GPU: it needs compute capability 5.2 or newer"
 	case cuda.CodeECCUncorrectable:
@@ -30,39 +30,39 @@ func advice(code cuda.Code) string {
 	case cuda.CodeInvalidPTX:
 		return "the kernel is not supported by this driver's compiler: update the driver"
 	case cuda.CodeJITCompilerNotFound:
-		return "libnvidia-ptxjitcompiler.so.1 of the driver is missing: give it to this container (driver capability compute), or install the driver whole"
+		return "libnvidia-ptxjitcompiler.so.1 of the driver is missing: add it to this container (driver capability compute), or install the complete driver"
 	case cuda.CodeUnsupportedPTXVersion:
-		return "the kernel is not supported by this driver: update it to one that serves CUDA 9.2 or newer"
+		return "the kernel is not supported by this driver: update it to one that supports CUDA 9.2 or newer"
 	case cuda.CodeOperatingSystem:
-		return "the operating system refused a call of the driver: look at the kernel's log (dmesg | grep NVRM)"
+		return "the operating system rejected a call of the driver: check the kernel log (dmesg | grep NVRM)"
 	case cuda.CodeNotPermitted:
-		return "this process lacks a permission: look at the device nodes and at the container's security profile"
+		return "this process lacks a permission: check the device nodes and the container's security profile"
 	case cuda.CodeNotSupported:
 		return "the kernel or a call is not supported on this device: update the driver"
 	case cuda.CodeSystemNotReady:
-		return "the system is not ready: start nvidia-fabricmanager on this host, as its NVSwitch needs it"
+		return "the system is not ready: start nvidia-fabricmanager on this host, which its NVSwitch needs"
 	case cuda.CodeDriverMismatch:
-		return "libcuda.so.1 and the loaded kernel module have different versions: restart the container, or load the module that fits"
+		return "libcuda.so.1 and the loaded kernel module have different versions: restart the container, or load the matching module"
 	case cuda.CodeUnknown:
-		return "often /dev/nvidia-uvm: load nvidia_uvm on the host and give the node to this container"
+		return "the usual cause is /dev/nvidia-uvm: load nvidia_uvm on the host and add the node to this container"
 	default:
 		return ""
 	}
 }
 
-// explain adds the cause and the fix to err, as far as they are known. fault is
-// what is wrong with the device nodes, or empty.
+// explain adds the cause and the fix to err, if they are known. fault is the problem
+// with the device nodes, or "".
 func explain(err error, fault string) error {
 	if err == nil {
 		return nil
 	}
-	if refused, ok := errors.AsType[*cuda.Error](err); ok {
-		// The nodes are opened by cuInit, so a later call fails for another cause.
+	if failed, ok := errors.AsType[*cuda.Error](err); ok {
+		// cuInit opens the nodes, so a later call fails for another cause.
 		hint := fault
-		if hint == "" || refused.Op != "cuInit" {
-			hint = advice(refused.Code)
+		if hint == "" || failed.Op != "cuInit" {
+			hint = advice(failed.Code)
 		}
-		return fmt.Errorf("%w: %s", err, cmp.Or(hint, "look at the kernel's log (dmesg | grep NVRM)"))
+		return fmt.Errorf("%w: %s", err, cmp.Or(hint, "check the kernel log (dmesg | grep NVRM)"))
 	}
 	switch {
 	case errors.Is(err, cuda.ErrNoLibrary):
@@ -71,7 +71,7 @@ func explain(err error, fault string) error {
 	case errors.Is(err, errNoDevice):
 		return fmt.Errorf("%w: %s", err, cmp.Or(fault, advice(cuda.CodeNoDevice)))
 	case errors.Is(err, cuda.ErrNoSymbol):
-		return fmt.Errorf("%w: the library is older than CUDA %s or not NVIDIA's: update the driver", err, minVersion)
+		return fmt.Errorf("%w: the library is older than CUDA %s or is not NVIDIA's: update the driver", err, minVersion)
 	default:
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package app is vectoradd's command line and the order of its steps.
+// Package app implements vectoradd's command line and its steps.
 package app
 
 import (
@@ -16,20 +16,20 @@ import (
 
 const minVersion = cuda.Version(kernel.MinCUDA)
 
-// errNoDevice says that CUDA works and shows this process no device.
+// errNoDevice reports that CUDA works and this process sees no device.
 var errNoDevice = errors.New("list the devices: none is visible")
 
 const description = `Adds two vectors on a GPU and checks every element of the sum. Exit code 0
-means that each one was right; anything else prints its cause and the fix.
+means that every element is right; otherwise it prints the cause and the fix.
 
-CUDA's own variables hold too, among them CUDA_VISIBLE_DEVICES, which chooses
+CUDA's own variables apply too, for example CUDA_VISIBLE_DEVICES, which selects
 and orders the devices that --list and --device count.`
 
-// Config is what the command line says.
+// Config is the configuration from the command line.
 type Config struct {
 	// Library is the file or the name of libcuda.so.1.
 	Library string
-	// DevRoot is the folder in which dev/ is, "/" but in tests.
+	// DevRoot is the folder that contains dev/, "/" except in tests.
 	DevRoot string
 	// Device is the index among the visible devices.
 	Device int
@@ -39,7 +39,7 @@ type Config struct {
 	List bool
 }
 
-// Validate reports everything that is wrong with c.
+// Validate reports all invalid values of c.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Elements < 1 || c.Elements > kernel.MaxElements {
@@ -76,7 +76,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	err := app.Run(args)
 	if err == nil && out.err != nil {
-		err = fmt.Errorf("print the result: %w: free space, or lead the output elsewhere", out.err)
+		err = fmt.Errorf("print the result: %w: free space, or redirect the output", out.err)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "vectoradd:", err)
@@ -85,7 +85,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// output keeps the first error of w: a result that nobody can read is none.
+// output keeps the first error of w, because a result that cannot be printed is a
+// failure.
 type output struct {
 	w   io.Writer
 	err error
@@ -101,11 +102,11 @@ func flags(c *Config) []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{
 			Name: "list", EnvVars: []string{"VECTORADD_LIST"}, Destination: &c.List,
-			Usage: "print the visible devices, one a line, as nvidia-smi -L does, and end",
+			Usage: "print the visible devices, one per line, as nvidia-smi -L does, and exit",
 		},
 		&cli.IntFlag{
 			Name: "device", EnvVars: []string{"VECTORADD_DEVICE"}, Destination: &c.Device,
-			Usage: "`INDEX` of the device to use, as --list shows it",
+			Usage: "`INDEX` of the device to use, as shown by --list",
 		},
 		&cli.IntFlag{
 			Name: "elements", EnvVars: []string{"VECTORADD_ELEMENTS"}, Destination: &c.Elements, Value: 50_000,
@@ -117,12 +118,12 @@ func flags(c *Config) []cli.Flag {
 		},
 		&cli.StringFlag{
 			Name: "dev-root", EnvVars: []string{"NVIDIA_DEV_ROOT"}, Destination: &c.DevRoot, Value: "/",
-			Usage: "`FOLDER` whose dev/ is looked at to explain an error of CUDA",
+			Usage: "`FOLDER` whose dev/ is checked to explain a CUDA error",
 		},
 	}
 }
 
-// Run does what c says and explains what goes wrong.
+// Run runs vectoradd with the configuration c and explains its errors.
 func Run(c Config, stdout io.Writer) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -131,7 +132,7 @@ func Run(c Config, stdout io.Writer) error {
 	if err == nil {
 		return nil
 	}
-	return explain(err, devnode.Look(c.DevRoot).Fault())
+	return explain(err, devnode.Check(c.DevRoot).Fault())
 }
 
 func run(c Config, stdout io.Writer) error {
@@ -156,15 +157,15 @@ func run(c Config, stdout io.Writer) error {
 	return add(library, devices[c.Device], c.Elements, stdout)
 }
 
-// devices makes the driver ready and lists what it lets this process use.
+// devices initializes the driver and returns the devices that this process may use.
 func devices(library *cuda.Library) ([]cuda.Device, error) {
-	// First, as an old driver may refuse all else with less to say.
+	// Check this first, because the other errors of an old driver explain less.
 	version, err := library.Version()
 	if err != nil {
 		return nil, err
 	}
 	if version < minVersion {
-		return nil, fmt.Errorf("use the driver: it serves CUDA %s, %s or newer is needed: update the NVIDIA driver", version, minVersion)
+		return nil, fmt.Errorf("use the driver: it supports CUDA %s, and %s or newer is needed: update the NVIDIA driver", version, minVersion)
 	}
 	if err := library.Init(); err != nil {
 		return nil, err

@@ -36,11 +36,11 @@ func fakeCUDA(t *testing.T, macros ...string) string {
 	return library
 }
 
-// run returns the exit code and what was printed.
+// run returns the exit code and the output.
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	// A folder without dev/, so that the nodes of the machine play no part.
+	// A folder without dev/, so that the device nodes of the machine do not matter.
 	args = append([]string{"vectoradd", "--dev-root", t.TempDir()}, args...)
 	code = app.Main(args, &o, &e)
 	return code, o.String(), e.String()
@@ -59,7 +59,7 @@ func TestItAddsAndChecksEveryElement(t *testing.T) {
 func TestAResultThatCannotBePrintedIsAnError(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skipf("%v: it stands for a full disk", err)
+		t.Skipf("%v: the test needs it to simulate a full disk", err)
 	}
 	defer full.Close()
 	for name, args := range map[string][]string{"the sum": nil, "the list": {"--list"}} {
@@ -101,24 +101,24 @@ func TestListNamesTheDevicesAsNvidiaSmiDoes(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingIsNamedWithItsFix(t *testing.T) {
+func TestErrorsNameTheCauseAndTheFix(t *testing.T) {
 	tests := map[string]struct {
 		macros []string
 		args   []string
-		// want holds the thing, the cause and the fix.
+		// want lists parts of the error: the object, the cause and the fix.
 		want []string
 	}{
-		"a kernel that gets the last element wrong": {[]string{"-DKERNEL=1"}, nil, []string{"element 49999", "computes wrong"}},
+		"a kernel that gets the last element wrong": {[]string{"-DKERNEL=1"}, nil, []string{"element 49999", "computes wrong results"}},
 		"a kernel that writes nothing":              {[]string{"-DKERNEL=2"}, nil, []string{"element 0 is NaN"}},
 		"no device for cuInit, no device nodes":     {[]string{"-DFAIL_cuInit=100"}, nil, []string{"cuInit", "(100)", "no node of a GPU", "nvidia.com/gpu: 1"}},
 		"a driver that lists no device":             {[]string{"-DDEVICES=0"}, nil, []string{"none is visible", "nvidia.com/gpu: 1"}},
 		"a driver that is too old":                  {[]string{"-DVERSION=7050"}, nil, []string{"CUDA 7.5", "9.2 or newer", "update the NVIDIA driver"}},
 		"a library without a symbol":                {[]string{"-DWITHOUT_LAUNCH"}, nil, []string{"cuLaunchKernel", "symbol missing", "update the driver"}},
 		"a GPU that the kernel does not support":    {[]string{"-DFAIL_cuModuleLoadData=209"}, nil, []string{"cuModuleLoadData", "not supported by this GPU", "5.2"}},
-		"PTX that the driver does not know":         {[]string{"-DFAIL_cuModuleLoadData=222"}, nil, []string{"not supported by this driver", "update it"}},
+		"PTX that the driver does not support":      {[]string{"-DFAIL_cuModuleLoadData=222"}, nil, []string{"not supported by this driver", "update it"}},
 		"no memory left":                            {[]string{"-DFAIL_cuMemAlloc=2"}, nil, []string{"cuMemAlloc", "in use", "nvidia-smi"}},
 		"a GPU that fails while it computes":        {[]string{"-DFAIL_cuCtxSynchronize=719"}, nil, []string{"cuCtxSynchronize", "(719)", "dmesg"}},
-		"a device that is not there":                {nil, []string{"--device", "3"}, []string{"device 3", "only 1 visible", "--list"}},
+		"a device that does not exist":              {nil, []string{"--device", "3"}, []string{"device 3", "only 1 visible", "--list"}},
 		"no elements":                               {nil, []string{"--elements", "0"}, []string{"--elements is 0", "1 to"}},
 		"a negative device":                         {nil, []string{"--device=-1"}, []string{"--device is -1"}},
 		"an unknown flag":                           {nil, []string{"--gpus", "1"}, []string{"-gpus"}},
@@ -131,7 +131,7 @@ func TestWhatIsMissingIsNamedWithItsFix(t *testing.T) {
 				t.Errorf("exit code %d, want 1", code)
 			}
 			if strings.Contains(stdout+stderr, "PASSED") || strings.Contains(stdout+stderr, "Done") {
-				t.Errorf("it claims success:\n%s%s", stdout, stderr)
+				t.Errorf("it reports success:\n%s%s", stdout, stderr)
 			}
 			for _, want := range tc.want {
 				if !strings.Contains(stderr, want) {
@@ -145,13 +145,13 @@ func TestWhatIsMissingIsNamedWithItsFix(t *testing.T) {
 	}
 }
 
-func TestALibraryThatDoesNotLoadIsNamed(t *testing.T) {
+func TestErrorNamesTheLibraryThatDoesNotLoad(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "libcuda.so.1")
 	if err := os.WriteFile(text, []byte("no ELF file, but long enough to be read as one"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, library := range map[string]string{
-		"a file that is not there":   filepath.Join(t.TempDir(), "libcuda.so.1"),
+		"a file that does not exist": filepath.Join(t.TempDir(), "libcuda.so.1"),
 		"a file that is not ELF":     text,
 		"a name that is not in path": "libcuda-of-nobody.so.1",
 	} {

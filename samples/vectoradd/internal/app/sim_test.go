@@ -20,8 +20,8 @@ type simulated struct {
 	library string
 }
 
-// simulate makes a node with two GPUs of a model, which this process sees
-// through the environment.
+// simulate creates a node with two GPUs of a model. The environment makes it visible
+// to this process.
 func simulate(t *testing.T, model string) simulated {
 	t.Helper()
 	bin := os.Getenv("OUTRIGGER_BIN")
@@ -52,10 +52,10 @@ func simulate(t *testing.T, model string) simulated {
 	return s
 }
 
-// call runs a command of gpu-sim on the node and returns what it prints.
+// call runs a command of gpu-sim on the node and returns its output.
 func (s simulated) call(t *testing.T, args ...string) string {
 	t.Helper()
-	// Not the test's context, which has ended when the node is deleted.
+	// The test's context has ended when the cleanup deletes the node.
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), s.sim, args...)
 	cmd.Env = append(os.Environ(), "GPU_SIM_ROOT="+s.root)
 	out, err := cmd.CombinedOutput()

@@ -12,7 +12,7 @@ typedef struct {
 	unsigned char bytes[16];
 } cu_uuid;
 
-// CU_SYMBOLS lists every symbol that must be there: X(field, symbol, parameters).
+// CU_SYMBOLS lists every required symbol: X(field, symbol, parameters).
 #define CU_SYMBOLS(X) \
 	X(init, cuInit, (unsigned int)) \
 	X(driver_get_version, cuDriverGetVersion, (int *)) \
@@ -42,19 +42,19 @@ typedef struct {
 typedef struct {
 	void *library;
 	CU_SYMBOLS(CU_FIELD)
-	// Newer name of device_get_uuid that knows MIG devices; may be NULL.
+	// Newer version of device_get_uuid that supports MIG devices; may be NULL.
 	cu_result (*device_get_uuid_v2)(cu_uuid *, cu_device);
 } cu_api;
 
 #undef CU_FIELD
 
-// cu_open binds the library at path. It returns NULL, or the reason as a string
-// that the caller frees; then *missing is the symbol that was not found, or NULL
-// when the library itself could not be loaded.
+// cu_open binds the library at path. It returns NULL on success. Otherwise it returns
+// the reason as a string that the caller frees, and sets *missing to the symbol that
+// was not found, or to NULL if the library itself could not be loaded.
 char *cu_open(const char *path, cu_api *api, const char **missing);
 void cu_close(cu_api *api);
 
-// Go cannot call through a C function pointer; these can.
+// Go cannot call C function pointers, so it calls these functions.
 cu_result cu_init(cu_api *api);
 cu_result cu_driver_get_version(cu_api *api, int *version);
 const char *cu_error_name(cu_api *api, cu_result result);

@@ -10,9 +10,9 @@ import (
 	"unsafe"
 )
 
-// Context is a device made ready for work. CUDA binds it to a thread of the
-// operating system, so it holds the goroutine that made it on its thread until
-// Close, and only that goroutine may use it.
+// Context is a CUDA context on a device. CUDA binds it to an operating system thread,
+// so the goroutine that creates it stays on its thread until Close, and only that
+// goroutine may use it.
 type Context struct {
 	l       *Library
 	context C.cu_handle
@@ -21,13 +21,13 @@ type Context struct {
 	memory  []C.cu_deviceptr
 }
 
-// Buffer is memory of the device for float32 values.
+// Buffer is device memory for float32 values.
 type Buffer struct {
 	pointer C.cu_deviceptr
 	length  int
 }
 
-// NewContext makes a context on d and loads the kernel named name from ptx.
+// NewContext creates a context on d and loads the kernel called name from ptx.
 func (l *Library) NewContext(d Device, ptx, name string) (*Context, error) {
 	runtime.LockOSThread()
 	c := &Context{l: l}
@@ -51,7 +51,7 @@ func (c *Context) load(d Device, ptx, name string) error {
 	return c.l.check("cuModuleGetFunction", C.cu_module_get_function(c.l.api, &c.kernel, c.module, symbol))
 }
 
-// Upload allocates device memory and copies values, which is not empty, into it.
+// Upload allocates device memory and copies values into it. values must not be empty.
 func (c *Context) Upload(values []float32) (Buffer, error) {
 	b := Buffer{length: len(values)}
 	if err := c.l.check("cuMemAlloc", C.cu_mem_alloc(c.l.api, &b.pointer, b.size())); err != nil {
@@ -61,16 +61,16 @@ func (c *Context) Upload(values []float32) (Buffer, error) {
 	return b, c.l.check("cuMemcpyHtoD", C.cu_memcpy_htod(c.l.api, b.pointer, unsafe.Pointer(&values[0]), b.size()))
 }
 
-// Download copies b into values, which has the length of what was uploaded.
+// Download copies b to values, which must have the length of the uploaded values.
 func (c *Context) Download(values []float32, b Buffer) error {
 	if len(values) != b.length {
-		return errors.New("copy a buffer of the device: the lengths differ")
+		return errors.New("copy a device buffer: the lengths differ")
 	}
 	return c.l.check("cuMemcpyDtoH", C.cu_memcpy_dtoh(c.l.api, unsafe.Pointer(&values[0]), b.pointer, b.size()))
 }
 
-// Launch runs the kernel as kernel(a, b, sum, n) in blocks × threads and waits
-// until it has ended.
+// Launch runs kernel(a, b, sum, n) with blocks × threads and waits until it has
+// ended.
 func (c *Context) Launch(blocks, threads int, a, b, sum Buffer) error {
 	err := c.l.check("cuLaunchKernel", C.cu_launch_vectors(c.l.api, c.kernel, C.uint(blocks), C.uint(threads),
 		a.pointer, b.pointer, sum.pointer, C.int(sum.length)))
@@ -80,7 +80,7 @@ func (c *Context) Launch(blocks, threads int, a, b, sum Buffer) error {
 	return c.l.check("cuCtxSynchronize", C.cu_ctx_synchronize(c.l.api))
 }
 
-// Close gives back what the context holds.
+// Close releases all resources of the context.
 func (c *Context) Close() error {
 	defer runtime.UnlockOSThread()
 	var errs []error

@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// ErrNoLibrary says that the library is not there or does not load.
+// ErrNoLibrary reports that the library is missing or cannot be loaded.
 var ErrNoLibrary = errors.New("library not loadable")
 
-// ErrNoSymbol says that the library lacks a function that is needed.
+// ErrNoSymbol reports that the library lacks a required function.
 var ErrNoSymbol = errors.New("symbol missing")
 
 // Code is a result of the CUDA driver API.
 type Code int
 
-// The results that have a known cause outside the program.
+// The results with a known cause outside of the program.
 const (
 	CodeOutOfMemory           Code = 2
 	CodeStubLibrary           Code = 34
@@ -34,12 +34,12 @@ const (
 	CodeUnknown               Code = 999
 )
 
-// Error is a call that the driver refused.
+// Error is a call of the driver that failed.
 type Error struct {
 	// Op is the function, for example "cuInit".
 	Op   string
 	Code Code
-	// Name and Text are the library's own words for Code.
+	// Name and Text describe Code, as the library reports them.
 	Name string
 	Text string
 }

@@ -1,6 +1,6 @@
-// Package cuda calls the CUDA driver API of the library that the node's driver
-// brings. The library is opened when the program runs, so the program is built
-// without NVIDIA's toolkit and starts, and explains itself, without a driver.
+// Package cuda calls the CUDA driver API in the library of the node's driver. It opens
+// the library at run time, so the program is built without NVIDIA's toolkit, and
+// starts and reports a clear error without a driver.
 package cuda
 
 // #cgo LDFLAGS: -ldl
@@ -21,8 +21,8 @@ type Library struct {
 	api  *C.cu_api
 }
 
-// Open binds the library at path, which is a file or a name that the dynamic
-// linker looks up. It fails with ErrNoLibrary or with ErrNoSymbol.
+// Open binds the library at path, which is a file or a name that the dynamic linker
+// resolves. It fails with ErrNoLibrary or ErrNoSymbol.
 func Open(path string) (*Library, error) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
@@ -47,7 +47,7 @@ func (l *Library) Close() {
 	C.free(unsafe.Pointer(l.api))
 }
 
-// Init prepares the driver. Nothing but Version may be called before it.
+// Init initializes the driver. Only Version may be called before it.
 func (l *Library) Init() error {
 	return l.check("cuInit", C.cu_init(l.api))
 }
@@ -59,7 +59,7 @@ func (v Version) String() string {
 	return fmt.Sprintf("%d.%d", v/1000, v%1000/10)
 }
 
-// Version returns the newest CUDA version that the driver serves.
+// Version returns the newest CUDA version that the driver supports.
 func (l *Library) Version() (Version, error) {
 	var version C.int
 	err := l.check("cuDriverGetVersion", C.cu_driver_get_version(l.api, &version))
@@ -107,8 +107,8 @@ func (l *Library) device(index int) (Device, error) {
 	return d, err
 }
 
-// formatUUID writes a UUID as NVML does. CUDA gives the bytes alone; that a
-// device is a MIG device shows in its name: "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+// formatUUID formats a UUID as NVML does. CUDA returns only the bytes, and the name
+// shows whether a device is a MIG device: "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
 func formatUUID(name string, b []byte) string {
 	kind := "GPU"
 	if strings.Contains(name, " MIG ") {
@@ -117,7 +117,7 @@ func formatUUID(name string, b []byte) string {
 	return fmt.Sprintf("%s-%x-%x-%x-%x-%x", kind, b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// check turns a result of the call op into an error.
+// check returns the result of the call op as an error, nil for success.
 func (l *Library) check(op string, result C.cu_result) error {
 	if result == 0 {
 		return nil

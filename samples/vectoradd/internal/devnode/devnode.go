@@ -1,6 +1,5 @@
-// Package devnode looks at NVIDIA's device nodes the way the driver's libraries
-// do: by opening them. Most failures of CUDA have their cause there, and CUDA
-// does not name it.
+// Package devnode checks NVIDIA's device nodes as the driver's libraries do: it opens
+// them. Most CUDA failures have their cause there, and CUDA does not report it.
 package devnode
 
 import (
@@ -15,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// State is what opening a device node answers.
+// State is the result of opening a device node.
 type State struct {
 	// Path of the node as the process sees it, for example /dev/nvidia0.
 	Path string
@@ -23,24 +22,24 @@ type State struct {
 	Err error
 }
 
-// Nodes holds the states of the nodes that a process with a GPU needs.
+// Nodes are the states of the nodes that a process with a GPU needs.
 type Nodes struct {
 	Control State
 	UVM     State
-	// GPUs is ordered by name and empty where there is no node of a GPU.
+	// GPUs is ordered by name, and empty if there is no node of a GPU.
 	GPUs []State
 }
 
 var gpuNode = regexp.MustCompile(`^nvidia[0-9]+$`)
 
-// Look opens every node below root, which is "/" but in tests.
-func Look(root string) Nodes {
+// Check opens every node below root, which is "/" except in tests.
+func Check(root string) Nodes {
 	dev := filepath.Join(root, "dev")
 	nodes := Nodes{
 		Control: open(filepath.Join(dev, "nvidiactl")),
 		UVM:     open(filepath.Join(dev, "nvidia-uvm")),
 	}
-	// A folder that cannot be read shows in Control too.
+	// If the folder cannot be read, Control has the error.
 	entries, _ := os.ReadDir(dev)
 	for _, entry := range entries {
 		if gpuNode.MatchString(entry.Name()) {
@@ -58,8 +57,8 @@ func open(path string) State {
 	return State{Path: path, Err: err}
 }
 
-// Fault names the first thing that keeps CUDA from working and how to mend it.
-// It is empty where the nodes are not the cause.
+// Fault returns the first problem of the nodes that prevents CUDA from working, with
+// the fix. It returns "" if the nodes are not the cause.
 func (n Nodes) Fault() string {
 	if len(n.GPUs) == 0 {
 		return "there is no node of a GPU (/dev/nvidia0, …): request one for this container " +
@@ -70,7 +69,7 @@ func (n Nodes) Fault() string {
 			return state.fault()
 		}
 	}
-	// One GPU that opens is enough; CUDA leaves out the others.
+	// One GPU that opens is enough; CUDA ignores the others.
 	if slices.ContainsFunc(n.GPUs, func(s State) bool { return s.Err == nil }) {
 		return ""
 	}
@@ -80,16 +79,16 @@ func (n Nodes) Fault() string {
 func (s State) fault() string {
 	switch {
 	case errors.Is(s.Err, fs.ErrNotExist):
-		return fmt.Sprintf("%s is missing: give it to this container, or make it on this host with nvidia-modprobe -c 0 -u", s.Path)
+		return fmt.Sprintf("%s is missing: add it to this container, or create it on this host with nvidia-modprobe -c 0 -u", s.Path)
 	case errors.Is(s.Err, unix.EPERM):
-		return fmt.Sprintf("no permission on %s (EPERM): the device was not granted to this container; request it "+
-			"(resources.limits: nvidia.com/gpu: 1), and where it was granted, start the container again", s.Path)
+		return fmt.Sprintf("no permission on %s (EPERM): this container may not use the device; request it "+
+			"(resources.limits: nvidia.com/gpu: 1), and if the container has already requested it, restart the container", s.Path)
 	case errors.Is(s.Err, unix.EACCES):
-		return fmt.Sprintf("no permission on %s (EACCES): user %d may not read and write it; run as a user of its group, or load the "+
+		return fmt.Sprintf("no permission on %s (EACCES): user %d cannot read and write it; run as a user of its group, or load the "+
 			"nvidia module with NVreg_DeviceFileMode=0666", s.Path, os.Getuid())
 	case errors.Is(s.Err, unix.ENXIO), errors.Is(s.Err, unix.ENODEV):
-		return fmt.Sprintf("%s has no driver behind it: load the nvidia and nvidia_uvm modules on the host", s.Path)
+		return fmt.Sprintf("%s has no driver: load the nvidia and nvidia_uvm modules on the host", s.Path)
 	default:
-		return fmt.Sprintf("%v: look at the kernel's log (dmesg | grep NVRM)", s.Err)
+		return fmt.Sprintf("%v: check the kernel log (dmesg | grep NVRM)", s.Err)
 	}
 }

@@ -21,20 +21,20 @@ func TestFaultNamesTheNodeAndTheFix(t *testing.T) {
 		nodes devnode.Nodes
 		want  []string
 	}{
-		"all open":                     {devnode.Nodes{Control: control, UVM: uvm, GPUs: []devnode.State{gpu}}, nil},
-		"one of two GPUs is foreign":   {devnode.Nodes{Control: control, UVM: uvm, GPUs: []devnode.State{gpu, bad("/dev/nvidia1", syscall.EPERM)}}, nil},
-		"no node of a GPU":             {devnode.Nodes{Control: control, UVM: uvm}, []string{"no node of a GPU", "nvidia.com/gpu: 1"}},
-		"the only GPU is foreign":      {devnode.Nodes{Control: control, UVM: uvm, GPUs: []devnode.State{bad("/dev/nvidia3", syscall.EPERM)}}, []string{"/dev/nvidia3", "EPERM", "not granted"}},
-		"file mode forbids":            {devnode.Nodes{Control: bad("/dev/nvidiactl", syscall.EACCES), UVM: uvm, GPUs: []devnode.State{gpu}}, []string{"/dev/nvidiactl", "EACCES", "NVreg_DeviceFileMode"}},
-		"unified memory has no node":   {devnode.Nodes{Control: control, UVM: bad("/dev/nvidia-uvm", syscall.ENOENT), GPUs: []devnode.State{gpu}}, []string{"/dev/nvidia-uvm", "missing", "nvidia-modprobe"}},
-		"no module behind the node":    {devnode.Nodes{Control: bad("/dev/nvidiactl", syscall.ENXIO), UVM: uvm, GPUs: []devnode.State{gpu}}, []string{"no driver behind", "nvidia_uvm"}},
-		"a GPU that fails in its turn": {devnode.Nodes{Control: control, UVM: uvm, GPUs: []devnode.State{bad("/dev/nvidia0", syscall.EIO)}}, []string{"/dev/nvidia0", "NVRM"}},
+		"all open":                    {devnode.Nodes{Control: control, UVM: uvm, GPUs: []devnode.State{gpu}}, nil},
+		"one of two GPUs is not ours": {devnode.Nodes{Control: control, UVM: uvm, GPUs: []devnode.State{gpu, bad("/dev/nvidia1", syscall.EPERM)}}, nil},
+		"no node of a GPU":            {devnode.Nodes{Control: control, UVM: uvm}, []string{"no node of a GPU", "nvidia.com/gpu: 1"}},
+		"the only GPU is not ours":    {devnode.Nodes{Control: control, UVM: uvm, GPUs: []devnode.State{bad("/dev/nvidia3", syscall.EPERM)}}, []string{"/dev/nvidia3", "EPERM", "may not use"}},
+		"file mode forbids":           {devnode.Nodes{Control: bad("/dev/nvidiactl", syscall.EACCES), UVM: uvm, GPUs: []devnode.State{gpu}}, []string{"/dev/nvidiactl", "EACCES", "NVreg_DeviceFileMode"}},
+		"unified memory has no node":  {devnode.Nodes{Control: control, UVM: bad("/dev/nvidia-uvm", syscall.ENOENT), GPUs: []devnode.State{gpu}}, []string{"/dev/nvidia-uvm", "missing", "nvidia-modprobe"}},
+		"no module for the node":      {devnode.Nodes{Control: bad("/dev/nvidiactl", syscall.ENXIO), UVM: uvm, GPUs: []devnode.State{gpu}}, []string{"has no driver", "nvidia_uvm"}},
+		"a GPU that fails to open":    {devnode.Nodes{Control: control, UVM: uvm, GPUs: []devnode.State{bad("/dev/nvidia0", syscall.EIO)}}, []string{"/dev/nvidia0", "NVRM"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := tc.nodes.Fault()
 			if len(tc.want) == 0 && got != "" {
-				t.Errorf("got %q, want none", got)
+				t.Errorf("got %q, want no fault", got)
 			}
 			for _, want := range tc.want {
 				if !strings.Contains(got, want) {
@@ -45,7 +45,7 @@ func TestFaultNamesTheNodeAndTheFix(t *testing.T) {
 	}
 }
 
-func TestLookOpensTheNodes(t *testing.T) {
+func TestCheckOpensTheNodes(t *testing.T) {
 	root := t.TempDir()
 	dev := filepath.Join(root, "dev")
 	if err := os.Mkdir(dev, 0o700); err != nil {
@@ -56,7 +56,7 @@ func TestLookOpensTheNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	nodes := devnode.Look(root)
+	nodes := devnode.Check(root)
 	if nodes.Control.Err != nil {
 		t.Errorf("nvidiactl: %v", nodes.Control.Err)
 	}

@@ -1,5 +1,5 @@
-// Package kernel holds the program that runs on the GPU and says what a right
-// answer is. It touches no GPU itself.
+// Package kernel contains the program that runs on the GPU and checks its result. It
+// does not use a GPU itself.
 package kernel
 
 import (
@@ -12,8 +12,8 @@ import (
 // Name is the entry point in PTX.
 const Name = "vectorAdd"
 
-// MinCUDA is the oldest CUDA version, 9.2, whose driver compiles PTX and has
-// every function that is called.
+// MinCUDA is the oldest supported CUDA version, 9.2. Its driver compiles PTX and has
+// every required function.
 const MinCUDA = 9020
 
 // ThreadsPerBlock is the size of a block in a launch.
@@ -23,7 +23,7 @@ const ThreadsPerBlock = 256
 // 12 GB of device memory.
 const MaxElements = 1 << 30
 
-// tolerance is by how much a sum may be off.
+// tolerance is the largest accepted error of a sum.
 const tolerance = 1e-5
 
 // PTX is the kernel in the intermediate language that the driver compiles.
@@ -36,7 +36,7 @@ func Blocks(n int) int {
 	return (n + ThreadsPerBlock - 1) / ThreadsPerBlock
 }
 
-// Vector returns n values in [0, 1) that depend on the seed alone.
+// Vector returns n values in [0, 1) that depend only on the seed.
 func Vector(n int, seed uint64) []float32 {
 	r := rand.New(rand.NewPCG(seed, 0))
 	v := make([]float32, n)
@@ -46,8 +46,8 @@ func Vector(n int, seed uint64) []float32 {
 	return v
 }
 
-// Unset returns n values that no sum equals, so that an element which the
-// kernel did not write cannot pass for one that it did.
+// Unset returns n values that equal no sum, so that Verify finds an element that the
+// kernel did not write.
 func Unset(n int) []float32 {
 	v := make([]float32, n)
 	for i := range v {
@@ -56,17 +56,17 @@ func Unset(n int) []float32 {
 	return v
 }
 
-// Verify compares every element of sum with a + b and returns the first that
-// is off.
+// Verify compares every element of sum with a + b and returns the first difference as
+// an error.
 func Verify(a, b, sum []float32) error {
 	if len(a) != len(sum) || len(b) != len(sum) {
 		return fmt.Errorf("verify the sum: %d + %d elements gave %d", len(a), len(b), len(sum))
 	}
 	for i := range sum {
 		want := float64(a[i]) + float64(b[i])
-		// Written so that NaN does not pass.
+		// This form rejects NaN.
 		if off := math.Abs(float64(sum[i]) - want); !(off <= tolerance) {
-			return fmt.Errorf("verify the sum: element %d is %g, want %g: the GPU computes wrong or its memory is damaged", i, sum[i], want)
+			return fmt.Errorf("verify the sum: element %d is %g, want %g: the GPU computes wrong results or its memory is damaged", i, sum[i], want)
 		}
 	}
 	return nil

@@ -15,14 +15,14 @@ func TestVerify(t *testing.T) {
 		sum  []float32
 		want string
 	}{
-		"right sums pass":               {[]float32{1, 0.75, 0}, ""},
-		"a rounding error passes":       {[]float32{1.000001, 0.75, 0}, ""},
-		"the first element is checked":  {[]float32{1.1, 0.75, 0}, "element 0 is 1.1, want 1"},
-		"the last element is checked":   {[]float32{1, 0.75, 2e-5}, "element 2"},
-		"a value that is no number":     {[]float32{1, nan, 0}, "element 1 is NaN"},
-		"infinity":                      {[]float32{float32(math.Inf(1)), 0.75, 0}, "element 0"},
-		"an element that nobody wrote":  {kernel.Unset(3), "element 0 is NaN"},
-		"a sum that is too short fails": {[]float32{1, 0.75}, "3 + 3 elements gave 2"},
+		"right sums pass":                 {[]float32{1, 0.75, 0}, ""},
+		"a rounding error passes":         {[]float32{1.000001, 0.75, 0}, ""},
+		"the first element is checked":    {[]float32{1.1, 0.75, 0}, "element 0 is 1.1, want 1"},
+		"the last element is checked":     {[]float32{1, 0.75, 2e-5}, "element 2"},
+		"NaN":                             {[]float32{1, nan, 0}, "element 1 is NaN"},
+		"infinity":                        {[]float32{float32(math.Inf(1)), 0.75, 0}, "element 0"},
+		"an element that was not written": {kernel.Unset(3), "element 0 is NaN"},
+		"a sum that is too short fails":   {[]float32{1, 0.75}, "3 + 3 elements gave 2"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestBlocksCoverEveryElementOnce(t *testing.T) {
 	}
 }
 
-func TestVectorDependsOnTheSeedAlone(t *testing.T) {
+func TestVectorDependsOnlyOnTheSeed(t *testing.T) {
 	a, again, b := kernel.Vector(100, 1), kernel.Vector(100, 1), kernel.Vector(100, 2)
 	same := 0
 	for i := range a {

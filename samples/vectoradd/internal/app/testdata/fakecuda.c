@@ -1,8 +1,8 @@
-// A CUDA driver library that computes on the host, and fails as the macros say:
-//   FAIL_<function>=result  what a function answers, for example -DFAIL_cuInit=100
+// A CUDA driver library that computes on the host and fails as the macros define:
+//   FAIL_<function>=result  the result of a function, for example -DFAIL_cuInit=100
 //   VERSION, DEVICES        what the driver reports
-//   KERNEL                  0 right, 1 last element wrong, 2 writes nothing
-//   WITHOUT_LAUNCH          leaves cuLaunchKernel out
+//   KERNEL                  0 correct, 1 last element wrong, 2 writes nothing
+//   WITHOUT_LAUNCH          omits cuLaunchKernel
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
