@@ -1,5 +1,5 @@
-// Bench measures the agents on a simulated node and prints each figure beside
-// its target. The binaries that it runs are those that ship.
+// Command bench measures the agents on a simulated node and prints each result with
+// its target. It runs the same binaries that ship.
 package main
 
 import (
@@ -44,11 +44,11 @@ func app() *cli.App {
 			},
 			&cli.StringFlag{
 				Name: "agent", EnvVars: []string{"BENCH_AGENT"}, DefaultText: "all",
-				Usage: "`NAME` of the only agent to look at: " + strings.Join(agents(), " or "),
+				Usage: "`NAME` of the only agent to measure: " + strings.Join(agents(), " or "),
 			},
 			&cli.IntFlag{
 				Name: "runs", EnvVars: []string{"BENCH_RUNS"}, Value: 15,
-				Usage: "`NUMBER` of runs, of which the median is shown",
+				Usage: "`NUMBER` of runs; the result is their median",
 			},
 			&cli.PathFlag{
 				Name: "node", EnvVars: []string{"BENCH_NODE"}, Hidden: true,
@@ -64,25 +64,25 @@ func app() *cli.App {
 func soakCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "soak",
-		Usage: "let the agents work for long, and fail if one leaves memory, goroutines or files behind",
+		Usage: "run the agents under load for a long time, and fail if one leaks memory, goroutines or files",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "allocations", EnvVars: []string{"SOAK_ALLOCATIONS"}, Value: 100_000, Usage: "`NUMBER` of allocations of the device plugin"},
 			&cli.IntFlag{Name: "events", EnvVars: []string{"SOAK_EVENTS"}, Value: 10_000, Usage: "`NUMBER` of health events of the device plugin"},
-			&cli.IntFlag{Name: "changes", EnvVars: []string{"SOAK_CHANGES"}, Value: 5_000, Usage: "`NUMBER` of changes of the labels of feature discovery"},
-			&cli.PathFlag{Name: "out", EnvVars: []string{"SOAK_OUT"}, Value: "out/soak", Usage: "`FOLDER` for logs and samples of memory"},
+			&cli.IntFlag{Name: "changes", EnvVars: []string{"SOAK_CHANGES"}, Value: 5_000, Usage: "`NUMBER` of label changes of feature discovery"},
+			&cli.PathFlag{Name: "out", EnvVars: []string{"SOAK_OUT"}, Value: "out/soak", Usage: "`FOLDER` for logs and memory samples"},
 		},
 		Action: func(c *cli.Context) error { return inNode(c, soak) },
 	}
 }
 
-// blankCommand is what bench runs to measure the transport alone.
+// blankCommand returns the command that bench runs to measure only the transport.
 func blankCommand() *cli.Command {
 	return &cli.Command{
 		Name: "blank", Hidden: true, Usage: "serve a device plugin that does nothing",
 		Flags: []cli.Flag{
 			&cli.PathFlag{Name: "kubelet-socket", Required: true, Usage: "`SOCKET` of the kubelet"},
 			&cli.IntFlag{Name: "devices", Required: true, Usage: "`NUMBER` of devices"},
-			&cli.IntFlag{Name: "unhealthy", Required: true, Usage: "`NUMBER` of those that are unhealthy in each second list"},
+			&cli.IntFlag{Name: "unhealthy", Required: true, Usage: "`NUMBER` of devices that are unhealthy in every second list"},
 		},
 		Action: func(c *cli.Context) error {
 			b, err := deviceplugin.NewBlank(c.Path("kubelet-socket"), c.Int("devices"), c.Int("unhealthy"))
@@ -94,23 +94,24 @@ func blankCommand() *cli.Command {
 	}
 }
 
-// onceCommand is what bench runs to measure a program from its start to its end.
+// onceCommand returns the command that bench runs to measure a program from its start
+// to its end.
 func onceCommand() *cli.Command {
 	return &cli.Command{
-		Name: process.OnceCommand, Hidden: true, Usage: "run a program to its end, and tell what it took", ArgsUsage: "-- COMMAND…",
+		Name: process.OnceCommand, Hidden: true, Usage: "run a program to its end and report its time and memory", ArgsUsage: "-- COMMAND…",
 		Action: func(c *cli.Context) error {
 			return process.RunOnce(c.Context, c.Args().Slice(), os.Stdout, os.Stderr)
 		},
 	}
 }
 
-// gpus is how many GPUs the simulated node has at first.
+// gpus is the initial number of GPUs of the simulated node.
 const gpus = 8
 
-// agents are the names of those that are looked at.
+// agents returns the names of the agents that bench measures.
 func agents() []string { return []string{deviceplugin.Name, featurediscovery.Name} }
 
-// chosen are those that the command line asks for.
+// chosen returns the agents that the command line selects.
 func chosen(c *cli.Context) ([]string, error) {
 	only := c.String("agent")
 	switch {
@@ -123,7 +124,7 @@ func chosen(c *cli.Context) ([]string, error) {
 	}
 }
 
-// folder returns the folder with the binaries, in which all are that are needed.
+// folder returns the folder with the binaries. It fails if a required one is missing.
 func folder(c *cli.Context) (string, error) {
 	bin := c.Path("bin")
 	if bin == "" {
@@ -145,12 +146,12 @@ func folder(c *cli.Context) (string, error) {
 	return bin, nil
 }
 
-// runner measures one agent, or lets it work.
+// runner measures one agent, or runs it under load.
 type runner interface {
 	Run(ctx context.Context) error
 }
 
-// each calls of for every agent, and runs what it returns.
+// each runs the runner that of returns, for every agent.
 func each(ctx context.Context, names []string, of func(agent string) runner) error {
 	for _, name := range names {
 		if err := of(name).Run(ctx); err != nil {
@@ -160,9 +161,9 @@ func each(ctx context.Context, names []string, of func(agent string) runner) err
 	return nil
 }
 
-// inNode makes a simulated node and runs this program again in it, where it
-// does what do says: there the driver is at the real paths, for the agents and
-// for what is measured in this process.
+// inNode creates a simulated node, runs this program again in it, and calls do there.
+// In the node the driver is at the real paths, for the agents and for the measurements
+// of this process.
 func inNode(c *cli.Context, do func(*cli.Context, *simnode.Node) error) (err error) {
 	if n := c.Int("runs"); n < 1 {
 		return fmt.Errorf("read flag --runs: %d: must be at least 1", n)
@@ -179,7 +180,7 @@ func inNode(c *cli.Context, do func(*cli.Context, *simnode.Node) error) (err err
 		return do(c, node)
 	}
 	if os.Geteuid() != 0 {
-		return errors.New("make a simulated node: it needs a mount namespace: run as root")
+		return errors.New("create a simulated node: it needs a mount namespace: run as root")
 	}
 	node, err := simnode.Create(c.Context, bin, gpus)
 	if err != nil {
@@ -206,12 +207,12 @@ func measure(c *cli.Context, node *simnode.Node) error {
 		}
 		return &featurediscovery.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 	})
-	// What was measured before a mistake is shown all the same.
+	// Print the results that were measured before the error, too.
 	return errors.Join(err, table.Print())
 }
 
 func soak(c *cli.Context, node *simnode.Node) error {
-	// The least that each round does something of.
+	// Each round needs some of each.
 	const least = 1000
 	for _, flag := range []string{"allocations", "events", "changes"} {
 		if n := c.Int(flag); n < least {
@@ -224,7 +225,7 @@ func soak(c *cli.Context, node *simnode.Node) error {
 	}
 	dir := c.Path("out")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make folder for the results: %w", err)
+		return fmt.Errorf("create folder for the results: %w", err)
 	}
 	return each(c.Context, names, func(agent string) runner {
 		if agent == deviceplugin.Name {

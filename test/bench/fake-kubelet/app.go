@@ -17,18 +17,18 @@ import (
 	"outrigger.dev/agents/device-plugin/kubelettest"
 )
 
-const description = `It makes kubelet.sock in a new folder, waits for a plugin, and prints
+const description = `It creates kubelet.sock in a new folder, waits for a plugin, and prints
 
   registered RESOURCE
   device ID HEALTH numa=NODES           for each device, ordered by id
   allocated ID cdi=NAME                 for each CDI device in the answer
   allocated ID env=NAME=VALUE           for each environment variable
   allocated ID node=PATH                for each device node
-  registered-again RESOURCE devices=N   after it was stopped and started
+  registered-again RESOURCE devices=N   after it stopped and started again
 
-then it waits for SIGTERM, so that the plugin can be watched further.`
+Then it waits for SIGTERM, so that you can observe the plugin further.`
 
-// config is what the command line says.
+// config is the configuration from the command line.
 type config struct {
 	dir      string
 	resource string
@@ -40,7 +40,7 @@ func app() *cli.App {
 	var c config
 	return &cli.App{
 		Name:            "fake-kubelet",
-		Usage:           "speak the device plugin API to a plugin and print what it says",
+		Usage:           "call a device plugin as the kubelet does, and print its answers",
 		Description:     description,
 		HideHelpCommand: true,
 		HideVersion:     true,
@@ -51,7 +51,7 @@ func app() *cli.App {
 			},
 			&cli.StringFlag{
 				Name: "resource", EnvVars: []string{"FAKE_KUBELET_RESOURCE"}, Value: "nvidia.com/gpu", Destination: &c.resource,
-				Usage: "`RESOURCE` that the plugin offers",
+				Usage: "`RESOURCE` that the plugin advertises",
 			},
 			&cli.IntFlag{
 				Name: "devices", EnvVars: []string{"FAKE_KUBELET_DEVICES"}, Value: 1, Destination: &c.devices,
@@ -59,7 +59,7 @@ func app() *cli.App {
 			},
 			&cli.DurationFlag{
 				Name: "timeout", EnvVars: []string{"FAKE_KUBELET_TIMEOUT"}, Value: 30 * time.Second, Destination: &c.timeout,
-				Usage: "how long to wait for the plugin each time",
+				Usage: "time limit for each wait for the plugin",
 			},
 		},
 		Action:         func(ctx *cli.Context) error { return c.run(ctx.Context, ctx.App.Writer) },
@@ -68,9 +68,9 @@ func app() *cli.App {
 }
 
 func (c config) run(ctx context.Context, out io.Writer) error {
-	// A kubelet empties its folder, so an existing one is not taken.
+	// A kubelet empties its folder, so reject an existing one.
 	if err := os.Mkdir(c.dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder of the sockets: %w: name a new one with --dir", err)
+		return fmt.Errorf("create the folder of the sockets: %w: set --dir to a new folder", err)
 	}
 	kubelet, err := kubelettest.Start(c.dir)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c config) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// listen waits for the n-th registration and for as many devices as are asked for.
+// listen waits for the n-th registration and for the configured number of devices.
 func (c config) listen(ctx context.Context, kubelet *kubelettest.Kubelet, n int) ([]*pluginapi.Device, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errors.New("the plugin took too long"))
 	defer cancel()
@@ -114,7 +114,7 @@ func (c config) listen(ctx context.Context, kubelet *kubelettest.Kubelet, n int)
 	return update.Devices, err
 }
 
-// allocate asks for one device alone and prints the answer.
+// allocate requests a single device and prints the answer.
 func (c config) allocate(ctx context.Context, kubelet *kubelettest.Kubelet, id string, out io.Writer) error {
 	answer, err := kubelet.Allocate(ctx, c.resource, id)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 const script = "../../gpu/run.sh"
 
-// binaries returns the folder of the built programs, in which all that the
-// hardware check and the simulated node need must be.
+// binaries returns the folder of the built programs. It skips the test if a program
+// for the hardware check or the simulated node is missing.
 func binaries(t *testing.T) string {
 	t.Helper()
 	bin := os.Getenv("OUTRIGGER_BIN")
@@ -34,8 +34,8 @@ func binaries(t *testing.T) string {
 	return bin
 }
 
-// check runs the hardware check on a simulated node with two GPUs, after prepare
-// has changed it.
+// check runs the hardware check on a simulated node with two GPUs, after it ran the
+// gpu-sim command prepare on the node.
 func check(t *testing.T, prepare ...string) (string, error) {
 	t.Helper()
 	bin := binaries(t)
@@ -62,7 +62,7 @@ func check(t *testing.T, prepare ...string) (string, error) {
 	return sim("exec", "--", script)
 }
 
-func TestTheHardwareCheckPassesWhereAllIsWell(t *testing.T) {
+func TestTheHardwareCheckPassesOnAHealthyNode(t *testing.T) {
 	out, err := check(t)
 	if err != nil || !strings.Contains(out, " 0 failed") {
 		t.Errorf("%v\n%s", err, out)
@@ -80,7 +80,7 @@ func TestTheHardwareCheckPassesWhereAllIsWell(t *testing.T) {
 func TestTheHardwareCheckFindsAGPUThatDoesNotCompute(t *testing.T) {
 	out, err := check(t, "lose", "1")
 	if err == nil {
-		t.Errorf("it passed with a lost GPU:\n%s", out)
+		t.Errorf("the check passed with a lost GPU:\n%s", out)
 	}
 }
 

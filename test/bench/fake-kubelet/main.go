@@ -1,5 +1,5 @@
-// Command fake-kubelet speaks the device plugin API to one plugin, as the
-// kubelet would, and prints what it hears: one fact a line, for scripts.
+// Command fake-kubelet calls one device plugin as the kubelet does, and prints its
+// answers, one fact per line, for scripts.
 package main
 
 import (

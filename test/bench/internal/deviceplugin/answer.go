@@ -14,20 +14,21 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// ids returns what the kubelet can ask for, in no order, as it has them.
+// ids returns the device ids that the kubelet can request, in random order, as a
+// kubelet has them.
 func (p *plugin) ids(ctx context.Context, want int) ([]string, error) {
 	u, err := p.unhealthy(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
 	if len(u.Devices) != want {
-		return nil, fmt.Errorf("the plugin offers %d devices, want %d", len(u.Devices), want)
+		return nil, fmt.Errorf("read devices: the plugin advertises %d, want %d", len(u.Devices), want)
 	}
 	ids := make([]string, len(u.Devices))
 	for i, d := range u.Devices {
 		ids[i] = d.GetID()
 	}
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a measurement that can be repeated
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same sequence in each run
 	r.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	return ids, nil
 }
@@ -60,8 +61,8 @@ func (b *Bench) allocates(ctx context.Context, p *plugin, s scene, latency time.
 	return nil
 }
 
-// preferred asks with all devices, as the kubelet does on an empty node: the
-// request of the largest node is most of a megabyte.
+// preferred requests a preference among all devices, as the kubelet does on an empty
+// node. The request of the largest node is almost one megabyte.
 func (b *Bench) preferred(ctx context.Context, p *plugin, s scene, latency time.Duration) error {
 	if len(s.requests) == 0 {
 		return nil
@@ -99,9 +100,8 @@ func (b *Bench) preferred(ctx context.Context, p *plugin, s scene, latency time.
 	return nil
 }
 
-// prefer returns how long a request for so many of the devices takes. The time
-// is that from the call to the answer, with the client's part of gRPC, but
-// without the encoding of the request.
+// prefer returns the duration of requests for size of the devices: from the call to the
+// answer, with the client's part of gRPC, without the encoding of the request.
 func (b *Bench) prefer(ctx context.Context, p *plugin, ids []string, size int) ([]time.Duration, error) {
 	client, err := p.kubelet.Plugin(resource)
 	if err != nil {
@@ -131,14 +131,14 @@ func (b *Bench) prefer(ctx context.Context, p *plugin, ids []string, size int) (
 	return times, nil
 }
 
-// encoded returns the request in the form in which it is sent: what a kubelet
-// spends on making that of 11,200 devices is its own.
+// encoded returns a request that is already encoded, because the encoding of 11,200
+// devices is work of the kubelet, not of the plugin.
 func encoded(req *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationRequest, error) {
 	wire, err := proto.Marshal(req)
 	if err != nil {
 		return nil, fmt.Errorf("encode request: %w", err)
 	}
-	// Fields that are not known are sent as they are.
+	// Unknown fields are sent unchanged.
 	out := &pluginapi.PreferredAllocationRequest{}
 	out.ProtoReflect().SetUnknown(wire)
 	return out, nil

@@ -1,6 +1,5 @@
-// Package deviceplugin measures the device plugin: the binary that ships, on
-// the simulated node that this process runs in, with a kubelet over real
-// sockets.
+// Package deviceplugin measures the device plugin: the binary that ships, on the
+// simulated node in which this process runs, with a fake kubelet over real sockets.
 package deviceplugin
 
 import (
@@ -15,37 +14,37 @@ import (
 	"outrigger.dev/test/bench/internal/simnode"
 )
 
-// Name is that of the agent, and of its binary.
+// Name is the name of the agent and of its binary.
 const Name = "device-plugin"
 
-// Bench measures the device plugin on Node, which has 8 whole GPUs, each figure
-// Runs times.
+// Bench measures the device plugin on Node, which has 8 whole GPUs. It measures each
+// figure Runs times.
 type Bench struct {
 	Node   *simnode.Node
 	Runs   int
 	Report *report.Table
 }
 
-// Run measures all figures. It leaves the node as it was.
+// Run measures all figures. At its end the node is unchanged.
 func (b *Bench) Run(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
 		func(ctx context.Context) error { return b.scenes(ctx, eight()) },
 		func(ctx context.Context) error {
 			return b.cdiSpec(ctx, "8 GPUs", report.Goal{Peer: "151–200 ms", Target: 20})
 		},
-		b.Node.Divide,
-		func(ctx context.Context) error { return b.scenes(ctx, eightDivided()) },
+		b.Node.Partition,
+		func(ctx context.Context) error { return b.scenes(ctx, eightPartitioned()) },
 		func(ctx context.Context) error {
 			return b.cdiSpec(ctx, "8 GPUs × 7 MIG", report.Goal{Peer: "821 ms", Target: 40})
 		},
-		b.Node.Undivide,
+		b.Node.Unpartition,
 		func(ctx context.Context) error { return b.Node.Plug(ctx, 8) },
 		func(ctx context.Context) error { return b.scenes(ctx, sixteen()) },
-		b.Node.Divide,
+		b.Node.Partition,
 		func(ctx context.Context) error { return b.scenes(ctx, dense()) },
 		b.file,
 		b.transport,
-		b.Node.Undivide,
+		b.Node.Unpartition,
 		func(ctx context.Context) error { return b.Node.Unplug(ctx, 8) },
 	} {
 		if err := part(ctx); err != nil {
@@ -56,7 +55,7 @@ func (b *Bench) Run(ctx context.Context) error {
 	return nil
 }
 
-// ratios are what the largest node costs beside a usual one.
+// ratios adds the costs of the largest node relative to a usual one.
 func (b *Bench) ratios() {
 	at := simnode.Latencies()[0]
 	for _, figure := range []string{"Allocate", "plugin idle RSS"} {

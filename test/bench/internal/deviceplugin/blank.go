@@ -16,27 +16,26 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Blank is a device plugin that does nothing: it reads no request for preferred
-// devices, and its lists are ready to be sent. What a call of it takes is spent
-// on gRPC, the socket, and the change between two processes, which no plugin can
-// do without.
+// Blank is a device plugin that does nothing: it does not decode requests for preferred
+// devices, and its lists are already encoded. The duration of a call is the minimum for
+// any plugin: gRPC, the socket, and the switch between two processes.
 type Blank struct {
 	pluginapi.UnimplementedDevicePluginServer
 	kubelet string
-	// lists are sent in turn, the next at each call of PreStartContainer.
+	// lists are sent in turn. Each call of PreStartContainer sends the next one.
 	lists []mem.BufferSlice
 	next  chan struct{}
 }
 
-// NewBlank returns a Blank for the kubelet at a socket, with so many devices, of
-// which in each second list the first ones are unhealthy.
+// NewBlank returns a Blank for the kubelet's socket. In every second list, the first
+// devices are unhealthy.
 func NewBlank(kubelet string, devices, unhealthy int) (*Blank, error) {
 	b := &Blank{kubelet: kubelet, next: make(chan struct{})}
-	for _, sick := range []int{0, unhealthy} {
+	for _, n := range []int{0, unhealthy} {
 		l := &pluginapi.ListAndWatchResponse{}
 		for i := range devices {
 			d := &pluginapi.Device{ID: blankID(i), Health: pluginapi.Healthy}
-			if i < sick {
+			if i < n {
 				d.Health = pluginapi.Unhealthy
 			}
 			d.Topology = &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: 1}}}
@@ -51,7 +50,7 @@ func NewBlank(kubelet string, devices, unhealthy int) (*Blank, error) {
 	return b, nil
 }
 
-// blankID is as long as the id of a replica of a MIG device.
+// blankID returns an id with the length of the id of a MIG device's replica.
 func blankID(i int) string {
 	return fmt.Sprintf("MIG-00000000-0000-4000-8000-%012x::%d", i/100, i%100)
 }
@@ -63,7 +62,7 @@ func (b *Blank) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The options are those of the plugin.
+	// The plugin has the same options.
 	const window = 4 << 20
 	s := grpc.NewServer(grpc.ForceServerCodecV2(blankCodec{encoding.GetCodecV2(proto.Name)}),
 		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window))
@@ -88,7 +87,7 @@ func (b *Blank) register(ctx context.Context, endpoint string) error {
 	return errors.Join(err, conn.Close())
 }
 
-// GetDevicePluginOptions tells that all calls are there.
+// GetDevicePluginOptions enables all calls.
 func (b *Blank) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
 	return &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: true, PreStartRequired: true}, nil
 }
@@ -98,7 +97,7 @@ func (b *Blank) GetPreferredAllocation(context.Context, *pluginapi.PreferredAllo
 	return &pluginapi.PreferredAllocationResponse{}, nil
 }
 
-// PreStartContainer has the next list sent.
+// PreStartContainer makes ListAndWatch send the next list.
 func (b *Blank) PreStartContainer(ctx context.Context, _ *pluginapi.PreStartContainerRequest) (*pluginapi.PreStartContainerResponse, error) {
 	select {
 	case b.next <- struct{}{}:
@@ -121,8 +120,8 @@ func (b *Blank) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServ
 	}
 }
 
-// blankCodec sends what is encoded already, and leaves requests for preferred
-// devices unread.
+// blankCodec sends lists that are already encoded, and does not decode requests for
+// preferred devices.
 type blankCodec struct{ encoding.CodecV2 }
 
 func (c blankCodec) Marshal(v any) (mem.BufferSlice, error) {

@@ -10,8 +10,8 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// cdiSpec measures the CDI spec alone: what is found in the driver root, and
-// written for the GPUs of the node.
+// cdiSpec measures only the CDI spec: to search the driver root, and to write the spec
+// for the GPUs of the node.
 func (b *Bench) cdiSpec(ctx context.Context, name string, goal report.Goal) error {
 	root, err := driverroot.New(driverroot.Config{})
 	if err != nil {
@@ -33,7 +33,7 @@ func (b *Bench) cdiSpec(ctx context.Context, name string, goal report.Goal) erro
 		}
 		times = append(times, time.Since(begin))
 	}
-	b.Report.AddTimes("CDI generation, "+name, times, goal, "0 NVML calls; the peer's figure has a process and its NVML calls")
+	b.Report.AddTimes("CDI generation, "+name, times, goal, "0 NVML calls; the peer's figure includes a process and its NVML calls")
 	return ctx.Err()
 }
 

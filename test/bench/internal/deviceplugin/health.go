@@ -12,11 +12,10 @@ import (
 	"outrigger.dev/test/bench/internal/simnode"
 )
 
-// hits measures from an XID to the list at the kubelet in which all entries
-// that it concerns are unhealthy, and no other, and the way back: the driver
-// asks for the recovery of the GPU, and then asks for nothing more. Times begin
-// before the simulator is told, and end when the list has come, before it is
-// read.
+// hits measures the time from an XID to the list at the kubelet in which all affected
+// entries are unhealthy, and no others. It also measures the recovery: the driver
+// requests a recovery of the GPU, and then requests nothing. A time begins before the
+// command to the simulator, and ends when the list arrives, before it is decoded.
 func (b *Bench) hits(ctx context.Context, p *plugin, s scene, latency time.Duration) (err error) {
 	if len(s.hits) == 0 {
 		return nil
@@ -29,7 +28,7 @@ func (b *Bench) hits(ctx context.Context, p *plugin, s scene, latency time.Durat
 	for _, h := range s.hits {
 		var down, up []time.Duration
 		for i := range b.Runs {
-			runtime.GC() // what was read before is not to be cleared away meanwhile
+			runtime.GC() // no garbage of earlier steps is collected during the measurement
 			t := trial{plugin: p, batch: batch, gpu: strconv.Itoa(i % s.gpus), hit: h}
 			d, u, err := t.run(ctx)
 			if err != nil {
@@ -53,8 +52,8 @@ type trial struct {
 	hit    hit
 }
 
-// instance is the GPU instance that is hit: A100 GPUs number those of one
-// slice from 7 on.
+// instance is the affected GPU instance. A100 GPUs number instances of one slice from
+// 7.
 const instance = "8/0"
 
 func (t trial) run(ctx context.Context) (down, up time.Duration, err error) {
@@ -69,7 +68,7 @@ func (t trial) run(ctx context.Context) (down, up time.Duration, err error) {
 	if err := t.batch.Do("set", t.gpu+".recovery=reset"); err != nil {
 		return 0, 0, err
 	}
-	// The plugin must have seen that the driver asks.
+	// Wait until the plugin has seen the request of the driver.
 	if err := t.plugin.Metric(ctx, `reason="[^"]*asks for a reset`); err != nil {
 		return 0, 0, err
 	}
@@ -77,8 +76,7 @@ func (t trial) run(ctx context.Context) (down, up time.Duration, err error) {
 	return down, up, err
 }
 
-// until returns how long it takes from a command until so many devices are
-// unhealthy.
+// until runs a command and returns the time until so many devices are unhealthy.
 func (t trial) until(ctx context.Context, unhealthy int, command ...string) (time.Duration, error) {
 	begin := time.Now()
 	if err := t.batch.Do(command...); err != nil {

@@ -21,7 +21,7 @@ func (b *Bench) rss(ctx context.Context, p *plugin, s scene, latency time.Durati
 	return nil
 }
 
-// peak is the most that the plugin took, with all that was asked of it before.
+// peak adds the peak memory of the plugin, after all requests of this run.
 func (b *Bench) peak(_ context.Context, p *plugin, s scene, latency time.Duration) error {
 	if s.rss == (report.Goal{}) {
 		return nil

@@ -16,20 +16,20 @@ import (
 
 const resource = "nvidia.com/gpu"
 
-// plugin is one run of the plugin, with a kubelet.
+// plugin is one run of the plugin with its kubelet.
 type plugin struct {
 	*process.Process
 
 	kubelet *kubelettest.Kubelet
 }
 
-// start runs the plugin and returns when the kubelet has its devices.
+// start starts the plugin and returns when the kubelet has its devices.
 func start(ctx context.Context, node *simnode.Node, args ...string) (*plugin, error) {
 	dirs := map[string]string{}
 	for _, name := range []string{"run", "cdi"} {
 		dir, err := node.Dir(name)
 		if err != nil {
-			return nil, fmt.Errorf("make folder: %w", err)
+			return nil, fmt.Errorf("create folder: %w", err)
 		}
 		dirs[name] = dir
 	}
@@ -41,14 +41,14 @@ func start(ctx context.Context, node *simnode.Node, args ...string) (*plugin, er
 	})
 }
 
-// run runs the command of a plugin, given the kubelet's socket, and returns when
-// the kubelet has its devices.
+// run starts a plugin with the command for the kubelet's socket, and returns when the
+// kubelet has its devices.
 func run(ctx context.Context, node *simnode.Node, command func(socket string) []string) (*plugin, error) {
 	dirs := map[string]string{}
 	for _, name := range []string{"sockets", "log"} {
 		dir, err := node.Dir(name)
 		if err != nil {
-			return nil, fmt.Errorf("make folder: %w", err)
+			return nil, fmt.Errorf("create folder: %w", err)
 		}
 		dirs[name] = dir
 	}
@@ -97,7 +97,7 @@ func (p *plugin) registered(ctx context.Context, n int) (time.Time, error) {
 	return r.At, err
 }
 
-// stop ends the plugin, and then its kubelet.
+// stop stops the plugin, and then its kubelet.
 func (p *plugin) stop() error {
 	defer p.kubelet.Stop()
 	return p.Stop()

@@ -6,19 +6,19 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// scene is a node and a config with which the plugin is measured. What is not
-// set is not measured in it.
+// scene is a node and a config with which the plugin is measured. A figure without a
+// goal is not measured.
 type scene struct {
 	name string
-	// args are those of the plugin, config is its config file if not empty.
+	// args are the plugin's arguments, config is its config file, if not empty.
 	args   []string
 	config string
-	// gpus is how many there are, entries how many devices the kubelet gets.
+	// gpus is the number of GPUs, entries the number of devices at the kubelet.
 	gpus, entries int
 
 	starts []variant
 	back   report.Goal
-	// requests are those for a preferred allocation.
+	// requests are requests for a preferred allocation.
 	requests []request
 	allocate report.Goal
 	hits     []hit
@@ -33,16 +33,16 @@ type variant struct {
 	goal report.Goal
 }
 
-// request asks for a preferred allocation of each of the sizes; the figure is
-// that of the worst one.
+// request is a series of requests for a preferred allocation, one per size. The result
+// is that of the slowest size.
 type request struct {
 	name  string
 	sizes []int
 	goal  report.Goal
 }
 
-// hit is an XID of a GPU, or of one of its GPU instances, and how many entries
-// it concerns.
+// hit is an XID of a GPU or of one of its GPU instances, with the number of entries that
+// it affects.
 type hit struct {
 	name     string
 	instance bool
@@ -50,7 +50,7 @@ type hit struct {
 	goal     report.Goal
 }
 
-// Targets that hold on every node, in ms and MiB.
+// The targets for every node, in ms and MiB.
 func goalStart(peer string) report.Goal { return report.Goal{Peer: peer, Target: 20} }
 
 func goalBack() report.Goal                 { return report.Goal{Peer: "5 ms to 1.0 s", Target: 50} }
@@ -74,7 +74,7 @@ func starts(plain, cdi report.Goal) []variant {
 	}
 }
 
-// replicated is a config that offers each device n times.
+// replicated returns a config that advertises each device n times.
 func replicated(n int) string {
 	return fmt.Sprintf(`version: v1
 sharing:
@@ -84,7 +84,7 @@ sharing:
 `, n)
 }
 
-// eight has the scenes of a node with 8 whole GPUs.
+// eight returns the scenes of a node with 8 whole GPUs.
 func eight() []scene {
 	return []scene{
 		{
@@ -109,8 +109,8 @@ func eight() []scene {
 	}
 }
 
-// eightDivided has the scene of a node with 8 GPUs of 7 MIG devices.
-func eightDivided() []scene {
+// eightPartitioned returns the scene of a node with 8 GPUs of 7 MIG devices.
+func eightPartitioned() []scene {
 	return []scene{{
 		name: "8 GPUs × 7 MIG", args: []string{"--mig-strategy", "single"}, gpus: 8, entries: 56,
 		starts:   starts(goalStart("1.0–1.2 s"), goalStart("1.0–1.2 s")),
@@ -125,7 +125,7 @@ func eightDivided() []scene {
 	}}
 }
 
-// sixteen has the scenes of a node with 16 whole GPUs.
+// sixteen returns the scenes of a node with 16 whole GPUs.
 func sixteen() []scene {
 	return []scene{
 		{
@@ -147,7 +147,7 @@ func sixteen() []scene {
 	}
 }
 
-// dense has the scene of the largest node that must be served as any other.
+// dense returns the scene of the largest node, which has to perform like any other.
 func dense() []scene {
 	return []scene{{
 		name: denseName, args: []string{"--mig-strategy", "single"}, config: replicated(100), gpus: 16, entries: 11200,

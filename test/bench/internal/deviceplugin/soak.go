@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// replicas is how often each GPU is offered in a soak.
+	// replicas is how many times each GPU is advertised in a soak.
 	replicas = 10
-	// loseEvery is after how many rounds all GPUs are lost and come back, which
-	// the plugin finds out by asking, every two seconds.
+	// loseEvery is the number of rounds after which all GPUs are lost and come back.
+	// The plugin polls for this every two seconds.
 	loseEvery = 8
 )
 
-// Soak lets the device plugin on Node, which has GPUs of a number, work for
-// long, and looks whether something is left behind: memory, goroutines, files.
+// Soak runs the device plugin under load for a long time on Node, and checks for leaks
+// of memory, goroutines and files.
 type Soak struct {
 	Node *simnode.Node
 	GPUs int
-	// Allocations and Events are how many there are after the warm-up.
+	// Allocations and Events are the numbers of each after the warm-up.
 	Allocations, Events int
-	// Dir is where the plugin's log and the samples of its memory go.
+	// Dir is the folder for the plugin's log and its memory samples.
 	Dir string
 	Out io.Writer
 }
 
-// Run returns an error if something is left behind.
+// Run runs the soak and returns an error if the plugin leaks something.
 func (s *Soak) Run(ctx context.Context) (err error) {
 	b := Bench{Node: s.Node}
 	config, err := b.config(replicated(replicas))
@@ -61,7 +61,7 @@ func (s *Soak) Run(ctx context.Context) (err error) {
 	}.Run(ctx)
 }
 
-// round does its part of the allocations and events.
+// round does one round's share of the allocations and events.
 func (s *Soak) round(ctx context.Context, w *work, i int) error {
 	if i == 0 {
 		w.allocated, w.raised = 0, 0
@@ -70,11 +70,11 @@ func (s *Soak) round(ctx context.Context, w *work, i int) error {
 		return err
 	}
 	for end := w.raised + s.Events/endurance.Rounds; w.raised < end; {
-		if err := w.sickness(ctx); err != nil {
+		if err := w.faults(ctx); err != nil {
 			return err
 		}
 	}
-	// The last round of the warm-up has a loss too: it makes what stays.
+	// The last round of the warm-up has a loss too, so that all lasting allocations exist.
 	if (i+1)%loseEvery == 0 {
 		return w.loss(ctx)
 	}

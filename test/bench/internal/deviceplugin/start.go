@@ -9,7 +9,7 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// start measures from the start of the process to its registration.
+// start measures the time from the start of the process to its registration.
 func (b *Bench) start(ctx context.Context, s scene, v variant, latency time.Duration) error {
 	var (
 		times []time.Duration
@@ -37,7 +37,7 @@ func (b *Bench) start(ctx context.Context, s scene, v variant, latency time.Dura
 	return nil
 }
 
-// back measures from the kubelet's new socket to the registration.
+// back measures the time from the kubelet's new socket to the registration.
 func (b *Bench) back(ctx context.Context, p *plugin, s scene, latency time.Duration) error {
 	if s.back == (report.Goal{}) {
 		return nil

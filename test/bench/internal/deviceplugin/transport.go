@@ -13,8 +13,8 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// transport measures what the messages of the largest node take to and from a
-// plugin that does nothing with them: a part of the plugin's own figures.
+// transport measures the messages of the largest node with a plugin that does nothing
+// with them. The plugin's own figures include this time.
 func (b *Bench) transport(ctx context.Context) (err error) {
 	const entries, unhealthy = 11200, 700
 	bench, err := os.Executable()
@@ -36,7 +36,7 @@ func (b *Bench) transport(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b.Report.AddTimes("GetPreferredAllocation, transport alone, "+denseName, asked, report.Goal{}, "the same request, not read; a part of the figure above")
+	b.Report.AddTimes("GetPreferredAllocation, transport alone, "+denseName, asked, report.Goal{}, "the same request, not decoded; included in the figure above")
 	client, err := p.kubelet.Plugin(resource)
 	if err != nil {
 		return err
@@ -56,6 +56,6 @@ func (b *Bench) transport(ctx context.Context) (err error) {
 			sent = append(sent, u.At.Sub(begin))
 		}
 	}
-	b.Report.AddTimes("list at the kubelet, transport alone, "+denseName, sent, report.Goal{}, "with a call that has it sent; a part of the figures above")
+	b.Report.AddTimes("list at the kubelet, transport alone, "+denseName, sent, report.Goal{}, "with the call that triggers it; included in the figures above")
 	return nil
 }

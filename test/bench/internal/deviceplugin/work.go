@@ -7,13 +7,13 @@ import (
 	"outrigger.dev/test/bench/internal/simnode"
 )
 
-// work is what a kubelet and a node's GPUs do to a plugin in years.
+// work is the load that a kubelet and a node's GPUs put on a plugin in years.
 type work struct {
 	plugin *plugin
 	batch  *simnode.Batch
 	gpus   int
 	ids    []string
-	// allocated and raised are how many allocations and events there were.
+	// allocated and raised are the numbers of allocations and events so far.
 	allocated, raised int
 }
 
@@ -29,10 +29,10 @@ func (w *work) allocate(ctx context.Context, n int) error {
 	return nil
 }
 
-// sickness makes all GPUs sick and well again: the driver asks for a reset,
-// XIDs come, of which one is an application's, and the driver asks for nothing
+// faults makes all GPUs unhealthy and healthy again: the driver requests a reset, XIDs
+// follow, one of them caused by an application, and the driver requests nothing any
 // more.
-func (w *work) sickness(ctx context.Context) error {
+func (w *work) faults(ctx context.Context) error {
 	for _, step := range []struct {
 		command   string
 		unhealthy int
@@ -49,7 +49,7 @@ func (w *work) sickness(ctx context.Context) error {
 	return nil
 }
 
-// loss takes all GPUs off the bus, and brings them back.
+// loss makes the driver lose all GPUs, and brings them back.
 func (w *work) loss(ctx context.Context) error {
 	if err := w.all(ctx, len(w.ids), "lose %d"); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (w *work) loss(ctx context.Context) error {
 	return w.all(ctx, 0, "heal %d")
 }
 
-// all runs a command on each GPU, for which %d stands, and waits until so many
+// all runs a command for each GPU, whose index replaces %d, and waits until so many
 // devices are unhealthy.
 func (w *work) all(ctx context.Context, unhealthy int, command string) error {
 	for gpu := range w.gpus {

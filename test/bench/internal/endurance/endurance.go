@@ -1,5 +1,5 @@
-// Package endurance lets an agent work for long, and looks whether something is
-// left behind: memory, goroutines, files.
+// Package endurance runs an agent under load for a long time and checks for leaks of
+// memory, goroutines and files.
 package endurance
 
 import (
@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	// Rounds is how often the memory is looked at after the warm-up.
+	// Rounds is the number of rounds, and memory samples, after the warm-up.
 	Rounds = 40
-	// warmUp is how many rounds go before.
+	// warmUp is the number of rounds of the warm-up.
 	warmUp = 4
 )
 
-// Test is the work of one agent.
+// Test is the endurance test of one agent.
 type Test struct {
-	// Agent is its name, and the beginning of those of the files in Dir.
+	// Agent is the name of the agent, and the prefix of the files in Dir.
 	Agent   string
 	Process *process.Process
-	// Round does a part of the work. The rounds are numbered from 0 on; those of
-	// the warm-up, with lower numbers that end with -1, do the same.
+	// Round does one part of the work. The rounds are numbered from 0; those of the
+	// warm-up have negative numbers up to -1 and do the same.
 	Round func(ctx context.Context, i int) error
-	// Done says what was done from round 0 on.
+	// Done describes the work since round 0.
 	Done func() string
-	// Dir is where the samples of memory go.
+	// Dir is the folder for the memory samples.
 	Dir string
 	Out io.Writer
 }
 
-// Run returns an error if something is left behind.
+// Run runs the test and returns an error if the agent leaks something.
 func (t Test) Run(ctx context.Context) error {
 	for i := -warmUp; i < 0; i++ {
 		if err := t.Round(ctx, i); err != nil {
@@ -69,7 +69,7 @@ func (t Test) Run(ctx context.Context) error {
 	return errors.Join(seen.check(), left, t.write(samples))
 }
 
-// write keeps the samples.
+// write writes the samples to a file.
 func (t Test) write(samples []float64) error {
 	var data []byte
 	for _, v := range samples {

@@ -3,20 +3,20 @@ package endurance
 import "fmt"
 
 const (
-	// maxGrowth is how many MiB a process may have more at the end than after it
-	// was warmed up: the garbage collector leaves more or less at each time.
+	// maxGrowth is how many MiB more a process may use at the end than after the
+	// warm-up: the remainder after a garbage collection varies.
 	maxGrowth = 2.0
-	// maxTrend is how many MiB the straight line through the second half may
-	// rise: less than growth that a long run would add up.
+	// maxTrend is how many MiB the regression line through the second half may rise:
+	// less than growth that would accumulate in a long run.
 	maxTrend = 1.0
-	// ends is how many samples are averaged at either end.
+	// ends is the number of samples that are averaged at each end.
 	ends = 4
 )
 
-// trend is what samples of memory, in MiB and at equal distances, show.
+// trend is the trend of memory samples, in MiB and at equal distances.
 type trend struct {
 	first, last float64
-	// rise is that of the straight line through the second half.
+	// rise is the rise of the regression line through the second half.
 	rise float64
 }
 
@@ -48,10 +48,10 @@ func mean(values []float64) float64 {
 // check returns an error if memory grows.
 func (t trend) check() error {
 	if t.last-t.first > maxGrowth {
-		return fmt.Errorf("memory grew from %.2f to %.2f MiB, at most %.1f MiB more are allowed", t.first, t.last, maxGrowth)
+		return fmt.Errorf("check memory: it grew from %.2f to %.2f MiB, allowed are %.1f MiB more", t.first, t.last, maxGrowth)
 	}
 	if t.rise > maxTrend {
-		return fmt.Errorf("memory rose by %.2f MiB in the second half, at most %.1f MiB are allowed", t.rise, maxTrend)
+		return fmt.Errorf("check memory: it rose by %.2f MiB in the second half, allowed are %.1f MiB", t.rise, maxTrend)
 	}
 	return nil
 }

@@ -12,11 +12,11 @@ func TestTrend(t *testing.T) {
 		sample func(i int) float64 // of 40
 		grows  bool
 	}{
-		"what goes up and down is no leak":              {func(int) float64 { return 20 + noise() }, false},
-		"a step once is no leak":                        {func(i int) float64 { return 20 + noise() + float64(min(i, 1)) }, false},
-		"memory that is given back is no leak":          {func(i int) float64 { return 22 - float64(i)/20 + noise() }, false},
-		"30 bytes of each of 100,000 calls are a leak":  {func(i int) float64 { return 20 + noise() + 30e5/(1<<20)*float64(i)/40 }, true},
-		"a leak that begins in the second half is seen": {func(i int) float64 { return 20 + noise() + float64(max(0, i-20))/10 }, true},
+		"noise is not a leak":                            {func(int) float64 { return 20 + noise() }, false},
+		"one step is not a leak":                         {func(i int) float64 { return 20 + noise() + float64(min(i, 1)) }, false},
+		"released memory is not a leak":                  {func(i int) float64 { return 22 - float64(i)/20 + noise() }, false},
+		"30 bytes of each of 100,000 calls are a leak":   {func(i int) float64 { return 20 + noise() + 30e5/(1<<20)*float64(i)/40 }, true},
+		"a leak that begins in the second half is found": {func(i int) float64 { return 20 + noise() + float64(max(0, i-20))/10 }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			samples := make([]float64, 40)

@@ -18,28 +18,28 @@ type agent struct {
 
 	output output
 	place  *place
-	// first is when its labels were there.
+	// first is the time at which its labels appeared.
 	first time.Time
 
 	watching sync.WaitGroup
 	cancel   context.CancelFunc
 
 	mu sync.Mutex
-	// node is what was published last, and at when that was seen.
+	// node is what was published last, and at the time of that.
 	node kube.Node
 	at   time.Time
 	err  error
-	// news is closed when there is something newer.
-	news chan struct{}
+	// changed is closed when there is something newer.
+	changed chan struct{}
 }
 
-// begin runs the agent, and returns when the labels of the scene are published.
+// begin starts the agent, and returns when the labels of the scene are published.
 func (b *Bench) begin(ctx context.Context, s scene, o output) (*agent, error) {
 	dirs := map[string]string{}
 	for _, name := range []string{"run", "log"} {
 		dir, err := b.Node.Dir(name)
 		if err != nil {
-			return nil, fmt.Errorf("make folder: %w", err)
+			return nil, fmt.Errorf("create folder: %w", err)
 		}
 		dirs[name] = dir
 	}
@@ -47,7 +47,7 @@ func (b *Bench) begin(ctx context.Context, s scene, o output) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{output: o, place: place, news: make(chan struct{})}
+	a := &agent{output: o, place: place, changed: make(chan struct{})}
 	line := append([]string{filepath.Join(b.Node.Bin, Name), "--run-root", dirs["run"], "--listen", "127.0.0.1:0"}, place.args...)
 	a.watch(ctx)
 	a.Process, err = process.Start(ctx, process.Config{
@@ -63,13 +63,13 @@ func (b *Bench) begin(ctx context.Context, s scene, o output) (*agent, error) {
 	return a, nil
 }
 
-// watch follows what is published until unwatch is called.
+// watch records what is published until unwatch is called.
 func (a *agent) watch(ctx context.Context) {
 	ctx, a.cancel = context.WithCancel(ctx)
 	a.watching.Go(func() {
-		err := a.place.watch(ctx, func(n kube.Node) { a.seen(n, nil) })
+		err := a.place.watch(ctx, func(n kube.Node) { a.record(n, nil) })
 		if err != nil {
-			a.seen(kube.Node{}, err)
+			a.record(kube.Node{}, err)
 		}
 	})
 }
@@ -80,22 +80,22 @@ func (a *agent) unwatch() {
 	a.watching.Wait()
 }
 
-func (a *agent) seen(n kube.Node, err error) {
+func (a *agent) record(n kube.Node, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.node, a.at, a.err = n, time.Now(), err
-	close(a.news)
-	a.news = make(chan struct{})
+	close(a.changed)
+	a.changed = make(chan struct{})
 }
 
-// until waits until something holds of what is published, and returns when it
-// was seen.
+// until waits until holds is true for what is published, and returns the time of
+// that.
 func (a *agent) until(ctx context.Context, holds func(kube.Node) bool) (time.Time, error) {
 	ctx, cancel := process.Limited(ctx)
 	defer cancel()
 	for {
 		a.mu.Lock()
-		node, at, err, news := a.node, a.at, a.err, a.news
+		node, at, err, changed := a.node, a.at, a.err, a.changed
 		a.mu.Unlock()
 		switch {
 		case err != nil:
@@ -104,14 +104,14 @@ func (a *agent) until(ctx context.Context, holds func(kube.Node) bool) (time.Tim
 			return at, nil
 		}
 		select {
-		case <-news:
+		case <-changed:
 		case <-ctx.Done():
-			return at, fmt.Errorf("wait for what is published: %w; it is %v, %v\n%s", context.Cause(ctx), node.Labels, node.Conditions, a.Tail())
+			return at, fmt.Errorf("wait for the output: %w; it has labels %v, conditions %v\n%s", context.Cause(ctx), node.Labels, node.Conditions, a.Tail())
 		}
 	}
 }
 
-// stop ends the agent.
+// stop stops the agent.
 func (a *agent) stop() error {
 	defer a.unwatch()
 	return a.Stop()

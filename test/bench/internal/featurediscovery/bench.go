@@ -1,6 +1,6 @@
-// Package featurediscovery measures feature discovery: the binary that ships, on
-// the simulated node that this process runs in, with a features file and with an
-// API server over TLS.
+// Package featurediscovery measures feature discovery: the binary that ships, on the
+// simulated node in which this process runs, with a features file and with a fake API
+// server over TLS.
 package featurediscovery
 
 import (
@@ -13,27 +13,27 @@ import (
 	"outrigger.dev/test/bench/internal/simnode"
 )
 
-// Name is that of the agent, and of its binary.
+// Name is the name of the agent and of its binary.
 const Name = "feature-discovery"
 
-// Bench measures feature discovery on Node, which has 8 whole GPUs, each figure
-// Runs times.
+// Bench measures feature discovery on Node, which has 8 whole GPUs. It measures each
+// figure Runs times.
 type Bench struct {
 	Node   *simnode.Node
 	Runs   int
 	Report *report.Table
 }
 
-// Run measures all figures. It leaves the node as it was.
+// Run measures all figures. At its end the node is unchanged.
 func (b *Bench) Run(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
 		func(ctx context.Context) error { return b.scene(ctx, eight()) },
 		func(ctx context.Context) error { return b.daemon(ctx, presence(), onNode(), 0) },
 		func(ctx context.Context) error { return b.atRest(ctx, eight()) },
 		func(ctx context.Context) error { return b.atRest(ctx, presence()) },
-		b.Node.Divide,
-		func(ctx context.Context) error { return b.scene(ctx, eightDivided()) },
-		b.Node.Undivide,
+		b.Node.Partition,
+		func(ctx context.Context) error { return b.scene(ctx, eightPartitioned()) },
+		b.Node.Unpartition,
 		func(ctx context.Context) error { return b.Node.Plug(ctx, 8) },
 		func(ctx context.Context) error { return b.scene(ctx, sixteen()) },
 		func(ctx context.Context) error { return b.Node.Unplug(ctx, 8) },
@@ -63,7 +63,7 @@ func (b *Bench) scene(ctx context.Context, s scene) error {
 	return nil
 }
 
-// daemon measures the agent that goes on to run, with one output.
+// daemon measures the agent as a daemon, with one output.
 func (b *Bench) daemon(ctx context.Context, s scene, o output, latency time.Duration) error {
 	var times []time.Duration
 	for range b.Runs {

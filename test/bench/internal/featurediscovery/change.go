@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// changes measures from each change of the GPUs to the labels that tell of it.
-// Times begin before the simulator is told.
+// changes measures the time from each change of the GPUs to the labels that show it. A
+// time begins before the command to the simulator.
 func (b *Bench) changes(ctx context.Context, a *agent, s scene, latency time.Duration) (err error) {
 	if len(s.changes) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func (b *Bench) changes(ctx context.Context, a *agent, s scene, latency time.Dur
 			times[i] = append(times[i], at.Sub(begin))
 		}
 	}
-	// What the last change still causes counts too.
+	// Include the NVML calls that the last change causes later.
 	if _, err := a.Idle(ctx); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// oneshot measures the agent that writes its labels once, and ends.
+// oneshot measures the agent that publishes its labels once and exits.
 func (b *Bench) oneshot(ctx context.Context, s scene, latency time.Duration) error {
 	var (
 		times []time.Duration
@@ -48,20 +48,20 @@ func (b *Bench) oneshot(ctx context.Context, s scene, latency time.Duration) err
 	return nil
 }
 
-// features returns the path of a features file, in a new folder.
+// features returns the path of a features file in a new folder.
 func (b *Bench) features() (string, error) {
 	dir, err := b.Node.Dir("features.d")
 	return filepath.Join(dir, "gfd"), err
 }
 
-// check returns an error if a features file does not have the label of the scene.
+// check returns an error if a features file lacks the label of the scene.
 func (s scene) check(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("read what was published: %w", err)
+		return fmt.Errorf("read features file: %w", err)
 	}
 	if n := parse(data); !s.shows(s.value)(n) {
-		return fmt.Errorf("%s tells %s=%s, want %s", path, s.label, n.Labels[s.label], s.value)
+		return fmt.Errorf("check %s: %s is %q, want %q", path, s.label, n.Labels[s.label], s.value)
 	}
 	return nil
 }

@@ -16,11 +16,11 @@ import (
 	"outrigger.dev/pkg/kube/kubetest"
 )
 
-// output is where labels go.
+// output is a destination of the labels.
 type output struct {
-	// name is for people.
+	// name is the name in the table.
 	name string
-	// open makes it, new.
+	// open creates a new, empty place.
 	open func(b *Bench) (*place, error)
 }
 
@@ -28,11 +28,11 @@ func outputs() []output { return []output{{"features file", openFile}, onNode()}
 
 func onNode() output { return output{"Node object", openNode} }
 
-// place is an output that is there.
+// place is an open output.
 type place struct {
 	// args and env make the agent publish there.
 	args, env []string
-	// watch delivers what is published, also in part, whenever it changes, until
+	// watch delivers what is published, even if incomplete, whenever it changes, until
 	// ctx ends.
 	watch func(ctx context.Context, deliver func(kube.Node)) error
 	// api is the API server, nil for none.
@@ -65,7 +65,7 @@ func openFile(b *Bench) (*place, error) {
 	}, nil
 }
 
-// parse reads a features file.
+// parse returns the labels of a features file.
 func parse(data []byte) kube.Node {
 	labels := map[string]string{}
 	for line := range strings.Lines(string(data)) {
@@ -76,11 +76,11 @@ func parse(data []byte) kube.Node {
 	return kube.Node{Labels: labels}
 }
 
-// nodeName is that of the Node.
+// nodeName is the name of the Node.
 const nodeName = "bench"
 
-// openNode starts an API server, and puts what a pod is given to reach it where
-// agents look.
+// openNode starts an API server, and writes a pod's credentials for it to the folder
+// from which agents read them.
 func openNode(*Bench) (*place, error) {
 	dir, err := secrets()
 	if err != nil {
@@ -95,18 +95,18 @@ func openNode(*Bench) (*place, error) {
 	return p, nil
 }
 
-// secrets makes the folder of a pod's token.
+// secrets creates the folder of a pod's token.
 func secrets() (string, error) {
 	dir := kube.ServiceAccountDir
-	// What is below /run is the simulated node's own.
+	// /run belongs to the simulated node, so nothing of this machine is changed.
 	if real, err := filepath.EvalSymlinks("/var/run"); err != nil || real != "/run" {
-		return "", fmt.Errorf("make %s: /var/run is no link to /run on this machine (error %w)", dir, err)
+		return "", fmt.Errorf("create %s: /var/run is not a link to /run on this machine (error %w)", dir, err)
 	}
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// join makes the Node one that has just come: with the start-up taint, and with
-// images, of which kubelets tell up to 50.
+// join makes the Node one that has just joined: with the start-up taint, and with 50
+// images, the most that kubelets report.
 func (p *place) join(dir string) error {
 	p.api.Update("kubelet", func(n *kubetest.Node) {
 		n.Taints = []kubetest.Taint{{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}}
@@ -115,7 +115,7 @@ func (p *place) join(dir string) error {
 		}
 	})
 	if err := p.api.WriteDir(dir); err != nil {
-		return fmt.Errorf("write what a pod is given: %w", err)
+		return fmt.Errorf("write the pod's credentials: %w", err)
 	}
 	at, err := url.Parse(p.api.URL())
 	if err != nil {

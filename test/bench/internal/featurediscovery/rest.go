@@ -13,18 +13,17 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// restFor is how long the agent is watched while nothing happens.
+// restFor is how long the agent is measured at rest.
 const restFor = time.Minute
 
-// atRest counts what the agent asks of NVML and of the API server while nothing
-// changes.
+// atRest counts the NVML calls and API requests of the agent while nothing changes.
 func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
 	a, err := b.begin(ctx, s, onNode())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.stop()) }()
-	// What the start causes is over when the agent is idle.
+	// When the agent is idle, the work of the start is over.
 	if _, err := a.Idle(ctx); err != nil {
 		return err
 	}
@@ -46,16 +45,16 @@ func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
 	return nil
 }
 
-// requests names the kinds of requests of which there are more than before.
+// requests lists the kinds of requests whose number has grown, with the difference.
 func requests(before, now map[string]int) string {
-	var told []string
+	var list []string
 	for _, kind := range slices.Sorted(maps.Keys(now)) {
 		if more := now[kind] - before[kind]; more > 0 {
-			told = append(told, fmt.Sprintf("%d × %s", more, kind))
+			list = append(list, fmt.Sprintf("%d × %s", more, kind))
 		}
 	}
-	if len(told) == 0 {
+	if len(list) == 0 {
 		return "none"
 	}
-	return strings.Join(told, ", ")
+	return strings.Join(list, ", ")
 }

@@ -8,26 +8,25 @@ import (
 // scene is a node with which feature discovery is measured.
 type scene struct {
 	name string
-	// part is that of feature discovery that is measured.
+	// part is the measured part of feature discovery.
 	part string
-	// args are those of the agent.
+	// args are the agent's arguments.
 	args []string
-	// label is one that tells the hardware, and value what it is.
+	// label is a label that shows the hardware, and value its value.
 	label, value string
-	// changes are made in turn, and each starts with the GPUs as the one before has
-	// left them.
+	// changes are applied in turn, each to the result of the one before.
 	changes []change
-	// most bounds how often they are measured, 0 for as often as all.
+	// most limits the number of runs for the changes; 0 is no limit.
 	most int
 
 	oneshot, rss report.Goal
 }
 
-// change is something that happens to the GPUs.
+// change is one change of the GPUs.
 type change struct {
-	// name says what.
+	// name is the name in the table, command the command of gpu-sim.
 	name, command string
-	// value is what the scene's label is then.
+	// value is the value of the scene's label after the change.
 	value string
 	note  string
 }
@@ -44,7 +43,8 @@ const (
 func goalOneshot(peer string) report.Goal { return report.Goal{Peer: peer, Target: 30} }
 func goalRSS(peer string) report.Goal     { return report.Goal{Peer: peer, Target: 24} }
 
-// shows tells whether a Node has the label of the scene with a value.
+// shows returns a function that reports whether a Node has the label of the scene with
+// a value.
 func (s scene) shows(value string) func(kube.Node) bool {
 	return func(n kube.Node) bool { return n.Labels[s.label] == value }
 }
@@ -53,19 +53,19 @@ func eight() scene {
 	return scene{
 		name: "8 GPUs", part: labelsPart, label: countLabel, value: "8",
 		changes: []change{
-			{"GPU plugged in", "plug", "9", "NVML does not tell of it"},
+			{"GPU plugged in", "plug", "9", "NVML does not report it"},
 			{"GPU unplugged", "unplug 8", "8", ""},
 		},
-		most:    3, // a plug waits for the next look at the bus
+		most:    3, // a plugged GPU is found at the next poll of the bus
 		oneshot: goalOneshot("275 ms"), rss: goalRSS("52 MB"),
 	}
 }
 
-func eightDivided() scene {
+func eightPartitioned() scene {
 	return scene{
 		name: "8 GPUs × 7 MIG", part: labelsPart, args: []string{"--mig-strategy", "mixed"}, label: sliceLabel, value: "56",
 		changes: []change{
-			// A100 GPUs number the GPU instances of one slice from 7 on.
+			// A100 GPUs number GPU instances of one slice from 7.
 			{"MIG device ended", "mig destroy 0 8", "55", ""},
 			{"MIG device made", "mig create 0 1g.5gb", "56", ""},
 		},
@@ -77,7 +77,7 @@ func sixteen() scene {
 	return scene{name: "16 GPUs", part: labelsPart, label: countLabel, value: "16", oneshot: goalOneshot("487 ms"), rss: goalRSS("")}
 }
 
-// presence is the part that runs on every node, without a driver.
+// presence returns the scene of the part that runs on every node, without a driver.
 func presence() scene {
 	return scene{name: "8 GPUs", part: presencePart, args: []string{"--presence"}, label: "nvidia.com/gpu.present", value: "true"}
 }

@@ -13,32 +13,32 @@ import (
 	"outrigger.dev/test/bench/internal/simnode"
 )
 
-// unloadEvery is after how many rounds the driver is unloaded and loaded.
+// unloadEvery is the number of rounds after which the driver is unloaded and loaded.
 const unloadEvery = 8
 
-// Soak lets feature discovery on Node, which has 8 whole GPUs, work for long, and
-// looks whether something is left behind, and whether more is written than there
-// is to tell.
+// Soak runs feature discovery under load for a long time on Node, which has 8 whole
+// GPUs. It checks for leaks, and that the Node is not written more often than needed.
 type Soak struct {
 	Node *simnode.Node
-	// Changes is how often the labels change after the warm-up.
+	// Changes is the number of label changes after the warm-up.
 	Changes int
-	// Dir is where the agent's log and the samples of its memory go.
+	// Dir is the folder for the agent's log and its memory samples.
 	Dir string
 	Out io.Writer
 }
 
-// work is what happens to the GPUs of a node in years.
+// work is the load that the GPUs of a node put on the agent in years.
 type work struct {
 	agent *agent
 	batch *simnode.Batch
-	// changes and loads are how often the labels and the driver have changed, and
-	// before has the requests that there had been when that began to be counted.
+	// changes and loads are the numbers of changes of the labels and of the driver, and
+	// before is the number of requests when the counting began.
 	changes, loads int
 	before         map[string]int
 }
 
-// Run returns an error if something is left behind, or too much is written.
+// Run runs the soak and returns an error if the agent leaks something or writes too
+// much.
 func (s *Soak) Run(ctx context.Context) (err error) {
 	if err := s.Node.SetMIG(ctx, "0", "on"); err != nil {
 		return err
@@ -74,21 +74,21 @@ func (w *work) round(ctx context.Context, i, changes int) error {
 			return err
 		}
 	}
-	// The last round of the warm-up has this too: it makes what stays.
+	// The last round of the warm-up does this too, so that all lasting allocations exist.
 	if (i+1)%unloadEvery == 0 {
 		return w.reload(ctx)
 	}
 	return nil
 }
 
-// relabel makes MIG devices of the first GPU, one after the other, and ends them
-// again. So a reload, which ends all, finds none.
+// relabel creates MIG devices on the first GPU, one after the other, and destroys them
+// again, because a reload would destroy them.
 func (w *work) relabel(ctx context.Context) error {
 	const devices = 7
 	for i := range 2 * devices {
 		command, count := "mig create 0 1g.5gb", i+1
 		if i >= devices {
-			// The GPU instances of one slice have the numbers from 7 on.
+			// GPU instances of one slice are numbered from 7.
 			command, count = fmt.Sprintf("mig destroy 0 %d", i), 2*devices-1-i
 		}
 		if err := w.until(ctx, slices1g(count), command); err != nil {
@@ -99,7 +99,8 @@ func (w *work) relabel(ctx context.Context) error {
 	return nil
 }
 
-// slices1g tells whether the labels have so many MIG devices of one slice.
+// slices1g returns a function that reports whether the labels show so many MIG devices
+// of one slice.
 func slices1g(count int) func(kube.Node) bool {
 	want := strconv.Itoa(count)
 	if count == 0 {
@@ -119,7 +120,7 @@ func (w *work) reload(ctx context.Context) error {
 	return nil
 }
 
-// until runs a command and waits until something holds of the Node.
+// until runs a command and waits until holds is true for the Node.
 func (w *work) until(ctx context.Context, holds func(kube.Node) bool, command string) error {
 	if err := w.batch.Do(command); err != nil {
 		return err
@@ -128,7 +129,7 @@ func (w *work) until(ctx context.Context, holds func(kube.Node) bool, command st
 	return err
 }
 
-// ready tells whether the condition of the Node has a status.
+// ready returns a function that reports whether the condition GPUReady has a status.
 func ready(status string) func(kube.Node) bool {
 	return func(n kube.Node) bool {
 		for _, c := range n.Conditions {
@@ -140,11 +141,11 @@ func ready(status string) func(kube.Node) bool {
 	}
 }
 
-// check returns an error if the Node was written more often than it changed.
+// check returns an error if the agent wrote the Node more often than needed.
 func (w *work) check() error {
 	for kind, most := range map[string]int{"patch nodes": w.changes, "patch nodes/status": w.loads} {
 		if wrote := w.agent.place.api.Requests()[kind] - w.before[kind]; wrote > most {
-			return fmt.Errorf("%d requests to %s for %d changes, at most one for each is wanted", wrote, kind, most)
+			return fmt.Errorf("check requests: %d of %q for %d changes, want at most one per change", wrote, kind, most)
 		}
 	}
 	return nil

@@ -11,8 +11,7 @@ import (
 	"outrigger.dev/test/bench/internal/process"
 )
 
-// TestMain makes this program stand for bench, and for a program that needs
-// memory.
+// TestMain lets the test binary run as bench, and as a program that uses memory.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 {
 		os.Exit(m.Run())
@@ -38,7 +37,7 @@ const (
 	eaten = 96 // MiB
 )
 
-// fill takes so many MiB of memory, of which the race detector makes no copy.
+// fill uses so many MiB of memory, without a copy by the race detector.
 func fill(mebibytes int) error {
 	_, err := unix.Mmap(-1, 0, mebibytes<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE|unix.MAP_POPULATE)
 	return err

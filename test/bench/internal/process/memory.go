@@ -11,23 +11,23 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// idleFor is how long a process has had nothing to do when it is called idle.
+// idleFor is how long a process has nothing to do before it is considered idle.
 const idleFor = 3 * time.Second
 
-// Memory is what a process has of it, in MiB.
+// Memory is the memory of a process, in MiB.
 type Memory struct {
-	// RSS is all that is resident, Anonymous the part that is no file's.
+	// RSS is the resident memory, Anonymous the part of it that no file backs.
 	RSS, Anonymous float64
-	// Peak is the most that was resident.
+	// Peak is the largest RSS so far.
 	Peak float64
 }
 
-// Shares says of what RSS is made.
+// Shares describes the parts of RSS.
 func (m Memory) Shares() string {
 	return fmt.Sprintf("%.1f MiB of it anonymous, the rest mapped from files", m.Anonymous)
 }
 
-// Memory returns what the process has now.
+// Memory returns the current memory of the process.
 func (p *Process) Memory() (Memory, error) { return memoryOf(p.cmd.Process.Pid) }
 
 func memoryOf(pid int) (m Memory, err error) {
@@ -44,7 +44,7 @@ func memoryOf(pid int) (m Memory, err error) {
 	return m, nil
 }
 
-// Idle returns what the process has after it was left alone for a while.
+// Idle returns the memory of the process after it was idle for a while.
 func (p *Process) Idle(ctx context.Context) (Memory, error) {
 	if !pace.Pause(ctx, idleFor) {
 		return Memory{}, ctx.Err()
@@ -52,7 +52,7 @@ func (p *Process) Idle(ctx context.Context) (Memory, error) {
 	return p.Memory()
 }
 
-// mebibytes reads a line of /proc/PID/status.
+// mebibytes returns the value of a line of /proc/PID/status.
 func mebibytes(status, key string) (float64, error) {
 	for line := range strings.Lines(status) {
 		if rest, ok := strings.CutPrefix(line, key+":"); ok {
@@ -60,5 +60,5 @@ func mebibytes(status, key string) (float64, error) {
 			return float64(kib) / 1024, err
 		}
 	}
-	return 0, fmt.Errorf("it has no line %s", key)
+	return 0, fmt.Errorf("find line %s: not there", key)
 }

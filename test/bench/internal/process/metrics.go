@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// metrics returns what the agent's own HTTP server tells.
+// metrics returns the content of the agent's /metrics.
 func (p *Process) metrics(ctx context.Context) (string, error) {
 	data, err := os.ReadFile(p.cfg.Log)
 	if err != nil {
@@ -19,13 +19,13 @@ func (p *Process) metrics(ctx context.Context) (string, error) {
 	}
 	found := regexp.MustCompile(`msg=serving address=(\S+)`).FindSubmatch(data)
 	if found == nil {
-		return "", fmt.Errorf("find the metrics of %s: its log tells no address:\n%s", p.name(), p.Tail())
+		return "", fmt.Errorf("find the metrics of %s: its log has no address:\n%s", p.name(), p.Tail())
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+string(found[1])+"/metrics", nil)
 	if err != nil {
 		return "", err
 	}
-	// A connection that is kept costs the agent goroutines and memory.
+	// An open connection would cost the agent goroutines and memory.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -36,7 +36,7 @@ func (p *Process) metrics(ctx context.Context) (string, error) {
 	return string(body), err
 }
 
-// Metric waits until /metrics has a line that the pattern fits.
+// Metric waits until /metrics has a line that matches the pattern.
 func (p *Process) Metric(ctx context.Context, pattern string) error {
 	ctx, cancel := Limited(ctx)
 	defer cancel()
@@ -59,10 +59,10 @@ func (p *Process) Metric(ctx context.Context, pattern string) error {
 	}
 }
 
-// Gauges are what a process has open.
+// Gauges are the numbers of goroutines and open files of a process.
 type Gauges struct{ Goroutines, Files int }
 
-// Gauges returns what the agent tells of itself.
+// Gauges returns the values that the agent reports.
 func (p *Process) Gauges(ctx context.Context) (g Gauges, err error) {
 	text, err := p.metrics(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *Process) Gauges(ctx context.Context) (g Gauges, err error) {
 	for name, to := range map[string]*int{"go_goroutines": &g.Goroutines, "process_open_fds": &g.Files} {
 		found := regexp.MustCompile(`(?m)^` + name + ` (\d+)$`).FindStringSubmatch(text)
 		if found == nil {
-			return g, fmt.Errorf("read /metrics: it has no %s", name)
+			return g, fmt.Errorf("read /metrics: %s is missing", name)
 		}
 		if *to, err = strconv.Atoi(found[1]); err != nil {
 			return g, err
@@ -80,8 +80,8 @@ func (p *Process) Gauges(ctx context.Context) (g Gauges, err error) {
 	return g, nil
 }
 
-// Settle waits until the agent has no more open than before, and returns what it
-// has at last, and an error if that is more.
+// Settle waits until the agent has no more goroutines and files than before. It returns
+// the last values, and an error if they are still larger.
 func (p *Process) Settle(ctx context.Context, before Gauges) (Gauges, error) {
 	ctx, cancel := Limited(ctx)
 	defer cancel()
@@ -100,7 +100,7 @@ func (p *Process) Settle(ctx context.Context, before Gauges) (Gauges, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return last, fmt.Errorf("%d goroutines and %d files are open, %d and %d before",
+			return last, fmt.Errorf("compare gauges: %d goroutines and %d open files, %d and %d before",
 				last.Goroutines, last.Files, before.Goroutines, before.Files)
 		case <-tick.C:
 		}

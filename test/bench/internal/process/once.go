@@ -14,20 +14,19 @@ import (
 	"time"
 )
 
-// OnceCommand is the sub-command of this program that calls RunOnce with what
-// follows it.
+// OnceCommand is the subcommand of this program that calls RunOnce with its arguments.
 const OnceCommand = "once"
 
-// Spent is what a program took that has ended.
+// Spent is the time and memory that a finished program used.
 type Spent struct {
-	// Wall is from its start to its end.
+	// Wall is the time from its start to its end.
 	Wall time.Duration `json:"wall"`
-	// Peak is the most memory that was resident, in MiB.
+	// Peak is its largest resident memory, in MiB.
 	Peak float64 `json:"peak"`
 }
 
-// Once runs a program to its end, in another process of this program, which is
-// small: the kernel counts to the peak of a program what the one that has started it had.
+// Once runs a program to its end. It starts it from another, small process of this
+// program, because the kernel includes the memory of the starting process in the peak.
 func Once(ctx context.Context, line ...string) (s Spent, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -41,12 +40,12 @@ func Once(ctx context.Context, line ...string) (s Spent, err error) {
 		return s, fmt.Errorf("%s: %w: %s", strings.Join(line, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	if err := json.Unmarshal(out, &s); err != nil {
-		return s, fmt.Errorf("read what %s took: %w", line[0], err)
+		return s, fmt.Errorf("read time and memory of %s: %w", line[0], err)
 	}
 	return s, nil
 }
 
-// RunOnce runs a program to its end, and writes what it took to out.
+// RunOnce runs a program to its end, and writes its time and memory to out.
 func RunOnce(ctx context.Context, line []string, out, errs io.Writer) error {
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Stderr = errs
@@ -57,14 +56,14 @@ func RunOnce(ctx context.Context, line []string, out, errs io.Writer) error {
 	s := Spent{Wall: time.Since(begin)}
 	child, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
-		return errors.New("read the memory of a process that has ended: not on this system")
+		return errors.New("read the memory of a finished process: not supported on this system")
 	}
 	own, err := memoryOf(os.Getpid())
 	if err != nil {
 		return err
 	}
 	if s.Peak = float64(child.Maxrss) / 1024; s.Peak <= own.Peak {
-		return fmt.Errorf("read the memory of %s: it has taken no more than the %.1f MiB of what has started it", line[0], own.Peak)
+		return fmt.Errorf("read the memory of %s: its peak is not above the %.1f MiB of the process that started it", line[0], own.Peak)
 	}
 	return json.NewEncoder(out).Encode(s)
 }

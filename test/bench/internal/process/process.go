@@ -1,5 +1,5 @@
-// Package process runs what is measured as a process of its own, and reads what
-// it costs: time, memory, goroutines, files.
+// Package process runs a program as a process of its own, and measures its time,
+// memory, goroutines and files.
 package process
 
 import (
@@ -15,33 +15,33 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// StepLimit is how long anything that is measured may take.
+// StepLimit is the time limit of each measured step.
 const StepLimit = 30 * time.Second
 
-// Limited bounds one step.
+// Limited returns a context with the time limit of one step.
 func Limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, StepLimit, fmt.Errorf("not within %s", StepLimit))
 }
 
-// Config says what is run.
+// Config describes the program to run.
 type Config struct {
-	// Line is the program and its arguments, Env what its environment has besides
-	// that of this process.
+	// Line is the program with its arguments, Env its environment in addition to that
+	// of this process.
 	Line, Env []string
-	// Log is the path of what the program writes to standard error.
+	// Log is the file for the program's standard error.
 	Log string
 }
 
-// Process is a program that runs.
+// Process is a running program.
 type Process struct {
-	// Started is when it was started.
+	// Started is the time of its start.
 	Started time.Time
 
 	cfg Config
 	cmd *exec.Cmd
 }
 
-// Start starts a program, which ends at the latest with ctx.
+// Start starts a program, which ends when ctx ends, at the latest.
 func Start(ctx context.Context, cfg Config) (*Process, error) {
 	p := &Process{cfg: cfg, cmd: exec.CommandContext(ctx, cfg.Line[0], cfg.Line[1:]...)}
 	p.cmd.Env = append(p.cmd.Environ(), cfg.Env...)
@@ -62,7 +62,7 @@ func (p *Process) begin() error {
 	return errors.Join(p.cmd.Start(), log.Close())
 }
 
-// Stop ends the process as the kubelet does.
+// Stop stops the process as the kubelet does.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop %s: %w", p.name(), err)
@@ -83,7 +83,7 @@ func (p *Process) Tail() string {
 	return string(data[max(0, len(data)-enough):])
 }
 
-// KeepLog copies the log to a file.
+// KeepLog copies the log to path.
 func (p *Process) KeepLog(path string) error {
 	data, err := os.ReadFile(p.cfg.Log)
 	if err != nil {

@@ -15,7 +15,7 @@ func TestThePeakIsThatOfTheProgramAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// This process has more than the one that is measured.
+	// This process uses more memory than the measured one.
 	if err := fill(4 * eaten); err != nil {
 		t.Fatal(err)
 	}
@@ -24,23 +24,23 @@ func TestThePeakIsThatOfTheProgramAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Peak < eaten || got.Peak > 2*eaten {
-		t.Errorf("the peak is %.1f MiB, want that of a program that takes %d MiB", got.Peak, eaten)
+		t.Errorf("peak %.1f MiB, want that of a program that uses %d MiB", got.Peak, eaten)
 	}
 	if got.Wall <= 0 || got.Wall > time.Minute {
-		t.Errorf("it took %s", got.Wall)
+		t.Errorf("wall time %s", got.Wall)
 	}
 }
 
 func TestAPeakThatCannotBeToldIsNotTold(t *testing.T) {
 	if got, err := process.Once(t.Context(), "/bin/true"); err == nil {
-		t.Errorf("got %+v for a program that is smaller than what starts it, want an error", got)
+		t.Errorf("got %+v for a program that is smaller than the one that starts it, want an error", got)
 	}
 }
 
 func TestAProgramThatFailsSaysWhy(t *testing.T) {
 	_, err := process.Once(t.Context(), "/bin/sh", "-c", "echo no driver >&2; exit 3")
 	if err == nil || !strings.Contains(err.Error(), "no driver") {
-		t.Errorf("error %v, want one that has what the program said", err)
+		t.Errorf("error %v, want the program's own error in it", err)
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settle makes a program lie in memory as it does on a node: read from the disk.
-// Of one that was just built more is mapped at once, and counts as memory of the
-// process, although it asks for no more of it.
+// Settle drops a program from the page cache, so that it is read from the disk as on a
+// node. More pages of a program that was just built are mapped at once, and count as
+// memory of the process.
 func Settle(ctx context.Context, program string) error {
 	f, err := os.Open(program)
 	if err != nil {
@@ -24,7 +24,7 @@ func Settle(ctx context.Context, program string) error {
 	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil { //nolint:gosec // a file descriptor
 		return fmt.Errorf("settle program %s: drop it from the page cache: %w", program, err)
 	}
-	// Nothing that is measured reads it first.
+	// Read the program again, so that no measurement does that.
 	if out, err := exec.CommandContext(ctx, program, "version").CombinedOutput(); err != nil {
 		return fmt.Errorf("run %s version: %w: %s", program, err, out)
 	}

@@ -1,5 +1,5 @@
-// Package report collects figures and prints them as a table, each beside that
-// of NVIDIA's programs and its target.
+// Package report collects results and prints them as a table, with the target and the
+// result of NVIDIA's programs.
 package report
 
 import (
@@ -11,38 +11,38 @@ import (
 	"time"
 )
 
-// Goal is what a figure is compared with. The zero value compares with nothing.
+// Goal is what a result is compared with. The zero value is no comparison.
 type Goal struct {
-	// Peer is the figure of NVIDIA's program in the same kind of run, in words.
+	// Peer is the result of NVIDIA's program in the same kind of run, as text.
 	Peer string
-	// Target is the most that the figure may be, in its unit; 0 for no target.
+	// Target is the largest accepted value, in the unit of the row; 0 for no target.
 	Target float64
 }
 
-// Row is one figure.
+// Row is one result.
 type Row struct {
 	Operation string
 	// Value is in Unit, which is "ms", "MiB", "calls" or "×", a ratio.
 	Value float64
 	Unit  string
 	Goal  Goal
-	// Note says what is to be known beside, for example NVML calls.
+	// Note is additional information, for example the number of NVML calls.
 	Note string
 }
 
-// Title names a figure that was measured in a scene, while every NVML call took a
-// time.
+// Title returns the name of a result that was measured in a scene with a latency per
+// NVML call.
 func Title(figure, scene string, latency time.Duration) string {
 	return fmt.Sprintf("%s, %s, %s per call", figure, scene, latency)
 }
 
-// Table collects rows, and tells of each when it comes.
+// Table collects rows, and prints each as progress when it is added.
 type Table struct {
 	out, progress io.Writer
 	rows          []Row
 }
 
-// New returns an empty table, to be printed to out.
+// New returns an empty table that Print writes to out.
 func New(out, progress io.Writer) *Table { return &Table{out: out, progress: progress} }
 
 // Add adds a row.
@@ -60,8 +60,8 @@ func (t *Table) AddTimes(operation string, times []time.Duration, goal Goal, not
 	t.Add(Row{Operation: operation, Value: ms(Median(times)), Unit: "ms", Goal: goal, Note: spread})
 }
 
-// AddRatio adds how many times one row of this run is another: what carries over
-// to other machines better than a time. It adds nothing where one is missing.
+// AddRatio adds the ratio of two rows of this run, which is more comparable between
+// machines than a time. It adds nothing if one of the rows is missing.
 func (t *Table) AddRatio(of, to string) {
 	a, b := t.row(of), t.row(to)
 	if a == nil || b == nil || b.Value == 0 {
@@ -98,7 +98,7 @@ func (t *Table) Print() error {
 	return w.Flush()
 }
 
-// Median returns the middle one of values, of which there is at least one.
+// Median returns the median of values, which must not be empty.
 func Median[T cmp.Ordered](values []T) T {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[len(sorted)/2]

@@ -9,7 +9,7 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-func TestATableTellsWhichFiguresAreOver(t *testing.T) {
+func TestTableMarksResultsOverTheirTarget(t *testing.T) {
 	var out bytes.Buffer
 	table := report.New(&out, io.Discard)
 	times := []time.Duration{3 * time.Millisecond, time.Millisecond, 2 * time.Millisecond}

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Batch is a gpu-sim that takes one command after the other: what follows a
-// command is then measured without the start of a process.
+// Batch is a gpu-sim process that runs one command after the other, so that a
+// measurement does not include the start of a process.
 type Batch struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -20,7 +20,7 @@ type Batch struct {
 	stderr bytes.Buffer
 }
 
-// Batch starts a gpu-sim for the node. Close ends it.
+// Batch starts a Batch for the node. Close ends it.
 func (n *Node) Batch(ctx context.Context) (*Batch, error) {
 	b := &Batch{cmd: exec.CommandContext(ctx, n.tool(), "batch")}
 	b.cmd.Env = append(b.cmd.Environ(), "GPU_SIM_ROOT="+n.Root)
@@ -40,7 +40,7 @@ func (n *Node) Batch(ctx context.Context) (*Batch, error) {
 	return b, nil
 }
 
-// Do runs one command, and returns when it has run.
+// Do runs one command and returns when it has ended.
 func (b *Batch) Do(words ...string) error {
 	line := strings.Join(words, " ")
 	if _, err := fmt.Fprintln(b.in, line); err != nil {

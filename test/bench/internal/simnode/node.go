@@ -1,5 +1,5 @@
-// Package simnode drives gpu-sim: it makes simulated nodes, changes them, and
-// counts the NVML calls on them.
+// Package simnode controls gpu-sim: it creates simulated nodes, changes them, and
+// counts their NVML calls.
 package simnode
 
 import (
@@ -24,16 +24,16 @@ import (
 
 // Node is a simulated node.
 type Node struct {
-	// Bin is the folder of the binaries, Root that of the node.
+	// Bin is the folder of the binaries, Root the folder of the node.
 	Bin  string
 	Root string
 }
 
-// Create makes a node with n GPUs.
+// Create creates a node with n GPUs.
 func Create(ctx context.Context, bin string, n int) (*Node, error) {
 	root, err := os.MkdirTemp(runDir, "bench-")
 	if err != nil {
-		return nil, fmt.Errorf("make folder of the node: %w", err)
+		return nil, fmt.Errorf("create folder of the node: %w", err)
 	}
 	node := &Node{Bin: bin, Root: filepath.Join(root, "node")}
 	if err := node.create(ctx, n); err != nil {
@@ -42,25 +42,24 @@ func Create(ctx context.Context, bin string, n int) (*Node, error) {
 	return node, nil
 }
 
-// Open returns the node at root, in whose mount namespace this process runs. It
-// gives that a /run of its own, which holds what agents write and what a pod is
-// given, and lies in memory, as on a node, whatever it is on this machine: a disk
-// takes its time to sync.
+// Open returns the node at root, in whose mount namespace this process runs. It mounts
+// a separate /run there, for the files of agents and of a pod. /run is in memory as on
+// a node, whatever this machine has, because a disk would need time to sync.
 func Open(bin, root string) (*Node, error) {
 	n := &Node{Bin: bin, Root: root}
 	if err := n.ownRun(); err != nil {
-		return nil, fmt.Errorf("mount a folder of the agents' own at %s: %w", runDir, err)
+		return nil, fmt.Errorf("mount a separate folder at %s: %w", runDir, err)
 	}
 	return n, os.MkdirAll(workDir, 0o755)
 }
 
 const (
 	runDir = "/run"
-	// workDir is the folder of what the agents write.
+	// workDir is the folder for the agents' files.
 	workDir = runDir + "/work"
 )
 
-// ownRun lays an empty folder over /run, in which only the node is.
+// ownRun mounts an empty folder over /run that contains only the node.
 func (n *Node) ownRun() (err error) {
 	there := filepath.Dir(n.Root)
 	fd, err := unix.OpenTree(unix.AT_FDCWD, there, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
@@ -88,7 +87,7 @@ func (n *Node) Delete(ctx context.Context) error {
 	return errors.Join(err, os.RemoveAll(filepath.Dir(n.Root)))
 }
 
-// Dir returns a folder of the node's own for a purpose, empty.
+// Dir returns an empty folder of the node with this name.
 func (n *Node) Dir(name string) (string, error) {
 	dir := filepath.Join(workDir, name)
 	if err := os.RemoveAll(dir); err != nil {
@@ -113,11 +112,11 @@ func (n *Node) RunSelf(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// Latencies are how long every NVML call takes when agents are measured: nothing,
-// which shows what is ours, and about as long as on hardware.
+// Latencies returns the latencies of an NVML call with which agents are measured: 0,
+// which shows only the agent's own time, and about the latency of hardware.
 func Latencies() []time.Duration { return []time.Duration{0, 10 * time.Microsecond} }
 
-// AtLatencies calls do while every NVML call takes each of Latencies.
+// AtLatencies calls do with each of Latencies in effect.
 func (n *Node) AtLatencies(ctx context.Context, do func(latency time.Duration) error) error {
 	for _, latency := range Latencies() {
 		if err := n.setLatency(ctx, latency); err != nil {
@@ -145,7 +144,7 @@ func (n *Node) Plug(ctx context.Context, count int) error {
 	return nil
 }
 
-// Unplug takes the GPUs away that were added last.
+// Unplug removes the GPUs that were added last.
 func (n *Node) Unplug(ctx context.Context, count int) error {
 	out, err := n.sim(ctx, "show", "--json")
 	if err != nil {
@@ -165,8 +164,8 @@ func (n *Node) Unplug(ctx context.Context, count int) error {
 	return nil
 }
 
-// Divide gives each GPU seven MIG devices.
-func (n *Node) Divide(ctx context.Context) error {
+// Partition partitions each GPU into seven MIG devices.
+func (n *Node) Partition(ctx context.Context) error {
 	if err := n.SetMIG(ctx, "all", "on"); err != nil {
 		return err
 	}
@@ -174,11 +173,11 @@ func (n *Node) Divide(ctx context.Context) error {
 	return err
 }
 
-// Undivide makes each GPU a whole one again.
-func (n *Node) Undivide(ctx context.Context) error { return n.SetMIG(ctx, "all", "off") }
+// Unpartition turns MIG mode off on all GPUs.
+func (n *Node) Unpartition(ctx context.Context) error { return n.SetMIG(ctx, "all", "off") }
 
-// SetMIG switches the MIG mode of a GPU, or of "all", to "on" or "off", which
-// takes a reset.
+// SetMIG switches the MIG mode of a GPU, or of "all", to "on" or "off", and resets the
+// GPU, which this requires.
 func (n *Node) SetMIG(ctx context.Context, gpu, mode string) error {
 	if _, err := n.sim(ctx, "mig", "mode", gpu, mode); err != nil {
 		return err
@@ -187,7 +186,7 @@ func (n *Node) SetMIG(ctx context.Context, gpu, mode string) error {
 	return err
 }
 
-// Snapshot returns what the device plugin reads of the node's GPUs.
+// Snapshot returns the node as the device plugin reads it.
 func (n *Node) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	out, err := output(exec.CommandContext(ctx, filepath.Join(n.Bin, "device-plugin"), "snapshot"))
 	if err != nil {
@@ -196,8 +195,8 @@ func (n *Node) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	return gpu.Decode(out)
 }
 
-// CallCount returns how many NVML calls were made since it was last called,
-// without those by which events are waited for: that goes on all the time.
+// CallCount returns the number of NVML calls since its last call. It does not count the
+// calls that wait for events, which never stop.
 func (n *Node) CallCount(ctx context.Context) (int, error) {
 	out, err := n.sim(ctx, "calls", "--json", "--reset")
 	if err != nil {
