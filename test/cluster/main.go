@@ -1,6 +1,6 @@
-// Command cluster runs a real Kubernetes of one or more nodes on one Linux
-// machine. Each node lives in namespaces of its own, so that taking the cluster
-// down leaves the machine as it was.
+// Command cluster runs a real Kubernetes cluster of one or more nodes on one Linux
+// machine. Each node has its own namespaces, so that the machine is unchanged after the
+// cluster is taken down.
 package main
 
 import (

@@ -8,9 +8,9 @@ import (
 	"outrigger.dev/test/cluster/internal/kubeapi"
 )
 
-// HTTP returns a client of the API server. Requests name a path alone. With a
-// token it shows that and no certificate; without one it is the administrator's.
-// Whoever asked for it closes its idle connections.
+// HTTP returns a client of the API server. Its requests need only a path. It
+// authenticates with the token, or if that is empty with the administrator's
+// certificate. The caller closes its idle connections.
 func (c *Cluster) HTTP(token string) (*http.Client, error) {
 	server, credentials, err := kubeapi.Read(c.Kubeconfig())
 	if err != nil {
@@ -33,7 +33,7 @@ type apiTransport struct {
 	next  *http.Transport
 }
 
-// RoundTrip sends a copy of a request to the server.
+// RoundTrip sends a copy of the request to the server.
 func (t apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.URL.Scheme, r.URL.Host, r.Host = t.base.Scheme, t.base.Host, ""
@@ -43,5 +43,5 @@ func (t apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// CloseIdleConnections is what http.Client's method of this name calls.
+// CloseIdleConnections implements the method that http.Client calls.
 func (t apiTransport) CloseIdleConnections() { t.next.CloseIdleConnections() }

@@ -13,21 +13,21 @@ import (
 	"outrigger.dev/test/cluster/internal/render"
 )
 
-// componentFolder is the folder in BinDir of the programs that nodes run.
+// componentFolder is the folder in BinDir with the programs that nodes run.
 const componentFolder = "cluster-components"
 
-// Cluster is a cluster that is up.
+// Cluster is a running cluster.
 type Cluster struct {
 	plan     plan.Plan
 	binDir   string
 	progress progress
 }
 
-// Open returns the cluster that is up on this machine.
+// Open returns the running cluster of this machine.
 func Open() (*Cluster, error) {
 	state, err := machine.Load()
 	if err != nil {
-		return nil, fmt.Errorf("open cluster: %w: start one by cluster up", err)
+		return nil, fmt.Errorf("open cluster: %w: start one with cluster up", err)
 	}
 	return newCluster(state, io.Discard), nil
 }
@@ -39,7 +39,7 @@ func newCluster(s machine.State, w io.Writer) *Cluster {
 // Kubeconfig returns the path of the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return machine.Kubeconfig() }
 
-// Nodes returns the names of the nodes, the control plane's first.
+// Nodes returns the names of the nodes, the control plane first.
 func (c *Cluster) Nodes() []string {
 	var names []string
 	for _, n := range c.plan.Nodes {
@@ -66,20 +66,19 @@ func (c *Cluster) GPUSim(node string) (string, error) {
 		return "", err
 	}
 	if n.GPUs == 0 {
-		return "", fmt.Errorf("find simulated GPUs: node %s has none: the cluster's GPU nodes are %v", node, c.GPUNodes())
+		return "", fmt.Errorf("find simulated GPUs: node %s has none: use one of the GPU nodes %v", node, c.GPUNodes())
 	}
 	return gpuSimDir(node), nil
 }
 
 func gpuSimDir(node string) string { return filepath.Join(machine.NodeDir(node), "gpu-sim") }
 
-// AuditLog returns the path of the API server's audit log: the requests of
-// service accounts, without what they sent and got, as JSON lines of
-// audit.k8s.io/v1.
+// AuditLog returns the path of the API server's audit log: the requests of service
+// accounts, without request and response bodies, as JSON lines of audit.k8s.io/v1.
 func (c *Cluster) AuditLog() string { return c.spec(c.plan.ControlPlane()).Log(render.Audit) }
 
-// Log returns the path of the log of a node's component, or of "init", the
-// node's first process.
+// Log returns the path of the log of a node's component, or of the node's first
+// process, which is called "init".
 func (c *Cluster) Log(node, component string) (string, error) {
 	n, err := c.plan.Node(node)
 	if err != nil {
@@ -88,8 +87,8 @@ func (c *Cluster) Log(node, component string) (string, error) {
 	return c.spec(n).Log(component), nil
 }
 
-// Restart stops and starts a component, on the nodes named or on every node
-// that has it. It returns when the new processes have been started.
+// Restart stops and starts a component on the given nodes, or if there are none on
+// every node that has it. It returns when the new processes have started.
 func (c *Cluster) Restart(ctx context.Context, component string, nodes ...string) error {
 	return c.each(component, nodes, func(client *nodeinit.Client) error {
 		if err := client.Stop(ctx, component); err != nil {
@@ -99,17 +98,17 @@ func (c *Cluster) Restart(ctx context.Context, component string, nodes ...string
 	})
 }
 
-// Stop stops a component until Start, on the nodes named or wherever it is.
+// Stop stops a component until Start, on the given nodes, or on every node that has it.
 func (c *Cluster) Stop(ctx context.Context, component string, nodes ...string) error {
 	return c.each(component, nodes, func(client *nodeinit.Client) error { return client.Stop(ctx, component) })
 }
 
-// Start starts a stopped component, on the nodes named or wherever it is.
+// Start starts a stopped component, on the given nodes, or on every node that has it.
 func (c *Cluster) Start(ctx context.Context, component string, nodes ...string) error {
 	return c.each(component, nodes, func(client *nodeinit.Client) error { return client.Start(ctx, component) })
 }
 
-// each calls do for every node that has the component.
+// each calls do for every selected node that has the component.
 func (c *Cluster) each(component string, nodes []string, do func(*nodeinit.Client) error) error {
 	found := false
 	for _, n := range c.plan.Nodes {
@@ -122,12 +121,12 @@ func (c *Cluster) each(component string, nodes []string, do func(*nodeinit.Clien
 		}
 	}
 	if !found {
-		return fmt.Errorf("find component %s: not on the nodes chosen: cluster status lists all", component)
+		return fmt.Errorf("find component %s: not on the selected nodes: cluster status lists all components", component)
 	}
 	return nil
 }
 
-// selected tells whether a node is among those chosen; none chosen means all.
+// selected reports whether a node is selected. No selection selects all nodes.
 func selected(node string, nodes []string) bool {
 	return len(nodes) == 0 || slices.Contains(nodes, node)
 }
@@ -143,7 +142,7 @@ func (c *Cluster) has(n plan.Node, component string) bool {
 
 func (c *Cluster) client(n plan.Node) *nodeinit.Client { return nodeinit.NewClient(c.spec(n)) }
 
-// spec returns what the node's first process is told.
+// spec returns the spec of the node's first process.
 func (c *Cluster) spec(n plan.Node) nodeinit.Spec {
 	s := nodeinit.Spec{
 		Name:       n.Name,

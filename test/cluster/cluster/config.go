@@ -1,7 +1,7 @@
-// Package cluster runs a real Kubernetes of one or more nodes on one Linux
-// machine, for tests: Up, use, Down. There is one cluster on a machine at a
-// time, and it lives until Down, in whichever process: Up in one program and
-// Open in the next is the usual way to work on it by hand.
+// Package cluster runs a real Kubernetes cluster of one or more nodes on one Linux
+// machine, for tests. Up starts it and Down removes it. A machine has one cluster at a
+// time. It runs until Down, whichever process calls that: to work with a cluster by
+// hand, call Up in one program and Open in the next.
 package cluster
 
 import (
@@ -19,28 +19,28 @@ import (
 // BusyboxImage is the name of an image with busybox, present on every node.
 const BusyboxImage = image.BusyboxName
 
-// busybox is where Debian's package busybox-static puts its program.
+// busybox is the program of Debian's package busybox-static.
 const busybox = "/bin/busybox"
 
-// Config says what cluster to run.
+// Config describes a cluster.
 type Config struct {
-	// Nodes counts all nodes; zero means 1. The first one is the control plane
-	// and a worker at once.
+	// Nodes is the number of all nodes; zero means 1. The first one is both the control
+	// plane and a worker.
 	Nodes int
-	// GPUNodes counts the nodes with simulated GPUs. They are the last ones.
+	// GPUNodes is the number of nodes with simulated GPUs. They are the last ones.
 	GPUNodes int
-	// GPUs counts the GPUs of each such node; zero means 8.
+	// GPUs is the number of GPUs of each such node; zero means 8.
 	GPUs int
-	// Model is the GPUs' model, in the words of gpu-sim; empty means a100-40.
+	// Model is gpu-sim's name of the GPU model; empty means a100-40.
 	Model string
-	// BinDir is the folder of the project's programs: cluster, gpu-sim, and the
-	// folder cluster-components.
+	// BinDir is the folder with the project's programs: cluster, gpu-sim, and the folder
+	// cluster-components.
 	BinDir string
-	// Progress gets a line per step; nil means none.
+	// Progress gets one line per step; nil means no output.
 	Progress io.Writer
 }
 
-// withDefaults fills in what was left out.
+// withDefaults returns c with defaults for unset fields.
 func (c Config) withDefaults() Config {
 	if c.Nodes == 0 {
 		c.Nodes = 1
@@ -64,19 +64,19 @@ func (c Config) shape() plan.Shape {
 	return plan.Shape{Nodes: c.Nodes, GPUNodes: c.GPUNodes, GPUs: c.GPUs, Model: c.Model}
 }
 
-// Validate reports everything that keeps the cluster from coming up here.
+// Validate reports everything that prevents the cluster from starting here.
 func (c Config) Validate() error {
 	return errors.Join(c.shape().Validate(), checkRoot(), checkTools(), c.checkPrograms())
 }
 
 func checkRoot() error {
 	if os.Geteuid() != 0 {
-		return errors.New("make namespaces and mounts: not root: run this as root")
+		return errors.New("create namespaces and mounts: not root: run this as root")
 	}
 	return nil
 }
 
-// checkTools looks for the programs that come from the distribution's packages.
+// checkTools checks for programs of the distribution's packages.
 func checkTools() error {
 	var errs []error
 	for tool, pkg := range map[string]string{"nft": "nftables", "nsenter": "util-linux", busybox: "busybox-static"} {
@@ -87,7 +87,7 @@ func checkTools() error {
 	return errors.Join(errs...)
 }
 
-// checkPrograms looks for the programs that are built here.
+// checkPrograms checks for programs that are built here.
 func (c Config) checkPrograms() error {
 	programs := []string{"cluster"}
 	for _, name := range []string{"kubernetes", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "pause", "cni/ptp", "cni/host-local", "cni/loopback", "cni/portmap"} {
@@ -99,7 +99,7 @@ func (c Config) checkPrograms() error {
 	var errs []error
 	for _, name := range programs {
 		if _, err := exec.LookPath(filepath.Join(c.BinDir, name)); err != nil {
-			errs = append(errs, fmt.Errorf("find program: %w: build it with make, and name the folder it is in as BinDir", err))
+			errs = append(errs, fmt.Errorf("find program: %w: build it with make, and set BinDir to its folder", err))
 		}
 	}
 	return errors.Join(errs...)

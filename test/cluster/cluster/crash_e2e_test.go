@@ -16,8 +16,7 @@ import (
 	"outrigger.dev/test/cluster/cluster"
 )
 
-// crashEnv makes a process of these tests bring a cluster up, and wait to be
-// killed.
+// crashEnv makes the test binary start a cluster and wait until it is killed.
 const crashEnv = "CLUSTER_TEST_BRING_UP"
 
 func TestMain(m *testing.M) {
@@ -27,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bringUpAndWait is the process that is killed in the tests below.
+// bringUpAndWait runs in the process that the tests below kill.
 func bringUpAndWait(bin string) int {
 	cfg := cluster.Config{BinDir: bin, Progress: os.Stdout}
 	if _, err := cluster.Up(context.Background(), cfg); err != nil {
@@ -42,7 +41,7 @@ func bringUpAndWait(bin string) int {
 
 func TestDownAfterACrash(t *testing.T) {
 	for name, at := range map[string]string{
-		"the process dies before nodes start":      "network made",
+		"the process dies before nodes start":      "network created",
 		"the process dies while nodes start":       "nodes started",
 		"the process dies while Kubernetes starts": "API server ready",
 		"the process dies while it uses a cluster": "cluster is up",
@@ -71,8 +70,8 @@ func TestUpAfterACrash(t *testing.T) {
 	checkSame(t, before)
 }
 
-// crash has another process bring a cluster up, and kills it as soon as it says
-// that it got as far as the given step.
+// crash starts a cluster in another process, and kills the process as soon as it reports
+// the given step.
 func crash(ctx context.Context, t *testing.T, step string) {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, os.Args[0])
@@ -93,9 +92,9 @@ func crash(ctx context.Context, t *testing.T, step string) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Error(err)
 	}
-	// It was killed: there is nothing to learn from how it ended.
+	// Ignore the error of the killed process.
 	_ = cmd.Wait()
 	if !reached {
-		t.Fatalf("the other process did not say %q", step)
+		t.Fatalf("the other process did not report %q", step)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"outrigger.dev/test/cluster/internal/plan"
 )
 
-// Down takes the cluster on this machine down, or what is left of it, and puts
-// back what it changed. It succeeds as well if there is none.
+// Down removes the cluster on this machine, or what remains of it, and restores what it
+// changed. It succeeds if there is no cluster.
 func Down(ctx context.Context, w io.Writer) error {
 	if w == nil {
 		w = io.Discard
@@ -33,11 +33,11 @@ func Down(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// Down takes the cluster down. Nothing of it is left on the machine.
+// Down removes the cluster and everything that belongs to it from the machine.
 func (c *Cluster) Down(ctx context.Context) error { return Down(ctx, c.progress.w) }
 
-// clean undoes all that create does, in whatever state it is, except for the
-// state folder, which the caller holds a lock on.
+// clean undoes everything that create does, whatever the state of the cluster. It keeps
+// the state folder, on which the caller holds a lock.
 func clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
@@ -45,7 +45,7 @@ func clean(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// With its first process all of a node goes: processes, mounts and links.
+	// When its first process ends, the processes, mounts and links of a node end too.
 	if err := tree.Kill(ctx); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func clean(ctx context.Context) error {
 	return errors.Join(machine.RestoreSysctls(state.Sysctls), tree.RestoreControllers(state.Controllers), machine.Forget())
 }
 
-// removeStateDir is the very last step: the lock is on this folder.
+// removeStateDir is the last step, because the lock is on this folder.
 func removeStateDir() error {
 	if err := os.RemoveAll(machine.StateDir); err != nil {
 		return fmt.Errorf("remove cluster state: %w", err)

@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/test/cluster/cluster"
 )
 
-// testLimit is how long one test may take, on a busy machine.
+// testLimit is the time limit of one test, for a busy machine.
 const testLimit = 8 * time.Minute
 
 const manifests = `
@@ -60,18 +60,18 @@ func binDir(t *testing.T) string {
 	return dir
 }
 
-// testContext returns the context of a test that makes a cluster of its own.
+// testContext returns the context of a test that starts its own cluster.
 func testContext(t *testing.T) context.Context {
 	t.Helper()
 	if _, err := cluster.Open(); err == nil {
-		t.Fatal("a cluster is up that someone may be using: take it down first by cluster down")
+		t.Fatal("a cluster is running that someone may use: remove it first with cluster down")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), testLimit)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// bringUp brings a cluster up that is gone with the test.
+// bringUp starts a cluster that is removed at the end of the test.
 func bringUp(ctx context.Context, t *testing.T, cfg cluster.Config) *cluster.Cluster {
 	t.Helper()
 	cfg.BinDir, cfg.Progress = binDir(t), t.Output()
@@ -91,11 +91,11 @@ func TestClusterOfTwoNodes(t *testing.T) {
 	ctx := testContext(t)
 	before := takeSnapshot(t)
 	c := bringUp(ctx, t, cluster.Config{Nodes: 2})
-	// Else the comparison at the end would prove nothing.
+	// Check the snapshot: otherwise the comparison at the end would prove nothing.
 	during := takeSnapshot(t)
 	if len(during.Processes) == len(before.Processes) || len(during.Links) == len(before.Links) ||
 		len(during.Mounts) == len(before.Mounts) || len(during.Cgroups) == len(before.Cgroups) {
-		t.Error("the snapshot does not see a cluster that is up")
+		t.Error("the snapshot does not show a running cluster")
 	}
 	if err := c.Apply(ctx, manifests); err != nil {
 		t.Fatal(err)
@@ -108,12 +108,12 @@ func TestClusterOfTwoNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(out.String(), "is up already") {
-			t.Errorf("second up said %q", out.String())
+			t.Errorf("second up printed %q", out.String())
 		}
 	})
-	t.Run("an up of another shape is refused", func(t *testing.T) {
+	t.Run("an up with another shape is rejected", func(t *testing.T) {
 		if _, err := cluster.Up(ctx, cluster.Config{Nodes: 3, BinDir: binDir(t)}); err == nil {
-			t.Error("up of three nodes succeeded while two are up")
+			t.Error("up of three nodes succeeded while a cluster of two runs")
 		}
 	})
 	t.Run("pods reach pods of other nodes", func(t *testing.T) { testNetwork(ctx, t, c) })
@@ -122,7 +122,7 @@ func TestClusterOfTwoNodes(t *testing.T) {
 			t.Errorf("logs = %q", got)
 		}
 	})
-	t.Run("pods outlive a restart of the kubelet and of containerd", func(t *testing.T) { testRestart(ctx, t, c) })
+	t.Run("pods survive a restart of the kubelet and of containerd", func(t *testing.T) { testRestart(ctx, t, c) })
 	t.Run("a node's files are its own", func(t *testing.T) { testFiles(ctx, t, c) })
 
 	if err := c.Down(ctx); err != nil {
@@ -152,7 +152,7 @@ func testRestart(ctx context.Context, t *testing.T, c *cluster.Cluster) {
 			t.Fatal(err)
 		}
 	}
-	// A new pod on the node proves that both are back.
+	// A new pod on the node proves that both are running again.
 	kubectl(ctx, t, c, "run", "after", "--image="+cluster.BusyboxImage, "--overrides", `{"spec":{"nodeName":"node1"}}`, "--", "sleep", "3600")
 	kubectl(ctx, t, c, "wait", "--for=condition=Ready", "pod/after", "--timeout=60s")
 	kubectl(ctx, t, c, "delete", "pod", "after", "--now")
@@ -196,7 +196,7 @@ func TestGPUNode(t *testing.T) {
 		t.Errorf("nodes labelled as GPU nodes (-want +got):\n%s", diff)
 	}
 	if out, err := c.Exec(ctx, "node1", "ls", "/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl", "/proc/driver/nvidia/version"); err != nil {
-		t.Errorf("node1 has not all of its GPUs: %v: %s", err, out)
+		t.Errorf("node1 lacks some of its GPUs: %v: %s", err, out)
 	}
 	for where, exists := range map[string]func(string) error{
 		"node0":       func(path string) error { _, err := c.Exec(ctx, "node0", "stat", path); return err },

@@ -10,10 +10,10 @@ import (
 	"outrigger.dev/test/cluster/internal/nodeinit"
 )
 
-// tailLines is how much of a log explains a failure.
+// tailLines is the number of log lines that explain prints.
 const tailLines = 20
 
-// componentError says which component of which node a failure is due to.
+// componentError is a failure of one component of a node.
 type componentError struct {
 	node, component string
 	err             error
@@ -25,8 +25,8 @@ func (e componentError) Error() string {
 
 func (e componentError) Unwrap() error { return e.err }
 
-// explain prints the end of the logs of all components that a failure may be
-// due to: the one that did not get ready, and those that ended by themselves.
+// explain prints the end of the logs of all components that may have caused a failure:
+// the one that did not become ready, and those that ended by themselves.
 func (c *Cluster) explain(ctx context.Context, err error) {
 	var failed componentError
 	if errors.As(err, &failed) {
@@ -35,7 +35,7 @@ func (c *Cluster) explain(ctx context.Context, err error) {
 	for _, n := range c.plan.Nodes {
 		all, err := c.client(n).Status(ctx)
 		if err != nil {
-			continue // It did not come as far as having components.
+			continue // The node has no components yet.
 		}
 		for _, s := range all {
 			suspect := s.Ends > 0 || s.State == nodeinit.Waiting

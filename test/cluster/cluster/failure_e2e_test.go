@@ -31,7 +31,7 @@ func TestUpThatFails(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(bin, test.program), []byte(broken), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			// What is broken stays so: there is no use in the usual patience.
+			// A broken program never becomes ready, so a short time limit is enough.
 			ctx, cancel := context.WithTimeout(testContext(t), 5*time.Second)
 			defer cancel()
 			var out strings.Builder
@@ -40,14 +40,14 @@ func TestUpThatFails(t *testing.T) {
 				t.Error("up succeeded with a broken program")
 			}
 			if !strings.Contains(out.String(), test.want) {
-				t.Errorf("up said\n%s\n%v\nwant in it\n%s", out.String(), err, test.want)
+				t.Errorf("up printed\n%s\n%v\nwant in it\n%s", out.String(), err, test.want)
 			}
 			checkSame(t, before)
 		})
 	}
 }
 
-// copyOf returns a folder with links to what is in the folder of programs.
+// copyOf returns a folder with links to the content of the folder of programs.
 func copyOf(t *testing.T, bin string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// pollInterval is how often a condition is looked at that nobody announces.
+// pollInterval is the interval between checks of a condition that has no event.
 const pollInterval = 100 * time.Millisecond
 
-// progress prints a line per step with the seconds since the beginning.
+// progress prints one line per step, with the seconds since the start.
 type progress struct {
 	w     io.Writer
 	begin time.Time
@@ -18,8 +18,8 @@ type progress struct {
 
 func newProgress(w io.Writer) progress { return progress{w: w, begin: time.Now()} }
 
-// busy says why nothing happens.
-func (p progress) busy() { p.say("another process makes or takes down a cluster: waiting for it") }
+// busy reports why nothing happens.
+func (p progress) busy() { p.say("another process starts or removes a cluster: waiting for it") }
 
 func (p progress) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.w, "%6.1f s  %s\n", time.Since(p.begin).Seconds(), fmt.Sprintf(format, args...))
@@ -37,7 +37,7 @@ func wait(ctx context.Context, limit time.Duration, try func(context.Context) er
 		if err == nil {
 			return nil
 		}
-		// The end of the wait itself explains nothing.
+		// Keep the last error of try: the end of the context explains nothing.
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}

@@ -27,9 +27,9 @@ func (c *Cluster) Apply(ctx context.Context, manifests string) error {
 	return err
 }
 
-// KubectlCommand returns a kubectl that is ready to run.
+// KubectlCommand returns a kubectl command, not started.
 func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
-	// The default cache would stay behind in the user's home.
+	// The default cache would remain in the user's home.
 	all := []string{"kubectl", "--kubeconfig", c.Kubeconfig(), "--cache-dir", filepath.Join(machine.StateDir, "kubectl-cache")}
 	return exec.CommandContext(ctx, filepath.Join(c.binDir, componentFolder, "kubernetes"), append(all, args...)...)
 }
@@ -43,8 +43,8 @@ func (c *Cluster) Exec(ctx context.Context, node string, args ...string) (string
 	return output(cmd)
 }
 
-// NodeCommand returns a command that is ready to run on a node. Programs are
-// looked for as the node's components do.
+// NodeCommand returns a command that runs on a node, not started. It has the search path
+// of the node's components.
 func (c *Cluster) NodeCommand(ctx context.Context, node string, args ...string) (*exec.Cmd, error) {
 	n, err := c.plan.Node(node)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Cluster) NodeCommand(ctx context.Context, node string, args ...string) 
 	return cmd, nil
 }
 
-// LoadImage imports an image archive on the nodes named, or on all.
+// LoadImage imports an image archive on the given nodes, or on all.
 func (c *Cluster) LoadImage(ctx context.Context, archive string, nodes ...string) error {
 	for _, n := range c.plan.Nodes {
 		if !selected(n.Name, nodes) {
@@ -73,8 +73,8 @@ func (c *Cluster) LoadImage(ctx context.Context, archive string, nodes ...string
 	return nil
 }
 
-// LoadProgram makes an image that holds one static program of the machine, and
-// imports it on the nodes named, or on all.
+// LoadProgram creates an image with one static program of the machine, and imports it on
+// the given nodes, or on all.
 func (c *Cluster) LoadProgram(ctx context.Context, name, program string, nodes ...string) error {
 	file := filepath.Base(program)
 	archive := filepath.Join(machine.DataDir, file+".tar")
@@ -102,7 +102,7 @@ func (c *Cluster) importImage(ctx context.Context, archive, node string) error {
 	return nil
 }
 
-// output runs a command. What it printed as errors becomes part of the error.
+// output runs a command and returns its output. Its error includes standard error.
 func output(cmd *exec.Cmd) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -20,9 +20,9 @@ import (
 	"outrigger.dev/test/cluster/internal/machine"
 )
 
-// snapshot is all of a machine that a cluster could leave a trace on.
+// snapshot is the state of a machine that a cluster could change.
 type snapshot struct {
-	// Processes in another network than the test's, each with its program.
+	// Processes in another network namespace than the test's, with their programs.
 	Processes []string
 	Mounts    []string
 	Links     []string
@@ -32,15 +32,15 @@ type snapshot struct {
 	Folders   []string
 }
 
-// clusterFolder matches the names that a cluster's programs give to folders.
-// Others come and go on a machine all the time.
+// clusterFolder matches the names of folders that a cluster's programs create. Other
+// folders on a machine change all the time.
 var clusterFolder = regexp.MustCompile(`outrigger|gpu-sim|kube|containerd|runc|etcd|cni|cdi|nri|netns|nvidia|pods|containers`)
 
-// settleLimit is how long the kernel, and others on the machine, may take to
-// finish what they had begun.
+// settleLimit is the time limit for the kernel, and for other programs on the machine, to
+// finish their work.
 const settleLimit = 10 * time.Second
 
-// checkSame compares the machine with what it was before.
+// checkSame compares the machine with a snapshot from before.
 func checkSame(t *testing.T, before snapshot) {
 	t.Helper()
 	limit := time.After(settleLimit)
@@ -48,7 +48,7 @@ func checkSame(t *testing.T, before snapshot) {
 	defer tick.Stop()
 	for {
 		after := takeSnapshot(t)
-		// Processes of others may end at any time.
+		// Other processes may end at any time.
 		known := after.Processes[:0:0]
 		for _, p := range before.Processes {
 			if slices.Contains(after.Processes, p) {
@@ -62,7 +62,7 @@ func checkSame(t *testing.T, before snapshot) {
 		}
 		select {
 		case <-limit:
-			t.Errorf("the machine is not as before (-before +after):\n%s", diff)
+			t.Errorf("the machine has changed (-before +after):\n%s", diff)
 			return
 		case <-tick.C:
 		}
@@ -116,7 +116,7 @@ func takeSnapshot(t *testing.T) snapshot {
 	return s
 }
 
-// foreignProcesses returns the processes that are in a network of their own.
+// foreignProcesses returns the processes in other network namespaces.
 func foreignProcesses(t *testing.T) []string {
 	t.Helper()
 	own, err := os.Readlink("/proc/self/ns/net")
@@ -131,7 +131,7 @@ func foreignProcesses(t *testing.T) []string {
 	for _, link := range links {
 		process := filepath.Dir(filepath.Dir(link))
 		if net, err := os.Readlink(link); err != nil || net == own {
-			continue // It ended meanwhile, or is one of ours.
+			continue // The process has ended, or is in this namespace.
 		}
 		program, err := os.Readlink(filepath.Join(process, "exe"))
 		if err != nil {

@@ -21,10 +21,10 @@ import (
 	"outrigger.dev/test/cluster/internal/render"
 )
 
-// initLimit is how long the first process of a node may take to set it up.
+// initLimit is the time limit for the first process of a node to set up the node.
 const initLimit = 30 * time.Second
 
-// initComponent stands for the first process of a node among the components.
+// initComponent is the name of the first process of a node among the components.
 const initComponent = "init"
 
 // starter starts nodes.
@@ -35,7 +35,7 @@ type starter struct {
 	credentials *render.Credentials
 }
 
-// start makes a node and returns when its first process takes commands.
+// start creates a node and returns when its first process accepts commands.
 func (s starter) start(ctx context.Context, n plan.Node) error {
 	spec := s.cluster.spec(n)
 	files, err := render.Files(s.cluster.plan, n, s.cluster.options(n))
@@ -60,7 +60,7 @@ func (s starter) start(ctx context.Context, n plan.Node) error {
 		create := exec.CommandContext(ctx, filepath.Join(spec.BinDir, "gpu-sim"),
 			"create", "--root", spec.GPUSim, "--name", n.Name, "--gpus", strconv.Itoa(n.GPUs), "--model", n.Model)
 		if _, err := output(create); err != nil {
-			return fmt.Errorf("make simulated GPUs of %s: %w", n.Name, err)
+			return fmt.Errorf("create simulated GPUs of %s: %w", n.Name, err)
 		}
 	}
 	if err := s.spawn(ctx, n, spec); err != nil {
@@ -69,14 +69,14 @@ func (s starter) start(ctx context.Context, n plan.Node) error {
 	return nil
 }
 
-// spawn starts the first process of a node, in namespaces of its own.
+// spawn starts the first process of a node in new namespaces.
 func (s starter) spawn(ctx context.Context, n plan.Node, spec nodeinit.Spec) error {
 	log, err := os.OpenFile(spec.Log(initComponent), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("open log of node %s: %w", n.Name, err)
 	}
 	defer func() { _ = log.Close() }()
-	// Not bound to ctx: the node is to outlive whoever brings it up.
+	// The process is not bound to ctx, because the node runs longer than its creator.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(spec.BinDir, "cluster"), "node-init", "--dir", spec.Dir)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -88,7 +88,7 @@ func (s starter) spawn(ctx context.Context, n plan.Node, spec nodeinit.Spec) err
 	}
 	waitCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// Whoever is still there when the node ends takes its first process in.
+	// Reap the first process if the node ends while this process runs.
 	go func() { cancel(fmt.Errorf("first process of %s ended: %w", n.Name, cmd.Wait())) }()
 	if err := s.net.Join(n, cmd.Process.Pid); err != nil {
 		return errors.Join(err, cmd.Process.Kill())
@@ -104,7 +104,7 @@ func (s starter) spawn(ctx context.Context, n plan.Node, spec nodeinit.Spec) err
 	return err
 }
 
-// options returns what the node's files depend on.
+// options returns the options of the node's files.
 func (c *Cluster) options(n plan.Node) render.Options {
 	return render.Options{
 		Components:       filepath.Join(c.binDir, componentFolder),

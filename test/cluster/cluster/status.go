@@ -7,17 +7,17 @@ import (
 	"outrigger.dev/test/cluster/internal/nodeinit"
 )
 
-// ComponentStatus is what one component of a node is doing.
+// ComponentStatus is the status of one component of a node.
 type ComponentStatus = nodeinit.Status
 
-// NodeStatus is what a node is doing.
+// NodeStatus is the status of a node.
 type NodeStatus struct {
 	Name string
 	IP   string
 	GPUs int
-	// NotReady says why Kubernetes does not use the node; nil if it does.
+	// NotReady is why the Node is not ready in Kubernetes, nil if it is.
 	NotReady error
-	// Down says that the node's first process is gone, and all else with it.
+	// Down is set if the node's first process has ended, and so the whole node.
 	Down       error
 	Components []ComponentStatus
 }

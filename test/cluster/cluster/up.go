@@ -21,7 +21,7 @@ import (
 	"outrigger.dev/test/cluster/internal/render"
 )
 
-// The longest times that the steps may take, on a busy machine.
+// The time limits of the steps, for a busy machine.
 const (
 	apiServerLimit  = 2 * time.Minute
 	containerdLimit = time.Minute
@@ -29,9 +29,9 @@ const (
 	cleanLimit      = time.Minute
 )
 
-// Up brings a cluster up, and returns when its nodes are ready. A cluster of
-// the same shape that is up already is left as it is; the remains of a dead one
-// are cleared away. When it fails nothing is left behind.
+// Up starts a cluster, and returns when its nodes are ready. If a cluster of the same
+// shape is running, Up returns that one. It removes the remains of a dead cluster. If it
+// fails, it removes everything that it created.
 func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -48,21 +48,21 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 		return c, err
 	}
 	if err := clean(ctx); err != nil {
-		return nil, fmt.Errorf("clear away a dead cluster: %w", err)
+		return nil, fmt.Errorf("remove a dead cluster: %w", err)
 	}
 	c = newCluster(machine.State{Shape: cfg.shape(), BinDir: cfg.BinDir}, cfg.Progress)
 	if err := c.create(ctx); err != nil {
-		// The cleaning is to happen even if ctx is what ended.
+		// Clean up even if ctx has ended.
 		cleanCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanLimit)
 		defer cancel()
 		c.explain(cleanCtx, err)
-		return nil, errors.Join(fmt.Errorf("bring cluster up: %w", err), clean(cleanCtx), removeStateDir())
+		return nil, errors.Join(fmt.Errorf("start cluster: %w", err), clean(cleanCtx), removeStateDir())
 	}
 	return c, nil
 }
 
-// adopt returns the cluster that is up, if it is of the wanted shape and alive.
-// It returns nil if there is none.
+// adopt returns the running cluster, if it has the desired shape and is alive. It
+// returns nil if there is none.
 func adopt(ctx context.Context, cfg Config) (*Cluster, error) {
 	state, err := machine.Load()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,17 +73,17 @@ func adopt(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	c := newCluster(state, cfg.Progress)
 	if !state.Complete || !c.alive(ctx) {
-		c.progress.say("a dead cluster is there: clearing it away")
+		c.progress.say("found a dead cluster: removing it")
 		return nil, nil
 	}
 	if state.Shape != cfg.shape() {
-		return nil, fmt.Errorf("bring cluster up: one of another shape is up, %+v, want %+v: take it down first by cluster down", state.Shape, cfg.shape())
+		return nil, fmt.Errorf("start cluster: a cluster with another shape is running, %+v, want %+v: remove it first with cluster down", state.Shape, cfg.shape())
 	}
 	c.progress.say("cluster of %d nodes is up already; kubeconfig %s", len(c.plan.Nodes), c.Kubeconfig())
 	return c, nil
 }
 
-// alive tells whether the first process of every node answers.
+// alive reports whether the first process of every node answers.
 func (c *Cluster) alive(ctx context.Context) bool {
 	for _, n := range c.plan.Nodes {
 		if _, err := c.client(n).Status(ctx); err != nil {
@@ -93,9 +93,9 @@ func (c *Cluster) alive(ctx context.Context) bool {
 	return true
 }
 
-// create makes everything, on a machine without remains.
+// create creates the cluster on a machine without remains of another one.
 func (c *Cluster) create(ctx context.Context) error {
-	state, tree, err := c.remember()
+	state, tree, err := c.saveState()
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (c *Cluster) create(ctx context.Context) error {
 	if err := net.Create(); err != nil {
 		return err
 	}
-	c.progress.say("network made")
+	c.progress.say("network created")
 	credentials, err := render.NewCredentials(c.plan)
 	if err != nil {
 		return err
@@ -140,9 +140,9 @@ func (c *Cluster) create(ctx context.Context) error {
 	return nil
 }
 
-// remember writes down how the machine is before anything is changed, and makes
-// the root of the cluster's cgroups.
-func (c *Cluster) remember() (machine.State, cgroup.Tree, error) {
+// saveState records the state of the machine before any change, and creates the root of
+// the cluster's cgroups.
+func (c *Cluster) saveState() (machine.State, cgroup.Tree, error) {
 	state := machine.State{BinDir: c.binDir, Shape: c.plan.Shape}
 	tree, err := cgroup.Find(cgroup.MountPoint, machine.Cgroup)
 	if err != nil {
@@ -160,8 +160,8 @@ func (c *Cluster) remember() (machine.State, cgroup.Tree, error) {
 	return state, tree, tree.Create()
 }
 
-// startKubernetes starts the components of all nodes, each as soon as what it
-// needs is there.
+// startKubernetes starts the components of all nodes, each as soon as its dependencies
+// are ready.
 func (c *Cluster) startKubernetes(ctx context.Context, archives []string) error {
 	if err := errors.Join(
 		c.Start(ctx, render.Containerd),
@@ -195,7 +195,7 @@ func (c *Cluster) startKubernetes(ctx context.Context, archives []string) error 
 	return nil
 }
 
-// startWorker starts what runs pods on a node.
+// startWorker starts the components that run pods on a node.
 func (c *Cluster) startWorker(ctx context.Context, n plan.Node, api *kubeapi.Client, archives []string) error {
 	if err := wait(ctx, containerdLimit, func(ctx context.Context) error {
 		_, err := c.Exec(ctx, n.Name, "ctr", "version")
@@ -235,14 +235,14 @@ func (c *Cluster) writeImages(ctx context.Context) ([]string, error) {
 	return archives, nil
 }
 
-// writeFile makes a file of what write writes.
+// writeFile creates a file with the content that write writes.
 func writeFile(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("make folder: %w", err)
+		return fmt.Errorf("create folder: %w", err)
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {
-		return fmt.Errorf("make file: %w", err)
+		return fmt.Errorf("create file: %w", err)
 	}
 	return errors.Join(write(file), file.Close())
 }

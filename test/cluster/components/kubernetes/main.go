@@ -1,9 +1,8 @@
-// Command kubernetes holds every part of a Kubernetes cluster in one binary:
-// etcd, the control plane, the kubelet, kube-proxy and kubectl. The parts share
-// most of their packages, so one link of one binary is the cheapest way to
-// build them all.
+// Command kubernetes contains every part of a Kubernetes cluster in one binary: etcd, the
+// control plane, the kubelet, kube-proxy and kubectl. The parts share most of their
+// packages, so one binary is the cheapest way to build them.
 //
-// The first argument chooses the part; the rest is handed to it unchanged.
+// The first argument selects the part; it gets the other arguments unchanged.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package app is the command line of cluster.
+// Package app implements the command line of cluster.
 package app
 
 import (
@@ -29,19 +29,19 @@ func Main(args []string) int {
 func newApp() *cli.App {
 	return &cli.App{
 		Name:  "cluster",
-		Usage: "run a real Kubernetes of one or more nodes on this machine",
+		Usage: "run a real Kubernetes cluster of one or more nodes on this machine",
 		Commands: []*cli.Command{
 			upCommand(), downCommand(), statusCommand(),
 			kubectlCommand(), execCommand(), loadImageCommand(),
 			restartCommand(), stopCommand(), startCommand(), logsCommand(),
 			nodeInitCommand(),
 		},
-		// Main alone ends the process.
+		// Only Main ends the process.
 		ExitErrHandler: func(*cli.Context, error) {},
 	}
 }
 
-// nodeInitCommand is how up starts the first process of a node.
+// nodeInitCommand returns the command with which up starts the first process of a node.
 func nodeInitCommand() *cli.Command {
 	return &cli.Command{
 		Name:   "node-init",
@@ -54,7 +54,7 @@ func nodeInitCommand() *cli.Command {
 	}
 }
 
-// ownFolder returns the folder that this program is in, beside all others.
+// ownFolder returns the folder of this program, which also has the other programs.
 func ownFolder() (string, error) {
 	path, err := os.Executable()
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 func upCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "up",
-		Usage: "bring a cluster up and wait until its nodes are ready",
+		Usage: "start a cluster and wait until its nodes are ready",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "nodes", Value: 1, EnvVars: []string{"NODES"}, Usage: "all nodes; the first is the control plane and a worker"},
-			&cli.IntFlag{Name: "gpu-nodes", EnvVars: []string{"GPU_NODES"}, Usage: "how many of them, the last ones, have simulated GPUs"},
-			&cli.IntFlag{Name: "gpus", Value: 8, EnvVars: []string{"GPUS"}, Usage: "GPUs of each GPU node"},
-			&cli.StringFlag{Name: "model", Value: "a100-40", EnvVars: []string{"MODEL"}, Usage: "model of the GPUs, as gpu-sim names it"},
-			&cli.StringFlag{Name: "bin-dir", EnvVars: []string{"BIN_DIR"}, Usage: "folder of gpu-sim and cluster-components (default: the folder of this program)"},
+			&cli.IntFlag{Name: "nodes", Value: 1, EnvVars: []string{"NODES"}, Usage: "number of all nodes; the first one is both the control plane and a worker"},
+			&cli.IntFlag{Name: "gpu-nodes", EnvVars: []string{"GPU_NODES"}, Usage: "number of nodes with simulated GPUs, which are the last ones"},
+			&cli.IntFlag{Name: "gpus", Value: 8, EnvVars: []string{"GPUS"}, Usage: "number of GPUs of each GPU node"},
+			&cli.StringFlag{Name: "model", Value: "a100-40", EnvVars: []string{"MODEL"}, Usage: "gpu-sim's name of the GPU model"},
+			&cli.StringFlag{Name: "bin-dir", EnvVars: []string{"BIN_DIR"}, Usage: "folder with gpu-sim and cluster-components (default: the folder of this program)"},
 		},
 		Action: func(c *cli.Context) error {
 			bin := c.String("bin-dir")
@@ -50,7 +50,7 @@ func upCommand() *cli.Command {
 func downCommand() *cli.Command {
 	return &cli.Command{
 		Name:   "down",
-		Usage:  "take the cluster down, whatever state it is in, and leave nothing of it",
+		Usage:  "remove the cluster and everything that belongs to it, whatever its state",
 		Action: func(c *cli.Context) error { return cluster.Down(c.Context, c.App.Writer) },
 	}
 }
@@ -58,7 +58,7 @@ func downCommand() *cli.Command {
 func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
-		Usage: "print the nodes and their components; fail unless all are well",
+		Usage: "print the nodes and their components; fail if one is not healthy",
 		Action: func(c *cli.Context) error {
 			k, err := cluster.Open()
 			if err != nil {
@@ -73,7 +73,7 @@ func statusCommand() *cli.Command {
 	}
 }
 
-// printStatus prints one line per component. Its error joins all that is wrong.
+// printStatus prints one line per component. Its error joins all problems.
 func printStatus(c *cli.Context, nodes []cluster.NodeStatus) error {
 	w := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "NODE\tADDRESS\tGPUS\tCOMPONENT\tSTATE\tENDED\tMEMORY")

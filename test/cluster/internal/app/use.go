@@ -56,8 +56,8 @@ func execCommand() *cli.Command {
 	}
 }
 
-// become replaces this process by the command, so that the terminal, signals
-// and the exit status are all the command's.
+// become replaces this process with the command, so that the command gets the terminal
+// and signals, and its exit status is returned.
 func become(cmd *exec.Cmd, env []string) error {
 	if cmd.Err != nil {
 		return fmt.Errorf("find program: %w", cmd.Err)
@@ -71,7 +71,7 @@ func become(cmd *exec.Cmd, env []string) error {
 func loadImageCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "load-image",
-		Usage:     "import image archives on all nodes, or on those named",
+		Usage:     "import image archives on all nodes, or on the given ones",
 		ArgsUsage: "ARCHIVE...",
 		Flags:     []cli.Flag{nodeFlag()},
 		Action: func(c *cli.Context) error {
@@ -80,7 +80,7 @@ func loadImageCommand() *cli.Command {
 				return err
 			}
 			if len(archives) == 0 {
-				return errors.New("import images: want one archive or more")
+				return errors.New("import images: want at least one archive")
 			}
 			k, err := cluster.Open()
 			if err != nil {
@@ -108,11 +108,11 @@ func startCommand() *cli.Command {
 	return componentCommand("start", "start a stopped component", (*cluster.Cluster).Start)
 }
 
-// componentCommand is a command that acts on one component.
+// componentCommand returns a command that acts on one component.
 func componentCommand(name, usage string, act func(*cluster.Cluster, context.Context, string, ...string) error) *cli.Command {
 	return &cli.Command{
 		Name:      name,
-		Usage:     usage + ", on every node that has it, or on those named",
+		Usage:     usage + ", on every node that has it, or on the given ones",
 		ArgsUsage: "COMPONENT",
 		Flags:     []cli.Flag{nodeFlag()},
 		Action: func(c *cli.Context) error {
@@ -135,7 +135,7 @@ func componentCommand(name, usage string, act func(*cluster.Cluster, context.Con
 func logsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
-		Usage:     "print the log of a component, or of init, a node's first process",
+		Usage:     "print the log of a component, or of the node's first process: init",
 		ArgsUsage: "COMPONENT",
 		Flags:     []cli.Flag{nodeFlag()},
 		Action: func(c *cli.Context) error {
@@ -144,13 +144,13 @@ func logsCommand() *cli.Command {
 				return err
 			}
 			if len(components) != 1 || len(nodes) > 1 {
-				return errors.New("print log: want one component, and one node at most")
+				return errors.New("print log: want one component, and at most one node")
 			}
 			k, err := cluster.Open()
 			if err != nil {
 				return err
 			}
-			// Most components are on the first node alone.
+			// The default is the first node, because most components run only there.
 			path, err := k.Log(append(nodes, k.Nodes()[0])[0], components[0])
 			if err != nil {
 				return err
@@ -168,8 +168,8 @@ func logsCommand() *cli.Command {
 	}
 }
 
-// splitArgs returns the arguments of a command and the nodes it names. The flag
-// may stand behind arguments too, where the library does not look for it.
+// splitArgs returns the arguments of a command and the nodes of its flag. Unlike the
+// library, it also accepts the flag after arguments.
 func splitArgs(c *cli.Context) (args, nodes []string, err error) {
 	nodes = c.StringSlice("node")
 	for rest := c.Args().Slice(); len(rest) > 0; rest = rest[1:] {
@@ -183,7 +183,7 @@ func splitArgs(c *cli.Context) (args, nodes []string, err error) {
 			nodes = append(nodes, rest[1])
 			rest = rest[1:]
 		default:
-			return nil, nil, fmt.Errorf("read flag %s: want the name of a node after it", name)
+			return nil, nil, fmt.Errorf("read flag %s: want the name of a node", name)
 		}
 	}
 	return args, nodes, nil

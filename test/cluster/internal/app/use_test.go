@@ -13,11 +13,11 @@ func TestSplitArgs(t *testing.T) {
 		args, nodes []string
 		err         string
 	}{
-		"no node means all":                     {line: []string{"kubelet"}, args: []string{"kubelet"}},
-		"the flag may stand before":             {line: []string{"--node", "node1", "kubelet"}, args: []string{"kubelet"}, nodes: []string{"node1"}},
-		"the flag may stand behind":             {line: []string{"kubelet", "--node", "node1"}, args: []string{"kubelet"}, nodes: []string{"node1"}},
-		"the flag may stand between and repeat": {line: []string{"a.tar", "--node=node1", "b.tar", "--node", "node2"}, args: []string{"a.tar", "b.tar"}, nodes: []string{"node1", "node2"}},
-		"a flag without a node is refused":      {line: []string{"kubelet", "--node"}, err: "read flag --node: want the name of a node after it"},
+		"no node selects all":                     {line: []string{"kubelet"}, args: []string{"kubelet"}},
+		"the flag before the argument":            {line: []string{"--node", "node1", "kubelet"}, args: []string{"kubelet"}, nodes: []string{"node1"}},
+		"the flag after the argument":             {line: []string{"kubelet", "--node", "node1"}, args: []string{"kubelet"}, nodes: []string{"node1"}},
+		"the flag between arguments and repeated": {line: []string{"a.tar", "--node=node1", "b.tar", "--node", "node2"}, args: []string{"a.tar", "b.tar"}, nodes: []string{"node1", "node2"}},
+		"a flag without a node is rejected":       {line: []string{"kubelet", "--node"}, err: "read flag --node: want the name of a node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var args, nodes []string

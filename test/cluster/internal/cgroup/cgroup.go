@@ -1,6 +1,5 @@
-// Package cgroup keeps a tree of cgroups of one name in every hierarchy of the
-// machine, whether it has the separate hierarchies of version 1 or the single
-// one of version 2.
+// Package cgroup manages a tree of cgroups with one name in every hierarchy of the
+// machine: the separate hierarchies of version 1, or the single one of version 2.
 package cgroup
 
 import (
@@ -18,23 +17,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MountPoint is where every distribution mounts its cgroups.
+// MountPoint is where every distribution mounts cgroups.
 const MountPoint = "/sys/fs/cgroup"
 
-// pollInterval is how often dying processes are looked at: a cgroup's becoming
-// empty can be watched in version 2 alone.
+// pollInterval is the interval between checks for dying processes. Only version 2 has an
+// event for an empty cgroup.
 const pollInterval = 20 * time.Millisecond
 
-// Tree is the cgroup of one name in each hierarchy.
+// Tree is the cgroup with one name in each hierarchy.
 type Tree struct {
 	name string
-	// hierarchies are the roots of all hierarchies, a single one in version 2.
+	// hierarchies are the roots of all hierarchies: one in version 2.
 	hierarchies []string
 	unified     bool
 }
 
-// Find looks at the hierarchies mounted at or below mountPoint, MountPoint on a
-// machine. It makes nothing.
+// Find finds the hierarchies mounted at or below mountPoint, which is MountPoint on a
+// machine. It creates nothing.
 func Find(mountPoint, name string) (Tree, error) {
 	t := Tree{name: name}
 	kind, err := filesystem(mountPoint)
@@ -51,7 +50,7 @@ func Find(mountPoint, name string) (Tree, error) {
 		return t, fmt.Errorf("list cgroup hierarchies: %w", err)
 	}
 	for _, e := range entries {
-		// Links such as cpu -> cpu,cpuacct name a hierarchy a second time.
+		// Links such as cpu -> cpu,cpuacct are second names of a hierarchy.
 		if !e.IsDir() {
 			continue
 		}
@@ -84,8 +83,8 @@ func (t Tree) Path(child ...string) string {
 	return "/" + filepath.Join(append([]string{t.name}, child...)...)
 }
 
-// Create makes the cgroup and those above it in each hierarchy, ready to hold
-// processes or more cgroups.
+// Create creates the cgroup and its parents in each hierarchy, ready for processes or
+// more cgroups.
 func (t Tree) Create(child ...string) error {
 	for _, root := range t.hierarchies {
 		dir := root
@@ -98,7 +97,7 @@ func (t Tree) Create(child ...string) error {
 			parent := dir
 			dir = filepath.Join(dir, part)
 			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-				return fmt.Errorf("make cgroup: %w", err)
+				return fmt.Errorf("create cgroup: %w", err)
 			}
 			if err := inheritCPUs(parent, dir); err != nil {
 				return err
@@ -108,7 +107,7 @@ func (t Tree) Create(child ...string) error {
 	return nil
 }
 
-// enableControllers hands all controllers of a version 2 cgroup to those below.
+// enableControllers enables all controllers of a version 2 cgroup for its children.
 func enableControllers(dir string) error {
 	b, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
@@ -122,19 +121,19 @@ func enableControllers(dir string) error {
 	return nil
 }
 
-// inheritCPUs fills in the CPU sets of a new version 1 cgroup, which are empty
-// at first and let no process in.
+// inheritCPUs sets the CPU sets of a new version 1 cgroup, which are empty at first and
+// admit no process.
 func inheritCPUs(parent, dir string) error {
 	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || len(strings.TrimSpace(string(b))) > 0 {
-			continue // No such controller here, or filled in already.
+			continue // The controller is missing here, or already set.
 		}
 		if b, err = os.ReadFile(filepath.Join(parent, name)); err != nil {
 			return fmt.Errorf("read CPU set: %w", err)
 		}
 		if len(strings.TrimSpace(string(b))) == 0 {
-			continue // Version 2, where empty means the parent's.
+			continue // In version 2, empty means that of the parent.
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0); err != nil {
 			return fmt.Errorf("write CPU set: %w", err)
@@ -143,7 +142,7 @@ func inheritCPUs(parent, dir string) error {
 	return nil
 }
 
-// Enter moves the calling process into a cgroup that Create made.
+// Enter moves the calling process into a cgroup that Create created.
 func (t Tree) Enter(child ...string) error {
 	for _, root := range t.hierarchies {
 		procs := filepath.Join(root, t.Path(child...), "cgroup.procs")
@@ -161,13 +160,13 @@ func (t Tree) Processes() ([]int, error) {
 	for _, dir := range t.dirs() {
 		b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
-			continue // It was removed meanwhile.
+			continue // The cgroup has been removed.
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read cgroup: %w", err)
 		}
 		for field := range strings.FieldsSeq(string(b)) {
-			// Zero stands for a process outside our PID namespace.
+			// Zero is a process outside of this PID namespace.
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 && !seen[pid] {
 				seen[pid] = true
 				pids = append(pids, pid)
@@ -177,7 +176,7 @@ func (t Tree) Processes() ([]int, error) {
 	return pids, nil
 }
 
-// Kill ends all processes in the tree and waits until they are gone.
+// Kill kills all processes in the tree and waits until they have ended.
 func (t Tree) Kill(ctx context.Context) error {
 	return poll(ctx, func() error {
 		pids, err := t.Processes()
@@ -189,11 +188,11 @@ func (t Tree) Kill(ctx context.Context) error {
 				return fmt.Errorf("kill process %d: %w", pid, err)
 			}
 		}
-		return fmt.Errorf("kill processes of cgroup %s: %v are still there: %w", t.Path(), pids, errAgain)
+		return fmt.Errorf("kill processes of cgroup %s: %v still run: %w", t.Path(), pids, errAgain)
 	})
 }
 
-// Remove removes the tree, which must hold no process any more.
+// Remove removes the tree, which must not contain processes.
 func (t Tree) Remove(ctx context.Context) error {
 	return poll(ctx, func() error {
 		var last error
@@ -210,7 +209,7 @@ func (t Tree) Remove(ctx context.Context) error {
 func (t Tree) dirs() []string {
 	var dirs []string
 	for _, root := range t.hierarchies {
-		// What vanishes during the walk needs no visit.
+		// Ignore folders that disappear during the walk.
 		_ = filepath.WalkDir(filepath.Join(root, t.name), func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				dirs = append(dirs, path)
@@ -221,10 +220,10 @@ func (t Tree) dirs() []string {
 	return dirs
 }
 
-// errAgain marks what may succeed a moment later.
+// errAgain marks errors of an operation that may succeed a moment later.
 var errAgain = errors.New("not done yet")
 
-// poll calls try until it succeeds, fails for good, or ctx ends.
+// poll calls try until it succeeds, fails without errAgain, or ctx ends.
 func poll(ctx context.Context, try func() error) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

@@ -21,8 +21,8 @@ import (
 	"outrigger.dev/test/cluster/internal/cgroup"
 )
 
-// enterEnv makes a process of these tests enter the tree at a mount point, and
-// wait to be killed.
+// enterEnv makes the test binary enter the tree at a mount point, and wait until it is
+// killed.
 const enterEnv = "CGROUP_TEST_ENTER"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// enter is the process that is killed in the test below.
+// enter runs in the process that the test below kills.
 func enter(mountPoint string) error {
 	tree, err := cgroup.Find(mountPoint, "outrigger-test")
 	if err != nil {
@@ -56,12 +56,12 @@ func enter(mountPoint string) error {
 
 func TestTree(t *testing.T) {
 	mountPoints := []string{cgroup.MountPoint}
-	// A machine with version 1 has a hierarchy of version 2 beside it.
+	// A machine with version 1 has a hierarchy of version 2, too.
 	if _, err := os.Stat("/sys/fs/cgroup/unified/cgroup.controllers"); err == nil {
 		mountPoints = append(mountPoints, "/sys/fs/cgroup/unified")
 	}
 	for _, mountPoint := range mountPoints {
-		t.Run("a tree is made, filled, emptied and removed at "+mountPoint, func(t *testing.T) { testTree(t, mountPoint) })
+		t.Run("a tree is created, filled, emptied and removed at "+mountPoint, func(t *testing.T) { testTree(t, mountPoint) })
 	}
 }
 
@@ -106,9 +106,9 @@ func testTree(t *testing.T, mountPoint string) {
 	}
 	pids, err := tree.Processes()
 	if err != nil || !slices.Equal(pids, []int{cmd.Process.Pid}) {
-		t.Errorf("Processes() = %v, %v, want %d alone", pids, err, cmd.Process.Pid)
+		t.Errorf("Processes() = %v, %v, want only %d", pids, err, cmd.Process.Pid)
 	}
-	// Taken in at once, or it would stay on as a zombie.
+	// Reap the process at once, or it would stay as a zombie.
 	go func() { _ = cmd.Wait() }()
 	if err := tree.Kill(ctx); err != nil {
 		t.Fatal(err)

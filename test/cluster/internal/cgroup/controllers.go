@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Controllers returns the controllers that the root cgroup hands down. It is
-// empty in version 1, where there is nothing to hand down.
+// Controllers returns the controllers that the root cgroup enables for its children. It
+// is empty in version 1, which does not have this.
 func (t Tree) Controllers() ([]string, error) {
 	if !t.unified {
 		return nil, nil
@@ -24,8 +24,8 @@ func (t Tree) Controllers() ([]string, error) {
 	return strings.Fields(string(b)), nil
 }
 
-// RestoreControllers makes the root cgroup hand down only what Controllers
-// returned before. A controller that someone else has come to use stays.
+// RestoreControllers disables the controllers that Controllers did not return before. It
+// keeps a controller that another cgroup has started to use.
 func (t Tree) RestoreControllers(before []string) error {
 	now, err := t.Controllers()
 	if err != nil {
@@ -37,7 +37,7 @@ func (t Tree) RestoreControllers(before []string) error {
 			continue
 		}
 		if err := os.WriteFile(filepath.Join(t.hierarchies[0], "cgroup.subtree_control"), []byte("-"+c), 0); err != nil && !errors.Is(err, unix.EBUSY) {
-			errs = append(errs, fmt.Errorf("withdraw controller %s from the root cgroup: %w", c, err))
+			errs = append(errs, fmt.Errorf("disable controller %s of the root cgroup: %w", c, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -1,7 +1,7 @@
-// Package fabric is the network that joins the nodes of a cluster and the
-// machine. A bridge in a network namespace of its own joins them, so that the
-// firewall of the machine has no say in what passes between nodes; the machine
-// itself gets one link.
+// Package fabric creates the network that connects the nodes of a cluster and the
+// machine. A bridge in its own network namespace connects them, so that the firewall of
+// the machine does not affect the traffic between nodes. The machine itself gets one
+// link.
 package fabric
 
 import (
@@ -22,22 +22,22 @@ import (
 )
 
 const (
-	// HostLink is the machine's only link into the fabric.
+	// HostLink is the machine's only link to the fabric.
 	HostLink = "outrigger0"
 	bridge   = "fabric0"
 	nodeLink = "eth0"
 )
 
-// Fabric is the network of one cluster. A file keeps its namespace alive.
+// Fabric is the network of one cluster. A mount on a file keeps its namespace alive.
 type Fabric struct {
 	plan plan.Plan
 	file string
 }
 
-// New returns the fabric whose namespace the file is to keep. It makes nothing.
+// New returns the fabric whose namespace file keeps alive. It creates nothing.
 func New(p plan.Plan, file string) Fabric { return Fabric{plan: p, file: file} }
 
-// Create makes the namespace, its bridge, and the machine's link.
+// Create creates the namespace, its bridge, and the machine's link.
 func (f Fabric) Create() error {
 	if err := f.checkRoutes(); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (f Fabric) Create() error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = bridge
 	if err := h.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
-		return fmt.Errorf("make bridge %s: %w", bridge, err)
+		return fmt.Errorf("create bridge %s: %w", bridge, err)
 	}
 	if err := up(h, bridge); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (f Fabric) Join(n plan.Node, pid int) error {
 	return nil
 }
 
-// Remove takes the fabric away, in whatever state it is.
+// Remove removes the fabric, whatever its state.
 func (f Fabric) Remove() error {
 	var errs []error
 	link, err := netlink.LinkByName(HostLink)
@@ -144,7 +144,7 @@ func (f Fabric) Remove() error {
 	return errors.Join(errs...)
 }
 
-// checkRoutes refuses a network that the machine uses already.
+// checkRoutes rejects a network that the machine already uses.
 func (f Fabric) checkRoutes() error {
 	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
 	if err != nil {
@@ -160,17 +160,18 @@ func (f Fabric) checkRoutes() error {
 		}
 		for _, ours := range []netip.Prefix{f.plan.NodeCIDR, f.plan.PodCIDR} {
 			if dst.Overlaps(ours) {
-				return fmt.Errorf("make cluster network %s: the machine has a route to %s: remove it first", ours, dst)
+				return fmt.Errorf("create cluster network %s: the machine has a route to %s: remove it first", ours, dst)
 			}
 		}
 	}
 	return nil
 }
 
-// createNamespace makes a network namespace and keeps it by a mount on the file.
+// createNamespace creates a network namespace and keeps it alive with a mount on the
+// file.
 func (f Fabric) createNamespace() (netns.NsHandle, error) {
-	// A thread that cannot return to its own network stays locked, and so ends
-	// with this goroutine.
+	// If the thread cannot return to its own network, it stays locked and ends with this
+	// goroutine.
 	runtime.LockOSThread()
 	origin, err := netns.Get()
 	if err != nil {
@@ -179,17 +180,17 @@ func (f Fabric) createNamespace() (netns.NsHandle, error) {
 	defer func() { _ = origin.Close() }()
 	ns, err := netns.New()
 	if err != nil {
-		return netns.None(), fmt.Errorf("make fabric: %w", err)
+		return netns.None(), fmt.Errorf("create fabric: %w", err)
 	}
 	if err := netns.Set(origin); err != nil {
 		return netns.None(), fmt.Errorf("return to own network: %w", err)
 	}
 	runtime.UnlockOSThread()
 	if err := os.MkdirAll(filepath.Dir(f.file), 0o755); err != nil {
-		return netns.None(), fmt.Errorf("make fabric: %w", err)
+		return netns.None(), fmt.Errorf("create fabric: %w", err)
 	}
 	if err := os.WriteFile(f.file, nil, 0o444); err != nil {
-		return netns.None(), fmt.Errorf("make fabric: %w", err)
+		return netns.None(), fmt.Errorf("create fabric: %w", err)
 	}
 	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", ns), f.file, "", unix.MS_BIND, ""); err != nil {
 		return netns.None(), fmt.Errorf("keep fabric at %s: %w", f.file, err)
@@ -197,7 +198,7 @@ func (f Fabric) createNamespace() (netns.NsHandle, error) {
 	return ns, nil
 }
 
-// prefix converts an address of the standard library's older kind.
+// prefix converts the standard library's older type of a network.
 func prefix(n *net.IPNet) (netip.Prefix, bool) {
 	addr, ok := netip.AddrFromSlice(n.IP)
 	bits, _ := n.Mask.Size()

@@ -9,13 +9,13 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// attach makes a link of that name whose far end is a port of the bridge.
+// attach creates a link whose other end is a port of the bridge.
 func attach(h *netlink.Handle, name, port string, ns netns.NsHandle, fabric *netlink.Handle) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = name
 	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: port, PeerNamespace: netlink.NsFd(ns)}
 	if err := h.LinkAdd(veth); err != nil {
-		return fmt.Errorf("make link %s of %s: %w", name, port, err)
+		return fmt.Errorf("create link %s of %s: %w", name, port, err)
 	}
 	far, err := fabric.LinkByName(port)
 	if err != nil {
@@ -56,7 +56,7 @@ func address(h *netlink.Handle, name string, addr netip.Prefix) error {
 	return nil
 }
 
-// route adds a route through the link, by a gateway if there is one.
+// route adds a route through the link, and through the gateway if it is valid.
 func route(h *netlink.Handle, name string, to netip.Prefix, gateway netip.Addr) error {
 	link, err := h.LinkByName(name)
 	if err != nil {
@@ -74,7 +74,7 @@ func route(h *netlink.Handle, name string, to netip.Prefix, gateway netip.Addr) 
 	return nil
 }
 
-// ipNet converts a prefix to the standard library's older kind.
+// ipNet converts a prefix to the standard library's older type.
 func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

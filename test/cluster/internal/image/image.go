@@ -1,5 +1,5 @@
-// Package image makes the images that a cluster is tested with, from files of
-// the machine, and writes them as OCI archives.
+// Package image builds the images of a test cluster from files of the machine, and
+// writes them as OCI archives.
 package image
 
 import (
@@ -20,20 +20,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// nameAnnotation is where containerd looks for the name of an archived image.
+// nameAnnotation is where containerd reads the name of an archived image.
 const nameAnnotation = "io.containerd.image.name"
 
-// Image is an image of one program.
+// Image is an image with one program.
 type Image struct {
-	// Name is the full name with its tag.
+	// Name is the full name with the tag.
 	Name string
-	// Program is the file on the machine; a static binary.
+	// Program is the file on the machine, a static binary.
 	Program string
-	// Path is where the program lies in the image.
+	// Path is the path of the program in the image.
 	Path string
-	// Links are further names of the program, in its folder.
+	// Links are more names of the program, in its folder.
 	Links []string
-	// Entrypoint is set on an image that is run without a command.
+	// Entrypoint is set if the image runs without a command.
 	Entrypoint []string
 }
 
@@ -45,7 +45,7 @@ func (i Image) WriteArchive(w io.Writer) error {
 	}
 	dir, err := os.MkdirTemp("", "image-")
 	if err != nil {
-		return fmt.Errorf("make folder of image %s: %w", i.Name, err)
+		return fmt.Errorf("create folder of image %s: %w", i.Name, err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	l, err := layout.Write(dir, empty.Index)
@@ -65,7 +65,7 @@ func (i Image) WriteArchive(w io.Writer) error {
 	return nil
 }
 
-// build makes the image in memory.
+// build builds the image in memory.
 func (i Image) build() (v1.Image, error) {
 	content, err := i.layer()
 	if err != nil {
@@ -75,7 +75,7 @@ func (i Image) build() (v1.Image, error) {
 		return io.NopCloser(bytes.NewReader(content)), nil
 	}, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
-		return nil, fmt.Errorf("make layer: %w", err)
+		return nil, fmt.Errorf("create layer: %w", err)
 	}
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	img, err = mutate.AppendLayers(img, layer)

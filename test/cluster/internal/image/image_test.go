@@ -75,7 +75,7 @@ func TestWriteArchiveOfAMissingProgram(t *testing.T) {
 	}
 }
 
-// names returns the entries of a tar file, with where links point to.
+// names returns the entries of a tar file, with the targets of links.
 func names(t *testing.T, r io.Reader) []string {
 	t.Helper()
 	var all []string

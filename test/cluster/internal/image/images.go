@@ -14,13 +14,13 @@ const (
 	BusyboxName = "outrigger.dev/busybox:1"
 )
 
-// Pause is the image of pod sandboxes.
+// Pause returns the image of pod sandboxes.
 func Pause(componentDir string) Image {
 	return Image{Name: PauseName, Program: filepath.Join(componentDir, "pause"), Path: "/pause", Entrypoint: []string{"/pause"}}
 }
 
-// Busybox is the image that tests run shells and small servers from. The
-// program is Debian's static one.
+// Busybox returns the image with which tests run shells and small servers. The program is
+// Debian's static busybox.
 func Busybox(ctx context.Context, program string) (Image, error) {
 	out, err := exec.CommandContext(ctx, program, "--list").Output()
 	if err != nil {

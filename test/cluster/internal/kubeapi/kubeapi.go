@@ -1,5 +1,5 @@
-// Package kubeapi asks the API server the few things that bringing up a cluster
-// takes, with the standard library alone.
+// Package kubeapi sends the few requests to the API server that the start of a cluster
+// needs. It uses only the standard library.
 package kubeapi
 
 import (
@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// requestTimeout is long for a server on the same machine.
+// requestTimeout is the time limit of a request, long for a server on the same machine.
 const requestTimeout = 5 * time.Second
 
-// ErrNotReady is what Ready, NodeReady and DefaultAccount return until it is so.
+// ErrNotReady is returned by Ready, NodeReady and DefaultAccount until they succeed.
 var ErrNotReady = errors.New("not ready")
 
 // Client reads from an API server.
@@ -30,7 +30,7 @@ type Client struct {
 	http   http.Client
 }
 
-// kubeconfig is the part of that format that the cluster writes.
+// kubeconfig is the part of the format that the cluster writes.
 type kubeconfig struct {
 	Clusters []struct {
 		Cluster struct {
@@ -55,15 +55,15 @@ func New(path string) (*Client, error) {
 	c := &Client{server: server}
 	c.http.Timeout = requestTimeout
 	c.http.Transport = &http.Transport{
-		// A kept connection would outlive the client.
+		// An idle connection would outlive the client.
 		DisableKeepAlives: true,
 		TLSClientConfig:   credentials,
 	}
 	return c, nil
 }
 
-// Read returns the URL of the API server that a kubeconfig with embedded data
-// names, with the certificates of that server's authority and of the user.
+// Read returns the URL of the API server in a kubeconfig with embedded data, with the
+// certificates of the server's authority and of the user.
 func Read(path string) (server string, credentials *tls.Config, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *Client) Ready(ctx context.Context) error {
 	return err
 }
 
-// NodeReady returns nil once the node has said that it is ready.
+// NodeReady returns nil once the node reports that it is ready.
 func (c *Client) NodeReady(ctx context.Context, name string) error {
 	b, err := c.get(ctx, "/api/v1/nodes/"+name)
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *Client) NodeReady(ctx context.Context, name string) error {
 	return fmt.Errorf("node %s has no Ready condition: %w", name, ErrNotReady)
 }
 
-// DefaultAccount returns nil once pods can be made in the default namespace.
+// DefaultAccount returns nil once pods can be created in the default namespace.
 func (c *Client) DefaultAccount(ctx context.Context) error {
 	_, err := c.get(ctx, "/api/v1/namespaces/default/serviceaccounts/default")
 	return err
@@ -132,11 +132,11 @@ func (c *Client) DefaultAccount(ctx context.Context) error {
 func (c *Client) get(ctx context.Context, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server+path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
+		return nil, fmt.Errorf("create request: %w", err)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask API server: %w: %w", err, ErrNotReady)
+		return nil, fmt.Errorf("call API server: %w: %w", err, ErrNotReady)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	b, err := io.ReadAll(resp.Body)

@@ -18,8 +18,8 @@ import (
 	"outrigger.dev/test/cluster/internal/pki"
 )
 
-// serve runs a TLS server that admits clients of its authority alone, and
-// returns the path of a kubeconfig for it.
+// serve runs a TLS server that admits only clients of its authority, and returns the
+// path of a kubeconfig for it.
 func serve(t *testing.T, h http.Handler) string {
 	t.Helper()
 	authority, err := pki.NewAuthority("test")
@@ -61,10 +61,10 @@ func TestNodeReady(t *testing.T) {
 		// want is part of the error; empty if the node is ready.
 		want string
 	}{
-		"a node that says so is ready":              {200, `{"status":{"conditions":[{"type":"DiskPressure","status":"False"},{"type":"Ready","status":"True"}]}}`, ""},
-		"a node that says no tells why":             {200, `{"status":{"conditions":[{"type":"Ready","status":"False","message":"network is missing"}]}}`, "node node0: network is missing"},
-		"a node that has said nothing is not ready": {200, `{}`, "has no Ready condition"},
-		"a node that is not there is not ready":     {404, `{"kind":"Status"}`, "404 Not Found"},
+		"a node that reports ready is ready":      {200, `{"status":{"conditions":[{"type":"DiskPressure","status":"False"},{"type":"Ready","status":"True"}]}}`, ""},
+		"a node that is not ready reports why":    {200, `{"status":{"conditions":[{"type":"Ready","status":"False","message":"network is missing"}]}}`, "node node0: network is missing"},
+		"a node without a condition is not ready": {200, `{}`, "has no Ready condition"},
+		"a missing node is not ready":             {404, `{"kind":"Status"}`, "404 Not Found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mux := http.NewServeMux()
@@ -89,7 +89,7 @@ func TestNodeReady(t *testing.T) {
 	}
 }
 
-func TestReadyOfAServerThatIsNotThere(t *testing.T) {
+func TestReadyWithoutAServer(t *testing.T) {
 	path := serve(t, http.NotFoundHandler())
 	b, err := os.ReadFile(path)
 	if err != nil {

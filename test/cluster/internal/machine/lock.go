@@ -10,14 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockInterval is how often a taken lock is tried again.
+// lockInterval is the interval between attempts to take the lock.
 const lockInterval = 100 * time.Millisecond
 
-// Lock is held while a cluster is made or taken down. It ends with its process.
+// Lock is held while a cluster is started or removed. It ends with its process.
 type Lock struct{ dir *os.File }
 
-// TakeLock waits for the lock, which is on StateDir, made if need be: a lock
-// file of its own would outlive the cluster. It calls busy if it has to wait.
+// TakeLock waits for the lock. It calls busy if it has to wait. The lock is on StateDir,
+// which TakeLock creates if needed, because a separate lock file would outlive the
+// cluster.
 func TakeLock(ctx context.Context, busy func()) (*Lock, error) {
 	ticker := time.NewTicker(lockInterval)
 	defer ticker.Stop()
@@ -31,20 +32,20 @@ func TakeLock(ctx context.Context, busy func()) (*Lock, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("lock %s, which another process makes or takes down a cluster in: %w", StateDir, ctx.Err())
+			return nil, fmt.Errorf("lock %s, in which another process starts or removes a cluster: %w", StateDir, ctx.Err())
 		case <-ticker.C:
 		}
 	}
 }
 
-// Close gives the lock back.
+// Close releases the lock.
 func (l *Lock) Close() error { return l.dir.Close() }
 
-// tryLock returns nil when another process holds the lock, or took the folder
-// away with the cluster in it.
+// tryLock returns nil if another process holds the lock, or has removed the folder with
+// its cluster.
 func tryLock() (*Lock, error) {
 	if err := os.MkdirAll(StateDir, 0o755); err != nil {
-		return nil, fmt.Errorf("make state folder: %w", err)
+		return nil, fmt.Errorf("create state folder: %w", err)
 	}
 	dir, err := os.Open(StateDir)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UnmountBelow unmounts everything in the folder, so that removing the folder
-// removes nothing that is merely mounted there.
+// UnmountBelow unmounts everything in the folder, so that removing the folder does not
+// remove mounted files.
 func UnmountBelow(dir string) error {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package machine remembers what a cluster changes on the machine, and puts it
-// back. All of it is on disk before it is done, so that a cluster whose maker
-// died can be taken down by anyone.
+// Package machine records what a cluster changes on the machine, and restores it. It
+// writes the record to disk before a change, so that any process can remove the cluster
+// after its creator died.
 package machine
 
 import (
@@ -19,15 +19,15 @@ import (
 
 // The folders of the cluster. There is one cluster on a machine.
 const (
-	// StateDir is gone after a restart of the machine, as the cluster is.
+	// StateDir disappears with a reboot of the machine, as the cluster does.
 	StateDir = "/run/outrigger-cluster"
-	// DataDir has room for images, and is on a real file system.
+	// DataDir is on a disk, with room for images.
 	DataDir = "/var/lib/outrigger-cluster"
 	// Cgroup is the name of the cluster's cgroups.
 	Cgroup = "outrigger-cluster"
 )
 
-// sysctls returns those of the machine that a kubelet sets.
+// sysctls returns the sysctls of the machine that a kubelet sets.
 func sysctls() []string {
 	return []string{
 		"kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxbytes", "kernel/keys/root_maxkeys",
@@ -35,15 +35,15 @@ func sysctls() []string {
 	}
 }
 
-// State is what is to be known about a cluster beside its files.
+// State is the recorded state of a cluster, in addition to its files.
 type State struct {
-	// Complete is set once the cluster is up.
+	// Complete is set when the cluster is up.
 	Complete bool       `json:"complete"`
 	Shape    plan.Shape `json:"shape"`
 	BinDir   string     `json:"binDir"`
-	// Sysctls holds the machine's values from before.
+	// Sysctls are the machine's values before the start.
 	Sysctls map[string]string `json:"sysctls"`
-	// Controllers holds what the root cgroup handed down before.
+	// Controllers are the controllers that the root cgroup enabled before the start.
 	Controllers []string `json:"controllers"`
 }
 
@@ -52,14 +52,14 @@ func stateFile() string { return filepath.Join(StateDir, "state.json") }
 // Kubeconfig is the path of the administrator's kubeconfig.
 func Kubeconfig() string { return filepath.Join(StateDir, "admin.kubeconfig") }
 
-// Fabric is the path of the file that keeps the cluster's network.
+// Fabric is the path of the file that keeps the cluster's network alive.
 func Fabric() string { return filepath.Join(StateDir, "fabric") }
 
 // NodeDir is the folder of a node.
 func NodeDir(node string) string { return filepath.Join(DataDir, node) }
 
-// Load returns the state of the cluster on this machine. It is an error of
-// fs.ErrNotExist that there is none.
+// Load returns the state of the cluster on this machine. Without a cluster, the error is
+// fs.ErrNotExist.
 func Load() (State, error) {
 	var s State
 	b, err := os.ReadFile(stateFile())
@@ -72,7 +72,7 @@ func Load() (State, error) {
 	return s, nil
 }
 
-// Save writes the state, whole or not at all.
+// Save writes the state atomically.
 func (s State) Save() error {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -88,7 +88,7 @@ func (s State) Save() error {
 	return nil
 }
 
-// ReadSysctls returns the machine's values of what a kubelet sets.
+// ReadSysctls returns the machine's values of the sysctls that a kubelet sets.
 func ReadSysctls() (map[string]string, error) {
 	values := map[string]string{}
 	for _, name := range sysctls() {
@@ -104,7 +104,7 @@ func ReadSysctls() (map[string]string, error) {
 	return values, nil
 }
 
-// RestoreSysctls puts the values back that differ.
+// RestoreSysctls restores the values that differ.
 func RestoreSysctls(values map[string]string) error {
 	now, err := ReadSysctls()
 	if err != nil {
@@ -122,7 +122,7 @@ func RestoreSysctls(values map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// Forget removes the state, once everything in it is put back.
+// Forget removes the state, after everything in it is restored.
 func Forget() error {
 	if err := os.Remove(stateFile()); err != nil {
 		return fmt.Errorf("remove cluster state: %w", err)
@@ -130,12 +130,12 @@ func Forget() error {
 	return nil
 }
 
-// LacksResourceCapability tells whether this process, and so every process of a
-// node, is without CAP_SYS_RESOURCE.
+// LacksResourceCapability reports whether this process, and so every process of a node,
+// lacks CAP_SYS_RESOURCE.
 func LacksResourceCapability() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
-	// It can only fail for a bad version or process.
+	// This fails only for an invalid version or process.
 	if err := unix.Capget(&header, &data[0]); err != nil {
 		return true
 	}

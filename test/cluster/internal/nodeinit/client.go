@@ -37,7 +37,7 @@ func (c *Client) Start(ctx context.Context, component string) error {
 	return err
 }
 
-// Stop stops a component of the node and returns when it is gone.
+// Stop stops a component of the node and returns when it has ended.
 func (c *Client) Stop(ctx context.Context, component string) error {
 	_, err := c.do(ctx, http.MethodPost, "/components/"+component+"/stop")
 	return err
@@ -59,11 +59,11 @@ func (c *Client) Status(ctx context.Context) ([]Status, error) {
 func (c *Client) do(ctx context.Context, method, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.node+path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("make request to %s: %w", c.node, err)
+		return nil, fmt.Errorf("create request to %s: %w", c.node, err)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask the first process of %s: %w", c.node, err)
+		return nil, fmt.Errorf("call the first process of %s: %w", c.node, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	b, err := io.ReadAll(resp.Body)
@@ -76,8 +76,8 @@ func (c *Client) do(ctx context.Context, method, path string) ([]byte, error) {
 	return b, nil
 }
 
-// PID returns the first process of the node, as the caller numbers it. It asks
-// the kernel who listens at the socket, so that the number is never a stale one.
+// PID returns the ID of the node's first process in the caller's PID namespace. It gets
+// it from the kernel's record of the socket's listener, so it is never stale.
 func (c *Client) PID(ctx context.Context) (int, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// handler serves the commands that the first process of a node takes:
+// handler serves the commands of the first process of a node:
 //
-//	GET  /components                     the status of all
-//	POST /components/NAME/start|stop     one of them
+//	GET  /components                     the status of all components
+//	POST /components/NAME/start|stop     start or stop one
 func handler(s *Supervisor) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /components", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(s.Status()); err != nil {
-			s.log.Warn("status was not delivered", "err", err)
+			s.log.Warn("cannot send status", "err", err)
 		}
 	})
 	act := func(do func(ctx context.Context, name string) error) http.HandlerFunc {
@@ -33,7 +33,7 @@ func handler(s *Supervisor) http.Handler {
 	return mux
 }
 
-// serve takes commands at the socket until ctx ends.
+// serve accepts commands at the socket until ctx ends.
 func serve(ctx context.Context, socket string, h http.Handler) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
 	if err != nil {

@@ -15,9 +15,9 @@ func machineDevices() []string {
 	return []string{"null", "zero", "full", "random", "urandom", "tty", "kmsg", "fuse", "net/tun"}
 }
 
-// makeDevices gives the node a /dev of its own at the path dev. The machine's is
-// left out: what a privileged pod makes or removes there would be made or
-// removed on the machine. A GPU node has the /dev of its simulated GPUs.
+// makeDevices creates the node's own /dev at the path dev. The node does not get the
+// machine's /dev, because a privileged pod would then change the machine. A GPU node has
+// the /dev of its simulated GPUs.
 func makeDevices(s Spec, dev string) error {
 	var err error
 	if s.GPUSim == "" {
@@ -36,7 +36,7 @@ func makeDevices(s Spec, dev string) error {
 	)
 }
 
-// plainDevices makes the device nodes of a node without GPUs.
+// plainDevices creates the device nodes of a node without GPUs.
 func plainDevices(dev string) error {
 	if err := mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID, "mode=755"); err != nil {
 		return err
@@ -56,7 +56,7 @@ func plainDevices(dev string) error {
 	return nil
 }
 
-// copyDevice makes a device node like the machine's, if the machine has it.
+// copyDevice creates a copy of a device node of the machine, if the machine has it.
 func copyDevice(from, to string) error {
 	var s unix.Stat_t
 	err := unix.Stat(from, &s)
@@ -67,10 +67,10 @@ func copyDevice(from, to string) error {
 		return fmt.Errorf("stat device %s: %w", from, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return fmt.Errorf("make folder of device: %w", err)
+		return fmt.Errorf("create folder of device: %w", err)
 	}
 	if err := unix.Mknod(to, s.Mode, int(s.Rdev)); err != nil {
-		return fmt.Errorf("make device %s: %w", to, err)
+		return fmt.Errorf("create device %s: %w", to, err)
 	}
 	if err := os.Chmod(to, os.FileMode(s.Mode&0o777)); err != nil {
 		return fmt.Errorf("set mode of device: %w", err)

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// residentMemory returns the memory that a process occupies, in bytes; zero if
-// it is gone.
+// residentMemory returns the resident memory of a process in bytes, and 0 if the process
+// has ended.
 func residentMemory(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

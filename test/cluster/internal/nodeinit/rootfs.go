@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// private lists the folders of the machine that say how it is itself set up as
-// a node. They start empty on ours.
+// private returns the folders with the machine's own configuration as a node. They are
+// empty on a new node.
 func private() []string {
 	return []string{
 		"/etc/cdi", "/etc/cni", "/etc/containerd", "/etc/kubernetes", "/opt/cni",
@@ -19,17 +19,17 @@ func private() []string {
 	}
 }
 
-// PrepareRoot makes the folder that Root returns, with the given files in it.
+// PrepareRoot creates the folder that Root returns, with the given files.
 func PrepareRoot(s Spec, files map[string][]byte) error {
 	for _, dir := range []string{s.Root(), s.work(), s.merged(), filepath.Join(s.Dir, "log")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make folder of %s: %w", s.Name, err)
+			return fmt.Errorf("create folder of %s: %w", s.Name, err)
 		}
 	}
 	for _, dir := range private() {
 		path := filepath.Join(s.Root(), dir)
 		if err := os.MkdirAll(path, 0o755); err != nil {
-			return fmt.Errorf("make folder of %s: %w", s.Name, err)
+			return fmt.Errorf("create folder of %s: %w", s.Name, err)
 		}
 		if err := unix.Setxattr(path, "trusted.overlay.opaque", []byte("y"), 0); err != nil {
 			return fmt.Errorf("hide the machine's %s from %s: %w", dir, s.Name, err)
@@ -38,7 +38,7 @@ func PrepareRoot(s Spec, files map[string][]byte) error {
 	for path, content := range files {
 		path = filepath.Join(s.Root(), path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("make folder of %s: %w", s.Name, err)
+			return fmt.Errorf("create folder of %s: %w", s.Name, err)
 		}
 		if err := os.WriteFile(path, content, fileMode(path)); err != nil {
 			return fmt.Errorf("write file of %s: %w", s.Name, err)
@@ -47,7 +47,7 @@ func PrepareRoot(s Spec, files map[string][]byte) error {
 	return nil
 }
 
-// fileMode keeps keys from everyone but root.
+// fileMode returns a mode that lets only root read keys.
 func fileMode(path string) os.FileMode {
 	switch filepath.Ext(path) {
 	case ".key", ".kubeconfig":
@@ -59,8 +59,8 @@ func fileMode(path string) os.FileMode {
 func (s Spec) work() string   { return filepath.Join(s.Dir, "work") }
 func (s Spec) merged() string { return filepath.Join(s.Dir, "merged") }
 
-// volumes are the folders of the node that need a real file system below them,
-// because they hold overlays or databases, or that are read from the machine.
+// volumes returns the folders of the node that need a real file system, because they
+// contain overlays or databases, and the folders that the node shares with the machine.
 func (s Spec) volumes() map[string]string {
 	at := func(name string) string { return filepath.Join(s.Dir, name) }
 	return map[string]string{
@@ -74,13 +74,12 @@ func (s Spec) volumes() map[string]string {
 	}
 }
 
-// enterRoot makes the node's root file system and moves the process into it.
-// The root is the machine's, with every write kept in the node's own folder, so
-// that programs of the machine run on the node and nothing of the node reaches
-// the machine.
+// enterRoot creates the node's root file system and moves the process into it. The root is
+// an overlay over the machine's root, and writes go to the node's own folder. Programs of
+// the machine therefore run on the node, and the node changes nothing on the machine.
 func enterRoot(s Spec) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("part from the machine's mounts: %w", err)
+		return fmt.Errorf("separate the node's mounts from the machine's: %w", err)
 	}
 	options := fmt.Sprintf("lowerdir=/,upperdir=%s,workdir=%s", s.Root(), s.work())
 	if err := unix.Mount("overlay", s.merged(), "overlay", 0, options); err != nil {
@@ -100,8 +99,8 @@ func enterRoot(s Spec) error {
 	return pivot(s.merged())
 }
 
-// mountKernel mounts the file systems that the kernel fills, as this node's
-// namespaces see them, and the empty run-time folder.
+// mountKernel mounts the kernel's file systems, as this node's namespaces see them, and an
+// empty /run.
 func mountKernel(root string) error {
 	const safe = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	return errors.Join(
@@ -116,7 +115,7 @@ func mountKernel(root string) error {
 
 func mount(source, target, kind string, flags uintptr, data string) error {
 	if err := os.MkdirAll(target, 0o755); err != nil {
-		return fmt.Errorf("make mount point: %w", err)
+		return fmt.Errorf("create mount point: %w", err)
 	}
 	if err := unix.Mount(source, target, kind, flags, data); err != nil {
 		return fmt.Errorf("mount %s at %s: %w", kind, target, err)
@@ -124,12 +123,12 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 	return nil
 }
 
-// bind mounts a folder, made if need be, at a second place. With the flag
-// MS_REC the mounts in it come along.
+// bind mounts a folder, which it creates if needed, at a second path. The flag MS_REC
+// includes the mounts in it.
 func bind(source, target string, flags uintptr) error {
 	for _, dir := range []string{source, target} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make mount point: %w", err)
+			return fmt.Errorf("create mount point: %w", err)
 		}
 	}
 	if err := unix.Mount(source, target, "", unix.MS_BIND|flags, ""); err != nil {
@@ -138,12 +137,12 @@ func bind(source, target string, flags uintptr) error {
 	return nil
 }
 
-// pivot makes root the root of the mount namespace, with the old one gone.
+// pivot makes root the root of the mount namespace, and detaches the old root.
 func pivot(root string) error {
 	if err := os.Chdir(root); err != nil {
 		return fmt.Errorf("enter node root: %w", err)
 	}
-	// The old root comes to lie over the new one, whence it is taken off.
+	// The old root is then mounted over the new one, from where it is unmounted.
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("pivot to %s: %w", root, err)
 	}
@@ -153,7 +152,7 @@ func pivot(root string) error {
 	if err := os.Chdir("/"); err != nil {
 		return fmt.Errorf("enter node root: %w", err)
 	}
-	// Pods see mounts that others make later only if all of this is shared.
+	// Pods see later mounts of others only if all mounts are shared.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("share mounts of the node: %w", err)
 	}

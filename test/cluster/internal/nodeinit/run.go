@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/test/cluster/internal/cgroup"
 )
 
-// nodePath is where programs of a node are looked for, after the cluster's own.
+// nodePath is the search path of programs on a node, after the cluster's own folders.
 const nodePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Path returns the search path of programs on a node.
@@ -23,16 +23,16 @@ func (s Spec) Path() string {
 	return strings.Join([]string{filepath.Join(s.BinDir, "cluster-components"), s.BinDir, nodePath}, ":")
 }
 
-// Run is the first process of the node whose folder is dir. It must be started
-// in new mount, network, PID, UTS and IPC namespaces. It returns when ctx ends,
-// and with it everything on the node ends.
+// Run is the first process of the node whose folder is dir. Its process must be started in
+// new mount, network, PID, UTS and IPC namespaces. It returns when ctx ends, and the whole
+// node ends with it.
 func Run(ctx context.Context, dir string, log *slog.Logger) error {
 	s, err := Load(dir)
 	if err != nil {
 		return err
 	}
 	if os.Getpid() != 1 {
-		return fmt.Errorf("run node %s: not the first process of a PID namespace: start nodes by cluster up", s.Name)
+		return fmt.Errorf("run node %s: not the first process of a PID namespace: start nodes with cluster up", s.Name)
 	}
 	if err := setUp(ctx, s); err != nil {
 		return err
@@ -41,8 +41,8 @@ func Run(ctx context.Context, dir string, log *slog.Logger) error {
 	return Serve(ctx, s, log)
 }
 
-// Serve supervises the components of the spec and takes commands at its socket,
-// until ctx ends.
+// Serve supervises the components of the spec and accepts commands at its socket, until ctx
+// ends.
 func Serve(ctx context.Context, s Spec, log *slog.Logger) error {
 	supervisor := NewSupervisor(s.Components, s.Log, log)
 	group, ctx := errgroup.WithContext(ctx)
@@ -54,13 +54,13 @@ func Serve(ctx context.Context, s Spec, log *slog.Logger) error {
 	return group.Wait()
 }
 
-// setUp makes the node's own view of the machine.
+// setUp sets up the node's cgroup, host name, root file system and network.
 func setUp(ctx context.Context, s Spec) error {
 	tree, err := cgroup.Find(cgroup.MountPoint, s.Cgroup)
 	if err != nil {
 		return err
 	}
-	// Pods get cgroups beside this one: version 2 has processes in leaves only.
+	// Pods get cgroups next to this one, because version 2 allows processes only in leaves.
 	if err := tree.Enter(s.Name, "system"); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func setUp(ctx context.Context, s Spec) error {
 	if err := enterRoot(s); err != nil {
 		return err
 	}
-	// Both belong to the node's network namespace alone.
+	// Both settings apply only to the node's network namespace.
 	for _, name := range []string{"ipv4/ip_forward", "ipv4/conf/all/route_localnet"} {
 		if err := os.WriteFile(filepath.Join("/proc/sys/net", name), []byte("1"), 0); err != nil {
 			return fmt.Errorf("configure network of %s: %w", s.Name, err)

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// restartDelay passes before a component that ended is started again.
+	// restartDelay is the delay before a component that ended is restarted.
 	restartDelay = time.Second
-	// stopGrace is what a component gets to end in when asked to.
+	// stopGrace is how long a component may take to end after SIGTERM.
 	stopGrace = 10 * time.Second
 )
 
@@ -26,17 +26,17 @@ const (
 const (
 	Stopped = "stopped"
 	Running = "running"
-	// Waiting is a component that ended and is about to be started again.
+	// Waiting is the state of a component that ended and will be restarted.
 	Waiting = "waiting"
 )
 
-// Status is what a component is doing.
+// Status is the status of a component.
 type Status struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
-	// PID is the component's process as the node numbers it.
+	// PID is the component's process ID in the node's PID namespace.
 	PID int `json:"pid,omitempty"`
-	// Ends counts how often the component ended without being asked to.
+	// Ends is how many times the component ended without a request to stop.
 	Ends int `json:"ends"`
 	// RSS is the component's resident memory in bytes.
 	RSS int64 `json:"rss,omitempty"`
@@ -45,27 +45,27 @@ type Status struct {
 // process is a component under supervision.
 type process struct {
 	render.Component
-	// wanted says that the component is to run.
-	wanted bool
-	pid    int
-	ends   int
-	// exited is closed when the process of that pid has ended.
+	// desired is set if the component should run.
+	desired bool
+	pid     int
+	ends    int
+	// exited is closed when the process pid has ended.
 	exited chan struct{}
 }
 
-// Supervisor runs the components of a node and, as the first process of a PID
-// namespace, takes in its orphans.
+// Supervisor runs the components of a node and, as the first process of a PID namespace,
+// reaps its orphans.
 type Supervisor struct {
 	logPath func(component string) string
 	log     *slog.Logger
 
-	// mu is held over every start, so that a process is known before it can be
-	// seen to end, and guards the processes.
+	// mu guards the processes. It is held during every start, so that a process is
+	// recorded before its end can be noticed.
 	mu        sync.Mutex
 	processes []*process
 }
 
-// NewSupervisor returns a supervisor of the components, none of them started.
+// NewSupervisor returns a supervisor of the components, all of them stopped.
 func NewSupervisor(components []render.Component, logPath func(string) string, log *slog.Logger) *Supervisor {
 	s := &Supervisor{logPath: logPath, log: log}
 	for _, c := range components {
@@ -74,7 +74,7 @@ func NewSupervisor(components []render.Component, logPath func(string) string, l
 	return s
 }
 
-// Run takes in ended processes until ctx ends.
+// Run reaps ended processes until ctx ends.
 func (s *Supervisor) Run(ctx context.Context) {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
@@ -89,7 +89,7 @@ func (s *Supervisor) Run(ctx context.Context) {
 	}
 }
 
-// Start starts a component. One that runs already is left alone.
+// Start starts a component. It has no effect if the component is running.
 func (s *Supervisor) Start(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,11 +97,11 @@ func (s *Supervisor) Start(name string) error {
 	if err != nil {
 		return err
 	}
-	p.wanted = true
+	p.desired = true
 	return s.launch(p)
 }
 
-// Stop ends a component and returns when it is gone.
+// Stop stops a component and returns when it has ended.
 func (s *Supervisor) Stop(ctx context.Context, name string) error {
 	s.mu.Lock()
 	p, err := s.find(name)
@@ -109,7 +109,7 @@ func (s *Supervisor) Stop(ctx context.Context, name string) error {
 		s.mu.Unlock()
 		return err
 	}
-	p.wanted = false
+	p.desired = false
 	pid, exited := p.pid, p.exited
 	if pid != 0 {
 		err = syscall.Kill(pid, syscall.SIGTERM)
@@ -125,7 +125,7 @@ func (s *Supervisor) Stop(ctx context.Context, name string) error {
 		case <-exited:
 			return nil
 		case <-grace.C:
-			s.log.Warn("component did not end when asked to", "component", name, "pid", pid)
+			s.log.Warn("component did not end after SIGTERM, killing it", "component", name, "pid", pid)
 			if err := s.kill(p, pid); err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ func (s *Supervisor) Stop(ctx context.Context, name string) error {
 	}
 }
 
-// kill ends a component's process for good, unless it has ended meanwhile.
+// kill kills a component's process, unless it has already ended.
 func (s *Supervisor) kill(p *process, pid int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +159,7 @@ func (s *Supervisor) Status() []Status {
 		case p.pid != 0:
 			st.State = Running
 			st.RSS = residentMemory(p.pid)
-		case p.wanted:
+		case p.desired:
 			st.State = Waiting
 		}
 		all = append(all, st)
@@ -177,9 +177,9 @@ func (s *Supervisor) find(name string) (*process, error) {
 	return nil, fmt.Errorf("component %s: not on this node", name)
 }
 
-// launch starts the process of a wanted component. The caller holds mu.
+// launch starts the process of a desired component. The caller holds mu.
 func (s *Supervisor) launch(p *process) error {
-	if !p.wanted || p.pid != 0 {
+	if !p.desired || p.pid != 0 {
 		return nil
 	}
 	log, err := os.OpenFile(s.logPath(p.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -187,23 +187,23 @@ func (s *Supervisor) launch(p *process) error {
 		return fmt.Errorf("open log of %s: %w", p.Name, err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(p.Args[0], p.Args[1:]...) //nolint:noctx // Stop ends it, or the end of the node.
+	cmd := exec.Command(p.Args[0], p.Args[1:]...) //nolint:noctx // Stop or the end of the node ends it.
 	cmd.Stdout, cmd.Stderr = log, log
-	// A signal meant for the first process alone is not for the components.
+	// Signals to the first process must not reach the components.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
 	p.pid, p.exited = cmd.Process.Pid, make(chan struct{})
 	s.log.Info("component started", "component", p.Name, "pid", p.pid)
-	// reap waits for it, as it does for every process of the node.
+	// reap waits for this process, as for every process of the node.
 	if err := cmd.Process.Release(); err != nil {
 		return fmt.Errorf("release %s: %w", p.Name, err)
 	}
 	return nil
 }
 
-// reap collects all ended processes, and has components started again.
+// reap reaps all ended processes, and schedules the restart of components.
 func (s *Supervisor) reap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,10 +227,10 @@ func (s *Supervisor) reap() {
 // ended records the end of a component's process. The caller holds mu.
 func (s *Supervisor) ended(p *process, status syscall.WaitStatus) {
 	s.log.Info("component ended", "component", p.Name, "pid", p.pid,
-		"exit_code", status.ExitStatus(), "signal", status.Signal(), "wanted", p.wanted)
+		"exit_code", status.ExitStatus(), "signal", status.Signal(), "desired", p.desired)
 	p.pid = 0
 	close(p.exited)
-	if !p.wanted {
+	if !p.desired {
 		return
 	}
 	p.ends++
@@ -238,7 +238,7 @@ func (s *Supervisor) ended(p *process, status syscall.WaitStatus) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if err := s.launch(p); err != nil {
-			s.log.Error("component does not start", "component", p.Name, "err", err)
+			s.log.Error("cannot restart component", "component", p.Name, "err", err)
 		}
 	})
 }

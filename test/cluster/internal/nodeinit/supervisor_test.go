@@ -18,11 +18,11 @@ import (
 	"outrigger.dev/test/cluster/internal/render"
 )
 
-// deadline is far longer than anything here takes.
+// deadline is the time limit of each step, far longer than any needs.
 const deadline = 30 * time.Second
 
-// run starts a supervisor of shell scripts, by name, that takes commands at the
-// socket of its spec. It ends with the test.
+// run starts a supervisor of shell scripts, by name, that accepts commands at the socket of
+// its spec. It ends with the test.
 func run(t *testing.T, scripts map[string]string) (nodeinit.Spec, *nodeinit.Client) {
 	t.Helper()
 	spec := nodeinit.Spec{Name: "node0", Dir: t.TempDir()}
@@ -89,20 +89,20 @@ func TestComponentIsStartedAndStopped(t *testing.T) {
 		t.Errorf("status after Start = %+v", s)
 	}
 	if err := c.Start(t.Context(), "web"); err != nil || status(t, c).PID != s.PID {
-		t.Errorf("a second Start: %v, or made a second process", err)
+		t.Errorf("a second Start returned %v, or started a second process", err)
 	}
 	if err := c.Stop(t.Context(), "web"); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(s.PID, 0); err == nil {
-		t.Error("the process is there after Stop")
+		t.Error("the process still runs after Stop")
 	}
 	if s := status(t, c); s.State != nodeinit.Stopped || s.Ends != 0 {
 		t.Errorf("status after Stop = %+v", s)
 	}
 }
 
-func TestComponentThatEndsIsStartedAgain(t *testing.T) {
+func TestComponentThatEndsIsRestarted(t *testing.T) {
 	spec, c := run(t, map[string]string{"web": "echo started; exec sleep 600"})
 	if err := c.Start(t.Context(), "web"); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestComponentThatEndsIsStartedAgain(t *testing.T) {
 	eventually(t, "the second start is in the log", func() bool { return starts() == 2 })
 }
 
-func TestStoppedComponentIsNotStartedAgain(t *testing.T) {
+func TestStoppedComponentIsNotRestarted(t *testing.T) {
 	_, c := run(t, map[string]string{"web": "exit 1"})
 	if err := c.Start(t.Context(), "web"); err != nil {
 		t.Fatal(err)
@@ -140,14 +140,14 @@ func TestStoppedComponentIsNotStartedAgain(t *testing.T) {
 	}
 }
 
-func TestOrphansAreTakenIn(t *testing.T) {
-	// This process is to adopt orphans as a first process does.
+func TestOrphansAreReaped(t *testing.T) {
+	// Make this process adopt orphans, as a first process does.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	pidFile := filepath.Join(dir, "pid")
-	// The shell in between ends at once and leaves the sleep to its ancestors.
+	// The inner shell ends at once, so that sleep becomes an orphan.
 	_, c := run(t, map[string]string{"web": "sh -c 'sleep 0.1 & echo $! > " + pidFile + "'; exec sleep 600"})
 	if err := c.Start(t.Context(), "web"); err != nil {
 		t.Fatal(err)
@@ -158,13 +158,13 @@ func TestOrphansAreTakenIn(t *testing.T) {
 		orphan = strings.TrimSpace(string(b))
 		return err == nil && orphan != ""
 	})
-	eventually(t, "the orphan is taken in", func() bool {
+	eventually(t, "the orphan is reaped", func() bool {
 		_, err := os.Stat(filepath.Join("/proc", orphan))
 		return errors.Is(err, fs.ErrNotExist)
 	})
 }
 
-func TestUnknownComponentIsRefused(t *testing.T) {
+func TestUnknownComponentIsRejected(t *testing.T) {
 	_, c := run(t, map[string]string{"web": "exec sleep 600"})
 	for name, do := range map[string]func(context.Context, string) error{"start": c.Start, "stop": c.Stop} {
 		if err := do(t.Context(), "other"); err == nil || !strings.Contains(err.Error(), "component other: not on this node") {

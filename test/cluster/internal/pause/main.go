@@ -1,6 +1,5 @@
-// Command pause is the first process of a pod's sandbox. It holds the pod's
-// namespaces open, reaps the orphans of a shared process namespace, and ends
-// when it is told to.
+// Command pause is the first process of a pod's sandbox. It holds the pod's namespaces
+// open, reaps the orphans of a shared process namespace, and ends on SIGINT or SIGTERM.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package pki issues the certificates of a throw-away cluster.
+// Package pki issues the certificates of a temporary cluster.
 package pki
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// lifetime is longer than any test cluster lives.
+// lifetime is longer than the lifetime of any test cluster.
 const lifetime = 365 * 24 * time.Hour
 
 // Pair is a certificate and its private key, both in PEM.
@@ -23,14 +23,14 @@ type Pair struct {
 	Key  []byte
 }
 
-// Authority signs certificates. It is made anew for every cluster.
+// Authority signs certificates. Every cluster has its own.
 type Authority struct {
 	Pair
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority makes a self-signed authority of that name.
+// NewAuthority creates a self-signed authority with that name.
 func NewAuthority(name string) (*Authority, error) {
 	template, err := newTemplate(pkix.Name{CommonName: name})
 	if err != nil {
@@ -50,8 +50,8 @@ func NewAuthority(name string) (*Authority, error) {
 	return &Authority{Pair: pair, cert: template, key: key}, nil
 }
 
-// Issue makes a certificate for subject, for use as client and as server. The
-// names are the host names and IP addresses that a server answers to.
+// Issue creates a certificate for subject, for use as client and as server. The names are
+// the host names and IP addresses of a server.
 func (a *Authority) Issue(subject pkix.Name, names ...string) (Pair, error) {
 	template, err := newTemplate(subject)
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *Authority) Issue(subject pkix.Name, names ...string) (Pair, error) {
 	return sign(template, a.cert, key, a.key)
 }
 
-// NewSigningKey makes the key pair that service-account tokens are signed with.
+// NewSigningKey creates the key pair for service account tokens.
 func NewSigningKey() (public, private []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -90,7 +90,7 @@ func NewSigningKey() (public, private []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), private, nil
 }
 
-// newTemplate fills in what all certificates have in common.
+// newTemplate returns a template with the common fields of all certificates.
 func newTemplate(subject pkix.Name) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {

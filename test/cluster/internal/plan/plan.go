@@ -1,6 +1,5 @@
-// Package plan lays out a cluster: its nodes, their roles, and the addresses of
-// all of them. It is pure, so that a running cluster can be laid out again from
-// its shape alone.
+// Package plan derives the layout of a cluster: its nodes, their roles, and all addresses.
+// It is pure, so the layout of a running cluster can be derived again from its shape.
 package plan
 
 import (
@@ -9,16 +8,17 @@ import (
 	"net/netip"
 )
 
-// maxNodes is what the node network and the pod network both have room for.
+// maxNodes is the number of nodes that the node network and the pod network can address.
 const maxNodes = 250
 
-// Shape is what a user chooses of a cluster.
+// Shape is the part of a cluster that the user selects.
 type Shape struct {
-	// Nodes counts all nodes. The first one is the control plane and a worker.
+	// Nodes is the number of all nodes. The first one is both the control plane and a
+	// worker.
 	Nodes int `json:"nodes"`
-	// GPUNodes counts the nodes with simulated GPUs: the last ones.
+	// GPUNodes is the number of nodes with simulated GPUs, which are the last ones.
 	GPUNodes int `json:"gpuNodes"`
-	// GPUs counts the GPUs of each such node, and Model names their model.
+	// GPUs is the number of GPUs of each such node, and Model their model.
 	GPUs  int    `json:"gpus"`
 	Model string `json:"model"`
 }
@@ -51,7 +51,7 @@ type Node struct {
 
 // Plan is the layout of a cluster.
 type Plan struct {
-	// Shape is what the plan was made from.
+	// Shape is the input of the plan.
 	Shape Shape
 	Nodes []Node
 	// HostIP is the address of the machine on the nodes' network NodeCIDR.
@@ -63,7 +63,7 @@ type Plan struct {
 	APIServiceIP netip.Addr
 }
 
-// New lays out a cluster of the given shape, which must be valid.
+// New returns the plan of a cluster with the given shape, which must be valid.
 func New(s Shape) Plan {
 	p := Plan{
 		Shape:        s,
@@ -96,7 +96,7 @@ func (p Plan) APIServer() string {
 	return fmt.Sprintf("https://%s:6443", p.ControlPlane().IP)
 }
 
-// Node returns the node of that name.
+// Node returns the node with that name.
 func (p Plan) Node(name string) (Node, error) {
 	for _, n := range p.Nodes {
 		if n.Name == name {

@@ -6,7 +6,7 @@ import (
 	"outrigger.dev/test/cluster/internal/plan"
 )
 
-// Component is one program of a node, under the node's supervision.
+// Component is one supervised program of a node.
 type Component struct {
 	Name string   `json:"name"`
 	Args []string `json:"args"`
@@ -23,11 +23,10 @@ const (
 	Proxy             = "kube-proxy"
 )
 
-// Audit is the name of the API server's audit log among the logs of the first
-// node.
+// Audit is the name of the API server's audit log among the logs of the first node.
 const Audit = "audit"
 
-// auditPolicy is the file that says what goes into the audit log.
+// auditPolicy is the file that selects the content of the audit log.
 const auditPolicy = "/etc/kubernetes/audit.yaml"
 
 // Components returns the programs that a node runs.
@@ -46,13 +45,13 @@ func Components(p plan.Plan, n plan.Node, o Options) []Component {
 		"--node-ip", n.IP.String(),
 		"--v", "2")
 	if n.GPUs > 0 {
-		// Node Feature Discovery sets this label elsewhere; few tests run it.
+		// Node Feature Discovery sets this label on other clusters; few tests run it.
 		kubelet.Args = append(kubelet.Args, "--node-labels", "feature.node.kubernetes.io/pci-10de.present=true")
 	}
 	return append(components, kubelet, kubernetes(o, Proxy, "--config", "/etc/kubernetes/kube-proxy.yaml"))
 }
 
-// controlPlane returns the programs of the first node alone.
+// controlPlane returns the programs that only the first node runs.
 func controlPlane(p plan.Plan, n plan.Node, o Options) []Component {
 	const pki = "/etc/kubernetes/pki/"
 	return []Component{
@@ -103,7 +102,7 @@ func controlPlane(p plan.Plan, n plan.Node, o Options) []Component {
 	}
 }
 
-// kubernetes returns one part of the binary that holds all of Kubernetes.
+// kubernetes returns one part of the binary that contains all of Kubernetes.
 func kubernetes(o Options, part string, args ...string) Component {
 	return Component{Name: part, Args: append([]string{filepath.Join(o.Components, "kubernetes"), part}, args...)}
 }

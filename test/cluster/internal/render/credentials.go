@@ -9,14 +9,14 @@ import (
 	"outrigger.dev/test/cluster/internal/plan"
 )
 
-// Credentials makes the keys, certificates and kubeconfigs of a cluster.
+// Credentials creates the keys, certificates and kubeconfigs of a cluster.
 type Credentials struct {
 	plan                          plan.Plan
 	authority                     *pki.Authority
 	signingPublic, signingPrivate []byte
 }
 
-// NewCredentials makes the authority of a cluster.
+// NewCredentials creates the authority of a cluster.
 func NewCredentials(p plan.Plan) (*Credentials, error) {
 	authority, err := pki.NewAuthority("outrigger-cluster")
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *Credentials) Admin() ([]byte, error) {
 	return c.kubeconfig(pkix.Name{CommonName: "kubernetes-admin", Organization: []string{"system:masters"}})
 }
 
-// Node returns the files with credentials of a node, by their path on it.
+// Node returns the files with credentials of a node, by path on the node.
 func (c *Credentials) Node(n plan.Node) (map[string][]byte, error) {
 	files := map[string][]byte{"/etc/kubernetes/pki/ca.crt": c.authority.Cert}
 	kubelet := pkix.Name{CommonName: "system:node:" + n.Name, Organization: []string{"system:nodes"}}
@@ -62,7 +62,7 @@ func (c *Credentials) Node(n plan.Node) (map[string][]byte, error) {
 	return files, nil
 }
 
-// controlPlane adds what the first node alone holds.
+// controlPlane adds the files that only the first node has.
 func (c *Credentials) controlPlane(files map[string][]byte, n plan.Node) error {
 	files["/etc/kubernetes/pki/ca.key"] = c.authority.Key
 	files["/etc/kubernetes/pki/service-account.pub"] = c.signingPublic
@@ -76,7 +76,7 @@ func (c *Credentials) controlPlane(files map[string][]byte, n plan.Node) error {
 		n.Name, "127.0.0.1", n.IP.String(), c.plan.APIServiceIP.String())
 }
 
-// issue adds a certificate and its key as NAME.crt and NAME.key.
+// issue adds a certificate and its key to files, as NAME.crt and NAME.key.
 func (c *Credentials) issue(files map[string][]byte, name string, subject pkix.Name, hosts ...string) error {
 	pair, err := c.authority.Issue(subject, hosts...)
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *Credentials) issue(files map[string][]byte, name string, subject pkix.N
 	return nil
 }
 
-// kubeconfig returns the file that a user reaches the API server with.
+// kubeconfig returns the kubeconfig of a user.
 func (c *Credentials) kubeconfig(user pkix.Name) ([]byte, error) {
 	pair, err := c.authority.Issue(user)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package render writes out what the components of a node are configured with.
-// It is pure: it turns a plan into files and command lines.
+// Package render derives the configuration of a node's components. It is pure: it turns a
+// plan into files and command lines.
 package render
 
 import (
@@ -16,22 +16,22 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// Options is what a node's files depend on beside the plan.
+// Options are the inputs of a node's files in addition to the plan.
 type Options struct {
 	// Components is the folder of the components' binaries.
 	Components string
 	// PauseImage is the name of the image of pod sandboxes.
 	PauseImage string
-	// Cgroup is the cgroup of the node, as the kernel names it.
+	// Cgroup is the path of the node's cgroup, as the kernel reports it.
 	Cgroup string
-	// AuditLog is the file, on the node, that the API server's audit log goes to.
+	// AuditLog is the path of the API server's audit log on the node.
 	AuditLog string
-	// RestrictOOMScore is set where the machine lacks CAP_SYS_RESOURCE.
+	// RestrictOOMScore is set if the machine lacks CAP_SYS_RESOURCE.
 	RestrictOOMScore bool
 }
 
-// Files returns the configuration files of a node, without keys and
-// certificates, by their path on the node.
+// Files returns the configuration files of a node, without keys and certificates, by path
+// on the node.
 func Files(p plan.Plan, n plan.Node, o Options) (map[string][]byte, error) {
 	data := struct {
 		Options
@@ -40,7 +40,7 @@ func Files(p plan.Plan, n plan.Node, o Options) (map[string][]byte, error) {
 	}{o, p, n}
 	files := map[string][]byte{
 		"/etc/hostname": []byte(n.Name + "\n"),
-		// Two nodes of one machine are still two machines to Kubernetes.
+		// For Kubernetes, two nodes on one machine are two machines.
 		"/etc/machine-id": fmt.Appendf(nil, "%x\n", md5.Sum([]byte(n.Name))),
 	}
 	names := map[string]string{

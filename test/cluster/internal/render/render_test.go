@@ -72,8 +72,8 @@ func TestCredentials(t *testing.T) {
 		node plan.Node
 		want []string
 	}{
-		"the control plane holds the keys of the cluster": {p.Nodes[0], first},
-		"a worker holds its own keys alone":               {p.Nodes[1], worker},
+		"the control plane has the keys of the cluster": {p.Nodes[0], first},
+		"a worker has only its own keys":                {p.Nodes[1], worker},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files, err := credentials.Node(test.node)
