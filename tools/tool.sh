@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# tool.sh NAME…: builds tools that tools/go.mod pins into bin/.
+# tool.sh NAME…: builds tools into bin/, each at the version that tools/NAME/go.mod
+# pins.
 set -euo pipefail
 cd "$(dirname "$0")"
-export GOWORK=off CGO_ENABLED=0
+. ./compile.env
+export CGO_ENABLED=0
+bin=$(cd .. && mkdir -p bin && cd bin && pwd)
 for name in "$@"; do
-  path=$(go list tool | grep "/$name\$") || {
-    echo "outrigger: tools/go.mod pins no tool named $name" >&2
-    exit 1
-  }
-  go build -trimpath -buildvcs=false -ldflags "-s -w" -o "../bin/$name" "$path"
+  [ -d "$name" ] || { echo "tool.sh: no folder tools/$name" >&2; exit 2; }
+  (cd "$name" && go build -ldflags "-s -w" -o "$bin/$name" "$(go list tool)")
   echo "bin/$name"
 done
