@@ -2,6 +2,9 @@
 include versions.mk
 export VERSION OS_BASE
 export GOWORK := off
+# One step downloads the modules that a target needs; all that follows is offline.
+export DOWNLOAD_GOPROXY := $(GOPROXY)
+export GOPROXY := off
 # go-nvml wraps functions that NVML calls deprecated.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 export MAKECMDGOALS
@@ -9,8 +12,25 @@ export MAKECMDGOALS
 STEP    := tools/step.sh
 MODULES := $(shell tools/modules.sh)
 
+# The programs of a cluster. Tests of feature discovery use nfd too.
+CLUSTER := kubernetes containerd runc cni pause
+# The commands and images that the demo runs.
+DEMO := agents/device-plugin agents/device-plugin/mps-control-daemon agents/feature-discovery \
+        images samples/vectoradd sim/cmd/gpu-sim test/cluster test/e2e/demo
+DEMO_IMAGES := device-plugin feature-discovery vectoradd
+
+# $(call download,FOLDER…): one download of the modules that each folder requires.
+download = $(STEP) "download Go modules" tools/download.sh $(sort $(1))
+# $(call components,NAME…): one build for each of these programs of a cluster.
+components = for part in $(1); do $(STEP) "build $$part" test/cluster/build.sh bin/cluster-components $$part || exit 1; done
+libs = $(STEP) "build the simulator's libraries" $(MAKE) -C sim/lib OUT=$(CURDIR)/bin/lib
+# The folders below test/cluster/components that pin the programs of $(1); pause is our own.
+pins = $(addprefix test/cluster/components/,$(filter-out pause,$(1)))
+# The modules that hold the folders of $(1).
+owners = $(foreach module,$(MODULES),$(if $(filter $(module) $(module)/%,$(1)),$(module)))
+
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-down test check e2e bench soak sim charts images sync setup root free tools components libs clean
+.PHONY: help build cluster demo demo-down test check e2e bench soak sim charts images sync setup root everything free clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,64 +44,85 @@ setup:
 root:
 	@tools/preflight.sh root
 
-tools: setup
-	@$(STEP) "build helm and gotestsum" tools/tool.sh helm gotestsum
-
-components: setup
-	@for part in kubernetes containerd runc cni nfd pause; do \
-	  $(STEP) "build $$part" test/cluster/build.sh bin/cluster-components $$part || exit 1; done
-
-libs: setup
-	@$(STEP) "build the simulator's libraries" $(MAKE) -C sim/lib OUT=$(CURDIR)/bin/lib
-
-## The targets for people.
-
-build: setup libs ## build all binaries into bin/
+# All that the tests on a cluster use.
+everything: root setup
+	@$(call download,$(MODULES) $(call pins,$(CLUSTER) nfd) tools/gotestsum tools/helm)
+	@$(libs)
 	@$(STEP) "build the binaries" tools/build.sh
-
-sim: setup libs ## build the simulated GPU node: bin/gpu-sim and its libraries
-	@$(STEP) "build gpu-sim" tools/build.sh sim
-
-images: build ## write the container images as OCI archives into out/images
 	@$(STEP) "write the images" bin/images build
-
-charts: tools ## check and package the charts into out/charts
-	@$(STEP) "package the charts" tools/charts.sh
-
-demo: root build tools components images ## schedule a GPU pod on a real Kubernetes with simulated GPUs
-	@bin/demo
-
-demo-down: root ## remove everything that the demo started
-	@[ -x bin/cluster ] || $(STEP) "build the cluster program" tools/build.sh test/cluster
-	@bin/cluster down
+	@$(call components,$(CLUSTER) nfd)
+	@$(STEP) "build gotestsum and helm" tools/tool.sh gotestsum helm
 
 # The cluster's tests have the machine to themselves. What a cluster that died
 # has left is cleared away.
-free: build
+free: everything
 	@! bin/cluster status >/dev/null 2>&1 || { \
 	  echo "outrigger: a cluster is up on this machine; run first: make demo-down" >&2; exit 1; }
 	@bin/cluster down >/dev/null
 
-test: root build tools components images free ## run all tests: unit, ABI, cluster
-	@tools/test.sh -tags e2e
+## The targets for people.
 
-check: build tools ## lint and unit tests, quick
-	@$(STEP) "build golangci-lint" tools/tool.sh golangci-lint
+build: setup ## build all binaries into bin/
+	@$(call download,$(MODULES))
+	@$(libs)
+	@$(STEP) "build the binaries" tools/build.sh
+
+sim: setup ## build the simulated GPU node: bin/gpu-sim and its libraries
+	@$(call download,sim)
+	@$(libs)
+	@$(STEP) "build gpu-sim" tools/build.sh sim/...
+
+images: build ## write the container images as OCI archives into out/images
+	@$(STEP) "write the images" bin/images build
+
+cluster: setup ## build what a test cluster runs: bin/cluster and bin/cluster-components
+	@$(call download,$(call pins,$(CLUSTER)) sim test/cluster)
+	@$(libs)
+	@$(call components,$(CLUSTER))
+	@$(STEP) "build cluster and gpu-sim" tools/build.sh test/cluster sim/cmd/gpu-sim
+
+charts: setup ## check and package the charts into out/charts
+	@$(call download,tools/helm)
+	@$(STEP) "build helm" tools/tool.sh helm
+	@$(STEP) "package the charts" tools/charts.sh
+
+demo: root setup ## schedule a GPU pod on a real Kubernetes with simulated GPUs
+	@$(call download,$(call pins,$(CLUSTER)) $(call owners,$(DEMO)) tools/helm)
+	@$(libs)
+	@$(call components,$(CLUSTER))
+	@$(STEP) "build the binaries" tools/build.sh $(DEMO)
+	@$(STEP) "build helm" tools/tool.sh helm
+	@$(STEP) "write the images" bin/images build $(DEMO_IMAGES)
+	@bin/demo
+
+demo-down: root ## remove everything that the demo started
+	@[ -x bin/cluster ] || { $(call download,test/cluster) && $(STEP) "build the cluster program" tools/build.sh test/cluster; }
+	@bin/cluster down
+
+test: free ## run all tests: unit, ABI, cluster
+	@tools/test.sh --complete -tags e2e
+
+check: setup ## lint and unit tests, quick
+	@$(call download,$(MODULES) tools/gotestsum tools/golangci-lint tools/helm)
+	@$(STEP) "download what go mod tidy reads" tools/download.sh --tidy $(MODULES)
+	@$(libs)
+	@$(STEP) "build the binaries" tools/build.sh
+	@$(STEP) "build gotestsum, golangci-lint and helm" tools/tool.sh gotestsum golangci-lint helm
 	@tools/lint.sh
 	@tools/test.sh
 
-e2e: root build tools components images free ## run the cluster tests alone
-	@tools/test.sh -tags e2e test/cluster test/e2e
+e2e: free ## run the cluster tests alone
+	@tools/test.sh --complete -tags e2e test/cluster test/e2e
 
 bench: root build ## measure; our figures beside their targets
 	@bin/bench
 
-soak: root build tools components images free ## fuzz for SOAK (2m) each; agents at work, and at rest for IDLE (10m)
+soak: free ## fuzz for SOAK (2m) each; agents at work, and at rest for IDLE (10m)
 	@tools/soak.sh
 
 sync: ## tidy every module and the workspace
-	@GOWORK= go work sync
-	@for module in $(MODULES) $(wildcard test/cluster/components/*) tools; do \
+	@$(if $(DOWNLOAD_GOPROXY),export GOPROXY=$(DOWNLOAD_GOPROXY),unset GOPROXY); GOWORK= go work sync && \
+	for module in $(MODULES) $(patsubst %/go.mod,%,$(wildcard test/cluster/components/*/go.mod tools/*/go.mod)); do \
 	  echo "tidy $$module"; (cd $$module && go mod tidy) || exit 1; done
 
 clean: ## remove everything that was built

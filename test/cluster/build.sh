@@ -8,14 +8,24 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
 out=$(mkdir -p "${1:?usage: build.sh OUTDIR [COMPONENT...]}" && cd "$1" && pwd)
 shift
 [ $# -gt 0 ] || set -- kubernetes containerd runc cni nfd pause
 
-export GOWORK=off GOFLAGS="-buildvcs=false -trimpath" CGO_ENABLED=0
+. "$root/tools/compile.env"
+export CGO_ENABLED=0
 
 # version MODULE: the version that the go.mod of the current folder selects.
 version() { go list -m -f '{{.Version}}' "$1"; }
+
+# folder MODULE: where the module cache holds it.
+folder() {
+  local dir
+  dir=$(go list -m -f '{{.Dir}}' "$1")
+  [ -n "$dir" ] || { echo "build.sh: $1 is not in the module cache; run: tools/download.sh ${PWD#"$root/"}" >&2; return 1; }
+  echo "$dir"
+}
 
 build_kubernetes() {
   local v minor pkg=k8s.io/component-base/version
@@ -27,14 +37,14 @@ build_kubernetes() {
 
 build_containerd() {
   local module=github.com/containerd/containerd/v2
-  go build -tags "no_btrfs no_zfs no_devmapper" -ldflags "-s -w -X $module/version.Version=$(version $module)" \
+  go build -tags "no_btrfs no_zfs no_devmapper no_rdt no_tracing nri_no_wasm" -ldflags "-s -w -X $module/version.Version=$(version $module)" \
     -o "$out/" $module/cmd/{containerd,containerd-shim-runc-v2,ctr}
 }
 
 build_runc() {
   local module=github.com/opencontainers/runc v
   v=$(version $module)
-  CGO_ENABLED=1 go build -tags "seccomp urfave_cli_no_docs" -ldflags "-s -w -X main.version=${v#v}" -o "$out/runc" $module
+  CGO_ENABLED=1 go build -tags "seccomp urfave_cli_no_docs netgo osusergo" -ldflags "-s -w -X main.version=${v#v}" -o "$out/runc" $module
 }
 
 build_cni() {
@@ -48,7 +58,7 @@ build_cni() {
 build_nfd() {
   local module=sigs.k8s.io/node-feature-discovery v dir
   v=$(version $module)
-  dir=$(go list -m -f '{{.Dir}}' $module)
+  dir=$(folder $module)
   rm -rf "$out/nfd"
   mkdir -p "$out/nfd"
   go build -ldflags "-s -w -X $module/pkg/version.version=$v -X $module/pkg/utils/hostpath.pathPrefix=/host-" \
@@ -74,7 +84,7 @@ outputs() {
 inputs() {
   go version
   go env GOARCH
-  cat "$here/build.sh"
+  cat "$here/build.sh" "$root/tools/compile.env"
   if [ "$1" = pause ]; then cat "$here"/internal/pause/*.go; else
     cat "$here/components/$1"/go.{mod,sum}
     find "$here/components/$1" \( -name '*.go' -o -name '*.yaml' \) -exec cat {} +

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# download.sh [--tidy] FOLDER…: downloads every module that the go.mod of each folder
+# requires into Go's module cache, and prints how far it is. All that follows it in a
+# target runs with GOPROXY=off. With --tidy it also downloads what "go mod tidy" reads.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export GOWORK=off
+# The Makefile turns GOPROXY off for everything else, and keeps the user's here.
+if [ -n "${DOWNLOAD_GOPROXY:-}" ]; then export GOPROXY=$DOWNLOAD_GOPROXY; else unset GOPROXY; fi
+cache=$(go env GOMODCACHE)/cache/download
+tidy=
+if [ "${1:-}" = --tidy ]; then tidy=yes; shift; fi
+
+# required: prints "PATH VERSION" for each module that the go.mod of the current
+# folder requires, after its replacements. Modules of this repository have none.
+required() {
+  go mod edit -json | awk -F'"' '
+    /^\t"/ { section = $2; side = "" }
+    $2 == "Old" || $2 == "New" { side = $2 }
+    $2 == "Path" && section == "Require" { path = $4; version[path] = ""; to[path] = path }
+    $2 == "Version" && section == "Require" { version[path] = $4 }
+    $2 == "Path" && side == "Old" { path = $4 }
+    $2 == "Path" && side == "New" && path in to { to[path] = $4; version[path] = "" }
+    $2 == "Version" && side == "New" && path in to { version[path] = $4 }
+    END { for (path in to) if (version[path] != "") print to[path], version[path] }'
+}
+
+wanted=$(mktemp) present=$(mktemp)
+trap 'rm -f "$wanted" "$present"' EXIT
+# The names of the zip files in the cache: capital letters are written as "!" and
+# the small letter (go.dev/ref/mod#module-cache).
+for folder in "$@"; do (cd "$folder" && required); done | sort -u |
+  sed -e 's/[A-Z]/!\l&/g' -e "s#^\([^ ]*\) \(.*\)#$cache/\1/@v/\2.zip#" >"$wanted"
+total=$(wc -l <"$wanted")
+
+progress() {
+  while read -r zip; do [ ! -e "$zip" ] || echo; done <"$wanted" >"$present"
+  echo "modules $(wc -l <"$present") of $total"
+}
+
+# Go downloads as many modules at a time as it may use processors.
+fetch() {
+  for folder in "$@"; do
+    (cd "$folder" && GOMAXPROCS=16 go mod download) || return
+    # Whether the module is tidy is not the question here.
+    [ -z "$tidy" ] || (cd "$folder" && go mod tidy -diff >/dev/null) || true
+  done
+}
+
+fetch "$@" &
+job=$!
+while kill -0 $job 2>/dev/null; do
+  progress
+  sleep 2
+done
+if ! wait $job; then
+  progress
+  echo "outrigger: the Go modules above cannot be downloaded; if this machine needs a proxy for Go modules, set GOPROXY and run this again: what is downloaded stays" >&2
+  exit 1
+fi
+progress
