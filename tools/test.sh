@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
-# test.sh [-tags TAGS] [MODULE…]: runs the tests of the modules, each alone and
-# with the race detector, names what failed and what was skipped and why, and
-# ends with one line: N passed, N failed, N skipped.
+# test.sh [--complete] [-tags TAGS] [MODULE…]: runs the tests of the modules, each
+# alone and with the race detector, names what was skipped and why, and ends with one
+# line: N passed, N failed, N skipped. With --complete root runs it, and all that tests
+# use is built: a test may then be skipped only for what this machine is ("this machine
+# …") or for a program that people install by themselves (docker.io); any other skipped
+# test is a failure.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export GOWORK=off CGO_ENABLED=1 OUTRIGGER_BIN=$PWD/bin
+complete=
+if [ "${1:-}" = --complete ]; then complete=yes; shift; fi
 events=$PWD/out/test/events.json
 mkdir -p "$(dirname "$events")"
 
@@ -12,9 +17,31 @@ bin/gotestsum --raw-command --format "${TEST_FORMAT:-pkgname}" --format-hide-emp
   --jsonfile "$events" -- tools/test-events.sh "$@"
 status=$?
 
+# skipped: prints "PACKAGE TEST: REASON" for each skipped test.
+skipped() {
+  awk '
+    function field(name) {
+      if (!match($0, "\"" name "\":\"([^\"\\\\]|\\\\.)*\"")) return ""
+      return substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 5)
+    }
+    { test = field("Package") " " field("Test"); action = field("Action") }
+    action == "output" && match($0, /_test\.go:[0-9]+: |simtest\.go:[0-9]+: /) {
+      text = field("Output"); sub(/^.*\.go:[0-9]+: /, "", text); sub(/\\n$/, "", text); reason[test] = text
+    }
+    action == "skip" && field("Test") != "" { print test ": " reason[test] }' "$events"
+}
+
 count() { grep -F '"Test":' "$events" | grep -cF "\"Action\":\"$1\""; }
-failed=$(count fail)
+passed=$(count pass) failed=$(count fail)
 # A package that does not build or that dies has no failed test of its own.
 [ $status -eq 0 ] || [ "$failed" -gt 0 ] || failed=1
-echo "$(count pass) passed, $failed failed, $(count skip) skipped"
+
+list=$(skipped) wrong=
+[ -z "$list" ] || printf 'skipped:\n%s\n' "$list"
+[ -z "$complete" ] || wrong=$(grep -v -e ': .*this machine' -e ': .*docker\.io' <<<"$list" | grep .)
+if [ -n "$wrong" ]; then
+  printf 'these must run here, and were skipped:\n%s\n' "$wrong" >&2
+  failed=$((failed + $(wc -l <<<"$wrong"))) status=1
+fi
+echo "$passed passed, $failed failed, $(grep -c . <<<"$list") skipped"
 exit $status
