@@ -1,7 +1,6 @@
 package charts_test
 
 import (
-	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"outrigger.dev/charts"
 )
 
 // names returns the folders that hold a chart.
@@ -24,28 +21,6 @@ func names(t *testing.T) []string {
 		found[i] = filepath.Dir(found[i])
 	}
 	return found
-}
-
-func TestEveryFileOfEveryChartIsEmbedded(t *testing.T) {
-	for _, name := range append(names(t), "common") {
-		err := filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || !entry.Type().IsRegular() || entry.Name() == ".helmignore" {
-				return err
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			got, err := fs.ReadFile(charts.FS(), path)
-			if err != nil || !slices.Equal(want, got) {
-				t.Errorf("%s is not embedded as it is: %v", path, err)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // TestChartsHaveTheTemplatesInCommon keeps a chart from a copy of its own.
@@ -81,14 +56,7 @@ func (s schema) leaves(prefix string) []string {
 
 func TestEveryValueIsDescribedInSchemaAndReadme(t *testing.T) {
 	for _, name := range names(t) {
-		var s schema
-		text, err := os.ReadFile(filepath.Join(name, "values.schema.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(text, &s); err != nil {
-			t.Fatal(err)
-		}
+		s := readSchema(t, name)
 		readme, err := os.ReadFile(filepath.Join(name, "README.md"))
 		if err != nil {
 			t.Fatal(err)

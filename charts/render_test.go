@@ -1,81 +1,123 @@
 package charts_test
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
 	"flag"
+	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/strvals"
+
+	"outrigger.dev/charts"
 )
 
-var update = flag.Bool("update", false, "write what the charts render into testdata")
+var update = flag.Bool("update", false, "write the golden files")
 
-// helm returns the path of the helm that the charts are made for.
-func helm(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("OUTRIGGER_BIN")
-	if dir == "" {
-		dir = "../bin"
+// release is how a test installs a chart.
+type release struct {
+	chart  string
+	values map[string]any
+	// namespace is gpu-operator-resources if it is empty.
+	namespace string
+	// kubernetes is the version of the cluster, 1.37.0 if it is empty.
+	kubernetes string
+}
+
+func (r release) render() (string, error) {
+	c, err := charts.Load(r.chart)
+	if err != nil {
+		return "", err
 	}
-	path, err := filepath.Abs(filepath.Join(dir, "helm"))
+	return charts.Render(c, charts.Release{
+		Name: "outrigger", Namespace: cmp.Or(r.namespace, "gpu-operator-resources"),
+		Kubernetes: cmp.Or(r.kubernetes, "1.37.0"), Values: r.values,
+	})
+}
+
+// set parses values in the form of Helm's --set.
+func set(t *testing.T, text string) map[string]any {
+	t.Helper()
+	values, err := strvals.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(path); err != nil {
-		t.Skip("bin/helm is missing: make tools")
-	}
-	return path
+	return values
 }
 
-// render runs "helm template" and returns the objects, or why there are none.
-func render(t *testing.T, args ...string) (string, error) {
+// valuesOf reads a file of values; there are none if it does not exist.
+func valuesOf(t *testing.T, path string) map[string]any {
 	t.Helper()
-	home := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), helm(t), append([]string{"template", "outrigger", "--namespace", "gpu-operator-resources"}, args...)...)
-	// Nothing of the machine's own helm plays a part.
-	cmd.Env = append(os.Environ(), "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG="+filepath.Join(home, "none"))
-	var out, complaints strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &complaints
-	if err := cmd.Run(); err != nil {
-		return complaints.String(), err
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
 	}
-	return out.String(), nil
+	values, err := loader.LoadValues(bytes.NewReader(text))
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return values
 }
 
-// TestCharts renders each chart with each file of values in testdata and
-// compares the objects with the golden file beside it.
-func TestCharts(t *testing.T) {
-	cases, err := filepath.Glob("testdata/*/*.values.yaml")
-	if err != nil || len(cases) == 0 {
-		t.Fatalf("find cases: %v, %v", cases, err)
-	}
-	for _, values := range cases {
-		chart := filepath.Base(filepath.Dir(values))
-		t.Run(strings.TrimSuffix(values[len("testdata/"):], ".values.yaml"), func(t *testing.T) {
-			got, err := render(t, chart, "--values", values)
-			if err != nil {
-				t.Fatalf("helm template: %v\n%s", err, got)
-			}
-			isAsCommitted(t, strings.TrimSuffix(values, ".values.yaml")+".golden", got)
-		})
+// TestGoldens renders each chart with its defaults and with each file of values
+// that it has in testdata, and compares the objects with a golden file.
+func TestGoldens(t *testing.T) {
+	for _, chart := range names(t) {
+		cases, err := filepath.Glob(filepath.Join("testdata", chart, "*.values.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, values := range append(cases, filepath.Join("testdata", chart, "defaults.values.yaml")) {
+			name := strings.TrimSuffix(values, ".values.yaml")
+			t.Run(chart+"/"+filepath.Base(name), func(t *testing.T) {
+				got, err := release{chart: chart, values: valuesOf(t, values)}.render()
+				if err != nil {
+					t.Fatal(err)
+				}
+				compareGolden(t, name+".golden", got)
+			})
+		}
 	}
 }
 
-// isAsCommitted compares what was rendered with a file, which -update writes.
-func isAsCommitted(t *testing.T, path, got string) {
+// TestEveryCaseBelongsToAChart finds what a renamed or removed chart has left.
+func TestEveryCaseBelongsToAChart(t *testing.T) {
+	cases, err := os.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range cases {
+		if entry.IsDir() && !slices.Contains(names(t), entry.Name()) {
+			t.Errorf("testdata/%s belongs to no chart", entry.Name())
+		}
+	}
+}
+
+// compareGolden compares text with a golden file, which -update writes.
+func compareGolden(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v; write it with: go test ./... -update", err)
 	}
 	if line, w, g := firstDifference(string(want), got); line > 0 {
-		t.Errorf("%s:%d (-want +got), write it anew with: go test ./... -update\n-%s\n+%s", path, line, w, g)
+		t.Errorf("%s:%d (-want +got), update it with: go test ./... -update\n-%s\n+%s", path, line, w, g)
 	}
 }
 
@@ -97,22 +139,13 @@ func firstDifference(want, got string) (line int, w, g string) {
 	return 0, "", ""
 }
 
-func TestTheUserCanReplaceAVariable(t *testing.T) {
-	for chart, variable := range map[string]string{"device-plugin": "MPS_ROOT", "feature-discovery": "PROC_ROOT"} {
-		out, err := render(t, chart, "--set", "env[0].name="+variable+",env[0].value=/elsewhere")
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		if strings.Count(out, "name: "+variable) != 1 || !strings.Contains(out, "/elsewhere") {
-			t.Errorf("%s is not there once:\n%s", variable, out)
-		}
-	}
-}
-
-func TestChartsPassHelmLint(t *testing.T) {
+// TestLint runs what "helm lint --strict" runs.
+func TestLint(t *testing.T) {
 	for _, name := range names(t) {
-		if out, err := exec.CommandContext(t.Context(), helm(t), "lint", "--strict", name).CombinedOutput(); err != nil {
-			t.Errorf("helm lint %s: %v\n%s", name, err, out)
+		for _, message := range lint.RunAll(name, map[string]any{}, "default").Messages {
+			if message.Severity >= support.WarningSev {
+				t.Errorf("%s: %v", name, message)
+			}
 		}
 	}
 }

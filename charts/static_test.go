@@ -1,79 +1,63 @@
 package charts_test
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// static is a manifest for "kubectl apply", without Helm.
-type static struct {
-	// header says what the manifest is, above the objects of the chart.
-	header string
-	values string
-	// kinds are how many objects of each kind there are.
-	kinds map[string]int
-}
+const statics = "../deployments/static"
 
-var statics = map[string]static{
-	"device-plugin": {
-		header: `# The device plugin without Helm:
-#
-#   kubectl apply -f device-plugin.yaml
-#
-# It runs on nodes with one of the labels below, for example
-#
-#   kubectl label node NODE nvidia.com/gpu.present=true
-#
-# This file is what the chart device-plugin renders without Events, for which it
-# would need rights in the cluster. Change the chart, and then write it anew with
-# "go test ./... -update" in charts.
-`,
-		values: "events.enabled=false",
-		kinds:  map[string]int{"ServiceAccount": 1, "DaemonSet": 1},
-	},
-	"feature-discovery": {
-		header: `# Feature discovery without Helm, on Kubernetes 1.30 or newer:
-#
-#   kubectl apply -f feature-discovery.yaml
-#
-# Its presence part finds the nodes with GPUs and labels them, and the other part
-# runs there.
-#
-# This file is what the chart feature-discovery renders with its defaults. Change
-# the chart, and then write it anew with "go test ./... -update" in charts.
-`,
-		values: "events.enabled=true",
-		kinds: map[string]int{
-			"ServiceAccount": 2, "ClusterRole": 2, "ClusterRoleBinding": 2, "Role": 1, "RoleBinding": 1, "DaemonSet": 2,
-			"ValidatingAdmissionPolicy": 2, "ValidatingAdmissionPolicyBinding": 2,
-		},
-	},
-}
-
-// TestTheStaticManifestsAreWhatTheChartsRender keeps the committed manifests
-// equal to the charts, in the namespace in which NVIDIA's manifest is.
-func TestTheStaticManifestsAreWhatTheChartsRender(t *testing.T) {
-	for chart, tc := range statics {
+// TestStaticManifests compares the manifests for "kubectl apply" with what the
+// charts render with their static.yaml in testdata. The comment at the head of
+// these values is the comment at the head of the manifest.
+func TestStaticManifests(t *testing.T) {
+	found := map[string]bool{}
+	for _, chart := range names(t) {
+		path := filepath.Join("testdata", chart, "static.yaml")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // The chart needs Helm.
+		}
+		found[chart+".yaml"] = true
 		t.Run(chart, func(t *testing.T) {
-			out, err := render(t, chart, "--namespace", "kube-system", "--set", tc.values+",fullnameOverride="+chart)
+			out, err := release{chart: chart, values: valuesOf(t, path), namespace: "kube-system"}.render()
 			if err != nil {
-				t.Fatalf("helm template: %v\n%s", err, out)
+				t.Fatal(err)
 			}
-			got := tc.header + withoutHelm(out)
-			if strings.Contains(strings.ToLower(withoutHelm(out)), "helm") {
-				t.Errorf("something speaks of Helm:\n%s", got)
+			objects := withoutHelm(out)
+			if strings.Contains(strings.ToLower(objects), "helm") {
+				t.Errorf("the objects name Helm:\n%s", objects)
 			}
-			for kind, want := range tc.kinds {
-				if n := strings.Count(got, "\nkind: "+kind+"\n"); n != want {
-					t.Errorf("%d of %s, want %d", n, kind, want)
-				}
-			}
-			isAsCommitted(t, "../deployments/static/"+chart+".yaml", got)
+			compareGolden(t, filepath.Join(statics, chart+".yaml"), header(text)+objects)
 		})
+	}
+	manifests, err := os.ReadDir(statics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, manifest := range manifests {
+		if !found[manifest.Name()] {
+			t.Errorf("%s/%s: no chart has testdata for it", statics, manifest.Name())
+		}
 	}
 }
 
-// withoutHelm takes out of rendered objects what says that Helm manages them.
+// header returns the comment that a file begins with.
+func header(text []byte) string {
+	var out strings.Builder
+	for line := range bytes.Lines(text) {
+		if !bytes.HasPrefix(line, []byte("#")) {
+			break
+		}
+		out.Write(line)
+	}
+	return out.String()
+}
+
+// withoutHelm removes from rendered objects what names Helm as their manager.
 func withoutHelm(rendered string) string {
 	var out strings.Builder
 	for line := range strings.Lines(rendered) {

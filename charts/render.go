@@ -1,0 +1,70 @@
+package charts
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"helm.sh/helm/v4/pkg/engine"
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+)
+
+// Release says how a chart is installed.
+type Release struct {
+	Name      string
+	Namespace string
+	// Kubernetes is the version of the cluster, such as v1.36.3.
+	Kubernetes string
+	// Values override those of the chart.
+	Values map[string]any
+}
+
+// Render returns the objects of a release in the order in which Helm installs
+// them, as "helm template --include-crds" prints them.
+func Render(c *chart.Chart, r Release) (string, error) {
+	files, err := execute(c, r)
+	if err != nil {
+		return "", fmt.Errorf("render chart %s: %w", c.Name(), err)
+	}
+	maps.DeleteFunc(files, func(name, _ string) bool { return path.Base(name) == "NOTES.txt" })
+	_, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+	if err != nil {
+		return "", fmt.Errorf("render chart %s: %w", c.Name(), err)
+	}
+	var out strings.Builder
+	for _, crd := range c.CRDObjects() {
+		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", crd.Filename, crd.File.Data)
+	}
+	for _, m := range manifests {
+		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", m.Name, m.Content)
+	}
+	return strings.TrimSpace(out.String()) + "\n", nil
+}
+
+// execute returns what each template of a chart makes of a release's values.
+func execute(c *chart.Chart, r Release) (map[string]string, error) {
+	kubernetes, err := common.ParseKubeVersion(r.Kubernetes)
+	if err != nil {
+		return nil, fmt.Errorf("parse Kubernetes version %q: %w", r.Kubernetes, err)
+	}
+	if needs := c.Metadata.KubeVersion; needs != "" && !chartutil.IsCompatibleRange(needs, kubernetes.String()) {
+		return nil, fmt.Errorf("it needs Kubernetes %s, and the cluster has %s", needs, r.Kubernetes)
+	}
+	capabilities := common.DefaultCapabilities.Copy()
+	capabilities.KubeVersion = *kubernetes
+	if err := chartutil.ProcessDependencies(c, r.Values); err != nil {
+		return nil, err
+	}
+	values, err := util.ToRenderValues(c, r.Values, common.ReleaseOptions{
+		Name: r.Name, Namespace: r.Namespace, Revision: 1, IsInstall: true,
+	}, capabilities)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Render(c, values)
+}

@@ -1,0 +1,194 @@
+package charts_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"outrigger.dev/charts"
+)
+
+// container is what the tests read of a container.
+type container struct {
+	Name    string
+	Command []string
+	Env     []struct{ Name, Value string }
+}
+
+// containers returns the containers of all DaemonSets among rendered objects.
+func containers(t *testing.T, rendered string) []container {
+	t.Helper()
+	var found []container
+	for text := range strings.SplitSeq(rendered, "\n---\n") {
+		var object struct {
+			Spec struct {
+				Template struct {
+					Spec struct{ Containers []container }
+				}
+			}
+		}
+		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatalf("%v:\n%s", err, text)
+		}
+		found = append(found, object.Spec.Template.Spec.Containers...)
+	}
+	return found
+}
+
+// renderings returns what each case of a chart in testdata renders, with the
+// values of the case.
+func renderings(t *testing.T, chart string) map[string]map[string]any {
+	t.Helper()
+	goldens, err := filepath.Glob(filepath.Join("testdata", chart, "*.golden"))
+	if err != nil || len(goldens) == 0 {
+		t.Fatalf("golden files of %s: %v, %v; write them with: go test ./... -update", chart, goldens, err)
+	}
+	found := map[string]map[string]any{}
+	for _, path := range goldens {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[string(text)] = valuesOf(t, strings.TrimSuffix(path, ".golden")+".values.yaml")
+	}
+	return found
+}
+
+// userVariables adds the names of the variables that a user sets: the values
+// named env, at any depth.
+func userVariables(values map[string]any, names map[string]bool) {
+	for key, value := range values {
+		switch v := value.(type) {
+		case map[string]any:
+			userVariables(v, names)
+		case []any:
+			for _, entry := range v {
+				if variable, ok := entry.(map[string]any); ok && key == "env" {
+					names[variable["name"].(string)] = true
+				}
+			}
+		}
+	}
+}
+
+var helpVariable = regexp.MustCompile(`\$([A-Z_]+)`)
+
+// TestProgramsKnowTheirVariables compares the variables that a chart sets with
+// what the program in the container prints with --help: a variable of another
+// name would have no effect.
+func TestProgramsKnowTheirVariables(t *testing.T) {
+	for _, chart := range names(t) {
+		t.Run(chart, func(t *testing.T) {
+			known := map[string][]string{}
+			for rendered, values := range renderings(t, chart) {
+				theirs := map[string]bool{}
+				userVariables(values, theirs)
+				for _, c := range containers(t, rendered) {
+					program := chart
+					if len(c.Command) > 0 {
+						program = filepath.Base(c.Command[0])
+					}
+					if known[program] == nil {
+						known[program] = variables(t, program)
+					}
+					for _, v := range c.Env {
+						if !theirs[v.Name] && !slices.Contains(known[program], v.Name) {
+							t.Errorf("%s has no flag with the variable %s", program, v.Name)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// variables returns the variables that a built program reads.
+func variables(t *testing.T, program string) []string {
+	t.Helper()
+	dir := os.Getenv("OUTRIGGER_BIN")
+	if dir == "" {
+		dir = "../bin"
+	}
+	path := filepath.Join(dir, program)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("bin/%s is missing: make build", program)
+	}
+	help, err := exec.CommandContext(t.Context(), path, "--help").Output()
+	if err != nil {
+		t.Fatalf("%s --help: %v", program, err)
+	}
+	// NVIDIA's container runtime reads this one.
+	found := []string{"NVIDIA_VISIBLE_DEVICES"}
+	for _, match := range helpVariable.FindAllStringSubmatch(string(help), -1) {
+		found = append(found, match[1])
+	}
+	if len(found) == 1 {
+		t.Fatalf("%s --help names no variable", program)
+	}
+	return found
+}
+
+var templateVariable = regexp.MustCompile(`(?m)^ *- name: ([A-Z_]+)$|\(list "([A-Z_]+)"`)
+
+// TestCasesSetEveryVariable finds a variable of a template that no case in
+// testdata sets, so that no test would see it.
+func TestCasesSetEveryVariable(t *testing.T) {
+	for _, name := range names(t) {
+		c, err := charts.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for rendered := range renderings(t, name) {
+			all.WriteString(rendered)
+		}
+		for _, template := range c.Templates {
+			if strings.HasPrefix(template.Name, "templates/common/") {
+				continue
+			}
+			for _, match := range templateVariable.FindAllStringSubmatch(string(template.Data), -1) {
+				if variable := match[1] + match[2]; !strings.Contains(all.String(), "name: "+variable+"\n") {
+					t.Errorf("no case of %s sets %s", name, variable)
+				}
+			}
+		}
+	}
+}
+
+// TestTheUserCanReplaceAVariable sets each variable that a chart sets itself:
+// server-side apply rejects a name that is there twice.
+func TestTheUserCanReplaceAVariable(t *testing.T) {
+	for _, chart := range names(t) {
+		if _, ok := readSchema(t, chart).Properties["env"]; !ok {
+			continue
+		}
+		text, err := release{chart: chart}.render()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range containers(t, text)[0].Env {
+			out, err := release{chart: chart, values: set(t, "env[0].name="+v.Name+",env[0].value=/elsewhere")}.render()
+			if err != nil {
+				t.Fatalf("%s: %v", v.Name, err)
+			}
+			if !strings.Contains(out, "/elsewhere") {
+				t.Errorf("%s: the chart does not set %s as the user does", chart, v.Name)
+			}
+			for _, c := range containers(t, out) {
+				seen := map[string]bool{}
+				for _, v := range c.Env {
+					if seen[v.Name] {
+						t.Errorf("%s: container %s has %s twice", chart, c.Name, v.Name)
+					}
+					seen[v.Name] = true
+				}
+			}
+		}
+	}
+}
