@@ -37,6 +37,15 @@ static CUresult push(struct context *context)
 	return CUDA_SUCCESS;
 }
 
+/* release takes a context off its device; all that it owned is freed. */
+static void release(struct object *object)
+{
+	struct device *device = ((struct context *)object)->device;
+
+	device->contexts--;
+	process_update(device);
+}
+
 static CUresult create(struct context **context, CUdevice ordinal)
 {
 	struct device *device = cuda_device(ordinal);
@@ -51,18 +60,10 @@ static CUresult create(struct context **context, CUdevice ordinal)
 		process_update(device);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	(*context)->object.release = release;
 	(*context)->device = device;
 	device->contexts++;
 	return CUDA_SUCCESS;
-}
-
-/* context_release ends a context, of which nothing is left. */
-void context_release(struct object *object)
-{
-	struct device *device = ((struct context *)object)->device;
-
-	device->contexts--;
-	process_update(device);
 }
 
 EXPORT CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)

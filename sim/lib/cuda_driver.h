@@ -86,6 +86,8 @@ struct object {
 	struct object *next;
 	enum kind kind;
 	struct object *owner; /* goes with it; NULL for a context */
+	/* Called before the object is freed; NULL if it holds nothing else. */
+	void (*release)(struct object *object);
 };
 
 struct context {
@@ -98,6 +100,7 @@ struct context {
 CUresult cuda_enter(enum sim_symbol symbol);
 CUresult cuda_enter_initialised(enum sim_symbol symbol);
 struct sim *cuda_sim(void);
+void cuda_close(void);
 int cuda_device_count(void);
 struct device *cuda_device(CUdevice ordinal);
 CUdevice cuda_ordinal(const struct device *device);
@@ -107,8 +110,8 @@ int cuda_lock(void);
 void cuda_unlock(int *unused);
 
 /* cuda_mig.c */
-uint32_t cuda_choices(const struct sim_gpu *gpu, struct choice *out);
-bool cuda_see(const struct sim_gpu *gpu, uint64_t instance, struct seen *seen);
+uint32_t cuda_choices(struct sim *sim, const struct sim_gpu *gpu, struct choice *out);
+bool cuda_see(struct sim *sim, const struct sim_gpu *gpu, uint64_t instance, struct seen *seen);
 
 /* cuda_visible.c */
 uint32_t cuda_visible(struct choice *choice, uint32_t n);
@@ -116,7 +119,6 @@ uint32_t cuda_visible(struct choice *choice, uint32_t n);
 /* cuda_process.c; all need the lock */
 CUresult process_begin(struct device *device);
 void process_update(struct device *device);
-void process_end(struct device *device);
 uint64_t process_others(const struct device *device, const struct seen *seen);
 
 /* cuda_object.c; all need the lock */
@@ -128,17 +130,12 @@ void *object_next(void *object, enum kind kind);
 
 /* cuda_context.c */
 CUresult context_current(struct context **context);
-void context_release(struct object *context);
 
 /* cuda_memory.c */
 void *memory_at(CUdeviceptr address, size_t size);
-void memory_release(struct object *memory);
 
 /* cuda_stream.c */
 CUresult stream_check(CUstream stream);
-
-/* cuda_module.c */
-void module_release(struct object *module);
 
 /* cuda_ptx.c */
 struct ptx_entry {

@@ -98,7 +98,7 @@ static CUresult enumerate(void)
 
 	for (uint32_t i = 0; i < found; i++) {
 		if (gpu[i].lost == SIM_PRESENT && place_access_gpu(gpu[i].minor) == ACCESS_ALLOWED)
-			n += cuda_choices(&gpu[i], &choice[n]);
+			n += cuda_choices(cuda_sim(), &gpu[i], &choice[n]);
 	}
 	n = cuda_visible(choice, n);
 	for (uint32_t i = 0; i < n; i++) {
@@ -140,11 +140,11 @@ EXPORT CUresult cuDriverGetVersion(int *version)
 	return CUDA_SUCCESS;
 }
 
-__attribute__((destructor)) static void unload(void)
+/* cuda_close ends what cuInit began. */
+void cuda_close(void)
 {
-	for (int i = 0; i < cuda.count; i++)
-		process_end(&cuda.device[i]);
 	struct sim *sim = atomic_exchange(&cuda.sim, NULL);
+
 	if (sim != NULL)
 		sim_close(sim);
 }
@@ -171,7 +171,7 @@ CUresult cuda_look(const struct device *device, struct seen *seen)
 	struct sim_gpu gpu;
 
 	sim_read_gpu(cuda_sim(), device->gpu.slot, &gpu);
-	if (gpu.generation != device->gpu.generation || !cuda_see(&gpu, device->instance, seen))
+	if (gpu.generation != device->gpu.generation || !cuda_see(cuda_sim(), &gpu, device->instance, seen))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	return CUDA_SUCCESS;
 }

@@ -32,7 +32,7 @@ void *memory_at(CUdeviceptr address, size_t size)
 	return NULL;
 }
 
-void memory_release(struct object *object)
+static void release(struct object *object)
 {
 	struct memory *m = (struct memory *)object;
 
@@ -81,6 +81,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size)
 		munmap(host, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	m->object.release = release;
 	m->device = context->device;
 	m->device->used += size;
 	process_update(m->device);

@@ -9,13 +9,13 @@
 /* cuda_choices lists what a process may use of a GPU that it may open: the
  * GPU, or where that is divided the compute instances whose capabilities the
  * process has. */
-uint32_t cuda_choices(const struct sim_gpu *gpu, struct choice *out)
+uint32_t cuda_choices(struct sim *sim, const struct sim_gpu *gpu, struct choice *out)
 {
 	struct sim_mig mig;
 	const struct sim_ci *ci;
 	uint32_t n = 0;
 
-	sim_read_mig(cuda_sim(), gpu->minor, &mig);
+	sim_read_mig(sim, gpu->minor, &mig);
 	if (!mig.mode) {
 		out[0] = (struct choice){.gpu = *gpu, .first = true};
 		return 1;
@@ -42,14 +42,14 @@ static void see_gpu(const struct sim_gpu *gpu, struct seen *seen)
 
 /* cuda_see describes a GPU, or an instance of it. False: the instance is gone,
  * or the GPU has been divided. */
-bool cuda_see(const struct sim_gpu *gpu, uint64_t instance, struct seen *seen)
+bool cuda_see(struct sim *sim, const struct sim_gpu *gpu, uint64_t instance, struct seen *seen)
 {
 	const struct sim_board *board = sim_board(gpu->model);
 	struct sim_ci_profile profile;
 	struct sim_mig mig;
 
 	see_gpu(gpu, seen);
-	sim_read_mig(cuda_sim(), gpu->minor, &mig);
+	sim_read_mig(sim, gpu->minor, &mig);
 	if (instance == 0)
 		return !mig.mode;
 	const struct sim_ci *ci = sim_ci_by_generation(&mig, instance);

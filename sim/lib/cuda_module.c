@@ -17,7 +17,7 @@ struct function {
 	const struct kernel *kernel; /* NULL: in the module, but unknown here */
 };
 
-void module_release(struct object *object)
+static void release(struct object *object)
 {
 	free(((struct module *)object)->entries);
 }
@@ -57,6 +57,7 @@ static CUresult load(struct context *context, CUmodule *module, const void *imag
 		free(entries);
 		return r;
 	}
+	m->object.release = release;
 	m->context = context;
 	m->entries = entries;
 	m->count = count;

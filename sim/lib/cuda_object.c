@@ -63,12 +63,8 @@ void object_free(struct object *object)
 
 	while ((owned = owned_by(object)) != NULL)
 		object_free(owned);
-	if (object->kind == KIND_MEMORY)
-		memory_release(object);
-	if (object->kind == KIND_MODULE)
-		module_release(object);
-	if (object->kind == KIND_CONTEXT)
-		context_release(object);
+	if (object->release != NULL)
+		object->release(object);
 	while (*at != object)
 		at = &(*at)->next;
 	*at = object->next;

@@ -35,11 +35,16 @@ void process_update(struct device *device)
 		sim_drop_proc(cuda_sim(), &device->self);
 }
 
-/* process_end takes it off the list when the program ends. */
-void process_end(struct device *device)
+/* unload takes the process off every list when the library is unloaded. */
+__attribute__((destructor)) static void unload(void)
 {
-	if (device->contexts > 0)
-		sim_drop_proc(cuda_sim(), &device->self);
+	for (int i = 0; i < cuda_device_count(); i++) {
+		struct device *device = cuda_device(i);
+
+		if (device->contexts > 0)
+			sim_drop_proc(cuda_sim(), &device->self);
+	}
+	cuda_close();
 }
 
 /* process_others returns the memory that other processes have of what a device
