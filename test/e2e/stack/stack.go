@@ -1,6 +1,6 @@
-// Package stack installs our agents on a real Kubernetes with simulated GPU
-// nodes, as a person would: images loaded, charts installed by Helm. The demo
-// and the cluster tests stand on it.
+// Package stack installs the agents on a real Kubernetes with simulated GPU nodes:
+// it loads their images, renders their charts with Helm's engine, and applies what
+// they render. The demo and the cluster tests use it.
 package stack
 
 import (
@@ -26,6 +26,8 @@ const Namespace = "gpu-operator-resources"
 type Stack struct {
 	*cluster.Cluster
 	root string
+	// installed holds what each chart rendered when it was installed last.
+	installed map[string][]manifest
 }
 
 // Up starts a cluster, or takes the one that runs with the same shape, and
@@ -36,7 +38,7 @@ func Up(ctx context.Context, root string, cfg cluster.Config) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{Cluster: c, root: root}
+	s := &Stack{Cluster: c, root: root, installed: map[string][]manifest{}}
 	return s, s.loadImages(ctx)
 }
 
@@ -73,46 +75,6 @@ func (s *Stack) loadImages(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// Release is a chart of the repository, installed under its own name.
-type Release struct {
-	Chart string
-	// Values are in the form of Helm's --set.
-	Values []string
-	// NoWait returns at once instead of when everything is ready.
-	NoWait bool
-}
-
-// Install installs or upgrades a chart.
-func (s *Stack) Install(ctx context.Context, r Release) error {
-	args := []string{
-		"upgrade", "--install", r.Chart, filepath.Join(s.root, "charts", r.Chart), "--kubeconfig", s.Kubeconfig(),
-		"--namespace", Namespace, "--create-namespace", "--timeout", "90s",
-	}
-	for _, v := range r.Values {
-		args = append(args, "--set", v)
-	}
-	if !r.NoWait {
-		args = append(args, "--wait")
-	}
-	if _, err := s.Run(ctx, "helm", args...); err != nil {
-		pods, _ := s.Kubectl(ctx, "-n", Namespace, "describe", "pods")
-		logs, _ := s.Kubectl(ctx, "-n", Namespace, "logs", "--selector=app.kubernetes.io/instance="+r.Chart, "--tail=30")
-		return fmt.Errorf("install %s: %w\n%s\n%s", r.Chart, err, pods, logs)
-	}
-	return nil
-}
-
-// Uninstall removes a chart and waits until its pods are gone, of all its parts.
-func (s *Stack) Uninstall(ctx context.Context, chart string) error {
-	_, err := s.Run(ctx, "helm", "uninstall", chart, "--ignore-not-found", "--kubeconfig", s.Kubeconfig(),
-		"--namespace", Namespace, "--wait", "--timeout", "90s")
-	if err != nil {
-		return err
-	}
-	_, err = s.Kubectl(ctx, "-n", Namespace, "wait", "pod", "--selector=app.kubernetes.io/instance="+chart, "--for=delete", "--timeout=60s")
-	return err
 }
 
 // Simulate runs a command of gpu-sim, "xid" or "mig create", against the
