@@ -1,4 +1,4 @@
-{{- /* The ConfigMap with the config files; empty where there is none. */ -}}
+{{- /* The name of the ConfigMap with the config files; empty without configs. */ -}}
 {{- define "outrigger.configMapName" -}}
 {{- if .Values.config.name -}}
 {{- .Values.config.name -}}
@@ -7,7 +7,7 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* Where NVIDIA's chart mounts them too. */ -}}
+{{- /* The same path as in NVIDIA's chart. */ -}}
 {{- define "outrigger.configDir" -}}
 /available-configs
 {{- end -}}
@@ -29,8 +29,8 @@
 
 {{- define "outrigger.configMount" -}}
 {{- if include "outrigger.configMapName" . -}}
-# The folder, not its files: the kubelet exchanges what is in it when the
-# ConfigMap changes, and the agent sees that.
+# The folder, not its files: the kubelet replaces the files when the ConfigMap
+# changes, and the agent watches the folder.
 - name: configs
   mountPath: {{ include "outrigger.configDir" . }}
   readOnly: true
@@ -45,8 +45,8 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* What a config file says at a path, as JSON, of (dict "text" … "path" (list …));
-empty where it says nothing. */ -}}
+{{- /* The value at a path in a config file, as JSON, of (dict "text" … "path" (list …));
+empty if the file does not set it. */ -}}
 {{- define "outrigger.configValue" -}}
 {{- $at := fromYaml .text -}}
 {{- range .path -}}
@@ -55,53 +55,53 @@ empty where it says nothing. */ -}}
 {{- with $at }}{{ toJson . }}{{ end -}}
 {{- end -}}
 
-{{- define "outrigger.refuseResourceConfig" -}}
+{{- define "outrigger.checkResourceConfig" -}}
 {{- range $entry := splitList "," (default "" .Values.resourceConfig) -}}
 {{- if not (regexMatch `^\s*([^:\s]+\s*(:\s*[^:\s]+\s*(:\s*(-1|[1-9][0-9]*)\s*)?)?)?$` $entry) -}}
-{{- fail (printf "resourceConfig: entry %q must be <original>[:<new>[:<replicas>]], like gpu:sharedgpu:4, with replicas from 1 upwards, or -1 for one for each 1000 MiB of memory" $entry) -}}
+{{- fail (printf "resourceConfig: entry %q must be <original>[:<new>[:<replicas>]], such as gpu:sharedgpu:4, with 1 or more replicas, or -1 for one per 1000 MiB of memory" $entry) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{- /* Refuses configs that cannot work, of (dict "root" $ "fixed" what the chart sets).
+{{- /* Rejects configs that cannot work, of (dict "root" $ "fixed" what the chart sets).
 An entry of "fixed" is (dict "key" below flags "is" the value and either "by" the
 chart's value that sets it, or "fix" what to do). */ -}}
-{{- define "outrigger.refuseConfig" -}}
+{{- define "outrigger.checkConfig" -}}
 {{- $v := .root.Values -}}
 {{- $c := $v.config -}}
 {{- $fixed := .fixed -}}
 {{- if and $c.name $c.map -}}
-{{- fail (printf "config.name and config.map are both set: either the ConfigMap %q has the configs, or the chart makes one of config.map: remove one of them" $c.name) -}}
+{{- fail (printf "config.name and config.map are both set: the configs are either in the ConfigMap %q or in config.map; remove one of the values" $c.name) -}}
 {{- end -}}
 {{- if and $c.default $c.map (not (hasKey $c.map $c.default)) -}}
-{{- fail (printf "config.default: %q is not in config.map: there is %s" $c.default (keys $c.map | sortAlpha | join ", ")) -}}
+{{- fail (printf "config.default: %q is not in config.map, which has %s" $c.default (keys $c.map | sortAlpha | join ", ")) -}}
 {{- end -}}
 {{- if and $c.default (not (include "outrigger.configMapName" .root)) -}}
-{{- fail (printf "config.default: there are no configs of which %q could be one: set config.map or config.name" $c.default) -}}
+{{- fail (printf "config.default: %q names no config, because there are none; set config.map or config.name" $c.default) -}}
 {{- end -}}
 {{- range $name, $text := $c.map -}}
 {{- if not (regexMatch `^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$` $name) -}}
-{{- fail (printf "config.map: %q cannot be the name of a config, which is the value of a label: letters and digits, at most 63, and between them - _ ." $name) -}}
+{{- fail (printf "config.map: %q is not a valid name: a label selects the config, so the name must be a valid label value: at most 63 letters, digits and - _ . that begins and ends with a letter or digit" $name) -}}
 {{- end -}}
 {{- with (fromYaml $text).Error -}}
-{{- fail (printf "config.map.%s: not the YAML of a config: %s" $name .) -}}
+{{- fail (printf "config.map.%s: invalid config: %s" $name .) -}}
 {{- end -}}
 {{- range $fixed -}}
-{{- include "outrigger.refuseOverridden" (dict "name" $name "text" $text "rule" .) -}}
+{{- include "outrigger.checkOverridden" (dict "name" $name "text" $text "rule" .) -}}
 {{- end -}}
 {{- if and $v.resourceConfig (include "outrigger.configValue" (dict "text" $text "path" (list "sharing"))) -}}
-{{- fail (printf "config.map.%s: it has sharing, and resourceConfig is set too: both say how GPUs are shared, remove one of them" $name) -}}
+{{- fail (printf "config.map.%s: sharing and resourceConfig are both set: both define how GPUs are shared; remove one of them" $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{- /* The chart's values go before the config file, as variables do: a file that
-says otherwise would be overridden without a word. */ -}}
-{{- define "outrigger.refuseOverridden" -}}
+{{- /* The chart's values take precedence over the config file, as variables do. A file
+that contradicts them would be overridden silently. */ -}}
+{{- define "outrigger.checkOverridden" -}}
 {{- $is := toJson .rule.is -}}
 {{- $value := include "outrigger.configValue" (dict "text" .text "path" (concat (list "flags") (splitList "." .rule.key))) -}}
 {{- if and $value (ne $value $is) -}}
-{{- $fix := printf "but %s is what the chart sets: set %s of the chart instead" $is (default "" .rule.by) -}}
+{{- $fix := printf "but the chart sets it to %s; set %s of the chart instead" $is (default "" .rule.by) -}}
 {{- fail (printf "config.map.%s: flags.%s is %s, %s" .name .rule.key $value (default $fix .rule.fix)) -}}
 {{- end -}}
 {{- end -}}

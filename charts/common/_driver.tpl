@@ -7,8 +7,8 @@
 {{- if hasPrefix (printf "%s/" (trimSuffix "/" (first .))) (printf "%s/" (trimSuffix "/" (last .))) }}true{{ end -}}
 {{- end -}}
 
-{{- /* A driver root below /run/nvidia comes and goes with the driver's container;
-the agent sees it through /run/nvidia, which stays. */ -}}
+{{- /* A driver root below /run/nvidia appears and disappears with the driver's
+container. The agent reaches it through /run/nvidia, which stays. */ -}}
 {{- define "outrigger.driverInRun" -}}
 {{- include "outrigger.inFolder" (list "/run/nvidia" (include "outrigger.driverRoot" .)) -}}
 {{- end -}}
@@ -21,11 +21,11 @@ the agent sees it through /run/nvidia, which stays. */ -}}
 {{- end -}}
 {{- end -}}
 
-{{- define "outrigger.refuseDevRoot" -}}
+{{- define "outrigger.checkDevRoot" -}}
 {{- $root := include "outrigger.driverRoot" . -}}
 {{- with .Values.nvidiaDevRoot -}}
 {{- if not (or (eq . "/") (include "outrigger.inFolder" (list $root .))) -}}
-{{- fail (printf "nvidiaDevRoot: %q must be / or in nvidiaDriverRoot, which is %q: the agent sees no other folder of the host" . $root) -}}
+{{- fail (printf "nvidiaDevRoot: %q must be / or a folder in nvidiaDriverRoot, which is %q; the agent mounts no other host folder" . $root) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -39,7 +39,8 @@ the agent sees it through /run/nvidia, which stays. */ -}}
   value: /host/proc
 {{- end -}}
 
-{{- /* The driver, the node's devices, and the folder in which the agents meet. */ -}}
+{{- /* The driver, the node's devices, and the folder through which the agents
+exchange files. */ -}}
 {{- define "outrigger.driverMounts" -}}
 {{- if not (include "outrigger.driverInRun" .) -}}
 - name: driver-root

@@ -1,5 +1,4 @@
-{{- /* What every agent is told of its pod and how to speak, of (dict "root" $ "port"
-its port). */ -}}
+{{- /* The variables that every agent has, of (dict "root" $ "port" its port). */ -}}
 {{- define "outrigger.podEnv" -}}
 - name: NODE_NAME
   valueFrom:
@@ -8,8 +7,8 @@ its port). */ -}}
 - name: SYS_ROOT
   value: /host/sys
 {{- if not .root.Values.runtimeClassName }}
-# An image that asks for GPUs gets them from a default runtime of NVIDIA's, which
-# would not start it before there is a driver.
+# If NVIDIA's runtime is the default, it gives GPUs to images that request them,
+# and does not start them without a driver.
 - name: NVIDIA_VISIBLE_DEVICES
   value: void
 {{- end }}
@@ -21,9 +20,9 @@ its port). */ -}}
   value: {{ .root.Values.metrics.port | empty | ternary "" (printf ":%d" (int .port)) | quote }}
 {{- end -}}
 
-{{- /* What the user has chosen, of a list of (list NAME value): a value that is null,
-or an empty list, sets no variable, so that the config file decides, or else the
-agent's default. */ -}}
+{{- /* The variables that the user sets, of a list of (list NAME value). A null value or
+an empty list sets no variable, so that the config file or the agent's default
+applies. */ -}}
 {{- define "outrigger.choiceEnv" -}}
 {{- $env := list -}}
 {{- range . -}}
@@ -36,8 +35,8 @@ agent's default. */ -}}
 {{- end -}}
 
 {{- /* The variables of a container, of (dict "root" $ "port" its port "more" its own
-ones "theirs" the user's): the user's, and those of ours that the user does not
-set. A name that is there twice is refused by server-side apply. */ -}}
+variables "theirs" the user's). The user's replace others of the same name, because
+server-side apply rejects duplicates. */ -}}
 {{- define "outrigger.env" -}}
 {{- $taken := list -}}
 {{- range .theirs }}{{ $taken = append $taken .name }}{{ end -}}

@@ -21,8 +21,8 @@
 {{- default .Release.Namespace .Values.namespaceOverride -}}
 {{- end -}}
 
-{{- /* Names of objects that are in no namespace, or in another one than the
-release: two releases of one name do not meet there. */ -}}
+{{- /* Names of objects without a namespace, or in another one than the release. They
+contain the namespace, so that releases of the same name do not collide. */ -}}
 {{- define "outrigger.rbacName" -}}
 {{- printf "%s.%s" (include "outrigger.fullname" .) (include "outrigger.namespace" .) -}}
 {{- end -}}
@@ -49,8 +49,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "outrigger.selectorLabels" . }}
 {{- end -}}
 
-{{- /* The labels of a second DaemonSet of a chart, whose pods are not those of the
-first one, nor of its Service: of (dict "root" $ "part" its name). */ -}}
+{{- /* The labels of a second DaemonSet of a chart, which differ from those that the
+first DaemonSet and the Service select, of (dict "root" $ "part" its name). */ -}}
 {{- define "outrigger.partSelectorLabels" -}}
 app.kubernetes.io/name: {{ .part }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -63,8 +63,8 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 {{ include "outrigger.partSelectorLabels" . }}
 {{- end -}}
 
-{{- /* The account of (dict "values" the serviceAccount of the values "name" what it is
-called unless they say otherwise). */ -}}
+{{- /* The name of an account, of (dict "values" the serviceAccount of the values "name"
+the default name). */ -}}
 {{- define "outrigger.accountName" -}}
 {{- default (.values.create | ternary .name "default") .values.name -}}
 {{- end -}}

@@ -1,7 +1,7 @@
 {{- define "outrigger.service" -}}
 {{- if .Values.metrics.service.enabled -}}
 {{- if not .Values.metrics.port -}}
-{{- fail "metrics.service.enabled: there is nothing to serve, metrics.port is 0: set a port, or disable the service" -}}
+{{- fail "metrics.service.enabled: the Service has no port, because metrics.port is 0; set a port, or disable the Service" -}}
 {{- end -}}
 apiVersion: v1
 kind: Service
@@ -26,7 +26,7 @@ spec:
 {{- end -}}
 
 {{- /* The account of (dict "root" $ "values" the serviceAccount of the values "name" …
-"labels" …), if it is to be made. */ -}}
+"labels" …), if the values create it. */ -}}
 {{- define "outrigger.serviceAccount" -}}
 {{- if .values.create -}}
 apiVersion: v1
@@ -58,7 +58,7 @@ data:
 {{- end -}}
 {{- end -}}
 
-{{- /* Gives an account a role of the same name, of (dict "root" $ "kind" of the role
+{{- /* Binds a role to an account. The binding has the name of the role: of (dict "root" $ "kind" of the role
 "name" … "namespace" that of a Role "labels" … "account" …). */ -}}
 {{- define "outrigger.roleBinding" -}}
 apiVersion: rbac.authorization.k8s.io/v1
@@ -80,9 +80,9 @@ subjects:
     namespace: {{ include "outrigger.namespace" .root }}
 {{- end -}}
 
-{{- /* The right to tell Events of the own Node. */ -}}
+{{- /* The right to create Events about the agent's Node. */ -}}
 {{- define "outrigger.eventRights" -}}
-# Events about Nodes, which are in no namespace, are kept in this one.
+# Nodes have no namespace; Kubernetes keeps Events about them in this one.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:

@@ -24,15 +24,15 @@ spec:
       {{- end }}
 {{- end -}}
 
-{{- /* What pods are to the cluster, of (dict "root" $ "account" the service account
-"api" whether they talk to the API server "grace" the seconds that they need to end). */ -}}
+{{- /* The cluster-side settings of pods, of (dict "root" $ "account" the service account
+"api" whether they use the API server "grace" the seconds that they need to stop). */ -}}
 {{- define "outrigger.pod" -}}
 serviceAccountName: {{ .account }}
 {{- if .api }}
-# The chart's README.md, "Privileges and why", says what for.
+# See "Privileges and why" in the chart's README.md.
 automountServiceAccountToken: true
 {{- else }}
-# The agent never talks to the API server.
+# The agent does not use the API server.
 automountServiceAccountToken: false
 {{- end }}
 enableServiceLinks: false
@@ -46,7 +46,7 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{- /* How pods that see the driver are run. */ -}}
+{{- /* The runtime settings of pods that use the driver. */ -}}
 {{- define "outrigger.podRuntime" -}}
 {{- with .Values.runtimeClassName -}}
 runtimeClassName: {{ . }}
@@ -72,7 +72,7 @@ env:
 resources:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-# Not below /dev, which may be the host's.
+# Not below /dev, which can be the host's.
 terminationMessagePath: /run/termination-log
 terminationMessagePolicy: FallbackToLogsOnError
 {{- end -}}
@@ -88,7 +88,7 @@ readinessProbe:
   periodSeconds: 5
 {{- end -}}
 
-{{- /* What a container serves, on a port. */ -}}
+{{- /* The ports and probes of a container, of its port. */ -}}
 {{- define "outrigger.probes" -}}
 {{ include "outrigger.readinessProbe" . }}
 livenessProbe:

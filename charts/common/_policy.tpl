@@ -1,4 +1,4 @@
-{{- /* Whom a policy is for, of (dict "root" $ "account" …). */ -}}
+{{- /* The service account to which a policy applies, of (dict "root" $ "account" …). */ -}}
 {{- define "outrigger.policySubject" -}}
 matchConditions:
   - name: is-the-agent
@@ -6,7 +6,7 @@ matchConditions:
 {{- end -}}
 
 {{- define "outrigger.policyNode" -}}
-# Kubernetes puts the node into the token of a pod.
+# Kubernetes writes the node into the token of a pod.
 - name: node
   expression: request.userInfo.?extra[?'authentication.kubernetes.io/node-name'][0].orValue('')
 {{- end -}}
@@ -16,7 +16,7 @@ matchConditions:
   message: this token is bound to no node, and the agent only writes what is of its own
 {{- end -}}
 
-{{- /* An object that cannot go would hold up what it is in. */ -}}
+{{- /* A finalizer would block the deletion of the object and of its namespace. */ -}}
 {{- define "outrigger.policyNoFinalizer" -}}
 - expression: >-
     request.operation == 'DELETE' || object.metadata.?finalizers.orValue([]).all(f,
@@ -24,7 +24,7 @@ matchConditions:
   message: the agent puts no finalizer on what it writes
 {{- end -}}
 
-{{- /* Has a policy apply, of (dict "name" … "labels" …). */ -}}
+{{- /* Binds a policy, of (dict "name" … "labels" …). */ -}}
 {{- define "outrigger.policyBinding" -}}
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding

@@ -1,10 +1,10 @@
-{{- /* What cannot be honoured is said here, not ignored. */ -}}
-{{- define "device-plugin.refuse" -}}
+{{- /* Rejects values that the agent cannot follow. */ -}}
+{{- define "device-plugin.check" -}}
 {{- if .Values.legacyDaemonsetAPI -}}
-{{- fail "legacyDaemonsetAPI: the API extensions/v1beta1 for DaemonSets is gone since Kubernetes 1.16, and this chart needs 1.26: remove the value" -}}
+{{- fail "legacyDaemonsetAPI: Kubernetes 1.16 removed the API extensions/v1beta1, and this chart needs 1.26; remove the value" -}}
 {{- end -}}
 {{- if not (or .Values.devicePlugin.enabled (include "device-plugin.mps" .)) -}}
-{{- fail "devicePlugin.enabled: it is false, and no daemons of MPS are asked for: nothing would run; set mps.enabled, or remove the value" -}}
+{{- fail "devicePlugin.enabled: it is false and the MPS control daemons are disabled, so nothing would run; set mps.enabled, or remove the value" -}}
 {{- end -}}
 {{- $fixed := list
   (dict "key" "nvidiaDriverRoot" "by" "nvidiaDriverRoot" "is" (include "outrigger.driverRoot" .))
@@ -13,9 +13,9 @@
   (dict "key" "mpsRoot" "by" "mps.root" "is" .Values.mps.root) -}}
 {{- with .Values.deviceListStrategy -}}
 {{- $fixed = append $fixed (dict "key" "plugin.deviceListStrategy" "is" .
-  "fix" "but the chart's value goes before it: set deviceListStrategy to null to let the configs choose") -}}
+  "fix" "but the chart's value takes precedence; set deviceListStrategy to null to let the configs choose") -}}
 {{- end -}}
-{{- include "outrigger.refuseDevRoot" . -}}
-{{- include "outrigger.refuseResourceConfig" . -}}
-{{- include "outrigger.refuseConfig" (dict "root" . "fixed" $fixed) -}}
+{{- include "outrigger.checkDevRoot" . -}}
+{{- include "outrigger.checkResourceConfig" . -}}
+{{- include "outrigger.checkConfig" (dict "root" . "fixed" $fixed) -}}
 {{- end -}}

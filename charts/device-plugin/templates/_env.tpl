@@ -1,8 +1,8 @@
-{{- /* What the plugin and the daemons of MPS are both told. */ -}}
+{{- /* The variables of both the plugin and the MPS control daemons. */ -}}
 {{- define "device-plugin.commonEnv" -}}
 {{ include "outrigger.driverEnv" . }}
-# Set although they are empty: what the runtime takes from the host, and runs as
-# root on it, is not for the writer of a config file to choose.
+# Set even if empty: the author of a config file must not choose what the runtime
+# mounts from the host and runs there as root.
 - name: NVIDIA_DEV_ROOT
   value: {{ .Values.nvidiaDevRoot | default "" | quote }}
 - name: NVIDIA_CDI_HOOK_PATH
@@ -33,7 +33,7 @@
   (list "CDI_DISABLE_HOOKS" .Values.cdi.disableHooks)) -}}
 {{- end -}}
 
-{{- /* What the plugin alone needs: it registers, and tells what happens to GPUs. */ -}}
+{{- /* The variables of the plugin only, for registration and Events. */ -}}
 {{- define "device-plugin.pluginEnv" -}}
 - name: KUBELET_SOCKET
   value: {{ include "device-plugin.devicePluginsDir" . }}/kubelet.sock
@@ -41,8 +41,8 @@
   value: {{ .Values.events.enabled | quote }}
 {{- end -}}
 
-{{- /* The variables of a container, of (dict "root" $ "port" its port "own" what it
-alone is told). */ -}}
+{{- /* The variables of a container, of (dict "root" $ "port" its port "own" its own
+variables). */ -}}
 {{- define "device-plugin.env" -}}
 {{- $more := concat (include "device-plugin.commonEnv" .root | fromYamlArray) .own (include "device-plugin.choices" .root | fromYamlArray) -}}
 {{- include "outrigger.env" (dict "root" .root "port" .port "more" $more "theirs" .root.Values.env) -}}

@@ -2,8 +2,8 @@
 {{- printf "%s/device-plugins" (trimSuffix "/" .Values.kubeletRootDir) -}}
 {{- end -}}
 
-{{- /* The daemons of MPS run where they are asked for, or where a config file
-shares GPUs by MPS. */ -}}
+{{- /* The MPS control daemons run if the values enable them, or if a config file
+shares GPUs with MPS. */ -}}
 {{- define "device-plugin.mps" -}}
 {{- if kindIs "bool" .Values.mps.enabled -}}
 {{- if .Values.mps.enabled }}true{{ end -}}

@@ -1,4 +1,4 @@
-{{- /* README.md, "Privileges and why", has the reason for each. */ -}}
+{{- /* README.md, "Privileges and why", lists the reasons. */ -}}
 {{- define "device-plugin.volumeMounts" -}}
 - name: device-plugins
   mountPath: {{ include "device-plugin.devicePluginsDir" . }}
@@ -28,7 +28,7 @@
 {{- end }}
 {{- end -}}
 
-{{- /* What plugin and MPS daemons both need: the driver, the node, the configs. */ -}}
+{{- /* The mounts of both the plugin and the MPS control daemons. */ -}}
 {{- define "device-plugin.hostMounts" -}}
 {{ include "outrigger.driverMounts" . }}
 {{- with include "outrigger.configMount" . }}
@@ -56,18 +56,18 @@
 
 {{- define "device-plugin.mpsMounts" -}}
 {{ include "device-plugin.hostMounts" . }}
-# The same path as on the host, which sees what is mounted in it: the daemons'
+# The same path as on the host, to which the mounts in it propagate: the daemons'
 # shared memory.
 - name: mps
   mountPath: {{ .Values.mps.root }}
   mountPropagation: Bidirectional
-# What the daemons know as shared memory is what their clients have.
+# The daemons and their clients use the same shared memory.
 - name: mps-shm
   mountPath: /dev/shm
   mountPropagation: HostToContainer
 {{- if eq (include "outrigger.driverRoot" .) "/" }}
-# The daemons are the host's programs and run with its file system as theirs,
-# in which all but these two is read-only.
+# The daemons are programs of the host and run in its file system, in which only
+# these two mounts are writable.
 - name: mps
   mountPath: /driver-root{{ .Values.mps.root }}
   mountPropagation: HostToContainer

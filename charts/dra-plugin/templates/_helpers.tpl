@@ -2,15 +2,15 @@
 {{- trimSuffix "/" .Values.kubeletRootDir -}}
 {{- end -}}
 
-{{- /* What cannot be honoured is said here, not ignored. */ -}}
-{{- define "dra-plugin.refuse" -}}
-{{- include "outrigger.refuseDevRoot" . -}}
+{{- /* Rejects values that the agent cannot follow. */ -}}
+{{- define "dra-plugin.check" -}}
+{{- include "outrigger.checkDevRoot" . -}}
 {{- if (default dict .Values.updateStrategy.rollingUpdate).maxSurge -}}
-{{- fail "updateStrategy.rollingUpdate.maxSurge: the pod that goes and the one that comes would both keep the file of prepared claims: use maxUnavailable" -}}
+{{- fail "updateStrategy.rollingUpdate.maxSurge: the old and the new pod of a node would both write the list of prepared claims; use maxUnavailable" -}}
 {{- end -}}
 {{- with .Values.deviceClasses.extendedResourceName -}}
 {{- if not (regexMatch `^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$` .) -}}
-{{- fail (printf "deviceClasses.extendedResourceName: %q must be a name with a domain, like nvidia.com/gpu, or empty" .) -}}
+{{- fail (printf "deviceClasses.extendedResourceName: %q must be a name with a domain, such as nvidia.com/gpu, or empty" .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{- /* README.md, "Privileges and why", has the reason for each. */ -}}
+{{- /* README.md, "Privileges and why", lists the reasons. */ -}}
 {{- define "dra-plugin.volumeMounts" -}}
 - name: plugins
   mountPath: {{ include "dra-plugin.kubeletDir" . }}/plugins

@@ -1,4 +1,4 @@
-{{- /* Where the agent finds the driver and its config, and what it publishes where. */ -}}
+{{- /* The driver, the config and the output of the agent. */ -}}
 {{- define "feature-discovery.env" -}}
 {{ include "outrigger.driverEnv" . }}
 - name: PUBLISH
@@ -8,7 +8,7 @@
   value: {{ .Values.outputFile | quote }}
 {{- end }}
 {{- if eq .Values.publish "nodefeature" }}
-# The object is in the pod's namespace, and goes with its DaemonSet.
+# The object is in the pod's namespace and is owned by the DaemonSet.
 - name: NAMESPACE
   valueFrom:
     fieldRef:
@@ -18,11 +18,12 @@
     fieldRef:
       fieldPath: metadata.name
 {{- end }}
-# What is in this file becomes a label, and so it is not for the writer of a
-# config file to choose.
+# The content of this file becomes a label, so the author of a config file must
+# not choose the file.
 - name: GFD_MACHINE_TYPE_FILE
   value: {{ include "feature-discovery.machineTypeFile" . }}
-# A pod of a DaemonSet that ends is started again, whatever a config file says.
+# The kubelet restarts a pod of a DaemonSet that exits, so a config file must not
+# set this.
 - name: GFD_ONESHOT
   value: "false"
 {{- if .Values.readyChain }}
@@ -49,7 +50,7 @@
   (list "DEVICE_DISCOVERY_STRATEGY" .Values.deviceDiscoveryStrategy)) -}}
 {{- end -}}
 
-{{- /* What the presence part alone is told. */ -}}
+{{- /* The variables of the presence part only. */ -}}
 {{- define "feature-discovery.presenceEnv" -}}
 - name: PRESENCE
   value: "true"

@@ -19,12 +19,12 @@
 /host/sys/class/dmi/id/product_name
 {{- end -}}
 
-{{- /* The agent writes labels or the condition to its Node. */ -}}
+{{- /* True if the agent writes labels or the condition to its Node. */ -}}
 {{- define "feature-discovery.writesNode" -}}
 {{- if or (eq .Values.publish "node") .Values.readyChain }}true{{ end -}}
 {{- end -}}
 
-{{- /* It reads it: before it writes there, or for the label that names its config. */ -}}
+{{- /* True if the agent reads its Node, to write there or to find its config. */ -}}
 {{- define "feature-discovery.readsNode" -}}
 {{- if or (include "feature-discovery.writesNode" .) (include "outrigger.configMapName" .) }}true{{ end -}}
 {{- end -}}
@@ -33,7 +33,7 @@
 {{- if or (include "feature-discovery.readsNode" .) (eq .Values.publish "nodefeature") .Values.events.enabled }}true{{ end -}}
 {{- end -}}
 
-{{- /* There are admission policies, for parts that write to the API server. */ -}}
+{{- /* True if there are admission policies, for parts that write to the API server. */ -}}
 {{- define "feature-discovery.policies" -}}
 {{- if and .Values.admissionPolicy.create (or .Values.presence.enabled (include "feature-discovery.writesNode" .) (eq .Values.publish "nodefeature")) }}true{{ end -}}
 {{- end -}}

@@ -91,13 +91,13 @@ spec:
         variables.changedLabels.filter(k, !(
         {{- .own | nindent 8 }}
         ))
-    # As maps, which have a list of their fields, also of those that Kubernetes adds
-    # in later versions.
+    # As maps, because maps can be listed, including fields that later versions of
+    # Kubernetes add.
     - name: old
       expression: dyn(oldObject)
     - name: new
       expression: dyn(object)
-    # Beside the labels these change with every request.
+    # Besides the labels, these change with every request.
     - name: metadata
       expression: |-
         {{- include "feature-discovery.changedFields" (list "metadata" "'labels', 'managedFields', 'resourceVersion', 'generation'") | nindent 8 }}
@@ -126,7 +126,7 @@ spec:
     {{- include "outrigger.policyBound" . | nindent 4 }}
     - expression: object.metadata.name == variables.node
       messageExpression: "'the agent on node ' + variables.node + ' does not write to other Nodes'"
-    # Kubernetes takes the plain message where the other would be very long.
+    # Kubernetes uses the plain message if the expression is too long.
     - expression: variables.othersLabels.size() == 0
       message: these labels are not the agent's to change
       messageExpression: "'these labels are not the agent\\'s to change: ' + variables.othersLabels.join(', ')"
@@ -145,7 +145,7 @@ spec:
     - expression: variables.status.size() == 0
       messageExpression: "'the agent does not change the status of a Node{{ with .condition }}, but for the condition {{ . }}{{ end }}: ' + variables.status.join(', ')"
     {{- if .condition }}
-    # Kubernetes does not see to it that there is one of each type.
+    # Kubernetes does not enforce that each type occurs only once.
     - expression: >-
         variables.conditions.size() == variables.oldConditions.size() &&
         variables.conditions.all(c, c in variables.oldConditions) &&

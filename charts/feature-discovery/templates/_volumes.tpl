@@ -1,4 +1,4 @@
-{{- /* README.md, "Privileges and why", has the reason for each. */ -}}
+{{- /* README.md, "Privileges and why", lists the reasons. */ -}}
 {{- define "feature-discovery.volumeMounts" -}}
 {{ include "outrigger.driverMounts" . }}
 {{- if eq .Values.publish "nfd-file" }}
