@@ -1,8 +1,7 @@
 #!/bin/sh
-# rootfs.sh DIR: makes the folder tree that lies under a program which links
-# glibc, from the libc6 package of the Debian or Ubuntu that this runs on: the
-# one that the program was linked with. Images built by docker and by the images
-# program have the same base because both run this.
+# rootfs.sh DIR: creates the root file system for programs that link glibc, from the
+# libc6 package of this Debian or Ubuntu, with which the programs are linked. Docker
+# and the program images both run this script, so their images have the same base.
 set -eu
 umask 022
 dir=$1
@@ -22,19 +21,19 @@ esac
 damaged=$(dpkg --verify libc6 | grep '\.so' || true)
 [ -z "$damaged" ] || die "files differ from the package libc6, install it again (apt-get install --reinstall libc6): $damaged"
 
-# One /usr tree, as Debian has it: drivers' files come in by either name.
+# A merged /usr, as in Debian: files of drivers use both paths.
 mkdir -p "$dir/usr/bin" "$dir/usr/sbin" "$dir/usr/lib/$triplet" "$dir/usr/lib64" "$dir/etc" "$dir/tmp" "$dir/run"
 chmod 1777 "$dir/tmp"
 for name in bin sbin lib lib64; do
 	ln -s "usr/$name" "$dir/$name"
 done
 
-# What our programs and the driver's libraries link.
+# The libraries that our programs and the driver's libraries link.
 for name in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2 \
 	libnss_files.so.2 libnss_dns.so.2 "${loader##*/}"; do
 	cp -L "/lib/$triplet/$name" "$dir/usr/lib/$triplet/$name"
 done
-# The name that is written into every program, a link into the folder above.
+# The dynamic linker's path in every program: a link into the folder above.
 case $loader in
 /lib64/*) ln -s "../lib/$triplet/${loader##*/}" "$dir/usr/lib64/${loader##*/}" ;;
 *) ln -s "$triplet/${loader##*/}" "$dir/usr/lib/${loader##*/}" ;;
@@ -52,7 +51,7 @@ nogroup:x:65534:
 EOF
 echo 'hosts: files dns' >"$dir/etc/nsswitch.conf"
 
-# For scanners and people: what this is made of.
+# The package and its version, for scanners.
 cp -L /etc/os-release "$dir/usr/lib/os-release"
 ln -s ../usr/lib/os-release "$dir/etc/os-release"
 mkdir -p "$dir/var/lib/dpkg/status.d" "$dir/usr/share/doc/libc6"

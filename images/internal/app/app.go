@@ -18,11 +18,11 @@ import (
 	"outrigger.dev/images/internal/base"
 )
 
-const description = `Every folder with a Dockerfile is a component. The final stage of its Dockerfile
-says what the image consists of; it is interpreted here, so that no container
-engine and no registry is needed, and "docker build" makes the same image of it.
-The archives are for "ctr images import" and "docker load" alike. Equal input
-gives equal bytes, and an archive that is right already is left alone.`
+const description = `Each folder with a Dockerfile is a component. The program interprets the final
+stage of the Dockerfile, so it needs no container engine and no registry.
+"docker build" makes the same image. You can load an archive with
+"ctr images import" and with "docker load". Equal input gives equal bytes, and an
+archive that is up to date is not written again.`
 
 // Main runs the program and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
@@ -36,13 +36,13 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		OnUsageError:   usageError,
 		Action: func(ctx *cli.Context) error {
 			if ctx.Args().Present() {
-				return fmt.Errorf("no command %q: images build writes the archives", ctx.Args().First())
+				return fmt.Errorf("unknown command %q: run images build to write the archives", ctx.Args().First())
 			}
 			return cli.ShowAppHelp(ctx)
 		},
 		Commands: []*cli.Command{{
 			Name:         "build",
-			Usage:        "write the archives of the components, of all by default",
+			Usage:        "write the archives of the named components, or of all",
 			ArgsUsage:    "[COMPONENT…]",
 			Description:  description,
 			Flags:        flags(),
@@ -63,9 +63,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// usageError leaves it at one line: the help is a command away.
+// usageError returns one line in place of the help.
 func usageError(_ *cli.Context, err error, _ bool) error {
-	return fmt.Errorf("%w: images build --help lists the flags", err)
+	return fmt.Errorf("%w: run images build --help for the flags", err)
 }
 
 func flags() []cli.Flag {
@@ -77,7 +77,7 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "version", EnvVars: []string{"VERSION"}, Value: "dev", Usage: "version in the images' tags"},
 		&cli.StringFlag{
 			Name: "os-base", EnvVars: []string{"OS_BASE"},
-			Usage: "base in the images' tags; it is the distribution that this runs on, and another one is refused (default: read from /etc/os-release)",
+			Usage: "base in the images' tags: the distribution of this machine, and no other (default: from /etc/os-release)",
 		},
 		&cli.StringFlag{
 			Name: "source-date-epoch", EnvVars: []string{"SOURCE_DATE_EPOCH"}, Value: "0",
@@ -86,7 +86,7 @@ func flags() []cli.Flag {
 	}
 }
 
-// config reads the flags and reports everything that is wrong with them.
+// config reads the flags and reports all errors in them.
 func config(ctx *cli.Context) (Config, error) {
 	c := Config{
 		Dir: ctx.String("dir"), Bin: ctx.String("bin"), Out: ctx.String("out"),
@@ -104,7 +104,7 @@ func config(ctx *cli.Context) (Config, error) {
 	}
 	c.OSBase, err = base.OS(release)
 	if asked := ctx.String("os-base"); err == nil && asked != "" && asked != c.OSBase {
-		err = fmt.Errorf("--os-base is %s: the programs are linked with the glibc of %s, and so is the base: leave the flag out, or build on %s",
+		err = fmt.Errorf("--os-base is %s, but the programs are linked with the glibc of %s: omit the flag, or build on %s",
 			asked, c.OSBase, asked)
 	}
 	return c, errors.Join(append(errs, err)...)
@@ -117,7 +117,7 @@ func run(ctx context.Context, c Config, components []string, stdout io.Writer) e
 		return err
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("look for components: no %s: run this in the root of the repository, or name the folder with --dir",
+		return fmt.Errorf("find components: no %s: run images in the root of the repository, or set --dir",
 			filepath.Join(c.Dir, "*", "Dockerfile"))
 	}
 	for i := range all {
@@ -128,7 +128,7 @@ func run(ctx context.Context, c Config, components []string, stdout io.Writer) e
 	}
 	for _, component := range components {
 		if !slices.Contains(all, component) {
-			return fmt.Errorf("build the image of %s: no such component: there are %s", component, strings.Join(all, ", "))
+			return fmt.Errorf("build image of %s: unknown component; the components are %s", component, strings.Join(all, ", "))
 		}
 		result, err := c.Build(ctx, component)
 		if err != nil {

@@ -89,7 +89,7 @@ USER 1:1
 ENTRYPOINT ["/usr/bin/prog"]
 `
 
-func TestEqualInputGivesEqualBytesAndIsLeftAlone(t *testing.T) {
+func TestBuildIsReproducible(t *testing.T) {
 	args, out := workspace(t, static, "-static")
 	archive := filepath.Join(out, "prog.tar")
 	if printed := images(t, 0, args...); !strings.Contains(printed, "written") || !strings.Contains(printed, "/prog:1.2.3-") {
@@ -125,7 +125,7 @@ func TestEqualInputGivesEqualBytesAndIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestTheArchiveServesContainerdAndDocker(t *testing.T) {
+func TestArchiveLoadsInContainerdAndDocker(t *testing.T) {
 	args, out := workspace(t, static, "-static")
 	images(t, 0, append(args, "--repository", "example.org/team", "--source-date-epoch", "1700000000")...)
 	files := unpack(t, filepath.Join(out, "prog.tar"))
@@ -179,7 +179,7 @@ func TestTheArchiveServesContainerdAndDocker(t *testing.T) {
 	}
 }
 
-func TestFaultsAreNamedAndLeaveNothing(t *testing.T) {
+func TestBuildReportsErrorsAndWritesNothing(t *testing.T) {
 	withBase := strings.Replace(static, "COPY --from=build", "COPY --from=base /rootfs/ /\nCOPY --from=build", 1)
 	tests := map[string]struct {
 		dockerfile string
@@ -194,7 +194,7 @@ func TestFaultsAreNamedAndLeaveNothing(t *testing.T) {
 		"a path that leaves the folder":              {strings.ReplaceAll(static, "/out/prog", "/out/../x"), nil, nil, []string{"/out/../x"}},
 		"an instruction that needs an engine":        {static + "RUN true\n", nil, nil, []string{"prog/Dockerfile:8", "RUN"}},
 		"a base that this machine does not have":     {static, []string{"-static"}, []string{"--os-base", "debian3"}, []string{"debian3", "glibc"}},
-		"a component that does not exist":            {static, []string{"-static"}, []string{"nothing"}, []string{"nothing", "no such component", "prog"}},
+		"a component that does not exist":            {static, []string{"-static"}, []string{"nothing"}, []string{"nothing", "unknown component", "prog"}},
 		"a version that is no tag":                   {static, []string{"-static"}, []string{"--version", "1 2"}, []string{"1 2"}},
 		"a time that is none":                        {static, []string{"-static"}, []string{"--source-date-epoch", "now"}, []string{"now", "seconds since 1970"}},
 		"a folder without components":                {static, []string{"-static"}, []string{"--dir", "/nonexistent"}, []string{"/nonexistent", "--dir"}},
@@ -217,7 +217,7 @@ func TestFaultsAreNamedAndLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestMistakesAreAnsweredInOneLine(t *testing.T) {
+func TestUsageErrorsAreOneLine(t *testing.T) {
 	for name, args := range map[string][]string{
 		"an unknown command":       {"images", "write"},
 		"an unknown flag":          {"images", "--all"},

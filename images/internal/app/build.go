@@ -24,11 +24,11 @@ import (
 	"outrigger.dev/images/internal/oci"
 )
 
-// Config is what the command line says.
+// Config is the configuration from the command line.
 type Config struct {
 	// Dir holds the folder of each component with its Dockerfile.
 	Dir string
-	// Bin holds the built programs: what a Dockerfile's build stage puts into /out.
+	// Bin holds the built programs, which a Dockerfile's build stage puts into /out.
 	Bin string
 	// Out receives COMPONENT.tar.
 	Out string
@@ -40,13 +40,13 @@ type Config struct {
 	Time time.Time
 }
 
-// Result says what became of one component.
+// Result describes the archive of one component.
 type Result struct {
 	Archive string
 	Ref     string
 	Digest  string
 	Bytes   int
-	// Changed is false where the archive on disk was right already.
+	// Changed is false if the archive on disk was up to date.
 	Changed bool
 }
 
@@ -54,7 +54,7 @@ type Result struct {
 func (c Config) Build(ctx context.Context, component string) (Result, error) {
 	result, err := c.build(ctx, component)
 	if err != nil {
-		return Result{}, fmt.Errorf("build the image of %s: %w", component, err)
+		return Result{}, fmt.Errorf("build image of %s: %w", component, err)
 	}
 	return result, nil
 }
@@ -103,8 +103,8 @@ func (c Config) recipe(component string) (dockerfile.Recipe, error) {
 	})
 }
 
-// layers makes the layer of every COPY. There are two stages to copy from: base
-// has the tree of rootfs.sh at /rootfs/, and build has the programs in /out/.
+// layers returns one layer per COPY. A COPY can use two stages: base has the tree
+// of rootfs.sh at /rootfs/, and build has the programs in /out/.
 func (c Config) layers(ctx context.Context, recipe dockerfile.Recipe) ([]mutate.Addendum, error) {
 	var root string
 	var layers []mutate.Addendum
@@ -124,7 +124,7 @@ func (c Config) layers(ctx context.Context, recipe dockerfile.Recipe) ([]mutate.
 				return nil, err
 			}
 		default:
-			return nil, fmt.Errorf("copy %s from stage %s to %s: only /rootfs/ of stage base to / and /out/PROGRAM of stage build to a file are known",
+			return nil, fmt.Errorf("copy %s from stage %s to %s: supported are /rootfs/ of stage base to / and /out/PROGRAM of stage build to a file",
 				step.From, step.Stage, step.To)
 		}
 		packed, err := layer.New(source)
@@ -140,23 +140,23 @@ func (c Config) layers(ctx context.Context, recipe dockerfile.Recipe) ([]mutate.
 	return layers, nil
 }
 
-// check looks whether the program at path can run on the base at root.
+// check reports why the program at path cannot run on the base at root.
 func check(path, root string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: build it first: make build", err)
+		return fmt.Errorf("%w: run make build first", err)
 	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	if err := base.Check(f, root); err != nil {
-		return fmt.Errorf("take %s into the image: %w", path, err)
+		return fmt.Errorf("add %s to the image: %w", path, err)
 	}
 	return nil
 }
 
-// image puts layers and configuration together.
+// image returns the image of layers and configuration.
 func (c Config) image(recipe dockerfile.Recipe, layers []mutate.Addendum) (v1.Image, error) {
 	image, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), layers...)
 	if err != nil {
@@ -181,7 +181,7 @@ func (c Config) image(recipe dockerfile.Recipe, layers []mutate.Addendum) (v1.Im
 	return mutate.ConfigFile(image, config)
 }
 
-// replace writes content to path whole, unless it is there already.
+// replace writes content to path atomically, unless path has this content.
 func replace(path string, content []byte) (changed bool, err error) {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
 		return false, nil

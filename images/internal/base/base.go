@@ -1,5 +1,5 @@
-// Package base makes the folder tree that lies under programs which link glibc,
-// and checks that a program finds there what it links.
+// Package base makes the root file system for programs that link glibc, and checks
+// that it contains the libraries that a program links.
 package base
 
 import (
@@ -19,8 +19,8 @@ import (
 	"strings"
 )
 
-// OS returns the name that the Linux distribution described by osRelease, the
-// content of /etc/os-release, has in image tags: "debian12", "ubuntu24.04".
+// OS returns the name of the distribution in image tags, such as "debian12" or
+// "ubuntu24.04", from the content of /etc/os-release.
 func OS(osRelease []byte) (string, error) {
 	values := map[string]string{}
 	for line := bufio.NewScanner(bytes.NewReader(osRelease)); line.Scan(); {
@@ -30,21 +30,21 @@ func OS(osRelease []byte) (string, error) {
 	}
 	id, version := values["ID"], values["VERSION_ID"]
 	if (id != "debian" && id != "ubuntu") || version == "" {
-		return "", fmt.Errorf("name the base: this is %q %q: images are made on Debian or Ubuntu, with their libc6", id, version)
+		return "", fmt.Errorf("name base: unsupported distribution %q %q: build the images on Debian or Ubuntu, whose libc6 they contain", id, version)
 	}
 	return id + version, nil
 }
 
-// Make runs script, which makes the tree, and returns its folder below cache. A
-// tree that was made by the same script from the same libc6 is used again.
+// Make runs script, which creates the tree, and returns its folder below cache. It
+// reuses a tree that the same script created from the same libc6.
 func Make(ctx context.Context, script, cache string) (string, error) {
 	text, err := os.ReadFile(script)
 	if err != nil {
-		return "", fmt.Errorf("make the base: %w", err)
+		return "", fmt.Errorf("make base: %w", err)
 	}
 	libc, err := exec.CommandContext(ctx, "dpkg-query", "-W", "-f", "${Version} ${Architecture}", "libc6").Output()
 	if err != nil {
-		return "", fmt.Errorf("make the base: ask dpkg for the version of libc6: %w: images are made on Debian or Ubuntu", err)
+		return "", fmt.Errorf("make base: read version of libc6 from dpkg: %w: build the images on Debian or Ubuntu", err)
 	}
 	sum := sha256.Sum256(append(text, libc...))
 	dir := filepath.Join(cache, fmt.Sprintf("%x", sum[:8]))
@@ -52,46 +52,45 @@ func Make(ctx context.Context, script, cache string) (string, error) {
 		return dir, nil
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return "", fmt.Errorf("make the base: %w", err)
+		return "", fmt.Errorf("make base: %w", err)
 	}
-	// Made beside its place and moved there whole, so that a tree that is there
-	// is complete.
+	// Rename the complete tree into place, so that an existing tree is complete.
 	temp, err := os.MkdirTemp(cache, ".new-")
 	if err != nil {
-		return "", fmt.Errorf("make the base: %w", err)
+		return "", fmt.Errorf("make base: %w", err)
 	}
 	defer os.RemoveAll(temp)
 	if out, err := exec.CommandContext(ctx, "/bin/sh", script, temp).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make the base with %s: %w: %s", script, err, bytes.TrimSpace(out))
+		return "", fmt.Errorf("make base with %s: %w: %s", script, err, bytes.TrimSpace(out))
 	}
-	// Who builds images next may be another user.
+	// The next build can be that of another user.
 	err = os.Chmod(temp, 0o755)
 	if err == nil {
 		err = os.Rename(temp, dir)
 	}
-	// Another process that made the same tree meanwhile made it whole.
+	// A tree that another process created meanwhile is complete.
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("make the base: %w", err)
+		return "", fmt.Errorf("make base: %w", err)
 	}
 	return dir, nil
 }
 
-// Check reports what program links and root does not hold. A static program
-// needs nothing, so root may then be empty.
+// Check reports the libraries that program links and root lacks. For a static
+// program, root can be empty.
 func Check(program io.ReaderAt, root string) error {
 	file, err := elf.NewFile(program)
 	if err != nil {
-		return fmt.Errorf("read it as an ELF file: %w", err)
+		return fmt.Errorf("read ELF file: %w", err)
 	}
 	needed, err := file.ImportedLibraries()
 	if err != nil {
-		return fmt.Errorf("read what it links: %w", err)
+		return fmt.Errorf("read its linked libraries: %w", err)
 	}
 	if len(needed) == 0 {
 		return nil
 	}
 	if root == "" {
-		return fmt.Errorf("it links %s: copy a base below it, or build it with CGO_ENABLED=0", strings.Join(needed, ", "))
+		return fmt.Errorf("it links %s: copy the base before it, or build it with CGO_ENABLED=0", strings.Join(needed, ", "))
 	}
 	held, err := filepath.Glob(filepath.Join(root, "usr/lib/*/*.so.*"))
 	if err != nil {
@@ -102,7 +101,7 @@ func Check(program io.ReaderAt, root string) error {
 	}
 	missing := slices.DeleteFunc(needed, func(name string) bool { return slices.Contains(held, name) })
 	if len(missing) > 0 {
-		return fmt.Errorf("it links %s, which the base lacks: add it to images/base/rootfs.sh", strings.Join(missing, ", "))
+		return fmt.Errorf("it links %s, which the base lacks: add the library to images/base/rootfs.sh", strings.Join(missing, ", "))
 	}
 	return nil
 }

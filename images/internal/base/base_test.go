@@ -32,7 +32,7 @@ func TestOS(t *testing.T) {
 	}
 }
 
-func TestMakeGivesATreeThatProgramsRunOn(t *testing.T) {
+func TestMakeCreatesATreeForPrograms(t *testing.T) {
 	if _, err := exec.LookPath("dpkg"); err != nil {
 		t.Skip("dpkg is missing: this runs on Debian or Ubuntu")
 	}
@@ -66,7 +66,7 @@ func TestMakeGivesATreeThatProgramsRunOn(t *testing.T) {
 	}
 }
 
-func TestTwoMayMakeATreeAtOnce(t *testing.T) {
+func TestMakeRunsConcurrently(t *testing.T) {
 	if _, err := exec.LookPath("dpkg"); err != nil {
 		t.Skip("dpkg is missing: this runs on Debian or Ubuntu")
 	}
@@ -86,7 +86,7 @@ func TestTwoMayMakeATreeAtOnce(t *testing.T) {
 	}
 }
 
-func TestMakeLeavesNothingWhenTheScriptFails(t *testing.T) {
+func TestMakeCleansUpAfterAFailedScript(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "rootfs.sh")
 	if err := os.WriteFile(script, []byte("mkdir \"$1/half\"\necho no such package >&2\nexit 3\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestMakeLeavesNothingWhenTheScriptFails(t *testing.T) {
 	}
 }
 
-func TestCheckNamesWhatTheBaseLacks(t *testing.T) {
+func TestCheckNamesMissingLibraries(t *testing.T) {
 	program, err := os.Open("/bin/true")
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
-// Package dockerfile reads the final stage of a Dockerfile into a Recipe, the
-// plain value from which an image is made. It knows the few instructions that
-// can be carried out without running anything, and refuses the others.
+// Package dockerfile reads the final stage of a Dockerfile into a Recipe, from which
+// package app makes an image. It supports the instructions that need no container
+// to run, and rejects all others.
 package dockerfile
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 )
 
-// Recipe is what an image consists of.
+// Recipe describes an image.
 type Recipe struct {
 	// Copies become one layer each, in this order.
 	Copies     []Copy
@@ -28,21 +28,21 @@ type Recipe struct {
 // Copy takes files from an earlier stage into the image.
 type Copy struct {
 	Stage string
-	// From and To are absolute paths; a path that ends in "/" is a folder whose
-	// content is meant.
+	// From and To are absolute paths. A path that ends in "/" means the content of
+	// a folder.
 	From string
 	To   string
 }
 
-// Options say how to read a Dockerfile.
+// Options are the inputs of Parse besides the Dockerfile.
 type Options struct {
 	// Path names the Dockerfile in errors.
 	Path string
-	// Args are the values of build arguments; others keep their default.
+	// Args are the values of build arguments. Others keep their defaults.
 	Args map[string]string
 }
 
-// reader carries what the instructions of one stage add up to.
+// reader collects the instructions of one stage.
 type reader struct {
 	Options
 	recipe Recipe
@@ -61,7 +61,7 @@ func Parse(r io.Reader, o Options) (Recipe, error) {
 		return Recipe{}, fmt.Errorf("parse %s: %w", o.Path, err)
 	}
 	if len(stages) == 0 {
-		return Recipe{}, fmt.Errorf("parse %s: no FROM: it describes no image", o.Path)
+		return Recipe{}, fmt.Errorf("parse %s: it has no FROM", o.Path)
 	}
 	stage := stages[len(stages)-1]
 	d := &reader{Options: o, lex: shell.NewLex(file.EscapeToken), args: map[string]string{}}
@@ -151,7 +151,7 @@ func (d *reader) expand(word string) (string, error) {
 	return value, err
 }
 
-// fail names the file, the line, the instruction and what to write instead.
+// fail returns an error with the file, the line, the instruction and the fix.
 func (d *reader) fail(at []parser.Range, instruction, fix string) error {
 	line := 0
 	if len(at) > 0 {
@@ -160,7 +160,7 @@ func (d *reader) fail(at []parser.Range, instruction, fix string) error {
 	return fmt.Errorf("%s:%d: %s: %s", d.Path, line, instruction, fix)
 }
 
-// variables serves a map to the word expander.
+// variables implements the word expander's interface with a map.
 type variables map[string]string
 
 // Get returns the value of a variable.

@@ -16,7 +16,7 @@ func parse(text string) (dockerfile.Recipe, error) {
 	})
 }
 
-func TestTheFinalStageIsRead(t *testing.T) {
+func TestParseReadsTheFinalStage(t *testing.T) {
 	got, err := parse(`# syntax is the plain one
 FROM golang:1.26 AS build
 RUN go build -o /out/x .
@@ -54,7 +54,7 @@ CMD ["--help"]
 	}
 }
 
-func TestWhatCannotBeDoneIsRefusedWithFileAndLine(t *testing.T) {
+func TestParseRejectsUnsupportedInstructions(t *testing.T) {
 	tests := map[string]struct {
 		text string
 		want []string

@@ -1,5 +1,5 @@
-// Package layer packs files into image layers whose bytes depend on nothing but
-// the files' names, modes and content.
+// Package layer packs files into image layers. The bytes of a layer depend only on
+// the names, modes and content of the files.
 package layer
 
 import (
@@ -20,9 +20,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Source is what one COPY brings into an image.
+// Source describes the files of one COPY.
 type Source struct {
-	// Path is a file, or a folder whose content is meant.
+	// Path is a file, or a folder, of which the content is packed.
 	Path string
 	// To is the absolute path in the image: of the file, or of the folder.
 	To string
@@ -30,13 +30,13 @@ type Source struct {
 	Time time.Time
 }
 
-// New returns the layer of s. Everything in it belongs to root.
+// New returns the layer of s. All files in it belong to root.
 func New(s Source) (v1.Layer, error) {
 	var content bytes.Buffer
 	w := tar.NewWriter(&content)
 	info, err := os.Stat(s.Path)
 	if err != nil {
-		return nil, fmt.Errorf("pack a layer: %w", err)
+		return nil, fmt.Errorf("pack layer: %w", err)
 	}
 	p := packer{Source: s, w: w, seen: map[string]bool{}}
 	if info.IsDir() {
@@ -107,11 +107,11 @@ func (p packer) file(name, to string, info fs.FileInfo) error {
 		_, err = p.w.Write(content)
 		return err
 	default:
-		return fmt.Errorf("%s is neither file, folder nor symbolic link", name)
+		return fmt.Errorf("%s is not a file, folder or symbolic link", name)
 	}
 }
 
-// parents packs the folders above to that are not there yet.
+// parents packs the folders above to that the layer lacks.
 func (p packer) parents(to string) error {
 	var missing []string
 	for dir := path.Dir(to); dir != "/" && dir != "." && !p.seen[dir]; dir = path.Dir(dir) {
@@ -136,7 +136,7 @@ func (p packer) header(h *tar.Header) error {
 	return p.w.WriteHeader(h)
 }
 
-// mode keeps what of a mode does not depend on the umask of who made the file.
+// mode returns the part of a mode that does not depend on the creator's umask.
 func mode(info fs.FileInfo) int64 {
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:

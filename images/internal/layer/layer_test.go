@@ -44,7 +44,7 @@ func list(t *testing.T, s layer.Source) []string {
 	}
 }
 
-func TestATreeIsPackedWithoutWhatDependsOnItsMaker(t *testing.T) {
+func TestLayerDoesNotDependOnTheCreator(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{"usr/lib", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
@@ -66,7 +66,7 @@ func TestATreeIsPackedWithoutWhatDependsOnItsMaker(t *testing.T) {
 	}
 }
 
-func TestAFileBringsItsFolders(t *testing.T) {
+func TestLayerContainsParentFolders(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x")
 	if err := os.WriteFile(file, []byte("x"), 0o700); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestAFileBringsItsFolders(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoFileIsRefused(t *testing.T) {
+func TestNewRejectsIrregularFiles(t *testing.T) {
 	root := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(root, "pipe"), 0o600); err != nil {
 		t.Fatal(err)

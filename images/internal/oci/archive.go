@@ -1,5 +1,5 @@
-// Package oci writes an image as one archive that containerd (OCI layout with
-// the image's name) and docker load (manifest.json) both take.
+// Package oci writes an image as an archive that both containerd (an OCI layout with
+// the image's name) and "docker load" (manifest.json) can load.
 package oci
 
 import (
@@ -19,10 +19,10 @@ import (
 func Write(w io.Writer, image v1.Image, ref name.Tag) error {
 	a := archive{w: tar.NewWriter(w), written: map[v1.Hash]bool{}}
 	if err := a.write(image, ref); err != nil {
-		return fmt.Errorf("write the archive of %s: %w", ref, err)
+		return fmt.Errorf("write archive of %s: %w", ref, err)
 	}
 	if err := a.w.Close(); err != nil {
-		return fmt.Errorf("write the archive of %s: %w", ref, err)
+		return fmt.Errorf("write archive of %s: %w", ref, err)
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (a archive) write(image v1.Image, ref name.Tag) error {
 	return a.json("manifest.json", tarball.Manifest{docker})
 }
 
-// content writes the configuration and the layers, and describes them for docker.
+// content writes the configuration and the layers, and returns Docker's manifest.
 func (a archive) content(image v1.Image) (tarball.Descriptor, error) {
 	var d tarball.Descriptor
 	config, err := image.RawConfigFile()
@@ -129,7 +129,7 @@ func (a archive) file(file string, content []byte) error {
 	return err
 }
 
-// index names the image, once as containerd looks for it and once as OCI does.
+// index names the image in the annotations of containerd and of OCI.
 func index(image v1.Image, ref name.Tag) (v1.IndexManifest, error) {
 	digest, err := image.Digest()
 	if err != nil {
