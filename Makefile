@@ -46,12 +46,12 @@ root:
 
 # All that the tests on a cluster use.
 everything: root setup
-	@$(call download,$(MODULES) $(call pins,$(CLUSTER) nfd) tools/gotestsum tools/helm)
+	@$(call download,$(MODULES) $(call pins,$(CLUSTER) nfd) tools/gotestsum)
 	@$(libs)
 	@$(STEP) "build the binaries" tools/build.sh
 	@$(STEP) "write the images" bin/images build
 	@$(call components,$(CLUSTER) nfd)
-	@$(STEP) "build gotestsum and helm" tools/tool.sh gotestsum helm
+	@$(STEP) "build gotestsum" tools/tool.sh gotestsum
 
 # The cluster's tests have the machine to themselves. What a cluster that died
 # has left is cleared away.
@@ -83,15 +83,13 @@ cluster: setup ## build what a test cluster runs: bin/cluster and bin/cluster-co
 
 charts: setup ## check and package the charts into out/charts
 	@$(call download,tools/helm)
-	@$(STEP) "build helm" tools/tool.sh helm
 	@$(STEP) "package the charts" tools/charts.sh
 
 demo: root setup ## schedule a GPU pod on a real Kubernetes with simulated GPUs
-	@$(call download,$(call pins,$(CLUSTER)) $(call owners,$(DEMO)) tools/helm)
+	@$(call download,$(call pins,$(CLUSTER)) charts $(call owners,$(DEMO)))
 	@$(libs)
 	@$(call components,$(CLUSTER))
 	@$(STEP) "build the binaries" tools/build.sh $(DEMO)
-	@$(STEP) "build helm" tools/tool.sh helm
 	@$(STEP) "write the images" bin/images build $(DEMO_IMAGES)
 	@bin/demo
 
@@ -103,11 +101,11 @@ test: free ## run all tests: unit, ABI, cluster
 	@tools/test.sh --complete -tags e2e
 
 check: setup ## lint and unit tests, quick
-	@$(call download,$(MODULES) tools/gotestsum tools/golangci-lint tools/helm)
+	@$(call download,$(MODULES) tools/gotestsum tools/golangci-lint)
 	@$(STEP) "download what go mod tidy reads" tools/download.sh --tidy $(MODULES)
 	@$(libs)
 	@$(STEP) "build the binaries" tools/build.sh
-	@$(STEP) "build gotestsum, golangci-lint and helm" tools/tool.sh gotestsum golangci-lint helm
+	@$(STEP) "build gotestsum and golangci-lint" tools/tool.sh gotestsum golangci-lint
 	@tools/lint.sh
 	@tools/test.sh
 

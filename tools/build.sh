@@ -17,9 +17,8 @@ build() {
   local name=${1##*/} linked cgo=0 flags="-s -w -X outrigger.dev/pkg/agent.Version=${VERSION:-dev}"
   # What no one asks of these programs costs memory on every node: traces of
   # gRPC as web pages, documentation as man pages, and HTTP/2 where there is no
-  # API server to talk to. With Go's own resolver a program with cgo shares the
-  # compiled network packages with static ones, and never waits in glibc's.
-  local tags=grpcnotrace,urfave_cli_no_docs,netgo,osusergo
+  # API server to talk to.
+  local tags=$tags,grpcnotrace,urfave_cli_no_docs
   linked=$(CGO_ENABLED=1 go list -tags "$tags" -deps -f '{{if not .Standard}}{{.ImportPath}} {{if .CgoFiles}}cgo{{end}}{{end}}' "$1")
   grep -q '^k8s.io/client-go' <<<"$linked" || tags=$tags,nethttpomithttp2
   # Symbols of NVML are bound at the first call, not at start: a library

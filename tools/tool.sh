@@ -8,6 +8,6 @@ export CGO_ENABLED=0
 bin=$(cd .. && mkdir -p bin && cd bin && pwd)
 for name in "$@"; do
   [ -d "$name" ] || { echo "tool.sh: no folder tools/$name" >&2; exit 2; }
-  (cd "$name" && go build -ldflags "-s -w" -o "$bin/$name" "$(go list tool)")
+  (cd "$name" && go build -tags "$tags" -ldflags "-s -w" -o "$bin/$name" "$(go list tool)")
   echo "bin/$name"
 done

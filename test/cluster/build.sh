@@ -31,26 +31,26 @@ build_kubernetes() {
   local v minor pkg=k8s.io/component-base/version
   v=$(version k8s.io/kubernetes)
   minor=${v#v1.}
-  go build -ldflags "-s -w -X $pkg.gitVersion=$v -X $pkg.gitMajor=1 -X $pkg.gitMinor=${minor%%.*} -X $pkg.gitTreeState=clean -X k8s.io/client-go/pkg/version.gitVersion=$v" \
+  go build -tags "$tags" -ldflags "-s -w -X $pkg.gitVersion=$v -X $pkg.gitMajor=1 -X $pkg.gitMinor=${minor%%.*} -X $pkg.gitTreeState=clean -X k8s.io/client-go/pkg/version.gitVersion=$v" \
     -o "$out/kubernetes" .
 }
 
 build_containerd() {
   local module=github.com/containerd/containerd/v2
-  go build -tags "no_btrfs no_zfs no_devmapper no_rdt no_tracing nri_no_wasm" -ldflags "-s -w -X $module/version.Version=$(version $module)" \
+  go build -tags "$tags,no_btrfs,no_zfs,no_devmapper,no_rdt,no_tracing,nri_no_wasm" -ldflags "-s -w -X $module/version.Version=$(version $module)" \
     -o "$out/" $module/cmd/{containerd,containerd-shim-runc-v2,ctr}
 }
 
 build_runc() {
   local module=github.com/opencontainers/runc v
   v=$(version $module)
-  CGO_ENABLED=1 go build -tags "seccomp urfave_cli_no_docs netgo osusergo" -ldflags "-s -w -X main.version=${v#v}" -o "$out/runc" $module
+  CGO_ENABLED=1 go build -tags "$tags,seccomp,urfave_cli_no_docs" -ldflags "-s -w -X main.version=${v#v}" -o "$out/runc" $module
 }
 
 build_cni() {
   local plugins=github.com/containernetworking/plugins/plugins
   mkdir -p "$out/cni"
-  go build -ldflags "-s -w" -o "$out/cni/" $plugins/main/{ptp,loopback} $plugins/ipam/host-local $plugins/meta/portmap
+  go build -tags "$tags" -ldflags "-s -w" -o "$out/cni/" $plugins/main/{ptp,loopback} $plugins/ipam/host-local $plugins/meta/portmap
 }
 
 # Node Feature Discovery comes with its own manifests. The prefix is where they
@@ -61,13 +61,13 @@ build_nfd() {
   dir=$(folder $module)
   rm -rf "$out/nfd"
   mkdir -p "$out/nfd"
-  go build -ldflags "-s -w -X $module/pkg/version.version=$v -X $module/pkg/utils/hostpath.pathPrefix=/host-" \
+  go build -tags "$tags" -ldflags "-s -w -X $module/pkg/version.version=$v -X $module/pkg/utils/hostpath.pathPrefix=/host-" \
     -o "$out/nfd/" $module/cmd/nfd-{master,worker}
   cp -r --no-preserve=mode "$dir/deployment" kustomization.yaml "$out/nfd/"
 }
 
 build_pause() {
-  go build -ldflags "-s -w" -o "$out/pause" ./internal/pause
+  go build -tags "$tags" -ldflags "-s -w" -o "$out/pause" ./internal/pause
 }
 
 # outputs COMPONENT: what its build leaves in OUTDIR.

@@ -142,7 +142,7 @@ func (c tree) charts(t *testing.T) {
 	c.programs(t)
 	// With the flags of tools/test-events.sh, the compiler's cache has all of it.
 	test := filepath.Join(c.root, "charts.test")
-	c.must(t, "charts", "go", "test", "-race", "-ldflags=-extldflags=-Wl,-z,lazy", "-c", "-o", test, ".")
+	c.must(t, "charts", "go", "test", "-race", "-trimpath", "-ldflags=-extldflags=-Wl,-z,lazy", "-c", "-o", test, ".")
 	if out, err := c.run(t, "charts", test); err == nil || !strings.Contains(out, "testdata/throwaway/defaults.golden") {
 		t.Errorf("without a golden file the tests of the charts print: %v\n%s", err, out)
 	}
@@ -210,7 +210,7 @@ func (c tree) images(t *testing.T) {
 // after the agent imports what no agent may import.
 func (c tree) direction(t *testing.T) {
 	test := filepath.Join(c.root, "e2e.test")
-	c.must(t, "test/e2e", "go", "test", "-race", "-ldflags=-extldflags=-Wl,-z,lazy", "-c", "-o", test, ".")
+	c.must(t, "test/e2e", "go", "test", "-race", "-trimpath", "-ldflags=-extldflags=-Wl,-z,lazy", "-c", "-o", test, ".")
 	args := []string{test, "-test.run", "TestModulesImportOnlyWhatTheyMay"}
 	c.must(t, "test/e2e", args...)
 	write(t, filepath.Join(c.root, "agents/throwaway/internal/bad/bad.go"),
