@@ -60,7 +60,7 @@ type Replacement struct {
 // Replace starts the replacement of the file at path, with a new file in the
 // same folder.
 func Replace(path string, mode fs.FileMode) (*Replacement, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
+	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix(path)+"*")
 	if err != nil {
 		return nil, writeError(path, err)
 	}

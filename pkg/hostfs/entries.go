@@ -1,0 +1,81 @@
+package hostfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// entryMask selects what happens to the entries of a folder. It leaves out
+	// writes: before Linux 6.10 a write to any device node counts as a write in
+	// its folder, and a busy node writes to /dev/null all the time.
+	entryMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVE
+	// fileMask selects what happens to the content and the mode of a file.
+	fileMask = unix.IN_CLOSE_WRITE | unix.IN_MODIFY | unix.IN_ATTRIB
+	// selfMask selects that another file or folder may be at the path.
+	selfMask = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
+)
+
+// WatchEntries calls changed, from the caller's goroutine, once the watch is in
+// force, and then whenever an entry of one of the folders comes, goes or is
+// replaced, or one of the files is written, replaced or removed. It returns nil
+// when ctx ends.
+//
+// It is for callers that compare the state themselves and need nothing but a
+// wake-up. Unlike Watch it follows no path that does not exist, and it does not
+// wake for writes to the files in a folder. The kernel reports neither mounts nor
+// what happens on procfs and sysfs.
+func WatchEntries(ctx context.Context, changed func(), paths ...string) error {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return entriesError(paths, err)
+	}
+	// The runtime's poller wakes the read below, and no thread waits in it.
+	in := os.NewFile(uintptr(fd), "inotify")
+	defer in.Close()
+	stop := context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	buf := make([]byte, 4<<10)
+	for {
+		// Repeated after each event: another folder may be at a path by now.
+		if err := addEntries(fd, paths); err != nil {
+			return entriesError(paths, err)
+		}
+		changed()
+		if _, err := in.Read(buf); err != nil {
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // the deadline is how ctx ends the read
+			}
+			return entriesError(paths, err)
+		}
+	}
+}
+
+func addEntries(fd int, paths []string) error {
+	for _, p := range paths {
+		info, err := os.Lstat(p)
+		if err != nil {
+			continue
+		}
+		mask := uint32(fileMask | selfMask | unix.IN_DONT_FOLLOW)
+		if info.IsDir() {
+			mask = entryMask | selfMask | unix.IN_DONT_FOLLOW | unix.IN_ONLYDIR
+		}
+		_, err = unix.InotifyAddWatch(fd, p, mask)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
+}
+
+func entriesError(paths []string, err error) error {
+	return fmt.Errorf("watch %s: %w", strings.Join(paths, ", "), InotifyError(err))
+}

@@ -1,0 +1,40 @@
+package hostfs_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"outrigger.dev/pkg/hostfs"
+)
+
+func TestRemoveLeftovers(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "spec.json")
+	// What a process leaves that is killed before it commits.
+	left, err := hostfs.Replace(path, 0o644)
+	must(t, err)
+	atWork, err := hostfs.Replace(path, 0o644)
+	must(t, err)
+	defer atWork.Close() //nolint:errcheck // it is never shown
+	must(t, left.File.Close())
+	write(t, path, "spec")
+	for _, name := range []string{".other.json.tmp-1", ".spec.json.tmp", "spec.json.tmp-1"} {
+		write(t, filepath.Join(dir, name), "")
+		old(t, filepath.Join(dir, name))
+	}
+	must(t, os.Mkdir(filepath.Join(dir, ".spec.json.tmp-folder"), 0o755))
+	old(t, filepath.Join(dir, ".spec.json.tmp-folder"))
+	old(t, path)
+	old(t, left.Name())
+	must(t, hostfs.RemoveLeftovers(path))
+	wantFiles(t, dir, ".other.json.tmp-1", ".spec.json.tmp", filepath.Base(atWork.Name()), ".spec.json.tmp-folder", "spec.json", "spec.json.tmp-1")
+	must(t, hostfs.RemoveLeftovers(filepath.Join(dir, "missing/spec.json")))
+}
+
+func old(t *testing.T, path string) {
+	t.Helper()
+	at := time.Now().Add(-time.Hour)
+	must(t, os.Chtimes(path, at, at))
+}
