@@ -16,11 +16,11 @@ type Content struct {
 	Binaries  []File
 	// Firmware of the GPU system processor.
 	Firmware []File
-	// Configs are read by graphics and OpenCL loaders.
+	// Configs are files that graphics, OpenCL and X loaders read.
 	Configs []File
 	// Sockets of the driver's daemons, and the folder of MPS pipes.
 	Sockets []File
-	// Control holds the device nodes that every GPU container needs.
+	// Control holds the device nodes that all GPUs share.
 	Control []DeviceNode
 	// GPUs holds the GPUs' device nodes by minor number.
 	GPUs map[int]DeviceNode
@@ -34,16 +34,35 @@ type Content struct {
 }
 
 // Outdated reports whether the installation has changed since it was read. It
-// looks at folders only, and so sees files that come, go or are replaced, as an
-// installer does it, but not one that is written over.
+// compares folders only, and so notices files that are added, removed or
+// replaced, as installers do it, but no file that is written over.
 func (c *Content) Outdated() bool { return c.mark.outdated() }
+
+// Watched returns the folders, as this process sees them, in which a change can
+// make the content outdated. It leaves out those whose changes inotify does not
+// report, or that change all the time for other reasons: a driver root that is
+// mounted anew and a folder of MPS pipes that appears show in Outdated only.
+func (c *Content) Watched() []string { return c.mark.watched() }
+
+// Capabilities returns the driver capabilities for which the installation has
+// libraries.
+func (c *Content) Capabilities() Capabilities {
+	var out Capabilities
+	for _, l := range c.Libraries {
+		out |= l.Capabilities
+	}
+	return out
+}
 
 // File is a file, or a folder, of the host and its place in a container.
 type File struct {
 	// HostPath has no symbolic link below the driver root.
 	HostPath string
-	// Path in the container: that in the driver root.
+	// Path in the container. It is the path in the driver root.
 	Path string
+	// Capabilities need the file. A file without any is for containers that get
+	// all of the driver.
+	Capabilities Capabilities
 }
 
 // Library is a shared library.
@@ -63,7 +82,7 @@ type DeviceNode struct {
 	GID  uint32
 }
 
-// Missing is a required part that was not found.
+// Missing is a required part that Find did not find.
 type Missing struct {
 	What string
 	// In lists the host paths that were searched.
@@ -71,17 +90,17 @@ type Missing struct {
 	Fix string
 }
 
-// MissingError says which parts a driver installation lacks.
+// MissingError names the parts that a driver installation lacks.
 type MissingError struct {
 	// Root is the driver root on the host.
 	Root string
 	// Required parts, at least one.
 	Required []Missing
-	// Optional parts that are absent too, by name.
+	// Optional parts that are absent, too.
 	Optional []string
 }
 
-// Error lists all that is missing, where it was looked for, and what to do.
+// Error lists every missing part, the folders that were searched, and the fix.
 func (e *MissingError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "driver root %s is incomplete", e.Root)

@@ -13,11 +13,11 @@ import (
 // devRoot is a folder whose "dev" holds device nodes.
 type devRoot struct {
 	host string
-	// dev is where this process sees the folder "dev" itself.
+	// dev is where this process sees the folder "dev".
 	dev string
 	// searched lists the host's folders that were considered.
 	searched []string
-	// seen takes the state of each folder that was looked into.
+	// seen records the state of each folder that was searched.
 	seen map[string]identity
 }
 
@@ -27,7 +27,7 @@ func (r *Root) devRoot() devRoot {
 	if r.dev != "" {
 		d := devRoot{host: r.dev, dev: path.Join(r.dev, "dev"), seen: r.nodes}
 		d.searched = []string{d.dev}
-		// "/" is where the host's /dev is seen, whatever the driver root is.
+		// The device root "/" means the host's /dev, whatever the driver root is.
 		if ctr, ok := r.CtrPathOf(r.dev); r.dev == "/" {
 			d.dev = r.hostDev
 		} else if ok {
@@ -53,8 +53,8 @@ func (r *Root) hostRoot() devRoot {
 	return devRoot{host: "/", dev: r.hostDev, searched: []string{"/dev"}, seen: r.nodes}
 }
 
-// node returns a device node below dev, if it is a character device, and lies
-// in a folder that is one: a link could lead to any device of the host.
+// node returns a character device below dev. Neither the node nor its folder may
+// be a symbolic link, which could lead to any device of the host.
 func (d devRoot) node(name string) (DeviceNode, bool) {
 	if _, ok := d.folder(path.Dir(name)); !ok {
 		return DeviceNode{}, false
@@ -74,8 +74,8 @@ func (d devRoot) node(name string) (DeviceNode, bool) {
 	return n, true
 }
 
-// folder returns the path of dev itself (".") or of a folder in it, and whether
-// there is one. dev may be a link, a folder in it may not.
+// folder returns the path of dev itself (".") or of a folder in it, and whether it
+// exists. dev may be a link, a folder in it may not.
 func (d devRoot) folder(name string) (string, bool) {
 	// A path that ends in "." is followed where a link stands for the folder.
 	p := d.dev + "/" + name
@@ -92,15 +92,7 @@ func (d devRoot) folder(name string) (string, bool) {
 // control finds the nodes that all GPU containers share.
 func (d devRoot) control(missing *MissingError) []DeviceNode {
 	var out []DeviceNode
-	for _, c := range []struct {
-		name     string
-		required bool
-	}{
-		{"nvidia-modeset", false},
-		{"nvidia-uvm", true},
-		{"nvidia-uvm-tools", false},
-		{"nvidiactl", true},
-	} {
+	for _, c := range controlParts() {
 		n, ok := d.node(c.name)
 		switch {
 		case ok:

@@ -2,9 +2,9 @@ package driverroot
 
 import "regexp"
 
-// Extras is hardware beside the GPUs that their containers may use: what
-// NVIDIA's container toolkit gives in its modes imex-channel, gds, mofed and
-// gdrcopy. All of it may be absent.
+// Extras is hardware beside the GPUs that their containers may use: that of the
+// modes imex-channel, gds, mofed and gdrcopy of NVIDIA's container toolkit. All of
+// it may be absent.
 type Extras struct {
 	// IMEX holds the channels of the fabric's memory exchange by their number.
 	IMEX map[int]DeviceNode
@@ -21,14 +21,18 @@ type Extras struct {
 // Outdated reports whether the extras may have changed since they were read.
 func (x *Extras) Outdated() bool { return x.mark.outdated() }
 
-// Part is one piece of optional hardware. It has no nodes where it is absent,
-// and then no files either.
+// Watched returns the folders in which a change can make the extras outdated, as
+// Content.Watched does.
+func (x *Extras) Watched() []string { return x.mark.watched() }
+
+// Part is one piece of optional hardware. Where the hardware is absent it has
+// neither nodes nor files.
 type Part struct {
 	Nodes []DeviceNode
 	Files []File
 }
 
-// Found reports whether the hardware is there.
+// Found reports whether the hardware is present.
 func (p Part) Found() bool { return len(p.Nodes) > 0 }
 
 var (
@@ -36,9 +40,9 @@ var (
 	verbsNode = regexp.MustCompile(`^uverbs\d+$`)
 )
 
-// extras finds the optional hardware: in the device root, and all but the IMEX
-// channels otherwise among the host's own nodes, since other drivers than that
-// of the GPUs make them.
+// extras finds the optional hardware in the device root. All but the IMEX channels
+// may also be among the host's own nodes, since other drivers than that of the
+// GPUs make them.
 func (r *Root) extras(own devRoot) Extras {
 	x := Extras{IMEX: own.numbered("nvidia-caps-imex-channels", imexNode)}
 	for _, d := range []devRoot{own, r.hostRoot()} {
@@ -61,8 +65,8 @@ func (r *Root) extras(own devRoot) Extras {
 	return x
 }
 
-// mofed finds the nodes by which programs reach RDMA adapters. The connection
-// manager's is of no use alone.
+// mofed finds the nodes through which programs use RDMA adapters. The connection
+// manager's node is of no use alone.
 func (d devRoot) mofed() Part {
 	nodes := d.matching("infiniband", verbsNode)
 	if len(nodes) == 0 {
@@ -80,9 +84,9 @@ func (d devRoot) mofed() Part {
 func (r *Root) gdsFiles() []File {
 	var out []File
 	if e, err := r.look("/etc/cufile.json"); err == nil && e.info.Mode().IsRegular() {
-		out = append(out, r.file(e))
+		out = append(out, r.file(e, 0))
 	}
-	if f, ok := r.ownFolder("/run/udev"); ok {
+	if f, ok := r.ownFolder("/run/udev", 0); ok {
 		out = append(out, f)
 	}
 	return sortFiles(out)

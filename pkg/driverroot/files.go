@@ -12,32 +12,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// binaries finds the driver's programs where a PATH would.
+// binaries finds the driver's programs in the folders of a PATH.
 func (r *Root) binaries(missing *MissingError) []File {
 	var out []File
-	for _, name := range []string{
-		"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control",
-		"nvidia-cuda-mps-server", "nvidia-imex", "nvidia-imex-ctl", "nvidia-xconfig",
-	} {
-		i := len(out)
-		for _, dir := range []string{
-			"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/opt/nvidia/bin",
-		} {
-			e, err := r.look(path.Join(dir, name))
-			if err == nil && e.info.Mode().IsRegular() && e.info.Mode()&0o111 != 0 {
-				out = append(out, r.file(e))
-				break
+	for _, part := range binaryParts() {
+		for _, name := range part.names {
+			f, ok := r.binary(name, part.Capabilities)
+			if ok {
+				out = append(out, f)
+			} else if name == "nvidia-smi" {
+				missing.Optional = append(missing.Optional, name)
 			}
-		}
-		if i == len(out) && name == "nvidia-smi" {
-			missing.Optional = append(missing.Optional, name)
 		}
 	}
 	return sortFiles(out)
 }
 
-// firmware finds the files of the GPU system processor, in the first of the
-// folders in which the kernel looks that has some.
+func (r *Root) binary(name string, c Capabilities) (File, bool) {
+	for _, dir := range []string{
+		"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/opt/nvidia/bin",
+	} {
+		e, err := r.look(path.Join(dir, name))
+		if err == nil && e.info.Mode().IsRegular() && e.info.Mode()&0o111 != 0 {
+			return r.file(e, c), true
+		}
+	}
+	return File{}, false
+}
+
+// firmware finds the files of the GPU system processor in the first folder of the
+// kernel's search path that has any.
 func (r *Root) firmware(version string) []File {
 	for _, dir := range r.firmwareDirs() {
 		dir = path.Join(dir, "nvidia", version)
@@ -51,11 +55,11 @@ func (r *Root) firmware(version string) []File {
 		}
 		var out []File
 		for _, name := range names {
-			if ok, _ := path.Match("gsp*.bin", name); !ok {
+			if ok, _ := path.Match(firmwareFiles, name); !ok {
 				continue
 			}
 			if e, err := r.look(path.Join(dir, name)); err == nil && e.info.Mode().IsRegular() {
-				out = append(out, r.file(e))
+				out = append(out, r.file(e, every))
 			}
 		}
 		if len(out) > 0 {
@@ -67,7 +71,7 @@ func (r *Root) firmware(version string) []File {
 
 func (r *Root) firmwareDirs() []string {
 	var dirs []string
-	// The kernel's own search path may name a folder of the host.
+	// The kernel's search path may start with a folder of the host.
 	data, err := os.ReadFile(filepath.Join(r.sys, "module/firmware_class/parameters/path"))
 	if p := strings.TrimSpace(string(data)); err == nil && path.IsAbs(p) {
 		if rel, ok := below(r.host, p); ok {
@@ -83,32 +87,29 @@ func (r *Root) firmwareDirs() []string {
 	return append(dirs, base...)
 }
 
-// sockets finds the sockets of the driver's daemons and the folder of MPS.
+// sockets finds the sockets of the driver's daemons and the folder of MPS pipes.
 func (r *Root) sockets() []File {
 	var out []File
-	for _, paths := range [][]string{
-		{"/run/nvidia-persistenced/socket", "/var/run/nvidia-persistenced/socket"},
-		{"/run/nvidia-fabricmanager/socket", "/var/run/nvidia-fabricmanager/socket"},
-	} {
-		for _, p := range paths {
+	for _, part := range socketParts() {
+		for _, p := range part.names {
 			if e, err := r.look(p); err == nil && e.info.Mode().Type() == fs.ModeSocket {
-				out = append(out, r.file(e))
+				out = append(out, r.file(e, part.Capabilities))
 				break
 			}
 		}
 	}
-	// Containers write to the folder of MPS pipes, and it lies where everybody
-	// on the node may write.
-	if f, ok := r.ownFolder("/tmp/nvidia-mps"); ok {
+	// Containers write to this folder, in a place where everybody on the node may
+	// create one.
+	if f, ok := r.ownFolder(mpsFolder, compute); ok {
 		out = append(out, f)
 	}
 	return sortFiles(out)
 }
 
-// ownFolder finds a folder that is mounted into containers as a whole. It
-// counts only if it belongs to whom the driver root belongs to, and is no link,
-// which could lead to any folder of the host.
-func (r *Root) ownFolder(rel string) (File, bool) {
+// ownFolder finds a folder that is mounted into containers as a whole. It must
+// have the owner of the driver root, and be no symbolic link, which could lead to
+// any folder of the host.
+func (r *Root) ownFolder(rel string, c Capabilities) (File, bool) {
 	top, err := r.folder("/")
 	if err != nil {
 		return File{}, false
@@ -118,16 +119,16 @@ func (r *Root) ownFolder(rel string) (File, bool) {
 	if err != nil {
 		return File{}, false
 	}
-	// That it comes or goes is to be noticed, and not all else that does.
+	// Recorded for Outdated, but not its entries, which come and go all the time.
 	_, _ = r.folder(rel)
 	e := entry{rel: rel, real: path.Join(parent.real, name)}
 	if e.info, err = os.Lstat(r.open(e)); err != nil || !e.info.IsDir() || owner(e.info) != owner(top.info) {
 		return File{}, false
 	}
-	return r.file(e), true
+	return r.file(e, c), true
 }
 
-// owner returns the user ID of a file, -1 where there is none.
+// owner returns the user ID of a file, or -1 if the system has none.
 func owner(info fs.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int64(st.Uid)
@@ -135,34 +136,14 @@ func owner(info fs.FileInfo) int64 {
 	return -1
 }
 
-// configs finds the files that tell graphics, OpenCL and X loaders about the
-// driver. They go to fixed places, wherever the driver root has them.
+// configs finds the configuration files. They go to fixed places in a container,
+// wherever the driver root has them.
 func (r *Root) configs() []File {
-	icd := "vulkan/icd.d/nvidia_icd." + strings.TrimSuffix(thisArch().triple, "-linux-gnu") + ".json"
 	var out []File
-	for target, names := range map[string][]string{
-		"/usr/share": {
-			"glvnd/egl_vendor.d/10_nvidia.json",
-			"egl/egl_external_platform.d/09_nvidia_wayland2.json",
-			"egl/egl_external_platform.d/10_nvidia_wayland.json",
-			"egl/egl_external_platform.d/15_nvidia_gbm.json",
-			"egl/egl_external_platform.d/20_nvidia_xcb.json",
-			"egl/egl_external_platform.d/20_nvidia_xlib.json",
-			"nvidia/nvoptix.bin",
-			"X11/xorg.conf.d/10-nvidia.conf",
-			"X11/xorg.conf.d/nvidia-drm-outputclass.conf",
-		},
-		"/etc": {
-			"OpenCL/vendors/nvidia.icd",
-			"vulkan/icd.d/nvidia_icd.json",
-			icd,
-			"vulkan/icd.d/nvidia_layers.json",
-			"vulkan/implicit_layer.d/nvidia_layers.json",
-		},
-	} {
-		for _, name := range names {
-			if f, ok := r.config(name); ok {
-				f.Path = path.Join(target, name)
+	for _, part := range configParts() {
+		for _, name := range part.names {
+			if f, ok := r.config(name, part.Capabilities); ok {
+				f.Path = path.Join(part.target, name)
 				out = append(out, f)
 			}
 		}
@@ -170,10 +151,10 @@ func (r *Root) configs() []File {
 	return sortFiles(out)
 }
 
-func (r *Root) config(name string) (File, bool) {
+func (r *Root) config(name string, c Capabilities) (File, bool) {
 	for _, dir := range []string{"/etc", "/usr/local/share", "/usr/share"} {
 		if e, err := r.look(path.Join(dir, name)); err == nil && e.info.Mode().IsRegular() {
-			return r.file(e), true
+			return r.file(e, c), true
 		}
 	}
 	return File{}, false

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Find returns the content of the driver root. If a part is missing without
-// which no container can use a GPU, the error is a *MissingError.
+// Find returns the content of the driver root. The error is a *MissingError if a
+// part is missing without which no container can use a GPU.
 func (r *Root) Find() (*Content, error) {
 	once := r.afresh()
 	c, err := once.find()
@@ -16,7 +16,7 @@ func (r *Root) Find() (*Content, error) {
 	return c, err
 }
 
-// FindExtras returns what Find does of the extras.
+// FindExtras returns the extras alone.
 func (r *Root) FindExtras() Extras {
 	once := r.afresh()
 	x := once.extras(once.devRoot())
@@ -34,7 +34,7 @@ func (r *Root) find() (*Content, error) {
 		missing.requireLibrary(r, c, dirs)
 		c.Firmware = r.firmware(c.Version)
 		if len(c.Firmware) == 0 {
-			missing.Optional = append(missing.Optional, "firmware gsp*.bin")
+			missing.Optional = append(missing.Optional, "firmware "+firmwareFiles)
 		}
 	}
 	c.Binaries = r.binaries(missing)
@@ -52,7 +52,7 @@ func (r *Root) find() (*Content, error) {
 	return c, nil
 }
 
-// sortFiles orders files by their path in the container and drops doubles.
+// sortFiles orders files by their path in the container and drops duplicates.
 func sortFiles(files []File) []File {
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 	return slices.CompactFunc(files, func(a, b File) bool { return a.Path == b.Path })

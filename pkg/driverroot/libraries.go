@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -32,13 +31,13 @@ func thisArch() arch {
 	return arch{triple: "x86_64-linux-gnu", machine: elf.EM_X86_64, cacheFlag: 0x0300}
 }
 
-// LoaderDirs returns the folders in which the dynamic loader of a container
-// looks without a cache: that of Debian's family and that of Red Hat's.
+// LoaderDirs returns the folders that the dynamic loader of a container searches
+// without a cache: that of Debian's family and that of Red Hat's.
 func LoaderDirs() []string {
 	return []string{"/usr/lib/" + thisArch().triple, "/usr/lib64"}
 }
 
-// knownDirs returns where distributions and installers put the driver.
+// knownDirs returns the folders where distributions and installers put the driver.
 func knownDirs() []string {
 	t := thisArch().triple
 	return []string{
@@ -65,8 +64,8 @@ type libraryDir struct {
 	names []string
 }
 
-// libraryDirs reads the folders that may hold the driver's libraries. The
-// loader's cache is read only where the known folders have no driver.
+// libraryDirs reads the folders that may hold the driver's libraries. It reads the
+// loader's cache only if the known folders have no driver.
 func (r *Root) libraryDirs() []libraryDir {
 	dirs := r.readDirs(nil, knownDirs())
 	if slices.ContainsFunc(dirs, func(d libraryDir) bool { return len(d.versions("libcuda")) > 0 }) {
@@ -91,7 +90,7 @@ func (r *Root) readDirs(dirs []libraryDir, paths []string) []libraryDir {
 	return dirs
 }
 
-// readNames lists a folder without looking at its entries.
+// readNames lists the names in a folder.
 func readNames(dir string) ([]string, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -101,24 +100,8 @@ func readNames(dir string) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// otherwiseVersioned matches the libraries that come with the driver and have
-// versions of their own.
-var otherwiseVersioned = regexp.MustCompile(`^libnvidia-(nvvm70\.so\.\d+|egl-(gbm|wayland|wayland2|xcb|xlib)\.so\.\d+\.\d+.*)$`)
-
-// extraNames are links that installers make beside that of the SONAME.
-func extraNames(stem string) []string {
-	switch stem {
-	case "libcuda", "libnvidia-opticalflow":
-		return []string{stem + ".so"}
-	case "libGLX_nvidia":
-		return []string{"libGLX_indirect.so.0"}
-	default:
-		return nil
-	}
-}
-
-// libraries returns the driver's libraries in dirs and their vdpau and Xorg
-// folders. A library that is no ELF file of this architecture is left out.
+// libraries returns the driver's libraries in dirs and their folders of plug-ins.
+// It leaves out what is no ELF file of this architecture.
 func (r *Root) libraries(dirs []libraryDir, version string) []Library {
 	var holders []string
 	for _, d := range dirs {
@@ -126,19 +109,21 @@ func (r *Root) libraries(dirs []libraryDir, version string) []Library {
 			holders = append(holders, d.path)
 		}
 	}
-	all := append(slices.Clone(dirs), r.readDirs(nil, moduleDirs(holders))...)
+	parts := libraryParts()
 	seen := map[string]bool{}
 	var out []Library
-	for _, d := range all {
+	for _, d := range append(slices.Clone(dirs), r.readDirs(nil, moduleDirs(holders))...) {
 		for _, name := range d.names {
-			// CDI specs are JSON, which cannot carry any other name.
+			// CDI specs are JSON, which can carry no other names.
 			if !utf8.ValidString(name) {
 				continue
 			}
-			if !strings.HasSuffix(name, ".so."+version) && !otherwiseVersioned.MatchString(name) && name != "nvidia_drv.so" {
+			stem, suffix, _ := strings.Cut(name, ".so")
+			part := parts[stem]
+			if !strings.HasSuffix(name, ".so."+version) && (part.suffix == nil || !part.suffix.MatchString(suffix)) {
 				continue
 			}
-			l, ok := r.library(path.Join(d.path, name))
+			l, ok := r.library(path.Join(d.path, name), part)
 			if !ok || seen[l.HostPath] {
 				continue
 			}
@@ -152,21 +137,17 @@ func (r *Root) libraries(dirs []libraryDir, version string) []Library {
 
 // moduleDirs returns the folders of plug-ins that belong to library folders.
 func moduleDirs(libs []string) []string {
+	below, fixed := moduleFolders()
 	var out []string
 	for _, d := range libs {
-		for _, sub := range []string{
-			"vdpau", "nvidia/xorg", "xorg/modules/drivers", "xorg/modules/extensions",
-		} {
+		for _, sub := range below {
 			out = append(out, path.Join(d, sub))
 		}
 	}
-	for _, d := range []string{"/usr/lib/xorg", "/usr/lib64/xorg"} {
-		out = append(out, d+"/modules/drivers", d+"/modules/extensions")
-	}
-	return out
+	return append(out, fixed...)
 }
 
-func (r *Root) library(rel string) (Library, bool) {
+func (r *Root) library(rel string, part libraryPart) (Library, bool) {
 	e, err := r.look(rel)
 	if err != nil || !e.info.Mode().IsRegular() {
 		return Library{}, false
@@ -182,11 +163,10 @@ func (r *Root) library(rel string) (Library, bool) {
 	if soname != base && path.Base(soname) == soname && strings.HasPrefix(soname, stem+".so") {
 		names = append(names, soname)
 	}
-	names = append(names, extraNames(stem)...)
-	return Library{File: r.file(e), Names: names}, true
+	return Library{File: r.file(e, part.Capabilities), Names: append(names, part.names...)}, true
 }
 
-// soname returns the SONAME of a library, "" where it has none, and whether it
+// soname returns the SONAME of a library, "" if it has none, and whether the file
 // is a library of this architecture.
 func (r *Root) soname(e entry) (string, bool) {
 	f, err := elf.Open(r.open(e))
@@ -204,9 +184,9 @@ func (r *Root) soname(e entry) (string, bool) {
 	return names[0], true
 }
 
-// requireLibrary notes a required library whose file is not usable.
+// requireLibrary records a required library whose file is not usable.
 func (e *MissingError) requireLibrary(r *Root, c *Content, dirs []libraryDir) {
-	for _, stem := range []string{"libcuda", "libnvidia-ml"} {
+	for _, stem := range requiredLibraries() {
 		want := stem + ".so." + c.Version
 		if slices.ContainsFunc(c.Libraries, func(l Library) bool { return path.Base(l.Path) == want }) {
 			continue
@@ -225,11 +205,11 @@ func (e *MissingError) requireLibrary(r *Root, c *Content, dirs []libraryDir) {
 	}
 }
 
-// FindLibrary returns the file, as this process sees it, of the library that
-// a program in the driver root loads as name, for example NVML.
+// FindLibrary returns the file, as this process sees it, that a program in the
+// driver root loads as name, for example NVML.
 func (r *Root) FindLibrary(name string) (string, error) {
 	if path.Base(name) != name {
-		return "", fmt.Errorf("find library %q: a name without folder is wanted", name)
+		return "", fmt.Errorf("find library %q: use a name without a folder", name)
 	}
 	searched := knownDirs()
 	if p, ok := r.libraryIn(searched, name); ok {

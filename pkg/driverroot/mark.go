@@ -2,29 +2,32 @@ package driverroot
 
 import (
 	"io/fs"
+	"maps"
 	"os"
+	"path"
+	"slices"
 	"syscall"
 	"time"
 )
 
-// mark is the state of the folders in which something was looked for. With it
-// a later look can be spared while nothing has come, gone or been replaced.
+// mark is the state of the folders that Find searched. While it is the same,
+// nothing was added, removed or replaced, and Find would return the same.
 type mark struct {
 	root    *Root
 	folders map[string]identity
-	// listed are those of folders whose entries count.
+	// listed are the folders whose entries count.
 	listed map[string]bool
 	nodes  map[string]identity
-	// at is when the look began.
+	// at is when the search began.
 	at time.Time
 }
 
-// settled is how long a folder must have been left alone before its time of
-// change can be trusted: the kernel's clock for it may stand still for some
-// milliseconds, in which a second change leaves no trace.
+// settled is how old the modification time of a folder must be to be trusted: the
+// kernel's clock for it may stand still for some milliseconds, in which a second
+// change leaves no trace.
 const settled = 50 * time.Millisecond
 
-// identity tells one state of a folder from another; zero if there is none.
+// identity distinguishes states of a folder; it is zero if there is no folder.
 type identity struct {
 	dir      bool
 	dev, ino uint64
@@ -42,22 +45,22 @@ func identityOf(info fs.FileInfo, err error) identity {
 	return id
 }
 
-// same reports whether it is the same folder, and, if its entries count,
-// whether they are the same too.
+// same reports whether now is the same folder and, if entries count, has the same
+// entries.
 func (id identity) same(now identity, entries bool) bool {
 	return id.dir == now.dir && id.dev == now.dev && id.ino == now.ino && (!entries || id.changed.Equal(now.changed))
 }
 
-// afresh returns r for one look at everything.
+// afresh returns r with empty caches, for one search.
 func (r *Root) afresh() *Root {
 	once := *r
 	once.folders, once.nodes, once.begun = map[string]*found{}, map[string]identity{}, time.Now()
-	// The links that update-alternatives makes lead through this folder.
+	// Links of update-alternatives lead through this folder.
 	_, _ = once.list("/etc/alternatives")
 	return &once
 }
 
-// mark returns what r has seen, to be compared with what is seen through root.
+// mark returns what r has searched, for later comparison through root.
 func (r *Root) mark(root *Root) mark {
 	m := mark{root: root, nodes: r.nodes, folders: map[string]identity{}, listed: map[string]bool{}, at: r.begun}
 	for dir, f := range r.folders {
@@ -67,8 +70,7 @@ func (r *Root) mark(root *Root) mark {
 	return m
 }
 
-// outdated reports whether a folder is not what it was. What has no mark is
-// never outdated.
+// outdated reports whether a folder has changed. The zero mark is never outdated.
 func (m mark) outdated() bool {
 	if m.root == nil {
 		return false
@@ -91,4 +93,42 @@ func (m mark) outdated() bool {
 func (m mark) moved(was, now identity, entries bool) bool {
 	unsettled := entries && was.dir && m.at.Sub(was.changed) < settled
 	return unsettled || !was.same(now, entries)
+}
+
+// watched returns the folders whose entries count. For one that does not exist it
+// returns the folder in which the first part of its path would appear.
+func (m mark) watched() []string {
+	if m.root == nil {
+		return nil
+	}
+	now := m.root.afresh()
+	dirs := map[string]bool{}
+	for rel := range m.folders {
+		if m.listed[rel] {
+			dirs[now.existing(rel)] = true
+		}
+	}
+	for p := range m.nodes {
+		for !isFolder(p) && p != "/" {
+			p = path.Dir(p)
+		}
+		dirs[path.Clean(p)] = true
+	}
+	return slices.Sorted(maps.Keys(dirs))
+}
+
+// existing returns the deepest folder on the way to rel that exists, as this
+// process sees it.
+func (r *Root) existing(rel string) string {
+	for ; rel != ""; rel = parentOf(rel) {
+		if e, err := r.folder(rel); err == nil && e.info.IsDir() {
+			return r.open(e)
+		}
+	}
+	return r.ctr
+}
+
+func isFolder(p string) bool {
+	info, err := os.Stat(p)
+	return err == nil && info.IsDir()
 }

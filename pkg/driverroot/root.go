@@ -5,7 +5,8 @@
 // root, or a folder such as /run/nvidia/driver into which a driver container
 // installs. Symbolic links are followed as a process with that root would
 // follow them, and never out of it. The result is a plain value, from which
-// package cdi builds CDI specs.
+// package cdi builds CDI specs. The file parts.go is the table of a driver's parts
+// and of the driver capabilities that need them.
 package driverroot
 
 import (
@@ -38,7 +39,7 @@ type Config struct {
 	HostDev string
 }
 
-// Root is a driver installation. It holds paths only: each call looks anew.
+// Root is a driver installation. It holds paths only: each call reads the disk.
 type Root struct {
 	host string
 	ctr  string
@@ -48,21 +49,20 @@ type Root struct {
 	// hostDev is where this process sees the host's /dev.
 	hostDev string
 
-	// folders remembers, within one call of Find, what was found of folders:
-	// some two hundred paths lie in a few dozen of them.
+	// folders caches lookups of folders within one call of Find: some two hundred
+	// paths lie in a few dozen folders.
 	folders map[string]*found
-	// nodes remembers the same of the folders of device nodes.
+	// nodes caches the same for the folders of device nodes.
 	nodes map[string]identity
 	// begun is when that call began.
 	begun time.Time
 }
 
-// found is what look returned.
+// found is the cached result of a lookup.
 type found struct {
 	entry entry
 	err   error
-	// listed is set for a folder in which something was looked for that is not
-	// known as a folder itself.
+	// listed is set for a folder whose entries count.
 	listed bool
 }
 
@@ -96,8 +96,8 @@ func (r *Root) CtrPath() string { return r.ctr }
 // DevRoot returns the folder on the host under whose "dev" the device nodes lie.
 func (r *Root) DevRoot() string { return r.devRoot().host }
 
-// CtrPathOf returns where this process sees a path of the host. It reports
-// false for a path outside the driver root, which it may not see at all.
+// CtrPathOf returns where this process sees a path of the host. It returns false
+// for a path outside the driver root, which it may not see at all.
 func (r *Root) CtrPathOf(hostPath string) (string, bool) {
 	rel, ok := below(r.host, hostPath)
 	if !ok {
@@ -108,7 +108,7 @@ func (r *Root) CtrPathOf(hostPath string) (string, bool) {
 
 // entry is something that exists in the root.
 type entry struct {
-	// rel is the path in the root, as it was asked for: "/usr/bin/x".
+	// rel is the path in the root as it was requested: "/usr/bin/x".
 	rel string
 	// real is rel without symbolic links.
 	real string
@@ -143,7 +143,7 @@ func (r *Root) lookup(rel string) (entry, error) {
 	return e, nil
 }
 
-// folder is look for a folder in which several things are looked for.
+// folder is look for a folder, with a cache.
 func (r *Root) folder(dir string) (entry, error) {
 	dir = strings.TrimRight(dir, "/")
 	if known, ok := r.folders[dir]; ok {
@@ -156,7 +156,7 @@ func (r *Root) folder(dir string) (entry, error) {
 	return e, err
 }
 
-// list is folder for one whose entries are read.
+// list is folder for a caller that reads the entries.
 func (r *Root) list(dir string) (entry, error) {
 	e, err := r.folder(dir)
 	if f, ok := r.folders[strings.TrimRight(dir, "/")]; ok {
@@ -170,7 +170,7 @@ func parentOf(rel string) string {
 	return strings.TrimRight(dir, "/")
 }
 
-// resolve finds rel by a look at every part of its path.
+// resolve finds rel and follows the symbolic links in every part of its path.
 func (r *Root) resolve(rel string) (entry, error) {
 	p, err := securejoin.SecureJoin(r.ctr, rel)
 	if err != nil {
@@ -188,8 +188,8 @@ func (r *Root) resolve(rel string) (entry, error) {
 }
 
 // file returns e as it is mounted into a container.
-func (r *Root) file(e entry) File {
-	return File{HostPath: filepath.Join(r.host, e.real), Path: e.rel}
+func (r *Root) file(e entry, c Capabilities) File {
+	return File{HostPath: filepath.Join(r.host, e.real), Path: e.rel, Capabilities: c}
 }
 
 // open returns the path under which this process opens e.

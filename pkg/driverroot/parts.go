@@ -1,0 +1,145 @@
+package driverroot
+
+import (
+	"regexp"
+	"strings"
+)
+
+// This file is the table of a driver's parts: what Find looks for, under which
+// names, and which capabilities need it. There is no other list.
+
+// libraryPart describes a library by the part of its name before ".so".
+type libraryPart struct {
+	Capabilities
+	// names under which programs load the library, beside its SONAME.
+	names []string
+	// suffix matches what follows ".so" in the name of a library whose version is
+	// not the driver's; nil for all others.
+	suffix *regexp.Regexp
+}
+
+var (
+	noVersion   = regexp.MustCompile(`^$`)
+	oneNumber   = regexp.MustCompile(`^\.\d+$`)
+	manyNumbers = regexp.MustCompile(`^\.\d+\.\d+`)
+)
+
+// libraryParts returns the libraries by their stems. A library of the driver's
+// version that is not in the table is found too: newer drivers have more. It
+// belongs to no capability.
+func libraryParts() map[string]libraryPart {
+	parts := map[string]libraryPart{
+		"libcuda":                {compute, []string{"libcuda.so"}, nil},
+		"libnvidia-nvvm70":       {compute, nil, oneNumber},
+		"libnvidia-opticalflow":  {video, []string{"libnvidia-opticalflow.so"}, nil},
+		"libGLX_nvidia":          {screen, []string{"libGLX_indirect.so.0"}, nil},
+		"libnvidia-egl-gbm":      {screen, nil, manyNumbers},
+		"libnvidia-egl-wayland":  {screen, nil, manyNumbers},
+		"libnvidia-egl-wayland2": {screen, nil, manyNumbers},
+		"libnvidia-egl-xcb":      {screen, nil, manyNumbers},
+		"libnvidia-egl-xlib":     {screen, nil, manyNumbers},
+		"nvidia_drv":             {screen, nil, noVersion},
+	}
+	for capabilities, stems := range map[Capabilities]string{
+		utility: "libnvidia-ml libnvidia-cfg libnvidia-nscq",
+		compute: "libcudadebugger libnvidia-opencl libnvidia-gpucomp libnvidia-ptxjitcompiler libnvidia-fatbinaryloader " +
+			"libnvidia-allocator libnvidia-compiler libnvidia-pkcs11 libnvidia-pkcs11-openssl3 libnvidia-nvvm libnvidia-tileiras",
+		video: "libvdpau_nvidia libnvidia-encode libnvcuvid",
+		screen: "libnvidia-eglcore libnvidia-glcore libnvidia-tls libnvidia-glsi libnvidia-fbc libnvidia-ifr libnvidia-rtcore " +
+			"libnvoptix libEGL_nvidia libGLESv2_nvidia libGLESv1_CM_nvidia libnvidia-glvkspirv libnvidia-cbl " +
+			"libGL libEGL libGLESv2 libGLESv1_CM libnvidia-vulkan-producer libglxserver_nvidia",
+		ngx: "libnvidia-ngx",
+	} {
+		for _, stem := range strings.Fields(stems) {
+			parts[stem] = libraryPart{Capabilities: capabilities}
+		}
+	}
+	return parts
+}
+
+// requiredLibraries returns the stems of the libraries without which no container
+// can use a GPU.
+func requiredLibraries() []string { return []string{"libcuda", "libnvidia-ml"} }
+
+// moduleFolders returns the folders of plug-ins: below each folder of libraries,
+// and at fixed places.
+func moduleFolders() (below, fixed []string) {
+	return []string{"vdpau", "nvidia/xorg", "xorg/modules/drivers", "xorg/modules/extensions"},
+		[]string{
+			"/usr/lib/xorg/modules/drivers", "/usr/lib/xorg/modules/extensions",
+			"/usr/lib64/xorg/modules/drivers", "/usr/lib64/xorg/modules/extensions",
+		}
+}
+
+// filePart is a file by its name, or a socket by its possible paths.
+type filePart struct {
+	Capabilities
+	names []string
+}
+
+// binaryParts returns the driver's programs. NVIDIA_DRIVER_CAPABILITIES selects
+// none of those without a capability.
+func binaryParts() []filePart {
+	return []filePart{
+		{utility, []string{"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced"}},
+		{compute, []string{"nvidia-cuda-mps-control", "nvidia-cuda-mps-server"}},
+		{0, []string{"nvidia-imex", "nvidia-imex-ctl", "nvidia-xconfig"}},
+	}
+}
+
+// socketParts returns the sockets of the driver's daemons; of several paths the
+// first that exists counts.
+func socketParts() []filePart {
+	return []filePart{
+		{utility, []string{"/run/nvidia-persistenced/socket", "/var/run/nvidia-persistenced/socket"}},
+		{utility, []string{"/run/nvidia-fabricmanager/socket", "/var/run/nvidia-fabricmanager/socket"}},
+	}
+}
+
+// mpsFolder holds the pipes of MPS, a capability of compute.
+const mpsFolder = "/tmp/nvidia-mps"
+
+// firmwareFiles matches the firmware of the GPU system processor.
+const firmwareFiles = "gsp*.bin"
+
+// configPart is a number of configuration files with the folder of a container
+// in which their readers look for them.
+type configPart struct {
+	filePart
+	target string
+}
+
+// configParts returns the files that configure graphics, OpenCL and X loaders.
+func configParts() []configPart {
+	icd := "vulkan/icd.d/nvidia_icd." + strings.TrimSuffix(thisArch().triple, "-linux-gnu") + ".json"
+	return []configPart{
+		{filePart{screen, []string{
+			"glvnd/egl_vendor.d/10_nvidia.json",
+			"egl/egl_external_platform.d/09_nvidia_wayland2.json",
+			"egl/egl_external_platform.d/10_nvidia_wayland.json",
+			"egl/egl_external_platform.d/15_nvidia_gbm.json",
+			"egl/egl_external_platform.d/20_nvidia_xcb.json",
+			"egl/egl_external_platform.d/20_nvidia_xlib.json",
+			"nvidia/nvoptix.bin",
+			"X11/xorg.conf.d/10-nvidia.conf",
+			"X11/xorg.conf.d/nvidia-drm-outputclass.conf",
+		}}, "/usr/share"},
+		{filePart{screen, []string{
+			"vulkan/icd.d/nvidia_icd.json",
+			icd,
+			"vulkan/icd.d/nvidia_layers.json",
+			"vulkan/implicit_layer.d/nvidia_layers.json",
+		}}, "/etc"},
+		{filePart{compute, []string{"OpenCL/vendors/nvidia.icd"}}, "/etc"},
+	}
+}
+
+// controlPart is a device node that all GPUs share.
+type controlPart struct {
+	name     string
+	required bool
+}
+
+func controlParts() []controlPart {
+	return []controlPart{{"nvidia-modeset", false}, {"nvidia-uvm", true}, {"nvidia-uvm-tools", false}, {"nvidiactl", true}}
+}
