@@ -16,11 +16,11 @@ import (
 // node, or for the whole of some optional hardware.
 const All = "all"
 
-// Device is a device that a container can ask for by name.
+// Device is a device that a container can request by name.
 type Device struct {
 	Name  string
 	Nodes []driverroot.DeviceNode
-	// Files are mounted into the containers that ask for the device.
+	// Files are mounted into the containers that get the device.
 	Files []driverroot.File
 }
 
@@ -44,8 +44,8 @@ func ByIndex(g *gpu.GPU, m *gpu.MIGDevice) string {
 	return fmt.Sprint(g.Index)
 }
 
-// Unresolved is a GPU or MIG device that works, and that no container can be
-// given. It is an error that says what to do.
+// Unresolved is a GPU or MIG device that works, but that no container can use. It
+// is an error that says what to do.
 type Unresolved struct {
 	UUID   gpu.UUID
 	Reason string
@@ -54,13 +54,13 @@ type Unresolved struct {
 // Error returns the device and the reason.
 func (u Unresolved) Error() string { return fmt.Sprintf("describe %s: %s", u.UUID, u.Reason) }
 
-// Devices returns the GPUs and their MIG devices, under each of the names that
-// names give, and All if there is any. A GPU in MIG mode is there as a whole
-// too, with all of its MIG devices.
+// Devices returns the GPUs and their MIG devices, each under the name that every
+// Namer gives it, and All if there are any. A GPU in MIG mode is a device of its
+// own too, with all of its MIG devices.
 //
-// What has a fault is part of the result as long as its name and nodes are
-// known, so that the spec does not change when a GPU breaks or heals.
-// What works, but lacks a device node, is told of in the second result.
+// A device with a fault is part of the result as long as its name and nodes are
+// known, so that the spec does not change when a GPU breaks or recovers. The
+// second result has the devices that work and lack a device node.
 func Devices(gpus []gpu.GPU, c *driverroot.Content, names ...Namer) ([]Device, []Unresolved) {
 	l := lister{content: c, names: names}
 	for i := range gpus {
@@ -105,7 +105,7 @@ func (l *lister) gpu(g *gpu.GPU) {
 	l.add(g, nil, unique(whole))
 }
 
-// noNode tells of a GPU without device node, with which nothing of it can be used.
+// noNode adds a GPU without device node, and its MIG devices, to the unresolved.
 func (l *lister) noNode(g *gpu.GPU) {
 	reason := fmt.Sprintf("device node nvidia%d is missing (make it: nvidia-modprobe -c %d)", g.Minor, g.Minor)
 	l.missing(g.UUID, g.Fault, reason)
@@ -125,16 +125,16 @@ func instances(g *gpu.GPU) []*gpu.MIGDevice {
 	return out
 }
 
-// configCap and monitorCap are the minors of the rights to change and to watch
-// the instances of all GPUs, as the kernel module has them in
-// /proc/driver/nvidia-caps/mig-minors. They belong to no MIG device.
+// configCap and monitorCap are the minors of the capabilities to change and to
+// monitor the instances of all GPUs, as /proc/driver/nvidia-caps/mig-minors lists
+// them. They belong to no MIG device.
 const (
 	configCap  = 1
 	monitorCap = 2
 )
 
-// caps returns the nodes of the capabilities of a MIG device, nothing unless
-// all are there.
+// caps returns the nodes of the capabilities of a MIG device, or none if one of
+// them is missing.
 func (l *lister) caps(g *gpu.GPU, m *gpu.MIGDevice) []driverroot.DeviceNode {
 	dir := fmt.Sprintf("gpu%d/mig/gi%d", g.Minor, m.GPUInstance)
 	var nodes []driverroot.DeviceNode
@@ -167,7 +167,7 @@ func (l *lister) add(g *gpu.GPU, m *gpu.MIGDevice, nodes []driverroot.DeviceNode
 	if m != nil {
 		id, fault = m.UUID, m.Fault
 	}
-	// What does not answer may have no UUID, and is not offered then.
+	// A GPU that does not answer may have no UUID. It is not advertised then.
 	if id == "" {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
-// withCaps adds the nodes of the capabilities of all MIG devices of gpus.
+// withCaps adds the capability nodes of all MIG devices of gpus.
 func withCaps(c *driverroot.Content, root string, gpus []gpu.GPU) *driverroot.Content {
 	c.Caps = map[int]driverroot.DeviceNode{}
 	for _, minor := range []int{1, 2} {
@@ -80,10 +80,7 @@ func TestSpecOfMIGDevices(t *testing.T) {
 			if c.change != nil {
 				c.change(n, content)
 			}
-			spec, err := cdi.Spec(content, resolved(t, n.GPUs, content, c.names...), cdi.Options{Kind: kind})
-			if err != nil {
-				t.Fatal(err)
-			}
+			spec := one(t, content, n.GPUs, cdi.Options{Kind: kind}, c.names...)
 			if spec.Version != c.version {
 				t.Errorf("cdiVersion = %s, want %s", spec.Version, c.version)
 			}
@@ -93,8 +90,8 @@ func TestSpecOfMIGDevices(t *testing.T) {
 	}
 }
 
-// No MIG device comes with the right to change or watch the instances of others.
-func TestMIGDevicesHaveNoOtherRights(t *testing.T) {
+// No MIG device grants the right to change or monitor the instances of others.
+func TestMIGDevicesGrantNoOtherRights(t *testing.T) {
 	for _, minor := range []int{1, 2} {
 		n := partitioned()
 		c := withCaps(content("/", "/usr/lib64", 3), "/", n.GPUs)
@@ -141,12 +138,12 @@ func TestDevicesDoNotChangeWhenOneBreaks(t *testing.T) {
 	}
 }
 
-func TestDevicesTellsOfEveryMissingNode(t *testing.T) {
+func TestDevicesReportsEveryMissingNode(t *testing.T) {
 	n := partitioned()
 	whole, first, last := n.GPUs[0].UUID, n.GPUs[1].MIG.Devices[0], n.GPUs[1].MIG.Devices[2]
 	for name, c := range map[string]struct {
 		change func(*driverroot.Content)
-		// want are the devices that cannot be used, with a part of what is told.
+		// want are the devices that cannot be used, with a part of the reason.
 		want map[gpu.UUID]string
 		left int
 	}{
@@ -228,11 +225,7 @@ func BenchmarkSpec(b *testing.B) {
 				})
 			}
 			for b.Loop() {
-				spec, err := cdi.Spec(c, resolved(b, n.GPUs, c, cdi.ByUUID), cdi.Options{Kind: kind})
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err := cdi.Encode(spec); err != nil {
+				if _, err := cdi.Encode(one(b, c, n.GPUs, cdi.Options{Kind: kind}, cdi.ByUUID)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,78 +17,139 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Dir is a folder of CDI specs, usually /var/run/cdi, in which one vendor is
-// ours.
+// Dir is a folder of CDI specs, usually /var/run/cdi, to which several programs
+// write. Each kind has one owner.
+//
+// The owner of a kind writes one file, "<vendor>-<class>.json", and that name is
+// its own: a file there is replaced. A file is removed only if it has that name,
+// is a regular file, and holds a spec of that kind. Everything else stays: specs
+// of other kinds, also of the same vendor, specs of the kind under another name,
+// symbolic links, and files that are no spec.
 type Dir struct {
 	Path string
-	// Vendor of the specs that belong to this process: "k8s.device-plugin.nvidia.com".
-	Vendor string
+	// Kinds that this process owns: "k8s.device-plugin.nvidia.com/gpu".
+	Kinds []string
 }
 
-// Sync makes the folder hold exactly these specs of the vendor. A spec that is
-// there already is not written again; others of the vendor are removed, those
-// of other vendors stay. It returns whether it changed anything.
-func (d Dir) Sync(want ...*specs.Spec) (bool, error) {
-	files := map[string][]byte{}
-	for _, spec := range want {
-		name, err := d.fileName(spec)
-		if err != nil {
-			return false, err
+// Synced is what Sync did, and what it found.
+type Synced struct {
+	// Changed is set if a spec was written or removed.
+	Changed bool
+	// Foreign are files of the folder that hold a spec of an owned kind and that
+	// the owner did not write. A runtime that finds a device in two of a folder's
+	// files rejects it.
+	Foreign []string
+
+	files map[string]fs.FileInfo
+}
+
+// Sync makes the folder hold exactly these specs of the kinds that it owns. It
+// does not write a spec again that is there already.
+func (d Dir) Sync(desired ...*specs.Spec) (Synced, error) {
+	out := Synced{files: map[string]fs.FileInfo{}}
+	data := map[string][]byte{}
+	for _, spec := range desired {
+		if !slices.Contains(d.Kinds, spec.Kind) {
+			return out, fmt.Errorf("write CDI spec of kind %q: this process owns %s", spec.Kind, strings.Join(d.Kinds, ", "))
 		}
-		if files[name], err = Encode(spec); err != nil {
-			return false, err
+		var err error
+		if data[spec.Kind], err = Encode(spec); err != nil {
+			return out, err
 		}
 	}
-	if len(files) > 0 {
+	if len(desired) > 0 {
 		if err := os.MkdirAll(d.Path, 0o755); err != nil {
-			return false, fmt.Errorf("create CDI folder %s: %w", d.Path, err)
+			return out, fmt.Errorf("create CDI folder %s: %w", d.Path, err)
 		}
 	}
-	changed := false
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		wrote, err := hostfs.WriteIfChanged(filepath.Join(d.Path, name), files[name], 0o644)
-		if err != nil {
-			return changed, fmt.Errorf("write CDI spec: %w", err)
+	var errs []error
+	for _, kind := range d.Kinds {
+		changed, err := d.syncKind(kind, data[kind])
+		out.Changed = out.Changed || changed
+		errs = append(errs, err)
+		if data[kind] != nil {
+			out.files[d.file(kind)] = written(d.file(kind), len(data[kind]))
 		}
-		changed = changed || wrote
 	}
-	removed, err := d.prune(files)
-	return changed || removed, err
+	var err error
+	out.Foreign, err = d.foreign(data)
+	return out, errors.Join(append(errs, err)...)
 }
 
-// fileName returns the name that CDI gives to a vendor's spec of a class.
-func (d Dir) fileName(spec *specs.Spec) (string, error) {
-	vendor, class := parser.ParseQualifier(spec.Kind)
-	if vendor != d.Vendor || class == "" {
-		return "", fmt.Errorf("write CDI spec of kind %q: the vendor is not %s", spec.Kind, d.Vendor)
+// Outdated reports whether a file that Sync wrote is not what it was: another
+// program has removed, truncated or replaced it.
+func (s Synced) Outdated() bool {
+	for path, was := range s.files {
+		now, err := os.Lstat(path)
+		if was == nil || err != nil || !os.SameFile(was, now) || was.Size() != now.Size() ||
+			was.Mode() != now.Mode() || !was.ModTime().Equal(now.ModTime()) {
+			return true
+		}
 	}
-	return vendor + "-" + class + ".json", nil
+	return false
 }
 
-// prune removes the vendor's specs that are not in keep.
-func (d Dir) prune(keep map[string][]byte) (bool, error) {
+// written returns the state of a file that was written with so many bytes, nil if
+// it is not in that state any more.
+func written(path string, size int) fs.FileInfo {
+	info, err := os.Lstat(path)
+	if err != nil || info.Size() != int64(size) {
+		return nil
+	}
+	return info
+}
+
+// file returns the path of the owner's spec of a kind.
+func (d Dir) file(kind string) string {
+	vendor, class := parser.ParseQualifier(kind)
+	return filepath.Join(d.Path, vendor+"-"+class+".json")
+}
+
+// syncKind makes data the owner's spec of a kind, or removes the one that is
+// there if data is nil.
+func (d Dir) syncKind(kind string, data []byte) (changed bool, err error) {
+	path := d.file(kind)
+	if err := hostfs.RemoveLeftovers(path); err != nil {
+		return false, err
+	}
+	if data != nil {
+		if changed, err = hostfs.WriteIfChanged(path, data, 0o644); err != nil {
+			return false, fmt.Errorf("write CDI spec: %w", err)
+		}
+		return changed, nil
+	}
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || kindOf(path) != kind {
+		return false, nil //nolint:nilerr // there is nothing of this process
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("remove stale CDI spec: %w", err)
+	}
+	return true, nil
+}
+
+// foreign returns the files of the folder that hold a spec of an owned kind,
+// without those just written.
+func (d Dir) foreign(data map[string][]byte) ([]string, error) {
 	entries, err := os.ReadDir(d.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("list CDI folder %s: %w", d.Path, err)
+		return nil, fmt.Errorf("list CDI folder %s: %w", d.Path, err)
 	}
-	removed := false
-	var errs []error
+	own := map[string]bool{}
+	for kind := range data {
+		own[d.file(kind)] = true
+	}
+	var out []string
 	for _, e := range entries {
-		name := e.Name()
-		ext := filepath.Ext(name)
-		if _, ok := keep[name]; ok || !strings.HasPrefix(name, d.Vendor+"-") || (ext != ".json" && ext != ".yaml") {
-			continue
+		path := filepath.Join(d.Path, e.Name())
+		if !own[path] && slices.Contains(d.Kinds, kindOf(path)) {
+			out = append(out, path)
 		}
-		if err := os.Remove(filepath.Join(d.Path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("remove stale CDI spec: %w", err))
-			continue
-		}
-		removed = true
 	}
-	return removed, errors.Join(errs...)
+	return out, nil
 }
 
 // Encode returns the spec as JSON. Equal specs give equal bytes.

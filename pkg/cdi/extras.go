@@ -6,11 +6,11 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// Channels returns the IMEX channels that exist of those wanted, each under its
-// number.
-func Channels(x driverroot.Extras, wanted []int) []Device {
+// Channels returns a device for each of the requested IMEX channels that exists,
+// named by its number.
+func Channels(x driverroot.Extras, requested []int) []Device {
 	var out []Device
-	for _, n := range wanted {
+	for _, n := range requested {
 		if node, ok := x.IMEX[n]; ok {
 			out = append(out, Device{Name: fmt.Sprint(n), Nodes: []driverroot.DeviceNode{node}})
 		}
@@ -18,8 +18,8 @@ func Channels(x driverroot.Extras, wanted []int) []Device {
 	return out
 }
 
-// Whole returns the device All of a piece of optional hardware, none if it is
-// absent.
+// Whole returns the device All of a piece of optional hardware, or no device if
+// the hardware is absent.
 func Whole(p driverroot.Part) []Device {
 	if !p.Found() {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-func TestBareSpec(t *testing.T) {
+func TestSpecsOfExtras(t *testing.T) {
 	const root = "/run/nvidia/driver"
 	node := func(name string) driverroot.DeviceNode {
 		return driverroot.DeviceNode{HostPath: path.Join(root, "dev", name), Path: "/dev/" + name, Mode: 0o666}
@@ -35,12 +35,12 @@ func TestBareSpec(t *testing.T) {
 		"mofed":        cdi.Whole(x.MOFED),
 	} {
 		t.Run(class, func(t *testing.T) {
-			spec, err := cdi.BareSpec(devices, cdi.Options{Kind: vendor + "/" + class})
-			if err != nil {
-				t.Fatal(err)
+			got, _, err := cdi.Specs(nil, nil, given(cdi.Options{Kind: vendor + "/" + class, Bare: true}, devices...))
+			if err != nil || len(got) != 1 {
+				t.Fatalf("Specs() = %v, %v, want one spec", got, err)
 			}
-			isSpec(t, class+".golden", spec)
-			validate(t, spec)
+			isSpec(t, class+".golden", got[0])
+			validate(t, got[0])
 		})
 	}
 }
@@ -52,8 +52,8 @@ func TestAbsentExtrasAreNoDevices(t *testing.T) {
 	if got := cdi.Whole(driverroot.Part{}); len(got) > 0 {
 		t.Errorf("devices are %v", got)
 	}
-	if spec, err := cdi.BareSpec(nil, cdi.Options{Kind: vendor + "/gds"}); err == nil {
-		t.Errorf("a spec without devices is %v", spec)
+	if got, _, err := cdi.Specs(nil, nil, given(cdi.Options{Kind: vendor + "/gds", Bare: true})); err != nil || len(got) > 0 {
+		t.Errorf("Specs() without devices = %v, %v, want no spec", got, err)
 	}
 }
 
@@ -64,11 +64,11 @@ func TestParseFeatures(t *testing.T) {
 		void, err    []string
 	}{
 		"none": {},
-		"those that are obeyed": {
+		"those that have an effect": {
 			flags: []string{"no-additional-gids-for-device-nodes", "disable-ipc-discoverer"}, hooks: []string{"enable-cuda-compat", "update-ldcache"},
 			want: cdi.Features{NoAdditionalGIDs: true, NoSockets: true, DisabledHooks: []string{"enable-cuda-compat", "update-ldcache"}},
 		},
-		"those that change nothing": {
+		"those that have none": {
 			flags: []string{"enable-explicit-driver-libraries", "disable-nvsandboxutils", "disable-multiple-csv-devices", "enable-coherent-annotations"},
 			hooks: []string{"chmod"},
 			void: []string{
@@ -77,7 +77,7 @@ func TestParseFeatures(t *testing.T) {
 			},
 		},
 		"all hooks": {hooks: []string{"all"}, want: cdi.Features{DisabledHooks: []string{"all"}}},
-		"unknown values, all told at once": {
+		"unknown values, all in one error": {
 			flags: []string{"fast", "disable-ipc-discoverer", "faster"}, hooks: []string{"ldconfig"},
 			err: []string{`cdi-feature-flags: unknown value "fast": use any of disable-ipc-discoverer, `, `"faster"`, `cdi-disable-hooks: unknown value "ldconfig": use any of all, chmod, `},
 		},
@@ -92,7 +92,7 @@ func TestParseFeatures(t *testing.T) {
 			}
 			for i, want := range c.void {
 				if i < len(void) && !strings.HasPrefix(void[i], want) {
-					t.Errorf("%q is told, want %q", void[i], want)
+					t.Errorf("void has %q, want %q", void[i], want)
 				}
 			}
 			if (err != nil) != (len(c.err) > 0) {
@@ -126,12 +126,12 @@ func TestFeatures(t *testing.T) {
 			options: cdi.Options{HookPath: hook, Features: cdi.Features{DisabledHooks: []string{"enable-cuda-compat", "update-application-profile"}}},
 			hooks:   []string{"create-symlinks", "update-ldcache", "disable-device-node-modification"}, socket: true, gids: []uint32{44},
 		},
-		"without the one that makes libraries found, they are found all the same": {
+		"without the hook that updates the loader cache, libraries are mounted by name": {
 			options: cdi.Options{HookPath: hook, Features: cdi.Features{DisabledHooks: []string{"update-ldcache"}}},
 			hooks:   []string{"create-symlinks", "enable-cuda-compat", "disable-device-node-modification", "update-application-profile"},
 			byName:  true, socket: true, gids: []uint32{44},
 		},
-		"without any, it is a spec without hooks": {
+		"without any, as without a hook path": {
 			options: cdi.Options{HookPath: hook, Features: cdi.Features{DisabledHooks: []string{"all"}}},
 			byName:  true, socket: true, gids: []uint32{44},
 		},

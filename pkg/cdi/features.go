@@ -8,25 +8,23 @@ import (
 	"strings"
 )
 
-// Features are departures from what a spec has by default. The zero value has
-// none.
+// Features change what a spec has by default. The zero value changes nothing.
 type Features struct {
-	// NoAdditionalGIDs does not make the container's user a member of the groups
-	// that own device nodes. Specs for CDI readers of versions before 0.7.0 need
-	// that where nodes are not open to everybody.
+	// NoAdditionalGIDs keeps the container's user out of the groups that own
+	// device nodes. CDI readers older than version 0.7.0 need that where nodes are
+	// not open to everybody.
 	NoAdditionalGIDs bool
 	// NoSockets leaves out the sockets of the driver's daemons and the folder of
 	// MPS pipes.
 	NoSockets bool
-	// DisabledHooks names hooks that the spec is not to have; All stands for
-	// every one.
+	// DisabledHooks names hooks to leave out; All stands for every hook.
 	DisabledHooks []string
 }
 
 // feature is one of the feature flags of NVIDIA's container toolkit.
 type feature struct {
 	set func(*Features)
-	// void says why the flag changes nothing; empty for one that is obeyed.
+	// void says why the flag has no effect; empty for one that has.
 	void string
 }
 
@@ -42,9 +40,9 @@ func features() map[string]feature {
 }
 
 // ParseFeatures reads the values of cdi-feature-flags and cdi-disable-hooks as
-// NVIDIA's device plugin has them. Void lists, with the reason, the flags that
-// are valid and change nothing. The error names every value that is not valid,
-// and those that are.
+// NVIDIA's device plugin defines them. Void lists, with the reason, the flags that
+// are valid and have no effect. The error names every unknown value and the known
+// ones.
 func ParseFeatures(flags, disabledHooks []string) (f Features, void []string, err error) {
 	known, errs := features(), []error(nil)
 	for _, name := range flags {

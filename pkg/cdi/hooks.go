@@ -9,24 +9,24 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// The hooks that a spec may have, by the names of nvidia-cdi-hook.
+// The hooks that a spec may have, as nvidia-cdi-hook names them.
 const (
 	hookLinks       = "create-symlinks"
 	hookCompat      = "enable-cuda-compat"
 	hookCache       = "update-ldcache"
 	hookDeviceNodes = "disable-device-node-modification"
 	hookProfile     = "update-application-profile"
-	// hookChmod is one of NVIDIA's that no spec of this package has.
+	// hookChmod is a hook of NVIDIA's that no spec of this package has.
 	hookChmod = "chmod"
 )
 
-// runs reports whether the spec has a hook.
+// runs reports whether the spec has the hook.
 func (o Options) runs(hook string) bool {
 	return o.HookPath != "" && !slices.Contains(o.DisabledHooks, hook) && !slices.Contains(o.DisabledHooks, All)
 }
 
-// hooks returns the calls of nvidia-cdi-hook that make a container's links and
-// loader cache fit the mounted libraries, in the order in which they have to run.
+// hooks returns the calls of nvidia-cdi-hook that adapt a container's links and
+// loader cache to the mounted libraries, in the order in which they must run.
 func hooks(c *driverroot.Content, o Options) []*specs.Hook {
 	if o.HookPath == "" {
 		return nil
@@ -61,7 +61,7 @@ func hooks(c *driverroot.Content, o Options) []*specs.Hook {
 	return out
 }
 
-// links returns the links that ldconfig does not make by itself.
+// links returns the links that ldconfig does not create.
 func links(c *driverroot.Content) []string {
 	var out []string
 	link := func(target, at string) { out = append(out, "--link", target+"::"+at) }

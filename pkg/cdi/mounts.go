@@ -12,7 +12,7 @@ import (
 )
 
 // mounts collects bind mounts, one for each path in the container. The first
-// one that is added stays.
+// mount that is added for a path stays.
 type mounts struct {
 	byPath map[string]*specs.Mount
 }
@@ -22,7 +22,7 @@ func (m *mounts) add(hostPath, ctrPath string) {
 	m.put(hostPath, ctrPath, "ro", "nosuid", "nodev", "rbind", "rprivate")
 }
 
-// addSocket mounts something through which containers talk to the host.
+// addSocket mounts a socket, or a folder of sockets, of the host.
 func (m *mounts) addSocket(hostPath, ctrPath string) {
 	m.put(hostPath, ctrPath, "nosuid", "nodev", "rbind", "rprivate", "noexec")
 }
@@ -36,8 +36,8 @@ func (m *mounts) put(hostPath, ctrPath string, options ...string) {
 	}
 }
 
-// addNames mounts a library where the loader finds it without a cache. Plug-ins,
-// which are no "lib*" or are opened by their path, stay where they are.
+// addNames mounts a library where the loader finds it without a cache. Plug-ins
+// are opened by their path and get no second mount.
 func (m *mounts) addNames(l driverroot.Library) {
 	base := path.Base(l.Path)
 	if !strings.HasPrefix(base, "lib") || isPlugIn(l.Path) {
@@ -56,7 +56,7 @@ func isPlugIn(p string) bool {
 	return strings.Contains(dir, "/xorg") || path.Base(dir) == "vdpau"
 }
 
-// sorted returns the mounts, those nearer to the root first.
+// sorted returns the mounts, those closest to the root first.
 func (m *mounts) sorted() []*specs.Mount {
 	if len(m.byPath) == 0 {
 		return nil

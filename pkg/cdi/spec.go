@@ -1,18 +1,20 @@
-// Package cdi builds Container Device Interface specs for NVIDIA GPUs from the
-// content of a driver root, and keeps a folder of them up to date.
+// Package cdi builds Container Device Interface specs for NVIDIA GPUs and keeps
+// them in a folder, in three steps: it scans a driver root (package driverroot),
+// derives specs from its content and the node's GPUs (Specs, which is pure), and
+// writes those that changed (Dir). A Publisher does all three for an agent.
 //
 // # Libraries without a hook
 //
 // A program asks the loader for libcuda.so.1, while the driver has the file
 // libcuda.so.<version>. Where nvidia-cdi-hook is installed, a hook makes the
-// links and runs ldconfig inside the container. A device plugin that stands
-// alone has no hook on the host, and a container must find the library all the
-// same. So without a hook every library is mounted a second time under each of
-// its names, in the folders that glibc's loader searches without a cache: that
-// of Debian's family and that of Red Hat's, since nothing is known of the
-// image. The price is some mounts per container; programs find the libraries
-// whether or not the image has a cache, and nothing runs inside the container.
-// Setting LD_LIBRARY_PATH instead would replace what the image sets.
+// links and runs ldconfig inside the container. A device plugin that is deployed
+// alone has no hook on the host, and containers must find the library anyway.
+// So a spec without hooks mounts every library a second time under each of its
+// names, in the folders that glibc's loader searches without a cache: that of
+// Debian's family and that of Red Hat's, since the image is not known. The cost
+// is some mounts per container; programs find the libraries whether or not the
+// image has a cache, and nothing runs inside the container. Setting
+// LD_LIBRARY_PATH instead would replace what the image sets.
 package cdi
 
 import (
@@ -26,41 +28,69 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"outrigger.dev/pkg/driverroot"
+	"outrigger.dev/pkg/gpu"
 )
 
-// Options says what a spec is for.
+// Options describes a spec.
 type Options struct {
 	// Kind is vendor and class, for example "k8s.device-plugin.nvidia.com/gpu".
 	Kind string
+	// Bare leaves the driver's files and control nodes out: for devices that are
+	// used beside a GPU.
+	Bare bool
 	// HookPath is the path of nvidia-cdi-hook, or nvidia-ctk, on the host. It
-	// has to exist there: the runtime refuses the container otherwise. Empty
-	// for a spec without hooks.
+	// must exist there: the runtime rejects the container otherwise. Empty for a
+	// spec without hooks.
 	HookPath string
 	Features
 }
 
-// Spec returns the CDI spec that gives containers the devices and the driver's
-// content. Its version is the lowest that carries what it holds. Equal
-// arguments give equal specs.
-func Spec(c *driverroot.Content, devices []Device, o Options) (*specs.Spec, error) {
+// Request asks for one spec.
+type Request struct {
+	Options
+	// Devices returns the devices of the spec for the driver's content and the
+	// node's GPUs, and those that work and that the spec cannot have.
+	Devices func(*driverroot.Content, []gpu.GPU) ([]Device, []Unresolved)
+}
+
+// Specs returns the specs that are requested, and the devices that work and that
+// the specs do not have. A request without devices gets no spec, since CDI has no
+// empty one; it is an error if that is so because no device is resolved.
+func Specs(c *driverroot.Content, gpus []gpu.GPU, requests ...Request) ([]*specs.Spec, []Unresolved, error) {
+	var out []*specs.Spec
+	var unresolved []Unresolved
+	for _, r := range requests {
+		devices, missing := r.Devices(c, gpus)
+		if len(devices) == 0 && len(missing) > 0 {
+			errs := make([]error, len(missing))
+			for i, u := range missing {
+				errs[i] = u
+			}
+			return nil, missing, errors.Join(errs...)
+		}
+		unresolved = append(unresolved, missing...)
+		if len(devices) == 0 {
+			continue
+		}
+		spec, err := newSpec(c, devices, r.Options)
+		if err != nil {
+			return nil, unresolved, fmt.Errorf("build CDI spec %s: %w", r.Kind, err)
+		}
+		out = append(out, spec)
+	}
+	return out, unresolved, nil
+}
+
+// newSpec returns the CDI spec that gives containers the devices. Its version is
+// the lowest that can carry its content. Equal arguments give equal specs.
+func newSpec(c *driverroot.Content, devices []Device, o Options) (*specs.Spec, error) {
 	if err := errors.Join(checkKind(o.Kind), checkDevices(devices), checkHook(o.HookPath)); err != nil {
-		return nil, fmt.Errorf("build CDI spec %s: %w", o.Kind, err)
+		return nil, err
 	}
-	return assemble(common(c, o), devices, o)
-}
-
-// BareSpec returns a CDI spec that gives containers the devices and nothing
-// else: for hardware that is used beside a GPU.
-func BareSpec(devices []Device, o Options) (*specs.Spec, error) {
-	if err := errors.Join(checkKind(o.Kind), checkDevices(devices)); err != nil {
-		return nil, fmt.Errorf("build CDI spec %s: %w", o.Kind, err)
+	spec := &specs.Spec{Kind: o.Kind}
+	if !o.Bare {
+		spec.ContainerEdits = common(c, o)
 	}
-	return assemble(specs.ContainerEdits{}, devices, o)
-}
-
-// assemble returns the spec with what is common to all devices.
-func assemble(common specs.ContainerEdits, devices []Device, o Options) (*specs.Spec, error) {
-	spec := &specs.Spec{Kind: o.Kind, ContainerEdits: common}
 	for _, d := range devices {
 		var edits specs.ContainerEdits
 		addNodes(&edits, d.Nodes, o)
@@ -74,7 +104,7 @@ func assemble(common specs.ContainerEdits, devices []Device, o Options) (*specs.
 	slices.SortFunc(spec.Devices, func(a, b specs.Device) int { return strings.Compare(a.Name, b.Name) })
 	version, err := specs.MinimumRequiredVersion(spec)
 	if err != nil {
-		return nil, fmt.Errorf("choose version of CDI spec %s: %w", o.Kind, err)
+		return nil, fmt.Errorf("choose version: %w", err)
 	}
 	spec.Version = version
 	return spec, nil
@@ -86,9 +116,6 @@ func checkKind(kind string) error {
 }
 
 func checkDevices(devices []Device) error {
-	if len(devices) == 0 {
-		return errors.New("there are no devices")
-	}
 	var errs []error
 	seen := map[string]bool{}
 	for _, d := range devices {
@@ -113,12 +140,12 @@ func checkHook(p string) error {
 	return nil
 }
 
-// common returns what every container with a GPU gets.
+// common returns the edits for every container that gets a device of the spec.
 func common(c *driverroot.Content, o Options) specs.ContainerEdits {
 	edits := specs.ContainerEdits{
 		Env: []string{
 			"NVIDIA_CTK_LIBCUDA_DIR=" + libcudaDir(c),
-			// The devices are in: no other tool is to inject some again.
+			// The spec injects the devices: no other tool is to inject some again.
 			"NVIDIA_VISIBLE_DEVICES=void",
 		},
 	}
@@ -154,9 +181,9 @@ func libcudaDir(c *driverroot.Content) string {
 	return ""
 }
 
-// addNodes adds device nodes. Their numbers are left to the runtime, which
-// reads them from the host's node when it starts a container: that of
-// nvidia-uvm changes when the driver is loaded again.
+// addNodes adds device nodes without their numbers: the runtime reads those from
+// the host's node when it starts a container, and the number of nvidia-uvm
+// changes when the driver is loaded again.
 func addNodes(edits *specs.ContainerEdits, nodes []driverroot.DeviceNode, o Options) {
 	for _, n := range nodes {
 		d := &specs.DeviceNode{Path: n.Path, Permissions: "rw"}

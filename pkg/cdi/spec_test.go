@@ -85,11 +85,7 @@ func TestSpec(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.options.Kind = kind
-			devices := resolved(t, gputest.Node(gputest.A100, 2).GPUs, c.content, c.name)
-			spec, err := cdi.Spec(c.content, devices, c.options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			spec := one(t, c.content, gputest.Node(gputest.A100, 2).GPUs, c.options, c.name)
 			if spec.Version != c.version {
 				t.Errorf("cdiVersion = %s, want %s", spec.Version, c.version)
 			}
@@ -129,7 +125,7 @@ func isSpec(t *testing.T, name string, spec *specs.Spec) {
 func validate(t *testing.T, spec *specs.Spec) {
 	t.Helper()
 	dir := t.TempDir()
-	if _, err := (cdi.Dir{Path: dir, Vendor: vendor}).Sync(spec); err != nil {
+	if _, err := (cdi.Dir{Path: dir, Kinds: []string{spec.Kind}}).Sync(spec); err != nil {
 		t.Fatal(err)
 	}
 	read, err := upstream.ReadSpec(filepath.Join(dir, strings.Replace(spec.Kind, "/", "-", 1)+".json"), 0)
@@ -191,15 +187,30 @@ func resolved(t testing.TB, gpus []gpu.GPU, c *driverroot.Content, names ...cdi.
 
 func build(t testing.TB, c *driverroot.Content, o cdi.Options) *specs.Spec {
 	t.Helper()
-	devices := resolved(t, gputest.Node(gputest.H100, len(c.GPUs)).GPUs, c, cdi.ByUUID)
-	spec, err := cdi.Spec(c, devices, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return spec
+	return one(t, c, gputest.Node(gputest.H100, len(c.GPUs)).GPUs, o, cdi.ByUUID)
 }
 
-func TestSpecRefuses(t *testing.T) {
+// one returns the spec of the GPUs of a driver that lacks nothing.
+func one(t testing.TB, c *driverroot.Content, gpus []gpu.GPU, o cdi.Options, names ...cdi.Namer) *specs.Spec {
+	t.Helper()
+	out, missing, err := cdi.Specs(c, gpus, cdi.Request{
+		Options: o,
+		Devices: func(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
+			return cdi.Devices(gpus, c, names...)
+		},
+	})
+	if err != nil || len(missing) > 0 || len(out) != 1 {
+		t.Fatalf("Specs() = %d specs, unresolved %v, error %v, want one spec", len(out), missing, err)
+	}
+	return out[0]
+}
+
+// given returns a request for devices that do not depend on the driver.
+func given(o cdi.Options, devices ...cdi.Device) cdi.Request {
+	return cdi.Request{Options: o, Devices: func(*driverroot.Content, []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) { return devices, nil }}
+}
+
+func TestSpecsRejects(t *testing.T) {
 	c := content("/", "/usr/lib64", 1)
 	one := []cdi.Device{{Name: "0", Nodes: []driverroot.DeviceNode{c.GPUs[0]}}}
 	for name, bad := range map[string]struct {
@@ -208,7 +219,6 @@ func TestSpecRefuses(t *testing.T) {
 		want    string
 	}{
 		"a kind without class":      {one, cdi.Options{Kind: "nvidia.com"}, "nvidia.com"},
-		"no devices":                {nil, cdi.Options{Kind: kind}, "no devices"},
 		"a device without name":     {[]cdi.Device{{Nodes: one[0].Nodes}}, cdi.Options{Kind: kind}, "name"},
 		"a name that is no name":    {[]cdi.Device{{Name: "a/b", Nodes: one[0].Nodes}}, cdi.Options{Kind: kind}, "a/b"},
 		"two devices of one name":   {append(one, one...), cdi.Options{Kind: kind}, "twice"},
@@ -216,9 +226,9 @@ func TestSpecRefuses(t *testing.T) {
 		"a hook by a relative path": {one, cdi.Options{Kind: kind, HookPath: "nvidia-ctk"}, "not absolute"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec, err := cdi.Spec(c, bad.devices, bad.options)
-			if err == nil || spec != nil || !strings.Contains(err.Error(), bad.want) {
-				t.Errorf("Spec() = %v, %v, want an error with %q", spec, err, bad.want)
+			got, _, err := cdi.Specs(c, nil, given(bad.options, bad.devices...))
+			if err == nil || got != nil || !strings.Contains(err.Error(), bad.want) {
+				t.Errorf("Specs() = %v, %v, want an error with %q", got, err, bad.want)
 			}
 		})
 	}

@@ -18,8 +18,8 @@ func extraClasses() []string {
 	return []string{allocate.CDIClassIMEX, allocate.CDIClassGDRCopy, allocate.CDIClassGDS, allocate.CDIClassMOFED}
 }
 
-// wanted returns the classes that the config enables.
-func wanted(c config.Config) []string {
+// enabled returns the classes that the config enables.
+func enabled(c config.Config) []string {
 	on := map[string]bool{
 		allocate.CDIClassIMEX:    len(c.IMEX.Channels) > 0,
 		allocate.CDIClassGDRCopy: c.GDRCopy,
@@ -29,10 +29,10 @@ func wanted(c config.Config) []string {
 	return slices.DeleteFunc(extraClasses(), func(class string) bool { return !on[class] })
 }
 
-// classes returns those wanted of which there is a spec.
+// classes returns the enabled classes that have a spec.
 func classes(c config.Config, x driverroot.Extras) []string {
 	var out []string
-	for _, class := range wanted(c) {
+	for _, class := range enabled(c) {
 		if class == allocate.CDIClassIMEX && len(channels(c, x)) > 0 || part(class, x).Found() {
 			out = append(out, class)
 		}
@@ -40,7 +40,7 @@ func classes(c config.Config, x driverroot.Extras) []string {
 	return out
 }
 
-// part returns the hardware of a class that is not divided.
+// part returns the hardware of a class other than IMEX channels.
 func part(class string, x driverroot.Extras) driverroot.Part {
 	switch class {
 	case allocate.CDIClassGDRCopy:
@@ -64,25 +64,26 @@ func channels(c config.Config, x driverroot.Extras) []int {
 	return out
 }
 
-// extras tells what the config wants and is not there.
-func (p *Preparer) extras(c config.Config, x driverroot.Extras) (inventory.Prepared, error) {
+// optional returns the optional hardware that the config enables, and reports what
+// is missing of it.
+func (p *Preparer) optional(c config.Config, x driverroot.Extras) (inventory.Prepared, error) {
 	for _, class := range extraClasses() {
 		if class != allocate.CDIClassIMEX {
-			p.tell(class, p.absent(class, c, x))
+			p.report(class, p.absent(class, c, x))
 		}
 	}
 	err := p.noChannel(c, x)
 	if c.IMEX.Required && err != nil {
-		p.tell(allocate.CDIClassIMEX, nil)
+		p.report(allocate.CDIClassIMEX, nil)
 		return inventory.Prepared{}, fmt.Errorf("%w; or unset imex-required", err)
 	}
-	p.tell(allocate.CDIClassIMEX, err)
+	p.report(allocate.CDIClassIMEX, err)
 	return inventory.Prepared{IMEXChannels: channels(c, x)}, nil
 }
 
-// absent returns what is missing of a class that the config wants.
+// absent returns what is missing of a class that the config enables.
 func (p *Preparer) absent(class string, c config.Config, x driverroot.Extras) error {
-	if !slices.Contains(wanted(c), class) || part(class, x).Found() {
+	if !slices.Contains(enabled(c), class) || part(class, x).Found() {
 		return nil
 	}
 	switch class {

@@ -22,20 +22,20 @@ func TestExtras(t *testing.T) {
 		// warned are parts of the log, each of which is there once.
 		warned []string
 	}{
-		"all there": {
+		"all present": {
 			nodes: all, change: []func(*config.Config){extras},
 			want:    inventory.Prepared{IMEXChannels: []int{0}, CDIClasses: []string{"imex-channel", "gdrcopy", "gds", "mofed"}},
 			resolve: append([]string{"imex-channel=0", "gdrcopy=all", "gds=all", "mofed=all"}, gpus...),
 		},
-		"all there, and not asked for": {nodes: all, resolve: gpus},
-		"none there": {
+		"all present, and none enabled": {nodes: all, resolve: gpus},
+		"none present": {
 			change: []func(*config.Config){extras}, resolve: gpus,
 			warned: []string{
 				"/run/nvidia/driver/dev/nvidia-caps-imex-channels/channel0 is no character device", "NVreg_CreateImexChannel0=1",
 				"gds-enabled needs: there is no device node nvidia-fs* in /run/nvidia/driver/dev and /dev", "infiniband/uverbs*", "gdrdrv in",
 			},
 		},
-		"one there": {
+		"one present": {
 			nodes: []string{"gdrdrv"}, change: []func(*config.Config){extras},
 			want:    inventory.Prepared{CDIClasses: []string{"gdrcopy"}},
 			resolve: append([]string{"gdrcopy=all"}, gpus...),
@@ -44,7 +44,7 @@ func TestExtras(t *testing.T) {
 		"without CDI there are channels and no classes": {
 			nodes: all, change: []func(*config.Config){extras, envvar}, want: inventory.Prepared{IMEXChannels: []int{0}},
 		},
-		"without CDI it is told what is missing too": {
+		"without CDI, what is missing is reported too": {
 			change: []func(*config.Config){extras, envvar}, warned: []string{"channel0 is", "nvidia-fs*", "infiniband/uverbs*", "gdrdrv in"},
 		},
 	} {
@@ -95,7 +95,7 @@ func TestChannelThatIsRequired(t *testing.T) {
 	}
 }
 
-func TestExtrasThatComeAndGo(t *testing.T) {
+func TestExtrasThatAppearAndDisappear(t *testing.T) {
 	r := newRig(t)
 	n := gputest.Node(gputest.A100, 1)
 	gpus := []string{"gpu=all", "gpu=" + id(0)}
@@ -106,17 +106,17 @@ func TestExtrasThatComeAndGo(t *testing.T) {
 	}
 	r.node("dev/gdrdrv")
 	if !r.preparer.Outdated() {
-		t.Error("a device has come and changes nothing")
+		t.Error("Outdated() = false after a device has appeared")
 	}
 	if got := r.prepare(n, r.config(extras)).CDIClasses; len(got) != 1 {
 		t.Errorf("classes are %v", got)
 	}
-	r.resolve("when it has come", append([]string{"gdrcopy=all"}, gpus...)...)
+	r.resolve("after it has appeared", append([]string{"gdrcopy=all"}, gpus...)...)
 	if got := r.prepare(n, r.config()).CDIClasses; len(got) > 0 {
-		t.Errorf("classes are %v when it is not asked for any more", got)
+		t.Errorf("classes are %v after it was disabled", got)
 	}
-	r.resolve("for containers that have it, after it was switched off", append([]string{"gdrcopy=all"}, gpus...)...)
+	r.resolve("for containers that have it, after it was disabled", append([]string{"gdrcopy=all"}, gpus...)...)
 	r.remove("dev/gdrdrv")
 	r.prepare(n, r.config())
-	r.resolve("when it has gone", gpus...)
+	r.resolve("after it was removed", gpus...)
 }

@@ -1,15 +1,13 @@
-// Package prepare makes what must be on the node before its GPUs are offered:
-// the CDI specs that the answers to the kubelet refer to, and the list of device
-// nodes that all GPUs share. It finds out which optional hardware is there.
+// Package prepare makes what must be on the node before its GPUs are advertised:
+// the CDI specs to which the answers to the kubelet refer, and the list of device
+// nodes that all GPUs share. It finds out which optional hardware is present.
 package prepare
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
@@ -33,13 +31,14 @@ type Config struct {
 
 // Preparer prepares the node. It is used by one goroutine at a time.
 type Preparer struct {
-	cfg Config
-	// outdated tells whether what was scanned has changed, nil before Scan.
-	outdated func() bool
-	// given is what containers may have been given in the life of the process.
+	cfg   Config
+	specs *cdi.Publisher
+	// extras are those that were read where no spec is published.
+	extras driverroot.Extras
+	// given is what containers may have got in the life of the process.
 	given given
-	// told are the troubles that were told, by what they are about.
-	told map[string]string
+	// reported are the problems that the log has, by their subject.
+	reported map[string]string
 }
 
 var _ inventory.Preparer = (*Preparer)(nil)
@@ -47,36 +46,46 @@ var _ inventory.Preparer = (*Preparer)(nil)
 // New returns a Preparer; it touches nothing before Scan.
 func New(cfg Config) *Preparer {
 	cfg.Vendor = cmp.Or(cfg.Vendor, allocate.CDIVendor)
-	return &Preparer{cfg: cfg, told: map[string]string{}}
+	p := &Preparer{cfg: cfg, reported: map[string]string{}}
+	var kinds []string
+	for _, class := range append([]string{allocate.CDIClass}, extraClasses()...) {
+		kinds = append(kinds, p.kind(class))
+	}
+	p.specs = cdi.NewPublisher(cdi.Config{Root: cfg.Root, Kinds: kinds, Log: cfg.Log})
+	return p
 }
 
-// Outdated reports whether the driver's files, or the folders of device nodes,
-// have changed since the last Scan.
-func (p *Preparer) Outdated() bool { return p.outdated != nil && p.outdated() }
+// Outdated reports whether the driver's files, the folders of device nodes or the
+// CDI specs have changed since they were prepared.
+func (p *Preparer) Outdated() bool { return p.specs.Outdated() || p.extras.Outdated() }
+
+// Watched returns the files and folders in which a change makes the Preparer
+// outdated.
+func (p *Preparer) Watched() []string { return append(p.specs.Watched(), p.extras.Watched()...) }
 
 // Scan reads the driver root, as far as the config has a use for it. The
 // function that it returns writes the CDI specs for the GPUs of a node, unless
-// they are there already, and removes those that nobody can refer to.
+// they are there already, and removes those that no container can refer to.
 func (p *Preparer) Scan(c config.Config) func(*gpu.Node) (inventory.Prepared, error) {
 	s := p.scan(c)
 	return func(n *gpu.Node) (inventory.Prepared, error) {
-		out, err := p.extras(c, s.extras)
+		out, err := p.optional(c, s.extras)
 		if err != nil {
 			return inventory.Prepared{}, err
 		}
 		if c.PassDeviceSpecs && !c.OnlyCDI() {
 			p.nodes(&out)
 		}
-		specs := p.specs(c, s)
+		unresolved, err := p.publish(c, s, n)
 		if !c.CDI() {
-			// Nobody waits for the specs, which are only kept for what was given.
-			_, err := specs(n)
-			p.tell("cdi specs of running containers", err)
+			// No new container needs the specs, which are kept for those that run.
+			p.report("cdi specs of running containers", err)
 			return out, nil
 		}
-		if out.Unresolved, err = specs(n); err != nil {
+		if err != nil {
 			return inventory.Prepared{}, fmt.Errorf("make the CDI spec of the GPUs: %w", err)
 		}
+		out.Unresolved = unresolved
 		p.given = p.given.with(c)
 		out.CDIClasses = classes(c, s.extras)
 		return out, nil
@@ -85,9 +94,7 @@ func (p *Preparer) Scan(c config.Config) func(*gpu.Node) (inventory.Prepared, er
 
 // scanned is what was read of the driver root.
 type scanned struct {
-	// content is nil if it is of no use, or incomplete.
-	content *driverroot.Content
-	extras  driverroot.Extras
+	extras driverroot.Extras
 	// features are those of the specs.
 	features cdi.Features
 	// err is why there can be no spec.
@@ -95,62 +102,43 @@ type scanned struct {
 }
 
 func (p *Preparer) scan(c config.Config) scanned {
-	if !c.CDI() && !p.given.cdi() {
-		s := scanned{}
-		if len(wanted(c)) > 0 || c.PassDeviceSpecs {
-			s.extras = p.cfg.Root.FindExtras()
+	p.extras = driverroot.Extras{}
+	s := scanned{}
+	if c.CDI() || p.given.cdi() {
+		var content *driverroot.Content
+		if content, s.features, s.err = p.find(p.given.with(c).last); s.err == nil {
+			s.extras = content.Extras
+			return s
 		}
-		p.outdated = s.extras.Outdated
-		return s
 	}
-	s := p.find(p.given.with(c).last)
-	if s.content == nil {
-		s.extras = p.cfg.Root.FindExtras()
-		p.outdated = s.extras.Outdated
-		return s
+	if c.CDI() || p.given.cdi() || len(enabled(c)) > 0 || c.PassDeviceSpecs {
+		p.extras = p.cfg.Root.FindExtras()
 	}
-	s.extras = s.content.Extras
-	p.outdated = s.content.Outdated
+	s.extras = p.extras
 	return s
 }
 
-func (p *Preparer) find(c config.Config) scanned {
+func (p *Preparer) find(c config.Config) (*driverroot.Content, cdi.Features, error) {
 	features, void, err := cdi.ParseFeatures(c.CDIFeatureFlags, c.CDIDisableHooks)
 	if err != nil {
-		return scanned{err: err}
+		return nil, features, err
 	}
 	for _, v := range void {
-		p.tell(v, errors.New("use it in a CDI spec: it changes nothing there"))
+		p.report(v, errors.New("use it in a CDI spec: it has no effect there"))
 	}
-	if err := p.checkHook(c.HookPath); err != nil {
-		return scanned{err: err}
-	}
-	content, err := p.cfg.Root.Find()
-	return scanned{content: content, features: features, err: err}
+	content, err := p.specs.Scan(c.HookPath)
+	return content, features, err
 }
 
-// checkHook finds out what it can about the hook: the runtime would refuse
-// every container with a GPU if it were missing.
-func (p *Preparer) checkHook(hook string) error {
-	if hook == "" || p.cfg.Root.HostPath() != "/" {
-		return nil
-	}
-	seen, _ := p.cfg.Root.CtrPathOf(hook)
-	if _, err := os.Stat(seen); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("find hook %s on the host: %w (install it, or leave nvidia-cdi-hook-path empty for a spec without hooks)", hook, err)
-	}
-	return nil
-}
-
-// tell tells a trouble that does not keep the GPUs from being offered: once,
-// and again when it has changed. It goes with a nil error.
-func (p *Preparer) tell(about string, err error) {
+// report logs a problem that does not keep the GPUs from being advertised: once,
+// and again when it has changed. A nil error ends the problem.
+func (p *Preparer) report(subject string, err error) {
 	if err == nil {
-		delete(p.told, about)
+		delete(p.reported, subject)
 		return
 	}
-	if text := err.Error(); p.told[about] != text {
-		p.told[about] = text
-		p.cfg.Log.Warn("gpus are offered without a part of what the config asks for", "part", about, "err", err)
+	if text := err.Error(); p.reported[subject] != text {
+		p.reported[subject] = text
+		p.cfg.Log.Warn("advertising gpus without a part of what the config asks for", "part", subject, "err", err)
 	}
 }

@@ -1,12 +1,9 @@
 package prepare
 
 import (
-	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
-
-	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/pkg/cdi"
@@ -15,10 +12,10 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// given is what the kubelet may have been told of CDI in the life of the
-// process. The kubelet keeps an answer as long as the pod lives and hands it to
-// the runtime again when a container is restarted, whatever the config is by
-// then. So a name that was given stays good while the hardware is there.
+// given is what the answers to the kubelet may have named in the life of the
+// process. The kubelet keeps an answer as long as the pod lives and passes it to
+// the runtime again when a container restarts, whatever the config is by then. So
+// a name that was given stays valid while the hardware is present.
 type given struct {
 	// last is the last config with a CDI strategy.
 	last     config.Config
@@ -40,7 +37,7 @@ func (g given) with(c config.Config) given {
 	maps.Copy(out.classes, g.classes)
 	maps.Copy(out.channels, g.channels)
 	out.ids[c.IDStrategy] = true
-	for _, class := range wanted(c) {
+	for _, class := range enabled(c) {
 		out.classes[class] = true
 	}
 	for _, n := range c.IMEX.Channels {
@@ -49,19 +46,19 @@ func (g given) with(c config.Config) given {
 	return out
 }
 
-// namers returns how GPUs were named.
-func (g given) namers() []cdi.Namer {
-	var out []cdi.Namer
+// gpus returns the GPUs and MIG devices under the names that were given.
+func (g given) gpus(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
+	var names []cdi.Namer
 	if g.ids[config.IDIndex] {
-		out = append(out, cdi.ByIndex)
+		names = append(names, cdi.ByIndex)
 	}
-	if len(g.ids) > len(out) {
-		out = append(out, cdi.ByUUID)
+	if len(g.ids) > len(names) {
+		names = append(names, cdi.ByUUID)
 	}
-	return out
+	return cdi.Devices(gpus, c, names...)
 }
 
-// devices returns the CDI devices of a class that exist.
+// devices returns the CDI devices of a class of optional hardware that exist.
 func (g given) devices(class string, x driverroot.Extras) []cdi.Device {
 	if !g.classes[class] {
 		return nil
@@ -72,85 +69,49 @@ func (g given) devices(class string, x driverroot.Extras) []cdi.Device {
 	return cdi.Whole(part(class, x))
 }
 
-// specs returns a function that writes the specs for the GPUs of a node, and
-// returns those that work and that the specs do not have.
-func (p *Preparer) specs(c config.Config, s scanned) func(*gpu.Node) (map[gpu.UUID]string, error) {
-	names := p.given.with(c)
-	root := names.last.CDIRoot
-	if !names.cdi() {
-		root = c.CDIRoot
+// publish writes the specs for the GPUs of a node, and returns the devices that
+// work and that the specs do not have.
+func (p *Preparer) publish(c config.Config, s scanned, n *gpu.Node) (map[gpu.UUID]string, error) {
+	names, folder := p.given.with(c), c.CDIRoot
+	var requests []cdi.Request
+	switch {
+	case s.err != nil:
+		return nil, s.err
+	case names.cdi():
+		folder, requests = names.last.CDIRoot, p.requests(names, s)
+	case !filepath.IsAbs(folder):
+		return nil, nil
 	}
-	dir := cdi.Dir{Path: root, Vendor: p.cfg.Vendor}
-	return func(n *gpu.Node) (map[gpu.UUID]string, error) {
-		switch {
-		case s.err != nil:
-			return nil, s.err
-		case names.cdi():
-			return p.write(dir, names, s, n)
-		case !filepath.IsAbs(root):
-			return nil, nil
-		}
-		// An earlier process has had another config.
-		return nil, p.sync(dir, "")
-	}
-}
-
-func (p *Preparer) write(dir cdi.Dir, names given, s scanned, n *gpu.Node) (map[gpu.UUID]string, error) {
-	devices, missing := cdi.Devices(n.GPUs, s.content, names.namers()...)
-	var unresolved map[gpu.UUID]string
-	var errs []error
-	for _, u := range missing {
-		if unresolved == nil {
-			unresolved = map[gpu.UUID]string{}
-		}
-		unresolved[u.UUID] = u.Reason
-		errs = append(errs, u)
-	}
-	if len(devices) == 0 {
-		if len(errs) > 0 {
-			return nil, errors.Join(errs...)
-		}
-		// A spec without devices is none; one of GPUs that are gone misleads.
-		return nil, p.sync(dir, s.content.Version)
-	}
-	options := func(class string) cdi.Options {
-		return cdi.Options{Kind: p.cfg.Vendor + "/" + class, HookPath: names.last.HookPath, Features: s.features}
-	}
-	spec, err := cdi.Spec(s.content, devices, options(allocate.CDIClass))
-	if err != nil {
+	// Without requests, this removes the specs of a process with another config.
+	missing, err := p.specs.Publish(folder, n.GPUs, requests...)
+	if err != nil || len(missing) == 0 {
 		return nil, err
 	}
-	all := []*specs.Spec{spec}
-	for _, class := range extraClasses() {
-		devices := names.devices(class, s.extras)
-		if len(devices) == 0 {
-			continue
-		}
-		spec, err := cdi.BareSpec(devices, options(class))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, spec)
+	unresolved := map[gpu.UUID]string{}
+	for _, u := range missing {
+		unresolved[u.UUID] = u.Reason
 	}
-	return unresolved, p.sync(dir, s.content.Version, all...)
+	return unresolved, nil
 }
 
-// sync makes the folder hold these specs and no others.
-func (p *Preparer) sync(dir cdi.Dir, driver string, all ...*specs.Spec) error {
-	changed, err := dir.Sync(all...)
-	if err != nil || !changed {
-		return err
+// requests asks for a spec of the GPUs and one of each class of optional hardware.
+func (p *Preparer) requests(names given, s scanned) []cdi.Request {
+	options := cdi.Options{HookPath: names.last.HookPath, Features: s.features, Kind: p.kind(allocate.CDIClass)}
+	out := []cdi.Request{{Options: options, Devices: names.gpus}}
+	options.Bare = true
+	for _, class := range extraClasses() {
+		options.Kind = p.kind(class)
+		out = append(out, cdi.Request{
+			Options: options,
+			Devices: func(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
+				if len(gpus) == 0 { // beside which the hardware would be used
+					return nil, nil
+				}
+				return names.devices(class, c.Extras), nil
+			},
+		})
 	}
-	kinds := make([]string, 0, len(all))
-	devices := 0
-	for _, s := range all {
-		kinds = append(kinds, s.Kind)
-		devices += len(s.Devices)
-	}
-	if len(all) == 0 {
-		p.cfg.Log.Info("cdi specs removed", "folder", dir.Path)
-		return nil
-	}
-	p.cfg.Log.Info("cdi specs written", "folder", dir.Path, "kinds", kinds, "devices", devices, "driver", driver)
-	return nil
+	return out
 }
+
+func (p *Preparer) kind(class string) string { return p.cfg.Vendor + "/" + class }

@@ -46,9 +46,9 @@ func TestSpecsFollowTheMIGDevices(t *testing.T) {
 	r.resolve("after a change of the id strategy, both names", "gpu=all", "gpu="+id(0), "gpu="+id(1), mig(n, 1, 0), mig(n, 1, 1),
 		"gpu=0", "gpu=1", "gpu=1:0", "gpu=1:1")
 	r.prepare(gputest.Node(gputest.A100, 1), r.config(byIndex))
-	r.resolve("when hardware has gone", "gpu=all", "gpu="+id(0), "gpu=0")
+	r.resolve("after hardware was removed", "gpu=all", "gpu="+id(0), "gpu=0")
 	r.prepare(gputest.Node(gputest.A100, 0), r.config())
-	r.resolve("when all has gone")
+	r.resolve("after all hardware was removed")
 }
 
 func TestUnresolved(t *testing.T) {
@@ -64,7 +64,7 @@ func TestUnresolved(t *testing.T) {
 	r.resolve("without those that have no nodes", "gpu=all", "gpu="+id(0), "gpu="+id(1), mig(n, 1, 0))
 	r.node(fmt.Sprintf("dev/nvidia-caps/nvidia-cap%d", lost.ComputeInstanceCap))
 	if !r.preparer.Outdated() {
-		t.Error("a node that was missing has come and changes nothing")
+		t.Error("Outdated() = false after a missing node has appeared")
 	}
 	if got := r.prepare(n, r.config()).Unresolved; len(got) != 1 {
 		t.Errorf("unresolved are %q, want GPU 2", got)
@@ -76,7 +76,7 @@ func TestUnresolved(t *testing.T) {
 	if _, err := r.preparer.Scan(r.config())(n); err == nil || !strings.Contains(err.Error(), "nvidia0 is missing") {
 		t.Errorf("error is %v when no GPU can be given", err)
 	}
-	r.resolve("what was there stays while nothing can be made", "gpu=all", "gpu="+id(0), "gpu="+id(1), mig(n, 1, 0), mig(n, 1, 1))
+	r.resolve("while no spec can be made, the last one stays", "gpu=all", "gpu="+id(0), "gpu="+id(1), mig(n, 1, 0), mig(n, 1, 1))
 }
 
 func TestChangeOfTheListStrategy(t *testing.T) {
@@ -84,14 +84,8 @@ func TestChangeOfTheListStrategy(t *testing.T) {
 	n := gputest.Node(gputest.A100, 2)
 	stale := filepath.Join(r.specs, "k8s.device-plugin.nvidia.com-gds.json")
 	foreign := filepath.Join(r.specs, "nvidia.com-gpu.json")
-	if err := os.MkdirAll(r.specs, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range []string{stale, foreign} {
-		if err := os.WriteFile(p, []byte("{}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	put(t, stale, `{"cdiVersion":"0.5.0","kind":"k8s.device-plugin.nvidia.com/gds","devices":[]}`)
+	put(t, foreign, `{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[]}`)
 	r.prepare(n, r.config(envvar))
 	if left := files(t, r.specs); !slices.Equal(left, []string{"nvidia.com-gpu.json"}) {
 		t.Errorf("the folder has %q at the start without CDI, want only what belongs to others", left)
@@ -105,7 +99,7 @@ func TestChangeOfTheListStrategy(t *testing.T) {
 	// A container that runs is restarted with the names it was given.
 	r.library("libnvidia-new.so." + driver)
 	if !r.preparer.Outdated() {
-		t.Error("a library has come and changes nothing")
+		t.Error("Outdated() = false after a library was added")
 	}
 	if got := r.prepare(n, r.config(envvar)); len(got.CDIClasses) > 0 || len(got.Unresolved) > 0 {
 		t.Errorf("prepared for envvar is %+v", got)
@@ -120,9 +114,68 @@ func TestChangeOfTheListStrategy(t *testing.T) {
 		t.Errorf("envvar fails for what only CDI needs: %v", err)
 	}
 	if !strings.Contains(r.log.String(), "libcuda.so") {
-		t.Errorf("it is not told that the specs cannot be kept: %s", r.log.String())
+		t.Errorf("the log does not say that the specs are not up to date: %s", r.log.String())
 	}
-	r.resolve("while the driver is not whole", "gpu=all", "gpu="+id(0), "gpu="+id(1))
+	r.resolve("while the driver is incomplete", "gpu=all", "gpu="+id(0), "gpu="+id(1))
+}
+
+// Another program that damages a spec must not keep containers from starting for
+// longer than the next check.
+func TestDamagedSpecsAreWrittenAgain(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"removed":                 os.Remove,
+		"truncated":               func(path string) error { return os.Truncate(path, 0) },
+		"removed with its folder": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			n := gputest.Node(gputest.A100, 2)
+			r.settle()
+			r.prepare(n, r.config())
+			if r.preparer.Outdated() {
+				t.Fatal("outdated although nothing has changed")
+			}
+			spec := filepath.Join(r.specs, "k8s.device-plugin.nvidia.com-gpu.json")
+			if !slices.Contains(r.preparer.Watched(), spec) {
+				t.Errorf("watched are %q, want %s among them", r.preparer.Watched(), spec)
+			}
+			if err := damage(spec); err != nil {
+				t.Fatal(err)
+			}
+			if !r.preparer.Outdated() {
+				t.Error("Outdated() = false")
+			}
+			r.prepare(n, r.config())
+			r.resolve("after the next Scan", "gpu=all", "gpu="+id(0), "gpu="+id(1))
+		})
+	}
+}
+
+// A spec of another program with a kind of the plugin is reported and stays: who
+// wrote it is not known.
+func TestForeignSpecsOfTheSameKindAreReported(t *testing.T) {
+	r := newRig(t)
+	foreign := filepath.Join(r.specs, "generated.yaml")
+	put(t, foreign, "cdiVersion: 0.5.0\nkind: k8s.device-plugin.nvidia.com/gpu\n")
+	for range 3 {
+		r.prepare(gputest.Node(gputest.A100, 2), r.config())
+	}
+	if got := files(t, r.specs); !slices.Contains(got, "generated.yaml") {
+		t.Errorf("the folder has %q, want the foreign spec untouched", got)
+	}
+	if got := strings.Count(r.log.String(), foreign); got != 1 {
+		t.Errorf("the log names the foreign spec %d times, want once:\n%s", got, r.log.String())
+	}
+}
+
+func put(t *testing.T, path, data string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func files(t *testing.T, dir string) []string {
@@ -153,7 +206,7 @@ func TestFeatures(t *testing.T) {
 		t.Errorf("the spec does not have the hooks that are left: %v\n%s", err, spec)
 	}
 	if got := strings.Count(r.log.String(), "disable-nvsandboxutils"); got != 1 {
-		t.Errorf("it is told %d times that a flag changes nothing, want once", got)
+		t.Errorf("the log says %d times that a flag has no effect, want once", got)
 	}
 	c.CDIFeatureFlags = []string{"fast"}
 	if _, err := r.preparer.Scan(c)(n); err == nil || !strings.Contains(err.Error(), `"fast"`) {
@@ -191,7 +244,8 @@ func BenchmarkPrepare(b *testing.B) {
 	}
 }
 
-// BenchmarkOutdated is what is done every few seconds.
+// BenchmarkOutdated is what is done after a change in a watched folder, and once a
+// minute.
 func BenchmarkOutdated(b *testing.B) {
 	r := newRig(b)
 	r.settle()

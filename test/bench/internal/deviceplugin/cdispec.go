@@ -2,6 +2,7 @@ package deviceplugin
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"outrigger.dev/pkg/cdi"
@@ -38,19 +39,19 @@ func (b *Bench) cdiSpec(ctx context.Context, name string, goal report.Goal) erro
 }
 
 func writeSpec(root *driverroot.Root, gpus []gpu.GPU, path string) error {
-	const vendor = "k8s.device-plugin.nvidia.com"
-	content, err := root.Find()
-	if err != nil {
+	const kind = "k8s.device-plugin.nvidia.com/gpu"
+	p := cdi.NewPublisher(cdi.Config{Root: root, Kinds: []string{kind}, Log: slog.New(slog.DiscardHandler)})
+	if _, err := p.Scan(""); err != nil {
 		return err
 	}
-	devices, unresolved := cdi.Devices(gpus, content, cdi.ByUUID)
-	if len(unresolved) > 0 {
-		return unresolved[0]
+	unresolved, err := p.Publish(path, gpus, cdi.Request{
+		Options: cdi.Options{Kind: kind},
+		Devices: func(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
+			return cdi.Devices(gpus, c, cdi.ByUUID)
+		},
+	})
+	if err == nil && len(unresolved) > 0 {
+		err = unresolved[0]
 	}
-	spec, err := cdi.Spec(content, devices, cdi.Options{Kind: vendor + "/gpu"})
-	if err != nil {
-		return err
-	}
-	_, err = cdi.Dir{Path: path, Vendor: vendor}.Sync(spec)
 	return err
 }

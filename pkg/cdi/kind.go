@@ -1,0 +1,63 @@
+package cdi
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// maxSpec bounds what is read of a file that may be no spec at all.
+const maxSpec = 4 << 20
+
+// yamlKind matches the line with the kind in a spec that is written as YAML in
+// block style, as NVIDIA's tools write it. A parser would read the whole file,
+// for which it takes a hundred times the file's size.
+var yamlKind = regexp.MustCompile(`^kind:[ \t]*["']?([^"'\s]+)`)
+
+// kindOf returns the kind of the spec in a file, empty if a runtime would not
+// take the file for a spec.
+func kindOf(path string) string {
+	ext := filepath.Ext(path)
+	if ext != ".json" && ext != ".yaml" {
+		return ""
+	}
+	// A named pipe would make the open wait for ever.
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > maxSpec {
+		return ""
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	r := bufio.NewReader(io.LimitReader(f, maxSpec))
+	if first, err := r.Peek(1); err != nil || first[0] == '{' {
+		return jsonKind(r)
+	}
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		if m := yamlKind.FindSubmatch(lines.Bytes()); m != nil {
+			return string(m[1])
+		}
+	}
+	return ""
+}
+
+// jsonKind returns the kind of a spec in JSON that is whole.
+func jsonKind(r io.Reader) string {
+	var spec struct {
+		Kind string `json:"kind"`
+	}
+	dec := json.NewDecoder(r)
+	if err := dec.Decode(&spec); err != nil {
+		return ""
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return ""
+	}
+	return spec.Kind
+}
