@@ -2,37 +2,45 @@ package observe
 
 import (
 	"context"
-	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"outrigger.dev/pkg/pace"
 )
 
-// changeWatch watches the node for changes that may let a look succeed. It
-// runs only while looks fail, so that a sound node is left alone.
+// changeWatch runs a watch in a goroutine of its own, from start to stop.
 type changeWatch struct {
-	watch   func(context.Context, func()) error
-	log     *slog.Logger
+	// run calls its argument once the watch is in force, and then for each
+	// change, until its context ends.
+	run func(context.Context, func()) error
+	// failed is called with the error of a watch that ended by itself.
+	failed func(error)
+	// changed has a signal after a change, and after the end of the watch.
 	changed chan struct{}
-	cancel  context.CancelFunc
-	done    sync.WaitGroup
+
+	broken atomic.Bool
+	cancel context.CancelFunc
+	done   sync.WaitGroup
 }
 
-func newChangeWatch[W, P any](cfg Config[W, P]) *changeWatch {
-	return &changeWatch{watch: cfg.WatchChanges, log: cfg.Log, changed: make(chan struct{}, 1)}
+func newChangeWatch(run func(context.Context, func()) error, failed func(error)) *changeWatch {
+	return &changeWatch{run: run, failed: failed, changed: make(chan struct{}, 1)}
 }
 
-// start begins to watch. What changed just before is not missed: a watch
-// begins with one report.
+// start begins to watch. What changed just before is not missed: a watch begins
+// with one signal.
 func (w *changeWatch) start(ctx context.Context) {
 	if w.cancel != nil {
 		return
 	}
 	ctx, w.cancel = context.WithCancel(ctx)
+	w.broken.Store(false)
 	w.done.Go(func() {
-		err := w.watch(ctx, func() { pace.Signal(w.changed) })
+		err := w.run(ctx, func() { pace.Signal(w.changed) })
 		if err != nil && ctx.Err() == nil {
-			w.log.Warn("changes on the node are not watched, looking from time to time", "at_most", retryMax, "err", err)
+			w.broken.Store(true)
+			w.failed(err)
+			pace.Signal(w.changed)
 		}
 	})
 }

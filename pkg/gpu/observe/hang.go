@@ -7,11 +7,17 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// hangCheck is how often the driver's health is looked at, which costs nothing.
-const hangCheck = time.Second
+// A driver hangs when a call takes longer than half a minute, so that a check
+// every few seconds reports it in time. While the driver hangs, checks are more
+// frequent: GPUs are unhealthy until one shows that the driver answers again. A
+// check asks no driver and reads no disk.
+const (
+	hangCheck  = 5 * time.Second
+	hangsCheck = time.Second
+)
 
-// watchHangs tells when the driver begins to hang, and when it answers again,
-// after which it causes a look: what happened meanwhile may have been missed.
+// watchHangs reports when the driver begins to hang, and when it answers again.
+// Then it causes a look, since the Observer may have missed events.
 func (o *Observer[W, P]) watchHangs(ctx context.Context, source gpu.Checker) {
 	t := time.NewTicker(hangCheck)
 	defer t.Stop()
@@ -32,7 +38,10 @@ func (o *Observer[W, P]) watchHangs(ctx context.Context, source gpu.Checker) {
 			return
 		case o.hangs <- err:
 		}
-		if !hangs {
+		if hangs {
+			t.Reset(hangsCheck)
+		} else {
+			t.Reset(hangCheck)
 			o.Look()
 		}
 	}

@@ -1,7 +1,7 @@
-// Package observe looks at the GPUs of a node for as long as an agent runs: at
-// the start, when the driver tells of a change, when the agent asks for it, and
-// again and again while it fails. It is the first of the three stages of an
-// agent: observe, derive, publish.
+// Package observe reads the GPUs of a node for as long as an agent runs: at the
+// start, when the driver reports a change, when the agent asks for it, and with
+// growing pauses while it fails. It is the first of the three stages of an agent:
+// observe, derive, publish.
 package observe
 
 import (
@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -24,31 +25,31 @@ const (
 	retryMin = time.Second
 	retryMax = 30 * time.Second
 	// settle is how long changes on the node are collected before they cause
-	// another look: a driver that comes up makes many at once.
+	// another look: a driver that starts makes many at once.
 	settle = 100 * time.Millisecond
-	// watchMin is short: a source ends a watch to take in a new GPU.
+	// watchMin is short: a source ends a watch to include a new GPU.
 	watchMin = 10 * time.Millisecond
 )
 
-// Config says what an Observer looks at. W is what the agent wants, of which
-// Preparer makes a P for the GPUs that are there.
+// Config says what an Observer works with. W is what the agent asks for, for which
+// Preparer makes a P for the GPUs of the node.
 type Config[W, P any] struct {
 	Source   gpu.Source
 	Preparer Preparer[W, P]
-	// Wanted is what is prepared for at first.
+	// Wanted is what the Preparer prepares at first.
 	Wanted W
 	// WatchChanges calls changed once at first, and then for each change on
-	// the node after which a driver that did not answer, or a Preparer that
-	// failed, is worth another try. It returns when ctx ends.
+	// the node after which it is worth retrying a driver that did not answer, or a
+	// Preparer that failed. It returns when ctx ends.
 	WatchChanges func(ctx context.Context, changed func()) error
 	Log          *slog.Logger
 }
 
-// Observation is what one look at the node gave.
+// Observation is the result of one look at the node.
 type Observation[W, P any] struct {
 	// At is when the look began.
 	At time.Time
-	// Wanted is what it was prepared for.
+	// Wanted is what the Preparer has prepared.
 	Wanted W
 	// Node is nil if the driver did not answer.
 	Node     *gpu.Node
@@ -77,8 +78,11 @@ type Observer[W, P any] struct {
 	// done is the last observation for which everything was prepared. It is
 	// owned by the goroutine that observes.
 	done *Observation[W, P]
-	// renewed is what was prepared anew for the same node, to be told.
+	// renewed is what was prepared anew for the same node, and not delivered yet.
 	renewed *Observation[W, P]
+	// preparations counts how often the Preparer has prepared.
+	preparations int
+	paths        paths
 }
 
 // New returns an Observer; it does nothing before Run.
@@ -92,41 +96,42 @@ func New[W, P any](cfg Config[W, P]) *Observer[W, P] {
 		events: make(chan gpu.Event, 64),
 		hangs:  make(chan error),
 		begun:  make(chan struct{}),
+		paths:  paths{log: cfg.Log, entries: hostfs.WatchEntries},
 	}
 	o.wanted.Store(&cfg.Wanted)
 	return o
 }
 
-// Looks has what each look at the node gave. It has to be received from while
-// Run runs, and so have Events and Hangs.
+// Looks has the result of each look at the node. While Run runs, somebody must
+// receive from it, from Events and from Hangs.
 func (o *Observer[W, P]) Looks() <-chan Observation[W, P] { return o.looks }
 
-// Events has the events of the driver, without the one by which a watch begins.
+// Events has the events of the driver, without the one with which a watch begins.
 func (o *Observer[W, P]) Events() <-chan gpu.Event { return o.events }
 
 // Hangs has an error that wraps gpu.ErrHangs when the driver begins to hang, and
-// nil when it answers again.
+// nil when the driver answers again.
 func (o *Observer[W, P]) Hangs() <-chan error { return o.hangs }
 
-// Configure makes w what is prepared for from the next look on, which it causes.
-// It does not block.
+// Configure has the Preparer prepare w from the next look on, which it causes. It
+// does not block.
 func (o *Observer[W, P]) Configure(w W) {
 	o.wanted.Store(&w)
 	o.LookAfresh()
 }
 
-// Wanted returns what is prepared for.
+// Wanted returns what the Preparer is to prepare.
 func (o *Observer[W, P]) Wanted() W { return *o.wanted.Load() }
 
 // Look causes another look at the node. It does not block.
 func (o *Observer[W, P]) Look() { pace.Signal(o.again) }
 
-// LookAfresh is Look, and everything is prepared again, also for a node that
-// has not changed. It does not block.
+// LookAfresh is Look, and has the Preparer prepare again even if the node has not
+// changed. It does not block.
 func (o *Observer[W, P]) LookAfresh() { pace.Signal(o.afresh) }
 
-// Run observes until ctx ends. The driver's replacement is an error: the
-// process has to be started again to use the new one.
+// Run observes until ctx ends. It returns an error when the driver was replaced:
+// only a new process can use the new one.
 func (o *Observer[W, P]) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return o.observe(ctx) })
@@ -138,8 +143,11 @@ func (o *Observer[W, P]) Run(ctx context.Context) error {
 }
 
 func (o *Observer[W, P]) observe(ctx context.Context) error {
-	changes := newChangeWatch(o.cfg)
+	changes := newChangeWatch(o.cfg.WatchChanges, func(err error) {
+		o.cfg.Log.Warn("cannot watch the node for changes, retrying", "at_most_after", retryMax, "err", err)
+	})
 	defer changes.stop()
+	defer o.paths.stop()
 	retry := pace.Backoff{First: retryMin, Most: retryMax}
 	for {
 		obs := o.observation(ctx)
@@ -171,8 +179,8 @@ func (o *Observer[W, P]) observe(ctx context.Context) error {
 	}
 }
 
-// observation looks at the node once. What is prepared for a node stays good
-// until the node or what the Preparer read changes.
+// observation looks at the node once. What was prepared for a node stays valid
+// until the node, or what the Preparer read, changes.
 func (o *Observer[W, P]) observation(ctx context.Context) Observation[W, P] {
 	if obs := o.renewed; obs != nil {
 		o.renewed = nil
@@ -181,14 +189,14 @@ func (o *Observer[W, P]) observation(ctx context.Context) Observation[W, P] {
 	w, preparer := o.Wanted(), o.cfg.Preparer
 	scan := sync.OnceValue(func() func(*gpu.Node) (P, error) { return preparer.Scan(w) })
 	if o.done == nil {
-		// There is something to prepare: what does not depend on the GPUs is read
-		// while NVML is.
+		// There is something to prepare: read what does not depend on the GPUs
+		// while NVML reads those.
 		var scanned sync.WaitGroup
 		scanned.Go(func() { scan() })
 		defer scanned.Wait()
 	}
-	// What is read while a watch is in force misses nothing: the first look
-	// waits for it, rather than to be repeated.
+	// The first look waits for the watch: what is read while a watch is in force
+	// misses nothing and need not be read again.
 	select {
 	case <-ctx.Done():
 		return Observation[W, P]{Err: ctx.Err()}
@@ -225,10 +233,9 @@ func (o *Observer[W, P]) wait(ctx context.Context, changed <-chan struct{}, retr
 	return true
 }
 
-// watch passes the driver's events on: from the start, and after a watch has
-// ended from the next look in which the driver answers. A driver that was away is
-// watched at once, however often it goes: only by the watch is that noticed. One
-// that answers while watches of it end is given ever more time.
+// watch passes the driver's events on. After a watch has ended, the next one begins
+// with the next look in which the driver answers: at once if the driver was away,
+// which only the watch notices, and otherwise after growing pauses.
 func (o *Observer[W, P]) watch(ctx context.Context) error {
 	retry := pace.Backoff{First: watchMin, Most: retryMax}
 	pace.Signal(o.seen)
@@ -248,32 +255,32 @@ func (o *Observer[W, P]) watch(ctx context.Context) error {
 		failed := o.begin()
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // it was told to end
+			return nil //nolint:nilerr // ctx has ended it
 		case errors.Is(err, gpu.ErrDriverChanged):
 			return err
 		case errors.Is(err, gpu.ErrWatchUnsupported):
-			o.cfg.Log.Info("no health events from this source of GPUs", "err", err)
+			o.cfg.Log.Info("no health events from this source of gpus", "err", err)
 			return nil
 		case failed:
-			continue // the first look tells why
+			continue // the first look reports why
 		}
 		level := slog.LevelWarn
 		if errors.Is(err, gpu.ErrClosed) {
 			level = slog.LevelDebug
 		}
-		o.cfg.Log.Log(ctx, level, "health events ended, asking for them again", "err", err)
+		o.cfg.Log.Log(ctx, level, "health events ended, subscribing again", "err", err)
 		if time.Since(start) > retryMax {
 			retry.Reset()
 		}
-		// The cause shows in the next look, and events are asked for again
-		// once the driver answers that.
+		// The next look shows the cause. The next watch begins once the driver
+		// answers it.
 		pace.Drain(o.seen)
 		o.Look()
 	}
 }
 
-// deliver passes an event on. The first one says that the watch is in force,
-// which is what the first look waits for.
+// deliver passes an event on. The first event means that the watch is in force,
+// for which the first look waits.
 func (o *Observer[W, P]) deliver(ctx context.Context, ev gpu.Event) {
 	if o.begin() && ev.Kind == gpu.EventTopologyChanged {
 		return
@@ -284,7 +291,7 @@ func (o *Observer[W, P]) deliver(ctx context.Context, ev gpu.Event) {
 	}
 }
 
-// begin lets the first look begin, and returns false if it has before.
+// begin lets the first look begin. It returns false if it has done so before.
 func (o *Observer[W, P]) begin() bool {
 	select {
 	case <-o.begun:

@@ -6,21 +6,31 @@ import (
 	"time"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/pace"
 )
 
-// recheck is how often a Preparer is asked whether it is outdated.
-const recheck = 2 * time.Second
+const (
+	// recheck is how often a Preparer is asked whether it is outdated while its
+	// paths are watched. Inotify does not report mounts, and the Preparer may
+	// depend on folders that it does not watch.
+	recheck = time.Minute
+	// poll is how often it is asked while they cannot be watched.
+	poll = 2 * time.Second
+)
 
 // Preparer makes what must be there before the GPUs of a node are used as W
-// wants it.
+// asks for it.
 type Preparer[W, P any] interface {
 	// Scan reads what does not depend on the GPUs, while those are read. The
 	// function that it returns does the rest. Neither is called again before
 	// the other has returned.
 	Scan(W) func(*gpu.Node) (P, error)
-	// Outdated reports whether what the last Scan read has changed since. It
-	// costs little, and does not ask the driver.
+	// Outdated reports whether what the last Scan read, or what was prepared
+	// after it, has changed since. It costs little and does not ask the driver.
 	Outdated() bool
+	// Watched returns the files and folders in which a change makes the
+	// Preparer outdated. A Preparer without any is never outdated.
+	Watched() []string
 }
 
 // Unprepared is the Preparer of an agent that needs nothing but the GPUs.
@@ -31,15 +41,20 @@ func (Unprepared[W, P]) Scan(W) func(*gpu.Node) (P, error) {
 	return func(*gpu.Node) (p P, err error) { return p, nil }
 }
 
-// Outdated is never so.
+// Outdated returns false.
 func (Unprepared[W, P]) Outdated() bool { return false }
 
-// rest waits for a reason to look again after a look that went well, and
-// returns false when ctx ends. A change of what the Preparer read is no reason to
-// ask the driver: only what was prepared is prepared again.
+// Watched returns nothing.
+func (Unprepared[W, P]) Watched() []string { return nil }
+
+// rest waits for a reason to look again after a look that succeeded, and returns
+// false when ctx ends. A change of what the Preparer read is no reason to ask the
+// driver: rest prepares again, and ends only if that has another result.
 func (o *Observer[W, P]) rest(ctx context.Context) bool {
-	ticker := time.NewTicker(recheck)
-	defer ticker.Stop()
+	o.paths.follow(ctx, o.cfg.Preparer.Watched(), o.preparations)
+	// Folders in which an installer works are read ever less often.
+	settled := pace.Backoff{First: settle, Most: poll}
+	var due <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -49,9 +64,18 @@ func (o *Observer[W, P]) rest(ctx context.Context) bool {
 		case <-o.afresh:
 			o.done = nil
 			return true
-		case <-ticker.C:
+		case <-o.paths.changed():
+			if o.paths.schedule() && due == nil {
+				due = time.After(settled.Next())
+			}
+			continue
+		case <-due:
+		case <-o.paths.tick():
+			o.paths.repair(ctx)
 		}
+		due = nil
 		if !o.cfg.Preparer.Outdated() {
+			settled.Reset()
 			continue
 		}
 		was := *o.done
@@ -60,6 +84,7 @@ func (o *Observer[W, P]) rest(ctx context.Context) bool {
 			o.renewed = &obs
 			return true
 		}
+		o.paths.follow(ctx, o.cfg.Preparer.Watched(), o.preparations)
 	}
 }
 
@@ -67,6 +92,7 @@ func (o *Observer[W, P]) rest(ctx context.Context) bool {
 // returns seen with that.
 func (o *Observer[W, P]) prepare(seen Observation[W, P], rest func(*gpu.Node) (P, error)) Observation[W, P] {
 	seen.Prepared, seen.Err = rest(seen.Node)
+	o.preparations++
 	o.done = nil
 	if seen.Err == nil {
 		o.done = &seen

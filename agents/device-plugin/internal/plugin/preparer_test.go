@@ -2,6 +2,8 @@ package plugin_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -13,17 +15,37 @@ import (
 
 // files is a Preparer whose files can be changed.
 type files struct {
+	t    *testing.T
+	path string
+
 	mu       sync.Mutex
 	outdated bool
 	prepared inventory.Prepared
 	err      error
 }
 
-func (f *files) change(p inventory.Prepared, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.outdated, f.prepared, f.err = true, p, err
+func newFiles(t *testing.T, prepared inventory.Prepared) *files {
+	f := &files{t: t, path: filepath.Join(t.TempDir(), "file"), prepared: prepared}
+	f.write()
+	return f
 }
+
+func (f *files) write() {
+	f.t.Helper()
+	if err := os.WriteFile(f.path, nil, 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *files) change(p inventory.Prepared, err error) {
+	f.t.Helper()
+	f.mu.Lock()
+	f.outdated, f.prepared, f.err = true, p, err
+	f.mu.Unlock()
+	f.write()
+}
+
+func (f *files) Watched() []string { return []string{f.path} }
 
 func (f *files) Scan(config.Config) func(*gpu.Node) (inventory.Prepared, error) {
 	return func(*gpu.Node) (inventory.Prepared, error) {
@@ -40,13 +62,13 @@ func (f *files) Outdated() bool {
 	return f.outdated
 }
 
-// lacks is what is prepared while GPU i has no device node.
+// lacks is the result while GPU i has no device node.
 func lacks(i int) inventory.Prepared {
 	return inventory.Prepared{Unresolved: map[gpu.UUID]string{gpu.UUID(id(i)): "device node is missing"}}
 }
 
 func TestDeviceThatCannotBeGiven(t *testing.T) {
-	f := &files{prepared: lacks(1)}
+	f := newFiles(t, lacks(1))
 	r := newRig(t, 3, func(c *inventory.Config) { c.Preparer = f })
 	r.startKubelet(t)
 	r.run(t)
@@ -58,7 +80,7 @@ func TestDeviceThatCannotBeGiven(t *testing.T) {
 
 func TestMIGDeviceThatCannotBeGiven(t *testing.T) {
 	n := gputest.Partition(gputest.Node(gputest.A100, 1), 0, "1g.5gb", "1g.5gb")
-	f := &files{prepared: inventory.Prepared{Unresolved: map[gpu.UUID]string{n.GPUs[0].MIG.Devices[1].UUID: "device node is missing"}}}
+	f := newFiles(t, inventory.Prepared{Unresolved: map[gpu.UUID]string{n.GPUs[0].MIG.Devices[1].UUID: "device node is missing"}})
 	r := newRig(t, 1, func(c *inventory.Config) {
 		c.Preparer = f
 		c.Config.MIGStrategy = config.MIGStrategySingle
@@ -69,9 +91,9 @@ func TestMIGDeviceThatCannotBeGiven(t *testing.T) {
 	r.healths(t, ok, bad)
 }
 
-// A change of files is followed without a question to the driver.
+// A change of files takes effect without a call of the driver.
 func TestFilesThatChange(t *testing.T) {
-	f := &files{}
+	f := newFiles(t, inventory.Prepared{})
 	r := newRig(t, 2, func(c *inventory.Config) { c.Preparer = f })
 	r.startKubelet(t)
 	r.run(t)
@@ -83,14 +105,14 @@ func TestFilesThatChange(t *testing.T) {
 	f.change(inventory.Prepared{}, nil)
 	r.healths(t, ok, ok)
 	if n := r.source.Calls().Snapshot - before; n > 0 {
-		t.Errorf("the driver was asked %d times", n)
+		t.Errorf("the driver was read %d times, want none", n)
 	}
 }
 
-// What was offered stays while the files are not whole, and is prepared again
-// once they are.
+// What was advertised stays while the files are incomplete, and is prepared again
+// once they are complete.
 func TestFilesThatGoAndReturn(t *testing.T) {
-	f := &files{}
+	f := newFiles(t, inventory.Prepared{})
 	r := newRig(t, 1, func(c *inventory.Config) { c.Preparer = f })
 	r.startKubelet(t)
 	r.run(t)
@@ -98,7 +120,7 @@ func TestFilesThatGoAndReturn(t *testing.T) {
 	r.watched(t)
 	before := r.source.Calls().Snapshot
 	f.change(inventory.Prepared{}, errors.New("libcuda.so.1 not found"))
-	// A failure is looked into, with the driver.
+	// After a failure the driver is read, too.
 	if err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > before }); err != nil {
 		t.Fatal(err)
 	}

@@ -160,6 +160,7 @@ type preparer func(*gpu.Node) (inventory.Prepared, error)
 
 func (p preparer) Scan(config.Config) func(*gpu.Node) (inventory.Prepared, error) { return p }
 func (preparer) Outdated() bool                                                   { return false }
+func (preparer) Watched() []string                                                { return nil }
 
 // preparing is a Preparer that minds the config.
 type preparing func(config.Config, *gpu.Node) (inventory.Prepared, error)
@@ -168,7 +169,8 @@ func (p preparing) Scan(c config.Config) func(*gpu.Node) (inventory.Prepared, er
 	return func(n *gpu.Node) (inventory.Prepared, error) { return p(c, n) }
 }
 
-func (preparing) Outdated() bool { return false }
+func (preparing) Outdated() bool    { return false }
+func (preparing) Watched() []string { return nil }
 
 // forward makes a watch of a channel.
 func forward(c <-chan struct{}) func(context.Context, func()) error {

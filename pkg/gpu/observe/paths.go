@@ -1,0 +1,92 @@
+package observe
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// paths watches the files and folders on which what was prepared depends. It
+// watches nothing, and no timer runs, for a Preparer without any. It is used by
+// one goroutine.
+type paths struct {
+	log *slog.Logger
+	// entries is hostfs.WatchEntries.
+	entries func(ctx context.Context, changed func(), paths ...string) error
+	// of is the number of the preparation whose paths are watched.
+	of    int
+	list  []string
+	watch *changeWatch
+	timer *time.Timer
+}
+
+// follow watches list, the paths of preparation number of. Another preparation
+// may have made other files at the same paths, so that the watch begins anew.
+func (p *paths) follow(ctx context.Context, list []string, of int) {
+	if p.of == of {
+		return
+	}
+	p.stop()
+	p.of, p.list = of, list
+	if len(list) > 0 {
+		p.start(ctx, slog.LevelWarn)
+		p.timer = time.NewTimer(recheck)
+	}
+}
+
+// start begins to watch. A failure is logged at the level.
+func (p *paths) start(ctx context.Context, level slog.Level) {
+	list := p.list
+	p.watch = newChangeWatch(
+		func(ctx context.Context, changed func()) error { return p.entries(ctx, changed, list...) },
+		func(err error) {
+			p.log.Log(ctx, level, "cannot watch the driver's folders and the prepared files, polling", "every", poll, "err", err)
+		})
+	p.watch.start(ctx)
+}
+
+// schedule sets the timer for the next check without a signal. It returns whether
+// the watch is in force.
+func (p *paths) schedule() bool {
+	broken := p.watch.broken.Load()
+	if broken {
+		p.timer.Reset(poll)
+	} else {
+		p.timer.Reset(recheck)
+	}
+	return !broken
+}
+
+// repair starts a watch again that has ended.
+func (p *paths) repair(ctx context.Context) {
+	if p.watch.broken.Load() {
+		p.watch.stop()
+		p.start(ctx, slog.LevelDebug)
+	}
+	p.schedule()
+}
+
+// changed has a signal after a change, and never without a watch.
+func (p *paths) changed() <-chan struct{} {
+	if p.watch == nil {
+		return nil
+	}
+	return p.watch.changed
+}
+
+// tick has a value when a check is due although nothing was reported.
+func (p *paths) tick() <-chan time.Time {
+	if p.watch == nil {
+		return nil
+	}
+	return p.timer.C
+}
+
+func (p *paths) stop() {
+	if p.watch == nil {
+		return
+	}
+	p.watch.stop()
+	p.timer.Stop()
+	p.watch = nil
+}
