@@ -11,29 +11,29 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// mounts collects bind mounts, one for each path in the container. The first
-// mount that is added for a path stays.
+// mounts collects bind mounts. Of several for one path in the container, the first
+// that is added counts.
 type mounts struct {
-	byPath map[string]*specs.Mount
+	all []*specs.Mount
+	// read and talk are the options of add and addSocket, shared by all mounts.
+	read, talk []string
+}
+
+func newMounts() *mounts {
+	return &mounts{
+		read: []string{"ro", "nosuid", "nodev", "rbind", "rprivate"},
+		talk: []string{"nosuid", "nodev", "rbind", "rprivate", "noexec"},
+	}
 }
 
 // add mounts a file that containers read.
 func (m *mounts) add(hostPath, ctrPath string) {
-	m.put(hostPath, ctrPath, "ro", "nosuid", "nodev", "rbind", "rprivate")
+	m.all = append(m.all, &specs.Mount{HostPath: hostPath, ContainerPath: ctrPath, Options: m.read})
 }
 
 // addSocket mounts a socket, or a folder of sockets, of the host.
 func (m *mounts) addSocket(hostPath, ctrPath string) {
-	m.put(hostPath, ctrPath, "nosuid", "nodev", "rbind", "rprivate", "noexec")
-}
-
-func (m *mounts) put(hostPath, ctrPath string, options ...string) {
-	if m.byPath == nil {
-		m.byPath = map[string]*specs.Mount{}
-	}
-	if m.byPath[ctrPath] == nil {
-		m.byPath[ctrPath] = &specs.Mount{HostPath: hostPath, ContainerPath: ctrPath, Options: options}
-	}
+	m.all = append(m.all, &specs.Mount{HostPath: hostPath, ContainerPath: ctrPath, Options: m.talk})
 }
 
 // addNames mounts a library where the loader finds it without a cache. Plug-ins
@@ -58,18 +58,11 @@ func isPlugIn(p string) bool {
 
 // sorted returns the mounts, those closest to the root first.
 func (m *mounts) sorted() []*specs.Mount {
-	if len(m.byPath) == 0 {
-		return nil
-	}
-	out := make([]*specs.Mount, 0, len(m.byPath))
-	for _, mount := range m.byPath {
-		out = append(out, mount)
-	}
-	slices.SortFunc(out, func(a, b *specs.Mount) int {
+	slices.SortStableFunc(m.all, func(a, b *specs.Mount) int {
 		return cmp.Or(
 			cmp.Compare(strings.Count(a.ContainerPath, "/"), strings.Count(b.ContainerPath, "/")),
 			cmp.Compare(a.ContainerPath, b.ContainerPath),
 		)
 	})
-	return out
+	return slices.CompactFunc(m.all, func(a, b *specs.Mount) bool { return a.ContainerPath == b.ContainerPath })
 }

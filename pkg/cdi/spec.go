@@ -94,7 +94,7 @@ func newSpec(c *driverroot.Content, devices []Device, o Options) (*specs.Spec, e
 	for _, d := range devices {
 		var edits specs.ContainerEdits
 		addNodes(&edits, d.Nodes, o)
-		var m mounts
+		m := newMounts()
 		for _, f := range d.Files {
 			m.add(f.HostPath, f.Path)
 		}
@@ -150,7 +150,7 @@ func common(c *driverroot.Content, o Options) specs.ContainerEdits {
 		},
 	}
 	addNodes(&edits, c.Control, o)
-	var m mounts
+	m := newMounts()
 	for _, l := range c.Libraries {
 		m.add(l.HostPath, l.Path)
 		if !o.runs(hookCache) {

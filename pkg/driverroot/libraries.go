@@ -169,19 +169,12 @@ func (r *Root) library(rel string, part libraryPart) (Library, bool) {
 // soname returns the SONAME of a library, "" if it has none, and whether the file
 // is a library of this architecture.
 func (r *Root) soname(e entry) (string, bool) {
-	f, err := elf.Open(r.open(e))
+	f, err := os.Open(r.open(e))
 	if err != nil {
 		return "", false
 	}
-	defer f.Close() //nolint:errcheck // it was only read
-	if f.Machine != thisArch().machine || f.Type != elf.ET_DYN {
-		return "", false
-	}
-	names, err := f.DynString(elf.DT_SONAME)
-	if err != nil || len(names) == 0 {
-		return "", true
-	}
-	return names[0], true
+	defer f.Close()
+	return readSoname(f, thisArch().machine)
 }
 
 // requireLibrary records a required library whose file is not usable.

@@ -130,36 +130,27 @@ func (r *rendered) find() *driverroot.Content {
 	return c
 }
 
-// elfLibrary returns the smallest shared library that has a SONAME.
+// elfLibrary returns the smallest shared library that has a SONAME. It is mapped
+// whole, so that offsets are addresses.
 func elfLibrary(machine elf.Machine, soname string) []byte {
-	const ehsize, shentsize = 64, 64
-	dynstr := append([]byte{0}, append([]byte(soname), 0)...)
-	var dynamic bytes.Buffer
-	for _, d := range []elf.Dyn64{{Tag: int64(elf.DT_SONAME), Val: 1}, {Tag: int64(elf.DT_NULL)}} {
-		_ = binary.Write(&dynamic, binary.LittleEndian, d)
-	}
-	names := []byte("\x00.dynamic\x00.dynstr\x00.shstrtab\x00")
-	at := uint64(ehsize)
-	dynamicAt := at
-	dynstrAt := dynamicAt + uint64(dynamic.Len())
-	namesAt := dynstrAt + uint64(len(dynstr))
-	header := elf.Header64{
-		Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
-		Type:  uint16(elf.ET_DYN), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT),
-		Shoff: namesAt + uint64(len(names)), Ehsize: ehsize, Shentsize: shentsize, Shnum: 4, Shstrndx: 3,
-	}
+	const ehsize, phentsize = 64, 56
+	names := append([]byte{0}, append([]byte(soname), 0)...)
+	const dynamicAt = ehsize + 2*phentsize
+	dynamic := []elf.Dyn64{{Tag: int64(elf.DT_SONAME), Val: 1}, {Tag: int64(elf.DT_STRTAB)}, {Tag: int64(elf.DT_NULL)}}
+	namesAt := uint64(dynamicAt + 16*len(dynamic))
+	dynamic[1].Val = namesAt
 	var b bytes.Buffer
-	_ = binary.Write(&b, binary.LittleEndian, header)
-	b.Write(dynamic.Bytes())
-	b.Write(dynstr)
-	b.Write(names)
-	for _, s := range []elf.Section64{
-		{},
-		{Name: 1, Type: uint32(elf.SHT_DYNAMIC), Off: dynamicAt, Size: uint64(dynamic.Len()), Link: 2, Entsize: 16},
-		{Name: 10, Type: uint32(elf.SHT_STRTAB), Off: dynstrAt, Size: uint64(len(dynstr))},
-		{Name: 18, Type: uint32(elf.SHT_STRTAB), Off: namesAt, Size: uint64(len(names))},
+	for _, part := range []any{
+		elf.Header64{
+			Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+			Type:  uint16(elf.ET_DYN), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT),
+			Phoff: ehsize, Ehsize: ehsize, Phentsize: phentsize, Phnum: 2,
+		},
+		elf.Prog64{Type: uint32(elf.PT_LOAD), Filesz: namesAt + uint64(len(names))},
+		elf.Prog64{Type: uint32(elf.PT_DYNAMIC), Off: dynamicAt, Vaddr: dynamicAt, Filesz: 16 * uint64(len(dynamic))},
+		dynamic, names,
 	} {
-		_ = binary.Write(&b, binary.LittleEndian, s)
+		_ = binary.Write(&b, binary.LittleEndian, part)
 	}
 	return b.Bytes()
 }
