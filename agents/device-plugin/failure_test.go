@@ -60,9 +60,7 @@ func TestUnreadableSnapshot(t *testing.T) {
 func TestMissingDriverRoot(t *testing.T) {
 	p := start(t, nil, "--driver-root", "/nonexistent/driver", "--driver-root-ctr-path", "/nonexistent/driver")
 	p.Said("gpus cannot be offered, waiting", "/nonexistent/driver")
-	if body := p.Get("/readyz"); !strings.Contains(body, "/nonexistent/driver") {
-		t.Errorf("/readyz says %q", body)
-	}
+	agenttest.Poll(t, "/readyz says so too", func() bool { return strings.Contains(p.Get("/readyz"), "/nonexistent/driver") })
 }
 
 func TestFullDiskForTheCDISpec(t *testing.T) {

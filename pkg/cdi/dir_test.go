@@ -127,7 +127,7 @@ func TestSyncTakesOverTheNameOfItsKind(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"beside the leftover of a process that was killed": func(t *testing.T, path string) {
+		"despite the leftover of a process that was killed": func(t *testing.T, path string) {
 			left := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp-1234")
 			put(t, left, string(want[:100]))
 			hourAgo := time.Now().Add(-time.Hour)

@@ -35,8 +35,8 @@ import (
 type Options struct {
 	// Kind is vendor and class, for example "k8s.device-plugin.nvidia.com/gpu".
 	Kind string
-	// Bare leaves the driver's files and control nodes out: for devices that are
-	// used beside a GPU.
+	// Bare leaves the driver's files and control nodes out: for devices that
+	// containers use together with a GPU, which brings them.
 	Bare bool
 	// HookPath is the path of nvidia-cdi-hook, or nvidia-ctk, on the host. It
 	// must exist there: the runtime rejects the container otherwise. Empty for a

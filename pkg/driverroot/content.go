@@ -68,7 +68,7 @@ type File struct {
 // Library is a shared library.
 type Library struct {
 	File
-	// Names under which programs load the library, beside its file name.
+	// Names under which programs load the library, in addition to its file name.
 	Names []string
 }
 

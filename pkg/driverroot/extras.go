@@ -2,9 +2,9 @@ package driverroot
 
 import "regexp"
 
-// Extras is hardware beside the GPUs that their containers may use: that of the
-// modes imex-channel, gds, mofed and gdrcopy of NVIDIA's container toolkit. All of
-// it may be absent.
+// Extras is hardware that containers may use together with GPUs, as in the modes
+// imex-channel, gds, mofed and gdrcopy of NVIDIA's container toolkit. All of it may
+// be absent.
 type Extras struct {
 	// IMEX holds the channels of the fabric's memory exchange by their number.
 	IMEX map[int]DeviceNode

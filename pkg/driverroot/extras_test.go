@@ -69,7 +69,7 @@ func TestExtras(t *testing.T) {
 				driverroot.File{HostPath: host + "/run/udev", Path: "/run/udev"},
 			),
 		},
-		"on the host, beside a driver root with nodes of its own": {
+		"on the host, while the driver root has nodes of its own": {
 			func(r *rendered) { r.extraNodes("host/dev") },
 			func() driverroot.Extras {
 				x := whole("/")
@@ -168,7 +168,7 @@ func TestCaps(t *testing.T) {
 			},
 			map[int]driverroot.DeviceNode{},
 		},
-		"not the host's beside those of a driver root": {
+		"not those of the host while the driver root has nodes": {
 			func(r *rendered) { r.node("host/dev/nvidia-caps/nvidia-cap1", 0o666, 508, 1) },
 			map[int]driverroot.DeviceNode{},
 		},

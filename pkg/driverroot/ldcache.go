@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// The file that ldconfig writes, as glibc's dl-cache.h lays it out: an
-// optional part in the old format, then the one that is read here.
+// The layout of ld.so.cache in glibc's dl-cache.h: an optional part in the old
+// format, then the part in the new format, which is read here.
 const (
 	oldMagic      = "ld.so-1.7.0\x00"
 	oldHeaderSize = 16
@@ -23,14 +23,14 @@ const (
 	archMask      = 0xff00
 )
 
-// Bounds of what is read: a cache of a whole distribution has some 100 KiB.
+// Bounds of what is read. The cache of a whole distribution has some 100 KiB.
 const (
 	maxCache = 16 << 20
 	maxPath  = 4096
 )
 
-// cacheDirs returns the folders in which the driver's libraries are according
-// to the root's ld.so.cache. A cache that is absent or damaged has none.
+// cacheDirs returns the folders where the root's ld.so.cache has the driver's
+// libraries. It returns nothing for a cache that is absent or damaged.
 func (r *Root) cacheDirs() []string {
 	e, err := r.look("/etc/ld.so.cache")
 	if err != nil || !e.info.Mode().IsRegular() {
@@ -61,8 +61,8 @@ func (r *Root) cacheDirs() []string {
 	return dirs
 }
 
-// parseCache returns the paths of the libraries of one architecture, as parts
-// of data.
+// parseCache returns the paths of the libraries of one architecture. They are
+// slices of data.
 func parseCache(data []byte, archFlag int32) ([][]byte, error) {
 	if bytes.HasPrefix(data, []byte(oldMagic)) {
 		if len(data) < oldHeaderSize {

@@ -21,11 +21,11 @@ func FuzzParseCache(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		libs, err := parseCache(data, 0x0300)
 		if err != nil && libs != nil {
-			t.Errorf("parseCache() = %q beside %v", libs, err)
+			t.Errorf("parseCache() = %q, %v, want no paths with an error", libs, err)
 		}
 		for _, l := range libs {
 			if bytes.ContainsRune(l, 0) {
-				t.Errorf("path %q runs on behind its end", l)
+				t.Errorf("path %q contains a NUL", l)
 			}
 		}
 	})

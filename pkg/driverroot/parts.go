@@ -6,12 +6,12 @@ import (
 )
 
 // This file is the table of a driver's parts: what Find looks for, under which
-// names, and which capabilities need it. There is no other list.
+// names, and which capabilities need it. There is no second list.
 
 // libraryPart describes a library by the part of its name before ".so".
 type libraryPart struct {
 	Capabilities
-	// names under which programs load the library, beside its SONAME.
+	// names under which programs load the library, in addition to its SONAME.
 	names []string
 	// suffix matches what follows ".so" in the name of a library whose version is
 	// not the driver's; nil for all others.
@@ -77,8 +77,8 @@ type filePart struct {
 	names []string
 }
 
-// binaryParts returns the driver's programs. NVIDIA_DRIVER_CAPABILITIES selects
-// none of those without a capability.
+// binaryParts returns the driver's programs. NVIDIA_DRIVER_CAPABILITIES cannot
+// select those without a capability.
 func binaryParts() []filePart {
 	return []filePart{
 		{utility, []string{"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced"}},

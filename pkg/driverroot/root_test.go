@@ -71,7 +71,7 @@ func (r *rendered) node(rel string, mode, major, minor uint32) {
 		r.t.Skip("device nodes cannot be made here: CAP_MKNOD is missing")
 	}
 	if err == nil {
-		err = os.Chmod(p, os.FileMode(mode)) // the umask had a say
+		err = os.Chmod(p, os.FileMode(mode)) // without the umask
 	}
 	if err != nil {
 		r.t.Fatal(err)

@@ -20,15 +20,15 @@ type paths struct {
 	timer *time.Timer
 }
 
-// follow watches list, the paths of preparation number of. Another preparation
-// may have made other files at the same paths, so that the watch begins anew.
-func (p *paths) follow(ctx context.Context, list []string, of int) {
+// follow watches the paths of preparation number of. Another preparation may have
+// made other files at the same paths, so that the watch begins anew.
+func (p *paths) follow(ctx context.Context, list func() []string, of int) {
 	if p.of == of {
 		return
 	}
 	p.stop()
-	p.of, p.list = of, list
-	if len(list) > 0 {
+	p.of, p.list = of, list()
+	if len(p.list) > 0 {
 		p.start(ctx, slog.LevelWarn)
 		p.timer = time.NewTimer(recheck)
 	}

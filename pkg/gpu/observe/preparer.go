@@ -51,7 +51,7 @@ func (Unprepared[W, P]) Watched() []string { return nil }
 // false when ctx ends. A change of what the Preparer read is no reason to ask the
 // driver: rest prepares again, and ends only if that has another result.
 func (o *Observer[W, P]) rest(ctx context.Context) bool {
-	o.paths.follow(ctx, o.cfg.Preparer.Watched(), o.preparations)
+	o.paths.follow(ctx, o.cfg.Preparer.Watched, o.preparations)
 	// Folders in which an installer works are read ever less often.
 	settled := pace.Backoff{First: settle, Most: poll}
 	var due <-chan time.Time
@@ -84,7 +84,7 @@ func (o *Observer[W, P]) rest(ctx context.Context) bool {
 			o.renewed = &obs
 			return true
 		}
-		o.paths.follow(ctx, o.cfg.Preparer.Watched(), o.preparations)
+		o.paths.follow(ctx, o.cfg.Preparer.Watched, o.preparations)
 	}
 }
 

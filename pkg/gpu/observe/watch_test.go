@@ -22,8 +22,8 @@ func run(t *testing.T, source gpu.Source) <-chan bool {
 	ended := make(chan struct{})
 	o := observe.New(observe.Config[none, none]{
 		Source: source, Preparer: observe.Unprepared[none, none]{}, Log: slog.New(slog.DiscardHandler),
-		WatchChanges: func(ctx context.Context, tell func()) error {
-			tell()
+		WatchChanges: func(ctx context.Context, changed func()) error {
+			changed()
 			<-ctx.Done()
 			return nil
 		},

@@ -163,7 +163,8 @@ func (r *rig) names() []string {
 	return out
 }
 
-// settle makes all folders look as if they had been left alone for long.
+// settle sets back the modification time of all folders, as if nothing had changed
+// for long.
 func (r *rig) settle() {
 	r.t.Helper()
 	err := filepath.WalkDir(r.dir, func(p string, e os.DirEntry, err error) error {

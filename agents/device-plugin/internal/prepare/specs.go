@@ -104,7 +104,7 @@ func (p *Preparer) requests(names given, s scanned) []cdi.Request {
 		out = append(out, cdi.Request{
 			Options: options,
 			Devices: func(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
-				if len(gpus) == 0 { // beside which the hardware would be used
+				if len(gpus) == 0 { // the hardware is of use only with a GPU
 					return nil, nil
 				}
 				return names.devices(class, c.Extras), nil
