@@ -96,8 +96,8 @@ func (p *Publisher) Publish(folder string, gpus []gpu.GPU, requests ...Request) 
 // process, once for each set of them.
 func (p *Publisher) reportForeign(files []string) {
 	if len(files) > 0 && !slices.Equal(files, p.reported) {
-		p.cfg.Log.Warn("another program has written cdi specs of the same kinds, leaving them in place: remove them, "+
-			"since runtimes reject a device that two specs of a folder define", "files", strings.Join(files, ", "))
+		p.cfg.Log.Warn("another program wrote cdi specs of the same kinds, which can keep containers from starting: remove them",
+			"files", strings.Join(files, ", "))
 	}
 	p.reported = files
 }

@@ -15,8 +15,7 @@ const (
 	maxSoname   = 256
 )
 
-// Sizes of the structures of a 64-bit ELF file, and the offsets of the fields
-// that are read.
+// Sizes of the structures of a 64-bit ELF file.
 const (
 	headerSize  = 64
 	segmentSize = 56
@@ -79,11 +78,11 @@ func (s segments) soname(r io.ReaderAt) (int64, bool) {
 	var name, names uint64
 	found := false
 	for ; len(entries) > 0; entries = entries[dynamicSize:] {
-		value := binary.LittleEndian.Uint64(entries[8:])
-		switch elf.DynTag(binary.LittleEndian.Uint64(entries)) { //nolint:gosec // tags of processors have the highest bits
-		case elf.DT_SONAME:
+		tag, value := binary.LittleEndian.Uint64(entries), binary.LittleEndian.Uint64(entries[8:])
+		if tag == uint64(elf.DT_SONAME) {
 			name, found = value, true
-		case elf.DT_STRTAB:
+		}
+		if tag == uint64(elf.DT_STRTAB) {
 			names = value
 		}
 	}
@@ -91,11 +90,11 @@ func (s segments) soname(r io.ReaderAt) (int64, bool) {
 	if !found || !ok || name >= size-(names-address) {
 		return 0, false
 	}
-	return int64(offset + names - address + name), true //nolint:gosec // checked by find
+	return int64(offset + names - address + name), true
 }
 
-// find returns the place of the first segment of a kind that holds the address, of
-// one for the loader's own use without regard to the address.
+// find returns the place of the first segment of a kind: of PT_DYNAMIC, of which
+// there is one, or of one that holds the address.
 func (s segments) find(kind elf.ProgType, holds uint64) (offset, address, size uint64, ok bool) {
 	for t := s.table; len(t) > 0; t = t[segmentSize:] {
 		offset, address, size = binary.LittleEndian.Uint64(t[8:]), binary.LittleEndian.Uint64(t[16:]), binary.LittleEndian.Uint64(t[32:])

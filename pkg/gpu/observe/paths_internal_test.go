@@ -155,7 +155,7 @@ func TestPathsAreRecheckedOnceAMinute(t *testing.T) {
 			t.Errorf("%d checks in an hour, want one a minute", asked)
 		}
 		c.change()
-		<-time.After(recheck)
+		<-time.After(2 * recheck)
 		if scans, _ := c.counts(); scans != 2 {
 			t.Errorf("%d scans after a change that the watch does not report, want 2", scans)
 		}

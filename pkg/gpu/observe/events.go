@@ -1,0 +1,80 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/pace"
+)
+
+// watch passes the driver's events on. After a watch has ended, the next one begins
+// with the next look in which the driver answers: at once if the driver was away,
+// which only the watch notices, and otherwise after growing pauses.
+func (o *Observer[W, P]) watch(ctx context.Context) error {
+	retry := pace.Backoff{First: watchMin, Most: retryMax}
+	pace.Signal(o.seen)
+	for first := true; ; first = false {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-o.seen:
+		}
+		if o.away.Swap(false) {
+			retry.Reset()
+		} else if !first && !retry.Pause(ctx) {
+			return nil
+		}
+		start := time.Now()
+		err := o.cfg.Source.Watch(ctx, func(ev gpu.Event) { o.deliver(ctx, ev) })
+		failed := o.begin()
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // ctx has ended it
+		case errors.Is(err, gpu.ErrDriverChanged):
+			return err
+		case errors.Is(err, gpu.ErrWatchUnsupported):
+			o.cfg.Log.Info("no health events from this source of gpus", "err", err)
+			return nil
+		case failed:
+			continue // the first look reports why
+		}
+		level := slog.LevelWarn
+		if errors.Is(err, gpu.ErrClosed) {
+			level = slog.LevelDebug
+		}
+		o.cfg.Log.Log(ctx, level, "health events ended, subscribing again", "err", err)
+		if time.Since(start) > retryMax {
+			retry.Reset()
+		}
+		// The next look shows the cause. The next watch begins once the driver
+		// answers it.
+		pace.Drain(o.seen)
+		o.Look()
+	}
+}
+
+// deliver passes an event on. The first event means that the watch is in force,
+// for which the first look waits.
+func (o *Observer[W, P]) deliver(ctx context.Context, ev gpu.Event) {
+	if o.begin() && ev.Kind == gpu.EventTopologyChanged {
+		return
+	}
+	select {
+	case o.events <- ev:
+	case <-ctx.Done():
+	}
+}
+
+// begin lets the first look begin. It returns false if it has done so before.
+func (o *Observer[W, P]) begin() bool {
+	select {
+	case <-o.begun:
+		return false
+	default:
+		close(o.begun)
+		return true
+	}
+}
