@@ -2,6 +2,7 @@ package hostfs
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,19 +44,36 @@ func WatchEntries(ctx context.Context, changed func(), paths ...string) error {
 	stop := context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	buf := make([]byte, 4<<10)
-	for {
-		// Repeated after each event: another folder may be at a path by now.
-		if err := addEntries(fd, paths); err != nil {
-			return entriesError(paths, err)
+	for moved := true; ; {
+		if moved {
+			if err := addEntries(fd, paths); err != nil {
+				return entriesError(paths, err)
+			}
 		}
 		changed()
-		if _, err := in.Read(buf); err != nil {
+		n, err := in.Read(buf)
+		if err != nil {
 			if ctx.Err() != nil {
 				return nil //nolint:nilerr // the deadline is how ctx ends the read
 			}
 			return entriesError(paths, err)
 		}
+		moved = anyMoved(buf[:n])
 	}
+}
+
+// anyMoved reports whether, after some events, another file or folder may be at one
+// of the paths, or events were lost.
+func anyMoved(events []byte) bool {
+	const mask = selfMask | unix.IN_ATTRIB | unix.IN_IGNORED | unix.IN_UNMOUNT | unix.IN_Q_OVERFLOW
+	for len(events) >= unix.SizeofInotifyEvent {
+		if binary.NativeEndian.Uint32(events[4:])&mask != 0 {
+			return true
+		}
+		size := unix.SizeofInotifyEvent + uint64(binary.NativeEndian.Uint32(events[12:]))
+		events = events[min(size, uint64(len(events))):]
+	}
+	return false
 }
 
 func addEntries(fd int, paths []string) error {
