@@ -8,12 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -251,25 +251,15 @@ func (d Dir) bootID() (string, error) {
 	return id, nil
 }
 
-// driverVersion matches the version in /proc/driver/nvidia/version, whose first
-// line ends "… Kernel Module  580.95.05  Release Build …".
-var driverVersion = regexp.MustCompile(`(?m)^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)*)\s`)
-
 // checkDriver compares a driver-ready file with the driver that the kernel runs.
+// A version that cannot be read proves nothing against the file.
 func (d Dir) checkDriver(f Fact) Fact {
-	proc := d.ProcRoot
-	if proc == "" {
-		proc = "/proc"
-	}
-	path := filepath.Join(proc, "driver/nvidia/version")
-	data, err := os.ReadFile(path)
-	if err != nil {
+	version, err := driverproc.Root(d.ProcRoot).Version()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		f.State, f.Reason = Stale, fmt.Sprintf("%s reported driver %s, but the kernel has none: %v", f.Stamp.Writer, f.Stamp.DriverVersion, err)
-		return f
-	}
-	m := driverVersion.FindSubmatch(data)
-	if m != nil && string(m[1]) != f.Stamp.DriverVersion {
-		f.State, f.Reason = Stale, fmt.Sprintf("%s reported driver %s, but the kernel runs %s", f.Stamp.Writer, f.Stamp.DriverVersion, m[1])
+	case err == nil && version != f.Stamp.DriverVersion:
+		f.State, f.Reason = Stale, fmt.Sprintf("%s reported driver %s, but the kernel runs %s", f.Stamp.Writer, f.Stamp.DriverVersion, version)
 	}
 	return f
 }

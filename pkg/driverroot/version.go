@@ -2,11 +2,11 @@ package driverroot
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"outrigger.dev/pkg/driverproc"
 )
 
 var versioned = regexp.MustCompile(`^(lib[^/]+)\.so\.(\d+\.\d+(?:\.\d+)?)$`)
@@ -25,8 +25,8 @@ func (d libraryDir) versions(stem string) []string {
 	return out
 }
 
-// version returns the driver version of which there are both required
-// libraries. Of several it is that of the loaded kernel module.
+// version returns the driver version for which both required libraries are
+// present. If there are several, it is the version of the loaded kernel module.
 func (r *Root) version(dirs []libraryDir, missing *MissingError) string {
 	found := map[string][]string{}
 	searched := make([]string, 0, len(dirs))
@@ -51,7 +51,8 @@ func (r *Root) version(dirs []libraryDir, missing *MissingError) string {
 			both = append(both, v)
 		}
 	}
-	kernel := r.kernelVersion()
+	// Without a loaded module it is empty, and no version is that of the kernel.
+	kernel, _ := driverproc.Root(r.proc).Version()
 	switch {
 	case len(missing.Required) > 0:
 		return ""
@@ -66,19 +67,5 @@ func (r *Root) version(dirs []libraryDir, missing *MissingError) string {
 		In:  r.onHost(searched...),
 		Fix: "remove the left-overs of other driver versions",
 	})
-	return ""
-}
-
-var moduleVersion = regexp.MustCompile(`(?m)^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s`)
-
-// kernelVersion returns the version of the loaded kernel module, or "".
-func (r *Root) kernelVersion() string {
-	data, err := os.ReadFile(filepath.Join(r.proc, "driver/nvidia/version"))
-	if err != nil {
-		return ""
-	}
-	if m := moduleVersion.FindSubmatch(data); m != nil {
-		return string(m[1])
-	}
 	return ""
 }

@@ -1,0 +1,130 @@
+package driverproc
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+)
+
+// WholeInstance is the ComputeInstance of the capability of a GPU instance.
+const WholeInstance = -1
+
+// Capability names what grants access to a MIG instance. GPU is the minor of the
+// GPU, ComputeInstance is WholeInstance for the GPU instance itself.
+type Capability struct{ GPU, GPUInstance, ComputeInstance int }
+
+// String returns the capability as the driver names it: "gpu0/gi1/ci0".
+func (c Capability) String() string {
+	if c.ComputeInstance == WholeInstance {
+		return fmt.Sprintf("gpu%d/gi%d", c.GPU, c.GPUInstance)
+	}
+	return fmt.Sprintf("gpu%d/gi%d/ci%d", c.GPU, c.GPUInstance, c.ComputeInstance)
+}
+
+// MIGMinors returns the minors of the device nodes
+// /dev/nvidia-caps/nvidia-cap<minor> of capabilities. Those that the driver does
+// not list are missing in the result.
+func (r Root) MIGMinors(caps ...Capability) (map[Capability]int, error) {
+	f, err := open(r.MIGMinorsPath())
+	if err != nil {
+		return nil, fmt.Errorf("read MIG minors: %w", err)
+	}
+	defer f.Close()
+	asked := make(map[Capability]bool, len(caps))
+	for _, c := range caps {
+		asked[c] = true
+	}
+	found := make(map[Capability]int, len(caps))
+	// The file lists all instances that could ever be, some thousand.
+	limited := &io.LimitedReader{R: f, N: maxMinors}
+	lines := bufio.NewScanner(limited)
+	for lines.Scan() {
+		if c, minor, ok := parseMinor(lines.Bytes()); ok && asked[c] {
+			found[c] = minor
+		}
+	}
+	err = lines.Err()
+	if err == nil && limited.N == 0 {
+		err = errTooLarge
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read MIG minors %s: %w", r.MIGMinorsPath(), err)
+	}
+	return found, nil
+}
+
+// MIGMinorsPath is the path of the file that MIGMinors reads.
+func (r Root) MIGMinorsPath() string { return r.path("driver/nvidia-caps/mig-minors") }
+
+// parseMinor reads a line like "gpu0/gi1/access 12" or "gpu0/gi1/ci0/access 13".
+// Lines of the whole node, "config 1" and "monitor 2", are not ok.
+func parseMinor(line []byte) (c Capability, minor int, ok bool) {
+	c.ComputeInstance = WholeInstance
+	rest := line
+	if c.GPU, rest, ok = number(rest, "gpu"); !ok {
+		return c, 0, false
+	}
+	if c.GPUInstance, rest, ok = number(rest, "/gi"); !ok {
+		return c, 0, false
+	}
+	if ci, after, ok := number(rest, "/ci"); ok {
+		c.ComputeInstance, rest = ci, after
+	}
+	minor, rest, ok = number(rest, "/access ")
+	return c, minor, ok && len(rest) == 0
+}
+
+// number cuts a prefix and the number behind it.
+func number(line []byte, prefix string) (n int, rest []byte, ok bool) {
+	rest, ok = bytes.CutPrefix(line, []byte(prefix))
+	if !ok {
+		return 0, line, false
+	}
+	digits := 0
+	for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
+		digits++
+	}
+	n64, err := strconv.ParseInt(string(rest[:digits]), 10, 32)
+	return int(n64), rest[digits:], err == nil
+}
+
+// GPUInstance is a GPU instance that exists now.
+type GPUInstance struct {
+	ID uint32
+	// ComputeInstances are the ids of its compute instances, in order.
+	ComputeInstances []uint32
+}
+
+// GPUInstances returns the GPU instances of the GPU with a minor, in the order of
+// their ids, from the folders that the driver keeps for those that exist. It
+// asks nothing of the GPU.
+func (r Root) GPUInstances(minor int) []GPUInstance {
+	dir := r.path("driver/nvidia/capabilities", fmt.Sprintf("gpu%d", minor), "mig")
+	var out []GPUInstance
+	for _, gi := range numbered(dir, "gi") {
+		out = append(out, GPUInstance{ID: gi, ComputeInstances: numbered(fmt.Sprintf("%s/gi%d", dir, gi), "ci")})
+	}
+	return out
+}
+
+// numbered returns the numbers of the entries of a folder with a prefix.
+func numbered(dir, prefix string) []uint32 {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(-1) // what was read until an error is what is known
+	var out []uint32
+	for _, name := range names {
+		if n, rest, ok := number([]byte(name), prefix); ok && len(rest) == 0 {
+			out = append(out, uint32(n))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
