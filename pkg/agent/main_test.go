@@ -20,6 +20,7 @@ import (
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/file"
 )
 
 // patience bounds waits for what must happen; it is not a delay.
@@ -84,14 +85,14 @@ func testApp() agent.App {
 			return newTestAgent(c, log), nil
 		},
 		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
-			file, err := agent.GPUSource(c)
+			path, err := agent.GPUSource(c)
 			if err != nil {
 				return nil, err
 			}
-			if file == "" {
+			if path == "" {
 				return nil, errors.New("this agent has no NVML")
 			}
-			return gpu.NewFileSource(file, log), nil
+			return file.New(path, log), nil
 		},
 		Commands: []*cli.Command{{
 			Name:  "extra",

@@ -11,7 +11,7 @@ import (
 // is not all. A nil node is one that is not known.
 func Changes(from, to *Node) []Event {
 	if from == nil || to == nil {
-		return []Event{nodeEvent(EventTopologyChanged)}
+		return []Event{NodeEvent(EventTopologyChanged)}
 	}
 	var out []Event
 	// rest is from, with what the events tell of.
@@ -20,23 +20,22 @@ func Changes(from, to *Node) []Event {
 	broken := map[int]bool{}
 	for i := range to.GPUs {
 		g := &to.GPUs[i]
-		j := slices.IndexFunc(rest.GPUs, func(was GPU) bool { return was.UUID == g.UUID })
-		if j < 0 || g.UUID == "" {
+		was := rest.ByUUID(g.UUID)
+		if was == nil {
 			continue
 		}
-		was := &rest.GPUs[j]
 		if was.Fault == nil && g.Fault != nil {
 			was.Fault, broken[was.Index] = g.Fault, true
-			out = append(out, gpuEvent(EventLost, g.UUID))
+			out = append(out, GPUEvent(EventLost, g.UUID))
 		}
 		if onlyMIG(was, g) {
 			was.MIG = g.MIG
-			out = append(out, gpuEvent(EventMIGChanged, g.UUID))
+			out = append(out, GPUEvent(EventMIGChanged, g.UUID))
 		}
 	}
 	rest.Links = slices.DeleteFunc(slices.Clone(from.Links), func(l Link) bool { return broken[l.A] || broken[l.B] })
 	if !sameNode(&rest, to) {
-		out = append(out, nodeEvent(EventTopologyChanged))
+		out = append(out, NodeEvent(EventTopologyChanged))
 	}
 	return out
 }
@@ -56,9 +55,3 @@ func sameNode(a, b *Node) bool {
 	return a.Driver == b.Driver && slices.Equal(a.Links, b.Links) &&
 		slices.EqualFunc(a.GPUs, b.GPUs, func(x, y GPU) bool { return reflect.DeepEqual(x, y) })
 }
-
-func gpuEvent(kind EventKind, id UUID) Event {
-	return Event{Kind: kind, GPU: id, GPUInstance: NoInstance, ComputeInstance: NoInstance}
-}
-
-func nodeEvent(kind EventKind) Event { return gpuEvent(kind, "") }

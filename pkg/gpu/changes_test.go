@@ -10,7 +10,7 @@ import (
 )
 
 func TestChanges(t *testing.T) {
-	topology := gputest.NodeEvent(gpu.EventTopologyChanged)
+	topology := gpu.NodeEvent(gpu.EventTopologyChanged)
 	fault := &gpu.Fault{Op: "nvmlDeviceGetMemoryInfo", Reason: "GPU is lost"}
 	const second, third = gpu.UUID("GPU-00000000-0000-4000-8000-000000000001"), gpu.UUID("GPU-00000000-0000-4000-8000-000000000002")
 	lose := func(n *gpu.Node, i int) { n.GPUs[i].Fault, n.Links = fault, nil }
@@ -19,12 +19,12 @@ func TestChanges(t *testing.T) {
 		want   []gpu.Event
 	}{
 		"nothing":              {func(*gpu.Node) {}, nil},
-		"MIG devices that go":  {func(n *gpu.Node) { n.GPUs[1].MIG.Devices = nil }, []gpu.Event{gputest.GPUEvent(gpu.EventMIGChanged, second)}},
-		"a MIG device's fault": {func(n *gpu.Node) { n.GPUs[1].MIG.Devices[0].Fault = fault }, []gpu.Event{gputest.GPUEvent(gpu.EventMIGChanged, second)}},
-		"a mode that waits":    {func(n *gpu.Node) { n.GPUs[2].MIG.Pending = true }, []gpu.Event{gputest.GPUEvent(gpu.EventMIGChanged, third)}},
+		"MIG devices that go":  {func(n *gpu.Node) { n.GPUs[1].MIG.Devices = nil }, []gpu.Event{gpu.GPUEvent(gpu.EventMIGChanged, second)}},
+		"a MIG device's fault": {func(n *gpu.Node) { n.GPUs[1].MIG.Devices[0].Fault = fault }, []gpu.Event{gpu.GPUEvent(gpu.EventMIGChanged, second)}},
+		"a mode that waits":    {func(n *gpu.Node) { n.GPUs[2].MIG.Pending = true }, []gpu.Event{gpu.GPUEvent(gpu.EventMIGChanged, third)}},
 		"MIG devices of two GPUs": {
 			func(n *gpu.Node) { gputest.Partition(gputest.Partition(n, 1), 2, "7g.40gb") },
-			[]gpu.Event{gputest.GPUEvent(gpu.EventMIGChanged, second), gputest.GPUEvent(gpu.EventMIGChanged, third)},
+			[]gpu.Event{gpu.GPUEvent(gpu.EventMIGChanged, second), gpu.GPUEvent(gpu.EventMIGChanged, third)},
 		},
 		"MIG devices and another property": {
 			func(n *gpu.Node) { gputest.Partition(n, 1).GPUs[1].Recovery = gpu.RecoveryReset },
@@ -32,10 +32,10 @@ func TestChanges(t *testing.T) {
 		},
 		"MIG devices of one GPU, a property of another": {
 			func(n *gpu.Node) { gputest.Partition(n, 1).GPUs[0].Recovery = gpu.RecoveryReset },
-			[]gpu.Event{gputest.GPUEvent(gpu.EventMIGChanged, second), topology},
+			[]gpu.Event{gpu.GPUEvent(gpu.EventMIGChanged, second), topology},
 		},
 		"a GPU that loses its MIG mode": {func(n *gpu.Node) { n.GPUs[1].MIG = nil }, []gpu.Event{topology}},
-		"a GPU that is lost":            {func(n *gpu.Node) { lose(n, 2) }, []gpu.Event{gputest.GPUEvent(gpu.EventLost, third), topology}},
+		"a GPU that is lost":            {func(n *gpu.Node) { lose(n, 2) }, []gpu.Event{gpu.GPUEvent(gpu.EventLost, third), topology}},
 		"a GPU that is gone":            {func(n *gpu.Node) { n.GPUs, n.Links = n.GPUs[:2], n.Links[:1] }, []gpu.Event{topology}},
 		"a GPU that joins its fabric": {
 			func(n *gpu.Node) {

@@ -104,9 +104,9 @@ func (n *Node) validate() error {
 func (n *Node) checkLink(c *checker, field string, l Link) {
 	c.check(l.A < l.B, field, "a (%d) is not below b (%d)", l.A, l.B)
 	for _, index := range []int{l.A, l.B} {
-		i := slices.IndexFunc(n.GPUs, func(g GPU) bool { return g.Index == index })
-		c.check(i >= 0, field, "there is no GPU %d", index)
-		c.check(i < 0 || n.GPUs[i].Fault == nil, field, "GPU %d has a fault, only GPUs that work have links", index)
+		g := n.GPU(index)
+		c.check(g != nil, field, "there is no GPU %d", index)
+		c.check(g == nil || g.Fault == nil, field, "GPU %d has a fault, only GPUs that work have links", index)
 	}
 	c.check(l.NVLinks >= 0, field+".nvLinks", "is negative")
 	c.check(l.NVSwitch >= 0, field+".nvSwitch", "is negative")

@@ -216,3 +216,12 @@ func TestDecodeTakesMIGDevicesOfWhichLittleIsKnown(t *testing.T) {
 		t.Errorf("mismatch (-want +got):\n%s", d)
 	}
 }
+
+func encode(t *testing.T, node *gpu.Node) []byte {
+	t.Helper()
+	data, err := json.Marshal(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}

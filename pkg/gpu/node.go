@@ -29,6 +29,25 @@ type Node struct {
 	Links []Link `json:"links,omitempty"`
 }
 
+// GPU returns the GPU with an NVML index, nil if the node has none.
+func (n *Node) GPU(index int) *GPU {
+	return n.find(func(g *GPU) bool { return g.Index == index })
+}
+
+// ByUUID returns the GPU with a UUID, nil if the node has none.
+func (n *Node) ByUUID(id UUID) *GPU {
+	return n.find(func(g *GPU) bool { return g.UUID == id && id != "" })
+}
+
+func (n *Node) find(is func(*GPU) bool) *GPU {
+	for i := range n.GPUs {
+		if is(&n.GPUs[i]) {
+			return &n.GPUs[i]
+		}
+	}
+	return nil
+}
+
 // Driver holds the versions that NVML reports.
 type Driver struct {
 	// Version of the kernel driver, for example "580.95.05".

@@ -84,3 +84,11 @@ type Event struct {
 	// XID is the number of the error, see NVIDIA's XID catalogue.
 	XID uint64 `json:"xid,omitempty"`
 }
+
+// GPUEvent returns an event that concerns the whole of GPU id.
+func GPUEvent(kind EventKind, id UUID) Event {
+	return Event{Kind: kind, GPU: id, GPUInstance: NoInstance, ComputeInstance: NoInstance}
+}
+
+// NodeEvent returns an event that concerns the node.
+func NodeEvent(kind EventKind) Event { return GPUEvent(kind, "") }

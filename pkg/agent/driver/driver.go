@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/file"
 	"outrigger.dev/pkg/gpu/nvml"
 	"outrigger.dev/pkg/hostfs"
 )
@@ -67,12 +68,12 @@ func Of(host agent.Host, d config.Driver) (*Driver, error) {
 
 // Source returns the source of GPUs that the flag --gpu-source names.
 func (d *Driver) Source(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
-	file, err := agent.GPUSource(c)
+	path, err := agent.GPUSource(c)
 	if err != nil {
 		return nil, err
 	}
-	if file != "" {
-		return gpu.NewFileSource(file, log), nil
+	if path != "" {
+		return file.New(path, log), nil
 	}
 	return nvml.New(nvml.Config{
 		DriverRoot: d.Root,

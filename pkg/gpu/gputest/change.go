@@ -17,7 +17,7 @@ func (f *Fake) Partition(id gpu.UUID, profiles ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	Partition(f.node, f.gpu(id).Index, profiles...)
-	f.post(GPUEvent(gpu.EventMIGChanged, id))
+	f.post(gpu.GPUEvent(gpu.EventMIGChanged, id))
 }
 
 // SetRecovery makes the driver ask for a recovery of the GPU id. Watches get
@@ -26,7 +26,7 @@ func (f *Fake) SetRecovery(id gpu.UUID, r gpu.Recovery) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.gpu(id).Recovery = r
-	e := GPUEvent(gpu.EventXID, id)
+	e := gpu.GPUEvent(gpu.EventXID, id)
 	e.XID = 154
 	f.post(e)
 }
@@ -41,7 +41,7 @@ func (f *Fake) SetFabric(id gpu.UUID, fabric *gpu.Fabric) {
 		fabric = &own
 	}
 	f.gpu(id).Fabric = fabric
-	f.post(NodeEvent(gpu.EventTopologyChanged))
+	f.post(gpu.NodeEvent(gpu.EventTopologyChanged))
 }
 
 // Post gives an event to the running Watches.
@@ -67,7 +67,7 @@ func (f *Fake) Lose(id gpu.UUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lost[id] = true
-	f.post(GPUEvent(gpu.EventLost, id))
+	f.post(gpu.GPUEvent(gpu.EventLost, id))
 }
 
 // Heal makes a lost GPU answer again. Watches get EventTopologyChanged.
@@ -75,7 +75,7 @@ func (f *Fake) Heal(id gpu.UUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.lost, id)
-	f.post(NodeEvent(gpu.EventTopologyChanged))
+	f.post(gpu.NodeEvent(gpu.EventTopologyChanged))
 }
 
 // SetDriver switches the node's driver on or off. While it is off, Snapshot

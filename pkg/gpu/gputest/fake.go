@@ -73,7 +73,7 @@ func (f *Fake) Snapshot(ctx context.Context) (*gpu.Node, error) {
 // Watch delivers EventTopologyChanged and then what the methods of Fake cause.
 func (f *Fake) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	w := &watcher{wake: make(chan struct{}, 1)}
-	w.queue = append(w.queue, NodeEvent(gpu.EventTopologyChanged))
+	w.queue = append(w.queue, gpu.NodeEvent(gpu.EventTopologyChanged))
 	w.signal()
 	f.mu.Lock()
 	f.calls.Watch++
@@ -177,10 +177,8 @@ func (f *Fake) post(events ...gpu.Event) {
 
 // gpu returns the GPU id of the node. It panics if there is none.
 func (f *Fake) gpu(id gpu.UUID) *gpu.GPU {
-	for i := range f.node.GPUs {
-		if f.node.GPUs[i].UUID == id {
-			return &f.node.GPUs[i]
-		}
+	if g := f.node.ByUUID(id); g != nil {
+		return g
 	}
 	panic("gputest: the node has no GPU " + string(id))
 }

@@ -16,11 +16,10 @@ import (
 // slices shares the GPU instance of the one before it if there is room.
 // It panics on a layout that the model cannot have.
 func Partition(node *gpu.Node, index int, profiles ...string) *gpu.Node {
-	i := slices.IndexFunc(node.GPUs, func(g gpu.GPU) bool { return g.Index == index })
-	if i < 0 {
+	g := node.GPU(index)
+	if g == nil {
 		panic(fmt.Sprintf("gputest: partition GPU %d: there is none", index))
 	}
-	g := &node.GPUs[i]
 	b, ok := boardOf(g)
 	if !ok {
 		panic(fmt.Sprintf("gputest: partition GPU %d: %s has no MIG mode", index, g.Name))

@@ -135,7 +135,7 @@ func testWatchEnds(t *testing.T, h Harness) {
 func testXID(t *testing.T, h Harness) {
 	w := h.watch(t)
 	h.PostXID(h.Node.GPUs[1].UUID, 31)
-	want := GPUEvent(gpu.EventXID, h.Node.GPUs[1].UUID)
+	want := gpu.GPUEvent(gpu.EventXID, h.Node.GPUs[1].UUID)
 	want.XID = 31
 	if got := w.next(t, gpu.EventXID); got != want {
 		t.Errorf("event = %+v, want %+v", got, want)
@@ -182,7 +182,7 @@ func testLose(t *testing.T, h Harness) {
 	w := h.watch(t)
 	lost := h.Node.GPUs[1]
 	h.Lose(lost.UUID)
-	if got, want := w.next(t, gpu.EventLost), GPUEvent(gpu.EventLost, lost.UUID); got != want {
+	if got, want := w.next(t, gpu.EventLost), gpu.GPUEvent(gpu.EventLost, lost.UUID); got != want {
 		t.Errorf("event = %+v, want %+v", got, want)
 	}
 	node := h.snapshot(t)

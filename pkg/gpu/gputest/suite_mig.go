@@ -47,7 +47,7 @@ func (h Harness) tellsMIG(t *testing.T, w *watching, want *gpu.Node) {
 	t.Helper()
 	for {
 		e := w.next(t, gpu.EventMIGChanged)
-		diff(t, GPUEvent(gpu.EventMIGChanged, want.GPUs[1].UUID), e)
+		diff(t, gpu.GPUEvent(gpu.EventMIGChanged, want.GPUs[1].UUID), e)
 		node := h.snapshot(t)
 		if len(node.GPUs) == len(want.GPUs) && len(node.GPUs[1].MIG.Devices) == len(want.GPUs[1].MIG.Devices) {
 			diff(t, want, node, cmpopts.EquateEmpty())

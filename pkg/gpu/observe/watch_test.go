@@ -87,7 +87,7 @@ type fickle struct {
 
 func (f *fickle) Watch(_ context.Context, deliver func(gpu.Event)) error {
 	f.watches.Add(1)
-	deliver(gputest.NodeEvent(gpu.EventTopologyChanged))
+	deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
 	return errors.New("wait for events: unknown error")
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/file"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
 )
@@ -66,7 +67,7 @@ func explain(c *cli.Context) error {
 func (s settings) node(c *cli.Context, log *slog.Logger) (*gpu.Node, error) {
 	var src gpu.Source
 	if path := c.Path("node"); path != "" {
-		src = gpu.NewFileSource(path, log)
+		src = file.New(path, log)
 	} else {
 		var err error
 		if src, err = s.driver.Source(c, log); err != nil {

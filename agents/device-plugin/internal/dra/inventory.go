@@ -67,18 +67,16 @@ func Inventory(n *gpu.Node, set offered.Set) []Device {
 
 // find returns the device of which the set knows no more than the name.
 func find(n *gpu.Node, d offered.Device) (Device, bool) {
-	for i := range n.GPUs {
-		g := &n.GPUs[i]
-		if g.Index != d.GPU {
-			continue
-		}
-		if g.UUID == d.UUID {
-			return whole(n, g, d.Health), g.MIG == nil || !g.MIG.Enabled
-		}
-		for _, m := range migDevices(g) {
-			if m.UUID == d.UUID {
-				return part(n, g, m, d.Health), true
-			}
+	g := n.GPU(d.GPU)
+	if g == nil {
+		return Device{}, false
+	}
+	if g.UUID == d.UUID {
+		return whole(n, g, d.Health), g.MIG == nil || !g.MIG.Enabled
+	}
+	for _, m := range migDevices(g) {
+		if m.UUID == d.UUID {
+			return part(n, g, m, d.Health), true
 		}
 	}
 	return Device{}, false

@@ -57,7 +57,7 @@ func Plan(n *gpu.Node, set resource.Set) []Daemon {
 			}
 			most = max(most, dev.Replicas)
 			share := Share{UUID: dev.UUID}
-			if g := find(n, dev.GPU); g != nil {
+			if g := n.GPU(dev.GPU); g != nil {
 				share.MemoryMiB = g.MemoryBytes >> 20 / uint64(dev.Replicas) //nolint:gosec // above 1
 				share.Lost = g.Fault != nil
 			}
@@ -71,15 +71,6 @@ func Plan(n *gpu.Node, set resource.Set) []Daemon {
 	}
 	slices.SortFunc(out, func(a, b Daemon) int { return cmp.Compare(a.Resource, b.Resource) })
 	return out
-}
-
-func find(n *gpu.Node, index int) *gpu.GPU {
-	for i := range n.GPUs {
-		if n.GPUs[i].Index == index {
-			return &n.GPUs[i]
-		}
-	}
-	return nil
 }
 
 // answering returns d with those of its GPUs that a daemon can start with.

@@ -67,7 +67,7 @@ func TestTheSameIsNotPublishedAgain(t *testing.T) {
 		"a reload":                     {func(r *rig) { r.Reload() }, 1},
 		"the same config":              {func(r *rig) { r.Configure(r.cfg.Config) }, 0},
 		"the same facts":               {func(r *rig) { r.changed <- facts{} }, 0},
-		"a change of MIG that is none": {func(r *rig) { r.source.Post(gputest.GPUEvent(gpu.EventMIGChanged, id)) }, 1},
+		"a change of MIG that is none": {func(r *rig) { r.source.Post(gpu.GPUEvent(gpu.EventMIGChanged, id)) }, 1},
 		"an error of a program":        {func(r *rig) { r.source.PostXID(id, 31) }, 0},
 		"nothing":                      {func(*rig) {}, 0},
 	} {

@@ -1,4 +1,4 @@
-package gpu_test
+package file_test
 
 import (
 	"encoding/json"
@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/file"
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/hostfs"
 )
 
-func TestFileSourceKeepsTheContract(t *testing.T) {
+func TestSourceKeepsTheContract(t *testing.T) {
 	gputest.TestSource(t, func(t *testing.T) gputest.Harness {
 		path := filepath.Join(t.TempDir(), "snapshot.json")
 		node := gputest.Node(gputest.A100, 4)
@@ -30,7 +31,7 @@ func TestFileSourceKeepsTheContract(t *testing.T) {
 		}
 		write()
 		return gputest.Harness{
-			Source: gpu.NewFileSource(path, slog.New(slog.DiscardHandler)),
+			Source: file.New(path, slog.New(slog.DiscardHandler)),
 			Node:   node,
 			Lose:   func(id gpu.UUID) { fake.Lose(id); write() },
 			Heal:   func(id gpu.UUID) { fake.Heal(id); write() },
@@ -44,7 +45,7 @@ func TestFileSourceKeepsTheContract(t *testing.T) {
 	})
 }
 
-func TestFileSourceKeepsTheLastGoodNode(t *testing.T) {
+func TestSourceKeepsTheLastGoodNode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot.json")
 	put := func(data []byte) {
 		if err := hostfs.WriteFile(path, data, 0o644); err != nil {
@@ -54,7 +55,7 @@ func TestFileSourceKeepsTheLastGoodNode(t *testing.T) {
 	two, three := encode(t, gputest.Node(gputest.L4, 2)), encode(t, gputest.Node(gputest.L4, 3))
 	put(two)
 	log := &logWatch{seen: make(chan string, 8)}
-	source := gpu.NewFileSource(path, slog.New(slog.NewTextHandler(log, nil)))
+	source := file.New(path, slog.New(slog.NewTextHandler(log, nil)))
 	events := make(chan gpu.Event, 8)
 	done := make(chan error, 1)
 	go func() { done <- source.Watch(t.Context(), func(e gpu.Event) { events <- e }) }()
@@ -88,7 +89,7 @@ func (l *logWatch) Write(p []byte) (int, error) {
 
 func TestSnapshotNamesTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot.json")
-	source := gpu.NewFileSource(path, slog.New(slog.DiscardHandler))
+	source := file.New(path, slog.New(slog.DiscardHandler))
 	if _, err := source.Snapshot(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("Snapshot() of no file = %v", err)
 	}
