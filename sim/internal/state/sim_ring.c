@@ -73,7 +73,8 @@ bool sim_next_event(struct sim *sim, uint64_t *seen, struct sim_event *out)
 }
 
 /* sim_wait_event sleeps until an event after seen is there, and returns false
- * if none came before the deadline on CLOCK_MONOTONIC (-1: none). */
+ * if none came before the deadline on CLOCK_MONOTONIC (-1: none) or a signal
+ * interrupts it, as nvml.h says of nvmlEventSetWait. */
 bool sim_wait_event(struct sim *sim, uint64_t seen, int64_t deadline_ns)
 {
 	struct sim_ring *ring = &sim->state->ring;
@@ -90,6 +91,7 @@ bool sim_wait_event(struct sim *sim, uint64_t seen, int64_t deadline_ns)
 			left = (struct timespec){ns / NS_PER_S, ns % NS_PER_S};
 			timeout = &left;
 		}
-		syscall(SYS_futex, &ring->wake, FUTEX_WAIT, wake, timeout, NULL, 0);
+		if (syscall(SYS_futex, &ring->wake, FUTEX_WAIT, wake, timeout, NULL, 0) != 0 && errno == EINTR)
+			return false;
 	}
 }
