@@ -20,6 +20,7 @@ func (m *MIG) validate(c *checker, field string) {
 			d.validateBeside(c, name, &before[j])
 		}
 	}
+	m.validateInstances(c, field+".gpuInstances")
 }
 
 // order compares the places of two devices in the list of their GPU. Those of
@@ -67,7 +68,38 @@ func (d *MIGDevice) validateBeside(c *checker, field string, o *MIGDevice) {
 			field+".computeInstance", "%d of GPU instance %d appears twice", d.ComputeInstance, d.GPUInstance)
 		return
 	}
-	free := d.Placement.Start+d.Placement.Size <= o.Placement.Start || o.Placement.Start+o.Placement.Size <= d.Placement.Start
-	c.check(free || d.Placement.Size == 0 || o.Placement.Size == 0, field+".placement",
-		"overlaps that of GPU instance %d", o.GPUInstance)
+	c.check(!d.Placement.overlaps(o.Placement), field+".placement", "overlaps that of GPU instance %d", o.GPUInstance)
+}
+
+// validateInstances checks the GPU instances of one GPU, if the snapshot lists
+// them.
+func (m *MIG) validateInstances(c *checker, field string) {
+	if len(m.GPUInstances) == 0 {
+		return
+	}
+	c.check(m.Enabled, field, "there are some while the mode is off")
+	places := map[uint32]Placement{}
+	for i, in := range m.GPUInstances {
+		name := fmt.Sprintf("%s[%d]", field, i)
+		c.check(in.ID != NoInstance, name+".id", "is missing")
+		c.check(i == 0 || m.GPUInstances[i-1].ID < in.ID, name+".id", "is not above that of the instance before")
+		c.check(in.Placement.Start >= 0 && in.Placement.Size >= 0, name+".placement", "is negative")
+		for _, o := range m.GPUInstances[:i] {
+			c.check(!in.Placement.overlaps(o.Placement), name+".placement", "overlaps that of GPU instance %d", o.ID)
+		}
+		places[in.ID] = in.Placement
+	}
+	for i := range m.Devices {
+		if d := &m.Devices[i]; d.GPUInstance != NoInstance {
+			place, listed := places[d.GPUInstance]
+			c.check(listed, field, "GPU instance %d of a device is missing", d.GPUInstance)
+			known := d.Placement.Size > 0 && place.Size > 0
+			c.check(!listed || !known || place == d.Placement, field, "GPU instance %d and its devices have different placements", d.GPUInstance)
+		}
+	}
+}
+
+// overlaps reports whether two ranges that are known have a slice in common.
+func (p Placement) overlaps(o Placement) bool {
+	return p.Size > 0 && o.Size > 0 && p.Start < o.Start+o.Size && o.Start < p.Start+p.Size
 }

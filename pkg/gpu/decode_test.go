@@ -182,6 +182,13 @@ func TestDecodeRefusesMIGDevices(t *testing.T) {
 		"without a capability of the compute instance": {func(m *gpu.MIG) { m.Devices[0].ComputeInstanceCap = -1 }, "devices[0].computeInstanceCap: is negative"},
 		"with fewer engines than none":                 {func(m *gpu.MIG) { m.Devices[0].Engines.OFA = -1 }, "devices[0].engines: -1 is negative"},
 		"that fail for no reason":                      {func(m *gpu.MIG) { m.Devices[0].Fault = &gpu.Fault{} }, "devices[0].fault.reason: is missing"},
+		"of a GPU instance that is not listed":         {func(m *gpu.MIG) { m.GPUInstances = m.GPUInstances[:1] }, "mig.gpuInstances: GPU instance 10 of a device is missing"},
+		"of a GPU instance in another place":           {func(m *gpu.MIG) { m.GPUInstances[0].Placement.Size = 2 }, "mig.gpuInstances: GPU instance 2 and its devices have different placements"},
+		"with GPU instances out of order":              {func(m *gpu.MIG) { slices.Reverse(m.GPUInstances) }, "mig.gpuInstances[1].id: is not above"},
+		"with a GPU instance without id":               {func(m *gpu.MIG) { m.GPUInstances[1].ID = gpu.NoInstance }, "mig.gpuInstances[1].id: is missing"},
+		"with a GPU instance below the GPU":            {func(m *gpu.MIG) { m.GPUInstances[0].Placement.Start = -1 }, "mig.gpuInstances[0].placement: is negative"},
+		"with GPU instances on top of each other":      {func(m *gpu.MIG) { m.GPUInstances[1].Placement = m.GPUInstances[0].Placement }, "mig.gpuInstances[1].placement: overlaps that of GPU instance 2"},
+		"with GPU instances while the mode is off":     {func(m *gpu.MIG) { m.Enabled, m.Devices = false, nil }, "mig.gpuInstances: there are some while the mode is off"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := divided()
@@ -196,6 +203,37 @@ func TestDecodeRefusesMIGDevices(t *testing.T) {
 // divided has two devices of one GPU instance, and one of another.
 func divided() *gpu.Node {
 	return gputest.Partition(gputest.Node(gputest.A100, 2), 1, "1c.3g.20gb", "2c.3g.20gb", "1g.5gb")
+}
+
+// Snapshots from before GPU instances were listed have none.
+func TestDecodeAcceptsSnapshotsWithoutGPUInstances(t *testing.T) {
+	node := divided()
+	node.GPUs[1].MIG.GPUInstances = nil
+	text := encode(t, node)
+	if strings.Contains(string(text), "gpuInstances") {
+		t.Fatalf("the snapshot is not of the old form: %s", text)
+	}
+	got, err := gpu.Decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(node, got); d != "" {
+		t.Errorf("mismatch (-want +got):\n%s", d)
+	}
+}
+
+func TestDecodeAcceptsGPUInstancesWithoutDevices(t *testing.T) {
+	node := divided()
+	mig := node.GPUs[1].MIG
+	mig.Devices = nil
+	mig.GPUInstances[1] = gpu.GPUInstance{ID: mig.GPUInstances[1].ID} // the driver does not report more
+	got, err := gpu.Decode(encode(t, node))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(node, got); d != "" {
+		t.Errorf("mismatch (-want +got):\n%s", d)
+	}
 }
 
 func TestDecodeTakesMIGDevicesOfWhichLittleIsKnown(t *testing.T) {

@@ -16,6 +16,20 @@ type MIG struct {
 	// Devices is ordered by GPU instance, then by compute instance. It is empty
 	// for a GPU whose mode is on and which has no instances.
 	Devices []MIGDevice `json:"devices,omitempty"`
+	// GPUInstances is ordered by id. It has those of the devices, and those without
+	// a compute instance. Snapshots of versions before 26.11 do not list any.
+	GPUInstances []GPUInstance `json:"gpuInstances,omitempty"`
+}
+
+// GPUInstance is a part of a GPU, with memory and engines of its own. The MIG
+// devices in it are its compute instances; there may be none.
+type GPUInstance struct {
+	ID uint32 `json:"id"`
+	// Profile is that of a MIG device which has the whole instance. It is zero,
+	// and the size of Placement is 0, if the driver does not report them: it may do
+	// so to privileged processes alone.
+	Profile   Profile   `json:"profile"`
+	Placement Placement `json:"placement"`
 }
 
 // MIGDevice is one compute instance of a GPU, the smallest part that a program

@@ -36,6 +36,7 @@ func Partition(node *gpu.Node, index int, profiles ...string) *gpu.Node {
 			media++
 		}
 		g.MIG.Devices = append(g.MIG.Devices, in.devices(g, b)...)
+		g.MIG.GPUInstances = append(g.MIG.GPUInstances, gpu.GPUInstance{ID: in.id(b), Profile: in.profile(), Placement: in.place})
 	}
 	if media > 1 {
 		panic(fmt.Sprintf("gputest: partition GPU %d: %q has +me twice, the GPU has it once", index, profiles))
@@ -46,6 +47,7 @@ func Partition(node *gpu.Node, index int, profiles ...string) *gpu.Node {
 	for n := range g.MIG.Devices {
 		g.MIG.Devices[n].Index = n
 	}
+	slices.SortFunc(g.MIG.GPUInstances, func(x, y gpu.GPUInstance) int { return cmp.Compare(x.ID, y.ID) })
 	return node
 }
 
@@ -102,12 +104,24 @@ func place(taken []bool, s slice, g *gpu.GPU) gpu.Placement {
 	panic(fmt.Sprintf("gputest: partition GPU %d: there is no room for %dg with %d memory slices", g.Index, s.compute, s.memory))
 }
 
-// devices returns the devices of a GPU instance that has its place. The id of
-// an instance follows from its place, as it seems to do on hardware; the minors
-// of capabilities are those that the kernel module reckons out.
+// id returns the id of a GPU instance that has its place, from which it follows,
+// as it seems to do on hardware.
+func (in instance) id(b board) uint32 {
+	return uint32(map[int]int{8: 0, 4: 1, 2: 3, 1: 7}[in.kind.memory*8/b.memory] + in.place.Start/in.kind.memory)
+}
+
+// profile returns the profile of the whole instance.
+func (in instance) profile() gpu.Profile {
+	p := in.parts[0]
+	p.ComputeSlices = p.GPUSlices
+	return p
+}
+
+// devices returns the devices of a GPU instance that has its place. The minors of
+// capabilities are those that the kernel module computes.
 func (in instance) devices(g *gpu.GPU, b board) []gpu.MIGDevice {
-	id := map[int]int{8: 0, 4: 1, 2: 3, 1: 7}[in.kind.memory*8/b.memory] + in.place.Start/in.kind.memory
-	gpuCap := 3 + 135*g.Minor + 9*id
+	id := in.id(b)
+	gpuCap := 3 + 135*g.Minor + 9*int(id)
 	out := make([]gpu.MIGDevice, 0, len(in.parts))
 	for ci, p := range in.parts {
 		e := in.kind.engines
@@ -115,7 +129,7 @@ func (in instance) devices(g *gpu.GPU, b board) []gpu.MIGDevice {
 		e.GPUInstanceSlices, e.ComputeInstanceSlices = p.GPUSlices, p.ComputeSlices
 		out = append(out, gpu.MIGDevice{
 			UUID:        gpu.UUID(fmt.Sprintf("MIG-00000000-0000-4000-8000-%04x%04x%04x", g.Index, id, ci)),
-			GPUInstance: uint32(id), ComputeInstance: uint32(ci), Profile: p, Placement: in.place,
+			GPUInstance: id, ComputeInstance: uint32(ci), Profile: p, Placement: in.place,
 			MemoryBytes: in.kind.mib << 20, Engines: e, GPUInstanceCap: gpuCap, ComputeInstanceCap: gpuCap + 1 + ci,
 		})
 	}
