@@ -87,3 +87,23 @@ func open(path string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// names returns the names in a folder, what was read of them if it cannot be read
+// to its end. Agents at rest read such folders again and again, and package os
+// takes several times as long.
+func names(dir string) []string {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	var out []string
+	buf := make([]byte, 2048)
+	for {
+		n, err := unix.ReadDirent(fd, buf)
+		if err != nil || n <= 0 {
+			return out
+		}
+		_, _, out = unix.ParseDirent(buf[:n], -1, out)
+	}
+}

@@ -172,11 +172,13 @@ func TestGPUInstances(t *testing.T) {
 	} {
 		put(t, string(r), filepath.Join("driver/nvidia/capabilities", path), "")
 	}
-	want := []driverproc.GPUInstance{{ID: 2}, {ID: 10, ComputeInstances: []uint32{0, 1}}}
-	if d := cmp.Diff(want, r.GPUInstances(0)); d != "" {
+	if d := cmp.Diff([]uint32{2, 10}, r.GPUInstances(0)); d != "" {
 		t.Errorf("GPUInstances() (-want +got):\n%s", d)
 	}
-	if got := r.GPUInstances(2); got != nil {
-		t.Errorf("GPUInstances() of a GPU without MIG = %v", got)
+	if d := cmp.Diff([]uint32{0, 1}, r.ComputeInstances(0, 10)); d != "" {
+		t.Errorf("ComputeInstances() (-want +got):\n%s", d)
+	}
+	if got := append(r.GPUInstances(2), r.ComputeInstances(0, 2)...); got != nil {
+		t.Errorf("a GPU without MIG and an empty GPU instance have %v", got)
 	}
 }

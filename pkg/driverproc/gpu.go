@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -33,15 +32,9 @@ var busID = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 // BusIDs returns the bus IDs of the GPUs that are bound to the driver, in the
 // order of the bus; none if no driver is loaded. It reads a folder and no file.
 func (r Root) BusIDs() []string {
-	dir, err := os.Open(r.path("driver/nvidia/gpus"))
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1) // what was read until an error is what is known
-	names = slices.DeleteFunc(names, func(name string) bool { return !busID.MatchString(name) })
-	slices.Sort(names)
-	return names
+	ids := slices.DeleteFunc(names(r.path("driver/nvidia/gpus")), func(name string) bool { return !busID.MatchString(name) })
+	slices.Sort(ids)
+	return ids
 }
 
 // GPU reads /proc/driver/nvidia/gpus/<id>/information. What the file does not

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 )
@@ -92,35 +91,22 @@ func number(line []byte, prefix string) (n int, rest []byte, ok bool) {
 	return int(n64), rest[digits:], err == nil
 }
 
-// GPUInstance is a GPU instance that exists now.
-type GPUInstance struct {
-	ID uint32
-	// ComputeInstances are the ids of its compute instances, in order.
-	ComputeInstances []uint32
+// GPUInstances returns the ids of the GPU instances that the GPU with a minor has
+// now, in order, from the folders that the driver keeps for them. It asks nothing
+// of the GPU.
+func (r Root) GPUInstances(minor int) []uint32 {
+	return numbered(r.path("driver/nvidia/capabilities", fmt.Sprintf("gpu%d", minor), "mig"), "gi")
 }
 
-// GPUInstances returns the GPU instances of the GPU with a minor, in the order of
-// their ids, from the folders that the driver keeps for those that exist. It
-// asks nothing of the GPU.
-func (r Root) GPUInstances(minor int) []GPUInstance {
-	dir := r.path("driver/nvidia/capabilities", fmt.Sprintf("gpu%d", minor), "mig")
-	var out []GPUInstance
-	for _, gi := range numbered(dir, "gi") {
-		out = append(out, GPUInstance{ID: gi, ComputeInstances: numbered(fmt.Sprintf("%s/gi%d", dir, gi), "ci")})
-	}
-	return out
+// ComputeInstances is GPUInstances for the compute instances of a GPU instance.
+func (r Root) ComputeInstances(minor int, instance uint32) []uint32 {
+	return numbered(r.path("driver/nvidia/capabilities", fmt.Sprintf("gpu%d/mig/gi%d", minor, instance)), "ci")
 }
 
 // numbered returns the numbers of the entries of a folder with a prefix.
 func numbered(dir, prefix string) []uint32 {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	names, _ := f.Readdirnames(-1) // what was read until an error is what is known
 	var out []uint32
-	for _, name := range names {
+	for _, name := range names(dir) {
 		if n, rest, ok := number([]byte(name), prefix); ok && len(rest) == 0 {
 			out = append(out, uint32(n))
 		}
