@@ -13,10 +13,12 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/file"
 	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/gpu/nvml/reader"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -75,13 +77,12 @@ func (d *Driver) Source(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
 	if path != "" {
 		return file.New(path, log), nil
 	}
-	return nvml.New(nvml.Config{
-		DriverRoot: d.Root,
-		ProcRoot:   d.host.ProcRoot,
-		SysRoot:    d.host.SysRoot,
-		Lease:      d.Contract.NVML(),
-		Log:        log,
-	})
+	proc := driverproc.Root(d.host.ProcRoot)
+	session, err := nvml.New(nvml.Config{DriverRoot: d.Root, Proc: proc, Lease: d.Contract.NVML(), Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return reader.New(reader.Config{Session: session, Proc: proc, SysRoot: d.host.SysRoot, Log: log}), nil
 }
 
 // WatchChanges calls changed once at first, and then whenever something changes

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/pkg/gpu"
@@ -17,14 +15,14 @@ import (
 // nodes in the /dev of their process, whatever the driver root is.
 const controlNode = "/dev/nvidiactl"
 
-// giveNodes is what helps a process that has no access to device nodes.
-const giveNodes = "give its container the nodes (docker run --device /dev/nvidiactl --device /dev/nvidia0, " +
+// AccessFix is the fix for a process that has no access to device nodes.
+const AccessFix = "give its container the nodes (docker run --device /dev/nvidiactl --device /dev/nvidia0, " +
 	"and so on for each GPU), or run it privileged"
 
-// access returns why this process may not use a device node, nil if it may. The
-// kernel asks the device cgroup too, and nothing is opened: a GPU's node would
-// wake the GPU.
-func access(node string) error {
+// Access returns why this process may not use a device node, nil if it may. The
+// kernel asks the device cgroup too, and nothing is opened: opening a GPU's node
+// would wake the GPU.
+func Access(node string) error {
 	err := unix.Access(node, unix.R_OK|unix.W_OK)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -38,41 +36,41 @@ func access(node string) error {
 	}
 }
 
-func usable(node string) bool { return access(node) == nil }
-
-// tellHidden tells once in a session of GPUs that NVML does not show to this
-// process, and notes their device nodes.
-func (s *Source) tellHidden(sess *session, node *gpu.Node) {
-	sess.hidden.Do(func() {
-		nodes, reasons := hidden(s.cfg.ProcRoot, sess.present, node)
-		sess.lacks.Store(&nodes)
-		if len(reasons) > 0 {
-			s.cfg.Log.Warn("gpus are hidden from this process", "reasons", reasons, "fix", giveNodes)
-		}
-	})
+// initError explains why NVML cannot be initialised.
+func (s *Session) initError(lib *library, err error) error {
+	if call, ok := errors.AsType[*Error](err); ok {
+		call.of = lib.path
+	}
+	fix := s.initFix(Code(err), Access(controlNode))
+	if fix == "" {
+		return fmt.Errorf("initialise NVML: %w (see the kernel log for NVRM messages)", err)
+	}
+	return fmt.Errorf("initialise NVML: %w: %w (%s)", gpu.ErrNoDriver, err, fix)
 }
 
-// hidden returns why NVML does not show GPUs that the kernel has: the device
-// nodes that this process may not use, and why not. GPUs that are absent for
-// another reason are left out.
-func hidden(procRoot string, present map[string]procGPU, node *gpu.Node) (nodes, reasons []string) {
-	for id, p := range present {
-		if slices.ContainsFunc(node.GPUs, func(g gpu.GPU) bool { return g.PCI.BusID == id }) {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(procRoot, "driver/nvidia/gpus", id, "information"))
-		if err != nil {
-			continue
-		}
-		parseInformation(data, &p)
-		if p.minor == noMinor || isDisplay(p.name) {
-			continue
-		}
-		path := fmt.Sprintf("/dev/nvidia%d", p.minor)
-		if err := access(path); err != nil {
-			nodes, reasons = append(nodes, path), append(reasons, err.Error())
-		}
+// initFix returns what helps against an answer of nvmlInit, where that is known.
+// Denied is why this process may not use the control node.
+func (s *Session) initFix(ret gonvml.Return, denied error) string {
+	switch {
+	case ret == gonvml.ERROR_NO_PERMISSION:
+		return "this process may not open " + controlNode + " or a GPU's node: " + AccessFix
+	case ret == gonvml.ERROR_LIB_RM_VERSION_MISMATCH:
+		return "the library and the loaded kernel module are of different versions: load the module again, or reboot"
+	case ret == gonvml.ERROR_UNINITIALIZED, ret == gonvml.ERROR_DRIVER_NOT_LOADED, ret == gonvml.ERROR_LIBRARY_NOT_FOUND:
+		return s.notLoadedFix()
+	case ret == gonvml.ERROR_UNKNOWN && denied != nil:
+		// What NVML makes of a node that the device cgroup refuses.
+		return denied.Error() + ": " + AccessFix
+	default:
+		return ""
 	}
-	slices.Sort(reasons)
-	return nodes, reasons
+}
+
+// notLoadedFix tells apart what NVML does not: no module, or no device nodes.
+func (s *Session) notLoadedFix() string {
+	if _, err := s.cfg.Proc.Version(); errors.Is(err, fs.ErrNotExist) {
+		return "the kernel module nvidia is not loaded: modprobe nvidia"
+	}
+	return "the kernel module is loaded, but this process has no " + controlNode + ": " + AccessFix +
+		"; a host without the nodes makes them by nvidia-modprobe -c 0 -u"
 }

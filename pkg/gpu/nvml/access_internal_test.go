@@ -21,7 +21,7 @@ func TestFixOfAnInitialisationThatFails(t *testing.T) {
 		"no permission": {gonvml.ERROR_NO_PERMISSION, nil, []string{"may not open", "--device", "privileged"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := (&Source{}).initFix(c.ret, c.denied)
+			got := (&Session{}).initFix(c.ret, c.denied)
 			if (got == "") != (c.want == nil) {
 				t.Errorf("initFix() = %q, want something: %v", got, c.want != nil)
 			}

@@ -1,9 +1,8 @@
 package nvml
 
 import (
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -11,68 +10,105 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// callError is an NVML call that failed.
-type callError struct {
-	op  string
-	ret gonvml.Return
-	// text is kept, because NVML gives it only while it is loaded.
-	text string
+// Error is a call of NVML that failed.
+type Error struct {
+	Symbol string
+	// GPU is the index of the GPU, -1 if the call concerns none.
+	GPU    int
+	Return gonvml.Return
+	// Reason is NVML's text for Return. It is kept because NVML has it only
+	// while it is loaded.
+	Reason string
+	// Missing is set if the library lacks the symbol, which was not called.
+	Missing bool
+	// of is what the symbol was called for, if that is no GPU.
+	of string
 }
 
-func newCallError(op string, ret gonvml.Return) *callError {
-	return &callError{op: op, ret: ret, text: text.Printable(ret.Error())}
+// newError returns nil for a call that succeeded.
+func newError(symbol string, index int, ret gonvml.Return) error {
+	if ret == gonvml.SUCCESS {
+		return nil
+	}
+	return &Error{Symbol: symbol, GPU: index, Return: ret, Reason: reason(ret)}
 }
 
-func (e *callError) Error() string { return e.op + ": " + e.text }
+func missing(symbol string, index int) error {
+	return &Error{
+		Symbol: symbol, GPU: index, Return: gonvml.ERROR_FUNCTION_NOT_FOUND,
+		Reason: "the library lacks the symbol", Missing: true,
+	}
+}
 
-// fault returns the error as the state of a GPU.
-func (e *callError) fault() *gpu.Fault { return &gpu.Fault{Op: e.op, Reason: e.text} }
-
-// driverGone reports whether an answer says that the whole driver is gone, and
-// not that one GPU is broken.
-func driverGone(ret gonvml.Return) bool {
+// reason returns NVML's text. Answers that are part of reading a sound node are
+// known here: they cost no call.
+func reason(ret gonvml.Return) string {
 	switch ret {
+	case gonvml.ERROR_NOT_SUPPORTED:
+		return "Not Supported"
+	case gonvml.ERROR_NOT_FOUND:
+		return "Not Found"
+	case gonvml.ERROR_TIMEOUT:
+		return "Timeout"
+	case gonvml.ERROR_INVALID_ARGUMENT:
+		return "Invalid Argument"
+	default:
+		return text.Printable(ret.Error())
+	}
+}
+
+// Error returns the symbol, the GPU and the reason in one line.
+func (e *Error) Error() string {
+	switch {
+	case e.of != "":
+		return fmt.Sprintf("%s of %s: %s", e.Symbol, e.of, e.Reason)
+	case e.GPU != noGPU:
+		return fmt.Sprintf("%s of GPU %d: %s", e.Symbol, e.GPU, e.Reason)
+	default:
+		return e.Symbol + ": " + e.Reason
+	}
+}
+
+// Code returns the answer of NVML that is in err: SUCCESS for nil, and
+// ERROR_UNKNOWN for an error that is not of NVML.
+func Code(err error) gonvml.Return {
+	if err == nil {
+		return gonvml.SUCCESS
+	}
+	if call, ok := errors.AsType[*Error](err); ok {
+		return call.Return
+	}
+	return gonvml.ERROR_UNKNOWN
+}
+
+// Fault returns an error of a call as the fault of what it was made for.
+func Fault(err error) *gpu.Fault {
+	if call, ok := errors.AsType[*Error](err); ok {
+		return &gpu.Fault{Op: call.Symbol, Reason: call.Reason}
+	}
+	return &gpu.Fault{Op: "use NVML", Reason: err.Error()}
+}
+
+// Missing reports whether err is of a call of a symbol that the library lacks.
+func Missing(err error) bool {
+	call, ok := errors.AsType[*Error](err)
+	return ok && call.Missing
+}
+
+// DriverGone reports whether err says that the whole driver is gone, and not that
+// one GPU is broken. A process that may not use one GPU may use the others.
+func DriverGone(err error) bool {
+	call, ok := errors.AsType[*Error](err)
+	if !ok {
+		return false
+	}
+	switch call.Return {
 	case gonvml.ERROR_UNINITIALIZED, gonvml.ERROR_DRIVER_NOT_LOADED, gonvml.ERROR_LIBRARY_NOT_FOUND,
-		gonvml.ERROR_NO_PERMISSION, gonvml.ERROR_LIB_RM_VERSION_MISMATCH:
+		gonvml.ERROR_LIB_RM_VERSION_MISMATCH:
 		return true
+	case gonvml.ERROR_NO_PERMISSION:
+		return call.GPU == noGPU
 	default:
 		return false
 	}
-}
-
-// initError explains why NVML cannot be initialised.
-func (s *Source) initError(lib *library, ret gonvml.Return) error {
-	cause := newCallError("nvmlInit_v2 of "+lib.path, ret)
-	fix := s.initFix(ret, access(controlNode))
-	if fix == "" {
-		return fmt.Errorf("initialise NVML: %w (see the kernel log for NVRM messages)", cause)
-	}
-	return fmt.Errorf("initialise NVML: %w: %w (%s)", gpu.ErrNoDriver, cause, fix)
-}
-
-// initFix says what helps against an answer of nvmlInit, where that is known.
-// denied is why this process may not use the control node.
-func (s *Source) initFix(ret gonvml.Return, denied error) string {
-	switch {
-	case ret == gonvml.ERROR_NO_PERMISSION:
-		return "this process may not open " + controlNode + " or a GPU's node: " + giveNodes
-	case ret == gonvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		return "the library and the loaded kernel module are of different versions: load the module again, or reboot"
-	case driverGone(ret):
-		return s.notLoadedFix()
-	case ret == gonvml.ERROR_UNKNOWN && denied != nil:
-		// What NVML makes of a node that the device cgroup refuses.
-		return denied.Error() + ": " + giveNodes
-	default:
-		return ""
-	}
-}
-
-// notLoadedFix tells apart what NVML does not: no module, or no device nodes.
-func (s *Source) notLoadedFix() string {
-	if _, err := os.Stat(filepath.Join(s.cfg.ProcRoot, "driver/nvidia/version")); err != nil {
-		return "the kernel module nvidia is not loaded: modprobe nvidia"
-	}
-	return "the kernel module is loaded, but this process has no " + controlNode + ": " + giveNodes +
-		"; a host without the nodes makes them by nvidia-modprobe -c 0 -u"
 }

@@ -1,9 +1,13 @@
 package nvml
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -12,20 +16,26 @@ const (
 	// hangLimit is how long a call may take before NVML is said to hang: far
 	// more than any call takes on a busy node, the first one after a boot included.
 	hangLimit = 30 * time.Second
-	// giveUp is how long a call is waited for that whoever made it no longer
-	// needs: more than the longest wait for an event, and little enough for an
-	// agent to stop in time.
+	// giveUp is how long a call is waited for that its caller no longer needs:
+	// little enough for an agent to stop in time.
 	giveUp = 800 * time.Millisecond
-	// noGPU is the index in a call that concerns no single GPU.
-	noGPU = -1
+	// A wait for an event is interrupted so often, at most, with that pause. One
+	// interrupt does, unless it comes before the thread waits.
+	interrupts     = 10
+	interruptPause = 2 * time.Millisecond
 )
+
+// errLeft is returned by leash for a wait that was left behind.
+var errLeft = errors.New("a wait for an event was left behind")
 
 // call is a call of NVML that has not returned.
 type call struct {
-	op  string
-	gpu int
-	// within is how long the call may take by intent.
-	within time.Duration
+	symbol string
+	gpu    int
+	// thread makes a call that waits for an event, for at most wait. It is zero
+	// for all others.
+	thread int
+	wait   time.Duration
 	since  time.Time
 }
 
@@ -35,34 +45,34 @@ func (c call) hangs(now time.Time, limit time.Duration) error {
 	if took < limit {
 		return nil
 	}
-	what := c.op
+	what := c.symbol
 	if c.gpu != noGPU {
-		what = fmt.Sprintf("%s of GPU %d", c.op, c.gpu)
+		what = fmt.Sprintf("%s of GPU %d", c.symbol, c.gpu)
 	}
 	what = fmt.Sprintf("%s has not answered for %s", what, took.Round(time.Second))
 	if took < hangLimit {
-		return fmt.Errorf("%s: %w, or is slow, and is not waited for", what, gpu.ErrHangs)
+		return fmt.Errorf("%s: %w, or is slow: giving up", what, gpu.ErrHangs)
 	}
 	return fmt.Errorf("%s: %w (look for NVRM in dmesg, drain the node, and reset the GPU or reboot)", what, gpu.ErrHangs)
 }
 
-// inFlight holds the calls that have not returned: nothing can interrupt them,
-// so all that can be done about one that hangs is to know of it.
+// inFlight holds the calls that have not returned. Nothing can end a call that
+// hangs; it can only be known.
 type inFlight struct {
 	now func() time.Time
 
 	mu sync.Mutex
-	// calls has an empty op where a place is free.
+	// calls has an empty symbol where a place is free.
 	calls []call
 }
 
 // begin notes a call, and returns its place for end.
 func (f *inFlight) begin(c call) int {
-	c.since = f.now().Add(c.within)
+	c.since = f.now().Add(c.wait)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range f.calls {
-		if f.calls[i].op == "" {
+		if f.calls[i].symbol == "" {
 			f.calls[i] = c
 			return i
 		}
@@ -83,44 +93,90 @@ func (f *inFlight) hangs(limit time.Duration) error {
 	defer f.mu.Unlock()
 	var oldest call
 	for _, c := range f.calls {
-		if c.op != "" && (oldest.op == "" || c.since.Before(oldest.since)) {
+		if c.symbol != "" && (oldest.symbol == "" || c.since.Before(oldest.since)) {
 			oldest = c
 		}
 	}
-	if oldest.op == "" {
+	if oldest.symbol == "" {
 		return nil
 	}
 	return oldest.hangs(f.now(), limit)
 }
 
-// leash runs f, which calls NVML. After end is closed it returns with f, or
-// without it if NVML does not let go of it; then f ends when NVML answers.
-func leash[T any](calls *inFlight, end <-chan struct{}, f func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
+// interrupt makes the waits for events return, and gives up when done is closed
+// or the waits do not return. nvmlEventSetWait returns when a signal arrives
+// (nvml.h). SIGURG is the one that the Go runtime sends itself, and ignores.
+func (f *inFlight) interrupt(done <-chan struct{}) {
+	pause := time.NewTicker(interruptPause)
+	defer pause.Stop()
+	for range interrupts {
+		f.signal()
+		select {
+		case <-done:
+			return
+		case <-pause.C:
+		}
 	}
-	done := make(chan result, 1)
+}
+
+func (f *inFlight) signal() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.calls {
+		if c.thread != 0 {
+			_ = unix.Tgkill(os.Getpid(), c.thread, unix.SIGURG) // at worst the wait takes its time
+		}
+	}
+}
+
+// waiting reports whether a wait for an event, and no other call, is in flight.
+func (f *inFlight) waiting() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	waits := false
+	for _, c := range f.calls {
+		if c.symbol != "" && c.thread == 0 {
+			return false
+		}
+		waits = waits || c.thread != 0
+	}
+	return waits
+}
+
+// leash runs f, which calls NVML. After end is closed it interrupts the waits for
+// events, and returns with f, or without f if NVML does not let go of it; then f
+// ends when NVML answers.
+func leash[T any](calls *inFlight, end <-chan struct{}, f func() (T, error)) (T, error) {
+	var value, none T
+	var err error
+	done := make(chan struct{})
 	go func() {
-		value, err := f()
-		done <- result{value, err}
+		defer close(done)
+		value, err = f()
 	}()
 	select {
-	case r := <-done:
-		return r.value, r.err
+	case <-done:
+		return value, err
 	case <-end:
 	}
+	calls.interrupt(done)
 	tick := time.NewTicker(giveUp)
 	defer tick.Stop()
 	for {
 		select {
-		case r := <-done:
-			return r.value, r.err
-		case <-tick.C:
+		case <-done:
+			return value, err
+		default:
 		}
-		if err := calls.hangs(giveUp); err != nil {
-			var none T
-			return none, err
+		if calls.waiting() {
+			return none, errLeft
+		}
+		select {
+		case <-done:
+		case <-tick.C:
+			if err := calls.hangs(giveUp); err != nil {
+				return none, err
+			}
 		}
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// lookForClaim is how often a lease is looked at that cannot be watched.
-const lookForClaim = time.Second
+// claimPoll is how often a lease is read that cannot be watched.
+const claimPoll = time.Second
 
-// share takes part in the lease. Where there is no run root nobody can claim it.
-func (s *Source) share() (*contract.Share, error) {
+// share takes a share of the lease. Without a run root nobody can claim it.
+func (s *Session) share() (*contract.Share, error) {
 	if s.cfg.Lease == nil {
 		return nil, nil
 	}
@@ -24,23 +24,24 @@ func (s *Source) share() (*contract.Share, error) {
 	return share, err
 }
 
-// yield retires the session when the lease is claimed.
-func (s *Source) yield(ctx context.Context, sess *session) {
+// yield retires the span when the lease is claimed.
+func (s *Session) yield(ctx context.Context, span *Span) {
 	claim, err := s.cfg.Lease.WaitClaimed(ctx)
 	if err != nil && ctx.Err() == nil {
-		s.cfg.Log.Warn("nvml lease is not watched, looking from time to time", "every", lookForClaim, "err", err)
+		s.cfg.Log.Warn("cannot watch the nvml lease, polling", "every", claimPoll, "err", err)
 		claim, err = s.pollClaim(ctx)
 	}
 	if err != nil {
 		return
 	}
-	s.cfg.Log.Info("nvml is given back", "claim", claim.String())
-	s.retire(sess, gpu.ErrClosed)
+	s.cfg.Log.Info("nvml lease claimed, shutting nvml down", "claim", claim.String())
+	s.retire(span, gpu.ErrClosed)
 }
 
-// pollClaim is WaitClaimed for a node that has no inotify instances left.
-func (s *Source) pollClaim(ctx context.Context) (contract.Claim, error) {
-	tick := time.NewTicker(lookForClaim)
+// pollClaim is WaitClaimed for a node that has no inotify instances left: the
+// claimer must get NVML all the same.
+func (s *Session) pollClaim(ctx context.Context) (contract.Claim, error) {
+	tick := time.NewTicker(claimPoll)
 	defer tick.Stop()
 	for {
 		if claim, ok := s.cfg.Lease.Claimed(); ok {

@@ -4,97 +4,95 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/NVIDIA/go-nvml/pkg/dl"
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/driverroot"
+	"outrigger.dev/pkg/gpu"
 )
-
-// required are the symbols without which there is no work to do. All are in
-// drivers since R450. A call of a symbol that the library lacks would kill the
-// process, so they are looked up before the first call.
-func required() []string {
-	return []string{
-		"nvmlInit_v2",
-		"nvmlShutdown",
-		"nvmlErrorString",
-		"nvmlSystemGetDriverVersion",
-		"nvmlSystemGetNVMLVersion",
-		"nvmlSystemGetCudaDriverVersion_v2",
-		"nvmlDeviceGetCount_v2",
-		"nvmlDeviceGetHandleByIndex_v2",
-		"nvmlDeviceGetUUID",
-		"nvmlDeviceGetName",
-		"nvmlDeviceGetMinorNumber",
-		"nvmlDeviceGetPciInfo_v3",
-		"nvmlDeviceGetMemoryInfo",
-		"nvmlDeviceGetCudaComputeCapability",
-		"nvmlDeviceGetTopologyCommonAncestor",
-		"nvmlDeviceGetSupportedEventTypes",
-		"nvmlDeviceRegisterEvents",
-		"nvmlEventSetCreate",
-		"nvmlEventSetWait_v2",
-		"nvmlEventSetFree",
-	}
-}
-
-// The symbols that a driver may lack: what they tell is left out then.
-const (
-	symBrand        = "nvmlDeviceGetBrand"
-	symArchitecture = "nvmlDeviceGetArchitecture"
-	symLinkState    = "nvmlDeviceGetNvLinkState"
-	symLinkRemote   = "nvmlDeviceGetNvLinkRemotePciInfo_v2"
-	symLinkType     = "nvmlDeviceGetNvLinkRemoteDeviceType"
-	symFields       = "nvmlDeviceGetFieldValues"
-	symRemapped     = "nvmlDeviceGetRemappedRows"
-	symMIGMode      = "nvmlDeviceGetMigMode"
-	symMIGCount     = "nvmlDeviceGetMaxMigDeviceCount"
-	symMIGHandle    = "nvmlDeviceGetMigDeviceHandleByIndex"
-	symGIID         = "nvmlDeviceGetGpuInstanceId"
-	symCIID         = "nvmlDeviceGetComputeInstanceId"
-	symAttributes   = "nvmlDeviceGetAttributes_v2"
-	symGI           = "nvmlDeviceGetGpuInstanceById"
-	symGIInfo       = "nvmlGpuInstanceGetInfo"
-	symGIProfile    = "nvmlDeviceGetGpuInstanceProfileInfo"
-	symFabric       = "nvmlDeviceGetGpuFabricInfo"
-	symFabricV      = "nvmlDeviceGetGpuFabricInfoV"
-)
-
-func optional() []string {
-	return []string{
-		symBrand, symArchitecture, symLinkState, symLinkRemote, symLinkType, symFields, symRemapped,
-		symMIGMode, symMIGCount, symMIGHandle, symGIID, symCIID, symAttributes, symGI, symGIInfo, symGIProfile,
-		symFabric, symFabricV,
-	}
-}
 
 // library is a loaded libnvidia-ml.so.1. It is never unloaded: the dynamic
 // linker keeps a library from whose symbols the program has been bound.
 type library struct {
-	path string
-	api  gonvml.Interface
-	has  map[string]bool
+	path   string
+	api    gonvml.Interface
+	lookup func(symbol string) error
+
+	mu sync.RWMutex
+	// known has the symbols that were looked up, and whether they are there.
+	known map[string]bool
 }
 
-// load opens the library and checks its symbols. It calls none of them; later
-// calls are noted in calls.
-func load(path string, calls *inFlight) (*library, error) {
+// has reports whether the library has a symbol.
+func (l *library) has(symbol string) bool {
+	l.mu.RLock()
+	has, known := l.known[symbol]
+	l.mu.RUnlock()
+	if known {
+		return has
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil {
+		l.known = map[string]bool{}
+	}
+	has = l.lookup(symbol) == nil
+	l.known[symbol] = has
+	return has
+}
+
+// load opens the library and checks for the symbols that a session needs itself.
+// It calls none of them.
+func load(path string) (*library, error) {
 	handle := dl.New(path, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if err := handle.Open(); err != nil {
 		return nil, fmt.Errorf("load %s: %w", path, err)
 	}
-	var missing []string
-	for _, name := range required() {
-		if handle.Lookup(name) != nil {
-			missing = append(missing, name)
+	lib := &library{path: path, api: gonvml.New(gonvml.WithLibraryPath(path)), lookup: handle.Lookup}
+	var lacks []string
+	for _, symbol := range []string{symInit, symShutdown, symErrorString} {
+		if !lib.has(symbol) {
+			lacks = append(lacks, symbol)
 		}
 	}
-	if len(missing) > 0 {
-		err := fmt.Errorf("load %s: it lacks %s (a driver of R450 or newer is needed)", path, strings.Join(missing, ", "))
+	if len(lacks) > 0 {
+		err := fmt.Errorf("load %s: it lacks %s (a driver of R450 or newer is needed)", path, strings.Join(lacks, ", "))
 		return nil, errors.Join(err, handle.Close())
 	}
-	lib := &library{path: path, api: timed{gonvml.New(gonvml.WithLibraryPath(path)), calls}, has: map[string]bool{}}
-	for _, name := range optional() {
-		lib.has[name] = handle.Lookup(name) == nil
+	return lib, nil
+}
+
+// library loads NVML, or returns what is loaded. A library that has been
+// replaced on disk cannot be exchanged in this process. It needs the lock.
+func (s *Session) library() (*library, error) {
+	if s.cfg.API != nil {
+		return s.lib, nil
 	}
+	path, findErr := s.cfg.LibraryPath, error(nil)
+	if path == "" {
+		path, findErr = s.cfg.DriverRoot.FindLibrary(driverroot.NVML)
+	}
+	if findErr != nil {
+		path = driverroot.NVML
+	}
+	if s.lib != nil {
+		if findErr == nil && s.lib.path != path {
+			return nil, fmt.Errorf("initialise NVML: %w: %w: %s is loaded, now there is %s (restart this process)",
+				gpu.ErrNoDriver, gpu.ErrDriverChanged, s.lib.path, path)
+		}
+		return s.lib, nil
+	}
+	lib, err := load(path)
+	if err != nil {
+		if findErr != nil {
+			err = fmt.Errorf("%w, and nowhere else: %w", findErr, err)
+		}
+		return nil, fmt.Errorf("initialise NVML: %w: %w (install the driver, or set the driver root to where it is; "+
+			"a container needs it mounted, as by docker run -v /:/driver-root:ro, or given by NVIDIA's runtime, as by --gpus all)",
+			gpu.ErrNoDriver, err)
+	}
+	s.lib = lib
 	return lib, nil
 }

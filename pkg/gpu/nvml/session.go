@@ -1,144 +1,171 @@
+// Package nvml is the way to NVIDIA's management library. A Session loads the
+// library at the first use, keeps it initialised between uses, shares the node's
+// lease on NVML while it does, and knows of calls that hang. Each call goes
+// through Get or Do, which check that the library has the symbol, note the call
+// while it is in flight, and return an Error.
+//
+// To make a new symbol available, add one line to symbols_*.go. What is made of
+// the calls belongs into a package of its own below this one, as in nvml/reader:
+// only these packages import go-nvml, and with it C.
 package nvml
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
-	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/driverproc"
+	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
-	"outrigger.dev/pkg/pci"
 )
 
-// readers is how many GPUs are read at a time. NVML may be called from several
-// threads, and each that waits in it is a thread of the process.
-const readers = 2
-
-// session is one span of time in which NVML is initialised.
-type session struct {
-	lib      *library
-	procRoot string
-	sysRoot  string
-	// present holds the GPUs that the kernel had when NVML was initialised:
-	// NVML shows these until it is initialised again.
-	present map[string]procGPU
-
-	share  *contract.Share
-	cancel context.CancelCauseFunc
-	// done is closed when the session is retired, cause says why.
-	done  <-chan struct{}
-	cause func() error
-
-	// users and retired are guarded by Source.mu.
-	users   int
-	retired bool
-	// err is final once down is closed.
-	err  error
-	down chan struct{}
-
-	memory    memory
-	catalogue catalogue
-	fabrics   fabrics
-	log       *slog.Logger
-	// hidden is done once the log was told of GPUs that NVML does not show, and
-	// lacks has the device nodes which those lack.
-	hidden sync.Once
-	lacks  atomic.Pointer[[]string]
+// Config says where the driver is, and which lease a Session shares.
+type Config struct {
+	// LibraryPath of libnvidia-ml.so.1. Default: found in DriverRoot, else
+	// what the dynamic loader finds.
+	LibraryPath string
+	// DriverRoot in which the library is looked for.
+	DriverRoot *driverroot.Root
+	// Proc is the host's /proc.
+	Proc driverproc.Root
+	// Lease is shared while NVML is initialised. When another agent claims it,
+	// the session shuts NVML down. Nil if there is no lease to share.
+	Lease *contract.Lease
+	// API replaces the library, which is not loaded then: a fake or a mock.
+	API gonvml.Interface
+	// Now is the clock by which calls that hang are known. Default time.Now.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
-// device is a GPU with its handle. The handle is nil if NVML gave none.
-type device struct {
-	handle gonvml.Device
-	gpu    gpu.GPU
+// Session is the access of a process to NVML. It initialises NVML at the first
+// Use, and keeps it initialised until Close, until the driver goes, or until
+// another agent claims the lease. It is safe for concurrent use.
+type Session struct {
+	cfg   Config
+	calls *inFlight
+
+	// mu guards the fields below, and the fields of Span that say so.
+	mu sync.Mutex
+	// lib is the library that is loaded; it stays for the life of the process.
+	lib *library
+	// cur is nil while NVML is not initialised for Use.
+	cur *Span
+
+	background sync.WaitGroup
 }
 
-// stale reports whether GPUs have come or gone since NVML was initialised, or a
-// device node has come without which NVML does not show a GPU: those of a driver
-// that comes up come one after the other.
-func (s *session) stale(procRoot string) bool {
-	if nodes := s.lacks.Load(); nodes != nil && slices.ContainsFunc(*nodes, usable) {
-		return true
+// New returns a session that does nothing until it is used.
+func New(cfg Config) (*Session, error) {
+	if cfg.DriverRoot == nil && cfg.API == nil {
+		root, err := driverroot.New(driverroot.Config{ProcRoot: string(cfg.Proc)})
+		if err != nil {
+			return nil, err
+		}
+		cfg.DriverRoot = root
 	}
-	now := procGPUs(procRoot)
-	return !maps.EqualFunc(now, s.present, func(procGPU, procGPU) bool { return true })
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	s := &Session{cfg: cfg, calls: &inFlight{now: cfg.Now}}
+	if cfg.API != nil {
+		s.lib = &library{path: "the API of the configuration", api: cfg.API, lookup: cfg.API.Extensions().LookupSymbol}
+	}
+	return s, nil
 }
 
-// read observes the node.
-func (s *session) read(ctx context.Context) (*gpu.Node, error) {
-	driver, err := s.driver()
-	if err != nil {
-		return nil, err
-	}
-	devices, err := s.devices(ctx)
-	if err != nil {
-		return nil, err
-	}
-	identify(devices, procIdentities(s.procRoot, devices))
-	s.memory.recall(devices)
-	markDoubles(devices)
-	fillCaps(s.procRoot, devices)
-	node := &gpu.Node{Driver: driver, GPUs: make([]gpu.GPU, 0, len(devices))}
-	for i := range devices {
-		d := &devices[i]
-		d.gpu.NUMANode = pci.NUMANode(s.sysRoot, d.gpu.PCI.BusID)
-		node.GPUs = append(node.GPUs, d.gpu)
-	}
-	s.memory.keep(devices)
-	node.Links, err = s.links(ctx, devices)
-	if err != nil {
-		return nil, err
-	}
-	return node, nil
+// Use runs f while NVML is initialised, and returns what f returns. The context
+// of f ends with ctx, and when the session has to give NVML up: after Close, when
+// the lease is claimed, or when the driver goes; its cause says why.
+//
+// NVML stays initialised afterwards, so that handles of one span may be used by
+// the next Use that gets the same Span. An error of f by which DriverGone holds
+// ends the span. A call of NVML cannot be interrupted: if one does not return
+// after ctx has ended, Use returns without f, and an error that wraps gpu.ErrHangs.
+func Use[T any](ctx context.Context, s *Session, f func(context.Context, *Span) (T, error)) (T, error) {
+	return run(ctx, s, s.enter, f)
 }
 
-func (s *session) driver() (gpu.Driver, error) {
-	var d gpu.Driver
-	var ret gonvml.Return
-	if d.Version, ret = s.lib.api.SystemGetDriverVersion(); ret != gonvml.SUCCESS {
-		return d, newCallError("nvmlSystemGetDriverVersion", ret)
-	}
-	if d.NVMLVersion, ret = s.lib.api.SystemGetNVMLVersion(); ret != gonvml.SUCCESS {
-		return d, newCallError("nvmlSystemGetNVMLVersion", ret)
-	}
-	cuda, ret := s.lib.api.SystemGetCudaDriverVersion_v2()
-	if ret != gonvml.SUCCESS {
-		return d, newCallError("nvmlSystemGetCudaDriverVersion_v2", ret)
-	}
-	d.CUDA = gpu.Version{Major: cuda / 1000, Minor: cuda % 1000 / 10}
-	return d, nil
+// UseGranted is Use for the owner of a claimed lease. NVML is initialised for f
+// alone, and shut down before UseGranted returns, so that the owner can release
+// the grant after it. Others who use the session meanwhile get
+// contract.ErrClaimed, as those of other processes do.
+func UseGranted[T any](ctx context.Context, s *Session, _ *contract.Grant, f func(context.Context, *Span) (T, error)) (T, error) {
+	return run(ctx, s, s.enterAlone, f)
 }
 
-// devices reads all GPUs, in NVML's order.
-func (s *session) devices(ctx context.Context) ([]device, error) {
-	count, ret := s.lib.api.DeviceGetCount()
-	if ret != gonvml.SUCCESS {
-		return nil, newCallError("nvmlDeviceGetCount_v2", ret)
-	}
-	all := make([]device, count)
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(readers)
-	for i := range count {
-		g.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
+// enterFunc begins a use, which leave ends, and returns its context.
+type enterFunc func(context.Context) (context.Context, *user, error)
+
+func run[T any](ctx context.Context, s *Session, enter enterFunc, f func(context.Context, *Span) (T, error)) (T, error) {
+	result, err := leash(s.calls, ctx.Done(), func() (T, error) {
+		ctx, u, err := enter(ctx)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		defer s.leave(u)
+		result, err := f(ctx, u.span)
+		if DriverGone(err) {
+			if !errors.Is(err, gpu.ErrNoDriver) {
+				err = fmt.Errorf("%w: %w", gpu.ErrNoDriver, err)
 			}
-			var err error
-			all[i], err = s.device(i)
-			return err
-		})
+			s.retire(u.span, err)
+		}
+		return result, err
+	})
+	if errors.Is(err, errLeft) {
+		err = ctx.Err()
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(all, func(d device) bool { return isDisplay(d.gpu.Name) }), nil
+	return result, err
 }
 
-// isDisplay reports whether a GPU of this name only drives a DGX station's
-// monitor, and takes no work.
-func isDisplay(name string) bool { return name == "DGX Display" || name == "NVIDIA DGX Display" }
+// Health returns an error that wraps gpu.ErrHangs while a call of NVML has not
+// answered for 30 s. It never blocks.
+func (s *Session) Health() error { return s.calls.hangs(hangLimit) }
+
+// Idle reports whether NVML is shut down.
+func (s *Session) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cur == nil
+}
+
+// Close ends the uses under way, shuts NVML down and gives the lease back. It
+// returns an error that wraps gpu.ErrHangs if a call of NVML does not return. A
+// wait for an event that cannot be interrupted is left behind, and NVML is shut
+// down when it ends: a process that exits need not wait for it.
+func (s *Session) Close() error {
+	if err := s.calls.hangs(giveUp); err != nil {
+		return fmt.Errorf("close NVML: %w", err)
+	}
+	end := make(chan struct{})
+	close(end)
+	_, err := leash(s.calls, end, func() (struct{}, error) { return struct{}{}, s.close() })
+	if errors.Is(err, errLeft) {
+		return nil
+	}
+	return err
+}
+
+func (s *Session) close() error {
+	s.mu.Lock()
+	span := s.cur
+	s.mu.Unlock()
+	if span == nil {
+		return nil
+	}
+	s.retire(span, gpu.ErrClosed)
+	<-span.down
+	s.background.Wait()
+	return span.err
+}

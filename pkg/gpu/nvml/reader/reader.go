@@ -1,0 +1,142 @@
+// Package reader observes the GPUs of a node through NVML. It returns what it
+// reads as values of package gpu: a snapshot of all GPUs, and events while it
+// watches them.
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"outrigger.dev/pkg/driverproc"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml"
+)
+
+// Config says what a Reader reads.
+type Config struct {
+	Session *nvml.Session
+	// Proc and SysRoot are the host's /proc and /sys. SysRoot is "/sys" by default.
+	Proc    driverproc.Root
+	SysRoot string
+	Log     *slog.Logger
+}
+
+// Reader is a gpu.Source on NVML. It holds NVML from the first use until Close,
+// until the driver goes, or until another agent claims the lease.
+type Reader struct {
+	cfg   Config
+	times times
+
+	// mu guards cur, which is what is known of the current span of the session.
+	mu  sync.Mutex
+	cur *view
+}
+
+var (
+	_ gpu.Source  = (*Reader)(nil)
+	_ gpu.Checker = (*Reader)(nil)
+)
+
+// New returns a reader that does nothing until it is used.
+func New(cfg Config) *Reader {
+	if cfg.SysRoot == "" {
+		cfg.SysRoot = "/sys"
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Reader{cfg: cfg, times: times{rest: restEvery, probe: probeEvery}}
+}
+
+// Snapshot reads all GPUs. If the driver has gone since the last call, or a GPU
+// has come or gone, NVML is initialised again; a running watch returns
+// gpu.ErrClosed then, and the result is what NVML showed until then.
+func (r *Reader) Snapshot(ctx context.Context) (*gpu.Node, error) {
+	got, err := r.snapshot(ctx)
+	if got.stale && r.cfg.Session.Idle() {
+		got, err = r.snapshot(ctx)
+	}
+	return got.node, err
+}
+
+// reading is a node, and whether NVML has to be initialised again to read it as
+// it is now.
+type reading struct {
+	node  *gpu.Node
+	stale bool
+}
+
+func (r *Reader) snapshot(ctx context.Context) (reading, error) {
+	return nvml.Use(ctx, r.cfg.Session, func(_ context.Context, span *nvml.Span) (reading, error) {
+		v := r.view(span)
+		// A node that is almost read is of more use than none: it is read to the
+		// end if the session has to give NVML up meanwhile.
+		node, err := v.read(ctx)
+		if err != nil {
+			return reading{stale: nvml.DriverGone(err)}, fmt.Errorf("read GPUs: %w", tooOld(err))
+		}
+		v.warnHidden(node)
+		stale := v.stale()
+		if stale {
+			span.Retire(gpu.ErrClosed)
+		}
+		return reading{node, stale}, nil
+	})
+}
+
+// tooOld explains that the library lacks a symbol for which there is nothing else.
+func tooOld(err error) error {
+	if nvml.Missing(err) {
+		return fmt.Errorf("%w: %w (a driver of R450 or newer is needed)", gpu.ErrNoDriver, err)
+	}
+	return err
+}
+
+// Watch delivers XIDs, changes of MIG devices, of the recovery that the driver
+// asks for and of NVLink fabrics, and GPUs that stop answering or come back. It
+// covers the GPUs that NVML shows.
+//
+// At rest it waits for events, and makes no other call of NVML. What NVML does
+// not report is read from /proc now and then, and one call is made for one GPU
+// if there are GPUs that do not report changes of their MIG mode. GPUs that a
+// snapshot has shown on their way into a fabric are asked every 2 s until they
+// have joined it, and every minute after that if other nodes share it. A GPU is
+// asked whether it still answers if there is a cause: a wait that fails, and an
+// XID, which the driver sends before a GPU falls silent.
+func (r *Reader) Watch(ctx context.Context, deliver func(gpu.Event)) error {
+	_, err := nvml.Use(ctx, r.cfg.Session, func(use context.Context, span *nvml.Span) (struct{}, error) {
+		v := r.view(span)
+		w := &watch{view: v, times: r.times, log: r.cfg.Log, fabrics: v.fabrics.changed(), deliver: func(e gpu.Event) {
+			// A watch that NVML held on to may come here after Watch has returned.
+			if ctx.Err() == nil {
+				deliver(e)
+			}
+		}}
+		defer w.free()
+		return struct{}{}, fmt.Errorf("watch GPUs: %w", tooOld(w.run(use)))
+	})
+	if ctx.Err() != nil && !errors.Is(err, gpu.ErrHangs) {
+		return nil
+	}
+	return err
+}
+
+// Health returns an error that wraps gpu.ErrHangs while a call of NVML has not
+// answered for 30 s. It never blocks.
+func (r *Reader) Health() error { return r.cfg.Session.Health() }
+
+// Close ends the watches, shuts NVML down and gives the lease back.
+func (r *Reader) Close() error { return r.cfg.Session.Close() }
+
+// view returns what is known of a span.
+func (r *Reader) view(span *nvml.Span) *view {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cur == nil || r.cur.span != span {
+		r.cur = &view{span: span, proc: r.cfg.Proc, sysRoot: r.cfg.SysRoot, log: r.cfg.Log}
+	}
+	return r.cur
+}

@@ -1,0 +1,65 @@
+package reader
+
+import (
+	"encoding/binary"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml"
+)
+
+// recovery reads what a GPU needs to be sound again. Drivers before R565 do not
+// know; they are asked for rows of memory that are remapped only at the next
+// reset, for which newer ones answer "drain and reset": the GPU works with what it
+// has until then. A driver that does not answer either is no fault of the GPU.
+func (v *view) recovery(h nvml.Device, g *gpu.GPU) error {
+	values := []gonvml.FieldValue{{FieldId: gonvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
+	err := h.FieldValues(values)
+	switch {
+	case concernsGPU(err):
+		return err
+	case err == nil && gonvml.Return(values[0].NvmlReturn) == gonvml.SUCCESS:
+		g.Recovery = recoveryOf(fieldNumber(values[0]))
+		return nil
+	}
+	pending, err := h.RemapPending()
+	if concernsGPU(err) {
+		return err
+	}
+	if err == nil && pending {
+		g.Recovery = gpu.RecoveryDrainAndReset
+	}
+	return nil
+}
+
+// fieldNumber returns the value of a field that holds no negative number.
+func fieldNumber(v gonvml.FieldValue) uint64 {
+	switch gonvml.ValueType(v.ValueType) {
+	case gonvml.VALUE_TYPE_UNSIGNED_LONG, gonvml.VALUE_TYPE_UNSIGNED_LONG_LONG, gonvml.VALUE_TYPE_SIGNED_LONG_LONG:
+		return binary.NativeEndian.Uint64(v.Value[:])
+	case gonvml.VALUE_TYPE_UNSIGNED_SHORT:
+		return uint64(binary.NativeEndian.Uint16(v.Value[:]))
+	default:
+		return uint64(binary.NativeEndian.Uint32(v.Value[:]))
+	}
+}
+
+// recoveryOf returns the action by its number. One that is newer than this is
+// more than none, and a reset the least.
+func recoveryOf(action uint64) gpu.Recovery {
+	switch gonvml.DeviceGpuRecoveryAction(action) {
+	case gonvml.GPU_RECOVERY_ACTION_NONE:
+		return gpu.RecoveryNone
+	case gonvml.GPU_RECOVERY_ACTION_NODE_REBOOT:
+		return gpu.RecoveryReboot
+	case gonvml.GPU_RECOVERY_ACTION_DRAIN_P2P:
+		return gpu.RecoveryDrainP2P
+	case gonvml.GPU_RECOVERY_ACTION_DRAIN_AND_RESET:
+		return gpu.RecoveryDrainAndReset
+	case gonvml.GPU_RECOVERY_ACTION_RECOVER_IMEX_DOMAIN:
+		return gpu.RecoveryIMEXDomain
+	default:
+		return gpu.RecoveryReset
+	}
+}

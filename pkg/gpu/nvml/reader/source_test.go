@@ -1,0 +1,342 @@
+package reader_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/driverroot"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/gpu/nvml"
+)
+
+func TestSourceKeepsTheContract(t *testing.T) {
+	for name, lose := range map[string][]string{
+		"handles are refused": {"lose", "--how=handle"},
+		"calls fail":          {"lose", "--how=calls"},
+	} {
+		t.Run("of lost GPUs "+name, func(t *testing.T) {
+			gputest.TestDriverSource(t, func(t *testing.T) gputest.Harness {
+				s := newSim(t, "--gpus=4", "--model=h100-80")
+				node := s.node("Nvidia", "Hopper")
+				src := s.source(nil)
+				addPaths(t, src, node)
+				return gputest.Harness{
+					Source: src,
+					Node:   node,
+					Partition: func(id gpu.UUID, profiles ...string) gpu.GPU {
+						s.partition(id, profiles...)
+						g := *node.ByUUID(id)
+						g.MIG = s.mig(id, gputest.H100)
+						return g
+					},
+					Profile:         "1g.10gb",
+					PostXID:         func(id gpu.UUID, xid uint64) { s.run("xid", string(id), strconv.FormatUint(xid, 10)) },
+					PostInstanceXID: s.xidOf,
+					Lose:            func(id gpu.UUID) { s.run(append(lose, string(id))...) },
+					Heal:            func(id gpu.UUID) { s.run("heal", string(id)) },
+					SetDriver: func(on bool) {
+						s.run("set", "driver="+map[bool]string{true: "on", false: "off"}[on])
+					},
+					SetFabric: s.setFabric,
+				}
+			})
+		})
+	}
+}
+
+// addPaths takes the paths of the links, and nothing else, from the source, and
+// leaves it closed, as a test finds it that has not used it yet.
+func addPaths(t *testing.T, src gpu.Source, node *gpu.Node) {
+	t.Helper()
+	got, err := src.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := src.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(node.Links, got.Links, cmpopts.IgnoreFields(gpu.Link{}, "Path")); d != "" {
+		t.Fatalf("links (-want +got):\n%s", d)
+	}
+	for i, l := range got.Links {
+		far := node.GPUs[l.A].NUMANode != node.GPUs[l.B].NUMANode
+		if far != (l.Path == gpu.PathSystem) || l.Path == gpu.PathUndetermined {
+			t.Errorf("GPUs %d and %d: path %q, across NUMA nodes: %v", l.A, l.B, l.Path, far)
+		}
+		node.Links[i].Path = l.Path
+	}
+}
+
+func TestWatchRegistersEachGPUOnce(t *testing.T) {
+	s := newSim(t, "--gpus=8", "--model=l4")
+	src := s.source(nil)
+	defer closeSource(t, src)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err := src.Watch(ctx, func(gpu.Event) { cancel() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls := s.calls(); calls["nvmlDeviceRegisterEvents"] != 8 || calls["nvmlEventSetCreate"] != 1 || calls["nvmlEventSetFree"] != 1 {
+		t.Errorf("calls = %v, want 8 registrations in one event set", calls)
+	}
+}
+
+func TestNoDriverSaysWhatIsMissing(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(s *sim)
+		want   []string
+	}{
+		"no kernel module": {
+			change: func(s *sim) { s.run("set", "driver=off") },
+			want:   []string{"nvmlInit_v2", "libnvidia-ml.so.1", "modprobe nvidia"},
+		},
+		"no device nodes": {
+			change: func(s *sim) { remove(s.t, filepath.Join(s.root, "dev", "nvidiactl")) },
+			want:   []string{"module is loaded", "/dev/nvidiactl"},
+		},
+		"no library": {
+			change: func(s *sim) { s.lib = filepath.Join(s.root, "libnvidia-ml.so.1") },
+			want:   []string{"libnvidia-ml.so.1", "No such file", "install the driver"},
+		},
+		"a library of that name without NVML": {
+			change: func(s *sim) { s.lib = libm(s.t) },
+			want:   []string{"it lacks nvmlInit_v2", "R450"},
+		},
+		"a version that does not fit the module": {
+			change: func(s *sim) { s.run("set", "nvmlInit_v2.return=18") },
+			want:   []string{"different versions", "reboot"},
+		},
+		"no permission": {
+			change: func(s *sim) { s.run("set", "nvmlInit_v2.return=4") },
+			want:   []string{"may not open", "privileged"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSim(t, "--gpus=1")
+			c.change(s)
+			src := s.source(nil)
+			defer closeSource(t, src)
+			_, err := src.Snapshot(t.Context())
+			if !errors.Is(err, gpu.ErrNoDriver) {
+				t.Fatalf("Snapshot() = %v, want %v", err, gpu.ErrNoDriver)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("Snapshot() = %q, want %q in it", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestGPUsWithoutNodesAreTold(t *testing.T) {
+	s := newSim(t, "--gpus=3", "--model=l4")
+	remove(t, filepath.Join(s.root, "dev", "nvidia1"))
+	var log strings.Builder
+	src := s.reader(nvml.Config{LibraryPath: s.lib, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	defer closeSource(t, src)
+	if got := snapshot(t, src); len(got.GPUs) != 2 {
+		t.Fatalf("the node has %d GPUs, want the 2 with nodes", len(got.GPUs))
+	}
+	snapshot(t, src)
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "this process has no /dev/nvidia1]") {
+		t.Errorf("log is %q, want one line that names /dev/nvidia1", got)
+	}
+}
+
+func TestDriverThatComesLater(t *testing.T) {
+	s := newSim(t, "--gpus=2", "--driver=off")
+	src := s.source(nil)
+	defer closeSource(t, src)
+	if _, err := src.Snapshot(t.Context()); !errors.Is(err, gpu.ErrNoDriver) {
+		t.Fatalf("Snapshot() = %v, want %v", err, gpu.ErrNoDriver)
+	}
+	s.run("set", "driver=on")
+	if got := snapshot(t, src); len(got.GPUs) != 2 {
+		t.Errorf("the node has %d GPUs, want 2", len(got.GPUs))
+	}
+}
+
+func TestReplacedDriverAsksForARestart(t *testing.T) {
+	s := newSim(t, "--gpus=1")
+	root, err := driverroot.New(driverroot.Config{HostPath: filepath.Join(s.root, "driver")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := s.reader(nvml.Config{DriverRoot: root})
+	snapshot(t, src)
+	closeSource(t, src)
+	dir := filepath.Join(s.root, "driver/usr/lib/x86_64-linux-gnu")
+	matches, err := filepath.Glob(dir + "/libnvidia-ml.so.*.*")
+	if err != nil || len(matches) != 1 {
+		t.Fatalf("libraries of the simulated driver: %q, %v", matches, err)
+	}
+	if err := os.Rename(matches[0], dir+"/libnvidia-ml.so.999.1"); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, dir+"/libnvidia-ml.so.1")
+	if err := os.Symlink("libnvidia-ml.so.999.1", dir+"/libnvidia-ml.so.1"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = src.Snapshot(t.Context())
+	if !errors.Is(err, gpu.ErrDriverChanged) || !errors.Is(err, gpu.ErrNoDriver) || !strings.Contains(err.Error(), "restart") {
+		t.Errorf("Snapshot() = %v, want %v and %v", err, gpu.ErrDriverChanged, gpu.ErrNoDriver)
+	}
+}
+
+func TestGPUsThatAnswerOneCallWithAnErrorAreFaulty(t *testing.T) {
+	for symbol, code := range map[string]string{
+		"nvmlDeviceGetUUID":                  "999",
+		"nvmlDeviceGetPciInfo_v3":            "15",
+		"nvmlDeviceGetCudaComputeCapability": "15",
+		"nvmlDeviceGetMigMode":               "999",
+	} {
+		t.Run(symbol, func(t *testing.T) {
+			s := newSim(t, "--gpus=2", "--model=a100-40")
+			want := s.node("Nvidia", "Ampere")
+			s.run("set", symbol+".return="+code)
+			src := s.source(nil)
+			defer closeSource(t, src)
+			node := snapshot(t, src)
+			for i, g := range node.GPUs {
+				if g.Fault == nil || g.Fault.Op != symbol {
+					t.Errorf("GPU %d has the fault %+v, want one of %s", i, g.Fault, symbol)
+				}
+				if w := want.GPUs[i]; g.UUID != w.UUID || g.Minor != w.Minor || g.Name != w.Name || g.MemoryBytes != w.MemoryBytes {
+					t.Errorf("GPU %d is %s, minor %d, %q of %d bytes, want %s, %d, %q, %d",
+						i, g.UUID, g.Minor, g.Name, g.MemoryBytes, w.UUID, w.Minor, w.Name, w.MemoryBytes)
+				}
+			}
+			if len(node.Links) > 0 {
+				t.Errorf("faulty GPUs have links: %v", node.Links)
+			}
+		})
+	}
+}
+
+func TestOptionalAnswersMayBeMissing(t *testing.T) {
+	s := newSim(t, "--gpus=2", "--model=a100-40")
+	for _, symbol := range []string{"nvmlDeviceGetMigMode", "nvmlDeviceGetBrand", "nvmlDeviceGetArchitecture", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetNvLinkState", "nvmlDeviceGetFieldValues"} {
+		s.run("set", symbol+".return=3") // NOT_SUPPORTED
+	}
+	src := s.source(nil)
+	defer closeSource(t, src)
+	node := snapshot(t, src)
+	for _, g := range node.GPUs {
+		if g.Fault != nil || g.MIG != nil || g.Brand != "" || g.Architecture != "" || g.MemoryBytes != 0 {
+			t.Errorf("GPU = %+v, want one that works and lacks what is not supported", g)
+		}
+	}
+	if len(node.Links) != 1 || node.Links[0].NVSwitch != 0 || node.Links[0].Path == "" {
+		t.Errorf("links = %+v, want one without NVLinks", node.Links)
+	}
+}
+
+func TestPluggedGPUAppears(t *testing.T) {
+	s := newSim(t, "--gpus=2", "--model=l4")
+	src := s.source(nil)
+	defer closeSource(t, src)
+	snapshot(t, src)
+	s.run("plug", "--model=l4")
+	node := snapshot(t, src)
+	if len(node.GPUs) != 3 {
+		t.Errorf("the node has %d GPUs, want 3", len(node.GPUs))
+	}
+	s.run("unplug", string(node.GPUs[0].UUID))
+	if got := snapshot(t, src); len(got.GPUs) != 2 || got.GPUs[0].UUID != node.GPUs[1].UUID {
+		t.Errorf("GPUs = %+v, want the last two of %+v", got.GPUs, node.GPUs)
+	}
+}
+
+func TestPluggedGPUEndsTheWatch(t *testing.T) {
+	s := newSim(t, "--gpus=1", "--model=l4")
+	src := s.source(nil)
+	defer closeSource(t, src)
+	err := src.Watch(t.Context(), func(e gpu.Event) {
+		s.run("plug", "--model=l4")
+		snapshot(t, src)
+	})
+	if !errors.Is(err, gpu.ErrClosed) {
+		t.Errorf("Watch() = %v, want %v", err, gpu.ErrClosed)
+	}
+	if got := snapshot(t, src); len(got.GPUs) != 2 {
+		t.Errorf("the node has %d GPUs, want 2", len(got.GPUs))
+	}
+}
+
+func TestClaimedLeaseFreesNVML(t *testing.T) {
+	s := newSim(t, "--gpus=2")
+	dir := contract.Dir{Root: t.TempDir()}
+	src := s.source(dir.NVML())
+	defer closeSource(t, src)
+	watched, done := make(chan gpu.Event, 8), make(chan error, 1)
+	go func() { done <- src.Watch(t.Context(), func(e gpu.Event) { watched <- e }) }()
+	<-watched
+	grant, err := dir.NVML().Claim(t.Context(), "test", "reset of a GPU", 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, gpu.ErrClosed) {
+		t.Errorf("Watch() = %v, want %v", err, gpu.ErrClosed)
+	}
+	if calls := s.calls(); calls["nvmlInit_v2"] != calls["nvmlShutdown"] {
+		t.Errorf("NVML is in use while the lease is claimed: %v", calls)
+	}
+	if _, err := src.Snapshot(t.Context()); !errors.Is(err, contract.ErrClaimed) || !strings.Contains(err.Error(), "reset of a GPU") {
+		t.Errorf("Snapshot() = %v, want %v and its reason", err, contract.ErrClaimed)
+	}
+	if err := grant.Release(); err != nil {
+		t.Fatal(err)
+	}
+	snapshot(t, src)
+}
+
+func snapshot(t *testing.T, src gpu.Source) *gpu.Node {
+	t.Helper()
+	node, err := src.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+func closeSource(t *testing.T, src gpu.Source) {
+	t.Helper()
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func remove(t testing.TB, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// libm returns a library that every machine with glibc has.
+func libm(t testing.TB) string {
+	t.Helper()
+	root, err := driverroot.New(driverroot.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := root.FindLibrary("libm.so.6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

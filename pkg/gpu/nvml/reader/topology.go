@@ -1,0 +1,162 @@
+package reader
+
+import (
+	"context"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/pci"
+)
+
+// nvlinks counts the active NVLinks of one GPU by where they lead.
+type nvlinks struct {
+	// peers by PCI bus ID.
+	peers    map[string]int
+	switches int
+}
+
+// links describes each pair of working GPUs. It asks each GPU for its NVLinks
+// once, and no more pairs for their place on the PCI tree than it takes to
+// know that of all.
+func (v *view) links(ctx context.Context, devices []device) ([]gpu.Link, error) {
+	var working []device
+	for _, d := range devices {
+		if d.gpu.Fault == nil {
+			working = append(working, d)
+		}
+	}
+	if len(working) < 2 {
+		return nil, nil
+	}
+	nv := make([]nvlinks, len(working))
+	for i, d := range working {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		nv[i] = v.nvlinks(d.handle)
+	}
+	links := make([]gpu.Link, 0, len(working)*(len(working)-1)/2)
+	met := tree{}
+	for a := range working {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		for b := a + 1; b < len(working); b++ {
+			link := join(working[a].gpu, working[b].gpu, nv[a], nv[b])
+			level, known := met.between(a, b)
+			if !known {
+				var err error
+				level, err = working[a].handle.CommonAncestor(working[b].handle)
+				known = err == nil
+			}
+			if known {
+				met[[2]int{a, b}] = level
+				link.Path = path(level)
+			}
+			links = append(links, link)
+		}
+	}
+	return links, nil
+}
+
+// join returns the link of two GPUs, without its path.
+func join(a, b gpu.GPU, fromA, fromB nvlinks) gpu.Link {
+	return gpu.Link{
+		A:        a.Index,
+		B:        b.Index,
+		NVLinks:  fromA.peers[b.PCI.BusID],
+		NVSwitch: min(fromA.switches, fromB.switches),
+	}
+}
+
+// nvlinks reads the NVLinks of one GPU.
+func (v *view) nvlinks(h nvml.Device) nvlinks {
+	n := nvlinks{peers: map[string]int{}}
+	for link, active := range linkStates(h) {
+		if active {
+			v.count(h, link, &n)
+		}
+	}
+	return n
+}
+
+// linkStates returns for each NVLink of a GPU whether it is active. Newer drivers
+// answer for all of them in one call.
+func linkStates(h nvml.Device) []bool {
+	values := make([]gonvml.FieldValue, gonvml.NVLINK_MAX_LINKS)
+	for link := range values {
+		values[link] = gonvml.FieldValue{FieldId: gonvml.FI_DEV_NVLINK_GET_STATE, ScopeId: uint32(link)}
+	}
+	if err := h.FieldValues(values); err == nil && gonvml.Return(values[0].NvmlReturn) == gonvml.SUCCESS {
+		out := make([]bool, len(values))
+		for link, value := range values {
+			// A link that sleeps wakes up when there is something to send.
+			out[link] = gonvml.Return(value.NvmlReturn) == gonvml.SUCCESS && fieldNumber(value) != gonvml.NVLINK_STATE_INACTIVE
+		}
+		return out
+	}
+	out := make([]bool, 0, gonvml.NVLINK_MAX_LINKS)
+	for link := range gonvml.NVLINK_MAX_LINKS {
+		state, err := h.NVLinkState(link)
+		if err != nil && (nvml.Code(err) != gonvml.ERROR_NOT_SUPPORTED || link == 0) {
+			break // behind the last one, or a GPU without NVLink
+		}
+		// One that is not wired is not supported.
+		out = append(out, err == nil && state == gonvml.FEATURE_ENABLED)
+	}
+	return out
+}
+
+// count adds an active NVLink to n. Where the first one leads to a switch the
+// others are not asked: a GPU that is made for switches has all its links on
+// them. Which switch it is makes no difference. Drivers that do not report where
+// a link leads show the switch as a bridge on the bus.
+func (v *view) count(h nvml.Device, link int, n *nvlinks) {
+	if n.switches > 0 && len(n.peers) == 0 {
+		n.switches++
+		return
+	}
+	kind, err := h.NVLinkRemoteType(link)
+	reported := err == nil
+	if reported && kind == gonvml.NVLINK_DEVICE_TYPE_SWITCH {
+		n.switches++
+		return
+	}
+	remote, err := h.NVLinkRemotePCIInfo(link)
+	if err != nil {
+		return
+	}
+	if id := busID(remote); !reported && isBridge(v.sysRoot, id) {
+		n.switches++
+	} else {
+		n.peers[id]++
+	}
+}
+
+// isBridge reports whether a PCI device has the class "other bridge".
+func isBridge(sysRoot, busID string) bool {
+	class, err := pci.Class(sysRoot, busID)
+	return err == nil && class>>8 == 0x0680
+}
+
+// path returns NVML's level in the terms of package gpu.
+func path(level gonvml.GpuTopologyLevel) gpu.Path {
+	switch level {
+	case gonvml.TOPOLOGY_INTERNAL:
+		return gpu.PathBoard
+	case gonvml.TOPOLOGY_SINGLE:
+		return gpu.PathSwitch
+	case gonvml.TOPOLOGY_MULTIPLE:
+		return gpu.PathSwitches
+	case gonvml.TOPOLOGY_HOSTBRIDGE:
+		return gpu.PathHostBridge
+	case gonvml.TOPOLOGY_NODE:
+		return gpu.PathNUMANode
+	case gonvml.TOPOLOGY_SYSTEM:
+		return gpu.PathSystem
+	default:
+		return gpu.PathUndetermined
+	}
+}

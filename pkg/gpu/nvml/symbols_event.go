@@ -1,0 +1,51 @@
+package nvml
+
+import (
+	"runtime"
+	"time"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"golang.org/x/sys/unix"
+)
+
+// EventSet receives the events of the GPUs that are registered in it.
+type EventSet struct{ Handle[gonvml.EventSet] }
+
+// Event is what a wait returned. The index of its Device is not known.
+type Event struct {
+	gonvml.EventData
+	Device Device
+}
+
+// Wait returns the next event. It blocks until there is one, until the limit, or
+// until the use of NVML ends; the Return of the error is ERROR_TIMEOUT then. What
+// it returns because of an interrupt is a timeout too.
+func (s EventSet) Wait(limit time.Duration) (Event, error) {
+	c := call{wait: limit}
+	if limit > 0 {
+		// Whoever ends the use interrupts the thread.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		c.thread = unix.Gettid()
+	}
+	var event Event
+	err := within(s.Handle, "nvmlEventSetWait_v2", c, func(set gonvml.EventSet) (ret gonvml.Return) {
+		event.EventData, ret = set.Wait(millis(limit))
+		return ret
+	})
+	event.Device = Device{Handle[gonvml.Device]{span: s.span, raw: event.EventData.Device, gpu: noGPU}}
+	return event, err
+}
+
+// Free frees the set.
+func (s EventSet) Free() error { return Do(s.Handle, "nvmlEventSetFree", gonvml.EventSet.Free) }
+
+// SupportedEvents is the set of types that the GPU can report.
+func (d Device) SupportedEvents() (uint64, error) {
+	return Get(d.Handle, "nvmlDeviceGetSupportedEventTypes", gonvml.Device.GetSupportedEventTypes)
+}
+
+// RegisterEvents makes the GPU report the types to a set.
+func (d Device) RegisterEvents(types uint64, set EventSet) error {
+	return Do(d.Handle, "nvmlDeviceRegisterEvents", func(h gonvml.Device) gonvml.Return { return h.RegisterEvents(types, set.raw) })
+}
