@@ -7,33 +7,33 @@ import (
 	"outrigger.dev/pkg/gpu/simtest"
 )
 
-// A process that NVML does not let go of ends in time, and says why.
+// A process with a call of NVML that does not return ends in time, and says why.
 func TestEndsWhileNVMLHangs(t *testing.T) {
-	for name, atStart := range map[string]bool{"from the start": true, "while events are waited for": false} {
-		t.Run(name, func(t *testing.T) {
-			n := simtest.New(t, "--gpus", "2")
-			if atStart {
-				n.Run("set", "latency=1h")
-			}
-			p := start(t, n)
-			want := "nvmlInit_v2 has not answered"
-			if atStart {
-				p.Said("msg=serving")
-			} else {
-				p.wait(2, 0)
-				p.Said("ready: devices")
-				n.Run("set", "latency=1h")
-				n.Run("calls", "--reset")
-				want = "nvmlEventSetWait_v2 has not answered"
-			}
-			agenttest.Poll(t, "a call of NVML", n.Called)
-			if body := p.Get("/healthz"); body != "nvml: ok\nok\n" {
-				t.Errorf("/healthz says %q of a call that has just begun", body)
-			}
-			p.Dies(want)
-			if got := files(t, p.path("sockets")); len(got) != 1 {
-				t.Errorf("after the end the folder of sockets has %v", got)
-			}
-		})
+	n := simtest.New(t, "--gpus", "2")
+	n.Run("set", "latency=1h")
+	p := start(t, n)
+	p.Said("msg=serving")
+	agenttest.Poll(t, "a call of NVML", n.Called)
+	if body := p.Get("/healthz"); body != "nvml: ok\nok\n" {
+		t.Errorf("/healthz says %q of a call that has just begun", body)
+	}
+	p.Dies("nvmlInit_v2 has not answered")
+	if got := files(t, p.path("sockets")); len(got) != 1 {
+		t.Errorf("after the end the folder of sockets has %v", got)
+	}
+}
+
+// A wait for an event that cannot be interrupted is not waited for.
+func TestEndsWhileNVMLWaits(t *testing.T) {
+	n := simtest.New(t, "--gpus", "2")
+	p := start(t, n)
+	p.wait(2, 0)
+	p.Said("ready: devices")
+	n.Run("set", "latency=1h")
+	n.Run("calls", "--reset")
+	agenttest.Poll(t, "a wait for an event", n.Called)
+	p.Stop()
+	if got := files(t, p.path("sockets")); len(got) != 1 {
+		t.Errorf("after the end the folder of sockets has %v", got)
 	}
 }

@@ -6,15 +6,15 @@ import (
 )
 
 // Changes returns the events that lead from one node to the next: EventLost for
-// each GPU that has a fault it did not have before, EventMIGChanged for each of
-// which nothing but the MIG state differs, and one EventTopologyChanged if that
-// is not all. A nil node is one that is not known.
+// each GPU that has a new fault, EventMIGChanged for each GPU of which only the MIG
+// state differs, and one EventTopologyChanged for all other differences. A nil node
+// is one that is not known.
 func Changes(from, to *Node) []Event {
 	if from == nil || to == nil {
 		return []Event{NodeEvent(EventTopologyChanged)}
 	}
 	var out []Event
-	// rest is from, with what the events tell of.
+	// rest is from, with the changes that the events report.
 	rest := *from
 	rest.GPUs = slices.Clone(from.GPUs)
 	broken := map[int]bool{}
@@ -50,7 +50,7 @@ func onlyMIG(was, is *GPU) bool {
 	return reflect.DeepEqual(&other, is)
 }
 
-// sameNode compares nodes by what they hold; no links and nil links are alike.
+// sameNode reports whether two nodes are equal; no links and nil links are equal.
 func sameNode(a, b *Node) bool {
 	return a.Driver == b.Driver && slices.Equal(a.Links, b.Links) &&
 		slices.EqualFunc(a.GPUs, b.GPUs, func(x, y GPU) bool { return reflect.DeepEqual(x, y) })

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Decode reads a Node from its JSON form. Unknown fields and values that no
-// node has are errors, which name the field; all bad values are told at once.
+// Decode reads a Node from its JSON form. It rejects unknown fields and invalid
+// values with an error that names each of the fields.
 func Decode(data []byte) (*Node, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -21,7 +21,7 @@ func Decode(data []byte) (*Node, error) {
 		return nil, fmt.Errorf("line %d: %w", line(data, offset(dec, err, data)), err)
 	}
 	if node == nil {
-		return nil, errors.New("no node in it")
+		return nil, errors.New("it holds no node")
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("line %d: more than one JSON value", line(data, int(dec.InputOffset())))
@@ -58,7 +58,7 @@ var (
 	clusterUUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 )
 
-// checker collects what is wrong, by field.
+// checker collects errors, by field.
 type checker struct {
 	errs []error
 	// uuids holds the field of each UUID.
@@ -71,16 +71,15 @@ func (c *checker) check(ok bool, field, format string, args ...any) {
 	}
 }
 
-// uuid checks that id can be named, and that nothing else is named so. It may
-// be missing from what has a fault.
+// uuid checks that id is valid and unique. It may be missing where there is a fault.
 func (c *checker) uuid(id UUID, fault *Fault, field string) {
 	if id == "" {
 		c.check(fault != nil, field, "is missing")
 		return
 	}
-	c.check(id.Valid(), field, "%q has other characters than letters, digits and -", id)
+	c.check(id.Valid(), field, "%q has characters other than letters, digits and -", id)
 	other, twice := c.uuids[id]
-	c.check(!twice, field, "%s appears twice, it is %s too", id, other)
+	c.check(!twice, field, "%s appears twice, it is also %s", id, other)
 	c.uuids[id] = field
 }
 
@@ -106,15 +105,15 @@ func (n *Node) checkLink(c *checker, field string, l Link) {
 	for _, index := range []int{l.A, l.B} {
 		g := n.GPU(index)
 		c.check(g != nil, field, "there is no GPU %d", index)
-		c.check(g == nil || g.Fault == nil, field, "GPU %d has a fault, only GPUs that work have links", index)
+		c.check(g == nil || g.Fault == nil, field, "GPU %d has a fault, only working GPUs have links", index)
 	}
 	c.check(l.NVLinks >= 0, field+".nvLinks", "is negative")
 	c.check(l.NVSwitch >= 0, field+".nvSwitch", "is negative")
-	c.check(slices.Contains(paths(), l.Path), field+".path", "%q is none of %q", l.Path, paths())
+	c.check(slices.Contains(paths(), l.Path), field+".path", "%q is not one of %q", l.Path, paths())
 }
 
-// validate checks one GPU; before are those in front of it. Of a GPU with a
-// fault only the index has to be known.
+// validate checks one GPU; before has the GPUs in front of it. A GPU with a fault
+// needs only an index.
 func (g *GPU) validate(c *checker, field string, before []GPU) {
 	c.check(g.Index >= 0, field+".index", "is negative")
 	if len(before) > 0 {
@@ -123,10 +122,10 @@ func (g *GPU) validate(c *checker, field string, before []GPU) {
 	c.uuid(g.UUID, g.Fault, field+".uuid")
 	c.check(g.Minor >= 0 || g.Fault != nil, field+".minor", "is negative")
 	c.check(g.PCI.BusID == "" && g.Fault != nil || pciAddress.MatchString(g.PCI.BusID),
-		field+".pci.busId", "%q is no PCI address like 0000:17:00.0", g.PCI.BusID)
+		field+".pci.busId", "%q is not a PCI address like 0000:17:00.0", g.PCI.BusID)
 	c.check(g.NUMANode >= -1, field+".numaNode", "is below -1")
 	c.check(g.ComputeCapability.Major >= 0 && g.ComputeCapability.Minor >= 0, field+".computeCapability", "is negative")
-	c.check(slices.Contains(recoveries(), g.Recovery), field+".recovery", "%q is none of %q", g.Recovery, recoveries())
+	c.check(slices.Contains(recoveries(), g.Recovery), field+".recovery", "%q is not one of %q", g.Recovery, recoveries())
 	c.check(g.Fault == nil || g.Fault.Reason != "", field+".fault.reason", "is missing")
 	if g.MIG != nil {
 		g.MIG.validate(c, field+".mig")
@@ -138,13 +137,13 @@ func (g *GPU) validate(c *checker, field string, before []GPU) {
 
 // validate checks the fabric of one GPU.
 func (f *Fabric) validate(c *checker, field string) {
-	c.check(slices.Contains(fabricStates(), f.State), field+".state", "%q is none of %q", f.State, fabricStates())
+	c.check(slices.Contains(fabricStates(), f.State), field+".state", "%q is not one of %q", f.State, fabricStates())
 	ended := f.State == FabricCompleted
 	c.check(f.Status != "" || !ended, field+".status", "is missing")
 	c.check(f.Status == "" || ended, field+".status", "is set while the state is %q", f.State)
 	named := f.ClusterUUID != ""
 	c.check(!named || clusterUUID.MatchString(f.ClusterUUID), field+".clusterUuid",
-		"%q is no UUID like d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21", f.ClusterUUID)
+		"%q is not a UUID like d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21", f.ClusterUUID)
 	c.check(!named || strings.Trim(f.ClusterUUID, "0-") != "", field+".clusterUuid", "is all zero, leave it out")
 }
 

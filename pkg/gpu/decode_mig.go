@@ -8,7 +8,7 @@ import (
 
 // validate checks the MIG state of one GPU.
 func (m *MIG) validate(c *checker, field string) {
-	c.check(m.Enabled || len(m.Devices) == 0, field+".devices", "there are some while the mode is off")
+	c.check(m.Enabled || len(m.Devices) == 0, field+".devices", "must be empty while the mode is off")
 	for i := range m.Devices {
 		d, before := &m.Devices[i], m.Devices[:i]
 		name := fmt.Sprintf("%s.devices[%d]", field, i)
@@ -23,15 +23,14 @@ func (m *MIG) validate(c *checker, field string) {
 	m.validateInstances(c, field+".gpuInstances")
 }
 
-// order compares the places of two devices in the list of their GPU. Those of
-// which the instance is not known stand behind the others.
+// order compares the places of two devices in the list of their GPU. Devices of an
+// unknown instance come last.
 func (d *MIGDevice) order(o *MIGDevice) int {
 	return cmp.Or(cmp.Compare(d.GPUInstance, o.GPUInstance), cmp.Compare(d.ComputeInstance, o.ComputeInstance),
 		cmp.Compare(d.Index, o.Index))
 }
 
-// validate checks one device on its own. Of one with a fault only the index has
-// to be known.
+// validate checks one device on its own. A device with a fault needs only an index.
 func (d *MIGDevice) validate(c *checker, field string) {
 	works := d.Fault == nil
 	c.uuid(d.UUID, d.Fault, field+".uuid")
@@ -77,7 +76,7 @@ func (m *MIG) validateInstances(c *checker, field string) {
 	if len(m.GPUInstances) == 0 {
 		return
 	}
-	c.check(m.Enabled, field, "there are some while the mode is off")
+	c.check(m.Enabled, field, "must be empty while the mode is off")
 	places := map[uint32]Placement{}
 	for i, in := range m.GPUInstances {
 		name := fmt.Sprintf("%s[%d]", field, i)

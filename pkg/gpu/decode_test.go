@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
-func TestDecodeRefuses(t *testing.T) {
+func TestDecodeRejects(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(n *gpu.Node)
 		text   string
@@ -36,7 +36,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"a link to a broken GPU":      {change: func(n *gpu.Node) { n.GPUs[1].Fault = &gpu.Fault{Reason: "x"} }, want: []string{"links[0]: GPU 1 has a fault"}},
 		"a recovery of no driver":     {change: func(n *gpu.Node) { n.GPUs[1].Recovery = "pray" }, want: []string{`gpus[1].recovery: "pray"`, "drain-and-reset"}},
 		"an unknown path":             {change: func(n *gpu.Node) { n.Links[0].Path = "NV12" }, want: []string{`links[0].path: "NV12"`}},
-		"several bad values, all told": {
+		"several bad values, all reported": {
 			change: func(n *gpu.Node) { n.GPUs[0].UUID, n.GPUs[1].Minor = "", -1 },
 			want:   []string{"gpus[0].uuid", "gpus[1].minor"},
 		},
@@ -61,20 +61,20 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-func TestDecodeRefusesFabrics(t *testing.T) {
+func TestDecodeRejectsFabrics(t *testing.T) {
 	const cluster = "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21"
 	for name, c := range map[string]struct {
 		fabric gpu.Fabric
 		want   string
 	}{
-		"without a state":                  {gpu.Fabric{}, `fabric.state: "" is none of`},
-		"in a state that NVML hides":       {gpu.Fabric{State: "not-supported"}, `fabric.state: "not-supported" is none of ["not-started"`},
-		"completed, and not said how":      {gpu.Fabric{State: gpu.FabricCompleted}, "fabric.status: is missing"},
+		"without a state":                  {gpu.Fabric{}, `fabric.state: "" is not one of`},
+		"in a state that NVML hides":       {gpu.Fabric{State: "not-supported"}, `fabric.state: "not-supported" is not one of ["not-started"`},
+		"completed without a status":       {gpu.Fabric{State: gpu.FabricCompleted}, "fabric.status: is missing"},
 		"that succeed before they end":     {gpu.Fabric{State: gpu.FabricInProgress, Status: gpu.FabricSuccess}, `fabric.status: is set while the state is "in-progress"`},
 		"of a cluster in capitals":         {gpu.Fabric{State: gpu.FabricNotStarted, ClusterUUID: strings.ToUpper(cluster)}, "fabric.clusterUuid: \"D1C4"},
-		"of a cluster whose name is cut":   {gpu.Fabric{State: gpu.FabricNotStarted, ClusterUUID: cluster[:35]}, "is no UUID like"},
+		"of a cluster whose name is cut":   {gpu.Fabric{State: gpu.FabricNotStarted, ClusterUUID: cluster[:35]}, "is not a UUID like"},
 		"of a cluster that is all zeroes":  {gpu.Fabric{State: gpu.FabricNotStarted, ClusterUUID: "00000000-0000-0000-0000-000000000000"}, "is all zero"},
-		"of a cluster with a clique in it": {gpu.Fabric{State: gpu.FabricNotStarted, ClusterUUID: cluster + ".1"}, "is no UUID like"},
+		"of a cluster with a clique in it": {gpu.Fabric{State: gpu.FabricNotStarted, ClusterUUID: cluster + ".1"}, "is not a UUID like"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := gputest.Node(gputest.H100, 2)
@@ -87,7 +87,7 @@ func TestDecodeRefusesFabrics(t *testing.T) {
 	}
 }
 
-func TestDecodeTakesFabrics(t *testing.T) {
+func TestDecodeAcceptsFabrics(t *testing.T) {
 	node := gputest.Node(gputest.H100, 4)
 	for i, f := range []*gpu.Fabric{
 		nil, // as in snapshots that were written before there was the field
@@ -99,7 +99,7 @@ func TestDecodeTakesFabrics(t *testing.T) {
 	}
 	text := encode(t, node)
 	if n := strings.Count(string(text), `"fabric"`); n != 3 {
-		t.Errorf("the snapshot has %d fabrics, want 3: a GPU without one does not tell", n)
+		t.Errorf("the snapshot has %d fabrics, want 3: a GPU without one does not show it", n)
 	}
 	got, err := gpu.Decode(text)
 	if err != nil {
@@ -110,7 +110,7 @@ func TestDecodeTakesFabrics(t *testing.T) {
 	}
 }
 
-func TestDecodeTakesAFaultyGPUOfWhichLittleIsKnown(t *testing.T) {
+func TestDecodeAcceptsAFaultyGPUOfWhichLittleIsKnown(t *testing.T) {
 	node := gputest.Node(gputest.L4, 2)
 	node.GPUs[1] = gpu.GPU{Index: 1, Minor: -1, NUMANode: -1, Fault: &gpu.Fault{Op: "nvmlDeviceGetHandleByIndex_v2", Reason: "GPU is lost"}}
 	node.Links = nil
@@ -154,16 +154,16 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestDecodeRefusesMIGDevices(t *testing.T) {
+func TestDecodeRejectsMIGDevices(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(m *gpu.MIG)
 		want   string
 	}{
-		"while the mode is off":        {func(m *gpu.MIG) { m.Enabled = false }, "mig.devices: there are some while the mode is off"},
+		"while the mode is off":        {func(m *gpu.MIG) { m.Enabled = false }, "mig.devices: must be empty while the mode is off"},
 		"without UUID":                 {func(m *gpu.MIG) { m.Devices[1].UUID = "" }, "devices[1].uuid: is missing"},
 		"with a UUID of the old form":  {func(m *gpu.MIG) { m.Devices[1].UUID = "MIG-GPU-1/1/0" }, "devices[1].uuid: \"MIG-GPU-1/1/0\""},
-		"with the UUID of a GPU":       {func(m *gpu.MIG) { m.Devices[1].UUID = "GPU-00000000-0000-4000-8000-000000000000" }, "it is gpus[0].uuid too"},
-		"with the UUID of another one": {func(m *gpu.MIG) { m.Devices[1].UUID = m.Devices[0].UUID }, "it is gpus[1].mig.devices[0].uuid too"},
+		"with the UUID of a GPU":       {func(m *gpu.MIG) { m.Devices[1].UUID = "GPU-00000000-0000-4000-8000-000000000000" }, "it is also gpus[0].uuid"},
+		"with the UUID of another one": {func(m *gpu.MIG) { m.Devices[1].UUID = m.Devices[0].UUID }, "it is also gpus[1].mig.devices[0].uuid"},
 		"with an index below zero":     {func(m *gpu.MIG) { m.Devices[1].Index = -1 }, "devices[1].index: is negative"},
 		"with one index":               {func(m *gpu.MIG) { m.Devices[1].Index = m.Devices[0].Index }, "devices[1].index: 0 appears twice"},
 		"out of order":                 {func(m *gpu.MIG) { slices.Reverse(m.Devices) }, "devices[1]: is not above"},
@@ -188,7 +188,7 @@ func TestDecodeRefusesMIGDevices(t *testing.T) {
 		"with a GPU instance without id":               {func(m *gpu.MIG) { m.GPUInstances[1].ID = gpu.NoInstance }, "mig.gpuInstances[1].id: is missing"},
 		"with a GPU instance below the GPU":            {func(m *gpu.MIG) { m.GPUInstances[0].Placement.Start = -1 }, "mig.gpuInstances[0].placement: is negative"},
 		"with GPU instances on top of each other":      {func(m *gpu.MIG) { m.GPUInstances[1].Placement = m.GPUInstances[0].Placement }, "mig.gpuInstances[1].placement: overlaps that of GPU instance 2"},
-		"with GPU instances while the mode is off":     {func(m *gpu.MIG) { m.Enabled, m.Devices = false, nil }, "mig.gpuInstances: there are some while the mode is off"},
+		"with GPU instances while the mode is off":     {func(m *gpu.MIG) { m.Enabled, m.Devices = false, nil }, "mig.gpuInstances: must be empty while the mode is off"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := divided()
@@ -236,7 +236,7 @@ func TestDecodeAcceptsGPUInstancesWithoutDevices(t *testing.T) {
 	}
 }
 
-func TestDecodeTakesMIGDevicesOfWhichLittleIsKnown(t *testing.T) {
+func TestDecodeAcceptsMIGDevicesOfWhichLittleIsKnown(t *testing.T) {
 	node := divided()
 	fault := &gpu.Fault{Op: "nvmlDeviceGetUUID", Reason: "Unknown Error"}
 	for i := range 2 {
@@ -245,7 +245,7 @@ func TestDecodeTakesMIGDevicesOfWhichLittleIsKnown(t *testing.T) {
 			GPUInstanceCap: -1, ComputeInstanceCap: -1, Fault: fault,
 		})
 	}
-	node.GPUs[1].MIG.Devices[2].Placement = gpu.Placement{} // the driver does not tell
+	node.GPUs[1].MIG.Devices[2].Placement = gpu.Placement{} // the driver does not report it
 	got, err := gpu.Decode(encode(t, node))
 	if err != nil {
 		t.Fatal(err)

@@ -1,14 +1,13 @@
 package gpu
 
-// Fabric is what a GPU knows of the NVLink fabric that it belongs to, which are
-// the switches of its board, or those that link several nodes. The fields are
-// those of nvmlGpuFabricInfoV_t.
+// Fabric is the state of a GPU in its NVLink fabric: the switches of its board, or
+// those that link several nodes. The fields are those of nvmlGpuFabricInfoV_t.
 type Fabric struct {
-	// State says how far the GPU is with joining the fabric, which takes a while
-	// after its driver has loaded.
+	// State is the progress of the GPU in joining the fabric, which takes a while
+	// after the driver has loaded.
 	State FabricState `json:"state"`
-	// Status is how joining has ended, FabricSuccess or the error in NVML's
-	// words. It is empty in any other state than FabricCompleted.
+	// Status is the result of joining, FabricSuccess or NVML's text of the error.
+	// It is empty in any other state than FabricCompleted.
 	Status string `json:"status,omitempty"`
 	// ClusterUUID names the cluster of nodes that share the fabric, as in
 	// "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21". It is empty where NVML answers

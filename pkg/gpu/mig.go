@@ -32,28 +32,28 @@ type GPUInstance struct {
 	Placement Placement `json:"placement"`
 }
 
-// MIGDevice is one compute instance of a GPU, the smallest part that a program
-// can be given. One that does not answer is listed too, with its Fault.
+// MIGDevice is one compute instance of a GPU, the smallest part that can be
+// allocated. A device that does not answer is listed with its Fault.
 type MIGDevice struct {
 	// UUID as in "MIG-7d1f…".
 	UUID UUID `json:"uuid"`
 	// Index is the position in which NVML enumerates the MIG devices of the GPU.
 	Index int `json:"index"`
 	// GPUInstance is the id of the GPU instance on its GPU, and ComputeInstance
-	// that of the compute instance in it. They are NoInstance where a device
-	// with a Fault did not tell them.
+	// that of the compute instance in it. They are NoInstance where they could not
+	// be read of a device with a Fault.
 	GPUInstance     uint32  `json:"gpuInstance"`
 	ComputeInstance uint32  `json:"computeInstance"`
 	Profile         Profile `json:"profile"`
 	// Placement is where the GPU instance lies. Its size is 0 if the driver does
-	// not tell: it may do so to privileged processes alone.
+	// not report it: it may do so to privileged processes alone.
 	Placement   Placement `json:"placement"`
 	MemoryBytes uint64    `json:"memoryBytes"`
 	Engines     Engines   `json:"engines"`
 	// GPUInstanceCap and ComputeInstanceCap are the minors of the device nodes
 	// /dev/nvidia-caps/nvidia-cap<minor> that grant access, as
-	// /proc/driver/nvidia-caps/mig-minors lists them; -1 where a device with a
-	// Fault has none.
+	// /proc/driver/nvidia-caps/mig-minors lists them; -1 if a device with a Fault
+	// has no capability.
 	GPUInstanceCap     int `json:"gpuInstanceCap"`
 	ComputeInstanceCap int `json:"computeInstanceCap"`
 	// Fault is nil for a device that works.
@@ -82,7 +82,7 @@ type Engines struct {
 // Profile is the kind of a MIG device. Its text is that of nvidia-smi:
 // "1g.5gb", "1c.3g.20gb", "1g.10gb+me", "1g.24gb-me".
 type Profile struct {
-	// ComputeSlices and GPUSlices are alike unless the GPU instance is divided
+	// ComputeSlices and GPUSlices are equal unless the GPU instance is divided
 	// further.
 	ComputeSlices, GPUSlices int
 	// GB is the memory, rounded as nvidia-smi does.
@@ -108,7 +108,7 @@ var profileText = regexp.MustCompile(`^(?:([1-9])c\.)?([1-9])g\.([1-9][0-9]{0,3}
 func ParseProfile(text string) (Profile, error) {
 	m := profileText.FindStringSubmatch(text)
 	if m == nil {
-		return Profile{}, fmt.Errorf("%q is no MIG profile like 1g.5gb, 1c.3g.20gb or 1g.10gb+me", text)
+		return Profile{}, fmt.Errorf("%q is not a MIG profile like 1g.5gb, 1c.3g.20gb or 1g.10gb+me", text)
 	}
 	number := func(s string) int {
 		n, _ := strconv.Atoi(s) // the pattern admits only digits, and few
@@ -120,7 +120,7 @@ func ParseProfile(text string) (Profile, error) {
 		p.ComputeSlices = number(m[1])
 	}
 	if p.ComputeSlices > p.GPUSlices {
-		return Profile{}, fmt.Errorf("%q is no MIG profile: it has more compute slices than GPU slices", text)
+		return Profile{}, fmt.Errorf("%q is not a MIG profile: it has more compute slices than GPU slices", text)
 	}
 	return p, nil
 }
@@ -140,8 +140,8 @@ func (p Profile) String() string {
 // MarshalText returns the text of p.
 func (p Profile) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads the text of a Profile; an empty one is that of a device
-// whose profile could not be read.
+// UnmarshalText reads the text of a Profile. It is empty for a device whose profile
+// could not be read.
 func (p *Profile) UnmarshalText(text []byte) error {
 	if p == nil {
 		return errors.New("read MIG profile into nothing")

@@ -1,7 +1,7 @@
 // Package gpu describes the GPUs of one node as a plain value.
 //
 // It is the first stage of every agent: a Source observes the node and returns
-// a Node, pure packages derive what is wanted from it, and the edges publish
+// a Node, pure packages derive the desired state from it, and the edges publish
 // that. A Node is never changed after it has been returned.
 package gpu
 
@@ -11,16 +11,16 @@ import "strings"
 // "GPU-5d0e1b9a-…" or "MIG-…".
 type UUID string
 
-// Valid reports whether id has the characters of UUIDs and no others. Anything
-// else would break what names it: the kubelet's list of devices, metrics, and
-// the CDI spec of all GPUs.
+// Valid reports whether id is not empty and has only letters, digits and "-".
+// Anything else would break the kubelet's list of devices, metrics, and the CDI
+// spec of all GPUs.
 func (id UUID) Valid() bool {
 	return id != "" && strings.IndexFunc(string(id), func(r rune) bool {
 		return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	}) < 0
 }
 
-// Node holds what is known of all GPUs of a node at one moment.
+// Node describes all GPUs of a node at one moment.
 type Node struct {
 	Driver Driver `json:"driver"`
 	// GPUs is ordered by NVML index.
@@ -54,7 +54,7 @@ type Driver struct {
 	Version string `json:"version"`
 	// NVMLVersion of the management library, for example "13.580.95.05".
 	NVMLVersion string `json:"nvmlVersion"`
-	// CUDA is the newest CUDA version that the driver serves.
+	// CUDA is the newest CUDA version that the driver supports.
 	CUDA Version `json:"cuda"`
 }
 
@@ -64,8 +64,8 @@ type Version struct {
 	Minor int `json:"minor"`
 }
 
-// GPU is one physical GPU. A GPU that does not answer is listed too: Fault is
-// set, and of the other fields those hold that could still be read.
+// GPU is one physical GPU. A GPU that does not answer is listed with its Fault, and
+// with the fields that could still be read.
 type GPU struct {
 	// Index is the position in which NVML enumerates the GPU.
 	Index int  `json:"index"`
@@ -76,7 +76,7 @@ type GPU struct {
 	Brand        string `json:"brand,omitempty"`
 	Architecture string `json:"architecture,omitempty"`
 	PCI          PCI    `json:"pci"`
-	// NUMANode is the NUMA node of the PCI device, -1 where there is none.
+	// NUMANode is the NUMA node of the PCI device, -1 if it has no NUMA node.
 	NUMANode          int     `json:"numaNode"`
 	MemoryBytes       uint64  `json:"memoryBytes"`
 	ComputeCapability Version `json:"computeCapability"`
@@ -84,24 +84,24 @@ type GPU struct {
 	MIG *MIG `json:"mig,omitempty"`
 	// Fabric is nil where the GPU has no NVLink fabric.
 	Fabric *Fabric `json:"fabric,omitempty"`
-	// Recovery is what the driver asks for before the GPU is sound again.
+	// Recovery is what the GPU needs, according to its driver, to be healthy again.
 	Recovery Recovery `json:"recovery,omitempty"`
 	// Fault is nil for a GPU that works.
 	Fault *Fault `json:"fault,omitempty"`
 }
 
-// Recovery is an action by which a GPU becomes sound again: the values of
+// Recovery is an action that makes a GPU healthy again: a value of
 // nvmlDeviceGpuRecoveryAction_t.
 type Recovery string
 
 // The values of Recovery.
 const (
-	RecoveryUnknown       Recovery = ""                    // the driver does not say
+	RecoveryUnknown       Recovery = ""                    // the driver does not report it
 	RecoveryNone          Recovery = "none"                // the GPU needs nothing
 	RecoveryReset         Recovery = "reset"               // reset the GPU
 	RecoveryReboot        Recovery = "reboot"              // reboot the node
-	RecoveryDrainP2P      Recovery = "drain-p2p"           // end what uses peer-to-peer traffic
-	RecoveryDrainAndReset Recovery = "drain-and-reset"     // let work end, take no more, then reset
+	RecoveryDrainP2P      Recovery = "drain-p2p"           // end all peer-to-peer traffic
+	RecoveryDrainAndReset Recovery = "drain-and-reset"     // let workloads end, admit no more, then reset
 	RecoveryIMEXDomain    Recovery = "recover-imex-domain" // recover the IMEX domain of the node
 )
 
@@ -122,7 +122,7 @@ type PCI struct {
 type Fault struct {
 	// Op is the call that failed, for example "nvmlDeviceGetUUID".
 	Op string `json:"op"`
-	// Reason is what it answered, in words: "GPU is lost".
+	// Reason is the answer in words: "GPU is lost".
 	Reason string `json:"reason"`
 }
 
@@ -136,8 +136,8 @@ type Link struct {
 	B int `json:"b"`
 	// NVLinks is the number of active NVLinks that lead from A to B directly.
 	NVLinks int `json:"nvLinks,omitempty"`
-	// NVSwitch is the number of active NVLinks of the poorer of both GPUs that
-	// lead to a switch of the fabric they share.
+	// NVSwitch is the number of active NVLinks that lead to a switch of the fabric
+	// that both GPUs share: that of the GPU which has fewer.
 	NVSwitch int `json:"nvSwitch,omitempty"`
 	// Path is the nearest common point on the PCI tree.
 	Path Path `json:"path"`
@@ -155,5 +155,5 @@ const (
 	PathHostBridge   Path = "PHB"  // one host bridge
 	PathNUMANode     Path = "NODE" // several host bridges of one NUMA node
 	PathSystem       Path = "SYS"  // across NUMA nodes
-	PathUndetermined Path = ""     // the driver does not say
+	PathUndetermined Path = ""     // the driver does not report it
 )

@@ -16,12 +16,11 @@ var ErrNoDriver = errors.New("no NVIDIA driver")
 var ErrDriverChanged = errors.New("the NVIDIA driver was replaced")
 
 // ErrHangs is returned by a Source, or by its Health, while the driver neither
-// answers a call nor refuses it. Nothing can interrupt such a call: Snapshot and
+// answers a call nor rejects it. Nothing can interrupt such a call: Snapshot and
 // Watch return without it when their context ends.
 var ErrHangs = errors.New("the driver hangs")
 
-// ErrClosed is returned by a Watch that was under way when its Source was
-// closed.
+// ErrClosed is returned by a Watch that was running when its Source was closed.
 var ErrClosed = errors.New("gpu source was closed")
 
 // ErrWatchUnsupported is returned by Watch of a Source that has no events.
@@ -43,14 +42,14 @@ type Source interface {
 	Close() error
 }
 
-// Checker is a Source that knows whether its driver still answers.
+// Checker is a Source that reports whether its driver still answers.
 type Checker interface {
 	// Health returns an error that wraps ErrHangs while the driver hangs. It
 	// never blocks.
 	Health() error
 }
 
-// EventKind tells events apart.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The kinds of events.
@@ -62,9 +61,8 @@ const (
 	EventMIGChanged EventKind = "mig-changed"
 	// EventLost says that a GPU stopped answering.
 	EventLost EventKind = "lost"
-	// EventTopologyChanged says that a GPU has come or gone, that the driver
-	// asks for another recovery of one, or that its fabric is another: read a
-	// Snapshot.
+	// EventTopologyChanged says that a GPU has come or gone, or that its recovery
+	// or its fabric has changed: read a Snapshot.
 	EventTopologyChanged EventKind = "topology-changed"
 )
 

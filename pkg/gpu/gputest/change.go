@@ -20,8 +20,8 @@ func (f *Fake) Partition(id gpu.UUID, profiles ...string) {
 	f.post(gpu.GPUEvent(gpu.EventMIGChanged, id))
 }
 
-// SetRecovery makes the driver ask for a recovery of the GPU id. Watches get
-// XID 154, which says that the action has changed.
+// SetRecovery changes the recovery that the GPU id needs. Watches get XID 154,
+// which reports such a change.
 func (f *Fake) SetRecovery(id gpu.UUID, r gpu.Recovery) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -31,7 +31,7 @@ func (f *Fake) SetRecovery(id gpu.UUID, r gpu.Recovery) {
 	f.post(e)
 }
 
-// SetFabric gives the GPU id another NVLink fabric, nil for none. Watches get
+// SetFabric gives the GPU id another NVLink fabric; nil takes it away. Watches get
 // EventTopologyChanged.
 func (f *Fake) SetFabric(id gpu.UUID, fabric *gpu.Fabric) {
 	f.mu.Lock()

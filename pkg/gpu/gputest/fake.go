@@ -1,5 +1,5 @@
-// Package gputest has what tests of GPU code need: ready made nodes, a Source
-// in memory, and the test suite that every Source has to pass.
+// Package gputest helps to test code that uses GPUs: it has nodes, a Source in
+// memory, and the test suite that every Source has to pass.
 package gputest
 
 import (
@@ -12,8 +12,8 @@ import (
 )
 
 // Fake is a gpu.Source in memory. A test changes the node behind it; running
-// Watches deliver what a driver would tell. Events that no Watch waits for are
-// lost, as with a driver: WaitWatched says when one waits.
+// Watches deliver the events that a driver would send. Events that happen while no
+// Watch runs are lost, as with a driver: see WaitWatched.
 type Fake struct {
 	mu       sync.Mutex
 	node     *gpu.Node
@@ -70,7 +70,8 @@ func (f *Fake) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	return f.view(), nil
 }
 
-// Watch delivers EventTopologyChanged and then what the methods of Fake cause.
+// Watch delivers EventTopologyChanged, and then the events that the methods of
+// Fake cause.
 func (f *Fake) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	w := &watcher{wake: make(chan struct{}, 1)}
 	w.queue = append(w.queue, gpu.NodeEvent(gpu.EventTopologyChanged))
@@ -175,7 +176,7 @@ func (f *Fake) post(events ...gpu.Event) {
 	}
 }
 
-// gpu returns the GPU id of the node. It panics if there is none.
+// gpu returns the GPU id of the node. It panics if the node has no such GPU.
 func (f *Fake) gpu(id gpu.UUID) *gpu.GPU {
 	if g := f.node.ByUUID(id); g != nil {
 		return g

@@ -8,17 +8,17 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Partition turns the MIG mode of a GPU on and gives it devices of these
-// profiles, none if there are none. It returns node, which it changes. All that
-// it makes up is the same each time: UUIDs, ids, minors of capabilities, and
-// placements, of which it takes the largest first and the highest free ones, so
-// that all layouts that a GPU can have fit. A profile with fewer compute than GPU
-// slices shares the GPU instance of the one before it if there is room.
-// It panics on a layout that the model cannot have.
+// Partition turns the MIG mode of a GPU on and gives it devices of exactly these
+// profiles. It changes node and returns it. The result is deterministic: UUIDs,
+// ids, minors of capabilities, and placements. It places the largest instances
+// first, each at the highest free placement, so that all layouts that a GPU can
+// have fit. A profile with fewer compute than GPU slices shares the GPU instance of
+// the profile before it if there is room. It panics on a layout that the model
+// cannot have.
 func Partition(node *gpu.Node, index int, profiles ...string) *gpu.Node {
 	g := node.GPU(index)
 	if g == nil {
-		panic(fmt.Sprintf("gputest: partition GPU %d: there is none", index))
+		panic(fmt.Sprintf("gputest: partition GPU %d: the node has no such GPU", index))
 	}
 	b, ok := boardOf(g)
 	if !ok {
@@ -101,7 +101,7 @@ func place(taken []bool, s slice, g *gpu.GPU) gpu.Placement {
 			return gpu.Placement{Start: start, Size: s.memory}
 		}
 	}
-	panic(fmt.Sprintf("gputest: partition GPU %d: there is no room for %dg with %d memory slices", g.Index, s.compute, s.memory))
+	panic(fmt.Sprintf("gputest: partition GPU %d: no room for %dg with %d memory slices", g.Index, s.compute, s.memory))
 }
 
 // id returns the id of a GPU instance that has its place, from which it follows,

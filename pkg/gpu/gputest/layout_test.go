@@ -50,7 +50,7 @@ func TestPartitionsAreValid(t *testing.T) {
 	}
 }
 
-func TestPartitionRefusesWhatNoGPUHas(t *testing.T) {
+func TestPartitionRejectsWhatNoGPUHas(t *testing.T) {
 	for name, c := range map[string]struct {
 		model    gputest.Model
 		index    int
@@ -76,7 +76,7 @@ func TestPartitionRefusesWhatNoGPUHas(t *testing.T) {
 	}
 }
 
-func TestFakeTellsWhatChanges(t *testing.T) {
+func TestFakeReportsChanges(t *testing.T) {
 	node := gputest.Node(gputest.A100, 2)
 	id := node.GPUs[1].UUID
 	xid := gpu.GPUEvent(gpu.EventXID, id)

@@ -69,8 +69,8 @@ func Divided(model Model, n int, layouts ...[]string) *gpu.Node {
 	return out
 }
 
-// Mixed returns a node with one GPU of each of the models, in this order, none of
-// which is divided or linked.
+// Mixed returns a node with one GPU of each of the models, in this order, without
+// MIG devices and links.
 func Mixed(models ...Model) *gpu.Node {
 	out := Node(L4, len(models))
 	out.Links = nil

@@ -18,15 +18,14 @@ import (
 // functions fail the test themselves.
 type Harness struct {
 	Source gpu.Source
-	// Node is what the source shows while all is well. It has two GPUs at least.
+	// Node is what the source shows while all GPUs work. It has two GPUs at least.
 	Node *gpu.Node
 	Lose func(id gpu.UUID)
 	Heal func(id gpu.UUID)
-	// Partition gives a GPU MIG devices of these profiles, none if there are
-	// none, and returns how the GPU is shown from then on. The MIG mode of
-	// Node's GPUs is off.
+	// Partition gives a GPU MIG devices of exactly these profiles, and returns the
+	// GPU as the source shows it from then on. The MIG mode of Node's GPUs is off.
 	Partition func(id gpu.UUID, profiles ...string) gpu.GPU
-	// Profile is a profile of which each of Node's GPUs has room for three.
+	// Profile is a profile of which three fit on each of Node's GPUs.
 	Profile string
 	// The others are for TestDriverSource alone.
 	PostXID         func(id gpu.UUID, xid uint64)
@@ -36,7 +35,7 @@ type Harness struct {
 	SetFabric func(id gpu.UUID, fabric gpu.Fabric)
 }
 
-// TestSource runs what the contract of gpu.Source asks of every source. Each
+// TestSource tests what the contract of gpu.Source requires of every source. Each
 // test has a harness of its own.
 func TestSource(t *testing.T, setUp func(t *testing.T) Harness) {
 	run(t, setUp, map[string]func(*testing.T, Harness){
@@ -46,28 +45,28 @@ func TestSource(t *testing.T, setUp func(t *testing.T) Harness) {
 		"snapshots may be read at the same time":               testSnapshotConcurrent,
 		"a watch ends promptly with its context":               testWatchEnds,
 		"a snapshot may be read while an event is delivered":   testSnapshotInDeliver,
-		"a GPU that is lost at run time is told and shown":     testLose,
+		"a GPU that is lost at run time is reported and shown": testLose,
 		"a GPU that is lost before the first use is shown":     testLostAtStart,
-		"a GPU that comes back is told and shown":              testHeal,
+		"a GPU that comes back is reported and shown":          testHeal,
 		"a source that is closed can be used again":            testClose,
 		"MIG devices are shown":                                testMIG,
-		"MIG devices that come are told and shown":             testMIGComes,
-		"MIG devices that go are told and shown":               testMIGGoes,
+		"MIG devices that come are reported and shown":         testMIGComes,
+		"MIG devices that go are reported and shown":           testMIGGoes,
 		"a lost GPU is shown with the MIG devices that it had": testMIGLost,
 	})
 }
 
-// TestDriverSource runs TestSource, and what the contract asks of a source
-// that hears from a driver.
+// TestDriverSource runs TestSource, and what the contract of gpu.Source requires of
+// a source with a driver.
 func TestDriverSource(t *testing.T, setUp func(t *testing.T) Harness) {
 	TestSource(t, setUp)
 	run(t, setUp, map[string]func(*testing.T, Harness){
-		"an XID is delivered with its GPU":                    testXID,
-		"XIDs are delivered in their order":                   testXIDOrder,
-		"every watch gets every XID":                          testTwoWatches,
-		"an XID is delivered with its MIG device":             testXIDOfInstance,
-		"a driver that goes and comes is told and used again": testDriver,
-		"a GPU that joins its fabric is told and shown":       testFabric,
+		"an XID is delivered with its GPU":                        testXID,
+		"XIDs are delivered in their order":                       testXIDOrder,
+		"every watch gets every XID":                              testTwoWatches,
+		"an XID is delivered with its MIG device":                 testXIDOfInstance,
+		"a driver that goes and comes is reported and used again": testDriver,
+		"a GPU that joins its fabric is reported and shown":       testFabric,
 	})
 }
 
@@ -199,7 +198,7 @@ func testLostAtStart(t *testing.T, h Harness) {
 // unlikeLost leaves out what a GPU that is lost need not show as it did before.
 func unlikeLost() cmp.Option { return cmpopts.IgnoreFields(gpu.GPU{}, "Fault", "Recovery") }
 
-// checkLost checks that node is well but for the GPU lost.
+// checkLost checks that only the GPU lost has a fault.
 func checkLost(t *testing.T, well, node *gpu.Node, lost gpu.GPU) {
 	t.Helper()
 	if len(node.GPUs) != len(well.GPUs) {

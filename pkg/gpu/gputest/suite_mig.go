@@ -31,19 +31,19 @@ func testMIG(t *testing.T, h Harness) {
 func testMIGComes(t *testing.T, h Harness) {
 	h.partitioned(t, 1)
 	w := h.watch(t)
-	h.tellsMIG(t, w, h.partitioned(t, 3))
+	h.reportsMIG(t, w, h.partitioned(t, 3))
 }
 
 func testMIGGoes(t *testing.T, h Harness) {
 	h.partitioned(t, 3)
 	w := h.watch(t)
-	h.tellsMIG(t, w, h.partitioned(t, 1))
-	h.tellsMIG(t, w, h.partitioned(t, 0))
+	h.reportsMIG(t, w, h.partitioned(t, 1))
+	h.reportsMIG(t, w, h.partitioned(t, 0))
 }
 
-// tellsMIG waits until a watch has told of a change of GPU 1, and of no other
-// GPU, after which a snapshot shows want. A change may be told in steps.
-func (h Harness) tellsMIG(t *testing.T, w *watching, want *gpu.Node) {
+// reportsMIG waits until a watch has reported a change of GPU 1, and of no other
+// GPU, after which a snapshot shows want. A change may be reported in steps.
+func (h Harness) reportsMIG(t *testing.T, w *watching, want *gpu.Node) {
 	t.Helper()
 	for {
 		e := w.next(t, gpu.EventMIGChanged)
@@ -64,7 +64,7 @@ func testMIGLost(t *testing.T, h Harness) {
 	node := h.snapshot(t)
 	checkLost(t, want, node, lost)
 	diff(t, lost, node.GPUs[1], unlikeLost())
-	node.GPUs[1].MIG.Devices[0].UUID = "MIG-of-the-reader"
+	node.GPUs[1].MIG.Devices[0].UUID, node.GPUs[1].MIG.GPUInstances[0].ID = "MIG-of-the-reader", gpu.NoInstance
 	diff(t, lost, h.snapshot(t).GPUs[1], unlikeLost())
 }
 

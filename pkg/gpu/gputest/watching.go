@@ -33,7 +33,7 @@ func (h Harness) snapshot(t *testing.T) *gpu.Node {
 	return node
 }
 
-// watching is a Watch that is under way.
+// watching is a Watch that is running.
 type watching struct {
 	events chan gpu.Event
 	done   chan error

@@ -1,5 +1,6 @@
 // Package simtest makes simulated nodes for tests, with the gpu-sim of the
-// project's bin folder. What gputest cannot show, files and the C ABI, is there.
+// project's bin folder. Such a node has what package gputest lacks: files, and NVML
+// at the C ABI.
 package simtest
 
 import (
@@ -12,9 +13,9 @@ import (
 	"testing"
 )
 
-// Node is a simulated node in a folder, which goes with the test.
+// Node is a simulated node in a folder that is removed after the test.
 type Node struct {
-	// Bin is the folder with gpu-sim, and lib with the libraries beside it.
+	// Bin is the folder with gpu-sim, and with lib, which has the libraries.
 	Bin string
 	// Root is the node's folder, with dev, proc, sys and the driver.
 	Root string
@@ -22,8 +23,7 @@ type Node struct {
 	t testing.TB
 }
 
-// New creates a node, for example with "--gpus=8". It skips the test where that
-// is not possible.
+// New creates a node, for example with "--gpus=8". It skips the test if it cannot.
 func New(t testing.TB, args ...string) *Node {
 	t.Helper()
 	n := &Node{Bin: binaries(t), Root: filepath.Join(t.TempDir(), "node"), t: t}
@@ -33,7 +33,7 @@ func New(t testing.TB, args ...string) *Node {
 }
 
 // Run runs a command of gpu-sim, the first argument, on the node, and returns
-// what it printed.
+// its output.
 func (n *Node) Run(args ...string) []byte {
 	n.t.Helper()
 	// Not the test's context: it has ended when the node is deleted.
@@ -58,8 +58,8 @@ func (n *Node) Calls() map[string]int {
 	return calls
 }
 
-// Called reports whether NVML was called since the counters were set to zero. It
-// leaves them as they are: a call at this moment would be lost.
+// Called reports whether NVML was called since the counters were reset. It does
+// not reset them: a call at this moment would be lost.
 func (n *Node) Called() bool {
 	n.t.Helper()
 	return strings.Contains(string(n.Run("calls")), "nvml")
@@ -95,6 +95,6 @@ func binaries(t testing.TB) string {
 			return c
 		}
 	}
-	t.Skip("bin/gpu-sim is not there: build it with `make sim`, or point OUTRIGGER_BIN to it")
+	t.Skip("bin/gpu-sim is missing: build it with `make sim`, or point OUTRIGGER_BIN to it")
 	return ""
 }

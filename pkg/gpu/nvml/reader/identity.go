@@ -137,11 +137,11 @@ func (m *memory) recall(devices []device) {
 	}
 }
 
-// copyOf returns a GPU that shares nothing with g that a reader of it may change.
+// copyOf returns a copy of g that shares nothing with it which its user may change.
 func copyOf(g gpu.GPU) gpu.GPU {
 	if g.MIG != nil {
 		mig := *g.MIG
-		mig.Devices = slices.Clone(mig.Devices)
+		mig.Devices, mig.GPUInstances = slices.Clone(mig.Devices), slices.Clone(mig.GPUInstances)
 		g.MIG = &mig
 	}
 	if g.Fabric != nil {
