@@ -169,5 +169,5 @@ func (n *Span) ended() bool {
 
 // Library returns the handle of calls that concern no single GPU.
 func (n *Span) Library() Library {
-	return Library{Handle[gonvml.Interface]{span: n, raw: n.lib.api, gpu: noGPU}}
+	return Library{handle[gonvml.Interface]{span: n, raw: n.lib.api, gpu: noGPU}}
 }

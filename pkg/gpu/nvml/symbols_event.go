@@ -9,7 +9,7 @@ import (
 )
 
 // EventSet receives the events of the GPUs that are registered in it.
-type EventSet struct{ Handle[gonvml.EventSet] }
+type EventSet struct{ handle[gonvml.EventSet] }
 
 // Event is what a wait returned. The index of its Device is not known.
 type Event struct {
@@ -29,23 +29,23 @@ func (s EventSet) Wait(limit time.Duration) (Event, error) {
 		c.thread = unix.Gettid()
 	}
 	var event Event
-	err := within(s.Handle, "nvmlEventSetWait_v2", c, func(set gonvml.EventSet) (ret gonvml.Return) {
-		event.EventData, ret = set.Wait(millis(limit))
+	err := wait(s.handle, "nvmlEventSetWait_v2", c, func(set gonvml.EventSet) (ret gonvml.Return) {
+		event.EventData, ret = set.Wait(uint32(limit.Milliseconds()))
 		return ret
 	})
-	event.Device = Device{Handle[gonvml.Device]{span: s.span, raw: event.EventData.Device, gpu: noGPU}}
+	event.Device = Device{handle[gonvml.Device]{span: s.span, raw: event.EventData.Device, gpu: noGPU}}
 	return event, err
 }
 
 // Free frees the set.
-func (s EventSet) Free() error { return Do(s.Handle, "nvmlEventSetFree", gonvml.EventSet.Free) }
+func (s EventSet) Free() error { return do(s.handle, "nvmlEventSetFree", gonvml.EventSet.Free) }
 
 // SupportedEvents is the set of types that the GPU can report.
 func (d Device) SupportedEvents() (uint64, error) {
-	return Get(d.Handle, "nvmlDeviceGetSupportedEventTypes", gonvml.Device.GetSupportedEventTypes)
+	return get(d.handle, "nvmlDeviceGetSupportedEventTypes", gonvml.Device.GetSupportedEventTypes)
 }
 
 // RegisterEvents makes the GPU report the types to a set.
 func (d Device) RegisterEvents(types uint64, set EventSet) error {
-	return Do(d.Handle, "nvmlDeviceRegisterEvents", func(h gonvml.Device) gonvml.Return { return h.RegisterEvents(types, set.raw) })
+	return do(d.handle, "nvmlDeviceRegisterEvents", func(h gonvml.Device) gonvml.Return { return h.RegisterEvents(types, set.raw) })
 }

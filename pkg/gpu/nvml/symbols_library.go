@@ -10,35 +10,35 @@ const (
 )
 
 // Library has the calls that concern no single GPU.
-type Library struct{ Handle[gonvml.Interface] }
+type Library struct{ handle[gonvml.Interface] }
 
-func (l Library) init() error     { return Do(l.Handle, symInit, gonvml.Interface.Init) }
-func (l Library) shutdown() error { return Do(l.Handle, symShutdown, gonvml.Interface.Shutdown) }
+func (l Library) init() error     { return do(l.handle, symInit, gonvml.Interface.Init) }
+func (l Library) shutdown() error { return do(l.handle, symShutdown, gonvml.Interface.Shutdown) }
 
 // DriverVersion is that of the kernel driver.
 func (l Library) DriverVersion() (string, error) {
-	return Get(l.Handle, "nvmlSystemGetDriverVersion", gonvml.Interface.SystemGetDriverVersion)
+	return get(l.handle, "nvmlSystemGetDriverVersion", gonvml.Interface.SystemGetDriverVersion)
 }
 
 // NVMLVersion is that of the library.
 func (l Library) NVMLVersion() (string, error) {
-	return Get(l.Handle, "nvmlSystemGetNVMLVersion", gonvml.Interface.SystemGetNVMLVersion)
+	return get(l.handle, "nvmlSystemGetNVMLVersion", gonvml.Interface.SystemGetNVMLVersion)
 }
 
 // CUDAVersion is 1000 times the major number and 10 times the minor one.
 func (l Library) CUDAVersion() (int, error) {
-	return Get(l.Handle, "nvmlSystemGetCudaDriverVersion_v2", gonvml.Interface.SystemGetCudaDriverVersion_v2)
+	return get(l.handle, "nvmlSystemGetCudaDriverVersion_v2", gonvml.Interface.SystemGetCudaDriverVersion_v2)
 }
 
 // DeviceCount is the number of GPUs that NVML shows.
 func (l Library) DeviceCount() (int, error) {
-	return Get(l.Handle, "nvmlDeviceGetCount_v2", gonvml.Interface.DeviceGetCount)
+	return get(l.handle, "nvmlDeviceGetCount_v2", gonvml.Interface.DeviceGetCount)
 }
 
 // Device returns the GPU with an index.
 func (l Library) Device(index int) (Device, error) {
 	l.gpu = index
-	h, err := sub(l.Handle, "nvmlDeviceGetHandleByIndex_v2", func(api gonvml.Interface) (gonvml.Device, gonvml.Return) {
+	h, err := sub(l.handle, "nvmlDeviceGetHandleByIndex_v2", func(api gonvml.Interface) (gonvml.Device, gonvml.Return) {
 		return api.DeviceGetHandleByIndex(index)
 	})
 	return Device{h}, err
@@ -46,6 +46,6 @@ func (l Library) Device(index int) (Device, error) {
 
 // NewEventSet returns an event set, to be freed.
 func (l Library) NewEventSet() (EventSet, error) {
-	h, err := sub(l.Handle, "nvmlEventSetCreate", gonvml.Interface.EventSetCreate)
+	h, err := sub(l.handle, "nvmlEventSetCreate", gonvml.Interface.EventSetCreate)
 	return EventSet{h}, err
 }
