@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// DefaultRoot is the folder of the node that is meant when none is named.
+// DefaultRoot is the folder of the node if --root is not set.
 const DefaultRoot = "/run/gpu-sim/node"
 
 // Run runs the command line args. args[0] decides which program it is.
@@ -33,7 +33,7 @@ func Run(args []string, out io.Writer) error {
 	return app.Run(args)
 }
 
-// usageError leaves it at one line: the help is a command away.
+// usageError returns one line in place of the help.
 func usageError(name string) cli.OnUsageErrorFunc {
 	return func(_ *cli.Context, err error, _ bool) error {
 		return fmt.Errorf("%s: %w; see \"gpu-sim %s --help\"", name, err, name)
@@ -52,7 +52,7 @@ func newApp(out io.Writer) *cli.App {
 		ExitErrHandler: func(*cli.Context, error) {},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return fmt.Errorf("no command %q; see \"gpu-sim help\"", c.Args().First())
+				return fmt.Errorf("unknown command %q; see \"gpu-sim help\"", c.Args().First())
 			}
 			return cli.ShowAppHelp(c)
 		},

@@ -12,8 +12,8 @@ import (
 // the node, and not how fast programs start.
 func batchCommand() *cli.Command {
 	return &cli.Command{
-		Name: "batch", Usage: "run the commands on standard input, one a line",
-		Description: "After what a command prints comes a line \"ok\". The first that fails ends the batch.\n" +
+		Name: "batch", Usage: "run commands from standard input, one per line",
+		Description: "After the output of each command, batch prints \"ok\". The first command that fails ends the batch.\n" +
 			"Lines are divided at spaces. All commands take the node of GPU_SIM_ROOT, but for those with an own --root.",
 		Action: func(c *cli.Context) error {
 			if err := noArgs(c); err != nil {
@@ -40,7 +40,7 @@ func batchCommand() *cli.Command {
 func runInBatch(c *cli.Context, words []string) error {
 	switch words[0] {
 	case "batch", "exec":
-		return fmt.Errorf("%s takes over standard input: run it by itself", words[0])
+		return fmt.Errorf("%s uses standard input: run it outside of batch", words[0])
 	default:
 		return Run(append([]string{c.App.Name}, words...), c.App.Writer)
 	}

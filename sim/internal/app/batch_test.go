@@ -31,14 +31,14 @@ func TestABatchRunsOneCommandALine(t *testing.T) {
 	}
 }
 
-func TestABatchEndsAtTheFirstMistake(t *testing.T) {
+func TestBatchEndsAtTheFirstError(t *testing.T) {
 	needRoot(t)
 	s := newSim(t)
 	s.must("create", "--gpus", "1")
 	for line, want := range map[string]string{
 		"xid 7 79":         "gpu-sim: batch: line 2: xid: GPU \"7\"",
-		"exec -- true":     "gpu-sim: batch: line 2: exec takes over standard input",
-		"batch":            "gpu-sim: batch: line 2: batch takes over standard input",
+		"exec -- true":     "gpu-sim: batch: line 2: exec uses standard input",
+		"batch":            "gpu-sim: batch: line 2: batch uses standard input",
 		"xid --nonsense 0": "gpu-sim: batch: line 2: xid: flag provided but not defined",
 	} {
 		out, err := s.batch("set 0.temperature=60", line, "lose 0")

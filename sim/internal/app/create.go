@@ -18,15 +18,15 @@ import (
 func createCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "create",
-		Usage: "make a simulated node",
+		Usage: "create a simulated node",
 		Flags: []cli.Flag{
 			rootFlag(),
 			&cli.IntFlag{Name: "gpus", Usage: "number of GPUs, 0 to 16", Value: 8, EnvVars: []string{"GPU_SIM_GPUS"}},
 			modelFlag(),
 			driverFlag(),
 			&cli.StringFlag{Name: "driver-version", Usage: "`VERSION` of the driver", Value: state.DefaultDriver, EnvVars: []string{"GPU_SIM_DRIVER_VERSION"}},
-			&cli.StringFlag{Name: "name", Usage: "`NAME` from which UUIDs are made; the name of the folder if not set", EnvVars: []string{"GPU_SIM_NAME"}},
-			&cli.StringFlag{Name: "lib-dir", Usage: "`FOLDER` with the simulator's libraries; \"lib\" beside gpu-sim if not set", EnvVars: []string{"GPU_SIM_LIB_DIR"}},
+			&cli.StringFlag{Name: "name", Usage: "`NAME` from which the UUIDs are derived (default: the name of the folder)", EnvVars: []string{"GPU_SIM_NAME"}},
+			&cli.StringFlag{Name: "lib-dir", Usage: "`FOLDER` with the simulator's libraries (default: \"lib\" next to gpu-sim)", EnvVars: []string{"GPU_SIM_LIB_DIR"}},
 		},
 		Action: func(c *cli.Context) (err error) {
 			if err := noArgs(c); err != nil {
@@ -55,7 +55,7 @@ func modelFlag() cli.Flag {
 }
 
 func driverFlag() cli.Flag {
-	return &cli.StringFlag{Name: "driver", Usage: "\"on\": loaded, or \"off\"", Value: "on", EnvVars: []string{"GPU_SIM_DRIVER"}}
+	return &cli.StringFlag{Name: "driver", Usage: "\"on\" (loaded) or \"off\"", Value: "on", EnvVars: []string{"GPU_SIM_DRIVER"}}
 }
 
 func createConfig(c *cli.Context) (node.Config, error) {
@@ -100,7 +100,7 @@ func parseSwitch(name, value string) (bool, error) {
 
 func noArgs(c *cli.Context) error {
 	if c.NArg() > 0 {
-		return fmt.Errorf("%s: %q is too much; it takes options only, see \"gpu-sim %s --help\"", c.Command.Name, c.Args().First(), c.Command.Name)
+		return fmt.Errorf("%s: unexpected argument %q; it takes only options, see \"gpu-sim %s --help\"", c.Command.Name, c.Args().First(), c.Command.Name)
 	}
 	return nil
 }

@@ -14,14 +14,14 @@ import (
 func driverRootFlag() cli.Flag {
 	return &cli.StringFlag{
 		Name: "driver-root", Value: node.HostRoot, EnvVars: []string{"GPU_SIM_DRIVER_ROOT"},
-		Usage: "`PATH` of the driver: / as if installed on the machine, /run/nvidia/driver as if a container brings it when it is loaded",
+		Usage: "`PATH` of the driver: / for a driver installed on the machine, /run/nvidia/driver for a driver in a container",
 	}
 }
 
 func execCommand() *cli.Command {
 	return command{
 		name: "exec", args: "-- COMMAND [ARGUMENT…]", usage: "run a command in a simulated node",
-		description: "The command runs in a mount namespace of its own, in place of gpu-sim: signals and exit code are its own.",
+		description: "The command replaces gpu-sim and runs in a private mount namespace. Signals and exit code are those of the command.",
 		flags:       []cli.Flag{driverRootFlag()},
 		min:         1, max: -1,
 		run: func(c *cli.Context, n *node.Node) error {
@@ -54,9 +54,9 @@ func execute(args []string) error {
 
 func mountCommand() *cli.Command {
 	return command{
-		name: "mount", usage: "show a simulated node in the present mount namespace",
-		description: "For a command below \"gpu-sim exec\" that mounts /proc or /run anew and so hides a part of the node. " +
-			"What is in place stays. The machine's own mount namespace is refused.",
+		name: "mount", usage: "mount a simulated node in the current mount namespace",
+		description: "For a command in \"gpu-sim exec\" that mounts a new /proc or /run, which hides a part of the node. " +
+			"Existing mounts stay. The command fails in the machine's own mount namespace.",
 		flags: []cli.Flag{driverRootFlag()},
 		run: func(c *cli.Context, n *node.Node) error {
 			return n.Mount(c.Context, c.String("driver-root"))

@@ -32,7 +32,7 @@ func gpuCommand(cmd command, run func(c *cli.Context, n *node.Node, g state.GPU)
 func xidCommand() *cli.Command {
 	cmd := command{
 		name: "xid", args: "GPU CODE", usage: "raise an XID on a GPU", min: 2,
-		flags: []cli.Flag{&cli.StringFlag{Name: "instance", Usage: "`GI[/CI]` that it concerns; the whole GPU if not set"}},
+		flags: []cli.Flag{&cli.StringFlag{Name: "instance", Usage: "`GI[/CI]` to which the XID belongs (default: the whole GPU)"}},
 	}
 	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
 		code, err := strconv.ParseUint(c.Args().Get(1), 10, 32)
@@ -52,10 +52,10 @@ func xidCommand() *cli.Command {
 
 func loseCommand() *cli.Command {
 	cmd := command{
-		name: "lose", args: "GPU", usage: "take a GPU off the bus: XID 79, and it answers no more",
+		name: "lose", args: "GPU", usage: "take a GPU off the bus: XID 79, and the GPU no longer answers",
 		flags: []cli.Flag{&cli.StringFlag{
 			Name: "how", Value: string(state.LostHandle),
-			Usage: "what fails from then on: \"handle\" gives out no handle, \"calls\" fails the calls on a handle",
+			Usage: "what fails: \"handle\" (NVML returns no handle) or \"calls\" (calls with a handle fail)",
 		}},
 	}
 	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
@@ -67,7 +67,7 @@ func loseCommand() *cli.Command {
 }
 
 func healCommand() *cli.Command {
-	cmd := command{name: "heal", args: "GPU", usage: "bring a lost GPU back"}
+	cmd := command{name: "heal", args: "GPU", usage: "recover a lost GPU"}
 	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
 		if err := n.State().Heal(g.Slot); err != nil {
 			return err
@@ -81,7 +81,7 @@ func plugCommand() *cli.Command {
 		name: "plug", usage: "add a GPU in the lowest free slot",
 		flags: []cli.Flag{
 			modelFlag(),
-			&cli.StringFlag{Name: "uuid", Usage: "`UUID` of the GPU; made from the node's name if not set"},
+			&cli.StringFlag{Name: "uuid", Usage: "`UUID` of the GPU (default: derived from the node's name)"},
 		},
 		run: func(c *cli.Context, n *node.Node) error {
 			g, err := n.Plug(state.GPUSpec{Model: c.String("model"), UUID: c.String("uuid")})
@@ -95,7 +95,7 @@ func plugCommand() *cli.Command {
 
 func unplugCommand() *cli.Command {
 	return command{
-		name: "unplug", args: "GPU", usage: "take a GPU out of the machine", description: gpuHelp, min: 1, max: 1,
+		name: "unplug", args: "GPU", usage: "remove a GPU from the machine", description: gpuHelp, min: 1, max: 1,
 		run: func(c *cli.Context, n *node.Node) error {
 			g, err := n.Unplug(c.Args().First())
 			if err != nil {

@@ -17,11 +17,11 @@ const gpusHelp = gpuHelp + "\n\"all\" stands for all GPUs that can be divided."
 
 func migCommand() *cli.Command {
 	return &cli.Command{
-		Name: "mig", Usage: "divide GPUs: Multi-Instance mode and instances",
+		Name: "mig", Usage: "partition GPUs: MIG mode and MIG instances",
 		Subcommands: []*cli.Command{migModeCommand(), migCreateCommand(), migDestroyCommand(), migListCommand(), migProfilesCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return fmt.Errorf("mig: no command %q; see \"gpu-sim mig --help\"", c.Args().First())
+				return fmt.Errorf("mig: unknown command %q; see \"gpu-sim mig --help\"", c.Args().First())
 			}
 			return cli.ShowSubcommandHelp(c)
 		},
@@ -41,7 +41,7 @@ func gpusAt(n *node.Node, ref string) ([]state.GPU, error) {
 		}
 	}
 	if len(gpus) == 0 {
-		return nil, fmt.Errorf("GPU \"all\": %w: the node has none that can be divided", state.ErrNoGPU)
+		return nil, fmt.Errorf("GPU \"all\": %w: no GPU of the node supports MIG", state.ErrNoGPU)
 	}
 	return gpus, nil
 }
@@ -64,7 +64,7 @@ func migCommandOn(cmd command, run func(c *cli.Context, n *node.Node, g state.GP
 }
 
 func migModeCommand() *cli.Command {
-	cmd := command{name: "mode", args: "GPU on|off", usage: "switch the Multi-Instance mode; off ends all instances", min: 2, max: 2}
+	cmd := command{name: "mode", args: "GPU on|off", usage: "set the MIG mode; off destroys all instances", min: 2, max: 2}
 	return migCommandOn(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
 		on, err := parseSwitch("MIG mode", c.Args().Get(1))
 		if err != nil {
@@ -89,10 +89,10 @@ func migModeCommand() *cli.Command {
 
 func migCreateCommand() *cli.Command {
 	cmd := command{
-		name: "create", args: "GPU PROFILE[@START]…", usage: "make MIG devices, all or none", min: 2, max: -1,
-		description: "\nPROFILE is that of the MIG device: 3g.20gb has a GPU instance of its own, 1c.3g.20gb is a part of one;\n" +
-			"parts that follow each other share one while they fit. START is the first memory slice of the GPU instance;\n" +
-			"where it is missing, the highest that is free is taken. \"gpu-sim mig profiles GPU\" lists what there is.",
+		name: "create", args: "GPU PROFILE[@START]…", usage: "create MIG devices, all or none", min: 2, max: -1,
+		description: "\nPROFILE is the profile of a MIG device: 3g.20gb gets its own GPU instance, 1c.3g.20gb is a part of one.\n" +
+			"Consecutive parts share a GPU instance while they fit. START is the first memory slice of the GPU instance,\n" +
+			"by default the highest that is free. \"gpu-sim mig profiles GPU\" lists the profiles.",
 	}
 	return migCommandOn(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
 		var requests []node.Request
@@ -116,7 +116,7 @@ func migCreateCommand() *cli.Command {
 
 func migDestroyCommand() *cli.Command {
 	cmd := command{
-		name: "destroy", args: "GPU [GI[/CI]|all]", usage: "end a compute instance, a GPU instance with all in it, or all", min: 1, max: 2,
+		name: "destroy", args: "GPU [GI[/CI]|all]", usage: "destroy a compute instance, a GPU instance with its compute instances, or all", min: 1, max: 2,
 		description: "\nGI and CI are the numbers that \"gpu-sim mig list\" prints.",
 	}
 	return migCommandOn(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
@@ -171,8 +171,8 @@ func instanceOf(text string) (gi, ci uint32, err error) {
 
 func resetCommand() *cli.Command {
 	return command{
-		name: "reset", args: "GPU", usage: "reset a GPU that nobody uses, as nvidia-smi --gpu-reset does", min: 1, max: 1,
-		description: gpusHelp + "\nA pending MIG mode takes effect, instances end, what the GPU asks for is done.",
+		name: "reset", args: "GPU", usage: "reset an unused GPU, as nvidia-smi --gpu-reset does", min: 1, max: 1,
+		description: gpusHelp + "\nA pending MIG mode takes effect, instances are destroyed, and a requested recovery action is done.",
 		flags: []cli.Flag{&cli.DurationFlag{
 			Name: "takes", Value: defaultReset, Usage: "`DURATION` for which the GPU is lost",
 		}},
@@ -199,7 +199,7 @@ func resetCommand() *cli.Command {
 
 func rebootCommand() *cli.Command {
 	return command{
-		name: "reboot", usage: "restart the node: GPUs start anew, the driver is loaded again if it was",
+		name: "reboot", usage: "reboot the node: all GPUs restart, and a loaded driver is loaded again",
 		run: func(c *cli.Context, n *node.Node) error {
 			if err := n.Reboot(); err != nil {
 				return fmt.Errorf("reboot: %w", err)

@@ -91,7 +91,7 @@ type profile struct {
 
 func migProfilesCommand() *cli.Command {
 	return command{
-		parent: "mig", name: "profiles", args: "GPU", usage: "list what a GPU can be divided into", min: 1, max: 1, description: gpuHelp,
+		parent: "mig", name: "profiles", args: "GPU", usage: "list the MIG profiles of a GPU", min: 1, max: 1, description: gpuHelp,
 		flags: []cli.Flag{jsonFlag()},
 		run: func(c *cli.Context, n *node.Node) error {
 			profiles, err := profilesOf(n, c.Args().First())

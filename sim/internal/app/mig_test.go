@@ -155,7 +155,7 @@ func TestProcessesFromTheCommandLine(t *testing.T) {
 	s.must("mig", "mode", "0", "off")
 }
 
-func TestMistakesWithMIG(t *testing.T) {
+func TestMIGUsageErrors(t *testing.T) {
 	needRoot(t)
 	s := newSim(t)
 	s.must("create", "--gpus", "2", "--model", "a100-40")
@@ -188,10 +188,10 @@ type mistake struct {
 	want string
 }
 
-// migMistakes returns mistakes on the nodes of TestMistakesWithMIG.
+// migMistakes returns mistakes on the nodes of TestMIGUsageErrors.
 func migMistakes(s, l4 sim) map[string]mistake {
 	return map[string]mistake{
-		"unknown sub-command":        {s, []string{"mig", "lsit"}, `no command "lsit"`},
+		"unknown sub-command":        {s, []string{"mig", "lsit"}, `unknown command "lsit"`},
 		"unknown flag":               {s, []string{"mig", "list", "--jsno"}, "gpu-sim mig list --help"},
 		"no GPU":                     {s, []string{"mig", "mode"}, "usage: gpu-sim mig mode [options] GPU on|off"},
 		"unknown GPU":                {s, []string{"mig", "mode", "7", "on"}, `GPU "7": no such GPU`},
@@ -215,12 +215,12 @@ func migMistakes(s, l4 sim) map[string]mistake {
 		"process that does not run":  {s, []string{"proc", "add", "--pid", "4194304", "0"}, "no such process runs here"},
 		"end of a process not there": {s, []string{"proc", "end", "0", "3"}, "no such process"},
 		"end of no number":           {s, []string{"proc", "end", "0", "cat"}, "want a number"},
-		"unknown proc command":       {s, []string{"proc", "kill"}, `no command "kill"`},
+		"unknown proc command":       {s, []string{"proc", "kill"}, `unknown command "kill"`},
 		"unknown recovery":           {s, []string{"set", "0.recovery=prayer"}, "want one of none, reset, reboot"},
 		"unknown fabric":             {s, []string{"set", "0.fabric=wool"}, "want not-supported, not-started, in-progress, completed"},
 		"product without a fabric":   {l4, []string{"set", "0.fabric=completed"}, "l4 has none"},
-		"product without the mode":   {l4, []string{"mig", "mode", "0", "on"}, "it cannot be divided"},
-		"no product with the mode":   {l4, []string{"mig", "mode", "all", "on"}, "none that can be divided"},
-		"profiles of such":           {l4, []string{"mig", "profiles", "0"}, "it cannot be divided"},
+		"product without the mode":   {l4, []string{"mig", "mode", "0", "on"}, "does not support MIG"},
+		"no product with the mode":   {l4, []string{"mig", "mode", "all", "on"}, "supports MIG"},
+		"profiles of such":           {l4, []string{"mig", "profiles", "0"}, "does not support MIG"},
 	}
 }

@@ -20,11 +20,11 @@ const firstMadeUp = 1<<22 + 1
 
 func procCommand() *cli.Command {
 	return &cli.Command{
-		Name: "proc", Usage: "let processes use a GPU",
+		Name: "proc", Usage: "simulate processes that use a GPU",
 		Subcommands: []*cli.Command{procAddCommand(), procEndCommand(), procListCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return fmt.Errorf("proc: no command %q; see \"gpu-sim proc --help\"", c.Args().First())
+				return fmt.Errorf("proc: unknown command %q; see \"gpu-sim proc --help\"", c.Args().First())
 			}
 			return cli.ShowSubcommandHelp(c)
 		},
@@ -33,11 +33,11 @@ func procCommand() *cli.Command {
 
 func procAddCommand() *cli.Command {
 	cmd := command{
-		parent: "proc", name: "add", args: "GPU", usage: "let a process use a GPU", min: 1,
+		parent: "proc", name: "add", args: "GPU", usage: "add a process to a GPU", min: 1,
 		flags: []cli.Flag{
-			&cli.UintFlag{Name: "pid", Usage: "`PID` of a process that is running, which uses the GPU until it ends; one is made up if not set"},
-			&cli.StringFlag{Name: "instance", Usage: "`GI/CI` that it uses, as \"gpu-sim mig list\" prints them; the whole GPU if not set"},
-			&cli.Uint64Flag{Name: "memory", Usage: "`MIB` that it uses"},
+			&cli.UintFlag{Name: "pid", Usage: "`PID` of a running process, which uses the GPU until it exits (default: an invented PID)"},
+			&cli.StringFlag{Name: "instance", Usage: "`GI/CI` that the process uses, as \"gpu-sim mig list\" prints them (default: the whole GPU)"},
+			&cli.Uint64Flag{Name: "memory", Usage: "memory that the process uses, in `MIB`"},
 		},
 	}
 	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
@@ -75,7 +75,7 @@ func unusedPID(g state.GPU) int {
 }
 
 func procEndCommand() *cli.Command {
-	cmd := command{parent: "proc", name: "end", args: "GPU PID", usage: "take a process off a GPU", min: 2}
+	cmd := command{parent: "proc", name: "end", args: "GPU PID", usage: "remove a process from a GPU", min: 2}
 	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
 		pid, err := strconv.ParseUint(c.Args().Get(1), 10, 31)
 		if err != nil || pid == 0 {

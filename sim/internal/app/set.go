@@ -14,7 +14,7 @@ import (
 
 func setCommand() *cli.Command {
 	return command{
-		name: "set", args: "KEY=VALUE…", usage: "change a node",
+		name: "set", args: "KEY=VALUE…", usage: "change settings of a node",
 		description: "driver=on|off        load or unload the driver: state, procfs, device nodes\n" +
 			"latency=DURATION     make every NVML call take that long: 10us\n" +
 			"GPU.FIELD=VALUE      set a value of a GPU: 0.temperature=85, or\n" +

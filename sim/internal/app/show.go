@@ -91,9 +91,9 @@ func health(g state.GPU) string {
 
 func callsCommand() *cli.Command {
 	return command{
-		name: "calls", usage: "show how often each NVML and CUDA symbol was called, by all programs of the node",
+		name: "calls", usage: "show how often all programs of the node called each NVML and CUDA symbol",
 		flags: []cli.Flag{
-			&cli.BoolFlag{Name: "reset", Usage: "set all counters to zero afterwards"},
+			&cli.BoolFlag{Name: "reset", Usage: "reset all counters after printing"},
 			jsonFlag(),
 		},
 		run: func(c *cli.Context, n *node.Node) error {
@@ -138,5 +138,5 @@ func gpuAt(n *node.Node, ref string) (state.GPU, error) {
 			return g, nil
 		}
 	}
-	return state.GPU{}, fmt.Errorf("GPU %q: %w: it was unplugged just now", ref, state.ErrNoGPU)
+	return state.GPU{}, fmt.Errorf("GPU %q: %w: it was just unplugged", ref, state.ErrNoGPU)
 }

@@ -57,7 +57,7 @@ func (n *Node) inUse(g state.GPU, err error) error {
 		return err
 	}
 	if len(processes) == 0 {
-		return fmt.Errorf("%w by a program that may only read the node's state, as in a container; end it first", err)
+		return fmt.Errorf("%w by a program with read-only access to the state, as in a container; end it first", err)
 	}
 	var pids []string
 	for _, p := range processes {

@@ -77,7 +77,7 @@ func (n *Node) privateNamespace() (bool, error) {
 func rootMount(process string) (string, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", process, "mountinfo"))
 	if err != nil {
-		return "", fmt.Errorf("find out the mount namespace: %w; is /proc mounted?", err)
+		return "", fmt.Errorf("read mount namespace: %w; is /proc mounted?", err)
 	}
 	id, _, _ := strings.Cut(string(text), " ")
 	return id, nil
@@ -193,7 +193,7 @@ func (n *Node) mountInstalled(ctx context.Context, m *mounter) error {
 	}
 	out, err := exec.CommandContext(ctx, "/sbin/ldconfig", "-X").CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("tell the loader about the driver's libraries: ldconfig: %w: %s", err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("update loader cache: ldconfig: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }

@@ -46,14 +46,14 @@ func (s *State) ForceReturn(symbol string, ret int) error {
 			continue
 		}
 		if ret < 0 || ret > 999 {
-			return fmt.Errorf("force %s to answer %d: want 1 to 999, or 0 to end it", symbol, ret)
+			return fmt.Errorf("force return code %[2]d on %[1]s: want 1 to 999, or 0 to end it", symbol, ret)
 		}
 		return s.update(func() error {
 			C.sim_force(s.sim, C.uint32_t(i), C.uint32_t(ret))
 			return nil
 		})
 	}
-	return fmt.Errorf("force %s: no such symbol in NVML or the CUDA driver API as simulated", symbol)
+	return fmt.Errorf("force %s: unknown symbol of NVML or the CUDA driver API", symbol)
 }
 
 // forced returns the forced answers by symbol.

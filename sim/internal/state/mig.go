@@ -12,7 +12,7 @@ import (
 // answers of NVML.
 var (
 	// ErrIndivisible says that a product has no MIG mode.
-	ErrIndivisible = errors.New("it cannot be divided")
+	ErrIndivisible = errors.New("the GPU does not support MIG")
 	// ErrNoMIG says that the MIG mode is off.
 	ErrNoMIG = errors.New("MIG mode is off")
 	// ErrInUse says that processes or compute instances use it.

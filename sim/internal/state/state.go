@@ -26,7 +26,7 @@ var (
 	// ErrVersion says that another build of the simulator made the file.
 	ErrVersion = errors.New("made by another version of the simulator")
 	// ErrReadOnly says that the file may only be read.
-	ErrReadOnly = errors.New("state file may only be read")
+	ErrReadOnly = errors.New("the state file is read-only")
 	// ErrNoGPU says that there is no such GPU.
 	ErrNoGPU = errors.New("no such GPU")
 )
