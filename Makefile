@@ -83,6 +83,7 @@ cluster: setup ## build what a test cluster runs: bin/cluster and bin/cluster-co
 
 charts: setup ## check and package the charts into out/charts
 	@$(call download,tools/helm)
+	@$(STEP) "build helm" tools/tool.sh helm
 	@$(STEP) "package the charts" tools/charts.sh
 
 demo: root setup ## schedule a GPU pod on a real Kubernetes with simulated GPUs

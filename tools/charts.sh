@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# charts.sh: builds Helm, lints and packages every chart into out/charts, and
-# copies the manifests for those without Helm beside them. A test of the charts
-# keeps these equal to what the charts render.
+# charts.sh: lints and packages every chart into out/charts, and copies the
+# manifests for those without Helm beside them. A test of the charts keeps these
+# equal to what the charts render.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p out/charts
-tools/tool.sh helm
 for chart in charts/*/Chart.yaml; do
   chart=$(dirname "$chart")
   bin/helm lint --strict "$chart"
