@@ -14,7 +14,7 @@ root=$PWD
 
 # build PACKAGE: builds the command of the current module.
 build() {
-  local name=${1##*/} linked cgo=0 flags="-s -w -X outrigger.dev/pkg/agent.Version=${VERSION:-dev}"
+  local name=${1##*/} linked cgo=0 flags="-s -w -X outrigger.dev/pkg/version.stamp=${VERSION:-dev}"
   # What no one asks of these programs costs memory on every node: traces of
   # gRPC as web pages, documentation as man pages, and HTTP/2 where there is no
   # API server to talk to.

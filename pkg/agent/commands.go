@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/version"
 )
 
 // commands returns the sub-commands that every agent has: snapshot, if it sees
@@ -57,7 +58,7 @@ func noArgs(action cli.ActionFunc) cli.ActionFunc {
 }
 
 func (s *session) version(*cli.Context) error {
-	_, err := fmt.Fprintln(s.stdout, versionLine(s.app.Name))
+	_, err := fmt.Fprintln(s.stdout, version.Line(s.app.Name))
 	return err
 }
 

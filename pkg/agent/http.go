@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/version"
 )
 
 func listenFlag(value string) cli.Flag {
@@ -51,13 +53,13 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 // newHandler serves what the kubelet and Prometheus ask an agent for.
-func newHandler(name, version string, a *Agent, log *slog.Logger) (http.Handler, error) {
+func newHandler(name string, a *Agent, log *slog.Logger) (http.Handler, error) {
 	reg := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "outrigger_build_info",
 		Help: "Always 1; the labels say which agent this is and how it was built.",
 		ConstLabels: prometheus.Labels{
-			"agent": name, "version": version, "goversion": runtime.Version(),
+			"agent": name, "version": version.String(), "goversion": runtime.Version(),
 		},
 	})
 	info.Set(1)

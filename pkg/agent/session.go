@@ -18,6 +18,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
+
+	"outrigger.dev/pkg/version"
 )
 
 // stopLimit is how long the process may live on after it was told to end.
@@ -118,9 +120,8 @@ func (s *session) run(c *cli.Context) error {
 	s.mu.Lock()
 	s.log = log
 	s.mu.Unlock()
-	version := strings.Fields(versionLine(s.app.Name))[1]
-	log.Info("starting", "agent", s.app.Name, "version", version, "config", s.config(c, a))
-	handler, err := newHandler(s.app.Name, version, a, log)
+	log.Info("starting", "agent", s.app.Name, "version", version.String(), "config", s.config(c, a))
+	handler, err := newHandler(s.app.Name, a, log)
 	if err != nil {
 		return err
 	}

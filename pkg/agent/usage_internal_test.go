@@ -2,30 +2,10 @@ package agent
 
 import (
 	"errors"
-	"runtime/debug"
 	"testing"
 
 	"github.com/urfave/cli/v2"
 )
-
-func TestBuildVersion(t *testing.T) {
-	read := func(v string) func() (*debug.BuildInfo, bool) {
-		return func() (*debug.BuildInfo, bool) { return &debug.BuildInfo{Main: debug.Module{Version: v}}, v != "" }
-	}
-	cases := map[string]struct{ stamped, module, want string }{
-		"the stamp counts":                 {"26.11.0", "v1.2.3", "26.11.0"},
-		"else the module's version":        {"", "v1.2.3", "v1.2.3"},
-		"a build of the working tree":      {"", "(devel)", "dev"},
-		"a binary without its information": {"", "", "dev"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := buildVersion(tc.stamped, read(tc.module)); got != tc.want {
-				t.Errorf("want %s, got %s", tc.want, got)
-			}
-		})
-	}
-}
 
 func TestParseErrorOfAnotherForm(t *testing.T) {
 	cases := map[string]struct{ in, want string }{
