@@ -111,14 +111,6 @@ func isDir(path string) bool {
 	return err == nil && fi.IsDir()
 }
 
-// NodeNameFlag returns the flag --node-name of agents that use the API server.
-func NodeNameFlag() cli.Flag {
-	return &cli.StringFlag{
-		Name: "node-name", EnvVars: []string{"NODE_NAME"},
-		Usage: "`NAME` of the Node that this is",
-	}
-}
-
 // GPUFlags returns HostFlags and the flag that GPUSource reads.
 func GPUFlags() []cli.Flag {
 	return append(HostFlags(), &cli.StringFlag{

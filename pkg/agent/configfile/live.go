@@ -41,10 +41,8 @@ type Labels interface {
 // Live keeps the config up to date with its file and with the node's label.
 type Live struct {
 	settings Settings
-	// labels is nil where the label is not to be had.
-	labels Labels
-	to     Configured
-	log    *slog.Logger
+	to       Configured
+	log      *slog.Logger
 
 	changed chan struct{}
 	label   atomic.Pointer[string]
@@ -54,21 +52,17 @@ type Live struct {
 	refused string
 }
 
-// NewLive returns what tells to of each config after that of s. Labels is nil
-// where no label is to be had.
-func NewLive(s Settings, labels Labels, to Configured, log *slog.Logger) *Live {
+// NewLive returns what passes each config after that of s on to to.
+func NewLive(s Settings, to Configured, log *slog.Logger) *Live {
 	w := &Live{settings: s, to: to, log: log, changed: make(chan struct{}, 1), last: s.Config}
-	if s.File.Dir != "" {
-		w.labels = labels
-	}
 	w.label.Store(&s.label)
 	return w
 }
 
-// FirstLabel returns the value of a label of the own Node, empty for a node
-// without it. It waits for the API server, but not for long.
-func FirstLabel(ctx context.Context, l Labels, key string, log *slog.Logger) string {
-	ctx, cancel := context.WithTimeout(ctx, labelPatience)
+// firstLabel returns the value of a label of the node, empty for a node without
+// it, or if the API server does not answer soon.
+func firstLabel(parent context.Context, l Labels, key string, log *slog.Logger) (string, error) {
+	ctx, cancel := context.WithTimeout(parent, labelPatience)
 	defer cancel()
 	value, known := "", false
 	_ = l.WatchLabels(ctx, func(all map[string]string) { // it returns nil
@@ -76,17 +70,17 @@ func FirstLabel(ctx context.Context, l Labels, key string, log *slog.Logger) str
 		cancel()
 	})
 	if !known && !errors.Is(context.Cause(ctx), context.Canceled) {
-		log.Warn("the node's label is not known yet, starting as if there were none", "label", key)
+		log.Warn("cannot read the node's label, starting as if it were not set", "label", key)
 	}
-	return value
+	return value, parent.Err()
 }
 
 // Run follows the file and the label until ctx ends. It returns an error when
 // the config has changed in a way that takes a new process.
 func (w *Live) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	if w.labels != nil {
-		g.Go(func() error { return w.labels.WatchLabels(ctx, w.labelled) })
+	if w.settings.File.Dir != "" {
+		g.Go(func() error { return w.settings.labels.WatchLabels(ctx, w.labelled) })
 	}
 	if dir := w.settings.File.folder(); dir != "" {
 		g.Go(func() error { return w.watch(ctx, dir) })

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/hostfs"
@@ -67,13 +68,13 @@ func sliced(replicas string) string {
 
 // settings is what an agent with all flags of the package reads from a command
 // line.
-func settings(t *testing.T, args ...string) (s configfile.Settings) {
+func settings(t *testing.T, labels configfile.Labels, args ...string) (s configfile.Settings) {
 	t.Helper()
 	app := agent.App{
 		Name: "test-agent", Flags: slices.Concat(agent.GPUFlags(), configfile.Flags(""), configfile.DeviceFlags("")),
 		New: func(c *cli.Context, _ *slog.Logger) (*agent.Agent, error) {
 			var err error
-			s, err = configfile.Load(c, nil)
+			s, err = configfile.Load(c, labels, slog.New(slog.DiscardHandler))
 			if err == nil {
 				err = errRead
 			}
@@ -92,9 +93,9 @@ var errRead = errors.New("it was read")
 // following runs what follows the config of a command line.
 func following(t *testing.T, l configfile.Labels, args ...string) (sink, <-chan error) {
 	t.Helper()
-	s := settings(t, args...)
+	s := settings(t, l, args...)
 	to := make(sink, 8)
-	w := configfile.NewLive(s, l, to, slog.New(slog.DiscardHandler))
+	w := configfile.NewLive(s, to, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	stopped := make(chan struct{})
@@ -116,7 +117,7 @@ func put(t *testing.T, path, content string) {
 func TestTheFileIsFollowedAndTheLastGoodOneStands(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	put(t, path, sliced("2"))
-	to, done := following(t, nil, "--config-file", path)
+	to, done := following(t, (*cluster.API)(nil), "--config-file", path)
 	put(t, path, sliced("3"))
 	if n := to.replicas(t); n != 3 {
 		t.Errorf("replicas %d, want 3", n)
@@ -140,7 +141,7 @@ func TestTheFileIsFollowedAndTheLastGoodOneStands(t *testing.T) {
 func TestTheFileIsEditedInPlace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	put(t, path, sliced("2"))
-	to, _ := following(t, nil, "--config-file", path)
+	to, _ := following(t, (*cluster.API)(nil), "--config-file", path)
 	for want := 3; want < 9; want++ {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
@@ -188,11 +189,12 @@ func TestTheLabelChoosesTheFile(t *testing.T) {
 	if n := to.replicas(t); n != 2 {
 		t.Errorf("replicas %d, want 2", n)
 	}
-	if value := configfile.FirstLabel(t.Context(), client, key, slog.New(slog.DiscardHandler)); value != "" {
-		t.Errorf("first label %q, want none", value)
-	}
 	api.SetLabels(map[string]string{key: "many"})
-	if value := configfile.FirstLabel(t.Context(), client, key, slog.New(slog.DiscardHandler)); value != "many" {
-		t.Errorf("first label %q, want many", value)
+	if n := settings(t, client, "--config-dir", dir).Config.Sharing.Shares[0].Replicas; n != 10 {
+		t.Errorf("at the start replicas %d, want 10, as the label says", n)
+	}
+	api.SetLabels(nil)
+	if n := settings(t, client, "--config-dir", dir, "--default-config=default").Config.Sharing.Shares[0].Replicas; n != 2 {
+		t.Errorf("at the start replicas %d, want 2, without the label", n)
 	}
 }

@@ -6,6 +6,7 @@ package configfile
 
 import (
 	"errors"
+	"log/slog"
 
 	"github.com/urfave/cli/v2"
 
@@ -22,17 +23,18 @@ type Settings struct {
 	File     File
 	// Config is what holds at the start.
 	Config config.Config
-	// label is the value of the node's label at the start.
-	label string
+	// labels are those of the node, and label is the value at the start of the one
+	// that chooses the file.
+	labels Labels
+	label  string
 	// flags are the names of those that the agent has.
 	flags []string
 }
 
-// Load reads what there is to read, with the config file of a node on which the
-// label has the value that labelled returns for its key. It is asked only where
-// that matters; nil is a node without the label.
-func Load(c *cli.Context, labelled func(key string) (string, error)) (Settings, error) {
-	s := Settings{Explicit: Explicit(c)}
+// Load reads flags, environment and the config file. If a label of the node
+// chooses the file, Load waits for the labels, but not for long.
+func Load(c *cli.Context, labels Labels, log *slog.Logger) (Settings, error) {
+	s := Settings{Explicit: Explicit(c), labels: labels}
 	for _, f := range c.App.Flags {
 		s.flags = append(s.flags, f.Names()...)
 	}
@@ -40,8 +42,8 @@ func Load(c *cli.Context, labelled func(key string) (string, error)) (Settings, 
 	if s.File, err = FileOf(c); err != nil {
 		return Settings{}, err
 	}
-	if s.File.Dir != "" && labelled != nil {
-		if s.label, err = labelled(s.File.Label); err != nil {
+	if s.File.Dir != "" {
+		if s.label, err = firstLabel(c.Context, labels, s.File.Label, log); err != nil {
 			return Settings{}, err
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/plugin"
 	"outrigger.dev/agents/device-plugin/internal/prepare"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/gpu"
@@ -38,7 +39,7 @@ func App() agent.App {
 		Listen:   ":9410",
 		New:      newAgent,
 		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
-			s, err := read(c, nil)
+			s, err := read(c, nil, log)
 			if err != nil {
 				return nil, err
 			}
@@ -50,17 +51,17 @@ func App() agent.App {
 // parts are what the plugin and the supervisor of MPS daemons are made of.
 type parts struct {
 	settings settings
-	api      *api
+	api      *cluster.API
 	source   gpu.Source
 	recorder *metrics.Recorder
 }
 
 func newParts(c *cli.Context, log *slog.Logger) (*parts, error) {
-	api, err := cluster(c, log)
+	api, err := openAPI(c, log)
 	if err != nil {
 		return nil, err
 	}
-	s, err := read(c, api.label(c.Context))
+	s, err := read(c, api, log)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	own := owner.New(d.Contract, name, log)
 	cfg := parts.inventory(log)
 	cfg.Preparer = prepare.New(prepare.Config{Root: d.Root, DevRoot: s.Config.Driver.DevRoot, Log: log})
-	cfg.Reporter, cfg.Owner, cfg.Gate = api.reporter(), own, gate
+	cfg.Reporter, cfg.Owner, cfg.Gate = reporter{api}, own, gate
 	inv := inventory.New(cfg)
 	p := plugin.New(plugin.Config{
 		Inventory:     inv,
@@ -108,14 +109,14 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Marker:   &marker{dir: d.Contract, log: log},
 		Log:      log,
 	})
-	follow := configfile.NewLive(s.Settings, api.labels(), configured{inv, s, log}, log)
+	follow := configfile.NewLive(s.Settings, configured{inv, s, log}, log)
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return inv.Run(ctx) })
 			g.Go(func() error { return p.Run(ctx) })
 			g.Go(func() error { return follow.Run(ctx) })
-			g.Go(func() error { return api.run(ctx) })
+			g.Go(func() error { return api.Run(ctx) })
 			g.Go(func() error { return own.Run(ctx) })
 			g.Go(func() error { return gate.Run(ctx) })
 			return errors.Join(g.Wait(), own.Release(), parts.source.Close())

@@ -37,7 +37,7 @@ func explain(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := read(c, nil)
+	s, err := read(c, nil, log)
 	if err != nil {
 		return err
 	}

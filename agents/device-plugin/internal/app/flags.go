@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/health"
@@ -16,7 +17,7 @@ import (
 // differ.
 func flags() []cli.Flag {
 	d := config.Default()
-	return slices.Concat(agent.GPUFlags(), configfile.Flags(""), clusterFlags(), configfile.DeviceFlags(""), deviceFlags(d), answerFlags(d))
+	return slices.Concat(agent.GPUFlags(), configfile.Flags(""), []cli.Flag{cluster.NodeNameFlag(), cluster.EventsFlag("changes of GPUs")}, configfile.DeviceFlags(""), deviceFlags(d), answerFlags(d))
 }
 
 // aliases are names that users know from NVIDIA's device plugin and its config
@@ -25,17 +26,6 @@ func aliases() map[string]string {
 	names := configfile.Aliases()
 	names["nvidia-ctk-path"] = "nvidia-cdi-hook-path"
 	return names
-}
-
-// clusterFlags say what the plugin has of the API server.
-func clusterFlags() []cli.Flag {
-	return []cli.Flag{
-		agent.NodeNameFlag(),
-		&cli.BoolFlag{
-			Name: "report-events", EnvVars: []string{"REPORT_EVENTS"},
-			Usage: "tell what happens to GPUs as Events of the Node",
-		},
-	}
 }
 
 // deviceFlags say how devices are offered and chosen.

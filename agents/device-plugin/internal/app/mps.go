@@ -43,7 +43,7 @@ func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	inv := inventory.New(parts.inventory(log))
 	m := &mpsAgent{settings: s, inventory: inv, log: log}
 	m.ready.set(inventory.State{}.Unusable)
-	follow := configfile.NewLive(s.Settings, parts.api.labels(), configured{inv, s, log}, log)
+	follow := configfile.NewLive(s.Settings, configured{inv, s, log}, log)
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)

@@ -10,6 +10,7 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/config"
@@ -24,15 +25,16 @@ type settings struct {
 	quiet time.Duration
 }
 
-// read reads what there is to read; labelled is as for configfile.Load.
-func read(c *cli.Context, labelled func(key string) (string, error)) (settings, error) {
+// read reads flags, environment and config file. A label of the node chooses the
+// file, where api knows it.
+func read(c *cli.Context, api *cluster.API, log *slog.Logger) (settings, error) {
 	host, hostErr := agent.HostOf(c)
 	s := settings{quiet: c.Duration("health-quiet-window")}
 	if s.quiet <= 0 {
 		return settings{}, errors.Join(hostErr, agent.BadFlag("health-quiet-window", s.quiet.String(), "a time above 0, like 5m"))
 	}
 	var err error
-	if s.Settings, err = configfile.Load(c, labelled); err != nil {
+	if s.Settings, err = configfile.Load(c, api, log); err != nil {
 		return settings{}, errors.Join(hostErr, err)
 	}
 	s.driver, err = driver.Of(host, s.Config.Driver)

@@ -21,9 +21,9 @@ import (
 func settingsOf(t *testing.T, args ...string) (s settings, code int, text string) {
 	t.Helper()
 	a := App()
-	a.New = func(c *cli.Context, _ *slog.Logger) (*agent.Agent, error) {
+	a.New = func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		var err error
-		if s, err = read(c, nil); err != nil {
+		if s, err = read(c, nil, log); err != nil {
 			return nil, err
 		}
 		return nil, errors.New("read")

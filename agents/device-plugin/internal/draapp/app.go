@@ -22,6 +22,7 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/owner"
 	"outrigger.dev/agents/device-plugin/internal/prepare"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
@@ -55,8 +56,8 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.node == "" {
-		return nil, agent.Usagef("flag --node-name is not set: give the name of the Node that this is (NODE_NAME, from spec.nodeName)")
+	if s.node, err = cluster.NodeName(c); err != nil {
+		return nil, err
 	}
 	client, err := typed.New(typed.Config{Kubeconfig: c.Path("kubeconfig"), Agent: name, Log: log})
 	if err != nil {
@@ -101,15 +102,12 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 func flags() []cli.Flag {
 	d := config.Default()
 	return append(agent.GPUFlags(),
-		agent.NodeNameFlag(),
+		cluster.NodeNameFlag(),
 		&cli.StringFlag{
 			Name: "pod-uid", EnvVars: []string{"POD_UID"},
 			Usage: "`UID` of the pod, so that a new one can take over from it; empty outside of a pod",
 		},
-		&cli.PathFlag{
-			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"},
-			Usage: "`FILE` by which the API server is reached; empty for the pod's service account",
-		},
+		cluster.KubeconfigFlag(),
 		&cli.PathFlag{
 			Name: "kubelet-plugins-dir", EnvVars: []string{"KUBELET_PLUGINS_DIR"}, Value: "/var/lib/kubelet/plugins",
 			Usage: "the kubelet's `FOLDER` for the sockets and files of plugins",
@@ -154,7 +152,7 @@ func read(c *cli.Context) (settings, error) {
 		return settings{}, err
 	}
 	s := settings{
-		node: c.String("node-name"), podUID: c.String("pod-uid"),
+		podUID:  c.String("pod-uid"),
 		plugins: c.Path("kubelet-plugins-dir"), registry: c.Path("kubelet-registry-dir"),
 		config: config.Default(),
 	}

@@ -18,6 +18,7 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/metrics"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/gpu"
@@ -37,7 +38,7 @@ func App() agent.App {
 		New:     newAgent,
 		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
 			host, hostErr := agent.HostOf(c)
-			s, err := configfile.Load(c, nil)
+			s, err := configfile.Load(c, (*cluster.API)(nil), log)
 			if err := errors.Join(hostErr, err); err != nil {
 				return nil, err
 			}
@@ -71,7 +72,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	}
 	recorder := metrics.New()
 	out := s.outputs(c, log)
-	news := s.news(c, out)
+	news := &news{out: out, api: s.api}
 	d := discovery.New(discovery.Config{
 		Config:      s.Config,
 		Source:      src,
@@ -86,14 +87,14 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if s.Config.GFD.OneShot {
 		return oneshot(s, out, d, src), nil
 	}
-	follow := configfile.NewLive(s.Settings, s.labels(), configured{d, news}, log)
+	follow := configfile.NewLive(s.Settings, configured{d, s.api}, log)
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return d.Run(ctx) })
 			g.Go(func() error { return follow.Run(ctx) })
 			g.Go(func() error { return out.run(ctx) })
-			g.Go(func() error { return news.run(ctx) })
+			g.Go(func() error { return s.api.Run(ctx) })
 			return errors.Join(g.Wait(), src.Close())
 		},
 		Ready:      func() error { return errors.Join(d.Unknown(), out.err()) },

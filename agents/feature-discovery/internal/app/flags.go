@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/config"
 )
@@ -68,10 +69,7 @@ func readyFlags() []cli.Flag {
 			Name: "startup-taint", EnvVars: []string{"STARTUP_TAINT"}, Value: "outrigger.dev/gpu-not-ready:NoSchedule",
 			Usage: "`TAINT` of the Node, key:effect, that is removed once the condition is true; empty for none",
 		},
-		&cli.BoolFlag{
-			Name: "report-events", EnvVars: []string{"REPORT_EVENTS"},
-			Usage: "tell changes of the condition, and configs that are refused, as Events of the Node",
-		},
+		cluster.EventsFlag("changes of the condition GPUReady and rejected configs"),
 	}
 }
 
@@ -92,7 +90,7 @@ func presenceFlags() []cli.Flag {
 // apiFlags say how the API server is spoken with.
 func apiFlags() []cli.Flag {
 	return []cli.Flag{
-		agent.NodeNameFlag(),
+		cluster.NodeNameFlag(),
 		&cli.StringFlag{
 			Name: "namespace", EnvVars: []string{"NAMESPACE"}, Value: "default",
 			Usage: "`NAMESPACE` of the object of Node Feature Discovery: that of the pod",

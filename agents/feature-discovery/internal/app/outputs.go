@@ -42,18 +42,18 @@ func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
 	case publishStdout:
 		o.labels = &publish.Text{Stamper: s.stamper(), To: c.App.Writer}
 	case publishNodeFeature:
-		o.labels = publish.NodeFeature{Stamper: s.stamper(), API: s.client, Namespace: c.String("namespace"), Pod: c.String("pod-name")}
+		o.labels = publish.NodeFeature{Stamper: s.stamper(), API: s.api, Namespace: c.String("namespace"), Pod: c.String("pod-name")}
 	}
 	if o.labels != nil {
 		o.keeper = publish.NewKeeper(publish.KeeperConfig{Output: o.labels, Every: s.Config.GFD.SleepInterval, Log: log})
 	}
 	switch {
-	case s.publish == publishNode || len(s.chain) > 0 && s.client != nil:
+	case s.publish == publishNode || len(s.chain) > 0 && s.api != nil:
 		o.node = publish.NewNode(publish.NodeConfig{
-			Stamper: s.stamper(), API: s.client, Manager: name, Taint: s.taint, Time: time.Now, Log: log,
+			Stamper: s.stamper(), API: s.api, Manager: name, Taint: s.taint, Time: time.Now, Log: log,
 		})
 	case len(s.chain) > 0:
-		log.Info("the condition GPUReady is not written: there is no API server")
+		log.Info("not in a cluster, not writing the condition GPUReady")
 	}
 	return o
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/presence"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pci"
 )
@@ -28,12 +30,12 @@ func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if p := c.String("publish"); p != "" && p != publishNode {
 		return nil, agent.Usagef("flag --publish: %s does not go with --presence, which writes to the Node object; Node Feature Discovery tells the same by itself", p)
 	}
-	api, err := client(c, presenceName, log)
+	api, err := cluster.Open(c, presenceName, log)
+	if errors.Is(err, kube.ErrNotInCluster) {
+		return nil, agent.Usagef("flag --presence: it needs the API server, and %s", err)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if api == nil {
-		return nil, agent.Usagef("flag --presence: it needs the API server, and %s", kube.ErrNotInCluster)
 	}
 	root := hostRoot(c)
 	p := presence.New(presence.Config{

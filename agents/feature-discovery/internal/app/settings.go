@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/config"
@@ -38,8 +38,8 @@ type settings struct {
 	publish string
 	chain   []ready.Link
 	taint   kube.Taint
-	// client is nil outside of a cluster, and where nothing is asked of it.
-	client *kube.Client
+	// api is nil outside of a cluster, and where nothing is asked of it.
+	api *cluster.API
 }
 
 // read reads what there is to read.
@@ -63,16 +63,18 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 		return settings{}, err
 	}
 	if c.Path("config-dir") != "" || len(s.chain) > 0 || c.Bool("report-events") {
-		if s.client, err = client(c, name, log); err != nil {
+		if s.api, err = cluster.Open(c, name, log); err != nil && !errors.Is(err, kube.ErrNotInCluster) {
 			return settings{}, err
 		}
 	}
-	if s.Settings, err = configfile.Load(c, s.labelled(c.Context, log)); err != nil {
+	if s.Settings, err = configfile.Load(c, s.api, log); err != nil {
 		return settings{}, err
 	}
 	s.choose()
-	if s.client, err = s.writer(c, log); err != nil {
-		return settings{}, err
+	if s.api == nil && (s.publish == publishNode || s.publish == publishNodeFeature) {
+		if s.api, err = writer(c, s.publish, log); err != nil {
+			return settings{}, err
+		}
 	}
 	s.driver, err = driver.Of(host, s.Config.Driver)
 	return s, err
@@ -97,16 +99,13 @@ func (s *settings) choose() {
 	}
 }
 
-// writer returns the client with the API server, which must be there if labels go
-// to it. Labels for a file or for standard output need none, and no name of a
-// node: GPU Feature Discovery runs so in pods that have no NODE_NAME.
-func (s *settings) writer(c *cli.Context, log *slog.Logger) (*kube.Client, error) {
-	if s.client != nil || s.publish != publishNode && s.publish != publishNodeFeature {
-		return s.client, nil
-	}
-	api, err := client(c, name, log)
-	if err == nil && api == nil {
-		err = agent.Usagef("flag --publish: %s needs the API server, and %s: use --publish=stdout or --publish=nfd-file", s.publish, kube.ErrNotInCluster)
+// writer returns the access to the API server for labels that go there. Labels for
+// a file or for standard output need none, and no name of a node: GPU Feature
+// Discovery runs so in pods that have no NODE_NAME.
+func writer(c *cli.Context, publish string, log *slog.Logger) (*cluster.API, error) {
+	api, err := cluster.Open(c, name, log)
+	if errors.Is(err, kube.ErrNotInCluster) {
+		return nil, agent.Usagef("flag --publish: %s needs the API server, and %s: use --publish=stdout or --publish=nfd-file", publish, err)
 	}
 	return api, err
 }
@@ -119,37 +118,6 @@ func (s settings) machineFile() string {
 	}
 	rest, _ := filepath.Rel("/sys", path)
 	return filepath.Join(s.host.SysRoot, rest)
-}
-
-// labelled returns what gives the value of a label of the own Node.
-func (s settings) labelled(ctx context.Context, log *slog.Logger) func(key string) (string, error) {
-	if s.client == nil {
-		return nil
-	}
-	return func(key string) (string, error) {
-		return configfile.FirstLabel(ctx, s.client, key, log), ctx.Err()
-	}
-}
-
-// labels returns what tells the labels of the own Node, nil outside of a cluster.
-func (s settings) labels() configfile.Labels {
-	if s.client == nil {
-		return nil
-	}
-	return s.client
-}
-
-// client returns the client of the API server under the name of an agent, nil
-// outside of a cluster.
-func client(c *cli.Context, manager string, log *slog.Logger) (*kube.Client, error) {
-	api, err := kube.New(kube.Config{Node: c.String("node-name"), Agent: manager, Log: log})
-	switch {
-	case errors.Is(err, kube.ErrNotInCluster):
-		return nil, nil //nolint:nilnil // there is none, which is no error
-	case err != nil:
-		return nil, agent.Usagef("%s", err)
-	}
-	return api, nil
 }
 
 // parseTaint reads key:effect, empty for no taint.
