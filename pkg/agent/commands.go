@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/text"
 	"outrigger.dev/pkg/version"
 )
 
@@ -36,7 +37,7 @@ func (s *session) commands() []*cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{
 				Name: "for", EnvVars: []string{"WAIT_FOR"},
-				Usage: "`NAME` of the fact: " + oneOf(contract.Names()),
+				Usage: "`NAME` of the fact: " + text.OneOf(contract.Names()),
 			},
 			&cli.DurationFlag{
 				Name: "timeout", EnvVars: []string{"WAIT_TIMEOUT"},
@@ -91,7 +92,7 @@ func (s *session) wait(c *cli.Context) error {
 		return err
 	}
 	if c.String("for") == "" {
-		return Usagef("flag --for: needs a value: %s", oneOf(contract.Names()))
+		return Usagef("flag --for: needs a value: %s", text.OneOf(contract.Names()))
 	}
 	name, err := Choice(c, "for", contract.Names()...)
 	if err != nil {

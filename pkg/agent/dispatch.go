@@ -11,6 +11,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/text"
 )
 
 // dispatch runs what the words after the program's name ask for.
@@ -46,7 +48,7 @@ func (s *session) command(parent *cli.Context, name string) error {
 		for _, cmd := range commands {
 			names = append(names, cmd.Name)
 		}
-		return Usagef("unknown command %q: must be %s", name, oneOf(append(names, "help")))
+		return Usagef("unknown command %q: must be %s", name, text.OneOf(append(names, "help")))
 	}
 	c, err := s.parse(parent, commands[i], parent.Args().Tail())
 	if errors.Is(err, flag.ErrHelp) {

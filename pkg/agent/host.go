@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,6 +110,14 @@ func HostOf(c *cli.Context) (Host, error) {
 func isDir(path string) bool {
 	fi, err := os.Stat(path)
 	return err == nil && fi.IsDir()
+}
+
+// Effective returns the roots in force for Agent.Effective.
+func (h Host) Effective() []slog.Attr {
+	return []slog.Attr{
+		slog.String(SettingKey("driver-root"), h.DriverRoot),
+		slog.String(SettingKey("driver-root-ctr-path"), h.DriverRootCtrPath),
+	}
 }
 
 // GPUFlags returns HostFlags and the flag that GPUSource reads.

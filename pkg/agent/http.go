@@ -21,10 +21,23 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
+// HTTP changes what the server of --listen serves. Its zero value changes nothing.
+type HTTP struct {
+	// Metrics answers GET /metrics in place of the chassis, for an agent that has a
+	// registry of its own. The chassis does not use Agent.Collectors then.
+	Metrics http.Handler
+	// Routes are more handlers, by patterns of http.ServeMux that do not conflict
+	// with GET /healthz, GET /readyz and GET /metrics.
+	Routes map[string]http.Handler
+	// Serve stands in for (*http.Server).Serve, for an agent that brings its own
+	// authentication or TLS. It returns http.ErrServerClosed after Shutdown.
+	Serve func(*http.Server, net.Listener) error
+}
+
 func listenFlag(value string) cli.Flag {
 	return &cli.StringFlag{
 		Name: "listen", EnvVars: []string{"LISTEN_ADDRESS"}, Value: value,
-		Usage: "`ADDRESS` of /healthz, /readyz and /metrics; empty serves none of them",
+		Usage: "`ADDRESS` to serve /healthz, /readyz and /metrics on; if empty, the agent serves none of them",
 	}
 }
 
@@ -40,20 +53,40 @@ func listenAddress(c *cli.Context) (string, error) {
 	return addr, nil
 }
 
-// listen opens the address. It returns nil where that is empty.
+// listen opens the address. It returns nil if that is empty.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
 	if addr == "" {
 		return nil, nil
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %q: %w: choose another address with --listen or LISTEN_ADDRESS (empty serves nothing)", addr, err)
+		return nil, fmt.Errorf("listen on %q: %w: set --listen or LISTEN_ADDRESS to another address, or to nothing to turn the server off", addr, err)
 	}
 	return l, nil
 }
 
-// newHandler serves what the kubelet and Prometheus ask an agent for.
+// newHandler returns the handler for the probes of the kubelet and for Prometheus.
 func newHandler(name string, a *Agent, log *slog.Logger) (http.Handler, error) {
+	metrics := a.HTTP.Metrics
+	if metrics == nil {
+		var err error
+		if metrics, err = newMetrics(name, a.Collectors, log); err != nil {
+			return nil, err
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerHealth(w, a.Health) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerReady(w, a.Ready) })
+	for pattern, handler := range a.HTTP.Routes {
+		mux.Handle(pattern, handler)
+	}
+	return mux, nil
+}
+
+// newMetrics returns the handler of /metrics for collectors, build info, Go and
+// process.
+func newMetrics(name string, own []prometheus.Collector, log *slog.Logger) (http.Handler, error) {
 	reg := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "outrigger_build_info",
@@ -67,21 +100,17 @@ func newHandler(name string, a *Agent, log *slog.Logger) (http.Handler, error) {
 		info,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	}, a.Collectors...) {
+	}, own...) {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{
+	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{
 		Registry: reg,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-		// What one collector cannot read must not hide the others.
+		// A collector that fails must not hide the others.
 		ErrorHandling: promhttp.ContinueOnError,
-	}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerHealth(w, a.Health) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerReady(w, a.Ready) })
-	return mux, nil
+	}), nil
 }
 
 func answerHealth(w http.ResponseWriter, checks map[string]func() error) {
@@ -117,33 +146,46 @@ func answer(w http.ResponseWriter, code int, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// serve answers on l until ctx ends.
-func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+// server is the HTTP server of an agent, ready to serve.
+type server struct {
+	listener net.Listener
+	handler  http.Handler
+	// serve is HTTP.Serve, or nil.
+	serve func(*http.Server, net.Listener) error
+	log   *slog.Logger
+}
+
+// run serves until ctx ends.
+func (s *server) run(ctx context.Context) error {
 	srv := &http.Server{
-		Handler:           h,
+		Handler:           s.handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+	serve := s.serve
+	if serve == nil {
+		serve = (*http.Server).Serve
 	}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		// A scrape under way may end; an idle or stuck peer may not hold us up.
+		// A scrape in progress may finish; an idle or stuck peer must not delay the exit.
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
 		defer cancel()
 		if srv.Shutdown(grace) != nil {
 			_ = srv.Close()
 		}
 	})
-	err := srv.Serve(l)
+	err := serve(srv, s.listener)
 	if !stop() {
 		<-stopped
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
-	return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	return fmt.Errorf("serve on %s: %w", s.listener.Addr(), err)
 }

@@ -82,7 +82,9 @@ func testApp() agent.App {
 				return nil, errors.New("make agent: no reason")
 			}
 			fmt.Fprintf(c.App.Writer, "replicas %d strict %t driver-root %s\n", c.Int("replicas"), c.Bool("strict"), host.DriverRootCtrPath)
-			return newTestAgent(c, log), nil
+			a := newTestAgent(c, log)
+			a.Effective = append(host.Effective(), a.Effective...)
+			return a, nil
 		},
 		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
 			path, err := agent.GPUSource(c)
@@ -153,7 +155,7 @@ func newTestAgent(c *cli.Context, log *slog.Logger) *agent.Agent {
 	case "metrics":
 		a.Collectors = append(a.Collectors, counter)
 	case "config":
-		a.Config = struct{ Resource string }{"nvidia.com/gpu"}
+		a.Effective = append(a.Effective, slog.Int("replicas", 7), slog.String("resource", "nvidia.com/gpu"))
 	case "no reload":
 		a.Reload = nil
 	case "bare":

@@ -37,8 +37,11 @@ func TestRunEnds(t *testing.T) {
 		"a metric is registered twice": {
 			fail: "metrics", code: 1, want: `level=ERROR msg="stopped with an error" err="register metrics: duplicate metrics collector registration attempted"`,
 		},
-		"the agent has a configuration of its own": {
-			fail: "config", code: 0, want: "config={Resource:nvidia.com/gpu}",
+		"settings that differ from the flags": {
+			fail: "config", code: 0, want: "config.replicas=7 config.interval=1m0s",
+		},
+		"settings that have no flag": {
+			fail: "config", code: 0, want: "config.log_level=info config.resource=nvidia.com/gpu",
 		},
 	}
 	for name, tc := range cases {
@@ -168,11 +171,16 @@ func TestMetrics(t *testing.T) {
 // serve runs the test agent with its HTTP server.
 func serve(t *testing.T, args ...string) (url string, stop func()) {
 	t.Helper()
+	return serveApp(t, testApp(), args...)
+}
+
+func serveApp(t *testing.T, app agent.App, args ...string) (url string, stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	logs := newBuffer()
 	done := make(chan int)
 	go func() {
-		done <- agent.Exec(ctx, testApp(), append([]string{"x", "--listen=127.0.0.1:0"}, args...), io.Discard, logs)
+		done <- agent.Exec(ctx, app, append([]string{"x", "--listen=127.0.0.1:0"}, args...), io.Discard, logs)
 	}()
 	url = "http://" + logs.wait(t, "msg=serving address=")
 	return url, func() {

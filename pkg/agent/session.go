@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -46,7 +45,7 @@ type session struct {
 
 // setup completes the App and checks it.
 func (s *session) setup() error {
-	s.flags = append(slices.Clone(s.app.Flags), append([]cli.Flag{listenFlag(s.app.Listen)}, logFlags()...)...)
+	s.flags = slices.Concat(s.app.Flags, []cli.Flag{listenFlag(s.app.Listen)}, tlsFlags(), logFlags())
 	s.running = map[string]bool{}
 	s.aliases = maps.Clone(s.app.Aliases)
 	if s.aliases == nil {
@@ -109,6 +108,10 @@ func (s *session) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	cert, err := newCertificate(c, log)
+	if err != nil {
+		return err
+	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -120,7 +123,7 @@ func (s *session) run(c *cli.Context) error {
 	s.mu.Lock()
 	s.log = log
 	s.mu.Unlock()
-	log.Info("starting", "agent", s.app.Name, "version", version.String(), "config", s.config(c, a))
+	log.Info("starting", "agent", s.app.Name, "version", version.String(), "config", s.effective(c, a.Effective))
 	handler, err := newHandler(s.app.Name, a, log)
 	if err != nil {
 		return err
@@ -138,7 +141,8 @@ func (s *session) run(c *cli.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if l != nil {
 		log.Info("serving", "address", l.Addr().String())
-		s.part(g, "http server", func() error { return serve(ctx, l, handler, log) })
+		srv := &server{listener: cert.listener(l), handler: handler, serve: a.HTTP.Serve, log: log}
+		s.part(g, "http server", func() error { return srv.run(ctx) })
 	}
 	s.part(g, "reload", func() error { return reload(ctx, hup, a.Reload, log) })
 	s.part(g, "agent", func() error {
@@ -167,34 +171,6 @@ func (s *session) part(g *errgroup.Group, name string, f func() error) {
 		defer set(false)
 		return f()
 	})
-}
-
-// config returns what the first log line says of the configuration.
-func (s *session) config(c *cli.Context, a *Agent) any {
-	if a.Config != nil {
-		return a.Config
-	}
-	var attrs []slog.Attr
-	for _, f := range s.flags {
-		name := f.Names()[0]
-		v := c.Value(name)
-		switch set := v.(type) {
-		case fmt.Stringer:
-			v = set.String()
-		case cli.IntSlice:
-			v = set.Value()
-		case cli.StringSlice:
-			v = set.Value()
-		}
-		if name == "driver-root-ctr-path" && s.index["driver-root"] != nil {
-			// What it comes to, and not only what was asked for.
-			if h, err := HostOf(c); err == nil {
-				v = h.DriverRootCtrPath
-			}
-		}
-		attrs = append(attrs, slog.Any(strings.ReplaceAll(name, "-", "_"), v))
-	}
-	return slog.GroupValue(attrs...)
 }
 
 // reload calls f for each signal until ctx ends.

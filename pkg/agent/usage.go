@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/text"
 )
 
 // usageError marks what is wrong with the command line, for exit code 2.
@@ -32,16 +34,7 @@ func Choice(c *cli.Context, flag string, allowed ...string) (string, error) {
 	if slices.Contains(allowed, v) {
 		return v, nil
 	}
-	return "", BadFlag(flag, v, oneOf(allowed))
-}
-
-// oneOf joins words as "a, b or c".
-func oneOf(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
+	return "", BadFlag(flag, v, text.OneOf(allowed))
 }
 
 // parseError rewrites what the flag parser says, so that it reads as our own

@@ -143,33 +143,3 @@ func (c Config) OnlyCDI() bool {
 }
 
 func (s ListStrategy) cdi() bool { return s == ListCDICRI || s == ListCDIAnnotations }
-
-// NeedsRestart returns the flags whose values differ between two Configs and
-// which a running agent cannot change: they say where it finds the driver, the
-// kubelet and the folders that it has open or mounted, and where it publishes. What it does not name
-// can be applied to what runs.
-func NeedsRestart(old, changed Config) []string {
-	var out []string
-	for _, v := range []struct {
-		flag string
-		same bool
-	}{
-		{"driver-root", old.Driver.Root == changed.Driver.Root},
-		{"driver-root-ctr-path", old.Driver.CtrRoot == changed.Driver.CtrRoot},
-		{"dev-root", old.Driver.DevRoot == changed.Driver.DevRoot},
-		{"kubelet-socket", old.KubeletSocket == changed.KubeletSocket && old.Register == changed.Register},
-		{"cdi-root", old.CDIRoot == changed.CDIRoot},
-		{"mps-root", old.MPSRoot == changed.MPSRoot},
-		{"oneshot", old.GFD.OneShot == changed.GFD.OneShot},
-		{"no-timestamp", old.GFD.NoTimestamp == changed.GFD.NoTimestamp},
-		{"sleep-interval", old.GFD.SleepInterval == changed.GFD.SleepInterval},
-		{"output-file", old.GFD.OutputFile == changed.GFD.OutputFile},
-		{"machine-type-file", old.GFD.MachineTypeFile == changed.GFD.MachineTypeFile},
-		{"use-node-feature-api", old.GFD.Output == changed.GFD.Output},
-	} {
-		if !v.same {
-			out = append(out, v.flag)
-		}
-	}
-	return out
-}

@@ -52,7 +52,9 @@ func readSharing(name string, v strict.Value, r Resources) (s Sharing, at string
 func (r sharingReader) all(v strict.Value, fail bool) Sharing {
 	m := v.Map("renameByDefault", "failRequestsGreaterThanOne", "resources")
 	r.rename, _ = m.Get("renameByDefault").Bool()
-	set(&fail, boolean(m.Get("failRequestsGreaterThanOne")))
+	if v, ok := m.Get("failRequestsGreaterThanOne").Bool(); ok {
+		fail = v
+	}
 	r.whole, r.refs = map[string]int{}, map[string]int{}
 	s := Sharing{Strategy: r.strategy, FailRequestsGreaterThanOne: fail}
 	const allowed = "a list of entries with name, replicas, and perhaps rename and devices"

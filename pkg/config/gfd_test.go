@@ -15,12 +15,12 @@ func TestOutputOfGFD(t *testing.T) {
 		want  config.Output
 	}{
 		"nothing is said":                 {want: config.OutputUnset},
-		"a file":                          {flags: config.Explicit{OutputFile: new("/f")}, want: config.OutputFile},
-		"standard output":                 {flags: config.Explicit{OutputFile: new("")}, want: config.OutputFile},
-		"the API":                         {flags: config.Explicit{UseNodeFeatureAPI: new(true)}, want: config.OutputNodeFeature},
-		"the API goes before a file":      {flags: config.Explicit{UseNodeFeatureAPI: new(true), OutputFile: new("/f")}, want: config.OutputNodeFeature},
-		"no API leaves the file":          {flags: config.Explicit{UseNodeFeatureAPI: new(false)}, want: config.OutputFile},
-		"a flag goes before the file":     {flags: config.Explicit{UseNodeFeatureAPI: new(false)}, file: "flags: {useNodeFeatureAPI: true}", want: config.OutputFile},
+		"a file":                          {flags: config.Explicit{"output-file": {"/f"}}, want: config.OutputFile},
+		"standard output":                 {flags: config.Explicit{"output-file": {""}}, want: config.OutputFile},
+		"the API":                         {flags: config.Explicit{"use-node-feature-api": {"true"}}, want: config.OutputNodeFeature},
+		"the API goes before a file":      {flags: config.Explicit{"use-node-feature-api": {"true"}, "output-file": {"/f"}}, want: config.OutputNodeFeature},
+		"no API leaves the file":          {flags: config.Explicit{"use-node-feature-api": {"false"}}, want: config.OutputFile},
+		"a flag goes before the file":     {flags: config.Explicit{"use-node-feature-api": {"false"}}, file: "flags: {useNodeFeatureAPI: true}", want: config.OutputFile},
 		"the file alone":                  {file: "flags: {useNodeFeatureAPI: true}", want: config.OutputNodeFeature},
 		"the file alone, with its output": {file: "flags: {gfd: {outputFile: /f}}", want: config.OutputFile},
 	} {
@@ -35,13 +35,13 @@ func TestOutputOfGFD(t *testing.T) {
 
 func TestSleepInterval(t *testing.T) {
 	for text, want := range map[string]time.Duration{"infinite": 0, "90s": 90 * time.Second} {
-		got, err := config.Load(config.Explicit{SleepInterval: &text}, nil, "")
+		got, err := config.Load(config.Explicit{"sleep-interval": {text}}, nil, "")
 		if err != nil || got.GFD.SleepInterval != want {
 			t.Errorf("%s: %v, %v, want %v", text, got.GFD.SleepInterval, err, want)
 		}
 	}
 	for _, text := range []string{"", "0", "-1s", "soon"} {
-		_, err := config.Load(config.Explicit{SleepInterval: &text}, nil, "")
+		_, err := config.Load(config.Explicit{"sleep-interval": {text}}, nil, "")
 		if err == nil || !strings.Contains(err.Error(), "flag --sleep-interval") {
 			t.Errorf("%q: %v, want an error", text, err)
 		}

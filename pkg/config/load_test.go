@@ -89,17 +89,17 @@ func TestPrecedence(t *testing.T) {
 		},
 		"flags go before the file, also with the value of the default": {
 			flags: config.Explicit{
-				MIGStrategy: new(config.MIGStrategyNone), FailOnInitError: new(false), PassDeviceSpecs: new(false),
-				ListStrategies: []config.ListStrategy{config.ListEnvvar}, IMEXChannels: []int{}, Policy: new(config.PolicyDistributed),
-				DevRoot: new(""), DriverRoot: new("/"),
+				"mig-strategy": {"none"}, "fail-on-init-error": {"false"}, "pass-device-specs": {"false"},
+				"device-list-strategy": {"envvar"}, "imex-channel-ids": {}, "shared-devices-allocation-policy": {"distributed"},
+				"dev-root": {""}, "driver-root": {"/"},
 			},
 			file: "flags: {migStrategy: mixed, failOnInitError: true, nvidiaDriverRoot: /d, nvidiaDevRoot: /d, plugin: {passDeviceSpecs: true, deviceListStrategy: cdi-cri, sharedDevicesAllocationPolicy: spread}}\nimex: {channelIDs: [0]}",
 			want: config.Default(),
 		},
 		"what only flags can set": {
 			flags: config.Explicit{
-				KubeletSocket: new("/k/kubelet.sock"), CDIRoot: new("/cdi/"), CDIFeatureFlags: []string{"disable-ipc-discoverer"},
-				CDIDisableHooks: []string{"all"}, DisableHealthChecks: new("79"), EnableHealthChecks: new("13"),
+				"kubelet-socket": {"/k/kubelet.sock"}, "cdi-root": {"/cdi/"}, "cdi-feature-flags": {"disable-ipc-discoverer"},
+				"cdi-disable-hooks": {"all"}, "disable-healthchecks": {"79"}, "enable-healthchecks": {"13"},
 			},
 			want: change(func(c *config.Config) {
 				c.KubeletSocket, c.CDIRoot = "/k/kubelet.sock", "/cdi"
@@ -108,7 +108,7 @@ func TestPrecedence(t *testing.T) {
 			}),
 		},
 		"an empty socket serves without registering": {
-			flags: config.Explicit{KubeletSocket: new("")},
+			flags: config.Explicit{"kubelet-socket": {""}},
 			want:  change(func(c *config.Config) { c.Register = false }),
 		},
 		"MPS refuses more than one replica": {
@@ -130,14 +130,14 @@ func TestPrecedence(t *testing.T) {
 			}),
 		},
 		"resource-config spreads": {
-			flags: config.Explicit{ResourceConfig: new("gpu:shared:2")},
+			flags: config.Explicit{"resource-config": {"gpu:shared:2"}},
 			want: change(func(c *config.Config) {
 				c.Sharing = config.Sharing{Strategy: config.SharingTimeSlicing, Shares: []config.Share{{Name: "nvidia.com/gpu", Rename: "nvidia.com/shared", Replicas: 2}}}
 				c.Policy = config.PolicySpread
 			}),
 		},
 		"resource-config with a policy of the file": {
-			flags: config.Explicit{ResourceConfig: new("big:small:2")},
+			flags: config.Explicit{"resource-config": {"big:small:2"}},
 			file:  "flags: {plugin: {sharedDevicesAllocationPolicy: packed}}\nresources: {gpus: [{pattern: '*', name: big}]}",
 			want: change(func(c *config.Config) {
 				c.Resources.GPUs = []config.Pattern{{Pattern: "*", Name: "nvidia.com/big"}}
@@ -145,7 +145,7 @@ func TestPrecedence(t *testing.T) {
 				c.Policy = config.PolicyPacked
 			}),
 		},
-		"resource-config that is empty": {flags: config.Explicit{ResourceConfig: new(" , ")}, want: config.Default()},
+		"resource-config that is empty": {flags: config.Explicit{"resource-config": {" , "}}, want: config.Default()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := config.Load(tc.flags, []byte(tc.file), "c.yaml")
@@ -165,54 +165,55 @@ func TestBadFlags(t *testing.T) {
 		file  string
 		want  []string
 	}{
-		"everything wrong is told at once, with what is wrong in the file": {
+		"all errors at once, with those of the file": {
 			flags: config.Explicit{
-				MIGStrategy: new(config.MIGStrategy("some")), ListStrategies: []config.ListStrategy{"cdi", "envvar", "env"},
-				IDStrategy: new(config.IDStrategy("minor")), Policy: new(config.Policy("")), Discovery: new(config.Discovery("vfio")),
-				CDIFeatureFlags: []string{"none"}, CDIDisableHooks: []string{"hook"}, IMEXChannels: []int{0, 1},
-				KubeletSocket: new("kubelet.sock"), HookPath: new("ctk"), MPSRoot: new("mps"), ResourceConfig: new("gpu:a:0"),
+				"mig-strategy": {"some"}, "device-list-strategy": {"cdi", "envvar", "env"},
+				"device-id-strategy": {"minor"}, "shared-devices-allocation-policy": {""}, "device-discovery-strategy": {"vfio"},
+				"cdi-feature-flags": {"none"}, "cdi-disable-hooks": {"hook"}, "imex-channel-ids": {"0", "1"}, "cdi-root": {"cdi"},
+				"kubelet-socket": {"kubelet.sock"}, "nvidia-cdi-hook-path": {"ctk"}, "mps-root": {"mps"}, "resource-config": {"gpu:a:0"},
 			},
 			file: "version: v2",
 			want: []string{
 				`flag --mig-strategy: invalid value "some": must be none, single or mixed`,
+				`flag --device-discovery-strategy: invalid value "vfio": must be auto or nvml`,
+				`flag --shared-devices-allocation-policy: invalid value "": must be distributed, packed or spread`,
+				`flag --mps-root: invalid value "mps": must be an absolute path`,
+				`flag --kubelet-socket: invalid value "kubelet.sock": must be an absolute path`,
 				`flag --device-list-strategy: invalid value "cdi": must be envvar, volume-mounts, cdi-annotations or cdi-cri`,
 				`flag --device-list-strategy: invalid value "env": must be envvar, volume-mounts, cdi-annotations or cdi-cri`,
 				`flag --device-id-strategy: invalid value "minor": must be uuid or index`,
-				`flag --shared-devices-allocation-policy: invalid value "": must be distributed, packed or spread`,
+				`flag --imex-channel-ids: invalid value "1": must be empty or 0: it is the only channel that containers of a node share`,
+				`flag --cdi-root: invalid value "cdi": must be an absolute path`,
+				`flag --nvidia-cdi-hook-path: invalid value "ctk": must be an absolute path`,
 				`flag --cdi-feature-flags: invalid value "none": must be enable-explicit-driver-libraries, disable-nvsandboxutils, enable-coherent-annotations, disable-multiple-csv-devices, no-additional-gids-for-device-nodes or disable-ipc-discoverer`,
 				`flag --cdi-disable-hooks: invalid value "hook": must be update-application-profile, chmod, create-symlinks, disable-device-node-modification, enable-cuda-compat, update-ldcache or all`,
-				`flag --device-discovery-strategy: invalid value "vfio": must be auto or nvml`,
-				`flag --imex-channel-ids: invalid value "0,1": must be empty or 0: it is the only channel that containers of a node share`,
-				`flag --kubelet-socket: invalid value "kubelet.sock": must be an absolute path`,
-				`flag --nvidia-cdi-hook-path: invalid value "ctk": must be an absolute path`,
-				`flag --mps-root: invalid value "mps": must be an absolute path`,
 				`c.yaml:1: version: invalid value "v2": must be v1`,
 				`flag --resource-config: entry 1, "gpu:a:0": invalid replicas "0": must be an integer from 1 to 10000, or -1 for one for each 1000 MiB of memory`,
 			},
 		},
 		"no list strategy": {
-			flags: config.Explicit{ListStrategies: []config.ListStrategy{}},
+			flags: config.Explicit{"device-list-strategy": {}},
 			want:  []string{`flag --device-list-strategy: invalid value "": must be one or more of envvar, volume-mounts, cdi-annotations or cdi-cri`},
 		},
 		"Tegra": {
-			flags: config.Explicit{Discovery: new(config.Discovery("tegra"))},
-			want:  []string{`flag --device-discovery-strategy: invalid value "tegra": must be auto or nvml: the integrated GPUs of Tegra have no NVML, from which the plugin knows its GPUs`},
+			flags: config.Explicit{"device-discovery-strategy": {"tegra"}},
+			want:  []string{`flag --device-discovery-strategy: invalid value "tegra": must be auto or nvml: the integrated GPUs of Tegra have no NVML, through which GPUs are discovered`},
 		},
 		"values that do not go together": {
 			flags: config.Explicit{
-				ListStrategies: []config.ListStrategy{config.ListCDIAnnotations}, CDIAnnotationPrefix: new(""), CDIRoot: new("cdi"), MPSRoot: new(""),
+				"device-list-strategy": {"cdi-annotations"}, "cdi-annotation-prefix": {""}, "cdi-root": {""}, "mps-root": {""},
 			},
 			file: "sharing: {mps: {resources: [{name: gpu, replicas: 2}]}}",
 			want: []string{
 				`flag --cdi-annotation-prefix: invalid value "": must be a prefix like cdi.k8s.io/ with device-list-strategy cdi-annotations`,
-				`flag --cdi-root: invalid value "cdi": must be an absolute path with a CDI device-list-strategy`,
+				`flag --cdi-root: invalid value "": must be an absolute path with a CDI device-list-strategy`,
 				`flag --mps-root: invalid value "": must be an absolute path with sharing.mps: the folder on the host for the pipes of its daemons`,
 			},
 		},
-		"two who say how to share": {
-			flags: config.Explicit{ResourceConfig: new("gpu:a:2")},
+		"two ways to configure sharing": {
+			flags: config.Explicit{"resource-config": {"gpu:a:2"}},
 			file:  "version: v1\nsharing:\n  timeSlicing:\n    resources: [{name: gpu, replicas: 2}]\n",
-			want:  []string{`c.yaml:3: sharing.timeSlicing: flag --resource-config is set too, and both say how GPUs are shared: remove one of them`},
+			want:  []string{`c.yaml:3: sharing.timeSlicing: flag --resource-config is set too, and both configure sharing: remove one of them`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -266,9 +267,9 @@ func TestNeedsRestart(t *testing.T) {
 				"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 2}]}}\ndevices: {exclude: [0]}",
 		},
 		"what cannot": {
-			flags: config.Explicit{KubeletSocket: new(""), CDIRoot: new("/cdi")},
+			flags: config.Explicit{"kubelet-socket": {""}, "cdi-root": {"/cdi"}},
 			file:  "flags: {nvidiaDriverRoot: /d, nvidiaDevRoot: /d, mpsRoot: /m, plugin: {containerDriverRoot: /c}}",
-			want:  []string{"driver-root", "driver-root-ctr-path", "dev-root", "kubelet-socket", "cdi-root", "mps-root"},
+			want:  []string{"driver-root", "driver-root-ctr-path", "dev-root", "mps-root", "kubelet-socket", "cdi-root"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 func loadFork(value string) (config.Config, error) {
-	return config.Load(config.Explicit{ResourceConfig: &value}, nil, "")
+	return config.Load(config.Explicit{"resource-config": {value}}, nil, "")
 }
 
 func TestResourceConfig(t *testing.T) {

@@ -1,12 +1,5 @@
 package config
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-)
-
 // ListStrategy is a way to tell the container runtime which GPUs a container
 // gets.
 type ListStrategy string
@@ -97,32 +90,4 @@ func hooks() []string {
 		"update-application-profile", "chmod", "create-symlinks", "disable-device-node-modification",
 		"enable-cuda-compat", "update-ldcache", "all",
 	}
-}
-
-// words checks values against those that are allowed; flag names them.
-func words[T ~string](flag string, values, allowed []T) error {
-	var errs []error
-	for _, v := range values {
-		if !slices.Contains(allowed, v) {
-			errs = append(errs, badFlag(flag, string(v), OneOf(allowed)))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func badFlag(flag, value, allowed string) error {
-	return fmt.Errorf("flag --%s: invalid value %q: must be %s", flag, value, allowed)
-}
-
-// OneOf joins words as "a, b or c".
-func OneOf[T ~string](allowed []T) string {
-	list := make([]string, len(allowed))
-	for i, w := range allowed {
-		list[i] = string(w)
-	}
-	last := len(list) - 1
-	if last < 1 {
-		return strings.Join(list, "")
-	}
-	return strings.Join(list[:last], ", ") + " or " + list[last]
 }

@@ -1,5 +1,5 @@
 // Package text makes words that others wrote fit for logs, metrics and the
-// Kubernetes API.
+// Kubernetes API, and joins words into sentences.
 package text
 
 import (
@@ -29,4 +29,19 @@ func Cut(s string, most int) string {
 	}
 	// The cut may have parted a character.
 	return strings.ToValidUTF8(s[:most-len(more)], "") + more
+}
+
+// OneOf joins words as "a, b or c".
+func OneOf[T ~string](words []T) string {
+	var b strings.Builder
+	for i, w := range words {
+		switch {
+		case i > 0 && i == len(words)-1:
+			b.WriteString(" or ")
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(w))
+	}
+	return b.String()
 }

@@ -59,3 +59,13 @@ func FuzzCut(f *testing.F) {
 		}
 	})
 }
+
+func TestOneOf(t *testing.T) {
+	for want, words := range map[string][]string{
+		"": nil, "a": {"a"}, "a or b": {"a", "b"}, "a, b or c": {"a", "b", "c"},
+	} {
+		if got := text.OneOf(words); got != want {
+			t.Errorf("OneOf(%q) = %q, want %q", words, got, want)
+		}
+	}
+}

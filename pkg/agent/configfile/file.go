@@ -10,51 +10,112 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
-	"outrigger.dev/pkg/config"
 )
 
-// File says which file is the config file: one, one of a folder, or none.
+// File says which file is the config file: a given one, one of a folder, or none.
 type File struct {
 	// Path is --config-file.
 	Path string
-	// Dir is the folder of which the node's label chooses a file.
+	// Dir is --config-dir, the folder in which the node's label names a file.
 	Dir string
-	// Label is the key of the label.
-	Label   string
-	chooser config.Chooser
+	// label is the key of the label.
+	label   string
+	chooser chooser
 }
 
-// FileOf returns what the flags of Flags say.
+// Flags returns the flags that locate the config file. Each has its variable, and
+// one more with the prefix, if that is not empty.
+func Flags(prefix string) []cli.Flag {
+	env := func(names ...string) []string { return Prefixed(prefix, names) }
+	return []cli.Flag{
+		&cli.PathFlag{
+			Name: "config-file", EnvVars: env("CONFIG_FILE"),
+			Usage: "config `FILE` in YAML or JSON; flags and environment variables take precedence over it",
+		},
+		&cli.PathFlag{
+			Name: "config-dir", EnvVars: env("CONFIG_DIR", "CONFIG_FILE_SRCDIR"),
+			Usage: "`FOLDER` of config files, one of which the label node-label of the Node selects",
+		},
+		&cli.StringFlag{
+			Name: "default-config", EnvVars: env("DEFAULT_CONFIG"),
+			Usage: "`NAME` of the file in config-dir for a Node without the label",
+		},
+		&cli.StringSliceFlag{
+			Name: "fallback-strategies", EnvVars: env("FALLBACK_STRATEGIES"),
+			Usage: "`STRATEGIES` to try in order if neither the label nor default-config selects a file: named (the file default), single (the only file), empty (no file)",
+		},
+		&cli.StringFlag{
+			Name: "node-label", EnvVars: env("NODE_LABEL"), Value: "nvidia.com/device-plugin.config",
+			Usage: "`KEY` of the label that selects a file in config-dir",
+		},
+	}
+}
+
+// Aliases are the names that Flags have in NVIDIA's device plugin and its config
+// manager.
+func Aliases() map[string]string {
+	return map[string]string{"config": "config-file", "config-file-srcdir": "config-dir"}
+}
+
+// Prefixed returns the environment variables of a flag, with the prefixed form of
+// the first one before them.
+func Prefixed(prefix string, names []string) []string {
+	if prefix == "" || strings.HasPrefix(names[0], prefix) {
+		return names
+	}
+	return append([]string{prefix + names[0]}, names...)
+}
+
+// FileOf returns the File that the flags of Flags describe.
 func FileOf(c *cli.Context) (File, error) {
 	f := File{
-		Path: c.Path("config-file"),
-		Dir:  c.Path("config-dir"),
-		chooser: config.Chooser{
-			Default:   c.String("default-config"),
-			Fallbacks: agent.SetTexts[config.Fallback](c, "fallback-strategies"),
-		},
-		Label: c.String("node-label"),
+		Path:    c.Path("config-file"),
+		Dir:     c.Path("config-dir"),
+		chooser: chooser{preferred: c.String("default-config")},
+		label:   c.String("node-label"),
+	}
+	for _, word := range agent.Words(c, "fallback-strategies") {
+		f.chooser.fallbacks = append(f.chooser.fallbacks, fallback(word))
 	}
 	if f.Path != "" && f.Dir != "" {
-		return File{}, agent.Usagef("flags --config-file and --config-dir are both set: one file is in force, remove one of them")
+		return File{}, agent.Usagef("flags --config-file and --config-dir are both set: remove one of them")
 	}
-	if err := f.chooser.Check(); err != nil {
-		return File{}, agent.Usagef("%s", err)
-	}
-	return f, nil
+	return f, f.chooser.check()
 }
 
-// read returns the path and the content of the config file of a node on which
-// the label has the value, empty for none. Without a config file both are
-// empty.
+// All returns the paths of the files that a node can select. It is an error if
+// there is none.
+func (f File) All() ([]string, error) {
+	if f.Path != "" {
+		return []string{f.Path}, nil
+	}
+	if f.Dir == "" {
+		return nil, agent.Usagef("flag --config: needs a value: the config file; or set --config-dir to a folder of config files")
+	}
+	names, err := f.names()
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no file in %s", f.Dir)
+	}
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = filepath.Join(f.Dir, name)
+	}
+	return paths, nil
+}
+
+// read returns path and content of the config file of a node whose label has the
+// value, empty for none. Without a config file both are empty.
 func (f File) read(label string) (path string, data []byte, err error) {
 	path = f.Path
 	if f.Dir != "" {
-		files, err := f.files()
+		names, err := f.names()
 		if err != nil {
 			return "", nil, err
 		}
-		name, err := f.chooser.Choose(label, files)
+		name, err := f.chooser.choose(label, names)
 		if err != nil {
 			return "", nil, fmt.Errorf("look into %s: %w", f.Dir, err)
 		}
@@ -69,7 +130,7 @@ func (f File) read(label string) (path string, data []byte, err error) {
 	return path, data, err
 }
 
-// maxConfig is what a ConfigMap can hold.
+// maxConfig is the size that a ConfigMap can have.
 const maxConfig = 1 << 20
 
 // Read returns the content of one config file.
@@ -89,32 +150,10 @@ func Read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// All returns the paths of the files that can be in force. None is an error.
-func (f File) All() ([]string, error) {
-	if f.Path != "" {
-		return []string{f.Path}, nil
-	}
-	if f.Dir == "" {
-		return nil, agent.Usagef("flag --config: needs a value: the config file; or set --config-dir to a folder of them")
-	}
-	names, err := f.files()
-	if err != nil {
-		return nil, err
-	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("no file in %s", f.Dir)
-	}
-	paths := make([]string, len(names))
-	for i, name := range names {
-		paths[i] = filepath.Join(f.Dir, name)
-	}
-	return paths, nil
-}
-
-// files returns the names of the files in the folder, without hidden ones:
-// Kubernetes exchanges the content of a mounted folder by some, and a program
-// that writes a file whole may have another for a moment.
-func (f File) files() ([]string, error) {
+// names returns the names of the files in the folder. It skips hidden ones:
+// Kubernetes replaces the content of a mounted folder through them, and a program
+// that writes a file atomically has one for a moment.
+func (f File) names() ([]string, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("read config folder: %w", err)
@@ -128,8 +167,8 @@ func (f File) files() ([]string, error) {
 	return out, nil
 }
 
-// folder returns the folder whose changes may be changes of the config: that of
-// the file, because a mounted one is exchanged and not written to.
+// folder returns the folder to watch: that of the file, because a mounted file is
+// replaced and not written to.
 func (f File) folder() string {
 	switch {
 	case f.Dir != "":

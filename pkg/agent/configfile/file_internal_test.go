@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-func TestTheLabelNamesAFileOfTheFolder(t *testing.T) {
+func TestReadSelectsByLabel(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"default", "shared"} {
+	for _, name := range []string{"default", "shared", "..data"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -18,12 +18,15 @@ func TestTheLabelNamesAFileOfTheFolder(t *testing.T) {
 	if path, data, err := f.read("shared"); path != filepath.Join(dir, "shared") || string(data) != "shared" || err != nil {
 		t.Errorf("with the label, the file is %s with %q, %v", path, data, err)
 	}
-	if _, _, err := f.read("other"); err == nil || !strings.Contains(err.Error(), dir) {
-		t.Errorf("a label without file: %v", err)
+	// Kubernetes has hidden names in a mounted folder.
+	for _, label := range []string{"other", "..data"} {
+		if _, _, err := f.read(label); err == nil || !strings.Contains(err.Error(), dir) {
+			t.Errorf("a label %s without file: %v", label, err)
+		}
 	}
 }
 
-func TestAConfigFileIsBounded(t *testing.T) {
+func TestReadBoundsAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large")
 	if err := os.WriteFile(path, make([]byte, maxConfig+1), 0o600); err != nil {
 		t.Fatal(err)

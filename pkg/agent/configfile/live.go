@@ -1,97 +1,144 @@
+// Package configfile keeps the config of an agent up to date with a config file,
+// which a label of the node may select. It knows nothing of what the file says:
+// the agent brings the type of its config and the function that parses it.
 package configfile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
-	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
 )
 
-// labelPatience is how long a start waits for the node's label. A node that
-// comes up while the API server is away has to work all the same.
+// labelPatience bounds how long a start waits for the node's label: a node that
+// boots while the API server is away has to work all the same.
 const labelPatience = 15 * time.Second
 
-// settle is how long changes of the files are collected: who edits one in place
-// empties it first, and an empty file is a config too.
+// settle is how long changes of files are collected: an editor that writes in
+// place truncates first, and an empty file is a valid config too.
 const settle = 100 * time.Millisecond
 
-// Configured is what takes a config while it runs. It must not block.
-type Configured interface {
-	Configure(config.Config)
-	// Refuse tells why a newer config cannot be used: the last one stands.
-	Refuse(error)
-}
-
-// Labels tells the labels of the own Node, at first and when they change.
+// Labels is the source of the labels of the agent's Node.
 type Labels interface {
+	// WatchLabels delivers the labels, now and after each change, until ctx ends.
 	WatchLabels(ctx context.Context, deliver func(map[string]string)) error
 }
 
-// Live keeps the config up to date with its file and with the node's label.
-type Live struct {
-	settings Settings
-	to       Configured
-	log      *slog.Logger
+// Spec describes a config of type T.
+type Spec[T any] struct {
+	// Parse makes a config of the content of the file, which errors call name. Both
+	// are empty for an agent without a config file.
+	Parse func(name string, data []byte) (T, error)
+	// NeedsRestart returns the settings that differ between two configs and that a
+	// running process cannot change. Nil stands for none.
+	NeedsRestart func(old, changed T) []string
+	// Labels is not used without --config-dir.
+	Labels Labels
+	Log    *slog.Logger
+}
 
+// Follower gets what becomes of the config while the agent runs. Its functions
+// must not block.
+type Follower[T any] struct {
+	// Configure gets each config that differs from the last one, and the last one
+	// again after a Reject.
+	Configure func(T)
+	// Reject gets why a newer config cannot be used: the last one stays in force.
+	Reject func(error)
+}
+
+// Live is the config of an agent and the file that it comes from.
+type Live[T any] struct {
+	// File is where the config comes from.
+	File File
+	// Config is the config at startup; Run passes on those that follow.
+	Config T
+
+	spec    Spec[T]
 	changed chan struct{}
 	label   atomic.Pointer[string]
-	// last is the config that holds.
-	last config.Config
-	// refused is the refusal that was told last.
-	refused string
+	// last is the config in force, and rejected the last error given to Reject.
+	last     T
+	rejected string
 }
 
-// NewLive returns what passes each config after that of s on to to.
-func NewLive(s Settings, to Configured, log *slog.Logger) *Live {
-	w := &Live{settings: s, to: to, log: log, changed: make(chan struct{}, 1), last: s.Config}
-	w.label.Store(&s.label)
-	return w
+// Load returns the config that the flags of Flags select. If a label of the node
+// selects the file, Load waits for the labels, but not for long.
+func Load[T any](c *cli.Context, spec Spec[T]) (*Live[T], error) {
+	file, err := FileOf(c)
+	if err != nil {
+		return nil, err
+	}
+	l := &Live[T]{File: file, spec: spec, changed: make(chan struct{}, 1)}
+	label := ""
+	if file.Dir != "" {
+		if label, err = l.firstLabel(c.Context); err != nil {
+			return nil, err
+		}
+	}
+	l.label.Store(&label)
+	if l.Config, err = l.read(); err != nil {
+		return nil, err
+	}
+	l.last = l.Config
+	return l, nil
 }
 
-// firstLabel returns the value of a label of the node, empty for a node without
-// it, or if the API server does not answer soon.
-func firstLabel(parent context.Context, l Labels, key string, log *slog.Logger) (string, error) {
+// firstLabel returns the value of the label, empty for a node without it, or if
+// the API server does not answer soon.
+func (l *Live[T]) firstLabel(parent context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(parent, labelPatience)
 	defer cancel()
 	value, known := "", false
-	_ = l.WatchLabels(ctx, func(all map[string]string) { // it returns nil
-		value, known = all[key], true
+	err := l.spec.Labels.WatchLabels(ctx, func(all map[string]string) {
+		value, known = all[l.File.label], true
 		cancel()
 	})
-	if !known && !errors.Is(context.Cause(ctx), context.Canceled) {
-		log.Warn("cannot read the node's label, starting as if it were not set", "label", key)
+	if parent.Err() != nil {
+		return "", parent.Err()
 	}
-	return value, parent.Err()
+	if !known {
+		l.spec.Log.Warn("cannot read the node's label, starting as if it were not set", "label", l.File.label, "err", err)
+	}
+	return value, nil
 }
 
-// Run follows the file and the label until ctx ends. It returns an error when
-// the config has changed in a way that takes a new process.
-func (w *Live) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	if w.settings.File.Dir != "" {
-		g.Go(func() error { return w.settings.labels.WatchLabels(ctx, w.labelled) })
+// read returns the config as file and label are now.
+func (l *Live[T]) read() (T, error) {
+	path, data, err := l.File.read(*l.label.Load())
+	if err != nil {
+		var none T
+		return none, err
 	}
-	if dir := w.settings.File.folder(); dir != "" {
-		g.Go(func() error { return w.watch(ctx, dir) })
+	return l.spec.Parse(path, data)
+}
+
+// Run follows file and label until ctx ends. It returns an error when the config
+// has changed in a way that takes a new process.
+func (l *Live[T]) Run(ctx context.Context, to Follower[T]) error {
+	g, ctx := errgroup.WithContext(ctx)
+	if l.File.Dir != "" {
+		g.Go(func() error { return l.spec.Labels.WatchLabels(ctx, l.labelled) })
+	}
+	if dir := l.File.folder(); dir != "" {
+		g.Go(func() error { return l.watch(ctx, dir) })
 	}
 	g.Go(func() error {
 		for {
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-w.changed:
-				if err := w.take(); err != nil {
+			case <-l.changed:
+				if err := l.update(to); err != nil {
 					return err
 				}
 			}
@@ -100,50 +147,49 @@ func (w *Live) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-func (w *Live) watch(ctx context.Context, dir string) error {
+func (l *Live[T]) watch(ctx context.Context, dir string) error {
 	err := hostfs.Watch(ctx, func([]hostfs.Change) error {
 		if pace.Pause(ctx, settle) {
-			pace.Signal(w.changed)
+			pace.Signal(l.changed)
 		}
 		return nil
 	}, dir)
 	if err != nil && ctx.Err() == nil {
-		w.log.Warn("the config is not watched: send SIGHUP after a change", "folder", dir, "err", err)
+		l.spec.Log.Warn("cannot watch the config, ignoring changes until SIGHUP", "folder", dir, "err", err)
 	}
 	return nil
 }
 
-func (w *Live) labelled(all map[string]string) {
-	value := all[w.settings.File.Label]
-	if was := w.label.Swap(&value); *was != value {
-		pace.Signal(w.changed)
+func (l *Live[T]) labelled(all map[string]string) {
+	value := all[l.File.label]
+	if was := l.label.Swap(&value); *was != value {
+		pace.Signal(l.changed)
 	}
 }
 
-// Reload has the file read again. It does not block.
-func (w *Live) Reload() { pace.Signal(w.changed) }
+// Reload makes Run read the file again. It does not block.
+func (l *Live[T]) Reload() { pace.Signal(l.changed) }
 
-// take reads the config and passes it on if it is another one. One that cannot
-// be used is told, and the last one stands.
-func (w *Live) take() error {
-	next, err := w.settings.load(*w.label.Load())
+// update reads the config and passes it on if it differs from the last one, or
+// rejects it.
+func (l *Live[T]) update(to Follower[T]) error {
+	next, err := l.read()
 	if err != nil {
-		if w.refused != err.Error() {
-			w.refused = err.Error()
-			w.to.Refuse(err)
+		if l.rejected != err.Error() {
+			l.rejected = err.Error()
+			to.Reject(err)
 		}
 		return nil
 	}
-	if w.refused == "" && reflect.DeepEqual(w.last, next) {
+	if l.rejected == "" && reflect.DeepEqual(l.last, next) {
 		return nil
 	}
-	restart := slices.DeleteFunc(config.NeedsRestart(w.last, next), func(flag string) bool {
-		return !slices.Contains(w.settings.flags, flag)
-	})
-	if len(restart) > 0 {
-		return fmt.Errorf("take the changed config: %s cannot change in a running process: it ends, to be started again with it", strings.Join(restart, ", "))
+	if l.spec.NeedsRestart != nil {
+		if names := l.spec.NeedsRestart(l.last, next); len(names) > 0 {
+			return fmt.Errorf("apply the changed config: %s cannot change in a running process, exiting to be restarted with the new config", strings.Join(names, ", "))
+		}
 	}
-	w.last, w.refused = next, ""
-	w.to.Configure(next)
+	l.last, l.rejected = next, ""
+	to.Configure(next)
 	return nil
 }

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,93 +18,112 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
-	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/kubetest"
 )
 
-// taken is what a plugin was told.
-type taken struct {
-	config *config.Config
+// level is a config: a file holds "level N" and perhaps "root PATH".
+type level struct {
+	N    int
+	Root string
+}
+
+func parse(name string, data []byte) (level, error) {
+	var l level
+	for line := range strings.Lines(string(data)) {
+		key, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		var err error
+		switch key {
+		case "level":
+			l.N, err = strconv.Atoi(text)
+		case "root":
+			l.Root = text
+		default:
+			err = fmt.Errorf("unknown key %q", key)
+		}
+		if err != nil {
+			return level{}, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return l, nil
+}
+
+func needsRestart(old, changed level) []string {
+	if old.Root != changed.Root {
+		return []string{"root"}
+	}
+	return nil
+}
+
+// update is what a follower got.
+type update struct {
+	config level
 	err    error
 }
 
-// sink hands on what a plugin would take.
-type sink chan taken
+// updates collects what a follower gets.
+type updates chan update
 
-func (s sink) Configure(c config.Config) { s <- taken{config: &c} }
-func (s sink) Refuse(err error)          { s <- taken{err: err} }
-
-// next returns what the plugin is told next.
-func (s sink) next(t *testing.T) taken {
+func (u updates) next(t *testing.T) update {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	select {
-	case v := <-s:
+	case v := <-u:
 		return v
 	case <-ctx.Done():
-		t.Fatal("the plugin was told nothing")
-		return taken{}
+		t.Fatal("the follower got nothing")
+		return update{}
 	}
 }
 
-func (s sink) replicas(t *testing.T) int {
+func (u updates) level(t *testing.T) int {
 	t.Helper()
-	v := s.next(t)
-	switch {
-	case v.err != nil:
-		t.Fatalf("refused: %v", v.err)
-	case len(v.config.Sharing.Shares) == 0:
-		return 1
+	v := u.next(t)
+	if v.err != nil {
+		t.Fatalf("rejected: %v", v.err)
 	}
-	return v.config.Sharing.Shares[0].Replicas
+	return v.config.N
 }
 
-func sliced(replicas string) string {
-	return "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: " + replicas + "}]}}\n"
-}
+var errLoaded = errors.New("loaded")
 
-// settings is what an agent with all flags of the package reads from a command
-// line.
-func settings(t *testing.T, labels configfile.Labels, args ...string) (s configfile.Settings) {
+// load returns the config that a command line selects, or the error of the agent.
+func load(t *testing.T, labels configfile.Labels, args ...string) (live *configfile.Live[level], text string) {
 	t.Helper()
 	app := agent.App{
-		Name: "test-agent", Flags: slices.Concat(agent.GPUFlags(), configfile.Flags(""), configfile.DeviceFlags("")),
-		New: func(c *cli.Context, _ *slog.Logger) (*agent.Agent, error) {
-			var err error
-			s, err = configfile.Load(c, labels, slog.New(slog.DiscardHandler))
-			if err == nil {
-				err = errRead
-			}
-			return nil, err
+		Name: "test-agent", Flags: configfile.Flags(""),
+		New: func(c *cli.Context, log *slog.Logger) (_ *agent.Agent, err error) {
+			live, err = configfile.Load(c, configfile.Spec[level]{Parse: parse, NeedsRestart: needsRestart, Labels: labels, Log: log})
+			return nil, errors.Join(err, errLoaded)
 		},
 	}
 	var out, errOut bytes.Buffer
-	if agent.Exec(t.Context(), app, append([]string{"test-agent"}, args...), &out, &errOut); !strings.Contains(errOut.String(), errRead.Error()) {
-		t.Fatalf("settings: %s", errOut.String())
-	}
-	return s
+	agent.Exec(t.Context(), app, append([]string{"test-agent"}, args...), &out, &errOut)
+	return live, errOut.String()
 }
 
-var errRead = errors.New("it was read")
-
-// following runs what follows the config of a command line.
-func following(t *testing.T, l configfile.Labels, args ...string) (sink, <-chan error) {
+// follow runs what follows the config of a command line.
+func follow(t *testing.T, labels configfile.Labels, args ...string) (updates, <-chan error) {
 	t.Helper()
-	s := settings(t, l, args...)
-	to := make(sink, 8)
-	w := configfile.NewLive(s, to, slog.New(slog.DiscardHandler))
+	live, text := load(t, labels, args...)
+	if live == nil {
+		t.Fatal(text)
+	}
+	got := make(updates, 8)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		done <- w.Run(ctx)
+		done <- live.Run(ctx, configfile.Follower[level]{
+			Configure: func(l level) { got <- update{config: l} },
+			Reject:    func(err error) { got <- update{err: err} },
+		})
 	}()
 	t.Cleanup(func() { cancel(); <-stopped })
-	return to, done
+	return got, done
 }
 
 func put(t *testing.T, path, content string) {
@@ -114,40 +133,62 @@ func put(t *testing.T, path, content string) {
 	}
 }
 
-func TestTheFileIsFollowedAndTheLastGoodOneStands(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config.yaml")
-	put(t, path, sliced("2"))
-	to, done := following(t, (*cluster.API)(nil), "--config-file", path)
-	put(t, path, sliced("3"))
-	if n := to.replicas(t); n != 3 {
-		t.Errorf("replicas %d, want 3", n)
+func TestFollowsTheFileAndKeepsTheLastGoodConfig(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	put(t, path, "level 2\nroot /a")
+	got, done := follow(t, nil, "--config-file", path)
+	put(t, path, "level 3\nroot /a")
+	if n := got.level(t); n != 3 {
+		t.Errorf("level %d, want 3", n)
 	}
-	put(t, path, sliced("many"))
-	if v := to.next(t); v.err == nil || !strings.Contains(v.err.Error(), path) || !strings.Contains(v.err.Error(), "many") {
+	put(t, path, "level many")
+	if v := got.next(t); v.err == nil || !strings.Contains(v.err.Error(), path) || !strings.Contains(v.err.Error(), "many") {
 		t.Errorf("a bad file: %v", v.err)
 	}
-	// Back to what holds: the refusal is over.
-	put(t, path, sliced("3"))
-	if n := to.replicas(t); n != 3 {
-		t.Errorf("replicas %d, want 3", n)
+	// Back to the config in force: it is no longer rejected.
+	put(t, path, "level 3\nroot /a")
+	if n := got.level(t); n != 3 {
+		t.Errorf("level %d, want 3", n)
 	}
-	put(t, path, "flags: {nvidiaDriverRoot: /elsewhere}\n")
-	if err := <-done; err == nil || !strings.Contains(err.Error(), "driver-root cannot change in a running process") {
-		t.Errorf("another driver root: %v, want that the process ends", err)
+	put(t, path, "level 3\nroot /b")
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "root cannot change in a running process") {
+		t.Errorf("another root: %v, want an error that ends the process", err)
 	}
 }
 
-// What is in a file while somebody writes it is not taken for a config.
-func TestTheFileIsEditedInPlace(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config.yaml")
-	put(t, path, sliced("2"))
-	to, _ := following(t, (*cluster.API)(nil), "--config-file", path)
+func TestReload(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "config")
+	put(t, path, "level 2")
+	live, text := load(t, nil, "--config-file", path)
+	if live == nil {
+		t.Fatal(text)
+	}
+	// A change before Run has a watch is seen with Reload.
+	put(t, path, "level 3")
+	live.Reload()
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := live.Run(ctx, configfile.Follower[level]{Configure: func(l level) {
+		if l.N != 3 {
+			t.Errorf("level %d, want 3", l.N)
+		}
+		cancel()
+	}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file that an editor has truncated is not taken for a config.
+func TestAFileThatIsEditedInPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	put(t, path, "level 2")
+	got, _ := follow(t, nil, "--config-file", path)
 	for want := 3; want < 9; want++ {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range strings.SplitAfter(sliced(strconv.Itoa(want)), "{") {
+		for _, part := range []string{"level", " ", strconv.Itoa(want)} {
 			if _, err := f.WriteString(part); err != nil {
 				t.Fatal(err)
 			}
@@ -155,46 +196,65 @@ func TestTheFileIsEditedInPlace(t *testing.T) {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if n := to.replicas(t); n != want {
-			t.Errorf("replicas %d, want %d", n, want)
+		if n := got.level(t); n != want {
+			t.Errorf("level %d, want %d", n, want)
 		}
 	}
 }
 
-func TestTheLabelChoosesTheFile(t *testing.T) {
+func TestTheLabelSelectsTheFile(t *testing.T) {
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "default"), sliced("2"))
-	put(t, filepath.Join(dir, "many"), sliced("10"))
-	const key = "nvidia.com/device-plugin.config"
+	put(t, filepath.Join(dir, "default"), "level 2")
+	put(t, filepath.Join(dir, "many"), "level 10")
+	const key = "example.com/config"
 	api := kubetest.New(t, "node1", nil)
 	client, err := kube.New(kube.Config{Server: api.URL(), Dir: api.Dir(t), Node: "node1", Agent: "test-agent", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, _ := following(t, client, "--config-dir", dir, "--fallback-strategies", "named")
+	flags := []string{"--config-dir", dir, "--node-label", key, "--fallback-strategies", "named"}
+	got, _ := follow(t, client, flags...)
 	api.SetLabels(map[string]string{key: "many"})
-	if n := to.replicas(t); n != 10 {
-		t.Errorf("replicas %d, want 10", n)
+	if n := got.level(t); n != 10 {
+		t.Errorf("level %d, want 10", n)
 	}
 	api.SetLabels(map[string]string{key: "none-such"})
-	if v := to.next(t); v.err == nil || !strings.Contains(v.err.Error(), "none-such") {
+	if v := got.next(t); v.err == nil || !strings.Contains(v.err.Error(), "none-such") {
 		t.Errorf("a label without a file: %v", v.err)
 	}
-	// The file that it names comes: nobody has to touch the label again.
-	put(t, filepath.Join(dir, "none-such"), sliced("7"))
-	if n := to.replicas(t); n != 7 {
-		t.Errorf("replicas %d, want 7", n)
+	// The file appears: the label need not change again.
+	put(t, filepath.Join(dir, "none-such"), "level 7")
+	if n := got.level(t); n != 7 {
+		t.Errorf("level %d, want 7", n)
 	}
 	api.SetLabels(nil)
-	if n := to.replicas(t); n != 2 {
-		t.Errorf("replicas %d, want 2", n)
+	if n := got.level(t); n != 2 {
+		t.Errorf("level %d, want 2", n)
 	}
+	// A start waits for the label.
 	api.SetLabels(map[string]string{key: "many"})
-	if n := settings(t, client, "--config-dir", dir).Config.Sharing.Shares[0].Replicas; n != 10 {
-		t.Errorf("at the start replicas %d, want 10, as the label says", n)
+	if live, text := load(t, client, flags...); live == nil || live.Config.N != 10 {
+		t.Errorf("at startup %v, want level 10: %s", live, text)
 	}
-	api.SetLabels(nil)
-	if n := settings(t, client, "--config-dir", dir, "--default-config=default").Config.Sharing.Shares[0].Replicas; n != 2 {
-		t.Errorf("at the start replicas %d, want 2, without the label", n)
+}
+
+// An agent outside of a cluster has a node without labels.
+func TestWithoutAnAPIServer(t *testing.T) {
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "only"), "level 2")
+	live, text := load(t, (*cluster.API)(nil), "--config-dir", dir, "--fallback-strategies", "single")
+	if live == nil || live.Config.N != 2 {
+		t.Errorf("config %v, want level 2: %s", live, text)
+	}
+	live, text = load(t, (*cluster.API)(nil), "--config-dir", dir)
+	if live != nil || !strings.Contains(text, "the node has no label that names one") {
+		t.Errorf("config %v, want none: %s", live, text)
+	}
+}
+
+func TestBothFlags(t *testing.T) {
+	live, text := load(t, nil, "--config-dir", "/d", "--config-file", "/f")
+	if live != nil || !strings.Contains(text, "flags --config-file and --config-dir are both set") {
+		t.Errorf("config %v: %s", live, text)
 	}
 }

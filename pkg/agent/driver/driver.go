@@ -33,13 +33,21 @@ type Driver struct {
 	dev  string
 }
 
-// New returns the driver of a host. DevRoot is the folder that holds
-// dev/nvidia*; empty to use the driver root if they are there, and "/" otherwise.
-func New(host agent.Host, devRoot string) (*Driver, error) {
+// New returns the driver of a host, at the place that d describes.
+func New(host agent.Host, d config.Driver) (*Driver, error) {
+	// HostOf puts the driver root in place of a default folder that does not exist.
+	follows := host.DriverRootCtrPath == host.DriverRoot
+	host.DriverRoot = d.Root
+	switch {
+	case d.CtrRoot != "":
+		host.DriverRootCtrPath = d.CtrRoot
+	case follows:
+		host.DriverRootCtrPath = d.Root
+	}
 	root, err := driverroot.New(driverroot.Config{
 		HostPath: host.DriverRoot,
 		CtrPath:  host.DriverRootCtrPath,
-		DevRoot:  devRoot,
+		DevRoot:  d.DevRoot,
 		ProcRoot: host.ProcRoot,
 		SysRoot:  host.SysRoot,
 	})
@@ -50,23 +58,12 @@ func New(host agent.Host, devRoot string) (*Driver, error) {
 		Root:     root,
 		Contract: contract.Dir{Root: host.RunRoot, ProcRoot: host.ProcRoot},
 		host:     host,
-		dev:      devRoot,
+		dev:      d.DevRoot,
 	}, nil
 }
 
-// Of is New for a driver that is where the config has it.
-func Of(host agent.Host, d config.Driver) (*Driver, error) {
-	// Without a folder at the default, HostOf has put the driver root there.
-	follows := host.DriverRootCtrPath == host.DriverRoot
-	host.DriverRoot = d.Root
-	switch {
-	case d.CtrRoot != "":
-		host.DriverRootCtrPath = d.CtrRoot
-	case follows:
-		host.DriverRootCtrPath = d.Root
-	}
-	return New(host, d.DevRoot)
-}
+// Effective returns the roots of the driver in force for agent.Agent.Effective.
+func (d *Driver) Effective() []slog.Attr { return d.host.Effective() }
 
 // Source returns the source of GPUs that the flag --gpu-source names.
 func (d *Driver) Source(c *cli.Context, log *slog.Logger) (gpu.Source, error) {

@@ -20,7 +20,6 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/prepare"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
-	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/hostfs"
@@ -76,8 +75,8 @@ func newParts(c *cli.Context, log *slog.Logger) (*parts, error) {
 // to nobody.
 func (p *parts) inventory(log *slog.Logger) inventory.Config {
 	return inventory.Config{
-		Config:       p.settings.Config,
-		Rules:        p.settings.rules(p.settings.Config, log),
+		Config:       p.settings.live.Config,
+		Rules:        p.settings.rules(p.settings.live.Config, log),
 		Source:       p.source,
 		Preparer:     inventory.Unprepared{},
 		WatchChanges: p.settings.driver.WatchChanges,
@@ -95,13 +94,13 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	gate := mps.NewGate(d.Contract)
 	own := owner.New(d.Contract, name, log)
 	cfg := parts.inventory(log)
-	cfg.Preparer = prepare.New(prepare.Config{Root: d.Root, DevRoot: s.Config.Driver.DevRoot, Log: log})
+	cfg.Preparer = prepare.New(prepare.Config{Root: d.Root, DevRoot: s.live.Config.Driver.DevRoot, Log: log})
 	cfg.Reporter, cfg.Owner, cfg.Gate = reporter{api}, own, gate
 	inv := inventory.New(cfg)
 	p := plugin.New(plugin.Config{
 		Inventory:     inv,
-		KubeletSocket: s.Config.KubeletSocket,
-		Register:      s.Config.Register,
+		KubeletSocket: s.live.Config.KubeletSocket,
+		Register:      s.live.Config.Register,
 		WatchSockets: func(ctx context.Context, changed func()) error {
 			return watch(ctx, changed, s.socketDir())
 		},
@@ -109,13 +108,12 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Marker:   &marker{dir: d.Contract, log: log},
 		Log:      log,
 	})
-	follow := configfile.NewLive(s.Settings, configured{inv, s, log}, log)
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return inv.Run(ctx) })
 			g.Go(func() error { return p.Run(ctx) })
-			g.Go(func() error { return follow.Run(ctx) })
+			g.Go(func() error { return s.live.Run(ctx, s.follower(inv, log)) })
 			g.Go(func() error { return api.Run(ctx) })
 			g.Go(func() error { return own.Run(ctx) })
 			g.Go(func() error { return gate.Run(ctx) })
@@ -124,13 +122,13 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Ready:  p.Ready,
 		Health: driver.Checks(parts.source),
 		Reload: func(context.Context) error {
-			follow.Reload()
+			s.live.Reload()
 			inv.Reload()
 			p.Wake()
 			return nil
 		},
 		Collectors: []prometheus.Collector{parts.recorder},
-		Config:     s.effective(c),
+		Effective:  s.effective(c),
 	}, nil
 }
 

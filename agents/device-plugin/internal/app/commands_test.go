@@ -59,7 +59,7 @@ func TestValidate(t *testing.T) {
 		},
 		"no file": {
 			args: []string{"validate"}, code: 2,
-			errs: "device-plugin: flag --config: needs a value: the config file; or set --config-dir to a folder of them\n",
+			errs: "device-plugin: flag --config: needs a value: the config file; or set --config-dir to a folder of config files\n",
 		},
 		"a file without flag": {
 			args: []string{"validate", good}, code: 2,

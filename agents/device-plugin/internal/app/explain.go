@@ -46,9 +46,9 @@ func explain(c *cli.Context) error {
 		return err
 	}
 	// What the snapshot shows of the GPUs' health counts, as after a start.
-	m := health.New(s.rules(s.Config, log))
+	m := health.New(s.rules(s.live.Config, log))
 	m.Observe(node, time.Time{})
-	out := explained(resource.Derive(node, m.View(), s.Config))
+	out := explained(resource.Derive(node, m.View(), s.live.Config))
 	if output == outputJSON {
 		enc := json.NewEncoder(c.App.Writer)
 		enc.SetIndent("", "  ")

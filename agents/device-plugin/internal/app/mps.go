@@ -13,7 +13,6 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/mps"
 	"outrigger.dev/pkg/agent"
-	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/config"
 )
@@ -43,20 +42,19 @@ func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	inv := inventory.New(parts.inventory(log))
 	m := &mpsAgent{settings: s, inventory: inv, log: log}
 	m.ready.set(inventory.State{}.Unusable)
-	follow := configfile.NewLive(s.Settings, configured{inv, s, log}, log)
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return inv.Run(ctx) })
-			g.Go(func() error { return follow.Run(ctx) })
+			g.Go(func() error { return s.live.Run(ctx, s.follower(inv, log)) })
 			g.Go(func() error { return m.run(ctx) })
 			return errors.Join(g.Wait(), parts.source.Close())
 		},
 		Ready:  m.ready.get,
 		Health: driver.Checks(parts.source),
-		Reload: func(context.Context) error { follow.Reload(); inv.Reload(); return nil },
+		Reload: func(context.Context) error { s.live.Reload(); inv.Reload(); return nil },
 		// The device plugin's metrics are the plugin's to tell.
-		Config: s.effective(c),
+		Effective: s.effective(c),
 	}, nil
 }
 

@@ -13,56 +13,58 @@ import (
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/health"
 )
 
-// settings is all that flags, environment and config file say.
+// settings is what flags, environment and config file set.
 type settings struct {
-	configfile.Settings
+	live   *gpuconfig.Live
 	driver *driver.Driver
-	// quiet is how long a GPU has to stay without another XID to be healthy.
+	// quiet is the time without another XID after which a GPU is healthy again.
 	quiet time.Duration
 }
 
 // read reads flags, environment and config file. A label of the node chooses the
 // file, where api knows it.
 func read(c *cli.Context, api *cluster.API, log *slog.Logger) (settings, error) {
-	host, hostErr := agent.HostOf(c)
+	host, err := agent.HostOf(c)
 	s := settings{quiet: c.Duration("health-quiet-window")}
 	if s.quiet <= 0 {
-		return settings{}, errors.Join(hostErr, agent.BadFlag("health-quiet-window", s.quiet.String(), "a time above 0, like 5m"))
+		err = errors.Join(err, agent.BadFlag("health-quiet-window", s.quiet.String(), "a time above 0, like 5m"))
 	}
-	var err error
-	if s.Settings, err = configfile.Load(c, api, log); err != nil {
-		return settings{}, errors.Join(hostErr, err)
+	if err != nil {
+		return settings{}, err
 	}
-	s.driver, err = driver.Of(host, s.Config.Driver)
-	return s, errors.Join(hostErr, err)
+	if s.live, err = gpuconfig.Load(c, api, log); err != nil {
+		return settings{}, err
+	}
+	s.driver, err = driver.New(host, s.live.Config.Driver)
+	return s, err
 }
 
-// rules returns which XIDs count with a config, and for how long.
+// rules returns the XIDs that make a device unhealthy, and for how long.
 func (s settings) rules(c config.Config, log *slog.Logger) health.Rules {
 	rules, unknown := health.ParseRules(c.HealthChecks.Disable, c.HealthChecks.Enable)
 	if len(unknown) > 0 {
-		log.Warn("not an XID in the lists of health checks, ignored", "items", unknown)
+		log.Warn("unknown words in the lists of XIDs, ignoring them", "items", unknown)
 	}
 	rules.Quiet = s.quiet
 	return rules
 }
 
-func (s settings) socketDir() string { return filepath.Dir(s.Config.KubeletSocket) }
+func (s settings) socketDir() string { return filepath.Dir(s.live.Config.KubeletSocket) }
 
-// configured hands an inventory the configs that follow.
-type configured struct {
-	*inventory.Inventory
-	settings settings
-	log      *slog.Logger
+// follower makes an inventory follow the config, with the rules that come from it.
+func (s settings) follower(inv *inventory.Inventory, log *slog.Logger) configfile.Follower[config.Config] {
+	return configfile.Follower[config.Config]{
+		Configure: func(c config.Config) { inv.Configure(c, s.rules(c, log)) },
+		Reject:    inv.Refuse,
+	}
 }
 
-var _ configfile.Configured = configured{}
-
-// Configure makes c what holds, with the rules that follow from it.
-func (i configured) Configure(c config.Config) {
-	i.Inventory.Configure(c, i.settings.rules(c, i.log))
+// effective returns the settings in force.
+func (s settings) effective(c *cli.Context) []slog.Attr {
+	return append(gpuconfig.Effective(c, s.live.Config), s.driver.Effective()...)
 }

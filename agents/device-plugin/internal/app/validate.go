@@ -8,7 +8,7 @@ import (
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/configfile"
-	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/agent/gpuconfig"
 )
 
 // commands are those of the plugin, beside those that every agent has.
@@ -55,9 +55,9 @@ func validate(c *cli.Context) error {
 	for _, path := range paths {
 		data, err := configfile.Read(path)
 		if err == nil {
-			_, err = config.Load(configfile.Explicit(c), data, path)
-			if err != nil && !configfile.InFile(err) {
-				return agent.Usagef("%s", err)
+			_, err = gpuconfig.Parse(c, path, data)
+			if err != nil && !gpuconfig.InFile(err) {
+				return err
 			}
 		}
 		if err == nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
@@ -24,6 +25,7 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
@@ -36,7 +38,7 @@ const name = "dra-plugin"
 func App() agent.App {
 	return agent.App{
 		Name:    name,
-		Usage:   "offers the GPUs of this node by Dynamic Resource Allocation",
+		Usage:   "advertises the GPUs of this node through Dynamic Resource Allocation",
 		Flags:   flags(),
 		Aliases: map[string]string{"nvidia-ctk-path": "nvidia-cdi-hook-path"},
 		Listen:  ":9411",
@@ -73,7 +75,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Config:       s.config,
 		Rules:        s.rules,
 		Source:       src,
-		Preparer:     prepare.New(prepare.Config{Root: s.driver.Root, DevRoot: s.devRoot, Vendor: dra.CDIVendor, Log: log}),
+		Preparer:     prepare.New(prepare.Config{Root: s.driver.Root, DevRoot: s.config.Driver.DevRoot, Vendor: dra.CDIVendor, Log: log}),
 		WatchChanges: s.driver.WatchChanges,
 		Recorder:     recorder,
 		Owner:        own,
@@ -93,49 +95,46 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Health:     driver.Checks(src),
 		Reload:     func(context.Context) error { inv.Reload(); return nil },
 		Collectors: []prometheus.Collector{recorder},
-		Config:     s.effective(c),
+		Effective:  append(gpuconfig.Effective(c, s.config), s.driver.Effective()...),
 	}, nil
 }
 
-// flags are those that the device plugin has for the same things, and those of
-// NVIDIA's DRA driver for the kubelet's folders.
+// flags are the flags of the DRA plugin. Those of the kubelet's folders are those
+// of NVIDIA's DRA driver, all others those of the device plugin.
 func flags() []cli.Flag {
-	d := config.Default()
-	return append(agent.GPUFlags(),
-		cluster.NodeNameFlag(),
-		&cli.StringFlag{
-			Name: "pod-uid", EnvVars: []string{"POD_UID"},
-			Usage: "`UID` of the pod, so that a new one can take over from it; empty outside of a pod",
+	return slices.Concat(
+		agent.GPUFlags(),
+		[]cli.Flag{
+			cluster.NodeNameFlag(),
+			cluster.KubeconfigFlag(),
+			&cli.StringFlag{
+				Name: "pod-uid", EnvVars: []string{"POD_UID"},
+				Usage: "`UID` of the pod, which lets a new pod take over from it during an update; empty outside of a pod",
+			},
+			&cli.PathFlag{
+				Name: "kubelet-plugins-dir", EnvVars: []string{"KUBELET_PLUGINS_DIR"}, Value: "/var/lib/kubelet/plugins",
+				Usage: "`FOLDER` of the kubelet for the sockets and files of plugins",
+			},
+			&cli.PathFlag{
+				Name: "kubelet-registry-dir", EnvVars: []string{"KUBELET_REGISTRY_DIR"}, Value: "/var/lib/kubelet/plugins_registry",
+				Usage: "`FOLDER` of the kubelet for the registration of plugins",
+			},
 		},
-		cluster.KubeconfigFlag(),
-		&cli.PathFlag{
-			Name: "kubelet-plugins-dir", EnvVars: []string{"KUBELET_PLUGINS_DIR"}, Value: "/var/lib/kubelet/plugins",
-			Usage: "the kubelet's `FOLDER` for the sockets and files of plugins",
-		},
-		&cli.PathFlag{
-			Name: "kubelet-registry-dir", EnvVars: []string{"KUBELET_REGISTRY_DIR"}, Value: "/var/lib/kubelet/plugins_registry",
-			Usage: "the kubelet's `FOLDER` where plugins register",
-		},
-		&cli.PathFlag{
-			Name: "cdi-root", EnvVars: []string{"CDI_ROOT"}, Value: d.CDIRoot,
-			Usage: "the `FOLDER` for the CDI spec",
-		},
-		&cli.PathFlag{
-			Name: "nvidia-cdi-hook-path", EnvVars: []string{"NVIDIA_CDI_HOOK_PATH", "NVIDIA_CTK_PATH"},
-			Usage: "`FILE` of nvidia-cdi-hook or nvidia-ctk on the host, for CDI hooks; empty for a spec that needs none",
-		},
-		&cli.StringSliceFlag{
-			Name: "include-devices", EnvVars: []string{"INCLUDE_DEVICES"},
-			Usage: "`DEVICES` that are offered, by index, UUID, product name or PCI address; empty for all",
-		},
-		&cli.StringSliceFlag{
-			Name: "exclude-devices", EnvVars: []string{"EXCLUDE_DEVICES"},
-			Usage: "`DEVICES` that are not",
+		gpuconfig.Flags("", config.CDIOptions()...),
+		[]cli.Flag{
+			&cli.StringSliceFlag{
+				Name: "include-devices", EnvVars: []string{"INCLUDE_DEVICES"},
+				Usage: "`DEVICES` to advertise, by index, UUID, product name or PCI address; if empty, all",
+			},
+			&cli.StringSliceFlag{
+				Name: "exclude-devices", EnvVars: []string{"EXCLUDE_DEVICES"},
+				Usage: "`DEVICES` not to advertise",
+			},
 		},
 	)
 }
 
-// settings is all that the flags say.
+// settings is what flags and environment set.
 type settings struct {
 	node, podUID string
 	// plugins and registry are folders of the kubelet.
@@ -143,7 +142,6 @@ type settings struct {
 	config            config.Config
 	rules             health.Rules
 	driver            *driver.Driver
-	devRoot           string
 }
 
 func read(c *cli.Context) (settings, error) {
@@ -151,42 +149,24 @@ func read(c *cli.Context) (settings, error) {
 	if err != nil {
 		return settings{}, err
 	}
-	s := settings{
-		podUID:  c.String("pod-uid"),
-		plugins: c.Path("kubelet-plugins-dir"), registry: c.Path("kubelet-registry-dir"),
-		config: config.Default(),
-	}
-	if c.IsSet("dev-root") {
-		s.devRoot = host.DevRoot
-	}
 	for _, flag := range []string{"kubelet-plugins-dir", "kubelet-registry-dir", "cdi-root"} {
 		if !filepath.IsAbs(c.Path(flag)) {
 			return settings{}, agent.BadFlag(flag, c.Path(flag), "an absolute path")
 		}
 	}
+	s := settings{
+		podUID:  c.String("pod-uid"),
+		plugins: c.Path("kubelet-plugins-dir"), registry: c.Path("kubelet-registry-dir"),
+	}
+	if s.config, err = gpuconfig.Parse(c, "", nil); err != nil {
+		return settings{}, err
+	}
 	s.config.MIGStrategy = config.MIGStrategyMixed
 	s.config.ListStrategies = []config.ListStrategy{config.ListCDICRI}
-	s.config.CDIRoot, s.config.HookPath = c.Path("cdi-root"), c.Path("nvidia-cdi-hook-path")
-	s.config.Filter = config.Filter{Include: c.StringSlice("include-devices"), Exclude: c.StringSlice("exclude-devices")}
-	s.rules, _ = health.ParseRules("", "") // there is nothing in it that could be wrong
-	s.driver, err = driver.New(host, s.devRoot)
+	s.config.Filter = config.Filter{Include: agent.Words(c, "include-devices"), Exclude: agent.Words(c, "exclude-devices")}
+	s.rules, _ = health.ParseRules("", "") // empty lists have no unknown words
+	s.driver, err = driver.New(host, s.config.Driver)
 	return s, err
-}
-
-// effective is what the first line of the log says.
-func (s settings) effective(c *cli.Context) slog.Value {
-	return slog.GroupValue(
-		slog.String("gpu_source", c.String("gpu-source")),
-		slog.String("node_name", s.node),
-		slog.String("driver_root", s.driver.Root.HostPath()),
-		slog.String("driver_root_ctr_path", s.driver.Root.CtrPath()),
-		slog.String("dev_root", s.devRoot),
-		slog.String("cdi_root", s.config.CDIRoot),
-		slog.String("nvidia_cdi_hook_path", s.config.HookPath),
-		slog.String("kubelet_plugins_dir", s.plugins),
-		slog.String("kubelet_registry_dir", s.registry),
-		slog.Any("devices", s.config.Filter),
-	)
 }
 
 // claimExists asks the API server for a claim, by its name and then by its UID:

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +22,7 @@ import (
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/pci"
 )
@@ -37,12 +39,15 @@ func App() agent.App {
 		Listen:  ":9413",
 		New:     newAgent,
 		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
-			host, hostErr := agent.HostOf(c)
-			s, err := configfile.Load(c, (*cluster.API)(nil), log)
-			if err := errors.Join(hostErr, err); err != nil {
+			host, err := agent.HostOf(c)
+			if err != nil {
 				return nil, err
 			}
-			d, err := driver.Of(host, s.Config.Driver)
+			live, err := gpuconfig.Load(c, (*cluster.API)(nil), log)
+			if err != nil {
+				return nil, err
+			}
+			d, err := driver.New(host, live.Config.Driver)
 			if err != nil {
 				return nil, err
 			}
@@ -74,7 +79,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	out := s.outputs(c, log)
 	news := &news{out: out, api: s.api}
 	d := discovery.New(discovery.Config{
-		Config:      s.Config,
+		Config:      s.live.Config,
 		Source:      src,
 		WatchDriver: s.driver.WatchChanges,
 		ReadMachine: s.machine(log),
@@ -84,40 +89,34 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Recorder:    recorder,
 		Log:         log,
 	})
-	if s.Config.GFD.OneShot {
-		return oneshot(s, out, d, src), nil
+	if s.live.Config.GFD.OneShot {
+		return &agent.Agent{
+			Once: true,
+			Run: func(ctx context.Context) error {
+				labels, err := d.Once(ctx)
+				if err == nil {
+					err = out.once(ctx, publish.Wanted{Labels: labels})
+				}
+				return errors.Join(err, src.Close())
+			},
+			Effective: s.effective(c),
+		}, nil
 	}
-	follow := configfile.NewLive(s.Settings, configured{d, s.api}, log)
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return d.Run(ctx) })
-			g.Go(func() error { return follow.Run(ctx) })
+			g.Go(func() error { return s.live.Run(ctx, s.follower(d)) })
 			g.Go(func() error { return out.run(ctx) })
 			g.Go(func() error { return s.api.Run(ctx) })
 			return errors.Join(g.Wait(), src.Close())
 		},
 		Ready:      func() error { return errors.Join(d.Unknown(), out.err()) },
 		Health:     driver.Checks(src),
-		Reload:     func(context.Context) error { follow.Reload(); d.Reload(); return nil },
+		Reload:     func(context.Context) error { s.live.Reload(); d.Reload(); return nil },
 		Collectors: []prometheus.Collector{recorder},
-		Config:     s.effective(c),
+		Effective:  s.effective(c),
 	}, nil
-}
-
-// oneshot returns the agent that publishes labels once.
-func oneshot(s settings, out *outputs, d *discovery.Discovery, src gpu.Source) *agent.Agent {
-	return &agent.Agent{
-		Once: true,
-		Run: func(ctx context.Context) error {
-			labels, err := d.Once(ctx)
-			if err == nil {
-				err = out.once(ctx, publish.Wanted{Labels: labels})
-			}
-			return errors.Join(err, src.Close())
-		},
-		Config: slog.GroupValue(slog.String("publish", s.publish), slog.String("mig_strategy", string(s.Config.MIGStrategy))),
-	}
 }
 
 // machine returns what reads what is known of the machine without its driver.
@@ -139,33 +138,16 @@ func (s settings) machine(log *slog.Logger) func() discovery.Machine {
 
 // stamper returns what adds the timestamp.
 func (s settings) stamper() publish.Stamper {
-	if s.Config.GFD.NoTimestamp {
+	if s.live.Config.GFD.NoTimestamp {
 		return publish.Stamper{}
 	}
 	return publish.Stamper{Now: time.Now}
 }
 
-// effective is what the first line of the log says.
-func (s settings) effective(c *cli.Context) slog.Value {
-	cfg := s.Config
-	return slog.GroupValue(
-		slog.String("publish", s.publish),
-		slog.String("node_name", c.String("node-name")),
-		slog.String("gpu_source", c.String("gpu-source")),
-		slog.String("config_file", s.File.Path),
-		slog.String("config_dir", s.File.Dir),
-		slog.String("driver_root", s.driver.Root.HostPath()),
-		slog.String("driver_root_ctr_path", s.driver.Root.CtrPath()),
-		slog.String("run_root", s.driver.Contract.Root),
-		slog.String("sys_root", s.host.SysRoot),
-		slog.String("mig_strategy", string(cfg.MIGStrategy)),
-		slog.Any("sharing", cfg.Sharing),
-		slog.Any("ready_chain", s.chain),
-		slog.String("startup_taint", c.String("startup-taint")),
-		slog.String("output_file", cfg.GFD.OutputFile),
-		slog.Duration("sleep_interval", cfg.GFD.SleepInterval),
-		slog.Bool("no_timestamp", cfg.GFD.NoTimestamp),
-		slog.String("machine_type_file", s.machineFile()),
-		slog.Bool("fail_on_init_error", cfg.FailOnInitError),
-	)
+// effective returns the settings in force.
+func (s settings) effective(c *cli.Context) []slog.Attr {
+	return slices.Concat(gpuconfig.Effective(c, s.live.Config), s.driver.Effective(), []slog.Attr{
+		slog.String(agent.SettingKey("publish"), s.publish),
+		slog.String(agent.SettingKey("machine-type-file"), s.machineFile()),
+	})
 }

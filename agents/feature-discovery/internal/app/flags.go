@@ -8,53 +8,28 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/config"
 )
 
-// flags are the agent's own, with the names and variables of NVIDIA's GPU Feature
-// Discovery; docs/feature-discovery.md tells where they differ.
+// flags are the flags of feature discovery. Names and variables are those of
+// NVIDIA's GPU Feature Discovery; docs/feature-discovery.md lists where they differ.
 func flags() []cli.Flag {
-	return slices.Concat(agent.GPUFlags(), configfile.Flags("GFD_"), configfile.DeviceFlags("GFD_"),
-		outputFlags(), readyFlags(), presenceFlags(), apiFlags())
+	return slices.Concat(
+		agent.GPUFlags(),
+		configfile.Flags("GFD_"),
+		gpuconfig.Flags("GFD_", config.DeviceOptions()...),
+		[]cli.Flag{publishFlag()},
+		gpuconfig.Flags("", config.GFDOptions()...),
+		readyFlags(), presenceFlags(), apiFlags(),
+	)
 }
 
-// outputFlags say what is published, and where.
-func outputFlags() []cli.Flag {
-	d := config.Default().GFD
-	return []cli.Flag{
-		&cli.StringFlag{
-			Name: "publish", EnvVars: []string{"PUBLISH"},
-			Usage: "`OUTPUT` of labels: node (the Node object), nfd-file (the features file), nodefeature (the object of Node Feature Discovery) or stdout; " +
-				"without it, what output-file or use-node-feature-api mean if they are set, and otherwise node",
-		},
-		&cli.PathFlag{
-			Name: "output-file", EnvVars: []string{"GFD_OUTPUT_FILE"}, Value: d.OutputFile,
-			Usage: "features `FILE` of Node Feature Discovery; empty for standard output",
-		},
-		&cli.BoolFlag{
-			Name: "use-node-feature-api", EnvVars: []string{"GFD_USE_NODE_FEATURE_API", "USE_NODE_FEATURE_API"},
-			Usage: "publish labels as the object of Node Feature Discovery",
-		},
-		&cli.BoolFlag{
-			Name: "oneshot", EnvVars: []string{"GFD_ONESHOT"},
-			Usage: "publish labels once, and end",
-		},
-		&cli.BoolFlag{
-			Name: "no-timestamp", EnvVars: []string{"GFD_NO_TIMESTAMP"},
-			Usage: "leave out the label with the time at which the labels last changed",
-		},
-		&cli.StringFlag{
-			Name: "sleep-interval", EnvVars: []string{"GFD_SLEEP_INTERVAL"}, Value: d.SleepInterval.String(),
-			Usage: "`TIME` between checks that what was published is still there, or infinite; the Node object is watched instead",
-		},
-		&cli.PathFlag{
-			Name: "machine-type-file", EnvVars: []string{"GFD_MACHINE_TYPE_FILE"}, Value: d.MachineTypeFile,
-			Usage: "`FILE` with the product name of the machine; the default is that file of sys-root; empty for none",
-		},
-		&cli.BoolFlag{
-			Name: "fail-on-init-error", EnvVars: []string{"GFD_FAIL_ON_INIT_ERROR", "FAIL_ON_INIT_ERROR"},
-			Usage: "end with an error if the GPUs cannot be read at the start, instead of waiting until they can",
-		},
+func publishFlag() cli.Flag {
+	return &cli.StringFlag{
+		Name: "publish", EnvVars: []string{"PUBLISH"},
+		Usage: "`OUTPUT` for labels: node (the Node object), nfd-file (the features file), nodefeature (a NodeFeature object of Node Feature Discovery) or stdout; " +
+			"if empty, output-file or use-node-feature-api selects the output if set, and node is the default",
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/kube"
 )
 
@@ -34,15 +36,14 @@ func (n *news) want(w publish.Wanted) {
 	}
 }
 
-// configured hands discovery each new config, and reports a rejected one as an
+// follower makes discovery follow the config, and reports a rejected config as an
 // Event of the Node.
-type configured struct {
-	*discovery.Discovery
-	api *cluster.API
-}
-
-// Refuse reports why a newer config is not used.
-func (c configured) Refuse(err error) {
-	c.Discovery.Refuse(err)
-	c.api.Event(kube.Event{Warning: true, Reason: "ConfigRefused", Message: err.Error()})
+func (s settings) follower(d *discovery.Discovery) configfile.Follower[config.Config] {
+	return configfile.Follower[config.Config]{
+		Configure: d.Configure,
+		Reject: func(err error) {
+			d.Refuse(err)
+			s.api.Event(kube.Event{Warning: true, Reason: "ConfigRefused", Message: err.Error()})
+		},
+	}
 }

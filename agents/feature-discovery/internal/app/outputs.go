@@ -38,14 +38,14 @@ func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
 	o := &outputs{}
 	switch s.publish {
 	case publishFile:
-		o.labels = publish.File{Stamper: s.stamper(), Path: s.Config.GFD.OutputFile}
+		o.labels = publish.File{Stamper: s.stamper(), Path: s.live.Config.GFD.OutputFile}
 	case publishStdout:
 		o.labels = &publish.Text{Stamper: s.stamper(), To: c.App.Writer}
 	case publishNodeFeature:
 		o.labels = publish.NodeFeature{Stamper: s.stamper(), API: s.api, Namespace: c.String("namespace"), Pod: c.String("pod-name")}
 	}
 	if o.labels != nil {
-		o.keeper = publish.NewKeeper(publish.KeeperConfig{Output: o.labels, Every: s.Config.GFD.SleepInterval, Log: log})
+		o.keeper = publish.NewKeeper(publish.KeeperConfig{Output: o.labels, Every: s.live.Config.GFD.SleepInterval, Log: log})
 	}
 	switch {
 	case s.publish == publishNode || len(s.chain) > 0 && s.api != nil:

@@ -49,13 +49,10 @@ func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Log:   log,
 	})
 	return &agent.Agent{
-		Run:    p.Run,
-		Ready:  p.Ready,
-		Reload: func(context.Context) error { p.Reload(); return nil },
-		Config: slog.GroupValue(
-			slog.Bool("presence", true), slog.String("node_name", c.String("node-name")),
-			slog.String("sys_root", host.SysRoot), slog.String("host_root", root),
-		),
+		Run:       p.Run,
+		Ready:     p.Ready,
+		Reload:    func(context.Context) error { p.Reload(); return nil },
+		Effective: []slog.Attr{slog.String(agent.SettingKey("host-root"), root)},
 	}, nil
 }
 

@@ -12,8 +12,8 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
-	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/kube"
 )
@@ -31,7 +31,7 @@ const (
 
 // settings is all that flags, environment and config file say.
 type settings struct {
-	configfile.Settings
+	live   *gpuconfig.Live
 	host   agent.Host
 	driver *driver.Driver
 	// publish is one of the words above.
@@ -48,7 +48,7 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 	s := settings{host: host}
 	var errs []error
 	var err error
-	if s.chain, err = ready.ParseChain(agent.SetTexts[string](c, "ready-chain")); err != nil {
+	if s.chain, err = ready.ParseChain(agent.Words(c, "ready-chain")); err != nil {
 		errs = append(errs, agent.Usagef("flag --ready-chain: %s", err))
 	}
 	if s.taint, err = parseTaint(c.String("startup-taint")); err != nil {
@@ -67,7 +67,7 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 			return settings{}, err
 		}
 	}
-	if s.Settings, err = configfile.Load(c, s.api, log); err != nil {
+	if s.live, err = gpuconfig.Load(c, s.api, log); err != nil {
 		return settings{}, err
 	}
 	s.choose()
@@ -76,14 +76,14 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 			return settings{}, err
 		}
 	}
-	s.driver, err = driver.Of(host, s.Config.Driver)
+	s.driver, err = driver.New(host, s.live.Config.Driver)
 	return s, err
 }
 
 // choose completes the output: a flag of GPU Feature Discovery selects it where
 // --publish is not set.
 func (s *settings) choose() {
-	gfd := s.Config.GFD
+	gfd := s.live.Config.GFD
 	if s.publish != "" {
 		return
 	}
@@ -112,7 +112,7 @@ func writer(c *cli.Context, publish string, log *slog.Logger) (*cluster.API, err
 
 // machineFile returns the file with the machine's product name.
 func (s settings) machineFile() string {
-	path := s.Config.GFD.MachineTypeFile
+	path := s.live.Config.GFD.MachineTypeFile
 	if path != config.Default().GFD.MachineTypeFile {
 		return path
 	}

@@ -208,8 +208,7 @@ func TestResourceConfig(t *testing.T) {
 		},
 	} {
 		t.Run(value, func(t *testing.T) {
-			mixed := config.MIGStrategyMixed
-			c, err := config.Load(config.Explicit{ResourceConfig: &value, MIGStrategy: &mixed}, nil, "")
+			c, err := config.Load(config.Explicit{"resource-config": {value}, "mig-strategy": {"mixed"}}, nil, "")
 			if err != nil {
 				t.Fatal(err)
 			}

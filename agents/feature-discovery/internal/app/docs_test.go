@@ -1,0 +1,12 @@
+package app_test
+
+import (
+	"testing"
+
+	"outrigger.dev/agents/feature-discovery/internal/app"
+	"outrigger.dev/pkg/agent/agenttest"
+)
+
+func TestFlagsAreDocumented(t *testing.T) {
+	agenttest.Documented(t, app.App(), "../../../../docs/feature-discovery.md", "../../../../docs/device-plugin.md")
+}

@@ -1,0 +1,81 @@
+package configfile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/text"
+)
+
+// fallback chooses the config file of a node that names none. The words are those
+// of the config manager of NVIDIA's device plugin.
+type fallback string
+
+const (
+	// fallbackNamed takes the file that is called "default".
+	fallbackNamed fallback = "named"
+	// fallbackSingle takes the only file of the folder.
+	fallbackSingle fallback = "single"
+	// fallbackEmpty takes no file.
+	fallbackEmpty fallback = "empty"
+)
+
+const fallbackName = "default"
+
+// chooser chooses one of several config files for a node.
+type chooser struct {
+	// preferred is the file of nodes without the label; empty for none.
+	preferred string
+	// fallbacks are tried in their order if there is no preferred file.
+	fallbacks []fallback
+}
+
+// check rejects words that are no fallback.
+func (c chooser) check() error {
+	all := []fallback{fallbackNamed, fallbackSingle, fallbackEmpty}
+	for _, f := range c.fallbacks {
+		if !slices.Contains(all, f) {
+			return agent.BadFlag("fallback-strategies", string(f), text.OneOf(all))
+		}
+	}
+	return nil
+}
+
+// choose returns the name of the file for a node whose label has the value, which
+// is empty for a node without the label. It returns an empty name if the node gets
+// no file.
+func (c chooser) choose(label string, names []string) (string, error) {
+	slices.Sort(names)
+	found := "found " + strings.Join(names, ", ")
+	if len(names) == 0 {
+		found = "found no file"
+	}
+	switch {
+	case label != "" && slices.Contains(names, label):
+		return label, nil
+	case label != "":
+		return "", fmt.Errorf("choose config: the node's label names %q: %s", label, found)
+	case c.preferred != "" && slices.Contains(names, c.preferred):
+		return c.preferred, nil
+	case c.preferred != "":
+		return "", fmt.Errorf("choose config: --default-config names %q: %s", c.preferred, found)
+	}
+	for _, f := range c.fallbacks {
+		switch {
+		case f == fallbackNamed && slices.Contains(names, fallbackName):
+			return fallbackName, nil
+		case f == fallbackSingle && len(names) == 1:
+			return names[0], nil
+		case f == fallbackEmpty:
+			return "", nil
+		}
+	}
+	if len(c.fallbacks) == 0 {
+		return "", errors.New("choose config: the node has no label that names one: label the node, or set --default-config or --fallback-strategies")
+	}
+	return "", fmt.Errorf("choose config: the node has no label that names one, and no file fits --fallback-strategies (%s): %s; label the node, or set --default-config",
+		text.OneOf(c.fallbacks), found)
+}

@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+
+	"github.com/urfave/cli/v2"
+)
+
+func tlsFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.PathFlag{
+			Name: "tls-cert-file", EnvVars: []string{"TLS_CERT_FILE"},
+			Usage: "`FILE` with the certificate chain in PEM; listen then serves HTTPS. The agent loads certificate and key again when they change",
+		},
+		&cli.PathFlag{
+			Name: "tls-private-key-file", EnvVars: []string{"TLS_PRIVATE_KEY_FILE"},
+			Usage: "`FILE` with the private key of tls-cert-file in PEM",
+		},
+	}
+}
+
+// certificate is a key pair in two files that may be replaced at any time.
+type certificate struct {
+	certFile, keyFile string
+	log               *slog.Logger
+
+	mu   sync.Mutex
+	pair *tls.Certificate
+	// seen identifies the content of the files at the last attempt to load them.
+	seen string
+}
+
+// newCertificate returns the certificate that the flags name, nil for none.
+func newCertificate(c *cli.Context, log *slog.Logger) (*certificate, error) {
+	t := &certificate{certFile: c.Path("tls-cert-file"), keyFile: c.Path("tls-private-key-file"), log: log}
+	switch {
+	case t.certFile == "" && t.keyFile == "":
+		return nil, nil //nolint:nilnil // without a certificate the agent serves HTTP
+	case t.certFile == "" || t.keyFile == "":
+		return nil, Usagef("flags --tls-cert-file and --tls-private-key-file: set both or neither")
+	}
+	seen := t.identify()
+	pair, err := tls.LoadX509KeyPair(t.certFile, t.keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("load TLS certificate %s: %w", t.certFile, err)
+	}
+	t.pair, t.seen = &pair, seen
+	return t, nil
+}
+
+// listener returns l with TLS; a nil certificate leaves it as it is.
+func (t *certificate) listener(l net.Listener) net.Listener {
+	if t == nil {
+		return l
+	}
+	return tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: t.get})
+}
+
+// get returns the certificate for a connection. A look at two files for each
+// connection is cheaper than a watch, and it follows a mounted Secret too.
+func (t *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	seen := t.identify()
+	if seen == t.seen {
+		return t.pair, nil
+	}
+	t.seen = seen
+	pair, err := tls.LoadX509KeyPair(t.certFile, t.keyFile)
+	if err != nil {
+		t.log.Warn("cannot load the changed TLS certificate, keeping the last one", "file", t.certFile, "err", err)
+		return t.pair, nil
+	}
+	t.pair = &pair
+	t.log.Info("TLS certificate reloaded", "file", t.certFile)
+	return t.pair, nil
+}
+
+// identify returns a text that changes when one of the files does.
+func (t *certificate) identify() string {
+	text := ""
+	for _, path := range []string{t.certFile, t.keyFile} {
+		fi, err := os.Stat(path)
+		if err != nil {
+			text += err.Error()
+			continue
+		}
+		text += fmt.Sprint(fi.ModTime().UnixNano(), fi.Size(), " ")
+	}
+	return text
+}

@@ -1,0 +1,136 @@
+package agent_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/hostfs"
+)
+
+// issue writes a certificate for 127.0.0.1 with a serial number, and its key.
+func issue(t *testing.T, certFile, keyFile string, serial int64) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	cert := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "test-agent"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
+	must(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	must(t, err)
+	must(t, hostfs.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	must(t, hostfs.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+}
+
+// serial asks for /healthz over a new connection and returns the serial number of
+// the server's certificate.
+func serial(t *testing.T, url string) int64 {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // the test looks at the certificate itself
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.Replace(url, "http:", "https:", 1)+"/healthz", nil)
+	must(t, err)
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	must(t, err)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("/healthz answers %d", resp.StatusCode)
+	}
+	return resp.TLS.PeerCertificates[0].SerialNumber.Int64()
+}
+
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	issue(t, certFile, keyFile, 1)
+	url, stop := serve(t, "--tls-cert-file", certFile, "--tls-private-key-file", keyFile)
+	defer stop()
+	if got := serial(t, url); got != 1 {
+		t.Errorf("certificate %d, want 1", got)
+	}
+	if code, _ := fetch(t, url+"/healthz"); code != http.StatusBadRequest {
+		t.Errorf("plain HTTP answers %d, want %d", code, http.StatusBadRequest)
+	}
+	issue(t, certFile, keyFile, 2)
+	if got := serial(t, url); got != 2 {
+		t.Errorf("after a change certificate %d, want 2", got)
+	}
+	must(t, hostfs.WriteFile(certFile, []byte("none"), 0o600))
+	if got := serial(t, url); got != 2 {
+		t.Errorf("with a broken file certificate %d, want the last good one, 2", got)
+	}
+	issue(t, certFile, keyFile, 3)
+	if got := serial(t, url); got != 3 {
+		t.Errorf("after the repair certificate %d, want 3", got)
+	}
+}
+
+func TestBadTLS(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "none")
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"half a pair":    {[]string{"--tls-cert-file", missing}, 2, "flags --tls-cert-file and --tls-private-key-file: set both or neither"},
+		"a missing file": {[]string{"--tls-cert-file", missing, "--tls-private-key-file", missing}, 1, "load TLS certificate " + missing + ": "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, _, errs := run(t, append(tc.args, "--listen=127.0.0.1:0")...)
+			if code != tc.code || !strings.Contains(errs, tc.want) {
+				t.Errorf("exit code %d, %q, want %d with %q", code, errs, tc.code, tc.want)
+			}
+		})
+	}
+}
+
+func TestHTTPOptions(t *testing.T) {
+	app := testApp()
+	create := app.New
+	served := 0
+	app.New = func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+		a, err := create(c, log)
+		say := func(text string) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) })
+		}
+		a.HTTP = agent.HTTP{
+			Metrics: say("own metrics"),
+			Routes:  map[string]http.Handler{"GET /": say("a page")},
+			Serve: func(s *http.Server, l net.Listener) error {
+				served++
+				return s.Serve(l)
+			},
+		}
+		return a, err
+	}
+	url, stop := serveApp(t, app)
+	for path, want := range map[string]string{
+		"/metrics": "own metrics", "/": "a page", "/other": "a page", "/readyz": "ok\n",
+	} {
+		if code, body := fetch(t, url+path); code != http.StatusOK || body != want {
+			t.Errorf("%s answers %d %q, want %q", path, code, body, want)
+		}
+	}
+	stop()
+	if served != 1 {
+		t.Errorf("Serve was called %d times, want once", served)
+	}
+}

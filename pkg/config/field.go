@@ -1,0 +1,234 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"outrigger.dev/pkg/text"
+)
+
+// field connects an Option with what it sets in a Config. It has no set and no
+// values for an option that does not set one field.
+type field struct {
+	shape  Shape
+	set    func(c *Config, v value)
+	values func(c *Config) []string
+	same   func(a, b *Config) bool
+}
+
+// kind is how values of one type are written as text.
+type kind[T comparable] struct {
+	// parse returns the value of a text, or in words what is allowed instead.
+	parse  func(text string) (v T, allowed string)
+	format func(v T) string
+	// shape is that of a single value.
+	shape Shape
+	// required says what a list must have; empty if it may have no entry.
+	required string
+}
+
+// one returns the field of an option with a single value.
+func one[T comparable](k kind[T], of func(*Config) *T) field {
+	return field{
+		shape: k.shape,
+		set: func(c *Config, v value) {
+			got, allowed := k.parse(v.texts[0])
+			if allowed != "" {
+				v.bad(0, allowed)
+				return
+			}
+			*of(c) = got
+		},
+		values: func(c *Config) []string { return []string{k.format(*of(c))} },
+		same:   func(a, b *Config) bool { return *of(a) == *of(b) },
+	}
+}
+
+// many returns the field of an option with a list of values. Each counts once, so
+// that nothing is handed out twice; blank ones do not count, so that an empty
+// variable is an empty list.
+func many[T comparable](k kind[T], of func(*Config) *[]T) field {
+	return field{
+		shape: List,
+		set: func(c *Config, v value) {
+			var out []T
+			texts := 0
+			for i, text := range v.texts {
+				if text = strings.TrimSpace(text); text == "" {
+					continue
+				}
+				texts++
+				got, allowed := k.parse(text)
+				if allowed != "" {
+					v.bad(i, allowed)
+				} else if !slices.Contains(out, got) {
+					out = append(out, got)
+				}
+			}
+			if texts == 0 && k.required != "" {
+				v.empty(k.required)
+			}
+			*of(c) = out
+		},
+		values: func(c *Config) []string {
+			out := []string{}
+			for _, v := range *of(c) {
+				out = append(out, k.format(v))
+			}
+			return out
+		},
+		same: func(a, b *Config) bool { return slices.Equal(*of(a), *of(b)) },
+	}
+}
+
+// word is one of a few words.
+func word[T ~string](words []T) kind[T] {
+	return kind[T]{
+		parse: func(t string) (T, string) {
+			if !slices.Contains(words, T(t)) {
+				return "", text.OneOf(words)
+			}
+			return T(t), ""
+		},
+		format: func(v T) string { return string(v) },
+	}
+}
+
+// oneOrMore is word for a list that must have an entry.
+func oneOrMore[T ~string](words []T) kind[T] {
+	k := word(words)
+	k.required = "one or more of " + text.OneOf(words)
+	return k
+}
+
+func anyText() kind[string] {
+	return kind[string]{
+		parse:  func(t string) (string, string) { return t, "" },
+		format: func(v string) string { return v },
+	}
+}
+
+// path is an absolute path.
+func path() kind[string] {
+	k := anyText()
+	k.parse = func(t string) (string, string) {
+		if !filepath.IsAbs(t) {
+			return "", "an absolute path"
+		}
+		return filepath.Clean(t), ""
+	}
+	return k
+}
+
+// optionalPath is an absolute path or empty.
+func optionalPath() kind[string] {
+	k := path()
+	parse := k.parse
+	k.parse = func(t string) (string, string) {
+		if t == "" {
+			return "", ""
+		}
+		return parse(t)
+	}
+	return k
+}
+
+// boolean takes the texts of strconv.FormatBool.
+func boolean() kind[bool] {
+	return kind[bool]{
+		shape:  Bool,
+		parse:  func(t string) (bool, string) { return t == "true", "" },
+		format: strconv.FormatBool,
+	}
+}
+
+// interval is a time; infinite is 0.
+func interval() kind[time.Duration] {
+	return kind[time.Duration]{
+		parse: func(t string) (time.Duration, string) {
+			if t == infinite {
+				return 0, ""
+			}
+			d, err := time.ParseDuration(t)
+			if err != nil || d <= 0 {
+				return 0, "a time above 0, like 60s, or " + infinite
+			}
+			return d, ""
+		},
+		format: func(d time.Duration) string {
+			if d == 0 {
+				return infinite
+			}
+			return d.String()
+		},
+	}
+}
+
+const infinite = "infinite"
+
+// discovery knows the word tegra, which other programs take from the same file.
+func discovery() kind[Discovery] {
+	k := word(discoveries())
+	parse := k.parse
+	k.parse = func(t string) (Discovery, string) {
+		v, allowed := parse(t)
+		if t == discoveryTegra {
+			allowed += ": the integrated GPUs of Tegra have no NVML, through which GPUs are discovered"
+		}
+		return v, allowed
+	}
+	return k
+}
+
+func imexChannel() kind[int] {
+	return kind[int]{
+		parse: func(t string) (int, string) {
+			if t != "0" {
+				return 0, "empty or 0: it is the only channel that containers of a node share"
+			}
+			return 0, ""
+		},
+		format: strconv.Itoa,
+	}
+}
+
+// nodeFeature is whether labels go to the API of Node Feature Discovery. If that
+// is off, they go to its file, as in GPU Feature Discovery.
+func nodeFeature() kind[Output] {
+	return kind[Output]{
+		shape: Bool,
+		parse: func(t string) (Output, string) {
+			if t == "true" {
+				return OutputNodeFeature, ""
+			}
+			return OutputFile, ""
+		},
+		format: func(v Output) string { return strconv.FormatBool(v == OutputNodeFeature) },
+	}
+}
+
+// kubeletSocket is the path of the socket; an empty one keeps the default for the
+// plugin's own sockets, and does not register.
+func kubeletSocket() field {
+	f := one(optionalPath(), func(c *Config) *string { return &c.KubeletSocket })
+	set := f.set
+	f.set = func(c *Config, v value) {
+		before := c.KubeletSocket
+		set(c, v)
+		if c.Register = c.KubeletSocket != ""; !c.Register {
+			c.KubeletSocket = before
+		}
+	}
+	values := f.values
+	f.values = func(c *Config) []string {
+		if !c.Register {
+			return []string{""}
+		}
+		return values(c)
+	}
+	f.same = func(a, b *Config) bool { return a.KubeletSocket == b.KubeletSocket && a.Register == b.Register }
+	return f
+}

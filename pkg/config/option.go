@@ -1,0 +1,175 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"outrigger.dev/pkg/config/strict"
+)
+
+// Option is one setting: a row of the table from which flags, the reader of the
+// config file, the effective settings and NeedsRestart are made.
+type Option struct {
+	// Name is the name of the flag, without dashes.
+	Name string
+	// Variables are the environment variables, the preferred one first.
+	Variables []string
+	// Key is the path of the key in the config file, for example
+	// "flags.plugin.deviceIDStrategy". It is empty for an option that only flags
+	// and variables set.
+	Key string
+	// Restart says that a running process cannot change the value.
+	Restart bool
+	// Usage is the help text; the word in back quotes stands for the value.
+	Usage string
+
+	field
+}
+
+// Shape is the form of an option's value.
+type Shape int
+
+// The shapes.
+const (
+	// Text is one word, number or path.
+	Text Shape = iota
+	// Bool is true or false.
+	Bool
+	// List is any number of texts, which may be joined by commas.
+	List
+)
+
+// Shape returns the form of the option's value.
+func (o Option) Shape() Shape { return o.shape }
+
+// Values returns the option's value in c, as texts that a flag accepts: one, or
+// any number for a List. They are nil for an option that is not one field of c.
+func (o Option) Values(c Config) []string {
+	if o.values == nil {
+		return nil
+	}
+	return o.values(&c)
+}
+
+// Explicit is what flags and environment set, by the names of options: one text,
+// or any number for a List. An option that is not in it was not set.
+type Explicit map[string][]string
+
+// value is what a flag or the config file sets an option to.
+type value struct {
+	texts []string
+	// bad reports that the text with that index cannot be used, and what can;
+	// empty reports that a list lacks an entry.
+	bad   func(i int, allowed string)
+	empty func(allowed string)
+}
+
+// settings are values by the names of options.
+type settings map[string]value
+
+// apply sets all options that s has.
+func (s settings) apply(c *Config) {
+	for _, o := range Options() {
+		if v, ok := s[o.Name]; ok && o.set != nil {
+			o.set(c, v)
+		}
+	}
+}
+
+// settings returns the values of e, which add what is wrong with them to errs.
+func (e Explicit) settings(errs *[]error) settings {
+	out := settings{}
+	for name, texts := range e {
+		reject := func(text, allowed string) { *errs = append(*errs, badFlag(name, text, allowed)) }
+		out[name] = value{
+			texts: texts,
+			bad:   func(i int, allowed string) { reject(texts[i], allowed) },
+			empty: func(allowed string) { reject("", allowed) },
+		}
+	}
+	return out
+}
+
+// readOptions adds to s what the section of a config file at path sets.
+func (s settings) readOptions(v strict.Value, path string) {
+	rows := map[string]Option{}
+	var keys []string
+	for _, o := range Options() {
+		rest, below := strings.CutPrefix(o.Key, path+".")
+		if !below {
+			continue
+		}
+		key, _, nested := strings.Cut(rest, ".")
+		if !nested {
+			rows[key] = o
+		}
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	m := v.Map(keys...)
+	for _, key := range keys {
+		if o, ok := rows[key]; ok {
+			s.read(o, m.Get(key))
+		} else {
+			s.readOptions(m.Get(key), path+"."+key)
+		}
+	}
+}
+
+// read adds to s what the config file sets o to.
+func (s settings) read(o Option, v strict.Value) {
+	if !v.Set() {
+		return
+	}
+	set := value{
+		bad:   func(_ int, allowed string) { v.Bad(allowed) },
+		empty: func(allowed string) { v.Fail("the list is empty: must have %s", allowed) },
+	}
+	switch {
+	case o.shape == Bool:
+		b, ok := v.Bool()
+		if !ok {
+			return
+		}
+		set.texts = []string{strconv.FormatBool(b)}
+	case v.IsList() && o.shape == List:
+		var entries []strict.Value
+		for _, entry := range v.List() {
+			if text, ok := entry.Text(); ok {
+				set.texts, entries = append(set.texts, text), append(entries, entry)
+			}
+		}
+		set.bad = func(i int, allowed string) { entries[i].Bad(allowed) }
+	default:
+		text, ok := v.Text()
+		if !ok {
+			return
+		}
+		set.texts = []string{text}
+		if o.shape == List {
+			set.texts = strings.Split(text, ",")
+		}
+	}
+	s[o.Name] = set
+}
+
+// NeedsRestart returns the options whose values differ between two Configs and
+// which a running process cannot change: where it finds the driver, the kubelet
+// and the folders that it has open or mounted, and where it publishes. All other
+// changes can be applied to what runs.
+func NeedsRestart(old, changed Config) []string {
+	var out []string
+	for _, o := range Options() {
+		if o.Restart && !o.same(&old, &changed) {
+			out = append(out, o.Name)
+		}
+	}
+	return out
+}
+
+func badFlag(flag, value, allowed string) error {
+	return fmt.Errorf("flag --%s: invalid value %q: must be %s", flag, value, allowed)
+}
