@@ -14,7 +14,7 @@ type file struct {
 
 // read reads a config file of version v1, in YAML or JSON. The keys are those of
 // NVIDIA's device plugin and ours: devices, and more policies.
-func read(name string, doc *strict.Doc) file {
+func read(name string, doc *strict.Doc, options []Option) file {
 	f := file{settings: settings{}}
 	m := doc.Root().Map("version", "flags", "resources", "sharing", "imex", "devices")
 	if v := m.Get("version"); v.Set() {
@@ -23,7 +23,7 @@ func read(name string, doc *strict.Doc) file {
 		}
 	}
 	for _, section := range []string{"flags", "imex"} {
-		f.settings.readOptions(m.Get(section), section)
+		f.settings.readOptions(m.Get(section), section, options)
 	}
 	f.resources = readResources(m.Get("resources"))
 	f.sharing, f.sharingAt = readSharing(name, m.Get("sharing"), f.resources)

@@ -20,11 +20,12 @@ func Load(flags Explicit, data []byte, name string) (Config, error) {
 	var flagErrs []error
 	set := flags.settings(&flagErrs)
 	doc := strict.Parse(name, data)
-	f := read(name, doc)
+	options := Options()
+	f := read(name, doc, options)
 
 	c := Default()
-	f.settings.apply(&c)
-	set.apply(&c)
+	f.settings.apply(&c, options)
+	set.apply(&c, options)
 	c.Sharing, c.Resources, c.Filter = f.sharing, f.resources, f.filter
 	isSet := func(option string) bool {
 		_, flag := set[option]

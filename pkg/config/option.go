@@ -70,8 +70,8 @@ type value struct {
 type settings map[string]value
 
 // apply sets all options that s has.
-func (s settings) apply(c *Config) {
-	for _, o := range Options() {
+func (s settings) apply(c *Config, options []Option) {
+	for _, o := range options {
 		if v, ok := s[o.Name]; ok && o.set != nil {
 			o.set(c, v)
 		}
@@ -93,10 +93,10 @@ func (e Explicit) settings(errs *[]error) settings {
 }
 
 // readOptions adds to s what the section of a config file at path sets.
-func (s settings) readOptions(v strict.Value, path string) {
+func (s settings) readOptions(v strict.Value, path string, options []Option) {
 	rows := map[string]Option{}
 	var keys []string
-	for _, o := range Options() {
+	for _, o := range options {
 		rest, below := strings.CutPrefix(o.Key, path+".")
 		if !below {
 			continue
@@ -114,7 +114,7 @@ func (s settings) readOptions(v strict.Value, path string) {
 		if o, ok := rows[key]; ok {
 			s.read(o, m.Get(key))
 		} else {
-			s.readOptions(m.Get(key), path+"."+key)
+			s.readOptions(m.Get(key), path+"."+key, options)
 		}
 	}
 }

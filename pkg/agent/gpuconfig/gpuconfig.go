@@ -25,8 +25,9 @@ type Live = configfile.Live[config.Config]
 // the prefix, if that is not empty.
 func Flags(prefix string, options ...config.Option) []cli.Flag {
 	flags := make([]cli.Flag, len(options))
+	defaults := config.Default()
 	for i, o := range options {
-		values := o.Values(config.Default())
+		values := o.Values(defaults)
 		env := configfile.Prefixed(prefix, o.Variables)
 		switch {
 		case o.Shape() == config.Bool:
@@ -44,13 +45,13 @@ func Flags(prefix string, options ...config.Option) []cli.Flag {
 	return flags
 }
 
-// Explicit returns what flags and environment set, of the options that the agent
-// has flags for.
-func Explicit(c *cli.Context) config.Explicit {
+// explicit returns what flags and environment set of options.
+func explicit(c *cli.Context, options []config.Option) config.Explicit {
 	out := config.Explicit{}
-	for _, o := range options(c) {
+	set := c.FlagNames() // IsSet goes through all flags for each one
+	for _, o := range options {
 		switch {
-		case !c.IsSet(o.Name):
+		case !slices.Contains(set, o.Name):
 		case o.Shape() == config.Bool:
 			out[o.Name] = []string{strconv.FormatBool(c.Bool(o.Name))}
 		case o.Shape() == config.List:
@@ -74,9 +75,10 @@ func options(c *cli.Context) []config.Option {
 // Load returns the config of flags, environment and the config file that the flags
 // of configfile.Flags select.
 func Load(c *cli.Context, labels configfile.Labels, log *slog.Logger) (*Live, error) {
-	explicit, has := Explicit(c), options(c)
+	has := options(c)
+	set := explicit(c, has)
 	return configfile.Load(c, configfile.Spec[config.Config]{
-		Parse: func(name string, data []byte) (config.Config, error) { return parse(explicit, name, data) },
+		Parse: func(name string, data []byte) (config.Config, error) { return parse(set, name, data) },
 		NeedsRestart: func(old, changed config.Config) []string {
 			return slices.DeleteFunc(config.NeedsRestart(old, changed), func(name string) bool {
 				return !slices.ContainsFunc(has, func(o config.Option) bool { return o.Name == name })
@@ -90,13 +92,13 @@ func Load(c *cli.Context, labels configfile.Labels, log *slog.Logger) (*Live, er
 // Parse returns the config that a file with the name and the data makes of flags
 // and environment.
 func Parse(c *cli.Context, name string, data []byte) (config.Config, error) {
-	return parse(Explicit(c), name, data)
+	return parse(explicit(c, options(c)), name, data)
 }
 
 // parse returns an error of the command line for what is wrong in flags alone: a
 // wrong file is no fault of the command line.
-func parse(explicit config.Explicit, name string, data []byte) (config.Config, error) {
-	cfg, err := config.Load(explicit, data, name)
+func parse(set config.Explicit, name string, data []byte) (config.Config, error) {
+	cfg, err := config.Load(set, data, name)
 	if err != nil && !InFile(err) {
 		return cfg, agent.Usagef("%s", err)
 	}
