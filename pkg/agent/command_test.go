@@ -76,11 +76,11 @@ func TestUsageErrors(t *testing.T) {
 			args: []string{"--port=-1"}, want: `flag --port: invalid value "-1": must be an integer of at least 0`,
 		},
 		"several integers": {
-			args: []string{"--ids", "1,two"}, want: `flag --ids: invalid value "1,two": must be integers, joined by commas`,
+			args: []string{"--ids", "1,two"}, want: `flag --ids: invalid value "1,two": must be a comma-separated list of integers`,
 		},
 		"several integers from the environment": {
 			env:  map[string]string{"IDS": "1,two"},
-			want: `environment variable IDS (flag --ids): invalid value "1,two": must be integers, joined by commas`,
+			want: `environment variable IDS (flag --ids): invalid value "1,two": must be a comma-separated list of integers`,
 		},
 		"a number": {
 			args: []string{"--share=x"}, want: `flag --share: invalid value "x": must be a number`,
@@ -209,7 +209,7 @@ func TestWait(t *testing.T) {
 	p.logs.wait(t, "msg=ready fact=toolkit-ready writer=container-toolkit")
 
 	code, _, errs := run(t, "wait", "--for=driver-ready", "--timeout=10ms", "--run-root", root)
-	want := "test-agent: wait for driver-ready: " + d.Path(contract.DriverReady) + " has not been written yet: not within 10ms\n"
+	want := "test-agent: wait for driver-ready: " + d.Path(contract.DriverReady) + " has not been written yet: timed out after 10ms\n"
 	if code != 1 || !strings.HasSuffix(errs, want) {
 		t.Errorf("want exit code 1 and %q, got %d and %q", want, code, errs)
 	}

@@ -13,8 +13,8 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// commands returns the sub-commands that every agent has: snapshot, if it sees
-// GPUs, and wait, if it sees the node contract.
+// commands returns the commands of every agent: version, snapshot for agents with
+// GPUs, and wait for agents with a run root.
 func (s *session) commands() []*cli.Command {
 	cmds := []*cli.Command{{
 		Name:   "version",
@@ -24,7 +24,7 @@ func (s *session) commands() []*cli.Command {
 	if s.app.Source != nil {
 		cmds = append(cmds, &cli.Command{
 			Name:   "snapshot",
-			Usage:  "print what is known of the node's GPUs, as JSON",
+			Usage:  "print the GPUs of the node as JSON",
 			Action: noArgs(s.snapshot),
 		})
 	}
@@ -33,22 +33,22 @@ func (s *session) commands() []*cli.Command {
 	}
 	return append(cmds, &cli.Command{
 		Name:  "wait",
-		Usage: "wait until a fact of the node contract holds, for example driver-ready",
+		Usage: "wait until a fact about the node holds, for example driver-ready",
 		Flags: []cli.Flag{
 			&cli.StringFlag{
 				Name: "for", EnvVars: []string{"WAIT_FOR"},
-				Usage: "`NAME` of the fact: " + text.OneOf(contract.Names()),
+				Usage: "`NAME` of the fact to wait for: " + text.OneOf(contract.Names()),
 			},
 			&cli.DurationFlag{
 				Name: "timeout", EnvVars: []string{"WAIT_TIMEOUT"},
-				Usage: "give up after this `TIME`; 0 waits without end",
+				Usage: "`TIME` after which to give up; 0 waits forever",
 			},
 		},
 		Action: noArgs(s.wait),
 	})
 }
 
-// noArgs refuses words after a command that takes none.
+// noArgs rejects arguments of a command that takes none.
 func noArgs(action cli.ActionFunc) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if c.Args().Present() {
@@ -114,7 +114,7 @@ func (s *session) wait(c *cli.Context) error {
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("wait for %s: %s: not within %s", name, fact.Reason, timeout)
+		return fmt.Errorf("wait for %s: %s: timed out after %s", name, fact.Reason, timeout)
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("wait for %s: %s: interrupted", name, fact.Reason)
 	case err != nil:

@@ -15,11 +15,12 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// dispatch runs what the words after the program's name ask for.
+// dispatch parses the words after the program's name and runs the agent or a
+// command.
 //
-// It stands in for cli.App.Run, of which an agent needs little: that function
-// reaches text/template, and a program that links it keeps every exported
-// method of every type. That is 2.4 MB of each agent's memory, on every node.
+// It replaces cli.App.Run, of which an agent needs little: that function reaches
+// text/template, and then the linker keeps every exported method of every type,
+// which costs each agent 2.4 MB of memory on every node.
 func (s *session) dispatch(ctx context.Context, words []string) error {
 	root := &cli.Command{Name: s.app.Name, Flags: s.flags}
 	c, err := s.parse(&cli.Context{Context: ctx}, root, hoist(words, s.index, s.aliases))
@@ -39,7 +40,7 @@ func (s *session) dispatch(ctx context.Context, words []string) error {
 	}
 }
 
-// command runs a sub-command with the words after it.
+// command runs a command with the words after its name.
 func (s *session) command(parent *cli.Context, name string) error {
 	commands := s.allCommands()
 	i := slices.IndexFunc(commands, func(cmd *cli.Command) bool { return cmd.HasName(name) })
@@ -61,7 +62,7 @@ func (s *session) command(parent *cli.Context, name string) error {
 }
 
 // parse reads the flags of a command from words and environment. It returns
-// flag.ErrHelp if the words ask for help.
+// flag.ErrHelp if the words contain --help.
 func (s *session) parse(parent *cli.Context, cmd *cli.Command, words []string) (*cli.Context, error) {
 	set := flag.NewFlagSet(cmd.Name, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
@@ -85,26 +86,26 @@ func (s *session) allCommands() []*cli.Command {
 	return append(s.commands(), s.app.Commands...)
 }
 
-// help prints what the agent is and takes.
+// help prints the help of the agent.
 func (s *session) help() error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s [options] [command]\n\n", s.app.Name, s.app.Usage, s.app.Name)
-	b.WriteString("Without a command the agent runs. Options may stand before or after the command.\n\nCommands:\n")
+	b.WriteString("Without a command, the agent runs. Options may precede or follow the command.\n\nCommands:\n")
 	for _, cmd := range s.allCommands() {
 		fmt.Fprintf(&b, "   %s\t%s\n", cmd.Name, cmd.Usage)
 	}
-	b.WriteString("   help\tprint this\n")
+	b.WriteString("   help\tprint this help\n")
 	return s.printHelp(&b, s.flags)
 }
 
-// commandHelp prints what a sub-command does and takes.
+// commandHelp prints the help of a command.
 func (s *session) commandHelp(cmd *cli.Command) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s\n\nUsage: %s [options] %s [command options]\n", s.app.Name, cmd.Name, cmd.Usage, s.app.Name, cmd.Name)
 	return s.printHelp(&b, cmd.Flags)
 }
 
-// printHelp prints a text and the flags after it, in columns.
+// printHelp prints a text, followed by the flags in columns.
 func (s *session) printHelp(text *strings.Builder, flags []cli.Flag) error {
 	text.WriteString("\nOptions:\n")
 	for _, f := range flags {
@@ -112,7 +113,7 @@ func (s *session) printHelp(text *strings.Builder, flags []cli.Flag) error {
 			fmt.Fprintf(text, "   %s\n", f)
 		}
 	}
-	text.WriteString("   --help, -h\tprint this\n")
+	text.WriteString("   --help, -h\tprint this help\n")
 	w := tabwriter.NewWriter(s.stdout, 0, 8, 2, ' ', 0)
 	if _, err := io.WriteString(w, text.String()); err != nil {
 		return fmt.Errorf("print help: %w", err)

@@ -10,31 +10,30 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// envFlag is what all flags of urfave/cli can be asked for.
+// envFlag is a flag that knows its environment variables, as all of urfave/cli do.
 type envFlag interface {
 	cli.Flag
 	cli.DocGenerationFlag
 }
 
-// CheckFlags returns an error for each flag that no environment variable of
-// the same words sets: "--log-level" needs LOG_LEVEL, perhaps with words before
-// or after it, as NVIDIA_DRIVER_ROOT for "--driver-root".
-//
-// A flag has one name and is not required: what cli.App does for those is not
-// done here.
+// CheckFlags returns an error for each flag without an environment variable of the
+// same words: "--log-level" needs LOG_LEVEL, with or without words before or after
+// it, for example NVIDIA_DRIVER_ROOT for "--driver-root". It also rejects flags with
+// several names and required flags, which need code of cli.App that the chassis
+// does not run.
 func CheckFlags(flags []cli.Flag) error {
 	var errs []error
 	for _, f := range flags {
 		ef, ok := f.(envFlag)
 		if !ok {
-			errs = append(errs, fmt.Errorf("check flag --%s: type %T tells no environment variable", f.Names()[0], f))
+			errs = append(errs, fmt.Errorf("check flag --%s: type %T has no environment variables", f.Names()[0], f))
 			continue
 		}
 		if r, ok := f.(cli.RequiredFlag); len(f.Names()) > 1 || ok && r.IsRequired() {
-			errs = append(errs, fmt.Errorf("check flag --%s: use App.Aliases for other names, and Usagef in New for a value that must be there", f.Names()[0]))
+			errs = append(errs, fmt.Errorf("check flag --%s: use App.Aliases for more names, and Usagef in New for a required value", f.Names()[0]))
 		}
 		if !slices.ContainsFunc(ef.GetEnvVars(), func(env string) bool { return sameWords(f.Names()[0], env) }) {
-			errs = append(errs, fmt.Errorf("check flag --%s: environment variables %q do not have its words: add %s",
+			errs = append(errs, fmt.Errorf("check flag --%s: no environment variable in %q has its words: add %s",
 				f.Names()[0], ef.GetEnvVars(), envName(f.Names()[0])))
 		}
 	}
@@ -49,9 +48,9 @@ func sameWords(flag, env string) bool {
 	return strings.Contains("_"+env+"_", "_"+envName(flag)+"_")
 }
 
-// CheckApp returns what is wrong with the description of an agent: flags
-// without environment variable, defined twice, or aliases that lead nowhere.
-// Exec refuses such an App, and each agent calls CheckApp in a test.
+// CheckApp reports mistakes in the description of an agent: flags without an
+// environment variable, duplicate flags, aliases of unknown flags. Exec rejects such
+// an App, and each agent calls CheckApp in a test.
 func CheckApp(app App) error {
 	s := &session{app: app}
 	return s.setup()
@@ -61,10 +60,10 @@ func checkAliases(aliases map[string]string, flags map[string]cli.Flag) error {
 	var errs []error
 	for _, alias := range slices.Sorted(maps.Keys(aliases)) {
 		if flags[aliases[alias]] == nil {
-			errs = append(errs, fmt.Errorf("check alias --%s: there is no flag --%s", alias, aliases[alias]))
+			errs = append(errs, fmt.Errorf("check alias --%s: no flag --%s exists", alias, aliases[alias]))
 		}
 		if flags[alias] != nil {
-			errs = append(errs, fmt.Errorf("check alias --%s: it is a flag itself", alias))
+			errs = append(errs, fmt.Errorf("check alias --%s: a flag has this name", alias))
 		}
 	}
 	return errors.Join(errs...)
@@ -85,9 +84,8 @@ func byName(flags []cli.Flag) (map[string]cli.Flag, error) {
 	return m, errors.Join(errs...)
 }
 
-// hoist moves the agent's own flags before the sub-command, so that they are
-// understood on either side of it, and puts the flag's name in the place of an
-// alias.
+// hoist moves the flags of the agent before the command, so that users can write
+// them on either side of it, and replaces aliases.
 func hoist(args []string, flags map[string]cli.Flag, aliases map[string]string) []string {
 	var front, rest []string
 	for i := 0; i < len(args); i++ {

@@ -10,15 +10,15 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Host holds the roots under which an agent finds the node.
+// Host holds the folders through which an agent sees its node.
 type Host struct {
 	// DriverRoot is the driver root on the host: "/" or, for a driver in a
-	// container, "/run/nvidia/driver". Paths that leave the agent (CDI specs,
-	// answers to the kubelet) hang under it.
+	// container, "/run/nvidia/driver". Paths that the agent passes on, in CDI specs
+	// and answers to the kubelet, are below it.
 	DriverRoot string
-	// DriverRootCtrPath is where the agent itself sees the driver root.
+	// DriverRootCtrPath is the path at which the agent itself sees the driver root.
 	DriverRootCtrPath string
-	// DevRoot is the folder that holds "dev/nvidia*".
+	// DevRoot is the folder that contains "dev/nvidia*".
 	DevRoot string
 	// ProcRoot and SysRoot are the host's /proc and /sys.
 	ProcRoot string
@@ -35,27 +35,27 @@ func HostFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{
 			Name: "driver-root", EnvVars: []string{"NVIDIA_DRIVER_ROOT"}, Value: "/",
-			Usage: "the driver's root `FOLDER` on the host",
+			Usage: "root `FOLDER` of the driver installation on the host",
 		},
 		&cli.PathFlag{
 			Name: "driver-root-ctr-path", EnvVars: []string{"DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"}, Value: ctrDriverRoot,
-			Usage: "the `FOLDER` where the agent sees the driver root; without a folder at the default, the driver root itself",
+			Usage: "`FOLDER` at which the agent sees the driver root; if the default does not exist, driver-root itself",
 		},
 		&cli.PathFlag{
 			Name: "dev-root", EnvVars: []string{"NVIDIA_DEV_ROOT"}, Value: "/",
-			Usage: "the `FOLDER` that holds dev/nvidia*",
+			Usage: "`FOLDER` on the host that contains dev/nvidia*",
 		},
 		&cli.PathFlag{
 			Name: "proc-root", EnvVars: []string{"PROC_ROOT"}, Value: "/proc",
-			Usage: "the `FOLDER` where the agent sees the host's /proc",
+			Usage: "`FOLDER` at which the agent sees /proc of the host",
 		},
 		&cli.PathFlag{
 			Name: "sys-root", EnvVars: []string{"SYS_ROOT"}, Value: "/sys",
-			Usage: "the `FOLDER` where the agent sees the host's /sys",
+			Usage: "`FOLDER` at which the agent sees /sys of the host",
 		},
 		&cli.PathFlag{
 			Name: "run-root", EnvVars: []string{"RUN_ROOT"}, Value: "/run/nvidia",
-			Usage: "the `FOLDER` in which the agents of a node meet",
+			Usage: "`FOLDER` in which the agents of a node share files",
 		},
 	}
 }
@@ -69,8 +69,8 @@ func hostAliases() map[string]string {
 	}
 }
 
-// HostOf reads the flags of HostFlags. All must be absolute paths, but for an
-// empty dev-root, which an agent takes as left open.
+// HostOf reads the flags of HostFlags. All must be absolute paths, except that
+// dev-root may be empty, for a root that the agent chooses itself.
 func HostOf(c *cli.Context) (Host, error) {
 	h := Host{
 		DriverRoot:        c.Path("driver-root"),
@@ -124,7 +124,7 @@ func (h Host) Effective() []slog.Attr {
 func GPUFlags() []cli.Flag {
 	return append(HostFlags(), &cli.StringFlag{
 		Name: "gpu-source", EnvVars: []string{"GPU_SOURCE"}, Value: "nvml",
-		Usage: "`SOURCE` of what is known of the GPUs: nvml, or file:PATH with what the sub-command snapshot printed",
+		Usage: "`SOURCE` of the state of GPUs: nvml, or file:PATH for a file with the output of the command snapshot",
 	})
 }
 

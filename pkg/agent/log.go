@@ -10,17 +10,17 @@ func logFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
 			Name: "log-format", EnvVars: []string{"LOG_FORMAT"}, Value: "text",
-			Usage: "`FORMAT` of log lines: text or json",
+			Usage: "log `FORMAT`: text or json",
 		},
 		&cli.StringFlag{
 			Name: "log-level", EnvVars: []string{"LOG_LEVEL"}, Value: "info",
-			Usage: "least `LEVEL` of log lines: debug, info, warn or error",
+			Usage: "lowest `LEVEL` to log: debug, info, warn or error",
 		},
 	}
 }
 
-// Logger returns the logger that --log-format and --log-level ask for. It
-// writes to standard error.
+// Logger returns the logger that --log-format and --log-level describe. It writes to
+// standard error.
 func Logger(c *cli.Context) (*slog.Logger, error) {
 	format, err := Choice(c, "log-format", "text", "json")
 	if err != nil {

@@ -21,14 +21,14 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// stopLimit is how long the process may live on after it was told to end.
-// Users are promised 2 s; the rest is for the way out.
+// stopLimit bounds the time between the signal to stop and the exit. The agents
+// promise 2 s; the rest is for the exit itself.
 const stopLimit = 1800 * time.Millisecond
 
 // session is one run of an App.
 type session struct {
 	app App
-	// flags are the agent's own, every those of its commands too.
+	// flags are those of the agent; every adds those of its commands.
 	flags   []cli.Flag
 	every   []cli.Flag
 	index   map[string]cli.Flag
@@ -37,9 +37,9 @@ type session struct {
 	stderr  io.Writer
 
 	mu sync.Mutex
-	// log is set once the flags have been read.
+	// log is set once the flags are parsed.
 	log *slog.Logger
-	// running holds the parts that have not returned yet.
+	// running holds the parts that have not returned.
 	running map[string]bool
 }
 
@@ -98,7 +98,7 @@ func (s *session) exec(ctx context.Context, args []string) int {
 	}
 }
 
-// run is what the agent does without sub-command.
+// run runs the agent: the command line names no command.
 func (s *session) run(c *cli.Context) error {
 	log, err := Logger(c)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *session) run(c *cli.Context) error {
 	return err
 }
 
-// part runs f in the group and remembers that it runs.
+// part runs f in the group and records that it runs.
 func (s *session) part(g *errgroup.Group, name string, f func() error) {
 	set := func(on bool) {
 		s.mu.Lock()
@@ -182,11 +182,11 @@ func reload(ctx context.Context, hup <-chan os.Signal, f func(context.Context) e
 		case <-hup:
 		}
 		if f == nil {
-			log.Info("nothing to reload", "signal", "SIGHUP")
+			log.Info("ignoring SIGHUP, there is nothing to reload")
 			continue
 		}
 		if err := f(ctx); err != nil {
-			log.Error("configuration not reloaded, keeping the last one", "err", err)
+			log.Error("cannot reload the configuration, keeping the last one", "err", err)
 			continue
 		}
 		log.Info("reloaded")
@@ -209,8 +209,8 @@ func (s *session) report(err error) int {
 	return 1
 }
 
-// hung tells which parts have not returned, and where they are, so that the
-// cause can be found after the process has gone.
+// hung logs which parts have not returned and the stacks of all goroutines, so
+// that the cause can be found after the process is gone.
 func (s *session) hung() int {
 	s.mu.Lock()
 	log := s.log
@@ -223,9 +223,9 @@ func (s *session) hung() int {
 	s.mu.Unlock()
 	slices.Sort(parts)
 	if log != nil {
-		log.Error("not stopped in time, ending the process", "limit", stopLimit, "hanging", parts)
+		log.Error("not stopped in time, exiting anyway", "limit", stopLimit, "hanging", parts)
 	} else {
-		_, _ = fmt.Fprintf(s.stderr, "%s: not stopped within %s, ending the process\n", s.app.Name, stopLimit)
+		_, _ = fmt.Fprintf(s.stderr, "%s: not stopped within %s, exiting anyway\n", s.app.Name, stopLimit)
 	}
 	stacks := make([]byte, 64<<10)
 	_, _ = s.stderr.Write(stacks[:runtime.Stack(stacks, true)])

@@ -26,8 +26,8 @@ func TestSignalsEndTheProcess(t *testing.T) {
 // TestHungAgentIsEnded: Run, or New, does not heed its context.
 func TestHungAgentIsEnded(t *testing.T) {
 	for mode, want := range map[string]string{
-		"hang":        `msg="not stopped in time, ending the process" limit=1.8s hanging=[agent]`,
-		"hang in New": "test-agent: not stopped within 1.8s, ending the process",
+		"hang":        `msg="not stopped in time, exiting anyway" limit=1.8s hanging=[agent]`,
+		"hang in New": "test-agent: not stopped within 1.8s, exiting anyway",
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -64,8 +64,8 @@ func TestHangupReloads(t *testing.T) {
 
 func TestHangupWithoutEffect(t *testing.T) {
 	for fail, want := range map[string]string{
-		"reload":    `level=ERROR msg="configuration not reloaded, keeping the last one" err="read config: no such file"`,
-		"no reload": `level=INFO msg="nothing to reload" signal=SIGHUP`,
+		"reload":    `level=ERROR msg="cannot reload the configuration, keeping the last one" err="read config: no such file"`,
+		"no reload": `level=INFO msg="ignoring SIGHUP, there is nothing to reload"`,
 	} {
 		t.Run(fail, func(t *testing.T) {
 			t.Parallel()

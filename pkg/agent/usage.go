@@ -11,24 +11,24 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// usageError marks what is wrong with the command line, for exit code 2.
+// usageError is an error in the command line, which leads to exit code 2.
 type usageError struct{ msg string }
 
 func (e *usageError) Error() string { return e.msg }
 
-// Usagef returns an error about the command line. Main prints it in one line
-// and exits with 2.
+// Usagef returns an error in the command line. Main prints it in one line and exits
+// with code 2.
 func Usagef(format string, args ...any) error {
 	return &usageError{msg: fmt.Sprintf(format, args...)}
 }
 
-// BadFlag returns the error for a flag whose value cannot be used. Allowed
-// says in words which values can.
+// BadFlag returns the error for a flag with an invalid value; allowed describes the
+// valid ones.
 func BadFlag(flag, value, allowed string) error {
 	return Usagef("flag --%s: invalid value %q: must be %s", flag, value, allowed)
 }
 
-// Choice returns the value of a flag that takes one of a few words.
+// Choice returns the value of a flag that accepts one of a few words.
 func Choice(c *cli.Context, flag string, allowed ...string) (string, error) {
 	v := c.String(flag)
 	if slices.Contains(allowed, v) {
@@ -37,8 +37,7 @@ func Choice(c *cli.Context, flag string, allowed ...string) (string, error) {
 	return "", BadFlag(flag, v, text.OneOf(allowed))
 }
 
-// parseError rewrites what the flag parser says, so that it reads as our own
-// errors do.
+// parseError rewrites an error of the flag parser in the form of the other errors.
 func parseError(app string, flags []cli.Flag, err error) error {
 	msg := err.Error()
 	if name, ok := strings.CutPrefix(msg, "flag provided but not defined: -"); ok {
@@ -73,7 +72,7 @@ func between(s, before, after string) string {
 	return s
 }
 
-// kind says in words which values the flag takes.
+// kind describes the valid values of a flag.
 func kind(flags []cli.Flag, name string) string {
 	i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 	if i < 0 {
@@ -87,7 +86,7 @@ func kind(flags []cli.Flag, name string) string {
 	case *cli.UintFlag, *cli.Uint64Flag:
 		return "an integer of at least 0"
 	case *cli.IntSliceFlag:
-		return "integers, joined by commas"
+		return "a comma-separated list of integers"
 	case *cli.Float64Flag:
 		return "a number"
 	case *cli.DurationFlag:
@@ -102,7 +101,7 @@ func oneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// exitCode is 2 for what is wrong with the command line, 1 for all else.
+// exitCode is 2 for an error in the command line, and 1 for any other.
 func exitCode(err error) int {
 	if usage := (*usageError)(nil); errors.As(err, &usage) {
 		return 2

@@ -1,7 +1,7 @@
-// Package config holds what a user can choose about the GPUs of a node, for the
-// agents that share one config file: it puts together what flags and the file
-// say, and checks it. It reads no file and knows no command line; package
-// agent/configfile hands it what was set there.
+// Package config holds the settings for the GPUs of a node, for the agents that
+// share one config file. It merges what flags and the file set, and validates it.
+// It reads no file and knows no command line: package agent/gpuconfig passes it
+// both.
 package config
 
 import (
@@ -9,87 +9,87 @@ import (
 	"time"
 )
 
-// Config is what a user can choose.
+// Config is the settings in force.
 type Config struct {
 	MIGStrategy MIGStrategy
 	Sharing     Sharing
 	Resources   Resources
 	Filter      Filter
-	// Policy chooses among devices that are shared, or parts of a GPU.
+	// Policy chooses among shared devices and MIG devices.
 	Policy Policy
 	// GDS, MOFED and GDRCopy give their devices to every container with a GPU.
 	GDS, MOFED, GDRCopy bool
 	IMEX                IMEX
 	// MPSRoot is the folder on the host for the pipes and logs of MPS daemons.
 	MPSRoot string
-	// ListStrategies has at least one entry, and none twice.
+	// ListStrategies has at least one entry and no duplicates.
 	ListStrategies      []ListStrategy
 	IDStrategy          IDStrategy
 	CDIAnnotationPrefix string
-	// PassDeviceSpecs adds the device nodes to the answer, unless only CDI
-	// strategies are chosen.
+	// PassDeviceSpecs adds device nodes to the answer, unless all strategies are CDI
+	// strategies.
 	PassDeviceSpecs bool
-	// KubeletSocket is where the kubelet takes registrations; the plugin's own
-	// sockets lie beside it.
+	// KubeletSocket is the registration socket of the kubelet; the plugin creates its
+	// own sockets in the same folder.
 	KubeletSocket string
 	// Register is false for a plugin that serves without registering.
 	Register bool
-	// FailOnInitError ends the process when the first look at the node fails.
+	// FailOnInitError ends the process if the GPUs cannot be used at startup.
 	FailOnInitError bool
 	// CDIRoot is the folder for CDI specs.
 	CDIRoot string
-	// HookPath is nvidia-cdi-hook on the host, empty for specs without hooks.
+	// HookPath is nvidia-cdi-hook on the host; empty for specs without hooks.
 	HookPath string
-	// CDIFeatureFlags and CDIDisableHooks change what is in the CDI specs; the
-	// words are those of NVIDIA's container toolkit.
+	// CDIFeatureFlags and CDIDisableHooks change the CDI specs; the words are those of
+	// NVIDIA's container toolkit.
 	CDIFeatureFlags []string
 	CDIDisableHooks []string
-	// Discovery is how GPUs are found.
+	// Discovery is the way to discover GPUs.
 	Discovery Discovery
 	Driver    Driver
 	// HealthChecks are the lists of XIDs, for health.ParseRules.
 	HealthChecks HealthChecks
-	// GFD is what feature discovery alone goes by.
+	// GFD is the settings of feature discovery.
 	GFD GFD
 }
 
-// GFD is what feature discovery is told under the names of NVIDIA's GPU Feature
-// Discovery.
+// GFD is the settings of feature discovery that NVIDIA's GPU Feature Discovery has
+// too.
 type GFD struct {
 	OneShot     bool
 	NoTimestamp bool
-	// SleepInterval is the time between checks of what was published; 0 for none.
+	// SleepInterval is the time between checks of published labels; 0 for no checks.
 	SleepInterval time.Duration
-	// OutputFile is the features.d file of Node Feature Discovery, empty for
-	// standard output.
+	// OutputFile is the features.d file of Node Feature Discovery; empty for standard
+	// output.
 	OutputFile string
 	// MachineTypeFile holds the product name of the machine; empty for none.
 	MachineTypeFile string
-	// Output is where labels go, as far as one of the keys says it.
+	// Output is the destination of labels, if one of the keys selects it.
 	Output Output
 }
 
-// Output is where feature discovery puts labels.
+// Output is a destination of labels.
 type Output string
 
 // The outputs.
 const (
-	// OutputUnset leaves it to the agent.
+	// OutputUnset lets the agent choose.
 	OutputUnset Output = ""
 	// OutputFile is the features.d file, or standard output.
 	OutputFile Output = "file"
-	// OutputNodeFeature is the object of Node Feature Discovery's API.
+	// OutputNodeFeature is the NodeFeature object of Node Feature Discovery.
 	OutputNodeFeature Output = "nodefeature"
 )
 
-// Driver is where the driver is.
+// Driver is the location of the driver.
 type Driver struct {
 	// Root is the driver root on the host.
 	Root string
-	// CtrRoot is where this process sees it; empty to find out.
+	// CtrRoot is where this process sees it; empty to detect that.
 	CtrRoot string
-	// DevRoot is the folder on the host that holds dev/nvidia*; empty to use the
-	// driver root if they are there, and "/" otherwise.
+	// DevRoot is the folder on the host that contains dev/nvidia*; empty for the
+	// driver root if it contains them, and "/" otherwise.
 	DevRoot string
 }
 
@@ -98,18 +98,18 @@ type HealthChecks struct {
 	Disable, Enable string
 }
 
-// IMEX says which IMEX channels containers with a GPU get.
+// IMEX is the IMEX channels that containers with a GPU get.
 type IMEX struct {
 	// Channels is empty or {0}.
 	Channels []int
-	// Required makes the start fail without the channels.
+	// Required withholds all devices while the node lacks the channels.
 	Required bool
 }
 
-// Default returns what holds where nothing is set. The values are those of
-// NVIDIA's device plugin, but for FailOnInitError and HookPath: a node whose
-// driver comes late needs no restart, and our CDI specs no program on the host;
-// and for MPSRoot, which has a value there only in its chart.
+// Default returns the Config if nothing is set. The values are those of NVIDIA's
+// device plugin, except for FailOnInitError and HookPath, since agents wait for a
+// driver that is installed late and CDI specs need no program on the host, and for
+// MPSRoot, which NVIDIA sets in the chart only.
 func Default() Config {
 	return Config{
 		MIGStrategy:         MIGStrategyNone,
@@ -132,12 +132,12 @@ func Default() Config {
 	}
 }
 
-// CDI reports whether a CDI strategy is chosen.
+// CDI reports whether one of the strategies is a CDI strategy.
 func (c Config) CDI() bool {
 	return slices.ContainsFunc(c.ListStrategies, ListStrategy.cdi)
 }
 
-// OnlyCDI reports whether all chosen strategies are CDI strategies.
+// OnlyCDI reports whether all strategies are CDI strategies.
 func (c Config) OnlyCDI() bool {
 	return !slices.ContainsFunc(c.ListStrategies, func(s ListStrategy) bool { return !s.cdi() })
 }

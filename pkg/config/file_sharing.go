@@ -7,20 +7,20 @@ import (
 	"outrigger.dev/pkg/config/strict"
 )
 
-// MaxReplicas is how often a device can be offered: with more, the list of a
-// few devices is too long for one message to the kubelet, which takes 4 MiB.
+// MaxReplicas bounds the replicas of a device: the list of even a few devices with
+// more exceeds 4 MiB, the largest message that the kubelet accepts.
 const MaxReplicas = 10_000
 
 const sharedSuffix = ".shared"
 
-// sharingReader reads what a file says of sharing in one way.
+// sharingReader reads the section of one sharing strategy.
 type sharingReader struct {
 	strategy  SharingStrategy
 	resources Resources
-	// rename is set to rename what has no name of its own.
+	// rename is renameByDefault.
 	rename bool
-	// whole has the line of the entry that takes all devices of a name, and refs
-	// that of the entry which takes one.
+	// whole has the line of the entry that takes all devices of a name, and refs that
+	// of the entry that takes one device.
 	whole map[string]int
 	refs  map[string]int
 }
@@ -29,7 +29,7 @@ func readSharing(name string, v strict.Value, r Resources) (s Sharing, at string
 	m := v.Map("timeSlicing", "mps")
 	timeSlicing, mps := m.Get("timeSlicing"), m.Get("mps")
 	if timeSlicing.Set() && mps.Set() {
-		mps.Fail("sharing.timeSlicing is set too, in line %d: a GPU is shared in one way, remove one of them", timeSlicing.Line())
+		mps.Fail("sharing.timeSlicing is also set, in line %d: remove one of them, a GPU has one sharing strategy", timeSlicing.Line())
 	}
 	s = Sharing{Strategy: SharingNone}
 	for _, way := range []struct {
@@ -48,7 +48,7 @@ func readSharing(name string, v strict.Value, r Resources) (s Sharing, at string
 	return s, at
 }
 
-// all reads the block; fail is what failRequestsGreaterThanOne is without it.
+// all reads the section; fail is the default of failRequestsGreaterThanOne.
 func (r sharingReader) all(v strict.Value, fail bool) Sharing {
 	m := v.Map("renameByDefault", "failRequestsGreaterThanOne", "resources")
 	r.rename, _ = m.Get("renameByDefault").Bool()
@@ -57,7 +57,7 @@ func (r sharingReader) all(v strict.Value, fail bool) Sharing {
 	}
 	r.whole, r.refs = map[string]int{}, map[string]int{}
 	s := Sharing{Strategy: r.strategy, FailRequestsGreaterThanOne: fail}
-	const allowed = "a list of entries with name, replicas, and perhaps rename and devices"
+	const allowed = "a list of entries with name, replicas and, optionally, rename and devices"
 	list := m.Get("resources")
 	if !list.Set() {
 		list.Missing(allowed)
@@ -87,7 +87,7 @@ func (r sharingReader) share(v strict.Value) Share {
 	}
 	replicas := m.Get("replicas")
 	if !replicas.Set() {
-		replicas.Missing(fmt.Sprintf("an integer from 1 to %d; 1 only renames", MaxReplicas))
+		replicas.Missing(fmt.Sprintf("an integer from 1 to %d, where 1 only renames", MaxReplicas))
 	}
 	s.Replicas, _ = replicas.Int(1, MaxReplicas)
 	s.Devices = readSelection(m.Get("devices"))
@@ -97,8 +97,8 @@ func (r sharingReader) share(v strict.Value) Share {
 	return s
 }
 
-// checkShare reports an entry that can have no effect, and what no hardware can
-// do.
+// checkShare reports an entry that cannot have an effect, or that no hardware
+// supports.
 func (r sharingReader) checkShare(s Share, m strict.Map) {
 	name, devices := m.Get("name"), m.Get("devices")
 	if why := unknownName(s.Name, r.resources); why != "" {
@@ -106,10 +106,10 @@ func (r sharingReader) checkShare(s Share, m strict.Map) {
 		return
 	}
 	if r.strategy == SharingMPS && onlyMIG(s.Name, r.resources) {
-		name.Fail("MIG devices (%s) are not shared by MPS: use sharing.timeSlicing for them", s.Name)
+		name.Fail("MPS cannot share MIG devices (%s): use sharing.timeSlicing for them", s.Name)
 	}
 	if line := r.whole[s.Name]; line > 0 {
-		name.Fail("the entry in line %d takes all devices of %s, none are left for this one: choose devices there, or remove one", line, s.Name)
+		name.Fail("the entry in line %d takes all devices of %s, none is left for this entry: select devices there, or remove one of them", line, s.Name)
 		return
 	}
 	if !devices.Set() || devices.IsText() {
@@ -118,11 +118,11 @@ func (r sharingReader) checkShare(s Share, m strict.Map) {
 	for _, ref := range s.Devices.Refs {
 		key := s.Name + " " + string(ref)
 		if line := r.refs[key]; line > 0 {
-			devices.Fail("%s of %s is taken already, in line %d", ref, s.Name, line)
+			devices.Fail("the entry in line %d already takes %s of %s", line, ref, s.Name)
 		}
 		r.refs[key] = devices.Line()
 		if r.strategy == SharingMPS && ref.MIG() {
-			devices.Fail("%s is a MIG device, which is not shared by MPS: use sharing.timeSlicing for it", ref)
+			devices.Fail("%s is a MIG device, which MPS cannot share: use sharing.timeSlicing for it", ref)
 		}
 	}
 }

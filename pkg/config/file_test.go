@@ -7,7 +7,7 @@ import (
 	"outrigger.dev/pkg/config"
 )
 
-const nameRule = "must be a name like nvidia.com/gpu or gpu: in the domain nvidia.com, in all at most 63 characters, after the domain lower-case letters, digits, - and ."
+const nameRule = "must be a name like nvidia.com/gpu or gpu: in the domain nvidia.com, at most 63 characters in total, with lower-case letters, digits, - and . after the domain"
 
 func TestBadFiles(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -74,7 +74,7 @@ func TestBadFiles(t *testing.T) {
   - {pattern: [], name: {}}
 `,
 			want: []string{
-				`c.yaml:4: resources.gpus[1].pattern: "A100" is there already, in line 3, and the first one decides`,
+				`c.yaml:4: resources.gpus[1].pattern: the pattern "A100" is already in line 3, which wins`,
 				`c.yaml:4: resources.gpus[1].name: invalid value "Big": ` + nameRule,
 				`c.yaml:5: resources.gpus[2].pattern: is missing: must be a text in which * stands for any text, like "NVIDIA A100*" or "1g.*"`,
 				`c.yaml:5: resources.gpus[2].name: invalid value "example.com/gpu": ` + nameRule,
@@ -86,15 +86,15 @@ func TestBadFiles(t *testing.T) {
 		},
 		"two ways to share": {
 			file: "sharing:\n  timeSlicing:\n    resources: [{name: gpu, replicas: 2}]\n  mps:\n    resources: [{name: gpu, replicas: 2}]\n",
-			want: []string{"c.yaml:4: sharing.mps: sharing.timeSlicing is set too, in line 2: a GPU is shared in one way, remove one of them"},
+			want: []string{"c.yaml:4: sharing.mps: sharing.timeSlicing is also set, in line 2: remove one of them, a GPU has one sharing strategy"},
 		},
 		"sharing of nothing": {
 			file: "sharing:\n  timeSlicing: {renameByDefault: true}\n",
-			want: []string{"c.yaml:2: sharing.timeSlicing.resources: is missing: must be a list of entries with name, replicas, and perhaps rename and devices"},
+			want: []string{"c.yaml:2: sharing.timeSlicing.resources: is missing: must be a list of entries with name, replicas and, optionally, rename and devices"},
 		},
 		"sharing of an empty list": {
 			file: "sharing:\n  timeSlicing: {resources: []}\n",
-			want: []string{"c.yaml:2: sharing.timeSlicing.resources: the list is empty: must be a list of entries with name, replicas, and perhaps rename and devices"},
+			want: []string{"c.yaml:2: sharing.timeSlicing.resources: the list is empty: must be a list of entries with name, replicas and, optionally, rename and devices"},
 		},
 		"entries of sharing": {
 			file: `resources: {gpus: [{pattern: L4, name: ` + strings.Repeat("a", 46) + `}]}
@@ -111,11 +111,11 @@ sharing:
 `,
 			want: []string{
 				`c.yaml:6: sharing.timeSlicing.resources[0].name: is missing: ` + nameRule,
-				`c.yaml:6: sharing.timeSlicing.resources[0].replicas: is missing: must be an integer from 1 to 10000; 1 only renames`,
+				`c.yaml:6: sharing.timeSlicing.resources[0].replicas: is missing: must be an integer from 1 to 10000, where 1 only renames`,
 				`c.yaml:7: sharing.timeSlicing.resources[1].replicas: invalid value "0": must be an integer from 1 to 10000`,
-				`c.yaml:8: sharing.timeSlicing.resources[2].name: no device is called nvidia.com/gpuu: must be nvidia.com/gpu, nvidia.com/mig-<profile> like nvidia.com/mig-3g.20gb, or a name that is given under resources`,
+				`c.yaml:8: sharing.timeSlicing.resources[2].name: no device has the name nvidia.com/gpuu: must be nvidia.com/gpu, nvidia.com/mig-<profile> like nvidia.com/mig-3g.20gb, or a name that resources defines`,
 				`c.yaml:9: sharing.timeSlicing.resources[3].replicas: invalid value "10001": must be an integer from 1 to 10000`,
-				`c.yaml:9: sharing.timeSlicing.resources[3].name: no device is called nvidia.com/mig-3g20gb: must be nvidia.com/gpu, nvidia.com/mig-<profile> like nvidia.com/mig-3g.20gb, or a name that is given under resources`,
+				`c.yaml:9: sharing.timeSlicing.resources[3].name: no device has the name nvidia.com/mig-3g20gb: must be nvidia.com/gpu, nvidia.com/mig-<profile> like nvidia.com/mig-3g.20gb, or a name that resources defines`,
 				`c.yaml:10: sharing.timeSlicing.resources[4].rename: invalid value "a_b": ` + nameRule,
 				`c.yaml:10: sharing.timeSlicing.resources[4].replicas: invalid value "2": must be an integer from 1 to 10000`,
 				`c.yaml:11: sharing.timeSlicing.resources[5].name: nvidia.com/` + strings.Repeat("a", 46) + ` is too long for renameByDefault, which would make it nvidia.com/` + strings.Repeat("a", 46) + `.shared: set rename`,
@@ -159,9 +159,9 @@ sharing:
     - {name: nvidia.com/gpu, replicas: 5, devices: 1}
 `,
 			want: []string{
-				"c.yaml:5: sharing.timeSlicing.resources[1].devices: 1 of nvidia.com/gpu is taken already, in line 4",
-				"c.yaml:5: sharing.timeSlicing.resources[1].devices: 2 of nvidia.com/gpu is taken already, in line 5",
-				"c.yaml:7: sharing.timeSlicing.resources[3].name: the entry in line 6 takes all devices of nvidia.com/gpu, none are left for this one: choose devices there, or remove one",
+				"c.yaml:5: sharing.timeSlicing.resources[1].devices: the entry in line 4 already takes 1 of nvidia.com/gpu",
+				"c.yaml:5: sharing.timeSlicing.resources[1].devices: the entry in line 5 already takes 2 of nvidia.com/gpu",
+				"c.yaml:7: sharing.timeSlicing.resources[3].name: the entry in line 6 takes all devices of nvidia.com/gpu, none is left for this entry: select devices there, or remove one of them",
 			},
 		},
 		"MPS on MIG devices": {
@@ -177,9 +177,9 @@ sharing:
     - {name: both, replicas: 2}
 `,
 			want: []string{
-				"c.yaml:7: sharing.mps.resources[0].devices: 0:1 is a MIG device, which is not shared by MPS: use sharing.timeSlicing for it",
-				"c.yaml:8: sharing.mps.resources[1].name: MIG devices (nvidia.com/mig-1g.5gb) are not shared by MPS: use sharing.timeSlicing for them",
-				"c.yaml:9: sharing.mps.resources[2].name: MIG devices (nvidia.com/small) are not shared by MPS: use sharing.timeSlicing for them",
+				"c.yaml:7: sharing.mps.resources[0].devices: 0:1 is a MIG device, which MPS cannot share: use sharing.timeSlicing for it",
+				"c.yaml:8: sharing.mps.resources[1].name: MPS cannot share MIG devices (nvidia.com/mig-1g.5gb): use sharing.timeSlicing for them",
+				"c.yaml:9: sharing.mps.resources[2].name: MPS cannot share MIG devices (nvidia.com/small): use sharing.timeSlicing for them",
 			},
 		},
 		"IMEX": {

@@ -188,7 +188,7 @@ func TestBadFlags(t *testing.T) {
 				`flag --cdi-feature-flags: invalid value "none": must be enable-explicit-driver-libraries, disable-nvsandboxutils, enable-coherent-annotations, disable-multiple-csv-devices, no-additional-gids-for-device-nodes or disable-ipc-discoverer`,
 				`flag --cdi-disable-hooks: invalid value "hook": must be update-application-profile, chmod, create-symlinks, disable-device-node-modification, enable-cuda-compat, update-ldcache or all`,
 				`c.yaml:1: version: invalid value "v2": must be v1`,
-				`flag --resource-config: entry 1, "gpu:a:0": invalid replicas "0": must be an integer from 1 to 10000, or -1 for one for each 1000 MiB of memory`,
+				`flag --resource-config: entry 1, "gpu:a:0": invalid replicas "0": must be an integer from 1 to 10000, or -1 for one replica for each 1000 MiB of memory`,
 			},
 		},
 		"no list strategy": {

@@ -8,29 +8,30 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// The names under which devices are offered where nothing else is said.
+// The default names of resources.
 const (
 	Domain = "nvidia.com/"
-	// GPUResource is that of whole GPUs, and of MIG devices with strategy single.
+	// GPUResource is the name of whole GPUs, and of MIG devices with strategy single.
 	GPUResource = Domain + "gpu"
-	// MIGResourcePrefix is before the profile, with strategy mixed.
+	// MIGResourcePrefix precedes the profile in the name of MIG devices with strategy
+	// mixed.
 	MIGResourcePrefix = Domain + "mig-"
 )
 
 const (
-	// maxName is what Kubernetes takes.
+	// maxName is the length that Kubernetes accepts.
 	maxName     = 63
-	nameAllowed = "a name like nvidia.com/gpu or gpu: in the domain nvidia.com, in all at most 63 characters, after the domain lower-case letters, digits, - and ."
+	nameAllowed = "a name like nvidia.com/gpu or gpu: in the domain nvidia.com, at most 63 characters in total, with lower-case letters, digits, - and . after the domain"
 )
 
-// resourceName returns the fully qualified name, and whether it can be one.
+// resourceName returns the fully qualified name, and whether it is valid.
 func resourceName(text string) (string, bool) {
 	base := strings.TrimPrefix(text, Domain)
 	return Domain + base, len(Domain)+len(base) <= maxName && isSubdomain(base)
 }
 
-// isSubdomain reports whether s is one as RFC 1123 has it: words of lower-case
-// letters, digits and, not at their ends, -, joined by dots.
+// isSubdomain reports whether s is a subdomain by RFC 1123: words of lower-case
+// letters, digits and, except at their ends, -, joined by dots.
 func isSubdomain(s string) bool {
 	for label := range strings.SplitSeq(s, ".") {
 		ok := label != "" && label[0] != '-' && label[len(label)-1] != '-'
@@ -41,9 +42,9 @@ func isSubdomain(s string) bool {
 	return true
 }
 
-// MIGResource returns the name under which MIG devices of a profile are offered
-// with strategy mixed, as NVIDIA's device plugin writes it; empty for a profile
-// that is not known. "+" may not stand in the name of a resource.
+// MIGResource returns the name of MIG devices of a profile with strategy mixed, as
+// NVIDIA's device plugin writes it, or an empty one for an unknown profile. The name
+// of a resource must not contain "+".
 func MIGResource(p gpu.Profile) string {
 	if p == (gpu.Profile{}) {
 		return ""
@@ -51,26 +52,26 @@ func MIGResource(p gpu.Profile) string {
 	return MIGResourcePrefix + strings.ReplaceAll(p.String(), "+", ".")
 }
 
-// IsMIGResource reports whether a profile has that name.
+// IsMIGResource reports whether name is that of a profile.
 func IsMIGResource(name string) bool {
 	profile := strings.TrimPrefix(name, MIGResourcePrefix)
 	p, err := gpu.ParseProfile(strings.Replace(profile, "gb.", "gb+", 1))
 	return err == nil && MIGResource(p) == name
 }
 
-// unknownName says why no device can have the name before it is shared; it is
-// empty for a name that one can have.
+// unknownName returns why no device can have the name before it is shared, or an
+// empty text if one can.
 func unknownName(name string, r Resources) string {
 	named := func(p Pattern) bool { return p.Name == name }
 	if name == GPUResource || IsMIGResource(name) ||
 		slices.ContainsFunc(r.GPUs, named) || slices.ContainsFunc(r.MIG, named) {
 		return ""
 	}
-	return fmt.Sprintf("no device is called %s: must be %s, %s<profile> like %s3g.20gb, or a name that is given under resources",
+	return fmt.Sprintf("no device has the name %s: must be %s, %s<profile> like %s3g.20gb, or a name that resources defines",
 		name, GPUResource, MIGResourcePrefix, MIGResourcePrefix)
 }
 
-// onlyMIG reports whether only MIG devices can have the name, but for strategy
+// onlyMIG reports whether only MIG devices can have the name, apart from strategy
 // single.
 func onlyMIG(name string, r Resources) bool {
 	named := func(p Pattern) bool { return p.Name == name }

@@ -25,7 +25,7 @@ func (r Ref) MIG() bool {
 	return strings.HasPrefix(string(r), "MIG-") || strings.Contains(string(r), ":")
 }
 
-// isIndex has no leading zero, so that a device has one text.
+// isIndex rejects leading zeros, so that a device has one spelling.
 func isIndex(s string) bool {
 	const digits = 4
 	if s == "" || len(s) > digits || s[0] == '0' && s != "0" {
@@ -48,5 +48,5 @@ func isUUID(s string) bool {
 	return true
 }
 
-// only reports whether s has no other characters than those.
+// only reports whether s consists of these characters.
 func only(s, characters string) bool { return strings.Trim(s, characters) == "" }

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// parseResourceConfig reads sharing as the fork of NVIDIA's device plugin
-// writes it: "<original>[:<new>[:<replicas>]],…", names without the domain,
-// replicas -1 for one for each 1000 MiB of memory. What it does not list stays
-// as it is; MIG devices that are renamed to gpu are one resource with the GPUs.
+// parseResourceConfig reads sharing in the syntax of the sharing fork of NVIDIA's
+// device plugin: "<original>[:<new>[:<replicas>]],…", names without the domain,
+// replicas -1 for one for each 1000 MiB of memory. It does not change resources that
+// it does not list. MIG devices renamed to gpu are one resource with the GPUs.
 func parseResourceConfig(value string, r Resources) ([]Share, error) {
 	var (
 		out  []Share
@@ -34,7 +34,7 @@ func parseResourceConfig(value string, r Resources) ([]Share, error) {
 			fail("%s", why)
 		}
 		if first := where[share.Name]; first > 0 {
-			fail("%s is in entry %d already", share.Name, first)
+			fail("%s is already in entry %d", share.Name, first)
 			continue
 		}
 		where[share.Name] = i + 1
@@ -66,7 +66,7 @@ func parseEntry(entry string) (Share, error) {
 	if len(parts) == 3 {
 		n, err := strconv.Atoi(strings.TrimSpace(parts[2]))
 		if err != nil || n < 1 && n != AutoReplicas || n > MaxReplicas {
-			return Share{}, fmt.Errorf("invalid replicas %q: must be an integer from 1 to %d, or %d for one for each 1000 MiB of memory",
+			return Share{}, fmt.Errorf("invalid replicas %q: must be an integer from 1 to %d, or %d for one replica for each 1000 MiB of memory",
 				parts[2], MaxReplicas, AutoReplicas)
 		}
 		s.Replicas = n

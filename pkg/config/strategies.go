@@ -1,7 +1,6 @@
 package config
 
-// ListStrategy is a way to tell the container runtime which GPUs a container
-// gets.
+// ListStrategy is a way to pass the GPUs of a container to the container runtime.
 type ListStrategy string
 
 // The list strategies.
@@ -12,7 +11,7 @@ const (
 	ListCDICRI         ListStrategy = "cdi-cri"
 )
 
-// IDStrategy is how GPUs are named to the container runtime.
+// IDStrategy is a way to name GPUs to the container runtime.
 type IDStrategy string
 
 // The id strategies.
@@ -21,21 +20,21 @@ const (
 	IDIndex IDStrategy = "index"
 )
 
-// MIGStrategy is how MIG devices are offered.
+// MIGStrategy is a way to advertise MIG devices.
 type MIGStrategy string
 
 // The MIG strategies.
 const (
-	// MIGStrategyNone offers whole GPUs.
+	// MIGStrategyNone advertises whole GPUs only.
 	MIGStrategyNone MIGStrategy = "none"
-	// MIGStrategySingle offers MIG devices, which are all of one kind, under the
+	// MIGStrategySingle advertises MIG devices, which must have one profile, under the
 	// name of whole GPUs.
 	MIGStrategySingle MIGStrategy = "single"
-	// MIGStrategyMixed offers MIG devices under the names of their profiles.
+	// MIGStrategyMixed advertises MIG devices under the names of their profiles.
 	MIGStrategyMixed MIGStrategy = "mixed"
 )
 
-// Policy is how devices are chosen for a container where hardware is shared.
+// Policy is a way to choose devices for a container on shared hardware.
 type Policy string
 
 // The policies.
@@ -44,21 +43,21 @@ const (
 	PolicyDistributed Policy = "distributed"
 	// PolicyPacked takes from the most used hardware.
 	PolicyPacked Policy = "packed"
-	// PolicySpread takes different hardware for each device of a request while
-	// there is any, and of that the least used.
+	// PolicySpread takes different hardware for each device of a request, if there is
+	// enough, the least used first.
 	PolicySpread Policy = "spread"
 )
 
-// Discovery is how GPUs are found.
+// Discovery is a way to discover GPUs.
 type Discovery string
 
-// The ways to find GPUs; auto is NVML, as long as there is no other.
+// The ways to discover GPUs; auto means NVML, the only one.
 const (
 	DiscoveryAuto Discovery = "auto"
 	DiscoveryNVML Discovery = "nvml"
 )
 
-// discoveryTegra is known to other programs that read the same file.
+// discoveryTegra is a word that other readers of the same file accept.
 const discoveryTegra = "tegra"
 
 func migStrategies() []MIGStrategy {
@@ -84,7 +83,8 @@ func featureFlags() []string {
 	}
 }
 
-// hooks are the CDI hooks of NVIDIA's container toolkit 1.20, and all of them.
+// hooks are the CDI hooks of NVIDIA's container toolkit 1.20; all stands for every
+// hook.
 func hooks() []string {
 	return []string{
 		"update-application-profile", "chmod", "create-symlinks", "disable-device-node-modification",

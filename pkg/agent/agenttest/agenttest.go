@@ -1,7 +1,6 @@
-// Package agenttest runs an agent as a process, for tests of what only a process
-// shows: its log, its exit code, what signals do, the C ABI on a simulated node.
-// The process is the test binary, which becomes the agent, and so has the race
-// detector too.
+// Package agenttest runs an agent as a process, for tests of its log, its exit code,
+// signals, and the C ABI on a simulated node. The process is the test binary, which
+// becomes the agent, and so has the race detector too.
 package agenttest
 
 import (
@@ -17,9 +16,8 @@ import (
 // asMain makes the test binary the agent.
 const asMain = "AGENTTEST_AS_MAIN"
 
-// Main is the TestMain of an agent's package main. In a process that a test has
-// started it is the agent's main; otherwise it runs the tests, and wants them to
-// leave no goroutine behind.
+// Main is the TestMain of an agent's package main. In a process that a test started
+// it runs main; otherwise it runs the tests and checks that they leak no goroutine.
 func Main(m *testing.M, main func()) {
 	if os.Getenv(asMain) != "" {
 		main()
@@ -28,10 +26,10 @@ func Main(m *testing.M, main func()) {
 	goleak.VerifyTestMain(m)
 }
 
-// limit is how long anything may take before a test gives up.
+// limit bounds every wait of a test.
 const limit = 20 * time.Second
 
-// Deadline returns the context of something that a test waits for.
+// Deadline returns the context for a wait of a test.
 func Deadline(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("not within %s", limit))
@@ -39,13 +37,13 @@ func Deadline(t testing.TB) context.Context {
 	return ctx
 }
 
-// Poll waits until ok holds. What is the thing waited for, for the error.
+// Poll waits until ok returns true. The error names what it waits for.
 func Poll(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	PollUntil(Deadline(t), t, what, ok)
 }
 
-// PollUntil is Poll for what may take longer: until ctx ends.
+// PollUntil is Poll with a limit of its own: the end of ctx.
 func PollUntil(ctx context.Context, t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -53,7 +51,7 @@ func PollUntil(ctx context.Context, t testing.TB, what string, ok func() bool) {
 	for !ok() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("waited in vain for %s: %v", what, context.Cause(ctx))
+			t.Fatalf("timed out waiting for %s: %v", what, context.Cause(ctx))
 		case <-tick.C:
 		}
 	}

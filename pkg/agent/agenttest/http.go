@@ -7,15 +7,15 @@ import (
 	"strconv"
 )
 
-// Get asks the agent's own HTTP server, whose address is in the log, and returns
-// what it answers.
+// Get returns the body that the agent's HTTP server answers with. The log has its
+// address.
 func (p *Process) Get(path string) string {
 	p.t.Helper()
 	_, body := p.Ask(path)
 	return body
 }
 
-// Ask is Get with the status.
+// Ask is Get with the status code.
 func (p *Process) Ask(path string) (status int, body string) {
 	p.t.Helper()
 	p.Said("msg=serving")
@@ -24,7 +24,7 @@ func (p *Process) Ask(path string) (status int, body string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	// A connection that is kept would be a goroutine that is left behind.
+	// An idle connection is a goroutine that leaks.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -38,7 +38,7 @@ func (p *Process) Ask(path string) (status int, body string) {
 	return resp.StatusCode, string(data)
 }
 
-// Gauge returns a value of /metrics that has no labels and is a whole number.
+// Gauge returns the value of a metric without labels that is a whole number.
 func (p *Process) Gauge(name string) int {
 	p.t.Helper()
 	found := regexp.MustCompile(`(?m)^` + name + ` (\d+)$`).FindStringSubmatch(p.Get("/metrics"))
@@ -52,7 +52,7 @@ func (p *Process) Gauge(name string) int {
 	return v
 }
 
-// Falls waits until a value of /metrics is at most most.
+// Falls waits until the value of a metric is at most most.
 func (p *Process) Falls(name string, most int) {
 	p.t.Helper()
 	Poll(p.t, name+" to be "+strconv.Itoa(most), func() bool { return p.Gauge(name) <= most })

@@ -9,17 +9,17 @@ import (
 	"sync"
 )
 
-// Lines collects what a process prints, and wakes who waits for a line.
+// Lines collects the output of a process and lets tests wait for a line.
 type Lines struct {
 	mu      sync.Mutex
 	data    bytes.Buffer
 	changed chan struct{} // closed and replaced at every write
 }
 
-// NewLines returns Lines without content.
+// NewLines returns empty Lines.
 func NewLines() *Lines { return &Lines{changed: make(chan struct{})} }
 
-// Write adds to the lines.
+// Write appends to the lines.
 func (l *Lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -28,14 +28,14 @@ func (l *Lines) Write(p []byte) (int, error) {
 	return l.data.Write(p)
 }
 
-// String returns all that was written.
+// String returns everything that was written.
 func (l *Lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.data.String()
 }
 
-// Wait waits until one line has all parts.
+// Wait waits until one line contains all parts.
 func (l *Lines) Wait(ctx context.Context, parts ...string) error {
 	for {
 		l.mu.Lock()

@@ -14,26 +14,26 @@ import (
 	"outrigger.dev/pkg/gpu/simtest"
 )
 
-// Process is an agent that a test has started. It ends with the test.
+// Process is an agent that a test started. It ends with the test.
 type Process struct {
-	// Log is what it has written to standard error.
+	// Log is its standard error.
 	Log *Lines
 
 	t   testing.TB
 	cmd *exec.Cmd
 }
 
-// Command returns the agent with arguments, in the node, or on the host where n
-// is nil. It needs a main package whose TestMain calls Main.
+// Command returns the agent with arguments, on the simulated node n, or on the host
+// if n is nil. It needs a main package whose TestMain calls Main.
 func Command(t testing.TB, n *simtest.Node, args ...string) *exec.Cmd {
 	t.Helper()
-	// It is stopped by a signal, and not killed when the test's context ends.
+	// A signal stops it; the end of the test's context must not kill it.
 	ctx := context.WithoutCancel(t.Context())
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	if n != nil {
 		cmd = n.Command(ctx, os.Args[0], args...)
 	}
-	// A race build otherwise rests a second before it exits.
+	// Otherwise a race build sleeps a second before it exits.
 	cmd.Env = append(os.Environ(), asMain+"=1", "GORACE=atexit_sleep_ms=0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
@@ -68,14 +68,14 @@ func (p *Process) Signal(sig syscall.Signal) {
 	}
 }
 
-// Hangup sends the n-th SIGHUP, and waits until it was acted upon.
+// Hangup sends the n-th SIGHUP and waits until the agent has reloaded.
 func (p *Process) Hangup(n int) {
 	p.t.Helper()
 	p.Signal(syscall.SIGHUP)
 	Poll(p.t, "the reload after SIGHUP", func() bool { return strings.Count(p.Log.String(), "msg=reloading") == n })
 }
 
-// Stop ends the agent as the kubelet does, and wants it to end well in time.
+// Stop stops the agent as the kubelet does, and checks that it exits with 0 in time.
 func (p *Process) Stop() {
 	p.t.Helper()
 	if err := p.terminate(); err != nil {
@@ -83,8 +83,8 @@ func (p *Process) Stop() {
 	}
 }
 
-// Dies stops the agent where it cannot end well, and wants it to end in time
-// with one error, the last line of its log, that says why.
+// Dies stops an agent that cannot exit cleanly, and checks that it exits in time with
+// one error, the last line of its log, that says why.
 func (p *Process) Dies(why string) {
 	p.t.Helper()
 	err := p.terminate()
@@ -102,8 +102,8 @@ func (p *Process) Dies(why string) {
 	}
 }
 
-// terminate ends the agent and returns how it ended. It wants that to be in time,
-// of which the agent itself keeps account: a busy machine is no fault of its.
+// terminate stops the agent and returns the error of its exit. The agent itself
+// measures whether it exits in time, since a busy machine slows the test too.
 func (p *Process) terminate() error {
 	p.t.Helper()
 	p.Signal(syscall.SIGTERM)
@@ -116,14 +116,14 @@ func (p *Process) terminate() error {
 	return err
 }
 
-// Kill ends the agent without a chance to clean up.
+// Kill kills the agent, which cannot clean up.
 func (p *Process) Kill() {
 	p.t.Helper()
 	p.Signal(syscall.SIGKILL)
-	_ = p.cmd.Wait() // it says that it was killed
+	_ = p.cmd.Wait() // the error says that it was killed
 }
 
-// Said waits until the log has all parts in one line.
+// Said waits until one line of the log contains all parts.
 func (p *Process) Said(parts ...string) {
 	p.t.Helper()
 	if err := p.Log.Wait(Deadline(p.t), parts...); err != nil {
@@ -131,8 +131,8 @@ func (p *Process) Said(parts ...string) {
 	}
 }
 
-// Fails runs a command of Command, and wants it to end with the code and to say
-// why in its last line: the only one if the command line is wrong, code 2.
+// Fails runs a command of Command, and checks that it exits with the code and that
+// its last line says why: the only line if the command line is wrong, code 2.
 func Fails(t testing.TB, cmd *exec.Cmd, code int, want ...string) {
 	t.Helper()
 	var stderr bytes.Buffer

@@ -1,6 +1,6 @@
-// Package driver connects an agent that needs NVML with the driver of its node,
-// as the flags that all such agents share describe it. It is apart from package
-// agent because it links C.
+// Package driver connects an agent that needs NVML to the driver of its node, as the
+// flags that all such agents share describe it. It is not part of package agent
+// because it links C.
 package driver
 
 import (
@@ -22,11 +22,11 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Driver is where the driver of the node is.
+// Driver is the driver of the node.
 type Driver struct {
 	// Root is the driver installation.
 	Root *driverroot.Root
-	// Contract is where the agents of the node meet.
+	// Contract is the folder in which the agents of the node share files.
 	Contract contract.Dir
 
 	host agent.Host
@@ -82,9 +82,9 @@ func (d *Driver) Source(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
 	return reader.New(reader.Config{Session: session, Proc: proc, SysRoot: d.host.SysRoot, Log: log}), nil
 }
 
-// WatchChanges calls changed once at first, and then whenever something changes
-// after which a driver may have come, or become whole, or may be free of another
-// agent that needed NVML for itself. It returns when ctx ends.
+// WatchChanges calls changed once, and then after each change that may mean that a
+// driver was installed or completed, or that another agent released NVML. It returns
+// when ctx ends.
 func (d *Driver) WatchChanges(ctx context.Context, changed func()) error {
 	return hostfs.Watch(ctx, func([]hostfs.Change) error { changed(); return nil }, d.changes()...)
 }
@@ -107,8 +107,8 @@ func (d *Driver) changes() []string {
 	return paths
 }
 
-// Checks are those of /healthz. A process whose driver hangs cannot be helped
-// but by another one, once the driver answers again.
+// Checks returns the checks of a source for /healthz. Only a restart of the process
+// helps when a call of the driver hangs.
 func Checks(src gpu.Source) map[string]func() error {
 	c, ok := src.(gpu.Checker)
 	if !ok {

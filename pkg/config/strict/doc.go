@@ -1,6 +1,6 @@
-// Package strict reads a YAML or JSON document key by key and refuses what its
-// reader does not know: every error names the file, the line and the key, and
-// all of them are told at once. It knows nothing of what the keys mean.
+// Package strict reads a YAML or JSON document key by key and rejects what its
+// reader does not know. Every error names file, line and key, and all errors are
+// reported at once. The package knows nothing about the meaning of keys.
 package strict
 
 import (
@@ -16,17 +16,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxValues is how many values a document may hold. Aliases make a short
-// document a long one; a config of 112 MIG devices has a few hundred values.
+// maxValues bounds the values of a document. Aliases can expand a short document
+// into a huge one; a config of 112 MIG devices has a few hundred values.
 const maxValues = 50_000
 
-// Error is one thing that is wrong with a document.
+// Error is one error in a document.
 type Error struct {
 	File string
-	// Line counts from 1; it is 0 where the document as a whole is meant.
+	// Line counts from 1; it is 0 for an error in the document as a whole.
 	Line int
-	// Key is the path to the value, like "sharing.mps.resources[0].name"; empty
-	// where the document as a whole is meant.
+	// Key is the path to the value, for example "sharing.mps.resources[0].name"; it is
+	// empty for an error in the document as a whole.
 	Key  string
 	Text string
 }
@@ -43,17 +43,17 @@ func (e *Error) Error() string {
 	return where + ": " + e.Text
 }
 
-// Doc is a document under the eyes of its reader, and what was found wrong.
+// Doc is a document that is being read, with the errors found so far.
 type Doc struct {
 	file string
 	root *yaml.Node
 	errs []*Error
-	// values counts those that were handed out.
+	// values counts the values that readers got.
 	values int
 }
 
-// Parse reads a document that errors call file. What is wrong with its syntax
-// is part of Err; an empty document has no values.
+// Parse reads a document that errors call file. Err reports errors in its syntax. An
+// empty document has no values.
 func Parse(file string, data []byte) *Doc {
 	d := &Doc{file: file}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -72,7 +72,7 @@ func Parse(file string, data []byte) *Doc {
 		d.syntax(err)
 		return d
 	default:
-		d.fail(second.Line, "", "there is a second document: one file holds one config")
+		d.fail(second.Line, "", "a second document starts here: a file holds one config")
 		return d
 	}
 	if len(doc.Content) > 0 {
@@ -81,10 +81,10 @@ func Parse(file string, data []byte) *Doc {
 	return d
 }
 
-// Root returns the document's outermost value.
+// Root returns the outermost value of the document.
 func (d *Doc) Root() Value { return d.value(d.root, "", 1) }
 
-// Err returns all that was found wrong, by line.
+// Err returns all errors found so far, sorted by line.
 func (d *Doc) Err() error {
 	slices.SortStableFunc(d.errs, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
 	errs := make([]error, len(d.errs))
@@ -98,7 +98,7 @@ func (d *Doc) fail(line int, key, text string) {
 	d.errs = append(d.errs, &Error{File: d.file, Line: line, Key: key, Text: text})
 }
 
-// syntax takes in an error of the YAML library: "yaml: line 3: …", or without
+// syntax records an error of the YAML library: "yaml: line 3: …", with or without
 // the line.
 func (d *Doc) syntax(err error) {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
@@ -109,11 +109,11 @@ func (d *Doc) syntax(err error) {
 			line, text = n, after
 		}
 	}
-	d.fail(line, "", "no valid YAML or JSON: "+strings.Join(strings.Fields(text), " "))
+	d.fail(line, "", "invalid YAML or JSON: "+strings.Join(strings.Fields(text), " "))
 }
 
-// value hands out a node that is named in the line, as itself or by its alias.
-// One that is null is as one that is not there.
+// value returns the value of a node that is named in the line, itself or by an
+// alias. A null is the same as no value.
 func (d *Doc) value(n *yaml.Node, key string, line int) Value {
 	if n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias

@@ -8,14 +8,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Map is a mapping of which every key is known.
+// Map is a mapping without unknown keys.
 type Map struct {
 	of   Value
 	keys map[string]Value
 }
 
-// Map returns the value as a mapping with no other keys than those; it reports
-// other ones, and those that are there twice.
+// Map returns the value as a mapping with the known keys. It reports unknown and
+// duplicate keys.
 func (v Value) Map(known ...string) Map {
 	m := Map{of: v, keys: map[string]Value{}}
 	if !v.Set() {
@@ -34,10 +34,10 @@ func (v Value) Map(known ...string) Map {
 			at.Fail("a key must be a word")
 			continue
 		case name.ShortTag() == "!!merge":
-			at.Fail("keys are not merged into a mapping: write them out")
+			at.Fail("merge keys are not supported: write the keys out")
 			continue
 		case lines[name.Value] > 0:
-			at.Fail("the key is there twice, first in line %d", lines[name.Value])
+			at.Fail("duplicate key, first in line %d", lines[name.Value])
 			continue
 		case !slices.Contains(known, name.Value):
 			at.Fail("unknown key: %s", suggest(name.Value, known))
@@ -49,7 +49,7 @@ func (v Value) Map(known ...string) Map {
 	return m
 }
 
-// Get returns the value of a key, which may not be there.
+// Get returns the value of a key, which may be absent.
 func (m Map) Get(key string) Value {
 	if v, ok := m.keys[key]; ok {
 		return v
@@ -67,12 +67,12 @@ func (v Value) path(key string) string {
 	return v.key + "." + key
 }
 
-// odd reports characters that keys do not have, and which may break the line.
+// odd reports characters that known keys do not have and that may break the line.
 func odd(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
 }
 
-// suggest says which key was meant, or which ones there are.
+// suggest returns the key that was probably meant, or all known keys.
 func suggest(key string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {
@@ -86,8 +86,7 @@ func suggest(key string, known []string) string {
 	return "must be one of " + strings.Join(known, ", ")
 }
 
-// distance is the number of letters to put in, take out or exchange between a
-// and b, cut off where it does not matter any more.
+// distance is the edit distance of a and b, cut off at 3.
 func distance(a, b string) int {
 	if far := len(a) - len(b); far > 2 || far < -2 {
 		return 3

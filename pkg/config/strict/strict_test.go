@@ -86,21 +86,21 @@ func TestRefuses(t *testing.T) {
 		"a key twice": {
 			data: "word: a\ninner:\n  word: b\n  word: c\nword: d\n",
 			want: []string{
-				"c.yaml:4: inner.word: the key is there twice, first in line 3",
-				"c.yaml:5: word: the key is there twice, first in line 1",
+				"c.yaml:4: inner.word: duplicate key, first in line 3",
+				"c.yaml:5: word: duplicate key, first in line 1",
 			},
 		},
 		"an unknown key twice": {
 			data: "colour: a\ncolour: b\n",
 			want: []string{
 				"c.yaml:1: colour: unknown key: must be one of word, on, count, list, inner",
-				"c.yaml:2: colour: the key is there twice, first in line 1",
+				"c.yaml:2: colour: duplicate key, first in line 1",
 			},
 		},
 		"another case": {data: "inner: {word: a, longword: b}", want: []string{"c.yaml:1: inner.longword: unknown key: did you mean longWord?"}},
 		"a key that is none": {
 			data: "? [a, b]\n: c\n<<: {word: a}\n",
-			want: []string{"c.yaml:1: a key must be a word", `c.yaml:3: "<<": keys are not merged into a mapping: write them out`},
+			want: []string{"c.yaml:1: a key must be a word", `c.yaml:3: "<<": merge keys are not supported: write the keys out`},
 		},
 		"a key that breaks lines": {
 			data: `{"a\nb": 1}`, want: []string{`c.yaml:1: "a\nb": unknown key: must be one of word, on, count, list, inner`},
@@ -118,11 +118,11 @@ func TestRefuses(t *testing.T) {
 		"a null in a list":       {data: "list:\n- a\n-\n", want: []string{"c.yaml:3: list[1]: is empty: remove the entry"}},
 		"a list within itself":   {data: "list: &l [*l]\n", want: []string{"c.yaml:1: list[0]: invalid value (a list): must be a text"}},
 		"a value that is long":   {data: "count: " + strings.Repeat("x", 100), want: []string{`c.yaml:1: count: invalid value "` + strings.Repeat("x", 60) + `"…: must be an integer from -1 to 10`}},
-		"a second document":      {data: "word: a\n---\nword: b\n", want: []string{"c.yaml:2: there is a second document: one file holds one config"}},
-		"an alias of nothing":    {data: "word: *w\n", want: []string{"c.yaml: no valid YAML or JSON: unknown anchor 'w' referenced"}},
-		"broken YAML":            {data: "word: a\n  b: c\n", want: []string{"c.yaml:2: no valid YAML or JSON: mapping values are not allowed in this context"}},
-		"broken second document": {data: "word: a\n---\n[", want: []string{"c.yaml:3: no valid YAML or JSON: did not find expected node content"}},
-		"broken JSON":            {data: "{\n\"word\": \"a\",\n", want: []string{"c.yaml:2: no valid YAML or JSON: did not find expected node content"}},
+		"a second document":      {data: "word: a\n---\nword: b\n", want: []string{"c.yaml:2: a second document starts here: a file holds one config"}},
+		"an alias of nothing":    {data: "word: *w\n", want: []string{"c.yaml: invalid YAML or JSON: unknown anchor 'w' referenced"}},
+		"broken YAML":            {data: "word: a\n  b: c\n", want: []string{"c.yaml:2: invalid YAML or JSON: mapping values are not allowed in this context"}},
+		"broken second document": {data: "word: a\n---\n[", want: []string{"c.yaml:3: invalid YAML or JSON: did not find expected node content"}},
+		"broken JSON":            {data: "{\n\"word\": \"a\",\n", want: []string{"c.yaml:2: invalid YAML or JSON: did not find expected node content"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := read(tc.data)

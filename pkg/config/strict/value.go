@@ -7,42 +7,42 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Value is one value of a document, or the place where one could be. Its
-// methods report what they cannot read to the Doc; of a value that is not there
-// they return nothing, and report nothing.
+// Value is one value of a document, or the place of an absent one. Its methods report
+// what they cannot read to the Doc. They return nothing and report nothing for an
+// absent value.
 type Value struct {
 	doc  *Doc
 	node *yaml.Node
 	key  string
-	// line is that of the key or the entry, or of what should hold it.
+	// line is the line of the key or the entry, or of what should contain it.
 	line int
 }
 
-// Set reports whether the value is there and not null.
+// Set reports whether the value is present and not null.
 func (v Value) Set() bool { return v.node != nil }
 
-// Line returns where the key or the entry is, or what should hold it.
+// Line returns the line of the key or the entry, or of what should contain it.
 func (v Value) Line() int { return v.line }
 
 // Key returns the path of the value.
 func (v Value) Key() string { return v.key }
 
-// Fail reports what is wrong with the value.
+// Fail reports an error in the value.
 func (v Value) Fail(format string, args ...any) {
 	v.doc.fail(v.line, v.key, fmt.Sprintf(format, args...))
 }
 
-// Bad reports a value that cannot be used; allowed says in words which can.
+// Bad reports an invalid value; allowed describes the valid ones.
 func (v Value) Bad(allowed string) {
 	v.Fail("invalid value %s: must be %s", v.written(), allowed)
 }
 
-// Missing reports a value that has to be there; allowed says which can.
+// Missing reports an absent value that is required; allowed describes the valid ones.
 func (v Value) Missing(allowed string) { v.Fail("is missing: must be %s", allowed) }
 
 const maxShown = 60
 
-// written is the value as an error shows it.
+// written returns the value as an error shows it.
 func (v Value) written() string {
 	switch v.node.Kind {
 	case yaml.MappingNode:
@@ -54,7 +54,7 @@ func (v Value) written() string {
 	}
 }
 
-// quote makes one line of bounded length of any text.
+// quote returns a text as one line of bounded length.
 func quote(s string) string {
 	text := []rune(s)
 	if len(text) > maxShown {
@@ -95,8 +95,8 @@ func (v Value) Bool() (value, ok bool) {
 	return v.node.Value[0] == 't' || v.node.Value[0] == 'T', true
 }
 
-// Int returns a value that is an integer of at least low and at most high, and
-// is written as everybody reads it: YAML would take 010 for 8.
+// Int returns a value that is an integer from low to high, in decimal without leading
+// zeros: YAML would read 010 as 8.
 func (v Value) Int(low, high int) (int, bool) {
 	if !v.Set() {
 		return 0, false
