@@ -1,6 +1,6 @@
-// Package app wires the device plugin: it reads the flags into the packages'
-// configurations and connects the edges (driver, folders, sockets) with the
-// loop in internal/plugin.
+// Package app wires the device plugin: it makes the configurations of the packages
+// from the flags, and connects driver, folders and sockets to the loops in
+// internal/inventory and internal/plugin.
 package app
 
 import (
@@ -31,7 +31,7 @@ const name = "device-plugin"
 func App() agent.App {
 	return agent.App{
 		Name:     name,
-		Usage:    "offers the GPUs of this node to the kubelet",
+		Usage:    "advertises the GPUs of this node to the kubelet",
 		Flags:    flags(),
 		Aliases:  aliases(),
 		Commands: commands(),
@@ -47,7 +47,7 @@ func App() agent.App {
 	}
 }
 
-// parts are what the plugin and the supervisor of MPS daemons are made of.
+// parts is what the plugin and the supervisor of MPS daemons have in common.
 type parts struct {
 	settings settings
 	api      *cluster.API
@@ -71,8 +71,8 @@ func newParts(c *cli.Context, log *slog.Logger) (*parts, error) {
 	return &parts{settings: s, api: api, source: src, recorder: metrics.New("outrigger_device_plugin")}, nil
 }
 
-// inventory returns the config of an inventory that prepares nothing and is told
-// to nobody.
+// inventory returns the config of an inventory that prepares no CDI specs and has no
+// reporter.
 func (p *parts) inventory(log *slog.Logger) inventory.Config {
 	return inventory.Config{
 		Config:       p.settings.live.Config,

@@ -24,7 +24,7 @@ const (
 	outputJSON  = "json"
 )
 
-// explain prints what the plugin would offer of a node.
+// explain prints what the plugin advertises of a node.
 func explain(c *cli.Context) error {
 	if c.Args().Present() {
 		return agent.Usagef("unexpected argument %q after %q", c.Args().First(), c.Command.Name)
@@ -45,7 +45,7 @@ func explain(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	// What the snapshot shows of the GPUs' health counts, as after a start.
+	// Health comes from the snapshot alone, as after a start.
 	m := health.New(s.rules(s.live.Config, log))
 	m.Observe(node, time.Time{})
 	out := explained(resource.Derive(node, m.View(), s.live.Config))
@@ -58,12 +58,12 @@ func explain(c *cli.Context) error {
 		err = out.table(c.App.Writer)
 	}
 	if err != nil {
-		return fmt.Errorf("print what is offered: %w", err)
+		return fmt.Errorf("print explanation: %w", err)
 	}
 	return nil
 }
 
-// node reads the snapshot that --node names, or takes one.
+// node reads the snapshot in the file --node, or takes one of this node.
 func (s settings) node(c *cli.Context, log *slog.Logger) (*gpu.Node, error) {
 	var src gpu.Source
 	if path := c.Path("node"); path != "" {
@@ -82,20 +82,20 @@ func snapshot(ctx context.Context, src gpu.Source) (node *gpu.Node, err error) {
 	return src.Snapshot(ctx)
 }
 
-// explanation is a resource.Set for people and programs.
+// explanation is a resource.Set as explain prints it.
 type explanation struct {
-	Resources  []offer   `json:"resources"`
-	NotOffered []leftOut `json:"notOffered"`
-	Notes      []string  `json:"notes"`
+	Resources  []advertised `json:"resources"`
+	NotOffered []leftOut    `json:"notOffered"`
+	Notes      []string     `json:"notes"`
 }
 
-type offer struct {
+type advertised struct {
 	Name string `json:"name"`
-	// Capacity and Allocatable are what the Node object will say.
+	// Capacity and Allocatable are the values in the status of the Node.
 	Capacity    int    `json:"capacity"`
 	Allocatable int    `json:"allocatable"`
 	Sharing     string `json:"sharing,omitempty"`
-	// MaxOne refuses requests for more than one replica.
+	// MaxOne rejects requests for more than one replica.
 	MaxOne  bool     `json:"failRequestsGreaterThanOne,omitempty"`
 	Devices []device `json:"devices"`
 }
@@ -104,7 +104,7 @@ type device struct {
 	Index    string   `json:"index"`
 	UUID     gpu.UUID `json:"uuid"`
 	Replicas int      `json:"replicas"`
-	// IDs are the first and the last name by which the kubelet knows it.
+	// IDs are the first and the last of its IDs at the kubelet.
 	IDs      []string `json:"ids"`
 	NUMANode int      `json:"numaNode"`
 	Healthy  bool     `json:"healthy"`
@@ -119,9 +119,9 @@ type leftOut struct {
 }
 
 func explained(set resource.Set) explanation {
-	out := explanation{Resources: []offer{}, NotOffered: []leftOut{}, Notes: append([]string{}, set.Notes...)}
+	out := explanation{Resources: []advertised{}, NotOffered: []leftOut{}, Notes: append([]string{}, set.Notes...)}
 	for _, r := range set.Resources {
-		o := offer{Name: r.Name, Sharing: string(r.Sharing), MaxOne: r.FailRequestsGreaterThanOne}
+		o := advertised{Name: r.Name, Sharing: string(r.Sharing), MaxOne: r.FailRequestsGreaterThanOne}
 		for _, d := range r.Devices {
 			o.Capacity += d.Replicas
 			if d.Health.Healthy {
@@ -148,14 +148,14 @@ func explained(set resource.Set) explanation {
 func (e explanation) table(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
 	if len(e.Resources) == 0 {
-		fmt.Fprintln(w, "nothing is offered")
+		fmt.Fprintln(w, "no resource is advertised")
 	} else {
 		fmt.Fprintln(w, "RESOURCE\tCAPACITY\tALLOCATABLE\tSHARING")
 	}
 	for _, r := range e.Resources {
 		sharing := dash(r.Sharing)
 		if r.MaxOne {
-			sharing += ", one a container"
+			sharing += ", at most one per container"
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", r.Name, r.Capacity, r.Allocatable, sharing)
 	}
@@ -172,7 +172,7 @@ func (e explanation) table(to io.Writer) error {
 		}
 	}
 	if len(e.NotOffered) > 0 {
-		fmt.Fprintln(w, "\nNOT OFFERED\tDEVICE\tKIND\tREASON")
+		fmt.Fprintln(w, "\nNOT ADVERTISED\tDEVICE\tKIND\tREASON")
 	}
 	for _, u := range e.NotOffered {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", u.Index, dash(string(u.UUID)), u.Kind, u.Reason)

@@ -8,18 +8,17 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// marker keeps the contract's plugin-ready. It is held while the devices are
-// registered and listed, so that it dies with this process.
+// marker publishes the fact plugin-ready. It holds the fact while the devices are
+// registered and listed, so that the fact ends with this process.
 type marker struct {
 	dir  contract.Dir
 	log  *slog.Logger
 	held *contract.Held
-	// alone is set once it is known that there is no folder for the contract.
+	// alone is set if there is no folder for facts.
 	alone bool
 }
 
-// Ready publishes the fact. Without a run root the plugin works alone, which
-// is told once.
+// Ready publishes the fact. Without a run root it logs once that it does not.
 func (m *marker) Ready(n *gpu.Node) error {
 	if m.held != nil || m.alone {
 		return nil
@@ -27,7 +26,7 @@ func (m *marker) Ready(n *gpu.Node) error {
 	held, err := m.dir.Hold(contract.PluginReady, contract.Record{Writer: name, DriverVersion: n.Driver.Version})
 	if errors.Is(err, contract.ErrNoRunRoot) {
 		m.alone = true
-		m.log.Info("readiness is not told to other agents", "err", err)
+		m.log.Info("no run root, not publishing readiness to other agents", "err", err)
 		return nil
 	}
 	m.held = held

@@ -19,8 +19,8 @@ import (
 
 const mpsName = "mps-control-daemon"
 
-// MPS describes the supervisor of the MPS daemons. It takes the plugin's flags
-// and config, so that both mean the same resources.
+// MPS describes the supervisor of the MPS control daemons. It has the flags and the
+// config of the plugin, so that both derive the same resources.
 func MPS() agent.App {
 	return agent.App{
 		Name:    mpsName,
@@ -53,18 +53,18 @@ func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Ready:  m.ready.get,
 		Health: driver.Checks(parts.source),
 		Reload: func(context.Context) error { s.live.Reload(); inv.Reload(); return nil },
-		// The device plugin's metrics are the plugin's to tell.
+		// The plugin serves the metrics of devices.
 		Effective: s.effective(c),
 	}, nil
 }
 
-// mpsAgent runs the daemons of the inventory's newest state.
+// mpsAgent runs the daemons for the newest state of the inventory.
 type mpsAgent struct {
 	settings   settings
 	inventory  *inventory.Inventory
 	supervisor *mps.Supervisor
 	ready      readiness
-	// idle is set once it was told that there is nothing to do.
+	// idle is set once the log says that no GPU is shared by MPS.
 	idle bool
 	log  *slog.Logger
 }
@@ -97,7 +97,7 @@ func (m *mpsAgent) take(ctx context.Context, s inventory.State) error {
 		m.ready.set(nil)
 		if !m.idle {
 			m.idle = true
-			m.log.Info("nothing is shared by MPS on this node")
+			m.log.Info("no gpu of this node is shared by mps, waiting for a config that does")
 		}
 		return nil
 	}

@@ -26,8 +26,8 @@ type settings struct {
 	quiet time.Duration
 }
 
-// read reads flags, environment and config file. A label of the node chooses the
-// file, where api knows it.
+// read reads flags, environment and config file. If a label of the node selects the
+// file, it comes from api.
 func read(c *cli.Context, api *cluster.API, log *slog.Logger) (settings, error) {
 	host, err := agent.HostOf(c)
 	s := settings{quiet: c.Duration("health-quiet-window")}

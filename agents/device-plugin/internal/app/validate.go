@@ -11,25 +11,25 @@ import (
 	"outrigger.dev/pkg/agent/gpuconfig"
 )
 
-// commands are those of the plugin, beside those that every agent has.
+// commands are the commands of the plugin, in addition to those of every agent.
 func commands() []*cli.Command {
 	return []*cli.Command{
 		{
 			Name:   "validate",
-			Usage:  "check the config file of --config, or all in --config-dir; needs no GPU",
+			Usage:  "validate the config file --config, or all files in --config-dir; needs no GPU",
 			Action: validate,
 		},
 		{
 			Name:  "explain",
-			Usage: "print what the flags and the config file of --config offer of a node, and what they do not",
+			Usage: "print which devices of a node the flags and the config file --config advertise, and which they do not",
 			Flags: []cli.Flag{
 				&cli.PathFlag{
 					Name: "node", EnvVars: []string{"EXPLAIN_NODE"},
-					Usage: "`FILE` with what the sub-command snapshot printed; without it, the node of --gpu-source",
+					Usage: "`FILE` with the output of the command snapshot; if empty, the GPUs of gpu-source",
 				},
 				&cli.StringFlag{
 					Name: "output", EnvVars: []string{"EXPLAIN_OUTPUT"}, Value: outputTable,
-					Usage: "`FORMAT`: table or json",
+					Usage: "output `FORMAT`: table or json",
 				},
 			},
 			Action: explain,
@@ -37,8 +37,8 @@ func commands() []*cli.Command {
 	}
 }
 
-// validate prints one line for each file, or one for each thing that is wrong
-// with it. Flags and variables count, as they do when the plugin runs.
+// validate prints one line for each valid file, and one for each error in the others.
+// It takes flags and variables into account, as the plugin does.
 func validate(c *cli.Context) error {
 	if c.Args().Present() {
 		return agent.Usagef("unexpected argument %q: the file is the value of --config", c.Args().First())

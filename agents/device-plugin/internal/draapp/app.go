@@ -1,5 +1,5 @@
-// Package draapp wires the DRA plugin: the inventory of the device plugin, a CDI
-// spec of its own, and the driver of internal/dra at the kubelet.
+// Package draapp wires the DRA plugin: the inventory of the device plugin, CDI specs
+// of its own, and the driver in internal/dra for the kubelet.
 package draapp
 
 import (
@@ -169,8 +169,8 @@ func read(c *cli.Context) (settings, error) {
 	return s, err
 }
 
-// claimExists asks the API server for a claim, by its name and then by its UID:
-// another claim may have the name by now.
+// claimExists reports whether the API server has the claim. It compares UIDs, since
+// another claim may have the same name by now.
 func (k *kubelet) claimExists(ctx context.Context, uid types.UID, claim string) (bool, error) {
 	namespace, name := filepath.Split(claim)
 	got, err := k.client.ResourceV1().ResourceClaims(filepath.Clean(namespace)).Get(ctx, name, metav1.GetOptions{})

@@ -19,13 +19,13 @@ import (
 	"outrigger.dev/pkg/kube/typed"
 )
 
-// kubelet is the edge to the kubelet and the API server.
+// kubelet connects the driver to the kubelet and the API server.
 type kubelet struct {
 	settings  settings
 	client    typed.Interface
 	inventory *inventory.Inventory
 	recorder  *metrics.Recorder
-	// failed has what the library could not do in the background, for good.
+	// failed gets the fatal error of a background task of the library.
 	failed chan error
 	ready  atomic.Pointer[readiness]
 	log    *slog.Logger
@@ -42,14 +42,14 @@ func (k *kubelet) isReady() error {
 	return k.ready.Load().err
 }
 
-// registerCheck is how often it is looked whether the kubelet has taken the
+// registerCheck is the interval of checks whether the kubelet accepted the
 // registration, until it has.
 const registerCheck = 200 * time.Millisecond
 
 func (k *kubelet) run(ctx context.Context) error {
 	dir := filepath.Join(k.settings.plugins, dra.DriverName)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return fmt.Errorf("make the folder of the plugin: %w (mount the kubelet's folder, or point --kubelet-plugins-dir elsewhere)", err)
+		return fmt.Errorf("create the folder of the plugin: %w: mount the kubelet's folder, or set --kubelet-plugins-dir", err)
 	}
 	d, err := dra.New(dra.Config{
 		Node: k.settings.node, LedgerPath: filepath.Join(dir, "claims.json"), Exists: k.claimExists,
@@ -64,7 +64,7 @@ func (k *kubelet) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A claim can be prepared only for devices that are known.
+	// Claims can be prepared only once the devices are known.
 	state, ok := k.first(ctx)
 	if !ok {
 		return nil
@@ -104,10 +104,10 @@ func (k *kubelet) follow(ctx context.Context, d *dra.Driver, helper *kubeletplug
 		k.ready.Store(&readiness{err: err})
 		switch {
 		case err == nil && was != nil:
-			k.log.Info("ready: devices are published, and the kubelet knows of it")
+			k.log.Info("ready, devices are published and the plugin is registered")
 			tick.Stop()
 		case err != nil && was == nil:
-			k.log.Warn("not ready", "err", err)
+			k.log.Warn("not ready, retrying", "err", err)
 			tick.Reset(registerCheck)
 		}
 		select {

@@ -1,6 +1,6 @@
-// Package app wires feature discovery: it reads the flags into the packages'
-// configurations and connects the edges (driver, bus, files, API server) with the
-// loop in internal/discovery, or for --presence in internal/presence.
+// Package app wires feature discovery: it makes the configurations of the packages
+// from the flags, and connects driver, PCI bus, files and API server to the loop in
+// internal/discovery, or with --presence in internal/presence.
 package app
 
 import (
@@ -33,7 +33,7 @@ const name = "feature-discovery"
 func App() agent.App {
 	return agent.App{
 		Name:    name,
-		Usage:   "labels this node with what its GPUs are, and tells when they can be used",
+		Usage:   "labels this node with the properties of its GPUs, and reports whether they can be used",
 		Flags:   flags(),
 		Aliases: aliases(),
 		Listen:  ":9413",
@@ -56,7 +56,7 @@ func App() agent.App {
 	}
 }
 
-// aliases are names that users know from NVIDIA's GPU Feature Discovery.
+// aliases are names of flags in NVIDIA's GPU Feature Discovery.
 func aliases() map[string]string {
 	names := configfile.Aliases()
 	names["output"], names["o"] = "output-file", "output-file"
@@ -119,24 +119,24 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	}, nil
 }
 
-// machine returns what reads what is known of the machine without its driver.
+// machine returns the function that reads what is known without a driver.
 func (s settings) machine(log *slog.Logger) func() discovery.Machine {
-	told := ""
+	logged := ""
 	return func() discovery.Machine {
 		m := discovery.Machine{Product: machine.ReadProduct(s.machineFile())}
 		var err error
 		if m.PCI, err = pci.Scan(s.host.SysRoot); err != nil {
 			m.Unknown = true
-			if told != err.Error() {
-				told = err.Error()
-				log.Warn("the PCI bus cannot be read whole", "err", err)
+			if logged != err.Error() {
+				logged = err.Error()
+				log.Warn("cannot read the whole PCI bus, retrying", "err", err)
 			}
 		}
 		return m
 	}
 }
 
-// stamper returns what adds the timestamp.
+// stamper returns the Stamper for the label with the timestamp.
 func (s settings) stamper() publish.Stamper {
 	if s.live.Config.GFD.NoTimestamp {
 		return publish.Stamper{}

@@ -33,58 +33,58 @@ func publishFlag() cli.Flag {
 	}
 }
 
-// readyFlags say what is told of the readiness of the GPUs.
+// readyFlags configure the condition GPUReady.
 func readyFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{
 			Name: "ready-chain", EnvVars: []string{"READY_CHAIN"},
-			Usage: "`LINKS` that have to hold for the condition GPUReady of the Node: those of driver, toolkit, plugin, cuda that are installed; empty for no condition",
+			Usage: "`LINKS` that the condition GPUReady of the Node requires: those of driver, toolkit, plugin and cuda that are installed; if empty, there is no condition",
 		},
 		&cli.StringFlag{
 			Name: "startup-taint", EnvVars: []string{"STARTUP_TAINT"}, Value: "outrigger.dev/gpu-not-ready:NoSchedule",
-			Usage: "`TAINT` of the Node, key:effect, that is removed once the condition is true; empty for none",
+			Usage: "`TAINT` of the Node, as key:effect, to remove once the condition is true; if empty, no taint",
 		},
 		cluster.EventsFlag("changes of the condition GPUReady and rejected configs"),
 	}
 }
 
-// presenceFlags are for the part that runs on every node.
+// presenceFlags are for the part of feature discovery that runs on every node.
 func presenceFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{
 			Name: "presence", EnvVars: []string{"PRESENCE"},
-			Usage: "tell that the node has GPUs, by the PCI bus alone, and nothing else: it needs neither a driver nor privileges",
+			Usage: "only label the presence of GPUs on the PCI bus; needs neither a driver nor privileges",
 		},
 		&cli.PathFlag{
 			Name: "host-root", EnvVars: []string{"HOST_ROOT"}, Value: ctrHostRoot,
-			Usage: "the `FOLDER` that holds the host's etc/os-release or usr/lib/os-release, for presence; without a folder at the default, /",
+			Usage: "`FOLDER` that contains etc/os-release or usr/lib/os-release of the host, for presence; if the default does not exist, /",
 		},
 	}
 }
 
-// apiFlags say how the API server is spoken with.
+// apiFlags configure access to the API server.
 func apiFlags() []cli.Flag {
 	return []cli.Flag{
 		cluster.NodeNameFlag(),
 		&cli.StringFlag{
 			Name: "namespace", EnvVars: []string{"NAMESPACE"}, Value: "default",
-			Usage: "`NAMESPACE` of the object of Node Feature Discovery: that of the pod",
+			Usage: "`NAMESPACE` of the pod, and of the NodeFeature object",
 		},
 		&cli.StringFlag{
 			Name: "pod-name", EnvVars: []string{"POD_NAME"},
-			Usage: "`NAME` of the pod, whose owner then owns that object",
+			Usage: "`NAME` of the pod; the NodeFeature object gets the owner of the pod",
 		},
 		&cli.StringFlag{
 			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"},
-			Usage: "accepted, and not used: the agent speaks with its pod's service account",
+			Usage: "accepted and ignored: the agent uses the service account of its pod",
 		},
 		&cli.StringFlag{
 			Name: "kube-api-qps", EnvVars: []string{"KUBE_API_QPS"},
-			Usage: "accepted, and not used: a request is sent only after a change",
+			Usage: "accepted and ignored: the agent sends requests only after changes",
 		},
 		&cli.StringFlag{
 			Name: "kube-api-burst", EnvVars: []string{"KUBE_API_BURST"},
-			Usage: "accepted, and not used",
+			Usage: "accepted and ignored",
 		},
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 )
 
-// keeper is what keeps something published.
+// keeper keeps labels or a condition published.
 type keeper interface {
 	Want(publish.Wanted)
 	Run(ctx context.Context) error
@@ -24,16 +24,16 @@ var (
 	_ keeper = (*publish.Keeper)(nil)
 )
 
-// outputs is where labels and condition go.
+// outputs are the destinations of labels and condition.
 type outputs struct {
-	// node is the own Node, nil for a process that writes nothing there.
+	// node is the agent's Node; nil for a process that writes nothing to it.
 	node *publish.Node
-	// labels is set if they do not go to the Node.
+	// labels is the destination of labels other than the Node.
 	labels publish.Output
 	keeper *publish.Keeper
 }
 
-// outputs returns what the settings say.
+// outputs returns the outputs of the settings.
 func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
 	o := &outputs{}
 	switch s.publish {
@@ -58,7 +58,7 @@ func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
 	return o
 }
 
-// want hands w to those who keep it.
+// want passes the desired state to the keepers.
 func (o *outputs) want(w publish.Wanted) {
 	if o.keeper != nil {
 		o.keeper.Want(w)
@@ -88,7 +88,7 @@ func (o *outputs) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// err returns why not all is published.
+// err returns why the desired state is not published completely.
 func (o *outputs) err() error {
 	var errs []error
 	for _, k := range o.keepers() {
@@ -97,11 +97,11 @@ func (o *outputs) err() error {
 	return errors.Join(errs...)
 }
 
-// onceLimit bounds what is published once: a job that waits for an API server
-// that does not answer says so instead.
+// onceLimit bounds a single publication: a job must not wait forever for an API
+// server that does not answer.
 const onceLimit = time.Minute
 
-// once publishes labels one time.
+// once publishes labels once.
 func (o *outputs) once(ctx context.Context, w publish.Wanted) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, onceLimit, errors.New("publish labels: no success within "+onceLimit.String()))
 	defer cancel()

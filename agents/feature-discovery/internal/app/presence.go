@@ -18,8 +18,9 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// presenceName is the name of the presence part as a writer of the Node. It is
-// not that of the labels part: what one writer does not name is removed.
+// presenceName is the field manager of the presence part. It differs from that of
+// the labels part, since server-side apply removes what a field manager no longer
+// names.
 const presenceName = name + "-presence"
 
 func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
@@ -28,7 +29,7 @@ func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		return nil, err
 	}
 	if p := c.String("publish"); p != "" && p != publishNode {
-		return nil, agent.Usagef("flag --publish: %s does not go with --presence, which writes to the Node object; Node Feature Discovery tells the same by itself", p)
+		return nil, agent.Usagef("flag --publish: %s does not go with --presence, which writes to the Node object: Node Feature Discovery has labels of its own for presence", p)
 	}
 	api, err := cluster.Open(c, presenceName, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
@@ -56,5 +57,5 @@ func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	}, nil
 }
 
-// yields reports whether a label is Node Feature Discovery's, where that runs.
+// yields reports whether a label belongs to Node Feature Discovery, if that runs.
 func yields(key string) bool { return strings.HasPrefix(key, "feature.node.kubernetes.io/") }

@@ -21,7 +21,7 @@ import (
 // ctrHostRoot is where the chart mounts the files of the host's distribution.
 const ctrHostRoot = "/host"
 
-// Where labels go.
+// The outputs of labels.
 const (
 	publishNode        = "node"
 	publishFile        = "nfd-file"
@@ -29,20 +29,20 @@ const (
 	publishStdout      = "stdout"
 )
 
-// settings is all that flags, environment and config file say.
+// settings is what flags, environment and config file set.
 type settings struct {
 	live   *gpuconfig.Live
 	host   agent.Host
 	driver *driver.Driver
-	// publish is one of the words above.
+	// publish is one of the outputs above.
 	publish string
 	chain   []ready.Link
 	taint   kube.Taint
-	// api is nil outside of a cluster, and where nothing is asked of it.
+	// api is nil outside of a cluster, and if nothing needs it.
 	api *cluster.API
 }
 
-// read reads what there is to read.
+// read reads flags, environment and config file.
 func read(c *cli.Context, log *slog.Logger) (settings, error) {
 	host, hostErr := agent.HostOf(c)
 	s := settings{host: host}
@@ -80,8 +80,8 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 	return s, err
 }
 
-// choose completes the output: a flag of GPU Feature Discovery selects it where
-// --publish is not set.
+// choose sets the output if --publish is not set: flags of GPU Feature Discovery may
+// select it.
 func (s *settings) choose() {
 	gfd := s.live.Config.GFD
 	if s.publish != "" {
@@ -99,9 +99,9 @@ func (s *settings) choose() {
 	}
 }
 
-// writer returns the access to the API server for labels that go there. Labels for
-// a file or for standard output need none, and no name of a node: GPU Feature
-// Discovery runs so in pods that have no NODE_NAME.
+// writer opens the API server for labels that go there. Labels for a file or for
+// standard output need neither an API server nor the name of the node: the manifests
+// of GPU Feature Discovery set no NODE_NAME.
 func writer(c *cli.Context, publish string, log *slog.Logger) (*cluster.API, error) {
 	api, err := cluster.Open(c, name, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
@@ -132,12 +132,12 @@ func parseTaint(text string) (kube.Taint, error) {
 		key = ""
 	}
 	if key == "" || strings.ContainsAny(key, "= ") {
-		return kube.Taint{}, agent.BadFlag("startup-taint", text, "key:effect, with one of the effects NoSchedule, PreferNoSchedule and NoExecute")
+		return kube.Taint{}, agent.BadFlag("startup-taint", text, "key:effect, with the effect NoSchedule, PreferNoSchedule or NoExecute")
 	}
 	return kube.Taint{Key: key, Effect: effect}, nil
 }
 
-// hostRoot returns the folder that holds etc/os-release.
+// hostRoot returns the folder that contains etc/os-release.
 func hostRoot(c *cli.Context) string {
 	root := c.Path("host-root")
 	if c.IsSet("host-root") {
