@@ -73,11 +73,11 @@ func (t *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	t.seen = seen
 	pair, err := tls.LoadX509KeyPair(t.certFile, t.keyFile)
 	if err != nil {
-		t.log.Warn("cannot load the changed TLS certificate, keeping the last one", "file", t.certFile, "err", err)
+		t.log.Warn("cannot load the changed tls certificate, keeping the last one", "file", t.certFile, "err", err)
 		return t.pair, nil
 	}
 	t.pair = &pair
-	t.log.Info("TLS certificate reloaded", "file", t.certFile)
+	t.log.Info("tls certificate reloaded", "file", t.certFile)
 	return t.pair, nil
 }
 

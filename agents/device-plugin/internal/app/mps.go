@@ -97,7 +97,7 @@ func (m *mpsAgent) take(ctx context.Context, s inventory.State) error {
 		m.ready.set(nil)
 		if !m.idle {
 			m.idle = true
-			m.log.Info("no gpu of this node is shared by mps, waiting for a config that does")
+			m.log.Info("no gpus of this node are shared by mps, waiting for a change")
 		}
 		return nil
 	}
