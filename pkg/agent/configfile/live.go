@@ -117,7 +117,7 @@ func (l *Live[T]) read() (T, error) {
 	path, data, err := l.File.read(*l.label.Load())
 	if err != nil {
 		var none T
-		return none, err
+		return none, &unreadableError{err}
 	}
 	return l.spec.Parse(path, data)
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
@@ -126,6 +127,25 @@ func follow(t *testing.T, labels configfile.Labels, args ...string) (updates, <-
 	return got, done
 }
 
+// reason returns the class of a rejection on /metrics.
+func reason(t *testing.T, err error) string {
+	t.Helper()
+	m := configfile.NewMetrics("x")
+	m.Configured(err)
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(m)
+	families, gatherErr := reg.Gather()
+	if gatherErr != nil {
+		t.Fatal(gatherErr)
+	}
+	for _, f := range families {
+		if f.GetName() == "x_config_refused" {
+			return f.GetMetric()[0].GetLabel()[0].GetValue()
+		}
+	}
+	return ""
+}
+
 func put(t *testing.T, path, content string) {
 	t.Helper()
 	if err := hostfs.WriteFile(path, []byte(content), 0o644); err != nil {
@@ -144,6 +164,8 @@ func TestFollowsTheFileAndKeepsTheLastGoodConfig(t *testing.T) {
 	put(t, path, "level many")
 	if v := got.next(t); v.err == nil || !strings.Contains(v.err.Error(), path) || !strings.Contains(v.err.Error(), "many") {
 		t.Errorf("a bad file: %v", v.err)
+	} else if got := reason(t, v.err); got != "invalid" {
+		t.Errorf("reason %q, want invalid", got)
 	}
 	// Back to the config in force: it is no longer rejected.
 	put(t, path, "level 3\nroot /a")
@@ -221,6 +243,8 @@ func TestTheLabelSelectsTheFile(t *testing.T) {
 	api.SetLabels(map[string]string{key: "none-such"})
 	if v := got.next(t); v.err == nil || !strings.Contains(v.err.Error(), "none-such") {
 		t.Errorf("a label without a file: %v", v.err)
+	} else if got := reason(t, v.err); got != "unreadable" {
+		t.Errorf("reason %q, want unreadable", got)
 	}
 	// The file appears: the label need not change again.
 	put(t, filepath.Join(dir, "none-such"), "level 7")

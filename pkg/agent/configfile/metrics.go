@@ -1,64 +1,77 @@
 package configfile
 
 import (
-	"strings"
+	"errors"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics shows on /metrics what becomes of changed configs.
+// The classes of reasons why the newest config is not in force. The error itself is
+// in the log.
+const (
+	// reasonUnreadable is a file that cannot be selected or read.
+	reasonUnreadable = "unreadable"
+	// reasonInvalid is a file with errors in it.
+	reasonInvalid = "invalid"
+)
+
+// unreadableError is the error of a file that cannot be selected or read.
+type unreadableError struct{ error }
+
+func (e *unreadableError) Unwrap() error { return e.error }
+
+// Metrics serves on /metrics whether changed configs are in force.
 type Metrics struct {
-	loads   *prometheus.CounterVec
-	refused *prometheus.Desc
+	loads    *prometheus.CounterVec
+	rejected *prometheus.Desc
 
 	mu sync.Mutex
-	// refusal is why the newest config is not used, empty if it is.
-	refusal string
+	// reason is why the newest config is not in force, empty if it is.
+	reason string
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// NewMetrics returns Metrics that have seen nothing. Their names begin with
-// namespace: "outrigger_device_plugin".
+// NewMetrics returns Metrics whose names begin with namespace, for example
+// "outrigger_device_plugin".
 func NewMetrics(namespace string) *Metrics {
 	return &Metrics{
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "config_loads_total", Help: "Configs that were read after the start, by result.",
+			Namespace: namespace, Name: "config_loads_total", Help: "Configs that were read after startup, by result.",
 		}, []string{"result"}),
-		refused: prometheus.NewDesc(prometheus.BuildFQName(namespace, "", "config_refused"),
-			"1 while the newest config is not used, with the reason.", []string{"reason"}, nil),
+		rejected: prometheus.NewDesc(prometheus.BuildFQName(namespace, "", "config_refused"),
+			"1 while the newest config is rejected, with the class of the reason: unreadable or invalid.", []string{"reason"}, nil),
 	}
 }
 
-// Configured notes that a config was taken, or why it was not.
+// Configured records that a config came into force, or why it was rejected.
 func (m *Metrics) Configured(err error) {
+	result, reason := "ok", ""
+	if err != nil {
+		result, reason = "error", reasonInvalid
+		if unreadable := (*unreadableError)(nil); errors.As(err, &unreadable) {
+			reason = reasonUnreadable
+		}
+	}
+	m.loads.WithLabelValues(result).Inc()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err == nil {
-		m.loads.WithLabelValues("ok").Inc()
-		m.refusal = ""
-		return
-	}
-	m.loads.WithLabelValues("error").Inc()
-	// A metric is no place for a list of mistakes: the log has all. And it is
-	// UTF-8, or the process ends, while files have what others have written.
-	first, _, _ := strings.Cut(err.Error(), "\n")
-	m.refusal = strings.ToValidUTF8(first, "?")
+	m.reason = reason
 }
 
-// Describe sends what Collect may send.
+// Describe sends the descriptions of all metrics.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.loads.Describe(ch)
-	ch <- m.refused
+	ch <- m.rejected
 }
 
-// Collect sends the metrics as they are now.
+// Collect sends the metrics with their current values.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.loads.Collect(ch)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.refusal != "" {
-		ch <- prometheus.MustNewConstMetric(m.refused, prometheus.GaugeValue, 1, m.refusal)
+	if m.reason != "" {
+		ch <- prometheus.MustNewConstMetric(m.rejected, prometheus.GaugeValue, 1, m.reason)
 	}
 }

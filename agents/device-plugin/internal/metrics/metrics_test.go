@@ -37,13 +37,13 @@ func TestRecorder(t *testing.T) {
 	r.Configured(errors.New("config.yaml: line 3: unknown key"))
 
 	const want = `
-# HELP outrigger_device_plugin_config_loads_total Configs that were read after the start, by result.
+# HELP outrigger_device_plugin_config_loads_total Configs that were read after startup, by result.
 # TYPE outrigger_device_plugin_config_loads_total counter
 outrigger_device_plugin_config_loads_total{result="error"} 1
 outrigger_device_plugin_config_loads_total{result="ok"} 1
-# HELP outrigger_device_plugin_config_refused 1 while the newest config is not used, with the reason.
+# HELP outrigger_device_plugin_config_refused 1 while the newest config is rejected, with the class of the reason: unreadable or invalid.
 # TYPE outrigger_device_plugin_config_refused gauge
-outrigger_device_plugin_config_refused{reason="config.yaml: line 3: unknown key"} 1
+outrigger_device_plugin_config_refused{reason="invalid"} 1
 # HELP outrigger_device_plugin_device_health 1 for a device that is offered as healthy, 0 for one that is not, with the reason.
 # TYPE outrigger_device_plugin_device_health gauge
 outrigger_device_plugin_device_health{device="GPU-a",index="0",reason="",resource="nvidia.com/gpu"} 1

@@ -30,13 +30,13 @@ func TestRecorder(t *testing.T) {
 	r.Configured(errors.New("config.yaml: line 3: unknown key"))
 
 	const want = `
-# HELP outrigger_feature_discovery_config_loads_total Configs that were read after the start, by result.
+# HELP outrigger_feature_discovery_config_loads_total Configs that were read after startup, by result.
 # TYPE outrigger_feature_discovery_config_loads_total counter
 outrigger_feature_discovery_config_loads_total{result="error"} 1
 outrigger_feature_discovery_config_loads_total{result="ok"} 1
-# HELP outrigger_feature_discovery_config_refused 1 while the newest config is not used, with the reason.
+# HELP outrigger_feature_discovery_config_refused 1 while the newest config is rejected, with the class of the reason: unreadable or invalid.
 # TYPE outrigger_feature_discovery_config_refused gauge
-outrigger_feature_discovery_config_refused{reason="config.yaml: line 3: unknown key"} 1
+outrigger_feature_discovery_config_refused{reason="invalid"} 1
 # HELP outrigger_feature_discovery_gpu_ready 1 while the GPUs of the node can be used, 0 while they cannot, with the reason of the condition GPUReady.
 # TYPE outrigger_feature_discovery_gpu_ready gauge
 outrigger_feature_discovery_gpu_ready{reason="GPUsReady"} 1
