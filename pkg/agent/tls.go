@@ -83,14 +83,12 @@ func (t *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 
 // identify returns a text that changes when one of the files does.
 func (t *certificate) identify() string {
-	text := ""
-	for _, path := range []string{t.certFile, t.keyFile} {
+	of := func(path string) string {
 		fi, err := os.Stat(path)
 		if err != nil {
-			text += err.Error()
-			continue
+			return err.Error()
 		}
-		text += fmt.Sprint(fi.ModTime().UnixNano(), fi.Size(), " ")
+		return fmt.Sprint(fi.ModTime().UnixNano(), fi.Size())
 	}
-	return text
+	return of(t.certFile) + " " + of(t.keyFile)
 }

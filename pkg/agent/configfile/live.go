@@ -130,7 +130,7 @@ func (l *Live[T]) Run(ctx context.Context, to Follower[T]) error {
 		g.Go(func() error { return l.spec.Labels.WatchLabels(ctx, l.labelled) })
 	}
 	if dir := l.File.folder(); dir != "" {
-		g.Go(func() error { return l.watch(ctx, dir) })
+		g.Go(func() error { l.watch(ctx, dir); return nil })
 	}
 	g.Go(func() error {
 		for {
@@ -147,7 +147,7 @@ func (l *Live[T]) Run(ctx context.Context, to Follower[T]) error {
 	return g.Wait()
 }
 
-func (l *Live[T]) watch(ctx context.Context, dir string) error {
+func (l *Live[T]) watch(ctx context.Context, dir string) {
 	err := hostfs.Watch(ctx, func([]hostfs.Change) error {
 		if pace.Pause(ctx, settle) {
 			pace.Signal(l.changed)
@@ -157,7 +157,6 @@ func (l *Live[T]) watch(ctx context.Context, dir string) error {
 	if err != nil && ctx.Err() == nil {
 		l.spec.Log.Warn("cannot watch the config, ignoring changes until SIGHUP", "folder", dir, "err", err)
 	}
-	return nil
 }
 
 func (l *Live[T]) labelled(all map[string]string) {
