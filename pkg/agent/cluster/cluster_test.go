@@ -1,0 +1,87 @@
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/kube"
+)
+
+// run runs an agent whose New is f, and returns its exit code and its error.
+func run(t *testing.T, f func(c *cli.Context, log *slog.Logger) error, args ...string) (int, string) {
+	t.Helper()
+	app := agent.App{
+		Name:  "test-agent",
+		Flags: []cli.Flag{cluster.NodeNameFlag(), cluster.EventsFlag("changes"), cluster.KubeconfigFlag()},
+		New: func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+			return &agent.Agent{Run: func(context.Context) error { return nil }}, f(c, log)
+		},
+	}
+	var out, errs bytes.Buffer
+	code := agent.Exec(t.Context(), app, append([]string{"test-agent"}, args...), &out, &errs)
+	return code, errs.String()
+}
+
+func TestOpen(t *testing.T) {
+	open := func(c *cli.Context, log *slog.Logger) error {
+		_, err := cluster.Open(c, "test-agent", log)
+		if errors.Is(err, kube.ErrNotInCluster) {
+			return errors.New("outside of a cluster")
+		}
+		return err
+	}
+	t.Setenv("NODE_NAME", "")
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	if code, text := run(t, open, "--node-name=n"); code != 1 || !strings.Contains(text, "outside of a cluster") {
+		t.Errorf("without a cluster: exit code %d: %s", code, text)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
+	if code, text := run(t, open); code != 2 || !strings.Contains(text, "NODE_NAME") {
+		t.Errorf("without the name of the node: exit code %d: %s", code, text)
+	}
+}
+
+func TestNodeName(t *testing.T) {
+	var name string
+	read := func(c *cli.Context, _ *slog.Logger) (err error) {
+		name, err = cluster.NodeName(c)
+		return err
+	}
+	t.Setenv("NODE_NAME", "from-the-pod")
+	if code, text := run(t, read); code != 0 || name != "from-the-pod" {
+		t.Errorf("NodeName() = %q, exit code %d: %s", name, code, text)
+	}
+	t.Setenv("NODE_NAME", "")
+	if code, text := run(t, read); code != 2 || !strings.Contains(text, "flag --node-name is not set") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+}
+
+// A nil API stands for an agent without an API server.
+func TestNilAPI(t *testing.T) {
+	var api *cluster.API
+	ctx, cancel := context.WithCancel(t.Context())
+	delivered := 0
+	if err := api.WatchLabels(ctx, func(labels map[string]string) {
+		delivered++
+		if len(labels) > 0 {
+			t.Errorf("labels %v, want none", labels)
+		}
+		cancel()
+	}); err != nil || delivered != 1 {
+		t.Errorf("WatchLabels() = %v after %d deliveries, want one", err, delivered)
+	}
+	api.Event(kube.Event{Reason: "Test"})
+	if err := api.Run(ctx); err != nil {
+		t.Errorf("Run() = %v", err)
+	}
+}
