@@ -20,7 +20,7 @@ type pkg struct {
 }
 
 const (
-	ours      = "outrigger.dev/..."
+	outrigger = "outrigger.dev/..."
 	goNVML    = "github.com/NVIDIA/go-nvml/..."
 	clientGo  = "k8s.io/client-go/..."
 	helm      = "helm.sh/helm/..."
@@ -53,11 +53,11 @@ func rules() []rule {
 		{of: []string{"outrigger.dev/agents/..."}, never: []string{"outrigger.dev/charts/...", "outrigger.dev/orchestrator/..."}},
 		{of: []string{"outrigger.dev/orchestrator/..."}, never: []string{"outrigger.dev/agents/..."}},
 		// NVML, and with it cgo, is reached through one package and those below it.
-		{of: []string{ours}, but: []string{"outrigger.dev/pkg/gpu/nvml/..."}, never: []string{goNVML}},
+		{of: []string{outrigger}, but: []string{"outrigger.dev/pkg/gpu/nvml/..."}, never: []string{goNVML}},
 		// client-go costs an agent more memory than the agent itself.
-		{of: []string{ours}, but: []string{"outrigger.dev/pkg/kube/typed", "outrigger.dev/orchestrator/..."}, never: []string{clientGo}},
+		{of: []string{outrigger}, but: []string{"outrigger.dev/pkg/kube/typed", "outrigger.dev/orchestrator/..."}, never: []string{clientGo}},
 		// Charts are rendered by the orchestrator alone.
-		{of: []string{ours}, but: []string{"outrigger.dev/charts/...", "outrigger.dev/orchestrator/..."}, never: []string{helm}},
+		{of: []string{outrigger}, but: []string{"outrigger.dev/charts/...", "outrigger.dev/orchestrator/..."}, never: []string{helm}},
 		{of: []string{"outrigger.dev/orchestrator/..."}, neverLinked: []string{goNVML, anyCgo}},
 		// On-host tools start once for each container, on hosts with any libc.
 		{of: []string{hostTools}, mains: true, neverLinked: []string{goNVML, anyCgo, clientGo, helm}},
