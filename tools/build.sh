@@ -17,10 +17,10 @@ build() {
   local name=${1##*/} linked cgo=0 flags="-s -w -X outrigger.dev/pkg/version.stamp=${VERSION:-dev}"
   # What no one asks of these programs costs memory on every node: traces of
   # gRPC as web pages, documentation as man pages, and HTTP/2 where there is no
-  # API server to talk to.
+  # API server to talk to (its pings show that the server answers).
   local tags=$tags,grpcnotrace,urfave_cli_no_docs
   linked=$(CGO_ENABLED=1 go list -tags "$tags" -deps -f '{{if not .Standard}}{{.ImportPath}} {{if .CgoFiles}}cgo{{end}}{{end}}' "$1")
-  grep -q '^k8s.io/client-go' <<<"$linked" || tags=$tags,nethttpomithttp2
+  grep -qE '^(k8s.io/client-go/|outrigger.dev/pkg/kube )' <<<"$linked" || tags=$tags,nethttpomithttp2
   # Symbols of NVML are bound at the first call, not at start: a library
   # that lacks a newer one must not stop the process.
   ! grep -q ' cgo$' <<<"$linked" || cgo=1 flags="$flags -extldflags=-Wl,-z,lazy"

@@ -1,12 +1,9 @@
-// Package kube is an agent's view of the API server: its own Node, its own pod,
-// what it publishes about the node, and nothing else.
+// Package kube is an agent's client of the API server. It reads, applies, patches,
+// creates and watches objects of any resource, decoded into the caller's types, and
+// sends Events about the agent's Node.
 //
-// It speaks the few requests that this takes over net/http, which every agent
-// links for its metrics. client-go would add some 6 MB to the memory of each
-// agent on each node; package typed has it for the one that needs it.
-//
-// What it writes it writes by server-side apply, as the field manager
-// Config.Agent: it owns exactly what it named last, and what others own stays.
+// It speaks HTTP/2 over net/http. ADR 14 has the figures of client-go beside it;
+// package typed has client-go for a program whose libraries take it.
 package kube
 
 import (
@@ -20,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // ErrNotInCluster is returned by New for a process that runs in no pod.
@@ -29,23 +27,38 @@ var ErrNotInCluster = errors.New("this process runs in no pod of a cluster")
 // certificate of the API server's authority.
 const ServiceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// Config says how to reach the API server.
+const (
+	// answerLimit bounds a request and its answer, watches excepted.
+	answerLimit = 30 * time.Second
+	// connectLimit bounds each step of making a connection.
+	connectLimit = 10 * time.Second
+	// A connection that is silent for pingAfter is pinged, and closed if no answer
+	// arrives within pingLimit: a watch notices a dead or hanging API server within
+	// 45 seconds. client-go has the same limits.
+	pingAfter = 30 * time.Second
+	pingLimit = 15 * time.Second
+)
+
+// Config describes how to reach the API server.
 type Config struct {
-	// Server is the URL of the API server. Empty: as the kubelet tells a pod, in
-	// KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT.
+	// Server is the URL of the API server. If empty, it is taken from
+	// KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which the kubelet sets.
 	Server string
-	// Dir holds "token" and "ca.crt". Empty: ServiceAccountDir.
+	// Dir holds "token" and "ca.crt". If empty, it is ServiceAccountDir.
 	Dir string
 	// Node is the name of the Node that this process runs on.
 	Node string
-	// Agent names the program to the API server, as the field manager of what it
-	// applies, and in Events: "device-plugin".
+	// Agent is the name of the program: the field manager of what it writes, and
+	// the source of its Events. Example: "device-plugin".
 	Agent string
 	Log   *slog.Logger
 }
 
-// Client talks to the API server. It is safe for concurrent use.
-type Client struct{ cfg Config }
+// Client is a client of the API server. It is safe for concurrent use.
+type Client struct {
+	cfg  Config
+	ping http.HTTP2Config
+}
 
 // New returns a Client. It does not connect.
 func New(cfg Config) (*Client, error) {
@@ -60,14 +73,19 @@ func New(cfg Config) (*Client, error) {
 		cfg.Dir = ServiceAccountDir
 	}
 	if cfg.Node == "" {
-		return nil, errors.New("talk to the API server: the name of this node is not known: set NODE_NAME, from spec.nodeName")
+		return nil, errors.New("connect to the API server: the name of this node is unknown: set NODE_NAME, from spec.nodeName")
 	}
-	return &Client{cfg: cfg}, nil
+	return &Client{cfg: cfg, ping: http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingLimit}}, nil
 }
 
-// connection is a connection to the API server with the token and the authority
-// as they are now: both are renewed while a pod runs. So none is kept for the
-// next call: an agent writes seldom, and what it would save is one handshake.
+// Node names the Node that the process runs on.
+func (c *Client) Node() Object {
+	return Object{API: "v1", Resource: "nodes", Name: c.cfg.Node}
+}
+
+// connection is a connection to the API server with the current token and
+// authority: both are renewed while a pod runs. So no connection outlives a call
+// or a watch: an agent writes seldom, and a kept one would save a handshake.
 type connection struct {
 	client *http.Client
 	cfg    Config
@@ -79,21 +97,35 @@ func (c *Client) connect() (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the pod's token: %w (is automountServiceAccountToken off?)", err)
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-	if strings.HasPrefix(c.cfg.Server, "https:") {
-		authority, err := os.ReadFile(filepath.Join(c.cfg.Dir, "ca.crt"))
-		if err != nil {
-			return nil, fmt.Errorf("read the certificate of the API server's authority: %w", err)
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(authority) {
-			return nil, fmt.Errorf("read the certificate of the API server's authority: %s has none", filepath.Join(c.cfg.Dir, "ca.crt"))
-		}
-		transport.TLSClientConfig.RootCAs = pool
+	roots, err := c.authority()
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate of the API server's authority: %w", err)
+	}
+	transport := &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: connectLimit}).DialContext,
+		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+		TLSHandshakeTimeout:   connectLimit,
+		ResponseHeaderTimeout: answerLimit,
+		ForceAttemptHTTP2:     true,
+		HTTP2:                 &c.ping,
 	}
 	return &connection{
 		client: &http.Client{Transport: transport}, cfg: c.cfg, token: strings.TrimSpace(string(token)),
 	}, nil
+}
+
+// authority returns the certificates that the API server's is checked against.
+func (c *Client) authority() (*x509.CertPool, error) {
+	path := filepath.Join(c.cfg.Dir, "ca.crt")
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s has none", path)
+	}
+	return roots, nil
 }
 
 func (c *connection) close() { c.client.CloseIdleConnections() }

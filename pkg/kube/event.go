@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 
 // Event is one thing that a person who looks at the Node should know.
 type Event struct {
-	// Warning is false for what is normal.
+	// Warning marks an Event on which somebody may have to act.
 	Warning bool
 	// Reason is one word in CamelCase: "GPUUnhealthy".
 	Reason string
@@ -23,24 +22,24 @@ type Event struct {
 }
 
 const (
-	// eventQueue bounds what waits while the API server does not answer.
+	// eventQueue bounds the Events that wait while the API server does not answer.
 	eventQueue = 64
-	// eventTries is how often an event is sent before it is given up: a node
-	// without network must not pile up news of hours ago.
+	// eventTries bounds the attempts to send an Event: a node without network must
+	// not collect news of hours ago.
 	eventTries = 6
-	// maxMessage is the most that an Event's message may hold (1 KiB, API
-	// reference of events.k8s.io).
+	// maxMessage is the longest message of an Event (1 KiB, API reference of
+	// events.k8s.io).
 	maxMessage = 1024
-	// eventBurst is how many events may come at once, and eventEvery is when the
-	// next one may: a GPU that comes and goes, on each node of a cluster, must not
-	// fill the store of the API server. client-go has the same burst.
+	// eventBurst Events may be sent at once, and then one in eventEvery: a GPU that
+	// comes and goes, on each node of a cluster, must not fill the store of the API
+	// server. client-go has the same burst.
 	eventBurst = 25
 	eventEvery = time.Minute
 	// eventNamespace holds the Events of objects that are in no namespace.
 	eventNamespace = "default"
 )
 
-// Events sends Events about the own Node, as "kubectl describe node" shows them.
+// Events sends Events about the agent's Node, which "kubectl describe node" shows.
 type Events struct {
 	client *Client
 	queue  chan stamped
@@ -49,16 +48,16 @@ type Events struct {
 	budget budget
 }
 
-// budget is how many events may be sent.
+// budget limits the rate of Events.
 type budget struct {
 	left int
-	// since is when the last one was added, while it is not full.
+	// since is when left last grew, while it is below eventBurst.
 	since time.Time
-	// refused counts those that were not sent since it was last told.
-	refused int
+	// dropped counts the Events over the limit since the last log line about them.
+	dropped int
 }
 
-// spend reports whether an event may be sent at a time.
+// spend reports whether an Event may be sent now.
 func (b *budget) spend(now time.Time) bool {
 	if b.left == eventBurst {
 		b.since = now
@@ -67,14 +66,14 @@ func (b *budget) spend(now time.Time) bool {
 	b.left = min(b.left+added, eventBurst)
 	b.since = b.since.Add(time.Duration(added) * eventEvery)
 	if b.left == 0 {
-		b.refused++
+		b.dropped++
 		return false
 	}
 	b.left--
 	return true
 }
 
-// stamped is an event with the time at which it happened.
+// stamped is an Event with the time at which it happened.
 type stamped struct {
 	Event
 	at time.Time
@@ -85,22 +84,22 @@ func NewEvents(c *Client) *Events {
 	return &Events{client: c, queue: make(chan stamped, eventQueue), budget: budget{left: eventBurst}}
 }
 
-// Tell queues an event. It never blocks, and is safe for concurrent use. An event
-// beyond what a node may send is left out, which is logged; so is one while more
-// wait than the queue holds.
-func (e *Events) Tell(ev Event) {
+// Report queues an Event. It never blocks, and is safe for concurrent use. It
+// drops an Event over the limit of the rate, or while the queue is full, and logs
+// that.
+func (e *Events) Report(ev Event) {
 	now, log := time.Now(), e.client.cfg.Log
 	e.mu.Lock()
-	may, refused := e.budget.spend(now), e.budget.refused
+	may, dropped := e.budget.spend(now), e.budget.dropped
 	if may {
-		e.budget.refused = 0
+		e.budget.dropped = 0
 	}
 	e.mu.Unlock()
 	switch {
-	case may && refused > 0:
-		log.Warn("events were left out, they came too fast: what they said is in the log", "count", refused)
-	case !may && refused == 1:
-		log.Warn("events come too fast, leaving out some", "burst", eventBurst, "then_one_in", eventEvery, "reason", ev.Reason)
+	case may && dropped > 0:
+		log.Warn("sending events again, those dropped are in the log only", "dropped", dropped)
+	case !may && dropped == 1:
+		log.Warn("too many events, dropping some", "burst", eventBurst, "then_one_in", eventEvery, "reason", ev.Reason)
 	}
 	if !may {
 		return
@@ -108,12 +107,12 @@ func (e *Events) Tell(ev Event) {
 	select {
 	case e.queue <- stamped{Event: ev, at: now}:
 	default:
-		log.Warn("event dropped, the API server does not keep up", "reason", ev.Reason, "message", ev.Message)
+		log.Warn("event queue is full, dropping event", "reason", ev.Reason, "message", ev.Message)
 	}
 }
 
-// Run sends what is queued until ctx ends. What cannot be sent is logged. It
-// needs the verb create on events in the namespace "default".
+// Run sends the queued Events until ctx ends, and logs those that it cannot send.
+// It needs the verb create on events in the namespace "default".
 func (e *Events) Run(ctx context.Context) error {
 	for {
 		select {
@@ -121,13 +120,13 @@ func (e *Events) Run(ctx context.Context) error {
 			return nil
 		case ev := <-e.queue:
 			if err := e.send(ctx, ev); err != nil && ctx.Err() == nil {
-				e.client.cfg.Log.Warn("event not sent", "reason", ev.Reason, "message", ev.Message, "err", err)
+				e.client.cfg.Log.Warn("cannot send event, dropping it", "reason", ev.Reason, "message", ev.Message, "err", err)
 			}
 		}
 	}
 }
 
-// send tries until the API server has taken the event, or refuses it.
+// send tries until the API server takes the Event or rejects it.
 func (e *Events) send(ctx context.Context, ev stamped) error {
 	body, err := e.encode(ev)
 	if err != nil {
@@ -135,28 +134,17 @@ func (e *Events) send(ctx context.Context, ev stamped) error {
 	}
 	retry := pace.Backoff{First: retryMin, Most: retryMax}
 	for try := 1; ; try++ {
-		err := e.post(ctx, body)
-		if err == nil || Refused(err) || try == eventTries {
+		err := e.client.create(ctx, Object{API: "v1", Resource: "events", Namespace: eventNamespace}, body)
+		if err == nil || rejected(err) || try == eventTries {
 			return err
 		}
-		if !retry.Pause(ctx) {
+		if !pace.Pause(ctx, RetryIn(&retry, err)) {
 			return ctx.Err()
 		}
 	}
 }
 
-func (e *Events) post(ctx context.Context, event []byte) error {
-	err := e.client.call(ctx, request{
-		method: http.MethodPost, path: "/api/v1/namespaces/" + eventNamespace + "/events",
-		accept: asJSON, content: asJSON, body: event,
-	}, nil)
-	if err != nil {
-		return fmt.Errorf("send event: %w", err)
-	}
-	return nil
-}
-
-// encode returns the event as the core API's Event.
+// encode returns the Event in the form of the core API.
 func (e *Events) encode(ev stamped) ([]byte, error) {
 	cfg := e.client.cfg
 	kind := "Normal"
@@ -167,8 +155,7 @@ func (e *Events) encode(ev stamped) ([]byte, error) {
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Event",
 		"metadata": map[string]any{"generateName": cfg.Node + ".", "namespace": eventNamespace},
-		// The kubelet writes the name where the UID belongs, and kubectl looks
-		// for both.
+		// The kubelet writes the Node's name as UID, and kubectl finds both.
 		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Node", "name": cfg.Node, "uid": cfg.Node},
 		"type":           kind, "reason": ev.Reason, "message": text.Cut(ev.Message, maxMessage), "count": 1,
 		"firstTimestamp": at, "lastTimestamp": at,

@@ -14,7 +14,7 @@ func TestEventsAreBounded(t *testing.T) {
 	var log bytes.Buffer
 	e := NewEvents(&Client{cfg: Config{Node: "node1", Log: slog.New(slog.NewTextHandler(&log, nil))}})
 	for range 1000 {
-		e.Tell(Event{Reason: "GPUUnhealthy"})
+		e.Report(Event{Reason: "GPUUnhealthy"})
 	}
 	if got := len(e.queue); got != eventBurst {
 		t.Errorf("%d events are to be sent, want %d", got, eventBurst)

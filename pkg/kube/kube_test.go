@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/kubetest"
 )
@@ -26,66 +24,12 @@ func client(t *testing.T, s *kubetest.Server, node string) *kube.Client {
 	return c
 }
 
-func TestWatchLabels(t *testing.T) {
-	s := kubetest.New(t, "node1", map[string]string{"a": "1"})
-	ctx, cancel := context.WithCancel(t.Context())
-	labels := make(chan map[string]string, 8)
-	done := make(chan error, 1)
-	s.Refuse(1) // it tries again
-	go func() {
-		done <- client(t, s, "node1").WatchLabels(ctx, func(l map[string]string) { labels <- l })
-	}()
-	want := func(l map[string]string) {
-		t.Helper()
-		if diff := cmp.Diff(l, <-labels); diff != "" {
-			t.Errorf("labels (-want +got):\n%s", diff)
-		}
-	}
-	want(map[string]string{"a": "1"})
-	s.Touch() // says nothing new
-	s.SetLabels(map[string]string{"a": "2"})
-	want(map[string]string{"a": "2"})
-	<-s.Listed
-	s.EndWatches()
-	<-s.Listed // it begins anew
-	s.SetLabels(map[string]string{"a": "3"})
-	want(map[string]string{"a": "3"})
-	cancel()
-	if err := <-done; err != nil {
-		t.Errorf("WatchLabels() = %v, want nil", err)
-	}
-	if len(labels) > 0 {
-		t.Errorf("more labels than changes: %v", <-labels)
-	}
-}
-
 // seen hands on log lines.
 type seen chan string
 
 func (s seen) Write(p []byte) (int, error) {
 	s <- string(p)
 	return len(p), nil
-}
-
-func TestWatchLabelsOfANodeThatIsNotThere(t *testing.T) {
-	s := kubetest.New(t, "node1", nil)
-	lines := make(seen, 8)
-	c, err := kube.New(kube.Config{
-		Server: s.URL(), Dir: s.Dir(t), Node: "other", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(lines, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		done <- c.WatchLabels(ctx, func(map[string]string) { t.Error("labels of no node") })
-	}()
-	if line := <-lines; !strings.Contains(line, "there is no such node: is NODE_NAME right?") {
-		t.Errorf("log line %q", line)
-	}
-	cancel()
-	<-done
 }
 
 func TestEvents(t *testing.T) {
@@ -95,8 +39,8 @@ func TestEvents(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- events.Run(ctx) }()
 	s.Refuse(1)
-	events.Tell(kube.Event{Warning: true, Reason: "GPUUnhealthy", Message: strings.Repeat("x", 2000)})
-	events.Tell(kube.Event{Reason: "GPUHealthy", Message: "again"})
+	events.Report(kube.Event{Warning: true, Reason: "GPUUnhealthy", Message: strings.Repeat("x", 2000)})
+	events.Report(kube.Event{Reason: "GPUHealthy", Message: "again"})
 	first, second := <-s.Events, <-s.Events
 	if first.Type != "Warning" || first.Reason != "GPUUnhealthy" || len(first.Message) != 1024 {
 		t.Errorf("first event is %s %s of %d bytes", first.Type, first.Reason, len(first.Message))
@@ -113,15 +57,15 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-func TestTellNeverBlocks(t *testing.T) {
+func TestReportNeverBlocks(t *testing.T) {
 	s := kubetest.New(t, "node1", nil)
 	events := kube.NewEvents(client(t, s, "node1"))
 	for range 1000 { // nothing runs that would take them
-		events.Tell(kube.Event{Reason: "GPUUnhealthy"})
+		events.Report(kube.Event{Reason: "GPUUnhealthy"})
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	log := slog.New(slog.DiscardHandler)
 	if _, err := kube.New(kube.Config{Server: "https://api", Log: log}); err == nil || !strings.Contains(err.Error(), "NODE_NAME") {
@@ -153,14 +97,10 @@ func TestWhatFailsIsNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() { done <- c.WatchLabels(ctx, func(map[string]string) {}) }()
+			follow(t, c, kube.Query{Object: c.Node()})
 			if line := <-lines; !strings.Contains(line, tc.want) {
 				t.Errorf("log line %q, want %q", line, tc.want)
 			}
-			cancel()
-			<-done
 		})
 	}
 }

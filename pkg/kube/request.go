@@ -4,28 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
-	"time"
 )
 
-const (
-	// answerLimit bounds a request that is answered at once.
-	answerLimit = 30 * time.Second
-	// maxAnswer is far above any object: etcd takes no more than 1.5 MiB by
-	// default.
-	maxAnswer = 4 << 20
-	// maxRefusal bounds what is read of an answer that is none of success.
-	maxRefusal = 16 << 10
-)
-
-// The media types of an object and of the metadata of one without the rest
-// (Kubernetes API concepts, "Resource representation": PartialObjectMetadata).
+// The media types of an object, and of its metadata alone (Kubernetes API
+// concepts, "Resource representation": PartialObjectMetadata).
 const (
 	asJSON         = "application/json"
 	asMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -39,7 +25,94 @@ const (
 	jsonPatch  = "application/json-patch+json"
 )
 
-// request is what is sent to the API server.
+// Object names an object of the API, or all objects of a resource.
+type Object struct {
+	// API is the group and version, "v1" or "coordination.k8s.io/v1".
+	API string
+	// Resource is the plural in the path, "nodes".
+	Resource string
+	// Namespace is empty for objects in no namespace, or in any.
+	Namespace string
+	// Name is empty for all objects of the resource.
+	Name string
+	// Subresource is "status" or "eviction", and usually empty.
+	Subresource string
+}
+
+// path returns the path of the object on the API server (Kubernetes API concepts,
+// "Resource URIs").
+func (o Object) path() string {
+	root := "/apis/"
+	if o.API == "v1" {
+		root = "/api/"
+	}
+	path := root + o.API
+	if o.Namespace != "" {
+		path += "/namespaces/" + url.PathEscape(o.Namespace)
+	}
+	path += "/" + o.Resource
+	for _, part := range []string{o.Name, o.Subresource} {
+		if part != "" {
+			path += "/" + url.PathEscape(part)
+		}
+	}
+	return path
+}
+
+// Get decodes the object into to. It needs the verb get.
+func (c *Client) Get(ctx context.Context, o Object, to any) error {
+	return c.call(ctx, request{method: http.MethodGet, path: o.path(), accept: asJSON}, to)
+}
+
+// Apply makes the object have every field that config has (server-side apply). It
+// removes fields that the agent applied before and config leaves out, unless
+// another field manager owns them too. It takes over fields of config that others
+// own, and leaves all their other fields as they are. An object that does not
+// exist is created, if the agent has the verb create.
+//
+// It needs the verb patch.
+func (c *Client) Apply(ctx context.Context, o Object, config any) error {
+	body, err := json.Marshal(config)
+	if err != nil {
+		return fmt.Errorf("encode the fields to apply: %w", err)
+	}
+	return c.call(ctx, request{
+		method: http.MethodPatch, path: o.path(),
+		query:  url.Values{"fieldManager": {c.cfg.Agent}, "force": {"true"}},
+		accept: asMetadata, content: applyPatch, body: body,
+	}, nil)
+}
+
+// Operation is one step of a JSON patch (RFC 6902).
+type Operation struct {
+	// Op is "test", "remove", "add" or "replace".
+	Op    string          `json:"op"`
+	Path  string          `json:"path"`
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// Patch carries out all operations on the object, or none. The API server answers
+// 422 to a test that fails. It needs the verb patch.
+func (c *Client) Patch(ctx context.Context, o Object, ops []Operation) error {
+	body, err := json.Marshal(ops)
+	if err != nil {
+		return fmt.Errorf("encode the patch: %w", err)
+	}
+	return c.call(ctx, request{
+		method: http.MethodPatch, path: o.path(), query: url.Values{"fieldManager": {c.cfg.Agent}},
+		accept: asMetadata, content: jsonPatch, body: body,
+	}, nil)
+}
+
+// create creates an object of a resource. It needs the verb create.
+func (c *Client) create(ctx context.Context, of Object, body []byte) error {
+	return c.call(ctx, request{
+		method: http.MethodPost, path: of.path(), query: url.Values{"fieldManager": {c.cfg.Agent}},
+		accept: asMetadata, content: asJSON, body: body,
+	}, nil)
+}
+
+// request is a request to the API server.
 type request struct {
 	method, path string
 	query        url.Values
@@ -72,13 +145,12 @@ func (c *connection) do(ctx context.Context, r request) (io.ReadCloser, error) {
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer resp.Body.Close()
-		return nil, newStatusError(resp.StatusCode, resp.Body)
+		return nil, newStatusError(resp)
 	}
 	return resp.Body, nil
 }
 
-// call sends a request and decodes the answer into to, which is nil for an
-// answer that says nothing new.
+// call sends a request and decodes the answer into to, unless that is nil.
 func (c *connection) call(ctx context.Context, r request, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -90,13 +162,13 @@ func (c *connection) call(ctx context.Context, r request, to any) error {
 	if to == nil {
 		return nil
 	}
-	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(to); err != nil {
+	if err := newDecoder(body).decode(to); err != nil {
 		return fmt.Errorf("decode the answer of the API server: %w", err)
 	}
 	return nil
 }
 
-// call is that of a connection for this one request.
+// call sends a request over a connection of its own.
 func (c *Client) call(ctx context.Context, r request, to any) error {
 	conn, err := c.connect()
 	if err != nil {
@@ -104,93 +176,4 @@ func (c *Client) call(ctx context.Context, r request, to any) error {
 	}
 	defer conn.close()
 	return conn.call(ctx, r, to)
-}
-
-// apply has an object be as config says, in what config names: server-side
-// apply. What the agent applied before and config does not name is removed. What
-// others own is taken from them where config names it, and stays where not.
-func (c *Client) apply(ctx context.Context, path string, config map[string]any) error {
-	body, err := json.Marshal(config)
-	if err != nil {
-		return err
-	}
-	return c.call(ctx, request{
-		method: http.MethodPatch, path: path,
-		query:  url.Values{"fieldManager": {c.cfg.Agent}, "force": {"true"}},
-		accept: asMetadata, content: applyPatch, body: body,
-	}, nil)
-}
-
-// statusError is an answer that is none of success, with what the API server
-// says of it in the Status object that it sends.
-type statusError struct {
-	code    int
-	message string
-	// name is that of the object that the answer is about, empty where it is about
-	// none: for a path that is not served.
-	name string
-}
-
-func newStatusError(code int, body io.Reader) *statusError {
-	data, _ := io.ReadAll(io.LimitReader(body, maxRefusal)) // what there is will do
-	var status struct {
-		Message string `json:"message"`
-		Details struct {
-			Name string `json:"name"`
-		} `json:"details"`
-	}
-	if json.Unmarshal(data, &status) != nil || status.Message == "" {
-		return &statusError{code: code, message: strings.TrimSpace(string(data))}
-	}
-	return &statusError{code: code, message: status.Message, name: status.Details.Name}
-}
-
-func (e *statusError) Error() string {
-	return fmt.Sprintf("the API server answers %d %s: %s%s", e.code, http.StatusText(e.code), e.message, e.fix())
-}
-
-// fix says what to do, where that follows from the answer.
-func (e *statusError) fix() string {
-	switch {
-	case e.code != http.StatusForbidden:
-		return ""
-	case strings.Contains(e.message, `cannot create resource "nodes"`):
-		// To apply to an object that is not there is to create it.
-		return " (there is no such node: is NODE_NAME right?)"
-	case strings.Contains(e.message, `User "`) && strings.Contains(e.message, " cannot "):
-		return " (no role of the pod's service account allows that verb: does the chart that is installed fit this version?)"
-	default:
-		return "" // an admission policy, which has its own words
-	}
-}
-
-// Refused reports whether err is an answer of the API server by which the same
-// request will fail again until somebody changes something: a token that is not
-// taken, a right that is missing, an admission policy, a value that is not valid,
-// an object that is not there. All else may pass: an API server that is away or
-// asks for patience, a conflict with another writer.
-func Refused(err error) bool {
-	var status *statusError
-	if !errors.As(err, &status) {
-		return false
-	}
-	switch status.code {
-	case http.StatusConflict, http.StatusTooManyRequests:
-		return false
-	default:
-		return status.code >= 400 && status.code < 500
-	}
-}
-
-// answered reports whether err is an answer with one of the codes.
-func answered(err error, codes ...int) bool {
-	var status *statusError
-	return errors.As(err, &status) && slices.Contains(codes, status.code)
-}
-
-// unserved reports whether err is the answer to a path that the API server does
-// not serve: one about an object that is missing names it.
-func unserved(err error) bool {
-	var status *statusError
-	return errors.As(err, &status) && status.code == http.StatusNotFound && status.name == ""
 }

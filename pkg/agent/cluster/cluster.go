@@ -80,13 +80,25 @@ func (a *API) WatchLabels(ctx context.Context, deliver func(map[string]string)) 
 		<-ctx.Done()
 		return nil
 	}
-	return a.Client.WatchLabels(ctx, deliver)
+	kube.Watch(ctx, a.Client, kube.Query{Object: a.Node(), Metadata: true}, func(nodes []labelled) {
+		for _, n := range nodes {
+			deliver(n.Metadata.Labels)
+		}
+	})
+	return nil
+}
+
+// labelled is the part of a Node that WatchLabels reads.
+type labelled struct {
+	Metadata struct {
+		Labels map[string]string `json:"labels"`
+	} `json:"metadata"`
 }
 
 // Event queues an Event of the Node, if the agent reports Events.
 func (a *API) Event(ev kube.Event) {
 	if a != nil && a.events != nil {
-		a.events.Tell(ev)
+		a.events.Report(ev)
 	}
 }
 

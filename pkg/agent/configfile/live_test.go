@@ -235,7 +235,8 @@ func TestTheLabelSelectsTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags := []string{"--config-dir", dir, "--node-label", key, "--fallback-strategies", "named"}
-	got, _ := follow(t, client, flags...)
+	labels := &cluster.API{Client: client}
+	got, _ := follow(t, labels, flags...)
 	api.SetLabels(map[string]string{key: "many"})
 	if n := got.level(t); n != 10 {
 		t.Errorf("level %d, want 10", n)
@@ -257,7 +258,7 @@ func TestTheLabelSelectsTheFile(t *testing.T) {
 	}
 	// A start waits for the label.
 	api.SetLabels(map[string]string{key: "many"})
-	if live, text := load(t, client, flags...); live == nil || live.Config.N != 10 {
+	if live, text := load(t, labels, flags...); live == nil || live.Config.N != 10 {
 		t.Errorf("at startup %v, want level 10: %s", live, text)
 	}
 }

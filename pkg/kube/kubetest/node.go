@@ -128,12 +128,10 @@ func (s *Server) Expire() {
 	})
 }
 
-// EndWatches ends the watches of the Node as it was until now, in good order: one
-// that begins after the Node was listed anew goes on.
-func (s *Server) EndWatches() { s.tell(func() map[string]any { return nil }) }
+// EndWatches ends the open watches in good order.
+func (s *Server) EndWatches() { s.change(func() { s.ends++ }) }
 
-// told is an event that is no change of the Node, or the end of the watch if it
-// is nil.
+// told is an event that is no change of the Node.
 type told struct {
 	version int
 	event   map[string]any
@@ -166,10 +164,6 @@ func shown(o *object, version int, r *http.Request) map[string]any {
 }
 
 func (s *Server) listNodes(r *http.Request) (any, *failure) {
-	select {
-	case s.Listed <- struct{}{}:
-	default:
-	}
 	items := []any{}
 	if s.node != nil && selected(s.nodeName, r) {
 		items = append(items, shown(s.node, s.version, r))
@@ -216,11 +210,13 @@ func (s *Server) patchNode(r *http.Request) (any, *failure) {
 
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	seen, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+	s.mu.Lock()
+	ends := s.ends
+	s.mu.Unlock()
 	w.WriteHeader(http.StatusOK)
 	for {
 		s.mu.Lock()
-		events, ended := s.since(seen, r)
-		changed := s.changed
+		events, ended, changed := s.since(seen, r), s.ends != ends, s.changed
 		seen = s.version
 		s.mu.Unlock()
 		for _, event := range events {
@@ -240,20 +236,15 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// since returns the events after a version, and whether the watch ends with them.
-// Changes of the Node fall together.
-func (s *Server) since(seen int, r *http.Request) (events []any, ended bool) {
+// since returns the events after a version. Changes of the Node fall together.
+func (s *Server) since(seen int, r *http.Request) (events []any) {
 	if s.version > seen && s.node != nil && selected(s.nodeName, r) {
 		events = append(events, map[string]any{"type": "MODIFIED", "object": shown(s.node, s.version, r)})
 	}
 	for _, t := range s.told {
-		switch {
-		case t.version <= seen:
-		case t.event == nil:
-			ended = true
-		default:
+		if t.version > seen {
 			events = append(events, t.event)
 		}
 	}
-	return events, ended
+	return events
 }

@@ -24,8 +24,6 @@ import (
 type Server struct {
 	// Events carries each Event that was created.
 	Events chan Event
-	// Listed tells that the Node was listed. What nobody takes is dropped.
-	Listed chan struct{}
 
 	http *httptest.Server
 
@@ -49,6 +47,8 @@ type Server struct {
 	changed chan struct{}
 	// told are the events that watches are sent besides the changes of the Node.
 	told []told
+	// ends counts the calls of EndWatches.
+	ends int
 }
 
 // New starts a Server that is stopped when the test ends. Its Node has the
@@ -63,8 +63,8 @@ func New(t testing.TB, node string, labels map[string]string) *Server {
 // Start is New for a program that is no test. Close stops the Server.
 func Start(node string, labels map[string]string) *Server {
 	s := &Server{
-		Events: make(chan Event, 64), Listed: make(chan struct{}, 1),
-		token: "token-of-the-pod", nodeName: node, node: newObject(nodeType), pods: map[string]map[string]any{}, version: 1,
+		Events: make(chan Event, 64),
+		token:  "token-of-the-pod", nodeName: node, node: newObject(nodeType), pods: map[string]map[string]any{}, version: 1,
 		requests: map[string]int{}, answers: map[string]*failure{}, hooks: map[string]func(){},
 		changed: make(chan struct{}),
 	}
@@ -76,6 +76,7 @@ func Start(node string, labels map[string]string) *Server {
 	s.http = httptest.NewUnstartedServer(s.routes())
 	// Clients that end in the middle of a handshake are no news.
 	s.http.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.http.EnableHTTP2 = true
 	s.http.StartTLS()
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
@@ -18,7 +19,7 @@ type news struct {
 	api *cluster.API
 
 	mu   sync.Mutex
-	last kube.Condition
+	last object.Condition
 }
 
 func (n *news) want(w publish.Wanted) {

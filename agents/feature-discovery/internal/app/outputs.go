@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 )
 
@@ -42,7 +43,7 @@ func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
 	case publishStdout:
 		o.labels = &publish.Text{Stamper: s.stamper(), To: c.App.Writer}
 	case publishNodeFeature:
-		o.labels = publish.NodeFeature{Stamper: s.stamper(), API: s.api, Namespace: c.String("namespace"), Pod: c.String("pod-name")}
+		o.labels = publish.NodeFeature{Stamper: s.stamper(), API: object.New(s.api.Client), Namespace: c.String("namespace"), Pod: c.String("pod-name")}
 	}
 	if o.labels != nil {
 		o.keeper = publish.NewKeeper(publish.KeeperConfig{Output: o.labels, Every: s.live.Config.GFD.SleepInterval, Log: log})
@@ -50,7 +51,7 @@ func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
 	switch {
 	case s.publish == publishNode || len(s.chain) > 0 && s.api != nil:
 		o.node = publish.NewNode(publish.NodeConfig{
-			Stamper: s.stamper(), API: s.api, Manager: name, Taint: s.taint, Time: time.Now, Log: log,
+			Stamper: s.stamper(), API: object.New(s.api.Client), Manager: name, Taint: s.taint, Time: time.Now, Log: log,
 		})
 	case len(s.chain) > 0:
 		log.Info("not in a cluster, not writing the condition GPUReady")

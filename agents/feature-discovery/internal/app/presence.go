@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/feature-discovery/internal/machine"
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/presence"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/pkg/agent"
@@ -44,7 +45,7 @@ func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Watch:  func(ctx context.Context, changed func()) error { return pci.Watch(ctx, host.SysRoot, log, changed) },
 		System: func() (machine.System, error) { return machine.ReadSystem(root) },
 		Node: publish.NewNode(publish.NodeConfig{
-			API: api, Manager: presenceName, Yields: yields, Time: time.Now, Log: log,
+			API: object.New(api.Client), Manager: presenceName, Yields: yields, Time: time.Now, Log: log,
 		}),
 		Grace: presence.Grace,
 		Log:   log,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
@@ -37,7 +38,7 @@ type settings struct {
 	// publish is one of the outputs above.
 	publish string
 	chain   []ready.Link
-	taint   kube.Taint
+	taint   object.Taint
 	// api is nil outside of a cluster, and if nothing needs it.
 	api *cluster.API
 }
@@ -121,9 +122,9 @@ func (s settings) machineFile() string {
 }
 
 // parseTaint reads key:effect, empty for no taint.
-func parseTaint(text string) (kube.Taint, error) {
+func parseTaint(text string) (object.Taint, error) {
 	if text == "" {
-		return kube.Taint{}, nil
+		return object.Taint{}, nil
 	}
 	key, effect, _ := strings.Cut(text, ":")
 	switch effect {
@@ -132,9 +133,9 @@ func parseTaint(text string) (kube.Taint, error) {
 		key = ""
 	}
 	if key == "" || strings.ContainsAny(key, "= ") {
-		return kube.Taint{}, agent.BadFlag("startup-taint", text, "key:effect, with the effect NoSchedule, PreferNoSchedule or NoExecute")
+		return object.Taint{}, agent.BadFlag("startup-taint", text, "key:effect, with the effect NoSchedule, PreferNoSchedule or NoExecute")
 	}
-	return kube.Taint{Key: key, Effect: effect}, nil
+	return object.Taint{Key: key, Effect: effect}, nil
 }
 
 // hostRoot returns the folder that contains etc/os-release.

@@ -5,10 +5,10 @@ import (
 	"reflect"
 
 	"outrigger.dev/agents/feature-discovery/internal/label"
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/gpu"
-	"outrigger.dev/pkg/kube"
 )
 
 // publish derives what is to be published, and hands it on if it is news.
@@ -63,7 +63,7 @@ func (d *Discovery) labels() map[string]string {
 // ready returns the condition, nil while it is not known, or nobody wants it. A
 // driver that hangs at the start keeps the first look from ever ending; then that
 // is known.
-func (d *Discovery) ready() *kube.Condition {
+func (d *Discovery) ready() *object.Condition {
 	if len(d.cfg.Chain) == 0 || !d.looked && d.hang == nil || d.known == nil {
 		return nil
 	}

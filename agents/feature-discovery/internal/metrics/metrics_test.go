@@ -10,13 +10,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"outrigger.dev/agents/feature-discovery/internal/metrics"
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
-	"outrigger.dev/pkg/kube"
 )
 
-func condition(status, reason string) *kube.Condition {
-	return &kube.Condition{Type: ready.Condition, Status: status, Reason: reason}
+func condition(status, reason string) *object.Condition {
+	return &object.Condition{Type: ready.Condition, Status: status, Reason: reason}
 }
 
 func TestRecorder(t *testing.T) {

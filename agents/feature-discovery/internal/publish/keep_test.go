@@ -10,15 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
-	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 )
 
 // cluster is the own Node at an API server that tells of changes.
 type cluster struct {
 	mu   sync.Mutex
-	node kube.Node
+	node object.Node
 	// labels, conditions and taints are how often these were written, or tried to
 	// be.
 	labels, conditions, taints int
@@ -26,15 +26,15 @@ type cluster struct {
 	fail, failTaint error
 	// rival undoes what is written, and the watch does not tell while it is late.
 	rival, late bool
-	told        chan kube.Node
+	told        chan object.Node
 }
 
-func (c *cluster) WatchNode(ctx context.Context, deliver func(kube.Node)) error {
+func (c *cluster) WatchNode(ctx context.Context, deliver func(object.Node)) {
 	c.change(func() {})
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case n := <-c.told:
 			deliver(n)
 		}
@@ -59,16 +59,16 @@ func (c *cluster) ApplyLabels(_ context.Context, labels map[string]string) error
 	return nil
 }
 
-func (c *cluster) ApplyCondition(_ context.Context, cond kube.Condition) error {
+func (c *cluster) ApplyCondition(_ context.Context, cond object.Condition) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.conditions++
-	c.node.Conditions = []kube.Condition{cond}
+	c.node.Conditions = []object.Condition{cond}
 	c.tell()
 	return nil
 }
 
-func (c *cluster) RemoveTaint(context.Context, kube.Taint) error {
+func (c *cluster) RemoveTaint(context.Context, object.Taint) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.taints++
@@ -125,12 +125,12 @@ func keep(t *testing.T, run func(context.Context) error) {
 	})
 }
 
-var gate = kube.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
+var gate = object.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
 
 // startNode keeps a Node of a cluster.
 func startNode(t *testing.T, c *cluster) *publish.Node {
 	t.Helper()
-	c.told = make(chan kube.Node, 1024)
+	c.told = make(chan object.Node, 1024)
 	n := publish.NewNode(publish.NodeConfig{API: c, Manager: mine, Taint: gate, Time: time.Now, Log: discard()})
 	keep(t, n.Run)
 	return n
@@ -181,7 +181,7 @@ func TestTheNodeIsKept(t *testing.T) {
 
 func TestTheNodeIsReadAnewByEachRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{told: make(chan kube.Node, 1024)}
+		c := &cluster{told: make(chan object.Node, 1024)}
 		n := publish.NewNode(publish.NodeConfig{API: c, Manager: mine, Time: time.Now, Log: discard()})
 		is(t, n.Err(), "not been read yet")
 		run := func(want string) {
@@ -206,12 +206,12 @@ func TestTheNodeIsReadAnewByEachRun(t *testing.T) {
 
 func TestWhatWasWrittenIsKnownBeforeItIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		taint := kube.Taint{Key: "x", Effect: "NoSchedule"}
-		c := &cluster{node: kube.Node{Taints: []kube.Taint{taint, gate}}}
+		taint := object.Taint{Key: "x", Effect: "NoSchedule"}
+		c := &cluster{node: object.Node{Taints: []object.Taint{taint, gate}}}
 		n := startNode(t, c)
 		synctest.Wait()
 		c.change(func() { c.late = true })
-		ready := &kube.Condition{Type: "GPUReady", Status: "True"}
+		ready := &object.Condition{Type: "GPUReady", Status: "True"}
 		for range 3 {
 			n.Want(publish.Wanted{Labels: one, Ready: ready})
 			pass(t, time.Hour)
@@ -239,10 +239,10 @@ func TestAnotherWriterIsMetSlowerAndSlower(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &cluster{rival: true, failTaint: tc.fail}
 				if tc.fail != nil {
-					c.node.Taints = []kube.Taint{gate}
+					c.node.Taints = []object.Taint{gate}
 				}
 				n := startNode(t, c)
-				n.Want(publish.Wanted{Labels: one, Ready: &kube.Condition{Type: "GPUReady", Status: "True"}})
+				n.Want(publish.Wanted{Labels: one, Ready: &object.Condition{Type: "GPUReady", Status: "True"}})
 				pass(t, time.Minute)
 				if tries := c.tries(); tries < 4 || tries > 10 {
 					t.Errorf("labels were written %d times in the first minute", tries)
@@ -283,7 +283,7 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 		}
 		is(t, n.Err(), refused.Error())
 		for range 100 { // a busy Node is no reason to hurry
-			c.change(func() { c.node.Taints = append(c.node.Taints, kube.Taint{Key: "x"}) })
+			c.change(func() { c.node.Taints = append(c.node.Taints, object.Taint{Key: "x"}) })
 		}
 		if tries := c.tries(); tries != 0 {
 			t.Errorf("%d tries for changes of others, want none", tries)

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"outrigger.dev/pkg/kube"
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -26,13 +26,13 @@ const (
 
 // Nodes is the own Node at the API server.
 type Nodes interface {
-	WatchNode(ctx context.Context, deliver func(kube.Node)) error
+	WatchNode(ctx context.Context, deliver func(object.Node))
 	ApplyLabels(ctx context.Context, labels map[string]string) error
-	ApplyCondition(ctx context.Context, c kube.Condition) error
-	RemoveTaint(ctx context.Context, t kube.Taint) error
+	ApplyCondition(ctx context.Context, c object.Condition) error
+	RemoveTaint(ctx context.Context, t object.Taint) error
 }
 
-var _ Nodes = (*kube.Client)(nil)
+var _ Nodes = (*object.Client)(nil)
 
 // NodeConfig says how the own Node is kept.
 type NodeConfig struct {
@@ -45,7 +45,7 @@ type NodeConfig struct {
 	Yields func(key string) bool
 	// Taint is removed once the condition is true, and never put back. Without a
 	// key there is none.
-	Taint kube.Taint
+	Taint object.Taint
 	// Time gives that of a condition.
 	Time Clock
 	// Log is told what was written, and what could not be.
@@ -57,12 +57,12 @@ type NodeConfig struct {
 type Node struct {
 	*wish
 	cfg   NodeConfig
-	there chan kube.Node
+	there chan object.Node
 }
 
 // NewNode returns a Node; it does nothing before Run or Once.
 func NewNode(cfg NodeConfig) *Node {
-	return &Node{wish: newWish(errUnread), cfg: cfg, there: make(chan kube.Node, 1)}
+	return &Node{wish: newWish(errUnread), cfg: cfg, there: make(chan object.Node, 1)}
 }
 
 var (
@@ -75,7 +75,7 @@ func (n *Node) Run(ctx context.Context) error {
 	_, tell := n.take()
 	tell(errUnread) // what an earlier Run read is old
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return n.cfg.API.WatchNode(ctx, n.deliver) })
+	g.Go(func() error { n.cfg.API.WatchNode(ctx, n.deliver); return nil })
 	g.Go(func() error { n.keep(ctx); return nil })
 	return g.Wait()
 }
@@ -84,22 +84,22 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) Once(ctx context.Context, w Wanted) error {
 	watch, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var there kube.Node
+	var there object.Node
 	known := false
-	err := n.cfg.API.WatchNode(watch, func(node kube.Node) {
+	n.cfg.API.WatchNode(watch, func(node object.Node) {
 		if !known {
 			there, known = node, true
 			cancel()
 		}
 	})
-	if err != nil || ctx.Err() != nil {
-		return errors.Join(err, ctx.Err())
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	return n.do(ctx, n.planOf(there, w), &there)
 }
 
 // deliver hands on the newest Node.
-func (n *Node) deliver(there kube.Node) {
+func (n *Node) deliver(there object.Node) {
 	select {
 	case <-n.there: // an older one, which nobody has taken
 	default:
@@ -110,7 +110,7 @@ func (n *Node) deliver(there kube.Node) {
 // keeping is what keep remembers from one step to the next.
 type keeping struct {
 	// there is the Node as it was seen last, with what was written since.
-	there *kube.Node
+	there *object.Node
 	// tried is what the Node was written for last, when that was, and when it may
 	// be for the same again.
 	tried   *Wanted
@@ -204,7 +204,7 @@ func (n *Node) write(ctx context.Context, k *keeping, p plan) time.Duration {
 
 // do carries out a plan, and notes in there what was written. A part that fails
 // keeps no other from being written.
-func (n *Node) do(ctx context.Context, p plan, there *kube.Node) error {
+func (n *Node) do(ctx context.Context, p plan, there *object.Node) error {
 	var errs []error
 	if p.labels != nil {
 		err := n.cfg.API.ApplyLabels(ctx, p.labels)
@@ -218,7 +218,7 @@ func (n *Node) do(ctx context.Context, p plan, there *kube.Node) error {
 		err := n.cfg.API.ApplyCondition(ctx, *c)
 		if err == nil {
 			n.cfg.Log.Info("condition of the node is written", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
-			there.Conditions = slices.DeleteFunc(slices.Clone(there.Conditions), func(old kube.Condition) bool { return old.Type == c.Type })
+			there.Conditions = slices.DeleteFunc(slices.Clone(there.Conditions), func(old object.Condition) bool { return old.Type == c.Type })
 			there.Conditions = append(there.Conditions, *c)
 		}
 		errs = append(errs, err)
@@ -227,7 +227,7 @@ func (n *Node) do(ctx context.Context, p plan, there *kube.Node) error {
 		err := n.cfg.API.RemoveTaint(ctx, *t)
 		if err == nil {
 			n.cfg.Log.Info("start-up taint is removed", "taint", t.Key, "effect", t.Effect)
-			there.Taints = slices.DeleteFunc(slices.Clone(there.Taints), func(old kube.Taint) bool { return old.Key == t.Key && old.Effect == t.Effect })
+			there.Taints = slices.DeleteFunc(slices.Clone(there.Taints), func(old object.Taint) bool { return old.Key == t.Key && old.Effect == t.Effect })
 		}
 		errs = append(errs, err)
 	}
@@ -236,7 +236,7 @@ func (n *Node) do(ctx context.Context, p plan, there *kube.Node) error {
 
 // wrote notes labels that were applied, and that those are gone which the
 // manager alone owned and did not name.
-func (n *Node) wrote(there *kube.Node, labels map[string]string) {
+func (n *Node) wrote(there *object.Node, labels map[string]string) {
 	there.Labels, there.Owners = maps.Clone(there.Labels), maps.Clone(there.Owners)
 	if there.Labels == nil {
 		there.Labels = map[string]string{}

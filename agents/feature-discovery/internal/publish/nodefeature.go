@@ -3,17 +3,17 @@ package publish
 import (
 	"context"
 
-	"outrigger.dev/pkg/kube"
+	"outrigger.dev/agents/feature-discovery/internal/object"
 )
 
 // NodeFeatures is where objects of Node Feature Discovery's API are kept.
 type NodeFeatures interface {
 	NodeFeatureLabels(ctx context.Context, namespace string) (labels map[string]string, found bool, err error)
-	ApplyNodeFeature(ctx context.Context, namespace string, labels map[string]string, owners []kube.OwnerReference) error
-	PodOwners(ctx context.Context, namespace, pod string) ([]kube.OwnerReference, error)
+	ApplyNodeFeature(ctx context.Context, namespace string, labels map[string]string, owners []object.OwnerReference) error
+	PodOwners(ctx context.Context, namespace, pod string) ([]object.OwnerReference, error)
 }
 
-var _ NodeFeatures = (*kube.Client)(nil)
+var _ NodeFeatures = (*object.Client)(nil)
 
 // NodeFeature is the NodeFeature object of the node, from which the master of
 // Node Feature Discovery makes labels.
@@ -38,7 +38,7 @@ func (f NodeFeature) Put(ctx context.Context, labels map[string]string) error {
 	if found && !differ {
 		return nil
 	}
-	var owners []kube.OwnerReference
+	var owners []object.OwnerReference
 	if f.Pod != "" {
 		if owners, err = f.API.PodOwners(ctx, f.Namespace, f.Pod); err != nil {
 			return err

@@ -7,21 +7,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
-	"outrigger.dev/pkg/kube"
 )
 
 // features is the NodeFeature of the node at an API server.
 type features struct {
 	// labels are those of the object, nil for none.
 	labels map[string]string
-	owners []kube.OwnerReference
+	owners []object.OwnerReference
 	writes int
 	// read, ofPod and write are what these requests fail with.
 	read, ofPod, write error
 }
 
-var daemonSet = []kube.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "feature-discovery", UID: "u"}}
+var daemonSet = []object.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "feature-discovery", UID: "u"}}
 
 func (f *features) NodeFeatureLabels(_ context.Context, namespace string) (map[string]string, bool, error) {
 	if namespace != "gpu" {
@@ -30,14 +30,14 @@ func (f *features) NodeFeatureLabels(_ context.Context, namespace string) (map[s
 	return f.labels, f.labels != nil, f.read
 }
 
-func (f *features) PodOwners(_ context.Context, namespace, pod string) ([]kube.OwnerReference, error) {
+func (f *features) PodOwners(_ context.Context, namespace, pod string) ([]object.OwnerReference, error) {
 	if namespace != "gpu" || pod != "feature-discovery-x7k2p" {
 		return nil, errors.New("no such pod")
 	}
 	return daemonSet, f.ofPod
 }
 
-func (f *features) ApplyNodeFeature(_ context.Context, _ string, labels map[string]string, owners []kube.OwnerReference) error {
+func (f *features) ApplyNodeFeature(_ context.Context, _ string, labels map[string]string, owners []object.OwnerReference) error {
 	f.writes++
 	if f.write == nil {
 		f.labels, f.owners = labels, owners

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"outrigger.dev/pkg/kube"
+	"outrigger.dev/agents/feature-discovery/internal/object"
 )
 
 // plan is what it takes to make the Node as it is wanted. What is not set needs
@@ -13,8 +13,8 @@ type plan struct {
 	// labels are applied as a whole: what the agent applied before and they do
 	// not name is removed.
 	labels    map[string]string
-	condition *kube.Condition
-	taint     *kube.Taint
+	condition *object.Condition
+	taint     *object.Taint
 }
 
 func (p plan) empty() bool { return p.labels == nil && p.condition == nil && p.taint == nil }
@@ -24,7 +24,7 @@ func (p plan) empty() bool { return p.labels == nil && p.condition == nil && p.t
 //
 // A label that is right needs no request, whoever wrote it; one that the agent
 // wrote and does not want any more does.
-func (n *Node) planOf(there kube.Node, w Wanted) plan {
+func (n *Node) planOf(there object.Node, w Wanted) plan {
 	var p plan
 	if w.Labels != nil {
 		p.labels = n.labels(there, n.yield(there, w.Labels))
@@ -42,7 +42,7 @@ const statusTrue = "True"
 
 // yield returns labels without those that are another writer's, where that one
 // comes first.
-func (n *Node) yield(there kube.Node, labels map[string]string) map[string]string {
+func (n *Node) yield(there object.Node, labels map[string]string) map[string]string {
 	out := maps.Clone(labels)
 	maps.DeleteFunc(out, func(key, _ string) bool {
 		owners := there.Owners[key]
@@ -52,7 +52,7 @@ func (n *Node) yield(there kube.Node, labels map[string]string) map[string]strin
 }
 
 // labels returns what has to be applied, nil if all is as it should be.
-func (n *Node) labels(there kube.Node, labels map[string]string) map[string]string {
+func (n *Node) labels(there object.Node, labels map[string]string) map[string]string {
 	stamps := n.cfg.Now != nil && len(labels) > 0
 	now := map[string]string{}
 	for key, value := range there.Labels {
@@ -72,7 +72,7 @@ func (n *Node) labels(there kube.Node, labels map[string]string) map[string]stri
 // condition returns what has to be applied, nil if all is as it should be. The
 // time of the transition is that of the status (API conventions, "Typical status
 // properties").
-func (n *Node) condition(there kube.Node, c kube.Condition) *kube.Condition {
+func (n *Node) condition(there object.Node, c object.Condition) *object.Condition {
 	c.LastTransition = n.cfg.Time()
 	for _, old := range there.Conditions {
 		if old.Type != c.Type {
@@ -90,7 +90,7 @@ func (n *Node) condition(there kube.Node, c kube.Condition) *kube.Condition {
 
 // taint returns the start-up taint if the Node has it. Its value does not count,
 // as it does not for the scheduler's tolerations of a key.
-func (n *Node) taint(there kube.Node) *kube.Taint {
+func (n *Node) taint(there object.Node) *object.Taint {
 	want := n.cfg.Taint
 	if want.Key == "" {
 		return nil

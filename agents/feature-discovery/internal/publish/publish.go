@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"outrigger.dev/pkg/kube"
+	"outrigger.dev/agents/feature-discovery/internal/object"
 )
 
 // Timestamp is the label with the time at which the labels last changed, in
@@ -23,7 +23,7 @@ type Wanted struct {
 	// are there stay as they are.
 	Labels map[string]string
 	// Ready is the condition, nil for none.
-	Ready *kube.Condition
+	Ready *object.Condition
 }
 
 // Output is where labels go.

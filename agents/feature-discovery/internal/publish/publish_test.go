@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
-	"outrigger.dev/pkg/kube"
 )
 
 func clock(seconds int64) publish.Clock {
@@ -75,15 +75,14 @@ func TestTextPrintsEachSetOnce(t *testing.T) {
 
 // api is the own Node at an API server that this test plays.
 type api struct {
-	node  kube.Node
+	node  object.Node
 	fail  error
 	calls []string
 }
 
-func (a *api) WatchNode(ctx context.Context, deliver func(kube.Node)) error {
+func (a *api) WatchNode(ctx context.Context, deliver func(object.Node)) {
 	deliver(a.node)
 	<-ctx.Done()
-	return nil
 }
 
 func (a *api) ApplyLabels(_ context.Context, labels map[string]string) error {
@@ -92,12 +91,12 @@ func (a *api) ApplyLabels(_ context.Context, labels map[string]string) error {
 	return a.fail
 }
 
-func (a *api) ApplyCondition(_ context.Context, c kube.Condition) error {
+func (a *api) ApplyCondition(_ context.Context, c object.Condition) error {
 	a.calls = append(a.calls, "condition "+c.Status+" "+c.LastTransition.UTC().Format(time.TimeOnly))
 	return nil
 }
 
-func (a *api) RemoveTaint(_ context.Context, t kube.Taint) error {
+func (a *api) RemoveTaint(_ context.Context, t object.Taint) error {
 	a.calls = append(a.calls, "taint "+t.Key)
 	return nil
 }
@@ -105,19 +104,19 @@ func (a *api) RemoveTaint(_ context.Context, t kube.Taint) error {
 const mine = "feature-discovery"
 
 func TestNodeIsWrittenWhereItDiffers(t *testing.T) {
-	ready := func(status, reason string) *kube.Condition {
-		return &kube.Condition{Type: "GPUReady", Status: status, Reason: reason}
+	ready := func(status, reason string) *object.Condition {
+		return &object.Condition{Type: "GPUReady", Status: status, Reason: reason}
 	}
-	taint := kube.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
-	there := kube.Node{
+	taint := object.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
+	there := object.Node{
 		Labels:     map[string]string{"a": "1", "b": "2", "foreign": "x", publish.Timestamp: "7"},
 		Owners:     map[string][]string{"a": {mine}, "b": {mine, "other"}, "foreign": {"other"}, publish.Timestamp: {mine}},
-		Conditions: []kube.Condition{{Type: "GPUReady", Status: "False", Reason: "DriverNotFound", LastTransition: time.Unix(60, 0)}},
-		Taints:     []kube.Taint{{Key: "x", Effect: taint.Effect}, {Key: taint.Key, Value: "yes", Effect: taint.Effect}},
+		Conditions: []object.Condition{{Type: "GPUReady", Status: "False", Reason: "DriverNotFound", LastTransition: time.Unix(60, 0)}},
+		Taints:     []object.Taint{{Key: "x", Effect: taint.Effect}, {Key: taint.Key, Value: "yes", Effect: taint.Effect}},
 	}
-	timeless := kube.Node{Conditions: []kube.Condition{{Type: "GPUReady", Status: "False", Reason: "DriverHangs"}}}
+	timeless := object.Node{Conditions: []object.Condition{{Type: "GPUReady", Status: "False", Reason: "DriverHangs"}}}
 	for name, tc := range map[string]struct {
-		node   kube.Node
+		node   object.Node
 		wanted publish.Wanted
 		calls  string
 	}{
@@ -127,13 +126,13 @@ func TestNodeIsWrittenWhereItDiffers(t *testing.T) {
 		"a label is missing":         {there, publish.Wanted{Labels: map[string]string{"a": "1", "b": "2", "c": "3"}}, "labels"},
 		"a label is not wanted":      {there, publish.Wanted{Labels: map[string]string{"a": "1"}}, "labels"},
 		"no label is wanted":         {there, publish.Wanted{Labels: map[string]string{}}, "labels"},
-		"none is there or wanted":    {kube.Node{Labels: map[string]string{"foreign": "x"}}, publish.Wanted{Labels: map[string]string{}}, ""},
-		"another wrote the same":     {kube.Node{Labels: map[string]string{"c": "x", publish.Timestamp: "1"}}, publish.Wanted{Labels: map[string]string{"c": "x"}}, ""},
+		"none is there or wanted":    {object.Node{Labels: map[string]string{"foreign": "x"}}, publish.Wanted{Labels: map[string]string{}}, ""},
+		"another wrote the same":     {object.Node{Labels: map[string]string{"c": "x", publish.Timestamp: "1"}}, publish.Wanted{Labels: map[string]string{"c": "x"}}, ""},
 		"another reason":             {there, publish.Wanted{Ready: ready("False", "DriverHangs")}, "condition False 00:01:00"},
 		"another status":             {there, publish.Wanted{Ready: ready("True", "GPUsReady")}, "condition True 00:16:40,taint outrigger.dev/gpu-not-ready"},
-		"a condition for the first":  {kube.Node{}, publish.Wanted{Ready: ready("True", "GPUsReady")}, "condition True 00:16:40"},
+		"a condition for the first":  {object.Node{}, publish.Wanted{Ready: ready("True", "GPUsReady")}, "condition True 00:16:40"},
 		"a condition without a time": {timeless, publish.Wanted{Ready: ready("False", "DriverHangs")}, "condition False 00:16:40"},
-		"another's label is yielded": {kube.Node{Labels: map[string]string{"foreign": "y"}, Owners: map[string][]string{"foreign": {"other"}}}, publish.Wanted{Labels: map[string]string{"foreign": "x"}}, ""},
+		"another's label is yielded": {object.Node{Labels: map[string]string{"foreign": "y"}, Owners: map[string][]string{"foreign": {"other"}}}, publish.Wanted{Labels: map[string]string{"foreign": "x"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &api{node: tc.node}
@@ -154,7 +153,7 @@ func TestNodeIsWrittenWhereItDiffers(t *testing.T) {
 func TestAFailureKeepsNothingElseFromBeingWritten(t *testing.T) {
 	a := &api{fail: errors.New("403")}
 	n := publish.NewNode(publish.NodeConfig{API: a, Manager: mine, Time: clock(0), Log: discard()})
-	err := n.Once(t.Context(), publish.Wanted{Labels: map[string]string{"a": "b"}, Ready: &kube.Condition{Type: "GPUReady", Status: "False"}})
+	err := n.Once(t.Context(), publish.Wanted{Labels: map[string]string{"a": "b"}, Ready: &object.Condition{Type: "GPUReady", Status: "False"}})
 	if err == nil || strings.Join(a.calls, ",") != "labels,condition False 00:00:00" {
 		t.Errorf("Once() = %v after %q", err, a.calls)
 	}

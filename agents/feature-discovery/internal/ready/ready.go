@@ -3,9 +3,9 @@ package ready
 import (
 	"strings"
 
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
-	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/text"
 )
 
@@ -41,7 +41,7 @@ type finding struct {
 // status, reason and message of the first link that does not hold. The publisher
 // sets LastTransition. The message is one line of less than 1 KiB and changes only
 // if its content does.
-func Derive(chain []Link, o Observed) kube.Condition {
+func Derive(chain []Link, o Observed) object.Condition {
 	for _, l := range chain {
 		if f := o.check(l); f.reason != "" {
 			return condition(f.status, f.reason, f.problem, f.fix)
@@ -65,11 +65,11 @@ const (
 	maxFix     = 300
 )
 
-func condition(status, reason, problem, fix string) kube.Condition {
+func condition(status, reason, problem, fix string) object.Condition {
 	if fix != "" {
 		fix = "; " + oneLine(fix, maxFix)
 	}
-	return kube.Condition{Type: Condition, Status: status, Reason: reason, Message: oneLine(problem, maxMessage-len(fix)) + fix}
+	return object.Condition{Type: Condition, Status: status, Reason: reason, Message: oneLine(problem, maxMessage-len(fix)) + fix}
 }
 
 // oneLine makes text of other programs safe to use in a message.

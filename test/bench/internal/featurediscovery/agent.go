@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"outrigger.dev/pkg/kube"
 	"outrigger.dev/test/bench/internal/process"
 )
 
@@ -26,7 +25,7 @@ type agent struct {
 
 	mu sync.Mutex
 	// node is what was published last, and at the time of that.
-	node kube.Node
+	node node
 	at   time.Time
 	err  error
 	// changed is closed when there is something newer.
@@ -67,9 +66,9 @@ func (b *Bench) begin(ctx context.Context, s scene, o output) (*agent, error) {
 func (a *agent) watch(ctx context.Context) {
 	ctx, a.cancel = context.WithCancel(ctx)
 	a.watching.Go(func() {
-		err := a.place.watch(ctx, func(n kube.Node) { a.record(n, nil) })
+		err := a.place.watch(ctx, func(n node) { a.record(n, nil) })
 		if err != nil {
-			a.record(kube.Node{}, err)
+			a.record(node{}, err)
 		}
 	})
 }
@@ -80,7 +79,7 @@ func (a *agent) unwatch() {
 	a.watching.Wait()
 }
 
-func (a *agent) record(n kube.Node, err error) {
+func (a *agent) record(n node, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.node, a.at, a.err = n, time.Now(), err
@@ -90,7 +89,7 @@ func (a *agent) record(n kube.Node, err error) {
 
 // until waits until holds is true for what is published, and returns the time of
 // that.
-func (a *agent) until(ctx context.Context, holds func(kube.Node) bool) (time.Time, error) {
+func (a *agent) until(ctx context.Context, holds func(node) bool) (time.Time, error) {
 	ctx, cancel := process.Limited(ctx)
 	defer cancel()
 	for {

@@ -16,6 +16,29 @@ import (
 	"outrigger.dev/pkg/kube/kubetest"
 )
 
+// node is what is published of a node.
+type node struct {
+	Labels     map[string]string
+	Conditions []condition
+}
+
+type condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// object is the part of a Node object that bench reads.
+type object struct {
+	Metadata struct {
+		Labels map[string]string `json:"labels"`
+	} `json:"metadata"`
+	Status struct {
+		Conditions []condition `json:"conditions"`
+	} `json:"status"`
+}
+
 // output is a destination of the labels.
 type output struct {
 	// name is the name in the table.
@@ -34,7 +57,7 @@ type place struct {
 	args, env []string
 	// watch delivers what is published, even if incomplete, whenever it changes, until
 	// ctx ends.
-	watch func(ctx context.Context, deliver func(kube.Node)) error
+	watch func(ctx context.Context, deliver func(node)) error
 	// api is the API server, nil for none.
 	api *kubetest.Server
 }
@@ -52,7 +75,7 @@ func openFile(b *Bench) (*place, error) {
 	}
 	return &place{
 		args: []string{"--publish", "nfd-file", "--output-file", path},
-		watch: func(ctx context.Context, deliver func(kube.Node)) error {
+		watch: func(ctx context.Context, deliver func(node)) error {
 			return hostfs.Watch(ctx, func([]hostfs.Change) error {
 				data, err := os.ReadFile(path)
 				if errors.Is(err, fs.ErrNotExist) {
@@ -66,14 +89,14 @@ func openFile(b *Bench) (*place, error) {
 }
 
 // parse returns the labels of a features file.
-func parse(data []byte) kube.Node {
+func parse(data []byte) node {
 	labels := map[string]string{}
 	for line := range strings.Lines(string(data)) {
 		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
 			labels[key] = value
 		}
 	}
-	return kube.Node{Labels: labels}
+	return node{Labels: labels}
 }
 
 // nodeName is the name of the Node.
@@ -127,6 +150,13 @@ func (p *place) join(dir string) error {
 	}
 	p.args = []string{"--publish", "node", "--ready-chain", "driver"}
 	p.env = []string{"KUBERNETES_SERVICE_HOST=" + at.Hostname(), "KUBERNETES_SERVICE_PORT=" + at.Port(), "NODE_NAME=" + nodeName}
-	p.watch = watcher.WatchNode
+	p.watch = func(ctx context.Context, deliver func(node)) error {
+		kube.Watch(ctx, watcher, kube.Query{Object: watcher.Node()}, func(nodes []object) {
+			for _, o := range nodes {
+				deliver(node{Labels: o.Metadata.Labels, Conditions: o.Status.Conditions})
+			}
+		})
+		return nil
+	}
 	return nil
 }

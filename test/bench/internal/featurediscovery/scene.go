@@ -1,7 +1,6 @@
 package featurediscovery
 
 import (
-	"outrigger.dev/pkg/kube"
 	"outrigger.dev/test/bench/internal/report"
 )
 
@@ -45,8 +44,8 @@ func goalRSS(peer string) report.Goal     { return report.Goal{Peer: peer, Targe
 
 // shows returns a function that reports whether a Node has the label of the scene with
 // a value.
-func (s scene) shows(value string) func(kube.Node) bool {
-	return func(n kube.Node) bool { return n.Labels[s.label] == value }
+func (s scene) shows(value string) func(node) bool {
+	return func(n node) bool { return n.Labels[s.label] == value }
 }
 
 func eight() scene {

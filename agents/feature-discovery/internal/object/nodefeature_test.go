@@ -1,10 +1,10 @@
-package kube_test
+package object_test
 
 import (
 	"strings"
 	"testing"
 
-	"outrigger.dev/pkg/kube"
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/pkg/kube/kubetest"
 )
 
@@ -20,11 +20,11 @@ func TestNodeFeature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, []kube.OwnerReference{
+	want(t, []object.OwnerReference{
 		{APIVersion: "v1", Kind: "Pod", Name: "fd-x7k2p", UID: "uid-of-fd-x7k2p"},
 		{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "fd", UID: "uid-of-fd", Controller: true},
 	}, owners)
-	apply := func(labels map[string]string, owners []kube.OwnerReference) kubetest.NodeFeature {
+	apply := func(labels map[string]string, owners []object.OwnerReference) kubetest.NodeFeature {
 		t.Helper()
 		if err := c.ApplyNodeFeature(t.Context(), "gpu", labels, owners); err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestNodeFeatureWithoutNFD(t *testing.T) {
 	_, _, err := c.NodeFeatureLabels(t.Context(), "gpu")
 	for verb, err := range map[string]error{"read": err, "apply": c.ApplyNodeFeature(t.Context(), "gpu", nil, nil)} {
 		if err == nil || !strings.HasPrefix(err.Error(), verb+" NodeFeature gpu/nvidia-features-for-node1: this cluster has no Node Feature Discovery") ||
-			!strings.Contains(err.Error(), "install it") || !kube.Refused(err) {
+			!strings.Contains(err.Error(), "install it") {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package kube_test
+package object_test
 
 import (
 	"net/http"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"outrigger.dev/pkg/kube"
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/pkg/kube/kubetest"
 )
 
@@ -57,9 +57,9 @@ func TestApplyCondition(t *testing.T) {
 	s := kubetest.New(t, "node1", nil)
 	c := client(t, s, "node1")
 	nodes, _ := watched(t, s, s.Dir(t))
-	want(t, []kube.Condition{ready}, next(t, nodes).Conditions)
+	want(t, []object.Condition{ready}, next(t, nodes).Conditions)
 	at := time.Date(2026, 5, 6, 9, 8, 9, 999, time.FixedZone("", 7200))
-	gpu := kube.Condition{Type: "GPUReady", Status: "False", Reason: "DriverNotReady", Message: "no driver", LastTransition: at}
+	gpu := object.Condition{Type: "GPUReady", Status: "False", Reason: "DriverNotReady", Message: "no driver", LastTransition: at}
 	apply := func() {
 		t.Helper()
 		if err := c.ApplyCondition(t.Context(), gpu); err != nil {
@@ -73,7 +73,7 @@ func TestApplyCondition(t *testing.T) {
 	apply()
 	n := next(t, nodes)
 	gpu.LastTransition = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
-	want(t, []kube.Condition{ready, gpu}, n.Conditions)
+	want(t, []object.Condition{ready, gpu}, n.Conditions)
 	want(t, map[string]string{"a": "1"}, n.Labels) // what is applied apart stays
 	want(t, kubetest.Condition{
 		Type: "GPUReady", Status: "False", Reason: "DriverNotReady", Message: "no driver",
@@ -82,76 +82,71 @@ func TestApplyCondition(t *testing.T) {
 	apply() // no change: no event
 	gpu.Status, gpu.Reason, gpu.Message = "True", "", ""
 	apply()
-	want(t, []kube.Condition{ready, gpu}, next(t, nodes).Conditions)
+	want(t, []object.Condition{ready, gpu}, next(t, nodes).Conditions)
 
 	gpu.LastTransition = time.Time{}
-	if err := c.ApplyCondition(t.Context(), gpu); err == nil || !strings.Contains(err.Error(), "no time of its last transition") {
+	if err := c.ApplyCondition(t.Context(), gpu); err == nil || !strings.Contains(err.Error(), "the time of its last transition is missing") {
 		t.Errorf("without a time: %v", err)
 	}
 	want(t, map[string]int{"list nodes": 1, "watch nodes": 1, "patch nodes": 1, "patch nodes/status": 3}, s.Requests())
 }
 
 func TestWhatIsWrittenAndFails(t *testing.T) {
-	cond := kube.Condition{Type: "GPUReady", Status: "True", LastTransition: time.Now()}
-	taint := kube.Taint{Key: "not-ready", Effect: "NoSchedule"}
+	cond := object.Condition{Type: "GPUReady", Status: "True", LastTransition: time.Now()}
+	taint := object.Taint{Key: "not-ready", Effect: "NoSchedule"}
 	for name, tc := range map[string]struct {
-		node    string
-		given   func(*kubetest.Server)
-		do      func(*kube.Client) error
-		want    string
-		refused bool
+		node  string
+		given func(*kubetest.Server)
+		do    func(*object.Client) error
+		want  string
 	}{
 		"labels of a node that is not there": {
-			node: "other", refused: true,
-			do: func(c *kube.Client) error { return c.ApplyLabels(t.Context(), nil) },
+			node: "other",
+			do:   func(c *object.Client) error { return c.ApplyLabels(t.Context(), nil) },
 			want: "apply labels to node other: the API server answers 403 Forbidden: nodes is forbidden: " +
 				`User "system:serviceaccount:gpu:agent" cannot create resource "nodes" in API group "" at the cluster scope ` +
 				"(there is no such node: is NODE_NAME right?)",
 		},
 		"a condition of a node that is not there": {
-			node: "other", refused: true,
-			do:   func(c *kube.Client) error { return c.ApplyCondition(t.Context(), cond) },
+			node: "other",
+			do:   func(c *object.Client) error { return c.ApplyCondition(t.Context(), cond) },
 			want: `apply condition GPUReady to node other: the API server answers 404 Not Found: nodes "other" not found`,
 		},
 		"a label that none may have": {
-			refused: true,
-			do: func(c *kube.Client) error {
+			do: func(c *object.Client) error {
 				return c.ApplyLabels(t.Context(), map[string]string{"good": "1", "nvidia.com/gpu.product": "To Be Filled."})
 			},
 			want: `apply labels to node node1: the API server answers 422 Unprocessable Entity: Node "node1" is invalid: ` +
 				`metadata.labels: Invalid value: "To Be Filled.": nvidia.com/gpu.product`,
 		},
 		"no right to the status": {
-			refused: true,
-			given:   func(s *kubetest.Server) { s.Forbid("patch nodes/status") },
-			do:      func(c *kube.Client) error { return c.ApplyCondition(t.Context(), cond) },
+			given: func(s *kubetest.Server) { s.Forbid("patch nodes/status") },
+			do:    func(c *object.Client) error { return c.ApplyCondition(t.Context(), cond) },
 			want: "apply condition GPUReady to node node1: the API server answers 403 Forbidden: nodes/status is forbidden: " +
 				`User "system:serviceaccount:gpu:agent" cannot patch resource "nodes/status" in API group "" at the cluster scope ` +
 				"(no role of the pod's service account allows that verb: does the chart that is installed fit this version?)",
 		},
 		"an admission policy": {
-			refused: true,
 			given: func(s *kubetest.Server) {
 				s.Answer("patch nodes", http.StatusForbidden, "ValidatingAdmissionPolicy 'own-keys' denied request: not yours")
 			},
-			do: func(c *kube.Client) error { return c.ApplyLabels(t.Context(), map[string]string{"a": "b"}) },
+			do: func(c *object.Client) error { return c.ApplyLabels(t.Context(), map[string]string{"a": "b"}) },
 			want: "apply labels to node node1: the API server answers 403 Forbidden: " +
 				"ValidatingAdmissionPolicy 'own-keys' denied request: not yours",
 		},
 		"an API server that is not ready": {
 			given: func(s *kubetest.Server) { s.Refuse(1) },
-			do:    func(c *kube.Client) error { return c.ApplyLabels(t.Context(), nil) },
+			do:    func(c *object.Client) error { return c.ApplyLabels(t.Context(), nil) },
 			want:  "apply labels to node node1: the API server answers 503 Service Unavailable: not now",
 		},
 		"one that asks for patience": {
 			given: func(s *kubetest.Server) { s.Answer("patch nodes", http.StatusTooManyRequests, "later") },
-			do:    func(c *kube.Client) error { return c.ApplyLabels(t.Context(), nil) },
+			do:    func(c *object.Client) error { return c.ApplyLabels(t.Context(), nil) },
 			want:  "apply labels to node node1: the API server answers 429 Too Many Requests: later",
 		},
 		"no right to the taints": {
-			refused: true,
-			given:   func(s *kubetest.Server) { s.Forbid("get nodes") },
-			do:      func(c *kube.Client) error { return c.RemoveTaint(t.Context(), taint) },
+			given: func(s *kubetest.Server) { s.Forbid("get nodes") },
+			do:    func(c *object.Client) error { return c.RemoveTaint(t.Context(), taint) },
 			want: "remove taint not-ready:NoSchedule from node node1: the API server answers 403 Forbidden: nodes is forbidden: " +
 				`User "system:serviceaccount:gpu:agent" cannot get resource "nodes" in API group "" at the cluster scope ` +
 				"(no role of the pod's service account allows that verb: does the chart that is installed fit this version?)",
@@ -170,25 +165,7 @@ func TestWhatIsWrittenAndFails(t *testing.T) {
 			if err == nil || err.Error() != tc.want {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
-			if kube.Refused(err) != tc.refused {
-				t.Errorf("Refused() = %t", !tc.refused)
-			}
 			want(t, before, s.Node())
 		})
-	}
-}
-
-func TestAnAPIServerThatIsAwayRefusesNothing(t *testing.T) {
-	s := kubetest.New(t, "node1", nil)
-	s.Answer("patch nodes", http.StatusConflict, "another was faster")
-	if err := client(t, s, "node1").ApplyLabels(t.Context(), nil); err == nil || kube.Refused(err) {
-		t.Errorf("conflict: %v is refused", err)
-	}
-	away, err := kube.New(kube.Config{Server: "https://127.0.0.1:1", Dir: s.Dir(t), Node: "node1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := away.ApplyLabels(t.Context(), nil); err == nil || kube.Refused(err) {
-		t.Errorf("no connection: %v is refused", err)
 	}
 }

@@ -1,4 +1,4 @@
-package kube
+package object
 
 import (
 	"encoding/json"
@@ -40,18 +40,18 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// FuzzObject feeds what an API server might send: whatever can be decoded has
+// FuzzNode feeds what an API server might send: whatever can be decoded has
 // owners that are sorted, each once.
-func FuzzObject(f *testing.F) {
+func FuzzNode(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"labels":{"a":"1"},"managedFields":[{"manager":"a","fieldsV1":{"f:metadata":{"f:labels":{".":{},"f:a":{}}}}}]},` +
 		`"spec":{"taints":[{"key":"k","effect":"NoSchedule"}]},"status":{"conditions":[{"type":"Ready","lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`))
 	f.Add([]byte(`{"kind":"Status","status":"Failure","message":"too old","code":410}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var o object
-		if json.Unmarshal(data, &o) != nil {
+		var n Node
+		if json.Unmarshal(data, &n) != nil {
 			return
 		}
-		for key, managers := range o.node().Owners {
+		for key, managers := range n.Owners {
 			if len(managers) == 0 || !slices.IsSorted(managers) || len(slices.Compact(slices.Clone(managers))) != len(managers) {
 				t.Errorf("owners of %q are %q", key, managers)
 			}

@@ -1,4 +1,4 @@
-package kube_test
+package object_test
 
 import (
 	"context"
@@ -7,20 +7,41 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/kubetest"
 )
 
+func client(t *testing.T, s *kubetest.Server, node string) *object.Client {
+	t.Helper()
+	c, err := kube.New(kube.Config{
+		Server: s.URL(), Dir: s.Dir(t), Node: node, Agent: "test-agent", Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object.New(c)
+}
+
+// seen hands on log lines.
+type seen chan string
+
+func (s seen) Write(p []byte) (int, error) {
+	s <- string(p)
+	return len(p), nil
+}
+
 // watched follows the Node until the test ends, and hands on what is delivered
 // and logged.
-func watched(t *testing.T, s *kubetest.Server, dir string) (nodes chan kube.Node, lines seen) {
+func watched(t *testing.T, s *kubetest.Server, dir string) (nodes chan object.Node, lines seen) {
 	t.Helper()
-	nodes, lines = make(chan kube.Node, 64), make(seen, 64)
+	nodes, lines = make(chan object.Node, 64), make(seen, 64)
 	c, err := kube.New(kube.Config{
 		Server: s.URL(), Dir: dir, Node: "node1", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(lines, nil)),
 	})
@@ -28,13 +49,11 @@ func watched(t *testing.T, s *kubetest.Server, dir string) (nodes chan kube.Node
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- c.WatchNode(ctx, func(n kube.Node) { nodes <- n }) }()
+	var watching sync.WaitGroup
+	watching.Go(func() { object.New(c).WatchNode(ctx, func(n object.Node) { nodes <- n }) })
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("WatchNode() = %v, want nil", err)
-		}
+		watching.Wait()
 		if len(nodes) > 0 {
 			t.Errorf("more nodes than changes: %+v", <-nodes)
 		}
@@ -43,14 +62,14 @@ func watched(t *testing.T, s *kubetest.Server, dir string) (nodes chan kube.Node
 }
 
 // next returns what is delivered next.
-func next(t *testing.T, nodes <-chan kube.Node) kube.Node {
+func next(t *testing.T, nodes <-chan object.Node) object.Node {
 	t.Helper()
 	select {
 	case n := <-nodes:
 		return n
 	case <-time.After(20 * time.Second):
 		t.Fatal("no node was delivered")
-		return kube.Node{}
+		return object.Node{}
 	}
 }
 
@@ -61,7 +80,7 @@ func want(t *testing.T, want, got any) {
 	}
 }
 
-var ready = kube.Condition{
+var ready = object.Condition{
 	Type: "Ready", Status: "True", Reason: "KubeletReady", LastTransition: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 }
 
@@ -75,8 +94,8 @@ func TestWatchNode(t *testing.T) {
 	})
 	s.Refuse(1) // it tries again
 	nodes, _ := watched(t, s, s.Dir(t))
-	node := kube.Node{
-		Labels: map[string]string{"a": "1"}, Owners: map[string][]string{"a": {"kubelet"}}, Conditions: []kube.Condition{ready},
+	node := object.Node{
+		Labels: map[string]string{"a": "1"}, Owners: map[string][]string{"a": {"kubelet"}}, Conditions: []object.Condition{ready},
 	}
 	want(t, node, next(t, nodes))
 	s.Touch()    // says nothing new
@@ -88,32 +107,42 @@ func TestWatchNode(t *testing.T) {
 	s.Update("drainer", func(n *kubetest.Node) {
 		n.Taints = []kubetest.Taint{{Key: "a", Value: "b", Effect: "NoExecute", TimeAdded: "2026-01-02T03:04:05Z"}}
 	})
-	node.Taints = []kube.Taint{{Key: "a", Value: "b", Effect: "NoExecute"}}
+	node.Taints = []object.Taint{{Key: "a", Value: "b", Effect: "NoExecute"}}
 	want(t, node, next(t, nodes))
 	s.SetLabels(map[string]string{"a": "2", "b": ""})
 	node.Labels = map[string]string{"a": "2", "b": ""}
 	node.Owners = map[string][]string{"a": {"kubectl"}, "b": {"kubectl"}}
 	want(t, node, next(t, nodes))
 	s.Update("kubelet", func(n *kubetest.Node) { n.Conditions[0].Status = "Unknown" })
-	node.Conditions = []kube.Condition{ready}
+	node.Conditions = []object.Condition{ready}
 	node.Conditions[0].Status = "Unknown"
 	want(t, node, next(t, nodes))
-	s.EndWatches() // it begins anew, and nothing is lost
+	s.EndWatches() // the next watch goes on where this one ended
 	s.SetLabels(nil)
 	node.Labels, node.Owners = nil, map[string][]string{}
 	want(t, node, next(t, nodes))
 }
 
-func TestWatchNodeBeginsAnew(t *testing.T) {
+func TestWatchNodeSurvivesTheNode(t *testing.T) {
+	t.Parallel()
+	s := kubetest.New(t, "node1", nil)
+	nodes, lines := watched(t, s, s.Dir(t))
+	next(t, nodes)
+	s.Delete()
+	if line := <-lines; !strings.Contains(line, "watched object does not exist, waiting for it") {
+		t.Errorf("log line %q", line)
+	}
+}
+
+func TestWatchNodeIsRetried(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		interrupt func(*kubetest.Server)
 		want      string
 	}{
-		"after a version that is too old":  {(*kubetest.Server).Expire, "watch node node1: too old resource version"},
-		"after the node was deleted":       {(*kubetest.Server).Delete, "watch node node1: the node was deleted"},
+		"after a version that is too old":  {(*kubetest.Server).Expire, "watch nodes: the API server answers 410 Gone: too old resource version"},
 		"after a watch that is not served": {func(s *kubetest.Server) { s.Answer("watch nodes", 410, "gone"); s.EndWatches() }, "410 Gone: gone"},
-		"after a right was taken":          {func(s *kubetest.Server) { s.Forbid("list nodes"); s.EndWatches() }, "no role of the pod's service account allows that verb"},
+		"after a right was taken":          {func(s *kubetest.Server) { s.Forbid("list nodes"); s.Expire() }, "no role of the pod's service account allows that verb"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -121,14 +150,10 @@ func TestWatchNodeBeginsAnew(t *testing.T) {
 			nodes, lines := watched(t, s, s.Dir(t))
 			next(t, nodes)
 			tc.interrupt(s)
-			if line := <-lines; !strings.Contains(line, "the node is not known, trying again") || !strings.Contains(line, tc.want) {
-				t.Errorf("log line %q, want %q", line, tc.want)
-			}
-			if name == "after the node was deleted" {
-				if line := <-lines; !strings.Contains(line, "there is no such node") {
-					t.Errorf("log line %q", line)
+			for line := <-lines; !strings.Contains(line, tc.want); line = <-lines {
+				if !strings.Contains(line, "cannot watch objects, retrying") {
+					t.Errorf("log line %q, want %q", line, tc.want)
 				}
-				return
 			}
 			s.Answer("watch nodes", 0, "")
 			s.Answer("list nodes", 0, "")

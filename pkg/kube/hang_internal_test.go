@@ -1,0 +1,119 @@
+package kube
+
+import (
+	"context"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// relay connects to a server until it hangs: it keeps its connections open, and
+// passes nothing on any more.
+type relay struct {
+	net.Listener
+	to    string
+	hangs chan struct{}
+}
+
+func (r *relay) run(t *testing.T) {
+	for {
+		from, err := r.Accept()
+		if err != nil {
+			return
+		}
+		to, err := net.Dial("tcp", r.to)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { from.Close(); to.Close() })
+		for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+			go func() {
+				buffer := make([]byte, 4096)
+				for {
+					n, err := way[0].Read(buffer)
+					if err != nil {
+						way[1].Close()
+						return
+					}
+					select {
+					case <-r.hangs:
+					default:
+						_, _ = way[1].Write(buffer[:n])
+					}
+				}
+			}()
+		}
+	}
+}
+
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) { l <- string(p); return len(p), nil }
+
+// TestAWatchNoticesAServerThatHangs has shorter times than an agent.
+func TestAWatchNoticesAServerThatHangs(t *testing.T) {
+	if most := pingAfter + pingLimit; most > time.Minute {
+		t.Errorf("a watch notices a server that hangs after %v, want a minute at most", most)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("watch") {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			return
+		}
+		_, _ = io.WriteString(w, `{"metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"node1"}}]}`)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close) // after the connections of the relay
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{Listener: listener, to: server.Listener.Addr().String(), hangs: make(chan struct{})}
+	var relaying sync.WaitGroup
+	relaying.Go(func() { r.run(t) })
+	defer relaying.Wait()
+	defer listener.Close()
+
+	dir := t.TempDir()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	for name, data := range map[string][]byte{"token": []byte("t"), "ca.crt": authority} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := make(lines, 16)
+	c, err := New(Config{
+		Server: "https://" + listener.Addr().String(), Dir: dir, Node: "node1", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.ping = http.HTTP2Config{SendPingTimeout: 50 * time.Millisecond, PingTimeout: 50 * time.Millisecond}
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	known := make(chan struct{})
+	watching.Go(func() { Watch(ctx, c, Query{Object: c.Node()}, func([]struct{}) { close(known) }) })
+	<-known
+	time.Sleep(300 * time.Millisecond) // pings that are answered change nothing
+	if len(log) > 0 {
+		t.Fatalf("log line %q", <-log)
+	}
+	close(r.hangs)
+	if line := <-log; !strings.Contains(line, "cannot watch objects, retrying") || !strings.Contains(line, "watch nodes") {
+		t.Errorf("log line %q", line)
+	}
+}

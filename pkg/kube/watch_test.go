@@ -1,0 +1,225 @@
+package kube_test
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/kubetest"
+)
+
+// labelled is the part of an object that these tests watch.
+type labelled struct {
+	Metadata struct {
+		Name   string            `json:"name"`
+		Labels map[string]string `json:"labels"`
+	} `json:"metadata"`
+}
+
+// state is what a watch delivers: the label "a" by name.
+type state map[string]string
+
+// follow watches until the test ends, and hands on what is delivered.
+func follow(t *testing.T, c *kube.Client, q kube.Query) <-chan state {
+	t.Helper()
+	states := make(chan state, 16)
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		kube.Watch(ctx, c, q, func(objects []labelled) {
+			s := state{}
+			for _, o := range objects {
+				s[o.Metadata.Name] = o.Metadata.Labels["a"]
+			}
+			if !slices.IsSortedFunc(objects, func(a, b labelled) int { return strings.Compare(a.Metadata.Name, b.Metadata.Name) }) {
+				t.Errorf("objects are not ordered: %v", objects)
+			}
+			states <- s
+		})
+	})
+	t.Cleanup(func() {
+		cancel()
+		watching.Wait()
+		if len(states) > 0 {
+			t.Errorf("%d deliveries more than changes: %v", len(states), <-states)
+		}
+	})
+	return states
+}
+
+func want(t *testing.T, want state, states <-chan state) {
+	t.Helper()
+	if diff := cmp.Diff(want, <-states); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+}
+
+func TestWatchOneObject(t *testing.T) {
+	t.Parallel()
+	s := kubetest.New(t, "node1", map[string]string{"a": "1"})
+	c := client(t, s, "node1")
+	s.Refuse(1) // it tries again
+	states := follow(t, c, kube.Query{Object: c.Node(), Metadata: true})
+	want(t, state{"node1": "1"}, states)
+	s.Touch() // changes nothing that is decoded
+	s.SetLabels(map[string]string{"a": "2"})
+	want(t, state{"node1": "2"}, states)
+	watches := func(n int) {
+		t.Helper()
+		for s.Requests()["watch nodes"] < n && t.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	watches(1)
+	s.EndWatches()
+	s.SetLabels(map[string]string{"a": "3"})
+	want(t, state{"node1": "3"}, states)
+	watches(2)
+	if n := s.Requests()["list nodes"]; n != 2 { // the first was answered with 503
+		t.Errorf("%d lists, want the second watch to go on where the first ended", n)
+	}
+}
+
+func TestWatchWaitsForAnObjectThatDoesNotExist(t *testing.T) {
+	s := kubetest.New(t, "node1", nil)
+	lines := make(seen, 8)
+	c, err := kube.New(kube.Config{
+		Server: s.URL(), Dir: s.Dir(t), Node: "other", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(lines, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := follow(t, c, kube.Query{Object: c.Node()})
+	if line := <-lines; !strings.Contains(line, "watched object does not exist, waiting for it") || !strings.Contains(line, "name=other") {
+		t.Errorf("log line %q", line)
+	}
+	want(t, state{}, states)
+}
+
+// script is an API server that answers one list or watch after the other, and then
+// keeps requests waiting.
+type script struct {
+	t       *testing.T
+	queries chan string
+	answers []string
+	end     chan struct{}
+}
+
+func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	query.Del("timeoutSeconds")
+	s.queries <- r.URL.Path + "?" + query.Encode()
+	if len(s.answers) > 0 {
+		answer := s.answers[0]
+		s.answers = s.answers[1:]
+		_, _ = io.WriteString(w, answer)
+		if !strings.HasSuffix(answer, "\n") {
+			return // the watch ends
+		}
+	}
+	_ = http.NewResponseController(w).Flush()
+	select {
+	case <-r.Context().Done():
+	case <-s.end:
+	}
+}
+
+// play starts an API server with a script, and returns a client for it, its log
+// and the requests.
+func play(t *testing.T, answers ...string) (*kube.Client, seen, <-chan string) {
+	t.Helper()
+	s := &script{t: t, queries: make(chan string, 16), answers: answers, end: make(chan struct{})}
+	server := httptest.NewUnstartedServer(s)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(s.end) })
+	dir := t.TempDir()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	for name, data := range map[string][]byte{"token": []byte("t"), "ca.crt": authority} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := make(seen, 16)
+	c, err := kube.New(kube.Config{
+		Server: server.URL, Dir: dir, Node: "node1", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(lines, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, lines, s.queries
+}
+
+// pod returns a Pod of namespace "ns".
+func pod(name, label string, version int) string {
+	return fmt.Sprintf(`{"kind":"Pod","metadata":{"name":%q,"namespace":"ns","resourceVersion":"%d","labels":{"a":%q}},"spec":{"v":%[2]d}}`, name, version, label)
+}
+
+func list(version int, pods ...string) string {
+	return fmt.Sprintf(`{"kind":"PodList","metadata":{"resourceVersion":"%d"},"items":[%s]}`, version, strings.Join(pods, ","))
+}
+
+func events(all ...string) string {
+	var b strings.Builder
+	for i := 0; i < len(all); i += 2 {
+		fmt.Fprintf(&b, `{"type":%q,"object":%s}`, all[i], all[i+1])
+	}
+	return b.String()
+}
+
+func TestWatchManyObjects(t *testing.T) {
+	t.Parallel()
+	c, _, queries := play(t,
+		list(10, pod("x", "1", 4), pod("b", "1", 7)),
+		events("ADDED", pod("c", "1", 11), "MODIFIED", pod("x", "1", 12), "MODIFIED", pod("b", "2", 13), "DELETED", pod("x", "1", 14),
+			"BOOKMARK", `{"metadata":{"resourceVersion":"15"}}`),
+		events("ERROR", `{"kind":"Status","status":"Failure","code":410,"message":"too old"}`),
+		list(30, pod("b", "2", 13), pod("c", "1", 11)),
+		events("DELETED", pod("b", "2", 31))+"\n",
+	)
+	q := kube.Query{Object: kube.Object{API: "v1", Resource: "pods"}, FieldSelector: "spec.nodeName=node1"}
+	states := follow(t, c, q)
+	want(t, state{"x": "1", "b": "1"}, states)
+	want(t, state{"x": "1", "b": "1", "c": "1"}, states)
+	want(t, state{"x": "1", "b": "2", "c": "1"}, states)
+	want(t, state{"b": "2", "c": "1"}, states)
+	want(t, state{"c": "1"}, states)
+	const path = "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode1"
+	for _, want := range []string{
+		path, path + "&resourceVersion=10&watch=true", path + "&resourceVersion=15&watch=true", path, path + "&resourceVersion=30&watch=true",
+	} {
+		if got := <-queries; got != want {
+			t.Errorf("request %s\nwant    %s", got, want)
+		}
+	}
+}
+
+func TestWatchRejectsAnEventThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	large, err := json.Marshal(strings.Repeat("x", 5<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, lines, _ := play(t, list(1, pod("a", "1", 1)), events("ADDED", string(large))+"\n")
+	states := follow(t, c, kube.Query{Object: kube.Object{API: "v1", Resource: "pods"}})
+	want(t, state{"a": "1"}, states)
+	if line := <-lines; !strings.Contains(line, "more than 4 MiB") {
+		t.Errorf("log line %q", line)
+	}
+}
