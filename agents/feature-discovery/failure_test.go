@@ -184,7 +184,7 @@ func TestHostileSurroundings(t *testing.T) {
 			repair := tc.spoil(t, dir)
 			file := filepath.Join(dir, "gfd")
 			p := startWith(t, n, file)
-			p.Said(append([]string{"level=ERROR", "labels cannot be published, trying again", file}, tc.want...)...)
+			p.Said(append([]string{"level=ERROR", "cannot publish labels, retrying", file}, tc.want...)...)
 			p.unready(append([]string{file}, tc.want...)...)
 			repair()
 			p.has(simulated(t, n))

@@ -95,7 +95,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			Run: func(ctx context.Context) error {
 				labels, err := d.Once(ctx)
 				if err == nil {
-					err = out.once(ctx, publish.Wanted{Labels: labels})
+					err = out.once(ctx, publish.Desired{Labels: labels})
 				}
 				return errors.Join(err, src.Close())
 			},

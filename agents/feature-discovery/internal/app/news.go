@@ -22,7 +22,7 @@ type news struct {
 	last object.Condition
 }
 
-func (n *news) want(w publish.Wanted) {
+func (n *news) want(w publish.Desired) {
 	n.out.want(w)
 	if w.Ready == nil {
 		return

@@ -15,7 +15,7 @@ import (
 
 // keeper keeps labels or a condition published.
 type keeper interface {
-	Want(publish.Wanted)
+	Set(publish.Desired)
 	Run(ctx context.Context) error
 	Err() error
 }
@@ -60,13 +60,13 @@ func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
 }
 
 // want passes the desired state to the keepers.
-func (o *outputs) want(w publish.Wanted) {
+func (o *outputs) want(w publish.Desired) {
 	if o.keeper != nil {
-		o.keeper.Want(w)
+		o.keeper.Set(w)
 		w.Labels = nil
 	}
 	if o.node != nil {
-		o.node.Want(w)
+		o.node.Set(w)
 	}
 }
 
@@ -103,7 +103,7 @@ func (o *outputs) err() error {
 const onceLimit = time.Minute
 
 // once publishes labels once.
-func (o *outputs) once(ctx context.Context, w publish.Wanted) error {
+func (o *outputs) once(ctx context.Context, w publish.Desired) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, onceLimit, errors.New("publish labels: no success within "+onceLimit.String()))
 	defer cancel()
 	err := o.put(ctx, w)
@@ -113,7 +113,7 @@ func (o *outputs) once(ctx context.Context, w publish.Wanted) error {
 	return err
 }
 
-func (o *outputs) put(ctx context.Context, w publish.Wanted) error {
+func (o *outputs) put(ctx context.Context, w publish.Desired) error {
 	if o.labels != nil {
 		return o.labels.Put(ctx, w.Labels)
 	}

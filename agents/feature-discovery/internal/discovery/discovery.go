@@ -1,9 +1,8 @@
-// Package discovery knows what the node is and whether its GPUs can be used: it
-// takes in looks at the GPUs, the facts of the other agents and changes of the
-// config, derives labels and the condition from them with pure packages, and
-// hands them on to who publishes them.
+// Package discovery derives the labels of the node and the condition GPUReady, with
+// pure packages, from snapshots of the GPUs, the facts of the other agents and the
+// config. It passes them on to be published.
 //
-// One goroutine owns what is known; it waits for nothing but its inputs.
+// One goroutine owns the state and blocks on nothing but its inputs.
 package discovery
 
 import (
@@ -28,17 +27,17 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// Machine is what is known of the machine without its driver.
+// Machine is the state of the machine that needs no driver to be read.
 type Machine struct {
 	// Product is the name of the machine.
 	Product string
-	// PCI are NVIDIA's devices on the bus. Unknown is set where the bus could not
-	// be read.
+	// PCI are NVIDIA's devices on the bus. Unknown is set if the bus could not be
+	// read.
 	PCI     []pci.Device
 	Unknown bool
 }
 
-// driven reports whether the bus has GPUs that NVIDIA's driver has taken.
+// driven reports whether the bus has GPUs that are bound to NVIDIA's driver.
 func (m Machine) driven() bool {
 	return slices.ContainsFunc(m.PCI, func(d pci.Device) bool { return d.GPU() && d.Driver == "nvidia" })
 }
@@ -48,39 +47,39 @@ func (m Machine) gpus() bool {
 	return m.Unknown || slices.ContainsFunc(m.PCI, pci.Device.GPU)
 }
 
-// Config says what a Discovery works with.
+// Config describes a Discovery.
 type Config struct {
 	Config config.Config
 	Source gpu.Source
 	// WatchDriver is observe.Config.WatchChanges.
 	WatchDriver func(ctx context.Context, changed func()) error
-	// ReadMachine reads what is known of the machine.
+	// ReadMachine returns the state of the machine.
 	ReadMachine func() Machine
-	// WatchFacts delivers what the agents of the node say, at first and whenever
-	// it changes. It returns when ctx ends.
+	// WatchFacts delivers the facts of the node's agents, at the start and whenever
+	// they change. It returns when ctx ends.
 	WatchFacts func(ctx context.Context, deliver func(map[contract.Name]contract.Fact)) error
-	// Chain is what has to hold for the GPUs to be ready. Without a link nothing
-	// is said of that.
+	// Chain has the links that must hold for the GPUs to be ready. If it is empty,
+	// there is no condition.
 	Chain []ready.Link
-	// Publish makes what it is given what is published. It must not block.
-	Publish func(publish.Wanted)
-	// Recorder takes note of what happens. It must not block.
+	// Publish sets the desired state. It must not block.
+	Publish func(publish.Desired)
+	// Recorder counts what happens. It must not block.
 	Recorder Recorder
 	Log      *slog.Logger
 }
 
-// Recorder takes note of what is published and why it is not otherwise.
+// Recorder records the desired state and the results of config changes.
 type Recorder interface {
-	// Published notes what is wanted.
-	Published(publish.Wanted)
-	// Configured notes that a config was taken, or why it was not.
+	// Published records the desired state.
+	Published(publish.Desired)
+	// Configured records that a config was accepted, or why it was rejected.
 	Configured(err error)
 }
 
-// nothing is what an observer of this agent prepares.
+// nothing is prepared by the observer of this agent.
 type nothing struct{}
 
-// Discovery is what is known of the node.
+// Discovery derives the desired state of the node.
 type Discovery struct {
 	cfg      Config
 	log      *slog.Logger
@@ -93,15 +92,15 @@ type Discovery struct {
 	// What follows is owned by the goroutine of Run.
 	config  config.Config
 	machine Machine
-	// node is what the driver said last, nil before it did; and has is the last of
-	// them that tells what the node has: not one without GPUs that are on the bus,
-	// and that the driver has taken and could not begin to use.
+	// node is the last snapshot, nil before the first. has is the last one that shows
+	// the GPUs of the node: a snapshot without GPUs does not count while the bus has
+	// GPUs bound to the driver, which failed to start them.
 	node, has *gpu.Node
-	// trouble and hang are why the driver says nothing now.
+	// trouble and hang are why the driver does not answer now.
 	trouble, hang error
 	looked        bool
 	known         map[contract.Name]contract.Fact
-	wanted        publish.Wanted
+	desired       publish.Desired
 }
 
 // New returns a Discovery; it does nothing before Run.
@@ -138,11 +137,10 @@ func (d *Discovery) Refuse(err error) {
 // Reload looks at the node again. It does not block.
 func (d *Discovery) Reload() { pace.Signal(d.reload) }
 
-// onceLimit bounds the look of Once: a job whose driver hangs says so, and ends.
+// onceLimit bounds Once: a job whose driver hangs fails with that reason.
 const onceLimit = time.Minute
 
-// Once looks at the node one time, and returns its labels. It takes a minute at
-// most.
+// Once reads the node once, and returns its labels. It takes a minute at most.
 func (d *Discovery) Once(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
@@ -159,8 +157,7 @@ func (d *Discovery) Once(ctx context.Context) (map[string]string, error) {
 	return labels, nil
 }
 
-// Unknown returns why it is not known what the labels of the node should be, nil
-// once it is.
+// Unknown returns why the labels of the node are unknown, nil once they are known.
 func (d *Discovery) Unknown() error {
 	if e := d.unknown.Load(); e != nil {
 		return *e
@@ -180,7 +177,7 @@ func newest[T any](c chan T, v T) {
 	c <- v
 }
 
-// Run keeps what is published true until ctx ends.
+// Run keeps the desired state up to date until ctx ends.
 func (d *Discovery) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.observer.Run(ctx) })
@@ -191,8 +188,8 @@ func (d *Discovery) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// watchFacts delivers facts until ctx ends. A watch that fails begins anew, and
-// with it what is known.
+// watchFacts delivers facts until ctx ends. It restarts a watch that fails, which
+// then delivers all facts again.
 func (d *Discovery) watchFacts(ctx context.Context) {
 	retry := pace.Backoff{First: time.Second, Most: time.Minute}
 	for {
@@ -201,7 +198,7 @@ func (d *Discovery) watchFacts(ctx context.Context) {
 			return
 		}
 		in := retry.Next()
-		d.log.Warn("what the agents of the node say is not watched, trying again", "in", in, "err", err)
+		d.log.Warn("cannot watch the facts of other agents, retrying", "in", in, "err", err)
 		if !pace.Pause(ctx, in) {
 			return
 		}
@@ -250,15 +247,15 @@ func (d *Discovery) observed(obs observe.Observation[nothing, nothing]) error {
 	case obs.Err == nil && before != nil:
 		d.log.Info("the driver answers", "version", obs.Node.Driver.Version, "gpus", len(obs.Node.GPUs))
 	case errors.Is(obs.Err, gpu.ErrClosed):
-		// The driver is asked anew, since a GPU has come or gone.
-		d.log.Debug("the driver is not asked now", "err", obs.Err)
+		// A GPU was added or removed, and the driver is opened again.
+		d.log.Debug("driver closed, waiting until it is opened again", "err", obs.Err)
 	case obs.Err != nil && (before == nil || before.Error() != obs.Err.Error()):
 		d.log.Warn("the driver does not answer, waiting", "err", obs.Err)
 	}
 	return nil
 }
 
-// take notes what the driver says.
+// take records a snapshot.
 func (d *Discovery) take(n *gpu.Node) {
 	d.node = n
 	if len(n.GPUs) > 0 || !d.machine.driven() {

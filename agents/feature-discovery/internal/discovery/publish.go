@@ -11,23 +11,23 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// publish derives what is to be published, and hands it on if it is news.
+// publish derives the desired state, and passes it on if it has changed.
 func (d *Discovery) publish() {
-	w := publish.Wanted{Labels: d.labels(), Ready: d.ready()}
+	w := publish.Desired{Labels: d.labels(), Ready: d.ready()}
 	var unknown error
 	if w.Labels == nil {
 		unknown = d.unlabelled()
 	}
-	if !reflect.DeepEqual(d.wanted, w) {
-		d.wanted = w
+	if !reflect.DeepEqual(d.desired, w) {
+		d.desired = w
 		d.cfg.Recorder.Published(w)
 		d.cfg.Publish(w)
 	}
-	// Not before: from here on who publishes tells whether the node is ready.
+	// Only now, because from here on the publisher decides whether the agent is ready.
 	d.unknown.Store(&unknown)
 }
 
-// unlabelled returns why the labels are not known.
+// unlabelled returns why the labels are unknown.
 func (d *Discovery) unlabelled() error {
 	switch {
 	case d.hang != nil:
@@ -43,10 +43,11 @@ func (d *Discovery) unlabelled() error {
 
 var errNoGPU = errors.New("the driver answers and shows no GPU, while those of the bus are bound to it: see GPUReady, and the kernel log (dmesg | grep NVRM)")
 
-// labels returns the labels of the node. They tell what it has, and GPUReady
-// tells whether that works: so they stay as they are while a driver that once
-// answered does not, during an update of it for example; and before it has, those
-// stay that an earlier process has left. They go when the GPUs have left the bus.
+// labels returns the labels of the node, nil while they are unknown. Labels describe
+// the hardware, and GPUReady whether it works. So labels stay while a driver that
+// has answered before does not, for example during its update, and labels of an
+// earlier process stay until the driver answers. They are removed when the bus has
+// no GPUs any more.
 func (d *Discovery) labels() map[string]string {
 	none := errors.Is(d.trouble, gpu.ErrNoDriver) || d.node != nil && len(d.node.GPUs) == 0
 	switch {
@@ -60,9 +61,9 @@ func (d *Discovery) labels() map[string]string {
 	return label.Of(label.Facts{Node: d.has, Config: d.config, Machine: d.machine.Product, PCI: d.machine.PCI})
 }
 
-// ready returns the condition, nil while it is not known, or nobody wants it. A
-// driver that hangs at the start keeps the first look from ever ending; then that
-// is known.
+// ready returns the condition, nil while it is unknown or if there is no chain. A
+// driver that hangs at the start never ends the first refresh, but the condition is
+// known then.
 func (d *Discovery) ready() *object.Condition {
 	if len(d.cfg.Chain) == 0 || !d.looked && d.hang == nil || d.known == nil {
 		return nil

@@ -43,7 +43,7 @@ type rig struct {
 	watches atomic.Int32
 	broken  chan error
 	// wants and configs are what was published, and what became of configs.
-	wants, recorded chan publish.Wanted
+	wants, recorded chan publish.Desired
 	configs         chan error
 }
 
@@ -55,8 +55,8 @@ func newRig(node *gpu.Node, change func(*discovery.Config)) *rig {
 		driver:   make(chan struct{}),
 		changed:  make(chan facts),
 		broken:   make(chan error),
-		wants:    make(chan publish.Wanted, 64),
-		recorded: make(chan publish.Wanted, 64),
+		wants:    make(chan publish.Desired, 64),
+		recorded: make(chan publish.Desired, 64),
 		configs:  make(chan error, 64),
 	}
 	r.setBus(len(node.GPUs))
@@ -68,7 +68,7 @@ func newRig(node *gpu.Node, change func(*discovery.Config)) *rig {
 		ReadMachine: func() discovery.Machine { return *r.bus.Load() },
 		WatchFacts:  r.watchFacts,
 		Chain:       []ready.Link{ready.Driver},
-		Publish:     func(w publish.Wanted) { r.wants <- w },
+		Publish:     func(w publish.Desired) { r.wants <- w },
 		Recorder:    r,
 		Log:         slog.New(slog.DiscardHandler),
 	}
@@ -126,8 +126,8 @@ func (r *rig) watchFacts(ctx context.Context, deliver func(facts)) error {
 }
 
 // Published and Configured make the rig a Recorder.
-func (r *rig) Published(w publish.Wanted) { r.recorded <- w }
-func (r *rig) Configured(err error)       { r.configs <- err }
+func (r *rig) Published(w publish.Desired) { r.recorded <- w }
+func (r *rig) Configured(err error)        { r.configs <- err }
 
 // setBus gives the bus n GPUs, which the driver has taken.
 func (r *rig) setBus(n int) { r.setBusOf(n, "nvidia") }
@@ -142,13 +142,13 @@ func (r *rig) setBusOf(n int, driver string) {
 }
 
 // news returns what was published since the last call, once all has settled.
-func (r *rig) news(t *testing.T) []publish.Wanted {
+func (r *rig) news(t *testing.T) []publish.Desired {
 	t.Helper()
 	synctest.Wait()
 	if len(r.wants) != len(r.recorded) {
 		t.Errorf("%d were published and %d recorded", len(r.wants), len(r.recorded))
 	}
-	var all []publish.Wanted
+	var all []publish.Desired
 	for len(r.wants) > 0 {
 		all = append(all, <-r.wants)
 		<-r.recorded
@@ -157,7 +157,7 @@ func (r *rig) news(t *testing.T) []publish.Wanted {
 }
 
 // published returns the newest of news, of which there is some.
-func (r *rig) published(t *testing.T) publish.Wanted {
+func (r *rig) published(t *testing.T) publish.Desired {
 	t.Helper()
 	all := r.news(t)
 	if len(all) == 0 {
@@ -183,13 +183,13 @@ func pass(t *testing.T, d time.Duration) {
 
 // check compares what was published with the status and reason of the condition
 // and with some labels.
-func check(t *testing.T, w publish.Wanted, status, reason string, labels map[string]string) {
+func check(t *testing.T, w publish.Desired, status, reason string, labels map[string]string) {
 	t.Helper()
 	checkReady(t, w, status, reason)
 	checkLabels(t, w.Labels, labels)
 }
 
-func checkReady(t *testing.T, w publish.Wanted, status, reason string) {
+func checkReady(t *testing.T, w publish.Desired, status, reason string) {
 	t.Helper()
 	if w.Ready == nil || w.Ready.Status != status || w.Ready.Reason != reason {
 		t.Errorf("condition %+v, want %s %s", w.Ready, status, reason)
@@ -210,7 +210,7 @@ func checkLabels(t *testing.T, labels, want map[string]string) {
 }
 
 // unknown checks that nothing is said of the labels, and why.
-func (r *rig) unknown(t *testing.T, w publish.Wanted, want error) {
+func (r *rig) unknown(t *testing.T, w publish.Desired, want error) {
 	t.Helper()
 	if w.Labels != nil {
 		t.Errorf("labels %v, want that those stay which are there", w.Labels)

@@ -22,7 +22,7 @@ type Recorder struct {
 	ready  *prometheus.Desc
 
 	mu     sync.Mutex
-	wanted publish.Wanted
+	wanted publish.Desired
 }
 
 var (
@@ -43,7 +43,7 @@ func New() *Recorder {
 }
 
 // Published records w as the current state.
-func (r *Recorder) Published(w publish.Wanted) {
+func (r *Recorder) Published(w publish.Desired) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wanted = w

@@ -24,8 +24,8 @@ func TestRecorder(t *testing.T) {
 	if n := testutil.CollectAndCount(r); n != 0 {
 		t.Errorf("%d series before anything is known, want none", n)
 	}
-	r.Published(publish.Wanted{Labels: map[string]string{"a": "1"}, Ready: condition(ready.False, ready.DriverNotFound)})
-	r.Published(publish.Wanted{Labels: map[string]string{"a": "1", "b": "2"}, Ready: condition(ready.True, ready.GPUsReady)})
+	r.Published(publish.Desired{Labels: map[string]string{"a": "1"}, Ready: condition(ready.False, ready.DriverNotFound)})
+	r.Published(publish.Desired{Labels: map[string]string{"a": "1", "b": "2"}, Ready: condition(ready.True, ready.GPUsReady)})
 	r.Configured(nil)
 	r.Configured(errors.New("config.yaml: line 3: unknown key"))
 
@@ -55,19 +55,19 @@ outrigger_feature_discovery_labels 2
 
 func TestPublished(t *testing.T) {
 	for name, tc := range map[string]struct {
-		wanted publish.Wanted
+		wanted publish.Desired
 		want   string
 	}{
-		"nothing is known":            {publish.Wanted{}, ""},
-		"the labels are not known":    {publish.Wanted{Ready: condition(ready.False, ready.DriverNotFound)}, `gpu_ready{reason="DriverNotFound"} 0`},
-		"the GPUs have not been read": {publish.Wanted{Ready: condition(ready.Unknown, ready.Starting)}, `gpu_ready{reason="Starting"} 0`},
-		"the node has no labels":      {publish.Wanted{Labels: map[string]string{}}, "labels 0"},
-		"there is no condition":       {publish.Wanted{Labels: map[string]string{"a": "1"}}, "labels 1"},
-		"a reason that is not UTF-8":  {publish.Wanted{Ready: condition(ready.False, "\xff")}, `gpu_ready{reason="?"} 0`},
+		"nothing is known":            {publish.Desired{}, ""},
+		"the labels are not known":    {publish.Desired{Ready: condition(ready.False, ready.DriverNotFound)}, `gpu_ready{reason="DriverNotFound"} 0`},
+		"the GPUs have not been read": {publish.Desired{Ready: condition(ready.Unknown, ready.Starting)}, `gpu_ready{reason="Starting"} 0`},
+		"the node has no labels":      {publish.Desired{Labels: map[string]string{}}, "labels 0"},
+		"there is no condition":       {publish.Desired{Labels: map[string]string{"a": "1"}}, "labels 1"},
+		"a reason that is not UTF-8":  {publish.Desired{Ready: condition(ready.False, "\xff")}, `gpu_ready{reason="?"} 0`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := metrics.New()
-			r.Published(publish.Wanted{Labels: map[string]string{"of": "before"}, Ready: condition(ready.True, ready.GPUsReady)})
+			r.Published(publish.Desired{Labels: map[string]string{"of": "before"}, Ready: condition(ready.True, ready.GPUsReady)})
 			r.Published(tc.wanted)
 			if got := samples(t, r); got != tc.want {
 				t.Errorf("metrics %q, want %q", got, tc.want)

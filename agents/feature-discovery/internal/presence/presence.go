@@ -1,6 +1,6 @@
-// Package presence tells the cluster that its node has NVIDIA GPUs, before there
-// is a driver: what a PCI scan shows, and what charts select nodes by. It runs on
-// every node, and costs one without GPUs a scan and one look at its Node object.
+// Package presence labels the Node of a machine with NVIDIA GPUs by a scan of its
+// PCI bus, so that charts can select nodes before they have a driver. It runs on
+// every node. On one without GPUs it scans the bus and reads the Node object once.
 package presence
 
 import (
@@ -20,8 +20,8 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// Grace is how long the GPUs have to be away before their labels go. A reset may
-// take one from the bus for seconds, and with the labels go the agents.
+// Grace is how long the GPUs have to be absent before their labels are removed. A
+// reset may take a GPU off the bus for seconds, and agents leave with the labels.
 const Grace = 30 * time.Second
 
 const (
@@ -31,24 +31,24 @@ const (
 
 // Node keeps labels on the own Node.
 type Node interface {
-	// Run keeps what is wanted until ctx ends.
+	// Run keeps the desired state until ctx ends.
 	Run(ctx context.Context) error
-	Want(publish.Wanted)
-	// Once makes the Node as it is wanted, and returns nil when it is.
-	Once(ctx context.Context, w publish.Wanted) error
+	Set(publish.Desired)
+	// Once makes the Node as desired, and returns nil once it is.
+	Once(ctx context.Context, w publish.Desired) error
 	Err() error
 }
 
 var _ Node = (*publish.Node)(nil)
 
-// Config says what a Presence works with.
+// Config describes a Presence.
 type Config struct {
 	// Scan returns NVIDIA's devices on the bus.
 	Scan func() ([]pci.Device, error)
-	// Watch calls changed once at first, and then when a device comes or goes. It
-	// returns when ctx ends.
+	// Watch calls changed at the start and whenever a device appears or disappears.
+	// It returns when ctx ends.
 	Watch func(ctx context.Context, changed func()) error
-	// System reads what is known of kernel and distribution.
+	// System reads kernel and distribution.
 	System func() (machine.System, error)
 	Node   Node
 	// Grace is usually the constant Grace.
@@ -56,23 +56,23 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Presence keeps the labels of the presence of GPUs.
+// Presence keeps the labels that charts select nodes by.
 type Presence struct {
 	cfg     Config
 	changed chan struct{}
 
-	// again and retry are owned by the goroutine that looks at the bus: when to
-	// look at one again that could not be read.
+	// again and retry schedule the next scan of a bus that could not be read. The
+	// goroutine that scans owns them.
 	again *time.Timer
 	retry pace.Backoff
 
 	mu  sync.Mutex
 	err error
-	// keeps is set while the Node is kept.
+	// keeps is set while cfg.Node runs.
 	keeps bool
 }
 
-var errStarting = errors.New("start: the PCI bus has not been looked at yet")
+var errStarting = errors.New("start: the PCI bus has not been scanned yet")
 
 // New returns a Presence; it does nothing before Run.
 func New(cfg Config) *Presence {
@@ -84,8 +84,8 @@ func New(cfg Config) *Presence {
 	}
 }
 
-// Ready returns nil while the Node says what the bus shows, and otherwise why it
-// does not.
+// Ready returns nil while the labels match the PCI bus, and otherwise why they do
+// not.
 func (p *Presence) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +95,7 @@ func (p *Presence) Ready() error {
 	return p.err
 }
 
-// Reload looks at the bus again. It does not block.
+// Reload scans the bus again. It does not block.
 func (p *Presence) Reload() { pace.Signal(p.changed) }
 
 // Run keeps the labels until ctx ends.
@@ -107,7 +107,7 @@ func (p *Presence) Run(ctx context.Context) error {
 	watching.Go(func() {
 		err := p.cfg.Watch(ctx, p.Reload)
 		if err != nil && ctx.Err() == nil {
-			p.cfg.Log.Error("the PCI bus is not watched: restart the pod after a GPU was added or removed", "err", err)
+			p.cfg.Log.Error("cannot watch the PCI bus: restart the pod after a GPU is added or removed", "err", err)
 			p.Reload()
 		}
 	})
@@ -121,16 +121,16 @@ func (p *Presence) Run(ctx context.Context) error {
 	return nil
 }
 
-// look returns the labels that the bus calls for, and whether that is known. If
-// not, the bus is looked at again after a while.
-func (p *Presence) look() (labels map[string]string, known bool) {
+// scan returns the labels for the GPUs on the bus, and whether they are known. If
+// they are not, it schedules another scan.
+func (p *Presence) scan() (labels map[string]string, known bool) {
 	p.again.Stop()
 	devices, err := p.cfg.Scan()
 	switch {
 	case err == nil:
 	case slices.ContainsFunc(devices, pci.Device.GPU):
 		// One device that cannot be read does not hide the others.
-		p.cfg.Log.Warn("the PCI bus cannot be read whole", "err", err)
+		p.cfg.Log.Warn("cannot read some devices of the PCI bus", "err", err)
 	default:
 		p.fail(err)
 		p.again.Reset(p.retry.Next())
@@ -139,18 +139,18 @@ func (p *Presence) look() (labels map[string]string, known bool) {
 	p.retry.Reset()
 	system, err := p.cfg.System()
 	if err != nil {
-		p.cfg.Log.Warn("kernel and distribution are not all known", "err", err)
+		p.cfg.Log.Warn("cannot read kernel or distribution", "err", err)
 	}
 	return label.Presence(devices, system), true
 }
 
-// absent waits until there are GPUs, and returns false when ctx ends before. In
-// the meantime, after wait, it removes what an earlier time with GPUs has left.
+// absent waits until there are GPUs, and returns false if ctx ends before. After
+// wait it removes labels that are left from a time with GPUs.
 func (p *Presence) absent(ctx context.Context, wait time.Duration) bool {
 	remove := time.NewTimer(wait)
 	defer remove.Stop()
 	retry := pace.Backoff{First: retryMin, Most: retryMax}
-	for due, failed, told := false, false, false; ; {
+	for due, failed, logged := false, false, false; ; {
 		select {
 		case <-ctx.Done():
 			return false
@@ -158,15 +158,15 @@ func (p *Presence) absent(ctx context.Context, wait time.Duration) bool {
 		case <-remove.C:
 			due = true
 		}
-		labels, known := p.look()
+		labels, known := p.scan()
 		if len(labels) > 0 {
 			return true
 		}
 		if !known {
 			continue
 		}
-		if !told {
-			told = true
+		if !logged {
+			logged = true
 			p.cfg.Log.Info("no NVIDIA GPU on the PCI bus, waiting for one")
 		}
 		if due {
@@ -181,17 +181,17 @@ func (p *Presence) absent(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// remove removes the labels from a Node without GPUs, and reports whether there
-// are none.
+// remove removes the labels from a Node without GPUs, and reports whether that
+// succeeded.
 func (p *Presence) remove(ctx context.Context) bool {
-	err := p.cfg.Node.Once(ctx, publish.Wanted{Labels: map[string]string{}})
+	err := p.cfg.Node.Once(ctx, publish.Desired{Labels: map[string]string{}})
 	if err != nil && ctx.Err() == nil {
 		p.fail(err)
 	}
 	return err == nil
 }
 
-// present keeps the labels while there are GPUs, and for a while after.
+// present keeps the labels while there are GPUs, and for Grace after that.
 func (p *Presence) present(ctx context.Context) error {
 	p.keep(true)
 	defer p.keep(false)
@@ -207,14 +207,14 @@ func (p *Presence) present(ctx context.Context) error {
 	return g.Wait()
 }
 
-// follow has the Node say what the bus shows until the GPUs have been away for
-// long enough, or ctx ends.
+// follow sets the labels for the GPUs on the bus until these have been absent for
+// Grace, or ctx ends.
 func (p *Presence) follow(ctx context.Context) {
 	gone := time.NewTimer(0)
 	gone.Stop()
 	defer gone.Stop()
 	pace.Signal(p.changed)
-	for away, over := false, false; ; {
+	for absent, over := false, false; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -222,7 +222,7 @@ func (p *Presence) follow(ctx context.Context) {
 		case <-gone.C:
 			over = true
 		}
-		labels, known := p.look()
+		labels, known := p.scan()
 		if !known {
 			continue
 		}
@@ -230,27 +230,27 @@ func (p *Presence) follow(ctx context.Context) {
 		switch {
 		case len(labels) > 0:
 			gone.Stop()
-			away, over = false, false
-			p.cfg.Node.Want(publish.Wanted{Labels: labels})
+			absent, over = false, false
+			p.cfg.Node.Set(publish.Desired{Labels: labels})
 		case over:
-			p.cfg.Log.Warn("the NVIDIA GPUs have left the PCI bus, removing the labels")
+			p.cfg.Log.Warn("no NVIDIA GPU on the PCI bus, removing the labels")
 			return
-		case !away:
-			away = true
-			p.cfg.Log.Warn("no NVIDIA GPU on the PCI bus any more, waiting before the labels go", "for", p.cfg.Grace)
+		case !absent:
+			absent = true
+			p.cfg.Log.Warn("no NVIDIA GPU on the PCI bus any more, keeping the labels for a while", "for", p.cfg.Grace)
 			gone.Reset(p.cfg.Grace)
 		}
 	}
 }
 
-// fail notes why the Node may not say what the bus shows, and logs it once.
+// fail records why the labels may not match the bus, and logs it once.
 func (p *Presence) fail(err error) {
 	p.mu.Lock()
 	was := p.err
 	p.err = err
 	p.mu.Unlock()
 	if was == nil || was.Error() != err.Error() {
-		p.cfg.Log.Error("it is not known that the labels tell what the PCI bus shows, trying again", "err", err)
+		p.cfg.Log.Error("cannot verify node labels against the PCI bus, retrying", "err", err)
 	}
 }
 

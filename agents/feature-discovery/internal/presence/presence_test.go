@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // node is told what is wanted.
 type node struct {
 	runs atomic.Int32
-	// wants and once have the labels that Want and Once were given.
+	// wants and once have the labels that Set and Once were given.
 	wants, once chan map[string]string
 	// fail is how many times Once fails.
 	fail atomic.Int32
@@ -44,11 +44,11 @@ func (n *node) Run(ctx context.Context) error {
 	}
 }
 
-func (n *node) Want(w publish.Wanted) { n.wants <- w.Labels }
+func (n *node) Set(w publish.Desired) { n.wants <- w.Labels }
 
 var errAway = errors.New("the API server is away")
 
-func (n *node) Once(_ context.Context, w publish.Wanted) error {
+func (n *node) Once(_ context.Context, w publish.Desired) error {
 	n.once <- w.Labels
 	if n.fail.Add(-1) >= 0 {
 		return errAway

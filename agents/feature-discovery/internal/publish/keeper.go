@@ -5,27 +5,27 @@ import (
 	"log/slog"
 	"time"
 
+	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 )
 
-// KeeperConfig says how labels are kept where an Output puts them.
+// KeeperConfig describes a Keeper.
 type KeeperConfig struct {
 	Output Output
-	// Every is the time between checks that they are still there; 0 for none.
+	// Every is the time between checks of the published labels; 0 for no checks.
 	Every time.Duration
 	Log   *slog.Logger
 }
 
-// Keeper keeps labels published by an Output that does not tell when somebody
-// changes them.
+// Keeper keeps labels published at an Output that cannot be watched.
 type Keeper struct {
-	*wish
+	*target
 	cfg KeeperConfig
 }
 
 // NewKeeper returns a Keeper; it does nothing before Run.
 func NewKeeper(cfg KeeperConfig) *Keeper {
-	return &Keeper{wish: newWish(nil), cfg: cfg}
+	return &Keeper{target: newTarget(nil), cfg: cfg}
 }
 
 // Run keeps the labels until ctx ends.
@@ -34,7 +34,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	again := time.NewTimer(0)
 	again.Stop()
 	defer again.Stop()
-	told := ""
+	logged := ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,13 +45,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 		err := k.put(ctx)
 		in := k.cfg.Every
 		if err == nil {
-			told = ""
+			logged = ""
 			failing.Reset()
 		} else {
-			in = failing.Next()
-			if ctx.Err() == nil && err.Error() != told {
-				told = err.Error()
-				k.cfg.Log.Error("labels cannot be published, trying again", "in", in, "err", err)
+			in = kube.RetryIn(&failing, err)
+			if ctx.Err() == nil && err.Error() != logged {
+				logged = err.Error()
+				k.cfg.Log.Error("cannot publish labels, retrying", "in", in, "err", err)
 			}
 		}
 		if in > 0 {
@@ -61,11 +61,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 func (k *Keeper) put(ctx context.Context) error {
-	w, tell := k.take()
+	desired, report := k.take()
 	var err error
-	if w.Labels != nil {
-		err = k.cfg.Output.Put(ctx, w.Labels)
+	if desired.Labels != nil {
+		err = k.cfg.Output.Put(ctx, desired.Labels)
 	}
-	tell(err)
+	report(err)
 	return err
 }

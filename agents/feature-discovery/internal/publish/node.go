@@ -13,18 +13,19 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/agents/feature-discovery/internal/object"
+	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 )
 
 const (
 	retryMin = time.Second
 	retryMax = 5 * time.Minute
-	// calm is how long the Node has to stay as it was made, before another
-	// writer that undoes it is met as fast as the first time.
-	calm = 10 * time.Minute
+	// stable is how long the Node has to stay as written before the next overwrite by
+	// another writer is reverted without an extra delay.
+	stable = 10 * time.Minute
 )
 
-// Nodes is the own Node at the API server.
+// Nodes reads and writes the Node object of this node.
 type Nodes interface {
 	WatchNode(ctx context.Context, deliver func(object.Node))
 	ApplyLabels(ctx context.Context, labels map[string]string) error
@@ -34,54 +35,53 @@ type Nodes interface {
 
 var _ Nodes = (*object.Client)(nil)
 
-// NodeConfig says how the own Node is kept.
+// NodeConfig describes a Node.
 type NodeConfig struct {
 	Stamper
 	API Nodes
-	// Manager is the name under which API applies.
+	// Manager is the field manager of API.
 	Manager string
-	// Yields reports whether a label is left to another writer that has it. Nil
-	// is never.
+	// Yields reports whether a label is left to another writer that owns it. Nil
+	// means that none is.
 	Yields func(key string) bool
-	// Taint is removed once the condition is true, and never put back. Without a
-	// key there is none.
+	// Taint is removed once the condition is true, and never added. If it has no
+	// key, no taint is removed.
 	Taint object.Taint
-	// Time gives that of a condition.
+	// Time is the clock of condition transitions and retries.
 	Time Clock
-	// Log is told what was written, and what could not be.
-	Log *slog.Logger
+	Log  *slog.Logger
 }
 
-// Node keeps the own Node as it is wanted, whoever changes it. It asks for
-// nothing while the Node is right.
+// Node keeps the Node object as desired, whoever changes it. It sends no request
+// while the object is as desired.
 type Node struct {
-	*wish
+	*target
 	cfg   NodeConfig
 	there chan object.Node
 }
 
 // NewNode returns a Node; it does nothing before Run or Once.
 func NewNode(cfg NodeConfig) *Node {
-	return &Node{wish: newWish(errUnread), cfg: cfg, there: make(chan object.Node, 1)}
+	return &Node{target: newTarget(errUnread), cfg: cfg, there: make(chan object.Node, 1)}
 }
 
 var (
-	errUnread = errors.New("the Node object has not been read yet")
-	errUndone = errors.New("another writer has changed the Node object, which is set right again soon")
+	errUnread      = errors.New("the Node object has not been read yet")
+	errOverwritten = errors.New("another writer has changed the Node object, writing it again soon")
 )
 
 // Run keeps the Node until ctx ends.
 func (n *Node) Run(ctx context.Context) error {
-	_, tell := n.take()
-	tell(errUnread) // what an earlier Run read is old
+	_, report := n.take()
+	report(errUnread) // the Node of an earlier Run is outdated
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { n.cfg.API.WatchNode(ctx, n.deliver); return nil })
 	g.Go(func() error { n.keep(ctx); return nil })
 	return g.Wait()
 }
 
-// Once makes the Node as it is wanted, and returns nil when it is.
-func (n *Node) Once(ctx context.Context, w Wanted) error {
+// Once makes the Node as desired, and returns nil once it is.
+func (n *Node) Once(ctx context.Context, w Desired) error {
 	watch, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var there object.Node
@@ -98,33 +98,34 @@ func (n *Node) Once(ctx context.Context, w Wanted) error {
 	return n.do(ctx, n.planOf(there, w), &there)
 }
 
-// deliver hands on the newest Node.
+// deliver passes the newest Node to keep.
 func (n *Node) deliver(there object.Node) {
 	select {
-	case <-n.there: // an older one, which nobody has taken
+	case <-n.there: // an older Node that keep has not taken
 	default:
 	}
 	n.there <- there
 }
 
-// keeping is what keep remembers from one step to the next.
+// keeping is the state of keep.
 type keeping struct {
-	// there is the Node as it was seen last, with what was written since.
+	// there is the Node as it was last seen, with what was written since.
 	there *object.Node
-	// tried is what the Node was written for last, when that was, and when it may
-	// be for the same again.
-	tried   *Wanted
+	// tried is the desired state that was last written, at is when, and due is when
+	// it may be written again.
+	tried   *Desired
 	at, due time.Time
-	// failed is why not all could be written.
+	// failed is why the last write failed in part.
 	failed error
-	// failing and undone pace what fails, and what is undone by others.
-	failing, undone pace.Backoff
+	// failing and overwritten are the delays after failures, and after overwrites
+	// by others.
+	failing, overwritten pace.Backoff
 }
 
 func (n *Node) keep(ctx context.Context) {
 	k := keeping{
-		failing: pace.Backoff{First: retryMin, Most: retryMax},
-		undone:  pace.Backoff{First: retryMin, Most: retryMax},
+		failing:     pace.Backoff{First: retryMin, Most: retryMax},
+		overwritten: pace.Backoff{First: retryMin, Most: retryMax},
 	}
 	again := time.NewTimer(0)
 	again.Stop()
@@ -146,70 +147,70 @@ func (n *Node) keep(ctx context.Context) {
 	}
 }
 
-// step does what is to be done now, and returns when to look again, 0 for not
-// before something changes.
+// step writes what is due, and returns when to call it again; 0 means after the
+// next change.
 func (n *Node) step(ctx context.Context, k *keeping) time.Duration {
-	w, tell := n.take()
+	desired, report := n.take()
 	if k.there == nil {
 		return 0
 	}
-	p := n.planOf(*k.there, w)
+	p := n.planOf(*k.there, desired)
 	if p.empty() {
-		tell(nil)
+		report(nil)
 		k.failed = nil
 		k.failing.Reset()
 		return 0
 	}
 	now := n.cfg.Time()
-	again := k.tried != nil && reflect.DeepEqual(*k.tried, w)
-	// It was made so, and is not: another writer has undone it, or what was seen
-	// is older than what was written. Neither is met at once.
-	undone := again && k.failed == nil
-	if undone {
-		tell(errUndone)
+	again := k.tried != nil && reflect.DeepEqual(*k.tried, desired)
+	// The Node was written and differs: another writer has changed it, or the Node
+	// that was seen is older than the write. Neither is answered at once.
+	overwritten := again && k.failed == nil
+	if overwritten {
+		report(errOverwritten)
 	}
 	if again && now.Before(k.due) {
 		return k.due.Sub(now)
 	}
-	if undone {
-		n.cfg.Log.Warn("another writer has changed the node, setting it right", "plan", p, "wrote_before", now.Sub(k.at).Round(time.Second))
+	if overwritten {
+		n.cfg.Log.Warn("another writer has changed the node, writing it again", "plan", p, "wrote_before", now.Sub(k.at).Round(time.Second))
 	}
-	if !again || now.Sub(k.at) > calm {
-		k.undone.Reset()
+	if !again || now.Sub(k.at) > stable {
+		k.overwritten.Reset()
 	}
 	in := n.write(ctx, k, p)
-	tell(k.failed)
-	k.tried, k.at, k.due = &w, now, now.Add(in)
+	report(k.failed)
+	k.tried, k.at, k.due = &desired, now, now.Add(in)
 	if k.failed == nil {
-		return 0 // until somebody undoes it
+		return 0 // until another writer changes it
 	}
 	return in
 }
 
-// write carries out a plan, and returns for how long the same is not written
-// again. A failure is told once.
+// write carries out a plan, and returns when the same state may be written again.
+// It logs a failure once.
 func (n *Node) write(ctx context.Context, k *keeping, p plan) time.Duration {
 	was := k.failed
 	k.failed = n.do(ctx, p, k.there)
 	if k.failed == nil {
 		k.failing.Reset()
-		return k.undone.Next()
+		return k.overwritten.Next()
 	}
-	in := k.failing.Next()
+	in := kube.RetryIn(&k.failing, k.failed)
 	if ctx.Err() == nil && (was == nil || was.Error() != k.failed.Error()) {
-		n.cfg.Log.Error("the node cannot be written, trying again", "in", in, "err", k.failed)
+		n.cfg.Log.Error("cannot write the node, retrying", "in", in, "err", k.failed)
 	}
 	return in
 }
 
-// do carries out a plan, and notes in there what was written. A part that fails
-// keeps no other from being written.
+// do carries out a plan, and updates there with each write that succeeds. It goes on
+// after a write that fails.
 func (n *Node) do(ctx context.Context, p plan, there *object.Node) error {
 	var errs []error
 	if p.labels != nil {
 		err := n.cfg.API.ApplyLabels(ctx, p.labels)
 		if err == nil {
-			n.cfg.Log.Info("labels of the node are written", "labels", len(p.labels))
+			n.cfg.Log.Info("labels of the node written", "labels", len(p.labels))
 			n.wrote(there, p.labels)
 		}
 		errs = append(errs, err)
@@ -217,7 +218,7 @@ func (n *Node) do(ctx context.Context, p plan, there *object.Node) error {
 	if c := p.condition; c != nil {
 		err := n.cfg.API.ApplyCondition(ctx, *c)
 		if err == nil {
-			n.cfg.Log.Info("condition of the node is written", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
+			n.cfg.Log.Info("condition of the node written", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
 			there.Conditions = slices.DeleteFunc(slices.Clone(there.Conditions), func(old object.Condition) bool { return old.Type == c.Type })
 			there.Conditions = append(there.Conditions, *c)
 		}
@@ -226,7 +227,7 @@ func (n *Node) do(ctx context.Context, p plan, there *object.Node) error {
 	if t := p.taint; t != nil {
 		err := n.cfg.API.RemoveTaint(ctx, *t)
 		if err == nil {
-			n.cfg.Log.Info("start-up taint is removed", "taint", t.Key, "effect", t.Effect)
+			n.cfg.Log.Info("start-up taint removed", "taint", t.Key, "effect", t.Effect)
 			there.Taints = slices.DeleteFunc(slices.Clone(there.Taints), func(old object.Taint) bool { return old.Key == t.Key && old.Effect == t.Effect })
 		}
 		errs = append(errs, err)
@@ -234,8 +235,8 @@ func (n *Node) do(ctx context.Context, p plan, there *object.Node) error {
 	return errors.Join(errs...)
 }
 
-// wrote notes labels that were applied, and that those are gone which the
-// manager alone owned and did not name.
+// wrote updates there after labels were applied: the API server has removed labels
+// that only the manager owned and that were not among them.
 func (n *Node) wrote(there *object.Node, labels map[string]string) {
 	there.Labels, there.Owners = maps.Clone(there.Labels), maps.Clone(there.Owners)
 	if there.Labels == nil {
@@ -261,7 +262,7 @@ func (n *Node) wrote(there *object.Node, labels map[string]string) {
 	}
 }
 
-// LogValue tells the plan in a log.
+// LogValue lists the writes of the plan.
 func (p plan) LogValue() slog.Value {
 	var parts []string
 	if p.labels != nil {

@@ -6,7 +6,7 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/object"
 )
 
-// NodeFeatures is where objects of Node Feature Discovery's API are kept.
+// NodeFeatures reads and writes objects of Node Feature Discovery's API.
 type NodeFeatures interface {
 	NodeFeatureLabels(ctx context.Context, namespace string) (labels map[string]string, found bool, err error)
 	ApplyNodeFeature(ctx context.Context, namespace string, labels map[string]string, owners []object.OwnerReference) error
@@ -15,20 +15,20 @@ type NodeFeatures interface {
 
 var _ NodeFeatures = (*object.Client)(nil)
 
-// NodeFeature is the NodeFeature object of the node, from which the master of
-// Node Feature Discovery makes labels.
+// NodeFeature publishes labels in the NodeFeature object of the node, from which
+// the master of Node Feature Discovery labels the Node.
 type NodeFeature struct {
 	Stamper
 	API       NodeFeatures
 	Namespace string
-	// Pod is the name of the pod of this process, whose owner owns the object;
-	// empty for an object that outlives the agent.
+	// Pod is the name of this process's pod. The object is deleted after the pod
+	// and its controller; if Pod is empty, it outlives the agent.
 	Pod string
 }
 
 var _ Output = NodeFeature{}
 
-// Put applies the object.
+// Put applies the object if its labels differ.
 func (f NodeFeature) Put(ctx context.Context, labels map[string]string) error {
 	there, found, err := f.API.NodeFeatureLabels(ctx, f.Namespace)
 	if err != nil {

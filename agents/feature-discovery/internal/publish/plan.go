@@ -7,11 +7,11 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/object"
 )
 
-// plan is what it takes to make the Node as it is wanted. What is not set needs
-// no request.
+// plan has the writes that make the Node as desired. A field that is nil needs no
+// request.
 type plan struct {
-	// labels are applied as a whole: what the agent applied before and they do
-	// not name is removed.
+	// labels are applied as a whole: the API server removes labels that the agent
+	// applied before and that are not among them.
 	labels    map[string]string
 	condition *object.Condition
 	taint     *object.Taint
@@ -19,19 +19,17 @@ type plan struct {
 
 func (p plan) empty() bool { return p.labels == nil && p.condition == nil && p.taint == nil }
 
-// planOf compares the Node as it is with what is wanted of it. The manager is
-// the agent's name as an owner of fields.
-//
-// A label that is right needs no request, whoever wrote it; one that the agent
-// wrote and does not want any more does.
-func (n *Node) planOf(there object.Node, w Wanted) plan {
+// planOf compares the Node with the desired state. A label with the desired value
+// needs no request, whoever wrote it. A label that the agent wrote and no longer
+// desires is removed.
+func (n *Node) planOf(there object.Node, desired Desired) plan {
 	var p plan
-	if w.Labels != nil {
-		p.labels = n.labels(there, n.yield(there, w.Labels))
+	if desired.Labels != nil {
+		p.labels = n.labels(there, n.yield(there, desired.Labels))
 	}
-	if w.Ready != nil {
-		p.condition = n.condition(there, *w.Ready)
-		if w.Ready.Status == statusTrue {
+	if desired.Ready != nil {
+		p.condition = n.condition(there, *desired.Ready)
+		if desired.Ready.Status == statusTrue {
 			p.taint = n.taint(there)
 		}
 	}
@@ -40,8 +38,7 @@ func (n *Node) planOf(there object.Node, w Wanted) plan {
 
 const statusTrue = "True"
 
-// yield returns labels without those that are another writer's, where that one
-// comes first.
+// yield returns labels without those that the agent leaves to another writer.
 func (n *Node) yield(there object.Node, labels map[string]string) map[string]string {
 	out := maps.Clone(labels)
 	maps.DeleteFunc(out, func(key, _ string) bool {
@@ -51,7 +48,7 @@ func (n *Node) yield(there object.Node, labels map[string]string) map[string]str
 	return out
 }
 
-// labels returns what has to be applied, nil if all is as it should be.
+// labels returns the labels to apply, nil if the Node has them.
 func (n *Node) labels(there object.Node, labels map[string]string) map[string]string {
 	stamps := n.cfg.Now != nil && len(labels) > 0
 	now := map[string]string{}
@@ -69,16 +66,15 @@ func (n *Node) labels(there object.Node, labels map[string]string) map[string]st
 	return stamped
 }
 
-// condition returns what has to be applied, nil if all is as it should be. The
-// time of the transition is that of the status (API conventions, "Typical status
-// properties").
+// condition returns the condition to apply, nil if the Node has it. The time of the
+// transition is that of the status (API conventions, "Typical status properties").
 func (n *Node) condition(there object.Node, c object.Condition) *object.Condition {
 	c.LastTransition = n.cfg.Time()
 	for _, old := range there.Conditions {
 		if old.Type != c.Type {
 			continue
 		}
-		if old.Status == c.Status && !old.LastTransition.IsZero() { // which people may leave out
+		if old.Status == c.Status && !old.LastTransition.IsZero() { // it is optional in the API
 			c.LastTransition = old.LastTransition
 		}
 		if c == old {
@@ -88,8 +84,8 @@ func (n *Node) condition(there object.Node, c object.Condition) *object.Conditio
 	return &c
 }
 
-// taint returns the start-up taint if the Node has it. Its value does not count,
-// as it does not for the scheduler's tolerations of a key.
+// taint returns the start-up taint if the Node has it. The value is ignored, as the
+// scheduler does for a toleration of the key.
 func (n *Node) taint(there object.Node) *object.Taint {
 	want := n.cfg.Taint
 	if want.Key == "" {

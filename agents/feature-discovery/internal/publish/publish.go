@@ -1,7 +1,6 @@
-// Package publish puts what feature discovery has found where people and
-// programs look: labels, the condition GPUReady and the start-up taint of the own
-// Node, or labels as Node Feature Discovery takes them. What is there already is
-// not written again.
+// Package publish reconciles what feature discovery publishes with the desired
+// state: labels, the condition GPUReady and the start-up taint of the Node, or
+// labels in a file or object of Node Feature Discovery. It writes only differences.
 package publish
 
 import (
@@ -17,44 +16,45 @@ import (
 // seconds since 1970.
 const Timestamp = "nvidia.com/gfd.timestamp"
 
-// Wanted is what shall be published. It is never changed.
-type Wanted struct {
-	// Labels is nil while it is not known what they should be: then those that
-	// are there stay as they are.
+// Desired is the state to publish. It is immutable.
+type Desired struct {
+	// Labels is nil while they are unknown: then published labels stay as they are.
 	Labels map[string]string
-	// Ready is the condition, nil for none.
+	// Ready is the condition, nil if none is published.
 	Ready *object.Condition
 }
 
-// Output is where labels go.
+// Output is a place to publish labels.
 type Output interface {
-	// Put makes labels what is published, and returns nil once they are. It writes
-	// nothing if they are already. Put may be called again after an error.
+	// Put publishes exactly these labels, and returns nil once they are there. It
+	// writes nothing if they are there already. Put may be called again after an
+	// error.
 	Put(ctx context.Context, labels map[string]string) error
 }
 
-// Clock gives the time.
+// Clock returns the current time.
 type Clock func() time.Time
 
-// Stamper adds the time to labels.
+// Stamper adds the label Timestamp to labels.
 type Stamper struct {
-	// Now is nil for labels without a time.
+	// Now is nil for labels without a timestamp.
 	Now Clock
 }
 
-// stamp returns labels with the time of there, if those are there, and
-// otherwise with the time that it is, and whether they differ from there.
-func (s Stamper) stamp(labels, there map[string]string) (stamped map[string]string, differ bool) {
+// stamp returns labels with a timestamp, and whether they differ from the
+// published ones. It keeps the published timestamp if nothing else changed, and sets
+// a new one otherwise.
+func (s Stamper) stamp(labels, published map[string]string) (stamped map[string]string, differ bool) {
 	stamped = maps.Clone(labels)
 	if stamped == nil {
 		stamped = map[string]string{}
 	}
 	if s.Now == nil || len(labels) == 0 {
-		return stamped, !maps.Equal(stamped, there)
+		return stamped, !maps.Equal(stamped, published)
 	}
-	if at, ok := there[Timestamp]; ok {
+	if at, ok := published[Timestamp]; ok {
 		stamped[Timestamp] = at
-		if maps.Equal(stamped, there) {
+		if maps.Equal(stamped, published) {
 			return stamped, false
 		}
 	}

@@ -117,22 +117,22 @@ func TestNodeIsWrittenWhereItDiffers(t *testing.T) {
 	timeless := object.Node{Conditions: []object.Condition{{Type: "GPUReady", Status: "False", Reason: "DriverHangs"}}}
 	for name, tc := range map[string]struct {
 		node   object.Node
-		wanted publish.Wanted
+		wanted publish.Desired
 		calls  string
 	}{
-		"all is right":               {there, publish.Wanted{Labels: map[string]string{"a": "1", "b": "2"}, Ready: ready("False", "DriverNotFound")}, ""},
-		"nothing is known":           {there, publish.Wanted{}, ""},
-		"a value differs":            {there, publish.Wanted{Labels: map[string]string{"a": "2", "b": "2"}}, "labels"},
-		"a label is missing":         {there, publish.Wanted{Labels: map[string]string{"a": "1", "b": "2", "c": "3"}}, "labels"},
-		"a label is not wanted":      {there, publish.Wanted{Labels: map[string]string{"a": "1"}}, "labels"},
-		"no label is wanted":         {there, publish.Wanted{Labels: map[string]string{}}, "labels"},
-		"none is there or wanted":    {object.Node{Labels: map[string]string{"foreign": "x"}}, publish.Wanted{Labels: map[string]string{}}, ""},
-		"another wrote the same":     {object.Node{Labels: map[string]string{"c": "x", publish.Timestamp: "1"}}, publish.Wanted{Labels: map[string]string{"c": "x"}}, ""},
-		"another reason":             {there, publish.Wanted{Ready: ready("False", "DriverHangs")}, "condition False 00:01:00"},
-		"another status":             {there, publish.Wanted{Ready: ready("True", "GPUsReady")}, "condition True 00:16:40,taint outrigger.dev/gpu-not-ready"},
-		"a condition for the first":  {object.Node{}, publish.Wanted{Ready: ready("True", "GPUsReady")}, "condition True 00:16:40"},
-		"a condition without a time": {timeless, publish.Wanted{Ready: ready("False", "DriverHangs")}, "condition False 00:16:40"},
-		"another's label is yielded": {object.Node{Labels: map[string]string{"foreign": "y"}, Owners: map[string][]string{"foreign": {"other"}}}, publish.Wanted{Labels: map[string]string{"foreign": "x"}}, ""},
+		"all is right":               {there, publish.Desired{Labels: map[string]string{"a": "1", "b": "2"}, Ready: ready("False", "DriverNotFound")}, ""},
+		"nothing is known":           {there, publish.Desired{}, ""},
+		"a value differs":            {there, publish.Desired{Labels: map[string]string{"a": "2", "b": "2"}}, "labels"},
+		"a label is missing":         {there, publish.Desired{Labels: map[string]string{"a": "1", "b": "2", "c": "3"}}, "labels"},
+		"a label is not wanted":      {there, publish.Desired{Labels: map[string]string{"a": "1"}}, "labels"},
+		"no label is wanted":         {there, publish.Desired{Labels: map[string]string{}}, "labels"},
+		"none is there or wanted":    {object.Node{Labels: map[string]string{"foreign": "x"}}, publish.Desired{Labels: map[string]string{}}, ""},
+		"another wrote the same":     {object.Node{Labels: map[string]string{"c": "x", publish.Timestamp: "1"}}, publish.Desired{Labels: map[string]string{"c": "x"}}, ""},
+		"another reason":             {there, publish.Desired{Ready: ready("False", "DriverHangs")}, "condition False 00:01:00"},
+		"another status":             {there, publish.Desired{Ready: ready("True", "GPUsReady")}, "condition True 00:16:40,taint outrigger.dev/gpu-not-ready"},
+		"a condition for the first":  {object.Node{}, publish.Desired{Ready: ready("True", "GPUsReady")}, "condition True 00:16:40"},
+		"a condition without a time": {timeless, publish.Desired{Ready: ready("False", "DriverHangs")}, "condition False 00:16:40"},
+		"another's label is yielded": {object.Node{Labels: map[string]string{"foreign": "y"}, Owners: map[string][]string{"foreign": {"other"}}}, publish.Desired{Labels: map[string]string{"foreign": "x"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &api{node: tc.node}
@@ -153,7 +153,7 @@ func TestNodeIsWrittenWhereItDiffers(t *testing.T) {
 func TestAFailureKeepsNothingElseFromBeingWritten(t *testing.T) {
 	a := &api{fail: errors.New("403")}
 	n := publish.NewNode(publish.NodeConfig{API: a, Manager: mine, Time: clock(0), Log: discard()})
-	err := n.Once(t.Context(), publish.Wanted{Labels: map[string]string{"a": "b"}, Ready: &object.Condition{Type: "GPUReady", Status: "False"}})
+	err := n.Once(t.Context(), publish.Desired{Labels: map[string]string{"a": "b"}, Ready: &object.Condition{Type: "GPUReady", Status: "False"}})
 	if err == nil || strings.Join(a.calls, ",") != "labels,condition False 00:00:00" {
 		t.Errorf("Once() = %v after %q", err, a.calls)
 	}

@@ -16,8 +16,8 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// format returns labels as lines "key=value", ordered: the format of local
-// features of Node Feature Discovery, without a directive.
+// format returns labels as sorted lines "key=value", the format of Node Feature
+// Discovery's local features.
 func format(labels map[string]string) []byte {
 	var b bytes.Buffer
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -26,8 +26,7 @@ func format(labels map[string]string) []byte {
 	return b.Bytes()
 }
 
-// parse reads what format wrote. Lines of another form are not ours, and are
-// left out.
+// parse reads lines that format wrote, and skips others.
 func parse(data []byte) map[string]string {
 	labels := map[string]string{}
 	for line := range strings.Lines(string(data)) {
@@ -38,9 +37,9 @@ func parse(data []byte) map[string]string {
 	return labels
 }
 
-// File is a file in the features.d folder of Node Feature Discovery, whose
-// worker makes labels of it. It stays when the agent ends: labels that go with
-// each restart would move pods.
+// File publishes labels in a file in the features.d folder of Node Feature
+// Discovery, whose worker labels the Node with them. The file stays when the agent
+// ends, because removing labels at each restart would move pods.
 type File struct {
 	Stamper
 	Path string
@@ -71,9 +70,8 @@ func (f File) Put(_ context.Context, labels map[string]string) error {
 	return nil
 }
 
-// read returns what is in the file, nothing for none. What stands in its place
-// and is no file, as a link or a pipe, is not looked into: it is replaced, or
-// whoever writes tells why not.
+// read returns the content of the file, nil if there is none. It does not open
+// anything but a regular file, such as a link or a pipe: Put replaces that or fails.
 func (f File) read() ([]byte, error) {
 	if fi, err := os.Lstat(f.Path); err != nil || !fi.Mode().IsRegular() {
 		return nil, nil
@@ -93,7 +91,7 @@ func (f File) read() ([]byte, error) {
 	return data, nil
 }
 
-// Text prints labels, each set of them once.
+// Text prints labels whenever they change.
 type Text struct {
 	Stamper
 	To io.Writer
@@ -103,14 +101,14 @@ type Text struct {
 
 var _ Output = (*Text)(nil)
 
-// Put prints the labels.
+// Put prints the labels if they have changed.
 func (p *Text) Put(_ context.Context, labels map[string]string) error {
 	stamped, differ := p.stamp(labels, p.last)
 	if !differ && p.last != nil {
 		return nil
 	}
 	w := bufio.NewWriter(p.To)
-	_, _ = w.Write(format(stamped)) // Flush tells
+	_, _ = w.Write(format(stamped)) // Flush returns the error
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("print labels: %w", err)
 	}
