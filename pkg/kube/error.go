@@ -108,7 +108,7 @@ const maxRetryAfter = 5 * time.Minute
 // again of b at random, so that the agents of a cluster do not return together.
 func RetryIn(b *pace.Backoff, err error) time.Duration {
 	in := b.Next()
-	jitter := rand.N(in) //nolint:gosec // no secret depends on it
+	jitter := rand.N(max(in, 1)) //nolint:gosec // no secret depends on it
 	var status *StatusError
 	if errors.As(err, &status) {
 		in = max(in, min(status.RetryAfter, maxRetryAfter))

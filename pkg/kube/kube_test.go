@@ -38,7 +38,7 @@ func TestEvents(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- events.Run(ctx) }()
-	s.Refuse(1)
+	s.Unavailable(1)
 	events.Report(kube.Event{Warning: true, Reason: "GPUUnhealthy", Message: strings.Repeat("x", 2000)})
 	events.Report(kube.Event{Reason: "GPUHealthy", Message: "again"})
 	first, second := <-s.Events, <-s.Events

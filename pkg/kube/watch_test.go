@@ -73,7 +73,7 @@ func TestWatchOneObject(t *testing.T) {
 	t.Parallel()
 	s := kubetest.New(t, "node1", map[string]string{"a": "1"})
 	c := client(t, s, "node1")
-	s.Refuse(1) // it tries again
+	s.Unavailable(1) // it tries again
 	states := follow(t, c, kube.Query{Object: c.Node(), Metadata: true})
 	want(t, state{"node1": "1"}, states)
 	s.Touch() // changes nothing that is decoded

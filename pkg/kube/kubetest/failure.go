@@ -6,11 +6,11 @@ import (
 	"net/http"
 )
 
-// failure is an answer that is none of success.
+// failure is a Status with which the server answers instead of an object.
 type failure struct {
 	code    int
 	message string
-	// kind and name are those of the object that it is about.
+	// kind and name are those of the object that the failure is about.
 	kind, name string
 }
 
@@ -40,5 +40,5 @@ func forbidden(verb, resource string) string {
 		resource, verb, resource)
 }
 
-// Error makes a failure what a write of an object can return.
+// Error returns the message: a write of an object can return a failure.
 func (f *failure) Error() string { return f.message }

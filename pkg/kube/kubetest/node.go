@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Node is what a test sees and changes of the Node.
+// Node is the part of the Node that tests read and change.
 type Node struct {
 	Labels     map[string]string
 	Conditions []Condition
 	Taints     []Taint
-	// Images are names of images, which make a Node large.
+	// Images are the names of the images on the node, which make a Node large.
 	Images []string
 }
 
@@ -57,7 +57,7 @@ type image struct {
 	Names []string `json:"names"`
 }
 
-// Node returns the Node as it is.
+// Node returns the current Node.
 func (s *Server) Node() Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +74,8 @@ func (s *Server) look() Node {
 	return n
 }
 
-// Update changes the Node as another field manager, which comes to own what it
-// changes. Watches are told.
+// Update changes the Node as another field manager, which then owns the changed
+// fields. Watches get an event, here and in the functions below.
 func (s *Server) Update(manager string, change func(*Node)) {
 	s.change(func() {
 		n := s.look()
@@ -89,40 +89,40 @@ func (s *Server) Update(manager string, change func(*Node)) {
 		var doc map[string]any
 		convert(w, &doc)
 		if err := s.node.write(writer{manager: manager, operation: "Update"}, doc, true); err != nil {
-			panic(err) // the test wants what no Node can be
+			panic(err) // the test asks for an invalid Node
 		}
 	})
 }
 
-// SetLabels replaces the labels of the Node, as kubectl does. Watches are told.
+// SetLabels replaces the labels of the Node, as the manager kubectl.
 func (s *Server) SetLabels(labels map[string]string) {
 	s.Update("kubectl", func(n *Node) { n.Labels = maps.Clone(labels) })
 }
 
-// Touch changes the Node, but nothing that a test sees. Watches are told.
+// Touch gives the Node a new resource version and changes nothing else.
 func (s *Server) Touch() { s.change(func() {}) }
 
-// Delete deletes the Node. Watches are told.
+// Delete deletes the Node.
 func (s *Server) Delete() {
-	s.tell(func() map[string]any {
+	s.notify(func() map[string]any {
 		deleted := s.node.full(s.version)
 		s.node = nil
 		return map[string]any{"type": "DELETED", "object": deleted}
 	})
 }
 
-// Bookmark has watches sent an event that says no more than a version.
+// Bookmark sends watches an event that has only a resource version.
 func (s *Server) Bookmark() {
-	s.tell(func() map[string]any {
+	s.notify(func() map[string]any {
 		return map[string]any{"type": "BOOKMARK", "object": map[string]any{
 			"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)},
 		}}
 	})
 }
 
-// Expire has watches told that their version is too old.
+// Expire sends watches the failure that their resource version is too old.
 func (s *Server) Expire() {
-	s.tell(func() map[string]any {
+	s.notify(func() map[string]any {
 		gone := failure{code: http.StatusGone, message: "too old resource version"}
 		return map[string]any{"type": "ERROR", "object": gone.status()}
 	})
@@ -131,14 +131,14 @@ func (s *Server) Expire() {
 // EndWatches ends the open watches in good order.
 func (s *Server) EndWatches() { s.change(func() { s.ends++ }) }
 
-// told is an event that is no change of the Node.
-type told struct {
+// notice is an event of watches that is no change of the Node.
+type notice struct {
 	version int
 	event   map[string]any
 }
 
-func (s *Server) tell(event func() map[string]any) {
-	s.change(func() { s.told = append(s.told, told{version: s.version + 1, event: event()}) })
+func (s *Server) notify(event func() map[string]any) {
+	s.change(func() { s.notices = append(s.notices, notice{version: s.version + 1, event: event()}) })
 }
 
 func (s *Server) change(change func()) {
@@ -148,14 +148,14 @@ func (s *Server) change(change func()) {
 	s.bump()
 }
 
-// bump tells watches of a change.
+// bump raises the resource version and wakes watches.
 func (s *Server) bump() {
 	s.version++
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// shown returns an object in the form that a request asks for.
+// shown returns an object in the media type that the request accepts.
 func shown(o *object, version int, r *http.Request) map[string]any {
 	if strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata") {
 		return o.metadata(version)
@@ -190,7 +190,7 @@ func (s *Server) patchNode(r *http.Request) (any, *failure) {
 	case missing && strings.HasSuffix(r.URL.Path, "/status"):
 		return nil, notFound("nodes", r.PathValue("name"))
 	case missing && r.Header.Get("Content-Type") == "application/apply-patch+yaml":
-		// To apply would create it, for which an agent has no right.
+		// To apply would create the Node, which no role of an agent allows.
 		return nil, &failure{code: http.StatusForbidden, message: forbidden("create", "nodes")}
 	case missing:
 		return nil, notFound("nodes", r.PathValue("name"))
@@ -199,11 +199,11 @@ func (s *Server) patchNode(r *http.Request) (any, *failure) {
 	if err != nil {
 		panic(err)
 	}
-	if refusal := s.node.patch(r); refusal != nil {
-		return nil, refusal
+	if failed := s.node.patch(r); failed != nil {
+		return nil, failed
 	}
 	if after, err := json.Marshal(s.node.full(0)); err != nil || string(after) != string(before) {
-		s.bump() // what changes nothing is no write
+		s.bump() // a request that changes nothing writes nothing
 	}
 	return shown(s.node, s.version, r), nil
 }
@@ -236,12 +236,12 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// since returns the events after a version. Changes of the Node fall together.
+// since returns the events after a version. It merges changes of the Node into one.
 func (s *Server) since(seen int, r *http.Request) (events []any) {
 	if s.version > seen && s.node != nil && selected(s.nodeName, r) {
 		events = append(events, map[string]any{"type": "MODIFIED", "object": shown(s.node, s.version, r)})
 	}
-	for _, t := range s.told {
+	for _, t := range s.notices {
 		if t.version > seen {
 			events = append(events, t.event)
 		}

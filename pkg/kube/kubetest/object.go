@@ -11,15 +11,15 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// object is one that the server stores, with who owns which of its fields.
+// object is a stored object with the owners of its fields.
 type object struct {
 	of  typed.ParseableType
 	doc map[string]any
-	// managers has the fields of each writer, by its key.
+	// managers has the fields that each writer owns, by the writer's key.
 	managers fieldpath.ManagedFields
 }
 
-// newObject returns an empty one of a type of the schema.
+// newObject returns an empty object of a type in the schema.
 func newObject(kind string) *object {
 	parser, err := typed.NewParser(schema)
 	if err != nil {
@@ -28,16 +28,16 @@ func newObject(kind string) *object {
 	return &object{of: parser.Type(kind), doc: map[string]any{}, managers: fieldpath.ManagedFields{}}
 }
 
-// writer is who changes an object. The API server holds apart what one name has
-// applied and updated, and through which subresource.
+// writer identifies an owner of fields. For the API server, one manager is several
+// owners: for what it applied, for what it updated, and for each subresource.
 type writer struct{ manager, operation, subresource string }
 
 func (w writer) key() string { return w.manager + "\n" + w.operation + "\n" + w.subresource }
 
-// version stands for that of any API: each object has one only.
+// version is the API version of all objects: the server converts none.
 const version fieldpath.APIVersion = "v1"
 
-// unconverted says that one version is all there is.
+// unconverted is a converter between equal versions.
 type unconverted struct{}
 
 func (unconverted) Convert(v *typed.TypedValue, _ fieldpath.APIVersion) (*typed.TypedValue, error) {
@@ -45,8 +45,8 @@ func (unconverted) Convert(v *typed.TypedValue, _ fieldpath.APIVersion) (*typed.
 }
 func (unconverted) IsMissingVersionError(error) bool { return false }
 
-// write stores what by makes of the object: it merges config into it if it has
-// applied it, and replaces it otherwise.
+// write merges config into the object if by applies, and replaces the object if by
+// updates.
 func (o *object) write(by writer, config map[string]any, force bool) error {
 	live, err := o.of.FromUnstructured(o.doc)
 	if err != nil {
@@ -75,7 +75,8 @@ func (o *object) write(by writer, config map[string]any, force bool) error {
 	return nil
 }
 
-// disown takes from a writer what nobody owns: what names an object.
+// disown removes a writer's ownership of the fields that identify an object, which
+// have no owner.
 func disown(managers fieldpath.ManagedFields, key string) {
 	set, has := managers[key]
 	if !has {
@@ -93,7 +94,7 @@ func disown(managers fieldpath.ManagedFields, key string) {
 	}
 }
 
-// full returns the object as it is read.
+// full returns the whole object.
 func (o *object) full(version int) map[string]any {
 	doc := clone(o.doc)
 	metadata, _ := doc["metadata"].(map[string]any)
@@ -102,7 +103,7 @@ func (o *object) full(version int) map[string]any {
 	return doc
 }
 
-// metadata returns the object without all but its metadata.
+// metadata returns the metadata of the object.
 func (o *object) metadata(version int) map[string]any {
 	return map[string]any{
 		"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": o.full(version)["metadata"],
@@ -120,7 +121,7 @@ func (o *object) managedFields() []any {
 		of := strings.Split(key, "\n")
 		fields, err := o.managers[key].Set().ToJSON()
 		if err != nil {
-			panic(err) // a set that the library made
+			panic(err) // the library made the set
 		}
 		entries = append(entries, map[string]any{
 			"manager": of[0], "operation": of[1], "subresource": of[2], "apiVersion": o.doc["apiVersion"],
@@ -130,14 +131,14 @@ func (o *object) managedFields() []any {
 	return entries
 }
 
-// clone returns a copy that shares nothing.
+// clone returns a deep copy.
 func clone(doc map[string]any) map[string]any {
 	var c map[string]any
 	convert(doc, &c)
 	return c
 }
 
-// convert makes a value of one type one of another, as JSON.
+// convert copies a value into one of another type, by way of JSON.
 func convert(from, to any) {
 	data, err := json.Marshal(from)
 	if err == nil {

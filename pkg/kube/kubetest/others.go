@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Event is what an Event object says.
+// Event is the part of an Event that tests read.
 type Event struct {
 	Type           string `json:"type"`
 	Reason         string `json:"reason"`
@@ -25,13 +25,13 @@ type Event struct {
 func (s *Server) createEvent(r *http.Request) (any, *failure) {
 	var ev Event
 	if err := json.NewDecoder(r.Body).Decode(&ev); err != nil || ev.Metadata.Namespace != r.PathValue("namespace") {
-		return nil, badRequest("no Event of this namespace")
+		return nil, badRequest("the body is not an Event of this namespace")
 	}
 	s.Events <- ev
 	return ev, nil
 }
 
-// NodeFeature is what a NodeFeature of Node Feature Discovery says.
+// NodeFeature is the part of a NodeFeature that tests read.
 type NodeFeature struct {
 	Metadata struct {
 		Labels          map[string]string `json:"labels"`
@@ -49,14 +49,14 @@ type NodeFeature struct {
 	} `json:"spec"`
 }
 
-// InstallNFD has the server serve NodeFeatures.
+// InstallNFD makes the server serve NodeFeatures.
 func (s *Server) InstallNFD() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.features = map[string]*object{}
 }
 
-// NodeFeature returns a NodeFeature, and whether there is one.
+// NodeFeature returns a NodeFeature, and whether it exists.
 func (s *Server) NodeFeature(namespace, name string) (f NodeFeature, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *Server) NodeFeature(namespace, name string) (f NodeFeature, found bool)
 	return f, found
 }
 
-// unserved is the answer to a path that no API has.
+// unserved returns the answer for a path that no API serves.
 func unserved() *failure {
 	return &failure{code: http.StatusNotFound, message: "the server could not find the requested resource"}
 }
@@ -96,8 +96,8 @@ func (s *Server) patchFeature(r *http.Request) (any, *failure) {
 			"metadata": map[string]any{"name": name, "namespace": namespace, "uid": "uid-of-" + name},
 		}
 	}
-	if refusal := o.patch(r); refusal != nil {
-		return nil, refusal
+	if failed := o.patch(r); failed != nil {
+		return nil, failed
 	}
 	if _, has := o.doc["spec"]; !has {
 		return nil, &failure{code: http.StatusUnprocessableEntity, message: "spec: Required value", name: name, kind: "NodeFeature"}
@@ -107,7 +107,7 @@ func (s *Server) patchFeature(r *http.Request) (any, *failure) {
 	return shown(o, s.version, r), nil
 }
 
-// AddPod adds a pod that a DaemonSet controls, and a person owns too.
+// AddPod adds a pod that a DaemonSet controls, and that has another owner too.
 func (s *Server) AddPod(namespace, name, daemonSet string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

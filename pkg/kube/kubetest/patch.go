@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/merge"
 )
 
-// patch changes an object as a request says. A request to a subresource changes
-// that part, and any other request all other parts, whatever else it names.
+// patch changes an object by a request. A request for a subresource changes only
+// that part of the object, and another request only the other parts.
 func (o *object) patch(r *http.Request) *failure {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -69,7 +69,7 @@ func (o *object) jsonPatch(by writer, body []byte, ignored []string) *failure {
 		panic(err) // it came from JSON
 	}
 	if doc, err = patch.Apply(doc); err != nil {
-		// Of what does not apply the API server says no more.
+		// The API server gives no details of a patch that fails.
 		return &failure{code: http.StatusUnprocessableEntity, message: "the server rejected our request due to an error in our request"}
 	}
 	var next map[string]any
@@ -89,13 +89,13 @@ func (o *object) jsonPatch(by writer, body []byte, ignored []string) *failure {
 
 func (o *object) store(by writer, config map[string]any, force bool) *failure {
 	err := o.write(by, config, force)
-	var refusal *failure
+	var failed *failure
 	var conflicts merge.Conflicts
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &refusal):
-		return refusal
+	case errors.As(err, &failed):
+		return failed
 	case errors.As(err, &conflicts):
 		return &failure{code: http.StatusConflict, message: "Apply failed with " + err.Error()}
 	default:

@@ -17,9 +17,9 @@ const (
 	featureType = "nodeFeature"
 )
 
-// schema is what the API server knows of the types, as far as it is of interest:
-// which lists are one field, and by what the items of others are known. A field
-// that is not in it is refused, but in "any".
+// schema describes the types to merge: which lists have one owner, and which keys
+// identify the items of the others. A field that is missing here is rejected,
+// except in "any".
 const schema typed.YAMLObject = `types:
 - name: node
   map:
@@ -65,8 +65,8 @@ const schema typed.YAMLObject = `types:
   map: {elementType: {namedType: any}, elementRelationship: separable}
 `
 
-// validate refuses an object with a label that none may have (Kubernetes
-// documentation, "Labels and Selectors": syntax and character set).
+// validate rejects an object with an invalid label (Kubernetes documentation,
+// "Labels and Selectors": syntax and character set).
 func validate(doc map[string]any) error {
 	metadata, _ := doc["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)

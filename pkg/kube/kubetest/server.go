@@ -1,9 +1,8 @@
-// Package kubetest has an API server for tests, over a real connection: one
-// Node with its watch, NodeFeatures, pods, and the Events that were sent.
+// Package kubetest is an API server for tests, over a real HTTP/2 connection: one
+// Node with its watch, NodeFeatures, pods and Events.
 //
-// What is applied and patched is merged by the libraries of the real API server,
-// so that field managers, conflicts and tests in a patch mean here what they mean
-// there.
+// The libraries of the real API server merge what clients apply and patch, so field
+// managers, conflicts and tests in a patch behave as they do there.
 package kubetest
 
 import (
@@ -20,9 +19,9 @@ import (
 	"testing"
 )
 
-// Server is an API server that knows one Node.
+// Server is an API server with one Node.
 type Server struct {
-	// Events carries each Event that was created.
+	// Events receives each Event that is created.
 	Events chan Event
 
 	http *httptest.Server
@@ -38,21 +37,21 @@ type Server struct {
 	pods     map[string]map[string]any
 	version  int
 
-	requests map[string]int
-	refuse   int
-	answers  map[string]*failure
-	hooks    map[string]func()
+	requests    map[string]int
+	unavailable int
+	answers     map[string]*failure
+	hooks       map[string]func()
 
 	// changed is closed to wake watches.
 	changed chan struct{}
-	// told are the events that watches are sent besides the changes of the Node.
-	told []told
+	// notices are the events that watches get besides the changes of the Node.
+	notices []notice
 	// ends counts the calls of EndWatches.
 	ends int
 }
 
-// New starts a Server that is stopped when the test ends. Its Node has the
-// labels, and is ready, as the kubelet says.
+// New starts a Server that stops when the test ends. Its Node has the labels, and a
+// condition Ready that is true.
 func New(t testing.TB, node string, labels map[string]string) *Server {
 	t.Helper()
 	s := Start(node, labels)
@@ -60,7 +59,7 @@ func New(t testing.TB, node string, labels map[string]string) *Server {
 	return s
 }
 
-// Start is New for a program that is no test. Close stops the Server.
+// Start is New for a program that is not a test. Close stops the Server.
 func Start(node string, labels map[string]string) *Server {
 	s := &Server{
 		Events: make(chan Event, 64),
@@ -74,7 +73,7 @@ func Start(node string, labels map[string]string) *Server {
 		n.Conditions = []Condition{{Type: "Ready", Status: "True", Reason: "KubeletReady", LastTransitionTime: "2026-01-02T03:04:05Z"}}
 	})
 	s.http = httptest.NewUnstartedServer(s.routes())
-	// Clients that end in the middle of a handshake are no news.
+	// Clients that leave in the middle of a handshake are expected.
 	s.http.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.http.EnableHTTP2 = true
 	s.http.StartTLS()
@@ -108,10 +107,10 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// route is one kind of request, in the words of RBAC.
+// route is a kind of request, in the terms of RBAC.
 type route struct {
 	verb, resource string
-	// answer returns an object, or why there is none. The lock is held.
+	// answer returns an object or a failure. The caller holds the lock.
 	answer func(*http.Request) (any, *failure)
 }
 
@@ -120,8 +119,8 @@ func (s *Server) serve(route route, w http.ResponseWriter, r *http.Request) {
 		route.verb = "watch"
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if refusal := s.admit(route.verb+" "+route.resource, r); refusal != nil {
-		refusal.write(w)
+	if failed := s.admit(route.verb+" "+route.resource, r); failed != nil {
+		failed.write(w)
 		return
 	}
 	if route.verb == "watch" {
@@ -130,15 +129,15 @@ func (s *Server) serve(route route, w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	object, refusal := route.answer(r)
-	if refusal != nil {
-		refusal.write(w)
+	object, failed := route.answer(r)
+	if failed != nil {
+		failed.write(w)
 		return
 	}
 	_ = json.NewEncoder(w).Encode(object) //nolint:errchkjson // a client that is gone
 }
 
-// admit counts a request, and returns why it is not served.
+// admit counts a request, and returns why it fails, nil if it does not.
 func (s *Server) admit(request string, r *http.Request) *failure {
 	s.mu.Lock()
 	s.requests[request]++
@@ -153,15 +152,15 @@ func (s *Server) admit(request string, r *http.Request) *failure {
 	switch {
 	case r.Header.Get("Authorization") != "Bearer "+s.token:
 		return &failure{code: http.StatusUnauthorized, message: "Unauthorized"}
-	case s.refuse > 0:
-		s.refuse--
+	case s.unavailable > 0:
+		s.unavailable--
 		return &failure{code: http.StatusServiceUnavailable, message: "not now"}
 	default:
 		return s.answers[request]
 	}
 }
 
-// Dir writes what a pod is given to reach the server, and returns the folder.
+// Dir returns a folder with a token and a certificate, as a pod has them.
 func (s *Server) Dir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -171,7 +170,7 @@ func (s *Server) Dir(t testing.TB) string {
 	return dir
 }
 
-// WriteDir is Dir for a folder that is there.
+// WriteDir is Dir for a folder that exists.
 func (s *Server) WriteDir(dir string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,8 +183,8 @@ func (s *Server) WriteDir(dir string) error {
 	return nil
 }
 
-// RotateToken has the server want another token, and puts it into a folder that
-// Dir has returned.
+// RotateToken makes another token the only valid one, and writes it to a folder
+// that Dir has returned.
 func (s *Server) RotateToken(t testing.TB, dir string) {
 	t.Helper()
 	s.mu.Lock()
@@ -199,23 +198,23 @@ func (s *Server) RotateToken(t testing.TB, dir string) {
 // URL returns the address of the server.
 func (s *Server) URL() string { return s.http.URL }
 
-// Requests returns how many requests of each kind have come, in the words of
-// RBAC: "patch nodes/status". Those that were refused are counted too.
+// Requests returns the number of requests of each kind, in the terms of RBAC: "patch
+// nodes/status". It includes requests that failed.
 func (s *Server) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.requests)
 }
 
-// Refuse answers the next n requests with 503.
-func (s *Server) Refuse(n int) {
+// Unavailable answers the next n requests with 503.
+func (s *Server) Unavailable(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refuse = n
+	s.unavailable = n
 }
 
-// Answer has all requests of a kind, "patch nodes", answered with a code and a
-// message, until it is called with the code 0.
+// Answer answers all requests of a kind, "patch nodes", with a code and a message,
+// until it is called with the code 0.
 func (s *Server) Answer(request string, code int, message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,15 +224,15 @@ func (s *Server) Answer(request string, code int, message string) {
 	}
 }
 
-// Forbid has all requests of a kind refused, as RBAC does.
+// Forbid rejects all requests of a kind, as RBAC does.
 func (s *Server) Forbid(request string) {
 	var verb, resource string
 	_, _ = fmt.Sscan(request, &verb, &resource)
 	s.Answer(request, http.StatusForbidden, forbidden(verb, resource))
 }
 
-// Before runs hook once, before the next request of a kind is looked at: for what
-// others do at that moment.
+// Before runs hook once, before the next request of a kind is handled: it stands for
+// another client that writes at that moment.
 func (s *Server) Before(request string, hook func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

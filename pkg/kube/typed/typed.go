@@ -1,5 +1,5 @@
-// Package typed has the typed clientset, for the agent whose libraries ask for
-// it. It links the whole API: nothing else should.
+// Package typed returns client-go's typed clientset, for a program whose libraries
+// take it. It links the whole API, so other programs use package kube (ADR 14).
 package typed
 
 import (
@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2" //nolint:depguard // client-go logs there; it is handed our log
+	"k8s.io/klog/v2" //nolint:depguard // client-go logs there, and gets our log
 
 	"outrigger.dev/pkg/kube"
 )
@@ -18,28 +18,28 @@ import (
 // Interface is the clientset.
 type Interface = kubernetes.Interface
 
-// Config says how to reach the API server.
+// Config describes how to reach the API server.
 type Config struct {
-	// Kubeconfig is a file. Empty: the service account of the pod.
+	// Kubeconfig is a file. If empty, the pod's service account is used.
 	Kubeconfig string
 	// Agent names the program to the API server.
 	Agent string
 	Log   *slog.Logger
 }
 
-// New returns a clientset. It does not connect. From then on the library logs
-// into our log. It returns kube.ErrNotInCluster for a process that runs in no
-// pod and was given no kubeconfig.
+// New returns a clientset, and makes client-go log to Log. It does not connect. It
+// returns kube.ErrNotInCluster for a process that runs in no pod and has no
+// kubeconfig.
 func New(cfg Config) (Interface, error) {
 	rc, err := load(cfg.Kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("talk to the API server: %w", err)
+		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	rc.UserAgent = cfg.Agent
 	klog.SetSlogLogger(cfg.Log.With("library", "client-go"))
 	c, err := kubernetes.NewForConfig(rc)
 	if err != nil {
-		return nil, fmt.Errorf("talk to the API server: %w", err)
+		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	return c, nil
 }

@@ -135,7 +135,7 @@ func TestWhatIsWrittenAndFails(t *testing.T) {
 				"ValidatingAdmissionPolicy 'own-keys' denied request: not yours",
 		},
 		"an API server that is not ready": {
-			given: func(s *kubetest.Server) { s.Refuse(1) },
+			given: func(s *kubetest.Server) { s.Unavailable(1) },
 			do:    func(c *object.Client) error { return c.ApplyLabels(t.Context(), nil) },
 			want:  "apply labels to node node1: the API server answers 503 Service Unavailable: not now",
 		},

@@ -92,7 +92,7 @@ func TestWatchNode(t *testing.T) {
 			n.Images = append(n.Images, fmt.Sprintf("registry.example/image-%d@sha256:%064d", i, i))
 		}
 	})
-	s.Refuse(1) // it tries again
+	s.Unavailable(1) // it tries again
 	nodes, _ := watched(t, s, s.Dir(t))
 	node := object.Node{
 		Labels: map[string]string{"a": "1"}, Owners: map[string][]string{"a": {"kubelet"}}, Conditions: []object.Condition{ready},
