@@ -88,8 +88,8 @@ func (e *StatusError) fix() string {
 // failures pass: a token that is about to be renewed, a conflict with another
 // writer, an API server that is away or overloaded.
 func rejected(err error) bool {
-	var status *StatusError
-	if !errors.As(err, &status) {
+	status, is := errors.AsType[*StatusError](err)
+	if !is {
 		return false
 	}
 	switch status.Code {
@@ -109,8 +109,7 @@ const maxRetryAfter = 5 * time.Minute
 func RetryIn(b *pace.Backoff, err error) time.Duration {
 	in := b.Next()
 	jitter := rand.N(max(in, 1)) //nolint:gosec // no secret depends on it
-	var status *StatusError
-	if errors.As(err, &status) {
+	if status, is := errors.AsType[*StatusError](err); is {
 		in = max(in, min(status.RetryAfter, maxRetryAfter))
 	}
 	return in + jitter

@@ -30,7 +30,7 @@ func (r *relay) run(t *testing.T) {
 		if err != nil {
 			return
 		}
-		to, err := net.Dial("tcp", r.to)
+		to, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.to)
 		if err != nil {
 			t.Error(err)
 			return
@@ -76,7 +76,7 @@ func TestAWatchNoticesAServerThatHangs(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close) // after the connections of the relay
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,9 +108,10 @@ func TestAWatchNoticesAServerThatHangs(t *testing.T) {
 	known := make(chan struct{})
 	watching.Go(func() { Watch(ctx, c, Query{Object: c.Node()}, func([]struct{}) { close(known) }) })
 	<-known
-	time.Sleep(300 * time.Millisecond) // pings that are answered change nothing
-	if len(log) > 0 {
-		t.Fatalf("log line %q", <-log)
+	select {
+	case line := <-log:
+		t.Fatalf("log line %q", line)
+	case <-time.After(300 * time.Millisecond): // pings that are answered change nothing
 	}
 	close(r.hangs)
 	if line := <-log; !strings.Contains(line, "cannot watch objects, retrying") || !strings.Contains(line, "watch nodes") {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // The media types of an object, and of its metadata alone (Kubernetes API
@@ -42,21 +43,21 @@ type Object struct {
 // path returns the path of the object on the API server (Kubernetes API concepts,
 // "Resource URIs").
 func (o Object) path() string {
-	root := "/apis/"
+	parts := []string{"/apis", o.API}
 	if o.API == "v1" {
-		root = "/api/"
+		parts[0] = "/api"
 	}
-	path := root + o.API
 	if o.Namespace != "" {
-		path += "/namespaces/" + url.PathEscape(o.Namespace)
+		parts = append(parts, "namespaces", url.PathEscape(o.Namespace))
 	}
-	path += "/" + o.Resource
-	for _, part := range []string{o.Name, o.Subresource} {
-		if part != "" {
-			path += "/" + url.PathEscape(part)
-		}
+	parts = append(parts, o.Resource)
+	if o.Name != "" {
+		parts = append(parts, url.PathEscape(o.Name))
 	}
-	return path
+	if o.Subresource != "" {
+		parts = append(parts, o.Subresource)
+	}
+	return strings.Join(parts, "/")
 }
 
 // Get decodes the object into to. It needs the verb get.

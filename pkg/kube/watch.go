@@ -112,8 +112,7 @@ func (w *watcher[T]) follow(ctx context.Context) error {
 		}
 	}
 	err = w.watch(ctx, conn)
-	var status *StatusError
-	if errors.As(err, &status) {
+	if _, is := errors.AsType[*StatusError](err); is {
 		// The version may be too old, or is not served for another reason.
 		w.version = ""
 	}

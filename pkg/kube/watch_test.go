@@ -82,7 +82,7 @@ func TestWatchOneObject(t *testing.T) {
 	watches := func(n int) {
 		t.Helper()
 		for s.Requests()["watch nodes"] < n && t.Context().Err() == nil {
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 		}
 	}
 	watches(1)

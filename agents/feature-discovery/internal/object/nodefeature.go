@@ -105,8 +105,8 @@ func (c *Client) nodeFeature(namespace string) kube.Object {
 // unserved reports whether err is the answer to a path that the API server does
 // not serve: the answer about a missing object names it.
 func unserved(err error) bool {
-	var status *kube.StatusError
-	return errors.As(err, &status) && status.Code == http.StatusNotFound && status.Name == ""
+	status, is := errors.AsType[*kube.StatusError](err)
+	return is && status.Code == http.StatusNotFound && status.Name == ""
 }
 
 // withoutNFD explains the answer of an API server that does not serve NodeFeatures.

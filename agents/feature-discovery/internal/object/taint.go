@@ -53,8 +53,7 @@ func (c *Client) removeTaint(ctx context.Context, t Taint) error {
 
 // code returns the HTTP status of a failure, 0 for an error of another kind.
 func code(err error) int {
-	var status *kube.StatusError
-	if errors.As(err, &status) {
+	if status, is := errors.AsType[*kube.StatusError](err); is {
 		return status.Code
 	}
 	return 0
