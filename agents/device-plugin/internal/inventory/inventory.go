@@ -63,7 +63,7 @@ type Inventory struct {
 	choices  choices
 	// chosen tells of choices.
 	chosen chan struct{}
-	states chan State
+	states pace.Latest[State]
 
 	// What follows is owned by the goroutine of Run.
 	health *health.Machine
@@ -116,7 +116,7 @@ func New(cfg Config) *Inventory {
 		}),
 		reload: make(chan struct{}, 1),
 		chosen: make(chan struct{}, 1),
-		states: make(chan State, 1),
+		states: pace.NewLatest[State](),
 		health: health.New(cfg.Rules),
 		state:  State{Config: cfg.Config},
 	}
@@ -261,11 +261,7 @@ func (v *Inventory) publish() {
 		v.state.Set = v.gated(v.owned(v.layout.Set(view)))
 		v.cfg.Recorder.Offered(v.state.Set)
 	}
-	select {
-	case <-v.states: // an older one, which nobody has taken
-	default:
-	}
-	v.states <- v.state
+	v.states.Put(v.state)
 	logChanges(v.log, was, v.state.Set)
 	v.report(reports(was, v.state.Set)...)
 }

@@ -14,6 +14,7 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/pace"
 )
 
 // retry is how long a GPU that cannot be owned is left alone, for another reason
@@ -31,7 +32,7 @@ type Owner struct {
 	// alone is set once it is known that agents cannot meet on this node.
 	alone bool
 	// waits has what Run is to wait for, if that is not what it waits for.
-	waits chan wait
+	waits pace.Latest[wait]
 	// waiting is set while Run waits for anything.
 	waiting bool
 	freed   chan struct{}
@@ -52,7 +53,7 @@ var _ inventory.Owner = (*Owner)(nil)
 func New(dir contract.Dir, writer string, log *slog.Logger) *Owner {
 	return &Owner{
 		dir: dir, writer: writer, log: log, held: map[gpu.UUID]*contract.Held{},
-		waits: make(chan wait, 1), freed: make(chan struct{}, 1),
+		waits: pace.NewLatest[wait](), freed: make(chan struct{}, 1),
 	}
 }
 
@@ -109,11 +110,7 @@ func (o *Owner) wait(w wait) {
 		return
 	}
 	o.waiting = !w.none()
-	select {
-	case <-o.waits: // which Run has not begun
-	default:
-	}
-	o.waits <- w
+	o.waits.Put(w)
 }
 
 // Run waits for GPUs that are not to be had until ctx ends.
@@ -155,18 +152,11 @@ func (o *Owner) tell(ctx context.Context, w wait) {
 	}
 	if err != nil && limited.Err() == nil {
 		o.log.Warn("gpus of another agent are not waited for, trying from time to time", "gpus", w.offered, "in", retry, "err", err)
-		timer := time.NewTimer(retry)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
+		if !pace.Pause(ctx, retry) {
 			return
-		case <-timer.C:
 		}
 	}
-	select {
-	case o.freed <- struct{}{}:
-	default:
-	}
+	pace.Signal(o.freed)
 }
 
 // untilFree waits until one of the GPUs is free, and for ctx if there is none.

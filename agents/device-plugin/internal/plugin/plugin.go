@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -59,7 +58,7 @@ type Plugin struct {
 	status  chan struct{}
 	// left has the names of servers that have ended, since their resource is gone.
 	left  chan string
-	ready atomic.Pointer[readiness]
+	ready *pace.Readiness
 
 	// What follows is owned by the goroutine of Run.
 	state    inventory.State
@@ -73,7 +72,7 @@ type Plugin struct {
 
 // New returns a Plugin; it does nothing before Run.
 func New(cfg Config) *Plugin {
-	p := &Plugin{
+	return &Plugin{
 		cfg:     cfg,
 		log:     cfg.Log,
 		wake:    make(chan struct{}, 1),
@@ -81,9 +80,8 @@ func New(cfg Config) *Plugin {
 		sockets: make(chan struct{}, 1),
 		status:  make(chan struct{}, 1),
 		servers: map[string]*server.Server{},
+		ready:   pace.NewReadiness(inventory.State{}.Unusable()),
 	}
-	p.ready.Store(&readiness{err: p.state.Unusable()})
-	return p
 }
 
 // Wake has all sockets checked now.

@@ -7,8 +7,6 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/server"
 )
 
-type readiness struct{ err error }
-
 // Ready returns nil while the devices are registered and listed with the
 // kubelet, and otherwise what is missing.
 func (p *Plugin) Ready() error {
@@ -16,14 +14,13 @@ func (p *Plugin) Ready() error {
 	if err := p.cfg.Inventory.Hangs(); err != nil {
 		return err
 	}
-	return p.ready.Load().err
+	return p.ready.Err()
 }
 
 // mark tells the node, and whoever asks Ready, when readiness changes.
 func (p *Plugin) mark() {
 	err := p.missing()
-	was := p.ready.Load().err
-	p.ready.Store(&readiness{err: err})
+	was := p.ready.Set(err)
 	if (err == nil) == (was == nil) {
 		return
 	}

@@ -24,7 +24,7 @@ func (d *Discovery) publish() {
 		d.cfg.Publish(w)
 	}
 	// Not before: from here on who publishes tells whether the node is ready.
-	d.unknown.Store(&unknown)
+	d.unknown.Set(unknown)
 }
 
 // unlabelled returns why the labels are not known.

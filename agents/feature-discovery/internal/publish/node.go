@@ -57,12 +57,12 @@ type NodeConfig struct {
 type Node struct {
 	*wish
 	cfg   NodeConfig
-	there chan kube.Node
+	there pace.Latest[kube.Node]
 }
 
 // NewNode returns a Node; it does nothing before Run or Once.
 func NewNode(cfg NodeConfig) *Node {
-	return &Node{wish: newWish(errUnread), cfg: cfg, there: make(chan kube.Node, 1)}
+	return &Node{wish: newWish(errUnread), cfg: cfg, there: pace.NewLatest[kube.Node]()}
 }
 
 var (
@@ -75,7 +75,7 @@ func (n *Node) Run(ctx context.Context) error {
 	_, tell := n.take()
 	tell(errUnread) // what an earlier Run read is old
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return n.cfg.API.WatchNode(ctx, n.deliver) })
+	g.Go(func() error { return n.cfg.API.WatchNode(ctx, n.there.Put) })
 	g.Go(func() error { n.keep(ctx); return nil })
 	return g.Wait()
 }
@@ -96,15 +96,6 @@ func (n *Node) Once(ctx context.Context, w Wanted) error {
 		return errors.Join(err, ctx.Err())
 	}
 	return n.do(ctx, n.planOf(there, w), &there)
-}
-
-// deliver hands on the newest Node.
-func (n *Node) deliver(there kube.Node) {
-	select {
-	case <-n.there: // an older one, which nobody has taken
-	default:
-	}
-	n.there <- there
 }
 
 // keeping is what keep remembers from one step to the next.
