@@ -21,8 +21,9 @@ const (
 	retryMax        = 5 * time.Second
 )
 
-// Recheck is how often the sockets are looked at without a Wake.
-const Recheck = 10 * time.Second
+// Recheck is how often a Server checks its sockets without a Wake. It is a backstop:
+// a kubelet that restarts ends its stream, which is noticed at once.
+const Recheck = time.Minute
 
 const (
 	// listGrace is how long the kubelet may take from a registration to asking
