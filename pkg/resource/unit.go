@@ -167,7 +167,7 @@ func (h hardware) health(v health.View) health.Status {
 		s = v.OfMIG(h.gpu.UUID, *h.mig)
 	}
 	if f := h.fault(); f != nil && s.Healthy {
-		return health.Status{Reason: f.Error()}
+		return health.Status{Kind: health.KindFault, Reason: f.Error()}
 	}
 	return s
 }

@@ -200,7 +200,7 @@ func (d *Discovery) loop(ctx context.Context) error {
 				return err
 			}
 		case ev := <-d.observer.Events():
-			if health.NeedsLook(ev) {
+			if health.NeedsRefresh(ev) {
 				d.observer.Look()
 			}
 			continue
