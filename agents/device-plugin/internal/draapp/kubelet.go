@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/dra"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/metrics"
+	"outrigger.dev/pkg/agent/footprint"
 	"outrigger.dev/pkg/kube/typed"
 	"outrigger.dev/pkg/pace"
 )
@@ -101,7 +102,10 @@ func (k *kubelet) follow(ctx context.Context, d *dra.Driver, helper *kubeletplug
 		was := k.ready.Set(err)
 		switch {
 		case err == nil && was != nil:
-			k.log.Info("ready: devices are published, and the kubelet knows of it")
+			k.log.Info("ready: devices are published and the plugin is registered with the kubelet")
+			if err := footprint.Trim(); err != nil {
+				k.log.Debug("resident memory not trimmed", "err", err)
+			}
 			tick.Stop()
 		case err != nil && was == nil:
 			k.log.Warn("not ready", "err", err)

@@ -68,6 +68,8 @@ type Plugin struct {
 	// before it ends.
 	gap     <-chan time.Time
 	servers map[string]*server.Server
+	// trimmed is set once the plugin has been ready.
+	trimmed bool
 	group   *errgroup.Group
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/pkg/agent/footprint"
 )
 
 // Ready returns nil while the devices are registered and listed with the kubelet, and
@@ -44,6 +45,18 @@ func (p *Plugin) mark() {
 		return
 	}
 	p.log.Info("ready: devices are registered and listed")
+	p.trim()
+}
+
+// trim gives back what only the start needed, once.
+func (p *Plugin) trim() {
+	if p.trimmed {
+		return
+	}
+	p.trimmed = true
+	if err := footprint.Trim(); err != nil {
+		p.log.Debug("resident memory not trimmed", "err", err)
+	}
 }
 
 // gapOver logs that the kubelet has not come back in time.

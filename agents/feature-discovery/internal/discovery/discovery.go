@@ -101,6 +101,8 @@ type Discovery struct {
 	looked        bool
 	known         map[contract.Name]contract.Fact
 	wanted        publish.Wanted
+	// trimmed is set once labels have been published.
+	trimmed bool
 }
 
 // New returns a Discovery; it does nothing before Run.

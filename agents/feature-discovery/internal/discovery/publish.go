@@ -7,6 +7,7 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/label"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/agent/footprint"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/kube"
 )
@@ -22,9 +23,21 @@ func (d *Discovery) publish() {
 		d.wanted = w
 		d.cfg.Recorder.Published(w)
 		d.cfg.Publish(w)
+		d.trim()
 	}
 	// Not before: from here on who publishes tells whether the node is ready.
 	d.unknown.Set(unknown)
+}
+
+// trim gives back what only the start needed, once.
+func (d *Discovery) trim() {
+	if d.trimmed || d.wanted.Labels == nil {
+		return
+	}
+	d.trimmed = true
+	if err := footprint.Trim(); err != nil {
+		d.log.Debug("resident memory not trimmed", "err", err)
+	}
 }
 
 // unlabelled returns why the labels are not known.
