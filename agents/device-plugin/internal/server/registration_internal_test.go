@@ -53,7 +53,7 @@ func TestAKubeletThatHoldsAStreamIsNotAskedAgain(t *testing.T) {
 		r, kubelet := registered(t)
 		s := r.open()
 		r.sent(s, 1)
-		pace.Pause(t.Context(), 24 * time.Hour)
+		pace.Pause(t.Context(), 24*time.Hour)
 		if wait := r.due(kubelet); wait != Recheck {
 			t.Errorf("due() = %v with an open stream, want %v", wait, Recheck)
 		}
