@@ -131,7 +131,7 @@ func (d *Discovery) Configure(c config.Config) {
 // stands.
 func (d *Discovery) Refuse(err error) {
 	d.cfg.Recorder.Configured(err)
-	d.log.Error("config is not used, the last one stands", "err", err)
+	d.log.Error("new config rejected, keeping the previous one", "err", err)
 }
 
 // Reload looks at the node again. It does not block.
