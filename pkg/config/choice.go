@@ -53,7 +53,7 @@ func (c Chooser) Choose(label string, files []string) (string, error) {
 		}
 	}
 	slices.Sort(names)
-	there := "there is " + OneOf(names)
+	there := "there is " + oneOf(names)
 	if len(names) == 0 {
 		there = "there is none"
 	}
@@ -81,5 +81,5 @@ func (c Chooser) Choose(label string, files []string) (string, error) {
 		return "", errors.New("choose config: the node has no label that names one, and there is neither --default-config nor --fallback-strategies")
 	}
 	return "", fmt.Errorf("choose config: the node has no label that names one, and none of the fallbacks %s fits: %s; set --default-config, or label the node",
-		OneOf(c.Fallbacks), there)
+		oneOf(c.Fallbacks), there)
 }

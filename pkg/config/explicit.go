@@ -156,7 +156,7 @@ func (e Explicit) check() error {
 		e.checkDiscovery(),
 	}
 	if e.ListStrategies != nil && len(e.ListStrategies) == 0 {
-		errs = append(errs, badFlag("device-list-strategy", "", "one or more of "+OneOf(listStrategies())))
+		errs = append(errs, badFlag("device-list-strategy", "", "one or more of "+oneOf(listStrategies())))
 	}
 	if len(e.IMEXChannels) > 0 && !slices.Equal(e.IMEXChannels, []int{0}) {
 		errs = append(errs, badFlag("imex-channel-ids", join(e.IMEXChannels), imexAllowed))
@@ -185,7 +185,7 @@ func (e Explicit) check() error {
 
 func (e Explicit) checkDiscovery() error {
 	if e.Discovery != nil && *e.Discovery == discoveryTegra {
-		return badFlag("device-discovery-strategy", discoveryTegra, OneOf(discoveries())+": "+noTegra)
+		return badFlag("device-discovery-strategy", discoveryTegra, oneOf(discoveries())+": "+noTegra)
 	}
 	return words("device-discovery-strategy", list(e.Discovery), discoveries())
 }

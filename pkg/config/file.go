@@ -107,7 +107,7 @@ func readListStrategies(v strict.Value) []ListStrategy {
 	if !v.Set() {
 		return nil
 	}
-	allowed := OneOf(listStrategies())
+	allowed := oneOf(listStrategies())
 	var out []ListStrategy
 	add := func(v strict.Value, word string) {
 		s := ListStrategy(strings.TrimSpace(word))
@@ -141,7 +141,7 @@ func readListStrategies(v strict.Value) []ListStrategy {
 
 func discovery(v strict.Value) *Discovery {
 	if t, ok := v.Text(); ok && t == discoveryTegra {
-		v.Bad(OneOf(discoveries()) + ": " + noTegra)
+		v.Bad(oneOf(discoveries()) + ": " + noTegra)
 		return nil
 	}
 	return word(v, discoveries())
@@ -153,7 +153,7 @@ func word[T ~string](v strict.Value, allowed []T) *T {
 		return nil
 	}
 	if !slices.Contains(allowed, T(t)) {
-		v.Bad(OneOf(allowed))
+		v.Bad(oneOf(allowed))
 		return nil
 	}
 	out := T(t)

@@ -13,8 +13,8 @@ const (
 	Domain = "nvidia.com/"
 	// GPUResource is that of whole GPUs, and of MIG devices with strategy single.
 	GPUResource = Domain + "gpu"
-	// MIGResourcePrefix is before the profile, with strategy mixed.
-	MIGResourcePrefix = Domain + "mig-"
+	// migResourcePrefix is before the profile, with strategy mixed.
+	migResourcePrefix = Domain + "mig-"
 )
 
 const (
@@ -48,12 +48,12 @@ func MIGResource(p gpu.Profile) string {
 	if p == (gpu.Profile{}) {
 		return ""
 	}
-	return MIGResourcePrefix + strings.ReplaceAll(p.String(), "+", ".")
+	return migResourcePrefix + strings.ReplaceAll(p.String(), "+", ".")
 }
 
 // IsMIGResource reports whether a profile has that name.
 func IsMIGResource(name string) bool {
-	profile := strings.TrimPrefix(name, MIGResourcePrefix)
+	profile := strings.TrimPrefix(name, migResourcePrefix)
 	p, err := gpu.ParseProfile(strings.Replace(profile, "gb.", "gb+", 1))
 	return err == nil && MIGResource(p) == name
 }
@@ -67,7 +67,7 @@ func unknownName(name string, r Resources) string {
 		return ""
 	}
 	return fmt.Sprintf("no device is called %s: must be %s, %s<profile> like %s3g.20gb, or a name that is given under resources",
-		name, GPUResource, MIGResourcePrefix, MIGResourcePrefix)
+		name, GPUResource, migResourcePrefix, migResourcePrefix)
 }
 
 // onlyMIG reports whether only MIG devices can have the name, but for strategy
@@ -77,5 +77,5 @@ func onlyMIG(name string, r Resources) bool {
 	if slices.ContainsFunc(r.GPUs, named) {
 		return false
 	}
-	return strings.HasPrefix(name, MIGResourcePrefix) || slices.ContainsFunc(r.MIG, named)
+	return strings.HasPrefix(name, migResourcePrefix) || slices.ContainsFunc(r.MIG, named)
 }

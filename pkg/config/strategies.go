@@ -104,7 +104,7 @@ func words[T ~string](flag string, values, allowed []T) error {
 	var errs []error
 	for _, v := range values {
 		if !slices.Contains(allowed, v) {
-			errs = append(errs, badFlag(flag, string(v), OneOf(allowed)))
+			errs = append(errs, badFlag(flag, string(v), oneOf(allowed)))
 		}
 	}
 	return errors.Join(errs...)
@@ -114,8 +114,8 @@ func badFlag(flag, value, allowed string) error {
 	return fmt.Errorf("flag --%s: invalid value %q: must be %s", flag, value, allowed)
 }
 
-// OneOf joins words as "a, b or c".
-func OneOf[T ~string](allowed []T) string {
+// oneOf joins words as "a, b or c".
+func oneOf[T ~string](allowed []T) string {
 	list := make([]string, len(allowed))
 	for i, w := range allowed {
 		list[i] = string(w)

@@ -17,7 +17,7 @@ func whole() scope { return scope{gpu.NoInstance, gpu.NoInstance} }
 type cause struct {
 	// xid is the first of its class, since later ones often only follow from it.
 	xid   uint64
-	class Class
+	class class
 	// last is when the last XID of the class came.
 	last time.Time
 	// away is set once the GPU did not answer after the XID. When it answers again,
@@ -102,7 +102,7 @@ func (g *gpuState) holds(s scope, x cause, rules Rules) bool {
 		return false // the part that the XID hit no longer exists
 	case x.xid == recoveryChanged && g.recovery != gpu.RecoveryUnknown:
 		return false // the snapshot shows what the XID announced
-	case g.asks(rules), !g.lost.IsZero(), needed(g.recovery) && x.class != ClassQuiet:
+	case g.asks(rules), !g.lost.IsZero(), needed(g.recovery) && x.class != quietClass:
 		return true
 	case x.away:
 		return false
@@ -111,7 +111,7 @@ func (g *gpuState) holds(s scope, x cause, rules Rules) bool {
 		// never asked for anything, it has the quiet window to do so.
 		return !x.asked && !over
 	default:
-		return x.class != ClassQuiet || !over
+		return x.class != quietClass || !over
 	}
 }
 
@@ -158,7 +158,7 @@ func (g *gpuState) apply(ev gpu.Event, at time.Time) {
 	}
 	// An XID of a GPU that does not answer belongs to the same failure.
 	away := g.fault != "" || !g.lost.IsZero()
-	class := ClassOf(ev.XID)
+	class := classOf(ev.XID)
 	list := g.causes[s]
 	i := slices.IndexFunc(list, func(x cause) bool { return x.class == class })
 	if i < 0 {
