@@ -124,7 +124,7 @@ func shortName(data []byte) ([]byte, bool) {
 // known name is.
 func (c *container) name(field protowire.Number, id []byte) bool {
 	if field == fieldAvailable {
-		return c.devices.Offer(id) || utf8.Valid(id)
+		return c.devices.Available(id) || utf8.Valid(id)
 	}
 	c.must = append(c.must, string(id))
 	return utf8.Valid(id)
@@ -140,7 +140,7 @@ func (p *PreferredRequest) readAny(decode func(any) error) error {
 	for _, r := range req.GetContainerRequests() {
 		c := container{devices: p.allocator.Request(), must: r.GetMustIncludeDeviceIDs(), size: int(r.GetAllocationSize())}
 		for _, id := range r.GetAvailableDeviceIDs() {
-			c.devices.Offer([]byte(id))
+			c.devices.Available([]byte(id))
 		}
 		p.containers = append(p.containers, c)
 	}
