@@ -59,7 +59,7 @@ func TestUnreadableSnapshot(t *testing.T) {
 
 func TestMissingDriverRoot(t *testing.T) {
 	p := start(t, nil, "--driver-root", "/nonexistent/driver", "--driver-root-ctr-path", "/nonexistent/driver")
-	p.Said("gpus cannot be offered, waiting", "/nonexistent/driver")
+	p.Said("gpus cannot be advertised, waiting", "/nonexistent/driver")
 	agenttest.Poll(t, "/readyz says so too", func() bool { return strings.Contains(p.Get("/readyz"), "/nonexistent/driver") })
 }
 
@@ -82,7 +82,7 @@ func TestFullDiskForTheCDISpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, n, "--device-list-strategy", "cdi-cri", "--cdi-root", disk)
-	p.Said("gpus cannot be offered, waiting", "no space left on device", disk)
+	p.Said("gpus cannot be advertised, waiting", "no space left on device", disk)
 	if got := files(t, disk); len(got) != 1 || got[0] != "filler" {
 		t.Errorf("the full disk holds %v, want the filler alone", got)
 	}

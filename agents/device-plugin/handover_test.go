@@ -17,8 +17,8 @@ func (p *process) join(n *simtest.Node) *process {
 	return q
 }
 
-// A GPU is never offered by two: the new plugin waits for the old one, and goes
-// on where that has ended.
+// Two plugins never advertise one GPU: the new plugin waits for the old one, and
+// takes over when that has ended.
 func TestHandover(t *testing.T) {
 	for name, end := range map[string]func(*process){"the old one ends": (*process).Stop, "the old one is killed": (*process).Kill} {
 		t.Run(name, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestHandover(t *testing.T) {
 			old.wait(8, 0)
 			old.Said("ready: devices")
 			next := old.join(n)
-			next.Said("device is excluded", "is offered by device-plugin, and not offered twice")
+			next.Said("device is excluded", "is advertised by device-plugin, and is not advertised twice")
 			if got := len(old.kubelet.Registrations()); got != 1 {
 				t.Fatalf("%d registrations while the old one runs, want 1", got)
 			}

@@ -108,7 +108,7 @@ func TestXID(t *testing.T) {
 	p.Said("xid ignored", devices[1].GetID(), "xid=31")
 	metrics := p.Get("/metrics")
 	for _, want := range []string{
-		`device_health{device="` + devices[2].GetID() + `",index="2",reason="` + reason + `",resource="nvidia.com/gpu"} 0`,
+		`device_health{device="` + devices[2].GetID() + `",index="2",reason="xid",resource="nvidia.com/gpu"} 0`,
 		`xid_events_total{gpu="` + devices[1].GetID() + `",instance="",xid="31"} 1`,
 		`registrations_total{resource="nvidia.com/gpu",result="ok"} 1`,
 	} {
@@ -178,7 +178,7 @@ func TestLateDriver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := simtest.New(t, "--gpus", "8", "--driver", "off")
 			p := start(t, n, tc.args...)
-			p.Said("gpus cannot be offered, waiting", "no NVIDIA driver")
+			p.Said("gpus cannot be advertised, waiting", "no NVIDIA driver")
 			agenttest.Poll(p.t, "/readyz says so too", func() bool { return strings.Contains(p.Get("/readyz"), "no NVIDIA driver") })
 			n.Run("set", "driver=on")
 			p.wait(8, 0)
@@ -200,7 +200,7 @@ func TestIncompleteDriverRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, n, "--device-list-strategy", "cdi-cri", "--driver-root", root, "--driver-root-ctr-path", root)
-	p.Said("gpus cannot be offered, waiting", "libcuda", root)
+	p.Said("gpus cannot be advertised, waiting", "libcuda", root)
 	if got := files(t, p.path("cdi")); len(got) > 0 {
 		t.Errorf("an incomplete driver left %v", got)
 	}

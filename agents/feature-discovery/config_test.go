@@ -32,7 +32,7 @@ func TestConfigFile(t *testing.T) {
 	before, _ := content(t, p.file)
 
 	write(t, path, "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: none}]}}\n")
-	p.Said("level=ERROR", "config is not used, the last one stands", path, "replicas")
+	p.Said("level=ERROR", "new config rejected, keeping the previous one", path, "replicas")
 	p.metric("config_refused{reason=")
 	p.metric(`config_loads_total{result="error"} `)
 	p.Hangup(1) // a look with the config that stands

@@ -121,7 +121,7 @@ func TestEndsWhileNVMLHangs(t *testing.T) {
 	n.Run("set", "latency=1h")
 	p := start(t, n)
 	agenttest.Poll(t, "a call of NVML", n.Called)
-	p.unready("the node has not been looked at yet")
+	p.unready("the node has not been read yet")
 	p.Dies("nvmlInit_v2 has not answered")
 	if _, there := content(t, p.file); there {
 		t.Error("there are labels of a node that nobody has looked at")

@@ -13,9 +13,9 @@ const (
 	Domain = "nvidia.com/"
 	// GPUResource is the name of whole GPUs, and of MIG devices with strategy single.
 	GPUResource = Domain + "gpu"
-	// MIGResourcePrefix precedes the profile in the name of MIG devices with strategy
+	// migResourcePrefix precedes the profile in the name of MIG devices with strategy
 	// mixed.
-	MIGResourcePrefix = Domain + "mig-"
+	migResourcePrefix = Domain + "mig-"
 )
 
 const (
@@ -49,12 +49,12 @@ func MIGResource(p gpu.Profile) string {
 	if p == (gpu.Profile{}) {
 		return ""
 	}
-	return MIGResourcePrefix + strings.ReplaceAll(p.String(), "+", ".")
+	return migResourcePrefix + strings.ReplaceAll(p.String(), "+", ".")
 }
 
 // IsMIGResource reports whether name is that of a profile.
 func IsMIGResource(name string) bool {
-	profile := strings.TrimPrefix(name, MIGResourcePrefix)
+	profile := strings.TrimPrefix(name, migResourcePrefix)
 	p, err := gpu.ParseProfile(strings.Replace(profile, "gb.", "gb+", 1))
 	return err == nil && MIGResource(p) == name
 }
@@ -68,7 +68,7 @@ func unknownName(name string, r Resources) string {
 		return ""
 	}
 	return fmt.Sprintf("no device has the name %s: must be %s, %s<profile> like %s3g.20gb, or a name that resources defines",
-		name, GPUResource, MIGResourcePrefix, MIGResourcePrefix)
+		name, GPUResource, migResourcePrefix, migResourcePrefix)
 }
 
 // onlyMIG reports whether only MIG devices can have the name, apart from strategy
@@ -78,5 +78,5 @@ func onlyMIG(name string, r Resources) bool {
 	if slices.ContainsFunc(r.GPUs, named) {
 		return false
 	}
-	return strings.HasPrefix(name, MIGResourcePrefix) || slices.ContainsFunc(r.MIG, named)
+	return strings.HasPrefix(name, migResourcePrefix) || slices.ContainsFunc(r.MIG, named)
 }

@@ -14,36 +14,37 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// The kernel tells inotify of the close of a file a moment before it drops the
-// file's locks, when a process dies. So a close is followed by a few looks, the
-// first after firstLook, each after twice the time, up to lastLook, which then
-// is a backstop for events that a file system does not deliver.
+// When a process dies, the kernel reports the close of a file to inotify a moment
+// before it drops the file's locks. So each event is followed by a few checks: the
+// first after firstCheck, each later one after twice the time, up to lastCheck,
+// which then is a backstop for events that a file system does not deliver. While
+// none of the paths exists there are no events, and lastCheckAbsent holds.
 const (
-	firstLook = time.Millisecond
-	lastLook  = time.Second
+	firstCheck      = time.Millisecond
+	lastCheck       = 30 * time.Second
+	lastCheckAbsent = time.Second
 )
 
 // goneMask are the events after which a file at a path is another one.
 const goneMask = unix.IN_ATTRIB | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
-// closes waits for files to be closed. fsnotify does not tell of that, so this
-// asks inotify itself.
+// closes waits for files to be closed. It uses inotify itself because fsnotify
+// does not report closes.
 type closes struct {
-	// paths are those of files, or of folders that hold files. None has to be
-	// there.
+	// paths are files, or folders that hold files. They need not exist.
 	paths []string
-	// mask says which closes count: those of writers, or of readers; and what
-	// else does.
+	// mask selects the events that count: closes by writers or by readers, and
+	// others.
 	mask        uint32
 	first, last time.Duration
 }
 
 func closesOf(mask uint32, paths ...string) closes {
-	return closes{paths: paths, mask: mask, first: firstLook, last: lastLook}
+	return closes{paths: paths, mask: mask, first: firstCheck, last: lastCheck}
 }
 
-// wait returns when done does. It asks at first, and after each close of a file
-// at or in one of the paths, and after the removal of the path itself.
+// wait calls done first, after each event on one of the paths, and after the
+// removal of the path itself. It returns nil when done returns true.
 func (c closes) wait(ctx context.Context, done func() bool) error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -54,43 +55,52 @@ func (c closes) wait(ctx context.Context, done func() bool) error {
 	defer in.Close()
 	stop := context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	look := c.first
+	next := c.first
 	buf := make([]byte, 64<<10)
 	for {
-		if err := c.watch(fd); err != nil {
+		last := c.last
+		watching, err := c.watch(fd)
+		if err != nil {
 			return c.failed(err)
+		}
+		if !watching {
+			last = min(last, lastCheckAbsent)
 		}
 		if done() {
 			return nil
 		}
-		if err := in.SetReadDeadline(time.Now().Add(look)); err != nil {
+		if err := in.SetReadDeadline(time.Now().Add(min(next, last))); err != nil {
 			return c.failed(err)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		_, err := in.Read(buf)
+		_, err = in.Read(buf)
 		switch {
 		case err == nil:
-			look = c.first
+			next = c.first
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			look = min(2*look, c.last)
+			next = min(2*next, last)
 		default:
 			return c.failed(err)
 		}
 	}
 }
 
-// watch is repeated before each question, because a path may hold another file,
-// or be on another file system, by now.
-func (c closes) watch(fd int) error {
+// watch watches the paths that exist, and reports whether there are any. It is
+// repeated before each check because a path may hold another file, or be on
+// another file system, by then.
+func (c closes) watch(fd int) (watching bool, err error) {
 	for _, path := range c.paths {
 		_, err := unix.InotifyAddWatch(fd, path, c.mask|goneMask)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		switch {
+		case err == nil:
+			watching = true
+		case !errors.Is(err, fs.ErrNotExist):
+			return false, err
 		}
 	}
-	return nil
+	return watching, nil
 }
 
 func (c closes) failed(err error) error {

@@ -1,7 +1,7 @@
-// Package contract is how the agents of a node tell each other facts: stamped
-// files under one folder of the host, /run/nvidia. An agent never calls another
-// agent, and no file here is a gate: who needs the driver asks the driver. The
-// files wake those who wait, and tell people and NVIDIA's tools.
+// Package contract has the files by which the agents of a node exchange facts: stamped
+// files in one folder of the host, /run/nvidia. An agent never calls another agent, and no
+// file is a gate: an agent that needs the driver asks the driver. The files wake agents
+// that wait, and inform people and NVIDIA's tools.
 package contract
 
 import (
@@ -18,8 +18,8 @@ const (
 	DriverReady Name = "driver-ready"
 	// ToolkitReady: CDI specs complete, container runtime configured.
 	ToolkitReady Name = "toolkit-ready"
-	// PluginReady: registered with the kubelet, devices listed. It dies with
-	// its writer.
+	// PluginReady: registered with the kubelet, devices listed. It is valid while its
+	// writer lives.
 	PluginReady Name = "plugin-ready"
 	// CUDAReady: the CUDA sample passed.
 	CUDAReady Name = "cuda-ready"
@@ -46,12 +46,13 @@ type State string
 const (
 	// Valid: the fact holds.
 	Valid State = "valid"
-	// Missing: there is no file.
+	// Missing: the file does not exist.
 	Missing State = "missing"
-	// Stale: the file is of another boot, or of another driver than the
+	// Stale: the file was written before the last boot, or for another driver than the
 	// kernel runs.
 	Stale State = "stale"
-	// WriterDead: the file is one that dies with its writer, and it has.
+	// WriterDead: the file is valid only while its writer lives, and the writer has
+	// ended.
 	WriterDead State = "writer dead"
 	// Unreadable: the file cannot be read or understood.
 	Unreadable State = "unreadable"
@@ -59,34 +60,34 @@ const (
 
 // Stamp says who wrote a file, and when.
 type Stamp struct {
-	// BootID of the kernel; a file outlives a reboot only by mistake.
+	// BootID of the kernel. A file of another boot is stale.
 	BootID string
 	// Writer is the name of the agent.
 	Writer string
 	Time   time.Time
-	// DriverVersion that the writer found, empty if it does not matter.
+	// DriverVersion that the writer found, empty if the fact does not depend on it.
 	DriverVersion string
-	// Held is set for a file that the writer keeps locked while it lives.
+	// Held is set for a file that its writer keeps locked while it lives.
 	Held bool
 }
 
-// Fact is what a reader learns of one fact.
+// Fact is what a reader learns about one fact.
 type Fact struct {
 	State State
-	// Reason says in words why State is not Valid.
+	// Reason says why State is not Valid.
 	Reason string
-	// Stamp is zero for a file that another program wrote.
+	// Stamp is zero for a file of a program that writes no stamp.
 	Stamp Stamp
 	// Values holds the file's other keys.
 	Values map[string]string
 }
 
-// Record is what a writer says.
+// Record is what a writer publishes.
 type Record struct {
 	// Writer is the name of the agent.
 	Writer        string
 	DriverVersion string
-	// Values are written as KEY=value, to be sourced by shells.
+	// Values are written as KEY=value, for shells to source.
 	Values map[string]string
 }
 
@@ -94,11 +95,11 @@ type Record struct {
 type Dir struct {
 	// Root is the run root, usually "/run/nvidia".
 	Root string
-	// ProcRoot is where the host's /proc is; empty means "/proc". A
-	// driver-ready file is compared with the driver found there.
+	// ProcRoot is where the host's /proc is; empty for "/proc". A driver-ready file is
+	// compared with the driver there.
 	ProcRoot string
-	// BootIDFile is read for the boot id; empty means the kernel's own,
-	// /proc/sys/kernel/random/boot_id, which is the same in every container.
+	// BootIDFile has the boot id; empty for /proc/sys/kernel/random/boot_id, which is
+	// the same in all containers.
 	BootIDFile string
 }
 

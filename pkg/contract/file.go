@@ -17,8 +17,8 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// ErrNoRunRoot is returned by writers where the run root cannot be written: it
-// is not mounted, or read-only. An agent that runs alone logs it and goes on.
+// ErrNoRunRoot is returned by writers if the run root cannot be written: it is not
+// mounted, or read-only. An agent logs it and works on its own.
 var ErrNoRunRoot = errors.New("run root cannot be written")
 
 // Write publishes a fact that outlives its writer.
@@ -30,7 +30,7 @@ func (d Dir) Write(n Name, r Record) error {
 	return h.file.Close()
 }
 
-// Remove withdraws a fact. It is no error if there is none.
+// Remove withdraws a fact. It returns nil if there is none.
 func (d Dir) Remove(n Name) error {
 	if err := os.Remove(d.Path(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("withdraw %s: %w", n, err)
@@ -38,30 +38,30 @@ func (d Dir) Remove(n Name) error {
 	return nil
 }
 
-// Hold publishes a fact that dies with its writer: the file stays locked until
-// Release or the end of the process, however that comes, and a reader can tell.
+// Hold publishes a fact that is valid while its writer lives: the file stays locked until
+// Release or the end of the process, even by a crash, and readers check the lock.
 func (d Dir) Hold(n Name, r Record) (*Held, error) {
 	return d.put(d.Path(n), r, putOptions{held: true})
 }
 
-// HoldFile is Hold for a fact that has a file of its own, outside of the
-// contract's folder, which has to be there.
+// HoldFile is Hold for a fact with a file of its own outside the contract's folder. The
+// folder of the file must exist.
 func (d Dir) HoldFile(path string, r Record) (*Held, error) {
 	return d.put(path, r, putOptions{held: true})
 }
 
-// ReadFile is Read for the file of HoldFile.
+// ReadFile is Read for a file of HoldFile.
 func (d Dir) ReadFile(path string) Fact { return d.read(path) }
 
-// Held is a fact that is published as long as its writer lives, and keeps this
-// value: the lock goes when it is collected.
+// Held is a published fact that is valid until Release. Keep the value: the lock is
+// released when it is garbage collected.
 type Held struct {
 	file *os.File
 	path string
 }
 
-// Release withdraws the fact, unless another writer has replaced it. It may be
-// called on nil.
+// Release withdraws the fact, unless another writer has replaced it. It may be called on
+// nil.
 func (h *Held) Release() error {
 	if h == nil {
 		return nil
@@ -76,18 +76,18 @@ func (h *Held) Release() error {
 	if errMine == nil && errThere == nil && os.SameFile(mine, there) {
 		err = os.Remove(h.path)
 	}
-	// Unlocked before it is closed, because waiters are woken by the close.
+	// It is unlocked before it is closed, because the close wakes waiters.
 	return errors.Join(err, unix.Flock(int(h.file.Fd()), unix.LOCK_UN), h.file.Close())
 }
 
 type putOptions struct {
 	held bool
-	// exclusive refuses to replace a file whose writer lives.
+	// exclusive rejects the replacement of a file whose writer lives.
 	exclusive bool
 }
 
-// put writes the stamped file whole. A held one is locked before it is visible.
-// No disk is waited for: the stamp makes it a fact of this boot only.
+// put writes the stamped file as a whole. A held file is locked before it is visible. put
+// does not wait for the disk, because the stamp makes it a fact of this boot only.
 func (d Dir) put(path string, r Record, o putOptions) (_ *Held, err error) {
 	boot, err := d.bootID()
 	if err != nil {
@@ -133,7 +133,7 @@ func (d Dir) put(path string, r Record, o putOptions) (_ *Held, err error) {
 	return &Held{file: f.File, path: path}, nil
 }
 
-// unwritable marks the errors that say that this node has no usable run root.
+// unwritable marks the errors which mean that this node has no usable run root.
 func (d Dir) unwritable(err error) error {
 	if errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w (mount the host's %s read-write, or point --run-root elsewhere)", ErrNoRunRoot, err, d.Root)
@@ -141,8 +141,8 @@ func (d Dir) unwritable(err error) error {
 	return err
 }
 
-// makeFolder creates a folder of the contract, but not the run root: where that
-// is missing it was not mounted, and a file there would tell nobody.
+// makeFolder creates a folder of the contract, but not the run root: if that is missing it
+// is not mounted, and no one would see a file in it.
 func makeFolder(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -150,7 +150,7 @@ func makeFolder(dir string) error {
 	return nil
 }
 
-// Read returns what is known of a fact now.
+// Read returns a fact as it is now.
 func (d Dir) Read(n Name) Fact {
 	f := d.read(d.Path(n))
 	if n == DriverReady && f.State == Valid && f.Stamp.DriverVersion != "" {
@@ -159,8 +159,8 @@ func (d Dir) Read(n Name) Fact {
 	return f
 }
 
-// Wait returns the fact as soon as it is valid. It watches, and calls waiting
-// each time that the reason to wait has changed.
+// Wait returns the fact as soon as it is valid. Until then it calls waiting whenever the
+// reason to wait changes.
 func (d Dir) Wait(ctx context.Context, n Name, waiting func(Fact)) (Fact, error) {
 	w, err := hostfs.NewWatcher(d.Path(n))
 	if err != nil {
@@ -222,8 +222,8 @@ func (d Dir) read(path string) Fact {
 	return f
 }
 
-// locked reports whether a writer holds the file. The shared lock that proves
-// the contrary goes with the reader's descriptor.
+// locked reports whether a writer holds the file. Closing the file releases the shared lock
+// that locked takes if no one does.
 func locked(f *os.File) bool {
 	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
 }

@@ -54,7 +54,7 @@ func other(do string, d contract.Dir) error {
 		}
 		release = s.Release
 	case "offer":
-		h, err := d.Offer(offered, "dra-plugin")
+		h, err := d.ClaimGPU(claimedGPU, "dra-plugin")
 		if err != nil {
 			return err
 		}

@@ -15,23 +15,23 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Keys of a claim, beside the stamp.
+// Keys of a claim, besides the stamp.
 const (
 	keyReason = "OUTRIGGER_REASON"
-	// keyDeadline is in nanoseconds of CLOCK_BOOTTIME, which no clock change
-	// and no suspend bends, and which is the same in every container.
+	// keyDeadline is in nanoseconds of CLOCK_BOOTTIME, which neither a change of the
+	// clock nor suspend affects, and which is the same in all containers.
 	keyDeadline = "OUTRIGGER_DEADLINE_BOOTTIME_NS"
 )
 
-// Lease is the right to have NVML in use on this node. Who holds NVML handles
-// shares it; who needs quiet (to reset a GPU, or to change the driver) claims
-// it, upon which the others drop their handles.
+// Lease is the right to use NVML on this node. Agents with NVML handles share it. An
+// agent that needs NVML for itself, to reset a GPU or to change the driver, claims it, and
+// the others close their handles.
 //
-// Two files make it. Users hold a shared flock on leases/nvml, which is empty
-// and never replaced. A claim is published in leases/nvml.claim, locked for the
-// claimer's life, and the claimer then takes the exclusive flock on leases/nvml.
-// Thus a crash on either side frees it, and a user that starts meanwhile sees
-// the claim: it takes its lock first and looks for a claim after.
+// It consists of two files. Users hold a shared flock on leases/nvml, which is empty and
+// never replaced. A claim is published in leases/nvml.claim, locked while the claimer
+// lives; the claimer then takes the exclusive flock on leases/nvml. A crash on either side
+// releases the locks. A user that starts meanwhile sees the claim, because it locks first
+// and then checks for a claim.
 type Lease struct {
 	dir  Dir
 	path string
@@ -42,7 +42,7 @@ func (d Dir) NVML() *Lease {
 	return &Lease{dir: d, path: filepath.Join(d.Root, "leases", "nvml")}
 }
 
-// Claim says who wants quiet, why, and for how long at most.
+// Claim says who has claimed NVML, why, and for how long at most.
 type Claim struct {
 	Owner  string
 	Reason string
@@ -50,26 +50,25 @@ type Claim struct {
 	Deadline time.Duration
 }
 
-// Remaining returns the time until the deadline; below zero the owner is
-// overdue.
+// Remaining returns the time until the deadline. It is negative if the owner is overdue.
 func (c Claim) Remaining() time.Duration { return c.Deadline - boottime() }
 
-// String returns the claim in words.
+// String returns the claim as a sentence.
 func (c Claim) String() string {
 	return fmt.Sprintf("%s (%s, %s left)", c.Owner, c.Reason, c.Remaining().Round(time.Second))
 }
 
-// ErrClaimed is returned while another agent has claimed the lease. The error
-// tells which, and why.
+// ErrClaimed is returned while another agent has claimed the lease. The error says which
+// agent, and why.
 var ErrClaimed = errors.New("lease is claimed")
 
-// errLocked is ErrClaimed by a process that does not say who it is.
-var errLocked = fmt.Errorf("%w by a process that tells neither its name nor its reason (find it with lslocks)", ErrClaimed)
+// errLocked is ErrClaimed by a process without a claim.
+var errLocked = fmt.Errorf("%w by a process that published no claim (find it with lslocks)", ErrClaimed)
 
 type claimedError struct{ claim Claim }
 
-// Error is the same as long as the claim is: time that runs down would make it a
-// new trouble for whoever asks again.
+// Error is constant for a claim. With the remaining time it would be a new error for each
+// caller that retries.
 func (e *claimedError) Error() string {
 	return fmt.Sprintf("%s by %s (%s)", ErrClaimed, e.claim.Owner, e.claim.Reason)
 }
@@ -84,9 +83,9 @@ func (l *Lease) claimPath() string { return l.path + ".claim" }
 // Share is held by a user of NVML for as long as it has handles.
 type Share struct{ file *os.File }
 
-// Share takes part in the lease. It does not block: while there is a claim it
-// returns ErrClaimed, see WaitFree; without a run root it returns ErrNoRunRoot,
-// and the caller may work without, seen by nobody.
+// Share shares the lease. It does not block: it returns ErrClaimed while there is a claim,
+// see WaitFree. Without a run root it returns ErrNoRunRoot; the caller may use NVML, and
+// no claimer sees it.
 func (l *Lease) Share() (*Share, error) {
 	f, err := l.open()
 	if err != nil {
@@ -108,17 +107,17 @@ func (l *Lease) Share() (*Share, error) {
 	return s, nil
 }
 
-// Release gives the share back, after the last handle has been closed. It may
-// be called on nil.
+// Release ends the share. Call it after the last handle has been closed. It may be called
+// on nil.
 func (s *Share) Release() error {
 	if s == nil {
 		return nil
 	}
-	// Unlocked before it is closed, because waiters are woken by the close.
+	// It is unlocked before it is closed, because the close wakes waiters.
 	return errors.Join(unix.Flock(int(s.file.Fd()), unix.LOCK_UN), s.file.Close())
 }
 
-// open opens the file that is locked. A read-only mount will do if it exists.
+// open opens the file to lock. A read-only mount suffices if the file exists.
 func (l *Lease) open() (*os.File, error) {
 	f, err := openFile(l.path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -148,8 +147,8 @@ func claimOf(f Fact) Claim {
 	return Claim{Owner: f.Stamp.Writer, Reason: f.Values[keyReason], Deadline: time.Duration(ns)}
 }
 
-// WaitClaimed waits until somebody claims the lease: then drop the handles and
-// release the share.
+// WaitClaimed waits until an agent claims the lease. Then close all handles and release the
+// share.
 func (l *Lease) WaitClaimed(ctx context.Context) (Claim, error) {
 	w, err := hostfs.NewWatcher(l.claimPath())
 	if err != nil {
@@ -168,7 +167,7 @@ func (l *Lease) WaitClaimed(ctx context.Context) (Claim, error) {
 
 // WaitFree waits until no living owner claims the lease.
 func (l *Lease) WaitFree(ctx context.Context) error {
-	// Only the owner has the file open for writing; who looks has not.
+	// Only the owner has the file open for writing; readers do not.
 	err := closesOf(unix.IN_CLOSE_WRITE, l.claimPath()).wait(ctx, func() bool {
 		_, ok := l.Claimed()
 		return !ok
@@ -179,16 +178,15 @@ func (l *Lease) WaitFree(ctx context.Context) error {
 	return nil
 }
 
-// Grant is held by the owner of the lease while it needs quiet.
+// Grant is held by the owner of a claimed lease.
 type Grant struct {
 	file  *os.File
 	claim *Held
 }
 
-// Claim asks all users of NVML to drop their handles, and returns when the last
-// one has, at the latest after limit. Limit also bounds how long the owner
-// expects to keep the lease: it is announced as the deadline. An earlier claim
-// is not waited for; it returns ErrClaimed.
+// Claim asks all users of NVML to close their handles, and returns when the last one has,
+// or with an error after limit. The end of limit is published as the deadline of the
+// claim. Claim returns ErrClaimed if there is an earlier claim.
 func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Duration) (*Grant, error) {
 	deadline := boottime() + limit
 	held, err := l.dir.put(l.claimPath(), Record{
@@ -215,18 +213,18 @@ func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Dura
 	return &Grant{file: f, claim: held}, nil
 }
 
-// Release ends the claim; users may take NVML again. It may be called on nil.
+// Release ends the claim, so that others may use NVML again. It may be called on nil.
 func (g *Grant) Release() error {
 	if g == nil {
 		return nil
 	}
-	// The lock goes first: who is woken by the end of the claim finds it free.
+	// The lock is released first: agents that the end of the claim wakes find it free.
 	return errors.Join(unix.Flock(int(g.file.Fd()), unix.LOCK_UN), g.file.Close(), g.claim.Release())
 }
 
 func boottime() time.Duration {
 	var ts unix.Timespec
-	// It cannot fail: the clock exists since Linux 2.6.39.
+	// It cannot fail: Linux has the clock since 2.6.39.
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
 	return time.Duration(ts.Nano())
 }

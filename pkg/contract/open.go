@@ -9,12 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockWait is how long a folder may be locked by others. A replacement takes a
-// few milliseconds; but whoever may read the folder can lock it, and keep it.
+// lockWait is how long others may keep a folder locked. A replacement takes a few
+// milliseconds, but any process that can read the folder can lock it forever.
 const lockWait = time.Second
 
-// lockFolder keeps writers of a folder apart for the moment that a replacement
-// takes.
+// lockFolder excludes other writers of a folder while a file is replaced.
 func lockFolder(dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -35,8 +34,8 @@ func lockFolder(dir string) (unlock func(), err error) {
 	}
 }
 
-// openFile opens a regular file. Anything else is refused: a FIFO would block
-// until somebody writes.
+// openFile opens a regular file, and rejects anything else: a FIFO would block until a
+// process writes to it.
 func openFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -44,7 +43,7 @@ func openFile(path string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("open %s: it is no regular file (%s): remove it", path, info.Mode().Type())
+		err = fmt.Errorf("open %s: it is not a regular file (%s): remove it", path, info.Mode().Type())
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestEachChangeOfAFactIsTold waits with looks that never come, so that only the
-// kernel's events can end the wait.
-func TestEachChangeOfAFactIsTold(t *testing.T) {
+// TestEachChangeOfAFactWakes waits with checks that never come, so that only events
+// of the kernel can end the wait.
+func TestEachChangeOfAFactWakes(t *testing.T) {
 	write := func(d Dir) error { return d.Write(ToolkitReady, Record{Writer: "container-toolkit"}) }
 	var held *Held
 	hold := func(d Dir) (err error) {
@@ -97,7 +97,7 @@ func TestReadersWakeNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if err := d.changes().watch(fd); err != nil {
+	if _, err := d.changes().watch(fd); err != nil {
 		t.Fatal(err)
 	}
 	d.all()

@@ -1,8 +1,8 @@
-// Package health decides which GPUs and MIG devices may be handed out.
+// Package health decides which GPUs and MIG devices may be allocated.
 //
-// It stands between what is observed (events and snapshots of pkg/gpu) and
-// what is derived from it (pkg/resource): a state machine without I/O and
-// without a clock, so that every sequence of events can be replayed in a test.
+// It is a state machine between what is observed (the events and snapshots of
+// pkg/gpu) and what is derived from that (pkg/resource). It does no I/O and has no
+// clock, so that a test can replay every sequence of events.
 package health
 
 import (
@@ -11,18 +11,48 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Status says whether a GPU may be handed out, and if not, why.
+// Kind is the class of a reason for which a device is unhealthy, or for which the
+// GPUs of a node are not advertised. There are few, so that a metric can have it as a
+// label; the sentence is in Status.Reason.
+type Kind string
+
+// The kinds of reasons.
+const (
+	// KindXID: the driver reported an XID that counts.
+	KindXID Kind = "xid"
+	// KindLost: the GPU fell off the bus, or left the node, or the MIG device was
+	// destroyed.
+	KindLost Kind = "lost"
+	// KindFault: NVML cannot read the device.
+	KindFault Kind = "fault"
+	// KindRecovery: the driver asks for a recovery action.
+	KindRecovery Kind = "recovery"
+	// KindHang: the driver does not return from a call.
+	KindHang Kind = "hang"
+	// KindDriver: there is no driver, or it does not answer.
+	KindDriver Kind = "driver"
+	// KindClaimed: another agent has claimed NVML for itself.
+	KindClaimed Kind = "claimed"
+	// KindUnprepared: what a container needs for the device is missing, a device
+	// node or a CDI spec for example.
+	KindUnprepared Kind = "unprepared"
+	// KindMPS: the MPS control daemon of the device does not answer.
+	KindMPS Kind = "mps"
+)
+
+// Status says whether a device may be allocated, and if not, why.
 type Status struct {
 	Healthy bool
-	// Reason is empty for a healthy GPU.
+	// Kind and Reason are empty for a healthy device.
+	Kind   Kind
 	Reason string
 }
 
-// View is the health of all GPUs at one moment. What it does not name is
+// View is the health of all GPUs at one moment. Whatever it does not name is
 // healthy. It is never changed after it has been returned.
 type View struct {
 	GPUs map[gpu.UUID]Status
-	// Instances has the instances of GPUs that are unfit while their GPU is not.
+	// Instances has the instances that are unhealthy while their GPU is healthy.
 	Instances map[Instance]Status
 }
 
@@ -35,8 +65,7 @@ type Instance struct {
 	ComputeInstance uint32
 }
 
-// Of returns the status of one GPU as a whole. That of its instances is not
-// part of it.
+// Of returns the status of one GPU as a whole, without that of its instances.
 func (v View) Of(id gpu.UUID) Status {
 	if s, ok := v.GPUs[id]; ok {
 		return s
@@ -44,8 +73,8 @@ func (v View) Of(id gpu.UUID) Status {
 	return Status{Healthy: true}
 }
 
-// OfWhole returns the status of a GPU that is handed out with all of its MIG
-// devices: it is unfit if one of them is.
+// OfWhole returns the status of a GPU that is allocated with all of its MIG devices:
+// it is unhealthy if one of them is.
 func (v View) OfWhole(g *gpu.GPU) Status {
 	s := v.Of(g.UUID)
 	if !s.Healthy || g.MIG == nil {
@@ -53,14 +82,14 @@ func (v View) OfWhole(g *gpu.GPU) Status {
 	}
 	for _, d := range g.MIG.Devices {
 		if s := v.OfMIG(g.UUID, d); !s.Healthy {
-			return Status{Reason: fmt.Sprintf("mig device %d: %s", d.Index, s.Reason)}
+			return Status{Kind: s.Kind, Reason: fmt.Sprintf("mig device %d: %s", d.Index, s.Reason)}
 		}
 	}
 	return s
 }
 
-// OfMIG returns the status of a MIG device of a GPU: that of the first of GPU,
-// GPU instance and compute instance which is unfit.
+// OfMIG returns the status of a MIG device of a GPU. It is the status of the first
+// of GPU, GPU instance and compute instance that is unhealthy.
 func (v View) OfMIG(id gpu.UUID, d gpu.MIGDevice) Status {
 	if s := v.Of(id); !s.Healthy {
 		return s

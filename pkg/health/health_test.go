@@ -10,10 +10,10 @@ import (
 	"outrigger.dev/pkg/health"
 )
 
-// step is something that a Machine is told at a time.
+// step feeds a Machine at a time.
 type step func(m *health.Machine, at time.Time)
 
-// script tells a Machine steps, in minutes from a start.
+// script has steps, in minutes from a start.
 type script []struct {
 	minute float64
 	step   step
@@ -79,7 +79,7 @@ func hangs(reason string) step {
 	return func(m *health.Machine, _ time.Time) { m.Hangs(reason) }
 }
 
-// run tells a Machine the script, and returns what it makes of it.
+// run feeds a new Machine the script.
 func run(rules health.Rules, s script) *health.Machine {
 	m := health.New(rules)
 	for _, x := range s {
@@ -88,7 +88,7 @@ func run(rules health.Rules, s script) *health.Machine {
 	return m
 }
 
-// reasons are those of the GPUs and MIG devices that are unfit, by UUID.
+// reasons returns those of the unhealthy GPUs and MIG devices, by UUID.
 func reasons(v health.View, n *gpu.Node) map[gpu.UUID]string {
 	out := map[gpu.UUID]string{}
 	for _, g := range n.GPUs {
@@ -107,7 +107,7 @@ func reasons(v health.View, n *gpu.Node) map[gpu.UUID]string {
 	return out
 }
 
-// check compares the reasons after each script with those that are wanted.
+// check compares the reasons after each script with the expected ones.
 func check(t *testing.T, name string, s script, want map[gpu.UUID]string) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -274,17 +274,17 @@ func TestOfWhole(t *testing.T) {
 		event gpu.Event
 		want  map[gpu.UUID]health.Status
 	}{
-		"an XID of a MIG device concerns a GPU that is handed out whole": {
+		"an XID of a MIG device concerns a GPU that is allocated whole": {
 			migXID("GPU-1", 1, 1, 95),
-			map[gpu.UUID]health.Status{"GPU-0": {Healthy: true}, "GPU-1": {Reason: "mig device 1: " + uncontained}},
+			map[gpu.UUID]health.Status{"GPU-0": {Healthy: true}, "GPU-1": {Kind: health.KindXID, Reason: "mig device 1: " + uncontained}},
 		},
 		"an XID of the GPU too": {
 			xid("GPU-1", 95),
-			map[gpu.UUID]health.Status{"GPU-0": {Healthy: true}, "GPU-1": {Reason: uncontained}},
+			map[gpu.UUID]health.Status{"GPU-0": {Healthy: true}, "GPU-1": {Kind: health.KindXID, Reason: uncontained}},
 		},
 		"an XID of another GPU does not": {
 			xid("GPU-0", 95),
-			map[gpu.UUID]health.Status{"GPU-0": {Reason: uncontained}, "GPU-1": {Healthy: true}},
+			map[gpu.UUID]health.Status{"GPU-0": {Kind: health.KindXID, Reason: uncontained}, "GPU-1": {Healthy: true}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"outrigger.dev/pkg/health"
 )
 
-func TestWhatMakesSoundAgain(t *testing.T) {
+func TestWhatMakesAGPUHealthyAgain(t *testing.T) {
 	var (
 		none      = map[gpu.UUID]string{}
 		knows     = observe(asks(gpu.RecoveryNone))
@@ -219,7 +219,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-func TestNeedsLook(t *testing.T) {
+func TestNeedsRefresh(t *testing.T) {
 	for name, tc := range map[string]struct {
 		event gpu.Event
 		want  bool
@@ -232,8 +232,8 @@ func TestNeedsLook(t *testing.T) {
 		"a GPU that has come or has gone": {gpu.Event{Kind: gpu.EventTopologyChanged}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := health.NeedsLook(tc.event); got != tc.want {
-				t.Errorf("NeedsLook() = %v, want %v", got, tc.want)
+			if got := health.NeedsRefresh(tc.event); got != tc.want {
+				t.Errorf("NeedsRefresh() = %v, want %v", got, tc.want)
 			}
 		})
 	}

@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// DefaultQuiet is how long a GPU has to stay without another XID, if the Rules
-// do not say.
+// DefaultQuiet is how long a GPU must stay without another XID if the Rules do not
+// say so.
 const DefaultQuiet = 5 * time.Minute
 
-// application are the XIDs that a program on the GPU can cause by itself; they
-// say nothing about the GPU: 13 graphics engine exception, 31 memory page
+// application has the XIDs that a program on the GPU can cause by itself. They say
+// nothing about the GPU: 13 graphics engine exception, 31 memory page
 // fault, 43 stopped processing, 45 preemptive clean-up, 68 video processor
 // exception, 109 context switch time-out.
 func application() []uint64 { return []uint64{13, 31, 43, 45, 68, 109} }
 
-// Rules says which XIDs count against a GPU, and for how long. XID 154 stands
-// for what the driver asks for: where that XID does not count, nor does this.
+// Rules says which XIDs count against a GPU, and for how long. XID 154 stands for the
+// recovery actions that a driver asks for: if it does not count, neither do they.
 type Rules struct {
-	// Quiet is how long a GPU has to stay without another XID until it counts as
-	// sound, where the XID does not take more; 0 for DefaultQuiet.
+	// Quiet is how long a GPU must stay without another XID to become healthy, unless
+	// the XID takes more. 0 is DefaultQuiet.
 	Quiet time.Duration
-	// all is what holds for an XID that only names it.
+	// all holds for each XID that only does not name.
 	all  bool
 	only map[uint64]bool
 }
 
 // ParseRules reads the values of DP_DISABLE_HEALTHCHECKS and
 // DP_ENABLE_HEALTHCHECKS: lists of XIDs, or "all" (also "xids"), in any case
-// and with spaces. What is enabled goes before what is disabled, and that
-// before the XIDs that an application causes. Items that are neither are
-// returned as unknown and have no effect.
+// and with spaces. What is enabled wins over what is disabled, and that over the
+// XIDs that an application causes. Items that are neither are returned as unknown
+// and have no effect.
 func ParseRules(disable, enable string) (rules Rules, unknown []string) {
 	off, allOff, bad1 := parseXIDs(disable)
 	on, allOn, bad2 := parseXIDs(enable)

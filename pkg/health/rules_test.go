@@ -72,18 +72,3 @@ func TestQuietWindowCanBeChosen(t *testing.T) {
 		t.Errorf("reason is %q, want %q", got, want)
 	}
 }
-
-// The classes are those of NVIDIA's catalogue.
-func TestClassOf(t *testing.T) {
-	for class, xids := range map[health.Class][]uint64{
-		health.ClassQuiet:  {13, 31, 43, 45, 63, 68, 92, 94, 121, 126, 137, 141, 160, 999},
-		health.ClassReset:  {46, 48, 62, 64, 74, 95, 109, 110, 119, 120, 136, 140, 143, 144, 150, 154, 155, 156, 158},
-		health.ClassReboot: {54, 79, 151},
-	} {
-		for _, x := range xids {
-			if got := health.ClassOf(x); got != class {
-				t.Errorf("ClassOf(%d) = %d, want %d", x, got, class)
-			}
-		}
-	}
-}

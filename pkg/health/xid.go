@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Class says what makes a GPU sound again after an XID.
-type Class int
+// class says what makes a GPU healthy again after an XID.
+type class int
 
 // The classes, from the mildest to the gravest.
 const (
-	// ClassQuiet needs nothing but that no other XID follows: the program that
-	// was hit has ended, and the GPU goes on.
-	ClassQuiet Class = iota
-	// ClassReset needs the GPU to be reset.
-	ClassReset
-	// ClassReboot needs the GPU to be reset by more than its driver: with the
-	// node, by its power, or by being attached again.
-	ClassReboot
+	// quietClass needs only that no other XID follows: the program that was hit has
+	// ended, and the GPU goes on.
+	quietClass class = iota
+	// resetClass needs the GPU to be reset.
+	resetClass
+	// rebootClass needs the GPU to be reset by more than its driver: with the node, by
+	// a power cycle, or by being attached again.
+	rebootClass
 )
 
-// recoveryChanged is the XID by which a driver tells that it asks for another
+// recoveryChanged is the XID by which a driver reports that it asks for another
 // recovery action than before.
 const recoveryChanged = 154
 
@@ -33,8 +33,8 @@ type xids struct {
 // catalogue has the XIDs that drivers send by their class, after NVIDIA's
 // catalogue for Ampere and newer GPUs, column "Resolution Bucket (Immediate
 // Action)": docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html.
-func catalogue() map[Class][]xids {
-	return map[Class][]xids{ClassReboot: reboot(), ClassReset: reset(), ClassQuiet: quiet()}
+func catalogue() map[class][]xids {
+	return map[class][]xids{rebootClass: reboot(), resetClass: reset(), quietClass: quiet()}
 }
 
 // reboot are those with RESTART_BM, RESTART_VM and CHECK_MECHANICALS.
@@ -61,7 +61,7 @@ func reset() []xids {
 		{120, 120, "GSP firmware error"},
 		{136, 136, "NVLink training failed"},
 		{140, 140, "unrecovered ECC error"},
-		{143, 143, "GPU could not be initialised"},
+		{143, 143, "GPU could not be initialized"},
 		{144, 150, "NVLink error"},
 		{recoveryChanged, recoveryChanged, "recovery action changed"},
 		{155, 155, "NVLink error"},
@@ -72,7 +72,7 @@ func reset() []xids {
 }
 
 // quiet are those with RESTART_APP, IGNORE and UPDATE_SWFW, and those without an
-// action: a driver that knows them can also tell what it takes.
+// action: a driver that knows them also reports the recovery action that it needs.
 func quiet() []xids {
 	return []xids{
 		{8, 8, "GPU stopped processing"},
@@ -122,37 +122,37 @@ func quiet() []xids {
 	}
 }
 
-// lookUp returns the class of an XID, and its name if the catalogue has it. What
-// it does not have is ClassQuiet.
-func lookUp(xid uint64) (class Class, name string) {
+// lookUp returns the class of an XID, and its name if the catalogue has it. An XID
+// that the catalogue lacks has quietClass.
+func lookUp(xid uint64) (class, string) {
 	all := catalogue()
-	for _, class := range []Class{ClassReboot, ClassReset, ClassQuiet} {
-		for _, x := range all[class] {
+	for _, c := range []class{rebootClass, resetClass, quietClass} {
+		for _, x := range all[c] {
 			if xid >= x.first && xid <= x.last {
-				return class, x.name
+				return c, x.name
 			}
 		}
 	}
-	return ClassQuiet, ""
+	return quietClass, ""
 }
 
-// ClassOf returns the class of an XID.
-func ClassOf(xid uint64) Class {
-	class, _ := lookUp(xid)
-	return class
+// classOf returns the class of an XID.
+func classOf(xid uint64) class {
+	c, _ := lookUp(xid)
+	return c
 }
 
-// describe tells an XID, and what makes the GPU sound again.
+// describe returns an XID in words, and what makes the GPU healthy again.
 func describe(xid uint64, quiet time.Duration) string {
-	class, name := lookUp(xid)
+	c, name := lookUp(xid)
 	text := fmt.Sprintf("xid %d", xid)
 	if name != "" {
 		text = fmt.Sprintf("%s (%s)", text, name)
 	}
-	switch class {
-	case ClassReset:
+	switch c {
+	case resetClass:
 		return text + ": reset the GPU"
-	case ClassReboot:
+	case rebootClass:
 		return text + ": reset the GPU or reboot the node"
 	default:
 		return fmt.Sprintf("%s: healthy again after %s without another", text, quiet)

@@ -8,26 +8,26 @@ import (
 	"syscall"
 )
 
-// target is one path that is watched.
+// target is one watched path.
 type target struct {
-	// path as the user gave it, and absolute.
+	// path is as passed to NewWatcher, and abs is absolute.
 	path, abs string
-	// real is the path without symbolic links on the way, as far as it exists.
+	// real is the path with symbolic links resolved, as far as it exists.
 	real string
-	// link is set where the path itself is a symbolic link to a file.
+	// link is set if the path itself is a symbolic link to a file.
 	link bool
-	// chain holds the folders on the way, and the target if it is one.
+	// chain has the folders on the way, and the target if that is a folder.
 	chain []string
-	// via holds the names that were followed to get there.
+	// via has the names that were followed on the way.
 	via []string
-	// id tells the file at the path from a later one; zero if there is none.
+	// id identifies the file at the path; zero if there is none.
 	id identity
 	// op is what has happened since the last report.
 	op Op
 }
 
-// identity of a file. The numbers are used again after a removal, so a removal
-// that is seen resets it.
+// identity identifies a file. The kernel reuses the numbers after a removal, so a noticed
+// removal resets it.
 type identity struct{ dev, ino uint64 }
 
 func (t *target) deepest() string { return t.chain[len(t.chain)-1] }
@@ -64,9 +64,9 @@ func isLink(path string) bool {
 	return err == nil && fi.Mode()&os.ModeSymlink != 0
 }
 
-// note takes in that something happened to name, and returns whether the target
-// or a folder on the way to it may have come or gone. Created is left to
-// compare, so that it is reported once for each file.
+// note applies an event for name, and reports whether the target or a folder on the way to
+// it may have appeared or disappeared. compare sets Created, so that it is reported once per
+// file.
 func (t *target) note(name string, gone, created bool) (moved bool) {
 	switch {
 	case name == t.real && gone:
@@ -84,14 +84,14 @@ func (t *target) note(name string, gone, created bool) (moved bool) {
 		t.gone()
 		return true
 	case t.link && filepath.Dir(name) == filepath.Dir(t.real):
-		// One of the links between may point elsewhere now.
+		// A link on the way may have another target now.
 		return true
 	default:
 		return (gone || created) && (slices.Contains(t.via, name) || strings.HasPrefix(t.real, name+"/"))
 	}
 }
 
-// gone notes that there is no file at the path any more, or another one.
+// gone records that the file at the path was removed or replaced.
 func (t *target) gone() {
 	if t.id != (identity{}) {
 		t.op = t.op&^Created | Removed
@@ -99,7 +99,7 @@ func (t *target) gone() {
 	t.id = identity{}
 }
 
-// compare notes whether another file is at the path than before.
+// compare records whether the file at the path is another one than before.
 func (t *target) compare() {
 	var id identity
 	if fi, err := os.Stat(t.real); err == nil {

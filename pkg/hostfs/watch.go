@@ -6,22 +6,21 @@ import (
 	"strings"
 )
 
-// ErrUnwatchable is returned for a path on procfs or sysfs: the kernel changes
-// files there without telling inotify.
+// ErrUnwatchable is returned for a path on procfs or sysfs, where the kernel changes files
+// without events for inotify.
 var ErrUnwatchable = errors.New("inotify does not see changes on procfs and sysfs")
 
-// Op says what happened to a path; several may be set.
+// Op says what happened to a path. Several values can be set.
 type Op uint8
 
 // The values of Op.
 const (
-	// Created: the path exists and did not before, or is another file now.
+	// Created: the path exists and did not exist before, or is another file now.
 	Created Op = 1 << iota
-	// Removed: the file that was at the path has gone. With Created set too,
-	// there is a new one already.
+	// Removed: the file at the path was removed. If Created is set too, there is a new
+	// one already.
 	Removed
-	// Written: content or attributes have changed, or, for a folder, its
-	// entries.
+	// Written: the content or the attributes changed, or the entries of a folder.
 	Written
 )
 
@@ -43,14 +42,14 @@ func (op Op) String() string {
 
 // Change is what happened to one watched path since the last report.
 type Change struct {
-	// Path as it was given to NewWatcher.
+	// Path as passed to NewWatcher.
 	Path string
 	Op   Op
 }
 
-// Watch calls changed from the caller's goroutine, first for the paths that
-// exist, and then for each change, until ctx ends; then it returns nil. An error
-// of changed ends it too. See NewWatcher for what can be watched.
+// Watch calls changed from the caller's goroutine, first for the paths that exist, and then
+// for each change. It returns nil when ctx ends, and the error of changed if there is one.
+// See NewWatcher for what can be watched.
 func Watch(ctx context.Context, changed func([]Change) error, paths ...string) error {
 	w, err := NewWatcher(paths...)
 	if err != nil {

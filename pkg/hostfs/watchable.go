@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watchable returns ErrUnwatchable where path is, or would be, on procfs or
-// sysfs. It takes none of the inotify instances, of which a user has few.
+// Watchable returns ErrUnwatchable if path is, or would be, on procfs or sysfs. It uses no
+// inotify instance, of which a user has few.
 func Watchable(path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -20,19 +20,19 @@ func Watchable(path string) error {
 	return watchable(path, t.deepest())
 }
 
-// watchable refuses file systems on which inotify is silent.
+// watchable rejects file systems without events for inotify.
 func watchable(path, dir string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return nil //nolint:nilerr // it went this moment; the next round sees it
+		return nil //nolint:nilerr // it was removed just now; the next round notices it
 	}
 	if st.Type == unix.PROC_SUPER_MAGIC || st.Type == unix.SYSFS_MAGIC {
-		return fmt.Errorf("watch %s: %w: read it when something else tells that it changed", path, ErrUnwatchable)
+		return fmt.Errorf("watch %s: %w: read it when something else reports a change", path, ErrUnwatchable)
 	}
 	return nil
 }
 
-// InotifyError adds to an error what to do about the limits of inotify.
+// InotifyError adds the fix to an error that is due to a limit of inotify.
 func InotifyError(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC):

@@ -14,23 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher tells of changes to files and folders of the host. It is used from
-// one goroutine.
+// Watcher reports changes of files and folders of the host. One goroutine uses it.
 type Watcher struct {
 	fs      *fsnotify.Watcher
 	errors  <-chan error
 	targets []*target
-	// folders are watched now, by their real path.
+	// folders has the watched folders by their real path.
 	folders map[string]bool
 	// primed is false until the first report.
 	primed bool
 }
 
-// NewWatcher watches paths: a file or socket, or a folder with its entries (not
-// the folders below it). A path, and the folders on the way to it, need not
-// exist yet, and may go and come again. A symbolic link stands for what it leads
-// to. What happens after NewWatcher has returned is not missed; only mounts and
-// unmounts the kernel does not tell of.
+// NewWatcher watches paths: files, sockets, or folders with their entries but not the
+// folders below them. A path and its parent folders need not exist yet, and may disappear
+// and appear again. A symbolic link stands for its target. The Watcher misses nothing that
+// happens after NewWatcher has returned, except mounts and unmounts, for which the kernel
+// has no events.
 func NewWatcher(paths ...string) (*Watcher, error) {
 	fw, err := fsnotify.NewBufferedWatcher(64)
 	if err != nil {
@@ -50,22 +49,22 @@ func NewWatcher(paths ...string) (*Watcher, error) {
 	return w, nil
 }
 
-// errorsOf takes the errors of fw at once, whatever its user does: fsnotify holds
-// its lock while it waits for one to be taken, and the user may wait for the
-// lock. The channel is closed after fw.
+// errorsOf receives the errors of fw at once: fsnotify holds its lock while it delivers an
+// error, and the user of the Watcher may wait for that lock. The channel is closed after
+// fw.
 func errorsOf(fw *fsnotify.Watcher) <-chan error {
 	out := make(chan error, 1)
 	go func() {
 		defer close(out)
 		for err := range fw.Errors {
 			if errors.Is(err, unix.EINVAL) {
-				// A folder was moved and removed, and the kernel has dropped
-				// its watch before fsnotify could. The event is told as well.
+				// A folder was moved and removed, and the kernel removed its watch
+				// before fsnotify did. There is an event for it too.
 				continue
 			}
 			select {
 			case out <- err:
-			default: // after the one that waits, everything is looked at again
+			default: // the error that waits causes a check of everything
 			}
 		}
 	}()
@@ -91,8 +90,8 @@ func (w *Watcher) String() string {
 	return strings.Join(paths, ", ")
 }
 
-// Next waits for changes and returns them, those of one path in one. The first
-// call returns at once, with Created for each path that exists.
+// Next waits for changes and returns them, at most one per path. The first call returns at
+// once, with Created for each path that exists.
 func (w *Watcher) Next(ctx context.Context) ([]Change, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -135,11 +134,11 @@ func (w *Watcher) take() []Change {
 	return changes
 }
 
-// maxBatch bounds the events that are taken as one change: who writes without
-// pause must not keep the others' changes, or the end of ctx, from being seen.
+// maxBatch bounds the events that count as one change: a process that writes without pause
+// must not hide other changes or the end of ctx.
 const maxBatch = 1024
 
-// handle notes what ev and the events that lie ready mean for the targets.
+// handle applies ev, and the events that are ready, to the targets.
 func (w *Watcher) handle(ev fsnotify.Event) error {
 	moved := w.note(ev)
 	more := true
@@ -157,8 +156,8 @@ func (w *Watcher) handle(ev fsnotify.Event) error {
 	return nil
 }
 
-// note marks the targets that ev concerns, and returns whether one of them, or a
-// folder on the way to it, may have come or gone.
+// note marks the targets that ev concerns, and reports whether one of them, or a folder on
+// the way to it, may have appeared or disappeared.
 func (w *Watcher) note(ev fsnotify.Event) (moved bool) {
 	// fsnotify says "//run" for /run.
 	name := filepath.Clean(ev.Name)
@@ -172,8 +171,8 @@ func (w *Watcher) note(ev fsnotify.Event) (moved bool) {
 	return moved
 }
 
-// forget ends the watches at and below a folder that has gone. What is there
-// now, or later, is another folder even if it gets the same inode number.
+// forget ends the watches at and below a folder that was removed. A folder that appears
+// there is another one, even with the same inode number.
 func (w *Watcher) forget(name string) {
 	for dir := range maps.Clone(w.folders) {
 		if dir == name || strings.HasPrefix(dir, name+"/") {
@@ -183,12 +182,12 @@ func (w *Watcher) forget(name string) {
 }
 
 func (w *Watcher) unwatch(dir string) {
-	// The error is that the kernel has dropped the watch already.
+	// It fails if the kernel has removed the watch already.
 	_ = w.fs.Remove(dir)
 	delete(w.folders, dir)
 }
 
-// overflow goes on after the kernel dropped events: everything may have changed.
+// overflow continues after the kernel dropped events: everything may have changed.
 func (w *Watcher) overflow(err error) error {
 	if !errors.Is(err, fsnotify.ErrEventOverflow) {
 		return fmt.Errorf("watch %s: %w", w, err)
@@ -203,9 +202,8 @@ func (w *Watcher) overflow(err error) error {
 	return w.sync()
 }
 
-// sync watches the folders that exist now on the way to each target, until no
-// further one has appeared meanwhile, and compares the targets with what was
-// there before.
+// sync watches the existing folders on the way to each target, until no further folder
+// appears meanwhile. Then it compares the targets with what existed before.
 func (w *Watcher) sync() error {
 	list := w.fs.WatchList()
 	for dir := range maps.Clone(w.folders) {
@@ -240,9 +238,9 @@ func (w *Watcher) sync() error {
 	return nil
 }
 
-// watch adds the folders that are not watched yet, and returns whether there
-// were any. The value in need says whether it must be possible; further up it
-// need not, and the folder's own replacement is then not seen.
+// watch adds the folders that are not watched yet, and reports whether there were any. The
+// value in need says whether a failure is an error. For a folder further up it is not: then
+// the replacement of that folder is not noticed.
 func (w *Watcher) watch(need map[string]bool) (added bool, err error) {
 	for dir, must := range need {
 		if w.folders[dir] {
@@ -254,7 +252,7 @@ func (w *Watcher) watch(need map[string]bool) (added bool, err error) {
 			w.folders[dir] = true
 			added = true
 		case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-			// It went this moment.
+			// It was removed just now.
 			added = true
 		case errors.Is(err, os.ErrPermission) && !must:
 		default:

@@ -1,5 +1,6 @@
-// Package pace has what loops wait by: signals that fall together, pauses that
-// end with a context, and times between tries that grow.
+// Package pace connects the goroutines of an agent: coalesced signals, values of
+// which only the newest counts, readiness, pauses that end with a context, and
+// delays between attempts that grow.
 package pace
 
 import (
@@ -7,8 +8,8 @@ import (
 	"time"
 )
 
-// Signal tells whoever receives from c, which has room for one, that there is
-// something to do. Signals that nobody has taken yet are one. It does not block.
+// Signal wakes the receiver of c, which must have a capacity of one. Signals that
+// nobody has received yet count as one. It does not block.
 func Signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -16,7 +17,7 @@ func Signal(c chan struct{}) {
 	}
 }
 
-// Drain takes back a signal that nobody has received.
+// Drain removes a signal that nobody has received.
 func Drain(c chan struct{}) {
 	select {
 	case <-c:
@@ -24,7 +25,7 @@ func Drain(c chan struct{}) {
 	}
 }
 
-// Pause waits, and returns false when ctx ends before.
+// Pause waits for d. It returns false if ctx ends first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -36,25 +37,25 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Backoff is the time between tries, which doubles from one to the next. It is
-// not safe for concurrent use.
+// Backoff is the delay between attempts, which doubles with each attempt. It is not
+// safe for concurrent use.
 type Backoff struct {
-	// First is the time after the first try, and Most the longest one.
+	// First is the delay after the first attempt, and Most the longest delay.
 	First, Most time.Duration
 
 	next time.Duration
 }
 
-// Next returns the time until the next try.
+// Next returns the delay before the next attempt.
 func (b *Backoff) Next() time.Duration {
 	now := max(b.next, b.First)
 	b.next = min(2*now, b.Most)
 	return now
 }
 
-// Reset makes the next time the first one again: call it after a success.
+// Reset makes the next delay the first one again. Call it after a success.
 func (b *Backoff) Reset() { b.next = 0 }
 
-// Pause waits for the time until the next try, and returns false when ctx ends
-// before.
+// Pause waits for the delay before the next attempt. It returns false if ctx ends
+// first.
 func (b *Backoff) Pause(ctx context.Context) bool { return Pause(ctx, b.Next()) }

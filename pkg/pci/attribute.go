@@ -15,8 +15,8 @@ func Class(sysRoot, busID string) (uint32, error) {
 	return uint32(class), err
 }
 
-// NUMANode returns the NUMA node of the device with that bus id, -1 where there
-// is none or none is known.
+// NUMANode returns the NUMA node of the device with that bus id, -1 if it has none or if
+// it is unknown.
 func NUMANode(sysRoot, busID string) int {
 	text, err := attribute(filepath.Join(devicesDir(sysRoot), busID), "numa_node")
 	if err != nil {

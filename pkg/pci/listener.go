@@ -13,30 +13,28 @@ import (
 )
 
 const (
-	// kernelGroup is the multicast group of the kernel's own uevents; udev
-	// sends what it has made of them to another one.
+	// kernelGroup is the multicast group of the kernel's own uevents. udev sends its
+	// processed ones to another group.
 	kernelGroup = 1
-	// messageSize is more than a uevent can have: its variables take up to
-	// 2 KiB (UEVENT_BUFFER_SIZE in linux/kobject.h), and the path stands in it
-	// twice.
+	// messageSize is more than a uevent can have: its variables take up to 2 KiB
+	// (UEVENT_BUFFER_SIZE in linux/kobject.h), and it has the path twice.
 	messageSize = 16 << 10
-	// uidMap tells which user namespace this process is in.
+	// uidMap shows which user namespace this process is in.
 	uidMap = "/proc/self/uid_map"
 )
 
-// errDeaf is returned where the kernel would send nothing.
+// errDeaf is returned if the kernel would send nothing.
 var errDeaf = errors.New("the kernel sends uevents of devices only to the host's user namespace (hostUsers: true)")
 
-// listener hears the kernel's uevents. They need no privileges.
+// listener receives the kernel's uevents, which takes no privileges.
 type listener struct {
 	socket *os.File
 	buf    []byte
 }
 
-// listen opens the socket. The kernel sends uevents of devices that belong to
-// no network namespace, as PCI devices do, to all network namespaces that the
-// initial user namespace owns, so to that of a pod too; before Linux 4.18 to
-// simply all (commit a3498436b3a0, "netns: restrict uevents"). In another user
+// listen opens the socket. The kernel sends uevents of devices without a network
+// namespace, such as PCI devices, to all network namespaces that the initial user
+// namespace owns, so also to that of a pod; before Linux 4.18 to all (commit a3498436b3a0, "netns: restrict uevents"). In another user
 // namespace the socket opens and stays silent.
 func listen() (*listener, error) {
 	if text, err := os.ReadFile(uidMap); err == nil && !initialUsers(string(text)) {
@@ -49,7 +47,7 @@ func listen() (*listener, error) {
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: kernelGroup}); err != nil {
 		return nil, errors.Join(fmt.Errorf("bind socket for uevents: %w", err), unix.Close(fd))
 	}
-	// The runtime's poller wakes a read, also for its deadline.
+	// The runtime's poller wakes a read for data and for its deadline.
 	return &listener{socket: os.NewFile(uintptr(fd), "uevents"), buf: make([]byte, messageSize)}, nil
 }
 
@@ -61,8 +59,8 @@ func initialUsers(uidMap string) bool {
 
 func (l *listener) close() error { return l.socket.Close() }
 
-// next waits until an event counts, and then takes those that come with it
-// within settle: a rescan of the bus makes many.
+// next waits for an event that counts, and then receives those that follow within settle:
+// a rescan of the bus causes many.
 func (l *listener) next(ctx context.Context, settle time.Duration) error {
 	err := l.wait(ctx, time.Time{})
 	for last := time.Now().Add(settle); err == nil; {
@@ -90,7 +88,7 @@ func (l *listener) wait(ctx context.Context, deadline time.Time) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, unix.ENOBUFS):
-			return l.empty(ctx) // some were lost, and one of them may have counted
+			return l.empty(ctx) // messages were lost, and one of them may have counted
 		case err != nil:
 			return fmt.Errorf("receive uevent: %w", err)
 		}
@@ -100,8 +98,8 @@ func (l *listener) wait(ctx context.Context, deadline time.Time) error {
 	}
 }
 
-// empty takes what the socket still has. Once the kernel has lost a message and
-// told so, it loses further ones without a word until nothing is left.
+// empty receives what the socket still has. After the kernel reported a lost message, it
+// loses further ones silently until the socket is empty.
 func (l *listener) empty(ctx context.Context) error {
 	conn, err := l.socket.SyscallConn()
 	if err != nil {

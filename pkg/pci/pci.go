@@ -1,6 +1,6 @@
-// Package pci sees NVIDIA's devices on the PCI bus, through sysfs: it needs no
-// driver and no privileges. It is the edge by which an agent knows that a node
-// has GPUs before anything else works there, and when one comes or goes.
+// Package pci reads NVIDIA's devices on the PCI bus from sysfs, and reports when one
+// appears or disappears. It needs no driver and no privileges, so an agent can detect
+// GPUs before anything else works on a node.
 package pci
 
 import "path/filepath"

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scan returns NVIDIA's devices, GPUs and others, ordered by bus id. An error
-// does not take the devices that could be read: it names those that could not,
-// or says that there is no sysfs below sysRoot. A machine without a PCI bus has
-// no devices, and that is no error.
+// Scan returns NVIDIA's devices, GPUs and others, ordered by bus id. With an error it
+// still returns the devices that could be read: the error names those that could not, or
+// says that sysRoot has no sysfs. A machine without a PCI bus has no devices, which is
+// not an error.
 func Scan(sysRoot string) ([]Device, error) {
 	dir := devicesDir(sysRoot)
 	entries, err := os.ReadDir(dir)
@@ -50,14 +50,13 @@ func isSysfs(root string) bool {
 	return err == nil
 }
 
-// gone reports whether a device has left the bus while it was read. The kernel
-// takes its attributes away before its entry on the bus, and one that is open
-// already gives ENODEV.
+// gone reports whether a device left the bus while it was read. The kernel removes its
+// attributes before its entry on the bus, and reading an open one fails with ENODEV.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }
 
-// read reads a device. Of others than NVIDIA's it reads the vendor alone.
+// read reads a device. Of other vendors' devices it reads only the vendor.
 func read(devices, busID string) (Device, error) {
 	dir := filepath.Join(devices, busID)
 	vendor, err := number(dir, "vendor", 16)

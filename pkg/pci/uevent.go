@@ -2,7 +2,7 @@ package pci
 
 import "strings"
 
-// uevent is what the kernel tells of a device.
+// uevent is an event of a device.
 type uevent struct{ action, subsystem string }
 
 // parseUevent reads a message of the kernel: "ACTION@DEVPATH", and then
@@ -14,7 +14,7 @@ func parseUevent(message []byte) (uevent, bool) {
 	}
 	var e uevent
 	for variable := range strings.SplitSeq(variables, "\x00") {
-		// The kernel's own come first: none behind them overwrites one.
+		// The kernel's own variables come first, and later ones must not replace them.
 		switch name, value, _ := strings.Cut(variable, "="); {
 		case name == "ACTION" && e.action == "":
 			e.action = value
@@ -25,7 +25,7 @@ func parseUevent(message []byte) (uevent, bool) {
 	return e, e.action != "" && e.subsystem != ""
 }
 
-// counts reports whether Scan may see something else after the event.
+// counts reports whether Scan may return something else after the event.
 func (e uevent) counts() bool {
 	if e.subsystem != "pci" {
 		return false

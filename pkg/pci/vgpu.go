@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// VGPU is what the configuration space says of a virtual GPU.
+// VGPU is what the configuration space says about a virtual GPU.
 type VGPU struct {
-	// Known is false where the list of capabilities cannot be read to its end:
-	// without CAP_SYS_ADMIN the kernel gives only the first 64 bytes.
+	// Known is false if the list of capabilities cannot be read to its end: without
+	// CAP_SYS_ADMIN the kernel returns only the first 64 bytes.
 	Known, Present bool
 	// HostDriverVersion and HostDriverBranch are those of the hypervisor's vGPU
-	// manager, such as "460.16" and "r460_00"; "" where it does not say.
+	// manager, such as "460.16" and "r460_00"; "" if it does not report them.
 	HostDriverVersion, HostDriverBranch string
 }
 
@@ -22,8 +22,7 @@ type VGPU struct {
 // chapter 6 and appendices D and H.
 const (
 	configSize = 256
-	// headerSize is what an unprivileged reader gets; the capabilities are
-	// behind it.
+	// headerSize is what an unprivileged reader gets. The capabilities follow it.
 	headerSize      = 64
 	statusAt        = 0x06
 	statusHasList   = 1 << 4
@@ -57,8 +56,8 @@ func readConfig(dir string) []byte {
 	return buf[:n]
 }
 
-// vgpu looks for the capability of a vGPU in a configuration space. What stands
-// there comes from a hypervisor, so nothing is taken for granted.
+// vgpu finds the capability of a vGPU in a configuration space. It checks everything,
+// because a hypervisor wrote it.
 func vgpu(config []byte) VGPU {
 	config = config[:min(len(config), configSize)]
 	if len(config) < headerSize {
@@ -71,7 +70,7 @@ func vgpu(config []byte) VGPU {
 	case status&statusHasList == 0:
 		return VGPU{Known: true}
 	}
-	// A list cannot be longer than there are places for capabilities.
+	// A list cannot have more entries than there is room for capabilities.
 	at := int(config[listAt])
 	for range (configSize-headerSize)/capabilityBytes + 1 {
 		if at == 0 {
@@ -86,7 +85,7 @@ func vgpu(config []byte) VGPU {
 		}
 		at = int(config[at+1])
 	}
-	return VGPU{} // it goes in circles
+	return VGPU{} // the list is a circle
 }
 
 // vgpuCapability reads the capability at the begin of config, if it is that of

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// settleTime is for which changes are taken as one.
+	// settleTime is how long changes are collected into one.
 	settleTime = 100 * time.Millisecond
-	// lookTime is between looks where nothing tells of changes.
+	// lookTime is how often the bus is polled where changes are not reported.
 	lookTime = time.Minute
 )
 
-// Watch calls changed, from the caller's goroutine, once at first, and then when
-// a PCI device comes or goes, or is bound to a driver or freed from it: then
-// Scan may see something else. It ends with ctx, and returns nil then.
+// Watch calls changed from the caller's goroutine, once at first, and then when a PCI
+// device appears, disappears, or is bound to a driver or unbound from it: then Scan may
+// return something else. It returns nil when ctx ends.
 //
-// On sysfs the kernel tells of that by uevents. Where it does not, Watch logs
-// why, and calls changed every minute. Other trees, of a simulated node, are
-// watched by inotify; only there is an error possible.
+// On sysfs the kernel reports changes as uevents. Where it does not, Watch logs why and
+// calls changed every minute. Other trees, of a simulated node, are watched with inotify;
+// only there can Watch return an error.
 func Watch(ctx context.Context, sysRoot string, log *slog.Logger, changed func()) error {
 	w := watch{devices: devicesDir(sysRoot), changed: changed, log: log, settle: settleTime, look: lookTime}
 	if errors.Is(hostfs.Watchable(w.devices), hostfs.ErrUnwatchable) {
@@ -45,19 +45,19 @@ type watch struct {
 	settle, look time.Duration
 }
 
-// kernel listens to uevents, or looks from time to time.
+// kernel waits for uevents, or polls where there are none.
 func (w watch) kernel(ctx context.Context, listen func() (*listener, error)) {
 	err := w.uevents(ctx, listen)
 	if ctx.Err() != nil {
 		return
 	}
-	w.log.Warn("not told of changes of the PCI bus, looking from time to time", "every", w.look, "err", err)
+	w.log.Warn("PCI hotplug events unavailable, polling", "every", w.look, "err", err)
 	for w.changed(); pace.Pause(ctx, w.look); {
 		w.changed()
 	}
 }
 
-// uevents returns why there are no further ones.
+// uevents calls changed for each uevent. It returns why there are no more.
 func (w watch) uevents(ctx context.Context, listen func() (*listener, error)) error {
 	l, err := listen()
 	if err != nil {
@@ -71,7 +71,7 @@ func (w watch) uevents(ctx context.Context, listen func() (*listener, error)) er
 	return err
 }
 
-// tree watches folders that are no sysfs.
+// tree watches folders outside sysfs.
 func (w watch) tree(ctx context.Context) error {
 	for {
 		err := w.treeChange(ctx)
@@ -93,9 +93,9 @@ func (w watch) treeChange(ctx context.Context) error {
 	}
 	defer fw.Close() //nolint:errcheck // nothing was written through it
 	if !slices.Equal(folders, w.folders()) {
-		return nil // one of them came or went before the watch began
+		return nil // a device appeared or disappeared before the watch began
 	}
-	if _, err := fw.Next(ctx); err != nil { // what is there
+	if _, err := fw.Next(ctx); err != nil { // the existing folders
 		return err
 	}
 	w.changed()
@@ -103,16 +103,16 @@ func (w watch) treeChange(ctx context.Context) error {
 	return err
 }
 
-// folders returns that of the bus, and those of the devices, in which the link
-// to the driver comes and goes.
+// folders returns the folder of the bus, and those of the devices, in which the link to
+// the driver appears and disappears.
 func (w watch) folders() []string {
 	folders := []string{w.devices}
 	entries, err := os.ReadDir(w.devices)
 	if err != nil {
-		return folders // the watch is for its coming, too
+		return folders // the watch also notices when it appears
 	}
 	for _, e := range entries {
-		// A link leads to a device of the machine itself, on its sysfs.
+		// A link leads to a device of the machine itself, on sysfs.
 		if e.IsDir() {
 			folders = append(folders, filepath.Join(w.devices, e.Name()))
 		}

@@ -10,23 +10,22 @@ import (
 	"outrigger.dev/pkg/config"
 )
 
-// derivation collects what the stages of one Derive leave behind.
+// derivation collects the results of the stages of one Derive.
 type derivation struct {
 	config config.Config
 	left   []left
 	notes  []string
 }
 
-// left is a unit that is not offered.
+// left is a unit that is not advertised.
 type left struct {
 	unit   *unit
 	kind   Kind
 	reason string
 }
 
-// leave takes the unit out of what is offered. Where the unit fails, its fault
-// goes before what may only follow from it: what is not known of the unit, or
-// that it looks otherwise than the rest of the node.
+// leave removes the unit from what is advertised. The fault of a unit that fails takes
+// precedence over reasons that may only follow from it.
 func (d *derivation) leave(u *unit, k Kind, format string, args ...any) {
 	l := left{unit: u, kind: k, reason: fmt.Sprintf(format, args...)}
 	if f := u.fault(); f != nil && (k == KindFault || k == KindMIG) {
@@ -39,7 +38,7 @@ func (d *derivation) note(format string, args ...any) {
 	d.notes = append(d.notes, fmt.Sprintf(format, args...))
 }
 
-// unlisted returns the units that were left, ordered.
+// unlisted returns the units that were left out, ordered.
 func (d *derivation) unlisted() []Unlisted {
 	slices.SortFunc(d.left, func(a, b left) int { return cmp.Compare(a.unit.position, b.unit.position) })
 	var out []Unlisted
@@ -49,30 +48,30 @@ func (d *derivation) unlisted() []Unlisted {
 	return out
 }
 
-// offer is a resource to be, with its units in their order.
-type offer struct {
+// draft is a future resource, with its units in order.
+type draft struct {
 	name  string
 	units []*unit
 }
 
-// offers groups the units by the name under which they are offered.
-func offers(units []*unit) []offer {
+// drafts groups the units by the name under which they are advertised.
+func drafts(units []*unit) []draft {
 	byName := map[string][]*unit{}
 	for _, u := range units {
-		byName[u.offered] = append(byName[u.offered], u)
+		byName[u.advertised] = append(byName[u.advertised], u)
 	}
-	var out []offer
+	var out []draft
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		out = append(out, offer{name: name, units: byName[name]})
+		out = append(out, draft{name: name, units: byName[name]})
 	}
 	return out
 }
 
-// separate leaves out resources whose socket another resource has: only what
-// follows the last "/" of a name is part of that of the socket.
-func (d *derivation) separate(all []offer) []offer {
+// separate leaves out resources that would have the socket of another resource: only
+// what follows the last "/" of the name is part of the name of the socket.
+func (d *derivation) separate(all []draft) []draft {
 	owner := map[string]string{}
-	return slices.DeleteFunc(all, func(o offer) bool {
+	return slices.DeleteFunc(all, func(o draft) bool {
 		short := o.name[strings.LastIndex(o.name, "/")+1:]
 		first, taken := owner[short]
 		if !taken {
@@ -86,9 +85,8 @@ func (d *derivation) separate(all []offer) []offer {
 	})
 }
 
-// resource returns what the kubelet is told of the offer, but for the health of
-// its devices.
-func (o offer) resource(s config.Sharing) Resource {
+// resource returns the resource, without the health of its devices.
+func (o draft) resource(s config.Sharing) Resource {
 	r := Resource{Name: o.name, Devices: make([]Device, 0, len(o.units))}
 	for _, u := range o.units {
 		dev := u.device()
@@ -100,8 +98,8 @@ func (o offer) resource(s config.Sharing) Resource {
 	return r
 }
 
-// hardware returns what the devices of the resource are, in their order.
-func (o offer) hardware() []hardware {
+// hardware returns the hardware of the devices, in order.
+func (o draft) hardware() []hardware {
 	out := make([]hardware, 0, len(o.units))
 	for _, u := range o.units {
 		out = append(out, u.hardware)

@@ -2,13 +2,13 @@ package resource
 
 import "slices"
 
-// filter leaves out what the config hides. It comes first: a device that is
-// hidden neither breaks a MIG layout nor counts in a share.
+// filter leaves out what the config hides. It is the first stage: a hidden device neither
+// breaks a MIG layout nor counts in a share.
 func (d *derivation) filter(units []*unit) []*unit {
 	f := d.config.Filter
 	include, exclude := newMatcher(f.Include), newMatcher(f.Exclude)
 	kept := slices.DeleteFunc(units, func(u *unit) bool {
-		// Both are asked, so that both know what they match.
+		// Both are called, so that both know which entries match.
 		_, in := include.match(u)
 		by, out := exclude.match(u)
 		switch {
@@ -30,8 +30,7 @@ func (d *derivation) filter(units []*unit) []*unit {
 	return kept
 }
 
-// matcher compares units with the entries of a list, and notes which entries
-// were of use.
+// matcher compares units with the entries of a list, and records which entries matched.
 type matcher struct {
 	entries []string
 	used    []bool
@@ -41,8 +40,8 @@ func newMatcher(entries []string) *matcher {
 	return &matcher{entries: entries, used: make([]bool, len(entries))}
 }
 
-// match returns the first entry that names the unit or is a pattern of it, or
-// of its GPU.
+// match returns the first entry that names the unit or its GPU, or that is a pattern
+// which matches one of them.
 func (m *matcher) match(u *unit) (entry string, ok bool) {
 	for i, e := range m.entries {
 		if !u.called(e) && !matches(e, u.gpuTexts) && !matches(e, u.migTexts) {

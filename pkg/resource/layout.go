@@ -8,24 +8,22 @@ import (
 	"outrigger.dev/pkg/health"
 )
 
-// Layout is what a node offers, whatever the health of its devices is: it holds
-// as long as the node and the config do, through all changes of health. It is
-// never changed. That of the zero value is empty.
+// Layout is what a node advertises, without the health of its devices: it stays the same
+// as long as the node and the config do. It is never changed. The zero value is empty.
 type Layout struct {
 	// set has devices without health.
 	set Set
-	// hardware has what the devices of each resource are.
+	// hardware has the hardware of the devices of each resource.
 	hardware [][]hardware
 }
 
-// NewLayout returns what the node offers, but for health.
+// NewLayout returns what the node advertises, without health.
 //
-// The MIG strategies and names are those of NVIDIA's device plugin, also that
-// none offers a GPU whose MIG mode is on as a whole one. Where that plugin gives
-// up the node, a Layout has what is sound and lists the rest: GPUs with MIG
-// mode on and no MIG devices, and with the strategy single all devices but those
-// of one class (see derivation.single). GPU instances that are divided further
-// have a resource like any other profile.
+// The MIG strategies and names are those of NVIDIA's device plugin, including that the
+// strategy none advertises a GPU in MIG mode as a whole one. Where that plugin rejects the node, a Layout advertises what it can and lists the rest as
+// unlisted: GPUs in MIG mode without MIG devices, and with the strategy single all
+// devices but those of one class (see derivation.single). GPU instances that are divided
+// into compute instances have a resource like any other profile.
 func NewLayout(n *gpu.Node, c config.Config) Layout {
 	d := &derivation{config: c}
 	units := enumerate(n, c.MIGStrategy)
@@ -37,7 +35,7 @@ func NewLayout(n *gpu.Node, c config.Config) Layout {
 	units = d.share(units)
 	d.noteWhole(units)
 	var l Layout
-	for _, o := range d.separate(offers(units)) {
+	for _, o := range d.separate(drafts(units)) {
 		l.set.Resources = append(l.set.Resources, o.resource(c.Sharing))
 		l.hardware = append(l.hardware, o.hardware())
 	}
@@ -45,8 +43,7 @@ func NewLayout(n *gpu.Node, c config.Config) Layout {
 	return l
 }
 
-// Set returns what is offered while the health of the devices is v. Its devices
-// are its own.
+// Set returns what is advertised with the health v. The caller owns its devices.
 func (l Layout) Set(v health.View) Set {
 	set := l.set
 	set.Resources = slices.Clone(l.set.Resources)

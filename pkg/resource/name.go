@@ -6,9 +6,8 @@ import (
 	"outrigger.dev/pkg/config"
 )
 
-// name finds the resource of each unit, and leaves out those that have none:
-// what cannot be named to the kubelet, and GPUs that are to be divided and are
-// not.
+// name finds the resource of each unit, and leaves out units without one: those that
+// the kubelet could not identify, and GPUs in MIG mode that are not divided.
 func (d *derivation) name(units []*unit) []*unit {
 	return slices.DeleteFunc(units, func(u *unit) bool {
 		empty := u.mig == nil && divided(u.gpu, d.config.MIGStrategy)
@@ -30,19 +29,19 @@ func (d *derivation) name(units []*unit) []*unit {
 	})
 }
 
-// noteWhole notes the GPUs that are offered although their MIG mode is on.
+// noteWhole notes the GPUs that are advertised although their MIG mode is on.
 func (d *derivation) noteWhole(units []*unit) {
 	for _, u := range units {
 		if u.wholeInMIGMode() {
-			d.note("GPU %d is offered whole although its MIG mode is on, so that programs find no device in it:"+
+			d.note("GPU %d is advertised as a whole although its MIG mode is on, so that programs find no device in it:"+
 				" set migStrategy to single or mixed, or turn the mode off (nvidia-smi -i %[1]d -mig 0)", u.gpu.Index)
 		}
 	}
 }
 
-// resource returns the name that the first matching pattern gives, and without
-// one that of the MIG strategy. It is empty for a MIG device that the strategy
-// names by its profile while that is not known.
+// resource returns the name of the first matching pattern, or without one the name by the
+// MIG strategy. It is empty for a MIG device that the strategy names by its profile if
+// that is unknown.
 func (d *derivation) resource(u *unit) string {
 	r := d.config.Resources
 	if u.mig == nil {

@@ -8,9 +8,9 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// gpuTexts returns what patterns are compared with for a GPU: product name,
-// UUID, memory and PCI bus ID. sysfs and nvidia-smi write the last one with 4 or
-// 8 digits of the domain, in small or capital letters; people copy from either.
+// gpuTexts returns the texts of a GPU that a pattern can match: product name, UUID,
+// memory and PCI bus ID. sysfs and nvidia-smi write the bus ID with 4 or 8 digits of the
+// domain, in lower or upper case, and people copy from both.
 func gpuTexts(g *gpu.GPU) []string {
 	long := longBusID(g.PCI.BusID)
 	return []string{
@@ -19,16 +19,16 @@ func gpuTexts(g *gpu.GPU) []string {
 	}
 }
 
-// migTexts returns what patterns are compared with for a MIG device.
+// migTexts returns the texts of a MIG device that a pattern can match.
 func migTexts(m *gpu.MIGDevice) []string { return []string{m.Profile.String(), string(m.UUID)} }
 
-// matches reports whether one of the texts is as the pattern says.
+// matches reports whether the pattern matches one of the texts.
 func matches(pattern string, texts []string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return glob(pattern, text) })
 }
 
-// glob reports whether all of text is as the pattern says, in which "*" stands
-// for any text, also none. A text that is not known matches nothing.
+// glob reports whether the pattern matches the whole text. "*" matches any text, also an
+// empty one. An unknown, empty text matches nothing.
 func glob(pattern, text string) bool {
 	if text == "" {
 		return false
@@ -39,7 +39,7 @@ func glob(pattern, text string) bool {
 	}
 	text, ok := strings.CutPrefix(text, first)
 	for ok {
-		// The earliest place of each part leaves the most to those behind.
+		// The earliest match of each part leaves the most to the parts after it.
 		part, more, star := strings.Cut(rest, "*")
 		if !star {
 			return strings.HasSuffix(text, part)
@@ -50,9 +50,9 @@ func glob(pattern, text string) bool {
 	return false
 }
 
-// memoryText returns the memory in whole GiB, rounded up, as the names of MIG
-// profiles count it: a driver keeps part of it, so that less than what the GPU
-// is sold with is left.
+// memoryText returns the memory in whole GiB, rounded up, as in the names of MIG
+// profiles. The driver reserves part of the memory, so that it reports less than the
+// data sheet.
 func memoryText(g *gpu.GPU) string {
 	if g.MemoryBytes == 0 {
 		return ""

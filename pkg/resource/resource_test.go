@@ -47,7 +47,7 @@ func TestDerive(t *testing.T) {
 				{UUID: "MIG-b", Index: 1, Profile: half, GPUInstance: 2, GPUInstanceCap: 30, ComputeInstanceCap: 31},
 			}}}},
 			want: resource.Set{Resources: []resource.Resource{{Name: "nvidia.com/mig-3g.20gb", Devices: []resource.Device{
-				{UUID: "MIG-a", Index: "0:0", Replicas: 1, Health: health.Status{Reason: lost.Error()}},
+				{UUID: "MIG-a", Index: "0:0", Replicas: 1, Health: health.Status{Kind: health.KindFault, Reason: lost.Error()}},
 				{
 					UUID: "MIG-b", Index: "0:1", Replicas: 1, Health: healthy,
 					Paths: []string{"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap30", "/dev/nvidia-caps/nvidia-cap31"},
@@ -70,7 +70,7 @@ func TestDerive(t *testing.T) {
 		"a GPU that fails makes its MIG devices unhealthy": {
 			gpus: []gpu.GPU{{UUID: "GPU-a", Fault: lost, MIG: &gpu.MIG{Enabled: true, Devices: []gpu.MIGDevice{{UUID: "MIG-a", Profile: half}}}}},
 			want: resource.Set{Resources: []resource.Resource{{Name: "nvidia.com/mig-3g.20gb", Devices: []resource.Device{
-				{UUID: "MIG-a", Index: "0:0", Replicas: 1, Health: health.Status{Reason: lost.Error()}},
+				{UUID: "MIG-a", Index: "0:0", Replicas: 1, Health: health.Status{Kind: health.KindFault, Reason: lost.Error()}},
 			}}}},
 		},
 		"MIG devices that cannot be named are told": {

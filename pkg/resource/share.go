@@ -9,17 +9,17 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// share decides under which name and how often each unit is offered. The shares
-// are applied in their order, each to what those before it have left.
+// share decides under which name and how many times each unit is advertised. The shares
+// apply in order, each to the units that no earlier one took.
 func (d *derivation) share(units []*unit) []*unit {
 	byResource := map[string][]*unit{}
 	for _, u := range units {
-		u.offered = u.resource
+		u.advertised = u.resource
 		byResource[u.resource] = append(byResource[u.resource], u)
 	}
 	for _, s := range d.config.Sharing.Shares {
 		for _, u := range d.chosen(byResource[s.Name], s) {
-			u.offered = cmp.Or(s.Rename, s.Name)
+			u.advertised = cmp.Or(s.Rename, s.Name)
 			u.replicas = d.replicas(u, s)
 		}
 	}
@@ -27,7 +27,7 @@ func (d *derivation) share(units []*unit) []*unit {
 		return units
 	}
 	return slices.DeleteFunc(units, func(u *unit) bool {
-		reason := mpsRefuses(u)
+		reason := mpsRejects(u)
 		if reason != "" {
 			d.leave(u, KindConfig, "%s", reason)
 		}
@@ -35,7 +35,7 @@ func (d *derivation) share(units []*unit) []*unit {
 	})
 }
 
-// chosen returns those of all units of the resource that the share takes.
+// chosen returns the units of the resource that the share takes.
 func (d *derivation) chosen(all []*unit, s config.Share) []*unit {
 	free := slices.DeleteFunc(slices.Clone(all), func(u *unit) bool { return u.replicas > 0 })
 	switch {
@@ -44,7 +44,7 @@ func (d *derivation) chosen(all []*unit, s config.Share) []*unit {
 	case len(free) == 0:
 		d.note("sharing of %s: entries before it take all of them", s.Name)
 	case s.Devices.Count > len(free):
-		d.note("sharing of %s: %d devices are to be shared and there are %d", s.Name, s.Devices.Count, len(free))
+		d.note("sharing of %s: %d devices are configured and the node has %d", s.Name, s.Devices.Count, len(free))
 	}
 	switch {
 	case s.Devices.All():
@@ -60,7 +60,7 @@ func (d *derivation) chosen(all []*unit, s config.Share) []*unit {
 	})
 }
 
-// check notes the refs of the share that take nothing.
+// check notes the refs of the share that match nothing.
 func (d *derivation) check(s config.Share, all, free []*unit) {
 	for _, r := range s.Devices.Refs {
 		called := func(u *unit) bool { return u.called(string(r)) }
@@ -69,27 +69,27 @@ func (d *derivation) check(s config.Share, all, free []*unit) {
 		case slices.ContainsFunc(all, called):
 			d.note("sharing of %s: an entry before it takes device %q", s.Name, r)
 		default:
-			d.note("sharing of %s: no device of it on this node is %q", s.Name, r)
+			d.note("sharing of %s: the node has no such device %q", s.Name, r)
 		}
 	}
 }
 
-// replicas returns how often the share offers the unit.
+// replicas returns how many replicas of the unit the share advertises.
 func (d *derivation) replicas(u *unit, s config.Share) int {
 	if s.Replicas != config.AutoReplicas {
 		return max(s.Replicas, 1)
 	}
 	if u.memory() == 0 {
-		d.note("sharing of %s: the memory of device %s is not known, so that it is offered once", s.Name, u.index)
+		d.note("sharing of %s: the memory of device %s is unknown, so that it is advertised once", s.Name, u.index)
 		return 1
 	}
 	const token = 1000 << 20
 	return max(int(u.memory()/token), 1)
 }
 
-// mpsRefuses returns why MPS cannot share the unit as the config wants, empty
-// if it can, or if nobody is to share it.
-func mpsRefuses(u *unit) string {
+// mpsRejects returns why MPS cannot share the unit as configured. It is empty if MPS can,
+// or if the unit is not shared.
+func mpsRejects(u *unit) string {
 	cc := u.gpu.ComputeCapability
 	switch {
 	case u.replicas <= 1:
@@ -99,20 +99,20 @@ func mpsRefuses(u *unit) string {
 	case u.wholeInMIGMode():
 		return "MPS does not share a GPU whose MIG mode is on: share it by timeSlicing, take it out of sharing.mps, or turn the mode off"
 	case cc == gpu.Version{} && u.gpu.Fault != nil:
-		// It is offered as unhealthy, like any GPU that fails.
+		// It is advertised as unhealthy, like any GPU that fails.
 		return ""
 	case cc.Major < 3 || cc.Major == 3 && cc.Minor < 5:
 		return fmt.Sprintf("MPS needs a GPU of compute capability 3.5 and this one has %d.%d:"+
 			" share it by timeSlicing, or take it out of sharing.mps", cc.Major, cc.Minor)
 	case u.replicas > mpsClients(cc):
-		return fmt.Sprintf("MPS serves up to %d clients of a GPU of compute capability %d.%d and %d replicas are to share it:"+
+		return fmt.Sprintf("MPS serves up to %d clients of a GPU of compute capability %d.%d, and %d replicas are configured:"+
 			" lower the replicas", mpsClients(cc), cc.Major, cc.Minor, u.replicas)
 	}
 	return ""
 }
 
-// mpsClients returns how many clients MPS serves at once on a GPU: more from
-// Volta on (MPS documentation, "Client-Server Connection Limits").
+// mpsClients returns how many clients MPS serves at once on a GPU, which is more since
+// Volta (MPS documentation, "Client-Server Connection Limits").
 func mpsClients(cc gpu.Version) int {
 	if cc.Major >= 7 {
 		return 48

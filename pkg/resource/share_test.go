@@ -61,7 +61,7 @@ func TestShares(t *testing.T) {
 			shares: []config.Share{{Name: res, Rename: res, Devices: config.Selection{Count: 3}, Replicas: 2}},
 			want: []string{
 				"nvidia.com/gpu time-slicing one-at-a-time: 0x2 1x2",
-				"note: sharing of nvidia.com/gpu: 3 devices are to be shared and there are 2",
+				"note: sharing of nvidia.com/gpu: 3 devices are configured and the node has 2",
 			},
 		},
 		"replicas differ from GPU to GPU": {
@@ -103,10 +103,10 @@ func TestShares(t *testing.T) {
 			want: []string{
 				"nvidia.com/gpu time-slicing one-at-a-time: 0x2",
 				"note: sharing of nvidia.com/mig-1g.5gb: this node has no such devices",
-				`note: sharing of nvidia.com/gpu: no device of it on this node is "7"`,
-				`note: sharing of nvidia.com/gpu: no device of it on this node is "0:1"`,
-				`note: sharing of nvidia.com/gpu: no device of it on this node is "GPU-none"`,
-				`note: sharing of nvidia.com/gpu: no device of it on this node is ""`,
+				`note: sharing of nvidia.com/gpu: the node has no such device "7"`,
+				`note: sharing of nvidia.com/gpu: the node has no such device "0:1"`,
+				`note: sharing of nvidia.com/gpu: the node has no such device "GPU-none"`,
+				`note: sharing of nvidia.com/gpu: the node has no such device ""`,
 			},
 		},
 		"MIG devices by each of their names": {
@@ -162,7 +162,7 @@ func TestShares(t *testing.T) {
 			},
 			want: []string{
 				"nvidia.com/gpu: 0 1",
-				"note: sharing of nvidia.com/gpu: the memory of device 1 is not known, so that it is offered once",
+				"note: sharing of nvidia.com/gpu: the memory of device 1 is unknown, so that it is advertised once",
 			},
 		},
 	} {
@@ -196,8 +196,8 @@ func TestMPS(t *testing.T) {
 		"before Volta there are 16":    {node: one(6, 1), replicas: 16, want: []string{"nvidia.com/x mps: 0x16"}},
 		"the oldest that is served":    {node: one(3, 5), replicas: 2, want: []string{"nvidia.com/x mps: 0x2"}},
 		"old and not to be shared":     {node: one(3, 0), replicas: 1, want: []string{"nvidia.com/x: 0"}},
-		"more clients than Volta has":  {node: one(7, 0), replicas: 49, want: []string{"config 0: MPS serves up to 48 clients of a GPU of compute capability 7.0 and 49 replicas are to share it: lower the replicas"}},
-		"more clients than Pascal has": {node: one(6, 0), replicas: 17, want: []string{"config 0: MPS serves up to 16 clients of a GPU of compute capability 6.0 and 17 replicas are to share it: lower the replicas"}},
+		"more clients than Volta has":  {node: one(7, 0), replicas: 49, want: []string{"config 0: MPS serves up to 48 clients of a GPU of compute capability 7.0, and 49 replicas are configured: lower the replicas"}},
+		"more clients than Pascal has": {node: one(6, 0), replicas: 17, want: []string{"config 0: MPS serves up to 16 clients of a GPU of compute capability 6.0, and 17 replicas are configured: lower the replicas"}},
 		"too old":                      {node: one(3, 0), replicas: 2, want: []string{"config 0: MPS needs a GPU of compute capability 3.5 and this one has 3.0: share it by timeSlicing, or take it out of sharing.mps"}},
 		"MIG devices": {
 			node: gputest.Divided(gputest.A100, 1, gputest.Times(2, "3g.20gb")), source: "nvidia.com/mig-3g.20gb", replicas: 2,

@@ -7,9 +7,9 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// class is what makes devices equal for a container under the MIG strategy
-// single: MIG devices of one profile on one model of GPU. Whole GPUs are one
-// class, as they are under the other strategies; it is the zero value.
+// class is what makes devices equal for a container with the MIG strategy single: MIG
+// devices of one profile on one model of GPU. Whole GPUs are one class, as with the other
+// strategies; it is the zero value.
 type class struct {
 	model   string
 	profile gpu.Profile
@@ -29,14 +29,13 @@ func (c class) String() string {
 	return "MIG devices " + c.profile.String() + " of " + c.model
 }
 
-// single leaves out what would make nvidia.com/gpu mean different things under
-// the MIG strategy single: a container that asks for one must get the same from
-// every device. The class with the most memory in sum is offered, so that as
-// little hardware as possible lies idle; among equals MIG devices go before
-// whole GPUs, for which nobody would choose the strategy, and then what comes
-// first on the node. Health is no part of it: a GPU that fails does not turn
-// the node into another one. Units with other names, by a pattern of the
-// config, take no part.
+// single leaves out what would make nvidia.com/gpu mean different things with the MIG
+// strategy single: each device must give a container the same. It advertises the class
+// with the most memory in total, so that as little hardware as possible is idle. Among
+// equals MIG devices win over whole GPUs, for which no one would choose the strategy, and
+// then the first class on the node wins. Health does not count: a GPU that fails must
+// not change the resource of the others. Units that a pattern of the config gives
+// another name are not affected.
 func (d *derivation) single(units []*unit) []*unit {
 	winner := prevailing(units)
 	return slices.DeleteFunc(units, func(u *unit) bool {
@@ -47,14 +46,13 @@ func (d *derivation) single(units []*unit) []*unit {
 		if u.mig != nil {
 			is, like, patterns = "this is one of the "+classOf(u).String(), "divide all GPUs alike", "resources.mig"
 		}
-		d.leave(u, KindMIG, "migStrategy single offers equal devices as %s, here those with the most memory in sum, %s; %s:"+
+		d.leave(u, KindMIG, "migStrategy single advertises equal devices as %s, on this node those with the most memory in total, %s; %s:"+
 			" %s, set migStrategy to mixed, or give it another name in %s", GPU, winner, is, like, patterns)
 		return true
 	})
 }
 
-// prevailing returns the class with the most memory among those units that are
-// to be nvidia.com/gpu.
+// prevailing returns the class with the most memory among the units of nvidia.com/gpu.
 func prevailing(units []*unit) class {
 	var classes []class
 	memory := map[class]uint64{}

@@ -83,7 +83,7 @@ func TestMIGNames(t *testing.T) {
 
 func TestSingleOffersOneClass(t *testing.T) {
 	const (
-		prefix = "migStrategy single offers equal devices as nvidia.com/gpu, here those with the most memory in sum, "
+		prefix = "migStrategy single advertises equal devices as nvidia.com/gpu, on this node those with the most memory in total, "
 		whole  = "; this GPU is whole: divide it likewise, set migStrategy to mixed, or give it another name in resources.gpus"
 	)
 	part := func(profile string) string {

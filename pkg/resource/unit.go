@@ -11,33 +11,33 @@ import (
 	"outrigger.dev/pkg/health"
 )
 
-// hardware is what can be offered: a whole GPU or one MIG device.
+// hardware is what can be advertised: a whole GPU or one MIG device.
 type hardware struct {
 	gpu *gpu.GPU
 	// mig is nil for a whole GPU.
 	mig *gpu.MIGDevice
 }
 
-// unit is a piece of hardware, and what the stages have found out about it.
+// unit is a piece of hardware, with the results of the stages.
 type unit struct {
 	hardware
 	// position is the place of the unit among all units of the node.
 	position int
-	// index and refs are how the unit is called; refs has the names of the GPU
-	// too, which stand for all MIG devices of it.
+	// index and refs are names of the unit. refs also has the names of its GPU, which
+	// stand for all of its MIG devices.
 	index string
 	refs  []string
-	// gpuTexts and migTexts are what patterns are compared with.
+	// gpuTexts and migTexts are what patterns can match.
 	gpuTexts, migTexts []string
-	// resource is the one to which the unit belongs without sharing, and offered
-	// the one under which it is offered.
-	resource, offered string
+	// resource is the name of the unit's resource without sharing, and advertised is
+	// the one under which it is advertised.
+	resource, advertised string
 	// replicas is 0 while no share has taken the unit.
 	replicas int
 }
 
-// enumerate returns the units of the node, ordered. A GPU whose MIG mode is on
-// but which has no MIG devices is one unit.
+// enumerate returns the units of the node, ordered. A GPU in MIG mode without MIG devices
+// is one unit.
 func enumerate(n *gpu.Node, s config.MIGStrategy) []*unit {
 	var units []*unit
 	for i := range n.GPUs {
@@ -60,11 +60,11 @@ func enumerate(n *gpu.Node, s config.MIGStrategy) []*unit {
 	return units
 }
 
-// divided reports whether the strategy offers the MIG devices of the GPU and
-// not the GPU.
+// divided reports whether the strategy advertises the MIG devices of the GPU rather than
+// the GPU.
 func divided(g *gpu.GPU, s config.MIGStrategy) bool {
-	offers := s == config.MIGStrategySingle || s == config.MIGStrategyMixed
-	return offers && g.MIG != nil && g.MIG.Enabled
+	strategy := s == config.MIGStrategySingle || s == config.MIGStrategyMixed
+	return strategy && g.MIG != nil && g.MIG.Enabled
 }
 
 // wholeInMIGMode reports whether the unit is a GPU whose MIG mode is on.
@@ -82,7 +82,7 @@ func (u *unit) part(m *gpu.MIGDevice) *unit {
 	index := u.index + ":" + strconv.Itoa(m.Index)
 	return &unit{
 		hardware: hardware{gpu: u.gpu, mig: m}, index: index,
-		// The last one is what drivers before 470 called a MIG device.
+		// The last one is the name of a MIG device in drivers before 470.
 		refs: append(slices.Clone(u.refs), index, string(m.UUID),
 			fmt.Sprintf("MIG-%s/%d/%d", u.gpu.UUID, m.GPUInstance, m.ComputeInstance)),
 		gpuTexts: u.gpuTexts, migTexts: migTexts(m),
@@ -103,9 +103,8 @@ func (u *unit) uuid() gpu.UUID {
 	return u.mig.UUID
 }
 
-// memory returns the bytes of the unit's own memory, 0 if they are not known. A
-// MIG device that is a part of its GPU instance shares the memory of that with
-// the other parts: its own is as large a part.
+// memory returns the memory of the unit in bytes, 0 if it is unknown. MIG devices of one
+// GPU instance share its memory: each has a part in proportion to its slices.
 func (u *unit) memory() uint64 {
 	if u.mig == nil {
 		return u.gpu.MemoryBytes
@@ -117,7 +116,7 @@ func (u *unit) memory() uint64 {
 	return u.mig.MemoryBytes * uint64(p.ComputeSlices) / uint64(p.GPUSlices)
 }
 
-// fault returns why the hardware fails, nil if it works.
+// fault returns the fault of the hardware, nil if it works.
 func (h hardware) fault() *gpu.Fault {
 	if h.gpu.Fault == nil && h.mig != nil {
 		return h.mig.Fault
@@ -125,10 +124,10 @@ func (h hardware) fault() *gpu.Fault {
 	return h.gpu.Fault
 }
 
-// called reports whether ref names the unit, or its GPU.
+// called reports whether ref is a name of the unit or of its GPU.
 func (u *unit) called(ref string) bool { return ref != "" && slices.Contains(u.refs, ref) }
 
-// device returns the unit as it is offered, but for its health.
+// device returns the unit as a Device, without its health.
 func (u *unit) device() Device {
 	d := Device{
 		UUID:     u.uuid(),
@@ -144,9 +143,8 @@ func (u *unit) device() Device {
 	return d
 }
 
-// paths returns the device nodes: a MIG device is reached through that of its
-// GPU, and the driver grants it to who can open those of its GPU instance and
-// its compute instance (MIG User Guide, "Device Nodes and Capabilities").
+// paths returns the device nodes. A MIG device needs the one of its GPU, and those of its
+// GPU instance and its compute instance, by which the driver grants access to it (MIG User Guide, "Device Nodes and Capabilities").
 func (u *unit) paths() []string {
 	paths := []string{"/dev/nvidia" + strconv.Itoa(u.gpu.Minor)}
 	if u.mig == nil {
@@ -157,8 +155,8 @@ func (u *unit) paths() []string {
 		capability+strconv.Itoa(u.mig.GPUInstanceCap), capability+strconv.Itoa(u.mig.ComputeInstanceCap))
 }
 
-// health returns the status of the hardware. A fault counts also where the view
-// does not tell of it.
+// health returns the status of the hardware. A fault counts even if the view does not
+// have it.
 func (h hardware) health(v health.View) health.Status {
 	var s health.Status
 	if h.mig == nil {
@@ -167,7 +165,7 @@ func (h hardware) health(v health.View) health.Status {
 		s = v.OfMIG(h.gpu.UUID, *h.mig)
 	}
 	if f := h.fault(); f != nil && s.Healthy {
-		return health.Status{Reason: f.Error()}
+		return health.Status{Kind: health.KindFault, Reason: f.Error()}
 	}
 	return s
 }

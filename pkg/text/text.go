@@ -1,5 +1,5 @@
-// Package text makes words that others wrote fit for logs, metrics and the
-// Kubernetes API, and joins words into sentences.
+// Package text makes text from outside fit for logs, metrics and the Kubernetes API, and
+// joins words into sentences.
 package text
 
 import (
@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// Printable returns s with a question mark for each character that would not
-// show: control characters, and what is not UTF-8.
+// Printable returns s with a question mark for each character that is not printable or
+// not UTF-8.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
@@ -18,16 +18,15 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Cut returns s in at most so many bytes, which are 3 or more: what is too long
-// ends in "...". What is not UTF-8 would become longer on its way to an API
-// server, and is replaced.
+// Cut returns s in at most that many bytes, at least 3: a longer text ends in "...". It
+// replaces what is not UTF-8, which would grow on its way to an API server.
 func Cut(s string, most int) string {
 	const more = "..."
 	s = strings.ToValidUTF8(s, "?")
 	if len(s) <= most {
 		return s
 	}
-	// The cut may have parted a character.
+	// The cut may have split a character.
 	return strings.ToValidUTF8(s[:most-len(more)], "") + more
 }
 

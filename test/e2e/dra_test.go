@@ -142,7 +142,7 @@ func TestAGPUIsNeverOfferedTwice(t *testing.T) {
 	}
 	eventually(t, "the device plugin says who offers the GPUs", func() bool {
 		out, err := shared.Kubectl(t.Context(), "-n", stack.Namespace, "logs", "--selector=app.kubernetes.io/name=device-plugin", "--tail=-1")
-		return err == nil && strings.Count(out, "is offered by dra-plugin") >= gpus
+		return err == nil && strings.Count(out, "is advertised by dra-plugin") >= gpus
 	})
 	if got, err := shared.Allocatable(t.Context(), gpuNode()); err != nil || (got != "" && got != "0") {
 		t.Errorf("the device plugin offers %q GPUs (error %v) of the DRA plugin", got, err)

@@ -27,8 +27,8 @@ type registrar struct {
 	run     *run
 }
 
-// Register takes a plugin in, and follows its devices from then on. As with the
-// kubelet, one that is registered already is replaced, and its stream goes on.
+// Register accepts a plugin, and follows its devices from then on. As in the kubelet, it
+// replaces a plugin that is registered already, whose stream stays open.
 func (r *registrar) Register(ctx context.Context, req *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
 	k := r.kubelet
 	at := time.Now()
@@ -69,7 +69,7 @@ func (k *Kubelet) refused() error {
 	return k.refuse
 }
 
-// follow takes the lists of one stream until it ends.
+// follow receives the lists of one stream until it ends.
 func (k *Kubelet) follow(ctx context.Context, name string, e *endpoint) {
 	k.opened(name, 1)
 	defer k.ended(name)
@@ -86,7 +86,7 @@ func (k *Kubelet) follow(ctx context.Context, name string, e *endpoint) {
 		k.mu.Lock()
 		k.lists[name]++
 		k.newest[name] = l
-		// Lists are those of the resource, whichever stream they come by.
+		// A list is that of the resource, whatever stream it came through.
 		if e := k.endpoints[name]; e != nil {
 			e.last = l
 		}
@@ -112,8 +112,8 @@ func (k *Kubelet) opened(name string, n int) {
 	k.notify()
 }
 
-// ended does what the kubelet does when a stream ends: it disconnects the plugin
-// that is registered now, also if the stream was that of an earlier registration.
+// ended does what the kubelet does when a stream ends: it disconnects the plugin that is
+// registered now, even if the stream was that of an earlier registration.
 func (k *Kubelet) ended(name string) {
 	k.opened(name, -1)
 	k.mu.Lock()

@@ -1,6 +1,6 @@
-// Package kubelettest has a kubelet that speaks the device plugin API over real
-// sockets, for tests and measurements. It takes registrations, follows
-// ListAndWatch, and makes the calls that the kubelet's device manager makes.
+// Package kubelettest has a kubelet that speaks the device plugin API over real sockets,
+// for tests and benchmarks. It accepts registrations, follows ListAndWatch, and makes the
+// calls of the kubelet's device manager.
 package kubelettest
 
 import (
@@ -23,15 +23,15 @@ type Registration struct {
 	At      time.Time
 }
 
-// Update is a list of devices that a plugin sent. At is when it came, before it
-// was read.
+// Update is a list of devices that a plugin sent. At is when it arrived, before it was
+// decoded.
 type Update struct {
 	Resource string
 	Devices  []*pluginapi.Device
 	At       time.Time
 }
 
-// Kubelet takes registrations in a folder until Stop.
+// Kubelet accepts registrations in a folder until Stop.
 type Kubelet struct {
 	dir string
 
@@ -57,7 +57,7 @@ type run struct {
 	conns []*grpc.ClientConn
 }
 
-// Start starts a kubelet whose sockets lie in dir.
+// Start starts a kubelet with its sockets in dir.
 func Start(dir string) (*Kubelet, error) {
 	k := New(dir)
 	if err := k.Start(); err != nil {
@@ -125,7 +125,7 @@ func (k *Kubelet) Restart() error {
 	return k.Start()
 }
 
-// Refuse makes Register answer with err until it is set to nil.
+// Refuse makes Register return err until Refuse is called with nil.
 func (k *Kubelet) Refuse(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -146,8 +146,7 @@ func (k *Kubelet) Lists(resource string) int {
 	return k.lists[resource]
 }
 
-// WaitRegistrations waits until n registrations were taken, and returns the
-// n-th.
+// WaitRegistrations waits until n registrations were accepted, and returns the n-th.
 func (k *Kubelet) WaitRegistrations(ctx context.Context, n int) (Registration, error) {
 	var reg Registration
 	err := k.wait(ctx, fmt.Sprintf("registration %d", n), func() bool {
@@ -160,7 +159,7 @@ func (k *Kubelet) WaitRegistrations(ctx context.Context, n int) (Registration, e
 	return reg, err
 }
 
-// WaitRefusals waits until n registrations were refused.
+// WaitRefusals waits until n registrations were rejected.
 func (k *Kubelet) WaitRefusals(ctx context.Context, n int) error {
 	return k.wait(ctx, fmt.Sprintf("refusal %d", n), func() bool { return k.refusals >= n })
 }
@@ -197,8 +196,8 @@ func (k *Kubelet) WaitUnlisted(ctx context.Context, resource string) error {
 	return k.wait(ctx, "the end of "+resource, func() bool { return k.endpoints[resource] == nil })
 }
 
-// WaitWithdrawn waits until a plugin has taken the resource back: the last list
-// that came has no devices, and no plugin is connected.
+// WaitWithdrawn waits until a plugin has withdrawn the resource: the last list has no
+// devices, and no plugin is connected.
 func (k *Kubelet) WaitWithdrawn(ctx context.Context, resource string) error {
 	return k.wait(ctx, "the withdrawal of "+resource, func() bool {
 		l := k.newest[resource]
@@ -226,7 +225,7 @@ func (k *Kubelet) Disconnect(resource string) {
 	}
 }
 
-// Allocate asks the plugin for one container with the devices.
+// Allocate calls Allocate of the plugin for one container with the devices.
 func (k *Kubelet) Allocate(ctx context.Context, resource string, ids ...string) (*pluginapi.ContainerAllocateResponse, error) {
 	client, err := k.Plugin(resource)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// list is a list of devices as it came. It is read when somebody asks for it: a
-// list of thousands takes milliseconds to read, in which a test on the same
-// machine would measure the kubelet. Its fields are guarded by Kubelet.mu.
+// list is a list of devices as received. It is decoded when a test asks for it: a list of
+// thousands takes milliseconds to decode, and a benchmark would measure the kubelet. Its
+// fields are guarded by Kubelet.mu.
 type list struct {
 	wire    []byte
 	at      time.Time
@@ -20,7 +20,7 @@ type list struct {
 	read    bool
 }
 
-// update reads the list, the first time.
+// update decodes the list, the first time.
 func (l *list) update(resource string) (Update, error) {
 	if !l.read {
 		var m pluginapi.ListAndWatchResponse
@@ -35,8 +35,7 @@ func (l *list) update(resource string) (Update, error) {
 // empty reports whether the list has no devices: then nothing is sent.
 func (l *list) empty() bool { return len(l.wire) == 0 }
 
-// wireCodec receives messages into a []byte as they came, and sends those of
-// protobuf.
+// wireCodec receives messages undecoded into a []byte, and sends those of protobuf.
 type wireCodec struct{}
 
 // inWire is the option of a stream for wireCodec.

@@ -1,9 +1,8 @@
-// Package allocate answers the kubelet's requests for devices: pure functions
-// of the resource, the options and the request.
+// Package allocate answers the kubelet's requests for devices, with pure functions of the
+// resource, the options and the request.
 //
-// An Allocator is made once for each state of a resource, and a Topology once
-// for each snapshot of the node, so that whatever is costly about them is
-// computed before the first request comes.
+// There is one Allocator per state of a resource, and one Topology per snapshot of the
+// node. What is costly about them is computed before the first request.
 package allocate
 
 import (
@@ -13,7 +12,7 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// Options are what shapes an answer, besides the devices.
+// Options has what shapes an answer, besides the devices.
 type Options struct {
 	ListStrategies      []config.ListStrategy
 	IDStrategy          config.IDStrategy
@@ -21,48 +20,46 @@ type Options struct {
 	PassDeviceSpecs     bool
 	// OnlyCDI says that all ListStrategies are CDI strategies.
 	OnlyCDI bool
-	// DevRoot is the folder on the host under which the device nodes lie.
+	// DevRoot is the folder on the host that holds dev/nvidia*.
 	DevRoot string
-	// ControlNodes are the device nodes that every container with a GPU gets
-	// when device specs are passed, for example "/dev/nvidiactl".
+	// ControlNodes has the device nodes that each container with a GPU gets if device
+	// specs are passed, for example "/dev/nvidiactl".
 	ControlNodes []string
 	Extras       Extras
-	// MPSRoot is the folder on the host in which the MPS daemons have their
-	// pipes. It is of use for resources that are shared by MPS.
+	// MPSRoot is the folder on the host that has the pipes of the MPS daemons, for
+	// resources that are shared by MPS.
 	MPSRoot string
 	// Policy chooses among devices that are shared, or parts of a GPU; empty
 	// is config.PolicyDistributed.
 	Policy config.Policy
-	// Topology says which GPUs are close to each other; nil is a node of which
-	// nothing is known.
+	// Topology says which GPUs are close to each other; nil if that is unknown.
 	Topology *Topology
 }
 
 // Extras is what containers get besides GPUs.
 type Extras struct {
-	// GDS, MOFED and GDRCopy say in the container's environment that it is to
-	// have their devices.
+	// GDS, MOFED and GDRCopy request their devices in the container's environment.
 	GDS, MOFED, GDRCopy bool
-	// IMEXChannels are the channels to be passed, which exist, in order.
+	// IMEXChannels has the existing channels to pass, in order.
 	IMEXChannels []int
-	// CDIClasses are the classes beside CDIClass of which there is a CDI spec:
-	// a name that the runtime cannot resolve would fail the container.
+	// CDIClasses has the classes besides CDIClass that have a CDI spec: a name that the
+	// runtime cannot resolve would fail the container.
 	CDIClasses []string
 }
 
-// UnknownDeviceError says that a request names a device that is not offered.
+// UnknownDeviceError says that a request names a device that is not advertised.
 type UnknownDeviceError struct{ ID string }
 
-// Error returns the words that NVIDIA's device plugin uses.
+// Error returns the message of NVIDIA's device plugin.
 func (e UnknownDeviceError) Error() string {
 	return "invalid request: unknown device: " + e.ID
 }
 
-// TooManySharedError says that a container asks for several replicas where
-// only one is given to each.
+// TooManySharedError says that a container requests several replicas of a resource that
+// gives each container only one.
 type TooManySharedError struct{ Count int }
 
-// Error returns the words that NVIDIA's device plugin uses.
+// Error returns the message of NVIDIA's device plugin.
 func (e TooManySharedError) Error() string {
 	return fmt.Sprintf("invalid request: maximum request size for shared resources is 1; found %d", e.Count)
 }

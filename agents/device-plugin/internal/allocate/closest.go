@@ -1,17 +1,16 @@
 package allocate
 
 const (
-	// maxSets is how many sets of GPUs are looked at one by one: all of any
-	// size among 16 GPUs (8 of 16 make the most). It takes a tenth of a
-	// millisecond.
+	// maxSets is how many sets of GPUs are compared one by one: all of any size among
+	// 16 GPUs (8 of 16 are the most). That takes a tenth of a millisecond.
 	maxSets = 12870
-	// primary makes any difference in how well a set's GPUs reach each other
-	// outweigh how well they reach others.
+	// primary makes any difference of the links within a set outweigh those to other
+	// GPUs.
 	primary = 1 << 32
 )
 
-// search looks for the set of points with the highest sum: of the weights of
-// the points, and of those of the edges between them.
+// search finds the set of points with the highest sum of the weights of the points and of
+// the edges between them.
 type search struct {
 	n, size int
 	// weight has, for each number of points chosen, what one more is worth.
@@ -86,8 +85,8 @@ func (s *search) exact() []int {
 	return s.best
 }
 
-// extend tries each point from the given one on as the next of the set, whose
-// first points, worth value, are chosen.
+// extend tries each point from the given one on as the next point of the set. The first
+// points, worth value, are chosen already.
 func (s *search) extend(depth, from int, value int64) {
 	weight := s.weight[depth]
 	left := s.size - depth

@@ -5,8 +5,8 @@ import "slices"
 // maxSteps bounds the work where there are more than maxSets sets.
 const maxSteps = 250_000
 
-// good returns a set that is the best on nodes as they are built: the better of
-// those that come of adding points and of leaving them out.
+// good returns a set that is the best on nodes as they are built: the better one of grow
+// and peel.
 func (s *search) good() []int {
 	set, value := s.peel()
 	for seed := range min(s.n, max(1, maxSteps/(s.n*s.size))) {
@@ -18,8 +18,8 @@ func (s *search) good() []int {
 	return set
 }
 
-// peel leaves out the point that is worth least, again and again: groups that
-// are larger and closer than others remain.
+// peel repeatedly removes the point that is worth least. The groups that remain are larger
+// and closer than others.
 func (s *search) peel() (set []int, value int64) {
 	worth := slices.Clone(s.weight[0])
 	for v := range s.n {
@@ -50,8 +50,8 @@ func (s *search) peel() (set []int, value int64) {
 	return set, value
 }
 
-// grow begins with a point and adds the one that is worth most, again and
-// again: a set that is much closer than its surroundings is found.
+// grow begins with a point and repeatedly adds the one that is worth most. It finds a set
+// that is much closer than its surroundings.
 func (s *search) grow(seed int) (set []int, value int64) {
 	worth := slices.Clone(s.weight[0])
 	in := make([]bool, s.n)

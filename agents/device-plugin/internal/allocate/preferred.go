@@ -11,50 +11,49 @@ type MalformedRequestError struct{ Reason string }
 // Error returns the contradiction.
 func (e MalformedRequestError) Error() string { return "invalid request: " + e.Reason }
 
-// Preferred returns size of the available devices, with those that must be
-// included, in the order of the resource. It returns fewer where fewer are
-// available. Devices that it does not know come last, as the kubelet may be a
-// moment behind.
+// Preferred returns size of the available devices, including the required ones, in the
+// order of the resource. It returns fewer if fewer are available. Unknown devices come
+// last, because the kubelet may be a moment behind.
 //
-// Options.Policy decides between GPUs that are used by different numbers of
-// containers; among those that it finds equal, and with it among GPUs that are
-// neither shared nor divided, those are taken
+// Options.Policy decides between GPUs that are used by different numbers of containers.
+// Among those that it considers equal, and so among GPUs that are neither shared nor
+// divided, Preferred chooses
 //
-//  1. which reach each other, and those taken before, best: the sum of the
+//  1. the set that is connected best, with the GPUs chosen before: the sum of the
 //     Topology's scores of all pairs is the highest;
-//  2. of these the ones that are linked least to the GPUs that stay free, so
-//     that a pair or a NUMA node which is idle as a whole stays whole;
+//  2. of these the set with the weakest links to the GPUs that stay free, so that an
+//     idle pair or NUMA node stays idle as a whole;
 //  3. of these the first in the order of the resource.
 //
-// NVIDIA's device plugin takes the division of all free GPUs into sets of this
-// size whose sum is the highest, which may give this container a worse set for
-// the sake of others that never come.
+// NVIDIA's device plugin divides all free GPUs into sets of this size with the highest
+// total, which may give this container a worse set in favor of containers that never
+// come.
 func (a *Allocator) Preferred(available, must []string, size int) ([]string, error) {
 	r := a.Request()
 	for _, id := range available {
-		r.Offer([]byte(id))
+		r.Available([]byte(id))
 	}
 	return r.Preferred(must, size)
 }
 
-// Request is a request for preferred devices that is being read. A kubelet names
-// every free replica in it, thousands where devices are shared, and waits for the
-// answer before it starts the pod: so each name is counted when it comes, and only
-// one that is not known is kept. It belongs to one goroutine.
+// Request is a request for preferred devices that is being decoded. The kubelet names each
+// free replica in it, thousands if devices are shared, and waits for the answer before it
+// starts the pod. So each name is counted when it is decoded, and only unknown names are
+// kept. One goroutine owns it.
 type Request struct {
 	*choice
-	// named is how many names were offered.
+	// named counts the calls of Available.
 	named int
-	// strange are those that are not known.
+	// strange has the unknown names.
 	strange []string
 }
 
-// Request returns a request that offers nothing yet.
+// Request returns a request without available devices.
 func (a *Allocator) Request() *Request { return &Request{choice: newChoice(a)} }
 
-// Offer takes in an available device, and returns whether it is known. It counts
+// Available adds an available device, and reports whether it is known. A device counts
 // once, however often it is named.
-func (r *Request) Offer(id []byte) bool {
+func (r *Request) Available(id []byte) bool {
 	r.named++
 	device, replica, ok := r.find(id)
 	if !ok {
@@ -68,8 +67,7 @@ func (r *Request) Offer(id []byte) bool {
 	return true
 }
 
-// Preferred answers the request, which is of no use then, as Allocator.Preferred
-// does.
+// Preferred answers the request like Allocator.Preferred. It can be called once.
 func (r *Request) Preferred(must []string, size int) ([]string, error) {
 	switch {
 	case size < 0:
@@ -98,8 +96,7 @@ func (r *Request) Preferred(must []string, size int) ([]string, error) {
 	return append(ids, taken...), nil
 }
 
-// require takes the devices that must be included, and returns those of them
-// that are not known.
+// require picks the required devices, and returns the unknown ones of them.
 func (c *choice) require(must, strange []string) (taken []string, err error) {
 	for _, id := range must {
 		device, replica, ok := c.find([]byte(id))
@@ -118,7 +115,7 @@ func (c *choice) require(must, strange []string) (taken []string, err error) {
 	return taken, nil
 }
 
-// ids returns what the kubelet calls the devices that were picked.
+// ids returns the kubelet's IDs of the picked devices.
 func (c *choice) ids(size int) []string {
 	ids := make([]string, 0, min(size, c.count))
 	device := 0

@@ -20,8 +20,8 @@ const (
 	maxNVLinks = 100
 )
 
-// Topology says how well the GPUs of a node reach each other. It is never
-// changed, and safe for concurrent use.
+// Topology says how well the GPUs of a node are connected. It is never changed, and safe
+// for concurrent use.
 type Topology struct {
 	// place is the row of a GPU in scores, by its NVML index.
 	place  map[int]int
@@ -36,7 +36,7 @@ func NewTopology(n *gpu.Node) *Topology {
 	for i := range n.GPUs {
 		t.place[n.GPUs[i].Index] = i
 		for j := range i {
-			// What holds for two GPUs of which the driver tells no link.
+			// The score of two GPUs for which the driver reports no link.
 			t.set(i, j, pciScore(gpu.PathUndetermined, &n.GPUs[i], &n.GPUs[j]))
 		}
 	}
@@ -67,8 +67,8 @@ func (t *Topology) row(index int) int {
 	return -1
 }
 
-// between says how well the GPUs of two rows reach each other: the higher the
-// better, 0 for GPUs that it does not know and for one GPU.
+// between returns how well the GPUs of two rows are connected: higher is better, and 0 is
+// for unknown GPUs and for one and the same GPU.
 func (t *Topology) between(a, b int) int32 {
 	if a < 0 || b < 0 {
 		return 0

@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/pace"
 )
 
 const mpsName = "mps-control-daemon"
@@ -40,8 +41,7 @@ func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	}
 	s := parts.settings
 	inv := inventory.New(parts.inventory(log))
-	m := &mpsAgent{settings: s, inventory: inv, log: log}
-	m.ready.set(inventory.State{}.Unusable)
+	m := &mpsAgent{settings: s, inventory: inv, ready: pace.NewReadiness(inventory.State{}.Unusable()), log: log}
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
@@ -50,7 +50,7 @@ func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			g.Go(func() error { return m.run(ctx) })
 			return errors.Join(g.Wait(), parts.source.Close())
 		},
-		Ready:  m.ready.get,
+		Ready:  m.isReady,
 		Health: driver.Checks(parts.source),
 		Reload: func(context.Context) error { s.live.Reload(); inv.Reload(); return nil },
 		// The plugin serves the metrics of devices.
@@ -60,10 +60,12 @@ func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 
 // mpsAgent runs the daemons for the newest state of the inventory.
 type mpsAgent struct {
-	settings   settings
-	inventory  *inventory.Inventory
-	supervisor *mps.Supervisor
-	ready      readiness
+	settings  settings
+	inventory *inventory.Inventory
+	// supervisor is nil until something is shared by MPS. It is set once.
+	supervisor atomic.Pointer[mps.Supervisor]
+	// ready is what is missing before there are daemons to ask.
+	ready *pace.Readiness
 	// idle is set once the log says that no GPU is shared by MPS.
 	idle bool
 	log  *slog.Logger
@@ -71,8 +73,8 @@ type mpsAgent struct {
 
 func (m *mpsAgent) run(ctx context.Context) error {
 	defer func() {
-		if m.supervisor != nil {
-			m.supervisor.Wait()
+		if s := m.supervisor.Load(); s != nil {
+			s.Wait()
 		}
 	}()
 	for {
@@ -90,24 +92,24 @@ func (m *mpsAgent) run(ctx context.Context) error {
 // take makes the daemons those of s.
 func (m *mpsAgent) take(ctx context.Context, s inventory.State) error {
 	if s.Node == nil {
-		m.ready.set(s.Unusable)
+		m.ready.Set(s.Unusable())
 		return nil
 	}
-	if s.Config.Sharing.Strategy != config.SharingMPS && m.supervisor == nil {
-		m.ready.set(nil)
+	if s.Config.Sharing.Strategy != config.SharingMPS && m.supervisor.Load() == nil {
+		m.ready.Set(nil)
 		if !m.idle {
 			m.idle = true
 			m.log.Info("no gpus of this node are shared by mps, waiting for a change")
 		}
 		return nil
 	}
-	if m.supervisor == nil {
+	if m.supervisor.Load() == nil {
 		if err := m.start(s.Config.MPSRoot); err != nil {
 			return fmt.Errorf("start MPS: %w", err)
 		}
 	}
-	m.supervisor.Apply(ctx, mps.Plan(s.Node, s.Set))
-	m.ready.set(m.supervisor.Ready)
+	m.supervisor.Load().Apply(ctx, mps.Plan(s.Node, s.Set))
+	m.ready.Set(nil)
 	return nil
 }
 
@@ -119,20 +121,17 @@ func (m *mpsAgent) start(root string) error {
 	if err != nil {
 		return err
 	}
-	m.supervisor = mps.NewSupervisor(mps.Config{Root: root, Programs: programs, Contract: m.settings.driver.Contract, Log: m.log})
+	m.supervisor.Store(mps.NewSupervisor(mps.Config{Root: root, Programs: programs, Contract: m.settings.driver.Contract, Log: m.log}))
 	return nil
 }
 
-// readiness is what /readyz answers: a function that is set from another
-// goroutine than it is asked from.
-type readiness struct{ of atomic.Pointer[func() error] }
-
-func (r *readiness) set(of func() error) { r.of.Store(&of) }
-
-func (r *readiness) get() error {
-	of := r.of.Load()
-	if of == nil || *of == nil {
-		return nil
+// isReady returns nil while every daemon answers, and otherwise what is missing.
+func (m *mpsAgent) isReady() error {
+	if err := m.ready.Err(); err != nil {
+		return err
 	}
-	return (*of)()
+	if s := m.supervisor.Load(); s != nil {
+		return s.Ready()
+	}
+	return nil
 }

@@ -30,6 +30,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/kube/typed"
+	"outrigger.dev/pkg/pace"
 )
 
 const name = "dra-plugin"
@@ -81,8 +82,10 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Owner:        own,
 		Log:          log,
 	})
-	k := &kubelet{settings: s, client: client, inventory: inv, recorder: recorder, failed: make(chan error, 1), log: log}
-	k.ready.Store(&readiness{err: inventory.State{}.Unusable()})
+	k := &kubelet{
+		settings: s, client: client, inventory: inv, recorder: recorder, failed: make(chan error, 1),
+		ready: pace.NewReadiness(inventory.State{}.Unusable()), log: log,
+	}
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +16,7 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/metrics"
 	"outrigger.dev/pkg/kube/typed"
+	"outrigger.dev/pkg/pace"
 )
 
 // kubelet connects the driver to the kubelet and the API server.
@@ -27,11 +27,9 @@ type kubelet struct {
 	recorder  *metrics.Recorder
 	// failed gets the fatal error of a background task of the library.
 	failed chan error
-	ready  atomic.Pointer[readiness]
+	ready  *pace.Readiness
 	log    *slog.Logger
 }
-
-type readiness struct{ err error }
 
 // isReady returns nil while the devices are published and the kubelet knows of
 // the plugin, and otherwise what is missing.
@@ -39,7 +37,7 @@ func (k *kubelet) isReady() error {
 	if err := k.inventory.Hangs(); err != nil {
 		return err
 	}
-	return k.ready.Load().err
+	return k.ready.Err()
 }
 
 // registerCheck is the interval of checks whether the kubelet accepted the
@@ -87,7 +85,7 @@ func (k *kubelet) first(ctx context.Context) (inventory.State, bool) {
 			if s.Node != nil {
 				return s, true
 			}
-			k.ready.Store(&readiness{err: s.Unusable()})
+			k.ready.Set(s.Unusable())
 		}
 	}
 }
@@ -99,9 +97,8 @@ func (k *kubelet) follow(ctx context.Context, d *dra.Driver, helper *kubeletplug
 		return err
 	}
 	for {
-		was := k.ready.Load().err
 		err := k.missing(state, helper)
-		k.ready.Store(&readiness{err: err})
+		was := k.ready.Set(err)
 		switch {
 		case err == nil && was != nil:
 			k.log.Info("ready, devices are published and the plugin is registered")

@@ -2,20 +2,20 @@ package inventory
 
 import "time"
 
-// alarm rings at one time, and not twice for the same.
+// alarm is a timer for a point in time. It rings once for each.
 type alarm struct {
 	timer *time.Timer
 	at    time.Time
 }
 
-// newAlarm returns an alarm that is not set.
+// newAlarm returns an alarm that never rings.
 func newAlarm() *alarm {
 	t := time.NewTimer(0)
 	t.Stop()
 	return &alarm{timer: t}
 }
 
-// set makes the alarm ring at the time, and never if there is none.
+// set makes the alarm ring at a time, or never if ok is false.
 func (a *alarm) set(at time.Time, ok bool) {
 	switch {
 	case !ok:
@@ -27,7 +27,7 @@ func (a *alarm) set(at time.Time, ok bool) {
 	}
 }
 
-// rings is when the alarm rings.
+// rings has a value when the alarm rings.
 func (a *alarm) rings() <-chan time.Time { return a.timer.C }
 
 func (a *alarm) stop() { a.timer.Stop() }

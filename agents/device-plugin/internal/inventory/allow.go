@@ -7,29 +7,28 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// Owner decides which GPUs are this process's to offer.
+// Owner claims the GPUs that this process advertises.
 type Owner interface {
-	// Own takes the GPUs that are offered from now on, gives the others back,
-	// and returns why each of those is not to be had that are not. It must not
-	// block for long.
-	Own(gpus []gpu.UUID) map[gpu.UUID]Refusal
-	// Freed tells that a GPU which was not to be had may be now.
+	// Own claims exactly these GPUs, releases all others, and returns a reason for
+	// each GPU that it could not claim. It must not block for long.
+	Own(gpus []gpu.UUID) map[gpu.UUID]Rejection
+	// Freed has a signal when a GPU that could not be claimed may be free.
 	Freed() <-chan struct{}
 }
 
-// Refusal is why a GPU is not this process's to offer.
-type Refusal struct {
+// Rejection is why a GPU could not be claimed.
+type Rejection struct {
 	Reason string
-	// Fault is set where nothing but a fault keeps the GPU from being offered:
-	// another process that offers it is none.
+	// Fault is set if the claim failed, rather than that another process has the
+	// GPU.
 	Fault bool
 }
 
-// Gate keeps resources from being handed out that a container could not use yet.
+// Gate closes resources that a container could not use yet.
 type Gate interface {
-	// Closed returns why, empty if the resource can be handed out.
+	// Closed returns why the resource cannot be allocated, empty if it can.
 	Closed(resource.Resource, config.Config) string
-	// Changed tells that Closed may answer otherwise than before.
+	// Changed has a signal when Closed may return something else than before.
 	Changed() <-chan struct{}
 }
 
@@ -47,7 +46,7 @@ func (v *Inventory) gates() <-chan struct{} {
 	return v.cfg.Gate.Changed()
 }
 
-// owned returns the set without the GPUs that another process offers.
+// owned returns the set without the GPUs that could not be claimed.
 func (v *Inventory) owned(set resource.Set) resource.Set {
 	if v.cfg.Owner == nil {
 		return set
@@ -56,22 +55,22 @@ func (v *Inventory) owned(set resource.Set) resource.Set {
 	for i := range v.state.Node.GPUs {
 		uuids[v.state.Node.GPUs[i].Index] = v.state.Node.GPUs[i].UUID
 	}
-	var wanted []gpu.UUID
+	var desired []gpu.UUID
 	seen := map[int]bool{}
 	for _, r := range set.Resources {
 		for _, d := range r.Devices {
 			if !seen[d.GPU] {
 				seen[d.GPU] = true
-				wanted = append(wanted, uuids[d.GPU])
+				desired = append(desired, uuids[d.GPU])
 			}
 		}
 	}
-	refused := v.cfg.Owner.Own(wanted)
-	if len(refused) == 0 {
+	rejected := v.cfg.Owner.Own(desired)
+	if len(rejected) == 0 {
 		return set
 	}
 	return set.Without(func(d resource.Device) (resource.Kind, string) {
-		r := refused[uuids[d.GPU]]
+		r := rejected[uuids[d.GPU]]
 		if r.Fault {
 			return resource.KindFault, r.Reason
 		}
@@ -79,7 +78,7 @@ func (v *Inventory) owned(set resource.Set) resource.Set {
 	})
 }
 
-// gated returns the set with the resources unfit that cannot be handed out yet.
+// gated returns the set in which the devices of closed resources are unhealthy.
 func (v *Inventory) gated(set resource.Set) resource.Set {
 	if v.cfg.Gate == nil {
 		return set
@@ -91,9 +90,9 @@ func (v *Inventory) gated(set resource.Set) resource.Set {
 			continue
 		}
 		for j := range r.Devices {
-			// What is offered once is nobody's business but its own.
+			// A device that is advertised once is not shared.
 			if d := &r.Devices[j]; d.Replicas > 1 && d.Health.Healthy {
-				d.Health = health.Status{Reason: reason}
+				d.Health = health.Status{Kind: health.KindMPS, Reason: reason}
 			}
 		}
 	}

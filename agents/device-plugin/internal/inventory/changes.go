@@ -9,18 +9,18 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// change is a device of which there is news.
+// change is a device whose health is another one than before.
 type change struct {
 	resource string
 	device   resource.Device
-	// was is its health before, nil for a device that was not offered.
+	// was is its health before, nil for a device that was not advertised.
 	was *health.Status
 }
 
 func (c change) healed() bool { return c.device.Health.Healthy && c.was != nil }
 
-// changes returns the devices that are unfit, fit again, or unfit for another
-// reason than before. A device that is offered and fit is no news.
+// changes returns the devices that became unhealthy, or healthy again, or that are
+// unhealthy for another reason than before. A new healthy device is not a change.
 func changes(was, now resource.Set) []change {
 	var out []change
 	before := map[string]map[gpu.UUID]*health.Status{}
@@ -42,16 +42,16 @@ func changes(was, now resource.Set) []change {
 	return out
 }
 
-// unlisted returns what is not offered, and was not told of before.
+// unlisted returns what is not advertised, and was not reported before.
 func unlisted(was, now resource.Set) []resource.Unlisted {
-	told := map[resource.Unlisted]bool{}
+	reported := map[resource.Unlisted]bool{}
 	for _, u := range was.Unlisted {
-		told[u] = true
+		reported[u] = true
 	}
-	return slices.DeleteFunc(slices.Clone(now.Unlisted), func(u resource.Unlisted) bool { return told[u] })
+	return slices.DeleteFunc(slices.Clone(now.Unlisted), func(u resource.Unlisted) bool { return reported[u] })
 }
 
-// logChanges tells what is new in what is offered, device by device.
+// logChanges logs what changed, device by device.
 func logChanges(log *slog.Logger, was, now resource.Set) {
 	logResources(log, was, now)
 	for _, c := range changes(was, now) {
@@ -62,16 +62,16 @@ func logChanges(log *slog.Logger, was, now resource.Set) {
 			log.Info("device is excluded", "index", u.Index, "device", u.UUID, "reason", u.Reason)
 			continue
 		}
-		log.Error("device cannot be offered", "index", u.Index, "device", u.UUID, "kind", u.Kind, "reason", u.Reason)
+		log.Error("device cannot be advertised", "index", u.Index, "device", u.UUID, "kind", u.Kind, "reason", u.Reason)
 	}
 	for _, n := range now.Notes {
 		if !slices.Contains(was.Notes, n) {
-			log.Info("config on this node", "note", n)
+			log.Info("config note for this node", "note", n)
 		}
 	}
 }
 
-// logResources tells which resources are new, gone, or of another size.
+// logResources logs which resources are new, gone, or of another size.
 func logResources(log *slog.Logger, was, now resource.Set) {
 	count := func(set resource.Set) map[string]int {
 		out := map[string]int{}
@@ -83,7 +83,7 @@ func logResources(log *slog.Logger, was, now resource.Set) {
 	before, after := count(was), count(now)
 	for _, r := range now.Resources {
 		if before[r.Name] != after[r.Name] {
-			log.Info("resource offered", "resource", r.Name, "devices", after[r.Name], "before", before[r.Name])
+			log.Info("resource advertised", "resource", r.Name, "devices", after[r.Name], "before", before[r.Name])
 		}
 	}
 	for _, r := range was.Resources {

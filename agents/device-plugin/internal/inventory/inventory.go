@@ -1,9 +1,9 @@
-// Package inventory knows what the node offers: it takes observations of the
-// node, events and changes of the config in, derives resources and health from
-// them with pure packages, and hands each State on to who publishes it: the
-// device plugin, the DRA plugin, the supervisor of MPS daemons.
+// Package inventory keeps what the node advertises up to date. It takes observations
+// of the node, events and new configs, derives resources and health from them with
+// pure packages, and delivers each State to its publisher: the device plugin, the DRA
+// plugin, or the supervisor of the MPS daemons.
 //
-// One goroutine owns what is known; it waits for nothing but its inputs.
+// One goroutine owns the state; it waits for nothing but its inputs.
 package inventory
 
 import (
@@ -23,75 +23,76 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// Recorder takes note of what is offered and why. It must not block.
+// Recorder records what is advertised, and why not more. It must not block.
 type Recorder interface {
-	Offered(resource.Set)
+	Advertised(resource.Set)
 	Event(gpu.Event)
-	// Waiting notes why nothing is offered, with an empty reason that it is.
-	Waiting(reason string)
-	// Configured notes that a config was taken, or why it was not.
+	// Waiting records why the GPUs cannot be advertised, empty if they are.
+	Waiting(health.Kind)
+	// Configured records that a config was applied, or why it was not.
 	Configured(err error)
 }
 
-// Config says what an Inventory works with.
+// Config configures an Inventory.
 type Config struct {
 	Config config.Config
 	Rules  health.Rules
 	Source gpu.Source
-	// Preparer makes what must be there before the GPUs of a node are offered.
+	// Preparer makes what must exist before the GPUs of a node are advertised.
 	Preparer Preparer
-	// WatchChanges calls changed once at first, and then for each change on
-	// the node after which a driver that did not answer, or a Preparer that
-	// failed, is worth another try. It returns when ctx ends.
+	// WatchChanges calls changed once at first, and then for each change on the
+	// node after which a driver that did not answer, or a Preparer that failed, may
+	// succeed. It returns when ctx ends.
 	WatchChanges func(ctx context.Context, changed func()) error
 	Recorder     Recorder
-	// Reporter is nil if there is nobody to tell.
+	// Reporter is nil if nobody reads reports.
 	Reporter Reporter
-	// Owner is nil for a process that offers nothing itself.
+	// Owner is nil for a process that advertises nothing itself.
 	Owner Owner
-	// Gate is nil if nothing but the GPUs is needed.
+	// Gate is nil if containers need nothing but the GPUs.
 	Gate Gate
 	Log  *slog.Logger
 }
 
-// Inventory is what the node offers, and why.
+// Inventory is what the node advertises, and why.
 type Inventory struct {
 	cfg      Config
 	log      *slog.Logger
 	observer *observe.Observer[config.Config, Prepared]
 	reload   chan struct{}
 	choices  choices
-	// chosen tells of choices.
+	// chosen has a signal when there is something in choices.
 	chosen chan struct{}
-	states chan State
+	states pace.Latest[State]
 
 	// What follows is owned by the goroutine of Run.
 	health *health.Machine
-	// state is the newest.
+	// state is the newest State, and kind the class of its Trouble.
 	state State
-	// layout is what the node of the state offers by its config.
+	kind  health.Kind
+	// layout is what the state's node advertises with its config, without health.
 	layout resource.Layout
-	// look is when the node is looked at without an event.
-	look *alarm
+	// refresh rings when the node is to be read again without an event.
+	refresh *alarm
 }
 
-// State is what is offered at one moment. It is never changed.
+// State is what is advertised at one moment. It is never changed.
 type State struct {
-	// Node is offered by Config, for which Prepared was made. It is nil before
-	// the first look in which all went well.
+	// Node is what Config applies to, and Prepared was made for both. It is nil
+	// before the first observation that succeeded.
 	Node     *gpu.Node
 	Config   config.Config
 	Prepared Prepared
 	Set      resource.Set
-	// Trouble is why the node is not offered as it is.
+	// Trouble is why the node cannot be advertised as it is.
 	Trouble error
 	// Hang is set while the driver hangs.
 	Hang error
 }
 
-var errStarting = errors.New("start: the node has not been looked at yet")
+var errStarting = errors.New("start: the GPUs have not been read yet")
 
-// Unusable returns why there are no devices to offer.
+// Unusable returns why there are no devices to advertise, nil if there are.
 func (s State) Unusable() error {
 	switch {
 	case s.Hang != nil:
@@ -101,12 +102,12 @@ func (s State) Unusable() error {
 	case s.Node == nil, errors.Is(s.Trouble, gpu.ErrNoDriver):
 		return s.Trouble
 	case len(s.Set.Resources) == 0:
-		return errors.New("offer GPUs: the node has none that can be offered")
+		return errors.New("advertise GPUs: the node has none that can be advertised; the log says why for each")
 	}
 	return nil
 }
 
-// New returns an Inventory; it does nothing before Run.
+// New returns an Inventory. It does nothing before Run.
 func New(cfg Config) *Inventory {
 	return &Inventory{
 		cfg: cfg,
@@ -116,20 +117,19 @@ func New(cfg Config) *Inventory {
 		}),
 		reload: make(chan struct{}, 1),
 		chosen: make(chan struct{}, 1),
-		states: make(chan State, 1),
+		states: pace.NewLatest[State](),
 		health: health.New(cfg.Rules),
 		state:  State{Config: cfg.Config},
 	}
 }
 
-// States has the newest State whenever there is another one. One that was not
-// taken is replaced.
+// States delivers the newest State. A State that was not received yet is replaced.
 func (v *Inventory) States() <-chan State { return v.states }
 
-// Reload looks at the node again and forgets what made GPUs unhealthy.
+// Reload reads the node again, and forgets the events that made GPUs unhealthy.
 func (v *Inventory) Reload() { pace.Signal(v.reload) }
 
-// Hangs returns why the driver is known to hang.
+// Hangs returns an error that wraps gpu.ErrHangs while the driver hangs.
 func (v *Inventory) Hangs() error {
 	if c, ok := v.cfg.Source.(gpu.Checker); ok {
 		return c.Health()
@@ -137,7 +137,7 @@ func (v *Inventory) Hangs() error {
 	return nil
 }
 
-// Run keeps the inventory until ctx ends.
+// Run keeps the inventory up to date until ctx ends.
 func (v *Inventory) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return v.observer.Run(ctx) })
@@ -146,8 +146,8 @@ func (v *Inventory) Run(ctx context.Context) error {
 }
 
 func (v *Inventory) loop(ctx context.Context) error {
-	v.look = newAlarm()
-	defer v.look.stop()
+	v.refresh = newAlarm()
+	defer v.refresh.stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -170,10 +170,10 @@ func (v *Inventory) loop(ctx context.Context) error {
 			v.publish()
 		case <-v.gates():
 			v.publish()
-		case <-v.look.rings():
+		case <-v.refresh.rings():
 			v.observer.Look()
 		}
-		v.look.set(v.health.Next())
+		v.refresh.set(v.health.Next())
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -185,57 +185,43 @@ func (v *Inventory) observed(obs observe.Observation[config.Config, Prepared]) e
 		return fmt.Errorf("%w (fail-on-init-error is set)", obs.Err)
 	}
 	before := v.state.Trouble
-	v.state.Trouble = obs.Err
+	v.state.Trouble, v.kind = obs.Err, kindOf(obs.Err, obs.Node != nil)
 	switch {
 	case errors.Is(obs.Err, gpu.ErrNoDriver):
 		v.health.DriverGone(obs.Err.Error())
 	case obs.Node == nil:
-		// Somebody else needs NVML for a while, or it did not answer once: what
-		// was known of the GPUs still holds.
+		// Another agent needs NVML for a while, or it failed once: what is known
+		// about the GPUs still holds.
 	case obs.Err == nil:
 		v.state.Node, v.state.Config, v.state.Prepared = obs.Node, obs.Wanted, obs.Prepared
 		v.layout = resource.NewLayout(obs.Node, obs.Wanted)
 		v.health.Observe(obs.Node, obs.At)
 	case v.state.Node != nil:
-		// What could not be prepared is not offered; what was is, as far as it
-		// still works.
+		// What could not be prepared is not advertised. What was prepared before
+		// stays advertised, with its health.
 		v.health.Observe(obs.Node, obs.At)
 	}
 	v.publish()
-	v.log.Debug("looked at the node", "err", obs.Err)
-	v.tell(before, obs.Err)
+	v.log.Debug("gpus read", "err", obs.Err)
+	v.reportTrouble(before, obs.Err)
 	return nil
 }
 
-// hangs acts when the driver begins to hang, and when it answers again. On a
-// driver that hangs no container can start, so that no GPU is offered.
+// hangs handles a driver that begins to hang, or that answers again. While it hangs
+// no container can start, so every GPU is unhealthy.
 func (v *Inventory) hangs(err error) {
 	v.state.Hang = err
 	if err != nil {
 		v.health.Hangs(err.Error())
-		v.cfg.Recorder.Waiting(err.Error())
+		v.cfg.Recorder.Waiting(health.KindHang)
 		v.report(Report{Kind: ReportWaiting, Reason: err.Error()})
-		v.log.Error("the driver hangs, no gpu can be used", "err", err)
+		v.log.Error("driver hangs, all gpus are unhealthy", "err", err)
 	} else {
 		v.health.Hangs("")
-		v.log.Info("the driver answers again")
-		v.tell(nil, v.state.Trouble)
+		v.log.Info("driver answers again")
+		v.reportTrouble(nil, v.state.Trouble)
 	}
 	v.publish()
-}
-
-// tell tells a trouble once, not after every look.
-func (v *Inventory) tell(before, err error) {
-	switch {
-	case v.state.Hang != nil: // which is told already
-	case err == nil:
-		v.cfg.Recorder.Waiting("")
-	case before != nil && before.Error() == err.Error():
-	default:
-		v.cfg.Recorder.Waiting(err.Error())
-		v.report(Report{Kind: ReportWaiting, Reason: err.Error()})
-		v.log.Warn("gpus cannot be offered, waiting", "err", err)
-	}
 }
 
 func (v *Inventory) event(ev gpu.Event) {
@@ -247,25 +233,21 @@ func (v *Inventory) event(ev gpu.Event) {
 	if ev.Kind == gpu.EventXID && !counts {
 		v.log.Info("xid ignored", "gpu", ev.GPU, "xid", ev.XID)
 	}
-	if health.NeedsLook(ev) {
+	if health.NeedsRefresh(ev) {
 		v.observer.Look()
 	}
 }
 
-// publish derives what is offered and hands it on. Events change nothing but the
-// health of what is.
+// publish derives the State and delivers it. Events change nothing but the health of
+// what is advertised.
 func (v *Inventory) publish() {
 	was := v.state.Set
 	if v.state.Node != nil {
 		view := v.state.Prepared.fit(v.state.Node, v.health.View())
 		v.state.Set = v.gated(v.owned(v.layout.Set(view)))
-		v.cfg.Recorder.Offered(v.state.Set)
+		v.cfg.Recorder.Advertised(v.state.Set)
 	}
-	select {
-	case <-v.states: // an older one, which nobody has taken
-	default:
-	}
-	v.states <- v.state
+	v.states.Put(v.state)
 	logChanges(v.log, was, v.state.Set)
 	v.report(reports(was, v.state.Set)...)
 }

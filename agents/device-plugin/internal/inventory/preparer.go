@@ -7,29 +7,29 @@ import (
 	"outrigger.dev/pkg/health"
 )
 
-// Prepared is what must be there before a node's GPUs are offered.
+// Prepared is what must exist before a node's GPUs are advertised.
 type Prepared struct {
-	// DevRoot is the folder on the host under which the device nodes lie.
+	// DevRoot is the folder on the host that holds dev/nvidia*.
 	DevRoot string
-	// ControlNodes are the device nodes that exist and that all GPUs share.
+	// ControlNodes has the existing device nodes that all GPUs share.
 	ControlNodes []string
-	// IMEXChannels are those of the config that exist, in order.
+	// IMEXChannels has the channels of the config that exist, in order.
 	IMEXChannels []int
-	// CDIClasses are the classes, beside that of the GPUs, of which the config
-	// wants a CDI spec and there is one.
+	// CDIClasses has the classes of the config, besides that of the GPUs, that have
+	// a CDI spec.
 	CDIClasses []string
-	// Unresolved are GPUs and MIG devices that work, and that no container can
-	// be given all the same, with the reason: they must not be handed out.
+	// Unresolved has the GPUs and MIG devices that work but cannot be given to a
+	// container, with the reason. They must not be allocated.
 	Unresolved map[gpu.UUID]string
 }
 
-// Preparer makes it.
+// Preparer makes a Prepared.
 type Preparer = observe.Preparer[config.Config, Prepared]
 
-// Unprepared is the Preparer of a process that gives devices to nobody.
+// Unprepared is the Preparer of a process that gives no devices to containers.
 type Unprepared = observe.Unprepared[config.Config, Prepared]
 
-// fit returns v without the devices that no container can be given.
+// fit returns v with the devices unhealthy that cannot be given to a container.
 func (p Prepared) fit(n *gpu.Node, v health.View) health.View {
 	if len(p.Unresolved) == 0 {
 		return v
@@ -38,7 +38,7 @@ func (p Prepared) fit(n *gpu.Node, v health.View) health.View {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		if reason, ok := p.Unresolved[g.UUID]; ok {
-			out.GPUs[g.UUID] = health.Status{Reason: reason}
+			out.GPUs[g.UUID] = health.Status{Kind: health.KindUnprepared, Reason: reason}
 		}
 		if g.MIG == nil {
 			continue
@@ -46,11 +46,11 @@ func (p Prepared) fit(n *gpu.Node, v health.View) health.View {
 		for _, m := range g.MIG.Devices {
 			if reason, ok := p.Unresolved[m.UUID]; ok {
 				id := health.Instance{GPU: g.UUID, GPUInstance: m.GPUInstance, ComputeInstance: m.ComputeInstance}
-				out.Instances[id] = health.Status{Reason: reason}
+				out.Instances[id] = health.Status{Kind: health.KindUnprepared, Reason: reason}
 			}
 		}
 	}
-	// What the driver says of a device is told first.
+	// What the driver reports about a device takes precedence.
 	addUnfit(out.GPUs, v.GPUs)
 	addUnfit(out.Instances, v.Instances)
 	return out

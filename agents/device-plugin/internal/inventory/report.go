@@ -7,11 +7,11 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// Reporter is told what a person who looks at the node should know. It must not
+// Reporter publishes what a person who looks at the node should know. It must not
 // block.
 type Reporter interface{ Report(Report) }
 
-// ReportKind tells reports apart, in the form of the reason of a Kubernetes
+// ReportKind is the kind of a Report, in the form of the reason of a Kubernetes
 // Event.
 type ReportKind string
 
@@ -24,26 +24,26 @@ const (
 	ReportConfigRefused ReportKind = "ConfigRefused"
 )
 
-// Report is one thing that has happened.
+// Report is one thing that happened.
 type Report struct {
 	Kind ReportKind
-	// Resource and Devices are empty for what concerns the node. Devices that
-	// share a reason share a Report.
+	// Resource and Devices are empty if the Report concerns the node. Devices that
+	// have the same reason are in one Report.
 	Resource string
 	Devices  []resource.Device
 	// Reason is empty for ReportHealthy.
 	Reason string
 }
 
-// Normal reports whether nobody has to act.
+// Normal reports whether no one has to act.
 func (r Report) Normal() bool { return r.Kind == ReportHealthy }
 
-// maxNamed is how many devices a sentence names: more would leave no room for
-// the reason in a Kubernetes Event.
+// maxNamed is how many devices a sentence names. More would leave no room for the
+// reason in a Kubernetes Event.
 const maxNamed = 12
 
-// String returns the Report as a sentence for people, which names devices by
-// index and UUID, and the first ones of many.
+// String returns the Report as a sentence. It names the first devices by index and
+// UUID, and counts the others.
 func (r Report) String() string {
 	names := make([]string, 0, maxNamed+1)
 	for i, d := range r.Devices {
@@ -67,7 +67,7 @@ func (r Report) String() string {
 	}
 }
 
-// reports tells what is new in what is offered.
+// reports returns a Report for each change that a person should know.
 func reports(was, now resource.Set) []Report {
 	var all grouped
 	for _, c := range changes(was, now) {
@@ -89,7 +89,7 @@ func reports(was, now resource.Set) []Report {
 	return all
 }
 
-// grouped has one Report for the devices that have all else in common.
+// grouped merges the Reports that differ only in their devices.
 type grouped []Report
 
 func (g *grouped) add(kind ReportKind, res string, d resource.Device) {

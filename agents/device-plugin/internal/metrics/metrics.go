@@ -1,5 +1,7 @@
-// Package metrics counts what the device plugin does and shows what it offers,
-// for /metrics.
+// Package metrics serves on /metrics what the device plugin does and advertises.
+//
+// No label has free text: why a device is unhealthy is a health.Kind, and why it is
+// not advertised a resource.Kind. The sentence is in the log and in the Event.
 package metrics
 
 import (
@@ -15,10 +17,11 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/server"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
 )
 
-// Recorder is told what happens, and shows it when it is collected.
+// Recorder records what happens, and is a collector of it.
 type Recorder struct {
 	*configfile.Metrics
 
@@ -31,9 +34,9 @@ type Recorder struct {
 	unlisted      *prometheus.Desc
 	waiting       *prometheus.Desc
 
-	mu     sync.Mutex
-	set    resource.Set
-	reason string
+	mu   sync.Mutex
+	set  resource.Set
+	kind health.Kind
 }
 
 var (
@@ -42,8 +45,8 @@ var (
 	_ prometheus.Collector = (*Recorder)(nil)
 )
 
-// New returns a Recorder that has seen nothing. The names of its metrics begin
-// with namespace: "outrigger_device_plugin".
+// New returns a Recorder. The names of its metrics begin with namespace, for example
+// "outrigger_device_plugin".
 func New(namespace string) *Recorder {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
@@ -61,13 +64,13 @@ func New(namespace string) *Recorder {
 			Help:      "Time to answer a call of Allocate.",
 			Buckets:   []float64{1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 5e-3, 1e-2, 0.1},
 		}, []string{"resource"}),
-		xids: counter("xid_events_total", "XIDs that the driver reported, also those that are ignored; instance is <gpu instance>[/<compute instance>].",
+		xids: counter("xid_events_total", "XIDs that the driver reported, including ignored ones; instance is <gpu instance>[/<compute instance>].",
 			"gpu", "instance", "xid"),
-		health: desc("device_health", "1 for a device that is offered as healthy, 0 for one that is not, with the reason.",
+		health: desc("device_health", "1 for a device that is advertised as healthy, 0 for one that is unhealthy, with the class of the reason.",
 			"resource", "device", "index", "reason"),
-		replicas: desc("device_replicas", "How often a device is offered.", "resource", "device", "index"),
-		unlisted: desc("unlisted_gpu", "1 for each GPU or MIG device that cannot be offered at all, with the reason.", "index", "reason"),
-		waiting:  desc("waiting", "1 while the node's GPUs cannot be offered as they are, with the reason.", "reason"),
+		replicas: desc("device_replicas", "How many times a device is advertised.", "resource", "device", "index"),
+		unlisted: desc("unlisted_gpu", "1 for each GPU or MIG device that cannot be advertised, with the class of the reason.", "index", "reason"),
+		waiting:  desc("waiting", "1 while the GPUs of the node cannot be advertised, with the class of the reason.", "reason"),
 	}
 }
 
@@ -89,7 +92,7 @@ func (r *Recorder) Event(ev gpu.Event) {
 	}
 }
 
-// instance names the part of a GPU that an event concerns, empty for all of it.
+// instance returns the part of a GPU that an event concerns, empty for all of it.
 func instance(ev gpu.Event) string {
 	switch {
 	case ev.GPUInstance == gpu.NoInstance:
@@ -101,18 +104,18 @@ func instance(ev gpu.Event) string {
 	}
 }
 
-// Offered makes set what is shown as offered.
-func (r *Recorder) Offered(set resource.Set) {
+// Advertised records what is advertised.
+func (r *Recorder) Advertised(set resource.Set) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.set = set
 }
 
-// Waiting makes reason why nothing is offered; empty if something is.
-func (r *Recorder) Waiting(reason string) {
+// Waiting records why the GPUs cannot be advertised, empty if they are.
+func (r *Recorder) Waiting(kind health.Kind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reason = reason
+	r.kind = kind
 }
 
 // Describe sends what Collect may send.
@@ -131,7 +134,7 @@ func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 		c.Collect(ch)
 	}
 	r.mu.Lock()
-	set, reason := r.set, r.reason
+	set, kind := r.set, r.kind
 	r.mu.Unlock()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		for i, l := range labels {
@@ -145,17 +148,17 @@ func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 			if d.Health.Healthy {
 				v = 1
 			}
-			gauge(r.health, v, res.Name, string(d.UUID), d.Index, d.Health.Reason)
+			gauge(r.health, v, res.Name, string(d.UUID), d.Index, string(d.Health.Kind))
 			gauge(r.replicas, float64(max(d.Replicas, 1)), res.Name, string(d.UUID), d.Index)
 		}
 	}
 	for _, u := range set.Unlisted {
 		if u.Kind != resource.KindExcluded {
-			gauge(r.unlisted, 1, u.Index, u.Reason)
+			gauge(r.unlisted, 1, u.Index, string(u.Kind))
 		}
 	}
-	if reason != "" {
-		gauge(r.waiting, 1, reason)
+	if kind != "" {
+		gauge(r.waiting, 1, string(kind))
 	}
 }
 
@@ -163,8 +166,8 @@ func (r *Recorder) counted() []prometheus.Collector {
 	return []prometheus.Collector{r.registrations, r.allocations, r.latency, r.xids, r.Metrics}
 }
 
-// label returns a text as a label can have it: anything but UTF-8 would end the
-// process, and reasons name files that others have made.
+// label returns a text as a label can have it. Anything but UTF-8 would end the
+// process, and the driver reports UUIDs.
 func label(text string) string { return strings.ToValidUTF8(text, "?") }
 
 func result(err error) string {

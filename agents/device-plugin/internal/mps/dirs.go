@@ -22,8 +22,8 @@ func (d dirs) env() []string {
 	return []string{"CUDA_MPS_PIPE_DIRECTORY=" + d.pipe, "CUDA_MPS_LOG_DIRECTORY=" + d.log}
 }
 
-// create makes the folders. What an earlier daemon left in the pipe's folder is
-// removed: a client would take it for a daemon that lives.
+// create creates the folders, and removes what an earlier daemon left in the folder of
+// the pipe: a client would take that for a running daemon.
 func (d dirs) create() error {
 	left, err := os.ReadDir(d.pipe)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -36,7 +36,7 @@ func (d dirs) create() error {
 	}
 	for _, dir := range []string{d.pipe, d.log} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make folder of MPS daemon: %w", err)
+			return fmt.Errorf("create folder of MPS daemon: %w", err)
 		}
 	}
 	return nil

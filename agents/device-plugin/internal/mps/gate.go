@@ -2,35 +2,42 @@ package mps
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/resource"
 )
 
-// gateEvery is how often the daemons' files are looked at, on nodes that share
-// GPUs by MPS: the death of a writer is no change of its file.
-const gateEvery = time.Second
+// gatePoll is how often the Gate reads the daemons' files on a node where it
+// cannot watch them.
+const gatePoll = time.Second
 
-// Gate keeps a resource that is shared by MPS from being handed out while its
-// daemon does not answer. It is safe for concurrent use.
+// Gate closes a resource that is shared by MPS while its daemon does not answer.
+// It is safe for concurrent use.
 type Gate struct {
 	dir     contract.Dir
 	changed chan struct{}
+	// asked has a signal when closed has other files than before.
+	asked chan struct{}
 
 	mu sync.Mutex
-	// closed has what was last found out of each resource that was asked for,
-	// by its ready file.
+	// closed has the last answer for each resource that Closed was asked for, by
+	// its ready file.
 	closed map[string]gated
 }
 
 type gated struct{ root, resource, reason string }
 
-// NewGate returns a Gate; it notices changes while Run runs.
+// NewGate returns a Gate. It notices changes while Run runs.
 func NewGate(dir contract.Dir) *Gate {
-	return &Gate{dir: dir, changed: make(chan struct{}, 1), closed: map[string]gated{}}
+	return &Gate{
+		dir: dir, changed: make(chan struct{}, 1), asked: make(chan struct{}, 1), closed: map[string]gated{},
+	}
 }
 
 // Closed returns why the resource cannot be handed out, empty if it can.
@@ -40,43 +47,68 @@ func (g *Gate) Closed(r resource.Resource, c config.Config) string {
 	}
 	x := gated{root: c.MPSRoot, resource: r.Name}
 	x.reason = g.reason(x)
+	path := readyPath(x.root, x.resource)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.closed[readyPath(x.root, x.resource)] = x
+	if _, known := g.closed[path]; !known {
+		pace.Signal(g.asked)
+	}
+	g.closed[path] = x
 	return x.reason
 }
 
-// Changed tells that Closed may answer otherwise than before.
+// Changed has a signal when Closed may return something else than before.
 func (g *Gate) Changed() <-chan struct{} { return g.changed }
 
-// Run looks at the daemons' files until ctx ends.
+// Run watches the daemons' files until ctx ends. Where nothing is shared by MPS it
+// sleeps.
 func (g *Gate) Run(ctx context.Context) error {
-	tick := time.NewTicker(gateEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			g.look()
+	for ctx.Err() == nil {
+		g.follow(ctx)
+	}
+	return nil
+}
+
+// follow watches the files that are known now, until there are others.
+func (g *Gate) follow(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	if files := g.files(); len(files) > 0 {
+		watching.Go(func() { g.watch(ctx, files) })
+	}
+	select {
+	case <-ctx.Done():
+	case <-g.asked:
+	}
+}
+
+func (g *Gate) files() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Sorted(maps.Keys(g.closed))
+}
+
+func (g *Gate) watch(ctx context.Context, files []string) {
+	for g.dir.WatchFiles(ctx, g.check, files...) != nil {
+		if !pace.Pause(ctx, gatePoll) {
+			return
 		}
 	}
 }
 
-func (g *Gate) look() {
+// check reads the files, and sends a signal if one of them says something else.
+func (g *Gate) check() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, x := range g.closed {
+	for path, x := range g.closed {
 		if (g.reason(x) == "") == (x.reason == "") {
 			continue
 		}
-		// Closed is asked again, for what is still shared.
-		clear(g.closed)
-		select {
-		case g.changed <- struct{}{}:
-		default:
-		}
-		return
+		// Closed is called again for each resource that is still shared by MPS.
+		delete(g.closed, path)
+		pace.Signal(g.changed)
 	}
 }
 

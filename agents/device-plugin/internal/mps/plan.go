@@ -1,9 +1,9 @@
 // Package mps runs the control daemons of CUDA's Multi-Process Service: one for
 // each resource that is shared by it.
 //
-// Plan says which daemons there are to be: a pure function of the node and of
-// what is offered. Supervisor keeps them running. Ready is how the device plugin
-// knows that a container would find its daemon.
+// Plan derives the desired daemons, a pure function of the node and of what it
+// advertises. Supervisor keeps them running. The device plugin calls Ready to learn
+// whether a container would find its daemon.
 package mps
 
 import (
@@ -19,30 +19,28 @@ import (
 type Daemon struct {
 	// Resource is fully qualified: "nvidia.com/gpu".
 	Resource string
-	// GPUs are those that its clients may use, in the order of NVML. The daemon
+	// GPUs has the GPUs that its clients may use, in the order of NVML. The daemon
 	// numbers them by their position.
 	GPUs []Share
-	// ActiveThreadPercentage is what one client gets of a GPU's threads.
+	// ActiveThreadPercentage is the share of a GPU's threads for one client.
 	ActiveThreadPercentage int
 }
 
 // Share is how one GPU is divided.
 type Share struct {
 	UUID gpu.UUID
-	// MemoryMiB is what one client may take of the GPU's memory; 0 for a GPU
-	// whose memory is not known, which then has no limit.
+	// MemoryMiB is how much of the GPU's memory one client may use. It is 0, which is no
+	// limit, if the memory is unknown.
 	MemoryMiB uint64
-	// Lost is set while the GPU does not answer. No daemon starts with it; one
-	// that has it goes on, because its end would be that of the clients of all
-	// its GPUs.
+	// Lost is set while the GPU does not answer. No daemon starts with it. A daemon
+	// that has it keeps running, because its end would end the clients of all its GPUs.
 	Lost bool
 }
 
 // Plan returns the daemons for a set that was derived from n, ordered by
 // resource. The limits are those of NVIDIA's device plugin: memory and threads
-// divided by the number of replicas. Where GPUs of one resource have different
-// numbers, the threads are divided by the greatest, since the daemon has one
-// limit for all.
+// divided by the number of replicas. If the GPUs of a resource have different numbers,
+// the threads are divided by the largest, because the daemon has one limit for all.
 func Plan(n *gpu.Node, set resource.Set) []Daemon {
 	var out []Daemon
 	for _, r := range set.Resources {
@@ -73,14 +71,14 @@ func Plan(n *gpu.Node, set resource.Set) []Daemon {
 	return out
 }
 
-// answering returns d with those of its GPUs that a daemon can start with.
+// answering returns d with the GPUs that answer, with which a daemon can start.
 func (d Daemon) answering() Daemon {
 	d.GPUs = slices.DeleteFunc(slices.Clone(d.GPUs), func(g Share) bool { return g.Lost })
 	return d
 }
 
-// serves reports whether a daemon that runs as d does what is wanted, as far as
-// the GPUs answer.
+// serves reports whether a daemon that runs as d is the desired one, as far as the GPUs
+// answer.
 func (d Daemon) serves(wanted Daemon) bool {
 	if d.Resource != wanted.Resource || d.ActiveThreadPercentage != wanted.ActiveThreadPercentage {
 		return false

@@ -20,25 +20,24 @@ const (
 	smiName     = "nvidia-smi"
 )
 
-// askLimit bounds a question to a daemon and a call of nvidia-smi.
+// askLimit bounds a command to a daemon and a call of nvidia-smi.
 const askLimit = 10 * time.Second
 
-// quitLimit is how long a daemon may take to end after it was told to. It waits
-// for its clients, which must not hold up a node.
+// quitLimit is how long a daemon may take to quit. It waits for its clients, which must
+// not hold up a node.
 const quitLimit = 5 * time.Second
 
 // Programs are the driver's programs on this node.
 type Programs struct {
-	// Root is the folder in which they see the file system; empty is our own.
+	// Root is the root of the file system that they see; empty for our own.
 	Root string
 	// control and smi are paths in Root.
 	control, smi string
 }
 
-// FindPrograms looks for the driver's programs: on our own PATH, where a
-// container runtime has put them, and else in the driver root, where they run
-// with the driver root as their file system. MPS's folder must be seen there at
-// the same path.
+// FindPrograms finds the driver's programs: on our own PATH, where a container runtime
+// puts them, or else in the driver root. There they run with the driver root as their
+// file system, which must have the MPS folder at the same path.
 func FindPrograms(driverRoot, mpsRoot string) (Programs, error) {
 	if control, err := exec.LookPath(controlName); err == nil {
 		if smi, err := exec.LookPath(smiName); err == nil {
@@ -82,7 +81,7 @@ func (p Programs) start(ctx context.Context, d Daemon, dirs dirs) (*process, err
 	cmd := p.command(ctx, p.control, "-f")
 	cmd.Env = append(cmd.Env, dirs.env()...)
 	cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+strings.Join(visible, ","))
-	// Its own group: a signal to us is not one to it, and its servers die with it.
+	// In a group of its own it does not get our signals, and its servers die with it.
 	cmd.SysProcAttr.Setpgid = true
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -118,8 +117,7 @@ func reason(err error, said string) string {
 	return text
 }
 
-// ask gives a command to a running control daemon, and returns once it has
-// answered.
+// ask sends a command to a running control daemon, and returns when it has answered.
 func (p Programs) ask(ctx context.Context, dirs dirs, command string) error {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
@@ -130,7 +128,7 @@ func (p Programs) ask(ctx context.Context, dirs dirs, command string) error {
 }
 
 // computeMode sets who may use a GPU: EXCLUSIVE_PROCESS for the MPS server
-// alone, DEFAULT for everybody.
+// alone, DEFAULT for any process.
 func (p Programs) computeMode(ctx context.Context, id gpu.UUID, mode string) error {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
@@ -149,7 +147,7 @@ func (p Programs) command(ctx context.Context, name string, args ...string) *exe
 }
 
 func run(ctx context.Context, cmd *exec.Cmd, what string) error {
-	// What a container puts in the daemon's place may answer without end.
+	// A container that takes the daemon's place could answer without end.
 	var out, errOut tail
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()

@@ -6,8 +6,8 @@ import (
 	"outrigger.dev/pkg/contract"
 )
 
-// Ready returns nil while the daemon of a resource answers, and otherwise why a
-// container would not find it. It only reads a file, whose writer has to live.
+// Ready returns nil while the daemon of a resource answers, and otherwise why a container
+// would not find it. It only reads a file that the writer keeps locked while it lives.
 func Ready(d contract.Dir, root, resource string) error {
 	f := d.ReadFile(readyPath(root, resource))
 	if f.State == contract.Valid {

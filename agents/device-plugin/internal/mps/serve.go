@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// checkEvery is how often a running daemon is asked whether it answers.
+	// checkEvery is how often a running daemon is checked.
 	checkEvery = 10 * time.Second
 	// answerLimit is how long a daemon that was started may take to answer.
 	answerLimit = 20 * time.Second
-	// answerEvery is the pause between the tries meanwhile.
+	// answerEvery is the pause between attempts until then.
 	answerEvery = 50 * time.Millisecond
 	// writer is the name in the stamp of the ready files.
 	writer = "mps-control-daemon"
 )
 
-// serve runs one daemon once. The resource is ready while it answers, from when
-// answering is called.
+// serve runs one daemon once. It calls answering when the daemon answers, and the resource
+// is ready from then until the daemon ends.
 func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err error) {
 	dirs := dirsOf(s.cfg.Root, d.Resource)
 	if err := dirs.create(); err != nil {
@@ -49,7 +49,7 @@ func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err
 	}
 	held, err := s.cfg.Contract.HoldFile(readyPath(s.cfg.Root, d.Resource), contract.Record{Writer: writer})
 	if err != nil {
-		return fmt.Errorf("tell that the MPS daemon is ready: %w", err)
+		return fmt.Errorf("publish that the MPS daemon is ready: %w", err)
 	}
 	defer func() { err = errors.Join(err, held.Release()) }()
 	answering()
@@ -76,8 +76,8 @@ func (s *Supervisor) answers(ctx context.Context, proc *process, dirs dirs) erro
 	}
 }
 
-// limit sets what one client may take. No client can have come before: the
-// resource is not ready yet.
+// limit sets what one client may use. There are no clients before, because the resource
+// is not ready yet.
 func (s *Supervisor) limit(ctx context.Context, d Daemon, dirs dirs) error {
 	commands := []string{fmt.Sprintf("set_default_active_thread_percentage %d", d.ActiveThreadPercentage)}
 	for i, g := range d.GPUs {
@@ -93,7 +93,7 @@ func (s *Supervisor) limit(ctx context.Context, d Daemon, dirs dirs) error {
 	return nil
 }
 
-// watch returns when the daemon ends, does not answer any more, or ctx ends.
+// watch returns when the daemon ends or stops answering, or when ctx ends.
 func (s *Supervisor) watch(ctx context.Context, proc *process, dirs dirs) error {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -111,7 +111,7 @@ func (s *Supervisor) watch(ctx context.Context, proc *process, dirs dirs) error 
 	}
 }
 
-// quit ends a daemon: in good order if it does, and by force if it does not.
+// quit ends a daemon: gracefully within quitLimit, and by force after that.
 func (s *Supervisor) quit(ctx context.Context, proc *process, dirs dirs, kill func()) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quitLimit)
 	defer cancel()
@@ -131,7 +131,7 @@ func (s *Supervisor) quit(ctx context.Context, proc *process, dirs dirs, kill fu
 	<-proc.ended
 }
 
-// restoreModes lets everybody use the GPUs again.
+// restoreModes lets any process use the GPUs again.
 func (s *Supervisor) restoreModes(ctx context.Context, d Daemon) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error

@@ -11,8 +11,8 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 )
 
-// MountShm mounts the shared memory that daemons and clients use, once: half of
-// the node's memory at most, as for any tmpfs.
+// MountShm mounts the shared memory that daemons and clients use, unless it is mounted.
+// Its limit is half of the node's memory, as for any tmpfs.
 func MountShm(root string) error {
 	path := allocate.MPSShm(root)
 	if err := os.MkdirAll(path, 0o755); err != nil {

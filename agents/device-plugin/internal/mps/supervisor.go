@@ -17,7 +17,7 @@ const (
 	retryMax = time.Minute
 )
 
-// Config says what a Supervisor works with.
+// Config configures a Supervisor.
 type Config struct {
 	// Root is the folder of MPS, the same on the host and here.
 	Root     string
@@ -27,7 +27,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Supervisor keeps the control daemons running that it was last told.
+// Supervisor keeps the control daemons running that Apply was last called with.
 type Supervisor struct {
 	cfg Config
 
@@ -42,20 +42,20 @@ func NewSupervisor(cfg Config) *Supervisor {
 	return &Supervisor{cfg: cfg, running: map[string]*keeper{}, status: map[string]error{}}
 }
 
-// keeper keeps one daemon running until it is stopped. What it was told last is
-// guarded by Supervisor.mu.
+// keeper keeps one daemon running until it is stopped.
 type keeper struct {
-	// wanted is what the next start makes of it, and daemon what the last made.
-	wanted, daemon Daemon
-	stop           context.CancelFunc
-	done           chan struct{}
+	// desired is what the next start runs, and daemon what the last one ran. Both are
+	// guarded by Supervisor.mu.
+	desired, daemon Daemon
+	stop            context.CancelFunc
+	done            chan struct{}
 }
 
 var errStarting = errors.New("the MPS control daemon is starting")
 
-// Apply makes the daemons those that run, each under ctx. One that does what is
-// wanted keeps running; others are told to quit, which ends their clients. One
-// whose GPUs have all stopped to answer has no clients any more.
+// Apply runs exactly these daemons, each under ctx. A daemon that is still desired keeps
+// running. Others quit, which ends their clients; so does one whose GPUs have all stopped
+// answering, which has no clients left.
 func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 	want := map[string]Daemon{}
 	for _, d := range daemons {
@@ -67,7 +67,7 @@ func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 	var stopped []*keeper
 	for name, k := range s.running {
 		if d, ok := want[name]; ok && k.daemon.serves(d) {
-			k.wanted = d
+			k.desired = d
 			continue
 		}
 		k.stop()
@@ -86,7 +86,7 @@ func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		k := &keeper{wanted: d, daemon: d.answering(), stop: cancel, done: make(chan struct{})}
+		k := &keeper{desired: d, daemon: d.answering(), stop: cancel, done: make(chan struct{})}
 		s.running[name], s.status[name] = k, errStarting
 		go func() {
 			defer close(k.done)
@@ -127,21 +127,21 @@ func (s *Supervisor) Ready() error {
 func (s *Supervisor) set(k *keeper, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running[k.wanted.Resource] == k {
-		s.status[k.wanted.Resource] = err
+	if s.running[k.desired.Resource] == k {
+		s.status[k.desired.Resource] = err
 	}
 }
 
-// next returns what to start now: a GPU that was lost meanwhile would keep the
-// daemon from starting.
+// next returns what to start now, without GPUs that were lost meanwhile: they would keep
+// the daemon from starting.
 func (s *Supervisor) next(k *keeper) Daemon {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k.daemon = k.wanted.answering()
+	k.daemon = k.desired.answering()
 	return k.daemon
 }
 
-// keep runs one daemon, again and again, until ctx ends.
+// keep runs one daemon, and again whenever it ends, until ctx ends.
 func (s *Supervisor) keep(ctx context.Context, k *keeper) {
 	retry := pace.Backoff{First: retryMin, Most: retryMax}
 	for {
@@ -159,7 +159,7 @@ func (s *Supervisor) keep(ctx context.Context, k *keeper) {
 		}
 		s.set(k, err)
 		in := retry.Next()
-		log.Error("mps daemon does not run, starting it again", "in", in, "err", err)
+		log.Error("mps daemon ended, restarting it", "in", in, "err", err)
 		if !pace.Pause(ctx, in) {
 			return
 		}

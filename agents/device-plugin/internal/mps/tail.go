@@ -2,7 +2,7 @@ package mps
 
 import "sync"
 
-// tailSize is how much of a program's last words is kept.
+// tailSize is how much of the end of a program's output is kept.
 const tailSize = 2 << 10
 
 // tail keeps the end of what is written to it.

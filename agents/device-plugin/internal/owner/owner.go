@@ -1,5 +1,5 @@
-// Package owner takes the GPUs that this process offers, so that no other
-// process of the node offers them too.
+// Package owner claims the GPUs that this process advertises, so that no other
+// process of the node advertises them too.
 package owner
 
 import (
@@ -14,73 +14,74 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/pace"
 )
 
-// retry is how long a GPU that cannot be owned is left alone, for another reason
-// than that another process offers it.
+// retry is the delay before the next claim of a GPU for which the claim failed, rather
+// than that another process has the GPU.
 const retry = 10 * time.Second
 
-// Owner has the GPUs that this process offers. Own and Release are called from
-// one goroutine at a time.
+// Owner holds the GPUs that this process advertises. Own and Release must not be
+// called concurrently.
 type Owner struct {
 	dir    contract.Dir
 	writer string
 	log    *slog.Logger
 
 	held map[gpu.UUID]*contract.Held
-	// alone is set once it is known that agents cannot meet on this node.
+	// alone is set once a claim showed that this node has no run root.
 	alone bool
-	// waits has what Run is to wait for, if that is not what it waits for.
-	waits chan wait
-	// waiting is set while Run waits for anything.
+	// waits has what Run shall wait for next.
+	waits pace.Latest[wait]
+	// waiting is set while Run waits for a GPU.
 	waiting bool
 	freed   chan struct{}
 }
 
-// wait is for any of the GPUs that others offer, and is over after a while if
-// there are some that failed.
+// wait ends when one of the GPUs that other processes hold is free, and after retry if
+// a claim failed.
 type wait struct {
-	offered []string
-	failed  bool
+	held   []string
+	failed bool
 }
 
-func (w wait) none() bool { return len(w.offered) == 0 && !w.failed }
+func (w wait) none() bool { return len(w.held) == 0 && !w.failed }
 
 var _ inventory.Owner = (*Owner)(nil)
 
-// New returns an Owner that has no GPU yet.
+// New returns an Owner without GPUs.
 func New(dir contract.Dir, writer string, log *slog.Logger) *Owner {
 	return &Owner{
 		dir: dir, writer: writer, log: log, held: map[gpu.UUID]*contract.Held{},
-		waits: make(chan wait, 1), freed: make(chan struct{}, 1),
+		waits: pace.NewLatest[wait](), freed: make(chan struct{}, 1),
 	}
 }
 
-// Freed tells that a GPU which was not to be had may be now.
+// Freed has a signal when a GPU that could not be claimed may be free.
 func (o *Owner) Freed() <-chan struct{} { return o.freed }
 
-// Own takes these GPUs and gives back all others. It returns why each is not to
-// be had that another process offers, or of which that cannot be found out.
-// Where agents cannot meet, all are to be had.
-func (o *Owner) Own(gpus []gpu.UUID) map[gpu.UUID]inventory.Refusal {
-	o.giveBack(gpus)
-	out := map[gpu.UUID]inventory.Refusal{}
+// Own claims exactly these GPUs, releases all others, and returns a reason for each
+// GPU that it could not claim. On a node without a run root it claims nothing and
+// rejects nothing: no other process could see the claim.
+func (o *Owner) Own(gpus []gpu.UUID) map[gpu.UUID]inventory.Rejection {
+	o.releaseOthers(gpus)
+	out := map[gpu.UUID]inventory.Rejection{}
 	var next wait
 	for _, id := range gpus {
 		if o.held[id] != nil || o.alone || !id.Valid() {
 			continue
 		}
-		held, err := o.dir.Offer(string(id), o.writer)
-		var by contract.OfferedError
+		held, err := o.dir.ClaimGPU(string(id), o.writer)
+		var by contract.AdvertisedError
 		switch {
 		case errors.As(err, &by):
-			out[id] = inventory.Refusal{Reason: by.Error() + ", and not offered twice"}
-			next.offered = append(next.offered, string(id))
+			out[id] = inventory.Rejection{Reason: by.Error() + ", and is not advertised twice"}
+			next.held = append(next.held, string(id))
 		case errors.Is(err, contract.ErrNoRunRoot):
 			o.alone = true
-			o.log.Info("another agent that offers the same GPUs would not be seen", "err", err)
+			o.log.Info("cannot see whether another agent advertises the same gpus, advertising them", "err", err)
 		case err != nil:
-			out[id] = inventory.Refusal{Fault: true, Reason: fmt.Sprintf("find out whether another agent offers it: %v", err)}
+			out[id] = inventory.Rejection{Fault: true, Reason: fmt.Sprintf("find out whether another agent advertises it: %v", err)}
 			next.failed = true
 		default:
 			o.held[id] = held
@@ -90,33 +91,29 @@ func (o *Owner) Own(gpus []gpu.UUID) map[gpu.UUID]inventory.Refusal {
 	return out
 }
 
-// giveBack gives all GPUs back but these.
-func (o *Owner) giveBack(but []gpu.UUID) {
+// releaseOthers releases all GPUs but these.
+func (o *Owner) releaseOthers(but []gpu.UUID) {
 	for id, held := range o.held {
 		if slices.Contains(but, id) {
 			continue
 		}
 		delete(o.held, id)
 		if err := held.Release(); err != nil {
-			o.log.Error("give back gpu", "gpu", id, "err", err)
+			o.log.Error("cannot release gpu", "gpu", id, "err", err)
 		}
 	}
 }
 
-// wait has Run wait for w, and for nothing else.
+// wait makes Run wait for w instead of what it waits for now.
 func (o *Owner) wait(w wait) {
 	if w.none() && !o.waiting {
 		return
 	}
 	o.waiting = !w.none()
-	select {
-	case <-o.waits: // which Run has not begun
-	default:
-	}
-	o.waits <- w
+	o.waits.Put(w)
 }
 
-// Run waits for GPUs that are not to be had until ctx ends.
+// Run waits for GPUs that could not be claimed until ctx ends.
 func (o *Owner) Run(ctx context.Context) error {
 	for w := (wait{}); ctx.Err() == nil; {
 		w = o.await(ctx, w)
@@ -124,14 +121,14 @@ func (o *Owner) Run(ctx context.Context) error {
 	return nil
 }
 
-// await waits for w until there is something else to wait for, which it returns.
+// await waits for w until there is something else to wait for, and returns that.
 func (o *Owner) await(ctx context.Context, w wait) wait {
 	waiting, cancel := context.WithCancel(ctx)
 	var ended sync.WaitGroup
 	defer ended.Wait()
 	defer cancel()
 	if !w.none() {
-		ended.Go(func() { o.tell(waiting, w) })
+		ended.Go(func() { o.signal(waiting, w) })
 	}
 	select {
 	case <-ctx.Done():
@@ -141,44 +138,37 @@ func (o *Owner) await(ctx context.Context, w wait) wait {
 	}
 }
 
-// tell tells when w is over.
-func (o *Owner) tell(ctx context.Context, w wait) {
+// signal sends Freed when w ends.
+func (o *Owner) signal(ctx context.Context, w wait) {
 	limited := ctx
 	if w.failed {
 		var cancel context.CancelFunc
 		limited, cancel = context.WithTimeout(ctx, retry)
 		defer cancel()
 	}
-	err := o.untilFree(limited, w.offered)
+	err := o.untilFree(limited, w.held)
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil && limited.Err() == nil {
-		o.log.Warn("gpus of another agent are not waited for, trying from time to time", "gpus", w.offered, "in", retry, "err", err)
-		timer := time.NewTimer(retry)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
+		o.log.Warn("cannot watch gpus held by another agent, polling", "gpus", w.held, "every", retry, "err", err)
+		if !pace.Pause(ctx, retry) {
 			return
-		case <-timer.C:
 		}
 	}
-	select {
-	case o.freed <- struct{}{}:
-	default:
-	}
+	pace.Signal(o.freed)
 }
 
-// untilFree waits until one of the GPUs is free, and for ctx if there is none.
+// untilFree waits until one of the GPUs is free, or without GPUs until ctx ends.
 func (o *Owner) untilFree(ctx context.Context, gpus []string) error {
 	if len(gpus) > 0 {
-		return o.dir.WaitOffer(ctx, gpus...)
+		return o.dir.WaitGPU(ctx, gpus...)
 	}
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// Release gives all GPUs back.
+// Release releases all GPUs.
 func (o *Owner) Release() error {
 	var errs []error
 	for _, held := range o.held {

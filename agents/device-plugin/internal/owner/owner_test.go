@@ -17,7 +17,7 @@ import (
 
 const a, b = gpu.UUID("GPU-a"), gpu.UUID("GPU-b")
 
-func TestAGPUIsOfferedOnce(t *testing.T) {
+func TestAGPUIsClaimedOnce(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	dir := contract.Dir{Root: t.TempDir()}
 	first, second := owner.New(dir, "device-plugin", log), owner.New(dir, "dra-plugin", log)
@@ -30,7 +30,7 @@ func TestAGPUIsOfferedOnce(t *testing.T) {
 		t.Fatalf("nobody has the GPUs, and Own() = %v", got)
 	}
 	got := second.Own([]gpu.UUID{a, b})
-	if len(got) != 2 || !strings.Contains(got[a].Reason, "gpu GPU-a is offered by device-plugin") {
+	if len(got) != 2 || !strings.Contains(got[a].Reason, "gpu GPU-a is advertised by device-plugin") {
 		t.Fatalf("Own() = %v, want that device-plugin has both", got)
 	}
 	if got := first.Own([]gpu.UUID{b}); len(got) != 0 {
@@ -39,10 +39,10 @@ func TestAGPUIsOfferedOnce(t *testing.T) {
 	select {
 	case <-second.Freed():
 	case <-ctx.Done():
-		t.Fatal("a GPU was given back, and nobody was told")
+		t.Fatal("a GPU was released without a signal")
 	}
 	if got := second.Own([]gpu.UUID{a, b}); len(got) != 1 || got[b].Reason == "" {
-		t.Errorf("Own() = %v, want b to be refused", got)
+		t.Errorf("Own() = %v, want b to be rejected", got)
 	}
 	if err := first.Release(); err != nil {
 		t.Error(err)
@@ -50,7 +50,7 @@ func TestAGPUIsOfferedOnce(t *testing.T) {
 	select {
 	case <-second.Freed():
 	case <-ctx.Done():
-		t.Fatal("all GPUs were given back, and nobody was told")
+		t.Fatal("all GPUs were released without a signal")
 	}
 	if got := second.Own([]gpu.UUID{a, b}); len(got) != 0 {
 		t.Errorf("Own() = %v, want both", got)
@@ -92,30 +92,30 @@ func freed(t *testing.T, o *owner.Owner) {
 	select {
 	case <-o.Freed():
 	case <-time.After(10 * time.Second):
-		t.Fatal("a GPU was given back, and nobody was told")
+		t.Fatal("a GPU was released without a signal")
 	}
 }
 
-func TestAnyGPUThatIsGivenBackIsTold(t *testing.T) {
+func TestAnyReleasedGPUCausesASignal(t *testing.T) {
 	_, first, second := running(t)
 	first.Own([]gpu.UUID{a, b})
 	second.Own([]gpu.UUID{a, b})
 	first.Own([]gpu.UUID{a})
 	freed(t, second)
 	if got := second.Own([]gpu.UUID{a, b}); len(got) != 1 || got[a].Reason == "" {
-		t.Errorf("Own() = %v, want a to be refused", got)
+		t.Errorf("Own() = %v, want a to be rejected", got)
 	}
 }
 
-// A wait for a GPU that this process has by now would never end.
-func TestWhatIsOwnedIsNotWaitedFor(t *testing.T) {
+// A wait for a GPU that this process has claimed meanwhile would never end.
+func TestOwnedGPUsAreNotWaitedFor(t *testing.T) {
 	_, first, second := running(t)
 	for range 50 {
 		first.Own([]gpu.UUID{a, b})
 		second.Own([]gpu.UUID{a, b})
 		second.Own([]gpu.UUID{a, b})
 		first.Own(nil)
-		second.Own([]gpu.UUID{a, b}) // before it was told
+		second.Own([]gpu.UUID{a, b}) // before the signal
 		second.Own(nil)
 	}
 	first.Own([]gpu.UUID{b})
@@ -131,9 +131,9 @@ func TestWhatIsOwnedIsNotWaitedFor(t *testing.T) {
 	freed(t, second)
 }
 
-// What cannot be owned for another reason than another process is a fault, and
-// is tried again at leisure.
-func TestWhatCannotBeOwnedIsAFault(t *testing.T) {
+// A claim that fails for another reason than another process is a fault, and is
+// retried after a while.
+func TestAFailedClaimIsAFault(t *testing.T) {
 	dir, _, second := running(t)
 	if err := os.MkdirAll(filepath.Join(dir.Root, "leases", "offer."+string(a), "full"), 0o755); err != nil {
 		t.Fatal(err)
@@ -144,12 +144,12 @@ func TestWhatCannotBeOwnedIsAFault(t *testing.T) {
 	}
 	select {
 	case <-second.Freed():
-		t.Error("it is tried again at once")
+		t.Error("the claim is retried at once")
 	case <-time.After(300 * time.Millisecond):
 	}
 }
 
-func TestAloneAllGPUsAreToBeHad(t *testing.T) {
+func TestWithoutARunRootNothingIsRejected(t *testing.T) {
 	o := owner.New(contract.Dir{Root: filepath.Join(t.TempDir(), "none")}, "device-plugin", slog.New(slog.DiscardHandler))
 	if got := o.Own([]gpu.UUID{a}); len(got) != 0 {
 		t.Errorf("Own() = %v without a run root", got)

@@ -1,5 +1,5 @@
-// Package plugin publishes what the node offers to the kubelet: one server for
-// each resource of the newest State.
+// Package plugin advertises the resources of the newest State to the kubelet, with one
+// server for each.
 //
 // One goroutine owns the servers; it waits for nothing but its inputs.
 package plugin
@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,30 +19,30 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// Inventory tells what the node offers.
+// Inventory delivers what the node advertises.
 type Inventory interface {
 	States() <-chan inventory.State
-	// Hangs returns why the driver is known to hang, at any time.
+	// Hangs returns an error while the driver hangs. It may be called at any time.
 	Hangs() error
 }
 
-// Marker tells the node whether the plugin's output is there. It must not
-// block for long.
+// Marker publishes to the other agents of the node whether the plugin is ready. It must
+// not block for long.
 type Marker interface {
 	Ready(*gpu.Node) error
 	NotReady() error
 }
 
-// Config says what a Plugin works with.
+// Config configures a Plugin.
 type Config struct {
 	Inventory Inventory
-	// KubeletSocket is where the kubelet takes registrations; the plugin's own
-	// sockets lie beside it.
+	// KubeletSocket is the kubelet's registration socket. The plugin's own sockets are
+	// in the same folder.
 	KubeletSocket string
-	// Register is false for a plugin that serves without registering.
+	// Register is false for a plugin that only serves.
 	Register bool
-	// WatchSockets calls changed for each change in the kubelet's folder of
-	// sockets. It returns when ctx ends.
+	// WatchSockets calls changed for each change in the kubelet's folder of sockets. It
+	// returns when ctx ends.
 	WatchSockets func(ctx context.Context, changed func()) error
 	Recorder     server.Recorder
 	Marker       Marker
@@ -57,23 +56,24 @@ type Plugin struct {
 	wake    chan struct{}
 	sockets chan struct{}
 	status  chan struct{}
-	// left has the names of servers that have ended, since their resource is gone.
+	// left has the names of servers that have ended because their resource was
+	// withdrawn.
 	left  chan string
-	ready atomic.Pointer[readiness]
+	ready *pace.Readiness
 
 	// What follows is owned by the goroutine of Run.
 	state    inventory.State
 	topology *allocate.Topology
-	// gap is set for a while after readiness was lost to the kubelet: one that
-	// restarts is back before it ends.
+	// gap is set for a while after the kubelet went away. A kubelet that restarts is back
+	// before it ends.
 	gap     <-chan time.Time
 	servers map[string]*server.Server
 	group   *errgroup.Group
 }
 
-// New returns a Plugin; it does nothing before Run.
+// New returns a Plugin. It does nothing before Run.
 func New(cfg Config) *Plugin {
-	p := &Plugin{
+	return &Plugin{
 		cfg:     cfg,
 		log:     cfg.Log,
 		wake:    make(chan struct{}, 1),
@@ -81,15 +81,14 @@ func New(cfg Config) *Plugin {
 		sockets: make(chan struct{}, 1),
 		status:  make(chan struct{}, 1),
 		servers: map[string]*server.Server{},
+		ready:   pace.NewReadiness(inventory.State{}.Unusable()),
 	}
-	p.ready.Store(&readiness{err: p.state.Unusable()})
-	return p
 }
 
-// Wake has all sockets checked now.
+// Wake makes all servers check their sockets now.
 func (p *Plugin) Wake() { pace.Signal(p.wake) }
 
-// Run offers the node's GPUs until ctx ends, and removes its sockets then.
+// Run advertises the node's GPUs until ctx ends. Then it removes its sockets.
 func (p *Plugin) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	p.group = g
@@ -108,7 +107,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 func (p *Plugin) watchSockets(ctx context.Context) {
 	err := p.cfg.WatchSockets(ctx, func() { pace.Signal(p.sockets) })
 	if err != nil && ctx.Err() == nil {
-		p.log.Warn("the kubelet's folder is not watched, looking from time to time", "at_most", server.Recheck, "err", err)
+		p.log.Warn("cannot watch the kubelet's folder, polling", "every", server.Recheck, "err", err)
 	}
 }
 
@@ -128,7 +127,7 @@ func (p *Plugin) loop(ctx context.Context) {
 			p.publish(ctx)
 		case <-p.status:
 		case <-p.gap:
-			p.tellGap()
+			p.gapOver()
 		}
 		if ctx.Err() != nil {
 			return
@@ -143,7 +142,7 @@ func (p *Plugin) wakeAll() {
 	}
 }
 
-// take makes s what is offered.
+// take advertises s from now on.
 func (p *Plugin) take(ctx context.Context, s inventory.State) {
 	if s.Node != nil && s.Node != p.state.Node {
 		p.topology = allocate.NewTopology(s.Node)

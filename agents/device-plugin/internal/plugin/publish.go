@@ -9,7 +9,7 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// publish hands what is offered to the servers.
+// publish gives each server its resource, and withdraws the others.
 func (p *Plugin) publish(ctx context.Context) {
 	if p.state.Node == nil {
 		return
@@ -27,9 +27,8 @@ func (p *Plugin) publish(ctx context.Context) {
 	}
 }
 
-// serve hands the resource to its server, and starts one if there is none: the
-// first list that it sends is complete. A server that is about to end makes room
-// for another first.
+// serve gives the resource to its server, and starts one if there is none; the first
+// list that it sends is complete. A server that is about to end has to end first.
 func (p *Plugin) serve(ctx context.Context, r resource.Resource, opts allocate.Options) {
 	if s, ok := p.servers[r.Name]; ok {
 		s.Publish(r, opts)

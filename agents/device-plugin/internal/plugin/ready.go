@@ -7,23 +7,20 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/server"
 )
 
-type readiness struct{ err error }
-
-// Ready returns nil while the devices are registered and listed with the
-// kubelet, and otherwise what is missing.
+// Ready returns nil while the devices are registered and listed with the kubelet, and
+// otherwise what is missing.
 func (p *Plugin) Ready() error {
-	// A driver that hangs is told at once, even by a plugin that is held up.
+	// A driver that hangs is reported at once, even if it holds up the loop.
 	if err := p.cfg.Inventory.Hangs(); err != nil {
 		return err
 	}
-	return p.ready.Load().err
+	return p.ready.Err()
 }
 
-// mark tells the node, and whoever asks Ready, when readiness changes.
+// mark updates Ready, and the Marker when readiness changes.
 func (p *Plugin) mark() {
 	err := p.missing()
-	was := p.ready.Load().err
-	p.ready.Store(&readiness{err: err})
+	was := p.ready.Set(err)
 	if (err == nil) == (was == nil) {
 		return
 	}
@@ -34,23 +31,23 @@ func (p *Plugin) mark() {
 			p.log.Warn("not ready", "err", err)
 		}
 		if err := p.cfg.Marker.NotReady(); err != nil {
-			p.log.Error("take back readiness", "err", err)
+			p.log.Error("cannot withdraw readiness, other agents may see a stale plugin-ready", "err", err)
 		}
 		return
 	}
 	if err := p.cfg.Marker.Ready(p.state.Node); err != nil {
-		p.log.Error("tell readiness", "err", err)
+		p.log.Error("cannot publish readiness, other agents may wait for plugin-ready", "err", err)
 	}
 	if p.gap != nil {
 		p.gap = nil
-		p.log.Debug("ready again: the kubelet was away for a moment")
+		p.log.Debug("ready again: the kubelet has restarted")
 		return
 	}
 	p.log.Info("ready: devices are registered and listed")
 }
 
-// tellGap tells that the kubelet has not come back in good time.
-func (p *Plugin) tellGap() {
+// gapOver logs that the kubelet has not come back in time.
+func (p *Plugin) gapOver() {
 	p.gap = nil
 	if err := p.missing(); err != nil {
 		p.log.Warn("not ready", "err", err)
@@ -65,12 +62,12 @@ func (p *Plugin) missing() error {
 	return p.unlisted()
 }
 
-// unlisted returns what the kubelet has not done yet.
+// unlisted returns what the kubelet has not done yet, nil if it has listed all.
 func (p *Plugin) unlisted() error {
 	for _, r := range p.state.Set.Resources {
 		name := r.Name
 		st := server.Status{}
-		if s := p.servers[name]; s != nil { // else the one before it has not ended yet
+		if s := p.servers[name]; s != nil { // otherwise the server before it has not ended yet
 			st = s.Status()
 		}
 		switch {
@@ -78,7 +75,7 @@ func (p *Plugin) unlisted() error {
 			return fmt.Errorf("serve %s: the socket is not open", name)
 		case !p.cfg.Register:
 		case !st.Registered:
-			return fmt.Errorf("register %s: the kubelet has not taken it yet", name)
+			return fmt.Errorf("register %s: the kubelet has not accepted it yet", name)
 		case !st.Listed:
 			return fmt.Errorf("list %s: the kubelet has not asked for the devices yet", name)
 		}

@@ -1,23 +1,22 @@
 package server
 
 import (
-	"crypto/rand"
-	"fmt"
 	"sync"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
+	"outrigger.dev/agents/device-plugin/internal/wire"
 	"outrigger.dev/pkg/resource"
 )
 
 // state is what is served at one moment. It is never changed.
 type state struct {
 	allocator *allocate.Allocator
-	list      list
-	// number tells lists apart: a later one has a higher.
+	list      wire.List
+	// number grows with each new list.
 	number uint64
 }
 
-// feed hands the newest state to any number of readers.
+// feed delivers the newest state to any number of readers.
 type feed struct {
 	mu      sync.Mutex
 	state   state
@@ -39,13 +38,13 @@ func (f *feed) get() (state, <-chan struct{}) {
 	return f.state, f.changed
 }
 
-// put makes r the newest state. Readers hear of it if its list says anything
-// new. Only one goroutine may call it: readers do not wait while it works.
+// put makes r the newest state, and wakes the readers if its list changed. Only one
+// goroutine may call it: readers do not wait while it works.
 func (f *feed) put(r resource.Resource, opts allocate.Options) {
 	before, _ := f.get()
 	next := state{allocator: allocate.New(r, opts), number: before.number}
 	var changed bool
-	if next.list, changed = before.list.next(r.Devices); changed {
+	if next.list, changed = before.list.Next(r.Devices); changed {
 		next.number++
 	}
 	f.mu.Lock()
@@ -56,15 +55,4 @@ func (f *feed) put(r resource.Resource, opts allocate.Options) {
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
-}
-
-// newToken returns what makes the CDI annotation of one container unlike that
-// of any other: a random UUID, as NVIDIA's device plugin takes. The library for
-// it links database/sql, which is a lot for these lines.
-func newToken() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:])  // it never fails, see its documentation
-	b[6] = b[6]&0x0f | 0x40 // version 4
-	b[8] = b[8]&0x3f | 0x80 // variant of RFC 9562
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

@@ -21,43 +21,32 @@ const (
 	retryMax        = 5 * time.Second
 )
 
-// Recheck is how often the sockets are looked at without a Wake.
-const Recheck = 10 * time.Second
+// Recheck is how often a Server checks its sockets without a Wake. It is a backstop:
+// a kubelet that restarts ends its stream, which is noticed at once.
+const Recheck = time.Minute
 
 const (
-	// listGrace is how long the kubelet may take from a registration to asking
-	// for the devices before it is made again; it doubles up to listGraceMax.
-	listGrace    = 5 * time.Second
-	listGraceMax = time.Minute
-	// endGrace is how long the kubelet has to clean up after a stream has ended.
-	// A registration that it takes before it has is undone by that.
-	endGrace = 2 * time.Second
-	// partGrace is how long the kubelet may take to hang up on a resource that is
-	// gone.
+	// partGrace is how long the kubelet may take to hang up on a withdrawn resource.
 	partGrace = time.Second
-	// Patience is how long what a kubelet that restarts does goes unmentioned.
+	// Patience is how long the restart of a kubelet is not worth a warning.
 	Patience = 2 * time.Second
 )
 
-// keeper keeps the socket in place and the resource registered. One goroutine
-// owns it.
+var errForeign = errors.New("another device plugin has taken the socket: stop it, or this one")
+
+// keeper keeps the socket in place and the resource registered. One goroutine owns it;
+// what the kubelet knows is in the server's registration.
 type keeper struct {
 	server *Server
 	grpc   *grpc.Server
 	log    *slog.Logger
 
 	socket *socket
-	// taken is set while another plugin has the socket.
+	// taken is set while another plugin has the place of the socket.
 	taken bool
-	// kubelet is the registration socket that took the last registration, at
-	// registered; grace is how long it may take from there.
-	kubelet    os.FileInfo
-	registered time.Time
-	grace      time.Duration
-
-	// troubled is when the present trouble began, complain what was told of it.
+	// troubled is when the present trouble began, and logged its last warning.
 	troubled time.Time
-	complain string
+	logged   string
 	serving  sync.WaitGroup
 	crashed  chan error
 }
@@ -74,11 +63,12 @@ func (k *keeper) run(ctx context.Context) error {
 			return nil
 		case err := <-k.crashed:
 			return err
-		case <-k.server.wake:
+		case <-k.server.registration.wake:
 			retry = retryMin
 		case <-timer.C:
 		}
-		if wait, leaving := k.server.parting(); leaving {
+		st, _ := k.server.feed.get()
+		if wait, leaves := k.server.registration.parting(st.number); leaves {
 			if wait <= 0 {
 				k.part()
 				return nil
@@ -96,17 +86,17 @@ func (k *keeper) run(ctx context.Context) error {
 			retry = min(2*retry, retryMax)
 			continue
 		}
-		k.complain, k.troubled = "", time.Time{}
+		k.logged, k.troubled = "", time.Time{}
 		retry = retryMin
 		timer.Reset(min(next, Recheck))
 	}
 }
 
-// check puts right whatever is not as it should be; it does nothing if
-// nothing is. It returns when to check again.
+// check serves and registers if that is due, and returns when to check again.
 func (k *keeper) check(ctx context.Context) (time.Duration, error) {
-	// The kubelet empties the folder before it makes its socket: seen in this
-	// order, our own is there when a new kubelet comes for it.
+	reg := k.server.registration
+	// The kubelet empties the folder before it makes its socket. In this order our
+	// own socket exists when a new kubelet connects to it.
 	file, kubeletErr := os.Lstat(k.server.cfg.KubeletSocket)
 	if err := k.keep(); err != nil {
 		return 0, err
@@ -114,80 +104,50 @@ func (k *keeper) check(ctx context.Context) (time.Duration, error) {
 	if k.taken {
 		// The kubelet has forgotten the plugin to which these streams belong.
 		k.taken = false
-		k.server.endStreams()
+		reg.endStreams()
 	}
-	k.server.update(func(st *Status) { st.Serving = true })
+	reg.serves(true)
 	if !k.server.cfg.Register {
 		return Recheck, nil
 	}
 	if kubeletErr != nil {
-		k.unregistered()
+		reg.lose()
 		return 0, fmt.Errorf("find the kubelet: %w", kubeletErr)
 	}
-	if wait := k.due(file); wait > 0 {
-		k.server.update(func(st *Status) { st.Registered = true })
+	if wait := reg.due(file); wait > 0 {
 		return wait, nil
 	}
-	k.unregistered()
 	err := k.register(ctx)
 	k.server.cfg.Recorder.Registered(k.server.cfg.Resource, err)
 	if err != nil {
 		return 0, err
 	}
-	k.kubelet, k.registered = file, time.Now()
-	k.server.update(func(st *Status) { st.Registered = true })
+	grace := reg.accept(file, time.Now())
 	k.log.Info("registered with the kubelet", "resource", k.server.cfg.Resource, "socket", k.socket.path)
-	return k.grace, nil
+	return grace, nil
 }
 
-// keep keeps the socket in its place, unless another plugin has taken that.
+// keep keeps the socket in its place, unless another plugin has taken that place.
 func (k *keeper) keep() error {
 	if k.socket != nil {
-		switch k.socket.look() {
+		switch k.socket.check() {
 		case placeOurs:
 			return nil
 		case placeForeign:
 			k.taken = true
-			k.unregistered()
+			k.server.registration.lose()
 			return fmt.Errorf("keep socket %s: %w", k.socket.path, errForeign)
 		case placeEmpty:
 		}
 	}
 	if err := k.serve(); err != nil {
-		k.server.update(func(st *Status) { st.Serving = false })
+		k.server.registration.serves(false)
 		return err
 	}
 	return nil
 }
 
-// due returns how long there is no need to register. A kubelet that still holds
-// a stream must not be asked again: it would keep the old stream beside the new
-// one, and take the plugin for gone when either ends.
-func (k *keeper) due(file os.FileInfo) time.Duration {
-	if k.kubelet == nil || !sameSocket(k.kubelet, file) {
-		k.grace = listGrace
-		return 0
-	}
-	open, ended := k.server.listed()
-	if open {
-		k.grace = listGrace
-		return Recheck
-	}
-	wait := time.Until(k.registered.Add(k.grace))
-	if ended.After(k.registered) {
-		wait = time.Until(ended.Add(endGrace))
-	}
-	if wait <= 0 {
-		k.grace = min(2*k.grace, listGraceMax)
-	}
-	return wait
-}
-
-func (k *keeper) unregistered() {
-	k.server.update(func(st *Status) { st.Registered = false })
-}
-
-// serve opens the socket. Streams that came in by an earlier one stay open.
+// serve opens the socket. Streams that were opened through an earlier one stay open.
 func (k *keeper) serve() error {
 	old := k.socket
 	if old == nil {
@@ -207,7 +167,7 @@ func (k *keeper) serve() error {
 	}
 	k.serving.Go(func() {
 		err := k.grpc.Serve(s.listener)
-		// A socket that was replaced is closed by intent.
+		// A socket that was replaced is closed on purpose.
 		if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, grpc.ErrServerStopped) {
 			return
 		}
@@ -241,21 +201,21 @@ func (k *keeper) register(ctx context.Context) error {
 	return conn.Close()
 }
 
-// warn logs a trouble that lasts, once, and not at every retry.
+// warn logs a trouble that lasts once, and not at each retry.
 func (k *keeper) warn(err error) {
 	if k.troubled.IsZero() {
 		k.troubled = time.Now()
 	}
-	if k.complain == err.Error() || time.Since(k.troubled) < Patience {
-		k.log.Debug("still not registered", "resource", k.server.cfg.Resource, "err", err)
+	if k.logged == err.Error() || time.Since(k.troubled) < Patience {
+		k.log.Debug("not registered with the kubelet yet", "resource", k.server.cfg.Resource, "err", err)
 		return
 	}
-	k.complain = err.Error()
+	k.logged = err.Error()
 	k.log.Warn("not registered with the kubelet, retrying", "resource", k.server.cfg.Resource, "err", err)
 }
 
-// part takes leave of the kubelet: streams end in good order, so that what they
-// were sent arrives, and one that does not hang up is not waited for long.
+// part ends the streams gracefully, so that the kubelet receives what was sent to them.
+// A kubelet that does not hang up is given partGrace.
 func (k *keeper) part() {
 	if k.socket != nil {
 		if err := k.socket.close(); err != nil {
@@ -263,11 +223,11 @@ func (k *keeper) part() {
 		}
 		k.socket = nil
 	}
-	k.server.endStreams()
+	k.server.registration.endStreams()
 	cut := time.AfterFunc(partGrace, k.grpc.Stop)
 	k.grpc.GracefulStop()
 	cut.Stop()
-	k.log.Info("resource is no longer registered", "resource", k.server.cfg.Resource)
+	k.log.Info("resource withdrawn from the kubelet", "resource", k.server.cfg.Resource)
 }
 
 func (k *keeper) stop() {

@@ -158,8 +158,8 @@ func TestPrefersForEachContainer(t *testing.T) {
 	}
 }
 
-// A list that the kubelet would not take is cut, and it is told once.
-func TestCutsWhatTheKubeletWouldNotTake(t *testing.T) {
+// A list that the kubelet would not accept is cut, which is logged once.
+func TestCutsAListThatTheKubeletWouldNotAccept(t *testing.T) {
 	r := newRig(t)
 	r.run(t)
 	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
@@ -173,7 +173,7 @@ func TestCutsWhatTheKubeletWouldNotTake(t *testing.T) {
 			t.Fatal(err)
 		}
 		if offered != 0 && len(u.Devices) != offered {
-			t.Errorf("%d replicas are offered, and %d before", len(u.Devices), offered)
+			t.Errorf("%d replicas are advertised, and %d before", len(u.Devices), offered)
 		}
 		offered = len(u.Devices)
 		if _, err := r.kubelet.Allocate(limit(t), resourceName, u.Devices[offered-1].GetID()); err != nil {
@@ -184,7 +184,7 @@ func TestCutsWhatTheKubeletWouldNotTake(t *testing.T) {
 		}
 	}
 	if offered < 60_000 || offered%16 != 0 {
-		t.Errorf("%d replicas are offered, want more than 60000, and of each GPU the same", offered)
+		t.Errorf("%d replicas are advertised, want more than 60000, and of each GPU the same", offered)
 	}
 	r.server.Publish(gpus(1, 1), options())
 	r.healths(t, ok)
@@ -194,7 +194,7 @@ func TestCutsWhatTheKubeletWouldNotTake(t *testing.T) {
 	}
 }
 
-// A kubelet that is back finds what is offered by then.
+// A kubelet that is back finds what is advertised by then.
 func TestServesAKubeletThatIsBack(t *testing.T) {
 	r := newRig(t)
 	r.server.Publish(gpus(1, 1), options())

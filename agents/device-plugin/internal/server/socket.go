@@ -16,8 +16,8 @@ type socket struct {
 	file     os.FileInfo
 }
 
-// removeLeftover makes room for the first socket of this process: what is at
-// the path is of one that has ended, or that this one replaces.
+// removeLeftover makes room for the first socket of this process. What is at the path
+// belongs to a process that has ended, or that this one replaces.
 func removeLeftover(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove old socket: %w", err)
@@ -25,8 +25,8 @@ func removeLeftover(path string) error {
 	return nil
 }
 
-// listen makes the socket. It fails if there is anything at the path: what came
-// there since the caller looked is another plugin's.
+// listen makes the socket. It fails if there is anything at the path: what appeared
+// there since the caller checked is another plugin's.
 func listen(path string) (*socket, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -50,9 +50,9 @@ const (
 	placeForeign
 )
 
-// look looks once: two looks could see a socket that is removed in between, and
-// take it for another plugin's.
-func (s *socket) look() place {
+// check reads the path once. With two reads a socket that is removed in between would
+// seem to be another plugin's.
+func (s *socket) check() place {
 	file, err := os.Lstat(s.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -67,7 +67,7 @@ func (s *socket) look() place {
 // close stops accepting, and removes the file unless it is someone else's.
 func (s *socket) close() error {
 	var err error
-	if s.look() == placeOurs {
+	if s.check() == placeOurs {
 		err = os.Remove(s.path)
 	}
 	if cerr := s.listener.Close(); cerr != nil && !errors.Is(cerr, net.ErrClosed) {
@@ -76,8 +76,8 @@ func (s *socket) close() error {
 	return err
 }
 
-// sameSocket tells a socket from one that was made later at the same path:
-// its inode number may be that of the old one.
+// sameSocket reports whether both are one socket. One that was made later at the same
+// path may have the same inode number.
 func sameSocket(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Between the look that finds the own socket gone and the making of a new one,
-// another plugin may make its own.
-func TestServeTakesNoPlaceThatIsTaken(t *testing.T) {
+// Between the check that finds the own socket gone and the creation of a new one,
+// another plugin may create its own.
+func TestServeLeavesAForeignSocketAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	own, err := listen(path)
 	if err != nil {

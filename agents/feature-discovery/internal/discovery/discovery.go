@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -85,9 +84,9 @@ type Discovery struct {
 	log      *slog.Logger
 	observer *observe.Observer[nothing, nothing]
 	reload   chan struct{}
-	configs  chan config.Config
-	facts    chan map[contract.Name]contract.Fact
-	unknown  atomic.Pointer[error]
+	configs  pace.Latest[config.Config]
+	facts    pace.Latest[map[contract.Name]contract.Fact]
+	unknown  *pace.Readiness
 
 	// What follows is owned by the goroutine of Run.
 	config  config.Config
@@ -105,33 +104,31 @@ type Discovery struct {
 
 // New returns a Discovery; it does nothing before Run.
 func New(cfg Config) *Discovery {
-	d := &Discovery{
+	return &Discovery{
 		cfg: cfg,
 		log: cfg.Log,
 		observer: observe.New(observe.Config[nothing, nothing]{
 			Source: cfg.Source, Preparer: observe.Unprepared[nothing, nothing]{}, WatchChanges: cfg.WatchDriver, Log: cfg.Log,
 		}),
 		reload:  make(chan struct{}, 1),
-		configs: make(chan config.Config, 1),
-		facts:   make(chan map[contract.Name]contract.Fact, 1),
+		configs: pace.NewLatest[config.Config](),
+		facts:   pace.NewLatest[map[contract.Name]contract.Fact](),
+		unknown: pace.NewReadiness(errStarting),
 		config:  cfg.Config,
 	}
-	d.unknown.Store(&errStarting)
-	return d
 }
 
-// Configure makes c what labels are derived with. It does not block. One
-// goroutine calls it.
+// Configure makes c what labels are derived with. It does not block.
 func (d *Discovery) Configure(c config.Config) {
 	d.cfg.Recorder.Configured(nil)
-	newest(d.configs, c)
+	d.configs.Put(c)
 }
 
 // Refuse tells that there is a newer config which cannot be used: the last one
 // stands.
 func (d *Discovery) Refuse(err error) {
 	d.cfg.Recorder.Configured(err)
-	d.log.Error("config is not used, the last one stands", "err", err)
+	d.log.Error("new config rejected, keeping the previous one", "err", err)
 }
 
 // Reload looks at the node again. It does not block.
@@ -158,24 +155,9 @@ func (d *Discovery) Once(ctx context.Context) (map[string]string, error) {
 }
 
 // Unknown returns why the labels of the node are unknown, nil once they are known.
-func (d *Discovery) Unknown() error {
-	if e := d.unknown.Load(); e != nil {
-		return *e
-	}
-	return nil
-}
+func (d *Discovery) Unknown() error { return d.unknown.Err() }
 
-var errStarting = errors.New("start: the node has not been looked at yet")
-
-// newest puts v into c, which has room for one, in the place of an older one
-// that nobody has taken. One goroutine calls it for a channel.
-func newest[T any](c chan T, v T) {
-	select {
-	case <-c:
-	default:
-	}
-	c <- v
-}
+var errStarting = errors.New("start: the node has not been read yet")
 
 // Run keeps the desired state up to date until ctx ends.
 func (d *Discovery) Run(ctx context.Context) error {
@@ -193,7 +175,7 @@ func (d *Discovery) Run(ctx context.Context) error {
 func (d *Discovery) watchFacts(ctx context.Context) {
 	retry := pace.Backoff{First: time.Second, Most: time.Minute}
 	for {
-		err := d.cfg.WatchFacts(ctx, func(f map[contract.Name]contract.Fact) { newest(d.facts, f) })
+		err := d.cfg.WatchFacts(ctx, d.facts.Put)
 		if ctx.Err() != nil {
 			return
 		}
@@ -215,7 +197,7 @@ func (d *Discovery) loop(ctx context.Context) error {
 				return err
 			}
 		case ev := <-d.observer.Events():
-			if health.NeedsLook(ev) {
+			if health.NeedsRefresh(ev) {
 				d.observer.Look()
 			}
 			continue

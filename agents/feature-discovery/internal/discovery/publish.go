@@ -24,7 +24,7 @@ func (d *Discovery) publish() {
 		d.cfg.Publish(w)
 	}
 	// Only now, because from here on the publisher decides whether the agent is ready.
-	d.unknown.Store(&unknown)
+	d.unknown.Set(unknown)
 }
 
 // unlabelled returns why the labels are unknown.

@@ -57,12 +57,12 @@ type NodeConfig struct {
 type Node struct {
 	*target
 	cfg   NodeConfig
-	there chan object.Node
+	there pace.Latest[object.Node]
 }
 
 // NewNode returns a Node; it does nothing before Run or Once.
 func NewNode(cfg NodeConfig) *Node {
-	return &Node{target: newTarget(errUnread), cfg: cfg, there: make(chan object.Node, 1)}
+	return &Node{target: newTarget(errUnread), cfg: cfg, there: pace.NewLatest[object.Node]()}
 }
 
 var (
@@ -75,7 +75,7 @@ func (n *Node) Run(ctx context.Context) error {
 	_, report := n.take()
 	report(errUnread) // the Node of an earlier Run is outdated
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { n.cfg.API.WatchNode(ctx, n.deliver); return nil })
+	g.Go(func() error { n.cfg.API.WatchNode(ctx, n.there.Put); return nil })
 	g.Go(func() error { n.keep(ctx); return nil })
 	return g.Wait()
 }
@@ -96,15 +96,6 @@ func (n *Node) Once(ctx context.Context, w Desired) error {
 		return ctx.Err()
 	}
 	return n.do(ctx, n.planOf(there, w), &there)
-}
-
-// deliver passes the newest Node to keep.
-func (n *Node) deliver(there object.Node) {
-	select {
-	case <-n.there: // an older Node that keep has not taken
-	default:
-	}
-	n.there <- there
 }
 
 // keeping is the state of keep.

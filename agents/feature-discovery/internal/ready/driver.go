@@ -94,7 +94,7 @@ func unusable(n *gpu.Node) []string {
 	var out []string
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		cause := health.Asked(g.Recovery)
+		cause := health.RecoveryText(g.Recovery)
 		if g.Fault != nil {
 			cause = g.Fault.Error()
 		}

@@ -1,4 +1,4 @@
-package server
+package wire
 
 import (
 	"math/rand/v2"
@@ -40,9 +40,9 @@ func FuzzReadPreferred(f *testing.F) {
 	f.Add([]byte{0x0a, 0x7f})                   // cut short
 	a := allocate.New(res, allocate.Options{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		want, got := &preferredRequest{allocator: a}, &preferredRequest{allocator: a}
+		want, got := &PreferredRequest{allocator: a}, &PreferredRequest{allocator: a}
 		wantErr := want.readAny(func(m any) error { return proto.Unmarshal(data, m.(proto.Message)) })
-		gotErr := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, got)
+		gotErr := NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, got)
 		if (gotErr != nil) != (wantErr != nil) {
 			t.Fatalf("error %v, want %v", gotErr, wantErr)
 		}
@@ -61,7 +61,7 @@ type answer struct {
 	Err string
 }
 
-func answers(p *preferredRequest) []answer {
+func answers(p *PreferredRequest) []answer {
 	var out []answer
 	for _, c := range p.containers {
 		ids, err := c.devices.Preferred(c.must, c.size)
@@ -96,10 +96,10 @@ func BenchmarkReadPreferred(b *testing.B) {
 	for part := range slices.Chunk(wire, 16<<10) {
 		data = append(data, mem.SliceBuffer(part))
 	}
-	a, c := allocate.New(res, allocate.Options{}), newCodec()
+	a, c := allocate.New(res, allocate.Options{}), NewCodec()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := c.Unmarshal(data, &preferredRequest{allocator: a}); err != nil {
+		if err := c.Unmarshal(data, &PreferredRequest{allocator: a}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package server
+package wire
 
 import (
 	"google.golang.org/grpc/mem"
@@ -9,19 +9,19 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// list is what the kubelet is sent. It is never changed.
+// List is the encoded response of ListAndWatch. It is never changed. The zero value
+// has no devices.
 //
-// A device that is offered a hundred times makes a hundred entries that differ
-// in a number, and of thousands the health of a few changes. So a list is kept
-// in the form in which it is sent, and lists share the entries of the devices
-// that are the same in them.
-type list struct {
+// A device with a hundred replicas has a hundred entries that differ in a number, and
+// of thousands of entries the health of a few changes. So a List keeps the entries
+// encoded, and shares those of unchanged devices with the List before it.
+type List struct {
 	parts []part
-	// wire has the entries of each part.
-	wire mem.BufferSlice
+	// encoded has the entries of each part.
+	encoded mem.BufferSlice
 }
 
-// part is what the entries of one device say.
+// part identifies the entries of one device.
 type part struct {
 	uuid     gpu.UUID
 	replicas int
@@ -29,19 +29,18 @@ type part struct {
 	healthy  bool
 }
 
-// next returns the list of these devices, and whether it says anything else
-// than l.
-func (l list) next(devices []resource.Device) (list, bool) {
+// Next returns the List of these devices, and whether it differs from l.
+func (l List) Next(devices []resource.Device) (List, bool) {
 	changed := len(devices) != len(l.parts)
-	n := list{parts: make([]part, len(devices)), wire: make(mem.BufferSlice, len(devices))}
+	n := List{parts: make([]part, len(devices)), encoded: make(mem.BufferSlice, len(devices))}
 	for i, d := range devices {
 		n.parts[i] = part{uuid: d.UUID, replicas: max(d.Replicas, 1), numaNode: d.NUMANode, healthy: d.Health.Healthy}
 		if i < len(l.parts) && n.parts[i] == l.parts[i] {
-			n.wire[i] = l.wire[i]
+			n.encoded[i] = l.encoded[i]
 			continue
 		}
 		changed = true
-		n.wire[i] = mem.SliceBuffer(entries(d))
+		n.encoded[i] = mem.SliceBuffer(entries(d))
 	}
 	if !changed {
 		return l, false
@@ -59,7 +58,10 @@ const (
 	fieldNodeID   protowire.Number = 1 // of NUMANode
 )
 
-// entries returns an entry for each replica of a device.
+// Len returns the size of the encoded List in bytes.
+func (l List) Len() int { return l.encoded.Len() }
+
+// entries returns an encoded entry for each replica of a device.
 func entries(d resource.Device) []byte {
 	replicas, health, topology := max(d.Replicas, 1), status(d), topology(d)
 	id := d.AppendID(nil, replicas-1) // the longest
@@ -77,8 +79,8 @@ func entries(d resource.Device) []byte {
 	return wire
 }
 
-// entrySize returns the size of a Device, of which the topology is in its wire
-// form.
+// entrySize returns the size of a Device, given the sizes of its ID, its health and its
+// encoded topology.
 func entrySize(id, health, topology int) int {
 	return protowire.SizeTag(fieldID) + protowire.SizeBytes(id) +
 		protowire.SizeTag(fieldHealth) + protowire.SizeBytes(health) + topology
@@ -91,8 +93,7 @@ func status(d resource.Device) string {
 	return pluginapi.Unhealthy
 }
 
-// topology returns the topology of a device in its wire form, empty where the
-// hardware is near no NUMA node.
+// topology returns the encoded topology of a device, empty if it is near no NUMA node.
 func topology(d resource.Device) []byte {
 	if d.NUMANode < 0 {
 		return nil

@@ -1,57 +1,38 @@
-package server
+package wire
 
 import (
-	"context"
-	"fmt"
-	"slices"
 	"unicode/utf8"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protowire"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 )
 
-// service returns the device plugin API as the Server serves it: requests for
-// preferred devices are read by preferredRequest.
-func (s *Server) service() *grpc.ServiceDesc {
-	desc := pluginapi.DevicePlugin_ServiceDesc
-	desc.Methods = slices.Clone(desc.Methods)
-	for i := range desc.Methods {
-		if desc.Methods[i].MethodName == "GetPreferredAllocation" {
-			desc.Methods[i].Handler = func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-				return s.preferred(decode)
-			}
-		}
-	}
-	return &desc
+// PreferredRequest is a decoded PreferredAllocationRequest. The names of available
+// devices go to the Allocator as they are read, and are not kept.
+type PreferredRequest struct {
+	allocator  *allocate.Allocator
+	containers []container
 }
 
-// preferred answers GetPreferredAllocation: which of the free devices fit best
-// together.
-func (s *Server) preferred(decode func(any) error) (*pluginapi.PreferredAllocationResponse, error) {
-	st, _ := s.feed.get()
-	req := &preferredRequest{allocator: st.allocator}
-	if err := decode(req); err != nil {
-		return nil, err
-	}
+// NewPreferredRequest returns a request for devices of the Allocator, to be decoded by
+// a Codec.
+func NewPreferredRequest(a *allocate.Allocator) *PreferredRequest {
+	return &PreferredRequest{allocator: a}
+}
+
+// Answer returns the devices that fit best together, for each container.
+func (p *PreferredRequest) Answer() (*pluginapi.PreferredAllocationResponse, error) {
 	resp := &pluginapi.PreferredAllocationResponse{}
-	for _, c := range req.containers {
+	for _, c := range p.containers {
 		ids, err := c.devices.Preferred(c.must, c.size)
 		if err != nil {
-			return nil, fmt.Errorf("choose devices of %q: %w", s.cfg.Resource, err)
+			return nil, err
 		}
 		resp.ContainerResponses = append(resp.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{DeviceIDs: ids})
 	}
 	return resp, nil
-}
-
-// preferredRequest is a PreferredAllocationRequest, whose names go to the
-// Allocator as they are read.
-type preferredRequest struct {
-	allocator  *allocate.Allocator
-	containers []container
 }
 
 // container is the request of one container.
@@ -70,9 +51,9 @@ const (
 	fieldSize      = 3
 )
 
-// read takes in the wire form of the message, and returns false for data that
-// holds anything else than its fields.
-func (p *preferredRequest) read(data []byte) bool {
+// read decodes a message. It returns false for data that has anything but the fields
+// of the message.
+func (p *PreferredRequest) read(data []byte) bool {
 	p.containers = nil
 	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)
@@ -94,7 +75,7 @@ func (p *preferredRequest) read(data []byte) bool {
 
 func (c *container) read(data []byte) bool {
 	for len(data) > 0 {
-		// Nearly all are names of devices, each with a byte for its length.
+		// Nearly all fields are names of devices, with a length of one byte.
 		if id, ok := shortName(data); ok {
 			if !c.name(fieldAvailable, id) {
 				return false
@@ -129,8 +110,8 @@ func (c *container) read(data []byte) bool {
 	return true
 }
 
-// shortName returns the name of an available device at the beginning of data, if
-// there is one of less than 128 bytes.
+// shortName returns the name of an available device at the beginning of data, if it
+// has less than 128 bytes.
 func shortName(data []byte) ([]byte, bool) {
 	const tag = fieldAvailable<<3 | byte(protowire.BytesType)
 	if len(data) < 2 || data[0] != tag || data[1] > 0x7f || len(data)-2 < int(data[1]) {
@@ -139,18 +120,18 @@ func shortName(data []byte) ([]byte, bool) {
 	return data[2 : 2+int(data[1])], true
 }
 
-// name takes in the name of a device, and returns false for what is no text. A
-// name that is known is one.
+// name adds the name of a device. It returns false for a name that is not UTF-8. A
+// known name is.
 func (c *container) name(field protowire.Number, id []byte) bool {
 	if field == fieldAvailable {
-		return c.devices.Offer(id) || utf8.Valid(id)
+		return c.devices.Available(id) || utf8.Valid(id)
 	}
 	c.must = append(c.must, string(id))
 	return utf8.Valid(id)
 }
 
-// readAny takes in what the generated code decodes.
-func (p *preferredRequest) readAny(decode func(any) error) error {
+// readAny adds what the generated code decodes.
+func (p *PreferredRequest) readAny(decode func(any) error) error {
 	p.containers = nil
 	var req pluginapi.PreferredAllocationRequest
 	if err := decode(&req); err != nil {
@@ -159,7 +140,7 @@ func (p *preferredRequest) readAny(decode func(any) error) error {
 	for _, r := range req.GetContainerRequests() {
 		c := container{devices: p.allocator.Request(), must: r.GetMustIncludeDeviceIDs(), size: int(r.GetAllocationSize())}
 		for _, id := range r.GetAvailableDeviceIDs() {
-			c.devices.Offer([]byte(id))
+			c.devices.Available([]byte(id))
 		}
 		p.containers = append(p.containers, c)
 	}

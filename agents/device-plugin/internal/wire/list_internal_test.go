@@ -1,4 +1,4 @@
-package server
+package wire
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// devices returns n healthy devices, offered so often each. Each fourth is near
+// devices returns n healthy devices with that many replicas each. Each fourth is near
 // no NUMA node.
 func devices(n, replicas int) []resource.Device {
 	out := make([]resource.Device, 0, n)
@@ -29,7 +29,7 @@ func devices(n, replicas int) []resource.Device {
 	return out
 }
 
-// sick returns the devices, of which those at the places are not healthy.
+// sick returns the devices, of which those at the places are unhealthy.
 func sick(ds []resource.Device, places ...int) []resource.Device {
 	ds = slices.Clone(ds)
 	for _, i := range places {
@@ -57,9 +57,9 @@ func generated(ds []resource.Device) *pluginapi.ListAndWatchResponse {
 }
 
 // checkSent compares what is sent with the generated form.
-func checkSent(t *testing.T, l list, want []resource.Device) {
+func checkSent(t *testing.T, l List, want []resource.Device) {
 	t.Helper()
-	data, err := newCodec().Marshal(l)
+	data, err := NewCodec().Marshal(l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func checkSent(t *testing.T, l list, want []resource.Device) {
 	}
 }
 
-func TestListSaysWhatTheDevicesAre(t *testing.T) {
+func TestListEncodesTheDevices(t *testing.T) {
 	mixed := append(devices(5, 1), devices(8, 12)[5:]...)
 	for name, tc := range map[string]struct {
 		before, after []resource.Device
@@ -106,9 +106,9 @@ func TestListSaysWhatTheDevicesAre(t *testing.T) {
 		"another reason to be not well": {before: sick(mixed, 1), after: reason(sick(mixed, 1), 1, "gpu is lost")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			first, _ := list{}.next(tc.before)
+			first, _ := List{}.Next(tc.before)
 			checkSent(t, first, tc.before)
-			got, changed := first.next(tc.after)
+			got, changed := first.Next(tc.after)
 			if changed != tc.changed {
 				t.Errorf("changed is %v, want %v", changed, tc.changed)
 			}
@@ -123,7 +123,7 @@ func reason(ds []resource.Device, i int, why string) []resource.Device {
 	return ds
 }
 
-func TestFitKeepsWithinWhatTheKubeletTakes(t *testing.T) {
+func TestFitKeepsWithinTheLimitOfTheKubelet(t *testing.T) {
 	for name, tc := range map[string]struct {
 		devices []resource.Device
 		cut     bool
@@ -153,8 +153,8 @@ func TestFitKeepsWithinWhatTheKubeletTakes(t *testing.T) {
 			for i := range every {
 				every[i] = i
 			}
-			worst, _ := list{}.next(sick(got.Devices, every...))
-			if n := worst.wire.Len(); n > MaxListBytes || left > 0 && n < MaxListBytes*99/100 {
+			worst, _ := List{}.Next(sick(got.Devices, every...))
+			if n := worst.encoded.Len(); n > MaxListBytes || left > 0 && n < MaxListBytes*99/100 {
 				t.Errorf("the list has %d bytes, want at most %d, and nearly as many", n, MaxListBytes)
 			}
 		})
@@ -167,14 +167,14 @@ func BenchmarkList(b *testing.B) {
 	ds := devices(112, 100)
 	b.Run("all", func(b *testing.B) {
 		for b.Loop() {
-			list{}.next(ds)
+			List{}.Next(ds)
 		}
 	})
 	b.Run("health-of-one-gpu", func(b *testing.B) {
-		whole, _ := list{}.next(ds)
+		whole, _ := List{}.Next(ds)
 		some := sick(ds, 14, 15, 16, 17, 18, 19, 20)
 		for b.Loop() {
-			whole.next(some)
+			whole.Next(some)
 		}
 	})
 	b.Run("fit", func(b *testing.B) {

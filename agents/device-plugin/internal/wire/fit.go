@@ -1,4 +1,4 @@
-package server
+package wire
 
 import (
 	"slices"
@@ -10,22 +10,22 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// MaxListBytes is the longest list that a kubelet takes: the default of
-// grpc-go for a message that is received, which the kubelet does not change. A
-// longer one ends the stream, and with it the resource.
+// MaxListBytes is the size of the largest List that a kubelet accepts: grpc-go's
+// default for a received message, which the kubelet keeps. A larger one ends the
+// stream, and with it the resource.
 const MaxListBytes = 4 << 20
 
-// Fit returns r with as many replicas of each device as fit in a list, and the
-// number of replicas that it leaves out: of the devices that are offered most
-// often, as many of each. It does not depend on the health of the devices.
+// Fit returns r with as many replicas of each device as fit in a List, and the number
+// of replicas that it leaves out. It lowers the devices with the most replicas to one
+// common limit, and does not depend on their health.
 //
-// A list holds about 63,000 entries: 3,900 replicas of each of 16 GPUs, or 560
+// A List holds about 63,000 entries: 3,900 replicas of each of 16 GPUs, or 560
 // of each of 112 MIG devices.
 func Fit(r resource.Resource) (resource.Resource, int) {
 	if listBytes(r.Devices, maxReplicas(r.Devices)) <= MaxListBytes {
 		return r, 0
 	}
-	// The lowest limit that is too much.
+	// The lowest limit that is too high.
 	limit := sort.Search(maxReplicas(r.Devices), func(n int) bool { return listBytes(r.Devices, n) > MaxListBytes })
 	limit = max(limit-1, 1)
 	out, left := r, 0
@@ -45,8 +45,8 @@ func maxReplicas(devices []resource.Device) int {
 	return most
 }
 
-// listBytes returns the size that a list of these devices has at most, if none
-// has more than limit replicas.
+// listBytes returns the largest size of a List of these devices if none has more than
+// limit replicas.
 func listBytes(devices []resource.Device, limit int) int {
 	total := 0
 	for _, d := range devices {

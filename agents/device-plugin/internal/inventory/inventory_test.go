@@ -1,0 +1,305 @@
+package inventory_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/resource"
+)
+
+func TestWaitsForTheDriver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.source.SetDriver(false)
+		r.run()
+		s := r.settled()
+		if !errors.Is(s.Unusable(), gpu.ErrNoDriver) || devices(s) != 0 {
+			t.Errorf("without a driver: %v, %d devices", s.Unusable(), devices(s))
+		}
+		r.source.SetDriver(true)
+		if s = r.after(time.Minute); s.Unusable() != nil || devices(s) != 2 {
+			t.Errorf("with a driver: %v, %d devices; want 2", s.Unusable(), devices(s))
+		}
+		if got, want := r.recorder.waited(), []health.Kind{health.KindDriver, ""}; !slices.Equal(got, want) {
+			t.Errorf("recorded %q, want %q: once, however often it is retried", got, want)
+		}
+		if got, want := r.reports.kinds(), []inventory.ReportKind{inventory.ReportWaiting}; !slices.Equal(got, want) {
+			t.Errorf("reported %q, want %q", got, want)
+		}
+	})
+}
+
+func TestADriverThatGoesMakesItsGPUsUnhealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.run()
+		r.settled()
+		r.source.SetDriver(false)
+		s := r.after(time.Minute)
+		if bad := unhealthy(s); len(bad) != 2 || bad["0"].Kind != health.KindDriver || !errors.Is(s.Unusable(), gpu.ErrNoDriver) {
+			t.Errorf("unhealthy %v, %v; want both GPUs for want of a driver", bad, s.Unusable())
+		}
+		r.source.SetDriver(true)
+		if s = r.after(time.Minute); len(unhealthy(s)) != 0 || s.Unusable() != nil {
+			t.Errorf("unhealthy %v, %v with the driver back", unhealthy(s), s.Unusable())
+		}
+	})
+}
+
+// While NVML is claimed the driver does not answer, and that says nothing about the GPUs.
+func TestAClaimOfNVMLLeavesTheGPUsHealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.run()
+		r.settled()
+		r.source.SetError(fmt.Errorf("share the lease: %w", contract.ErrClaimed))
+		r.inv.Reload()
+		s := r.after(time.Minute)
+		if len(unhealthy(s)) != 0 || s.Unusable() != nil || s.Trouble == nil {
+			t.Errorf("unhealthy %v, unusable %v, trouble %v", unhealthy(s), s.Unusable(), s.Trouble)
+		}
+		if got, want := r.recorder.waited(), []health.Kind{"", health.KindClaimed}; !slices.Equal(got, want) {
+			t.Errorf("recorded %q, want %q", got, want)
+		}
+	})
+}
+
+func TestAnXIDAndAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3)
+		r.run()
+		id := r.settled().Node.GPUs[1].UUID
+		r.source.PostXID(id, 31) // an error of the application
+		r.source.PostXID(id, 48)
+		s := r.settled()
+		if bad := unhealthy(s); len(bad) != 1 || bad["1"].Kind != health.KindXID {
+			t.Errorf("unhealthy %v, want GPU 1", bad)
+		}
+		if len(r.recorder.events) < 2 {
+			t.Errorf("recorded %v, want both XIDs", r.recorder.events)
+		}
+		r.inv.Reload()
+		if s = r.settled(); len(unhealthy(s)) != 0 {
+			t.Errorf("unhealthy %v after a reload", unhealthy(s))
+		}
+		want := []inventory.ReportKind{inventory.ReportUnhealthy, inventory.ReportHealthy}
+		if got := r.reports.kinds(); !slices.Equal(got, want) {
+			t.Errorf("reported %q, want %q", got, want)
+		}
+	})
+}
+
+// An XID that needs no reset passes when no other follows, of which no event tells.
+func TestAGPUBecomesHealthyAfterTheQuietWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1, func(c *inventory.Config) { c.Rules.Quiet = time.Minute })
+		r.run()
+		r.source.PostXID(r.settled().Node.GPUs[0].UUID, 94)
+		if s := r.after(59 * time.Second); len(unhealthy(s)) != 1 {
+			t.Errorf("unhealthy %v within the quiet window, want the GPU", unhealthy(s))
+		}
+		before := r.source.Calls().Snapshot
+		if s := r.after(2 * time.Second); len(unhealthy(s)) != 0 {
+			t.Errorf("unhealthy %v after the quiet window", unhealthy(s))
+		}
+		r.after(time.Hour)
+		if n := r.source.Calls().Snapshot - before; n != 1 {
+			t.Errorf("%d snapshots since, want 1", n)
+		}
+	})
+}
+
+func TestADriverThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.run()
+		r.settled()
+		r.source.SetHealth(fmt.Errorf("call NVML: %w", gpu.ErrHangs))
+		s := r.after(time.Minute)
+		if bad := unhealthy(s); len(bad) != 2 || bad["0"].Kind != health.KindHang || !errors.Is(s.Unusable(), gpu.ErrHangs) {
+			t.Errorf("unhealthy %v, %v; want both GPUs for a hang", bad, s.Unusable())
+		}
+		if !errors.Is(r.inv.Hangs(), gpu.ErrHangs) {
+			t.Errorf("Hangs() = %v", r.inv.Hangs())
+		}
+		r.source.SetHealth(nil)
+		if s = r.after(time.Minute); len(unhealthy(s)) != 0 || s.Unusable() != nil || r.inv.Hangs() != nil {
+			t.Errorf("unhealthy %v, %v, %v with a driver that answers again", unhealthy(s), s.Unusable(), r.inv.Hangs())
+		}
+		if got, want := r.recorder.waited(), []health.Kind{"", health.KindHang, ""}; !slices.Equal(got, want) {
+			t.Errorf("recorded %q, want %q", got, want)
+		}
+	})
+}
+
+func TestAStateThatNobodyReceivesIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 4)
+		r.run()
+		synctest.Wait()
+		node := gputest.Node(gputest.A100, 4)
+		for i := range node.GPUs {
+			r.source.PostXID(node.GPUs[i].UUID, 79)
+			synctest.Wait()
+		}
+		if bad := unhealthy(r.settled()); len(bad) != 4 {
+			t.Errorf("unhealthy %v in the first State that is received, want all of them", bad)
+		}
+	})
+}
+
+func TestFailOnInitError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1, func(c *inventory.Config) { c.Config.FailOnInitError = true })
+		r.source.SetDriver(false)
+		err := r.inv.Run(t.Context())
+		if !errors.Is(err, gpu.ErrNoDriver) || !strings.Contains(err.Error(), "fail-on-init-error") {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+}
+
+func TestAConfigIsAppliedAndAWrongOneRejected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		r.run()
+		r.settled()
+		next := config.Default()
+		next.Filter.Exclude = []string{"1"}
+		rules, _ := health.ParseRules("48", "")
+		r.inv.Configure(next, rules)
+		s := r.settled()
+		if devices(s) != 1 || len(s.Set.Unlisted) != 1 || !slices.Equal(s.Config.Filter.Exclude, []string{"1"}) {
+			t.Errorf("%d devices, unlisted %v with a GPU excluded", devices(s), s.Set.Unlisted)
+		}
+		r.source.PostXID(s.Node.GPUs[0].UUID, 48)
+		if bad := unhealthy(r.settled()); len(bad) != 0 {
+			t.Errorf("unhealthy %v for an XID that the new rules ignore", bad)
+		}
+		r.inv.Refuse(errors.New("config.yaml: line 3"))
+		if s = r.settled(); devices(s) != 1 {
+			t.Errorf("%d devices after a rejected config, want the previous one in use", devices(s))
+		}
+		if got := r.reports.kinds(); !slices.Equal(got, []inventory.ReportKind{inventory.ReportConfigRefused}) {
+			t.Errorf("reported %q", got)
+		}
+		if got := r.recorder.configured; len(got) != 2 || got[0] != nil || got[1] == nil {
+			t.Errorf("recorded configs %v", got)
+		}
+	})
+}
+
+// owner rejects what is in it.
+type owner struct {
+	rejected atomic.Pointer[map[gpu.UUID]inventory.Rejection]
+	freed    chan struct{}
+}
+
+func (o *owner) Own([]gpu.UUID) map[gpu.UUID]inventory.Rejection { return *o.rejected.Load() }
+func (o *owner) Freed() <-chan struct{}                          { return o.freed }
+
+func TestAGPUOfAnotherProcessIsNotAdvertised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := gputest.Node(gputest.A100, 3)
+		own := &owner{freed: make(chan struct{}, 1)}
+		own.rejected.Store(&map[gpu.UUID]inventory.Rejection{
+			node.GPUs[0].UUID: {Reason: "is advertised by dra-plugin"},
+			node.GPUs[1].UUID: {Reason: "disk is full", Fault: true},
+		})
+		r := newRig(t, 3, func(c *inventory.Config) { c.Owner = own })
+		r.run()
+		s := r.settled()
+		if devices(s) != 1 || len(s.Set.Unlisted) != 2 || s.Set.Unlisted[0].Kind != resource.KindExcluded || s.Set.Unlisted[1].Kind != resource.KindFault {
+			t.Errorf("%d devices, unlisted %+v", devices(s), s.Set.Unlisted)
+		}
+		own.rejected.Store(&map[gpu.UUID]inventory.Rejection{})
+		own.freed <- struct{}{}
+		if s = r.settled(); devices(s) != 3 {
+			t.Errorf("%d devices after the GPUs are free, want 3", devices(s))
+		}
+	})
+}
+
+// preparer fails while err is set, and leaves out a device.
+type preparer struct {
+	inventory.Unprepared
+	err        atomic.Pointer[error]
+	unresolved gpu.UUID
+}
+
+func (p *preparer) Scan(config.Config) func(*gpu.Node) (inventory.Prepared, error) {
+	return func(*gpu.Node) (inventory.Prepared, error) {
+		if err := p.err.Load(); err != nil {
+			return inventory.Prepared{}, *err
+		}
+		return inventory.Prepared{Unresolved: map[gpu.UUID]string{p.unresolved: "/dev/nvidia1 is missing"}}, nil
+	}
+}
+
+func TestOnlyPreparedDevicesAreAdvertised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := errors.New("no space left on device")
+		p := &preparer{unresolved: gputest.Node(gputest.A100, 2).GPUs[1].UUID}
+		p.err.Store(&full)
+		r := newRig(t, 2, func(c *inventory.Config) { c.Preparer = p })
+		r.run()
+		if s := r.settled(); !errors.Is(s.Unusable(), full) || devices(s) != 0 {
+			t.Errorf("%v, %d devices while nothing can be prepared", s.Unusable(), devices(s))
+		}
+		p.err.Store(nil)
+		s := r.after(time.Minute)
+		if bad := unhealthy(s); devices(s) != 2 || len(bad) != 1 || bad["1"].Kind != health.KindUnprepared {
+			t.Errorf("%d devices, unhealthy %v; want GPU 1 unprepared", devices(s), bad)
+		}
+		if got, want := r.recorder.waited(), []health.Kind{health.KindUnprepared, ""}; !slices.Equal(got, want) {
+			t.Errorf("recorded %q, want %q", got, want)
+		}
+	})
+}
+
+// gate closes a resource until it opens.
+type gate struct {
+	open    atomic.Bool
+	changed chan struct{}
+}
+
+func (g *gate) Closed(resource.Resource, config.Config) string {
+	if g.open.Load() {
+		return ""
+	}
+	return "the MPS control daemon is not ready"
+}
+func (g *gate) Changed() <-chan struct{} { return g.changed }
+
+func TestAClosedGateMakesSharedDevicesUnhealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{changed: make(chan struct{}, 1)}
+		r := newRig(t, 2, func(c *inventory.Config) {
+			c.Gate = g
+			c.Config.Sharing = config.Sharing{Strategy: config.SharingMPS, Shares: []config.Share{{
+				Name: resource.GPU, Replicas: 2, Devices: config.Selection{Count: 1},
+			}}}
+		})
+		r.run()
+		if bad := unhealthy(r.settled()); len(bad) != 1 || bad["0"].Kind != health.KindMPS {
+			t.Errorf("unhealthy %v, want the shared GPU alone", bad)
+		}
+		g.open.Store(true)
+		g.changed <- struct{}{}
+		if bad := unhealthy(r.settled()); len(bad) != 0 {
+			t.Errorf("unhealthy %v with an open gate", bad)
+		}
+	})
+}

@@ -1,0 +1,81 @@
+package mps_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/agents/device-plugin/internal/mps"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/resource"
+)
+
+func TestGateFollowsTheDaemon(t *testing.T) {
+	dir := contract.Dir{Root: t.TempDir()}
+	cfg := config.Config{MPSRoot: filepath.Join(t.TempDir(), "mps")}
+	r := resource.Resource{Name: shared, Sharing: config.SharingMPS}
+	gate := mps.NewGate(dir)
+	runGate(t, gate)
+
+	closed := func(want string) {
+		t.Helper()
+		if got := gate.Closed(r, cfg); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Fatalf("Closed() = %q, want %q in it", got, want)
+		}
+	}
+	closed("has not been written yet")
+	ready := filepath.Join(cfg.MPSRoot, shared, "ready")
+	if err := os.MkdirAll(filepath.Dir(ready), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		held, err := dir.HoldFile(ready, contract.Record{Writer: "mps-control-daemon"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		signalled(t, gate)
+		closed("")
+		if err := held.Release(); err != nil {
+			t.Fatal(err)
+		}
+		signalled(t, gate)
+		closed("has not been written yet")
+	}
+}
+
+func TestGateIgnoresWhatIsNotSharedByMPS(t *testing.T) {
+	gate := mps.NewGate(contract.Dir{Root: t.TempDir()})
+	runGate(t, gate)
+	for _, sharing := range []config.SharingStrategy{config.SharingNone, config.SharingTimeSlicing} {
+		if reason := gate.Closed(resource.Resource{Name: shared, Sharing: sharing}, config.Config{}); reason != "" {
+			t.Errorf("Closed() = %q for sharing %q, want none", reason, sharing)
+		}
+	}
+}
+
+func runGate(t *testing.T, gate *mps.Gate) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- gate.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+}
+
+// signalled waits until the gate says that Closed may return something else.
+func signalled(t *testing.T, gate *mps.Gate) {
+	t.Helper()
+	select {
+	case <-gate.Changed():
+	case <-time.After(20 * time.Second):
+		t.Fatal("no signal after the ready file changed")
+	}
+}

@@ -1,0 +1,94 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"outrigger.dev/pkg/pace"
+)
+
+// registered returns a registration that a kubelet has just accepted, and the socket of
+// that kubelet.
+func registered(t *testing.T) (*registration, os.FileInfo) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubelet.sock")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubelet, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRegistration(func() {})
+	if wait := r.due(kubelet); wait != 0 {
+		t.Fatalf("due() = %v before the first registration, want 0", wait)
+	}
+	if grace := r.accept(kubelet, time.Now()); grace != listGrace {
+		t.Fatalf("accept() = %v, want %v", grace, listGrace)
+	}
+	return r, kubelet
+}
+
+func TestARegistrationIsRepeatedUntilAStreamOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, kubelet := registered(t)
+		for _, grace := range []time.Duration{listGrace, 2 * listGrace, 4 * listGrace, 8 * listGrace, listGraceMax, listGraceMax} {
+			if wait := r.due(kubelet); wait != grace || !r.now().Registered {
+				t.Fatalf("due() = %v, status %+v after the kubelet accepted; want %v and registered", wait, r.now(), grace)
+			}
+			pace.Pause(t.Context(), grace)
+			if wait := r.due(kubelet); wait != 0 || r.now().Registered {
+				t.Fatalf("due() = %v, status %+v after %v without a stream; want 0 and not registered", wait, r.now(), grace)
+			}
+			r.accept(kubelet, time.Now())
+		}
+	})
+}
+
+func TestAKubeletThatHoldsAStreamIsNotAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, kubelet := registered(t)
+		s := r.open()
+		r.sent(s, 1)
+		pace.Pause(t.Context(), 24*time.Hour)
+		if wait := r.due(kubelet); wait != Recheck {
+			t.Errorf("due() = %v with an open stream, want %v", wait, Recheck)
+		}
+		r.close(s)
+		if wait := r.due(kubelet); wait != endGrace {
+			t.Errorf("due() = %v after the stream ended, want %v", wait, endGrace)
+		}
+		if r.now().Listed {
+			t.Error("listed without a stream")
+		}
+		pace.Pause(t.Context(), endGrace)
+		if wait := r.due(kubelet); wait != 0 {
+			t.Errorf("due() = %v after the kubelet cleaned up, want 0", wait)
+		}
+	})
+}
+
+func TestLeaveEndsAtItsDeadlineAtTheLatest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := registered(t)
+		r.leave()
+		if !r.stay() {
+			t.Fatal("no way back from a leave that nobody has seen")
+		}
+		r.leave()
+		r.sent(r.open(), 1) // an older list
+		if wait, leaves := r.parting(2); !leaves || wait != leaveGrace {
+			t.Errorf("parting() = %v, %v; want %v", wait, leaves, leaveGrace)
+		}
+		pace.Pause(t.Context(), leaveGrace)
+		if wait, leaves := r.parting(2); !leaves || wait > 0 {
+			t.Errorf("parting() = %v, %v at the deadline; want the end", wait, leaves)
+		}
+		if r.stay() || r.stays() {
+			t.Error("there is a way back from gone")
+		}
+	})
+}

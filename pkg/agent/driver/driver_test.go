@@ -1,0 +1,183 @@
+package driver_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+// newHost returns the folders of a host without a driver.
+func newHost(t *testing.T) agent.Host {
+	t.Helper()
+	root := t.TempDir()
+	host := agent.Host{
+		DriverRoot: filepath.Join(root, "driver"), DriverRootCtrPath: filepath.Join(root, "driver"),
+		DevRoot: root, ProcRoot: filepath.Join(root, "proc"), SysRoot: filepath.Join(root, "sys"), RunRoot: filepath.Join(root, "run"),
+	}
+	for _, dir := range []string{host.DriverRoot, filepath.Join(root, "dev"), host.ProcRoot, host.SysRoot, host.RunRoot} {
+		must(t, os.MkdirAll(dir, 0o755))
+	}
+	return host
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ctr       string
+		of        config.Driver
+		root, see string
+	}{
+		"the config moves the driver root, and the agent sees it there": {
+			ctr: "/driver", of: config.Driver{Root: "/opt/driver"}, root: "/opt/driver", see: "/opt/driver",
+		},
+		"the agent sees the driver root in a folder of its own": {
+			ctr: "/driver-root", of: config.Driver{Root: "/opt/driver"}, root: "/opt/driver", see: "/driver-root",
+		},
+		"the config says where the agent sees it": {
+			ctr: "/driver-root", of: config.Driver{Root: "/opt/driver", CtrRoot: "/mnt"}, root: "/opt/driver", see: "/mnt",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := newHost(t)
+			host.DriverRoot, host.DriverRootCtrPath = "/driver", tc.ctr
+			d, err := driver.New(host, tc.of)
+			must(t, err)
+			if d.Root.HostPath() != tc.root || d.Root.CtrPath() != tc.see {
+				t.Errorf("driver root %s, seen at %s; want %s, seen at %s", d.Root.HostPath(), d.Root.CtrPath(), tc.root, tc.see)
+			}
+			if d.Contract.Root != host.RunRoot || d.Contract.ProcRoot != host.ProcRoot {
+				t.Errorf("contract %+v, want the host's run root and /proc", d.Contract)
+			}
+		})
+	}
+}
+
+// TestWatchChanges makes each change after which a driver may answer, one after the
+// other, and wants to be called after each.
+func TestWatchChanges(t *testing.T) {
+	host := newHost(t)
+	d, err := driver.New(host, config.Driver{Root: host.DriverRoot, CtrRoot: host.DriverRootCtrPath, DevRoot: host.DevRoot})
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	changed := make(chan struct{}, 1000)
+	done := make(chan error, 1)
+	go func() { done <- d.WatchChanges(ctx, func() { changed <- struct{}{} }) }()
+	awaitChange(t, changed, "the start")
+
+	file := func(path ...string) func() error {
+		return func() error {
+			p := filepath.Join(path...)
+			return errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, nil, 0o600))
+		}
+	}
+	var lease *contract.Grant
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"a device node appears", file(host.DevRoot, "dev/nvidia0")},
+		{"a library is installed", file(host.DriverRoot, "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1")},
+		{"another library is installed", file(host.DriverRoot, "usr/lib64/libcuda.so.1")},
+		{"a program is installed", file(host.DriverRoot, "usr/bin/nvidia-smi")},
+		{"the driver is reported ready", func() error {
+			return d.Contract.Write(contract.DriverReady, contract.Record{Writer: "driver-loader"})
+		}},
+		{"another agent claims NVML", func() (err error) {
+			lease, err = d.Contract.NVML().Claim(ctx, "mig-manager", "test", time.Minute)
+			return err
+		}},
+		{"it releases NVML", func() error { return lease.Release() }},
+		{"the driver root goes away", func() error { return os.RemoveAll(host.DriverRoot) }},
+		{"it is back", file(host.DriverRoot, "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1")},
+	} {
+		for len(changed) > 0 {
+			<-changed
+		}
+		must(t, step.do())
+		awaitChange(t, changed, step.what)
+	}
+	cancel()
+	must(t, <-done)
+}
+
+func awaitChange(t *testing.T, changed <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-changed:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("not called after %s", what)
+	}
+}
+
+// command returns a parsed command line with --gpu-source.
+func command(t *testing.T, source string) *cli.Context {
+	t.Helper()
+	set := flag.NewFlagSet("test", flag.ContinueOnError)
+	for _, f := range agent.GPUFlags() {
+		must(t, f.Apply(set))
+	}
+	must(t, set.Parse([]string{"--gpu-source", source}))
+	return cli.NewContext(nil, set, nil)
+}
+
+func TestSource(t *testing.T) {
+	d, err := driver.New(newHost(t), config.Driver{})
+	must(t, err)
+	log := slog.New(slog.DiscardHandler)
+
+	snapshot := filepath.Join(t.TempDir(), "snapshot.json")
+	data, err := json.Marshal(gputest.Node(gputest.H100, 2))
+	must(t, err)
+	must(t, os.WriteFile(snapshot, data, 0o600))
+	fromFile, err := d.Source(command(t, "file:"+snapshot), log)
+	must(t, err)
+	if n, err := fromFile.Snapshot(t.Context()); err != nil || len(n.GPUs) != 2 {
+		t.Errorf("Snapshot() of a file = %+v, %v; want 2 GPUs", n, err)
+	}
+	must(t, fromFile.Close())
+
+	fromNVML, err := d.Source(command(t, "nvml"), log)
+	must(t, err)
+	if _, err := fromNVML.Snapshot(t.Context()); !errors.Is(err, gpu.ErrNoDriver) {
+		t.Errorf("Snapshot() on a host without a driver = %v, want ErrNoDriver", err)
+	}
+	must(t, fromNVML.Close())
+
+	if _, err := d.Source(command(t, "telepathy"), log); err == nil {
+		t.Error("Source() takes a source that does not exist")
+	}
+}
+
+func TestChecks(t *testing.T) {
+	source := gputest.New(gputest.Node(gputest.H100, 1))
+	check := driver.Checks(source)["nvml"]
+	must(t, check())
+	source.SetHealth(gpu.ErrHangs)
+	if err := check(); !errors.Is(err, gpu.ErrHangs) {
+		t.Errorf("the check of a driver that hangs returns %v", err)
+	}
+	if got := driver.Checks(struct{ gpu.Source }{}); len(got) != 0 {
+		t.Errorf("checks %v of a source without health, want none", got)
+	}
+}

@@ -1,0 +1,286 @@
+package health
+
+import (
+	"slices"
+	"time"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// scope is the part of a GPU that a cause concerns.
+type scope struct{ gi, ci uint32 }
+
+// whole is the scope of all of a GPU, and so of all of its MIG devices.
+func whole() scope { return scope{gpu.NoInstance, gpu.NoInstance} }
+
+// cause is an XID that makes a part of a GPU unhealthy.
+type cause struct {
+	// xid is the first of its class, since later ones often only follow from it.
+	xid   uint64
+	class class
+	// last is when the last XID of the class came.
+	last time.Time
+	// away is set once the GPU did not answer after the XID. When it answers again,
+	// it has been initialized anew.
+	away bool
+	// asked is set once the driver has asked for a recovery since the XID.
+	asked bool
+}
+
+// gpuState is what is known about the health of one GPU.
+type gpuState struct {
+	// present is set while the newest snapshot has the GPU. It was begun at seen.
+	present bool
+	seen    time.Time
+	// fault is why the GPU does not answer, empty if it does.
+	fault string
+	// lost is when the GPU was reported as lost, zero if it has answered since.
+	lost     time.Time
+	recovery gpu.Recovery
+	// parts has the instances that exist, each with its fault or "", and gone has
+	// those that existed before.
+	parts map[scope]string
+	gone  map[scope]bool
+	// causes has at most one cause per class of XIDs.
+	causes map[scope][]cause
+}
+
+func newState() *gpuState { return &gpuState{gone: map[scope]bool{}, causes: map[scope][]cause{}} }
+
+// observe applies what a snapshot shows of the GPU.
+func (g *gpuState) observe(seen *gpu.GPU, at time.Time, rules Rules) {
+	g.present, g.seen, g.fault = true, at, ""
+	if seen.Fault == nil || seen.Recovery != gpu.RecoveryUnknown {
+		g.recovery = seen.Recovery
+	}
+	if seen.Fault != nil {
+		g.fault = seen.Fault.Error()
+		g.away()
+		return
+	}
+	g.takeParts(seen.MIG)
+	if at.After(g.lost) {
+		g.lost = time.Time{}
+	}
+	for s, list := range g.causes {
+		for i := range list {
+			list[i].asked = list[i].asked || needed(g.recovery)
+		}
+		g.keep(s, func(x cause) bool { return g.holds(s, x, rules) })
+	}
+}
+
+// takeParts records which instances the GPU has.
+func (g *gpuState) takeParts(mig *gpu.MIG) {
+	for s := range g.parts {
+		g.gone[s] = true
+	}
+	g.parts = map[scope]string{}
+	if mig == nil {
+		return
+	}
+	for _, d := range mig.Devices {
+		fault := ""
+		if d.Fault != nil {
+			fault = d.Fault.Error()
+		}
+		gi, ci := scope{d.GPUInstance, gpu.NoInstance}, scope{d.GPUInstance, d.ComputeInstance}
+		g.parts[gi], g.parts[ci] = "", fault
+		delete(g.gone, gi)
+		delete(g.gone, ci)
+	}
+}
+
+// holds reports whether a cause outlives the newest snapshot, in which the GPU
+// answers.
+func (g *gpuState) holds(s scope, x cause, rules Rules) bool {
+	over := !g.seen.Before(x.last.Add(rules.quiet()))
+	switch {
+	case !g.seen.After(x.last):
+		return true // the snapshot is from before
+	case s != whole() && !g.has(s):
+		return false // the part that the XID hit no longer exists
+	case x.xid == recoveryChanged && g.recovery != gpu.RecoveryUnknown:
+		return false // the snapshot shows what the XID announced
+	case g.asks(rules), !g.lost.IsZero(), needed(g.recovery) && x.class != quietClass:
+		return true
+	case x.away:
+		return false
+	case g.recovery != gpu.RecoveryUnknown && !needed(g.recovery):
+		// The driver knows what the GPU needs, and says that it needs nothing. If it
+		// never asked for anything, it has the quiet window to do so.
+		return !x.asked && !over
+	default:
+		return x.class != quietClass || !over
+	}
+}
+
+// asks reports whether the driver asks for a recovery action, and the rules count
+// it.
+func (g *gpuState) asks(rules Rules) bool {
+	return needed(g.recovery) && rules.Counts(recoveryChanged)
+}
+
+// needed reports whether a driver asks for a recovery action. That of the IMEX
+// domain is not one: only programs that span several nodes need the domain.
+func needed(r gpu.Recovery) bool { return r.Needed() && r != gpu.RecoveryIMEXDomain }
+
+func (g *gpuState) has(s scope) bool {
+	_, ok := g.parts[s]
+	return ok
+}
+
+// leave records that the GPU has left the node.
+func (g *gpuState) leave() {
+	g.present, g.fault = false, "gpu is gone from the node"
+	g.away()
+}
+
+// away records that the GPU does not answer.
+func (g *gpuState) away() {
+	for _, list := range g.causes {
+		for i := range list {
+			list[i].away = true
+		}
+	}
+}
+
+// apply applies an event that counts.
+func (g *gpuState) apply(ev gpu.Event, at time.Time) {
+	if ev.Kind == gpu.EventLost {
+		g.lost = at
+		g.away()
+		return
+	}
+	s := scope{ev.GPUInstance, ev.ComputeInstance}
+	if s.gi == gpu.NoInstance || g.present && len(g.parts) == 0 {
+		s = whole()
+	}
+	// An XID of a GPU that does not answer belongs to the same failure.
+	away := g.fault != "" || !g.lost.IsZero()
+	class := classOf(ev.XID)
+	list := g.causes[s]
+	i := slices.IndexFunc(list, func(x cause) bool { return x.class == class })
+	if i < 0 {
+		g.causes[s] = append(list, cause{xid: ev.XID, class: class, last: at, away: away, asked: needed(g.recovery)})
+		return
+	}
+	list[i].last, list[i].away = at, away
+}
+
+// forget drops the causes for which drop holds.
+func (g *gpuState) forget(drop func(cause) bool) {
+	for s := range g.causes {
+		g.keep(s, func(x cause) bool { return !drop(x) })
+	}
+}
+
+// keep drops the causes of a part for which holds does not.
+func (g *gpuState) keep(s scope, holds func(cause) bool) {
+	g.causes[s] = slices.DeleteFunc(g.causes[s], func(x cause) bool { return !holds(x) })
+	if len(g.causes[s]) == 0 {
+		delete(g.causes, s)
+	}
+}
+
+// unhealthy returns the status of each part that is unhealthy. A part with several
+// reasons has the kind of the first one.
+func (g *gpuState) unhealthy(rules Rules) map[scope]Status {
+	out := map[scope]Status{}
+	add := func(s scope, kind Kind, reason string) {
+		if reason == "" {
+			return
+		}
+		st, known := out[s]
+		if !known {
+			out[s] = Status{Kind: kind, Reason: reason}
+			return
+		}
+		st.Reason += "; " + reason
+		out[s] = st
+	}
+	add(whole(), g.faultKind(), g.fault)
+	if !g.lost.IsZero() {
+		add(whole(), KindLost, "gpu is lost")
+	}
+	if g.asks(rules) {
+		add(whole(), KindRecovery, RecoveryText(g.recovery))
+	}
+	for s, fault := range g.parts {
+		add(s, KindFault, fault)
+	}
+	for s := range g.gone {
+		add(s, KindLost, "mig device is gone from its gpu")
+	}
+	for s, list := range g.causes {
+		gravest := slices.MaxFunc(list, func(a, b cause) int { return int(a.class) - int(b.class) })
+		add(s, KindXID, describe(gravest.xid, rules.quiet()))
+	}
+	return out
+}
+
+func (g *gpuState) faultKind() Kind {
+	if !g.present {
+		return KindLost
+	}
+	return KindFault
+}
+
+// RecoveryText returns the recovery action that the driver asks for in words. It is
+// empty for an action that a GPU does not need to be healthy.
+func RecoveryText(r gpu.Recovery) string {
+	if !needed(r) {
+		return ""
+	}
+	switch r {
+	case gpu.RecoveryReset:
+		return "the driver asks for a reset of the GPU"
+	case gpu.RecoveryReboot:
+		return "the driver asks for a reboot of the node"
+	case gpu.RecoveryDrainP2P:
+		return "the driver asks to end the programs that use peer-to-peer traffic"
+	case gpu.RecoveryDrainAndReset:
+		return "the driver asks to let programs end, and then for a reset of the GPU"
+	default:
+		return "the driver asks for the recovery action " + string(r)
+	}
+}
+
+// next returns when a snapshot may show more than the newest one. A GPU that comes
+// back causes an event.
+func (g *gpuState) next(rules Rules) (time.Time, bool) {
+	var next time.Time
+	if !g.present {
+		return next, false
+	}
+	earlier := func(at time.Time) {
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	for _, list := range g.causes {
+		for _, x := range list {
+			if at := x.last.Add(rules.quiet()); at.After(g.seen) {
+				earlier(at)
+			}
+		}
+	}
+	if g.troubled(rules) {
+		earlier(g.seen.Add(rules.quiet()))
+	}
+	return next, !next.IsZero()
+}
+
+// troubled reports whether the newest snapshot shows a failure that may end without
+// an event.
+func (g *gpuState) troubled(rules Rules) bool {
+	if g.fault != "" || !g.lost.IsZero() || g.asks(rules) || needed(g.recovery) && len(g.causes) > 0 {
+		return true
+	}
+	for _, fault := range g.parts {
+		if fault != "" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,45 @@
+package health_test
+
+import (
+	"testing"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/health"
+)
+
+func TestKind(t *testing.T) {
+	rules, _ := health.ParseRules("", "")
+	mig := gpu.MIGDevice{GPUInstance: 1, ComputeInstance: 0}
+	gone := observe(func(n *gpu.Node) { n.GPUs[1].MIG.Devices = n.GPUs[1].MIG.Devices[1:] })
+	for name, tc := range map[string]struct {
+		script script
+		of     func(health.View) health.Status
+		want   health.Kind
+	}{
+		"an XID":                     {script{{1, apply(xid("GPU-0", 94))}}, first, health.KindXID},
+		"a GPU that is lost":         {script{{1, apply(lost("GPU-0"))}}, first, health.KindLost},
+		"a GPU that left the node":   {script{{1, observe(func(n *gpu.Node) { n.GPUs = n.GPUs[1:] })}}, first, health.KindLost},
+		"a fault":                    {script{{1, observe(silent(0))}}, first, health.KindFault},
+		"a recovery action":          {script{{1, observe(asks(gpu.RecoveryReset))}}, first, health.KindRecovery},
+		"a driver that hangs":        {script{{1, hangs("stuck")}}, first, health.KindHang},
+		"a driver that is gone":      {script{{1, driverGone}}, first, health.KindDriver},
+		"a hang of a missing driver": {script{{1, driverGone}, {2, hangs("stuck")}}, first, health.KindHang},
+		"a fault after an XID":       {script{{1, apply(xid("GPU-0", 94))}, {2, observe(silent(0))}}, first, health.KindFault},
+		"a MIG device that is gone": {
+			script{{1, gone}}, func(v health.View) health.Status { return v.OfMIG("GPU-1", mig) }, health.KindLost,
+		},
+		"an XID of a MIG device": {
+			script{{1, apply(migXID("GPU-1", 1, 0, 94))}}, func(v health.View) health.Status { return v.OfMIG("GPU-1", mig) }, health.KindXID,
+		},
+		"a healthy GPU": {nil, first, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tc.of(run(rules, append(script{{0, observe()}}, tc.script...)).View())
+			if s.Kind != tc.want || s.Healthy != (tc.want == "") {
+				t.Errorf("status %+v, want kind %q", s, tc.want)
+			}
+		})
+	}
+}
+
+func first(v health.View) health.Status { return v.Of("GPU-0") }
