@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // ErrNoDriver is returned by a Source while the node's driver cannot be
@@ -47,6 +48,9 @@ type Checker interface {
 	// Health returns an error that wraps ErrHangs while the driver hangs. It
 	// never blocks.
 	Health() error
+	// HangsIn returns how long Health returns nil at least, as far as the calls in
+	// flight tell. It never blocks.
+	HangsIn() time.Duration
 }
 
 // EventKind is the kind of an event.

@@ -1,6 +1,10 @@
 package gputest
 
-import "outrigger.dev/pkg/gpu"
+import (
+	"time"
+
+	"outrigger.dev/pkg/gpu"
+)
 
 // SetNode replaces the node and forgets lost GPUs. Watches get gpu.Changes.
 func (f *Fake) SetNode(node *gpu.Node) {
@@ -105,6 +109,9 @@ func (f *Fake) SetHealth(err error) {
 	defer f.mu.Unlock()
 	f.health = err
 }
+
+// HangsIn returns five seconds: SetHealth may be called at any time.
+func (f *Fake) HangsIn() time.Duration { return 5 * time.Second }
 
 // Health returns what SetHealth was given.
 func (f *Fake) Health() error {

@@ -89,18 +89,33 @@ func (f *inFlight) end(place int) {
 
 // hangs returns the oldest call as an error, if it has taken longer than limit.
 func (f *inFlight) hangs(limit time.Duration) error {
+	oldest, ok := f.oldest()
+	if !ok {
+		return nil
+	}
+	return oldest.hangs(f.now(), limit)
+}
+
+// hangsIn returns how long no call can have taken longer than limit: until the
+// oldest one has, or one that begins now.
+func (f *inFlight) hangsIn(limit time.Duration) time.Duration {
+	oldest, ok := f.oldest()
+	if !ok {
+		return limit
+	}
+	return oldest.since.Add(limit).Sub(f.now())
+}
+
+// oldest returns the call that began first, and false if none is in flight.
+func (f *inFlight) oldest() (oldest call, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var oldest call
 	for _, c := range f.calls {
 		if c.symbol != "" && (oldest.symbol == "" || c.since.Before(oldest.since)) {
 			oldest = c
 		}
 	}
-	if oldest.symbol == "" {
-		return nil
-	}
-	return oldest.hangs(f.now(), limit)
+	return oldest, oldest.symbol != ""
 }
 
 // interrupt makes the waits for events return, and gives up when done is closed

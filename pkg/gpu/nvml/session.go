@@ -1,7 +1,7 @@
 // Package nvml is the way to NVIDIA's management library. A Session loads the
 // library at the first use, keeps it initialised between uses, shares the node's
 // lease on NVML while it does, and knows of calls that hang. Each call goes
-// through Get or Do, which check that the library has the symbol, note the call
+// through get or do, which check that the library has the symbol, note the call
 // while it is in flight, and return an Error.
 //
 // To make a new symbol available, add one line to symbols_*.go. What is made of
@@ -132,6 +132,10 @@ func run[T any](ctx context.Context, s *Session, enter enterFunc, f func(context
 // Health returns an error that wraps gpu.ErrHangs while a call of NVML has not
 // answered for 30 s. It never blocks.
 func (s *Session) Health() error { return s.calls.hangs(hangLimit) }
+
+// HangsIn returns how long Health returns nil at least, as far as the calls in
+// flight tell: about 30 s while NVML answers. It never blocks.
+func (s *Session) HangsIn() time.Duration { return s.calls.hangsIn(hangLimit) }
 
 // Idle reports whether NVML is shut down.
 func (s *Session) Idle() bool {

@@ -7,19 +7,16 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// A driver hangs when a call takes longer than half a minute, so that a check
-// every few seconds reports it in time. While the driver hangs, checks are more
-// frequent: GPUs are unhealthy until one shows that the driver answers again. A
+// hangsCheck is the least time between two checks whether the driver hangs. A
 // check asks no driver and reads no disk.
-const (
-	hangCheck  = 5 * time.Second
-	hangsCheck = time.Second
-)
+const hangsCheck = time.Second
 
 // watchHangs reports when the driver begins to hang, and when it answers again.
-// Then it causes a look, since the Observer may have missed events.
+// Then it causes a look, since the Observer may have missed events. While the
+// driver answers, it sleeps until a call in flight could be one that hangs. While
+// the driver hangs, it checks every second: GPUs are unhealthy until then.
 func (o *Observer[W, P]) watchHangs(ctx context.Context, source gpu.Checker) {
-	t := time.NewTicker(hangCheck)
+	t := time.NewTimer(source.HangsIn())
 	defer t.Stop()
 	hangs := false
 	for {
@@ -29,20 +26,21 @@ func (o *Observer[W, P]) watchHangs(ctx context.Context, source gpu.Checker) {
 		case <-t.C:
 		}
 		err := source.Health()
-		if (err != nil) == hangs {
-			continue
+		if (err != nil) != hangs {
+			hangs = err != nil
+			select {
+			case <-ctx.Done():
+				return
+			case o.hangs <- err:
+			}
+			if !hangs {
+				o.Look()
+			}
 		}
-		hangs = err != nil
-		select {
-		case <-ctx.Done():
-			return
-		case o.hangs <- err:
+		next := hangsCheck
+		if !hangs {
+			next = max(next, source.HangsIn())
 		}
-		if hangs {
-			t.Reset(hangsCheck)
-		} else {
-			t.Reset(hangCheck)
-			o.Look()
-		}
+		t.Reset(next)
 	}
 }

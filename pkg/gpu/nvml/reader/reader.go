@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
@@ -127,6 +128,9 @@ func (r *Reader) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 // Health returns an error that wraps gpu.ErrHangs while a call of NVML has not
 // answered for 30 s. It never blocks.
 func (r *Reader) Health() error { return r.cfg.Session.Health() }
+
+// HangsIn returns how long Health returns nil at least. It never blocks.
+func (r *Reader) HangsIn() time.Duration { return r.cfg.Session.HangsIn() }
 
 // Close ends the watches, shuts NVML down and gives the lease back.
 func (r *Reader) Close() error { return r.cfg.Session.Close() }
