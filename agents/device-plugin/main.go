@@ -1,5 +1,5 @@
-// Device-plugin offers the NVIDIA GPUs of its node to the kubelet as the
-// extended resource nvidia.com/gpu, and keeps them offered.
+// Device-plugin advertises the NVIDIA GPUs of its node to the kubelet as the
+// extended resource nvidia.com/gpu.
 package main
 
 import (

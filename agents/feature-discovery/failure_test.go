@@ -175,7 +175,7 @@ func TestHostileSurroundings(t *testing.T) {
 				must(t, os.Mkdir(filepath.Join(dir, "gfd"), 0o755))
 				return func() { must(t, os.Remove(filepath.Join(dir, "gfd"))) }
 			},
-			want: []string{"write features file", "remove the folder that stands in the file's place"},
+			want: []string{"write features file", "remove the folder at the path of the file"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Feature-discovery tells the cluster what GPUs its node has and whether they
-// can be used: labels, the condition GPUReady and the start-up taint of the Node.
+// Feature-discovery reports which GPUs its node has and whether they can be used: it
+// writes labels and the condition GPUReady of the Node, and removes its start-up taint.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Package hostfs writes files of the host whole or not at all, and watches
-// folders of the host that may come and go. It is the edge between what an
-// agent derives and what others on the node read.
+// Package hostfs writes files of the host atomically, and watches files and folders of
+// the host that may appear and disappear. Agents publish with it what other programs on
+// the node read.
 package hostfs
 
 import (
@@ -13,9 +13,9 @@ import (
 	"syscall"
 )
 
-// WriteFile puts data at path, whole or not at all: a reader sees the old file
-// or the new one, also after a crash. On an error the old file is untouched and
-// nothing is left beside it. The folder must exist.
+// WriteFile writes data to path atomically: a reader sees the old file or the new one,
+// also after a crash. After an error the old file is unchanged, and there is no temporary
+// file. The folder must exist.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	r, err := Replace(path, mode)
 	if err != nil {
@@ -27,8 +27,8 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return errors.Join(r.Commit(), r.Close())
 }
 
-// WriteIfChanged is WriteFile for a file that does not hold data with this mode
-// yet. It returns whether it wrote.
+// WriteIfChanged calls WriteFile unless the file already has this content and mode. It
+// returns whether it wrote.
 func WriteIfChanged(path string, data []byte, mode fs.FileMode) (bool, error) {
 	if same(path, data, mode) {
 		return false, nil
@@ -48,24 +48,23 @@ func same(path string, data []byte, mode fs.FileMode) bool {
 	return err == nil && bytes.Equal(old, data)
 }
 
-// Replacement is the next content of a file, not yet visible at its path. The
-// embedded File may be locked before Commit or Show, so that the file is never
-// visible unlocked; it stays open, and locked, until Close.
+// Replacement is the new content of a file, which is not visible at its path yet. Lock the
+// embedded File before Commit or Show, and the file is never visible unlocked. It stays
+// open, and locked, until Close.
 type Replacement struct {
 	*os.File
 	path  string
 	shown bool
 }
 
-// Replace starts the replacement of the file at path, with a new file in the
-// same folder.
+// Replace creates the Replacement of the file at path, in the same folder.
 func Replace(path string, mode fs.FileMode) (*Replacement, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix(path)+"*")
 	if err != nil {
 		return nil, writeError(path, err)
 	}
 	r := &Replacement{File: f, path: path}
-	// Chmod and not a mode for open, on which the umask would have a say.
+	// Chmod, because the umask changes the mode that open gets.
 	if err := f.Chmod(mode.Perm()); err != nil {
 		return nil, errors.Join(writeError(path, err), r.Close())
 	}
@@ -86,9 +85,9 @@ func (r *Replacement) Commit() error {
 	return nil
 }
 
-// Show makes the file visible at its path, whole to whoever reads it. It does not
-// wait for a disk: after a crash of the machine the file may be the old one, empty,
-// or gone. It is for files that count in this boot only.
+// Show makes the file visible at its path; a reader sees all of it. It does not wait for
+// the disk: after a crash of the machine the file may be the old one, empty or missing. It
+// is for files that are valid only until the next boot.
 func (r *Replacement) Show() error {
 	if err := os.Rename(r.Name(), r.path); err != nil {
 		return writeError(r.path, err)
@@ -113,15 +112,15 @@ func syncDir(dir string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		// A file system that cannot sync folders; the rename itself stands.
+		// This file system cannot sync folders. The rename itself took effect.
 		err = nil
 	}
 	return errors.Join(err, d.Close())
 }
 
-// writeError names the file and, where it is known, what to do about it. It does
-// not name the temporary file, whose name is another one each time: whoever tells
-// an error once could not see that it is the same.
+// writeError names the file and, if it is known, the fix. It does not name the temporary
+// file: its name differs each time, and a caller that logs an error once could not see
+// that two errors are the same.
 func writeError(path string, err error) error {
 	var file *fs.PathError
 	var link *os.LinkError
@@ -151,7 +150,7 @@ func fix(path string, err error) string {
 	case errors.Is(err, syscall.ENOTDIR):
 		return dir + " must be a folder"
 	case errors.Is(err, syscall.EISDIR), errors.Is(err, fs.ErrExist):
-		return "remove the folder that stands in the file's place"
+		return "remove the folder at the path of the file"
 	default:
 		return ""
 	}

@@ -1,4 +1,4 @@
-// Dra-plugin offers the NVIDIA GPUs of its node by Dynamic Resource Allocation.
+// Dra-plugin advertises the NVIDIA GPUs of its node through Dynamic Resource Allocation.
 package main
 
 import (

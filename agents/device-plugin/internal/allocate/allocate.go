@@ -1,8 +1,8 @@
 // Package allocate answers the kubelet's requests for devices, with pure functions of the
 // resource, the options and the request.
 //
-// There is one Allocator per state of a resource, and one Topology per snapshot of the
-// node. What is costly about them is computed before the first request.
+// There is one Allocator for each state of a resource, and one Topology for each snapshot
+// of the node. They are built before the first request, because that is costly.
 package allocate
 
 import (
@@ -12,76 +12,76 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// Options has what shapes an answer, besides the devices.
+// Options configures the answers.
 type Options struct {
 	ListStrategies      []config.ListStrategy
 	IDStrategy          config.IDStrategy
 	CDIAnnotationPrefix string
 	PassDeviceSpecs     bool
-	// OnlyCDI says that all ListStrategies are CDI strategies.
+	// OnlyCDI is set if all ListStrategies are CDI strategies.
 	OnlyCDI bool
-	// DevRoot is the folder on the host that holds dev/nvidia*.
+	// DevRoot is the folder on the host that contains dev/nvidia*.
 	DevRoot string
-	// ControlNodes has the device nodes that each container with a GPU gets if device
-	// specs are passed, for example "/dev/nvidiactl".
+	// ControlNodes are the device nodes that each container with a GPU gets if
+	// PassDeviceSpecs is set, for example "/dev/nvidiactl".
 	ControlNodes []string
 	Extras       Extras
-	// MPSRoot is the folder on the host that has the pipes of the MPS daemons, for
+	// MPSRoot is the folder on the host with the pipes of the MPS daemons, for
 	// resources that are shared by MPS.
 	MPSRoot string
-	// Policy chooses among devices that are shared, or parts of a GPU; empty
-	// is config.PolicyDistributed.
+	// Policy chooses among shared devices and MIG devices. Empty is
+	// config.PolicyDistributed.
 	Policy config.Policy
-	// Topology says which GPUs are close to each other; nil if that is unknown.
+	// Topology scores the links between GPUs. Nil if they are unknown.
 	Topology *Topology
 }
 
-// Extras is what containers get besides GPUs.
+// Extras are the optional devices that containers get with their GPUs.
 type Extras struct {
 	// GDS, MOFED and GDRCopy request their devices in the container's environment.
 	GDS, MOFED, GDRCopy bool
-	// IMEXChannels has the existing channels to pass, in order.
+	// IMEXChannels are the channels to pass that exist, in order.
 	IMEXChannels []int
-	// CDIClasses has the classes besides CDIClass that have a CDI spec: a name that the
-	// runtime cannot resolve would fail the container.
+	// CDIClasses are the classes other than CDIClass that have a CDI spec. The runtime
+	// rejects a container with a name that it cannot resolve.
 	CDIClasses []string
 }
 
-// UnknownDeviceError says that a request names a device that is not advertised.
+// UnknownDeviceError is the error of a request for a device that is not advertised.
 type UnknownDeviceError struct{ ID string }
 
-// Error returns the message of NVIDIA's device plugin.
+// Error returns the same message as NVIDIA's device plugin.
 func (e UnknownDeviceError) Error() string {
 	return "invalid request: unknown device: " + e.ID
 }
 
-// TooManySharedError says that a container requests several replicas of a resource that
-// gives each container only one.
+// TooManySharedError is the error of a request for several replicas of a resource of
+// which a container may have only one.
 type TooManySharedError struct{ Count int }
 
-// Error returns the message of NVIDIA's device plugin.
+// Error returns the same message as NVIDIA's device plugin.
 func (e TooManySharedError) Error() string {
 	return fmt.Sprintf("invalid request: maximum request size for shared resources is 1; found %d", e.Count)
 }
 
-// Allocator answers requests for the devices of one resource. It is never
-// changed, and safe for concurrent use.
+// Allocator answers requests for the devices of one resource. It does not change, and
+// is safe for concurrent use.
 type Allocator struct {
 	opts Options
 	res  resource.Resource
-	// index has the positions of the devices in the resource.
+	// index maps a UUID to the position of its device in the resource.
 	index index
 	// slots[i] is the number of replicas of all devices before device i.
 	slots []int
 	// gpus are the physical GPUs, in the order of the resource.
 	gpus []physical
-	// home is the position in gpus of each device's GPU.
+	// home[i] is the position in gpus of the GPU of device i.
 	home []int
 }
 
-// physical is a GPU with its devices.
+// physical is a GPU and its devices.
 type physical struct {
-	// row is its place in the Topology, -1 if it has none.
+	// row is its row in the Topology, -1 if it has none.
 	row int
 	// devices are positions in the resource, in order.
 	devices []int
@@ -89,7 +89,7 @@ type physical struct {
 	total int
 }
 
-// New returns the Allocator of one state of a resource.
+// New returns the Allocator for one state of a resource.
 func New(r resource.Resource, opts Options) *Allocator {
 	a := &Allocator{
 		opts:  opts,
@@ -117,14 +117,14 @@ func New(r resource.Resource, opts Options) *Allocator {
 
 func replicas(d resource.Device) int { return max(d.Replicas, 1) }
 
-// find returns the device that the kubelet's id names, as a position in the
-// resource, and the number of the replica.
+// find returns the position of the device that the kubelet's id names, and the number
+// of the replica.
 func (a *Allocator) find(id []byte) (device, replica int, ok bool) {
 	uuid, replica, shared := resource.SplitID(id)
 	device, ok = a.index.find(uuid)
 	if !ok {
 		return 0, 0, false
 	}
-	offered := a.slots[device+1] - a.slots[device]
-	return device, replica, shared == (offered > 1) && replica < offered
+	advertised := a.slots[device+1] - a.slots[device]
+	return device, replica, shared == (advertised > 1) && replica < advertised
 }

@@ -86,7 +86,7 @@ func TestAllocateGolden(t *testing.T) {
 		"volume-mounts with device specs": {
 			lists: []config.ListStrategy{config.ListVolumeMounts}, specs: true, ids: []string{gpu0},
 		},
-		"envvar tells to look at the mounts where both are chosen": {
+		"envvar refers to the mounts where both are chosen": {
 			lists: []config.ListStrategy{config.ListVolumeMounts, config.ListEnvvar}, ids: []string{gpu0},
 		},
 		"envvar with all extras": {
@@ -163,7 +163,7 @@ func isAnswer(t *testing.T, name string, got any) {
 	golden.Assert(t, buf.String(), strings.ReplaceAll(name, " ", "_")+".golden")
 }
 
-func TestAllocateRefusesUnknownDevices(t *testing.T) {
+func TestAllocateRejectsUnknownDevices(t *testing.T) {
 	a := allocate.New(resource.Resource{Devices: []resource.Device{
 		{UUID: gpu0, Replicas: 1},
 		{UUID: gpu1, Replicas: 12},
@@ -203,7 +203,7 @@ func TestAllocateRefusesUnknownDevices(t *testing.T) {
 	}
 }
 
-func TestAllocateRefusesSeveralReplicas(t *testing.T) {
+func TestAllocateRejectsSeveralReplicas(t *testing.T) {
 	res := resource.Resource{
 		Name: "nvidia.com/gpu.shared", Sharing: config.SharingTimeSlicing, FailRequestsGreaterThanOne: true,
 		Devices: []resource.Device{{UUID: gpu0, Replicas: 1}, {UUID: gpu1, Replicas: 1}, {UUID: gpu3, Replicas: 4}},
@@ -213,11 +213,11 @@ func TestAllocateRefusesSeveralReplicas(t *testing.T) {
 		ids  []string
 		want string
 	}{
-		"one replica":                     {ids: []string{gpu3 + "::2"}},
-		"two whole devices":               {ids: []string{gpu0, gpu1}},
-		"two replicas":                    {ids: []string{gpu3 + "::2", gpu3 + "::0"}, want: "invalid request: maximum request size for shared resources is 1; found 2"},
-		"a replica beside whole devices":  {ids: []string{gpu0, gpu1, gpu3 + "::1"}, want: "invalid request: maximum request size for shared resources is 1; found 3"},
-		"what is unknown is told instead": {ids: []string{gpu3 + "::1", gpu3 + "::4"}, want: "invalid request: unknown device: " + gpu3 + "::4"},
+		"one replica":                         {ids: []string{gpu3 + "::2"}},
+		"two whole devices":                   {ids: []string{gpu0, gpu1}},
+		"two replicas":                        {ids: []string{gpu3 + "::2", gpu3 + "::0"}, want: "invalid request: maximum request size for shared resources is 1; found 2"},
+		"a replica beside whole devices":      {ids: []string{gpu0, gpu1, gpu3 + "::1"}, want: "invalid request: maximum request size for shared resources is 1; found 3"},
+		"an unknown device is reported first": {ids: []string{gpu3 + "::1", gpu3 + "::4"}, want: "invalid request: unknown device: " + gpu3 + "::4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := a.Allocate(tc.ids, token)

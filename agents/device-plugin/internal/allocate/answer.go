@@ -13,9 +13,9 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// CDIVendor and the classes make the kinds of the CDI devices that stand for
-// GPUs, and for what comes with them. The latter have one device each, "all",
-// but for the IMEX channels, whose devices have the numbers of the channels.
+// CDIVendor and the classes form the kinds of the CDI devices for GPUs and for optional
+// hardware. Each optional class has one device, "all". Only the IMEX channels have a
+// device for each channel, named by its number.
 const (
 	CDIVendor       = "k8s.device-plugin.nvidia.com"
 	CDIClass        = "gpu"
@@ -31,18 +31,18 @@ const (
 	imexChannels     = "NVIDIA_IMEX_CHANNELS"
 	annotationPlugin = "nvidia-device-plugin_"
 
-	// mountedDevices is the folder in which NVIDIA's container runtime finds the
-	// names of devices as mounts: unlike an environment variable, a pod without
-	// privileges cannot make them up.
+	// mountedDevices is the folder in which NVIDIA's container runtime finds the names
+	// of devices as mounts. A pod without privileges cannot forge these mounts, unlike an
+	// environment variable.
 	mountedDevices = "/var/run/nvidia-container-devices"
 	mountSource    = "/dev/null"
 
 	imexNodes = "/dev/nvidia-caps-imex-channels/channel"
 )
 
-// Allocate returns what a container that got the devices needs. The hardware
-// is named in the order of ids, each once. The annotation's key ends in token,
-// which must differ from request to request.
+// Allocate returns what a container needs to use the devices. It names each device once,
+// in the order of ids. The annotation's key ends in token, which must differ from request
+// to request.
 func (a *Allocator) Allocate(ids []string, token string) (*pluginapi.ContainerAllocateResponse, error) {
 	devices, err := a.lookup(ids)
 	if err != nil {
@@ -65,21 +65,21 @@ func (a *Allocator) Allocate(ids []string, token string) (*pluginapi.ContainerAl
 		}
 	}
 	if slices.Contains(a.opts.ListStrategies, config.ListVolumeMounts) {
-		// It tells the runtime to look at the mounts, in place of the names.
+		// With this value the runtime reads the names from the mounts.
 		resp.Envs[visibleDevices] = mountedDevices
 	}
 	if a.opts.PassDeviceSpecs && !a.opts.OnlyCDI {
 		resp.Devices = a.specs(devices)
 	}
 	a.extras(resp)
-	// A device of the resource that is offered once has no daemon.
+	// A device of the resource that is not shared has no daemon.
 	if a.res.Sharing == config.SharingMPS && slices.ContainsFunc(devices, func(d resource.Device) bool { return d.Replicas > 1 }) {
 		mps(resp, a.opts.MPSRoot, a.res.Name)
 	}
 	return resp, nil
 }
 
-// lookup returns the devices behind the ids, each once.
+// lookup returns the devices that the ids name, each once.
 func (a *Allocator) lookup(ids []string) ([]resource.Device, error) {
 	var (
 		devices []resource.Device
@@ -102,7 +102,7 @@ func (a *Allocator) lookup(ids []string) ([]resource.Device, error) {
 	return devices, nil
 }
 
-// names returns the devices by the id strategy.
+// names returns the names of the devices by the id strategy.
 func (a *Allocator) names(devices []resource.Device) []string {
 	names := make([]string, 0, len(devices))
 	for _, d := range devices {
@@ -169,8 +169,8 @@ func (a *Allocator) specs(devices []resource.Device) []*pluginapi.DeviceSpec {
 	return specs
 }
 
-// extras says which devices come with the GPUs: NVIDIA's container runtime
-// reads it, where CDI does not already add them.
+// extras sets the variables with which NVIDIA's container runtime adds optional devices,
+// where CDI does not add them.
 func (a *Allocator) extras(resp *pluginapi.ContainerAllocateResponse) {
 	for env, on := range map[string]bool{
 		"NVIDIA_GDRCOPY": a.opts.Extras.GDRCopy,
@@ -183,8 +183,8 @@ func (a *Allocator) extras(resp *pluginapi.ContainerAllocateResponse) {
 	}
 }
 
-// qualified returns the full names of the CDI devices: the GPUs, and what comes
-// with them, in the order of NVIDIA's device plugin.
+// qualified returns the qualified names of the CDI devices: GPUs and optional devices,
+// in the order of NVIDIA's device plugin.
 func (a *Allocator) qualified(names []string) []string {
 	var (
 		x   = a.opts.Extras

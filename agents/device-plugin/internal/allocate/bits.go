@@ -22,8 +22,7 @@ func (b bitset) add(i int) bool {
 
 func (b bitset) remove(i int) { b[i/word] &^= 1 << (i % word) }
 
-// next returns the lowest number of the set that is at least from, -1 if there
-// is none.
+// next returns the lowest number in the set that is not below from, or -1.
 func (b bitset) next(from int) int {
 	for w := from / word; w < len(b); w++ {
 		rest := b[w]

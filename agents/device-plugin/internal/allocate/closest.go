@@ -1,11 +1,12 @@
 package allocate
 
 const (
-	// maxSets is how many sets of GPUs are compared one by one: all of any size among
-	// 16 GPUs (8 of 16 are the most). That takes a tenth of a millisecond.
+	// maxSets is the largest number of sets of GPUs that are compared one by one. It
+	// covers sets of any size among 16 GPUs, of which 8 of 16 are the most, and takes a
+	// tenth of a millisecond.
 	maxSets = 12870
-	// primary makes any difference of the links within a set outweigh those to other
-	// GPUs.
+	// primary is a factor with which any difference of the links within a set outweighs
+	// the links to other GPUs.
 	primary = 1 << 32
 )
 
@@ -23,8 +24,8 @@ type search struct {
 	value  int64
 }
 
-// closest returns the size GPUs of a class that are best by the topology, as
-// Preferred says. The class has more than that.
+// closest returns the size GPUs of a class that are connected best, by the rules of
+// Preferred. The class has more GPUs than that.
 func (c *choice) closest(class []int, size int) []int {
 	n := len(class)
 	s := &search{n: n, size: size, weight: [][]int64{make([]int64, n)}, edge: make([]int64, n*n)}
@@ -34,9 +35,9 @@ func (c *choice) closest(class []int, size int) []int {
 			if t.picked > 0 {
 				s.weight[0][i] += score * primary
 			}
-			// The sum over a set of what links its GPUs to any that are free or
-			// taken counts the links between them twice. Where those are equal
-			// in sum, it tells what leads to GPUs that stay free.
+			// The sum of the links of a set's GPUs to all free or taken GPUs counts
+			// the links within the set twice. Among sets whose links within are
+			// equal, this sum orders by the links to the GPUs that stay free.
 			if t.free > 0 || t.picked > 0 {
 				s.weight[0][i] -= score
 			}
@@ -85,8 +86,8 @@ func (s *search) exact() []int {
 	return s.best
 }
 
-// extend tries each point from the given one on as the next point of the set. The first
-// points, worth value, are chosen already.
+// extend tries each point from the given one on as the next point of the set. The points
+// chosen before are worth value.
 func (s *search) extend(depth, from int, value int64) {
 	weight := s.weight[depth]
 	left := s.size - depth

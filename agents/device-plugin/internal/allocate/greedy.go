@@ -2,11 +2,11 @@ package allocate
 
 import "slices"
 
-// maxSteps bounds the work where there are more than maxSets sets.
+// maxSteps bounds the work for more than maxSets sets.
 const maxSteps = 250_000
 
-// good returns a set that is the best on nodes as they are built: the better one of grow
-// and peel.
+// good returns the better set of grow and peel, which is the best one on the nodes that
+// vendors build.
 func (s *search) good() []int {
 	set, value := s.peel()
 	for seed := range min(s.n, max(1, maxSteps/(s.n*s.size))) {

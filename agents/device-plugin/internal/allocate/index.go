@@ -8,13 +8,12 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// index finds devices by UUID. A request can name thousands of replicas of a
-// hundred devices, in no order, so that it is asked more often than anything
-// else: it looks at the end of a UUID first, where those of a node differ, and a
-// map would spend most of the request on hashing all of it.
+// index finds devices by UUID. It is the inner loop of a request, which can name thousands
+// of replicas of a hundred devices in any order. A map would spend most of the time on
+// hashing whole UUIDs; index hashes the end, in which the UUIDs of a node differ.
 type index struct {
-	// table has, from the place of its hash on, 1 + the position of a device. At
-	// least half of it is 0, which is where a search ends.
+	// table has 1 + the position of each device, at the place of its hash or after it.
+	// At least half of the entries are 0, which ends a search.
 	table []int32
 	shift int
 	uuids []gpu.UUID
@@ -55,6 +54,6 @@ func (x *index) hash(uuid []byte) int {
 			high, low = high<<8|low>>56, low<<8|uint64(b)
 		}
 	}
-	const golden = 0x9e3779b97f4a7c15 // 2^64 by the golden ratio: it mixes all bits into the high ones
+	const golden = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio mixes all bits into the high ones
 	return int((high*golden ^ low) * golden >> x.shift)
 }

@@ -6,16 +6,14 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// mpsRootCtr is the folder of the MPS daemons as containers see it.
+// mpsRootCtr is the folder of the MPS daemons in a container.
 const mpsRootCtr = "/mps"
 
-// MPSPipe returns the folder of the pipes of the MPS daemon that serves a
-// resource, under the root of all MPS daemons: the daemon and the containers
-// meet there.
+// MPSPipe returns the folder below the root of all MPS daemons through which the daemon of
+// a resource and its clients communicate.
 func MPSPipe(root, res string) string { return filepath.Join(root, res, "pipe") }
 
-// MPSShm returns the folder of the shared memory of all MPS daemons and their
-// clients.
+// MPSShm returns the folder for the shared memory of all MPS daemons and their clients.
 func MPSShm(root string) string { return filepath.Join(root, "shm") }
 
 // mps adds what makes the container a client of the resource's MPS daemon.

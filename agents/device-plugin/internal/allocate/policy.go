@@ -6,8 +6,8 @@ import (
 	"outrigger.dev/pkg/config"
 )
 
-// choice is one request on its way. A slot is a replica of a device: they are
-// numbered throughout the resource.
+// choice is the state of one request. A slot is one replica of a device; the slots of a
+// resource are numbered.
 type choice struct {
 	*Allocator
 	// free and picked are slots.
@@ -23,8 +23,8 @@ type tally struct {
 	total, free, picked int
 }
 
-// used is how many containers the hardware serves, this one included. What is
-// sick counts as used.
+// used is how many containers the hardware serves, including this one. Unhealthy hardware
+// counts as used.
 func (t tally) used() int { return t.total - t.free }
 
 func newChoice(a *Allocator) *choice {
@@ -59,17 +59,17 @@ func (c *choice) take(device, slot int) {
 	}
 }
 
-// choose picks n slots, or all that are free. It goes by classes of GPUs that
-// the policy finds equal: of a class either each GPU is taken, or those that
-// reach each other best.
+// choose picks n slots, or all that are free. It proceeds by classes of GPUs that are
+// equal for the policy, and takes either all GPUs of a class or those with the best links
+// to each other.
 func (c *choice) choose(n int) {
 	for n > 0 {
 		class := c.class()
 		if len(class) == 0 {
 			return
 		}
-		// Taking one makes a GPU worse for the policies that spread, and better
-		// for the one that packs.
+		// A slot that is taken makes its GPU a worse choice for the policies that spread,
+		// and a better one for the policy that packs.
 		each := 1
 		if c.opts.Policy == config.PolicyPacked {
 			each = c.gpus[class[0]].free
@@ -86,7 +86,7 @@ func (c *choice) choose(n int) {
 	}
 }
 
-// class returns the GPUs that are the best by the policy, in order.
+// class returns the GPUs that the policy prefers, in order.
 func (c *choice) class() []int {
 	var (
 		class []int
@@ -107,8 +107,8 @@ func (c *choice) class() []int {
 	return class
 }
 
-// takeFrom picks the lowest free replica of the best device of a GPU, which
-// must have one.
+// takeFrom picks the lowest free replica of the best device of a GPU. The GPU must have a
+// free one.
 func (c *choice) takeFrom(g int) {
 	var (
 		device = -1
@@ -126,8 +126,7 @@ func (c *choice) takeFrom(g int) {
 	c.take(device, c.free.next(c.slots[device]))
 }
 
-// fresh reports whether a GPU has a free device of which this container has
-// nothing yet.
+// fresh reports whether a GPU has a free device that this container does not use yet.
 func (c *choice) fresh(g int) bool {
 	return slices.ContainsFunc(c.Allocator.gpus[g].devices, func(d int) bool {
 		return c.devices[d].free > 0 && c.devices[d].picked == 0
@@ -137,12 +136,12 @@ func (c *choice) fresh(g int) bool {
 // rank orders hardware by the policy: the lowest is taken first.
 type rank [3]int
 
-// rank returns the place of hardware of which fresh says whether it has parts
-// that this container has not.
+// rank returns the rank of hardware. fresh is set if it has parts that this container does
+// not use yet.
 func (c *choice) rank(t tally, fresh bool) rank {
 	switch c.opts.Policy {
 	case config.PolicyPacked:
-		// Of equally used hardware, what has less left is fuller.
+		// Among equally used hardware, the one with less free is fuller.
 		return rank{-t.used(), t.free}
 	case config.PolicySpread:
 		again := 0

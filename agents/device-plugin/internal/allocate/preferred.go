@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// MalformedRequestError says that a request contradicts itself.
+// MalformedRequestError is the error of a request that contradicts itself.
 type MalformedRequestError struct{ Reason string }
 
 // Error returns the contradiction.
@@ -25,9 +25,8 @@ func (e MalformedRequestError) Error() string { return "invalid request: " + e.R
 //     idle pair or NUMA node stays idle as a whole;
 //  3. of these the first in the order of the resource.
 //
-// NVIDIA's device plugin divides all free GPUs into sets of this size with the highest
-// total, which may give this container a worse set in favor of containers that never
-// come.
+// NVIDIA's device plugin partitions all free GPUs into sets of this size with the highest
+// total. That may give this container a worse set in favor of containers that never come.
 func (a *Allocator) Preferred(available, must []string, size int) ([]string, error) {
 	r := a.Request()
 	for _, id := range available {
@@ -44,7 +43,7 @@ type Request struct {
 	*choice
 	// named counts the calls of Available.
 	named int
-	// strange has the unknown names.
+	// strange are the unknown names.
 	strange []string
 }
 
@@ -67,7 +66,7 @@ func (r *Request) Available(id []byte) bool {
 	return true
 }
 
-// Preferred answers the request like Allocator.Preferred. It can be called once.
+// Preferred answers the request as Allocator.Preferred does. Call it once.
 func (r *Request) Preferred(must []string, size int) ([]string, error) {
 	switch {
 	case size < 0:
@@ -96,7 +95,7 @@ func (r *Request) Preferred(must []string, size int) ([]string, error) {
 	return append(ids, taken...), nil
 }
 
-// require picks the required devices, and returns the unknown ones of them.
+// require picks the required devices, and returns those that are unknown.
 func (c *choice) require(must, strange []string) (taken []string, err error) {
 	for _, id := range must {
 		device, replica, ok := c.find([]byte(id))

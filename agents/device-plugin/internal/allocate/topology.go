@@ -2,11 +2,10 @@ package allocate
 
 import "outrigger.dev/pkg/gpu"
 
-// What the score of a pair of GPUs is made of. These are the weights of
-// NVIDIA's device plugin (go-gpuallocator): each NVLink counts more than any
-// path on the PCI bus, and the path decides between pairs with as many NVLinks.
-// Links to a switch count here too, for both GPUs reach each other by them at
-// full speed; there they count for nothing.
+// The parts of the score of a pair of GPUs, with the weights of NVIDIA's device plugin
+// (go-gpuallocator): an NVLink counts more than any path on the PCI bus, and the path
+// decides between pairs with equally many NVLinks. Unlike there, links to a switch count
+// as well, because both GPUs reach each other over them at full speed.
 const (
 	scoreSystem     = 10
 	scoreNUMANode   = 20
@@ -20,8 +19,8 @@ const (
 	maxNVLinks = 100
 )
 
-// Topology says how well the GPUs of a node are connected. It is never changed, and safe
-// for concurrent use.
+// Topology scores how well the GPUs of a node are connected. It does not change, and is
+// safe for concurrent use.
 type Topology struct {
 	// place is the row of a GPU in scores, by its NVML index.
 	place  map[int]int
@@ -29,14 +28,14 @@ type Topology struct {
 	scores []int32
 }
 
-// NewTopology returns the topology of a node: make it once for each snapshot.
+// NewTopology returns the topology of a node. Build it once for each snapshot.
 func NewTopology(n *gpu.Node) *Topology {
 	size := len(n.GPUs)
 	t := &Topology{place: make(map[int]int, size), size: size, scores: make([]int32, size*size)}
 	for i := range n.GPUs {
 		t.place[n.GPUs[i].Index] = i
 		for j := range i {
-			// The score of two GPUs for which the driver reports no link.
+			// The score of two GPUs between which the driver reports no link.
 			t.set(i, j, pciScore(gpu.PathUndetermined, &n.GPUs[i], &n.GPUs[j]))
 		}
 	}
@@ -56,7 +55,7 @@ func (t *Topology) set(a, b int, score int32) {
 	t.scores[a*t.size+b], t.scores[b*t.size+a] = score, score
 }
 
-// row returns where in scores a GPU is, -1 if nowhere.
+// row returns the row of a GPU in scores, -1 if it has none.
 func (t *Topology) row(index int) int {
 	if t == nil {
 		return -1
@@ -76,8 +75,8 @@ func (t *Topology) between(a, b int) int32 {
 	return t.scores[a*t.size+b]
 }
 
-// pciScore is the part of the score that the place on the PCI bus gives. Where
-// the driver does not say, the NUMA nodes do.
+// pciScore returns the part of the score that depends on the PCI bus. If the driver does
+// not report the path, the NUMA nodes decide.
 func pciScore(p gpu.Path, a, b *gpu.GPU) int32 {
 	switch p {
 	case gpu.PathBoard:

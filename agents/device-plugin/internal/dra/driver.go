@@ -20,32 +20,32 @@ import (
 )
 
 const (
-	// healthTimeout is how long the kubelet believes a report, and healthEvery
-	// how often one is sent although nothing has changed.
+	// healthTimeout is how long a report of health is valid for the kubelet, and
+	// healthEvery how often the driver repeats it if nothing changes.
 	healthTimeout = 10 * time.Minute
 	healthEvery   = 5 * time.Minute
 )
 
-// Publisher makes the devices of this node's pool known to the cluster.
+// Publisher publishes the devices of this node's pool as ResourceSlices.
 type Publisher interface {
 	PublishResources(ctx context.Context, resources resourceslice.DriverResources) error
 }
 
-// Config says what a Driver works with.
+// Config configures a Driver.
 type Config struct {
-	// Node is the name of the Node, and of its pool.
+	// Node is the name of the Node and of its pool.
 	Node string
-	// LedgerPath is the file of the prepared claims.
+	// LedgerPath is the file that records the prepared claims.
 	LedgerPath string
-	// Exists reports whether a claim is still there, which tells one that the
-	// kubelet has forgotten from one that holds a device.
+	// Exists reports whether a claim still exists in the API. A claim that does not
+	// holds no device, even if the kubelet never unprepared it.
 	Exists func(ctx context.Context, claim types.UID, name string) (bool, error)
-	// Failed is called for what the library cannot do in the background.
+	// Failed gets errors of the library's background work that it does not retry.
 	Failed func(err error)
 	Log    *slog.Logger
 }
 
-// Driver answers the kubelet and publishes the devices. It is safe for
+// Driver prepares claims for the kubelet and publishes the devices. It is safe for
 // concurrent use.
 type Driver struct {
 	cfg Config
@@ -53,15 +53,15 @@ type Driver struct {
 	mu      sync.Mutex
 	devices []Device
 	ledger  Ledger
-	// published is what was published last, nil before.
+	// published is what was published last, nil if nothing was.
 	published []resourceapi.Device
-	// changed is closed and replaced when devices change.
+	// changed is closed and replaced when the devices change.
 	changed chan struct{}
 }
 
 var _ kubeletplugin.DRAPlugin = (*Driver)(nil)
 
-// New returns a Driver that knows of the claims that were prepared before.
+// New returns a Driver with the claims that an earlier process prepared.
 func New(cfg Config) (*Driver, error) {
 	d := &Driver{cfg: cfg, ledger: Ledger{}, changed: make(chan struct{})}
 	data, err := os.ReadFile(cfg.LedgerPath)
@@ -77,10 +77,10 @@ func New(cfg Config) (*Driver, error) {
 	return d, nil
 }
 
-// Offer makes devices those that claims get from now on, and publishes the
-// healthy ones if they have changed. A device that is not healthy is not
-// published, so that no new claim gets it; claims that have it keep it.
-func (d *Driver) Offer(ctx context.Context, devices []Device, to Publisher) error {
+// Advertise replaces the devices that claims can get, and publishes the healthy ones if
+// they have changed. An unhealthy device is not published, so no new claim gets it;
+// claims that have it keep it.
+func (d *Driver) Advertise(ctx context.Context, devices []Device, to Publisher) error {
 	healthy := []resourceapi.Device{}
 	for _, dev := range devices {
 		if dev.Health.Healthy {
@@ -109,8 +109,8 @@ func (d *Driver) Offer(ctx context.Context, devices []Device, to Publisher) erro
 	return nil
 }
 
-// slicesOf divides devices into slices that the API takes. An empty pool has
-// one empty slice: it shows that the driver runs.
+// slicesOf splits the devices into ResourceSlices of the size that the API accepts. A
+// pool without devices has one empty slice, which shows that the driver runs.
 func slicesOf(devices []resourceapi.Device) []resourceslice.Slice {
 	out := []resourceslice.Slice{}
 	for len(devices) > resourceapi.ResourceSliceMaxDevices {
@@ -120,15 +120,15 @@ func slicesOf(devices []resourceapi.Device) []resourceslice.Slice {
 	return append(out, resourceslice.Slice{Devices: devices})
 }
 
-// PrepareResourceClaims answers with the CDI devices of each claim. The specs
-// of these are there before the devices are published.
+// PrepareResourceClaims returns the CDI devices of each claim. Their specs are written
+// before the devices are published.
 func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	out := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	for _, c := range claims {
 		granted, err := d.prepare(ctx, c)
 		if err != nil {
 			err = fmt.Errorf("prepare claim %s/%s: %w", c.Namespace, c.Name, err)
-			d.cfg.Log.Error("claim not prepared", "claim", c.Namespace+"/"+c.Name, "err", err)
+			d.cfg.Log.Error("cannot prepare claim", "claim", c.Namespace+"/"+c.Name, "err", err)
 			out[c.UID] = kubeletplugin.PrepareResult{Err: err}
 			continue
 		}
@@ -162,61 +162,61 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) ([]G
 	return granted, d.keep(next)
 }
 
-// forgetGone returns the ledger without the claims that are not there any more.
-// The kubelet gives claims back, but one whose state was lost cannot.
+// forgetGone returns the ledger without the claims that do not exist any more. Usually
+// the kubelet unprepares a claim; a kubelet that lost its state does not.
 func (d *Driver) forgetGone(ctx context.Context) Ledger {
 	next := d.ledger
 	for uid, c := range d.ledger {
-		there, err := d.cfg.Exists(ctx, uid, c.Name)
+		exists, err := d.cfg.Exists(ctx, uid, c.Name)
 		if err != nil {
-			d.cfg.Log.Warn("claim not looked up, its devices stay taken", "claim", c.Name, "err", err)
+			d.cfg.Log.Warn("cannot look up claim, keeping its devices reserved", "claim", c.Name, "err", err)
 			continue
 		}
-		if !there {
-			d.cfg.Log.Info("claim is gone, its devices are free", "claim", c.Name)
+		if !exists {
+			d.cfg.Log.Info("claim does not exist any more, releasing its devices", "claim", c.Name)
 			next = next.Unprepare(uid)
 		}
 	}
 	return next
 }
 
-// keep makes next the ledger, on disk first.
+// keep records next as the ledger, on disk first.
 func (d *Driver) keep(next Ledger) error {
 	data, err := next.Encode()
 	if err != nil {
 		return err
 	}
 	if _, err := hostfs.WriteIfChanged(d.cfg.LedgerPath, data, 0o600); err != nil {
-		return fmt.Errorf("keep prepared claims: %w", err)
+		return fmt.Errorf("record prepared claims: %w", err)
 	}
 	d.ledger = next
 	return nil
 }
 
-// UnprepareResourceClaims gives devices back.
+// UnprepareResourceClaims releases the devices of the claims.
 func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := make(map[types.UID]error, len(claims))
 	for _, c := range claims {
 		out[c.UID] = d.keep(d.ledger.Unprepare(c.UID))
-		d.cfg.Log.Info("claim given back", "claim", c.Namespace+"/"+c.Name)
+		d.cfg.Log.Info("claim unprepared", "claim", c.Namespace+"/"+c.Name)
 	}
 	return out, nil
 }
 
-// HandleError takes what the library could not do in the background. What it
-// tries again by itself is logged.
+// HandleError gets the errors of the library's background work. It logs those that the
+// library retries, and passes on all others.
 func (d *Driver) HandleError(_ context.Context, err error, msg string) {
 	if errors.Is(err, kubeletplugin.ErrRecoverable) {
-		d.cfg.Log.Warn("devices are not published yet, trying again", "problem", msg, "err", err)
+		d.cfg.Log.Warn("cannot publish devices, retrying", "problem", msg, "err", err)
 		return
 	}
 	d.cfg.Failed(fmt.Errorf("%s: %w", msg, err))
 }
 
-// WatchHealthStatus reports the health of the devices, which the kubelet shows
-// in the status of the pods that have them.
+// WatchHealthStatus reports the health of the devices. The kubelet shows it in the
+// status of the pods that have them.
 func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
 	tick := time.NewTicker(healthEvery)
 	defer tick.Stop()

@@ -62,7 +62,7 @@ func TestOnlyHealthyDevicesArePublishedAndOnlyChanges(t *testing.T) {
 	var to published
 	offer := func(want int, devices ...dra.Device) {
 		t.Helper()
-		if err := d.Offer(t.Context(), devices, &to); err != nil {
+		if err := d.Advertise(t.Context(), devices, &to); err != nil {
 			t.Fatal(err)
 		}
 		if len(to) != want {
@@ -87,7 +87,7 @@ func TestPreparedClaimsOutliveTheProcess(t *testing.T) {
 	there := claims{"a": true, "b": true}
 	prepare := func(d *dra.Driver, uid string) error {
 		t.Helper()
-		if err := d.Offer(t.Context(), devices(), &published{}); err != nil {
+		if err := d.Advertise(t.Context(), devices(), &published{}); err != nil {
 			t.Fatal(err)
 		}
 		out, err := d.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{claim(uid, "gpu-0")})
@@ -141,7 +141,7 @@ func TestHealthIsReportedWhenItChanges(t *testing.T) {
 	if r := <-reports; len(r.Devices) != 0 {
 		t.Errorf("first report %+v", r)
 	}
-	if err := d.Offer(t.Context(), []dra.Device{offered("gpu-0", health.Status{Reason: "xid 79"})}, &published{}); err != nil {
+	if err := d.Advertise(t.Context(), []dra.Device{offered("gpu-0", health.Status{Reason: "xid 79"})}, &published{}); err != nil {
 		t.Fatal(err)
 	}
 	r := <-reports

@@ -1,8 +1,8 @@
-// Package dra offers the node's GPUs by Dynamic Resource Allocation: the
-// inventory that the device plugin offers too, as ResourceSlices, and claims
-// prepared through CDI.
+// Package dra advertises the node's GPUs through Dynamic Resource Allocation: it
+// publishes the inventory of the device plugin as ResourceSlices, and prepares claims
+// through CDI.
 //
-// Inventory and Ledger are pure; Driver is the edge to the kubelet and the API
+// Inventory and Ledger are pure. Driver communicates with the kubelet and the API
 // server.
 package dra
 
@@ -17,14 +17,14 @@ import (
 
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
-	offered "outrigger.dev/pkg/resource"
+	advertised "outrigger.dev/pkg/resource"
 )
 
-// DriverName is the name of NVIDIA's DRA driver for GPUs, which DeviceClasses
-// and the expressions of users' claims have.
+// DriverName is the name of NVIDIA's DRA driver for GPUs. DeviceClasses and the
+// expressions of users' claims contain it.
 const DriverName = "gpu.nvidia.com"
 
-// CDIVendor and CDIClass make the kind of the CDI devices that claims get.
+// CDIVendor and CDIClass form the kind of the CDI devices that claims get.
 const (
 	CDIVendor = "k8s." + DriverName
 	CDIClass  = "gpu"
@@ -36,10 +36,10 @@ const (
 	typeMIG = "mig"
 )
 
-// Device is one GPU or MIG device of the node as claims know it.
+// Device is one GPU or MIG device of the node, as the driver publishes it.
 type Device struct {
-	// Name is what the slice calls it: "gpu-0", "gpu-0-mig-7-0" for compute
-	// instance 0 of GPU instance 7 of the GPU with minor 0.
+	// Name is its name in the ResourceSlice: "gpu-0" for the GPU with minor 0, and
+	// "gpu-0-mig-7-0" for compute instance 0 of GPU instance 7 of that GPU.
 	Name string
 	UUID gpu.UUID
 	// Spec is the device's entry in a ResourceSlice.
@@ -47,12 +47,12 @@ type Device struct {
 	Health health.Status
 }
 
-// CDI returns the name by which the container runtime knows the device.
+// CDI returns the qualified name of the CDI device.
 func (d Device) CDI() string { return CDIVendor + "/" + CDIClass + "=" + string(d.UUID) }
 
-// Inventory returns the devices of a set that was derived from n, in the order
-// of their names. A GPU that is divided is offered in its parts only.
-func Inventory(n *gpu.Node, set offered.Set) []Device {
+// Inventory returns the devices of a set that was derived from n, in the order of
+// their names. It does not return a GPU in MIG mode, only its MIG devices.
+func Inventory(n *gpu.Node, set advertised.Set) []Device {
 	var out []Device
 	for _, r := range set.Resources {
 		for _, d := range r.Devices {
@@ -65,8 +65,8 @@ func Inventory(n *gpu.Node, set offered.Set) []Device {
 	return out
 }
 
-// find returns the device of which the set knows no more than the name.
-func find(n *gpu.Node, d offered.Device) (Device, bool) {
+// find returns the device of n that d names.
+func find(n *gpu.Node, d advertised.Device) (Device, bool) {
 	g := n.GPU(d.GPU)
 	if g == nil {
 		return Device{}, false
@@ -124,8 +124,8 @@ func part(n *gpu.Node, g *gpu.GPU, m gpu.MIGDevice, status health.Status) Device
 	}
 }
 
-// common are the attributes of a GPU and of its parts. What is not known is
-// left out: an expression that asks for it then does not match.
+// common returns the attributes that a GPU and its MIG devices share. It omits what is
+// not known, so that an expression that uses it does not match.
 func common(n *gpu.Node, g *gpu.GPU) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	out := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
 	add := func(name resourceapi.QualifiedName, value string) {
@@ -155,8 +155,8 @@ func common(n *gpu.Node, g *gpu.GPU) map[resourceapi.QualifiedName]resourceapi.D
 	return out
 }
 
-// semantic writes a driver version as the API wants versions (semver 2.0.0):
-// three numbers without leading zeros. "580.95.05" is 580.95.5.
+// semantic returns a driver version as a semantic version (semver 2.0.0), which the API
+// requires: three numbers without leading zeros. "580.95.05" becomes 580.95.5.
 func semantic(v string) (string, bool) {
 	fields := strings.Split(v, ".")
 	if v == "" || len(fields) > 3 {

@@ -12,17 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Claim is a claim that was prepared: what the ledger keeps of it.
+// Claim is what the ledger records of a prepared claim.
 type Claim struct {
-	// Name is namespace and name, for people.
+	// Name is "namespace/name".
 	Name string `json:"name"`
-	// Devices are names of Devices.
+	// Devices are the names of Devices.
 	Devices []string `json:"devices"`
 }
 
-// Ledger knows which claim has which devices on this node. It is the last line
-// of defence against two claims with one device. It is a value: what changes it
-// returns another one.
+// Ledger records which claim has which devices on this node. It keeps two claims from
+// getting one device, whatever the API server says. It is a value: its methods return a
+// changed copy.
 type Ledger map[types.UID]Claim
 
 // Granted is one device that a claim gets.
@@ -33,9 +33,9 @@ type Granted struct {
 	Device  Device
 }
 
-// Prepare returns what the claim gets of the node's devices, and the ledger
-// that has it. A claim that was prepared before gets the same again. Devices of
-// other drivers are not its business.
+// Prepare returns the devices of this node that are allocated to the claim, and the
+// ledger with the claim in it. A claim that was prepared before gets the same devices
+// again. Prepare ignores devices of other drivers.
 func (l Ledger) Prepare(claim *resourceapi.ResourceClaim, pool string, devices []Device) ([]Granted, Ledger, error) {
 	if claim.Status.Allocation == nil {
 		return nil, l, errors.New("the claim is not allocated")
@@ -55,11 +55,11 @@ func (l Ledger) Prepare(claim *resourceapi.ResourceClaim, pool string, devices [
 		i := slices.IndexFunc(devices, func(d Device) bool { return d.Name == r.Device })
 		switch {
 		case r.Pool != pool:
-			errs = append(errs, fmt.Errorf("device %s is of pool %s, this node's is %s", r.Device, r.Pool, pool))
+			errs = append(errs, fmt.Errorf("device %s is in pool %s, and the pool of this node is %s", r.Device, r.Pool, pool))
 		case i < 0:
-			errs = append(errs, fmt.Errorf("device %s is not on this node any more: delete the pod, and it is allocated another one", r.Device))
+			errs = append(errs, fmt.Errorf("device %s is not on this node any more: delete the pod, so that its claim is allocated again", r.Device))
 		default:
-			// Access of an administrator does not take the device from others.
+			// Administrative access does not reserve the device.
 			if r.AdminAccess == nil || !*r.AdminAccess {
 				errs = append(errs, l.taken(claim.UID, r.Device))
 				mine.Devices = append(mine.Devices, r.Device)
@@ -78,19 +78,19 @@ func (l Ledger) Prepare(claim *resourceapi.ResourceClaim, pool string, devices [
 	return out, next, nil
 }
 
-// checkConfig refuses settings for this driver: there are none, and to ignore
-// them would give a pod less than it asked for.
+// checkConfig rejects a config for this driver. The driver has none, and a pod whose
+// config is ignored would get less than it requests.
 func checkConfig(configs []resourceapi.DeviceAllocationConfiguration) error {
 	for _, c := range configs {
 		if c.Opaque != nil && c.Opaque.Driver == DriverName {
-			return fmt.Errorf("the claim has a config for %s, which takes none (requests %s): remove it; sharing is offered by the device plugin",
+			return fmt.Errorf("the claim has a config for %s, which accepts none (requests %s): remove it; to share GPUs, use the device plugin",
 				DriverName, strings.Join(c.Requests, ", "))
 		}
 	}
 	return nil
 }
 
-// taken returns an error if another claim than this has the device.
+// taken returns an error if another claim has the device.
 func (l Ledger) taken(claim types.UID, device string) error {
 	for uid, c := range l {
 		if uid != claim && slices.Contains(c.Devices, device) {
@@ -100,14 +100,14 @@ func (l Ledger) taken(claim types.UID, device string) error {
 	return nil
 }
 
-// Unprepare returns the ledger without a claim. It is no error if it has none.
+// Unprepare returns the ledger without the claim, which need not be in it.
 func (l Ledger) Unprepare(claim types.UID) Ledger {
 	next := maps.Clone(l)
 	delete(next, claim)
 	return next
 }
 
-// ledgerVersion is that of the file's format.
+// ledgerVersion is the version of the file format.
 const ledgerVersion = "v1"
 
 type ledgerFile struct {
@@ -115,8 +115,7 @@ type ledgerFile struct {
 	Claims  Ledger `json:"claims"`
 }
 
-// Encode returns the ledger as it is kept in a file. Equal ledgers give equal
-// bytes.
+// Encode returns the content of the ledger's file. Equal ledgers give equal bytes.
 func (l Ledger) Encode() ([]byte, error) {
 	data, err := json.MarshalIndent(ledgerFile{Version: ledgerVersion, Claims: l}, "", "  ")
 	if err != nil {
@@ -125,7 +124,7 @@ func (l Ledger) Encode() ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// DecodeLedger reads what Encode returned.
+// DecodeLedger parses the content of the ledger's file.
 func DecodeLedger(data []byte) (Ledger, error) {
 	var f ledgerFile
 	if err := json.Unmarshal(data, &f); err != nil {

@@ -68,7 +68,7 @@ func TestPrepare(t *testing.T) {
 		"another node's pool is refused": {
 			claim:  claim("c", "gpu-0"),
 			change: func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Pool = "node2" },
-			err:    "device gpu-0 is of pool node2, this node's is node1",
+			err:    "device gpu-0 is in pool node2, and the pool of this node is node1",
 		},
 		"a config for us is refused, not ignored": {
 			claim: claim("c", "gpu-0"),
@@ -78,7 +78,7 @@ func TestPrepare(t *testing.T) {
 					DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: dra.DriverName}},
 				}}
 			},
-			err: "the claim has a config for gpu.nvidia.com, which takes none (requests gpu)",
+			err: "the claim has a config for gpu.nvidia.com, which accepts none (requests gpu)",
 		},
 		"a claim without allocation is refused": {
 			claim: claim("c"), change: func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, err: "not allocated",

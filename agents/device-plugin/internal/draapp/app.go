@@ -102,8 +102,8 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	}, nil
 }
 
-// flags are the flags of the DRA plugin. Those of the kubelet's folders are those
-// of NVIDIA's DRA driver, all others those of the device plugin.
+// flags returns the flags of the DRA plugin. Those for the kubelet's folders have the
+// names of NVIDIA's DRA driver, all others those of the device plugin.
 func flags() []cli.Flag {
 	return slices.Concat(
 		agent.GPUFlags(),
@@ -137,7 +137,7 @@ func flags() []cli.Flag {
 	)
 }
 
-// settings is what flags and environment set.
+// settings has the values of flags and environment variables.
 type settings struct {
 	node, podUID string
 	// plugins and registry are folders of the kubelet.
@@ -172,7 +172,7 @@ func read(c *cli.Context) (settings, error) {
 	return s, err
 }
 
-// claimExists reports whether the API server has the claim. It compares UIDs, since
+// claimExists reports whether the API server has the claim. It compares UIDs, because
 // another claim may have the same name by now.
 func (k *kubelet) claimExists(ctx context.Context, uid types.UID, claim string) (bool, error) {
 	namespace, name := filepath.Split(claim)

@@ -19,19 +19,19 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// kubelet connects the driver to the kubelet and the API server.
+// kubelet connects the driver with the kubelet and the API server.
 type kubelet struct {
 	settings  settings
 	client    typed.Interface
 	inventory *inventory.Inventory
 	recorder  *metrics.Recorder
-	// failed gets the fatal error of a background task of the library.
+	// failed gets the fatal error of the library's background work.
 	failed chan error
 	ready  *pace.Readiness
 	log    *slog.Logger
 }
 
-// isReady returns nil while the devices are published and the kubelet knows of
+// isReady returns nil while the devices are published and the kubelet has registered
 // the plugin, and otherwise what is missing.
 func (k *kubelet) isReady() error {
 	if err := k.inventory.Hangs(); err != nil {
@@ -40,14 +40,14 @@ func (k *kubelet) isReady() error {
 	return k.ready.Err()
 }
 
-// registerCheck is the interval of checks whether the kubelet accepted the
+// registerCheck is how often the plugin checks whether the kubelet has accepted its
 // registration, until it has.
 const registerCheck = 200 * time.Millisecond
 
 func (k *kubelet) run(ctx context.Context) error {
 	dir := filepath.Join(k.settings.plugins, dra.DriverName)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return fmt.Errorf("create the folder of the plugin: %w: mount the kubelet's folder, or set --kubelet-plugins-dir", err)
+		return fmt.Errorf("create the plugin's folder: %w: mount the kubelet's folder, or set --kubelet-plugins-dir", err)
 	}
 	d, err := dra.New(dra.Config{
 		Node: k.settings.node, LedgerPath: filepath.Join(dir, "claims.json"), Exists: k.claimExists,
@@ -62,7 +62,7 @@ func (k *kubelet) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Claims can be prepared only once the devices are known.
+	// The plugin cannot prepare claims before it knows the devices.
 	state, ok := k.first(ctx)
 	if !ok {
 		return nil
@@ -75,7 +75,7 @@ func (k *kubelet) run(ctx context.Context) error {
 	return k.follow(ctx, d, helper, state)
 }
 
-// first waits for the first state in which there are devices to tell of.
+// first waits for the first state that has the GPUs of the node.
 func (k *kubelet) first(ctx context.Context) (inventory.State, bool) {
 	for {
 		select {
@@ -93,7 +93,7 @@ func (k *kubelet) first(ctx context.Context) (inventory.State, bool) {
 func (k *kubelet) follow(ctx context.Context, d *dra.Driver, helper *kubeletplugin.Helper, state inventory.State) error {
 	tick := time.NewTicker(registerCheck)
 	defer tick.Stop()
-	if err := d.Offer(ctx, dra.Inventory(state.Node, state.Set), helper); err != nil {
+	if err := d.Advertise(ctx, dra.Inventory(state.Node, state.Set), helper); err != nil {
 		return err
 	}
 	for {
@@ -114,14 +114,14 @@ func (k *kubelet) follow(ctx context.Context, d *dra.Driver, helper *kubeletplug
 			return err
 		case <-tick.C:
 		case state = <-k.inventory.States():
-			if err := d.Offer(ctx, dra.Inventory(state.Node, state.Set), helper); err != nil {
+			if err := d.Advertise(ctx, dra.Inventory(state.Node, state.Set), helper); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-var errUnregistered = errors.New("register with the kubelet: it has not taken the plugin yet")
+var errUnregistered = errors.New("register with the kubelet: it has not accepted the plugin yet")
 
 func (k *kubelet) missing(s inventory.State, helper *kubeletplugin.Helper) error {
 	if err := s.Unusable(); err != nil {

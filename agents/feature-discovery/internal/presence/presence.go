@@ -20,8 +20,9 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// Grace is how long the GPUs have to be absent before their labels are removed. A
-// reset may take a GPU off the bus for seconds, and agents leave with the labels.
+// Grace is how long the GPUs have to be absent before their labels are removed. A reset
+// may take a GPU off the bus for seconds, and without the labels the node's GPU agents
+// would be deleted.
 const Grace = 30 * time.Second
 
 const (
@@ -29,12 +30,12 @@ const (
 	retryMax = 5 * time.Minute
 )
 
-// Node keeps labels on the own Node.
+// Node reconciles the labels of this node's Node.
 type Node interface {
-	// Run keeps the desired state until ctx ends.
+	// Run reconciles the Node with the desired state until ctx ends.
 	Run(ctx context.Context) error
 	Set(publish.Desired)
-	// Once makes the Node as desired, and returns nil once it is.
+	// Once reconciles the Node with w, and returns nil when they agree.
 	Once(ctx context.Context, w publish.Desired) error
 	Err() error
 }
@@ -56,7 +57,7 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Presence keeps the labels that charts select nodes by.
+// Presence keeps the labels by which charts select nodes.
 type Presence struct {
 	cfg     Config
 	changed chan struct{}
