@@ -42,7 +42,7 @@ func TestFilter(t *testing.T) {
 				`excluded 2: the config excludes "` + id + `2"`, lost,
 			},
 		},
-		"what cannot be offered anyway is no fault once it is excluded": {
+		"what cannot be advertised anyway is no fault once it is excluded": {
 			exclude: []string{"1", "3"},
 			want: []string{
 				"nvidia.com/gpu: 2", "nvidia.com/mig-2g.10gb: 0:1", "nvidia.com/mig-3g.20gb: 0:0",

@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/test/e2e/stack"
 )
 
-// timeSlicing is a values file's config map in which each GPU is offered twice.
+// timeSlicing is a values file's config map in which each GPU is advertised twice.
 const timeSlicing = `config.map.default=
 version: v1
 sharing:

@@ -117,7 +117,7 @@ func TestPreparedClaimsOutliveTheProcess(t *testing.T) {
 		t.Errorf("Unprepare() = %v, %v", out, err)
 	}
 	if err := prepare(driver(t, path, there), "a"); err != nil {
-		t.Errorf("a device that was given back is not free: %v", err)
+		t.Errorf("the device of an unprepared claim cannot be prepared again: %v", err)
 	}
 }
 

@@ -109,7 +109,7 @@ func TestPrepare(t *testing.T) {
 				t.Errorf("ledger (-want +got):\n%s", diff)
 			}
 			if len(next.Unprepare("c")) != len(next)-1 {
-				t.Error("the claim cannot be given back")
+				t.Error("the claim cannot be unprepared")
 			}
 		})
 	}
