@@ -51,7 +51,7 @@ func TestNothingIsSaidBeforeTheFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, answers := startSlow(t)
 		r.quiet(t)
-		if err := r.Unknown(); err == nil || !strings.Contains(err.Error(), "not been looked at") {
+		if err := r.Unknown(); err == nil || !strings.Contains(err.Error(), "has not been read yet") {
 			t.Errorf("Unknown() = %v", err)
 		}
 		close(answers)
