@@ -19,8 +19,8 @@ const controlNode = "/dev/nvidiactl"
 const AccessFix = "give its container the nodes (docker run --device /dev/nvidiactl --device /dev/nvidia0, " +
 	"and so on for each GPU), or run it privileged"
 
-// Access returns why this process may not use a device node, nil if it may. The
-// kernel asks the device cgroup too, and nothing is opened: opening a GPU's node
+// Access returns why this process cannot open a device node, or nil if it can. The
+// kernel checks the device cgroup too. Access does not open the node, because that
 // would wake the GPU.
 func Access(node string) error {
 	err := unix.Access(node, unix.R_OK|unix.W_OK)
@@ -36,7 +36,7 @@ func Access(node string) error {
 	}
 }
 
-// initError explains why NVML cannot be initialised.
+// initError explains why NVML cannot be initialized.
 func (s *Session) initError(lib *library, err error) error {
 	if call, ok := errors.AsType[*Error](err); ok {
 		call.of = lib.path
@@ -48,8 +48,8 @@ func (s *Session) initError(lib *library, err error) error {
 	return fmt.Errorf("initialise NVML: %w: %w (%s)", gpu.ErrNoDriver, err, fix)
 }
 
-// initFix returns what helps against an answer of nvmlInit, where that is known.
-// Denied is why this process may not use the control node.
+// initFix returns the fix for an error of nvmlInit, or "" if none is known. denied
+// is why this process cannot open the control node, or nil if it can.
 func (s *Session) initFix(ret gonvml.Return, denied error) string {
 	switch {
 	case ret == gonvml.ERROR_NO_PERMISSION:
@@ -59,14 +59,15 @@ func (s *Session) initFix(ret gonvml.Return, denied error) string {
 	case ret == gonvml.ERROR_UNINITIALIZED, ret == gonvml.ERROR_DRIVER_NOT_LOADED, ret == gonvml.ERROR_LIBRARY_NOT_FOUND:
 		return s.notLoadedFix()
 	case ret == gonvml.ERROR_UNKNOWN && denied != nil:
-		// What NVML makes of a node that the device cgroup refuses.
+		// NVML returns this for a node that the device cgroup denies.
 		return denied.Error() + ": " + AccessFix
 	default:
 		return ""
 	}
 }
 
-// notLoadedFix tells apart what NVML does not: no module, or no device nodes.
+// notLoadedFix distinguishes two causes for which NVML returns the same error: there
+// is no kernel module, or there are no device nodes.
 func (s *Session) notLoadedFix() string {
 	if _, err := s.cfg.Proc.Version(); errors.Is(err, fs.ErrNotExist) {
 		return "the kernel module nvidia is not loaded: modprobe nvidia"

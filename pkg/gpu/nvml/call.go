@@ -2,11 +2,11 @@ package nvml
 
 import gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-// noGPU is the index in a call that concerns no single GPU.
+// noGPU is the index in a call that does not concern a single GPU.
 const noGPU = -1
 
-// handle is something of NVML that has calls: the library, a GPU or MIG device, a
-// GPU instance, an event set.
+// handle is an object of NVML that has calls: the library, a GPU or MIG device, a
+// GPU instance, or an event set.
 type handle[H any] struct {
 	span *Span
 	raw  H
@@ -14,9 +14,9 @@ type handle[H any] struct {
 	gpu int
 }
 
-// do makes a call. Symbol is the one that f calls: a call of a symbol that the
-// library lacks would kill the process, so f is not called then. The call is noted
-// while it is in flight. The error is an *Error.
+// do calls f, which calls symbol. If the library lacks the symbol, do does not call
+// f, because that would end the process. do records the call while it is in flight.
+// The error is an *Error.
 func do[H any](h handle[H], symbol string, f func(H) gonvml.Return) error {
 	return wait(h, symbol, call{}, f)
 }

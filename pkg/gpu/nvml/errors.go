@@ -13,15 +13,15 @@ import (
 // Error is a call of NVML that failed.
 type Error struct {
 	Symbol string
-	// GPU is the index of the GPU, -1 if the call concerns none.
+	// GPU is the index of the GPU, or -1 if the call does not concern a single GPU.
 	GPU    int
 	Return gonvml.Return
-	// Reason is NVML's text for Return. It is kept because NVML has it only
+	// Reason is NVML's text for Return. It is stored because NVML returns it only
 	// while it is loaded.
 	Reason string
-	// Missing is set if the library lacks the symbol, which was not called.
+	// Missing is set if the library lacks the symbol. Then nothing was called.
 	Missing bool
-	// of is what the symbol was called for, if that is no GPU.
+	// of is what the call concerns, if that is not a GPU.
 	of string
 }
 
@@ -40,8 +40,8 @@ func missing(symbol string, index int) error {
 	}
 }
 
-// reason returns NVML's text. Answers that are part of reading a sound node are
-// known here: they cost no call.
+// reason returns NVML's text. It does not call NVML for the errors that occur on a
+// healthy node.
 func reason(ret gonvml.Return) string {
 	switch ret {
 	case gonvml.ERROR_NOT_SUPPORTED:
@@ -69,8 +69,8 @@ func (e *Error) Error() string {
 	}
 }
 
-// Code returns the answer of NVML that is in err: SUCCESS for nil, and
-// ERROR_UNKNOWN for an error that is not of NVML.
+// Code returns the return code of NVML that err contains: SUCCESS for nil, and
+// ERROR_UNKNOWN for an error that does not come from NVML.
 func Code(err error) gonvml.Return {
 	if err == nil {
 		return gonvml.SUCCESS
@@ -81,7 +81,8 @@ func Code(err error) gonvml.Return {
 	return gonvml.ERROR_UNKNOWN
 }
 
-// Fault returns an error of a call as the fault of what it was made for.
+// Fault returns the error of a call as a fault of the GPU or MIG device that the call
+// concerned.
 func Fault(err error) *gpu.Fault {
 	if call, ok := errors.AsType[*Error](err); ok {
 		return &gpu.Fault{Op: call.Symbol, Reason: call.Reason}
@@ -89,14 +90,15 @@ func Fault(err error) *gpu.Fault {
 	return &gpu.Fault{Op: "use NVML", Reason: err.Error()}
 }
 
-// Missing reports whether err is of a call of a symbol that the library lacks.
+// Missing reports whether err comes from a call of a symbol that the library lacks.
 func Missing(err error) bool {
 	call, ok := errors.AsType[*Error](err)
 	return ok && call.Missing
 }
 
-// DriverGone reports whether err says that the whole driver is gone, and not that
-// one GPU is broken. A process that may not use one GPU may use the others.
+// DriverGone reports whether err means that the driver is not available at all, and
+// not that a single GPU fails. A missing permission for one GPU does not count: the
+// process may be allowed to use the others.
 func DriverGone(err error) bool {
 	call, ok := errors.AsType[*Error](err)
 	if !ok {

@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	// hangLimit is how long a call may take before NVML is said to hang: far
-	// more than any call takes on a busy node, the first one after a boot included.
+	// hangLimit is how long a call may take before NVML counts as hanging: far more
+	// than any call takes on a busy node, including the first one after a boot.
 	hangLimit = 30 * time.Second
-	// giveUp is how long a call is waited for that its caller no longer needs:
-	// little enough for an agent to stop in time.
+	// giveUp is how long leash waits for a call that its caller no longer needs. It
+	// is short enough for an agent to stop in time.
 	giveUp = 800 * time.Millisecond
-	// A wait for an event is interrupted so often, at most, with that pause. One
-	// interrupt does, unless it comes before the thread waits.
+	// A wait for an event is interrupted at most this many times, with this pause in
+	// between. One interrupt suffices, unless it arrives before the thread waits.
 	interrupts     = 10
 	interruptPause = 2 * time.Millisecond
 )
 
-// errLeft is returned by leash for a wait that was left behind.
+// errLeft is returned by leash if a wait for an event still blocks.
 var errLeft = errors.New("a wait for an event was left behind")
 
 // call is a call of NVML that has not returned.
 type call struct {
 	symbol string
 	gpu    int
-	// thread makes a call that waits for an event, for at most wait. It is zero
-	// for all others.
+	// thread is the thread of a call that waits for an event, for at most wait. It
+	// is zero for other calls.
 	thread int
 	wait   time.Duration
 	since  time.Time
 }
 
-// hangs returns the call as an error, if it has taken longer than limit.
+// hangs returns an error that names the call if it has taken limit or longer.
 func (c call) hangs(now time.Time, limit time.Duration) error {
 	took := now.Sub(c.since)
 	if took < limit {
@@ -56,17 +56,17 @@ func (c call) hangs(now time.Time, limit time.Duration) error {
 	return fmt.Errorf("%s: %w (look for NVRM in dmesg, drain the node, and reset the GPU or reboot)", what, gpu.ErrHangs)
 }
 
-// inFlight holds the calls that have not returned. Nothing can end a call that
-// hangs; it can only be known.
+// inFlight records the calls that have not returned. A call that hangs cannot be
+// ended, only detected.
 type inFlight struct {
 	now func() time.Time
 
 	mu sync.Mutex
-	// calls has an empty symbol where a place is free.
+	// calls has a call with an empty symbol in each free place.
 	calls []call
 }
 
-// begin notes a call, and returns its place for end.
+// begin records a call, and returns its place, for end.
 func (f *inFlight) begin(c call) int {
 	c.since = f.now().Add(c.wait)
 	f.mu.Lock()
@@ -87,7 +87,7 @@ func (f *inFlight) end(place int) {
 	f.calls[place] = call{}
 }
 
-// hangs returns the oldest call as an error, if it has taken longer than limit.
+// hangs returns an error that names the oldest call if it has taken limit or longer.
 func (f *inFlight) hangs(limit time.Duration) error {
 	oldest, ok := f.oldest()
 	if !ok {
@@ -96,8 +96,8 @@ func (f *inFlight) hangs(limit time.Duration) error {
 	return oldest.hangs(f.now(), limit)
 }
 
-// hangsIn returns how long no call can have taken longer than limit: until the
-// oldest one has, or one that begins now.
+// hangsIn returns the time until the oldest call has taken limit. If no call is in
+// flight, that is limit, for a call that begins now.
 func (f *inFlight) hangsIn(limit time.Duration) time.Duration {
 	oldest, ok := f.oldest()
 	if !ok {
@@ -118,9 +118,10 @@ func (f *inFlight) oldest() (oldest call, ok bool) {
 	return oldest, oldest.symbol != ""
 }
 
-// interrupt makes the waits for events return, and gives up when done is closed
-// or the waits do not return. nvmlEventSetWait returns when a signal arrives
-// (nvml.h). SIGURG is the one that the Go runtime sends itself, and ignores.
+// interrupt makes the waits for events return. It stops when done is closed, and
+// gives up if the waits do not return. nvmlEventSetWait returns when a signal
+// arrives (nvml.h). SIGURG is the signal that the Go runtime sends to itself and
+// ignores.
 func (f *inFlight) interrupt(done <-chan struct{}) {
 	pause := time.NewTicker(interruptPause)
 	defer pause.Stop()
@@ -144,7 +145,7 @@ func (f *inFlight) signal() {
 	}
 }
 
-// waiting reports whether a wait for an event, and no other call, is in flight.
+// waiting reports whether a wait for an event is in flight, and no other call.
 func (f *inFlight) waiting() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,9 +159,9 @@ func (f *inFlight) waiting() bool {
 	return waits
 }
 
-// leash runs f, which calls NVML. After end is closed it interrupts the waits for
-// events, and returns with f, or without f if NVML does not let go of it; then f
-// ends when NVML answers.
+// leash runs f, which calls NVML, and returns what f returns. After end is closed,
+// it interrupts the waits for events. If f still does not return because a call of
+// NVML does not, leash returns an error, and f ends when NVML answers.
 func leash[T any](calls *inFlight, end <-chan struct{}, f func() (T, error)) (T, error) {
 	var value, none T
 	var err error

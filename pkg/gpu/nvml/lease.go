@@ -9,10 +9,11 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// claimPoll is how often a lease is read that cannot be watched.
+// claimPoll is the time between two reads of a lease that cannot be watched.
 const claimPoll = time.Second
 
-// share takes a share of the lease. Without a run root nobody can claim it.
+// share takes a share of the lease. Without a run root, it returns nil: no agent can
+// claim the lease there.
 func (s *Session) share() (*contract.Share, error) {
 	if s.cfg.Lease == nil {
 		return nil, nil
@@ -38,8 +39,8 @@ func (s *Session) yield(ctx context.Context, span *Span) {
 	s.retire(span, gpu.ErrClosed)
 }
 
-// pollClaim is WaitClaimed for a node that has no inotify instances left: the
-// claimer must get NVML all the same.
+// pollClaim is WaitClaimed for a node that has no inotify instances left: another
+// agent must be able to claim NVML there too.
 func (s *Session) pollClaim(ctx context.Context) (contract.Claim, error) {
 	tick := time.NewTicker(claimPoll)
 	defer tick.Stop()

@@ -13,15 +13,15 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// library is a loaded libnvidia-ml.so.1. It is never unloaded: the dynamic
-// linker keeps a library from whose symbols the program has been bound.
+// library is a loaded libnvidia-ml.so.1. It is never unloaded: the dynamic linker
+// keeps a library once the program is bound to its symbols.
 type library struct {
 	path   string
 	api    gonvml.Interface
 	lookup func(symbol string) error
 
 	mu sync.RWMutex
-	// known has the symbols that were looked up, and whether they are there.
+	// known has the symbols that were looked up, and whether the library has them.
 	known map[string]bool
 }
 
@@ -43,8 +43,8 @@ func (l *library) has(symbol string) bool {
 	return has
 }
 
-// load opens the library and checks for the symbols that a session needs itself.
-// It calls none of them.
+// load opens the library and checks that it has the symbols that every Session
+// needs. It calls none of them.
 func load(path string) (*library, error) {
 	handle := dl.New(path, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if err := handle.Open(); err != nil {
@@ -64,8 +64,9 @@ func load(path string) (*library, error) {
 	return lib, nil
 }
 
-// library loads NVML, or returns what is loaded. A library that has been
-// replaced on disk cannot be exchanged in this process. It needs the lock.
+// library loads the library, or returns the one that is loaded. It returns an error
+// if the library was replaced on disk, because a process cannot replace a loaded
+// library. The caller holds s.mu.
 func (s *Session) library() (*library, error) {
 	if s.cfg.API != nil {
 		return s.lib, nil

@@ -1,12 +1,13 @@
-// Package nvml is the way to NVIDIA's management library. A Session loads the
-// library at the first use, keeps it initialised between uses, shares the node's
-// lease on NVML while it does, and knows of calls that hang. Each call goes
-// through get or do, which check that the library has the symbol, note the call
-// while it is in flight, and return an Error.
+// Package nvml gives a process access to NVML, NVIDIA's management library. A
+// Session loads the library at the first use and keeps it initialized between uses.
+// While NVML is initialized, the Session holds a share of the node's lease on NVML.
+// It detects calls that hang. Each call goes through get or do, which check that
+// the library has the symbol, record the call while it is in flight, and return an
+// *Error if the call fails.
 //
-// To make a new symbol available, add one line to symbols_*.go. What is made of
-// the calls belongs into a package of its own below this one, as in nvml/reader:
-// only these packages import go-nvml, and with it C.
+// To make another symbol available, add a method to symbols_*.go. Code that derives
+// something from the calls belongs in a package below this one, such as nvml/reader:
+// only this package and those below it import go-nvml, and with it C.
 package nvml
 
 import (
@@ -27,25 +28,28 @@ import (
 
 // Config says where the driver is, and which lease a Session shares.
 type Config struct {
-	// LibraryPath of libnvidia-ml.so.1. Default: found in DriverRoot, else
-	// what the dynamic loader finds.
+	// LibraryPath is the path of libnvidia-ml.so.1. If empty, the Session searches
+	// DriverRoot, and then lets the dynamic loader search.
 	LibraryPath string
-	// DriverRoot in which the library is looked for.
+	// DriverRoot is where the Session searches for the library. If nil, it is the
+	// default of package driverroot.
 	DriverRoot *driverroot.Root
 	// Proc is the host's /proc.
 	Proc driverproc.Root
-	// Lease is shared while NVML is initialised. When another agent claims it,
-	// the session shuts NVML down. Nil if there is no lease to share.
+	// Lease is shared while NVML is initialized. When another agent claims it, the
+	// Session shuts NVML down. If nil, the Session shares no lease.
 	Lease *contract.Lease
-	// API replaces the library, which is not loaded then: a fake or a mock.
+	// API replaces the library, for example with a fake. The Session then loads no
+	// library.
 	API gonvml.Interface
-	// Now is the clock by which calls that hang are known. Default time.Now.
+	// Now returns the current time, by which the Session detects calls that hang. If
+	// nil, it is time.Now.
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// Session is the access of a process to NVML. It initialises NVML at the first
-// Use, and keeps it initialised until Close, until the driver goes, or until
+// Session is the access of a process to NVML. It initializes NVML at the first
+// Use, and keeps it initialized until Close, until the driver is gone, or until
 // another agent claims the lease. It is safe for concurrent use.
 type Session struct {
 	cfg   Config
@@ -55,13 +59,13 @@ type Session struct {
 	mu sync.Mutex
 	// lib is the library that is loaded; it stays for the life of the process.
 	lib *library
-	// cur is nil while NVML is not initialised for Use.
+	// cur is nil while NVML is not initialized for Use.
 	cur *Span
 
 	background sync.WaitGroup
 }
 
-// New returns a session that does nothing until it is used.
+// New returns a Session. It does not load the library.
 func New(cfg Config) (*Session, error) {
 	if cfg.DriverRoot == nil && cfg.API == nil {
 		root, err := driverroot.New(driverroot.Config{ProcRoot: string(cfg.Proc)})
@@ -83,22 +87,23 @@ func New(cfg Config) (*Session, error) {
 	return s, nil
 }
 
-// Use runs f while NVML is initialised, and returns what f returns. The context
-// of f ends with ctx, and when the session has to give NVML up: after Close, when
-// the lease is claimed, or when the driver goes; its cause says why.
+// Use calls f while NVML is initialized, and returns what f returns. The context
+// of f ends with ctx. It also ends when the Session has to shut NVML down: after
+// Close, when another agent claims the lease, or when the driver is gone. Its cause
+// is the reason.
 //
-// NVML stays initialised afterwards, so that handles of one span may be used by
-// the next Use that gets the same Span. An error of f by which DriverGone holds
-// ends the span. A call of NVML cannot be interrupted: if one does not return
-// after ctx has ended, Use returns without f, and an error that wraps gpu.ErrHangs.
+// NVML stays initialized after Use, so that a later Use that gets the same Span can
+// use the same handles. If f returns an error for which DriverGone is true, the
+// Span ends. A call of NVML cannot be interrupted: if one does not return after ctx
+// has ended, Use returns before f does, with an error that wraps gpu.ErrHangs.
 func Use[T any](ctx context.Context, s *Session, f func(context.Context, *Span) (T, error)) (T, error) {
 	return run(ctx, s, s.enter, f)
 }
 
-// UseGranted is Use for the owner of a claimed lease. NVML is initialised for f
-// alone, and shut down before UseGranted returns, so that the owner can release
-// the grant after it. Others who use the session meanwhile get
-// contract.ErrClaimed, as those of other processes do.
+// UseGranted is Use for the owner of a claimed lease. It initializes NVML for f
+// alone and shuts it down before it returns, so that the owner can then release
+// the grant. Until that release, Use returns contract.ErrClaimed, in this process
+// as in all others.
 func UseGranted[T any](ctx context.Context, s *Session, _ *contract.Grant, f func(context.Context, *Span) (T, error)) (T, error) {
 	return run(ctx, s, s.enterAlone, f)
 }
@@ -133,8 +138,9 @@ func run[T any](ctx context.Context, s *Session, enter enterFunc, f func(context
 // answered for 30 s. It never blocks.
 func (s *Session) Health() error { return s.calls.hangs(hangLimit) }
 
-// HangsIn returns how long Health returns nil at least, as far as the calls in
-// flight tell: about 30 s while NVML answers. It never blocks.
+// HangsIn returns how long Health returns nil at least: the time until the oldest
+// call in flight has taken 30 s, or 30 s if no call is in flight. It is 0 or less
+// while Health returns an error. It never blocks.
 func (s *Session) HangsIn() time.Duration { return s.calls.hangsIn(hangLimit) }
 
 // Idle reports whether NVML is shut down.
@@ -144,10 +150,10 @@ func (s *Session) Idle() bool {
 	return s.cur == nil
 }
 
-// Close ends the uses under way, shuts NVML down and gives the lease back. It
-// returns an error that wraps gpu.ErrHangs if a call of NVML does not return. A
-// wait for an event that cannot be interrupted is left behind, and NVML is shut
-// down when it ends: a process that exits need not wait for it.
+// Close ends all uses, shuts NVML down and releases the share of the lease. It
+// returns an error that wraps gpu.ErrHangs if a call of NVML does not return. If a
+// wait for an event cannot be interrupted, Close returns nil without waiting for
+// it, and NVML is shut down when the wait ends: a process that exits need not wait.
 func (s *Session) Close() error {
 	if err := s.calls.hangs(giveUp); err != nil {
 		return fmt.Errorf("close NVML: %w", err)

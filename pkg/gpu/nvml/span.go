@@ -12,13 +12,13 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Span is one span of time in which NVML is initialised. Handles, and the index
-// of a GPU, mean something within their span alone.
+// Span is a period in which NVML is initialized. Handles and GPU indices are valid
+// only within their Span.
 type Span struct {
 	session *Session
 	lib     *library
-	// present holds the bus IDs of the GPUs that the kernel had when NVML was
-	// initialised: NVML shows these until it is initialised again.
+	// present holds the bus IDs of the GPUs that the kernel driver had when NVML was
+	// initialized: NVML lists these until it is initialized again.
 	present []string
 	share   *contract.Share
 	// unwatch ends the watch for claims of the lease.
@@ -39,19 +39,19 @@ type user struct {
 }
 
 // Present returns the bus IDs of the GPUs that the kernel driver had when NVML
-// was initialised.
+// was initialized.
 func (n *Span) Present() []string { return n.present }
 
-// Stale reports whether GPUs have come or gone since NVML was initialised, which
-// NVML shows after it was initialised again.
+// Stale reports whether GPUs were added or removed since NVML was initialized. NVML
+// lists the new set of GPUs only after it is initialized again.
 func (n *Span) Stale() bool { return !slices.Equal(n.present, n.session.cfg.Proc.BusIDs()) }
 
-// Retire ends the span: the contexts of all uses end with the cause, and when the
-// last one has returned NVML is shut down. The next Use initialises it again.
+// Retire ends the Span. It ends the contexts of all uses with the cause. When the
+// last use has returned, NVML is shut down. The next Use initializes it again.
 func (n *Span) Retire(cause error) { n.session.retire(n, cause) }
 
 // enter returns a use of the current span, which it begins if there is none. The
-// caller leaves it.
+// caller ends the use with leave.
 func (s *Session) enter(ctx context.Context) (context.Context, *user, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *Session) enterAlone(ctx context.Context) (context.Context, *user, error
 	return use, u, nil
 }
 
-// begin initialises NVML. It needs the lock.
+// begin initializes NVML. The caller holds s.mu.
 func (s *Session) begin(share *contract.Share) (*Span, error) {
 	lib, err := s.library()
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Session) begin(share *contract.Share) (*Span, error) {
 	return span, nil
 }
 
-// enter needs the lock.
+// enter adds a use to the span. The caller holds Session.mu.
 func (n *Span) enter(ctx context.Context) (context.Context, *user) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	u := &user{span: n, cancel: cancel}
@@ -138,7 +138,8 @@ func (s *Session) retire(span *Span, cause error) {
 	}
 }
 
-// shutdown ends a retired span that nobody uses. It needs the lock.
+// shutdown shuts NVML down if the span is retired and has no uses. The caller holds
+// s.mu.
 func (s *Session) shutdown(span *Span) {
 	if span.ended() || !span.retired || len(span.users) > 0 {
 		return
@@ -167,7 +168,7 @@ func (n *Span) ended() bool {
 	}
 }
 
-// Library returns the handle of calls that concern no single GPU.
+// Library returns the handle for the calls that do not concern a single GPU.
 func (n *Span) Library() Library {
 	return Library{handle[gonvml.Interface]{span: n, raw: n.lib.api, gpu: noGPU}}
 }

@@ -2,42 +2,43 @@ package nvml
 
 import gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-// Device is a GPU, or a MIG device of one. Its methods are the calls of NVML that
-// concern it: what they mean is in nvml.h.
+// Device is a GPU, or one of its MIG devices. Its methods are the calls of NVML that
+// concern it; nvml.h describes them.
 type Device struct{ handle[gonvml.Device] }
 
-// Is reports whether both are the same device.
+// Is reports whether d and other are the same device.
 func (d Device) Is(other Device) bool { return d.Valid() && d.raw == other.raw }
 
-// Valid reports whether NVML gave the handle.
+// Valid reports whether d has a handle from NVML. The zero Device has none.
 func (d Device) Valid() bool { return d.raw != nil }
 
-// PCIInfo is the place of the GPU on the PCI bus.
+// PCIInfo returns the location of the GPU on the PCI bus.
 func (d Device) PCIInfo() (gonvml.PciInfo, error) {
 	return get(d.handle, "nvmlDeviceGetPciInfo_v3", gonvml.Device.GetPciInfo)
 }
 
-// UUID of a GPU or a MIG device.
+// UUID returns the UUID of the GPU or MIG device.
 func (d Device) UUID() (string, error) {
 	return get(d.handle, "nvmlDeviceGetUUID", gonvml.Device.GetUUID)
 }
 
-// MinorNumber is the number in the name of the GPU's device node.
+// MinorNumber returns the number in the name of the GPU's device node.
 func (d Device) MinorNumber() (int, error) {
 	return get(d.handle, "nvmlDeviceGetMinorNumber", gonvml.Device.GetMinorNumber)
 }
 
-// Name is the name of the product.
+// Name returns the name of the product.
 func (d Device) Name() (string, error) {
 	return get(d.handle, "nvmlDeviceGetName", gonvml.Device.GetName)
 }
 
-// MemoryInfo of a GPU or a MIG device. The library does not keep it.
+// MemoryInfo returns the memory of the GPU or MIG device. The library does not cache
+// it.
 func (d Device) MemoryInfo() (gonvml.Memory, error) {
 	return get(d.handle, "nvmlDeviceGetMemoryInfo", gonvml.Device.GetMemoryInfo)
 }
 
-// ComputeCapability is that of CUDA.
+// ComputeCapability returns the CUDA compute capability of the GPU.
 func (d Device) ComputeCapability() (major, minor int, err error) {
 	err = do(d.handle, "nvmlDeviceGetCudaComputeCapability", func(h gonvml.Device) (ret gonvml.Return) {
 		major, minor, ret = h.GetCudaComputeCapability()
@@ -46,22 +47,22 @@ func (d Device) ComputeCapability() (major, minor int, err error) {
 	return major, minor, err
 }
 
-// Brand is the family of the product.
+// Brand returns the product family.
 func (d Device) Brand() (gonvml.BrandType, error) {
 	return get(d.handle, "nvmlDeviceGetBrand", gonvml.Device.GetBrand)
 }
 
-// Architecture is that of the chip.
+// Architecture returns the architecture of the chip.
 func (d Device) Architecture() (gonvml.DeviceArchitecture, error) {
 	return get(d.handle, "nvmlDeviceGetArchitecture", gonvml.Device.GetArchitecture)
 }
 
-// FieldValues fills in values, each with an answer of its own.
+// FieldValues fills in values. Each value has its own return code.
 func (d Device) FieldValues(values []gonvml.FieldValue) error {
 	return do(d.handle, "nvmlDeviceGetFieldValues", func(h gonvml.Device) gonvml.Return { return h.GetFieldValues(values) })
 }
 
-// RemapPending reports whether rows of memory are remapped at the next reset.
+// RemapPending reports whether the next reset of the GPU will remap rows of memory.
 func (d Device) RemapPending() (pending bool, err error) {
 	err = do(d.handle, "nvmlDeviceGetRemappedRows", func(h gonvml.Device) (ret gonvml.Return) {
 		_, _, pending, _, ret = h.GetRemappedRows()
@@ -70,38 +71,41 @@ func (d Device) RemapPending() (pending bool, err error) {
 	return pending, err
 }
 
-// CommonAncestor is where the paths of two GPUs meet on the PCI tree.
+// CommonAncestor returns where the paths of the two GPUs meet in the PCI tree.
 func (d Device) CommonAncestor(other Device) (gonvml.GpuTopologyLevel, error) {
 	return get(d.handle, "nvmlDeviceGetTopologyCommonAncestor", func(h gonvml.Device) (gonvml.GpuTopologyLevel, gonvml.Return) {
 		return h.GetTopologyCommonAncestor(other.raw)
 	})
 }
 
-// NVLinkState is whether an NVLink is active.
+// NVLinkState returns whether an NVLink is active.
 func (d Device) NVLinkState(link int) (gonvml.EnableState, error) {
 	return get(d.handle, "nvmlDeviceGetNvLinkState", func(h gonvml.Device) (gonvml.EnableState, gonvml.Return) { return h.GetNvLinkState(link) })
 }
 
-// NVLinkRemotePCIInfo is the place of what an NVLink leads to.
+// NVLinkRemotePCIInfo returns the PCI location of the device at the other end of an
+// NVLink.
 func (d Device) NVLinkRemotePCIInfo(link int) (gonvml.PciInfo, error) {
 	return get(d.handle, "nvmlDeviceGetNvLinkRemotePciInfo_v2", func(h gonvml.Device) (gonvml.PciInfo, gonvml.Return) {
 		return h.GetNvLinkRemotePciInfo(link)
 	})
 }
 
-// NVLinkRemoteType is the kind of what an NVLink leads to.
+// NVLinkRemoteType returns the kind of the device at the other end of an NVLink.
 func (d Device) NVLinkRemoteType(link int) (gonvml.IntNvLinkDeviceType, error) {
 	return get(d.handle, "nvmlDeviceGetNvLinkRemoteDeviceType", func(h gonvml.Device) (gonvml.IntNvLinkDeviceType, gonvml.Return) {
 		return h.GetNvLinkRemoteDeviceType(link)
 	})
 }
 
-// FabricInfo is the NVLink fabric of the GPU, in the oldest form of the call.
+// FabricInfo returns the NVLink fabric of the GPU, with the oldest version of the
+// call.
 func (d Device) FabricInfo() (gonvml.GpuFabricInfo, error) {
 	return get(d.handle, "nvmlDeviceGetGpuFabricInfo", gonvml.Device.GetGpuFabricInfo)
 }
 
-// FabricInfoV is FabricInfo in the version that f takes out of the handler.
+// FabricInfoV is FabricInfo with a newer version of the call, which f selects, for
+// example gonvml.GpuFabricInfoHandler.V3.
 func FabricInfoV[T any](d Device, f func(gonvml.GpuFabricInfoHandler) (T, gonvml.Return)) (T, error) {
 	return get(d.handle, "nvmlDeviceGetGpuFabricInfoV", func(h gonvml.Device) (T, gonvml.Return) { return f(h.GetGpuFabricInfoV()) })
 }

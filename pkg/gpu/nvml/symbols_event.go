@@ -8,22 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EventSet receives the events of the GPUs that are registered in it.
+// EventSet receives the events of the GPUs that are registered with it.
 type EventSet struct{ handle[gonvml.EventSet] }
 
-// Event is what a wait returned. The index of its Device is not known.
+// Event is an event that Wait returned. The GPU index of its Device is not known.
 type Event struct {
 	gonvml.EventData
 	Device Device
 }
 
-// Wait returns the next event. It blocks until there is one, until the limit, or
-// until the use of NVML ends; the Return of the error is ERROR_TIMEOUT then. What
-// it returns because of an interrupt is a timeout too.
+// Wait returns the next event. It blocks until there is one, for at most limit, or
+// until the use of NVML ends. If there is no event, the Return of the error is
+// ERROR_TIMEOUT.
 func (s EventSet) Wait(limit time.Duration) (Event, error) {
 	c := call{wait: limit}
 	if limit > 0 {
-		// Whoever ends the use interrupts the thread.
+		// The end of the use interrupts this thread.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		c.thread = unix.Gettid()
@@ -40,12 +40,12 @@ func (s EventSet) Wait(limit time.Duration) (Event, error) {
 // Free frees the set.
 func (s EventSet) Free() error { return do(s.handle, "nvmlEventSetFree", gonvml.EventSet.Free) }
 
-// SupportedEvents is the set of types that the GPU can report.
+// SupportedEvents returns the set of event types that the GPU can report.
 func (d Device) SupportedEvents() (uint64, error) {
 	return get(d.handle, "nvmlDeviceGetSupportedEventTypes", gonvml.Device.GetSupportedEventTypes)
 }
 
-// RegisterEvents makes the GPU report the types to a set.
+// RegisterEvents makes the GPU report events of these types to the set.
 func (d Device) RegisterEvents(types uint64, set EventSet) error {
 	return do(d.handle, "nvmlDeviceRegisterEvents", func(h gonvml.Device) gonvml.Return { return h.RegisterEvents(types, set.raw) })
 }

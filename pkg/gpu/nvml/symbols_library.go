@@ -2,40 +2,41 @@ package nvml
 
 import gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-// The symbols that a session cannot do without.
+// The symbols that every Session needs.
 const (
 	symInit        = "nvmlInit_v2"
 	symShutdown    = "nvmlShutdown"
 	symErrorString = "nvmlErrorString"
 )
 
-// Library has the calls that concern no single GPU.
+// Library has the calls of NVML that do not concern a single GPU.
 type Library struct{ handle[gonvml.Interface] }
 
 func (l Library) init() error     { return do(l.handle, symInit, gonvml.Interface.Init) }
 func (l Library) shutdown() error { return do(l.handle, symShutdown, gonvml.Interface.Shutdown) }
 
-// DriverVersion is that of the kernel driver.
+// DriverVersion returns the version of the kernel driver.
 func (l Library) DriverVersion() (string, error) {
 	return get(l.handle, "nvmlSystemGetDriverVersion", gonvml.Interface.SystemGetDriverVersion)
 }
 
-// NVMLVersion is that of the library.
+// NVMLVersion returns the version of the library.
 func (l Library) NVMLVersion() (string, error) {
 	return get(l.handle, "nvmlSystemGetNVMLVersion", gonvml.Interface.SystemGetNVMLVersion)
 }
 
-// CUDAVersion is 1000 times the major number and 10 times the minor one.
+// CUDAVersion returns the newest CUDA version that the driver supports, as 1000 times
+// the major number plus 10 times the minor one: 13000 for 13.0.
 func (l Library) CUDAVersion() (int, error) {
 	return get(l.handle, "nvmlSystemGetCudaDriverVersion_v2", gonvml.Interface.SystemGetCudaDriverVersion_v2)
 }
 
-// DeviceCount is the number of GPUs that NVML shows.
+// DeviceCount returns the number of GPUs that NVML lists.
 func (l Library) DeviceCount() (int, error) {
 	return get(l.handle, "nvmlDeviceGetCount_v2", gonvml.Interface.DeviceGetCount)
 }
 
-// Device returns the GPU with an index.
+// Device returns the GPU with this index.
 func (l Library) Device(index int) (Device, error) {
 	l.gpu = index
 	h, err := sub(l.handle, "nvmlDeviceGetHandleByIndex_v2", func(api gonvml.Interface) (gonvml.Device, gonvml.Return) {
@@ -44,7 +45,7 @@ func (l Library) Device(index int) (Device, error) {
 	return Device{h}, err
 }
 
-// NewEventSet returns an event set, to be freed.
+// NewEventSet returns a new event set. The caller frees it.
 func (l Library) NewEventSet() (EventSet, error) {
 	h, err := sub(l.handle, "nvmlEventSetCreate", gonvml.Interface.EventSetCreate)
 	return EventSet{h}, err
