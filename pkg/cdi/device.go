@@ -12,11 +12,11 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// All is the name of the device that stands for every GPU and MIG device of a
-// node, or for the whole of some optional hardware.
+// All is the name of the device that contains every GPU and MIG device of a node, or
+// everything that a kind of optional hardware consists of.
 const All = "all"
 
-// Device is a device that a container can request by name.
+// Device is a device of a spec, which a container can request by name.
 type Device struct {
 	Name  string
 	Nodes []driverroot.DeviceNode
@@ -44,8 +44,8 @@ func ByIndex(g *gpu.GPU, m *gpu.MIGDevice) string {
 	return fmt.Sprint(g.Index)
 }
 
-// Unresolved is a GPU or MIG device that works, but that no container can use. It
-// is an error that says what to do.
+// Unresolved is a GPU or MIG device that works, but that the spec cannot describe, so
+// that no container can use it. It is an error that names the fix.
 type Unresolved struct {
 	UUID   gpu.UUID
 	Reason string
@@ -54,13 +54,13 @@ type Unresolved struct {
 // Error returns the device and the reason.
 func (u Unresolved) Error() string { return fmt.Sprintf("describe %s: %s", u.UUID, u.Reason) }
 
-// Devices returns the GPUs and their MIG devices, each under the name that every
-// Namer gives it, and All if there are any. A GPU in MIG mode is a device of its
-// own too, with all of its MIG devices.
+// Devices returns the GPUs and their MIG devices, each once under the name that each
+// Namer gives it. If there are any, it also returns the device All. A GPU in MIG mode
+// is a device too, which contains all of its MIG devices.
 //
-// A device with a fault is part of the result as long as its name and nodes are
-// known, so that the spec does not change when a GPU breaks or recovers. The
-// second result has the devices that work and lack a device node.
+// A device that fails is part of the result as long as its name and nodes are known,
+// so that the spec does not change when a GPU fails or recovers. The second result has
+// the working devices that lack a device node, or whose name CDI does not allow.
 func Devices(gpus []gpu.GPU, c *driverroot.Content, names ...Namer) ([]Device, []Unresolved) {
 	l := lister{content: c, names: names}
 	for i := range gpus {
@@ -167,7 +167,7 @@ func (l *lister) add(g *gpu.GPU, m *gpu.MIGDevice, nodes []driverroot.DeviceNode
 	if m != nil {
 		id, fault = m.UUID, m.Fault
 	}
-	// A GPU that does not answer may have no UUID. It is not advertised then.
+	// A GPU that does not answer may have no UUID. It is then not advertised.
 	if id == "" {
 		return
 	}

@@ -20,31 +20,30 @@ import (
 // Dir is a folder of CDI specs, usually /var/run/cdi, to which several programs
 // write. Each kind has one owner.
 //
-// The owner of a kind writes one file, "<vendor>-<class>.json", and that name is
-// its own: a file there is replaced. A file is removed only if it has that name,
-// is a regular file, and holds a spec of that kind. Everything else stays: specs
-// of other kinds, also of the same vendor, specs of the kind under another name,
-// symbolic links, and files that are no spec.
+// The owner of a kind writes one file, "<vendor>-<class>.json". It replaces any file
+// with that name. It removes a file only if the file has that name, is a regular file,
+// and holds a spec of that kind. Everything else stays: specs of other kinds, including
+// those of the same vendor, specs of the kind under another name, symbolic links, and
+// files that are not a spec.
 type Dir struct {
 	Path string
-	// Kinds that this process owns: "k8s.device-plugin.nvidia.com/gpu".
+	// Kinds are those that this process owns: "k8s.device-plugin.nvidia.com/gpu".
 	Kinds []string
 }
 
-// Synced is what Sync did, and what it found.
+// Synced is what Sync did and found.
 type Synced struct {
 	// Changed is set if a spec was written or removed.
 	Changed bool
-	// Foreign are files of the folder that hold a spec of an owned kind and that
-	// the owner did not write. A runtime that finds a device in two of a folder's
-	// files rejects it.
+	// Foreign are the files of the folder that hold a spec of an owned kind, but that
+	// the owner did not write. A runtime rejects a device that two files define.
 	Foreign []string
 
 	files map[string]fs.FileInfo
 }
 
-// Sync makes the folder hold exactly these specs of the kinds that it owns. It
-// does not write a spec again that is there already.
+// Sync writes the desired specs, whose kinds d must own, and removes the specs of the
+// other kinds that d owns. It does not write a spec that has not changed.
 func (d Dir) Sync(desired ...*specs.Spec) (Synced, error) {
 	out := Synced{files: map[string]fs.FileInfo{}}
 	data := map[string][]byte{}
@@ -76,8 +75,8 @@ func (d Dir) Sync(desired ...*specs.Spec) (Synced, error) {
 	return out, errors.Join(append(errs, err)...)
 }
 
-// Outdated reports whether a file that Sync wrote is not what it was: another
-// program has removed, truncated or replaced it.
+// Outdated reports whether another program has removed, truncated or replaced a file
+// that Sync wrote.
 func (s Synced) Outdated() bool {
 	for path, was := range s.files {
 		now, err := os.Lstat(path)
@@ -89,8 +88,8 @@ func (s Synced) Outdated() bool {
 	return false
 }
 
-// written returns the state of a file that was written with so many bytes, nil if
-// it is not in that state any more.
+// written returns the state of a file that was just written, or nil if the file no
+// longer has this size.
 func written(path string, size int) fs.FileInfo {
 	info, err := os.Lstat(path)
 	if err != nil || info.Size() != int64(size) {
@@ -99,14 +98,14 @@ func written(path string, size int) fs.FileInfo {
 	return info
 }
 
-// file returns the path of the owner's spec of a kind.
+// file returns the path at which the owner of a kind writes its spec.
 func (d Dir) file(kind string) string {
 	vendor, class := parser.ParseQualifier(kind)
 	return filepath.Join(d.Path, vendor+"-"+class+".json")
 }
 
-// syncKind makes data the owner's spec of a kind, or removes the one that is
-// there if data is nil.
+// syncKind writes data as the owner's spec of a kind. If data is nil, it removes the
+// spec.
 func (d Dir) syncKind(kind string, data []byte) (changed bool, err error) {
 	path := d.file(kind)
 	if err := hostfs.RemoveLeftovers(path); err != nil {
@@ -128,8 +127,8 @@ func (d Dir) syncKind(kind string, data []byte) (changed bool, err error) {
 	return true, nil
 }
 
-// foreign returns the files of the folder that hold a spec of an owned kind,
-// without those just written.
+// foreign returns the files of the folder that hold a spec of an owned kind, except
+// the files of the kinds in data, which were just written.
 func (d Dir) foreign(data map[string][]byte) ([]string, error) {
 	entries, err := os.ReadDir(d.Path)
 	if errors.Is(err, fs.ErrNotExist) {

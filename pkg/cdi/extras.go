@@ -6,8 +6,8 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// Channels returns a device for each of the requested IMEX channels that exists,
-// named by its number.
+// Channels returns one device for each of the requested IMEX channels that exist. Its
+// name is the number of the channel.
 func Channels(x driverroot.Extras, requested []int) []Device {
 	var out []Device
 	for _, n := range requested {
@@ -18,8 +18,8 @@ func Channels(x driverroot.Extras, requested []int) []Device {
 	return out
 }
 
-// Whole returns the device All of a piece of optional hardware, or no device if
-// the hardware is absent.
+// Whole returns the device All, with all nodes and files of a kind of optional
+// hardware, or no device if the node lacks the hardware.
 func Whole(p driverroot.Part) []Device {
 	if !p.Found() {
 		return nil

@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// Features change what a spec has by default. The zero value changes nothing.
+// Features change what specs contain. The zero value selects the defaults.
 type Features struct {
-	// NoAdditionalGIDs keeps the container's user out of the groups that own
-	// device nodes. CDI readers older than version 0.7.0 need that where nodes are
-	// not open to everybody.
+	// NoAdditionalGIDs does not add the container's user to the groups that own
+	// device nodes. Set it for runtimes that read only CDI versions before 0.7.0, on
+	// nodes whose device nodes are not open to everybody.
 	NoAdditionalGIDs bool
-	// NoSockets leaves out the sockets of the driver's daemons and the folder of
-	// MPS pipes.
+	// NoSockets omits the sockets of the driver's daemons and the folder of the MPS
+	// pipes.
 	NoSockets bool
-	// DisabledHooks names hooks to leave out; All stands for every hook.
+	// DisabledHooks names the hooks to omit. All stands for every hook.
 	DisabledHooks []string
 }
 
 // feature is one of the feature flags of NVIDIA's container toolkit.
 type feature struct {
 	set func(*Features)
-	// void says why the flag has no effect; empty for one that has.
+	// void is why the flag has no effect, empty if it has one.
 	void string
 }
 
@@ -39,10 +39,10 @@ func features() map[string]feature {
 	}
 }
 
-// ParseFeatures reads the values of cdi-feature-flags and cdi-disable-hooks as
-// NVIDIA's device plugin defines them. Void lists, with the reason, the flags that
-// are valid and have no effect. The error names every unknown value and the known
-// ones.
+// ParseFeatures parses the values of cdi-feature-flags and cdi-disable-hooks, as
+// NVIDIA's device plugin defines them. It returns in void the valid values that have
+// no effect, each with the reason. The error names every unknown value and lists the
+// known ones.
 func ParseFeatures(flags, disabledHooks []string) (f Features, void []string, err error) {
 	known, errs := features(), []error(nil)
 	for _, name := range flags {

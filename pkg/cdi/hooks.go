@@ -16,7 +16,7 @@ const (
 	hookCache       = "update-ldcache"
 	hookDeviceNodes = "disable-device-node-modification"
 	hookProfile     = "update-application-profile"
-	// hookChmod is a hook of NVIDIA's that no spec of this package has.
+	// hookChmod is a hook of NVIDIA's tools that no spec of this package has.
 	hookChmod = "chmod"
 )
 

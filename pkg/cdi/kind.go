@@ -10,7 +10,7 @@ import (
 	"regexp"
 )
 
-// maxSpec bounds what is read of a file that may be no spec at all.
+// maxSpec is how much of a file is read at most, because it may not be a spec.
 const maxSpec = 4 << 20
 
 // yamlKind matches the line with the kind in a spec that is written as YAML in
@@ -18,14 +18,14 @@ const maxSpec = 4 << 20
 // for which it takes a hundred times the file's size.
 var yamlKind = regexp.MustCompile(`^kind:[ \t]*["']?([^"'\s]+)`)
 
-// kindOf returns the kind of the spec in a file, empty if a runtime would not
-// take the file for a spec.
+// kindOf returns the kind of the spec in a file, or "" if a runtime would not read the
+// file as a spec.
 func kindOf(path string) string {
 	ext := filepath.Ext(path)
 	if ext != ".json" && ext != ".yaml" {
 		return ""
 	}
-	// A named pipe would make the open wait for ever.
+	// Opening a named pipe would block forever.
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > maxSpec {
 		return ""
 	}
@@ -47,7 +47,7 @@ func kindOf(path string) string {
 	return ""
 }
 
-// jsonKind returns the kind of a spec in JSON that is whole.
+// jsonKind returns the kind of a spec in JSON, or "" if the JSON is not complete.
 func jsonKind(r io.Reader) string {
 	var spec struct {
 		Kind string `json:"kind"`

@@ -11,8 +11,8 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// mounts collects bind mounts. Of several for one path in the container, the first
-// that is added counts.
+// mounts collects bind mounts. If several have the same path in the container, the
+// first one that was added takes precedence.
 type mounts struct {
 	all []*specs.Mount
 	// read and talk are the options of add and addSocket, shared by all mounts.

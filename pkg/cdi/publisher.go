@@ -14,32 +14,34 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Config says what a Publisher works with.
+// Config configures a Publisher.
 type Config struct {
 	// Root is the driver installation.
 	Root *driverroot.Root
-	// Kinds are those whose specs belong to this process.
+	// Kinds are the CDI kinds whose specs this process owns.
 	Kinds []string
 	Log   *slog.Logger
 }
 
 // Publisher keeps the CDI specs of a node: it scans the driver root, derives the
-// specs for the node's GPUs, and writes those that changed. It is used by one
-// goroutine at a time.
+// specs for the node's GPUs, and writes those that changed. Only one goroutine at a
+// time may use it.
 type Publisher struct {
 	cfg Config
 	// content is what the last Scan found, nil if the driver is incomplete.
 	content *driverroot.Content
 	synced  Synced
-	// reported are the foreign specs that the log has.
+	// reported are the foreign specs that were last logged.
 	reported []string
 }
 
-// NewPublisher returns a Publisher; it touches nothing before Scan.
+// NewPublisher returns a Publisher. It does no I/O.
 func NewPublisher(cfg Config) *Publisher { return &Publisher{cfg: cfg} }
 
-// Scan reads the driver root for specs with the hook at hookPath, which may be
-// empty. The content is nil if there is an error.
+// Scan finds the driver's files in the driver root, for the next Publish. hookPath is
+// the path of the hook on the host, or empty for specs without hooks. Scan returns an
+// error, and no content, if the driver installation is incomplete or the hook is known
+// to be missing.
 func (p *Publisher) Scan(hookPath string) (*driverroot.Content, error) {
 	p.content = nil
 	if err := p.findHook(hookPath); err != nil {
@@ -63,9 +65,11 @@ func (p *Publisher) findHook(hook string) error {
 	return nil
 }
 
-// Publish makes folder hold the specs that are requested for the GPUs, and no
-// others of the Publisher's kinds. It returns the devices that work and that the
-// specs do not have. On an error the folder keeps the specs that it has.
+// Publish writes the requested specs for the GPUs to folder, and removes its other
+// specs of the Publisher's kinds. If there are requests, the last Scan must have
+// succeeded. Publish returns the working devices that the specs do not describe. If it
+// cannot derive a spec, it leaves the folder unchanged; if it cannot write one, the
+// previous spec of that kind stays.
 func (p *Publisher) Publish(folder string, gpus []gpu.GPU, requests ...Request) ([]Unresolved, error) {
 	desired, unresolved, err := Specs(p.content, gpus, requests...)
 	if err != nil {
@@ -92,8 +96,8 @@ func (p *Publisher) Publish(folder string, gpus []gpu.GPU, requests ...Request) 
 	return unresolved, nil
 }
 
-// reportForeign logs the specs of other programs that have a kind of this
-// process, once for each set of them.
+// reportForeign logs the specs of other programs that have a kind of this process. It
+// logs again only when the set of files changes.
 func (p *Publisher) reportForeign(files []string) {
 	if len(files) > 0 && !slices.Equal(files, p.reported) {
 		p.cfg.Log.Warn("another program wrote cdi specs of the same kinds, which can keep containers from starting: remove them",
@@ -102,13 +106,13 @@ func (p *Publisher) reportForeign(files []string) {
 	p.reported = files
 }
 
-// Outdated reports whether the driver's files, the folders of device nodes or
-// the written specs have changed since the last Scan and Publish.
+// Outdated reports whether the driver's files or the folders of device nodes have
+// changed since the last Scan, or the written specs since the last Publish.
 func (p *Publisher) Outdated() bool {
 	return p.content != nil && p.content.Outdated() || p.synced.Outdated()
 }
 
-// Watched returns the paths where a change can make the specs outdated.
+// Watched returns the paths at which a change can make the specs outdated.
 func (p *Publisher) Watched() []string {
 	out := slices.Sorted(maps.Keys(p.synced.files))
 	if p.content != nil {

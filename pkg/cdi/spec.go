@@ -6,15 +6,16 @@
 // # Libraries without a hook
 //
 // A program asks the loader for libcuda.so.1, while the driver has the file
-// libcuda.so.<version>. Where nvidia-cdi-hook is installed, a hook makes the
+// libcuda.so.<version>. Where nvidia-cdi-hook is installed, a hook creates the
 // links and runs ldconfig inside the container. A device plugin that is deployed
 // alone has no hook on the host, and containers must find the library anyway.
-// So a spec without hooks mounts every library a second time under each of its
-// names, in the folders that glibc's loader searches without a cache: that of
-// Debian's family and that of Red Hat's, since the image is not known. The cost
-// is some mounts per container; programs find the libraries whether or not the
-// image has a cache, and nothing runs inside the container. Setting
-// LD_LIBRARY_PATH instead would replace what the image sets.
+// A spec without hooks therefore mounts every library a second time, under each of
+// its names, in the folders that glibc's loader searches without a cache. These are
+// the folder of the Debian family and that of the Red Hat family, because the
+// distribution of the image is not known. The cost is some mounts per container.
+// Programs find the libraries whether or not the image has a cache, and nothing runs
+// inside the container. Setting LD_LIBRARY_PATH instead would replace the value that
+// the image sets.
 package cdi
 
 import (
@@ -33,14 +34,14 @@ import (
 
 // Options describes a spec.
 type Options struct {
-	// Kind is vendor and class, for example "k8s.device-plugin.nvidia.com/gpu".
+	// Kind is the vendor and the class: "k8s.device-plugin.nvidia.com/gpu".
 	Kind string
-	// Bare leaves the driver's files and control nodes out: for devices that
-	// containers use together with a GPU, which brings them.
+	// Bare omits the driver's files and control nodes. Set it for devices that
+	// containers use together with a GPU, because the GPU's spec has them.
 	Bare bool
-	// HookPath is the path of nvidia-cdi-hook, or nvidia-ctk, on the host. It
-	// must exist there: the runtime rejects the container otherwise. Empty for a
-	// spec without hooks.
+	// HookPath is the path of nvidia-cdi-hook or nvidia-ctk on the host. If the file
+	// does not exist there, the runtime rejects the container. If HookPath is empty,
+	// the spec has no hooks.
 	HookPath string
 	Features
 }
@@ -48,14 +49,15 @@ type Options struct {
 // Request asks for one spec.
 type Request struct {
 	Options
-	// Devices returns the devices of the spec for the driver's content and the
-	// node's GPUs, and those that work and that the spec cannot have.
+	// Devices returns the devices of the spec, given the content of the driver root
+	// and the node's GPUs. It also returns the working devices that the spec cannot
+	// describe.
 	Devices func(*driverroot.Content, []gpu.GPU) ([]Device, []Unresolved)
 }
 
-// Specs returns the specs that are requested, and the devices that work and that
-// the specs do not have. A request without devices gets no spec, since CDI has no
-// empty one; it is an error if that is so because no device is resolved.
+// Specs returns the requested specs, and the working devices that they do not
+// describe. A request without devices gets no spec, because CDI does not allow an
+// empty one. If all devices of a request are unresolved, Specs returns an error.
 func Specs(c *driverroot.Content, gpus []gpu.GPU, requests ...Request) ([]*specs.Spec, []Unresolved, error) {
 	var out []*specs.Spec
 	var unresolved []Unresolved
@@ -81,8 +83,8 @@ func Specs(c *driverroot.Content, gpus []gpu.GPU, requests ...Request) ([]*specs
 	return out, unresolved, nil
 }
 
-// newSpec returns the CDI spec that gives containers the devices. Its version is
-// the lowest that can carry its content. Equal arguments give equal specs.
+// newSpec returns the CDI spec that gives containers the devices. Its version is the
+// lowest one that allows its content. Equal arguments give equal specs.
 func newSpec(c *driverroot.Content, devices []Device, o Options) (*specs.Spec, error) {
 	if err := errors.Join(checkKind(o.Kind), checkDevices(devices), checkHook(o.HookPath)); err != nil {
 		return nil, err
@@ -145,7 +147,7 @@ func common(c *driverroot.Content, o Options) specs.ContainerEdits {
 	edits := specs.ContainerEdits{
 		Env: []string{
 			"NVIDIA_CTK_LIBCUDA_DIR=" + libcudaDir(c),
-			// The spec injects the devices: no other tool is to inject some again.
+			// The spec injects the devices, so no other tool may inject more.
 			"NVIDIA_VISIBLE_DEVICES=void",
 		},
 	}
