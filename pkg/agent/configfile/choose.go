@@ -10,16 +10,16 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// fallback chooses the config file of a node that names none. The words are those
+// fallback chooses the config file of a node that has no label. The values are those
 // of the config manager of NVIDIA's device plugin.
 type fallback string
 
 const (
-	// fallbackNamed takes the file that is called "default".
+	// fallbackNamed selects the file named "default".
 	fallbackNamed fallback = "named"
-	// fallbackSingle takes the only file of the folder.
+	// fallbackSingle selects the only file of the folder.
 	fallbackSingle fallback = "single"
-	// fallbackEmpty takes no file.
+	// fallbackEmpty selects no file.
 	fallbackEmpty fallback = "empty"
 )
 
@@ -27,13 +27,13 @@ const fallbackName = "default"
 
 // chooser chooses one of several config files for a node.
 type chooser struct {
-	// preferred is the file of nodes without the label; empty for none.
+	// preferred is the file for nodes without the label, or empty.
 	preferred string
-	// fallbacks are tried in their order if there is no preferred file.
+	// fallbacks are tried in order if preferred is empty.
 	fallbacks []fallback
 }
 
-// check rejects words that are no fallback.
+// check rejects values that are not a fallback.
 func (c chooser) check() error {
 	all := []fallback{fallbackNamed, fallbackSingle, fallbackEmpty}
 	for _, f := range c.fallbacks {

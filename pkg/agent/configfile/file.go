@@ -12,19 +12,19 @@ import (
 	"outrigger.dev/pkg/agent"
 )
 
-// File says which file is the config file: a given one, one of a folder, or none.
+// File locates the config file: a given file, one of the files in a folder, or none.
 type File struct {
 	// Path is --config-file.
 	Path string
-	// Dir is --config-dir, the folder in which the node's label names a file.
+	// Dir is --config-dir, the folder in which the Node's label selects a file.
 	Dir string
 	// label is the key of the label.
 	label   string
 	chooser chooser
 }
 
-// Flags returns the flags that locate the config file. Each has its variable, and
-// one more with the prefix, if that is not empty.
+// Flags returns the flags that locate the config file. Each flag has its environment
+// variables and, if prefix is not empty, the first of them with the prefix.
 func Flags(prefix string) []cli.Flag {
 	env := func(names ...string) []string { return Prefixed(prefix, names) }
 	return []cli.Flag{
@@ -51,14 +51,14 @@ func Flags(prefix string) []cli.Flag {
 	}
 }
 
-// Aliases are the names that Flags have in NVIDIA's device plugin and its config
-// manager.
+// Aliases maps the names that these flags have in NVIDIA's device plugin and its config
+// manager to the names that Flags gives them.
 func Aliases() map[string]string {
 	return map[string]string{"config": "config-file", "config-file-srcdir": "config-dir"}
 }
 
-// Prefixed returns the environment variables of a flag, with the prefixed form of
-// the first one before them.
+// Prefixed returns the environment variables of a flag, preceded by the first one with
+// the prefix. It adds nothing if prefix is empty or the first one already has it.
 func Prefixed(prefix string, names []string) []string {
 	if prefix == "" || strings.HasPrefix(names[0], prefix) {
 		return names
@@ -66,7 +66,7 @@ func Prefixed(prefix string, names []string) []string {
 	return append([]string{prefix + names[0]}, names...)
 }
 
-// FileOf returns the File that the flags of Flags describe.
+// FileOf returns the File that the values of Flags describe.
 func FileOf(c *cli.Context) (File, error) {
 	f := File{
 		Path:    c.Path("config-file"),
@@ -83,8 +83,8 @@ func FileOf(c *cli.Context) (File, error) {
 	return f, f.chooser.check()
 }
 
-// All returns the paths of the files that a node can select. It is an error if
-// there is none.
+// All returns the paths of all files that can be selected. It returns an error if there
+// is none.
 func (f File) All() ([]string, error) {
 	if f.Path != "" {
 		return []string{f.Path}, nil
@@ -106,8 +106,9 @@ func (f File) All() ([]string, error) {
 	return paths, nil
 }
 
-// read returns path and content of the config file of a node whose label has the
-// value, empty for none. Without a config file both are empty.
+// read returns the path and the content of the config file for a node whose label has
+// this value, which is empty if the node does not have the label. Without a config
+// file, both are empty.
 func (f File) read(label string) (path string, data []byte, err error) {
 	path = f.Path
 	if f.Dir != "" {
@@ -130,10 +131,11 @@ func (f File) read(label string) (path string, data []byte, err error) {
 	return path, data, err
 }
 
-// maxConfig is the size that a ConfigMap can have.
+// maxConfig is the largest size of a ConfigMap.
 const maxConfig = 1 << 20
 
-// Read returns the content of one config file.
+// Read returns the content of one config file. It rejects a file larger than 1 MiB, the
+// largest size of a ConfigMap.
 func Read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -150,9 +152,9 @@ func Read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// names returns the names of the files in the folder. It skips hidden ones:
-// Kubernetes replaces the content of a mounted folder through them, and a program
-// that writes a file atomically has one for a moment.
+// names returns the names of the files in the folder. It skips hidden files: the
+// kubelet uses them to replace the content of a mounted ConfigMap, and a program that
+// writes a file atomically may create one.
 func (f File) names() ([]string, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
@@ -167,8 +169,8 @@ func (f File) names() ([]string, error) {
 	return out, nil
 }
 
-// folder returns the folder to watch: that of the file, because a mounted file is
-// replaced and not written to.
+// folder returns the folder to watch, or "" without a config file. It is the folder of
+// the file, because a mounted file is replaced instead of written.
 func (f File) folder() string {
 	switch {
 	case f.Dir != "":

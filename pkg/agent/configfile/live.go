@@ -1,6 +1,6 @@
 // Package configfile keeps the config of an agent up to date with a config file,
-// which a label of the node may select. It knows nothing of what the file says:
-// the agent brings the type of its config and the function that parses it.
+// which a label of the Node may select. It does not interpret the file: the agent
+// provides the type of its config and the function that parses the file.
 package configfile
 
 import (
@@ -19,40 +19,42 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// labelPatience bounds how long a start waits for the node's label: a node that
-// boots while the API server is away has to work all the same.
+// labelPatience is how long Load waits for the Node's labels: a node that boots while
+// the API server is unavailable has to work too.
 const labelPatience = 15 * time.Second
 
-// settle is how long changes of files are collected: an editor that writes in
-// place truncates first, and an empty file is a valid config too.
+// settle is the pause between a change of a file and reading it: an editor that writes
+// in place truncates the file first, and an empty file is a valid config.
 const settle = 100 * time.Millisecond
 
 // Labels is the source of the labels of the agent's Node.
 type Labels interface {
-	// WatchLabels delivers the labels, now and after each change, until ctx ends.
+	// WatchLabels calls deliver with the labels, once when they are known and again
+	// after each change, until ctx ends.
 	WatchLabels(ctx context.Context, deliver func(map[string]string)) error
 }
 
 // Spec describes a config of type T.
 type Spec[T any] struct {
-	// Parse makes a config of the content of the file, which errors call name. Both
-	// are empty for an agent without a config file.
+	// Parse returns the config for the content of the file. name is the path of the
+	// file, for errors. Without a config file, name and data are empty.
 	Parse func(name string, data []byte) (T, error)
 	// NeedsRestart returns the settings that differ between two configs and that a
-	// running process cannot change. Nil stands for none.
+	// running process cannot change. If nil, there are none.
 	NeedsRestart func(old, changed T) []string
-	// Labels is not used without --config-dir.
+	// Labels is used only with --config-dir.
 	Labels Labels
 	Log    *slog.Logger
 }
 
-// Follower gets what becomes of the config while the agent runs. Its functions
+// Follower receives the changes of the config while the agent runs. Its functions
 // must not block.
 type Follower[T any] struct {
-	// Configure gets each config that differs from the last one, and the last one
-	// again after a Reject.
+	// Configure is called with each valid config that differs from the last one. After
+	// a Reject, it is called with the next valid config even if that is the last one.
 	Configure func(T)
-	// Reject gets why a newer config cannot be used: the last one stays in force.
+	// Reject is called with the reason why a newer config cannot be used. The last one
+	// stays in effect.
 	Reject func(error)
 }
 
@@ -60,19 +62,20 @@ type Follower[T any] struct {
 type Live[T any] struct {
 	// File is where the config comes from.
 	File File
-	// Config is the config at startup; Run passes on those that follow.
+	// Config is the config at the start. Run passes later ones to the Follower.
 	Config T
 
 	spec    Spec[T]
 	changed chan struct{}
 	label   atomic.Pointer[string]
-	// last is the config in force, and rejected the last error given to Reject.
+	// last is the config in effect, and rejected the last error passed to Reject.
 	last     T
 	rejected string
 }
 
-// Load returns the config that the flags of Flags select. If a label of the node
-// selects the file, Load waits for the labels, but not for long.
+// Load returns the config that the flags select. If a label of the Node selects the
+// file, Load waits up to 15 s for the labels, and then continues as if the Node did not
+// have the label.
 func Load[T any](c *cli.Context, spec Spec[T]) (*Live[T], error) {
 	file, err := FileOf(c)
 	if err != nil {
@@ -93,8 +96,8 @@ func Load[T any](c *cli.Context, spec Spec[T]) (*Live[T], error) {
 	return l, nil
 }
 
-// firstLabel returns the value of the label, empty for a node without it, or if
-// the API server does not answer soon.
+// firstLabel returns the value of the label. It is empty if the Node does not have the
+// label, or if the API server does not answer within labelPatience.
 func (l *Live[T]) firstLabel(parent context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(parent, labelPatience)
 	defer cancel()
@@ -112,7 +115,7 @@ func (l *Live[T]) firstLabel(parent context.Context) (string, error) {
 	return value, nil
 }
 
-// read returns the config as file and label are now.
+// read returns the config that the file and the label select now.
 func (l *Live[T]) read() (T, error) {
 	path, data, err := l.File.read(*l.label.Load())
 	if err != nil {
@@ -122,8 +125,8 @@ func (l *Live[T]) read() (T, error) {
 	return l.spec.Parse(path, data)
 }
 
-// Run follows file and label until ctx ends. It returns an error when the config
-// has changed in a way that takes a new process.
+// Run watches the file and the label, and passes changed configs to to, until ctx ends.
+// It returns an error if a setting changed that a running process cannot change.
 func (l *Live[T]) Run(ctx context.Context, to Follower[T]) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if l.File.Dir != "" {
@@ -166,7 +169,7 @@ func (l *Live[T]) labelled(all map[string]string) {
 	}
 }
 
-// Reload makes Run read the file again. It does not block.
+// Reload makes Run read the file again, for example after SIGHUP. It does not block.
 func (l *Live[T]) Reload() { pace.Signal(l.changed) }
 
 // update reads the config and passes it on if it differs from the last one, or

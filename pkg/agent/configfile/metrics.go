@@ -7,12 +7,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The classes of reasons why the newest config is not in force. The error itself is
+// The classes of reasons why the newest config is not in effect. The error itself is
 // in the log.
 const (
-	// reasonUnreadable is a file that cannot be selected or read.
+	// reasonUnreadable means that the file cannot be selected or read.
 	reasonUnreadable = "unreadable"
-	// reasonInvalid is a file with errors in it.
+	// reasonInvalid means that the file has errors.
 	reasonInvalid = "invalid"
 )
 
@@ -21,13 +21,13 @@ type unreadableError struct{ error }
 
 func (e *unreadableError) Unwrap() error { return e.error }
 
-// Metrics serves on /metrics whether changed configs are in force.
+// Metrics exports how many configs were read, and whether the newest one is in effect.
 type Metrics struct {
 	loads    *prometheus.CounterVec
 	rejected *prometheus.Desc
 
 	mu sync.Mutex
-	// reason is why the newest config is not in force, empty if it is.
+	// reason is why the newest config is not in effect, or empty if it is.
 	reason string
 }
 
@@ -45,7 +45,8 @@ func NewMetrics(namespace string) *Metrics {
 	}
 }
 
-// Configured records that a config came into force, or why it was rejected.
+// Configured records that a config took effect, or, if err is not nil, that it was
+// rejected.
 func (m *Metrics) Configured(err error) {
 	result, reason := "ok", ""
 	if err != nil {
