@@ -2,8 +2,8 @@
 // creates and watches objects of any resource, decoded into the caller's types, and
 // sends Events about the agent's Node.
 //
-// It speaks HTTP/2 over net/http. ADR 14 has the figures of client-go beside it;
-// package typed has client-go for a program whose libraries take it.
+// The client uses HTTP/2 through net/http. ADR 14 compares its cost with that of
+// client-go. A program whose libraries need client-go uses package typed.
 package kube
 
 import (
@@ -20,15 +20,15 @@ import (
 	"time"
 )
 
-// ErrNotInCluster is returned by New for a process that runs in no pod.
+// ErrNotInCluster is returned by New if the process does not run in a pod.
 var ErrNotInCluster = errors.New("this process runs in no pod of a cluster")
 
-// ServiceAccountDir is where the kubelet mounts a pod's token and the
-// certificate of the API server's authority.
+// ServiceAccountDir is where the kubelet mounts a pod's token and the certificate of
+// the authority that signs the API server's certificate.
 const ServiceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 const (
-	// answerLimit bounds a request and its answer, watches excepted.
+	// answerLimit bounds a request and its answer, except a watch.
 	answerLimit = 30 * time.Second
 	// connectLimit bounds each step of making a connection.
 	connectLimit = 10 * time.Second
@@ -41,10 +41,11 @@ const (
 
 // Config describes how to reach the API server.
 type Config struct {
-	// Server is the URL of the API server. If empty, it is taken from
+	// Server is the URL of the API server. If empty, it is derived from the variables
 	// KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which the kubelet sets.
 	Server string
-	// Dir holds "token" and "ca.crt". If empty, it is ServiceAccountDir.
+	// Dir is the folder with the files "token" and "ca.crt". If empty, it is
+	// ServiceAccountDir.
 	Dir string
 	// Node is the name of the Node that this process runs on.
 	Node string
@@ -78,14 +79,15 @@ func New(cfg Config) (*Client, error) {
 	return &Client{cfg: cfg, ping: http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingLimit}}, nil
 }
 
-// Node names the Node that the process runs on.
+// Node returns the Object of the Node that the process runs on.
 func (c *Client) Node() Object {
 	return Object{API: "v1", Resource: "nodes", Name: c.cfg.Node}
 }
 
 // connection is a connection to the API server with the current token and
-// authority: both are renewed while a pod runs. So no connection outlives a call
-// or a watch: an agent writes seldom, and a kept one would save a handshake.
+// authority. Both are renewed while a pod runs, so each call and each watch has a
+// connection of its own. An agent writes seldom, so that keeping a connection would
+// save little more than a handshake.
 type connection struct {
 	client *http.Client
 	cfg    Config
@@ -114,7 +116,7 @@ func (c *Client) connect() (*connection, error) {
 	}, nil
 }
 
-// authority returns the certificates that the API server's is checked against.
+// authority returns the certificates by which that of the API server is verified.
 func (c *Client) authority() (*x509.CertPool, error) {
 	path := filepath.Join(c.cfg.Dir, "ca.crt")
 	pem, err := os.ReadFile(path)

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// maxValue bounds the memory for one answer or one event of a watch. It is far
-// above any object: etcd takes 1.5 MiB by default.
+// maxValue bounds the size of one answer or of one event of a watch. It is far above
+// the size of any object: etcd accepts 1.5 MiB by default.
 const maxValue = 4 << 20
 
 // decoder reads JSON values of limited size from a stream.

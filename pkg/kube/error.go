@@ -14,19 +14,20 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// maxFailure bounds what is read of the body of a failure.
+// maxFailure is how much of the body of a failure is read at most.
 const maxFailure = 16 << 10
 
-// StatusError is a failure that the API server answers, or sends in a watch.
+// StatusError is a failure with which the API server answers a request, or which it
+// sends in a watch.
 type StatusError struct {
 	// Code is the HTTP status.
 	Code int
 	// Message explains the failure to people.
 	Message string
-	// Name is that of the object that the failure is about. It is empty for a path
-	// that is not served.
+	// Name is the name of the object that the failure concerns. It is empty if the API
+	// server does not serve the path of the request.
 	Name string
-	// RetryAfter is the time for which the API server asks to be left alone.
+	// RetryAfter is the time after which the API server asks the client to try again.
 	RetryAfter time.Duration
 }
 
@@ -48,10 +49,10 @@ func (s status) err() *StatusError {
 	}
 }
 
-// newStatusError reads a failure. A proxy between may have sent it: then the
-// message is the body, whatever that is.
+// newStatusError reads a failure. If it is not a Status, for example because a proxy
+// sent it, the message is the body.
 func newStatusError(resp *http.Response) *StatusError {
-	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxFailure)) // a part will do
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxFailure)) // a part suffices
 	var s status
 	if json.Unmarshal(data, &s) != nil || s.Message == "" {
 		s = status{Message: strings.TrimSpace(string(data))}
@@ -68,25 +69,25 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("the API server answers %d %s: %s%s", e.Code, http.StatusText(e.Code), e.Message, e.fix())
 }
 
-// fix says what to do, where that follows from the answer.
+// fix returns the fix, if it follows from the answer.
 func (e *StatusError) fix() string {
 	switch {
 	case e.Code != http.StatusForbidden:
 		return ""
 	case strings.Contains(e.Message, `cannot create resource "nodes"`):
-		// To apply to an object that does not exist is to create it.
+		// An apply to an object that does not exist creates it.
 		return " (there is no such node: is NODE_NAME right?)"
 	case strings.Contains(e.Message, `User "`) && strings.Contains(e.Message, " cannot "):
 		return " (no role of the pod's service account allows that verb: does the chart that is installed fit this version?)"
 	default:
-		return "" // an admission policy, which has its own words
+		return "" // an admission policy, whose message names the cause
 	}
 }
 
-// rejected reports whether the same request fails until somebody changes
-// something: a right that is missing, an admission policy, an invalid value. Other
-// failures pass: a token that is about to be renewed, a conflict with another
-// writer, an API server that is away or overloaded.
+// rejected reports whether the same request fails until somebody changes something:
+// a missing permission, an admission policy, an invalid value. Other failures are
+// temporary: a token that is about to be renewed, a conflict with another writer, or
+// an API server that is unavailable or overloaded.
 func rejected(err error) bool {
 	status, is := errors.AsType[*StatusError](err)
 	if !is {
@@ -100,12 +101,13 @@ func rejected(err error) bool {
 	}
 }
 
-// maxRetryAfter bounds what an API server may ask for.
+// maxRetryAfter is the longest time that an API server can ask for.
 const maxRetryAfter = 5 * time.Minute
 
-// RetryIn returns when to try again after err: after the next time of b, or after
-// the time that the API server asks for, if that is longer; and up to as much
-// again of b at random, so that the agents of a cluster do not return together.
+// RetryIn returns how long to wait after err before the next attempt. That is the
+// next delay of b, or the delay that the API server asks for if that is longer, but at
+// most 5 minutes of it. RetryIn adds a random time of up to the delay of b, so that the
+// agents of a cluster do not all retry at once.
 func RetryIn(b *pace.Backoff, err error) time.Duration {
 	in := b.Next()
 	jitter := rand.N(max(in, 1)) //nolint:gosec // no secret depends on it

@@ -11,27 +11,29 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Event is one thing that a person who looks at the Node should know.
+// Event is an Event about the Node, for people who operate it.
 type Event struct {
-	// Warning marks an Event on which somebody may have to act.
+	// Warning is set if somebody may have to act. The type of the Event is then
+	// Warning, and otherwise Normal.
 	Warning bool
 	// Reason is one word in CamelCase: "GPUUnhealthy".
 	Reason string
-	// Message is for people.
+	// Message explains the Event to people. It is cut to 1024 bytes.
 	Message string
 }
 
 const (
-	// eventQueue bounds the Events that wait while the API server does not answer.
+	// eventQueue is the number of Events that can wait while the API server does not
+	// answer.
 	eventQueue = 64
-	// eventTries bounds the attempts to send an Event: a node without network must
-	// not collect news of hours ago.
+	// eventTries is the number of attempts to send an Event: a node without network
+	// must not keep Events for hours.
 	eventTries = 6
 	// maxMessage is the longest message of an Event (1 KiB, API reference of
 	// events.k8s.io).
 	maxMessage = 1024
-	// eventBurst Events may be sent at once, and then one in eventEvery: a GPU that
-	// comes and goes, on each node of a cluster, must not fill the store of the API
+	// eventBurst Events can be sent at once, and then one in each eventEvery, so that
+	// an unstable GPU on each node of a cluster does not fill the store of the API
 	// server. client-go has the same burst.
 	eventBurst = 25
 	eventEvery = time.Minute
@@ -53,7 +55,7 @@ type budget struct {
 	left int
 	// since is when left last grew, while it is below eventBurst.
 	since time.Time
-	// dropped counts the Events over the limit since the last log line about them.
+	// dropped counts the Events dropped over the limit since the last one was sent.
 	dropped int
 }
 
@@ -79,14 +81,14 @@ type stamped struct {
 	at time.Time
 }
 
-// NewEvents returns the sender of a client's Events; it sends while Run runs.
+// NewEvents returns an Events that sends through c. It sends while Run runs.
 func NewEvents(c *Client) *Events {
 	return &Events{client: c, queue: make(chan stamped, eventQueue), budget: budget{left: eventBurst}}
 }
 
-// Report queues an Event. It never blocks, and is safe for concurrent use. It
-// drops an Event over the limit of the rate, or while the queue is full, and logs
-// that.
+// Report queues an Event. It never blocks, and is safe for concurrent use. If the
+// Event exceeds the rate limit, or the queue is full, Report drops the Event and logs
+// that Events are dropped.
 func (e *Events) Report(ev Event) {
 	now, log := time.Now(), e.client.cfg.Log
 	e.mu.Lock()
@@ -126,7 +128,8 @@ func (e *Events) Run(ctx context.Context) error {
 	}
 }
 
-// send tries until the API server takes the Event or rejects it.
+// send retries until the API server accepts or rejects the Event, at most eventTries
+// times.
 func (e *Events) send(ctx context.Context, ev stamped) error {
 	body, err := e.encode(ev)
 	if err != nil {

@@ -28,11 +28,12 @@ const (
 
 // Object names an object of the API, or all objects of a resource.
 type Object struct {
-	// API is the group and version, "v1" or "coordination.k8s.io/v1".
+	// API is the group and version: "v1" or "coordination.k8s.io/v1".
 	API string
-	// Resource is the plural in the path, "nodes".
+	// Resource is the plural name of the resource, as in the path: "nodes".
 	Resource string
-	// Namespace is empty for objects in no namespace, or in any.
+	// Namespace is empty for cluster-scoped objects, and for the objects of all
+	// namespaces.
 	Namespace string
 	// Name is empty for all objects of the resource.
 	Name string
@@ -65,13 +66,13 @@ func (c *Client) Get(ctx context.Context, o Object, to any) error {
 	return c.call(ctx, request{method: http.MethodGet, path: o.path(), accept: asJSON}, to)
 }
 
-// Apply makes the object have every field that config has (server-side apply). It
-// removes fields that the agent applied before and config leaves out, unless
-// another field manager owns them too. It takes over fields of config that others
-// own, and leaves all their other fields as they are. An object that does not
-// exist is created, if the agent has the verb create.
+// Apply applies config to the object with server-side apply, as the field manager
+// Config.Agent. It removes the fields that the agent applied before and that config
+// omits, unless another field manager owns them too. It takes over the fields of
+// config that other field managers own (force), and does not change their other
+// fields.
 //
-// It needs the verb patch.
+// It needs the verb patch, and the verb create if the object does not exist.
 func (c *Client) Apply(ctx context.Context, o Object, config any) error {
 	body, err := json.Marshal(config)
 	if err != nil {
@@ -86,14 +87,14 @@ func (c *Client) Apply(ctx context.Context, o Object, config any) error {
 
 // Operation is one step of a JSON patch (RFC 6902).
 type Operation struct {
-	// Op is "test", "remove", "add" or "replace".
+	// Op is the operation: "test", "remove", "add" or "replace".
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// Patch carries out all operations on the object, or none. The API server answers
-// 422 to a test that fails. It needs the verb patch.
+// Patch applies all operations to the object, or none. If a test fails, the API
+// server answers 422. It needs the verb patch.
 func (c *Client) Patch(ctx context.Context, o Object, ops []Operation) error {
 	body, err := json.Marshal(ops)
 	if err != nil {

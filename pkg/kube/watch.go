@@ -21,32 +21,32 @@ import (
 const (
 	retryMin = time.Second
 	retryMax = time.Minute
-	// A watch lasts between watchMin and twice that, at random, so that those of a
-	// cluster do not end together. The next one takes the token that is valid then.
+	// A watch lasts between watchMin and twice that, at random, so that the watches of
+	// a cluster do not end together. The next watch uses the token that is valid then.
 	watchMin = 5 * time.Minute
-	// watchGrace is how long an API server may be late to end a watch.
+	// watchGrace is how much longer than requested an API server may keep a watch open.
 	watchGrace = 30 * time.Second
 )
 
 // Query selects the objects to watch.
 type Query struct {
-	// Object is a resource, in one namespace or all. With a name, only that object
-	// is watched.
+	// Object selects all objects of a resource, in one namespace or in all. If it has
+	// a name, it selects only that object.
 	Object
 	// FieldSelector selects among the objects of a resource:
-	// "spec.nodeName=node1".
+	// "spec.nodeName=node1". It is not used if Object has a name.
 	FieldSelector string
-	// Metadata asks for the metadata of the objects only.
+	// Metadata requests only the metadata of the objects.
 	Metadata bool
 }
 
-// Watch calls deliver with all selected objects, ordered by namespace and name:
-// once when they are known, and again after each change of them that T decodes.
-// deliver must not change what it gets. Watch returns when ctx ends; until then it
-// logs what fails, and retries.
+// Watch calls deliver with all selected objects, ordered by namespace and name: once
+// when they are known, and again whenever one of them is added, deleted, or changed in
+// a field of T. deliver must not change the objects. Watch returns when ctx ends. Until
+// then, it logs failures and retries.
 //
-// It holds one T for each object, so T should have no more than its user needs. It
-// needs the verbs list and watch.
+// Watch keeps one T for each object, so T should have only the fields that the caller
+// needs. It needs the verbs list and watch.
 func Watch[T any](ctx context.Context, c *Client, q Query, deliver func([]T)) {
 	w := watcher[T]{client: c, query: q, deliver: deliver, objects: map[string]T{}}
 	w.run(ctx)
@@ -60,8 +60,8 @@ type watcher[T any] struct {
 
 	// objects are the selected ones, by namespace and name.
 	objects map[string]T
-	// version is the resource version after which the watch goes on. If empty, the
-	// objects have to be listed first.
+	// version is the resource version after which the watch continues. If empty, the
+	// objects must be listed first.
 	version   string
 	delivered bool
 }
@@ -98,8 +98,8 @@ func (w *watcher[T]) run(ctx context.Context) {
 	}
 }
 
-// follow lists the objects, if they have to be, and watches them until the watch
-// ends. It returns nil if the API server ended it in good order.
+// follow lists the objects, if version is empty, and watches them until the watch
+// ends. It returns nil if the watch ended without an error.
 func (w *watcher[T]) follow(ctx context.Context) error {
 	conn, err := w.client.connect()
 	if err != nil {
@@ -144,7 +144,7 @@ func (w *watcher[T]) list(ctx context.Context, conn *connection) error {
 	return nil
 }
 
-// put decodes an object into its place, and reports whether T changed.
+// put decodes an object into objects, and reports whether its T changed.
 func (w *watcher[T]) put(data []byte) (changed bool, err error) {
 	var of envelope
 	var object T
@@ -194,13 +194,13 @@ func (w *watcher[T]) watch(ctx context.Context, conn *connection) error {
 	}
 }
 
-// event is one of a watch (API reference, WatchEvent).
+// event is an event of a watch (API reference, WatchEvent).
 type event struct {
 	Type   string          `json:"type"`
 	Object json.RawMessage `json:"object"`
 }
 
-// take notes an event.
+// take applies an event to objects, and calls tell if it changed them.
 func (w *watcher[T]) take(ev event) error {
 	changed := false
 	var of envelope
@@ -230,7 +230,8 @@ func (w *watcher[T]) take(ev event) error {
 	return nil
 }
 
-// request is for a list of the selected objects, or with "watch" for their events.
+// request returns the request for a list of the selected objects, or for a watch if
+// the query has "watch".
 func (w *watcher[T]) request(query url.Values) request {
 	of, selector := w.query.Object, w.query.FieldSelector
 	if of.Name != "" {
