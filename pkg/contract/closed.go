@@ -15,17 +15,18 @@ import (
 )
 
 // When a process dies, the kernel reports the close of a file to inotify a moment
-// before it drops the file's locks. So each event is followed by a few checks: the
-// first after firstCheck, each later one after twice the time, up to lastCheck,
-// which then is a backstop for events that a file system does not deliver. While
-// none of the paths exists there are no events, and lastCheckAbsent holds.
+// before it releases the file's locks. Each event is therefore followed by several
+// checks: the first after firstCheck, each later one after twice the time, up to
+// lastCheck. From then on, a check every lastCheck covers events that a file system
+// does not deliver. While none of the paths exists, there are no events, and the
+// longest time is lastCheckAbsent.
 const (
 	firstCheck      = time.Millisecond
 	lastCheck       = 30 * time.Second
 	lastCheckAbsent = time.Second
 )
 
-// goneMask are the events after which a file at a path is another one.
+// goneMask are the events after which there may be another file at a path.
 const goneMask = unix.IN_ATTRIB | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
 // closes waits for files to be closed. It uses inotify itself because fsnotify
@@ -33,8 +34,7 @@ const goneMask = unix.IN_ATTRIB | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 type closes struct {
 	// paths are files, or folders that hold files. They need not exist.
 	paths []string
-	// mask selects the events that count: closes by writers or by readers, and
-	// others.
+	// mask selects the events, for example closes by writers or by readers.
 	mask        uint32
 	first, last time.Duration
 }
@@ -43,8 +43,8 @@ func closesOf(mask uint32, paths ...string) closes {
 	return closes{paths: paths, mask: mask, first: firstCheck, last: lastCheck}
 }
 
-// wait calls done first, after each event on one of the paths, and after the
-// removal of the path itself. It returns nil when done returns true.
+// wait calls done at the start, after each event on one of the paths, and after a path
+// itself is removed. It returns nil when done returns true.
 func (c closes) wait(ctx context.Context, done func() bool) error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -87,9 +87,9 @@ func (c closes) wait(ctx context.Context, done func() bool) error {
 	}
 }
 
-// watch watches the paths that exist, and reports whether there are any. It is
-// repeated before each check because a path may hold another file, or be on
-// another file system, by then.
+// watch watches the paths that exist, and reports whether there are any. wait calls it
+// before each check, because there may be another file, or another file system, at a
+// path by then.
 func (c closes) watch(fd int) (watching bool, err error) {
 	for _, path := range c.paths {
 		_, err := unix.InotifyAddWatch(fd, path, c.mask|goneMask)

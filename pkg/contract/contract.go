@@ -1,7 +1,15 @@
-// Package contract has the files by which the agents of a node exchange facts: stamped
-// files in one folder of the host, /run/nvidia. An agent never calls another agent, and no
-// file is a gate: an agent that needs the driver asks the driver. The files wake agents
-// that wait, and inform people and NVIDIA's tools.
+// Package contract reads and writes the files in /run/nvidia through which the agents of a
+// node communicate:
+//
+//   - A fact, such as driver-ready, is something that one agent reports to the others. Its
+//     file has KEY=value lines, and a stamp that says who wrote it and when.
+//   - The lease on NVML is shared by the agents that use NVML. An agent that needs NVML for
+//     itself claims it.
+//   - The claim of a GPU is the right to advertise this GPU.
+//
+// An agent never calls another agent, and does not rely on a fact that it can check itself:
+// an agent that needs the driver asks the driver. Facts wake agents that wait, and inform
+// people and NVIDIA's tools.
 package contract
 
 import (
@@ -12,16 +20,18 @@ import (
 // Name is the name of a fact and of its file.
 type Name string
 
-// The facts of the node contract.
+// The facts that agents report.
 const (
-	// DriverReady: kernel module loaded, device nodes present, NVML answers.
+	// DriverReady means that the kernel module is loaded, the device nodes exist, and
+	// NVML answers.
 	DriverReady Name = "driver-ready"
-	// ToolkitReady: CDI specs complete, container runtime configured.
+	// ToolkitReady means that the CDI specs are complete and the container runtime is
+	// configured.
 	ToolkitReady Name = "toolkit-ready"
-	// PluginReady: registered with the kubelet, devices listed. It is valid while its
-	// writer lives.
+	// PluginReady means that the device plugin is registered with the kubelet and lists
+	// its devices. It is valid while its writer lives.
 	PluginReady Name = "plugin-ready"
-	// CUDAReady: the CUDA sample passed.
+	// CUDAReady means that a CUDA program has run on the node.
 	CUDAReady Name = "cuda-ready"
 )
 
@@ -30,7 +40,8 @@ func Names() []string {
 	return []string{string(DriverReady), string(ToolkitReady), string(PluginReady), string(CUDAReady)}
 }
 
-// Keys of NVIDIA's driver-ready file, which agents' start scripts source.
+// The keys of NVIDIA's driver-ready file. The start scripts of NVIDIA's components source
+// this file.
 const (
 	KeyIsHostDriver      = "IS_HOST_DRIVER"
 	KeyDriverRoot        = "NVIDIA_DRIVER_ROOT"
@@ -44,30 +55,31 @@ type State string
 
 // The values of State.
 const (
-	// Valid: the fact holds.
+	// Valid means that the fact holds.
 	Valid State = "valid"
-	// Missing: the file does not exist.
+	// Missing means that the file does not exist.
 	Missing State = "missing"
-	// Stale: the file was written before the last boot, or for another driver than the
-	// kernel runs.
+	// Stale means that the file was written before the last boot, or for another driver
+	// version than the kernel runs.
 	Stale State = "stale"
-	// WriterDead: the file is valid only while its writer lives, and the writer has
-	// ended.
+	// WriterDead means that the file is valid only while its writer lives, and that the
+	// writer has ended.
 	WriterDead State = "writer dead"
-	// Unreadable: the file cannot be read or understood.
+	// Unreadable means that the file cannot be read or parsed.
 	Unreadable State = "unreadable"
 )
 
-// Stamp says who wrote a file, and when.
+// Stamp says who wrote a file, when, and for which driver.
 type Stamp struct {
-	// BootID of the kernel. A file of another boot is stale.
+	// BootID identifies the boot. A file of another boot is stale.
 	BootID string
 	// Writer is the name of the agent.
 	Writer string
 	Time   time.Time
-	// DriverVersion that the writer found, empty if the fact does not depend on it.
+	// DriverVersion is the version that the writer found. It is empty if the fact does
+	// not depend on the driver.
 	DriverVersion string
-	// Held is set for a file that its writer keeps locked while it lives.
+	// Held is set if the writer keeps the file locked while it lives.
 	Held bool
 }
 
@@ -76,18 +88,20 @@ type Fact struct {
 	State State
 	// Reason says why State is not Valid.
 	Reason string
-	// Stamp is zero for a file of a program that writes no stamp.
+	// Stamp is zero if the program that wrote the file writes no stamp.
 	Stamp Stamp
-	// Values holds the file's other keys.
+	// Values has the file's other keys.
 	Values map[string]string
 }
 
 // Record is what a writer publishes.
 type Record struct {
 	// Writer is the name of the agent.
-	Writer        string
+	Writer string
+	// DriverVersion is the version that the writer found. It is empty if the fact does
+	// not depend on the driver.
 	DriverVersion string
-	// Values are written as KEY=value, for shells to source.
+	// Values are written as KEY=value lines, which a shell can source.
 	Values map[string]string
 }
 
@@ -95,11 +109,11 @@ type Record struct {
 type Dir struct {
 	// Root is the run root, usually "/run/nvidia".
 	Root string
-	// ProcRoot is where the host's /proc is; empty for "/proc". A driver-ready file is
-	// compared with the driver there.
+	// ProcRoot is where the host's /proc is mounted. If empty, it is "/proc". Read compares
+	// a driver-ready file with the driver version there.
 	ProcRoot string
-	// BootIDFile has the boot id; empty for /proc/sys/kernel/random/boot_id, which is
-	// the same in all containers.
+	// BootIDFile is the file with the boot id. If empty, it is
+	// /proc/sys/kernel/random/boot_id, which is the same in all containers.
 	BootIDFile string
 }
 

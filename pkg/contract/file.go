@@ -17,11 +17,11 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// ErrNoRunRoot is returned by writers if the run root cannot be written: it is not
-// mounted, or read-only. An agent logs it and works on its own.
+// ErrNoRunRoot is returned by functions that write if the run root cannot be written: it is
+// not mounted, or read-only. An agent logs the error and continues without the other agents.
 var ErrNoRunRoot = errors.New("run root cannot be written")
 
-// Write publishes a fact that outlives its writer.
+// Write publishes a fact that stays valid after its writer ends.
 func (d Dir) Write(n Name, r Record) error {
 	h, err := d.put(d.Path(n), r, putOptions{})
 	if err != nil {
@@ -30,7 +30,7 @@ func (d Dir) Write(n Name, r Record) error {
 	return h.file.Close()
 }
 
-// Remove withdraws a fact. It returns nil if there is none.
+// Remove deletes the file of a fact. It returns nil if there is none.
 func (d Dir) Remove(n Name) error {
 	if err := os.Remove(d.Path(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("withdraw %s: %w", n, err)
@@ -44,13 +44,13 @@ func (d Dir) Hold(n Name, r Record) (*Held, error) {
 	return d.put(d.Path(n), r, putOptions{held: true})
 }
 
-// HoldFile is Hold for a fact with a file of its own outside the contract's folder. The
-// folder of the file must exist.
+// HoldFile is Hold for a fact whose file is at another path than those of Names. The folder
+// of the file must exist.
 func (d Dir) HoldFile(path string, r Record) (*Held, error) {
 	return d.put(path, r, putOptions{held: true})
 }
 
-// ReadFile is Read for a file of HoldFile.
+// ReadFile returns the fact in a file that HoldFile wrote.
 func (d Dir) ReadFile(path string) Fact { return d.read(path) }
 
 // Held is a published fact that is valid until Release. Keep the value: the lock is
@@ -60,8 +60,8 @@ type Held struct {
 	path string
 }
 
-// Release withdraws the fact, unless another writer has replaced it. It may be called on
-// nil.
+// Release deletes the file, unless another writer has replaced it, and unlocks it. It does
+// nothing for nil.
 func (h *Held) Release() error {
 	if h == nil {
 		return nil
@@ -82,7 +82,7 @@ func (h *Held) Release() error {
 
 type putOptions struct {
 	held bool
-	// exclusive rejects the replacement of a file whose writer lives.
+	// exclusive rejects the write if the file exists and its writer lives.
 	exclusive bool
 }
 
@@ -133,7 +133,8 @@ func (d Dir) put(path string, r Record, o putOptions) (_ *Held, err error) {
 	return &Held{file: f.File, path: path}, nil
 }
 
-// unwritable marks the errors which mean that this node has no usable run root.
+// unwritable adds ErrNoRunRoot to the errors which mean that the run root cannot be
+// written.
 func (d Dir) unwritable(err error) error {
 	if errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w (mount the host's %s read-write, or point --run-root elsewhere)", ErrNoRunRoot, err, d.Root)
@@ -141,8 +142,8 @@ func (d Dir) unwritable(err error) error {
 	return err
 }
 
-// makeFolder creates a folder of the contract, but not the run root: if that is missing it
-// is not mounted, and no one would see a file in it.
+// makeFolder creates a folder in the run root, but not the run root itself: if that does
+// not exist, it is not mounted, and no other agent would see a file in it.
 func makeFolder(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -150,7 +151,7 @@ func makeFolder(dir string) error {
 	return nil
 }
 
-// Read returns a fact as it is now.
+// Read returns the current state of a fact.
 func (d Dir) Read(n Name) Fact {
 	f := d.read(d.Path(n))
 	if n == DriverReady && f.State == Valid && f.Stamp.DriverVersion != "" {
@@ -159,8 +160,8 @@ func (d Dir) Read(n Name) Fact {
 	return f
 }
 
-// Wait returns the fact as soon as it is valid. Until then it calls waiting whenever the
-// reason to wait changes.
+// Wait waits until the fact is valid, and returns it. Until then, it calls waiting with the
+// invalid fact, once and whenever its state or reason changes.
 func (d Dir) Wait(ctx context.Context, n Name, waiting func(Fact)) (Fact, error) {
 	w, err := hostfs.NewWatcher(d.Path(n))
 	if err != nil {

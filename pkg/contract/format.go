@@ -20,7 +20,7 @@ const (
 	keyHeld          = "OUTRIGGER_HELD"
 )
 
-// maxFile bounds what is read of a file; ours have less than 1 KiB.
+// maxFile is the largest size of a file. The agents write less than 1 KiB.
 const maxFile = 64 << 10
 
 // format returns the file: the values, then the stamp, as KEY=value lines.
@@ -53,8 +53,8 @@ func format(values map[string]string, s Stamp) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// parse reads KEY=value lines as a shell would that sources them: values bare,
-// or in single or double quotes, without expansions.
+// parse reads KEY=value lines as a shell that sources them would. Values are bare, or
+// in single or double quotes, without expansions.
 func parse(data []byte) (values map[string]string, s Stamp, err error) {
 	if len(data) > maxFile {
 		return nil, Stamp{}, fmt.Errorf("file has more than %d bytes", maxFile)
@@ -128,7 +128,7 @@ func quote(v string) string {
 
 var errQuote = errors.New("unbalanced quotes or characters that a shell would expand")
 
-// unquote is the inverse of quote; it accepts double quotes too.
+// unquote is the inverse of quote. It accepts double quotes too.
 func unquote(v string) (string, error) {
 	var b strings.Builder
 	for v != "" {

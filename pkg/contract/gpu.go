@@ -24,10 +24,10 @@ func (e AdvertisedError) Error() string {
 	return fmt.Sprintf("gpu %s is advertised by %s", e.Device, e.By)
 }
 
-// ClaimGPU claims the right to advertise a GPU to the cluster, until Release or the
-// end of the process, so that the device plugin and the DRA plugin of one node never
-// hand out the same GPU. It returns an AdvertisedError while another process holds
-// the claim, and ErrNoRunRoot on a node without a run root.
+// ClaimGPU claims the right to advertise a GPU to the cluster, so that the device plugin
+// and the DRA plugin of one node never allocate the same GPU. The claim ends with Release
+// or with the process. ClaimGPU returns an AdvertisedError while another process holds the
+// claim, and ErrNoRunRoot on a node without a run root.
 func (d Dir) ClaimGPU(device, writer string) (*Held, error) {
 	held, err := d.put(d.gpu(device), Record{Writer: writer}, putOptions{held: true, exclusive: true})
 	if claimed, ok := errors.AsType[*claimedError](err); ok {
@@ -36,8 +36,8 @@ func (d Dir) ClaimGPU(device, writer string) (*Held, error) {
 	return held, err
 }
 
-// WaitGPU returns when no living process holds the claim of one of the GPUs. It
-// watches the folder, so that a node with many GPUs takes one watch.
+// WaitGPU waits until at least one of the GPUs is not claimed by a living process. It
+// watches the folder of all claims, so that a node with many GPUs needs only one watch.
 func (d Dir) WaitGPU(ctx context.Context, devices ...string) error {
 	// Only the holder of a claim has the file open for writing; readers do not.
 	folder := closesOf(unix.IN_CLOSE_WRITE|unix.IN_DELETE, filepath.Dir(d.gpu("")))
@@ -50,5 +50,5 @@ func (d Dir) WaitGPU(ctx context.Context, devices ...string) error {
 	return nil
 }
 
-// gpu returns the file of the claim. Its name is part of the node contract.
+// gpu returns the path of the claim's file. Other processes depend on its name.
 func (d Dir) gpu(device string) string { return filepath.Join(d.Root, "leases", "offer."+device) }

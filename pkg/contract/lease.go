@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Keys of a claim, besides the stamp.
+// The keys of a claim, in addition to the stamp.
 const (
 	keyReason = "OUTRIGGER_REASON"
 	// keyDeadline is in nanoseconds of CLOCK_BOOTTIME, which neither a change of the
@@ -24,14 +24,14 @@ const (
 )
 
 // Lease is the right to use NVML on this node. Agents with NVML handles share it. An
-// agent that needs NVML for itself, to reset a GPU or to change the driver, claims it, and
+// agent that needs NVML for itself, to reset a GPU or to replace the driver, claims it, and
 // the others close their handles.
 //
-// It consists of two files. Users hold a shared flock on leases/nvml, which is empty and
-// never replaced. A claim is published in leases/nvml.claim, locked while the claimer
-// lives; the claimer then takes the exclusive flock on leases/nvml. A crash on either side
-// releases the locks. A user that starts meanwhile sees the claim, because it locks first
-// and then checks for a claim.
+// The lease consists of two files. Users hold a shared flock on leases/nvml, which is empty
+// and never replaced. The claimer publishes its claim in leases/nvml.claim, which it keeps
+// locked while it lives, and then takes the exclusive flock on leases/nvml. If a user or
+// the claimer crashes, the kernel releases its locks. A user that starts in the meantime
+// sees the claim, because it takes its lock first and then checks for a claim.
 type Lease struct {
 	dir  Dir
 	path string
@@ -46,20 +46,20 @@ func (d Dir) NVML() *Lease {
 type Claim struct {
 	Owner  string
 	Reason string
-	// Deadline is a time of CLOCK_BOOTTIME, see Remaining.
+	// Deadline is a time of CLOCK_BOOTTIME; see Remaining.
 	Deadline time.Duration
 }
 
 // Remaining returns the time until the deadline. It is negative if the owner is overdue.
 func (c Claim) Remaining() time.Duration { return c.Deadline - boottime() }
 
-// String returns the claim as a sentence.
+// String returns the owner, the reason and the remaining time.
 func (c Claim) String() string {
 	return fmt.Sprintf("%s (%s, %s left)", c.Owner, c.Reason, c.Remaining().Round(time.Second))
 }
 
-// ErrClaimed is returned while another agent has claimed the lease. The error says which
-// agent, and why.
+// ErrClaimed is returned while another agent has claimed the lease. The error that wraps it
+// names the agent and the reason.
 var ErrClaimed = errors.New("lease is claimed")
 
 // errLocked is ErrClaimed by a process without a claim.
@@ -67,8 +67,8 @@ var errLocked = fmt.Errorf("%w by a process that published no claim (find it wit
 
 type claimedError struct{ claim Claim }
 
-// Error is constant for a claim. With the remaining time it would be a new error for each
-// caller that retries.
+// Error returns the owner and the reason. It omits the remaining time, so that a caller that
+// retries gets the same text each time.
 func (e *claimedError) Error() string {
 	return fmt.Sprintf("%s by %s (%s)", ErrClaimed, e.claim.Owner, e.claim.Reason)
 }
@@ -80,12 +80,12 @@ func (l *Lease) Path() string { return l.path }
 
 func (l *Lease) claimPath() string { return l.path + ".claim" }
 
-// Share is held by a user of NVML for as long as it has handles.
+// Share is a share of the lease. A user of NVML holds it while it has handles.
 type Share struct{ file *os.File }
 
-// Share shares the lease. It does not block: it returns ErrClaimed while there is a claim,
-// see WaitFree. Without a run root it returns ErrNoRunRoot; the caller may use NVML, and
-// no claimer sees it.
+// Share takes a share of the lease. It does not block: while there is a claim, it returns
+// ErrClaimed; see WaitFree. Without a run root, it returns ErrNoRunRoot. The caller may then
+// use NVML, but no claim can take it into account.
 func (l *Lease) Share() (*Share, error) {
 	f, err := l.open()
 	if err != nil {
@@ -107,8 +107,7 @@ func (l *Lease) Share() (*Share, error) {
 	return s, nil
 }
 
-// Release ends the share. Call it after the last handle has been closed. It may be called
-// on nil.
+// Release ends the share. Call it after the last handle is closed. It does nothing for nil.
 func (s *Share) Release() error {
 	if s == nil {
 		return nil
@@ -117,7 +116,8 @@ func (s *Share) Release() error {
 	return errors.Join(unix.Flock(int(s.file.Fd()), unix.LOCK_UN), s.file.Close())
 }
 
-// open opens the file to lock. A read-only mount suffices if the file exists.
+// open opens the file that users of NVML lock. If the file exists, a read-only mount of the
+// run root suffices.
 func (l *Lease) open() (*os.File, error) {
 	f, err := openFile(l.path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +133,7 @@ func (l *Lease) open() (*os.File, error) {
 	return f, nil
 }
 
-// Claimed returns the claim of a living owner, if there is one.
+// Claimed returns the claim, and whether there is one whose owner lives.
 func (l *Lease) Claimed() (Claim, bool) {
 	f := l.dir.read(l.claimPath())
 	if f.State != Valid {
@@ -147,8 +147,8 @@ func claimOf(f Fact) Claim {
 	return Claim{Owner: f.Stamp.Writer, Reason: f.Values[keyReason], Deadline: time.Duration(ns)}
 }
 
-// WaitClaimed waits until an agent claims the lease. Then close all handles and release the
-// share.
+// WaitClaimed waits until an agent claims the lease. The caller then has to close its
+// handles and release its share.
 func (l *Lease) WaitClaimed(ctx context.Context) (Claim, error) {
 	w, err := hostfs.NewWatcher(l.claimPath())
 	if err != nil {
@@ -165,7 +165,7 @@ func (l *Lease) WaitClaimed(ctx context.Context) (Claim, error) {
 	}
 }
 
-// WaitFree waits until no living owner claims the lease.
+// WaitFree waits until there is no claim whose owner lives.
 func (l *Lease) WaitFree(ctx context.Context) error {
 	// Only the owner has the file open for writing; readers do not.
 	err := closesOf(unix.IN_CLOSE_WRITE, l.claimPath()).wait(ctx, func() bool {
@@ -178,15 +178,15 @@ func (l *Lease) WaitFree(ctx context.Context) error {
 	return nil
 }
 
-// Grant is held by the owner of a claimed lease.
+// Grant is the exclusive use of NVML, which the owner of the claim holds.
 type Grant struct {
 	file  *os.File
 	claim *Held
 }
 
-// Claim asks all users of NVML to close their handles, and returns when the last one has,
-// or with an error after limit. The end of limit is published as the deadline of the
-// claim. Claim returns ErrClaimed if there is an earlier claim.
+// Claim asks all users of NVML to close their handles, and waits until all have, for at
+// most limit. It publishes the end of limit as the deadline of the claim. It returns
+// ErrClaimed if another agent has already claimed the lease.
 func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Duration) (*Grant, error) {
 	deadline := boottime() + limit
 	held, err := l.dir.put(l.claimPath(), Record{
@@ -213,7 +213,7 @@ func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Dura
 	return &Grant{file: f, claim: held}, nil
 }
 
-// Release ends the claim, so that others may use NVML again. It may be called on nil.
+// Release ends the claim, so that others can use NVML again. It does nothing for nil.
 func (g *Grant) Release() error {
 	if g == nil {
 		return nil

@@ -9,22 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// factMask has the events after which a fact may read differently: files and
-// folders that are created, removed or moved, and closes by writers, including the
-// one of a writer that dies. Readers cause none of them, and neither does a write
-// in progress: files of the contract are written whole.
+// factMask has the events after which a fact may have changed: files and folders that
+// are created, deleted or moved, and closes by writers, including a writer that dies.
+// Readers cause none of them, and neither does a write in progress, because the files
+// are written atomically.
 const factMask = unix.IN_CLOSE_WRITE | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO
 
-// Watch calls deliver from the caller's goroutine with all facts: first, and then
-// whenever one of them reads differently, including when the writer of a held file
-// dies. Watch does not use the map afterwards. It returns nil when ctx ends.
+// Watch calls deliver with all facts, once at the start and again whenever one of them
+// changes, including when the writer of a held file dies. It calls deliver in the
+// caller's goroutine, and does not use the map afterwards. It returns nil when ctx ends.
 //
-// Changes of files are noticed at once. The kernel reports neither mounts nor a
-// driver that is loaded or unloaded (procfs has no events): Watch notices them
-// within lastCheck. It notices a run root that appears within lastCheckAbsent.
+// Watch notices changes of files at once. The kernel reports neither mounts nor a driver
+// that is loaded or unloaded (procfs has no events): Watch notices these within 30 s. It
+// notices a run root that appears within 1 s.
 //
-// An error means that nothing can be watched. Each call delivers the facts at least
-// once, so that a caller who retries still learns them.
+// Watch returns an error if it cannot watch the files. Each call delivers the facts at
+// least once, so that a caller that retries still gets them.
 func (d Dir) Watch(ctx context.Context, deliver func(map[Name]Fact)) error {
 	var last map[Name]Fact
 	check := func() bool {
@@ -41,9 +41,9 @@ func (d Dir) Watch(ctx context.Context, deliver func(map[Name]Fact)) error {
 	return nil
 }
 
-// WatchFiles calls check from the caller's goroutine first, and then whenever one of
-// these files may read differently, including when the writer of a held file dies.
-// It returns nil when ctx ends, and an error if nothing can be watched.
+// WatchFiles calls check, in the caller's goroutine, once at the start and again whenever
+// one of these files may have changed, including when the writer of a held file dies.
+// It returns nil when ctx ends, and an error if it cannot watch the files.
 func (d Dir) WatchFiles(ctx context.Context, check func(), paths ...string) error {
 	var folders []string
 	for _, p := range paths {
@@ -56,7 +56,7 @@ func (d Dir) WatchFiles(ctx context.Context, check func(), paths ...string) erro
 	return err
 }
 
-// changes are the events that concern any fact.
+// changes returns a wait for the changes of all facts.
 func (d Dir) changes() closes {
 	return closesOf(factMask, d.Root, d.folder())
 }
