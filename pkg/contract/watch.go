@@ -49,11 +49,10 @@ func (d Dir) WatchFiles(ctx context.Context, check func(), paths ...string) erro
 	for _, p := range paths {
 		folders = append(folders, filepath.Dir(p))
 	}
-	err := closesOf(factMask, folders...).wait(ctx, func() bool { check(); return false })
-	if ctx.Err() != nil {
-		return nil
+	if err := closesOf(factMask, folders...).wait(ctx, func() bool { check(); return false }); ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // changes returns a wait for the changes of all facts.

@@ -50,7 +50,7 @@ func libraryParts() map[string]libraryPart {
 			"libGL libEGL libGLESv2 libGLESv1_CM libnvidia-vulkan-producer libglxserver_nvidia",
 		ngx: "libnvidia-ngx",
 	} {
-		for _, stem := range strings.Fields(stems) {
+		for stem := range strings.FieldsSeq(stems) {
 			parts[stem] = libraryPart{Capabilities: capabilities}
 		}
 	}

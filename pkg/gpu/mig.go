@@ -23,7 +23,7 @@ type MIG struct {
 
 // GPUInstance is a part of a GPU, with memory and engines of its own. The MIG
 // devices in it are its compute instances; there may be none.
-type GPUInstance struct {
+type GPUInstance struct { //nolint:revive // the term of NVML
 	ID uint32 `json:"id"`
 	// Profile is that of a MIG device which has the whole instance. It is zero,
 	// and the size of Placement is 0, if the driver does not report them: it may do

@@ -88,7 +88,7 @@ type Event struct {
 }
 
 // GPUEvent returns an event that concerns the whole of GPU id.
-func GPUEvent(kind EventKind, id UUID) Event {
+func GPUEvent(kind EventKind, id UUID) Event { //nolint:revive // not NodeEvent
 	return Event{Kind: kind, GPU: id, GPUInstance: NoInstance, ComputeInstance: NoInstance}
 }
 

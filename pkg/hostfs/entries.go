@@ -54,7 +54,7 @@ func WatchEntries(ctx context.Context, changed func(), paths ...string) error {
 		n, err := in.Read(buf)
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // the deadline is how ctx ends the read
+				return nil // the deadline is how ctx ends the read
 			}
 			return entriesError(paths, err)
 		}

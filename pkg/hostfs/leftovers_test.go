@@ -17,7 +17,7 @@ func TestRemoveLeftovers(t *testing.T) {
 	must(t, err)
 	atWork, err := hostfs.Replace(path, 0o644)
 	must(t, err)
-	defer atWork.Close() //nolint:errcheck // it is never shown
+	defer atWork.Close()
 	must(t, left.File.Close())
 	write(t, path, "spec")
 	for _, name := range []string{".other.json.tmp-1", ".spec.json.tmp", "spec.json.tmp-1"} {

@@ -38,8 +38,11 @@ func NewReadiness(err error) *Readiness {
 	return r
 }
 
-// Set replaces the reason, nil for ready, and returns the one before.
-func (r *Readiness) Set(err error) (before error) { return *r.err.Swap(&err) }
+// Set replaces the reason, nil for ready.
+func (r *Readiness) Set(err error) { r.err.Store(&err) }
+
+// Swap is Set, and returns the reason before.
+func (r *Readiness) Swap(err error) (before error) { return *r.err.Swap(&err) }
 
 // Err returns the reason, nil while the agent is ready.
 func (r *Readiness) Err() error { return *r.err.Load() }

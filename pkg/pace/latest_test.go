@@ -74,8 +74,8 @@ func TestReadinessReturnsTheReasonBefore(t *testing.T) {
 	if err := r.Err(); !errors.Is(err, starting) {
 		t.Errorf("Err() = %v, want %v", err, starting)
 	}
-	if before := r.Set(nil); !errors.Is(before, starting) {
-		t.Errorf("Set(nil) = %v, want %v", before, starting)
+	if before := r.Swap(nil); !errors.Is(before, starting) {
+		t.Errorf("Swap(nil) = %v, want %v", before, starting)
 	}
 	if err := r.Err(); err != nil {
 		t.Errorf("Err() = %v, want nil", err)

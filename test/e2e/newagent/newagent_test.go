@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -131,8 +132,9 @@ func (c tree) scripts(t *testing.T) {
 	write(t, filepath.Join(c.root, "stubs/go"), "#!/bin/sh\n")
 	write(t, filepath.Join(c.root, "bin/golangci-lint"), "#!/bin/sh\n")
 	t.Setenv("PATH", filepath.Join(c.root, "stubs")+":"+os.Getenv("PATH"))
+	enters := regexp.MustCompile(`(?m)^\++ cd \S*agents/throwaway$`)
 	for _, script := range []string{"tools/build.sh", "tools/lint.sh", "tools/test-events.sh"} {
-		if out, _ := c.run(t, "", "bash", "-x", script); !strings.Contains(out, filepath.Join(c.root, "agents/throwaway")) {
+		if out, _ := c.run(t, "", "bash", "-x", script); !enters.MatchString(out) {
 			t.Errorf("%s does not enter agents/throwaway:\n%s", script, out)
 		}
 	}

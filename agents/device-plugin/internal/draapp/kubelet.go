@@ -98,7 +98,7 @@ func (k *kubelet) follow(ctx context.Context, d *dra.Driver, helper *kubeletplug
 	}
 	for {
 		err := k.missing(state, helper)
-		was := k.ready.Set(err)
+		was := k.ready.Swap(err)
 		switch {
 		case err == nil && was != nil:
 			k.log.Info("ready, devices are published and the plugin is registered")

@@ -114,7 +114,9 @@ type recorder struct {
 
 func (r *recorder) Advertised(s resource.Set) { r.locked(func() { r.advertised = s }) }
 func (r *recorder) Event(ev gpu.Event)        { r.locked(func() { r.events = append(r.events, ev) }) }
-func (r *recorder) Waiting(k health.Kind)     { r.locked(func() { r.waiting = append(r.waiting, k) }) }
+
+func (r *recorder) Waiting(k health.Kind) { r.locked(func() { r.waiting = append(r.waiting, k) }) }
+
 func (r *recorder) Configured(err error) {
 	r.locked(func() { r.configured = append(r.configured, err) })
 }

@@ -20,7 +20,7 @@ func (p *Plugin) Ready() error {
 // mark updates Ready, and the Marker when readiness changes.
 func (p *Plugin) mark() {
 	err := p.missing()
-	was := p.ready.Set(err)
+	was := p.ready.Swap(err)
 	if (err == nil) == (was == nil) {
 		return
 	}
