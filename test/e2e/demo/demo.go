@@ -40,7 +40,7 @@ func demo(ctx context.Context, out io.Writer) error {
 		}},
 		{"install feature discovery with its chart", func() error { return s.InstallFeatureDiscovery(ctx, "readyChain={driver,plugin}") }},
 		{"install the device plugin with its chart", func() error { return s.InstallDevicePlugin(ctx) }},
-		{"wait until the kubelet offers the GPUs, and the Node says that they are ready", func() error {
+		{"wait until the kubelet advertises the GPUs, and the Node reports them as ready", func() error {
 			if err := s.WaitAllocatable(ctx, s.GPUNodes()[0], stack.GPU, cfg.GPUs, time.Minute); err != nil {
 				return err
 			}

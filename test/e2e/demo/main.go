@@ -1,5 +1,5 @@
 // Command demo shows the whole path on one machine: a real Kubernetes, a node
-// with simulated GPUs, the device plugin installed by its chart, and a pod
+// with simulated GPUs, the agents installed by their charts, and a pod
 // that asks for one GPU and adds two vectors on it. The cluster stays up.
 package main
 
