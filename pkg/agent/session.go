@@ -18,6 +18,8 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"outrigger.dev/pkg/agent/footprint"
+	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/version"
 )
 
@@ -145,6 +147,9 @@ func (s *session) run(c *cli.Context) error {
 		s.part(g, "http server", func() error { return srv.run(ctx) })
 	}
 	s.part(g, "reload", func() error { return reload(ctx, hup, a.Reload, log) })
+	if !a.Once {
+		s.part(g, "trim", func() error { return trim(ctx, a.Ready, log) })
+	}
 	s.part(g, "agent", func() error {
 		defer cancel()
 		return a.Run(ctx)
@@ -157,6 +162,20 @@ func (s *session) run(c *cli.Context) error {
 		log.Info("stopped")
 	}
 	return err
+}
+
+// trim reduces the resident memory once the agent is ready.
+func trim(ctx context.Context, ready func() error, log *slog.Logger) error {
+	for b := (pace.Backoff{First: 2 * time.Second, Most: time.Minute}); b.Pause(ctx); {
+		if ready != nil && ready() != nil {
+			continue
+		}
+		if err := footprint.Trim(); err != nil {
+			log.Debug("resident memory not trimmed", "err", err)
+		}
+		break
+	}
+	return nil
 }
 
 // part runs f in the group and records that it runs.
