@@ -4,7 +4,13 @@ import (
 	"log/slog"
 
 	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/text"
 )
+
+// maxText is the longest text of a log line or an error in bytes. Container runtimes
+// split lines of more than 16 KiB.
+const maxText = 8 << 10
 
 func logFlags() []cli.Flag {
 	return []cli.Flag{
@@ -34,9 +40,24 @@ func Logger(c *cli.Context) (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(word)); err != nil {
 		return nil, BadFlag("log-level", word, err.Error())
 	}
-	opts := &slog.HandlerOptions{Level: level}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: cutAttr}
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(c.App.ErrWriter, opts)), nil
 	}
 	return slog.New(slog.NewTextHandler(c.App.ErrWriter, opts)), nil
+}
+
+// cutAttr cuts the texts of a log line: an error may quote what another program sent.
+func cutAttr(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case string:
+		if len(v) > maxText {
+			a.Value = slog.StringValue(text.Cut(v, maxText))
+		}
+	case error:
+		if msg := v.Error(); len(msg) > maxText {
+			a.Value = slog.StringValue(text.Cut(msg, maxText))
+		}
+	}
+	return a
 }

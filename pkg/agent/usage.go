@@ -96,9 +96,10 @@ func kind(flags []cli.Flag, name string) string {
 	}
 }
 
-// oneLine folds joined errors into one line.
+// oneLine folds joined errors into one line of at most maxText bytes.
 func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	lines := strings.FieldsFunc(text.Cut(err.Error(), maxText), func(r rune) bool { return r == '\n' || r == '\r' })
+	return text.Cut(strings.Join(lines, "; "), maxText)
 }
 
 // exitCode is 2 for an error in the command line, and 1 for any other.

@@ -108,8 +108,10 @@ func (c *Client) connect() (*connection, error) {
 		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		TLSHandshakeTimeout:   connectLimit,
 		ResponseHeaderTimeout: answerLimit,
-		ForceAttemptHTTP2:     true,
-		HTTP2:                 &c.ping,
+		// A header that is too large is part of the error.
+		MaxResponseHeaderBytes: maxFailure,
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &c.ping,
 	}
 	return &connection{
 		client: &http.Client{Transport: transport}, cfg: c.cfg, token: strings.TrimSpace(string(token)),

@@ -12,17 +12,24 @@ import (
 	"time"
 
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/text"
 )
 
-// maxFailure is how much of the body of a failure is read at most.
-const maxFailure = 16 << 10
+const (
+	// maxFailure is how much of the header or the body of a failure is read at most.
+	maxFailure = 16 << 10
+	// maxStatus and maxPage are the longest messages of errors: that of a Status, and
+	// that of anything else, for example the HTML page of a proxy.
+	maxStatus = 1024
+	maxPage   = 256
+)
 
 // StatusError is a failure with which the API server answers a request, or which it
 // sends in a watch.
 type StatusError struct {
 	// Code is the HTTP status.
 	Code int
-	// Message explains the failure to people.
+	// Message explains the failure to people. It is cut to 1024 bytes.
 	Message string
 	// Name is the name of the object that the failure concerns. It is empty if the API
 	// server does not serve the path of the request.
@@ -44,7 +51,7 @@ type status struct {
 
 func (s status) err() *StatusError {
 	return &StatusError{
-		Code: s.Code, Message: s.Message, Name: s.Details.Name,
+		Code: s.Code, Message: text.Cut(s.Message, maxStatus), Name: s.Details.Name,
 		RetryAfter: time.Duration(s.Details.RetryAfterSeconds) * time.Second,
 	}
 }
@@ -55,7 +62,7 @@ func newStatusError(resp *http.Response) *StatusError {
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxFailure)) // a part suffices
 	var s status
 	if json.Unmarshal(data, &s) != nil || s.Message == "" {
-		s = status{Message: strings.TrimSpace(string(data))}
+		s = status{Message: text.Cut(text.Printable(strings.Join(strings.Fields(string(data)), " ")), maxPage)}
 	}
 	e := s.err()
 	e.Code = resp.StatusCode

@@ -36,7 +36,15 @@ func TestStatusErrors(t *testing.T) {
 		"a token that has expired": {401, `{"message":"Unauthorized"}`, false, 0, "the API server answers 401 Unauthorized: Unauthorized"},
 		"a time-out":               {408, `{"message":"slow"}`, false, 0, "the API server answers 408 Request Timeout: slow"},
 		"too many requests":        {429, `{"message":"later","details":{"retryAfterSeconds":7}}`, false, 7 * time.Second, "the API server answers 429 Too Many Requests: later"},
-		"a conflict":               {409, `{"message":"changed"}`, false, 0, "the API server answers 409 Conflict: changed"},
+		"a page of many lines":     {502, "<html>\r\n<p>\tbad\x07\n", false, 0, "the API server answers 502 Bad Gateway: <html> <p> bad?"},
+		"a long page": {
+			503, strings.Repeat("x", 20<<10), false, 0, "the API server answers 503 Service Unavailable: " + strings.Repeat("x", maxPage-3) + "...",
+		},
+		"a long message": {
+			503, `{"message":"` + strings.Repeat("x", 2000) + `"}`, false, 0,
+			"the API server answers 503 Service Unavailable: " + strings.Repeat("x", maxStatus-3) + "...",
+		},
+		"a conflict": {409, `{"message":"changed"}`, false, 0, "the API server answers 409 Conflict: changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp := &http.Response{StatusCode: tc.code, Body: io.NopCloser(strings.NewReader(tc.body))}

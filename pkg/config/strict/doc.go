@@ -14,6 +14,16 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"outrigger.dev/pkg/text"
+)
+
+const (
+	// maxErrors is how many errors of a document are reported. A person mends those
+	// first, and a log line has to hold them.
+	maxErrors = 20
+	// maxText is the longest text of an error in bytes.
+	maxText = 400
 )
 
 // maxValues bounds the values of a document. Aliases can expand a short document
@@ -47,7 +57,9 @@ func (e *Error) Error() string {
 type Doc struct {
 	file string
 	root *yaml.Node
+	// errs has the first maxErrors errors, and more counts the others.
 	errs []*Error
+	more int
 	// values counts the values that readers got.
 	values int
 }
@@ -84,32 +96,40 @@ func Parse(file string, data []byte) *Doc {
 // Root returns the outermost value of the document.
 func (d *Doc) Root() Value { return d.value(d.root, "", 1) }
 
-// Err returns all errors found so far, sorted by line.
+// Err returns the errors found so far, sorted by line: at most 20, and the number of
+// the others.
 func (d *Doc) Err() error {
 	slices.SortStableFunc(d.errs, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
 	errs := make([]error, len(d.errs))
 	for i, e := range d.errs {
 		errs[i] = e
 	}
+	if d.more > 0 {
+		errs = append(errs, &Error{File: d.file, Text: fmt.Sprintf("%d more errors", d.more)})
+	}
 	return errors.Join(errs...)
 }
 
-func (d *Doc) fail(line int, key, text string) {
-	d.errs = append(d.errs, &Error{File: d.file, Line: line, Key: key, Text: text})
+func (d *Doc) fail(line int, key, what string) {
+	if len(d.errs) == maxErrors {
+		d.more++
+		return
+	}
+	d.errs = append(d.errs, &Error{File: d.file, Line: line, Key: key, Text: text.Cut(what, maxText)})
 }
 
 // syntax records an error of the YAML library: "yaml: line 3: …", with or without
 // the line.
 func (d *Doc) syntax(err error) {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	what := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 0
-	if rest, ok := strings.CutPrefix(text, "line "); ok {
+	if rest, ok := strings.CutPrefix(what, "line "); ok {
 		number, after, _ := strings.Cut(rest, ": ")
 		if n, err := strconv.Atoi(number); err == nil {
-			line, text = n, after
+			line, what = n, after
 		}
 	}
-	d.fail(line, "", "invalid YAML or JSON: "+strings.Join(strings.Fields(text), " "))
+	d.fail(line, "", "invalid YAML or JSON: "+strings.Join(strings.Fields(what), " "))
 }
 
 // value returns the value of a node that is named in the line, itself or by an

@@ -139,6 +139,31 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// However wrong a document is, a person can read the errors, and a log holds them.
+func TestManyErrors(t *testing.T) {
+	for name, data := range map[string]string{
+		"unknown keys":   strings.Repeat("replicas: 2\n", 28_000),
+		"wrong entries":  "list: [" + strings.Repeat("[],", 40_000) + "]\n",
+		"a long name":    "word: *" + strings.Repeat("x", 340_000),
+		"one long value": "count: " + strings.Repeat("x", 340_000),
+		"one long key":   strings.Repeat("x", 340_000) + ": 1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := read(data)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			all := err.Error()
+			if lines := strings.Count(all, "\n") + 1; lines > 21 || len(all) > 4096 {
+				t.Errorf("the error has %d lines and %d bytes, want 21 and 4096 at most", lines, len(all))
+			}
+			if many := strings.HasPrefix(name, "unknown"); many != strings.HasSuffix(all, "\nc.yaml: 27980 more errors") {
+				t.Errorf("the error ends with %q", all[max(0, len(all)-100):])
+			}
+		})
+	}
+}
+
 // A short document must not become a long one by aliases.
 func TestManyAliases(t *testing.T) {
 	var b strings.Builder
