@@ -2,48 +2,23 @@ package main
 
 import (
 	"maps"
-	"net/url"
-	"os"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
-	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/kubetest"
 )
-
-// given names the folder with what a pod is given to reach the API server.
-const given = "FEATURE_DISCOVERY_TEST_POD"
-
-// pod is main in a simulated node, with that folder where the kubelet puts it.
-// The mount is in the namespace of the node, which the machine does not see.
-func pod() {
-	if dir := os.Getenv(given); dir != "" {
-		if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil {
-			panic(err)
-		}
-		if err := os.CopyFS(kube.ServiceAccountDir, os.DirFS(dir)); err != nil {
-			panic(err)
-		}
-	}
-	main()
-}
 
 // startInPod starts feature discovery in the node, with an API server.
 func startInPod(t *testing.T, n *simtest.Node, api *kubetest.Server, args ...string) *process {
 	t.Helper()
-	at, err := url.Parse(api.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
 	cmd := agenttest.Command(t, n, append([]string{
 		"--node-name", nodeName, "--run-root", t.TempDir(), "--listen", "127.0.0.1:0",
 	}, args...)...)
-	cmd.Env = append(cmd.Env, given+"="+api.Dir(t), "KUBERNETES_SERVICE_HOST="+at.Hostname(), "KUBERNETES_SERVICE_PORT="+at.Port())
+	agenttest.InPod(t, cmd, api.URL(), api.Dir(t))
 	return &process{Process: agenttest.Start(t, cmd), t: t}
 }
 
@@ -125,6 +100,25 @@ func TestNodeObject(t *testing.T) {
 	}
 	if !maps.Equal(now.Labels, made) || now.Labels["zone"] != "a" {
 		t.Errorf("in the end the labels are %v, want %v", now.Labels, made)
+	}
+}
+
+// An API server that is away is shown while what the agent wrote still stands.
+func TestAnAPIServerThatGoesAwayIsShown(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{"labels": nil, "presence": {"--presence", "--host-root", "/"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := simtest.New(t, "--gpus=1", "--model=l4")
+			api := kubetest.New(t, nodeName, nil)
+			p := startInPod(t, n, api, args...)
+			p.ready()
+			api.Unavailable(math.MaxInt)
+			api.EndWatches()
+			p.unready("changes on the API server are not seen: ", "nodes: the API server answers 503")
+			api.Unavailable(0)
+			p.ready()
+		})
 	}
 }
 

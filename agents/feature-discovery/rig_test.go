@@ -18,7 +18,7 @@ import (
 // The tests of this package run feature discovery as a process on the simulated
 // node, with a features file of Node Feature Discovery as its output.
 
-func TestMain(m *testing.M) { agenttest.Main(m, pod) }
+func TestMain(m *testing.M) { agenttest.Main(m, agenttest.Pod(main)) }
 
 // process is feature discovery that keeps a features file.
 type process struct {

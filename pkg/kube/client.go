@@ -57,8 +57,9 @@ type Config struct {
 
 // Client is a client of the API server. It is safe for concurrent use.
 type Client struct {
-	cfg  Config
-	ping http.HTTP2Config
+	cfg     Config
+	ping    http.HTTP2Config
+	failing failing
 }
 
 // New returns a Client. It does not connect.

@@ -108,18 +108,34 @@ func rejected(err error) bool {
 	}
 }
 
-// maxRetryAfter is the longest time that an API server can ask for.
-const maxRetryAfter = 5 * time.Minute
+const (
+	// maxRetryAfter is the longest time that an API server can ask for.
+	maxRetryAfter = 5 * time.Minute
+	// maxOutage is the longest delay after a failure that ends without a change by
+	// people. client-go has the same limit for watches.
+	maxOutage = 30 * time.Second
+)
 
 // RetryIn returns how long to wait after err before the next attempt. That is the
-// next delay of b, or the delay that the API server asks for if that is longer, but at
-// most 5 minutes of it. RetryIn adds a random time of up to the delay of b, so that the
-// agents of a cluster do not all retry at once.
+// next delay of b, but at most 30 s unless the API server rejected the request, or the
+// delay that the API server asks for if that is longer, but at most 5 minutes of it.
+// RetryIn adds a random time of up to the delay of b, so that the agents of a cluster
+// do not all retry at once.
 func RetryIn(b *pace.Backoff, err error) time.Duration {
 	in := b.Next()
-	jitter := rand.N(max(in, 1)) //nolint:gosec // no secret depends on it
-	if status, is := errors.AsType[*StatusError](err); is {
-		in = max(in, min(status.RetryAfter, maxRetryAfter))
+	if !rejected(err) {
+		in = min(in, maxOutage)
 	}
-	return in + jitter
+	jitter := rand.N(max(in, 1)) //nolint:gosec // no secret depends on it
+	return max(in, RetryAfter(err)) + jitter
+}
+
+// RetryAfter returns how long the API server asks to wait after err, also before another
+// request: 0 if it does not ask, and at most 5 minutes.
+func RetryAfter(err error) time.Duration {
+	status, is := errors.AsType[*StatusError](err)
+	if !is {
+		return 0
+	}
+	return max(0, min(status.RetryAfter, maxRetryAfter))
 }

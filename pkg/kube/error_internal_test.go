@@ -68,6 +68,28 @@ func TestStatusErrors(t *testing.T) {
 	}
 }
 
+func TestRetriesAfterAnOutageComeSoon(t *testing.T) {
+	status := func(code int) error { return &StatusError{Code: code} }
+	for name, tc := range map[string]struct {
+		err error
+		max time.Duration
+	}{
+		"a connection that fails": {io.ErrUnexpectedEOF, 2 * maxOutage},
+		"an overloaded server":    {status(http.StatusServiceUnavailable), 2 * maxOutage},
+		"a request that is wrong": {status(http.StatusUnprocessableEntity), 2 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			longest := time.Duration(0)
+			for range 100 {
+				longest = max(longest, RetryIn(&pace.Backoff{First: time.Hour, Most: time.Hour}, tc.err))
+			}
+			if longest < tc.max/2 || longest >= tc.max {
+				t.Errorf("retry in up to %v, want between %v and %v", longest, tc.max/2, tc.max)
+			}
+		})
+	}
+}
+
 func TestRetriesAreSpreadAndHonourRetryAfter(t *testing.T) {
 	resp := func(after string) error {
 		return newStatusError(&http.Response{

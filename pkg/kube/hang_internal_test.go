@@ -62,8 +62,8 @@ func (l lines) Write(p []byte) (int, error) { l <- string(p); return len(p), nil
 
 // TestAWatchNoticesAServerThatHangs has shorter times than an agent.
 func TestAWatchNoticesAServerThatHangs(t *testing.T) {
-	if most := pingAfter + pingLimit; most > time.Minute {
-		t.Errorf("a watch notices a server that hangs after %v, want a minute at most", most)
+	if most := pingAfter + pingLimit + failingAfter; most > time.Minute {
+		t.Errorf("an agent reports a server that hangs after %v, want a minute at most", most)
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("watch") {
@@ -113,8 +113,14 @@ func TestAWatchNoticesAServerThatHangs(t *testing.T) {
 		t.Fatalf("log line %q", line)
 	case <-time.After(300 * time.Millisecond): // pings that are answered change nothing
 	}
+	if err := c.failing.at(time.Now().Add(failingAfter)); err != nil {
+		t.Errorf("failing is %v while the watch works", err)
+	}
 	close(r.hangs)
 	if line := <-log; !strings.Contains(line, "cannot watch objects, retrying") || !strings.Contains(line, "watch nodes") {
 		t.Errorf("log line %q", line)
+	}
+	if err := c.failing.at(time.Now().Add(failingAfter)); err == nil || !strings.Contains(err.Error(), "watch nodes") {
+		t.Errorf("failing is %v, want that the watch of nodes fails", err)
 	}
 }

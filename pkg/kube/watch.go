@@ -79,6 +79,7 @@ func (e envelope) key() string { return e.Metadata.Namespace + "/" + e.Metadata.
 
 func (w *watcher[T]) run(ctx context.Context) {
 	retry := pace.Backoff{First: retryMin, Most: retryMax}
+	defer w.works(nil)
 	for {
 		start := time.Now()
 		err := w.follow(ctx)
@@ -90,6 +91,7 @@ func (w *watcher[T]) run(ctx context.Context) {
 		}
 		in := RetryIn(&retry, err)
 		if err != nil {
+			w.works(err)
 			w.client.cfg.Log.Warn("cannot watch objects, retrying", "resource", w.query.Resource, "name", w.query.Name, "in", in, "err", err)
 		}
 		if !pace.Pause(ctx, in) {
@@ -97,6 +99,9 @@ func (w *watcher[T]) run(ctx context.Context) {
 		}
 	}
 }
+
+// works records that the watch works, or why it does not.
+func (w *watcher[T]) works(err error) { w.client.failing.set(w, err, time.Now()) }
 
 // follow lists the objects, if version is empty, and watches them until the watch
 // ends. It returns nil if the watch ended without an error.
@@ -179,6 +184,7 @@ func (w *watcher[T]) watch(ctx context.Context, conn *connection) error {
 		return err
 	}
 	defer body.Close()
+	w.works(nil)
 	for dec := newDecoder(body); ; {
 		var ev event
 		err := dec.decode(&ev)

@@ -95,6 +95,15 @@ type labelled struct {
 	} `json:"metadata"`
 }
 
+// Failing returns why changes of the objects that the agent watches are not seen, nil
+// if they are. It is for /readyz.
+func (a *API) Failing() error {
+	if a == nil {
+		return nil
+	}
+	return a.Client.Failing()
+}
+
 // Event queues an Event of the Node, if the agent reports Events.
 func (a *API) Event(ev kube.Event) {
 	if a != nil && a.events != nil {

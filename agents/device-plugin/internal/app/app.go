@@ -119,7 +119,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			g.Go(func() error { return gate.Run(ctx) })
 			return errors.Join(g.Wait(), own.Release(), parts.source.Close())
 		},
-		Ready:  p.Ready,
+		Ready:  func() error { return errors.Join(p.Ready(), api.Failing()) },
 		Health: driver.Checks(parts.source),
 		Reload: func(context.Context) error {
 			s.live.Reload()

@@ -50,7 +50,7 @@ func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			g.Go(func() error { return m.run(ctx) })
 			return errors.Join(g.Wait(), parts.source.Close())
 		},
-		Ready:  m.isReady,
+		Ready:  func() error { return errors.Join(m.isReady(), parts.api.Failing()) },
 		Health: driver.Checks(parts.source),
 		Reload: func(context.Context) error { s.live.Reload(); inv.Reload(); return nil },
 		// The plugin serves the metrics of devices.

@@ -111,7 +111,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			g.Go(func() error { return s.api.Run(ctx) })
 			return errors.Join(g.Wait(), src.Close())
 		},
-		Ready:      func() error { return errors.Join(d.Unknown(), out.err()) },
+		Ready:      func() error { return errors.Join(d.Unknown(), out.err(), s.api.Failing()) },
 		Health:     driver.Checks(src),
 		Reload:     func(context.Context) error { s.live.Reload(); d.Reload(); return nil },
 		Collectors: []prometheus.Collector{recorder},

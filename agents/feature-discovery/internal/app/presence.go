@@ -52,7 +52,7 @@ func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	})
 	return &agent.Agent{
 		Run:       p.Run,
-		Ready:     p.Ready,
+		Ready:     func() error { return errors.Join(p.Ready(), api.Failing()) },
 		Reload:    func(context.Context) error { p.Reload(); return nil },
 		Effective: []slog.Attr{slog.String(agent.SettingKey("host-root"), root)},
 	}, nil

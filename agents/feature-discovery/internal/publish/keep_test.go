@@ -1,8 +1,10 @@
 package publish_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -233,7 +236,7 @@ func TestAnotherWriterIsMetSlowerAndSlower(t *testing.T) {
 		says string
 	}{
 		"and else all is well":     {nil, "another writer"},
-		"and the taint is refused": {errors.New("403"), "403"},
+		"and the taint is refused": {&kube.StatusError{Code: 403}, "403"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -274,7 +277,7 @@ func TestAnotherWriterIsMetSlowerAndSlower(t *testing.T) {
 
 func TestWhatFailsIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		refused := errors.New("apply labels to node n1: 403")
+		refused := fmt.Errorf("apply labels to node n1: %w", &kube.StatusError{Code: 403})
 		c := &cluster{fail: refused}
 		n := startNode(t, c)
 		n.Set(publish.Desired{Labels: one})
@@ -303,11 +306,68 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 	})
 }
 
+// An outage ends without a change of the agent's, so it looks more often.
+func TestAnOutageIsOverSoonAfterItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{fail: errors.New("connection refused")}
+		n := startNode(t, c)
+		n.Set(publish.Desired{Labels: one})
+		pass(t, time.Hour)
+		c.change(func() { c.fail = nil })
+		pass(t, time.Minute)
+		c.has(t, one)
+	})
+}
+
+func busy() error { return &kube.StatusError{Code: 429, RetryAfter: 30 * time.Second} }
+
+func TestAnAPIServerThatAsksToWaitIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{fail: busy()}
+		n := startNode(t, c)
+		n.Set(publish.Desired{Labels: one})
+		if tries := c.tries(); tries != 1 {
+			t.Errorf("%d tries at once, want 1", tries)
+		}
+		n.Set(publish.Desired{Labels: two})
+		pass(t, 29*time.Second)
+		if tries := c.tries(); tries != 0 {
+			t.Errorf("%d tries for other labels, want none before the time is over", tries)
+		}
+		c.change(func() { c.fail = nil })
+		pass(t, 3*time.Second)
+		c.has(t, two)
+	})
+}
+
+func TestAKeeperWaitsAsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &output{fails: 1, with: busy()}
+		k := publish.NewKeeper(publish.KeeperConfig{Output: out, Log: discard()})
+		keep(t, k.Run)
+		k.Set(publish.Desired{Labels: one})
+		if puts := out.taken(); len(puts) != 1 {
+			t.Errorf("%d tries at once, want 1", len(puts))
+		}
+		k.Set(publish.Desired{Labels: two})
+		pass(t, 29*time.Second)
+		if puts := out.taken(); len(puts) != 0 {
+			t.Errorf("put %v, want nothing before the time is over", puts)
+		}
+		pass(t, 3*time.Second)
+		if puts := out.taken(); len(puts) != 1 || !maps.Equal(puts[0], two) {
+			t.Errorf("put %v, want %v", puts, two)
+		}
+	})
+}
+
 // output fails a number of times.
 type output struct {
 	mu    sync.Mutex
 	fails int
-	puts  []map[string]string
+	// with is the failure, a missing folder if it is nil.
+	with error
+	puts []map[string]string
 }
 
 func (o *output) Put(_ context.Context, labels map[string]string) error {
@@ -315,7 +375,7 @@ func (o *output) Put(_ context.Context, labels map[string]string) error {
 	defer o.mu.Unlock()
 	o.puts = append(o.puts, labels)
 	if o.fails--; o.fails >= 0 {
-		return errors.New("the folder is away")
+		return cmp.Or(o.with, errors.New("the folder is away"))
 	}
 	return nil
 }

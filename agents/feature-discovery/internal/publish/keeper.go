@@ -35,14 +35,19 @@ func (k *Keeper) Run(ctx context.Context) error {
 	again.Stop()
 	defer again.Stop()
 	logged := ""
+	var busy time.Time // until then, the API server asks to wait
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-k.changed:
+			if time.Now().Before(busy) {
+				continue
+			}
 		case <-again.C:
 		}
 		err := k.put(ctx)
+		busy = time.Now().Add(kube.RetryAfter(err))
 		in := k.cfg.Every
 		if err == nil {
 			logged = ""

@@ -160,7 +160,7 @@ func (n *Node) step(ctx context.Context, k *keeping) time.Duration {
 	if overwritten {
 		report(errOverwritten)
 	}
-	if again && now.Before(k.due) {
+	if (again || kube.RetryAfter(k.failed) > 0) && now.Before(k.due) {
 		return k.due.Sub(now)
 	}
 	if overwritten {

@@ -1,0 +1,50 @@
+package agenttest
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/kube"
+)
+
+// givenDir names the folder with what a pod is given to reach the API server.
+const givenDir = "AGENTTEST_POD"
+
+// Pod returns a main for Main: main, in a process of InPod with the pod's token and
+// certificate where the kubelet puts them.
+func Pod(main func()) func() {
+	return func() {
+		if dir := os.Getenv(givenDir); dir != "" {
+			if err := mountPod(dir); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+		}
+		main()
+	}
+}
+
+// mountPod covers /run in the namespace of the simulated node, which the machine does
+// not see.
+func mountPod(dir string) error {
+	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil {
+		return fmt.Errorf("mount a folder for the token: %w", err)
+	}
+	return os.CopyFS(kube.ServiceAccountDir, os.DirFS(dir))
+}
+
+// InPod makes a command of Command, on a simulated node, that of a pod whose API server
+// has this URL. dir has the token and the certificate.
+func InPod(t testing.TB, cmd *exec.Cmd, api, dir string) {
+	t.Helper()
+	at, err := url.Parse(api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(cmd.Env, givenDir+"="+dir, "KUBERNETES_SERVICE_HOST="+at.Hostname(), "KUBERNETES_SERVICE_PORT="+at.Port())
+}

@@ -1,0 +1,68 @@
+package kube
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// failingAfter is how long a watch has to fail before Failing reports it. Connections
+// end when an API server is updated, and the next one works.
+const failingAfter = 5 * time.Second
+
+// failing holds the watches that do not work.
+type failing struct {
+	mu sync.Mutex
+	// watches has the failures by watcher.
+	watches map[any]failure
+}
+
+// failure is why a watch does not work, and since when.
+type failure struct {
+	err   error
+	since time.Time
+}
+
+// set records why a watch does not work at this time, nil if it does.
+func (f *failing) set(watch any, err error, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		delete(f.watches, watch)
+		return
+	}
+	if f.watches == nil {
+		f.watches = map[any]failure{}
+	}
+	since := now
+	if was, ok := f.watches[watch]; ok {
+		since = was.since
+	}
+	f.watches[watch] = failure{err: err, since: since}
+}
+
+// at returns why the watch that fails longest does not work, if that is failingAfter
+// or more.
+func (f *failing) at(now time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var longest failure
+	for _, w := range f.watches {
+		if longest.err == nil || w.since.Before(longest.since) {
+			longest = w
+		}
+	}
+	if longest.err == nil || now.Sub(longest.since) < failingAfter {
+		return nil
+	}
+	return longest.err
+}
+
+// Failing returns why objects that the client watches are not known as they are now:
+// a watch has failed for 5 s. It returns nil while all watches work.
+func (c *Client) Failing() error {
+	if err := c.failing.at(time.Now()); err != nil {
+		return fmt.Errorf("changes on the API server are not seen: %w", err)
+	}
+	return nil
+}

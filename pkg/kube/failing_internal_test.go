@@ -1,0 +1,35 @@
+package kube
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"time"
+)
+
+func TestFailing(t *testing.T) {
+	var f failing
+	start := time.Now()
+	check := func(after time.Duration, want error) {
+		t.Helper()
+		if got := f.at(start.Add(after)); !errors.Is(got, want) || got != nil && want == nil {
+			t.Errorf("after %v: %v, want %v", after, got, want)
+		}
+	}
+	lost, forbidden := io.ErrUnexpectedEOF, errors.New("forbidden")
+	check(0, nil)
+	f.set("nodes", lost, start)
+	check(failingAfter-1, nil) // the next connection may work
+	check(failingAfter, lost)
+	// The newest reason counts, and the time of the first.
+	f.set("nodes", forbidden, start.Add(failingAfter))
+	check(failingAfter, forbidden)
+	// Another watch that has just failed hides nothing.
+	f.set("pods", lost, start.Add(failingAfter))
+	check(failingAfter, forbidden)
+	f.set("nodes", nil, start.Add(failingAfter))
+	check(failingAfter, nil)
+	check(2*failingAfter, lost)
+	f.set("pods", nil, start)
+	check(3*failingAfter, nil)
+}
