@@ -44,8 +44,8 @@ type App struct {
 	// Source opens the GPU source that the flags name, for the command "snapshot".
 	// It is nil for an agent without GPUs.
 	Source func(c *cli.Context, log *slog.Logger) (gpu.Source, error)
-	// Commands are the agent's own, in addition to version, snapshot and wait.
-	// Their Actions get the logger from Logger, and c.Context ends on a signal.
+	// Commands are the agent's own, in addition to version, probe, snapshot and
+	// wait. Their Actions get the logger from Logger, and c.Context ends on a signal.
 	Commands []*cli.Command
 }
 

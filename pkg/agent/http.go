@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"maps"
 	"net"
@@ -27,10 +29,12 @@ type HTTP struct {
 	// registry of its own. The chassis does not use Agent.Collectors then.
 	Metrics http.Handler
 	// Routes are more handlers, by patterns of http.ServeMux that do not conflict
-	// with GET /healthz, GET /readyz and GET /metrics.
+	// with GET /healthz, GET /readyz and GET /metrics. At most maxRequests requests to
+	// Metrics and Routes run at a time.
 	Routes map[string]http.Handler
 	// Serve stands in for (*http.Server).Serve, for an agent that brings its own
-	// authentication or TLS. It returns http.ErrServerClosed after Shutdown.
+	// authentication or TLS. It returns http.ErrServerClosed after Shutdown. It does
+	// not apply while App.New waits.
 	Serve func(*http.Server, net.Listener) error
 }
 
@@ -53,16 +57,39 @@ func listenAddress(c *cli.Context) (string, error) {
 	return addr, nil
 }
 
-// listen opens the address. It returns nil if that is empty.
-func listen(ctx context.Context, addr string) (net.Listener, error) {
-	if addr == "" {
-		return nil, nil
-	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+// endpoint is where an agent serves HTTP.
+type endpoint struct {
+	// agent is the name of the agent.
+	agent string
+	// addr is empty if the agent serves no HTTP.
+	addr string
+	cert *certificate
+	log  *slog.Logger
+}
+
+func newEndpoint(c *cli.Context, name string, log *slog.Logger) (endpoint, error) {
+	addr, err := listenAddress(c)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %q: %w: set --listen or LISTEN_ADDRESS to another address, or to nothing to turn the server off", addr, err)
+		return endpoint{}, err
 	}
-	return l, nil
+	cert, err := newCertificate(c, log)
+	return endpoint{agent: name, addr: addr, cert: cert, log: log}, err
+}
+
+// server returns the server of an agent, which listens already. It returns nil without
+// an address.
+func (e endpoint) server(ctx context.Context, a *Agent) (*server, error) {
+	handler, err := newHandler(e.agent, a, e.log)
+	if err != nil || e.addr == "" {
+		return nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", e.addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %q: %w: set --listen or LISTEN_ADDRESS to another address, or to nothing to turn the server off", e.addr, err)
+	}
+	e.log.Info("serving", "address", l.Addr().String())
+	l = e.cert.listener(&limitedListener{Listener: l, most: maxConnections, log: e.log})
+	return &server{listener: l, handler: handler, serve: a.HTTP.Serve, log: e.log}, nil
 }
 
 // newHandler returns the handler for the probes of the kubelet and for Prometheus.
@@ -74,14 +101,33 @@ func newHandler(name string, a *Agent, log *slog.Logger) (http.Handler, error) {
 			return nil, err
 		}
 	}
+	running := make(chan struct{}, maxRequests)
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics)
+	mux.Handle("GET /metrics", limit(running, metrics))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerHealth(w, a.Health) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerReady(w, a.Ready) })
 	for pattern, handler := range a.HTTP.Routes {
-		mux.Handle(pattern, handler)
+		mux.Handle(pattern, limit(running, handler))
 	}
 	return mux, nil
+}
+
+// maxRequests is the number of requests that are answered at a time, besides those of
+// the kubelet, which cost nothing.
+const maxRequests = 16
+
+// limit returns the handler h, which answers 503 while running is full.
+func limit(running chan struct{}, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case running <- struct{}{}:
+			defer func() { <-running }()
+			h.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Retry-After", "1")
+			answer(w, http.StatusServiceUnavailable, "too many requests at a time, try again\n")
+		}
+	})
 }
 
 // newMetrics returns the handler of /metrics for collectors, build info, Go and
@@ -146,6 +192,20 @@ func answer(w http.ResponseWriter, code int, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
+// serverLog logs the errors of http.Server.
+type serverLog struct{ log *slog.Logger }
+
+// Write logs one error. Whoever reaches the port can cause failed handshakes, without
+// end.
+func (s serverLog) Write(p []byte) (int, error) {
+	write := s.log.Warn
+	if bytes.HasPrefix(p, []byte("http: TLS handshake error")) {
+		write = s.log.Debug
+	}
+	write("http server", "err", string(bytes.TrimSpace(p)))
+	return len(p), nil
+}
+
 // server is the HTTP server of an agent, ready to serve.
 type server struct {
 	listener net.Listener
@@ -164,7 +224,7 @@ func (s *server) run(ctx context.Context) error {
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		ErrorLog:          log.New(serverLog{s.log}, "", 0),
 	}
 	serve := s.serve
 	if serve == nil {

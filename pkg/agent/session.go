@@ -106,11 +106,7 @@ func (s *session) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	addr, err := listenAddress(c)
-	if err != nil {
-		return err
-	}
-	cert, err := newCertificate(c, log)
+	at, err := newEndpoint(c, s.app.Name, log)
 	if err != nil {
 		return err
 	}
@@ -126,14 +122,10 @@ func (s *session) run(c *cli.Context) error {
 	s.log = log
 	s.mu.Unlock()
 	log.Info("starting", "agent", s.app.Name, "version", version.String(), "config", s.effective(c, a.Effective))
-	handler, err := newHandler(s.app.Name, a, log)
-	if err != nil {
-		return err
-	}
 	if a.Once {
-		addr = ""
+		at.addr = ""
 	}
-	l, err := listen(c.Context, addr)
+	srv, err := at.server(c.Context, a)
 	if err != nil {
 		return err
 	}
@@ -141,9 +133,7 @@ func (s *session) run(c *cli.Context) error {
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
-	if l != nil {
-		log.Info("serving", "address", l.Addr().String())
-		srv := &server{listener: cert.listener(l), handler: handler, serve: a.HTTP.Serve, log: log}
+	if srv != nil {
 		s.part(g, "http server", func() error { return srv.run(ctx) })
 	}
 	s.part(g, "reload", func() error { return reload(ctx, hup, a.Reload, log) })

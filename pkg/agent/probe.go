@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/text"
+)
+
+const (
+	// probeLimit bounds a probe. The kubelet has a limit of its own, which is lower.
+	probeLimit = 10 * time.Second
+	// maxProbe is how much of an answer is read.
+	maxProbe = 64 << 10
+)
+
+// probeCommand returns the command "probe", for exec probes of an agent that listens
+// only on localhost, where the kubelet cannot reach it.
+func (s *session) probeCommand() *cli.Command {
+	return &cli.Command{
+		Name:   "probe",
+		Usage:  "ask the agent that runs on --listen for healthz or readyz, for exec probes",
+		Action: s.probe,
+	}
+}
+
+func (s *session) probe(c *cli.Context) error {
+	page := c.Args().First()
+	if pages := []string{"healthz", "readyz"}; c.NArg() != 1 || page != pages[0] && page != pages[1] {
+		return Usagef("arguments of probe: invalid value %q: must be %s", strings.Join(c.Args().Slice(), " "), text.OneOf(pages))
+	}
+	addr, err := listenAddress(c)
+	if err != nil {
+		return err
+	}
+	if addr == "" {
+		return Usagef("flag --listen: needs a value: the address that the running agent has")
+	}
+	url := "http://" + addr + "/" + page
+	if c.Path("tls-cert-file") != "" {
+		url = strings.Replace(url, "http:", "https:", 1)
+	}
+	code, body, err := ask(c, url)
+	if err != nil {
+		return fmt.Errorf("probe the agent: %w", err)
+	}
+	if code != http.StatusOK {
+		return fmt.Errorf("probe the agent: %s answers %d: %s", page, code, oneLine(errors.New(strings.TrimSpace(body))))
+	}
+	if _, err := io.WriteString(s.stdout, body); err != nil {
+		return fmt.Errorf("print the answer: %w", err)
+	}
+	return nil
+}
+
+// ask returns the answer to a GET.
+func ask(c *cli.Context, url string) (code int, body string, err error) {
+	req, err := http.NewRequestWithContext(c.Context, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	client := &http.Client{Timeout: probeLimit, Transport: &http.Transport{
+		// The kubelet verifies no certificate of a probe either, and this one is for
+		// the names by which others reach the agent.
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // as above
+		DisableKeepAlives: true,
+	}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxProbe))
+	return resp.StatusCode, string(data), err
+}
