@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -18,7 +19,7 @@ import (
 
 const resource = "nvidia.com/gpu"
 
-func TestMain(m *testing.M) { agenttest.Main(m, main) }
+func TestMain(m *testing.M) { agenttest.Main(m, agenttest.Pod(main)) }
 
 // shortDir returns a folder whose name leaves room for that of a socket.
 func shortDir(t *testing.T) string {
@@ -47,6 +48,14 @@ type process struct {
 // is nil.
 func start(t *testing.T, n *simtest.Node, args ...string) *process {
 	t.Helper()
+	p := newProcess(t)
+	p.run(n, args...)
+	return p
+}
+
+// newProcess returns a plugin that has not been started, with a kubelet.
+func newProcess(t *testing.T) *process {
+	t.Helper()
 	p := &process{t: t, dir: shortDir(t)}
 	for _, name := range []string{"sockets", "run", "cdi"} {
 		if err := os.Mkdir(p.path(name), 0o755); err != nil {
@@ -59,16 +68,21 @@ func start(t *testing.T, n *simtest.Node, args ...string) *process {
 	}
 	p.kubelet = kubelet
 	t.Cleanup(kubelet.Stop)
-	p.run(n, args...)
 	return p
 }
 
 // run starts the plugin of p.
 func (p *process) run(n *simtest.Node, args ...string) {
 	p.t.Helper()
-	p.Process = agenttest.Start(p.t, agenttest.Command(p.t, n, append([]string{
+	p.Process = agenttest.Start(p.t, p.command(n, args...))
+}
+
+// command returns the command that starts the plugin of p.
+func (p *process) command(n *simtest.Node, args ...string) *exec.Cmd {
+	p.t.Helper()
+	return agenttest.Command(p.t, n, append([]string{
 		"--kubelet-socket", p.kubelet.Socket(), "--run-root", p.path("run"), "--cdi-root", p.path("cdi"), "--listen", "127.0.0.1:0",
-	}, args...)...))
+	}, args...)...)
 }
 
 func (p *process) path(name string) string { return filepath.Join(p.dir, name) }

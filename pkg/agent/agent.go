@@ -38,8 +38,8 @@ type App struct {
 	// Listen is the default of --listen, for example ":9410"; "" turns the server off.
 	Listen string
 	// New reads the flags, once, and makes the agent. It starts nothing, and blocks
-	// only for a bounded time, to read its configuration. It reports a bad value
-	// with BadFlag or Usagef.
+	// only to read its configuration: for a bounded time, or after a call of Waiting
+	// until c.Context ends. It reports a bad value with BadFlag or Usagef.
 	New func(c *cli.Context, log *slog.Logger) (*Agent, error)
 	// Source opens the GPU source that the flags name, for the command "snapshot".
 	// It is nil for an agent without GPUs.

@@ -114,7 +114,11 @@ func (s *session) run(c *cli.Context) error {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 
-	a, err := s.app.New(c, log)
+	a, err := s.create(c, at, log)
+	if errors.Is(err, context.Canceled) && c.Context.Err() != nil {
+		log.Info("stopped")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -166,6 +170,14 @@ func trim(ctx context.Context, ready func() error, log *slog.Logger) error {
 		break
 	}
 	return nil
+}
+
+// create makes the agent, and serves its probes while New waits.
+func (s *session) create(c *cli.Context, at endpoint, log *slog.Logger) (*Agent, error) {
+	w := &waiting{endpoint: at}
+	defer w.end()
+	c.Context = w.context(c.Context)
+	return s.app.New(c, log)
 }
 
 // part runs f in the group and records that it runs.

@@ -61,3 +61,42 @@ func TestTheNodesLabelChoosesItsConfig(t *testing.T) {
 	kubectl(t, "label", "node", gpuNode(), configLabel+"-")
 	allocatable(t, gpus, limit)
 }
+
+// The pods of this test cannot reach the API server; the kubelet can.
+func TestAPluginThatStartsWithoutTheAPIServerKeepsItsConfig(t *testing.T) {
+	const half = `config.map.half=devices:
+  exclude: ["0"\, "1"\, "2"\, "3"]
+`
+	pluginWith(t, "config.map.default=version: v1", half, "config.default=default")
+	kubectl(t, "label", "node", gpuNode(), configLabel+"=half")
+	t.Cleanup(func() { kubectlCleanup(t, "label", "node", gpuNode(), configLabel+"-") })
+	allocatable(t, gpus/2, limit)
+
+	const selector = "--selector=app.kubernetes.io/name=device-plugin"
+	daemonset := kubectl(t, "-n", stack.Namespace, "get", "daemonsets", selector, "-o", "name")
+	logged := func(parts ...string) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("the plugin logs %q", parts), func() bool {
+			log, err := shared.Kubectl(t.Context(), "-n", stack.Namespace, "logs", selector, "--tail=-1")
+			for _, part := range parts {
+				if !strings.Contains(log, part) {
+					return false
+				}
+			}
+			return err == nil
+		})
+	}
+	kubectl(t, "-n", stack.Namespace, "set", "env", daemonset, "KUBERNETES_SERVICE_HOST=192.0.2.1")
+	logged("using its last known value", "ready: devices are registered and listed")
+	allocatable(t, gpus/2, limit)
+
+	// Without a value, another config could offer what this node excludes.
+	if _, err := shared.Exec(t.Context(), gpuNode(), "rm", "/run/nvidia/node-labels/"+strings.ReplaceAll(configLabel, "/", "_")); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "-n", stack.Namespace, "delete", "pod", pluginPod(t))
+	logged("advertising nothing until it is known")
+	allocatable(t, 0, limit)
+	kubectl(t, "-n", stack.Namespace, "set", "env", daemonset, "KUBERNETES_SERVICE_HOST-")
+	allocatable(t, gpus/2, limit)
+}

@@ -19,7 +19,9 @@ func (p *Process) Get(path string) string {
 func (p *Process) Ask(path string) (status int, body string) {
 	p.t.Helper()
 	p.Said("msg=serving")
-	address := regexp.MustCompile(`msg=serving address=(\S+)`).FindStringSubmatch(p.Log.String())[1]
+	// An agent that waited at its start served before, perhaps on another port.
+	served := regexp.MustCompile(`msg=serving address=(\S+)`).FindAllStringSubmatch(p.Log.String(), -1)
+	address := served[len(served)-1][1]
 	req, err := http.NewRequestWithContext(Deadline(p.t), http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
 		p.t.Fatal(err)

@@ -46,7 +46,7 @@ func NodeName(c *cli.Context) (string, error) {
 }
 
 // API is an agent's access to the API server. A nil *API belongs to an agent that
-// has none: its Node has no labels, and Events go nowhere.
+// has none: it knows no labels of its Node, and Events go nowhere.
 type API struct {
 	*kube.Client
 	// events is nil without --report-events.
@@ -73,11 +73,9 @@ func Open(c *cli.Context, manager string, log *slog.Logger) (*API, error) {
 }
 
 // WatchLabels delivers the labels of the agent's Node, now and after each change,
-// until ctx ends.
+// until ctx ends. A nil API returns at once, without labels.
 func (a *API) WatchLabels(ctx context.Context, deliver func(map[string]string)) error {
 	if a == nil {
-		deliver(nil)
-		<-ctx.Done()
 		return nil
 	}
 	kube.Watch(ctx, a.Client, kube.Query{Object: a.Node(), Metadata: true}, func(nodes []labelled) {

@@ -4,6 +4,7 @@
 package configfile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,13 +16,14 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
 )
 
-// labelPatience is how long Load waits for the Node's labels: a node that boots while
-// the API server is unavailable has to work too.
-const labelPatience = 15 * time.Second
+// labelPatience is how long Load waits for the Node's labels before it uses the last
+// known value: a node that restarts while the API server is away has to work too.
+const labelPatience = 5 * time.Second
 
 // settle is the pause between a change of a file and reading it: an editor that writes
 // in place truncates the file first, and an empty file is a valid config.
@@ -30,7 +32,7 @@ const settle = 100 * time.Millisecond
 // Labels is the source of the labels of the agent's Node.
 type Labels interface {
 	// WatchLabels calls deliver with the labels, once when they are known and again
-	// after each change, until ctx ends.
+	// after each change, until ctx ends. Outside of a cluster it returns at once.
 	WatchLabels(ctx context.Context, deliver func(map[string]string)) error
 }
 
@@ -44,7 +46,10 @@ type Spec[T any] struct {
 	NeedsRestart func(old, changed T) []string
 	// Labels is used only with --config-dir.
 	Labels Labels
-	Log    *slog.Logger
+	// Patience is how long Load waits for the labels before it uses the last known
+	// value, 5 s if it is 0.
+	Patience time.Duration
+	Log      *slog.Logger
 }
 
 // Follower receives the changes of the config while the agent runs. Its functions
@@ -66,6 +71,7 @@ type Live[T any] struct {
 	Config T
 
 	spec    Spec[T]
+	kept    kept
 	changed chan struct{}
 	label   atomic.Pointer[string]
 	// last is the config in effect, and rejected the last error passed to Reject.
@@ -74,14 +80,15 @@ type Live[T any] struct {
 }
 
 // Load returns the config that the flags select. If a label of the Node selects the
-// file, Load waits up to 15 s for the labels, and then continues as if the Node did not
-// have the label.
+// file and the API server is away, Load uses the last known value of the label, which
+// it keeps below --run-root. Without one it waits until the label is known: another
+// config could advertise GPUs that this node must not.
 func Load[T any](c *cli.Context, spec Spec[T]) (*Live[T], error) {
 	file, err := FileOf(c)
 	if err != nil {
 		return nil, err
 	}
-	l := &Live[T]{File: file, spec: spec, changed: make(chan struct{}, 1)}
+	l := &Live[T]{File: file, spec: spec, kept: newKept(c.Path("run-root"), file.label), changed: make(chan struct{}, 1)}
 	label := ""
 	if file.Dir != "" {
 		if label, err = l.firstLabel(c.Context); err != nil {
@@ -96,23 +103,49 @@ func Load[T any](c *cli.Context, spec Spec[T]) (*Live[T], error) {
 	return l, nil
 }
 
-// firstLabel returns the value of the label. It is empty if the Node does not have the
-// label, or if the API server does not answer within labelPatience.
+// firstLabel returns the value of the label, or the last known one if the API server
+// does not answer in time. It is empty if the Node does not have the label.
 func (l *Live[T]) firstLabel(parent context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(parent, labelPatience)
+	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
-	value, known := "", false
+	value, isKept := l.kept.read()
+	late := time.AfterFunc(cmp.Or(l.spec.Patience, labelPatience), func() {
+		if isKept {
+			cancel()
+			return
+		}
+		l.spec.Log.Warn("cannot read the node's label, advertising nothing until it is known", "label", l.File.label)
+		agent.Waiting(parent, fmt.Errorf("choose config: the label %s of the node is not known yet: the API server has not answered", l.File.label))
+	})
+	defer late.Stop()
+	known := false
 	err := l.spec.Labels.WatchLabels(ctx, func(all map[string]string) {
+		if known {
+			return // the watch ends
+		}
 		value, known = all[l.File.label], true
+		l.keep(value)
 		cancel()
 	})
-	if parent.Err() != nil {
+	switch {
+	case known:
+		return value, nil
+	case parent.Err() != nil:
 		return "", parent.Err()
+	case err != nil:
+		return "", err
+	case ctx.Err() == nil:
+		return "", nil // there is no API server
 	}
-	if !known {
-		l.spec.Log.Warn("cannot read the node's label, starting as if it were not set", "label", l.File.label, "err", err)
-	}
+	l.spec.Log.Warn("cannot read the node's label, using its last known value", "label", l.File.label, "value", value, "file", l.kept.path)
 	return value, nil
+}
+
+// keep stores the value of the label for the next start.
+func (l *Live[T]) keep(value string) {
+	if err := l.kept.write(value); err != nil {
+		l.spec.Log.Warn("cannot keep the node's label for a start without the API server", "err", err)
+	}
 }
 
 // read returns the config that the file and the label select now.
@@ -164,6 +197,7 @@ func (l *Live[T]) watch(ctx context.Context, dir string) {
 
 func (l *Live[T]) labelled(all map[string]string) {
 	value := all[l.File.label]
+	l.keep(value)
 	if was := l.label.Swap(&value); *was != value {
 		pace.Signal(l.changed)
 	}

@@ -17,11 +17,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
-	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/hostfs"
-	"outrigger.dev/pkg/kube"
-	"outrigger.dev/pkg/kube/kubetest"
 )
 
 // level is a config: a file holds "level N" and perhaps "root PATH".
@@ -93,10 +90,13 @@ var errLoaded = errors.New("loaded")
 // load returns the config that a command line selects, or the error of the agent.
 func load(t *testing.T, labels configfile.Labels, args ...string) (live *configfile.Live[level], text string) {
 	t.Helper()
+	runRoot := &cli.PathFlag{Name: "run-root", EnvVars: []string{"RUN_ROOT"}}
 	app := agent.App{
-		Name: "test-agent", Flags: configfile.Flags(""),
+		Name: "test-agent", Flags: append(configfile.Flags(""), runRoot),
 		New: func(c *cli.Context, log *slog.Logger) (_ *agent.Agent, err error) {
-			live, err = configfile.Load(c, configfile.Spec[level]{Parse: parse, NeedsRestart: needsRestart, Labels: labels, Log: log})
+			live, err = configfile.Load(c, configfile.Spec[level]{
+				Parse: parse, NeedsRestart: needsRestart, Labels: labels, Patience: time.Millisecond, Log: log,
+			})
 			return nil, errors.Join(err, errLoaded)
 		},
 	}
@@ -221,59 +221,6 @@ func TestAFileThatIsEditedInPlace(t *testing.T) {
 		if n := got.level(t); n != want {
 			t.Errorf("level %d, want %d", n, want)
 		}
-	}
-}
-
-func TestTheLabelSelectsTheFile(t *testing.T) {
-	dir := t.TempDir()
-	put(t, filepath.Join(dir, "default"), "level 2")
-	put(t, filepath.Join(dir, "many"), "level 10")
-	const key = "example.com/config"
-	api := kubetest.New(t, "node1", nil)
-	client, err := kube.New(kube.Config{Server: api.URL(), Dir: api.Dir(t), Node: "node1", Agent: "test-agent", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	flags := []string{"--config-dir", dir, "--node-label", key, "--fallback-strategies", "named"}
-	labels := &cluster.API{Client: client}
-	got, _ := follow(t, labels, flags...)
-	api.SetLabels(map[string]string{key: "many"})
-	if n := got.level(t); n != 10 {
-		t.Errorf("level %d, want 10", n)
-	}
-	api.SetLabels(map[string]string{key: "none-such"})
-	if v := got.next(t); v.err == nil || !strings.Contains(v.err.Error(), "none-such") {
-		t.Errorf("a label without a file: %v", v.err)
-	} else if got := reason(t, v.err); got != "unreadable" {
-		t.Errorf("reason %q, want unreadable", got)
-	}
-	// The file appears: the label need not change again.
-	put(t, filepath.Join(dir, "none-such"), "level 7")
-	if n := got.level(t); n != 7 {
-		t.Errorf("level %d, want 7", n)
-	}
-	api.SetLabels(nil)
-	if n := got.level(t); n != 2 {
-		t.Errorf("level %d, want 2", n)
-	}
-	// A start waits for the label.
-	api.SetLabels(map[string]string{key: "many"})
-	if live, text := load(t, labels, flags...); live == nil || live.Config.N != 10 {
-		t.Errorf("at startup %v, want level 10: %s", live, text)
-	}
-}
-
-// An agent outside of a cluster has a node without labels.
-func TestWithoutAnAPIServer(t *testing.T) {
-	dir := t.TempDir()
-	put(t, filepath.Join(dir, "only"), "level 2")
-	live, text := load(t, (*cluster.API)(nil), "--config-dir", dir, "--fallback-strategies", "single")
-	if live == nil || live.Config.N != 2 {
-		t.Errorf("config %v, want level 2: %s", live, text)
-	}
-	live, text = load(t, (*cluster.API)(nil), "--config-dir", dir)
-	if live != nil || !strings.Contains(text, "the node has no label that names one") {
-		t.Errorf("config %v, want none: %s", live, text)
 	}
 }
 

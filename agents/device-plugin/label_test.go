@@ -1,0 +1,76 @@
+package main
+
+import (
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/gpu/simtest"
+	"outrigger.dev/pkg/kube/kubetest"
+)
+
+// configLabel is the label that selects a config.
+const configLabel = "nvidia.com/device-plugin.config"
+
+// runInPod starts the plugin of p with a folder of configs, of which the label of the
+// Node selects one.
+func (p *process) runInPod(n *simtest.Node, api *kubetest.Server) {
+	p.t.Helper()
+	configs := p.t.TempDir()
+	for name, config := range map[string]string{
+		"default": "version: v1",
+		"shared":  "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}",
+	} {
+		if err := os.WriteFile(filepath.Join(configs, name), []byte(config), 0o600); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	cmd := p.command(n, "--node-name", "node-1", "--config-dir", configs, "--default-config", "default")
+	agenttest.InPod(p.t, cmd, api.URL(), api.Dir(p.t))
+	p.Process = agenttest.Start(p.t, cmd)
+}
+
+// readyz waits until /readyz contains a text.
+func (p *process) readyz(text string) {
+	p.t.Helper()
+	agenttest.Poll(p.t, "/readyz to say "+text, func() bool { return strings.Contains(p.Get("/readyz"), text) })
+}
+
+// A plugin that does not know the label must not advertise what another config says.
+func TestStartWithoutTheAPIServer(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus", "2")
+	api := kubetest.New(t, "node-1", map[string]string{configLabel: "shared"})
+	p := newProcess(t)
+
+	// The label is not known.
+	api.Unavailable(math.MaxInt)
+	p.runInPod(n, api)
+	p.Said("advertising nothing until it is known")
+	p.readyz("the label " + configLabel + " of the node is not known yet")
+	if code, body := p.Ask("/healthz"); code != http.StatusOK {
+		t.Errorf("/healthz answers %d %q, want the kubelet to let the plugin wait", code, body)
+	}
+	if got := p.kubelet.Registrations(); len(got) > 0 {
+		t.Errorf("registrations %v, want none", got)
+	}
+	api.Unavailable(0)
+	p.wait(8, 0)
+	p.readyz("ok\n")
+	p.Stop()
+
+	// Its last value is known.
+	api.Unavailable(math.MaxInt)
+	p.runInPod(n, api)
+	p.Said("using its last known value", "value=shared")
+	p.wait(8, 0)
+	p.readyz("changes on the API server are not seen")
+	api.SetLabels(nil)
+	api.Unavailable(0)
+	p.wait(2, 0)
+	p.readyz("ok\n")
+}

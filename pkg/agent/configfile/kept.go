@@ -1,0 +1,53 @@
+package configfile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"outrigger.dev/pkg/hostfs"
+)
+
+// kept is a file below the run root with the last known value of the label that
+// selects the config: an agent that starts while the API server is away uses it. The
+// agents of a node share the file.
+type kept struct {
+	// path is empty for an agent without a run root.
+	path string
+}
+
+// newKept returns the file for a label. A key has at most one slash.
+func newKept(runRoot, label string) kept {
+	if runRoot == "" {
+		return kept{}
+	}
+	return kept{path: filepath.Join(runRoot, "node-labels", strings.ReplaceAll(label, "/", "_"))}
+}
+
+// read returns the last known value, which is empty if the Node did not have the
+// label, and whether there is one.
+func (k kept) read() (value string, known bool) {
+	if k.path == "" {
+		return "", false
+	}
+	data, err := Read(k.path)
+	return strings.TrimSuffix(string(data), "\n"), err == nil
+}
+
+// write replaces the last known value.
+func (k kept) write(value string) error {
+	if k.path == "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(k.path), 0o755); err != nil {
+		return fmt.Errorf("keep the node's label: %w", err)
+	}
+	if err := hostfs.RemoveLeftovers(k.path); err != nil {
+		return fmt.Errorf("keep the node's label: %w", err)
+	}
+	if _, err := hostfs.WriteIfChanged(k.path, []byte(value+"\n"), 0o644); err != nil {
+		return fmt.Errorf("keep the node's label: %w", err)
+	}
+	return nil
+}

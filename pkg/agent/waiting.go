@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"context"
+	"sync"
+
+	"outrigger.dev/pkg/pace"
+)
+
+// Waiting reports why App.New has not returned yet; ctx is the context of its
+// cli.Context. From the first call until New returns, /readyz answers 503 with the
+// reason and /healthz answers 200, so that the kubelet does not restart an agent that
+// waits for something outside of its node. Outside of New, Waiting does nothing.
+func Waiting(ctx context.Context, reason error) {
+	if w, ok := ctx.Value(waitingKey{}).(*waiting); ok {
+		w.report(ctx, reason)
+	}
+}
+
+type waitingKey struct{}
+
+// waiting serves the probes of an agent whose App.New waits.
+type waiting struct {
+	endpoint endpoint
+
+	mu sync.Mutex
+	// ended is set once New has returned.
+	ended bool
+	// reason and stop, which stops the server, are nil before the first report.
+	reason *pace.Readiness
+	stop   func()
+}
+
+// context returns the context for New.
+func (w *waiting) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, waitingKey{}, w)
+}
+
+func (w *waiting) report(ctx context.Context, reason error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.ended:
+	case w.reason != nil:
+		w.reason.Set(reason)
+	default:
+		w.reason = pace.NewReadiness(reason)
+		w.start(ctx)
+	}
+}
+
+// start starts the server. An agent that cannot serve its probes waits all the same:
+// it needs the address only once New has returned.
+func (w *waiting) start(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var serving sync.WaitGroup
+	w.stop = func() { cancel(); serving.Wait() }
+	serving.Go(func() {
+		srv, err := w.endpoint.server(ctx, &Agent{Ready: w.reason.Err})
+		if err == nil && srv != nil {
+			err = srv.run(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			w.endpoint.log.Warn("cannot serve probes while the agent waits", "err", err)
+		}
+	})
+}
+
+// end stops the server, which frees the address.
+func (w *waiting) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	if w.stop != nil {
+		w.stop()
+	}
+}
