@@ -47,7 +47,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &limitedConn{Conn: accepted, of: l, peer: peer(accepted)}
+	c := &limitedConn{Conn: accepted, of: l, peer: withoutPort(accepted.RemoteAddr().String())}
 	if victim := l.add(c); victim != nil {
 		victim.reset()
 		// Let the connections that were accepted before be read: a probe has sent its
@@ -57,9 +57,8 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// peer returns the address of the peer, without the port.
-func peer(c net.Conn) string {
-	addr := c.RemoteAddr().String()
+// withoutPort returns the address of a peer, without the port.
+func withoutPort(addr string) string {
 	if host, _, err := net.SplitHostPort(addr); err == nil {
 		return host
 	}

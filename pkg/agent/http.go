@@ -29,8 +29,8 @@ type HTTP struct {
 	// registry of its own. The chassis does not use Agent.Collectors then.
 	Metrics http.Handler
 	// Routes are more handlers, by patterns of http.ServeMux that do not conflict
-	// with GET /healthz, GET /readyz and GET /metrics. At most maxRequests requests to
-	// Metrics and Routes run at a time.
+	// with GET /healthz, GET /readyz and GET /metrics. Requests to Metrics and Routes
+	// are limited: a client gets 429 for too many, and 503 while too many run.
 	Routes map[string]http.Handler
 	// Serve stands in for (*http.Server).Serve, for an agent that brings its own
 	// authentication or TLS. It returns http.ErrServerClosed after Shutdown. It does
@@ -101,33 +101,15 @@ func newHandler(name string, a *Agent, log *slog.Logger) (http.Handler, error) {
 			return nil, err
 		}
 	}
-	running := make(chan struct{}, maxRequests)
+	limit := newRequestLimit()
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", limit(running, metrics))
+	mux.Handle("GET /metrics", limit.handler(metrics))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerHealth(w, a.Health) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerReady(w, a.Ready) })
 	for pattern, handler := range a.HTTP.Routes {
-		mux.Handle(pattern, limit(running, handler))
+		mux.Handle(pattern, limit.handler(handler))
 	}
 	return mux, nil
-}
-
-// maxRequests is the number of requests that are answered at a time, besides those of
-// the kubelet, which cost nothing.
-const maxRequests = 16
-
-// limit returns the handler h, which answers 503 while running is full.
-func limit(running chan struct{}, h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case running <- struct{}{}:
-			defer func() { <-running }()
-			h.ServeHTTP(w, r)
-		default:
-			w.Header().Set("Retry-After", "1")
-			answer(w, http.StatusServiceUnavailable, "too many requests at a time, try again\n")
-		}
-	})
 }
 
 // newMetrics returns the handler of /metrics for collectors, build info, Go and

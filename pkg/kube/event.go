@@ -47,32 +47,9 @@ type Events struct {
 	queue  chan stamped
 
 	mu     sync.Mutex
-	budget budget
-}
-
-// budget limits the rate of Events.
-type budget struct {
-	left int
-	// since is when left last grew, while it is below eventBurst.
-	since time.Time
+	budget pace.Budget
 	// dropped counts the Events dropped over the limit since the last one was sent.
 	dropped int
-}
-
-// spend reports whether an Event may be sent now.
-func (b *budget) spend(now time.Time) bool {
-	if b.left == eventBurst {
-		b.since = now
-	}
-	added := int(now.Sub(b.since) / eventEvery)
-	b.left = min(b.left+added, eventBurst)
-	b.since = b.since.Add(time.Duration(added) * eventEvery)
-	if b.left == 0 {
-		b.dropped++
-		return false
-	}
-	b.left--
-	return true
 }
 
 // stamped is an Event with the time at which it happened.
@@ -83,7 +60,7 @@ type stamped struct {
 
 // NewEvents returns an Events that sends through c. It sends while Run runs.
 func NewEvents(c *Client) *Events {
-	return &Events{client: c, queue: make(chan stamped, eventQueue), budget: budget{left: eventBurst}}
+	return &Events{client: c, queue: make(chan stamped, eventQueue), budget: pace.Budget{Burst: eventBurst, Every: eventEvery}}
 }
 
 // Report queues an Event. It never blocks, and is safe for concurrent use. If the
@@ -92,9 +69,13 @@ func NewEvents(c *Client) *Events {
 func (e *Events) Report(ev Event) {
 	now, log := time.Now(), e.client.cfg.Log
 	e.mu.Lock()
-	may, dropped := e.budget.spend(now), e.budget.dropped
+	may := e.budget.Spend(now)
+	if !may {
+		e.dropped++
+	}
+	dropped := e.dropped
 	if may {
-		e.budget.dropped = 0
+		e.dropped = 0
 	}
 	e.mu.Unlock()
 	switch {

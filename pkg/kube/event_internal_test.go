@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 )
 
@@ -21,30 +20,6 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "\n"); n != 1 {
 		t.Errorf("%d log lines for 1000 events, want 1:\n%s", n, log.String())
-	}
-}
-
-func TestBudget(t *testing.T) {
-	now := time.Unix(0, 0)
-	b := budget{left: eventBurst}
-	spent := func(tries int) (n int) {
-		for range tries {
-			if b.spend(now) {
-				n++
-			}
-		}
-		return n
-	}
-	for _, tc := range []struct {
-		after time.Duration
-		want  int
-	}{
-		{0, eventBurst}, {eventEvery - 1, 0}, {1, 1}, {eventEvery * 3 / 2, 1}, {eventEvery / 2, 1}, {1000 * eventEvery, eventBurst},
-	} {
-		now = now.Add(tc.after)
-		if got := spent(100); got != tc.want {
-			t.Errorf("%v later: %d events, want %d", tc.after, got, tc.want)
-		}
 	}
 }
 

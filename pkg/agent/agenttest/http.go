@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"time"
+
+	"outrigger.dev/pkg/pace"
 )
 
 // Get returns the body that the agent's HTTP server answers with. The log has its
@@ -15,8 +18,21 @@ func (p *Process) Get(path string) string {
 	return body
 }
 
-// Ask is Get with the status code.
+// Ask is Get with the status code. It waits while the agent refuses requests because
+// the test sends too many.
 func (p *Process) Ask(path string) (status int, body string) {
+	p.t.Helper()
+	for {
+		if status, body = p.ask(path); status != http.StatusTooManyRequests {
+			return status, body
+		}
+		if !pace.Pause(p.t.Context(), 100*time.Millisecond) {
+			p.t.Fatal(p.t.Context().Err())
+		}
+	}
+}
+
+func (p *Process) ask(path string) (status int, body string) {
 	p.t.Helper()
 	p.Said("msg=serving")
 	// An agent that waited at its start served before, perhaps on another port.

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"outrigger.dev/pkg/pace"
 )
 
 // metrics returns the content of the agent's /metrics.
@@ -27,13 +30,19 @@ func (p *Process) metrics(ctx context.Context) (string, error) {
 	}
 	// An open connection would cost the agent goroutines and memory.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return "", err
+	for {
+		resp, err := client.Do(req)
+		if err != nil {
+			return "", err
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode != http.StatusTooManyRequests {
+			return string(body), err
+		}
+		if !pace.Pause(ctx, 10*time.Millisecond) { // the agent limits the rate of requests
+			return "", context.Cause(ctx)
+		}
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	return string(body), err
 }
 
 // Metric waits until /metrics has a line that matches the pattern.

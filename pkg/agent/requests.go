@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"outrigger.dev/pkg/pace"
+)
+
+const (
+	// maxRequests is the number of requests that are answered at a time, besides
+	// those of the kubelet, which cost nothing.
+	maxRequests = 16
+	// A peer has requestBurst requests at once, and then one in each requestEvery:
+	// many that read metrics all the time would leave no time for the kubelet's.
+	requestBurst = 200
+	requestEvery = 10 * time.Millisecond
+	// maxPeers is the number of peers whose requests are counted.
+	maxPeers = 1024
+)
+
+// requestLimit limits the requests to handlers that need time.
+type requestLimit struct {
+	running chan struct{}
+
+	mu    sync.Mutex
+	peers map[string]*pace.Budget
+}
+
+func newRequestLimit() *requestLimit {
+	return &requestLimit{running: make(chan struct{}, maxRequests), peers: map[string]*pace.Budget{}}
+}
+
+// handler returns the handler h within the limit. Beyond it, it answers 429 to a peer
+// with too many requests, and 503 while too many run.
+func (l *requestLimit) handler(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !l.may(withoutPort(r.RemoteAddr), time.Now()) {
+			refuse(w, http.StatusTooManyRequests)
+			return
+		}
+		select {
+		case l.running <- struct{}{}:
+			defer func() { <-l.running }()
+			h.ServeHTTP(w, r)
+		default:
+			refuse(w, http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// may reports whether a peer may send another request.
+func (l *requestLimit) may(peer string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.peers[peer]
+	if b == nil {
+		if len(l.peers) == maxPeers {
+			clear(l.peers)
+		}
+		b = &pace.Budget{Burst: requestBurst, Every: requestEvery}
+		l.peers[peer] = b
+	}
+	return b.Spend(now)
+}
+
+func refuse(w http.ResponseWriter, code int) {
+	w.Header().Set("Retry-After", "1")
+	answer(w, code, "too many requests, try again later\n")
+}

@@ -1,0 +1,30 @@
+package pace
+
+import "time"
+
+// Budget limits a rate: Burst at once, and then one in each Every. It is not safe for
+// concurrent use.
+type Budget struct {
+	Burst int
+	Every time.Duration
+
+	// spent is what is missing to Burst, and since when one more comes back, while
+	// something is missing.
+	spent int
+	since time.Time
+}
+
+// Spend spends one, and reports whether there was one.
+func (b *Budget) Spend(now time.Time) bool {
+	if b.spent == 0 {
+		b.since = now
+	}
+	back := int(now.Sub(b.since) / b.Every)
+	b.spent = max(b.spent-back, 0)
+	b.since = b.since.Add(time.Duration(back) * b.Every)
+	if b.spent == b.Burst {
+		return false
+	}
+	b.spent++
+	return true
+}
