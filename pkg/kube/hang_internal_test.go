@@ -56,6 +56,19 @@ func (r *relay) run(t *testing.T) {
 	}
 }
 
+// podDir returns a folder with what a pod is given to reach the server.
+func podDir(t *testing.T, server *httptest.Server) string {
+	t.Helper()
+	dir := t.TempDir()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	for name, data := range map[string][]byte{"token": []byte("t"), "ca.crt": authority} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 type lines chan string
 
 func (l lines) Write(p []byte) (int, error) { l <- string(p); return len(p), nil }
@@ -86,16 +99,9 @@ func TestAWatchNoticesAServerThatHangs(t *testing.T) {
 	defer relaying.Wait()
 	defer listener.Close()
 
-	dir := t.TempDir()
-	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	for name, data := range map[string][]byte{"token": []byte("t"), "ca.crt": authority} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 	log := make(lines, 16)
 	c, err := New(Config{
-		Server: "https://" + listener.Addr().String(), Dir: dir, Node: "node1", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(log, nil)),
+		Server: "https://" + listener.Addr().String(), Dir: podDir(t, server), Node: "node1", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
