@@ -196,8 +196,8 @@ func TestHostileSurroundings(t *testing.T) {
 	}
 }
 
-// What stands in the file's place and is no file is replaced, and what a link
-// leads to is neither read nor written.
+// A link in the file's place is replaced, and what it leads to is neither read nor
+// written. Everything else stays: it may be a device.
 func TestNoFileInItsPlace(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=1", "--model=l4")
@@ -207,7 +207,6 @@ func TestNoFileInItsPlace(t *testing.T) {
 		"a link":           func(path string) error { return os.Symlink(other, path) },
 		"a broken link":    func(path string) error { return os.Symlink("nowhere", path) },
 		"a link to itself": func(path string) error { return os.Symlink(path, path) },
-		"a named pipe":     func(path string) error { return unix.Mkfifo(path, 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "gfd")
@@ -221,6 +220,15 @@ func TestNoFileInItsPlace(t *testing.T) {
 			p.ready()
 		})
 	}
+	t.Run("a named pipe", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "gfd")
+		must(t, unix.Mkfifo(file, 0o600))
+		p := startWith(t, n, file)
+		p.unready(file + ": it is a named pipe, not a regular file")
+		must(t, os.Remove(file))
+		p.has(simulated(t, n))
+		p.ready()
+	})
 	if got, _ := content(t, other); got != "precious\n" {
 		t.Errorf("the file that the link led to is %q now", got)
 	}

@@ -20,8 +20,8 @@ import (
 // Dir is a folder of CDI specs, usually /var/run/cdi, to which several programs
 // write. Each kind has one owner.
 //
-// The owner of a kind writes one file, "<vendor>-<class>.json". It replaces any file
-// with that name. It removes a file only if the file has that name, is a regular file,
+// The owner of a kind writes one file, "<vendor>-<class>.json". It replaces any regular
+// file and any link to one with that name. It removes a file only if the file has that name, is a regular file,
 // and holds a spec of that kind. Everything else stays: specs of other kinds, including
 // those of the same vendor, specs of the kind under another name, symbolic links, and
 // files that are not a spec.

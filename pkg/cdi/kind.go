@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
+
+	"outrigger.dev/pkg/hostfs"
 )
 
 // maxSpec is how much of a file is read at most, because it may not be a spec.
@@ -25,15 +26,14 @@ func kindOf(path string) string {
 	if ext != ".json" && ext != ".yaml" {
 		return ""
 	}
-	// Opening a named pipe would block forever.
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > maxSpec {
-		return ""
-	}
-	f, err := os.Open(path)
+	f, err := hostfs.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() > maxSpec {
+		return ""
+	}
 	r := bufio.NewReader(io.LimitReader(f, maxSpec))
 	if first, err := r.Peek(1); err != nil || first[0] == '{' {
 		return jsonKind(r)

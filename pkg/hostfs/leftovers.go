@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// leftoverAge is how old a temporary file must be to count as left behind. A
-// process that is alive needs its own for moments only.
-const leftoverAge = 10 * time.Second
+// leftoverAge is how old a temporary file must be to count as left behind. A process
+// locks its temporary file the moment after it has created it.
+const leftoverAge = time.Second
 
-// RemoveLeftovers removes the temporary files of path that processes left behind
-// when they were killed in WriteFile or Replace.
+// RemoveLeftovers removes the temporary files of path that processes left behind when they
+// were killed in WriteFile or Replace. Replace calls it for each file that it writes.
 func RemoveLeftovers(path string) error {
 	dir, prefix := filepath.Dir(path), tempPrefix(path)
 	entries, err := os.ReadDir(dir)
@@ -27,18 +27,30 @@ func RemoveLeftovers(path string) error {
 	}
 	var errs []error
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), prefix) || !e.Type().IsRegular() {
+		temp := filepath.Join(dir, e.Name())
+		if !strings.HasPrefix(e.Name(), prefix) || !e.Type().IsRegular() || !leftBehind(temp) {
 			continue
 		}
-		info, err := e.Info()
-		if err != nil || time.Since(info.ModTime()) < leftoverAge {
-			continue // it has gone, or its process is at work
-		}
-		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("remove leftover: %w", err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// leftBehind reports whether the process that created a temporary file has ended.
+func leftBehind(temp string) bool {
+	f, err := Open(temp)
+	if err != nil {
+		return false // it has gone
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || time.Since(info.ModTime()) < leftoverAge {
+		return false
+	}
+	locked, err := WriteLocked(f)
+	return err == nil && !locked
 }
 
 // tempPrefix returns how the names of the temporary files of path begin.

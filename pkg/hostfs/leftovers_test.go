@@ -28,9 +28,33 @@ func TestRemoveLeftovers(t *testing.T) {
 	old(t, filepath.Join(dir, ".spec.json.tmp-folder"))
 	old(t, path)
 	old(t, left.Name())
+	old(t, atWork.Name())
 	must(t, hostfs.RemoveLeftovers(path))
 	wantFiles(t, dir, ".other.json.tmp-1", ".spec.json.tmp", filepath.Base(atWork.Name()), ".spec.json.tmp-folder", "spec.json", "spec.json.tmp-1")
 	must(t, hostfs.RemoveLeftovers(filepath.Join(dir, "missing/spec.json")))
+}
+
+// TestWritersRemoveLeftovers: what a killed process leaves goes with the next write of its
+// file, and when a process finds that it need not write.
+func TestWritersRemoveLeftovers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "features")
+	leave := func() {
+		t.Helper()
+		left, err := hostfs.Replace(path, 0o644)
+		must(t, err)
+		must(t, left.File.Close())
+		old(t, left.Name())
+	}
+	leave()
+	must(t, hostfs.WriteFile(path, []byte("a"), 0o644))
+	wantFiles(t, filepath.Dir(path), "features")
+	leave()
+	wrote, err := hostfs.WriteIfChanged(path, []byte("a"), 0o644)
+	must(t, err)
+	if wrote {
+		t.Error("wrote a file that has not changed")
+	}
+	wantFiles(t, filepath.Dir(path), "features")
 }
 
 func old(t *testing.T, path string) {

@@ -1,6 +1,6 @@
-// Package hostfs writes files of the host atomically, and watches files and folders of
-// the host that may appear and disappear. Agents publish with it what other programs on
-// the node read.
+// Package hostfs writes files of the host atomically, reads and locks them without being
+// held up by other programs, and watches files and folders that may appear and disappear.
+// Agents publish with it what other programs on the node read.
 package hostfs
 
 import (
@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // WriteFile writes data to path atomically: a reader sees the old file or the new one,
@@ -28,9 +30,10 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 }
 
 // WriteIfChanged calls WriteFile unless the file already has this content and mode. It
-// returns whether it wrote.
+// returns whether it wrote. In both cases it removes what killed processes left behind.
 func WriteIfChanged(path string, data []byte, mode fs.FileMode) (bool, error) {
 	if same(path, data, mode) {
+		_ = RemoveLeftovers(path) // what cannot be removed now does no harm
 		return false, nil
 	}
 	if err := WriteFile(path, data, mode); err != nil {
@@ -44,26 +47,37 @@ func same(path string, data []byte, mode fs.FileMode) bool {
 	if err != nil || !fi.Mode().IsRegular() || fi.Mode().Perm() != mode.Perm() || fi.Size() != int64(len(data)) {
 		return false
 	}
-	old, err := os.ReadFile(path)
+	old, err := ReadFile(path, fi.Size())
 	return err == nil && bytes.Equal(old, data)
 }
 
-// Replacement is the new content of a file, which is not visible at its path yet. Lock the
-// embedded File before Commit or Show, and the file is never visible unlocked. It stays
-// open, and locked, until Close.
+// Replacement is the new content of a file, which is not visible at its path yet. It has
+// the write lock from the start, if the file system has locks, so that the file is never
+// visible unlocked. It stays open, and locked, until Close.
 type Replacement struct {
 	*os.File
 	path  string
 	shown bool
 }
 
-// Replace creates the Replacement of the file at path, in the same folder.
+// Replace creates the Replacement of the file at path, in the same folder. It rejects a
+// path at which there is something else than a regular file, such as a device.
 func Replace(path string, mode fs.FileMode) (*Replacement, error) {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		if err := checkRegular(info); err != nil {
+			return nil, fmt.Errorf("write %s: %w", path, err)
+		}
+	}
+	// What cannot be removed now does no harm.
+	_ = RemoveLeftovers(path)
 	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix(path)+"*")
 	if err != nil {
 		return nil, writeError(path, err)
 	}
 	r := &Replacement{File: f, path: path}
+	// Without a lock, RemoveLeftovers cannot see that this process is at work, and leaves
+	// the file if the file system has no locks.
+	_ = LockWrite(f)
 	// Chmod, because the umask changes the mode that open gets.
 	if err := f.Chmod(mode.Perm()); err != nil {
 		return nil, errors.Join(writeError(path, err), r.Close())
@@ -96,6 +110,16 @@ func (r *Replacement) Show() error {
 	return nil
 }
 
+// ShowNew is Show for a path at which there is no file. It returns an error that wraps
+// fs.ErrExist if there is one.
+func (r *Replacement) ShowNew() error {
+	if err := unix.Renameat2(unix.AT_FDCWD, r.Name(), unix.AT_FDCWD, r.path, unix.RENAME_NOREPLACE); err != nil {
+		return writeError(r.path, err)
+	}
+	r.shown = true
+	return nil
+}
+
 // Close closes the file, and removes it unless it was shown.
 func (r *Replacement) Close() error {
 	var err error
@@ -122,18 +146,25 @@ func syncDir(dir string) error {
 // file: its name differs each time, and a caller that logs an error once could not see
 // that two errors are the same.
 func writeError(path string, err error) error {
-	var file *fs.PathError
-	var link *os.LinkError
-	switch {
-	case errors.As(err, &file):
-		err = file.Err
-	case errors.As(err, &link):
-		err = link.Err
-	}
+	err = cause(err)
 	if hint := fix(path, err); hint != "" {
 		return fmt.Errorf("write %s: %w: %s", path, err, hint)
 	}
 	return fmt.Errorf("write %s: %w", path, err)
+}
+
+// cause returns err without the name of a file.
+func cause(err error) error {
+	var file *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &file):
+		return file.Err
+	case errors.As(err, &link):
+		return link.Err
+	default:
+		return err
+	}
 }
 
 func fix(path string, err error) string {

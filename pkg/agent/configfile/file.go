@@ -2,7 +2,6 @@ package configfile
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/hostfs"
 )
 
 // File locates the config file: a given file, one of the files in a folder, or none.
@@ -135,26 +135,18 @@ func (f File) read(label string) (path string, data []byte, err error) {
 const maxConfig = 1 << 20
 
 // Read returns the content of one config file. It rejects a file larger than 1 MiB, the
-// largest size of a ConfigMap.
+// largest size of a ConfigMap, and everything but a regular file, such as a named pipe.
 func Read(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	data, err := hostfs.ReadFile(path, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("read config file: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
-	if err != nil {
-		return nil, fmt.Errorf("read config file: %w", err)
-	}
-	if len(data) > maxConfig {
-		return nil, fmt.Errorf("read config file %s: it is larger than 1 MiB", path)
 	}
 	return data, nil
 }
 
-// names returns the names of the files in the folder. It skips hidden files: the
-// kubelet uses them to replace the content of a mounted ConfigMap, and a program that
-// writes a file atomically may create one.
+// names returns the names of the files in the folder. It skips everything but regular
+// files, and hidden files: the kubelet uses them to replace the content of a mounted
+// ConfigMap, and a program that writes a file atomically may create one.
 func (f File) names() ([]string, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
@@ -162,11 +154,18 @@ func (f File) names() ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+		if !strings.HasPrefix(e.Name(), ".") && mayBeFile(filepath.Join(f.Dir, e.Name())) {
 			out = append(out, e.Name())
 		}
 	}
 	return out, nil
+}
+
+// mayBeFile reports whether there is a regular file at path, or a link whose target is
+// missing, which the agent names when it reads the file.
+func mayBeFile(path string) bool {
+	info, err := os.Stat(path)
+	return err != nil || info.Mode().IsRegular()
 }
 
 // folder returns the folder to watch, or "" without a config file. It is the folder of

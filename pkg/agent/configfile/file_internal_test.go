@@ -1,10 +1,13 @@
 package configfile
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestReadSelectsByLabel(t *testing.T) {
@@ -23,6 +26,35 @@ func TestReadSelectsByLabel(t *testing.T) {
 		if _, _, err := f.read(label); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("a label %s without file: %v", label, err)
 		}
+	}
+}
+
+// TestOnlyRegularFilesAreRead: a named pipe would be waited for forever, and a device may
+// have no end. In a folder they do not keep the other files from being used.
+func TestOnlyRegularFilesAreRead(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, kind := range map[string]string{pipe: "named pipe", "/dev/zero": "device"} {
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), path+": it is a "+kind+", not a regular file") {
+			t.Errorf("Read(%s) = %v, want that it is a %s", path, err, kind)
+		}
+	}
+	if err := os.Symlink("/dev/zero", filepath.Join(dir, "zero")); err != nil {
+		t.Fatal(err)
+	}
+	// As the kubelet mounts a ConfigMap.
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "..file"), []byte("x"), 0o600), os.Symlink("..file", filepath.Join(dir, "only"))); err != nil {
+		t.Fatal(err)
+	}
+	f := File{Dir: dir, chooser: chooser{fallbacks: []fallback{fallbackSingle}}}
+	if path, data, err := f.read(""); path != filepath.Join(dir, "only") || string(data) != "x" || err != nil {
+		t.Errorf("read() = %s, %q, %v, want the only regular file", path, data, err)
+	}
+	if paths, err := f.All(); err != nil || len(paths) != 1 {
+		t.Errorf("All() = %v, %v, want the only regular file", paths, err)
 	}
 }
 

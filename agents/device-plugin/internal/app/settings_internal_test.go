@@ -95,8 +95,8 @@ func TestBadSettings(t *testing.T) {
 		want string
 	}{
 		"a file that is not there": {[]string{"--config-file", dir + "/none"}, 1, "read config file: open " + dir + "/none: no such file or directory"},
-		"a folder for a file":      {[]string{"--config-file", dir}, 1, "read config file: read " + dir + ": is a directory"},
-		"a file too large":         {[]string{"--config-file", large}, 1, "read config file " + large + ": it is larger than 1 MiB"},
+		"a folder for a file":      {[]string{"--config-file", dir}, 1, "read config file: open " + dir + ": it is a folder, not a regular file: remove it, or use another path"},
+		"a file too large":         {[]string{"--config-file", large}, 1, "read config file: read " + large + ": it is larger than 1 MiB"},
 		"a bad file":               {[]string{"--config-file", bad}, 1, bad + `:2: flags.migStrategy: invalid value "some": must be none, single or mixed`},
 		"a bad flag":               {[]string{"--mig-strategy", "some"}, 2, `flag --mig-strategy: invalid value "some": must be none, single or mixed`},
 		"a number that is none":    {[]string{"--imex-channel-ids", "0,x"}, 2, `flag --imex-channel-ids: invalid value "x": must be empty or 0: it is the only channel that containers of a node share`},

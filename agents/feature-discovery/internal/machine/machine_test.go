@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"outrigger.dev/agents/feature-discovery/internal/machine"
 )
 
@@ -70,10 +72,10 @@ func TestReadSystem(t *testing.T) {
 		},
 		"no file exists": {err: "no such file"},
 		"the file is a folder": {
-			files: map[string]string{etc + "/x": "", lib: "ID=vendor\n"}, err: "is a directory",
+			files: map[string]string{etc + "/x": "", lib: "ID=vendor\n"}, err: "it is a folder",
 		},
 		"the file is too long": {
-			files: map[string]string{etc: "ID=x\n" + strings.Repeat("#", 64<<10)}, err: "more than",
+			files: map[string]string{etc: "ID=x\n" + strings.Repeat("#", 64<<10)}, err: "larger than 64 KiB",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,8 +99,12 @@ func TestReadProduct(t *testing.T) {
 	dir := root(t, map[string]string{
 		"name": " NVIDIA DGX H100 \n", "empty": "\n", "long": strings.Repeat("x", 64<<10+1),
 	})
+	if err := unix.Mkfifo(dir+"/pipe", 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for path, want := range map[string]string{
 		dir + "/name": "NVIDIA DGX H100", dir + "/empty": "", dir + "/long": "", dir + "/none": "", dir: "", "": "",
+		"/dev/zero": "", dir + "/pipe": "",
 	} {
 		if got := machine.ReadProduct(path); got != want {
 			t.Errorf("ReadProduct(%q) = %q, want %q", path, got, want)

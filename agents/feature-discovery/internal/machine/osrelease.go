@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
+
+	"outrigger.dev/pkg/hostfs"
 )
 
 // readOSRelease returns the content of os-release(5): the file in /etc if it
@@ -19,9 +21,9 @@ func readOSRelease(root string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("find os-release below %s: %w", root, err)
 		}
-		data, err := readBounded(path)
+		data, err := hostfs.ReadFile(path, maxFile)
 		if err == nil {
-			return data, nil
+			return string(data), nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("read os-release: %w", err)

@@ -1,10 +1,9 @@
 package machine
 
 import (
-	"fmt"
-	"io"
-	"os"
 	"strings"
+
+	"outrigger.dev/pkg/hostfs"
 )
 
 // maxFile is the limit of the files that this package reads, in bytes.
@@ -17,26 +16,9 @@ func ReadProduct(path string) string {
 	if path == "" {
 		return ""
 	}
-	product, err := readBounded(path)
+	product, err := hostfs.ReadFile(path, maxFile)
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(product)
-}
-
-// readBounded returns the content of a file of at most maxFile bytes.
-func readBounded(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return "", err
-	}
-	if len(data) > maxFile {
-		return "", fmt.Errorf("read %s: file has more than %d bytes", path, maxFile)
-	}
-	return string(data), nil
+	return strings.TrimSpace(string(product))
 }

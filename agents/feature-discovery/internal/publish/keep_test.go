@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -427,4 +428,15 @@ func TestKeeper(t *testing.T) {
 			t.Errorf("put %v, want %v", puts, two)
 		}
 	})
+}
+
+// TestOnlyAFileIsWritten: a device at the path is neither replaced nor written to.
+func TestOnlyAFileIsWritten(t *testing.T) {
+	err := publish.File{Path: "/dev/full"}.Put(t.Context(), one)
+	if err == nil || !strings.Contains(err.Error(), "/dev/full: it is a device, not a regular file") {
+		t.Errorf("Put() = %v, want that it is a device", err)
+	}
+	if info, err := os.Lstat("/dev/full"); err != nil || info.Mode()&os.ModeDevice == 0 {
+		t.Fatalf("/dev/full is no device any more: %v", err)
+	}
 }

@@ -50,7 +50,8 @@ var _ Output = File{}
 // maxFile is what Node Feature Discovery reads of a file.
 const maxFile = 64 << 10
 
-// Put writes the file whole.
+// Put writes the file whole. It writes a regular file only: there may be a device at the
+// path.
 func (f File) Put(_ context.Context, labels map[string]string) error {
 	there, err := f.read()
 	if err != nil {
@@ -59,6 +60,9 @@ func (f File) Put(_ context.Context, labels map[string]string) error {
 	stamped, differ := f.stamp(labels, parse(there))
 	data := format(stamped)
 	if !differ && bytes.Equal(data, there) {
+		if err := hostfs.RemoveLeftovers(f.Path); err != nil {
+			return fmt.Errorf("write features file: %w", err)
+		}
 		return nil
 	}
 	if err := hostfs.WriteFile(f.Path, data, 0o644); err != nil {
@@ -70,23 +74,18 @@ func (f File) Put(_ context.Context, labels map[string]string) error {
 	return nil
 }
 
-// read returns the content of the file, nil if there is none. It does not open
-// anything but a regular file, such as a link or a pipe: Put replaces that or fails.
+// read returns the content of the file, nil if there is none. It does not follow a link,
+// which Put replaces.
 func (f File) read() ([]byte, error) {
-	if fi, err := os.Lstat(f.Path); err != nil || !fi.Mode().IsRegular() {
+	if fi, err := os.Lstat(f.Path); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxFile {
 		return nil, nil
 	}
-	file, err := os.Open(f.Path)
+	data, err := hostfs.ReadFile(f.Path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read features file: %w", err)
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxFile))
-	if err != nil {
-		return nil, fmt.Errorf("read features file %s: %w", f.Path, err)
 	}
 	return data, nil
 }

@@ -1,0 +1,84 @@
+package hostfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Open opens a regular file for reading. It rejects everything else: a named pipe would
+// block until a process writes to it, and a device may never end. It follows symbolic
+// links.
+func Open(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err == nil {
+		err = checkRegular(info)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, cause(err))
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	// There may be another file at the path by now.
+	if info, err = f.Stat(); err == nil {
+		err = checkRegular(info)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, cause(err)), f.Close())
+	}
+	return f, nil
+}
+
+// ReadFile returns the content of a regular file. It rejects a file of more than limit
+// bytes.
+func ReadFile(path string, limit int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("read %s: it is larger than %s", path, size(limit))
+	}
+	return data, nil
+}
+
+// checkRegular returns an error that says what a file is, unless it is a regular file.
+func checkRegular(info fs.FileInfo) error {
+	kind := "special file"
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		kind = "folder"
+	case mode&fs.ModeNamedPipe != 0:
+		kind = "named pipe"
+	case mode&fs.ModeSocket != 0:
+		kind = "socket"
+	case mode&fs.ModeDevice != 0:
+		kind = "device"
+	}
+	return fmt.Errorf("it is a %s, not a regular file: remove it, or use another path", kind)
+}
+
+// size returns a limit in the largest unit that fits.
+func size(limit int64) string {
+	switch {
+	case limit >= 1<<20 && limit%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", limit>>20)
+	case limit >= 1<<10 && limit%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", limit>>10)
+	default:
+		return fmt.Sprintf("%d bytes", limit)
+	}
+}
