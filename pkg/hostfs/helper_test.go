@@ -2,6 +2,7 @@ package hostfs_test
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -75,3 +76,5 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -184,15 +184,11 @@ func (l *Live[T]) Run(ctx context.Context, to Follower[T]) error {
 }
 
 func (l *Live[T]) watch(ctx context.Context, dir string) {
-	err := hostfs.Watch(ctx, func([]hostfs.Change) error {
+	hostfs.Watch(ctx, l.spec.Log, func() {
 		if pace.Pause(ctx, settle) {
 			pace.Signal(l.changed)
 		}
-		return nil
 	}, dir)
-	if err != nil && ctx.Err() == nil {
-		l.spec.Log.Warn("cannot watch the config, ignoring changes until SIGHUP", "folder", dir, "err", err)
-	}
 }
 
 func (l *Live[T]) labelled(all map[string]string) {

@@ -31,6 +31,7 @@ type Driver struct {
 
 	host agent.Host
 	dev  string
+	log  *slog.Logger
 }
 
 // New returns the driver of a host, at the place that d describes.
@@ -59,14 +60,17 @@ func New(host agent.Host, d config.Driver) (*Driver, error) {
 		Contract: contract.Dir{Root: host.RunRoot, ProcRoot: host.ProcRoot},
 		host:     host,
 		dev:      d.DevRoot,
+		log:      slog.New(slog.DiscardHandler),
 	}, nil
 }
 
 // Effective returns the roots of the driver in force for agent.Agent.Effective.
 func (d *Driver) Effective() []slog.Attr { return d.host.Effective() }
 
-// Source returns the source of GPUs that the flag --gpu-source names.
+// Source returns the source of GPUs that the flag --gpu-source names. From then on, d logs
+// what holds it up.
 func (d *Driver) Source(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
+	d.log = log
 	path, err := agent.GPUSource(c)
 	if err != nil {
 		return nil, err
@@ -86,7 +90,8 @@ func (d *Driver) Source(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
 // driver was installed or completed, or that another agent released NVML. It returns
 // when ctx ends.
 func (d *Driver) WatchChanges(ctx context.Context, changed func()) error {
-	return hostfs.Watch(ctx, func([]hostfs.Change) error { changed(); return nil }, d.changes()...)
+	hostfs.Watch(ctx, d.log, changed, d.changes()...)
+	return nil
 }
 
 func (d *Driver) changes() []string {

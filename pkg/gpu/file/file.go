@@ -8,12 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/hostfs"
 )
+
+// maxSnapshot is the largest size of a snapshot file. One of 16 GPUs with MIG devices has
+// less than 1 MiB.
+const maxSnapshot = 64 << 20
 
 // Source reads the node from a file.
 type Source struct {
@@ -37,7 +40,7 @@ func (s *Source) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(s.path)
+	data, err := hostfs.ReadFile(s.path, maxSnapshot)
 	if err != nil {
 		return nil, fmt.Errorf("read gpu snapshot: %w", err)
 	}
@@ -51,39 +54,34 @@ func (s *Source) Snapshot(ctx context.Context) (*gpu.Node, error) {
 // Watch delivers the gpu.Changes of the node. A file that cannot be read changes
 // nothing: the last good snapshot remains in force.
 func (s *Source) Watch(ctx context.Context, deliver func(gpu.Event)) error {
-	w, err := hostfs.NewWatcher(s.path)
-	if err != nil {
-		return fmt.Errorf("watch gpu snapshot: %w", err)
-	}
-	defer w.Close() //nolint:errcheck // nothing was written through it
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer s.begin(cancel)()
-	last, err := s.Snapshot(ctx)
-	if err != nil && ctx.Err() == nil {
-		s.log.Warn("cannot read gpu snapshot, waiting for the file to change", "err", err)
-	}
-	deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
-	for {
-		_, err := w.Next(ctx)
-		if errors.Is(context.Cause(ctx), gpu.ErrClosed) {
-			return fmt.Errorf("watch gpu snapshot: %w", gpu.ErrClosed)
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("watch gpu snapshot: %w", err)
-		}
+	var last *gpu.Node
+	begun := false
+	hostfs.Watch(ctx, s.log, func() {
 		node, err := s.Snapshot(ctx)
-		if err != nil {
-			s.log.Warn("cannot read gpu snapshot, keeping the last good one", "err", err)
-			continue
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			s.log.Warn("cannot read gpu snapshot, waiting for the file to change", "err", err)
 		}
-		for _, e := range gpu.Changes(last, node) {
-			deliver(e)
+		if !begun {
+			begun = true
+			deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
+		} else if err == nil {
+			for _, e := range gpu.Changes(last, node) {
+				deliver(e)
+			}
 		}
-		last = node
+		if err == nil {
+			last = node
+		}
+	}, s.path)
+	if errors.Is(context.Cause(ctx), gpu.ErrClosed) {
+		return fmt.Errorf("watch gpu snapshot: %w", gpu.ErrClosed)
 	}
+	return nil
 }
 
 // begin records a Watch that cancel ends, and returns the function to call at its

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/file"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -99,6 +101,21 @@ func TestSnapshotNamesTheFile(t *testing.T) {
 	_, err := source.Snapshot(t.Context())
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "gpus") {
 		t.Errorf("Snapshot() of a bad file = %v, want its path and the field", err)
+	}
+}
+
+// TestOnlyARegularFileIsRead: a named pipe would be waited for forever, and a device may have
+// no end.
+func TestOnlyARegularFileIsRead(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, "/dev/zero"} {
+		_, err := file.New(path, slog.New(slog.DiscardHandler)).Snapshot(t.Context())
+		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("Snapshot() of %s = %v, want that it is not a regular file", path, err)
+		}
 	}
 }
 

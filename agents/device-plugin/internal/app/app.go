@@ -101,8 +101,8 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Inventory:     inv,
 		KubeletSocket: s.live.Config.KubeletSocket,
 		Register:      s.live.Config.Register,
-		WatchSockets: func(ctx context.Context, changed func()) error {
-			return watch(ctx, changed, s.socketDir())
+		WatchSockets: func(ctx context.Context, changed func()) {
+			hostfs.Watch(ctx, log, changed, s.socketDir())
 		},
 		Recorder: parts.recorder,
 		Marker:   &marker{dir: d.Contract, log: log},
@@ -130,8 +130,4 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Collectors: []prometheus.Collector{parts.recorder},
 		Effective:  s.effective(c),
 	}, nil
-}
-
-func watch(ctx context.Context, changed func(), paths ...string) error {
-	return hostfs.Watch(ctx, func([]hostfs.Change) error { changed(); return nil }, paths...)
 }

@@ -43,7 +43,7 @@ type Config struct {
 	Register bool
 	// WatchSockets calls changed for each change in the kubelet's folder of sockets. It
 	// returns when ctx ends.
-	WatchSockets func(ctx context.Context, changed func()) error
+	WatchSockets func(ctx context.Context, changed func())
 	Recorder     server.Recorder
 	Marker       Marker
 	Log          *slog.Logger
@@ -97,18 +97,11 @@ func (p *Plugin) Run(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error {
-		p.watchSockets(ctx)
+		p.cfg.WatchSockets(ctx, func() { pace.Signal(p.sockets) })
 		return nil
 	})
 	err := g.Wait()
 	return errors.Join(err, p.cfg.Marker.NotReady())
-}
-
-func (p *Plugin) watchSockets(ctx context.Context) {
-	err := p.cfg.WatchSockets(ctx, func() { pace.Signal(p.sockets) })
-	if err != nil && ctx.Err() == nil {
-		p.log.Warn("cannot watch the kubelet's folder, polling", "every", server.Recheck, "err", err)
-	}
 }
 
 func (p *Plugin) loop(ctx context.Context) {

@@ -121,7 +121,7 @@ func newRig(t *testing.T, n int, change func(*inventory.Config)) *rig {
 		Inventory:     r.inv,
 		KubeletSocket: cfg.Config.KubeletSocket,
 		Register:      cfg.Config.Register,
-		WatchSockets:  forward(r.sockets),
+		WatchSockets:  func(ctx context.Context, changed func()) { _ = forward(r.sockets)(ctx, changed) },
 		Recorder:      recorder,
 		Marker:        r.marker,
 		Log:           cfg.Log,

@@ -2,9 +2,7 @@ package featurediscovery
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -76,14 +74,12 @@ func openFile(b *Bench) (*place, error) {
 	return &place{
 		args: []string{"--publish", "nfd-file", "--output-file", path},
 		watch: func(ctx context.Context, deliver func(node)) error {
-			return hostfs.Watch(ctx, func([]hostfs.Change) error {
-				data, err := os.ReadFile(path)
-				if errors.Is(err, fs.ErrNotExist) {
-					return nil
+			hostfs.Watch(ctx, slog.New(slog.DiscardHandler), func() {
+				if data, err := os.ReadFile(path); err == nil {
+					deliver(parse(data))
 				}
-				deliver(parse(data))
-				return err
 			}, path)
+			return nil
 		},
 	}, nil
 }
