@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/pace"
 )
 
 // When a process dies, the kernel reports the close of a file to inotify a moment
@@ -24,6 +26,9 @@ const (
 	firstCheck      = time.Millisecond
 	lastCheck       = 30 * time.Second
 	lastCheckAbsent = time.Second
+	// lastCheckFiles is for files of which the kernel reports all changes but mounts: an
+	// agent at rest should rest.
+	lastCheckFiles = 5 * time.Minute
 )
 
 // goneMask are the events after which there may be another file at a path.
@@ -37,16 +42,50 @@ type closes struct {
 	// mask selects the events, for example closes by writers or by readers.
 	mask        uint32
 	first, last time.Duration
+	// init opens an inotify instance.
+	init func(flags int) (fd int, err error)
+	log  *slog.Logger
 }
 
-func closesOf(mask uint32, paths ...string) closes {
-	return closes{paths: paths, mask: mask, first: firstCheck, last: lastCheck}
+func (d Dir) closesOf(mask uint32, paths ...string) closes {
+	return closes{paths: paths, mask: mask, first: firstCheck, last: lastCheck, init: unix.InotifyInit1, log: d.log()}
+}
+
+// rarely returns c with rare checks without an event.
+func (c closes) rarely() closes {
+	c.last = lastCheckFiles
+	return c
 }
 
 // wait calls done at the start, after each event on one of the paths, and after a path
-// itself is removed. It returns nil when done returns true.
+// itself is removed. It returns nil when done returns true, and the error of ctx when that
+// ends.
+//
+// While it cannot watch, for example because all inotify instances of the user are in use,
+// it logs why and calls done every second instead. It tries again to watch each time.
 func (c closes) wait(ctx context.Context, done func() bool) error {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	logged := false
+	for {
+		err := c.watch(ctx, done)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if !logged {
+			logged = true
+			c.log.Warn("cannot watch files, polling", "every", lastCheckAbsent, "err", err)
+		}
+		if done() {
+			return nil
+		}
+		if !pace.Pause(ctx, lastCheckAbsent) {
+			return ctx.Err()
+		}
+	}
+}
+
+// watch is wait, but returns an error if it cannot watch.
+func (c closes) watch(ctx context.Context, done func() bool) error {
+	fd, err := c.init(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return c.failed(err)
 	}
@@ -59,7 +98,7 @@ func (c closes) wait(ctx context.Context, done func() bool) error {
 	buf := make([]byte, 64<<10)
 	for {
 		last := c.last
-		watching, err := c.watch(fd)
+		watching, err := c.add(fd)
 		if err != nil {
 			return c.failed(err)
 		}
@@ -87,16 +126,16 @@ func (c closes) wait(ctx context.Context, done func() bool) error {
 	}
 }
 
-// watch watches the paths that exist, and reports whether there are any. wait calls it
+// add watches the paths that exist, and reports whether there are any. watch calls it
 // before each check, because there may be another file, or another file system, at a
 // path by then.
-func (c closes) watch(fd int) (watching bool, err error) {
+func (c closes) add(fd int) (watching bool, err error) {
 	for _, path := range c.paths {
 		_, err := unix.InotifyAddWatch(fd, path, c.mask|goneMask)
 		switch {
 		case err == nil:
 			watching = true
-		case !errors.Is(err, fs.ErrNotExist):
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR):
 			return false, err
 		}
 	}

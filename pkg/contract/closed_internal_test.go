@@ -3,9 +3,12 @@ package contract
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -41,7 +44,9 @@ func TestClosesAreSeen(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			asked := 0
-			err = closes{paths: []string{path}, mask: tc.mask, first: time.Hour, last: time.Hour}.wait(ctx, func() bool {
+			c := Dir{}.closesOf(tc.mask, path)
+			c.first, c.last = time.Hour, time.Hour
+			err = c.wait(ctx, func() bool {
 				asked++
 				if asked == 1 {
 					if err := tc.do(f); err != nil {
@@ -57,9 +62,22 @@ func TestClosesAreSeen(t *testing.T) {
 	}
 }
 
-func TestClosesCannotBeWatched(t *testing.T) {
-	err := closesOf(unix.IN_CLOSE, "/proc/self/mem/none").wait(t.Context(), func() bool { return false })
-	if !errors.Is(err, unix.ENOTDIR) {
-		t.Errorf("want ENOTDIR, got %v", err)
-	}
+// TestAWatchThatFailedIsTriedAgain: while all inotify instances are in use, changes are
+// polled, and from then on they are watched.
+func TestAWatchThatFailedIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := Dir{}.closesOf(unix.IN_CLOSE_WRITE, filepath.Join(t.TempDir(), "file"))
+		failures, asked, log := 0, 0, &strings.Builder{}
+		c.log = slog.New(slog.NewTextHandler(log, nil))
+		c.init = func(int) (int, error) {
+			failures++
+			return 0, unix.EMFILE
+		}
+		if err := c.wait(t.Context(), func() bool { asked++; return asked == 4 }); err != nil {
+			t.Errorf("wait() = %v", err)
+		}
+		if failures != 4 || strings.Count(log.String(), "fs.inotify.max_user_instances") != 1 {
+			t.Errorf("tried %d times to watch, want 4, and logged %q, want the cause once", failures, log)
+		}
+	})
 }

@@ -13,6 +13,7 @@
 package contract
 
 import (
+	"log/slog"
 	"path/filepath"
 	"time"
 )
@@ -81,6 +82,9 @@ type Stamp struct {
 	DriverVersion string
 	// Held is set if the writer keeps the file locked while it lives.
 	Held bool
+	// WriteLocked is set if that lock is a write lock, see hostfs.LockWrite. Earlier
+	// versions have only a flock, which any process that can read the file can take too.
+	WriteLocked bool
 }
 
 // Fact is what a reader learns about one fact.
@@ -115,6 +119,15 @@ type Dir struct {
 	// BootIDFile is the file with the boot id. If empty, it is
 	// /proc/sys/kernel/random/boot_id, which is the same in all containers.
 	BootIDFile string
+	// Log gets what holds this process up. It may be nil.
+	Log *slog.Logger
+}
+
+func (d Dir) log() *slog.Logger {
+	if d.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return d.Log
 }
 
 // Path returns the path of a fact's file.
@@ -122,5 +135,8 @@ func (d Dir) Path(n Name) string {
 	return filepath.Join(d.folder(), string(n))
 }
 
-// folder holds the files of the facts.
+// folder holds the files of the facts. Everyone may read them.
 func (d Dir) folder() string { return filepath.Join(d.Root, "validations") }
+
+// leases holds the files of the lease and of the claims. Only root may open them.
+func (d Dir) leases() string { return filepath.Join(d.Root, "leases") }

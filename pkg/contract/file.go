@@ -23,7 +23,7 @@ var ErrNoRunRoot = errors.New("run root cannot be written")
 
 // Write publishes a fact that stays valid after its writer ends.
 func (d Dir) Write(n Name, r Record) error {
-	h, err := d.put(d.Path(n), r, putOptions{})
+	h, err := d.put(d.Path(n), r, false)
 	if err != nil {
 		return err
 	}
@@ -39,98 +39,60 @@ func (d Dir) Remove(n Name) error {
 }
 
 // Hold publishes a fact that is valid while its writer lives: the file stays locked until
-// Release or the end of the process, even by a crash, and readers check the lock.
-func (d Dir) Hold(n Name, r Record) (*Held, error) {
-	return d.put(d.Path(n), r, putOptions{held: true})
-}
+// Release or the end of the process, even by a crash, and readers check the lock. A Keeper
+// also publishes it again.
+func (d Dir) Hold(n Name, r Record) (*Held, error) { return d.HoldFile(d.Path(n), r) }
 
 // HoldFile is Hold for a fact whose file is at another path than those of Names. The folder
 // of the file must exist.
-func (d Dir) HoldFile(path string, r Record) (*Held, error) {
-	return d.put(path, r, putOptions{held: true})
-}
+func (d Dir) HoldFile(path string, r Record) (*Held, error) { return d.put(path, r, true) }
 
 // ReadFile returns the fact in a file that HoldFile wrote.
 func (d Dir) ReadFile(path string) Fact { return d.read(path) }
 
-// Held is a published fact that is valid until Release. Keep the value: the lock is
-// released when it is garbage collected.
-type Held struct {
-	file *os.File
-	path string
-}
-
-// Release deletes the file, unless another writer has replaced it, and unlocks it. It does
-// nothing for nil.
-func (h *Held) Release() error {
-	if h == nil {
-		return nil
-	}
-	unlock, err := lockFolder(filepath.Dir(h.path))
-	if err != nil {
-		return errors.Join(err, h.file.Close())
-	}
-	defer unlock()
-	mine, errMine := h.file.Stat()
-	there, errThere := os.Stat(h.path)
-	if errMine == nil && errThere == nil && os.SameFile(mine, there) {
-		err = os.Remove(h.path)
-	}
-	// It is unlocked before it is closed, because the close wakes waiters.
-	return errors.Join(err, unix.Flock(int(h.file.Fd()), unix.LOCK_UN), h.file.Close())
-}
-
-type putOptions struct {
-	held bool
-	// exclusive rejects the write if the file exists and its writer lives.
-	exclusive bool
-}
-
 // put writes the stamped file as a whole. A held file is locked before it is visible. put
-// does not wait for the disk, because the stamp makes it a fact of this boot only.
-func (d Dir) put(path string, r Record, o putOptions) (_ *Held, err error) {
+// waits neither for other processes nor for the disk: the stamp makes it a fact of this
+// boot only.
+func (d Dir) put(path string, r Record, held bool) (_ *Held, err error) {
 	boot, err := d.bootID()
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
 	data, err := format(r.Values, Stamp{
-		BootID: boot, Writer: r.Writer, Time: time.Now(), DriverVersion: r.DriverVersion, Held: o.held,
+		BootID: boot, Writer: r.Writer, Time: time.Now(), DriverVersion: r.DriverVersion, Held: held, WriteLocked: held,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
-	if err := makeFolder(filepath.Dir(path)); err != nil {
+	if err := d.makeFolder(filepath.Dir(path)); err != nil {
 		return nil, d.unwritable(err)
-	}
-	unlock, err := lockFolder(filepath.Dir(path))
-	if err != nil {
-		return nil, d.unwritable(err)
-	}
-	defer unlock()
-	if o.exclusive {
-		if f := d.read(path); f.State == Valid {
-			return nil, &claimedError{claim: claimOf(f)}
-		}
 	}
 	f, err := hostfs.Replace(path, 0o644)
 	if err != nil {
 		return nil, d.unwritable(err)
 	}
+	h := &Held{file: f.File, path: path}
 	err = func() error {
-		if o.held {
-			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-				return fmt.Errorf("lock %s: %w", path, err)
+		if held {
+			if err := hostfs.LockWrite(f.File); err != nil {
+				return fmt.Errorf("write %s: %w", path, err)
 			}
+			// For readers of earlier versions, which ask for nothing else.
+			_ = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		}
 		if _, err := f.Write(data); err != nil {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
-		return f.Show()
+		if err := f.Show(); err != nil {
+			return err
+		}
+		h.shown, err = f.Stat()
+		return err
 	}()
 	if err != nil {
 		return nil, errors.Join(d.unwritable(err), f.Close())
 	}
-	return &Held{file: f.File, path: path}, nil
+	return h, nil
 }
 
 // unwritable adds ErrNoRunRoot to the errors which mean that the run root cannot be
@@ -144,9 +106,18 @@ func (d Dir) unwritable(err error) error {
 
 // makeFolder creates a folder in the run root, but not the run root itself: if that does
 // not exist, it is not mounted, and no other agent would see a file in it.
-func makeFolder(dir string) error {
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+func (d Dir) makeFolder(dir string) error {
+	mode := fs.FileMode(0o755)
+	if dir == d.leases() {
+		mode = 0o700
+	}
+	err := os.Mkdir(dir, mode)
+	if !errors.Is(err, fs.ErrExist) {
 		return err
+	}
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&^mode != 0 && dir == d.leases() {
+		// An earlier version created it. On a read-only mount it stays as it is.
+		_ = os.Chmod(dir, mode)
 	}
 	return nil
 }
@@ -163,32 +134,23 @@ func (d Dir) Read(n Name) Fact {
 // Wait waits until the fact is valid, and returns it. Until then, it calls waiting with the
 // invalid fact, once and whenever its state or reason changes.
 func (d Dir) Wait(ctx context.Context, n Name, waiting func(Fact)) (Fact, error) {
-	w, err := hostfs.NewWatcher(d.Path(n))
-	if err != nil {
-		return Fact{}, err
-	}
-	defer w.Close() //nolint:errcheck // nothing was written through it
-	var last Fact
-	for {
-		f := d.Read(n)
-		if f.State == Valid {
-			return f, nil
-		}
-		if f.State != last.State || f.Reason != last.Reason {
+	var f, last Fact
+	err := d.changes(d.folder()).wait(ctx, func() bool {
+		f = d.Read(n)
+		if f.State != Valid && (f.State != last.State || f.Reason != last.Reason) {
 			waiting(f)
 		}
 		last = f
-		if _, err := w.Next(ctx); err != nil {
-			if ctx.Err() != nil {
-				return f, fmt.Errorf("%s: %w", f.Reason, ctx.Err())
-			}
-			return f, err
-		}
+		return f.State == Valid
+	})
+	if err != nil {
+		return f, fmt.Errorf("%s: %w", f.Reason, err)
 	}
+	return f, nil
 }
 
 func (d Dir) read(path string) Fact {
-	file, err := openFile(path)
+	file, err := hostfs.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Fact{State: Missing, Reason: d.whyMissing(path)}
 	}
@@ -217,16 +179,25 @@ func (d Dir) read(path string) Fact {
 			return f
 		}
 	}
-	if stamp.Held && !locked(file) {
+	if !stamp.Held {
+		return f
+	}
+	switch alive, err := writerLives(file, stamp); {
+	case err != nil:
+		f.State, f.Reason = Unreadable, err.Error()
+	case !alive:
 		f.State, f.Reason = WriterDead, fmt.Sprintf("%s was written by %s, which has ended since", path, stamp.Writer)
 	}
 	return f
 }
 
-// locked reports whether a writer holds the file. Closing the file releases the shared lock
-// that locked takes if no one does.
-func locked(f *os.File) bool {
-	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
+// writerLives reports whether the writer of a held file still has it locked.
+func writerLives(f *os.File, s Stamp) (bool, error) {
+	if s.WriteLocked {
+		return hostfs.WriteLocked(f)
+	}
+	// The flock of an earlier version. Closing the file releases the shared lock.
+	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil, nil
 }
 
 func (d Dir) whyMissing(path string) string {

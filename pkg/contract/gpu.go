@@ -2,13 +2,15 @@ package contract
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
-	"golang.org/x/sys/unix"
+	"outrigger.dev/pkg/pace"
 )
 
 // AdvertisedError says that another process advertises a GPU to the cluster.
@@ -24,31 +26,121 @@ func (e AdvertisedError) Error() string {
 	return fmt.Sprintf("gpu %s is advertised by %s", e.Device, e.By)
 }
 
-// ClaimGPU claims the right to advertise a GPU to the cluster, so that the device plugin
-// and the DRA plugin of one node never allocate the same GPU. The claim ends with Release
-// or with the process. ClaimGPU returns an AdvertisedError while another process holds the
-// claim, and ErrNoRunRoot on a node without a run root.
-func (d Dir) ClaimGPU(device, writer string) (*Held, error) {
-	held, err := d.put(d.gpu(device), Record{Writer: writer}, putOptions{held: true, exclusive: true})
-	if claimed, ok := errors.AsType[*claimedError](err); ok {
-		return nil, AdvertisedError{Device: device, By: claimed.claim.Owner}
-	}
-	return held, err
+// Claims are the GPUs that a process has claimed to advertise to the cluster, so that the
+// device plugin and the DRA plugin of one node never allocate the same GPU. A claim ends
+// with its process.
+type Claims struct {
+	dir    Dir
+	writer string
+
+	mu   sync.Mutex
+	held map[string]*Held
 }
 
-// WaitGPU waits until at least one of the GPUs is not claimed by a living process. It
-// watches the folder of all claims, so that a node with many GPUs needs only one watch.
-func (d Dir) WaitGPU(ctx context.Context, devices ...string) error {
-	// Only the holder of a claim has the file open for writing; readers do not.
-	folder := closesOf(unix.IN_CLOSE_WRITE|unix.IN_DELETE, filepath.Dir(d.gpu("")))
-	err := folder.wait(ctx, func() bool {
-		return slices.ContainsFunc(devices, func(device string) bool { return d.read(d.gpu(device)).State != Valid })
+// NewClaims returns Claims without GPUs. writer is the name of the agent.
+func (d Dir) NewClaims(writer string) *Claims {
+	return &Claims{dir: d, writer: writer, held: map[string]*Held{}}
+}
+
+// Claim claims the GPUs with these UUIDs and releases all others. It returns, per GPU, why
+// it could not be claimed: an AdvertisedError while another process has the claim, and
+// ErrNoRunRoot on a node without a run root. It claims a GPU again if another program has
+// removed or changed the file of its claim. For all GPUs together it takes a second at most.
+func (c *Claims) Claim(devices []string) (refused map[string]error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for device := range c.held {
+		if !slices.Contains(devices, device) {
+			c.release(device)
+		}
+	}
+	missing := slices.DeleteFunc(slices.Clone(devices), func(device string) bool {
+		return c.held[device] != nil && c.held[device].Intact()
+	})
+	refused = map[string]error{}
+	if len(missing) == 0 {
+		return refused
+	}
+	turn, err := c.dir.takeTurn(c.writer, time.Now().Add(turnWait))
+	if err != nil {
+		for _, device := range missing {
+			refused[device] = err
+		}
+		return refused
+	}
+	defer turn.end() //nolint:errcheck // nothing more is written through it
+	for _, device := range missing {
+		if err := c.claim(device); err != nil {
+			refused[device] = err
+		}
+	}
+	return refused
+}
+
+// claim claims a GPU. The caller has the turn.
+func (c *Claims) claim(device string) error {
+	path, lost := c.dir.gpu(device), c.held[device]
+	defer func() { _ = lost.Release() }() // of a file that is not at the path any more
+	delete(c.held, device)
+	if f := c.dir.read(path); f.State == Valid && (lost == nil || lost.replaced(c.dir)) {
+		return AdvertisedError{Device: device, By: f.Stamp.Writer}
+	}
+	if lost != nil {
+		c.dir.log().Warn("another program removed or changed the claim of a gpu, claiming it again", "gpu", device)
+	}
+	held, err := c.dir.put(path, Record{Writer: c.writer}, true)
+	if err != nil {
+		return err
+	}
+	c.held[device] = held
+	return nil
+}
+
+// lostPause keeps two programs from fighting about a file.
+const lostPause = 100 * time.Millisecond
+
+// Wait waits until another call of Claim may have another result: one of the refused GPUs
+// is not claimed by a living process any more, or another program has removed or changed
+// the file of a claim. One watch suffices for all GPUs.
+func (c *Claims) Wait(ctx context.Context, refused []string) error {
+	c.mu.Lock()
+	held := slices.Collect(maps.Values(c.held))
+	c.mu.Unlock()
+	if len(held)+len(refused) == 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	lost := false
+	err := c.dir.changes(c.dir.leases()).rarely().wait(ctx, func() bool {
+		lost = slices.ContainsFunc(held, func(h *Held) bool { return !h.Intact() })
+		return lost || slices.ContainsFunc(refused, func(device string) bool {
+			return c.dir.read(c.dir.gpu(device)).State != Valid
+		})
 	})
 	if err != nil {
-		return fmt.Errorf("wait for gpus %s: %w", strings.Join(devices, ", "), err)
+		return fmt.Errorf("wait for gpus %s: %w", strings.Join(refused, ", "), err)
+	}
+	if lost {
+		pace.Pause(ctx, lostPause)
 	}
 	return nil
 }
 
+// Release releases all GPUs.
+func (c *Claims) Release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for device := range c.held {
+		c.release(device)
+	}
+}
+
+func (c *Claims) release(device string) {
+	if err := c.held[device].Release(); err != nil {
+		c.dir.log().Error("cannot remove the claim of a gpu, which ends with this process", "gpu", device, "err", err)
+	}
+	delete(c.held, device)
+}
+
 // gpu returns the path of the claim's file. Other processes depend on its name.
-func (d Dir) gpu(device string) string { return filepath.Join(d.Root, "leases", "offer."+device) }
+func (d Dir) gpu(device string) string { return filepath.Join(d.leases(), "offer."+device) }

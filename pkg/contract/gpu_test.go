@@ -2,41 +2,92 @@ package contract_test
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/hostfs"
 )
 
 const claimedGPU = "GPU-00000000-0000-4000-8000-000000000000"
+
+// claim claims GPUs, and fails the test if one is refused.
+func claim(t *testing.T, c *contract.Claims, devices ...string) {
+	t.Helper()
+	for device, err := range c.Claim(devices) {
+		t.Fatalf("claim %s: %v", device, err)
+	}
+}
 
 func TestOneProcessClaimsAGPU(t *testing.T) {
 	d := newDir(t)
 	for name, end := range map[string]func(*agent){"releases it": (*agent).quit, "crashes": (*agent).kill} {
 		t.Run("the other one "+name, func(t *testing.T) {
 			other := start(t, "offer", d)
-			_, err := d.ClaimGPU(claimedGPU, "device-plugin")
+			mine := d.NewClaims("device-plugin")
+			refused := mine.Claim([]string{"GPU-1", claimedGPU})
 			var by contract.AdvertisedError
-			if !errors.As(err, &by) || by.By != "dra-plugin" || by.Device != claimedGPU {
-				t.Fatalf("ClaimGPU() = %v, want that dra-plugin has it", err)
+			if !errors.As(refused[claimedGPU], &by) || by.By != "dra-plugin" || by.Device != claimedGPU || len(refused) != 1 {
+				t.Fatalf("Claim() = %v, want that dra-plugin has one", refused)
 			}
-			second, err := d.ClaimGPU("GPU-1", "device-plugin")
-			must(t, err)
-			must(t, second.Release())
 			free := make(chan error, 1)
-			go func() { free <- d.WaitGPU(t.Context(), claimedGPU) }()
+			go func() { free <- mine.Wait(t.Context(), []string{claimedGPU}) }()
 			end(other)
 			must(t, <-free)
-			mine, err := d.ClaimGPU(claimedGPU, "device-plugin")
-			must(t, err)
-			must(t, mine.Release())
+			claim(t, mine, "GPU-1", claimedGPU)
+			mine.Release()
 		})
 	}
 }
 
-func TestClaimGPUWithoutRunRoot(t *testing.T) {
-	d := contract.Dir{Root: filepath.Join(t.TempDir(), "none")}
-	if _, err := d.ClaimGPU(claimedGPU, "device-plugin"); !errors.Is(err, contract.ErrNoRunRoot) {
-		t.Errorf("ClaimGPU() without a run root = %v, want ErrNoRunRoot", err)
+func TestClaimsWithoutRunRoot(t *testing.T) {
+	c := contract.Dir{Root: filepath.Join(t.TempDir(), "none")}.NewClaims("device-plugin")
+	if err := c.Claim([]string{claimedGPU})[claimedGPU]; !errors.Is(err, contract.ErrNoRunRoot) {
+		t.Errorf("Claim() without a run root = %v, want ErrNoRunRoot", err)
 	}
+}
+
+// TestALostClaimIsClaimedAgain: another program removes, truncates or replaces the file of
+// a claim, and nobody else may advertise the GPU meanwhile.
+func TestALostClaimIsClaimedAgain(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, path string){
+		"removed":        func(t *testing.T, path string) { must(t, os.Remove(path)) },
+		"truncated":      func(t *testing.T, path string) { must(t, os.Truncate(path, 0)) },
+		"replaced":       func(t *testing.T, path string) { must(t, hostfs.WriteFile(path, []byte("A=1\n"), 0o644)) },
+		"without leases": func(t *testing.T, path string) { must(t, os.RemoveAll(filepath.Dir(path))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDir(t)
+			mine, other := d.NewClaims("device-plugin"), d.NewClaims("dra-plugin")
+			claim(t, mine, claimedGPU, "GPU-1")
+			lost := make(chan error, 1)
+			go func() { lost <- mine.Wait(t.Context(), nil) }()
+			damage(t, filepath.Join(d.Root, "leases", "offer."+claimedGPU))
+			inTime(t, "Wait", func() { must(t, <-lost) })
+			claim(t, mine, claimedGPU, "GPU-1")
+			if refused := other.Claim([]string{claimedGPU, "GPU-1"}); len(refused) != 2 {
+				t.Errorf("Claim() of another process = %v, want both refused", refused)
+			}
+			mine.Release()
+			claim(t, other, claimedGPU, "GPU-1")
+			other.Release()
+		})
+	}
+}
+
+// TestALostClaimThatAnotherProcessHas is given up: the other process advertises the GPU.
+func TestALostClaimThatAnotherProcessHas(t *testing.T) {
+	d := newDir(t)
+	mine := d.NewClaims("device-plugin")
+	claim(t, mine, claimedGPU)
+	must(t, os.Remove(filepath.Join(d.Root, "leases", "offer."+claimedGPU)))
+	other := start(t, "offer", d)
+	if err := mine.Claim([]string{claimedGPU})[claimedGPU]; err == nil || !strings.Contains(err.Error(), "advertised by dra-plugin") {
+		t.Errorf("Claim() = %v, want that dra-plugin has the GPU", err)
+	}
+	other.quit()
+	claim(t, mine, claimedGPU)
+	mine.Release()
 }

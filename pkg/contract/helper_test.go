@@ -54,11 +54,17 @@ func other(do string, d contract.Dir) error {
 		}
 		release = s.Release
 	case "offer":
-		h, err := d.ClaimGPU(claimedGPU, "dra-plugin")
-		if err != nil {
+		c := d.NewClaims("dra-plugin")
+		if err := c.Claim([]string{claimedGPU})[claimedGPU]; err != nil {
 			return err
 		}
-		release = h.Release
+		release = func() error { c.Release(); return nil }
+	case "turn":
+		// It holds the others up, as a process that is stopped in the middle.
+		return contract.HoldTurn(d, "stuck-agent", func() {
+			fmt.Println("ready")
+			_, _ = io.Copy(io.Discard, os.Stdin)
+		})
 	case "claim":
 		g, err := d.NVML().Claim(context.Background(), "mig-manager", "apply all-1g.5gb", time.Minute)
 		if err != nil {

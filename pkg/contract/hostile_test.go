@@ -2,6 +2,8 @@ package contract_test
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/hostfs"
 )
 
 // inTime runs f and fails the test if it does not return.
@@ -28,34 +31,107 @@ func inTime(t *testing.T, what string, f func()) {
 	}
 }
 
-// lock takes a lock, as whoever may read a path can, until the test ends.
-func lock(t *testing.T, path string) *os.File {
-	t.Helper()
-	f, err := os.Open(path)
-	must(t, err)
-	t.Cleanup(func() { must(t, f.Close()) })
-	must(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
-	return f
-}
-
-func TestALockedFolderIsAnErrorInTime(t *testing.T) {
+// TestReadersCannotHoldWritersUp: whoever may read the run root, for example a pod that
+// mounts it read-only, may lock each file and folder in it, with a flock and with a read
+// lock.
+func TestReadersCannotHoldWritersUp(t *testing.T) {
 	d := newDir(t)
+	must(t, d.Write(contract.DriverReady, contract.Record{Writer: "driver-loader"}))
+	dead := start(t, "hold", d)
+	dead.kill()
+	offer := start(t, "offer", d)
+	offer.kill()
+	user := start(t, "share", d)
+	user.quit()
+	lockAll(t, d.Root)
+	if got := d.Read(contract.PluginReady); got.State != contract.WriterDead {
+		t.Errorf("the fact of a dead writer is %s while another process locks its file", got.State)
+	}
+	share, err := d.NVML().Share()
+	must(t, err)
+	must(t, share.Release())
+	claims := d.NewClaims("device-plugin")
+	claim(t, claims, claimedGPU, "GPU-1")
 	held, err := d.Hold(contract.PluginReady, contract.Record{Writer: "device-plugin"})
 	must(t, err)
-	lock(t, filepath.Join(d.Root, "validations"))
-	for name, write := range map[string]func() error{
-		"Hold":    func() error { _, err := d.Hold(contract.CUDAReady, contract.Record{Writer: "validation"}); return err },
-		"Write":   func() error { return d.Write(contract.DriverReady, contract.Record{Writer: "driver-loader"}) },
-		"Release": held.Release,
-	} {
-		inTime(t, name, func() {
-			if err := write(); err == nil || !strings.Contains(err.Error(), "lslocks") || !strings.Contains(err.Error(), "validations") {
-				t.Errorf("%s in a locked folder = %v, want what is locked and how to find out by whom", name, err)
-			}
-		})
+	must(t, d.Write(contract.DriverReady, contract.Record{Writer: "driver-loader"}))
+	lockAll(t, d.Root)
+	if got := d.Read(contract.PluginReady); got.State != contract.Valid {
+		t.Errorf("the fact of a living writer is %s: %s", got.State, got.Reason)
 	}
-	if got := d.Read(contract.PluginReady); got.State != contract.WriterDead {
-		t.Errorf("a fact that was released in a locked folder is %s, want %s", got.State, contract.WriterDead)
+	claim(t, claims, claimedGPU, "GPU-1", "GPU-2")
+	claims.Release()
+	must(t, held.Release())
+	if got := d.Read(contract.PluginReady); got.State != contract.Missing {
+		t.Errorf("a fact that was released is %s", got.State)
+	}
+}
+
+// lockAll locks all files and folders below root, as a process that may only read them,
+// until the test ends.
+func lockAll(t *testing.T, root string) {
+	t.Helper()
+	must(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !e.IsDir() {
+			_ = hostfs.LockRead(f)
+		}
+		return nil
+	}))
+}
+
+// TestTheDeadlineIsForAllGPUs: a process that stops while it claims holds the others up,
+// once and not for each GPU, and is named.
+func TestTheDeadlineIsForAllGPUs(t *testing.T) {
+	d := newDir(t)
+	stuck := start(t, "turn", d)
+	claims := d.NewClaims("device-plugin")
+	devices := make([]string, 64)
+	for i := range devices {
+		devices[i] = fmt.Sprintf("GPU-%d", i)
+	}
+	began := time.Now()
+	refused := claims.Claim(devices)
+	if took := time.Since(began); took > patience || len(refused) != len(devices) {
+		t.Errorf("%d of %d GPUs were refused after %s", len(refused), len(devices), took)
+	}
+	if err := refused["GPU-0"]; err == nil || !strings.Contains(err.Error(), "stuck-agent") {
+		t.Errorf("Claim() = %v, want the name of the agent", err)
+	}
+	// Facts are not held up.
+	must(t, d.Write(contract.DriverReady, contract.Record{Writer: "driver-loader"}))
+	stuck.kill()
+	claim(t, claims, devices...)
+	claims.Release()
+	left, err := filepath.Glob(filepath.Join(d.Root, "leases", ".*"))
+	must(t, err)
+	if len(left) != 1 {
+		t.Errorf("the turns left %v, want the last one", left)
+	}
+}
+
+// TestOnlyRootMayOpenLeases, also in a folder that an earlier version created.
+func TestOnlyRootMayOpenLeases(t *testing.T) {
+	d := newDir(t)
+	leases := filepath.Join(d.Root, "leases")
+	for _, name := range []string{"a new folder", "a folder of an earlier version"} {
+		claims := d.NewClaims("device-plugin")
+		claim(t, claims, claimedGPU)
+		claims.Release()
+		info, err := os.Stat(leases)
+		must(t, err)
+		if info.Mode().Perm() != 0o700 {
+			t.Errorf("%s has mode %o, want 700", name, info.Mode().Perm())
+		}
+		must(t, os.Chmod(leases, 0o755))
 	}
 }
 
@@ -88,7 +164,10 @@ func TestALeaseLockedWithoutClaimSaysSo(t *testing.T) {
 	s, err := d.NVML().Share()
 	must(t, err)
 	must(t, s.Release())
-	lock(t, d.NVML().Path())
+	f, err := os.OpenFile(d.NVML().Path(), os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	must(t, hostfs.LockWrite(f))
 	_, err = d.NVML().Share()
 	if !errors.Is(err, contract.ErrClaimed) || !strings.Contains(err.Error(), "lslocks") || strings.Contains(err.Error(), "left)") {
 		t.Errorf("Share() = %v, want ErrClaimed by a process that is not known", err)

@@ -27,11 +27,13 @@ const (
 // agent that needs NVML for itself, to reset a GPU or to replace the driver, claims it, and
 // the others close their handles.
 //
-// The lease consists of two files. Users hold a shared flock on leases/nvml, which is empty
-// and never replaced. The claimer publishes its claim in leases/nvml.claim, which it keeps
-// locked while it lives, and then takes the exclusive flock on leases/nvml. If a user or
-// the claimer crashes, the kernel releases its locks. A user that starts in the meantime
-// sees the claim, because it takes its lock first and then checks for a claim.
+// The lease consists of two files. Users hold read locks on leases/nvml, which is empty
+// and never replaced: a lock of fcntl(2), and a flock for claimers of earlier versions. The
+// claimer publishes its claim in leases/nvml.claim, which it keeps locked while it lives,
+// and then takes both write locks on leases/nvml. If a user or the claimer crashes, the
+// kernel releases its locks. A user that starts in the meantime sees the claim, because it
+// takes its lock first and then checks for a claim. A process that may only read
+// leases/nvml cannot keep a user out.
 type Lease struct {
 	dir  Dir
 	path string
@@ -39,7 +41,7 @@ type Lease struct {
 
 // NVML returns the lease on NVML.
 func (d Dir) NVML() *Lease {
-	return &Lease{dir: d, path: filepath.Join(d.Root, "leases", "nvml")}
+	return &Lease{dir: d, path: filepath.Join(d.leases(), "nvml")}
 }
 
 // Claim says who has claimed NVML, why, and for how long at most.
@@ -87,22 +89,25 @@ type Share struct{ file *os.File }
 // ErrClaimed; see WaitFree. Without a run root, it returns ErrNoRunRoot. The caller may then
 // use NVML, but no claim can take it into account.
 func (l *Lease) Share() (*Share, error) {
-	f, err := l.open()
+	f, err := l.open(os.O_RDONLY)
 	if err != nil {
 		return nil, fmt.Errorf("share lease %s: %w", l.path, err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = errLocked
-			if claim, ok := l.Claimed(); ok {
-				err = &claimedError{claim: claim}
-			}
-		}
-		return nil, errors.Join(fmt.Errorf("share lease %s: %w", l.path, err), f.Close())
+	err = hostfs.LockRead(f)
+	if errors.Is(err, hostfs.ErrLocked) {
+		err = errLocked
+	}
+	flock := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if claim, ok := l.Claimed(); ok {
+		err = &claimedError{claim: claim}
 	}
 	s := &Share{file: f}
-	if claim, ok := l.Claimed(); ok {
-		return nil, errors.Join(fmt.Errorf("share lease %s: %w", l.path, &claimedError{claim: claim}), s.Release())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("share lease %s: %w", l.path, err), s.Release())
+	}
+	if flock != nil {
+		l.dir.log().Warn("another process locks the nvml lease and has not claimed it, using nvml nevertheless (find it with lslocks)",
+			"lease", l.path, "err", flock)
 	}
 	return s, nil
 }
@@ -112,21 +117,31 @@ func (s *Share) Release() error {
 	if s == nil {
 		return nil
 	}
-	// It is unlocked before it is closed, because the close wakes waiters.
-	return errors.Join(unix.Flock(int(s.file.Fd()), unix.LOCK_UN), s.file.Close())
+	return unlock(s.file)
+}
+
+// unlock releases all locks of a file and closes it. It is unlocked before it is closed,
+// because the close wakes waiters.
+func unlock(f *os.File) error {
+	return errors.Join(hostfs.Unlock(f), unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
 // open opens the file that users of NVML lock. If the file exists, a read-only mount of the
-// run root suffices.
-func (l *Lease) open() (*os.File, error) {
-	f, err := openFile(l.path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return f, err
+// run root suffices to read it.
+func (l *Lease) open(access int) (*os.File, error) {
+	f, err := hostfs.Open(l.path)
+	switch {
+	case err == nil && access == os.O_RDONLY:
+		return f, nil
+	case err == nil:
+		_ = f.Close() // it is a regular file
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
 	}
-	if err := makeFolder(filepath.Dir(l.path)); err != nil {
+	if err := l.dir.makeFolder(filepath.Dir(l.path)); err != nil {
 		return nil, l.dir.unwritable(err)
 	}
-	f, err = os.OpenFile(l.path, os.O_RDONLY|os.O_CREATE, 0o644)
+	f, err = os.OpenFile(l.path, access|os.O_CREATE|unix.O_NONBLOCK, 0o644)
 	if err != nil {
 		return nil, l.dir.unwritable(err)
 	}
@@ -148,27 +163,19 @@ func claimOf(f Fact) Claim {
 }
 
 // WaitClaimed waits until an agent claims the lease. The caller then has to close its
-// handles and release its share.
-func (l *Lease) WaitClaimed(ctx context.Context) (Claim, error) {
-	w, err := hostfs.NewWatcher(l.claimPath())
-	if err != nil {
-		return Claim{}, err
-	}
-	defer w.Close() //nolint:errcheck // nothing was written through it
-	for {
-		if c, ok := l.Claimed(); ok {
-			return c, nil
-		}
-		if _, err := w.Next(ctx); err != nil {
-			return Claim{}, err
-		}
-	}
+// handles and release its share. It returns an error only when ctx ends.
+func (l *Lease) WaitClaimed(ctx context.Context) (claim Claim, err error) {
+	err = l.dir.changes(l.dir.leases()).rarely().wait(ctx, func() (ok bool) {
+		claim, ok = l.Claimed()
+		return ok
+	})
+	return claim, err
 }
 
 // WaitFree waits until there is no claim whose owner lives.
 func (l *Lease) WaitFree(ctx context.Context) error {
 	// Only the owner has the file open for writing; readers do not.
-	err := closesOf(unix.IN_CLOSE_WRITE, l.claimPath()).wait(ctx, func() bool {
+	err := l.dir.closesOf(unix.IN_CLOSE_WRITE, l.claimPath()).wait(ctx, func() bool {
 		_, ok := l.Claimed()
 		return !ok
 	})
@@ -188,29 +195,43 @@ type Grant struct {
 // most limit. It publishes the end of limit as the deadline of the claim. It returns
 // ErrClaimed if another agent has already claimed the lease.
 func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Duration) (*Grant, error) {
-	deadline := boottime() + limit
-	held, err := l.dir.put(l.claimPath(), Record{
+	held, err := l.claim(Record{
 		Writer: owner,
-		Values: map[string]string{keyReason: reason, keyDeadline: strconv.FormatInt(int64(deadline), 10)},
-	}, putOptions{held: true, exclusive: true})
+		Values: map[string]string{keyReason: reason, keyDeadline: strconv.FormatInt(int64(boottime()+limit), 10)},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("claim lease %s: %w", l.path, err)
 	}
-	f, err := l.open()
+	f, err := l.open(os.O_RDWR)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("claim lease %s: %w", l.path, err), held.Release())
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var lockErr error
-	err = closesOf(unix.IN_CLOSE_NOWRITE, l.path).wait(ctx, func() bool {
-		lockErr = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		return !errors.Is(lockErr, unix.EWOULDBLOCK)
+	err = l.dir.closesOf(unix.IN_CLOSE_NOWRITE, l.path).wait(ctx, func() bool {
+		if lockErr = hostfs.LockWrite(f); lockErr == nil {
+			lockErr = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		}
+		return !errors.Is(lockErr, hostfs.ErrLocked) && !errors.Is(lockErr, unix.EWOULDBLOCK)
 	})
 	if err = errors.Join(err, lockErr); err != nil {
-		return nil, errors.Join(fmt.Errorf("claim lease %s: NVML is still in use (see lslocks): %w", l.path, err), f.Close(), held.Release())
+		return nil, errors.Join(fmt.Errorf("claim lease %s: NVML is still in use (see lslocks): %w", l.path, err), unlock(f), held.Release())
 	}
 	return &Grant{file: f, claim: held}, nil
+}
+
+// claim publishes a claim, unless there is one.
+func (l *Lease) claim(r Record) (*Held, error) {
+	turn, err := l.dir.takeTurn(r.Writer, time.Now().Add(turnWait))
+	if err != nil {
+		return nil, err
+	}
+	defer turn.end() //nolint:errcheck // nothing more is written through it
+	if claim, ok := l.Claimed(); ok {
+		return nil, &claimedError{claim: claim}
+	}
+	return l.dir.put(l.claimPath(), r, true)
 }
 
 // Release ends the claim, so that others can use NVML again. It does nothing for nil.
@@ -219,7 +240,7 @@ func (g *Grant) Release() error {
 		return nil
 	}
 	// The lock is released first: agents that the end of the claim wakes find it free.
-	return errors.Join(unix.Flock(int(g.file.Fd()), unix.LOCK_UN), g.file.Close(), g.claim.Release())
+	return errors.Join(unlock(g.file), g.claim.Release())
 }
 
 func boottime() time.Duration {

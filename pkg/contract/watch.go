@@ -21,43 +21,36 @@ const factMask = unix.IN_CLOSE_WRITE | unix.IN_CREATE | unix.IN_DELETE | unix.IN
 //
 // Watch notices changes of files at once. The kernel reports neither mounts nor a driver
 // that is loaded or unloaded (procfs has no events): Watch notices these within 30 s. It
-// notices a run root that appears within 1 s.
-//
-// Watch returns an error if it cannot watch the files. Each call delivers the facts at
-// least once, so that a caller that retries still gets them.
+// notices a run root that appears within 1 s, and all changes within 1 s while it cannot
+// watch the files.
 func (d Dir) Watch(ctx context.Context, deliver func(map[Name]Fact)) error {
 	var last map[Name]Fact
-	check := func() bool {
+	_ = d.changes(d.folder()).wait(ctx, func() bool {
 		if facts := d.all(); !reflect.DeepEqual(facts, last) {
 			last = facts
 			deliver(maps.Clone(facts))
 		}
 		return false
-	}
-	check()
-	if err := d.changes().wait(ctx, check); ctx.Err() == nil {
-		return err
-	}
+	})
 	return nil
 }
 
 // WatchFiles calls check, in the caller's goroutine, once at the start and again whenever
 // one of these files may have changed, including when the writer of a held file dies.
-// It returns nil when ctx ends, and an error if it cannot watch the files.
+// It returns nil when ctx ends. It notices changes as Watch does, but mounts only within
+// five minutes.
 func (d Dir) WatchFiles(ctx context.Context, check func(), paths ...string) error {
 	var folders []string
 	for _, p := range paths {
 		folders = append(folders, filepath.Dir(p))
 	}
-	if err := closesOf(factMask, folders...).wait(ctx, func() bool { check(); return false }); ctx.Err() == nil {
-		return err
-	}
+	_ = d.changes(folders...).rarely().wait(ctx, func() bool { check(); return false })
 	return nil
 }
 
-// changes returns a wait for the changes of all facts.
-func (d Dir) changes() closes {
-	return closesOf(factMask, d.Root, d.folder())
+// changes returns a wait for the changes of facts in these folders.
+func (d Dir) changes(folders ...string) closes {
+	return d.closesOf(factMask, append([]string{d.Root}, folders...)...)
 }
 
 // all reads all facts.

@@ -64,7 +64,7 @@ func TestEachChangeOfAFactWakes(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			c := d.changes()
+			c := d.changes(d.folder())
 			c.first, c.last = time.Hour, time.Hour
 			asked := 0
 			err := c.wait(ctx, func() bool {
@@ -97,7 +97,7 @@ func TestReadersWakeNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if _, err := d.changes().watch(fd); err != nil {
+	if _, err := d.changes(d.folder()).add(fd); err != nil {
 		t.Fatal(err)
 	}
 	d.all()

@@ -173,19 +173,3 @@ func TestWatchSeesAMount(t *testing.T) {
 	readOnly := watch(t, d)
 	readOnly.await(contract.ToolkitReady, contract.Valid)
 }
-
-// TestWatchCannotWatch: the facts are known at least.
-func TestWatchCannotWatch(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(file, nil, 0o600))
-	delivered := 0
-	err := contract.Dir{Root: file}.Watch(t.Context(), func(facts map[contract.Name]contract.Fact) {
-		delivered++
-		if f := facts[contract.PluginReady]; f.State != contract.Unreadable {
-			t.Errorf("got %+v", f)
-		}
-	})
-	if err == nil || !strings.Contains(err.Error(), file) || delivered != 1 {
-		t.Errorf("Watch() = %v after %d deliveries, want an error with the path after one", err, delivered)
-	}
-}

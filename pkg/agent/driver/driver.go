@@ -70,7 +70,7 @@ func (d *Driver) Effective() []slog.Attr { return d.host.Effective() }
 // Source returns the source of GPUs that the flag --gpu-source names. From then on, d logs
 // what holds it up.
 func (d *Driver) Source(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
-	d.log = log
+	d.log, d.Contract.Log = log, log
 	path, err := agent.GPUSource(c)
 	if err != nil {
 		return nil, err

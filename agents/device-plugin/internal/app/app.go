@@ -93,6 +93,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	s, d, api := parts.settings, parts.settings.driver, parts.api
 	gate := mps.NewGate(d.Contract)
 	own := owner.New(d.Contract, name, log)
+	ready := newMarker(d.Contract, log)
 	cfg := parts.inventory(log)
 	cfg.Preparer = prepare.New(prepare.Config{Root: d.Root, DevRoot: s.live.Config.Driver.DevRoot, Log: log})
 	cfg.Reporter, cfg.Owner, cfg.Gate = reporter{api}, own, gate
@@ -105,7 +106,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			hostfs.Watch(ctx, log, changed, s.socketDir())
 		},
 		Recorder: parts.recorder,
-		Marker:   &marker{dir: d.Contract, log: log},
+		Marker:   ready,
 		Log:      log,
 	})
 	return &agent.Agent{
@@ -116,8 +117,11 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			g.Go(func() error { return s.live.Run(ctx, s.follower(inv, log)) })
 			g.Go(func() error { return api.Run(ctx) })
 			g.Go(func() error { return own.Run(ctx) })
+			g.Go(func() error { return ready.Run(ctx) })
 			g.Go(func() error { return gate.Run(ctx) })
-			return errors.Join(g.Wait(), own.Release(), parts.source.Close())
+			err := g.Wait()
+			own.Release()
+			return errors.Join(err, parts.source.Close())
 		},
 		Ready:  func() error { return errors.Join(p.Ready(), api.Failing()) },
 		Health: driver.Checks(parts.source),

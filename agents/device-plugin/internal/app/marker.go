@@ -1,41 +1,26 @@
 package app
 
 import (
-	"errors"
 	"log/slog"
 
+	"outrigger.dev/agents/device-plugin/internal/plugin"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 )
 
-// marker publishes the fact plugin-ready. It holds the fact while the devices are
-// registered and listed, so that the fact ends with this process.
-type marker struct {
-	dir  contract.Dir
-	log  *slog.Logger
-	held *contract.Held
-	// alone is set if there is no folder for facts.
-	alone bool
+// marker publishes the fact plugin-ready while the devices are registered and listed.
+type marker struct{ *contract.Keeper }
+
+var _ plugin.Marker = marker{}
+
+func newMarker(d contract.Dir, log *slog.Logger) marker {
+	return marker{d.NewKeeper(d.Path(contract.PluginReady), log)}
 }
 
-// Ready publishes the fact. Without a run root it logs once that it does not.
-func (m *marker) Ready(n *gpu.Node) error {
-	if m.held != nil || m.alone {
-		return nil
-	}
-	held, err := m.dir.Hold(contract.PluginReady, contract.Record{Writer: name, DriverVersion: n.Driver.Version})
-	if errors.Is(err, contract.ErrNoRunRoot) {
-		m.alone = true
-		m.log.Info("no run root, not publishing readiness to other agents", "err", err)
-		return nil
-	}
-	m.held = held
-	return err
+// Ready publishes the fact.
+func (m marker) Ready(n *gpu.Node) {
+	m.Publish(contract.Record{Writer: name, DriverVersion: n.Driver.Version})
 }
 
 // NotReady withdraws the fact.
-func (m *marker) NotReady() error {
-	held := m.held
-	m.held = nil
-	return held.Release()
-}
+func (m marker) NotReady() { m.Withdraw() }

@@ -92,7 +92,9 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			g.Go(func() error { return inv.Run(ctx) })
 			g.Go(func() error { return own.Run(ctx) })
 			g.Go(func() error { return k.run(ctx) })
-			return errors.Join(g.Wait(), own.Release(), src.Close())
+			err := g.Wait()
+			own.Release()
+			return errors.Join(err, src.Close())
 		},
 		Ready:      k.isReady,
 		Health:     driver.Checks(src),

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,106 +16,111 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// retry is the delay before the next claim of a GPU for which the claim failed, rather
-// than that another process has the GPU.
-const retry = 10 * time.Second
+// retryMin and retryMax are the delays before the next claim of a GPU for which the claim
+// failed, rather than that another process has the GPU.
+const retryMin, retryMax = time.Second, 5 * time.Second
 
 // Owner holds the GPUs that this process advertises. Own and Release must not be
 // called concurrently.
 type Owner struct {
-	dir    contract.Dir
-	writer string
+	claims *contract.Claims
 	log    *slog.Logger
 
-	held map[gpu.UUID]*contract.Held
-	// alone is set once a claim showed that this node has no run root.
+	retry pace.Backoff
+	// alone is set while this node has no run root.
 	alone bool
+	// warned is set while claims fail, once the log says why.
+	warned bool
 	// waits has what Run shall wait for next.
 	waits pace.Latest[wait]
-	// waiting is set while Run waits for a GPU.
-	waiting bool
-	freed   chan struct{}
+	freed chan struct{}
 }
 
-// wait ends when one of the GPUs that other processes hold is free, and after retry if
-// a claim failed.
+// wait ends when one of the refused GPUs is free, when the claim of another one is lost,
+// and after retry if that is not 0.
 type wait struct {
-	held   []string
-	failed bool
+	refused []string
+	retry   time.Duration
 }
-
-func (w wait) none() bool { return len(w.held) == 0 && !w.failed }
 
 var _ inventory.Owner = (*Owner)(nil)
 
 // New returns an Owner without GPUs.
 func New(dir contract.Dir, writer string, log *slog.Logger) *Owner {
+	dir.Log = log
 	return &Owner{
-		dir: dir, writer: writer, log: log, held: map[gpu.UUID]*contract.Held{},
+		claims: dir.NewClaims(writer), log: log, retry: pace.Backoff{First: retryMin, Most: retryMax},
 		waits: pace.NewLatest[wait](), freed: make(chan struct{}, 1),
 	}
 }
 
-// Freed has a signal when a GPU that could not be claimed may be free.
+// Freed has a signal when a GPU that could not be claimed may be free, and when another
+// program has removed a claim.
 func (o *Owner) Freed() <-chan struct{} { return o.freed }
 
 // Own claims exactly these GPUs, releases all others, and returns a reason for each
 // GPU that it could not claim. On a node without a run root it claims nothing and
-// rejects nothing: no other process could see the claim.
+// rejects nothing, because no other process could see the claim. It tries again later.
 func (o *Owner) Own(gpus []gpu.UUID) map[gpu.UUID]inventory.Rejection {
-	o.releaseOthers(gpus)
+	var devices []string
+	for _, id := range gpus {
+		if id.Valid() {
+			devices = append(devices, string(id))
+		}
+	}
+	refused := o.claims.Claim(devices)
 	out := map[gpu.UUID]inventory.Rejection{}
 	var next wait
-	for _, id := range gpus {
-		if o.held[id] != nil || o.alone || !id.Valid() {
-			continue
-		}
-		held, err := o.dir.ClaimGPU(string(id), o.writer)
+	failed, alone := false, false
+	for device, err := range refused {
+		id := gpu.UUID(device)
 		var by contract.AdvertisedError
 		switch {
 		case errors.As(err, &by):
 			out[id] = inventory.Rejection{Reason: by.Error() + ", and is not advertised twice"}
-			next.held = append(next.held, string(id))
+			next.refused = append(next.refused, device)
+			continue
 		case errors.Is(err, contract.ErrNoRunRoot):
-			o.alone = true
-			o.log.Info("cannot see whether another agent advertises the same gpus, advertising them", "err", err)
-		case err != nil:
-			out[id] = inventory.Rejection{Fault: true, Reason: fmt.Sprintf("find out whether another agent advertises it: %v", err)}
-			next.failed = true
+			if !o.alone && !alone {
+				o.log.Warn("cannot see whether another agent advertises the same gpus, advertising them and retrying", "err", err)
+			}
+			alone = true
 		default:
-			o.held[id] = held
+			out[id] = inventory.Rejection{Fault: true, Reason: fmt.Sprintf("find out whether another agent advertises it: %v", err)}
+			o.warn(err)
 		}
+		failed = true
 	}
-	o.wait(next)
+	o.alone = alone
+	if failed {
+		next.retry = o.retry.Next()
+	} else {
+		o.retry.Reset()
+		o.warned = false
+	}
+	o.waits.Put(next)
 	return out
 }
 
-// releaseOthers releases all GPUs but these.
-func (o *Owner) releaseOthers(but []gpu.UUID) {
-	for id, held := range o.held {
-		if slices.Contains(but, id) {
-			continue
-		}
-		delete(o.held, id)
-		if err := held.Release(); err != nil {
-			o.log.Error("cannot release gpu", "gpu", id, "err", err)
-		}
+// warn logs why claims fail, once.
+func (o *Owner) warn(err error) {
+	if !o.warned {
+		o.warned = true
+		o.log.Warn("cannot claim gpus, retrying", "err", err)
 	}
 }
 
-// wait makes Run wait for w instead of what it waits for now.
-func (o *Owner) wait(w wait) {
-	if w.none() && !o.waiting {
-		return
-	}
-	o.waiting = !w.none()
-	o.waits.Put(w)
-}
-
-// Run waits for GPUs that could not be claimed until ctx ends.
+// Run waits for GPUs that could not be claimed, and for claims that are lost, until ctx
+// ends.
 func (o *Owner) Run(ctx context.Context) error {
-	for w := (wait{}); ctx.Err() == nil; {
-		w = o.await(ctx, w)
+	var next wait
+	select {
+	case <-ctx.Done():
+		return nil
+	case next = <-o.waits:
+	}
+	for ctx.Err() == nil {
+		next = o.await(ctx, next)
 	}
 	return nil
 }
@@ -127,9 +131,7 @@ func (o *Owner) await(ctx context.Context, w wait) wait {
 	var ended sync.WaitGroup
 	defer ended.Wait()
 	defer cancel()
-	if !w.none() {
-		ended.Go(func() { o.signal(waiting, w) })
-	}
+	ended.Go(func() { o.signal(waiting, w) })
 	select {
 	case <-ctx.Done():
 		return wait{}
@@ -141,39 +143,16 @@ func (o *Owner) await(ctx context.Context, w wait) wait {
 // signal sends Freed when w ends.
 func (o *Owner) signal(ctx context.Context, w wait) {
 	limited := ctx
-	if w.failed {
+	if w.retry > 0 {
 		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, retry)
+		limited, cancel = context.WithTimeout(ctx, w.retry)
 		defer cancel()
 	}
-	err := o.untilFree(limited, w.held)
-	if ctx.Err() != nil {
-		return
+	_ = o.claims.Wait(limited, w.refused) // it ends with limited
+	if ctx.Err() == nil {
+		pace.Signal(o.freed)
 	}
-	if err != nil && limited.Err() == nil {
-		o.log.Warn("cannot watch gpus held by another agent, polling", "gpus", w.held, "every", retry, "err", err)
-		if !pace.Pause(ctx, retry) {
-			return
-		}
-	}
-	pace.Signal(o.freed)
-}
-
-// untilFree waits until one of the GPUs is free, or without GPUs until ctx ends.
-func (o *Owner) untilFree(ctx context.Context, gpus []string) error {
-	if len(gpus) > 0 {
-		return o.dir.WaitGPU(ctx, gpus...)
-	}
-	<-ctx.Done()
-	return ctx.Err()
 }
 
 // Release releases all GPUs.
-func (o *Owner) Release() error {
-	var errs []error
-	for _, held := range o.held {
-		errs = append(errs, held.Release())
-	}
-	clear(o.held)
-	return errors.Join(errs...)
-}
+func (o *Owner) Release() { o.claims.Release() }

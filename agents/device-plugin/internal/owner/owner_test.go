@@ -2,7 +2,6 @@ package owner_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -18,13 +17,9 @@ import (
 const a, b = gpu.UUID("GPU-a"), gpu.UUID("GPU-b")
 
 func TestAGPUIsClaimedOnce(t *testing.T) {
-	log := slog.New(slog.DiscardHandler)
-	dir := contract.Dir{Root: t.TempDir()}
-	first, second := owner.New(dir, "device-plugin", log), owner.New(dir, "dra-plugin", log)
+	dir, first, second := running(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	done := make(chan error, 1)
-	go func() { done <- second.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
+	defer cancel()
 
 	if got := first.Own([]gpu.UUID{a, b}); len(got) != 0 {
 		t.Fatalf("nobody has the GPUs, and Own() = %v", got)
@@ -44,9 +39,7 @@ func TestAGPUIsClaimedOnce(t *testing.T) {
 	if got := second.Own([]gpu.UUID{a, b}); len(got) != 1 || got[b].Reason == "" {
 		t.Errorf("Own() = %v, want b to be rejected", got)
 	}
-	if err := first.Release(); err != nil {
-		t.Error(err)
-	}
+	first.Release()
 	select {
 	case <-second.Freed():
 	case <-ctx.Done():
@@ -55,9 +48,7 @@ func TestAGPUIsClaimedOnce(t *testing.T) {
 	if got := second.Own([]gpu.UUID{a, b}); len(got) != 0 {
 		t.Errorf("Own() = %v, want both", got)
 	}
-	if err := second.Release(); err != nil {
-		t.Error(err)
-	}
+	second.Release()
 	left, err := os.ReadDir(filepath.Join(dir.Root, "leases"))
 	if err != nil {
 		t.Fatal(err)
@@ -69,22 +60,28 @@ func TestAGPUIsClaimedOnce(t *testing.T) {
 	}
 }
 
-// running returns two owners of one node, of which the second waits.
-func running(t *testing.T) (dir contract.Dir, first, second *owner.Owner) {
+// run returns an owner that runs until the test ends.
+func run(t *testing.T, dir contract.Dir, writer string) *owner.Owner {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	dir = contract.Dir{Root: t.TempDir()}
-	first, second = owner.New(dir, "device-plugin", log), owner.New(dir, "dra-plugin", log)
+	o := owner.New(dir, writer, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- second.Run(ctx) }()
+	go func() { done <- o.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := errors.Join(<-done, first.Release(), second.Release()); err != nil {
+		if err := <-done; err != nil {
 			t.Error(err)
 		}
+		o.Release()
 	})
-	return dir, first, second
+	return o
+}
+
+// running returns two owners of one node.
+func running(t *testing.T) (dir contract.Dir, first, second *owner.Owner) {
+	t.Helper()
+	dir = contract.Dir{Root: t.TempDir()}
+	return dir, run(t, dir, "device-plugin"), run(t, dir, "dra-plugin")
 }
 
 func freed(t *testing.T, o *owner.Owner) {
@@ -149,9 +146,39 @@ func TestAFailedClaimIsAFault(t *testing.T) {
 	}
 }
 
-func TestWithoutARunRootNothingIsRejected(t *testing.T) {
-	o := owner.New(contract.Dir{Root: filepath.Join(t.TempDir(), "none")}, "device-plugin", slog.New(slog.DiscardHandler))
+// Without a run root nothing is rejected, until there is one: it may have been away for
+// moments only.
+func TestARunRootThatAppearsIsUsed(t *testing.T) {
+	dir := contract.Dir{Root: filepath.Join(t.TempDir(), "run")}
+	o := run(t, dir, "device-plugin")
 	if got := o.Own([]gpu.UUID{a}); len(got) != 0 {
 		t.Errorf("Own() = %v without a run root", got)
+	}
+	if err := os.Mkdir(dir.Root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	freed(t, o)
+	if got := o.Own([]gpu.UUID{a}); len(got) != 0 {
+		t.Errorf("Own() = %v with a run root", got)
+	}
+	other := run(t, dir, "dra-plugin")
+	if got := other.Own([]gpu.UUID{a}); len(got) != 1 {
+		t.Errorf("Own() = %v of another process, want that the GPU is claimed", got)
+	}
+}
+
+// A claim whose file another program removed would let a second process advertise the GPU.
+func TestALostClaimCausesASignal(t *testing.T) {
+	dir, first, second := running(t)
+	second.Own([]gpu.UUID{a, b})
+	if err := os.RemoveAll(filepath.Join(dir.Root, "leases")); err != nil {
+		t.Fatal(err)
+	}
+	freed(t, second)
+	if got := second.Own([]gpu.UUID{a, b}); len(got) != 0 {
+		t.Errorf("Own() = %v of what it had", got)
+	}
+	if got := first.Own([]gpu.UUID{a, b}); len(got) != 2 {
+		t.Errorf("Own() = %v of another process, want both rejected", got)
 	}
 }

@@ -6,7 +6,6 @@ package plugin
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -29,8 +28,8 @@ type Inventory interface {
 // Marker publishes to the other agents of the node whether the plugin is ready. It must
 // not block for long.
 type Marker interface {
-	Ready(*gpu.Node) error
-	NotReady() error
+	Ready(*gpu.Node)
+	NotReady()
 }
 
 // Config configures a Plugin.
@@ -101,7 +100,8 @@ func (p *Plugin) Run(ctx context.Context) error {
 		return nil
 	})
 	err := g.Wait()
-	return errors.Join(err, p.cfg.Marker.NotReady())
+	p.cfg.Marker.NotReady()
+	return err
 }
 
 func (p *Plugin) loop(ctx context.Context) {

@@ -30,14 +30,10 @@ func (p *Plugin) mark() {
 		} else {
 			p.log.Warn("not ready", "err", err)
 		}
-		if err := p.cfg.Marker.NotReady(); err != nil {
-			p.log.Error("cannot withdraw readiness, other agents may see a stale plugin-ready", "err", err)
-		}
+		p.cfg.Marker.NotReady()
 		return
 	}
-	if err := p.cfg.Marker.Ready(p.state.Node); err != nil {
-		p.log.Error("cannot publish readiness, other agents may wait for plugin-ready", "err", err)
-	}
+	p.cfg.Marker.Ready(p.state.Node)
 	if p.gap != nil {
 		p.gap = nil
 		p.log.Debug("ready again: the kubelet has restarted")

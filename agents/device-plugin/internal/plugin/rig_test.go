@@ -42,8 +42,8 @@ func (m *marker) set(ready bool) {
 	m.changed = make(chan struct{})
 }
 
-func (m *marker) Ready(*gpu.Node) error { m.set(true); return nil }
-func (m *marker) NotReady() error       { m.set(false); return nil }
+func (m *marker) Ready(*gpu.Node) { m.set(true) }
+func (m *marker) NotReady()       { m.set(false) }
 
 func (m *marker) wait(t *testing.T, want bool) {
 	t.Helper()

@@ -1,0 +1,107 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"outrigger.dev/pkg/pace"
+)
+
+// Keeper keeps a held fact published while it is wanted, whoever removes, truncates or
+// replaces its file, and until the run root can be written. If another living process
+// publishes the same fact, the Keeper leaves that alone, and publishes its own when that
+// process ends.
+type Keeper struct {
+	dir     Dir
+	path    string
+	log     *slog.Logger
+	desired chan struct{}
+
+	mu sync.Mutex
+	// wanted is the fact to publish, nil for none, and published the one that is held.
+	wanted, published *Record
+	held              *Held
+}
+
+// NewKeeper returns a Keeper of a fact that nobody wants yet. path is that of a fact, see
+// Path, or as for HoldFile.
+func (d Dir) NewKeeper(path string, log *slog.Logger) *Keeper {
+	return &Keeper{dir: d, path: path, log: log, desired: make(chan struct{}, 1)}
+}
+
+// Publish makes r the fact. If it cannot be written now, Run writes it later.
+func (k *Keeper) Publish(r Record) { k.want(&r) }
+
+// Withdraw removes the fact.
+func (k *Keeper) Withdraw() { k.want(nil) }
+
+func (k *Keeper) want(r *Record) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.wanted = r
+	if r == nil {
+		k.release()
+	}
+	// At once, so that the fact is there when the caller goes on. Run reports an error.
+	_ = k.putLocked()
+	pace.Signal(k.desired)
+}
+
+// Run keeps the fact until ctx ends, and then withdraws it.
+func (k *Keeper) Run(ctx context.Context) error {
+	found := make(chan struct{}, 1)
+	var watching sync.WaitGroup
+	watching.Go(func() { _ = k.dir.WatchFiles(ctx, func() { pace.Signal(found) }, k.path) }) // it ends with ctx
+	pace.Keep(ctx, pace.Keeping{
+		Put:     func(context.Context) error { return k.put() },
+		Desired: k.desired, Found: found, Failed: k.failed,
+	})
+	watching.Wait()
+	k.Withdraw()
+	return nil
+}
+
+func (k *Keeper) failed(err error, in time.Duration) {
+	if errors.Is(err, ErrNoRunRoot) {
+		k.log.Info("cannot publish a fact to other agents, retrying", "fact", k.path, "in", in, "err", err)
+		return
+	}
+	k.log.Warn("cannot publish a fact to other agents, retrying", "fact", k.path, "in", in, "err", err)
+}
+
+func (k *Keeper) put() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.putLocked()
+}
+
+// putLocked publishes the wanted fact unless it is published.
+func (k *Keeper) putLocked() error {
+	if k.wanted == nil {
+		return nil
+	}
+	if k.held != nil && k.published == k.wanted {
+		if k.held.Intact() || k.held.replaced(k.dir) {
+			return nil
+		}
+		k.log.Warn("another program removed or changed a fact, publishing it again", "fact", k.path)
+	}
+	held, err := k.dir.put(k.path, *k.wanted, true)
+	if err != nil {
+		return err
+	}
+	k.release() // of the file that this one replaces
+	k.held, k.published = held, k.wanted
+	return nil
+}
+
+// release withdraws what is published.
+func (k *Keeper) release() {
+	if err := k.held.Release(); err != nil {
+		k.log.Error("cannot withdraw a fact, other agents may see it until this process ends", "fact", k.path, "err", err)
+	}
+	k.held = nil
+}

@@ -1,0 +1,151 @@
+package contract
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"outrigger.dev/pkg/hostfs"
+)
+
+// turnWait is how long a process waits for its turn. A turn takes a few milliseconds.
+const turnWait = time.Second
+
+// turnPrefix is how the name of a turn's file begins. A number follows.
+const turnPrefix = ".turn."
+
+// anotherAgent is the owner of a turn whose name is not known.
+const anotherAgent = "another agent"
+
+// turn is the right to claim: between the check that nobody has a claim and its file,
+// nobody else may write one.
+//
+// It is a file that its owner keeps write-locked, with a number one above that of the last
+// turn. Nobody but the owner can take that lock, as nobody else may write the file, and of
+// two processes only one can create the file. A turn ends with its process. A lock that
+// many take in turn, such as flock or a read lock, could be kept by any process that can
+// read the file.
+type turn struct {
+	file *os.File
+}
+
+// takeTurn waits at most until then for the turn.
+func (d Dir) takeTurn(writer string, until time.Time) (*turn, error) {
+	dir := d.leases()
+	if err := d.makeFolder(dir); err != nil {
+		return nil, d.unwritable(err)
+	}
+	for pause := time.Millisecond; ; pause *= 2 {
+		last, owner, err := lastTurn(dir)
+		if err != nil {
+			return nil, d.unwritable(err)
+		}
+		if owner == "" {
+			t, err := nextTurn(dir, last+1, writer)
+			if t != nil || err != nil {
+				return t, d.unwritable(err)
+			}
+			owner = anotherAgent
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			return nil, fmt.Errorf("claim in %s: %s is claiming there and does not end: restart it", dir, owner)
+		}
+		<-time.After(min(pause, left))
+	}
+}
+
+// nextTurn takes turn n. It returns nil if another process was faster.
+func nextTurn(dir string, n uint64, writer string) (*turn, error) {
+	f, err := hostfs.Replace(turnPath(dir, n), 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = hostfs.LockWrite(f.File)
+	if err == nil {
+		_, err = f.WriteString(writer)
+	}
+	if err == nil {
+		err = f.ShowNew()
+	}
+	if errors.Is(err, hostfs.ErrLocked) || errors.Is(err, fs.ErrExist) {
+		return nil, f.Close()
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	t := &turn{file: f.File}
+	turns, err := turnsIn(dir)
+	if err == nil && (len(turns) == 0 || turns[len(turns)-1] != n) {
+		// Others have taken a turn each since this process looked for the last one.
+		return nil, errors.Join(os.Remove(turnPath(dir, n)), t.end())
+	}
+	for _, old := range turns {
+		if old < n { // its owner has ended it
+			_ = os.Remove(turnPath(dir, old))
+			_ = hostfs.RemoveLeftovers(turnPath(dir, old))
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.end())
+	}
+	return t, nil
+}
+
+// end ends the turn. Its file stays, for its number.
+func (t *turn) end() error { return t.file.Close() }
+
+// lastTurn returns the number of the last turn, 0 for none, and the name of its owner if
+// it has not ended.
+func lastTurn(dir string) (n uint64, owner string, err error) {
+	turns, err := turnsIn(dir)
+	if err != nil || len(turns) == 0 {
+		return 0, "", err
+	}
+	n = turns[len(turns)-1]
+	f, err := hostfs.Open(turnPath(dir, n))
+	if errors.Is(err, fs.ErrNotExist) {
+		return n, anotherAgent, nil // which has taken the next turn
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	locked, err := hostfs.WriteLocked(f)
+	if err != nil || !locked {
+		return n, "", err
+	}
+	name := make([]byte, 64)
+	size, _ := f.Read(name)
+	if size == 0 {
+		return n, anotherAgent, nil
+	}
+	return n, strconv.QuoteToGraphic(string(name[:size])), nil
+}
+
+// turnsIn returns the numbers of the turns in ascending order.
+func turnsIn(dir string) ([]uint64, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []uint64
+	for _, e := range entries {
+		number, ok := strings.CutPrefix(e.Name(), turnPrefix)
+		if n, err := strconv.ParseUint(number, 10, 63); ok && err == nil && n > 0 {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+func turnPath(dir string, n uint64) string {
+	return filepath.Join(dir, turnPrefix+strconv.FormatUint(n, 10))
+}

@@ -1,0 +1,82 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+
+	"outrigger.dev/test/e2e/stack"
+)
+
+const (
+	pluginFact = "/run/nvidia/validations/plugin-ready"
+	pluginSpec = "/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
+)
+
+// onNode runs a command on the GPU node, and fails the test if that fails.
+func onNode(t *testing.T, args ...string) {
+	t.Helper()
+	if _, err := shared.Exec(t.Context(), gpuNode(), args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWhatThePluginPublishesHeals removes and truncates the files of the plugin on the
+// node, as other programs and people do.
+func TestWhatThePluginPublishesHeals(t *testing.T) {
+	api := discovery(t, "readyChain={driver,plugin}")
+	plugin(t)
+	nodeIs(t, api, gpuNode(), "the node is ready with the plugin", readyIs("True", ""))
+	filled := func(path string) bool {
+		_, err := shared.Exec(t.Context(), gpuNode(), "test", "-s", path)
+		return err == nil
+	}
+	for _, path := range []string{pluginFact, pluginSpec} {
+		for _, damage := range [][]string{{"rm", path}, {"busybox", "truncate", "-s", "0", path}} {
+			onNode(t, damage...)
+			eventually(t, path+" is there again", func() bool { return filled(path) })
+		}
+	}
+	onNode(t, "rm", "-r", "/run/nvidia/leases")
+	eventually(t, "the plugin claims all its GPUs again", func() bool {
+		out, err := shared.Exec(t.Context(), gpuNode(), "ls", "/run/nvidia/leases")
+		return err == nil && strings.Count(out, "offer.") == gpus
+	})
+	nodeIs(t, api, gpuNode(), "the node is ready again", readyIs("True", ""))
+	if _, err := shared.RunVectorAdd(t.Context(), "after-heal", limit); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLocksOfOthersDelayNothing starts the plugin while another process, which only reads,
+// has locked the files through which agents communicate.
+func TestLocksOfOthersDelayNothing(t *testing.T) {
+	api := discovery(t, "readyChain={driver,plugin}")
+	plugin(t)
+	nodeIs(t, api, gpuNode(), "the node is ready with the plugin", readyIs("True", ""))
+	seen := look(t, api, gpuNode(), readyIs("False", "Plugin"))
+	for _, path := range []string{"/run/nvidia/validations", pluginFact, "/run/nvidia/leases", "/run/nvidia/leases/nvml"} {
+		// The lock ends by itself.
+		cmd, err := shared.NodeCommand(t.Context(), gpuNode(), "busybox", "flock", path, "busybox", "sleep", "120")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	}
+	eventually(t, "the lease is locked", func() bool {
+		_, err := shared.Exec(t.Context(), gpuNode(), "busybox", "flock", "-n", "-s", "/run/nvidia/leases/nvml", "true")
+		return err != nil
+	})
+	onNode(t, "busybox", "killall", "-KILL", "device-plugin")
+	if s := seen(); s.err != nil {
+		t.Fatalf("the dead plugin looks alive: %v", s.err)
+	}
+	nodeIs(t, api, gpuNode(), "the node is ready with the plugin that was started again", readyIs("True", ""))
+	if _, err := shared.RunPod(t.Context(), stack.Pod{Name: "after-locks", Count: gpus}, limit); err != nil {
+		t.Error(err)
+	}
+}
