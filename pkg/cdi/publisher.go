@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -112,9 +113,13 @@ func (p *Publisher) Outdated() bool {
 	return p.content != nil && p.content.Outdated() || p.synced.Outdated()
 }
 
-// Watched returns the paths at which a change can make the specs outdated.
+// Watched returns the paths at which a change can make the specs outdated. The folder of
+// the specs is one of them, because it can be moved away with all of them.
 func (p *Publisher) Watched() []string {
 	out := slices.Sorted(maps.Keys(p.synced.files))
+	if len(out) > 0 {
+		out = append(out, filepath.Dir(out[0]))
+	}
 	if p.content != nil {
 		out = append(out, p.content.Watched()...)
 	}

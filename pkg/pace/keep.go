@@ -28,6 +28,9 @@ type Keeping struct {
 	// RetryIn returns the next delay of Retry, or another one that the error asks for. Nil
 	// means the next one.
 	RetryIn func(*Backoff, error) time.Duration
+	// Busy returns how long Put must not be called again after an error, not even if the
+	// desired state changes. Nil means no time.
+	Busy func(error) time.Duration
 	// Failed is called with each error that differs from the one before.
 	Failed func(err error, in time.Duration)
 }
@@ -47,13 +50,18 @@ func Keep(ctx context.Context, k Keeping) {
 	defer next.Stop()
 	next.set(0)
 	failed := ""
+	var busy time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-k.Desired:
+			if in := time.Until(busy); in > 0 {
+				next.sooner(in)
+				continue
+			}
 		case <-k.Found:
-			if in := found.left(); in > 0 {
+			if in := max(found.left(), time.Until(busy)); in > 0 {
 				next.sooner(in)
 				continue
 			}
@@ -68,6 +76,10 @@ func Keep(ctx context.Context, k Keeping) {
 			continue
 		}
 		in := k.RetryIn(&k.Retry, err)
+		if k.Busy != nil {
+			in = max(in, k.Busy(err))
+			busy = time.Now().Add(k.Busy(err))
+		}
 		next.set(in)
 		if ctx.Err() == nil && err.Error() != failed {
 			failed = err.Error()

@@ -3,11 +3,17 @@ package publish
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
+	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 )
+
+// retryFile is the longest delay after a failure to write a file of the node: another
+// attempt costs nothing.
+const retryFile = 5 * time.Second
 
 // KeeperConfig describes a Keeper.
 type KeeperConfig struct {
@@ -17,10 +23,17 @@ type KeeperConfig struct {
 	Log   *slog.Logger
 }
 
-// Keeper keeps labels published at an Output that cannot be watched.
+// Keeper keeps labels published at an Output, whoever removes or changes them. It notices
+// at once what happens to a Watched output, and to other ones with the next check.
 type Keeper struct {
 	*target
 	cfg KeeperConfig
+}
+
+// Watched is an Output that is a file of the node.
+type Watched interface {
+	// WatchedFile returns the path of the file.
+	WatchedFile() string
 }
 
 // NewKeeper returns a Keeper; it does nothing before Run.
@@ -30,39 +43,22 @@ func NewKeeper(cfg KeeperConfig) *Keeper {
 
 // Run keeps the labels until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
-	failing := pace.Backoff{First: retryMin, Most: retryMax}
-	again := time.NewTimer(0)
-	again.Stop()
-	defer again.Stop()
-	logged := ""
-	var busy time.Time // until then, the API server asks to wait
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-k.changed:
-			if time.Now().Before(busy) {
-				continue
-			}
-		case <-again.C:
-		}
-		err := k.put(ctx)
-		busy = time.Now().Add(kube.RetryAfter(err))
-		in := k.cfg.Every
-		if err == nil {
-			logged = ""
-			failing.Reset()
-		} else {
-			in = kube.RetryIn(&failing, err)
-			if ctx.Err() == nil && err.Error() != logged {
-				logged = err.Error()
-				k.cfg.Log.Error("cannot publish labels, retrying", "in", in, "err", err)
-			}
-		}
-		if in > 0 {
-			again.Reset(in)
-		}
+	keeping := pace.Keeping{
+		Put: k.put, Desired: k.changed, Every: k.cfg.Every,
+		Retry: pace.Backoff{First: retryMin, Most: retryMax}, RetryIn: kube.RetryIn, Busy: kube.RetryAfter,
+		Failed: func(err error, in time.Duration) {
+			k.cfg.Log.Error("cannot publish labels, retrying", "in", in, "err", err)
+		},
 	}
+	if w, ok := k.cfg.Output.(Watched); ok {
+		found := make(chan struct{}, 1)
+		keeping.Found, keeping.Retry.Most = found, retryFile
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		watching.Go(func() { hostfs.Watch(ctx, k.cfg.Log, func() { pace.Signal(found) }, w.WatchedFile()) })
+	}
+	pace.Keep(ctx, keeping)
+	return nil
 }
 
 func (k *Keeper) put(ctx context.Context) error {

@@ -45,7 +45,13 @@ type File struct {
 	Path string
 }
 
-var _ Output = File{}
+var (
+	_ Output  = File{}
+	_ Watched = File{}
+)
+
+// WatchedFile returns the path of the file.
+func (f File) WatchedFile() string { return f.Path }
 
 // maxFile is what Node Feature Discovery reads of a file.
 const maxFile = 64 << 10
