@@ -91,7 +91,9 @@ func (c closes) watch(ctx context.Context, done func() bool) error {
 	}
 	// The runtime's poller wakes the read below, also for its deadline.
 	in := os.NewFile(uintptr(fd), "inotify")
-	defer in.Close()
+	// In the background: the kernel takes 10 ms and more to close an inotify instance, and
+	// an agent that ends closes several.
+	defer func() { go in.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	next := c.first
