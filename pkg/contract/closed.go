@@ -26,9 +26,10 @@ const (
 	firstCheck      = time.Millisecond
 	lastCheck       = 30 * time.Second
 	lastCheckAbsent = time.Second
-	// lastCheckFiles is for files of which the kernel reports all changes but mounts: an
-	// agent at rest should rest.
-	lastCheckFiles = 5 * time.Minute
+	// These two are for files of which the kernel reports all changes but mounts: an agent
+	// at rest should rest.
+	lastCheckFiles       = 5 * time.Minute
+	lastCheckFilesAbsent = 5 * time.Second
 )
 
 // goneMask are the events after which there may be another file at a path.
@@ -40,20 +41,22 @@ type closes struct {
 	// paths are files, or folders that hold files. They need not exist.
 	paths []string
 	// mask selects the events, for example closes by writers or by readers.
-	mask        uint32
-	first, last time.Duration
+	mask uint32
+	// first and last are the times between checks, and absent is last while none of the
+	// paths exists.
+	first, last, absent time.Duration
 	// init opens an inotify instance.
 	init func(flags int) (fd int, err error)
 	log  *slog.Logger
 }
 
 func (d Dir) closesOf(mask uint32, paths ...string) closes {
-	return closes{paths: paths, mask: mask, first: firstCheck, last: lastCheck, init: unix.InotifyInit1, log: d.log()}
+	return closes{paths: paths, mask: mask, first: firstCheck, last: lastCheck, absent: lastCheckAbsent, init: unix.InotifyInit1, log: d.log()}
 }
 
 // rarely returns c with rare checks without an event.
 func (c closes) rarely() closes {
-	c.last = lastCheckFiles
+	c.last, c.absent = lastCheckFiles, lastCheckFilesAbsent
 	return c
 }
 
@@ -105,7 +108,7 @@ func (c closes) watch(ctx context.Context, done func() bool) error {
 			return c.failed(err)
 		}
 		if !watching {
-			last = min(last, lastCheckAbsent)
+			last = min(last, c.absent)
 		}
 		if done() {
 			return nil

@@ -66,7 +66,7 @@ func TestEarlierVersions(t *testing.T) {
 		defer f.Close()
 		must(t, unix.Flock(int(f.Fd()), unix.LOCK_SH))
 		owner, out := launch(t, "claim", d)
-		_, err = d.NVML().WaitClaimed(t.Context())
+		_, err = contract.WaitClaimed(t.Context(), d.NVML())
 		must(t, err)
 		must(t, f.Close())
 		line := make([]byte, 6)

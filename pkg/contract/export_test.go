@@ -1,6 +1,9 @@
 package contract
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // HoldTurn has the turn while do runs.
 func HoldTurn(d Dir, writer string, do func()) error {
@@ -14,3 +17,8 @@ func HoldTurn(d Dir, writer string, do func()) error {
 
 // Check has a Keeper compare what is published with what is wanted.
 func Check(k *Keeper) error { return k.put() }
+
+// WaitClaimed waits until the lease is claimed, without a share of it.
+func WaitClaimed(ctx context.Context, l *Lease) (Claim, error) {
+	return (&Share{lease: l, released: true}).Keep(ctx)
+}

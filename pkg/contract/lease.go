@@ -82,48 +82,23 @@ func (l *Lease) Path() string { return l.path }
 
 func (l *Lease) claimPath() string { return l.path + ".claim" }
 
-// Share is a share of the lease. A user of NVML holds it while it has handles.
-type Share struct{ file *os.File }
-
 // Share takes a share of the lease. It does not block: while there is a claim, it returns
-// ErrClaimed; see WaitFree. Without a run root, it returns ErrNoRunRoot. The caller may then
-// use NVML, but no claim can take it into account.
+// ErrClaimed; see WaitFree. Without a run root, it returns ErrNoRunRoot and a share that no
+// claim can take into account until Keep has found a run root. The caller may then use NVML.
 func (l *Lease) Share() (*Share, error) {
-	f, err := l.open(os.O_RDONLY)
-	if err != nil {
-		return nil, fmt.Errorf("share lease %s: %w", l.path, err)
-	}
-	err = hostfs.LockRead(f)
-	if errors.Is(err, hostfs.ErrLocked) {
-		err = errLocked
-	}
-	flock := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	s := &Share{lease: l}
+	err := s.take()
 	if claim, ok := l.Claimed(); ok {
 		err = &claimedError{claim: claim}
 	}
-	s := &Share{file: f}
-	if err != nil {
+	switch {
+	case err == nil:
+		return s, nil
+	case errors.Is(err, ErrNoRunRoot):
+		return s, fmt.Errorf("share lease %s: %w", l.path, err)
+	default:
 		return nil, errors.Join(fmt.Errorf("share lease %s: %w", l.path, err), s.Release())
 	}
-	if flock != nil {
-		l.dir.log().Warn("another process locks the nvml lease and has not claimed it, using nvml nevertheless (find it with lslocks)",
-			"lease", l.path, "err", flock)
-	}
-	return s, nil
-}
-
-// Release ends the share. Call it after the last handle is closed. It does nothing for nil.
-func (s *Share) Release() error {
-	if s == nil {
-		return nil
-	}
-	return unlock(s.file)
-}
-
-// unlock releases all locks of a file and closes it. It is unlocked before it is closed,
-// because the close wakes waiters.
-func unlock(f *os.File) error {
-	return errors.Join(hostfs.Unlock(f), unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
 // open opens the file that users of NVML lock. If the file exists, a read-only mount of the
@@ -160,16 +135,6 @@ func (l *Lease) Claimed() (Claim, bool) {
 func claimOf(f Fact) Claim {
 	ns, _ := strconv.ParseInt(f.Values[keyDeadline], 10, 64)
 	return Claim{Owner: f.Stamp.Writer, Reason: f.Values[keyReason], Deadline: time.Duration(ns)}
-}
-
-// WaitClaimed waits until an agent claims the lease. The caller then has to close its
-// handles and release its share. It returns an error only when ctx ends.
-func (l *Lease) WaitClaimed(ctx context.Context) (claim Claim, err error) {
-	err = l.dir.changes(l.dir.leases()).rarely().wait(ctx, func() (ok bool) {
-		claim, ok = l.Claimed()
-		return ok
-	})
-	return claim, err
 }
 
 // WaitFree waits until there is no claim whose owner lives.

@@ -5,12 +5,16 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/hostfs"
 )
 
 func TestLease(t *testing.T) {
@@ -59,7 +63,7 @@ func TestClaimWaitsForUsers(t *testing.T) {
 	owner, out := launch(t, "claim", d)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c, err := d.NVML().WaitClaimed(ctx)
+	c, err := contract.WaitClaimed(ctx, d.NVML())
 	must(t, err)
 	if c.Owner != "mig-manager" {
 		t.Errorf("want the claim of mig-manager, got %+v", c)
@@ -126,7 +130,7 @@ func TestClaimGivesUp(t *testing.T) {
 		t.Errorf("WaitFree: want Canceled, got %v", err)
 	}
 	must(t, g.Release())
-	if _, err := d.NVML().WaitClaimed(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := contract.WaitClaimed(ctx, d.NVML()); !errors.Is(err, context.Canceled) {
 		t.Errorf("WaitClaimed: want Canceled, got %v", err)
 	}
 }
@@ -191,4 +195,66 @@ func TestShareFromReadOnlyMount(t *testing.T) {
 	s, err = l.Share()
 	must(t, err)
 	must(t, s.Release())
+}
+
+// inUse reports whether a user of NVML has the file of the lease locked.
+func inUse(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(hostfs.LockWrite(f), hostfs.ErrLocked)
+}
+
+// TestAShareIsKept: a claimer has to wait for each user, also if another program removed the
+// file of the lease, and if the user began without a run root.
+func TestAShareIsKept(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, root string) error{
+		"the file is removed":   func(_ *testing.T, root string) error { return os.Remove(filepath.Join(root, "leases", "nvml")) },
+		"the folder is removed": func(_ *testing.T, root string) error { return os.RemoveAll(filepath.Join(root, "leases")) },
+		"the run root appears":  nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := contract.Dir{Root: filepath.Join(t.TempDir(), "run")}
+			if lose != nil {
+				must(t, os.Mkdir(d.Root, 0o755))
+			}
+			share, err := d.NVML().Share()
+			if lose != nil {
+				must(t, err)
+			} else if !errors.Is(err, contract.ErrNoRunRoot) {
+				t.Fatalf("Share() = %v without a run root, want ErrNoRunRoot", err)
+			}
+			kept := make(chan error, 1)
+			go func() {
+				_, err := share.Keep(t.Context())
+				kept <- err
+			}()
+			if lose == nil {
+				must(t, os.Mkdir(d.Root, 0o755))
+			} else {
+				must(t, lose(t, d.Root))
+			}
+			inTime(t, "Keep", func() {
+				for !inUse(d.NVML().Path()) {
+					unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
+				}
+			})
+			granted := make(chan error, 1)
+			go func() {
+				g, err := d.NVML().Claim(t.Context(), "mig-manager", "test", patience)
+				granted <- errors.Join(err, g.Release())
+			}()
+			must(t, <-kept) // the claim is seen
+			select {
+			case err := <-granted:
+				t.Fatalf("Claim() = %v while NVML is used, want that it waits", err)
+			default:
+			}
+			must(t, share.Release())
+			must(t, <-granted)
+		})
+	}
 }

@@ -1,0 +1,100 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/hostfs"
+)
+
+// Share is a share of the lease. A user of NVML holds it while it has handles.
+type Share struct {
+	lease *Lease
+
+	mu sync.Mutex
+	// file is locked. It is nil while there is no run root, and after Release.
+	file     *os.File
+	released bool
+}
+
+// Keep waits until an agent claims the lease. The caller then has to close its handles and
+// release its share. Meanwhile Keep takes the share again if another program has removed
+// the file of the lease, and when there is a run root. It returns an error only when ctx
+// ends.
+func (s *Share) Keep(ctx context.Context) (claim Claim, err error) {
+	err = s.lease.dir.changes(s.lease.dir.leases()).rarely().wait(ctx, func() (ok bool) {
+		if claim, ok = s.lease.Claimed(); !ok {
+			_ = s.take() // it is tried again after the next change
+		}
+		return ok
+	})
+	return claim, err
+}
+
+// Release ends the share. Call it after the last handle is closed. It does nothing for nil.
+func (s *Share) Release() error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.released = true
+	if s.file == nil {
+		return nil
+	}
+	err := unlock(s.file)
+	s.file = nil
+	return err
+}
+
+// take locks the file of the lease, unless this share has it locked.
+func (s *Share) take() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.released || s.file != nil && isAt(s.file, s.lease.path) {
+		return nil
+	}
+	f, err := s.lease.open(os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	err = hostfs.LockRead(f)
+	if errors.Is(err, hostfs.ErrLocked) {
+		err = errLocked
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	// For claimers of earlier versions. A claimer publishes its claim first.
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		if _, ok := s.lease.Claimed(); !ok {
+			s.lease.dir.log().Warn("another process locks the nvml lease and has not claimed it, using nvml nevertheless (find it with lslocks)",
+				"lease", s.lease.path, "err", err)
+		}
+	}
+	if s.file != nil {
+		_ = unlock(s.file) // it is not at the path any more
+	}
+	s.file = f
+	return nil
+}
+
+// isAt reports whether a file is the one at path.
+func isAt(f *os.File, path string) bool {
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(mine, there)
+}
+
+// unlock releases all locks of a file and closes it. It is unlocked before it is closed,
+// because the close wakes waiters.
+func unlock(f *os.File) error {
+	return errors.Join(hostfs.Unlock(f), unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+}
