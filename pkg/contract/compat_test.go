@@ -11,26 +11,28 @@ import (
 	"outrigger.dev/pkg/contract"
 )
 
+// writeOld writes a held file as an earlier version does, and returns it locked.
+func writeOld(t *testing.T, path string) *os.File {
+	t.Helper()
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	must(t, err)
+	text := "OUTRIGGER_BOOT_ID=" + strings.TrimSpace(string(boot)) +
+		"\nOUTRIGGER_HELD=true\nOUTRIGGER_TIME=2026-11-21T10:00:00Z\nOUTRIGGER_WRITER=old-plugin\n"
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	f, err := os.Open(path)
+	must(t, err)
+	must(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
+	return f
+}
+
 // TestEarlierVersions: agents of both versions run beside each other during an update. A
 // held file of an earlier version has a flock and no key OUTRIGGER_LOCK.
 func TestEarlierVersions(t *testing.T) {
 	d := newDir(t)
-	old := func(path string) *os.File {
-		t.Helper()
-		boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-		must(t, err)
-		text := "OUTRIGGER_BOOT_ID=" + strings.TrimSpace(string(boot)) +
-			"\nOUTRIGGER_HELD=true\nOUTRIGGER_TIME=2026-11-21T10:00:00Z\nOUTRIGGER_WRITER=old-plugin\n"
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, []byte(text), 0o600))
-		f, err := os.Open(path)
-		must(t, err)
-		must(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
-		return f
-	}
 	t.Run("their facts and claims", func(t *testing.T) {
-		fact := old(d.Path(contract.PluginReady))
-		offer := old(filepath.Join(d.Root, "leases", "offer."+claimedGPU))
+		fact := writeOld(t, d.Path(contract.PluginReady))
+		offer := writeOld(t, filepath.Join(d.Root, "leases", "offer."+claimedGPU))
 		if f := d.Read(contract.PluginReady); f.State != contract.Valid {
 			t.Errorf("the fact of a living writer is %s: %s", f.State, f.Reason)
 		}

@@ -1,0 +1,61 @@
+package publish_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/agents/feature-discovery/internal/publish"
+)
+
+// TestTheFileHeals: the file is there again, long before the next check.
+func TestTheFileHeals(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gfd")
+	k := publish.NewKeeper(publish.KeeperConfig{Output: publish.File{Path: path}, Every: time.Hour, Log: discard()})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- k.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	k.Set(publish.Desired{Labels: one})
+	for _, damage := range []func() error{
+		func() error { return nil },
+		func() error { return os.Remove(path) },
+		func() error { return os.Truncate(path, 0) },
+		func() error { return os.WriteFile(path, []byte("a=b\n"), 0o600) },
+		func() error {
+			return errors.Join(os.RemoveAll(filepath.Dir(path)), os.Mkdir(filepath.Dir(path), 0o755))
+		},
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		limit := time.After(20 * time.Second)
+		for data := []byte(nil); string(data) != "a=1\n"; data, _ = os.ReadFile(path) {
+			select {
+			case <-limit:
+				t.Fatalf("the file has %q", data)
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+}
+
+// TestOnlyAFileIsWritten: a device at the path is neither replaced nor written to.
+func TestOnlyAFileIsWritten(t *testing.T) {
+	err := publish.File{Path: "/dev/full"}.Put(t.Context(), one)
+	if err == nil || !strings.Contains(err.Error(), "/dev/full: it is a device, not a regular file") {
+		t.Errorf("Put() = %v, want that it is a device", err)
+	}
+	if info, err := os.Lstat("/dev/full"); err != nil || info.Mode()&os.ModeDevice == 0 {
+		t.Fatalf("/dev/full is no device any more: %v", err)
+	}
+}
