@@ -23,15 +23,18 @@ func Load(flags Explicit, data []byte, name string) (Config, error) {
 	options := Options()
 	f := read(name, doc, options)
 
-	c := Default()
-	f.settings.apply(&c, options)
-	set.apply(&c, options)
-	c.Sharing, c.Resources, c.Filter = f.sharing, f.resources, f.filter
 	isSet := func(option string) bool {
 		_, flag := set[option]
 		_, file := f.settings[option]
 		return flag || file
 	}
+	if strategies, ok := set["default-device-list-strategy"]; ok && !isSet("device-list-strategy") {
+		set["device-list-strategy"] = strategies
+	}
+	c := Default()
+	f.settings.apply(&c, options)
+	set.apply(&c, options)
+	c.Sharing, c.Resources, c.Filter = f.sharing, f.resources, f.filter
 	// Whoever names a file wants one, unless useNodeFeatureAPI decides.
 	if isSet("output-file") && c.GFD.Output == OutputUnset {
 		c.GFD.Output = OutputFile

@@ -87,6 +87,22 @@ func TestPrecedence(t *testing.T) {
 				c.ListStrategies = []config.ListStrategy{config.ListCDICRI, config.ListEnvvar}
 			}),
 		},
+		"the strategy for a file that sets none": {
+			flags: config.Explicit{"default-device-list-strategy": {"cdi-cri"}},
+			file:  "flags: {migStrategy: single}",
+			want: change(func(c *config.Config) {
+				c.MIGStrategy, c.ListStrategies = config.MIGStrategySingle, []config.ListStrategy{config.ListCDICRI}
+			}),
+		},
+		"the strategy of the file goes before the default that a flag sets": {
+			flags: config.Explicit{"default-device-list-strategy": {"cdi-cri"}},
+			file:  "flags: {plugin: {deviceListStrategy: volume-mounts}}",
+			want:  change(func(c *config.Config) { c.ListStrategies = []config.ListStrategy{config.ListVolumeMounts} }),
+		},
+		"the strategy of a flag goes before the default that another flag sets": {
+			flags: config.Explicit{"default-device-list-strategy": {"cdi-cri"}, "device-list-strategy": {"envvar"}},
+			want:  config.Default(),
+		},
 		"flags go before the file, also with the value of the default": {
 			flags: config.Explicit{
 				"mig-strategy": {"none"}, "fail-on-init-error": {"false"}, "pass-device-specs": {"false"},

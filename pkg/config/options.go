@@ -93,6 +93,12 @@ func answerOptions() []Option {
 			field: many(oneOrMore(listStrategies()), func(c *Config) *[]ListStrategy { return &c.ListStrategies }),
 		},
 		{
+			Name: "default-device-list-strategy", Variables: []string{"DEFAULT_DEVICE_LIST_STRATEGY"},
+			Usage: "`STRATEGIES` to use if neither device-list-strategy nor the config file sets any",
+			// Load makes it the ListStrategies.
+			field: field{shape: List},
+		},
+		{
 			Name: "device-id-strategy", Variables: []string{"DEVICE_ID_STRATEGY"}, Key: "flags.plugin.deviceIDStrategy",
 			Usage: "`STRATEGY` that names GPUs to the container runtime: uuid or index",
 			field: one(word(idStrategies()), func(c *Config) *IDStrategy { return &c.IDStrategy }),

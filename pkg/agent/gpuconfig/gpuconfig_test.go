@@ -85,6 +85,9 @@ func samples() map[string]sample {
 		"device-list-strategy": {"cdi-cri, volume-mounts", "[cdi-cri volume-mounts]", func(c *config.Config) {
 			c.ListStrategies = []config.ListStrategy{"cdi-cri", "volume-mounts"}
 		}},
+		"default-device-list-strategy": {"cdi-cri", "", func(c *config.Config) {
+			c.ListStrategies = []config.ListStrategy{"cdi-cri"}
+		}},
 		"resource-config": {"gpu:a:2", "", func(c *config.Config) {
 			c.Policy = "spread"
 			c.Sharing = config.Sharing{Strategy: config.SharingTimeSlicing, Shares: []config.Share{{Name: "nvidia.com/gpu", Rename: "nvidia.com/a", Replicas: 2}}}
@@ -139,7 +142,7 @@ func TestEveryOption(t *testing.T) {
 				t.Errorf("config (-want +got):\n%s", diff)
 			}
 			i := slices.IndexFunc(effective, func(a slog.Attr) bool { return a.Key == agent.SettingKey(o.Name) })
-			if i < 0 && o.Name != "resource-config" || i >= 0 && effective[i].Value.String() != stdcmp.Or(s.effective, s.text) {
+			if i < 0 && o.Values(want) != nil || i >= 0 && effective[i].Value.String() != stdcmp.Or(s.effective, s.text) {
 				t.Errorf("effective settings %v, want %s in %s", effective, s.text, o.Name)
 			}
 		}
