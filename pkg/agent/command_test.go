@@ -101,7 +101,14 @@ func TestUsageErrors(t *testing.T) {
 			args: []string{"--log-format=xml", "wait"}, want: `flag --log-format: invalid value "xml": must be text or json`,
 		},
 		"a word from the environment": {
-			env: map[string]string{"LOG_FORMAT": "xml"}, want: `flag --log-format: invalid value "xml": must be text or json`,
+			env: map[string]string{"LOG_FORMAT": "xml"}, want: `environment variable LOG_FORMAT (flag --log-format): invalid value "xml": must be text or json`,
+		},
+		"a word from the environment that the command line replaces": {
+			args: []string{"--log-format=yaml"}, env: map[string]string{"LOG_FORMAT": "xml"}, want: `flag --log-format: invalid value "yaml": must be text or json`,
+		},
+		"a flag of a command from the environment": {
+			args: []string{"wait"}, env: map[string]string{"WAIT_FOR": "godot"},
+			want: `environment variable WAIT_FOR (flag --for): invalid value "godot": must be driver-ready, toolkit-ready, plugin-ready or cuda-ready`,
 		},
 		"an address": {
 			args: []string{"--listen", "9410"}, want: `flag --listen: invalid value "9410": must be host:port, :port, or empty for off`,
@@ -147,10 +154,12 @@ func TestUsageErrors(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	code, out, errs := run(t, "version")
 	want := "test-agent dev " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH + "\n"
-	if code != 0 || out != want || errs != "" {
-		t.Errorf("want %q, got %d, %q, %q", want, code, out, errs)
+	for _, args := range [][]string{{"version"}, {"--version"}, {"-v"}, {"--replicas=2", "--version"}, {"wait", "--version"}} {
+		code, out, errs := run(t, args...)
+		if code != 0 || out != want || errs != "" {
+			t.Errorf("%q: want %q, got %d, %q, %q", args, want, code, out, errs)
+		}
 	}
 }
 
@@ -216,8 +225,8 @@ func TestWait(t *testing.T) {
 }
 
 func TestOwnCommand(t *testing.T) {
-	code, _, errs := run(t, "extra", "--count=3", "--copies", "2", "--log-level=debug", "--log-format=json")
-	if code != 0 || !strings.Contains(errs, `"level":"DEBUG","msg":"extra","count":3,"replicas":2}`) {
+	code, _, errs := run(t, "extra", "--count=3", "--copies", "2", "--interval=1s", "--log-level=debug", "--log-format=json")
+	if code != 0 || !strings.Contains(errs, `"level":"DEBUG","msg":"extra","count":3,"replicas":2,"interval":"1s"}`) {
 		t.Errorf("got %d and %q", code, errs)
 	}
 }

@@ -30,6 +30,9 @@ func (s *session) dispatch(ctx context.Context, words []string) error {
 	if err != nil {
 		return err
 	}
+	if asksVersion(c) {
+		return s.version(c)
+	}
 	switch name := c.Args().First(); name {
 	case "":
 		return s.run(c) //nolint:contextcheck // c carries the context
@@ -39,6 +42,15 @@ func (s *session) dispatch(ctx context.Context, words []string) error {
 		return s.command(c, name)
 	}
 }
+
+// The names of the flag that does what the command version does, for those who know it
+// from other programs.
+const (
+	versionFlag  = "version"
+	versionShort = "v"
+)
+
+func asksVersion(c *cli.Context) bool { return c.Bool(versionFlag) || c.Bool(versionShort) }
 
 // command runs a command with the words after its name.
 func (s *session) command(parent *cli.Context, name string) error {
@@ -58,6 +70,9 @@ func (s *session) command(parent *cli.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if asksVersion(c) {
+		return s.version(c)
+	}
 	return commands[i].Action(c)
 }
 
@@ -71,11 +86,17 @@ func (s *session) parse(parent *cli.Context, cmd *cli.Command, words []string) (
 			return nil, parseError(s.app.Name, s.every, err)
 		}
 	}
+	for _, name := range []string{versionFlag, versionShort} {
+		if set.Lookup(name) == nil {
+			set.Bool(name, false, "")
+		}
+	}
 	if err := set.Parse(words); errors.Is(err, flag.ErrHelp) {
 		return nil, err
 	} else if err != nil {
 		return nil, parseError(s.app.Name, s.every, err)
 	}
+	s.note(cmd.Flags, set)
 	app := &cli.App{Name: s.app.Name, Flags: s.flags, Writer: s.stdout, ErrWriter: s.stderr}
 	c := cli.NewContext(app, set, parent)
 	c.Command = cmd
@@ -95,25 +116,25 @@ func (s *session) help() error {
 		fmt.Fprintf(&b, "   %s\t%s\n", cmd.Name, cmd.Usage)
 	}
 	b.WriteString("   help\tprint this help\n")
-	return s.printHelp(&b, s.flags)
+	return s.printHelp(&b, s.flags, "   --version, -v\tprint the version\n")
 }
 
 // commandHelp prints the help of a command.
 func (s *session) commandHelp(cmd *cli.Command) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s\n\nUsage: %s [options] %s [command options]\n", s.app.Name, cmd.Name, cmd.Usage, s.app.Name, cmd.Name)
-	return s.printHelp(&b, cmd.Flags)
+	return s.printHelp(&b, cmd.Flags, "")
 }
 
-// printHelp prints a text, followed by the flags in columns.
-func (s *session) printHelp(text *strings.Builder, flags []cli.Flag) error {
+// printHelp prints a text, followed by the flags and more lines in columns.
+func (s *session) printHelp(text *strings.Builder, flags []cli.Flag, more string) error {
 	text.WriteString("\nOptions:\n")
 	for _, f := range flags {
 		if v, ok := f.(cli.VisibleFlag); !ok || v.IsVisible() {
 			fmt.Fprintf(text, "   %s\n", f)
 		}
 	}
-	text.WriteString("   --help, -h\tprint this help\n")
+	text.WriteString("   --help, -h\tprint this help\n" + more)
 	w := tabwriter.NewWriter(s.stdout, 0, 8, 2, ' ', 0)
 	if _, err := io.WriteString(w, text.String()); err != nil {
 		return fmt.Errorf("print help: %w", err)

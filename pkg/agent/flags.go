@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,30 @@ import (
 type envFlag interface {
 	cli.Flag
 	cli.DocGenerationFlag
+}
+
+// ignored is a flag that has no effect.
+type ignored struct {
+	*cli.StringFlag
+	why string
+}
+
+// Ignored returns a flag of another program that this one accepts, so that manifests for
+// the other program work. It has no effect; why says what makes it unnecessary. The agent
+// logs that when it starts with the flag.
+func Ignored(name, env, why string) cli.Flag {
+	return &ignored{why: why, StringFlag: &cli.StringFlag{
+		Name: name, EnvVars: []string{env}, Usage: "accepted without effect: " + why,
+	}}
+}
+
+// noteIgnored logs the flags that are set and have no effect.
+func (s *session) noteIgnored(c *cli.Context, log *slog.Logger) {
+	for _, f := range s.flags {
+		if i, ok := f.(*ignored); ok && c.IsSet(i.Name) {
+			log.Info("flag has no effect", "flag", i.Name, "why", i.why)
+		}
+	}
 }
 
 // CheckFlags returns an error for each flag without an environment variable of the

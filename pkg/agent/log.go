@@ -2,6 +2,7 @@ package agent
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -40,16 +41,19 @@ func Logger(c *cli.Context) (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(word)); err != nil {
 		return nil, BadFlag("log-level", word, err.Error())
 	}
-	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: cutAttr}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: logAttr}
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(c.App.ErrWriter, opts)), nil
 	}
 	return slog.New(slog.NewTextHandler(c.App.ErrWriter, opts)), nil
 }
 
-// cutAttr cuts the texts of a log line: an error may quote what another program sent.
-func cutAttr(_ []string, a slog.Attr) slog.Attr {
+// logAttr cuts the texts of a log line: an error may quote what another program sent. It
+// writes a duration as 1s, for which the JSON handler has a number of nanoseconds.
+func logAttr(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
+	case time.Duration:
+		a.Value = slog.StringValue(v.String())
 	case string:
 		if len(v) > maxText {
 			a.Value = slog.StringValue(text.Cut(v, maxText))

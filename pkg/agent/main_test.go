@@ -68,6 +68,7 @@ func testApp() agent.App {
 			&cli.UintFlag{Name: "port", EnvVars: []string{"PORT"}, Usage: "a port"},
 			&cli.IntSliceFlag{Name: "ids", EnvVars: []string{"IDS"}, Value: cli.NewIntSlice(0, 1), Usage: "some numbers"},
 			&cli.Float64Flag{Name: "share", EnvVars: []string{"SHARE"}, Usage: "a share"},
+			agent.Ignored("burst", "BURST", "there is nothing to limit"),
 		),
 		Aliases: map[string]string{"copies": "replicas"},
 		New: func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
@@ -105,7 +106,7 @@ func testApp() agent.App {
 				if err != nil {
 					return err
 				}
-				log.Debug("extra", "count", c.Int("count"), "replicas", c.Int("replicas"))
+				log.Debug("extra", "count", c.Int("count"), "replicas", c.Int("replicas"), "interval", c.Duration("interval"))
 				return nil
 			},
 		}},

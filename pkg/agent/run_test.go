@@ -70,6 +70,20 @@ func TestFirstLine(t *testing.T) {
 	golden.Assert(t, line+"\n", "first-line.golden")
 }
 
+func TestIgnoredFlags(t *testing.T) {
+	const note = `msg="flag has no effect" flag=burst why="there is nothing to limit"`
+	for _, args := range [][]string{{"--burst=5"}, {"--burst", "5"}, {}} {
+		code, _, errs := run(t, append(args, "--fail=once")...)
+		if code != 0 || strings.Contains(errs, note) != (len(args) > 0) {
+			t.Errorf("%q: %d, %s", args, code, errs)
+		}
+	}
+	t.Setenv("BURST", "5")
+	if _, _, errs := run(t, "--fail=once"); !strings.Contains(errs, note) {
+		t.Errorf("no note for the variable: %s", errs)
+	}
+}
+
 func TestDriverRootCtrPath(t *testing.T) {
 	if _, err := os.Stat("/driver-root"); err == nil {
 		t.Skip("this machine has a folder /driver-root")

@@ -35,8 +35,10 @@ type session struct {
 	every   []cli.Flag
 	index   map[string]cli.Flag
 	aliases map[string]string
-	stdout  io.Writer
-	stderr  io.Writer
+	// variables has the environment variables that set flags, by the flags' names.
+	variables map[string]string
+	stdout    io.Writer
+	stderr    io.Writer
 
 	mu sync.Mutex
 	// log is set once the flags are parsed.
@@ -49,6 +51,7 @@ type session struct {
 func (s *session) setup() error {
 	s.flags = slices.Concat(s.app.Flags, []cli.Flag{listenFlag(s.app.Listen)}, tlsFlags(), logFlags())
 	s.running = map[string]bool{}
+	s.variables = map[string]string{}
 	s.aliases = maps.Clone(s.app.Aliases)
 	if s.aliases == nil {
 		s.aliases = map[string]string{}
@@ -126,6 +129,7 @@ func (s *session) run(c *cli.Context) error {
 	s.log = log
 	s.mu.Unlock()
 	log.Info("starting", "agent", s.app.Name, "version", version.String(), "config", s.effective(c, a.Effective))
+	s.noteIgnored(c, log)
 	if a.Once {
 		at.addr = ""
 	}
@@ -222,11 +226,12 @@ func (s *session) report(err error) int {
 	s.mu.Lock()
 	log := s.log
 	s.mu.Unlock()
+	text := s.nameVariables(oneLine(err))
 	if code := exitCode(err); log == nil || code == 2 {
-		_, _ = fmt.Fprintf(s.stderr, "%s: %s\n", s.app.Name, oneLine(err))
+		_, _ = fmt.Fprintf(s.stderr, "%s: %s\n", s.app.Name, text)
 		return code
 	}
-	log.Error("stopped with an error", "err", oneLine(err))
+	log.Error("stopped with an error", "err", text)
 	return 1
 }
 

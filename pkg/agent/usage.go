@@ -2,7 +2,9 @@ package agent
 
 import (
 	"errors"
+	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -100,6 +102,33 @@ func kind(flags []cli.Flag, name string) string {
 func oneLine(err error) string {
 	lines := strings.FieldsFunc(text.Cut(err.Error(), maxText), func(r rune) bool { return r == '\n' || r == '\r' })
 	return text.Cut(strings.Join(lines, "; "), maxText)
+}
+
+// note records which variables set flags that the command line does not set.
+func (s *session) note(flags []cli.Flag, set *flag.FlagSet) {
+	onLine := map[string]bool{}
+	set.Visit(func(f *flag.Flag) { onLine[f.Name] = true })
+	for _, f := range flags {
+		name, e := f.Names()[0], f.(envFlag) //nolint:forcetypeassert,errcheck // CheckFlags has checked it
+		if onLine[name] || !f.IsSet() {
+			continue
+		}
+		for _, env := range e.GetEnvVars() {
+			if _, ok := os.LookupEnv(env); ok {
+				s.variables[name] = env
+				break
+			}
+		}
+	}
+}
+
+// nameVariables makes errors about flags name the variables that set them: the reader
+// looks for what he wrote.
+func (s *session) nameVariables(text string) string {
+	for name, env := range s.variables {
+		text = strings.ReplaceAll(text, "flag --"+name+": ", "environment variable "+env+" (flag --"+name+"): ")
+	}
+	return text
 }
 
 // exitCode is 2 for an error in the command line, and 1 for any other.

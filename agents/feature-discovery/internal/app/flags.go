@@ -74,17 +74,8 @@ func apiFlags() []cli.Flag {
 			Name: "pod-name", EnvVars: []string{"POD_NAME"},
 			Usage: "`NAME` of the pod; the NodeFeature object gets the owner of the pod",
 		},
-		&cli.StringFlag{
-			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"},
-			Usage: "accepted and ignored: the agent uses the service account of its pod",
-		},
-		&cli.StringFlag{
-			Name: "kube-api-qps", EnvVars: []string{"KUBE_API_QPS"},
-			Usage: "accepted and ignored: the agent sends requests only after changes",
-		},
-		&cli.StringFlag{
-			Name: "kube-api-burst", EnvVars: []string{"KUBE_API_BURST"},
-			Usage: "accepted and ignored",
-		},
+		agent.Ignored("kubeconfig", "KUBECONFIG", "the agent uses the service account of its pod"),
+		agent.Ignored("kube-api-qps", "KUBE_API_QPS", "the agent sends requests only after changes"),
+		agent.Ignored("kube-api-burst", "KUBE_API_BURST", "the agent sends requests only after changes"),
 	}
 }
