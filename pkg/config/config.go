@@ -51,6 +51,9 @@ type Config struct {
 	HealthChecks HealthChecks
 	// GFD is the settings of feature discovery.
 	GFD GFD
+	// Warnings has one line for each setting that was accepted and does not do what it
+	// says, with its flag, or its line and key in the file.
+	Warnings []string
 }
 
 // GFD is the settings of feature discovery that NVIDIA's GPU Feature Discovery has
@@ -125,12 +128,14 @@ func Default() Config {
 		Discovery:           DiscoveryAuto,
 		Driver:              Driver{Root: "/"},
 		GFD: GFD{
-			SleepInterval:   time.Minute,
+			SleepInterval:   sleepInterval,
 			OutputFile:      "/etc/kubernetes/node-feature-discovery/features.d/gfd",
 			MachineTypeFile: "/sys/class/dmi/id/product_name",
 		},
 	}
 }
+
+const sleepInterval = time.Minute
 
 // CDI reports whether one of the strategies is a CDI strategy.
 func (c Config) CDI() bool {

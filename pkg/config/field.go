@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,15 +20,22 @@ type field struct {
 	same   func(a, b *Config) bool
 }
 
+// defaultOf returns f for an option that sets the default of another one. The value
+// belongs to that one.
+func defaultOf(f field) field { return field{shape: f.shape, set: f.set} }
+
 // kind is how values of one type are written as text.
 type kind[T comparable] struct {
 	// parse returns the value of a text, or in words what is allowed instead.
 	parse  func(text string) (v T, allowed string)
 	format func(v T) string
+	// warn returns what is odd about a text that parse accepts, empty if nothing is.
+	// It is nil for a type without such texts.
+	warn func(text string) string
 	// shape is that of a single value.
 	shape Shape
-	// required says what a list must have; empty if it may have no entry.
-	required string
+	// needed is set for a list that must have an entry.
+	needed bool
 }
 
 // one returns the field of an option with a single value.
@@ -40,6 +48,11 @@ func one[T comparable](k kind[T], of func(*Config) *T) field {
 				v.bad(0, allowed)
 				return
 			}
+			if k.warn != nil {
+				if odd := k.warn(v.texts[0]); odd != "" {
+					v.warn(odd)
+				}
+			}
 			*of(c) = got
 		},
 		values: func(c *Config) []string { return []string{k.format(*of(c))} },
@@ -49,7 +62,7 @@ func one[T comparable](k kind[T], of func(*Config) *T) field {
 
 // many returns the field of an option with a list of values. Each counts once, so
 // that nothing is handed out twice; blank ones do not count, so that an empty
-// variable is an empty list.
+// variable is an empty list. An empty list where an entry is needed has no effect.
 func many[T comparable](k kind[T], of func(*Config) *[]T) field {
 	return field{
 		shape: List,
@@ -68,8 +81,9 @@ func many[T comparable](k kind[T], of func(*Config) *[]T) field {
 					out = append(out, got)
 				}
 			}
-			if texts == 0 && k.required != "" {
-				v.empty(k.required)
+			if texts == 0 && k.needed {
+				v.warn("the list is empty and has no effect")
+				return
 			}
 			*of(c) = out
 		},
@@ -100,7 +114,7 @@ func word[T ~string](words []T) kind[T] {
 // oneOrMore is word for a list that must have an entry.
 func oneOrMore[T ~string](words []T) kind[T] {
 	k := word(words)
-	k.required = "one or more of " + text.OneOf(words)
+	k.needed = true
 	return k
 }
 
@@ -145,18 +159,30 @@ func boolean() kind[bool] {
 	}
 }
 
-// interval is a time; infinite is 0.
+// interval is a time; infinite is 0. As in NVIDIA's programs, a number is one of
+// nanoseconds. A time that is too short to be meant stands for sleepInterval: without a
+// pause, a node would ask the API server all the time.
 func interval() kind[time.Duration] {
 	return kind[time.Duration]{
 		parse: func(t string) (time.Duration, string) {
 			if t == infinite {
 				return 0, ""
 			}
-			d, err := time.ParseDuration(t)
-			if err != nil || d <= 0 {
-				return 0, "a time above 0, like 60s, or " + infinite
+			d, ok := duration(t)
+			if !ok {
+				return 0, "a time like 60s, or " + infinite
+			}
+			if d < shortest {
+				d = sleepInterval
 			}
 			return d, ""
+		},
+		warn: func(t string) string {
+			d, ok := duration(t)
+			if !ok || d >= shortest {
+				return ""
+			}
+			return fmt.Sprintf("%q is %s, which is too short, using %s: write a time with a unit like 60s", t, d, sleepInterval)
 		},
 		format: func(d time.Duration) string {
 			if d == 0 {
@@ -167,7 +193,19 @@ func interval() kind[time.Duration] {
 	}
 }
 
-const infinite = "infinite"
+const (
+	infinite = "infinite"
+	shortest = time.Millisecond
+)
+
+// duration reads a time that is not negative.
+func duration(t string) (time.Duration, bool) {
+	if n, err := strconv.ParseInt(t, 10, 64); err == nil && strconv.FormatInt(n, 10) == t {
+		return time.Duration(n), n >= 0
+	}
+	d, err := time.ParseDuration(t)
+	return d, err == nil && d >= 0
+}
 
 // discovery knows the word tegra, which other programs take from the same file.
 func discovery() kind[Discovery] {

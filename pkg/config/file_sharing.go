@@ -7,9 +7,13 @@ import (
 	"outrigger.dev/pkg/config/strict"
 )
 
-// MaxReplicas bounds the replicas of a device: the list of even a few devices with
-// more exceeds 4 MiB, the largest message that the kubelet accepts.
-const MaxReplicas = 10_000
+// MaxReplicas bounds the replicas of a device. No kubelet can be told of more: the list
+// of the devices of a resource is one message of at most 4 MiB, about 63,000 entries.
+// The device plugin cuts the list to what fits.
+const (
+	MaxReplicas     = 100_000
+	tooManyReplicas = "so many replicas do not fit in the list that the kubelet accepts, about 63000: fewer are advertised"
+)
 
 const sharedSuffix = ".shared"
 
@@ -27,28 +31,31 @@ type sharingReader struct {
 
 func readSharing(name string, v strict.Value, r Resources) (s Sharing, at string) {
 	m := v.Map("timeSlicing", "mps")
-	timeSlicing, mps := m.Get("timeSlicing"), m.Get("mps")
-	if timeSlicing.Set() && mps.Set() {
-		mps.Fail("sharing.timeSlicing is also set, in line %d: remove one of them, a GPU has one sharing strategy", timeSlicing.Line())
-	}
 	s = Sharing{Strategy: SharingNone}
+	first := 0
 	for _, way := range []struct {
 		of   strict.Value
 		read sharingReader
 		fail bool
 	}{
-		{timeSlicing, sharingReader{strategy: SharingTimeSlicing, resources: r}, false},
-		{mps, sharingReader{strategy: SharingMPS, resources: r}, true},
+		{m.Get("timeSlicing"), sharingReader{strategy: SharingTimeSlicing, resources: r}, false},
+		{m.Get("mps"), sharingReader{strategy: SharingMPS, resources: r}, true},
 	} {
-		if way.of.Set() {
-			s = way.read.all(way.of, way.fail)
-			at = fmt.Sprintf("%s:%d: %s", name, way.of.Line(), way.of.Key())
+		section := way.read.all(way.of, way.fail)
+		if section.Strategy == SharingNone {
+			continue
 		}
+		if first > 0 {
+			way.of.Fail("sharing.timeSlicing is also set, in line %d: remove one of them, a GPU has one sharing strategy", first)
+		}
+		s, first = section, way.of.Line()
+		at = fmt.Sprintf("%s:%d: %s", name, first, way.of.Key())
 	}
 	return s, at
 }
 
-// all reads the section; fail is the default of failRequestsGreaterThanOne.
+// all reads the section; fail is the default of failRequestsGreaterThanOne. A section
+// without entries shares nothing.
 func (r sharingReader) all(v strict.Value, fail bool) Sharing {
 	m := v.Map("renameByDefault", "failRequestsGreaterThanOne", "resources")
 	r.rename, _ = m.Get("renameByDefault").Bool()
@@ -56,16 +63,14 @@ func (r sharingReader) all(v strict.Value, fail bool) Sharing {
 		fail = v
 	}
 	r.whole, r.refs = map[string]int{}, map[string]int{}
+	entries := m.Get("resources").List()
+	if len(entries) == 0 {
+		if v.Set() {
+			v.Warn("it has no resources, so nothing is shared")
+		}
+		return Sharing{Strategy: SharingNone}
+	}
 	s := Sharing{Strategy: r.strategy, FailRequestsGreaterThanOne: fail}
-	const allowed = "a list of entries with name, replicas and, optionally, rename and devices"
-	list := m.Get("resources")
-	if !list.Set() {
-		list.Missing(allowed)
-	}
-	entries := list.List()
-	if list.IsList() && len(entries) == 0 {
-		list.Fail("the list is empty: must be %s", allowed)
-	}
 	for _, entry := range entries {
 		s.Shares = append(s.Shares, r.share(entry))
 	}
@@ -87,9 +92,13 @@ func (r sharingReader) share(v strict.Value) Share {
 	}
 	replicas := m.Get("replicas")
 	if !replicas.Set() {
-		replicas.Missing(fmt.Sprintf("an integer from 1 to %d, where 1 only renames", MaxReplicas))
+		replicas.Missing("an integer of at least 1, where 1 only renames")
 	}
-	s.Replicas, _ = replicas.Int(1, MaxReplicas)
+	s.Replicas, _ = replicas.Int(1, math.MaxInt)
+	if s.Replicas > MaxReplicas {
+		s.Replicas = MaxReplicas
+		replicas.Warn(tooManyReplicas)
+	}
 	s.Devices = readSelection(m.Get("devices"))
 	if named {
 		r.checkShare(s, m)
@@ -97,16 +106,16 @@ func (r sharingReader) share(v strict.Value) Share {
 	return s
 }
 
-// checkShare reports an entry that cannot have an effect, or that no hardware
-// supports.
+// checkShare reports an entry that contradicts another one, and warns of one that can
+// have no effect or that no hardware supports.
 func (r sharingReader) checkShare(s Share, m strict.Map) {
 	name, devices := m.Get("name"), m.Get("devices")
 	if why := unknownName(s.Name, r.resources); why != "" {
-		name.Fail("%s", why)
-		return
+		name.Warn("%s", why)
 	}
-	if r.strategy == SharingMPS && onlyMIG(s.Name, r.resources) {
-		name.Fail("MPS cannot share MIG devices (%s): use sharing.timeSlicing for them", s.Name)
+	onMIG := r.strategy == SharingMPS && s.Replicas > 1
+	if onMIG && onlyMIG(s.Name, r.resources) {
+		name.Warn("MPS cannot share MIG devices (%s), which are advertised once: use sharing.timeSlicing for them", s.Name)
 	}
 	if line := r.whole[s.Name]; line > 0 {
 		name.Fail("the entry in line %d takes all devices of %s, none is left for this entry: select devices there, or remove one of them", line, s.Name)
@@ -121,8 +130,8 @@ func (r sharingReader) checkShare(s Share, m strict.Map) {
 			devices.Fail("the entry in line %d already takes %s of %s", line, ref, s.Name)
 		}
 		r.refs[key] = devices.Line()
-		if r.strategy == SharingMPS && ref.MIG() {
-			devices.Fail("%s is a MIG device, which MPS cannot share: use sharing.timeSlicing for it", ref)
+		if onMIG && ref.MIG() {
+			devices.Warn("%s is a MIG device, which MPS cannot share, so it is advertised once: use sharing.timeSlicing for it", ref)
 		}
 	}
 }

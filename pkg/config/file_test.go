@@ -17,7 +17,7 @@ func TestBadFiles(t *testing.T) {
 		"values of flags": {
 			file: `flags:
   migStrategy: some
-  failOnInitError: yes
+  failOnInitError: "yes"
   nvidiaDriverRoot: run
   nvidiaDevRoot: dev
   mpsRoot: mps
@@ -53,10 +53,6 @@ func TestBadFiles(t *testing.T) {
 				`c.yaml:6: flags.plugin.deviceListStrategy[2]: invalid value (a mapping): must be a text`,
 			},
 		},
-		"no list strategy": {
-			file: "flags: {plugin: {deviceListStrategy: []}}",
-			want: []string{"c.yaml:1: flags.plugin.deviceListStrategy: the list is empty: must have one or more of envvar, volume-mounts, cdi-annotations or cdi-cri"},
-		},
 		"a list strategy that is none": {
 			file: "flags: {plugin: {deviceListStrategy: {}}}",
 			want: []string{"c.yaml:1: flags.plugin.deviceListStrategy: invalid value (a mapping): must be a text"},
@@ -88,14 +84,6 @@ func TestBadFiles(t *testing.T) {
 			file: "sharing:\n  timeSlicing:\n    resources: [{name: gpu, replicas: 2}]\n  mps:\n    resources: [{name: gpu, replicas: 2}]\n",
 			want: []string{"c.yaml:4: sharing.mps: sharing.timeSlicing is also set, in line 2: remove one of them, a GPU has one sharing strategy"},
 		},
-		"sharing of nothing": {
-			file: "sharing:\n  timeSlicing: {renameByDefault: true}\n",
-			want: []string{"c.yaml:2: sharing.timeSlicing.resources: is missing: must be a list of entries with name, replicas and, optionally, rename and devices"},
-		},
-		"sharing of an empty list": {
-			file: "sharing:\n  timeSlicing: {resources: []}\n",
-			want: []string{"c.yaml:2: sharing.timeSlicing.resources: the list is empty: must be a list of entries with name, replicas and, optionally, rename and devices"},
-		},
 		"entries of sharing": {
 			file: `resources: {gpus: [{pattern: L4, name: ` + strings.Repeat("a", 46) + `}]}
 sharing:
@@ -104,20 +92,19 @@ sharing:
     resources:
     - {}
     - {name: gpu, replicas: 0}
-    - {name: gpuu, replicas: 2}
-    - {name: mig-3g20gb, replicas: 10001}
+    - {name: gpuu, replicas: 99999999999999999999}
+    - {name: mig-3g.20gb, replicas: 1e3}
     - {name: mig-1g.5gb, rename: a_b, replicas: "2"}
     - {name: ` + strings.Repeat("a", 46) + `, replicas: 2}
 `,
 			want: []string{
 				`c.yaml:6: sharing.timeSlicing.resources[0].name: is missing: ` + nameRule,
-				`c.yaml:6: sharing.timeSlicing.resources[0].replicas: is missing: must be an integer from 1 to 10000, where 1 only renames`,
-				`c.yaml:7: sharing.timeSlicing.resources[1].replicas: invalid value "0": must be an integer from 1 to 10000`,
-				`c.yaml:8: sharing.timeSlicing.resources[2].name: no device has the name nvidia.com/gpuu: must be nvidia.com/gpu, nvidia.com/mig-<profile> like nvidia.com/mig-3g.20gb, or a name that resources defines`,
-				`c.yaml:9: sharing.timeSlicing.resources[3].replicas: invalid value "10001": must be an integer from 1 to 10000`,
-				`c.yaml:9: sharing.timeSlicing.resources[3].name: no device has the name nvidia.com/mig-3g20gb: must be nvidia.com/gpu, nvidia.com/mig-<profile> like nvidia.com/mig-3g.20gb, or a name that resources defines`,
+				`c.yaml:6: sharing.timeSlicing.resources[0].replicas: is missing: must be an integer of at least 1, where 1 only renames`,
+				`c.yaml:7: sharing.timeSlicing.resources[1].replicas: invalid value "0": must be an integer of at least 1`,
+				`c.yaml:8: sharing.timeSlicing.resources[2].replicas: invalid value "99999999999999999999": must be an integer of at least 1`,
+				`c.yaml:9: sharing.timeSlicing.resources[3].replicas: invalid value "1e3": must be an integer of at least 1`,
 				`c.yaml:10: sharing.timeSlicing.resources[4].rename: invalid value "a_b": ` + nameRule,
-				`c.yaml:10: sharing.timeSlicing.resources[4].replicas: invalid value "2": must be an integer from 1 to 10000`,
+				`c.yaml:10: sharing.timeSlicing.resources[4].replicas: invalid value "2": must be an integer of at least 1`,
 				`c.yaml:11: sharing.timeSlicing.resources[5].name: nvidia.com/` + strings.Repeat("a", 46) + ` is too long for renameByDefault, which would make it nvidia.com/` + strings.Repeat("a", 46) + `.shared: set rename`,
 			},
 		},
@@ -162,24 +149,6 @@ sharing:
 				"c.yaml:5: sharing.timeSlicing.resources[1].devices: the entry in line 4 already takes 1 of nvidia.com/gpu",
 				"c.yaml:5: sharing.timeSlicing.resources[1].devices: the entry in line 5 already takes 2 of nvidia.com/gpu",
 				"c.yaml:7: sharing.timeSlicing.resources[3].name: the entry in line 6 takes all devices of nvidia.com/gpu, none is left for this entry: select devices there, or remove one of them",
-			},
-		},
-		"MPS on MIG devices": {
-			file: `resources:
-  mig: [{pattern: "1g*", name: small}, {pattern: "2g*", name: both}]
-  gpus: [{pattern: "L4", name: both}]
-sharing:
-  mps:
-    resources:
-    - {name: gpu, replicas: 2, devices: [0, "0:1"]}
-    - {name: mig-1g.5gb, replicas: 2}
-    - {name: small, replicas: 2}
-    - {name: both, replicas: 2}
-`,
-			want: []string{
-				"c.yaml:7: sharing.mps.resources[0].devices: 0:1 is a MIG device, which MPS cannot share: use sharing.timeSlicing for it",
-				"c.yaml:8: sharing.mps.resources[1].name: MPS cannot share MIG devices (nvidia.com/mig-1g.5gb): use sharing.timeSlicing for them",
-				"c.yaml:9: sharing.mps.resources[2].name: MPS cannot share MIG devices (nvidia.com/small): use sharing.timeSlicing for them",
 			},
 		},
 		"IMEX": {

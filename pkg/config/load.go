@@ -12,37 +12,37 @@ import (
 // whose config file, which errors call name, has the content data. A flag takes
 // precedence over a variable, that over the file, and that over the defaults.
 // Without a file data is empty. Load reports all errors at once; it returns no
-// Config then.
+// Config then. What has no effect is in Config.Warnings: files for NVIDIA's programs
+// are accepted if that does no harm.
 //
 // Load is a pure function, so that a process can find out what another content of
 // its file means before it gives up the config it has.
 func Load(flags Explicit, data []byte, name string) (Config, error) {
-	var flagErrs []error
-	set := flags.settings(&flagErrs)
+	var found findings
+	set := flags.settings(&found)
 	doc := strict.Parse(name, data)
-	options := Options()
+	base, options := defaults(Options())
 	f := read(name, doc, options)
 
+	c := Default()
+	set.apply(&c, base)
+	f.settings.apply(&c, options)
+	set.apply(&c, options)
+	c.Sharing, c.Resources, c.Filter = f.sharing, f.resources, f.filter
 	isSet := func(option string) bool {
 		_, flag := set[option]
 		_, file := f.settings[option]
 		return flag || file
 	}
-	if strategies, ok := set["default-device-list-strategy"]; ok && !isSet("device-list-strategy") {
-		set["device-list-strategy"] = strategies
-	}
-	c := Default()
-	f.settings.apply(&c, options)
-	set.apply(&c, options)
-	c.Sharing, c.Resources, c.Filter = f.sharing, f.resources, f.filter
 	// Whoever names a file wants one, unless useNodeFeatureAPI decides.
 	if isSet("output-file") && c.GFD.Output == OutputUnset {
 		c.GFD.Output = OutputFile
 	}
-	fork, err := forked(flags["resource-config"], f.resources)
-	if err := errors.Join(append(flagErrs, doc.Err(), err)...); err != nil {
+	fork, err := forked(flags["resource-config"], f.resources, &found)
+	if err := errors.Join(append(found.errs, doc.Err(), err)...); err != nil {
 		return Config{}, err
 	}
+	c.Warnings = append(found.warnings, doc.Warnings()...)
 	if len(fork) > 0 {
 		c.Sharing = Sharing{Strategy: SharingTimeSlicing, Shares: fork}
 		if !isSet("shared-devices-allocation-policy") {
@@ -59,11 +59,11 @@ func Load(flags Explicit, data []byte, name string) (Config, error) {
 }
 
 // forked returns the shares of --resource-config.
-func forked(values []string, r Resources) ([]Share, error) {
+func forked(values []string, r Resources, found *findings) ([]Share, error) {
 	if len(values) == 0 {
 		return nil, nil
 	}
-	return parseResourceConfig(values[0], r)
+	return parseResourceConfig(values[0], r, found)
 }
 
 // check reports values that are valid by themselves and not together.

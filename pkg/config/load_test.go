@@ -183,13 +183,14 @@ func TestBadFlags(t *testing.T) {
 	}{
 		"all errors at once, with those of the file": {
 			flags: config.Explicit{
-				"mig-strategy": {"some"}, "device-list-strategy": {"cdi", "envvar", "env"},
+				"mig-strategy": {"some"}, "device-list-strategy": {"cdi", "envvar", "env"}, "default-device-list-strategy": {"env"},
 				"device-id-strategy": {"minor"}, "shared-devices-allocation-policy": {""}, "device-discovery-strategy": {"vfio"},
 				"cdi-feature-flags": {"none"}, "cdi-disable-hooks": {"hook"}, "imex-channel-ids": {"0", "1"}, "cdi-root": {"cdi"},
 				"kubelet-socket": {"kubelet.sock"}, "nvidia-cdi-hook-path": {"ctk"}, "mps-root": {"mps"}, "resource-config": {"gpu:a:0"},
 			},
 			file: "version: v2",
 			want: []string{
+				`flag --default-device-list-strategy: invalid value "env": must be envvar, volume-mounts, cdi-annotations or cdi-cri`,
 				`flag --mig-strategy: invalid value "some": must be none, single or mixed`,
 				`flag --device-discovery-strategy: invalid value "vfio": must be auto or nvml`,
 				`flag --shared-devices-allocation-policy: invalid value "": must be distributed, packed or spread`,
@@ -204,12 +205,8 @@ func TestBadFlags(t *testing.T) {
 				`flag --cdi-feature-flags: invalid value "none": must be enable-explicit-driver-libraries, disable-nvsandboxutils, enable-coherent-annotations, disable-multiple-csv-devices, no-additional-gids-for-device-nodes or disable-ipc-discoverer`,
 				`flag --cdi-disable-hooks: invalid value "hook": must be update-application-profile, chmod, create-symlinks, disable-device-node-modification, enable-cuda-compat, update-ldcache or all`,
 				`c.yaml:1: version: invalid value "v2": must be v1`,
-				`flag --resource-config: entry 1, "gpu:a:0": invalid replicas "0": must be an integer from 1 to 10000, or -1 for one replica for each 1000 MiB of memory`,
+				`flag --resource-config: entry 1, "gpu:a:0": invalid replicas "0": must be an integer of at least 1, or -1 for one replica for each 1000 MiB of memory`,
 			},
-		},
-		"no list strategy": {
-			flags: config.Explicit{"device-list-strategy": {}},
-			want:  []string{`flag --device-list-strategy: invalid value "": must be one or more of envvar, volume-mounts, cdi-annotations or cdi-cri`},
 		},
 		"Tegra": {
 			flags: config.Explicit{"device-discovery-strategy": {"tegra"}},

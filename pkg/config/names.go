@@ -43,14 +43,17 @@ func isSubdomain(s string) bool {
 }
 
 // MIGResource returns the name of MIG devices of a profile with strategy mixed, as
-// NVIDIA's device plugin writes it, or an empty one for an unknown profile. The name
-// of a resource must not contain "+".
+// NVIDIA's device plugin writes it, or an empty one for an unknown profile.
 func MIGResource(p gpu.Profile) string {
 	if p == (gpu.Profile{}) {
 		return ""
 	}
-	return migResourcePrefix + strings.ReplaceAll(p.String(), "+", ".")
+	return migResourcePrefix + ProfileName(p)
 }
+
+// ProfileName returns a profile as it is written in names of resources and in labels,
+// which must not contain "+": 1g.5gb.me for 1g.5gb+me.
+func ProfileName(p gpu.Profile) string { return strings.ReplaceAll(p.String(), "+", ".") }
 
 // IsMIGResource reports whether name is that of a profile.
 func IsMIGResource(name string) bool {
@@ -67,7 +70,7 @@ func unknownName(name string, r Resources) string {
 		slices.ContainsFunc(r.GPUs, named) || slices.ContainsFunc(r.MIG, named) {
 		return ""
 	}
-	return fmt.Sprintf("no device has the name %s: must be %s, %s<profile> like %s3g.20gb, or a name that resources defines",
+	return fmt.Sprintf("no device has the name %s, so the entry has no effect: devices are named %s, %s<profile> like %s3g.20gb, or as resources defines",
 		name, GPUResource, migResourcePrefix, migResourcePrefix)
 }
 

@@ -22,6 +22,9 @@ type Option struct {
 	Key string
 	// Restart says that a running process cannot change the value.
 	Restart bool
+	// Default says that the flag and its variables set the default of another option,
+	// over which the config file takes precedence.
+	Default bool
 	// Usage is the help text; the word in back quotes stands for the value.
 	Usage string
 
@@ -60,16 +63,16 @@ type Explicit map[string][]string
 // value is what a flag or the config file sets an option to.
 type value struct {
 	texts []string
-	// bad reports that the text with that index cannot be used, and what can;
-	// empty reports that a list lacks an entry.
-	bad   func(i int, allowed string)
-	empty func(allowed string)
+	// bad reports that the text with that index cannot be used, and what can; warn
+	// reports that the value is accepted and does not do what it says.
+	bad  func(i int, allowed string)
+	warn func(odd string)
 }
 
 // settings are values by the names of options.
 type settings map[string]value
 
-// apply sets all options that s has.
+// apply sets the options that s has.
 func (s settings) apply(c *Config, options []Option) {
 	for _, o := range options {
 		if v, ok := s[o.Name]; ok && o.set != nil {
@@ -78,15 +81,32 @@ func (s settings) apply(c *Config, options []Option) {
 	}
 }
 
-// settings returns the values of e, which add what is wrong with them to errs.
-func (e Explicit) settings(errs *[]error) settings {
+// defaults returns the options that set defaults, and all others.
+func defaults(all []Option) (defaults, others []Option) {
+	for _, o := range all {
+		if o.Default {
+			defaults = append(defaults, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	return defaults, others
+}
+
+// findings are what is wrong or odd in flags and variables.
+type findings struct {
+	errs     []error
+	warnings []string
+}
+
+// settings returns the values of e, which add what is wrong with them to found.
+func (e Explicit) settings(found *findings) settings {
 	out := settings{}
 	for name, texts := range e {
-		reject := func(text, allowed string) { *errs = append(*errs, badFlag(name, text, allowed)) }
 		out[name] = value{
 			texts: texts,
-			bad:   func(i int, allowed string) { reject(texts[i], allowed) },
-			empty: func(allowed string) { reject("", allowed) },
+			bad:   func(i int, allowed string) { found.errs = append(found.errs, badFlag(name, texts[i], allowed)) },
+			warn:  func(odd string) { found.warnings = append(found.warnings, fmt.Sprintf("flag --%s: %s", name, odd)) },
 		}
 	}
 	return out
@@ -125,8 +145,8 @@ func (s settings) read(o Option, v strict.Value) {
 		return
 	}
 	set := value{
-		bad:   func(_ int, allowed string) { v.Bad(allowed) },
-		empty: func(allowed string) { v.Fail("the list is empty: must have %s", allowed) },
+		bad:  func(_ int, allowed string) { v.Bad(allowed) },
+		warn: func(odd string) { v.Warn("%s", odd) },
 	}
 	switch {
 	case o.shape == Bool:

@@ -93,10 +93,9 @@ func answerOptions() []Option {
 			field: many(oneOrMore(listStrategies()), func(c *Config) *[]ListStrategy { return &c.ListStrategies }),
 		},
 		{
-			Name: "default-device-list-strategy", Variables: []string{"DEFAULT_DEVICE_LIST_STRATEGY"},
+			Name: "default-device-list-strategy", Variables: []string{"DEFAULT_DEVICE_LIST_STRATEGY"}, Default: true,
 			Usage: "`STRATEGIES` to use if neither device-list-strategy nor the config file sets any",
-			// Load makes it the ListStrategies.
-			field: field{shape: List},
+			field: defaultOf(many(oneOrMore(listStrategies()), func(c *Config) *[]ListStrategy { return &c.ListStrategies })),
 		},
 		{
 			Name: "device-id-strategy", Variables: []string{"DEVICE_ID_STRATEGY"}, Key: "flags.plugin.deviceIDStrategy",

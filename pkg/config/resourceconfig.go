@@ -11,7 +11,7 @@ import (
 // device plugin: "<original>[:<new>[:<replicas>]],…", names without the domain,
 // replicas -1 for one for each 1000 MiB of memory. It does not change resources that
 // it does not list. MIG devices renamed to gpu are one resource with the GPUs.
-func parseResourceConfig(value string, r Resources) ([]Share, error) {
+func parseResourceConfig(value string, r Resources, found *findings) ([]Share, error) {
 	var (
 		out  []Share
 		errs []error
@@ -22,16 +22,19 @@ func parseResourceConfig(value string, r Resources) ([]Share, error) {
 		if entry == "" {
 			continue
 		}
-		fail := func(format string, args ...any) {
-			errs = append(errs, fmt.Errorf("flag --resource-config: entry %d, %q: %s", i+1, entry, fmt.Sprintf(format, args...)))
-		}
+		at := fmt.Sprintf("flag --resource-config: entry %d, %q: ", i+1, entry)
+		fail := func(format string, args ...any) { errs = append(errs, errors.New(at+fmt.Sprintf(format, args...))) }
 		share, err := parseEntry(entry)
 		if err != nil {
 			fail("%s", err)
 			continue
 		}
 		if why := unknownName(share.Name, r); why != "" {
-			fail("%s", why)
+			found.warnings = append(found.warnings, at+why)
+		}
+		if share.Replicas > MaxReplicas {
+			share.Replicas = MaxReplicas
+			found.warnings = append(found.warnings, at+tooManyReplicas)
 		}
 		if first := where[share.Name]; first > 0 {
 			fail("%s is already in entry %d", share.Name, first)
@@ -65,9 +68,9 @@ func parseEntry(entry string) (Share, error) {
 	}
 	if len(parts) == 3 {
 		n, err := strconv.Atoi(strings.TrimSpace(parts[2]))
-		if err != nil || n < 1 && n != AutoReplicas || n > MaxReplicas {
-			return Share{}, fmt.Errorf("invalid replicas %q: must be an integer from 1 to %d, or %d for one replica for each 1000 MiB of memory",
-				parts[2], MaxReplicas, AutoReplicas)
+		if err != nil || n < 1 && n != AutoReplicas {
+			return Share{}, fmt.Errorf("invalid replicas %q: must be an integer of at least 1, or %d for one replica for each 1000 MiB of memory",
+				parts[2], AutoReplicas)
 		}
 		s.Replicas = n
 	}

@@ -18,10 +18,7 @@ func (d *derivation) share(units []*unit) []*unit {
 		byResource[u.resource] = append(byResource[u.resource], u)
 	}
 	for _, s := range d.config.Sharing.Shares {
-		for _, u := range d.chosen(byResource[s.Name], s) {
-			u.advertised = cmp.Or(s.Rename, s.Name)
-			u.replicas = d.replicas(u, s)
-		}
+		d.apply(s, d.chosen(byResource[s.Name], s))
 	}
 	if d.config.Sharing.Strategy != config.SharingMPS {
 		return units
@@ -33,6 +30,24 @@ func (d *derivation) share(units []*unit) []*unit {
 		}
 		return reason != ""
 	})
+}
+
+// apply shares the units that the share takes. MPS does not share MIG devices: they are
+// advertised once, under the name that they have without sharing.
+func (d *derivation) apply(s config.Share, units []*unit) {
+	once := 0
+	for _, u := range units {
+		u.replicas = d.replicas(u, s)
+		if u.replicas > 1 && u.mig != nil && d.config.Sharing.Strategy == config.SharingMPS {
+			u.replicas = 1
+			once++
+			continue
+		}
+		u.advertised = cmp.Or(s.Rename, s.Name)
+	}
+	if once > 0 {
+		d.note("sharing of %s: MPS does not share MIG devices (%d), each is advertised once: share them by timeSlicing", s.Name, once)
+	}
 }
 
 // chosen returns the units of the resource that the share takes.
@@ -94,8 +109,6 @@ func mpsRejects(u *unit) string {
 	switch {
 	case u.replicas <= 1:
 		return ""
-	case u.mig != nil:
-		return "MPS does not share MIG devices: share them by timeSlicing, or take them out of sharing.mps"
 	case u.wholeInMIGMode():
 		return "MPS does not share a GPU whose MIG mode is on: share it by timeSlicing, take it out of sharing.mps, or turn the mode off"
 	case cc == gpu.Version{} && u.gpu.Fault != nil:

@@ -1,6 +1,7 @@
 package resource_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -182,7 +183,7 @@ func TestMPS(t *testing.T) {
 	one := func(major, minor int) *gpu.Node {
 		return &gpu.Node{GPUs: []gpu.GPU{{UUID: "GPU-0", ComputeCapability: gpu.Version{Major: major, Minor: minor}}}}
 	}
-	const migReason = "MPS does not share MIG devices: share them by timeSlicing, or take them out of sharing.mps"
+	const migNote = "MPS does not share MIG devices (%d), each is advertised once: share them by timeSlicing"
 	for name, tc := range map[string]struct {
 		node     *gpu.Node
 		strategy config.MIGStrategy
@@ -201,7 +202,7 @@ func TestMPS(t *testing.T) {
 		"too old":                      {node: one(3, 0), replicas: 2, want: []string{"config 0: MPS needs a GPU of compute capability 3.5 and this one has 3.0: share it by timeSlicing, or take it out of sharing.mps"}},
 		"MIG devices": {
 			node: gputest.Divided(gputest.A100, 1, gputest.Times(2, "3g.20gb")), source: "nvidia.com/mig-3g.20gb", replicas: 2,
-			want: []string{"config 0:0: " + migReason, "config 0:1: " + migReason},
+			want: []string{"nvidia.com/mig-3g.20gb: 0:0 0:1", "note: sharing of nvidia.com/mig-3g.20gb: " + fmt.Sprintf(migNote, 2)},
 		},
 		"MIG devices with one replica": {
 			node: gputest.Divided(gputest.A100, 1, gputest.Times(2, "3g.20gb")), source: "nvidia.com/mig-3g.20gb", replicas: 1,
@@ -218,7 +219,7 @@ func TestMPS(t *testing.T) {
 				return n
 			}(),
 			source: "nvidia.com/mig-3g.20gb", replicas: 2,
-			want: []string{"config 0:0: " + migReason},
+			want: []string{"nvidia.com/mig-3g.20gb: 0:0(nvml: lost)", "note: sharing of nvidia.com/mig-3g.20gb: " + fmt.Sprintf(migNote, 1)},
 		},
 		"a GPU that fails stays what it was": {
 			node:     &gpu.Node{GPUs: []gpu.GPU{{UUID: "GPU-0", Fault: &gpu.Fault{Op: "nvml", Reason: "lost"}}}},

@@ -77,8 +77,16 @@ func options(c *cli.Context) []config.Option {
 func Load(c *cli.Context, labels configfile.Labels, log *slog.Logger) (*Live, error) {
 	has := options(c)
 	set := explicit(c, has)
+	var warned []string
 	return configfile.Load(c, configfile.Spec[config.Config]{
-		Parse: func(name string, data []byte) (config.Config, error) { return parse(set, name, data) },
+		Parse: func(name string, data []byte) (config.Config, error) {
+			cfg, err := parse(set, name, data)
+			if err == nil && !slices.Equal(warned, cfg.Warnings) {
+				warned = cfg.Warnings
+				warn(log, warned)
+			}
+			return cfg, err
+		},
 		NeedsRestart: func(old, changed config.Config) []string {
 			return slices.DeleteFunc(config.NeedsRestart(old, changed), func(name string) bool {
 				return !slices.ContainsFunc(has, func(o config.Option) bool { return o.Name == name })
@@ -87,6 +95,12 @@ func Load(c *cli.Context, labels configfile.Labels, log *slog.Logger) (*Live, er
 		Labels: labels,
 		Log:    log,
 	})
+}
+
+func warn(log *slog.Logger, warnings []string) {
+	for _, w := range warnings {
+		log.Warn("config accepted with a warning", "warning", w)
+	}
 }
 
 // Parse returns the config that a file with the name and the data makes of flags

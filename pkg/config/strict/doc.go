@@ -62,6 +62,8 @@ type Doc struct {
 	more int
 	// values counts the values that readers got.
 	values int
+
+	warnings
 }
 
 // Parse reads a document that errors call file. Err reports errors in its syntax. An

@@ -14,8 +14,8 @@ type Map struct {
 	keys map[string]Value
 }
 
-// Map returns the value as a mapping with the known keys. It reports unknown and
-// duplicate keys.
+// Map returns the value as a mapping with the known keys, its own and those that it
+// merges from other mappings. It reports unknown and duplicate keys.
 func (v Value) Map(known ...string) Map {
 	m := Map{of: v, keys: map[string]Value{}}
 	if !v.Set() {
@@ -25,28 +25,69 @@ func (v Value) Map(known ...string) Map {
 		v.Bad("a mapping with the keys " + strings.Join(known, ", "))
 		return m
 	}
+	m.add(v.node, known, nil)
+	return m
+}
+
+// add adds the keys of a mapping that m does not have yet, and then those that the
+// mapping merges. within are the mappings that merge it.
+func (m Map) add(n *yaml.Node, known []string, within []*yaml.Node) {
+	v := m.of
+	var merges []Value
 	lines := map[string]int{}
-	for i := 0; i+1 < len(v.node.Content); i += 2 {
-		name := v.node.Content[i]
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name := n.Content[i]
 		at := Value{doc: v.doc, node: name, key: v.path(name.Value), line: name.Line}
+		_, own := m.keys[name.Value]
 		switch {
 		case name.Kind != yaml.ScalarNode:
 			at.Fail("a key must be a word")
 			continue
-		case name.ShortTag() == "!!merge":
-			at.Fail("merge keys are not supported: write the keys out")
-			continue
 		case lines[name.Value] > 0:
 			at.Fail("duplicate key, first in line %d", lines[name.Value])
 			continue
+		case name.ShortTag() == "!!merge":
+			merges = append(merges, v.doc.value(n.Content[i+1], at.key, name.Line))
 		case !slices.Contains(known, name.Value):
 			at.Fail("unknown key: %s", suggest(name.Value, known))
-		default:
-			m.keys[name.Value] = v.doc.value(v.node.Content[i+1], at.key, name.Line)
+		case !own:
+			m.keys[name.Value] = v.doc.value(n.Content[i+1], at.key, name.Line)
 		}
 		lines[name.Value] = name.Line
 	}
-	return m
+	within = append(within, n)
+	for _, merge := range merges {
+		for _, other := range merge.mappings() {
+			if slices.Contains(within, other) {
+				merge.Fail("the mapping contains itself")
+				continue
+			}
+			m.add(other, known, within)
+		}
+	}
+}
+
+// mappings returns the mappings of a merge key: one, or those of a list. Of two with the
+// same key, the first one counts.
+func (v Value) mappings() []*yaml.Node {
+	switch {
+	case !v.Set():
+		return nil
+	case v.node.Kind == yaml.MappingNode:
+		return []*yaml.Node{v.node}
+	case v.node.Kind != yaml.SequenceNode:
+		v.Bad("a mapping or a list of mappings, such as *name")
+		return nil
+	}
+	var out []*yaml.Node
+	for _, entry := range v.List() {
+		if entry.node.Kind != yaml.MappingNode {
+			entry.Bad("a mapping, such as *name")
+			continue
+		}
+		out = append(out, entry.node)
+	}
+	return out
 }
 
 // Get returns the value of a key, which may be absent.

@@ -39,11 +39,14 @@ func read(data string) (got []string, err error) {
 func TestReads(t *testing.T) {
 	want := []string{"word a", "on true", "count -1", "list 0 false", "list 1 true", "list 0:1 true"}
 	for name, data := range map[string]string{
-		"yaml":              "word: a\non: true\ncount: -1\nlist: [0, '1', 0:1]\ninner: {word: x}\n",
-		"json":              `{"word": "a", "on": true, "count": -1, "list": [0, "1", "0:1"], "inner": {"word": "x"}}`,
-		"json with tabs":    "{\n\t\"word\": \"a\",\n\t\"on\": true, \"count\": -1,\n\t\"list\": [0, \"1\", \"0:1\"]\n}",
-		"carriage returns":  "word: a\r\non: True\r\ncount: -1\r\nlist:\r\n- 0\r\n- '1'\r\n- 0:1\r\n",
-		"an alias":          "inner: {word: &w a}\nword: *w\non: true\ncount: -1\nlist: [0, '1', '0:1']\n",
+		"yaml":               "word: a\non: true\ncount: -1\nlist: [0, '1', 0:1]\ninner: {word: x}\n",
+		"json":               `{"word": "a", "on": true, "count": -1, "list": [0, "1", "0:1"], "inner": {"word": "x"}}`,
+		"json with tabs":     "{\n\t\"word\": \"a\",\n\t\"on\": true, \"count\": -1,\n\t\"list\": [0, \"1\", \"0:1\"]\n}",
+		"carriage returns":   "word: a\r\non: True\r\ncount: -1\r\nlist:\r\n- 0\r\n- '1'\r\n- 0:1\r\n",
+		"an alias":           "inner: {word: &w a}\nword: *w\non: true\ncount: -1\nlist: [0, '1', '0:1']\n",
+		"old words for true": "word: a\non: YES\ncount: -1\nlist: [0, '1', '0:1']\n",
+		"a merge key":        "inner: &i {word: a}\n<<: *i\non: on\ncount: -1\nlist: [0, '1', '0:1']\n",
+		"a key goes before what is merged, and the first merged one before others": "inner: &i {word: x}\n<<: [{word: a, count: -1}, *i, {word: b, count: 5}]\non: true\ncount: -1\nlist: [0, '1', '0:1']\n",
 		"a document marker": "---\nword: a\non: true\ncount: -1\nlist: [0, '1', '0:1']\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +76,7 @@ func TestRefuses(t *testing.T) {
 		want []string
 	}{
 		"all errors at once, in the order of lines": {
-			data: "on: yes\nword: [a]\ncount: 11\nlist: a\ninner:\n  longWord: b\nworld: x\n",
+			data: "on: 'yes'\nword: [a]\ncount: 11\nlist: a\ninner:\n  longWord: b\nworld: x\n",
 			want: []string{
 				`c.yaml:1: on: invalid value "yes": must be true or false`,
 				`c.yaml:2: word: invalid value (a list): must be a text`,
@@ -99,12 +102,18 @@ func TestRefuses(t *testing.T) {
 		},
 		"another case": {data: "inner: {word: a, longword: b}", want: []string{"c.yaml:1: inner.longword: unknown key: did you mean longWord?"}},
 		"a key that is none": {
-			data: "? [a, b]\n: c\n<<: {word: a}\n",
-			want: []string{"c.yaml:1: a key must be a word", `c.yaml:3: "<<": merge keys are not supported: write the keys out`},
+			data: "? [a, b]\n: c\n", want: []string{"c.yaml:1: a key must be a word"},
 		},
 		"a key that breaks lines": {
 			data: `{"a\nb": 1}`, want: []string{`c.yaml:1: "a\nb": unknown key: must be one of word, on, count, list, inner`},
 		},
+		"an unknown key in what is merged": {
+			data: "inner: &i {word: a}\n<<: {world: b, <<: *i}\n", want: []string{"c.yaml:2: world: unknown key: did you mean word?"},
+		},
+		"merge keys twice":        {data: "<<: {word: a}\n<<: {word: b}\n", want: []string{`c.yaml:2: "<<": duplicate key, first in line 1`}},
+		"a merge of no mapping":   {data: "<<: a\n", want: []string{`c.yaml:1: "<<": invalid value "a": must be a mapping or a list of mappings, such as *name`}},
+		"a merge of a list":       {data: "<<: [a, {word: b}]\n", want: []string{`c.yaml:1: "<<"[0]: invalid value "a": must be a mapping, such as *name`}},
+		"a mapping within itself": {data: "inner: &i {word: a, <<: *i}\n", want: []string{`c.yaml:1: inner."<<": the mapping contains itself`}},
 		"not a mapping": {
 			data: "- a\n", want: []string{"c.yaml:1: invalid value (a list): must be a mapping with the keys word, on, count, list, inner"},
 		},

@@ -2,7 +2,9 @@ package strict
 
 import (
 	"fmt"
+	"math"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -83,20 +85,27 @@ func (v Value) Text() (string, bool) {
 	return v.node.Value, true
 }
 
-// Bool returns a value that is true or false.
+// Bool returns a value that is true or false, or one of the words that YAML 1.1 has for
+// them, such as yes and off. A text in quotes is none of them.
 func (v Value) Bool() (value, ok bool) {
 	if !v.Set() {
 		return false, false
 	}
-	if v.node.Kind != yaml.ScalarNode || v.node.ShortTag() != "!!bool" {
-		v.Bad("true or false")
-		return false, false
+	plain := v.node.Style == 0
+	if v.node.Kind == yaml.ScalarNode && (plain || v.node.ShortTag() == "!!bool") {
+		switch strings.ToLower(v.node.Value) {
+		case "true", "yes", "on", "y":
+			return true, true
+		case "false", "no", "off", "n":
+			return false, true
+		}
 	}
-	return v.node.Value[0] == 't' || v.node.Value[0] == 'T', true
+	v.Bad("true or false")
+	return false, false
 }
 
 // Int returns a value that is an integer from low to high, in decimal without leading
-// zeros: YAML would read 010 as 8.
+// zeros: YAML would read 010 as 8. math.MaxInt as high is no limit.
 func (v Value) Int(low, high int) (int, bool) {
 	if !v.Set() {
 		return 0, false
@@ -104,7 +113,11 @@ func (v Value) Int(low, high int) (int, bool) {
 	number := v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!int"
 	n, err := strconv.Atoi(v.node.Value)
 	if !number || err != nil || strconv.Itoa(n) != v.node.Value || n < low || n > high {
-		v.Bad(fmt.Sprintf("an integer from %d to %d", low, high))
+		allowed := fmt.Sprintf("an integer from %d to %d", low, high)
+		if high == math.MaxInt {
+			allowed = fmt.Sprintf("an integer of at least %d", low)
+		}
+		v.Bad(allowed)
 		return 0, false
 	}
 	return n, true

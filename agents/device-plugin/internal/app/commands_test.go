@@ -36,6 +36,7 @@ func TestValidate(t *testing.T) {
 	dir := t.TempDir()
 	good := write(t, filepath.Join(dir, "good.yaml"), "version: v1\nresources: {gpus: [{pattern: '*', name: big}]}\n")
 	bad := write(t, filepath.Join(dir, "bad.yaml"), "version: v2\nflags: {migStrategy: some}\n")
+	odd := write(t, filepath.Join(t.TempDir(), "odd.yaml"), "sharing: {timeSlicing: {}}\n")
 	errors := bad + ":1: version: invalid value \"v2\": must be v1\n" +
 		bad + ":2: flags.migStrategy: invalid value \"some\": must be none, single or mixed\n"
 	for name, tc := range map[string]struct {
@@ -51,7 +52,11 @@ func TestValidate(t *testing.T) {
 		"flags that go with what is named in the file": {args: []string{"validate", "--config", good, "--resource-config=big:small:2"}, out: good + ": valid\n"},
 		"a variable that is wrong": {
 			args: []string{"validate", "--config", good}, env: map[string]string{"DEVICE_ID_STRATEGY": "minor"},
-			code: 2, errs: "device-plugin: flag --device-id-strategy: invalid value \"minor\": must be uuid or index\n",
+			code: 2, errs: "device-plugin: environment variable DEVICE_ID_STRATEGY (flag --device-id-strategy): invalid value \"minor\": must be uuid or index\n",
+		},
+		"a file that is not what it seems": {
+			args: []string{"validate", "--config", odd},
+			out:  "warning: " + odd + ":1: sharing.timeSlicing: it has no resources, so nothing is shared\n" + odd + ": valid\n",
 		},
 		"a file that is not there": {
 			args: []string{"validate", "--config", dir + "/none"}, code: 1,

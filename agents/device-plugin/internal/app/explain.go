@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -49,6 +50,7 @@ func explain(c *cli.Context) error {
 	m := health.New(s.rules(s.live.Config, log))
 	m.Observe(node, time.Time{})
 	out := explained(resource.Derive(node, m.View(), s.live.Config))
+	out.Notes = append(slices.Clone(s.live.Config.Warnings), out.Notes...)
 	if output == outputJSON {
 		enc := json.NewEncoder(c.App.Writer)
 		enc.SetIndent("", "  ")

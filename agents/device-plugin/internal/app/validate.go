@@ -9,6 +9,7 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/gpuconfig"
+	"outrigger.dev/pkg/config"
 )
 
 // commands are the commands of the plugin, in addition to those of every agent.
@@ -37,7 +38,8 @@ func commands() []*cli.Command {
 	}
 }
 
-// validate prints one line for each valid file, and one for each error in the others.
+// validate prints one line for each valid file, after its warnings, and one for each
+// error in the others.
 // It takes flags and variables into account, as the plugin does.
 func validate(c *cli.Context) error {
 	if c.Args().Present() {
@@ -53,12 +55,16 @@ func validate(c *cli.Context) error {
 	}
 	var bad []string
 	for _, path := range paths {
+		var cfg config.Config
 		data, err := configfile.Read(path)
 		if err == nil {
-			_, err = gpuconfig.Parse(c, path, data)
+			cfg, err = gpuconfig.Parse(c, path, data)
 			if err != nil && !gpuconfig.InFile(err) {
 				return err
 			}
+		}
+		for _, w := range cfg.Warnings {
+			_, _ = fmt.Fprintf(c.App.Writer, "warning: %s\n", w)
 		}
 		if err == nil {
 			_, _ = fmt.Fprintf(c.App.Writer, "%s: valid\n", path)

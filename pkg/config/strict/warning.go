@@ -1,0 +1,41 @@
+package strict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// maxWarnings is how many warnings of a document are kept, so that a log has room for
+// them.
+const maxWarnings = 20
+
+// warnings are the first maxWarnings warnings, and more counts the others.
+type warnings struct {
+	warned []*Error
+	more   int
+}
+
+// Warn reports that the value is accepted and does not do what it says.
+func (v Value) Warn(format string, args ...any) {
+	d := v.doc
+	if len(d.warned) == maxWarnings {
+		d.warnings.more++
+		return
+	}
+	d.warned = append(d.warned, &Error{File: d.file, Line: v.line, Key: v.key, Text: fmt.Sprintf(format, args...)})
+}
+
+// Warnings returns the warnings reported so far, sorted by line: at most 20, and the
+// number of the others.
+func (d *Doc) Warnings() []string {
+	slices.SortStableFunc(d.warned, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
+	var out []string
+	for _, w := range d.warned {
+		out = append(out, w.Error())
+	}
+	if d.warnings.more > 0 {
+		out = append(out, fmt.Sprintf("%s: %d more warnings", d.file, d.warnings.more))
+	}
+	return out
+}
