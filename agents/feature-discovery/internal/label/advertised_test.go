@@ -1,11 +1,14 @@
 package label_test
 
 import (
+	"strconv"
 	"testing"
 
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/resource"
 )
 
 // TestAdvertised checks configs that NVIDIA's feature discovery has no labels for,
@@ -101,7 +104,7 @@ func TestAdvertised(t *testing.T) {
 		"single, most GPUs are whole": {
 			node:   gputest.Divided(gputest.A100, 3, halves),
 			config: []string{strategy("single")},
-			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=3 gpu.replicas=1 gpu.memory=40960 mig.strategy=single",
+			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=2 gpu.replicas=1 gpu.memory=40960 mig.strategy=single",
 			absent: "gpu.slices.gi gpu.multiprocessors",
 		},
 		"single, a GPU in MIG mode has no devices": {
@@ -112,7 +115,13 @@ func TestAdvertised(t *testing.T) {
 		"single, a GPU in MIG mode has no devices and another is whole": {
 			node:   gputest.Divided(gputest.A100, 2, nil),
 			config: []string{strategy("single")},
-			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=2 gpu.replicas=1 gpu.memory=40960",
+			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=1 gpu.replicas=1 gpu.memory=40960",
+		},
+		"single, a GPU is partitioned, one is whole and one has no devices": {
+			node:   gputest.Divided(gputest.A100, 3, gputest.Times(7, "1g.5gb"), nil),
+			config: []string{strategy("single")},
+			want:   "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=1 gpu.replicas=1 gpu.memory=40960",
+			absent: "gpu.slices.gi",
 		},
 		"single, the GPUs are partitioned differently": {
 			node:   gputest.Divided(gputest.A100, 2, gputest.Times(7, "1g.5gb"), halves),
@@ -174,6 +183,31 @@ func TestAdvertised(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			check(t, of(t, facts(tc.node, load(t, tc.config...))), tc.want, tc.absent)
 		})
+	}
+}
+
+// TestSingleCountsWhatIsAdvertised checks that count and replicas of nvidia.com/gpu are
+// what the device plugin advertises, however the GPUs of a node are partitioned.
+func TestSingleCountsWhatIsAdvertised(t *testing.T) {
+	layouts := [][]string{nil, {}, gputest.Times(7, "1g.5gb"), gputest.Times(2, "3g.20gb"), {"3g.20gb", "1g.5gb+me"}}
+	c := load(t, strategy("single"))
+	for i := range len(layouts) * len(layouts) * len(layouts) {
+		n := gputest.Node(gputest.A100, 3)
+		for g, at := range []int{i % 5, i / 5 % 5, i / 25} {
+			if at > 0 { // otherwise it is whole
+				gputest.Partition(n, g, layouts[at]...)
+			}
+		}
+		want := 0
+		for _, r := range resource.Derive(n, health.View{}, c).Resources {
+			want += len(r.Devices)
+		}
+		labels := of(t, facts(n, c))
+		count, err := strconv.Atoi(labels["nvidia.com/gpu.count"])
+		if replicas := labels["nvidia.com/gpu.replicas"]; err != nil || count != want || want > 0 && replicas != "1" {
+			t.Errorf("layout %d: count %d of %s replicas (%s), %v; %d devices are advertised",
+				i, count, replicas, labels["nvidia.com/gpu.product"], err, want)
+		}
 	}
 }
 

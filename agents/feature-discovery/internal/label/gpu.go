@@ -33,6 +33,9 @@ func (l labels) subject(s subject, a advertised) {
 		l.class(ofGPU, s.devices, len(s.devices), a.share(s.devices.places(), config.GPUResource))
 	default:
 		l.put(ofGPU+"product", fit(s.product.name, l.gpus(ofGPU, s.product, a).suffix(), maxText))
+		if s.whole {
+			l.number(ofGPU+"count", len(s.product.whole()))
+		}
 	}
 }
 

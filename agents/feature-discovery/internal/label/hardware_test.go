@@ -40,7 +40,7 @@ func TestLongNames(t *testing.T) {
 		"the suffix is kept": {
 			config: []string{strategy("mixed"), sharing("timeSlicing", "", 2, "nvidia.com/gpu", "nvidia.com/mig-1g.5gb.me")},
 			want: "gpu.product=NVIDIA-RTX-PRO-6000-Blackwell-Max-Q-Workstation-a0a5fd71-SHARED" +
-				" mig-1g.5gb.me.product=NVIDIA-RTX-PRO-6000-Blackwell-Max-92cf159a-MIG-1g.5gbme-SHARED",
+				" mig-1g.5gb.me.product=NVIDIA-RTX-PRO-6000-Blackwell-Max-92cf159a-MIG-1g.5gb.me-SHARED",
 		},
 		"no suffix": {
 			want: "gpu.product=NVIDIA-RTX-PRO-6000-Blackwell-Max-Q-Workstation-Editio-a0a5fd71",

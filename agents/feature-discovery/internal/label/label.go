@@ -35,7 +35,8 @@ type Facts struct {
 // known has no label, except gpu.machine and gpu.mode, which are "unknown". A GPU that
 // fails counts while its name is known, and does not change the labels of others.
 //
-// gpu.count, mig-<profile>.count and memory describe the hardware. Product, replicas
+// gpu.count, mig-<profile>.count and memory describe the hardware: all GPUs of the
+// product, or with the strategy single all devices of the class. Product, replicas
 // and sharing-strategy describe how it is advertised, which resource.Derive decides.
 // The rules are at subject and advertised.share.
 func Of(f Facts) map[string]string {

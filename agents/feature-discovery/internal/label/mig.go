@@ -22,7 +22,7 @@ func (l labels) profile(c class, a advertised) {
 
 // class sets the labels of count MIG devices that are similar to those of a class.
 func (l labels) class(prefix string, c class, count int, s share) {
-	l.put(prefix+"product", fit(c[0].product.name, divided+clean(c[0].Profile.String())+s.suffix(), maxText))
+	l.put(prefix+"product", fit(c[0].product.name, divided+config.ProfileName(c[0].Profile)+s.suffix(), maxText))
 	l.number(prefix+"count", count)
 	l.share(prefix, s)
 	l.memory(prefix+"memory", c.memory())

@@ -19,8 +19,8 @@ import (
 // If the GPUs of a node are not partitioned alike, the strategy single does not fit.
 // NVIDIA's feature discovery then sets <product>-MIG-INVALID and count 0, because its
 // device plugin advertises nothing there. Our device plugin advertises the devices of
-// one class, and the labels describe that class, so that schedulers and autoscalers
-// see what the kubelet counts. INVALID remains for a node on which all GPUs are in MIG
+// one class, and the labels describe that class and count its devices, so that
+// schedulers and autoscalers see what the kubelet counts. INVALID remains for a node on which all GPUs are in MIG
 // mode and none has a MIG device, so that there is nothing to advertise.
 //
 // Among several products, the subject is the one with the most GPUs on the node:
@@ -31,6 +31,9 @@ type subject struct {
 	product *product
 	// devices is empty if the subject is whole GPUs.
 	devices class
+	// whole is set if the count has no GPUs in MIG mode: with the strategy single, these
+	// are not devices like those that the labels describe.
+	whole bool
 	// invalid is set if the strategy single has nothing to advertise.
 	invalid bool
 }
@@ -43,7 +46,7 @@ func newSubject(h hardware, c config.Config, a advertised) subject {
 		func(string) bool { return true },
 	} {
 		if p := h.largest(func(p *product) bool { return slices.ContainsFunc(p.whole(), is) }); p != nil {
-			return subject{product: p}
+			return subject{product: p, whole: single}
 		}
 		// With single, a MIG device is nvidia.com/gpu, except for sharing and filters.
 		if i > 0 && !single {

@@ -134,7 +134,7 @@ func TestDevicesAsUpstream(t *testing.T) {
 			node:   gputest.Divided(gputest.A100, 1, []string{"1g.5gb+me"}),
 			config: []string{strategy("mixed"), sharing("timeSlicing", "renameByDefault: true, ", 3, "nvidia.com/mig-1g.5gb.me")},
 			want: "gpu.product=NVIDIA-A100-SXM4-40GB gpu.count=1 gpu.replicas=0 gpu.sharing-strategy=none gpu.memory=40960 mig.strategy=mixed" + ampere + "mps.capable=false" +
-				" mig-1g.5gb.me.product=NVIDIA-A100-SXM4-40GB-MIG-1g.5gbme mig-1g.5gb.me.count=1 mig-1g.5gb.me.replicas=3 mig-1g.5gb.me.sharing-strategy=time-slicing" +
+				" mig-1g.5gb.me.product=NVIDIA-A100-SXM4-40GB-MIG-1g.5gb.me mig-1g.5gb.me.count=1 mig-1g.5gb.me.replicas=3 mig-1g.5gb.me.sharing-strategy=time-slicing" +
 				with("mig-1g.5gb.me.", "engines.copy=1 engines.decoder=1 engines.encoder=0 engines.jpeg=1 engines.ofa=1 memory=4864 multiprocessors=14 slices.ci=1 slices.gi=1"),
 		},
 		"strategy mixed, GPU instances are divided further": {
