@@ -14,8 +14,9 @@ const DefaultQuiet = 5 * time.Minute
 // application has the XIDs that a program on the GPU can cause by itself. They say
 // nothing about the GPU: 13 graphics engine exception, 31 memory page
 // fault, 43 stopped processing, 45 preemptive clean-up, 68 video processor
-// exception, 109 context switch time-out.
-func application() []uint64 { return []uint64{13, 31, 43, 45, 68, 109} }
+// exception. NVIDIA's device plugin ignores these and 109, context switch time-out, for
+// which NVIDIA's catalogue demands a reset of the GPU: the next program would hang too.
+func application() []uint64 { return []uint64{13, 31, 43, 45, 68} }
 
 // Rules says which XIDs count against a GPU, and for how long. XID 154 stands for the
 // recovery actions that a driver asks for: if it does not count, neither do they.

@@ -16,11 +16,12 @@ func TestRules(t *testing.T) {
 		unknown         []string
 	}{
 		"by default the XIDs of applications are ignored": {
-			counts:  []uint64{1, 48, 63, 64, 74, 79, 94, 95, 119},
-			ignored: []uint64{13, 31, 43, 45, 68, 109},
+			counts:  []uint64{1, 48, 63, 64, 74, 79, 94, 95, 109, 119},
+			ignored: []uint64{13, 31, 43, 45, 68},
 		},
-		"all turns every XID off":  {disable: "all", ignored: []uint64{13, 48, 79}},
-		"xids turns every XID off": {disable: "XIDs", ignored: []uint64{13, 48, 79}},
+		"109 can be ignored, as NVIDIA's device plugin does": {disable: "109", counts: []uint64{48}, ignored: []uint64{109}},
+		"all turns every XID off":                            {disable: "all", ignored: []uint64{13, 48, 79}},
+		"xids turns every XID off":                           {disable: "XIDs", ignored: []uint64{13, 48, 79}},
 		"a list is ignored too": {
 			disable: " 79, 48 ", counts: []uint64{94}, ignored: []uint64{13, 48, 79},
 		},
