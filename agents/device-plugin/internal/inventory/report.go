@@ -2,8 +2,10 @@ package inventory
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
 )
 
@@ -27,10 +29,10 @@ const (
 // Report is one thing that happened.
 type Report struct {
 	Kind ReportKind
-	// Resource and Devices are empty if the Report concerns the node. Devices that
-	// have the same reason are in one Report.
-	Resource string
-	Devices  []resource.Device
+	// Resources and Devices are empty if the Report concerns the node. Devices that
+	// have the same reason are in one Report, also those of several resources.
+	Resources []string
+	Devices   []resource.Device
 	// Reason is empty for ReportHealthy.
 	Reason string
 }
@@ -54,8 +56,8 @@ func (r Report) String() string {
 		names = append(names, strings.TrimSpace(d.Index+" "+string(d.UUID)))
 	}
 	text := strings.Join(names, ", ")
-	if r.Resource != "" {
-		text = r.Resource + " " + text
+	if len(r.Resources) > 0 {
+		text = strings.Join(r.Resources, ", ") + " " + text
 	}
 	switch {
 	case text == "":
@@ -67,14 +69,16 @@ func (r Report) String() string {
 	}
 }
 
-// reports returns a Report for each change that a person should know.
+// reports returns a Report for each incident that a person should know. A driver that is
+// gone or hangs concerns the node, and is reported as such.
 func reports(was, now resource.Set) []Report {
 	var all grouped
 	for _, c := range changes(was, now) {
 		switch {
 		case c.healed():
 			all.add(ReportHealthy, c.resource, c.device)
-		case !c.device.Health.Healthy:
+		case c.continues(), c.device.Health.Kind == health.KindDriver, c.device.Health.Kind == health.KindHang:
+		default:
 			all.add(ReportUnhealthy, c.resource, c.device)
 		}
 	}
@@ -89,18 +93,42 @@ func reports(was, now resource.Set) []Report {
 	return all
 }
 
+// continues reports whether the device was unhealthy before, and the reason is another
+// sign of the same incident: a GPU that reported an XID is lost, cannot be read, or has to
+// be reset. An XID is always news: another one is another incident, and one that comes
+// late names the cause.
+func (c change) continues() bool {
+	sign := func(k health.Kind) bool {
+		return k == health.KindLost || k == health.KindFault || k == health.KindRecovery
+	}
+	if c.was == nil || c.was.Healthy {
+		return false
+	}
+	before, now := c.was.Kind, c.device.Health.Kind
+	return (sign(before) || before == health.KindXID) && sign(now)
+}
+
 // grouped merges the Reports that differ only in their devices.
 type grouped []Report
 
 func (g *grouped) add(kind ReportKind, res string, d resource.Device) {
 	for i := range *g {
 		r := &(*g)[i]
-		if r.Kind == kind && r.Resource == res && r.Reason == d.Health.Reason {
-			r.Devices = append(r.Devices, d)
+		if r.Kind == kind && r.Reason == d.Health.Reason {
+			r.add(res, d)
 			return
 		}
 	}
-	*g = append(*g, Report{Kind: kind, Resource: res, Devices: []resource.Device{d}, Reason: d.Health.Reason})
+	r := Report{Kind: kind, Reason: d.Health.Reason}
+	r.add(res, d)
+	*g = append(*g, r)
+}
+
+func (r *Report) add(res string, d resource.Device) {
+	if res != "" && !slices.Contains(r.Resources, res) {
+		r.Resources = append(r.Resources, res)
+	}
+	r.Devices = append(r.Devices, d)
 }
 
 func (v *Inventory) report(all ...Report) {

@@ -2,11 +2,16 @@ package inventory_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/resource"
 )
 
@@ -17,11 +22,15 @@ func TestReportAsASentence(t *testing.T) {
 		want   string
 	}{
 		"devices that are unhealthy": {
-			inventory.Report{Kind: inventory.ReportUnhealthy, Resource: "nvidia.com/gpu", Devices: devices, Reason: "xid 79"},
+			inventory.Report{Kind: inventory.ReportUnhealthy, Resources: []string{"nvidia.com/gpu"}, Devices: devices, Reason: "xid 79"},
 			"nvidia.com/gpu 0 GPU-a, 1:0 MIG-b: xid 79",
 		},
+		"devices of several resources": {
+			inventory.Report{Kind: inventory.ReportUnhealthy, Resources: []string{"nvidia.com/gpu", "nvidia.com/mig-1g.5gb"}, Devices: devices, Reason: "xid 79"},
+			"nvidia.com/gpu, nvidia.com/mig-1g.5gb 0 GPU-a, 1:0 MIG-b: xid 79",
+		},
 		"a device that is healthy again": {
-			inventory.Report{Kind: inventory.ReportHealthy, Resource: "nvidia.com/gpu", Devices: devices[:1]},
+			inventory.Report{Kind: inventory.ReportHealthy, Resources: []string{"nvidia.com/gpu"}, Devices: devices[:1]},
 			"nvidia.com/gpu 0 GPU-a: healthy again",
 		},
 		"a device that cannot be named": {
@@ -45,7 +54,7 @@ func TestReportAsASentence(t *testing.T) {
 
 // The 112 MIG devices of a node leave room for what has happened to them.
 func TestAReportOfManyDevicesKeepsItsReason(t *testing.T) {
-	r := inventory.Report{Kind: inventory.ReportUnhealthy, Resource: "nvidia.com/mig-1g.10gb", Reason: "the driver hangs"}
+	r := inventory.Report{Kind: inventory.ReportUnhealthy, Resources: []string{"nvidia.com/mig-1g.10gb"}, Reason: "the driver hangs"}
 	for i := range 112 {
 		r.Devices = append(r.Devices, resource.Device{
 			Index: fmt.Sprintf("%d:%d", i/7, i%7), UUID: gpu.UUID(fmt.Sprintf("MIG-00000000-0000-4000-8000-%012x", i)),
@@ -54,5 +63,67 @@ func TestAReportOfManyDevicesKeepsItsReason(t *testing.T) {
 	got := r.String()
 	if len(got) > 768 || !strings.HasSuffix(got, ", and 100 more: the driver hangs") {
 		t.Errorf("%d bytes: %q", len(got), got)
+	}
+}
+
+// TestOneIncidentIsOneReport follows what breaks on a node whose GPU 1 has devices of two
+// resources.
+func TestOneIncidentIsOneReport(t *testing.T) {
+	for name, tc := range map[string]struct {
+		breaks func(r *rig, id gpu.UUID)
+		want   []inventory.ReportKind
+		text   string
+	}{
+		"an XID of a GPU with devices of two resources": {
+			func(r *rig, id gpu.UUID) { r.source.PostXID(id, 95) },
+			[]inventory.ReportKind{inventory.ReportUnhealthy}, "nvidia.com/mig-1g.5gb, nvidia.com/mig-3g.20gb 1:1 ",
+		},
+		"an XID of a GPU that is then lost": {
+			func(r *rig, id gpu.UUID) {
+				r.source.PostXID(id, 79)
+				r.settled()
+				r.source.Lose(id)
+				r.after(time.Minute)
+			},
+			[]inventory.ReportKind{inventory.ReportUnhealthy}, "xid 79",
+		},
+		"two XIDs": {
+			func(r *rig, id gpu.UUID) {
+				r.source.PostXID(id, 94)
+				r.settled()
+				r.source.PostXID(id, 95)
+			},
+			[]inventory.ReportKind{inventory.ReportUnhealthy, inventory.ReportUnhealthy}, "xid 94",
+		},
+		"a driver that goes and comes back": {
+			func(r *rig, _ gpu.UUID) {
+				r.source.SetDriver(false)
+				r.after(time.Minute)
+				r.source.SetDriver(true)
+				r.after(time.Minute)
+			},
+			[]inventory.ReportKind{inventory.ReportWaiting, inventory.ReportHealthy}, "no NVIDIA driver",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, 2, func(c *inventory.Config) {
+					c.Config.MIGStrategy = config.MIGStrategyMixed
+				})
+				id := gputest.Node(gputest.A100, 2).GPUs[1].UUID
+				r.source.Partition(id, "3g.20gb", "1g.5gb")
+				r.run()
+				r.settled()
+				tc.breaks(r, id)
+				r.settled()
+				all := r.reports.all
+				if got := r.reports.kinds(); !slices.Equal(got, tc.want) {
+					t.Fatalf("reported %v, want %q", all, tc.want)
+				}
+				if got := all[0].String(); !strings.Contains(got, tc.text) {
+					t.Errorf("reported %q, want %q in it", got, tc.text)
+				}
+			})
+		})
 	}
 }

@@ -3,6 +3,7 @@ package plugin_test
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -281,8 +282,8 @@ func TestReports(t *testing.T) {
 	r.source.PostXID(gpu.UUID(id(1)), 95)
 	r.devices(t, migName, bad, bad)
 	got := r.told(t, inventory.ReportUnhealthy, "xid 95 (uncontained memory error): reset the GPU")
-	if got.Resource != migName || len(got.Devices) != 2 {
-		t.Errorf("told of %d devices of %s, want both of %s at once", len(got.Devices), got.Resource, migName)
+	if !slices.Equal(got.Resources, []string{migName}) || len(got.Devices) != 2 {
+		t.Errorf("told of %d devices of %s, want both of %s at once", len(got.Devices), got.Resources, migName)
 	}
 	r.source.Lose(gpu.UUID(id(1)))
 	r.source.Heal(gpu.UUID(id(1)))
