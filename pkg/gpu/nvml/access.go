@@ -16,8 +16,7 @@ import (
 const controlNode = "/dev/nvidiactl"
 
 // AccessFix is the fix for a process that has no access to device nodes.
-const AccessFix = "give its container the nodes (docker run --device /dev/nvidiactl --device /dev/nvidia0, " +
-	"and so on for each GPU), or run it privileged"
+const AccessFix = "run its container privileged, or give it the device nodes of the GPUs"
 
 // Access returns why this process cannot open a device node, or nil if it can. The
 // kernel checks the device cgroup too. Access does not open the node, because that
@@ -45,7 +44,7 @@ func (s *Session) initError(lib *library, err error) error {
 	if fix == "" {
 		return fmt.Errorf("initialise NVML: %w (see the kernel log for NVRM messages)", err)
 	}
-	return fmt.Errorf("initialise NVML: %w: %w (%s)", gpu.ErrNoDriver, err, fix)
+	return fmt.Errorf("%w: %s (%w)", gpu.ErrNoDriver, fix, err)
 }
 
 // initFix returns the fix for an error of nvmlInit, or "" if none is known. denied

@@ -2,10 +2,13 @@ package nvml
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/driverroot"
 )
 
 func TestFixOfAnInitialisationThatFails(t *testing.T) {
@@ -15,10 +18,10 @@ func TestFixOfAnInitialisationThatFails(t *testing.T) {
 		denied error
 		want   []string
 	}{
-		"an unknown error, and the cgroup refuses":  {gonvml.ERROR_UNKNOWN, denied, []string{denied.Error(), "--device", "privileged"}},
+		"an unknown error, and the cgroup refuses":  {gonvml.ERROR_UNKNOWN, denied, []string{denied.Error(), "device nodes", "privileged"}},
 		"an unknown error of the driver":            {gonvml.ERROR_UNKNOWN, nil, nil},
 		"another error, and the cgroup refuses too": {gonvml.ERROR_GPU_IS_LOST, denied, nil},
-		"no permission": {gonvml.ERROR_NO_PERMISSION, nil, []string{"may not open", "--device", "privileged"}},
+		"no permission": {gonvml.ERROR_NO_PERMISSION, nil, []string{"may not open", "device nodes", "privileged"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := (&Session{}).initFix(c.ret, c.denied)
@@ -31,5 +34,30 @@ func TestFixOfAnInitialisationThatFails(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The reader of the error needs the cause and the fix; where it was searched is for
+// those who know that the library is there.
+func TestALibraryThatIsNowhere(t *testing.T) {
+	root, err := driverroot.New(driverroot.Config{HostPath: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logged strings.Builder
+	s, err := New(Config{DriverRoot: root, Log: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.library()
+	if err == nil {
+		t.Skip("this machine has no lack of NVML: the dynamic loader finds it")
+	}
+	want := "no NVIDIA driver: libnvidia-ml.so.1 is not in driver root " + root.HostPath() + ": install the driver, or set the driver root to where it is"
+	if err.Error() != want {
+		t.Errorf("library() = %q, want %q", err, want)
+	}
+	if !strings.Contains(logged.String(), "ld.so.cache") {
+		t.Errorf("logged %q, want the searched folders", logged.String())
 	}
 }

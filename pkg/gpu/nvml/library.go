@@ -43,12 +43,22 @@ func (l *library) has(symbol string) bool {
 	return has
 }
 
+// openError says that the dynamic loader cannot open the library.
+type openError struct {
+	path string
+	err  error
+}
+
+func (e *openError) Error() string { return fmt.Sprintf("load %s: %s", e.path, e.err) }
+
+func (e *openError) Unwrap() error { return e.err }
+
 // load opens the library and checks that it has the symbols that every Session
 // needs. It calls none of them.
 func load(path string) (*library, error) {
 	handle := dl.New(path, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if err := handle.Open(); err != nil {
-		return nil, fmt.Errorf("load %s: %w", path, err)
+		return nil, &openError{path: path, err: err}
 	}
 	lib := &library{path: path, api: gonvml.New(gonvml.WithLibraryPath(path)), lookup: handle.Lookup}
 	var lacks []string
@@ -86,13 +96,13 @@ func (s *Session) library() (*library, error) {
 		return s.lib, nil
 	}
 	lib, err := load(path)
+	if _, missing := errors.AsType[*openError](err); missing && findErr != nil {
+		s.cfg.Log.Debug("cannot find the library of nvml", "in", findErr, "err", err)
+		return nil, fmt.Errorf("%w: %s is not in driver root %s: install the driver, or set the driver root to where it is",
+			gpu.ErrNoDriver, driverroot.NVML, s.cfg.DriverRoot.HostPath())
+	}
 	if err != nil {
-		if findErr != nil {
-			err = fmt.Errorf("%w, and nowhere else: %w", findErr, err)
-		}
-		return nil, fmt.Errorf("initialise NVML: %w: %w (install the driver, or set the driver root to where it is; "+
-			"a container needs it mounted, as by docker run -v /:/driver-root:ro, or given by NVIDIA's runtime, as by --gpus all)",
-			gpu.ErrNoDriver, err)
+		return nil, fmt.Errorf("%w: %w: install the driver again", gpu.ErrNoDriver, err)
 	}
 	s.lib = lib
 	return lib, nil

@@ -63,7 +63,7 @@ func refresh(format string, args ...any) error {
 }
 
 // errNotLoaded is the error of NVML's source on a node without a kernel module.
-var errNotLoaded = refresh("initialise NVML: %w: nvmlInit_v2 of libnvidia-ml.so.1: Driver Not Loaded (%s)", gpu.ErrNoDriver,
+var errNotLoaded = refresh("%w: %s (nvmlInit_v2 of libnvidia-ml.so.1: Driver Not Loaded)", gpu.ErrNoDriver,
 	"the kernel module nvidia is not loaded: modprobe nvidia")
 
 // errHangs is its error for a driver that does not answer.
