@@ -33,7 +33,7 @@ type HTTP struct {
 	// are limited: a client gets 429 for too many, and 503 while too many run.
 	Routes map[string]http.Handler
 	// Serve stands in for (*http.Server).Serve, for an agent that brings its own
-	// authentication or TLS. It returns http.ErrServerClosed after Shutdown. It does
+	// authentication or TLS. It returns http.ErrServerClosed after Close. It does
 	// not apply while App.New waits.
 	Serve func(*http.Server, net.Listener) error
 }
@@ -208,6 +208,7 @@ func (s *server) run(ctx context.Context) error {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          log.New(serverLog{s.log}, "", 0),
 	}
+	requests := track(srv)
 	serve := s.serve
 	if serve == nil {
 		serve = (*http.Server).Serve
@@ -216,11 +217,8 @@ func (s *server) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
 		// A scrape in progress may finish; an idle or stuck peer must not delay the exit.
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
-		defer cancel()
-		if srv.Shutdown(grace) != nil {
-			_ = srv.Close()
-		}
+		requests.wait(500 * time.Millisecond)
+		_ = srv.Close()
 	})
 	err := serve(srv, s.listener)
 	if !stop() {

@@ -40,7 +40,7 @@ func WatchEntries(ctx context.Context, changed func(), paths ...string) error {
 	}
 	// The runtime's poller wakes the read below, and no thread waits in it.
 	in := os.NewFile(uintptr(fd), "inotify")
-	defer in.Close()
+	defer func() { go in.Close() }() // as in Watcher.Close
 	stop := context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	buf := make([]byte, 4<<10)
