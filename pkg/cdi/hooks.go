@@ -3,6 +3,7 @@ package cdi
 import (
 	"path"
 	"slices"
+	"strings"
 
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
@@ -69,16 +70,8 @@ func links(c *driverroot.Content) []string {
 		dir, base := path.Split(l.Path)
 		target := base
 		for _, name := range l.Names {
-			link(target, dir+name)
+			link(strings.Repeat("../", strings.Count(name, "/"))+target, dir+name)
 			target = name
-		}
-		switch base {
-		case "libnvidia-allocator.so." + c.Version:
-			link("../libnvidia-allocator.so.1", dir+"gbm/nvidia-drm_gbm.so")
-		case "libnvidia-vulkan-producer.so." + c.Version:
-			link(base, dir+"libnvidia-vulkan-producer.so")
-		case "libglxserver_nvidia.so." + c.Version:
-			link(base, dir+"libglxserver_nvidia.so")
 		}
 	}
 	return out

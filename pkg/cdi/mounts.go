@@ -37,10 +37,16 @@ func (m *mounts) addSocket(hostPath, ctrPath string) {
 }
 
 // addNames mounts a library where the loader finds it without a cache. Plug-ins
-// are opened by their path and get no second mount.
+// are opened by their path, in their own folder.
 func (m *mounts) addNames(l driverroot.Library) {
 	base := path.Base(l.Path)
-	if !strings.HasPrefix(base, "lib") || isPlugIn(l.Path) {
+	if isPlugIn(l.Path) {
+		for _, name := range l.Names {
+			m.add(l.HostPath, path.Join(path.Dir(l.Path), name))
+		}
+		return
+	}
+	if !strings.HasPrefix(base, "lib") {
 		return
 	}
 	for _, dir := range driverroot.LoaderDirs() {

@@ -38,7 +38,7 @@ func content(root, libDir string, n int) *driverroot.Content {
 		Libraries: []driverroot.Library{
 			lib("libGLX_nvidia.so."+version, "libGLX_nvidia.so.0", "libGLX_indirect.so.0"),
 			lib("libcuda.so."+version, "libcuda.so.1", "libcuda.so"),
-			lib("libnvidia-allocator.so."+version, "libnvidia-allocator.so.1"),
+			lib("libnvidia-allocator.so."+version, "libnvidia-allocator.so.1", "gbm/nvidia-drm_gbm.so"),
 			lib("libnvidia-glcore.so." + version),
 			lib("libnvidia-ml.so."+version, "libnvidia-ml.so.1"),
 			lib("vdpau/libvdpau_nvidia.so."+version, "libvdpau_nvidia.so.1"),

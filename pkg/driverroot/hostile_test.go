@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +80,30 @@ func TestLibrariesTakeNoForeignNames(t *testing.T) {
 				if l.Path == "/"+file && len(l.Names) > 0 {
 					t.Errorf("the library has the names %q, want none", l.Names)
 				}
+			}
+		})
+	}
+}
+
+// Programs that load a library by its path do not find it by its SONAME.
+func TestLibrariesHaveTheNamesThatProgramsOpen(t *testing.T) {
+	const lib = "usr/lib/x86_64-linux-gnu/"
+	for file, want := range map[string][]string{
+		lib + "libnvidia-allocator.so." + version:             {"libnvidia-allocator.so.1", "gbm/nvidia-drm_gbm.so"},
+		lib + "libnvidia-vulkan-producer.so." + version:       {"libnvidia-vulkan-producer.so"},
+		lib + "nvidia/xorg/libglxserver_nvidia.so." + version: {"libglxserver_nvidia.so"},
+	} {
+		t.Run(file, func(t *testing.T) {
+			r := newRendered(t)
+			r.driver()
+			r.library(file, want[0])
+			c := r.find()
+			i := slices.IndexFunc(c.Libraries, func(l driverroot.Library) bool { return l.Path == "/"+file })
+			if i < 0 {
+				t.Fatalf("the libraries lack %s", file)
+			}
+			if diff := cmp.Diff(want, c.Libraries[i].Names); diff != "" {
+				t.Errorf("names (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -163,7 +163,12 @@ func (r *Root) library(rel string, part libraryPart) (Library, bool) {
 	if soname != base && path.Base(soname) == soname && strings.HasPrefix(soname, stem+".so") {
 		names = append(names, soname)
 	}
-	return Library{File: r.file(e, part.Capabilities), Names: append(names, part.names...)}, true
+	for _, name := range part.names {
+		if name != base && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return Library{File: r.file(e, part.Capabilities), Names: names}, true
 }
 
 // soname returns the SONAME of a library, "" if it has none, and whether the file

@@ -11,7 +11,8 @@ import (
 // libraryPart describes a library by the part of its name before ".so".
 type libraryPart struct {
 	Capabilities
-	// names under which programs load the library, in addition to its SONAME.
+	// names under which programs load the library, in addition to its SONAME. A name
+	// with a folder is below the library's own folder.
 	names []string
 	// suffix matches what follows ".so" in the name of a library whose version is
 	// not the driver's; nil for all others.
@@ -29,25 +30,28 @@ var (
 // belongs to no capability.
 func libraryParts() map[string]libraryPart {
 	parts := map[string]libraryPart{
-		"libcuda":                {compute, []string{"libcuda.so"}, nil},
-		"libnvidia-nvvm70":       {compute, nil, oneNumber},
-		"libnvidia-opticalflow":  {video, []string{"libnvidia-opticalflow.so"}, nil},
-		"libGLX_nvidia":          {screen, []string{"libGLX_indirect.so.0"}, nil},
-		"libnvidia-egl-gbm":      {screen, nil, manyNumbers},
-		"libnvidia-egl-wayland":  {screen, nil, manyNumbers},
-		"libnvidia-egl-wayland2": {screen, nil, manyNumbers},
-		"libnvidia-egl-xcb":      {screen, nil, manyNumbers},
-		"libnvidia-egl-xlib":     {screen, nil, manyNumbers},
-		"nvidia_drv":             {screen, nil, noVersion},
+		"libcuda":                   {compute, []string{"libcuda.so"}, nil},
+		"libnvidia-allocator":       {compute, []string{"gbm/nvidia-drm_gbm.so"}, nil},
+		"libnvidia-nvvm70":          {compute, nil, oneNumber},
+		"libnvidia-opticalflow":     {video, []string{"libnvidia-opticalflow.so"}, nil},
+		"libGLX_nvidia":             {screen, []string{"libGLX_indirect.so.0"}, nil},
+		"libnvidia-egl-gbm":         {screen, nil, manyNumbers},
+		"libnvidia-egl-wayland":     {screen, nil, manyNumbers},
+		"libnvidia-egl-wayland2":    {screen, nil, manyNumbers},
+		"libnvidia-egl-xcb":         {screen, nil, manyNumbers},
+		"libnvidia-egl-xlib":        {screen, nil, manyNumbers},
+		"libnvidia-vulkan-producer": {screen, []string{"libnvidia-vulkan-producer.so"}, nil},
+		"libglxserver_nvidia":       {screen, []string{"libglxserver_nvidia.so"}, nil},
+		"nvidia_drv":                {screen, nil, noVersion},
 	}
 	for capabilities, stems := range map[Capabilities]string{
 		utility: "libnvidia-ml libnvidia-cfg libnvidia-nscq",
 		compute: "libcudadebugger libnvidia-opencl libnvidia-gpucomp libnvidia-ptxjitcompiler libnvidia-fatbinaryloader " +
-			"libnvidia-allocator libnvidia-compiler libnvidia-pkcs11 libnvidia-pkcs11-openssl3 libnvidia-nvvm libnvidia-tileiras",
+			"libnvidia-compiler libnvidia-pkcs11 libnvidia-pkcs11-openssl3 libnvidia-nvvm libnvidia-tileiras",
 		video: "libvdpau_nvidia libnvidia-encode libnvcuvid",
 		screen: "libnvidia-eglcore libnvidia-glcore libnvidia-tls libnvidia-glsi libnvidia-fbc libnvidia-ifr libnvidia-rtcore " +
 			"libnvoptix libEGL_nvidia libGLESv2_nvidia libGLESv1_CM_nvidia libnvidia-glvkspirv libnvidia-cbl " +
-			"libGL libEGL libGLESv2 libGLESv1_CM libnvidia-vulkan-producer libglxserver_nvidia",
+			"libGL libEGL libGLESv2 libGLESv1_CM",
 		ngx: "libnvidia-ngx",
 	} {
 		for stem := range strings.FieldsSeq(stems) {
