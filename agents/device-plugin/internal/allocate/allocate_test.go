@@ -163,6 +163,19 @@ func isAnswer(t *testing.T, name string, got any) {
 	golden.Assert(t, buf.String(), strings.ReplaceAll(name, " ", "_")+".golden")
 }
 
+// The runtime rejects a container whose annotation names no CDI device.
+func TestNoDevicesHaveNoAnnotation(t *testing.T) {
+	got, err := allocator(t, allocate.Options{
+		ListStrategies: []config.ListStrategy{config.ListCDIAnnotations}, CDIAnnotationPrefix: "cdi.k8s.io/",
+	}).Allocate(nil, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.GetAnnotations()) > 0 {
+		t.Errorf("annotations %v, want none", got.GetAnnotations())
+	}
+}
+
 func TestAllocateRejectsUnknownDevices(t *testing.T) {
 	a := allocate.New(resource.Resource{Devices: []resource.Device{
 		{UUID: gpu0, Replicas: 1},

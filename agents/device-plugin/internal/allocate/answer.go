@@ -59,9 +59,7 @@ func (a *Allocator) Allocate(ids []string, token string) (*pluginapi.ContainerAl
 		case config.ListCDICRI:
 			resp.CdiDevices = cdiDevices(a.qualified(names))
 		case config.ListCDIAnnotations:
-			resp.Annotations = map[string]string{
-				a.opts.CDIAnnotationPrefix + annotationPlugin + token: strings.Join(a.qualified(names), ","),
-			}
+			resp.Annotations = a.annotations(a.qualified(names), token)
 		}
 	}
 	if slices.Contains(a.opts.ListStrategies, config.ListVolumeMounts) {
@@ -77,6 +75,15 @@ func (a *Allocator) Allocate(ids []string, token string) (*pluginapi.ContainerAl
 		mps(resp, a.opts.MPSRoot, a.res.Name)
 	}
 	return resp, nil
+}
+
+// annotations returns the annotation that names the CDI devices. The runtime rejects one
+// that names none.
+func (a *Allocator) annotations(devices []string, token string) map[string]string {
+	if len(devices) == 0 {
+		return nil
+	}
+	return map[string]string{a.opts.CDIAnnotationPrefix + annotationPlugin + token: strings.Join(devices, ",")}
 }
 
 // lookup returns the devices that the ids name, each once.
