@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"outrigger.dev/pkg/text"
 )
@@ -129,10 +131,30 @@ func anyText() kind[string] {
 func path() kind[string] {
 	k := anyText()
 	k.parse = func(t string) (string, string) {
-		if !filepath.IsAbs(t) {
+		switch {
+		case !filepath.IsAbs(t):
 			return "", "an absolute path"
+		case unwritable(t):
+			return "", "an absolute path without control characters"
 		}
 		return filepath.Clean(t), ""
+	}
+	return k
+}
+
+// unwritable reports whether a text would break the files and messages that have it.
+func unwritable(t string) bool {
+	return !utf8.ValidString(t) || strings.ContainsFunc(t, unicode.IsControl)
+}
+
+// annotationPrefix begins the key of an annotation.
+func annotationPrefix() kind[string] {
+	k := anyText()
+	k.parse = func(t string) (string, string) {
+		if unwritable(t) || strings.ContainsFunc(t, unicode.IsSpace) {
+			return "", "a prefix like cdi.k8s.io/, without spaces and control characters"
+		}
+		return t, ""
 	}
 	return k
 }

@@ -161,7 +161,7 @@ func TestPrecedence(t *testing.T) {
 				c.Policy = config.PolicyPacked
 			}),
 		},
-		"resource-config that is empty": {flags: config.Explicit{"resource-config": {" , "}}, want: config.Default()},
+		"resource-config that is empty": {flags: config.Explicit{"resource-config": {" "}}, want: config.Default()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := config.Load(tc.flags, []byte(tc.file), "c.yaml")
@@ -206,6 +206,19 @@ func TestBadFlags(t *testing.T) {
 				`flag --cdi-disable-hooks: invalid value "hook": must be update-application-profile, chmod, create-symlinks, disable-device-node-modification, enable-cuda-compat, update-ldcache or all`,
 				`c.yaml:1: version: invalid value "v2": must be v1`,
 				`flag --resource-config: entry 1, "gpu:a:0": invalid replicas "0": must be an integer of at least 1, or -1 for one replica for each 1000 MiB of memory`,
+			},
+		},
+		"text that would break files": {
+			flags: config.Explicit{
+				"nvidia-cdi-hook-path": {"/usr/bin/nvidia-ctk\nhook"}, "cdi-annotation-prefix": {"cdi.k8s.io/\nx"}, "resource-config": {",,,"},
+			},
+			file: "version: v1\nflags: {plugin: {cdiAnnotationPrefix: 'a b', nvidiaCTKPath: \"/x\\u0000y\"}}",
+			want: []string{
+				`flag --nvidia-cdi-hook-path: invalid value "/usr/bin/nvidia-ctk\nhook": must be an absolute path without control characters`,
+				`flag --cdi-annotation-prefix: invalid value "cdi.k8s.io/\nx": must be a prefix like cdi.k8s.io/, without spaces and control characters`,
+				`c.yaml:2: flags.plugin.nvidiaCTKPath: invalid value "/x\x00y": must be an absolute path without control characters`,
+				`c.yaml:2: flags.plugin.cdiAnnotationPrefix: invalid value "a b": must be a prefix like cdi.k8s.io/, without spaces and control characters`,
+				`flag --resource-config: ",,," has no entry: must be empty or a list of <original>[:<new>[:<replicas>]], like gpu:sharedgpu:4`,
 			},
 		},
 		"Tegra": {

@@ -158,7 +158,7 @@ func specOptions() []Option {
 		{
 			Name: "cdi-annotation-prefix", Variables: []string{"CDI_ANNOTATION_PREFIX"}, Key: "flags.plugin.cdiAnnotationPrefix",
 			Usage: "`PREFIX` of the annotation that device-list-strategy cdi-annotations sets",
-			field: one(anyText(), func(c *Config) *string { return &c.CDIAnnotationPrefix }),
+			field: one(annotationPrefix(), func(c *Config) *string { return &c.CDIAnnotationPrefix }),
 		},
 		{
 			Name: "cdi-feature-flags", Variables: []string{"CDI_FEATURE_FLAGS"},

@@ -43,14 +43,18 @@ func parseResourceConfig(value string, r Resources, found *findings) ([]Share, e
 		where[share.Name] = i + 1
 		out = append(out, share)
 	}
+	if strings.TrimSpace(value) != "" && len(out) == 0 && len(errs) == 0 {
+		errs = append(errs, fmt.Errorf("flag --resource-config: %q has no entry: must be empty or a list of %s", value, entryAllowed))
+	}
 	return out, errors.Join(errs...)
 }
 
+const entryAllowed = "<original>[:<new>[:<replicas>]], like gpu:sharedgpu:4"
+
 func parseEntry(entry string) (Share, error) {
-	const allowed = "<original>[:<new>[:<replicas>]], like gpu:sharedgpu:4"
 	parts := strings.Split(entry, ":")
 	if len(parts) > 3 {
-		return Share{}, errors.New("too many parts: must be " + allowed)
+		return Share{}, errors.New("too many parts: must be " + entryAllowed)
 	}
 	s := Share{Replicas: 1}
 	for i, to := range []*string{&s.Name, &s.Rename} {

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/golden"
@@ -27,5 +28,13 @@ func TestHelp(t *testing.T) {
 			}
 			golden.Assert(t, out, name+".golden")
 		})
+	}
+}
+
+func TestASocketWhosePathIsTooLongIsRejected(t *testing.T) {
+	socket := "/" + strings.Repeat("d", 100) + "/kubelet.sock"
+	code, _, errs := run(t, "--listen=", "--kubelet-socket="+socket)
+	if want := "flag --kubelet-socket: path " + socket + " has 114 bytes and that of a unix socket at most 107: use a shorter one"; code != 2 || !strings.Contains(errs, want) {
+		t.Errorf("exit code %d, %q, want 2 and %q", code, errs, want)
 	}
 }

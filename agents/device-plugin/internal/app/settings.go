@@ -16,6 +16,7 @@ import (
 	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/hostfs"
 )
 
 // settings is what flags, environment and config file set.
@@ -39,6 +40,9 @@ func read(c *cli.Context, api *cluster.API, log *slog.Logger) (settings, error) 
 	}
 	if s.live, err = gpuconfig.Load(c, api, log); err != nil {
 		return settings{}, err
+	}
+	if err := hostfs.CheckSocketPath(s.live.Config.KubeletSocket); err != nil {
+		return settings{}, agent.Usagef("flag --kubelet-socket: %v", err)
 	}
 	s.driver, err = driver.New(host, s.live.Config.Driver)
 	return s, err

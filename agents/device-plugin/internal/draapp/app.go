@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"outrigger.dev/agents/device-plugin/internal/dra"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
@@ -29,6 +30,7 @@ import (
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/kube/typed"
 	"outrigger.dev/pkg/pace"
 )
@@ -163,6 +165,11 @@ func read(c *cli.Context) (settings, error) {
 		podUID:  c.String("pod-uid"),
 		plugins: c.Path("kubelet-plugins-dir"), registry: c.Path("kubelet-registry-dir"),
 	}
+	for flag, socket := range s.sockets() {
+		if err := hostfs.CheckSocketPath(socket); err != nil {
+			return settings{}, agent.Usagef("flag --%s: %v", flag, err)
+		}
+	}
 	if s.config, err = gpuconfig.Parse(c, "", nil); err != nil {
 		return settings{}, err
 	}
@@ -173,6 +180,23 @@ func read(c *cli.Context) (settings, error) {
 	s.driver, err = driver.New(host, s.config.Driver)
 	return s, err
 }
+
+// sockets returns the paths of the sockets that the library creates, by the flags of their
+// folders.
+func (s settings) sockets() map[string]string {
+	service, registration := "dra.sock", dra.DriverName+"-reg.sock"
+	if s.podUID != "" {
+		service = "dra-" + s.podUID + ".sock"
+		registration = kubeletplugin.RollingUpdateRegistrarSocketFile(s.registry, dra.DriverName, types.UID(s.podUID))
+	}
+	return map[string]string{
+		"kubelet-plugins-dir":  filepath.Join(s.dir(), service),
+		"kubelet-registry-dir": filepath.Join(s.registry, registration),
+	}
+}
+
+// dir returns the folder of the plugin.
+func (s settings) dir() string { return filepath.Join(s.plugins, dra.DriverName) }
 
 // claimExists reports whether the API server has the claim. It compares UIDs, because
 // another claim may have the same name by now.

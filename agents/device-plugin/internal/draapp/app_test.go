@@ -31,15 +31,20 @@ func TestHelp(t *testing.T) {
 
 func TestWrongCommandLines(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	deep := "/" + strings.Repeat("d", 86)
 	for name, tc := range map[string]struct {
 		args []string
 		code int
 		want string
 	}{
-		"no node":                  {nil, 2, "flag --node-name is not set"},
-		"a relative folder":        {[]string{"--node-name=n", "--cdi-root=cdi"}, 2, "flag --cdi-root: invalid value"},
-		"outside of a cluster":     {[]string{"--node-name=n"}, 1, "runs in no pod of a cluster"},
-		"a kubeconfig that is not": {[]string{"--node-name=n", "--kubeconfig=/no/such"}, 1, "read kubeconfig /no/such"},
+		"no node":                                     {nil, 2, "flag --node-name is not set"},
+		"a relative folder":                           {[]string{"--node-name=n", "--cdi-root=cdi"}, 2, "flag --cdi-root: invalid value"},
+		"a folder too deep for sockets":               {[]string{"--node-name=n", "--kubelet-plugins-dir=" + deep}, 2, "flag --kubelet-plugins-dir: path " + deep + "/gpu.nvidia.com/dra.sock has 111 bytes and that of a unix socket at most 107: use a shorter one"},
+		"a folder too deep for registration":          {[]string{"--node-name=n", "--kubelet-registry-dir=" + deep + "/deep"}, 2, "flag --kubelet-registry-dir: path " + deep + "/deep/gpu.nvidia.com-reg.sock has 116 bytes"},
+		"a folder too deep for sockets named by pods": {[]string{"--node-name=n", "--pod-uid=0123456789abcdef", "--kubelet-plugins-dir=" + deep[:80]}, 2, "/gpu.nvidia.com/dra-0123456789abcdef.sock has "},
+		"a hook path with a newline":                  {[]string{"--node-name=n", "--nvidia-cdi-hook-path=/a\nb"}, 2, "must be an absolute path without control characters"},
+		"outside of a cluster":                        {[]string{"--node-name=n"}, 1, "runs in no pod of a cluster"},
+		"a kubeconfig that is not":                    {[]string{"--node-name=n", "--kubeconfig=/no/such"}, 1, "read kubeconfig /no/such"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, _, errOut := run(t, append([]string{"--listen="}, tc.args...)...)

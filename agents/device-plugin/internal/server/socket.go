@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
+
+	"outrigger.dev/pkg/hostfs"
 )
 
 // socket is a listening unix socket that knows whether its file is still the
@@ -28,6 +30,9 @@ func removeLeftover(path string) error {
 // listen makes the socket. It fails if there is anything at the path: what appeared
 // there since the caller checked is another plugin's.
 func listen(path string) (*socket, error) {
+	if err := hostfs.CheckSocketPath(path); err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)

@@ -4,9 +4,19 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
+
+// The kernel says "invalid argument" only.
+func TestASocketWhosePathIsTooLongIsRejected(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("s", 108))
+	_, err := listen(path)
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "that of a unix socket at most 107: use a shorter one") {
+		t.Errorf("listen() = %v", err)
+	}
+}
 
 // Between the check that finds the own socket gone and the creation of a new one,
 // another plugin may create its own.

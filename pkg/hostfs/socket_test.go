@@ -1,0 +1,38 @@
+package hostfs_test
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"outrigger.dev/pkg/hostfs"
+)
+
+// The limit is the kernel's.
+func TestCheckSocketPath(t *testing.T) {
+	dir, err := os.MkdirTemp("", "socket") //nolint:usetesting // the path of t.TempDir is too long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, length := range []int{107, 108} {
+		path := filepath.Join(dir, strings.Repeat("s", length-len(dir)-1))
+		listener, err := net.Listen("unix", path) //nolint:noctx // it listens at once
+		if err == nil {
+			defer listener.Close()
+		}
+		got := hostfs.CheckSocketPath(path)
+		if (got == nil) != (err == nil) {
+			t.Errorf("CheckSocketPath() of %d bytes = %v, and the kernel says %v", length, got, err)
+		}
+		if got != nil && (!strings.Contains(got.Error(), path) || !strings.Contains(got.Error(), "at most 107")) {
+			t.Errorf("CheckSocketPath() = %v", got)
+		}
+	}
+}
