@@ -90,8 +90,11 @@ func (o draft) resource(s config.Sharing) Resource {
 	r := Resource{Name: o.name, Devices: make([]Device, 0, len(o.units))}
 	for _, u := range o.units {
 		dev := u.device()
+		if dev.Replicas > 1 || dev.MPS {
+			r.Sharing = s.Strategy
+		}
 		if dev.Replicas > 1 {
-			r.Sharing, r.FailRequestsGreaterThanOne = s.Strategy, s.FailRequestsGreaterThanOne
+			r.FailRequestsGreaterThanOne = s.FailRequestsGreaterThanOne
 		}
 		r.Devices = append(r.Devices, dev)
 	}

@@ -78,8 +78,9 @@ func check(n *gpu.Node, c config.Config, set resource.Set) error {
 		if !slices.IsSortedFunc(r.Devices, func(a, b resource.Device) int { return compareIndex(a.Index, b.Index) }) {
 			return fmt.Errorf("the devices of %s are not ordered", r.Name)
 		}
-		shared := slices.ContainsFunc(r.Devices, func(d resource.Device) bool { return d.Replicas > 1 })
-		if shared != (r.Sharing != "") || r.FailRequestsGreaterThanOne && !shared {
+		replicated := slices.ContainsFunc(r.Devices, func(d resource.Device) bool { return d.Replicas > 1 })
+		shared := replicated || slices.ContainsFunc(r.Devices, func(d resource.Device) bool { return d.MPS })
+		if shared != (r.Sharing != "") || r.FailRequestsGreaterThanOne && !replicated {
 			return fmt.Errorf("%s is shared: %v, and told as %q", r.Name, shared, r.Sharing)
 		}
 		for _, d := range r.Devices {

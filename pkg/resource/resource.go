@@ -23,8 +23,8 @@ const GPU = "nvidia.com/gpu"
 type Resource struct {
 	// Name is fully qualified, for example "nvidia.com/gpu".
 	Name string
-	// Sharing is how containers share a device that has several replicas; empty if
-	// no device has.
+	// Sharing is how containers share a device that has several replicas, or that
+	// they use through MPS; empty if there is no such device.
 	Sharing config.SharingStrategy
 	// FailRequestsGreaterThanOne rejects requests of a container for more than one
 	// replica. It is set only if a device has several replicas.
@@ -43,6 +43,9 @@ type Device struct {
 	GPU int
 	// Replicas is how many times the device is advertised, at least once.
 	Replicas int
+	// MPS is set if containers use the device through an MPS daemon, which one replica
+	// can do too.
+	MPS bool
 	// Paths has the device nodes that a program needs for it, besides those that all
 	// devices share.
 	Paths []string

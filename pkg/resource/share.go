@@ -24,11 +24,17 @@ func (d *derivation) share(units []*unit) []*unit {
 		return units
 	}
 	return slices.DeleteFunc(units, func(u *unit) bool {
-		reason := mpsRejects(u)
-		if reason != "" {
-			d.leave(u, KindConfig, "%s", reason)
+		if u.replicas == 0 {
+			return false
 		}
-		return reason != ""
+		reason := mpsRejects(u)
+		u.mps = u.mig == nil && reason == ""
+		// One replica of what MPS cannot serve is not shared, only renamed.
+		if u.mps || u.replicas == 1 {
+			return false
+		}
+		d.leave(u, KindConfig, "%s", reason)
+		return true
 	})
 }
 
@@ -102,13 +108,10 @@ func (d *derivation) replicas(u *unit, s config.Share) int {
 	return max(int(u.memory()/token), 1)
 }
 
-// mpsRejects returns why MPS cannot share the unit as configured. It is empty if MPS can,
-// or if the unit is not shared.
+// mpsRejects returns why MPS cannot share the unit as configured. It is empty if MPS can.
 func mpsRejects(u *unit) string {
 	cc := u.gpu.ComputeCapability
 	switch {
-	case u.replicas <= 1:
-		return ""
 	case u.wholeInMIGMode():
 		return "MPS does not share a GPU whose MIG mode is on: share it by timeSlicing, take it out of sharing.mps, or turn the mode off"
 	case cc == gpu.Version{} && u.gpu.Fault != nil:

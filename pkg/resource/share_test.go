@@ -192,7 +192,7 @@ func TestMPS(t *testing.T) {
 		want     []string
 	}{
 		"a GPU is shared":              {node: one(8, 0), replicas: 4, want: []string{"nvidia.com/x mps: 0x4"}},
-		"one replica is not shared":    {node: one(8, 0), replicas: 1, want: []string{"nvidia.com/x: 0"}},
+		"one replica has one client":   {node: one(8, 0), replicas: 1, want: []string{"nvidia.com/x mps: 0"}},
 		"Volta serves 48 clients":      {node: one(7, 0), replicas: 48, want: []string{"nvidia.com/x mps: 0x48"}},
 		"before Volta there are 16":    {node: one(6, 1), replicas: 16, want: []string{"nvidia.com/x mps: 0x16"}},
 		"the oldest that is served":    {node: one(3, 5), replicas: 2, want: []string{"nvidia.com/x mps: 0x2"}},

@@ -34,6 +34,8 @@ type unit struct {
 	resource, advertised string
 	// replicas is 0 while no share has taken the unit.
 	replicas int
+	// mps is set if MPS shares the unit.
+	mps bool
 }
 
 // enumerate returns the units of the node, ordered. A GPU in MIG mode without MIG devices
@@ -134,6 +136,7 @@ func (u *unit) device() Device {
 		Index:    u.index,
 		GPU:      u.gpu.Index,
 		Replicas: max(u.replicas, 1),
+		MPS:      u.mps,
 		NUMANode: u.gpu.NUMANode,
 	}
 	// The minors of hardware that fails may not have been read.

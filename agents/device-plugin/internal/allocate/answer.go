@@ -70,8 +70,7 @@ func (a *Allocator) Allocate(ids []string, token string) (*pluginapi.ContainerAl
 		resp.Devices = a.specs(devices)
 	}
 	a.extras(resp)
-	// A device of the resource that is not shared has no daemon.
-	if a.res.Sharing == config.SharingMPS && slices.ContainsFunc(devices, func(d resource.Device) bool { return d.Replicas > 1 }) {
+	if slices.ContainsFunc(devices, func(d resource.Device) bool { return d.MPS }) {
 		mps(resp, a.opts.MPSRoot, a.res.Name)
 	}
 	return resp, nil

@@ -97,6 +97,9 @@ func matrix() []request {
 		for kind, devices := range map[string][]resource.Device{
 			"GPUs": wholeGPUs(2, n), "MIG devices": migDevices(1, 2, n),
 		} {
+			for i := range devices {
+				devices[i].MPS = sharing == config.SharingMPS
+			}
 			res := resource.Resource{Name: "nvidia.com/gpu", Sharing: sharing, Devices: devices}
 			first, second := devices[0], devices[1]
 			how := "unshared"

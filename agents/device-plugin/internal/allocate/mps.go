@@ -13,8 +13,8 @@ const mpsRootCtr = "/mps"
 // a resource and its clients communicate.
 func MPSPipe(root, res string) string { return filepath.Join(root, res, "pipe") }
 
-// MPSShm returns the folder for the shared memory of all MPS daemons and their clients.
-func MPSShm(root string) string { return filepath.Join(root, "shm") }
+// MPSShm returns the folder for the shared memory of that daemon and its clients.
+func MPSShm(root, res string) string { return filepath.Join(root, res, "shm") }
 
 // mps adds what makes the container a client of the resource's MPS daemon.
 func mps(resp *pluginapi.ContainerAllocateResponse, root, res string) {
@@ -22,6 +22,6 @@ func mps(resp *pluginapi.ContainerAllocateResponse, root, res string) {
 	resp.Envs["CUDA_MPS_PIPE_DIRECTORY"] = pipe
 	resp.Mounts = append(resp.Mounts,
 		&pluginapi.Mount{ContainerPath: pipe, HostPath: MPSPipe(root, res)},
-		&pluginapi.Mount{ContainerPath: "/dev/shm", HostPath: MPSShm(root)},
+		&pluginapi.Mount{ContainerPath: "/dev/shm", HostPath: MPSShm(root, res)},
 	)
 }

@@ -8,11 +8,11 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-func TestOnlyADeviceThatIsSharedHasADaemon(t *testing.T) {
+func TestOnlyADeviceThatMPSSharesHasADaemon(t *testing.T) {
 	a := allocate.New(resource.Resource{Name: resource.GPU, Sharing: config.SharingMPS, Devices: []resource.Device{
-		{UUID: "GPU-a", Replicas: 4}, {UUID: "GPU-b", Replicas: 1, GPU: 1},
+		{UUID: "GPU-a", Replicas: 4, MPS: true}, {UUID: "GPU-b", Replicas: 1, GPU: 1}, {UUID: "GPU-c", Replicas: 1, GPU: 2, MPS: true},
 	}}, allocate.Options{ListStrategies: []config.ListStrategy{config.ListEnvvar}, MPSRoot: "/run/nvidia/mps"})
-	for id, want := range map[string]bool{"GPU-a::1": true, "GPU-b": false} {
+	for id, want := range map[string]bool{"GPU-a::1": true, "GPU-b": false, "GPU-c": true} {
 		resp, err := a.Allocate([]string{id}, token)
 		if err != nil {
 			t.Fatal(err)

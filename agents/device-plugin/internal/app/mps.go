@@ -95,16 +95,19 @@ func (m *mpsAgent) take(ctx context.Context, s inventory.State) error {
 		m.ready.Set(s.Unusable())
 		return nil
 	}
-	if s.Config.Sharing.Strategy != config.SharingMPS && m.supervisor.Load() == nil {
-		m.ready.Set(nil)
-		if !m.idle {
-			m.idle = true
-			m.log.Info("no gpus of this node are shared by mps, waiting for a change")
-		}
-		return nil
-	}
 	if m.supervisor.Load() == nil {
-		if err := m.start(s.Config.MPSRoot); err != nil {
+		shared := s.Config.Sharing.Strategy == config.SharingMPS
+		if !shared && !mps.LeftModes(m.settings.driver.Contract) {
+			m.rest()
+			return nil
+		}
+		err := m.start(s.Config.MPSRoot)
+		if err != nil && !shared {
+			m.log.Warn("cannot set back the compute modes of gpus that an earlier process shared by mps", "err", err)
+			m.rest()
+			return nil
+		}
+		if err != nil {
 			return fmt.Errorf("start MPS: %w", err)
 		}
 	}
@@ -113,10 +116,16 @@ func (m *mpsAgent) take(ctx context.Context, s inventory.State) error {
 	return nil
 }
 
-func (m *mpsAgent) start(root string) error {
-	if err := mps.MountShm(root); err != nil {
-		return err
+// rest waits until GPUs are shared by MPS.
+func (m *mpsAgent) rest() {
+	m.ready.Set(nil)
+	if !m.idle {
+		m.idle = true
+		m.log.Info("no gpus of this node are shared by mps, waiting for a change")
 	}
+}
+
+func (m *mpsAgent) start(root string) error {
 	programs, err := mps.FindPrograms(m.settings.driver.Root.CtrPath(), root)
 	if err != nil {
 		return err

@@ -90,8 +90,7 @@ func (v *Inventory) gated(set resource.Set) resource.Set {
 			continue
 		}
 		for j := range r.Devices {
-			// A device that is advertised once is not shared.
-			if d := &r.Devices[j]; d.Replicas > 1 && d.Health.Healthy {
+			if d := &r.Devices[j]; d.MPS && d.Health.Healthy {
 				d.Health = health.Status{Kind: health.KindMPS, Reason: reason}
 			}
 		}

@@ -8,35 +8,49 @@ import (
 	"path/filepath"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
+	"outrigger.dev/pkg/hostfs"
 )
 
-// dirs are the folders of one daemon.
-type dirs struct{ pipe, log string }
+// dirs are the folders of one daemon. Its clients write to pipe and to shm.
+type dirs struct{ pipe, log, shm string }
 
 func dirsOf(root, resource string) dirs {
 	pipe := allocate.MPSPipe(root, resource)
-	return dirs{pipe: pipe, log: filepath.Join(filepath.Dir(pipe), "log")}
+	return dirs{pipe: pipe, log: filepath.Join(filepath.Dir(pipe), "log"), shm: allocate.MPSShm(root, resource)}
 }
 
 func (d dirs) env() []string {
 	return []string{"CUDA_MPS_PIPE_DIRECTORY=" + d.pipe, "CUDA_MPS_LOG_DIRECTORY=" + d.log}
 }
 
-// create creates the folders, and removes what an earlier daemon left in the folder of
-// the pipe: a client would take that for a running daemon.
-func (d dirs) create() error {
-	left, err := os.ReadDir(d.pipe)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("clear folder of MPS pipes: %w", err)
+// create mounts the folders for so many clients. It removes what an earlier daemon and its
+// clients left, except for logs: a client would take an old pipe for a running daemon.
+func (d dirs) create(clients int) error {
+	// NVIDIA's program does not say why it cannot create its socket.
+	if err := hostfs.CheckSocketPath(filepath.Join(d.pipe, "control")); err != nil {
+		return fmt.Errorf("create socket of MPS daemon: %w", err)
 	}
-	for _, entry := range left {
-		if err := os.RemoveAll(filepath.Join(d.pipe, entry.Name())); err != nil {
-			return fmt.Errorf("clear folder of MPS pipes: %w", err)
+	for _, dir := range []string{d.pipe, d.shm} {
+		if err := empty(dir); err != nil {
+			return err
 		}
 	}
-	for _, dir := range []string{d.pipe, d.log} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("create folder of MPS daemon: %w", err)
+	for _, t := range d.filesystems(clients) {
+		if err := t.mount(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func empty(dir string) error {
+	left, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("clear folder of MPS daemon: %w", err)
+	}
+	for _, entry := range left {
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			return fmt.Errorf("clear folder of MPS daemon: %w", err)
 		}
 	}
 	return nil

@@ -1,30 +1,19 @@
 package mps_test
 
 import (
-	"context"
 	"errors"
-	"io"
-	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"outrigger.dev/agents/device-plugin/internal/mps"
 	"outrigger.dev/pkg/config"
-	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/resource"
-)
-
-const (
-	patience = 20 * time.Second
-	shared   = "nvidia.com/gpu.shared"
 )
 
 func TestPlan(t *testing.T) {
@@ -32,7 +21,7 @@ func TestPlan(t *testing.T) {
 	n.GPUs[3].Fault = &gpu.Fault{Op: "nvmlDeviceGetMemoryInfo_v2", Reason: "GPU is lost"}
 	id := func(i int) gpu.UUID { return n.GPUs[i].UUID }
 	device := func(i, replicas int) resource.Device {
-		return resource.Device{UUID: id(i), GPU: i, Replicas: replicas}
+		return resource.Device{UUID: id(i), GPU: i, Replicas: replicas, MPS: true}
 	}
 	for name, tc := range map[string]struct {
 		set  resource.Set
@@ -44,30 +33,36 @@ func TestPlan(t *testing.T) {
 				{Name: shared, Sharing: config.SharingMPS, Devices: []resource.Device{device(0, 4), device(1, 8)}},
 			}},
 			want: []mps.Daemon{
-				{Resource: "nvidia.com/big", GPUs: []mps.Share{{UUID: id(2), MemoryMiB: 20480}}, ActiveThreadPercentage: 50},
-				{Resource: shared, GPUs: []mps.Share{{UUID: id(0), MemoryMiB: 10240}, {UUID: id(1), MemoryMiB: 5120}}, ActiveThreadPercentage: 12},
+				{Resource: "nvidia.com/big", GPUs: []mps.Share{{UUID: id(2), MemoryMiB: 20480}}, ActiveThreadPercentage: 50, Clients: 2},
+				{Resource: shared, GPUs: []mps.Share{{UUID: id(0), MemoryMiB: 10240}, {UUID: id(1), MemoryMiB: 5120}}, ActiveThreadPercentage: 12, Clients: 12},
 			},
 		},
 		"what is shared in another way, or not at all, has none": {
 			set: resource.Set{Resources: []resource.Resource{
-				{Name: "nvidia.com/a", Sharing: config.SharingTimeSlicing, Devices: []resource.Device{device(0, 4)}},
-				{Name: "nvidia.com/b", Sharing: config.SharingMPS, Devices: []resource.Device{device(1, 1)}},
+				{Name: "nvidia.com/a", Sharing: config.SharingTimeSlicing, Devices: []resource.Device{{UUID: id(0), Replicas: 4}}},
+				{Name: "nvidia.com/b", Sharing: config.SharingMPS, Devices: []resource.Device{{UUID: id(1), GPU: 1, Replicas: 1}}},
 			}},
+		},
+		"one replica has one client, which gets all of the GPU": {
+			set: resource.Set{Resources: []resource.Resource{
+				{Name: shared, Sharing: config.SharingMPS, Devices: []resource.Device{device(0, 1)}},
+			}},
+			want: []mps.Daemon{{Resource: shared, GPUs: []mps.Share{{UUID: id(0), MemoryMiB: 40960}}, ActiveThreadPercentage: 100, Clients: 1}},
 		},
 		"a GPU that does not answer is there, and no daemon starts with it": {
 			set: resource.Set{Resources: []resource.Resource{
 				{Name: shared, Sharing: config.SharingMPS, Devices: []resource.Device{device(0, 4), device(3, 4)}},
 			}},
 			want: []mps.Daemon{{
-				Resource: shared, ActiveThreadPercentage: 25,
+				Resource: shared, ActiveThreadPercentage: 25, Clients: 8,
 				GPUs: []mps.Share{{UUID: id(0), MemoryMiB: 10240}, {UUID: id(3), MemoryMiB: 10240, Lost: true}},
 			}},
 		},
 		"a GPU of unknown memory has no limit": {
 			set: resource.Set{Resources: []resource.Resource{
-				{Name: shared, Sharing: config.SharingMPS, Devices: []resource.Device{{UUID: "GPU-x", GPU: 9, Replicas: 200}}},
+				{Name: shared, Sharing: config.SharingMPS, Devices: []resource.Device{{UUID: "GPU-x", GPU: 9, Replicas: 200, MPS: true}}},
 			}},
-			want: []mps.Daemon{{Resource: shared, GPUs: []mps.Share{{UUID: "GPU-x"}}, ActiveThreadPercentage: 1}},
+			want: []mps.Daemon{{Resource: shared, GPUs: []mps.Share{{UUID: "GPU-x"}}, ActiveThreadPercentage: 1, Clients: 200}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,78 +71,6 @@ func TestPlan(t *testing.T) {
 			}
 		})
 	}
-}
-
-// rig is a supervisor with stand-ins for the driver's programs.
-type rig struct {
-	t    *testing.T
-	root string
-	bin  string
-	dir  contract.Dir
-	*mps.Supervisor
-}
-
-func newRig(t *testing.T) *rig {
-	t.Helper()
-	r := &rig{t: t, root: t.TempDir(), bin: standIns(t), dir: contract.Dir{Root: t.TempDir()}}
-	programs, err := mps.FindPrograms(t.TempDir(), r.root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Supervisor = mps.NewSupervisor(mps.Config{
-		Root: r.root, Programs: programs, Contract: r.dir, Log: slog.New(slog.DiscardHandler),
-	})
-	t.Cleanup(r.Wait)
-	return r
-}
-
-func (r *rig) eventually(what string, ok func() bool) {
-	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			r.t.Fatalf("not seen: %s (supervisor: %v)", what, r.Ready())
-		case <-tick.C:
-		}
-	}
-}
-
-func (r *rig) ready() bool { return mps.Ready(r.dir, r.root, shared) == nil }
-
-func (r *rig) read(path string) string {
-	r.t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return string(data)
-}
-
-func (r *rig) commands() string { return r.read(filepath.Join(r.root, shared, "log", "commands")) }
-
-// tell gives the daemon a command behind the supervisor's back.
-func (r *rig) tell(command string) {
-	r.t.Helper()
-	conn, err := net.Dial("unix", filepath.Join(r.root, shared, "pipe", "control")) //nolint:noctx // it answers at once
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := io.WriteString(conn, command+"\n"); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-func daemon(ids ...gpu.UUID) mps.Daemon {
-	d := mps.Daemon{Resource: shared, ActiveThreadPercentage: 25}
-	for _, id := range ids {
-		d.GPUs = append(d.GPUs, mps.Share{UUID: id, MemoryMiB: 1000})
-	}
-	return d
 }
 
 func TestADaemonIsReadyWhenItAnswersAndHasItsLimits(t *testing.T) {

@@ -24,6 +24,8 @@ type Daemon struct {
 	GPUs []Share
 	// ActiveThreadPercentage is the share of a GPU's threads for one client.
 	ActiveThreadPercentage int
+	// Clients is how many containers can use the daemon at once.
+	Clients int
 }
 
 // Share is how one GPU is divided.
@@ -50,10 +52,11 @@ func Plan(n *gpu.Node, set resource.Set) []Daemon {
 		d := Daemon{Resource: r.Name}
 		most := 1
 		for _, dev := range r.Devices {
-			if dev.Replicas <= 1 {
+			if !dev.MPS {
 				continue
 			}
 			most = max(most, dev.Replicas)
+			d.Clients += dev.Replicas
 			share := Share{UUID: dev.UUID}
 			if g := n.GPU(dev.GPU); g != nil {
 				share.MemoryMiB = g.MemoryBytes >> 20 / uint64(dev.Replicas) //nolint:gosec // above 1
@@ -80,7 +83,7 @@ func (d Daemon) answering() Daemon {
 // serves reports whether a daemon that runs as d is the desired one, as far as the GPUs
 // answer.
 func (d Daemon) serves(wanted Daemon) bool {
-	if d.Resource != wanted.Resource || d.ActiveThreadPercentage != wanted.ActiveThreadPercentage {
+	if d.Resource != wanted.Resource || d.ActiveThreadPercentage != wanted.ActiveThreadPercentage || d.Clients != wanted.Clients {
 		return false
 	}
 	for _, g := range wanted.answering().GPUs {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -71,8 +72,8 @@ func sameFolder(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// start starts the control daemon of d in the foreground. It is killed when ctx
-// ends.
+// start starts the control daemon of d in the foreground, with shared memory of its own at
+// /dev/shm. It is killed when ctx ends.
 func (p Programs) start(ctx context.Context, d Daemon, dirs dirs) (*process, error) {
 	visible := make([]string, 0, len(d.GPUs))
 	for _, g := range d.GPUs {
@@ -87,15 +88,24 @@ func (p Programs) start(ctx context.Context, d Daemon, dirs dirs) (*process, err
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var said tail
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", controlName, err)
-	}
 	proc := &process{ended: make(chan struct{})}
-	go func() {
-		err := cmd.Wait()
+	started := make(chan error)
+	go ownThread(func() {
+		err := bindAlone(dirs.shm, filepath.Join("/", p.Root, "dev/shm"))
+		if err == nil {
+			err = cmd.Start()
+		}
+		started <- err
+		if err != nil {
+			return
+		}
+		err = cmd.Wait()
 		proc.err = fmt.Errorf("%s ended: %s", controlName, reason(err, said.text()))
 		close(proc.ended)
-	}()
+	})
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", controlName, err)
+	}
 	return proc, nil
 }
 
@@ -124,15 +134,36 @@ func (p Programs) ask(ctx context.Context, dirs dirs, command string) error {
 	cmd := p.command(ctx, p.control)
 	cmd.Env = append(cmd.Env, dirs.env()...)
 	cmd.Stdin = strings.NewReader(command + "\n")
-	return run(ctx, cmd, controlName+" "+command)
+	_, err := run(ctx, cmd, controlName+" "+command)
+	return err
 }
 
-// computeMode sets who may use a GPU: EXCLUSIVE_PROCESS for the MPS server
-// alone, DEFAULT for any process.
-func (p Programs) computeMode(ctx context.Context, id gpu.UUID, mode string) error {
+// computeMode returns who may use a GPU, as setComputeMode takes it.
+func (p Programs) computeMode(ctx context.Context, id gpu.UUID) (string, error) {
+	out, err := p.manage(ctx, id, "--query-gpu=compute_mode", "--format=csv,noheader")
+	if err != nil {
+		return "", err
+	}
+	mode := strings.ToUpper(strings.TrimSpace(out))
+	if !slices.Contains([]string{modeExclusive, "EXCLUSIVE_THREAD", "PROHIBITED"}, mode) {
+		mode = modeDefault // also where the driver does not know
+	}
+	return mode, nil
+}
+
+// setComputeMode sets who may use a GPU: EXCLUSIVE_PROCESS for the MPS server alone,
+// DEFAULT for any process.
+func (p Programs) setComputeMode(ctx context.Context, id gpu.UUID, mode string) error {
+	_, err := p.manage(ctx, id, "-c", mode)
+	return err
+}
+
+// manage calls nvidia-smi for a GPU, and returns what it prints.
+func (p Programs) manage(ctx context.Context, id gpu.UUID, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	return run(ctx, p.command(ctx, p.smi, "-i", string(id), "-c", mode), smiName+" -i "+string(id)+" -c "+mode)
+	args = append([]string{"-i", string(id)}, args...)
+	return run(ctx, p.command(ctx, p.smi, args...), smiName+" "+strings.Join(args, " "))
 }
 
 func (p Programs) command(ctx context.Context, name string, args ...string) *exec.Cmd {
@@ -146,16 +177,17 @@ func (p Programs) command(ctx context.Context, name string, args ...string) *exe
 	return cmd
 }
 
-func run(ctx context.Context, cmd *exec.Cmd, what string) error {
+// run returns the end of what a program prints.
+func run(ctx context.Context, cmd *exec.Cmd, what string) (string, error) {
 	// A container that takes the daemon's place could answer without end.
 	var out, errOut tail
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%s: no answer in %s", what, askLimit)
+		return "", fmt.Errorf("%s: no answer in %s", what, askLimit)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %s", what, reason(err, errOut.text()+out.text()))
+		return "", fmt.Errorf("%s: %s", what, reason(err, errOut.text()+out.text()))
 	}
-	return nil
+	return out.text(), nil
 }

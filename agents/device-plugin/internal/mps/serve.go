@@ -25,12 +25,12 @@ const (
 // is ready from then until the daemon ends.
 func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err error) {
 	dirs := dirsOf(s.cfg.Root, d.Resource)
-	if err := dirs.create(); err != nil {
+	if err := dirs.create(d.Clients); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.restoreModes(ctx, d)) }()
 	for _, g := range d.GPUs {
-		if err := s.cfg.Programs.computeMode(ctx, g.UUID, "EXCLUSIVE_PROCESS"); err != nil {
+		if err := s.modes.exclude(ctx, g.UUID); err != nil {
 			return err
 		}
 	}
@@ -93,7 +93,8 @@ func (s *Supervisor) limit(ctx context.Context, d Daemon, dirs dirs) error {
 	return nil
 }
 
-// watch returns when the daemon ends or stops answering, or when ctx ends.
+// watch returns when the daemon ends or stops answering, or when ctx ends. Meanwhile it
+// cuts the daemon's logs.
 func (s *Supervisor) watch(ctx context.Context, proc *process, dirs dirs) error {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -106,6 +107,9 @@ func (s *Supervisor) watch(ctx context.Context, proc *process, dirs dirs) error 
 		case <-tick.C:
 			if err := s.cfg.Programs.ask(ctx, dirs, "get_default_active_thread_percentage"); err != nil {
 				return fmt.Errorf("ask the MPS daemon: %w", err)
+			}
+			if err := cutLogs(dirs.log); err != nil {
+				s.cfg.Log.Warn("cannot cut the logs of an mps daemon, trying again later", "err", err)
 			}
 		}
 	}
@@ -131,12 +135,12 @@ func (s *Supervisor) quit(ctx context.Context, proc *process, dirs dirs, kill fu
 	<-proc.ended
 }
 
-// restoreModes lets any process use the GPUs again.
+// restoreModes sets the compute modes of the GPUs back.
 func (s *Supervisor) restoreModes(ctx context.Context, d Daemon) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
 	for _, g := range d.GPUs {
-		errs = append(errs, s.cfg.Programs.computeMode(ctx, g.UUID, "DEFAULT"))
+		errs = append(errs, s.modes.restore(ctx, g.UUID))
 	}
 	return errors.Join(errs...)
 }

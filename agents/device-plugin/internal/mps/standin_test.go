@@ -2,8 +2,10 @@ package mps_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -25,6 +27,8 @@ func TestMain(m *testing.M) {
 		syscall.Exit(control())
 	case "nvidia-smi":
 		syscall.Exit(smi())
+	case supervisorName:
+		syscall.Exit(fail(supervise()))
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -37,7 +41,7 @@ func standIns(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"nvidia-cuda-mps-control", "nvidia-smi"} {
+	for _, name := range []string{"nvidia-cuda-mps-control", "nvidia-smi", supervisorName} {
 		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +50,18 @@ func standIns(t *testing.T) string {
 	return dir
 }
 
+// smi sets or prints the compute mode of a GPU, which it keeps in a file beside its name.
 func smi() int {
+	file := filepath.Join(filepath.Dir(os.Args[0]), "mode."+os.Args[2])
+	if strings.HasPrefix(os.Args[3], "--query") {
+		mode, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			mode, err = []byte("Default"), nil
+		}
+		// The program prints "Exclusive_Process" for what it takes as EXCLUSIVE_PROCESS.
+		fmt.Println(strings.ReplaceAll(string(mode), "EXCLUSIVE_PROCESS", "Exclusive_Process"))
+		return fail(err)
+	}
 	f, err := os.OpenFile(filepath.Join(filepath.Dir(os.Args[0]), "smi"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fail(err)
@@ -56,7 +71,7 @@ func smi() int {
 		return fail(fmt.Errorf("Unable to set the compute mode"))
 	}
 	_, err = fmt.Fprintln(f, strings.Join(os.Args[1:], " "))
-	return fail(err)
+	return fail(errors.Join(err, os.WriteFile(file, []byte(os.Args[4]), 0o600)))
 }
 
 func control() int {
@@ -88,6 +103,9 @@ func serve(socket string) error {
 		return err
 	}
 	fmt.Fprintln(log, "visible", os.Getenv("CUDA_VISIBLE_DEVICES"))
+	if err := os.WriteFile("/dev/shm/of-a-daemon", []byte(os.Getenv("CUDA_VISIBLE_DEVICES")), 0o600); err != nil {
+		return err
+	}
 	var mu sync.Mutex
 	for {
 		conn, err := listener.Accept()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -22,14 +23,15 @@ type Config struct {
 	// Root is the folder of MPS, the same on the host and here.
 	Root     string
 	Programs Programs
-	// Contract stamps the ready files.
+	// Contract stamps the ready files. Its folder has the record of changed compute modes.
 	Contract contract.Dir
 	Log      *slog.Logger
 }
 
 // Supervisor keeps the control daemons running that Apply was last called with.
 type Supervisor struct {
-	cfg Config
+	cfg   Config
+	modes *modes
 
 	mu      sync.Mutex
 	running map[string]*keeper
@@ -39,7 +41,10 @@ type Supervisor struct {
 
 // NewSupervisor returns a Supervisor without daemons.
 func NewSupervisor(cfg Config) *Supervisor {
-	return &Supervisor{cfg: cfg, running: map[string]*keeper{}, status: map[string]error{}}
+	return &Supervisor{
+		cfg: cfg, modes: newModes(modesPath(cfg.Contract), cfg.Programs, cfg.Log),
+		running: map[string]*keeper{}, status: map[string]error{},
+	}
 }
 
 // keeper keeps one daemon running until it is stopped.
@@ -55,12 +60,17 @@ var errStarting = errors.New("the MPS control daemon is starting")
 
 // Apply runs exactly these daemons, each under ctx. A daemon that is still desired keeps
 // running. Others quit, which ends their clients; so does one whose GPUs have all stopped
-// answering, which has no clients left.
+// answering, which has no clients left. Apply sets back the compute modes of GPUs that no
+// daemon has, also those that an earlier process changed.
 func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 	want := map[string]Daemon{}
+	served := map[gpu.UUID]bool{}
 	for _, d := range daemons {
 		if len(d.answering().GPUs) > 0 {
 			want[d.Resource] = d
+		}
+		for _, g := range d.GPUs {
+			served[g.UUID] = true
 		}
 	}
 	s.mu.Lock()
@@ -79,6 +89,7 @@ func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 	for _, k := range stopped {
 		<-k.done
 	}
+	s.modes.restoreExcept(ctx, served)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, d := range want {

@@ -13,7 +13,7 @@ import (
 type advertisedDevice struct {
 	name     string
 	replicas int
-	// strategy is SharingNone for a device that is advertised once.
+	// strategy is SharingNone for a device that is advertised once, without MPS.
 	strategy config.SharingStrategy
 }
 
@@ -35,7 +35,7 @@ func newAdvertised(n *gpu.Node, c config.Config) advertised {
 	for _, r := range resource.Derive(n, health.View{}, c).Resources {
 		for _, d := range r.Devices {
 			s := config.SharingNone
-			if d.Replicas > 1 {
+			if d.Replicas > 1 || d.MPS {
 				s = r.Sharing
 			}
 			a.byPlace[d.Index] = advertisedDevice{name: r.Name, replicas: d.Replicas, strategy: s}

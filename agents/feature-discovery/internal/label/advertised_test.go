@@ -91,10 +91,10 @@ func TestAdvertised(t *testing.T) {
 			config: []string{sharing("mps", "", 49, "nvidia.com/gpu")},
 			want:   "mps.capable=false gpu.product=NVIDIA-A100-SXM4-40GB gpu.replicas=0 gpu.sharing-strategy=none",
 		},
-		"MPS without sharing": {
+		"MPS with one client of each GPU: a daemon has to run": {
 			node:   gputest.Divided(gputest.A100, 1),
 			config: []string{sharing("mps", "", 1, "nvidia.com/gpu")},
-			want:   "mps.capable=false gpu.product=NVIDIA-A100-SXM4-40GB gpu.replicas=1 gpu.sharing-strategy=none",
+			want:   "mps.capable=true gpu.product=NVIDIA-A100-SXM4-40GB gpu.replicas=1 gpu.sharing-strategy=mps",
 		},
 		"single, a GPU is whole: the class that is advertised": {
 			node:   gputest.Divided(gputest.A100, 3, halves, halves),

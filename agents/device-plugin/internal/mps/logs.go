@@ -1,0 +1,68 @@
+package mps
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// maxLog is the size at which a log of a daemon is cut, in bytes.
+const maxLog = 1 << 20
+
+// oldLog ends the name of the file that has the end of a log that was cut.
+const oldLog = ".1"
+
+// cutLogs cuts the logs in a folder that have grown too large: the daemon keeps them open
+// and writes without end.
+func cutLogs(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("cut logs of MPS daemon: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if e.Type().IsRegular() && !strings.HasSuffix(e.Name(), oldLog) {
+			errs = append(errs, cutLog(filepath.Join(dir, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func cutLog(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || stored(info) <= maxLog {
+		return err
+	}
+	if err := copyEnd(path, info.Size()); err != nil {
+		return fmt.Errorf("cut log of MPS daemon: %w", err)
+	}
+	return os.Truncate(path, 0)
+}
+
+// stored returns how much a file stores. Its size would include what was cut, if its
+// writer continues at the position that it had.
+func stored(info os.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return min(st.Blocks*512, info.Size())
+	}
+	return info.Size()
+}
+
+// copyEnd replaces the old log by the end of the log.
+func copyEnd(path string, size int64) error {
+	log, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	old, err := os.OpenFile(path+oldLog, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644) //nolint:gosec // its reader may be anyone, as for the log
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(old, io.NewSectionReader(log, max(size-maxLog, 0), maxLog))
+	return errors.Join(err, old.Close())
+}

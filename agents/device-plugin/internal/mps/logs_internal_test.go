@@ -1,0 +1,66 @@
+package mps
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestLogsAreCut(t *testing.T) {
+	dir := t.TempDir()
+	// A writer that does not append continues where it was.
+	log, err := os.OpenFile(filepath.Join(dir, "control.log"), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	write := func(text string, times int) {
+		t.Helper()
+		if _, err := log.Write(bytes.Repeat([]byte(text), times)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	used := func() (bytes int64) {
+		t.Helper()
+		for _, name := range []string{"control.log", "control.log" + oldLog} {
+			info, err := os.Stat(filepath.Join(dir, name))
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes += stored(info)
+		}
+		return bytes
+	}
+	cut := func() {
+		t.Helper()
+		if err := cutLogs(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("1", maxLog/2)
+	cut()
+	if got := used(); got != maxLog/2 {
+		t.Errorf("a small log has %d bytes, want it as it is", got)
+	}
+	for _, digit := range []string{"2", "3", "4"} {
+		write(digit, 2*maxLog)
+		cut()
+		if got := used(); got > maxLog+1<<13 {
+			t.Errorf("the logs use %d bytes after a cut", got)
+		}
+		old, err := os.ReadFile(filepath.Join(dir, "control.log"+oldLog))
+		if err != nil || len(old) != maxLog || string(old[0]) != digit || string(old[maxLog-1]) != digit {
+			t.Errorf("the old log has %d bytes (error %v), want the last %d of the log", len(old), err, maxLog)
+		}
+	}
+	write("end", 1)
+	cut()
+	if data, err := os.ReadFile(filepath.Join(dir, "control.log")); err != nil || !bytes.HasSuffix(data, []byte("end")) {
+		t.Errorf("the log lacks what was written after the cut: %v", err)
+	}
+}

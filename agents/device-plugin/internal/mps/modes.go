@@ -1,0 +1,154 @@
+package mps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/hostfs"
+)
+
+// The compute modes, as nvidia-smi takes them.
+const (
+	modeDefault   = "DEFAULT"
+	modeExclusive = "EXCLUSIVE_PROCESS"
+)
+
+// modes sets the compute modes of GPUs, and sets them back. It records each change in a
+// file before it makes it, so that the next process sets back what one that was killed has
+// changed. It is safe for concurrent use, for each GPU by one caller at a time.
+type modes struct {
+	path     string
+	programs Programs
+	log      *slog.Logger
+
+	mu sync.Mutex
+	// before has the mode of each GPU that is changed.
+	before map[gpu.UUID]string
+}
+
+// modesPath returns the file that records the changes. Like the modes, it lives until the
+// node boots.
+func modesPath(dir contract.Dir) string { return filepath.Join(dir.Root, "mps-compute-modes.json") }
+
+// LeftModes reports whether an earlier process has changed compute modes and not set them
+// back.
+func LeftModes(dir contract.Dir) bool {
+	_, err := os.Stat(modesPath(dir))
+	return err == nil
+}
+
+// modesFile is the format of the file.
+type modesFile struct {
+	Version string `json:"version"`
+	// Before has the compute mode of each GPU before it was changed.
+	Before map[gpu.UUID]string `json:"before"`
+}
+
+const modesVersion = "v1"
+
+// newModes returns modes with the changes that an earlier process left.
+func newModes(path string, p Programs, log *slog.Logger) *modes {
+	m := &modes{path: path, programs: p, log: log, before: map[gpu.UUID]string{}}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m
+	}
+	var f modesFile
+	if err == nil {
+		err = json.Unmarshal(data, &f)
+	}
+	if err != nil || f.Version != modesVersion {
+		log.Error("cannot read which compute modes were changed: check them with nvidia-smi -q -d COMPUTE, then remove the file",
+			"file", path, "version", f.Version, "err", err)
+		return m
+	}
+	maps.Copy(m.before, f.Before)
+	return m
+}
+
+// exclude lets only the MPS server use the GPU.
+func (m *modes) exclude(ctx context.Context, id gpu.UUID) error {
+	if _, ours := m.changed(id); !ours {
+		mode, err := m.programs.computeMode(ctx, id)
+		if err != nil {
+			return err
+		}
+		if mode == modeExclusive {
+			return nil
+		}
+		m.change(func() { m.before[id] = mode })
+	}
+	return m.programs.setComputeMode(ctx, id, modeExclusive)
+}
+
+// restore sets the mode of the GPU back if it was changed.
+func (m *modes) restore(ctx context.Context, id gpu.UUID) error {
+	mode, ours := m.changed(id)
+	if !ours {
+		return nil
+	}
+	if err := m.programs.setComputeMode(ctx, id, mode); err != nil {
+		return err
+	}
+	m.change(func() { delete(m.before, id) })
+	return nil
+}
+
+// changed returns the mode that the GPU had if it was changed.
+func (m *modes) changed(id gpu.UUID) (before string, ours bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, ours = m.before[id]
+	return before, ours
+}
+
+// restoreExcept sets the modes of all other GPUs back.
+func (m *modes) restoreExcept(ctx context.Context, keep map[gpu.UUID]bool) {
+	m.mu.Lock()
+	ids := slices.Sorted(maps.Keys(m.before))
+	m.mu.Unlock()
+	for _, id := range ids {
+		if keep[id] {
+			continue
+		}
+		if err := m.restore(ctx, id); err != nil {
+			m.log.Warn("cannot set the compute mode of a gpu back, trying again when gpus or config change", "gpu", id, "err", err)
+		}
+	}
+}
+
+// change changes before, and writes the file. Without it MPS works, and only a kill leaves
+// the GPUs changed.
+func (m *modes) change(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+	if err := m.write(); err != nil {
+		m.log.Warn("cannot record changed compute modes, a process that is killed will not set them back", "err", err)
+	}
+}
+
+func (m *modes) write() error {
+	if len(m.before) == 0 {
+		if err := os.Remove(m.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	data, err := json.MarshalIndent(modesFile{Version: modesVersion, Before: m.before}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode compute modes: %w", err)
+	}
+	return hostfs.WriteFile(m.path, append(data, '\n'), 0o600)
+}

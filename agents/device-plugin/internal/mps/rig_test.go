@@ -1,0 +1,162 @@
+package mps_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/device-plugin/internal/mps"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+)
+
+const (
+	patience = 20 * time.Second
+	shared   = "nvidia.com/gpu.shared"
+)
+
+// rig is a supervisor with stand-ins for the driver's programs.
+type rig struct {
+	t    *testing.T
+	root string
+	bin  string
+	dir  contract.Dir
+	*mps.Supervisor
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	needMounts(t)
+	r := &rig{t: t, root: shortDir(t), bin: standIns(t), dir: contract.Dir{Root: t.TempDir()}}
+	t.Cleanup(func() { unmount(t, r.root) })
+	r.restart()
+	t.Cleanup(func() { r.Wait() })
+	return r
+}
+
+// shortDir returns a folder for sockets, whose paths have a limit.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "mps") //nolint:usetesting // the path of t.TempDir is too long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// restart makes the supervisor that of a new process.
+func (r *rig) restart() {
+	r.t.Helper()
+	programs, err := mps.FindPrograms(r.t.TempDir(), r.root)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.Supervisor = mps.NewSupervisor(mps.Config{
+		Root: r.root, Programs: programs, Contract: r.dir, Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func (r *rig) eventually(what string, ok func() bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			r.t.Fatalf("not seen: %s (supervisor: %v)", what, r.Ready())
+		case <-tick.C:
+		}
+	}
+}
+
+func (r *rig) ready() bool { return mps.Ready(r.dir, r.root, shared) == nil }
+
+func (r *rig) read(path string) string {
+	r.t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (r *rig) commands() string { return r.read(filepath.Join(r.root, shared, "log", "commands")) }
+
+// tell gives the daemon a command behind the supervisor's back.
+func (r *rig) tell(command string) {
+	r.t.Helper()
+	conn, err := net.Dial("unix", filepath.Join(r.root, shared, "pipe", "control")) //nolint:noctx // it answers at once
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, command+"\n"); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func daemon(ids ...gpu.UUID) mps.Daemon {
+	d := mps.Daemon{Resource: shared, ActiveThreadPercentage: 25, Clients: len(ids)}
+	for _, id := range ids {
+		d.GPUs = append(d.GPUs, mps.Share{UUID: id, MemoryMiB: 1000})
+	}
+	return d
+}
+
+// mode returns the compute mode of a GPU.
+func (r *rig) mode(id gpu.UUID) string {
+	r.t.Helper()
+	data, err := os.ReadFile(filepath.Join(r.bin, "mode."+string(id)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "DEFAULT"
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// needMounts skips a test on a machine on which the daemons' folders cannot be mounted.
+func needMounts(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("probe", dir, "tmpfs", 0, ""); err != nil {
+		t.Skipf("this machine has no right to mount: %v", err)
+	}
+	if err := unix.Unmount(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unmount removes the mounts below a folder.
+func unmount(t *testing.T, root string) {
+	t.Helper()
+	for _, name := range []string{"pipe", "log", "shm"} {
+		dirs, err := filepath.Glob(filepath.Join(root, "*", "*", name))
+		if err != nil {
+			t.Error(err)
+		}
+		for _, dir := range dirs {
+			// EINVAL: it is no mount.
+			if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+				t.Errorf("unmount %s: %v", dir, err)
+			}
+		}
+	}
+}
