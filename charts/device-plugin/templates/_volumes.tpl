@@ -57,22 +57,15 @@
 {{- define "device-plugin.mpsMounts" -}}
 {{ include "device-plugin.hostMounts" . }}
 # The same path as on the host, to which the mounts in it propagate: the daemons'
-# shared memory.
+# pipes, logs and shared memory.
 - name: mps
   mountPath: {{ .Values.mps.root }}
   mountPropagation: Bidirectional
-# The daemons and their clients use the same shared memory.
-- name: mps-shm
-  mountPath: /dev/shm
-  mountPropagation: HostToContainer
 {{- if eq (include "outrigger.driverRoot" .) "/" }}
 # The daemons are programs of the host and run in its file system, in which only
-# these two mounts are writable.
+# this mount is writable.
 - name: mps
   mountPath: /driver-root{{ .Values.mps.root }}
-  mountPropagation: HostToContainer
-- name: mps-shm
-  mountPath: /driver-root/dev/shm
   mountPropagation: HostToContainer
 {{- end }}
 {{- end -}}
@@ -80,8 +73,4 @@
 {{- define "device-plugin.mpsVolumes" -}}
 {{ include "device-plugin.hostVolumes" . }}
 {{ include "device-plugin.mpsVolume" . }}
-- name: mps-shm
-  hostPath:
-    path: {{ printf "%s/shm" (trimSuffix "/" .Values.mps.root) }}
-    type: DirectoryOrCreate
 {{- end -}}
