@@ -37,8 +37,11 @@ type Config struct {
 	Node string
 	// LedgerPath is the file that records the prepared claims.
 	LedgerPath string
-	// Exists reports whether a claim still exists in the API. A claim that does not
-	// holds no device, even if the kubelet never unprepared it.
+	// BootID identifies this boot of the node. If it is empty, claims of an earlier boot
+	// keep their devices.
+	BootID string
+	// Exists reports whether a claim still exists in the API. It decides nothing: a
+	// claim that does not may have a pod that still runs.
 	Exists func(ctx context.Context, claim types.UID, name string) (bool, error)
 	// Failed gets errors of the library's background work that it does not retry.
 	Failed func(err error)
@@ -61,7 +64,11 @@ type Driver struct {
 
 var _ kubeletplugin.DRAPlugin = (*Driver)(nil)
 
-// New returns a Driver with the claims that an earlier process prepared.
+// lookupLimit is how long a claim may be looked up to explain an error.
+const lookupLimit = 5 * time.Second
+
+// New returns a Driver with the claims that an earlier process prepared since the node
+// booted.
 func New(cfg Config) (*Driver, error) {
 	d := &Driver{cfg: cfg, ledger: Ledger{}, changed: make(chan struct{})}
 	data, err := os.ReadFile(cfg.LedgerPath)
@@ -73,6 +80,10 @@ func New(cfg Config) (*Driver, error) {
 	}
 	if d.ledger, err = DecodeLedger(data); err != nil {
 		return nil, fmt.Errorf("read prepared claims %s: %w (if no pod on this node uses a claim of %s, remove the file)", cfg.LedgerPath, err, DriverName)
+	}
+	if since := d.ledger.since(cfg.BootID); len(since) < len(d.ledger) {
+		cfg.Log.Info("the node has booted, releasing the devices of claims from before", "claims", len(d.ledger)-len(since))
+		d.ledger = since
 	}
 	return d, nil
 }
@@ -150,34 +161,38 @@ func answer(granted []Granted) []kubeletplugin.Device {
 }
 
 func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) ([]Granted, error) {
+	granted, err := d.grant(c)
+	if inUse, ok := errors.AsType[*InUseError](err); ok && d.gone(ctx, inUse) {
+		err = fmt.Errorf("%w, which is deleted and whose pod may still run here: the kubelet releases the device when the pod has ended; if it does not, drain and reboot the node", inUse)
+	}
+	return granted, err
+}
+
+// grant returns the devices of the claim, and records that it has them.
+func (d *Driver) grant(c *resourceapi.ResourceClaim) ([]Granted, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	granted, next, err := d.ledger.Prepare(c, d.cfg.Node, d.devices)
 	if err != nil {
-		known := d.forgetGone(ctx)
-		if granted, next, err = known.Prepare(c, d.cfg.Node, d.devices); err != nil {
-			return nil, err
-		}
+		return nil, err
+	}
+	if mine, ok := next[c.UID]; ok {
+		mine.BootID = d.cfg.BootID
+		next[c.UID] = mine
 	}
 	return granted, d.keep(next)
 }
 
-// forgetGone returns the ledger without the claims that do not exist any more. Usually
-// the kubelet unprepares a claim; a kubelet that lost its state does not.
-func (d *Driver) forgetGone(ctx context.Context) Ledger {
-	next := d.ledger
-	for uid, c := range d.ledger {
-		exists, err := d.cfg.Exists(ctx, uid, c.Name)
-		if err != nil {
-			d.cfg.Log.Warn("cannot look up claim, keeping its devices reserved", "claim", c.Name, "err", err)
-			continue
-		}
-		if !exists {
-			d.cfg.Log.Info("claim does not exist any more, releasing its devices", "claim", c.Name)
-			next = next.Unprepare(uid)
-		}
+// gone reports whether the API server does not have the claim any more. It may take as
+// long as the API server does, and must not keep other claims waiting.
+func (d *Driver) gone(ctx context.Context, e *InUseError) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+	defer cancel()
+	exists, err := d.cfg.Exists(ctx, e.UID, e.Claim)
+	if err != nil {
+		d.cfg.Log.Warn("cannot look up a claim that has a device another claim needs", "claim", e.Claim, "err", err)
 	}
-	return next
+	return err == nil && !exists
 }
 
 // keep records next as the ledger, on disk first.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -38,8 +39,14 @@ type claims map[types.UID]bool
 
 func driver(t *testing.T, path string, there claims) *dra.Driver {
 	t.Helper()
+	return booted(t, path, there, "this boot")
+}
+
+// booted returns a driver of one boot of the node.
+func booted(t *testing.T, path string, there claims, boot string) *dra.Driver {
+	t.Helper()
 	d, err := dra.New(dra.Config{
-		Node: node, LedgerPath: path,
+		Node: node, LedgerPath: path, BootID: boot,
 		Exists: func(_ context.Context, uid types.UID, _ string) (bool, error) {
 			there, known := there[uid]
 			if !known {
@@ -85,32 +92,24 @@ func TestOnlyHealthyDevicesArePublishedAndOnlyChanges(t *testing.T) {
 func TestPreparedClaimsOutliveTheProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claims")
 	there := claims{"a": true, "b": true}
-	prepare := func(d *dra.Driver, uid string) error {
-		t.Helper()
-		if err := d.Advertise(t.Context(), devices(), &published{}); err != nil {
-			t.Fatal(err)
-		}
-		out, err := d.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{claim(uid, "gpu-0")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		result := out[types.UID(uid)]
-		if result.Err == nil && (len(result.Devices) != 1 || result.Devices[0].CDIDeviceIDs[0] != "k8s.gpu.nvidia.com/gpu=GPU-a") {
-			t.Errorf("prepared %+v", result.Devices)
-		}
-		return result.Err
-	}
+	prepare := func(d *dra.Driver, uid string) error { return prepare(t, d, uid, "gpu-0") }
 	if err := prepare(driver(t, path, there), "a"); err != nil {
 		t.Fatal(err)
 	}
 	d := driver(t, path, there)
-	if err := prepare(d, "b"); err == nil || !strings.Contains(err.Error(), "in use by claim ns/a") {
+	if err := prepare(d, "b"); err == nil || !strings.HasSuffix(err.Error(), "in use by claim ns/a (a)") {
 		t.Errorf("another process gives the device away again: %v", err)
 	}
-	// A claim that nobody will ever give back does not hold its device for ever.
+	// The API server forgets a claim whose pod is deleted by force. The pod may run on.
 	there["a"] = false
+	if err := prepare(d, "b"); err == nil || !strings.Contains(err.Error(), "in use by claim ns/a (a), which is deleted and whose pod may still run here") {
+		t.Errorf("the device of a claim that is not unprepared is given away: %v", err)
+	}
+	if _, err := d.UnprepareResourceClaims(t.Context(), []kubeletplugin.NamespacedObject{{UID: "a"}}); err != nil {
+		t.Fatal(err)
+	}
 	if err := prepare(d, "b"); err != nil {
-		t.Errorf("a claim that is gone holds its device: %v", err)
+		t.Errorf("the device of an unprepared claim cannot be prepared again: %v", err)
 	}
 	out, err := d.UnprepareResourceClaims(t.Context(), []kubeletplugin.NamespacedObject{{UID: "b"}, {UID: "never"}})
 	if err != nil || len(out) != 2 || out["b"] != nil || out["never"] != nil {
@@ -118,6 +117,78 @@ func TestPreparedClaimsOutliveTheProcess(t *testing.T) {
 	}
 	if err := prepare(driver(t, path, there), "a"); err != nil {
 		t.Errorf("the device of an unprepared claim cannot be prepared again: %v", err)
+	}
+}
+
+// prepare prepares a claim for one device.
+func prepare(t *testing.T, d *dra.Driver, uid, device string) error {
+	t.Helper()
+	if err := d.Advertise(t.Context(), devices(), &published{}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := d.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{claim(uid, device)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := out[types.UID(uid)]
+	want := "k8s.gpu.nvidia.com/gpu=" + map[string]string{"gpu-0": "GPU-a", "gpu-1": "GPU-b"}[device]
+	if result.Err == nil && (len(result.Devices) != 1 || result.Devices[0].CDIDeviceIDs[0] != want) {
+		t.Errorf("prepared %+v, want %s", result.Devices, want)
+	}
+	return result.Err
+}
+
+func TestABootReleasesAllDevices(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claims")
+	if err := prepare(t, driver(t, path, nil), "a", "gpu-0"); err != nil {
+		t.Fatal(err)
+	}
+	for _, boot := range []string{"this boot", ""} {
+		if err := prepare(t, booted(t, path, nil, boot), "b", "gpu-0"); err == nil {
+			t.Errorf("boot %q gives the device away, though its claim was prepared in this boot", boot)
+		}
+	}
+	if err := prepare(t, booted(t, path, nil, "the next boot"), "b", "gpu-0"); err != nil {
+		t.Errorf("no pod of the last boot runs, but its claim holds the device: %v", err)
+	}
+}
+
+// A claim that cannot be prepared must not cost the API server, nor other claims, anything
+// that grows with the number of claims.
+func TestABadClaimKeepsNoOtherWaiting(t *testing.T) {
+	var lookups atomic.Int32
+	asked, answer := make(chan struct{}), make(chan struct{})
+	d, err := dra.New(dra.Config{
+		Node: node, LedgerPath: filepath.Join(t.TempDir(), "claims"),
+		Exists: func(context.Context, types.UID, string) (bool, error) {
+			lookups.Add(1)
+			close(asked)
+			<-answer
+			return true, nil
+		},
+		Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := prepare(t, d, "a", "gpu-0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := prepare(t, d, "bad", "gpu-7"); err == nil || lookups.Load() > 0 {
+		t.Errorf("a claim for a device that is gone: %v, with %d lookups, want an error and none", err, lookups.Load())
+	}
+	conflict := make(chan error, 1)
+	go func() {
+		out, err := d.PrepareResourceClaims(context.Background(), []*resourceapi.ResourceClaim{claim("b", "gpu-0")}) //nolint:usetesting // it may outlive a test that fails
+		conflict <- errors.Join(err, out["b"].Err)
+	}()
+	<-asked
+	if err := prepare(t, d, "c", "gpu-1"); err != nil {
+		t.Error(err)
+	}
+	close(answer)
+	if err := <-conflict; err == nil || lookups.Load() != 1 {
+		t.Errorf("a claim for a device of another one: %v, with %d lookups, want an error and one", err, lookups.Load())
 	}
 }
 

@@ -18,12 +18,29 @@ type Claim struct {
 	Name string `json:"name"`
 	// Devices are the names of Devices.
 	Devices []string `json:"devices"`
+	// BootID identifies the boot of the node in which the claim was prepared. It is
+	// empty if that is not known.
+	BootID string `json:"bootID,omitempty"`
 }
 
 // Ledger records which claim has which devices on this node. It keeps two claims from
-// getting one device, whatever the API server says. It is a value: its methods return a
-// changed copy.
+// getting one device, whatever the API server says: a device is free when the kubelet
+// unprepares its claim, or when the node has booted since. It is a value: its methods
+// return a changed copy.
 type Ledger map[types.UID]Claim
+
+// InUseError says that another claim has a device.
+type InUseError struct {
+	Device string
+	// Claim is "namespace/name".
+	Claim string
+	UID   types.UID
+}
+
+// Error names the device and the claim that has it.
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("device %s is in use by claim %s (%s)", e.Device, e.Claim, e.UID)
+}
 
 // Granted is one device that a claim gets.
 type Granted struct {
@@ -90,11 +107,11 @@ func checkConfig(configs []resourceapi.DeviceAllocationConfiguration) error {
 	return nil
 }
 
-// taken returns an error if another claim has the device.
+// taken returns an *InUseError if another claim has the device.
 func (l Ledger) taken(claim types.UID, device string) error {
 	for uid, c := range l {
 		if uid != claim && slices.Contains(c.Devices, device) {
-			return fmt.Errorf("device %s is in use by claim %s (%s)", device, c.Name, uid)
+			return &InUseError{Device: device, Claim: c.Name, UID: uid}
 		}
 	}
 	return nil
@@ -104,6 +121,14 @@ func (l Ledger) taken(claim types.UID, device string) error {
 func (l Ledger) Unprepare(claim types.UID) Ledger {
 	next := maps.Clone(l)
 	delete(next, claim)
+	return next
+}
+
+// since returns the ledger without the claims of earlier boots, whose pods have ended with
+// them.
+func (l Ledger) since(boot string) Ledger {
+	next := maps.Clone(l)
+	maps.DeleteFunc(next, func(_ types.UID, c Claim) bool { return boot != "" && c.BootID != "" && c.BootID != boot })
 	return next
 }
 

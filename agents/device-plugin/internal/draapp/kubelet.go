@@ -45,12 +45,12 @@ func (k *kubelet) isReady() error {
 const registerCheck = 200 * time.Millisecond
 
 func (k *kubelet) run(ctx context.Context) error {
-	dir := filepath.Join(k.settings.plugins, dra.DriverName)
+	dir := k.settings.dir()
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("create the plugin's folder: %w: mount the kubelet's folder, or set --kubelet-plugins-dir", err)
 	}
 	d, err := dra.New(dra.Config{
-		Node: k.settings.node, LedgerPath: filepath.Join(dir, "claims.json"), Exists: k.claimExists,
+		Node: k.settings.node, LedgerPath: filepath.Join(dir, "claims.json"), BootID: k.bootID(), Exists: k.claimExists,
 		Failed: func(err error) {
 			select {
 			case k.failed <- err:
@@ -73,6 +73,15 @@ func (k *kubelet) run(ctx context.Context) error {
 	}
 	defer helper.Stop()
 	return k.follow(ctx, d, helper, state)
+}
+
+// bootID returns the id of this boot, empty if it cannot be read.
+func (k *kubelet) bootID() string {
+	id, err := k.settings.driver.Contract.BootID()
+	if err != nil {
+		k.log.Warn("cannot read the boot id, claims from before a boot keep their devices", "err", err)
+	}
+	return id
 }
 
 // first waits for the first state that has the GPUs of the node.
