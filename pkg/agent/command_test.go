@@ -121,11 +121,11 @@ func TestUsageErrors(t *testing.T) {
 			args: []string{"--gpu-source", "file:"}, want: `flag --gpu-source: invalid value "file:": must be nvml or file:PATH`,
 		},
 		"wait for nothing": {
-			args: []string{"wait"}, want: "flag --for: needs a value: driver-ready, toolkit-ready, plugin-ready or cuda-ready",
+			args: []string{"wait"}, want: "flag --for: needs a value: driver-ready, toolkit-ready, plugin-ready, dra-ready or cuda-ready",
 		},
 		"wait for what there is not": {
 			args: []string{"wait", "--for", "godot"},
-			want: `flag --for: invalid value "godot": must be driver-ready, toolkit-ready, plugin-ready or cuda-ready`,
+			want: `flag --for: invalid value "godot": must be driver-ready, toolkit-ready, plugin-ready, dra-ready or cuda-ready`,
 		},
 		"wait for less than no time": {
 			args: []string{"wait", "--for=cuda-ready", "--timeout=-1s"}, want: `flag --timeout: invalid value "-1s": must be a duration of at least 0`,

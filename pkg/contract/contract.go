@@ -32,13 +32,16 @@ const (
 	// PluginReady means that the device plugin is registered with the kubelet and lists
 	// its devices. It is valid while its writer lives.
 	PluginReady Name = "plugin-ready"
+	// DRAReady means that the DRA plugin is registered with the kubelet and has published
+	// its devices. It is valid while its writer lives.
+	DRAReady Name = "dra-ready"
 	// CUDAReady means that a CUDA program has run on the node.
 	CUDAReady Name = "cuda-ready"
 )
 
 // Names returns the names of all facts.
 func Names() []string {
-	return []string{string(DriverReady), string(ToolkitReady), string(PluginReady), string(CUDAReady)}
+	return []string{string(DriverReady), string(ToolkitReady), string(PluginReady), string(DRAReady), string(CUDAReady)}
 }
 
 // The keys of NVIDIA's driver-ready file. The start scripts of NVIDIA's components source

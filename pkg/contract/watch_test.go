@@ -77,7 +77,7 @@ func TestWatch(t *testing.T) {
 	first := w.next()
 	want := map[contract.Name]contract.State{
 		contract.DriverReady: contract.Missing, contract.ToolkitReady: contract.Valid,
-		contract.PluginReady: contract.Missing, contract.CUDAReady: contract.Missing,
+		contract.PluginReady: contract.Missing, contract.DRAReady: contract.Missing, contract.CUDAReady: contract.Missing,
 	}
 	got := map[contract.Name]contract.State{}
 	for n, f := range first {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"outrigger.dev/test/e2e/stack"
 )
@@ -111,6 +112,33 @@ func TestAPodClaimsADevice(t *testing.T) {
 	eventually(t, "the unhealthy GPU is not offered any more", func() bool { return len(published(t)) == gpus-2+2 })
 	simulate(t, "reset", "5")
 	eventually(t, "the GPU that was reset is offered again", func() bool { return len(published(t)) == gpus-1+2 })
+}
+
+func TestReadinessFollowsTheDRAPlugin(t *testing.T) {
+	api := discovery(t, "readyChain={driver,plugin}")
+	nodeIs(t, api, gpuNode(), "the missing plugin is told of", readyIs("False", "Plugin"))
+	t.Cleanup(func() {
+		if err := setTaints(context.WithoutCancel(t.Context()), api, gpuNode()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := setTaints(t.Context(), api, gpuNode(), keep(), startup()); err != nil {
+		t.Fatal(err)
+	}
+	draPlugin(t)
+	n := nodeIs(t, api, gpuNode(), "the node is ready and free of the start-up taint", func(n stack.Node) bool {
+		return readyIs("True", "")(n) && !tainted(n, startup())
+	})
+	if !tainted(n, keep()) {
+		t.Errorf("the node has taints %v, want that of another writer too", n.Taints)
+	}
+
+	seen := look(t, api, gpuNode(), readyIs("False", "Plugin"))
+	if _, err := shared.Exec(t.Context(), gpuNode(), "busybox", "killall", "-KILL", "dra-plugin"); err != nil {
+		t.Fatal(err)
+	}
+	flips(t, seen, time.Now(), "the DRA plugin was killed")
+	nodeIs(t, api, gpuNode(), "the node is ready with the plugin that was started again", readyIs("True", ""))
 }
 
 func TestAPodGetsAGPUWithoutAClaimOfItsOwn(t *testing.T) {

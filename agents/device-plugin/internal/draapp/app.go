@@ -86,7 +86,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	})
 	k := &kubelet{
 		settings: s, client: client, inventory: inv, recorder: recorder, failed: make(chan error, 1),
-		ready: pace.NewReadiness(inventory.State{}.Unusable()), log: log,
+		ready: pace.NewReadiness(inventory.State{}.Unusable()), fact: &fact{dir: s.driver.Contract, log: log}, log: log,
 	}
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {

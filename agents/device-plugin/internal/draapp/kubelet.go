@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/dra"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/metrics"
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/kube/typed"
 	"outrigger.dev/pkg/pace"
 )
@@ -28,7 +29,9 @@ type kubelet struct {
 	// failed gets the fatal error of the library's background work.
 	failed chan error
 	ready  *pace.Readiness
-	log    *slog.Logger
+	// fact is dra-ready, which holds while ready does.
+	fact *fact
+	log  *slog.Logger
 }
 
 // isReady returns nil while the devices are published and the kubelet has registered
@@ -102,18 +105,14 @@ func (k *kubelet) first(ctx context.Context) (inventory.State, bool) {
 func (k *kubelet) follow(ctx context.Context, d *dra.Driver, helper *kubeletplugin.Helper, state inventory.State) error {
 	tick := time.NewTicker(registerCheck)
 	defer tick.Stop()
+	defer k.fact.Withdraw()
 	if err := d.Advertise(ctx, dra.Inventory(state.Node, state.Set), helper); err != nil {
 		return err
 	}
 	for {
-		err := k.missing(state, helper)
-		was := k.ready.Swap(err)
-		switch {
-		case err == nil && was != nil:
-			k.log.Info("ready, devices are published and the plugin is registered")
+		if k.settle(state, k.missing(state, helper)) {
 			tick.Stop()
-		case err != nil && was == nil:
-			k.log.Warn("not ready, retrying", "err", err)
+		} else {
 			tick.Reset(registerCheck)
 		}
 		select {
@@ -128,6 +127,21 @@ func (k *kubelet) follow(ctx context.Context, d *dra.Driver, helper *kubeletplug
 			}
 		}
 	}
+}
+
+// settle reports readiness for a state of which err is missing, and returns whether the
+// plugin is ready.
+func (k *kubelet) settle(s inventory.State, err error) bool {
+	was := k.ready.Swap(err)
+	switch {
+	case err == nil && was != nil:
+		k.log.Info("ready, devices are published and the plugin is registered")
+		k.fact.Publish(contract.Record{Writer: name, DriverVersion: s.Node.Driver.Version})
+	case err != nil && was == nil:
+		k.log.Warn("not ready, retrying", "err", err)
+		k.fact.Withdraw()
+	}
+	return err == nil
 }
 
 var errUnregistered = errors.New("register with the kubelet: it has not accepted the plugin yet")

@@ -19,7 +19,8 @@ const (
 	Driver Link = "driver"
 	// Toolkit holds while the fact toolkit-ready is valid.
 	Toolkit Link = "toolkit"
-	// Plugin holds while the fact plugin-ready is valid.
+	// Plugin holds while the fact plugin-ready is valid, or dra-ready: the device plugin
+	// or the DRA plugin advertises the GPUs.
 	Plugin Link = "plugin"
 	// CUDA holds while the fact cuda-ready is valid.
 	CUDA Link = "cuda"

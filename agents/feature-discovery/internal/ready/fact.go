@@ -2,8 +2,11 @@ package ready
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/text"
 )
 
 // maxWord is the limit of the name of an agent and of a version, in bytes.
@@ -11,52 +14,95 @@ const maxWord = 63
 
 // part describes a link that is a fact of the node contract.
 type part struct {
-	name contract.Name
-	// writer is the agent that writes the fact, and when is the event after which
-	// it does.
-	writer, when string
-	// The reasons while the fact is not valid.
+	// reports are the facts of which one has to be valid.
+	reports []report
+	// The reasons while none is valid.
 	missing, stale, dead, unreadable string
+}
+
+// report is a fact that one agent writes.
+type report struct {
+	name contract.Name
+	// writer is the agent, and when is the event after which it writes the fact.
+	writer, when string
 }
 
 func partOf(l Link) part {
 	switch l {
 	case Toolkit:
 		return part{
-			contract.ToolkitReady, "container-toolkit", "the CDI specs are complete and the container runtime is configured",
+			[]report{{contract.ToolkitReady, "container-toolkit", "the CDI specs are complete and the container runtime is configured"}},
 			ToolkitNotReady, ToolkitStale, ToolkitWriterDead, ToolkitUnreadable,
 		}
 	case Plugin:
 		return part{
-			contract.PluginReady, "device-plugin", "its devices are registered with the kubelet",
+			[]report{
+				{contract.PluginReady, "device-plugin", "its devices are registered with the kubelet"},
+				{contract.DRAReady, "dra-plugin", "its devices are registered with the kubelet"},
+			},
 			PluginNotReady, PluginStale, PluginWriterDead, PluginUnreadable,
 		}
 	default:
 		return part{
-			contract.CUDAReady, "validation", "a CUDA program has run",
+			[]report{{contract.CUDAReady, "validation", "a CUDA program has run"}},
 			CUDANotReady, CUDAStale, CUDAWriterDead, CUDAUnreadable,
 		}
 	}
 }
 
-// fact checks a link that a file decides.
+// fact checks a link that files decide. Of several files, the first that exists gives the
+// reason why the link does not hold.
 func (o Observed) fact(p part) finding {
-	f := o.Facts[p.name]
-	writer := p.writer
+	var first finding
+	for _, r := range p.reports {
+		f := o.report(p, r)
+		if f.reason == "" {
+			return f
+		}
+		if first.reason == "" || first.reason == p.missing && f.status != Unknown {
+			first = f
+		}
+	}
+	if len(p.reports) > 1 && first.reason == p.missing {
+		return p.nothing(o)
+	}
+	return first
+}
+
+// nothing returns the finding while none of several files exists.
+func (p part) nothing(o Observed) finding {
+	var problems, writers, names []string
+	for _, r := range p.reports {
+		if reason := o.Facts[r.name].Reason; !slices.Contains(problems, reason) && reason != "" {
+			problems = append(problems, reason)
+		}
+		writers, names = append(writers, r.writer), append(names, string(r.name))
+	}
+	return finding{
+		False, p.missing, strings.Join(problems, ", and "),
+		fmt.Sprintf("check whether the pod of %s runs on this node, and its log: it writes %s when %s",
+			text.OneOf(writers), text.OneOf(names), p.reports[0].when),
+	}
+}
+
+// report checks one file.
+func (o Observed) report(p part, r report) finding {
+	f := o.Facts[r.name]
+	writer := r.writer
 	if f.Stamp.Writer != "" {
 		writer = oneLine(f.Stamp.Writer, maxWord)
 	}
-	checkWriter := fmt.Sprintf("check whether the pod of %s runs on this node, and its log: it writes %s again when %s", writer, p.name, p.when)
+	checkWriter := fmt.Sprintf("check whether the pod of %s runs on this node, and its log: it writes %s again when %s", writer, r.name, r.when)
 	switch f.State {
 	case contract.Valid:
 		if problem := o.otherDriver(f.Stamp); problem != "" {
-			return finding{False, p.stale, fmt.Sprintf("%s: %s", p.name, problem), checkWriter}
+			return finding{False, p.stale, fmt.Sprintf("%s: %s", r.name, problem), checkWriter}
 		}
 		return finding{}
 	case contract.Missing:
 		return finding{
 			False, p.missing, f.Reason,
-			fmt.Sprintf("check whether the pod of %s runs on this node, and its log: it writes %s when %s", writer, p.name, p.when),
+			fmt.Sprintf("check whether the pod of %s runs on this node, and its log: it writes %s when %s", writer, r.name, r.when),
 		}
 	case contract.Stale:
 		return finding{False, p.stale, f.Reason, checkWriter}
@@ -66,10 +112,10 @@ func (o Observed) fact(p part) finding {
 			fmt.Sprintf("check why the pod of %s on this node ended: kubectl describe pod, kubectl logs --previous", writer),
 		}
 	case "":
-		return finding{Unknown, Starting, fmt.Sprintf("%s has not been read yet", p.name), ""}
+		return finding{Unknown, Starting, fmt.Sprintf("%s has not been read yet", r.name), ""}
 	default:
 		return finding{
-			False, p.unreadable, fmt.Sprintf("%s: %s", p.name, f.Reason),
+			False, p.unreadable, fmt.Sprintf("%s: %s", r.name, f.Reason),
 			fmt.Sprintf("give this agent read permission; if the file is damaged, remove it and restart the pod of %s on this node, which writes it", writer),
 		}
 	}

@@ -99,9 +99,12 @@ func holds(l ready.Link, o ready.Observed) bool {
 			return g.Fault == nil && (!g.Recovery.Needed() || g.Recovery == gpu.RecoveryIMEXDomain)
 		})
 	}
-	f := o.Facts[contract.Name(l+"-ready")]
-	fits := !asked || o.Node == nil || f.Stamp.DriverVersion == "" || f.Stamp.DriverVersion == o.Node.Driver.Version
-	return f.State == contract.Valid && fits
+	valid := func(n contract.Name) bool {
+		f := o.Facts[n]
+		fits := !asked || o.Node == nil || f.Stamp.DriverVersion == "" || f.Stamp.DriverVersion == o.Node.Driver.Version
+		return f.State == contract.Valid && fits
+	}
+	return valid(contract.Name(l+"-ready")) || l == ready.Plugin && valid(contract.DRAReady)
 }
 
 func TestProperties(t *testing.T) {

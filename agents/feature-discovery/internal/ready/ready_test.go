@@ -36,6 +36,7 @@ func node(n, broken int) *gpu.Node {
 // in but.
 func valid(but ...map[contract.Name]contract.Fact) map[contract.Name]contract.Fact {
 	out := map[contract.Name]contract.Fact{}
+	out[contract.DRAReady] = contract.Fact{State: contract.Missing, Reason: path(contract.DRAReady) + " has not been written yet"}
 	for name, writer := range map[contract.Name]string{
 		contract.DriverReady: "driver-loader", contract.ToolkitReady: "container-toolkit",
 		contract.PluginReady: "device-plugin", contract.CUDAReady: "validation",
@@ -81,8 +82,8 @@ type cause struct {
 
 func causes() map[string]cause {
 	all := func(n *gpu.Node) ready.Observed { return ready.Observed{Node: n, Facts: valid()} }
-	with := func(but map[contract.Name]contract.Fact) ready.Observed {
-		return ready.Observed{Node: node(8, 0), Facts: valid(but)}
+	with := func(but ...map[contract.Name]contract.Fact) ready.Observed {
+		return ready.Observed{Node: node(8, 0), Facts: valid(but...)}
 	}
 	fails := func(n *gpu.Node, err error) ready.Observed { return ready.Observed{Node: n, Err: err, Facts: valid()} }
 	asked := node(2, 0)
@@ -155,8 +156,39 @@ func causes() map[string]cause {
 			observed: with(fact(contract.PluginReady, contract.Missing, "", path(contract.PluginReady)+" has not been written yet")),
 			status:   ready.False, reason: ready.PluginNotReady,
 		},
+		"neither plugin-ready nor dra-ready is there, and there is no run root": {
+			observed: with(map[contract.Name]contract.Fact{
+				contract.PluginReady: {State: contract.Missing, Reason: "run root /run/nvidia is not there: mount the host's folder, or point --run-root elsewhere"},
+				contract.DRAReady:    {State: contract.Missing, Reason: "run root /run/nvidia is not there: mount the host's folder, or point --run-root elsewhere"},
+			}),
+			chain: []ready.Link{ready.Driver, ready.Plugin}, status: ready.False, reason: ready.PluginNotReady,
+		},
+		"the DRA plugin advertises the GPUs": {
+			observed: with(map[contract.Name]contract.Fact{
+				contract.PluginReady: {State: contract.Missing, Reason: path(contract.PluginReady) + " has not been written yet"},
+				contract.DRAReady:    {State: contract.Valid, Stamp: contract.Stamp{Writer: "dra-plugin", Time: written, DriverVersion: "580.95.05", Held: true}},
+			}),
+			status: ready.True, reason: ready.GPUsReady,
+		},
+		"the DRA plugin has taken over from a device plugin that was killed": {
+			observed: with(fact(contract.PluginReady, contract.WriterDead, "device-plugin", path(contract.PluginReady)+" was written by device-plugin, which has ended since"),
+				fact(contract.DRAReady, contract.Valid, "dra-plugin", "")),
+			status: ready.True, reason: ready.GPUsReady,
+		},
+		"the DRA plugin was killed": {
+			observed: with(fact(contract.PluginReady, contract.Missing, "", path(contract.PluginReady)+" has not been written yet"),
+				fact(contract.DRAReady, contract.WriterDead, "dra-plugin", path(contract.DRAReady)+" was written by dra-plugin, which has ended since")),
+			status: ready.False, reason: ready.PluginWriterDead,
+		},
+		"dra-ready is for another driver": {
+			observed: with(map[contract.Name]contract.Fact{
+				contract.PluginReady: {State: contract.Missing, Reason: path(contract.PluginReady) + " has not been written yet"},
+				contract.DRAReady:    {State: contract.Valid, Stamp: contract.Stamp{Writer: "dra-plugin", Time: written, DriverVersion: "570.1"}},
+			}),
+			status: ready.False, reason: ready.PluginStale,
+		},
 		"plugin-ready is from another boot": {
-			observed: with(fact(contract.PluginReady, contract.Stale, "dra-plugin", path(contract.PluginReady)+" was written by dra-plugin before the last boot, at 2026-11-21T10:00:00Z")),
+			observed: with(fact(contract.PluginReady, contract.Stale, "device-plugin", path(contract.PluginReady)+" was written by device-plugin before the last boot, at 2026-11-21T10:00:00Z")),
 			status:   ready.False, reason: ready.PluginStale,
 		},
 		"the device plugin was killed": {

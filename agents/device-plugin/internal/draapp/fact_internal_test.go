@@ -1,0 +1,32 @@
+package draapp
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+
+	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/pace"
+)
+
+// Feature discovery waits for the fact before it calls the node ready.
+func TestTheFactHoldsWhileThePluginIsReady(t *testing.T) {
+	dir := contract.Dir{Root: t.TempDir()}
+	log := slog.New(slog.DiscardHandler)
+	k := &kubelet{ready: pace.NewReadiness(errUnregistered), fact: &fact{dir: dir, log: log}, log: log}
+	state := inventory.State{Node: gputest.Node(gputest.A100, 1)}
+	for _, missing := range []error{errUnregistered, nil, nil, errors.New("no driver"), nil, errUnregistered} {
+		if ready := k.settle(state, missing); ready != (missing == nil) {
+			t.Errorf("ready: %v while %v is missing", ready, missing)
+		}
+		f := dir.Read(contract.DRAReady)
+		if valid := f.State == contract.Valid; valid != (missing == nil) {
+			t.Errorf("the fact is %s (%s) while %v is missing", f.State, f.Reason, missing)
+		}
+		if missing == nil && (f.Stamp.Writer != "dra-plugin" || f.Stamp.DriverVersion != state.Node.Driver.Version || !f.Stamp.Held) {
+			t.Errorf("the fact has the stamp %+v", f.Stamp)
+		}
+	}
+}
