@@ -70,8 +70,8 @@ func (a *Allocator) Allocate(ids []string, token string) (*pluginapi.ContainerAl
 		resp.Devices = a.specs(devices)
 	}
 	a.extras(resp)
-	if slices.ContainsFunc(devices, func(d resource.Device) bool { return d.MPS }) {
-		mps(resp, a.opts.MPSRoot, a.res.Name)
+	if i := slices.IndexFunc(devices, func(d resource.Device) bool { return d.MPS }); i >= 0 {
+		mps(resp, a.opts.MPSRoot, MPSFolder(a.res, devices[i]), a.res.Name)
 	}
 	return resp, nil
 }
@@ -97,7 +97,7 @@ func (a *Allocator) lookup(ids []string) ([]resource.Device, error) {
 		if !ok {
 			return nil, UnknownDeviceError{ID: id}
 		}
-		shared = shared || a.res.Devices[i].Replicas > 1
+		shared = shared || a.res.Devices[i].Replicas > 1 || a.res.Devices[i].MPS
 		if seen.add(i) {
 			devices = append(devices, a.res.Devices[i])
 		}

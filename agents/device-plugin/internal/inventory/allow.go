@@ -26,8 +26,8 @@ type Rejection struct {
 
 // Gate closes resources that a container could not use yet.
 type Gate interface {
-	// Closed returns why the resource cannot be allocated, empty if it can.
-	Closed(resource.Resource, config.Config) string
+	// Closed returns why the device of the resource cannot be allocated, empty if it can.
+	Closed(resource.Resource, resource.Device, config.Config) string
 	// Changed has a signal when Closed may return something else than before.
 	Changed() <-chan struct{}
 }
@@ -78,19 +78,19 @@ func (v *Inventory) owned(set resource.Set) resource.Set {
 	})
 }
 
-// gated returns the set in which the devices of closed resources are unhealthy.
+// gated returns the set in which devices that are closed are unhealthy.
 func (v *Inventory) gated(set resource.Set) resource.Set {
 	if v.cfg.Gate == nil {
 		return set
 	}
 	for i := range set.Resources {
 		r := &set.Resources[i]
-		reason := v.cfg.Gate.Closed(*r, v.state.Config)
-		if reason == "" {
-			continue
-		}
 		for j := range r.Devices {
-			if d := &r.Devices[j]; d.MPS && d.Health.Healthy {
+			d := &r.Devices[j]
+			if !d.Health.Healthy {
+				continue
+			}
+			if reason := v.cfg.Gate.Closed(*r, *d, v.state.Config); reason != "" {
 				d.Health = health.Status{Kind: health.KindMPS, Reason: reason}
 			}
 		}

@@ -269,14 +269,14 @@ func TestOnlyPreparedDevicesAreAdvertised(t *testing.T) {
 	})
 }
 
-// gate closes a resource until it opens.
+// gate closes devices that MPS shares until it opens.
 type gate struct {
 	open    atomic.Bool
 	changed chan struct{}
 }
 
-func (g *gate) Closed(resource.Resource, config.Config) string {
-	if g.open.Load() {
+func (g *gate) Closed(_ resource.Resource, d resource.Device, _ config.Config) string {
+	if g.open.Load() || !d.MPS {
 		return ""
 	}
 	return "the MPS control daemon is not ready"

@@ -14,9 +14,9 @@ import (
 // dirs are the folders of one daemon. Its clients write to pipe and to shm.
 type dirs struct{ pipe, log, shm string }
 
-func dirsOf(root, resource string) dirs {
-	pipe := allocate.MPSPipe(root, resource)
-	return dirs{pipe: pipe, log: filepath.Join(filepath.Dir(pipe), "log"), shm: allocate.MPSShm(root, resource)}
+func dirsOf(root, folder string) dirs {
+	pipe := allocate.MPSPipe(root, folder)
+	return dirs{pipe: pipe, log: filepath.Join(filepath.Dir(pipe), "log"), shm: allocate.MPSShm(root, folder)}
 }
 
 func (d dirs) env() []string {
@@ -27,7 +27,7 @@ func (d dirs) env() []string {
 // clients left, except for logs: a client would take an old pipe for a running daemon.
 func (d dirs) create(clients int) error {
 	// NVIDIA's program does not say why it cannot create its socket.
-	if err := hostfs.CheckSocketPath(filepath.Join(d.pipe, "control")); err != nil {
+	if err := hostfs.CheckSocketPath(filepath.Join(d.pipe, "control_privileged")); err != nil {
 		return fmt.Errorf("create socket of MPS daemon: %w", err)
 	}
 	for _, dir := range []string{d.pipe, d.shm} {
@@ -56,6 +56,6 @@ func empty(dir string) error {
 	return nil
 }
 
-func readyPath(root, resource string) string {
-	return filepath.Join(filepath.Dir(allocate.MPSPipe(root, resource)), "ready")
+func readyPath(root, folder string) string {
+	return filepath.Join(root, folder, "ready")
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/pace"
@@ -17,7 +18,7 @@ import (
 // cannot watch them.
 const gatePoll = time.Second
 
-// Gate closes a resource that is shared by MPS while its daemon does not answer.
+// Gate closes a device that is shared by MPS while its daemon does not answer.
 // It is safe for concurrent use.
 type Gate struct {
 	dir     contract.Dir
@@ -26,12 +27,12 @@ type Gate struct {
 	asked chan struct{}
 
 	mu sync.Mutex
-	// closed has the last answer for each resource that Closed was asked for, by
-	// its ready file.
+	// closed has the last answer for each daemon that Closed was asked for, by its
+	// ready file.
 	closed map[string]gated
 }
 
-type gated struct{ root, resource, reason string }
+type gated struct{ root, folder, reason string }
 
 // NewGate returns a Gate. It notices changes while Run runs.
 func NewGate(dir contract.Dir) *Gate {
@@ -40,14 +41,14 @@ func NewGate(dir contract.Dir) *Gate {
 	}
 }
 
-// Closed returns why the resource cannot be handed out, empty if it can.
-func (g *Gate) Closed(r resource.Resource, c config.Config) string {
-	if r.Sharing != config.SharingMPS {
+// Closed returns why the device cannot be allocated, empty if it can.
+func (g *Gate) Closed(r resource.Resource, d resource.Device, c config.Config) string {
+	if !d.MPS {
 		return ""
 	}
-	x := gated{root: c.MPSRoot, resource: r.Name}
+	x := gated{root: c.MPSRoot, folder: allocate.MPSFolder(r, d)}
 	x.reason = g.reason(x)
-	path := readyPath(x.root, x.resource)
+	path := readyPath(x.root, x.folder)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, known := g.closed[path]; !known {
@@ -106,14 +107,14 @@ func (g *Gate) check() {
 		if (g.reason(x) == "") == (x.reason == "") {
 			continue
 		}
-		// Closed is called again for each resource that is still shared by MPS.
+		// Closed is called again for each device that is still shared by MPS.
 		delete(g.closed, path)
 		pace.Signal(g.changed)
 	}
 }
 
 func (g *Gate) reason(x gated) string {
-	if err := Ready(g.dir, x.root, x.resource); err != nil {
+	if err := Ready(g.dir, x.root, x.folder); err != nil {
 		return err.Error()
 	}
 	return ""

@@ -18,12 +18,13 @@ func TestGateFollowsTheDaemon(t *testing.T) {
 	dir := contract.Dir{Root: t.TempDir()}
 	cfg := config.Config{MPSRoot: filepath.Join(t.TempDir(), "mps")}
 	r := resource.Resource{Name: shared, Sharing: config.SharingMPS}
+	d := resource.Device{UUID: "GPU-a", Replicas: 2, MPS: true}
 	gate := mps.NewGate(dir)
 	runGate(t, gate)
 
 	closed := func(want string) {
 		t.Helper()
-		if got := gate.Closed(r, cfg); !strings.Contains(got, want) || want == "" && got != "" {
+		if got := gate.Closed(r, d, cfg); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Fatalf("Closed() = %q, want %q in it", got, want)
 		}
 	}
@@ -51,7 +52,7 @@ func TestGateIgnoresWhatIsNotSharedByMPS(t *testing.T) {
 	gate := mps.NewGate(contract.Dir{Root: t.TempDir()})
 	runGate(t, gate)
 	for _, sharing := range []config.SharingStrategy{config.SharingNone, config.SharingTimeSlicing} {
-		if reason := gate.Closed(resource.Resource{Name: shared, Sharing: sharing}, config.Config{}); reason != "" {
+		if reason := gate.Closed(resource.Resource{Name: shared, Sharing: sharing}, resource.Device{}, config.Config{}); reason != "" {
 			t.Errorf("Closed() = %q for sharing %q, want none", reason, sharing)
 		}
 	}

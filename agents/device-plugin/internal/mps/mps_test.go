@@ -27,14 +27,15 @@ func TestPlan(t *testing.T) {
 		set  resource.Set
 		want []mps.Daemon
 	}{
-		"each shared resource has a daemon, whose clients divide memory and threads": {
+		"each GPU has a daemon, or the resource has one if containers can get several GPUs": {
 			set: resource.Set{Resources: []resource.Resource{
-				{Name: "nvidia.com/big", Sharing: config.SharingMPS, Devices: []resource.Device{device(2, 2)}},
-				{Name: shared, Sharing: config.SharingMPS, Devices: []resource.Device{device(0, 4), device(1, 8)}},
+				{Name: "nvidia.com/big", Sharing: config.SharingMPS, FailRequestsGreaterThanOne: true, Devices: []resource.Device{device(2, 2), device(1, 3)}},
+				{Name: shared, Sharing: config.SharingMPS, Devices: []resource.Device{device(0, 4), device(3, 8)}},
 			}},
 			want: []mps.Daemon{
-				{Resource: "nvidia.com/big", GPUs: []mps.Share{{UUID: id(2), MemoryMiB: 20480}}, ActiveThreadPercentage: 50, Clients: 2},
-				{Resource: shared, GPUs: []mps.Share{{UUID: id(0), MemoryMiB: 10240}, {UUID: id(1), MemoryMiB: 5120}}, ActiveThreadPercentage: 12, Clients: 12},
+				{Folder: string(id(1)), Resource: "nvidia.com/big", GPUs: []mps.Share{{UUID: id(1), MemoryMiB: 13653}}, ActiveThreadPercentage: 33, Clients: 3},
+				{Folder: string(id(2)), Resource: "nvidia.com/big", GPUs: []mps.Share{{UUID: id(2), MemoryMiB: 20480}}, ActiveThreadPercentage: 50, Clients: 2},
+				{Folder: shared, Resource: shared, GPUs: []mps.Share{{UUID: id(0), MemoryMiB: 10240}, {UUID: id(3), MemoryMiB: 5120, Lost: true}}, ActiveThreadPercentage: 12, Clients: 12},
 			},
 		},
 		"what is shared in another way, or not at all, has none": {
@@ -47,14 +48,14 @@ func TestPlan(t *testing.T) {
 			set: resource.Set{Resources: []resource.Resource{
 				{Name: shared, Sharing: config.SharingMPS, Devices: []resource.Device{device(0, 1)}},
 			}},
-			want: []mps.Daemon{{Resource: shared, GPUs: []mps.Share{{UUID: id(0), MemoryMiB: 40960}}, ActiveThreadPercentage: 100, Clients: 1}},
+			want: []mps.Daemon{{Folder: shared, Resource: shared, GPUs: []mps.Share{{UUID: id(0), MemoryMiB: 40960}}, ActiveThreadPercentage: 100, Clients: 1}},
 		},
 		"a GPU that does not answer is there, and no daemon starts with it": {
 			set: resource.Set{Resources: []resource.Resource{
 				{Name: shared, Sharing: config.SharingMPS, Devices: []resource.Device{device(0, 4), device(3, 4)}},
 			}},
 			want: []mps.Daemon{{
-				Resource: shared, ActiveThreadPercentage: 25, Clients: 8,
+				Folder: shared, Resource: shared, ActiveThreadPercentage: 25, Clients: 8,
 				GPUs: []mps.Share{{UUID: id(0), MemoryMiB: 10240}, {UUID: id(3), MemoryMiB: 10240, Lost: true}},
 			}},
 		},
@@ -62,7 +63,7 @@ func TestPlan(t *testing.T) {
 			set: resource.Set{Resources: []resource.Resource{
 				{Name: shared, Sharing: config.SharingMPS, Devices: []resource.Device{{UUID: "GPU-x", GPU: 9, Replicas: 200, MPS: true}}},
 			}},
-			want: []mps.Daemon{{Resource: shared, GPUs: []mps.Share{{UUID: "GPU-x"}}, ActiveThreadPercentage: 1, Clients: 200}},
+			want: []mps.Daemon{{Folder: shared, Resource: shared, GPUs: []mps.Share{{UUID: "GPU-x"}}, ActiveThreadPercentage: 1, Clients: 200}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

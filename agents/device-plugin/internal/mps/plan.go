@@ -1,5 +1,6 @@
-// Package mps runs the control daemons of CUDA's Multi-Process Service: one for
-// each resource that is shared by it.
+// Package mps runs the control daemons of CUDA's Multi-Process Service: one for each GPU
+// that is shared by it, or one for each resource of which a container can get several
+// GPUs.
 //
 // Plan derives the desired daemons, a pure function of the node and of what it
 // advertises. Supervisor keeps them running. The device plugin calls Ready to learn
@@ -8,15 +9,18 @@ package mps
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
-	"outrigger.dev/pkg/config"
+	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/resource"
 )
 
-// Daemon is the control daemon of one resource.
+// Daemon is one control daemon.
 type Daemon struct {
+	// Folder is the name of its folder, which identifies it: see allocate.MPSFolder.
+	Folder string
 	// Resource is fully qualified: "nvidia.com/gpu".
 	Resource string
 	// GPUs has the GPUs that its clients may use, in the order of NVML. The daemon
@@ -39,39 +43,46 @@ type Share struct {
 	Lost bool
 }
 
-// Plan returns the daemons for a set that was derived from n, ordered by
-// resource. The limits are those of NVIDIA's device plugin: memory and threads
-// divided by the number of replicas. If the GPUs of a resource have different numbers,
-// the threads are divided by the largest, because the daemon has one limit for all.
+// Plan returns the daemons for a set that was derived from n, ordered by folder. The
+// limits are those of NVIDIA's device plugin: memory and threads divided by the number of
+// replicas. If the GPUs of a daemon have different numbers, the threads are divided by the
+// largest, because the daemon has one limit for all.
 func Plan(n *gpu.Node, set resource.Set) []Daemon {
-	var out []Daemon
+	daemons := map[string]Daemon{}
 	for _, r := range set.Resources {
-		if r.Sharing != config.SharingMPS {
-			continue
-		}
-		d := Daemon{Resource: r.Name}
-		most := 1
 		for _, dev := range r.Devices {
 			if !dev.MPS {
 				continue
 			}
-			most = max(most, dev.Replicas)
-			d.Clients += dev.Replicas
-			share := Share{UUID: dev.UUID}
-			if g := n.GPU(dev.GPU); g != nil {
-				share.MemoryMiB = g.MemoryBytes >> 20 / uint64(dev.Replicas) //nolint:gosec // above 1
-				share.Lost = g.Fault != nil
+			folder := allocate.MPSFolder(r, dev)
+			d, ok := daemons[folder]
+			if !ok {
+				d = Daemon{Folder: folder, Resource: r.Name, ActiveThreadPercentage: 100}
 			}
-			d.GPUs = append(d.GPUs, share)
+			d.GPUs = append(d.GPUs, shareOf(n, dev))
+			d.ActiveThreadPercentage = max(1, min(d.ActiveThreadPercentage, 100/dev.Replicas))
+			d.Clients += dev.Replicas
+			daemons[folder] = d
 		}
-		if len(d.GPUs) == 0 {
-			continue
-		}
-		d.ActiveThreadPercentage = max(1, 100/most)
-		out = append(out, d)
 	}
-	slices.SortFunc(out, func(a, b Daemon) int { return cmp.Compare(a.Resource, b.Resource) })
-	return out
+	return slices.SortedFunc(maps.Values(daemons), func(a, b Daemon) int { return cmp.Compare(a.Folder, b.Folder) })
+}
+
+func shareOf(n *gpu.Node, dev resource.Device) Share {
+	s := Share{UUID: dev.UUID}
+	if g := n.GPU(dev.GPU); g != nil {
+		s.MemoryMiB = g.MemoryBytes >> 20 / uint64(dev.Replicas) //nolint:gosec // at least 1
+		s.Lost = g.Fault != nil
+	}
+	return s
+}
+
+// String names the daemon in messages.
+func (d Daemon) String() string {
+	if d.Folder == d.Resource {
+		return d.Resource
+	}
+	return d.Resource + " on " + d.Folder
 }
 
 // answering returns d with the GPUs that answer, with which a daemon can start.

@@ -6,12 +6,12 @@ import (
 	"outrigger.dev/pkg/contract"
 )
 
-// Ready returns nil while the daemon of a resource answers, and otherwise why a container
+// Ready returns nil while the daemon of a folder answers, and otherwise why a container
 // would not find it. It only reads a file that the writer keeps locked while it lives.
-func Ready(d contract.Dir, root, resource string) error {
-	f := d.ReadFile(readyPath(root, resource))
+func Ready(d contract.Dir, root, folder string) error {
+	f := d.ReadFile(readyPath(root, folder))
 	if f.State == contract.Valid {
 		return nil
 	}
-	return fmt.Errorf("the MPS control daemon of %s is not ready: %s (see the log of mps-control-daemon on this node, if it runs there)", resource, f.Reason)
+	return fmt.Errorf("the MPS control daemon of %s is not ready: %s (see the log of mps-control-daemon on this node, if it runs there)", folder, f.Reason)
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -112,7 +113,7 @@ func (r *rig) tell(command string) {
 }
 
 func daemon(ids ...gpu.UUID) mps.Daemon {
-	d := mps.Daemon{Resource: shared, ActiveThreadPercentage: 25, Clients: len(ids)}
+	d := mps.Daemon{Folder: shared, Resource: shared, ActiveThreadPercentage: 25, Clients: len(ids)}
 	for _, id := range ids {
 		d.GPUs = append(d.GPUs, mps.Share{UUID: id, MemoryMiB: 1000})
 	}
@@ -148,10 +149,12 @@ func needMounts(t *testing.T) {
 func unmount(t *testing.T, root string) {
 	t.Helper()
 	for _, name := range []string{"pipe", "log", "shm"} {
-		dirs, err := filepath.Glob(filepath.Join(root, "*", "*", name))
-		if err != nil {
+		one, errOne := filepath.Glob(filepath.Join(root, "*", name))
+		two, errTwo := filepath.Glob(filepath.Join(root, "*", "*", name))
+		if err := errors.Join(errOne, errTwo); err != nil {
 			t.Error(err)
 		}
+		dirs := slices.Concat(one, two)
 		for _, dir := range dirs {
 			// EINVAL: it is no mount.
 			if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {

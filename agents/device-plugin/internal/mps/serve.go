@@ -21,10 +21,10 @@ const (
 	writer = "mps-control-daemon"
 )
 
-// serve runs one daemon once. It calls answering when the daemon answers, and the resource
-// is ready from then until the daemon ends.
+// serve runs one daemon once. It calls answering when the daemon answers, and its GPUs are
+// ready from then until the daemon ends.
 func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err error) {
-	dirs := dirsOf(s.cfg.Root, d.Resource)
+	dirs := dirsOf(s.cfg.Root, d.Folder)
 	if err := dirs.create(d.Clients); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err
 	if err := s.limit(ctx, d, dirs); err != nil {
 		return err
 	}
-	held, err := s.cfg.Contract.HoldFile(readyPath(s.cfg.Root, d.Resource), contract.Record{Writer: writer})
+	held, err := s.cfg.Contract.HoldFile(readyPath(s.cfg.Root, d.Folder), contract.Record{Writer: writer})
 	if err != nil {
 		return fmt.Errorf("publish that the MPS daemon is ready: %w", err)
 	}
@@ -76,8 +76,8 @@ func (s *Supervisor) answers(ctx context.Context, proc *process, dirs dirs) erro
 	}
 }
 
-// limit sets what one client may use. There are no clients before, because the resource
-// is not ready yet.
+// limit sets what one client may use. There are no clients before, because the GPUs are
+// not ready yet.
 func (s *Supervisor) limit(ctx context.Context, d Daemon, dirs dirs) error {
 	commands := []string{fmt.Sprintf("set_default_active_thread_percentage %d", d.ActiveThreadPercentage)}
 	for i, g := range d.GPUs {

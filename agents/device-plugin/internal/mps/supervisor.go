@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,9 +35,10 @@ type Supervisor struct {
 	cfg   Config
 	modes *modes
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// running has the daemons by their folders.
 	running map[string]*keeper
-	// status has for each resource why its daemon does not answer.
+	// status has for each folder why its daemon does not answer.
 	status map[string]error
 }
 
@@ -67,7 +70,7 @@ func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 	served := map[gpu.UUID]bool{}
 	for _, d := range daemons {
 		if len(d.answering().GPUs) > 0 {
-			want[d.Resource] = d
+			want[d.Folder] = d
 		}
 		for _, g := range d.GPUs {
 			served[g.UUID] = true
@@ -127,9 +130,9 @@ func (s *Supervisor) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
-	for name, err := range s.status {
-		if err != nil {
-			errs = append(errs, fmt.Errorf("serve %s: %w", name, err))
+	for _, folder := range slices.Sorted(maps.Keys(s.status)) {
+		if err := s.status[folder]; err != nil {
+			errs = append(errs, fmt.Errorf("serve %s: %w", s.running[folder].desired, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -138,8 +141,8 @@ func (s *Supervisor) Ready() error {
 func (s *Supervisor) set(k *keeper, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running[k.desired.Resource] == k {
-		s.status[k.desired.Resource] = err
+	if s.running[k.desired.Folder] == k {
+		s.status[k.desired.Folder] = err
 	}
 }
 
@@ -157,7 +160,7 @@ func (s *Supervisor) keep(ctx context.Context, k *keeper) {
 	retry := pace.Backoff{First: retryMin, Most: retryMax}
 	for {
 		start, d := time.Now(), s.next(k)
-		log := s.cfg.Log.With("resource", d.Resource)
+		log := s.cfg.Log.With("daemon", d.String())
 		err := s.serve(ctx, d, func() {
 			s.set(k, nil)
 			log.Info("mps daemon answers", "gpus", len(d.GPUs), "active_thread_percentage", d.ActiveThreadPercentage)

@@ -64,12 +64,12 @@ func TestAClientCannotFillTheHost(t *testing.T) {
 func TestDaemonsDoNotShareMemory(t *testing.T) {
 	r := newRig(t)
 	other := daemon("GPU-b")
-	other.Resource = "nvidia.com/gpu.other"
+	other.Folder = "GPU-b"
 	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a"), other})
-	for resource, id := range map[string]string{shared: "GPU-a", other.Resource: "GPU-b"} {
-		r.eventually("the daemon of "+resource+" is ready", func() bool { return mps.Ready(r.dir, r.root, resource) == nil })
-		if got := r.read(filepath.Join(r.root, resource, "shm", "of-a-daemon")); got != id {
-			t.Errorf("the shared memory of %s has what the daemon of %s wrote", resource, got)
+	for folder, id := range map[string]string{shared: "GPU-a", other.Folder: "GPU-b"} {
+		r.eventually("the daemon of "+folder+" is ready", func() bool { return mps.Ready(r.dir, r.root, folder) == nil })
+		if got := r.read(filepath.Join(r.root, folder, "shm", "of-a-daemon")); got != id {
+			t.Errorf("the shared memory of %s has what the daemon of %s wrote", folder, got)
 		}
 	}
 	if _, err := os.Stat("/dev/shm/of-a-daemon"); !errors.Is(err, os.ErrNotExist) {
