@@ -28,6 +28,7 @@ import (
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/hostfs"
@@ -86,7 +87,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	})
 	k := &kubelet{
 		settings: s, client: client, inventory: inv, recorder: recorder, failed: make(chan error, 1),
-		ready: pace.NewReadiness(inventory.State{}.Unusable()), fact: &fact{dir: s.driver.Contract, log: log}, log: log,
+		ready: pace.NewReadiness(inventory.State{}.Unusable()), fact: s.driver.Contract.NewKeeper(s.driver.Contract.Path(contract.DRAReady), log), log: log,
 	}
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
@@ -94,6 +95,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			g.Go(func() error { return inv.Run(ctx) })
 			g.Go(func() error { return own.Run(ctx) })
 			g.Go(func() error { return k.run(ctx) })
+			g.Go(func() error { return k.fact.Run(ctx) })
 			err := g.Wait()
 			own.Release()
 			return errors.Join(err, src.Close())

@@ -15,7 +15,7 @@ import (
 func TestTheFactHoldsWhileThePluginIsReady(t *testing.T) {
 	dir := contract.Dir{Root: t.TempDir()}
 	log := slog.New(slog.DiscardHandler)
-	k := &kubelet{ready: pace.NewReadiness(errUnregistered), fact: &fact{dir: dir, log: log}, log: log}
+	k := &kubelet{ready: pace.NewReadiness(errUnregistered), fact: dir.NewKeeper(dir.Path(contract.DRAReady), log), log: log}
 	state := inventory.State{Node: gputest.Node(gputest.A100, 1)}
 	for _, missing := range []error{errUnregistered, nil, nil, errors.New("no driver"), nil, errUnregistered} {
 		if ready := k.settle(state, missing); ready != (missing == nil) {

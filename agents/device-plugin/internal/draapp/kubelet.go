@@ -30,7 +30,7 @@ type kubelet struct {
 	failed chan error
 	ready  *pace.Readiness
 	// fact is dra-ready, which holds while ready does.
-	fact *fact
+	fact *contract.Keeper
 	log  *slog.Logger
 }
 

@@ -101,6 +101,20 @@ func TestADaemonIsReadyWhenItAnswersAndHasItsLimits(t *testing.T) {
 	}
 }
 
+// Another program may clear the folder that has the files of all agents.
+func TestAReadyFileThatIsRemovedIsWrittenAgain(t *testing.T) {
+	r := newRig(t)
+	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a")})
+	r.eventually("the daemon is ready", r.ready)
+	if err := os.Remove(filepath.Join(r.root, shared, "ready")); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the daemon is ready again", r.ready)
+	if n := strings.Count(r.commands(), "visible"); n != 1 {
+		t.Errorf("the daemon started %d times, want once", n)
+	}
+}
+
 func TestADaemonThatEndsIsStartedAgain(t *testing.T) {
 	r := newRig(t)
 	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a")})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"outrigger.dev/pkg/contract"
@@ -47,11 +48,13 @@ func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err
 	if err := s.limit(ctx, d, dirs); err != nil {
 		return err
 	}
-	held, err := s.cfg.Contract.HoldFile(readyPath(s.cfg.Root, d.Folder), contract.Record{Writer: writer})
-	if err != nil {
-		return fmt.Errorf("publish that the MPS daemon is ready: %w", err)
-	}
-	defer func() { err = errors.Join(err, held.Release()) }()
+	fact := s.cfg.Contract.NewKeeper(readyPath(s.cfg.Root, d.Folder), s.cfg.Log)
+	fact.Publish(contract.Record{Writer: writer})
+	kept, end := context.WithCancel(life)
+	var keeping sync.WaitGroup
+	keeping.Go(func() { _ = fact.Run(kept) }) // it ends with kept
+	defer keeping.Wait()
+	defer end()
 	answering()
 	return s.watch(ctx, proc, dirs)
 }
