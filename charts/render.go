@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v4/pkg/chart/common"
@@ -24,15 +25,22 @@ type Release struct {
 	Values map[string]any
 }
 
-// Render returns the objects of a release in the order in which Helm installs
-// them, as "helm template --include-crds" prints them.
+// installOrder returns Helm's order of kinds, with admission policies before the
+// accounts that they restrict. Helm does not know them, and installs them last.
+func installOrder() releaseutil.KindSortOrder {
+	order := slices.Clone(releaseutil.InstallOrder)
+	return slices.Insert(order, slices.Index(order, "ServiceAccount"), "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+}
+
+// Render returns the objects of a release in the order in which to install them,
+// without the tests of the chart.
 func Render(c *chart.Chart, r Release) (string, error) {
 	files, err := execute(c, r)
 	if err != nil {
 		return "", fmt.Errorf("render chart %s: %w", c.Name(), err)
 	}
 	maps.DeleteFunc(files, func(name, _ string) bool { return path.Base(name) == "NOTES.txt" })
-	_, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+	_, manifests, err := releaseutil.SortManifests(files, nil, installOrder())
 	if err != nil {
 		return "", fmt.Errorf("render chart %s: %w", c.Name(), err)
 	}

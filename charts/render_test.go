@@ -88,6 +88,42 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
+// TestPoliciesComeFirst finds an object that exists before the policies that restrict
+// its account, in what the charts render and in the static manifests.
+func TestPoliciesComeFirst(t *testing.T) {
+	files, err := filepath.Glob("testdata/*/*.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests, err := filepath.Glob(filepath.Join(statics, "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies := 0
+	for _, file := range append(files, manifests...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := ""
+		for line := range strings.Lines(string(text)) {
+			kind, ok := strings.CutPrefix(strings.TrimSpace(line), "kind: ")
+			switch {
+			case !ok || strings.HasPrefix(line, " "):
+			case !strings.HasPrefix(kind, "ValidatingAdmissionPolicy"):
+				other = kind
+			case other != "" && other != "NetworkPolicy":
+				t.Errorf("%s: a %s comes before a %s", file, other, kind)
+			default:
+				policies++
+			}
+		}
+	}
+	if policies == 0 {
+		t.Error("no file has a policy")
+	}
+}
+
 // TestEveryCaseBelongsToAChart finds what a renamed or removed chart has left.
 func TestEveryCaseBelongsToAChart(t *testing.T) {
 	cases, err := os.ReadDir("testdata")

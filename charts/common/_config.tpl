@@ -1,10 +1,61 @@
+{{- /* The config values, as YAML: those of the chart or, if it names no config, those of
+the parent chart in global.config. Then "parent" is set. */ -}}
+{{- define "outrigger.config" -}}
+{{- $own := default dict .Values.config -}}
+{{- $parents := get (default dict .Values.global) "config" | default dict -}}
+{{- if and (or $parents.name $parents.map) (not (or $own.name $own.map)) -}}
+{{- merge (dict "parent" true) $parents | toYaml -}}
+{{- else -}}
+{{- toYaml $own -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* The name of the ConfigMap with the config files; empty without configs. */ -}}
 {{- define "outrigger.configMapName" -}}
-{{- if .Values.config.name -}}
-{{- .Values.config.name -}}
-{{- else if .Values.config.map -}}
+{{- $c := include "outrigger.config" . | fromYaml -}}
+{{- if $c.name -}}
+{{- $c.name -}}
+{{- else if and $c.map $c.parent -}}
+{{- include "outrigger.parentConfigMapName" . -}}
+{{- else if $c.map -}}
 {{- include "outrigger.nameWith" (dict "root" . "suffix" "configs") -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* The ConfigMap of a parent chart, which all its agents mount. */ -}}
+{{- define "outrigger.parentConfigMapName" -}}
+{{- printf "%s-gpu-configs" (trunc 51 .Release.Name) -}}
+{{- end -}}
+
+{{- /* The value of (dict "root" $ "name" "cdi.nvidiaHookPath"), as text: that of the chart
+or else that of the parent chart, in global. Empty if neither is set. */ -}}
+{{- define "outrigger.setting" -}}
+{{- $value := "" -}}
+{{- $path := splitList "." .name -}}
+{{- range list (default dict .root.Values.global) .root.Values -}}
+{{- $at := . -}}
+{{- range $path }}{{ $at = get (kindIs "map" $at | ternary $at dict) . }}{{ end -}}
+{{- if not (kindIs "invalid" $at) }}{{ $value = toString $at | default $value }}{{ end -}}
+{{- end -}}
+{{- $value -}}
+{{- end -}}
+
+{{- /* Like outrigger.setting, for what is the same on all nodes, such as a mount. If it
+is not set, the configs may set it below flags, at (dict … "key" "plugin.nvidiaCTKPath"). */ -}}
+{{- define "outrigger.fixed" -}}
+{{- $value := include "outrigger.setting" . -}}
+{{- if not $value -}}
+{{- $path := concat (list "flags") (splitList "." .key) -}}
+{{- $found := dict -}}
+{{- range $name, $text := (include "outrigger.config" .root | fromYaml).map -}}
+{{- with include "outrigger.configValue" (dict "text" $text "path" $path) }}{{ $_ := set $found . $name }}{{ end -}}
+{{- end -}}
+{{- if gt (len $found) 1 -}}
+{{- fail (printf "config.map: flags.%s differs between the configs %s, but the chart needs one value for all nodes; set %s of the chart, and remove it from the configs" .key (values $found | sortAlpha | join " and ") .name) -}}
+{{- end -}}
+{{- $value = keys $found | first | default "" | trimAll "\"" -}}
+{{- end -}}
+{{- $value -}}
 {{- end -}}
 
 {{- /* The same path as in NVIDIA's chart. */ -}}
@@ -16,11 +67,12 @@
 {{- if include "outrigger.configMapName" . -}}
 - name: CONFIG_FILE_SRCDIR
   value: {{ include "outrigger.configDir" . }}
-{{- with .Values.config.default }}
+{{- $c := include "outrigger.config" . | fromYaml }}
+{{- with $c.default }}
 - name: DEFAULT_CONFIG
   value: {{ . | quote }}
 {{- end }}
-{{- with .Values.config.fallbackStrategies }}
+{{- with $c.fallbackStrategies }}
 - name: FALLBACK_STRATEGIES
   value: {{ join "," . }}
 {{- end }}
@@ -56,7 +108,7 @@ empty if the file does not set it. */ -}}
 {{- end -}}
 
 {{- define "outrigger.checkResourceConfig" -}}
-{{- range $entry := splitList "," (default "" .Values.resourceConfig) -}}
+{{- range $entry := include "outrigger.setting" (dict "root" . "name" "resourceConfig") | splitList "," -}}
 {{- if not (regexMatch `^\s*([^:\s]+\s*(:\s*[^:\s]+\s*(:\s*(-1|[1-9][0-9]*)\s*)?)?)?$` $entry) -}}
 {{- fail (printf "resourceConfig: entry %q must be <original>[:<new>[:<replicas>]], such as gpu:sharedgpu:4, with 1 or more replicas, or -1 for one per 1000 MiB of memory" $entry) -}}
 {{- end -}}
@@ -67,9 +119,12 @@ empty if the file does not set it. */ -}}
 An entry of "fixed" is (dict "key" below flags "is" the value and either "by" the
 chart's value that sets it, or "fix" what to do). */ -}}
 {{- define "outrigger.checkConfig" -}}
-{{- $v := .root.Values -}}
-{{- $c := $v.config -}}
+{{- $c := include "outrigger.config" .root | fromYaml -}}
+{{- $resourceConfig := include "outrigger.setting" (dict "root" .root "name" "resourceConfig") -}}
 {{- $fixed := .fixed -}}
+{{- if and $c.parent $c.map (ne (include "outrigger.namespace" .root) .root.Release.Namespace) -}}
+{{- fail (printf "namespaceOverride: pods in %q cannot mount the ConfigMap of global.config, which is in the namespace of the release; remove namespaceOverride" (include "outrigger.namespace" .root)) -}}
+{{- end -}}
 {{- if and $c.name $c.map -}}
 {{- fail (printf "config.name and config.map are both set: the configs are either in the ConfigMap %q or in config.map; remove one of the values" $c.name) -}}
 {{- end -}}
@@ -89,7 +144,7 @@ chart's value that sets it, or "fix" what to do). */ -}}
 {{- range $fixed -}}
 {{- include "outrigger.checkOverridden" (dict "name" $name "text" $text "rule" .) -}}
 {{- end -}}
-{{- if and $v.resourceConfig (include "outrigger.configValue" (dict "text" $text "path" (list "sharing"))) -}}
+{{- if and $resourceConfig (include "outrigger.configValue" (dict "text" $text "path" (list "sharing"))) -}}
 {{- fail (printf "config.map.%s: sharing and resourceConfig are both set: both define how GPUs are shared; remove one of them" $name) -}}
 {{- end -}}
 {{- end -}}

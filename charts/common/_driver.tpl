@@ -1,5 +1,9 @@
 {{- define "outrigger.driverRoot" -}}
-{{- default "/" .Values.nvidiaDriverRoot -}}
+{{- include "outrigger.fixed" (dict "root" . "name" "nvidiaDriverRoot" "key" "nvidiaDriverRoot") | default "/" -}}
+{{- end -}}
+
+{{- define "outrigger.devRoot" -}}
+{{- include "outrigger.fixed" (dict "root" . "name" "nvidiaDevRoot" "key" "nvidiaDevRoot") -}}
 {{- end -}}
 
 {{- /* Reports whether a path is in a folder, of (list folder path). */ -}}
@@ -23,7 +27,7 @@ container. The agent reaches it through /run/nvidia, which stays. */ -}}
 
 {{- define "outrigger.checkDevRoot" -}}
 {{- $root := include "outrigger.driverRoot" . -}}
-{{- with .Values.nvidiaDevRoot -}}
+{{- with include "outrigger.devRoot" . -}}
 {{- if not (or (eq . "/") (include "outrigger.inFolder" (list $root .))) -}}
 {{- fail (printf "nvidiaDevRoot: %q must be / or a folder in nvidiaDriverRoot, which is %q; the agent mounts no other host folder" . $root) -}}
 {{- end -}}

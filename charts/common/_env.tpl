@@ -20,14 +20,14 @@
   value: {{ .root.Values.metrics.port | empty | ternary "" (printf ":%d" (int .port)) | quote }}
 {{- end -}}
 
-{{- /* The variables that the user sets, of a list of (list NAME value). A null value or
-an empty list sets no variable, so that the config file or the agent's default
-applies. */ -}}
+{{- /* The variables that the user sets, of a list of (list NAME value). null, an empty
+text and an empty list set no variable, so that the config file or the agent's
+default applies. */ -}}
 {{- define "outrigger.choiceEnv" -}}
 {{- $env := list -}}
 {{- range . -}}
 {{- $value := last . -}}
-{{- if not (or (kindIs "invalid" $value) (and (kindIs "slice" $value) (empty $value))) -}}
+{{- if not (or (kindIs "invalid" $value) (and (kindIs "slice" $value) (empty $value)) (eq "" (toString $value))) -}}
 {{- $env = append $env (dict "name" (first .) "value" (kindIs "slice" $value | ternary (join "," $value) (toString $value))) -}}
 {{- end -}}
 {{- end -}}

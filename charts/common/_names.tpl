@@ -74,6 +74,21 @@ the default name). */ -}}
 {{- end -}}
 
 {{- define "outrigger.image" -}}
+{{- include "outrigger.checkImage" .Values.image -}}
 {{- $tag := default (printf "%s-%s" .Chart.AppVersion (index .Chart.Annotations "outrigger.dev/os-base")) .Values.image.tag -}}
 {{- printf "%s%s%s" .Values.image.repository (hasPrefix "sha256:" $tag | ternary "@" ":") $tag -}}
+{{- end -}}
+
+{{- /* Rejects an image that NVIDIA has built, of values with repository and tag: its
+programs are not those of the chart. A mirror of ours has a tag of ours. */ -}}
+{{- define "outrigger.checkImage" -}}
+{{- $tag := default "" .tag | toString -}}
+{{- $ours := regexMatch `^(sha256:[0-9a-f]{64}|2[0-9]\.[0-9]{1,2}\.[0-9]+.*)$` $tag -}}
+{{- $theirs := regexMatch `^(nvcr\.io/|docker\.io/)?nvidia/|(^|/)(k8s-device-plugin|gpu-feature-discovery)$` (default "" .repository) -}}
+{{- if and $theirs (not $ours) -}}
+{{- fail (printf "image.repository: %q is an image of NVIDIA, and this chart runs another program; remove image from your values, or set image.repository to your copy of this chart's image" .repository) -}}
+{{- end -}}
+{{- if regexMatch `^v?0\.[0-9]+\.[0-9]+` $tag -}}
+{{- fail (printf "image.tag: %q is a version of NVIDIA's images; remove image.tag from your values" $tag) -}}
+{{- end -}}
 {{- end -}}

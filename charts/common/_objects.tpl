@@ -45,7 +45,7 @@ automountServiceAccountToken: false
 {{- end -}}
 
 {{- define "outrigger.configMap" -}}
-{{- with .Values.config.map -}}
+{{- with (default dict .Values.config).map -}}
 apiVersion: v1
 kind: ConfigMap
 metadata:

@@ -36,3 +36,52 @@ spec:
   policyName: {{ .name }}
   validationActions: [Deny]
 {{- end -}}
+
+{{- /* Whether there is a policy for Events: the agent sends them, and the cluster has
+policies. */ -}}
+{{- define "outrigger.eventPolicies" -}}
+{{- $events := default dict .Values.events -}}
+{{- if and $events.enabled .Values.admissionPolicy.create (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) }}true{{ end -}}
+{{- end -}}
+
+{{- /* The policy for the Events of an account, with its binding, of (dict "root" $
+"account" … "agent" its name in Events). */ -}}
+{{- define "outrigger.eventPolicy" -}}
+{{- $name := printf "events.%s" (include "outrigger.rbacName" .root) -}}
+{{- $labels := include "outrigger.labels" .root -}}
+# An Event is a message to people. A token stolen from one node must not send any about
+# other objects, or in the name of others.
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - apiGroups: [""]
+        apiVersions: [v1]
+        operations: [CREATE, UPDATE]
+        resources: [events]
+  {{- include "outrigger.policySubject" . | nindent 2 }}
+  variables:
+    {{- include "outrigger.policyNode" . | nindent 4 }}
+    - name: about
+      expression: object.involvedObject
+  validations:
+    {{- include "outrigger.policyBound" . | nindent 4 }}
+    - expression: >-
+        variables.about.?kind.orValue('') == 'Node' && variables.about.?name.orValue('') == variables.node &&
+        variables.about.?namespace.orValue('') == '' && !has(object.related) &&
+        object.metadata.namespace == 'default' && object.metadata.name.startsWith(variables.node + '.')
+      messageExpression: "'the agent on node ' + variables.node + ' sends Events about its own Node only'"
+    - expression: >-
+        object.?source.?component.orValue('') == '{{ .agent }}' && object.?source.?host.orValue('') == variables.node &&
+        object.?reportingComponent.orValue('') == '{{ .agent }}' && object.?reportingInstance.orValue('') == variables.node
+      message: the agent sends Events in its own name, {{ .agent }}, only
+    {{- include "outrigger.policyNoFinalizer" . | nindent 4 }}
+---
+{{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
+{{- end -}}

@@ -147,6 +147,13 @@ func TestAnAgentsTokenWritesItsOwnOnly(t *testing.T) {
 		"write under the name of another": {
 			refused: byPolicy, kind: stack.JSONPatch, patch: []object{{"op": "replace", "path": "/metadata/managedFields/0/manager", "value": "somebody"}},
 		},
+		"take all fields from all owners": {
+			refused: byPolicy, kind: stack.JSONPatch, patch: []object{{"op": "replace", "path": "/metadata/managedFields", "value": []object{{}}}},
+		},
+		"become the owner of a foreign label": {
+			refused: byPolicy, kind: stack.ServerSideApply,
+			patch: applied(gpuNode(), object{"labels": object{"kubernetes.io/os": "linux"}}),
+		},
 		"offer a resource": {
 			refused: byPolicy, subresource: "/status", kind: stack.MergePatch, patch: object{"status": object{"capacity": object{"nvidia.com/gpu": "99"}}},
 		},

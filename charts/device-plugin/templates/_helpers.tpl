@@ -8,9 +8,8 @@ shares GPUs with MPS. */ -}}
 {{- if kindIs "bool" .Values.mps.enabled -}}
 {{- if .Values.mps.enabled }}true{{ end -}}
 {{- else -}}
-{{- $texts := values .Values.config.map -}}
 {{- $shared := "" -}}
-{{- range $texts -}}
+{{- range (include "outrigger.config" . | fromYaml).map -}}
 {{- $shared = include "outrigger.configValue" (dict "text" . "path" (list "sharing" "mps")) | default $shared -}}
 {{- end -}}
 {{- if $shared }}true{{ end -}}
@@ -19,4 +18,18 @@ shares GPUs with MPS. */ -}}
 
 {{- define "device-plugin.mpsName" -}}
 {{- include "outrigger.nameWith" (dict "root" . "suffix" "mps-control-daemon") -}}
+{{- end -}}
+
+{{- /* The strategy where neither the values nor the config choose one. The kubelet hands
+CDI devices on from Kubernetes 1.29, where DevicePluginCDIDevices is on by default. */ -}}
+{{- define "device-plugin.defaultStrategy" -}}
+{{- include "device-plugin.passesCDI" . | empty | ternary "cdi-annotations" "cdi-cri" -}}
+{{- end -}}
+
+{{- define "device-plugin.passesCDI" -}}
+{{- if semverCompare ">=1.29.0-0" .Capabilities.KubeVersion.Version }}true{{ end -}}
+{{- end -}}
+
+{{- define "device-plugin.hookPath" -}}
+{{- include "outrigger.fixed" (dict "root" . "name" "cdi.nvidiaHookPath" "key" "plugin.nvidiaCTKPath") -}}
 {{- end -}}

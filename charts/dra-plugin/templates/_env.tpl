@@ -12,7 +12,7 @@
 
 {{- define "dra-plugin.choices" -}}
 {{- include "outrigger.choiceEnv" (list
-  (list "NVIDIA_DEV_ROOT" .Values.nvidiaDevRoot)
+  (list "NVIDIA_DEV_ROOT" (include "outrigger.devRoot" .))
   (list "NVIDIA_CDI_HOOK_PATH" .Values.cdi.nvidiaHookPath)
   (list "INCLUDE_DEVICES" .Values.devices.include)
   (list "EXCLUDE_DEVICES" .Values.devices.exclude)) -}}

@@ -1,7 +1,7 @@
 {{- /* README.md, "Privileges and why", lists the reasons. */ -}}
 {{- define "dra-plugin.volumeMounts" -}}
-- name: plugins
-  mountPath: {{ include "dra-plugin.kubeletDir" . }}/plugins
+- name: plugin
+  mountPath: {{ include "dra-plugin.kubeletDir" . }}/plugins/gpu.nvidia.com
 - name: plugins-registry
   mountPath: {{ include "dra-plugin.kubeletDir" . }}/plugins_registry
 {{ include "outrigger.driverMounts" . }}
@@ -10,9 +10,9 @@
 {{- end -}}
 
 {{- define "dra-plugin.volumes" -}}
-- name: plugins
+- name: plugin
   hostPath:
-    path: {{ include "dra-plugin.kubeletDir" . }}/plugins
+    path: {{ include "dra-plugin.kubeletDir" . }}/plugins/gpu.nvidia.com
     type: DirectoryOrCreate
 - name: plugins-registry
   hostPath:

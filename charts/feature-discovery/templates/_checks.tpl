@@ -1,5 +1,10 @@
 {{- /* Rejects values that the agent cannot follow. */ -}}
 {{- define "feature-discovery.check" -}}
+{{- with include "outrigger.setting" (dict "root" . "name" "gfd.sleepInterval") -}}
+{{- if not (regexMatch `^(infinite|([0-9]+(\.[0-9]+)?(ms|s|m|h))+)$` .) -}}
+{{- fail (printf "gfd.sleepInterval: %q must be a time, such as 60s, or infinite" .) -}}
+{{- end -}}
+{{- end -}}
 {{- $account := include "outrigger.serviceAccountName" . -}}
 {{- if and .Values.presence.enabled (eq $account (include "feature-discovery.presenceServiceAccountName" .)) -}}
 {{- fail (printf "presence.serviceAccount.name: both parts would use %q, but the admission policies need one account per part; choose another name" $account) -}}
@@ -12,7 +17,7 @@
   (dict "key" "gfd.oneshot" "is" false "fix" "but the kubelet restarts a pod of a DaemonSet that exits; remove it")
   (dict "key" "gfd.machineTypeFile" "by" "GFD_MACHINE_TYPE_FILE in env" "is" (include "feature-discovery.machineTypeFile" .))
   (dict "key" "useNodeFeatureAPI" "by" "publish" "is" (eq .Values.publish "nodefeature")) -}}
-{{- with .Values.nvidiaDevRoot -}}
+{{- with include "outrigger.devRoot" . -}}
 {{- $fixed = append $fixed (dict "key" "nvidiaDevRoot" "by" "nvidiaDevRoot" "is" .) -}}
 {{- end -}}
 {{- if eq .Values.publish "nfd-file" -}}

@@ -39,14 +39,20 @@
 {{- end }}
 {{- end -}}
 
+{{- /* The value of (dict "root" $ "name" …), or else that below gfd, where NVIDIA's chart
+has it. */ -}}
+{{- define "feature-discovery.orGFD" -}}
+{{- include "outrigger.setting" . | default (include "outrigger.setting" (dict "root" .root "name" (printf "gfd.%s" .name))) -}}
+{{- end -}}
+
 {{- define "feature-discovery.choices" -}}
 {{- include "outrigger.choiceEnv" (list
-  (list "NVIDIA_DEV_ROOT" .Values.nvidiaDevRoot)
-  (list "MIG_STRATEGY" .Values.migStrategy)
-  (list "NVIDIA_DRIVER_RESOURCE_CONFIG" .Values.resourceConfig)
+  (list "NVIDIA_DEV_ROOT" (include "outrigger.devRoot" .))
+  (list "MIG_STRATEGY" (include "outrigger.setting" (dict "root" . "name" "migStrategy")))
+  (list "NVIDIA_DRIVER_RESOURCE_CONFIG" (include "outrigger.setting" (dict "root" . "name" "resourceConfig")))
   (list "FAIL_ON_INIT_ERROR" .Values.failOnInitError)
-  (list "GFD_NO_TIMESTAMP" .Values.noTimestamp)
-  (list "GFD_SLEEP_INTERVAL" .Values.sleepInterval)
+  (list "GFD_NO_TIMESTAMP" (include "feature-discovery.orGFD" (dict "root" . "name" "noTimestamp")))
+  (list "GFD_SLEEP_INTERVAL" (include "feature-discovery.orGFD" (dict "root" . "name" "sleepInterval")))
   (list "DEVICE_DISCOVERY_STRATEGY" .Values.deviceDiscoveryStrategy)) -}}
 {{- end -}}
 

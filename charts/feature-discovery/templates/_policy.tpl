@@ -38,22 +38,66 @@ for some, of (list "spec" "'taints'"). */ -}}
  {{ $new }}.filter(f, !(f in {{ $old }}))).filter(f, !(f in [{{ last . }}]))
 {{- end -}}
 
-{{- /* The owners of fields (metadata.managedFields) that are not the agent and
-have more after a request than before: who applies to a Node removes what he owns
-and does not name, so an owner who is made up would take from others. They may
-have less, where the agent has taken a field from them. Kubernetes itself puts
-owners together under two names. */ -}}
+{{- /* Whether two entries of metadata.managedFields are of one owner, of (list "m" "o"). */ -}}
+{{- define "feature-discovery.sameOwner" -}}
+{{- $m := first . }}{{ $o := last . -}}
+{{- $same := list -}}
+{{- range list "manager" "operation" "subresource" "apiVersion" }}{{ $same = append $same (printf "%s.?%s == %s.?%s" $m . $o .) }}{{ end -}}
+{{- join " && " $same -}}
+{{- end -}}
+
+{{- /* Whether the entry a of metadata.managedFields has only fields that the entry b has
+and, if "mine" is set, those that the agent writes: of (dict "a" "m" "b" "o" "mine" the
+arguments of nodePolicy, or nil). Agents share labels and conditions with others. Of
+all other fields an entry has the same, or fails. */ -}}
+{{- define "feature-discovery.fieldsIn" -}}
+{{- $a := printf "%s.fieldsV1[part]" .a -}}
+{{- $b := printf "%s.?fieldsV1[?part].orValue({})" .b -}}
+({{ .a }}.?fieldsV1 == {{ .b }}.?fieldsV1 || {{ .a }}.?fieldsV1.orValue({}).all(part, {{ $a }}.all(f,
+  f in {{ $b }} && {{ $a }}[f] == {{ $b }}[f] ||
+{{- if and .mine .mine.taint }}
+  f == 'f:taints' ||
+{{- end }}
+  f in ['f:labels', 'f:conditions'] && {{ $a }}[f].all(k,
+{{- if .mine }}
+    k in variables.ownFields ||
+{{- with .mine.condition }}
+    k == 'k:{"type":"{{ . }}"}' ||
+{{- end }}
+{{- end }}
+    f in {{ $b }} && k in {{ $b }}[f] && {{ $a }}[f][k].all(leaf, leaf in {{ $b }}[f][k])))))
+{{- end -}}
+
+{{- /* The other owners that have more fields after a request than before. Whoever applies
+to a Node removes what he owns and does not name, so a made-up owner would take from
+others. Kubernetes itself puts owners together under two names. */ -}}
 {{- define "feature-discovery.newOwners" -}}
-object.metadata.?managedFields.orValue([]).filter(m,
-  !(m.?manager.orValue('') in ['{{ . }}', 'before-first-apply', 'ancient-changes']) &&
-  !oldObject.metadata.?managedFields.orValue([]).exists(o,
-    m.?manager == o.?manager && m.?operation == o.?operation && m.?subresource == o.?subresource &&
-    (m.?fieldsV1 == o.?fieldsV1 || m.?fieldsV1.orValue({}).all(part, o.?fieldsV1[?part].hasValue() &&
-      m.fieldsV1[part].all(f, f in o.fieldsV1[part] && (m.fieldsV1[part][f] == o.fieldsV1[part][f] ||
-        f in ['f:labels', 'f:conditions'] && m.fieldsV1[part][f].all(k, k in o.fieldsV1[part][f] && (
-          m.fieldsV1[part][f][k] == o.fieldsV1[part][f][k] ||
-          m.fieldsV1[part][f][k].all(leaf, leaf in o.fieldsV1[part][f][k]))))))))
-).map(m, m.?manager.orValue(''))
+variables.owners.filter(m, m.?manager.orValue('') != '{{ .manager }}' && !(
+  variables.oldOwners.exists(o, {{ include "feature-discovery.sameOwner" (list "m" "o") }} &&
+    {{ include "feature-discovery.fieldsIn" (dict "a" "m" "b" "o" "mine" nil) | indent 4 | trim }}) ||
+  m.?manager.orValue('') == 'before-first-apply' && variables.oldOwners.size() == 0 ||
+  m.?manager.orValue('') == 'ancient-changes' && m.?operation.orValue('') == 'Update' &&
+    m.?fieldsV1.orValue({}).all(part, m.fieldsV1[part].all(f, m.fieldsV1[part][f].all(k,
+      variables.oldOwners.exists(o, o.?operation.orValue('') == 'Update' && k in o.?fieldsV1[?part][?f].orValue({}))) &&
+      variables.oldOwners.exists(o, o.?operation.orValue('') == 'Update' && f in o.?fieldsV1[?part].orValue({}))))
+)).map(m, m.?manager.orValue(''))
+{{- end -}}
+
+{{- /* The other owners that have lost fields that the agent does not write. */ -}}
+{{- define "feature-discovery.robbedOwners" -}}
+variables.oldOwners.filter(o, o.?manager.orValue('') != '{{ .manager }}' && !(
+  (variables.owners.filter(m, {{ include "feature-discovery.sameOwner" (list "m" "o") }} ||
+    o.?operation.orValue('') == 'Update' && m.?manager.orValue('') == 'ancient-changes') + [dyn({})]).exists(m,
+    {{ include "feature-discovery.fieldsIn" (dict "a" "o" "b" "m" "mine" .) | indent 4 | trim }})
+)).map(o, o.?manager.orValue(''))
+{{- end -}}
+
+{{- /* Whether the agent owns only what it writes, and what it owned before: its next apply
+would remove all else, which this policy rejects for ever. */ -}}
+{{- define "feature-discovery.ownsItsOwn" -}}
+variables.owners.all(m, m.?manager.orValue('') != '{{ .manager }}' ||
+  (variables.oldOwners.filter(o, {{ include "feature-discovery.sameOwner" (list "m" "o") }}) + [dyn({})]).exists(o,
+    {{ include "feature-discovery.fieldsIn" (dict "a" "m" "b" "o" "mine" .) | indent 4 | trim }}))
 {{- end -}}
 
 {{- /* The policy for Nodes, of (dict "root" $ "name" … "labels" … "account" …
@@ -86,11 +130,14 @@ spec:
       expression: >-
         variables.oldLabels.filter(k, variables.labels[?k] != variables.oldLabels[?k]) +
         variables.labels.filter(k, !(k in variables.oldLabels))
-    - name: othersLabels
+    # The labels that the agent may change, as metadata.managedFields names them.
+    - name: ownFields
       expression: |-
-        variables.changedLabels.filter(k, !(
+        (variables.oldLabels.map(k, k) + variables.labels.map(k, k)).filter(k,
         {{- .own | nindent 8 }}
-        ))
+        ).map(k, 'f:' + k)
+    - name: othersLabels
+      expression: variables.changedLabels.filter(k, !('f:' + k in variables.ownFields))
     # As maps, because maps can be listed, including fields that later versions of
     # Kubernetes add.
     - name: old
@@ -101,9 +148,16 @@ spec:
     - name: metadata
       expression: |-
         {{- include "feature-discovery.changedFields" (list "metadata" "'labels', 'managedFields', 'resourceVersion', 'generation'") | nindent 8 }}
+    - name: owners
+      expression: variables.new.metadata.?managedFields.orValue([])
+    - name: oldOwners
+      expression: variables.old.metadata.?managedFields.orValue([])
     - name: newOwners
       expression: |-
-        {{- include "feature-discovery.newOwners" .manager | nindent 8 }}
+        {{- include "feature-discovery.newOwners" . | nindent 8 }}
+    - name: robbedOwners
+      expression: |-
+        {{- include "feature-discovery.robbedOwners" . | nindent 8 }}
     - name: spec
       expression: |-
         {{- include "feature-discovery.changedFields" (list "spec" (.taint | empty | ternary "" "'taints'")) | nindent 8 }}
@@ -134,6 +188,11 @@ spec:
       messageExpression: "'of the metadata the agent changes its labels only, not ' + variables.metadata.join(', ')"
     - expression: variables.newOwners.size() == 0
       messageExpression: "'the agent writes under the name {{ .manager }}, and no field becomes that of ' + variables.newOwners.join(', ')"
+    - expression: variables.robbedOwners.size() == 0
+      messageExpression: "'the agent takes only fields that it writes, and none of the others of ' + variables.robbedOwners.join(', ')"
+    - expression: |-
+        {{- include "feature-discovery.ownsItsOwn" . | nindent 8 }}
+      message: the agent becomes the owner of no field that it does not write
     - expression: variables.spec.size() == 0
       messageExpression: "'the agent does not change the spec of a Node{{ with .taint }}, but for the taint {{ . }}{{ end }}: ' + variables.spec.join(', ')"
     {{- if .taint }}

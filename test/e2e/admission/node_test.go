@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"maps"
+	"slices"
 	"testing"
 )
 
@@ -63,6 +64,8 @@ const (
 	noTaint     = "neither adds nor changes any other"
 	noCondition = "the agent writes the one condition GPUReady, and no other"
 	noOwner     = "no field becomes that of "
+	noTheft     = "the agent takes only fields that it writes, and none of the others of "
+	notItsOwn   = "the agent becomes the owner of no field that it does not write"
 )
 
 // foreign are changes that are nobody's of these agents.
@@ -93,12 +96,43 @@ func foreign() map[string]change {
 		"another part of another's status": {func(o fields) {
 			part(owned(o, 3), "f:status", "f:conditions", `k:{"type":"Ready"}`)["f:message"] = fields{}
 		}, noOwner + "kubelet"},
+		"a field of another owner":  {func(o fields) { delete(part(owned(o, 1), "f:metadata", "f:labels"), "f:"+restricted) }, noTheft + "gitops"},
+		"all fields of the kubelet": {func(o fields) { dropOwners(o, func(m fields) bool { return m["subresource"] == "status" }) }, noTheft + "kubelet"},
+		"all fields of all owners":  {func(o fields) { dropOwners(o, func(fields) bool { return true }) }, noTheft + "gitops, kubelet, kubelet"},
+		"no owners":                 {func(o fields) { delete(part(o, "metadata"), "managedFields") }, "gitops, kubelet, kubelet"},
+		"everything for an owner from before": {func(o fields) {
+			addOwner(o, fields{"manager": "before-first-apply", "operation": "Update", "fieldsV1": fields{"f:spec": fields{"f:podCIDR": fields{}}}})
+		}, noOwner + "before-first-apply"},
+		"more for the owners that Kubernetes puts together": {func(o fields) {
+			addOwner(o, fields{"manager": "ancient-changes", "operation": "Update", "fieldsV1": fields{"f:spec": fields{"f:podCIDR": fields{}}}})
+		}, noOwner + "ancient-changes"},
+		"a label more for the owners that Kubernetes puts together": {func(o fields) {
+			addOwner(o, fields{"manager": "ancient-changes", "operation": "Update", "fieldsV1": fields{"f:metadata": fields{"f:labels": fields{"f:" + restricted: fields{}}}}})
+		}, noOwner + "ancient-changes"},
 		"a new owner": {
 			func(o fields) {
 				all := part(o, "metadata")["managedFields"].([]any)
 				set(o, "metadata", "managedFields", append(all, fields{"manager": "somebody", "operation": "Apply", "fieldsV1": fields{}}))
 			}, noOwner + "somebody",
 		},
+	}
+}
+
+// addOwner adds an owner of fields, and dropOwners removes some.
+func addOwner(o, owner fields) {
+	set(o, "metadata", "managedFields", append(part(o, "metadata")["managedFields"].([]any), owner))
+}
+
+func dropOwners(o fields, which func(fields) bool) {
+	set(o, "metadata", "managedFields", slices.DeleteFunc(part(o, "metadata")["managedFields"].([]any), func(m any) bool {
+		return m.(fields)["manager"] != "feature-discovery" && which(m.(fields))
+	}))
+}
+
+// own is what makes an agent the owner of a field by an operation.
+func own(agent, operation string, owned fields) func(fields) {
+	return func(o fields) {
+		addOwner(o, fields{"manager": agent, "operation": operation, "fieldsV1": owned})
 	}
 }
 
@@ -119,8 +153,25 @@ func TestTheLabelsPartChangesItsOwnOnly(t *testing.T) {
 			part(o, "metadata", "labels")["nvidia.com/gpu.product"] = "NVIDIA-L4"
 			delete(part(owned(o, 1), "f:metadata", "f:labels"), "f:nvidia.com/gpu.product")
 		}},
-		"all of its labels go": {of: func(o fields) { delete(part(o, "metadata", "labels"), "nvidia.com/gpu.count") }},
-		"the condition":        {of: func(o fields) { conditions(o)[2].(fields)["status"] = "True" }},
+		"it becomes the owner of the taints": {of: func(o fields) {
+			own("feature-discovery", "Update", fields{"f:spec": fields{"f:taints": fields{}}})(o)
+			delete(owned(o, 2), "f:spec")
+		}},
+		"it becomes the owner of the condition": {of: func(o fields) {
+			owned(o, 0)["f:status"] = fields{"f:conditions": fields{`k:{"type":"GPUReady"}`: fields{".": fields{}, "f:type": fields{}}}}
+		}},
+		"it owns nothing any more": {of: func(o fields) { delete(owned(o, 0), "f:metadata") }},
+		"owners that Kubernetes puts together, without the taints": {of: func(o fields) {
+			all := part(o, "metadata")["managedFields"].([]any)
+			all[2].(fields)["manager"] = "ancient-changes"
+			delete(owned(o, 2), "f:spec")
+			own("feature-discovery", "Update", fields{"f:spec": fields{"f:taints": fields{}}})(o)
+		}},
+		"it becomes the owner of an address range":  {own("feature-discovery", "Update", fields{"f:spec": fields{"f:podCIDR": fields{}}}), notItsOwn},
+		"it becomes the owner of another label":     {func(o fields) { part(owned(o, 0), "f:metadata", "f:labels")["f:"+restricted] = fields{} }, notItsOwn},
+		"it becomes the owner of another condition": {own("feature-discovery", "Apply", fields{"f:status": fields{"f:conditions": fields{`k:{"type":"Ready"}`: fields{}}}}), notItsOwn},
+		"all of its labels go":                      {of: func(o fields) { delete(part(o, "metadata", "labels"), "nvidia.com/gpu.count") }},
+		"the condition":                             {of: func(o fields) { conditions(o)[2].(fields)["status"] = "True" }},
 		"the condition, of which another one owned a part": {of: func(o fields) {
 			conditions(o)[2].(fields)["status"] = "True"
 			delete(part(owned(o, 3), "f:status", "f:conditions", `k:{"type":"GPUReady"}`), "f:status")
@@ -164,6 +215,15 @@ func TestThePresencePartChangesItsOwnOnly(t *testing.T) {
 		"a label of the other part": {func(o fields) { part(o, "metadata", "labels")["nvidia.com/gpu.count"] = "9" }, otherLabels + "nvidia.com/gpu.count"},
 		"the condition":             {func(o fields) { conditions(o)[2].(fields)["status"] = "True" }, noStatus},
 		"the start-up taint":        {func(o fields) { set(o, "spec", "taints", taints(o)[:1]) }, noSpec},
+		"the ownership of its label": {of: func(o fields) {
+			part(o, "metadata", "labels")["nvidia.com/gpu.present"] = "true"
+			own("feature-discovery-presence", "Apply", fields{"f:metadata": fields{"f:labels": fields{"f:nvidia.com/gpu.present": fields{}}}})(o)
+		}},
+		"the ownership of the taints": {own("feature-discovery-presence", "Update", fields{"f:spec": fields{"f:taints": fields{}}}), notItsOwn},
+		"the ownership of a label of the other part": {
+			own("feature-discovery-presence", "Apply", fields{"f:metadata": fields{"f:labels": fields{"f:nvidia.com/gpu.count": fields{}}}}), notItsOwn,
+		},
+		"a field of the other part": {func(o fields) { delete(owned(o, 0), "f:metadata") }, noTheft + "feature-discovery"},
 		"more for the other part": {
 			func(o fields) { part(owned(o, 0), "f:metadata", "f:labels")["f:kubernetes.io/arch"] = fields{} }, noOwner + "feature-discovery",
 		},
@@ -175,6 +235,28 @@ func TestThePresencePartChangesItsOwnOnly(t *testing.T) {
 			p.check(t, request{account: "outrigger-feature-discovery-presence", bound: "n1", old: old, new: with(t, old, c.of)}, c.want)
 		})
 	}
+}
+
+// TestTheFirstApply has a Node from before there were owners of fields.
+func TestTheFirstApply(t *testing.T) {
+	old := with(t, node(), func(o fields) { delete(part(o, "metadata"), "managedFields") })
+	change := with(t, old, func(o fields) {
+		set(o, "metadata", "managedFields", []any{
+			fields{"manager": "before-first-apply", "operation": "Update", "fieldsV1": fields{"f:spec": fields{"f:podCIDR": fields{}}}},
+			fields{"manager": "feature-discovery", "operation": "Apply", "fieldsV1": fields{"f:metadata": fields{"f:labels": fields{"f:nvidia.com/gpu.count": fields{}}}}},
+		})
+	})
+	p := load(t, "feature-discovery/defaults.golden", ofLabels)
+	p.check(t, request{account: "outrigger-feature-discovery", bound: "n1", old: old, new: change}, "")
+}
+
+// TestAnAgentThatOwnsTooMuch has a Node on which somebody made the agent the owner of
+// a field before there was a policy: the agent still writes what is its own.
+func TestAnAgentThatOwnsTooMuch(t *testing.T) {
+	old := with(t, node(), func(o fields) { owned(o, 0)["f:spec"] = fields{"f:podCIDR": fields{}} })
+	p := load(t, "feature-discovery/defaults.golden", ofLabels)
+	change := with(t, old, func(o fields) { part(o, "metadata", "labels")["nvidia.com/gpu.count"] = "3" })
+	p.check(t, request{account: "outrigger-feature-discovery", bound: "n1", old: old, new: change}, "")
 }
 
 // TestABareNode has a Node of which optional fields are missing on both sides.

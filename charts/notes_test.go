@@ -1,0 +1,95 @@
+package charts
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+)
+
+// notes returns what Helm prints after the installation of a chart.
+func notes(t *testing.T, name, kubernetes string, values map[string]any) string {
+	t.Helper()
+	c, err := Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := execute(c, Release{Name: "outrigger", Namespace: "gpu", Kubernetes: kubernetes, Values: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files[name+"/templates/NOTES.txt"]
+}
+
+// TestNotesNameValuesOfNVIDIA installs charts with values files for NVIDIA's chart.
+// Each value that this chart's own values.yaml lacks is named in the notes.
+func TestNotesNameValuesOfNVIDIA(t *testing.T) {
+	cases, err := filepath.Glob("testdata/*/nvidia-*.values.yaml")
+	if err != nil || len(cases) == 0 {
+		t.Fatalf("find values: %v, %v", cases, err)
+	}
+	for _, path := range cases {
+		chart := filepath.Base(filepath.Dir(path))
+		t.Run(strings.TrimPrefix(path, "testdata/"), func(t *testing.T) {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			values, err := loader.LoadValues(strings.NewReader(string(text)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := Load(chart)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := notes(t, chart, "1.37.0", values)
+			for key, value := range values {
+				if _, own := c.Values[key]; !own && value != nil && !strings.Contains(got, "\n  "+key+": ") {
+					t.Errorf("the notes do not say what %s means here:\n%s", key, got)
+				}
+			}
+		})
+	}
+}
+
+func TestNotesWithoutValuesOfNVIDIA(t *testing.T) {
+	for _, chart := range []string{"device-plugin", "feature-discovery"} {
+		if got := notes(t, chart, "1.37.0", map[string]any{}); strings.Contains(got, "NVIDIA's chart") {
+			t.Errorf("%s: the notes name values that are not set:\n%s", chart, got)
+		}
+	}
+}
+
+// TestNotesNameTheStrategyBefore129 has kubelets that do not pass CDI devices on.
+func TestNotesNameTheStrategyBefore129(t *testing.T) {
+	const told = "gives containers no CDI devices by default"
+	for kubernetes, want := range map[string]bool{"1.26.0": true, "1.28.15-eks-1": true, "1.29.0": false, "1.29.0-rc.1": false} {
+		got := notes(t, "device-plugin", kubernetes, map[string]any{})
+		if strings.Contains(got, told) != want {
+			t.Errorf("Kubernetes %s: notes say %q: %t, want %t", kubernetes, told, !want, want)
+		}
+	}
+}
+
+// TestDefaultStrategy has neither a value nor a config that chooses the strategy.
+func TestDefaultStrategy(t *testing.T) {
+	c, err := Load("device-plugin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kubernetes, want := range map[string]string{"1.28.0": "cdi-annotations", "1.29.0": "cdi-cri"} {
+		out, err := Render(c, Release{Name: "a", Namespace: "b", Kubernetes: kubernetes, Values: map[string]any{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(out, "\n")
+		i := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "name: DEFAULT_DEVICE_LIST_STRATEGY") })
+		if i < 0 || strings.TrimSpace(lines[i+1]) != "value: "+want {
+			t.Errorf("Kubernetes %s: the default strategy is in line %d, want %s:\n%s", kubernetes, i, want, out)
+		}
+	}
+}

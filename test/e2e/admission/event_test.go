@@ -1,0 +1,49 @@
+package admission_test
+
+import "testing"
+
+func event(agent string) fields {
+	return fields{
+		"metadata":       fields{"name": "n1.7k2px", "namespace": "default"},
+		"involvedObject": fields{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1"},
+		"type":           "Warning", "reason": "GPUUnhealthy", "message": "m", "count": 1,
+		"source":             fields{"component": agent, "host": "n1"},
+		"reportingComponent": agent, "reportingInstance": "n1",
+	}
+}
+
+func TestEventsAreAboutTheOwnNodeInTheOwnName(t *testing.T) {
+	const (
+		ownNode = "the agent on node n1 sends Events about its own Node only"
+		ownName = "the agent sends Events in its own name, "
+	)
+	at := func(value any, name string, path ...string) func(fields) {
+		return func(o fields) { part(o, path...)[name] = value }
+	}
+	for _, agent := range []string{"device-plugin", "feature-discovery"} {
+		p := load(t, agent+"/defaults.golden", "events.outrigger-"+agent+".gpu-operator-resources")
+		for name, c := range map[string]change{
+			"an Event of the agent":       {},
+			"about another Node":          {at("n2", "name", "involvedObject"), ownNode},
+			"about a pod":                 {at("Pod", "kind", "involvedObject"), ownNode},
+			"about an object of a tenant": {at("tenant", "namespace", "involvedObject"), ownNode},
+			"about nothing":               {func(o fields) { o["involvedObject"] = fields{} }, ownNode},
+			"about something more":        {func(o fields) { o["related"] = fields{"kind": "Pod", "name": "x"} }, ownNode},
+			"in another namespace":        {at("kube-system", "namespace", "metadata"), ownNode},
+			"with the name of another's":  {at("n2.7k2px", "name", "metadata"), ownNode},
+			"of the kubelet":              {at("kubelet", "component", "source"), ownName + agent},
+			"of another host":             {at("n2", "host", "source"), ownName + agent},
+			"of no source":                {func(o fields) { delete(o, "source") }, ownName + agent},
+			"of another controller":       {func(o fields) { o["reportingComponent"] = "kubelet" }, ownName + agent},
+			"of another instance":         {func(o fields) { o["reportingInstance"] = "n2" }, ownName + agent},
+			"it cannot go":                {at([]any{"a.b/c"}, "finalizers", "metadata"), "puts no finalizer"},
+		} {
+			t.Run(agent+"/"+name, func(t *testing.T) {
+				p.check(t, request{account: "outrigger-" + agent, bound: "n1", new: with(t, event(agent), c.of)}, c.want)
+			})
+		}
+		if refused := p.refusals(t, request{account: "outrigger-" + agent, bound: "n2", new: event(agent)}); len(refused) != 2 {
+			t.Errorf("a token of another node is refused for %q", refused)
+		}
+	}
+}
