@@ -66,6 +66,9 @@ exchange files. */ -}}
   mountPath: /host/sys
   readOnly: true
   mountPropagation: HostToContainer
+{{- with include "outrigger.tlsMount" . }}
+{{ . }}
+{{- end }}
 {{- end -}}
 
 {{- define "outrigger.driverVolumes" -}}
@@ -91,4 +94,7 @@ exchange files. */ -}}
   hostPath:
     path: /sys
     type: Directory
+{{- with include "outrigger.tlsVolume" . }}
+{{ . }}
+{{- end }}
 {{- end -}}

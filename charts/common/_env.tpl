@@ -18,6 +18,12 @@
   value: {{ .root.Values.logFormat }}
 - name: LISTEN_ADDRESS
   value: {{ .root.Values.metrics.port | empty | ternary "" (printf ":%d" (int .port)) | quote }}
+{{- if .root.Values.metrics.tls.secretName }}
+- name: TLS_CERT_FILE
+  value: /tls/tls.crt
+- name: TLS_PRIVATE_KEY_FILE
+  value: /tls/tls.key
+{{- end }}
 {{- end -}}
 
 {{- /* The variables that the user sets, of a list of (list NAME value). null, an empty

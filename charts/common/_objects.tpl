@@ -98,3 +98,35 @@ rules:
 {{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.rbacName" .) "namespace" "default"
   "labels" (include "outrigger.labels" .) "account" (include "outrigger.serviceAccountName" .)) }}
 {{- end -}}
+
+{{- /* The policy for connections to pods, of (dict "root" $ "name" … "labels" … "selector" …
+"port" … "hostNetwork" whether the pods use the host's network). The kubelet's probes
+come from the node, which Kubernetes always allows. */ -}}
+{{- define "outrigger.networkPolicy" -}}
+{{- $v := .root.Values -}}
+{{- if .hostNetwork -}}
+{{- fail "networkPolicy.enabled: a NetworkPolicy does not apply to pods on the host's network; disable one of the two" -}}
+{{- end -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: {{ .name }}
+  namespace: {{ include "outrigger.namespace" .root }}
+  labels:
+    {{- .labels | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- .selector | nindent 6 }}
+  policyTypes: [Ingress]
+  {{- if and $v.metrics.port $v.networkPolicy.from }}
+  ingress:
+    - from:
+        {{- toYaml $v.networkPolicy.from | nindent 8 }}
+      ports:
+        - port: {{ .port }}
+          protocol: TCP
+  {{- else }}
+  ingress: []
+  {{- end }}
+{{- end -}}

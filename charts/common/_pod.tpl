@@ -77,26 +77,49 @@ terminationMessagePath: /run/termination-log
 terminationMessagePolicy: FallbackToLogsOnError
 {{- end -}}
 
+{{- /* Of (dict "root" $ "port" that of the container). */ -}}
 {{- define "outrigger.readinessProbe" -}}
 ports:
   - name: metrics
-    containerPort: {{ . }}
+    containerPort: {{ .port }}
 readinessProbe:
-  httpGet:
-    path: /readyz
-    port: metrics
+  {{- include "outrigger.httpGet" (dict "root" .root "path" "/readyz") | nindent 2 }}
   periodSeconds: 5
 {{- end -}}
 
-{{- /* The ports and probes of a container, of its port. */ -}}
+{{- define "outrigger.httpGet" -}}
+httpGet:
+  path: {{ .path }}
+  port: metrics
+  {{- if .root.Values.metrics.tls.secretName }}
+  scheme: HTTPS
+  {{- end }}
+{{- end -}}
+
+{{- /* The ports and probes of a container, of (dict "root" $ "port" that of the container). */ -}}
 {{- define "outrigger.probes" -}}
 {{ include "outrigger.readinessProbe" . }}
 livenessProbe:
-  httpGet:
-    path: /healthz
-    port: metrics
+  {{- include "outrigger.httpGet" (dict "root" .root "path" "/healthz") | nindent 2 }}
   periodSeconds: 20
   failureThreshold: 3
+{{- end -}}
+
+{{- /* The certificate of the port. The folder, because the kubelet replaces the files. */ -}}
+{{- define "outrigger.tlsMount" -}}
+{{- if .Values.metrics.tls.secretName -}}
+- name: tls
+  mountPath: /tls
+  readOnly: true
+{{- end -}}
+{{- end -}}
+
+{{- define "outrigger.tlsVolume" -}}
+{{- with .Values.metrics.tls.secretName -}}
+- name: tls
+  secret:
+    secretName: {{ . }}
+{{- end -}}
 {{- end -}}
 
 {{- /* Where pods run, of values with nodeSelector, affinity and tolerations. */ -}}

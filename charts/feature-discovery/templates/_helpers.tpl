@@ -50,3 +50,7 @@ would wait for themselves. */ -}}
 {{- end -}}
 {{- toYaml $all -}}
 {{- end -}}
+
+{{- define "feature-discovery.hostNetwork" -}}
+{{- if or .Values.enableHostNetwork (get (default dict .Values.gfd) "enableHostNetwork") }}true{{ end -}}
+{{- end -}}
