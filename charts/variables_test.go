@@ -90,7 +90,10 @@ func TestProgramsKnowTheirVariables(t *testing.T) {
 				theirs := map[string]bool{}
 				userVariables(values, theirs)
 				for _, c := range containers(t, rendered) {
-					program := chart
+					program := c.Name
+					if program == "presence" {
+						program = "feature-discovery"
+					}
 					if len(c.Command) > 0 {
 						program = filepath.Base(c.Command[0])
 					}
@@ -132,6 +135,38 @@ func variables(t *testing.T, program string) []string {
 		t.Fatalf("%s --help names no variable", program)
 	}
 	return found
+}
+
+// TestAgentsOfAParentHaveOneConfig compares the variables by which the agents of a node
+// find what is shared and what it is called.
+func TestAgentsOfAParentHaveOneConfig(t *testing.T) {
+	out, err := release{chart: "gpu-node", values: valuesOf(t, "testdata/gpu-node/shared.values.yaml")}.render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]map[string]string{}
+	for _, c := range containers(t, out) {
+		got[c.Name] = map[string]string{}
+		for _, v := range c.Env {
+			got[c.Name][v.Name] = v.Value
+		}
+	}
+	for name, want := range map[string]string{
+		"CONFIG_FILE_SRCDIR": "/available-configs", "DEFAULT_CONFIG": "shared", "FALLBACK_STRATEGIES": "named,single",
+		"MIG_STRATEGY": "mixed", "NVIDIA_DRIVER_ROOT": "/run/nvidia/driver",
+	} {
+		for _, agent := range []string{"device-plugin", "feature-discovery"} {
+			if got[agent][name] != want {
+				t.Errorf("%s has %s=%q, want %q", agent, name, got[agent][name], want)
+			}
+		}
+	}
+	if got, want := strings.Count(out, "name: outrigger-gpu-configs\n"), 3; got != want {
+		t.Errorf("the ConfigMap is named %d times, want %d: once itself and by each agent", got, want)
+	}
+	if got := strings.Count(out, "key: startup-taint.cluster-autoscaler.kubernetes.io/gpu-not-ready\n"); got != 2 {
+		t.Errorf("%d DaemonSets tolerate the start-up taint, want 2", got)
+	}
 }
 
 var templateVariable = regexp.MustCompile(`(?m)^ *- name: ([A-Z_]+)$|\(list "([A-Z_]+)"`)

@@ -130,3 +130,25 @@ livenessProbe:
 {{- end -}}
 {{- with $where }}{{ toYaml . }}{{ end -}}
 {{- end -}}
+
+{{- /* The start-up taint, as key:effect, which feature discovery removes and all agents
+tolerate: that of the chart, of its parent chart, or the default. Empty for none. */ -}}
+{{- define "outrigger.startupTaint" -}}
+{{- $taint := .Values.startupTaint -}}
+{{- $global := default dict .Values.global -}}
+{{- if and (kindIs "invalid" $taint) (hasKey $global "startupTaint") }}{{ $taint = $global.startupTaint }}{{ end -}}
+{{- kindIs "invalid" $taint | ternary "outrigger.dev/gpu-not-ready:NoSchedule" $taint -}}
+{{- end -}}
+
+{{- /* The tolerations, with that of a taint: pods that make a node ready would wait for
+themselves. Of (dict "root" $ "taint" "key:effect" or empty). */ -}}
+{{- define "outrigger.tolerations" -}}
+{{- $all := default list .root.Values.tolerations -}}
+{{- if .taint -}}
+{{- $key := splitList ":" .taint | first -}}
+{{- $tolerated := false -}}
+{{- range $all }}{{ if has (default "" .key) (list "" $key) }}{{ $tolerated = true }}{{ end }}{{ end -}}
+{{- if not $tolerated }}{{ $all = append $all (dict "key" $key "operator" "Exists") }}{{ end -}}
+{{- end -}}
+{{- toYaml $all -}}
+{{- end -}}

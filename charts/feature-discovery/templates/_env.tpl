@@ -30,7 +30,7 @@
 - name: READY_CHAIN
   value: {{ join "," .Values.readyChain }}
 - name: STARTUP_TAINT
-  value: {{ .Values.startupTaint | quote }}
+  value: {{ include "outrigger.startupTaint" . | quote }}
 {{- end }}
 - name: REPORT_EVENTS
   value: {{ .Values.events.enabled | quote }}

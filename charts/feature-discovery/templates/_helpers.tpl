@@ -38,17 +38,9 @@
 {{- if and .Values.admissionPolicy.create (or .Values.presence.enabled (include "feature-discovery.writesNode" .) (eq .Values.publish "nodefeature")) }}true{{ end -}}
 {{- end -}}
 
-{{- /* The tolerations, with that of the start-up taint: pods that wait for it to go
-would wait for themselves. */ -}}
-{{- define "feature-discovery.tolerations" -}}
-{{- $all := default list .Values.tolerations -}}
-{{- if and .Values.readyChain .Values.startupTaint -}}
-{{- $key := splitList ":" .Values.startupTaint | first -}}
-{{- $tolerated := false -}}
-{{- range $all }}{{ if has (default "" .key) (list "" $key) }}{{ $tolerated = true }}{{ end }}{{ end -}}
-{{- if not $tolerated }}{{ $all = append $all (dict "key" $key "operator" "Exists") }}{{ end -}}
-{{- end -}}
-{{- toYaml $all -}}
+{{- /* The taint that the agent removes, with the condition; empty for none. */ -}}
+{{- define "feature-discovery.taint" -}}
+{{- if .Values.readyChain }}{{ include "outrigger.startupTaint" . }}{{ end -}}
 {{- end -}}
 
 {{- define "feature-discovery.hostNetwork" -}}
