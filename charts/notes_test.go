@@ -93,3 +93,31 @@ func TestDefaultStrategy(t *testing.T) {
 		}
 	}
 }
+
+// TestTheTestOfTheDevicePlugin renders what "helm test" runs.
+func TestTheTestOfTheDevicePlugin(t *testing.T) {
+	c, err := Load("device-plugin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Release{Name: "outrigger", Namespace: "gpu", Kubernetes: "1.37.0", Values: map[string]any{
+		"test": map[string]any{"resource": "nvidia.com/sharedgpu", "image": map[string]any{"repository": "mirror/vectoradd"}},
+	}}
+	files, err := execute(c, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := files["device-plugin/templates/tests/vectoradd.yaml"]
+	for _, want := range []string{"helm.sh/hook: test", "image: mirror/vectoradd:" + c.Metadata.AppVersion + "-debian12", "nvidia.com/sharedgpu: 1"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, got)
+		}
+	}
+	rendered, err := Render(c, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(rendered, "vectoradd") {
+		t.Error("the test is installed with the release")
+	}
+}

@@ -18,7 +18,7 @@
   value: {{ .root.Values.logFormat }}
 - name: LISTEN_ADDRESS
   value: {{ .root.Values.metrics.port | empty | ternary "" (printf ":%d" (int .port)) | quote }}
-{{- if .root.Values.metrics.tls.secretName }}
+{{- if include "outrigger.tlsSecret" .root }}
 - name: TLS_CERT_FILE
   value: /tls/tls.crt
 - name: TLS_PRIVATE_KEY_FILE

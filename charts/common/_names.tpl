@@ -1,3 +1,6 @@
+{{- /* See templates/links/followed in each chart. */ -}}
+{{- define "outrigger.linksFollowed" -}}true{{- end -}}
+
 {{- define "outrigger.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}

@@ -91,7 +91,7 @@ readinessProbe:
 httpGet:
   path: {{ .path }}
   port: metrics
-  {{- if .root.Values.metrics.tls.secretName }}
+  {{- if include "outrigger.tlsSecret" .root }}
   scheme: HTTPS
   {{- end }}
 {{- end -}}
@@ -105,9 +105,14 @@ livenessProbe:
   failureThreshold: 3
 {{- end -}}
 
+{{- /* The Secret with the certificate of the port; empty for HTTP. */ -}}
+{{- define "outrigger.tlsSecret" -}}
+{{- dig "tls" "secretName" "" .Values.metrics -}}
+{{- end -}}
+
 {{- /* The certificate of the port. The folder, because the kubelet replaces the files. */ -}}
 {{- define "outrigger.tlsMount" -}}
-{{- if .Values.metrics.tls.secretName -}}
+{{- if include "outrigger.tlsSecret" . -}}
 - name: tls
   mountPath: /tls
   readOnly: true
@@ -115,7 +120,7 @@ livenessProbe:
 {{- end -}}
 
 {{- define "outrigger.tlsVolume" -}}
-{{- with .Values.metrics.tls.secretName -}}
+{{- with include "outrigger.tlsSecret" . -}}
 - name: tls
   secret:
     secretName: {{ . }}
