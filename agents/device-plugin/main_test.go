@@ -39,6 +39,9 @@ func TestStart(t *testing.T) {
 	if got := files(t, p.path("cdi")); len(got) > 0 {
 		t.Errorf("the strategy envvar made %v", got)
 	}
+	agenttest.Poll(t, "the config for other agents is published", func() bool {
+		return contract.Dir{Root: p.path("run")}.Read(contract.PluginConfig).State == contract.Valid
+	})
 	p.Stop()
 	if got := files(t, p.path("sockets")); !cmp.Equal(got, []string{"kubelet.sock"}) {
 		t.Errorf("after the end the folder of sockets has %v", got)

@@ -39,6 +39,11 @@ const (
 	CUDAReady Name = "cuda-ready"
 )
 
+// PluginConfig is the file with the config that the device plugin has in effect, for
+// agents that describe its devices. It is valid while its writer lives. It is no fact of
+// Names: nothing waits for it.
+const PluginConfig Name = "plugin-config"
+
 // Names returns the names of all facts.
 func Names() []string {
 	return []string{string(DriverReady), string(ToolkitReady), string(PluginReady), string(DRAReady), string(CUDAReady)}

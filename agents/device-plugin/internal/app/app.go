@@ -21,6 +21,7 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/hostfs"
 )
@@ -109,12 +110,14 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Marker:   ready,
 		Log:      log,
 	})
+	shared := gpuconfig.NewPublisher(d.Contract, name, s.live.Config, log)
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return inv.Run(ctx) })
 			g.Go(func() error { return p.Run(ctx) })
-			g.Go(func() error { return s.live.Run(ctx, s.follower(inv, log)) })
+			g.Go(func() error { return s.live.Run(ctx, shared.Follow(s.follower(inv, log))) })
+			g.Go(func() error { return shared.Run(ctx) })
 			g.Go(func() error { return api.Run(ctx) })
 			g.Go(func() error { return own.Run(ctx) })
 			g.Go(func() error { return ready.Run(ctx) })

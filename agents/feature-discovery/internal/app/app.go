@@ -79,7 +79,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	out := s.outputs(c, log)
 	news := &news{out: out, api: s.api}
 	d := discovery.New(discovery.Config{
-		Config:      s.live.Config,
+		Config:      s.adopted.Config,
 		Source:      src,
 		WatchDriver: s.driver.WatchChanges,
 		ReadMachine: s.machine(log),
@@ -106,7 +106,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return d.Run(ctx) })
-			g.Go(func() error { return s.live.Run(ctx, s.follower(d)) })
+			g.Go(func() error { return s.adopted.Run(ctx, s.follower(d)) })
 			g.Go(func() error { return out.run(ctx) })
 			g.Go(func() error { return s.api.Run(ctx) })
 			return errors.Join(g.Wait(), src.Close())
@@ -146,7 +146,7 @@ func (s settings) stamper() publish.Stamper {
 
 // effective returns the settings in force.
 func (s settings) effective(c *cli.Context) []slog.Attr {
-	return slices.Concat(gpuconfig.Effective(c, s.live.Config), s.driver.Effective(), []slog.Attr{
+	return slices.Concat(gpuconfig.Effective(c, s.adopted.Config), s.driver.Effective(), []slog.Attr{
 		slog.String(agent.SettingKey("publish"), s.publish),
 		slog.String(agent.SettingKey("machine-type-file"), s.machineFile()),
 	})

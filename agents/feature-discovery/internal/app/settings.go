@@ -32,9 +32,11 @@ const (
 
 // settings is what flags, environment and config file set.
 type settings struct {
-	live   *gpuconfig.Live
-	host   agent.Host
-	driver *driver.Driver
+	live *gpuconfig.Live
+	// adopted is the config in effect: that of live, or of the node's device plugin.
+	adopted *gpuconfig.Adopted
+	host    agent.Host
+	driver  *driver.Driver
 	// publish is one of the outputs above.
 	publish string
 	chain   []ready.Link
@@ -77,8 +79,11 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 			return settings{}, err
 		}
 	}
-	s.driver, err = driver.New(host, s.live.Config.Driver)
-	return s, err
+	if s.driver, err = driver.New(host, s.live.Config.Driver); err != nil {
+		return settings{}, err
+	}
+	s.adopted = gpuconfig.Adopt(c, s.live, s.driver.Contract, log)
+	return s, nil
 }
 
 // choose sets the output if --publish is not set: flags of GPU Feature Discovery may

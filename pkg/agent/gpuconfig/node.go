@@ -1,0 +1,165 @@
+package gpuconfig
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/pace"
+)
+
+// advertised is the part of a config that decides which devices the device plugin
+// advertises, how often, and under which names. Agents that describe devices need the
+// same part.
+type advertised struct {
+	MIGStrategy config.MIGStrategy
+	Sharing     config.Sharing
+	Resources   config.Resources
+	Filter      config.Filter
+}
+
+// keyConfig is the key of the JSON in the contract's file.
+const keyConfig = "CONFIG"
+
+func encode(c config.Config) (string, error) {
+	text, err := json.Marshal(advertised{MIGStrategy: c.MIGStrategy, Sharing: c.Sharing, Resources: c.Resources, Filter: c.Filter})
+	if err != nil {
+		return "", fmt.Errorf("encode config: %w", err)
+	}
+	return string(text), nil
+}
+
+// decode returns c with what a text of encode decides.
+func decode(text string, c config.Config) (config.Config, error) {
+	var a advertised
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		return c, fmt.Errorf("decode config: %w", err)
+	}
+	c.MIGStrategy, c.Sharing, c.Resources, c.Filter = a.MIGStrategy, a.Sharing, a.Resources, a.Filter
+	return c, nil
+}
+
+// Publisher keeps the config of the device plugin in the node contract, where Adopted
+// finds it while the process lives.
+type Publisher struct {
+	keeper *contract.Keeper
+	writer string
+	first  config.Config
+	// started is done when a config is published, so that a later one stands.
+	started sync.Once
+	log     *slog.Logger
+}
+
+// NewPublisher returns a Publisher of a config. It publishes while Run runs.
+func NewPublisher(dir contract.Dir, writer string, first config.Config, log *slog.Logger) *Publisher {
+	return &Publisher{keeper: dir.NewKeeper(dir.Path(contract.PluginConfig), log), writer: writer, first: first, log: log}
+}
+
+// Follow returns a Follower that passes everything to another one, and publishes each
+// config that takes effect.
+func (p *Publisher) Follow(to configfile.Follower[config.Config]) configfile.Follower[config.Config] {
+	configure := to.Configure
+	to.Configure = func(c config.Config) {
+		configure(c)
+		p.started.Do(func() {})
+		p.publish(c)
+	}
+	return to
+}
+
+// Run keeps the config published until ctx ends. Then it withdraws it.
+func (p *Publisher) Run(ctx context.Context) error {
+	p.started.Do(func() { p.publish(p.first) })
+	return p.keeper.Run(ctx)
+}
+
+func (p *Publisher) publish(c config.Config) {
+	text, err := encode(c)
+	if err != nil {
+		p.log.Error("cannot publish the config to other agents", "err", err)
+		return
+	}
+	p.keeper.Publish(contract.Record{Writer: p.writer, Values: map[string]string{keyConfig: text}})
+}
+
+// Adopted is the config of an agent that describes devices. If the agent has no config
+// of its own, it uses the one that the device plugin of the node publishes. When the
+// plugin ends, the last one stays in effect, so that an update changes no labels.
+type Adopted struct {
+	// Config is the config at the start. Run passes later ones to the Follower.
+	Config config.Config
+
+	live *Live
+	// own is set if the agent has a config of its own.
+	own bool
+	dir contract.Dir
+	log *slog.Logger
+}
+
+// Adopt returns the config of an agent. A config file, or one of the flags
+// --mig-strategy and --resource-config, is a config of its own.
+func Adopt(c *cli.Context, live *Live, dir contract.Dir, log *slog.Logger) *Adopted {
+	set := explicit(c, config.DeviceOptions())
+	own := live.File.Path != "" || live.File.Dir != "" || set["mig-strategy"] != nil || set["resource-config"] != nil
+	a := &Adopted{live: live, own: own, dir: dir, log: log}
+	a.Config = a.adopt(live.Config)
+	return a
+}
+
+// Run follows the agent's own config or, if it has none, that of the device plugin,
+// until ctx ends. It returns the errors of Live.Run.
+func (a *Adopted) Run(ctx context.Context, to configfile.Follower[config.Config]) error {
+	if a.own {
+		return a.live.Run(ctx, to)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	changed := make(chan struct{}, 1)
+	g.Go(func() error { return a.live.Run(ctx, to) })
+	g.Go(func() error {
+		return a.dir.WatchFiles(ctx, func() { pace.Signal(changed) }, a.dir.Path(contract.PluginConfig))
+	})
+	g.Go(func() error {
+		last := a.Config
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-changed:
+				if next := a.adopt(last); !reflect.DeepEqual(last, next) {
+					last = next
+					to.Configure(next)
+				}
+			}
+		}
+	})
+	return g.Wait()
+}
+
+// adopt returns the config now, which is last unless the plugin publishes another one.
+func (a *Adopted) adopt(last config.Config) config.Config {
+	if a.own {
+		return last
+	}
+	fact := a.dir.Read(contract.PluginConfig)
+	if fact.State != contract.Valid {
+		return last
+	}
+	c, err := decode(fact.Values[keyConfig], a.live.Config)
+	switch {
+	case err != nil:
+		a.log.Warn("cannot use the config of the device plugin, ignoring it", "file", a.dir.Path(contract.PluginConfig), "err", err)
+		return last
+	case !reflect.DeepEqual(c, last):
+		a.log.Info("using the config of the device plugin", "mig_strategy", c.MIGStrategy, "sharing", c.Sharing)
+	}
+	return c
+}
