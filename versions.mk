@@ -5,3 +5,8 @@ VERSION := 26.11.0
 # The base of the images that link glibc, as it stands in their tags: the
 # release of the machine that builds, since they take its glibc.
 OS_BASE := $(shell . /etc/os-release; echo $$ID$$VERSION_ID)
+# The images of the first stages of images/*/Dockerfile, for "docker build" only: "make
+# images" uses none. They are not pinned here, because no registry was reachable to
+# learn their digests. To pin one, add it: golang:1.26-bookworm@sha256:…
+GOLANG_IMAGE := golang:1.26-bookworm
+DEBIAN_IMAGE := debian:bookworm-slim
