@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -17,7 +18,9 @@ import (
 // Release is a chart of the repository, installed under its own name.
 type Release struct {
 	Chart string
-	// Values are in the form of Helm's --set.
+	// File is a file of values, empty for none.
+	File string
+	// Values are in the form of Helm's --set, and take precedence over File.
 	Values []string
 	// NoWait returns at once instead of when everything is ready.
 	NoWait bool
@@ -78,7 +81,10 @@ func (s *Stack) render(ctx context.Context, r Release) ([]manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]any{}
+	values, err := readValues(r.File)
+	if err != nil {
+		return nil, err
+	}
 	for _, v := range r.Values {
 		if err := strvals.ParseInto(v, values); err != nil {
 			return nil, fmt.Errorf("parse value %q: %w", v, err)
@@ -97,6 +103,22 @@ func (s *Stack) render(ctx context.Context, r Release) ([]manifest, error) {
 		return nil, err
 	}
 	return split(rendered)
+}
+
+// readValues returns the values of a file, none without a file.
+func readValues(file string) (map[string]any, error) {
+	values := map[string]any{}
+	if file == "" {
+		return values, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read values: %w", err)
+	}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return nil, fmt.Errorf("read values %s: %w", file, err)
+	}
+	return values, nil
 }
 
 // split returns the objects of rendered manifests.
