@@ -17,3 +17,7 @@ require (
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/xrash/smetrics v0.0.0-20240521201337-686a1a2994c1 // indirect
 )
+
+require outrigger.dev/pkg v0.0.0
+
+replace outrigger.dev/pkg => ../pkg

@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/program"
 	"outrigger.dev/test/bench/internal/deviceplugin"
 	"outrigger.dev/test/bench/internal/featurediscovery"
 	"outrigger.dev/test/bench/internal/process"
@@ -33,7 +34,7 @@ func main() {
 }
 
 func app() *cli.App {
-	return &cli.App{
+	return program.Prepare(&cli.App{
 		Name:            "bench",
 		Usage:           "measure the agents on a simulated node",
 		HideHelpCommand: true,
@@ -55,10 +56,9 @@ func app() *cli.App {
 				Usage: "`FOLDER` of the simulated node that this process runs in",
 			},
 		},
-		Action:         func(c *cli.Context) error { return inNode(c, measure) },
-		Commands:       []*cli.Command{soakCommand(), blankCommand(), onceCommand()},
-		ExitErrHandler: func(*cli.Context, error) {},
-	}
+		Action:   func(c *cli.Context) error { return inNode(c, measure) },
+		Commands: []*cli.Command{soakCommand(), blankCommand(), onceCommand()},
+	})
 }
 
 func soakCommand() *cli.Command {

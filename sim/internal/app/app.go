@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/program"
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/smi"
 	"outrigger.dev/sim/internal/state"
@@ -23,46 +24,21 @@ func Run(args []string, out io.Writer) error {
 	if name := filepath.Base(args[0]); smi.IsProgram(name) {
 		return smi.Run(name, args[1:], out)
 	}
-	app := newApp(out)
-	for _, cmd := range app.Commands {
-		cmd.OnUsageError = usageError(cmd.Name)
-		for _, sub := range cmd.Subcommands {
-			sub.OnUsageError = usageError(cmd.Name + " " + sub.Name)
-		}
-	}
-	return app.Run(args)
-}
-
-// usageError returns one line in place of the help.
-func usageError(name string) cli.OnUsageErrorFunc {
-	return func(_ *cli.Context, err error, _ bool) error {
-		return fmt.Errorf("%s: %w; see \"gpu-sim %s --help\"", name, err, name)
-	}
+	return newApp(out).Run(args)
 }
 
 func newApp(out io.Writer) *cli.App {
-	return &cli.App{
+	return program.Prepare(&cli.App{
 		Name:   "gpu-sim",
 		Usage:  "simulate a node with NVIDIA GPUs",
 		Writer: out,
-		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return fmt.Errorf("%w; see \"gpu-sim help\"", err)
-		},
-		// main reports errors and ends the program.
-		ExitErrHandler: func(*cli.Context, error) {},
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return fmt.Errorf("unknown command %q; see \"gpu-sim help\"", c.Args().First())
-			}
-			return cli.ShowAppHelp(c)
-		},
 		Commands: []*cli.Command{
 			createCommand(), deleteCommand(), showCommand(),
 			setCommand(), xidCommand(), loseCommand(), healCommand(), plugCommand(), unplugCommand(),
 			migCommand(), procCommand(), resetCommand(), rebootCommand(),
 			callsCommand(), batchCommand(), execCommand(), mountCommand(),
 		},
-	}
+	})
 }
 
 func rootFlag() cli.Flag {

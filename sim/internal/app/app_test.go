@@ -174,7 +174,7 @@ func TestMistakes(t *testing.T) {
 		"delete what is no node":     {[]string{"delete", "--root", filepath.Dir(s.root)}, "no simulated node"},
 		"unknown command":            {[]string{"shwo"}, `unknown command "shwo"`},
 		"unknown flag":               {[]string{"show", "--jsno"}, "-jsno"},
-		"unknown flag of gpu-sim":    {[]string{"--jsno"}, "gpu-sim help"},
+		"unknown flag of gpu-sim":    {[]string{"--jsno"}, `see "gpu-sim --help"`},
 		"create without a folder":    {[]string{"create", "--root", ""}, "--root"},
 		"unknown GPU":                {[]string{"lose", "7"}, `GPU "7": no such GPU; there are 1: 0 (GPU-`},
 		"unknown way to be lost":     {[]string{"lose", "--how", "well", "0"}, `want "handle" or "calls"`},

@@ -16,9 +16,6 @@ func batchCommand() *cli.Command {
 		Description: "After the output of each command, batch prints \"ok\". The first command that fails ends the batch.\n" +
 			"Lines are divided at spaces. All commands take the node of GPU_SIM_ROOT, but for those with an own --root.",
 		Action: func(c *cli.Context) error {
-			if err := noArgs(c); err != nil {
-				return err
-			}
 			lines := bufio.NewScanner(c.App.Reader)
 			for n := 1; lines.Scan(); n++ {
 				words := strings.Fields(lines.Text())

@@ -29,9 +29,6 @@ func createCommand() *cli.Command {
 			&cli.StringFlag{Name: "lib-dir", Usage: "`FOLDER` with the simulator's libraries (default: \"lib\" next to gpu-sim)", EnvVars: []string{"GPU_SIM_LIB_DIR"}},
 		},
 		Action: func(c *cli.Context) (err error) {
-			if err := noArgs(c); err != nil {
-				return err
-			}
 			cfg, err := createConfig(c)
 			if err != nil {
 				return err
@@ -98,22 +95,12 @@ func parseSwitch(name, value string) (bool, error) {
 	return false, fmt.Errorf("%s %q: want \"on\" or \"off\"", name, value)
 }
 
-func noArgs(c *cli.Context) error {
-	if c.NArg() > 0 {
-		return fmt.Errorf("%s: unexpected argument %q; it takes only options, see \"gpu-sim %s --help\"", c.Command.Name, c.Args().First(), c.Command.Name)
-	}
-	return nil
-}
-
 func deleteCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "delete",
 		Usage: "unload the driver of a simulated node and remove its folder",
 		Flags: []cli.Flag{rootFlag()},
 		Action: func(c *cli.Context) error {
-			if err := noArgs(c); err != nil {
-				return err
-			}
 			root := filepath.Clean(c.String("root"))
 			if err := node.Delete(root); err != nil {
 				return err

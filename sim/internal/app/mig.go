@@ -19,12 +19,6 @@ func migCommand() *cli.Command {
 	return &cli.Command{
 		Name: "mig", Usage: "partition GPUs: MIG mode and MIG instances",
 		Subcommands: []*cli.Command{migModeCommand(), migCreateCommand(), migDestroyCommand(), migListCommand(), migProfilesCommand()},
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return fmt.Errorf("mig: unknown command %q; see \"gpu-sim mig --help\"", c.Args().First())
-			}
-			return cli.ShowSubcommandHelp(c)
-		},
 	}
 }
 

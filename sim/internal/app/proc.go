@@ -22,12 +22,6 @@ func procCommand() *cli.Command {
 	return &cli.Command{
 		Name: "proc", Usage: "simulate processes that use a GPU",
 		Subcommands: []*cli.Command{procAddCommand(), procEndCommand(), procListCommand()},
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return fmt.Errorf("proc: unknown command %q; see \"gpu-sim proc --help\"", c.Args().First())
-			}
-			return cli.ShowSubcommandHelp(c)
-		},
 	}
 }
 

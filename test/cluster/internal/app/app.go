@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/program"
 	"outrigger.dev/test/cluster/internal/nodeinit"
 )
 
@@ -27,7 +28,7 @@ func Main(args []string) int {
 }
 
 func newApp() *cli.App {
-	return &cli.App{
+	return program.Prepare(&cli.App{
 		Name:  "cluster",
 		Usage: "run a real Kubernetes cluster of one or more nodes on this machine",
 		Commands: []*cli.Command{
@@ -36,9 +37,7 @@ func newApp() *cli.App {
 			restartCommand(), stopCommand(), startCommand(), logsCommand(),
 			nodeInitCommand(),
 		},
-		// Only Main ends the process.
-		ExitErrHandler: func(*cli.Context, error) {},
-	}
+	})
 }
 
 // nodeInitCommand returns the command with which up starts the first process of a node.

@@ -1,0 +1,132 @@
+package program_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/program"
+	"outrigger.dev/pkg/version"
+)
+
+// newApp is a tool with a command, a group of commands and a command with arguments.
+func newApp() *cli.App {
+	none := func(*cli.Context) error { return nil }
+	return program.Prepare(&cli.App{
+		Name: "tool", Usage: "do things",
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "quiet"}},
+		Commands: []*cli.Command{
+			{Name: "show", Flags: []cli.Flag{&cli.BoolFlag{Name: "json"}}, Action: none},
+			{Name: "set", ArgsUsage: "KEY=VALUE", Action: none},
+			{Name: "group", Subcommands: []*cli.Command{{Name: "list", Flags: []cli.Flag{&cli.StringFlag{Name: "of"}}, Action: none}}},
+		},
+	})
+}
+
+// TestMain is the tool itself if a test runs it by its name.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != "tool" {
+		os.Exit(m.Run())
+	}
+	if err := newApp().Run(os.Args); err != nil {
+		_, _ = os.Stderr.WriteString(err.Error() + "\n")
+		os.Exit(1)
+	}
+}
+
+func run(args ...string) (string, error) {
+	var out bytes.Buffer
+	app := newApp()
+	app.Writer, app.ErrWriter = &out, &out
+	err := app.Run(append([]string{"tool"}, args...))
+	return out.String(), err
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	for name, test := range map[string]struct{ line, want string }{
+		"an unknown command":                {"shwo", `unknown command "shwo"; see "tool --help"`},
+		"an unknown flag":                   {"--jsno", `flag provided but not defined: -jsno; see "tool --help"`},
+		"an unknown flag of a command":      {"show --jsno", `show: flag provided but not defined: -jsno; see "tool show --help"`},
+		"an argument of a command":          {"show all", `show: unexpected argument "all"; see "tool show --help"`},
+		"an unknown command of a group":     {"group lsit", `group: unknown command "lsit"; see "tool group --help"`},
+		"an argument below a group":         {"group list all", `group list: unexpected argument "all"; see "tool group list --help"`},
+		"a flag without a value":            {"group list --of", `group list: flag needs an argument: -of; see "tool group list --help"`},
+		"a shell without a script":          {"completion fish", `completion: unknown command "fish"; see "tool completion --help"`},
+		"an argument of a command's script": {"completion bash tool", `completion bash: unexpected argument "tool"; see "tool completion bash --help"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := run(strings.Fields(test.line)...)
+			if err == nil || err.Error() != test.want || out != "" {
+				t.Errorf("error %q and output %q, want %q and no output", err, out, test.want)
+			}
+		})
+	}
+}
+
+func TestRightCommandLines(t *testing.T) {
+	for name, test := range map[string]struct{ line, want string }{
+		"the version":              {"--version", "tool version " + version.String() + "\n"},
+		"help without a command":   {"", "do things"},
+		"help of a group":          {"group", "list"},
+		"a command":                {"show --json", ""},
+		"arguments that it takes":  {"set a=b c=d", ""},
+		"a command of a group":     {"group list", ""},
+		"the script for bash":      {"completion bash", "complete -o default -F _tool_complete tool\n"},
+		"the script for zsh":       {"completion zsh", "bashcompinit\n_tool_complete()"},
+		"help of the command that": {"completion", "source <(tool completion bash)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := run(strings.Fields(test.line)...)
+			if err != nil || !strings.Contains(out, test.want) {
+				t.Errorf("error %v and output %q, want %q", err, out, test.want)
+			}
+		})
+	}
+}
+
+// TestBashCompletes lets bash complete the words of the tool.
+func TestBashCompletes(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("this machine has no bash")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(dir, "tool")); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		words []string
+		want  []string
+	}{
+		"commands":             {[]string{"tool", "s"}, []string{"set", "show"}},
+		"commands of a group":  {[]string{"tool", "group", "l"}, []string{"list"}},
+		"flags":                {[]string{"tool", "--q"}, []string{"--quiet"}},
+		"flags of a command":   {[]string{"tool", "show", "--"}, []string{"--help", "--json"}},
+		"nothing after dashes": {[]string{"tool", "set", "--", "s"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), bash, append([]string{"-c", `
+				source <(tool completion bash)
+				COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+				_tool_complete
+				printf '%s\n' "${COMPREPLY[@]}"`, "bash"}, test.words...)...)
+			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			got := strings.Fields(string(out))
+			slices.Sort(got)
+			if err != nil || !slices.Equal(got, test.want) {
+				t.Errorf("bash completes %q to %q (%v), want %q", test.words, got, err, test.want)
+			}
+		})
+	}
+}
