@@ -1,6 +1,6 @@
 # Outrigger. "make help" lists the targets.
 include versions.mk
-export VERSION OS_BASE
+export VERSION OS_BASE REVISION
 export GOWORK := off
 # One step downloads the modules that a target needs; all that follows is offline.
 export DOWNLOAD_GOPROXY := $(GOPROXY)
@@ -9,8 +9,13 @@ export GOPROXY := off
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 export MAKECMDGOALS
 
-STEP    := tools/step.sh
 MODULES := $(shell tools/modules.sh)
+# The steps of what is made are counted by a make that runs nothing.
+ifndef STEPS
+export STEPS := $(shell $(MAKE) --dry-run STEPS=0 $(or $(MAKECMDGOALS),help) 2>/dev/null | grep -o tools/step.sh | wc -l)
+endif
+# Each use is the next step.
+STEP = $(eval taken += .)STEP=$(words $(taken)) tools/step.sh
 
 # The programs of a cluster. Tests of feature discovery use nfd too.
 CLUSTER := kubernetes containerd runc cni pause
@@ -22,8 +27,9 @@ DEMO_IMAGES := device-plugin feature-discovery vectoradd
 # $(call download,FOLDER…): one download of the modules that each folder requires.
 download = $(STEP) "download Go modules" tools/download.sh $(sort $(1))
 # $(call components,NAME…): one build for each of these programs of a cluster.
-components = for part in $(1); do $(STEP) "build $$part" test/cluster/build.sh bin/cluster-components $$part || exit 1; done
-libs = $(STEP) "build the simulator's libraries" $(MAKE) -C sim/lib OUT=$(CURDIR)/bin/lib
+components = $(foreach part,$(1),$(STEP) "build $(part)" test/cluster/build.sh bin/cluster-components $(part) &&) :
+# Not $(MAKE), which a dry run would run.
+libs = $(STEP) "build the simulator's libraries" make -C sim/lib OUT=$(CURDIR)/bin/lib
 # The folders below test/cluster/components that pin the programs of $(1); pause is our own.
 pins = $(addprefix test/cluster/components/,$(filter-out pause,$(1)))
 # The modules that hold the folders of $(1).

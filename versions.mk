@@ -10,3 +10,5 @@ OS_BASE := $(shell . /etc/os-release; echo $$ID$$VERSION_ID)
 # learn their digests. To pin one, add it: golang:1.26-bookworm@sha256:…
 GOLANG_IMAGE := golang:1.26-bookworm
 DEBIAN_IMAGE := debian:bookworm-slim
+# The commit that the images name as their source.
+REVISION := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
