@@ -66,6 +66,44 @@ func TestNvidiaSMIListsThroughNVML(t *testing.T) {
 	})
 }
 
+// Everybody types nvidia-smi first.
+func TestNvidiaSMIShowsTheNode(t *testing.T) {
+	needRoot(t)
+	s := newSim(t)
+	s.libs = built(t)
+	s.must("create", "--gpus", "2", "--model", "h100-80", "--driver-version", "570.86.15")
+	s.must("mig", "mode", "1", "on")
+	s.must("mig", "create", "1", "3g.40gb")
+	s.must("proc", "add", "--memory", "1024", "0")
+	s.must("set", "0.temperature=61")
+	gpus := s.show().GPUs
+	run := func(args ...string) string {
+		t.Helper()
+		return s.must("exec", append([]string{"--", "nvidia-smi"}, args...)...)
+	}
+	contains := func(text string, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(text, part) {
+				t.Errorf("%q is missing in\n%s", part, text)
+			}
+		}
+	}
+	contains(run(), "Driver Version: 570.86.15", "|   0  NVIDIA H100 80GB HBM3", " 61C ", strings.ToUpper(gpus[0].BusID[:8])+gpus[0].BusID[8:],
+		"1024MiB / ", " Enabled |", "| MIG devices:", "40448MiB", "|    0   N/A  N/A ", " 1024MiB |")
+	contains(run("-q"), "Attached GPUs                             : 2\n", "    GPU UUID                              : "+gpus[0].UUID+"\n",
+		"    Product Architecture                  : Hopper\n", "        GPU Current Temp                  : 61 C\n",
+		"        MIG UUID                          : "+gpus[1].MIG.GPUInstances[0].ComputeInstances[0].UUID+"\n",
+		"            Used GPU Memory               : 1024 MiB\n")
+	t.Run("with a GPU lost", func(t *testing.T) {
+		s.must("lose", "0")
+		stdout, stderr, code := s.run("exec", "--", "nvidia-smi")
+		if code != 1 || strings.Contains(stdout, "|   0  NVIDIA") || !strings.Contains(stdout, "|   1  NVIDIA") || !strings.Contains(stderr, "GPU 0: ") {
+			t.Errorf("got exit code %d, error %q, output\n%s", code, stderr, stdout)
+		}
+	})
+}
+
 // The MIG User Guide shows the form in "Getting Started with MIG".
 func TestNvidiaSMIListsMIGDevices(t *testing.T) {
 	needRoot(t)

@@ -1,5 +1,5 @@
 // Package smi plays the programs of the driver that a simulated node has:
-// nvidia-smi as far as it lists GPUs, the others by name only. What it lists
+// nvidia-smi as far as it shows GPUs, the others by name only. What it shows
 // comes from the libnvidia-ml.so.1 that the loader finds, so it needs what a
 // real nvidia-smi needs: the library, the driver and the device nodes.
 package smi
@@ -10,52 +10,42 @@ package smi
 #include <stdlib.h>
 
 typedef int (*plain)(void);
-typedef int (*get_count)(unsigned int *);
-typedef int (*get_handle)(unsigned int, void **);
-typedef int (*get_part)(void *, unsigned int, void **);
-typedef int (*get_number)(void *, unsigned int *);
-typedef int (*get_text)(void *, char *, unsigned int);
-typedef int (*get_system_text)(char *, unsigned int);
-typedef const char *(*get_message)(int);
+typedef int (*into)(void *);
+typedef int (*by_index)(unsigned int, void **);
+typedef int (*of_device)(void *, void *);
+typedef int (*of_device_two)(void *, void *, void *);
+typedef int (*of_device_at)(void *, unsigned int, void *);
+typedef int (*of_device_kind)(void *, unsigned int, unsigned int, void *);
+typedef int (*text_of_device)(void *, char *, unsigned int);
+typedef int (*text_of_number)(unsigned int, char *, unsigned int);
+typedef int (*text)(char *, unsigned int);
+typedef const char *(*message)(int);
 
 static int call_plain(void *f) { return ((plain)f)(); }
-static int call_count(void *f, unsigned int *n) { return ((get_count)f)(n); }
-static int call_handle(void *f, unsigned int i, void **h) { return ((get_handle)f)(i, h); }
-static int call_part(void *f, void *h, unsigned int i, void **p) { return ((get_part)f)(h, i, p); }
-static int call_number(void *f, void *h, unsigned int *n) { return ((get_number)f)(h, n); }
-static int call_text(void *f, void *h, char *b, unsigned int n) { return ((get_text)f)(h, b, n); }
-static int call_system_text(void *f, char *b, unsigned int n) { return ((get_system_text)f)(b, n); }
-static const char *call_message(void *f, int r) { return ((get_message)f)(r); }
+static int call_into(void *f, void *out) { return ((into)f)(out); }
+static int call_by_index(void *f, unsigned int i, void **h) { return ((by_index)f)(i, h); }
+static int call_of_device(void *f, void *h, void *out) { return ((of_device)f)(h, out); }
+static int call_of_device_two(void *f, void *h, void *a, void *b) { return ((of_device_two)f)(h, a, b); }
+static int call_of_device_at(void *f, void *h, unsigned int i, void *out) { return ((of_device_at)f)(h, i, out); }
+static int call_of_device_kind(void *f, void *h, unsigned int i, unsigned int j, void *out) { return ((of_device_kind)f)(h, i, j, out); }
+static int call_text_of_device(void *f, void *h, char *b, unsigned int n) { return ((text_of_device)f)(h, b, n); }
+static int call_text_of_number(void *f, unsigned int i, char *b, unsigned int n) { return ((text_of_number)f)(i, b, n); }
+static int call_text(void *f, char *b, unsigned int n) { return ((text)f)(b, n); }
+static const char *call_message(void *f, int r) { return ((message)f)(r); }
 */
 import "C"
 
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 )
 
-const textSize = 96 // NVML's longest string buffer here
+const textSize = 256 // more than each string of NVML
 
 // library is a loaded and initialised libnvidia-ml.
 type library struct{ handle unsafe.Pointer }
-
-// gpu is what NVML says of one GPU. A GPU that does not answer has err.
-type gpu struct {
-	index      int
-	uuid, name string
-	mig        []migDevice
-	err        error
-}
-
-// migDevice is what NVML says of a MIG device that this process may use.
-type migDevice struct {
-	index      int
-	uuid, name string
-}
-
-// notFound is NVML_ERROR_NOT_FOUND: there is no MIG device with this index.
-const notFound = 6
 
 // open loads and initialises the library.
 func open() (*library, error) {
@@ -81,108 +71,89 @@ func (l *library) close() error {
 
 // driver returns the version of the kernel driver.
 func (l *library) driver() (string, error) {
-	f, err := l.symbol("nvmlSystemGetDriverVersion")
-	if err != nil {
-		return "", err
-	}
-	buf := (*C.char)(C.malloc(textSize))
-	defer C.free(unsafe.Pointer(buf))
-	if err := l.check("nvmlSystemGetDriverVersion", C.call_system_text(f, buf, textSize)); err != nil {
-		return "", err
-	}
-	return C.GoString(buf), nil
+	return l.buffer("nvmlSystemGetDriverVersion", func(f unsafe.Pointer, buf *C.char) C.int {
+		return C.call_text(f, buf, textSize)
+	})
 }
 
-// gpus lists all GPUs.
-func (l *library) gpus() ([]gpu, error) {
-	f, err := l.symbol("nvmlDeviceGetCount_v2")
-	if err != nil {
-		return nil, err
-	}
-	var n C.uint
-	if err := l.check("nvmlDeviceGetCount_v2", C.call_count(f, &n)); err != nil {
-		return nil, err
-	}
-	var gpus []gpu
-	for i := range int(n) {
-		gpus = append(gpus, l.gpu(i))
-	}
-	return gpus, nil
+// into fills in out, a pointer to what the function of no GPU returns.
+func (l *library) into(symbol string, out unsafe.Pointer) error {
+	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_into(f, out) })
 }
 
-func (l *library) gpu(index int) gpu {
-	g := gpu{index: index}
-	f, err := l.symbol("nvmlDeviceGetHandleByIndex_v2")
-	if err != nil {
-		g.err = err
-		return g
-	}
-	var handle unsafe.Pointer
-	if g.err = l.check("nvmlDeviceGetHandleByIndex_v2", C.call_handle(f, C.uint(index), &handle)); g.err != nil {
-		return g
-	}
-	var errUUID, errName error
-	g.uuid, errUUID = l.text("nvmlDeviceGetUUID", handle)
-	g.name, errName = l.text("nvmlDeviceGetName", handle)
-	var errMIG error
-	g.mig, errMIG = l.migDevices(handle)
-	g.err = errors.Join(errUUID, errName, errMIG)
-	return g
+// of fills in out, a pointer to what the function returns for a device.
+func (l *library) of(device unsafe.Pointer, symbol string, out unsafe.Pointer) error {
+	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device(f, device, out) })
 }
 
-// migDevices lists the MIG devices of a GPU, of which there are none where it
-// is not divided.
-func (l *library) migDevices(gpu unsafe.Pointer) ([]migDevice, error) {
-	count, errCount := l.symbol("nvmlDeviceGetMaxMigDeviceCount")
-	part, errPart := l.symbol("nvmlDeviceGetMigDeviceHandleByIndex")
-	if err := errors.Join(errCount, errPart); err != nil {
-		return nil, err
-	}
-	var n C.uint
-	if err := l.check("nvmlDeviceGetMaxMigDeviceCount", C.call_number(count, gpu, &n)); err != nil {
-		return nil, err
-	}
-	var list []migDevice
-	for i := range n {
-		var handle unsafe.Pointer
-		ret := C.call_part(part, gpu, i, &handle)
-		if ret == notFound {
-			continue
-		}
-		if err := l.check("nvmlDeviceGetMigDeviceHandleByIndex", ret); err != nil {
-			return nil, err
-		}
-		m := migDevice{index: int(i)}
-		var errUUID, errName error
-		m.uuid, errUUID = l.text("nvmlDeviceGetUUID", handle)
-		m.name, errName = l.text("nvmlDeviceGetName", handle)
-		if err := errors.Join(errUUID, errName); err != nil {
-			return nil, err
-		}
-		list = append(list, m)
-	}
-	return list, nil
+// two fills in a and b, pointers to what the function returns for a device.
+func (l *library) two(device unsafe.Pointer, symbol string, a, b unsafe.Pointer) error {
+	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device_two(f, device, a, b) })
 }
 
-func (l *library) text(symbol string, handle unsafe.Pointer) (string, error) {
-	f, err := l.symbol(symbol)
-	if err != nil {
-		return "", err
-	}
-	buf := (*C.char)(C.malloc(textSize))
-	defer C.free(unsafe.Pointer(buf))
-	if err := l.check(symbol, C.call_text(f, handle, buf, textSize)); err != nil {
-		return "", err
-	}
-	return C.GoString(buf), nil
+// at is like of, for a function with an index or a kind.
+func (l *library) at(device unsafe.Pointer, symbol string, i uint32, out unsafe.Pointer) error {
+	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device_at(f, device, C.uint(i), out) })
+}
+
+// kind is like at, for a function with two of them.
+func (l *library) kind(device unsafe.Pointer, symbol string, i, j uint32, out unsafe.Pointer) error {
+	return l.call(symbol, func(f unsafe.Pointer) C.int {
+		return C.call_of_device_kind(f, device, C.uint(i), C.uint(j), out)
+	})
+}
+
+// text returns what the function returns for a device as text.
+func (l *library) text(device unsafe.Pointer, symbol string) (string, error) {
+	return l.buffer(symbol, func(f unsafe.Pointer, buf *C.char) C.int {
+		return C.call_text_of_device(f, device, buf, textSize)
+	})
+}
+
+// processName returns the name of a process.
+func (l *library) processName(pid uint32) (string, error) {
+	return l.buffer("nvmlSystemGetProcessName", func(f unsafe.Pointer, buf *C.char) C.int {
+		return C.call_text_of_number(f, C.uint(pid), buf, textSize)
+	})
+}
+
+// handleOf returns the handle of the GPU with this index.
+func (l *library) handleOf(index int) (handle unsafe.Pointer, err error) {
+	err = l.call("nvmlDeviceGetHandleByIndex_v2", func(f unsafe.Pointer) C.int {
+		return C.call_by_index(f, C.uint(index), &handle)
+	})
+	return handle, err
 }
 
 func (l *library) plain(symbol string) error {
+	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_plain(f) })
+}
+
+// buffer returns the text that do writes.
+func (l *library) buffer(symbol string, do func(f unsafe.Pointer, buf *C.char) C.int) (string, error) {
+	buf := (*C.char)(C.malloc(textSize))
+	defer C.free(unsafe.Pointer(buf))
+	if err := l.call(symbol, func(f unsafe.Pointer) C.int { return do(f, buf) }); err != nil {
+		return "", err
+	}
+	return C.GoString(buf), nil
+}
+
+// call calls the function of this name by do.
+func (l *library) call(symbol string, do func(f unsafe.Pointer) C.int) error {
 	f, err := l.symbol(symbol)
 	if err != nil {
 		return err
 	}
-	return l.check(symbol, C.call_plain(f))
+	ret := int(do(f))
+	if ret == 0 {
+		return nil
+	}
+	message, err := l.symbol("nvmlErrorString")
+	if err != nil {
+		return err
+	}
+	return &nvmlError{symbol, ret, C.GoString(C.call_message(message, C.int(ret)))}
 }
 
 func (l *library) symbol(name string) (unsafe.Pointer, error) {
@@ -190,18 +161,31 @@ func (l *library) symbol(name string) (unsafe.Pointer, error) {
 	defer C.free(unsafe.Pointer(s))
 	f := C.dlsym(l.handle, s)
 	if f == nil {
-		return nil, fmt.Errorf("load NVML: no symbol %s", name)
+		return nil, &nvmlError{name, functionNotFound, "the library has no such symbol"}
 	}
 	return f, nil
 }
 
-func (l *library) check(symbol string, ret C.int) error {
-	if ret == 0 {
-		return nil
-	}
-	f, err := l.symbol("nvmlErrorString")
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%s: %s", symbol, C.GoString(C.call_message(f, ret)))
+// Codes of nvmlReturn_t.
+const (
+	notSupported     = 3
+	noPermission     = 4
+	notFound         = 6
+	functionNotFound = 13
+)
+
+// nvmlError is what NVML returned in place of a value.
+type nvmlError struct {
+	symbol  string
+	code    int
+	message string
+}
+
+// Error implements error.
+func (e *nvmlError) Error() string { return e.symbol + ": " + e.message }
+
+// failed reports whether NVML returned one of these codes.
+func failed(err error, codes ...int) bool {
+	e := (*nvmlError)(nil)
+	return errors.As(err, &e) && slices.Contains(codes, e.code)
 }

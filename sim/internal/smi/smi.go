@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Name is the program that lists GPUs.
+// Name is the program that shows GPUs.
 const Name = "nvidia-smi"
 
 // IsProgram tells whether a program of this name belongs to the driver.
@@ -32,21 +32,33 @@ func Run(name string, args []string, out io.Writer) error {
 
 // query is what the arguments ask for.
 type query struct {
-	list   bool // -L
+	show   show
 	fields []string
 	header bool
 }
 
+// show is a form of the output.
+type show int
+
+const (
+	showFields show = iota // --query-gpu
+	showTable              // no argument
+	showList               // -L
+	showLog                // -q
+)
+
 func fields() []string { return []string{"index", "uuid", "name", "driver_version"} }
 
 func parse(args []string) (query, error) {
-	if slices.Equal(args, []string{"-L"}) || slices.Equal(args, []string{"--list-gpus"}) {
-		return query{list: true}, nil
+	switch strings.Join(args, " ") {
+	case "":
+		return query{show: showTable}, nil
+	case "-L", "--list-gpus":
+		return query{show: showList}, nil
+	case "-q", "--query":
+		return query{show: showLog}, nil
 	}
 	var q query
-	if len(args) == 0 {
-		return q, notSimulated("the table")
-	}
 	format := ""
 	for _, arg := range args {
 		key, value, _ := strings.Cut(arg, "=")
@@ -78,7 +90,7 @@ func parse(args []string) (query, error) {
 }
 
 func notSimulated(what string) error {
-	return fmt.Errorf("%s: not simulated; there are -L and --query-gpu=%s --format=csv[,noheader]", what, strings.Join(fields(), ","))
+	return fmt.Errorf("%s: not simulated; there are the table without arguments, -q, -L and --query-gpu=%s --format=csv[,noheader]", what, strings.Join(fields(), ","))
 }
 
 func (q query) run(out io.Writer) (err error) {
@@ -87,6 +99,32 @@ func (q query) run(out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lib.close()) }()
+	switch q.show {
+	case showTable, showLog:
+		return q.all(lib, out)
+	default:
+		return q.lines(lib, out)
+	}
+}
+
+// all prints the table or the log.
+func (q query) all(lib *library, out io.Writer) error {
+	n, err := lib.node()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, d := range n.devices {
+		errs = append(errs, d.fault())
+	}
+	if q.show == showLog {
+		return errors.Join(append(errs, n.writeLog(out))...)
+	}
+	return errors.Join(append(errs, n.writeTable(out))...)
+}
+
+// lines prints a line for each GPU.
+func (q query) lines(lib *library, out io.Writer) error {
 	driver, err := lib.driver()
 	if err != nil {
 		return err
@@ -101,18 +139,25 @@ func (q query) run(out io.Writer) (err error) {
 	}
 	var errs []error
 	for _, g := range gpus {
-		if g.err != nil {
-			errs = append(errs, fmt.Errorf("GPU %d: %w", g.index, g.err))
-			continue
+		errs = append(errs, g.fault())
+		if g.err == nil {
+			b.WriteString(q.line(g, driver) + "\n")
 		}
-		b.WriteString(q.line(g, driver) + "\n")
 	}
 	_, err = io.WriteString(out, b.String())
 	return errors.Join(append(errs, err)...)
 }
 
+// fault returns why a GPU is not shown, or nil.
+func (g gpu) fault() error {
+	if g.err == nil {
+		return nil
+	}
+	return fmt.Errorf("GPU %d: %w", g.index, g.err)
+}
+
 func (q query) line(g gpu, driver string) string {
-	if q.list {
+	if q.show == showList {
 		lines := []string{fmt.Sprintf("GPU %d: %s (UUID: %s)", g.index, g.name, g.uuid)}
 		for _, m := range g.mig {
 			_, profile, _ := strings.Cut(m.name, " MIG ")

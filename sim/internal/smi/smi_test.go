@@ -16,8 +16,7 @@ func TestRunRefusesWhatItCannotPlay(t *testing.T) {
 		want    string
 	}{
 		"another program":   {"nvidia-persistenced", nil, "nvidia-persistenced: not simulated"},
-		"no arguments":      {"nvidia-smi", nil, "the table: not simulated"},
-		"another option":    {"nvidia-smi", []string{"-q"}, "-q: not simulated"},
+		"another option":    {"nvidia-smi", []string{"-pm", "1"}, "-pm: not simulated"},
 		"another field":     {"nvidia-smi", []string{"--query-gpu=index,temperature.gpu", "--format=csv"}, "--query-gpu=temperature.gpu: not simulated"},
 		"another format":    {"nvidia-smi", []string{"--query-gpu=index", "--format=csv,nounits"}, "--format=csv,nounits: not simulated"},
 		"a format only":     {"nvidia-smi", []string{"--format=csv"}, "no --query-gpu: not simulated"},

@@ -1,0 +1,108 @@
+package smi
+
+import (
+	"fmt"
+	"time"
+	"unsafe"
+)
+
+// unknown stands for a value that NVML does not have.
+const unknown = "N/A"
+
+// optional is a value that a device or the caller may not have.
+type optional[T any] struct {
+	value T
+	known bool
+}
+
+func known[T any](value T) optional[T] { return optional[T]{value, true} }
+
+// format returns the value as fmt does, or "N/A".
+func (o optional[T]) format(verb string) string {
+	if !o.known {
+		return unknown
+	}
+	return fmt.Sprintf(verb, o.value)
+}
+
+// word returns the word of a number, or "N/A".
+func word(o optional[uint32], words ...string) string {
+	if !o.known || int(o.value) >= len(words) {
+		return unknown
+	}
+	return words[o.value]
+}
+
+// The structs of nvml.h.
+type (
+	// memory is nvmlMemory_v2_t.
+	memory struct {
+		version                     uint32
+		total, reserved, free, used uint64
+	}
+	// utilization is nvmlUtilization_t, in percent.
+	utilization struct{ gpu, memory uint32 }
+	// attributes is nvmlDeviceAttributes_t.
+	attributes struct {
+		sms, copies, decoders, encoders, jpegs, ofas, gpuSlices, computeSlices uint32
+		memoryMiB                                                              uint64
+	}
+	// pciInfo is nvmlPciInfo_t.
+	pciInfo struct {
+		legacy                                           [16]byte
+		domain, bus, device, pciDeviceID, pciSubsystemID uint32
+		id                                               [32]byte
+	}
+	// processInfo is nvmlProcessInfo_t.
+	processInfo struct {
+		pid                          uint32
+		memory                       uint64
+		gpuInstance, computeInstance uint32
+	}
+)
+
+// memoryVersion is NVML_STRUCT_VERSION(Memory, 2).
+const memoryVersion = uint32(unsafe.Sizeof(memory{})) | 2<<24
+
+// noInstance is what processInfo has for a process on the whole GPU.
+const noInstance = 1<<32 - 1
+
+// node is what nvidia-smi shows of a node.
+type node struct {
+	time         time.Time
+	driver, cuda string
+	devices      []device
+}
+
+// device is a GPU with the values that nvidia-smi shows.
+type device struct {
+	gpu
+	pci                                             optional[pciInfo]
+	serial, vbios                                   optional[string]
+	minor, persistence, display                     optional[uint32]
+	fan, temperature, performance                   optional[uint32]
+	power, powerLimit                               optional[uint32] // mW
+	memory                                          optional[memory]
+	utilization                                     optional[utilization]
+	eccErrors                                       optional[uint64]
+	computeMode, migMode, migPending                optional[uint32]
+	architecture                                    optional[uint32]
+	linkGeneration, linkWidth                       optional[uint32]
+	graphicsClock, smClock, memoryClock, videoClock optional[uint32] // MHz
+	parts                                           []part
+	processes                                       []process
+}
+
+// part is a MIG device with its values.
+type part struct {
+	migDevice
+	gpuInstance, computeInstance optional[uint32]
+	memory                       optional[memory]
+	attributes                   optional[attributes]
+}
+
+// process is a process that uses a GPU.
+type process struct {
+	processInfo
+	name string
+}

@@ -1,0 +1,75 @@
+package smi
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"gotest.tools/v3/golden"
+)
+
+// sample is a node with a whole GPU that a process uses, a GPU in MIG mode, and one that
+// does not answer.
+func sample() node {
+	pci := pciInfo{pciDeviceID: 0x233010de}
+	copy(pci.id[:], "00000000:18:00.0")
+	whole := device{
+		gpu: gpu{index: 0, uuid: "GPU-8bbb9494-5201-4aac-b5ab-c80aa4f35eb4", name: "NVIDIA H100 80GB HBM3"},
+		pci: known(pci), minor: known[uint32](0), architecture: known[uint32](9), serial: known("1650322000001"),
+		persistence: known[uint32](1), temperature: known[uint32](32), performance: known[uint32](0),
+		power: known[uint32](69250), powerLimit: known[uint32](700000),
+		memory:      known(memory{total: 81559 << 20, reserved: 551 << 20, used: 1025 << 20, free: 79983 << 20}),
+		utilization: known(utilization{gpu: 100, memory: 3}), eccErrors: known[uint64](0), computeMode: known[uint32](3),
+		migMode: known[uint32](0), migPending: known[uint32](1), linkGeneration: known[uint32](5), linkWidth: known[uint32](16),
+		graphicsClock: known[uint32](1980), smClock: known[uint32](1980), memoryClock: known[uint32](2619), videoClock: known[uint32](1545),
+		processes: []process{{processInfo{4021, 1024 << 20, noInstance, noInstance}, "/usr/bin/a-program-with-a-very-long-name"}},
+	}
+	divided := device{
+		gpu:     gpu{index: 1, uuid: "GPU-2a2a2a2a-5201-4aac-b5ab-c80aa4f35eb4", name: "NVIDIA A100-SXM4-80GB with a name too long"},
+		migMode: known[uint32](1), migPending: known[uint32](1),
+		parts: []part{{
+			migDevice:   migDevice{index: 0, uuid: "MIG-6f6f6f6f-5201-4aac-b5ab-c80aa4f35eb4"},
+			gpuInstance: known[uint32](2), computeInstance: known[uint32](0),
+			memory:     known(memory{total: 40448 << 20, used: 44 << 20, free: 40404 << 20}),
+			attributes: known(attributes{sms: 60, copies: 4, decoders: 4, jpegs: 4}),
+		}},
+		processes: []process{{processInfo{77, 44 << 20, 2, 0}, "python"}},
+	}
+	return node{
+		time: time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC), driver: "570.86.15", cuda: "12.8",
+		devices: []device{whole, divided, {gpu: gpu{index: 2, err: errNoAnswer}}},
+	}
+}
+
+var errNoAnswer = &nvmlError{"nvmlDeviceGetHandleByIndex_v2", 15, "GPU is lost"}
+
+func TestTable(t *testing.T) {
+	idle := sample()
+	idle.devices = idle.devices[:1]
+	idle.devices[0].processes = nil
+	empty := sample()
+	empty.devices = empty.devices[1:2]
+	empty.devices[0].parts = nil
+	for file, n := range map[string]node{"table.golden": sample(), "table-idle.golden": idle, "table-no-mig-device.golden": empty} {
+		var out bytes.Buffer
+		if err := n.writeTable(&out); err != nil {
+			t.Fatal(err)
+		}
+		golden.Assert(t, out.String(), file)
+		for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n")[1:] {
+			if width := utf8.RuneCountInString(line); width != 0 && width != whole+2 {
+				t.Errorf("%s: a line is %d wide, want %d: %s", file, width, whole+2, line)
+			}
+		}
+	}
+}
+
+func TestLog(t *testing.T) {
+	var out bytes.Buffer
+	if err := sample().writeLog(&out); err != nil {
+		t.Fatal(err)
+	}
+	golden.Assert(t, out.String(), "log.golden")
+}

@@ -1,0 +1,125 @@
+package smi
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// logger writes the lines of nvidia-smi -q.
+type logger struct{ strings.Builder }
+
+// title writes the line above a section at a depth.
+func (l *logger) title(depth int, name string) {
+	fmt.Fprintf(l, "%s%s\n", strings.Repeat("    ", depth), name)
+}
+
+// value writes a value at a depth.
+func (l *logger) value(depth int, name, value string) {
+	fmt.Fprintf(l, "%-*s: %s\n", 42, strings.Repeat("    ", depth)+name, value)
+}
+
+// writeLog prints what nvidia-smi prints with -q, as far as the simulator knows it.
+func (n node) writeLog(out io.Writer) error {
+	l := &logger{}
+	l.WriteString("\n==============NVSMI LOG==============\n\n")
+	l.value(0, "Timestamp", n.time.Format(time.ANSIC))
+	l.value(0, "Driver Version", n.driver)
+	l.value(0, "CUDA Version", n.cuda)
+	l.WriteString("\n")
+	l.value(0, "Attached GPUs", fmt.Sprint(len(n.devices)))
+	for _, d := range n.devices {
+		if d.err == nil {
+			d.writeLog(l)
+		}
+	}
+	_, err := io.WriteString(out, l.String())
+	return err
+}
+
+func (d device) writeLog(l *logger) {
+	mode := []string{"Disabled", "Enabled"}
+	l.title(0, "GPU "+d.busID())
+	l.value(1, "Product Name", d.name)
+	l.value(1, "Product Architecture", word(d.architecture, "", "", "Kepler", "Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Ada Lovelace", "Hopper", "Blackwell"))
+	l.value(1, "Display Active", word(d.display, mode...))
+	l.value(1, "Persistence Mode", word(d.persistence, mode...))
+	l.title(1, "MIG Mode")
+	l.value(2, "Current", word(d.migMode, mode...))
+	l.value(2, "Pending", word(d.migPending, mode...))
+	d.writeParts(l)
+	l.value(1, "Serial Number", d.serial.format("%s"))
+	l.value(1, "GPU UUID", d.uuid)
+	l.value(1, "Minor Number", d.minor.format("%d"))
+	l.value(1, "VBIOS Version", d.vbios.format("%s"))
+	l.title(1, "PCI")
+	l.value(2, "Bus Id", d.busID())
+	l.value(2, "Device Id", optional[uint32]{d.pci.value.pciDeviceID, d.pci.known}.format("0x%08X"))
+	l.value(2, "Current Link Generation", d.linkGeneration.format("%d"))
+	l.value(2, "Current Link Width", d.linkWidth.format("%dx"))
+	l.value(1, "Fan Speed", d.fan.format("%d %%"))
+	l.value(1, "Performance State", d.performance.format("P%d"))
+	l.writeMemory(1, d.memory)
+	l.value(1, "Compute Mode", word(d.computeMode, "Default", "Exclusive_Thread", "Prohibited", "Exclusive_Process"))
+	l.title(1, "Utilization")
+	l.value(2, "GPU", optional[uint32]{d.utilization.value.gpu, d.utilization.known}.format("%d %%"))
+	l.value(2, "Memory", optional[uint32]{d.utilization.value.memory, d.utilization.known}.format("%d %%"))
+	l.title(1, "ECC Errors")
+	l.value(2, "Volatile Uncorrectable", d.eccErrors.format("%d"))
+	l.title(1, "Temperature")
+	l.value(2, "GPU Current Temp", d.temperature.format("%d C"))
+	l.title(1, "GPU Power Readings")
+	l.value(2, "Power Draw", wattsExact(d.power))
+	l.value(2, "Current Power Limit", wattsExact(d.powerLimit))
+	l.title(1, "Clocks")
+	l.value(2, "Graphics", d.graphicsClock.format("%d MHz"))
+	l.value(2, "SM", d.smClock.format("%d MHz"))
+	l.value(2, "Memory", d.memoryClock.format("%d MHz"))
+	l.value(2, "Video", d.videoClock.format("%d MHz"))
+	d.writeProcesses(l)
+	l.WriteString("\n")
+}
+
+func (d device) writeParts(l *logger) {
+	if len(d.parts) == 0 {
+		return
+	}
+	l.title(1, "MIG Device")
+	for _, p := range d.parts {
+		l.value(2, "Index", fmt.Sprint(p.index))
+		l.value(2, "MIG UUID", p.uuid)
+		l.value(2, "GPU Instance ID", p.gpuInstance.format("%d"))
+		l.value(2, "Compute Instance ID", p.computeInstance.format("%d"))
+		l.writeMemory(2, p.memory)
+	}
+}
+
+func (l *logger) writeMemory(depth int, m optional[memory]) {
+	part := func(of uint64) string { return optional[uint64]{of >> 20, m.known}.format("%d MiB") }
+	l.title(depth, "FB Memory Usage")
+	l.value(depth+1, "Total", part(m.value.total))
+	l.value(depth+1, "Reserved", part(m.value.reserved))
+	l.value(depth+1, "Used", part(m.value.used))
+	l.value(depth+1, "Free", part(m.value.free))
+}
+
+func wattsExact(milliwatts optional[uint32]) string {
+	return optional[float64]{float64(milliwatts.value) / 1000, milliwatts.known}.format("%.2f W")
+}
+
+func (d device) writeProcesses(l *logger) {
+	if len(d.processes) == 0 {
+		l.value(1, "Processes", "None")
+		return
+	}
+	l.title(1, "Processes")
+	for _, p := range d.processes {
+		l.value(2, "GPU instance ID", instance(p.gpuInstance))
+		l.value(2, "Compute instance ID", instance(p.computeInstance))
+		l.value(2, "Process ID", fmt.Sprint(p.pid))
+		l.value(3, "Type", "C")
+		l.value(3, "Name", p.name)
+		l.value(3, "Used GPU Memory", fmt.Sprintf("%d MiB", p.memory>>20))
+	}
+}

@@ -1,0 +1,156 @@
+package smi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+)
+
+// reader reads the values of one device.
+type reader struct {
+	lib    *library
+	handle unsafe.Pointer
+	err    error
+}
+
+// took returns a value that NVML filled in unless err is set. It is unknown if the
+// device does not have it, if the caller may not read it, or if the library does not
+// know the function. The reader keeps any other error.
+func took[T any](r *reader, value T, err error) optional[T] {
+	if err == nil {
+		return known(value)
+	}
+	if !failed(err, notSupported, noPermission, functionNotFound) {
+		r.err = errors.Join(r.err, err)
+	}
+	return optional[T]{}
+}
+
+// get returns what the function returns for the device.
+func get[T any](r *reader, symbol string) optional[T] {
+	var value T
+	err := r.lib.of(r.handle, symbol, unsafe.Pointer(&value))
+	return took(r, value, err)
+}
+
+// getAt returns what the function returns for the device and a kind.
+func getAt[T any](r *reader, symbol string, kind uint32) optional[T] {
+	var value T
+	err := r.lib.at(r.handle, symbol, kind, unsafe.Pointer(&value))
+	return took(r, value, err)
+}
+
+func (r *reader) text(symbol string) optional[string] {
+	value, err := r.lib.text(r.handle, symbol)
+	return took(r, value, err)
+}
+
+func (r *reader) memory() optional[memory] {
+	value := memory{version: memoryVersion}
+	err := r.lib.of(r.handle, "nvmlDeviceGetMemoryInfo_v2", unsafe.Pointer(&value))
+	return took(r, value, err)
+}
+
+// node reads all that nvidia-smi shows.
+func (l *library) node() (node, error) {
+	n := node{time: time.Now(), cuda: unknown}
+	var err error
+	if n.driver, err = l.driver(); err != nil {
+		return n, err
+	}
+	var cuda int32
+	if l.into("nvmlSystemGetCudaDriverVersion_v2", unsafe.Pointer(&cuda)) == nil {
+		n.cuda = fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10)
+	}
+	gpus, err := l.gpus()
+	for _, g := range gpus {
+		n.devices = append(n.devices, l.device(g))
+	}
+	return n, err
+}
+
+// device reads the values of a GPU.
+func (l *library) device(g gpu) device {
+	d := device{gpu: g}
+	if g.err != nil {
+		return d
+	}
+	const volatile, uncorrected = 0, 1
+	r := &reader{lib: l, handle: g.handle}
+	d.pci = get[pciInfo](r, "nvmlDeviceGetPciInfo_v3")
+	d.serial, d.vbios = r.text("nvmlDeviceGetSerial"), r.text("nvmlDeviceGetVbiosVersion")
+	d.minor = get[uint32](r, "nvmlDeviceGetMinorNumber")
+	d.architecture = get[uint32](r, "nvmlDeviceGetArchitecture")
+	d.persistence = get[uint32](r, "nvmlDeviceGetPersistenceMode")
+	d.display = get[uint32](r, "nvmlDeviceGetDisplayActive")
+	d.fan = get[uint32](r, "nvmlDeviceGetFanSpeed")
+	d.temperature = getAt[uint32](r, "nvmlDeviceGetTemperature", 0)
+	d.performance = get[uint32](r, "nvmlDeviceGetPerformanceState")
+	d.power = get[uint32](r, "nvmlDeviceGetPowerUsage")
+	d.powerLimit = get[uint32](r, "nvmlDeviceGetEnforcedPowerLimit")
+	d.memory = r.memory()
+	d.utilization = get[utilization](r, "nvmlDeviceGetUtilizationRates")
+	var count uint64
+	err := l.kind(g.handle, "nvmlDeviceGetTotalEccErrors", uncorrected, volatile, unsafe.Pointer(&count))
+	d.eccErrors = took(r, count, err)
+	d.computeMode = get[uint32](r, "nvmlDeviceGetComputeMode")
+	var current, pending uint32
+	err = l.two(g.handle, "nvmlDeviceGetMigMode", unsafe.Pointer(&current), unsafe.Pointer(&pending))
+	d.migMode, d.migPending = took(r, current, err), took(r, pending, err)
+	d.linkGeneration = get[uint32](r, "nvmlDeviceGetCurrPcieLinkGeneration")
+	d.linkWidth = get[uint32](r, "nvmlDeviceGetCurrPcieLinkWidth")
+	for kind, clock := range []*optional[uint32]{&d.graphicsClock, &d.smClock, &d.memoryClock, &d.videoClock} {
+		*clock = getAt[uint32](r, "nvmlDeviceGetClockInfo", uint32(kind))
+	}
+	for _, m := range g.mig {
+		d.parts = append(d.parts, l.part(m, r))
+	}
+	d.processes = l.processes(r)
+	d.err = r.err
+	return d
+}
+
+// part reads the values of a MIG device; of keeps an error.
+func (l *library) part(m migDevice, of *reader) part {
+	r := &reader{lib: l, handle: m.handle}
+	p := part{
+		migDevice:       m,
+		gpuInstance:     get[uint32](r, "nvmlDeviceGetGpuInstanceId"),
+		computeInstance: get[uint32](r, "nvmlDeviceGetComputeInstanceId"),
+		memory:          r.memory(),
+		attributes:      get[attributes](r, "nvmlDeviceGetAttributes_v2"),
+	}
+	of.err = errors.Join(of.err, r.err)
+	return p
+}
+
+// processes lists the processes that use a GPU. NVML does not tell their names to
+// everybody.
+func (l *library) processes(r *reader) []process {
+	count := uint32(1024)
+	infos := make([]processInfo, count)
+	err := l.two(r.handle, "nvmlDeviceGetComputeRunningProcesses_v3", unsafe.Pointer(&count), unsafe.Pointer(&infos[0]))
+	if !took(r, count, err).known {
+		return nil
+	}
+	var list []process
+	for _, info := range infos[:count] {
+		name, err := l.processName(info.pid)
+		if err != nil {
+			name = "[Not Found]"
+		}
+		list = append(list, process{info, name})
+	}
+	return list
+}
+
+// busID returns the PCI bus ID, such as 00000000:18:00.0.
+func (d device) busID() string {
+	if !d.pci.known {
+		return unknown
+	}
+	id, _, _ := bytes.Cut(d.pci.value.id[:], []byte{0})
+	return string(id)
+}
