@@ -1,10 +1,20 @@
 // Device-plugin advertises the NVIDIA GPUs of its node to the kubelet as the
-// extended resource nvidia.com/gpu.
+// extended resource nvidia.com/gpu. Under the name config-manager, which NVIDIA's chart
+// runs in the same image, it selects the config file of the node instead.
 package main
 
 import (
+	"os"
+	"path/filepath"
+
 	"outrigger.dev/agents/device-plugin/internal/app"
+	"outrigger.dev/agents/device-plugin/internal/configmanager"
 	"outrigger.dev/pkg/agent"
 )
 
-func main() { agent.Main(app.App()) }
+func main() {
+	if filepath.Base(os.Args[0]) == configmanager.Name {
+		agent.Main(configmanager.App())
+	}
+	agent.Main(app.App())
+}

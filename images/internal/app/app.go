@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/images/internal/base"
+	"outrigger.dev/pkg/program"
 )
 
 const description = `Each folder with a Dockerfile is a component. The program interprets the final
@@ -26,27 +27,17 @@ archive that is up to date is not written again.`
 
 // Main runs the program and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
-	app := &cli.App{
-		Name:           "images",
-		Usage:          "write the container images as OCI archives",
-		Writer:         stdout,
-		ErrWriter:      stderr,
-		HideVersion:    true,
-		ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError:   usageError,
-		Action: func(ctx *cli.Context) error {
-			if ctx.Args().Present() {
-				return fmt.Errorf("unknown command %q: run images build to write the archives", ctx.Args().First())
-			}
-			return cli.ShowAppHelp(ctx)
-		},
+	app := program.Prepare(&cli.App{
+		Name:      "images",
+		Usage:     "write the container images as OCI archives",
+		Writer:    stdout,
+		ErrWriter: stderr,
 		Commands: []*cli.Command{{
-			Name:         "build",
-			Usage:        "write the archives of the named components, or of all",
-			ArgsUsage:    "[COMPONENT…]",
-			Description:  description,
-			Flags:        flags(),
-			OnUsageError: usageError,
+			Name:        "build",
+			Usage:       "write the archives of the named components, or of all",
+			ArgsUsage:   "[COMPONENT…]",
+			Description: description,
+			Flags:       flags(),
 			Action: func(ctx *cli.Context) error {
 				c, err := config(ctx)
 				if err != nil {
@@ -55,17 +46,12 @@ func Main(args []string, stdout, stderr io.Writer) int {
 				return run(ctx.Context, c, ctx.Args().Slice(), stdout)
 			},
 		}},
-	}
+	})
 	if err := app.RunContext(context.Background(), args); err != nil {
 		fmt.Fprintln(stderr, "images:", err)
 		return 1
 	}
 	return 0
-}
-
-// usageError returns one line in place of the help.
-func usageError(_ *cli.Context, err error, _ bool) error {
-	return fmt.Errorf("%w: run images build --help for the flags", err)
 }
 
 func flags() []cli.Flag {
@@ -75,6 +61,7 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "out", EnvVars: []string{"IMAGES_OUT"}, Value: "out/images", Usage: "`FOLDER` for the archives"},
 		&cli.StringFlag{Name: "repository", EnvVars: []string{"IMAGES_REPOSITORY"}, Value: "outrigger.dev", Usage: "first part of the images' names"},
 		&cli.StringFlag{Name: "version", EnvVars: []string{"VERSION"}, Value: "dev", Usage: "version in the images' tags"},
+		&cli.StringFlag{Name: "revision", EnvVars: []string{"REVISION"}, Value: "unknown", Usage: "`COMMIT` of the source in the images' labels"},
 		&cli.StringFlag{
 			Name: "os-base", EnvVars: []string{"OS_BASE"},
 			Usage: "base in the images' tags: the distribution of this machine, and no other (default: from /etc/os-release)",
@@ -90,7 +77,7 @@ func flags() []cli.Flag {
 func config(ctx *cli.Context) (Config, error) {
 	c := Config{
 		Dir: ctx.String("dir"), Bin: ctx.String("bin"), Out: ctx.String("out"),
-		Repository: ctx.String("repository"), Version: ctx.String("version"),
+		Repository: ctx.String("repository"), Version: ctx.String("version"), Revision: ctx.String("revision"),
 	}
 	var errs []error
 	seconds, err := strconv.ParseInt(ctx.String("source-date-epoch"), 10, 64)
@@ -102,10 +89,10 @@ func config(ctx *cli.Context) (Config, error) {
 	if err != nil {
 		return c, fmt.Errorf("name the base: %w", err)
 	}
-	c.OSBase, err = base.OS(release)
-	if asked := ctx.String("os-base"); err == nil && asked != "" && asked != c.OSBase {
+	c.OS, err = base.ReadOS(release)
+	if asked := ctx.String("os-base"); err == nil && asked != "" && asked != c.OS.String() {
 		err = fmt.Errorf("--os-base is %s, but the programs are linked with the glibc of %s: omit the flag, or build on %s",
-			asked, c.OSBase, asked)
+			asked, c.OS, asked)
 	}
 	return c, errors.Join(append(errs, err)...)
 }

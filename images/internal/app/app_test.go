@@ -226,7 +226,7 @@ func TestUsageErrorsAreOneLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			code := app.Main(args, &stdout, &stderr)
-			if code != 1 || stdout.Len() > 0 || strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), "images build") {
+			if code != 1 || stdout.Len() > 0 || strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), "--help") {
 				t.Errorf("exit code %d, stdout %q, stderr %q, want 1, none and one line with the fix", code, &stdout, &stderr)
 			}
 		})

@@ -35,7 +35,9 @@ type Config struct {
 	// Repository is written before the component in an image's name.
 	Repository string
 	Version    string
-	OSBase     string
+	// Revision is the commit of the source.
+	Revision string
+	OS       base.OS
 	// Time is written on files and images.
 	Time time.Time
 }
@@ -60,7 +62,7 @@ func (c Config) Build(ctx context.Context, component string) (Result, error) {
 }
 
 func (c Config) build(ctx context.Context, component string) (Result, error) {
-	ref, err := name.NewTag(fmt.Sprintf("%s/%s:%s-%s", c.Repository, component, c.Version, c.OSBase), name.StrictValidation)
+	ref, err := name.NewTag(fmt.Sprintf("%s/%s:%s-%s", c.Repository, component, c.Version, c.OS), name.StrictValidation)
 	if err != nil {
 		return Result{}, err
 	}
@@ -99,12 +101,15 @@ func (c Config) recipe(component string) (dockerfile.Recipe, error) {
 	defer f.Close()
 	return dockerfile.Parse(f, dockerfile.Options{
 		Path: path,
-		Args: map[string]string{"VERSION": c.Version, "OS_BASE": c.OSBase},
+		Args: map[string]string{
+			"VERSION": c.Version, "REVISION": c.Revision, "OS_BASE": c.OS.String(), "BASE_NAME": c.OS.Reference(),
+		},
 	})
 }
 
-// layers returns one layer per COPY. A COPY can use two stages: base has the tree
-// of rootfs.sh at /rootfs/, and build has the programs in /out/.
+// layers returns one layer per COPY. A COPY can use a folder of the repository, which
+// is above Dir, and two stages: base has the tree of rootfs.sh at /rootfs/, and build
+// has the programs in /out/.
 func (c Config) layers(ctx context.Context, recipe dockerfile.Recipe) ([]mutate.Addendum, error) {
 	var root string
 	var layers []mutate.Addendum
@@ -112,6 +117,8 @@ func (c Config) layers(ctx context.Context, recipe dockerfile.Recipe) ([]mutate.
 		source := layer.Source{To: step.To, Time: c.Time}
 		program, fromBuild := strings.CutPrefix(step.From, "/out/")
 		switch {
+		case step.Stage == "":
+			source.Path = filepath.Join(c.Dir, "..", step.From)
 		case step.Stage == "base" && step.From == "/rootfs/" && step.To == "/":
 			dir, err := base.Make(ctx, filepath.Join(c.Dir, "base", "rootfs.sh"), filepath.Join(c.Out, ".base"))
 			if err != nil {
@@ -134,7 +141,7 @@ func (c Config) layers(ctx context.Context, recipe dockerfile.Recipe) ([]mutate.
 		layers = append(layers, mutate.Addendum{
 			Layer:     packed,
 			MediaType: types.OCILayer,
-			History:   v1.History{Created: v1.Time{Time: c.Time}, CreatedBy: fmt.Sprintf("COPY --from=%s %s %s", step.Stage, step.From, step.To)},
+			History:   v1.History{Created: v1.Time{Time: c.Time}, CreatedBy: step.String()},
 		})
 	}
 	return layers, nil

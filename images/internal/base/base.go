@@ -19,9 +19,22 @@ import (
 	"strings"
 )
 
-// OS returns the name of the distribution in image tags, such as "debian12" or
-// "ubuntu24.04", from the content of /etc/os-release.
-func OS(osRelease []byte) (string, error) {
+// OS is the distribution whose libc6 the images contain.
+type OS struct {
+	// ID and Version are those of /etc/os-release: "debian" and "12".
+	ID, Version string
+}
+
+// String returns the name of the distribution in image tags, such as "debian12" or
+// "ubuntu24.04".
+func (o OS) String() string { return o.ID + o.Version }
+
+// Reference returns the name of the distribution's own image, such as
+// "docker.io/library/debian:12".
+func (o OS) Reference() string { return "docker.io/library/" + o.ID + ":" + o.Version }
+
+// ReadOS returns the distribution that the content of /etc/os-release describes.
+func ReadOS(osRelease []byte) (OS, error) {
 	values := map[string]string{}
 	for line := bufio.NewScanner(bytes.NewReader(osRelease)); line.Scan(); {
 		if key, value, ok := strings.Cut(line.Text(), "="); ok {
@@ -30,9 +43,9 @@ func OS(osRelease []byte) (string, error) {
 	}
 	id, version := values["ID"], values["VERSION_ID"]
 	if (id != "debian" && id != "ubuntu") || version == "" {
-		return "", fmt.Errorf("name base: unsupported distribution %q %q: build the images on Debian or Ubuntu, whose libc6 they contain", id, version)
+		return OS{}, fmt.Errorf("name base: unsupported distribution %q %q: build the images on Debian or Ubuntu, whose libc6 they contain", id, version)
 	}
-	return id + version, nil
+	return OS{ID: id, Version: version}, nil
 }
 
 // Make runs script, which creates the tree, and returns its folder below cache. It

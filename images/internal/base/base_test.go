@@ -11,19 +11,19 @@ import (
 	"outrigger.dev/images/internal/base"
 )
 
-func TestOS(t *testing.T) {
-	tests := map[string]struct{ release, want, fault string }{
-		"Debian 12":    {"ID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME=\"Debian\"\n", "debian12", ""},
-		"Ubuntu 24.04": {"VERSION_ID=\"24.04\"\nID=ubuntu\nID_LIKE=debian\n", "ubuntu24.04", ""},
-		"Fedora":       {"ID=fedora\nVERSION_ID=44\n", "", "Debian or Ubuntu"},
-		"Debian sid":   {"ID=debian\n", "", "Debian or Ubuntu"},
-		"nothing":      {"", "", "Debian or Ubuntu"},
+func TestReadOS(t *testing.T) {
+	tests := map[string]struct{ release, tag, reference, fault string }{
+		"Debian 12":    {"ID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME=\"Debian\"\n", "debian12", "docker.io/library/debian:12", ""},
+		"Ubuntu 24.04": {"VERSION_ID=\"24.04\"\nID=ubuntu\nID_LIKE=debian\n", "ubuntu24.04", "docker.io/library/ubuntu:24.04", ""},
+		"Fedora":       {"ID=fedora\nVERSION_ID=44\n", "", "", "Debian or Ubuntu"},
+		"Debian sid":   {"ID=debian\n", "", "", "Debian or Ubuntu"},
+		"nothing":      {"", "", "", "Debian or Ubuntu"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := base.OS([]byte(tc.release))
-			if got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
+			got, err := base.ReadOS([]byte(tc.release))
+			if tc.fault == "" && (got.String() != tc.tag || got.Reference() != tc.reference) {
+				t.Errorf("got %q and %q, want %q and %q", got, got.Reference(), tc.tag, tc.reference)
 			}
 			if (err != nil) != (tc.fault != "") || err != nil && !strings.Contains(err.Error(), tc.fault) {
 				t.Errorf("got %v, want %q", err, tc.fault)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
@@ -25,13 +26,23 @@ type Recipe struct {
 	Cmd        []string
 }
 
-// Copy takes files from an earlier stage into the image.
+// Copy takes files from an earlier stage or from the repository into the image.
 type Copy struct {
+	// Stage is empty for a folder of the repository.
 	Stage string
-	// From and To are absolute paths. A path that ends in "/" means the content of
-	// a folder.
+	// From and To are absolute paths, but From is relative to the root of the
+	// repository if Stage is empty. A path that ends in "/" means the content of a
+	// folder.
 	From string
 	To   string
+}
+
+// String returns the instruction.
+func (c Copy) String() string {
+	if c.Stage == "" {
+		return fmt.Sprintf("COPY %s %s", c.From, c.To)
+	}
+	return fmt.Sprintf("COPY --from=%s %s %s", c.Stage, c.From, c.To)
 }
 
 // Options are the inputs of Parse besides the Dockerfile.
@@ -129,14 +140,17 @@ func (d *reader) exec(at []parser.Range, name string, line instructions.ShellDep
 }
 
 func (d *reader) copy(c *instructions.CopyCommand) error {
-	if c.From == "" || len(c.SourcePaths) != 1 || len(c.SourceContents) > 0 {
+	if len(c.SourcePaths) != 1 || len(c.SourceContents) > 0 {
 		return d.fail(c.Location(), "COPY", "write it as COPY --from=STAGE /SOURCE /DESTINATION")
 	}
 	if c.Chown != "" || c.Chmod != "" || len(c.ExcludePatterns) > 0 || c.Parents {
 		return d.fail(c.Location(), "COPY", "no flag but --from and --link is understood; set owner and mode in the stage")
 	}
 	from, to := c.SourcePaths[0], c.DestPath
-	if !strings.HasPrefix(from, "/") || !strings.HasPrefix(to, "/") {
+	switch {
+	case c.From == "" && !(filepath.IsLocal(from) && strings.HasSuffix(from, "/") && strings.HasPrefix(to, "/") && strings.HasSuffix(to, "/")):
+		return d.fail(c.Location(), "COPY", "write it as COPY --from=STAGE /SOURCE /DESTINATION, or for a folder of the repository as COPY FOLDER/ /DESTINATION/")
+	case c.From != "" && !(strings.HasPrefix(from, "/") && strings.HasPrefix(to, "/")):
 		return d.fail(c.Location(), "COPY", "both paths must be absolute")
 	}
 	d.recipe.Copies = append(d.recipe.Copies, Copy{Stage: c.From, From: from, To: to})

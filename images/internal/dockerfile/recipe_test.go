@@ -31,6 +31,7 @@ LABEL licenses=Apache-2.0
 ENV A=1 B="two words"
 COPY --from=base /rootfs/ /
 COPY --from=build --link /out/x /usr/bin/x
+COPY images/x/names/ /usr/bin/
 USER 65532:65532
 ENTRYPOINT ["/usr/bin/x"]
 CMD ["--help"]
@@ -42,6 +43,7 @@ CMD ["--help"]
 		Copies: []dockerfile.Copy{
 			{Stage: "base", From: "/rootfs/", To: "/"},
 			{Stage: "build", From: "/out/x", To: "/usr/bin/x"},
+			{From: "images/x/names/", To: "/usr/bin/"},
 		},
 		Labels:     map[string]string{"title": "the x", "version": "26.11.0-debian12", "licenses": "Apache-2.0"},
 		Env:        []string{"A=1", "B=two words"},
@@ -62,6 +64,8 @@ func TestParseRejectsUnsupportedInstructions(t *testing.T) {
 		"a command that must run":     {"FROM scratch\nRUN true\n", []string{"images/x/Dockerfile:2", "RUN", "earlier stage"}},
 		"a base image":                {"FROM debian\n", []string{":1", "FROM debian", "FROM scratch"}},
 		"a file of the context":       {"FROM scratch\nCOPY x /x\n", []string{":2", "COPY --from=STAGE"}},
+		"a folder outside of it":      {"FROM scratch\nCOPY ../x/ /x/\n", []string{":2", "folder of the repository"}},
+		"a folder as a file":          {"FROM scratch\nCOPY x/ /x\n", []string{":2", "folder of the repository"}},
 		"several sources":             {"FROM debian AS b\nFROM scratch\nCOPY --from=b /x /y /z/\n", []string{":3", "COPY --from=STAGE"}},
 		"an owner":                    {"FROM debian AS b\nFROM scratch\nCOPY --from=b --chown=1:1 /x /x\n", []string{":3", "owner"}},
 		"a relative path":             {"FROM debian AS b\nFROM scratch\nCOPY --from=b /x usr/x\n", []string{":3", "absolute"}},

@@ -29,15 +29,20 @@ import (
 
 const name = "feature-discovery"
 
+// GFD is the name of the program in the manifests of NVIDIA's GPU Feature Discovery.
+const GFD = "gpu-feature-discovery"
+
 // App describes feature discovery.
-func App() agent.App {
+func App(program string) agent.App {
 	return agent.App{
 		Name:    name,
 		Usage:   "labels this node with the properties of its GPUs, and reports whether they can be used",
 		Flags:   flags(),
 		Aliases: aliases(),
 		Listen:  ":9413",
-		New:     newAgent,
+		New: func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+			return newAgent(c, outputOf(program), log)
+		},
 		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
 			host, err := agent.HostOf(c)
 			if err != nil {
@@ -56,6 +61,16 @@ func App() agent.App {
 	}
 }
 
+// outputOf returns the output of labels that no flag selects. All manifests of NVIDIA's
+// GPU Feature Discovery mount the folder of features files; they permit no writes to the
+// Node, and no patches of NodeFeature objects.
+func outputOf(program string) string {
+	if program == GFD {
+		return publishFile
+	}
+	return publishNode
+}
+
 // aliases are names of flags in NVIDIA's GPU Feature Discovery.
 func aliases() map[string]string {
 	names := configfile.Aliases()
@@ -63,11 +78,11 @@ func aliases() map[string]string {
 	return names
 }
 
-func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, error) {
 	if c.Bool("presence") {
 		return newPresence(c, log)
 	}
-	s, err := read(c, log)
+	s, err := read(c, fallback, log)
 	if err != nil {
 		return nil, err
 	}

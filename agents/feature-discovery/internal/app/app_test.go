@@ -18,12 +18,12 @@ import (
 func run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = agent.Exec(t.Context(), app.App(), append([]string{"feature-discovery", "--log-level=error"}, args...), &stdout, &stderr)
+	code = agent.Exec(t.Context(), app.App("feature-discovery"), append([]string{"feature-discovery", "--log-level=error"}, args...), &stdout, &stderr)
 	return code, stdout.String(), stderr.String()
 }
 
 func TestAppIsSound(t *testing.T) {
-	if err := agent.CheckApp(app.App()); err != nil {
+	if err := agent.CheckApp(app.App("feature-discovery")); err != nil {
 		t.Error(err)
 	}
 }

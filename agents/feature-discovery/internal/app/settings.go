@@ -46,7 +46,7 @@ type settings struct {
 }
 
 // read reads flags, environment and config file.
-func read(c *cli.Context, log *slog.Logger) (settings, error) {
+func read(c *cli.Context, fallback string, log *slog.Logger) (settings, error) {
 	host, hostErr := agent.HostOf(c)
 	s := settings{host: host}
 	var errs []error
@@ -73,7 +73,7 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 	if s.live, err = gpuconfig.Load(c, s.api, log); err != nil {
 		return settings{}, err
 	}
-	s.choose()
+	s.choose(fallback)
 	if s.api == nil && (s.publish == publishNode || s.publish == publishNodeFeature) {
 		if s.api, err = writer(c, s.publish, log); err != nil {
 			return settings{}, err
@@ -87,8 +87,8 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 }
 
 // choose sets the output if --publish is not set: flags of GPU Feature Discovery may
-// select it.
-func (s *settings) choose() {
+// select it, or else it is the fallback.
+func (s *settings) choose(fallback string) {
 	gfd := s.live.Config.GFD
 	if s.publish != "" {
 		return
@@ -101,7 +101,7 @@ func (s *settings) choose() {
 	case gfd.Output == config.OutputFile:
 		s.publish = publishFile
 	default:
-		s.publish = publishNode
+		s.publish = fallback
 	}
 }
 

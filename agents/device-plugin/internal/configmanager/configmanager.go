@@ -1,0 +1,142 @@
+// Package configmanager stands in for the config manager of NVIDIA's chart, which runs
+// next to each of its agents: it selects a config file by the node's label and hands it
+// to them as one file. Our agents do this themselves (--config-dir), but the containers
+// of that chart know only the path of that one file.
+package configmanager
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/kube"
+)
+
+// Name is the name of the program in NVIDIA's chart.
+const Name = "config-manager"
+
+// opener returns the source of the node's labels.
+type opener func(*cli.Context, *slog.Logger) (configfile.Labels, error)
+
+// App describes the config manager.
+func App() agent.App { return app(open) }
+
+func app(labels opener) agent.App {
+	return agent.App{
+		Name:    Name,
+		Usage:   "writes the config file that the node's label selects, for the chart of NVIDIA's device plugin",
+		Flags:   slices.Concat(configfile.Flags(""), []cli.Flag{cluster.NodeNameFlag()}, flags()),
+		Aliases: configfile.Aliases(),
+		New: func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+			return newAgent(c, labels, log)
+		},
+	}
+}
+
+// flags are those of NVIDIA's config manager, as its chart sets their variables.
+func flags() []cli.Flag {
+	ignored := func(name, variable string) cli.Flag {
+		return &cli.StringFlag{
+			Name: name, EnvVars: []string{variable},
+			Usage: "accepted and ignored: the agents notice a changed file without a signal",
+		}
+	}
+	return []cli.Flag{
+		&cli.PathFlag{
+			Name: "config-file-dst", EnvVars: []string{"CONFIG_FILE_DST"},
+			Usage: "`FILE` to write",
+		},
+		&cli.BoolFlag{
+			Name: "oneshot", EnvVars: []string{"ONESHOT"},
+			Usage: "write the file once, and exit",
+		},
+		&cli.StringFlag{
+			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"},
+			Usage: "accepted and ignored: the program uses the service account of its pod",
+		},
+		ignored("send-signal", "SEND_SIGNAL"), ignored("signal", "SIGNAL"), ignored("process-to-signal", "PROCESS_TO_SIGNAL"),
+	}
+}
+
+func open(c *cli.Context, log *slog.Logger) (configfile.Labels, error) {
+	api, err := cluster.Open(c, Name, log)
+	if errors.Is(err, kube.ErrNotInCluster) {
+		log.Info("not in a cluster, ignoring the node's label", "err", err)
+		return (*cluster.API)(nil), nil
+	}
+	return api, err
+}
+
+// selected is a config file with its content.
+type selected struct{ path, content string }
+
+func newAgent(c *cli.Context, labels opener, log *slog.Logger) (*agent.Agent, error) {
+	if c.Path("config-file-dst") == "" || c.Path("config-dir") == "" {
+		return nil, agent.Usagef("flags --config-file-srcdir and --config-file-dst: need values: the folder with the config files, and the file to write")
+	}
+	from, err := labels(c, log)
+	if err != nil {
+		return nil, err
+	}
+	live, err := configfile.Load(c, configfile.Spec[selected]{
+		Parse:  func(path string, data []byte) (selected, error) { return selected{path, string(data)}, nil },
+		Labels: from,
+		Log:    log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{to: c.Path("config-file-dst"), log: log}
+	return &agent.Agent{
+		Once: c.Bool("oneshot"),
+		Run: func(ctx context.Context) error {
+			if err := w.write(live.Config); err != nil || c.Bool("oneshot") {
+				return err
+			}
+			log.Info("following the label and the files; the agents of this project do so themselves with --config-dir, and need no config manager")
+			return w.follow(ctx, live)
+		},
+		Reload: func(context.Context) error { live.Reload(); return nil },
+	}, nil
+}
+
+// writer writes the selected file.
+type writer struct {
+	to  string
+	log *slog.Logger
+}
+
+// write makes the content of the file that of s. Without a selected file, it is empty:
+// a config of defaults.
+func (w *writer) write(s selected) error {
+	if err := hostfs.WriteFile(w.to, []byte(s.content), 0o644); err != nil {
+		return err
+	}
+	w.log.Info("wrote the config", "file", w.to, "from", s.path)
+	return nil
+}
+
+// follow writes each newer config, until ctx ends or a file cannot be written.
+func (w *writer) follow(ctx context.Context, live *configfile.Live[selected]) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := live.Run(ctx, configfile.Follower[selected]{
+		Configure: func(s selected) {
+			if err := w.write(s); err != nil {
+				cancel(err)
+			}
+		},
+		Reject: func(err error) { w.log.Error("cannot select a config, keeping the last one", "err", err) },
+	})
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
