@@ -87,9 +87,10 @@ cluster: setup ## build what a test cluster runs: bin/cluster and bin/cluster-co
 	@$(call components,$(CLUSTER))
 	@$(STEP) "build cluster and gpu-sim" tools/build.sh test/cluster sim/cmd/gpu-sim
 
-charts: setup ## check and package the charts into out/charts
-	@$(call download,tools/helm)
+charts: setup ## check and package the charts into out/charts, also as an OCI layout
+	@$(call download,tools/helm images)
 	@$(STEP) "build helm" tools/tool.sh helm
+	@$(STEP) "build the program images" tools/build.sh images
 	@$(STEP) "package the charts" tools/charts.sh
 
 demo: root setup ## schedule a GPU pod on a real Kubernetes with simulated GPUs

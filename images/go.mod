@@ -7,6 +7,7 @@ require (
 	github.com/google/go-containerregistry v0.22.1
 	github.com/moby/buildkit v0.31.0
 	github.com/urfave/cli/v2 v2.27.7
+	sigs.k8s.io/yaml v1.6.0
 )
 
 require (

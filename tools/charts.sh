@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# charts.sh: lints and packages every chart into out/charts, and copies the
-# manifests for those without Helm beside them. A test of the charts keeps these
+# charts.sh: lints every chart, packages it into out/charts, writes the packages as an
+# OCI layout into out/charts/oci, and copies the manifests for those without Helm. A test of the charts keeps these
 # equal to what the charts render.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p out/charts
+# What an earlier version has left is no package of this one.
+rm -f out/charts/*.tgz
 for chart in charts/*/Chart.yaml; do
   chart=$(dirname "$chart")
   bin/helm lint --strict "$chart"
   bin/helm package "$chart" --destination out/charts
 done
+bin/images charts --out out/charts/oci out/charts/*.tgz
 cp deployments/static/*.yaml out/charts/

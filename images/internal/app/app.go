@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/images/internal/base"
+	"outrigger.dev/images/internal/chart"
 	"outrigger.dev/pkg/program"
 )
 
@@ -29,7 +30,7 @@ archive that is up to date is not written again.`
 func Main(args []string, stdout, stderr io.Writer) int {
 	app := program.Prepare(&cli.App{
 		Name:      "images",
-		Usage:     "write the container images as OCI archives",
+		Usage:     "write the container images and charts as OCI archives",
 		Writer:    stdout,
 		ErrWriter: stderr,
 		Commands: []*cli.Command{{
@@ -45,13 +46,36 @@ func Main(args []string, stdout, stderr io.Writer) int {
 				}
 				return run(ctx.Context, c, ctx.Args().Slice(), stdout)
 			},
-		}},
+		}, chartsCommand()},
 	})
 	if err := app.RunContext(context.Background(), args); err != nil {
 		fmt.Fprintln(stderr, "images:", err)
 		return 1
 	}
 	return 0
+}
+
+// chartsCommand returns the command that writes packages of charts as an OCI layout.
+func chartsCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "charts",
+		Usage:       "write packages of Helm charts as an OCI layout",
+		ArgsUsage:   "PACKAGE…",
+		Description: "Tools such as skopeo, oras and crane copy a chart from the layout to a registry, from which Helm installs it.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "out", EnvVars: []string{"IMAGES_CHARTS_OUT"}, Value: "out/charts/oci", Usage: "`FOLDER` of the layout, which is replaced"},
+		},
+		Action: func(ctx *cli.Context) error {
+			if !ctx.Args().Present() {
+				return errors.New("charts: it needs the packages that helm package wrote; see \"images charts --help\"")
+			}
+			names, err := chart.Write(ctx.String("out"), ctx.Args().Slice())
+			for _, name := range names {
+				fmt.Fprintf(ctx.App.Writer, "%s:%s\n", ctx.String("out"), name)
+			}
+			return err
+		},
+	}
 }
 
 func flags() []cli.Flag {
