@@ -152,7 +152,8 @@ func (r *Root) configs() []File {
 }
 
 func (r *Root) config(name string, c Capabilities) (File, bool) {
-	for _, dir := range []string{"/etc", "/usr/local/share", "/usr/share"} {
+	// In the root itself they are on nodes of Google's Kubernetes Engine.
+	for _, dir := range []string{"/etc", "/usr/local/share", "/usr/share", "/"} {
 		if e, err := r.look(path.Join(dir, name)); err == nil && e.info.Mode().IsRegular() {
 			return r.file(e, c), true
 		}

@@ -1,6 +1,7 @@
 package driverroot
 
 import (
+	"path"
 	"regexp"
 	"strings"
 )
@@ -66,13 +67,18 @@ func libraryParts() map[string]libraryPart {
 func requiredLibraries() []string { return []string{"libcuda", "libnvidia-ml"} }
 
 // moduleFolders returns the folders of plug-ins: below each folder of libraries,
-// and at fixed places.
+// and at fixed places. Those of X servers are where distributions have them.
 func moduleFolders() (below, fixed []string) {
-	return []string{"vdpau", "nvidia/xorg", "xorg/modules/drivers", "xorg/modules/extensions"},
-		[]string{
-			"/usr/lib/xorg/modules/drivers", "/usr/lib/xorg/modules/extensions",
-			"/usr/lib64/xorg/modules/drivers", "/usr/lib64/xorg/modules/extensions",
+	below = []string{"vdpau", "nvidia/xorg"}
+	for _, modules := range []string{"modules", "modules/updates"} {
+		for _, kind := range []string{"drivers", "extensions"} {
+			below = append(below, path.Join("xorg", modules, kind))
+			for _, server := range []string{"/usr/lib/xorg", "/usr/lib64/xorg", "/usr/X11R6/lib", "/usr/X11R6/lib64"} {
+				fixed = append(fixed, path.Join(server, modules, kind))
+			}
 		}
+	}
+	return below, fixed
 }
 
 // filePart is a file by its name, or a socket by its possible paths.
