@@ -14,12 +14,15 @@ const (
 	pluginSpec = "/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
 )
 
-// onNode runs a command on the GPU node, and fails the test if that fails.
-func onNode(t *testing.T, args ...string) {
+// onNode runs a command on the GPU node and returns its output. It fails the test if the
+// command fails.
+func onNode(t *testing.T, args ...string) string {
 	t.Helper()
-	if _, err := shared.Exec(t.Context(), gpuNode(), args...); err != nil {
+	out, err := shared.Exec(t.Context(), gpuNode(), args...)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return out
 }
 
 // TestWhatThePluginPublishesHeals removes and truncates the files of the plugin on the

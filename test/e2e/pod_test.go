@@ -50,14 +50,20 @@ spec:
     resources: {limits: {nvidia.com/gpu: 1}}
 `
 
-func TestPodOpensItsOwnGPUOnly(t *testing.T) {
-	plugin(t)
+// gpuPod starts the pod shell until the test ends, and returns its shell.
+func gpuPod(t *testing.T) (shell func(script string) string) {
+	t.Helper()
 	if err := shared.Apply(t.Context(), fmt.Sprintf(gpuShell, cluster.BusyboxImage)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kubectlCleanup(t, "delete", "pod", "shell", "--wait") })
 	kubectl(t, "wait", "pod/shell", "--for=condition=Ready", "--timeout", limit.String())
-	shell := func(script string) string { return kubectl(t, "exec", "shell", "--", "sh", "-c", script) }
+	return func(script string) string { return kubectl(t, "exec", "shell", "--", "sh", "-c", script) }
+}
+
+func TestPodOpensItsOwnGPUOnly(t *testing.T) {
+	plugin(t)
+	shell := gpuPod(t)
 
 	nodes := strings.Fields(shell("ls -d /dev/nvidia[0-9]*"))
 	if len(nodes) != 1 {
