@@ -84,6 +84,9 @@ func (s *Stack) RunManifest(ctx context.Context, pod, manifest string, timeout t
 	return s.podResult(ctx, pod)
 }
 
+// Image returns the name of the image of a component that was built here.
+func (s *Stack) Image(component string) (string, error) { return s.image(component) }
+
 // VectorAddImage returns the name of the sample's image.
 func (s *Stack) VectorAddImage() (string, error) { return s.image("vectoradd") }
 
