@@ -44,7 +44,7 @@ func TestUsageErrors(t *testing.T) {
 			args: []string{"wait", "--colour"}, want: "unknown flag --colour: see 'test-agent --help'",
 		},
 		"unknown command": {
-			args: []string{"dance"}, want: `unknown command "dance": must be version, probe, snapshot, wait, extra or help`,
+			args: []string{"dance"}, want: `unknown command "dance": must be version, completion, probe, snapshot, wait, extra or help`,
 		},
 		"argument too many": {
 			args: []string{"version", "now"}, want: `unexpected argument "now" after "version"`,

@@ -13,14 +13,14 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// commands returns the commands of every agent: version, probe, snapshot for agents
+// commands returns the commands of every agent: version, completion, probe, snapshot for agents
 // with GPUs, and wait for agents with a run root.
 func (s *session) commands() []*cli.Command {
 	cmds := []*cli.Command{{
 		Name:   "version",
 		Usage:  "print name, version, Go version and platform",
 		Action: noArgs(s.version),
-	}, s.probeCommand()}
+	}, s.completionCommand(), s.probeCommand()}
 	if s.app.Source != nil {
 		cmds = append(cmds, &cli.Command{
 			Name:   "snapshot",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/completion"
 	"outrigger.dev/pkg/text"
 )
 
@@ -22,6 +23,9 @@ import (
 // text/template, and then the linker keeps every exported method of every type,
 // which costs each agent 2.4 MB of memory on every node.
 func (s *session) dispatch(ctx context.Context, words []string) error {
+	if n := len(words); n > 0 && words[n-1] == completion.Flag {
+		return s.complete(words[:n-1])
+	}
 	root := &cli.Command{Name: s.app.Name, Flags: s.flags}
 	c, err := s.parse(&cli.Context{Context: ctx}, root, hoist(words, s.index, s.aliases))
 	if errors.Is(err, flag.ErrHelp) {

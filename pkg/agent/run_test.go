@@ -256,7 +256,7 @@ func TestCommandsNeedTheirFlags(t *testing.T) {
 	app.Aliases, app.Source = nil, nil
 	var out, errs bytes.Buffer
 	code := agent.Exec(t.Context(), app, []string{"x", "wait"}, &out, &errs)
-	want := "test-agent: unknown command \"wait\": must be version, probe, extra or help\n"
+	want := "test-agent: unknown command \"wait\": must be version, completion, probe, extra or help\n"
 	if code != 2 || errs.String() != want {
 		t.Errorf("want exit code 2 and %q, got %d and %q", want, code, errs.String())
 	}

@@ -23,7 +23,7 @@ func Prepare(app *cli.App) *cli.App {
 	app.Version = version.String()
 	app.EnableBashCompletion = true
 	app.ExitErrHandler = func(*cli.Context, error) {}
-	app.Commands = append(app.Commands, completion(app.Name))
+	app.Commands = append(app.Commands, scripts(app.Name))
 	app.OnUsageError = usageError(app.Name, "")
 	app.Action = action(app.Action, cli.ShowAppHelp, unknown(app.Name, "", "unknown command"))
 	for _, cmd := range app.Commands {
