@@ -108,7 +108,7 @@ func TestUsageErrors(t *testing.T) {
 		},
 		"a flag of a command from the environment": {
 			args: []string{"wait"}, env: map[string]string{"WAIT_FOR": "godot"},
-			want: `environment variable WAIT_FOR (flag --for): invalid value "godot": must be driver-ready, toolkit-ready, plugin-ready or cuda-ready`,
+			want: `environment variable WAIT_FOR (flag --for): invalid value "godot": must be driver-ready, toolkit-ready, plugin-ready, dra-ready or cuda-ready`,
 		},
 		"an address": {
 			args: []string{"--listen", "9410"}, want: `flag --listen: invalid value "9410": must be host:port, :port, or empty for off`,
