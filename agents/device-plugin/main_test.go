@@ -124,8 +124,8 @@ func TestXID(t *testing.T) {
 	}
 }
 
-// calls returns the NVML calls since the last calls, without those by which
-// events are waited for.
+// calls returns the NVML calls since the last calls, without those that wait for
+// events.
 func calls(n *simtest.Node) map[string]int {
 	calls := n.Calls()
 	maps.DeleteFunc(calls, func(symbol string, count int) bool { return count == 0 || symbol == "nvmlEventSetWait_v2" })
@@ -148,7 +148,9 @@ func TestKubeletReturnsWithoutNVML(t *testing.T) {
 		}
 		p.wait(8, 0)
 	}
-	if calls := calls(n); len(calls) > 0 {
+	calls := calls(n)
+	delete(calls, "nvmlDeviceGetMemoryInfo") // now and then, whether a GPU still works
+	if len(calls) > 0 {
 		t.Errorf("NVML was called when the kubelet came back: %v", calls)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/text"
 	"outrigger.dev/pkg/version"
 )
@@ -76,6 +77,9 @@ func (s *session) snapshot(c *cli.Context) (err error) {
 	node, err := src.Snapshot(c.Context)
 	if err != nil {
 		return fmt.Errorf("read GPUs: %w", err)
+	}
+	if node, err = gpu.Linked(c.Context, src, node); err != nil {
+		log.Warn("not all links between gpus could be read", "err", err)
 	}
 	enc := json.NewEncoder(s.stdout)
 	enc.SetIndent("", "  ")

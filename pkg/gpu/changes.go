@@ -52,6 +52,6 @@ func onlyMIG(was, is *GPU) bool {
 
 // sameNode reports whether two nodes are equal; no links and nil links are equal.
 func sameNode(a, b *Node) bool {
-	return a.Driver == b.Driver && slices.Equal(a.Links, b.Links) &&
+	return a.Driver == b.Driver && slices.Equal(a.Links, b.Links) && slices.Equal(a.Missing, b.Missing) &&
 		slices.EqualFunc(a.GPUs, b.GPUs, func(x, y GPU) bool { return reflect.DeepEqual(x, y) })
 }

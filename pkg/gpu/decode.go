@@ -85,7 +85,7 @@ func (c *checker) uuid(id UUID, fault *Fault, field string) {
 
 func (n *Node) validate() error {
 	c := &checker{uuids: map[UUID]string{}}
-	c.check(n.Driver.Version != "", "driver.version", "is missing")
+	c.check(n.Driver.Version != "" || len(n.Missing) > 0, "driver.version", "is missing")
 	c.check(n.Driver.CUDA.Major >= 0 && n.Driver.CUDA.Minor >= 0, "driver.cuda", "is negative")
 	for i := range n.GPUs {
 		n.GPUs[i].validate(c, fmt.Sprintf("gpus[%d]", i), n.GPUs[:i])

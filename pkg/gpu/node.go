@@ -5,7 +5,10 @@
 // that. A Node is never changed after it has been returned.
 package gpu
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // UUID identifies a GPU or a MIG device as NVML does, for example
 // "GPU-5d0e1b9a-…" or "MIG-…".
@@ -25,9 +28,23 @@ type Node struct {
 	Driver Driver `json:"driver"`
 	// GPUs is ordered by NVML index.
 	GPUs []GPU `json:"gpus"`
-	// Links has one entry for each pair of working GPUs, A < B, ordered.
+	// Links has one entry for each pair of working GPUs, A < B, ordered. It is empty in
+	// a snapshot of a Linker.
 	Links []Link `json:"links,omitempty"`
+	// Missing has the calls that failed for a value of Driver.
+	Missing []Fault `json:"missing,omitempty"`
 }
+
+// Complete reports whether the node has no faulty GPU or MIG device, and no value that
+// could not be read. A later snapshot of a node that is not complete may show more,
+// without an event.
+func (n *Node) Complete() bool {
+	return len(n.Missing) == 0 && !slices.ContainsFunc(n.GPUs, func(g GPU) bool {
+		return g.Fault != nil || len(g.Missing) > 0 || g.MIG != nil && slices.ContainsFunc(g.MIG.Devices, MIGDevice.faulty)
+	})
+}
+
+func (d MIGDevice) faulty() bool { return d.Fault != nil }
 
 // GPU returns the GPU with an NVML index, nil if the node has none.
 func (n *Node) GPU(index int) *GPU {
@@ -48,7 +65,7 @@ func (n *Node) find(is func(*GPU) bool) *GPU {
 	return nil
 }
 
-// Driver holds the versions that NVML reports.
+// Driver holds the versions that NVML reports. A version that could not be read is zero.
 type Driver struct {
 	// Version of the kernel driver, for example "580.95.05".
 	Version string `json:"version"`
@@ -86,6 +103,9 @@ type GPU struct {
 	Fabric *Fabric `json:"fabric,omitempty"`
 	// Recovery is what the GPU needs, according to its driver, to be healthy again.
 	Recovery Recovery `json:"recovery,omitempty"`
+	// Missing has the calls that failed for values that a GPU can be used without. Those
+	// values are as they were last read, or zero.
+	Missing []Fault `json:"missing,omitempty"`
 	// Fault is nil for a GPU that works.
 	Fault *Fault `json:"fault,omitempty"`
 }

@@ -24,9 +24,6 @@ var ErrHangs = errors.New("the driver hangs")
 // ErrClosed is returned by a Watch that was running when its Source was closed.
 var ErrClosed = errors.New("gpu source was closed")
 
-// ErrWatchUnsupported is returned by Watch of a Source that has no events.
-var ErrWatchUnsupported = errors.New("source has no events")
-
 // Source observes the GPUs of a node. It is safe for concurrent use.
 type Source interface {
 	// Snapshot reads all GPUs. A GPU that fails is part of the result, with
@@ -51,6 +48,26 @@ type Checker interface {
 	// HangsIn returns how long Health returns nil at least, as far as the calls in
 	// flight tell. It never blocks.
 	HangsIn() time.Duration
+}
+
+// Linker is a Source that leaves the links of GPUs out of its snapshots: reading them
+// takes longer than all the rest, and few need them.
+type Linker interface {
+	// Links reads the links of the working GPUs of a snapshot. With an error, it
+	// returns the links as far as they could be read.
+	Links(ctx context.Context, n *Node) ([]Link, error)
+}
+
+// Linked returns a snapshot of src with its links. If src is a Linker, it reads them.
+func Linked(ctx context.Context, src Source, n *Node) (*Node, error) {
+	linker, ok := src.(Linker)
+	if !ok {
+		return n, nil
+	}
+	out := *n
+	var err error
+	out.Links, err = linker.Links(ctx, n)
+	return &out, err
 }
 
 // EventKind is the kind of an event.

@@ -107,7 +107,7 @@ func testSnapshotConcurrent(t *testing.T, h Harness) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			node, err := h.Source.Snapshot(t.Context())
+			node, err := h.read(t.Context())
 			if err != nil {
 				t.Errorf("Snapshot() = %v", err)
 				return

@@ -26,11 +26,20 @@ func diff[T any](t *testing.T, want, got T, opts ...cmp.Option) {
 
 func (h Harness) snapshot(t *testing.T) *gpu.Node {
 	t.Helper()
-	node, err := h.Source.Snapshot(t.Context())
+	node, err := h.read(t.Context())
 	if err != nil {
 		t.Fatalf("Snapshot() = %v", err)
 	}
 	return node
+}
+
+// read takes a snapshot with its links.
+func (h Harness) read(ctx context.Context) (*gpu.Node, error) {
+	node, err := h.Source.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return gpu.Linked(ctx, h.Source, node)
 }
 
 // watching is a Watch that is running.

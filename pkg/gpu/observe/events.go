@@ -14,7 +14,7 @@ import (
 // with the next look in which the driver answers: at once if the driver was away,
 // which only the watch notices, and otherwise after growing pauses.
 func (o *Observer[W, P]) watch(ctx context.Context) error {
-	retry := pace.Backoff{First: watchMin, Most: retryMax}
+	retry := pace.Backoff{First: watchMin, Most: o.cfg.Retry.Most}
 	pace.Signal(o.seen)
 	for first := true; ; first = false {
 		select {
@@ -35,9 +35,6 @@ func (o *Observer[W, P]) watch(ctx context.Context) error {
 			return nil //nolint:nilerr // ctx has ended it
 		case errors.Is(err, gpu.ErrDriverChanged):
 			return err
-		case errors.Is(err, gpu.ErrWatchUnsupported):
-			o.cfg.Log.Info("no health events from this source of gpus", "err", err)
-			return nil
 		case failed:
 			continue // the first look reports why
 		}
@@ -46,7 +43,7 @@ func (o *Observer[W, P]) watch(ctx context.Context) error {
 			level = slog.LevelDebug
 		}
 		o.cfg.Log.Log(ctx, level, "health events ended, subscribing again", "err", err)
-		if time.Since(start) > retryMax {
+		if time.Since(start) > o.cfg.Retry.Most {
 			retry.Reset()
 		}
 		// The next look shows the cause. The next watch begins once the driver

@@ -5,11 +5,12 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,7 @@ import (
 
 const (
 	retryMin = time.Second
-	retryMax = 30 * time.Second
+	retryMax = 20 * time.Second
 	// settle is how long changes on the node are collected before they cause
 	// another look: a driver that starts makes many at once.
 	settle = 100 * time.Millisecond
@@ -42,7 +43,10 @@ type Config[W, P any] struct {
 	// the node after which it is worth retrying a driver that did not answer, or a
 	// Preparer that failed. It returns when ctx ends.
 	WatchChanges func(ctx context.Context, changed func()) error
-	Log          *slog.Logger
+	// Retry has the pauses before a look is repeated that failed, or that showed a node
+	// which is not complete. The zero value is 1 s to 20 s.
+	Retry pace.Backoff
+	Log   *slog.Logger
 }
 
 // Observation is the result of one look at the node.
@@ -54,6 +58,8 @@ type Observation[W, P any] struct {
 	// Node is nil if the driver did not answer.
 	Node     *gpu.Node
 	Prepared P
+	// Linked is set if Node has its links, as far as they can be read: see Link.
+	Linked bool
 	// Err is why the GPUs cannot be used as Node shows them.
 	Err error
 }
@@ -74,6 +80,8 @@ type Observer[W, P any] struct {
 	begun chan struct{}
 	// away is set when a look shows that the driver does not answer.
 	away atomic.Bool
+	// link is set once somebody needs links.
+	link atomic.Bool
 
 	// done is the last observation for which everything was prepared. It is
 	// owned by the goroutine that observes.
@@ -83,10 +91,17 @@ type Observer[W, P any] struct {
 	// preparations counts how often the Preparer has prepared.
 	preparations int
 	paths        paths
+	// completion has the pauses between looks at a node that is not complete, and
+	// links is the result of the last attempt to read its links.
+	completion pace.Backoff
+	links      links
+	// missing is what was logged as missing.
+	missing []gpu.Fault
 }
 
 // New returns an Observer; it does nothing before Run.
 func New[W, P any](cfg Config[W, P]) *Observer[W, P] {
+	cfg.Retry.First, cfg.Retry.Most = cmp.Or(cfg.Retry.First, retryMin), cmp.Or(cfg.Retry.Most, retryMax)
 	o := &Observer[W, P]{
 		cfg:    cfg,
 		again:  make(chan struct{}, 1),
@@ -97,6 +112,8 @@ func New[W, P any](cfg Config[W, P]) *Observer[W, P] {
 		hangs:  make(chan error),
 		begun:  make(chan struct{}),
 		paths:  paths{log: cfg.Log, entries: hostfs.WatchEntries},
+
+		completion: cfg.Retry,
 	}
 	o.wanted.Store(&cfg.Wanted)
 	return o
@@ -130,6 +147,15 @@ func (o *Observer[W, P]) Look() { pace.Signal(o.again) }
 // changed. It does not block.
 func (o *Observer[W, P]) LookAfresh() { pace.Signal(o.afresh) }
 
+// Link causes another look, and has this look and those that follow show the links of
+// the GPUs. It does not block. Links take longer to read than all the rest, so that
+// nobody waits for them who does not need them.
+func (o *Observer[W, P]) Link() {
+	if !o.link.Swap(true) {
+		o.Look()
+	}
+}
+
 // Run observes until ctx ends. It returns an error when the driver was replaced:
 // only a new process can use the new one.
 func (o *Observer[W, P]) Run(ctx context.Context) error {
@@ -144,11 +170,11 @@ func (o *Observer[W, P]) Run(ctx context.Context) error {
 
 func (o *Observer[W, P]) observe(ctx context.Context) error {
 	changes := newChangeWatch(o.cfg.WatchChanges, func(err error) {
-		o.cfg.Log.Warn("cannot watch the node for changes, retrying", "at_most_after", retryMax, "err", err)
+		o.cfg.Log.Warn("cannot watch the node for changes, retrying", "at_most_after", o.cfg.Retry.Most, "err", err)
 	})
 	defer changes.stop()
 	defer o.paths.stop()
-	retry := pace.Backoff{First: retryMin, Most: retryMax}
+	retry := o.cfg.Retry
 	for {
 		obs := o.observation(ctx)
 		if errors.Is(obs.Err, gpu.ErrDriverChanged) {
@@ -167,7 +193,7 @@ func (o *Observer[W, P]) observe(ctx context.Context) error {
 		if obs.Err == nil {
 			changes.stop()
 			retry.Reset()
-			if !o.rest(ctx) {
+			if !o.rest(ctx, o.incomplete(obs.Node)) {
 				return nil
 			}
 			continue
@@ -208,11 +234,17 @@ func (o *Observer[W, P]) observation(ctx context.Context) Observation[W, P] {
 		o.done = nil
 		return Observation[W, P]{At: at, Wanted: w, Err: fmt.Errorf("read the GPUs of the node: %w", err)}
 	}
-	if o.done != nil && reflect.DeepEqual(o.done.Node, n) && !preparer.Outdated() {
-		o.done.At = at
+	linked := o.link.Load()
+	if linked {
+		n = o.links.add(ctx, o.cfg.Source, n, o.done == nil)
+	}
+	if o.done != nil && sameButLinks(o.done.Node, n) && !preparer.Outdated() {
+		if o.done.At, o.done.Linked = at, linked; !slices.Equal(o.done.Node.Links, n.Links) {
+			o.done.Node = n
+		}
 		return *o.done
 	}
-	return o.prepare(Observation[W, P]{At: at, Wanted: w, Node: n}, scan())
+	return o.prepare(Observation[W, P]{At: at, Wanted: w, Node: n, Linked: linked}, scan())
 }
 
 // wait waits for a reason to look again after a look that failed, and returns

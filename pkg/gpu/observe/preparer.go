@@ -48,9 +48,10 @@ func (Unprepared[W, P]) Outdated() bool { return false }
 func (Unprepared[W, P]) Watched() []string { return nil }
 
 // rest waits for a reason to look again after a look that succeeded, and returns
-// false when ctx ends. A change of what the Preparer read is no reason to ask the
-// driver: rest prepares again, and ends only if that has another result.
-func (o *Observer[W, P]) rest(ctx context.Context) bool {
+// false when ctx ends. A value of again is a reason. A change of what the Preparer read
+// is no reason to ask the driver: rest prepares again, and ends only if that has another
+// result.
+func (o *Observer[W, P]) rest(ctx context.Context, again <-chan time.Time) bool {
 	o.paths.follow(ctx, o.cfg.Preparer.Watched, o.preparations)
 	// Folders in which an installer works are read ever less often.
 	settled := pace.Backoff{First: settle, Most: poll}
@@ -60,6 +61,8 @@ func (o *Observer[W, P]) rest(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		case <-o.again:
+			return true
+		case <-again:
 			return true
 		case <-o.afresh:
 			o.done = nil

@@ -115,6 +115,10 @@ func New(r resource.Resource, opts Options) *Allocator {
 	return a
 }
 
+// NeedsLinks reports whether preferred devices depend on the links between GPUs. Of two
+// GPUs, there is one link.
+func (a *Allocator) NeedsLinks() bool { return len(a.gpus) > 2 }
+
 func replicas(d resource.Device) int { return max(d.Replicas, 1) }
 
 // find returns the position of the device that the kubelet's id names, and the number

@@ -84,6 +84,8 @@ type State struct {
 	Config   config.Config
 	Prepared Prepared
 	Set      resource.Set
+	// Linked is set if Node has its links, as far as they can be read: see Link.
+	Linked bool
 	// Trouble is why the node cannot be advertised as it is.
 	Trouble error
 	// Hang is set while the driver hangs.
@@ -125,6 +127,9 @@ func New(cfg Config) *Inventory {
 
 // States delivers the newest State. A State that was not received yet is replaced.
 func (v *Inventory) States() <-chan State { return v.states }
+
+// Link has the States that follow show the links of the GPUs. It does not block.
+func (v *Inventory) Link() { v.observer.Link() }
 
 // Reload reads the node again, and forgets the events that made GPUs unhealthy.
 func (v *Inventory) Reload() { pace.Signal(v.reload) }
@@ -194,6 +199,7 @@ func (v *Inventory) observed(obs observe.Observation[config.Config, Prepared]) e
 		// about the GPUs still holds.
 	case obs.Err == nil:
 		v.state.Node, v.state.Config, v.state.Prepared = obs.Node, obs.Wanted, obs.Prepared
+		v.state.Linked = obs.Linked
 		v.layout = resource.NewLayout(obs.Node, obs.Wanted)
 		v.health.Observe(obs.Node, obs.At)
 	case v.state.Node != nil:

@@ -7,6 +7,7 @@ package plugin
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,6 +24,9 @@ type Inventory interface {
 	States() <-chan inventory.State
 	// Hangs returns an error while the driver hangs. It may be called at any time.
 	Hangs() error
+	// Link has the States that follow show the links of the GPUs. It may be called at
+	// any time, and does not block.
+	Link()
 }
 
 // Marker publishes to the other agents of the node whether the plugin is ready. It must
@@ -59,6 +63,10 @@ type Plugin struct {
 	// withdrawn.
 	left  chan string
 	ready *pace.Readiness
+	// linked is closed once the servers know the links of the GPUs, as far as they can
+	// be read. markLinked closes it.
+	linked     chan struct{}
+	markLinked func()
 
 	// What follows is owned by the goroutine of Run.
 	state    inventory.State
@@ -72,6 +80,7 @@ type Plugin struct {
 
 // New returns a Plugin. It does nothing before Run.
 func New(cfg Config) *Plugin {
+	linked := make(chan struct{})
 	return &Plugin{
 		cfg:     cfg,
 		log:     cfg.Log,
@@ -79,8 +88,11 @@ func New(cfg Config) *Plugin {
 		left:    make(chan string),
 		sockets: make(chan struct{}, 1),
 		status:  make(chan struct{}, 1),
+		linked:  linked,
 		servers: map[string]*server.Server{},
 		ready:   pace.NewReadiness(inventory.State{}.Unusable()),
+
+		markLinked: sync.OnceFunc(func() { close(linked) }),
 	}
 }
 
@@ -142,4 +154,22 @@ func (p *Plugin) take(ctx context.Context, s inventory.State) {
 	}
 	p.state = s
 	p.publish(ctx)
+	if s.Linked {
+		p.markLinked()
+	}
+}
+
+// waitLinks returns once the servers know the links of the GPUs, as far as they can be
+// read, or when ctx ends. The links are read when they are needed for the first time.
+func (p *Plugin) waitLinks(ctx context.Context) {
+	select {
+	case <-p.linked:
+		return
+	default:
+	}
+	p.cfg.Inventory.Link()
+	select {
+	case <-p.linked:
+	case <-ctx.Done():
+	}
 }

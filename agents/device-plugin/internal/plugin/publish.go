@@ -39,6 +39,7 @@ func (p *Plugin) serve(ctx context.Context, r resource.Resource, opts allocate.O
 		KubeletSocket: p.cfg.KubeletSocket,
 		Register:      p.cfg.Register,
 		Recorder:      p.cfg.Recorder,
+		WaitLinks:     p.waitLinks,
 		Changed:       func() { pace.Signal(p.status) },
 		Log:           p.log,
 	})

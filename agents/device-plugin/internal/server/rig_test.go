@@ -58,6 +58,12 @@ type rig struct {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
+	return newRigWith(t, func(*server.Config) {})
+}
+
+// newRigWith returns a rig with another config.
+func newRigWith(t testing.TB, change func(*server.Config)) *rig {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "dp") //nolint:usetesting // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +78,7 @@ func newRig(t testing.TB) *rig {
 		kubelet: kubelet, recorder: &recorder{}, log: &bytes.Buffer{},
 		changed: make(chan struct{}, 1), ended: make(chan error, 1),
 	}
-	r.server = server.New(server.Config{
+	cfg := server.Config{
 		Resource: resourceName, KubeletSocket: kubelet.Socket(), Register: true, Recorder: r.recorder,
 		Changed: func() {
 			select {
@@ -81,7 +87,9 @@ func newRig(t testing.TB) *rig {
 			}
 		},
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	})
+	}
+	change(&cfg)
+	r.server = server.New(cfg)
 	return r
 }
 

@@ -39,6 +39,9 @@ type Config struct {
 	// Register is false for a Server that only serves.
 	Register bool
 	Recorder Recorder
+	// WaitLinks returns once the published options have the links of the GPUs, or when
+	// ctx ends. It is nil if they always have them.
+	WaitLinks func(ctx context.Context)
 	// Changed is called from any goroutine after the Status changed. It must not
 	// block.
 	Changed func()

@@ -1,8 +1,10 @@
 package reader_test
 
 import (
+	"context"
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -10,22 +12,46 @@ import (
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
+// total adds calls up.
+func total(calls map[string]int) (n int) {
+	for _, times := range calls {
+		n += times
+	}
+	return n
+}
+
+func checkCalls(t *testing.T, calls, want map[string]int, limit int) {
+	t.Helper()
+	for symbol, n := range want {
+		if calls[symbol] != n {
+			t.Errorf("%s was called %d times, want %d", symbol, calls[symbol], n)
+		}
+	}
+	if n := total(calls); n > limit {
+		t.Errorf("%d calls, want at most %d: %v", n, limit, calls)
+	}
+}
+
 // The number of NVML calls is what carries over to hardware.
 func TestSnapshotMakesFewCalls(t *testing.T) {
 	const gpus, links = 8, 18
 	for name, c := range map[string]struct {
 		set   []string
-		want  map[string]int
-		total int
+		first map[string]int
+		links map[string]int
+		// The limits for a first snapshot, another one, and the links.
+		firstLimit, nextLimit, linksLimit int
 	}{
 		"of a new driver": {
-			want:  map[string]int{"nvmlDeviceGetNvLinkState": 0, "nvmlDeviceGetFieldValues": 2 * gpus},
-			total: 133,
+			first:      map[string]int{"nvmlDeviceGetFieldValues": gpus, "nvmlDeviceGetRemappedRows": 0},
+			links:      map[string]int{"nvmlDeviceGetFieldValues": gpus, "nvmlDeviceGetNvLinkState": 0},
+			firstLimit: 101, nextLimit: 32, linksLimit: 32,
 		},
 		"of a driver without field values": {
-			set:   []string{"nvmlDeviceGetFieldValues.return=3"},
-			want:  map[string]int{"nvmlDeviceGetNvLinkState": gpus * (links + 1), "nvmlDeviceGetRemappedRows": gpus},
-			total: 293,
+			set:        []string{"nvmlDeviceGetFieldValues.return=3"},
+			first:      map[string]int{"nvmlDeviceGetFieldValues": gpus, "nvmlDeviceGetRemappedRows": gpus},
+			links:      map[string]int{"nvmlDeviceGetFieldValues": gpus, "nvmlDeviceGetNvLinkState": gpus * (links + 1)},
+			firstLimit: 109, nextLimit: 40, linksLimit: 184,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -33,23 +59,16 @@ func TestSnapshotMakesFewCalls(t *testing.T) {
 			for _, set := range c.set {
 				s.run("set", set)
 			}
+			s.calls()
 			src := s.source(nil)
 			defer closeSource(t, src)
-			snapshot(t, src)
-			s.calls()
-			if n := len(snapshot(t, src).Links); n != gpus*(gpus-1)/2 {
-				t.Errorf("the node has %d links", n)
-			}
-			calls, total := s.calls(), 0
-			maps.Copy(c.want, map[string]int{
-				"nvmlInit_v2":                         0,
+			node := snapshot(t, src)
+			maps.Copy(c.first, map[string]int{
+				"nvmlInit_v2":                         1,
 				"nvmlDeviceGetCount_v2":               1,
 				"nvmlDeviceGetHandleByIndex_v2":       gpus,
 				"nvmlDeviceGetUUID":                   gpus,
 				"nvmlDeviceGetMemoryInfo":             gpus,
-				"nvmlDeviceGetTopologyCommonAncestor": 16, // of 28 pairs, on two sockets
-				"nvmlDeviceGetNvLinkRemotePciInfo_v2": 0,
-				"nvmlDeviceGetNvLinkRemoteDeviceType": gpus,
 				"nvmlDeviceGetCudaComputeCapability":  gpus,
 				"nvmlSystemGetCudaDriverVersion_v2":   1,
 				"nvmlDeviceGetGpuFabricInfoV":         gpus,
@@ -57,17 +76,88 @@ func TestSnapshotMakesFewCalls(t *testing.T) {
 				"nvmlDeviceGetMaxMigDeviceCount":      0,
 				"nvmlDeviceGetMigDeviceHandleByIndex": 0,
 				"nvmlDeviceGetGpuInstanceProfileInfo": 0,
+				"nvmlDeviceGetTopologyCommonAncestor": 0,
+				"nvmlDeviceGetNvLinkRemoteDeviceType": 0,
 			})
-			for symbol, want := range c.want {
-				if calls[symbol] != want {
-					t.Errorf("%s was called %d times, want %d", symbol, calls[symbol], want)
-				}
+			checkCalls(t, s.calls(), c.first, c.firstLimit)
+			snapshot(t, src)
+			checkCalls(t, s.calls(), map[string]int{
+				"nvmlDeviceGetCount_v2": 0, "nvmlDeviceGetUUID": 0, "nvmlDeviceGetName": 0,
+				"nvmlDeviceGetMemoryInfo": gpus, "nvmlDeviceGetMigMode": gpus,
+			}, c.nextLimit)
+			all, err := src.Links(t.Context(), node)
+			if err != nil || len(all) != gpus*(gpus-1)/2 {
+				t.Errorf("the node has %d links, error %v", len(all), err)
 			}
-			for _, n := range calls {
-				total += n
+			maps.Copy(c.links, map[string]int{
+				"nvmlDeviceGetTopologyCommonAncestor": 16, // of 28 pairs, on two sockets
+				"nvmlDeviceGetNvLinkRemotePciInfo_v2": 0,
+				"nvmlDeviceGetNvLinkRemoteDeviceType": gpus,
+			})
+			checkCalls(t, s.calls(), c.links, c.linksLimit)
+		})
+	}
+}
+
+// What an agent calls until it knows the node: NVIDIA's device plugin calls 158 times for
+// 8 GPUs, its feature discovery 135 times.
+func TestAStartMakesFewCalls(t *testing.T) {
+	for name, c := range map[string]struct {
+		set   string
+		limit int
+	}{
+		"of a driver that reports changes of MIG devices": {"nvmlDeviceGetSupportedEventTypes.return=0", 118},
+		"of a driver without events":                      {"nvmlDeviceGetSupportedEventTypes.return=3", 127},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSim(t, "--gpus=8", "--model=h100-80")
+			s.run("set", c.set)
+			s.calls()
+			src := s.source(nil)
+			defer closeSource(t, src)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if err := src.Watch(ctx, func(gpu.Event) {
+				snapshot(t, src)
+				checkCalls(t, s.calls(), map[string]int{
+					"nvmlDeviceGetHandleByIndex_v2": 8, "nvmlDeviceGetUUID": 8, "nvmlDeviceGetMinorNumber": 8,
+				}, c.limit)
+				cancel()
+			}); err != nil {
+				t.Error(err)
 			}
-			if total > c.total {
-				t.Errorf("a snapshot makes %d calls, want at most %d: %v", total, c.total, calls)
+		})
+	}
+}
+
+// NVIDIA's device plugin calls 12 times a minute, whether the driver reports changes of
+// MIG devices or not. A watch waits 4 times a minute at rest.
+func TestAWatchAtRestMakesFewCalls(t *testing.T) {
+	const perMinute, slack = 12, 6
+	for name, set := range map[string]string{
+		"with MIG events": "nvmlDeviceGetSupportedEventTypes.return=0",
+		"without events":  "nvmlDeviceGetSupportedEventTypes.return=3",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sevens(t, 8)
+			s.run("set", set)
+			src := s.source(nil)
+			defer closeSource(t, src)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			begun, ended := make(chan struct{}, 16), make(chan error, 1)
+			go func() { ended <- src.Watch(ctx, func(gpu.Event) { begun <- struct{}{} }) }()
+			<-begun
+			snapshot(t, src)
+			s.inFlight("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMigMode") // the first probe
+			s.calls()
+			<-time.After(4 * rest) // a minute, as the times of tests have it
+			if n := total(s.calls()); n > perMinute+slack {
+				t.Errorf("%d calls in a minute at rest, want %d", n, perMinute)
+			}
+			cancel()
+			if err := <-ended; err != nil || len(begun) > 0 {
+				t.Errorf("Watch() = %v, and %d events", err, len(begun))
 			}
 		})
 	}
@@ -84,11 +174,10 @@ func TestSnapshotOfMIGDevicesMakesFewCalls(t *testing.T) {
 		t.Errorf("profiles were asked for %d times, want once for each of %d, %d of which the GPUs have", n, enums, profiles)
 	}
 	node := snapshot(t, src)
-	calls := s.calls()
-	for symbol, want := range map[string]int{
+	checkCalls(t, s.calls(), map[string]int{
 		"nvmlDeviceGetMaxMigDeviceCount":      gpus,
 		"nvmlDeviceGetMigDeviceHandleByIndex": devices,
-		"nvmlDeviceGetUUID":                   gpus + devices,
+		"nvmlDeviceGetUUID":                   devices,
 		"nvmlDeviceGetGpuInstanceId":          devices,
 		"nvmlDeviceGetComputeInstanceId":      devices,
 		"nvmlDeviceGetAttributes_v2":          devices,
@@ -96,18 +185,7 @@ func TestSnapshotOfMIGDevicesMakesFewCalls(t *testing.T) {
 		"nvmlGpuInstanceGetInfo":              devices,
 		"nvmlDeviceGetMemoryInfo":             gpus,
 		"nvmlDeviceGetGpuInstanceProfileInfo": 0,
-	} {
-		if calls[symbol] != want {
-			t.Errorf("%s was called %d times, want %d", symbol, calls[symbol], want)
-		}
-	}
-	total := 0
-	for _, n := range calls {
-		total += n
-	}
-	if limit := 533; total > limit {
-		t.Errorf("a snapshot makes %d calls, want at most %d: %v", total, limit, calls)
-	}
+	}, 432)
 	for _, g := range node.GPUs {
 		if d := cmp.Diff(s.mig(g.UUID, gputest.H100), g.MIG); d != "" || g.Fault != nil {
 			t.Errorf("GPU %d has the fault %v, MIG (-want +got):\n%s", g.Index, g.Fault, d)

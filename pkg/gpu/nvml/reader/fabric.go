@@ -3,7 +3,6 @@ package reader
 import (
 	"fmt"
 	"sync"
-	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -12,25 +11,20 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// fabricEvery is how often a GPU is asked that has joined its fabric, where
-// somebody outside of the node can give it another place there.
-const fabricEvery = time.Minute
-
 // fabric asks a GPU for its NVLink fabric, and notes the answer for the watches.
-// It returns nil if the GPU has none or does not report it, which is no fault.
-func (v *view) fabric(index int, h nvml.Device) *gpu.Fabric {
+// It returns nil if the GPU has none or does not report it, which is no fault. With an
+// error, it returns the fabric that was last noted.
+func (v *view) fabric(index int, h nvml.Device) (*gpu.Fabric, error) {
 	info, err := fabricInfo(h)
-	if concernsGPU(err) {
-		return nil
+	if err != nil && !unsupported(err) {
+		return v.fabrics.last(index), err
 	}
 	var f *gpu.Fabric
 	if err == nil {
 		f = fabricOf(info)
-	} else if code := nvml.Code(err); code != gonvml.ERROR_NOT_SUPPORTED && code != gonvml.ERROR_FUNCTION_NOT_FOUND {
-		v.log.Debug("cannot read nvlink fabric of gpu", "index", index, "err", err)
 	}
-	v.fabrics.note(index, f, time.Now())
-	return f
+	v.fabrics.note(index, f)
+	return f, nil
 }
 
 // fabricInfo asks in the newest form that the library knows, and returns what
@@ -90,12 +84,11 @@ type fabrics struct {
 
 type sighting struct {
 	fabric *gpu.Fabric
-	at     time.Time
 	// ever is set once the GPU was seen with a fabric.
 	ever bool
 }
 
-func (f *fabrics) note(index int, now *gpu.Fabric, at time.Time) {
+func (f *fabrics) note(index int, now *gpu.Fabric) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	was, known := f.seen[index]
@@ -105,7 +98,18 @@ func (f *fabrics) note(index int, now *gpu.Fabric, at time.Time) {
 	if f.seen == nil {
 		f.seen = map[int]sighting{}
 	}
-	f.seen[index] = sighting{fabric: now, at: at, ever: was.ever || now != nil}
+	f.seen[index] = sighting{fabric: now, ever: was.ever || now != nil}
+}
+
+// last returns the fabric with which a GPU was last seen.
+func (f *fabrics) last(index int) *gpu.Fabric {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if was := f.seen[index].fabric; was != nil {
+		fabric := *was
+		return &fabric
+	}
+	return nil
 }
 
 func sameFabric(a, b *gpu.Fabric) bool {
@@ -122,42 +126,44 @@ func (f *fabrics) changed() int {
 	return f.changes
 }
 
-// due reports whether a GPU that was read has to be asked again.
-func (f *fabrics) due(index int, now time.Time) bool {
+// unsettled reports whether a GPU that was read can get another fabric, or another
+// place in it, without an event: it is on its way, it shares the fabric with other
+// nodes, it has failed, or it did not report the fabric at the last time.
+func (f *fabrics) unsettled(index int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s, known := f.seen[index]
-	switch {
-	case !known, !s.ever:
-		return false
-	case s.fabric != nil && s.fabric.State != gpu.FabricCompleted:
-		return true
-	case s.fabric != nil && s.fabric.Status == gpu.FabricSuccess && s.fabric.ClusterUUID == "":
-		return false
-	default: // shared with other nodes, failed, or not reported at the last time
-		return now.Sub(s.at) >= fabricEvery
-	}
+	s := f.seen[index]
+	ends := s.fabric != nil && s.fabric.Status == gpu.FabricSuccess && s.fabric.ClusterUUID == ""
+	return s.ever && !ends
 }
 
-// joining reports whether a GPU that was read is on its way into its fabric.
+// joins reports whether a GPU that was read is on its way into its fabric.
+func (f *fabrics) joins(index int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen[index].joins()
+}
+
+// joining is joins for any GPU.
 func (f *fabrics) joining() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.seen {
-		if s.fabric != nil && s.fabric.State != gpu.FabricCompleted {
+		if s.joins() {
 			return true
 		}
 	}
 	return false
 }
 
-// checkFabrics delivers EventTopologyChanged if a GPU has another fabric than
-// this watch knows of. NVML has no event for it: GPUs that are about to join are
-// asked at each check, those of a fabric that ends with the node no more after.
+func (s sighting) joins() bool { return s.fabric != nil && s.fabric.State != gpu.FabricCompleted }
+
+// checkFabrics asks the GPUs that are about to join, and delivers EventTopologyChanged
+// if a GPU has another fabric than this watch knows of. NVML has no event for it.
 func (w *watch) checkFabrics() {
 	for _, g := range w.gpus {
-		if !g.silent && g.handle.Valid() && w.view.fabrics.due(g.index, w.probed) {
-			w.view.fabric(g.index, g.handle)
+		if g.watchable() && w.view.fabrics.joins(g.index) {
+			_, _ = w.view.fabric(g.index, g.handle) // a GPU that is lost is found in its turn
 		}
 	}
 	if n := w.view.fabrics.changed(); n != w.fabrics {

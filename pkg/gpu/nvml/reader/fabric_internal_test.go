@@ -2,7 +2,6 @@ package reader
 
 import (
 	"testing"
-	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/google/go-cmp/cmp"
@@ -34,38 +33,39 @@ func TestFabricOfDriversThatLackTheCalls(t *testing.T) {
 		gpu   oldGPU
 		want  *gpu.Fabric
 		asked int
+		fails bool
 	}{
-		"both of them":             {[]string{versioned, plain}, oldGPU{info: completed}, nil, 0},
-		"the newer one":            {[]string{versioned}, oldGPU{info: completed}, joined, 1},
-		"and do not report it":     {[]string{versioned}, oldGPU{ret: gonvml.ERROR_UNKNOWN}, nil, 1},
-		"and lose the GPU":         {[]string{versioned}, oldGPU{ret: gonvml.ERROR_GPU_IS_LOST}, nil, 1},
-		"and report a newer state": {[]string{versioned}, oldGPU{info: gonvml.GpuFabricInfo{State: 4}}, nil, 1},
+		"both of them":             {[]string{versioned, plain}, oldGPU{info: completed}, nil, 0, false},
+		"the newer one":            {[]string{versioned}, oldGPU{info: completed}, joined, 1, false},
+		"and do not report it":     {[]string{versioned}, oldGPU{ret: gonvml.ERROR_UNKNOWN}, nil, 1, true},
+		"and lose the GPU":         {[]string{versioned}, oldGPU{ret: gonvml.ERROR_GPU_IS_LOST}, nil, 1, true},
+		"and report a newer state": {[]string{versioned}, oldGPU{info: gonvml.GpuFabricInfo{State: 4}}, nil, 1, false},
 		"and wait, with noise in the rest": {
 			[]string{versioned},
 			oldGPU{info: gonvml.GpuFabricInfo{State: gonvml.GPU_FABRIC_STATE_IN_PROGRESS, Status: 999, CliqueId: 3, ClusterUuid: completed.ClusterUuid}},
-			&gpu.Fabric{State: gpu.FabricInProgress}, 1,
+			&gpu.Fabric{State: gpu.FabricInProgress}, 1, false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, h := viewOfGPU(t, &c.gpu, c.lacks...)
-			if d := cmp.Diff(c.want, v.fabric(0, h)); d != "" || c.gpu.asked != c.asked {
-				t.Errorf("asked %d times, want %d; fabric() (-want +got):\n%s", c.gpu.asked, c.asked, d)
+			got, err := v.fabric(0, h)
+			if d := cmp.Diff(c.want, got); d != "" || c.gpu.asked != c.asked || (err != nil) != c.fails {
+				t.Errorf("asked %d times, want %d; fabric(), error %v (-want +got):\n%s", c.gpu.asked, c.asked, err, d)
 			}
 		})
 	}
 }
 
-func TestFabricsThatAreDue(t *testing.T) {
-	start := time.Now()
+func TestFabricsThatMayChange(t *testing.T) {
 	board := &gpu.Fabric{State: gpu.FabricCompleted, Status: gpu.FabricSuccess}
 	failed := &gpu.Fabric{State: gpu.FabricCompleted, Status: "Unknown Error"}
 	shared := &gpu.Fabric{State: gpu.FabricCompleted, Status: gpu.FabricSuccess, ClusterUUID: "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21"}
 	waiting := &gpu.Fabric{State: gpu.FabricInProgress}
 	for name, c := range map[string]struct {
 		seen []*gpu.Fabric
-		// soon and later: at the next probe, and a minute later.
-		soon, later bool
-		changes     int
+		// joins: it is asked soon, unsettled: in its turn.
+		joins, unsettled bool
+		changes          int
 	}{
 		"not seen yet":                        {nil, false, false, 0},
 		"of a GPU without":                    {[]*gpu.Fabric{nil, nil}, false, false, 0},
@@ -80,11 +80,10 @@ func TestFabricsThatAreDue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var f fabrics
 			for _, seen := range c.seen {
-				f.note(3, seen, start)
+				f.note(3, seen)
 			}
-			soon, later := f.due(3, start.Add(probeEvery)), f.due(3, start.Add(fabricEvery))
-			if soon != c.soon || later != c.later || f.changed() != c.changes {
-				t.Errorf("due soon %v, later %v, %d changes; want %v, %v, %d", soon, later, f.changed(), c.soon, c.later, c.changes)
+			if joins, unsettled := f.joins(3), f.unsettled(3); joins != c.joins || unsettled != c.unsettled || f.changed() != c.changes {
+				t.Errorf("joins %v, unsettled %v, %d changes; want %v, %v, %d", joins, unsettled, f.changed(), c.joins, c.unsettled, c.changes)
 			}
 		})
 	}
@@ -118,18 +117,18 @@ func TestEachWatchTellsOfAnotherFabric(t *testing.T) {
 		}
 	}
 	probe(0) // no snapshot has shown the GPU
-	v.fabric(0, h)
+	_, _ = v.fabric(0, h)
 	probe(0)
 	g.info.State = gonvml.GPU_FABRIC_STATE_IN_PROGRESS
 	probe(1)
 	g.info.State = gonvml.GPU_FABRIC_STATE_COMPLETED
-	v.fabric(0, h) // a snapshot sees it first
+	_, _ = v.fabric(0, h) // a snapshot sees it first
 	probe(2)
 	asked := g.asked
 	probe(2)
 	watches[0].gpus[0].silent, watches[1].gpus[0].silent = true, true
 	g.info.State = gonvml.GPU_FABRIC_STATE_NOT_STARTED
-	v.fabric(0, h)
+	_, _ = v.fabric(0, h)
 	probe(3)
 	if g.asked != asked+1 {
 		t.Errorf("a GPU that has joined, or is silent, was asked %d times by watches", g.asked-asked-1)

@@ -60,10 +60,10 @@ func viewOf(t *testing.T, api gonvml.Interface) *view {
 	return v
 }
 
-// handle returns the GPU with an index.
-func (v *view) handle(t *testing.T, index int) nvml.Device {
+// handleOf returns the GPU with an index.
+func (v *view) handleOf(t *testing.T, index int) nvml.Device {
 	t.Helper()
-	h, err := v.span.Library().Device(index)
+	h, err := v.handle(index)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func (v *view) handle(t *testing.T, index int) nvml.Device {
 func viewOfGPU(t *testing.T, g gonvml.Device, lacks ...string) (*view, nvml.Device) {
 	t.Helper()
 	v := viewOf(t, &fakeNVML{gpus: []gonvml.Device{g}, lacks: lacks})
-	return v, v.handle(t, 0)
+	return v, v.handleOf(t, 0)
 }
 
 // soon are times by which a probe is due at once.

@@ -3,6 +3,7 @@ package reader_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,23 +53,39 @@ func TestAGPUWithoutProperUUIDIsFaulty(t *testing.T) {
 	}
 }
 
-// TestGPUsThatRefuseEventsAreNotLost holds that they are not asked again and
-// again, each time with a look at the whole node.
+// TestGPUsThatRefuseEventsAreNotLost holds that they are registered once they accept it,
+// and do not cause looks at the node until then.
 func TestGPUsThatRefuseEventsAreNotLost(t *testing.T) {
-	s := newSim(t, "--gpus=2", "--model=l4")
-	s.run("set", "nvmlDeviceRegisterEvents.return=999")
-	src := s.source(nil)
-	defer closeSource(t, src)
-	var events []gpu.Event
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	err := src.Watch(ctx, func(e gpu.Event) {
-		if events = append(events, e); len(events) > 2 {
-			cancel()
-		}
-	})
-	if err == nil || errors.Is(err, gpu.ErrWatchUnsupported) || len(events) > 0 {
-		t.Errorf("Watch() = %v after %+v, want an error at once, after which it is worth to try again", err, events)
+	for _, symbol := range []string{"nvmlDeviceRegisterEvents", "nvmlDeviceGetSupportedEventTypes", "nvmlEventSetCreate"} {
+		t.Run(symbol, func(t *testing.T) {
+			s := newSim(t, "--gpus=2", "--model=l4")
+			s.run("set", symbol+".return=999")
+			src := s.source(nil)
+			defer closeSource(t, src)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			var events []gpu.Event
+			var accepted sync.WaitGroup
+			defer accepted.Wait()
+			err := src.Watch(ctx, func(e gpu.Event) {
+				events = append(events, e)
+				switch e.Kind {
+				case gpu.EventTopologyChanged:
+					s.calls()
+					accepted.Go(func() {
+						s.inFlight(symbol) // it is tried again
+						s.run("set", symbol+".return=0")
+						s.inFlight("nvmlEventSetWait_v2")
+						s.run("xid", "1", "48")
+					})
+				default:
+					cancel()
+				}
+			})
+			if err != nil || len(events) != 2 || events[1].Kind != gpu.EventXID {
+				t.Errorf("Watch() = %v after %+v, want the start of the watch and an XID", err, events)
+			}
+		})
 	}
 }
 
@@ -93,6 +110,43 @@ func TestAPluggedGPUIsTold(t *testing.T) {
 			})
 			if !errors.Is(err, gpu.ErrClosed) || told != 2 {
 				t.Errorf("Watch() = %v after %d events, want %v after 2", err, told, gpu.ErrClosed)
+			}
+		})
+	}
+}
+
+// A GPU that is lost is noticed without an XID, also by a watch that gets no events.
+func TestAGPUThatIsLostWithoutAnXIDIsTold(t *testing.T) {
+	for name, c := range map[string]struct{ events, symbol, code string }{
+		"of a driver that reports changes of MIG devices": {"0", "nvmlDeviceGetMemoryInfo", "15"},
+		"that has to be reset":                            {"0", "nvmlDeviceGetMemoryInfo", "16"},
+		"of a driver without events":                      {"3", "nvmlDeviceGetMigMode", "15"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSim(t, "--gpus=8", "--model=h100-80")
+			s.run("set", "nvmlDeviceGetSupportedEventTypes.return="+c.events)
+			src := s.source(nil)
+			defer closeSource(t, src)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			var begun, again bool
+			lost := map[gpu.UUID]bool{}
+			err := src.Watch(ctx, func(e gpu.Event) {
+				switch {
+				case e.Kind == gpu.EventLost:
+					if lost[e.GPU] = true; len(lost) == 8 {
+						s.run("set", c.symbol+".return=0")
+					}
+				case !begun:
+					begun = true
+					s.run("set", c.symbol+".return="+c.code)
+				default:
+					again = true
+					cancel()
+				}
+			})
+			if err != nil || len(lost) != 8 || !again {
+				t.Errorf("Watch() = %v, %d GPUs are told to be lost, and to work again: %v; want all 8", err, len(lost), again)
 			}
 		})
 	}

@@ -3,7 +3,6 @@ package reader
 import (
 	"fmt"
 	"slices"
-	"sync"
 
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
@@ -15,7 +14,7 @@ const noMinor = driverproc.NoMinor
 // kernelGPUs returns the GPUs as the kernel driver reports them, if there is a
 // device that NVML did not say enough about.
 func kernelGPUs(proc driverproc.Root, devices []device) []driverproc.GPU {
-	if !slices.ContainsFunc(devices, func(d device) bool { return d.gpu.Fault != nil }) {
+	if !slices.ContainsFunc(devices, func(d device) bool { return !identified(&d.gpu) }) {
 		return nil
 	}
 	var out []driverproc.GPU
@@ -26,7 +25,12 @@ func kernelGPUs(proc driverproc.Root, devices []device) []driverproc.GPU {
 	return out
 }
 
-// identify fills in what NVML did not report of faulty devices. Devices without a
+// identified reports whether all that the kernel driver reports of a GPU is known.
+func identified(g *gpu.GPU) bool {
+	return g.UUID != "" && g.Minor != noMinor && g.PCI.BusID != "" && g.Name != ""
+}
+
+// identify fills in what NVML did not report of devices. Devices without a
 // bus ID are matched with the kernel's GPUs that NVML did not show: if there are
 // as many of both they are the same ones, since both are in the order of the bus.
 func identify(devices []device, kernel []driverproc.GPU) {
@@ -99,54 +103,4 @@ func markDoubles(devices []device) {
 			mark(&d.UUID, &d.Fault, fmt.Sprintf("MIG device %d:%d", g.Index, d.Index))
 		}
 	}
-}
-
-// memory holds each GPU as it was when it last worked. An index means the same
-// GPU for as long as NVML is initialised.
-type memory struct {
-	mu   sync.Mutex
-	good map[int]gpu.GPU
-}
-
-// keep remembers the GPUs that work.
-func (m *memory) keep(devices []device) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.good == nil {
-		m.good = map[int]gpu.GPU{}
-	}
-	for _, d := range devices {
-		if d.gpu.Fault == nil {
-			m.good[d.gpu.Index] = copyOf(d.gpu)
-		}
-	}
-}
-
-// recall restores faulty GPUs as they were when they last worked, except for the
-// fault and the recovery.
-func (m *memory) recall(devices []device) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range devices {
-		g := &devices[i].gpu
-		if was, ok := m.good[g.Index]; ok && g.Fault != nil {
-			was = copyOf(was)
-			was.Fault, was.Recovery = g.Fault, g.Recovery
-			*g = was
-		}
-	}
-}
-
-// copyOf returns a copy of g that shares nothing with it which its user may change.
-func copyOf(g gpu.GPU) gpu.GPU {
-	if g.MIG != nil {
-		mig := *g.MIG
-		mig.Devices, mig.GPUInstances = slices.Clone(mig.Devices), slices.Clone(mig.GPUInstances)
-		g.MIG = &mig
-	}
-	if g.Fabric != nil {
-		fabric := *g.Fabric
-		g.Fabric = &fabric
-	}
-	return g
 }

@@ -145,7 +145,7 @@ func (l *layout) describe(h nvml.Device, d *gpu.MIGDevice, a gonvml.DeviceAttrib
 		ComputeSlices: d.Engines.ComputeInstanceSlices,
 		GPUSlices:     d.Engines.GPUInstanceSlices,
 		GB:            gpu.ProfileGB(d.MemoryBytes, l.gpu.MemoryBytes),
-		Attribute:     attribute(l.view.profiles(l.parent, l.gpu), in, d.Engines),
+		Attribute:     attribute(l.profiles(), in, d.Engines),
 	}
 	if _, err := gpu.ParseProfile(p.String()); err != nil {
 		return l.badAnswer("nvmlDeviceGetAttributes_v2", err.Error())
@@ -185,10 +185,19 @@ func (l *layout) listInstances() {
 	}
 }
 
+// profiles returns the kinds of GPU instances that the GPU can have.
+func (l *layout) profiles() []profile {
+	list, err := l.view.profiles(l.parent, l.gpu)
+	if err != nil {
+		l.missing(err)
+	}
+	return list
+}
+
 // profileOf returns the profile of a GPU instance, the zero one if NVML does not
 // say which it is.
 func (l *layout) profileOf(in instance) gpu.Profile {
-	for _, p := range l.view.profiles(l.parent, l.gpu) {
+	for _, p := range l.profiles() {
 		if in.known && p.id == in.profile {
 			return p.text(l.gpu.MemoryBytes)
 		}
@@ -206,13 +215,30 @@ func (l *layout) instance(id uint32) instance {
 	h, err := l.parent.GPUInstance(int(id))
 	in.gone = nvml.Code(err) == gonvml.ERROR_NOT_FOUND
 	if err == nil {
-		info, err := h.Info()
+		var info gonvml.GpuInstanceInfo
+		info, err = h.Info()
 		in.known = err == nil && info.Id == id
 		if in.known {
 			in.profile = info.ProfileId
 			in.place = gpu.Placement{Start: int(info.Placement.Start), Size: int(info.Placement.Size)}
 		}
 	}
+	if err != nil && !in.gone && !hiddenInstance(err) {
+		l.missing(err)
+	}
 	l.instances[id] = in
 	return in
+}
+
+// hiddenInstance reports whether an error says that the driver does not tell this process
+// what an instance is.
+func hiddenInstance(err error) bool {
+	return unsupported(err) || nvml.Code(err) == gonvml.ERROR_NO_PERMISSION
+}
+
+// missing records a call that failed for a value which the MIG devices can be used without.
+func (l *layout) missing(err error) {
+	if f := *nvml.Fault(err); !slices.Contains(l.gpu.Missing, f) {
+		l.gpu.Missing = append(l.gpu.Missing, f)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/google/go-cmp/cmp"
@@ -151,11 +152,12 @@ func watching(t *testing.T, gpus ...gonvml.Device) (*watch, *[]gpu.Event) {
 	events := new([]gpu.Event)
 	v := viewOf(t, &fakeNVML{gpus: gpus})
 	w := &watch{
-		view: v, times: soon, log: slog.New(slog.DiscardHandler),
+		view: v, times: soon, probed: time.Now(), log: slog.New(slog.DiscardHandler),
 		deliver: func(e gpu.Event) { *events = append(*events, e) },
 	}
 	for i := range gpus {
-		w.gpus = append(w.gpus, &watched{index: i, handle: v.handle(t, i), id: gpu.UUID(fmt.Sprintf("GPU-%d", i+1))})
+		w.gpus = append(w.gpus, &watched{index: i, handle: v.handleOf(t, i)})
+		v.memory.learn(gpu.GPU{Index: i, Minor: noMinor, UUID: gpu.UUID(fmt.Sprintf("GPU-%d", i+1))}, symUUID)
 	}
 	return w, events
 }
@@ -174,7 +176,9 @@ func TestMIGChangesThatNVMLDoesNotReport(t *testing.T) {
 	folder("gi1/ci0")
 	for _, g := range w.gpus {
 		g.events = gonvml.EventTypeXidCriticalError
-		w.learnMIG(g)
+		if err := w.learnMIG(g); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, step := range []struct {
 		what    string
@@ -192,10 +196,8 @@ func TestMIGChangesThatNVMLDoesNotReport(t *testing.T) {
 		*events = nil
 		step.change()
 		asked := fakes[0].asked + fakes[1].asked
-		for range len(w.gpus) { // each of them is asked for its mode once
-			if err := w.probe(); err != nil {
-				t.Fatal(err)
-			}
+		if err := w.probe(); err != nil { // each of them is asked for its mode once
+			t.Fatal(err)
 		}
 		var want []gpu.Event
 		if step.changed != "" {
@@ -205,7 +207,7 @@ func TestMIGChangesThatNVMLDoesNotReport(t *testing.T) {
 			t.Errorf("%s: events (-want +got):\n%s", step.what, d)
 		}
 		if n := fakes[0].asked + fakes[1].asked - asked; n != len(w.gpus) {
-			t.Errorf("%s: %d calls in %d probes, want one in each", step.what, n, len(w.gpus))
+			t.Errorf("%s: %d calls in a probe, want %d", step.what, n, len(w.gpus))
 		}
 	}
 	asked := fakes[0].asked + fakes[1].asked

@@ -3,13 +3,11 @@ package reader
 import (
 	"time"
 
-	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
-
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// findSilent delivers EventLost for each GPU that has stopped answering.
+// findSilent delivers EventLost for each GPU that has stopped working.
 func (w *watch) findSilent() {
 	for _, g := range w.gpus {
 		w.check(g)
@@ -25,25 +23,38 @@ func (w *watch) findSilentOf(h nvml.Device) {
 	}
 }
 
-// check delivers EventLost if a GPU has stopped answering. A GPU without a name is
-// left to the next snapshot: an event without a GPU would count against all the
-// others.
+// check asks a GPU for something that the library does not keep.
 func (w *watch) check(g *watched) {
-	if g.silent || !g.handle.Valid() || answers(g.handle) {
-		return
+	if g.watchable() {
+		w.judge(g, askMemory, askMemory(g.handle))
 	}
-	g.silent = true
-	if g.id == "" {
-		w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
-		return
-	}
-	w.deliver(gpu.GPUEvent(gpu.EventLost, g.id))
 }
 
-// answers asks for something that the library does not keep.
-func answers(h nvml.Device) bool {
+func askMemory(h nvml.Device) error {
 	_, err := h.MemoryInfo()
-	return err == nil || nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED
+	return err
+}
+
+func askMode(h nvml.Device) error {
+	_, _, err := h.MIGMode()
+	return err
+}
+
+// judge delivers EventLost if the answer of a GPU to a call says that it has stopped
+// working, and reports whether it does. The GPU works again when it answers that call. A
+// GPU without a UUID is left to the next snapshot: an event without a GPU would count
+// against all the others.
+func (w *watch) judge(g *watched, call func(nvml.Device) error, err error) (silent bool) {
+	if !lost(err) {
+		return false
+	}
+	g.silent, g.lostTo = true, call
+	if id := w.view.memory.uuid(g.index); id != "" {
+		w.deliver(gpu.GPUEvent(gpu.EventLost, id))
+	} else {
+		w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
+	}
+	return true
 }
 
 // expecting reports whether something is about to happen that NVML does not
@@ -62,10 +73,11 @@ func (w *watch) expecting() bool {
 }
 
 // probe checks what NVML does not report, now and then: GPUs that were plugged
-// in, silent GPUs that answer again, after which all are registered again, GPUs
-// that refused to be registered, and changes of fabrics and MIG devices.
+// in, GPUs that were lost without an XID, silent GPUs that work again, after which all
+// are registered again, GPUs that refused to be registered, and changes of fabrics and
+// MIG devices.
 //
-// NVML is not initialised again in the hope that a silent GPU answers then: that
+// NVML is not initialised again in the hope that a silent GPU works then: that
 // can block for all GPUs because of one. A GPU cannot be reset while NVML is in
 // use; whoever resets it claims the lease, after which all is read again, and one
 // that is attached again is seen in the kernel's list.
@@ -73,25 +85,24 @@ func (w *watch) probe() error {
 	if time.Since(w.probed) < w.times.probe {
 		return nil
 	}
+	first := w.probed.IsZero()
 	w.probed = time.Now()
 	if !w.stale && w.view.stale() {
 		// The snapshot that is taken now sees that too, and begins again.
 		w.stale = true
 		w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
 	}
-	w.checkFabrics()
-	w.checkMIG()
-	back := false
-	for _, g := range w.gpus {
-		if g.refused && w.set != nil {
-			_ = w.registerGPU(g, *w.set) // a driver that is gone shows in the next wait
-		}
-		if g.silent {
-			h, err := w.view.span.Library().Device(g.index)
-			back = back || (err == nil && answers(h))
+	if !first { // all GPUs have just been registered
+		if err := w.ask(); err != nil {
+			return err
 		}
 	}
-	if !back {
+	w.checkFabrics()
+	w.checkInstances()
+	if err := w.admit(); err != nil {
+		return err
+	}
+	if !w.back() {
 		return nil
 	}
 	if err := w.register(); err != nil {
@@ -99,4 +110,71 @@ func (w *watch) probe() error {
 	}
 	w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
 	return nil
+}
+
+// ask makes one call for each of the GPUs whose turn it is. After one is found lost,
+// it asks all others: what happened to one may have happened to all.
+func (w *watch) ask() error {
+	for range min(asks, len(w.gpus)) {
+		g := w.gpus[w.turn%len(w.gpus)]
+		w.turn++
+		if !g.watchable() {
+			continue
+		}
+		call, err := w.askGPU(g)
+		if nvml.DriverGone(err) {
+			// One call may say so although the driver is there.
+			if _, err := w.view.span.Library().DeviceCount(); nvml.DriverGone(err) {
+				return err
+			}
+		}
+		if w.judge(g, call, err) {
+			w.findSilent()
+			return nil
+		}
+	}
+	return nil
+}
+
+// askGPU asks a GPU for what may have changed without an event, or else for something
+// that the library does not keep. It returns the call that tells whether the GPU works,
+// and the error.
+func (w *watch) askGPU(g *watched) (func(nvml.Device) error, error) {
+	fabric, mode := w.view.fabrics.unsettled(g.index), w.mute(g)
+	g.asked++
+	switch {
+	case !g.reportsMIG() && !g.mig.known:
+		err := w.learnMIG(g)
+		if g.mig.known {
+			// What has changed since the last snapshot is not known.
+			w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
+		}
+		return askMode, err
+	case fabric && (!mode || g.asked%2 == 0):
+		_, err := w.view.fabric(g.index, g.handle)
+		return askMemory, err
+	case mode:
+		return askMode, w.checkMode(g)
+	default:
+		return askMemory, askMemory(g.handle)
+	}
+}
+
+// back reports whether a silent GPU works again.
+func (w *watch) back() bool {
+	back := false
+	for _, g := range w.gpus {
+		if !g.silent {
+			continue
+		}
+		h, err := w.view.span.Library().Device(g.index)
+		if err != nil {
+			continue
+		}
+		if !lost(g.lostTo(h)) {
+			w.view.memory.keepHandle(g.index, h)
+			back = true
+		}
+	}
+	return back
 }

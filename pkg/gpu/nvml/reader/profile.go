@@ -42,30 +42,32 @@ type catalogue struct {
 
 // profiles returns the kinds of GPU instances that a GPU can have. They are read
 // once for all GPUs that are alike: NVML documents that they are immutable.
-func (v *view) profiles(h nvml.Device, g *gpu.GPU) []profile {
+// With an error, the list is not complete.
+func (v *view) profiles(h nvml.Device, g *gpu.GPU) ([]profile, error) {
 	key := product{pci: gpu.PCI{DeviceID: g.PCI.DeviceID, SubsystemID: g.PCI.SubsystemID}, memory: g.MemoryBytes}
 	v.catalogue.mu.Lock()
 	defer v.catalogue.mu.Unlock()
 	if list, ok := v.catalogue.profiles[key]; ok {
-		return list
+		return list, nil
 	}
-	list, complete := readProfiles(h)
-	if complete {
+	list, err := readProfiles(h)
+	if err == nil {
 		if v.catalogue.profiles == nil {
 			v.catalogue.profiles = map[product][]profile{}
 		}
 		v.catalogue.profiles[key] = list
 	}
-	return list
+	return list, err
 }
 
 // readProfiles asks for one kind after the other. Behind the last one NVML
 // answers that the argument is invalid.
-func readProfiles(h nvml.Device) (list []profile, complete bool) {
+func readProfiles(h nvml.Device) ([]profile, error) {
+	var list []profile
 	for n := range maxProfiles {
 		info, err := h.GPUInstanceProfile(n)
 		if nvml.Missing(err) {
-			return nil, true
+			return nil, nil
 		}
 		switch nvml.Code(err) {
 		case gonvml.SUCCESS:
@@ -78,12 +80,12 @@ func readProfiles(h nvml.Device) (list []profile, complete bool) {
 			})
 		case gonvml.ERROR_NOT_SUPPORTED:
 		case gonvml.ERROR_INVALID_ARGUMENT:
-			return list, true
+			return list, nil
 		default:
-			return list, false
+			return list, err
 		}
 	}
-	return list, true
+	return list, nil
 }
 
 // attributeOf returns the attribute in the text of a profile, by its number in

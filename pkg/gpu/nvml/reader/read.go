@@ -2,6 +2,7 @@ package reader
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -11,71 +12,181 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// device reads one GPU. The first call that fails becomes its Fault; the error is
-// for a driver that has gone, or that is too old.
-func (v *view) device(index int) (device, error) {
-	d := device{gpu: gpu.GPU{Index: index, Minor: noMinor, NUMANode: -1}}
-	handle, err := v.span.Library().Device(index)
-	if concernsNode(err) {
+// device reads one GPU. A GPU that gives no handle, that is lost, or whose MIG mode is
+// not known has a Fault. Other calls that fail are in failed. The error is for a driver
+// that has gone, or that is too old.
+func (v *view) device(index int) (d device, err error) {
+	var known map[string]bool
+	d.gpu, known = v.memory.constants(index)
+	d.handle, err = v.handle(index)
+	switch {
+	case concernsNode(err):
 		return d, err
-	}
-	if err != nil {
+	case err != nil:
 		d.gpu.Fault = nvml.Fault(err)
 		return d, nil
 	}
-	d.handle = handle
-	for _, step := range v.steps(handle, &d.gpu) {
-		err := step.read()
-		switch {
-		case err == nil, step.optional && (nvml.Missing(err) || nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED):
-		case concernsNode(err):
-			return d, err
-		case d.gpu.Fault == nil:
-			d.gpu.Fault = nvml.Fault(err)
-		}
+	if err := v.constants(&d, known); err != nil {
+		return d, err
 	}
-	checkUUID(&d.gpu)
-	if d.gpu.Fault == nil && d.gpu.MIG != nil && d.gpu.MIG.Enabled {
-		err := v.readMIG(handle, &d.gpu)
-		if nvml.DriverGone(err) {
-			return d, err
-		}
-		if err != nil {
-			d.gpu.Fault = nvml.Fault(err)
-		}
+	if err := v.state(&d); err != nil {
+		return d, err
+	}
+	if d.gpu.Fault != nil {
+		// It may need another handle when it works again.
+		v.memory.keepHandle(index, nvml.Device{})
 	}
 	return d, nil
+}
+
+// handle returns the handle of a GPU.
+func (v *view) handle(index int) (nvml.Device, error) {
+	if h, ok := v.memory.handle(index); ok {
+		return h, nil
+	}
+	h, err := v.span.Library().Device(index)
+	if err == nil {
+		v.memory.keepHandle(index, h)
+	}
+	return h, err
 }
 
 // concernsNode reports whether the answer to a call that each GPU has to have
 // says that no GPU of the node can be used.
 func concernsNode(err error) bool { return nvml.DriverGone(err) || nvml.Missing(err) }
 
-// step is one read of one GPU.
-type step struct {
-	read func() error
-	// optional: the library may lack it, or the GPU not support it.
+// lost reports whether an error says that the GPU does not work. Other errors concern
+// the value alone that was asked for.
+func lost(err error) bool {
+	code := nvml.Code(err)
+	return code == gonvml.ERROR_GPU_IS_LOST || code == gonvml.ERROR_RESET_REQUIRED
+}
+
+// unsupported reports whether an error says that there is no such value: the library,
+// the driver or the GPU does not know it.
+func unsupported(err error) bool {
+	code := nvml.Code(err)
+	return code == gonvml.ERROR_NOT_SUPPORTED || unknownForm(err)
+}
+
+// failure is a call that failed for a value which is not known.
+type failure struct {
+	err error
+	// lacks reports whether the GPU cannot be used because of it.
+	lacks func(*gpu.GPU) bool
+}
+
+// fail records a call of the device that failed.
+func (d *device) fail(err error, lacks func(*gpu.GPU) bool) {
+	if !lost(err) {
+		d.failed = append(d.failed, failure{err, lacks})
+	} else if d.gpu.Fault == nil {
+		d.gpu.Fault = nvml.Fault(err)
+	}
+}
+
+// settle makes the device faulty if it lacks a value without which nobody can use it.
+// Other values that could not be read are missing.
+func (d *device) settle() {
+	for _, f := range d.failed {
+		switch {
+		case d.gpu.Fault != nil:
+		case f.lacks != nil && f.lacks(&d.gpu):
+			d.gpu.Fault = nvml.Fault(f.err)
+		default:
+			d.gpu.Missing = append(d.gpu.Missing, *nvml.Fault(f.err))
+		}
+	}
+	if d.gpu.Fault != nil {
+		d.gpu.Missing = nil
+	}
+}
+
+// constant is a value of a GPU that does not change while NVML is initialized.
+type constant struct {
+	symbol string
+	read   func(nvml.Device, *gpu.GPU) error
+	// lacks is set for a value without which nobody can use the GPU.
+	lacks func(*gpu.GPU) bool
+	// optional is set for a value that not every driver and GPU has.
 	optional bool
 }
 
-// steps returns the reads that fill g.
-func (v *view) steps(h nvml.Device, g *gpu.GPU) []step {
-	return []step{
-		{read: func() error { return readPCI(h, g) }},
-		{read: func() error { return set(h.UUID, func(id string) { g.UUID = gpu.UUID(id) }) }},
-		{read: func() error { return set(h.MinorNumber, func(minor int) { g.Minor = minor }) }},
-		{read: func() error { return set(h.Name, func(name string) { g.Name = text.Printable(name) }) }},
-		// Not supported where GPU and CPU share one memory.
-		{optional: true, read: func() error { return set(h.MemoryInfo, func(m gonvml.Memory) { g.MemoryBytes = m.Total }) }},
-		{read: func() error { return readComputeCapability(h, g) }},
-		{optional: true, read: func() error { return set(h.Brand, func(b gonvml.BrandType) { g.Brand = brandName(b) }) }},
-		{optional: true, read: func() error {
-			return set(h.Architecture, func(a gonvml.DeviceArchitecture) { g.Architecture = architectureName(a) })
-		}},
-		{optional: true, read: func() error { return readMIGMode(h, g) }},
-		{read: func() error { g.Fabric = v.fabric(g.Index, h); return nil }},
-		{read: func() error { return v.recovery(h, g) }},
+const (
+	symPCI   = "nvmlDeviceGetPciInfo_v3"
+	symUUID  = "nvmlDeviceGetUUID"
+	symMinor = "nvmlDeviceGetMinorNumber"
+)
+
+func constants() []constant {
+	return []constant{
+		{symbol: symPCI, read: readPCI, lacks: func(g *gpu.GPU) bool { return g.PCI.BusID == "" }},
+		{symbol: symUUID, read: readUUID, lacks: func(g *gpu.GPU) bool { return g.UUID == "" }},
+		{symbol: symMinor, read: readMinor, lacks: func(g *gpu.GPU) bool { return g.Minor == noMinor }},
+		{symbol: "nvmlDeviceGetName", read: readName},
+		{symbol: "nvmlDeviceGetCudaComputeCapability", read: readComputeCapability},
+		{symbol: "nvmlDeviceGetBrand", read: readBrand, optional: true},
+		{symbol: "nvmlDeviceGetArchitecture", read: readArchitecture, optional: true},
 	}
+}
+
+// constants reads the constants of a GPU that are not known.
+func (v *view) constants(d *device, known map[string]bool) error {
+	var read []string
+	for _, c := range constants() {
+		if known[c.symbol] {
+			continue
+		}
+		err := c.read(d.handle, &d.gpu)
+		switch {
+		case err == nil:
+			read = append(read, c.symbol)
+		case c.optional && unsupported(err):
+		case c.lacks != nil && concernsNode(err):
+			return err
+		default:
+			d.fail(err, c.lacks)
+		}
+	}
+	if id := d.gpu.UUID; id != "" && !id.Valid() {
+		d.gpu.Fault, d.gpu.UUID = &gpu.Fault{Op: symUUID, Reason: fmt.Sprintf("%+q is not a UUID", id)}, ""
+		read = slices.DeleteFunc(read, func(symbol string) bool { return symbol == symUUID })
+	}
+	v.memory.learn(d.gpu, read...)
+	return nil
+}
+
+// state reads what may change.
+func (v *view) state(d *device) error {
+	h, g := d.handle, &d.gpu
+	// Not supported where GPU and CPU share one memory.
+	err := set(h.MemoryInfo, func(m gonvml.Memory) { g.MemoryBytes = m.Total })
+	if err != nil && !unsupported(err) {
+		d.fail(err, nil)
+	}
+	err = readMIGMode(h, g)
+	switch {
+	case err == nil, unsupported(err):
+	case nvml.DriverGone(err):
+		return err
+	case g.Fault == nil:
+		g.Fault = nvml.Fault(err)
+	}
+	if g.Fabric, err = v.fabric(g.Index, h); err != nil {
+		d.fail(err, nil)
+	}
+	if g.Recovery, err = recovery(h); err != nil {
+		g.Recovery = v.memory.recovery(g.Index)
+		d.fail(err, nil)
+	}
+	if g.Fault != nil || g.MIG == nil || !g.MIG.Enabled {
+		return nil
+	}
+	err = v.readMIG(h, g)
+	if err != nil && !nvml.DriverGone(err) {
+		g.Fault, err = nvml.Fault(err), nil
+	}
+	return err
 }
 
 // set gives the result of a call to f, if there is one.
@@ -93,12 +204,32 @@ func readPCI(h nvml.Device, g *gpu.GPU) error {
 	})
 }
 
+func readUUID(h nvml.Device, g *gpu.GPU) error {
+	return set(h.UUID, func(id string) { g.UUID = gpu.UUID(id) })
+}
+
+func readMinor(h nvml.Device, g *gpu.GPU) error {
+	return set(h.MinorNumber, func(minor int) { g.Minor = minor })
+}
+
+func readName(h nvml.Device, g *gpu.GPU) error {
+	return set(h.Name, func(name string) { g.Name = text.Printable(name) })
+}
+
 func readComputeCapability(h nvml.Device, g *gpu.GPU) error {
 	major, minor, err := h.ComputeCapability()
 	if err == nil {
 		g.ComputeCapability = gpu.Version{Major: major, Minor: minor}
 	}
 	return err
+}
+
+func readBrand(h nvml.Device, g *gpu.GPU) error {
+	return set(h.Brand, func(b gonvml.BrandType) { g.Brand = brandName(b) })
+}
+
+func readArchitecture(h nvml.Device, g *gpu.GPU) error {
+	return set(h.Architecture, func(a gonvml.DeviceArchitecture) { g.Architecture = architectureName(a) })
 }
 
 func readMIGMode(h nvml.Device, g *gpu.GPU) error {
@@ -130,40 +261,4 @@ func cString[T int8 | uint8](c []T) string {
 		b.WriteByte(byte(v))
 	}
 	return b.String()
-}
-
-func brandName(b gonvml.BrandType) string {
-	return map[gonvml.BrandType]string{
-		gonvml.BRAND_QUADRO:              "Quadro",
-		gonvml.BRAND_TESLA:               "Tesla",
-		gonvml.BRAND_NVS:                 "NVS",
-		gonvml.BRAND_GRID:                "Grid",
-		gonvml.BRAND_GEFORCE:             "GeForce",
-		gonvml.BRAND_TITAN:               "Titan",
-		gonvml.BRAND_NVIDIA_VAPPS:        "NvidiaVApps",
-		gonvml.BRAND_NVIDIA_VPC:          "NvidiaVPC",
-		gonvml.BRAND_NVIDIA_VCS:          "NvidiaVCS",
-		gonvml.BRAND_NVIDIA_VWS:          "NvidiaVWS",
-		gonvml.BRAND_NVIDIA_CLOUD_GAMING: "NvidiaCloudGaming",
-		gonvml.BRAND_QUADRO_RTX:          "QuadroRTX",
-		gonvml.BRAND_NVIDIA_RTX:          "NvidiaRTX",
-		gonvml.BRAND_NVIDIA:              "Nvidia",
-		gonvml.BRAND_GEFORCE_RTX:         "GeForceRTX",
-		gonvml.BRAND_TITAN_RTX:           "TitanRTX",
-	}[b]
-}
-
-func architectureName(a gonvml.DeviceArchitecture) string {
-	return map[gonvml.DeviceArchitecture]string{
-		gonvml.DEVICE_ARCH_KEPLER:    "Kepler",
-		gonvml.DEVICE_ARCH_MAXWELL:   "Maxwell",
-		gonvml.DEVICE_ARCH_PASCAL:    "Pascal",
-		gonvml.DEVICE_ARCH_VOLTA:     "Volta",
-		gonvml.DEVICE_ARCH_TURING:    "Turing",
-		gonvml.DEVICE_ARCH_AMPERE:    "Ampere",
-		gonvml.DEVICE_ARCH_ADA:       "Ada Lovelace",
-		gonvml.DEVICE_ARCH_HOPPER:    "Hopper",
-		gonvml.DEVICE_ARCH_BLACKWELL: "Blackwell",
-		gonvml.DEVICE_ARCH_RUBIN:     "Rubin",
-	}[a]
 }

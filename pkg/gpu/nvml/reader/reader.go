@@ -39,6 +39,7 @@ type Reader struct {
 var (
 	_ gpu.Source  = (*Reader)(nil)
 	_ gpu.Checker = (*Reader)(nil)
+	_ gpu.Linker  = (*Reader)(nil)
 )
 
 // New returns a reader that does nothing until it is used.
@@ -52,7 +53,7 @@ func New(cfg Config) *Reader {
 	return &Reader{cfg: cfg, times: times{rest: restEvery, probe: probeEvery}}
 }
 
-// Snapshot reads all GPUs. If the driver has gone since the last call, or a GPU
+// Snapshot reads all GPUs, without their links. If the driver has gone since the last call, or a GPU
 // has come or gone, NVML is initialised again; a running watch returns
 // gpu.ErrClosed then, and the result is what NVML showed until then.
 func (r *Reader) Snapshot(ctx context.Context) (*gpu.Node, error) {
@@ -97,16 +98,16 @@ func tooOld(err error) error {
 }
 
 // Watch delivers XIDs, changes of MIG devices, of the recovery that the driver
-// asks for and of NVLink fabrics, and GPUs that stop answering or come back. It
-// covers the GPUs that NVML shows.
+// asks for and of NVLink fabrics, and GPUs that stop working or work again. It
+// covers the GPUs that NVML shows, also those that have no events.
 //
-// At rest it waits for events, and makes no other call of NVML. What NVML does
-// not report is read from /proc now and then, and one call is made for one GPU
-// if there are GPUs that do not report changes of their MIG mode. GPUs that a
-// snapshot has shown on their way into a fabric are asked every 2 s until they
-// have joined it, and every minute after that if other nodes share it. A GPU is
-// asked whether it still answers if there is a cause: a wait that fails, and an
-// XID, which the driver sends before a GPU falls silent.
+// At rest it waits for events, for 15 s at a time. After each wait it reads from /proc
+// what NVML does not report, and asks two GPUs in turn, with one call each, whether they
+// still work: for their fabric or their MIG mode if those can change without an event,
+// otherwise for their memory. It asks all GPUs at once after a wait that fails and after
+// one is found lost, and the GPU of an XID, which the driver sends before a GPU is lost.
+// GPUs that do not work, that refuse events, or that are on their way into a fabric are
+// asked after 2 s, and then with growing pauses of up to 15 s.
 func (r *Reader) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	_, err := nvml.Use(ctx, r.cfg.Session, func(use context.Context, span *nvml.Span) (struct{}, error) {
 		v := r.view(span)

@@ -12,25 +12,24 @@ import (
 // recovery reads what a GPU needs to be sound again. Drivers before R565 do not
 // know; they are asked for rows of memory that are remapped only at the next
 // reset, for which newer ones answer "drain and reset": the GPU works with what it
-// has until then. A driver that does not answer either is no fault of the GPU.
-func (v *view) recovery(h nvml.Device, g *gpu.GPU) error {
+// has until then. It is unknown for a driver that knows neither.
+func recovery(h nvml.Device) (gpu.Recovery, error) {
 	values := []gonvml.FieldValue{{FieldId: gonvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
-	err := h.FieldValues(values)
-	switch {
-	case concernsGPU(err):
-		return err
-	case err == nil && gonvml.Return(values[0].NvmlReturn) == gonvml.SUCCESS:
-		g.Recovery = recoveryOf(fieldNumber(values[0]))
-		return nil
+	failed := h.FieldValues(values)
+	if failed == nil && gonvml.Return(values[0].NvmlReturn) == gonvml.SUCCESS {
+		return recoveryOf(fieldNumber(values[0])), nil
 	}
 	pending, err := h.RemapPending()
-	if concernsGPU(err) {
-		return err
+	switch {
+	case failed != nil && !unsupported(failed):
+		return gpu.RecoveryUnknown, failed
+	case err != nil && !unsupported(err):
+		return gpu.RecoveryUnknown, err
+	case err == nil && pending:
+		return gpu.RecoveryDrainAndReset, nil
+	default:
+		return gpu.RecoveryUnknown, nil
 	}
-	if err == nil && pending {
-		g.Recovery = gpu.RecoveryDrainAndReset
-	}
-	return nil
 }
 
 // fieldNumber returns the value of a field that holds no negative number.

@@ -1,78 +1,120 @@
 package reader
 
 import (
-	"fmt"
-
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"golang.org/x/sync/errgroup"
 
-	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// register puts all GPUs that answer into a new event set, each once, and
-// takes what is left in the old one.
+// register puts all GPUs that work into a new event set, each once, and
+// takes what is left in the old one. If no GPU gives events, there is no set. The error
+// is for a driver that has gone, or that is too old.
 func (w *watch) register() error {
-	set, err := w.view.span.Library().NewEventSet()
-	if err != nil {
-		return err
+	set, failed := w.view.span.Library().NewEventSet()
+	if concernsNode(failed) {
+		return failed
 	}
-	watching, deaf := false, false
-	var failed error
-	for _, g := range w.gpus {
-		g.events = 0
-		err := w.registerGPU(g, set)
-		if concernsNode(err) {
-			_ = set.Free() // it is gone with the driver
-			return err
-		}
-		deaf = deaf || g.deaf()
-		if !g.silent && !g.reportsMIG() {
-			w.learnMIG(g)
-		}
-		if g.refused {
-			failed = err
-			w.log.Warn("gpu gives no events, its xids are not seen", "index", g.index, "gpu", g.id, "err", failed)
+	errs := make([]error, len(w.gpus))
+	var all errgroup.Group
+	all.SetLimit(parallel)
+	for i, g := range w.gpus {
+		all.Go(func() error {
+			errs[i] = w.include(g, set, failed)
+			return nil
+		})
+	}
+	_ = all.Wait() // they are in errs
+	watching := false
+	for i, g := range w.gpus {
+		if concernsNode(errs[i]) {
+			if failed == nil {
+				_ = set.Free() // it is gone with the driver
+			}
+			return errs[i]
 		}
 		watching = watching || g.events != 0
 	}
-	if deaf && !watching {
-		_ = set.Free() // nothing is in it
-		if failed != nil {
-			return failed
-		}
-		return fmt.Errorf("%w: no GPU of this node reports XIDs", gpu.ErrWatchUnsupported)
-	}
 	w.drain()
 	w.free()
+	if failed != nil {
+		return nil
+	}
 	if w.set = &set; !watching {
 		w.free()
 	}
 	return nil
 }
 
-// registerGPU puts one GPU into set. A GPU that fails and does not answer
-// anything else is silent from then on; one that does is only without events.
-func (w *watch) registerGPU(g *watched, set nvml.EventSet) error {
-	handle, err := w.view.span.Library().Device(g.index)
-	if err != nil {
-		g.silent, g.refused = true, false
+// include puts one GPU into set, unless there is none because of failed. It uses nothing of
+// the watch that another GPU uses.
+func (w *watch) include(g *watched, set nvml.EventSet, failed error) error {
+	g.events = 0
+	err := w.attach(g)
+	switch {
+	case err != nil:
+	case failed != nil:
+		w.refuse(g, failed)
+	default:
+		err = w.registerGPU(g, set)
+	}
+	if g.watchable() && !g.reportsMIG() && !g.mig.known {
+		_ = w.learnMIG(g) // or in its turn
+	}
+	return err
+}
+
+// attach gets the handle of a GPU. A GPU that gives none is silent.
+func (w *watch) attach(g *watched) error {
+	handle, err := w.view.handle(g.index)
+	if g.silent = err != nil; g.silent {
+		g.refused, g.lostTo = false, askMemory
 		return err
 	}
 	g.handle = handle
-	if id, err := handle.UUID(); err == nil && gpu.UUID(id).Valid() {
-		g.id = gpu.UUID(id)
-	}
-	supported, err := handle.SupportedEvents()
+	w.id(g)
+	return nil
+}
+
+// registerGPU puts one GPU into set. The error is that of a GPU without events.
+func (w *watch) registerGPU(g *watched, set nvml.EventSet) error {
+	supported, err := g.handle.SupportedEvents()
 	if err == nil && supported&wantedEvents != 0 {
-		err = handle.RegisterEvents(supported&wantedEvents, set)
+		err = g.handle.RegisterEvents(supported&wantedEvents, set)
 		if err == nil {
 			g.events = supported & wantedEvents
 		}
 	}
-	failed := err != nil && nvml.Code(err) != gonvml.ERROR_NOT_SUPPORTED
-	g.silent = failed && !answers(handle)
-	g.refused = failed && !g.silent
+	if g.silent = lost(err) && lost(askMemory(g.handle)); g.silent {
+		g.lostTo = askMemory
+	}
+	if g.refused = false; err != nil && !unsupported(err) && !g.silent {
+		w.refuse(g, err)
+	}
 	return err
+}
+
+// refuse records that a GPU cannot be registered, and logs it once.
+func (w *watch) refuse(g *watched, err error) {
+	if g.refused = !g.silent; g.refused && !g.told {
+		g.told = true
+		w.log.Warn("gpu gives no events, trying again with growing pauses; its xids are not seen",
+			"index", g.index, "gpu", w.view.memory.uuid(g.index), "err", err)
+	}
+}
+
+// admit registers the GPUs that were refused.
+func (w *watch) admit() error {
+	for _, g := range w.gpus {
+		switch {
+		case !g.refused:
+		case w.set == nil:
+			return w.register()
+		default:
+			_ = w.registerGPU(g, *w.set) // a driver that is gone shows in the next wait
+		}
+	}
+	return nil
 }
 
 // drain delivers what the event set still holds.
@@ -98,4 +140,14 @@ func (w *watch) free() {
 		w.log.Warn("cannot free nvml event set", "err", err)
 	}
 	w.set = nil
+}
+
+// deaf reports whether no GPU that works gives events, and none will.
+func (w *watch) deaf() bool {
+	for _, g := range w.gpus {
+		if g.silent || g.refused || g.events&gonvml.EventTypeXidCriticalError != 0 {
+			return false
+		}
+	}
+	return len(w.gpus) > 0
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ type resettingSet struct {
 	gonvml.EventSet
 	nvml *resetting
 	// gpus are those that are registered.
+	mu   sync.Mutex
 	gpus []*resettingGPU
 }
 
@@ -81,6 +83,8 @@ func (g *resettingGPU) GetSupportedEventTypes() (uint64, gonvml.Return) {
 
 func (g *resettingGPU) RegisterEvents(_ uint64, set gonvml.EventSet) gonvml.Return {
 	if s, ok := set.(*resettingSet); ok && !g.broken {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.gpus = append(s.gpus, g)
 	}
 	return g.answer()

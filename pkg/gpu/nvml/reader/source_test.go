@@ -60,10 +60,7 @@ func TestSourceKeepsTheContract(t *testing.T) {
 // leaves it closed, as a test finds it that has not used it yet.
 func addPaths(t *testing.T, src gpu.Source, node *gpu.Node) {
 	t.Helper()
-	got, err := src.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := linked(t, src)
 	if err := src.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -197,12 +194,17 @@ func TestReplacedDriverAsksForARestart(t *testing.T) {
 	}
 }
 
-func TestGPUsThatAnswerOneCallWithAnErrorAreFaulty(t *testing.T) {
+// What is needed to use a GPU is its handle, its MIG mode, and that it is not lost. The
+// kernel driver knows the rest as well.
+func TestGPUsThatCannotBeUsedAreFaulty(t *testing.T) {
 	for symbol, code := range map[string]string{
-		"nvmlDeviceGetUUID":                  "999",
-		"nvmlDeviceGetPciInfo_v3":            "15",
-		"nvmlDeviceGetCudaComputeCapability": "15",
-		"nvmlDeviceGetMigMode":               "999",
+		"nvmlDeviceGetMigMode":        "999",
+		"nvmlDeviceGetUUID":           "15",
+		"nvmlDeviceGetPciInfo_v3":     "16",
+		"nvmlDeviceGetBrand":          "15",
+		"nvmlDeviceGetMemoryInfo":     "15",
+		"nvmlDeviceGetGpuFabricInfoV": "15",
+		"nvmlDeviceGetFieldValues":    "16",
 	} {
 		t.Run(symbol, func(t *testing.T) {
 			s := newSim(t, "--gpus=2", "--model=a100-40")
@@ -212,18 +214,98 @@ func TestGPUsThatAnswerOneCallWithAnErrorAreFaulty(t *testing.T) {
 			defer closeSource(t, src)
 			node := snapshot(t, src)
 			for i, g := range node.GPUs {
-				if g.Fault == nil || g.Fault.Op != symbol {
-					t.Errorf("GPU %d has the fault %+v, want one of %s", i, g.Fault, symbol)
+				if g.Fault == nil || g.Fault.Op != symbol || g.Missing != nil {
+					t.Errorf("GPU %d has the fault %+v and misses %v, want a fault of %s", i, g.Fault, g.Missing, symbol)
 				}
-				if w := want.GPUs[i]; g.UUID != w.UUID || g.Minor != w.Minor || g.Name != w.Name || g.MemoryBytes != w.MemoryBytes {
-					t.Errorf("GPU %d is %s, minor %d, %q of %d bytes, want %s, %d, %q, %d",
-						i, g.UUID, g.Minor, g.Name, g.MemoryBytes, w.UUID, w.Minor, w.Name, w.MemoryBytes)
+				if w := want.GPUs[i]; g.UUID != w.UUID || g.Minor != w.Minor || g.PCI.BusID != w.PCI.BusID || g.Name != w.Name {
+					t.Errorf("GPU %d is %s, minor %d, at %s, %q, want %s, %d, %s, %q",
+						i, g.UUID, g.Minor, g.PCI.BusID, g.Name, w.UUID, w.Minor, w.PCI.BusID, w.Name)
 				}
 			}
-			if len(node.Links) > 0 {
+			if node := linked(t, src); len(node.Links) > 0 {
 				t.Errorf("faulty GPUs have links: %v", node.Links)
 			}
 		})
+	}
+}
+
+func TestWhatCannotBeReadCostsNoGPU(t *testing.T) {
+	for symbol, missing := range map[string]func(*gpu.GPU){
+		"nvmlDeviceGetUUID":                  func(*gpu.GPU) {}, // the kernel driver knows it
+		"nvmlDeviceGetMinorNumber":           func(*gpu.GPU) {},
+		"nvmlDeviceGetName":                  func(*gpu.GPU) {},
+		"nvmlDeviceGetPciInfo_v3":            func(g *gpu.GPU) { g.PCI.DeviceID, g.PCI.SubsystemID = 0, 0 },
+		"nvmlDeviceGetCudaComputeCapability": func(g *gpu.GPU) { g.ComputeCapability = gpu.Version{} },
+		"nvmlDeviceGetBrand":                 func(g *gpu.GPU) { g.Brand = "" },
+		"nvmlDeviceGetArchitecture":          func(g *gpu.GPU) { g.Architecture = "" },
+		"nvmlDeviceGetMemoryInfo":            func(g *gpu.GPU) { g.MemoryBytes = 0 },
+		"nvmlDeviceGetGpuFabricInfoV":        func(g *gpu.GPU) { g.Fabric = nil },
+		"nvmlDeviceGetFieldValues":           func(g *gpu.GPU) { g.Recovery = gpu.RecoveryUnknown },
+	} {
+		for _, code := range []string{"4", "999"} {
+			t.Run(symbol+" answers "+code, func(t *testing.T) {
+				s := newSim(t, "--gpus=2", "--model=h100-80")
+				want := s.node("Nvidia", "Hopper")
+				s.run("set", symbol+".return="+code)
+				src := s.source(nil)
+				defer closeSource(t, src)
+				node := snapshot(t, src)
+				for i, g := range node.GPUs {
+					if len(g.Missing) != 1 || g.Missing[0].Op != symbol || node.Complete() {
+						t.Errorf("GPU %d misses %v, want %s", i, g.Missing, symbol)
+					}
+					g.Missing = nil
+					missing(&want.GPUs[i])
+					if d := cmp.Diff(want.GPUs[i], g); d != "" {
+						t.Errorf("GPU %d (-want +got):\n%s", i, d)
+					}
+				}
+				s.run("set", symbol+".return=0")
+				healed := linked(t, src)
+				want = s.node("Nvidia", "Hopper")
+				want.Links[0].Path = healed.Links[0].Path
+				if d := cmp.Diff(want, healed); d != "" || !healed.Complete() {
+					t.Errorf("after it answers again (-want +got):\n%s", d)
+				}
+				s.run("set", symbol+".return="+code)
+				for i, g := range snapshot(t, src).GPUs {
+					g.Missing = nil
+					if d := cmp.Diff(want.GPUs[i], g); d != "" {
+						t.Errorf("GPU %d fails again, and was not kept (-want +got):\n%s", i, d)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestWhatCannotBeReadOfTheDriverCostsNoGPU(t *testing.T) {
+	for symbol, missing := range map[string]func(*gpu.Driver){
+		"nvmlSystemGetDriverVersion":        func(*gpu.Driver) {}, // the kernel driver knows it
+		"nvmlSystemGetNVMLVersion":          func(d *gpu.Driver) { d.NVMLVersion = "" },
+		"nvmlSystemGetCudaDriverVersion_v2": func(d *gpu.Driver) { d.CUDA = gpu.Version{} },
+	} {
+		for _, code := range []string{"4", "9", "999"} {
+			t.Run(symbol+" answers "+code, func(t *testing.T) {
+				s := newSim(t, "--gpus=2", "--model=l4")
+				want := s.node("", "").Driver
+				s.run("set", symbol+".return="+code)
+				src := s.source(nil)
+				defer closeSource(t, src)
+				node := snapshot(t, src)
+				if len(node.GPUs) != 2 || node.GPUs[0].Fault != nil || len(node.Missing) != 1 || node.Missing[0].Op != symbol || node.Complete() {
+					t.Errorf("the node is %+v, want two GPUs that work, and %s missing", node, symbol)
+				}
+				missing(&want)
+				if d := cmp.Diff(want, node.Driver); d != "" {
+					t.Errorf("driver (-want +got):\n%s", d)
+				}
+				s.run("set", symbol+".return=0")
+				if healed := snapshot(t, src); healed.Driver != s.node("", "").Driver || !healed.Complete() {
+					t.Errorf("after it answers again: driver %+v, missing %v", healed.Driver, healed.Missing)
+				}
+			})
+		}
 	}
 }
 
@@ -234,14 +316,32 @@ func TestOptionalAnswersMayBeMissing(t *testing.T) {
 	}
 	src := s.source(nil)
 	defer closeSource(t, src)
-	node := snapshot(t, src)
+	node := linked(t, src)
 	for _, g := range node.GPUs {
 		if g.Fault != nil || g.MIG != nil || g.Brand != "" || g.Architecture != "" || g.MemoryBytes != 0 {
 			t.Errorf("GPU = %+v, want one that works and lacks what is not supported", g)
 		}
 	}
+	if !node.Complete() {
+		t.Error("the node is not complete, want one that is not read again for what is not supported")
+	}
 	if len(node.Links) != 1 || node.Links[0].NVSwitch != 0 || node.Links[0].Path == "" {
 		t.Errorf("links = %+v, want one without NVLinks", node.Links)
+	}
+}
+
+func TestLinksAreKnownAsFarAsTheyCanBeRead(t *testing.T) {
+	s := newSim(t, "--gpus=2", "--model=h100-80")
+	s.run("set", "nvmlDeviceGetTopologyCommonAncestor.return=999")
+	src := s.source(nil)
+	defer closeSource(t, src)
+	node, err := gpu.Linked(t.Context(), src, snapshot(t, src))
+	if err == nil || len(node.Links) != 1 || node.Links[0].NVSwitch != 18 || node.Links[0].Path != "" {
+		t.Errorf("Linked() = %+v, %v, want a link without its path, and an error", node.Links, err)
+	}
+	s.run("set", "nvmlDeviceGetTopologyCommonAncestor.return=0")
+	if links := linked(t, src).Links; links[0].Path == "" {
+		t.Errorf("links = %+v after it answers again", links)
 	}
 }
 
@@ -307,6 +407,16 @@ func TestClaimedLeaseFreesNVML(t *testing.T) {
 func snapshot(t *testing.T, src gpu.Source) *gpu.Node {
 	t.Helper()
 	node, err := src.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+// linked is a snapshot with its links.
+func linked(t *testing.T, src gpu.Source) *gpu.Node {
+	t.Helper()
+	node, err := gpu.Linked(t.Context(), src, snapshot(t, src))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,9 @@
 package reader
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -15,17 +17,35 @@ type nvlinks struct {
 	// peers by PCI bus ID.
 	peers    map[string]int
 	switches int
+	// err is the first call that failed for a reason other than that there is no such link.
+	err error
+}
+
+// Links reads the links of the working GPUs of a snapshot.
+func (r *Reader) Links(ctx context.Context, n *gpu.Node) ([]gpu.Link, error) {
+	links, err := nvml.Use(ctx, r.cfg.Session, func(_ context.Context, span *nvml.Span) ([]gpu.Link, error) {
+		return r.view(span).links(ctx, n)
+	})
+	if err != nil {
+		err = fmt.Errorf("read links between GPUs: %w", err)
+	}
+	return links, err
 }
 
 // links describes each pair of working GPUs. It asks each GPU for its NVLinks
-// once, and no more pairs for their place on the PCI tree than it takes to
-// know that of all.
-func (v *view) links(ctx context.Context, devices []device) ([]gpu.Link, error) {
+// once. The error is the first call that failed; it never says that the driver has
+// gone, which the next snapshot shows.
+func (v *view) links(ctx context.Context, n *gpu.Node) ([]gpu.Link, error) {
 	var working []device
-	for _, d := range devices {
-		if d.gpu.Fault == nil {
-			working = append(working, d)
+	for _, g := range n.GPUs {
+		if g.Fault != nil {
+			continue
 		}
+		h, err := v.handle(g.Index)
+		if err != nil {
+			return nil, nvml.Fault(err)
+		}
+		working = append(working, device{handle: h, gpu: g})
 	}
 	if len(working) < 2 {
 		return nil, nil
@@ -37,12 +57,21 @@ func (v *view) links(ctx context.Context, devices []device) ([]gpu.Link, error) 
 		}
 		nv[i] = v.nvlinks(d.handle)
 	}
-	links := make([]gpu.Link, 0, len(working)*(len(working)-1)/2)
+	links, failed := pairs(working, nv)
+	for i := range nv {
+		failed = cmp.Or(failed, nv[i].err)
+	}
+	if failed != nil {
+		return links, nvml.Fault(failed)
+	}
+	return links, nil
+}
+
+// pairs returns the link of each pair of GPUs. It asks for the place of no more pairs on
+// the PCI tree than it takes to know that of all. The error is the first call that failed.
+func pairs(working []device, nv []nvlinks) (links []gpu.Link, failed error) {
 	met := tree{}
 	for a := range working {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
 		for b := a + 1; b < len(working); b++ {
 			link := join(working[a].gpu, working[b].gpu, nv[a], nv[b])
 			level, known := met.between(a, b)
@@ -50,6 +79,7 @@ func (v *view) links(ctx context.Context, devices []device) ([]gpu.Link, error) 
 				var err error
 				level, err = working[a].handle.CommonAncestor(working[b].handle)
 				known = err == nil
+				failed = cmp.Or(failed, unexpected(err))
 			}
 			if known {
 				met[[2]int{a, b}] = level
@@ -58,7 +88,15 @@ func (v *view) links(ctx context.Context, devices []device) ([]gpu.Link, error) 
 			links = append(links, link)
 		}
 	}
-	return links, nil
+	return links, failed
+}
+
+// unexpected returns err, or nil if it says that there is no such value.
+func unexpected(err error) error {
+	if err == nil || unsupported(err) || nvml.Code(err) == gonvml.ERROR_INVALID_ARGUMENT {
+		return nil
+	}
+	return err
 }
 
 // join returns the link of two GPUs, without its path.
@@ -74,7 +112,9 @@ func join(a, b gpu.GPU, fromA, fromB nvlinks) gpu.Link {
 // nvlinks reads the NVLinks of one GPU.
 func (v *view) nvlinks(h nvml.Device) nvlinks {
 	n := nvlinks{peers: map[string]int{}}
-	for link, active := range linkStates(h) {
+	states, err := linkStates(h)
+	n.err = err
+	for link, active := range states {
 		if active {
 			v.count(h, link, &n)
 		}
@@ -84,7 +124,7 @@ func (v *view) nvlinks(h nvml.Device) nvlinks {
 
 // linkStates returns for each NVLink of a GPU whether it is active. Newer drivers
 // answer for all of them in one call.
-func linkStates(h nvml.Device) []bool {
+func linkStates(h nvml.Device) ([]bool, error) {
 	values := make([]gonvml.FieldValue, gonvml.NVLINK_MAX_LINKS)
 	for link := range values {
 		values[link] = gonvml.FieldValue{FieldId: gonvml.FI_DEV_NVLINK_GET_STATE, ScopeId: uint32(link)}
@@ -95,18 +135,18 @@ func linkStates(h nvml.Device) []bool {
 			// A link that sleeps wakes up when there is something to send.
 			out[link] = gonvml.Return(value.NvmlReturn) == gonvml.SUCCESS && fieldNumber(value) != gonvml.NVLINK_STATE_INACTIVE
 		}
-		return out
+		return out, nil
 	}
 	out := make([]bool, 0, gonvml.NVLINK_MAX_LINKS)
 	for link := range gonvml.NVLINK_MAX_LINKS {
 		state, err := h.NVLinkState(link)
 		if err != nil && (nvml.Code(err) != gonvml.ERROR_NOT_SUPPORTED || link == 0) {
-			break // behind the last one, or a GPU without NVLink
+			return out, unexpected(err) // behind the last one, or a GPU without NVLink
 		}
 		// One that is not wired is not supported.
 		out = append(out, err == nil && state == gonvml.FEATURE_ENABLED)
 	}
-	return out
+	return out, nil
 }
 
 // count adds an active NVLink to n. Where the first one leads to a switch the
@@ -124,8 +164,10 @@ func (v *view) count(h nvml.Device, link int, n *nvlinks) {
 		n.switches++
 		return
 	}
+	n.err = cmp.Or(n.err, unexpected(err))
 	remote, err := h.NVLinkRemotePCIInfo(link)
 	if err != nil {
+		n.err = cmp.Or(n.err, unexpected(err))
 		return
 	}
 	if id := busID(remote); !reported && isBridge(v.sysRoot, id) {

@@ -25,6 +25,8 @@ type view struct {
 	proc    driverproc.Root
 	sysRoot string
 
+	gpus      atomic.Pointer[int]
+	driver    driver
 	memory    memory
 	catalogue catalogue
 	fabrics   fabrics
@@ -39,6 +41,7 @@ type view struct {
 type device struct {
 	handle nvml.Device
 	gpu    gpu.GPU
+	failed []failure
 }
 
 // stale reports whether GPUs have come or gone since NVML was initialised, or a
@@ -53,50 +56,34 @@ func (v *view) stale() bool {
 
 // read observes the node.
 func (v *view) read(ctx context.Context) (*gpu.Node, error) {
-	driver, err := v.driver()
-	if err != nil {
-		return nil, err
-	}
 	devices, err := v.devices(ctx)
 	if err != nil {
 		return nil, err
 	}
 	identify(devices, kernelGPUs(v.proc, devices))
+	devices = slices.DeleteFunc(devices, func(d device) bool { return isDisplay(d.gpu.Name) })
+	for i := range devices {
+		if devices[i].settle(); devices[i].gpu.Fault == nil {
+			v.memory.learn(devices[i].gpu)
+		}
+	}
 	v.memory.recall(devices)
 	markDoubles(devices)
 	fillCaps(v.proc, devices)
-	node := &gpu.Node{Driver: driver, GPUs: make([]gpu.GPU, 0, len(devices))}
+	node := &gpu.Node{GPUs: make([]gpu.GPU, 0, len(devices))}
+	node.Driver, node.Missing = v.driver.versions(v.span.Library(), v.proc)
 	for i := range devices {
 		d := &devices[i]
 		d.gpu.NUMANode = pci.NUMANode(v.sysRoot, d.gpu.PCI.BusID)
 		node.GPUs = append(node.GPUs, d.gpu)
 	}
 	v.memory.keep(devices)
-	node.Links, err = v.links(ctx, devices)
-	if err != nil {
-		return nil, err
-	}
 	return node, nil
-}
-
-func (v *view) driver() (gpu.Driver, error) {
-	var d gpu.Driver
-	var err error
-	lib := v.span.Library()
-	if d.Version, err = lib.DriverVersion(); err != nil {
-		return d, err
-	}
-	if d.NVMLVersion, err = lib.NVMLVersion(); err != nil {
-		return d, err
-	}
-	cuda, err := lib.CUDAVersion()
-	d.CUDA = gpu.Version{Major: cuda / 1000, Minor: cuda % 1000 / 10}
-	return d, err
 }
 
 // devices reads all GPUs, in NVML's order.
 func (v *view) devices(ctx context.Context) ([]device, error) {
-	count, err := v.span.Library().DeviceCount()
+	count, err := v.deviceCount()
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +103,19 @@ func (v *view) devices(ctx context.Context) ([]device, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(d device) bool { return isDisplay(d.gpu.Name) }), nil
+	return all, nil
+}
+
+// deviceCount returns how many GPUs NVML lists, which does not change in a span.
+func (v *view) deviceCount() (int, error) {
+	if n := v.gpus.Load(); n != nil {
+		return *n, nil
+	}
+	n, err := v.span.Library().DeviceCount()
+	if err == nil {
+		v.gpus.Store(&n)
+	}
+	return n, err
 }
 
 // isDisplay reports whether a GPU of this name only drives the monitor of a DGX

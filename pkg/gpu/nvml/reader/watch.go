@@ -18,13 +18,17 @@ const (
 	// watch checks what NVML does not report. An event, or the end of the watch,
 	// ends the wait at once; where NVML ignores the interrupt (nvml.h promises
 	// that it does not) it bounds how long a claimer of the lease waits for NVML.
-	restEvery = 10 * time.Second
-	// probeEvery is restEvery while there is something to wait for that NVML does
-	// not report: GPUs that do not answer, or that join their fabric.
+	restEvery = 15 * time.Second
+	// asks is how many GPUs a watch at rest asks after each wait, in turn. On a node
+	// with 8 GPUs that makes 12 calls a minute with the waits, and each GPU is asked
+	// once a minute.
+	asks = 2
+	// probeEvery is the first pause while there is something to wait for that NVML
+	// does not report: GPUs that do not answer, or that join their fabric. The pauses
+	// double up to restEvery.
 	probeEvery = 2 * time.Second
-	// backOff is the pause after the first failed wait; it doubles.
-	backOff = 100 * time.Millisecond
-	// maxFailures is how many waits in a row may fail.
+	// maxFailures is how many waits in a row may fail. The pause after the first one is a
+	// twentieth of probeEvery; it doubles.
 	maxFailures = 6
 	// maxPending bounds how many events are taken from a set that is given up.
 	maxPending = 256
@@ -43,14 +47,16 @@ type watch struct {
 	deliver func(gpu.Event)
 	log     *slog.Logger
 
-	// set is nil until there are GPUs to watch.
+	// set is nil while no GPU gives events.
 	set  *nvml.EventSet
 	gpus []*watched
 	// fabrics is the count of changes of fabrics that was reported.
 	fabrics int
+	// soon are the pauses while something is expected.
+	soon pace.Backoff
 	// probed is when the watch last checked what NVML does not report.
 	probed time.Time
-	// turn counts the checks of MIG modes.
+	// turn is the GPU that is asked next.
 	turn int
 	// stale is set once it was reported that the kernel has other GPUs than NVML.
 	stale bool
@@ -60,32 +66,39 @@ type watch struct {
 type watched struct {
 	index  int
 	handle nvml.Device
-	id     gpu.UUID
 	// events is what is registered for the GPU in the current set.
 	events uint64
-	// silent GPUs do not answer.
+	// silent GPUs do not work. They work again when they answer lostTo.
 	silent bool
-	// refused is set for a GPU that answers, but failed to be registered.
-	refused bool
+	lostTo func(nvml.Device) error
+	// refused is set for a GPU that works, but failed to be registered. told is set
+	// once that was logged.
+	refused, told bool
 	// mig is what is known of the MIG state of a GPU that does not report its
 	// changes.
 	mig migState
+	// asked counts how often the GPU was asked in its turn.
+	asked int
 }
 
-// deaf reports whether the GPU answers, and gives no events.
-func (g *watched) deaf() bool { return !g.silent && g.events == 0 }
+// watchable reports whether calls for the GPU can succeed.
+func (g *watched) watchable() bool { return !g.silent && g.handle.Valid() }
 
 // run watches until ctx ends, and returns its cause, or why it cannot watch.
 func (w *watch) run(ctx context.Context) error {
-	count, err := w.view.span.Library().DeviceCount()
+	count, err := w.view.deviceCount()
 	if err != nil {
 		return err
 	}
+	w.soon = pace.Backoff{First: w.times.probe, Most: w.times.rest}
 	for i := range count {
 		w.gpus = append(w.gpus, &watched{index: i})
 	}
 	if err := w.register(); err != nil {
 		return err
+	}
+	if w.deaf() {
+		w.log.Info("no gpu of this node reports xids, looking at the gpus now and then")
 	}
 	w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
 	for failures := 0; ; {
@@ -110,7 +123,7 @@ func (w *watch) run(ctx context.Context) error {
 			return fmt.Errorf("%d waits in a row failed: %w", failures, err)
 		default:
 			w.log.Debug("nvml event wait failed, trying again", "failures", failures, "err", err)
-			pace.Pause(ctx, backOff<<failures)
+			pace.Pause(ctx, w.times.probe/20<<failures)
 			failures++
 			w.findSilent()
 		}
@@ -122,17 +135,24 @@ func (w *watch) run(ctx context.Context) error {
 
 // next waits for one event and delivers it.
 func (w *watch) next(ctx context.Context) error {
-	if w.set == nil {
-		pace.Pause(ctx, w.times.probe)
-		return nil
-	}
 	limit := w.times.rest
 	if w.expecting() {
-		limit = w.times.probe
+		limit = w.soon.Next()
+	} else {
+		w.soon.Reset()
 	}
+	if w.set == nil {
+		pace.Pause(ctx, limit)
+		return nil
+	}
+	start := time.Now()
 	event, err := w.set.Wait(limit)
-	if err == nil {
+	switch {
+	case err == nil:
 		w.event(event)
+	case nvml.Code(err) == gonvml.ERROR_TIMEOUT && time.Since(start) < limit/2:
+		// A library that does not wait is not asked all the time.
+		pace.Pause(ctx, min(limit, w.times.probe))
 	}
 	return err
 }
@@ -160,11 +180,11 @@ func (w *watch) event(e nvml.Event) {
 }
 
 // uuid returns the GPU of an event, and whether it is one that was registered.
-// That of a GPU which is gone is known from when it was registered.
+// That of a GPU which is gone is known from before.
 func (w *watch) uuid(h nvml.Device) (id gpu.UUID, known bool) {
 	for _, g := range w.gpus {
 		if g.handle.Is(h) {
-			return g.id, true
+			return w.id(g), true
 		}
 	}
 	text, err := h.UUID()
@@ -173,4 +193,18 @@ func (w *watch) uuid(h nvml.Device) (id gpu.UUID, known bool) {
 		return "", false
 	}
 	return id, false
+}
+
+// id returns the UUID of a GPU, empty if it is not known. It asks for it if nobody has
+// done so.
+func (w *watch) id(g *watched) gpu.UUID {
+	if id := w.view.memory.uuid(g.index); id != "" || !g.handle.Valid() {
+		return id
+	}
+	seen := gpu.GPU{Index: g.index, Minor: noMinor}
+	if err := readUUID(g.handle, &seen); err != nil || !seen.UUID.Valid() {
+		return ""
+	}
+	w.view.memory.learn(seen, symUUID)
+	return seen.UUID
 }

@@ -1,7 +1,8 @@
 package reader
 
 import (
-	"reflect"
+	"maps"
+	"slices"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -12,8 +13,8 @@ import (
 // migState is what is known of a GPU that does not report changes of its MIG
 // mode and its MIG devices.
 type migState struct {
-	// capable is set for a GPU that has the mode.
-	capable bool
+	// known is set once it was read whether the GPU has the mode, and capable if it has.
+	known, capable bool
 	// minor names the GPU in the folders of the kernel driver.
 	minor int
 	// current and pending are the mode.
@@ -25,56 +26,76 @@ type migState struct {
 // reportsMIG reports whether NVML has an event for changes of MIG devices.
 func (g *watched) reportsMIG() bool { return g.events&gonvml.EventMigConfigChange != 0 }
 
+// mute reports whether the watch has to look for changes of the GPU's MIG devices.
+func (w *watch) mute(g *watched) bool {
+	return g.mig.capable && g.watchable() && !g.reportsMIG() && w.view.memory.uuid(g.index) != ""
+}
+
 // learnMIG reads the MIG state of a GPU that does not report its changes.
-func (w *watch) learnMIG(g *watched) {
-	g.mig.capable = false
+func (w *watch) learnMIG(g *watched) error {
 	current, pending, err := g.handle.MIGMode()
 	if err != nil {
-		return
+		g.mig.known = unsupported(err)
+		return err
 	}
-	minor, err := g.handle.MinorNumber()
-	if err != nil {
-		return
+	minor, err := w.minor(g)
+	if err == nil {
+		g.mig = migState{
+			known: true, capable: true, minor: minor, current: current, pending: pending, instances: instances(w.view.proc, minor),
+		}
 	}
-	g.mig = migState{capable: true, minor: minor, current: current, pending: pending, instances: instances(w.view.proc, minor)}
+	return err
 }
 
-// checkMIG delivers EventMIGChanged for GPUs that do not report it. The kernel
-// driver keeps a folder for each instance, so that it costs no call of NVML to
-// see that instances have changed. The mode has no file: at each check one of the
-// GPUs is asked.
-func (w *watch) checkMIG() {
-	var mute []*watched
+// minor returns the minor of a GPU. It asks for it if nobody has done so.
+func (w *watch) minor(g *watched) (int, error) {
+	seen, known := w.view.memory.constants(g.index)
+	if known[symMinor] {
+		return seen.Minor, nil
+	}
+	err := readMinor(g.handle, &seen)
+	if err == nil {
+		w.view.memory.learn(seen, symMinor)
+	}
+	return seen.Minor, err
+}
+
+// checkMode delivers EventMIGChanged if the MIG mode of a GPU has changed, or one of its
+// compute instances.
+func (w *watch) checkMode(g *watched) error {
+	current, pending, err := g.handle.MIGMode()
+	if err != nil {
+		return err
+	}
+	now := g.mig
+	now.current, now.pending, now.instances = current, pending, instances(w.view.proc, g.mig.minor)
+	w.changed(g, now)
+	return nil
+}
+
+// checkInstances delivers EventMIGChanged for GPUs whose GPU instances have changed. The
+// kernel driver keeps a folder for each, so that it costs no call of NVML. Compute
+// instances alone are compared when it is the turn of their GPU.
+func (w *watch) checkInstances() {
 	for _, g := range w.gpus {
-		if g.mig.capable && !g.silent && !g.reportsMIG() && g.id != "" {
-			mute = append(mute, g)
+		if !w.mute(g) {
+			continue
 		}
-	}
-	if len(mute) == 0 {
-		return
-	}
-	asked := mute[w.turn%len(mute)]
-	w.turn++
-	for _, g := range mute {
-		now := g.mig
-		now.instances = instances(w.view.proc, now.minor)
-		if g == asked {
-			now.current, now.pending = currentMode(g)
-		}
-		if changed := !reflect.DeepEqual(now, g.mig); changed {
-			g.mig = now
-			w.deliver(gpu.GPUEvent(gpu.EventMIGChanged, g.id))
+		if !slices.Equal(w.view.proc.GPUInstances(g.mig.minor), slices.Sorted(maps.Keys(g.mig.instances))) {
+			now := g.mig
+			now.instances = instances(w.view.proc, now.minor)
+			w.changed(g, now)
 		}
 	}
 }
 
-// currentMode returns the mode as it was if the GPU does not answer.
-func currentMode(g *watched) (current, pending int) {
-	current, pending, err := g.handle.MIGMode()
-	if err != nil {
-		return g.mig.current, g.mig.pending
+// changed delivers EventMIGChanged if now differs from what was known.
+func (w *watch) changed(g *watched, now migState) {
+	was := g.mig
+	g.mig = now
+	if was.current != now.current || was.pending != now.pending || !maps.EqualFunc(was.instances, now.instances, slices.Equal[[]uint32]) {
+		w.deliver(gpu.GPUEvent(gpu.EventMIGChanged, w.view.memory.uuid(g.index)))
 	}
-	return current, pending
 }
 
 // instances returns the compute instances of each GPU instance of a GPU.

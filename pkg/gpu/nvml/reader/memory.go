@@ -1,0 +1,155 @@
+package reader
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml"
+)
+
+// memory is what was read in a span of NVML and need not be read again. An index means
+// the same GPU for as long as NVML is initialized.
+type memory struct {
+	mu   sync.Mutex
+	gpus map[int]*recollection
+}
+
+// recollection is what is known of one GPU.
+type recollection struct {
+	handle nvml.Device
+	// constants are the values that do not change, as far as they are known. known has
+	// the symbols that need not be called for them again.
+	constants gpu.GPU
+	known     map[string]bool
+	// good is the GPU as it was when it last worked, nil if it never did.
+	good *gpu.GPU
+}
+
+// of returns what is known of a GPU. The caller holds m.mu.
+func (m *memory) of(index int) *recollection {
+	if m.gpus == nil {
+		m.gpus = map[int]*recollection{}
+	}
+	r := m.gpus[index]
+	if r == nil {
+		r = &recollection{
+			constants: gpu.GPU{Index: index, Minor: noMinor, NUMANode: -1},
+			known:     map[string]bool{},
+		}
+		m.gpus[index] = r
+	}
+	return r
+}
+
+// constants returns a GPU with the values that are known, and the symbols that need not
+// be called again.
+func (m *memory) constants(index int) (gpu.GPU, map[string]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.of(index)
+	return r.constants, maps.Clone(r.known)
+}
+
+// learn stores the constants of a GPU. The symbols in read need not be called again.
+func (m *memory) learn(g gpu.GPU, read ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.of(g.Index)
+	// Two readers may have read different values at the same time.
+	c := &r.constants
+	c.UUID, c.Name = or(c.UUID, g.UUID), or(c.Name, g.Name)
+	c.Brand, c.Architecture = or(c.Brand, g.Brand), or(c.Architecture, g.Architecture)
+	c.PCI, c.ComputeCapability = or(c.PCI, g.PCI), or(c.ComputeCapability, g.ComputeCapability)
+	c.MemoryBytes = or(c.MemoryBytes, g.MemoryBytes)
+	if g.Minor != noMinor {
+		c.Minor = g.Minor
+	}
+	for _, symbol := range read {
+		r.known[symbol] = true
+	}
+}
+
+// or returns the new value, unless it is zero.
+func or[T comparable](old, now T) T {
+	var zero T
+	if now == zero {
+		return old
+	}
+	return now
+}
+
+// handle returns the handle of a GPU, and false if it has to be asked for.
+func (m *memory) handle(index int) (nvml.Device, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.of(index).handle
+	return h, h.Valid()
+}
+
+// keepHandle stores a handle; that of a GPU that does not work is the zero one.
+func (m *memory) keepHandle(index int, h nvml.Device) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of(index).handle = h
+}
+
+// uuid returns the UUID of a GPU, empty if it is not known.
+func (m *memory) uuid(index int) gpu.UUID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.of(index).constants.UUID
+}
+
+// recovery returns the recovery that a GPU needed when it last worked.
+func (m *memory) recovery(index int) gpu.Recovery {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if good := m.of(index).good; good != nil {
+		return good.Recovery
+	}
+	return gpu.RecoveryUnknown
+}
+
+// keep remembers the GPUs that work.
+func (m *memory) keep(devices []device) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, d := range devices {
+		if d.gpu.Fault == nil {
+			g := copyOf(d.gpu)
+			m.of(g.Index).good = &g
+		}
+	}
+}
+
+// recall restores faulty GPUs as they were when they last worked, except for the
+// fault and the recovery.
+func (m *memory) recall(devices []device) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range devices {
+		g := &devices[i].gpu
+		if good := m.of(g.Index).good; good != nil && g.Fault != nil {
+			was := copyOf(*good)
+			was.Fault, was.Recovery, was.Missing = g.Fault, g.Recovery, nil
+			*g = was
+		}
+	}
+}
+
+// copyOf returns a copy of g that shares nothing with it which its user may change.
+func copyOf(g gpu.GPU) gpu.GPU {
+	if g.MIG != nil {
+		mig := *g.MIG
+		mig.Devices, mig.GPUInstances = slices.Clone(mig.Devices), slices.Clone(mig.GPUInstances)
+		g.MIG = &mig
+	}
+	if g.Fabric != nil {
+		fabric := *g.Fabric
+		g.Fabric = &fabric
+	}
+	g.Missing = slices.Clone(g.Missing)
+	return g
+}

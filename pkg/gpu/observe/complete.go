@@ -1,0 +1,83 @@
+package observe
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"time"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// incomplete returns a channel that has a value when it is time to look again at a node
+// that is not complete: what failed may work again without an event. It returns nil for
+// a node that is complete.
+func (o *Observer[W, P]) incomplete(n *gpu.Node) <-chan time.Time {
+	o.logMissing(n)
+	if n.Complete() && o.links.err == nil {
+		o.completion.Reset()
+		return nil
+	}
+	return time.After(o.completion.Next())
+}
+
+// logMissing logs the values that could not be read, once for each change.
+func (o *Observer[W, P]) logMissing(n *gpu.Node) {
+	missing := slices.Clone(n.Missing)
+	for i := range n.GPUs {
+		for _, f := range n.GPUs[i].Missing {
+			if !slices.Contains(missing, f) {
+				missing = append(missing, f)
+			}
+		}
+	}
+	if slices.Equal(missing, o.missing) {
+		return
+	}
+	o.missing = missing
+	if len(missing) == 0 {
+		o.cfg.Log.Info("all values of the gpus can be read again")
+		return
+	}
+	reasons := make([]string, 0, len(missing))
+	for _, f := range missing {
+		reasons = append(reasons, f.Error())
+	}
+	o.cfg.Log.Warn("some values of the gpus cannot be read, going on without them and trying again", "reasons", reasons)
+}
+
+// links has the links of the GPUs as they were last read.
+type links struct {
+	// of is the node that was read with them, and err why not all could be read.
+	of  *gpu.Node
+	err error
+}
+
+// add returns n with its links. It reads them if other GPUs work than before, if the
+// last attempt failed, or if afresh is set.
+func (l *links) add(ctx context.Context, src gpu.Source, n *gpu.Node, afresh bool) *gpu.Node {
+	if _, ok := src.(gpu.Linker); !ok {
+		return n
+	}
+	if !afresh && l.err == nil && l.of != nil && sameGPUs(l.of, n) {
+		out := *n
+		out.Links = l.of.Links
+		return &out
+	}
+	l.of, l.err = gpu.Linked(ctx, src, n)
+	return l.of
+}
+
+// sameGPUs reports whether the same GPUs of two nodes work.
+func sameGPUs(a, b *gpu.Node) bool {
+	return slices.EqualFunc(a.GPUs, b.GPUs, func(x, y gpu.GPU) bool {
+		return x.Index == y.Index && x.UUID == y.UUID && (x.Fault == nil) == (y.Fault == nil)
+	})
+}
+
+// sameButLinks reports whether two nodes differ in their links at most.
+func sameButLinks(a, b *gpu.Node) bool {
+	x, y := *a, *b
+	x.Links, y.Links = nil, nil
+	return reflect.DeepEqual(&x, &y)
+}
