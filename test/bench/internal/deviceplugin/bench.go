@@ -29,11 +29,18 @@ type Bench struct {
 func (b *Bench) Run(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
 		func(ctx context.Context) error { return b.scenes(ctx, eight()) },
+		b.slow,
+		func(ctx context.Context) error { return b.atRest(ctx, "8 GPUs", goalRest("12")) },
 		func(ctx context.Context) error {
 			return b.cdiSpec(ctx, "8 GPUs", report.Goal{Peer: "151–200 ms", Target: 20})
 		},
 		b.Node.Partition,
 		func(ctx context.Context) error { return b.scenes(ctx, eightPartitioned()) },
+		func(ctx context.Context) error {
+			return b.Node.WithoutEvents(ctx, func() error {
+				return b.atRest(ctx, "8 GPUs × 7 MIG, no events", goalRest("12"))
+			})
+		},
 		func(ctx context.Context) error {
 			return b.cdiSpec(ctx, "8 GPUs × 7 MIG", report.Goal{Peer: "821 ms", Target: 40})
 		},

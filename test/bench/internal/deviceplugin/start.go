@@ -34,6 +34,11 @@ func (b *Bench) start(ctx context.Context, s scene, v variant, latency time.Dura
 	}
 	b.Report.AddTimes(report.Title("plugin start → registered, "+v.name, s.name, latency), times, v.goal,
 		fmt.Sprintf("%d NVML calls", calls))
+	if s.calls != (report.Goal{}) {
+		b.Report.Add(report.Row{
+			Operation: report.Title("plugin NVML calls at start, "+v.name, s.name, latency), Value: float64(calls), Unit: "calls", Goal: s.calls,
+		})
+	}
 	return nil
 }
 

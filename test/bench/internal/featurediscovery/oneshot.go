@@ -41,6 +41,11 @@ func (b *Bench) oneshot(ctx context.Context, s scene, latency time.Duration) err
 		times, peaks = append(times, spent.Wall), append(peaks, spent.Peak)
 	}
 	b.Report.AddTimes(report.Title(s.part+" one-shot", s.name, latency), times, s.oneshot, fmt.Sprintf("%d NVML calls", calls))
+	if s.calls != (report.Goal{}) {
+		b.Report.Add(report.Row{
+			Operation: report.Title(s.part+" one-shot, NVML calls", s.name, latency), Value: float64(calls), Unit: "calls", Goal: s.calls,
+		})
+	}
 	b.Report.Add(report.Row{
 		Operation: report.Title(s.part+" one-shot, peak memory", s.name, latency), Value: report.Median(peaks), Unit: "MiB",
 		Goal: report.Goal{Peer: "48 MB", Target: oneshotPeak},

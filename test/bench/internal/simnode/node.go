@@ -119,14 +119,35 @@ func Latencies() []time.Duration { return []time.Duration{0, 10 * time.Microseco
 // AtLatencies calls do with each of Latencies in effect.
 func (n *Node) AtLatencies(ctx context.Context, do func(latency time.Duration) error) error {
 	for _, latency := range Latencies() {
-		if err := n.setLatency(ctx, latency); err != nil {
-			return err
-		}
-		if err := do(latency); err != nil {
+		if err := n.AtLatency(ctx, latency, func() error { return do(latency) }); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// AtLatency calls do with a latency in effect.
+func (n *Node) AtLatency(ctx context.Context, latency time.Duration, do func() error) error {
+	if err := n.setLatency(ctx, latency); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
 	return n.setLatency(ctx, 0)
+}
+
+// WithoutEvents calls do while the driver supports no events.
+func (n *Node) WithoutEvents(ctx context.Context, do func() error) error {
+	const symbol, notSupported = "nvmlDeviceGetSupportedEventTypes", "3"
+	if _, err := n.sim(ctx, "set", symbol+".return="+notSupported); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	_, err := n.sim(ctx, "set", symbol+".return=0")
+	return err
 }
 
 func (n *Node) setLatency(ctx context.Context, d time.Duration) error {
@@ -198,21 +219,28 @@ func (n *Node) Snapshot(ctx context.Context) (*gpu.Node, error) {
 // CallCount returns the number of NVML calls since its last call. It does not count the
 // calls that wait for events, which never stop.
 func (n *Node) CallCount(ctx context.Context) (int, error) {
-	out, err := n.sim(ctx, "calls", "--json", "--reset")
-	if err != nil {
-		return 0, err
-	}
-	var calls map[string]int
-	if err := json.Unmarshal(out, &calls); err != nil {
-		return 0, fmt.Errorf("read calls: %w", err)
-	}
+	calls, err := n.Calls(ctx)
 	count := 0
 	for symbol, times := range calls {
 		if symbol != "nvmlEventSetWait_v2" {
 			count += times
 		}
 	}
-	return count, nil
+	return count, err
+}
+
+// Calls returns the number of calls of each symbol of NVML since the calls were last
+// counted.
+func (n *Node) Calls(ctx context.Context) (map[string]int, error) {
+	out, err := n.sim(ctx, "calls", "--json", "--reset")
+	if err != nil {
+		return nil, err
+	}
+	var calls map[string]int
+	if err := json.Unmarshal(out, &calls); err != nil {
+		return nil, fmt.Errorf("read calls: %w", err)
+	}
+	return calls, nil
 }
 
 // sim runs a command of gpu-sim on the node.

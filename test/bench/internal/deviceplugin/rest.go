@@ -1,0 +1,58 @@
+package deviceplugin
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"outrigger.dev/pkg/pace"
+	"outrigger.dev/test/bench/internal/report"
+)
+
+// restFor is how long the plugin is measured at rest.
+const restFor = time.Minute
+
+func goalRest(peer string) report.Goal { return report.Goal{Peer: peer, Target: 12} }
+
+// atRest counts the NVML calls of the plugin while nothing changes, with those that wait
+// for events.
+func (b *Bench) atRest(ctx context.Context, name string, goal report.Goal) (err error) {
+	p, err := start(ctx, b.Node, "--mig-strategy", "single")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	// When the plugin is idle, the work of the start is over.
+	if _, err := p.Idle(ctx); err != nil {
+		return err
+	}
+	if _, err := b.Node.Calls(ctx); err != nil {
+		return err
+	}
+	if !pace.Pause(ctx, restFor) {
+		return ctx.Err()
+	}
+	calls, err := b.Node.Calls(ctx)
+	if err != nil {
+		return err
+	}
+	total := 0
+	for _, times := range calls {
+		total += times
+	}
+	b.Report.Add(report.Row{
+		Operation: "plugin NVML calls in a minute at rest, " + name, Value: float64(total), Unit: "calls", Goal: goal,
+	})
+	return nil
+}
+
+// slow measures the start on a driver that takes long for each call.
+func (b *Bench) slow(ctx context.Context) error {
+	s := eight()[0]
+	return b.Node.AtLatency(ctx, slowCall, func() error {
+		return b.start(ctx, s, variant{"plain", nil, report.Goal{Peer: "22 ms", Target: 22}}, slowCall)
+	})
+}
+
+// slowCall is the time that a call of a slow driver takes.
+const slowCall = 100 * time.Microsecond
