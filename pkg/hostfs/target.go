@@ -22,6 +22,9 @@ type target struct {
 	via []string
 	// id identifies the file at the path; zero if there is none.
 	id identity
+	// appeared is set after an event for a new file that compare has not found: an event
+	// for its removal follows.
+	appeared bool
 	// op is what has happened since the last report.
 	op Op
 }
@@ -73,6 +76,7 @@ func (t *target) note(name string, gone, created bool) (moved bool) {
 		t.gone()
 		return true
 	case name == t.real && created:
+		t.appeared = true
 		return true
 	case name == t.real:
 		t.op |= Written
@@ -93,10 +97,10 @@ func (t *target) note(name string, gone, created bool) (moved bool) {
 
 // gone records that the file at the path was removed or replaced.
 func (t *target) gone() {
-	if t.id != (identity{}) {
+	if t.id != (identity{}) || t.appeared {
 		t.op = t.op&^Created | Removed
 	}
-	t.id = identity{}
+	t.id, t.appeared = identity{}, false
 }
 
 // compare records whether the file at the path is another one than before.
@@ -106,6 +110,9 @@ func (t *target) compare() {
 		if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 			id = identity{dev: st.Dev, ino: st.Ino}
 		}
+	}
+	if id != (identity{}) {
+		t.appeared = false
 	}
 	if id == t.id {
 		return

@@ -45,6 +45,12 @@ func TestWatcher(t *testing.T) {
 			change: all(remove("a/b/file"), link("/dev/null", "a/b/file")),
 			want:   hostfs.Removed | hostfs.Created,
 		},
+		"a file is created and removed at once": {
+			watch: "a/b/file", change: all(put("a/b/file"), remove("a/b/file")), want: hostfs.Removed,
+		},
+		"a file is created, and its folder removed at once": {
+			watch: "a/b/file", change: all(put("a/b/file"), remove("a/b")), want: hostfs.Removed,
+		},
 		"a file is moved away": {
 			watch: "a/b/file", before: put("a/b/file"), first: hostfs.Created,
 			change: rename("a/b/file", "a/b/other"), want: hostfs.Removed,

@@ -26,7 +26,7 @@ func TestTheFileHeals(t *testing.T) {
 		}
 	}()
 	k.Set(publish.Desired{Labels: one})
-	for _, damage := range []func() error{
+	for i, damage := range []func() error{
 		func() error { return nil },
 		func() error { return os.Remove(path) },
 		func() error { return os.Truncate(path, 0) },
@@ -42,7 +42,7 @@ func TestTheFileHeals(t *testing.T) {
 		for data := []byte(nil); string(data) != "a=1\n"; data, _ = os.ReadFile(path) {
 			select {
 			case <-limit:
-				t.Fatalf("the file has %q", data)
+				t.Fatalf("damage %d: the file has %q", i, data)
 			case <-time.After(time.Millisecond):
 			}
 		}
