@@ -109,20 +109,3 @@ func TestAFloodOfRequests(t *testing.T) {
 		t.Errorf("/metrics answers %d afterwards", code)
 	}
 }
-
-func TestAPeerThatAsksAllTheTime(t *testing.T) {
-	url, stop := serve(t)
-	defer stop()
-	for asked := 0; ; asked++ {
-		code, body := fetch(t, url+"/metrics")
-		if code == http.StatusTooManyRequests {
-			break
-		}
-		if code != http.StatusOK || asked == 10_000 {
-			t.Fatalf("/metrics answers %d %q after %d requests, want 429 in the end", code, body, asked)
-		}
-	}
-	if code, body := fetch(t, url+"/healthz"); code != http.StatusOK {
-		t.Errorf("/healthz answers %d %q", code, body)
-	}
-}
