@@ -13,7 +13,7 @@ matchConditions:
 
 {{- define "outrigger.policyBound" -}}
 - expression: variables.node != ''
-  message: this token is bound to no node, and the agent only writes what is of its own
+  message: this token is not bound to a node, and the agent writes only objects of its own node
 {{- end -}}
 
 {{- /* A finalizer would block the deletion of the object and of its namespace. */ -}}
@@ -21,7 +21,7 @@ matchConditions:
 - expression: >-
     request.operation == 'DELETE' || object.metadata.?finalizers.orValue([]).all(f,
       oldObject != null && f in oldObject.metadata.?finalizers.orValue([]))
-  message: the agent puts no finalizer on what it writes
+  message: the agent adds no finalizers
 {{- end -}}
 
 {{- /* Binds a policy, of (dict "name" … "labels" …). */ -}}

@@ -182,7 +182,7 @@ spec:
       messageExpression: "'the agent on node ' + variables.node + ' does not write to other Nodes'"
     # Kubernetes uses the plain message if the expression is too long.
     - expression: variables.othersLabels.size() == 0
-      message: these labels are not the agent's to change
+      message: the agent may not change these labels
       messageExpression: "'these labels are not the agent\\'s to change: ' + variables.othersLabels.join(', ')"
     - expression: variables.metadata.size() == 0
       messageExpression: "'of the metadata the agent changes its labels only, not ' + variables.metadata.join(', ')"
@@ -192,7 +192,7 @@ spec:
       messageExpression: "'the agent takes only fields that it writes, and none of the others of ' + variables.robbedOwners.join(', ')"
     - expression: |-
         {{- include "feature-discovery.ownsItsOwn" . | nindent 8 }}
-      message: the agent becomes the owner of no field that it does not write
+      message: the agent takes ownership only of fields that it writes
     - expression: variables.spec.size() == 0
       messageExpression: "'the agent does not change the spec of a Node{{ with .taint }}, but for the taint {{ . }}{{ end }}: ' + variables.spec.join(', ')"
     {{- if .taint }}
@@ -210,6 +210,6 @@ spec:
         variables.conditions.all(c, c in variables.oldConditions) &&
         variables.oldConditions.all(c, c in variables.conditions) &&
         object.?status.?conditions.orValue([]).size() <= variables.conditions.size() + 1
-      message: the agent writes the one condition {{ .condition }}, and no other
+      message: the agent writes only the condition {{ .condition }}
     {{- end }}
 {{- end -}}

@@ -36,7 +36,7 @@ func TestEventsAreAboutTheOwnNodeInTheOwnName(t *testing.T) {
 			"of no source":                {func(o fields) { delete(o, "source") }, ownName + agent},
 			"of another controller":       {func(o fields) { o["reportingComponent"] = "kubelet" }, ownName + agent},
 			"of another instance":         {func(o fields) { o["reportingInstance"] = "n2" }, ownName + agent},
-			"it cannot go":                {at([]any{"a.b/c"}, "finalizers", "metadata"), "puts no finalizer"},
+			"it cannot go":                {at([]any{"a.b/c"}, "finalizers", "metadata"), "adds no finalizers"},
 		} {
 			t.Run(agent+"/"+name, func(t *testing.T) {
 				p.check(t, request{account: "outrigger-" + agent, bound: "n1", new: with(t, event(agent), c.of)}, c.want)

@@ -57,15 +57,15 @@ type change struct {
 }
 
 const (
-	otherLabels = "these labels are not the agent's to change: "
+	otherLabels = "the agent may not change these labels: "
 	noMetadata  = "of the metadata the agent changes its labels only, not "
 	noSpec      = "the agent does not change the spec of a Node"
 	noStatus    = "the agent does not change the status of a Node"
 	noTaint     = "neither adds nor changes any other"
-	noCondition = "the agent writes the one condition GPUReady, and no other"
+	noCondition = "the agent writes only the condition GPUReady"
 	noOwner     = "no field becomes that of "
 	noTheft     = "the agent takes only fields that it writes, and none of the others of "
-	notItsOwn   = "the agent becomes the owner of no field that it does not write"
+	notItsOwn   = "the agent takes ownership only of fields that it writes"
 )
 
 // foreign are changes that are nobody's of these agents.

@@ -18,9 +18,9 @@ func nodeFeature() fields {
 func TestANodeFeatureTellsLabelsOfItsNodeOnly(t *testing.T) {
 	const (
 		ownNode  = "for its own node only"
-		labels   = "these labels are not the agent's to ask for: "
-		features = "the agent tells labels, and no features"
-		stuck    = "the agent puts no finalizer on what it writes"
+		labels   = "the agent may not request these labels: "
+		features = "the agent publishes labels, and no features"
+		stuck    = "the agent adds no finalizers"
 	)
 	at := func(value any, name string, path ...string) func(fields) {
 		return func(o fields) { part(o, path...)[name] = value }

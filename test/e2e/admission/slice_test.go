@@ -17,8 +17,8 @@ func TestTheDRAPluginWritesTheSlicesOfItsNodeOnly(t *testing.T) {
 	const (
 		otherNode   = "does not write ResourceSlices of other nodes"
 		otherPool   = "the agent on node n1 does not write ResourceSlices of the pool n2"
-		otherDriver = "the agent only writes ResourceSlices of the driver gpu.nvidia.com"
-		stuck       = "the agent puts no finalizer on what it writes"
+		otherDriver = "the agent writes only ResourceSlices of the driver gpu.nvidia.com"
+		stuck       = "the agent adds no finalizers"
 	)
 	at := func(value any, name string, path ...string) func(fields) {
 		return func(o fields) { part(o, path...)[name] = value }
