@@ -118,7 +118,7 @@ func (r sharingReader) checkShare(s Share, m strict.Map) {
 		name.Warn("MPS cannot share MIG devices (%s), which are advertised once: use sharing.timeSlicing for them", s.Name)
 	}
 	if line := r.whole[s.Name]; line > 0 {
-		name.Fail("the entry in line %d takes all devices of %s, none is left for this entry: select devices there, or remove one of them", line, s.Name)
+		name.Fail("the entry in line %d takes all devices of %s, so no device is left for this entry: select devices there, or remove one of them", line, s.Name)
 		return
 	}
 	if !devices.Set() || devices.IsText() {

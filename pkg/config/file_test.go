@@ -148,7 +148,7 @@ sharing:
 			want: []string{
 				"c.yaml:5: sharing.timeSlicing.resources[1].devices: the entry in line 4 already takes 1 of nvidia.com/gpu",
 				"c.yaml:5: sharing.timeSlicing.resources[1].devices: the entry in line 5 already takes 2 of nvidia.com/gpu",
-				"c.yaml:7: sharing.timeSlicing.resources[3].name: the entry in line 6 takes all devices of nvidia.com/gpu, none is left for this entry: select devices there, or remove one of them",
+				"c.yaml:7: sharing.timeSlicing.resources[3].name: the entry in line 6 takes all devices of nvidia.com/gpu, so no device is left for this entry: select devices there, or remove one of them",
 			},
 		},
 		"IMEX": {

@@ -42,7 +42,7 @@ func (r Root) Version() (string, error) {
 	}
 	m := moduleVersion.FindSubmatch(data)
 	if m == nil {
-		return "", fmt.Errorf("read driver version: %s has no line that starts with \"NVRM version:\" and holds one", path)
+		return "", fmt.Errorf("read driver version: %s has no line that starts with \"NVRM version:\" and contains a version", path)
 	}
 	return string(m[1]), nil
 }

@@ -97,7 +97,7 @@ func TestGPU(t *testing.T) {
 			"Model: \t\t NVIDIA A100-SXM4-40GB\nIRQ:   \t\t 42\nGPU UUID: \t GPU-1234\nBus Location: \t 0000:07:00.0\nDevice Minor: \t 3\nGPU Excluded:\t No\n",
 			driverproc.GPU{BusID: bus, Name: "NVIDIA A100-SXM4-40GB", UUID: "GPU-1234", Minor: 3},
 		},
-		"never initialised": {
+		"never initialized": {
 			"Model: \t\t NVIDIA L4\nGPU UUID: \t GPU-????????-????-????-????-????????????\nDevice Minor: \t 0\n",
 			driverproc.GPU{BusID: bus, Name: "NVIDIA L4", Minor: 0},
 		},

@@ -20,7 +20,7 @@ const NoMinor = -1
 type GPU struct {
 	// BusID as sysfs writes it: "0000:17:00.0".
 	BusID string
-	// UUID is empty until the GPU was initialised for the first time.
+	// UUID is empty until the GPU was initialized for the first time.
 	UUID gpu.UUID
 	Name string
 	// Minor is the number in /dev/nvidia<Minor>, or NoMinor.
@@ -61,7 +61,7 @@ func (g *GPU) set(key, value string) {
 	case "Model":
 		g.Name = text.Printable(value)
 	case "GPU UUID":
-		// Before the first initialisation it is written with question marks.
+		// Before the first initialization it is written with question marks.
 		if id := gpu.UUID(value); id.Valid() {
 			g.UUID = id
 		}

@@ -98,7 +98,7 @@ struct context {
 
 /* cuda_init.c */
 CUresult cuda_enter(enum sim_symbol symbol);
-CUresult cuda_enter_initialised(enum sim_symbol symbol);
+CUresult cuda_enter_initialized(enum sim_symbol symbol);
 struct sim *cuda_sim(void);
 void cuda_close(void);
 int cuda_device_count(void);
@@ -168,7 +168,7 @@ CUresult kernel_run(const struct kernel *kernel, uint64_t threads, void **params
 /* ENTER begins an entry point that needs cuInit; ENTER_CONTEXT one that works
  * in the current context. */
 #define ENTER(name)                                                            \
-	TRY(cuda_enter_initialised(SIM_SYM_##name));                           \
+	TRY(cuda_enter_initialized(SIM_SYM_##name));                           \
 	LOCKED
 
 #define ENTER_CONTEXT(name, context)                                           \

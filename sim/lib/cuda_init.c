@@ -11,9 +11,9 @@
 #define FABRIC_COMPLETED 3
 
 static struct {
-	pthread_mutex_t mutex; /* guards all but sim and initialised */
+	pthread_mutex_t mutex; /* guards all but sim and initialized */
 	_Atomic(struct sim *) sim;
-	atomic_bool initialised;
+	atomic_bool initialized;
 	int count;
 	struct device device[SIM_MAX_GPUS];
 } cuda = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -42,10 +42,10 @@ CUresult cuda_enter(enum sim_symbol symbol)
 	return sim == NULL ? CUDA_SUCCESS : (CUresult)sim_count_call(sim, symbol);
 }
 
-CUresult cuda_enter_initialised(enum sim_symbol symbol)
+CUresult cuda_enter_initialized(enum sim_symbol symbol)
 {
 	TRY(cuda_enter(symbol));
-	return atomic_load(&cuda.initialised) ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+	return atomic_load(&cuda.initialized) ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 /* map opens the state file, once. */
@@ -119,11 +119,11 @@ EXPORT CUresult cuInit(unsigned int flags)
 	TRY(cuda_enter(SIM_SYM_cuInit));
 	REQUIRE(flags == 0);
 	LOCKED;
-	if (atomic_load(&cuda.initialised))
+	if (atomic_load(&cuda.initialized))
 		return CUDA_SUCCESS;
 	TRY(nodes());
 	TRY(enumerate());
-	atomic_store(&cuda.initialised, true);
+	atomic_store(&cuda.initialized, true);
 	return CUDA_SUCCESS;
 }
 

@@ -120,7 +120,7 @@ func hold(t *testing.T, resource string, pods int) [][]string {
 		looks.Go(func() {
 			text, err := shared.Kubectl(t.Context(), "exec", name, "--", "sh", "-c", "ls -d /dev/nvidia[0-9]*")
 			if err != nil {
-				t.Errorf("look into pod %s: %v", name, err)
+				t.Errorf("inspect pod %s: %v", name, err)
 			}
 			out[i] = strings.Fields(text)
 		})

@@ -74,8 +74,8 @@ func (c chooser) choose(label string, names []string) (string, error) {
 		}
 	}
 	if len(c.fallbacks) == 0 {
-		return "", errors.New("choose config: the node has no label that names one: label the node, or set --default-config or --fallback-strategies")
+		return "", errors.New("choose config: the node has no label that selects a config: label the node, or set --default-config or --fallback-strategies")
 	}
-	return "", fmt.Errorf("choose config: the node has no label that names one, and no file fits --fallback-strategies (%s): %s; label the node, or set --default-config",
+	return "", fmt.Errorf("choose config: the node has no label that selects a config, and no file fits --fallback-strategies (%s): %s; label the node, or set --default-config",
 		text.OneOf(c.fallbacks), found)
 }

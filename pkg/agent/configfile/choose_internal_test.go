@@ -37,11 +37,11 @@ func TestChoose(t *testing.T) {
 		"empty first":       {chooser: chooser{fallbacks: []fallback{"empty", "named"}}, files: two, want: ""},
 		"no fallback fits": {
 			chooser: chooser{fallbacks: []fallback{"named", "single"}}, files: []string{"a", "b"},
-			err: "choose config: the node has no label that names one, and no file fits --fallback-strategies (named or single): found a, b; label the node, or set --default-config",
+			err: "choose config: the node has no label that selects a config, and no file fits --fallback-strategies (named or single): found a, b; label the node, or set --default-config",
 		},
 		"no fallbacks": {
 			files: []string{"a"},
-			err:   "choose config: the node has no label that names one: label the node, or set --default-config or --fallback-strategies",
+			err:   "choose config: the node has no label that selects a config: label the node, or set --default-config or --fallback-strategies",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

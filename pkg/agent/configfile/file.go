@@ -118,7 +118,7 @@ func (f File) read(label string) (path string, data []byte, err error) {
 		}
 		name, err := f.chooser.choose(label, names)
 		if err != nil {
-			return "", nil, fmt.Errorf("look into %s: %w", f.Dir, err)
+			return "", nil, fmt.Errorf("read folder %s: %w", f.Dir, err)
 		}
 		if name != "" {
 			path = filepath.Join(f.Dir, name)

@@ -69,7 +69,7 @@ func TestWithoutAnAPIServer(t *testing.T) {
 		t.Errorf("config %v, want level 2: %s", live, text)
 	}
 	live, text = load(t, (*cluster.API)(nil), "--config-dir", dir)
-	if live != nil || !strings.Contains(text, "the node has no label that names one") {
+	if live != nil || !strings.Contains(text, "the node has no label that selects a config") {
 		t.Errorf("config %v, want none: %s", live, text)
 	}
 }

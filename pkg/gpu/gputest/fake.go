@@ -163,7 +163,7 @@ func (f *Fake) failure() error {
 	case f.err != nil:
 		return f.err
 	case !f.driver:
-		return fmt.Errorf("initialise NVML: %w: the fake driver is off", gpu.ErrNoDriver)
+		return fmt.Errorf("initialize NVML: %w: the fake driver is off", gpu.ErrNoDriver)
 	default:
 		return nil
 	}

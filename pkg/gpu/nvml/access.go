@@ -42,7 +42,7 @@ func (s *Session) initError(lib *library, err error) error {
 	}
 	fix := s.initFix(Code(err), Access(controlNode))
 	if fix == "" {
-		return fmt.Errorf("initialise NVML: %w (see the kernel log for NVRM messages)", err)
+		return fmt.Errorf("initialize NVML: %w (see the kernel log for NVRM messages)", err)
 	}
 	return fmt.Errorf("%w: %s (%w)", gpu.ErrNoDriver, fix, err)
 }

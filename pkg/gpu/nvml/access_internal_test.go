@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-func TestFixOfAnInitialisationThatFails(t *testing.T) {
+func TestFixOfAnInitializationThatFails(t *testing.T) {
 	denied := errors.New("the device cgroup of this process does not allow /dev/nvidiactl")
 	for name, c := range map[string]struct {
 		ret    gonvml.Return

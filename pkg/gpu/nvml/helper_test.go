@@ -16,7 +16,7 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// fake is NVML with one GPU. It counts how often it is initialised and shut down.
+// fake is NVML with one GPU. It counts how often it is initialized and shut down.
 type fake struct {
 	gonvml.Interface
 	gonvml.ExtendedInterface
@@ -72,7 +72,7 @@ func (s fakeSet) Wait(millis uint32) (gonvml.EventData, gonvml.Return) {
 	return gonvml.EventData{}, s.wait(millis)
 }
 
-// running reports whether NVML is initialised.
+// running reports whether NVML is initialized.
 func (f *fake) running() bool { return f.inits.Load() != f.shutdowns.Load() }
 
 // session returns a session on the fake, whose driver has one GPU.

@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-func TestNVMLStaysInitialisedBetweenUses(t *testing.T) {
+func TestNVMLStaysInitializedBetweenUses(t *testing.T) {
 	f := &fake{}
 	s, _ := f.session(t, nil)
 	for range 3 {
@@ -24,13 +24,13 @@ func TestNVMLStaysInitialisedBetweenUses(t *testing.T) {
 		}
 	}
 	if f.inits.Load() != 1 || !f.running() || s.Idle() {
-		t.Errorf("initialised %d times, shut down %d times, want once and not", f.inits.Load(), f.shutdowns.Load())
+		t.Errorf("initialized %d times, shut down %d times, want once and not", f.inits.Load(), f.shutdowns.Load())
 	}
 	if err := s.Close(); err != nil || f.running() || !s.Idle() {
 		t.Errorf("Close() = %v, NVML runs: %v", err, f.running())
 	}
 	if _, err := name(t.Context(), s); err != nil || f.inits.Load() != 2 {
-		t.Errorf("a use after Close: %v, initialised %d times, want 2", err, f.inits.Load())
+		t.Errorf("a use after Close: %v, initialized %d times, want 2", err, f.inits.Load())
 	}
 }
 
@@ -105,7 +105,7 @@ func TestASpanIsStaleOnceAGPUHasCome(t *testing.T) {
 	look(true)
 	look(false)
 	if f.inits.Load() != 2 {
-		t.Errorf("initialised %d times, want 2", f.inits.Load())
+		t.Errorf("initialized %d times, want 2", f.inits.Load())
 	}
 }
 
@@ -124,7 +124,7 @@ func TestTheLeaseIsHeldWhileNVMLIsUsed(t *testing.T) {
 		t.Errorf("the use ended with %v, want %v", err, gpu.ErrClosed)
 	}
 	if f.running() {
-		t.Error("NVML is initialised while another agent owns the lease")
+		t.Error("NVML is initialized while another agent owns the lease")
 	}
 	if _, err := name(t.Context(), s); !errors.Is(err, contract.ErrClaimed) {
 		t.Errorf("Use() while the lease is claimed = %v, want %v", err, contract.ErrClaimed)

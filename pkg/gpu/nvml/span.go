@@ -58,7 +58,7 @@ func (s *Session) enter(ctx context.Context) (context.Context, *user, error) {
 	if s.cur == nil {
 		share, err := s.share()
 		if err != nil {
-			return nil, nil, fmt.Errorf("initialise NVML: %w", err)
+			return nil, nil, fmt.Errorf("initialize NVML: %w", err)
 		}
 		span, err := s.begin(share)
 		if err != nil {

@@ -43,7 +43,7 @@ func (o *Observer[W, P]) logMissing(n *gpu.Node) {
 	for _, f := range missing {
 		reasons = append(reasons, f.Error())
 	}
-	o.cfg.Log.Warn("some values of the gpus cannot be read, going on without them and trying again", "reasons", reasons)
+	o.cfg.Log.Warn("some values of the gpus cannot be read, continuing without them and retrying", "reasons", reasons)
 }
 
 // links has the links of the GPUs as they were last read.

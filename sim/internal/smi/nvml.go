@@ -44,10 +44,10 @@ import (
 
 const textSize = 256 // more than each string of NVML
 
-// library is a loaded and initialised libnvidia-ml.
+// library is a loaded and initialized libnvidia-ml.
 type library struct{ handle unsafe.Pointer }
 
-// open loads and initialises the library.
+// open loads and initializes the library.
 func open() (*library, error) {
 	name := C.CString("libnvidia-ml.so.1")
 	defer C.free(unsafe.Pointer(name))

@@ -104,7 +104,7 @@ func (s State) Unusable() error {
 	case s.Node == nil, errors.Is(s.Trouble, gpu.ErrNoDriver):
 		return s.Trouble
 	case len(s.Set.Resources) == 0:
-		return errors.New("advertise GPUs: the node has none that can be advertised; the log says why for each")
+		return errors.New("advertise GPUs: no GPU of this node can be advertised; the log has the reason for each")
 	}
 	return nil
 }

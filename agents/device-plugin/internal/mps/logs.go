@@ -21,7 +21,7 @@ const oldLog = ".1"
 func cutLogs(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return fmt.Errorf("cut logs of MPS daemon: %w", err)
+		return fmt.Errorf("truncate logs of MPS daemon: %w", err)
 	}
 	var errs []error
 	for _, e := range entries {
@@ -38,7 +38,7 @@ func cutLog(path string) error {
 		return err
 	}
 	if err := copyEnd(path, info.Size()); err != nil {
-		return fmt.Errorf("cut log of MPS daemon: %w", err)
+		return fmt.Errorf("truncate log of MPS daemon: %w", err)
 	}
 	return os.Truncate(path, 0)
 }

@@ -112,7 +112,7 @@ func (s *Supervisor) watch(ctx context.Context, proc *process, dirs dirs) error 
 				return fmt.Errorf("ask the MPS daemon: %w", err)
 			}
 			if err := cutLogs(dirs.log); err != nil {
-				s.cfg.Log.Warn("cannot cut the logs of an mps daemon, trying again later", "err", err)
+				s.cfg.Log.Warn("cannot truncate the logs of an mps daemon, retrying", "err", err)
 			}
 		}
 	}

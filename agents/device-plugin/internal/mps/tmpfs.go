@@ -45,7 +45,7 @@ func (t tmpfs) mount() error {
 	}
 	mounted, err := isMount(t.path)
 	if err != nil {
-		return fmt.Errorf("look for mount of MPS daemon: %w", err)
+		return fmt.Errorf("find mount of MPS daemon: %w", err)
 	}
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RELATIME)
 	if mounted {

@@ -19,7 +19,7 @@ import (
 
 var (
 	errHangs   = fmt.Errorf("nvmlInit_v2 has not answered for 30s: %w", gpu.ErrHangs)
-	errClaimed = fmt.Errorf("initialise NVML: %w by mig-manager (apply all-1g.10gb)", contract.ErrClaimed)
+	errClaimed = fmt.Errorf("initialize NVML: %w by mig-manager (apply all-1g.10gb)", contract.ErrClaimed)
 )
 
 // slow is a source whose driver does not answer before it is let.
@@ -237,7 +237,7 @@ func TestABrokenGPUDoesNotRemoveTheOthers(t *testing.T) {
 func TestADriverThatWasReplacedEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(gputest.Node(gputest.H100, 8), nil)
-		r.source.SetError(fmt.Errorf("initialise NVML: %w: %w", gpu.ErrNoDriver, gpu.ErrDriverChanged))
+		r.source.SetError(fmt.Errorf("initialize NVML: %w: %w", gpu.ErrNoDriver, gpu.ErrDriverChanged))
 		if err := r.Run(t.Context()); !errors.Is(err, gpu.ErrDriverChanged) {
 			t.Errorf("Run() = %v, want %v", err, gpu.ErrDriverChanged)
 		}

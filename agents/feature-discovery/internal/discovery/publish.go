@@ -41,7 +41,7 @@ func (d *Discovery) unlabelled() error {
 	}
 }
 
-var errNoGPU = errors.New("the driver answers and shows no GPU, while those of the bus are bound to it: see GPUReady, and the kernel log (dmesg | grep NVRM)")
+var errNoGPU = errors.New("the driver answers and reports no GPU, although GPUs on the PCI bus are bound to it: see GPUReady, and the kernel log (dmesg | grep NVRM)")
 
 // labels returns the labels of the node, nil while they are unknown. Labels describe
 // the hardware, and GPUReady whether it works. So labels stay while a driver that

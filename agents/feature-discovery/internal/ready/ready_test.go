@@ -71,7 +71,7 @@ var errNotLoaded = refresh("%w: %s (nvmlInit_v2 of libnvidia-ml.so.1: Driver Not
 var errHangs = fmt.Errorf("nvmlDeviceGetMemoryInfo of GPU 3 has not answered for 30s: %w (look for NVRM in dmesg, drain the node, "+
 	"and reset the GPU or reboot)", gpu.ErrHangs)
 
-var errClaimed = refresh("initialise NVML: share lease /run/nvidia/leases/nvml: %w by mig-manager (apply all-1g.5gb)", contract.ErrClaimed)
+var errClaimed = refresh("initialize NVML: share lease /run/nvidia/leases/nvml: %w by mig-manager (apply all-1g.5gb)", contract.ErrClaimed)
 
 type cause struct {
 	observed ready.Observed

@@ -77,7 +77,7 @@ func (w *watch) expecting() bool {
 // are registered again, GPUs that refused to be registered, and changes of fabrics and
 // MIG devices.
 //
-// NVML is not initialised again in the hope that a silent GPU works then: that
+// NVML is not initialized again in the hope that a silent GPU works then: that
 // can block for all GPUs because of one. A GPU cannot be reset while NVML is in
 // use; whoever resets it claims the lease, after which all is read again, and one
 // that is attached again is seen in the kernel's list.

@@ -54,7 +54,7 @@ func New(cfg Config) *Reader {
 }
 
 // Snapshot reads all GPUs, without their links. If the driver has gone since the last call, or a GPU
-// has come or gone, NVML is initialised again; a running watch returns
+// has come or gone, NVML is initialized again; a running watch returns
 // gpu.ErrClosed then, and the result is what NVML showed until then.
 func (r *Reader) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	got, err := r.snapshot(ctx)
@@ -64,7 +64,7 @@ func (r *Reader) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	return got.node, err
 }
 
-// reading is a node, and whether NVML has to be initialised again to read it as
+// reading is a node, and whether NVML has to be initialized again to read it as
 // it is now.
 type reading struct {
 	node  *gpu.Node

@@ -98,7 +98,7 @@ func (w *watch) registerGPU(g *watched, set nvml.EventSet) error {
 func (w *watch) refuse(g *watched, err error) {
 	if g.refused = !g.silent; g.refused && !g.told {
 		g.told = true
-		w.log.Warn("gpu gives no events, trying again with growing pauses; its xids are not seen",
+		w.log.Warn("cannot register gpu for events, retrying with growing pauses; its xids are not seen",
 			"index", g.index, "gpu", w.view.memory.uuid(g.index), "err", err)
 	}
 }

@@ -44,7 +44,7 @@ type device struct {
 	failed []failure
 }
 
-// stale reports whether GPUs have come or gone since NVML was initialised, or a
+// stale reports whether GPUs have come or gone since NVML was initialized, or a
 // device node has come without which NVML does not show a GPU: those of a driver
 // that starts come one after the other.
 func (v *view) stale() bool {

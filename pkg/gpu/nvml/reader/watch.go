@@ -98,7 +98,7 @@ func (w *watch) run(ctx context.Context) error {
 		return err
 	}
 	if w.deaf() {
-		w.log.Info("no gpu of this node reports xids, looking at the gpus now and then")
+		w.log.Info("no gpu of this node reports xids, checking the gpus periodically")
 	}
 	w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
 	for failures := 0; ; {

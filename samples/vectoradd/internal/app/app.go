@@ -17,7 +17,7 @@ import (
 const minVersion = cuda.Version(kernel.MinCUDA)
 
 // errNoDevice reports that CUDA works and this process sees no device.
-var errNoDevice = errors.New("list the devices: none is visible")
+var errNoDevice = errors.New("list devices: no device is visible")
 
 const description = `Adds two vectors on a GPU and checks every element of the sum. Exit code 0
 means that every element is right; otherwise it prints the cause and the fix.

@@ -111,7 +111,7 @@ func TestErrorsNameTheCauseAndTheFix(t *testing.T) {
 		"a kernel that gets the last element wrong": {[]string{"-DKERNEL=1"}, nil, []string{"element 49999", "computes wrong results"}},
 		"a kernel that writes nothing":              {[]string{"-DKERNEL=2"}, nil, []string{"element 0 is NaN"}},
 		"no device for cuInit, no device nodes":     {[]string{"-DFAIL_cuInit=100"}, nil, []string{"cuInit", "(100)", "no node of a GPU", "nvidia.com/gpu: 1"}},
-		"a driver that lists no device":             {[]string{"-DDEVICES=0"}, nil, []string{"none is visible", "nvidia.com/gpu: 1"}},
+		"a driver that lists no device":             {[]string{"-DDEVICES=0"}, nil, []string{"no device is visible", "nvidia.com/gpu: 1"}},
 		"a driver that is too old":                  {[]string{"-DVERSION=7050"}, nil, []string{"CUDA 7.5", "9.2 or newer", "update the NVIDIA driver"}},
 		"a library without a symbol":                {[]string{"-DWITHOUT_LAUNCH"}, nil, []string{"cuLaunchKernel", "symbol missing", "update the driver"}},
 		"a GPU that the kernel does not support":    {[]string{"-DFAIL_cuModuleLoadData=209"}, nil, []string{"cuModuleLoadData", "not supported by this GPU", "5.2"}},

@@ -82,7 +82,7 @@ func (b *Bench) faults(ctx context.Context, p *plugin, node *gpu.Node, snapshot 
 		}
 	}
 	b.Report.AddTimes(report.Title("GPU faulty in the file → Unhealthy at the kubelet", fileName, 0), down, report.Goal{}, "700 of 11200 devices")
-	b.Report.AddTimes(report.Title("GPU sound in the file → Healthy at the kubelet", fileName, 0), up, report.Goal{}, "")
+	b.Report.AddTimes(report.Title("GPU healthy in the file → Healthy at the kubelet", fileName, 0), up, report.Goal{}, "")
 	return nil
 }
 

@@ -64,7 +64,7 @@ func Find(mountPoint, name string) (Tree, error) {
 		}
 	}
 	if len(t.hierarchies) == 0 {
-		return t, fmt.Errorf("find cgroup hierarchies: none is mounted below %s: mount them first", mountPoint)
+		return t, fmt.Errorf("find cgroup hierarchies: no hierarchy is mounted below %s: mount them first", mountPoint)
 	}
 	return t, nil
 }
