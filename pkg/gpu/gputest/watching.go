@@ -49,7 +49,7 @@ type watching struct {
 	cancel context.CancelFunc
 }
 
-// watch starts a Watch and waits until it is in force. It ends with the test.
+// watch starts a Watch and waits until it is active. It ends with the test.
 func (h Harness) watch(t *testing.T) *watching {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

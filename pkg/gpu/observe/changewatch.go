@@ -10,7 +10,7 @@ import (
 
 // changeWatch runs a watch in a goroutine of its own, from start to stop.
 type changeWatch struct {
-	// run calls its argument once the watch is in force, and then for each
+	// run calls its argument once the watch is active, and then for each
 	// change, until its context ends.
 	run func(context.Context, func()) error
 	// failed is called with the error of a watch that ended by itself.

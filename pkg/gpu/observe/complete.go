@@ -9,10 +9,10 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// incomplete returns a channel that has a value when it is time to look again at a node
-// that is not complete: what failed may work again without an event. It returns nil for
-// a node that is complete.
-func (o *Observer[W, P]) incomplete(n *gpu.Node) <-chan time.Time {
+// incomplete returns a channel that has a value when it is time to refresh a node that
+// is not complete: what failed may work again without an event. It returns nil for a
+// node that is complete.
+func (o *Observer[D, P]) incomplete(n *gpu.Node) <-chan time.Time {
 	o.logMissing(n)
 	if n.Complete() && o.links.err == nil {
 		o.completion.Reset()
@@ -22,7 +22,7 @@ func (o *Observer[W, P]) incomplete(n *gpu.Node) <-chan time.Time {
 }
 
 // logMissing logs the values that could not be read, once for each change.
-func (o *Observer[W, P]) logMissing(n *gpu.Node) {
+func (o *Observer[D, P]) logMissing(n *gpu.Node) {
 	missing := slices.Clone(n.Missing)
 	for i := range n.GPUs {
 		for _, f := range n.GPUs[i].Missing {

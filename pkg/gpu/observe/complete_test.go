@@ -33,12 +33,12 @@ func TestANodeThatIsNotCompleteIsReadAgain(t *testing.T) {
 				r.run()
 				<-time.After(5 * time.Second)
 				if n := r.source.Calls().Snapshot; n < 3 {
-					t.Errorf("%d looks in 5 s, want some", n)
+					t.Errorf("%d refreshes in 5 s, want some", n)
 				}
 				<-time.After(time.Hour)
 				before := r.source.Calls().Snapshot
 				if before > 200 {
-					t.Errorf("%d looks in an hour, want one every 20 s", before)
+					t.Errorf("%d refreshes in an hour, want one every 20 s", before)
 				}
 				if n := r.preparer.prepared.Load(); n != 1 {
 					t.Errorf("prepared %d times, want once for the same node", n)
@@ -51,7 +51,7 @@ func TestANodeThatIsNotCompleteIsReadAgain(t *testing.T) {
 				before = r.source.Calls().Snapshot
 				<-time.After(time.Hour)
 				if n := r.source.Calls().Snapshot - before; n > 0 {
-					t.Errorf("%d looks at a node that is complete, want none", n)
+					t.Errorf("%d refreshes of a node that is complete, want none", n)
 				}
 			})
 		})
@@ -102,7 +102,7 @@ func TestLinksAreReadOnceTheyAreNeeded(t *testing.T) {
 					what, len(obs.Node.Links), source.reads.Load(), obs.Linked, obs.Err, links, reads)
 			}
 		}
-		r.observer.LookAfresh()
+		r.observer.Reload()
 		check("nobody needs links", 0, 0)
 		r.observer.Link()
 		check("they cannot be read", 0, 1)
@@ -110,15 +110,15 @@ func TestLinksAreReadOnceTheyAreNeeded(t *testing.T) {
 		<-time.After(2 * time.Second)
 		check("they can be read again", 1, 2)
 		r.observer.Link()
-		r.observer.Look()
-		check("another look at the same GPUs", 1, 2)
+		r.observer.Refresh()
+		check("another refresh of the same GPUs", 1, 2)
 		if n := r.preparer.prepared.Load(); n != 2 {
 			t.Errorf("prepared %d times, want once, and once afresh: links are nothing to prepare for", n)
 		}
-		r.observer.LookAfresh()
-		check("a look afresh", 1, 3)
+		r.observer.Reload()
+		check("a reload", 1, 3)
 		r.source.SetNode(gputest.Node(gputest.A100, 3))
-		r.observer.Look()
+		r.observer.Refresh()
 		check("another GPU", 3, 4)
 	})
 }

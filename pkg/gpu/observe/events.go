@@ -11,9 +11,9 @@ import (
 )
 
 // watch passes the driver's events on. After a watch has ended, the next one begins
-// with the next look in which the driver answers: at once if the driver was away,
+// with the next refresh in which the driver answers: at once if the driver was away,
 // which only the watch notices, and otherwise after growing pauses.
-func (o *Observer[W, P]) watch(ctx context.Context) error {
+func (o *Observer[D, P]) watch(ctx context.Context) error {
 	retry := pace.Backoff{First: watchMin, Most: o.cfg.Retry.Most}
 	pace.Signal(o.seen)
 	for first := true; ; first = false {
@@ -36,7 +36,7 @@ func (o *Observer[W, P]) watch(ctx context.Context) error {
 		case errors.Is(err, gpu.ErrDriverChanged):
 			return err
 		case failed:
-			continue // the first look reports why
+			continue // the first refresh reports why
 		}
 		level := slog.LevelWarn
 		if errors.Is(err, gpu.ErrClosed) {
@@ -46,16 +46,16 @@ func (o *Observer[W, P]) watch(ctx context.Context) error {
 		if time.Since(start) > o.cfg.Retry.Most {
 			retry.Reset()
 		}
-		// The next look shows the cause. The next watch begins once the driver
+		// The next refresh shows the cause. The next watch begins once the driver
 		// answers it.
 		pace.Drain(o.seen)
-		o.Look()
+		o.Refresh()
 	}
 }
 
-// deliver passes an event on. The first event means that the watch is in force,
-// for which the first look waits.
-func (o *Observer[W, P]) deliver(ctx context.Context, ev gpu.Event) {
+// deliver passes an event on. The first event means that the watch is active, which
+// the first refresh waits for.
+func (o *Observer[D, P]) deliver(ctx context.Context, ev gpu.Event) {
 	if o.begin() && ev.Kind == gpu.EventTopologyChanged {
 		return
 	}
@@ -65,8 +65,8 @@ func (o *Observer[W, P]) deliver(ctx context.Context, ev gpu.Event) {
 	}
 }
 
-// begin lets the first look begin. It returns false if it has done so before.
-func (o *Observer[W, P]) begin() bool {
+// begin lets the first refresh begin. It returns false if it has done so before.
+func (o *Observer[D, P]) begin() bool {
 	select {
 	case <-o.begun:
 		return false

@@ -12,10 +12,10 @@ import (
 const hangsCheck = time.Second
 
 // watchHangs reports when the driver begins to hang, and when it answers again.
-// Then it causes a look, since the Observer may have missed events. While the
+// Then it causes a refresh, since the Observer may have missed events. While the
 // driver answers, it sleeps until a call in flight could be one that hangs. While
 // the driver hangs, it checks every second: GPUs are unhealthy until then.
-func (o *Observer[W, P]) watchHangs(ctx context.Context, source gpu.Checker) {
+func (o *Observer[D, P]) watchHangs(ctx context.Context, source gpu.Checker) {
 	t := time.NewTimer(source.HangsIn())
 	defer t.Stop()
 	hangs := false
@@ -34,7 +34,7 @@ func (o *Observer[W, P]) watchHangs(ctx context.Context, source gpu.Checker) {
 			case o.hangs <- err:
 			}
 			if !hangs {
-				o.Look()
+				o.Refresh()
 			}
 		}
 		next := hangsCheck

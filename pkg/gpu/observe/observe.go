@@ -26,35 +26,35 @@ const (
 	retryMin = time.Second
 	retryMax = 20 * time.Second
 	// settle is how long changes on the node are collected before they cause
-	// another look: a driver that starts makes many at once.
+	// another refresh: a driver that starts makes many at once.
 	settle = 100 * time.Millisecond
 	// watchMin is short: a source ends a watch to include a new GPU.
 	watchMin = 10 * time.Millisecond
 )
 
-// Config says what an Observer works with. W is what the agent asks for, for which
-// Preparer makes a P for the GPUs of the node.
-type Config[W, P any] struct {
+// Config configures an Observer. D is the desired state, for which Preparer makes a P
+// for the GPUs of the node.
+type Config[D, P any] struct {
 	Source   gpu.Source
-	Preparer Preparer[W, P]
-	// Wanted is what the Preparer prepares at first.
-	Wanted W
+	Preparer Preparer[D, P]
+	// Desired is what the Preparer prepares at first.
+	Desired D
 	// WatchChanges calls changed once at first, and then for each change on
 	// the node after which it is worth retrying a driver that did not answer, or a
 	// Preparer that failed. It returns when ctx ends.
 	WatchChanges func(ctx context.Context, changed func()) error
-	// Retry has the pauses before a look is repeated that failed, or that showed a node
-	// which is not complete. The zero value is 1 s to 20 s.
+	// Retry has the pauses after a refresh that failed, or that returned a node which
+	// is not complete. The zero value is 1 s to 20 s.
 	Retry pace.Backoff
 	Log   *slog.Logger
 }
 
-// Observation is the result of one look at the node.
-type Observation[W, P any] struct {
-	// At is when the look began.
+// Observation is the result of one refresh.
+type Observation[D, P any] struct {
+	// At is when the refresh began.
 	At time.Time
-	// Wanted is what the Preparer has prepared.
-	Wanted W
+	// Desired is what the Preparer has prepared.
+	Desired D
 	// Node is nil if the driver did not answer.
 	Node     *gpu.Node
 	Prepared P
@@ -64,34 +64,34 @@ type Observation[W, P any] struct {
 	Err error
 }
 
-// Observer looks at a node. It owns everything that may be slow, so that the
+// Observer reads the GPUs of a node. It owns everything that may be slow, so that the
 // goroutine which receives from it never waits for the driver or a disk.
-type Observer[W, P any] struct {
-	cfg    Config[W, P]
-	wanted atomic.Pointer[W]
+type Observer[D, P any] struct {
+	cfg     Config[D, P]
+	desired atomic.Pointer[D]
 
-	again  chan struct{}
-	afresh chan struct{}
-	seen   chan struct{}
-	looks  chan Observation[W, P]
-	events chan gpu.Event
-	hangs  chan error
-	// begun is closed once the first watch is in force, or has failed.
+	refresh      chan struct{}
+	reload       chan struct{}
+	seen         chan struct{}
+	observations chan Observation[D, P]
+	events       chan gpu.Event
+	hangs        chan error
+	// begun is closed once the first watch is active, or has failed.
 	begun chan struct{}
-	// away is set when a look shows that the driver does not answer.
+	// away is set when a refresh finds that the driver does not answer.
 	away atomic.Bool
 	// link is set once somebody needs links.
 	link atomic.Bool
 
 	// done is the last observation for which everything was prepared. It is
 	// owned by the goroutine that observes.
-	done *Observation[W, P]
+	done *Observation[D, P]
 	// renewed is what was prepared anew for the same node, and not delivered yet.
-	renewed *Observation[W, P]
+	renewed *Observation[D, P]
 	// preparations counts how often the Preparer has prepared.
 	preparations int
 	paths        paths
-	// completion has the pauses between looks at a node that is not complete, and
+	// completion has the pauses between refreshes of a node that is not complete, and
 	// links is the result of the last attempt to read its links.
 	completion pace.Backoff
 	links      links
@@ -100,65 +100,65 @@ type Observer[W, P any] struct {
 }
 
 // New returns an Observer; it does nothing before Run.
-func New[W, P any](cfg Config[W, P]) *Observer[W, P] {
+func New[D, P any](cfg Config[D, P]) *Observer[D, P] {
 	cfg.Retry.First, cfg.Retry.Most = cmp.Or(cfg.Retry.First, retryMin), cmp.Or(cfg.Retry.Most, retryMax)
-	o := &Observer[W, P]{
-		cfg:    cfg,
-		again:  make(chan struct{}, 1),
-		afresh: make(chan struct{}, 1),
-		seen:   make(chan struct{}, 1),
-		looks:  make(chan Observation[W, P]),
-		events: make(chan gpu.Event, 64),
-		hangs:  make(chan error),
-		begun:  make(chan struct{}),
-		paths:  paths{log: cfg.Log, entries: hostfs.WatchEntries},
+	o := &Observer[D, P]{
+		cfg:          cfg,
+		refresh:      make(chan struct{}, 1),
+		reload:       make(chan struct{}, 1),
+		seen:         make(chan struct{}, 1),
+		observations: make(chan Observation[D, P]),
+		events:       make(chan gpu.Event, 64),
+		hangs:        make(chan error),
+		begun:        make(chan struct{}),
+		paths:        paths{log: cfg.Log, entries: hostfs.WatchEntries},
 
 		completion: cfg.Retry,
 	}
-	o.wanted.Store(&cfg.Wanted)
+	o.desired.Store(&cfg.Desired)
 	return o
 }
 
-// Looks has the result of each look at the node. While Run runs, somebody must
+// Observations delivers the result of each refresh. While Run runs, the caller must
 // receive from it, from Events and from Hangs.
-func (o *Observer[W, P]) Looks() <-chan Observation[W, P] { return o.looks }
+func (o *Observer[D, P]) Observations() <-chan Observation[D, P] { return o.observations }
 
-// Events has the events of the driver, without the one with which a watch begins.
-func (o *Observer[W, P]) Events() <-chan gpu.Event { return o.events }
+// Events delivers the events of the driver, without the one with which a watch begins.
+func (o *Observer[D, P]) Events() <-chan gpu.Event { return o.events }
 
-// Hangs has an error that wraps gpu.ErrHangs when the driver begins to hang, and
+// Hangs delivers an error that wraps gpu.ErrHangs when the driver begins to hang, and
 // nil when the driver answers again.
-func (o *Observer[W, P]) Hangs() <-chan error { return o.hangs }
+func (o *Observer[D, P]) Hangs() <-chan error { return o.hangs }
 
-// Configure has the Preparer prepare w from the next look on, which it causes. It
-// does not block.
-func (o *Observer[W, P]) Configure(w W) {
-	o.wanted.Store(&w)
-	o.LookAfresh()
+// Configure sets the desired state to d and causes a refresh that prepares it. It does
+// not block.
+func (o *Observer[D, P]) Configure(d D) {
+	o.desired.Store(&d)
+	o.Reload()
 }
 
-// Wanted returns what the Preparer is to prepare.
-func (o *Observer[W, P]) Wanted() W { return *o.wanted.Load() }
+// Desired returns the desired state.
+func (o *Observer[D, P]) Desired() D { return *o.desired.Load() }
 
-// Look causes another look at the node. It does not block.
-func (o *Observer[W, P]) Look() { pace.Signal(o.again) }
+// Refresh reads the GPUs of the node again. It does not block.
+func (o *Observer[D, P]) Refresh() { pace.Signal(o.refresh) }
 
-// LookAfresh is Look, and has the Preparer prepare again even if the node has not
+// Reload is Refresh, and has the Preparer prepare again even if the node has not
 // changed. It does not block.
-func (o *Observer[W, P]) LookAfresh() { pace.Signal(o.afresh) }
+func (o *Observer[D, P]) Reload() { pace.Signal(o.reload) }
 
-// Link causes another look, and has this look and those that follow show the links of
-// the GPUs. It does not block. Links take longer to read than all the rest, so that
-// nobody waits for them who does not need them.
-func (o *Observer[W, P]) Link() {
+// Link causes a refresh, and adds the links of the GPUs to this and all later
+// Observations. It does not block. Links take longer to read than everything else, so
+// they are read only for an agent that needs them.
+func (o *Observer[D, P]) Link() {
 	if !o.link.Swap(true) {
-		o.Look()
+		o.Refresh()
 	}
 }
 
 // Run observes until ctx ends. It returns an error when the driver was replaced:
 // only a new process can use the new one.
-func (o *Observer[W, P]) Run(ctx context.Context) error {
+func (o *Observer[D, P]) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return o.observe(ctx) })
 	g.Go(func() error { return o.watch(ctx) })
@@ -168,7 +168,7 @@ func (o *Observer[W, P]) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-func (o *Observer[W, P]) observe(ctx context.Context) error {
+func (o *Observer[D, P]) observe(ctx context.Context) error {
 	changes := newChangeWatch(o.cfg.WatchChanges, func(err error) {
 		o.cfg.Log.Warn("cannot watch the node for changes, retrying", "at_most_after", o.cfg.Retry.Most, "err", err)
 	})
@@ -181,7 +181,7 @@ func (o *Observer[W, P]) observe(ctx context.Context) error {
 			return obs.Err
 		}
 		select {
-		case o.looks <- obs:
+		case o.observations <- obs:
 		case <-ctx.Done():
 			return nil
 		}
@@ -205,15 +205,15 @@ func (o *Observer[W, P]) observe(ctx context.Context) error {
 	}
 }
 
-// observation looks at the node once. What was prepared for a node stays valid
-// until the node, or what the Preparer read, changes.
-func (o *Observer[W, P]) observation(ctx context.Context) Observation[W, P] {
+// observation refreshes once. What was prepared for a node stays valid until the node,
+// or what the Preparer read, changes.
+func (o *Observer[D, P]) observation(ctx context.Context) Observation[D, P] {
 	if obs := o.renewed; obs != nil {
 		o.renewed = nil
 		return *obs
 	}
-	w, preparer := o.Wanted(), o.cfg.Preparer
-	scan := sync.OnceValue(func() func(*gpu.Node) (P, error) { return preparer.Scan(w) })
+	d, preparer := o.Desired(), o.cfg.Preparer
+	scan := sync.OnceValue(func() func(*gpu.Node) (P, error) { return preparer.Scan(d) })
 	if o.done == nil {
 		// There is something to prepare: read what does not depend on the GPUs
 		// while NVML reads those.
@@ -221,18 +221,18 @@ func (o *Observer[W, P]) observation(ctx context.Context) Observation[W, P] {
 		scanned.Go(func() { scan() })
 		defer scanned.Wait()
 	}
-	// The first look waits for the watch: what is read while a watch is in force
+	// The first refresh waits for the watch: what is read while a watch is active
 	// misses nothing and need not be read again.
 	select {
 	case <-ctx.Done():
-		return Observation[W, P]{Err: ctx.Err()}
+		return Observation[D, P]{Err: ctx.Err()}
 	case <-o.begun:
 	}
 	at := time.Now()
 	n, err := o.cfg.Source.Snapshot(ctx)
 	if err != nil {
 		o.done = nil
-		return Observation[W, P]{At: at, Wanted: w, Err: fmt.Errorf("read the GPUs of the node: %w", err)}
+		return Observation[D, P]{At: at, Desired: d, Err: fmt.Errorf("read the GPUs of the node: %w", err)}
 	}
 	linked := o.link.Load()
 	if linked {
@@ -244,19 +244,19 @@ func (o *Observer[W, P]) observation(ctx context.Context) Observation[W, P] {
 		}
 		return *o.done
 	}
-	return o.prepare(Observation[W, P]{At: at, Wanted: w, Node: n, Linked: linked}, scan())
+	return o.prepare(Observation[D, P]{At: at, Desired: d, Node: n, Linked: linked}, scan())
 }
 
-// wait waits for a reason to look again after a look that failed, and returns
+// wait waits until it is time to refresh after a refresh that failed, and returns
 // false when ctx ends.
-func (o *Observer[W, P]) wait(ctx context.Context, changed <-chan struct{}, retry time.Duration) bool {
+func (o *Observer[D, P]) wait(ctx context.Context, changed <-chan struct{}, retry time.Duration) bool {
 	timer := time.NewTimer(retry)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-o.again:
-	case <-o.afresh:
+	case <-o.refresh:
+	case <-o.reload:
 		o.done = nil
 	case <-timer.C:
 	case <-changed:

@@ -65,7 +65,7 @@ func newRig(t *testing.T, wrap func(gpu.Source) gpu.Source) *rig {
 		source = wrap(source)
 	}
 	r.observer = observe.New(observe.Config[int, string]{
-		Source: source, Preparer: r.preparer, Wanted: 1, Log: slog.New(slog.DiscardHandler),
+		Source: source, Preparer: r.preparer, Desired: 1, Log: slog.New(slog.DiscardHandler),
 		WatchChanges: func(ctx context.Context, changed func()) error {
 			r.watching.Add(1)
 			defer r.watching.Add(-1)
@@ -93,7 +93,7 @@ func (r *rig) run() {
 			select {
 			case <-ctx.Done():
 				return
-			case obs := <-r.observer.Looks():
+			case obs := <-r.observer.Observations():
 				r.locked(func() { r.seen = append(r.seen, obs) })
 			case ev := <-r.observer.Events():
 				r.locked(func() { r.events = append(r.events, ev) })
@@ -175,16 +175,16 @@ func TestPreparesOnlyWhatChanged(t *testing.T) {
 				t.Errorf("%s: prepared %d times, want %d; %v", what, r.preparer.prepared.Load(), want, obs.Err)
 			}
 		}
-		r.observer.Look()
-		prepared("a look at the same node", 1)
-		r.observer.LookAfresh()
-		prepared("a look that shall prepare again", 2)
+		r.observer.Refresh()
+		prepared("a refresh of the same node", 1)
+		r.observer.Reload()
+		prepared("a reload of the same node", 2)
 		r.source.SetNode(gputest.Node(gputest.A100, 3))
-		r.observer.Look()
+		r.observer.Refresh()
 		prepared("another node", 3)
 		r.observer.Configure(7)
 		prepared("another config", 4)
-		if obs, _ := r.last(); obs.Wanted != 7 || obs.Prepared != "7 for 3 GPUs" {
+		if obs, _ := r.last(); obs.Desired != 7 || obs.Prepared != "7 for 3 GPUs" {
 			t.Errorf("the last observation is %+v", obs)
 		}
 	})
@@ -206,16 +206,16 @@ func TestWhatFailsIsRetried(t *testing.T) {
 		<-time.After(time.Hour)
 		_, before := r.last()
 		if before < 60 || before > 200 {
-			t.Errorf("%d looks in an hour of failures, want one every 30 s", before)
+			t.Errorf("%d refreshes in an hour of failures, want one every 30 s", before)
 		}
 		r.preparer.err.Store(nil)
 		r.change <- struct{}{}
 		<-time.After(time.Second)
 		if obs, n := r.last(); obs.Err != nil || n != before+1 {
-			t.Errorf("%d looks and %v in the second after a change; want one that succeeds", n-before, obs.Err)
+			t.Errorf("%d refreshes and %v in the second after a change; want one that succeeds", n-before, obs.Err)
 		}
 		if r.watching.Load() != 0 {
-			t.Error("changes are watched although the look succeeded")
+			t.Error("changes are watched although the refresh succeeded")
 		}
 	})
 }
@@ -241,7 +241,7 @@ func TestHangs(t *testing.T) {
 			}
 		}
 		if n != before+3 {
-			t.Errorf("%d looks after 3 hangs, want one after each", n-before)
+			t.Errorf("%d refreshes after 3 hangs, want one after each", n-before)
 		}
 	})
 }
@@ -249,11 +249,11 @@ func TestHangs(t *testing.T) {
 // replaced is a driver that is another one from the second snapshot on.
 type replaced struct {
 	gpu.Source
-	looks atomic.Int32
+	reads atomic.Int32
 }
 
 func (s *replaced) Snapshot(ctx context.Context) (*gpu.Node, error) {
-	if s.looks.Add(1) > 1 {
+	if s.reads.Add(1) > 1 {
 		return nil, fmt.Errorf("load NVML: %w", errors.Join(gpu.ErrDriverChanged, gpu.ErrNoDriver))
 	}
 	return s.Source.Snapshot(ctx)
@@ -264,8 +264,8 @@ func TestAReplacedDriverEndsTheObserver(t *testing.T) {
 		r := newRig(t, func(s gpu.Source) gpu.Source { return &replaced{Source: s} })
 		ended := make(chan error, 1)
 		go func() { ended <- r.observer.Run(t.Context()) }()
-		<-r.observer.Looks()
-		r.observer.Look()
+		<-r.observer.Observations()
+		r.observer.Refresh()
 		if err := <-ended; !errors.Is(err, gpu.ErrDriverChanged) {
 			t.Errorf("Run() = %v, want ErrDriverChanged", err)
 		}
@@ -305,7 +305,7 @@ func TestRunEndsWhateverItWaitsFor(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse has many goroutines ask for looks. The last config wins.
+// TestConcurrentUse has many goroutines request refreshes. The last config wins.
 func TestConcurrentUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -316,9 +316,9 @@ func TestConcurrentUse(t *testing.T) {
 				for i := range 100 {
 					switch (g + i) % 4 {
 					case 0:
-						r.observer.Look()
+						r.observer.Refresh()
 					case 1:
-						r.observer.LookAfresh()
+						r.observer.Reload()
 					case 2:
 						r.observer.Configure(i)
 					default:
@@ -329,7 +329,7 @@ func TestConcurrentUse(t *testing.T) {
 		}
 		asking.Wait()
 		r.observer.Configure(1000)
-		if obs, _ := r.last(); obs.Wanted != 1000 || obs.Prepared != "1000 for 2 GPUs" || r.observer.Wanted() != 1000 {
+		if obs, _ := r.last(); obs.Desired != 1000 || obs.Prepared != "1000 for 2 GPUs" || r.observer.Desired() != 1000 {
 			t.Errorf("the last observation is %+v, want that of the last config", obs)
 		}
 	})

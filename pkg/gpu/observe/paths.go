@@ -46,7 +46,7 @@ func (p *paths) start(ctx context.Context, level slog.Level) {
 }
 
 // schedule sets the timer for the next check without a signal. It returns whether
-// the watch is in force.
+// the watch is active.
 func (p *paths) schedule() bool {
 	broken := p.watch.broken.Load()
 	if broken {

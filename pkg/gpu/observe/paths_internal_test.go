@@ -58,7 +58,7 @@ func (c *counter) counts() (scans, asked int) {
 }
 
 // observed runs an Observer with the Preparer until the test ends, and returns
-// what each look has prepared.
+// what each refresh has prepared.
 func observed(t *testing.T, c *counter, change func(*Observer[int, int])) (*gputest.Fake, <-chan int) {
 	source := gputest.New(gputest.Node(gputest.H100, 1))
 	o := New(Config[int, int]{
@@ -81,7 +81,7 @@ func observed(t *testing.T, c *counter, change func(*Observer[int, int])) (*gput
 			select {
 			case <-ctx.Done():
 				return
-			case obs := <-o.Looks():
+			case obs := <-o.Observations():
 				prepared <- obs.Prepared
 			case <-o.Events():
 			case <-o.Hangs():
@@ -100,7 +100,7 @@ func within(t *testing.T, prepared <-chan int, want int) {
 			t.Fatalf("prepared is %d, want %d", got, want)
 		}
 	case <-time.After(30 * time.Second): // before the recheck
-		t.Fatalf("no look in which %d is prepared", want)
+		t.Fatalf("no refresh in which %d is prepared", want)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestPathsThatChangeAllTheTime(t *testing.T) {
 			t.Errorf("%d scans in a minute of changes, want some 30", scans)
 		}
 		if n := len(prepared); n > 0 {
-			t.Errorf("%d looks without another result, want none", n)
+			t.Errorf("%d refreshes without another result, want none", n)
 		}
 	})
 }

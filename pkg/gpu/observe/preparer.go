@@ -18,13 +18,13 @@ const (
 	poll = 2 * time.Second
 )
 
-// Preparer makes what must be there before the GPUs of a node are used as W
-// asks for it.
-type Preparer[W, P any] interface {
+// Preparer makes what must exist before the GPUs of a node are used as the desired
+// state D describes.
+type Preparer[D, P any] interface {
 	// Scan reads what does not depend on the GPUs, while those are read. The
 	// function that it returns does the rest. Neither is called again before
 	// the other has returned.
-	Scan(W) func(*gpu.Node) (P, error)
+	Scan(D) func(*gpu.Node) (P, error)
 	// Outdated reports whether what the last Scan read, or what was prepared
 	// after it, has changed since. It costs little and does not ask the driver.
 	Outdated() bool
@@ -34,24 +34,24 @@ type Preparer[W, P any] interface {
 }
 
 // Unprepared is the Preparer of an agent that needs nothing but the GPUs.
-type Unprepared[W, P any] struct{}
+type Unprepared[D, P any] struct{}
 
 // Scan has nothing to read.
-func (Unprepared[W, P]) Scan(W) func(*gpu.Node) (P, error) {
+func (Unprepared[D, P]) Scan(D) func(*gpu.Node) (P, error) {
 	return func(*gpu.Node) (p P, err error) { return p, nil }
 }
 
 // Outdated returns false.
-func (Unprepared[W, P]) Outdated() bool { return false }
+func (Unprepared[D, P]) Outdated() bool { return false }
 
 // Watched returns nothing.
-func (Unprepared[W, P]) Watched() []string { return nil }
+func (Unprepared[D, P]) Watched() []string { return nil }
 
-// rest waits for a reason to look again after a look that succeeded, and returns
-// false when ctx ends. A value of again is a reason. A change of what the Preparer read
-// is no reason to ask the driver: rest prepares again, and ends only if that has another
-// result.
-func (o *Observer[W, P]) rest(ctx context.Context, again <-chan time.Time) bool {
+// rest waits until it is time to refresh after a refresh that succeeded, and returns
+// false when ctx ends. A value of again ends it. After a change of what the Preparer
+// read, rest prepares again without a call to the driver, and ends only if the result
+// differs.
+func (o *Observer[D, P]) rest(ctx context.Context, again <-chan time.Time) bool {
 	o.paths.follow(ctx, o.cfg.Preparer.Watched, o.preparations)
 	// Folders in which an installer works are read ever less often.
 	settled := pace.Backoff{First: settle, Most: poll}
@@ -60,11 +60,11 @@ func (o *Observer[W, P]) rest(ctx context.Context, again <-chan time.Time) bool 
 		select {
 		case <-ctx.Done():
 			return false
-		case <-o.again:
+		case <-o.refresh:
 			return true
 		case <-again:
 			return true
-		case <-o.afresh:
+		case <-o.reload:
 			o.done = nil
 			return true
 		case <-o.paths.changed():
@@ -82,7 +82,7 @@ func (o *Observer[W, P]) rest(ctx context.Context, again <-chan time.Time) bool 
 			continue
 		}
 		was := *o.done
-		obs := o.prepare(was, o.cfg.Preparer.Scan(was.Wanted))
+		obs := o.prepare(was, o.cfg.Preparer.Scan(was.Desired))
 		if obs.Err != nil || !reflect.DeepEqual(was.Prepared, obs.Prepared) {
 			o.renewed = &obs
 			return true
@@ -93,7 +93,7 @@ func (o *Observer[W, P]) rest(ctx context.Context, again <-chan time.Time) bool 
 
 // prepare makes what must be there before the GPUs that seen shows are used, and
 // returns seen with that.
-func (o *Observer[W, P]) prepare(seen Observation[W, P], rest func(*gpu.Node) (P, error)) Observation[W, P] {
+func (o *Observer[D, P]) prepare(seen Observation[D, P], rest func(*gpu.Node) (P, error)) Observation[D, P] {
 	seen.Prepared, seen.Err = rest(seen.Node)
 	o.preparations++
 	o.done = nil

@@ -17,7 +17,7 @@ import (
 type none struct{}
 
 // run runs an observer of a fake driver until the test ends, and returns what
-// its looks say: whether the driver answers.
+// its observations say: whether the driver answers.
 func run(t *testing.T, source gpu.Source) <-chan bool {
 	ended := make(chan struct{})
 	o := observe.New(observe.Config[none, none]{
@@ -38,7 +38,7 @@ func run(t *testing.T, source gpu.Source) <-chan bool {
 			select {
 			case <-ctx.Done():
 				return
-			case obs := <-o.Looks():
+			case obs := <-o.Observations():
 				answers <- obs.Err == nil
 			case <-o.Events():
 			case <-o.Hangs():
@@ -55,7 +55,7 @@ func run(t *testing.T, source gpu.Source) <-chan bool {
 	return answers
 }
 
-// until waits for a look that says so, and returns how long that took.
+// until waits for an observation that says so, and returns how long that took.
 func until(answers <-chan bool, want bool) time.Duration {
 	begin := time.Now()
 	for <-answers != want {

@@ -64,7 +64,7 @@ func (v *Inventory) choose() {
 		v.cfg.Recorder.Configured(nil)
 		v.health.SetRules(next.rules)
 		v.publish()
-		if !reflect.DeepEqual(v.observer.Wanted(), next.config) {
+		if !reflect.DeepEqual(v.observer.Desired(), next.config) {
 			v.log.Info("config changed")
 			v.observer.Configure(next.config)
 		}

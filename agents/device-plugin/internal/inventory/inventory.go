@@ -115,7 +115,7 @@ func New(cfg Config) *Inventory {
 		cfg: cfg,
 		log: cfg.Log,
 		observer: observe.New(observe.Config[config.Config, Prepared]{
-			Source: cfg.Source, Preparer: cfg.Preparer, Wanted: cfg.Config, WatchChanges: cfg.WatchChanges, Log: cfg.Log,
+			Source: cfg.Source, Preparer: cfg.Preparer, Desired: cfg.Config, WatchChanges: cfg.WatchChanges, Log: cfg.Log,
 		}),
 		reload: make(chan struct{}, 1),
 		chosen: make(chan struct{}, 1),
@@ -157,7 +157,7 @@ func (v *Inventory) loop(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case obs := <-v.observer.Looks():
+		case obs := <-v.observer.Observations():
 			if err := v.observed(obs); err != nil {
 				return err
 			}
@@ -166,7 +166,7 @@ func (v *Inventory) loop(ctx context.Context) error {
 		case <-v.reload:
 			v.log.Info("reloading")
 			v.health.Reset()
-			v.observer.LookAfresh()
+			v.observer.Reload()
 		case <-v.chosen:
 			v.choose()
 		case err := <-v.observer.Hangs():
@@ -176,7 +176,7 @@ func (v *Inventory) loop(ctx context.Context) error {
 		case <-v.gates():
 			v.publish()
 		case <-v.refresh.rings():
-			v.observer.Look()
+			v.observer.Refresh()
 		}
 		v.refresh.set(v.health.Next())
 		if ctx.Err() != nil {
@@ -198,9 +198,9 @@ func (v *Inventory) observed(obs observe.Observation[config.Config, Prepared]) e
 		// Another agent needs NVML for a while, or it failed once: what is known
 		// about the GPUs still holds.
 	case obs.Err == nil:
-		v.state.Node, v.state.Config, v.state.Prepared = obs.Node, obs.Wanted, obs.Prepared
+		v.state.Node, v.state.Config, v.state.Prepared = obs.Node, obs.Desired, obs.Prepared
 		v.state.Linked = obs.Linked
-		v.layout = resource.NewLayout(obs.Node, obs.Wanted)
+		v.layout = resource.NewLayout(obs.Node, obs.Desired)
 		v.health.Observe(obs.Node, obs.At)
 	case v.state.Node != nil:
 		// What could not be prepared is not advertised. What was prepared before
@@ -240,7 +240,7 @@ func (v *Inventory) event(ev gpu.Event) {
 		v.log.Info("xid ignored", "gpu", ev.GPU, "xid", ev.XID)
 	}
 	if health.NeedsRefresh(ev) {
-		v.observer.Look()
+		v.observer.Refresh()
 	}
 }
 

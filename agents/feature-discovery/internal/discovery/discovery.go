@@ -192,20 +192,20 @@ func (d *Discovery) loop(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case obs := <-d.observer.Looks():
+		case obs := <-d.observer.Observations():
 			if err := d.observed(obs); err != nil {
 				return err
 			}
 		case ev := <-d.observer.Events():
 			if health.NeedsRefresh(ev) {
-				d.observer.Look()
+				d.observer.Refresh()
 			}
 			continue
 		case err := <-d.observer.Hangs():
 			d.hung(err)
 		case <-d.reload:
 			d.log.Info("reloading")
-			d.observer.LookAfresh()
+			d.observer.Reload()
 			continue
 		case d.config = <-d.configs:
 			d.log.Info("config has changed")

@@ -112,7 +112,7 @@ func (s *sim) observed() *observedNode {
 			select {
 			case <-ctx.Done():
 				return
-			case obs := <-h.observer.Looks():
+			case obs := <-h.observer.Observations():
 				select { // the newest one counts
 				case <-h.looks:
 				default:
@@ -122,7 +122,7 @@ func (s *sim) observed() *observedNode {
 				if e.Kind == gpu.EventXID {
 					h.events <- e
 				} else {
-					h.observer.Look()
+					h.observer.Refresh()
 				}
 			case <-h.observer.Hangs():
 			}
@@ -138,7 +138,7 @@ func (h *observedNode) look() {
 	case <-h.looks:
 	default:
 	}
-	h.observer.Look()
+	h.observer.Refresh()
 	h.next()
 }
 
