@@ -70,7 +70,7 @@ type Agent struct {
 	Collectors []prometheus.Collector
 	// HTTP changes what the server of --listen serves.
 	HTTP HTTP
-	// Effective holds settings in force that differ from the flags, by the keys of
+	// Effective holds settings in effect that differ from the flags, by the keys of
 	// SettingKey: a config file may decide, or the node. The first line of the log
 	// has the values of all flags, with these instead, and those that have no flag
 	// after them. Of two with the same key, the later one counts.

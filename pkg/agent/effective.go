@@ -11,7 +11,7 @@ import (
 // SettingKey returns the key of a flag in the first line of the log.
 func SettingKey(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
-// effective returns the settings in force: the values of all flags, unless over
+// effective returns the settings in effect: the values of all flags, unless over
 // has another one, and what else is in over.
 func (s *session) effective(c *cli.Context, over []slog.Attr) slog.Value {
 	attrs := make([]slog.Attr, 0, len(s.flags)+len(over))

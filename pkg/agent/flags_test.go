@@ -4,7 +4,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// brokenFlags are flags that CheckFlags refuses.
+// brokenFlags are flags that CheckFlags rejects.
 func brokenFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "no-variable"},

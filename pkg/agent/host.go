@@ -112,7 +112,7 @@ func isDir(path string) bool {
 	return err == nil && fi.IsDir()
 }
 
-// Effective returns the roots in force for Agent.Effective.
+// Effective returns the roots in effect for Agent.Effective.
 func (h Host) Effective() []slog.Attr {
 	return []slog.Attr{
 		slog.String(SettingKey("driver-root"), h.DriverRoot),

@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// testApp is an agent that tells on standard output what is asked of it.
+// testApp is an agent that prints the requests that it gets.
 func testApp() agent.App {
 	return agent.App{
 		Name:   "test-agent",
@@ -63,7 +63,7 @@ func testApp() agent.App {
 		Flags: append(agent.GPUFlags(),
 			&cli.StringFlag{Name: "fail", EnvVars: []string{"FAIL"}, Usage: "`WHERE` to fail"},
 			&cli.IntFlag{Name: "replicas", EnvVars: []string{"REPLICAS"}, Value: 1, Usage: "replicas of each GPU"},
-			&cli.DurationFlag{Name: "interval", EnvVars: []string{"INTERVAL"}, Value: time.Minute, Usage: "time between looks"},
+			&cli.DurationFlag{Name: "interval", EnvVars: []string{"INTERVAL"}, Value: time.Minute, Usage: "time between refreshes"},
 			&cli.BoolFlag{Name: "strict", EnvVars: []string{"STRICT"}, Usage: "stop at the first error"},
 			&cli.UintFlag{Name: "port", EnvVars: []string{"PORT"}, Usage: "a port"},
 			&cli.IntSliceFlag{Name: "ids", EnvVars: []string{"IDS"}, Value: cli.NewIntSlice(0, 1), Usage: "some numbers"},

@@ -37,7 +37,7 @@ func newRequestLimit() *requestLimit {
 func (l *requestLimit) handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !l.may(withoutPort(r.RemoteAddr), time.Now()) {
-			refuse(w, http.StatusTooManyRequests)
+			reject(w, http.StatusTooManyRequests)
 			return
 		}
 		select {
@@ -45,7 +45,7 @@ func (l *requestLimit) handler(h http.Handler) http.Handler {
 			defer func() { <-l.running }()
 			h.ServeHTTP(w, r)
 		default:
-			refuse(w, http.StatusServiceUnavailable)
+			reject(w, http.StatusServiceUnavailable)
 		}
 	})
 }
@@ -65,7 +65,7 @@ func (l *requestLimit) may(peer string, now time.Time) bool {
 	return b.Spend(now)
 }
 
-func refuse(w http.ResponseWriter, code int) {
+func reject(w http.ResponseWriter, code int) {
 	w.Header().Set("Retry-After", "1")
 	answer(w, code, "too many requests, try again later\n")
 }

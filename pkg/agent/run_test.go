@@ -126,7 +126,7 @@ func TestBusyPort(t *testing.T) {
 		}
 	}
 	if strings.Contains(out, "running") {
-		t.Error("the agent must not run without the port it was told to serve on")
+		t.Error("the agent must not run without the port that --listen names")
 	}
 }
 

@@ -61,8 +61,8 @@ func (t *certificate) listener(l net.Listener) net.Listener {
 	return tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: t.get})
 }
 
-// get returns the certificate for a connection. A look at two files for each
-// connection is cheaper than a watch, and it follows a mounted Secret too.
+// get returns the certificate for a connection. Checking two files for each
+// connection is cheaper than a watch, and follows a mounted Secret too.
 func (t *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

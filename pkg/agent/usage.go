@@ -122,8 +122,8 @@ func (s *session) note(flags []cli.Flag, set *flag.FlagSet) {
 	}
 }
 
-// nameVariables makes errors about flags name the variables that set them: the reader
-// looks for what he wrote.
+// nameVariables makes errors about flags name the variables that set them: users
+// search for what they wrote.
 func (s *session) nameVariables(text string) string {
 	for name, env := range s.variables {
 		text = strings.ReplaceAll(text, "flag --"+name+": ", "environment variable "+env+" (flag --"+name+"): ")

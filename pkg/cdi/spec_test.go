@@ -72,7 +72,7 @@ func TestSpec(t *testing.T) {
 		"a driver container, by index": {
 			content: content("/run/nvidia/driver", lib64, 2), name: cdi.ByIndex, golden: "driver-container-index", version: "0.5.0",
 		},
-		"libraries where no loader looks": {
+		"libraries where no loader searches": {
 			content: content("/", "/opt/nvidia/lib64", 2), name: cdi.ByUUID, golden: "odd-folder", version: "0.3.0",
 		},
 		"with hooks": {
@@ -153,7 +153,7 @@ func validate(t *testing.T, spec *specs.Spec) {
 }
 
 // A container without loader cache finds libcuda.so.1 in a folder in which the
-// loader looks by itself, wherever the host has the library.
+// loader searches by itself, wherever the host has the library.
 func TestLibrariesAreFoundWithoutHook(t *testing.T) {
 	for _, dir := range []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/opt/nvidia/lib64", "/usr/lib/x86_64-linux-gnu/nvidia/current"} {
 		t.Run(dir, func(t *testing.T) {

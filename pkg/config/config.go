@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Config is the settings in force.
+// Config is the settings in effect.
 type Config struct {
 	MIGStrategy MIGStrategy
 	Sharing     Sharing

@@ -7,7 +7,7 @@ import (
 	"outrigger.dev/pkg/config/strict"
 )
 
-// MaxReplicas bounds the replicas of a device. No kubelet can be told of more: the list
+// MaxReplicas bounds the replicas of a device. No kubelet accepts more: the list
 // of the devices of a resource is one message of at most 4 MiB, about 63,000 entries.
 // The device plugin cuts the list to what fits.
 const (

@@ -19,8 +19,8 @@ var validName = regexp.MustCompile(`^nvidia\.com/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$
 // oldBool matches the booleans that only YAML 1.1 has.
 var oldBool = regexp.MustCompile(`(?i)\b(y|yes|on|n|no|off)\b`)
 
-// sound reports what no Config of Load may be.
-func sound(t *testing.T, c config.Config) {
+// checkValid reports what Load must never return.
+func checkValid(t *testing.T, c config.Config) {
 	t.Helper()
 	if (c.Sharing.Strategy == config.SharingNone) != (len(c.Sharing.Shares) == 0) {
 		t.Errorf("strategy %q with %d shares", c.Sharing.Strategy, len(c.Sharing.Shares))
@@ -54,7 +54,7 @@ func sound(t *testing.T, c config.Config) {
 }
 
 // FuzzParse checks that no file makes Load panic, that what it accepts is
-// sound, and that the same content in JSON is the same config.
+// valid, and that the same content in JSON is the same config.
 func FuzzParse(f *testing.F) {
 	full, err := os.ReadFile("testdata/full.yaml")
 	if err != nil {
@@ -80,10 +80,10 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		sound(t, c)
+		checkValid(t, c)
 		var plain any
 		if err := yaml.Unmarshal(data, &plain); err != nil {
-			return // what feature discovery owns is not looked into
+			return // keys of feature discovery are not checked
 		}
 		if oldBool.Match(data) {
 			return // the YAML library takes these words for texts
@@ -116,7 +116,7 @@ func FuzzResourceConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		sound(t, c)
+		checkValid(t, c)
 		var entries []string
 		for _, s := range c.Sharing.Shares {
 			entries = append(entries, fmt.Sprintf("%s:%s:%d", s.Name, s.Rename, s.Replicas))

@@ -127,7 +127,7 @@ func TestPrecedence(t *testing.T) {
 			flags: config.Explicit{"kubelet-socket": {""}},
 			want:  change(func(c *config.Config) { c.Register = false }),
 		},
-		"MPS refuses more than one replica": {
+		"MPS rejects more than one replica": {
 			file: "sharing: {mps: {resources: [{name: gpu, replicas: 2}]}}",
 			want: change(func(c *config.Config) {
 				c.Sharing = config.Sharing{
@@ -136,7 +136,7 @@ func TestPrecedence(t *testing.T) {
 				}
 			}),
 		},
-		"unless it is told not to": {
+		"unless the config allows it": {
 			file: "sharing: {timeSlicing: null, mps: {failRequestsGreaterThanOne: false, resources: [{name: gpu, rename: \"\", replicas: 2}]}}",
 			want: change(func(c *config.Config) {
 				c.Sharing = config.Sharing{

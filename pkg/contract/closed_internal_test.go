@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestClosesAreSeen waits with looks that never come, so that only the kernel's
+// TestClosesAreSeen waits with polls that never come, so that only the kernel's
 // events can end the wait.
 func TestClosesAreSeen(t *testing.T) {
 	cases := map[string]struct {

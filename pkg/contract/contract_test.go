@@ -156,7 +156,7 @@ func TestReadOddThings(t *testing.T) {
 	}
 }
 
-func TestWriteRefusesWhatShellsWouldMisread(t *testing.T) {
+func TestWriteRejectsWhatShellsWouldMisread(t *testing.T) {
 	d := newDir(t)
 	for name, values := range map[string]map[string]string{
 		"a value of two lines":  {"A": "x\ny"},
@@ -189,7 +189,7 @@ func TestWriteWithoutRunRoot(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(d.Root); err == nil {
-		t.Errorf("the run root must not be created: a folder that is not mounted tells nobody")
+		t.Errorf("the run root must not be created: no other agent sees a folder that is not mounted")
 	}
 }
 

@@ -15,7 +15,7 @@ func HoldTurn(d Dir, writer string, do func()) error {
 	return t.end()
 }
 
-// Check has a Keeper compare what is published with what is wanted.
+// Check has a Keeper compare what is published with what is desired.
 func Check(k *Keeper) error { return k.put() }
 
 // WaitClaimed waits until the lease is claimed, without a share of it.

@@ -20,7 +20,7 @@ func TestParse(t *testing.T) {
 		"keys of a later version":        {file: "OUTRIGGER_NEW=1\n", want: map[string]string{"OUTRIGGER_NEW": "1"}},
 		"an equals sign in the value":    {file: "A=b=c\n", want: map[string]string{"A": "b=c"}},
 		"no equals sign":                 {file: "A\n", wantErr: "line 1 is not KEY=value"},
-		"a key that shells refuse":       {file: "A=1\nA-B=1\n", wantErr: "line 2 is not KEY=value"},
+		"a key that shells reject":       {file: "A=1\nA-B=1\n", wantErr: "line 2 is not KEY=value"},
 		"an open quote":                  {file: "A='x\n", wantErr: "line 1, value of A: " + errQuote.Error()},
 		"a command":                      {file: "A=$(reboot)\n", wantErr: "line 1, value of A: " + errQuote.Error()},
 		"a variable in double quotes":    {file: "A=\"$B\"\n", wantErr: "line 1, value of A: " + errQuote.Error()},

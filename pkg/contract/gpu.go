@@ -46,7 +46,7 @@ func (d Dir) NewClaims(writer string) *Claims {
 // it could not be claimed: an AdvertisedError while another process has the claim, and
 // ErrNoRunRoot on a node without a run root. It claims a GPU again if another program has
 // removed or changed the file of its claim. For all GPUs together it takes a second at most.
-func (c *Claims) Claim(devices []string) (refused map[string]error) {
+func (c *Claims) Claim(devices []string) (denied map[string]error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for device := range c.held {
@@ -57,24 +57,24 @@ func (c *Claims) Claim(devices []string) (refused map[string]error) {
 	missing := slices.DeleteFunc(slices.Clone(devices), func(device string) bool {
 		return c.held[device] != nil && c.held[device].Intact()
 	})
-	refused = map[string]error{}
+	denied = map[string]error{}
 	if len(missing) == 0 {
-		return refused
+		return denied
 	}
 	turn, err := c.dir.takeTurn(c.writer, time.Now().Add(turnWait))
 	if err != nil {
 		for _, device := range missing {
-			refused[device] = err
+			denied[device] = err
 		}
-		return refused
+		return denied
 	}
 	defer turn.end() //nolint:errcheck // nothing more is written through it
 	for _, device := range missing {
 		if err := c.claim(device); err != nil {
-			refused[device] = err
+			denied[device] = err
 		}
 	}
-	return refused
+	return denied
 }
 
 // claim claims a GPU. The caller has the turn.
@@ -99,26 +99,26 @@ func (c *Claims) claim(device string) error {
 // lostPause keeps two programs from fighting about a file.
 const lostPause = 100 * time.Millisecond
 
-// Wait waits until another call of Claim may have another result: one of the refused GPUs
+// Wait waits until another call of Claim may have another result: one of the denied GPUs
 // is not claimed by a living process any more, or another program has removed or changed
 // the file of a claim. One watch suffices for all GPUs.
-func (c *Claims) Wait(ctx context.Context, refused []string) error {
+func (c *Claims) Wait(ctx context.Context, denied []string) error {
 	c.mu.Lock()
 	held := slices.Collect(maps.Values(c.held))
 	c.mu.Unlock()
-	if len(held)+len(refused) == 0 {
+	if len(held)+len(denied) == 0 {
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	lost := false
 	err := c.dir.changes(c.dir.leases()).rarely().wait(ctx, func() bool {
 		lost = slices.ContainsFunc(held, func(h *Held) bool { return !h.Intact() })
-		return lost || slices.ContainsFunc(refused, func(device string) bool {
+		return lost || slices.ContainsFunc(denied, func(device string) bool {
 			return c.dir.read(c.dir.gpu(device)).State != Valid
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("wait for gpus %s: %w", strings.Join(refused, ", "), err)
+		return fmt.Errorf("wait for gpus %s: %w", strings.Join(denied, ", "), err)
 	}
 	if lost {
 		pace.Pause(ctx, lostPause)

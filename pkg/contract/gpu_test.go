@@ -13,7 +13,7 @@ import (
 
 const claimedGPU = "GPU-00000000-0000-4000-8000-000000000000"
 
-// claim claims GPUs, and fails the test if one is refused.
+// claim claims GPUs, and fails the test if one is denied.
 func claim(t *testing.T, c *contract.Claims, devices ...string) {
 	t.Helper()
 	for device, err := range c.Claim(devices) {
@@ -27,10 +27,10 @@ func TestOneProcessClaimsAGPU(t *testing.T) {
 		t.Run("the other one "+name, func(t *testing.T) {
 			other := start(t, "offer", d)
 			mine := d.NewClaims("device-plugin")
-			refused := mine.Claim([]string{"GPU-1", claimedGPU})
+			denied := mine.Claim([]string{"GPU-1", claimedGPU})
 			var by contract.AdvertisedError
-			if !errors.As(refused[claimedGPU], &by) || by.By != "dra-plugin" || by.Device != claimedGPU || len(refused) != 1 {
-				t.Fatalf("Claim() = %v, want that dra-plugin has one", refused)
+			if !errors.As(denied[claimedGPU], &by) || by.By != "dra-plugin" || by.Device != claimedGPU || len(denied) != 1 {
+				t.Fatalf("Claim() = %v, want that dra-plugin has one", denied)
 			}
 			free := make(chan error, 1)
 			go func() { free <- mine.Wait(t.Context(), []string{claimedGPU}) }()
@@ -67,8 +67,8 @@ func TestALostClaimIsClaimedAgain(t *testing.T) {
 			damage(t, filepath.Join(d.Root, "leases", "offer."+claimedGPU))
 			inTime(t, "Wait", func() { must(t, <-lost) })
 			claim(t, mine, claimedGPU, "GPU-1")
-			if refused := other.Claim([]string{claimedGPU, "GPU-1"}); len(refused) != 2 {
-				t.Errorf("Claim() of another process = %v, want both refused", refused)
+			if denied := other.Claim([]string{claimedGPU, "GPU-1"}); len(denied) != 2 {
+				t.Errorf("Claim() of another process = %v, want both denied", denied)
 			}
 			mine.Release()
 			claim(t, other, claimedGPU, "GPU-1")

@@ -99,11 +99,11 @@ func TestTheDeadlineIsForAllGPUs(t *testing.T) {
 		devices[i] = fmt.Sprintf("GPU-%d", i)
 	}
 	began := time.Now()
-	refused := claims.Claim(devices)
-	if took := time.Since(began); took > patience || len(refused) != len(devices) {
-		t.Errorf("%d of %d GPUs were refused after %s", len(refused), len(devices), took)
+	denied := claims.Claim(devices)
+	if took := time.Since(began); took > patience || len(denied) != len(devices) {
+		t.Errorf("%d of %d GPUs were denied after %s", len(denied), len(devices), took)
 	}
-	if err := refused["GPU-0"]; err == nil || !strings.Contains(err.Error(), "stuck-agent") {
+	if err := denied["GPU-0"]; err == nil || !strings.Contains(err.Error(), "stuck-agent") {
 		t.Errorf("Claim() = %v, want the name of the agent", err)
 	}
 	// Facts are not held up.

@@ -10,7 +10,7 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// Keeper keeps a held fact published while it is wanted, whoever removes, truncates or
+// Keeper keeps a held fact published while it is desired, whoever removes, truncates or
 // replaces its file, and until the run root can be written. If another living process
 // publishes the same fact, the Keeper leaves that alone, and publishes its own when that
 // process ends.
@@ -21,12 +21,12 @@ type Keeper struct {
 	desired chan struct{}
 
 	mu sync.Mutex
-	// wanted is the fact to publish, nil for none, and published the one that is held.
-	wanted, published *Record
+	// record is the desired fact, nil for none, and published the one that is held.
+	record, published *Record
 	held              *Held
 }
 
-// NewKeeper returns a Keeper of a fact that nobody wants yet. path is that of a fact, see
+// NewKeeper returns a Keeper without a desired fact. path is that of a fact, see
 // Path, or as for HoldFile.
 func (d Dir) NewKeeper(path string, log *slog.Logger) *Keeper {
 	return &Keeper{dir: d, path: path, log: log, desired: make(chan struct{}, 1)}
@@ -41,7 +41,7 @@ func (k *Keeper) Withdraw() { k.want(nil) }
 func (k *Keeper) want(r *Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.wanted = r
+	k.record = r
 	if r == nil {
 		k.release()
 	}
@@ -78,23 +78,23 @@ func (k *Keeper) put() error {
 	return k.putLocked()
 }
 
-// putLocked publishes the wanted fact unless it is published.
+// putLocked publishes the desired fact unless it is published.
 func (k *Keeper) putLocked() error {
-	if k.wanted == nil {
+	if k.record == nil {
 		return nil
 	}
-	if k.held != nil && k.published == k.wanted {
+	if k.held != nil && k.published == k.record {
 		if k.held.Intact() || k.held.replaced(k.dir) {
 			return nil
 		}
 		k.log.Warn("another program removed or changed a fact, publishing it again", "fact", k.path)
 	}
-	held, err := k.dir.put(k.path, *k.wanted, true)
+	held, err := k.dir.put(k.path, *k.record, true)
 	if err != nil {
 		return err
 	}
 	k.release() // of the file that this one replaces
-	k.held, k.published = held, k.wanted
+	k.held, k.published = held, k.record
 	return nil
 }
 

@@ -83,7 +83,7 @@ func nextTurn(dir string, n uint64, writer string) (*turn, error) {
 	t := &turn{file: f.File}
 	turns, err := turnsIn(dir)
 	if err == nil && (len(turns) == 0 || turns[len(turns)-1] != n) {
-		// Others have taken a turn each since this process looked for the last one.
+		// Others have taken a turn each since this process searched for the last one.
 		return nil, errors.Join(os.Remove(turnPath(dir, n)), t.end())
 	}
 	for _, old := range turns {

@@ -83,7 +83,7 @@ func TestEachChangeOfAFactWakes(t *testing.T) {
 	}
 }
 
-// TestReadersWakeNobody: each look reads the files, and would be the cause of the
+// TestReadersWakeNobody: each check reads the files, and would be the cause of the
 // next one.
 func TestReadersWakeNobody(t *testing.T) {
 	d := Dir{Root: t.TempDir()}

@@ -121,7 +121,7 @@ func TestWatchSeesAWriterDie(t *testing.T) {
 	w.await(contract.PluginReady, contract.Missing)
 }
 
-// TestWatchSeesTheDriver changes what procfs shows, of which nothing tells.
+// TestWatchSeesTheDriver changes what procfs shows, which causes no event.
 func TestWatchSeesTheDriver(t *testing.T) {
 	d := newDir(t)
 	d.Root = filepath.Join(d.ProcRoot, "nvidia")

@@ -83,7 +83,7 @@ func (d devRoot) mofed() Part {
 // block devices that it asks udev for.
 func (r *Root) gdsFiles() []File {
 	var out []File
-	if e, err := r.look("/etc/cufile.json"); err == nil && e.info.Mode().IsRegular() {
+	if e, err := r.locate("/etc/cufile.json"); err == nil && e.info.Mode().IsRegular() {
 		out = append(out, r.file(e, 0))
 	}
 	if f, ok := r.ownFolder("/run/udev", 0); ok {

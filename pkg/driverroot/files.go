@@ -32,7 +32,7 @@ func (r *Root) binary(name string, c Capabilities) (File, bool) {
 	for _, dir := range []string{
 		"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/opt/nvidia/bin",
 	} {
-		e, err := r.look(path.Join(dir, name))
+		e, err := r.locate(path.Join(dir, name))
 		if err == nil && e.info.Mode().IsRegular() && e.info.Mode()&0o111 != 0 {
 			return r.file(e, c), true
 		}
@@ -58,7 +58,7 @@ func (r *Root) firmware(version string) []File {
 			if ok, _ := path.Match(firmwareFiles, name); !ok {
 				continue
 			}
-			if e, err := r.look(path.Join(dir, name)); err == nil && e.info.Mode().IsRegular() {
+			if e, err := r.locate(path.Join(dir, name)); err == nil && e.info.Mode().IsRegular() {
 				out = append(out, r.file(e, every))
 			}
 		}
@@ -92,7 +92,7 @@ func (r *Root) sockets() []File {
 	var out []File
 	for _, part := range socketParts() {
 		for _, p := range part.names {
-			if e, err := r.look(p); err == nil && e.info.Mode().Type() == fs.ModeSocket {
+			if e, err := r.locate(p); err == nil && e.info.Mode().Type() == fs.ModeSocket {
 				out = append(out, r.file(e, part.Capabilities))
 				break
 			}
@@ -154,7 +154,7 @@ func (r *Root) configs() []File {
 func (r *Root) config(name string, c Capabilities) (File, bool) {
 	// In the root itself they are on nodes of Google's Kubernetes Engine.
 	for _, dir := range []string{"/etc", "/usr/local/share", "/usr/share", "/"} {
-		if e, err := r.look(path.Join(dir, name)); err == nil && e.info.Mode().IsRegular() {
+		if e, err := r.locate(path.Join(dir, name)); err == nil && e.info.Mode().IsRegular() {
 			return r.file(e, c), true
 		}
 	}

@@ -32,7 +32,7 @@ const (
 // cacheDirs returns the folders where the root's ld.so.cache has the driver's
 // libraries. It returns nothing for a cache that is absent or damaged.
 func (r *Root) cacheDirs() []string {
-	e, err := r.look("/etc/ld.so.cache")
+	e, err := r.locate("/etc/ld.so.cache")
 	if err != nil || !e.info.Mode().IsRegular() {
 		return nil
 	}

@@ -148,7 +148,7 @@ func moduleDirs(libs []string) []string {
 }
 
 func (r *Root) library(rel string, part libraryPart) (Library, bool) {
-	e, err := r.look(rel)
+	e, err := r.locate(rel)
 	if err != nil || !e.info.Mode().IsRegular() {
 		return Library{}, false
 	}
@@ -223,7 +223,7 @@ func (r *Root) FindLibrary(name string) (string, error) {
 
 func (r *Root) libraryIn(dirs []string, name string) (string, bool) {
 	for _, d := range dirs {
-		e, err := r.look(path.Join(d, name))
+		e, err := r.locate(path.Join(d, name))
 		if err != nil || !e.info.Mode().IsRegular() {
 			continue
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// This file is the table of a driver's parts: what Find looks for, under which
+// This file is the table of a driver's parts: what Find searches for, under which
 // names, and which capabilities need it. There is no second list.
 
 // libraryPart describes a library by the part of its name before ".so".
@@ -113,7 +113,7 @@ const mpsFolder = "/tmp/nvidia-mps"
 const firmwareFiles = "gsp*.bin"
 
 // configPart is a number of configuration files with the folder of a container
-// in which their readers look for them.
+// in which programs search for them.
 type configPart struct {
 	filePart
 	target string

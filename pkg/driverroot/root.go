@@ -115,8 +115,8 @@ type entry struct {
 	info fs.FileInfo
 }
 
-// look finds rel in the root. Links are resolved inside the root.
-func (r *Root) look(rel string) (entry, error) {
+// locate finds rel in the root. Links are resolved inside the root.
+func (r *Root) locate(rel string) (entry, error) {
 	e, err := r.lookup(rel)
 	if f, ok := r.folders[parentOf(rel)]; ok {
 		f.listed = true
@@ -143,7 +143,7 @@ func (r *Root) lookup(rel string) (entry, error) {
 	return e, nil
 }
 
-// folder is look for a folder, with a cache.
+// folder is locate for a folder, with a cache.
 func (r *Root) folder(dir string) (entry, error) {
 	dir = strings.TrimRight(dir, "/")
 	if known, ok := r.folders[dir]; ok {

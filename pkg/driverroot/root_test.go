@@ -398,7 +398,7 @@ func TestFindTakesTheVersionOfTheKernelModule(t *testing.T) {
 }
 
 // The links of a root must not lead to files of the host: what they point at is
-// looked for in the root.
+// searched for in the root.
 func TestLinksStayInTheRoot(t *testing.T) {
 	outside := t.TempDir()
 	secret := filepath.Join(outside, "libcuda.so."+version)
@@ -499,7 +499,7 @@ func TestDeviceRoot(t *testing.T) {
 	}
 }
 
-func TestNewRefusesRelativePaths(t *testing.T) {
+func TestNewRejectsRelativePaths(t *testing.T) {
 	for _, cfg := range []driverroot.Config{{HostPath: "driver"}, {CtrPath: "./x"}, {DevRoot: "dev"}} {
 		if _, err := driverroot.New(cfg); err == nil {
 			t.Errorf("New(%+v) accepts a relative path", cfg)

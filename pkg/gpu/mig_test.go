@@ -43,18 +43,18 @@ func TestProfileGB(t *testing.T) {
 		mig, total uint64
 		want       int
 	}{
-		"1g of an A100 40GB":             {4864, 40960, 5},
-		"7g of an A100 40GB":             {40192, 40960, 40},
-		"1g of an A100 80GB":             {9856, 81920, 10},
-		"1g of an H100 80GB":             {9984, 81559, 10},
-		"4g of an H100 80GB":             {40448, 81559, 40},
-		"1g of an H200":                  {16384, 143771, 18},
-		"1g with twice the memory":       {33024, 143771, 35},
-		"3g of an H200":                  {71168, 143771, 71},
-		"1g of a B200":                   {21504, 183359, 23},
-		"1g of an A30":                   {5952, 24576, 6},
-		"4g of an A30":                   {24000, 24576, 24},
-		"a GPU whose memory is not told": {4864, 0, 0},
+		"1g of an A100 40GB":              {4864, 40960, 5},
+		"7g of an A100 40GB":              {40192, 40960, 40},
+		"1g of an A100 80GB":              {9856, 81920, 10},
+		"1g of an H100 80GB":              {9984, 81559, 10},
+		"4g of an H100 80GB":              {40448, 81559, 40},
+		"1g of an H200":                   {16384, 143771, 18},
+		"1g with twice the memory":        {33024, 143771, 35},
+		"3g of an H200":                   {71168, 143771, 71},
+		"1g of a B200":                    {21504, 183359, 23},
+		"1g of an A30":                    {5952, 24576, 6},
+		"4g of an A30":                    {24000, 24576, 24},
+		"a GPU whose memory is not known": {4864, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := gpu.ProfileGB(c.mig*mib, c.total*mib); got != c.want {

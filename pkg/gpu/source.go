@@ -46,7 +46,7 @@ type Checker interface {
 	// never blocks.
 	Health() error
 	// HangsIn returns how long Health returns nil at least, as far as the calls in
-	// flight tell. It never blocks.
+	// flight show. It never blocks.
 	HangsIn() time.Duration
 }
 

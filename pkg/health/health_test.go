@@ -138,7 +138,7 @@ func TestWhatMakesUnfit(t *testing.T) {
 		script script
 		want   map[gpu.UUID]string
 	}{
-		"every GPU of a sound node is healthy": {script{{0, observe()}}, none},
+		"every GPU of a working node is healthy": {script{{0, observe()}}, none},
 		"an XID of an application changes nothing": {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 31))}}, none,
 		},
@@ -151,14 +151,14 @@ func TestWhatMakesUnfit(t *testing.T) {
 		"an XID before the first snapshot is kept": {
 			script{{1, apply(xid("GPU-0", 95))}, {2, began(0.5)}}, one("GPU-0", uncontained),
 		},
-		"an XID that the catalogue does not have is told by its number": {
+		"an XID that the catalog does not have is reported by its number": {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 999))}},
 			one("GPU-0", "xid 999: healthy again after 5m0s without another"),
 		},
-		"the first XID of a class is told, not those that follow from it": {
+		"the first XID of a class is reported, not those that follow from it": {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 95))}, {1, apply(xid("GPU-0", 48))}}, one("GPU-0", uncontained),
 		},
-		"the gravest XID is told, whatever came first": {
+		"the gravest XID is reported, whatever came first": {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 94))}, {1, apply(xid("GPU-0", 95))}}, one("GPU-0", uncontained),
 		},
 		"the change of what the driver asks for is unfit until it is known": {
@@ -168,25 +168,25 @@ func TestWhatMakesUnfit(t *testing.T) {
 		"what the driver asks for counts without any event": {
 			script{{0, observe(asks(gpu.RecoveryReset))}}, one("GPU-0", asksReset),
 		},
-		"a reboot that the driver asks for is told": {
+		"a reboot that the driver requests is reported": {
 			script{{0, observe(asks(gpu.RecoveryReboot))}}, one("GPU-0", "the driver asks for a reboot of the node"),
 		},
-		"the end of peer-to-peer traffic is told": {
+		"the end of peer-to-peer traffic is reported": {
 			script{{0, observe(asks(gpu.RecoveryDrainP2P))}},
 			one("GPU-0", "the driver asks to end the programs that use peer-to-peer traffic"),
 		},
-		"a reset after a drain is told": {
+		"a reset after a drain is reported": {
 			script{{0, observe(asks(gpu.RecoveryDrainAndReset))}},
 			one("GPU-0", "the driver asks to let programs end, and then for a reset of the GPU"),
 		},
-		"an action that is not known is told as it is": {
+		"an action that is not known is reported as it is": {
 			script{{0, observe(asks("bus-reset"))}}, one("GPU-0", "the driver asks for the recovery action bus-reset"),
 		},
 		"a recovery of the IMEX domain leaves the GPU fit": {
 			script{{0, observe(asks(gpu.RecoveryIMEXDomain))}}, none,
 		},
 		"a GPU that does not answer is unfit": {script{{0, observe(silent(0))}}, one("GPU-0", noName)},
-		"a lost GPU with an XID tells both": {
+		"a lost GPU with an XID reports both": {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 79))}, {1, apply(lost("GPU-0"))}},
 			one("GPU-0", "gpu is lost; "+offTheBus),
 		},

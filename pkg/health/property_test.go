@@ -64,7 +64,7 @@ func (d dice) step(recoveries ...gpu.Recovery) step {
 	}
 }
 
-// follow takes a sound snapshot whenever the Machine waits for one.
+// follow takes a healthy snapshot whenever the Machine waits for one.
 func follow(t *testing.T, m *health.Machine, n *gpu.Node) {
 	t.Helper()
 	for range 20 {
@@ -75,10 +75,10 @@ func follow(t *testing.T, m *health.Machine, n *gpu.Node) {
 		m.Observe(n, at)
 	}
 	at, _ := m.Next()
-	t.Fatalf("a sound node is looked at for ever, next at %v", at)
+	t.Fatalf("a healthy node is refreshed forever, next at %v", at)
 }
 
-func sound(r gpu.Recovery) *gpu.Node {
+func healthyNode(r gpu.Recovery) *gpu.Node {
 	return node(func(n *gpu.Node) {
 		for i := range n.GPUs {
 			n.GPUs[i].Recovery = r
@@ -93,7 +93,7 @@ func TestNothingIsUnfitForEver(t *testing.T) {
 	for name, tc := range map[string]struct {
 		during []gpu.Recovery
 		end    gpu.Recovery
-		// repair is what happens to the GPUs before they are sound.
+		// repair is what happens to the GPUs before they are healthy.
 		repair step
 	}{
 		"on a driver that says that the GPUs need nothing": {
@@ -118,9 +118,9 @@ func TestNothingIsUnfitForEver(t *testing.T) {
 				}
 				m.Hangs("")
 				tc.repair(m, minute(now+1))
-				m.Observe(sound(tc.end), minute(now+2))
-				follow(t, m, sound(tc.end))
-				if got := reasons(m.View(), sound(tc.end)); len(got) > 0 {
+				m.Observe(healthyNode(tc.end), minute(now+2))
+				follow(t, m, healthyNode(tc.end))
+				if got := reasons(m.View(), healthyNode(tc.end)); len(got) > 0 {
 					t.Fatalf("seed %d: unfit for ever: %v", seed, got)
 				}
 			}

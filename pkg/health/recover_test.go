@@ -181,7 +181,7 @@ func TestNext(t *testing.T) {
 		script script
 		want   time.Time // zero for never
 	}{
-		"nothing is expected of a sound node": {script: script{{0, observe()}}},
+		"nothing is expected of a healthy node": {script: script{{0, observe()}}},
 		"the end of the quiet window of an XID": {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 94))}}, minute(6),
 		},

@@ -37,7 +37,7 @@ func TestRules(t *testing.T) {
 		"all enabled goes before everything": {
 			disable: "79,all", enable: "ALL", counts: []uint64{13, 31, 79},
 		},
-		"items that are no XID are told and have no effect": {
+		"items that are not XIDs are reported and have no effect": {
 			disable: "79,x1,-3", enable: "foo", counts: []uint64{48}, ignored: []uint64{79},
 			unknown: []string{"x1", "-3", "foo"},
 		},

@@ -51,7 +51,7 @@ type Change struct {
 	Op   Op
 }
 
-// pollTime is the time between looks while the paths cannot be watched.
+// pollTime is how often the paths are polled while they cannot be watched.
 const pollTime = 5 * time.Second
 
 // Watch calls changed from the caller's goroutine, first when it begins to watch, and then

@@ -123,7 +123,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-func TestWatcherRefusesKernelFileSystems(t *testing.T) {
+func TestWatcherRejectsKernelFileSystems(t *testing.T) {
 	for _, path := range []string{"/proc/driver/nvidia/version", "/sys/bus/pci/devices"} {
 		if _, err := os.Stat(filepath.Dir(filepath.Dir(path))); err != nil {
 			t.Fatalf("this test needs %s: %v", path, err)

@@ -153,7 +153,7 @@ func TestReplacement(t *testing.T) {
 
 	r, err = hostfs.Replace(path, 0o644)
 	must(t, err)
-	// What the disk refuses, here because the file is closed already.
+	// What the disk rejects, here because the file is closed already.
 	must(t, r.File.Close())
 	if err := r.Commit(); !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), path) {
 		t.Errorf("want an error that names %s, got %v", path, err)

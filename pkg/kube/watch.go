@@ -144,7 +144,7 @@ func (w *watcher[T]) list(ctx context.Context, conn *connection) error {
 	}
 	w.version = list.Metadata.ResourceVersion
 	if !w.delivered || !reflect.DeepEqual(was, w.objects) {
-		w.tell()
+		w.notify()
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (w *watcher[T]) put(data []byte) (changed bool, err error) {
 	return !known || !reflect.DeepEqual(was, object), nil
 }
 
-func (w *watcher[T]) tell() {
+func (w *watcher[T]) notify() {
 	w.delivered = true
 	all := make([]T, 0, len(w.objects))
 	for _, key := range slices.Sorted(maps.Keys(w.objects)) {
@@ -206,7 +206,7 @@ type event struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// take applies an event to objects, and calls tell if it changed them.
+// take applies an event to objects, and calls notify if it changed them.
 func (w *watcher[T]) take(ev event) error {
 	changed := false
 	var of envelope
@@ -231,7 +231,7 @@ func (w *watcher[T]) take(ev event) error {
 	}
 	w.version = of.Metadata.ResourceVersion
 	if changed {
-		w.tell()
+		w.notify()
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ import (
 const (
 	// settleTime is how long changes are collected into one.
 	settleTime = 100 * time.Millisecond
-	// lookTime is how often the bus is polled where changes are not reported.
-	lookTime = time.Minute
+	// pollTime is how often the bus is polled where changes are not reported.
+	pollTime = time.Minute
 )
 
 // Watch calls changed from the caller's goroutine, once at first, and then when a PCI
@@ -28,7 +28,7 @@ const (
 // calls changed every minute. Other trees, of a simulated node, are watched with inotify;
 // only there can Watch return an error.
 func Watch(ctx context.Context, sysRoot string, log *slog.Logger, changed func()) error {
-	w := watch{devices: devicesDir(sysRoot), changed: changed, log: log, settle: settleTime, look: lookTime}
+	w := watch{devices: devicesDir(sysRoot), changed: changed, log: log, settle: settleTime, poll: pollTime}
 	if errors.Is(hostfs.Watchable(w.devices), hostfs.ErrUnwatchable) {
 		w.kernel(ctx, listen)
 		return nil
@@ -42,7 +42,7 @@ type watch struct {
 	changed func()
 	log     *slog.Logger
 
-	settle, look time.Duration
+	settle, poll time.Duration
 }
 
 // kernel waits for uevents, or polls where there are none.
@@ -51,8 +51,8 @@ func (w watch) kernel(ctx context.Context, listen func() (*listener, error)) {
 	if ctx.Err() != nil {
 		return
 	}
-	w.log.Warn("PCI hotplug events unavailable, polling", "every", w.look, "err", err)
-	for w.changed(); pace.Pause(ctx, w.look); {
+	w.log.Warn("PCI hotplug events unavailable, polling", "every", w.poll, "err", err)
+	for w.changed(); pace.Pause(ctx, w.poll); {
 		w.changed()
 	}
 }

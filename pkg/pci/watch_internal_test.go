@@ -44,13 +44,13 @@ func heard(t *testing.T) *listener {
 	return l
 }
 
-// announce lets the kernel tell of a device that is there, with "add" as if it
+// announce lets the kernel report a device that is there, with "add" as if it
 // came, as "udevadm trigger --action=add" does at each boot.
 func announce(t *testing.T, action string, times int) {
 	t.Helper()
 	devices, err := filepath.Glob("/sys/bus/pci/devices/*/uevent")
 	if err != nil || len(devices) == 0 {
-		t.Skip("this machine has no PCI device to tell of")
+		t.Skip("this machine has no PCI device to report")
 	}
 	for range times {
 		if err := os.WriteFile(devices[0], []byte(action), 0); err != nil {
@@ -213,7 +213,7 @@ func TestWatchWithoutUevents(t *testing.T) {
 			}
 		},
 		log:  slog.New(slog.NewTextHandler(&text, nil)),
-		look: time.Millisecond,
+		poll: time.Millisecond,
 	}
 	w.kernel(ctx, func() (*listener, error) { return nil, errDeaf })
 	if calls < 3 {
@@ -240,7 +240,7 @@ func TestWatchGoesOnWithoutSocket(t *testing.T) {
 				cancel()
 			}
 		},
-		log: slog.New(slog.NewTextHandler(&text, nil)), settle: time.Millisecond, look: time.Millisecond,
+		log: slog.New(slog.NewTextHandler(&text, nil)), settle: time.Millisecond, poll: time.Millisecond,
 	}
 	w.kernel(ctx, func() (*listener, error) { return broken, nil })
 	if got := text.String(); calls < 3 || strings.Count(got, "level=WARN") != 1 {

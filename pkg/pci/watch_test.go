@@ -48,7 +48,7 @@ func scans(t *testing.T, sys string) <-chan []pci.Device {
 	return out
 }
 
-// until waits for devices, each told by bus id and driver.
+// until waits for devices, each as its bus ID and driver.
 func until(t *testing.T, seen <-chan []pci.Device, want ...string) {
 	t.Helper()
 	var got []string

@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// offers reports whether a pattern of GPUs matches the GPU.
+// matchesGPU reports whether a pattern of GPUs matches the GPU.
 func matchesGPU(g gpu.GPU, pattern string) bool {
 	c := config.Config{Resources: config.Resources{GPUs: []config.Pattern{{Pattern: pattern, Name: "nvidia.com/match"}}}}
 	set := resource.Derive(&gpu.Node{GPUs: []gpu.GPU{g}}, health.View{}, c)

@@ -57,7 +57,7 @@ func TestEveryNodeAndConfig(t *testing.T) {
 		}
 	}
 	if shared < 300 || renamed < 300 || left < 300 {
-		t.Errorf("of all resources %d are shared and %d renamed, and %d devices are left out: too few to tell anything", shared, renamed, left)
+		t.Errorf("of all resources %d are shared and %d renamed, and %d devices are left out: too few to prove anything", shared, renamed, left)
 	}
 }
 
@@ -81,7 +81,7 @@ func check(n *gpu.Node, c config.Config, set resource.Set) error {
 		replicated := slices.ContainsFunc(r.Devices, func(d resource.Device) bool { return d.Replicas > 1 })
 		shared := replicated || slices.ContainsFunc(r.Devices, func(d resource.Device) bool { return d.MPS })
 		if shared != (r.Sharing != "") || r.FailRequestsGreaterThanOne && !replicated {
-			return fmt.Errorf("%s is shared: %v, and told as %q", r.Name, shared, r.Sharing)
+			return fmt.Errorf("%s is shared: %v, and reported as %q", r.Name, shared, r.Sharing)
 		}
 		for _, d := range r.Devices {
 			places[d.Index]++
@@ -102,7 +102,7 @@ func check(n *gpu.Node, c config.Config, set resource.Set) error {
 	for _, u := range set.Unlisted {
 		places[u.Index]++
 		if u.Reason == "" || u.Kind == "" {
-			return fmt.Errorf("no reason is told why %s is left out", u.Index)
+			return fmt.Errorf("there is no reason why %s is left out", u.Index)
 		}
 	}
 	want := units(n, c.MIGStrategy)

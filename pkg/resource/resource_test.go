@@ -54,7 +54,7 @@ func TestDerive(t *testing.T) {
 				},
 			}}}},
 		},
-		"the view tells of one instance": {
+		"the view reports one instance": {
 			gpus: []gpu.GPU{{UUID: "GPU-a", MIG: &gpu.MIG{Enabled: true, Devices: []gpu.MIGDevice{
 				{UUID: "MIG-a", Index: 0, Profile: half, GPUInstance: 1},
 				{UUID: "MIG-b", Index: 1, Profile: half, GPUInstance: 2},
@@ -73,7 +73,7 @@ func TestDerive(t *testing.T) {
 				{UUID: "MIG-a", Index: "0:0", Replicas: 1, Health: health.Status{Kind: health.KindFault, Reason: lost.Error()}},
 			}}}},
 		},
-		"MIG devices that cannot be named are told": {
+		"MIG devices that cannot be named are reported": {
 			gpus: []gpu.GPU{{UUID: "GPU-a", MIG: &gpu.MIG{Enabled: true, Devices: []gpu.MIGDevice{
 				{Index: 0, Profile: half},
 				{Index: 1, UUID: "MIG-b", Fault: lost},
@@ -85,7 +85,7 @@ func TestDerive(t *testing.T) {
 				{Index: "0:2", UUID: "MIG-c", Kind: resource.KindFault, Reason: "its MIG profile is not known"},
 			}},
 		},
-		"a GPU whose MIG devices cannot be read for its fault is told by it": {
+		"a GPU whose MIG devices cannot be read for its fault is reported with it": {
 			gpus: []gpu.GPU{{UUID: "GPU-a", Fault: lost, MIG: &gpu.MIG{Enabled: true}}},
 			want: resource.Set{Unlisted: []resource.Unlisted{
 				{Index: "0", UUID: "GPU-a", Kind: resource.KindFault, Reason: lost.Error()},
@@ -97,14 +97,14 @@ func TestDerive(t *testing.T) {
 				{UUID: "GPU-a", Index: "0", Replicas: 1, Paths: []string{"/dev/nvidia0"}, Health: healthy},
 			}}}},
 		},
-		"a GPU that fails is offered as unhealthy, without device nodes": {
+		"a GPU that fails is advertised as unhealthy, without device nodes": {
 			gpus: []gpu.GPU{{UUID: "GPU-a", NUMANode: -1, Fault: lost}},
 			view: health.View{GPUs: map[gpu.UUID]health.Status{"GPU-a": {Reason: "lost"}}},
 			want: resource.Set{Resources: []resource.Resource{{Name: "nvidia.com/gpu", Devices: []resource.Device{
 				{UUID: "GPU-a", Index: "0", Replicas: 1, NUMANode: -1, Health: health.Status{Reason: "lost"}},
 			}}}},
 		},
-		"a GPU without UUID is told, and the others are offered": {
+		"a GPU without UUID is reported, and the others are advertised": {
 			gpus: []gpu.GPU{{Index: 0, Fault: lost}, {Index: 1, Minor: 1, UUID: "GPU-b"}},
 			want: resource.Set{
 				Resources: []resource.Resource{{Name: "nvidia.com/gpu", Devices: []resource.Device{
@@ -113,7 +113,7 @@ func TestDerive(t *testing.T) {
 				Unlisted: []resource.Unlisted{{Index: "0", Kind: resource.KindFault, Reason: "nvmlDeviceGetUUID: GPU is lost"}},
 			},
 		},
-		"a node without GPUs offers nothing": {want: resource.Set{}},
+		"a node without GPUs advertises nothing": {want: resource.Set{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := resource.Derive(&gpu.Node{GPUs: tc.gpus}, tc.view, config.Config{MIGStrategy: config.MIGStrategyMixed})

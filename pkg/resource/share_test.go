@@ -95,7 +95,7 @@ func TestShares(t *testing.T) {
 				"note: sharing of nvidia.com/gpu: entries before it take all of them",
 			},
 		},
-		"what is not on the node is told": {
+		"what is not on the node is reported": {
 			node: gputest.Divided(gputest.L4, 1),
 			shares: []config.Share{
 				{Name: "nvidia.com/mig-1g.5gb", Rename: "nvidia.com/mig-1g.5gb", Replicas: 2},

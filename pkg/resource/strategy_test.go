@@ -18,7 +18,7 @@ import (
 func balanced() []string { return []string{"3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb"} }
 
 // TestLayouts has, for each way in which the GPUs of a node are divided, what
-// each MIG strategy offers with each way of sharing.
+// each MIG strategy advertises with each way of sharing.
 func TestLayouts(t *testing.T) {
 	for name, n := range map[string]*gpu.Node{
 		"no GPU is divided":                      gputest.Divided(gputest.A100, 2),
@@ -81,7 +81,7 @@ func TestMIGNames(t *testing.T) {
 	}
 }
 
-func TestSingleOffersOneClass(t *testing.T) {
+func TestSingleAdvertisesOneClass(t *testing.T) {
 	const (
 		prefix = "migStrategy single advertises equal devices as nvidia.com/gpu, on this node those with the most memory in total, "
 		whole  = "; this GPU is whole: divide it likewise, set migStrategy to mixed, or give it another name in resources.gpus"
@@ -182,7 +182,7 @@ func TestSingleOffersOneClass(t *testing.T) {
 				return out
 			}()...),
 		},
-		"a GPU that fails before its MIG mode was read is told by its fault": {
+		"a GPU that fails before its MIG mode was read is reported with its fault": {
 			node: func() *gpu.Node {
 				n := gputest.Divided(gputest.A100, 2, gputest.Times(2, "3g.20gb"))
 				n.GPUs[1] = gpu.GPU{Index: 1, UUID: "GPU-1", Fault: lost}

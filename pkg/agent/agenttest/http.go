@@ -18,7 +18,7 @@ func (p *Process) Get(path string) string {
 	return body
 }
 
-// Ask is Get with the status code. It waits while the agent refuses requests because
+// Ask is Get with the status code. It waits while the agent rejects requests because
 // the test sends too many.
 func (p *Process) Ask(path string) (status int, body string) {
 	p.t.Helper()

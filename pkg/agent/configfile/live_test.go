@@ -167,7 +167,7 @@ func TestFollowsTheFileAndKeepsTheLastGoodConfig(t *testing.T) {
 	} else if got := reason(t, v.err); got != "invalid" {
 		t.Errorf("reason %q, want invalid", got)
 	}
-	// Back to the config in force: it is no longer rejected.
+	// Back to the config in effect: it is no longer rejected.
 	put(t, path, "level 3\nroot /a")
 	if n := got.level(t); n != 3 {
 		t.Errorf("level %d, want 3", n)

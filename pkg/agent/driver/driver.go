@@ -64,7 +64,7 @@ func New(host agent.Host, d config.Driver) (*Driver, error) {
 	}, nil
 }
 
-// Effective returns the roots of the driver in force for agent.Agent.Effective.
+// Effective returns the roots of the driver in effect for agent.Agent.Effective.
 func (d *Driver) Effective() []slog.Attr { return d.host.Effective() }
 
 // Source returns the source of GPUs that the flag --gpu-source names. From then on, d logs

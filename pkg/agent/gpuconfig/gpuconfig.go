@@ -126,7 +126,7 @@ func InFile(err error) bool {
 	return errors.As(err, &file)
 }
 
-// Effective returns the settings in force for the first line of the log: the
+// Effective returns the settings in effect for the first line of the log: the
 // options that the agent has, and the sections of the config file that are set.
 func Effective(c *cli.Context, cfg config.Config) []slog.Attr {
 	var out []slog.Attr

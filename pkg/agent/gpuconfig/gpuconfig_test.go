@@ -31,7 +31,7 @@ func flags() []cli.Flag {
 	return slices.Concat(agent.GPUFlags(), configfile.Flags(""), gpuconfig.Flags("GFD_", options...))
 }
 
-// load returns what an agent with the flags loads, and the settings in force.
+// load returns what an agent with the flags loads, and the settings in effect.
 func load(t *testing.T, flags []cli.Flag, args ...string) (live *gpuconfig.Live, effective []slog.Attr, text string) {
 	t.Helper()
 	app := agent.App{

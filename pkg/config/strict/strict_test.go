@@ -70,7 +70,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-func TestRefuses(t *testing.T) {
+func TestRejects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		data string
 		want []string
@@ -142,7 +142,7 @@ func TestRefuses(t *testing.T) {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
 			if one := (*strict.Error)(nil); !errors.As(err, &one) || one.File != "c.yaml" {
-				t.Errorf("error is %#v, want one that tells the file", one)
+				t.Errorf("error is %#v, want one that names the file", one)
 			}
 		})
 	}

@@ -52,7 +52,7 @@ func (s *Source) Snapshot(ctx context.Context) (*gpu.Node, error) {
 }
 
 // Watch delivers the gpu.Changes of the node. A file that cannot be read changes
-// nothing: the last good snapshot remains in force.
+// nothing: the last good snapshot stays in effect.
 func (s *Source) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer s.begin(cancel)()

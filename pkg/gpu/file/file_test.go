@@ -20,7 +20,7 @@ func TestSourceKeepsTheContract(t *testing.T) {
 	gputest.TestSource(t, func(t *testing.T) gputest.Harness {
 		path := filepath.Join(t.TempDir(), "snapshot.json")
 		node := gputest.Node(gputest.A100, 4)
-		// The fake tells what the node looks like with a GPU lost.
+		// The fake shows the node with a lost GPU.
 		fake := gputest.New(node)
 		write := func() {
 			node, err := fake.Snapshot(t.Context())
@@ -68,7 +68,7 @@ func TestSourceKeepsTheLastGoodNode(t *testing.T) {
 	if line := <-log.seen; !strings.Contains(line, path) {
 		t.Errorf("log line %q does not name the file", line)
 	}
-	put(two) // as before: nothing to tell
+	put(two) // as before: nothing to report
 	put(three)
 	if e := <-events; e.Kind != gpu.EventTopologyChanged {
 		t.Errorf("event = %+v, want %s", e, gpu.EventTopologyChanged)

@@ -78,7 +78,7 @@ func TestFakeCountsCalls(t *testing.T) {
 	}
 }
 
-func TestFakeFailsAsTold(t *testing.T) {
+func TestFakeFailsAsConfigured(t *testing.T) {
 	fake := gputest.New(gputest.Node(gputest.L4, 1))
 	cause := errors.New("out of order")
 	fake.SetError(cause)

@@ -18,9 +18,9 @@ func TestFixOfAnInitializationThatFails(t *testing.T) {
 		denied error
 		want   []string
 	}{
-		"an unknown error, and the cgroup refuses":  {gonvml.ERROR_UNKNOWN, denied, []string{denied.Error(), "device nodes", "privileged"}},
-		"an unknown error of the driver":            {gonvml.ERROR_UNKNOWN, nil, nil},
-		"another error, and the cgroup refuses too": {gonvml.ERROR_GPU_IS_LOST, denied, nil},
+		"an unknown error, and the cgroup denies":  {gonvml.ERROR_UNKNOWN, denied, []string{denied.Error(), "device nodes", "privileged"}},
+		"an unknown error of the driver":           {gonvml.ERROR_UNKNOWN, nil, nil},
+		"another error, and the cgroup denies too": {gonvml.ERROR_GPU_IS_LOST, denied, nil},
 		"no permission": {gonvml.ERROR_NO_PERMISSION, nil, []string{"may not open", "device nodes", "privileged"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -85,7 +85,7 @@ func TestADriverThatGoesEndsAllUses(t *testing.T) {
 func TestASpanIsStaleOnceAGPUHasCome(t *testing.T) {
 	f := &fake{}
 	s, proc := f.session(t, nil)
-	look := func(want bool) {
+	use := func(want bool) {
 		t.Helper()
 		_, err := nvml.Use(t.Context(), s, func(_ context.Context, span *nvml.Span) (struct{}, error) {
 			if got := span.Stale(); got != want {
@@ -100,10 +100,10 @@ func TestASpanIsStaleOnceAGPUHasCome(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	look(false)
+	use(false)
 	plug(t, proc, "0000:0f:00.0")
-	look(true)
-	look(false)
+	use(true)
+	use(false)
 	if f.inits.Load() != 2 {
 		t.Errorf("initialized %d times, want 2", f.inits.Load())
 	}

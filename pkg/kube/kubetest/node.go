@@ -61,10 +61,10 @@ type image struct {
 func (s *Server) Node() Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.look()
+	return s.read()
 }
 
-func (s *Server) look() Node {
+func (s *Server) read() Node {
 	var w wire
 	convert(s.node.doc, &w)
 	n := Node{Labels: w.Metadata.Labels, Conditions: w.Status.Conditions, Taints: w.Spec.Taints}
@@ -78,7 +78,7 @@ func (s *Server) look() Node {
 // fields. Watches get an event, here and in the functions below.
 func (s *Server) Update(manager string, change func(*Node)) {
 	s.change(func() {
-		n := s.look()
+		n := s.read()
 		change(&n)
 		w := wire{APIVersion: "v1", Kind: "Node"}
 		convert(s.node.doc["metadata"], &w.Metadata)

@@ -52,16 +52,16 @@ func (o *object) write(by writer, config map[string]any, force bool) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := o.of.FromUnstructured(config)
+	desired, err := o.of.FromUnstructured(config)
 	if err != nil {
 		return err
 	}
 	updater := (&merge.UpdaterBuilder{Converter: unconverted{}, ReturnInputOnNoop: true}).BuildUpdater()
 	managers := o.managers.Copy()
 	if by.operation == "Apply" {
-		live, managers, err = updater.Apply(live, wanted, version, managers, by.key(), force)
+		live, managers, err = updater.Apply(live, desired, version, managers, by.key(), force)
 	} else {
-		live, managers, err = updater.Update(live, wanted, version, managers, by.key())
+		live, managers, err = updater.Update(live, desired, version, managers, by.key())
 	}
 	if err != nil {
 		return err

@@ -74,8 +74,8 @@ func TestFabricsThatMayChange(t *testing.T) {
 		"joined, with other nodes":            {[]*gpu.Fabric{shared}, false, true, 0},
 		"joined, with other nodes after that": {[]*gpu.Fabric{board, shared}, false, true, 1},
 		"failed":                              {[]*gpu.Fabric{waiting, failed}, false, true, 1},
-		"not told any more":                   {[]*gpu.Fabric{board, nil}, false, true, 1},
-		"told again":                          {[]*gpu.Fabric{board, nil, board}, false, false, 2},
+		"not reported any more":               {[]*gpu.Fabric{board, nil}, false, true, 1},
+		"reported again":                      {[]*gpu.Fabric{board, nil, board}, false, false, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var f fabrics
@@ -89,18 +89,18 @@ func TestFabricsThatMayChange(t *testing.T) {
 	}
 }
 
-// Each watch tells of a change once, whoever saw it.
+// Each watch reports a change once, whichever reader saw it.
 func TestEachWatchTellsOfAnotherFabric(t *testing.T) {
 	g := &oldGPU{info: gonvml.GpuFabricInfo{State: gonvml.GPU_FABRIC_STATE_NOT_STARTED}}
 	v, h := viewOfGPU(t, g, "nvmlDeviceGetGpuFabricInfoV")
-	var told [2]int
+	var reported [2]int
 	var watches []*watch
-	for i := range told {
+	for i := range reported {
 		watches = append(watches, &watch{
 			view: v, gpus: []*watched{{handle: h}},
 			deliver: func(e gpu.Event) {
 				if e.Kind == gpu.EventTopologyChanged {
-					told[i]++
+					reported[i]++
 				}
 			},
 		})
@@ -112,8 +112,8 @@ func TestEachWatchTellsOfAnotherFabric(t *testing.T) {
 				w.checkFabrics()
 			}
 		}
-		if told != [2]int{want, want} {
-			t.Errorf("the watches told %d times, want %d each", told, want)
+		if reported != [2]int{want, want} {
+			t.Errorf("the watches reported %d times, want %d each", reported, want)
 		}
 	}
 	probe(0) // no snapshot has shown the GPU

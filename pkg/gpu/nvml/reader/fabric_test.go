@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// joined is the fabric of a new GPU of the simulator, which tells how it is with
+// joined is the fabric of a new GPU of the simulator, which reports how it is with
 // it: empty for a product that has none.
 func joined(text string) *gpu.Fabric {
 	if text == "" {
@@ -66,7 +66,7 @@ func TestFabricIsAskedForInOlderForms(t *testing.T) {
 		"by one that knows nothing of fabrics": {[]string{v + ".return=13", v1 + ".return=13"}, nil, map[string]int{v: 2, v1: 1}},
 		"of a GPU that has none":               {[]string{v + ".return=3"}, nil, map[string]int{v: 1, v1: 0}},
 		"by one that fails":                    {[]string{v + ".return=999"}, nil, map[string]int{v: 1, v1: 0}},
-		"by one that refuses":                  {[]string{v + ".return=4"}, nil, map[string]int{v: 1, v1: 0}},
+		"by one that rejects it":               {[]string{v + ".return=4"}, nil, map[string]int{v: 1, v1: 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSim(t, "--gpus=1", "--model=h100-80")
@@ -115,7 +115,7 @@ func TestFabricsAreAskedForUntilTheyAreJoined(t *testing.T) {
 			t.Errorf("event = %+v, want %s", e, gpu.EventTopologyChanged)
 		}
 	case <-time.After(20 * time.Second):
-		t.Fatal("the GPU has joined its fabric, and no event tells")
+		t.Fatal("the GPU has joined its fabric, and no event reports it")
 	}
 	s.calls()
 	if got := s.probes(symbol, 3); got != 0 {

@@ -15,17 +15,17 @@ import (
 )
 
 // clock is a clock that a test can put forward. It counts how often it was
-// looked at.
+// read.
 type clock struct {
 	mu    sync.Mutex
 	ahead time.Duration
-	looks int
+	reads int
 }
 
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.looks++
+	c.reads++
 	return time.Now().Add(c.ahead)
 }
 
@@ -38,7 +38,7 @@ func (c *clock) forward(d time.Duration) {
 func (c *clock) taken() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.looks
+	return c.reads
 }
 
 func (s *sim) sourceAt(c *clock) *reader.Reader {
@@ -107,7 +107,7 @@ func TestACallThatHangsIsToldUntilItAnswers(t *testing.T) {
 	}
 }
 
-// Nothing that is done to NVML may hang unseen: the clock is looked at once for
+// Nothing that is done to NVML may hang unseen: the clock is read once for
 // each call.
 func TestEveryCallIsTimed(t *testing.T) {
 	s := newSim(t, "--gpus=4")
@@ -142,7 +142,7 @@ func TestEveryCallIsTimed(t *testing.T) {
 	}
 }
 
-// What is told to end does so, although NVML does not let go of it.
+// What is asked to end does so, although NVML does not let go of it.
 func TestEndsWhileACallHangs(t *testing.T) {
 	for name, use := range map[string]func(context.Context, *reader.Reader) error{
 		"a snapshot": func(ctx context.Context, src *reader.Reader) error {

@@ -57,7 +57,7 @@ func TestWhatFailsForAWhileHeals(t *testing.T) {
 				defer set(0)
 				for _, when := range []string{"at the start", "later"} {
 					set(code)
-					h.look()
+					h.refresh()
 					set(0)
 					t.Log("made to fail", when)
 					h.whole(want)
@@ -79,11 +79,11 @@ type none struct{}
 
 // observedNode is a simulated node that is observed.
 type observedNode struct {
-	s        *sim
-	source   *reader.Reader
-	observer *observe.Observer[none, none]
-	looks    chan observe.Observation[none, none]
-	// last is the result of the last look.
+	s            *sim
+	source       *reader.Reader
+	observer     *observe.Observer[none, none]
+	observations chan observe.Observation[none, none]
+	// last is the result of the last refresh.
 	last   observe.Observation[none, none]
 	events chan gpu.Event
 	cancel context.CancelFunc
@@ -96,7 +96,7 @@ func (s *sim) observed() *observedNode {
 	quiet := slog.New(slog.DiscardHandler)
 	src := s.reader(nvml.Config{LibraryPath: s.lib, Log: quiet}).Hurry(40*time.Millisecond, 5*time.Millisecond)
 	h := &observedNode{
-		s: s, source: src, looks: make(chan observe.Observation[none, none], 1), events: make(chan gpu.Event, 100), ended: make(chan error, 1),
+		s: s, source: src, observations: make(chan observe.Observation[none, none], 1), events: make(chan gpu.Event, 100), ended: make(chan error, 1),
 		observer: observe.New(observe.Config[none, none]{
 			Source: src, Preparer: observe.Unprepared[none, none]{}, Log: quiet,
 			WatchChanges: func(ctx context.Context, _ func()) error { <-ctx.Done(); return nil },
@@ -114,10 +114,10 @@ func (s *sim) observed() *observedNode {
 				return
 			case obs := <-h.observer.Observations():
 				select { // the newest one counts
-				case <-h.looks:
+				case <-h.observations:
 				default:
 				}
-				h.looks <- obs
+				h.observations <- obs
 			case e := <-h.observer.Events():
 				if e.Kind == gpu.EventXID {
 					h.events <- e
@@ -131,28 +131,28 @@ func (s *sim) observed() *observedNode {
 	return h
 }
 
-// look looks at the node, and waits for the result.
-func (h *observedNode) look() {
+// refresh reads the node, and waits for the result.
+func (h *observedNode) refresh() {
 	h.s.t.Helper()
 	select {
-	case <-h.looks:
+	case <-h.observations:
 	default:
 	}
 	h.observer.Refresh()
 	h.next()
 }
 
-// next waits for the result of a look.
+// next waits for the result of a refresh.
 func (h *observedNode) next() {
 	h.s.t.Helper()
 	select {
-	case h.last = <-h.looks:
+	case h.last = <-h.observations:
 	case <-time.After(30 * time.Second):
-		h.s.t.Fatalf("no look for 30 s at a node that is not complete: %+v, error %v", h.last.Node, h.last.Err)
+		h.s.t.Fatalf("no refresh for 30 s of a node that is not complete: %+v, error %v", h.last.Node, h.last.Err)
 	}
 }
 
-// whole waits until the node is complete, and as it is wanted.
+// whole waits until the node is complete, and as desired.
 func (h *observedNode) whole(want *gpu.Node) *gpu.Node {
 	h.s.t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); h.next() {

@@ -53,9 +53,9 @@ func TestAGPUWithoutProperUUIDIsFaulty(t *testing.T) {
 	}
 }
 
-// TestGPUsThatRefuseEventsAreNotLost holds that they are registered once they accept it,
-// and do not cause looks at the node until then.
-func TestGPUsThatRefuseEventsAreNotLost(t *testing.T) {
+// TestGPUsThatRejectEventsAreNotLost holds that they are registered once they accept it,
+// and do not cause refreshes of the node until then.
+func TestGPUsThatRejectEventsAreNotLost(t *testing.T) {
 	for _, symbol := range []string{"nvmlDeviceRegisterEvents", "nvmlDeviceGetSupportedEventTypes", "nvmlEventSetCreate"} {
 		t.Run(symbol, func(t *testing.T) {
 			s := newSim(t, "--gpus=2", "--model=l4")
@@ -89,7 +89,7 @@ func TestGPUsThatRefuseEventsAreNotLost(t *testing.T) {
 	}
 }
 
-func TestAPluggedGPUIsTold(t *testing.T) {
+func TestAPluggedGPUIsReported(t *testing.T) {
 	for name, gpus := range map[string]string{"to others": "1", "into an empty node": "0"} {
 		t.Run(name, func(t *testing.T) {
 			s := newSim(t, "--gpus="+gpus, "--model=l4")
@@ -97,26 +97,26 @@ func TestAPluggedGPUIsTold(t *testing.T) {
 			defer closeSource(t, src)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			told := 0
+			reported := 0
 			err := src.Watch(ctx, func(e gpu.Event) {
 				if e.Kind != gpu.EventTopologyChanged {
 					t.Errorf("event = %+v, want %s", e, gpu.EventTopologyChanged)
 				}
-				if told++; told == 1 {
+				if reported++; reported == 1 {
 					s.run("plug", "--model=l4")
 					return
 				}
 				snapshot(t, src)
 			})
-			if !errors.Is(err, gpu.ErrClosed) || told != 2 {
-				t.Errorf("Watch() = %v after %d events, want %v after 2", err, told, gpu.ErrClosed)
+			if !errors.Is(err, gpu.ErrClosed) || reported != 2 {
+				t.Errorf("Watch() = %v after %d events, want %v after 2", err, reported, gpu.ErrClosed)
 			}
 		})
 	}
 }
 
 // A GPU that is lost is noticed without an XID, also by a watch that gets no events.
-func TestAGPUThatIsLostWithoutAnXIDIsTold(t *testing.T) {
+func TestAGPUThatIsLostWithoutAnXIDIsReported(t *testing.T) {
 	for name, c := range map[string]struct{ events, symbol, code string }{
 		"of a driver that reports changes of MIG devices": {"0", "nvmlDeviceGetMemoryInfo", "15"},
 		"that has to be reset":                            {"0", "nvmlDeviceGetMemoryInfo", "16"},
@@ -146,7 +146,7 @@ func TestAGPUThatIsLostWithoutAnXIDIsTold(t *testing.T) {
 				}
 			})
 			if err != nil || len(lost) != 8 || !again {
-				t.Errorf("Watch() = %v, %d GPUs are told to be lost, and to work again: %v; want all 8", err, len(lost), again)
+				t.Errorf("Watch() = %v, %d GPUs are reported as lost, and as working again: %v; want all 8", err, len(lost), again)
 			}
 		})
 	}

@@ -230,8 +230,8 @@ func (l *layout) instance(id uint32) instance {
 	return in
 }
 
-// hiddenInstance reports whether an error says that the driver does not tell this process
-// what an instance is.
+// hiddenInstance reports whether an error says that the driver hides the instance from this
+// process.
 func hiddenInstance(err error) bool {
 	return unsupported(err) || nvml.Code(err) == gonvml.ERROR_NO_PERMISSION
 }

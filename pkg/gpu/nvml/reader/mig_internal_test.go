@@ -230,8 +230,8 @@ func TestAnXIDIsACauseToAskTheGPU(t *testing.T) {
 	w.event(xid)
 	fake.lost = true
 	w.event(xid)
-	told := gpu.Event{Kind: gpu.EventXID, GPU: "GPU-1", XID: 119, GPUInstance: 3, ComputeInstance: gpu.NoInstance}
-	want := []gpu.Event{told, told, {Kind: gpu.EventLost, GPU: "GPU-1", GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance}}
+	reported := gpu.Event{Kind: gpu.EventXID, GPU: "GPU-1", XID: 119, GPUInstance: 3, ComputeInstance: gpu.NoInstance}
+	want := []gpu.Event{reported, reported, {Kind: gpu.EventLost, GPU: "GPU-1", GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance}}
 	if d := cmp.Diff(want, *events); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}

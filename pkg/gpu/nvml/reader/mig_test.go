@@ -160,7 +160,7 @@ func TestRecovery(t *testing.T) {
 }
 
 // A GPU asks for a reset, gets it, and is as new: without its MIG devices.
-func TestResetIsTold(t *testing.T) {
+func TestResetIsReported(t *testing.T) {
 	s := newSim(t, "--gpus=2", "--model=h100-80")
 	s.run("mig mode", "1", "on")
 	s.run("mig create", "1", "7g.80gb")

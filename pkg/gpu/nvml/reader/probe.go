@@ -65,22 +65,22 @@ func (w *watch) expecting() bool {
 		return true
 	}
 	for _, g := range w.gpus {
-		if g.silent || g.refused {
+		if g.silent || g.failed {
 			return true
 		}
 	}
 	return false
 }
 
-// probe checks what NVML does not report, now and then: GPUs that were plugged
+// probe checks periodically what NVML does not report: GPUs that were plugged
 // in, GPUs that were lost without an XID, silent GPUs that work again, after which all
-// are registered again, GPUs that refused to be registered, and changes of fabrics and
+// are registered again, GPUs that could not be registered, and changes of fabrics and
 // MIG devices.
 //
-// NVML is not initialized again in the hope that a silent GPU works then: that
-// can block for all GPUs because of one. A GPU cannot be reset while NVML is in
-// use; whoever resets it claims the lease, after which all is read again, and one
-// that is attached again is seen in the kernel's list.
+// probe does not initialize NVML again to revive a silent GPU: that can block all GPUs
+// because of one. A GPU cannot be reset while NVML is in use; the program that resets it
+// claims the lease, after which everything is read again. A GPU that is attached again
+// appears in the kernel's list.
 func (w *watch) probe() error {
 	if time.Since(w.probed) < w.times.probe {
 		return nil
@@ -137,7 +137,7 @@ func (w *watch) ask() error {
 }
 
 // askGPU asks a GPU for what may have changed without an event, or else for something
-// that the library does not keep. It returns the call that tells whether the GPU works,
+// that the library does not keep. It returns the call that shows whether the GPU works,
 // and the error.
 func (w *watch) askGPU(g *watched) (func(nvml.Device) error, error) {
 	fabric, mode := w.view.fabrics.unsettled(g.index), w.mute(g)

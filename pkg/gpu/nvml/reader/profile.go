@@ -28,7 +28,7 @@ func (p profile) text(total uint64) gpu.Profile {
 	return gpu.Profile{ComputeSlices: n, GPUSlices: n, GB: gpu.ProfileGB(p.memoryBytes, total), Attribute: p.attribute}
 }
 
-// product tells apart what can differ in its profiles.
+// product identifies the products whose profiles can differ.
 type product struct {
 	pci    gpu.PCI
 	memory uint64

@@ -23,15 +23,15 @@ func TestAttribute(t *testing.T) {
 		has      gpu.Engines
 		want     string
 	}{
-		"the instance is told":                      {profiles, instance{known: true, profile: 20}, media, "+me"},
-		"it is told, and none has its number":       {profiles, instance{known: true, profile: 77}, media, ""},
-		"it is known by its engines":                {profiles, instance{}, media, "+me"},
-		"it is a plain one by its engines":          {profiles, instance{}, small, ""},
-		"two kinds have its engines":                {twins, instance{}, small, ""},
-		"two kinds have them and it is told":        {twins, instance{known: true, profile: 47}, small, "+gfx"},
-		"nothing is known of profiles":              {nil, instance{known: true, profile: 20}, media, ""},
-		"no profile has its engines":                {profiles, instance{}, gpu.Engines{GPUInstanceSlices: 7}, ""},
-		"a part of it has the engines of the whole": {profiles, instance{}, gpu.Engines{GPUInstanceSlices: 1, Multiprocessors: 7, Decoder: 1, JPEG: 1, OFA: 1}, "+me"},
+		"the instance is known":                      {profiles, instance{known: true, profile: 20}, media, "+me"},
+		"it is known, and no profile has its number": {profiles, instance{known: true, profile: 77}, media, ""},
+		"it is known by its engines":                 {profiles, instance{}, media, "+me"},
+		"it is a plain one by its engines":           {profiles, instance{}, small, ""},
+		"two kinds have its engines":                 {twins, instance{}, small, ""},
+		"two kinds have them and it is known":        {twins, instance{known: true, profile: 47}, small, "+gfx"},
+		"nothing is known of profiles":               {nil, instance{known: true, profile: 20}, media, ""},
+		"no profile has its engines":                 {profiles, instance{}, gpu.Engines{GPUInstanceSlices: 7}, ""},
+		"a part of it has the engines of the whole":  {profiles, instance{}, gpu.Engines{GPUInstanceSlices: 1, Multiprocessors: 7, Decoder: 1, JPEG: 1, OFA: 1}, "+me"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := attribute(c.profiles, c.in, c.has); got != c.want {

@@ -72,7 +72,7 @@ func TestIdentify(t *testing.T) {
 			kernel,
 			[]device{silent(0), works(1, "0000:0f:00.0")},
 		},
-		"the kernel tells nothing": {
+		"the kernel reports nothing": {
 			[]device{silent(0)},
 			nil,
 			[]device{silent(0)},

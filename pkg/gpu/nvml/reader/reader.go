@@ -106,8 +106,8 @@ func tooOld(err error) error {
 // still work: for their fabric or their MIG mode if those can change without an event,
 // otherwise for their memory. It asks all GPUs at once after a wait that fails and after
 // one is found lost, and the GPU of an XID, which the driver sends before a GPU is lost.
-// GPUs that do not work, that refuse events, or that are on their way into a fabric are
-// asked after 2 s, and then with growing pauses of up to 15 s.
+// GPUs that do not work, that cannot be registered for events, or that are joining a fabric
+// are asked after 2 s, and then with growing pauses of up to 15 s.
 func (r *Reader) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	_, err := nvml.Use(ctx, r.cfg.Session, func(use context.Context, span *nvml.Span) (struct{}, error) {
 		v := r.view(span)

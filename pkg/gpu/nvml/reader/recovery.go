@@ -9,10 +9,10 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// recovery reads what a GPU needs to be sound again. Drivers before R565 do not
-// know; they are asked for rows of memory that are remapped only at the next
-// reset, for which newer ones answer "drain and reset": the GPU works with what it
-// has until then. It is unknown for a driver that knows neither.
+// recovery reads what a GPU needs to be healthy again. Drivers before R565 do not know;
+// for them, recovery reads whether rows of memory wait for a reset to be remapped, which
+// newer drivers report as "drain and reset": the GPU works with its other rows until then.
+// The result is unknown for a driver that reports neither.
 func recovery(h nvml.Device) (gpu.Recovery, error) {
 	values := []gonvml.FieldValue{{FieldId: gonvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
 	failed := h.FieldValues(values)

@@ -46,15 +46,15 @@ func (w *watch) register() error {
 	return nil
 }
 
-// include puts one GPU into set, unless there is none because of failed. It uses nothing of
-// the watch that another GPU uses.
+// include puts one GPU into set, unless failed says why there is no set. It uses nothing
+// of the watch that another GPU uses.
 func (w *watch) include(g *watched, set nvml.EventSet, failed error) error {
 	g.events = 0
 	err := w.attach(g)
 	switch {
 	case err != nil:
 	case failed != nil:
-		w.refuse(g, failed)
+		w.fail(g, failed)
 	default:
 		err = w.registerGPU(g, set)
 	}
@@ -64,11 +64,11 @@ func (w *watch) include(g *watched, set nvml.EventSet, failed error) error {
 	return err
 }
 
-// attach gets the handle of a GPU. A GPU that gives none is silent.
+// attach gets the handle of a GPU. A GPU without a handle is silent.
 func (w *watch) attach(g *watched) error {
 	handle, err := w.view.handle(g.index)
 	if g.silent = err != nil; g.silent {
-		g.refused, g.lostTo = false, askMemory
+		g.failed, g.lostTo = false, askMemory
 		return err
 	}
 	g.handle = handle
@@ -88,26 +88,26 @@ func (w *watch) registerGPU(g *watched, set nvml.EventSet) error {
 	if g.silent = lost(err) && lost(askMemory(g.handle)); g.silent {
 		g.lostTo = askMemory
 	}
-	if g.refused = false; err != nil && !unsupported(err) && !g.silent {
-		w.refuse(g, err)
+	if g.failed = false; err != nil && !unsupported(err) && !g.silent {
+		w.fail(g, err)
 	}
 	return err
 }
 
-// refuse records that a GPU cannot be registered, and logs it once.
-func (w *watch) refuse(g *watched, err error) {
-	if g.refused = !g.silent; g.refused && !g.told {
-		g.told = true
+// fail records that a GPU cannot be registered, and logs it once.
+func (w *watch) fail(g *watched, err error) {
+	if g.failed = !g.silent; g.failed && !g.logged {
+		g.logged = true
 		w.log.Warn("cannot register gpu for events, retrying with growing pauses; its xids are not seen",
 			"index", g.index, "gpu", w.view.memory.uuid(g.index), "err", err)
 	}
 }
 
-// admit registers the GPUs that were refused.
+// admit registers the GPUs that could not be registered before.
 func (w *watch) admit() error {
 	for _, g := range w.gpus {
 		switch {
-		case !g.refused:
+		case !g.failed:
 		case w.set == nil:
 			return w.register()
 		default:
@@ -145,7 +145,7 @@ func (w *watch) free() {
 // deaf reports whether no GPU that works gives events, and none will.
 func (w *watch) deaf() bool {
 	for _, g := range w.gpus {
-		if g.silent || g.refused || g.events&gonvml.EventTypeXidCriticalError != 0 {
+		if g.silent || g.failed || g.events&gonvml.EventTypeXidCriticalError != 0 {
 			return false
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
-// shownMIG is what gpu-sim tells of the MIG devices of a GPU.
+// shownMIG is what gpu-sim reports of the MIG devices of a GPU.
 type shownMIG struct {
 	UUID         gpu.UUID `json:"uuid"`
 	Enabled      bool     `json:"enabled"`

@@ -66,7 +66,7 @@ func (s *sim) reader(cfg nvml.Config) *reader.Reader {
 	return src.Hurry(rest, probe)
 }
 
-// shown is what gpu-sim tells of a node.
+// shown is what gpu-sim reports of a node.
 type shown struct {
 	Driver struct {
 		Version     string      `json:"version"`
@@ -90,7 +90,7 @@ type shown struct {
 	} `json:"gpus"`
 }
 
-// node returns the node as the simulator knows it. It does not tell the paths
+// node returns the node as the simulator knows it. It does not report the paths
 // between GPUs; those are checked on their own.
 func (s *sim) node(brand, architecture string) *gpu.Node {
 	s.t.Helper()

@@ -23,8 +23,8 @@ import (
 
 func TestSourceKeepsTheContract(t *testing.T) {
 	for name, lose := range map[string][]string{
-		"handles are refused": {"lose", "--how=handle"},
-		"calls fail":          {"lose", "--how=calls"},
+		"handles are denied": {"lose", "--how=handle"},
+		"calls fail":         {"lose", "--how=calls"},
 	} {
 		t.Run("of lost GPUs "+name, func(t *testing.T) {
 			gputest.TestDriverSource(t, func(t *testing.T) gputest.Harness {
@@ -139,7 +139,7 @@ func TestNoDriverSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestGPUsWithoutNodesAreTold(t *testing.T) {
+func TestGPUsWithoutNodesAreReported(t *testing.T) {
 	s := newSim(t, "--gpus=3", "--model=l4")
 	remove(t, filepath.Join(s.root, "dev", "nvidia1"))
 	var log strings.Builder

@@ -71,9 +71,9 @@ type watched struct {
 	// silent GPUs do not work. They work again when they answer lostTo.
 	silent bool
 	lostTo func(nvml.Device) error
-	// refused is set for a GPU that works, but failed to be registered. told is set
+	// failed is set for a GPU that works, but failed to be registered. logged is set
 	// once that was logged.
-	refused, told bool
+	failed, logged bool
 	// mig is what is known of the MIG state of a GPU that does not report its
 	// changes.
 	mig migState

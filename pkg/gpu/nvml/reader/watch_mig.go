@@ -26,7 +26,7 @@ type migState struct {
 // reportsMIG reports whether NVML has an event for changes of MIG devices.
 func (g *watched) reportsMIG() bool { return g.events&gonvml.EventMigConfigChange != 0 }
 
-// mute reports whether the watch has to look for changes of the GPU's MIG devices.
+// mute reports whether the watch has to poll for changes of the GPU's MIG devices.
 func (w *watch) mute(g *watched) bool {
 	return g.mig.capable && g.watchable() && !g.reportsMIG() && w.view.memory.uuid(g.index) != ""
 }

@@ -9,10 +9,10 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// refusing is NVML with GPUs, each of which refuses events as often as it says.
-type refusing struct{ fakeNVML }
+// failing is NVML with GPUs, each of which rejects events as often as it says.
+type failing struct{ fakeNVML }
 
-func (r *refusing) EventSetCreate() (gonvml.EventSet, gonvml.Return) {
+func (r *failing) EventSetCreate() (gonvml.EventSet, gonvml.Return) {
 	return emptySet{}, gonvml.SUCCESS
 }
 
@@ -24,35 +24,35 @@ func (emptySet) Wait(uint32) (gonvml.EventData, gonvml.Return) {
 	return gonvml.EventData{}, gonvml.ERROR_TIMEOUT
 }
 
-type refusingGPU struct {
+type failingGPU struct {
 	gonvml.Device
 	times int
 	asked int
 }
 
-func (g *refusingGPU) GetUUID() (string, gonvml.Return) { return "GPU-1", gonvml.SUCCESS }
+func (g *failingGPU) GetUUID() (string, gonvml.Return) { return "GPU-1", gonvml.SUCCESS }
 
-func (g *refusingGPU) GetMigMode() (int, int, gonvml.Return) { return 0, 0, gonvml.ERROR_NOT_SUPPORTED }
+func (g *failingGPU) GetMigMode() (int, int, gonvml.Return) { return 0, 0, gonvml.ERROR_NOT_SUPPORTED }
 
-func (g *refusingGPU) GetMemoryInfo() (gonvml.Memory, gonvml.Return) {
+func (g *failingGPU) GetMemoryInfo() (gonvml.Memory, gonvml.Return) {
 	return gonvml.Memory{}, gonvml.SUCCESS
 }
 
-func (g *refusingGPU) GetSupportedEventTypes() (uint64, gonvml.Return) {
+func (g *failingGPU) GetSupportedEventTypes() (uint64, gonvml.Return) {
 	return gonvml.EventTypeXidCriticalError, gonvml.SUCCESS
 }
 
-func (g *refusingGPU) RegisterEvents(uint64, gonvml.EventSet) gonvml.Return {
+func (g *failingGPU) RegisterEvents(uint64, gonvml.EventSet) gonvml.Return {
 	if g.asked++; g.asked <= g.times {
 		return gonvml.ERROR_UNKNOWN
 	}
 	return gonvml.SUCCESS
 }
 
-func TestAGPUThatRefusedEventsIsAskedAgainAlone(t *testing.T) {
-	good, bad := &refusingGPU{}, &refusingGPU{times: 2}
+func TestAGPUWithoutEventsIsAskedAgainAlone(t *testing.T) {
+	good, bad := &failingGPU{}, &failingGPU{times: 2}
 	w := &watch{
-		view:    viewOf(t, &refusing{fakeNVML{gpus: []gonvml.Device{good, bad}}}),
+		view:    viewOf(t, &failing{fakeNVML{gpus: []gonvml.Device{good, bad}}}),
 		times:   soon,
 		deliver: func(e gpu.Event) { t.Errorf("event %+v: nothing has come or gone", e) },
 		log:     slog.New(slog.DiscardHandler),
@@ -61,12 +61,12 @@ func TestAGPUThatRefusedEventsIsAskedAgainAlone(t *testing.T) {
 	if err := w.register(); err != nil {
 		t.Fatal(err)
 	}
-	for round, refused := range []bool{true, false, false} {
+	for round, failed := range []bool{true, false, false} {
 		if err := w.probe(); err != nil {
 			t.Fatal(err)
 		}
-		if w.gpus[1].refused != refused || (w.gpus[1].events == 0) != refused {
-			t.Errorf("round %d: GPU 1 = %+v, want refused %v", round, w.gpus[1], refused)
+		if w.gpus[1].failed != failed || (w.gpus[1].events == 0) != failed {
+			t.Errorf("round %d: GPU 1 = %+v, want failed %v", round, w.gpus[1], failed)
 		}
 	}
 	if good.asked != 1 || bad.asked != 3 {
