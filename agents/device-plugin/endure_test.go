@@ -49,7 +49,7 @@ func TestEndures(t *testing.T) {
 }
 
 // GPUs that become sick and well again, and containers that come and go, leave
-// nothing behind. "make soak" does it for longer, and looks at the memory.
+// nothing behind. "make soak" does it for longer, and checks the memory.
 func TestEnduresSickness(t *testing.T) {
 	n := simtest.New(t, "--gpus", "4")
 	p := start(t, n)

@@ -35,17 +35,17 @@ func TestConfigFile(t *testing.T) {
 	p.Said("level=ERROR", "new config rejected, keeping the previous one", path, "replicas")
 	p.metric("config_refused{reason=")
 	p.metric(`config_loads_total{result="error"} `)
-	p.Hangup(1) // a look with the config that stands
+	p.Hangup(1) // a refresh with the previous config
 	p.ready()
 	if after, _ := content(t, p.file); after != before {
-		t.Errorf("a config that is refused has changed the labels to %s", after)
+		t.Errorf("a config that is rejected has changed the labels to %s", after)
 	}
 
 	shared["gpu.replicas"] = "8"
 	write(t, path, eight)
 	p.has(shared)
 	if p.hasMetric("config_refused{") {
-		t.Error("/metrics has a refusal, although the config is in force")
+		t.Error("/metrics has a rejection, although the config is in effect")
 	}
 	write(t, path, whole)
 	p.has(unshared)

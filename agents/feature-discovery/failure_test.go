@@ -16,7 +16,7 @@ import (
 )
 
 // A GPU that fails costs neither its own labels nor those of others; the
-// condition tells of it.
+// condition reports it.
 func TestLostGPU(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=2", "--model=h100-80")
@@ -61,7 +61,7 @@ func TestLateDeviceNode(t *testing.T) {
 	p.has(simulated(t, n))
 }
 
-// Labels tell what the node has, and not whether it works.
+// Labels describe what the node has, and not whether it works.
 func TestDriverGoesAndFails(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=2", "--model=l4")
@@ -108,7 +108,7 @@ func TestHangingDriver(t *testing.T) {
 	}
 	bare.unready("nvmlInit_v2 has not answered")
 	if _, there := content(t, bare.file); there {
-		t.Error("there are labels of a node that nobody has looked at")
+		t.Error("there are labels of a node that was not read")
 	}
 	labelled.Kill()
 	bare.Kill()
@@ -124,12 +124,12 @@ func TestEndsWhileNVMLHangs(t *testing.T) {
 	p.unready("the node has not been read yet")
 	p.Dies("nvmlInit_v2 has not answered")
 	if _, there := content(t, p.file); there {
-		t.Error("there are labels of a node that nobody has looked at")
+		t.Error("there are labels of a node that was not read")
 	}
 }
 
-// Surroundings that keep labels from being written are told, and when they are put
-// right the labels are there.
+// What keeps labels from being written is reported, and the labels are written when it
+// ends.
 func TestHostileSurroundings(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=1", "--model=l4")
@@ -190,7 +190,7 @@ func TestHostileSurroundings(t *testing.T) {
 			p.has(simulated(t, n))
 			p.ready()
 			if got := strings.Count(p.Log.String(), "level=ERROR"); got != 1 {
-				t.Errorf("one trouble was told %d times", got)
+				t.Errorf("one trouble was logged %d times", got)
 			}
 		})
 	}

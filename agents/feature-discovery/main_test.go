@@ -101,7 +101,7 @@ func TestMIGLayout(t *testing.T) {
 	p.has(map[string]string{"mig-7g.80gb.count": "1"})
 	for name := range p.labels() {
 		if strings.HasPrefix(name, "mig-3g.40gb.") || strings.HasPrefix(name, "mig-1g.10gb.") {
-			t.Errorf("label %s tells of a MIG device that is gone", name)
+			t.Errorf("label %s describes a MIG device that is gone", name)
 		}
 	}
 	n.Run("mig destroy", "0", "all")
@@ -173,7 +173,7 @@ func TestSIGHUP(t *testing.T) {
 	write(t, machine, "First Machine\n")
 	p := start(t, n, "--machine-type-file", machine)
 	p.has(map[string]string{"gpu.machine": "First-Machine"})
-	// Nobody tells of changes to this file.
+	// No event reports changes of this file.
 	write(t, machine, "Second Machine\n")
 	p.Hangup(1)
 	p.has(map[string]string{"gpu.machine": "Second-Machine"})

@@ -35,7 +35,7 @@ func (r *registrar) Register(ctx context.Context, req *pluginapi.RegisterRequest
 	if req.GetVersion() != pluginapi.Version {
 		return nil, fmt.Errorf("requested API version %q is not supported by kubelet", req.GetVersion())
 	}
-	if err := k.refused(); err != nil {
+	if err := k.rejected(); err != nil {
 		return nil, err
 	}
 	conn, err := grpc.NewClient("unix://"+filepath.Join(k.dir, req.GetEndpoint()),
@@ -58,15 +58,15 @@ func (r *registrar) Register(ctx context.Context, req *pluginapi.RegisterRequest
 	return &pluginapi.Empty{}, nil
 }
 
-// refused returns the error that Refuse has set, and counts it.
-func (k *Kubelet) refused() error {
+// rejected returns the error that Reject has set, and counts it.
+func (k *Kubelet) rejected() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.refuse != nil {
-		k.refusals++
+	if k.rejection != nil {
+		k.rejections++
 		k.notify()
 	}
-	return k.refuse
+	return k.rejection
 }
 
 // follow receives the lists of one stream until it ends.

@@ -42,8 +42,8 @@ type Kubelet struct {
 	streams       map[string]int       // by resource
 	lists         map[string]int       // by resource
 	newest        map[string]*list     // by resource, also of one that is gone
-	refuse        error
-	refusals      int
+	rejection     error
+	rejections    int
 	changed       chan struct{} // closed and replaced at every change
 }
 
@@ -125,11 +125,11 @@ func (k *Kubelet) Restart() error {
 	return k.Start()
 }
 
-// Refuse makes Register return err until Refuse is called with nil.
-func (k *Kubelet) Refuse(err error) {
+// Reject makes Register return err until Reject is called with nil.
+func (k *Kubelet) Reject(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.refuse = err
+	k.rejection = err
 }
 
 // Registrations returns the registrations so far.
@@ -159,9 +159,9 @@ func (k *Kubelet) WaitRegistrations(ctx context.Context, n int) (Registration, e
 	return reg, err
 }
 
-// WaitRefusals waits until n registrations were rejected.
-func (k *Kubelet) WaitRefusals(ctx context.Context, n int) error {
-	return k.wait(ctx, fmt.Sprintf("refusal %d", n), func() bool { return k.refusals >= n })
+// WaitRejections waits until n registrations were rejected.
+func (k *Kubelet) WaitRejections(ctx context.Context, n int) error {
+	return k.wait(ctx, fmt.Sprintf("rejection %d", n), func() bool { return k.rejections >= n })
 }
 
 // WaitDevices waits until ok holds for the newest list of the resource, and

@@ -12,7 +12,7 @@ import (
 )
 
 // dense is the largest node that must be served as fast as any: 16 GPUs of 7
-// MIG devices, each offered 100 times.
+// MIG devices, each advertised 100 times.
 func dense() resource.Resource {
 	return resource.Resource{Name: resource.GPU, Sharing: config.SharingTimeSlicing, Devices: migDevices(16, 7, 100)}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // merged is a resource of whole GPUs, shared ones, and MIG devices shared and
-// not: each is told apart by its id.
+// not: each is identified by its id.
 func merged() resource.Resource {
 	res := resource.Resource{Name: resource.GPU, Sharing: config.SharingMPS, FailRequestsGreaterThanOne: true}
 	res.Devices = append(res.Devices, wholeGPUs(2, 1)...)
@@ -25,7 +25,7 @@ func merged() resource.Resource {
 }
 
 // FuzzAllocate asks for arbitrary ids, of which each stands on its own line:
-// one that is offered is a replica of a device by its own account, and there is
+// one that is advertised is a replica of a device by its own account, and there is
 // no other error.
 func FuzzAllocate(f *testing.F) {
 	res := merged()

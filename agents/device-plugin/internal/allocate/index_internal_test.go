@@ -10,7 +10,7 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// Devices are told apart also where the index cannot do it at once: by short
+// Devices are distinguished also where the index cannot do it at once: by short
 // UUIDs, and by such as have the same end.
 func TestIndexFindsEachDevice(t *testing.T) {
 	var uuids []string
@@ -38,7 +38,7 @@ func TestIndexFindsEachDevice(t *testing.T) {
 	}
 }
 
-// Most devices are where they are looked for first, also where the last eight
+// Most devices are found at the first position, also where the last eight
 // bytes of UUIDs are the same on all GPUs.
 func TestIndexSpreadsDevices(t *testing.T) {
 	node := gputest.Divided(gputest.A100, 16, slices.Repeat([][]string{gputest.Times(7, "1g.5gb")}, 16)...)
@@ -55,6 +55,6 @@ func TestIndexSpreadsDevices(t *testing.T) {
 		far += (x.place(id) - x.hash(id) + len(x.table)) % len(x.table)
 	}
 	if far > len(devices) {
-		t.Errorf("%d devices are %d places from where they are looked for, want less than one each", len(devices), far)
+		t.Errorf("%d devices are %d places from their first position, want less than one each", len(devices), far)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// replicas is how often shared devices are offered in the matrix.
+// replicas is how often shared devices are advertised in the matrix.
 const replicas = 4
 
 // migDevices returns n MIG devices of each of so many GPUs.

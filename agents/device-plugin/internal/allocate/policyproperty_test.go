@@ -102,16 +102,16 @@ func TestPreferredOfSharedDevicesKeepsToThePolicy(t *testing.T) {
 // checkContract checks what holds of any answer.
 func checkContract(t *testing.T, available, must []string, size int, got []string) {
 	t.Helper()
-	offered := map[string]bool{}
+	listed := map[string]bool{}
 	for _, id := range available {
-		offered[id] = true
+		listed[id] = true
 	}
-	if want := min(size, len(offered)); len(got) != want {
+	if want := min(size, len(listed)); len(got) != want {
 		t.Fatalf("%d devices, want %d", len(got), want)
 	}
 	seen := map[string]bool{}
 	for _, id := range got {
-		if seen[id] || !offered[id] {
+		if seen[id] || !listed[id] {
 			t.Fatalf("%q is twice in the answer, or was not available", id)
 		}
 		seen[id] = true

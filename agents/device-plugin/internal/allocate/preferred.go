@@ -100,12 +100,12 @@ func (c *choice) require(must, strange []string) (taken []string, err error) {
 	for _, id := range must {
 		device, replica, ok := c.find([]byte(id))
 		slot := c.slots[device] + replica
-		_, offered := slices.BinarySearch(strange, id)
+		_, available := slices.BinarySearch(strange, id)
 		switch {
 		case ok && c.free.has(slot):
 			c.take(device, slot)
 		case ok && c.picked.has(slot), slices.Contains(taken, id):
-		case !ok && offered:
+		case !ok && available:
 			taken = append(taken, id)
 		default:
 			return nil, MalformedRequestError{fmt.Sprintf("device %s must be included, but is not available", id)}

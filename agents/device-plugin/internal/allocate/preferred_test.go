@@ -35,10 +35,10 @@ func TestPreferredOnANodeOfWhichNothingIsKnown(t *testing.T) {
 		"a must that is named twice":                   {available: all, must: []string{gpu1, gpu1}, size: 2, want: []string{gpu0, gpu1}},
 		"an unknown must that is named twice":          {available: []string{"GPU-z", "GPU-z", gpu1}, must: []string{"GPU-z", "GPU-z"}, size: 2, want: []string{gpu1, "GPU-z"}},
 		"the same available device counts only once":   {available: []string{gpu0, gpu0, gpu1}, size: 2, want: []string{gpu0, gpu1}},
-		"a negative size is refused":                   {available: all, size: -1, malformed: true},
-		"more musts than devices are refused":          {available: all, must: []string{gpu0, gpu1}, size: 1, malformed: true},
-		"a must that is not available is refused":      {available: []string{gpu0}, must: []string{gpu1}, size: 1, malformed: true},
-		"an unknown must that is missing is refused":   {available: []string{gpu0}, must: []string{"GPU-z"}, size: 1, malformed: true},
+		"a negative size is rejected":                  {available: all, size: -1, malformed: true},
+		"more musts than devices are rejected":         {available: all, must: []string{gpu0, gpu1}, size: 1, malformed: true},
+		"a must that is not available is rejected":     {available: []string{gpu0}, must: []string{gpu1}, size: 1, malformed: true},
+		"an unknown must that is missing is rejected":  {available: []string{gpu0}, must: []string{"GPU-z"}, size: 1, malformed: true},
 		"a size that no node has is answered with all": {available: all, size: 1 << 30, want: []string{gpu0, gpu1, gpu3}},
 	} {
 		t.Run(name, func(t *testing.T) {

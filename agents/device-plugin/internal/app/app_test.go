@@ -10,7 +10,7 @@ import (
 	"outrigger.dev/pkg/agent"
 )
 
-func TestAppIsSound(t *testing.T) {
+func TestAppIsValid(t *testing.T) {
 	if err := agent.CheckApp(app.App()); err != nil {
 		t.Error(err)
 	}

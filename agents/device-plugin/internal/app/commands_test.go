@@ -158,7 +158,7 @@ devices:
 	}
 }
 
-func TestExplainRefuses(t *testing.T) {
+func TestExplainRejects(t *testing.T) {
 	node := mixedNode(t)
 	broken := write(t, filepath.Join(t.TempDir(), "broken.json"), `{"gpus": 3}`)
 	for name, tc := range map[string]struct {

@@ -86,9 +86,9 @@ func snapshot(ctx context.Context, src gpu.Source) (node *gpu.Node, err error) {
 
 // explanation is a resource.Set as explain prints it.
 type explanation struct {
-	Resources  []advertised `json:"resources"`
-	NotOffered []leftOut    `json:"notOffered"`
-	Notes      []string     `json:"notes"`
+	Resources     []advertised `json:"resources"`
+	NotAdvertised []leftOut    `json:"notOffered"`
+	Notes         []string     `json:"notes"`
 }
 
 type advertised struct {
@@ -121,7 +121,7 @@ type leftOut struct {
 }
 
 func explained(set resource.Set) explanation {
-	out := explanation{Resources: []advertised{}, NotOffered: []leftOut{}, Notes: append([]string{}, set.Notes...)}
+	out := explanation{Resources: []advertised{}, NotAdvertised: []leftOut{}, Notes: append([]string{}, set.Notes...)}
 	for _, r := range set.Resources {
 		o := advertised{Name: r.Name, Sharing: string(r.Sharing), MaxOne: r.FailRequestsGreaterThanOne}
 		for _, d := range r.Devices {
@@ -141,7 +141,7 @@ func explained(set resource.Set) explanation {
 		out.Resources = append(out.Resources, o)
 	}
 	for _, u := range set.Unlisted {
-		out.NotOffered = append(out.NotOffered, leftOut{Index: u.Index, UUID: u.UUID, Kind: string(u.Kind), Reason: u.Reason})
+		out.NotAdvertised = append(out.NotAdvertised, leftOut{Index: u.Index, UUID: u.UUID, Kind: string(u.Kind), Reason: u.Reason})
 	}
 	return out
 }
@@ -173,10 +173,10 @@ func (e explanation) table(to io.Writer) error {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", r.Name, d.Index, d.UUID, d.Replicas, d.NUMANode, state)
 		}
 	}
-	if len(e.NotOffered) > 0 {
+	if len(e.NotAdvertised) > 0 {
 		fmt.Fprintln(w, "\nNOT ADVERTISED\tDEVICE\tKIND\tREASON")
 	}
-	for _, u := range e.NotOffered {
+	for _, u := range e.NotAdvertised {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", u.Index, dash(string(u.UUID)), u.Kind, u.Reason)
 	}
 	if err := w.Flush(); err != nil {

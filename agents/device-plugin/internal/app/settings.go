@@ -64,11 +64,11 @@ func (s settings) socketDir() string { return filepath.Dir(s.live.Config.Kubelet
 func (s settings) follower(inv *inventory.Inventory, log *slog.Logger) configfile.Follower[config.Config] {
 	return configfile.Follower[config.Config]{
 		Configure: func(c config.Config) { inv.Configure(c, s.rules(c, log)) },
-		Reject:    inv.Refuse,
+		Reject:    inv.Reject,
 	}
 }
 
-// effective returns the settings in force.
+// effective returns the settings in effect.
 func (s settings) effective(c *cli.Context) []slog.Attr {
 	return append(gpuconfig.Effective(c, s.live.Config), s.driver.Effective()...)
 }

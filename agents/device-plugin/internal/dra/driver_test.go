@@ -31,7 +31,7 @@ func (p *published) PublishResources(_ context.Context, r resourceslice.DriverRe
 	return nil
 }
 
-func offered(name string, s health.Status) dra.Device {
+func device(name string, s health.Status) dra.Device {
 	return dra.Device{Name: name, UUID: "GPU-" + "x", Spec: resourceapi.Device{Name: name}, Health: s}
 }
 
@@ -67,7 +67,7 @@ func TestOnlyHealthyDevicesArePublishedAndOnlyChanges(t *testing.T) {
 	d := driver(t, filepath.Join(t.TempDir(), "claims"), nil)
 	healthy := health.Status{Healthy: true}
 	var to published
-	offer := func(want int, devices ...dra.Device) {
+	advertise := func(want int, devices ...dra.Device) {
 		t.Helper()
 		if err := d.Advertise(t.Context(), devices, &to); err != nil {
 			t.Fatal(err)
@@ -76,14 +76,14 @@ func TestOnlyHealthyDevicesArePublishedAndOnlyChanges(t *testing.T) {
 			t.Fatalf("published %d times, want %d", len(to), want)
 		}
 	}
-	offer(1, offered("gpu-0", healthy), offered("gpu-1", healthy))
-	offer(1, offered("gpu-0", healthy), offered("gpu-1", healthy))
-	offer(2, offered("gpu-0", healthy), offered("gpu-1", health.Status{Reason: "xid 79"}))
+	advertise(1, device("gpu-0", healthy), device("gpu-1", healthy))
+	advertise(1, device("gpu-0", healthy), device("gpu-1", healthy))
+	advertise(2, device("gpu-0", healthy), device("gpu-1", health.Status{Reason: "xid 79"}))
 	if len(to[1]) != 1 || to[1][0].Name != "gpu-0" {
 		t.Errorf("published %v, want gpu-0 alone", to[1])
 	}
-	offer(2, offered("gpu-0", healthy), offered("gpu-1", health.Status{Reason: "xid 95"}))
-	offer(3)
+	advertise(2, device("gpu-0", healthy), device("gpu-1", health.Status{Reason: "xid 95"}))
+	advertise(3)
 	if len(to[2]) != 0 {
 		t.Errorf("published %v, want an empty pool", to[2])
 	}
@@ -212,7 +212,7 @@ func TestHealthIsReportedWhenItChanges(t *testing.T) {
 	if r := <-reports; len(r.Devices) != 0 {
 		t.Errorf("first report %+v", r)
 	}
-	if err := d.Advertise(t.Context(), []dra.Device{offered("gpu-0", health.Status{Reason: "xid 79"})}, &published{}); err != nil {
+	if err := d.Advertise(t.Context(), []dra.Device{device("gpu-0", health.Status{Reason: "xid 79"})}, &published{}); err != nil {
 		t.Fatal(err)
 	}
 	r := <-reports

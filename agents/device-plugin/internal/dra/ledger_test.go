@@ -49,10 +49,10 @@ func TestPrepare(t *testing.T) {
 			ledger: dra.Ledger{"c": {Name: "ns/c", Devices: []string{"gpu-0"}}},
 			claim:  claim("c", "gpu-0"), after: []string{"gpu-0"}, want: []string{"k8s.gpu.nvidia.com/gpu=GPU-a"},
 		},
-		"a device of another claim is refused": {
+		"a device of another claim is rejected": {
 			ledger: taken, claim: claim("c", "gpu-0"), err: "device gpu-0 is in use by claim ns/other (other)",
 		},
-		"an administrator may look at a device of another claim": {
+		"an administrator may access a device of another claim": {
 			ledger: taken, claim: claim("c", "gpu-0"),
 			change: func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].AdminAccess = &admin },
 			want:   []string{"k8s.gpu.nvidia.com/gpu=GPU-a"},
@@ -65,12 +65,12 @@ func TestPrepare(t *testing.T) {
 		"a device that is gone is named, with what to do": {
 			claim: claim("c", "gpu-7"), err: "device gpu-7 is not on this node any more: delete the pod",
 		},
-		"another node's pool is refused": {
+		"another node's pool is rejected": {
 			claim:  claim("c", "gpu-0"),
 			change: func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Pool = "node2" },
 			err:    "device gpu-0 is in pool node2, and the pool of this node is node1",
 		},
-		"a config for us is refused, not ignored": {
+		"a config for us is rejected, not ignored": {
 			claim: claim("c", "gpu-0"),
 			change: func(c *resourceapi.ResourceClaim) {
 				c.Status.Allocation.Devices.Config = []resourceapi.DeviceAllocationConfiguration{{
@@ -80,7 +80,7 @@ func TestPrepare(t *testing.T) {
 			},
 			err: "the claim has a config for gpu.nvidia.com, which accepts none (requests gpu)",
 		},
-		"a claim without allocation is refused": {
+		"a claim without allocation is rejected": {
 			claim: claim("c"), change: func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, err: "not allocated",
 		},
 	} {

@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/pkg/agent"
 )
 
-func TestAppIsSound(t *testing.T) {
+func TestAppIsValid(t *testing.T) {
 	if err := agent.CheckApp(draapp.App()); err != nil {
 		t.Error(err)
 	}

@@ -18,9 +18,9 @@ func (v *Inventory) Configure(c config.Config, rules health.Rules) {
 	pace.Signal(v.chosen)
 }
 
-// Refuse reports a newer config that cannot be used: the previous one stays in use. It
+// Reject reports a newer config that cannot be used: the previous one stays in use. It
 // does not block.
-func (v *Inventory) Refuse(err error) {
+func (v *Inventory) Reject(err error) {
 	v.choices.put(nil, err)
 	pace.Signal(v.chosen)
 }
@@ -57,7 +57,7 @@ func (c *choices) take() (*choice, error) {
 	return next, rejection
 }
 
-// choose applies what Configure and Refuse were called with.
+// choose applies what Configure and Reject were called with.
 func (v *Inventory) choose() {
 	next, rejection := v.choices.take()
 	if next != nil {
@@ -72,6 +72,6 @@ func (v *Inventory) choose() {
 	if rejection != nil {
 		v.cfg.Recorder.Configured(rejection)
 		v.log.Error("new config rejected, keeping the previous one", "err", rejection)
-		v.report(Report{Kind: ReportConfigRefused, Reason: rejection.Error()})
+		v.report(Report{Kind: ReportConfigRejected, Reason: rejection.Error()})
 	}
 }

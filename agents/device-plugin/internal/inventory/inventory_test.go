@@ -101,7 +101,8 @@ func TestAnXIDAndAReload(t *testing.T) {
 	})
 }
 
-// An XID that needs no reset passes when no other follows, of which no event tells.
+// No event reports the end of the quiet window, after which an XID that needs no reset
+// is over.
 func TestAGPUBecomesHealthyAfterTheQuietWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 1, func(c *inventory.Config) { c.Rules.Quiet = time.Minute })
@@ -188,11 +189,11 @@ func TestAConfigIsAppliedAndAWrongOneRejected(t *testing.T) {
 		if bad := unhealthy(r.settled()); len(bad) != 0 {
 			t.Errorf("unhealthy %v for an XID that the new rules ignore", bad)
 		}
-		r.inv.Refuse(errors.New("config.yaml: line 3"))
+		r.inv.Reject(errors.New("config.yaml: line 3"))
 		if s = r.settled(); devices(s) != 1 {
 			t.Errorf("%d devices after a rejected config, want the previous one in use", devices(s))
 		}
-		if got := r.reports.kinds(); !slices.Equal(got, []inventory.ReportKind{inventory.ReportConfigRefused}) {
+		if got := r.reports.kinds(); !slices.Equal(got, []inventory.ReportKind{inventory.ReportConfigRejected}) {
 			t.Errorf("reported %q", got)
 		}
 		if got := r.recorder.configured; len(got) != 2 || got[0] != nil || got[1] == nil {

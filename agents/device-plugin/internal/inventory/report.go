@@ -9,8 +9,7 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// Reporter publishes what a person who looks at the node should know. It must not
-// block.
+// Reporter publishes what an operator of the node should know. It must not block.
 type Reporter interface{ Report(Report) }
 
 // ReportKind is the kind of a Report, in the form of the reason of a Kubernetes
@@ -19,11 +18,11 @@ type ReportKind string
 
 // The kinds of reports.
 const (
-	ReportUnhealthy     ReportKind = "DeviceUnhealthy"
-	ReportHealthy       ReportKind = "DeviceHealthy"
-	ReportNotOffered    ReportKind = "DeviceNotOffered"
-	ReportWaiting       ReportKind = "GPUsNotOffered"
-	ReportConfigRefused ReportKind = "ConfigRefused"
+	ReportUnhealthy      ReportKind = "DeviceUnhealthy"
+	ReportHealthy        ReportKind = "DeviceHealthy"
+	ReportNotAdvertised  ReportKind = "DeviceNotOffered"
+	ReportWaiting        ReportKind = "GPUsNotOffered"
+	ReportConfigRejected ReportKind = "ConfigRefused"
 )
 
 // Report is one thing that happened.
@@ -88,7 +87,7 @@ func reports(was, now resource.Set) []Report {
 		}
 		d := resource.Device{UUID: u.UUID, Index: u.Index}
 		d.Health.Reason = u.Reason
-		all.add(ReportNotOffered, "", d)
+		all.add(ReportNotAdvertised, "", d)
 	}
 	return all
 }

@@ -34,7 +34,7 @@ func TestReportAsASentence(t *testing.T) {
 			"nvidia.com/gpu 0 GPU-a: healthy again",
 		},
 		"a device that cannot be named": {
-			inventory.Report{Kind: inventory.ReportNotOffered, Devices: []resource.Device{{Index: "3"}}, Reason: "it has no UUID"},
+			inventory.Report{Kind: inventory.ReportNotAdvertised, Devices: []resource.Device{{Index: "3"}}, Reason: "it has no UUID"},
 			"3: it has no UUID",
 		},
 		"what concerns the node": {

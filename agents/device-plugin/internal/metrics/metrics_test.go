@@ -73,7 +73,7 @@ outrigger_device_plugin_xid_events_total{gpu="GPU-b",instance="3/1",xid="94"} 1
 	}
 	r.Configured(nil)
 	if n := testutil.CollectAndCount(r, "outrigger_device_plugin_config_refused"); n != 0 {
-		t.Errorf("%d series of a refused config after one that is used, want none", n)
+		t.Errorf("%d series of a rejected config after one that is used, want none", n)
 	}
 	r.Waiting("")
 	if n := testutil.CollectAndCount(r, "outrigger_device_plugin_waiting"); n != 0 {

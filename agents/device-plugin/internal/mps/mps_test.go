@@ -93,7 +93,7 @@ func TestADaemonIsReadyWhenItAnswersAndHasItsLimits(t *testing.T) {
 	}
 	r.Apply(t.Context(), nil)
 	if r.ready() {
-		t.Error("ready after the daemon was told to quit")
+		t.Error("ready after the daemon was asked to quit")
 	}
 	wantSMI := "-i GPU-a -c EXCLUSIVE_PROCESS\n-i GPU-b -c EXCLUSIVE_PROCESS\n-i GPU-a -c DEFAULT\n-i GPU-b -c DEFAULT\n"
 	if diff := cmp.Diff(wantSMI, r.read(filepath.Join(r.bin, "smi"))); diff != "" {
@@ -119,7 +119,7 @@ func TestADaemonThatEndsIsStartedAgain(t *testing.T) {
 	r := newRig(t)
 	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-a")})
 	r.eventually("the daemon is ready", r.ready)
-	r.tell("crash")
+	r.command("crash")
 	r.eventually("the resource is not ready while there is no daemon", func() bool { return !r.ready() })
 	r.eventually("the supervisor says why", func() bool {
 		err := r.Ready()
@@ -154,7 +154,7 @@ func TestAGPUThatIsLostLeavesTheOthersAlone(t *testing.T) {
 	if !started(1) || !r.ready() {
 		t.Fatalf("the clients of GPU-b were ended: %s", r.commands())
 	}
-	r.tell("crash")
+	r.command("crash")
 	r.eventually("it starts again without the GPU that is lost", func() bool {
 		return started(2) && strings.Contains(r.commands(), "visible GPU-b\n") && r.ready()
 	})

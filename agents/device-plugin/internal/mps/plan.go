@@ -93,16 +93,16 @@ func (d Daemon) answering() Daemon {
 
 // serves reports whether a daemon that runs as d is the desired one, as far as the GPUs
 // answer.
-func (d Daemon) serves(wanted Daemon) bool {
-	if d.Resource != wanted.Resource || d.ActiveThreadPercentage != wanted.ActiveThreadPercentage || d.Clients != wanted.Clients {
+func (d Daemon) serves(desired Daemon) bool {
+	if d.Resource != desired.Resource || d.ActiveThreadPercentage != desired.ActiveThreadPercentage || d.Clients != desired.Clients {
 		return false
 	}
-	for _, g := range wanted.answering().GPUs {
+	for _, g := range desired.answering().GPUs {
 		if !slices.Contains(d.GPUs, g) {
 			return false
 		}
 	}
 	return !slices.ContainsFunc(d.GPUs, func(g Share) bool {
-		return !slices.ContainsFunc(wanted.GPUs, func(w Share) bool { return w.UUID == g.UUID })
+		return !slices.ContainsFunc(desired.GPUs, func(w Share) bool { return w.UUID == g.UUID })
 	})
 }

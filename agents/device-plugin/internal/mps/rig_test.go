@@ -99,8 +99,8 @@ func (r *rig) read(path string) string {
 
 func (r *rig) commands() string { return r.read(filepath.Join(r.root, shared, "log", "commands")) }
 
-// tell gives the daemon a command behind the supervisor's back.
-func (r *rig) tell(command string) {
+// command gives the daemon a command behind the supervisor's back.
+func (r *rig) command(command string) {
 	r.t.Helper()
 	conn, err := net.Dial("unix", filepath.Join(r.root, shared, "pipe", "control")) //nolint:noctx // it answers at once
 	if err != nil {

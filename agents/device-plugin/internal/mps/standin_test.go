@@ -19,7 +19,7 @@ import (
 
 // The test binary stands in for the driver's programs: what it does depends on
 // the name under which it was started. Beside that name it keeps a file "smi"
-// of what nvidia-smi was told. It ends without what os.Exit does before, which
+// of the commands that nvidia-smi got. It ends without what os.Exit does before, which
 // in a race build is to rest for a second.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {

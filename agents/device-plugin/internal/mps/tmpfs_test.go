@@ -51,7 +51,7 @@ func TestAClientCannotFillTheHost(t *testing.T) {
 		}
 	}
 	// What a client has left does not keep the next daemon from starting.
-	r.tell("crash")
+	r.command("crash")
 	r.eventually("the daemon is not ready", func() bool { return !r.ready() })
 	r.eventually("the daemon is ready again", r.ready)
 	for _, dir := range []string{"pipe", "shm"} {

@@ -36,11 +36,11 @@ type Owner struct {
 	freed chan struct{}
 }
 
-// wait ends when one of the refused GPUs is free, when the claim of another one is lost,
+// wait ends when one of the denied GPUs is free, when the claim of another one is lost,
 // and after retry if that is not 0.
 type wait struct {
-	refused []string
-	retry   time.Duration
+	denied []string
+	retry  time.Duration
 }
 
 var _ inventory.Owner = (*Owner)(nil)
@@ -68,17 +68,17 @@ func (o *Owner) Own(gpus []gpu.UUID) map[gpu.UUID]inventory.Rejection {
 			devices = append(devices, string(id))
 		}
 	}
-	refused := o.claims.Claim(devices)
+	denied := o.claims.Claim(devices)
 	out := map[gpu.UUID]inventory.Rejection{}
 	var next wait
 	failed, alone := false, false
-	for device, err := range refused {
+	for device, err := range denied {
 		id := gpu.UUID(device)
 		var by contract.AdvertisedError
 		switch {
 		case errors.As(err, &by):
 			out[id] = inventory.Rejection{Reason: by.Error() + ", and is not advertised twice"}
-			next.refused = append(next.refused, device)
+			next.denied = append(next.denied, device)
 			continue
 		case errors.Is(err, contract.ErrNoRunRoot):
 			if !o.alone && !alone {
@@ -148,7 +148,7 @@ func (o *Owner) signal(ctx context.Context, w wait) {
 		limited, cancel = context.WithTimeout(ctx, w.retry)
 		defer cancel()
 	}
-	_ = o.claims.Wait(limited, w.refused) // it ends with limited
+	_ = o.claims.Wait(limited, w.denied) // it ends with limited
 	if ctx.Err() == nil {
 		pace.Signal(o.freed)
 	}

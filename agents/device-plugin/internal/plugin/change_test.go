@@ -162,7 +162,7 @@ func TestPreparedOnceForTheSameNode(t *testing.T) {
 	r.startKubelet(t)
 	r.run(t)
 	r.healths(t, ok, ok)
-	// The second look shows the same node, the third another one.
+	// The second refresh shows the same node, the third another one.
 	r.source.Post(gpu.Event{Kind: gpu.EventMIGChanged, GPU: gpu.UUID(id(0))})
 	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
 	if err != nil {

@@ -38,7 +38,7 @@ func divided(t *testing.T, change func(*inventory.Config)) *rig {
 	return r
 }
 
-// mixed is a divided rig that offers what it has.
+// mixed is a divided rig that advertises what it has.
 func mixed(t *testing.T, change func(*inventory.Config)) *rig {
 	t.Helper()
 	r := divided(t, change)
@@ -90,7 +90,7 @@ func TestAConfigChangesOnlyWhatItConcerns(t *testing.T) {
 	}
 }
 
-// However fast configs follow each other, the last one is what is offered.
+// However fast configs follow each other, the last one is what is advertised.
 func TestConfigsThatFollowEachOther(t *testing.T) {
 	r := mixed(t, nil)
 	for i := range 30 {
@@ -176,20 +176,20 @@ func TestAConfigThatCannotBePrepared(t *testing.T) {
 	bad := r.shared(2)
 	bad.GDS = true
 	r.inv.Configure(bad, rules())
-	r.told(t, inventory.ReportWaiting, "find /dev/nvidia-fs0: no such file")
+	r.reported(t, inventory.ReportWaiting, "find /dev/nvidia-fs0: no such file")
 	if _, err := r.kubelet.Allocate(limit(t), resourceName, id(0)); err != nil {
-		t.Errorf("what was offered does not work any more: %v", err)
+		t.Errorf("what was advertised does not work any more: %v", err)
 	}
 	r.inv.Configure(r.shared(2), rules())
 	r.devices(t, sharedName, ok, ok)
 	r.withdrawn(t, resourceName)
 }
 
-func TestAConfigThatIsRefused(t *testing.T) {
+func TestAConfigThatIsRejected(t *testing.T) {
 	r := mixed(t, nil)
 	r.inv.Configure(r.shared(2), rules())
-	r.inv.Refuse(errors.New("config.yaml: line 4: unknown key"))
-	r.told(t, inventory.ReportConfigRefused, "config.yaml: line 4: unknown key")
+	r.inv.Reject(errors.New("config.yaml: line 4: unknown key"))
+	r.reported(t, inventory.ReportConfigRejected, "config.yaml: line 4: unknown key")
 	r.devices(t, sharedName, ok, ok)
 	r.withdrawn(t, resourceName)
 }
@@ -202,7 +202,7 @@ func TestRulesThatChange(t *testing.T) {
 	r.inv.Configure(r.config, off)
 	r.devices(t, resourceName, ok)
 	if n := r.source.Calls().Snapshot; n != 1 {
-		t.Errorf("%d looks at the node, want 1: no config has changed", n)
+		t.Errorf("%d refreshes of the node, want 1: no config has changed", n)
 	}
 }
 
@@ -225,11 +225,11 @@ func TestMIGLayoutChanges(t *testing.T) {
 	case ids := <-prepared:
 		for _, d := range u.Devices {
 			if !ids[gpu.UUID(d.GetID())] {
-				t.Errorf("%s was offered before it was prepared", d.GetID())
+				t.Errorf("%s was advertised before it was prepared", d.GetID())
 			}
 		}
 	default:
-		t.Error("MIG devices were offered before they were prepared")
+		t.Error("MIG devices were advertised before they were prepared")
 	}
 	r.withdrawn(t, migName)
 	if n := r.kubelet.Lists(resourceName); n != 1 {
@@ -281,12 +281,12 @@ func TestReports(t *testing.T) {
 	r := mixed(t, nil)
 	r.source.PostXID(gpu.UUID(id(1)), 95)
 	r.devices(t, migName, bad, bad)
-	got := r.told(t, inventory.ReportUnhealthy, "xid 95 (uncontained memory error): reset the GPU")
+	got := r.reported(t, inventory.ReportUnhealthy, "xid 95 (uncontained memory error): reset the GPU")
 	if !slices.Equal(got.Resources, []string{migName}) || len(got.Devices) != 2 {
-		t.Errorf("told of %d devices of %s, want both of %s at once", len(got.Devices), got.Resources, migName)
+		t.Errorf("reported %d devices of %s, want both of %s at once", len(got.Devices), got.Resources, migName)
 	}
 	r.source.Lose(gpu.UUID(id(1)))
 	r.source.Heal(gpu.UUID(id(1)))
 	r.devices(t, migName, ok, ok)
-	r.told(t, inventory.ReportHealthy, "")
+	r.reported(t, inventory.ReportHealthy, "")
 }

@@ -28,15 +28,15 @@ func TestDriverHangsAndAnswersAgain(t *testing.T) {
 	}
 	r.healths(t, bad, bad)
 	r.marker.wait(t, false)
-	looks := r.source.Calls().Snapshot
+	reads := r.source.Calls().Snapshot
 	r.source.SetHealth(nil)
 	r.healths(t, ok, bad)
 	r.marker.wait(t, true)
 	if err := r.plugin.Ready(); err != nil {
 		t.Errorf("Ready says %v after the driver has answered", err)
 	}
-	if err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > looks }); err != nil {
-		t.Errorf("no look at the node after the driver has answered: %v", err)
+	if err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > reads }); err != nil {
+		t.Errorf("no refresh of the node after the driver has answered: %v", err)
 	}
 	if n := len(r.kubelet.Registrations()); n != 1 {
 		t.Errorf("%d registrations, want 1", n)

@@ -24,9 +24,9 @@ func TestAnXIDThatPassesIsOver(t *testing.T) {
 	r.source.PostXID(gpu.UUID(id(0)), 94)
 	r.healths(t, bad, ok)
 	r.healths(t, ok, ok)
-	// One look at the start, and one when the window was over.
+	// One refresh at the start, and one when the window was over.
 	if n := r.source.Calls().Snapshot; n != 2 {
-		t.Errorf("%d looks at the node, want 2", n)
+		t.Errorf("%d refreshes of the node, want 2", n)
 	}
 	r.once(t)
 }
@@ -38,7 +38,7 @@ func TestAnXIDThatTakesAResetStaysUntilIt(t *testing.T) {
 	r.healths(t, ok, ok)
 	r.source.PostXID(gpu.UUID(id(0)), 95)
 	r.healths(t, bad, ok)
-	// A look after the window proves nothing on a driver that says nothing.
+	// A refresh after the window proves nothing on a driver that reports nothing.
 	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Snapshot > 1 })
 	if err != nil {
 		t.Fatal(err)

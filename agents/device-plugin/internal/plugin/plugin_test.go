@@ -18,7 +18,7 @@ const resourceName = "nvidia.com/gpu"
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestOffersRegistersAndAnswers(t *testing.T) {
+func TestAdvertisesRegistersAndAnswers(t *testing.T) {
 	r := newRig(t, 2, nil)
 	r.startKubelet(t)
 	r.run(t)
@@ -51,7 +51,7 @@ func TestOffersRegistersAndAnswers(t *testing.T) {
 	}
 }
 
-// What the first watch says when it is in force causes no second look.
+// The first event of a watch, which says that it is active, causes no second refresh.
 func TestStartReadsTheNodeOnce(t *testing.T) {
 	r := newRig(t, 2, nil)
 	r.startKubelet(t)
@@ -60,12 +60,12 @@ func TestStartReadsTheNodeOnce(t *testing.T) {
 	r.source.PostXID(gpu.UUID(id(0)), 79)
 	r.healths(t, bad, ok)
 	if c := r.source.Calls(); c.Snapshot != 1 || c.Watch != 1 {
-		t.Errorf("%d looks and %d watches until the first event, want one of each", c.Snapshot, c.Watch)
+		t.Errorf("%d refreshes and %d watches until the first event, want one of each", c.Snapshot, c.Watch)
 	}
 }
 
-// An XID that comes before anything is offered counts.
-func TestXIDDuringTheFirstLook(t *testing.T) {
+// An XID that comes before anything is advertised counts.
+func TestXIDDuringTheFirstRefresh(t *testing.T) {
 	var r *rig
 	r = newRig(t, 2, func(c *inventory.Config) {
 		c.Preparer = preparer(func(*gpu.Node) (inventory.Prepared, error) {
@@ -182,13 +182,13 @@ func TestSocketOfAnotherPluginIsLeftAlone(t *testing.T) {
 
 func TestRegistrationIsRetried(t *testing.T) {
 	r := newRig(t, 1, nil)
-	r.kubelet.Refuse(errors.New("not now"))
+	r.kubelet.Reject(errors.New("not now"))
 	r.startKubelet(t)
 	r.run(t)
-	if err := r.kubelet.WaitRefusals(limit(t), 2); err != nil {
+	if err := r.kubelet.WaitRejections(limit(t), 2); err != nil {
 		t.Fatal(err)
 	}
-	r.kubelet.Refuse(nil)
+	r.kubelet.Reject(nil)
 	r.marker.wait(t, true)
 }
 

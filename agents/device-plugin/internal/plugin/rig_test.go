@@ -27,7 +27,7 @@ import (
 	"outrigger.dev/pkg/health"
 )
 
-// marker remembers what the node was told.
+// marker records what is published on the node.
 type marker struct {
 	mu      sync.Mutex
 	ready   bool
@@ -140,8 +140,8 @@ type reports struct{ all chan inventory.Report }
 
 func (r *reports) Report(x inventory.Report) { r.all <- x }
 
-// told waits for a report of this kind and reason.
-func (r *rig) told(t *testing.T, kind inventory.ReportKind, reason string) inventory.Report {
+// reported waits for a report of this kind and reason.
+func (r *rig) reported(t *testing.T, kind inventory.ReportKind, reason string) inventory.Report {
 	t.Helper()
 	for end := limit(t); ; {
 		select {
@@ -304,7 +304,7 @@ func (r *rig) withdrawn(t *testing.T, resource string) {
 	r.gone(t, resource)
 }
 
-// watched waits until the events are watched, and the node was looked at.
+// watched waits until the events are watched, and the node was read.
 func (r *rig) watched(t *testing.T) {
 	t.Helper()
 	err := r.source.WaitCalls(limit(t), func(c gputest.Calls) bool { return c.Watch > 0 && c.Snapshot > 0 })

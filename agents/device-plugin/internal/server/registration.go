@@ -18,7 +18,7 @@ const (
 	// registration that it accepts before that is undone by the clean-up.
 	endGrace = 2 * time.Second
 	// leaveGrace is how long the kubelet may take to receive the empty list of a
-	// withdrawn resource. After that the end of its stream tells it.
+	// withdrawn resource. After that the plugin ends the stream, which withdraws it too.
 	leaveGrace = 2 * time.Second
 )
 

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const resourceName = "nvidia.com/gpu"
 
-// recorder remembers what it is told.
+// recorder keeps what is recorded.
 type recorder struct {
 	mu         sync.Mutex
 	registered []error
@@ -162,7 +162,7 @@ const (
 	bad = pluginapi.Unhealthy
 )
 
-// gpus returns a resource of n GPUs that are offered so often each, of which
+// gpus returns a resource of n GPUs that are advertised so often each, of which
 // those at the places are not healthy.
 func gpus(n, replicas int, sick ...int) resource.Resource {
 	res := resource.Resource{Name: resourceName}

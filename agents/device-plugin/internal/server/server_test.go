@@ -74,7 +74,7 @@ func TestSendsOnlyWhatIsNew(t *testing.T) {
 	if n := r.kubelet.Lists(resourceName); n != 2 {
 		t.Errorf("the kubelet was sent %d lists, want 2", n)
 	}
-	// What is not in the list is in force all the same.
+	// What is not in the list is in effect all the same.
 	resp, err := r.kubelet.Allocate(limit(t), resourceName, string(sick.Devices[1].UUID))
 	if err != nil || resp.GetEnvs()["NVIDIA_VISIBLE_DEVICES"] != string(sick.Devices[1].UUID) {
 		t.Errorf("answer is %v, %v", resp, err)
@@ -163,7 +163,7 @@ func TestCutsAListThatTheKubeletWouldNotAccept(t *testing.T) {
 	r := newRig(t)
 	r.run(t)
 	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
-	var offered int
+	var advertised int
 	for _, res := range []resource.Resource{gpus(16, 100_000), gpus(16, 100_000, 3)} {
 		r.server.Publish(res, options())
 		u, err := r.kubelet.WaitDevices(limit(t), resourceName, func(ds []*pluginapi.Device) bool {
@@ -172,19 +172,19 @@ func TestCutsAListThatTheKubeletWouldNotAccept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if offered != 0 && len(u.Devices) != offered {
-			t.Errorf("%d replicas are advertised, and %d before", len(u.Devices), offered)
+		if advertised != 0 && len(u.Devices) != advertised {
+			t.Errorf("%d replicas are advertised, and %d before", len(u.Devices), advertised)
 		}
-		offered = len(u.Devices)
-		if _, err := r.kubelet.Allocate(limit(t), resourceName, u.Devices[offered-1].GetID()); err != nil {
+		advertised = len(u.Devices)
+		if _, err := r.kubelet.Allocate(limit(t), resourceName, u.Devices[advertised-1].GetID()); err != nil {
 			t.Error(err)
 		}
 		if _, err := r.kubelet.Allocate(limit(t), resourceName, res.Devices[15].ID(99_999)); err == nil {
 			t.Error("a replica that is left out was allocated")
 		}
 	}
-	if offered < 60_000 || offered%16 != 0 {
-		t.Errorf("%d replicas are advertised, want more than 60000, and of each GPU the same", offered)
+	if advertised < 60_000 || advertised%16 != 0 {
+		t.Errorf("%d replicas are advertised, want more than 60000, and of each GPU the same", advertised)
 	}
 	r.server.Publish(gpus(1, 1), options())
 	r.healths(t, ok)

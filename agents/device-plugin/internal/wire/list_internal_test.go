@@ -161,7 +161,7 @@ func TestFitKeepsWithinTheLimitOfTheKubelet(t *testing.T) {
 	}
 }
 
-// BenchmarkList makes the list of 16 GPUs of 7 MIG devices, each offered 100
+// BenchmarkList makes the list of 16 GPUs of 7 MIG devices, each advertised 100
 // times: anew, and after one GPU has fallen sick.
 func BenchmarkList(b *testing.B) {
 	ds := devices(112, 100)

@@ -55,7 +55,7 @@ func FuzzReadPreferred(f *testing.F) {
 	})
 }
 
-// answer is what one container is told.
+// answer is the answer for one container.
 type answer struct {
 	IDs []string
 	Err string

@@ -159,7 +159,7 @@ func (s settings) stamper() publish.Stamper {
 	return publish.Stamper{Now: time.Now}
 }
 
-// effective returns the settings in force.
+// effective returns the settings in effect.
 func (s settings) effective(c *cli.Context) []slog.Attr {
 	return slices.Concat(gpuconfig.Effective(c, s.adopted.Config), s.driver.Effective(), []slog.Attr{
 		slog.String(agent.SettingKey("publish"), s.publish),

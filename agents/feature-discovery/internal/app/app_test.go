@@ -22,7 +22,7 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 	return code, stdout.String(), stderr.String()
 }
 
-func TestAppIsSound(t *testing.T) {
+func TestAppIsValid(t *testing.T) {
 	if err := agent.CheckApp(app.App("feature-discovery")); err != nil {
 		t.Error(err)
 	}

@@ -43,7 +43,7 @@ func (s settings) follower(d *discovery.Discovery) configfile.Follower[config.Co
 	return configfile.Follower[config.Config]{
 		Configure: d.Configure,
 		Reject: func(err error) {
-			d.Refuse(err)
+			d.Reject(err)
 			s.api.Event(kube.Event{Warning: true, Reason: "ConfigRefused", Message: err.Error()})
 		},
 	}

@@ -36,19 +36,19 @@ func TestAConfigGivesOtherLabels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, gputest.Partition(gputest.Node(gputest.A100, 1), 0, "1g.5gb"), nil)
 		checkLabels(t, r.published(t).Labels, map[string]string{"nvidia.com/mig.strategy": ""})
-		looks := r.source.Calls().Snapshot
+		reads := r.source.Calls().Snapshot
 		c := r.cfg
 		mixed(&c)
 		r.Configure(r.cfg.Config) // which nobody takes
 		r.Configure(c.Config)
 		checkLabels(t, r.published(t).Labels, map[string]string{"nvidia.com/mig.strategy": "mixed", "nvidia.com/mig-1g.5gb.count": "1"})
-		refusal := errors.New("config.yaml: line 3: unknown key")
-		r.Refuse(refusal)
+		rejection := errors.New("config.yaml: line 3: unknown key")
+		r.Reject(rejection)
 		r.quiet(t)
-		if n := r.source.Calls().Snapshot - looks; n != 0 {
+		if n := r.source.Calls().Snapshot - reads; n != 0 {
 			t.Errorf("the driver was asked %d times for a config, want not at all", n)
 		}
-		for i, want := range []error{nil, nil, refusal} {
+		for i, want := range []error{nil, nil, rejection} {
 			if got := <-r.configs; !errors.Is(got, want) {
 				t.Errorf("config %d was recorded as %v, want %v", i, got, want)
 			}
@@ -61,8 +61,8 @@ func TestTheSameIsNotPublishedAgain(t *testing.T) {
 	id := node.GPUs[0].UUID
 	for name, tc := range map[string]struct {
 		happens func(*rig)
-		// looks is how often the driver is asked for it.
-		looks int
+		// reads is how often the driver is asked for it.
+		reads int
 	}{
 		"a reload":                     {func(r *rig) { r.Reload() }, 1},
 		"the same config":              {func(r *rig) { r.Configure(r.cfg.Config) }, 0},
@@ -75,12 +75,12 @@ func TestTheSameIsNotPublishedAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := start(t, node, nil)
 				r.news(t)
-				looks := r.source.Calls().Snapshot
+				reads := r.source.Calls().Snapshot
 				tc.happens(r)
 				pass(t, time.Hour)
 				r.quiet(t)
-				if n := r.source.Calls().Snapshot - looks; n != tc.looks {
-					t.Errorf("the driver was asked %d times, want %d", n, tc.looks)
+				if n := r.source.Calls().Snapshot - reads; n != tc.reads {
+					t.Errorf("the driver was asked %d times, want %d", n, tc.reads)
 				}
 			})
 		})

@@ -97,7 +97,7 @@ type Discovery struct {
 	node, has *gpu.Node
 	// trouble and hang are why the driver does not answer now.
 	trouble, hang error
-	looked        bool
+	refreshed     bool
 	known         map[contract.Name]contract.Fact
 	desired       publish.Desired
 }
@@ -124,14 +124,13 @@ func (d *Discovery) Configure(c config.Config) {
 	d.configs.Put(c)
 }
 
-// Refuse tells that there is a newer config which cannot be used: the last one
-// stands.
-func (d *Discovery) Refuse(err error) {
+// Reject records that a newer config cannot be used: the last one stays in effect.
+func (d *Discovery) Reject(err error) {
 	d.cfg.Recorder.Configured(err)
 	d.log.Error("new config rejected, keeping the previous one", "err", err)
 }
 
-// Reload looks at the node again. It does not block.
+// Reload reads the node again. It does not block.
 func (d *Discovery) Reload() { pace.Signal(d.reload) }
 
 // onceLimit bounds Once: a job whose driver hangs fails with that reason.
@@ -145,7 +144,7 @@ func (d *Discovery) Once(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the GPUs of the node: %w", err)
 	}
-	d.looked, d.machine = true, d.cfg.ReadMachine()
+	d.refreshed, d.machine = true, d.cfg.ReadMachine()
 	d.take(n)
 	labels := d.labels()
 	if labels == nil {
@@ -216,11 +215,11 @@ func (d *Discovery) loop(ctx context.Context) error {
 }
 
 func (d *Discovery) observed(obs observe.Observation[nothing, nothing]) error {
-	if obs.Err != nil && d.cfg.Config.FailOnInitError && !d.looked {
+	if obs.Err != nil && d.cfg.Config.FailOnInitError && !d.refreshed {
 		return fmt.Errorf("%w (fail-on-init-error is set)", obs.Err)
 	}
 	before := d.trouble
-	d.looked, d.trouble = true, obs.Err
+	d.refreshed, d.trouble = true, obs.Err
 	d.machine = d.cfg.ReadMachine()
 	if obs.Node != nil {
 		d.take(obs.Node)

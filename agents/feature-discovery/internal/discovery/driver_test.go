@@ -47,7 +47,7 @@ func startSlow(t *testing.T) (*rig, chan struct{}) {
 	return r, answers
 }
 
-func TestNothingIsSaidBeforeTheFirstLook(t *testing.T) {
+func TestNothingIsSaidBeforeTheFirstRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, answers := startSlow(t)
 		r.quiet(t)
@@ -62,8 +62,8 @@ func TestNothingIsSaidBeforeTheFirstLook(t *testing.T) {
 	})
 }
 
-// While nothing was looked at, nothing is known of the labels; but whoever
-// trusts a condition of an earlier time has to be told.
+// Before the first refresh no labels are known, but the condition of an earlier run must
+// not stay true.
 func TestTheDriverHangsAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, answers := startSlow(t)
@@ -87,12 +87,12 @@ func TestTheDriverHangsAndAnswersAgain(t *testing.T) {
 		pass(t, time.Minute)
 		w := r.published(t)
 		check(t, w, ready.False, ready.DriverHangs, before.Labels)
-		looks := r.source.Calls().Snapshot
+		reads := r.source.Calls().Snapshot
 		r.source.SetHealth(nil)
 		pass(t, time.Minute)
 		check(t, r.published(t), ready.True, ready.GPUsReady, before.Labels)
-		if n := r.source.Calls().Snapshot - looks; n != 1 {
-			t.Errorf("%d looks after the driver has answered, want 1: what happened meanwhile may have been missed", n)
+		if n := r.source.Calls().Snapshot - reads; n != 1 {
+			t.Errorf("%d refreshes after the driver has answered, want 1: what happened meanwhile may have been missed", n)
 		}
 	})
 }

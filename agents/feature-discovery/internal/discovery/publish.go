@@ -32,7 +32,7 @@ func (d *Discovery) unlabelled() error {
 	switch {
 	case d.hang != nil:
 		return d.hang
-	case !d.looked:
+	case !d.refreshed:
 		return errStarting
 	case d.trouble == nil:
 		return errNoGPU
@@ -51,7 +51,7 @@ var errNoGPU = errors.New("the driver answers and reports no GPU, although GPUs 
 func (d *Discovery) labels() map[string]string {
 	none := errors.Is(d.trouble, gpu.ErrNoDriver) || d.node != nil && len(d.node.GPUs) == 0
 	switch {
-	case !d.looked:
+	case !d.refreshed:
 		return nil
 	case none && !d.machine.gpus():
 		return map[string]string{}
@@ -65,7 +65,7 @@ func (d *Discovery) labels() map[string]string {
 // driver that hangs at the start never ends the first refresh, but the condition is
 // known then.
 func (d *Discovery) ready() *object.Condition {
-	if len(d.cfg.Chain) == 0 || !d.looked && d.hang == nil || d.known == nil {
+	if len(d.cfg.Chain) == 0 || !d.refreshed && d.hang == nil || d.known == nil {
 		return nil
 	}
 	c := ready.Derive(d.cfg.Chain, ready.Observed{Node: d.node, Err: d.trouble, Hang: d.hang, Facts: d.known})

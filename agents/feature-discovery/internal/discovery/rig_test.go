@@ -34,7 +34,7 @@ type rig struct {
 	cfg    discovery.Config
 	source *gputest.Fake
 	bus    atomic.Pointer[discovery.Machine]
-	// driver tells of changes after which there may be one.
+	// driver reports changes after which there may be one.
 	driver chan struct{}
 	// facts are those that a watch delivers at first, watches counts these, and
 	// broken ends one.

@@ -21,8 +21,8 @@ type Recorder struct {
 	labels *prometheus.Desc
 	ready  *prometheus.Desc
 
-	mu     sync.Mutex
-	wanted publish.Desired
+	mu      sync.Mutex
+	desired publish.Desired
 }
 
 var (
@@ -46,7 +46,7 @@ func New() *Recorder {
 func (r *Recorder) Published(w publish.Desired) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wanted = w
+	r.desired = w
 }
 
 // Describe sends the descriptions of all metrics that Collect may send.
@@ -60,7 +60,7 @@ func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
 func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 	r.Metrics.Collect(ch)
 	r.mu.Lock()
-	w := r.wanted
+	w := r.desired
 	r.mu.Unlock()
 	if w.Labels != nil {
 		ch <- prometheus.MustNewConstMetric(r.labels, prometheus.GaugeValue, float64(len(w.Labels)))

@@ -55,8 +55,8 @@ outrigger_feature_discovery_labels 2
 
 func TestPublished(t *testing.T) {
 	for name, tc := range map[string]struct {
-		wanted publish.Desired
-		want   string
+		desired publish.Desired
+		want    string
 	}{
 		"nothing is known":            {publish.Desired{}, ""},
 		"the labels are not known":    {publish.Desired{Ready: condition(ready.False, ready.DriverNotFound)}, `gpu_ready{reason="DriverNotFound"} 0`},
@@ -68,7 +68,7 @@ func TestPublished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := metrics.New()
 			r.Published(publish.Desired{Labels: map[string]string{"of": "before"}, Ready: condition(ready.True, ready.GPUsReady)})
-			r.Published(tc.wanted)
+			r.Published(tc.desired)
 			if got := samples(t, r); got != tc.want {
 				t.Errorf("metrics %q, want %q", got, tc.want)
 			}

@@ -180,7 +180,7 @@ func TestWatchNodeTakesTheTokenThatIsNew(t *testing.T) {
 	if len(lines) > 0 {
 		t.Errorf("log line %q", <-lines)
 	}
-	// What is not a token of this server is told, and the right one taken.
+	// A token that is not of this server is reported, and the right one is used.
 	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("another"), 0o600); err != nil {
 		t.Fatal(err)
 	}

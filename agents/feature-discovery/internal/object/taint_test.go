@@ -65,7 +65,7 @@ func TestRemoveTaintGivesUp(t *testing.T) {
 		s.Update("kubelet", func(n *kubetest.Node) { n.Taints = []kubetest.Taint{ours} })
 		return client(t, s, "node1").RemoveTaint(t.Context(), object.Taint{Key: ours.Key, Effect: ours.Effect})
 	}
-	t.Run("at once, when the change is refused and not its test", func(t *testing.T) {
+	t.Run("at once, when the change is rejected and not its test", func(t *testing.T) {
 		s := kubetest.New(t, "node1", nil)
 		const message = "ValidatingAdmissionPolicy 'own-taint' denied request: not yours"
 		s.Answer("patch nodes", http.StatusUnprocessableEntity, message)

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// node is told what is wanted.
+// node gets the desired labels.
 type node struct {
 	runs atomic.Int32
 	// wants and once have the labels that Set and Once were given.
@@ -126,7 +126,7 @@ func (r *rig) watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// set makes the bus another one, and tells of it.
+// set replaces the bus, and reports the change.
 func (r *rig) set(b bus) {
 	r.bus.Store(&b)
 	r.changed <- struct{}{}
@@ -140,13 +140,13 @@ func pass(t *testing.T, d time.Duration) {
 }
 
 // labelled waits until all has settled, and checks that labels of a GPU are
-// wanted since the last call, and none were removed.
+// desired since the last call, and none were removed.
 func (r *rig) labelled(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
 	r.kept(t)
 	if len(r.node.wants) == 0 {
-		t.Fatal("no labels are wanted")
+		t.Fatal("no labels are desired")
 	}
 	for len(r.node.wants) > 0 {
 		labels := <-r.node.wants
@@ -275,7 +275,7 @@ func TestABusThatCannotBeReadSaysNothing(t *testing.T) {
 				pass(t, time.Hour)
 				r.kept(t)
 				r.notReady(t, errScan.Error())
-				// Nobody tells that it can be read again, but it is looked at.
+				// No event says that it can be read again, but it is polled.
 				b := gpus(1)
 				r.bus.Store(&b)
 				pass(t, time.Hour)
@@ -316,7 +316,7 @@ func TestLabelsOfGPUsAreNotRemoved(t *testing.T) {
 		r := start(t, gpus(0))
 		synctest.Wait()
 		b := gpus(1)
-		r.bus.Store(&b) // and nobody tells of it
+		r.bus.Store(&b) // without an event
 		pass(t, presence.Grace)
 		r.labelled(t)
 	})
@@ -331,7 +331,7 @@ func TestReadyIsThatOfTheNodeWhileThereAreGPUs(t *testing.T) {
 		r.set(gpus(0))
 		pass(t, presence.Grace)
 		if err := r.Ready(); err != nil {
-			t.Errorf("Ready() = %v for a Node that nothing is wanted of", err)
+			t.Errorf("Ready() = %v for a Node without desired labels", err)
 		}
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// cluster is the own Node at an API server that tells of changes.
+// cluster is the own Node at an API server that reports changes.
 type cluster struct {
 	mu   sync.Mutex
 	node object.Node
@@ -27,9 +27,9 @@ type cluster struct {
 	labels, conditions, taints int
 	// fail and failTaint are what such a write is answered with.
 	fail, failTaint error
-	// rival undoes what is written, and the watch does not tell while it is late.
+	// rival undoes what is written, and the watch reports nothing while it is late.
 	rival, late bool
-	told        chan object.Node
+	watched     chan object.Node
 }
 
 func (c *cluster) WatchNode(ctx context.Context, deliver func(object.Node)) {
@@ -38,7 +38,7 @@ func (c *cluster) WatchNode(ctx context.Context, deliver func(object.Node)) {
 		select {
 		case <-ctx.Done():
 			return
-		case n := <-c.told:
+		case n := <-c.watched:
 			deliver(n)
 		}
 	}
@@ -58,7 +58,7 @@ func (c *cluster) ApplyLabels(_ context.Context, labels map[string]string) error
 	for key := range labels {
 		c.node.Owners[key] = []string{mine}
 	}
-	c.tell()
+	c.notify()
 	return nil
 }
 
@@ -67,7 +67,7 @@ func (c *cluster) ApplyCondition(_ context.Context, cond object.Condition) error
 	defer c.mu.Unlock()
 	c.conditions++
 	c.node.Conditions = []object.Condition{cond}
-	c.tell()
+	c.notify()
 	return nil
 }
 
@@ -78,10 +78,10 @@ func (c *cluster) RemoveTaint(context.Context, object.Taint) error {
 	return c.failTaint
 }
 
-// tell has the watch see the Node as it is.
-func (c *cluster) tell() {
+// notify has the watch see the Node as it is.
+func (c *cluster) notify() {
 	if !c.late {
-		c.told <- c.node
+		c.watched <- c.node
 	}
 }
 
@@ -90,7 +90,7 @@ func (c *cluster) change(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f()
-	c.tell()
+	c.notify()
 }
 
 // tries returns how often labels were written since the last call, once all has
@@ -133,7 +133,7 @@ var gate = object.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"
 // startNode keeps a Node of a cluster.
 func startNode(t *testing.T, c *cluster) *publish.Node {
 	t.Helper()
-	c.told = make(chan object.Node, 1024)
+	c.watched = make(chan object.Node, 1024)
 	n := publish.NewNode(publish.NodeConfig{API: c, Manager: mine, Taint: gate, Time: time.Now, Log: discard()})
 	keep(t, n.Run)
 	return n
@@ -184,7 +184,7 @@ func TestTheNodeIsKept(t *testing.T) {
 
 func TestTheNodeIsReadAnewByEachRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{told: make(chan object.Node, 1024)}
+		c := &cluster{watched: make(chan object.Node, 1024)}
 		n := publish.NewNode(publish.NodeConfig{API: c, Manager: mine, Time: time.Now, Log: discard()})
 		is(t, n.Err(), "not been read yet")
 		run := func(want string) {
@@ -235,8 +235,8 @@ func TestAnotherWriterIsMetSlowerAndSlower(t *testing.T) {
 		fail error
 		says string
 	}{
-		"and else all is well":     {nil, "another writer"},
-		"and the taint is refused": {&kube.StatusError{Code: 403}, "403"},
+		"and else all is well":      {nil, "another writer"},
+		"and the taint is rejected": {&kube.StatusError{Code: 403}, "403"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -277,14 +277,14 @@ func TestAnotherWriterIsMetSlowerAndSlower(t *testing.T) {
 
 func TestWhatFailsIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		refused := fmt.Errorf("apply labels to node n1: %w", &kube.StatusError{Code: 403})
-		c := &cluster{fail: refused}
+		denied := fmt.Errorf("apply labels to node n1: %w", &kube.StatusError{Code: 403})
+		c := &cluster{fail: denied}
 		n := startNode(t, c)
 		n.Set(publish.Desired{Labels: one})
 		if tries := c.tries(); tries != 1 {
 			t.Errorf("%d tries at once, want 1", tries)
 		}
-		is(t, n.Err(), refused.Error())
+		is(t, n.Err(), denied.Error())
 		for range 100 { // a busy Node is no reason to hurry
 			c.change(func() { c.node.Taints = append(c.node.Taints, object.Taint{Key: "x"}) })
 		}
@@ -306,7 +306,7 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 	})
 }
 
-// An outage ends without a change of the agent's, so it looks more often.
+// An outage ends without a change of the agent's, so it retries more often.
 func TestAnOutageIsOverSoonAfterItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{fail: errors.New("connection refused")}

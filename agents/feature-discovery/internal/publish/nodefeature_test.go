@@ -89,16 +89,16 @@ func TestANodeFeatureWithoutAPodHasNoOwner(t *testing.T) {
 
 // Without its owners the object would outlive the agent unseen.
 func TestANodeFeatureThatFailsIsLeftAlone(t *testing.T) {
-	refused := errors.New("403")
+	rejected := errors.New("403")
 	for name, api := range map[string]*features{
-		"it cannot be read":    {read: refused},
-		"the pod has no owner": {ofPod: refused},
-		"it cannot be written": {write: refused},
+		"it cannot be read":    {read: rejected},
+		"the pod has no owner": {ofPod: rejected},
+		"it cannot be written": {write: rejected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := publish.NodeFeature{API: api, Namespace: "gpu", Pod: "feature-discovery-x7k2p"}
-			if err := f.Put(t.Context(), one); !errors.Is(err, refused) || api.labels != nil {
-				t.Errorf("Put() = %v with labels %v, want %v", err, api.labels, refused)
+			if err := f.Put(t.Context(), one); !errors.Is(err, rejected) || api.labels != nil {
+				t.Errorf("Put() = %v with labels %v, want %v", err, api.labels, rejected)
 			}
 		})
 	}

@@ -53,9 +53,9 @@ func (n *Node) labels(there object.Node, labels map[string]string) map[string]st
 	stamps := n.cfg.Now != nil && len(labels) > 0
 	now := map[string]string{}
 	for key, value := range there.Labels {
-		_, wanted := labels[key]
+		_, desired := labels[key]
 		mine := slices.Contains(there.Owners[key], n.cfg.Manager)
-		if wanted || mine || stamps && key == Timestamp {
+		if desired || mine || stamps && key == Timestamp {
 			now[key] = value
 		}
 	}

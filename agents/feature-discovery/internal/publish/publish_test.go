@@ -116,17 +116,17 @@ func TestNodeIsWrittenWhereItDiffers(t *testing.T) {
 	}
 	timeless := object.Node{Conditions: []object.Condition{{Type: "GPUReady", Status: "False", Reason: "DriverHangs"}}}
 	for name, tc := range map[string]struct {
-		node   object.Node
-		wanted publish.Desired
-		calls  string
+		node    object.Node
+		desired publish.Desired
+		calls   string
 	}{
 		"all is right":               {there, publish.Desired{Labels: map[string]string{"a": "1", "b": "2"}, Ready: ready("False", "DriverNotFound")}, ""},
 		"nothing is known":           {there, publish.Desired{}, ""},
 		"a value differs":            {there, publish.Desired{Labels: map[string]string{"a": "2", "b": "2"}}, "labels"},
 		"a label is missing":         {there, publish.Desired{Labels: map[string]string{"a": "1", "b": "2", "c": "3"}}, "labels"},
-		"a label is not wanted":      {there, publish.Desired{Labels: map[string]string{"a": "1"}}, "labels"},
-		"no label is wanted":         {there, publish.Desired{Labels: map[string]string{}}, "labels"},
-		"none is there or wanted":    {object.Node{Labels: map[string]string{"foreign": "x"}}, publish.Desired{Labels: map[string]string{}}, ""},
+		"a label is not desired":     {there, publish.Desired{Labels: map[string]string{"a": "1"}}, "labels"},
+		"no label is desired":        {there, publish.Desired{Labels: map[string]string{}}, "labels"},
+		"none is there or desired":   {object.Node{Labels: map[string]string{"foreign": "x"}}, publish.Desired{Labels: map[string]string{}}, ""},
 		"another wrote the same":     {object.Node{Labels: map[string]string{"c": "x", publish.Timestamp: "1"}}, publish.Desired{Labels: map[string]string{"c": "x"}}, ""},
 		"another reason":             {there, publish.Desired{Ready: ready("False", "DriverHangs")}, "condition False 00:01:00"},
 		"another status":             {there, publish.Desired{Ready: ready("True", "GPUsReady")}, "condition True 00:16:40,taint outrigger.dev/gpu-not-ready"},
@@ -140,7 +140,7 @@ func TestNodeIsWrittenWhereItDiffers(t *testing.T) {
 				Stamper: publish.Stamper{Now: clock(1000)}, API: a, Manager: mine, Taint: taint, Time: clock(1000), Log: discard(),
 				Yields: func(key string) bool { return key == "foreign" },
 			})
-			if err := n.Once(t.Context(), tc.wanted); err != nil {
+			if err := n.Once(t.Context(), tc.desired); err != nil {
 				t.Fatal(err)
 			}
 			if got := strings.Join(a.calls, ","); got != tc.calls {

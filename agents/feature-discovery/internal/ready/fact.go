@@ -16,7 +16,7 @@ const maxWord = 63
 type part struct {
 	// reports are the facts of which one has to be valid.
 	reports []report
-	// The reasons while none is valid.
+	// The reasons while no fact is valid.
 	missing, stale, dead, unreadable string
 }
 
