@@ -47,7 +47,7 @@ func TestLibrariesExportEverySymbol(t *testing.T) {
 	}
 }
 
-// product is what NVML tells of a GPU that the model decides.
+// product is what NVML reports of a GPU that depends on its model.
 type product struct {
 	Name         string
 	Brand        nvml.BrandType

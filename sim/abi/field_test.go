@@ -50,7 +50,7 @@ func TestRecoveryActionIsToldUntilTheReset(t *testing.T) {
 	t.Cleanup(func() { set.Free() })
 	mustBe(t, "nvmlDeviceRegisterEvents", d.RegisterEvents(nvml.EventTypeGpuRecoveryAction, set), nvml.SUCCESS)
 	action := func() uint32 { return fieldValue(t, d, nvml.FI_DEV_GET_GPU_RECOVERY_ACTION) }
-	mustEqual(t, "action of a sound GPU", uint32(nvml.GPU_RECOVERY_ACTION_NONE), action())
+	mustEqual(t, "action of a healthy GPU", uint32(nvml.GPU_RECOVERY_ACTION_NONE), action())
 
 	mustDo(t, m.SetRecovery(0, "reset"))
 	mustEqual(t, "action", uint32(nvml.GPU_RECOVERY_ACTION_GPU_RESET), action())

@@ -18,7 +18,7 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// A test runs this binary again as another process of the node; roleKey tells
+// A test runs this binary again as another process of the node; roleKey names
 // that process what to do.
 const (
 	roleKey    = "ABI_TEST_ROLE"
@@ -91,7 +91,7 @@ type observation struct {
 	Write string
 }
 
-// observe opens a session and tells on stdout what it saw. While its stdin is
+// observe opens a session and prints what it saw. While its stdin is
 // open, it waits for one event first.
 func observe() error {
 	var o observation
@@ -127,8 +127,8 @@ func observe() error {
 	return json.NewEncoder(os.Stdout).Encode(o)
 }
 
-// manage tries what an administrator may do, and tells on stdout what NVML
-// answered: to the change of a mode, and to a look at process 1.
+// manage tries what an administrator may do, and prints what NVML answered: to the
+// change of a mode, and to a query of process 1.
 func manage() error {
 	lib := nvml.New(nvml.WithLibraryPath(os.Getenv(libraryKey)))
 	if ret := lib.Init(); ret != nvml.SUCCESS {

@@ -26,12 +26,12 @@ func TestTwoProcessesSeeEachOthersInstances(t *testing.T) {
 	}
 	theirs := uuidOf(t, list[0])
 	ours := uuidOf(t, migDevice(t, d))
-	mustEqual(t, "number of MIG devices that they see", 2, len(they.ask(t, "look").UUIDs))
+	mustEqual(t, "number of MIG devices that they see", 2, len(they.ask(t, "list").UUIDs))
 
 	mustBe(t, "their destruction", they.ask(t, "destroy").Ret, nvml.SUCCESS)
 	_, ret := list[0].GetUUID()
 	mustBe(t, "nvmlDeviceGetUUID of what they destroyed", ret, nvml.ERROR_INVALID_ARGUMENT)
-	mustEqual(t, "MIG devices that they see", []string{ours}, they.ask(t, "look").UUIDs)
+	mustEqual(t, "MIG devices that they see", []string{ours}, they.ask(t, "list").UUIDs)
 	if ours == theirs {
 		t.Error("two MIG devices at once have one UUID")
 	}
@@ -79,7 +79,7 @@ func TestUnprivilegedProcessIsRefused(t *testing.T) {
 	mustEqual(t, "GPU instances", 1, len(after.GPUInstances))
 	mustEqual(t, "what it sees", reply{
 		Memory: nvml.ERROR_NO_PERMISSION, Processes: nvml.ERROR_NO_PERMISSION, Instances: nvml.ERROR_NO_PERMISSION,
-	}, they.ask(t, "look"))
+	}, they.ask(t, "list"))
 }
 
 func TestMonitorCapabilityLetsAProcessLookOnly(t *testing.T) {
@@ -88,7 +88,7 @@ func TestMonitorCapabilityLetsAProcessLookOnly(t *testing.T) {
 	m.withoutCapabilities(t)
 	m.addNode(t, capMonitor)
 	they := nobody(t, m)
-	mustEqual(t, "number of MIG devices that they see", 1, len(they.ask(t, "look").UUIDs))
+	mustEqual(t, "number of MIG devices that they see", 1, len(they.ask(t, "list").UUIDs))
 	for _, what := range []string{"ci", "gi"} {
 		mustBe(t, "destroy the "+what, they.ask(t, fmt.Sprintf("take %s %d", what, gi)).Ret, nvml.ERROR_NO_PERMISSION)
 	}
@@ -128,7 +128,7 @@ func TestProcessSeesTheMIGDevicesThatItMayUse(t *testing.T) {
 			m.withoutCapabilities(t)
 			test.nodes(t)
 			they := nobody(t, m)
-			got := they.ask(t, "look")
+			got := they.ask(t, "list")
 			mustEqual(t, "MIG devices", test.want, got.UUIDs)
 			for i, index := range got.Indices {
 				mustEqual(t, "index", i, index)
@@ -172,7 +172,7 @@ func TestUnprivilegedProcessHearsOfWholeGPUsOnly(t *testing.T) {
 				m.addNode(t, node)
 			}
 			they := nobody(t, m)
-			they.ask(t, "look") // they listen by now
+			they.ask(t, "list") // they listen by now
 			mustDo(t, m.PostXID(0, 43, gi, 0))
 			mustDo(t, m.PostXID(0, 48, state.NoInstance, state.NoInstance))
 			var got []uint64

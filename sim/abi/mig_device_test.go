@@ -158,7 +158,7 @@ func TestMIGDevicesAreNoGPUs(t *testing.T) {
 
 // nvml.h: what is asked of MIG devices is an invalid argument for a GPU, but
 // nvmlDeviceGetAttributes "currently only supports MIG device handles". In MIG
-// mode a GPU tells neither cores nor utilization.
+// mode a GPU reports neither cores nor utilization.
 func TestGPUsAreNoMIGDevices(t *testing.T) {
 	m := divided(t, "a100-40")
 	d := device(t, m.session(t), 0)

@@ -38,7 +38,7 @@ func TestChangesOfTheConfigurationAreEvents(t *testing.T) {
 	changed("a compute instance was made")
 	mustBe(t, "destroy the GPU instance", gi.Destroy(), nvml.ERROR_IN_USE)
 	_, ret = set.Wait(0)
-	mustBe(t, "nvmlEventSetWait after a change that was refused", ret, nvml.ERROR_TIMEOUT)
+	mustBe(t, "nvmlEventSetWait after a change that was rejected", ret, nvml.ERROR_TIMEOUT)
 	mustBe(t, "nvmlComputeInstanceDestroy", ci.Destroy(), nvml.SUCCESS)
 	changed("the compute instance was destroyed")
 	mustBe(t, "nvmlGpuInstanceDestroy", gi.Destroy(), nvml.SUCCESS)

@@ -13,7 +13,7 @@ import (
 
 // The tests of MIG name their source beside what they expect: nvml.h, which
 // documents every function and its answers, or a section of NVIDIA's MIG User
-// Guide (docs.nvidia.com/datacenter/tesla/mig-user-guide). What neither tells
+// Guide (docs.nvidia.com/datacenter/tesla/mig-user-guide). What neither states
 // is called so.
 
 // Numbers of capabilities. MIG User Guide, "Device Nodes and Capabilities":
@@ -24,7 +24,7 @@ const (
 )
 
 // divided makes a machine whose first GPU has the MIG mode on. The nodes of the
-// capabilities to divide it and to look at all instances are there.
+// capabilities to divide it and to monitor all instances are there.
 func divided(t *testing.T, model string) *machine {
 	t.Helper()
 	m := newMachine(t, state.NewSpec(model, 1))

@@ -41,7 +41,7 @@ func TestAmpereTakesAModeUpAtTheNextReset(t *testing.T) {
 }
 
 // MIG User Guide, "Deployment Considerations": from Hopper on "enabling MIG
-// mode no longer requires a GPU reset". NVML tells by a field which GPUs are so.
+// mode no longer requires a GPU reset". A field of NVML reports which GPUs are so.
 func TestHopperAndBlackwellTakeAModeUpAtOnce(t *testing.T) {
 	needRoot(t)
 	for _, model := range []string{"h100-80", "h200", "b200"} {
@@ -98,8 +98,8 @@ func TestGPUsWithoutMIG(t *testing.T) {
 	mustBe(t, "nvmlDeviceGetGpuInstanceById", ret, nvml.ERROR_NOT_SUPPORTED)
 }
 
-// nvml.h: what makes or looks for instances answers NOT_SUPPORTED "if device
-// doesn't have MIG mode enabled". Profiles are told nevertheless, and
+// nvml.h: what creates or finds instances answers NOT_SUPPORTED "if device
+// doesn't have MIG mode enabled". Profiles are reported nevertheless, and
 // NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE says so.
 func TestInstancesNeedTheMode(t *testing.T) {
 	m := newMachine(t, state.NewSpec("a100-40", 1))

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// kind is what NVML tells of a profile of GPU instances.
+// kind is what NVML reports of a profile of GPU instances.
 type kind struct {
 	ID, Slices, Instances, SMs, Copy, Decoders, JPEG, OFA uint32
 	MemoryMB                                              uint64

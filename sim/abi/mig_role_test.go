@@ -14,7 +14,7 @@ import (
 )
 
 // reply is what a process of the role "divide" answers to a command: what NVML
-// answered, and what it told.
+// answered, and what it reported.
 type reply struct {
 	Ret nvml.Return
 	// UUIDs are of the MIG devices that it sees, Indices what NVML calls them.
@@ -50,7 +50,7 @@ func divideRole() error {
 		return fmt.Errorf("prepare: answers %v", rets)
 	}
 	commands := map[string]func(string) reply{
-		"look": d.look, "create": d.create, "destroy": d.destroy, "use": d.use, "wait": d.wait,
+		"list": d.list, "create": d.create, "destroy": d.destroy, "use": d.use, "wait": d.wait,
 		"find": d.find, "take": d.take, "mode": d.mode,
 	}
 	lines := bufio.NewScanner(os.Stdin)
@@ -63,7 +63,7 @@ func divideRole() error {
 	return lines.Err()
 }
 
-func (d *divider) look(string) reply {
+func (d *divider) list(string) reply {
 	var r reply
 	count, _ := d.device.GetMaxMigDeviceCount()
 	for i := range count {

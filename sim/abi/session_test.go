@@ -104,7 +104,7 @@ func stranger(t *testing.T, m *machine, role string) *exec.Cmd {
 	return cmd
 }
 
-// observer starts an unprivileged process that looks at the node. The state
+// observer starts an unprivileged process that reads the node. The state
 // file may only be read by it.
 func observer(t *testing.T, m *machine) (*json.Decoder, io.WriteCloser) {
 	t.Helper()
@@ -170,7 +170,7 @@ func TestUnprivilegedProcess(t *testing.T) {
 }
 
 // nvml.h: "Requires root/admin permissions", and NO_PERMISSION for a process
-// that the caller may not look at.
+// that the caller may not see.
 func TestUnprivilegedProcessManagesNothing(t *testing.T) {
 	m := newMachine(t, state.NewSpec("l4", 1))
 	out, err := stranger(t, m, "manage").Output()
@@ -229,7 +229,7 @@ func TestLibraryFindsTheStateBesideItself(t *testing.T) {
 	}
 }
 
-// observeWith looks at the node through another copy of the library. That
+// observeWith reads the node through another copy of the library. That
 // needs another process: the first one that was called stays bound.
 func observeWith(t *testing.T, library string) observation {
 	t.Helper()

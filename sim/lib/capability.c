@@ -29,19 +29,19 @@ static bool may_open(uint32_t minor)
 	return place_access(node) == ACCESS_ALLOWED;
 }
 
-/* capability_config tells whether the process may make and destroy instances. */
+/* capability_config reports whether the process may make and destroy instances. */
 bool capability_config(void)
 {
 	return capability_administrator() || may_open(SIM_CAP_CONFIG);
 }
 
-/* capability_monitor tells whether it may look at all instances. */
+/* capability_monitor reports whether it may monitor all instances. */
 bool capability_monitor(void)
 {
 	return capability_administrator() || may_open(SIM_CAP_MONITOR);
 }
 
-/* capability_instance tells whether it may use a compute instance: it needs
+/* capability_instance reports whether it may use a compute instance: it needs
  * the capability of that and the one of the GPU instance. */
 bool capability_instance(uint32_t gpu_minor, const struct sim_ci *ci)
 {

@@ -136,7 +136,7 @@ EXPORT CUresult cuCtxGetDevice(CUdevice *device)
 	return CUDA_SUCCESS;
 }
 
-/* All work is done when it is started: what is left is to tell how it went. */
+/* All work is done when it is started: what is left is to report the result. */
 EXPORT CUresult cuCtxSynchronize(void)
 {
 	ENTER_CONTEXT(cuCtxSynchronize, context);

@@ -26,7 +26,7 @@ static CUresult describe(CUdevice ordinal, struct seen *seen)
 {
 	struct device *device = cuda_device(ordinal);
 
-	return device != NULL ? cuda_look(device, seen) : CUDA_ERROR_INVALID_DEVICE;
+	return device != NULL ? cuda_inspect(device, seen) : CUDA_ERROR_INVALID_DEVICE;
 }
 
 #define ENTER_DEVICE(name, device, seen)                                       \

@@ -104,7 +104,7 @@ void cuda_close(void);
 int cuda_device_count(void);
 struct device *cuda_device(CUdevice ordinal);
 CUdevice cuda_ordinal(const struct device *device);
-CUresult cuda_look(const struct device *device, struct seen *seen);
+CUresult cuda_inspect(const struct device *device, struct seen *seen);
 CUresult cuda_read(const struct device *device, struct seen *seen);
 int cuda_lock(void);
 void cuda_unlock(int *unused);

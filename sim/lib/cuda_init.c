@@ -81,7 +81,7 @@ static CUresult nodes(void)
 	return place_access("nvidia-uvm") == ACCESS_ALLOWED ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
-/* joined tells whether a GPU is in its NVLink fabric, or has none. */
+/* joined reports whether a GPU is in its NVLink fabric, or has none. */
 static bool joined(const struct sim_fabric *fabric)
 {
 	return !fabric->present || fabric->state == FABRIC_NOT_SUPPORTED ||
@@ -164,9 +164,9 @@ CUdevice cuda_ordinal(const struct device *device)
 	return (CUdevice)(device - cuda.device);
 }
 
-/* cuda_look tells what a device is. That stays known when its GPU is lost, and
+/* cuda_inspect returns what a device is. That stays known when its GPU is lost, and
  * ends with the instance. */
-CUresult cuda_look(const struct device *device, struct seen *seen)
+CUresult cuda_inspect(const struct device *device, struct seen *seen)
 {
 	struct sim_gpu gpu;
 
@@ -179,7 +179,7 @@ CUresult cuda_look(const struct device *device, struct seen *seen)
 /* cuda_read does it if the device still answers. */
 CUresult cuda_read(const struct device *device, struct seen *seen)
 {
-	TRY(cuda_look(device, seen));
+	TRY(cuda_inspect(device, seen));
 	if (seen->gpu.lost != SIM_PRESENT || !sim_loaded(cuda_sim()))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	return CUDA_SUCCESS;

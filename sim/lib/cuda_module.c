@@ -22,7 +22,7 @@ static void release(struct object *object)
 	free(((struct module *)object)->entries);
 }
 
-/* binary tells machine code, which no CPU can run, from PTX. */
+/* binary reports whether an image is machine code, which no CPU can run, and not PTX. */
 static bool binary(const unsigned char *image)
 {
 	static const unsigned char elf[] = {0x7f, 'E', 'L', 'F'};

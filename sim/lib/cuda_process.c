@@ -24,7 +24,7 @@ CUresult process_begin(struct device *device)
 	}
 }
 
-/* process_update tells how much memory the process has now, and takes it off
+/* process_update records how much memory the process has now, and takes it off
  * the list with its last context. */
 void process_update(struct device *device)
 {

@@ -1,4 +1,4 @@
-/* cuda_ptx.c: reads from PTX what tells kernels apart. */
+/* cuda_ptx.c: reads from PTX what distinguishes kernels. */
 #include "cuda_driver.h"
 
 #include <ctype.h>

@@ -16,7 +16,7 @@ static bool begins(const char *uuid, struct word word)
 	return strncmp(uuid, word.text, word.length) == 0;
 }
 
-/* matches tells whether a word names a choice by the beginning of a UUID. That
+/* matches reports whether a word names a choice by the beginning of a UUID. That
  * of a divided GPU stands for its first instance. */
 static bool matches(const struct choice *c, struct word word)
 {

@@ -20,7 +20,7 @@ struct registration {
 struct nvmlEventSet_st {
 	struct nvmlEventSet_st *next;
 	pthread_mutex_t mutex; /* guards what follows */
-	uint64_t seen;         /* number of the latest event looked at */
+	uint64_t seen;         /* number of the latest event read */
 	struct registration gpu[SIM_MAX_GPUS]; /* by slot */
 };
 
@@ -114,7 +114,7 @@ EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long 
 	return NVML_SUCCESS;
 }
 
-/* permitted tells whether the process may hear of an event. nvml.h: without
+/* permitted reports whether the process may receive an event. nvml.h: without
  * privileges "only the events which affect all the instances (i.e. whole
  * device) are reported". */
 static bool permitted(const struct sim_event *event)
@@ -139,7 +139,7 @@ static bool take(struct nvmlEventSet_st *set, struct sim_event *event)
 	return found;
 }
 
-/* lost tells whether a GPU that the set listens to has fallen off the bus or
+/* lost reports whether a GPU that the set listens to has fallen off the bus or
  * was taken out. */
 static bool lost(struct nvmlEventSet_st *set)
 {
@@ -173,7 +173,7 @@ static nvmlReturn_t wait_for(nvmlEventSet_t set, struct sim_event *event, unsign
 	int64_t deadline = sim_now_ns() + (int64_t)timeout_ms * 1000000;
 
 	for (;;) {
-		/* What is posted after this look wakes the wait below. */
+		/* What is posted after this check wakes the wait below. */
 		uint64_t posted = sim_posted(session_sim());
 		if (take(set, event))
 			return NVML_SUCCESS;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* visible tells whether the first version of the enumeration lists a GPU: it
+/* visible reports whether the first version of the enumeration lists a GPU: it
  * leaves out those that the process may not open. */
 static bool visible(nvmlDevice_t device)
 {
@@ -58,7 +58,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t 
 }
 
 /* find gives a handle to the GPU that matches. A GPU that was unplugged does
- * not: it can only be told apart by the handle that one has. */
+ * not: only the handle distinguishes it. */
 static nvmlReturn_t find(bool (*matches)(const struct sim_gpu *, const void *), const void *what,
 			 nvmlDevice_t *device)
 {
@@ -127,7 +127,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_t *uuid, nvmlDevic
 		REQUIRE(memchr(uuid->value.str, '\0', sizeof(uuid->value.str)) != NULL);
 		return by_uuid(uuid->value.str, device);
 	}
-	/* The bytes do not tell a GPU from a MIG device. */
+	/* The bytes do not distinguish a GPU from a MIG device. */
 	memcpy(text, "GPU-", 4);
 	as_text(uuid->value.bytes, text + 4);
 	nvmlReturn_t r = by_uuid(text, device);

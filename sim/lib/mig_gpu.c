@@ -59,7 +59,7 @@ static nvmlReturn_t by_id(const struct mig_view *view, unsigned int id, const st
 	return *out != NULL ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* Profiles are told whether or not the GPU is divided, as
+/* Profiles are reported whether or not the GPU is divided, as
  * NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE says. */
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned int profile,
 							nvmlGpuInstanceProfileInfo_t *info)

@@ -149,7 +149,7 @@ nvmlReturn_t mig_view_ci(nvmlComputeInstance_t handle, struct mig_view *view)
 	return view_instance(&compute_instances, handle, view);
 }
 
-/* mig_visible tells whether a MIG device exists for the process: in a container
+/* mig_visible reports whether a MIG device exists for the process: in a container
  * only those do that it was given. */
 bool mig_visible(const struct sim_gpu *gpu, const struct sim_ci *ci)
 {

@@ -8,8 +8,8 @@
 enum access {
 	ACCESS_ALLOWED, /* it opened, or has no driver behind it (ENXIO) */
 	ACCESS_ABSENT,  /* there is no such node */
-	ACCESS_DENIED,  /* the node's owner or mode refuses (EACCES) */
-	ACCESS_BLOCKED, /* the device cgroup refuses (EPERM) */
+	ACCESS_DENIED,  /* denied by the node's owner or mode (EACCES) */
+	ACCESS_BLOCKED, /* denied by the device cgroup (EPERM) */
 	ACCESS_BROKEN,  /* anything else */
 };
 

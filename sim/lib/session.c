@@ -117,7 +117,7 @@ static nvmlReturn_t control(void)
 }
 
 /* enumerate lists the GPUs whose device node is there. Those that may not be
- * opened are listed too, and refuse to give a handle. */
+ * opened are listed too, but have no handle. */
 static void enumerate(struct sim *sim)
 {
 	struct sim_gpu gpu[SIM_MAX_GPUS];
@@ -237,10 +237,10 @@ static nvmlReturn_t read_gpu(nvmlDevice_t device, struct sim_gpu *gpu)
 	return gpu->generation == device->generation ? NVML_SUCCESS : NVML_ERROR_GPU_IS_LOST;
 }
 
-/* refuse answers for the handle of a MIG device in an entry point that is
+/* reject answers for the handle of a MIG device in an entry point that is
  * about GPUs. nvml.h has such handles work "with some restrictions", and names
  * the answer only for nvmlDeviceGetNumGpuCores; it is given for all. */
-static nvmlReturn_t refuse(nvmlDevice_t device)
+static nvmlReturn_t reject(nvmlDevice_t device)
 {
 	struct mig_view view;
 	nvmlReturn_t r = mig_view_device(device, &view);
@@ -252,7 +252,7 @@ static nvmlReturn_t refuse(nvmlDevice_t device)
 nvmlReturn_t session_device(nvmlDevice_t device, struct sim_gpu *gpu)
 {
 	if (mig_is_handle(device))
-		return refuse(device);
+		return reject(device);
 	REQUIRE(device >= session.device && device < session.device + session.count);
 	REQUIRE(((char *)device - (char *)session.device) % sizeof(*device) == 0);
 	nvmlReturn_t r = read_gpu(device, gpu);
@@ -262,7 +262,7 @@ nvmlReturn_t session_device(nvmlDevice_t device, struct sim_gpu *gpu)
 }
 
 /* session_attach does what NVML does before it gives out a handle: it opens
- * the GPU's device node, once, and looks whether the GPU answers. */
+ * the GPU's device node, once, and checks whether the GPU answers. */
 nvmlReturn_t session_attach(nvmlDevice_t device)
 {
 	struct sim_gpu gpu;

@@ -51,7 +51,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, nvmlGp
 	return NVML_SUCCESS;
 }
 
-/* shares_switch tells whether links that are up lead both GPUs to one switch. */
+/* shares_switch reports whether links that are up lead both GPUs to one switch. */
 static bool shares_switch(const struct sim_gpu *a, const struct sim_gpu *b)
 {
 	for (uint32_t i = 0; i < a->links; i++) {

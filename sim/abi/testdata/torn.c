@@ -10,7 +10,7 @@
 
 #define WRITES 200000
 
-/* read_whole opens the file, says so, reads until the last write, and tells
+/* read_whole opens the file, says so, reads until the last write, and reports
  * whether a copy mixed two. */
 static int read_whole(const char *path, int opened)
 {

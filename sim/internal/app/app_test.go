@@ -208,7 +208,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Who may not do a thing is told so, and the node stays as it was.
+// An error names the missing permission, and the node stays as it was.
 func TestUnprivilegedUsersChangeNothing(t *testing.T) {
 	needRoot(t)
 	s := newSim(t)

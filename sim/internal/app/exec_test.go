@@ -140,11 +140,11 @@ func TestChangesAreSeenInsideAtOnce(t *testing.T) {
 	// A namespace below the node's, as containers have.
 	container := s.shellBy([]string{"unshare", "--mount", "--propagation", "slave", "sh"})
 
-	look := "ls -d /dev/nvidia[0-9]* /dev/nvidiactl /proc/driver/nvidia/gpus/* /sys/bus/pci/devices/0000:[0-9a-f]*/numa_node 2>/dev/null | grep -v :00:[0-9a-f]*.[0-9]/; grep -c ' nvidia' /proc/devices"
+	list := "ls -d /dev/nvidia[0-9]* /dev/nvidiactl /proc/driver/nvidia/gpus/* /sys/bus/pci/devices/0000:[0-9a-f]*/numa_node 2>/dev/null | grep -v :00:[0-9a-f]*.[0-9]/; grep -c ' nvidia' /proc/devices"
 	check := func(when string, present map[string]bool) {
 		t.Helper()
 		for name, sh := range map[string]*shell{"node": installed, "driver container": contained, "container": container} {
-			got := sh.run(look)
+			got := sh.run(list)
 			for path, want := range present {
 				if strings.Contains(got, path) != want {
 					t.Errorf("%s, in a %s: %s there: %t, want %t; got\n%s", when, name, path, !want, want, got)

@@ -69,7 +69,7 @@ func printMIG(c *cli.Context, gpus []state.GPU) error {
 	return t.Flush()
 }
 
-// migMode tells the mode of a GPU in a word or two.
+// migMode returns the mode of a GPU in a word or two.
 func migMode(g state.GPU) string {
 	word := map[bool]string{true: "on", false: "off"}
 	switch {

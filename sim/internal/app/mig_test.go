@@ -181,7 +181,7 @@ func TestMIGUsageErrors(t *testing.T) {
 	}
 }
 
-// mistake is a command that is refused on a node, with what it answers.
+// mistake is a command that is rejected on a node, with what it answers.
 type mistake struct {
 	sim  sim
 	args []string

@@ -62,7 +62,7 @@ func printNode(w io.Writer, n *node.Node) error {
 	return t.Flush()
 }
 
-// division tells into how many MIG devices a GPU is divided.
+// division returns into how many MIG devices a GPU is divided.
 func division(g state.GPU) string {
 	if g.MIG == nil || !g.MIG.Enabled {
 		return migMode(g)

@@ -6,7 +6,7 @@ import (
 	"outrigger.dev/sim/internal/tree"
 )
 
-// configFiles returns the files that tell loaders of graphics and compute
+// configFiles returns the files that show loaders of graphics and compute
 // interfaces about the driver.
 func configFiles(version string) []tree.Entry {
 	share, etc := driverRoot+"/usr/share/", driverRoot+"/etc/"

@@ -34,7 +34,7 @@ func (n *Node) SetDriver(loaded bool) error {
 	})
 }
 
-// loaded tells whether the driver is loaded whole. The control node is the last
+// loaded reports whether the driver is loaded whole. The control node is the last
 // that comes with it, so one that was killed while it loaded has not made it.
 func (n *Node) loaded(snap state.Snapshot) bool {
 	_, err := os.Lstat(n.path(devCtl))

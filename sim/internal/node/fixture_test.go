@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// needRoot skips a test that renders device nodes, where that is refused.
+// needRoot skips a test that renders device nodes, where that is not permitted.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {

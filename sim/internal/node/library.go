@@ -23,7 +23,7 @@ type library struct {
 	file string
 	// soname is the name it is loaded by; empty: the file's own.
 	soname string
-	// link is the name that a linker would look for, if it is installed.
+	// link is the name that a linker would search for, if it is installed.
 	link string
 }
 
@@ -132,7 +132,7 @@ func driverTree(version, libs, program string) ([]tree.Entry, error) {
 		entries = append(entries, tree.Entry{Path: path.Join(binDir, name), Mode: 0o755, Link: binDir + "/nvidia-smi"})
 	}
 	entries = append(entries,
-		// The state comes first: the library looks for it beside the firmware.
+		// The state comes first: the library searches for it beside the firmware.
 		tree.Entry{Path: statePath(version), Mode: 0o644, Link: stateFile},
 		tree.File(path.Join(fwDir, version, "gsp_ga10x.bin"), firmware),
 		tree.File(path.Join(fwDir, version, "gsp_tu10x.bin"), firmware))

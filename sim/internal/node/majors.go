@@ -42,7 +42,7 @@ func parseDevices(text string) procDevices {
 	return p
 }
 
-// hasRealDriver tells whether the text of /proc/devices names NVIDIA's driver.
+// hasRealDriver reports whether the text of /proc/devices names NVIDIA's driver.
 func hasRealDriver(text string) bool {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)

@@ -32,7 +32,7 @@ func (n *Node) explain(g state.GPU, err error) error {
 	}
 }
 
-// taken tells what of a GPU its instances take.
+// taken returns what of a GPU its instances take.
 func taken(g state.GPU, mig state.MIG) string {
 	board, err := state.LookupBoard(g.Model)
 	if err != nil || len(mig.GPUInstances) == 0 {
@@ -66,7 +66,7 @@ func (n *Node) inUse(g state.GPU, err error) error {
 	return fmt.Errorf("%w by process %s; end it first (gpu-sim proc end %d %s)", err, strings.Join(pids, ", "), g.Index, pids[0])
 }
 
-// unused tells whether no process works on any of the instances.
+// unused reports whether no process works on any of the instances.
 func (n *Node) unused(g state.GPU, doomed []state.GPUInstance) error {
 	for _, gi := range doomed {
 		for _, ci := range gi.ComputeInstances {

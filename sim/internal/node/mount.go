@@ -40,7 +40,7 @@ func (n *Node) Enter(ctx context.Context, driverRoot string) error {
 }
 
 // Mount shows the node at the real paths of the mount namespace in which the
-// process is. What is in place already stays as it is. It refuses the machine's
+// process is. What is in place already stays as it is. It rejects the machine's
 // own namespace.
 func (n *Node) Mount(ctx context.Context, driverRoot string) error {
 	private, err := n.privateNamespace()
@@ -53,7 +53,7 @@ func (n *Node) Mount(ctx context.Context, driverRoot string) error {
 	return n.mount(ctx, driverRoot)
 }
 
-// privateNamespace tells whether the mount namespace shows the node already, or
+// privateNamespace reports whether the mount namespace shows the node already, or
 // at least is not that of process 1. In a new PID namespace process 1 is no
 // help, but there the node was entered before.
 func (n *Node) privateNamespace() (bool, error) {

@@ -104,7 +104,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// isMount tells whether a filesystem other than its parent's is at path.
+// isMount reports whether a filesystem other than its parent's is at path.
 func isMount(path string) bool {
 	var here, parent unix.Stat_t
 	if unix.Stat(path, &here) != nil || unix.Stat(filepath.Dir(path), &parent) != nil {

@@ -126,7 +126,7 @@ func (l *library) part(m migDevice, of *reader) part {
 	return p
 }
 
-// processes lists the processes that use a GPU. NVML does not tell their names to
+// processes lists the processes that use a GPU. NVML does not report their names to
 // everybody.
 func (l *library) processes(r *reader) []process {
 	count := uint32(1024)

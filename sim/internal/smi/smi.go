@@ -12,7 +12,7 @@ import (
 // Name is the program that shows GPUs.
 const Name = "nvidia-smi"
 
-// IsProgram tells whether a program of this name belongs to the driver.
+// IsProgram reports whether a program of this name belongs to the driver.
 func IsProgram(name string) bool { return strings.HasPrefix(name, "nvidia-") }
 
 // Run plays the program name.

@@ -8,7 +8,7 @@ import (
 	"outrigger.dev/sim/internal/smi"
 )
 
-// What cannot be played is refused before the library is looked for.
+// What cannot be played is rejected before the library is opened.
 func TestRunRefusesWhatItCannotPlay(t *testing.T) {
 	cases := map[string]struct {
 		program string

@@ -61,7 +61,7 @@ func (s *State) PostXID(slot Slot, code uint64, gi, ci uint32) error {
 	})
 }
 
-// checkInstance tells whether a GPU has an instance, as an event names it.
+// checkInstance reports whether a GPU has an instance, as an event names it.
 func (s *State) checkInstance(gpu *C.struct_sim_gpu, gi, ci uint32) error {
 	var mig C.struct_sim_mig
 	C.sim_read_mig(s.sim, gpu.minor, &mig)

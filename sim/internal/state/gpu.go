@@ -99,7 +99,7 @@ func formatUUID(id [sha256.Size]byte) string {
 	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", id[0:4], id[4:6], id[6:8], id[8:10], id[10:16])
 }
 
-// checkPlace refuses a GPU where another one sits, and a UUID used twice.
+// checkPlace rejects a GPU where another one sits, and a UUID used twice.
 func checkPlace(others []C.struct_sim_gpu, gpu *C.struct_sim_gpu) error {
 	for i := range others {
 		o := &others[i]

@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// The ways in which a change of the Multi-Instance state is refused: the
+// The ways in which a change of the Multi-Instance state is rejected: the
 // answers of NVML.
 var (
 	// ErrIndivisible says that a product has no MIG mode.

@@ -74,7 +74,7 @@ func place(t *testing.T, s *state.State, profile state.GIProfile, start int) sta
 	return gi
 }
 
-// faults tells what of a GPU's instances no board allows. It knows the rules
+// faults returns what of a GPU's instances no board allows. It knows the rules
 // by itself: units taken twice, too many slices, too many of a kind, more than
 // one with the media engines, names used twice.
 func faults(board state.Board, mig state.MIG) []string {
@@ -91,7 +91,7 @@ func faults(board state.Board, mig state.MIG) []string {
 	return append(a.found, excess(board, a.sum)...)
 }
 
-// audit looks at the instances of a GPU one by one.
+// audit checks the instances of a GPU one by one.
 type audit struct {
 	board   state.Board
 	seen    map[string]int // how often what was met
@@ -167,7 +167,7 @@ func add(sum *state.GIProfile, p state.GIProfile) {
 	sum.Engines.OFA += p.Engines.OFA
 }
 
-// excess tells what instances have in sum that the largest one, which takes
+// excess returns what instances have in sum that the largest one, which takes
 // the whole board, has not.
 func excess(board state.Board, sum state.GIProfile) []string {
 	all := slices.MaxFunc(board.Profiles, func(a, b state.GIProfile) int { return a.Slices - b.Slices })

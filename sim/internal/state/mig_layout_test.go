@@ -80,7 +80,7 @@ func multiset(kinds ...string) string {
 	return strings.Join(slices.Sorted(slices.Values(kinds)), " ")
 }
 
-// maximal tells whether no kind can be added to a multiset, wherever the
+// maximal reports whether no kind can be added to a multiset, wherever the
 // instances lie.
 func (e *enumerator) maximal(kinds string) bool {
 	for _, sp := range e.spots {

@@ -25,7 +25,7 @@ func TestModeTakesEffectAsTheGenerationDoes(t *testing.T) {
 		"Hopper changes at once":                  {"h100-80", false, state.ModeActive, nil, state.MIG{Enabled: true, Pending: true}},
 		"Blackwell changes at once":               {"b200", false, state.ModeActive, nil, state.MIG{Enabled: true, Pending: true}},
 		"Hopper in use does not change":           {"h200", true, "", state.ErrInUse, state.MIG{}},
-		"a product that is never divided refuses": {"l4", false, "", state.ErrIndivisible, state.MIG{}},
+		"a product that is never divided rejects": {"l4", false, "", state.ErrIndivisible, state.MIG{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func (s *State) Processes(slot Slot) ([]Process, error) {
 	return s.processes(ref), nil
 }
 
-// InUse tells whether a process works on an instance, or with WholeGPU on any
+// InUse reports whether a process works on an instance, or with WholeGPU on any
 // of a GPU. That holds also for processes which may only read the state, as
 // those in containers: Processes does not list them.
 func (s *State) InUse(slot Slot, gi, ci int) (bool, error) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Recovery is what a GPU asks for before it is sound again: the values of
+// Recovery is what a GPU needs before it is healthy again: the values of
 // nvmlDeviceGpuRecoveryAction_t. Empty: nothing.
 type Recovery string
 

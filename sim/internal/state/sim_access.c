@@ -53,7 +53,7 @@ static void store_words(void *to, const void *from, size_t size)
 		__atomic_store_n((uint64_t *)to + i, ((const uint64_t *)from)[i], __ATOMIC_RELAXED);
 }
 
-/* try_read copies size bytes and tells whether no writer was at work. */
+/* try_read copies size bytes and reports whether no writer was at work. */
 static bool try_read(const struct sim_state *state, void *to, const void *from, size_t size)
 {
 	uint64_t before = __atomic_load_n(&state->seq, __ATOMIC_ACQUIRE);

@@ -90,7 +90,7 @@ void sim_header_init(struct sim_header *header)
 }
 
 /* check compares the header of an open file with what this program expects.
- * The version is looked at before the size: a file of another version is not
+ * The version is checked before the size: a file of another version is not
  * a damaged one. */
 static enum sim_error check(int fd)
 {
@@ -114,8 +114,8 @@ static bool ends(const char *text, size_t size)
 	return memchr(text, '\0', size) != NULL;
 }
 
-/* sound_mig tells whether the instances of a GPU are within their bounds. */
-static bool sound_mig(struct sim *sim, uint32_t slot)
+/* valid_mig reports whether the instances of a GPU are within their bounds. */
+static bool valid_mig(struct sim *sim, uint32_t slot)
 {
 	struct sim_mig mig;
 
@@ -129,9 +129,9 @@ static bool sound_mig(struct sim *sim, uint32_t slot)
 	return true;
 }
 
-/* sound tells whether all that is used as a place or as a length stays within
+/* valid reports whether all that is used as a place or as a length stays within
  * its bounds. */
-static bool sound(struct sim *sim)
+static bool valid(struct sim *sim)
 {
 #define ENDS(field) ends(gpu.field, sizeof(gpu.field))
 	struct sim_driver driver;
@@ -146,14 +146,14 @@ static bool sound(struct sim *sim)
 		if (gpu.generation == 0)
 			continue;
 		if (gpu.minor != slot || gpu.links > SIM_MAX_LINKS || !ENDS(model) || !ENDS(name) || !ENDS(uuid) ||
-		    !ENDS(serial) || !ENDS(board_part) || !ENDS(vbios) || !sound_mig(sim, slot))
+		    !ENDS(serial) || !ENDS(board_part) || !ENDS(vbios) || !valid_mig(sim, slot))
 			return false;
 	}
 	return true;
 #undef ENDS
 }
 
-/* sim_open maps the state file, for reading only where writing is refused. */
+/* sim_open maps the state file, for reading only where writing is denied. */
 enum sim_error sim_open(const char *path, struct sim **out)
 {
 	bool writable = true;
@@ -189,7 +189,7 @@ enum sim_error sim_open(const char *path, struct sim **out)
 	sim->device = st.st_dev;
 	sim->inode = st.st_ino;
 	pthread_mutex_init(&sim->mutex, NULL);
-	if (!sound(sim)) {
+	if (!valid(sim)) {
 		sim_close(sim);
 		return SIM_CORRUPT;
 	}
@@ -217,7 +217,7 @@ bool sim_writable(const struct sim *sim)
 	return sim->writable;
 }
 
-/* sim_same_file tells whether path still leads to the file that is open. */
+/* sim_same_file reports whether path still leads to the file that is open. */
 bool sim_same_file(const struct sim *sim, const char *path)
 {
 	struct stat st;

@@ -3,7 +3,7 @@
  * A mark is a lock on a byte behind the end of the state file. It needs no
  * right to write the file, which programs in containers do not have; it is seen
  * in all PID namespaces; and the kernel takes it away with its process, however
- * that ends. What it does not tell is whose it is. */
+ * that ends. It does not show whose it is. */
 #define _GNU_SOURCE
 #include "sim_mark.h"
 

@@ -8,7 +8,7 @@
  * the process's end. */
 bool sim_mark(struct sim *sim, const struct sim_proc *proc);
 void sim_unmark(struct sim *sim, const struct sim_proc *proc);
-/* sim_marked tells whether another process has a mark within a scope. */
+/* sim_marked reports whether another process has a mark within a scope. */
 bool sim_marked(struct sim *sim, struct sim_scope scope);
 
 #endif

@@ -79,7 +79,7 @@ static bool used(const struct sim_change *change, uint32_t gi, uint32_t ci)
 	return sim_in_use(change->sim, scope);
 }
 
-/* Whether hardware that needs no reset remembers a change that was refused is
+/* Whether hardware that needs no reset remembers a change that was rejected is
  * not known; here it does not. */
 enum sim_status sim_set_mig_mode(struct sim *sim, struct sim_ref gpu, bool on, enum sim_status *activation)
 {

@@ -85,7 +85,7 @@ struct sim_ref {
 struct sim_gi_request {
 	uint32_t id;    /* of the profile, as sim_gi_profile.id */
 	uint32_t start; /* memory slice, or SIM_ANYWHERE */
-	uint32_t size;  /* memory slices; not looked at with SIM_ANYWHERE */
+	uint32_t size;  /* memory slices; not checked with SIM_ANYWHERE */
 };
 
 struct sim_ci_request {
@@ -177,7 +177,7 @@ void sim_restart_mig(struct sim *sim, uint32_t slot, enum sim_restart what);
  * sim_proc_of that of another one; false: no process of this number runs. */
 void sim_self(struct sim_ref gpu, struct sim_proc *out);
 bool sim_proc_of(struct sim_ref gpu, uint32_t pid, struct sim_proc *out);
-/* sim_put_proc enters a process, or changes its memory. Entries are told apart
+/* sim_put_proc enters a process, or changes its memory. Entries are distinguished
  * by pid, namespace, GPU and instance. NOT_FOUND: no such instance.
  * INSUFFICIENT_RESOURCES: the table is full. A process that may only read the
  * state enters itself too: it is in no list, and what it uses is in use. */
@@ -192,7 +192,7 @@ struct sim_scope {
 	uint32_t gi, ci;
 };
 uint32_t sim_procs_on(struct sim *sim, struct sim_scope scope, struct sim_proc *out, uint32_t max);
-/* sim_in_use tells whether any process works there, also those in no list. */
+/* sim_in_use reports whether any process works there, also those in no list. */
 bool sim_in_use(struct sim *sim, struct sim_scope scope);
 
 #endif

@@ -4,10 +4,10 @@
 
 #include "simstate.h"
 
-/* sim_gi_place finds a free place, or tells why there is none. */
+/* sim_gi_place finds a free place, or returns why no place is free. */
 enum sim_status sim_gi_place(const struct sim_board *board, const struct sim_mig *mig,
 			 const struct sim_gi_profile *profile, uint32_t *start);
-/* sim_gi_fits tells whether an instance may be at a start of the profile. */
+/* sim_gi_fits reports whether an instance may be at a start of the profile. */
 bool sim_gi_fits(const struct sim_board *board, const struct sim_mig *mig,
 	     const struct sim_gi_profile *profile, uint32_t start);
 enum sim_status sim_ci_place(const struct sim_mig *mig, const struct sim_gi *gi,

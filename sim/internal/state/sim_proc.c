@@ -41,7 +41,7 @@ static uint64_t start_time(uint32_t pid)
 	return started;
 }
 
-/* ended tells whether an entry is left from a process that is gone. One of
+/* ended reports whether an entry is left from a process that is gone. One of
  * another PID namespace cannot be looked up; it lives as long as its mark. */
 static bool ended(struct sim *sim, const struct sim_proc *proc, uint64_t ns)
 {
@@ -79,7 +79,7 @@ static bool same(const struct sim_proc *a, const struct sim_proc *b)
 	       a->gi == b->gi && a->ci == b->ci;
 }
 
-/* present tells whether the GPU and the instance of an entry are there. */
+/* present reports whether the GPU and the instance of an entry are there. */
 static enum sim_status present(struct sim *sim, const struct sim_proc *proc)
 {
 	struct sim_gpu gpu;
@@ -96,7 +96,7 @@ static enum sim_status present(struct sim *sim, const struct sim_proc *proc)
 	return sim_ci_by_id(&mig, proc->gi, proc->ci) != NULL ? SIM_SUCCESS : SIM_NOT_FOUND;
 }
 
-/* left tells whether an entry is of a GPU that is gone. */
+/* left reports whether an entry is of a GPU that is gone. */
 static bool left(struct sim *sim, const struct sim_proc *proc)
 {
 	struct sim_gpu gpu;
@@ -126,7 +126,7 @@ static struct sim_proc *entry_for(struct sim *sim, struct sim_procs *procs, cons
 	return room;
 }
 
-/* own tells whether an entry is that of the calling process. */
+/* own reports whether an entry is that of the calling process. */
 static bool own(const struct sim_proc *proc)
 {
 	return proc->started != 0 && proc->pid == (uint32_t)getpid() && proc->ns == own_namespace();
@@ -146,7 +146,7 @@ static enum sim_status enter(struct sim *sim, const struct sim_proc *proc)
 	return SIM_SUCCESS;
 }
 
-/* The mark comes before the look at the instance, so that one who destroys
+/* The mark comes before the check of the instance, so that one who destroys
  * that meets either the mark or nobody. */
 enum sim_status sim_put_proc(struct sim *sim, const struct sim_proc *proc)
 {
@@ -201,8 +201,8 @@ static bool within(const struct sim_proc *proc, const struct sim_scope *scope)
 	       (scope->ci == SIM_NO_INSTANCE || proc->ci == scope->ci);
 }
 
-/* idle tells whether no entry is of a slot. It looks at single words, without
- * the copy that a closer look takes: a GPU's memory is asked for often, and
+/* idle reports whether no entry is of a slot. It reads single words, without
+ * the copy that an exact answer takes: a GPU's memory is asked for often, and
  * most have no process. */
 static bool idle(const struct sim *sim, uint32_t slot)
 {

@@ -123,7 +123,7 @@ struct sim_gpu {
 	uint32_t resets;        /* since it was plugged */
 };
 
-/* A GPU instance. Its number tells the placement, as with the real driver. */
+/* A GPU instance. Its number shows the placement, as with the real driver. */
 struct sim_gi {
 	uint64_t generation; /* of the instance, never used twice */
 	uint32_t id;
