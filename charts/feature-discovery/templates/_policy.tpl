@@ -183,13 +183,13 @@ spec:
     # Kubernetes uses the plain message if the expression is too long.
     - expression: variables.othersLabels.size() == 0
       message: the agent may not change these labels
-      messageExpression: "'these labels are not the agent\\'s to change: ' + variables.othersLabels.join(', ')"
+      messageExpression: "'the agent may not change these labels: ' + variables.othersLabels.join(', ')"
     - expression: variables.metadata.size() == 0
-      messageExpression: "'of the metadata the agent changes its labels only, not ' + variables.metadata.join(', ')"
+      messageExpression: "'the agent changes only labels in the metadata, not ' + variables.metadata.join(', ')"
     - expression: variables.newOwners.size() == 0
-      messageExpression: "'the agent writes under the name {{ .manager }}, and no field becomes that of ' + variables.newOwners.join(', ')"
+      messageExpression: "'the agent writes under the name {{ .manager }}, and may not assign fields to ' + variables.newOwners.join(', ')"
     - expression: variables.robbedOwners.size() == 0
-      messageExpression: "'the agent takes only fields that it writes, and none of the others of ' + variables.robbedOwners.join(', ')"
+      messageExpression: "'the agent takes over only fields that it writes, no other fields of ' + variables.robbedOwners.join(', ')"
     - expression: |-
         {{- include "feature-discovery.ownsItsOwn" . | nindent 8 }}
       message: the agent takes ownership only of fields that it writes

@@ -50,7 +50,7 @@ func set(o fields, of, name string, value any) {
 	part(o, of)[name] = value
 }
 
-// change is one of a Node, and words of its refusal, none if it is allowed.
+// change is one of a Node, and words of its rejection, none if it is allowed.
 type change struct {
 	of   func(fields)
 	want string
@@ -58,13 +58,13 @@ type change struct {
 
 const (
 	otherLabels = "the agent may not change these labels: "
-	noMetadata  = "of the metadata the agent changes its labels only, not "
+	noMetadata  = "the agent changes only labels in the metadata, not "
 	noSpec      = "the agent does not change the spec of a Node"
 	noStatus    = "the agent does not change the status of a Node"
 	noTaint     = "neither adds nor changes any other"
 	noCondition = "the agent writes only the condition GPUReady"
-	noOwner     = "no field becomes that of "
-	noTheft     = "the agent takes only fields that it writes, and none of the others of "
+	noOwner     = "may not assign fields to "
+	noTheft     = "the agent takes over only fields that it writes, no other fields of "
 	notItsOwn   = "the agent takes ownership only of fields that it writes"
 )
 
@@ -276,8 +276,8 @@ func TestTheTokenIsOfTheNode(t *testing.T) {
 	change := with(t, old, func(o fields) { part(o, "metadata", "labels")["nvidia.com/gpu.count"] = "3" })
 	p := load(t, "feature-discovery/defaults.golden", ofLabels)
 	p.check(t, request{account: "outrigger-feature-discovery", bound: "n2", old: old, new: change}, "the agent on node n2 does not write to other Nodes")
-	if refused := p.refusals(t, request{account: "outrigger-feature-discovery", old: old, new: change}); len(refused) != 2 {
-		t.Errorf("a token that is bound to no node is refused for %q", refused)
+	if denied := p.denials(t, request{account: "outrigger-feature-discovery", old: old, new: change}); len(denied) != 2 {
+		t.Errorf("a token that is bound to no node is denied for %q", denied)
 	}
 }
 
