@@ -22,12 +22,12 @@ func TestAConfigIsEditedInPlace(t *testing.T) {
 	edit := func(text string) {
 		t.Helper()
 		kubectl(t, "-n", stack.Namespace, "patch", config, "--type=merge", "-p", fmt.Sprintf(`{"data":{"default":%q}}`, text))
-		// The kubelet takes a change of a ConfigMap over at its next look at the
+		// The kubelet reads a change of a ConfigMap at its next sync of the
 		// pod, which is up to a minute away: a change of the pod causes one.
 		kubectl(t, "-n", stack.Namespace, "annotate", "pod", pod, "--overwrite", fmt.Sprintf("edited=%d", len(text)))
 	}
 	edit("sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, rename: nvidia.com/third, replicas: 3, devices: [0]}]}}")
-	offered(t, "nvidia.com/third", 3, limit)
+	advertised(t, "nvidia.com/third", 3, limit)
 	allocatable(t, gpus-1, limit)
 
 	edit("sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: lots}]}}")
@@ -36,11 +36,11 @@ func TestAConfigIsEditedInPlace(t *testing.T) {
 		return strings.Contains(events, "ConfigRefused") && strings.Contains(events, "default") && strings.Contains(events, "lots")
 	})
 	// The last good one stands.
-	offered(t, "nvidia.com/third", 3, limit)
+	advertised(t, "nvidia.com/third", 3, limit)
 
 	edit("version: v1\n\n")
 	allocatable(t, gpus, limit)
-	offered(t, "nvidia.com/third", 0, limit)
+	advertised(t, "nvidia.com/third", 0, limit)
 	if now := pluginPod(t); now != pod {
 		t.Errorf("pod %s became %s, want the same pod", pod, now)
 	}
@@ -90,7 +90,7 @@ func TestAPluginThatStartsWithoutTheAPIServerKeepsItsConfig(t *testing.T) {
 	logged("using its last known value", "ready: devices are registered and listed")
 	allocatable(t, gpus/2, limit)
 
-	// Without a value, another config could offer what this node excludes.
+	// Without a value, another config could advertise what this node excludes.
 	if _, err := shared.Exec(t.Context(), gpuNode(), "rm", "/run/nvidia/node-labels/"+strings.ReplaceAll(configLabel, "/", "_")); err != nil {
 		t.Fatal(err)
 	}

@@ -109,14 +109,14 @@ func TestAPodClaimsADevice(t *testing.T) {
 	}
 
 	simulate(t, "xid", "5", "79")
-	eventually(t, "the unhealthy GPU is not offered any more", func() bool { return len(published(t)) == gpus-2+2 })
+	eventually(t, "the unhealthy GPU is not advertised any more", func() bool { return len(published(t)) == gpus-2+2 })
 	simulate(t, "reset", "5")
-	eventually(t, "the GPU that was reset is offered again", func() bool { return len(published(t)) == gpus-1+2 })
+	eventually(t, "the GPU that was reset is advertised again", func() bool { return len(published(t)) == gpus-1+2 })
 }
 
 func TestReadinessFollowsTheDRAPlugin(t *testing.T) {
 	api := discovery(t, "readyChain={driver,plugin}")
-	nodeIs(t, api, gpuNode(), "the missing plugin is told of", readyIs("False", "Plugin"))
+	nodeIs(t, api, gpuNode(), "the missing plugin is reported", readyIs("False", "Plugin"))
 	t.Cleanup(func() {
 		if err := setTaints(context.WithoutCancel(t.Context()), api, gpuNode()); err != nil {
 			t.Error(err)
@@ -133,7 +133,7 @@ func TestReadinessFollowsTheDRAPlugin(t *testing.T) {
 		t.Errorf("the node has taints %v, want that of another writer too", n.Taints)
 	}
 
-	seen := look(t, api, gpuNode(), readyIs("False", "Plugin"))
+	seen := observe(t, api, gpuNode(), readyIs("False", "Plugin"))
 	if _, err := shared.Exec(t.Context(), gpuNode(), "busybox", "killall", "-KILL", "dra-plugin"); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestAPodGetsAGPUWithoutAClaimOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAGPUIsNeverOfferedTwice(t *testing.T) {
+func TestAGPUIsNeverAdvertisedTwice(t *testing.T) {
 	draPlugin(t)
 	eventually(t, "the node's GPUs are published", func() bool { return len(published(t)) == gpus })
 	release, err := shared.DevicePlugin()
@@ -168,12 +168,12 @@ func TestAGPUIsNeverOfferedTwice(t *testing.T) {
 	if err := shared.Install(t.Context(), release); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the device plugin says who offers the GPUs", func() bool {
+	eventually(t, "the device plugin reports which agent advertises the GPUs", func() bool {
 		out, err := shared.Kubectl(t.Context(), "-n", stack.Namespace, "logs", "--selector=app.kubernetes.io/name=device-plugin", "--tail=-1")
 		return err == nil && strings.Count(out, "is advertised by dra-plugin") >= gpus
 	})
 	if got, err := shared.Allocatable(t.Context(), gpuNode()); err != nil || (got != "" && got != "0") {
-		t.Errorf("the device plugin offers %q GPUs (error %v) of the DRA plugin", got, err)
+		t.Errorf("the device plugin advertises %q GPUs (error %v) of the DRA plugin", got, err)
 	}
 	if err := shared.Uninstall(t.Context(), "dra-plugin"); err != nil {
 		t.Fatal(err)

@@ -96,7 +96,7 @@ func forget(ctx context.Context, api *stack.API, node string) error {
 	return api.Patch(ctx, stack.NodePath(node)+"/status", stack.StrategicPatch, patch)
 }
 
-// ours tells whether a label may be one of feature discovery's.
+// ours reports whether a label may be one of feature discovery's.
 func ours(label string) bool {
 	return strings.HasPrefix(label, "nvidia.com/") || strings.HasPrefix(label, "feature.node.kubernetes.io/")
 }
@@ -128,16 +128,16 @@ func podOf(t *testing.T, daemonSet, node string) string {
 	return ""
 }
 
-// sight is the first time that something was so.
+// sight is the first time at which something was true of a Node.
 type sight struct {
 	at   time.Time
 	node stack.Node
 	err  error
 }
 
-// look begins to look at a Node, and returns what tells when something was so.
-// It is called before that is caused.
-func look(t *testing.T, api *stack.API, node string, holds func(stack.Node) bool) func() sight {
+// observe begins to watch a Node, and returns a function that waits until holds is true
+// of it. Call observe before what makes holds true.
+func observe(t *testing.T, api *stack.API, node string, holds func(stack.Node) bool) func() sight {
 	t.Helper()
 	begun := make(chan struct{})
 	seen := make(chan sight, 1)
@@ -169,7 +169,7 @@ func nodeIs(t *testing.T, api *stack.API, node, what string, holds func(stack.No
 	return n
 }
 
-// gpuLabels are the labels of a Node that tell of GPUs, without the time at which they
+// gpuLabels are the labels of a Node that describe GPUs, without the time at which they
 // were written.
 func gpuLabels(n stack.Node) map[string]string {
 	labels := maps.Clone(n.Labels)
@@ -179,7 +179,7 @@ func gpuLabels(n stack.Node) map[string]string {
 	return labels
 }
 
-// labelled tells whether a Node has labels, among others.
+// labelled reports whether a Node has labels, among others.
 func labelled(want map[string]string) func(stack.Node) bool {
 	return func(n stack.Node) bool {
 		for key, value := range want {
@@ -198,7 +198,7 @@ func TestLabelsAppearWhenTheDriverIsLoaded(t *testing.T) {
 	installDiscovery(t, true)
 	// The presence part finds the GPUs on the bus, and by its label the other
 	// part comes to the node.
-	nodeIs(t, api, gpuNode(), "the GPUs on the bus are told of", labelled(map[string]string{stack.PCILabel: "true"}))
+	nodeIs(t, api, gpuNode(), "the GPUs on the bus are reported", labelled(map[string]string{stack.PCILabel: "true"}))
 	eventually(t, "the agent says that it waits for the driver", func() bool {
 		pod := podOf(t, featureDiscovery, gpuNode())
 		if pod == "" {
@@ -213,7 +213,7 @@ func TestLabelsAppearWhenTheDriverIsLoaded(t *testing.T) {
 	pod := podOf(t, featureDiscovery, gpuNode())
 
 	want := map[string]string{"nvidia.com/gpu.count": fmt.Sprint(gpus), "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
-	seen := look(t, api, gpuNode(), labelled(want))
+	seen := observe(t, api, gpuNode(), labelled(want))
 	driver(t.Context(), t, "on")
 	loaded := time.Now()
 	labels := seen()
@@ -236,11 +236,11 @@ func driver(ctx context.Context, t *testing.T, state string) {
 	}
 }
 
-// took tells how long something took beside how long it may take. Machines that
-// run tests stall, so it fails only far above.
+// took logs how long something took, and how long it should take. Machines that run
+// tests stall, so it fails only far above.
 func took(t *testing.T, what string, d, want time.Duration) {
 	t.Helper()
-	t.Logf("%s: %s (wanted: %s)", what, d.Round(time.Millisecond), want)
+	t.Logf("%s: %s (goal: %s)", what, d.Round(time.Millisecond), want)
 	if d > soon {
 		t.Errorf("%s took %s, want at most %s", what, d, want)
 	}
@@ -288,7 +288,7 @@ func TestLabelsFollowTheConfigThatTheNodeChooses(t *testing.T) {
 		"nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.sharing-strategy": "none", "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
 	})
 	nodeIs(t, api, gpuNode(), "the GPUs are not shared", alone)
-	seen := look(t, api, gpuNode(), labelled(map[string]string{
+	seen := observe(t, api, gpuNode(), labelled(map[string]string{
 		"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing", "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED",
 	}))
 	kubectl(t, "label", "node", gpuNode(), configLabel+"=shared")
@@ -307,7 +307,7 @@ func TestLabelsFollowTheMIGLayout(t *testing.T) {
 	nodeIs(t, api, gpuNode(), "all GPUs are whole", labelled(map[string]string{"nvidia.com/gpu.count": fmt.Sprint(gpus), "nvidia.com/mig.strategy": "mixed"}))
 	const small, big = "nvidia.com/mig-1g.10gb.count", "nvidia.com/mig-3g.40gb.count"
 
-	seen := look(t, api, gpuNode(), labelled(map[string]string{small: "2", big: "1"}))
+	seen := observe(t, api, gpuNode(), labelled(map[string]string{small: "2", big: "1"}))
 	divide(t, "3g.40gb", "1g.10gb", "1g.10gb")
 	begin := time.Now()
 	divided := seen()
@@ -318,7 +318,7 @@ func TestLabelsFollowTheMIGLayout(t *testing.T) {
 
 	simulate(t, "mig destroy", "0", "all")
 	simulate(t, "mig create", "0", "1g.10gb")
-	n := nodeIs(t, api, gpuNode(), "the new layout is told of", func(n stack.Node) bool {
+	n := nodeIs(t, api, gpuNode(), "the new layout is reported", func(n stack.Node) bool {
 		_, stale := n.Labels[big]
 		return n.Labels[small] == "1" && !stale
 	})
@@ -378,7 +378,7 @@ func atRest(t *testing.T) time.Duration {
 	return d
 }
 
-// writes tells whether a service account wrote to the API server since a time.
+// writes reports whether a service account wrote to the API server since a time.
 func writes(t *testing.T, account string, since time.Time) bool {
 	t.Helper()
 	requests, err := shared.Requests(account, since)

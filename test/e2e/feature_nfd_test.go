@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/test/e2e/stack"
 )
 
-// nfdFolder is where Node Feature Discovery looks for features of others.
+// nfdFolder is where Node Feature Discovery reads features of others.
 const nfdFolder = "/etc/kubernetes/node-feature-discovery/features.d"
 
 // nfd installs Node Feature Discovery until the test ends.
@@ -22,7 +22,7 @@ func nfd(t *testing.T) {
 		ctx := context.WithoutCancel(t.Context())
 		if t.Failed() {
 			out, err := shared.Kubectl(ctx, "get", "nodefeatures", "--all-namespaces", "--show-labels")
-			t.Logf("what the workers tell (error %v):\n%s", err, out)
+			t.Logf("what the workers log (error %v):\n%s", err, out)
 			for _, part := range []string{"deployment/nfd-master", "daemonset/nfd-worker"} {
 				out, err := shared.Kubectl(ctx, "-n", stack.NFDNamespace, "logs", part, "--all-pods", "--prefix", "--tail=60")
 				t.Logf("the log of %s (error %v):\n%s", part, err, out)
@@ -91,8 +91,8 @@ func TestAnAgentsTokenTellsNodeFeaturesOfItsNodeOnly(t *testing.T) {
 	stuck := nodeFeature(gpuNode(), gpuNode(), object{"labels": object{"nvidia.com/gpu.count": "3"}})
 	stuck["metadata"].(object)["finalizers"] = []string{"test.outrigger.dev/forged"}
 	for name, r := range map[string]struct {
-		object  object
-		refused string
+		object object
+		denied string
 	}{
 		"labels of its node":               {object: nodeFeature(gpuNode(), gpuNode(), object{"labels": object{"nvidia.com/gpu.count": "3"}})},
 		"labels of another node":           {nodeFeature(other, other, object{"labels": object{"nvidia.com/gpu.count": "3"}}), byPolicy},
@@ -103,7 +103,7 @@ func TestAnAgentsTokenTellsNodeFeaturesOfItsNodeOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := "/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/" + stack.Namespace + "/nodefeatures/" + r.object["metadata"].(object)["name"].(string)
-			check(t, agent.Patch(t.Context(), path+"?dryRun=All&force=true&fieldManager="+featureDiscovery, stack.ServerSideApply, r.object), r.refused)
+			check(t, agent.Patch(t.Context(), path+"?dryRun=All&force=true&fieldManager="+featureDiscovery, stack.ServerSideApply, r.object), r.denied)
 		})
 	}
 }

@@ -17,11 +17,11 @@ type request struct {
 	node, subresource string
 	kind              string
 	patch             any
-	// refused is who does not allow it, empty if it is allowed.
-	refused string
+	// denied is what denies it, empty if it is allowed.
+	denied string
 }
 
-// The API server refuses what a role does not allow, and what a policy does not.
+// The API server denies what a role does not allow, and what a policy does not.
 const (
 	byRole   = "is forbidden: User"
 	byPolicy = "ValidatingAdmissionPolicy"
@@ -66,29 +66,29 @@ func asks(t *testing.T, api *stack.API, manager string, r request) error {
 	return api.Patch(t.Context(), path, r.kind, r.patch)
 }
 
-// check holds what the API server answers against what is wanted.
-func check(t *testing.T, err error, refused string) {
+// check compares the answer of the API server with the expected one.
+func check(t *testing.T, err error, denied string) {
 	t.Helper()
-	var refusal *stack.Refusal
+	var rejection *stack.Rejection
 	switch {
-	case refused == "" && err != nil:
-		t.Errorf("it is refused: %v", err)
-	case refused == "":
+	case denied == "" && err != nil:
+		t.Errorf("it is denied: %v", err)
+	case denied == "":
 	case err == nil:
 		t.Error("it is allowed")
-	case !errors.As(err, &refusal):
+	case !errors.As(err, &rejection):
 		t.Error(err)
-	case refusal.Code != http.StatusForbidden && refusal.Code != http.StatusUnprocessableEntity || !strings.Contains(refusal.Message, refused):
-		t.Errorf("it is refused with %d %s, want it to say %q", refusal.Code, refusal.Message, refused)
+	case rejection.Code != http.StatusForbidden && rejection.Code != http.StatusUnprocessableEntity || !strings.Contains(rejection.Message, denied):
+		t.Errorf("it is denied with %d %s, want it to say %q", rejection.Code, rejection.Message, denied)
 	default:
-		t.Log(refusal.Message)
+		t.Log(rejection.Message)
 	}
 }
 
 func TestAnAgentsTokenWritesItsOwnOnly(t *testing.T) {
 	// Without a plugin the node does not get ready, and keeps its start-up taint.
 	admin := discovery(t, "readyChain={driver,plugin}")
-	nodeIs(t, admin, gpuNode(), "the missing plugin is told of", readyIs("False", "Plugin"))
+	nodeIs(t, admin, gpuNode(), "the missing plugin is reported", readyIs("False", "Plugin"))
 	if err := setTaints(t.Context(), admin, gpuNode(), keep(), startup()); err != nil {
 		t.Fatal(err)
 	}
@@ -112,77 +112,77 @@ func TestAnAgentsTokenWritesItsOwnOnly(t *testing.T) {
 		},
 
 		"label another node": {
-			node: other, refused: byPolicy,
+			node: other, denied: byPolicy,
 			kind: stack.ServerSideApply, patch: applied(other, object{"labels": object{"nvidia.com/gpu.count": "3"}}),
 		},
 		"set the condition of another node": {
-			node: other, refused: byPolicy,
+			node: other, denied: byPolicy,
 			kind: stack.ServerSideApply, subresource: "/status", patch: applied(other, conditions(gpuReady, "True")),
 		},
-		"label the node with a role":             refuse(byPolicy, merge(labels("node-role.kubernetes.io/control-plane", ""))),
-		"choose the MIG layout":                  refuse(byPolicy, merge(labels("nvidia.com/mig.config", "all-1g.10gb"))),
-		"choose the config of the device plugin": refuse(byPolicy, merge(labels("nvidia.com/device-plugin.config", "shared"))),
-		"take an agent off the node":             refuse(byPolicy, merge(labels("nvidia.com/gpu.deploy.driver", "false"))),
-		"take a label of the kubelet":            refuse(byPolicy, merge(object{"metadata": object{"labels": object{"kubernetes.io/arch": nil}}})),
-		"annotate the node":                      refuse(byPolicy, merge(object{"metadata": object{"annotations": object{"test": "forged"}}})),
-		"put a finalizer on the node":            refuse(byPolicy, merge(object{"metadata": object{"finalizers": []string{"test.outrigger.dev/forged"}}})),
-		"label the node through its status":      {refused: byPolicy, subresource: "/status", kind: stack.MergePatch, patch: labels("nvidia.com/mig.config", "x")},
+		"label the node with a role":             deny(byPolicy, merge(labels("node-role.kubernetes.io/control-plane", ""))),
+		"choose the MIG layout":                  deny(byPolicy, merge(labels("nvidia.com/mig.config", "all-1g.10gb"))),
+		"choose the config of the device plugin": deny(byPolicy, merge(labels("nvidia.com/device-plugin.config", "shared"))),
+		"take an agent off the node":             deny(byPolicy, merge(labels("nvidia.com/gpu.deploy.driver", "false"))),
+		"take a label of the kubelet":            deny(byPolicy, merge(object{"metadata": object{"labels": object{"kubernetes.io/arch": nil}}})),
+		"annotate the node":                      deny(byPolicy, merge(object{"metadata": object{"annotations": object{"test": "forged"}}})),
+		"put a finalizer on the node":            deny(byPolicy, merge(object{"metadata": object{"finalizers": []string{"test.outrigger.dev/forged"}}})),
+		"label the node through its status":      {denied: byPolicy, subresource: "/status", kind: stack.MergePatch, patch: labels("nvidia.com/mig.config", "x")},
 		"set a foreign condition": {
-			refused: byPolicy, subresource: "/status", kind: stack.ServerSideApply, patch: applied(gpuNode(), conditions("Ready", "False")),
+			denied: byPolicy, subresource: "/status", kind: stack.ServerSideApply, patch: applied(gpuNode(), conditions("Ready", "False")),
 		},
 		"add a foreign condition": {
-			refused: byPolicy, subresource: "/status", kind: stack.ServerSideApply, patch: applied(gpuNode(), conditions("NetworkUnavailable", "True")),
+			denied: byPolicy, subresource: "/status", kind: stack.ServerSideApply, patch: applied(gpuNode(), conditions("NetworkUnavailable", "True")),
 		},
 		"remove the foreign conditions": {
-			refused: byPolicy, subresource: "/status", kind: stack.MergePatch, patch: object{"status": object{"conditions": []any{}}},
+			denied: byPolicy, subresource: "/status", kind: stack.MergePatch, patch: object{"status": object{"conditions": []any{}}},
 		},
 		"push a foreign condition out with a second one of another": {
-			refused: byPolicy, subresource: "/status", kind: stack.JSONPatch,
+			denied: byPolicy, subresource: "/status", kind: stack.JSONPatch,
 			patch: []object{{"op": "copy", "from": "/status/conditions/0", "path": "/status/conditions/1"}, {"op": "remove", "path": "/status/conditions/2"}},
 		},
 		"say twice whether the GPUs are ready": {
-			refused: byPolicy, subresource: "/status", kind: stack.JSONPatch,
+			denied: byPolicy, subresource: "/status", kind: stack.JSONPatch,
 			patch: []object{{"op": "add", "path": "/status/conditions/-", "value": object{"type": gpuReady, "status": "True"}}},
 		},
 		"write under the name of another": {
-			refused: byPolicy, kind: stack.JSONPatch, patch: []object{{"op": "replace", "path": "/metadata/managedFields/0/manager", "value": "somebody"}},
+			denied: byPolicy, kind: stack.JSONPatch, patch: []object{{"op": "replace", "path": "/metadata/managedFields/0/manager", "value": "somebody"}},
 		},
 		"take all fields from all owners": {
-			refused: byPolicy, kind: stack.JSONPatch, patch: []object{{"op": "replace", "path": "/metadata/managedFields", "value": []object{{}}}},
+			denied: byPolicy, kind: stack.JSONPatch, patch: []object{{"op": "replace", "path": "/metadata/managedFields", "value": []object{{}}}},
 		},
 		"become the owner of a foreign label": {
-			refused: byPolicy, kind: stack.ServerSideApply,
+			denied: byPolicy, kind: stack.ServerSideApply,
 			patch: applied(gpuNode(), object{"labels": object{"kubernetes.io/os": "linux"}}),
 		},
 		"offer a resource": {
-			refused: byPolicy, subresource: "/status", kind: stack.MergePatch, patch: object{"status": object{"capacity": object{"nvidia.com/gpu": "99"}}},
+			denied: byPolicy, subresource: "/status", kind: stack.MergePatch, patch: object{"status": object{"capacity": object{"nvidia.com/gpu": "99"}}},
 		},
-		"cordon the node": refuse(byPolicy, merge(object{"spec": object{"unschedulable": true}})),
+		"cordon the node": deny(byPolicy, merge(object{"spec": object{"unschedulable": true}})),
 		"add a taint": {
-			refused: byPolicy, kind: stack.JSONPatch,
+			denied: byPolicy, kind: stack.JSONPatch,
 			patch: []object{{"op": "add", "path": "/spec/taints/-", "value": stack.Taint{Key: "test.outrigger.dev/forged", Effect: "NoExecute"}}},
 		},
 		"remove a taint of another writer": {
-			refused: byPolicy, kind: stack.JSONPatch, patch: []object{{"op": "remove", "path": "/spec/taints/0"}},
+			denied: byPolicy, kind: stack.JSONPatch, patch: []object{{"op": "remove", "path": "/spec/taints/0"}},
 		},
-		"remove all taints": refuse(byPolicy, merge(object{"spec": object{"taints": nil}})),
+		"remove all taints": deny(byPolicy, merge(object{"spec": object{"taints": nil}})),
 		"change the effect of a taint": {
-			refused: byPolicy, kind: stack.JSONPatch, patch: []object{{"op": "replace", "path": "/spec/taints/0/effect", "value": "NoExecute"}},
+			denied: byPolicy, kind: stack.JSONPatch, patch: []object{{"op": "replace", "path": "/spec/taints/0/effect", "value": "NoExecute"}},
 		},
 	} {
-		t.Run(name, func(t *testing.T) { check(t, asks(t, agent, featureDiscovery, r), r.refused) })
+		t.Run(name, func(t *testing.T) { check(t, asks(t, agent, featureDiscovery, r), r.denied) })
 	}
 }
 
-// refuse is a request that is to be refused.
-func refuse(by string, r request) request {
-	r.refused = by
+// deny is a request that must be denied.
+func deny(by string, r request) request {
+	r.denied = by
 	return r
 }
 
 func TestThePresencesTokenWritesItsOwnOnly(t *testing.T) {
 	admin := discovery(t)
-	nodeIs(t, admin, gpuNode(), "the GPUs on the bus are told of", labelled(map[string]string{stack.PCILabel: "true"}))
+	nodeIs(t, admin, gpuNode(), "the GPUs on the bus are reported", labelled(map[string]string{stack.PCILabel: "true"}))
 	other := shared.Nodes()[0]
 	agent := account(t, podOf(t, presence, gpuNode()))
 	for name, r := range map[string]request{
@@ -190,21 +190,21 @@ func TestThePresencesTokenWritesItsOwnOnly(t *testing.T) {
 			kind: stack.ServerSideApply, patch: applied(gpuNode(), object{"labels": object{stack.PCILabel: "true"}}),
 		},
 		"label another node": {
-			node: other, refused: byPolicy,
+			node: other, denied: byPolicy,
 			kind: stack.ServerSideApply, patch: applied(other, object{"labels": object{stack.PCILabel: "true"}}),
 		},
 		"label the node with a role": {
-			refused: byPolicy, kind: stack.MergePatch, patch: object{"metadata": object{"labels": object{"node-role.kubernetes.io/control-plane": ""}}},
+			denied: byPolicy, kind: stack.MergePatch, patch: object{"metadata": object{"labels": object{"node-role.kubernetes.io/control-plane": ""}}},
 		},
 		"count the GPUs": {
-			refused: byPolicy, kind: stack.MergePatch, patch: object{"metadata": object{"labels": object{"nvidia.com/gpu.count": "3"}}},
+			denied: byPolicy, kind: stack.MergePatch, patch: object{"metadata": object{"labels": object{"nvidia.com/gpu.count": "3"}}},
 		},
-		"cordon the node": {refused: byPolicy, kind: stack.MergePatch, patch: object{"spec": object{"unschedulable": true}}},
+		"cordon the node": {denied: byPolicy, kind: stack.MergePatch, patch: object{"spec": object{"unschedulable": true}}},
 		"set the condition": {
-			refused: byRole, subresource: "/status", kind: stack.ServerSideApply, patch: applied(gpuNode(), conditions(gpuReady, "True")),
+			denied: byRole, subresource: "/status", kind: stack.ServerSideApply, patch: applied(gpuNode(), conditions(gpuReady, "True")),
 		},
 	} {
-		t.Run(name, func(t *testing.T) { check(t, asks(t, agent, presence, r), r.refused) })
+		t.Run(name, func(t *testing.T) { check(t, asks(t, agent, presence, r), r.denied) })
 	}
 }
 

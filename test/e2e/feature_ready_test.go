@@ -14,7 +14,7 @@ import (
 	"outrigger.dev/test/e2e/stack"
 )
 
-// readyIs tells whether a Node's condition has a status, and a reason that
+// readyIs reports whether a Node's condition has a status, and a reason that
 // begins with a word; an empty word takes any.
 func readyIs(status, reason string) func(stack.Node) bool {
 	return func(n stack.Node) bool {
@@ -25,35 +25,35 @@ func readyIs(status, reason string) func(stack.Node) bool {
 
 func TestReadinessFollowsThePlugin(t *testing.T) {
 	api := discovery(t, "readyChain={driver,plugin}")
-	without := nodeIs(t, api, gpuNode(), "the missing plugin is told of", readyIs("False", "Plugin"))
+	without := nodeIs(t, api, gpuNode(), "the missing plugin is reported", readyIs("False", "Plugin"))
 	t.Logf("without a plugin: %+v", without.Conditions[gpuReady])
 	plugin(t)
 	nodeIs(t, api, gpuNode(), "the node is ready with the plugin", readyIs("True", ""))
 
-	seen := look(t, api, gpuNode(), readyIs("False", "Plugin"))
+	seen := observe(t, api, gpuNode(), readyIs("False", "Plugin"))
 	if _, err := shared.Exec(t.Context(), gpuNode(), "busybox", "killall", "-KILL", "device-plugin"); err != nil {
 		t.Fatal(err)
 	}
 	flips(t, seen, time.Now(), "the plugin was killed")
 	nodeIs(t, api, gpuNode(), "the node is ready with the plugin that was started again", readyIs("True", ""))
 
-	seen = look(t, api, gpuNode(), readyIs("False", "Plugin"))
+	seen = observe(t, api, gpuNode(), readyIs("False", "Plugin"))
 	kubectl(t, "-n", stack.Namespace, "delete", "daemonset", "device-plugin", "--wait=false")
 	flips(t, seen, time.Now(), "the plugin's DaemonSet was deleted")
 	plugin(t)
 	nodeIs(t, api, gpuNode(), "the node is ready with the plugin that was installed again", readyIs("True", ""))
 
-	seen = look(t, api, gpuNode(), readyIs("False", "Driver"))
+	seen = observe(t, api, gpuNode(), readyIs("False", "Driver"))
 	t.Cleanup(func() { driver(context.WithoutCancel(t.Context()), t, "on") })
 	begin := time.Now()
 	driver(t.Context(), t, "off")
 	flips(t, seen, begin, "the driver began to be unloaded")
-	seen = look(t, api, gpuNode(), readyIs("True", ""))
+	seen = observe(t, api, gpuNode(), readyIs("True", ""))
 	driver(t.Context(), t, "on")
 	flips(t, seen, time.Now(), "the driver was loaded")
 }
 
-// flips tells how long the condition took after its cause.
+// flips logs how long the condition took after its cause.
 func flips(t *testing.T, seen func() sight, caused time.Time, cause string) {
 	t.Helper()
 	s := seen()
@@ -82,14 +82,14 @@ func setTaints(ctx context.Context, api *stack.API, node string, taints ...stack
 	return api.Patch(ctx, stack.NodePath(node), stack.MergePatch, patch)
 }
 
-// addTaint adds one without looking at the others, in one step of the API
+// addTaint adds one without reading the others, in one step of the API
 // server: nothing that others do at the same time is lost.
 func addTaint(ctx context.Context, api *stack.API, node string, taint stack.Taint) error {
 	patch := []map[string]any{{"op": "add", "path": "/spec/taints/-", "value": taint}}
 	return api.Patch(ctx, stack.NodePath(node), stack.JSONPatch, patch)
 }
 
-// tainted tells whether a Node has a taint.
+// tainted reports whether a Node has a taint.
 func tainted(n stack.Node, taint stack.Taint) bool {
 	return slices.Contains(n.Taints, taint)
 }
@@ -112,7 +112,7 @@ func TestTheStartupTaintGoesAndThoseOfOthersStay(t *testing.T) {
 		if err := setTaints(t.Context(), api, gpuNode(), keep(), startup()); err != nil {
 			t.Fatal(err)
 		}
-		gone := look(t, api, gpuNode(), func(n stack.Node) bool { return !tainted(n, startup()) })
+		gone := observe(t, api, gpuNode(), func(n stack.Node) bool { return !tainted(n, startup()) })
 		added := make(chan added, 1)
 		stop, cancel := context.WithCancel(t.Context())
 		driver(t.Context(), t, "on")
@@ -141,7 +141,7 @@ func TestTheStartupTaintGoesAndThoseOfOthersStay(t *testing.T) {
 	}
 
 	// A node that was ready once is not tainted again.
-	seen := look(t, api, gpuNode(), readyIs("False", "Driver"))
+	seen := observe(t, api, gpuNode(), readyIs("False", "Driver"))
 	driver(t.Context(), t, "off")
 	if s := seen(); s.err != nil || tainted(s.node, startup()) {
 		t.Errorf("without its driver the node has taints %v (error %v), want no start-up taint", s.node.Taints, s.err)

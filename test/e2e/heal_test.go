@@ -58,7 +58,7 @@ func TestLocksOfOthersDelayNothing(t *testing.T) {
 	api := discovery(t, "readyChain={driver,plugin}")
 	plugin(t)
 	nodeIs(t, api, gpuNode(), "the node is ready with the plugin", readyIs("True", ""))
-	seen := look(t, api, gpuNode(), readyIs("False", "Plugin"))
+	seen := observe(t, api, gpuNode(), readyIs("False", "Plugin"))
 	for _, path := range []string{"/run/nvidia/validations", pluginFact, "/run/nvidia/leases", "/run/nvidia/leases/nvml"} {
 		// The lock ends by itself.
 		cmd, err := shared.NodeCommand(t.Context(), gpuNode(), "busybox", "flock", path, "busybox", "sleep", "120")
@@ -76,7 +76,7 @@ func TestLocksOfOthersDelayNothing(t *testing.T) {
 	})
 	onNode(t, "busybox", "killall", "-KILL", "device-plugin")
 	if s := seen(); s.err != nil {
-		t.Fatalf("the dead plugin looks alive: %v", s.err)
+		t.Fatalf("the dead plugin seems alive: %v", s.err)
 	}
 	nodeIs(t, api, gpuNode(), "the node is ready with the plugin that was started again", readyIs("True", ""))
 	if _, err := shared.RunPod(t.Context(), stack.Pod{Name: "after-locks", Count: gpus}, limit); err != nil {

@@ -19,7 +19,7 @@ func TestAGPUIsTakenAwayByAnXIDAndComesBack(t *testing.T) {
 	simulate(t, "xid", "3", "79")
 	allocatable(t, gpus-1, 10*time.Second)
 	pod := "holder-nvidia-com-gpu-8-0"
-	// The kubelet tells it in the pod's status (ResourceHealthStatus).
+	// The kubelet reports it in the pod's status (ResourceHealthStatus).
 	health := func() string {
 		return kubectl(t, "get", "pod", pod, "-o",
 			"jsonpath={.status.containerStatuses[0].allocatedResourcesStatus[0].resources[*].health}")
@@ -33,7 +33,7 @@ func TestAGPUIsTakenAwayByAnXIDAndComesBack(t *testing.T) {
 
 	simulate(t, "reset", "3")
 	allocatable(t, gpus, 15*time.Second)
-	eventually(t, "an Event of the node tells that the GPU is healthy again", func() bool {
+	eventually(t, "an Event of the node reports that the GPU is healthy again", func() bool {
 		return strings.Contains(kubectl(t, "describe", "node", gpuNode()), "DeviceHealthy")
 	})
 	if _, err := shared.RunPod(t.Context(), stack.Pod{Name: "after-recovery", Count: gpus}, limit); err != nil {

@@ -80,14 +80,14 @@ func pluginWith(t *testing.T, values ...string) {
 	}
 }
 
-// allocatable waits until the kubelet offers n GPUs.
+// allocatable waits until the kubelet advertises n GPUs.
 func allocatable(t *testing.T, n int, within time.Duration) {
 	t.Helper()
-	offered(t, stack.GPU, n, within)
+	advertised(t, stack.GPU, n, within)
 }
 
-// offered waits until the kubelet offers n of a resource.
-func offered(t *testing.T, resource string, n int, within time.Duration) {
+// advertised waits until the kubelet advertises n of a resource.
+func advertised(t *testing.T, resource string, n int, within time.Duration) {
 	t.Helper()
 	if err := shared.WaitAllocatable(t.Context(), gpuNode(), resource, n, within); err != nil {
 		t.Fatalf("%s: %v", resource, err)

@@ -35,8 +35,8 @@ func TestMIGPodsComputeOnTheirOwnDevice(t *testing.T) {
 	divide(t, "3g.40gb", "1g.10gb", "1g.10gb")
 	pluginWith(t, "migStrategy=mixed")
 	allocatable(t, gpus-1, limit)
-	offered(t, mig1g, 2, limit)
-	offered(t, mig3g, 1, limit)
+	advertised(t, mig1g, 2, limit)
+	advertised(t, mig3g, 1, limit)
 	for _, resource := range []string{mig1g, mig3g} {
 		result, err := shared.RunPod(t.Context(), stack.Pod{Name: "on-mig", Resource: resource}, limit)
 		if err != nil {
@@ -62,25 +62,25 @@ func TestMIGLayoutChangesUnderARunningPlugin(t *testing.T) {
 	divide(t, "3g.40gb", "1g.10gb")
 	pluginWith(t, "migStrategy=mixed")
 	allocatable(t, gpus-1, limit)
-	offered(t, mig3g, 1, limit)
+	advertised(t, mig3g, 1, limit)
 	pod, registrations := pluginPod(t), metric(t, gpuRegistrations)
 
 	simulate(t, "mig destroy", "0", "all")
 	simulate(t, "mig create", "0", "1g.10gb", "1g.10gb", "1g.10gb")
-	offered(t, mig1g, 3, 10*time.Second)
+	advertised(t, mig1g, 3, 10*time.Second)
 	// A resource that is gone is empty: the kubelet forgets its name later.
-	offered(t, mig3g, 0, 10*time.Second)
+	advertised(t, mig3g, 0, 10*time.Second)
 	if _, err := shared.RunPod(t.Context(), stack.Pod{Name: "on-new-mig", Resource: mig1g}, limit); err != nil {
 		t.Error(err)
 	}
 	simulate(t, "mig destroy", "0", "all")
 	simulate(t, "mig mode", "0", "off")
 	allocatable(t, gpus, 10*time.Second)
-	offered(t, mig1g, 0, 10*time.Second)
+	advertised(t, mig1g, 0, 10*time.Second)
 	simulate(t, "mig mode", "0", "on")
 	simulate(t, "mig create", "0", "3g.40gb")
 	allocatable(t, gpus-1, 10*time.Second)
-	offered(t, mig3g, 1, 10*time.Second)
+	advertised(t, mig3g, 1, 10*time.Second)
 
 	if now := pluginPod(t); now != pod {
 		t.Errorf("pod %s became %s, want the same pod", pod, now)

@@ -93,7 +93,7 @@ func TestNodeWithoutGPUsStaysClean(t *testing.T) {
 	plugin(t)
 	node := shared.Nodes()[0]
 	if got, err := shared.Allocatable(t.Context(), node); err != nil || got != "" {
-		t.Errorf("%s offers %q GPUs (error %v), want none", node, got, err)
+		t.Errorf("%s advertises %q GPUs (error %v), want none", node, got, err)
 	}
 	if got := kubectl(t, "get", "pods", "-A", "--selector=app.kubernetes.io/name=device-plugin", "--field-selector=spec.nodeName="+node, "-o", "name"); got != "" {
 		t.Errorf("%s runs %s, want no agent there", node, got)

@@ -49,14 +49,14 @@ func TestTimeSlicedPodsShareAGPU(t *testing.T) {
 	// A pod that asks for two would not get more than with one.
 	_, err = shared.RunPod(t.Context(), stack.Pod{Name: "greedy", Count: 2}, limit/9)
 	if err == nil || !strings.Contains(err.Error(), "maximum request size for shared resources is 1; found 2") {
-		t.Errorf("a pod with two replicas: %v, want that it is refused with the reason", err)
+		t.Errorf("a pod with two replicas: %v, want a rejection with the reason", err)
 	}
 }
 
 func TestSharesSpreadOverTheLeastSharedGPUs(t *testing.T) {
 	const resource = "nvidia.com/sharedgpu"
 	pluginWith(t, "resourceConfig=gpu:sharedgpu:4")
-	offered(t, resource, 4*gpus, limit)
+	advertised(t, resource, 4*gpus, limit)
 	first := hold(t, resource, gpus)
 	var nodes []string
 	for _, n := range first {
@@ -115,9 +115,9 @@ func hold(t *testing.T, resource string, pods int) [][]string {
 	}
 	kubectl(t, wait...)
 	out := make([][]string, pods)
-	var looks sync.WaitGroup
+	var inspections sync.WaitGroup
 	for i, name := range names {
-		looks.Go(func() {
+		inspections.Go(func() {
 			text, err := shared.Kubectl(t.Context(), "exec", name, "--", "sh", "-c", "ls -d /dev/nvidia[0-9]*")
 			if err != nil {
 				t.Errorf("inspect pod %s: %v", name, err)
@@ -125,6 +125,6 @@ func hold(t *testing.T, resource string, pods int) [][]string {
 			out[i] = strings.Fields(text)
 		})
 	}
-	looks.Wait()
+	inspections.Wait()
 	return out
 }

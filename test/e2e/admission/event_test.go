@@ -42,8 +42,8 @@ func TestEventsAreAboutTheOwnNodeInTheOwnName(t *testing.T) {
 				p.check(t, request{account: "outrigger-" + agent, bound: "n1", new: with(t, event(agent), c.of)}, c.want)
 			})
 		}
-		if refused := p.refusals(t, request{account: "outrigger-" + agent, bound: "n2", new: event(agent)}); len(refused) != 2 {
-			t.Errorf("a token of another node is refused for %q", refused)
+		if denied := p.denials(t, request{account: "outrigger-" + agent, bound: "n2", new: event(agent)}); len(denied) != 2 {
+			t.Errorf("a token of another node is denied for %q", denied)
 		}
 	}
 }

@@ -79,9 +79,9 @@ func (r request) operation() string {
 	}
 }
 
-// refusals returns why a policy does not allow a request; an expression that
-// fails refuses too (failurePolicy: Fail).
-func (p policy) refusals(t *testing.T, r request) []string {
+// denials returns why a policy denies a request; an expression that fails denies it too
+// (failurePolicy: Fail).
+func (p policy) denials(t *testing.T, r request) []string {
 	t.Helper()
 	env, err := cel.NewEnv(cel.OptionalTypes(), ext.Strings(),
 		cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType),
@@ -129,32 +129,32 @@ func (p policy) refusals(t *testing.T, r request) []string {
 			t.Fatal(err)
 		}
 	}
-	var refused []string
+	var denied []string
 	for _, v := range p.Spec.Validations {
 		switch allowed, err := eval(v.Expression); {
 		case err != nil:
-			refused = append(refused, err.Error())
+			denied = append(denied, err.Error())
 		case allowed == true:
 		case v.MessageExpression != "":
 			message, err := eval(v.MessageExpression)
 			if err != nil {
 				t.Error(err)
 			}
-			refused = append(refused, fmt.Sprint(message))
+			denied = append(denied, fmt.Sprint(message))
 		default:
-			refused = append(refused, v.Message)
+			denied = append(denied, v.Message)
 		}
 	}
-	return refused
+	return denied
 }
 
-// check holds what a policy says of a request against what is wanted: words of
-// the refusal, none for what is allowed.
+// check compares the denials of a policy with the expected one: want has words of it, and
+// is empty for what is allowed.
 func (p policy) check(t *testing.T, r request, want string) {
 	t.Helper()
-	refused := p.refusals(t, r)
-	if want == "" && len(refused) > 0 || want != "" && (len(refused) != 1 || !strings.Contains(refused[0], want)) {
-		t.Errorf("it is refused for %q, want %q", refused, want)
+	denied := p.denials(t, r)
+	if want == "" && len(denied) > 0 || want != "" && (len(denied) != 1 || !strings.Contains(denied[0], want)) {
+		t.Errorf("it is denied for %q, want %q", denied, want)
 	}
 }
 

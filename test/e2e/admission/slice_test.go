@@ -60,7 +60,7 @@ func TestTheDRAPluginWritesTheSlicesOfItsNodeOnly(t *testing.T) {
 		})
 	}
 	unbound := request{account: "outrigger-dra-plugin", new: with(t, slice(), nil)}
-	if refused := p.refusals(t, unbound); len(refused) != 3 {
-		t.Errorf("a token that is bound to no node is refused for %q", refused)
+	if denied := p.denials(t, unbound); len(denied) != 3 {
+		t.Errorf("a token that is bound to no node is denied for %q", denied)
 	}
 }

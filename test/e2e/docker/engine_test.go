@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package docker_test runs the images in Docker, as people do who look at one
+// Package docker_test runs the images in Docker, as people do who inspect one
 // agent alone: README.md and docs/device-plugin.md have the same command lines.
 package docker_test
 

@@ -148,7 +148,7 @@ func TestDevicePluginWithoutDevicesSaysHowToGiveThem(t *testing.T) {
 		"without device nodes": {
 			driver(), []string{"the kernel module is loaded", "has no /dev/nvidiactl", "--device /dev/nvidiactl", "privileged"},
 		},
-		"with device nodes that the cgroup refuses": {
+		"with device nodes that the cgroup denies": {
 			append(driver(), "-v", "/dev:/dev"), []string{"cgroup", "does not allow /dev/nvidiactl", "--device /dev/nvidiactl", "privileged"},
 		},
 	} {

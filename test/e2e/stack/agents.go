@@ -60,7 +60,7 @@ func (s *Stack) WaitGPUReady(ctx context.Context, node string, limit time.Durati
 	return err
 }
 
-// Allocatable returns how many GPUs the kubelet of a node offers; it is empty
+// Allocatable returns how many GPUs the kubelet of a node advertises; it is empty
 // where the resource is unknown.
 func (s *Stack) Allocatable(ctx context.Context, node string) (string, error) {
 	return s.Kubectl(ctx, "get", "node", node, "-o", "jsonpath={"+allocatable(GPU)+"}")

@@ -24,14 +24,14 @@ type API struct {
 	http *http.Client
 }
 
-// Refusal is what the API server answers in place of what was asked for.
-type Refusal struct {
+// Rejection is the error with which the API server answers.
+type Rejection struct {
 	Code    int    `json:"code"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-func (r *Refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.Code, r.Reason, r.Message) }
+func (r *Rejection) Error() string { return fmt.Sprintf("%d %s: %s", r.Code, r.Reason, r.Message) }
 
 // Admin returns the API as the cluster's administrator. The caller closes it.
 func (s *Stack) Admin() (*API, error) { return s.api("") }
@@ -79,7 +79,7 @@ func (a *API) Get(ctx context.Context, path string, into any) error {
 }
 
 // Patch changes an object, by a patch that is to be written as JSON. What the
-// API server does not allow is a *Refusal.
+// API server does not allow is a *Rejection.
 func (a *API) Patch(ctx context.Context, path, kind string, patch any) error {
 	b, err := json.Marshal(patch)
 	if err != nil {
@@ -111,10 +111,10 @@ func (a *API) open(ctx context.Context, method, path, kind string, body io.Reade
 	if resp.StatusCode < http.StatusMultipleChoices {
 		return resp.Body, nil
 	}
-	refusal := &Refusal{Code: resp.StatusCode}
-	err = errors.Join(json.NewDecoder(resp.Body).Decode(refusal), resp.Body.Close())
+	rejection := &Rejection{Code: resp.StatusCode}
+	err = errors.Join(json.NewDecoder(resp.Body).Decode(rejection), resp.Body.Close())
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %s: %w", method, path, resp.Status, err)
 	}
-	return nil, fmt.Errorf("%s %s: %w", method, path, refusal)
+	return nil, fmt.Errorf("%s %s: %w", method, path, rejection)
 }

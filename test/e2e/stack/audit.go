@@ -26,7 +26,7 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s %s: %d (%s)", r.Time.Format("15:04:05.000"), r.Verb, r.Resource, r.Name, r.Code, r.UserAgent)
 }
 
-// Writes tells whether the request asked for a change.
+// Writes reports whether the request asked for a change.
 func (r Request) Writes() bool {
 	return !slices.Contains([]string{"get", "list", "watch"}, r.Verb)
 }
@@ -49,7 +49,7 @@ func (s *Stack) Requests(account string, since time.Time) ([]Request, error) {
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("read audit log %s: %w", s.AuditLog(), err)
 		}
-		// A watch is told of when it begins and when it ends.
+		// A watch is recorded when it begins and when it ends.
 		if e.User.Username != user || e.RequestReceived.Before(since) || seen[e.AuditID] {
 			continue
 		}

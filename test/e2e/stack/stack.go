@@ -87,7 +87,7 @@ func (s *Stack) Simulate(ctx context.Context, node, command string, args ...stri
 	return s.Run(ctx, "gpu-sim", slices.Concat(strings.Fields(command), []string{"--root", dir}, args)...)
 }
 
-// WaitAllocatable waits until the kubelet of a node offers n of a resource.
+// WaitAllocatable waits until the kubelet of a node advertises n of a resource.
 func (s *Stack) WaitAllocatable(ctx context.Context, node, resource string, n int, limit time.Duration) error {
 	_, err := s.Kubectl(ctx, "wait", "node/"+node, "--for=jsonpath={"+allocatable(resource)+"}="+strconv.Itoa(n), "--timeout", limit.String())
 	return err

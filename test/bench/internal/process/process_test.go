@@ -31,7 +31,7 @@ func TestThePeakIsThatOfTheProgramAlone(t *testing.T) {
 	}
 }
 
-func TestAPeakThatCannotBeToldIsNotTold(t *testing.T) {
+func TestAPeakThatIsUnknownIsNotReported(t *testing.T) {
 	if got, err := process.Once(t.Context(), "/bin/true"); err == nil {
 		t.Errorf("got %+v for a program that is smaller than the one that starts it, want an error", got)
 	}
