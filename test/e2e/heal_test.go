@@ -41,7 +41,9 @@ func TestWhatThePluginPublishesHeals(t *testing.T) {
 			eventually(t, path+" is there again", func() bool { return filled(path) })
 		}
 	}
-	onNode(t, "rm", "-r", "/run/nvidia/leases")
+	// In one step: the plugin writes into a folder that is being removed.
+	onNode(t, "mv", "/run/nvidia/leases", "/run/removed-leases")
+	onNode(t, "rm", "-r", "/run/removed-leases")
 	eventually(t, "the plugin claims all its GPUs again", func() bool {
 		out, err := shared.Exec(t.Context(), gpuNode(), "ls", "/run/nvidia/leases")
 		return err == nil && strings.Count(out, "offer.") == gpus
