@@ -63,7 +63,7 @@ func socketsVolume(version string) string {
 // kubelet's folder, and runs the image without a command.
 func StaticPlugin(version, image string) (string, error) {
 	volume := socketsVolume(version)
-	return render(image, workload{
+	return render(image, nil, workload{
 		name:       "nvidia-device-plugin-daemonset",
 		containers: []container{{name: "nvidia-device-plugin-ctr", mounts: map[string]string{volume: socketsDir}}},
 		hosts:      map[string]string{volume: socketsDir},
@@ -72,7 +72,7 @@ func StaticPlugin(version, image string) (string, error) {
 
 // StaticDiscovery returns the manifest gpu-feature-discovery-daemonset.yaml.
 func StaticDiscovery(_, image string) (string, error) {
-	return render(image, workload{
+	return render(image, nil, workload{
 		name: "gpu-feature-discovery",
 		containers: []container{{
 			name: "gpu-feature-discovery", command: []string{"/usr/bin/gpu-feature-discovery"},
@@ -123,12 +123,8 @@ func Chart(version, image, config string) (string, error) {
 			hosts:      map[string]string{"output-dir": featuresDir, "host-sys": "/sys"},
 		},
 	}
-	manifest, err := render(image, workloads...)
-	if err != nil {
-		return "", err
-	}
-	rights, err := documents(append(rightsOf(Account), object("v1", "ConfigMap", configs, map[string]any{"data": map[string]string{"config": config}}))...)
-	return rights + manifest, err
+	others := append(rightsOf(Account), object("v1", "ConfigMap", configs, map[string]any{"data": map[string]string{"config": config}}))
+	return render(image, others, workloads...)
 }
 
 // manager is a config manager: the init container without a process to signal, and the
@@ -170,9 +166,10 @@ func rightsOf(account string) []map[string]any {
 	}
 }
 
-// render returns the manifests of workloads, and of their namespace before them.
-func render(image string, workloads ...workload) (string, error) {
-	all := []map[string]any{object("v1", "Namespace", Namespace, nil)}
+// render returns the manifests of the namespace, of others in it, and of workloads, in the
+// order in which they can be created.
+func render(image string, others []map[string]any, workloads ...workload) (string, error) {
+	all := append([]map[string]any{object("v1", "Namespace", Namespace, nil)}, others...)
 	for _, w := range workloads {
 		labels := map[string]string{"name": w.name}
 		all = append(all, object("apps/v1", "DaemonSet", w.name, map[string]any{"spec": map[string]any{
