@@ -132,7 +132,7 @@ chart's value that sets it, or "fix" what to do). */ -}}
 {{- fail (printf "config.default: %q is not in config.map, which has %s" $c.default (keys $c.map | sortAlpha | join ", ")) -}}
 {{- end -}}
 {{- if and $c.default (not (include "outrigger.configMapName" .root)) -}}
-{{- fail (printf "config.default: %q names no config, because there are none; set config.map or config.name" $c.default) -}}
+{{- fail (printf "config.default: %q names no config, because the chart has no configs; set config.map or config.name" $c.default) -}}
 {{- end -}}
 {{- range $name, $text := $c.map -}}
 {{- if not (regexMatch `^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$` $name) -}}

@@ -82,8 +82,8 @@ the default name). */ -}}
 {{- printf "%s%s%s" .Values.image.repository (hasPrefix "sha256:" $tag | ternary "@" ":") $tag -}}
 {{- end -}}
 
-{{- /* Rejects an image that NVIDIA has built, of values with repository and tag: its
-programs are not those of the chart. A mirror of ours has a tag of ours. */ -}}
+{{- /* Rejects an image that NVIDIA has built, of values with repository and tag: it
+does not have the programs of the chart. A mirror of our images keeps our tags. */ -}}
 {{- define "outrigger.checkImage" -}}
 {{- $tag := default "" .tag | toString -}}
 {{- $ours := regexMatch `^(sha256:[0-9a-f]{64}|2[0-9]\.[0-9]{1,2}\.[0-9]+.*)$` $tag -}}

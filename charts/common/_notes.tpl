@@ -1,4 +1,4 @@
-{{- /* What values mean here that only NVIDIA's charts have, of (dict "root" $ "notes" a list
+{{- /* What values of NVIDIA's charts that our charts lack mean here, of (dict "root" $ "notes" a list
 of (list "path.of.value" "meaning")). Empty if none is set. */ -}}
 {{- define "outrigger.foreignNotes" -}}
 {{- $lines := list -}}
@@ -15,7 +15,7 @@ Values of NVIDIA's chart that mean something else here:
 
 {{- /* Values that have no effect in any chart. */ -}}
 {{- define "outrigger.foreignEverywhere" -}}
-- [nfd, not needed; Node Feature Discovery is not installed. You can run it besides]
+- [nfd, not needed; Node Feature Discovery is not installed. You can install it separately]
 - [allowDefaultNamespace, not needed; every namespace is allowed]
 - [componentSelectorLabels, "not needed; the DaemonSets select their pods by different labels"]
 - [configManager, not needed; the agents follow the config themselves without a sidecar]

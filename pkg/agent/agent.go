@@ -29,7 +29,7 @@ type App struct {
 	Usage string
 	// Flags of the agent, in addition to those that every agent has (--listen,
 	// --tls-cert-file, --tls-private-key-file, --log-format, --log-level).
-	// HostFlags and GPUFlags return those of the host.
+	// HostFlags and GPUFlags return the flags that describe the host.
 	Flags []cli.Flag
 	// Aliases maps names that flags have in other programs to flags of the agent.
 	// The agent accepts them and does not show them in --help. NVIDIA's names for

@@ -13,7 +13,7 @@ import (
 type requests struct {
 	mu     sync.Mutex
 	active map[net.Conn]bool
-	// ending is set by wait, and done is closed once there are none then.
+	// ending is set by wait; after that, done is closed when no request is left.
 	ending bool
 	done   chan struct{}
 }

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// maxRequests is the number of requests that are answered at a time, besides
-	// those of the kubelet, which cost nothing.
+	// maxRequests is the number of requests that are answered at a time, without the
+	// probes of the kubelet, which cost nothing.
 	maxRequests = 16
 	// A peer has requestBurst requests at once, and then one in each requestEvery:
-	// many that read metrics all the time would leave no time for the kubelet's.
+	// clients that read metrics all the time would delay the probes of the kubelet.
 	requestBurst = 200
 	requestEvery = 10 * time.Millisecond
 	// maxPeers is the number of peers whose requests are counted.

@@ -21,13 +21,13 @@ import (
 // write. Each kind has one owner.
 //
 // The owner of a kind writes one file, "<vendor>-<class>.json". It replaces any regular
-// file and any link to one with that name. It removes a file only if the file has that name, is a regular file,
-// and holds a spec of that kind. Everything else stays: specs of other kinds, including
-// those of the same vendor, specs of the kind under another name, symbolic links, and
-// files that are not a spec.
+// file and any link to one with that name. It removes a file only if the file has that
+// name, is a regular file, and holds a spec of that kind. It leaves everything else alone:
+// specs of other kinds, also of the same vendor, specs of the kind under another name,
+// symbolic links, and files that are not a spec.
 type Dir struct {
 	Path string
-	// Kinds are those that this process owns: "k8s.device-plugin.nvidia.com/gpu".
+	// Kinds are the kinds that this process owns: "k8s.device-plugin.nvidia.com/gpu".
 	Kinds []string
 }
 

@@ -10,8 +10,8 @@ func Options() []Option {
 	return slices.Concat(driverOptions(), DeviceOptions(), PluginOptions(), GFDOptions())
 }
 
-// driverOptions say where the driver is. Their flags, variables and defaults are
-// those of agent.HostFlags, which agents without a config file have too.
+// driverOptions say where the driver is. They have the same flags, variables and defaults
+// as agent.HostFlags, which agents without a config file have too.
 func driverOptions() []Option {
 	return []Option{
 		{Name: "driver-root", Key: "flags.nvidiaDriverRoot", Restart: true, field: one(path(), func(c *Config) *string { return &c.Driver.Root })},
@@ -48,7 +48,7 @@ func DeviceOptions() []Option {
 	}
 }
 
-// PluginOptions are those of the device plugin alone.
+// PluginOptions returns the options that only the device plugin has.
 func PluginOptions() []Option {
 	return slices.Concat(policyOptions(), answerOptions(), CDIOptions(), specOptions())
 }
@@ -173,7 +173,7 @@ func specOptions() []Option {
 	}
 }
 
-// GFDOptions are those of feature discovery alone.
+// GFDOptions returns the options that only feature discovery has.
 func GFDOptions() []Option {
 	return []Option{
 		{

@@ -19,11 +19,12 @@ type Layout struct {
 
 // NewLayout returns what the node advertises, without health.
 //
-// The MIG strategies and names are those of NVIDIA's device plugin, including that the
-// strategy none advertises a GPU in MIG mode as a whole one. Where that plugin rejects the node, a Layout advertises what it can and lists the rest as
-// unlisted: GPUs in MIG mode without MIG devices, and with the strategy single all
-// devices but those of one class (see derivation.single). GPU instances that are divided
-// into compute instances have a resource like any other profile.
+// MIG strategies and names are the same as in NVIDIA's device plugin: the strategy none,
+// too, advertises a GPU in MIG mode as a whole GPU. Where that plugin rejects the node, a
+// Layout advertises what it can, and lists as unlisted what it cannot: GPUs in MIG mode
+// without MIG devices, and with the strategy single all devices outside one class (see
+// derivation.single). GPU instances that are divided into compute instances have a resource
+// like any other profile.
 func NewLayout(n *gpu.Node, c config.Config) Layout {
 	d := &derivation{config: c}
 	units := enumerate(n, c.MIGStrategy)

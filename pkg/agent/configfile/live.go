@@ -42,7 +42,7 @@ type Spec[T any] struct {
 	// file, for errors. Without a config file, name and data are empty.
 	Parse func(name string, data []byte) (T, error)
 	// NeedsRestart returns the settings that differ between two configs and that a
-	// running process cannot change. If nil, there are none.
+	// running process cannot change. If it is nil, a running process can change all.
 	NeedsRestart func(old, changed T) []string
 	// Labels is used only with --config-dir.
 	Labels Labels

@@ -47,8 +47,7 @@ func (l *library) gpu(index int) gpu {
 	return g
 }
 
-// migDevices lists the MIG devices of a GPU, of which there are none where it
-// is not divided.
+// migDevices lists the MIG devices of a GPU. A GPU that is not divided has no MIG devices.
 func (l *library) migDevices(gpu unsafe.Pointer) ([]migDevice, error) {
 	var n uint32
 	if err := l.of(gpu, "nvmlDeviceGetMaxMigDeviceCount", unsafe.Pointer(&n)); err != nil {

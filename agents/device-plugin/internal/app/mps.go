@@ -89,7 +89,7 @@ func (m *mpsAgent) run(ctx context.Context) error {
 	}
 }
 
-// take makes the daemons those of s.
+// take runs the daemons that s needs.
 func (m *mpsAgent) take(ctx context.Context, s inventory.State) error {
 	if s.Node == nil {
 		m.ready.Set(s.Unusable())
@@ -103,7 +103,7 @@ func (m *mpsAgent) take(ctx context.Context, s inventory.State) error {
 		}
 		err := m.start(s.Config.MPSRoot)
 		if err != nil && !shared {
-			m.log.Warn("cannot set back the compute modes of gpus that an earlier process shared by mps", "err", err)
+			m.log.Warn("cannot restore the compute modes of gpus that an earlier process shared by mps", "err", err)
 			m.rest()
 			return nil
 		}

@@ -65,7 +65,7 @@ func TestModesThatAKilledProcessLeftAreSetBackWithoutMPS(t *testing.T) {
 	}
 	calls, err := os.ReadFile(filepath.Join(bin, "calls"))
 	if err != nil || string(calls) != "-i GPU-a -c PROHIBITED\n" {
-		t.Errorf("nvidia-smi was called with %q (error %v), want the mode of GPU-a to be set back once", calls, err)
+		t.Errorf("nvidia-smi was called with %q (error %v), want the mode of GPU-a to be restored once", calls, err)
 	}
 	if err := m.isReady(); err != nil || mps.LeftModes(dir) {
 		t.Errorf("ready: %v, modes left: %v", err, mps.LeftModes(dir))

@@ -99,7 +99,7 @@ func TestTheNextProcessSetsBackWhatAKilledOneChanged(t *testing.T) {
 	}
 }
 
-// The next process serves the same GPU: the mode to set back is that before the first one.
+// The next process serves the same GPU: the mode to restore is the one before the first process.
 func TestADaemonAfterAKillRemembersTheModeBeforeIt(t *testing.T) {
 	r := newRig(t)
 	killed := r.supervisor("GPU-a", nil, "<nil>")

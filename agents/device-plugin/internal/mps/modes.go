@@ -123,7 +123,7 @@ func (m *modes) restoreExcept(ctx context.Context, keep map[gpu.UUID]bool) {
 			continue
 		}
 		if err := m.restore(ctx, id); err != nil {
-			m.log.Warn("cannot set the compute mode of a gpu back, trying again when gpus or config change", "gpu", id, "err", err)
+			m.log.Warn("cannot restore the compute mode of a gpu, retrying when gpus or config change", "gpu", id, "err", err)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (m *modes) change(f func()) {
 	defer m.mu.Unlock()
 	f()
 	if err := m.write(); err != nil {
-		m.log.Warn("cannot record changed compute modes, a process that is killed will not set them back", "err", err)
+		m.log.Warn("cannot record changed compute modes, they will not be restored if this process is killed", "err", err)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 // ownThread runs f on a thread that ends with it, so that f can change what belongs to a
-// thread. That is never the main thread: others take its namespaces for those of the
-// process.
+// thread. It is never the main thread, whose namespaces other processes read as the
+// namespaces of the process.
 func ownThread(f func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {

@@ -27,7 +27,7 @@ type tmpfs struct {
 	files int
 }
 
-// filesystems returns those of a daemon for so many clients.
+// filesystems returns the filesystems of a daemon with this number of clients.
 func (d dirs) filesystems(clients int) []tmpfs {
 	n := max(clients, 1)
 	return []tmpfs{

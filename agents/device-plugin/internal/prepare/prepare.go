@@ -95,9 +95,9 @@ func (p *Preparer) Scan(c config.Config) func(*gpu.Node) (inventory.Prepared, er
 // scanned is what was read of the driver root.
 type scanned struct {
 	extras driverroot.Extras
-	// features are those of the specs.
+	// features are the features of the specs.
 	features cdi.Features
-	// err is why there can be no spec.
+	// err is why no spec can be written.
 	err error
 }
 

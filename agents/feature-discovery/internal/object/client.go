@@ -47,10 +47,10 @@ func (c *Client) ApplyLabels(ctx context.Context, labels map[string]string) erro
 	return nil
 }
 
-// ApplyCondition makes the Node have the condition, beside those of others. The
-// caller keeps LastTransition while Status does not change. It is written as the
-// time of the heartbeat too, so that the API server stores nothing for a condition
-// that did not change. It needs the verb patch on nodes/status.
+// ApplyCondition sets the condition of the Node, and leaves the conditions of other
+// writers alone. The caller keeps LastTransition while Status does not change. It is
+// written as the time of the heartbeat too, so that the API server stores nothing for a
+// condition that did not change. It needs the verb patch on nodes/status.
 func (c *Client) ApplyCondition(ctx context.Context, cond Condition) error {
 	node := c.api.Node()
 	if cond.LastTransition.IsZero() {

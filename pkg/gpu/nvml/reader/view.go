@@ -44,9 +44,9 @@ type device struct {
 	failed []failure
 }
 
-// stale reports whether GPUs have come or gone since NVML was initialized, or a
-// device node has come without which NVML does not show a GPU: those of a driver
-// that starts come one after the other.
+// stale reports whether GPUs have come or gone since NVML was initialized, or a device
+// node has appeared that NVML needs to show a GPU: when a driver starts, its device nodes
+// appear one after the other.
 func (v *view) stale() bool {
 	if nodes := v.lacks.Load(); nodes != nil && slices.ContainsFunc(*nodes, usable) {
 		return true
