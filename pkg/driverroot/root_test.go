@@ -226,7 +226,7 @@ func listen(t *testing.T, path string) {
 	t.Cleanup(func() { _ = l.Close() })
 }
 
-func TestFindLooksWhereDistributionsPutTheDriver(t *testing.T) {
+func TestFindSearchesWhereDistributionsPutTheDriver(t *testing.T) {
 	for name, dir := range map[string]string{
 		"Red Hat":             "/usr/lib64",
 		"Arch":                "/usr/lib",

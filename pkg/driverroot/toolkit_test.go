@@ -91,7 +91,7 @@ func TestFindHasWhatTheContainerToolkitHas(t *testing.T) {
 	}
 }
 
-func TestFindLooksForXModulesWhereTheContainerToolkitDoes(t *testing.T) {
+func TestFindSearchesXModulesWhereTheContainerToolkitDoes(t *testing.T) {
 	for dir := range strings.FieldsSeq(toolkitXorg) {
 		r := newRendered(t)
 		r.driver()

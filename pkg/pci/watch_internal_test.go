@@ -94,9 +94,9 @@ func TestListenerTakesEventsTogether(t *testing.T) {
 	}
 }
 
-// TestListenerTellsOfLoss has more events than the socket keeps. None of them
+// TestListenerReportsLoss has more events than the socket keeps. None of them
 // counts, but one of those that were lost could have.
-func TestListenerTellsOfLoss(t *testing.T) {
+func TestListenerReportsLoss(t *testing.T) {
 	l := heard(t)
 	must(t, control(t, l, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0) }))
 	announce(t, "change", 50)

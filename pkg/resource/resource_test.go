@@ -151,7 +151,7 @@ func TestDevicesHaveTheIDsOfNVIDIAsPlugin(t *testing.T) {
 func TestDeriveSixteen(t *testing.T) {
 	set := resource.Derive(gputest.Node(gputest.H100, 16), health.View{}, config.Config{})
 	if len(set.Resources) != 1 || len(set.Resources[0].Devices) != 16 {
-		t.Fatalf("offered %+v, want 16 devices of one resource", set)
+		t.Fatalf("advertised %+v, want 16 devices of one resource", set)
 	}
 	if got := set.Resources[0].Devices[15].Index; got != "15" {
 		t.Errorf("the last index is %s, want 15", got)

@@ -89,7 +89,7 @@ func TestWaitEndsAfterItsTime(t *testing.T) {
 	}
 }
 
-func TestRegisterRefusesTypesThatGPUsDoNotRaise(t *testing.T) {
+func TestRegisterRejectsTypesThatGPUsDoNotRaise(t *testing.T) {
 	m := newMachine(t, state.NewSpec("l4", 1))
 	lib := m.session(t)
 	d, set := device(t, lib, 0), listen(t, lib)
@@ -147,7 +147,7 @@ func TestDriverThatGoesWakesTheWait(t *testing.T) {
 	mustBe(t, "nvmlDeviceGetCount after the driver came back", ret, nvml.SUCCESS)
 }
 
-func TestSystemEventsTellOfGPUsThatComeAndGo(t *testing.T) {
+func TestSystemEventsReportGPUsThatComeAndGo(t *testing.T) {
 	m := newMachine(t, state.NewSpec("a100-40", 1))
 	lib := m.session(t)
 	create := nvml.SystemEventSetCreateRequest{Version: nvml.STRUCT_VERSION(nvml.SystemEventSetCreateRequest{}, 1)}

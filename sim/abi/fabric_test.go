@@ -19,7 +19,7 @@ func clusterBytes() [16]uint8 {
 // nvml.h, nvmlGpuFabricInfo_v3_t and the NVML_GPU_FABRIC_STATE and
 // NVML_GPU_FABRIC_HEALTH constants. nvmlGpuFabricInfo_t and _v2_t are the same
 // without the fields that were added later.
-func TestFabricIsToldInEveryVersion(t *testing.T) {
+func TestFabricIsReportedInEveryVersion(t *testing.T) {
 	const health = nvml.GPU_FABRIC_HEALTH_MASK_DEGRADED_BW_FALSE << nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_DEGRADED_BW
 	for value, want := range map[string]nvml.GpuFabricInfo_v3{
 		"not-supported": {State: nvml.GPU_FABRIC_STATE_NOT_SUPPORTED},

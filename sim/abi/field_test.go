@@ -41,7 +41,7 @@ func TestEachFieldHasAnAnswerOfItsOwn(t *testing.T) {
 }
 
 // nvml.h, nvmlDeviceGpuRecoveryAction_t.
-func TestRecoveryActionIsToldUntilTheReset(t *testing.T) {
+func TestRecoveryActionIsReportedUntilTheReset(t *testing.T) {
 	m := newMachine(t, state.NewSpec("h100-80", 1))
 	lib := m.session(t)
 	d := device(t, lib, 0)

@@ -67,7 +67,7 @@ func nobody(t *testing.T, m *machine) other {
 // capability, all attempts to create or destroy a MIG instance will fail".
 // nvml.h: nvmlDeviceSetMigMode "requires root user", and in MIG mode a GPU gives
 // "aggregate information, only if the caller has appropriate privileges".
-func TestUnprivilegedProcessIsRefused(t *testing.T) {
+func TestUnprivilegedProcessIsDenied(t *testing.T) {
 	m := divided(t, "a100-40")
 	migDevice(t, device(t, m.session(t), 0))
 	m.withoutCapabilities(t)
@@ -82,7 +82,7 @@ func TestUnprivilegedProcessIsRefused(t *testing.T) {
 	}, they.ask(t, "list"))
 }
 
-func TestMonitorCapabilityLetsAProcessLookOnly(t *testing.T) {
+func TestMonitorCapabilityLetsAProcessReadOnly(t *testing.T) {
 	m := divided(t, "a100-40")
 	gi := mustID(t, migDevice(t, device(t, m.session(t), 0)))
 	m.withoutCapabilities(t)

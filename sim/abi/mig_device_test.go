@@ -29,7 +29,7 @@ func parts(t *testing.T, d nvml.Device) (two, one, small nvml.Device) {
 // MIG User Guide, "MIG Device Names": a device is called after the GPU instance,
 // and also after the compute instance where that is a part. nvml.h,
 // nvmlDeviceAttributes_t: engines and memory are those of the GPU instance.
-func TestMIGDevicesTellWhatTheyAre(t *testing.T) {
+func TestMIGDevicesReportWhatTheyAre(t *testing.T) {
 	type traits struct {
 		Name                      string
 		Index, GI, CI             int

@@ -53,7 +53,7 @@ func TestGPUsWithoutMIGRaiseNoChangesOfIt(t *testing.T) {
 
 // nvml.h, nvmlEventData_t: an XID that is "attributable to" an instance has its
 // numbers, any other has 0xFFFFFFFF.
-func TestXIDsTellTheInstance(t *testing.T) {
+func TestXIDsNameTheInstance(t *testing.T) {
 	m := divided(t, "a100-40")
 	lib := m.session(t)
 	d := device(t, lib, 0)

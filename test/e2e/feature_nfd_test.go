@@ -82,7 +82,7 @@ func TestNodeFeatureDiscoveryMakesTheSameLabels(t *testing.T) {
 	}
 }
 
-func TestAnAgentsTokenTellsNodeFeaturesOfItsNodeOnly(t *testing.T) {
+func TestAnAgentsTokenWritesNodeFeaturesOfItsNodeOnly(t *testing.T) {
 	bare(t)
 	nfd(t)
 	installDiscovery(t, false, "publish=nodefeature")

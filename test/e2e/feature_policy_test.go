@@ -154,7 +154,7 @@ func TestAnAgentsTokenWritesItsOwnOnly(t *testing.T) {
 			denied: byPolicy, kind: stack.ServerSideApply,
 			patch: applied(gpuNode(), object{"labels": object{"kubernetes.io/os": "linux"}}),
 		},
-		"offer a resource": {
+		"advertise a resource": {
 			denied: byPolicy, subresource: "/status", kind: stack.MergePatch, patch: object{"status": object{"capacity": object{"nvidia.com/gpu": "99"}}},
 		},
 		"cordon the node": deny(byPolicy, merge(object{"spec": object{"unschedulable": true}})),

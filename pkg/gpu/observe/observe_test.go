@@ -130,7 +130,7 @@ func (r *rig) last() (observation, int) {
 	return r.seen[len(r.seen)-1], len(r.seen)
 }
 
-func TestTheFirstLookFollowsTheWatch(t *testing.T) {
+func TestTheFirstRefreshFollowsTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		r.run()

@@ -66,7 +66,7 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-func TestGenerateRefuses(t *testing.T) {
+func TestGenerateRejects(t *testing.T) {
 	tests := map[string]struct {
 		args  []string
 		input string

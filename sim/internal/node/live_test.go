@@ -199,7 +199,7 @@ func TestNUMANodeShowsInSysfs(t *testing.T) {
 	}
 }
 
-func TestMountRefusesTheMachinesNamespace(t *testing.T) {
+func TestMountRejectsTheMachinesNamespace(t *testing.T) {
 	n := create(t, config(t, "l4", 1))
 	err := n.Mount(t.Context(), node.HostRoot)
 	if err == nil || !strings.Contains(err.Error(), "machine's own mount namespace") {

@@ -83,7 +83,7 @@ func TestMIGMinorsAreTheDrivers(t *testing.T) {
 	}
 }
 
-func TestCreateRefusesAndLeavesNothing(t *testing.T) {
+func TestCreateRejectsAndLeavesNothing(t *testing.T) {
 	cases := map[string]struct {
 		change func(t *testing.T, cfg *node.Config)
 		want   string // part of the error
@@ -157,7 +157,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-func TestDeleteRefusesWhatIsNoNode(t *testing.T) {
+func TestDeleteRejectsWhatIsNoNode(t *testing.T) {
 	dir := t.TempDir()
 	if err := node.Delete(dir); !errors.Is(err, node.ErrNotFound) {
 		t.Errorf("got error %v, want %v", err, node.ErrNotFound)

@@ -32,7 +32,7 @@ func TestResetTakesItsTime(t *testing.T) {
 	}
 }
 
-func TestRefusalsNameTheFix(t *testing.T) {
+func TestRejectionsNameTheFix(t *testing.T) {
 	n := create(t, config(t, "h100-80", 1))
 	g := gpu(n, 0)
 	if err := n.State().PutProcess(0, state.Process{PID: 5, GPUInstance: state.WholeGPU, ComputeInstance: state.WholeGPU}); err != nil {

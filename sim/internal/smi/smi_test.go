@@ -9,7 +9,7 @@ import (
 )
 
 // What cannot be played is rejected before the library is opened.
-func TestRunRefusesWhatItCannotPlay(t *testing.T) {
+func TestRunRejectsWhatItCannotPlay(t *testing.T) {
 	cases := map[string]struct {
 		program string
 		args    []string

@@ -96,7 +96,7 @@ func TestSetFabric(t *testing.T) {
 	}
 }
 
-func TestEmptySlotsAreRefused(t *testing.T) {
+func TestEmptySlotsAreRejected(t *testing.T) {
 	s := create(t, state.NewSpec("l4", 1))
 	for name, do := range map[string]func(state.Slot) error{
 		"PostXID":   func(i state.Slot) error { return s.PostXID(i, 79, state.NoInstance, state.NoInstance) },

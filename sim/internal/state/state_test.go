@@ -65,7 +65,7 @@ func TestUUIDsFollowTheNodeName(t *testing.T) {
 	}
 }
 
-func TestCreateRefuses(t *testing.T) {
+func TestCreateRejects(t *testing.T) {
 	tests := map[string]struct {
 		spec state.Spec
 		want string

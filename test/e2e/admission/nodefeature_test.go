@@ -15,7 +15,7 @@ func nodeFeature() fields {
 	}
 }
 
-func TestANodeFeatureTellsLabelsOfItsNodeOnly(t *testing.T) {
+func TestANodeFeatureHasLabelsOfItsNodeOnly(t *testing.T) {
 	const (
 		ownNode  = "for its own node only"
 		labels   = "the agent may not request these labels: "

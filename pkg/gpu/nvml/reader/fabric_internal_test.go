@@ -90,7 +90,7 @@ func TestFabricsThatMayChange(t *testing.T) {
 }
 
 // Each watch reports a change once, whichever reader saw it.
-func TestEachWatchTellsOfAnotherFabric(t *testing.T) {
+func TestEachWatchReportsAnotherFabric(t *testing.T) {
 	g := &oldGPU{info: gonvml.GpuFabricInfo{State: gonvml.GPU_FABRIC_STATE_NOT_STARTED}}
 	v, h := viewOfGPU(t, g, "nvmlDeviceGetGpuFabricInfoV")
 	var reported [2]int

@@ -65,7 +65,7 @@ func (s *sim) inFlight(symbols ...string) {
 	}
 }
 
-func TestACallThatHangsIsToldUntilItAnswers(t *testing.T) {
+func TestACallThatHangsIsReportedUntilItAnswers(t *testing.T) {
 	s := newSim(t, "--gpus=1")
 	c := &clock{}
 	src := s.sourceAt(c)

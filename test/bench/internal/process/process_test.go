@@ -44,7 +44,7 @@ func TestAProgramThatFailsSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAProcessIsStartedLookedAtAndStopped(t *testing.T) {
+func TestAProcessIsStartedReadAndStopped(t *testing.T) {
 	p, err := process.Start(t.Context(), process.Config{
 		Line: []string{"/bin/sh", "-c", `trap 'exit 0' TERM; echo "hello $WHO" >&2; while :; do sleep 0.1; done`},
 		Env:  []string{"WHO=world"}, Log: filepath.Join(t.TempDir(), "log"),
