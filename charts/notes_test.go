@@ -66,11 +66,11 @@ func TestNotesWithoutValuesOfNVIDIA(t *testing.T) {
 
 // TestNotesNameTheStrategyBefore129 has kubelets that do not pass CDI devices on.
 func TestNotesNameTheStrategyBefore129(t *testing.T) {
-	const told = "gives containers no CDI devices by default"
+	const note = "gives containers no CDI devices by default"
 	for kubernetes, want := range map[string]bool{"1.26.0": true, "1.28.15-eks-1": true, "1.29.0": false, "1.29.0-rc.1": false} {
 		got := notes(t, "device-plugin", kubernetes, map[string]any{})
-		if strings.Contains(got, told) != want {
-			t.Errorf("Kubernetes %s: notes say %q: %t, want %t", kubernetes, told, !want, want)
+		if strings.Contains(got, note) != want {
+			t.Errorf("Kubernetes %s: notes say %q: %t, want %t", kubernetes, note, !want, want)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestEarlierVersions(t *testing.T) {
 		must(t, err)
 		defer f.Close()
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == nil {
-			t.Error("a held file has no flock, and looks dead to earlier versions")
+			t.Error("a held file has no flock, and seems dead to earlier versions")
 		}
 		must(t, held.Release())
 	})
