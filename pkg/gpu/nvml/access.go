@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"golang.org/x/sys/unix"
@@ -15,8 +16,20 @@ import (
 // nodes in the /dev of their process, whatever the driver root is.
 const controlNode = "/dev/nvidiactl"
 
-// AccessFix is the fix for a process that has no access to device nodes.
-const AccessFix = "run its container privileged, or give it the device nodes of the GPUs"
+// AccessFix returns the fix for a process that has no access to device nodes.
+func AccessFix() string {
+	return "run its container privileged, or give it the device nodes of the GPUs" +
+		docker("--device /dev/nvidiactl --device /dev/nvidia0, and so on for each GPU")
+}
+
+// docker returns the options of docker run that fix an error. In a pod it returns nothing:
+// the kubelet sets a variable there.
+func docker(options string) string {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return ""
+	}
+	return " (docker run " + options + ")"
+}
 
 // Access returns why this process cannot open a device node, or nil if it can. The
 // kernel checks the device cgroup too. Access does not open the node, because that
@@ -52,14 +65,14 @@ func (s *Session) initError(lib *library, err error) error {
 func (s *Session) initFix(ret gonvml.Return, denied error) string {
 	switch {
 	case ret == gonvml.ERROR_NO_PERMISSION:
-		return "this process may not open " + controlNode + " or a GPU's node: " + AccessFix
+		return "this process may not open " + controlNode + " or a GPU's node: " + AccessFix()
 	case ret == gonvml.ERROR_LIB_RM_VERSION_MISMATCH:
 		return "the library and the loaded kernel module are of different versions: load the module again, or reboot"
 	case ret == gonvml.ERROR_UNINITIALIZED, ret == gonvml.ERROR_DRIVER_NOT_LOADED, ret == gonvml.ERROR_LIBRARY_NOT_FOUND:
 		return s.notLoadedFix()
 	case ret == gonvml.ERROR_UNKNOWN && denied != nil:
 		// NVML returns this for a node that the device cgroup denies.
-		return denied.Error() + ": " + AccessFix
+		return denied.Error() + ": " + AccessFix()
 	default:
 		return ""
 	}
@@ -71,6 +84,6 @@ func (s *Session) notLoadedFix() string {
 	if _, err := s.cfg.Proc.Version(); errors.Is(err, fs.ErrNotExist) {
 		return "the kernel module nvidia is not loaded: modprobe nvidia"
 	}
-	return "the kernel module is loaded, but this process has no " + controlNode + ": " + AccessFix +
+	return "the kernel module is loaded, but this process has no " + controlNode + ": " + AccessFix() +
 		"; a host without the nodes makes them by nvidia-modprobe -c 0 -u"
 }

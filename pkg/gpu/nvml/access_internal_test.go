@@ -49,13 +49,16 @@ func TestALibraryThatIsNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.library()
-	if err == nil {
-		t.Skip("this machine has no lack of NVML: the dynamic loader finds it")
-	}
-	want := "no NVIDIA driver: libnvidia-ml.so.1 is not in driver root " + root.HostPath() + ": install the driver, or set the driver root to where it is"
-	if err.Error() != want {
-		t.Errorf("library() = %q, want %q", err, want)
+	const install = ": install the driver, or set the driver root to where it is"
+	for host, fix := range map[string]string{"192.0.2.1": install, "": install + " (docker run -v /:/driver-root:ro, or --gpus all)"} {
+		t.Setenv("KUBERNETES_SERVICE_HOST", host)
+		_, err = s.library()
+		if err == nil {
+			t.Skip("this machine has no lack of NVML: the dynamic loader finds it")
+		}
+		if want := "no NVIDIA driver: libnvidia-ml.so.1 is not in driver root " + root.HostPath() + fix; err.Error() != want {
+			t.Errorf("library() = %q, want %q", err, want)
+		}
 	}
 	if !strings.Contains(logged.String(), "ld.so.cache") {
 		t.Errorf("logged %q, want the searched folders", logged.String())

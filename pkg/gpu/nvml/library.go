@@ -98,8 +98,8 @@ func (s *Session) library() (*library, error) {
 	lib, err := load(path)
 	if _, missing := errors.AsType[*openError](err); missing && findErr != nil {
 		s.cfg.Log.Debug("cannot find the library of nvml", "in", findErr, "err", err)
-		return nil, fmt.Errorf("%w: %s is not in driver root %s: install the driver, or set the driver root to where it is",
-			gpu.ErrNoDriver, driverroot.NVML, s.cfg.DriverRoot.HostPath())
+		return nil, fmt.Errorf("%w: %s is not in driver root %s: install the driver, or set the driver root to where it is%s",
+			gpu.ErrNoDriver, driverroot.NVML, s.cfg.DriverRoot.HostPath(), docker("-v /:/driver-root:ro, or --gpus all"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w: install the driver again", gpu.ErrNoDriver, err)

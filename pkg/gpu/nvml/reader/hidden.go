@@ -18,7 +18,7 @@ func (v *view) warnHidden(node *gpu.Node) {
 		nodes, reasons := hidden(v.proc, v.span.Present(), node)
 		v.lacks.Store(&nodes)
 		if len(reasons) > 0 {
-			v.log.Warn("gpus are hidden from this process", "reasons", reasons, "fix", nvml.AccessFix)
+			v.log.Warn("gpus are hidden from this process", "reasons", reasons, "fix", nvml.AccessFix())
 		}
 	})
 }
