@@ -1,18 +1,17 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"maps"
 	"net"
 	"net/http"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -174,18 +173,18 @@ func answer(w http.ResponseWriter, code int, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// serverLog logs the errors of http.Server.
-type serverLog struct{ log *slog.Logger }
+// serverLog handles what http.Server logs. Anyone who reaches the port can cause failed
+// handshakes, without end: they are logged at the debug level.
+type serverLog struct{ slog.Handler }
 
-// Write logs one error. Whoever reaches the port can cause failed handshakes, without
-// end.
-func (s serverLog) Write(p []byte) (int, error) {
-	write := s.log.Warn
-	if bytes.HasPrefix(p, []byte("http: TLS handshake error")) {
-		write = s.log.Debug
+func (h serverLog) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "http: TLS handshake error") {
+		r.Level = slog.LevelDebug
 	}
-	write("http server", "err", string(bytes.TrimSpace(p)))
-	return len(p), nil
+	if !h.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
 }
 
 // server is the HTTP server of an agent, ready to serve.
@@ -206,7 +205,7 @@ func (s *server) run(ctx context.Context) error {
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          log.New(serverLog{s.log}, "", 0),
+		ErrorLog:          slog.NewLogLogger(serverLog{s.log.Handler()}, slog.LevelWarn),
 	}
 	requests := track(srv)
 	serve := s.serve

@@ -27,8 +27,7 @@ func TestLongTexts(t *testing.T) {
 			if code := agent.Exec(t.Context(), app, []string{"x", "--log-format", format}, &out, &errs); code != 1 {
 				t.Errorf("exit code %d, want 1", code)
 			}
-			lines := strings.Split(errs.String(), "\n")
-			for _, line := range lines {
+			for line := range strings.SplitSeq(errs.String(), "\n") {
 				if len(line) > 16<<10 {
 					t.Errorf("a line has %d bytes: %.100s", len(line), line)
 				}

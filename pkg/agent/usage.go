@@ -109,7 +109,7 @@ func (s *session) note(flags []cli.Flag, set *flag.FlagSet) {
 	onLine := map[string]bool{}
 	set.Visit(func(f *flag.Flag) { onLine[f.Name] = true })
 	for _, f := range flags {
-		name, e := f.Names()[0], f.(envFlag) //nolint:forcetypeassert,errcheck // CheckFlags has checked it
+		name, e := f.Names()[0], f.(envFlag) //nolint:forcetypeassert // CheckFlags has checked it
 		if onLine[name] || !f.IsSet() {
 			continue
 		}

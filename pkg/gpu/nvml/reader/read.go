@@ -180,7 +180,7 @@ func (v *view) state(d *device) error {
 		d.fail(err, nil)
 	}
 	if g.Fault != nil || g.MIG == nil || !g.MIG.Enabled {
-		return nil
+		return nil //nolint:nilerr // the error is in g.Missing
 	}
 	err = v.readMIG(h, g)
 	if err != nil && !nvml.DriverGone(err) {

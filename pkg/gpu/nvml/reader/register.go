@@ -38,7 +38,7 @@ func (w *watch) register() error {
 	w.drain()
 	w.free()
 	if failed != nil {
-		return nil
+		return nil //nolint:nilerr // the watch goes on, and registers again later
 	}
 	if w.set = &set; !watching {
 		w.free()
