@@ -63,7 +63,7 @@ func TestLocksOfOthersDelayNothing(t *testing.T) {
 	seen := observe(t, api, gpuNode(), readyIs("False", "Plugin"))
 	for _, path := range []string{"/run/nvidia/validations", pluginFact, "/run/nvidia/leases", "/run/nvidia/leases/nvml"} {
 		// The lock ends by itself.
-		cmd, err := shared.NodeCommand(t.Context(), gpuNode(), "busybox", "flock", path, "busybox", "sleep", "120")
+		cmd, err := shared.NodeCommand(t.Context(), gpuNode(), "flock", path, "sleep", "120")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,9 +72,10 @@ func TestLocksOfOthersDelayNothing(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	}
-	eventually(t, "the lease is locked", func() bool {
-		_, err := shared.Exec(t.Context(), gpuNode(), "busybox", "flock", "-n", "-s", "/run/nvidia/leases/nvml", "true")
-		return err != nil
+	// What an agent holds is locked when that agent dies.
+	eventually(t, "the facts are locked", func() bool {
+		_, err := shared.Exec(t.Context(), gpuNode(), "flock", "-n", "-s", "-E", "75", "/run/nvidia/validations", "true")
+		return err != nil && strings.Contains(err.Error(), "exit status 75")
 	})
 	onNode(t, "busybox", "killall", "-KILL", "device-plugin")
 	if s := seen(); s.err != nil {
