@@ -123,7 +123,7 @@ e2e: free ## run the cluster tests alone
 bench: root build ## measure; our figures beside their targets
 	@bin/bench
 
-soak: free ## fuzz for SOAK (2m) each; agents at work, and at rest for IDLE (10m)
+soak: free ## fuzz for SOAK (2m) each; agents at work, at rest for IDLE (10m), in CHAOS (30m)
 	@tools/soak.sh
 
 sync: ## tidy every module and the workspace

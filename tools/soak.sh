@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # soak.sh: runs every fuzz target of the repository for SOAK (2m) each, lets the
-# agents work for long, and then leaves them alone on a cluster for IDLE (10m), in
-# which nothing may be written. Logs go to out/soak. It ends with a table of what
-# was run, and fails when one of them found something. The input that broke a fuzz
-# target is left in the testdata of its package: it is its test.
+# agents work for long, leaves them alone on a cluster for IDLE (10m), in which
+# nothing may be written, and then does to them what goes wrong on nodes for CHAOS
+# (30m). Logs go to out/soak. It ends with a table of what was run, and fails when one
+# of them found something. The input that broke a fuzz target is left in the testdata
+# of its package: it is its test.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -23,7 +24,7 @@ seconds() {
   esac
 }
 
-soak=$(seconds SOAK "${SOAK:-2m}") && idle=$(seconds IDLE "${IDLE:-10m}") || exit 1
+soak=$(seconds SOAK "${SOAK:-2m}") && idle=$(seconds IDLE "${IDLE:-10m}") && chaos=$(seconds CHAOS "${CHAOS:-30m}") || exit 1
 logs=$root/out/soak
 table=$logs/summary.txt
 rm -rf "$logs"
@@ -94,24 +95,26 @@ work() {
   tail -n 20 "$logs/$1-bench.log" >&2
 }
 
-# rest AGENT TEST: runs the cluster test in which the agent has nothing to do. It
-# must have run: go test passes where no test has the name.
-rest() {
-  local log=$logs/$1-rest.log
-  if (cd test/e2e && OUTRIGGER_IDLE=${idle}s go test "$link" -tags e2e -count=1 -timeout $((idle + 1200))s -v -run "^$2\$" .) >"$log" 2>&1 &&
+# on_cluster NAME TEST SECONDS VARIABLE EXPRESSION: runs for SECONDS, by VARIABLE, the
+# cluster test that EXPRESSION of sed takes the figures from. It must have run: go test
+# passes where no test has the name.
+on_cluster() {
+  local log=$logs/${1// /-}.log
+  if (cd test/e2e && env "$4=$3s" go test "$link" -tags e2e -count=1 -timeout $(($3 + 1200))s -v -run "^$2\$" .) >"$log" 2>&1 &&
     grep -q "^--- PASS: $2 " "$log"; then
-    row "$1 at rest" ok "no write; $(sed -n 's/.*go:[0-9]*: \(.* asked [0-9]* times in .*\)/\1/p' "$log" | paste -sd, | sed 's/,/, /g')"
+    row "$1" ok "$(sed -n "s/.*go:[0-9]*: $5/\1/p" "$log" | paste -sd, | sed 's/,/, /g')"
     return
   fi
   status=1
-  row "$1 at rest" FAILED "see $log"
+  row "$1" FAILED "see $log"
   tail -n 20 "$log" >&2
 }
 
 cd "$root" || exit 1
 work device-plugin
 work feature-discovery
-rest feature-discovery TestNothingIsWrittenWhenNothingChanges
+on_cluster "feature-discovery at rest" TestNothingIsWrittenWhenNothingChanges "$idle" OUTRIGGER_IDLE '\(.* asked [0-9]* times in .*\)'
+on_cluster "agents in chaos" TestChaos "$chaos" OUTRIGGER_CHAOS '\([0-9]* faults of .*\)'
 echo
 cat "$table"
 exit $status

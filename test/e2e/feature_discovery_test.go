@@ -332,7 +332,7 @@ func TestLabelsFollowTheMIGLayout(t *testing.T) {
 }
 
 func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
-	quiet := atRest(t)
+	quiet := lasting(t, "OUTRIGGER_IDLE", time.Minute)
 	begin := time.Now()
 	api := discovery(t, "readyChain={driver,plugin}")
 	plugin(t)
@@ -364,16 +364,16 @@ func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
 	}
 }
 
-// atRest is how long nothing changes: a minute, and in a soak what that asks for.
-func atRest(t *testing.T) time.Duration {
+// lasting is how long a test lasts: in a soak, what its variable asks for.
+func lasting(t *testing.T, variable string, otherwise time.Duration) time.Duration {
 	t.Helper()
-	text, found := os.LookupEnv("OUTRIGGER_IDLE")
+	text, found := os.LookupEnv(variable)
 	if !found {
-		return time.Minute
+		return otherwise
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		t.Fatalf("read OUTRIGGER_IDLE: %q is no time such as 10m (error %v)", text, err)
+		t.Fatalf("read %s: %q is no time such as 10m (error %v)", variable, text, err)
 	}
 	return d
 }

@@ -10,11 +10,14 @@ import (
 	"time"
 )
 
-// Node is what an agent may write of a Node.
+// Node is what an agent may write of a Node, and what the kubelet tells of the plugin's
+// devices.
 type Node struct {
 	Labels     map[string]string
 	Conditions map[string]Condition
 	Taints     []Taint
+	// Allocatable has how many of each resource the kubelet offers.
+	Allocatable map[string]string
 	// Owners holds the field managers of each label.
 	Owners map[string][]string
 }
@@ -119,16 +122,18 @@ type object struct {
 		Taints []Taint `json:"taints"`
 	} `json:"spec"`
 	Status struct {
-		Conditions []Condition `json:"conditions"`
+		Conditions  []Condition       `json:"conditions"`
+		Allocatable map[string]string `json:"allocatable"`
 	} `json:"status"`
 }
 
 func (o object) node() Node {
 	n := Node{
-		Labels:     o.Metadata.Labels,
-		Conditions: map[string]Condition{},
-		Taints:     o.Spec.Taints,
-		Owners:     map[string][]string{},
+		Labels:      o.Metadata.Labels,
+		Conditions:  map[string]Condition{},
+		Taints:      o.Spec.Taints,
+		Allocatable: o.Status.Allocatable,
+		Owners:      map[string][]string{},
 	}
 	for _, c := range o.Status.Conditions {
 		n.Conditions[c.Type] = c

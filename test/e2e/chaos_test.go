@@ -1,0 +1,221 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/test/e2e/stack"
+)
+
+const (
+	// longest is the longest time that the faults of a round stay.
+	longest = 3 * time.Second
+	// settled is how long everything must stay right: an agent may notice a fault late.
+	settled = 2 * time.Second
+)
+
+// TestChaos does what chaosFaults returns to the agents, at random. After each round,
+// everything that they publish must be right again within 10 s. The seed decides what
+// happens, and the machine how far it gets in the time.
+func TestChaos(t *testing.T) {
+	lasts := lasting(t, "OUTRIGGER_CHAOS", time.Minute)
+	seed := uint64(time.Now().UnixNano())
+	if text, found := os.LookupEnv("OUTRIGGER_CHAOS_SEED"); found {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("read OUTRIGGER_CHAOS_SEED: %v", err)
+		}
+	}
+	for _, output := range []string{"node", "nfd-file"} {
+		t.Run(output, func(t *testing.T) {
+			t.Logf("the faults are those of OUTRIGGER_CHAOS_SEED=%d", seed)
+			c := newChaos(t, output)
+			c.run(t, rand.New(rand.NewPCG(seed, 0)), time.Now().Add(lasts/2))
+			c.report(t)
+			if _, err := shared.RunVectorAdd(t.Context(), "after-chaos", limit); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// chaos is one run of faults.
+type chaos struct {
+	api    *stack.API
+	want   state
+	faults []fault
+	// present are the faults that are not undone.
+	present []fault
+	// took has the recovery after each round with a fault, by the fault's name.
+	took map[string][]time.Duration
+}
+
+// newChaos installs both agents with a config that must not get lost, and a small run
+// root that can be filled. All of it goes when the test ends.
+func newChaos(t *testing.T, output string) *chaos {
+	t.Helper()
+	c := &chaos{took: map[string][]time.Duration{}}
+	t.Cleanup(func() {
+		script := "umount /run/nvidia; rm -rf " + nfdFolder
+		if _, err := shared.Exec(context.WithoutCancel(t.Context()), gpuNode(), "sh", "-c", script); err != nil {
+			t.Error(err)
+		}
+	})
+	c.api = bare(t)
+	onNode(t, "sh", "-c", "mkdir -p /run/nvidia && mount -t tmpfs -o size=1m,mode=755 chaos /run/nvidia")
+	installDiscovery(t, false, timeSlicing, "publish="+output, "readyChain={driver,plugin}")
+	pluginWith(t, timeSlicing)
+	allocatable(t, 2*gpus, limit)
+	nodeIs(t, c.api, gpuNode(), "the node is ready", readyIs("True", ""))
+	eventually(t, "what must be is there", func() bool {
+		var err error
+		c.want, err = readState(t.Context(), c.api)
+		return err == nil && c.want.complete(output)
+	})
+	c.faults = chaosFaults(t, slices.Sorted(maps.Keys(c.want.Files)))
+	t.Cleanup(func() { c.undo(context.WithoutCancel(t.Context()), t) })
+	return c
+}
+
+// state is what the agents and the kubelet tell of the GPU node.
+type state struct {
+	GPUs, Ready string
+	Labels      map[string]string
+	// Files are the facts, the claims of GPUs, the CDI specs and the features file.
+	Files map[string]string
+}
+
+// complete tells whether it is all that must be there.
+func (s state) complete(output string) bool {
+	const replicas = "nvidia.com/gpu.replicas"
+	labels := s.Labels[replicas] == "2"
+	if output == "nfd-file" {
+		labels = strings.Contains(s.Files[nfdFolder+"/gfd"], replicas+"=2\n")
+	}
+	return labels && s.GPUs == strconv.Itoa(2*gpus) && s.Ready == "True" && s.Files[pluginFact] != "" && s.Files[pluginSpec] != ""
+}
+
+// readState reads what is published now, without the times at which it was written.
+func readState(ctx context.Context, api *stack.API) (state, error) {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	n, err := api.Node(ctx, gpuNode())
+	if err != nil {
+		return state{}, err
+	}
+	const script = `for file in $(find /run/nvidia/validations /run/nvidia/leases/offer.* /var/run/cdi/ ` + nfdFolder + ` -type f 2>/dev/null); do
+		echo "=== $file"; cat "$file"; echo; done`
+	out, err := shared.Exec(ctx, gpuNode(), "sh", "-c", script)
+	if err != nil {
+		return state{}, err
+	}
+	s := state{GPUs: n.Allocatable[stack.GPU], Ready: n.Conditions[gpuReady].Status, Labels: gpuLabels(n), Files: map[string]string{}}
+	times := regexp.MustCompile(`(?m)^(OUTRIGGER_TIME|nvidia.com/gfd.timestamp)=.*\n`)
+	for file := range strings.SplitSeq(times.ReplaceAllString(out, ""), "=== ") {
+		if path, content, found := strings.Cut(file, "\n"); found {
+			s.Files[path] = content
+		}
+	}
+	return s, nil
+}
+
+// run does rounds of up to three faults until a time.
+func (c *chaos) run(t *testing.T, random *rand.Rand, end time.Time) {
+	t.Helper()
+	for round := 0; time.Now().Before(end); round++ {
+		picked := random.Perm(len(c.faults))[:1+random.IntN(3)]
+		stay := time.Duration(random.Int64N(int64(longest)))
+		var names []string
+		for _, i := range picked {
+			f := c.faults[i]
+			names = append(names, f.name)
+			c.present = append(c.present, f)
+			var err error
+			// What an earlier fault has killed has to come back first.
+			eventually(t, fmt.Sprintf("round %d can %s", round, f.name), func() bool { err = f.do(t.Context()); return err == nil })
+		}
+		select {
+		case <-time.After(stay):
+		case <-t.Context().Done():
+		}
+		c.undo(t.Context(), t)
+		took := c.recover(t)
+		t.Logf("round %d: right %s after: %s", round, took.Round(time.Millisecond), strings.Join(names, ", "))
+		if took > soon {
+			t.Errorf("round %d: it took %s, want at most %s", round, took, soon)
+		}
+		for _, name := range names {
+			c.took[name] = append(c.took[name], took)
+		}
+	}
+}
+
+// undo ends all faults, the last one first.
+func (c *chaos) undo(ctx context.Context, t *testing.T) {
+	t.Helper()
+	for _, f := range slices.Backward(c.present) {
+		if f.undo == nil {
+			continue
+		}
+		if err := f.undo(ctx); err != nil {
+			t.Errorf("undo %s: %v", f.name, err)
+		}
+	}
+	c.present = nil
+}
+
+// recover waits until everything is right and stays so, and returns how long it was
+// wrong.
+func (c *chaos) recover(t *testing.T) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	var right time.Time
+	wrong := ""
+	defer func() {
+		if wrong != "" {
+			t.Logf("this is wrong (-want +got):\n%s", wrong)
+		}
+	}()
+	eventually(t, "everything that the agents publish is right", func() bool {
+		got, err := readState(t.Context(), c.api)
+		wrong = cmp.Diff(c.want, got)
+		if err != nil {
+			wrong = err.Error()
+		}
+		if wrong != "" {
+			right = time.Time{}
+			return false
+		}
+		if right.IsZero() {
+			right = time.Now()
+		}
+		return time.Since(right) >= settled
+	})
+	return right.Sub(begin)
+}
+
+// report prints how often each fault was done, and the slowest recovery of its rounds.
+func (c *chaos) report(t *testing.T) {
+	t.Helper()
+	total := 0
+	var slowest time.Duration
+	for _, name := range slices.Sorted(maps.Keys(c.took)) {
+		all := c.took[name]
+		t.Logf("%4d × %-70s slowest recovery %s", len(all), name, slices.Max(all).Round(time.Millisecond))
+		total, slowest = total+len(all), max(slowest, slices.Max(all))
+	}
+	t.Logf("%d faults of %d kinds; slowest recovery %s", total, len(c.took), slowest.Round(time.Millisecond))
+}
