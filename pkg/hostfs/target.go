@@ -22,8 +22,8 @@ type target struct {
 	via []string
 	// id identifies the file at the path; zero if there is none.
 	id identity
-	// appeared is set after an event for a new file that compare has not found: an event
-	// for its removal follows.
+	// appeared is set after an event for a new file, until compare finds it. If it does
+	// not, an event for the removal follows.
 	appeared bool
 	// op is what has happened since the last report.
 	op Op
@@ -111,10 +111,15 @@ func (t *target) compare() {
 			id = identity{dev: st.Dev, ino: st.Ino}
 		}
 	}
+	appeared := t.appeared
 	if id != (identity{}) {
 		t.appeared = false
 	}
 	if id == t.id {
+		if id != (identity{}) && appeared {
+			// The last of several new files may have the number of the first.
+			t.op |= Written
+		}
 		return
 	}
 	t.gone()

@@ -133,3 +133,20 @@ func TestWatcher(t *testing.T) {
 		})
 	}
 }
+
+// TestAFileThatIsReplacedTwice: file systems like ext4 give the number of a file that was
+// replaced to the next new one.
+func TestAFileThatIsReplacedTwice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	replace := func() { must(t, hostfs.WriteFile(path, []byte("x"), 0o600)) }
+	replace()
+	w, err := hostfs.NewWatcher(path)
+	must(t, err)
+	defer w.Close()
+	next(t, w)
+	replace()
+	replace()
+	if op := next(t, w)[path]; op == 0 {
+		t.Errorf("Next() = %v, want a change of the file", op)
+	}
+}
