@@ -179,7 +179,7 @@ func TestABadClaimKeepsNoOtherWaiting(t *testing.T) {
 	}
 	conflict := make(chan error, 1)
 	go func() {
-		out, err := d.PrepareResourceClaims(context.Background(), []*resourceapi.ResourceClaim{claim("b", "gpu-0")}) //nolint:usetesting // it may outlive a test that fails
+		out, err := d.PrepareResourceClaims(context.Background(), []*resourceapi.ResourceClaim{claim("b", "gpu-0")})
 		conflict <- errors.Join(err, out["b"].Err)
 	}()
 	<-asked

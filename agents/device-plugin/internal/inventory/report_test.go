@@ -76,7 +76,8 @@ func TestOneIncidentIsOneReport(t *testing.T) {
 	}{
 		"an XID of a GPU with devices of two resources": {
 			func(r *rig, id gpu.UUID) { r.source.PostXID(id, 95) },
-			[]inventory.ReportKind{inventory.ReportUnhealthy}, "nvidia.com/mig-1g.5gb, nvidia.com/mig-3g.20gb 1:1 ",
+			[]inventory.ReportKind{inventory.ReportUnhealthy},
+			"nvidia.com/mig-1g.5gb, nvidia.com/mig-3g.20gb 1:1 ",
 		},
 		"an XID of a GPU that is then lost": {
 			func(r *rig, id gpu.UUID) {
@@ -85,7 +86,8 @@ func TestOneIncidentIsOneReport(t *testing.T) {
 				r.source.Lose(id)
 				r.after(time.Minute)
 			},
-			[]inventory.ReportKind{inventory.ReportUnhealthy}, "xid 79",
+			[]inventory.ReportKind{inventory.ReportUnhealthy},
+			"xid 79",
 		},
 		"two XIDs": {
 			func(r *rig, id gpu.UUID) {
@@ -93,7 +95,8 @@ func TestOneIncidentIsOneReport(t *testing.T) {
 				r.settled()
 				r.source.PostXID(id, 95)
 			},
-			[]inventory.ReportKind{inventory.ReportUnhealthy, inventory.ReportUnhealthy}, "xid 94",
+			[]inventory.ReportKind{inventory.ReportUnhealthy, inventory.ReportUnhealthy},
+			"xid 94",
 		},
 		"a driver that goes and comes back": {
 			func(r *rig, _ gpu.UUID) {
@@ -102,7 +105,8 @@ func TestOneIncidentIsOneReport(t *testing.T) {
 				r.source.SetDriver(true)
 				r.after(time.Minute)
 			},
-			[]inventory.ReportKind{inventory.ReportWaiting, inventory.ReportHealthy}, "no NVIDIA driver",
+			[]inventory.ReportKind{inventory.ReportWaiting, inventory.ReportHealthy},
+			"no NVIDIA driver",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
