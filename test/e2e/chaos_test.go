@@ -69,8 +69,15 @@ func newChaos(t *testing.T, output string) *chaos {
 	t.Helper()
 	c := &chaos{took: map[string][]time.Duration{}}
 	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		// Running agents would write their files again.
+		for _, agent := range []string{"device-plugin", "feature-discovery"} {
+			if err := shared.Uninstall(ctx, agent); err != nil {
+				t.Error(err)
+			}
+		}
 		script := "umount /run/nvidia; rm -rf " + nfdFolder
-		if _, err := shared.Exec(context.WithoutCancel(t.Context()), gpuNode(), "sh", "-c", script); err != nil {
+		if _, err := shared.Exec(ctx, gpuNode(), "sh", "-c", script); err != nil {
 			t.Error(err)
 		}
 	})

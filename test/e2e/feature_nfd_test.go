@@ -49,7 +49,12 @@ func TestNodeFeatureDiscoveryMakesTheSameLabels(t *testing.T) {
 			api := bare(t)
 			nfd(t)
 			t.Cleanup(func() {
-				if _, err := shared.Exec(context.WithoutCancel(t.Context()), gpuNode(), "rm", "-rf", nfdFolder); err != nil {
+				ctx := context.WithoutCancel(t.Context())
+				// A running agent would write its file again.
+				if err := shared.Uninstall(ctx, "feature-discovery"); err != nil {
+					t.Error(err)
+				}
+				if _, err := shared.Exec(ctx, gpuNode(), "rm", "-rf", nfdFolder); err != nil {
 					t.Error(err)
 				}
 			})

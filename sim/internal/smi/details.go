@@ -44,14 +44,14 @@ type (
 	utilization struct{ gpu, memory uint32 }
 	// attributes is nvmlDeviceAttributes_t.
 	attributes struct {
-		sms, copies, decoders, encoders, jpegs, ofas, gpuSlices, computeSlices uint32
-		memoryMiB                                                              uint64
+		sms, copies, decoders, encoders, jpegs, ofas, _, computeSlices uint32
+		_                                                              uint64
 	}
 	// pciInfo is nvmlPciInfo_t.
 	pciInfo struct {
-		legacy                                           [16]byte
-		domain, bus, device, pciDeviceID, pciSubsystemID uint32
-		id                                               [32]byte
+		_                                           [16]byte
+		_, bus, device, pciDeviceID, pciSubsystemID uint32
+		id                                          [32]byte
 	}
 	// processInfo is nvmlProcessInfo_t.
 	processInfo struct {

@@ -56,7 +56,7 @@ func TestAStepSaysWhatItDoesAndHowLongItTakes(t *testing.T) {
 func TestAStepShowsThatItWorks(t *testing.T) {
 	out := t.TempDir()
 	shown := filepath.Join(out, "shown")
-	f, err := os.Create(shown)
+	f, err := os.Create(shown) //nolint:forbidigo // the command writes into it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestAStepShowsThatItWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	var at []int
-	for _, line := range bytes.Split(printed, []byte("\n")) {
+	for line := range bytes.SplitSeq(printed, []byte("\n")) {
 		var seconds int
 		if _, err := fmt.Sscanf(string(line), "  … %d s  modules 3 of 7", &seconds); err == nil {
 			at = append(at, seconds)
