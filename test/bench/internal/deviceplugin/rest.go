@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"outrigger.dev/pkg/pace"
 	"outrigger.dev/test/bench/internal/report"
 )
 
@@ -26,19 +25,9 @@ func (b *Bench) atRest(ctx context.Context, name string, goal report.Goal) (err 
 	if _, err := p.Idle(ctx); err != nil {
 		return err
 	}
-	if _, err := b.Node.Calls(ctx); err != nil {
-		return err
-	}
-	if !pace.Pause(ctx, restFor) {
-		return ctx.Err()
-	}
-	calls, err := b.Node.Calls(ctx)
+	total, err := b.Node.CallsDuring(ctx, restFor)
 	if err != nil {
 		return err
-	}
-	total := 0
-	for _, times := range calls {
-		total += times
 	}
 	b.Report.Add(report.Row{
 		Operation: "plugin NVML calls in a minute at rest, " + name, Value: float64(total), Unit: "calls", Goal: goal,

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"outrigger.dev/pkg/pace"
 	"outrigger.dev/test/bench/internal/report"
 )
 
@@ -28,20 +27,10 @@ func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
 	if _, err := a.Idle(ctx); err != nil {
 		return err
 	}
-	if _, err := b.Node.Calls(ctx); err != nil {
-		return err
-	}
 	before := a.place.api.Requests()
-	if !pace.Pause(ctx, restFor) {
-		return ctx.Err()
-	}
-	calls, err := b.Node.Calls(ctx)
+	total, err := b.Node.CallsDuring(ctx, restFor)
 	if err != nil {
 		return err
-	}
-	total := 0
-	for _, times := range calls {
-		total += times
 	}
 	b.Report.Add(report.Row{
 		Operation: s.part + " NVML calls in a minute at rest, " + s.name, Value: float64(total), Unit: "calls", Goal: s.rest,

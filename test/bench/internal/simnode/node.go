@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/pace"
 )
 
 // Node is a simulated node.
@@ -227,6 +228,23 @@ func (n *Node) CallCount(ctx context.Context) (int, error) {
 		}
 	}
 	return count, err
+}
+
+// CallsDuring returns the number of NVML calls from now on until d has passed, with those
+// that wait for events.
+func (n *Node) CallsDuring(ctx context.Context, d time.Duration) (int, error) {
+	if _, err := n.Calls(ctx); err != nil {
+		return 0, err
+	}
+	if !pace.Pause(ctx, d) {
+		return 0, ctx.Err()
+	}
+	calls, err := n.Calls(ctx)
+	total := 0
+	for _, times := range calls {
+		total += times
+	}
+	return total, err
 }
 
 // Calls returns the number of calls of each symbol of NVML since the calls were last
