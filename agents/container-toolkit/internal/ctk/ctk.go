@@ -1,0 +1,38 @@
+// Package ctk is the command line of nvidia-ctk. Each command is in a file of its
+// own; the commands, their flags and their variables are those of NVIDIA's nvidia-ctk.
+package ctk
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/program"
+)
+
+// Main runs nvidia-ctk with the arguments args, of which the first is the name of the
+// program. It returns the exit code.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if err := newApp(stdin, stdout, stderr).Run(args); err != nil {
+		fmt.Fprintln(stderr, "nvidia-ctk:", err)
+		return 1
+	}
+	return 0
+}
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
+	return program.Prepare(&cli.App{
+		Name:      "nvidia-ctk",
+		Usage:     "configure container runtimes for NVIDIA GPUs, and generate CDI specs",
+		Reader:    stdin,
+		Writer:    stdout,
+		ErrWriter: stderr,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "debug", Aliases: []string{"d"}, EnvVars: []string{"NVIDIA_CTK_DEBUG"}, Usage: "log more"},
+			&cli.BoolFlag{Name: "quiet", EnvVars: []string{"NVIDIA_CTK_QUIET"}, Usage: "log errors only"},
+			&cli.StringFlag{Name: "config", EnvVars: []string{"NVIDIA_CTK_CONFIG_FILE_PATH"}, Usage: "config `FILE` of the tools (config.toml)"},
+		},
+		Commands: []*cli.Command{},
+	})
+}
