@@ -6,6 +6,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -47,14 +48,16 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 		return 1, fmt.Errorf("a cluster of %d nodes is up on this machine; run first: make demo-down", len(c.Nodes()))
 	}
 	shared, err = stack.Up(ctx, root, cluster.Config{Nodes: 2, GPUNodes: 1, GPUs: gpus, Model: "h100-80", Progress: os.Stderr})
+	if shared != nil {
+		defer func() {
+			if downErr := shared.Down(context.WithoutCancel(ctx)); downErr != nil {
+				err = errors.Join(err, downErr)
+			}
+		}()
+	}
 	if err != nil {
 		return 1, err
 	}
-	defer func() {
-		if downErr := shared.Down(context.WithoutCancel(ctx)); downErr != nil {
-			err = downErr
-		}
-	}()
 	return m.Run(), nil
 }
 

@@ -31,15 +31,37 @@ type Stack struct {
 }
 
 // Up starts a cluster, or takes the one that runs with the same shape, and
-// loads the images of the repository at root on its nodes.
+// loads the images of the repository at root on its nodes. If an image cannot be
+// loaded, the cluster stays up, and Up returns it with the error.
 func Up(ctx context.Context, root string, cfg cluster.Config) (*Stack, error) {
+	archives, err := images(root)
+	if err != nil {
+		return nil, err
+	}
 	cfg.BinDir = filepath.Join(root, "bin")
 	c, err := cluster.Up(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	s := &Stack{Cluster: c, root: root, installed: map[string][]manifest{}}
-	return s, s.loadImages(ctx)
+	for _, archive := range archives {
+		if err := s.LoadImage(ctx, archive); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// images returns the archives of the repository's images.
+func images(root string) ([]string, error) {
+	archives, err := filepath.Glob(filepath.Join(root, "out", "images", "*.tar"))
+	if err != nil {
+		return nil, fmt.Errorf("list images: %w", err)
+	}
+	if len(archives) == 0 {
+		return nil, errors.New("list images: out/images has no archive; run: make images")
+	}
+	return archives, nil
 }
 
 // FindRoot returns the repository's folder: the nearest one, from the working
@@ -59,22 +81,6 @@ func FindRoot() (string, error) {
 		}
 		dir = parent
 	}
-}
-
-func (s *Stack) loadImages(ctx context.Context) error {
-	archives, err := filepath.Glob(filepath.Join(s.root, "out", "images", "*.tar"))
-	if err != nil {
-		return fmt.Errorf("list images: %w", err)
-	}
-	if len(archives) == 0 {
-		return errors.New("list images: out/images has no archive; run: make images")
-	}
-	for _, archive := range archives {
-		if err := s.LoadImage(ctx, archive); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Simulate runs a command of gpu-sim, "xid" or "mig create", against the
