@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -17,7 +18,7 @@ import (
 type AdvertisedError struct {
 	// Device is the UUID of the GPU.
 	Device string
-	// By is the name of the agent.
+	// By is the name of the agent, or "another process" if its claim does not have one.
 	By string
 }
 
@@ -82,8 +83,8 @@ func (c *Claims) claim(device string) error {
 	path, lost := c.dir.gpu(device), c.held[device]
 	defer func() { _ = lost.Release() }() // of a file that is not at the path any more
 	delete(c.held, device)
-	if f := c.dir.read(path); f.State == Valid && (lost == nil || lost.replaced(c.dir)) {
-		return AdvertisedError{Device: device, By: f.Stamp.Writer}
+	if by, claimed := c.dir.claimant(path); claimed && (lost == nil || lost.replaced(c.dir)) {
+		return AdvertisedError{Device: device, By: by}
 	}
 	if lost != nil {
 		c.dir.log().Warn("another program removed or changed the claim of a gpu, claiming it again", "gpu", device)
@@ -94,6 +95,21 @@ func (c *Claims) claim(device string) error {
 	}
 	c.held[device] = held
 	return nil
+}
+
+// claimant returns the agent that has the claim in a file, and whether it lives. The lock
+// decides: another program may have truncated the file, with or without a living claimant.
+func (d Dir) claimant(path string) (by string, claimed bool) {
+	if f := d.read(path); f.State != Unreadable && (f.State != Valid || f.Stamp.Held) {
+		return f.Stamp.Writer, f.State == Valid
+	}
+	file, err := hostfs.Open(path)
+	if err != nil {
+		return "", false
+	}
+	defer file.Close()
+	locked, err := hostfs.WriteLocked(file)
+	return "another process", err == nil && locked
 }
 
 // lostPause keeps two programs from fighting about a file.
@@ -114,7 +130,8 @@ func (c *Claims) Wait(ctx context.Context, denied []string) error {
 	err := c.dir.changes(c.dir.leases()).rarely().wait(ctx, func() bool {
 		lost = slices.ContainsFunc(held, func(h *Held) bool { return !h.Intact() })
 		return lost || slices.ContainsFunc(denied, func(device string) bool {
-			return c.dir.read(c.dir.gpu(device)).State != Valid
+			_, claimed := c.dir.claimant(c.dir.gpu(device))
+			return !claimed
 		})
 	})
 	if err != nil {

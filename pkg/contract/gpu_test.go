@@ -77,6 +77,29 @@ func TestALostClaimIsClaimedAgain(t *testing.T) {
 	}
 }
 
+// TestADamagedClaim belongs to nobody, unless its process lives.
+func TestADamagedClaim(t *testing.T) {
+	for name, content := range map[string]string{"truncated": "", "overwritten": "A=1\n", "no text": "\x00\x01"} {
+		t.Run(name, func(t *testing.T) {
+			d := newDir(t)
+			path := filepath.Join(d.Root, "leases", "offer."+claimedGPU)
+			other := start(t, "offer", d)
+			must(t, os.WriteFile(path, []byte(content), 0o644))
+			mine := d.NewClaims("device-plugin")
+			var by contract.AdvertisedError
+			if denied := mine.Claim([]string{claimedGPU}); !errors.As(denied[claimedGPU], &by) || by.By != "another process" {
+				t.Fatalf("Claim() = %v, want that another process has it", denied)
+			}
+			free := make(chan error, 1)
+			go func() { free <- mine.Wait(t.Context(), []string{claimedGPU}) }()
+			other.kill()
+			inTime(t, "Wait", func() { must(t, <-free) })
+			claim(t, mine, claimedGPU)
+			mine.Release()
+		})
+	}
+}
+
 // TestALostClaimThatAnotherProcessHas is given up: the other process advertises the GPU.
 func TestALostClaimThatAnotherProcessHas(t *testing.T) {
 	d := newDir(t)

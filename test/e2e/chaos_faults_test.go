@@ -55,7 +55,7 @@ func chaosFaults(t *testing.T, files []string) []fault {
 		{"fill the run root", script("! busybox dd if=/dev/zero of=/run/nvidia/full bs=4k 2>/dev/null"), script("rm -f /run/nvidia/full")},
 		{"empty the run root", script("find /run/nvidia -mindepth 1 -delete"), nil},
 		{"remove the claims of GPUs", script("rm /run/nvidia/leases/offer.*"), nil},
-		{"truncate the claims of GPUs", script("truncate -s 0 /run/nvidia/leases/offer.*"), nil},
+		{"truncate the claims of GPUs", script("for claim in /run/nvidia/leases/offer.*; do truncate -cs 0 \"$claim\"; done"), nil},
 		{"remove the configs", script(swapConfig + "rm -f default"), script(restoreConfig)},
 		{"truncate the configs", script(swapConfig + ": >default"), script(restoreConfig)},
 		{"remove the kubelet's socket", script("rm " + kubeletSockets + "kubelet.sock"), func(ctx context.Context) error {

@@ -159,7 +159,7 @@ func (c *chaos) run(t *testing.T, random *rand.Rand, end time.Time) {
 		case <-t.Context().Done():
 		}
 		c.undo(t.Context(), t)
-		took := c.recover(t)
+		took := c.recover(t, fmt.Sprintf("round %d: %s", round, strings.Join(names, ", ")))
 		t.Logf("round %d: right %s after: %s", round, took.Round(time.Millisecond), strings.Join(names, ", "))
 		if took > soon {
 			t.Errorf("round %d: it took %s, want at most %s", round, took, soon)
@@ -184,16 +184,19 @@ func (c *chaos) undo(ctx context.Context, t *testing.T) {
 	c.present = nil
 }
 
-// recover waits until everything is right and stays so, and returns how long it was
-// wrong.
-func (c *chaos) recover(t *testing.T) time.Duration {
+// recover waits until everything is right and stays so after some faults, and returns how
+// long it was wrong.
+func (c *chaos) recover(t *testing.T, after string) time.Duration {
 	t.Helper()
 	begin := time.Now()
 	var right time.Time
 	wrong := ""
 	defer func() {
 		if wrong != "" {
-			t.Logf("this is wrong (-want +got):\n%s", wrong)
+			t.Logf("this is wrong after %s (-want +got):\n%s", after, wrong)
+			out, err := shared.Kubectl(context.WithoutCancel(t.Context()), "-n", stack.Namespace, "logs",
+				"--selector=app.kubernetes.io/name=device-plugin", "--tail=40")
+			t.Logf("the log of device-plugin (error %v):\n%s", err, out)
 		}
 	}()
 	eventually(t, "everything that the agents publish is right", func() bool {
