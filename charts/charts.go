@@ -28,8 +28,8 @@ func Load(name string) (*chart.Chart, error) {
 }
 
 // load returns a chart of files, which hold no symbolic links: Go cannot embed
-// those. Every chart has two kinds of them. templates/common is the folder
-// common, and charts/NAME is the chart NAME for each dependency in Chart.yaml.
+// those. A chart has two kinds of them: templates/common is the folder common, and, for
+// each dependency in Chart.yaml, what charts/NAME has is that of the chart NAME.
 func load(files fs.FS, name string) (*chart.Chart, error) {
 	rules, err := ignored(files, name)
 	if err != nil {
