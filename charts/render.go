@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,10 +27,33 @@ type Release struct {
 }
 
 // installOrder returns Helm's order of kinds, with admission policies before the
-// accounts that they restrict. Helm does not know them, and installs them last.
+// accounts that they restrict. Helm does not know them, and creates them last: in a release
+// that Helm installs, they only come before the role bindings, in one List with these.
 func installOrder() releaseutil.KindSortOrder {
 	order := slices.Clone(releaseutil.InstallOrder)
 	return slices.Insert(order, slices.Index(order, "ServiceAccount"), "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+}
+
+// list finds the start of the List of the template outrigger.inOrder, up to its first item.
+var list = regexp.MustCompile(`(?m)^apiVersion: v1\nkind: List\n(?:.+\n)*items:\n`)
+
+// unlisted returns what a template renders with the items of its List, which is at the end,
+// as objects of their own. The List is for Helm's order; Render has a better one.
+func unlisted(text string) string {
+	at := list.FindStringIndex(text)
+	if at == nil {
+		return text
+	}
+	var out strings.Builder
+	out.WriteString(text[:at[0]])
+	for line := range strings.Lines(text[at[1]:]) {
+		if item, ok := strings.CutPrefix(line, "  - "); ok {
+			out.WriteString("---\n" + item)
+			continue
+		}
+		out.WriteString(strings.TrimPrefix(line, "    "))
+	}
+	return out.String()
 }
 
 // Render returns the objects of a release in the order in which to install them,
@@ -40,6 +64,9 @@ func Render(c *chart.Chart, r Release) (string, error) {
 		return "", fmt.Errorf("render chart %s: %w", c.Name(), err)
 	}
 	maps.DeleteFunc(files, func(name, _ string) bool { return path.Base(name) == "NOTES.txt" })
+	for name, text := range files {
+		files[name] = unlisted(text)
+	}
 	_, manifests, err := releaseutil.SortManifests(files, nil, installOrder())
 	if err != nil {
 		return "", fmt.Errorf("render chart %s: %w", c.Name(), err)

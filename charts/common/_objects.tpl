@@ -80,6 +80,29 @@ subjects:
     namespace: {{ include "outrigger.namespace" .root }}
 {{- end -}}
 
+{{- /* One List with objects in a fixed order, of (dict "name" … "objects" a list of texts with
+objects). Helm creates kinds that it does not know last, such as policies, but keeps the order
+within a List: an account gets its rights after the policies that restrict them. Go's Render
+takes the List apart, so the form of its text matters. */ -}}
+{{- define "outrigger.inOrder" -}}
+{{- $items := list -}}
+{{- range .objects -}}
+{{- range regexSplit `(?m)^---$` . -1 -}}
+{{- with trim . }}{{ $items = append $items . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- if $items -}}
+apiVersion: v1
+kind: List
+metadata:
+  name: {{ .name }}
+items:
+{{- range $items }}
+  - {{ indent 4 . | trim }}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
 {{- /* The right to create Events about the agent's Node. */ -}}
 {{- define "outrigger.eventRights" -}}
 # Nodes have no namespace; Kubernetes keeps Events about them in this one.
@@ -94,7 +117,9 @@ rules:
   - apiGroups: [""]
     resources: [events]
     verbs: [create]
----
+{{- end -}}
+
+{{- define "outrigger.eventBinding" -}}
 {{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.rbacName" .) "namespace" "default"
   "labels" (include "outrigger.labels" .) "account" (include "outrigger.serviceAccountName" .)) }}
 {{- end -}}

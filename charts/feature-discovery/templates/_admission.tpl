@@ -1,4 +1,6 @@
-{{- if .Values.admissionPolicy.create }}
+{{- /* The policies that restrict the rights of the accounts. */ -}}
+{{- define "feature-discovery.admission" -}}
+{{- if .Values.admissionPolicy.create -}}
 {{- $account := include "outrigger.serviceAccountName" . }}
 {{- $name := include "outrigger.rbacName" . }}
 {{- $labels := include "outrigger.labels" . }}
@@ -73,3 +75,30 @@ spec:
 {{ include "outrigger.eventPolicy" (dict "root" $ "account" $account "agent" "feature-discovery") }}
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{- /* What gives the accounts their rights. */ -}}
+{{- define "feature-discovery.bindings" -}}
+{{- if .Values.rbac.create -}}
+{{- $name := include "outrigger.rbacName" . -}}
+{{- $labels := include "outrigger.labels" . -}}
+{{- $account := include "outrigger.serviceAccountName" . -}}
+{{- if include "feature-discovery.readsNode" . -}}
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" $name "labels" $labels "account" $account) }}
+{{- end }}
+{{- if eq .Values.publish "nodefeature" }}
+---
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.fullname" .)
+  "namespace" (include "outrigger.namespace" .) "labels" $labels "account" $account) }}
+{{- end }}
+{{- if .Values.events.enabled }}
+---
+{{ include "outrigger.eventBinding" . }}
+{{- end }}
+{{- if .Values.presence.enabled }}
+---
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" (include "feature-discovery.presenceRBACName" .)
+  "labels" (include "feature-discovery.presenceLabels" .) "account" (include "feature-discovery.presenceServiceAccountName" .)) }}
+{{- end }}
+{{- end -}}
+{{- end -}}

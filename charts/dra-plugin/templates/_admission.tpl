@@ -1,4 +1,6 @@
-{{- if .Values.admissionPolicy.create }}
+{{- /* The policies that restrict the rights of the account. */ -}}
+{{- define "dra-plugin.admission" -}}
+{{- if .Values.admissionPolicy.create -}}
 # A token stolen from one node must not change what other nodes advertise.
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -32,3 +34,12 @@ spec:
 ---
 {{ include "outrigger.policyBinding" (dict "name" (include "outrigger.rbacName" .) "labels" (include "outrigger.labels" .)) }}
 {{- end }}
+{{- end -}}
+
+{{- /* What gives the account its rights. */ -}}
+{{- define "dra-plugin.bindings" -}}
+{{- if .Values.rbac.create -}}
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" (include "outrigger.rbacName" .)
+  "labels" (include "outrigger.labels" .) "account" (include "outrigger.serviceAccountName" .)) }}
+{{- end -}}
+{{- end -}}

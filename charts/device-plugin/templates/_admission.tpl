@@ -1,0 +1,20 @@
+{{- /* The policies that restrict the rights of the account. */ -}}
+{{- define "device-plugin.admission" -}}
+{{- if and .Values.devicePlugin.enabled (include "outrigger.eventPolicies" .) -}}
+{{ include "outrigger.eventPolicy" (dict "root" $ "account" (include "outrigger.serviceAccountName" .) "agent" "device-plugin") }}
+{{- end -}}
+{{- end -}}
+
+{{- /* What gives the account its rights. */ -}}
+{{- define "device-plugin.bindings" -}}
+{{- if .Values.rbac.create -}}
+{{- if include "outrigger.configMapName" . -}}
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" (include "outrigger.rbacName" .) "labels" (include "outrigger.labels" .)
+  "account" (include "outrigger.serviceAccountName" .)) }}
+{{- end }}
+{{- if and .Values.events.enabled .Values.devicePlugin.enabled }}
+---
+{{ include "outrigger.eventBinding" . }}
+{{- end }}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,88 @@
+package charts
+
+import (
+	"path"
+	"strings"
+	"testing"
+
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	"sigs.k8s.io/yaml"
+)
+
+// created is what a test reads of an object.
+type created struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Subjects []struct{ Name, Namespace string }
+	Spec     struct {
+		PolicyName      string
+		MatchConditions []struct{ Expression string }
+	}
+	Items []created
+}
+
+// inHelmsOrder returns the objects of a release in the order in which "helm install" creates
+// them: Helm sorts what the templates render by kind, and then takes Lists apart.
+func inHelmsOrder(t *testing.T, name string) []created {
+	t.Helper()
+	c, err := Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := execute(c, Release{Name: "outrigger", Namespace: "gpus", Kubernetes: "1.37.0", Values: map[string]any{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file := range files {
+		if path.Base(file) == "NOTES.txt" {
+			delete(files, file)
+		}
+	}
+	_, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []created
+	for _, m := range manifests {
+		var object created
+		if err := yaml.Unmarshal([]byte(m.Content), &object); err != nil {
+			t.Fatalf("%s: %v", m.Name, err)
+		}
+		if object.Kind == "List" {
+			objects = append(objects, object.Items...)
+			continue
+		}
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+// TestHelmCreatesPoliciesBeforeRights finds an account to which Helm gives rights before the
+// policies exist that restrict them.
+func TestHelmCreatesPoliciesBeforeRights(t *testing.T) {
+	for name, policies := range map[string]int{"device-plugin": 1, "dra-plugin": 1, "feature-discovery": 3, "gpu-node": 4} {
+		t.Run(name, func(t *testing.T) {
+			bound, expressions, inForce := map[string]bool{}, map[string]string{}, 0
+			for _, object := range inHelmsOrder(t, name) {
+				switch object.Kind {
+				case "ClusterRoleBinding", "RoleBinding":
+					for _, s := range object.Subjects {
+						bound["'system:serviceaccount:"+s.Namespace+":"+s.Name+"'"] = true
+					}
+				case "ValidatingAdmissionPolicy":
+					expressions[object.Metadata.Name] = object.Spec.MatchConditions[0].Expression
+				case "ValidatingAdmissionPolicyBinding":
+					inForce++
+					for account := range bound {
+						if strings.Contains(expressions[object.Spec.PolicyName], account) {
+							t.Errorf("%s has rights before the policy %s is in force", account, object.Spec.PolicyName)
+						}
+					}
+				}
+			}
+			if inForce != policies || len(expressions) != policies || len(bound) == 0 {
+				t.Errorf("%d policies, %d in force, want %d; accounts with rights: %v", len(expressions), inForce, policies, bound)
+			}
+		})
+	}
+}
