@@ -17,13 +17,18 @@
 - name: LOG_FORMAT
   value: {{ .root.Values.logFormat }}
 - name: LISTEN_ADDRESS
-  value: {{ .root.Values.metrics.port | empty | ternary "" (printf ":%d" (int .port)) | quote }}
+  value: {{ .root.Values.metrics.port | empty | ternary "" (printf "%s:%d" (include "outrigger.localhost" .root | empty | ternary "" "127.0.0.1") (int .port)) | quote }}
 {{- if include "outrigger.tlsSecret" .root }}
 - name: TLS_CERT_FILE
   value: /tls/tls.crt
 - name: TLS_PRIVATE_KEY_FILE
   value: /tls/tls.key
 {{- end }}
+{{- end -}}
+
+{{- /* Whether the port is open only inside the pod. */ -}}
+{{- define "outrigger.localhost" -}}
+{{- if eq "true" (include "outrigger.setting" (dict "root" . "name" "metrics.localhost")) }}true{{ end -}}
 {{- end -}}
 
 {{- /* The variables that the user sets, of a list of (list NAME value). null, an empty

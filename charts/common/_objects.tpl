@@ -3,6 +3,9 @@
 {{- if not .Values.metrics.port -}}
 {{- fail "metrics.service.enabled: the Service has no port, because metrics.port is 0; set a port, or disable the Service" -}}
 {{- end -}}
+{{- if include "outrigger.localhost" . -}}
+{{- fail "metrics.service.enabled: nobody reaches the port of the Service, because of metrics.localhost; set metrics.localhost to false, or disable the Service" -}}
+{{- end -}}
 apiVersion: v1
 kind: Service
 metadata:
@@ -131,6 +134,9 @@ come from the node, which Kubernetes always allows. */ -}}
 {{- $v := .root.Values -}}
 {{- if .hostNetwork -}}
 {{- fail "networkPolicy.enabled: a NetworkPolicy does not apply to pods on the host's network; disable one of the two" -}}
+{{- end -}}
+{{- if and $v.networkPolicy.from (include "outrigger.localhost" .root) -}}
+{{- fail "networkPolicy.from: nobody reaches the port, because of metrics.localhost; set metrics.localhost to false, or remove networkPolicy.from" -}}
 {{- end -}}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy

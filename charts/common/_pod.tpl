@@ -77,31 +77,43 @@ terminationMessagePath: /run/termination-log
 terminationMessagePolicy: FallbackToLogsOnError
 {{- end -}}
 
-{{- /* Of (dict "root" $ "port" that of the container). */ -}}
+{{- /* The readiness probe of a container, and its port, of (dict "root" $ "port" that of the
+container "program" its program, if it is not named as the chart). */ -}}
 {{- define "outrigger.readinessProbe" -}}
+{{- if not (include "outrigger.localhost" .root) -}}
 ports:
   - name: metrics
     containerPort: {{ .port }}
+{{ end -}}
 readinessProbe:
-  {{- include "outrigger.httpGet" (dict "root" .root "path" "/readyz") | nindent 2 }}
-  periodSeconds: 5
+  {{- include "outrigger.probe" (dict "root" .root "program" .program "page" "readyz" "period" 5) | nindent 2 }}
 {{- end -}}
 
-{{- define "outrigger.httpGet" -}}
+{{- /* A probe of (dict "root" $ "program" … "page" "healthz" or "readyz" "period" in seconds).
+The kubelet does not reach a port on localhost: then the program asks the one that runs, half as
+often, because each probe starts a process. */ -}}
+{{- define "outrigger.probe" -}}
+{{- if include "outrigger.localhost" .root -}}
+exec:
+  command: [/usr/bin/{{ default .root.Chart.Name .program }}, probe, {{ .page }}]
+timeoutSeconds: 5
+periodSeconds: {{ mul 2 .period }}
+{{- else -}}
 httpGet:
-  path: {{ .path }}
+  path: /{{ .page }}
   port: metrics
   {{- if include "outrigger.tlsSecret" .root }}
   scheme: HTTPS
   {{- end }}
+periodSeconds: {{ .period }}
+{{- end -}}
 {{- end -}}
 
-{{- /* The ports and probes of a container, of (dict "root" $ "port" that of the container). */ -}}
+{{- /* The ports and probes of a container, of the same dict. */ -}}
 {{- define "outrigger.probes" -}}
 {{ include "outrigger.readinessProbe" . }}
 livenessProbe:
-  {{- include "outrigger.httpGet" (dict "root" .root "path" "/healthz") | nindent 2 }}
-  periodSeconds: 20
+  {{- include "outrigger.probe" (dict "root" .root "program" .program "page" "healthz" "period" 20) | nindent 2 }}
   failureThreshold: 3
 {{- end -}}
 
