@@ -37,7 +37,9 @@ func NewLayout(n *gpu.Node, c config.Config) Layout {
 	d.noteWhole(units)
 	var l Layout
 	for _, o := range d.separate(drafts(units)) {
-		l.set.Resources = append(l.set.Resources, o.resource(c.Sharing))
+		r := o.resource(c.Sharing)
+		d.fit(&r)
+		l.set.Resources = append(l.set.Resources, r)
 		l.hardware = append(l.hardware, o.hardware())
 	}
 	l.set.Unlisted, l.set.Notes = d.unlisted(), d.notes

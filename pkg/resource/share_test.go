@@ -2,6 +2,7 @@ package resource_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -174,6 +175,38 @@ func TestShares(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, short(resource.Derive(tc.node, health.View{}, c))); diff != "" {
 				t.Errorf("set (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Labels and allocatable agree, because both follow from what is derived here.
+func TestReplicasThatDoNotFitInAListAreLeftOut(t *testing.T) {
+	for name, tc := range map[string]struct {
+		gpus   int
+		shares []config.Share
+		want   []int
+		note   string
+	}{
+		"many of each":    {gpus: 16, shares: []config.Share{{Name: res, Replicas: 100}}, want: []int{100, 100}},
+		"too many of one": {gpus: 1, shares: []config.Share{{Name: res, Replicas: 100_000}}, want: []int{63_550}, note: "nvidia.com/gpu: 63550 of 100000 replicas fit"},
+		"too many of one, few of others": {
+			gpus: 3, shares: []config.Share{{Name: res, Devices: refs("0"), Replicas: 100_000}, {Name: res, Replicas: 50}},
+			want: []int{63_454, 50, 50}, note: "at most 63454 of a device: configure fewer",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := resource.Derive(gputest.Divided(gputest.L4, tc.gpus), health.View{}, config.Config{
+				Sharing: config.Sharing{Strategy: config.SharingTimeSlicing, Shares: tc.shares},
+			})
+			for i, want := range tc.want {
+				if got := set.Resources[0].Devices[i].Replicas; got != want {
+					t.Errorf("device %d is advertised %d times, want %d", i, got, want)
+				}
+			}
+			notes := strings.Join(set.Notes, "; ")
+			if (tc.note == "") != (notes == "") || !strings.Contains(notes, tc.note) {
+				t.Errorf("notes are %q, want %q", notes, tc.note)
 			}
 		})
 	}

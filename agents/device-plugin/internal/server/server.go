@@ -55,9 +55,6 @@ type Server struct {
 	path         string
 	feed         feed
 	registration *registration
-	// left is how many replicas Publish left out. It is owned by the caller of
-	// Publish.
-	left int
 }
 
 // New returns a Server. It does nothing before Run.
@@ -76,20 +73,13 @@ func SocketName(res string) string {
 	return "nvidia-" + res[strings.LastIndex(res, "/")+1:] + ".sock"
 }
 
-// Publish serves r from now on, as far as it fits in a list, also after Leave. It
-// returns false, and does nothing, if Run is about to end. It does not block. One
-// goroutine calls Publish and Leave.
+// Publish serves r from now on, also after Leave. It returns false, and does nothing, if Run
+// is about to end. It does not block. One goroutine calls Publish and Leave.
 func (s *Server) Publish(r resource.Resource, opts allocate.Options) bool {
 	if !s.registration.stay() {
 		return false
 	}
-	fits, left := wire.Fit(r)
-	if left > 0 && left != s.left {
-		s.cfg.Log.Warn("too many replicas for the kubelet, advertising fewer: configure fewer for the resource",
-			"resource", s.cfg.Resource, "left_out", left, "max_bytes", wire.MaxListBytes)
-	}
-	s.left = left
-	s.feed.put(fits, opts)
+	s.feed.put(r, opts)
 	return true
 }
 
@@ -129,7 +119,7 @@ func (s *Server) Run(ctx context.Context) error {
 func serverOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ForceServerCodecV2(wire.NewCodec()),
-		grpc.StaticStreamWindowSize(wire.MaxListBytes),
-		grpc.StaticConnWindowSize(wire.MaxListBytes),
+		grpc.StaticStreamWindowSize(resource.MaxListBytes),
+		grpc.StaticConnWindowSize(resource.MaxListBytes),
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
 )
@@ -123,39 +125,25 @@ func reason(ds []resource.Device, i int, why string) []resource.Device {
 	return ds
 }
 
-func TestFitKeepsWithinTheLimitOfTheKubelet(t *testing.T) {
-	for name, tc := range map[string]struct {
-		devices []resource.Device
-		cut     bool
-	}{
-		"no device":                    {},
-		"a hundred of each":            {devices: devices(112, 100)},
-		"a device without replicas":    {devices: devices(1, 0)},
-		"a hundred thousand of one":    {devices: devices(1, 100_000), cut: true},
-		"a hundred thousand of 16":     {devices: devices(16, 100_000), cut: true},
-		"too many of one, few of many": {devices: append(devices(1, 100_000), devices(9, 50)[1:]...), cut: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := resource.Resource{Name: "nvidia.com/gpu", Devices: tc.devices}
-			got, left := Fit(r)
-			before, after := 0, 0
-			for i, d := range got.Devices {
-				before += tc.devices[i].Replicas
-				after += d.Replicas
-				if few := tc.devices[i].Replicas; few <= 50 && d.Replicas != few {
-					t.Errorf("of the %d replicas of device %d are left %d", few, i, d.Replicas)
-				}
+// Package resource computes the size of a List without the API's types.
+func TestDerivedReplicasFillAList(t *testing.T) {
+	for gpus, replicas := range map[int]int{1: 100_000, 2: 40_000, 16: 100_000, 17: 4_000} {
+		t.Run(fmt.Sprintf("%d replicas of %d GPUs", replicas, gpus), func(t *testing.T) {
+			n := gputest.Node(gputest.A100, gpus)
+			for i := range n.GPUs {
+				n.GPUs[i].NUMANode = i * 100 // of one and of two bytes
 			}
-			if left > 0 != tc.cut || before-after != left {
-				t.Errorf("%d are left out, and said to be %d, want some = %v", before-after, left, tc.cut)
-			}
-			every := make([]int, len(got.Devices))
+			set := resource.Derive(n, health.View{}, config.Config{Sharing: config.Sharing{
+				Strategy: config.SharingTimeSlicing, Shares: []config.Share{{Name: resource.GPU, Replicas: replicas}},
+			}})
+			devices := set.Resources[0].Devices
+			every := make([]int, len(devices))
 			for i := range every {
 				every[i] = i
 			}
-			worst, _ := List{}.Next(sick(got.Devices, every...))
-			if n := worst.encoded.Len(); n > MaxListBytes || left > 0 && n < MaxListBytes*99/100 {
-				t.Errorf("the list has %d bytes, want at most %d, and nearly as many", n, MaxListBytes)
+			longest, _ := List{}.Next(sick(devices, every...))
+			if n := longest.Len(); n > resource.MaxListBytes || n < resource.MaxListBytes*99/100 || devices[0].Replicas == replicas {
+				t.Errorf("the list of %d replicas each has %d bytes, want at most %d, and nearly as many", devices[0].Replicas, n, resource.MaxListBytes)
 			}
 		})
 	}
@@ -175,12 +163,6 @@ func BenchmarkList(b *testing.B) {
 		some := sick(ds, 14, 15, 16, 17, 18, 19, 20)
 		for b.Loop() {
 			whole.Next(some)
-		}
-	})
-	b.Run("fit", func(b *testing.B) {
-		r := resource.Resource{Devices: ds}
-		for b.Loop() {
-			Fit(r)
 		}
 	})
 }

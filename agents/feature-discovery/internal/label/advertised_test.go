@@ -91,6 +91,11 @@ func TestAdvertised(t *testing.T) {
 			config: []string{sharing("mps", "", 49, "nvidia.com/gpu")},
 			want:   "mps.capable=false gpu.product=NVIDIA-A100-SXM4-40GB gpu.replicas=0 gpu.sharing-strategy=none",
 		},
+		"more replicas than the kubelet accepts in a list: those that are advertised": {
+			node:   gputest.Divided(gputest.A100, 16),
+			config: []string{sharing("timeSlicing", "", 90_000, "nvidia.com/gpu")},
+			want:   "gpu.replicas=3942 gpu.sharing-strategy=time-slicing",
+		},
 		"MPS with one client of each GPU: a daemon has to run": {
 			node:   gputest.Divided(gputest.A100, 1),
 			config: []string{sharing("mps", "", 1, "nvidia.com/gpu")},

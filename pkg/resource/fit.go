@@ -1,0 +1,67 @@
+package resource
+
+import (
+	"math/bits"
+	"sort"
+)
+
+// MaxListBytes is the size of the largest device list that a kubelet accepts: grpc-go's
+// default for a received message, which the kubelet keeps. A larger one ends the stream,
+// and with it the resource.
+const MaxListBytes = 4 << 20
+
+// fit lowers the replicas of the devices with the most of them to one common limit, so that
+// a list of all devices has at most MaxListBytes. It does not depend on their health.
+//
+// A list holds about 63,000 entries: 3,900 replicas of each of 16 GPUs, or 560 of each of
+// 112 MIG devices.
+func (d *derivation) fit(r *Resource) {
+	most := 1
+	for _, dev := range r.Devices {
+		most = max(most, dev.Replicas)
+	}
+	if listBytes(r.Devices, most) <= MaxListBytes {
+		return
+	}
+	// The lowest limit that is too high.
+	limit := sort.Search(most, func(n int) bool { return listBytes(r.Devices, n) > MaxListBytes })
+	limit = max(limit-1, 1)
+	wanted, fitting := 0, 0
+	for i := range r.Devices {
+		wanted += r.Devices[i].Replicas
+		r.Devices[i].Replicas = min(r.Devices[i].Replicas, limit)
+		fitting += r.Devices[i].Replicas
+	}
+	d.note("sharing of %s: %d of %d replicas fit in the list that the kubelet accepts, at most %d of a device: configure fewer", r.Name, fitting, wanted, limit)
+}
+
+// listBytes returns the largest size of a ListAndWatchResponse (device plugin API, v1beta1)
+// with these devices, if none has more than limit replicas.
+func listBytes(devices []Device, limit int) int {
+	total := 0
+	for _, d := range devices {
+		n := min(max(d.Replicas, 1), limit)
+		entry := fieldBytes(len(d.ID(n-1))) + fieldBytes(len("Unhealthy")) + topologyBytes(d)
+		total += n * fieldBytes(entry)
+	}
+	return total
+}
+
+// topologyBytes returns the size of a device's field with its NUMA node.
+func topologyBytes(d Device) int {
+	if d.NUMANode < 0 {
+		return 0
+	}
+	node := 0 // the number 0 is not written
+	if d.NUMANode > 0 {
+		node = 1 + varintBytes(d.NUMANode)
+	}
+	return fieldBytes(fieldBytes(node))
+}
+
+// fieldBytes returns the size of an encoded field of this content (Protocol Buffers,
+// "Encoding"), whose number is below 16.
+func fieldBytes(content int) int { return 1 + varintBytes(content) + content }
+
+// varintBytes returns the size of an encoded number that is not negative.
+func varintBytes(n int) int { return (bits.Len(uint(n)|1) + 6) / 7 } //nolint:gosec // as above
