@@ -182,3 +182,12 @@ func TestExplainRejects(t *testing.T) {
 		})
 	}
 }
+
+func TestTheInitContainerOfNVIDIAsChartForMPSEnds(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := agent.Exec(t.Context(), app.MPS(), []string{"mps-control-daemon", "mount-shm"}, &stdout, &stderr)
+	want := "mount-shm: nothing to do: mps-control-daemon mounts the shared memory of each daemon itself\n"
+	if code != 0 || stdout.String() != want || stderr.String() != "" {
+		t.Errorf("exit code %d, %q, %q, want %q", code, stdout.String(), stderr.String(), want)
+	}
+}

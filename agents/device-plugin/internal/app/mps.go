@@ -31,7 +31,17 @@ func MPS() agent.App {
 		Listen:  ":9412",
 		New:     newMPS,
 		Source:  App().Source,
+		Commands: []*cli.Command{{
+			Name:   "mount-shm",
+			Usage:  "do nothing: the init container of NVIDIA's chart calls it, and the agent mounts the shared memory itself",
+			Action: mountShm,
+		}},
 	}
+}
+
+func mountShm(c *cli.Context) error {
+	_, _ = fmt.Fprintln(c.App.Writer, "mount-shm: nothing to do: "+mpsName+" mounts the shared memory of each daemon itself")
+	return nil
 }
 
 func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {

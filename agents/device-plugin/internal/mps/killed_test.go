@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"outrigger.dev/agents/device-plugin/internal/mps"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -140,5 +142,42 @@ func TestWithoutTheRightToMountNothingIsShared(t *testing.T) {
 	}
 	if got := r.mode("GPU-a"); got != "DEFAULT" {
 		t.Errorf("compute mode %s, want DEFAULT", got)
+	}
+}
+
+func TestMountsThatStayInTheContainerAreReported(t *testing.T) {
+	r := newRig(t)
+	// Go makes all mounts of such a process private.
+	r.supervisor("GPU-a", &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS},
+		"serve "+shared+": MPS root "+r.root+" keeps mounts in this container, and the containers of clients would not find the daemons: "+
+			"mount the host's folder there with mountPropagation Bidirectional")
+	if r.ready() {
+		t.Error("ready without folders that the containers of clients see")
+	}
+	if got := r.mode("GPU-a"); got != "DEFAULT" {
+		t.Errorf("compute mode %s, want DEFAULT", got)
+	}
+}
+
+func TestMountsThatLeaveTheContainerAreUsed(t *testing.T) {
+	r := newRig(t)
+	if err := unix.Mount("shared", r.root, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		unmount(t, r.root)
+		if err := unix.Unmount(r.root, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := unix.Mount("", r.root, "", unix.MS_SHARED, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.supervisor("GPU-a", &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}, "<nil>")
+	if !r.ready() {
+		t.Error("not ready")
+	}
+	if mounted := r.read("/proc/self/mountinfo"); !strings.Contains(mounted, " "+r.root+"/"+shared+"/pipe ") {
+		t.Errorf("this process does not see the mounts of the other:\n%s", mounted)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -25,6 +26,12 @@ const (
 // serve runs one daemon once. It calls answering when the daemon answers, and its GPUs are
 // ready from then until the daemon ends.
 func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err error) {
+	if err := os.MkdirAll(s.cfg.Root, 0o755); err != nil {
+		return fmt.Errorf("create MPS root: %w", err)
+	}
+	if err := checkPropagation(s.cfg.Root); err != nil {
+		return err
+	}
 	dirs := dirsOf(s.cfg.Root, d.Folder)
 	if err := dirs.create(d.Clients); err != nil {
 		return err
