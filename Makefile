@@ -1,6 +1,6 @@
 # Outrigger. "make help" lists the targets.
 include versions.mk
-export VERSION OS_BASE REVISION
+export VERSION OS_BASE REVISION GOLANG_IMAGE DEBIAN_IMAGE
 export GOWORK := off
 # One step downloads the modules that a target needs; all that follows is offline.
 export DOWNLOAD_GOPROXY := $(GOPROXY)
@@ -36,7 +36,7 @@ pins = $(addprefix test/cluster/components/,$(filter-out pause,$(1)))
 owners = $(foreach module,$(MODULES),$(if $(filter $(module) $(module)/%,$(1)),$(module)))
 
 .DEFAULT_GOAL := help
-.PHONY: help build cluster demo demo-down test check e2e bench soak sim charts images sync setup root everything free clean
+.PHONY: help build cluster demo demo-down test check e2e bench soak sim charts images pins sync setup root everything free clean release
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -78,8 +78,15 @@ sim: setup ## build the simulated GPU node: bin/gpu-sim and its libraries
 	@$(libs)
 	@$(STEP) "build gpu-sim" tools/build.sh sim/...
 
-images: build ## write the container images as OCI archives into out/images
+images: release build ## write the container images as OCI archives into out/images
 	@$(STEP) "write the images" bin/images build
+
+# RELEASE=1 builds only what is pinned.
+release:
+	@[ -z "$(RELEASE)" ] || tools/pins.sh --release
+
+pins: ## write the base images of versions.mk into the Dockerfiles
+	@tools/pins.sh
 
 cluster: setup ## build what a test cluster runs: bin/cluster and bin/cluster-components
 	@$(call download,$(call pins,$(CLUSTER)) sim test/cluster)

@@ -6,8 +6,8 @@ VERSION := 26.11.0
 # release of the machine that builds, since they take its glibc.
 OS_BASE := $(shell . /etc/os-release; echo $$ID$$VERSION_ID)
 # The images of the first stages of images/*/Dockerfile, for "docker build" only: "make
-# images" uses none. They are not pinned here, because no registry was reachable to
-# learn their digests. To pin one, add it: golang:1.26-bookworm@sha256:…
+# images" uses none. "make pins" writes them into the Dockerfiles. They have no digests yet,
+# because no registry was reachable: a release needs them, as golang:1.26-bookworm@sha256:…
 GOLANG_IMAGE := golang:1.26-bookworm
 DEBIAN_IMAGE := debian:bookworm-slim
 # The commit that the images name as their source.
