@@ -10,20 +10,35 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// next returns the next report, by path.
-func next(t *testing.T, w *hostfs.Watcher) map[string]hostfs.Op {
+// next waits until the watcher reports a change.
+func next(t *testing.T, w *hostfs.Watcher) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	changes, err := w.Next(ctx)
-	if err != nil {
+	if err := w.Next(ctx); err != nil {
 		t.Fatalf("no report: %v", err)
 	}
-	m := map[string]hostfs.Op{}
-	for _, c := range changes {
-		m[c.Path] = c.Op
+}
+
+// mostLeft is more than the number of reports that can be left of what a test did before.
+const mostLeft = 20
+
+// goesOn changes the path so often that the reports are of these changes.
+func goesOn(t *testing.T, w *hostfs.Watcher, path string) {
+	t.Helper()
+	for range mostLeft {
+		if exists(path) {
+			must(t, os.RemoveAll(path))
+		} else {
+			must(t, os.MkdirAll(path, 0o755))
+		}
+		next(t, w)
 	}
-	return m
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 func all(steps ...func(*testing.T, string)) func(*testing.T, string) {

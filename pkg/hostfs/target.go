@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 )
 
 // target is one watched path.
@@ -20,18 +19,7 @@ type target struct {
 	chain []string
 	// via has the names that were followed on the way.
 	via []string
-	// id identifies the file at the path; zero if there is none.
-	id identity
-	// appeared is set after an event for a new file, until compare finds it. If it does
-	// not, an event for the removal follows.
-	appeared bool
-	// op is what has happened since the last report.
-	op Op
 }
-
-// identity identifies a file. The kernel reuses the numbers after a removal, so a noticed
-// removal resets it.
-type identity struct{ dev, ino uint64 }
 
 func (t *target) deepest() string { return t.chain[len(t.chain)-1] }
 
@@ -67,64 +55,21 @@ func isLink(path string) bool {
 	return err == nil && fi.Mode()&os.ModeSymlink != 0
 }
 
-// note applies an event for name, and reports whether the target or a folder on the way to
-// it may have appeared or disappeared. compare sets Created, so that it is reported once per
-// file.
-func (t *target) note(name string, gone, created bool) (moved bool) {
+// note returns whether an event for name may be a change at the path, and whether the target
+// or a folder on the way to it may be another one now.
+func (t *target) note(name string, gone, created bool) (changed, moved bool) {
 	switch {
-	case name == t.real && gone:
-		t.gone()
-		return true
-	case name == t.real && created:
-		t.appeared = true
-		return true
 	case name == t.real:
-		t.op |= Written
-		return false
+		return true, gone || created
 	case filepath.Dir(name) == t.real:
-		t.op |= Written
-		return false
-	case gone && strings.HasPrefix(t.real, name+"/"):
-		t.gone()
-		return true
+		return true, false
+	case !gone && !created:
+		return false, false
 	case t.link && filepath.Dir(name) == filepath.Dir(t.real):
 		// A link on the way may have another target now.
-		return true
+		return true, true
 	default:
-		return (gone || created) && (slices.Contains(t.via, name) || strings.HasPrefix(t.real, name+"/"))
-	}
-}
-
-// gone records that the file at the path was removed or replaced.
-func (t *target) gone() {
-	if t.id != (identity{}) || t.appeared {
-		t.op = t.op&^Created | Removed
-	}
-	t.id, t.appeared = identity{}, false
-}
-
-// compare records whether the file at the path is another one than before.
-func (t *target) compare() {
-	var id identity
-	if fi, err := os.Stat(t.real); err == nil {
-		if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-			id = identity{dev: st.Dev, ino: st.Ino}
-		}
-	}
-	appeared := t.appeared
-	if id != (identity{}) {
-		t.appeared = false
-	}
-	if id == t.id {
-		if id != (identity{}) && appeared {
-			// The last of several new files may have the number of the first.
-			t.op |= Written
-		}
-		return
-	}
-	t.gone()
-	if id != (identity{}) {
-		t.op |= Created
-		t.id = id
+		moved = slices.Contains(t.via, name) || strings.HasPrefix(t.real, name+"/")
+		return moved, moved
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"time"
 
 	"outrigger.dev/pkg/pace"
@@ -13,43 +12,6 @@ import (
 // ErrUnwatchable is returned for a path on procfs or sysfs, where the kernel changes files
 // without events for inotify.
 var ErrUnwatchable = errors.New("inotify does not see changes on procfs and sysfs")
-
-// Op says what happened to a path. Several values can be set.
-type Op uint8
-
-// The values of Op.
-const (
-	// Created: the path exists and did not exist before, or is another file now.
-	Created Op = 1 << iota
-	// Removed: the file at the path was removed. If Created is set too, there is a new
-	// one already.
-	Removed
-	// Written: the content or the attributes changed, or the entries of a folder.
-	Written
-)
-
-// Has reports whether all of o are set.
-func (op Op) Has(o Op) bool { return op&o == o }
-
-func (op Op) String() string {
-	var words []string
-	for _, w := range []struct {
-		op   Op
-		word string
-	}{{Created, "created"}, {Removed, "removed"}, {Written, "written"}} {
-		if op.Has(w.op) {
-			words = append(words, w.word)
-		}
-	}
-	return strings.Join(words, "+")
-}
-
-// Change is what happened to one watched path since the last report.
-type Change struct {
-	// Path as passed to NewWatcher.
-	Path string
-	Op   Op
-}
 
 // pollTime is how often the paths are polled while they cannot be watched.
 const pollTime = 5 * time.Second
@@ -105,7 +67,7 @@ func (w watching) watch(ctx context.Context, begun func()) error {
 	defer fw.Close() //nolint:errcheck // nothing was written through it
 	begun()
 	for {
-		if _, err := fw.Next(ctx); err != nil {
+		if err := fw.Next(ctx); err != nil {
 			return err
 		}
 		w.changed()

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher reports changes of files and folders of the host. One goroutine uses it.
+// Watcher waits for changes of files and folders of the host. One goroutine uses it.
 type Watcher struct {
 	fs      *fsnotify.Watcher
 	errors  <-chan error
 	targets []*target
 	// folders has the watched folders by their real path.
 	folders map[string]bool
-	// primed is false until the first report.
-	primed bool
+	// changed is set until Next returns.
+	changed bool
 }
 
 // NewWatcher watches paths: files, sockets, or folders with their entries but not the
@@ -35,7 +35,7 @@ func NewWatcher(paths ...string) (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", strings.Join(paths, ", "), InotifyError(err))
 	}
-	w := &Watcher{fs: fw, errors: errorsOf(fw), folders: map[string]bool{}}
+	w := &Watcher{fs: fw, errors: errorsOf(fw), folders: map[string]bool{}, changed: true}
 	for _, p := range paths {
 		abs, err := filepath.Abs(p)
 		if err != nil {
@@ -93,48 +93,37 @@ func (w *Watcher) String() string {
 	return strings.Join(paths, ", ")
 }
 
-// Next waits for changes and returns them, at most one per path. The first call returns at
-// once, with Created for each path that exists.
-func (w *Watcher) Next(ctx context.Context) ([]Change, error) {
+// Next waits until something may have changed at one of the paths: created, removed,
+// replaced or written. It returns more often than that, but misses nothing. The first call
+// returns at once.
+func (w *Watcher) Next(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
-		if changes := w.take(); len(changes) > 0 || !w.primed {
-			w.primed = true
-			return changes, nil
+		if w.changed {
+			w.changed = false
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case ev, ok := <-w.fs.Events:
 			if !ok {
-				return nil, fmt.Errorf("watch %s: %w", w, os.ErrClosed)
+				return fmt.Errorf("watch %s: %w", w, os.ErrClosed)
 			}
 			if err := w.handle(ev); err != nil {
-				return nil, err
+				return err
 			}
 		case err, ok := <-w.errors:
 			if !ok {
-				return nil, fmt.Errorf("watch %s: %w", w, os.ErrClosed)
+				return fmt.Errorf("watch %s: %w", w, os.ErrClosed)
 			}
 			if err := w.overflow(err); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-}
-
-// take returns the changes collected so far.
-func (w *Watcher) take() []Change {
-	var changes []Change
-	for _, t := range w.targets {
-		if t.op != 0 {
-			changes = append(changes, Change{Path: t.path, Op: t.op})
-			t.op = 0
-		}
-	}
-	return changes
 }
 
 // maxBatch bounds the events that count as one change: a process that writes without pause
@@ -159,8 +148,8 @@ func (w *Watcher) handle(ev fsnotify.Event) error {
 	return nil
 }
 
-// note marks the targets that ev concerns, and reports whether one of them, or a folder on
-// the way to it, may have appeared or disappeared.
+// note records whether ev concerns a target, and returns whether a target, or a folder on the
+// way to it, may be another one now.
 func (w *Watcher) note(ev fsnotify.Event) (moved bool) {
 	// fsnotify says "//run" for /run.
 	name := filepath.Clean(ev.Name)
@@ -169,7 +158,8 @@ func (w *Watcher) note(ev fsnotify.Event) (moved bool) {
 		w.forget(name)
 	}
 	for _, t := range w.targets {
-		moved = t.note(name, gone, ev.Has(fsnotify.Create)) || moved
+		c, m := t.note(name, gone, ev.Has(fsnotify.Create))
+		w.changed, moved = w.changed || c, moved || m
 	}
 	return moved
 }
@@ -198,15 +188,12 @@ func (w *Watcher) overflow(err error) error {
 	for dir := range maps.Clone(w.folders) {
 		w.unwatch(dir)
 	}
-	for _, t := range w.targets {
-		t.gone()
-		t.op |= Written
-	}
+	w.changed = true
 	return w.sync()
 }
 
 // sync watches the existing folders on the way to each target, until no further folder
-// appears meanwhile. Then it compares the targets with what existed before.
+// appears meanwhile.
 func (w *Watcher) sync() error {
 	list := w.fs.WatchList()
 	for dir := range maps.Clone(w.folders) {
@@ -234,9 +221,6 @@ func (w *Watcher) sync() error {
 		if again, err = w.watch(need); err != nil {
 			return err
 		}
-	}
-	for _, t := range w.targets {
-		t.compare()
 	}
 	return nil
 }

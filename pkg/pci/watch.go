@@ -95,11 +95,11 @@ func (w watch) treeChange(ctx context.Context) error {
 	if !slices.Equal(folders, w.folders()) {
 		return nil // a device appeared or disappeared before the watch began
 	}
-	if _, err := fw.Next(ctx); err != nil { // the existing folders
+	if err := fw.Next(ctx); err != nil { // the existing folders
 		return err
 	}
 	w.changed()
-	_, err = fw.Next(ctx)
+	err = fw.Next(ctx)
 	return err
 }
 
