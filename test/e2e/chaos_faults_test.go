@@ -33,6 +33,9 @@ const (
 	// by themselves.
 	lockAll = `for path in $(find /run/nvidia /run/cdi ` + nfdFolder + ` 2>/dev/null); do flock "$path" sleep 60 2>/dev/null & done; wait`
 
+	freezePlugin = "freeze device-plugin"
+	raiseXID     = "raise an XID"
+
 	kubeletSockets = "/var/lib/kubelet/device-plugins/"
 )
 
@@ -49,7 +52,7 @@ func chaosFaults(t *testing.T, files []string) []fault {
 	faults := []fault{
 		{"kill device-plugin", script("busybox killall -KILL device-plugin"), nil},
 		{"kill feature-discovery", script("busybox killall -KILL feature-discovery"), nil},
-		{"freeze device-plugin", script("busybox killall -STOP device-plugin"), script("busybox killall -CONT device-plugin || :")},
+		{freezePlugin, script("busybox killall -STOP device-plugin"), script("busybox killall -CONT device-plugin || :")},
 		{"freeze feature-discovery", script("busybox killall -STOP feature-discovery"), script("busybox killall -CONT feature-discovery || :")},
 		{"freeze the API server", api("STOP"), api("CONT")},
 		{"fill the run root", script("! busybox dd if=/dev/zero of=/run/nvidia/full bs=4k 2>/dev/null"), script("rm -f /run/nvidia/full")},
@@ -62,7 +65,7 @@ func chaosFaults(t *testing.T, files []string) []fault {
 			return shared.Restart(ctx, "kubelet", gpuNode())
 		}},
 		{"remove the plugin's socket", script("rm " + kubeletSockets + "nvidia-gpu.sock"), nil},
-		{"raise an XID", gpu("xid", "3", "79"), gpu("reset", "3")},
+		{raiseXID, gpu("xid", "3", "79"), gpu("reset", "3")},
 		locks(),
 		inotify(),
 	}
