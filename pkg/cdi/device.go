@@ -20,11 +20,13 @@ const All = "all"
 type Device struct {
 	Name  string
 	Nodes []driverroot.DeviceNode
+	// Env are variables, "NAME=value", of the containers that get the device.
+	Env []string
 	// Files are mounted into the containers that get the device.
 	Files []driverroot.File
 }
 
-// Namer names a GPU, or one of its MIG devices.
+// Namer names a GPU, or one of its MIG devices. It returns "" for one that gets no name.
 type Namer func(g *gpu.GPU, m *gpu.MIGDevice) string
 
 // ByUUID names the GPU g, or its MIG device m if that is not nil, by UUID.
@@ -44,6 +46,25 @@ func ByIndex(g *gpu.GPU, m *gpu.MIGDevice) string {
 	return fmt.Sprint(g.Index)
 }
 
+// ByType names the GPU g by its NVML index, "gpu0", or its MIG device m, if that is not
+// nil, by both indices: "mig0:1".
+func ByType(g *gpu.GPU, m *gpu.MIGDevice) string {
+	if m != nil {
+		return "mig" + ByIndex(g, m)
+	}
+	return "gpu" + ByIndex(g, m)
+}
+
+// ByPCI names the GPU g by its PCI bus ID in NVML's form, in lower case:
+// "00000000:07:00.0". A MIG device has no bus ID and gets no name.
+func ByPCI(g *gpu.GPU, m *gpu.MIGDevice) string {
+	if m != nil {
+		return ""
+	}
+	domain, rest, _ := strings.Cut(g.PCI.BusID, ":")
+	return fmt.Sprintf("%08s:%s", domain, rest)
+}
+
 // Unresolved is a GPU or MIG device that works, but that the spec cannot describe, so
 // that no container can use it. It is an error that names the fix.
 type Unresolved struct {
@@ -53,6 +74,19 @@ type Unresolved struct {
 
 // Error returns the device and the reason.
 func (u Unresolved) Error() string { return fmt.Sprintf("describe %s: %s", u.UUID, u.Reason) }
+
+// Names returns the names that each Namer gives a GPU and its MIG devices.
+func Names(g *gpu.GPU, names ...Namer) []string {
+	var out []string
+	for _, m := range append([]*gpu.MIGDevice{nil}, instances(g)...) {
+		for _, name := range names {
+			if text := name(g, m); text != "" {
+				out = append(out, text)
+			}
+		}
+	}
+	return out
+}
 
 // Devices returns the GPUs and their MIG devices, each once under the name that each
 // Namer gives it. If there are any, it also returns the device All. A GPU in MIG mode
@@ -67,7 +101,7 @@ func Devices(gpus []gpu.GPU, c *driverroot.Content, names ...Namer) ([]Device, [
 		l.gpu(&gpus[i])
 	}
 	if len(l.devices) > 0 {
-		l.devices = append(l.devices, Device{Name: All, Nodes: unique(l.all)})
+		l.devices = append(l.devices, Device{Name: All, Nodes: Unique(l.all)})
 	}
 	return l.devices, l.unresolved
 }
@@ -102,7 +136,7 @@ func (l *lister) gpu(g *gpu.GPU) {
 		whole = append(whole, caps...)
 	}
 	whole = append(whole, l.content.DRM[g.PCI.BusID]...)
-	l.add(g, nil, unique(whole))
+	l.add(g, nil, Unique(whole))
 }
 
 // noNode adds a GPU without device node, and its MIG devices, to the unresolved.
@@ -132,6 +166,21 @@ const (
 	configCap  = 1
 	monitorCap = 2
 )
+
+// MIGCapabilities returns the devices "config" and "monitor", as far as they exist: the
+// rights to change and to monitor the MIG instances of all GPUs.
+func MIGCapabilities(c *driverroot.Content) []Device {
+	var out []Device
+	for _, d := range []struct {
+		name  string
+		minor int
+	}{{"config", configCap}, {"monitor", monitorCap}} {
+		if node, ok := c.Caps[d.minor]; ok {
+			out = append(out, Device{Name: d.name, Nodes: []driverroot.DeviceNode{node}})
+		}
+	}
+	return out
+}
 
 // caps returns the nodes of the capabilities of a MIG device, or none if one of
 // them is missing.
@@ -173,6 +222,9 @@ func (l *lister) add(g *gpu.GPU, m *gpu.MIGDevice, nodes []driverroot.DeviceNode
 	}
 	for _, name := range l.names {
 		text := name(g, m)
+		if text == "" {
+			continue
+		}
 		if err := parser.ValidateDeviceName(text); err != nil {
 			l.missing(id, fault, err.Error())
 			continue
@@ -188,8 +240,8 @@ func (l *lister) missing(id gpu.UUID, fault *gpu.Fault, reason string) {
 	}
 }
 
-// unique returns the nodes in the order of their paths, each once.
-func unique(nodes []driverroot.DeviceNode) []driverroot.DeviceNode {
+// Unique returns the nodes in the order of their paths, each once.
+func Unique(nodes []driverroot.DeviceNode) []driverroot.DeviceNode {
 	slices.SortFunc(nodes, func(a, b driverroot.DeviceNode) int { return strings.Compare(a.Path, b.Path) })
 	return slices.CompactFunc(nodes, func(a, b driverroot.DeviceNode) bool { return a.Path == b.Path })
 }

@@ -67,7 +67,7 @@ func (d Dir) Sync(desired ...*specs.Spec) (Synced, error) {
 		out.Changed = out.Changed || changed
 		errs = append(errs, err)
 		if data[kind] != nil {
-			out.files[d.file(kind)] = written(d.file(kind), len(data[kind]))
+			out.files[d.File(kind)] = written(d.File(kind), len(data[kind]))
 		}
 	}
 	var err error
@@ -98,8 +98,8 @@ func written(path string, size int) fs.FileInfo {
 	return info
 }
 
-// file returns the path at which the owner of a kind writes its spec.
-func (d Dir) file(kind string) string {
+// File returns the path at which the owner of a kind writes its spec.
+func (d Dir) File(kind string) string {
 	vendor, class := parser.ParseQualifier(kind)
 	return filepath.Join(d.Path, vendor+"-"+class+".json")
 }
@@ -107,7 +107,7 @@ func (d Dir) file(kind string) string {
 // syncKind writes data as the owner's spec of a kind. If data is nil, it removes the
 // spec.
 func (d Dir) syncKind(kind string, data []byte) (changed bool, err error) {
-	path := d.file(kind)
+	path := d.File(kind)
 	if err := hostfs.RemoveLeftovers(path); err != nil {
 		return false, err
 	}
@@ -139,7 +139,7 @@ func (d Dir) foreign(data map[string][]byte) ([]string, error) {
 	}
 	own := map[string]bool{}
 	for kind := range data {
-		own[d.file(kind)] = true
+		own[d.File(kind)] = true
 	}
 	var out []string
 	for _, e := range entries {

@@ -21,6 +21,10 @@ const (
 	hookChmod = "chmod"
 )
 
+// GPUHooks returns the hooks that specs for pods which manage a node do without: they
+// hide what belongs to other GPUs.
+func GPUHooks() []string { return []string{hookDeviceNodes, hookProfile} }
+
 // runs reports whether the spec has the hook.
 func (o Options) runs(hook string) bool {
 	return o.HookPath != "" && !slices.Contains(o.DisabledHooks, hook) && !slices.Contains(o.DisabledHooks, All)
@@ -41,6 +45,9 @@ func hooks(c *driverroot.Content, o Options) []*specs.Hook {
 	}
 	slices.Sort(dirs)
 	var folders []string
+	if o.LdconfigPath != "" {
+		folders = append(folders, "--ldconfig-path", o.LdconfigPath)
+	}
 	for _, dir := range dirs {
 		folders = append(folders, "--folder", dir)
 	}

@@ -43,6 +43,9 @@ type Options struct {
 	// does not exist there, the runtime rejects the container. If HookPath is empty,
 	// the spec has no hooks.
 	HookPath string
+	// LdconfigPath is the path of ldconfig on the host, for hooks of NVIDIA's
+	// container toolkit. If it is empty, the hook decides.
+	LdconfigPath string
 	Features
 }
 
@@ -94,7 +97,7 @@ func newSpec(c *driverroot.Content, devices []Device, o Options) (*specs.Spec, e
 		spec.ContainerEdits = common(c, o)
 	}
 	for _, d := range devices {
-		var edits specs.ContainerEdits
+		edits := specs.ContainerEdits{Env: d.Env}
 		addNodes(&edits, d.Nodes, o)
 		m := newMounts()
 		for _, f := range d.Files {
@@ -128,7 +131,7 @@ func checkDevices(devices []Device) error {
 			errs = append(errs, fmt.Errorf("device %q appears twice", d.Name))
 		}
 		seen[d.Name] = true
-		if len(d.Nodes) == 0 {
+		if len(d.Nodes) == 0 && len(d.Env) == 0 {
 			errs = append(errs, fmt.Errorf("device %q has no device node", d.Name))
 		}
 	}

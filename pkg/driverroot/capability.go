@@ -1,38 +1,80 @@
 package driverroot
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Capabilities is a set of driver capabilities, as NVIDIA_DRIVER_CAPABILITIES
 // names them. The zero value has none.
 type Capabilities uint8
 
+// The driver capabilities, and the set of all of them. The variable also knows
+// compat32, which selects 32-bit libraries: Find does not search for any.
 const (
-	compute Capabilities = 1 << iota
-	utility
-	video
-	graphics
-	display
-	ngx
+	Compute Capabilities = 1 << iota
+	Utility
+	Video
+	Graphics
+	Display
+	NGX
 
-	// screen is what draws, to a buffer or to a monitor.
-	screen = graphics | display
-	// every is for parts that no container with a GPU can do without.
-	every = compute | utility | video | graphics | display | ngx
+	EveryCapability = Compute | Utility | Video | Graphics | Display | NGX
 )
+
+// screen is what draws, to a buffer or to a monitor.
+const screen = Graphics | Display
+
+// capabilityName is a capability with its name.
+type capabilityName struct {
+	bit  Capabilities
+	name string
+}
+
+// capabilityNames returns the capabilities in the alphabetical order of their names.
+func capabilityNames() []capabilityName {
+	return []capabilityName{
+		{Compute, "compute"}, {Display, "display"}, {Graphics, "graphics"}, {NGX, "ngx"}, {Utility, "utility"}, {Video, "video"},
+	}
+}
 
 // String returns the names, in alphabetical order, as the variable has them:
 // "compute,utility".
 func (c Capabilities) String() string {
 	var names []string
-	for _, row := range []struct {
-		bit  Capabilities
-		name string
-	}{
-		{compute, "compute"}, {display, "display"}, {graphics, "graphics"}, {ngx, "ngx"}, {utility, "utility"}, {video, "video"},
-	} {
+	for _, row := range capabilityNames() {
 		if c&row.bit != 0 {
 			names = append(names, row.name)
 		}
 	}
 	return strings.Join(names, ",")
+}
+
+// ParseCapabilities returns the set of the named capabilities. The name compat32 is
+// valid and adds nothing.
+func ParseCapabilities(names ...string) (Capabilities, error) {
+	var out Capabilities
+	for _, name := range names {
+		bit, ok := capabilityNamed(name)
+		if !ok {
+			return 0, fmt.Errorf("unknown driver capability %q: use any of compat32,%s", name, EveryCapability)
+		}
+		out |= bit
+	}
+	return out, nil
+}
+
+func capabilityNamed(name string) (Capabilities, bool) {
+	for _, row := range capabilityNames() {
+		if row.name == name {
+			return row.bit, true
+		}
+	}
+	return 0, name == "compat32"
+}
+
+// Admits reports whether a container with the capabilities c gets a part that needs
+// any of those in part. A part without any is for containers that get all of the driver.
+func (c Capabilities) Admits(part Capabilities) bool {
+	return c&part != 0 || part == 0 && c == EveryCapability
 }

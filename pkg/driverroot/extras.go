@@ -3,7 +3,7 @@ package driverroot
 import "regexp"
 
 // Extras is hardware that containers may use together with GPUs, as in the modes
-// imex-channel, gds, mofed and gdrcopy of NVIDIA's container toolkit. All of it may
+// imex-channel, gds, mofed, gdrcopy and nvswitch of NVIDIA's container toolkit. All of it may
 // be absent.
 type Extras struct {
 	// IMEX holds the channels of the fabric's memory exchange by their number.
@@ -14,6 +14,8 @@ type Extras struct {
 	MOFED Part
 	// GDRCopy gives the CPU access to the memory of GPUs.
 	GDRCopy Part
+	// NVSwitch is the switches of an NVLink fabric.
+	NVSwitch Part
 
 	mark mark
 }
@@ -36,15 +38,20 @@ type Part struct {
 func (p Part) Found() bool { return len(p.Nodes) > 0 }
 
 var (
+	switchNode = regexp.MustCompile(`^nvidia-nvswitch(?:ctl|\d+)$`)
+
 	gdsNode   = regexp.MustCompile(`^nvidia-fs[0-9A-Za-z_-]*$`)
 	verbsNode = regexp.MustCompile(`^uverbs\d+$`)
 )
 
 // extras finds the optional hardware in the device root. All but the IMEX channels
-// may also be among the host's own nodes, since other drivers than that of the
+// and the switches may also be among the host's own nodes, since other drivers than that of the
 // GPUs make them.
 func (r *Root) extras(own devRoot) Extras {
-	x := Extras{IMEX: own.numbered("nvidia-caps-imex-channels", imexNode)}
+	x := Extras{
+		IMEX:     own.numbered("nvidia-caps-imex-channels", imexNode),
+		NVSwitch: Part{Nodes: own.matching(".", switchNode)},
+	}
 	for _, d := range []devRoot{own, r.hostRoot()} {
 		if !x.GDS.Found() {
 			x.GDS.Nodes = d.matching(".", gdsNode)

@@ -25,6 +25,7 @@ func (r *rendered) extraNodes(dir string) {
 	for i, name := range []string{
 		"nvidia-caps-imex-channels/channel0", "nvidia-caps-imex-channels/channel12",
 		"nvidia-fs0", "nvidia-fs15", "infiniband/uverbs0", "infiniband/uverbs1", "infiniband/rdma_cm", "gdrdrv",
+		"nvidia-nvswitchctl", "nvidia-nvswitch0", "nvidia-nvswitch11",
 	} {
 		r.node(filepath.Join(dir, name), 0o666, 234, uint32(i))
 	}
@@ -48,6 +49,9 @@ func TestExtras(t *testing.T) {
 				nodeAt(at, "infiniband/rdma_cm"), nodeAt(at, "infiniband/uverbs0"), nodeAt(at, "infiniband/uverbs1"),
 			}},
 			GDRCopy: driverroot.Part{Nodes: []driverroot.DeviceNode{nodeAt(at, "gdrdrv")}},
+			NVSwitch: driverroot.Part{Nodes: []driverroot.DeviceNode{
+				nodeAt(at, "nvidia-nvswitch0"), nodeAt(at, "nvidia-nvswitch11"), nodeAt(at, "nvidia-nvswitchctl"),
+			}},
 		}
 	}
 	none := driverroot.Extras{IMEX: map[int]driverroot.DeviceNode{}}
@@ -74,7 +78,7 @@ func TestExtras(t *testing.T) {
 			func() driverroot.Extras {
 				x := whole("/")
 				// They belong to the driver of the GPUs, as the GPUs' nodes do.
-				x.IMEX = none.IMEX
+				x.IMEX, x.NVSwitch = none.IMEX, none.NVSwitch
 				return x
 			}(),
 		},
@@ -92,6 +96,7 @@ func TestExtras(t *testing.T) {
 				for i, n := range []string{
 					"nvidia-caps-imex-channels/channel00", "nvidia-caps-imex-channels/channel", "nvidia-caps-imex-channels/channel0x",
 					"nvidia-fs 0", "infiniband/uverbs", "infiniband/umad0", "gdrdrv0",
+					"nvidia-nvswitch", "nvidia-nvlink",
 				} {
 					r.node("dev/"+n, 0o666, 10, uint32(i))
 				}

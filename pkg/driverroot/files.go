@@ -59,7 +59,7 @@ func (r *Root) firmware(version string) []File {
 				continue
 			}
 			if e, err := r.locate(path.Join(dir, name)); err == nil && e.info.Mode().IsRegular() {
-				out = append(out, r.file(e, every))
+				out = append(out, r.file(e, EveryCapability))
 			}
 		}
 		if len(out) > 0 {
@@ -100,7 +100,7 @@ func (r *Root) sockets() []File {
 	}
 	// Containers write to this folder, in a place where everybody on the node may
 	// create one.
-	if f, ok := r.ownFolder(mpsFolder, compute); ok {
+	if f, ok := r.ownFolder(mpsFolder, Compute); ok {
 		out = append(out, f)
 	}
 	return sortFiles(out)

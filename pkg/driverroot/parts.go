@@ -31,10 +31,10 @@ var (
 // belongs to no capability.
 func libraryParts() map[string]libraryPart {
 	parts := map[string]libraryPart{
-		"libcuda":                   {compute, []string{"libcuda.so"}, nil},
-		"libnvidia-allocator":       {compute, []string{"gbm/nvidia-drm_gbm.so"}, nil},
-		"libnvidia-nvvm70":          {compute, nil, oneNumber},
-		"libnvidia-opticalflow":     {video, []string{"libnvidia-opticalflow.so"}, nil},
+		"libcuda":                   {Compute, []string{"libcuda.so"}, nil},
+		"libnvidia-allocator":       {Compute, []string{"gbm/nvidia-drm_gbm.so"}, nil},
+		"libnvidia-nvvm70":          {Compute, nil, oneNumber},
+		"libnvidia-opticalflow":     {Video, []string{"libnvidia-opticalflow.so"}, nil},
 		"libGLX_nvidia":             {screen, []string{"libGLX_indirect.so.0"}, nil},
 		"libnvidia-egl-gbm":         {screen, nil, manyNumbers},
 		"libnvidia-egl-wayland":     {screen, nil, manyNumbers},
@@ -46,14 +46,14 @@ func libraryParts() map[string]libraryPart {
 		"nvidia_drv":                {screen, nil, noVersion},
 	}
 	for capabilities, stems := range map[Capabilities]string{
-		utility: "libnvidia-ml libnvidia-cfg libnvidia-nscq",
-		compute: "libcudadebugger libnvidia-opencl libnvidia-gpucomp libnvidia-ptxjitcompiler libnvidia-fatbinaryloader " +
+		Utility: "libnvidia-ml libnvidia-cfg libnvidia-nscq",
+		Compute: "libcudadebugger libnvidia-opencl libnvidia-gpucomp libnvidia-ptxjitcompiler libnvidia-fatbinaryloader " +
 			"libnvidia-compiler libnvidia-pkcs11 libnvidia-pkcs11-openssl3 libnvidia-nvvm libnvidia-tileiras",
-		video: "libvdpau_nvidia libnvidia-encode libnvcuvid",
+		Video: "libvdpau_nvidia libnvidia-encode libnvcuvid",
 		screen: "libnvidia-eglcore libnvidia-glcore libnvidia-tls libnvidia-glsi libnvidia-fbc libnvidia-ifr libnvidia-rtcore " +
 			"libnvoptix libEGL_nvidia libGLESv2_nvidia libGLESv1_CM_nvidia libnvidia-glvkspirv libnvidia-cbl " +
 			"libGL libEGL libGLESv2 libGLESv1_CM",
-		ngx: "libnvidia-ngx",
+		NGX: "libnvidia-ngx",
 	} {
 		for stem := range strings.FieldsSeq(stems) {
 			parts[stem] = libraryPart{Capabilities: capabilities}
@@ -91,8 +91,8 @@ type filePart struct {
 // select those without a capability.
 func binaryParts() []filePart {
 	return []filePart{
-		{utility, []string{"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced"}},
-		{compute, []string{"nvidia-cuda-mps-control", "nvidia-cuda-mps-server"}},
+		{Utility, []string{"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced"}},
+		{Compute, []string{"nvidia-cuda-mps-control", "nvidia-cuda-mps-server"}},
 		{0, []string{"nvidia-imex", "nvidia-imex-ctl", "nvidia-xconfig"}},
 	}
 }
@@ -101,8 +101,8 @@ func binaryParts() []filePart {
 // first that exists counts.
 func socketParts() []filePart {
 	return []filePart{
-		{utility, []string{"/run/nvidia-persistenced/socket", "/var/run/nvidia-persistenced/socket"}},
-		{utility, []string{"/run/nvidia-fabricmanager/socket", "/var/run/nvidia-fabricmanager/socket"}},
+		{Utility, []string{"/run/nvidia-persistenced/socket", "/var/run/nvidia-persistenced/socket"}},
+		{Utility, []string{"/run/nvidia-fabricmanager/socket", "/var/run/nvidia-fabricmanager/socket"}},
 	}
 }
 
@@ -140,7 +140,7 @@ func configParts() []configPart {
 			"vulkan/icd.d/nvidia_layers.json",
 			"vulkan/implicit_layer.d/nvidia_layers.json",
 		}}, "/etc"},
-		{filePart{compute, []string{"OpenCL/vendors/nvidia.icd"}}, "/etc"},
+		{filePart{Compute, []string{"OpenCL/vendors/nvidia.icd"}}, "/etc"},
 	}
 }
 

@@ -1,0 +1,106 @@
+package gpus
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"strings"
+	"time"
+
+	"outrigger.dev/pkg/driverproc"
+	"outrigger.dev/pkg/driverroot"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/pci"
+	"outrigger.dev/pkg/text"
+)
+
+// grace is how long the program may take to report that its time is up.
+const grace = 2 * time.Second
+
+// Read returns the GPUs of the node, as NVML shows them. Where NVML or Program is not
+// installed, it returns what the kernel driver shows: whole GPUs without brand,
+// architecture and CUDA version. It returns an error if that would leave out MIG
+// devices.
+func Read(ctx context.Context, cfg Config) (*gpu.Node, error) {
+	root, err := driverroot.New(cfg.DriverRoot())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := root.FindLibrary(driverroot.NVML); err != nil {
+		return fromProc(cfg, err)
+	}
+	node, err := cfg.run(ctx)
+	// Also where there is no C library for the program.
+	if errors.Is(err, fs.ErrNotExist) {
+		return fromProc(cfg, err)
+	}
+	return node, err
+}
+
+// run runs the program once.
+func (c Config) run(ctx context.Context) (*gpu.Node, error) {
+	limit := cmp.Or(c.Timeout, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, limit+grace)
+	defer cancel()
+	cmd := c.Command(ctx, "--timeout="+limit.String())
+	// A call that hangs in the kernel keeps the process, and with it the pipes.
+	cmd.WaitDelay = grace
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", cmd.Path, cause(ctx, err, limit))
+	}
+	node, err := gpu.Decode(out)
+	if err != nil {
+		return nil, fmt.Errorf("read the output of %s: %w", cmd.Path, err)
+	}
+	return node, nil
+}
+
+// cause returns why the program failed, in its own words if it has any.
+func cause(ctx context.Context, err error, limit time.Duration) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("the driver did not answer within %s (see the kernel log: dmesg)", limit)
+	}
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(string(exit.Stderr)), "\n")
+	if last := text.Printable(lines[len(lines)-1]); last != "" && exit.Exited() {
+		return errors.New(last)
+	}
+	return fmt.Errorf("the driver's library ended it: %w", err)
+}
+
+// fromProc returns the GPUs as the kernel driver shows them. The error why says what is
+// missing to ask NVML.
+func fromProc(cfg Config, why error) (*gpu.Node, error) {
+	proc := driverproc.Root(cfg.ProcRoot)
+	version, err := proc.Version()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: the kernel module nvidia is not loaded", gpu.ErrNoDriver)
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := &gpu.Node{Driver: gpu.Driver{Version: version}}
+	for index, id := range proc.BusIDs() {
+		g, err := proc.GPU(id)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case g.UUID == "" || g.Minor == driverproc.NoMinor:
+			return nil, fmt.Errorf("read GPU %s: the driver has not initialized it yet, so it has no UUID, and NVML, which would do that, is missing: %w", id, why)
+		case len(proc.GPUInstances(g.Minor)) > 0:
+			return nil, fmt.Errorf("read MIG devices of GPU %s: only NVML shows them, which is missing: %w", id, why)
+		}
+		n.GPUs = append(n.GPUs, gpu.GPU{
+			Index: index, UUID: g.UUID, Minor: g.Minor, Name: g.Name, PCI: gpu.PCI{BusID: id}, NUMANode: pci.NUMANode(cfg.SysRoot, id),
+		})
+	}
+	return n, nil
+}
