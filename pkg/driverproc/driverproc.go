@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,7 +31,9 @@ func (r Root) path(elem ...string) string {
 // moduleVersion matches the first line of /proc/driver/nvidia/version, which is
 // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Release Build …"
 // or, of the open kernel modules, "… Open Kernel Module for x86_64  580.95.05  …".
-var moduleVersion = regexp.MustCompile(`(?m)^NVRM version:.*?\s(\d{1,6}(?:\.\d{1,6}){1,3})\s`)
+var moduleVersion = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^NVRM version:.*?\s(\d{1,6}(?:\.\d{1,6}){1,3})\s`)
+})
 
 // Version returns the version of the loaded kernel module, for example
 // "580.95.05". The error wraps fs.ErrNotExist if no module is loaded.
@@ -40,7 +43,7 @@ func (r Root) Version() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read driver version: %w", err)
 	}
-	m := moduleVersion.FindSubmatch(data)
+	m := moduleVersion().FindSubmatch(data)
 	if m == nil {
 		return "", fmt.Errorf("read driver version: %s has no line that starts with \"NVRM version:\" and contains a version", path)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/text"
@@ -27,12 +28,14 @@ type GPU struct {
 	Minor int
 }
 
-var busID = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+var busID = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+})
 
 // BusIDs returns the bus IDs of the GPUs that are bound to the driver, in the
 // order of the bus; none if no driver is loaded. It reads a folder and no file.
 func (r Root) BusIDs() []string {
-	ids := slices.DeleteFunc(names(r.path("driver/nvidia/gpus")), func(name string) bool { return !busID.MatchString(name) })
+	ids := slices.DeleteFunc(names(r.path("driver/nvidia/gpus")), func(name string) bool { return !busID().MatchString(name) })
 	slices.Sort(ids)
 	return ids
 }
@@ -41,7 +44,7 @@ func (r Root) BusIDs() []string {
 // say, or says in a form that the driver does not write, is left out.
 func (r Root) GPU(id string) (GPU, error) {
 	g := GPU{BusID: id, Minor: NoMinor}
-	if !busID.MatchString(id) {
+	if !busID().MatchString(id) {
 		return g, fmt.Errorf("read gpu information: %q is not a bus ID like 0000:17:00.0", id)
 	}
 	data, err := read(r.path("driver/nvidia/gpus", id, "information"), maxText)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"sync"
 	"syscall"
 )
 
@@ -110,16 +111,23 @@ func (d devRoot) control(missing *MissingError) []DeviceNode {
 	return out
 }
 
+// pattern returns a regular expression that is compiled at its first use: programs that
+// start with each container link this package for its table alone.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 var (
-	gpuNode  = regexp.MustCompile(`^nvidia(0|[1-9]\d{0,8})$`)
-	capNode  = regexp.MustCompile(`^nvidia-cap(0|[1-9]\d{0,8})$`)
-	imexNode = regexp.MustCompile(`^channel(0|[1-9]\d{0,8})$`)
+	gpuNode  = pattern(`^nvidia(0|[1-9]\d{0,8})$`)
+	capNode  = pattern(`^nvidia-cap(0|[1-9]\d{0,8})$`)
+	imexNode = pattern(`^channel(0|[1-9]\d{0,8})$`)
 )
 
 // numbered finds the nodes in a folder of dev, by the number in their name.
-func (d devRoot) numbered(folder string, name *regexp.Regexp) map[int]DeviceNode {
+func (d devRoot) numbered(folder string, pattern func() *regexp.Regexp) map[int]DeviceNode {
 	out := map[int]DeviceNode{}
-	for _, n := range d.matching(folder, name) {
+	name := pattern()
+	for _, n := range d.matching(folder, pattern) {
 		number, err := strconv.Atoi(name.FindStringSubmatch(path.Base(n.Path))[1])
 		if err == nil {
 			out[number] = n
@@ -129,7 +137,7 @@ func (d devRoot) numbered(folder string, name *regexp.Regexp) map[int]DeviceNode
 }
 
 // matching finds the nodes in a folder of dev by their names, in order.
-func (d devRoot) matching(folder string, name *regexp.Regexp) []DeviceNode {
+func (d devRoot) matching(folder string, pattern func() *regexp.Regexp) []DeviceNode {
 	dir, ok := d.folder(folder)
 	if !ok {
 		return nil
@@ -138,6 +146,7 @@ func (d devRoot) matching(folder string, name *regexp.Regexp) []DeviceNode {
 	if err != nil {
 		return nil
 	}
+	name := pattern()
 	var out []DeviceNode
 	for _, base := range names {
 		if !name.MatchString(base) {
@@ -151,7 +160,7 @@ func (d devRoot) matching(folder string, name *regexp.Regexp) []DeviceNode {
 	return out
 }
 
-var drmNode = regexp.MustCompile(`/([0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/drm/((?:card|renderD)\d+)$`)
+var drmNode = pattern(`/([0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/drm/((?:card|renderD)\d+)$`)
 
 // drm finds the display and render nodes, by the PCI bus ID of their device.
 func (d devRoot) drm(sys string) map[string][]DeviceNode {
@@ -166,7 +175,7 @@ func (d devRoot) drm(sys string) map[string][]DeviceNode {
 		if err != nil {
 			continue
 		}
-		m := drmNode.FindStringSubmatch(target)
+		m := drmNode().FindStringSubmatch(target)
 		if m == nil {
 			continue
 		}

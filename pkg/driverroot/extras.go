@@ -1,7 +1,5 @@
 package driverroot
 
-import "regexp"
-
 // Extras is hardware that containers may use together with GPUs, as in the modes
 // imex-channel, gds, mofed, gdrcopy and nvswitch of NVIDIA's container toolkit. All of it may
 // be absent.
@@ -38,10 +36,10 @@ type Part struct {
 func (p Part) Found() bool { return len(p.Nodes) > 0 }
 
 var (
-	switchNode = regexp.MustCompile(`^nvidia-nvswitch(?:ctl|\d+)$`)
+	switchNode = pattern(`^nvidia-nvswitch(?:ctl|\d+)$`)
 
-	gdsNode   = regexp.MustCompile(`^nvidia-fs[0-9A-Za-z_-]*$`)
-	verbsNode = regexp.MustCompile(`^uverbs\d+$`)
+	gdsNode   = pattern(`^nvidia-fs[0-9A-Za-z_-]*$`)
+	verbsNode = pattern(`^uverbs\d+$`)
 )
 
 // extras finds the optional hardware in the device root. All but the IMEX channels

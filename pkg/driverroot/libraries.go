@@ -120,7 +120,7 @@ func (r *Root) libraries(dirs []libraryDir, version string) []Library {
 			}
 			stem, suffix, _ := strings.Cut(name, ".so")
 			part := parts[stem]
-			if !strings.HasSuffix(name, ".so."+version) && (part.suffix == nil || !part.suffix.MatchString(suffix)) {
+			if !strings.HasSuffix(name, ".so."+version) && (part.suffix == nil || !part.suffix().MatchString(suffix)) {
 				continue
 			}
 			l, ok := r.library(path.Join(d.path, name), part)

@@ -17,13 +17,13 @@ type libraryPart struct {
 	names []string
 	// suffix matches what follows ".so" in the name of a library whose version is
 	// not the driver's; nil for all others.
-	suffix *regexp.Regexp
+	suffix func() *regexp.Regexp
 }
 
 var (
-	noVersion   = regexp.MustCompile(`^$`)
-	oneNumber   = regexp.MustCompile(`^\.\d+$`)
-	manyNumbers = regexp.MustCompile(`^\.\d+\.\d+`)
+	noVersion   = pattern(`^$`)
+	oneNumber   = pattern(`^\.\d+$`)
+	manyNumbers = pattern(`^\.\d+\.\d+`)
 )
 
 // libraryParts returns the libraries by their stems. A library of the driver's

@@ -80,7 +80,7 @@ func nodeCapabilities(name string) (Capabilities, bool) {
 		return Display, true
 	case strings.HasPrefix(name, "dri/"):
 		return screen, true
-	case name == "nvidiactl" || gpuNode.MatchString(name) || strings.HasPrefix(name, "nvidia-caps/"):
+	case name == "nvidiactl" || gpuNode().MatchString(name) || strings.HasPrefix(name, "nvidia-caps/"):
 		return EveryCapability, true
 	}
 	return 0, false

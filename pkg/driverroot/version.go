@@ -2,14 +2,13 @@ package driverroot
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"outrigger.dev/pkg/driverproc"
 )
 
-var versioned = regexp.MustCompile(`^(lib[^/]+)\.so\.(\d+\.\d+(?:\.\d+)?)$`)
+var versioned = pattern(`^(lib[^/]+)\.so\.(\d+\.\d+(?:\.\d+)?)$`)
 
 // versions returns the driver versions for which the folder holds library stem.
 func (d libraryDir) versions(stem string) []string {
@@ -18,7 +17,7 @@ func (d libraryDir) versions(stem string) []string {
 		if !strings.HasPrefix(n, stem+".so.") {
 			continue
 		}
-		if m := versioned.FindStringSubmatch(n); m != nil && m[1] == stem {
+		if m := versioned().FindStringSubmatch(n); m != nil && m[1] == stem {
 			out = append(out, m[2])
 		}
 	}

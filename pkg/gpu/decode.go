@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Decode reads a Node from its JSON form. It rejects unknown fields and invalid
@@ -54,8 +55,12 @@ func line(data []byte, offset int) int {
 }
 
 var (
-	pciAddress  = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
-	clusterUUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	pciAddress = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+	})
+	clusterUUID = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	})
 )
 
 // checker collects errors, by field.
@@ -121,7 +126,7 @@ func (g *GPU) validate(c *checker, field string, before []GPU) {
 	}
 	c.uuid(g.UUID, g.Fault, field+".uuid")
 	c.check(g.Minor >= 0 || g.Fault != nil, field+".minor", "is negative")
-	c.check(g.PCI.BusID == "" && g.Fault != nil || pciAddress.MatchString(g.PCI.BusID),
+	c.check(g.PCI.BusID == "" && g.Fault != nil || pciAddress().MatchString(g.PCI.BusID),
 		field+".pci.busId", "%q is not a PCI address like 0000:17:00.0", g.PCI.BusID)
 	c.check(g.NUMANode >= -1, field+".numaNode", "is below -1")
 	c.check(g.ComputeCapability.Major >= 0 && g.ComputeCapability.Minor >= 0, field+".computeCapability", "is negative")
@@ -142,7 +147,7 @@ func (f *Fabric) validate(c *checker, field string) {
 	c.check(f.Status != "" || !ended, field+".status", "is missing")
 	c.check(f.Status == "" || ended, field+".status", "is set while the state is %q", f.State)
 	named := f.ClusterUUID != ""
-	c.check(!named || clusterUUID.MatchString(f.ClusterUUID), field+".clusterUuid",
+	c.check(!named || clusterUUID().MatchString(f.ClusterUUID), field+".clusterUuid",
 		"%q is not a UUID like d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21", f.ClusterUUID)
 	c.check(!named || strings.Trim(f.ClusterUUID, "0-") != "", field+".clusterUuid", "is all zero, leave it out")
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"sync"
 )
 
 // MIG is the Multi-Instance state of a GPU.
@@ -102,11 +103,13 @@ func ProfileGB(mig, total uint64) int {
 	return int(math.Round(eighths / 8 * math.Ceil(float64(total)/(1<<30))))
 }
 
-var profileText = regexp.MustCompile(`^(?:([1-9])c\.)?([1-9])g\.([1-9][0-9]{0,3})gb(\+me|\+me\.all|\+gfx|-me)?$`)
+var profileText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:([1-9])c\.)?([1-9])g\.([1-9][0-9]{0,3})gb(\+me|\+me\.all|\+gfx|-me)?$`)
+})
 
 // ParseProfile reads the text of a Profile.
 func ParseProfile(text string) (Profile, error) {
-	m := profileText.FindStringSubmatch(text)
+	m := profileText().FindStringSubmatch(text)
 	if m == nil {
 		return Profile{}, fmt.Errorf("%q is not a MIG profile like 1g.5gb, 1c.3g.20gb or 1g.10gb+me", text)
 	}
