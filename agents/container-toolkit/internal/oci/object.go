@@ -1,0 +1,148 @@
+package oci
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// object is a JSON object whose members keep their order and their bytes.
+type object []member
+
+type member struct {
+	key   string
+	value json.RawMessage
+}
+
+// parseObject returns the members of a JSON object; none for null and for no JSON at all.
+// It rejects a key that appears twice, also in another case, because programs differ in
+// which one they read.
+func parseObject(raw json.RawMessage) (object, error) {
+	if isNull(raw) {
+		return nil, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("it is not a JSON object")
+	}
+	var o object
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, _ := t.(string)
+		if o.index(key) >= 0 {
+			return nil, fmt.Errorf("key %q appears twice", key)
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, err
+		}
+		o = append(o, member{key, value})
+	}
+	return o, nil
+}
+
+// index returns the place of a key, or -1. The case of letters does not matter, as for the
+// runtimes, which are written in Go.
+func (o object) index(key string) int {
+	for i := range o {
+		if strings.EqualFold(o[i].key, key) {
+			return i
+		}
+	}
+	return -1
+}
+
+// get returns the value of a key, or nil.
+func (o object) get(key string) json.RawMessage {
+	if i := o.index(key); i >= 0 {
+		return o[i].value
+	}
+	return nil
+}
+
+// set replaces the value of a key, or adds the key at the end.
+func (o *object) set(key string, value json.RawMessage) {
+	if i := o.index(key); i >= 0 {
+		(*o)[i].value = value
+		return
+	}
+	*o = append(*o, member{key, value})
+}
+
+// encode returns the object as JSON.
+func (o object) encode() (json.RawMessage, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, m := range o {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		key, err := encode(m.key)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(key)
+		b.WriteByte(':')
+		b.Write(m.value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// array is a JSON array whose items keep their bytes.
+type array []json.RawMessage
+
+func parseArray(raw json.RawMessage) (array, error) {
+	if isNull(raw) {
+		return nil, nil
+	}
+	var a array
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return nil, errors.New("it is not a JSON array")
+	}
+	return a, nil
+}
+
+// add appends a value.
+func (a *array) add(v any) error {
+	raw, err := encode(v)
+	if err == nil {
+		*a = append(*a, raw)
+	}
+	return err
+}
+
+// encode returns the array as JSON.
+func (a array) encode() json.RawMessage {
+	var b bytes.Buffer
+	b.WriteByte('[')
+	for i, raw := range a {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(raw)
+	}
+	b.WriteByte(']')
+	return b.Bytes()
+}
+
+// encode returns a value as JSON in one line, without the escapes for web pages.
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func isNull(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) == 0 || string(raw) == "null"
+}

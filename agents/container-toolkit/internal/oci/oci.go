@@ -1,0 +1,237 @@
+// Package oci reads and changes the config.json of an OCI bundle, and reads the state of a
+// container that a runtime passes to a hook.
+//
+// A config.json is kept as it is: only what Apply changes is encoded again. What this
+// package does not know, the order of keys, and the digits of numbers stay.
+package oci
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"outrigger.dev/pkg/hostfs"
+)
+
+const (
+	// maxSpec is more than any config.json has: engines write some 10 KiB, and up to
+	// 1 MiB for a container with thousands of mounts.
+	maxSpec = 16 << 20
+	// maxState is more than any state has.
+	maxState = 1 << 20
+)
+
+// Spec is the config.json of a bundle.
+type Spec struct {
+	data     []byte
+	document document
+	// bundle, info and path are empty for a Spec of Parse.
+	bundle, path string
+	info         fs.FileInfo
+}
+
+// document is what this package reads of a config.json.
+type document struct {
+	Process *struct {
+		User         specs.User
+		Env          []string
+		Capabilities json.RawMessage
+	}
+	Root        *specs.Root
+	Mounts      []specs.Mount
+	Annotations map[string]string
+	Hooks       *struct {
+		Prestart []specs.Hook
+	}
+	Linux *struct {
+		Devices    []struct{ Path string }
+		Namespaces []struct{ Type specs.LinuxNamespaceType }
+	}
+}
+
+// Load reads the config.json in the folder bundle.
+func Load(bundle string) (*Spec, error) {
+	path := filepath.Join(bundle, "config.json")
+	f, err := hostfs.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read container spec: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read container spec: %w", err)
+	}
+	data, err := readAll(f, info.Size(), maxSpec)
+	if err != nil {
+		return nil, fmt.Errorf("read container spec %s: %w", path, err)
+	}
+	s, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("read container spec %s: %w", path, err)
+	}
+	s.bundle, s.path, s.info = bundle, path, info
+	return s, nil
+}
+
+// readAll reads up to limit bytes. size is how many to expect.
+func readAll(r io.Reader, size, limit int64) ([]byte, error) {
+	var b bytes.Buffer
+	b.Grow(int(min(size, limit)) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
+		return nil, err
+	}
+	if int64(b.Len()) > limit {
+		return nil, fmt.Errorf("it is larger than %d MiB", limit>>20)
+	}
+	return b.Bytes(), nil
+}
+
+// Parse returns the Spec in a config.json.
+func Parse(data []byte) (*Spec, error) {
+	s := &Spec{data: data}
+	if err := json.Unmarshal(data, &s.document); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Bytes returns the config.json with all changes.
+func (s *Spec) Bytes() []byte { return s.data }
+
+// Save writes the config.json of a Spec of Load atomically, with the owner and the mode
+// that it has. It does not wait for the disk: the file is of no use after a crash.
+func (s *Spec) Save() error {
+	r, err := hostfs.Replace(s.path, s.info.Mode())
+	if err != nil {
+		return err
+	}
+	if st, ok := s.info.Sys().(*syscall.Stat_t); ok {
+		// A process that is not root cannot give a file away, and need not: it is its own.
+		if err := r.Chown(int(st.Uid), int(st.Gid)); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return errors.Join(fmt.Errorf("write %s: %w", s.path, err), r.Close())
+		}
+	}
+	if _, err := r.Write(s.data); err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", s.path, err), r.Close())
+	}
+	return errors.Join(r.Show(), r.Close())
+}
+
+// Env returns the environment of the container's process.
+func (s *Spec) Env() []string {
+	if s.document.Process == nil {
+		return nil
+	}
+	return s.document.Process.Env
+}
+
+// User returns the user of the container's process.
+func (s *Spec) User() specs.User {
+	if s.document.Process == nil {
+		return specs.User{}
+	}
+	return s.document.Process.User
+}
+
+// Mounts returns the mounts.
+func (s *Spec) Mounts() []specs.Mount { return s.document.Mounts }
+
+// Annotations returns the annotations.
+func (s *Spec) Annotations() map[string]string { return s.document.Annotations }
+
+// Prestart returns the prestart hooks.
+func (s *Spec) Prestart() []specs.Hook {
+	if s.document.Hooks == nil {
+		return nil
+	}
+	return s.document.Hooks.Prestart
+}
+
+// Root returns the root folder of the container. A relative path is below the bundle.
+func (s *Spec) Root() string {
+	if s.document.Root == nil || s.document.Root.Path == "" {
+		return ""
+	}
+	if filepath.IsAbs(s.document.Root.Path) {
+		return filepath.Clean(s.document.Root.Path)
+	}
+	return filepath.Join(s.bundle, s.document.Root.Path)
+}
+
+// Privileged reports whether the container's process can have the capability
+// CAP_SYS_ADMIN: whether its bounding set has it, or, in a config.json of before OCI 1.0,
+// its only list of capabilities.
+func (s *Spec) Privileged() bool {
+	if s.document.Process == nil {
+		return false
+	}
+	var names []string
+	var sets struct{ Bounding []string }
+	if json.Unmarshal(s.document.Process.Capabilities, &names) != nil {
+		if json.Unmarshal(s.document.Process.Capabilities, &sets) != nil {
+			return false
+		}
+		names = sets.Bounding
+	}
+	for _, name := range names {
+		if name == "CAP_SYS_ADMIN" {
+			return true
+		}
+	}
+	return false
+}
+
+// UserNamespace reports whether the container has a user namespace.
+func (s *Spec) UserNamespace() bool {
+	if s.document.Linux == nil {
+		return false
+	}
+	for _, ns := range s.document.Linux.Namespaces {
+		if ns.Type == specs.UserNamespace {
+			return true
+		}
+	}
+	return false
+}
+
+// State is what a runtime passes to a hook.
+type State struct {
+	// PID of the container's process in the namespace of the runtime.
+	PID int
+	// Bundle is the folder of the container.
+	Bundle string
+}
+
+// ReadState reads the state that a runtime writes to the standard input of a hook. It knows
+// the key "bundlePath" of runtimes of before OCI 1.0, too.
+func ReadState(r io.Reader) (State, error) {
+	data, err := readAll(r, 0, maxState)
+	if err != nil {
+		return State{}, fmt.Errorf("read container state: %w", err)
+	}
+	var in struct {
+		PID        int    `json:"pid"`
+		Bundle     string `json:"bundle"`
+		BundlePath string `json:"bundlePath"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return State{}, fmt.Errorf("read container state: %w", err)
+	}
+	if in.Bundle == "" {
+		in.Bundle = in.BundlePath
+	}
+	if in.PID < 0 {
+		return State{}, fmt.Errorf("read container state: %d is not a process ID", in.PID)
+	}
+	if in.Bundle == "" {
+		return State{}, errors.New("read container state: it names no bundle: a hook gets its state from an OCI runtime")
+	}
+	return State{PID: in.PID, Bundle: in.Bundle}, nil
+}

@@ -1,0 +1,226 @@
+package request
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
+	"outrigger.dev/pkg/text"
+)
+
+const (
+	visible = "NVIDIA_VISIBLE_DEVICES"
+	// mountFolder is where mounts of /dev/null name devices.
+	mountFolder = "/var/run/nvidia-container-devices"
+
+	acceptVariable = "accept-nvidia-visible-devices-envvar-when-unprivileged"
+	acceptMounts   = "accept-nvidia-visible-devices-as-volume-mounts"
+)
+
+// devices derives the devices from the first source that names any: annotations, mounts,
+// variables.
+func (d *deriver) devices() error {
+	if names := d.annotated(); len(names) > 0 {
+		return d.add(names)
+	}
+	if d.cfg.AcceptMounts {
+		if names := d.mounted(); len(names) > 0 {
+			d.decide("devices", strings.Join(names, ", "), "mounts below "+mountFolder)
+			return d.add(names)
+		}
+	}
+	return d.fromVariables()
+}
+
+// annotated returns the devices that annotations name.
+func (d *deriver) annotated() []string {
+	var names []string
+	for _, prefix := range d.cfg.Runtime.CDI.AnnotationPrefixes {
+		for _, key := range sorted(d.Annotations, prefix) {
+			if prefix == "" {
+				continue
+			}
+			found := toolconfig.Words(d.Annotations[key])
+			if len(found) > 0 {
+				d.decide("devices", strings.Join(found, ", "), "annotation "+key)
+			}
+			names = append(names, found...)
+		}
+	}
+	return unique(names)
+}
+
+// mounted returns the devices that mounts name, without IMEX channels.
+func (d *deriver) mounted() []string {
+	var names []string
+	for name := range d.mountedNames() {
+		if strings.HasPrefix(name, "imex/") {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(name, "cdi/"); ok {
+			name = mountedCDI(rest)
+		}
+		names = append(names, name)
+	}
+	return unique(names)
+}
+
+// mountedNames yields the names of mounts of /dev/null below mountFolder.
+func (d *deriver) mountedNames() func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for _, m := range d.Mounts {
+			name, ok := strings.CutPrefix(path.Clean(m.Destination), mountFolder+"/")
+			if ok && path.Clean(m.Source) == "/dev/null" && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// mountedCDI returns the CDI name that a mount writes as <vendor>/<class>/<device> or as
+// <vendor>/<class>=<device>.
+func mountedCDI(name string) string {
+	if strings.Contains(name, "=") {
+		return name
+	}
+	kind, device := path.Split(name)
+	return strings.TrimSuffix(kind, "/") + "=" + device
+}
+
+// fromVariables derives the devices from NVIDIA_VISIBLE_DEVICES, or from the variables that
+// replace it.
+func (d *deriver) fromVariables() error {
+	variable, value, set := d.variable()
+	names := toolconfig.Words(value)
+	switch {
+	case !set && d.legacyImage():
+		variable, names = "CUDA_VERSION of an image without "+visible, []string{"all"}
+	case !set:
+		d.decide("devices", "no GPU container", visible+" is not set")
+		return nil
+	case len(names) == 0 || slices.Contains(names, "void"):
+		d.decide("devices", "no GPU container", fmt.Sprintf("%s=%s", variable, text.Printable(value)))
+		return nil
+	}
+	if !d.Privileged && !d.cfg.AcceptVariable {
+		return d.refuse(variable, names)
+	}
+	d.decide("devices", text.Printable(strings.Join(names, ", ")), variable)
+	return d.add(names)
+}
+
+// variable returns the name and the value of the variable that names the devices.
+func (d *deriver) variable() (name, value string, set bool) {
+	var names, values []string
+	for _, swarm := range d.cfg.SwarmResources {
+		if v, ok := d.Env[swarm]; ok {
+			names, values = append(names, swarm), append(values, v)
+		}
+	}
+	if len(names) > 0 {
+		return strings.Join(names, ", "), strings.Join(values, ","), true
+	}
+	value, set = d.Env[visible]
+	return visible, value, set
+}
+
+// refuse ignores a variable of a container that is not privileged. Images set it to "all",
+// and have to start on any node. But nothing other than an allocation names GPUs by UUID,
+// or says that mounts name them: such a container would lack its GPUs, so it is an error.
+func (d *deriver) refuse(variable string, names []string) error {
+	why := fmt.Sprintf("the container is not privileged, and %s is false in config.toml", acceptVariable)
+	for _, name := range names {
+		switch {
+		case name == mountFolder:
+			return fmt.Errorf("inject GPUs: %s=%s says that mounts name the devices, but %s is false in config.toml: set it to true, or let the device plugin list devices by CDI",
+				variable, name, acceptMounts)
+		case isUUID(name):
+			return fmt.Errorf("inject GPUs: %s=%s is an allocation, but %s: set it to true, or let the device plugin list devices by CDI (device-list-strategy cdi-cri)",
+				variable, text.Cut(text.Printable(name), 80), why)
+		}
+	}
+	d.decide("devices", "no GPU container", fmt.Sprintf("%s=%s is ignored: %s", variable, text.Printable(strings.Join(names, ",")), why))
+	return nil
+}
+
+// add adds the devices with these names to the request.
+func (d *deriver) add(names []string) error {
+	for i := 0; i < len(names); i++ {
+		switch name := names[i]; {
+		case name == "none":
+			d.r.None = true
+		case name == mountFolder:
+			return fmt.Errorf("inject GPUs: %s=%s says that mounts name the devices, but there is no mount of /dev/null below that folder, or %s is false in config.toml",
+				visible, name, acceptMounts)
+		case strings.HasPrefix(name, "mode="):
+			id := ""
+			if i+1 < len(names) {
+				if after, ok := strings.CutPrefix(names[i+1], "id="); ok {
+					id, i = after, i+1
+				}
+			}
+			if err := d.byMode(strings.TrimPrefix(name, "mode="), id); err != nil {
+				return err
+			}
+		default:
+			device, err := parseDevice(name, d.cfg.Runtime.CDI.DefaultKind)
+			if err != nil {
+				return err
+			}
+			d.r.Devices = append(d.r.Devices, device)
+		}
+	}
+	if d.r.None && len(d.r.Devices) > 0 {
+		d.r.None = false
+		d.decide("none", "ignored", "the container names devices as well")
+	}
+	return nil
+}
+
+// byMode adds the devices of a discovery mode of NVIDIA's toolkit.
+func (d *deriver) byMode(mode, id string) error {
+	asked := "mode=" + mode
+	if id != "" {
+		asked += ",id=" + id
+	}
+	kind, name := "", "all"
+	switch mode {
+	case "gds", "mofed", "gdrcopy", "nvswitch":
+		kind = "nvidia.com/" + mode
+	case "management":
+		kind = "management.nvidia.com/gpu"
+	case "imex":
+		if _, err := channel(id); err != nil {
+			return fmt.Errorf("inject GPUs: %s: %w", asked, err)
+		}
+		d.r.Devices = append(d.r.Devices, imexDevice(asked, id))
+		return nil
+	case "auto", "nvml":
+		if id == "" {
+			id = name
+		}
+		device, err := parseDevice(id, d.cfg.Runtime.CDI.DefaultKind)
+		device.Asked = asked
+		d.r.Devices = append(d.r.Devices, device)
+		return err
+	default:
+		return fmt.Errorf("inject GPUs: %s: there is no such mode: use one of gdrcopy, gds, imex, management, mofed, nvml, nvswitch", text.Printable(asked))
+	}
+	d.r.Devices = append(d.r.Devices, Device{Asked: asked, Kind: kind, Names: []string{name}})
+	return nil
+}
+
+var errNoDevice = errors.New("it is no index, UUID, PCI bus ID or CDI name")
+
+func unique(names []string) []string {
+	var out []string
+	for _, name := range names {
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,160 @@
+package toolconfig
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+//go:embed default.toml
+var defaultFile string
+
+// DefaultFile returns a config.toml that has each key with its default, and says what it
+// means.
+func DefaultFile() []byte { return []byte(defaultFile) }
+
+// Change sets the value of a key, or removes the key.
+type Change struct {
+	// Key has the names of the tables and of the key, joined by dots.
+	Key string
+	// Value as a command line has it: the items of a list are separated by ":" or ",".
+	Value  string
+	Remove bool
+}
+
+// ParseChange returns the change that a command line describes: "key=value"; "key=nil",
+// which removes the key; or "key", which sets a flag to true.
+func ParseChange(s string) (Change, error) {
+	key, value, assigned := strings.Cut(s, "=")
+	key = strings.TrimSpace(key)
+	f, known := Default().fields()[key]
+	switch {
+	case !known:
+		return Change{}, fmt.Errorf("set %q: no such key (%q lists them)", key, "nvidia-ctk config create-default")
+	case assigned && value == "nil":
+		return Change{Key: key, Remove: true}, nil
+	case !assigned && f.flag == nil:
+		return Change{}, fmt.Errorf("set %q: only a key that is true or false needs no value: use %s=…", key, key)
+	case !assigned:
+		value = "true"
+	}
+	if _, err := f.encode(value); err != nil {
+		return Change{}, fmt.Errorf("set %q: %w", key, err)
+	}
+	return Change{Key: key, Value: value}, nil
+}
+
+// Edit returns a config.toml with the changes. It leaves everything else as it is: comments,
+// the order of the keys, unknown keys. It returns an error if the result would not be valid.
+func Edit(data []byte, changes ...Change) ([]byte, error) {
+	for _, c := range changes {
+		var err error
+		if data, err = edit(data, c); err != nil {
+			return nil, fmt.Errorf("set %q: %w", c.Key, err)
+		}
+	}
+	if _, _, err := Parse(data); err != nil {
+		return nil, fmt.Errorf("check the changed config: %w", err)
+	}
+	return data, nil
+}
+
+func edit(data []byte, c Change) ([]byte, error) {
+	f, known := Default().fields()[c.Key]
+	if !known {
+		return nil, fmt.Errorf("no such key")
+	}
+	var old *entry
+	if err := walk(data, func(e entry) error {
+		if e.key == c.Key {
+			old = &e
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Remove && old == nil:
+		return data, nil
+	case c.Remove && old.inline:
+		return nil, fmt.Errorf("line %d has it in an inline table: remove it by hand", old.line)
+	case c.Remove:
+		return removeLines(data, old.start, old.to), nil
+	}
+	value, err := f.encode(c.Value)
+	if err != nil {
+		return nil, err
+	}
+	if old != nil {
+		return slices.Replace(slices.Clone(data), old.from, old.to, []byte(value)...), nil
+	}
+	return insert(data, c.Key, value)
+}
+
+// removeLines removes the lines from the offset start to the offset end.
+func removeLines(data []byte, start, end int) []byte {
+	start = bytes.LastIndexByte(data[:start], '\n') + 1
+	return slices.Delete(slices.Clone(data), start, lineEnd(data, end))
+}
+
+// lineEnd returns the offset behind the line with an offset.
+func lineEnd(data []byte, offset int) int {
+	if end := bytes.IndexByte(data[offset:], '\n'); end >= 0 {
+		return offset + end + 1
+	}
+	return len(data)
+}
+
+// insert adds a key that the document lacks: behind the last key of its table, or with its
+// table at the end.
+func insert(data []byte, key, value string) ([]byte, error) {
+	dot := strings.LastIndexByte(key, '.')
+	table, name := "", key
+	if dot >= 0 {
+		table, name = key[:dot], key[dot+1:]
+	}
+	at, err := place(data, table)
+	if err != nil {
+		return nil, err
+	}
+	line := name + " = " + value + "\n"
+	if at < 0 {
+		at, line = len(data), "\n["+table+"]\n"+line
+	}
+	if at > 0 && data[at-1] != '\n' {
+		line = "\n" + line
+	}
+	return slices.Insert(slices.Clone(data), at, []byte(line)...), nil
+}
+
+// place returns the offset at which a table ends, or -1 if the document lacks the table.
+func place(data []byte, table string) (int, error) {
+	at, current := -1, ""
+	if table == "" {
+		at = 0
+	}
+	p := unstable.Parser{}
+	p.Reset(data)
+	for p.NextExpression() {
+		node := p.Expression()
+		end := int(node.Raw.Offset + node.Raw.Length)
+		switch node.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			current = keyOf(node, "")
+			for it := node.Key(); it.Next(); {
+				end = int(it.Node().Raw.Offset)
+			}
+		case unstable.KeyValue:
+		default:
+			continue
+		}
+		if current == table {
+			at = lineEnd(data, end)
+		}
+	}
+	return at, syntaxError(&p)
+}

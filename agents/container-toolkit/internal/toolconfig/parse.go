@@ -1,0 +1,174 @@
+package toolconfig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+
+	"outrigger.dev/pkg/text"
+)
+
+// Parse returns the configuration in a config.toml, with the default of each key that it
+// lacks, and a warning for each key that no tool knows. An error names the line.
+func Parse(data []byte) (*Config, []string, error) {
+	r := reader{config: Default(), lines: map[string]int{}}
+	r.fields = r.config.fields()
+	if err := walk(data, r.entry); err != nil {
+		return nil, nil, err
+	}
+	if err := r.check(); err != nil {
+		return nil, nil, err
+	}
+	return r.config, r.warnings, nil
+}
+
+// reader sets the fields of a Config.
+type reader struct {
+	config   *Config
+	fields   map[string]field
+	warnings []string
+	// lines has the line of each key that was read.
+	lines map[string]int
+}
+
+func (r *reader) entry(e entry) error {
+	f, known := r.fields[e.key]
+	if before := r.lines[e.key]; before != 0 && known {
+		return fmt.Errorf("line %d: key %s is in line %d already: remove one", e.line, e.key, before)
+	}
+	r.lines[e.key] = e.line
+	if !known {
+		r.warnings = append(r.warnings, fmt.Sprintf("line %d: unknown key %s is ignored", e.line, text.Printable(e.key)))
+		return nil
+	}
+	if err := f.set(e.value); err != nil {
+		return fmt.Errorf("line %d: key %s: %w", e.line, e.key, err)
+	}
+	return nil
+}
+
+// check returns an error if a value cannot be used.
+func (r *reader) check() error {
+	c := r.config
+	if l := c.CLI.Ldconfig; l != "" && !c.Features.AllowLdconfigFromContainer {
+		if path, host := cutHost(l); !host {
+			return r.invalid("nvidia-container-cli.ldconfig",
+				fmt.Errorf("%q would run a program of the container with the rights of the host: use \"@%s\", the program of the host", l, path))
+		}
+	}
+	if len(c.Runtime.Runtimes) == 0 {
+		return r.invalid("nvidia-container-runtime.runtimes", errors.New(`the list is empty: use ["runc", "crun"]`))
+	}
+	for _, v := range []struct {
+		key, value string
+		allowed    []string
+	}{
+		{"nvidia-container-runtime.mode", c.Runtime.Mode, Modes()},
+		{"nvidia-container-runtime.log-level", strings.ToLower(c.Runtime.LogLevel), []string{"trace", "debug", "info", "warning", "warn", "error", "fatal", "panic"}},
+		{"nvidia-container-runtime.modes.legacy.cuda-compat-mode", c.Runtime.CUDACompatMode, []string{"ldconfig", "mount", "hook", "disabled"}},
+	} {
+		if !slices.Contains(v.allowed, v.value) {
+			return r.invalid(v.key, fmt.Errorf("%q is not allowed: use %s", text.Printable(v.value), text.OneOf(v.allowed)))
+		}
+	}
+	return nil
+}
+
+func (r *reader) invalid(key string, err error) error {
+	return fmt.Errorf("line %d: key %s: %w", r.lines[key], key, err)
+}
+
+// cutHost removes the "@" that marks a path of the host.
+func cutHost(path string) (string, bool) { return strings.CutPrefix(path, "@") }
+
+// entry is a key with its value. The offsets are in the file.
+type entry struct {
+	// key has the names of the tables and of the key, joined by dots.
+	key   string
+	value *unstable.Node
+	line  int
+	// start is where the key begins, from and to are where the value does and ends.
+	start, from, to int
+	// inline is set for a key in an inline table.
+	inline bool
+}
+
+// walk calls visit for each key of a document that has a value, in the order of the file.
+func walk(data []byte, visit func(entry) error) error {
+	p := unstable.Parser{}
+	p.Reset(data)
+	table := ""
+	for p.NextExpression() {
+		switch node := p.Expression(); node.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			table = keyOf(node, "")
+		case unstable.KeyValue:
+			if err := visitKey(&p, node, table, visit); err != nil {
+				return err
+			}
+		}
+	}
+	return syntaxError(&p)
+}
+
+// visitKey visits a key, or the keys of the inline table that is its value.
+func visitKey(p *unstable.Parser, node *unstable.Node, table string, visit func(entry) error) error {
+	key := keyOf(node, table)
+	e := entry{key: key, value: node.Value(), start: int(node.Raw.Offset), to: int(node.Raw.Offset + node.Raw.Length)}
+	e.line = p.Shape(node.Raw).Start.Line
+	if e.value.Kind != unstable.InlineTable {
+		e.from = valueStart(p, node)
+		return visit(e)
+	}
+	for it := e.value.Children(); it.Next(); {
+		if it.Node().Kind != unstable.KeyValue {
+			continue
+		}
+		inside := func(e entry) error { e.inline = true; return visit(e) }
+		if err := visitKey(p, it.Node(), key, inside); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// valueStart returns the offset of the value of a key.
+func valueStart(p *unstable.Parser, node *unstable.Node) int {
+	end := node.Raw.Offset
+	for it := node.Key(); it.Next(); {
+		end = it.Node().Raw.Offset + it.Node().Raw.Length
+	}
+	rest := p.Data()[end:]
+	equals := bytes.IndexByte(rest, '=')
+	after := rest[equals+1:]
+	return int(end) + equals + 1 + len(after) - len(bytes.TrimLeft(after, " \t"))
+}
+
+// keyOf returns the key of a node below a table.
+func keyOf(node *unstable.Node, table string) string {
+	var b strings.Builder
+	b.WriteString(table)
+	for it := node.Key(); it.Next(); {
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.Write(it.Node().Data)
+	}
+	return b.String()
+}
+
+func syntaxError(p *unstable.Parser) error {
+	var parse *unstable.ParserError
+	switch err := p.Error(); {
+	case err == nil:
+		return nil
+	case errors.As(err, &parse) && len(parse.Highlight) > 0:
+		return fmt.Errorf("line %d: %s", p.Shape(p.Range(parse.Highlight)).Start.Line, parse.Message)
+	default:
+		return err
+	}
+}
