@@ -1,0 +1,109 @@
+package rootfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dir is a folder of the container that stays the same one, whatever is at its path
+// later. Its methods take the names of files in it, and follow no links.
+type Dir struct {
+	root *Root
+	file *os.File
+}
+
+// Dir opens a folder. It follows links.
+func (r *Root) Dir(name string) (*Dir, error) {
+	f, err := r.lookup(name)
+	if err != nil {
+		return nil, failed("open folder", name, err)
+	}
+	defer f.Close()
+	dir, err := r.reopen(f, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, failed("open folder", name, err)
+	}
+	return &Dir{root: r, file: dir}, nil
+}
+
+// Close releases the folder.
+func (d *Dir) Close() error { return d.file.Close() }
+
+// Info says which folder it is.
+func (d *Dir) Info() (Info, error) { return infoOf(d.file) }
+
+// Names returns the names in the folder, in no order. It rejects a folder with more than
+// limit entries.
+func (d *Dir) Names(limit int) ([]string, error) {
+	if _, err := d.file.Seek(0, io.SeekStart); err != nil {
+		return nil, cause(err)
+	}
+	names, err := d.file.Readdirnames(limit + 1)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, cause(err)
+	case len(names) > limit:
+		return nil, fmt.Errorf("the folder has more than %d entries", limit)
+	}
+	return names, nil
+}
+
+// entry returns a file of the folder as an O_PATH file descriptor: the link, if it is one.
+func (d *Dir) entry(name string) (*os.File, error) {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+		return nil, unix.EINVAL
+	}
+	fd, err := unix.Openat(int(d.file.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// Stat returns what a file of the folder is.
+func (d *Dir) Stat(name string) (Info, error) {
+	f, err := d.entry(name)
+	if err != nil {
+		return Info{}, failed("read", name, err)
+	}
+	defer f.Close()
+	info, err := infoOf(f)
+	return info, failed("read", name, err)
+}
+
+// Open opens a regular file of the folder, as Root.OpenFile does.
+func (d *Dir) Open(name string) (*os.File, error) {
+	f, err := d.entry(name)
+	if err != nil {
+		return nil, failed("open", name, err)
+	}
+	defer f.Close()
+	regular, err := d.root.openRegular(f)
+	return regular, failed("open", name, err)
+}
+
+// Mounted reports whether a file of the folder is the root of a mount: it was put there
+// for this container, and is not part of the image. It is false where the kernel does
+// not say (before Linux 5.8).
+func (d *Dir) Mounted(name string) bool {
+	var st unix.Statx_t
+	err := unix.Statx(int(d.file.Fd()), name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, &st)
+	return err == nil && st.Attributes_mask&st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// Readlink returns the text of a link of the folder.
+func (d *Dir) Readlink(name string) (string, error) {
+	target, err := readlinkAt(d.file, name)
+	return target, failed("read link", name, err)
+}
+
+// Symlink creates a link in the folder, or replaces the file of that name. It leaves a
+// link with the same target as it is.
+func (d *Dir) Symlink(target, name string) error {
+	return failed("create link", name, d.root.symlinkAt(d.file, target, name))
+}

@@ -1,0 +1,136 @@
+package rootfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Info says what a file is.
+type Info struct {
+	Mode fs.FileMode
+	Size int64
+	// Device and Inode identify the file.
+	Device, Inode uint64
+	// Rdev is the number of a device node.
+	Rdev uint64
+}
+
+func infoOf(f *os.File) (Info, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return Info{}, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return Info{}, cause(err)
+	}
+	return Info{Mode: info.Mode(), Size: st.Size, Device: uint64(st.Dev), Inode: st.Ino, Rdev: uint64(st.Rdev)}, nil
+}
+
+// Stat returns what a file is. It follows links.
+func (r *Root) Stat(name string) (Info, error) {
+	f, err := r.lookup(name)
+	if err != nil {
+		return Info{}, failed("read", name, err)
+	}
+	defer f.Close()
+	info, err := infoOf(f)
+	return info, failed("read", name, err)
+}
+
+// Has reports whether a file exists. It follows links.
+func (r *Root) Has(name string) bool {
+	_, err := r.Stat(name)
+	return err == nil
+}
+
+// OpenFile opens a regular file of the container's own file systems for reading. It does
+// not open devices and named pipes, and nothing of procfs and sysfs, where what a read
+// returns depends on who reads.
+func (r *Root) OpenFile(name string) (*os.File, error) {
+	f, err := r.lookup(name)
+	if err != nil {
+		return nil, failed("open", name, err)
+	}
+	defer f.Close()
+	regular, err := r.openRegular(f)
+	return regular, failed("open", name, err)
+}
+
+func (r *Root) openRegular(f *os.File) (*os.File, error) {
+	info, err := infoOf(f)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode.IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	var fsInfo unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &fsInfo); err != nil {
+		return nil, err
+	}
+	switch int64(fsInfo.Type) {
+	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC:
+		return nil, errors.New("it is a file of the kernel")
+	}
+	return r.reopen(f, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+}
+
+// ReadFile returns the content of a regular file, and rejects one of more than limit
+// bytes.
+func (r *Root) ReadFile(name string, limit int64) ([]byte, error) {
+	f, err := r.OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := readAll(f, limit)
+	return data, failed("read", name, err)
+}
+
+func readAll(f *os.File, limit int64) ([]byte, error) {
+	var b []byte
+	if info, err := f.Stat(); err == nil && info.Size() <= limit {
+		b = make([]byte, 0, info.Size()+1)
+	}
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := f.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case int64(len(b)) > limit:
+			return nil, fmt.Errorf("it is larger than %d bytes", limit)
+		case errors.Is(err, io.EOF):
+			return b, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// Readlink returns the text of a link. It follows links in the folders of the path only.
+func (r *Root) Readlink(name string) (string, error) {
+	dir, base, err := r.parent(name, false)
+	if err != nil {
+		return "", failed("read link", name, err)
+	}
+	defer dir.Close()
+	target, err := readlinkAt(dir, base)
+	return target, failed("read link", name, err)
+}
+
+func readlinkAt(dir *os.File, base string) (string, error) {
+	b := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(dir.Fd()), base, b)
+	if err != nil {
+		return "", err
+	}
+	return string(b[:n]), nil
+}

@@ -1,0 +1,190 @@
+package rootfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// MkdirAll creates a folder and those above it with mode 0755, as far as they are missing.
+func (r *Root) MkdirAll(name string) error {
+	f, err := r.mkdirAll(name)
+	if err != nil {
+		return failed("create folder", name, err)
+	}
+	return f.Close()
+}
+
+// WriteFile replaces a file as a whole, or a link in its place, and creates its folder.
+// Readers see the old content or the new one. It does not write a file that has the
+// content and the mode. It does not wait for the disk: a container does not survive the
+// host.
+func (r *Root) WriteFile(name string, data []byte, mode fs.FileMode) error {
+	dir, base, err := r.parent(name, true)
+	if err != nil {
+		return failed("write", name, err)
+	}
+	defer dir.Close()
+	if r.has(dir, base, data, mode) {
+		return nil
+	}
+	return failed("write", name, r.replace(dir, base, func(temporary string) error {
+		return writeNew(dir, temporary, data, mode)
+	}))
+}
+
+// has reports whether the regular file base has the content and the mode already.
+func (r *Root) has(dir *os.File, base string, data []byte, mode fs.FileMode) bool {
+	d := Dir{root: r, file: dir}
+	f, err := d.Open(base)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Mode() != mode || info.Size() != int64(len(data)) {
+		return false
+	}
+	old, err := readAll(f, int64(len(data)))
+	return err == nil && bytes.Equal(old, data)
+}
+
+// replace puts what create makes under a temporary name in the place of base. The name
+// is always the same one, so that what a killed process left is removed by the next.
+func (r *Root) replace(dir *os.File, base string, create func(temporary string) error) error {
+	temporary := "." + base[:min(len(base), 200)] + ".nvidia-tmp"
+	fd := int(dir.Fd())
+	if err := unix.Unlinkat(fd, temporary, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	err := create(temporary)
+	if err == nil {
+		err = unix.Renameat(fd, temporary, fd, base)
+	}
+	if err != nil {
+		// Nothing is there if create failed at once.
+		_ = unix.Unlinkat(fd, temporary, 0)
+	}
+	return err
+}
+
+func writeNew(dir *os.File, name string, data []byte, mode fs.FileMode) error {
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	_, err = f.Write(data)
+	return errors.Join(err, f.Chmod(mode), f.Close())
+}
+
+// Symlink creates a link with the text target, and the folder that it is in. It replaces
+// a file of that name, and leaves a link with the same target as it is.
+func (r *Root) Symlink(target, link string) error {
+	dir, base, err := r.parent(link, true)
+	if err != nil {
+		return failed("create link", link, err)
+	}
+	defer dir.Close()
+	return failed("create link", link, r.symlinkAt(dir, target, base))
+}
+
+func (r *Root) symlinkAt(dir *os.File, target, base string) error {
+	if err := check(target); err != nil {
+		return err
+	}
+	if present, err := readlinkAt(dir, base); err == nil && present == target {
+		return nil
+	}
+	return r.replace(dir, base, func(temporary string) error {
+		return unix.Symlinkat(target, int(dir.Fd()), temporary)
+	})
+}
+
+// Node is a character device node.
+type Node struct {
+	Major, Minor uint32
+	// Mode has the permissions only.
+	Mode     fs.FileMode
+	UID, GID int
+}
+
+// Mknod creates a device node, or replaces the file of that name, and creates the folder
+// that it is in.
+func (r *Root) Mknod(name string, n Node) error {
+	dir, base, err := r.parent(name, true)
+	if err != nil {
+		return failed("create device node", name, err)
+	}
+	defer dir.Close()
+	return failed("create device node", name, r.replace(dir, base, func(temporary string) error {
+		return r.mknodAt(dir, temporary, n)
+	}))
+}
+
+func (r *Root) mknodAt(dir *os.File, name string, n Node) error {
+	device := unix.Mkdev(n.Major, n.Minor)
+	if err := unix.Mknodat(int(dir.Fd()), name, unix.S_IFCHR|uint32(n.Mode.Perm()), int(device)); err != nil {
+		return err
+	}
+	d := Dir{root: r, file: dir}
+	f, err := d.entry(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := infoOf(f)
+	if err != nil {
+		return err
+	}
+	if info.Mode&fs.ModeCharDevice == 0 || info.Rdev != device {
+		return errors.New("it was replaced while it was created")
+	}
+	if err := unix.Fchownat(int(f.Fd()), "", n.UID, n.GID, unix.AT_EMPTY_PATH); err != nil {
+		return err
+	}
+	return r.chmod(f, n.Mode)
+}
+
+// chmod sets the permissions of the file of an O_PATH file descriptor.
+func (r *Root) chmod(f *os.File, mode fs.FileMode) error {
+	return unix.Fchmodat(int(r.self.Fd()), strconv.Itoa(int(f.Fd())), uint32(mode.Perm()), 0)
+}
+
+// ChmodDir sets the permissions of a folder. It rejects a folder of a mounted volume,
+// which is the host's: only the root file system itself and a tmpfs, such as /dev, are
+// the container's.
+func (r *Root) ChmodDir(name string, mode fs.FileMode) error {
+	f, err := r.lookup(name)
+	if err != nil {
+		return failed("change mode of", name, err)
+	}
+	defer f.Close()
+	info, err := infoOf(f)
+	if err != nil {
+		return failed("change mode of", name, err)
+	}
+	if !info.Mode.IsDir() {
+		return failed("change mode of", name, errors.New("it is not a folder"))
+	}
+	if info.Mode.Perm() == mode.Perm() {
+		return nil
+	}
+	root, err := infoOf(r.dir)
+	if err != nil {
+		return failed("change mode of", name, err)
+	}
+	var fsInfo unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &fsInfo); err != nil {
+		return failed("change mode of", name, err)
+	}
+	if info.Device != root.Device && int64(fsInfo.Type) != unix.TMPFS_MAGIC {
+		return failed("change mode of", name, fmt.Errorf("it is on a volume"))
+	}
+	return failed("change mode of", name, r.chmod(f, mode))
+}
