@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"outrigger.dev/pkg/ldso"
 )
 
 // NVML is the name under which programs load the management library.
@@ -20,15 +22,13 @@ const NVML = "libnvidia-ml.so.1"
 type arch struct {
 	triple  string
 	machine elf.Machine
-	// cacheFlag marks libraries of the architecture in ld.so.cache.
-	cacheFlag int32
 }
 
 func thisArch() arch {
 	if runtime.GOARCH == "arm64" {
-		return arch{triple: "aarch64-linux-gnu", machine: elf.EM_AARCH64, cacheFlag: 0x0a00}
+		return arch{triple: "aarch64-linux-gnu", machine: elf.EM_AARCH64}
 	}
-	return arch{triple: "x86_64-linux-gnu", machine: elf.EM_X86_64, cacheFlag: 0x0300}
+	return arch{triple: "x86_64-linux-gnu", machine: elf.EM_X86_64}
 }
 
 // LoaderDirs returns the folders that the dynamic loader of a container searches
@@ -179,7 +179,11 @@ func (r *Root) soname(e entry) (string, bool) {
 		return "", false
 	}
 	defer f.Close()
-	return readSoname(f, thisArch().machine)
+	lib, ok := ldso.ReadLibrary(f)
+	if !ok || lib.Machine != thisArch().machine || lib.Class != elf.ELFCLASS64 {
+		return "", false
+	}
+	return lib.Soname, true
 }
 
 // requireLibrary records a required library whose file is not usable.

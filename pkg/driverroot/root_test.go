@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/pkg/driverroot"
+	"outrigger.dev/pkg/ldso"
 )
 
 const version = "580.95.05"
@@ -263,7 +265,7 @@ func TestFindReadsTheLoaderCache(t *testing.T) {
 			r.library(dir+"/libcuda.so."+version, "libcuda.so.1")
 			r.library(dir+"/libnvidia-ml.so."+version, "libnvidia-ml.so.1")
 			r.link(dir+"/libnvidia-ml.so.1", "libnvidia-ml.so."+version)
-			cache := loaderCache(map[string]int32{
+			cache := loaderCache(t, map[string]int32{
 				dir + "/libcuda.so.1":              0x0303,
 				dir + "/libnvidia-ml.so.1":         0x0303,
 				"/srv/driver/lib32/libcuda.so.1":   0x0003,
@@ -290,22 +292,17 @@ func oldCache(n int) []byte {
 	return b
 }
 
-func loaderCache(libs map[string]int32) []byte {
-	const header, entry = 48, 24
-	var entries, text []byte
-	start := uint32(header + entry*len(libs))
+func loaderCache(t *testing.T, libs map[string]int32) []byte {
+	t.Helper()
+	var entries []ldso.Entry
 	for p, flags := range libs {
-		entries = binary.NativeEndian.AppendUint32(entries, uint32(flags))
-		entries = binary.NativeEndian.AppendUint32(entries, start+uint32(len(text)))
-		entries = binary.NativeEndian.AppendUint32(entries, start+uint32(len(text)))
-		entries = append(entries, make([]byte, 12)...)
-		text = append(append(text, p...), 0)
+		entries = append(entries, ldso.Entry{Name: path.Base(p), Path: p, Flags: flags})
 	}
-	b := []byte("glibc-ld.so.cache1.1")
-	b = binary.NativeEndian.AppendUint32(b, uint32(len(libs)))
-	b = binary.NativeEndian.AppendUint32(b, uint32(len(text)))
-	b = append(b, make([]byte, header-len(b))...)
-	return append(append(b, entries...), text...)
+	data, err := ldso.Encode(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 func TestFindNamesWhatIsMissing(t *testing.T) {
@@ -425,7 +422,7 @@ func TestLinksStayInTheRoot(t *testing.T) {
 		},
 		"the cache": func(r *rendered) {
 			r.link("srv", outside)
-			r.file("etc/ld.so.cache", 0o644, loaderCache(map[string]int32{
+			r.file("etc/ld.so.cache", 0o644, loaderCache(t, map[string]int32{
 				up + secret: 0x0303, "/../" + secret: 0x0303, "/srv/libcuda.so.1": 0x0303,
 			}))
 		},

@@ -1,4 +1,4 @@
-package driverroot
+package ldso
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 )
 
 // Package debug/elf has the right answer for the libraries of this machine.
-func TestReadSonameAgreesWithDebugELF(t *testing.T) {
+func TestReadLibraryAgreesWithDebugELF(t *testing.T) {
 	checked := 0
-	for _, dir := range append(LoaderDirs(), "/usr/lib") {
+	for _, dir := range []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib/i386-linux-gnu", "/usr/lib32", "/usr/lib64", "/usr/lib"} {
 		files, err := filepath.Glob(filepath.Join(dir, "lib*.so*"))
 		if err != nil {
 			t.Fatal(err)
@@ -23,36 +23,37 @@ func TestReadSonameAgreesWithDebugELF(t *testing.T) {
 				continue
 			}
 			want, isLibrary := bySections(f)
-			got, ok := readSoname(f, thisArch().machine)
+			got, ok := ReadLibrary(f)
 			if got != want || ok != isLibrary {
-				t.Errorf("readSoname(%s) = %q, %v, want %q, %v", name, got, ok, want, isLibrary)
+				t.Errorf("ReadLibrary(%s) = %v, %v, want %v, %v", name, got, ok, want, isLibrary)
 			}
-			if want != "" {
+			if want.Soname != "" {
 				checked++
 			}
 			f.Close()
 		}
 	}
 	if checked == 0 {
-		t.Skip("there is no library with a SONAME on this machine")
+		t.Skip("this machine has no library with a SONAME")
 	}
 }
 
-func bySections(f *os.File) (string, bool) {
+func bySections(f *os.File) (Library, bool) {
 	e, err := elf.NewFile(f)
-	if err != nil || e.Machine != thisArch().machine || e.Type != elf.ET_DYN {
-		return "", false
+	if err != nil || e.Type != elf.ET_DYN {
+		return Library{}, false
 	}
-	names, err := e.DynString(elf.DT_SONAME)
-	if err != nil || len(names) == 0 {
-		return "", true
+	lib := Library{Machine: e.Machine, Class: e.Class}
+	if names, err := e.DynString(elf.DT_SONAME); err == nil && len(names) > 0 {
+		lib.Soname = names[0]
 	}
-	return names[0], true
+	return lib, true
 }
 
-// FuzzReadSoname checks that a damaged library is never a panic, and never costs
+// FuzzReadLibrary checks that a damaged library is never a panic, and never costs
 // more than its bounds.
-func FuzzReadSoname(f *testing.F) {
+func FuzzReadLibrary(f *testing.F) {
+	const headerSize, segmentSize, dynamicSize = 64, 56, 16
 	library := make([]byte, headerSize+2*segmentSize+2*dynamicSize)
 	copy(library, []byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB)})
 	put := binary.LittleEndian
@@ -72,8 +73,8 @@ func FuzzReadSoname(f *testing.F) {
 	put.PutUint64(entries[dynamicSize:], uint64(elf.DT_STRTAB))
 	put.PutUint64(entries[dynamicSize+8:], uint64(len(library)))
 	library = append(library, "x.so\x00"...)
-	if got, ok := readSoname(bytes.NewReader(library), elf.EM_X86_64); got != "x.so" || !ok {
-		f.Fatalf("readSoname() = %q, %v, want x.so", got, ok)
+	if got, ok := ReadLibrary(bytes.NewReader(library)); got.Soname != "x.so" || got.Machine != elf.EM_X86_64 || !ok {
+		f.Fatalf("ReadLibrary() = %v, %v, want x.so", got, ok)
 	}
 	f.Add(library)
 	f.Add(library[:len(library)-1])
@@ -84,8 +85,8 @@ func FuzzReadSoname(f *testing.F) {
 		f.Add(damaged)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if got, ok := readSoname(bytes.NewReader(data), elf.EM_X86_64); len(got) > maxSoname || got != "" && !ok {
-			t.Errorf("readSoname() = %q, %v", got, ok)
+		if got, ok := ReadLibrary(bytes.NewReader(data)); len(got.Soname) > maxSoname || got.Soname != "" && !ok {
+			t.Errorf("ReadLibrary() = %v, %v", got, ok)
 		}
 	})
 }

@@ -1,0 +1,106 @@
+package ldso
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Generator is how caches that Encode made say who made them; ldconfig -p prints it.
+const Generator = "outrigger container-toolkit"
+
+// Encode returns the cache with the libraries, in the format that each glibc since 2.2
+// reads. Of entries that are equal for the loader, the first one in the list counts. The
+// same entries always give the same bytes.
+func Encode(entries []Entry) ([]byte, error) {
+	entries = slices.Clone(entries)
+	order(entries)
+	e := encoder{b: make([]byte, newHeaderSize+len(entries)*newEntrySize)}
+	for _, entry := range entries {
+		if entry.Folder != "" {
+			e.folders = append(e.folders, entry.Folder)
+		}
+	}
+	slices.Sort(e.folders)
+	e.folders = slices.Compact(e.folders)
+	copy(e.b, newMagic)
+	put := binary.NativeEndian
+	put.PutUint32(e.b[20:], uint32(len(entries)))
+	e.b[28] = littleEndian
+	start := len(e.b)
+	for i, entry := range entries {
+		name, path := e.strings(entry)
+		b := e.b[newHeaderSize+i*newEntrySize:]
+		put.PutUint32(b, uint32(entry.Flags))
+		put.PutUint32(b[4:], name)
+		put.PutUint32(b[8:], path)
+		put.PutUint32(b[12:], entry.OSVersion)
+		put.PutUint64(b[16:], e.hwcap(entry))
+	}
+	offsets := make([]uint32, len(e.folders))
+	for i, folder := range e.folders {
+		offsets[i] = e.text(folder)
+	}
+	put.PutUint32(e.b[24:], uint32(len(e.b)-start))
+	e.extension(offsets)
+	if len(entries) > maxEntries || len(e.folders) > maxHwcaps || len(e.b) > MaxCache {
+		return nil, fmt.Errorf("make ld.so.cache: %d libraries are too many", len(entries))
+	}
+	return e.b, nil
+}
+
+type encoder struct {
+	b       []byte
+	folders []string
+}
+
+// text adds a string and returns where it begins.
+func (e *encoder) text(s string) uint32 {
+	at := len(e.b)
+	e.b = append(append(e.b, s...), 0)
+	return uint32(at)
+}
+
+// strings adds the strings of an entry. The name is mostly the end of the path.
+func (e *encoder) strings(entry Entry) (name, path uint32) {
+	path = e.text(entry.Path)
+	if strings.HasSuffix(entry.Path, "/"+entry.Name) {
+		return path + uint32(len(entry.Path)-len(entry.Name)), path
+	}
+	return e.text(entry.Name), path
+}
+
+func (e *encoder) hwcap(entry Entry) uint64 {
+	if entry.Folder == "" {
+		return entry.Hwcap
+	}
+	index, _ := slices.BinarySearch(e.folders, entry.Folder)
+	return extension | entry.Hwcap&levelMask | uint64(index)
+}
+
+// extension adds the names of the folders, and who made the cache.
+func (e *encoder) extension(folders []uint32) {
+	e.b = append(e.b, make([]byte, -len(e.b)&3)...)
+	put := binary.NativeEndian
+	put.PutUint32(e.b[32:], uint32(len(e.b)))
+	sections := uint32(1)
+	if len(folders) > 0 {
+		sections = 2
+	}
+	at := uint32(len(e.b)) + extensionHeaderSize + sections*extensionSectionSize
+	e.words(extensionMagic, sections)
+	size := uint32(4 * len(folders))
+	e.words(sectionGenerator, 0, at+size, uint32(len(Generator)))
+	if len(folders) > 0 {
+		e.words(sectionHwcaps, 0, at, size)
+	}
+	e.words(folders...)
+	e.b = append(e.b, Generator...)
+}
+
+func (e *encoder) words(words ...uint32) {
+	for _, w := range words {
+		e.b = binary.NativeEndian.AppendUint32(e.b, w)
+	}
+}

@@ -1,0 +1,176 @@
+package ldso
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"io"
+)
+
+// Bounds of what is read of a library. The driver's have some ten segments and forty
+// dynamic entries.
+const (
+	maxSegments = 64
+	maxDynamic  = 4 << 10
+	maxSoname   = 256
+)
+
+// Library is what the loader needs to know of a library.
+type Library struct {
+	Machine elf.Machine
+	Class   elf.Class
+	// Soname is the name that programs ask for; "" if the library has none.
+	Soname string
+}
+
+// Flags of an entry: the C library, and the architecture (glibc's ldconfig.h).
+const (
+	flagLibc6   = 0x0003
+	flagX8664   = 0x0300
+	flagX32     = 0x0800
+	flagAArch64 = 0x0a00
+	flagArmHF   = 0x0900
+)
+
+// ArchMask selects the architecture of the flags of an entry.
+const ArchMask = 0xff00
+
+// Flags returns the flags of the library in the cache, and false for an architecture
+// that NVIDIA's driver does not exist for.
+func (l Library) Flags() (int32, bool) {
+	switch {
+	case l.Machine == elf.EM_X86_64 && l.Class == elf.ELFCLASS64:
+		return flagLibc6 | flagX8664, true
+	case l.Machine == elf.EM_X86_64:
+		return flagLibc6 | flagX32, true
+	case l.Machine == elf.EM_386:
+		return flagLibc6, true
+	case l.Machine == elf.EM_AARCH64 && l.Class == elf.ELFCLASS64:
+		return flagLibc6 | flagAArch64, true
+	case l.Machine == elf.EM_ARM:
+		return flagLibc6 | flagArmHF, true
+	}
+	return 0, false
+}
+
+// layout is where a file of a class has what is read.
+type layout struct {
+	class                          elf.Class
+	header, segment, dynamic, word int
+	// Offsets in the header.
+	table, entrySize, entries int
+	// Offsets in a segment.
+	offset, address, size int
+}
+
+func layoutOf(class elf.Class) (layout, bool) {
+	switch class {
+	case elf.ELFCLASS64:
+		return layout{
+			class: class, header: 64, segment: 56, dynamic: 16, word: 8,
+			table: 32, entrySize: 54, entries: 56, offset: 8, address: 16, size: 32,
+		}, true
+	case elf.ELFCLASS32:
+		return layout{
+			class: class, header: 52, segment: 32, dynamic: 8, word: 4,
+			table: 28, entrySize: 42, entries: 44, offset: 4, address: 8, size: 16,
+		}, true
+	}
+	return layout{}, false
+}
+
+// at reads an address or an offset.
+func (l layout) at(b []byte, offset int) uint64 {
+	if l.word == 4 {
+		return uint64(binary.LittleEndian.Uint32(b[offset:]))
+	}
+	return binary.LittleEndian.Uint64(b[offset:])
+}
+
+// ReadLibrary returns what a file is, and false if it is no shared library. It reads what
+// the dynamic loader reads, some 2 KiB: package debug/elf reads the section headers and
+// all of the string table, which for the libraries of a driver is 10 MB.
+func ReadLibrary(r io.ReaderAt) (Library, bool) {
+	head := make([]byte, 64)
+	n, _ := r.ReadAt(head, 0)
+	if n < 52 || !bytes.HasPrefix(head, []byte{0x7f, 'E', 'L', 'F'}) || elf.Data(head[elf.EI_DATA]) != elf.ELFDATA2LSB {
+		return Library{}, false
+	}
+	l, ok := layoutOf(elf.Class(head[elf.EI_CLASS]))
+	if !ok || n < l.header || elf.Type(binary.LittleEndian.Uint16(head[16:])) != elf.ET_DYN {
+		return Library{}, false
+	}
+	lib := Library{Machine: elf.Machine(binary.LittleEndian.Uint16(head[18:])), Class: l.class}
+	s := segments{layout: l, table: make([]byte, min(int(binary.LittleEndian.Uint16(head[l.entries:])), maxSegments)*l.segment)}
+	if int(binary.LittleEndian.Uint16(head[l.entrySize:])) != l.segment || !readAt(r, s.table, l.at(head, l.table)) {
+		return lib, true
+	}
+	at, ok := s.soname(r)
+	if !ok {
+		return lib, true
+	}
+	name := make([]byte, maxSoname)
+	n, _ = r.ReadAt(name, at)
+	if text, _, ok := bytes.Cut(name[:n], []byte{0}); ok {
+		lib.Soname = string(text)
+	}
+	return lib, true
+}
+
+// readAt fills b from the offset at.
+func readAt(r io.ReaderAt, b []byte, at uint64) bool {
+	if at > 1<<62 {
+		return false
+	}
+	n, _ := r.ReadAt(b, int64(at))
+	return n == len(b)
+}
+
+// segments is the table of the parts of a library that the loader maps or reads.
+type segments struct {
+	layout
+	table []byte
+}
+
+// soname returns where in the file the SONAME begins.
+func (s segments) soname(r io.ReaderAt) (int64, bool) {
+	offset, _, size, ok := s.find(elf.PT_DYNAMIC, 0)
+	if !ok {
+		return 0, false
+	}
+	entries := make([]byte, int(min(size, maxDynamic))/s.dynamic*s.dynamic)
+	if !readAt(r, entries, offset) {
+		return 0, false
+	}
+	var name, names uint64
+	found := false
+	for ; len(entries) > 0; entries = entries[s.dynamic:] {
+		tag, value := s.at(entries, 0), s.at(entries, s.word)
+		if tag == uint64(elf.DT_SONAME) {
+			name, found = value, true
+		}
+		if tag == uint64(elf.DT_STRTAB) {
+			names = value
+		}
+	}
+	offset, address, size, ok := s.find(elf.PT_LOAD, names)
+	if !found || !ok || name >= size-(names-address) {
+		return 0, false
+	}
+	return int64(offset + names - address + name), true
+}
+
+// find returns the place of the first segment of a kind: of PT_DYNAMIC, of which there is
+// one, or of one that holds the address.
+func (s segments) find(kind elf.ProgType, holds uint64) (offset, address, size uint64, ok bool) {
+	for t := s.table; len(t) > 0; t = t[s.segment:] {
+		offset, address, size = s.at(t, s.offset), s.at(t, s.address), s.at(t, s.size)
+		if elf.ProgType(binary.LittleEndian.Uint32(t)) != kind || offset > 1<<61 || size > 1<<61 {
+			continue
+		}
+		if kind == elf.PT_DYNAMIC || holds >= address && holds-address < size {
+			return offset, address, size, true
+		}
+	}
+	return 0, 0, 0, false
+}
