@@ -15,24 +15,33 @@ import (
 // Attributes limit what a mount allows. Its propagation is always private.
 type Attributes struct{ ReadOnly, NoSuid, NoDev, NoExec bool }
 
+// bits returns the flags of mount_setattr(2).
 func (a Attributes) bits() uint64 {
-	var bits uint64
-	for bit, set := range map[uint64]bool{
-		unix.MOUNT_ATTR_RDONLY: a.ReadOnly,
-		unix.MOUNT_ATTR_NOSUID: a.NoSuid,
-		unix.MOUNT_ATTR_NODEV:  a.NoDev,
-		unix.MOUNT_ATTR_NOEXEC: a.NoExec,
-	} {
+	return a.pick(unix.MOUNT_ATTR_RDONLY, unix.MOUNT_ATTR_NOSUID, unix.MOUNT_ATTR_NODEV, unix.MOUNT_ATTR_NOEXEC)
+}
+
+// flags returns the flags of mount(2).
+func (a Attributes) flags() uintptr {
+	return uintptr(a.pick(unix.MS_RDONLY, unix.MS_NOSUID, unix.MS_NODEV, unix.MS_NOEXEC))
+}
+
+func (a Attributes) pick(readOnly, noSuid, noDev, noExec uint64) uint64 {
+	var out uint64
+	for flag, set := range map[uint64]bool{readOnly: a.ReadOnly, noSuid: a.NoSuid, noDev: a.NoDev, noExec: a.NoExec} {
 		if set {
-			bits |= bit
+			out |= flag
 		}
 	}
-	return bits
+	return out
 }
 
 // Mount is a mount that is nowhere yet. It does not depend on the mount namespace in
 // which it was made.
-type Mount struct{ file *os.File }
+type Mount struct {
+	file *os.File
+	// later are flags of mount(2) to set once it is mounted, before Linux 5.12.
+	later uintptr
+}
 
 // Clone makes a mount of a file or a folder, without what is mounted below it. The source
 // must never be one of a container's own files: open it on the host, or below the driver
@@ -44,8 +53,13 @@ func Clone(source *os.File, a Attributes) (*Mount, error) {
 	}
 	m := &Mount{file: os.NewFile(uintptr(fd), source.Name())}
 	attr := unix.MountAttr{Attr_set: a.bits(), Propagation: unix.MS_PRIVATE}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
-		return nil, errors.Join(fmt.Errorf("set attributes of the mount of %s: %w", source.Name(), older(err)), m.Close())
+	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr)
+	if errors.Is(err, unix.ENOSYS) {
+		m.later = unix.MS_REMOUNT | unix.MS_BIND | a.flags()
+		return m, nil
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("set attributes of the mount of %s: %w", source.Name(), err), m.Close())
 	}
 	return m, nil
 }
@@ -53,7 +67,7 @@ func Clone(source *os.File, a Attributes) (*Mount, error) {
 // older says what the kernel lacks.
 func older(err error) error {
 	if errors.Is(err, unix.ENOSYS) {
-		return fmt.Errorf("%w: this needs Linux 5.12 or later", err)
+		return fmt.Errorf("%w: this needs Linux 5.2 or later", err)
 	}
 	return err
 }
@@ -138,7 +152,11 @@ func (r *Root) mountOn(target *os.File, m *Mount) error {
 	if shared, err := isShared(at); err != nil || shared {
 		return errors.Join(err, errors.New("the mount that it is on is shared with the host"))
 	}
-	return unix.MoveMount(int(m.file.Fd()), "", int(target.Fd()), "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	err = unix.MoveMount(int(m.file.Fd()), "", int(target.Fd()), "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	if err != nil || m.later == 0 {
+		return err
+	}
+	return errors.Join(unix.Mount("", procPath(m.file), "", unix.MS_PRIVATE, ""), unix.Mount("", procPath(m.file), "", m.later, ""))
 }
 
 // Private stops that mounts below a mount, such as the container's /proc, are seen
@@ -153,14 +171,11 @@ func (r *Root) Private(name string) error {
 }
 
 func private(f *os.File) error {
-	var st unix.Statx_t
-	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, 0, &st); err != nil {
-		return err
-	}
-	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+	err := unix.Mount("", procPath(f), "", unix.MS_PRIVATE, "")
+	if errors.Is(err, unix.EINVAL) {
 		return nil
 	}
-	return unix.MountSetattr(int(f.Fd()), "", unix.AT_EMPTY_PATH, &unix.MountAttr{Propagation: unix.MS_PRIVATE})
+	return err
 }
 
 // onHost reports whether the calling thread is in the mount namespace of process 1.
@@ -175,29 +190,30 @@ func onHost() bool {
 }
 
 // mountOf returns the number of the mount that a file is in.
-func mountOf(f *os.File) (uint64, error) {
-	var st unix.Statx_t
-	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st); err != nil {
-		return 0, err
+func mountOf(f *os.File) (string, error) {
+	info, err := os.ReadFile("/proc/thread-self/fdinfo/" + strconv.Itoa(int(f.Fd())))
+	if err != nil {
+		return "", err
 	}
-	if st.Mask&unix.STATX_MNT_ID == 0 {
-		return 0, older(unix.ENOSYS)
+	for line := range strings.Lines(string(info)) {
+		if number, ok := strings.CutPrefix(line, "mnt_id:"); ok {
+			return strings.TrimSpace(number), nil
+		}
 	}
-	return st.Mnt_id, nil
+	return "", errors.New("the kernel does not say which mount it is on")
 }
 
 // isShared reports whether mounts on a mount are seen in other namespaces, from the
 // optional fields of mountinfo.
-func isShared(mount uint64) (bool, error) {
+func isShared(mount string) (bool, error) {
 	f, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	id := strconv.FormatUint(mount, 10)
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		fields := strings.Fields(lines.Text())
-		if len(fields) < 7 || fields[0] != id {
+		if len(fields) < 7 || fields[0] != mount {
 			continue
 		}
 		for _, field := range fields[6:] {

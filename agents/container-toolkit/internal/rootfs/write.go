@@ -3,7 +3,6 @@ package rootfs
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
@@ -81,6 +80,19 @@ func writeNew(dir *os.File, name string, data []byte, mode fs.FileMode) error {
 	f := os.NewFile(uintptr(fd), name)
 	_, err = f.Write(data)
 	return errors.Join(err, f.Chmod(mode), f.Close())
+}
+
+// Remove removes a file or a link. It is no error if there is none.
+func (r *Root) Remove(name string) error {
+	dir, base, err := r.parent(name, false)
+	if err == nil {
+		defer dir.Close()
+		err = unix.Unlinkat(int(dir.Fd()), base, 0)
+	}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		return nil
+	}
+	return failed("remove", name, err)
 }
 
 // Symlink creates a link with the text target, and the folder that it is in. It replaces
@@ -184,7 +196,7 @@ func (r *Root) ChmodDir(name string, mode fs.FileMode) error {
 		return failed("change mode of", name, err)
 	}
 	if info.Device != root.Device && int64(fsInfo.Type) != unix.TMPFS_MAGIC {
-		return failed("change mode of", name, fmt.Errorf("it is on a volume"))
+		return failed("change mode of", name, errors.New("it is on a volume"))
 	}
 	return failed("change mode of", name, r.chmod(f, mode))
 }
