@@ -1,7 +1,6 @@
 package driverroot_test
 
 import (
-	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -18,6 +17,7 @@ import (
 
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/ldso"
+	"outrigger.dev/pkg/ldso/ldsotest"
 )
 
 const version = "580.95.05"
@@ -47,7 +47,7 @@ func (r *rendered) file(rel string, mode os.FileMode, data []byte) {
 // library writes a library with a SONAME.
 func (r *rendered) library(rel, soname string) {
 	r.t.Helper()
-	r.file(rel, 0o644, elfLibrary(elf.EM_X86_64, soname))
+	r.file(rel, 0o644, ldsotest.Library(elf.EM_X86_64, soname))
 }
 
 func (r *rendered) link(rel, target string) {
@@ -130,31 +130,6 @@ func (r *rendered) find() *driverroot.Content {
 		r.t.Fatal(err)
 	}
 	return c
-}
-
-// elfLibrary returns the smallest shared library that has a SONAME. It is mapped
-// whole, so that offsets are addresses.
-func elfLibrary(machine elf.Machine, soname string) []byte {
-	const ehsize, phentsize = 64, 56
-	names := append([]byte{0}, append([]byte(soname), 0)...)
-	const dynamicAt = ehsize + 2*phentsize
-	dynamic := []elf.Dyn64{{Tag: int64(elf.DT_SONAME), Val: 1}, {Tag: int64(elf.DT_STRTAB)}, {Tag: int64(elf.DT_NULL)}}
-	namesAt := uint64(dynamicAt + 16*len(dynamic))
-	dynamic[1].Val = namesAt
-	var b bytes.Buffer
-	for _, part := range []any{
-		elf.Header64{
-			Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
-			Type:  uint16(elf.ET_DYN), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT),
-			Phoff: ehsize, Ehsize: ehsize, Phentsize: phentsize, Phnum: 2,
-		},
-		elf.Prog64{Type: uint32(elf.PT_LOAD), Filesz: namesAt + uint64(len(names))},
-		elf.Prog64{Type: uint32(elf.PT_DYNAMIC), Off: dynamicAt, Vaddr: dynamicAt, Filesz: 16 * uint64(len(dynamic))},
-		dynamic, names,
-	} {
-		_ = binary.Write(&b, binary.LittleEndian, part)
-	}
-	return b.Bytes()
 }
 
 func TestFindDescribesADriver(t *testing.T) {
@@ -337,7 +312,7 @@ func TestFindNamesWhatIsMissing(t *testing.T) {
 		"a library of another architecture": {
 			render: func(r *rendered) {
 				r.driver()
-				r.file("usr/lib/x86_64-linux-gnu/libcuda.so."+version, 0o644, elfLibrary(elf.EM_386, "libcuda.so.1"))
+				r.file("usr/lib/x86_64-linux-gnu/libcuda.so."+version, 0o644, ldsotest.Library(elf.EM_386, "libcuda.so.1"))
 			},
 			want: []string{"libcuda.so." + version + " as a library for x86_64"},
 		},
@@ -399,7 +374,7 @@ func TestFindTakesTheVersionOfTheKernelModule(t *testing.T) {
 func TestLinksStayInTheRoot(t *testing.T) {
 	outside := t.TempDir()
 	secret := filepath.Join(outside, "libcuda.so."+version)
-	if err := os.WriteFile(secret, elfLibrary(elf.EM_X86_64, "libcuda.so.1"), 0o600); err != nil {
+	if err := os.WriteFile(secret, ldsotest.Library(elf.EM_X86_64, "libcuda.so.1"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	up := strings.Repeat("../", 30)

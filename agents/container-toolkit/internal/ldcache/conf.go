@@ -1,0 +1,141 @@
+package ldcache
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Bounds of what is read of a hostile image. A distribution has some ten files and folders.
+const (
+	maxConf     = 64 << 10
+	maxConfs    = 256
+	maxDirs     = 512
+	maxIncludes = 8
+	maxNames    = 1 << 16
+)
+
+// search returns the folders to search, in ldconfig's order: those of ld.so.conf and what
+// it includes, then those of the system. It makes the folders that are new known to
+// ldconfig by a file of their own.
+func (u *update) search() ([]dir, error) {
+	if !u.root.Has(confFile) {
+		if err := u.write(confFile, []byte("include "+confDir+"/*.conf\n")); err != nil {
+			return nil, err
+		}
+	}
+	known := u.order(u.conf(ownConf))
+	var added []string
+	for _, f := range u.folders {
+		if !slices.ContainsFunc(known, f.is) {
+			added = append(added, f.path)
+		}
+	}
+	if len(added) == 0 {
+		return known, u.root.Remove(ownConf)
+	}
+	if err := u.write(ownConf, []byte(strings.Join(added, "\n")+"\n")); err != nil {
+		return nil, err
+	}
+	all := u.conf("")
+	if !slices.Contains(all, added[0]) {
+		// Its ld.so.conf does not include the folder, or could not be written.
+		all = append(added, all...)
+	}
+	return u.order(all), nil
+}
+
+// order returns the folders at the paths and those of the system, each once, where it
+// comes first.
+func (u *update) order(paths []string) []dir {
+	debian := false
+	if info, err := u.root.Stat("/etc/debian_version"); err == nil {
+		debian = info.Mode.IsRegular()
+	}
+	var out []dir
+	for _, p := range append(slices.Clone(paths), u.arch.system(debian)...) {
+		if d, ok := u.identify(p); ok && !slices.ContainsFunc(out, d.is) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// conf returns the folders that ld.so.conf names, without those of the file skip.
+func (u *update) conf(skip string) []string {
+	c := conf{update: u, skip: skip}
+	c.parse(confFile, 0)
+	return c.dirs
+}
+
+// conf reads the files of ld.so.conf.
+type conf struct {
+	*update
+	skip  string
+	files int
+	dirs  []string
+}
+
+func (c *conf) parse(file string, depth int) {
+	if c.files++; c.files > maxConfs || depth > maxIncludes || file == c.skip {
+		return
+	}
+	for line := range strings.Lines(string(c.read(file, maxConf))) {
+		line, _, _ = strings.Cut(line, "#")
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || words[0] == "hwcap":
+		case words[0] == "include":
+			for _, pattern := range words[1:] {
+				if !path.IsAbs(pattern) {
+					pattern = path.Join(path.Dir(file), pattern)
+				}
+				for _, included := range c.glob(pattern) {
+					c.parse(included, depth+1)
+				}
+			}
+		default:
+			if d := strings.TrimSpace(line); path.IsAbs(d) && len(c.dirs) < maxDirs {
+				c.dirs = append(c.dirs, path.Clean(d))
+			}
+		}
+	}
+}
+
+// glob returns the files that match a pattern, sorted.
+func (u *update) glob(pattern string) []string {
+	found := []string{"/"}
+	for _, part := range strings.Split(strings.Trim(path.Clean(pattern), "/"), "/") {
+		var next []string
+		for _, dir := range found {
+			if !strings.ContainsAny(part, `*?[\`) {
+				next = append(next, path.Join(dir, part))
+				continue
+			}
+			for _, name := range u.names(dir) {
+				hidden := strings.HasPrefix(name, ".") && !strings.HasPrefix(part, ".")
+				if ok, err := path.Match(part, name); ok && err == nil && !hidden {
+					next = append(next, path.Join(dir, name))
+				}
+			}
+		}
+		found = next[:min(len(next), maxConfs)]
+	}
+	return found
+}
+
+// names returns the names in a folder, sorted.
+func (u *update) names(name string) []string {
+	d, err := u.root.Dir(name)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, err := d.Names(maxNames)
+	if err != nil {
+		u.warn(name + " in the container: " + err.Error())
+		return nil
+	}
+	slices.Sort(names)
+	return names
+}

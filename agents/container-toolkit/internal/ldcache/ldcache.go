@@ -1,0 +1,148 @@
+// Package ldcache makes the libraries that were mounted into a container known to its
+// dynamic loader. It does what ldconfig does, without running it: neither the host's,
+// which would work with files of a hostile image, nor the container's, which is one.
+package ldcache
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/container-toolkit/internal/rootfs"
+	"outrigger.dev/pkg/ldso"
+)
+
+const (
+	cacheFile = "/etc/ld.so.cache"
+	confFile  = "/etc/ld.so.conf"
+	confDir   = "/etc/ld.so.conf.d"
+	// ownConf names the folders that were added, for an ldconfig that runs in the
+	// container later. Its name never changes, so that a container that is started again
+	// has the same files.
+	ownConf = confDir + "/00-nvcr-driver.conf"
+	// CompatConf names the folder of the CUDA compatibility libraries. It sorts before
+	// ownConf: these libraries come first.
+	CompatConf = confDir + "/00-compat-driver.conf"
+)
+
+// Update adds folders of the container to what its loader searches: the cache and
+// ld.so.conf.d for glibc, the path file for musl, neither if it has no loader. It also
+// creates the links of SONAMEs to libraries, as ldconfig does.
+//
+// What cannot be written because a file system is mounted read-only, or a file is mounted
+// in its place, goes to warn and is no error: most containers find the libraries in the
+// folders that a loader searches anyway.
+func Update(root *rootfs.Root, folders []string, warn func(string)) error {
+	u := update{root: root, warn: warn, arch: thisArch(), searched: map[dirID]bool{}}
+	for _, f := range folders {
+		f = path.Clean("/" + f)
+		if d, ok := u.identify(f); ok && !slices.ContainsFunc(u.folders, d.is) {
+			u.folders = append(u.folders, d)
+		}
+	}
+	glibc, musl := u.loaders()
+	if musl {
+		if err := u.musl(); err != nil {
+			return err
+		}
+	}
+	if glibc {
+		return u.glibc()
+	}
+	// Nobody reads a cache, but the links may be opened by name.
+	for _, d := range u.folders {
+		u.scan(d, nil)
+	}
+	return nil
+}
+
+// update is one call of Update.
+type update struct {
+	root    *rootfs.Root
+	warn    func(string)
+	arch    arch
+	folders []dir
+	// searched are the folders that were read.
+	searched map[dirID]bool
+}
+
+// dir is a folder, which may have several paths.
+type dir struct {
+	path string
+	id   dirID
+}
+
+type dirID struct{ device, inode uint64 }
+
+func (d dir) is(other dir) bool { return d.id == other.id }
+
+// identify returns the folder at a path.
+func (u *update) identify(name string) (dir, bool) {
+	info, err := u.root.Stat(name)
+	if err != nil || !info.Mode.IsDir() {
+		return dir{}, false
+	}
+	return dir{path: name, id: dirID{info.Device, info.Inode}}, true
+}
+
+// loaders reports which loaders the container has.
+func (u *update) loaders() (glibc, musl bool) {
+	for _, name := range append(u.arch.loaders, cacheFile, confFile) {
+		glibc = glibc || u.root.Has(name)
+	}
+	return glibc, u.root.Has(u.arch.musl) || u.root.Has("/etc/alpine-release")
+}
+
+// glibc writes ld.so.conf.d and the cache.
+func (u *update) glibc() error {
+	dirs, err := u.search()
+	if err != nil {
+		return err
+	}
+	data, err := u.cache(dirs)
+	if err != nil {
+		return err
+	}
+	return u.write(cacheFile, data)
+}
+
+// cache returns the new cache.
+func (u *update) cache(dirs []dir) ([]byte, error) {
+	old := u.present()
+	var entries []ldso.Entry
+	for _, d := range dirs {
+		entries = append(entries, u.scan(d, old)...)
+	}
+	return ldso.Encode(append(entries, old.others(u.searched)...))
+}
+
+// write replaces a file of the container, if it can be written.
+func (u *update) write(name string, data []byte) error {
+	err := u.root.WriteFile(name, data, 0o644)
+	if readOnly(err) {
+		u.warn(err.Error())
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("update the loader's cache: %w", err)
+	}
+	return nil
+}
+
+func readOnly(err error) bool {
+	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.EBUSY)
+}
+
+// read returns a small file, and nothing if there is none. One that cannot be read, such
+// as a folder in its place, goes to warn.
+func (u *update) read(name string, limit int64) []byte {
+	data, err := u.root.ReadFile(name, limit)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		u.warn(err.Error())
+	}
+	return data
+}

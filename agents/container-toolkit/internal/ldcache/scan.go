@@ -1,0 +1,221 @@
+package ldcache
+
+import (
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"outrigger.dev/agents/container-toolkit/internal/rootfs"
+	"outrigger.dev/pkg/ldso"
+)
+
+const hwcapsDir = "glibc-hwcaps"
+
+// library is a file or a link in a folder that programs can ask for.
+type library struct {
+	file, soname string
+	flags        int32
+	hwcap        uint64
+	// link is a link that programs ask for by its own name, as libx.so for libx.so.1.
+	link bool
+	// known is a library that the cache has, with its link.
+	known bool
+	// mounted is one that was put there for this container.
+	mounted bool
+}
+
+// scan returns the libraries of a folder and of those of glibc-hwcaps in it, and creates
+// the links that are missing.
+func (u *update) scan(d dir, old *present) []ldso.Entry {
+	out := u.scanOne(d, place{id: d.id}, old)
+	hwcaps := path.Join(d.path, hwcapsDir)
+	if !u.root.Has(hwcaps) {
+		return out
+	}
+	names := u.names(hwcaps)
+	for _, name := range names[:min(len(names), maxIncludes)] {
+		if sub, ok := u.identify(path.Join(hwcaps, name)); ok {
+			out = append(out, u.scanOne(sub, place{sub.id, name}, old)...)
+		}
+	}
+	return out
+}
+
+func (u *update) scanOne(d dir, at place, old *present) []ldso.Entry {
+	if u.searched[d.id] {
+		return nil
+	}
+	u.searched[d.id] = true
+	folder, err := u.root.Dir(d.path)
+	if err != nil {
+		u.warn(err.Error())
+		return nil
+	}
+	defer folder.Close()
+	names, err := folder.Names(maxNames)
+	if err != nil {
+		u.warn(d.path + " in the container: " + err.Error())
+		return nil
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return !isLibrary(n) })
+	slices.Sort(names)
+	s := scanner{update: u, dir: d, folder: folder, at: at, names: names, best: map[string]library{}}
+	s.known(old.in(at))
+	for _, name := range names {
+		if !s.covered[name] {
+			s.add(name)
+		}
+	}
+	return s.entries()
+}
+
+// isLibrary reports whether ldconfig takes a name for one of a library, or the loader.
+func isLibrary(name string) bool {
+	return (strings.HasPrefix(name, "lib") || strings.HasPrefix(name, "ld-") || strings.HasPrefix(name, "ld.so")) &&
+		strings.Contains(name, ".so") &&
+		!strings.HasSuffix(name, ".dpkg-new") && !strings.HasSuffix(name, ".dpkg-tmp")
+}
+
+// scanner reads one folder.
+type scanner struct {
+	*update
+	dir    dir
+	folder *rootfs.Dir
+	at     place
+	names  []string
+	// covered are files that need not be read.
+	covered map[string]bool
+	// best has the library for each SONAME.
+	best map[string]library
+}
+
+// known takes over what the cache has, as far as its file is there. The file that its
+// link leads to is covered.
+func (s *scanner) known(entries map[string]ldso.Entry) {
+	s.covered = make(map[string]bool, 2*len(entries))
+	for _, name := range s.names {
+		e, ok := entries[name]
+		if !ok {
+			continue
+		}
+		l := library{file: name, soname: e.Name, flags: e.Flags, hwcap: e.Hwcap, known: true}
+		for range maxIncludes {
+			target, err := s.folder.Readlink(l.file)
+			if err != nil || strings.Contains(target, "/") {
+				break
+			}
+			if _, exists := slices.BinarySearch(s.names, target); !exists {
+				// It leads nowhere: another library may take the name.
+				l.known = false
+				break
+			}
+			l.file = target
+			s.covered[target] = true
+		}
+		if l.known {
+			s.covered[name] = true
+			s.best[l.soname] = l
+		}
+	}
+}
+
+// add reads a file that the cache does not have.
+func (s *scanner) add(name string) {
+	l := library{file: name, mounted: s.folder.Mounted(name)}
+	_, err := s.folder.Readlink(name)
+	isLink := err == nil
+	elf, ok := s.readLibrary(name, isLink)
+	if !ok {
+		return
+	}
+	if l.flags, ok = elf.Flags(); !ok {
+		return
+	}
+	if l.soname = elf.Soname; l.soname == "" || strings.Contains(l.soname, "/") {
+		l.soname = name
+	}
+	// A link that is named as the library, or is the one that a linker uses, stays one.
+	// Any other link is a file with another name.
+	if isLink && (name == l.soname || strings.HasSuffix(name, ".so") && strings.HasPrefix(l.soname, name)) {
+		l.link, l.soname = true, name
+	}
+	old, taken := s.best[l.soname]
+	if !taken || s.better(l, old) {
+		s.best[l.soname] = l
+	}
+}
+
+func (s *scanner) readLibrary(name string, isLink bool) (ldso.Library, bool) {
+	open := s.folder.Open
+	if isLink {
+		open = func(name string) (*os.File, error) { return s.root.OpenFile(path.Join(s.dir.path, name)) }
+	}
+	f, err := open(name)
+	if err != nil {
+		return ldso.Library{}, false
+	}
+	defer f.Close()
+	return ldso.ReadLibrary(f)
+}
+
+// better reports whether l is to be used rather than old, of the same name: a library
+// that was mounted for this container, a file rather than a link, the later version.
+func (s *scanner) better(l, old library) bool {
+	if old.known {
+		old.mounted = s.folder.Mounted(old.file)
+	}
+	switch {
+	case l.mounted != old.mounted && !l.link && !old.link:
+		return l.mounted
+	case l.link != old.link:
+		return old.link
+	}
+	return ldso.Compare(old.file, l.file) < 0
+}
+
+// entries returns the entries of the cache, sorted, and creates the links.
+func (s *scanner) entries() []ldso.Entry {
+	out := make([]ldso.Entry, 0, len(s.best))
+	for soname, l := range s.best {
+		e := ldso.Entry{Name: soname, Path: path.Join(s.dir.path, soname), Flags: l.flags, Hwcap: l.hwcap, Folder: s.at.hwcaps}
+		if s.at.hwcaps != "" || !l.known && !l.link && !s.linked(l) {
+			e.Path = path.Join(s.dir.path, l.file)
+		}
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b ldso.Entry) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// linked makes the SONAME of a library lead to it, and reports whether there is a file of
+// that name now. As ldconfig, it replaces links only.
+func (s *scanner) linked(l library) bool {
+	if l.file == l.soname {
+		return true
+	}
+	target, err := s.folder.Readlink(l.soname)
+	if err != nil {
+		if _, err := s.folder.Stat(l.soname); err == nil {
+			return true
+		}
+	}
+	if target == l.file || err == nil && s.same(l) {
+		return true
+	}
+	if err := s.folder.Symlink(l.file, l.soname); err != nil {
+		s.warn(s.dir.path + " in the container: " + err.Error())
+		return false
+	}
+	return true
+}
+
+// same reports whether the link leads to the library by other links.
+func (s *scanner) same(l library) bool {
+	a, err := s.root.Stat(path.Join(s.dir.path, l.soname))
+	if err != nil {
+		return false
+	}
+	b, err := s.folder.Stat(l.file)
+	return err == nil && a.Device == b.Device && a.Inode == b.Inode
+}
