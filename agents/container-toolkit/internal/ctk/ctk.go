@@ -3,6 +3,7 @@
 package ctk
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -14,7 +15,12 @@ import (
 // Main runs nvidia-ctk with the arguments args, of which the first is the name of the
 // program. It returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if err := newApp(stdin, stdout, stderr).Run(args); err != nil {
+	err := newApp(stdin, stdout, stderr).Run(args)
+	// The command has said why.
+	if exit := cli.ExitCoder(nil); errors.As(err, &exit) && err.Error() == "" {
+		return exit.ExitCode()
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, "nvidia-ctk:", err)
 		return 1
 	}
@@ -33,6 +39,8 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			&cli.BoolFlag{Name: "quiet", EnvVars: []string{"NVIDIA_CTK_QUIET"}, Usage: "log errors only"},
 			&cli.StringFlag{Name: "config", EnvVars: []string{"NVIDIA_CTK_CONFIG_FILE_PATH"}, Usage: "config `FILE` of the tools (config.toml)"},
 		},
-		Commands: []*cli.Command{},
+		Commands: []*cli.Command{
+			hookCommand(),
+		},
 	})
 }

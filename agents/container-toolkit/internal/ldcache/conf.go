@@ -32,7 +32,10 @@ func (u *update) search() ([]dir, error) {
 		}
 	}
 	if len(added) == 0 {
-		return known, u.root.Remove(ownConf)
+		if err := u.root.Remove(ownConf); err != nil {
+			u.warn(err.Error())
+		}
+		return known, nil
 	}
 	if err := u.write(ownConf, []byte(strings.Join(added, "\n")+"\n")); err != nil {
 		return nil, err

@@ -10,8 +10,6 @@ import (
 	"path"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"outrigger.dev/agents/container-toolkit/internal/rootfs"
 	"outrigger.dev/pkg/ldso"
 )
@@ -123,7 +121,7 @@ func (u *update) cache(dirs []dir) ([]byte, error) {
 // write replaces a file of the container, if it can be written.
 func (u *update) write(name string, data []byte) error {
 	err := u.root.WriteFile(name, data, 0o644)
-	if readOnly(err) {
+	if rootfs.CannotChange(err) {
 		u.warn(err.Error())
 		return nil
 	}
@@ -131,10 +129,6 @@ func (u *update) write(name string, data []byte) error {
 		return fmt.Errorf("update the loader's cache: %w", err)
 	}
 	return nil
-}
-
-func readOnly(err error) bool {
-	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.EBUSY)
 }
 
 // read returns a small file, and nothing if there is none. One that cannot be read, such

@@ -164,6 +164,12 @@ func failed(do, name string, err error) error {
 	return fmt.Errorf("%s %s in the container: %w", do, name, cause(err))
 }
 
+// CannotChange reports whether an error says that a file cannot be replaced by anybody: its
+// file system is read-only, or something is mounted in its place.
+func CannotChange(err error) bool {
+	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.EBUSY)
+}
+
 // cause returns the number of the system's error without the names of files on the host.
 func cause(err error) error {
 	var number unix.Errno

@@ -87,7 +87,12 @@ func (r *Root) Remove(name string) error {
 	dir, base, err := r.parent(name, false)
 	if err == nil {
 		defer dir.Close()
-		err = unix.Unlinkat(int(dir.Fd()), base, 0)
+		// On a read-only file system, unlinkat fails for a file that is not there, too.
+		var st unix.Stat_t
+		err = unix.Fstatat(int(dir.Fd()), base, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err == nil {
+			err = unix.Unlinkat(int(dir.Fd()), base, 0)
+		}
 	}
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		return nil

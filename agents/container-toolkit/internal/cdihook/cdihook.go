@@ -1,0 +1,118 @@
+package cdihook
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"outrigger.dev/agents/container-toolkit/internal/oci"
+	"outrigger.dev/agents/container-toolkit/internal/rootfs"
+	"outrigger.dev/pkg/text"
+	"outrigger.dev/pkg/version"
+)
+
+// timeout ends a hook that reads from a file system of the container that does not answer.
+// The work takes some milliseconds.
+const timeout = 30 * time.Second
+
+// Main runs the program with a name as args[0]: flags, the name of a hook, and its flags.
+// It returns the exit code. A hook of a name that it does not know is a warning: a spec of
+// a later version still works.
+func Main(name string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	set := flag.NewFlagSet(name, flag.ContinueOnError)
+	set.SetOutput(stderr)
+	set.Usage = func() { usage(stderr, name, set) }
+	var quiet, showVersion bool
+	set.Bool("debug", false, "accepted for NVIDIA's specs")
+	set.Bool("d", false, "the same as --debug")
+	set.BoolVar(&quiet, "quiet", false, "print errors only")
+	set.BoolVar(&showVersion, "version", false, "print the version")
+	switch err := set.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	case showVersion:
+		fmt.Fprintln(stdout, version.Line(name))
+		return 0
+	case set.NArg() == 0:
+		set.Usage()
+		return 0
+	}
+	warn := func(w string) {
+		if !quiet {
+			fmt.Fprintf(stderr, "%s: warning: %s\n", name, text.Printable(w))
+		}
+	}
+	for _, h := range hooks() {
+		if h.name != set.Arg(0) {
+			continue
+		}
+		if err := h.run(set.Args()[1:], stdin, warn); err != nil {
+			fmt.Fprintf(stderr, "%s: %s\n", name, text.Printable(err.Error()))
+			return 1
+		}
+		return 0
+	}
+	warn(fmt.Sprintf("unknown hook %q: nothing is done", set.Arg(0)))
+	return 0
+}
+
+func usage(w io.Writer, name string, set *flag.FlagSet) {
+	fmt.Fprintf(w, "Usage: %s [FLAGS] HOOK [FLAGS OF THE HOOK]\n\nA hook adapts a container to the GPU driver that is mounted into it. Container runtimes\nrun it at createContainer, with the container's state on standard input.\n\nHooks:\n", name)
+	for _, h := range hooks() {
+		fmt.Fprintf(w, "  %-34s%s\n", h.name, h.usage)
+	}
+	fmt.Fprintln(w, "\nFlags:")
+	set.PrintDefaults()
+}
+
+// run does the work of the hook, or fails when it takes too long.
+func (h hook) run(args []string, stdin io.Reader, warn func(string)) error {
+	j, stateFile, err := h.parse(args)
+	if err != nil || j.empty() {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- j.runIn(stateFile, stdin, warn) }()
+	late := time.NewTimer(timeout)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
+		return fmt.Errorf("%s: a file system of the container did not answer within %s", h.name, timeout)
+	}
+}
+
+// runIn does the work in the container of a state.
+func (j Job) runIn(stateFile string, stdin io.Reader, warn func(string)) error {
+	if stateFile != "" {
+		f, err := os.Open(stateFile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		stdin = f
+	}
+	state, err := oci.ReadState(stdin)
+	if err != nil {
+		return err
+	}
+	spec, err := oci.Load(state.Bundle)
+	if err != nil {
+		return err
+	}
+	if spec.Root() == "" {
+		return fmt.Errorf("config.json in %s has no root.path", state.Bundle)
+	}
+	root, err := rootfs.Open(spec.Root())
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return j.Run(root, warn)
+}

@@ -1,0 +1,167 @@
+package cdihook
+
+import (
+	"cmp"
+	"debug/elf"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"outrigger.dev/agents/container-toolkit/internal/ldcache"
+	"outrigger.dev/agents/container-toolkit/internal/rootfs"
+)
+
+// defaultCompat is where images of CUDA have the libraries of a later driver.
+const defaultCompat = "/usr/local/cuda/compat"
+
+// Compat is the driver of the host, to which the CUDA compatibility libraries of an image
+// are compared. The zero Compat compares nothing.
+type Compat struct {
+	// Driver is the version of the driver, such as 580.95.05; CUDA the one of CUDA that it
+	// supports, such as 13.0. One of them is enough.
+	Driver, CUDA string
+	// Folder of the libraries in the container; "" for /usr/local/cuda/compat.
+	Folder string
+}
+
+func (c Compat) wanted() bool { return c.Driver != "" || c.CUDA != "" }
+
+// enable makes ld.so.conf.d name the folder of the libraries if they are to be used, and
+// not name it otherwise: the container may have started with another driver before.
+func (c Compat) enable(root *rootfs.Root, warn func(string)) error {
+	if !c.wanted() {
+		return nil
+	}
+	folder := path.Clean("/" + cmp.Or(c.Folder, defaultCompat))
+	use, err := c.use(root, folder)
+	if err != nil {
+		warn("CUDA compatibility libraries are not used: " + err.Error())
+	}
+	if use {
+		err = root.WriteFile(ldcache.CompatConf, []byte(folder+"\n"), 0o644)
+	} else {
+		err = root.Remove(ldcache.CompatConf)
+	}
+	if rootfs.CannotChange(err) {
+		warn(err.Error())
+		return nil
+	}
+	return err
+}
+
+// use reports whether the libraries of the image are to be used.
+func (c Compat) use(root *rootfs.Root, folder string) (bool, error) {
+	dir, err := root.Dir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer dir.Close()
+	names, err := dir.Names(1 << 12)
+	if err != nil {
+		return false, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		ok, err := path.Match("libcuda.so.*.*", name)
+		return !ok || err != nil
+	})
+	if len(names) == 0 {
+		return false, nil
+	}
+	if len(names) > 1 {
+		slices.Sort(names)
+		return false, errors.New("several versions in " + folder + ": " + strings.Join(names, ", "))
+	}
+	f, err := dir.Open(names[0])
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	note, err := readNote(f)
+	return c.later(strings.TrimPrefix(names[0], "libcuda.so."), note), err
+}
+
+// note is what a library says of the drivers with which it works.
+type note struct {
+	CUDA string `json:"CUDA Version"`
+	// Driver has the major versions.
+	Driver []int
+}
+
+// Bounds of the note in a library of a hostile image.
+const (
+	maxLibrary = 1 << 30
+	maxNote    = 64 << 10
+)
+
+// readNote returns the note, and nil if there is none.
+func readNote(r io.ReaderAt) (*note, error) {
+	lib, err := elf.NewFile(io.NewSectionReader(r, 0, maxLibrary))
+	if err != nil {
+		return nil, err
+	}
+	s := lib.Section(".note.cuda.fwd_compatibility")
+	if s == nil || s.Type != elf.SHT_NOTE || s.Flags&elf.SHF_COMPRESSED != 0 || s.Size > maxNote {
+		return nil, nil
+	}
+	data, err := s.Data()
+	if err != nil || len(data) < 12 {
+		return nil, err
+	}
+	nameSize := uint64(lib.ByteOrder.Uint32(data))
+	textSize := uint64(lib.ByteOrder.Uint32(data[4:]))
+	align := max(s.Addralign, 1)
+	if align > maxNote || nameSize > maxNote || textSize > maxNote {
+		return nil, nil
+	}
+	start := 12 + (nameSize+align-1)/align*align
+	if start+textSize > uint64(len(data)) || strings.TrimRight(string(data[12:12+nameSize]), "\x00") != "NVIDIA Corporation" {
+		return nil, nil
+	}
+	var n note
+	if err := json.Unmarshal([]byte(strings.Trim(string(data[start:start+textSize]), "\x00")), &n); err != nil {
+		return nil, err
+	}
+	return &n, nil
+}
+
+// later reports whether libraries of a version are to be used instead of the host's
+// driver. Their note decides; without one, the major versions of the drivers.
+func (c Compat) later(library string, n *note) bool {
+	compat, host := parseVersion(library), parseVersion(c.Driver)
+	switch {
+	case n != nil && (compat == nil || host == nil):
+		its, ours := parseVersion(n.CUDA), parseVersion(c.CUDA)
+		return its != nil && ours != nil && slices.Compare(its, ours) > 0
+	case n != nil:
+		return slices.Contains(n.Driver, host[0]) && slices.Compare(compat, host) > 0
+	case c.CUDA != "" || compat == nil || host == nil:
+		return false
+	}
+	return host[0] < compat[0]
+}
+
+// parseVersion returns the numbers of a version, and nil if it is none.
+func parseVersion(s string) []int {
+	parts := strings.Split(s, ".")
+	out := make([]int, 0, 4)
+	for _, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 31)
+		if err != nil || len(out) == cap(out) {
+			return nil
+		}
+		out = append(out, int(n))
+	}
+	// 13 is 13.0.
+	for len(out) < cap(out) {
+		out = append(out, 0)
+	}
+	return out
+}

@@ -1,0 +1,48 @@
+package cdihook
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Confine prepares the process for a hostile container; the program calls it first. Some
+// runtimes give a hook the environment of the container, from which the Go runtime would
+// take GODEBUG and others: then the program starts itself again, with the variables that
+// CDI specs set only. Other processes, which may share the process namespace, cannot open
+// its files or its program through /proc.
+func Confine() error {
+	if keep, more := environment(os.Environ()); more {
+		if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil && err != unix.ENOSYS && err != unix.EINVAL {
+			return fmt.Errorf("close inherited files: %w", err)
+		}
+		return fmt.Errorf("start again with an empty environment: %w", unix.Exec("/proc/self/exe", os.Args, keep))
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("protect the process: %w", err)
+	}
+	unix.Umask(0o022)
+	for resource, limit := range map[int]uint64{
+		unix.RLIMIT_CORE:  0,
+		unix.RLIMIT_FSIZE: 64 << 20,
+		unix.RLIMIT_CPU:   20,
+	} {
+		// A lower limit that is set already is as good.
+		_ = unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit})
+	}
+	return nil
+}
+
+// environment returns the variables that a hook keeps, and whether there are more.
+func environment(env []string) (keep []string, more bool) {
+	for _, v := range env {
+		if name, value, _ := strings.Cut(v, "="); name == "NVIDIA_CTK_DEBUG" && (value == "true" || value == "false") {
+			keep = append(keep, v)
+		} else {
+			more = true
+		}
+	}
+	return keep, more
+}

@@ -1,0 +1,124 @@
+package cdihook
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+// hook is a hook by its name on the command line: its flags describe a Job.
+type hook struct {
+	name, usage string
+	flags       func(*flag.FlagSet, *Job)
+	// always is set for a hook that does its work without flags.
+	always func(*Job)
+}
+
+// hooks returns the hooks of NVIDIA's nvidia-cdi-hook, and the one that does all.
+func hooks() []hook {
+	return []hook{
+		{name: "prepare-container", usage: "do the work of all other hooks, each if its flags are there", flags: all},
+		{name: "create-symlinks", usage: "create symbolic links", flags: linkFlags},
+		{name: "enable-cuda-compat", usage: "let the image's CUDA libraries come first if they are later than the driver", flags: compatFlags},
+		{name: "update-ldcache", usage: "make libraries known to the container's dynamic loader", flags: cacheFlags, always: func(j *Job) { j.Cache = true }},
+		{name: "disable-device-node-modification", usage: "keep programs from creating device nodes", always: func(j *Job) { j.KeepDevices = true }},
+		{name: "update-application-profile", usage: "limit EGL and Vulkan to the container's GPUs", always: func(j *Job) { j.Profile = true }},
+		{name: "chmod", usage: "set the mode of folders", flags: modeFlags},
+		{name: "noop", usage: "do nothing"},
+	}
+}
+
+// parse returns the Job that the arguments of a hook describe, and the file with the
+// container's state, "" for standard input.
+func (h hook) parse(args []string) (Job, string, error) {
+	var j Job
+	set := flag.NewFlagSet(h.name, flag.ContinueOnError)
+	set.SetOutput(discard{})
+	state := set.String("container-spec", "", "read the container's state from `FILE`, by default from standard input")
+	if h.flags != nil {
+		h.flags(set, &j)
+	}
+	if err := set.Parse(args); err != nil {
+		return Job{}, "", fmt.Errorf("%s: %w", h.name, err)
+	}
+	if set.NArg() > 0 {
+		return Job{}, "", fmt.Errorf("%s: unexpected argument %q", h.name, set.Arg(0))
+	}
+	if h.always != nil {
+		h.always(&j)
+	}
+	if *state == "-" {
+		*state = ""
+	}
+	return j, *state, j.complete()
+}
+
+type discard struct{}
+
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+
+// complete returns an error for what is missing.
+func (j Job) complete() error {
+	if len(j.Modes) > 0 && j.Modes[0].Perm == 0 {
+		return errors.New("chmod: --mode is missing: name an octal mode such as 755")
+	}
+	return nil
+}
+
+func all(set *flag.FlagSet, j *Job) {
+	linkFlags(set, j)
+	compatFlags(set, j)
+	cacheFlags(set, j)
+	set.BoolVar(&j.KeepDevices, "disable-device-node-modification", false, "keep programs from creating device nodes")
+	set.BoolVar(&j.Profile, "update-application-profile", false, "limit EGL and Vulkan to the container's GPUs")
+}
+
+func linkFlags(set *flag.FlagSet, j *Job) {
+	set.Func("link", "create a link, `TARGET::LINK`; may be repeated", func(s string) error {
+		target, link, ok := strings.Cut(s, "::")
+		if !ok || target == "" || link == "" || strings.Contains(link, "::") {
+			return errors.New("it must be TARGET::LINK")
+		}
+		j.Links = append(j.Links, Link{Target: target, Path: link})
+		return nil
+	})
+}
+
+func compatFlags(set *flag.FlagSet, j *Job) {
+	set.StringVar(&j.Compat.Driver, "host-driver-version", "", "`VERSION` of the host's driver")
+	set.StringVar(&j.Compat.CUDA, "host-cuda-version", "", "`VERSION` of CUDA that the host's driver supports")
+	set.StringVar(&j.Compat.Folder, "cuda-compat-container-root", defaultCompat, "`FOLDER` of the CUDA compatibility libraries in the container")
+}
+
+func cacheFlags(set *flag.FlagSet, j *Job) {
+	set.Func("folder", "`FOLDER` with libraries in the container; may be repeated", func(s string) error {
+		j.Cache, j.Folders = true, append(j.Folders, s)
+		return nil
+	})
+	// Specs of others name it. No ldconfig is run.
+	set.String("ldconfig-path", "", "not used: the hook writes the cache itself")
+}
+
+func modeFlags(set *flag.FlagSet, j *Job) {
+	var perm fs.FileMode
+	set.Func("path", "`FOLDER` in the container; may be repeated", func(s string) error {
+		for _, p := range strings.Split(s, ",") {
+			j.Modes = append(j.Modes, Mode{Path: p, Perm: perm})
+		}
+		return nil
+	})
+	set.Func("mode", "octal `MODE`", func(s string) error {
+		n, err := strconv.ParseUint(s, 8, 32)
+		if err != nil || n&^0o777 != 0 || n == 0 {
+			return errors.New("it must be an octal mode such as 755")
+		}
+		perm = fs.FileMode(n)
+		for i := range j.Modes {
+			j.Modes[i].Perm = perm
+		}
+		return nil
+	})
+}

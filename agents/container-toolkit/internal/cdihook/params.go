@@ -1,0 +1,87 @@
+package cdihook
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/container-toolkit/internal/rootfs"
+	"outrigger.dev/pkg/hostfs"
+)
+
+const (
+	paramsFile = "/proc/driver/nvidia/params"
+	maxParams  = 64 << 10
+)
+
+// keepDevices mounts a copy of the driver's parameters in the container that says that
+// programs must not create device nodes. The host's own are in hostFile. The copy is on a
+// tmpfs that is nowhere else, so that nothing in the image can have to do with it.
+func keepDevices(root *rootfs.Root, hostFile string, warn func(string)) error {
+	data, err := hostfs.ReadFile(hostFile, maxParams)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	changed := withoutModification(string(data))
+	if changed == string(data) || !root.Has(paramsFile) {
+		return nil
+	}
+	err = mountParams(root, changed)
+	if errors.Is(err, unix.ENOSYS) {
+		warn("the container's programs may create device nodes of GPUs: " + err.Error())
+		return nil
+	}
+	return err
+}
+
+// withoutModification returns the parameters with ModifyDeviceFiles set to 0.
+func withoutModification(params string) string {
+	const key = "ModifyDeviceFiles: "
+	lines := strings.SplitAfter(params, "\n")
+	for i, line := range lines {
+		if strings.TrimRight(line, "\n") == key+"1" {
+			lines[i] = strings.Replace(line, key+"1", key+"0", 1)
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// mountParams mounts a file with the content. The kernel clones files of mounted file
+// systems only, so the tmpfs is for a moment where the file's folder is.
+func mountParams(root *rootfs.Root, content string) (err error) {
+	if err := root.Private("/proc"); err != nil {
+		return err
+	}
+	tmpfs, files, err := rootfs.NewTmpfs(maxParams, 0o555)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, files.Close(), tmpfs.Close()) }()
+	if err := files.WriteFile("params", []byte(content), 0o444); err != nil {
+		return err
+	}
+	if err := root.Mount(path.Dir(paramsFile), tmpfs); err != nil {
+		return err
+	}
+	source, err := files.OpenFile("params")
+	if err != nil {
+		return errors.Join(err, tmpfs.Unmount())
+	}
+	defer source.Close()
+	file, err := rootfs.Clone(source, rootfs.Attributes{ReadOnly: true, NoSuid: true, NoDev: true, NoExec: true})
+	if err = errors.Join(err, tmpfs.Unmount()); err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := root.Mount(paramsFile, file); err != nil {
+		return fmt.Errorf("hide that device nodes may be changed: %w", err)
+	}
+	return nil
+}

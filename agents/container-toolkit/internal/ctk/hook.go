@@ -1,0 +1,27 @@
+package ctk
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/container-toolkit/internal/cdihook"
+)
+
+// hookCommand runs the hooks of nvidia-cdi-hook: specs of older versions of NVIDIA's
+// toolkit name nvidia-ctk.
+func hookCommand() *cli.Command {
+	return &cli.Command{
+		Name:            "hook",
+		Usage:           "run a hook of nvidia-cdi-hook; see \"nvidia-ctk hook --help\"",
+		ArgsUsage:       "HOOK [FLAGS]",
+		SkipFlagParsing: true,
+		Action: func(c *cli.Context) error {
+			if err := cdihook.Confine(); err != nil {
+				return err
+			}
+			if code := cdihook.Main("nvidia-ctk hook", c.Args().Slice(), c.App.Reader, c.App.Writer, c.App.ErrWriter); code != 0 {
+				return cli.Exit("", code)
+			}
+			return nil
+		},
+	}
+}
