@@ -51,7 +51,7 @@ func Main(name string, args []string, stdin io.Reader, stdout, stderr io.Writer)
 		if h.name != set.Arg(0) {
 			continue
 		}
-		if err := h.run(set.Args()[1:], stdin, warn); err != nil {
+		if err := h.run(set.Args()[1:], stdin, stderr, warn); err != nil {
 			fmt.Fprintf(stderr, "%s: %s\n", name, text.Printable(err.Error()))
 			return 1
 		}
@@ -71,8 +71,8 @@ func usage(w io.Writer, name string, set *flag.FlagSet) {
 }
 
 // run does the work of the hook, or fails when it takes too long.
-func (h hook) run(args []string, stdin io.Reader, warn func(string)) error {
-	j, stateFile, err := h.parse(args)
+func (h hook) run(args []string, stdin io.Reader, help io.Writer, warn func(string)) error {
+	j, stateFile, err := h.parse(args, help)
 	if err != nil || j.empty() {
 		return err
 	}

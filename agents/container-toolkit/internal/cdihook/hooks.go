@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ type hook struct {
 // hooks returns the hooks of NVIDIA's nvidia-cdi-hook, and the one that does all.
 func hooks() []hook {
 	return []hook{
-		{name: "prepare-container", usage: "do the work of all other hooks, each if its flags are there", flags: all},
+		{name: "prepare-container", usage: "do the work of the next five in one process", flags: all},
 		{name: "create-symlinks", usage: "create symbolic links", flags: linkFlags},
 		{name: "enable-cuda-compat", usage: "let the image's CUDA libraries come first if they are later than the driver", flags: compatFlags},
 		{name: "update-ldcache", usage: "make libraries known to the container's dynamic loader", flags: cacheFlags, always: func(j *Job) { j.Cache = true }},
@@ -33,15 +34,23 @@ func hooks() []hook {
 
 // parse returns the Job that the arguments of a hook describe, and the file with the
 // container's state, "" for standard input.
-func (h hook) parse(args []string) (Job, string, error) {
+func (h hook) parse(args []string, help io.Writer) (Job, string, error) {
 	var j Job
 	set := flag.NewFlagSet(h.name, flag.ContinueOnError)
-	set.SetOutput(discard{})
+	// The caller prints errors, in one line.
+	set.SetOutput(io.Discard)
 	state := set.String("container-spec", "", "read the container's state from `FILE`, by default from standard input")
 	if h.flags != nil {
 		h.flags(set, &j)
 	}
-	if err := set.Parse(args); err != nil {
+	err := set.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintf(help, "%s: %s\n\nFlags:\n", h.name, h.usage)
+		set.SetOutput(help)
+		set.PrintDefaults()
+		return Job{}, "", nil
+	}
+	if err != nil {
 		return Job{}, "", fmt.Errorf("%s: %w", h.name, err)
 	}
 	if set.NArg() > 0 {
@@ -55,10 +64,6 @@ func (h hook) parse(args []string) (Job, string, error) {
 	}
 	return j, *state, j.complete()
 }
-
-type discard struct{}
-
-func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
 // complete returns an error for what is missing.
 func (j Job) complete() error {
