@@ -2,6 +2,8 @@ package ldso_test
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,8 +59,8 @@ func TestLdconfigReadsWhatEncodeWrites(t *testing.T) {
 	if err := os.WriteFile(file, encode(t, entries()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("/sbin/ldconfig", "-p", "-C", file).CombinedOutput()
-	if os.IsNotExist(err) {
+	out, err := exec.CommandContext(t.Context(), "/sbin/ldconfig", "-p", "-C", file).CombinedOutput()
+	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("this machine has no ldconfig")
 	}
 	if err != nil {

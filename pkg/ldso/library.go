@@ -75,8 +75,9 @@ func layoutOf(class elf.Class) (layout, bool) {
 			class: class, header: 52, segment: 32, dynamic: 8, word: 4,
 			table: 28, entrySize: 42, entries: 44, offset: 4, address: 8, size: 16,
 		}, true
+	default:
+		return layout{}, false
 	}
-	return layout{}, false
 }
 
 // at reads an address or an offset.

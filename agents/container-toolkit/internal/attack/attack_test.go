@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := 1
-	build := exec.Command("go", "build", "-o", dir, "../../tools/...")
+	build := exec.CommandContext(context.Background(), "go", "build", "-o", dir, "../../tools/...")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the tools: %v\n%s", err, out)

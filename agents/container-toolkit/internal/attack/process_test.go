@@ -30,7 +30,7 @@ func TestPreloadFromTheImage(t *testing.T) {
 	escaped := filepath.Join(v.dir, "canary/escaped")
 	v.file("poc.c", `#include <fcntl.h>
 __attribute__((constructor)) static void run(void) { open("`+escaped+`", O_CREAT | O_WRONLY, 0600); }`)
-	if out, err := exec.Command(gcc, "-shared", "-fPIC", "-o", v.rootfs("poc.so"), filepath.Join(v.dir, "poc.c")).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), gcc, "-shared", "-fPIC", "-o", v.rootfs("poc.so"), filepath.Join(v.dir, "poc.c")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	v.arm()
@@ -47,7 +47,7 @@ __attribute__((constructor)) static void run(void) { open("`+escaped+`", O_CREAT
 	}
 	v.check()
 	// The trap works: a program that is linked dynamically falls into it.
-	cmd := exec.Command("/bin/true")
+	cmd := exec.CommandContext(t.Context(), "/bin/true")
 	cmd.Dir, cmd.Env = v.rootfs(""), hostile
 	_ = cmd.Run()
 	if _, err := os.Stat(escaped); err != nil {
@@ -146,7 +146,7 @@ func TestTheProgramIsNotReachedThroughProc(t *testing.T) {
 			break
 		}
 	}
-	other := exec.Command("/bin/sh", "-c", "exec 3< /proc/"+strconv.Itoa(cmd.Process.Pid)+"/exe")
+	other := exec.CommandContext(t.Context(), "/bin/sh", "-c", "exec 3< /proc/"+strconv.Itoa(cmd.Process.Pid)+"/exe")
 	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	text, err := other.CombinedOutput()
 	if err == nil || !strings.Contains(string(text), "ermission denied") {

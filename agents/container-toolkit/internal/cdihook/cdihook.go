@@ -5,11 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"outrigger.dev/agents/container-toolkit/internal/oci"
 	"outrigger.dev/agents/container-toolkit/internal/rootfs"
+	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/text"
 	"outrigger.dev/pkg/version"
 )
@@ -91,7 +91,7 @@ func (h hook) run(args []string, stdin io.Reader, help io.Writer, warn func(stri
 // runIn does the work in the container of a state.
 func (j Job) runIn(stateFile string, stdin io.Reader, warn func(string)) error {
 	if stateFile != "" {
-		f, err := os.Open(stateFile)
+		f, err := hostfs.Open(stateFile)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,7 +112,7 @@ func TestCompat(t *testing.T) {
 			case !c.compat.wanted():
 				want = "/before\n"
 			}
-			if string(got) != want || (want == "") != os.IsNotExist(err) {
+			if string(got) != want || (want == "") != errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%s = %q, %v, want %q", ldcache.CompatConf, got, err, want)
 			}
 			if all := strings.Join(warnings, "\n"); (all != "") != (c.warn != "") || !strings.Contains(all, c.warn) {

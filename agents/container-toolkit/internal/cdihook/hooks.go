@@ -110,7 +110,7 @@ func cacheFlags(set *flag.FlagSet, j *Job) {
 func modeFlags(set *flag.FlagSet, j *Job) {
 	var perm fs.FileMode
 	set.Func("path", "`FOLDER` in the container; may be repeated", func(s string) error {
-		for _, p := range strings.Split(s, ",") {
+		for p := range strings.SplitSeq(s, ",") {
 			j.Modes = append(j.Modes, Mode{Path: p, Perm: perm})
 		}
 		return nil

@@ -108,7 +108,7 @@ func (c *conf) parse(file string, depth int) {
 // glob returns the files that match a pattern, sorted.
 func (u *update) glob(pattern string) []string {
 	found := []string{"/"}
-	for _, part := range strings.Split(strings.Trim(path.Clean(pattern), "/"), "/") {
+	for part := range strings.SplitSeq(strings.Trim(path.Clean(pattern), "/"), "/") {
 		var next []string
 		for _, dir := range found {
 			if !strings.ContainsAny(part, `*?[\`) {

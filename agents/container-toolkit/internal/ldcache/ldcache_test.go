@@ -115,7 +115,7 @@ func (i image) update(folders ...string) []string {
 // ldconfig runs the real one with the arguments, in the image's folder.
 func (i image) ldconfig(args ...string) string {
 	i.Helper()
-	out, err := exec.Command("/sbin/ldconfig", args...).CombinedOutput()
+	out, err := exec.CommandContext(i.Context(), "/sbin/ldconfig", args...).CombinedOutput()
 	if err != nil {
 		i.Skipf("this machine has no ldconfig that works: %v: %s", err, out)
 	}
@@ -349,7 +349,7 @@ func TestAProgramFindsALibraryByTheCache(t *testing.T) {
 	source := t.TempDir()
 	run := func(args ...string) {
 		t.Helper()
-		cmd := exec.Command(gcc, args...)
+		cmd := exec.CommandContext(t.Context(), gcc, args...)
 		cmd.Dir = source
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -361,7 +361,7 @@ func TestAProgramFindsALibraryByTheCache(t *testing.T) {
 	run("-shared", "-fPIC", "-Wl,-soname,libanswer.so.1", "-o", i.path("opt/driver/lib/libanswer.so.580"), "lib.c")
 	run("-o", i.path("main"), "main.c", i.path("opt/driver/lib/libanswer.so.580"))
 	start := func() int {
-		cmd := exec.Command("/main")
+		cmd := exec.CommandContext(t.Context(), "/main")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: i.dir}
 		cmd.Dir = "/"
 		_ = cmd.Run()

@@ -1,13 +1,11 @@
 package rootfs
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -79,7 +77,7 @@ func NewTmpfs(size int64, mode fs.FileMode) (*Mount, *Root, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a tmpfs: %w", older(err))
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	for _, option := range [][2]string{
 		{"size", strconv.FormatInt(size, 10)},
 		{"mode", strconv.FormatUint(uint64(mode.Perm()), 8)},
@@ -112,12 +110,7 @@ func NewTmpfs(size int64, mode fs.FileMode) (*Mount, *Root, error) {
 func (m *Mount) Close() error { return m.file.Close() }
 
 // Unmount takes the mount away from where it was mounted.
-func (m *Mount) Unmount() error {
-	return unix.Unmount(procPath(m.file), unix.MNT_DETACH)
-}
-
-// procPath is the path of a file descriptor for a system call that takes a path only.
-func procPath(f *os.File) string { return "/proc/thread-self/fd/" + strconv.Itoa(int(f.Fd())) }
+func (m *Mount) Unmount() error { return unmount(m.file) }
 
 // Mount mounts m on a file or a folder that exists, in the mount namespace of the calling
 // thread. It refuses where the mount would be seen outside of the container: in the
@@ -156,7 +149,7 @@ func (r *Root) mountOn(target *os.File, m *Mount) error {
 	if err != nil || m.later == 0 {
 		return err
 	}
-	return errors.Join(unix.Mount("", procPath(m.file), "", unix.MS_PRIVATE, ""), unix.Mount("", procPath(m.file), "", m.later, ""))
+	return errors.Join(change(m.file, unix.MS_PRIVATE), change(m.file, m.later))
 }
 
 // Private stops that mounts below a mount, such as the container's /proc, are seen
@@ -171,61 +164,11 @@ func (r *Root) Private(name string) error {
 }
 
 func private(f *os.File) error {
-	err := unix.Mount("", procPath(f), "", unix.MS_PRIVATE, "")
+	err := change(f, unix.MS_PRIVATE)
 	if errors.Is(err, unix.EINVAL) {
 		return nil
 	}
 	return err
-}
-
-// onHost reports whether the calling thread is in the mount namespace of process 1.
-func onHost() bool {
-	own, err := os.Readlink("/proc/thread-self/ns/mnt")
-	if err != nil {
-		return true
-	}
-	// Who may not see it cannot mount in it either.
-	host, err := os.Readlink("/proc/1/ns/mnt")
-	return err == nil && own == host
-}
-
-// mountOf returns the number of the mount that a file is in.
-func mountOf(f *os.File) (string, error) {
-	info, err := os.ReadFile("/proc/thread-self/fdinfo/" + strconv.Itoa(int(f.Fd())))
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(info)) {
-		if number, ok := strings.CutPrefix(line, "mnt_id:"); ok {
-			return strings.TrimSpace(number), nil
-		}
-	}
-	return "", errors.New("the kernel does not say which mount it is on")
-}
-
-// isShared reports whether mounts on a mount are seen in other namespaces, from the
-// optional fields of mountinfo.
-func isShared(mount string) (bool, error) {
-	f, err := os.Open("/proc/thread-self/mountinfo")
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 7 || fields[0] != mount {
-			continue
-		}
-		for _, field := range fields[6:] {
-			if field == "-" {
-				return false, nil
-			}
-			if strings.HasPrefix(field, "shared:") {
-				return true, nil
-			}
-		}
-	}
-	return false, errors.New("the kernel does not list its mount")
 }
 
 // MountPoint creates an empty file, or a folder, to mount on, unless there is one. It

@@ -29,7 +29,7 @@ func infoOf(f *os.File) (Info, error) {
 	if err != nil {
 		return Info{}, cause(err)
 	}
-	return Info{Mode: info.Mode(), Size: st.Size, Device: uint64(st.Dev), Inode: st.Ino, Rdev: uint64(st.Rdev)}, nil
+	return Info{Mode: info.Mode(), Size: st.Size, Device: st.Dev, Inode: st.Ino, Rdev: st.Rdev}, nil
 }
 
 // Stat returns what a file is. It follows links.
@@ -74,7 +74,7 @@ func (r *Root) openRegular(f *os.File) (*os.File, error) {
 	if err := unix.Fstatfs(int(f.Fd()), &fsInfo); err != nil {
 		return nil, err
 	}
-	switch int64(fsInfo.Type) {
+	switch fsInfo.Type {
 	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC:
 		return nil, errors.New("it is a file of the kernel")
 	}

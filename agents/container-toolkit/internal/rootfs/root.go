@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	pathrs "github.com/cyphar/filepath-securejoin/pathrs-lite"
-	"github.com/cyphar/filepath-securejoin/pathrs-lite/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,7 +29,7 @@ type Root struct {
 // Open opens the root file system that is at a path of the host: root.path of the
 // container's config.json. It rejects the root of the process itself, which is the host's.
 func Open(hostPath string) (*Root, error) {
-	dir, err := os.OpenFile(hostPath, unix.O_PATH|unix.O_DIRECTORY, 0)
+	dir, err := openHost(hostPath)
 	if err != nil {
 		return nil, fmt.Errorf("open the container's root file system: %w", err)
 	}
@@ -38,11 +37,7 @@ func Open(hostPath string) (*Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := os.Stat("/")
-	if err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	if info, err := dir.Stat(); err != nil || os.SameFile(host, info) {
+	if own, err := isOwnRoot(dir); err != nil || own {
 		return nil, errors.Join(fmt.Errorf("open the container's root file system: %s is the host's own root; check root.path in config.json", hostPath), err, r.Close())
 	}
 	return r, nil
@@ -55,17 +50,6 @@ func newRoot(dir *os.File) (*Root, error) {
 		return nil, errors.Join(fmt.Errorf("open /proc/self/fd: %w", err), dir.Close())
 	}
 	return &Root{dir: dir, self: self}, nil
-}
-
-// openSelf opens the folder of this process's file descriptors, in a procfs that nobody
-// can have mounted something into.
-func openSelf() (*os.File, error) {
-	proc, err := procfs.OpenProcRoot()
-	if err != nil {
-		return nil, err
-	}
-	defer proc.Close()
-	return proc.OpenSelf("fd/")
 }
 
 // Close releases the root.
@@ -172,8 +156,7 @@ func CannotChange(err error) bool {
 
 // cause returns the number of the system's error without the names of files on the host.
 func cause(err error) error {
-	var number unix.Errno
-	if errors.As(err, &number) {
+	if number, ok := errors.AsType[unix.Errno](err); ok {
 		return number
 	}
 	return err

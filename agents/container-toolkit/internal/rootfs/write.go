@@ -200,7 +200,7 @@ func (r *Root) ChmodDir(name string, mode fs.FileMode) error {
 	if err := unix.Fstatfs(int(f.Fd()), &fsInfo); err != nil {
 		return failed("change mode of", name, err)
 	}
-	if info.Device != root.Device && int64(fsInfo.Type) != unix.TMPFS_MAGIC {
+	if info.Device != root.Device && fsInfo.Type != unix.TMPFS_MAGIC {
 		return failed("change mode of", name, errors.New("it is on a volume"))
 	}
 	return failed("change mode of", name, r.chmod(f, mode))

@@ -25,7 +25,7 @@ func InNamespace(t *testing.T, flags uintptr) bool {
 		}
 		return true
 	}
-	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), "ROOTFS_TEST_NAMESPACE="+t.Name())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | flags}
 	out, err := cmd.CombinedOutput()

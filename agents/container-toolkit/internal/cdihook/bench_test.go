@@ -1,0 +1,100 @@
+package cdihook_test
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"outrigger.dev/pkg/ldso/ldsotest"
+)
+
+// BenchmarkContainer measures the hooks of one GPU container, as processes, in an image
+// with 500 libraries and a cache: one process, one for each job, and for comparison
+// ldconfig alone, which NVIDIA's update-ldcache runs.
+func BenchmarkContainer(b *testing.B) {
+	hook := filepath.Join(b.TempDir(), "nvidia-cdi-hook")
+	build := exec.CommandContext(b.Context(), "go", "build", "-ldflags", "-s -w", "-o", hook, "../../tools/nvidia-cdi-hook")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	const dir = "/usr/lib/x86_64-linux-gnu"
+	compat, folder := []string{"--host-driver-version=580.95.05"}, []string{"--folder", dir}
+	var links []string
+	for i := range 12 {
+		links = append(links, "--link", fmt.Sprintf("libnvidia%d.so.1::%s/libnvidia%d.so", i, dir, i))
+	}
+	jobs := [][]string{
+		append([]string{"create-symlinks"}, links...),
+		append([]string{"enable-cuda-compat"}, compat...),
+		append([]string{"update-ldcache"}, folder...),
+		{"disable-device-node-modification"},
+		{"update-application-profile"},
+	}
+	one := append(append(append([]string{"prepare-container"}, links...), compat...), folder...)
+	one = append(one, "--disable-device-node-modification", "--update-application-profile")
+	ldconfig := func(c bundle) *exec.Cmd {
+		return exec.CommandContext(b.Context(), "/sbin/ldconfig", "-X", "-r", filepath.Join(c.dir, "rootfs"))
+	}
+	for name, calls := range map[string]func(c bundle) []*exec.Cmd{
+		"one process":    func(c bundle) []*exec.Cmd { return c.commands(hook, one) },
+		"five processes": func(c bundle) []*exec.Cmd { return c.commands(hook, jobs...) },
+		"ldconfig alone": func(c bundle) []*exec.Cmd { return []*exec.Cmd{ldconfig(c)} },
+		"noop":           func(c bundle) []*exec.Cmd { return c.commands(hook, []string{"noop"}) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				c := newContainer(b, dir)
+				cmds := calls(c)
+				b.StartTimer()
+				for _, cmd := range cmds {
+					if out, err := cmd.CombinedOutput(); err != nil {
+						b.Fatalf("%v: %v: %s", cmd.Args, err, out)
+					}
+				}
+				b.StopTimer()
+				os.RemoveAll(c.dir)
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+// newContainer is a container of an image with libraries, with a driver mounted into it.
+func newContainer(b *testing.B, dir string) bundle {
+	b.Helper()
+	c := newBundle(b)
+	c.file("rootfs/etc/debian_version", "12")
+	c.file("rootfs/lib64/ld-linux-x86-64.so.2", "")
+	c.file("rootfs/dev/null", "")
+	c.file("rootfs/usr/local/cuda/compat/libcuda.so.575.1.2", "\x7fELF")
+	library := func(name, soname string) {
+		c.file("rootfs"+dir+"/"+name, string(ldsotest.Library(elf.EM_X86_64, soname)))
+	}
+	for i := range 500 {
+		library(fmt.Sprintf("lib%d.so.1.%d", i, i), fmt.Sprintf("lib%d.so.1", i))
+	}
+	if out, err := exec.CommandContext(b.Context(), "/sbin/ldconfig", "-r", filepath.Join(c.dir, "rootfs")).CombinedOutput(); err != nil {
+		b.Skipf("this machine has no ldconfig that works: %v: %s", err, out)
+	}
+	for i := range 35 {
+		library(fmt.Sprintf("libnvidia%d.so.580.95.05", i), fmt.Sprintf("libnvidia%d.so.1", i))
+	}
+	return c
+}
+
+func (b bundle) commands(hook string, calls ...[]string) []*exec.Cmd {
+	var out []*exec.Cmd
+	for _, args := range calls {
+		cmd := exec.CommandContext(b.Context(), hook, args...)
+		cmd.Stdin = strings.NewReader(b.state())
+		cmd.Env = []string{"NVIDIA_CTK_DEBUG=false"}
+		out = append(out, cmd)
+	}
+	return out
+}

@@ -1,0 +1,99 @@
+package rootfs
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/cyphar/filepath-securejoin/pathrs-lite/procfs"
+	"golang.org/x/sys/unix"
+)
+
+// This file has all paths of the host that the package uses: the one that Open gets, and
+// those of the kernel's /proc. The linter allows paths in no other file.
+
+func openHost(path string) (*os.File, error) {
+	return os.OpenFile(path, unix.O_PATH|unix.O_DIRECTORY, 0)
+}
+
+// isOwnRoot reports whether a folder is the root folder of this process.
+func isOwnRoot(dir *os.File) (bool, error) {
+	own, err := os.Stat("/")
+	if err != nil {
+		return false, err
+	}
+	info, err := dir.Stat()
+	return err == nil && os.SameFile(own, info), err
+}
+
+// openSelf opens the folder of this process's file descriptors, in a procfs that nobody
+// can have mounted something into.
+func openSelf() (*os.File, error) {
+	proc, err := procfs.OpenProcRoot()
+	if err != nil {
+		return nil, err
+	}
+	self, err := proc.OpenSelf("fd/")
+	return self, errors.Join(err, proc.Close())
+}
+
+// procPath is the path of a file descriptor for a system call that takes a path only.
+func procPath(f *os.File) string { return "/proc/thread-self/fd/" + strconv.Itoa(int(f.Fd())) }
+
+// change changes flags of the mount of which f is the root.
+func change(f *os.File, flags uintptr) error { return unix.Mount("", procPath(f), "", flags, "") }
+
+// unmount takes away the mount of which f is the root.
+func unmount(f *os.File) error { return unix.Unmount(procPath(f), unix.MNT_DETACH) }
+
+// onHost reports whether the calling thread is in the mount namespace of process 1.
+func onHost() bool {
+	own, err := os.Readlink("/proc/thread-self/ns/mnt")
+	if err != nil {
+		return true
+	}
+	// Who may not see it cannot mount in it either.
+	host, err := os.Readlink("/proc/1/ns/mnt")
+	return err == nil && own == host
+}
+
+// mountOf returns the number of the mount that a file is in.
+func mountOf(f *os.File) (string, error) {
+	info, err := os.ReadFile("/proc/thread-self/fdinfo/" + strconv.Itoa(int(f.Fd())))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(info)) {
+		if number, ok := strings.CutPrefix(line, "mnt_id:"); ok {
+			return strings.TrimSpace(number), nil
+		}
+	}
+	return "", errors.New("the kernel does not say which mount it is on")
+}
+
+// isShared reports whether mounts on a mount are seen in other namespaces, from the
+// optional fields of mountinfo.
+func isShared(mount string) (bool, error) {
+	f, err := os.Open("/proc/thread-self/mountinfo")
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 7 || fields[0] != mount {
+			continue
+		}
+		for _, field := range fields[6:] {
+			if field == "-" {
+				return false, nil
+			}
+			if strings.HasPrefix(field, "shared:") {
+				return true, nil
+			}
+		}
+	}
+	return false, errors.New("the kernel does not list its mount")
+}
