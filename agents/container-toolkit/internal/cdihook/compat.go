@@ -76,7 +76,6 @@ func (c Compat) use(root *rootfs.Root, folder string) (bool, error) {
 		return false, nil
 	}
 	if len(names) > 1 {
-		slices.Sort(names)
 		return false, errors.New("several versions in " + folder + ": " + strings.Join(names, ", "))
 	}
 	f, err := dir.Open(names[0])

@@ -3,6 +3,7 @@ package cdihook
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,9 @@ func Confine() error {
 		return fmt.Errorf("protect the process: %w", err)
 	}
 	unix.Umask(0o022)
+	// The work is done before collecting garbage would pay, unless the image is hostile.
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(64 << 20)
 	for resource, limit := range map[int]uint64{
 		unix.RLIMIT_CORE:  0,
 		unix.RLIMIT_FSIZE: 64 << 20,

@@ -139,6 +139,5 @@ func (u *update) names(name string) []string {
 		u.warn(name + " in the container: " + err.Error())
 		return nil
 	}
-	slices.Sort(names)
 	return names
 }

@@ -1,6 +1,7 @@
 package ldcache
 
 import (
+	"cmp"
 	"os"
 	"path"
 	"slices"
@@ -53,16 +54,21 @@ func (u *update) scanOne(d dir, at place, old *present) []ldso.Entry {
 		return nil
 	}
 	defer folder.Close()
-	names, err := folder.Names(maxNames)
+	entries, err := folder.Entries(maxNames)
 	if err != nil {
 		u.warn(d.path + " in the container: " + err.Error())
 		return nil
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return !isLibrary(n) })
-	slices.Sort(names)
-	s := scanner{update: u, dir: d, folder: folder, at: at, names: names, best: map[string]library{}}
+	s := scanner{update: u, dir: d, folder: folder, at: at, isLink: map[string]bool{}, best: map[string]library{}}
+	for _, e := range entries {
+		if isLibrary(e.Name) {
+			s.names = append(s.names, e.Name)
+			s.isLink[e.Name] = e.Link
+		}
+	}
+	slices.Sort(s.names)
 	s.known(old.in(at))
-	for _, name := range names {
+	for _, name := range s.names {
 		if !s.covered[name] {
 			s.add(name)
 		}
@@ -83,7 +89,9 @@ type scanner struct {
 	dir    dir
 	folder *rootfs.Dir
 	at     place
+	// names are those of libraries, sorted.
 	names  []string
+	isLink map[string]bool
 	// covered are files that need not be read.
 	covered map[string]bool
 	// best has the library for each SONAME.
@@ -101,11 +109,14 @@ func (s *scanner) known(entries map[string]ldso.Entry) {
 		}
 		l := library{file: name, soname: e.Name, flags: e.Flags, hwcap: e.Hwcap, known: true}
 		for range maxIncludes {
+			if !s.isLink[l.file] {
+				break
+			}
 			target, err := s.folder.Readlink(l.file)
 			if err != nil || strings.Contains(target, "/") {
 				break
 			}
-			if _, exists := slices.BinarySearch(s.names, target); !exists {
+			if _, exists := s.isLink[target]; !exists {
 				// It leads nowhere: another library may take the name.
 				l.known = false
 				break
@@ -123,8 +134,7 @@ func (s *scanner) known(entries map[string]ldso.Entry) {
 // add reads a file that the cache does not have.
 func (s *scanner) add(name string) {
 	l := library{file: name, mounted: s.folder.Mounted(name)}
-	_, err := s.folder.Readlink(name)
-	isLink := err == nil
+	isLink := s.isLink[name]
 	elf, ok := s.readLibrary(name, isLink)
 	if !ok {
 		return
@@ -184,7 +194,10 @@ func (s *scanner) entries() []ldso.Entry {
 		}
 		out = append(out, e)
 	}
-	slices.SortFunc(out, func(a, b ldso.Entry) int { return strings.Compare(a.Name, b.Name) })
+	// The order of the cache, as far as it is known here; the rest makes it the same each time.
+	slices.SortFunc(out, func(a, b ldso.Entry) int {
+		return cmp.Or(ldso.Compare(b.Name, a.Name), strings.Compare(a.Name, b.Name))
+	})
 	return out
 }
 
@@ -194,14 +207,14 @@ func (s *scanner) linked(l library) bool {
 	if l.file == l.soname {
 		return true
 	}
-	target, err := s.folder.Readlink(l.soname)
-	if err != nil {
-		if _, err := s.folder.Stat(l.soname); err == nil {
+	isLink, exists := s.isLink[l.soname]
+	if exists && !isLink {
+		return true
+	}
+	if exists {
+		if target, err := s.folder.Readlink(l.soname); err == nil && (target == l.file || s.same(l)) {
 			return true
 		}
-	}
-	if target == l.file || err == nil && s.same(l) {
-		return true
 	}
 	if err := s.folder.Symlink(l.file, l.soname); err != nil {
 		s.warn(s.dir.path + " in the container: " + err.Error())

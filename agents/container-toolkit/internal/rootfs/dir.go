@@ -1,10 +1,12 @@
 package rootfs
 
 import (
-	"errors"
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -37,20 +39,70 @@ func (d *Dir) Close() error { return d.file.Close() }
 // Info says which folder it is.
 func (d *Dir) Info() (Info, error) { return infoOf(d.file) }
 
-// Names returns the names in the folder, in no order. It rejects a folder with more than
+// Entry is a name in a folder.
+type Entry struct {
+	Name string
+	// Link is set for a symbolic link.
+	Link bool
+}
+
+// Entries returns what is in the folder, in no order. It rejects a folder with more than
 // limit entries.
-func (d *Dir) Names(limit int) ([]string, error) {
+func (d *Dir) Entries(limit int) ([]Entry, error) {
 	if _, err := d.file.Seek(0, io.SeekStart); err != nil {
 		return nil, cause(err)
 	}
-	names, err := d.file.Readdirnames(limit + 1)
-	switch {
-	case err != nil && !errors.Is(err, io.EOF):
-		return nil, cause(err)
-	case len(names) > limit:
-		return nil, fmt.Errorf("the folder has more than %d entries", limit)
+	var out []Entry
+	b := make([]byte, 32<<10)
+	for {
+		n, err := unix.Getdents(int(d.file.Fd()), b)
+		if err != nil {
+			return nil, err
+		}
+		if n <= 0 {
+			return out, nil
+		}
+		for rest := b[:n]; len(rest) > 0; {
+			var e Entry
+			var ok bool
+			if e, rest, ok = d.next(rest); ok {
+				out = append(out, e)
+			}
+		}
+		if len(out) > limit {
+			return nil, fmt.Errorf("the folder has more than %d entries", limit)
+		}
 	}
-	return names, nil
+}
+
+// next decodes one entry of getdents64(2), and returns the rest. It is false for the
+// folder itself and the one above. Package os does not say what an entry is without
+// looking at its path on some file systems.
+func (d *Dir) next(b []byte) (Entry, []byte, bool) {
+	const header = 19
+	size := int(binary.NativeEndian.Uint16(b[16:]))
+	name, _, _ := bytes.Cut(b[header:size], []byte{0})
+	e := Entry{Name: string(name), Link: b[18] == unix.DT_LNK}
+	if e.Name == "." || e.Name == ".." {
+		return Entry{}, b[size:], false
+	}
+	if b[18] == unix.DT_UNKNOWN {
+		_, err := d.Readlink(e.Name)
+		e.Link = err == nil
+	}
+	return e, b[size:], true
+}
+
+// Names returns the names in the folder, sorted. It rejects a folder with more than limit
+// entries.
+func (d *Dir) Names(limit int) ([]string, error) {
+	entries, err := d.Entries(limit)
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name)
+	}
+	slices.Sort(names)
+	return names, err
 }
 
 // entry returns a file of the folder as an O_PATH file descriptor: the link, if it is one.

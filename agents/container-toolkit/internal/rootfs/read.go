@@ -12,6 +12,7 @@ import (
 
 // Info says what a file is.
 type Info struct {
+	// Mode has the type and the permissions.
 	Mode fs.FileMode
 	Size int64
 	// Device and Inode identify the file.
@@ -25,11 +26,31 @@ func infoOf(f *os.File) (Info, error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return Info{}, err
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return Info{}, cause(err)
+	return Info{Mode: modeOf(st.Mode), Size: st.Size, Device: st.Dev, Inode: st.Ino, Rdev: st.Rdev}, nil
+}
+
+// modeOf returns the mode as package fs has it: permissions, and the type of what is not a
+// regular file.
+func modeOf(mode uint32) fs.FileMode {
+	out := fs.FileMode(mode & 0o777)
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+	case unix.S_IFDIR:
+		out |= fs.ModeDir
+	case unix.S_IFLNK:
+		out |= fs.ModeSymlink
+	case unix.S_IFCHR:
+		out |= fs.ModeDevice | fs.ModeCharDevice
+	case unix.S_IFBLK:
+		out |= fs.ModeDevice
+	case unix.S_IFIFO:
+		out |= fs.ModeNamedPipe
+	case unix.S_IFSOCK:
+		out |= fs.ModeSocket
+	default:
+		out |= fs.ModeIrregular
 	}
-	return Info{Mode: info.Mode(), Size: st.Size, Device: st.Dev, Inode: st.Ino, Rdev: st.Rdev}, nil
+	return out
 }
 
 // Stat returns what a file is. It follows links.
@@ -127,10 +148,16 @@ func (r *Root) Readlink(name string) (string, error) {
 }
 
 func readlinkAt(dir *os.File, base string) (string, error) {
-	b := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(int(dir.Fd()), base, b)
-	if err != nil {
-		return "", err
+	// Nearly all links are short.
+	for _, size := range []int{128, unix.PathMax} {
+		b := make([]byte, size)
+		n, err := unix.Readlinkat(int(dir.Fd()), base, b)
+		if err != nil {
+			return "", err
+		}
+		if n < size {
+			return string(b[:n]), nil
+		}
 	}
-	return string(b[:n]), nil
+	return "", unix.ENAMETOOLONG
 }

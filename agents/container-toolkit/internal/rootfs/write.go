@@ -115,6 +115,10 @@ func (r *Root) symlinkAt(dir *os.File, target, base string) error {
 	if err := check(target); err != nil {
 		return err
 	}
+	err := unix.Symlinkat(target, int(dir.Fd()), base)
+	if !errors.Is(err, unix.EEXIST) {
+		return err
+	}
 	if present, err := readlinkAt(dir, base); err == nil && present == target {
 		return nil
 	}
