@@ -49,6 +49,12 @@ func ofDriver(kind string) bool {
 	return vendor == "nvidia.com" || strings.HasSuffix(vendor, ".nvidia.com")
 }
 
+// OfGPUs reports whether specs of a kind describe GPUs.
+func OfGPUs(kind string) bool {
+	_, class, _ := strings.Cut(kind, "/")
+	return class == "gpu" && ofDriver(kind)
+}
+
 // drops reports whether the container does not get what is at a path.
 func (f *Filter) drops(path string) bool {
 	c, known := f.table.Capabilities(path)

@@ -187,6 +187,13 @@ func (r *Request) Extra() []Device {
 	for _, number := range r.IMEX {
 		out = append(out, imexDevice("IMEX channel "+number, number))
 	}
+	return append(out, r.Optional()...)
+}
+
+// Optional returns the devices of optional hardware. The mode legacy gets these from CDI
+// specs, too.
+func (r *Request) Optional() []Device {
+	var out []Device
 	for _, gate := range r.Gates {
 		out = append(out, Device{Asked: "NVIDIA_" + strings.ToUpper(gate) + "=enabled", Kind: "nvidia.com/" + gate, Names: []string{"all"}})
 	}

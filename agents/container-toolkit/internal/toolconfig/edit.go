@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
@@ -59,6 +60,11 @@ func Edit(data []byte, changes ...Change) ([]byte, error) {
 	}
 	if _, _, err := Parse(data); err != nil {
 		return nil, fmt.Errorf("check the changed config: %w", err)
+	}
+	// Parse does not see a table that the file defines twice: as [table] and inline.
+	var all map[string]any
+	if err := toml.Unmarshal(data, &all); err != nil {
+		return nil, fmt.Errorf("check the changed config: %w: edit the file by hand", err)
 	}
 	return data, nil
 }

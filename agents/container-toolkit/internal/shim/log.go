@@ -1,0 +1,80 @@
+package shim
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Levels of log messages, the most severe first.
+const (
+	levelError = iota
+	levelWarn
+	levelInfo
+	levelDebug
+)
+
+// logger writes to the file of nvidia-container-runtime.debug, and to the log of the
+// low-level runtime, in which engines look for the error.
+type logger struct {
+	call call
+	// file is nil without a file of its own.
+	file  *os.File
+	level int
+}
+
+// open opens the log file that config.toml names.
+func (l *logger) open(path, level string) error {
+	levels := []string{"error", "warn", "info", "debug"}
+	l.level = max(levelError, slices.Index(levels, strings.TrimSuffix(strings.ToLower(level), "ing")))
+	if l.call.debug || strings.EqualFold(level, "trace") {
+		l.level = levelDebug
+	}
+	if path == "" || path == os.DevNull {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return fmt.Errorf("open log file: %w (nvidia-container-runtime.debug in config.toml)", err)
+	}
+	l.file = f
+	return nil
+}
+
+// log writes a message to the file of its own, and to the runtime's if an engine or a
+// person should see it.
+func (l *logger) log(level int, message string) {
+	if level > l.level {
+		return
+	}
+	if l.file != nil {
+		fmt.Fprint(l.file, entry(level, message, false))
+	}
+	if l.call.log == "" || level > levelWarn && !l.call.debug {
+		return
+	}
+	f, err := os.OpenFile(l.call.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "nvidia-container-runtime: open log file: %v\n", err)
+		return
+	}
+	defer f.Close()
+	fmt.Fprint(f, entry(level, message, l.call.json))
+}
+
+// entry returns a message in one of the two formats of runc.
+func entry(level int, message string, inJSON bool) string {
+	name := []string{"error", "warning", "info", "debug"}[level]
+	now := time.Now().Format(time.RFC3339)
+	if !inJSON {
+		return fmt.Sprintf("time=%q level=%s msg=%q\n", now, name, message)
+	}
+	line, err := json.Marshal(map[string]string{"level": name, "msg": message, "time": now})
+	if err != nil {
+		return ""
+	}
+	return string(line) + "\n"
+}

@@ -1,0 +1,167 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/container-toolkit/internal/facts"
+	"outrigger.dev/agents/container-toolkit/internal/inject"
+	"outrigger.dev/agents/container-toolkit/internal/oci"
+	"outrigger.dev/agents/container-toolkit/internal/request"
+	"outrigger.dev/agents/container-toolkit/internal/require"
+	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
+	"outrigger.dev/pkg/driverproc"
+)
+
+// Plan is what a container gets, and why.
+type Plan struct {
+	Request *request.Request
+	// Mode is "cdi" or "legacy", and Reason says why. Both are empty for a container that
+	// is no GPU container.
+	Mode, Reason string
+	// Devices are those of CDI specs.
+	Devices []inject.Device
+	// Left are the paths of the specs that no driver capability of the container needs.
+	Left  []string
+	Edits oci.Edits
+}
+
+// Make returns what a container gets. If it is refused, the error says why, and the plan
+// has what was decided before.
+func Make(c request.Container, t inject.Target, cfg *toolconfig.Config) (*Plan, error) {
+	p := &Plan{}
+	if cfg.Runtime.Mode == toolconfig.ModeLegacy {
+		c.Annotations = nil
+	}
+	var err error
+	if p.Request, err = request.Derive(c, cfg); err != nil || !p.Request.GPU() {
+		return p, err
+	}
+	gpus, extra := p.devices(cfg.Runtime.CDI.DefaultKind)
+	set := inject.Load(cfg.Runtime.CDI.SpecDirs, inject.Kinds(append(gpus, extra...)))
+	p.Mode, p.Reason = p.Request.Mode(cfg.Runtime.Mode, set.Has, gpus[0].Kind)
+	switch p.Mode {
+	case toolconfig.ModeCSV:
+		return p, errors.New("inject GPUs in the mode csv: Tegra is not supported: set nvidia-container-runtime.mode to auto in config.toml")
+	case toolconfig.ModeLegacy:
+		gpus, extra = nil, p.Request.Optional()
+	}
+	found, err := set.Resolve(append(gpus, extra...))
+	if err != nil {
+		return p, err
+	}
+	p.Devices = found
+	if p.Mode == toolconfig.ModeCDI {
+		if err := p.check(); err != nil {
+			return p, err
+		}
+		if t.Filter, err = p.filter(gpus); err != nil {
+			return p, err
+		}
+	}
+	t.NoGIDs = cfg.Features.NoAdditionalGIDs
+	p.Edits, err = t.Edits(found)
+	if t.Filter != nil {
+		p.Left = t.Filter.Left
+	}
+	return p, err
+}
+
+// devices returns the GPUs that the container asks for, at least one device, and what it
+// gets beside them.
+func (p *Plan) devices(defaultKind string) (gpus, extra []request.Device) {
+	gpus = slices.Clone(p.Request.Devices)
+	if p.Request.None {
+		gpus = append(gpus, inject.None(defaultKind))
+	}
+	return gpus, p.Request.Extra()
+}
+
+// filter returns the filter for the driver capabilities. A container that names CDI
+// devices, and no capabilities, gets all that CDI specs have, as without this runtime.
+func (p *Plan) filter(gpus []request.Device) (*inject.Filter, error) {
+	qualified := !slices.ContainsFunc(gpus, func(d request.Device) bool { return !d.Qualified })
+	if qualified && !p.Request.CapabilitiesSet {
+		return nil, nil
+	}
+	f, err := inject.NewFilter(p.Request.Capabilities)
+	if err != nil {
+		return nil, fmt.Errorf("inject GPUs: %w", err)
+	}
+	return f, nil
+}
+
+// check returns an error if a requirement does not hold.
+func (p *Plan) check() error {
+	if len(p.Request.Requirements) == 0 {
+		return nil
+	}
+	driver, gpus, err := p.facts()
+	if err != nil {
+		return err
+	}
+	for _, r := range p.Request.Requirements {
+		if err := require.Check(r.Variable, r.Condition, driver, gpus...); err != nil {
+			return fmt.Errorf("inject GPUs: %w", err)
+		}
+	}
+	return nil
+}
+
+// facts returns what is known about the driver and the GPUs of the container. A spec that
+// another program wrote has no facts: only the driver's version is known then.
+func (p *Plan) facts() (require.Driver, []require.GPU, error) {
+	var driver require.Driver
+	var gpus []require.GPU
+	read := map[string]*facts.Facts{}
+	for _, d := range p.Devices {
+		if !inject.OfGPUs(d.File.Spec.Kind) {
+			continue
+		}
+		f, known := read[d.File.Path]
+		if !known {
+			var err error
+			if f, err = facts.Read(d.File.Path, d.File.Data); err != nil {
+				return driver, nil, err
+			}
+			read[d.File.Path] = f
+		}
+		if f == nil {
+			gpus = append(gpus, require.GPU{Name: d.Name})
+			continue
+		}
+		driver = require.Driver{Version: f.Driver, CUDA: f.CUDA}
+		for _, g := range f.Of(d.Name) {
+			gpus = append(gpus, require.GPU{Name: g.Names[0], Arch: g.Arch, Brand: g.Brand})
+		}
+	}
+	if driver.Version == "" {
+		// Without a driver, it is not known.
+		driver.Version, _ = driverproc.Root("").Version()
+	}
+	return driver, gpus, nil
+}
+
+// HostNode returns a device node of the host, without following a link.
+func HostNode(path string) (inject.Node, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return inject.Node{}, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	n := inject.Node{Mode: fs.FileMode(st.Mode &^ unix.S_IFMT), Major: int64(unix.Major(st.Rdev)), Minor: int64(unix.Minor(st.Rdev))}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFBLK:
+		n.Type = "b"
+	case unix.S_IFCHR:
+		n.Type = "c"
+	case unix.S_IFIFO:
+		n.Type = "p"
+	default:
+		return n, fmt.Errorf("%s is not a device node", path)
+	}
+	return n, nil
+}

@@ -1,0 +1,68 @@
+package shim
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"outrigger.dev/pkg/text"
+)
+
+// defaultPath is searched after the PATH of the process, which engines often leave empty.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// findRuntime returns the path of the low-level runtime: the first of the names that is a
+// program, and not this one.
+func findRuntime(names []string, path string) (string, error) {
+	self, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return "", fmt.Errorf("find the low-level runtime: %w", err)
+	}
+	for _, name := range names {
+		for _, file := range candidates(name, path) {
+			if info := program(file); info != nil && !os.SameFile(info, self) {
+				return file, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("find the low-level runtime: there is no %s in %s: install one, or set nvidia-container-runtime.runtimes in config.toml",
+		text.OneOf(names), strings.Trim(path+":"+defaultPath, ":"))
+}
+
+// candidates returns the paths that a program with a name can have.
+func candidates(name, path string) []string {
+	if filepath.IsAbs(name) {
+		return []string{name}
+	}
+	var out []string
+	for _, dir := range strings.Split(path+":"+defaultPath, ":") {
+		if filepath.IsAbs(dir) {
+			out = append(out, filepath.Join(dir, name))
+		}
+	}
+	return out
+}
+
+// program returns the file at a path, or nil if it is not a program.
+func program(path string) os.FileInfo {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return nil
+	}
+	return info
+}
+
+// findHook returns the path of the prestart hook: beside this program, or in PATH.
+func findHook(name, path string) (string, error) {
+	files := candidates(name, path)
+	if self, err := os.Readlink("/proc/self/exe"); err == nil && !filepath.IsAbs(name) {
+		files = append([]string{filepath.Join(filepath.Dir(self), name)}, files...)
+	}
+	for _, file := range files {
+		if program(file) != nil {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("inject GPUs in the mode legacy: there is no program %s: install nvidia-container-toolkit, or set nvidia-container-runtime-hook.path in config.toml", name)
+}

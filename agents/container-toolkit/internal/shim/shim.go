@@ -1,0 +1,187 @@
+// Package shim is nvidia-container-runtime: an OCI runtime that adds GPUs to the
+// config.json of a container that asks for them, and then becomes the low-level runtime,
+// with the same arguments.
+//
+// It starts several times for each container of a node. It reads config.toml and, when a
+// container is created, its config.json; CDI specs only for a container with GPUs. It asks
+// nothing of the driver.
+package shim
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"outrigger.dev/agents/container-toolkit/internal/inject"
+	"outrigger.dev/agents/container-toolkit/internal/oci"
+	"outrigger.dev/agents/container-toolkit/internal/request"
+	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
+	"outrigger.dev/pkg/version"
+)
+
+// Process is what the runtime uses of its process.
+type Process struct {
+	Args           []string
+	Getenv         func(string) string
+	Environ        func() []string
+	Stdout, Stderr io.Writer
+	// Exec replaces the process by another program. It returns only with an error.
+	Exec func(path string, args, env []string) error
+}
+
+// Run is the program. It returns the exit code if it does not become the low-level runtime.
+// The name of the program selects the mode: nvidia-container-runtime.cdi and .legacy.
+func Run(p Process) int {
+	s := shim{Process: p, log: logger{call: parseCall(p.Args[1:]), level: levelWarn}}
+	if err := s.run(); err != nil {
+		message := "nvidia-container-runtime: " + err.Error()
+		s.log.log(levelError, message)
+		fmt.Fprintln(p.Stderr, message)
+	}
+	return 1
+}
+
+type shim struct {
+	Process
+	log logger
+	cfg *toolconfig.Config
+	// configPath is the path of config.toml.
+	configPath string
+}
+
+func (s *shim) run() error {
+	if err := s.configure(); err != nil {
+		return err
+	}
+	runtime, err := findRuntime(s.cfg.Runtime.Runtimes, s.Getenv("PATH"))
+	if err != nil {
+		return err
+	}
+	c := s.log.call
+	if c.version {
+		fmt.Fprintf(s.Stdout, "NVIDIA Container Runtime version %s\n", version.String())
+	}
+	if c.creates() {
+		if err := s.modify(c.bundle); err != nil {
+			return err
+		}
+	}
+	s.log.log(levelDebug, "exec "+runtime)
+	args := append([]string{runtime}, s.Args[1:]...)
+	if err := s.Exec(runtime, args, s.Environ()); err != nil {
+		return fmt.Errorf("start the low-level runtime %s: %w", runtime, err)
+	}
+	return nil
+}
+
+// configure reads config.toml.
+func (s *shim) configure() error {
+	s.configPath = toolconfig.Path("", s.Getenv, toolconfig.Beside())
+	cfg, warnings, err := toolconfig.Load(s.configPath)
+	if err != nil {
+		return err
+	}
+	switch filepath.Ext(filepath.Base(s.Args[0])) {
+	case ".cdi":
+		cfg.Runtime.Mode = toolconfig.ModeCDI
+	case ".legacy":
+		cfg.Runtime.Mode = toolconfig.ModeLegacy
+	}
+	s.cfg = cfg
+	if err := s.log.open(cfg.Runtime.Debug, cfg.Runtime.LogLevel); err != nil {
+		return err
+	}
+	if s.log.call.creates() {
+		for _, w := range warnings {
+			s.log.log(levelInfo, w)
+		}
+	}
+	return nil
+}
+
+// modify adds GPUs to the config.json of a bundle, if the container asks for them.
+func (s *shim) modify(bundle string) error {
+	if bundle == "" {
+		bundle = "."
+	}
+	spec, err := oci.Load(bundle)
+	if err != nil {
+		return err
+	}
+	target := inject.Target{User: spec.User(), UserNamespace: spec.UserNamespace(), Stat: HostNode}
+	plan, err := Make(request.Of(spec), target, s.cfg)
+	s.trace(plan)
+	if err != nil || plan.Mode == "" {
+		return err
+	}
+	if plan.Mode == toolconfig.ModeLegacy {
+		err = s.addHook(spec, plan)
+	} else {
+		// The hook would add the GPUs a second time: Docker adds it for --gpus.
+		err = spec.RemovePrestart(isHook)
+	}
+	if err != nil {
+		return err
+	}
+	if err := spec.Apply(plan.Edits); err != nil {
+		return err
+	}
+	return spec.Save()
+}
+
+// trace logs what was decided.
+func (s *shim) trace(p *Plan) {
+	if s.log.level < levelInfo || p.Request == nil {
+		return
+	}
+	for _, d := range p.Request.Decisions {
+		s.log.log(levelInfo, fmt.Sprintf("%s: %s (%s)", d.About, d.Result, d.Reason))
+	}
+	if p.Mode != "" {
+		s.log.log(levelInfo, fmt.Sprintf("mode: %s (%s)", p.Mode, p.Reason))
+	}
+	for _, d := range p.Devices {
+		s.log.log(levelInfo, fmt.Sprintf("device: %s=%s (%s)", d.File.Spec.Kind, d.Name, d.File.Path))
+	}
+}
+
+// addHook adds the prestart hook to the edits of a container, unless the container has it.
+func (s *shim) addHook(spec *oci.Spec, p *Plan) error {
+	for _, h := range spec.Prestart() {
+		if isHook(h) {
+			return nil
+		}
+	}
+	path, err := findHook(s.cfg.Hook.Path, s.Getenv("PATH"))
+	if err != nil {
+		return err
+	}
+	args := []string{filepath.Base(path)}
+	if s.Getenv("NVIDIA_CTK_CONFIG_FILE_PATH") != "" || s.Getenv("XDG_CONFIG_HOME") != "" {
+		// The hook does not get these variables.
+		args = append(args, "-config", s.configPath)
+	}
+	p.Edits.Hooks = append(p.Edits.Hooks, oci.Hook{Phase: "prestart", Hook: specs.Hook{
+		Path: path,
+		Args: append(args, "prestart"),
+		// Without any, runtimes pass the environment of the container.
+		Env: []string{"PATH=" + defaultPath},
+	}})
+	return nil
+}
+
+// isHook reports whether a hook is the prestart hook of a container toolkit.
+func isHook(h specs.Hook) bool {
+	name := filepath.Base(h.Path)
+	return name == "nvidia-container-runtime-hook" || name == "nvidia-container-toolkit"
+}
+
+// Main is Run in the process of this program.
+func Main(exec func(path string, args, env []string) error) int {
+	return Run(Process{
+		Args: os.Args, Getenv: os.Getenv, Environ: os.Environ, Stdout: os.Stdout, Stderr: os.Stderr, Exec: exec,
+	})
+}
