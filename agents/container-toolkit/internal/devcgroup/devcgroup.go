@@ -1,0 +1,59 @@
+// Package devcgroup gives the processes of a container access to devices, in the
+// cgroup that the container is in already.
+//
+// In version 1 of cgroups, a file of the cgroup takes rules. In version 2, programs
+// that are attached to the cgroup decide, and all of them have to allow an access. So
+// a program that is added cannot allow anything: this package replaces each program of
+// the cgroup by one that allows the devices, and decides as the program did otherwise.
+package devcgroup
+
+import (
+	"fmt"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Device is a character device, by its numbers.
+type Device struct{ Major, Minor uint32 }
+
+// DeviceOf returns the device that a device node opens.
+func DeviceOf(node string) (Device, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(node, &st); err != nil {
+		return Device{}, fmt.Errorf("read numbers of device node %s: %w", node, err)
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFCHR {
+		return Device{}, fmt.Errorf("read numbers of device node %s: it is not a character device", node)
+	}
+	rdev := uint64(st.Rdev)
+	return Device{Major: unix.Major(rdev), Minor: unix.Minor(rdev)}, nil
+}
+
+// Cgroup is the cgroup that decides which devices a container may open.
+type Cgroup struct {
+	// Version of the hierarchy, 1 or 2.
+	Version int
+	// Path of the cgroup's folder.
+	Path string
+}
+
+// Allow lets the processes in the cgroup read and write the devices. Whether they may
+// make nodes of them stays as it is. It needs to be called once per container: what a
+// container engine or systemd writes to the cgroup later can take the access back.
+func (c Cgroup) Allow(devices []Device) error {
+	if len(devices) == 0 {
+		return nil
+	}
+	var err error
+	if c.Version == 1 {
+		err = allowByFile(filepath.Join(c.Path, "devices.allow"), devices)
+	} else {
+		err = allowByProgram(c.Path, devices)
+	}
+	if err != nil {
+		return fmt.Errorf("allow devices in cgroup %s: %w", c.Path, err)
+	}
+	return nil
+}

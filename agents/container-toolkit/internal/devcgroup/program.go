@@ -1,0 +1,90 @@
+package devcgroup
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// The context of a program, struct bpf_cgroup_dev_ctx of linux/bpf.h: three words, of
+// which the first has the kind of device in the lower half and the access in the upper.
+const (
+	offsetAccess = 0
+	offsetMajor  = 4
+	offsetMinor  = 8
+
+	kindMask    = 0xffff
+	kindChar    = 2
+	accessShift = 16
+	accessMknod = 1
+)
+
+// theirs is where the instructions of the replaced program begin.
+const theirs = "theirs"
+
+// extend returns a program that lets processes read and write the devices, and for
+// every other access does what the program does.
+func extend(program asm.Instructions, devices []Device) (asm.Instructions, error) {
+	if len(program) == 0 {
+		return nil, fmt.Errorf("the attached program has no instructions")
+	}
+	out := prologue(devices)
+	for i, ins := range program {
+		if err := repeatable(ins); err != nil {
+			return nil, fmt.Errorf("instruction %d of the attached program: %w", i, err)
+		}
+		// Without the names and debug information that the kernel keeps beside them, which
+		// would no longer fit. Jumps are relative.
+		plain := asm.Instruction{OpCode: ins.OpCode, Dst: ins.Dst, Src: ins.Src, Offset: ins.Offset, Constant: ins.Constant}
+		if i == 0 {
+			plain = plain.WithSymbol(theirs)
+		}
+		out = append(out, plain)
+	}
+	return out, nil
+}
+
+// repeatable returns an error for an instruction that the kernel shows in another form
+// than the one in which it was loaded.
+func repeatable(ins asm.Instruction) error {
+	switch {
+	case ins.OpCode.JumpOp() == asm.Call:
+		return fmt.Errorf("it calls a function, so the program cannot be extended")
+	case ins.OpCode.IsDWordLoad() && ins.Src != asm.R0:
+		return fmt.Errorf("it uses a map, so the program cannot be extended")
+	}
+	return nil
+}
+
+// prologue returns the instructions that allow the devices, and leave the context in
+// R1 as they found it.
+func prologue(devices []Device) asm.Instructions {
+	out := asm.Instructions{
+		asm.LoadMem(asm.R2, asm.R1, offsetAccess, asm.Word),
+		asm.Mov.Reg(asm.R3, asm.R2),
+		asm.And.Imm(asm.R2, kindMask),
+		asm.JNE.Imm(asm.R2, kindChar, theirs),
+		asm.RSh.Imm(asm.R3, accessShift),
+		asm.And.Imm(asm.R3, accessMknod),
+		asm.JNE.Imm(asm.R3, 0, theirs),
+		asm.LoadMem(asm.R2, asm.R1, offsetMajor, asm.Word),
+		asm.LoadMem(asm.R3, asm.R1, offsetMinor, asm.Word),
+	}
+	for i, d := range devices {
+		next := theirs
+		if i < len(devices)-1 {
+			next = fmt.Sprintf("device%d", i+1)
+		}
+		first := asm.JNE.Imm(asm.R2, int32(d.Major), next)
+		if i > 0 {
+			first = first.WithSymbol(fmt.Sprintf("device%d", i))
+		}
+		out = append(out,
+			first,
+			asm.JNE.Imm(asm.R3, int32(d.Minor), next),
+			asm.Mov.Imm(asm.R0, 1),
+			asm.Return(),
+		)
+	}
+	return out
+}

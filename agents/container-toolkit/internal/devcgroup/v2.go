@@ -1,0 +1,131 @@
+package devcgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// attempts is how often the programs of a cgroup are read again because somebody else,
+// such as systemd, replaced one at the same time.
+const attempts = 5
+
+// license of the programs: they call nothing that the kernel keeps for the GPL.
+const license = "Apache-2.0"
+
+// allowByProgram replaces each program that decides about the devices of a cgroup. A
+// cgroup without one allows every device.
+func allowByProgram(dir string, devices []Device) error {
+	cgroup, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer cgroup.Close()
+	// Kernels before 5.11 count programs as locked memory. Later ones ignore the limit, and
+	// on earlier ones the load fails with a clear error.
+	_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
+	r := replacer{cgroup: cgroup, devices: devices, extended: map[ebpf.ProgramID]bool{}}
+	for range attempts {
+		if err = r.replaceAll(); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return err
+}
+
+// replacer extends the programs of one cgroup.
+type replacer struct {
+	cgroup  *os.File
+	devices []Device
+	// extended has the programs that allow the devices.
+	extended map[ebpf.ProgramID]bool
+}
+
+func (r *replacer) replaceAll() error {
+	attached, err := link.QueryPrograms(link.QueryOptions{Target: int(r.cgroup.Fd()), Attach: ebpf.AttachCGroupDevice})
+	if err != nil {
+		return fmt.Errorf("read the attached programs: %w", err)
+	}
+	for _, a := range attached.Programs {
+		if r.extended[a.ID] {
+			continue
+		}
+		if err := r.replace(a.ID); err != nil {
+			return fmt.Errorf("extend program %d: %w", a.ID, err)
+		}
+	}
+	return nil
+}
+
+// replace puts an extended program in the place of an attached one, in one step: the
+// cgroup is never without it.
+func (r *replacer) replace(id ebpf.ProgramID) error {
+	old, err := ebpf.NewProgramFromID(id)
+	if err != nil {
+		return err
+	}
+	defer old.Close()
+	instructions, err := read(old)
+	if err != nil {
+		return err
+	}
+	if instructions, err = extend(instructions, r.devices); err != nil {
+		return err
+	}
+	extended, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "outrigger_dev", Type: ebpf.CGroupDevice, Instructions: instructions, License: license,
+	})
+	if err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	defer extended.Close()
+	if err := attach(r.cgroup, old, extended); err != nil {
+		return err
+	}
+	info, err := extended.Info()
+	if err != nil {
+		return err
+	}
+	if id, ok := info.ID(); ok {
+		r.extended[id] = true
+	}
+	return nil
+}
+
+func read(p *ebpf.Program) (asm.Instructions, error) {
+	info, err := p.Info()
+	if err != nil {
+		return nil, err
+	}
+	instructions, err := info.Instructions()
+	if err != nil {
+		return nil, fmt.Errorf("read instructions (this needs CAP_SYS_ADMIN or CAP_BPF and CAP_PERFMON): %w", err)
+	}
+	return instructions, nil
+}
+
+// attach replaces old by extended. The kernel demands the flags with which old was
+// attached, and shows them to nobody: container runtimes and systemd use the first.
+func attach(cgroup *os.File, old, extended *ebpf.Program) error {
+	options := link.RawAttachProgramOptions{
+		Target: int(cgroup.Fd()), Program: extended, Attach: ebpf.AttachCGroupDevice,
+		Flags: unix.BPF_F_ALLOW_MULTI, Anchor: link.ReplaceProgram(old),
+	}
+	err := link.RawAttachProgram(options)
+	if !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	// Without BPF_F_ALLOW_MULTI there is one program, which the next one replaces.
+	options.Anchor = nil
+	for _, options.Flags = range []uint32{unix.BPF_F_ALLOW_OVERRIDE, 0} {
+		if err = link.RawAttachProgram(options); !errors.Is(err, unix.EPERM) {
+			return err
+		}
+	}
+	return err
+}
