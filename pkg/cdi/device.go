@@ -8,6 +8,7 @@ import (
 
 	"tags.cncf.io/container-device-interface/pkg/parser"
 
+	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
 )
@@ -159,14 +160,6 @@ func instances(g *gpu.GPU) []*gpu.MIGDevice {
 	return out
 }
 
-// configCap and monitorCap are the minors of the capabilities to change and to
-// monitor the instances of all GPUs, as /proc/driver/nvidia-caps/mig-minors lists
-// them. They belong to no MIG device.
-const (
-	configCap  = 1
-	monitorCap = 2
-)
-
 // MIGCapabilities returns the devices "config" and "monitor", as far as they exist: the
 // rights to change and to monitor the MIG instances of all GPUs.
 func MIGCapabilities(c *driverroot.Content) []Device {
@@ -174,7 +167,7 @@ func MIGCapabilities(c *driverroot.Content) []Device {
 	for _, d := range []struct {
 		name  string
 		minor int
-	}{{"config", configCap}, {"monitor", monitorCap}} {
+	}{{"config", driverproc.MIGConfigMinor}, {"monitor", driverproc.MIGMonitorMinor}} {
 		if node, ok := c.Caps[d.minor]; ok {
 			out = append(out, Device{Name: d.name, Nodes: []driverroot.DeviceNode{node}})
 		}
@@ -196,7 +189,7 @@ func (l *lister) caps(g *gpu.GPU, m *gpu.MIGDevice) []driverroot.DeviceNode {
 		{m.ComputeInstanceCap, path.Join(dir, fmt.Sprintf("ci%d", m.ComputeInstance))},
 	} {
 		node, ok := l.content.Caps[c.minor]
-		if ok && c.minor != configCap && c.minor != monitorCap {
+		if ok && c.minor != driverproc.MIGConfigMinor && c.minor != driverproc.MIGMonitorMinor {
 			nodes = append(nodes, node)
 			continue
 		}

@@ -39,7 +39,7 @@ func hooks(c *driverroot.Content, o Options) []*specs.Hook {
 	h := hookMaker{path: o.HookPath}
 	var dirs []string
 	for _, l := range c.Libraries {
-		if dir := path.Dir(l.Path); !isPlugIn(l.Path) && !slices.Contains(dirs, dir) {
+		if dir := path.Dir(l.Path); !l.PlugIn() && !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
 	}

@@ -40,7 +40,7 @@ func (m *mounts) addSocket(hostPath, ctrPath string) {
 // are opened by their path, in their own folder.
 func (m *mounts) addNames(l driverroot.Library) {
 	base := path.Base(l.Path)
-	if isPlugIn(l.Path) {
+	if l.PlugIn() {
 		for _, name := range l.Names {
 			m.add(l.HostPath, path.Join(path.Dir(l.Path), name))
 		}
@@ -55,11 +55,6 @@ func (m *mounts) addNames(l driverroot.Library) {
 			m.add(l.HostPath, path.Join(dir, name))
 		}
 	}
-}
-
-func isPlugIn(p string) bool {
-	dir := path.Dir(p)
-	return strings.Contains(dir, "/xorg") || path.Base(dir) == "vdpau"
 }
 
 // sorted returns the mounts, those closest to the root first.

@@ -12,6 +12,13 @@ import (
 // WholeInstance is the ComputeInstance of the capability of a GPU instance.
 const WholeInstance = -1
 
+// The minors of the capabilities to change and to monitor the instances of all GPUs, as
+// mig-minors lists them. They belong to no MIG device.
+const (
+	MIGConfigMinor  = 1
+	MIGMonitorMinor = 2
+)
+
 // Capability names what grants access to a MIG instance. GPU is the minor of the
 // GPU, ComputeInstance is WholeInstance for the GPU instance itself.
 type Capability struct{ GPU, GPUInstance, ComputeInstance int }
