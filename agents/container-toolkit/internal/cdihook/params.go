@@ -29,7 +29,7 @@ func keepDevices(root *rootfs.Root, hostFile string, warn func(string)) error {
 	if err != nil {
 		return err
 	}
-	changed := withoutModification(string(data))
+	changed := WithoutModification(string(data))
 	if changed == string(data) || !root.Has(paramsFile) {
 		return nil
 	}
@@ -41,8 +41,9 @@ func keepDevices(root *rootfs.Root, hostFile string, warn func(string)) error {
 	return err
 }
 
-// withoutModification returns the parameters with ModifyDeviceFiles set to 0.
-func withoutModification(params string) string {
+// WithoutModification returns the parameters of the driver, /proc/driver/nvidia/params,
+// with ModifyDeviceFiles set to 0: its programs must not make or change device nodes.
+func WithoutModification(params string) string {
 	const key = "ModifyDeviceFiles: "
 	lines := strings.SplitAfter(params, "\n")
 	for i, line := range lines {

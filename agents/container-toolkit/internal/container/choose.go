@@ -1,0 +1,123 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Chosen is a GPU that a container gets.
+type Chosen struct {
+	GPU
+	// Whole is false for a GPU of which the container gets only the MIG devices in
+	// Instances.
+	Whole bool
+	// Instances are those that the container gets.
+	Instances []Instance
+}
+
+var (
+	index    = regexp.MustCompile(`^\d{1,4}$`)
+	migIndex = regexp.MustCompile(`^\d{1,4}:\d{1,4}$`)
+	pciID    = regexp.MustCompile(`^(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])$`)
+)
+
+// choose returns the GPUs with the names that a container asks for, in the order of
+// the node: "all", an index, a UUID, a PCI bus ID, the UUID of a MIG device, or the
+// index of a GPU and that of its MIG device ("0:1"). A GPU in MIG mode comes with all
+// of its MIG devices.
+func choose(gpus []GPU, specs namer, names []string) ([]Chosen, error) {
+	byIndex := map[int]Chosen{}
+	for _, name := range names {
+		found, err := find(gpus, specs, strings.TrimSpace(name))
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range found {
+			byIndex[c.Index] = merge(byIndex[c.Index], c)
+		}
+	}
+	out := make([]Chosen, 0, len(byIndex))
+	for _, g := range gpus {
+		if c, ok := byIndex[g.Index]; ok {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// merge returns what a container gets of a GPU that it asked for twice.
+func merge(a, b Chosen) Chosen {
+	out := Chosen{GPU: b.GPU, Whole: a.Whole || b.Whole}
+	for _, in := range b.GPU.Instances {
+		if slices.Contains(a.Instances, in) || slices.Contains(b.Instances, in) {
+			out.Instances = append(out.Instances, in)
+		}
+	}
+	return out
+}
+
+func find(gpus []GPU, specs namer, name string) ([]Chosen, error) {
+	lower := strings.ToLower(name)
+	switch {
+	case name == "" || lower == "none":
+		return nil, nil
+	case lower == "all":
+		out := make([]Chosen, 0, len(gpus))
+		for _, g := range gpus {
+			out = append(out, whole(g))
+		}
+		return out, nil
+	case strings.HasPrefix(lower, "mig-") || migIndex.MatchString(name):
+		c, err := migDevice(gpus, specs, name)
+		return []Chosen{c}, err
+	}
+	is, err := matcher(lower)
+	if err != nil {
+		return nil, fmt.Errorf("find device %q: %w", name, err)
+	}
+	for _, g := range gpus {
+		if is(g) {
+			return []Chosen{whole(g)}, nil
+		}
+	}
+	return nil, fmt.Errorf("find device %q: %w", name, unknown(gpus, lower))
+}
+
+func whole(g GPU) Chosen { return Chosen{GPU: g, Whole: true, Instances: g.Instances} }
+
+// matcher returns the function that tells whether a GPU has a name.
+func matcher(name string) (func(GPU) bool, error) {
+	if m := pciID.FindStringSubmatch(name); m != nil {
+		domain, err := strconv.ParseUint("0"+m[1], 16, 64)
+		if err != nil {
+			return nil, err
+		}
+		id := fmt.Sprintf("%04x:%s", domain, m[2])
+		return func(g GPU) bool { return g.BusID == id }, nil
+	}
+	if index.MatchString(name) {
+		n, err := strconv.Atoi(name)
+		return func(g GPU) bool { return g.Index == n }, err
+	}
+	if strings.HasPrefix(name, "gpu-") {
+		return func(g GPU) bool { return g.UUID != "" && strings.EqualFold(string(g.UUID), name) }, nil
+	}
+	return nil, errors.New("it is no index, UUID or PCI bus ID")
+}
+
+// unknown says why no GPU has the name.
+func unknown(gpus []GPU, name string) error {
+	if len(gpus) == 0 {
+		return errors.New("the node has no GPU that the NVIDIA driver uses")
+	}
+	for _, g := range gpus {
+		if g.UUID == "" && strings.HasPrefix(name, "gpu-") {
+			return fmt.Errorf("no GPU has this UUID, and that of GPU %s is not known before a program has used it (run nvidia-smi -L once)", g.BusID)
+		}
+	}
+	return fmt.Errorf("none of the %d GPUs of the node has this name", len(gpus))
+}

@@ -1,0 +1,224 @@
+// Package container gives a container that a runtime has created, but not started, the
+// GPUs of its node: device nodes and the access to them, the driver's files, and a view of
+// the driver in /proc. It is what nvidia-container-cli configure does.
+//
+// What is mounted is found and opened on the host. Only then does a thread enter the
+// container's mount namespace, where everything is done through package rootfs, so that
+// an image cannot choose what is mounted, or where.
+package container
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/container-toolkit/internal/cdihook"
+	"outrigger.dev/agents/container-toolkit/internal/devcgroup"
+	"outrigger.dev/agents/container-toolkit/internal/rootfs"
+	"outrigger.dev/pkg/driverproc"
+	"outrigger.dev/pkg/driverroot"
+)
+
+// Config says where the node's driver is.
+type Config struct {
+	Driver *driverroot.Root
+	// Proc is the folder of the host's /proc.
+	Proc  string
+	Specs *Specs
+	// Warn gets what is not needed for a container to work, but did not succeed.
+	Warn func(string)
+	// MPSFolder is the folder of the pipes of MPS, if it is not the default one.
+	MPSFolder string
+}
+
+// Container is the container to configure.
+type Container struct {
+	// PID of its first process.
+	PID int
+	// Rootfs is the path of its root file system in its mount namespace.
+	Rootfs string
+	// NoCgroups leaves its device cgroup as it is: for engines without root rights, which
+	// cannot restrict devices in the first place.
+	NoCgroups bool
+	// NoDevices does not make device nodes, because the engine has made them.
+	NoDevices bool
+	// Compat says what to do with the CUDA compatibility libraries of its image.
+	Compat CompatMode
+}
+
+// Node is what a node has for containers.
+type Node struct {
+	Content *driverroot.Content
+	GPUs    []GPU
+}
+
+// Read reads what the node has for containers.
+func (c Config) Read() (*Node, error) {
+	content, err := c.Driver.Find()
+	if err != nil {
+		return nil, err
+	}
+	gpus, err := GPUs(driverproc.Root(c.Proc))
+	if err != nil {
+		return nil, err
+	}
+	if c.MPSFolder != "" {
+		if err := replaceMPSFolder(content, c.MPSFolder); err != nil {
+			return nil, err
+		}
+	}
+	return &Node{Content: content, GPUs: gpus}, nil
+}
+
+// Plan derives what a container gets. Debian tells whether its image is of Debian's family.
+func (c Config) Plan(n *Node, r Request, debian bool) (*Plan, error) {
+	return newPlan(n.Content, n.GPUs, c.Specs, r, debian)
+}
+
+// Configure gives a container what it asks for. If it returns an error, the container
+// must not be started: it may have a part of it.
+func (c Config) Configure(n *Node, to Container, r Request) error {
+	ns, err := openNamespace(c.Proc, to.PID)
+	if err != nil {
+		return err
+	}
+	defer ns.close() //nolint:errcheck // nothing was written
+	var root *rootfs.Root
+	if err := ns.inside(func() error {
+		root, err = rootfs.Open(to.Rootfs)
+		return err
+	}); err != nil {
+		return err
+	}
+	defer root.Close()
+	plan, err := c.Plan(n, r, isDebian(root))
+	if err != nil {
+		return err
+	}
+	open, err := c.open(plan, to)
+	if err != nil {
+		return err
+	}
+	defer open.close() //nolint:errcheck // nothing was written
+	if err := ns.inside(func() error { return c.put(root, open, plan, to, n.Content.Version) }); err != nil {
+		return err
+	}
+	if to.NoCgroups {
+		return nil
+	}
+	return c.allow(to.PID, plan.Nodes)
+}
+
+// isDebian reports whether the image has the libraries in the folders of Debian's family.
+func isDebian(root *rootfs.Root) bool {
+	info, err := root.Stat("/etc/debian_version")
+	return err == nil && info.Mode.IsRegular()
+}
+
+// allow lets the container open the devices.
+func (c Config) allow(pid int, nodes []driverroot.DeviceNode) error {
+	var devices []devcgroup.Device
+	for _, n := range nodes {
+		d, err := devcgroup.DeviceOf(n.HostPath)
+		if err != nil {
+			return err
+		}
+		devices = append(devices, d)
+	}
+	group, err := devcgroup.Find(c.Proc, pid)
+	if err != nil {
+		return err
+	}
+	return group.Allow(devices)
+}
+
+// opened is everything that is mounted in a container, opened on the host.
+type opened struct {
+	files []injected
+	proc  *procView
+}
+
+func (c Config) open(p *Plan, to Container) (o opened, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.close())
+		}
+	}()
+	add := func(hostPath, path string, a rootfs.Attributes) error {
+		in, err := clone(hostPath, path, a)
+		if err != nil {
+			return fmt.Errorf("open %s for the container: %w", hostPath, err)
+		}
+		o.files = append(o.files, in)
+		return nil
+	}
+	if !to.NoDevices {
+		for _, n := range p.Nodes {
+			if err := add(n.HostPath, n.Path, rootfs.Attributes{NoSuid: true, NoExec: true}); err != nil {
+				return o, err
+			}
+		}
+	}
+	for _, f := range p.Files {
+		if err := add(f.HostPath, f.Path, rootfs.Attributes{ReadOnly: true, NoSuid: true, NoDev: true}); err != nil {
+			return o, err
+		}
+	}
+	for _, f := range p.Sockets {
+		if err := add(f.HostPath, f.Path, rootfs.Attributes{NoSuid: true, NoDev: true, NoExec: true}); err != nil {
+			return o, err
+		}
+	}
+	o.proc, err = newProcView(c.Proc, p.Proc)
+	return o, err
+}
+
+func (o opened) close() error { return errors.Join(closeAll(o.files), o.proc.close()) }
+
+// put puts everything into the container. The calling thread is in its mount namespace.
+func (c Config) put(root *rootfs.Root, o opened, p *Plan, to Container, version string) error {
+	for _, in := range o.files {
+		if err := in.put(root); err != nil {
+			return err
+		}
+	}
+	if err := o.proc.put(root); err != nil {
+		return err
+	}
+	return p.job(to, version, c.CUDA(version)).Run(root, c.Warn)
+}
+
+// job adapts the container's files to what is mounted.
+func (p *Plan) job(to Container, driver, cuda string) cdihook.Job {
+	job := cdihook.Job{Links: p.Links, Cache: true, Folders: []string{p.LibraryDir}, Profile: p.Screen}
+	if to.Compat != CompatDisabled {
+		job.Compat = cdihook.Compat{Driver: driver, CUDA: cuda}
+	}
+	return job
+}
+
+// replaceMPSFolder puts the folder of MPS pipes that the administrator has chosen in the
+// place of the default one.
+func replaceMPSFolder(c *driverroot.Content, folder string) error {
+	info, err := os.Lstat(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !info.IsDir() {
+		err = unix.ENOTDIR
+	}
+	if err != nil {
+		return fmt.Errorf("use CUDA_MPS_PIPE_DIRECTORY: %w", err)
+	}
+	kept := make([]driverroot.File, 0, len(c.Sockets)+1)
+	for _, f := range c.Sockets {
+		if f.Capabilities != driverroot.Compute {
+			kept = append(kept, f)
+		}
+	}
+	c.Sockets = append(kept, driverroot.File{HostPath: folder, Path: folder, Capabilities: driverroot.Compute})
+	return nil
+}

@@ -1,0 +1,56 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/container-toolkit/internal/rootfs"
+)
+
+// injected is a file or folder of the host that is about to be mounted in a container.
+type injected struct {
+	mount *rootfs.Mount
+	path  string
+	dir   bool
+}
+
+// clone opens a file of the host for a path in the container. The host's file must not be
+// a link, so that it is the one that was found.
+func clone(hostPath, path string, a rootfs.Attributes) (injected, error) {
+	f, err := os.OpenFile(hostPath, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return injected{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return injected{}, err
+	}
+	if info.Mode()&os.ModeSymlink != 0 {
+		return injected{}, fmt.Errorf("open %s: it was replaced by a symbolic link", hostPath)
+	}
+	m, err := rootfs.Clone(f, a)
+	if err != nil {
+		return injected{}, err
+	}
+	return injected{mount: m, path: path, dir: info.IsDir()}, nil
+}
+
+// put mounts in into the container.
+func (in injected) put(root *rootfs.Root) error {
+	if err := root.MountPoint(in.path, in.dir); err != nil {
+		return err
+	}
+	return root.Mount(in.path, in.mount)
+}
+
+func closeAll(list []injected) error {
+	var errs []error
+	for _, in := range list {
+		errs = append(errs, in.mount.Close())
+	}
+	return errors.Join(errs...)
+}

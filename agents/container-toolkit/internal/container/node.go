@@ -1,0 +1,100 @@
+package container
+
+import (
+	"fmt"
+	"slices"
+
+	"outrigger.dev/pkg/driverproc"
+)
+
+// GPU is a GPU of the node with what NVML is not needed for.
+type GPU struct {
+	driverproc.GPU
+	// Index as NVML counts: in the order of the PCI bus.
+	Index int
+	// Instances are the MIG instances that the GPU has now.
+	Instances []Instance
+}
+
+// Instance is a compute instance of a MIG GPU, which is what a MIG device is.
+type Instance struct {
+	GPUInstance, ComputeInstance int
+	// Minors of the device nodes in /dev/nvidia-caps that grant access to the GPU
+	// instance, and to the compute instance.
+	GPUInstanceCap, ComputeInstanceCap int
+}
+
+// GPUs returns the GPUs that the driver shows in /proc, with their MIG instances.
+func GPUs(proc driverproc.Root) ([]GPU, error) {
+	var out []GPU
+	for i, id := range proc.BusIDs() {
+		g, err := proc.GPU(id)
+		if err != nil {
+			return nil, err
+		}
+		one := GPU{GPU: g, Index: i}
+		if one.Instances, err = instances(proc, g.Minor); err != nil {
+			return nil, fmt.Errorf("read MIG instances of GPU %s: %w", id, err)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// instances returns the compute instances of the GPU with a minor, in the order of
+// their numbers.
+func instances(proc driverproc.Root, minor int) ([]Instance, error) {
+	var out []Instance
+	var caps []driverproc.Capability
+	for _, gi := range proc.GPUInstances(minor) {
+		whole := driverproc.Capability{GPU: minor, GPUInstance: int(gi), ComputeInstance: driverproc.WholeInstance}
+		for _, ci := range proc.ComputeInstances(minor, gi) {
+			part := driverproc.Capability{GPU: minor, GPUInstance: int(gi), ComputeInstance: int(ci)}
+			caps = append(caps, whole, part)
+			out = append(out, Instance{GPUInstance: int(gi), ComputeInstance: int(ci)})
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil
+	}
+	minors, err := proc.MIGMinors(caps...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		var found [2]bool
+		out[i].GPUInstanceCap, found[0] = minors[caps[2*i]]
+		out[i].ComputeInstanceCap, found[1] = minors[caps[2*i+1]]
+		if found != [2]bool{true, true} {
+			return nil, fmt.Errorf("%s does not list %s", proc.MIGMinorsPath(), caps[2*i+1])
+		}
+	}
+	return out, nil
+}
+
+// namer finds the device nodes of a MIG device by a name of NVML.
+type namer interface {
+	DeviceNodes(name string) ([]string, error)
+}
+
+// migDevice returns the GPU and its MIG device with a UUID or the two indices of NVML.
+// Only NVML knows both names, and who writes CDI specs has asked it.
+func migDevice(gpus []GPU, specs namer, name string) (Chosen, error) {
+	nodes, err := specs.DeviceNodes(name)
+	if err != nil {
+		return Chosen{}, fmt.Errorf("find MIG device %s: %w", name, err)
+	}
+	for _, g := range gpus {
+		for _, in := range g.Instances {
+			want := []string{nodePath(g.Minor), capPath(in.GPUInstanceCap), capPath(in.ComputeInstanceCap)}
+			if !slices.ContainsFunc(want, func(n string) bool { return !slices.Contains(nodes, n) }) {
+				return Chosen{GPU: g, Instances: []Instance{in}}, nil
+			}
+		}
+	}
+	return Chosen{}, fmt.Errorf("find MIG device %s: its CDI spec names device nodes of an instance that is gone: refresh the spec with nvidia-ctk cdi generate", name)
+}
+
+func nodePath(minor int) string { return fmt.Sprintf("/dev/nvidia%d", minor) }
+
+func capPath(minor int) string { return fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", minor) }

@@ -1,0 +1,41 @@
+package container
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// CompatMode says what to do with the CUDA compatibility libraries of an image, with
+// which programs for a newer CUDA run on an older driver.
+type CompatMode string
+
+// The modes of --cuda-compat-mode. CompatMount does the same as CompatLdconfig: a file of
+// the image is never the source of a mount.
+const (
+	CompatLdconfig CompatMode = "ldconfig"
+	CompatMount    CompatMode = "mount"
+	CompatDisabled CompatMode = "disabled"
+)
+
+// ParseCompatMode returns the mode with a name.
+func ParseCompatMode(name string) (CompatMode, error) {
+	for _, m := range []CompatMode{CompatLdconfig, CompatMount, CompatDisabled} {
+		if name == string(m) {
+			return m, nil
+		}
+	}
+	return "", fmt.Errorf("unknown CUDA compat mode %q: use ldconfig, mount or disabled", name)
+}
+
+// maxChannel is the highest number of an IMEX channel.
+const maxChannel = 1<<20 - 1
+
+// ParseChannel returns the number of an IMEX channel, which may have "channel" before it.
+func ParseChannel(name string) (int, error) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(name, "channel"), 10, 32)
+	if err != nil || n > maxChannel {
+		return 0, fmt.Errorf("it is no number of an IMEX channel: use 0 to %d", maxChannel)
+	}
+	return int(n), nil
+}

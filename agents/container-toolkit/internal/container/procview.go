@@ -1,0 +1,117 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"outrigger.dev/agents/container-toolkit/internal/cdihook"
+	"outrigger.dev/agents/container-toolkit/internal/rootfs"
+	"outrigger.dev/pkg/hostfs"
+)
+
+// procFolder is the folder of the driver in a container.
+const procFolder = "/proc/driver/nvidia"
+
+// maxProcFile is more than any file of the driver has that is copied.
+const maxProcFile = 64 << 10
+
+// procView is /proc/driver/nvidia as a container sees it: a tmpfs with the driver's own
+// texts, in which the folders of the container's GPUs and capabilities are mounted.
+type procView struct {
+	mount  *rootfs.Mount
+	within []injected
+}
+
+// newProcView makes the view on the host. It returns nil if there is no such folder.
+func newProcView(proc string, v ProcView) (view *procView, err error) {
+	host := filepath.Join(proc, "driver/nvidia")
+	if _, err := os.Stat(host); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	mount, root, err := rootfs.NewTmpfs(1<<20, 0o555)
+	if err != nil {
+		return nil, err
+	}
+	view = &procView{mount: mount}
+	defer func() {
+		if err = errors.Join(err, root.Close()); err != nil {
+			err = errors.Join(fmt.Errorf("make %s for the container: %w", procFolder, err), view.close())
+		}
+	}()
+	for _, name := range []string{"params", "registry", "version"} {
+		if err := copyText(root, host, name); err != nil {
+			return view, err
+		}
+	}
+	if err := view.folders(root, host, v); err != nil {
+		return view, err
+	}
+	return view, mount.Freeze()
+}
+
+// copyText copies a text of the driver, if it has one of that name.
+func copyText(root *rootfs.Root, host, name string) error {
+	data, err := hostfs.ReadFile(filepath.Join(host, name), maxProcFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return root.WriteFile("/"+name, []byte(cdihook.WithoutModification(string(data))), 0o444)
+}
+
+// folders makes a place for each GPU and capability, and opens what is mounted there.
+func (v *procView) folders(root *rootfs.Root, host string, show ProcView) error {
+	var names []string
+	for _, id := range show.GPUs {
+		names = append(names, path.Join("gpus", id))
+	}
+	for _, c := range show.Capabilities {
+		names = append(names, path.Join("capabilities", c))
+	}
+	for _, name := range names {
+		in, err := clone(filepath.Join(host, name), path.Join(procFolder, name), rootfs.Attributes{ReadOnly: true, NoSuid: true, NoDev: true, NoExec: true})
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		v.within = append(v.within, in)
+		if err := root.MountPoint("/"+name, in.dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put mounts the view in a container that shows the driver's folder.
+func (v *procView) put(root *rootfs.Root) error {
+	if v == nil || !root.Has(procFolder) {
+		return nil
+	}
+	if err := root.Private("/proc"); err != nil {
+		return err
+	}
+	if err := root.Mount(procFolder, v.mount); err != nil {
+		return err
+	}
+	for _, in := range v.within {
+		if err := root.Mount(in.path, in.mount); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *procView) close() error {
+	if v == nil {
+		return nil
+	}
+	return errors.Join(v.mount.Close(), closeAll(v.within))
+}

@@ -1,0 +1,80 @@
+package containercli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"outrigger.dev/agents/container-toolkit/internal/container"
+	"outrigger.dev/pkg/driverroot"
+)
+
+// capabilities are the flags of driver capabilities.
+func (f *flags) capabilities() map[string]*bool {
+	out := map[string]*bool{}
+	for _, c := range []struct{ name, letter, usage string }{
+		{"compute", "c", "give the container CUDA and OpenCL"},
+		{"utility", "u", "give the container NVML and nvidia-smi"},
+		{"video", "v", "give the container the video codecs"},
+		{"graphics", "g", "give the container OpenGL and Vulkan"},
+		{"display", "D", "let the container use displays"},
+		{"ngx", "n", "give the container NGX"},
+		{"compat32", "", "no effect: 32-bit libraries are not searched for"},
+	} {
+		out[c.name] = f.boolean(c.name, c.letter, c.usage)
+	}
+	return out
+}
+
+func configureCommand() command {
+	f := newFlags("configure", "ROOTFS", "Give GPUs to a container that is created, but not started.")
+	asked := f.selection()
+	caps := f.capabilities()
+	pid := f.Int("pid", 0, "the `PID` of the container's first process")
+	f.IntVar(pid, "p", 0, "")
+	f.letters["pid"] = "p"
+	conditions := f.list("require", "r", "fail unless the driver and the GPUs meet `CONDITION`, for example \"cuda>=12.4\"")
+	ldconfig := f.text("ldconfig", "l", "@/sbin/ldconfig", "no effect, since the loader's cache is written directly: `@PROGRAM` of the host; a program of the container is rejected")
+	noCgroups := f.boolean("no-cgroups", "", "leave the container's device cgroup as it is")
+	noDevices := f.boolean("no-devbind", "", "make no device nodes in the container")
+	compat := f.text("cuda-compat-mode", "", string(container.CompatLdconfig), "how the container uses the CUDA compatibility libraries of its image: `MODE` ldconfig, mount (which does the same) or disabled")
+	return command{f, func(g global, args []string, _ io.Writer) error {
+		if len(args) != 1 || *pid <= 0 {
+			return errors.New("name the container: --pid=PID and the path of its root file system")
+		}
+		if !strings.HasPrefix(*ldconfig, "@/") {
+			return fmt.Errorf("--ldconfig=%s is a program of the container, which would run with the rights of the host: use one of the host, as in @/sbin/ldconfig", *ldconfig)
+		}
+		to := container.Container{PID: *pid, Rootfs: args[0], NoCgroups: *noCgroups, NoDevices: *noDevices}
+		var err error
+		if to.Compat, err = container.ParseCompatMode(*compat); err != nil {
+			return err
+		}
+		r, err := asked.request()
+		if err != nil {
+			return err
+		}
+		var names []string
+		for name, set := range caps {
+			if *set {
+				names = append(names, name)
+			}
+		}
+		if r.Capabilities, err = driverroot.ParseCapabilities(names...); err != nil {
+			return err
+		}
+		return configure(g, to, r, *conditions)
+	}}
+}
+
+func configure(g global, to container.Container, r container.Request, conditions []string) error {
+	cfg, n, err := g.read()
+	if err != nil {
+		return err
+	}
+	if err := cfg.Require(n, r, conditions); err != nil {
+		return err
+	}
+	return cfg.Configure(n, to, r)
+}

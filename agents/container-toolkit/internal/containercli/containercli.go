@@ -1,0 +1,134 @@
+// Package containercli is the command line of nvidia-container-cli. Its commands, flags
+// and variables are those of NVIDIA's nvidia-container-cli.
+//
+// It starts once per container, so it uses package flag: a library with commands and
+// completion would add a third to the program and to the time that it starts in.
+package containercli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"outrigger.dev/agents/container-toolkit/internal/container"
+	"outrigger.dev/pkg/driverroot"
+	"outrigger.dev/pkg/version"
+)
+
+// program is the name in messages, whatever the file is called.
+const program = "nvidia-container-cli"
+
+// Main runs nvidia-container-cli with the arguments args, of which the first is the name
+// of the program. It returns the exit code.
+func Main(args []string, stdout, stderr io.Writer) int {
+	warn := func(w string) { fmt.Fprintf(stderr, "%s: warning: %s\n", program, w) }
+	if err := run(args[1:], stdout, warn); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", program, err)
+		return 1
+	}
+	return 0
+}
+
+// global are the flags before the command.
+type global struct {
+	root, debug *string
+	loadModules *bool
+	warn        func(string)
+}
+
+// command is a command with its flags. Run gets the other arguments.
+type command struct {
+	*flags
+	run func(g global, args []string, stdout io.Writer) error
+}
+
+func commands() []command {
+	return []command{configureCommand(), infoCommand(), listCommand()}
+}
+
+func run(args []string, stdout io.Writer, warn func(string)) error {
+	f := newFlags("", "COMMAND", "Give GPUs to containers that a runtime has created, and show what the node has for them.")
+	g := global{
+		warn:        warn,
+		root:        f.text("root", "r", "/", "the `FOLDER` in which the driver is installed"),
+		debug:       f.text("debug", "d", "", "append a log of what is done to `FILE`"),
+		loadModules: f.boolean("load-kmods", "k", "load the driver's kernel modules if they are not loaded"),
+	}
+	f.boolean("no-pivot", "n", "no effect: the root file system is never changed")
+	f.text("user", "u", "", "no effect: no process runs as `UID[:GID]`")
+	f.text("ldcache", "l", "", "no effect: the driver root is searched, and its own cache, not `FILE`")
+	f.boolean("no-create-imex-channels", "", "no effect: no IMEX channel is created")
+	showVersion := f.boolean("version", "V", "print the version")
+	err := f.parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		f.help(stdout, commands())
+		return nil
+	case err != nil:
+		return err
+	case *showVersion:
+		_, err := fmt.Fprintf(stdout, "cli-version: %s\n", version.String())
+		return err
+	}
+	for _, c := range commands() {
+		if c.Name() == f.Arg(0) {
+			return c.start(g, f.Args()[1:], stdout)
+		}
+	}
+	if f.NArg() == 0 {
+		return f.wrong(errors.New("name a command"))
+	}
+	return f.wrong(fmt.Errorf("unknown command %q", f.Arg(0)))
+}
+
+func (c command) start(g global, args []string, stdout io.Writer) error {
+	err := c.parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		c.help(stdout, nil)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	log, err := openLog(*g.debug)
+	if err != nil {
+		return err
+	}
+	defer log.close()
+	log.printf("%s %q", c.Name(), args)
+	err = c.run(g, c.Args(), stdout)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", c.Name(), err)
+		log.printf("%v", err)
+	}
+	return err
+}
+
+// config returns where the flags say that the driver is.
+func (g global) config() (container.Config, error) {
+	root, err := driverroot.New(driverroot.Config{HostPath: *g.root})
+	return container.Config{
+		Driver:    root,
+		Proc:      "/proc",
+		Warn:      g.warn,
+		Specs:     container.NewSpecs("/etc/cdi", "/var/run/cdi"),
+		MPSFolder: os.Getenv("CUDA_MPS_PIPE_DIRECTORY"),
+	}, err
+}
+
+// read returns what the node has, after it loaded the driver's modules if it shall.
+func (g global) read() (container.Config, *container.Node, error) {
+	cfg, err := g.config()
+	if err != nil {
+		return cfg, nil, err
+	}
+	if *g.loadModules {
+		if err := cfg.LoadModules(); err != nil {
+			return cfg, nil, err
+		}
+	}
+	n, err := cfg.Read()
+	return cfg, n, err
+}

@@ -1,0 +1,112 @@
+package containercli_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
+
+	"outrigger.dev/agents/container-toolkit/internal/containercli"
+	"outrigger.dev/pkg/gpu/simtest"
+)
+
+// TestMain is nvidia-container-cli where the test starts itself under that name.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "nvidia-container-cli" {
+		os.Exit(containercli.Main(os.Args, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+func run(args ...string) (stdout, stderr string, code int) {
+	var out, errs strings.Builder
+	code = containercli.Main(append([]string{"nvidia-container-cli"}, args...), &out, &errs)
+	return out.String(), errs.String(), code
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	for line, want := range map[string]string{
+		"":                        "name a command; see \"nvidia-container-cli --help\"",
+		"configur":                `unknown command "configur"`,
+		"--rot=/ info":            "flag provided but not defined: -rot",
+		"configure --pid=1":       "name the container",
+		"configure /rootfs":       "name the container",
+		"configure --pid=1 /a /b": "name the container",
+		"configure --pid=x /a":    `invalid value "x" for flag -pid`,
+		"configure --pid=1 --ldconfig=/sbin/ldconfig /a": "--ldconfig=/sbin/ldconfig is a program of the container",
+		"configure --pid=1 --ldconfig=@ldconfig /a":      "use one of the host, as in @/sbin/ldconfig",
+		"configure --pid=1 --cuda-compat-mode=hook /a":   `unknown CUDA compat mode "hook"`,
+		"configure --pid=1 --mig-config=0 /a":            "--mig-config=0: the only value is all",
+		"configure --pid=1 --imex-channel=9999999 /a":    "--imex-channel=9999999: it is no number of an IMEX channel",
+		"--root=relative info":                           "it is not an absolute path",
+		"list x":                                         `unexpected argument "x"`,
+		"info x":                                         `unexpected argument "x"`,
+	} {
+		t.Run(line, func(t *testing.T) {
+			stdout, stderr, code := run(strings.Fields(line)...)
+			assert.Equal(t, code, 1)
+			assert.Equal(t, stdout, "")
+			assert.Assert(t, strings.Contains(stderr, want), stderr)
+			assert.Equal(t, strings.Count(stderr, "\n"), 1, stderr)
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, command := range []string{"", "configure", "info", "list"} {
+		stdout, stderr, code := run(append(strings.Fields(command), "--help")...)
+		assert.Equal(t, code, 0, stderr)
+		golden.Assert(t, stdout, strings.TrimPrefix(command+"-help.golden", "-"))
+	}
+}
+
+// TestLettersInOneWord has flags in each form in which people write them.
+func TestLettersInOneWord(t *testing.T) {
+	for _, line := range []string{
+		"-kd LOG configure -cu -p 4194305 ROOT", "-k -d LOG configure -c -u -p 4194305 ROOT", "--load-kmods --debug=LOG configure -cup=4194305 ROOT",
+	} {
+		t.Run(line, func(t *testing.T) {
+			log := filepath.Join(t.TempDir(), "log")
+			_, stderr, code := run(strings.Fields(strings.NewReplacer("LOG", log, "ROOT", t.TempDir()).Replace(line))...)
+			// There is no driver, or no such process: what matters is that the line is read.
+			assert.Equal(t, code, 1)
+			assert.Assert(t, !strings.Contains(stderr, "flag provided"), stderr)
+		})
+	}
+}
+
+func TestOnANode(t *testing.T) {
+	n := simtest.New(t, "--gpus=2", "--model=h100-80", "--name=containercli", "--driver-version=580.95.05")
+	self, err := os.Executable()
+	assert.NilError(t, err)
+	cli := filepath.Join(t.TempDir(), "nvidia-container-cli")
+	assert.NilError(t, os.Symlink(self, cli))
+	for file, args := range map[string]string{
+		"info":         "info",
+		"info-csv":     "info --csv",
+		"list-devices": "list --device=1",
+		"list-parts":   "list -bif",
+	} {
+		t.Run(file, func(t *testing.T) {
+			out, err := n.Command(t.Context(), cli, strings.Fields(args)...).CombinedOutput()
+			assert.NilError(t, err, string(out))
+			golden.Assert(t, string(out), file+".golden")
+		})
+	}
+	all, err := n.Command(t.Context(), cli, "list").Output()
+	assert.NilError(t, err)
+	for _, want := range []string{"/dev/nvidia0", "/dev/nvidia1", "/usr/bin/nvidia-smi", "libcuda.so.580.95.05"} {
+		assert.Assert(t, strings.Contains(string(all), want), fmt.Sprintf("%s is missing in %s", want, all))
+	}
+
+	t.Run("a node whose driver is not loaded", func(t *testing.T) {
+		n.Run("set", "driver=off")
+		out, err := n.Command(t.Context(), cli, "info").CombinedOutput()
+		assert.Assert(t, err != nil)
+		assert.Assert(t, strings.Contains(string(out), "load the kernel modules nvidia and nvidia-uvm"), string(out))
+	})
+}

@@ -1,0 +1,36 @@
+package containercli
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// logFile is the file of --debug, or nothing.
+type logFile struct{ file *os.File }
+
+func openLog(path string) (logFile, error) {
+	if path == "" || path == "/dev/null" {
+		return logFile{}, nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o640)
+	if err != nil {
+		return logFile{}, fmt.Errorf("open the log of --debug: %w", err)
+	}
+	return logFile{f}, nil
+}
+
+// printf writes a line. What cannot be logged does not fail a container.
+func (l logFile) printf(format string, args ...any) {
+	if l.file != nil {
+		fmt.Fprintf(l.file, "%s %s\n", time.Now().UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
+	}
+}
+
+func (l logFile) close() {
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+}

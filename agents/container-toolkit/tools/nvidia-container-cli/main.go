@@ -1,0 +1,13 @@
+// Nvidia-container-cli gives GPUs to a container that a runtime has created, and shows
+// what a node has for containers.
+package main
+
+import (
+	"os"
+
+	"outrigger.dev/agents/container-toolkit/internal/containercli"
+)
+
+func main() {
+	os.Exit(containercli.Main(os.Args, os.Stdout, os.Stderr))
+}
