@@ -1,0 +1,154 @@
+// Package prestart is nvidia-container-runtime-hook, the OCI prestart hook: it works out
+// what a container asks for, and becomes nvidia-container-cli, which gives it to the
+// container. Its flags, commands and messages are those of NVIDIA's hook.
+package prestart
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"outrigger.dev/agents/container-toolkit/internal/oci"
+	"outrigger.dev/agents/container-toolkit/internal/request"
+	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
+	"outrigger.dev/pkg/version"
+)
+
+// program is the name in messages, whatever the file is called.
+const program = "nvidia-container-runtime-hook"
+
+// Main runs the hook with the arguments args, of which the first is the name of the
+// program. It returns the exit code, and does not return if it becomes
+// nvidia-container-cli.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if err := run(args[1:], stdin, stdout, stderr); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", program, err)
+		return 1
+	}
+	return 0
+}
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	f := flag.NewFlagSet(program, flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.Bool("debug", false, "no effect: nvidia-container-cli.debug in config.toml names the log")
+	showVersion := f.Bool("version", false, "print the version")
+	config := f.String("config", "", "the config `FILE` (config.toml)")
+	err := f.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return help(f, stdout)
+	case err != nil:
+		return fmt.Errorf("%w; see %q", err, program+" -help")
+	case *showVersion:
+		_, err := fmt.Fprintf(stdout, "NVIDIA Container Runtime Hook version %s\n", version.String())
+		return err
+	}
+	switch f.Arg(0) {
+	case "prestart":
+		return prestart(toolconfig.Path(*config, os.Getenv, toolconfig.Beside()), stdin, stderr)
+	case "poststart", "poststop":
+		return nil
+	case "":
+		return fmt.Errorf("name a command; see %q", program+" -help")
+	}
+	return fmt.Errorf("unknown command %q; see %q", f.Arg(0), program+" -help")
+}
+
+func help(f *flag.FlagSet, w io.Writer) error {
+	fmt.Fprintf(w, "Usage: %s [FLAGS] COMMAND\n\nFlags:\n", program)
+	f.SetOutput(w)
+	f.PrintDefaults()
+	_, err := fmt.Fprint(w, `
+Commands:
+  prestart    give a container, whose state is on standard input, the GPUs that it asks for
+  poststart   do nothing
+  poststop    do nothing
+`)
+	return err
+}
+
+// prestart becomes nvidia-container-cli, or returns nil for a container that asks for no
+// GPU.
+func prestart(configPath string, stdin io.Reader, stderr io.Writer) error {
+	cfg, warnings, err := toolconfig.Load(configPath)
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(stderr, "%s: %s\n", program, w)
+	}
+	state, err := oci.ReadState(stdin)
+	if err != nil {
+		return err
+	}
+	spec, err := oci.Load(state.Bundle)
+	if err != nil {
+		return err
+	}
+	of := request.Of(spec)
+	// Only the runtime reads annotations: nobody could ask this hook for CDI devices.
+	of.Annotations = nil
+	asked, err := request.Derive(of, cfg)
+	if err != nil || !asked.GPU() {
+		return err
+	}
+	if err := checkMode(cfg, asked); err != nil {
+		return err
+	}
+	if state.PID <= 0 || spec.Root() == "" {
+		return errors.New("find the container: its state has no pid, or its config.json no root.path")
+	}
+	cli, err := find(cfg.CLI.Path)
+	if err != nil {
+		return err
+	}
+	argv := append([]string{cli}, arguments(cfg, asked, state.PID, spec.Root())...)
+	return fmt.Errorf("run %s: %w", cli, syscall.Exec(cli, argv, append(os.Environ(), cfg.CLI.Environment...)))
+}
+
+// checkMode returns an error for a container that the runtime has to start.
+func checkMode(cfg *toolconfig.Config, asked *request.Request) error {
+	if cfg.Hook.SkipModeDetection {
+		return nil
+	}
+	// A spec that is prepared is no reason to refuse: this hook works beside it.
+	mode, reason := asked.Mode(cfg.Runtime.Mode, func(string) bool { return false }, cfg.Runtime.CDI.DefaultKind)
+	if mode == toolconfig.ModeLegacy {
+		return nil
+	}
+	return fmt.Errorf("the mode is %s (%s): invoking the NVIDIA Container Runtime Hook directly (e.g. specifying the docker --gpus flag) is not supported. "+
+		"Please use the NVIDIA Container Runtime (e.g. specify the --runtime=nvidia flag) instead", mode, reason)
+}
+
+// cliName is the program that the hook becomes.
+const cliName = "nvidia-container-cli"
+
+// find returns the path of nvidia-container-cli: that of config.toml, else the one beside
+// this program, else the one in a folder of the system. It does not search PATH, which
+// might be that of the container.
+func find(configured string) (string, error) {
+	if filepath.IsAbs(configured) {
+		return configured, nil
+	}
+	name := cliName
+	if configured != "" {
+		name = filepath.Base(configured)
+	}
+	var dirs []string
+	if self, err := os.Readlink("/proc/self/exe"); err == nil {
+		dirs = append(dirs, filepath.Dir(self))
+	}
+	dirs = append(dirs, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+	for _, dir := range dirs {
+		if p, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("find %s: it is in none of %q: install it, or set nvidia-container-cli.path in config.toml", name, dirs)
+}

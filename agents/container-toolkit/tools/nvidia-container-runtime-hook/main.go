@@ -1,0 +1,13 @@
+// Nvidia-container-runtime-hook is the OCI prestart hook that gives a container the GPUs
+// that its environment asks for. Its other name is nvidia-container-toolkit.
+package main
+
+import (
+	"os"
+
+	"outrigger.dev/agents/container-toolkit/internal/prestart"
+)
+
+func main() {
+	os.Exit(prestart.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}
