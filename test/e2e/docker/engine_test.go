@@ -84,7 +84,8 @@ func newEngine(t *testing.T, n *node) *engine {
 	dir := shortDir(t)
 	cgroup := "outrigger-" + filepath.Base(dir)
 	e := &engine{t: t, root: root, env: []string{
-		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "DOCKER_HOST=unix://" + dir + "/socket", "DOCKER_CONFIG=" + dir,
+		// The engine looks for the hook of --gpus there.
+		"PATH=/usr/sbin:/usr/bin:/sbin:/bin:" + filepath.Join(root, "bin"), "DOCKER_HOST=unix://" + dir + "/socket", "DOCKER_CONFIG=" + dir,
 	}}
 	t.Cleanup(func() { removeCgroups(t, cgroup) })
 	args := []string{"unshare", "-m", "-n", "-p", "-u", "-i", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-c", inNamespaces}
