@@ -135,6 +135,17 @@ func TestFeatures(t *testing.T) {
 			options: cdi.Options{HookPath: hook, Features: cdi.Features{DisabledHooks: []string{"all"}}},
 			byName:  true, socket: true, gids: []uint32{44},
 		},
+		"one hook": {
+			options: cdi.Options{HookPath: hook, OneHook: true}, socket: true, gids: []uint32{44}, hooks: []string{"prepare-container"},
+		},
+		"one hook that does not update the loader cache": {
+			options: cdi.Options{HookPath: hook, OneHook: true, Features: cdi.Features{DisabledHooks: []string{"update-ldcache"}}},
+			hooks:   []string{"prepare-container"}, byName: true, socket: true, gids: []uint32{44},
+		},
+		"one hook without a job": {
+			options: cdi.Options{HookPath: hook, OneHook: true, Features: cdi.Features{DisabledHooks: []string{"all"}}},
+			byName:  true, socket: true, gids: []uint32{44},
+		},
 		"without groups":  {options: cdi.Options{Features: cdi.Features{NoAdditionalGIDs: true}}, byName: true, socket: true},
 		"without sockets": {options: cdi.Options{Features: cdi.Features{NoSockets: true}}, byName: true, gids: []uint32{44}},
 	} {

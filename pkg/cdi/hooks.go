@@ -19,6 +19,9 @@ const (
 	hookProfile     = "update-application-profile"
 	// hookChmod is a hook of NVIDIA's tools that no spec of this package has.
 	hookChmod = "chmod"
+	// hookOne does what all of them do, in the same order. It is one process instead
+	// of five.
+	hookOne = "prepare-container"
 )
 
 // GPUHooks returns the hooks that specs for pods which manage a node do without: they
@@ -37,6 +40,46 @@ func hooks(c *driverroot.Content, o Options) []*specs.Hook {
 		return nil
 	}
 	h := hookMaker{path: o.HookPath}
+	var out []*specs.Hook
+	var flags []string
+	for _, j := range jobs(c, o) {
+		if o.runs(j.hook) {
+			out = append(out, h.hook(j.hook, j.args...))
+			flags = append(flags, j.flags...)
+		}
+	}
+	if o.OneHook && len(out) > 0 {
+		return []*specs.Hook{h.hook(hookOne, flags...)}
+	}
+	return out
+}
+
+// job is what one hook does.
+type job struct {
+	hook string
+	// args are those of the hook, and flags ask the one hook for the job.
+	args, flags []string
+}
+
+func jobs(c *driverroot.Content, o Options) []job {
+	folders := folders(c)
+	version := []string{"--host-driver-version=" + c.Version}
+	cache := folders
+	if o.LdconfigPath != "" {
+		cache = append([]string{"--ldconfig-path", o.LdconfigPath}, folders...)
+	}
+	return []job{
+		{hookLinks, links(c), links(c)},
+		{hookCompat, version, version},
+		// The one hook writes the cache without ldconfig.
+		{hookCache, cache, folders},
+		{hookDeviceNodes, nil, []string{"--" + hookDeviceNodes}},
+		{hookProfile, nil, []string{"--" + hookProfile}},
+	}
+}
+
+// folders returns the folders of the libraries for the loader cache, each as a flag.
+func folders(c *driverroot.Content) []string {
 	var dirs []string
 	for _, l := range c.Libraries {
 		if dir := path.Dir(l.Path); !l.PlugIn() && !slices.Contains(dirs, dir) {
@@ -44,27 +87,9 @@ func hooks(c *driverroot.Content, o Options) []*specs.Hook {
 		}
 	}
 	slices.Sort(dirs)
-	var folders []string
-	if o.LdconfigPath != "" {
-		folders = append(folders, "--ldconfig-path", o.LdconfigPath)
-	}
+	var out []string
 	for _, dir := range dirs {
-		folders = append(folders, "--folder", dir)
-	}
-	var out []*specs.Hook
-	for _, call := range []struct {
-		name string
-		args []string
-	}{
-		{hookLinks, links(c)},
-		{hookCompat, []string{"--host-driver-version=" + c.Version}},
-		{hookCache, folders},
-		{hookDeviceNodes, nil},
-		{hookProfile, nil},
-	} {
-		if o.runs(call.name) {
-			out = append(out, h.hook(call.name, call.args...))
-		}
+		out = append(out, "--folder", dir)
 	}
 	return out
 }

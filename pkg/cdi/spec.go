@@ -43,6 +43,9 @@ type Options struct {
 	// does not exist there, the runtime rejects the container. If HookPath is empty,
 	// the spec has no hooks.
 	HookPath string
+	// OneHook makes one call of all the hooks. Only the nvidia-cdi-hook of this project
+	// can do that: set it if HookPath is one.
+	OneHook bool
 	// LdconfigPath is the path of ldconfig on the host, for hooks of NVIDIA's
 	// container toolkit. If it is empty, the hook decides.
 	LdconfigPath string

@@ -79,6 +79,10 @@ func TestSpec(t *testing.T) {
 			content: content("/", multiarch, 2), name: cdi.ByUUID, golden: "hooks", version: "0.3.0",
 			options: cdi.Options{HookPath: "/usr/bin/nvidia-cdi-hook"},
 		},
+		"with one hook": {
+			content: content("/", multiarch, 2), name: cdi.ByUUID, golden: "one-hook", version: "0.3.0",
+			options: cdi.Options{HookPath: "/usr/bin/nvidia-cdi-hook", OneHook: true, LdconfigPath: "/sbin/ldconfig.real"},
+		},
 		"nodes for one group": {
 			content: restricted(content("/", multiarch, 2)), name: cdi.ByUUID, golden: "group", version: "0.7.0",
 		},

@@ -153,7 +153,7 @@ func (r *Root) configs() []File {
 
 func (r *Root) config(name string, c Capabilities) (File, bool) {
 	// In the root itself they are on nodes of Google's Kubernetes Engine.
-	for _, dir := range []string{"/etc", "/usr/local/share", "/usr/share", "/"} {
+	for _, dir := range append(slices.Clone(r.configDirs), "/etc", "/usr/local/share", "/usr/share", "/") {
 		if e, err := r.locate(path.Join(dir, name)); err == nil && e.info.Mode().IsRegular() {
 			return r.file(e, c), true
 		}

@@ -57,6 +57,9 @@ func knownDirs() []string {
 	}
 }
 
+// knownDirs returns the folders to search, those of the configuration first.
+func (r *Root) knownDirs() []string { return append(slices.Clone(r.extraLibs), knownDirs()...) }
+
 // libraryDir is a folder of libraries: its path in the root without symbolic
 // links, and the names in it.
 type libraryDir struct {
@@ -67,7 +70,7 @@ type libraryDir struct {
 // libraryDirs reads the folders that may hold the driver's libraries. It reads the
 // loader's cache only if the known folders have no driver.
 func (r *Root) libraryDirs() []libraryDir {
-	dirs := r.readDirs(nil, knownDirs())
+	dirs := r.readDirs(nil, r.knownDirs())
 	if slices.ContainsFunc(dirs, func(d libraryDir) bool { return len(d.versions("libcuda")) > 0 }) {
 		return dirs
 	}
@@ -213,7 +216,7 @@ func (r *Root) FindLibrary(name string) (string, error) {
 	if path.Base(name) != name {
 		return "", fmt.Errorf("find library %q: use a name without a folder", name)
 	}
-	searched := knownDirs()
+	searched := r.knownDirs()
 	if p, ok := r.libraryIn(searched, name); ok {
 		return p, nil
 	}

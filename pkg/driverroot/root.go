@@ -37,6 +37,9 @@ type Config struct {
 	SysRoot string
 	// HostDev is where this process sees the host's /dev. Default "/dev".
 	HostDev string
+	// LibraryDirs and ConfigDirs are folders of the driver root in which to search for
+	// libraries and configuration files before the usual ones.
+	LibraryDirs, ConfigDirs []string
 }
 
 // Root is a driver installation. It holds paths only: each call reads the disk.
@@ -48,6 +51,8 @@ type Root struct {
 	sys  string
 	// hostDev is where this process sees the host's /dev.
 	hostDev string
+	// extraLibs and configDirs are searched before the usual folders.
+	extraLibs, configDirs []string
 
 	// folders caches lookups of folders within one call of Find: some two hundred
 	// paths lie in a few dozen folders.
@@ -73,7 +78,9 @@ func New(cfg Config) (*Root, error) {
 		proc: orDefault(cfg.ProcRoot, "/proc"),
 		sys:  orDefault(cfg.SysRoot, "/sys"),
 
-		hostDev: orDefault(cfg.HostDev, "/dev"),
+		hostDev:    orDefault(cfg.HostDev, "/dev"),
+		extraLibs:  cfg.LibraryDirs,
+		configDirs: cfg.ConfigDirs,
 	}
 	r.ctr = orDefault(cfg.CtrPath, r.host)
 	if cfg.DevRoot != "" {

@@ -36,7 +36,7 @@ func (r *Root) version(dirs []libraryDir, missing *MissingError) string {
 		}
 	}
 	if len(searched) == 0 {
-		searched = knownDirs()
+		searched = r.knownDirs()
 	}
 	const fix = "install the driver, or set the driver root to where it is installed"
 	var both []string

@@ -61,9 +61,11 @@ type Options struct {
 	// Only has the GPUs and MIG devices to describe, each by one of its Names. Empty
 	// means all of them.
 	Only []string
-	// HookPath, LdconfigPath and Features are those of cdi.Options.
-	HookPath, LdconfigPath string
-	Features               cdi.Features
+	// HookPath, OneHook, LdconfigPath and Features are those of cdi.Options.
+	HookPath     string
+	OneHook      bool
+	LdconfigPath string
+	Features     cdi.Features
 }
 
 // Kind returns the CDI kind of a mode.
@@ -113,7 +115,7 @@ func (o Options) Requests(modes ...Mode) []cdi.Request {
 
 func (o Options) request(m Mode) cdi.Request {
 	r := cdi.Request{Options: cdi.Options{
-		Kind: o.Kind(m), HookPath: o.HookPath, LdconfigPath: o.LdconfigPath, Features: o.Features,
+		Kind: o.Kind(m), HookPath: o.HookPath, OneHook: o.OneHook, LdconfigPath: o.LdconfigPath, Features: o.Features,
 	}}
 	switch m {
 	case GPUs:
