@@ -45,7 +45,7 @@ type Set struct {
 }
 
 // Load reads the CDI specs in folders that have one of the kinds. It reads of a file of
-// another kind only the beginning, if it is JSON.
+// another kind only the beginning, if it is JSON. Without kinds it reads all specs.
 func Load(dirs, kinds []string) *Set {
 	s := &Set{dirs: dirs}
 	for priority, dir := range dirs {
@@ -85,14 +85,14 @@ func load(path string, kinds []string) (*File, error) {
 		return nil, fmt.Errorf("read CDI spec: %w", err)
 	}
 	kind, known := kindOf(data)
-	if known && !slices.Contains(kinds, kind) {
+	if known && len(kinds) > 0 && !slices.Contains(kinds, kind) {
 		return nil, nil
 	}
-	spec, err := parseSpec(data)
+	spec, err := Parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("read CDI spec %s: %w", path, err)
 	}
-	if !slices.Contains(kinds, spec.Kind) {
+	if len(kinds) > 0 && !slices.Contains(kinds, spec.Kind) {
 		return nil, nil
 	}
 	if err := validate(spec); err != nil {
@@ -145,9 +145,9 @@ func isJSON(data []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))
 }
 
-// parseSpec returns the spec in a file. It rejects fields that CDI does not define, as the
+// Parse returns the spec in a file. It rejects fields that CDI does not define, as the
 // library of CDI does.
-func parseSpec(data []byte) (*specs.Spec, error) {
+func Parse(data []byte) (*specs.Spec, error) {
 	var spec specs.Spec
 	if isJSON(data) {
 		dec := json.NewDecoder(bytes.NewReader(data))
