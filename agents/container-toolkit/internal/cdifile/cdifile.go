@@ -1,0 +1,65 @@
+// Package cdifile writes CDI specs as nvidia-ctk does: as JSON or as YAML.
+package cdifile
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"outrigger.dev/pkg/cdi"
+)
+
+// Format is the format of a file.
+type Format string
+
+// The formats of CDI specs.
+const (
+	JSON Format = "json"
+	YAML Format = "yaml"
+)
+
+// FormatOf returns the format of the file at path, which its extension decides; name is
+// the format of a file with another extension, YAML if it is empty.
+func FormatOf(path, name string) (Format, error) {
+	switch filepath.Ext(path) {
+	case ".json":
+		return JSON, nil
+	case ".yaml", ".yml":
+		return YAML, nil
+	}
+	switch name {
+	case "json":
+		return JSON, nil
+	case "yaml", "":
+		return YAML, nil
+	}
+	return "", fmt.Errorf("flag --format: %q: must be json or yaml", name)
+}
+
+// WithExtension returns path with the extension of the format, unless it has one: CDI
+// reads no other files.
+func WithExtension(path string, f Format) string {
+	switch filepath.Ext(path) {
+	case ".json", ".yaml", ".yml":
+		return path
+	}
+	return path + "." + string(f)
+}
+
+// Encode returns the spec in a format.
+func Encode(spec *specs.Spec, f Format) ([]byte, error) {
+	if f == JSON {
+		return cdi.Encode(spec)
+	}
+	var out bytes.Buffer
+	out.WriteString("---\n")
+	enc := yaml.NewEncoder(&out)
+	enc.SetIndent(2)
+	if err := enc.Encode(spec); err != nil {
+		return nil, fmt.Errorf("encode CDI spec %s: %w", spec.Kind, err)
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,45 @@
+package ctk
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/container-toolkit/internal/inject"
+)
+
+// listCommand returns "nvidia-ctk cdi list".
+func listCommand(stdout, stderr io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:  "list",
+		Usage: "print the devices that the CDI specs of this node define",
+		Flags: []cli.Flag{&cli.StringSliceFlag{
+			Name: "spec-dir", EnvVars: []string{"NVIDIA_CTK_CDI_SPEC_DIRS"}, Value: cli.NewStringSlice("/etc/cdi", "/var/run/cdi"),
+			Usage: "`FOLDER` of specs; can be repeated, the last has precedence",
+		}},
+		Action: func(c *cli.Context) error {
+			set := inject.Load(values(c, "spec-dir"), nil)
+			for _, err := range set.Problems {
+				fmt.Fprintln(stderr, "nvidia-ctk:", err)
+			}
+			for _, name := range names(set) {
+				fmt.Fprintln(stdout, name)
+			}
+			return nil
+		},
+	}
+}
+
+// names returns the qualified names of the devices of specs, in order.
+func names(set *inject.Set) []string {
+	var out []string
+	for _, f := range set.Files {
+		for _, d := range f.Spec.Devices {
+			out = append(out, f.Spec.Kind+"="+d.Name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
