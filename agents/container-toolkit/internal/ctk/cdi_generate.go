@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/generate"
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
 	"outrigger.dev/pkg/cdi"
+	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/text"
@@ -45,6 +46,9 @@ func (g *generation) run(c *cli.Context) error {
 	node := &gpu.Node{Driver: gpu.Driver{Version: content.Version}}
 	if g.mode == generate.GPUs {
 		if node, err = gpus.Read(c.Context, g.gpus); err != nil {
+			return err
+		}
+		if err := generate.CheckHidden(driverproc.Root(g.gpus.ProcRoot), content, node); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"outrigger.dev/agents/container-toolkit/internal/facts"
 	"outrigger.dev/pkg/cdi"
+	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/hostfs"
@@ -18,6 +19,8 @@ import (
 type Config struct {
 	// Root is the driver installation.
 	Root *driverroot.Root
+	// Proc is the host's /proc.
+	Proc driverproc.Root
 	// Folder is where this process sees the folder of the specs.
 	Folder string
 	Options
@@ -53,8 +56,11 @@ func New(cfg Config) *Specs {
 // GPUs of a node, unless they are there already, or removes them and returns what is
 // missing.
 func (s *Specs) Scan() func(*gpu.Node) error {
-	_, err := s.publisher.Scan(s.cfg.HookPath)
+	content, err := s.publisher.Scan(s.cfg.HookPath)
 	return func(n *gpu.Node) error {
+		if err == nil {
+			err = CheckHidden(s.cfg.Proc, content, n)
+		}
 		if err == nil {
 			err = s.publish(n)
 		}

@@ -1,0 +1,185 @@
+package ctk_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/golden"
+
+	"outrigger.dev/agents/container-toolkit/internal/ctk"
+	"outrigger.dev/agents/container-toolkit/internal/facts"
+	"outrigger.dev/pkg/gpu/simtest"
+)
+
+// host is a simulated node with nvidia-ctk.
+type host struct {
+	*simtest.Node
+	t   *testing.T
+	dir string
+}
+
+// newHost returns a node of two GPUs, of which the second is partitioned.
+func newHost(t *testing.T) *host {
+	t.Helper()
+	// The name decides the UUIDs.
+	n := simtest.New(t, "--gpus=2", "--name=golden")
+	n.Run("mig mode", "1", "on")
+	n.Run("reset", "1")
+	n.Run("mig create", "1", "3g.20gb", "1g.5gb")
+	return &host{Node: n, t: t, dir: programs(t)}
+}
+
+// ctk runs nvidia-ctk in the node, without a config file. It returns what it prints.
+func (h *host) ctk(args ...string) (stdout, stderr string, err error) {
+	h.t.Helper()
+	cmd := h.Command(h.t.Context(), filepath.Join(h.dir, "nvidia-ctk"), append([]string{"--config", filepath.Join(h.dir, "config.toml")}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+func TestGenerate(t *testing.T) {
+	h := newHost(t)
+	for name, args := range map[string][]string{
+		"default":      nil,
+		"one-hook":     {"--nvidia-cdi-hook-path=/usr/bin/nvidia-cdi-hook", "--enable-hook=prepare-container", "--format=json"},
+		"five-hooks":   {"--nvidia-cdi-hook-path=/opt/nvidia-cdi-hook", "--ldconfig-path=/sbin/ldconfig.real", "--device-id=0"},
+		"names":        {"--device-name-strategy=type-index", "--device-name-strategy=index", "--no-all-device", "--vendor=example.com", "--class=mig", "--nvidia-cdi-hook-path="},
+		"management":   {"--mode=management", "--nvidia-cdi-hook-path=/usr/bin/nvidia-cdi-hook", "--format=json"},
+		"mig":          {"--mode=mig"},
+		"a-mig-device": {"--device=1:1", "--feature-flag=disable-ipc-discoverer", "--nvidia-cdi-hook-path=/usr/bin/nvidia-ctk", "--disable-hook=update-application-profile"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stdout, stderr, err := h.ctk(append([]string{"cdi", "generate"}, args...)...)
+			code := ""
+			if err != nil {
+				code = err.Error() + "\n"
+			}
+			golden.Assert(t, strings.ReplaceAll(stdout+"--- standard error\n"+stderr+code, h.dir, "DIR"), "generate-"+name+".golden")
+		})
+	}
+}
+
+// A file gets the facts beside it, and other users can read both.
+func TestGenerateIntoAFile(t *testing.T) {
+	h := newHost(t)
+	out := filepath.Join(t.TempDir(), "cdi", "nvidia")
+	if _, stderr, err := h.ctk("cdi", "generate", "--output", out); err != nil {
+		t.Fatal(err, stderr)
+	}
+	data, err := os.ReadFile(out + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := facts.Read(out+".yaml", data)
+	if err != nil || f == nil {
+		t.Fatalf("facts are %v, %v", f, err)
+	}
+	text, err := json.MarshalIndent(f.GPUs, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Assert(t, string(text)+"\n", "facts.golden")
+	for _, path := range []string{out + ".yaml", out + ".facts"} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
+			t.Errorf("%s has mode %v, %v, want 0644", path, info, err)
+		}
+	}
+	list, stderr, err := h.ctk("cdi", "list", "--spec-dir", filepath.Dir(out))
+	if err != nil || stderr != "" {
+		t.Fatal(err, stderr)
+	}
+	golden.Assert(t, list, "list.golden")
+}
+
+// What cannot be described leaves the spec that is there, and says what is missing.
+func TestGenerateCompleteOrNotAtAll(t *testing.T) {
+	h := newHost(t)
+	out := filepath.Join(t.TempDir(), "nvidia.json")
+	if err := os.WriteFile(out, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(h.Root, "dev/nvidia0")); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, err := h.ctk("cdi", "generate", "--output", out)
+	if err == nil || !strings.Contains(stderr, "device node nvidia0 is missing (make it: nvidia-modprobe -c 0)") {
+		t.Errorf("nvidia-ctk prints %q, %v, want the missing node", stderr, err)
+	}
+	if data, err := os.ReadFile(out); err != nil || string(data) != "{}" {
+		t.Errorf("the file has %d bytes, %v, want it untouched", len(data), err)
+	}
+}
+
+// run runs nvidia-ctk in this process.
+func run(stdin string, args ...string) (stdout, stderr string, code int) {
+	var out, errs bytes.Buffer
+	code = ctk.Main(append([]string{"nvidia-ctk", "--config=/nonexistent"}, args...), strings.NewReader(stdin), &out, &errs)
+	return out.String(), errs.String(), code
+}
+
+func TestGenerateRejects(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"Tegra":              {[]string{"--mode=csv"}, []string{"mode csv is for NVIDIA's Tegra systems, which are not supported"}},
+		"Tegra by its flags": {[]string{"--csv.file=/x"}, []string{"flag --csv.file: mode csv is not supported"}},
+		"Windows":            {[]string{"--discovery-mode=wsl"}, []string{"mode wsl is for the Windows Subsystem for Linux"}},
+		"an unknown mode":    {[]string{"--mode=nvml2"}, []string{`flag --mode: "nvml2": must be auto, nvml, management`}},
+		"several bad values": {
+			[]string{"--device-name-strategy=name", "--format=toml", "--feature-flag=fast", "--enable-hook=all"},
+			[]string{"flag --device-name-strategy: \"name\"", `flag --format: "toml"`, `unknown value "fast"`, `flag --enable-hook: "all"`},
+		},
+		"a relative root": {[]string{"--driver-root=driver"}, []string{"driver root", "absolute"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stdout, stderr, code := run("", append([]string{"cdi", "generate"}, c.args...)...)
+			if code != 1 || stdout != "" {
+				t.Errorf("exit code %d, output %q", code, stdout)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("error %q lacks %q", stderr, want)
+				}
+			}
+		})
+	}
+}
+
+func TestTransformRoot(t *testing.T) {
+	const spec = `{"cdiVersion":"0.7.0","kind":"nvidia.com/gpu","devices":[{"name":"gpu0","containerEdits":{"deviceNodes":[
+		{"path":"/dev/nvidia0","hostPath":"/run/nvidia/driver/dev/nvidia0"},{"path":"/dev/dri/card0"}]}}],
+		"containerEdits":{"hooks":[
+			{"hookName":"createContainer","path":"/run/nvidia/driver/usr/bin/hook","args":["hook","create-symlinks","--link","a.so::/run/nvidia/driver/lib/b.so"]},
+			{"hookName":"startContainer","path":"/run/nvidia/driver/usr/bin/hook","args":["/run/nvidia/driver/x"]}],
+		"mounts":[{"hostPath":"/run/nvidia/driver/lib/libcuda.so.1","containerPath":"/run/nvidia/driver/lib/libcuda.so.1"},
+			{"hostPath":"/run/nvidia/driver2/lib","containerPath":"/lib2"}]}}`
+	for name, args := range map[string][]string{
+		"host":      {"--from=/run/nvidia/driver", "--to=/", "--relative-to=host"},
+		"container": {"--from=/run/nvidia/driver/", "--to=/opt", "--relative-to=container"},
+		"deeper":    {"--from=/", "--to=/run/host"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stdout, stderr, code := run(spec, append([]string{"cdi", "transform", "root"}, args...)...)
+			if code != 0 || stderr != "" {
+				t.Fatalf("exit code %d, %s", code, stderr)
+			}
+			golden.Assert(t, stdout, "transform-"+name+".golden")
+		})
+	}
+	for name, args := range map[string][]string{
+		"no folder":      {"--to=/"},
+		"another choice": {"--from=/", "--to=/x", "--relative-to=both"},
+		"no spec":        {"--from=/", "--to=/x", "--input=/nonexistent"},
+	} {
+		if stdout, stderr, code := run("", append([]string{"cdi", "transform", "root"}, args...)...); code != 1 || stdout != "" || stderr == "" {
+			t.Errorf("%s: exit code %d, output %q, error %q", name, code, stdout, stderr)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package ctk_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"outrigger.dev/agents/container-toolkit/internal/ctk"
+	"outrigger.dev/agents/container-toolkit/internal/gpus"
+	"outrigger.dev/agents/container-toolkit/internal/gpus/program"
+)
+
+// Under the names of the programs, the test is these programs.
+func TestMain(m *testing.M) {
+	switch filepath.Base(os.Args[0]) {
+	case "nvidia-ctk":
+		os.Exit(ctk.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	case gpus.Program:
+		os.Exit(program.Main(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// programs puts nvidia-ctk and toolkit-gpus into a folder and returns it.
+func programs(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// In the folder of the test, because a hard link cannot leave its file system.
+	dir, err := os.MkdirTemp(filepath.Dir(self), "programs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, name := range []string{"nvidia-ctk", gpus.Program} {
+		if err := os.Link(self, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}

@@ -1,0 +1,192 @@
+package gpus_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/container-toolkit/internal/gpus"
+	"outrigger.dev/agents/container-toolkit/internal/gpus/program"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/simtest"
+)
+
+// Under the name of the program, the test is the program.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == gpus.Program {
+		os.Exit(program.Main(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// config returns the config of a simulated node, with this test as the program.
+func config(t *testing.T, n *simtest.Node) gpus.Config {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), gpus.Program)
+	if err := os.Symlink(self, link); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GPU_SIM_STATE", filepath.Join(n.Root, "state"))
+	t.Setenv("GPU_SIM_DEV", filepath.Join(n.Root, "dev"))
+	return gpus.Config{
+		Program: link, HostDriverRoot: filepath.Join(n.Root, "driver"), DevRoot: n.Root,
+		ProcRoot: filepath.Join(n.Root, "proc"), SysRoot: filepath.Join(n.Root, "sys"), RunRoot: filepath.Join(n.Root, "run/nvidia"),
+	}
+}
+
+func partition(n *simtest.Node) {
+	n.Run("mig mode", "1", "on")
+	n.Run("reset", "1")
+	n.Run("mig create", "1", "3g.20gb", "1g.5gb")
+}
+
+func TestReadThroughTheProgram(t *testing.T) {
+	n := simtest.New(t, "--gpus=2")
+	partition(n)
+	got, err := gpus.Read(t.Context(), config(t, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.GPUs) != 2 || got.GPUs[1].MIG == nil || len(got.GPUs[1].MIG.Devices) != 2 || got.GPUs[0].Brand == "" || got.Driver.CUDA.Major == 0 {
+		t.Errorf("Read() = %+v, want two GPUs, of which one has MIG devices, with their brand, and the CUDA version", got)
+	}
+}
+
+// Without NVML, whole GPUs are the same as far as the kernel driver knows them.
+func TestReadWithoutNVML(t *testing.T) {
+	n := simtest.New(t, "--gpus=3")
+	cfg := config(t, n)
+	whole, err := gpus.Read(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &gpu.Node{Driver: gpu.Driver{Version: whole.Driver.Version}}
+	for _, g := range whole.GPUs {
+		want.GPUs = append(want.GPUs, gpu.GPU{
+			Index: g.Index, UUID: g.UUID, Minor: g.Minor, Name: g.Name, PCI: gpu.PCI{BusID: g.PCI.BusID}, NUMANode: g.NUMANode,
+		})
+	}
+	for name, change := range map[string]func(*gpus.Config){
+		"the program is not installed": func(c *gpus.Config) { c.Program = "/nonexistent/" + gpus.Program },
+		"the library is not installed": func(c *gpus.Config) { c.HostDriverRoot = t.TempDir() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			less := cfg
+			change(&less)
+			got, err := gpus.Read(t.Context(), less)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("Read() (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// A node that cannot be read as a whole is an error that says what is missing.
+func TestReadFails(t *testing.T) {
+	script := func(text string) func(*testing.T, *simtest.Node, *gpus.Config) {
+		return func(t *testing.T, _ *simtest.Node, c *gpus.Config) {
+			c.Program = filepath.Join(t.TempDir(), "program")
+			if err := os.WriteFile(c.Program, []byte("#!/bin/sh\n"+text), 0o700); err != nil { //nolint:gosec // it is a program
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*testing.T, *simtest.Node, *gpus.Config)
+		want   string
+		is     error
+	}{
+		"MIG devices without NVML": {change: func(_ *testing.T, n *simtest.Node, c *gpus.Config) {
+			partition(n)
+			c.Program = "/nonexistent/" + gpus.Program
+		}, want: "read MIG devices of GPU 0000:0f:00.0: only NVML shows them, which is missing: "},
+		"no driver": {change: func(t *testing.T, _ *simtest.Node, c *gpus.Config) {
+			c.HostDriverRoot, c.ProcRoot = t.TempDir(), t.TempDir()
+		}, want: "the kernel module nvidia is not loaded", is: gpu.ErrNoDriver},
+		"the library crashes":  {change: script("kill -SEGV $$"), want: "the driver's library ended it: signal: segmentation fault"},
+		"the driver hangs":     {change: script("exec sleep 600"), want: "the driver did not answer within 1ms"},
+		"NVML fails":           {change: script("echo more >&2; echo 'read GPUs: no' >&2; exit 1"), want: ": read GPUs: no"},
+		"another version":      {change: script(`echo '{"gpus":[{"shape":1}]}'`), want: "unknown field"},
+		"a GPU without a UUID": {change: noUUID, want: "the driver has not initialized it yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := simtest.New(t, "--gpus=2")
+			cfg := config(t, n)
+			if name == "the driver hangs" {
+				cfg.Timeout = time.Millisecond
+			}
+			c.change(t, n, &cfg)
+			got, err := gpus.Read(t.Context(), cfg)
+			if err == nil || !strings.Contains(err.Error(), c.want) || c.is != nil && !errors.Is(err, c.is) {
+				t.Errorf("Read() = %v, %v, want an error with %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+func noUUID(t *testing.T, n *simtest.Node, c *gpus.Config) {
+	t.Helper()
+	c.Program = "/nonexistent/" + gpus.Program
+	path := filepath.Join(n.Root, "proc/driver/nvidia/gpus/0000:07:00.0/information")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	for i := range lines {
+		if strings.HasPrefix(lines[i], "GPU UUID") {
+			lines[i] = "GPU UUID: \t GPU-????????-????-????-????-????????????"
+		}
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A watch prints the GPUs at first, and again when MIG devices appear.
+func TestWatch(t *testing.T) {
+	n := simtest.New(t, "--gpus=2")
+	cmd := config(t, n).Command(t.Context(), "--watch")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := nodes(t, stdout)
+	if first := <-lines; first == nil || len(first.GPUs) != 2 {
+		t.Errorf("the first line has %v, want two GPUs", first)
+	}
+	partition(n)
+	for last := range lines {
+		if last.GPUs[1].MIG != nil && len(last.GPUs[1].MIG.Devices) == 2 {
+			break
+		}
+	}
+	if err := stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range lines {
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the program ended with %v, want success after its input was closed", err)
+	}
+}
