@@ -42,6 +42,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Commands: []*cli.Command{
 			hookCommand(),
 			cdiCommand(stdin, stdout, stderr),
+			systemCommand(stdout),
 		},
 	})
 }

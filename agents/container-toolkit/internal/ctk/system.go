@@ -1,0 +1,164 @@
+package ctk
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/container-toolkit/internal/nodes"
+)
+
+// systemCommand returns "nvidia-ctk system".
+func systemCommand(stdout io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:        "system",
+		Usage:       "make device nodes of the driver, and links to them",
+		Subcommands: []*cli.Command{nodesCommand(stdout), linksCommand(stdout)},
+	}
+}
+
+// systemFlags returns the flags that both commands have.
+func systemFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{
+			Name: "driver-root", Aliases: []string{"root"}, EnvVars: []string{"NVIDIA_DRIVER_ROOT", "DRIVER_ROOT"}, Value: "/",
+			Usage: "root `FOLDER` of the driver, whose modprobe loads kernel modules",
+		},
+		&cli.StringFlag{
+			Name: "dev-root", EnvVars: []string{"NVIDIA_DEV_ROOT", "DEV_ROOT"}, DefaultText: "the driver root",
+			Usage: "`FOLDER` in which dev has the device nodes",
+		},
+		&cli.BoolFlag{Name: "load-kernel-modules", EnvVars: []string{"LOAD_KERNEL_MODULES"}, Usage: "first load nvidia, nvidia-uvm and nvidia-modeset, with modprobe of the driver root"},
+		&cli.BoolFlag{Name: "dry-run", EnvVars: []string{"DRY_RUN"}, Usage: "print what would be done, and do nothing"},
+	}
+}
+
+func nodesCommand(stdout io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:  "create-device-nodes",
+		Usage: "make the device nodes of the driver",
+		Flags: append(
+			systemFlags(),
+			&cli.BoolFlag{Name: "control-devices", EnvVars: []string{"CREATE_CONTROL_DEVICES"}, Usage: "make nvidiactl, nvidia-modeset, nvidia-uvm and nvidia-uvm-tools"},
+			&cli.BoolFlag{Name: "gpu-devices", EnvVars: []string{"CREATE_GPU_DEVICES"}, Usage: "make the nodes of the GPUs and of MIG capabilities"},
+		),
+		Action: func(c *cli.Context) error {
+			s := systemOf(c, stdout)
+			if !c.Bool("control-devices") && !c.Bool("gpu-devices") && !s.load {
+				return errors.New("there is nothing to do: use --control-devices, --gpu-devices or --load-kernel-modules")
+			}
+			if err := s.modules(c); err != nil {
+				return err
+			}
+			return s.makeNodes(c.Bool("control-devices"), c.Bool("gpu-devices"))
+		},
+	}
+}
+
+func linksCommand(stdout io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:  "create-dev-char-symlinks",
+		Usage: "make the links in /dev/char to the driver's device nodes, without which systemd takes them away from running containers",
+		Flags: append(
+			systemFlags(),
+			&cli.StringFlag{Name: "dev-char-path", EnvVars: []string{"DEV_CHAR_PATH"}, Value: "/dev/char", Usage: "`FOLDER` of the links"},
+			&cli.BoolFlag{Name: "create-all", EnvVars: []string{"CREATE_ALL"}, Usage: "also make links for nodes that do not exist yet: those of all GPUs and possible MIG instances"},
+			&cli.BoolFlag{Name: "create-device-nodes", EnvVars: []string{"CREATE_DEVICE_NODES"}, Usage: "first make nvidiactl, nvidia-modeset, nvidia-uvm and nvidia-uvm-tools"},
+		),
+		Action: func(c *cli.Context) error {
+			s := systemOf(c, stdout)
+			if err := s.modules(c); err != nil {
+				return err
+			}
+			if err := s.makeNodes(c.Bool("create-device-nodes"), false); err != nil {
+				return err
+			}
+			return s.makeLinks(c.String("dev-char-path"), c.Bool("create-all"))
+		},
+	}
+}
+
+// system makes nodes and links, as the flags describe it.
+type system struct {
+	driverRoot, dev string
+	load, dry       bool
+	driver          nodes.Driver
+	stdout          io.Writer
+}
+
+func systemOf(c *cli.Context, stdout io.Writer) system {
+	root := c.String("driver-root")
+	return system{
+		driverRoot: root, dev: filepath.Join(cmp.Or(c.String("dev-root"), root), "dev"),
+		load: c.Bool("load-kernel-modules"), dry: c.Bool("dry-run"), driver: "/proc", stdout: stdout,
+	}
+}
+
+// modules loads the kernel modules that are missing, if a flag asks for that.
+func (s system) modules(c *cli.Context) error {
+	if !s.load {
+		return nil
+	}
+	missing := nodes.Unloaded("/sys")
+	for _, name := range missing {
+		fmt.Fprintf(s.stdout, "load kernel module %s with /sbin/modprobe of %s\n", name, s.driverRoot)
+	}
+	if s.dry {
+		return nil
+	}
+	return nodes.Load(c.Context, s.driverRoot, missing)
+}
+
+// makeNodes makes the control nodes, and those of GPUs.
+func (s system) makeNodes(control, gpus bool) error {
+	var wanted []nodes.Node
+	for _, part := range []struct {
+		on   bool
+		read func() ([]nodes.Node, error)
+	}{{control, s.driver.Control}, {gpus, s.driver.GPUs}} {
+		if !part.on {
+			continue
+		}
+		more, err := part.read()
+		if err != nil {
+			return err
+		}
+		wanted = append(wanted, more...)
+	}
+	plan, err := nodes.Nodes(s.dev, wanted)
+	return s.apply(plan, err)
+}
+
+// makeLinks makes links to the nodes that exist, and, with all, to those that can.
+func (s system) makeLinks(char string, all bool) error {
+	linked, err := nodes.Existing(s.dev)
+	if err != nil {
+		return err
+	}
+	if all {
+		for _, read := range []func() ([]nodes.Node, error){s.driver.Control, s.driver.GPUs, s.driver.Possible} {
+			more, err := read()
+			if err != nil {
+				return err
+			}
+			linked = append(linked, more...)
+		}
+	}
+	plan, err := nodes.Links(s.dev, char, nodes.Once(linked))
+	return s.apply(plan, err)
+}
+
+// apply prints and does what can be done. It returns err, what cannot, as well.
+func (s system) apply(plan nodes.Plan, err error) error {
+	for _, step := range plan {
+		fmt.Fprintln(s.stdout, step)
+	}
+	if s.dry {
+		return err
+	}
+	return errors.Join(plan.Apply(), err)
+}

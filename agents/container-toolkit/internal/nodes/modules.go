@@ -1,0 +1,44 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"outrigger.dev/pkg/text"
+)
+
+// Unloaded returns the kernel modules that the control nodes need and that are not loaded,
+// in the order in which to load them. sys is the host's /sys.
+func Unloaded(sys string) []string {
+	var out []string
+	for _, name := range []string{"nvidia", "nvidia-uvm", "nvidia-modeset"} {
+		if _, err := os.Stat(filepath.Join(sys, "module", strings.ReplaceAll(name, "-", "_"))); err != nil {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Load loads kernel modules with /sbin/modprobe of the driver root, which searches them
+// there: a driver container has modules that the host does not.
+func Load(ctx context.Context, driverRoot string, modules []string) error {
+	var errs []error
+	for _, name := range modules {
+		cmd := exec.CommandContext(ctx, "/sbin/modprobe", name)
+		cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+		if driverRoot != "/" {
+			cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: driverRoot}
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			errs = append(errs, fmt.Errorf("load kernel module %s with /sbin/modprobe of driver root %s: %w %s",
+				name, driverRoot, err, text.Printable(strings.TrimSpace(string(out)))))
+		}
+	}
+	return errors.Join(errs...)
+}

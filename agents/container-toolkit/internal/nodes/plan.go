@@ -1,0 +1,153 @@
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Step is one change: a device node or a link that is made, or a link that is removed.
+type Step struct {
+	// Path of the node or link, as this process sees it.
+	Path string
+	// Node is the device to make, nil for a link.
+	Node *Node
+	// Target is where a link leads. A step with neither removes a link.
+	Target string
+	// Was is what is there now, empty for nothing.
+	Was string
+}
+
+// String says what the step does.
+func (s Step) String() string {
+	what := "remove " + s.Path
+	switch {
+	case s.Node != nil:
+		what = fmt.Sprintf("make %s: character device %d:%d, mode %#o", s.Path, s.Node.Major, s.Node.Minor, s.Node.Mode)
+	case s.Target != "":
+		what = fmt.Sprintf("link %s -> %s", s.Path, s.Target)
+	}
+	if s.Was != "" {
+		what += fmt.Sprintf(" (it is %s)", s.Was)
+	}
+	return what
+}
+
+// Plan is what has to change, in order. It is empty if everything is there.
+type Plan []Step
+
+// Apply does all steps, also after one has failed. A node or link that exists is replaced
+// in one step, so that there is always one.
+func (p Plan) Apply() error {
+	var errs []error
+	for _, s := range p {
+		if err := s.apply(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s Step) apply() error {
+	if s.Node == nil && s.Target == "" {
+		return remove(s.Path)
+	}
+	dir := filepath.Dir(s.Path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	temp := filepath.Join(dir, fmt.Sprintf(".%s.%d", filepath.Base(s.Path), os.Getpid()))
+	// One that a process with this ID has left behind.
+	if err := remove(temp); err != nil {
+		return err
+	}
+	err := s.create(temp)
+	if err == nil {
+		err = os.Rename(temp, s.Path)
+	}
+	if err != nil {
+		return errors.Join(err, remove(temp))
+	}
+	return nil
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// create makes the node or link at another path.
+func (s Step) create(path string) error {
+	if s.Node == nil {
+		return os.Symlink(s.Target, path)
+	}
+	n := s.Node
+	if err := unix.Mknod(path, unix.S_IFCHR, int(unix.Mkdev(n.Major, n.Minor))); err != nil { //nolint:gosec // Linux has 32 bits
+		return fmt.Errorf("%w (it needs CAP_MKNOD, and a file system without nodev)", err)
+	}
+	if err := os.Lchown(path, n.UID, n.GID); err != nil {
+		return err
+	}
+	return os.Chmod(path, n.Mode)
+}
+
+// Undo removes the links that the steps made, as far as they are unchanged. Nodes stay,
+// because running containers may have them.
+func (p Plan) Undo() error {
+	var errs []error
+	for _, s := range p {
+		if target, err := os.Readlink(s.Path); s.Target != "" && err == nil && target == s.Target {
+			errs = append(errs, remove(s.Path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Nodes returns the plan that makes the wanted nodes in the folder dev. The error names
+// what is in the place of one and is no device; it is not replaced.
+func Nodes(dev string, wanted []Node) (Plan, error) {
+	var plan Plan
+	var errs []error
+	for i := range wanted {
+		n := &wanted[i]
+		path := filepath.Join(dev, n.Name)
+		is, err := stat(path)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case is == nil:
+			plan = append(plan, Step{Path: path, Node: n})
+		case is.Mode&unix.S_IFMT != unix.S_IFCHR:
+			errs = append(errs, fmt.Errorf("make device node %s: something that is no character device is in its place: remove it", path))
+		case numbers(is) != (pair{n.Major, n.Minor}):
+			plan = append(plan, Step{Path: path, Node: n, Was: numbers(is).String()})
+		}
+	}
+	return plan, errors.Join(errs...)
+}
+
+// pair is the number of a device.
+type pair struct{ major, minor uint32 }
+
+func (p pair) String() string { return fmt.Sprintf("%d:%d", p.major, p.minor) }
+
+func numbers(st *unix.Stat_t) pair { return pair{unix.Major(st.Rdev), unix.Minor(st.Rdev)} }
+
+// stat returns what is at a path, nil for nothing. It follows no link.
+func stat(path string) (*unix.Stat_t, error) {
+	var st unix.Stat_t
+	err := unix.Lstat(path, &st)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look at %s: %w", path, err)
+	}
+	return &st, nil
+}
