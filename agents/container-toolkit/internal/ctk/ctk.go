@@ -42,6 +42,9 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Commands: []*cli.Command{
 			hookCommand(),
 			cdiCommand(stdin, stdout, stderr),
+			configCommand(stdout),
+			explainCommand(stdout, stderr),
+			infoCommand(stdout, stderr),
 			systemCommand(stdout),
 		},
 	})

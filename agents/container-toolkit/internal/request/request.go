@@ -78,18 +78,16 @@ type Decision struct{ About, Result, Reason string }
 // GPU reports whether the container asks for the driver.
 func (r *Request) GPU() bool { return len(r.Devices) > 0 || r.None }
 
-// Derive returns the request of a container. An error names what is wrong, and the fix.
+// Derive returns the request of a container. An error names what is wrong, and the fix; the
+// request then has the decisions that were made before.
 func Derive(c Container, cfg *toolconfig.Config) (*Request, error) {
 	d := deriver{Container: c, cfg: cfg, r: &Request{}}
-	if err := d.devices(); err != nil {
-		return nil, err
-	}
-	if !d.r.GPU() {
-		return d.r, nil
+	if err := d.devices(); err != nil || !d.r.GPU() {
+		return d.r, err
 	}
 	for _, step := range []func() error{d.capabilities, d.requirements, d.migRights, d.channels} {
 		if err := step(); err != nil {
-			return nil, err
+			return d.r, err
 		}
 	}
 	d.gates()

@@ -1,0 +1,193 @@
+package ctk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/container-toolkit/internal/inject"
+	"outrigger.dev/agents/container-toolkit/internal/oci"
+	"outrigger.dev/agents/container-toolkit/internal/request"
+	"outrigger.dev/agents/container-toolkit/internal/shim"
+	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
+	"outrigger.dev/pkg/text"
+)
+
+// explainCommand returns "nvidia-ctk explain".
+func explainCommand(stdout, stderr io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:      "explain",
+		Usage:     "show what nvidia-container-runtime would give a container, and why",
+		ArgsUsage: "BUNDLE | NAME=VALUE…",
+		Description: "BUNDLE is the folder of a container with its config.json. NAME=VALUE are variables of a\n" +
+			"container, such as NVIDIA_VISIBLE_DEVICES=all. Nothing is changed. The exit code is 1 if the\n" +
+			"container would be refused.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "mode", Usage: "use `MODE` instead of that of the config file: " + strings.Join(toolconfig.Modes(), ", ")},
+			&cli.BoolFlag{Name: "privileged", Usage: "the container has CAP_SYS_ADMIN; only with variables"},
+			&cli.StringSliceFlag{Name: "annotation", Usage: "`NAME=VALUE` of an annotation; can be repeated; only with variables"},
+		},
+		Action: func(c *cli.Context) error {
+			cfg, err := configOf(c, stderr)
+			if err != nil {
+				return err
+			}
+			if mode := c.String("mode"); mode != "" {
+				cfg.Runtime.Mode = mode
+			}
+			container, target, err := explained(c)
+			if err != nil {
+				return err
+			}
+			plan, err := shim.Make(container, target, cfg)
+			show(stdout, plan)
+			if err != nil {
+				return fmt.Errorf("the container is refused: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+// explained returns the container that the arguments describe.
+func explained(c *cli.Context) (request.Container, inject.Target, error) {
+	target := inject.Target{Stat: shim.HostNode}
+	if !c.Args().Present() {
+		return request.Container{}, target, errors.New("explain: name a bundle, or variables like NVIDIA_VISIBLE_DEVICES=all")
+	}
+	if first := c.Args().First(); !strings.Contains(first, "=") {
+		if c.NArg() > 1 {
+			return request.Container{}, target, fmt.Errorf("explain: unexpected argument %q beside a bundle", c.Args().Get(1))
+		}
+		spec, err := oci.Load(strings.TrimSuffix(first, "/config.json"))
+		if err != nil {
+			return request.Container{}, target, err
+		}
+		target.User, target.UserNamespace = spec.User(), spec.UserNamespace()
+		return request.Of(spec), target, nil
+	}
+	for _, arg := range append(c.Args().Slice(), c.StringSlice("annotation")...) {
+		if !strings.Contains(arg, "=") {
+			return request.Container{}, target, fmt.Errorf("explain: %q has no value: write NAME=VALUE", arg)
+		}
+	}
+	return request.Container{
+		Env:         request.Environment(c.Args().Slice()),
+		Annotations: request.Environment(c.StringSlice("annotation")),
+		Privileged:  c.Bool("privileged"),
+	}, target, nil
+}
+
+// show prints a plan.
+func show(w io.Writer, p *shim.Plan) {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	defer out.Flush()
+	row := func(what, value, why string) {
+		if why != "" {
+			value += "\t(" + text.Printable(why) + ")"
+		}
+		fmt.Fprintf(out, "%s\t%s\n", what, value)
+	}
+	if p.Request == nil {
+		return
+	}
+	for _, d := range p.Request.Decisions {
+		row(d.About, text.Printable(d.Result), d.Reason)
+	}
+	if p.Mode != "" {
+		row("mode", p.Mode, p.Reason)
+	}
+	for _, d := range p.Devices {
+		row("CDI device", d.File.Spec.Kind+"="+d.Name, d.File.Path)
+	}
+	if p.Mode == toolconfig.ModeLegacy {
+		row("adds", "prestart hook nvidia-container-runtime-hook", "it runs nvidia-container-cli configure")
+	}
+	for _, line := range added(p.Edits) {
+		row("adds", line, "")
+	}
+	for _, path := range p.Left {
+		row("leaves out", path, "no capability of the container needs it")
+	}
+}
+
+// added returns one line for each part of a change.
+func added(e oci.Edits) []string {
+	var out []string
+	for _, v := range e.Env {
+		out = append(out, "variable "+v)
+	}
+	for i, d := range e.Devices {
+		line := fmt.Sprintf("device node %s %s %d:%d", d.Path, d.Type, d.Major, d.Minor)
+		if i < len(e.Rules) && e.Rules[i].Access != "" && len(e.Rules) == len(e.Devices) {
+			line += " " + e.Rules[i].Access
+		}
+		out = append(out, line)
+	}
+	for _, m := range e.Mounts {
+		line := "mount " + m.Destination
+		if m.Source != m.Destination {
+			line += " from " + m.Source
+		}
+		out = append(out, line+" "+strings.Join(m.Options, ","))
+	}
+	for name, d := range e.NetDevices {
+		out = append(out, fmt.Sprintf("network device %s as %s", name, d.Name))
+	}
+	for _, gid := range e.GIDs {
+		out = append(out, fmt.Sprintf("group %d", gid))
+	}
+	if e.IntelRdt != nil {
+		out = append(out, "RDT class "+e.IntelRdt.ClosID)
+	}
+	for _, h := range e.Hooks {
+		out = append(out, fmt.Sprintf("%s hook %s", h.Phase, strings.Join(append([]string{h.Path}, tail(h.Args)...), " ")))
+	}
+	return out
+}
+
+// tail returns arguments without the name of the program.
+func tail(args []string) []string {
+	if len(args) == 0 {
+		return nil
+	}
+	return args[1:]
+}
+
+// infoCommand returns "nvidia-ctk info".
+func infoCommand(stdout, stderr io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:  "info",
+		Usage: "show the programs, the config file and the CDI specs that nvidia-container-runtime would use",
+		Action: func(c *cli.Context) error {
+			cfg, err := configOf(c, stderr)
+			if err != nil {
+				return err
+			}
+			out := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+			defer out.Flush()
+			path := toolconfig.Path(c.String("config"), os.Getenv, toolconfig.Beside())
+			if _, err := os.Stat(path); err != nil {
+				path += " (does not exist: defaults)"
+			}
+			fmt.Fprintf(out, "config file\t%s\n", path)
+			for _, fact := range shim.Facts(cfg, os.Getenv("PATH")) {
+				fmt.Fprintf(out, "%s\t%s\n", fact.About, text.Printable(fact.Result))
+			}
+			set := inject.Load(cfg.Runtime.CDI.SpecDirs, nil)
+			for _, f := range set.Files {
+				fmt.Fprintf(out, "CDI spec\t%s: %d devices of kind %s, version %s\n", filepath.Clean(f.Path), len(f.Spec.Devices), f.Spec.Kind, f.Spec.Version)
+			}
+			for _, p := range set.Problems {
+				fmt.Fprintf(out, "CDI problem\t%s\n", text.Printable(p.Error()))
+			}
+			return nil
+		},
+	}
+}
