@@ -57,11 +57,7 @@ func (s *Spec) change(p patch) error {
 	if err != nil {
 		return fmt.Errorf("change container spec: %w", err)
 	}
-	changed, err := Parse(data)
-	if err != nil {
-		return fmt.Errorf("change container spec: %w", err)
-	}
-	s.data, s.document = changed.data, changed.document
+	s.data = data
 	return nil
 }
 

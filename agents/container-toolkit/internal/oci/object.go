@@ -3,7 +3,6 @@ package oci
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -16,34 +15,36 @@ type member struct {
 	value json.RawMessage
 }
 
-// parseObject returns the members of a JSON object; none for null and for no JSON at all.
+// parseObject returns the members of valid JSON that is an object; none for null and for no
+// JSON at all.
 // It rejects a key that appears twice, also in another case, because programs differ in
 // which one they read.
 func parseObject(raw json.RawMessage) (object, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("it is not a JSON object")
-	}
 	var o object
-	for dec.More() {
-		t, err := dec.Token()
+	in := scanner{data: raw}
+	err := in.items('{', '}', func() error {
+		name, err := in.value()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		key, _ := t.(string)
+		var key string
+		if err := json.Unmarshal(name, &key); err != nil {
+			return err
+		}
 		if o.index(key) >= 0 {
-			return nil, fmt.Errorf("key %q appears twice", key)
+			return fmt.Errorf("key %q appears twice", key)
 		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, err
+		if err := in.take(':'); err != nil {
+			return err
 		}
+		value, err := in.value()
 		o = append(o, member{key, value})
-	}
-	return o, nil
+		return err
+	})
+	return o, err
 }
 
 // index returns the place of a key, or -1. The case of letters does not matter, as for the
@@ -102,10 +103,13 @@ func parseArray(raw json.RawMessage) (array, error) {
 		return nil, nil
 	}
 	var a array
-	if err := json.Unmarshal(raw, &a); err != nil {
-		return nil, errors.New("it is not a JSON array")
-	}
-	return a, nil
+	in := scanner{data: raw}
+	err := in.items('[', ']', func() error {
+		value, err := in.value()
+		a = append(a, value)
+		return err
+	})
+	return a, err
 }
 
 // add appends a value.

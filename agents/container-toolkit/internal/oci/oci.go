@@ -28,7 +28,8 @@ const (
 	maxState = 1 << 20
 )
 
-// Spec is the config.json of a bundle.
+// Spec is the config.json of a bundle. Bytes has the changes; the other methods that return
+// a part of it return what was there before.
 type Spec struct {
 	data     []byte
 	document document
