@@ -1,6 +1,7 @@
 package hostfs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -43,14 +44,20 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(data)) > limit {
+	// The size is a hint: files of /proc have none, and others can grow.
+	var b bytes.Buffer
+	b.Grow(int(min(info.Size(), limit)) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
+		return nil, err
+	}
+	if int64(b.Len()) > limit {
 		return nil, fmt.Errorf("read %s: it is larger than %s", path, size(limit))
 	}
-	return data, nil
+	return b.Bytes(), nil
 }
 
 // checkRegular returns an error that says what a file is, unless it is a regular file.

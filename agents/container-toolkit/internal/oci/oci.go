@@ -6,12 +6,12 @@
 package oci
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -33,9 +33,8 @@ const (
 type Spec struct {
 	data     []byte
 	document document
-	// bundle, info and path are empty for a Spec of Parse.
+	// bundle and path are empty for a Spec of Parse.
 	bundle, path string
-	info         fs.FileInfo
 }
 
 // document is what this package reads of a config.json.
@@ -60,38 +59,16 @@ type document struct {
 // Load reads the config.json in the folder bundle.
 func Load(bundle string) (*Spec, error) {
 	path := filepath.Join(bundle, "config.json")
-	f, err := hostfs.Open(path)
+	data, err := hostfs.ReadFile(path, maxSpec)
 	if err != nil {
 		return nil, fmt.Errorf("read container spec: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("read container spec: %w", err)
-	}
-	data, err := readAll(f, info.Size(), maxSpec)
-	if err != nil {
-		return nil, fmt.Errorf("read container spec %s: %w", path, err)
 	}
 	s, err := Parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("read container spec %s: %w", path, err)
 	}
-	s.bundle, s.path, s.info = bundle, path, info
+	s.bundle, s.path = bundle, path
 	return s, nil
-}
-
-// readAll reads up to limit bytes. size is how many to expect.
-func readAll(r io.Reader, size, limit int64) ([]byte, error) {
-	var b bytes.Buffer
-	b.Grow(int(min(size, limit)) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
-		return nil, err
-	}
-	if int64(b.Len()) > limit {
-		return nil, fmt.Errorf("it is larger than %d MiB", limit>>20)
-	}
-	return b.Bytes(), nil
 }
 
 // Parse returns the Spec in a config.json.
@@ -109,11 +86,15 @@ func (s *Spec) Bytes() []byte { return s.data }
 // Save writes the config.json of a Spec of Load atomically, with the owner and the mode
 // that it has. It does not wait for the disk: the file is of no use after a crash.
 func (s *Spec) Save() error {
-	r, err := hostfs.Replace(s.path, s.info.Mode())
+	info, err := os.Stat(s.path)
+	if err != nil {
+		return fmt.Errorf("write container spec: %w", err)
+	}
+	r, err := hostfs.Replace(s.path, info.Mode())
 	if err != nil {
 		return err
 	}
-	if st, ok := s.info.Sys().(*syscall.Stat_t); ok {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		// A process that is not root cannot give a file away, and need not: it is its own.
 		if err := r.Chown(int(st.Uid), int(st.Gid)); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return errors.Join(fmt.Errorf("write %s: %w", s.path, err), r.Close())
@@ -213,9 +194,12 @@ type State struct {
 // ReadState reads the state that a runtime writes to the standard input of a hook. It knows
 // the key "bundlePath" of runtimes of before OCI 1.0, too.
 func ReadState(r io.Reader) (State, error) {
-	data, err := readAll(r, 0, maxState)
+	data, err := io.ReadAll(io.LimitReader(r, maxState+1))
 	if err != nil {
 		return State{}, fmt.Errorf("read container state: %w", err)
+	}
+	if len(data) > maxState {
+		return State{}, fmt.Errorf("read container state: it is larger than %d MiB", maxState>>20)
 	}
 	var in struct {
 		PID        int    `json:"pid"`
