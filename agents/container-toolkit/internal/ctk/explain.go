@@ -6,9 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/container-toolkit/internal/inject"
@@ -30,6 +32,7 @@ func explainCommand(stdout, stderr io.Writer) *cli.Command {
 			"container would be refused.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "mode", Usage: "use `MODE` instead of that of the config file: " + strings.Join(toolconfig.Modes(), ", ")},
+			&cli.BoolFlag{Name: "compare", Usage: "show as well what the modes cdi and legacy give differently"},
 			&cli.BoolFlag{Name: "privileged", Usage: "the container has CAP_SYS_ADMIN; only with variables"},
 			&cli.StringSliceFlag{Name: "annotation", Usage: "`NAME=VALUE` of an annotation; can be repeated; only with variables"},
 		},
@@ -49,6 +52,9 @@ func explainCommand(stdout, stderr io.Writer) *cli.Command {
 			show(stdout, plan)
 			if err != nil {
 				return fmt.Errorf("the container is refused: %w", err)
+			}
+			if c.Bool("compare") {
+				return showDifference(stdout, plan, cfg)
 			}
 			return nil
 		},
@@ -112,8 +118,8 @@ func show(w io.Writer, p *shim.Plan) {
 	for _, line := range added(p.Edits) {
 		row("adds", line, "")
 	}
-	for _, path := range p.Left {
-		row("leaves out", path, "no capability of the container needs it")
+	if names := leftOut(p.Left); len(names) > 0 {
+		row("leaves out", strings.Join(names, ", "), "no capability of the container needs it")
 	}
 }
 
@@ -130,13 +136,7 @@ func added(e oci.Edits) []string {
 		}
 		out = append(out, line)
 	}
-	for _, m := range e.Mounts {
-		line := "mount " + m.Destination
-		if m.Source != m.Destination {
-			line += " from " + m.Source
-		}
-		out = append(out, line+" "+strings.Join(m.Options, ","))
-	}
+	out = append(out, mounted(e.Mounts)...)
 	for name, d := range e.NetDevices {
 		out = append(out, fmt.Sprintf("network device %s as %s", name, d.Name))
 	}
@@ -149,6 +149,47 @@ func added(e oci.Edits) []string {
 	for _, h := range e.Hooks {
 		out = append(out, fmt.Sprintf("%s hook %s", h.Phase, strings.Join(append([]string{h.Path}, tail(h.Args)...), " ")))
 	}
+	return out
+}
+
+// mounted returns one line for each source of mounts: a library is at several paths, one for
+// each of its names.
+func mounted(mounts []specs.Mount) []string {
+	paths := map[string][]string{}
+	var sources []string
+	for _, m := range mounts {
+		if paths[m.Source] == nil {
+			sources = append(sources, m.Source)
+		}
+		paths[m.Source] = append(paths[m.Source], m.Destination)
+	}
+	slices.Sort(sources)
+	for i, source := range sources {
+		line := "mount " + source
+		switch at := paths[source]; {
+		case len(at) > 2:
+			line += fmt.Sprintf(" at %s and %d other paths", at[0], len(at)-1)
+		case len(at) == 2 || at[0] != source:
+			line += " at " + strings.Join(at, " and ")
+		}
+		sources[i] = line
+	}
+	return sources
+}
+
+// leftOut returns the names of what was left out, each once: a library is at several paths.
+func leftOut(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		name := p
+		if !strings.HasPrefix(p, "/dev/") {
+			name, _, _ = strings.Cut(filepath.Base(p), ".so")
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/golden"
 )
 
 // explained returns the path of a config.toml whose CDI specs describe one GPU.
@@ -36,7 +38,7 @@ func TestExplain(t *testing.T) {
 		for _, want := range []string{
 			`devices +0 +\(NVIDIA_VISIBLE_DEVICES\)`, `capabilities +compute, utility +\(the default`, `mode +cdi +\(there is a CDI spec`,
 			`CDI device +nvidia.com/gpu=0 +\(.*/gpu.yaml\)`, `adds +device node /dev/nvidia0 c 195:0 rw\n`,
-			`adds +mount /usr/lib64/libcuda.so.1 from /d/libcuda.so.1 ro\n`, `leaves out +/usr/lib64/libnvcuvid.so.1 +\(no capability`,
+			`adds +mount /d/libcuda.so.1 at /usr/lib64/libcuda.so.1\n`, `leaves out +libnvcuvid +\(no capability`,
 		} {
 			if !regexp.MustCompile(want).MatchString(out) {
 				t.Errorf("%s: %q is missing in\n%s", name, want, out)
@@ -82,6 +84,60 @@ func TestExplainWithoutGPU(t *testing.T) {
 	}
 	if out, _, _ := nvidiaCTK(t, "--config", cfg, "explain", "--privileged", "--mode", "legacy", "NVIDIA_VISIBLE_DEVICES=0"); !strings.Contains(out, "prestart hook") {
 		t.Errorf("explain --mode legacy prints %q", out)
+	}
+}
+
+// On a node, what the mode cdi gives comes from the specs that nvidia-ctk writes.
+func TestExplainOnANode(t *testing.T) {
+	h := newHost(t)
+	specs := t.TempDir()
+	cfg := fmt.Sprintf("[nvidia-container-cli]\nroot = %q\n[nvidia-container-runtime.modes.cdi]\nspec-dirs = [%q]\n", "/", specs)
+	if err := os.WriteFile(filepath.Join(h.dir, "config.toml"), []byte(cfg), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, err := h.ctk("cdi", "generate", "--output", filepath.Join(specs, "nvidia.json")); err != nil {
+		t.Fatal(err, stderr)
+	}
+	for name, args := range map[string][]string{
+		"index":        {"--compare", "NVIDIA_VISIBLE_DEVICES=0"},
+		"all-graphics": {"--compare", "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=all"},
+		"mig":          {"NVIDIA_VISIBLE_DEVICES=1:0", "NVIDIA_REQUIRE_CUDA=cuda>=12.0 brand=geforce", "NVIDIA_DRIVER_CAPABILITIES=utility"},
+		"none":         {"NVIDIA_VISIBLE_DEVICES=none", "NVIDIA_DRIVER_CAPABILITIES=utility"},
+		"too-old":      {"NVIDIA_VISIBLE_DEVICES=0", "NVIDIA_REQUIRE_CUDA=cuda>=99.0", "NVIDIA_REQUIRE_ARCH=arch>=8.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stdout, stderr, err := h.ctk(append([]string{"explain"}, args...)...)
+			code := ""
+			if err != nil {
+				code = err.Error() + "\n"
+			}
+			golden.Assert(t, strings.NewReplacer(specs, "SPECS", h.dir, "DIR").Replace(stdout+"--- standard error\n"+stderr+code), "explain-"+name+".golden")
+		})
+	}
+}
+
+// A difference between the modes is shown, here of a spec that someone has edited.
+func TestExplainComparesTheModes(t *testing.T) {
+	h := newHost(t)
+	specs := t.TempDir()
+	if err := os.WriteFile(filepath.Join(h.dir, "config.toml"), fmt.Appendf(nil, "[nvidia-container-runtime.modes.cdi]\nspec-dirs = [%q]\n", specs), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, err := h.ctk("cdi", "generate", "--format", "json")
+	if err != nil {
+		t.Fatal(err, stderr)
+	}
+	edited := strings.Replace(stdout, `"hostPath": "/usr/bin/nvidia-smi"`, `"hostPath": "/opt/nvidia-smi"`, 1)
+	if err := os.WriteFile(filepath.Join(specs, "nvidia.json"), []byte(edited), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, stderr, err := h.ctk("explain", "--compare", "NVIDIA_VISIBLE_DEVICES=0")
+	const want = "/usr/bin/nvidia-smi (only in the mode cdi)\n/usr/bin/nvidia-smi (only in the mode legacy)\n"
+	if err != nil || !strings.HasSuffix(got, want) {
+		t.Errorf("explain --compare prints %s, %s, want %q at the end", got, stderr, want)
+	}
+	if _, stderr, err := h.ctk("explain", "--compare", "--mode=legacy", "NVIDIA_VISIBLE_DEVICES=0"); err == nil || !strings.Contains(stderr, "use --mode cdi") {
+		t.Errorf("explain --compare --mode legacy = %v, %s", err, stderr)
 	}
 }
 
