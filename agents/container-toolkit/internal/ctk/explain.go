@@ -48,10 +48,12 @@ func explainCommand(stdout, stderr io.Writer) *cli.Command {
 			if err != nil {
 				return err
 			}
-			plan, err := shim.Make(container, target, cfg)
-			show(stdout, plan)
-			if err != nil {
-				return fmt.Errorf("the container is refused: %w", err)
+			plan, refused := shim.Make(container, target, cfg)
+			if err := show(stdout, plan); err != nil {
+				return err
+			}
+			if refused != nil {
+				return fmt.Errorf("the container is refused: %w", refused)
 			}
 			if c.Bool("compare") {
 				return showDifference(stdout, plan, cfg)
@@ -91,17 +93,13 @@ func explained(c *cli.Context) (request.Container, inject.Target, error) {
 }
 
 // show prints a plan.
-func show(w io.Writer, p *shim.Plan) {
+func show(w io.Writer, p *shim.Plan) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	defer out.Flush()
 	row := func(what, value, why string) {
 		if why != "" {
 			value += "\t(" + text.Printable(why) + ")"
 		}
 		fmt.Fprintf(out, "%s\t%s\n", what, value)
-	}
-	if p.Request == nil {
-		return
 	}
 	for _, d := range p.Request.Decisions {
 		row(d.About, text.Printable(d.Result), d.Reason)
@@ -121,6 +119,7 @@ func show(w io.Writer, p *shim.Plan) {
 	if names := leftOut(p.Left); len(names) > 0 {
 		row("leaves out", strings.Join(names, ", "), "no capability of the container needs it")
 	}
+	return out.Flush()
 }
 
 // added returns one line for each part of a change.
@@ -212,7 +211,6 @@ func infoCommand(stdout, stderr io.Writer) *cli.Command {
 				return err
 			}
 			out := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-			defer out.Flush()
 			path := toolconfig.Path(c.String("config"), os.Getenv, toolconfig.Beside())
 			if _, err := os.Stat(path); err != nil {
 				path += " (does not exist: defaults)"
@@ -228,7 +226,7 @@ func infoCommand(stdout, stderr io.Writer) *cli.Command {
 			for _, p := range set.Problems {
 				fmt.Fprintf(out, "CDI problem\t%s\n", text.Printable(p.Error()))
 			}
-			return nil
+			return out.Flush()
 		},
 	}
 }

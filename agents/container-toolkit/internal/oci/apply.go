@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -291,40 +290,4 @@ func (p patch) mounts(mounts *array) error {
 		(*mounts)[i] = sorted[i].raw
 	}
 	return nil
-}
-
-func (p patch) hooks(hooks *object) error {
-	if p.remove != nil {
-		if err := items(hooks, "prestart", p.removePrestart); err != nil {
-			return err
-		}
-	}
-	for _, h := range p.add.Hooks {
-		if err := items(hooks, h.Phase, func(a *array) error { return addHook(a, h.Hook) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p patch) removePrestart(hooks *array) error {
-	var err error
-	*hooks = slices.DeleteFunc(*hooks, func(raw json.RawMessage) bool {
-		var h specs.Hook
-		err = cmp.Or(err, json.Unmarshal(raw, &h))
-		return err == nil && p.remove(h)
-	})
-	return err
-}
-
-// addHook appends a hook unless it is there: an engine may have applied the same CDI spec
-// before.
-func addHook(hooks *array, h specs.Hook) error {
-	for _, raw := range *hooks {
-		var old specs.Hook
-		if json.Unmarshal(raw, &old) == nil && reflect.DeepEqual(old, h) {
-			return nil
-		}
-	}
-	return hooks.add(h)
 }

@@ -10,9 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -94,9 +94,8 @@ func (s *Spec) Save() error {
 	if err != nil {
 		return err
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		// A process that is not root cannot give a file away, and need not: it is its own.
-		if err := r.Chown(int(st.Uid), int(st.Gid)); err != nil && !errors.Is(err, fs.ErrPermission) {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid()) {
+		if err := r.Chown(int(st.Uid), int(st.Gid)); err != nil {
 			return errors.Join(fmt.Errorf("write %s: %w", s.path, err), r.Close())
 		}
 	}
@@ -162,12 +161,7 @@ func (s *Spec) Privileged() bool {
 		}
 		names = sets.Bounding
 	}
-	for _, name := range names {
-		if name == "CAP_SYS_ADMIN" {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(names, "CAP_SYS_ADMIN")
 }
 
 // UserNamespace reports whether the container has a user namespace.

@@ -71,7 +71,7 @@ type factor struct{ property, op, value string }
 
 func parse(condition string) ([]term, error) {
 	var terms []term
-	for _, word := range strings.Fields(condition) {
+	for word := range strings.FieldsSeq(condition) {
 		var t term
 		for part := range strings.SplitSeq(word, ",") {
 			if part == "" {

@@ -18,8 +18,8 @@ func built(tb testing.TB, n *node) string {
 	n.write("stub/go.mod", "module stub\n", 0o644)
 	n.write("stub/main.go", "package main\n\nfunc main() {}\n", 0o644)
 	for _, build := range []*exec.Cmd{
-		exec.Command("go", "build", "-ldflags=-s -w", "-o", n.path("bin/nvidia-container-runtime"), "outrigger.dev/agents/container-toolkit/tools/nvidia-container-runtime"),
-		exec.Command("go", "build", "-ldflags=-s -w", "-o", n.path("bin/runc"), "."),
+		exec.CommandContext(tb.Context(), "go", "build", "-ldflags=-s -w", "-o", n.path("bin/nvidia-container-runtime"), "outrigger.dev/agents/container-toolkit/tools/nvidia-container-runtime"),
+		exec.CommandContext(tb.Context(), "go", "build", "-ldflags=-s -w", "-o", n.path("bin/runc"), "."),
 	} {
 		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 		if build.Args[len(build.Args)-1] == "." {
@@ -83,7 +83,7 @@ func BenchmarkStart(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				n.write("bundle/config.json", engineConfig(c.env), 0o600)
-				cmd := exec.Command(c.program, "--root", "/r", c.command, "--bundle", n.path("bundle"), "id")
+				cmd := exec.CommandContext(b.Context(), c.program, "--root", "/r", c.command, "--bundle", n.path("bundle"), "id")
 				cmd.Env = []string{"NVIDIA_CTK_CONFIG_FILE_PATH=" + n.path("config.toml")}
 				b.StartTimer()
 				if out, err := cmd.CombinedOutput(); err != nil {

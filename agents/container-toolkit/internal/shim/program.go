@@ -36,7 +36,7 @@ func candidates(name, path string) []string {
 		return []string{name}
 	}
 	var out []string
-	for _, dir := range strings.Split(path+":"+defaultPath, ":") {
+	for dir := range strings.SplitSeq(path+":"+defaultPath, ":") {
 		if filepath.IsAbs(dir) {
 			out = append(out, filepath.Join(dir, name))
 		}

@@ -63,7 +63,7 @@ func TestAContainerOfRunc(t *testing.T) {
 	n := newNode(t)
 	program := built(t, n)
 	n.write("stub/main.go", probe, 0o600)
-	build := exec.Command("go", "build", "-o", n.path("bundle/rootfs/bin/probe"), ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", n.path("bundle/rootfs/bin/probe"), ".")
 	build.Dir, build.Env = n.path("stub"), append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -85,7 +85,7 @@ func TestAContainerOfRunc(t *testing.T) {
 
 	run := func(env ...string) string {
 		n.write("bundle/config.json", containerOf(t, low, env), 0o600)
-		cmd := exec.Command(program, "--root", n.path("state"), "run", "--bundle", n.path("bundle"), fmt.Sprintf("shim-%d", os.Getpid()))
+		cmd := exec.CommandContext(t.Context(), program, "--root", n.path("state"), "run", "--bundle", n.path("bundle"), fmt.Sprintf("shim-%d", os.Getpid()))
 		cmd.Env = append(os.Environ(), "NVIDIA_CTK_CONFIG_FILE_PATH="+n.path("config.toml"))
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -105,7 +105,7 @@ func TestAContainerOfRunc(t *testing.T) {
 func containerOf(t *testing.T, low string, env []string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.Command(low, "spec", "--bundle", dir).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), low, "spec", "--bundle", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "config.json"))

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -92,7 +93,8 @@ func (s *shim) configure() error {
 	}
 	s.cfg = cfg
 	if err := s.log.open(cfg.Runtime.Debug, cfg.Runtime.LogLevel); err != nil {
-		return err
+		// No reason to keep a container from starting.
+		s.log.log(levelWarn, err.Error())
 	}
 	if s.log.call.creates() {
 		for _, w := range warnings {
@@ -134,7 +136,7 @@ func (s *shim) modify(bundle string) error {
 
 // trace logs what was decided.
 func (s *shim) trace(p *Plan) {
-	if s.log.level < levelInfo || p.Request == nil {
+	if s.log.level < levelInfo {
 		return
 	}
 	for _, d := range p.Request.Decisions {
@@ -150,10 +152,8 @@ func (s *shim) trace(p *Plan) {
 
 // addHook adds the prestart hook to the edits of a container, unless the container has it.
 func (s *shim) addHook(spec *oci.Spec, p *Plan) error {
-	for _, h := range spec.Prestart() {
-		if isHook(h) {
-			return nil
-		}
+	if slices.ContainsFunc(spec.Prestart(), isHook) {
+		return nil
 	}
 	path, err := findHook(s.cfg.Hook.Path, s.Getenv("PATH"))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -64,7 +65,7 @@ func (n *node) write(name, data string, mode os.FileMode) {
 func (n *node) read(name string) string {
 	n.t.Helper()
 	data, err := os.ReadFile(n.path(name))
-	if err != nil && !os.IsNotExist(err) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n.t.Fatal(err)
 	}
 	return strings.ReplaceAll(string(data), n.dir, "DIR")
@@ -334,6 +335,17 @@ func TestDecisionsAreLogged(t *testing.T) {
 	}
 	if engine := n.read("log.json"); strings.Contains(engine, "devices") {
 		t.Errorf("the log of the engine has %s", engine)
+	}
+}
+
+func TestALogFileThatCannotBeWritten(t *testing.T) {
+	n := newNode(t)
+	if err := os.Mkdir(n.path("debug.log"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n.bundle("NVIDIA_VISIBLE_DEVICES=0")
+	if r := n.create(program); r.path == "" || !strings.Contains(n.read("log.json"), `"level":"warning","msg":"open log file: `) {
+		t.Errorf("create = %+v, log %s", r, n.read("log.json"))
 	}
 }
 

@@ -48,8 +48,10 @@ func TestEditKeepsTheRest(t *testing.T) {
 		"a removed key that is not there": {[]string{"nvidia-container-cli.path=nil"}, edited},
 		"a new key":                       {[]string{"nvidia-container-cli.no-cgroups"}, replace("# keep\n]\n", "# keep\n]\nno-cgroups = true\n")},
 		"a new key of no table":           {[]string{"swarm-resource=A,B"}, replace("{x = 1}\n", "{x = 1}\nswarm-resource = \"A,B\"\n")},
-		"a new table": {[]string{"nvidia-container-runtime.mode=cdi", "nvidia-container-runtime.debug=/x"},
-			edited + "\n[nvidia-container-runtime]\nmode = \"cdi\"\ndebug = \"/x\"\n"},
+		"a new table": {
+			[]string{"nvidia-container-runtime.mode=cdi", "nvidia-container-runtime.debug=/x"},
+			edited + "\n[nvidia-container-runtime]\nmode = \"cdi\"\ndebug = \"/x\"\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var changes []toolconfig.Change

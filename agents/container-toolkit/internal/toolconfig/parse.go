@@ -103,13 +103,13 @@ func walk(data []byte, visit func(entry) error) error {
 	p.Reset(data)
 	table := ""
 	for p.NextExpression() {
-		switch node := p.Expression(); node.Kind {
-		case unstable.Table, unstable.ArrayTable:
+		node := p.Expression()
+		if node.Kind != unstable.KeyValue {
 			table = keyOf(node, "")
-		case unstable.KeyValue:
-			if err := visitKey(&p, node, table, visit); err != nil {
-				return err
-			}
+			continue
+		}
+		if err := visitKey(&p, node, table, visit); err != nil {
+			return err
 		}
 	}
 	return syntaxError(&p)
