@@ -157,11 +157,3 @@ func FuzzChoose(f *testing.F) {
 		}
 	})
 }
-
-func TestCUDAOfADriver(t *testing.T) {
-	for driver, want := range map[string]string{
-		"580.95.05": "13.0", "579.1": "12.9", "535.104.05": "12.2", "470.57.02": "11.4", "700.1": "13.1", "390.1": "", "x": "",
-	} {
-		assert.Equal(t, cudaOf(driver), want, driver)
-	}
-}

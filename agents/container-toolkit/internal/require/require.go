@@ -21,7 +21,8 @@ import (
 type Driver struct {
 	// Version of the kernel driver: "580.95.05".
 	Version string
-	// CUDA is the newest version that the driver supports: "13.0".
+	// CUDA is the newest version that the driver supports: "13.0". If it is not known, it
+	// is that of CUDAOf.
 	CUDA string
 }
 
@@ -131,7 +132,7 @@ func invalid(factor string) error {
 type known map[string]string
 
 func facts(d Driver, g GPU) known {
-	return known{"cuda": d.CUDA, "driver": d.Version, "arch": g.Arch, "brand": g.Brand}
+	return known{"cuda": cmp.Or(d.CUDA, CUDAOf(d.Version)), "driver": d.Version, "arch": g.Arch, "brand": g.Brand}
 }
 
 func (k known) meet(t term) bool {
