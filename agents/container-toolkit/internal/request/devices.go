@@ -173,6 +173,12 @@ func (d *deriver) add(names []string) error {
 			d.r.Devices = append(d.r.Devices, device)
 		}
 	}
+	for _, device := range d.r.Devices {
+		if strings.HasPrefix(device.Kind, "management.") && !d.Privileged {
+			return fmt.Errorf("inject GPUs: %s=%s grants to change the GPUs of all containers: only a container with the capability CAP_SYS_ADMIN gets it",
+				device.Kind, device.Names[0])
+		}
+	}
 	if d.r.None && len(d.r.Devices) > 0 {
 		d.r.None = false
 		d.decide("none", "ignored", "the container names devices as well")

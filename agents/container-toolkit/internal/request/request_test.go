@@ -75,7 +75,7 @@ func TestDevicesOfVariables(t *testing.T) {
 		"a PCI bus ID":                  {[]string{visible + "=00000000:0A:00.0"}, []string{gpu + "00000000:0a:00.0|0000:0a:00.0"}},
 		"a short PCI bus ID":            {[]string{visible + "=0000:07:00.0"}, []string{gpu + "00000000:07:00.0|0000:07:00.0"}},
 		"a PCI bus ID without domain":   {[]string{visible + "=07:00.0"}, []string{gpu + "00000000:07:00.0|0000:07:00.0"}},
-		"a CDI name":                    {[]string{visible + "=management.nvidia.com/gpu=all"}, []string{"management.nvidia.com/gpu=all"}},
+		"a CDI name":                    {[]string{visible + "=site.example/gpu=all"}, []string{"site.example/gpu=all"}},
 		"a CDI name of a made spec":     {[]string{visible + "=runtime.nvidia.com/gpu=0"}, []string{gpu + "0"}},
 		"a name of another strategy":    {[]string{visible + "=mig1:0"}, []string{gpu + "mig1:0"}},
 		"a discovery mode":              {[]string{visible + "=mode=gds"}, []string{"nvidia.com/gds=all"}},
@@ -234,6 +234,28 @@ func TestMIGRights(t *testing.T) {
 	got := ids(derive(t, toolconfig.Default(), request.Container{Privileged: true}, env...))
 	if d := cmp.Diff([]string{"nvidia.com/gpu=all", "management.nvidia.com/mig=config", "management.nvidia.com/mig=monitor"}, got); d != "" {
 		t.Errorf("devices (-want +got):\n%s", d)
+	}
+}
+
+// The management kind has the capability nodes of MIG, for which a container needs the same
+// right as for NVIDIA_MIG_CONFIG_DEVICES.
+func TestTheManagementKindNeedsAPrivilegedContainer(t *testing.T) {
+	const name = "management.nvidia.com/gpu=all"
+	for what, c := range map[string]request.Container{
+		"a variable":    {Env: map[string]string{visible: name}},
+		"a mode":        {Env: map[string]string{visible: "mode=management"}},
+		"an annotation": {Annotations: map[string]string{"cdi.k8s.io/a": name}},
+		"a mount":       {Mounts: []request.Mount{{Source: "/dev/null", Destination: "/var/run/nvidia-container-devices/cdi/" + name}}},
+	} {
+		cfg := toolconfig.Default()
+		cfg.AcceptMounts = true
+		if _, err := request.Derive(c, cfg); err == nil || !strings.Contains(err.Error(), name+" grants to change the GPUs of all containers") {
+			t.Errorf("%s gives %v, want that it is refused", what, err)
+		}
+		c.Privileged = true
+		if r, err := request.Derive(c, cfg); err != nil || len(r.Devices) != 1 || r.Devices[0].Kind != "management.nvidia.com/gpu" {
+			t.Errorf("%s in a privileged container gives %v, %v", what, r, err)
+		}
 	}
 }
 

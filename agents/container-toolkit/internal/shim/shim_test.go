@@ -168,11 +168,11 @@ func TestGPUs(t *testing.T) {
 		"none":         {env: []string{"NVIDIA_VISIBLE_DEVICES=none"}},
 		"legacy":       {program: program + ".legacy", env: []string{"NVIDIA_VISIBLE_DEVICES=0"}},
 		"video":        {lines: []string{`mode = "jit-cdi"`}, env: []string{"NVIDIA_VISIBLE_DEVICES=0", "NVIDIA_DRIVER_CAPABILITIES=video"}},
-		"another kind": {program: program + ".cdi", lines: []string{`modes.cdi.default-kind = "management.nvidia.com/gpu"`}, env: []string{"NVIDIA_VISIBLE_DEVICES=all"}},
+		"another kind": {program: program + ".cdi", lines: []string{`modes.cdi.default-kind = "site.example/gpu"`}, env: []string{"NVIDIA_VISIBLE_DEVICES=all"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, c.lines...)
-			n.write("cdi/management.yaml", "cdiVersion: 0.3.0\nkind: management.nvidia.com/gpu\ndevices:\n- name: all\n  containerEdits: {env: [MANAGED=1]}\n", 0o644)
+			n.write("cdi/site.yaml", "cdiVersion: 0.3.0\nkind: site.example/gpu\ndevices:\n- name: all\n  containerEdits: {env: [MANAGED=1]}\n", 0o644)
 			n.bundle(c.env...)
 			if c.program == "" {
 				c.program = program
