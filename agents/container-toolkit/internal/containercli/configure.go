@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"outrigger.dev/agents/container-toolkit/internal/container"
@@ -39,8 +40,11 @@ func configureCommand() command {
 	noCgroups := f.boolean("no-cgroups", "", "leave the container's device cgroup as it is")
 	noDevices := f.boolean("no-devbind", "", "make no device nodes in the container")
 	compat := f.text("cuda-compat-mode", "", string(container.CompatLdconfig), "how the container uses the CUDA compatibility libraries of its image: `MODE` ldconfig, mount (which does the same) or disabled")
-	return command{f, func(g global, args []string, _ io.Writer) error {
-		if len(args) != 1 || *pid <= 0 {
+	dryRun := f.boolean("dry-run", "", "print the paths on the host of the device nodes and files, and change nothing; needs no container")
+	return command{f, func(g global, args []string, stdout io.Writer) error {
+		if *dryRun && len(args) == 0 {
+			args = []string{""}
+		} else if len(args) != 1 || *pid <= 0 {
 			return errors.New("name the container: --pid=PID and the path of its root file system")
 		}
 		if !strings.HasPrefix(*ldconfig, "@/") {
@@ -64,17 +68,32 @@ func configureCommand() command {
 		if r.Capabilities, err = driverroot.ParseCapabilities(names...); err != nil {
 			return err
 		}
-		return configure(g, to, r, *conditions)
+		cfg, n, err := g.read()
+		if err != nil {
+			return err
+		}
+		if err := cfg.Require(n, r, *conditions); err != nil {
+			return err
+		}
+		if *dryRun {
+			return printPlan(stdout, cfg, n, r)
+		}
+		return cfg.Configure(n, to, r)
 	}}
 }
 
-func configure(g global, to container.Container, r container.Request, conditions []string) error {
-	cfg, n, err := g.read()
+// printPlan prints what a container would get. The family of its distribution, which is
+// not known, only decides where it gets the libraries.
+func printPlan(stdout io.Writer, cfg container.Config, n *container.Node, r container.Request) error {
+	plan, err := cfg.Plan(n, r, false)
 	if err != nil {
 		return err
 	}
-	if err := cfg.Require(n, r, conditions); err != nil {
-		return err
+	for _, node := range plan.Nodes {
+		fmt.Fprintln(stdout, node.Path)
 	}
-	return cfg.Configure(n, to, r)
+	for _, file := range slices.Concat(plan.Files, plan.Sockets) {
+		fmt.Fprintln(stdout, file.HostPath)
+	}
+	return nil
 }

@@ -1,18 +1,21 @@
 package ctk
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"os/exec"
 	"slices"
-	"strconv"
+	"strings"
 
-	"outrigger.dev/agents/container-toolkit/internal/container"
 	"outrigger.dev/agents/container-toolkit/internal/shim"
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
-	"outrigger.dev/pkg/driverroot"
+	"outrigger.dev/pkg/text"
 )
 
 // parts are the files and device nodes of the host that a container gets, each with its
@@ -21,8 +24,8 @@ type parts map[string]string
 
 // compare returns a line for each part of the driver that a container gets in the mode cdi,
 // and not in the mode legacy, or the other way round.
-func compare(p *shim.Plan, cfg *toolconfig.Config) ([]string, error) {
-	legacy, err := legacyParts(p, cfg)
+func compare(ctx context.Context, p *shim.Plan, cfg *toolconfig.Config) ([]string, error) {
+	legacy, err := legacyParts(ctx, p, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("compare with the mode legacy: %w", err)
 	}
@@ -38,11 +41,11 @@ func compare(p *shim.Plan, cfg *toolconfig.Config) ([]string, error) {
 }
 
 // showDifference prints what the modes cdi and legacy give a container differently.
-func showDifference(w io.Writer, p *shim.Plan, cfg *toolconfig.Config) error {
+func showDifference(ctx context.Context, w io.Writer, p *shim.Plan, cfg *toolconfig.Config) error {
 	if p.Mode != toolconfig.ModeCDI {
 		return errors.New("explain: --compare needs a container that gets GPUs in the mode cdi: use --mode cdi")
 	}
-	lines, err := compare(p, cfg)
+	lines, err := compare(ctx, p, cfg)
 	if err != nil {
 		return err
 	}
@@ -55,43 +58,41 @@ func showDifference(w io.Writer, p *shim.Plan, cfg *toolconfig.Config) error {
 	return nil
 }
 
-// legacyParts returns what nvidia-container-cli would give the container of a plan.
-func legacyParts(p *shim.Plan, cfg *toolconfig.Config) (parts, error) {
-	wanted, err := driverroot.ParseCapabilities(p.Request.Capabilities...)
-	if err != nil {
-		return nil, err
+// legacyParts returns what nvidia-container-cli would give the container of a plan. It runs
+// the program, because that has code for the kernel that this one need not have.
+func legacyParts(ctx context.Context, p *shim.Plan, cfg *toolconfig.Config) (parts, error) {
+	name := cmp.Or(cfg.CLI.Path, "nvidia-container-cli")
+	tool := shim.FindTool(name, os.Getenv("PATH"))
+	if tool == "" {
+		return nil, fmt.Errorf("there is no program %s: install it, or set nvidia-container-cli.path in config.toml", name)
 	}
-	r := container.Request{Capabilities: wanted, MIGConfig: p.Request.MIGConfig, MIGMonitor: p.Request.MIGMonitor}
+	args := []string{"--root=" + cmp.Or(cfg.CLI.Root, "/"), "configure", "--dry-run"}
 	for _, d := range p.Request.Devices {
-		r.Devices = append(r.Devices, d.Names[0])
+		args = append(args, "--device="+d.Names[0])
 	}
 	for _, number := range p.Request.IMEX {
-		n, err := strconv.Atoi(number)
-		if err != nil {
-			return nil, err
-		}
-		r.IMEX = append(r.IMEX, n)
+		args = append(args, "--imex-channel="+number)
 	}
-	where := cmp.Or(cfg.CLI.Root, "/")
-	root, err := driverroot.New(driverroot.Config{HostPath: where, CtrPath: where})
-	if err != nil {
-		return nil, err
+	for _, c := range p.Request.Capabilities {
+		args = append(args, "--"+c)
 	}
-	c := container.Config{Driver: root, Proc: "/proc", Specs: container.NewSpecs(cfg.Runtime.CDI.SpecDirs...), Warn: func(string) {}}
-	node, err := c.Read()
-	if err != nil {
-		return nil, err
+	if p.Request.MIGConfig {
+		args = append(args, "--mig-config=all")
 	}
-	plan, err := c.Plan(node, r, false)
+	if p.Request.MIGMonitor {
+		args = append(args, "--mig-monitor=all")
+	}
+	cmd := exec.CommandContext(ctx, tool, args...)
+	var problem bytes.Buffer
+	cmd.Stderr = &problem
+	stdout, err := cmd.Output()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("run %s: %w: %s", tool, err, text.Printable(strings.TrimSpace(problem.String())))
 	}
 	out := parts{}
-	for _, n := range plan.Nodes {
-		out.add(n.Path, n.Path)
-	}
-	for _, f := range slices.Concat(plan.Files, plan.Sockets) {
-		out.add(f.HostPath, f.Path)
+	for line := range strings.Lines(string(stdout)) {
+		path := strings.TrimSuffix(line, "\n")
+		out.add(path, path)
 	}
 	return out, nil
 }

@@ -56,7 +56,7 @@ func explainCommand(stdout, stderr io.Writer) *cli.Command {
 				return fmt.Errorf("the container is refused: %w", refused)
 			}
 			if c.Bool("compare") {
-				return showDifference(stdout, plan, cfg)
+				return showDifference(c.Context, stdout, plan, cfg)
 			}
 			return nil
 		},

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"outrigger.dev/agents/container-toolkit/internal/containercli"
 	"outrigger.dev/agents/container-toolkit/internal/ctk"
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
 	"outrigger.dev/agents/container-toolkit/internal/gpus/program"
@@ -16,6 +17,8 @@ func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "nvidia-ctk":
 		os.Exit(ctk.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	case "nvidia-container-cli":
+		os.Exit(containercli.Main(os.Args, os.Stdout, os.Stderr))
 	case gpus.Program:
 		os.Exit(program.Main(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
@@ -39,7 +42,7 @@ func programs(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	for _, name := range []string{"nvidia-ctk", gpus.Program} {
+	for _, name := range []string{"nvidia-ctk", "nvidia-container-cli", gpus.Program} {
 		if err := os.Link(self, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}

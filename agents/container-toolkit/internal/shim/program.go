@@ -53,16 +53,25 @@ func program(path string) os.FileInfo {
 	return info
 }
 
-// findHook returns the path of the prestart hook: beside this program, or in PATH.
-func findHook(name, path string) (string, error) {
+// FindTool returns the path of a tool of the container toolkit: beside this program, or in
+// path. It returns "" if there is none.
+func FindTool(name, path string) string {
 	files := candidates(name, path)
 	if self, err := os.Readlink("/proc/self/exe"); err == nil && !filepath.IsAbs(name) {
 		files = append([]string{filepath.Join(filepath.Dir(self), name)}, files...)
 	}
 	for _, file := range files {
 		if program(file) != nil {
-			return file, nil
+			return file
 		}
+	}
+	return ""
+}
+
+// findHook returns the path of the prestart hook.
+func findHook(name, path string) (string, error) {
+	if file := FindTool(name, path); file != "" {
+		return file, nil
 	}
 	return "", fmt.Errorf("inject GPUs in the mode legacy: there is no program %s: install nvidia-container-toolkit, or set nvidia-container-runtime-hook.path in config.toml", name)
 }
