@@ -4,12 +4,15 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
+	"outrigger.dev/agents/container-toolkit/internal/cdihook"
 	"outrigger.dev/agents/container-toolkit/internal/containercli"
 	"outrigger.dev/agents/container-toolkit/internal/ctk"
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
 	"outrigger.dev/agents/container-toolkit/internal/gpus/program"
+	"outrigger.dev/agents/container-toolkit/internal/shim"
 )
 
 // Under the names of the programs, the test is these programs.
@@ -19,6 +22,18 @@ func TestMain(m *testing.M) {
 		os.Exit(ctk.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	case "nvidia-container-cli":
 		os.Exit(containercli.Main(os.Args, os.Stdout, os.Stderr))
+	case "nvidia-container-runtime":
+		os.Exit(shim.Main(syscall.Exec))
+	case "nvidia-cdi-hook":
+		if err := cdihook.Confine(); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(cdihook.Main("nvidia-cdi-hook", os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	case "hardware":
+		if err := showDriver(); err != nil {
+			os.Exit(1)
+		}
+		return
 	case gpus.Program:
 		os.Exit(program.Main(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
@@ -42,7 +57,7 @@ func programs(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	for _, name := range []string{"nvidia-ctk", "nvidia-container-cli", gpus.Program} {
+	for _, name := range []string{"nvidia-ctk", "nvidia-container-cli", "nvidia-container-runtime", "nvidia-cdi-hook", "hardware", gpus.Program} {
 		if err := os.Link(self, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
