@@ -146,8 +146,8 @@ func TestWithoutModification(t *testing.T) {
 		"ModifyDeviceFiles: 0\n":  "ModifyDeviceFiles: 0\n",
 		"XModifyDeviceFiles: 1\n": "XModifyDeviceFiles: 1\n",
 	} {
-		if got := withoutModification(in); got != want {
-			t.Errorf("withoutModification(%q) = %q, want %q", in, got, want)
+		if got := WithoutModification(in); got != want {
+			t.Errorf("WithoutModification(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
