@@ -44,7 +44,22 @@ func parseObject(raw json.RawMessage) (object, error) {
 		o = append(o, member{key, value})
 		return err
 	})
+	if err == nil {
+		err = in.end()
+	}
 	return o, err
+}
+
+// decode decodes the values of keys; those that are missing leave their target as it is.
+func (o object) decode(targets map[string]any) error {
+	for key, target := range targets {
+		if raw := o.get(key); raw != nil {
+			if err := json.Unmarshal(raw, target); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+		}
+	}
+	return nil
 }
 
 // index returns the place of a key, or -1. The case of letters does not matter, as for the
@@ -109,6 +124,9 @@ func parseArray(raw json.RawMessage) (array, error) {
 		a = append(a, value)
 		return err
 	})
+	if err == nil {
+		err = in.end()
+	}
 	return a, err
 }
 

@@ -39,21 +39,14 @@ type Spec struct {
 
 // document is what this package reads of a config.json.
 type document struct {
-	Process *struct {
-		User         specs.User
-		Env          []string
-		Capabilities json.RawMessage
-	}
-	Root        *specs.Root
-	Mounts      []specs.Mount
-	Annotations map[string]string
-	Hooks       *struct {
-		Prestart []specs.Hook
-	}
-	Linux *struct {
-		Devices    []struct{ Path string }
-		Namespaces []struct{ Type specs.LinuxNamespaceType }
-	}
+	env          []string
+	user         specs.User
+	capabilities json.RawMessage
+	root         specs.Root
+	mounts       []specs.Mount
+	annotations  map[string]string
+	prestart     []specs.Hook
+	namespaces   []struct{ Type specs.LinuxNamespaceType }
 }
 
 // Load reads the config.json in the folder bundle.
@@ -71,13 +64,36 @@ func Load(bundle string) (*Spec, error) {
 	return s, nil
 }
 
-// Parse returns the Spec in a config.json.
+// Parse returns the Spec in a config.json. It does not check the parts that it does not
+// read: the low-level runtime does. It rejects a key that appears twice, because programs
+// differ in which one they read.
 func Parse(data []byte) (*Spec, error) {
-	s := &Spec{data: data}
-	if err := json.Unmarshal(data, &s.document); err != nil {
+	if isNull(data) {
+		return nil, errors.New("it is empty")
+	}
+	root, err := parseObject(data)
+	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	s := &Spec{data: data}
+	d := &s.document
+	for _, part := range []struct {
+		key string
+		to  map[string]any
+	}{
+		{"process", map[string]any{"env": &d.env, "user": &d.user, "capabilities": &d.capabilities}},
+		{"hooks", map[string]any{"prestart": &d.prestart}},
+		{"linux", map[string]any{"namespaces": &d.namespaces}},
+	} {
+		inner, err := parseObject(root.get(part.key))
+		if err == nil {
+			err = inner.decode(part.to)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", part.key, err)
+		}
+	}
+	return s, root.decode(map[string]any{"root": &d.root, "mounts": &d.mounts, "annotations": &d.annotations})
 }
 
 // Bytes returns the config.json with all changes.
@@ -106,57 +122,40 @@ func (s *Spec) Save() error {
 }
 
 // Env returns the environment of the container's process.
-func (s *Spec) Env() []string {
-	if s.document.Process == nil {
-		return nil
-	}
-	return s.document.Process.Env
-}
+func (s *Spec) Env() []string { return s.document.env }
 
 // User returns the user of the container's process.
-func (s *Spec) User() specs.User {
-	if s.document.Process == nil {
-		return specs.User{}
-	}
-	return s.document.Process.User
-}
+func (s *Spec) User() specs.User { return s.document.user }
 
 // Mounts returns the mounts.
-func (s *Spec) Mounts() []specs.Mount { return s.document.Mounts }
+func (s *Spec) Mounts() []specs.Mount { return s.document.mounts }
 
 // Annotations returns the annotations.
-func (s *Spec) Annotations() map[string]string { return s.document.Annotations }
+func (s *Spec) Annotations() map[string]string { return s.document.annotations }
 
 // Prestart returns the prestart hooks.
-func (s *Spec) Prestart() []specs.Hook {
-	if s.document.Hooks == nil {
-		return nil
-	}
-	return s.document.Hooks.Prestart
-}
+func (s *Spec) Prestart() []specs.Hook { return s.document.prestart }
 
 // Root returns the root folder of the container. A relative path is below the bundle.
 func (s *Spec) Root() string {
-	if s.document.Root == nil || s.document.Root.Path == "" {
+	path := s.document.root.Path
+	switch {
+	case path == "":
 		return ""
+	case filepath.IsAbs(path):
+		return filepath.Clean(path)
 	}
-	if filepath.IsAbs(s.document.Root.Path) {
-		return filepath.Clean(s.document.Root.Path)
-	}
-	return filepath.Join(s.bundle, s.document.Root.Path)
+	return filepath.Join(s.bundle, path)
 }
 
 // Privileged reports whether the container's process can have the capability
 // CAP_SYS_ADMIN: whether its bounding set has it, or, in a config.json of before OCI 1.0,
 // its only list of capabilities.
 func (s *Spec) Privileged() bool {
-	if s.document.Process == nil {
-		return false
-	}
 	var names []string
 	var sets struct{ Bounding []string }
-	if json.Unmarshal(s.document.Process.Capabilities, &names) != nil {
-		if json.Unmarshal(s.document.Process.Capabilities, &sets) != nil {
+	if json.Unmarshal(s.document.capabilities, &names) != nil {
+		if json.Unmarshal(s.document.capabilities, &sets) != nil {
 			return false
 		}
 		names = sets.Bounding
@@ -166,10 +165,7 @@ func (s *Spec) Privileged() bool {
 
 // UserNamespace reports whether the container has a user namespace.
 func (s *Spec) UserNamespace() bool {
-	if s.document.Linux == nil {
-		return false
-	}
-	for _, ns := range s.document.Linux.Namespaces {
+	for _, ns := range s.document.namespaces {
 		if ns.Type == specs.UserNamespace {
 			return true
 		}

@@ -36,6 +36,14 @@ func (s *scanner) take(c byte) error {
 	return nil
 }
 
+// end returns an error unless only white space is left.
+func (s *scanner) end() error {
+	if s.next() != 0 || s.at < len(s.data) {
+		return errSyntax
+	}
+	return nil
+}
+
 // items calls item for each item of an object or an array, which stands before it.
 func (s *scanner) items(begin, end byte, item func() error) error {
 	if err := s.take(begin); err != nil {
