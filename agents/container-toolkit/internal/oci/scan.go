@@ -7,9 +7,9 @@ import (
 
 var errSyntax = errors.New("it is not valid JSON")
 
-// scanner cuts JSON into its parts without decoding them. It is for JSON that is known to
-// be valid; of other JSON it returns parts that are no JSON, or an error. The decoder of
-// the standard library takes several times as long, and a container waits for it.
+// scanner cuts JSON into its parts without decoding them. What is not valid inside of a part
+// it does not see. The decoder of the standard library takes several times as long, and a
+// container waits for it.
 type scanner struct {
 	data []byte
 	at   int
