@@ -52,6 +52,9 @@ func explainCommand(stdout, stderr io.Writer) *cli.Command {
 			if err := show(stdout, plan); err != nil {
 				return err
 			}
+			if refused == nil && plan.Mode == toolconfig.ModeLegacy {
+				_, refused = shim.FindHook(cfg.Hook.Path, os.Getenv("PATH"))
+			}
 			if refused != nil {
 				return fmt.Errorf("the container is refused: %w", refused)
 			}

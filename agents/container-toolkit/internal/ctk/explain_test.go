@@ -82,8 +82,16 @@ func TestExplainWithoutGPU(t *testing.T) {
 	if out, _, _ := nvidiaCTK(t, "--config", cfg, "explain", "--annotation", "cdi.k8s.io/x=nvidia.com/gpu=0", "A=1"); !strings.Contains(out, "adds") {
 		t.Errorf("explain --annotation prints %q", out)
 	}
-	if out, _, _ := nvidiaCTK(t, "--config", cfg, "explain", "--privileged", "--mode", "legacy", "NVIDIA_VISIBLE_DEVICES=0"); !strings.Contains(out, "prestart hook") {
-		t.Errorf("explain --mode legacy prints %q", out)
+	t.Setenv("PATH", t.TempDir())
+	out, stderr, code = nvidiaCTK(t, "--config", cfg, "explain", "--privileged", "--mode", "legacy", "NVIDIA_VISIBLE_DEVICES=0")
+	if code != 1 || !strings.Contains(out, "prestart hook") || !strings.Contains(stderr, "there is no program nvidia-container-runtime-hook") {
+		t.Errorf("explain --mode legacy without the hook prints %q, %q", out, stderr)
+	}
+	if err := os.WriteFile(filepath.Join(os.Getenv("PATH"), "nvidia-container-runtime-hook"), nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, stderr, code := nvidiaCTK(t, "--config", cfg, "explain", "--privileged", "--mode", "legacy", "NVIDIA_VISIBLE_DEVICES=0"); code != 0 {
+		t.Errorf("explain --mode legacy prints %q, %q", out, stderr)
 	}
 }
 
@@ -136,8 +144,8 @@ func TestExplainComparesTheModes(t *testing.T) {
 	if err != nil || !strings.HasSuffix(got, want) {
 		t.Errorf("explain --compare prints %s, %s, want %q at the end", got, stderr, want)
 	}
-	if _, stderr, err := h.ctk("explain", "--compare", "--mode=legacy", "NVIDIA_VISIBLE_DEVICES=0"); err == nil || !strings.Contains(stderr, "use --mode cdi") {
-		t.Errorf("explain --compare --mode legacy = %v, %s", err, stderr)
+	if _, stderr, err := h.ctk("explain", "--compare", "NVIDIA_VISIBLE_DEVICES=void"); err == nil || !strings.Contains(stderr, "use --mode cdi") {
+		t.Errorf("explain --compare of a container without GPU = %v, %s", err, stderr)
 	}
 }
 

@@ -18,7 +18,7 @@ func Facts(cfg *toolconfig.Config, path string) []request.Decision {
 	}
 	runtime, err := findRuntime(cfg.Runtime.Runtimes, path)
 	add("low-level runtime", runtime, err)
-	hook, err := findHook(cfg.Hook.Path, path)
+	hook, err := FindHook(cfg.Hook.Path, path)
 	add("prestart hook", hook, err)
 	driver, err := driverproc.Root("").Version()
 	add("driver", driver, err)

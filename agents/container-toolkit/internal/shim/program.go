@@ -68,8 +68,8 @@ func FindTool(name, path string) string {
 	return ""
 }
 
-// findHook returns the path of the prestart hook.
-func findHook(name, path string) (string, error) {
+// FindHook returns the path of the prestart hook.
+func FindHook(name, path string) (string, error) {
 	if file := FindTool(name, path); file != "" {
 		return file, nil
 	}

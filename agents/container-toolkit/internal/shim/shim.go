@@ -155,7 +155,7 @@ func (s *shim) addHook(spec *oci.Spec, p *Plan) error {
 	if slices.ContainsFunc(spec.Prestart(), isHook) {
 		return nil
 	}
-	path, err := findHook(s.cfg.Hook.Path, s.Getenv("PATH"))
+	path, err := FindHook(s.cfg.Hook.Path, s.Getenv("PATH"))
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // Parse returns the configuration in a config.toml, with the default of each key that it
 // lacks, and a warning for each key that no tool knows. An error names the line.
 func Parse(data []byte) (*Config, []string, error) {
-	r := reader{config: Default(), lines: map[string]int{}}
+	r := reader{config: Default(), seen: map[string]entry{}}
 	r.fields = r.config.fields()
 	if err := walk(data, r.entry); err != nil {
 		return nil, nil, err
@@ -31,22 +31,22 @@ type reader struct {
 	config   *Config
 	fields   map[string]field
 	warnings []string
-	// lines has the line of each key that was read.
-	lines map[string]int
+	// seen has each key that was read.
+	seen map[string]entry
 }
 
 func (r *reader) entry(e entry) error {
 	f, known := r.fields[e.key]
-	if before := r.lines[e.key]; before != 0 && known {
-		return fmt.Errorf("line %d: key %s is in line %d already: remove one", e.line, e.key, before)
-	}
-	r.lines[e.key] = e.line
 	if !known {
-		r.warnings = append(r.warnings, fmt.Sprintf("line %d: unknown key %s is ignored", e.line, text.Printable(e.key)))
+		r.warnings = append(r.warnings, fmt.Sprintf("line %d: unknown key %s is ignored", e.line(), text.Printable(e.key)))
 		return nil
 	}
+	if before, ok := r.seen[e.key]; ok {
+		return fmt.Errorf("line %d: key %s is in line %d already: remove one", e.line(), e.key, before.line())
+	}
+	r.seen[e.key] = e
 	if err := f.set(e.value); err != nil {
-		return fmt.Errorf("line %d: key %s: %w", e.line, e.key, err)
+		return fmt.Errorf("line %d: key %s: %w", e.line(), e.key, err)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (r *reader) check() error {
 }
 
 func (r *reader) invalid(key string, err error) error {
-	return fmt.Errorf("line %d: key %s: %w", r.lines[key], key, err)
+	return fmt.Errorf("line %d: key %s: %w", r.seen[key].line(), key, err)
 }
 
 // cutHost removes the "@" that marks a path of the host.
@@ -90,12 +90,16 @@ type entry struct {
 	// key has the names of the tables and of the key, joined by dots.
 	key   string
 	value *unstable.Node
-	line  int
+	// file is the whole document.
+	file []byte
 	// start is where the key begins, from and to are where the value does and ends.
 	start, from, to int
 	// inline is set for a key in an inline table.
 	inline bool
 }
+
+// line returns the line of the key, the first of which is 1.
+func (e entry) line() int { return 1 + bytes.Count(e.file[:e.start], []byte("\n")) }
 
 // walk calls visit for each key of a document that has a value, in the order of the file.
 func walk(data []byte, visit func(entry) error) error {
@@ -118,8 +122,7 @@ func walk(data []byte, visit func(entry) error) error {
 // visitKey visits a key, or the keys of the inline table that is its value.
 func visitKey(p *unstable.Parser, node *unstable.Node, table string, visit func(entry) error) error {
 	key := keyOf(node, table)
-	e := entry{key: key, value: node.Value(), start: int(node.Raw.Offset), to: int(node.Raw.Offset + node.Raw.Length)}
-	e.line = p.Shape(node.Raw).Start.Line
+	e := entry{key: key, value: node.Value(), file: p.Data(), start: int(node.Raw.Offset), to: int(node.Raw.Offset + node.Raw.Length)}
 	if e.value.Kind != unstable.InlineTable {
 		e.from = valueStart(p, node)
 		return visit(e)
