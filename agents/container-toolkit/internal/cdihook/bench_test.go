@@ -8,15 +8,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"outrigger.dev/pkg/ldso/ldsotest"
 )
 
 // BenchmarkContainer measures the hooks of one GPU container, as processes, in an image
 // with 500 libraries and a cache: one process, one for each job, and for comparison
-// ldconfig alone, which NVIDIA's update-ldcache runs.
+// ldconfig in the namespaces of NVIDIA's update-ldcache,
+// without the process that makes them.
 func BenchmarkContainer(b *testing.B) {
 	hook := filepath.Join(b.TempDir(), "nvidia-cdi-hook")
 	build := exec.CommandContext(b.Context(), "go", "build", "-ldflags", "-s -w", "-o", hook, "../../tools/nvidia-cdi-hook")
@@ -39,14 +43,16 @@ func BenchmarkContainer(b *testing.B) {
 	}
 	one := append(append(append([]string{"prepare-container"}, links...), compat...), folder...)
 	one = append(one, "--disable-device-node-modification", "--update-application-profile")
-	ldconfig := func(c bundle) *exec.Cmd {
-		return exec.CommandContext(b.Context(), "/sbin/ldconfig", "-X", "-r", filepath.Join(c.dir, "rootfs"))
+	ldconfig := func(c bundle) []*exec.Cmd {
+		cmd := exec.CommandContext(b.Context(), "/sbin/ldconfig", "-r", filepath.Join(c.dir, "rootfs"))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWPID | unix.CLONE_NEWUTS}
+		return []*exec.Cmd{cmd}
 	}
 	for name, calls := range map[string]func(c bundle) []*exec.Cmd{
-		"one process":    func(c bundle) []*exec.Cmd { return c.commands(hook, one) },
-		"five processes": func(c bundle) []*exec.Cmd { return c.commands(hook, jobs...) },
-		"ldconfig alone": func(c bundle) []*exec.Cmd { return []*exec.Cmd{ldconfig(c)} },
-		"noop":           func(c bundle) []*exec.Cmd { return c.commands(hook, []string{"noop"}) },
+		"one process":            func(c bundle) []*exec.Cmd { return c.commands(hook, one) },
+		"five processes":         func(c bundle) []*exec.Cmd { return c.commands(hook, jobs...) },
+		"ldconfig in namespaces": ldconfig,
+		"noop":                   func(c bundle) []*exec.Cmd { return c.commands(hook, []string{"noop"}) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			c := newContainer(b, dir)

@@ -99,7 +99,7 @@ func (r *Root) openRegular(f *os.File) (*os.File, error) {
 	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC:
 		return nil, errors.New("it is a file of the kernel")
 	}
-	return r.reopen(f, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	return r.reopen(f, unix.O_RDONLY|unix.O_NOCTTY)
 }
 
 // ReadFile returns the content of a regular file, and rejects one of more than limit
