@@ -357,6 +357,35 @@ func TestMountIsNotSeenThroughASharedMount(t *testing.T) {
 	i.must(root.Close())
 }
 
+// The driver's parameters are a file of procfs, in a folder of procfs.
+func TestMountOnProcfs(t *testing.T) {
+	if !rootfstest.InNamespace(t, 0) {
+		return
+	}
+	i := newImage(t)
+	i.must(i.MkdirAll("/proc"))
+	proc := filepath.Join(i.dir, "proc")
+	i.must(unix.Mount("proc", proc, "proc", 0, ""))
+	defer unix.Unmount(proc, unix.MNT_DETACH)
+	i.must(unix.Mount("", proc, "", unix.MS_SHARED, ""))
+	source := filepath.Join(t.TempDir(), "source")
+	i.must(os.WriteFile(source, []byte("changed"), 0o644))
+	if err := i.Mount("/proc/version", i.clone(source, rootfs.Attributes{ReadOnly: true})); err == nil || !strings.Contains(err.Error(), "shared with the host") {
+		t.Errorf("Mount() on a shared procfs = %v", err)
+	}
+	i.must(i.Private("/proc"))
+	tmpfs, files, err := rootfs.NewTmpfs(1<<20, 0o555)
+	i.must(err)
+	defer files.Close()
+	defer tmpfs.Close()
+	i.must(i.Mount("/proc/driver", tmpfs))
+	i.must(tmpfs.Unmount())
+	i.must(i.Mount("/proc/version", i.clone(source, rootfs.Attributes{ReadOnly: true})))
+	if got := i.content("proc/version"); got != "changed" {
+		t.Errorf("content = %q", got)
+	}
+}
+
 func TestDirFollowsNoLinks(t *testing.T) {
 	i := newImage(t)
 	i.must(i.WriteFile("/lib/libx.so.1", []byte("x"), 0o644))
