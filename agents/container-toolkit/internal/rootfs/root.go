@@ -145,7 +145,11 @@ func failed(do, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s %s in the container: %w", do, name, cause(err))
+	err = cause(err)
+	if errors.Is(err, unix.ELOOP) {
+		err = fmt.Errorf("%w: a link in its path leads into /proc, or in a circle", err)
+	}
+	return fmt.Errorf("%s %s in the container: %w", do, name, err)
 }
 
 // CannotChange reports whether an error says that a file cannot be replaced by anybody: its
