@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	case gpus.Program:
-		os.Exit(program.Main(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
+		os.Exit(program.Main(context.Background(), os.Args, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }

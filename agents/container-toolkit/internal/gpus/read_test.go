@@ -20,7 +20,7 @@ import (
 // Under the name of the program, the test is the program.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == gpus.Program {
-		os.Exit(program.Main(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
+		os.Exit(program.Main(context.Background(), os.Args, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -153,40 +153,5 @@ func noUUID(t *testing.T, n *simtest.Node, c *gpus.Config) {
 	}
 	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// A watch prints the GPUs at first, and again when MIG devices appear.
-func TestWatch(t *testing.T) {
-	n := simtest.New(t, "--gpus=2")
-	cmd := config(t, n).Command(t.Context(), "--watch")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := nodes(t, stdout)
-	if first := <-lines; first == nil || len(first.GPUs) != 2 {
-		t.Errorf("the first line has %v, want two GPUs", first)
-	}
-	partition(n)
-	for last := range lines {
-		if last.GPUs[1].MIG != nil && len(last.GPUs[1].MIG.Devices) == 2 {
-			break
-		}
-	}
-	if err := stdin.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for range lines {
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("the program ended with %v, want success after its input was closed", err)
 	}
 }

@@ -269,3 +269,30 @@ func TestLoadNamesWhatFails(t *testing.T) {
 		t.Errorf("Load() = %v", err)
 	}
 }
+
+func TestKeep(t *testing.T) {
+	h := newHost(t)
+	cfg := nodes.Config{Proc: h.proc, Dev: h.dev, Char: h.char}
+	first, err := nodes.Keep(cfg)
+	must(t, err)
+	if len(first) != 2*len(h.wanted()) {
+		t.Errorf("Keep() did\n%s\nwant %d nodes and as many links", h.text(first), len(h.wanted()))
+	}
+	if second, err := nodes.Keep(cfg); err != nil || len(second) > 0 {
+		t.Errorf("a second Keep() did %q, %v, want nothing", h.text(second), err)
+	}
+	h.file("devices", strings.ReplaceAll(devices, "510 nvidia-uvm", "509 nvidia-uvm"))
+	changed, err := nodes.Keep(cfg)
+	must(t, err)
+	same(t, `
+make /dev/nvidia-uvm: character device 509:0, mode 0666 (it is 510:0)
+make /dev/nvidia-uvm-tools: character device 509:1, mode 0666 (it is 510:1)
+remove /dev/char/510:0 (it is ../nvidia-uvm)
+remove /dev/char/510:1 (it is ../nvidia-uvm-tools)
+link /dev/char/509:0 -> ../nvidia-uvm
+link /dev/char/509:1 -> ../nvidia-uvm-tools`, h.text(changed))
+	h.file("devices", "Character devices:\n1 mem\n")
+	if _, err := nodes.Keep(cfg); !errors.Is(err, nodes.ErrNotLoaded) || strings.Count(err.Error(), "not loaded") != 1 {
+		t.Errorf("Keep() without a driver = %v, want %v once", err, nodes.ErrNotLoaded)
+	}
+}

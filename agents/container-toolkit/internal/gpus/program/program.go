@@ -3,6 +3,7 @@ package program
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -20,15 +21,15 @@ import (
 
 // Main runs toolkit-gpus with the arguments args, of which the first is the name of the
 // program, until ctx ends. It returns the exit code.
-func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if err := app(stdin, stdout, stderr).RunContext(ctx, args); err != nil {
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if err := app(stdout, stderr).RunContext(ctx, args); err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
 	return 0
 }
 
-func app(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
+func app(stdout, stderr io.Writer) *cli.App {
 	return program.Prepare(&cli.App{
 		Name:            gpus.Program,
 		Usage:           "print the GPUs of the node, as NVML shows them, as JSON",
@@ -37,31 +38,29 @@ func app(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		ErrWriter:       stderr,
 		Flags: append(
 			gpus.Flags(),
-			&cli.DurationFlag{Name: "timeout", Value: gpus.Timeout, Usage: "`TIME` after which to give up, without --watch"},
-			&cli.BoolFlag{Name: "watch", Usage: "print the GPUs again after each change, until stdin is closed"},
+			&cli.DurationFlag{Name: "timeout", Value: gpus.Timeout, Usage: "`TIME` after which to give up"},
 		),
-		Action: func(c *cli.Context) error { return run(c, stdin, stdout) },
+		Action: func(c *cli.Context) error { return show(c, stdout) },
 	})
 }
 
-func run(c *cli.Context, stdin io.Reader, stdout io.Writer) error {
+// show prints the GPUs as one line of JSON. It does not close the source: a call that
+// hangs would hold that up, and the end of the process frees all.
+func show(c *cli.Context, stdout io.Writer) error {
 	src, err := source(gpus.ConfigOf(c))
 	if err != nil {
 		return err
 	}
-	if c.Bool("watch") {
-		ctx, cancel := context.WithCancel(c.Context)
-		defer cancel()
-		go func() {
-			defer cancel()
-			_, _ = io.Copy(io.Discard, stdin)
-		}()
-		// A call that hangs would hold Close up, and the end of the process frees all.
-		return watch(ctx, src, stdout)
-	}
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 	defer cancel()
-	return show(ctx, src, stdout)
+	node, err := src.Snapshot(ctx)
+	if err != nil {
+		return fmt.Errorf("read GPUs: %w", err)
+	}
+	if err := json.NewEncoder(stdout).Encode(node); err != nil {
+		return fmt.Errorf("print GPUs: %w", err)
+	}
+	return nil
 }
 
 func source(cfg gpus.Config) (*reader.Reader, error) {
