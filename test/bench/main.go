@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/program"
+	"outrigger.dev/test/bench/internal/containertoolkit"
 	"outrigger.dev/test/bench/internal/deviceplugin"
 	"outrigger.dev/test/bench/internal/featurediscovery"
 	"outrigger.dev/test/bench/internal/process"
@@ -109,7 +110,9 @@ func onceCommand() *cli.Command {
 const gpus = 8
 
 // agents returns the names of the agents that bench measures.
-func agents() []string { return []string{deviceplugin.Name, featurediscovery.Name} }
+func agents() []string {
+	return []string{deviceplugin.Name, featurediscovery.Name, containertoolkit.Name}
+}
 
 // chosen returns the agents that the command line selects.
 func chosen(c *cli.Context) ([]string, error) {
@@ -202,8 +205,11 @@ func measure(c *cli.Context, node *simnode.Node) error {
 	}
 	table := report.New(os.Stdout, os.Stderr)
 	err = each(c.Context, names, func(agent string) runner {
-		if agent == deviceplugin.Name {
+		switch agent {
+		case deviceplugin.Name:
 			return &deviceplugin.Bench{Node: node, Runs: c.Int("runs"), Report: table}
+		case containertoolkit.Name:
+			return &containertoolkit.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 		}
 		return &featurediscovery.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 	})
@@ -227,6 +233,8 @@ func soak(c *cli.Context, node *simnode.Node) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("create folder for the results: %w", err)
 	}
+	// The container toolkit has no load of its own: its tools end after each container.
+	names = slices.DeleteFunc(names, func(name string) bool { return name == containertoolkit.Name })
 	return each(c.Context, names, func(agent string) runner {
 		if agent == deviceplugin.Name {
 			return &deviceplugin.Soak{
