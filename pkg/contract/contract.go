@@ -59,6 +59,10 @@ const (
 	KeyDevRootCtrPath    = "DEV_ROOT_CTR_PATH"
 )
 
+// KeyCDIHook is the key of toolkit-ready with the path on the host of the nvidia-cdi-hook
+// that the container toolkit has installed.
+const KeyCDIHook = "NVIDIA_CDI_HOOK_PATH"
+
 // State says whether a fact holds.
 type State string
 

@@ -96,7 +96,9 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	own := owner.New(d.Contract, name, log)
 	ready := newMarker(d.Contract, log)
 	cfg := parts.inventory(log)
-	cfg.Preparer = prepare.New(prepare.Config{Root: d.Root, DevRoot: s.live.Config.Driver.DevRoot, Log: log})
+	cfg.Preparer = prepare.New(prepare.Config{
+		Root: d.Root, DevRoot: s.live.Config.Driver.DevRoot, Toolkit: prepare.Toolkit{Contract: d.Contract, Root: d.Root}, Log: log,
+	})
 	cfg.Reporter, cfg.Owner, cfg.Gate = reporter{api}, own, gate
 	inv := inventory.New(cfg)
 	p := plugin.New(plugin.Config{

@@ -76,10 +76,13 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	recorder := metrics.New("outrigger_dra_plugin")
 	own := owner.New(s.driver.Contract, name, log)
 	inv := inventory.New(inventory.Config{
-		Config:       s.config,
-		Rules:        s.rules,
-		Source:       src,
-		Preparer:     prepare.New(prepare.Config{Root: s.driver.Root, DevRoot: s.config.Driver.DevRoot, Vendor: dra.CDIVendor, Log: log}),
+		Config: s.config,
+		Rules:  s.rules,
+		Source: src,
+		Preparer: prepare.New(prepare.Config{
+			Root: s.driver.Root, DevRoot: s.config.Driver.DevRoot, Vendor: dra.CDIVendor,
+			Toolkit: prepare.Toolkit{Contract: s.driver.Contract, Root: s.driver.Root}, Log: log,
+		}),
 		WatchChanges: s.driver.WatchChanges,
 		Recorder:     recorder,
 		Owner:        own,

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
@@ -26,7 +27,11 @@ type Config struct {
 	DevRoot string
 	// Vendor of the CDI specs; empty is allocate.CDIVendor.
 	Vendor string
-	Log    *slog.Logger
+	// Toolkit says where the container toolkit has installed its hook. A spec names it
+	// unless the config has another one: one hook is faster than mounting each library
+	// under all of its names.
+	Toolkit Toolkit
+	Log     *slog.Logger
 }
 
 // Preparer prepares the node. It is used by one goroutine at a time.
@@ -35,6 +40,8 @@ type Preparer struct {
 	specs *cdi.Publisher
 	// extras are those that were read where no spec is published.
 	extras driverroot.Extras
+	// hook is the toolkit's hook that the last Scan found.
+	hook string
 	// given is what containers may have got in the life of the process.
 	given given
 	// reported are the problems that the log has, by their subject.
@@ -57,11 +64,15 @@ func New(cfg Config) *Preparer {
 
 // Outdated reports whether the driver's files, the folders of device nodes or the
 // CDI specs have changed since they were prepared.
-func (p *Preparer) Outdated() bool { return p.specs.Outdated() || p.extras.Outdated() }
+func (p *Preparer) Outdated() bool {
+	return p.specs.Outdated() || p.extras.Outdated() || p.cfg.Toolkit.hook() != p.hook
+}
 
 // Watched returns the files and folders in which a change makes the Preparer
 // outdated.
-func (p *Preparer) Watched() []string { return append(p.specs.Watched(), p.extras.Watched()...) }
+func (p *Preparer) Watched() []string {
+	return slices.Concat(p.specs.Watched(), p.extras.Watched(), p.cfg.Toolkit.watched())
+}
 
 // Scan reads the driver root, as far as the config has a use for it. The
 // function that it returns writes the CDI specs for the GPUs of a node, unless
@@ -95,18 +106,18 @@ func (p *Preparer) Scan(c config.Config) func(*gpu.Node) (inventory.Prepared, er
 // scanned is what was read of the driver root.
 type scanned struct {
 	extras driverroot.Extras
-	// features are the features of the specs.
-	features cdi.Features
+	// options are the hook and the features of the specs.
+	options cdi.Options
 	// err is why no spec can be written.
 	err error
 }
 
 func (p *Preparer) scan(c config.Config) scanned {
-	p.extras = driverroot.Extras{}
+	p.extras, p.hook = driverroot.Extras{}, p.cfg.Toolkit.hook()
 	s := scanned{}
 	if c.CDI() || p.given.cdi() {
 		var content *driverroot.Content
-		if content, s.features, s.err = p.find(p.given.with(c).last); s.err == nil {
+		if content, s.options, s.err = p.find(p.given.with(c).last); s.err == nil {
 			s.extras = content.Extras
 			return s
 		}
@@ -118,16 +129,18 @@ func (p *Preparer) scan(c config.Config) scanned {
 	return s
 }
 
-func (p *Preparer) find(c config.Config) (*driverroot.Content, cdi.Features, error) {
+func (p *Preparer) find(c config.Config) (*driverroot.Content, cdi.Options, error) {
 	features, void, err := cdi.ParseFeatures(c.CDIFeatureFlags, c.CDIDisableHooks)
+	o := cdi.Options{HookPath: cmp.Or(c.HookPath, p.hook), Features: features}
+	o.OneHook = o.HookPath != "" && o.HookPath == p.hook
 	if err != nil {
-		return nil, features, err
+		return nil, o, err
 	}
 	for _, v := range void {
 		p.report(v, errors.New("use it in a CDI spec: it has no effect there"))
 	}
-	content, err := p.specs.Scan(c.HookPath)
-	return content, features, err
+	content, err := p.specs.Scan(o.HookPath)
+	return content, o, err
 }
 
 // report logs a problem that does not keep the GPUs from being advertised: once,

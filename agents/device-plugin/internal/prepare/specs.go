@@ -96,7 +96,8 @@ func (p *Preparer) publish(c config.Config, s scanned, n *gpu.Node) (map[gpu.UUI
 
 // requests asks for a spec of the GPUs and one of each class of optional hardware.
 func (p *Preparer) requests(names given, s scanned) []cdi.Request {
-	options := cdi.Options{HookPath: names.last.HookPath, Features: s.features, Kind: p.kind(allocate.CDIClass)}
+	options := s.options
+	options.Kind = p.kind(allocate.CDIClass)
 	out := []cdi.Request{{Options: options, Devices: names.gpus}}
 	options.Bare = true
 	for _, class := range extraClasses() {

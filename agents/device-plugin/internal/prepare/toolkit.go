@@ -1,0 +1,46 @@
+package prepare
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/driverroot"
+)
+
+// Toolkit is the container toolkit of the node, as its fact shows it. The zero value is
+// none.
+type Toolkit struct {
+	Contract contract.Dir
+	// Root is the driver installation. Where it is the host's own root, it shows whether
+	// the hook exists.
+	Root *driverroot.Root
+}
+
+// hook returns the path of the toolkit's hook on the host, empty if there is none. A
+// toolkit of NVIDIA reports none.
+func (t Toolkit) hook() string {
+	if t.Root == nil {
+		return ""
+	}
+	fact := t.Contract.Read(contract.ToolkitReady)
+	path := fact.Values[contract.KeyCDIHook]
+	if fact.State != contract.Valid || path == "" {
+		return ""
+	}
+	if seen, ok := t.Root.CtrPathOf(path); ok && t.Root.HostPath() == "/" {
+		if _, err := os.Stat(seen); errors.Is(err, fs.ErrNotExist) {
+			return ""
+		}
+	}
+	return path
+}
+
+// watched returns the file of the fact.
+func (t Toolkit) watched() []string {
+	if t.Root == nil {
+		return nil
+	}
+	return []string{t.Contract.Path(contract.ToolkitReady)}
+}
