@@ -29,8 +29,8 @@ type generation struct {
 	driver  driverroot.Config
 	format  cdifile.Format
 	// output is the file of the spec, empty for standard output.
-	output string
-	stdout io.Writer
+	output         string
+	stdout, stderr io.Writer
 }
 
 // run generates the spec and writes it.
@@ -89,6 +89,9 @@ func (g *generation) write(spec *specs.Spec, node *gpu.Node) error {
 	if g.mode != generate.GPUs {
 		return nil
 	}
+	if node.Driver.NVMLVersion == "" {
+		fmt.Fprintf(g.stderr, "nvidia-ctk: without NVML the brand and architecture of GPUs and the CUDA version are not known: NVIDIA_REQUIRE_* can check the driver version only\n")
+	}
 	return facts.Write(g.output, data, g.options.Facts(node))
 }
 
@@ -114,7 +117,7 @@ func generationOf(c *cli.Context, stdout, stderr io.Writer) (*generation, error)
 	driver := where.DriverRoot()
 	driver.LibraryDirs, driver.ConfigDirs = values(c, "library-search-path"), values(c, "config-search-path")
 	return &generation{
-		mode: mode, gpus: where, driver: driver, format: format, output: output(c, format), stdout: stdout,
+		mode: mode, gpus: where, driver: driver, format: format, output: output(c, format), stdout: stdout, stderr: stderr,
 		options: generate.Options{
 			Vendor: c.String("vendor"), Class: c.String("class"), Names: names, NoAll: c.Bool("no-all-device"), Only: deviceIDs(c),
 			HookPath: hook, OneHook: one, LdconfigPath: c.String("ldconfig-path"), Features: features,

@@ -48,7 +48,7 @@ func programs(t *testing.T) string {
 		t.Fatal(err)
 	}
 	// In the folder of the test, because a hard link cannot leave its file system.
-	dir, err := os.MkdirTemp(filepath.Dir(self), "programs")
+	dir, err := os.MkdirTemp(filepath.Dir(self), "programs") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -190,6 +190,8 @@ func extra(m Mode, c *driverroot.Content) []cdi.Device {
 		return cdi.Whole(c.Extras.NVSwitch)
 	case MIG:
 		return cdi.MIGCapabilities(c)
+	case GPUs, Management:
+		// They are no optional hardware.
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ import (
 // Main runs toolkit-gpus with the arguments args, of which the first is the name of the
 // program, until ctx ends. It returns the exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if err := app(stdout, stderr).RunContext(ctx, args); err != nil {
+	if err := app(stdout, stderr).RunContext(ctx, args); err != nil { //nolint:contextcheck // show takes it from the cli.Context
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
