@@ -43,8 +43,8 @@ func NewTable() *Table {
 // Capabilities returns the capabilities that need the file, link, socket or device
 // node at path p in a container. It returns false for what is no part of a driver.
 func (t *Table) Capabilities(p string) (Capabilities, bool) {
-	if strings.HasPrefix(p, "/dev/") {
-		return nodeCapabilities(strings.TrimPrefix(p, "/dev/"))
+	if name, ok := strings.CutPrefix(p, "/dev/"); ok {
+		return nodeCapabilities(name)
 	}
 	if c, ok := t.sockets[p]; ok {
 		return c, true

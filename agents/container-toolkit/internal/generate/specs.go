@@ -132,4 +132,10 @@ func (s *Specs) Outdated() bool {
 }
 
 // Watched returns the paths at which a change can make the specs outdated.
-func (s *Specs) Watched() []string { return s.publisher.Watched() }
+func (s *Specs) Watched() []string {
+	out := s.publisher.Watched()
+	if s.described {
+		out = append(out, facts.Path(s.spec()))
+	}
+	return out
+}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,6 +101,11 @@ func TestSpecsAreKept(t *testing.T) {
 	}
 
 	facts := filepath.Join(k.folder, "nvidia.com-gpu.facts")
+	for _, path := range []string{facts, filepath.Join(k.folder, "nvidia.com-gpu.json"), filepath.Join(k.sim.Root, "dev")} {
+		if !slices.Contains(k.specs.Watched(), path) {
+			t.Errorf("%s is not watched", path)
+		}
+	}
 	must(t, os.Remove(facts))
 	must(t, k.outdated("the facts were removed"))
 	k.has(all...)
