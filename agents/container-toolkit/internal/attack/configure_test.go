@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -112,9 +113,7 @@ func targets() map[string]string {
 		libDir + "/vdpau":                "lib",
 		libDir + "/libcuda.so.580.95.05": "lib/" + canaryLib,
 	}
-	for place, canary := range places() {
-		out[place] = canary
-	}
+	maps.Copy(out, places())
 	return out
 }
 

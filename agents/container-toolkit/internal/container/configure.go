@@ -10,10 +10,6 @@ package container
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-
-	"golang.org/x/sys/unix"
 
 	"outrigger.dev/agents/container-toolkit/internal/cdihook"
 	"outrigger.dev/agents/container-toolkit/internal/devcgroup"
@@ -198,27 +194,4 @@ func (p *Plan) job(to Container, driver, cuda string) cdihook.Job {
 		job.Compat = cdihook.Compat{Driver: driver, CUDA: cuda}
 	}
 	return job
-}
-
-// replaceMPSFolder puts the folder of MPS pipes that the administrator has chosen in the
-// place of the default one.
-func replaceMPSFolder(c *driverroot.Content, folder string) error {
-	info, err := os.Lstat(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil && !info.IsDir() {
-		err = unix.ENOTDIR
-	}
-	if err != nil {
-		return fmt.Errorf("use CUDA_MPS_PIPE_DIRECTORY: %w", err)
-	}
-	kept := make([]driverroot.File, 0, len(c.Sockets)+1)
-	for _, f := range c.Sockets {
-		if f.Capabilities != driverroot.Compute {
-			kept = append(kept, f)
-		}
-	}
-	c.Sockets = append(kept, driverroot.File{HostPath: folder, Path: folder, Capabilities: driverroot.Compute})
-	return nil
 }

@@ -3,9 +3,7 @@ package container
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,14 +11,6 @@ import (
 // namespace is the mount namespace of a container. It stays the same one if the process
 // that it was opened for ends, and another one gets its number.
 type namespace struct{ file *os.File }
-
-func openNamespace(proc string, pid int) (namespace, error) {
-	f, err := os.Open(filepath.Join(proc, strconv.Itoa(pid), "ns/mnt"))
-	if err != nil {
-		return namespace{}, fmt.Errorf("open mount namespace of process %d: %w", pid, err)
-	}
-	return namespace{f}, nil
-}
 
 func (n namespace) close() error { return n.file.Close() }
 

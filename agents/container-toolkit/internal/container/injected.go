@@ -2,10 +2,6 @@ package container
 
 import (
 	"errors"
-	"fmt"
-	"os"
-
-	"golang.org/x/sys/unix"
 
 	"outrigger.dev/agents/container-toolkit/internal/rootfs"
 )
@@ -17,26 +13,18 @@ type injected struct {
 	dir   bool
 }
 
-// clone opens a file of the host for a path in the container. The host's file must not be
-// a link, so that it is the one that was found.
+// clone opens a file of the host for a path in the container.
 func clone(hostPath, path string, a rootfs.Attributes) (injected, error) {
-	f, err := os.OpenFile(hostPath, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	f, dir, err := openSource(hostPath)
 	if err != nil {
 		return injected{}, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return injected{}, err
-	}
-	if info.Mode()&os.ModeSymlink != 0 {
-		return injected{}, fmt.Errorf("open %s: it was replaced by a symbolic link", hostPath)
-	}
 	m, err := rootfs.Clone(f, a)
 	if err != nil {
 		return injected{}, err
 	}
-	return injected{mount: m, path: path, dir: info.IsDir()}, nil
+	return injected{mount: m, path: path, dir: dir}, nil
 }
 
 // put mounts in into the container.

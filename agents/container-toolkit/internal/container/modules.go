@@ -1,55 +1,32 @@
 package container
 
 import (
-	"bytes"
+	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"os/exec"
+	"path/filepath"
 	"strings"
-	"syscall"
 
-	"outrigger.dev/pkg/driverproc"
-	"outrigger.dev/pkg/text"
+	"outrigger.dev/agents/container-toolkit/internal/nodes"
 )
 
-// LoadModules loads the driver's kernel modules with the modprobe of the driver root if
-// they are not loaded.
-func (c Config) LoadModules() error {
-	_, err := driverproc.Root(c.Proc).Version()
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	// Not every driver has the last one.
-	for _, module := range []struct {
-		name     string
-		required bool
-	}{{"nvidia", true}, {"nvidia-uvm", true}, {"nvidia-modeset", false}} {
-		if err := c.modprobe(module.name); err != nil && module.required {
-			return fmt.Errorf("load kernel module %s: %w (install the driver, or load it by hand)", module.name, err)
+// LoadModules loads the driver's kernel modules if they are not loaded, and makes its
+// device nodes if they are missing.
+func (c Config) LoadModules(ctx context.Context) error {
+	driver := nodes.Driver(c.Proc)
+	wanted, err := driver.Control()
+	if err != nil {
+		loading := nodes.Load(ctx, c.Driver.CtrPath(), nodes.Unloaded("/sys"))
+		// Not every driver has the last module.
+		if wanted, err = driver.Control(); err != nil {
+			return errors.Join(err, loading)
 		}
 	}
-	return nil
-}
-
-func (c Config) modprobe(module string) error {
-	cmd := exec.Command("/sbin/modprobe", module)
-	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
-	cmd.Dir = "/"
-	if root := c.Driver.CtrPath(); root != "/" {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
-	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	err := cmd.Run()
-	if err != nil && errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s has no /sbin/modprobe", c.Driver.HostPath())
-	}
+	gpus, err := driver.GPUs()
 	if err != nil {
-		return fmt.Errorf("modprobe: %w: %s", err, text.Cut(text.Printable(strings.TrimSpace(stderr.String())), 300))
+		return err
 	}
-	return nil
+	plan, err := nodes.Nodes(filepath.Join(c.Driver.DevRoot(), "dev"), append(wanted, gpus...))
+	return errors.Join(err, plan.Apply())
 }
 
 // NVMLBusID returns a PCI bus ID as NVML writes it: with eight digits for the domain.

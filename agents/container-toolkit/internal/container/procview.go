@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 
@@ -29,7 +28,7 @@ type procView struct {
 // newProcView makes the view on the host. It returns nil if there is no such folder.
 func newProcView(proc string, v ProcView) (view *procView, err error) {
 	host := filepath.Join(proc, "driver/nvidia")
-	if _, err := os.Stat(host); errors.Is(err, fs.ErrNotExist) {
+	if !isThere(host) {
 		return nil, nil
 	}
 	mount, root, err := rootfs.NewTmpfs(1<<20, 0o555)

@@ -6,6 +6,7 @@
 package containercli
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -54,7 +55,7 @@ func run(args []string, stdout io.Writer, warn func(string)) error {
 		warn:        warn,
 		root:        f.text("root", "r", "/", "the `FOLDER` in which the driver is installed"),
 		debug:       f.text("debug", "d", "", "append a log of what is done to `FILE`"),
-		loadModules: f.boolean("load-kmods", "k", "load the driver's kernel modules if they are not loaded"),
+		loadModules: f.boolean("load-kmods", "k", "load the driver's kernel modules and make its device nodes if they are missing"),
 	}
 	f.boolean("no-pivot", "n", "no effect: the root file system is never changed")
 	f.text("user", "u", "", "no effect: no process runs as `UID[:GID]`")
@@ -125,7 +126,7 @@ func (g global) read() (container.Config, *container.Node, error) {
 		return cfg, nil, err
 	}
 	if *g.loadModules {
-		if err := cfg.LoadModules(); err != nil {
+		if err := cfg.LoadModules(context.Background()); err != nil {
 			return cfg, nil, err
 		}
 	}

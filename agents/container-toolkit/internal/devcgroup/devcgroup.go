@@ -27,8 +27,7 @@ func DeviceOf(node string) (Device, error) {
 	if st.Mode&syscall.S_IFMT != syscall.S_IFCHR {
 		return Device{}, fmt.Errorf("read numbers of device node %s: it is not a character device", node)
 	}
-	rdev := uint64(st.Rdev)
-	return Device{Major: unix.Major(rdev), Minor: unix.Minor(rdev)}, nil
+	return Device{Major: unix.Major(st.Rdev), Minor: unix.Minor(st.Rdev)}, nil
 }
 
 // Cgroup is the cgroup that decides which devices a container may open.

@@ -89,7 +89,9 @@ func parseMounts(data []byte, version int) []mount {
 }
 
 // unescape undoes how the kernel writes spaces and the like in mountinfo.
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace
+func unescape(path string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+}
 
 var errOutside = errors.New("the process is outside of the cgroup namespace of this program: run the program in the container engine's cgroup namespace")
 

@@ -74,7 +74,7 @@ func newCgroup(t *testing.T, fstype, option string) string {
 	for line := range strings.Lines(string(data)) {
 		before, after, _ := strings.Cut(line, " - ")
 		if super := strings.Fields(after); super[0] == fstype && strings.Contains(super[2]+",", option+",") {
-			dir, err := os.MkdirTemp(strings.Fields(before)[4], "devcgroup-test")
+			dir, err := os.MkdirTemp(strings.Fields(before)[4], "devcgroup-test") //nolint:usetesting // a cgroup
 			assert.NilError(t, err)
 			t.Cleanup(func() { assert.NilError(t, unix.Rmdir(dir)) })
 			return dir
@@ -87,7 +87,7 @@ func newCgroup(t *testing.T, fstype, option string) string {
 // open returns what a process in the cgroup may do: "/dev/null=yes /dev/full:mknod=no".
 func open(t *testing.T, cgroup string, nodes ...string) string {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe")
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
 	cmd.Env = append(os.Environ(), openerVariable+"="+strings.Join(nodes, ","))
 	in, err := cmd.StdinPipe()
 	assert.NilError(t, err)

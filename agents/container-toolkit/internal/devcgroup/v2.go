@@ -69,7 +69,7 @@ func (r *replacer) replace(id ebpf.ProgramID) error {
 	if err != nil {
 		return err
 	}
-	defer old.Close()
+	defer old.Close() //nolint:errcheck // nothing was written
 	instructions, err := read(old)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (r *replacer) replace(id ebpf.ProgramID) error {
 	if err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
-	defer extended.Close()
+	defer extended.Close() //nolint:errcheck // the cgroup keeps it
 	if err := attach(r.cgroup, old, extended); err != nil {
 		return err
 	}

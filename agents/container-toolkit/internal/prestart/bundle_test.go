@@ -23,12 +23,11 @@ const gpus = 4
 
 // bundle is an OCI bundle on a simulated node, with the hook.
 type bundle struct {
-	t      *testing.T
-	node   *simtest.Node
-	runc   string
-	dir    string
-	config string
-	spec   *specs.Spec
+	t    *testing.T
+	node *simtest.Node
+	runc string
+	dir  string
+	spec *specs.Spec
 }
 
 func newBundle(t *testing.T, args ...string) *bundle {
@@ -92,7 +91,7 @@ func (b *bundle) defaults() *specs.Spec {
 			{Destination: "/proc", Type: "proc", Source: "proc"},
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "mode=755"}},
 		},
-		Hooks: &specs.Hooks{Prestart: []specs.Hook{{
+		Hooks: &specs.Hooks{Prestart: []specs.Hook{{ //nolint:staticcheck // what Docker uses
 			Path: filepath.Join(b.dir, "hardware"), Args: []string{"hardware"},
 		}, {
 			Path: filepath.Join(b.dir, "nvidia-container-runtime-hook"),

@@ -31,7 +31,7 @@ func hook(t *testing.T, config, state string, spec *specs.Spec, args ...string) 
 	}
 	self, err := os.Executable()
 	assert.NilError(t, err)
-	cmd := exec.Command(self, append([]string{"-config", write("config.toml", strings.ReplaceAll(config, "CLI", cli), 0o644)}, args...)...)
+	cmd := exec.CommandContext(t.Context(), self, append([]string{"-config", write("config.toml", strings.ReplaceAll(config, "CLI", cli), 0o644)}, args...)...)
 	cmd.Args[0] = "nvidia-container-runtime-hook"
 	cmd.Stdin = strings.NewReader(strings.ReplaceAll(state, "BUNDLE", dir))
 	var out, errs strings.Builder

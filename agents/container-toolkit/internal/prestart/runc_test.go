@@ -1,7 +1,9 @@
 package prestart_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -74,7 +76,7 @@ func showDriver() {
 		_, err = os.Stat("/proc/driver/nvidia")
 	}
 	if err == nil {
-		err = exec.Command("nsenter", "-t", fmt.Sprint(state.PID), "-m",
+		err = exec.CommandContext(context.Background(), "nsenter", "-t", fmt.Sprint(state.PID), "-m",
 			"mount", "--bind", "/proc/driver", filepath.Join(state.Bundle, "rootfs/proc/driver")).Run()
 	}
 	if err != nil {
@@ -95,7 +97,7 @@ func open(node string) string {
 		return "allowed"
 	case strings.Contains(err.Error(), syscall.EPERM.Error()):
 		return "denied"
-	case os.IsNotExist(err):
+	case errors.Is(err, fs.ErrNotExist):
 		return "missing"
 	}
 	return err.Error()
@@ -213,4 +215,13 @@ func TestContainerGetsMIGDevices(t *testing.T) {
 	b.node.Run("mig destroy", "1", "all")
 	out, err = b.run(visible(id), "nvidia-smi", "-L")
 	assert.Assert(t, err != nil && strings.Contains(out, "an instance that is gone"), out)
+}
+
+// TestHookMakesMissingNodes has a node on which no program has used the GPU yet.
+func TestHookMakesMissingNodes(t *testing.T) {
+	b := newBundle(t)
+	b.onNode("rm", "/dev/nvidia2", "/dev/nvidia-uvm")
+	out := b.must(visible("2"), "/bin/probe")
+	assert.Assert(t, strings.Contains(out, "\nnvidia2 allowed\n"), out)
+	assert.Assert(t, strings.Contains(out, "\nnvidia-uvm allowed\n"), out)
 }

@@ -1,0 +1,72 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/driverroot"
+)
+
+// This file opens everything by a path of the host. The linter allows paths in no other
+// file.
+
+// openSource opens a file of the host to mount it. It must not be a link, so that it is
+// the one that was found.
+func openSource(path string) (f *os.File, dir bool, err error) {
+	f, err = os.OpenFile(path, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		err = fmt.Errorf("open %s: it was replaced by a symbolic link", path)
+	}
+	if err != nil {
+		return nil, false, errors.Join(err, f.Close())
+	}
+	return f, info.IsDir(), nil
+}
+
+// openNamespace opens the mount namespace of a process.
+func openNamespace(proc string, pid int) (namespace, error) {
+	f, err := os.Open(filepath.Join(proc, strconv.Itoa(pid), "ns/mnt"))
+	if err != nil {
+		return namespace{}, fmt.Errorf("open mount namespace of process %d: %w", pid, err)
+	}
+	return namespace{f}, nil
+}
+
+// isThere reports whether a path exists.
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// replaceMPSFolder puts the folder of MPS pipes that the administrator has chosen in the
+// place of the default one.
+func replaceMPSFolder(c *driverroot.Content, folder string) error {
+	info, err := os.Lstat(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !info.IsDir() {
+		err = unix.ENOTDIR
+	}
+	if err != nil {
+		return fmt.Errorf("use CUDA_MPS_PIPE_DIRECTORY: %w", err)
+	}
+	kept := make([]driverroot.File, 0, len(c.Sockets)+1)
+	for _, f := range c.Sockets {
+		if f.Capabilities != driverroot.Compute {
+			kept = append(kept, f)
+		}
+	}
+	c.Sockets = append(kept, driverroot.File{HostPath: folder, Path: folder, Capabilities: driverroot.Compute})
+	return nil
+}
