@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,11 +27,11 @@ func main() {
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
-		fmt.Println("\nguest: exit code 0")
+		fmt.Fprintln(os.Stdout, "\nguest: exit code 0")
 	case errors.As(err, &exit):
-		fmt.Printf("\nguest: exit code %d\n", exit.ExitCode())
+		fmt.Fprintf(os.Stdout, "\nguest: exit code %d\n", exit.ExitCode())
 	default:
-		fmt.Println("\nguest:", err)
+		fmt.Fprintln(os.Stdout, "\nguest:", err)
 	}
 	unix.Sync()
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
@@ -51,7 +52,7 @@ func run() error {
 	if err := enter(); err != nil {
 		return err
 	}
-	cmd := exec.Command(c.Args[0], c.Args[1:]...)
+	cmd := exec.CommandContext(context.Background(), c.Args[0], c.Args[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = c.Env, os.Stdout, os.Stdout
 	return cmd.Run()
 }
