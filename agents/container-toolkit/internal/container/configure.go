@@ -83,7 +83,7 @@ func (c Config) Configure(n *Node, to Container, r Request) error {
 	}
 	defer ns.close() //nolint:errcheck // nothing was written
 	var root *rootfs.Root
-	if err := ns.inside(func() error {
+	if err := ns.inside(user{}, func() error {
 		root, err = rootfs.Open(to.Rootfs)
 		return err
 	}); err != nil {
@@ -99,7 +99,7 @@ func (c Config) Configure(n *Node, to Container, r Request) error {
 		return err
 	}
 	defer open.close() //nolint:errcheck // nothing was written
-	if err := ns.inside(func() error { return c.put(root, open, plan, to, n.Content.Version) }); err != nil {
+	if err := ns.inside(ns.root, func() error { return c.put(root, open, plan, to, n.Content.Version) }); err != nil {
 		return err
 	}
 	if to.NoCgroups {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -35,11 +36,49 @@ func openSource(path string) (f *os.File, dir bool, err error) {
 
 // openNamespace opens the mount namespace of a process.
 func openNamespace(proc string, pid int) (namespace, error) {
-	f, err := os.Open(filepath.Join(proc, strconv.Itoa(pid), "ns/mnt"))
+	process := filepath.Join(proc, strconv.Itoa(pid))
+	root, err := rootUser(proc, process)
+	if err != nil {
+		return namespace{}, fmt.Errorf("find the root user of process %d: %w", pid, err)
+	}
+	f, err := os.Open(filepath.Join(process, "ns/mnt"))
 	if err != nil {
 		return namespace{}, fmt.Errorf("open mount namespace of process %d: %w", pid, err)
 	}
-	return namespace{f}, nil
+	return namespace{file: f, root: root}, nil
+}
+
+// rootUser returns who is root in the user namespace of a process.
+func rootUser(proc, process string) (user, error) {
+	own, err := os.Readlink(filepath.Join(proc, "self/ns/user"))
+	if err != nil {
+		return user{}, err
+	}
+	its, err := os.Readlink(filepath.Join(process, "ns/user"))
+	if err != nil || its == own {
+		return user{}, err
+	}
+	uid, err := firstID(filepath.Join(process, "uid_map"))
+	if err != nil {
+		return user{}, err
+	}
+	gid, err := firstID(filepath.Join(process, "gid_map"))
+	return user{uid: uid, gid: gid}, err
+}
+
+// firstID returns which ID outside of a user namespace the ID 0 in it is.
+func firstID(file string) (int, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		var inside, outside, count int
+		if n, err := fmt.Sscan(line, &inside, &outside, &count); n == 3 && err == nil && inside == 0 && count > 0 {
+			return outside, nil
+		}
+	}
+	return 0, fmt.Errorf("%s maps no ID to 0", file)
 }
 
 // isThere reports whether a path exists.

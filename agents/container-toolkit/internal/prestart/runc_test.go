@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/opencontainers/runtime-spec/specs-go"
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/containercli"
@@ -224,4 +225,27 @@ func TestHookMakesMissingNodes(t *testing.T) {
 	out := b.must(visible("2"), "/bin/probe")
 	assert.Assert(t, strings.Contains(out, "\nnvidia2 allowed\n"), out)
 	assert.Assert(t, strings.Contains(out, "\nnvidia-uvm allowed\n"), out)
+}
+
+// TestContainerInAUserNamespace has a container whose root user is another one on the
+// host, as with the option userns-remap of Docker.
+func TestContainerInAUserNamespace(t *testing.T) {
+	b := newBundle(t)
+	const id = 200_000
+	assert.NilError(t, os.Chmod(filepath.Dir(b.dir), 0o755))
+	assert.NilError(t, filepath.WalkDir(filepath.Join(b.dir, "rootfs"), func(p string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(p, id, id))
+	}))
+	// Where something is mounted in /proc, as on the simulated node, another user may not
+	// mount a new one.
+	b.spec.Linux.Namespaces = []specs.LinuxNamespace{{Type: specs.MountNamespace}, {Type: specs.UserNamespace}}
+	b.spec.Mounts[0] = specs.Mount{Destination: "/proc", Type: "bind", Source: "/proc", Options: []string{"rbind", "rprivate"}}
+	ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: id, Size: 65_536}}
+	b.spec.Linux.UIDMappings, b.spec.Linux.GIDMappings = ids, ids
+	out := b.must(visible("0,3"), "nvidia-smi", "-L")
+	assert.Equal(t, strings.Count(out, "UUID: GPU-"), 2, out)
+	assert.Assert(t, strings.Contains(b.must(visible("0,3"), "/bin/vectoradd"), "Test PASSED"))
+	info, err := os.Stat(filepath.Join(b.dir, "rootfs/etc/ld.so.cache"))
+	assert.NilError(t, err)
+	assert.Equal(t, info.Sys().(*syscall.Stat_t).Uid, uint32(id), "what is written belongs to the container")
 }
