@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,10 +93,13 @@ func (v *victim) configure(args ...string) bool {
 	return good
 }
 
-// targets are the paths that nvidia-container-cli mounts on or writes to, beside those of
-// places.
+// targets are the paths that nvidia-container-cli mounts on. What it writes, it writes with
+// the code of the hooks, which places attacks.
 func targets() map[string]string {
-	out := map[string]string{
+	return map[string]string{
+		"dev":                            ".",
+		"usr":                            ".",
+		libDir:                           "lib",
 		"usr/bin":                        ".",
 		"usr/bin/nvidia-smi":             "new",
 		"usr/lib64":                      "lib",
@@ -113,8 +115,6 @@ func targets() map[string]string {
 		libDir + "/vdpau":                "lib",
 		libDir + "/libcuda.so.580.95.05": "lib/" + canaryLib,
 	}
-	maps.Copy(out, places())
-	return out
 }
 
 // As TestLinksInEachPath, for what the prestart hook mounts. CVE-2024-0132: the folder of
