@@ -42,7 +42,7 @@ func newBundle(t *testing.T, args ...string) *bundle {
 	b := &bundle{t: t, node: node, runc: runc, dir: t.TempDir()}
 	self, err := os.Executable()
 	assert.NilError(t, err)
-	for _, name := range []string{"nvidia-container-runtime-hook", "nvidia-container-cli", "hardware"} {
+	for _, name := range []string{"nvidia-container-runtime-hook", "nvidia-container-cli", "nvidia-container-runtime.legacy", "hardware"} {
 		assert.NilError(t, os.Symlink(self, filepath.Join(b.dir, name)))
 	}
 	b.write("config.toml", fmt.Sprintf("[nvidia-container-cli]\npath = %q\n", filepath.Join(b.dir, "nvidia-container-cli")))

@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/containercli"
 	"outrigger.dev/agents/container-toolkit/internal/oci"
 	"outrigger.dev/agents/container-toolkit/internal/prestart"
+	"outrigger.dev/agents/container-toolkit/internal/shim"
 )
 
 // The tests of this file run containers with runc on a simulated node. The hook and
@@ -28,6 +29,8 @@ func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "nvidia-container-runtime-hook", "nvidia-container-toolkit":
 		os.Exit(prestart.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	case "nvidia-container-runtime.legacy":
+		os.Exit(shim.Main(syscall.Exec))
 	case "nvidia-container-cli":
 		os.Exit(containercli.Main(os.Args, os.Stdout, os.Stderr))
 	case "probe":
@@ -248,4 +251,17 @@ func TestContainerInAUserNamespace(t *testing.T) {
 	info, err := os.Stat(filepath.Join(b.dir, "rootfs/etc/ld.so.cache"))
 	assert.NilError(t, err)
 	assert.Equal(t, info.Sys().(*syscall.Stat_t).Uid, uint32(id), "what is written belongs to the container")
+}
+
+// TestRuntimeInTheModeLegacy has a container without a hook: the runtime adds it.
+func TestRuntimeInTheModeLegacy(t *testing.T) {
+	b := newBundle(t)
+	b.spec.Hooks.Prestart = b.spec.Hooks.Prestart[:1]
+	b.write("config.toml", fmt.Sprintf("[nvidia-container-cli]\npath = %q\n[nvidia-container-runtime]\nruntimes = [%q]\n[nvidia-container-runtime-hook]\npath = %q\n",
+		filepath.Join(b.dir, "nvidia-container-cli"), b.runc, filepath.Join(b.dir, "nvidia-container-runtime-hook")))
+	t.Setenv("NVIDIA_CTK_CONFIG_FILE_PATH", filepath.Join(b.dir, "config.toml"))
+	b.runc = filepath.Join(b.dir, "nvidia-container-runtime.legacy")
+	out := b.must(visible("1"), "/bin/probe")
+	assert.Assert(t, strings.Contains(out, "\nnvidia1 allowed\nmade-nvidia1 allowed\nnvidia2 missing\nmade-nvidia2 denied\n"), out)
+	assert.Assert(t, strings.Contains(b.must(nil, "/bin/probe"), "nvidia1 missing"))
 }
