@@ -1,0 +1,256 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/hostfs"
+)
+
+// Apply makes the config as desired, and returns what it wrote. What undo needs is on
+// disk before. If the engine's own parser rejects the result, or would lose a setting,
+// the files are as before, and Apply returns an error.
+func (k *Keeper) Apply(ctx context.Context) (Plan, error) {
+	unlock, err := k.lock()
+	if err != nil {
+		return Plan{}, err
+	}
+	defer unlock()
+	p, err := k.Plan(ctx)
+	if err != nil {
+		return p, err
+	}
+	if p.Empty() {
+		if p.record.Written == (moment{}) && len(p.record.Files) == 0 {
+			k.records.tidy()
+			return p, nil
+		}
+		_, err := k.save(p.record)
+		return p, err
+	}
+	check, err := k.checker(ctx, p)
+	if err != nil {
+		return Plan{}, err
+	}
+	before, err := k.records.load(p.record.Engine, p.record.Config)
+	if err != nil {
+		return Plan{}, err
+	}
+	p.record.Written = k.host.now()
+	k.step("record")
+	if _, err := k.save(p.record); err != nil {
+		return Plan{}, err
+	}
+	err = k.write(p.Changes)
+	if err == nil {
+		k.step("check")
+		err = check(ctx)
+	}
+	if err != nil {
+		return Plan{}, errors.Join(err, k.rollBack(p, before))
+	}
+	k.log.Info("container engine configured", "engine", p.Engine, "files", paths(p.Changes))
+	return p, nil
+}
+
+func (k *Keeper) save(rec record) (bool, error) {
+	changed, err := k.records.save(rec)
+	if err != nil {
+		return changed, fmt.Errorf("record what undo needs: %w", err)
+	}
+	return changed, nil
+}
+
+// write writes changes in order.
+func (k *Keeper) write(changes []Change) error {
+	for _, c := range changes {
+		if c.After != nil {
+			real, err := k.host.path(filepath.Dir(c.Path))
+			if err == nil {
+				err = os.MkdirAll(real, 0o755)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		k.step("write " + filepath.Base(c.Path))
+		if err := k.host.write(c.Path, c.After); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rollBack gives the files the content from before a plan, the last one first.
+func (k *Keeper) rollBack(p Plan, before record) error {
+	var errs []error
+	for _, c := range slices.Backward(p.Changes) {
+		errs = append(errs, k.host.write(c.Path, c.Before))
+	}
+	for _, f := range p.record.Files {
+		if before.of(f.Path) == nil {
+			k.host.removeFolders(f.Path, f.Folder)
+		}
+	}
+	before.Engine, before.Config = p.record.Engine, p.record.Config
+	_, err := k.save(before)
+	k.records.tidy()
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return fmt.Errorf("take the change back: %w", err)
+	}
+	return nil
+}
+
+// lock excludes other processes that change configs of engines.
+func (k *Keeper) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(k.records.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("record what undo needs: %w", err)
+	}
+	dir, err := os.Open(k.records.dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: another process configures a container engine: %w", k.records.dir, err), dir.Close())
+	}
+	return func() { _ = dir.Close() }, nil
+}
+
+// tidy removes the folders of the records if they are empty.
+func (r records) tidy() {
+	if os.Remove(r.dir) == nil {
+		_ = os.Remove(filepath.Dir(r.dir)) // fails if it has other files
+	}
+}
+
+// Undo takes back what Apply did, byte for byte, for each config of the engine that has a
+// record, or for the one of the Config. Of a file that was edited since, only what Apply
+// put there is removed.
+func (k *Keeper) Undo(ctx context.Context) (Plan, error) {
+	unlock, err := k.lock()
+	if err != nil {
+		return Plan{}, err
+	}
+	defer unlock()
+	p, err := k.UndoPlan(ctx)
+	if err != nil {
+		return p, err
+	}
+	k.step("undo")
+	if err := k.write(p.Changes); err != nil {
+		return Plan{}, err
+	}
+	recs, err := k.recorded()
+	if err != nil {
+		return Plan{}, err
+	}
+	for _, rec := range recs {
+		for _, f := range slices.Backward(rec.Files) {
+			k.step("clean " + filepath.Base(f.Path))
+			k.clean(f)
+		}
+		k.step("forget")
+		if _, err := k.save(record{Engine: rec.Engine, Config: rec.Config}); err != nil {
+			return Plan{}, err
+		}
+	}
+	k.records.tidy()
+	if !p.Empty() {
+		k.log.Info("configuration of the container engine taken back", "engine", p.Engine, "files", paths(p.Changes))
+	}
+	return p, nil
+}
+
+// clean removes what killed processes left next to a file, and folders made for it.
+func (k *Keeper) clean(f fileRecord) {
+	real, err := k.host.path(f.Path)
+	if err != nil {
+		return
+	}
+	_ = hostfs.RemoveLeftovers(real) // what cannot be removed now does no harm
+	k.host.removeFolders(f.Path, f.Folder)
+}
+
+// recorded returns the records that Undo takes back.
+func (k *Keeper) recorded() ([]record, error) {
+	all, err := k.records.all(k.config.Engine)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(r record) bool {
+		return k.config.ConfigPath != "" && r.Config != k.config.ConfigPath
+	}), nil
+}
+
+// UndoPlan returns what Undo would write. It writes nothing.
+func (k *Keeper) UndoPlan(ctx context.Context) (Plan, error) {
+	p := Plan{Engine: k.config.Engine}
+	recs, err := k.recorded()
+	if err != nil {
+		return p, err
+	}
+	t, err := k.locate(ctx)
+	if err != nil {
+		return p, err
+	}
+	p.target = t
+	if len(recs) == 0 {
+		return k.undoUnrecorded(p)
+	}
+	for _, rec := range recs {
+		t := t.as(rec)
+		for _, f := range slices.Backward(rec.Files) {
+			text, err := k.host.read(f.Path)
+			if err != nil {
+				return p, err
+			}
+			old, err := original(t, file{path: f.Path, text: text}, &f)
+			if err != nil {
+				return p, fmt.Errorf("undo in %s: %w", f.Path, err)
+			}
+			if text == nil && old != nil {
+				p.Notes = append(p.Notes, f.Path+" was removed by somebody else, and stays so")
+			} else if !same(text, old) {
+				p.Changes = append(p.Changes, Change{Path: f.Path, Before: text, After: old})
+			}
+		}
+	}
+	return p, nil
+}
+
+// undoUnrecorded takes out what can be recognized without a record.
+func (k *Keeper) undoUnrecorded(p Plan) (Plan, error) {
+	files, err := k.files(p.target)
+	if err != nil {
+		return p, err
+	}
+	for _, f := range files {
+		text := f.text
+		if p.Engine == Docker {
+			text = forgetDocker(text)
+		} else if text, err = original(p.target, f, nil); err != nil {
+			return p, fmt.Errorf("undo in %s: %w", f.path, err)
+		}
+		if !same(text, f.text) {
+			p.Changes = append(p.Changes, Change{Path: f.path, Before: f.text, After: text})
+		}
+	}
+	if !p.Empty() {
+		p.Notes = append(p.Notes, "there is no record of the changes: what is recognized is removed")
+	}
+	return p, nil
+}
+
+func paths(changes []Change) []string {
+	out := make([]string, len(changes))
+	for i, c := range changes {
+		out[i] = c.Path
+	}
+	return out
+}

@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// checker returns the function that checks the files after a change, with the engine's
+// own program. It is called before the change, to compare. An engine without such a
+// program is not checked.
+func (k *Keeper) checker(ctx context.Context, p Plan) (func(context.Context) error, error) {
+	none := func(context.Context) error { return nil }
+	t := p.target
+	switch {
+	case t.program == "":
+		k.log.Debug("the program of the container engine was not found, its config is not checked", "engine", t.engine)
+		return none, nil
+	case t.engine == Docker && t.version.atLeast(version{23, 0}):
+		return func(ctx context.Context) error {
+			_, err := k.host.run(ctx, t.program, programs[Docker], "--validate", "--config-file", t.main)
+			if err != nil {
+				return fmt.Errorf("dockerd rejects the changed config: %w", err)
+			}
+			return nil
+		}, nil
+	case t.engine == Containerd && t.version.known() && !t.containerd.noDropIn && !t.containerd.external:
+		before, err := k.dump(ctx, t)
+		if err != nil {
+			return nil, fmt.Errorf("containerd rejects its present config, mend it first: %w", err)
+		}
+		return func(ctx context.Context) error {
+			after, err := k.dump(ctx, t)
+			if err != nil {
+				return fmt.Errorf("containerd rejects the changed config: %w", err)
+			}
+			return compareDumps(before, after, k.config.Desired())
+		}, nil
+	default:
+		return none, nil
+	}
+}
+
+// dump returns the config that containerd would load, in which all files are merged.
+func (k *Keeper) dump(ctx context.Context, t target) (map[string]any, error) {
+	out, err := k.host.run(ctx, t.program, programs[Containerd], "--config", t.main, "config", "dump")
+	if err != nil {
+		return nil, err
+	}
+	doc := map[string]any{}
+	if err := toml.Unmarshal([]byte(out), &doc); err != nil {
+		return nil, fmt.Errorf("read the output of %s config dump: %w", t.program, err)
+	}
+	return doc, nil
+}
+
+// compareDumps returns an error unless the second config has the runtimes, and everything
+// else as in the first one.
+func compareDumps(before, after map[string]any, d Desired) error {
+	cri := tableAt(after, schemaOf(after).cri)
+	for _, r := range d.Runtimes {
+		got, _ := at(cri, []string{"containerd", "runtimes", r.Name, "options", "BinaryName"}).(string)
+		if got != r.Path {
+			return fmt.Errorf("containerd would use %q for the runtime %s, not %s: another file that it imports sets it", got, r.Name, r.Path)
+		}
+	}
+	if got := at(cri, []string{"containerd", "default_runtime_name"}); d.Default != "" && got != d.Default {
+		return fmt.Errorf("containerd would use %v as the default runtime, not %s: another file that it imports sets it", got, d.Default)
+	}
+	if path := firstDifference(without(before, d), without(after, d), nil); path != "" {
+		return fmt.Errorf("containerd would change its setting %s: this is a fault of nvidia-container-toolkit, report it with the config file", path)
+	}
+	return nil
+}
+
+// without returns a config without what this package sets.
+func without(doc map[string]any, d Desired) map[string]any {
+	doc = clone(doc)
+	delete(doc, "imports")
+	delete(doc, "version")
+	path := schemaOf(doc).cri
+	for _, p := range [][]string{{"plugins", "io.containerd.cri.v1.runtime"}, {"plugins", "io.containerd.grpc.v1.cri"}} {
+		if tableAt(doc, p) != nil {
+			path = p
+		}
+	}
+	cri := clone(tableAt(doc, path))
+	containerd := clone(tableAt(cri, []string{"containerd"}))
+	runtimes := clone(tableAt(containerd, []string{"runtimes"}))
+	for _, r := range d.Runtimes {
+		delete(runtimes, r.Name)
+	}
+	delete(cri, "enable_cdi")
+	delete(containerd, "default_runtime_name")
+	containerd["runtimes"], cri["containerd"] = runtimes, containerd
+	plugins := clone(tableAt(doc, []string{"plugins"}))
+	plugins[path[len(path)-1]] = cri
+	doc["plugins"] = plugins
+	return doc
+}
+
+// firstDifference returns the path of a value in which two configs differ, or "".
+func firstDifference(a, b map[string]any, path []string) string {
+	for _, k := range sorted(merge(a, b)) {
+		x, inA := a[k].(map[string]any)
+		y, inB := b[k].(map[string]any)
+		here := append(path[:len(path):len(path)], k)
+		if inA && inB {
+			if d := firstDifference(x, y, here); d != "" {
+				return d
+			}
+		} else if !reflect.DeepEqual(a[k], b[k]) {
+			return strings.Join(here, ".")
+		}
+	}
+	return ""
+}

@@ -1,0 +1,278 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"outrigger.dev/agents/container-toolkit/internal/rawtoml"
+)
+
+// containerd's default paths.
+const (
+	containerdConfig = "/etc/containerd/config.toml"
+	containerdDropIn = "/etc/containerd/conf.d/99-nvidia.toml"
+	// runcType is the runtime_type of containerd's own runc runtime.
+	runcType = "io.containerd.runc.v2"
+)
+
+// containerdEdit is how the config of containerd is edited.
+type containerdEdit struct {
+	// main is the main config file, dropIn the file for the runtime tables.
+	main, dropIn string
+	// engine is the version of containerd; zero if it is not known.
+	engine version
+	// generated is true for a main file that another program writes: it is not edited.
+	generated bool
+	// external is true if another program merges the drop-in into the config.
+	external bool
+	// noDropIn is true if the main file is a template, which does not take drop-ins.
+	noDropIn bool
+}
+
+// mergesTables is the first version of containerd that merges the tables of plugins in
+// imported files; before, the last file replaces them (containerd issue 5837).
+var mergesTables = version{2, 1}
+
+// edit returns the config files with the runtimes. files are those that containerd loads,
+// in that order: the main file first. The drop-in is among them if it has content of others.
+func (c containerdEdit) edit(files []file, d Desired) (edit, error) {
+	files = slices.Clone(files)
+	docs, err := decodeAll(files)
+	if err != nil {
+		return edit{}, err
+	}
+	main := files[0]
+	if blank(main.text) || len(docs[0]) == 0 {
+		version := "2"
+		if c.engine.atLeast(version2) {
+			version = "3"
+		}
+		if main.text, err = rawtoml.Set(main.text, []string{"version"}, version); err != nil {
+			return edit{}, fmt.Errorf("edit %s: %w", main.path, err)
+		}
+		files[0] = main
+		docs[0] = map[string]any{"version": int64(version[0] - '0')}
+	}
+	schema := schemaOf(docs[0])
+	if c.noDropIn || !(c.external || c.engine.atLeast(mergesTables)) {
+		if c.generated {
+			return edit{}, fmt.Errorf("edit %s: another program writes this file, and containerd before 2.1 does not merge drop-ins: use containerd 2.1 or later", main.path)
+		}
+		return c.inFile(files, docs, schema, d)
+	}
+	return c.inDropIn(files, docs, schema, d)
+}
+
+// inDropIn puts only the runtime tables in the drop-in, and one import in the main file.
+func (c containerdEdit) inDropIn(files []file, docs []map[string]any, schema schema, d Desired) (edit, error) {
+	effective := map[string]any{}
+	for _, doc := range docs {
+		effective = merge(effective, tableAt(doc, schemaOf(doc).cri))
+	}
+	e := edit{}
+	var err error
+	var present map[string]any
+	text := textOf(files, c.dropIn)
+	if blank(text) {
+		text, err = rawtoml.Set(text, []string{"version"}, fmt.Sprint(schema.version))
+	} else {
+		doc := docs[slices.IndexFunc(files, func(f file) bool { return f.path == c.dropIn })]
+		schema = schemaOf(doc)
+		present = tableAt(doc, schema.cri)
+	}
+	if err == nil {
+		text, err = schema.apply(text, effective, present, c.settings(d, effective, schema, &e))
+	}
+	if err != nil {
+		return edit{}, fmt.Errorf("write %s: %w", c.dropIn, err)
+	}
+	e.put(c.dropIn, text)
+	main := files[0]
+	if c.external || imported(docs[0], main.path, c.dropIn) {
+		if !c.external && !c.generated {
+			e.put(main.path, main.text)
+		}
+		return e, nil
+	}
+	if c.generated {
+		return edit{}, fmt.Errorf("edit %s: another program writes this file, and it does not import %s: update that program, or have its template import the file", main.path, c.dropIn)
+	}
+	if main.text, err = rawtoml.AddToList(main.text, []string{"imports"}, importPattern(c.dropIn)); err != nil {
+		return edit{}, fmt.Errorf("edit %s: %w", main.path, err)
+	}
+	e.put(main.path, main.text)
+	return e, nil
+}
+
+// inFile puts the runtime tables in the file whose plugin table containerd uses, because
+// each later file replaces the table of those before.
+func (c containerdEdit) inFile(files []file, docs []map[string]any, schema schema, d Desired) (edit, error) {
+	at := 0
+	for i, doc := range docs {
+		if tableAt(doc, schemaOf(doc).cri) != nil {
+			at = i
+		}
+	}
+	if at > 0 {
+		schema = schemaOf(docs[at])
+	}
+	f := files[at]
+	e := edit{}
+	present := tableAt(docs[at], schema.cri)
+	text, err := schema.apply(f.text, present, present, c.settings(d, present, schema, &e))
+	if err != nil {
+		return edit{}, fmt.Errorf("edit %s: %w", f.path, err)
+	}
+	if c.engine.known() && !c.noDropIn {
+		e.note("containerd %s replaces the settings of its CRI plugin by those of a drop-in: %s is edited, and keeps everything else", c.engine, f.path)
+	}
+	e.put(f.path, text)
+	if at > 0 && !blank(files[0].text) {
+		e.put(files[0].path, files[0].text)
+	}
+	return e, nil
+}
+
+// settings are what the config should say, as the paths below the table of the CRI plugin.
+type settings struct {
+	runtimes map[string]map[string]any
+	values   map[string]any
+}
+
+func (c containerdEdit) settings(d Desired, effective map[string]any, schema schema, e *edit) settings {
+	s := settings{runtimes: map[string]map[string]any{}, values: map[string]any{}}
+	from := inherited(effective, d)
+	for _, r := range d.Runtimes {
+		table := clone(from)
+		if t, _ := table["runtime_type"].(string); t == "" {
+			table["runtime_type"] = cmp.Or(d.RuntimeType, runcType)
+		}
+		options, _ := table["options"].(map[string]any)
+		options = clone(options)
+		options["BinaryName"] = r.Path
+		if schema.version < 2 {
+			options["Runtime"] = r.Path
+		}
+		table["options"] = options
+		if len(d.Annotations) > 0 {
+			table["container_annotations"] = d.Annotations
+		}
+		s.runtimes[r.Name] = table
+	}
+	if d.Default != "" {
+		s.values["containerd.default_runtime_name"] = d.Default
+	}
+	_, set := effective["enable_cdi"]
+	switch {
+	case !d.CDI, !set && c.engine.atLeast(version2):
+		// It is on unless a file says otherwise.
+	case c.engine.known() && !c.engine.atLeast(version{1, 7}):
+		e.note("containerd %s does not support CDI: use containerd 1.7 or later", c.engine)
+	default:
+		s.values["enable_cdi"] = true
+	}
+	return s
+}
+
+// apply writes the settings. effective is the plugin's table as containerd sees it, and
+// present the one in this text.
+func (s schema) apply(text []byte, effective, present map[string]any, want settings) ([]byte, error) {
+	runtimes := append(slices.Clone(s.cri), "containerd", "runtimes")
+	var tables []rawtoml.Table
+	var err error
+	for _, name := range sorted(want.runtimes) {
+		at := append(slices.Clone(runtimes), name)
+		there := tableAt(present, []string{"containerd", "runtimes", name})
+		if there == nil {
+			tables = append(tables, rawtoml.Table{Path: at, Values: want.runtimes[name]})
+			continue
+		}
+		if text, err = complete(text, at, there, want.runtimes[name]); err != nil {
+			return nil, err
+		}
+	}
+	for _, key := range sorted(want.values) {
+		value := want.values[key]
+		keys := strings.Split(key, ".")
+		if at(effective, keys) == value {
+			continue
+		}
+		raw, err := rawtoml.Value(value)
+		if err != nil {
+			return nil, err
+		}
+		if text, err = rawtoml.Set(text, append(slices.Clone(s.cri), keys...), raw); err != nil {
+			return nil, err
+		}
+	}
+	if len(tables) == 0 {
+		return text, nil
+	}
+	return rawtoml.AddTables(text, tables...)
+}
+
+// complete gives a runtime that the file already has our program, and what it lacks.
+func complete(text []byte, at []string, there, want map[string]any) ([]byte, error) {
+	var err error
+	for _, k := range sorted(want) {
+		path := append(slices.Clone(at), k)
+		if sub, ok := want[k].(map[string]any); ok {
+			inner, _ := there[k].(map[string]any)
+			if text, err = complete(text, path, inner, sub); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		old, set := there[k]
+		if ours := k == "BinaryName" || k == "Runtime" || k == "container_annotations"; set && (!ours || sameValue(old, want[k])) {
+			continue
+		}
+		raw, err := rawtoml.Value(want[k])
+		if err != nil {
+			return nil, err
+		}
+		if text, err = rawtoml.Set(text, path, raw); err != nil {
+			return nil, err
+		}
+	}
+	return text, nil
+}
+
+// importPattern returns the pattern with which the main file imports the drop-in. A
+// pattern, and not a path, because containerd does not start if an imported file is
+// missing; one that matches no other files than ours.
+func importPattern(dropIn string) string {
+	ext := path.Ext(dropIn)
+	return strings.TrimSuffix(dropIn, ext) + "*" + ext
+}
+
+// imported reports whether a config file imports a file.
+func imported(doc map[string]any, from, file string) bool {
+	list, _ := doc["imports"].([]any)
+	return slices.ContainsFunc(list, func(v any) bool {
+		pattern, _ := v.(string)
+		if !path.IsAbs(pattern) {
+			pattern = path.Join(path.Dir(from), pattern)
+		}
+		ok, err := filepath.Match(path.Clean(pattern), file)
+		return err == nil && ok
+	})
+}
+
+// decodeAll decodes files.
+func decodeAll(files []file) ([]map[string]any, error) {
+	docs := make([]map[string]any, len(files))
+	for i, f := range files {
+		docs[i] = map[string]any{}
+		if err := toml.Unmarshal(f.text, &docs[i]); err != nil {
+			return nil, fmt.Errorf("read %s: %w", f.path, err)
+		}
+	}
+	return docs, nil
+}

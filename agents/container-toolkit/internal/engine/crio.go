@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"fmt"
+
+	"outrigger.dev/agents/container-toolkit/internal/rawtoml"
+)
+
+// CRI-O's default paths.
+const (
+	crioConfig = "/etc/crio/crio.conf"
+	crioDropIn = "/etc/crio/crio.conf.d/99-nvidia.toml"
+)
+
+// editCRIO returns the drop-in with the runtimes. CRI-O merges drop-ins, so that no other
+// file changes. files are those that CRI-O loads, in that order; the drop-in is among them
+// if it has content of others.
+func editCRIO(files []file, dropIn string, d Desired) (edit, error) {
+	docs, err := decodeAll(files)
+	if err != nil {
+		return edit{}, err
+	}
+	effective, present := map[string]any{}, map[string]any{}
+	table := []string{"crio", "runtime"}
+	for i, f := range files {
+		effective = merge(effective, tableAt(docs[i], table))
+		if f.path == dropIn {
+			present = tableAt(docs[i], table)
+		}
+	}
+	text, err := crioText(textOf(files, dropIn), present, crioInherited(effective, d), d)
+	if err != nil {
+		return edit{}, fmt.Errorf("write %s: %w", dropIn, err)
+	}
+	e := edit{}
+	e.put(dropIn, text)
+	if d.CDI {
+		e.note("CRI-O supports CDI by itself, unless its cdi_spec_dirs is empty")
+	}
+	return e, nil
+}
+
+// crioText returns the drop-in. present is what others have in it, and from what new
+// runtimes inherit.
+func crioText(text []byte, present, from map[string]any, d Desired) ([]byte, error) {
+	var err error
+	set := func(value string, path ...string) {
+		if err == nil {
+			text, err = rawtoml.Set(text, append([]string{"crio", "runtime"}, path...), rawtoml.String(value))
+		}
+	}
+	if d.Default != "" {
+		set(d.Default, "default_runtime")
+	}
+	var tables []rawtoml.Table
+	for _, r := range d.Runtimes {
+		if tableAt(present, []string{"runtimes", r.Name}) != nil {
+			set(r.Path, "runtimes", r.Name, "runtime_path")
+			continue
+		}
+		values := clone(from)
+		values["runtime_path"] = r.Path
+		values["runtime_type"] = "oci"
+		tables = append(tables, rawtoml.Table{Path: []string{"crio", "runtime", "runtimes", r.Name}, Values: values})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rawtoml.AddTables(text, tables...)
+}
+
+// crioInherited returns the table that new runtimes start from, such as its monitor_path.
+// What is only right for the program itself is left out.
+func crioInherited(runtime map[string]any, d Desired) map[string]any {
+	name, _ := runtime["default_runtime"].(string)
+	for _, name := range []string{name, "crun", "runc"} {
+		table := tableAt(runtime, []string{"runtimes", name})
+		kind, _ := table["runtime_type"].(string)
+		if table == nil || d.has(name) || kind != "" && kind != "oci" {
+			continue
+		}
+		table = clone(table)
+		delete(table, "platform_runtime_paths")
+		delete(table, "inherit_default_runtime")
+		return table
+	}
+	return nil
+}

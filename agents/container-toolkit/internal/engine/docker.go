@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
+	"reflect"
+	"strings"
+
+	"outrigger.dev/agents/container-toolkit/internal/rawjson"
+)
+
+// dockerConfig is Docker's default config file.
+const dockerConfig = "/etc/docker/daemon.json"
+
+// bom is the byte order mark, which dockerd accepts before the config.
+var bom = []byte("\ufeff")
+
+// editDocker returns daemon.json with the runtimes. It keeps all other settings, their
+// order and the formatting.
+func editDocker(files []file, at string, d Desired) (edit, error) {
+	old := textOf(files, at)
+	text, hasBOM := bytes.CutPrefix(old, bom)
+	if blank(text) {
+		text = []byte("{}\n")
+	}
+	set := func(value any, keys ...string) error {
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return err
+		}
+		text, err = rawjson.Set(text, keys, string(raw))
+		return err
+	}
+	if err := rawjson.Check(text); err != nil {
+		return edit{}, fmt.Errorf("read %s: %w", at, err)
+	}
+	var errs error
+	try := func(value any, keys ...string) {
+		if errs == nil && !equalJSON(rawjson.Get(text, keys...), value) {
+			errs = set(value, keys...)
+		}
+	}
+	for _, r := range d.Runtimes {
+		if rawjson.Get(text, "runtimes", r.Name) == "" {
+			try(dockerRuntime{Path: r.Path, Args: []string{}}, "runtimes", r.Name)
+			continue
+		}
+		try(r.Path, "runtimes", r.Name, "path")
+	}
+	if d.Default != "" {
+		try(d.Default, "default-runtime")
+	}
+	if d.CDI {
+		try(true, "features", "cdi")
+	}
+	if errs != nil {
+		return edit{}, fmt.Errorf("edit %s: %w", at, errs)
+	}
+	if hasBOM {
+		text = append(bytes.Clone(bom), text...)
+	}
+	e := edit{}
+	e.put(at, text)
+	return e, nil
+}
+
+// dockerRuntime is a runtime in daemon.json.
+type dockerRuntime struct {
+	Path string   `json:"path"`
+	Args []string `json:"args"`
+}
+
+// equalJSON reports whether JSON text has a value.
+func equalJSON(raw string, value any) bool {
+	want, err := json.Marshal(value)
+	return err == nil && sameJSON([]byte(raw), want)
+}
+
+// sameJSON reports whether two documents have the same value.
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	return json.Unmarshal(bytes.TrimPrefix(a, bom), &x) == nil && json.Unmarshal(bytes.TrimPrefix(b, bom), &y) == nil &&
+		reflect.DeepEqual(x, y)
+}
+
+// dockerKeys are the parts of daemon.json that this package sets, below which "*" stands
+// for each member.
+var dockerKeys = [][]string{{"runtimes", "*"}, {"features", "cdi"}, {"default-runtime"}}
+
+// stripDocker takes the parts back that are as this package wrote them, in a file that
+// was changed since. It needs what the file was before, and what was written.
+func stripDocker(now, before, wrote []byte) ([]byte, error) {
+	text, hasBOM := bytes.CutPrefix(now, bom)
+	if err := rawjson.Check(text); err != nil {
+		return nil, err
+	}
+	before, wrote = bytes.TrimPrefix(before, bom), bytes.TrimPrefix(wrote, bom)
+	var err error
+	for _, keys := range expand(wrote) {
+		ours, old := rawjson.Get(wrote, keys...), rawjson.Get(before, keys...)
+		if ours == old || !sameJSON([]byte(rawjson.Get(text, keys...)), []byte(ours)) {
+			continue
+		}
+		if old == "" {
+			text = rawjson.Delete(text, keys...)
+		} else if text, err = rawjson.Set(text, keys, old); err != nil {
+			return nil, err
+		}
+	}
+	for _, parent := range []string{"runtimes", "features"} {
+		if rawjson.Get(before, parent) == "" && equalJSON(rawjson.Get(text, parent), struct{}{}) {
+			text = rawjson.Delete(text, parent)
+		}
+	}
+	if hasBOM {
+		text = append(bytes.Clone(bom), text...)
+	}
+	return text, nil
+}
+
+// expand returns the paths of dockerKeys in a document.
+func expand(text []byte) [][]string {
+	var out [][]string
+	for _, keys := range dockerKeys {
+		if keys[len(keys)-1] != "*" {
+			out = append(out, keys)
+			continue
+		}
+		var members map[string]json.RawMessage
+		_ = json.Unmarshal([]byte(rawjson.Get(text, keys[:len(keys)-1]...)), &members) // none: nothing to expand
+		for _, name := range sorted(members) {
+			out = append(out, []string{keys[0], name})
+		}
+	}
+	return out
+}
+
+// forgetDocker takes out the runtimes whose program is one of the NVIDIA runtimes, of a
+// file of which nothing is recorded.
+func forgetDocker(text []byte) []byte {
+	body, hasBOM := bytes.CutPrefix(text, bom)
+	var config struct {
+		Runtimes map[string]dockerRuntime
+		Default  string `json:"default-runtime"`
+	}
+	if json.Unmarshal(body, &config) != nil {
+		return text
+	}
+	for _, name := range sorted(config.Runtimes) {
+		if !isRuntime(config.Runtimes[name].Path) {
+			continue
+		}
+		body = rawjson.Delete(body, "runtimes", name)
+		if config.Default == name {
+			body = rawjson.Delete(body, "default-runtime")
+		}
+	}
+	if hasBOM {
+		return append(bytes.Clone(bom), body...)
+	}
+	return body
+}
+
+// isRuntime reports whether a program is one of the NVIDIA runtimes.
+func isRuntime(program string) bool {
+	name := strings.TrimPrefix(path.Base(program), runtimeProgram)
+	return program != "" && (name == "" || name == ".cdi" || name == ".legacy")
+}

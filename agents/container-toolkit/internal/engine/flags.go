@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Flags returns the flags that ConfigOf reads. The variables are those of NVIDIA's
+// toolkit container; where several set a flag, the first one that is set wins.
+func Flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "runtime", EnvVars: []string{"RUNTIME"}, Value: string(Docker), Usage: "container `ENGINE`: docker, containerd or crio"},
+		&cli.BoolFlag{Name: "no-runtime-config", EnvVars: []string{"NO_RUNTIME_CONFIG"}, Usage: "leave the config of the container engine as it is"},
+		&cli.PathFlag{Name: "runtime-config", EnvVars: []string{"RUNTIME_CONFIG", "CONTAINERD_CONFIG", "DOCKER_CONFIG"}, Usage: "config `FILE` of the container engine on the host; that of the running engine if it is empty"},
+		&cli.PathFlag{Name: "runtime-drop-in-config", EnvVars: []string{"RUNTIME_DROP_IN_CONFIG"}, Usage: "drop-in `FILE` for the runtimes on the host"},
+		&cli.PathFlag{Name: "runtime-executable-path", EnvVars: []string{"RUNTIME_EXECUTABLE_PATH"}, Usage: "program `FILE` of the container engine on the host, with which its config is checked; that of the running engine if it is empty"},
+		&cli.PathFlag{Name: "runtime-socket", EnvVars: []string{"RUNTIME_SOCKET", "CONTAINERD_SOCKET", "DOCKER_SOCKET"}, Usage: "`SOCKET` of the container engine on the host"},
+		&cli.StringFlag{Name: "runtime-restart-mode", EnvVars: []string{"RUNTIME_RESTART_MODE"}, Usage: "how the container engine is made to load its config: signal, systemd or none; systemd for crio, and signal for the others"},
+		&cli.BoolFlag{Name: "runtime-enable-cdi", EnvVars: []string{"RUNTIME_ENABLE_CDI", "CDI_ENABLED", "ENABLE_CDI"}, Usage: "turn CDI on in the container engine"},
+		&cli.PathFlag{Name: "host-root-mount", EnvVars: []string{"HOST_ROOT_MOUNT"}, Value: "/host", Usage: "`FOLDER` at which the agent sees / of the host"},
+		&cli.StringFlag{Name: "nvidia-runtime-name", EnvVars: []string{"NVIDIA_RUNTIME_NAME", "CONTAINERD_RUNTIME_CLASS", "DOCKER_RUNTIME_NAME"}, Value: "nvidia", Usage: "`NAME` of the runtime"},
+		&cli.BoolFlag{Name: "nvidia-runtime-set-as-default", EnvVars: []string{"NVIDIA_RUNTIME_SET_AS_DEFAULT", "CONTAINERD_SET_AS_DEFAULT", "DOCKER_SET_AS_DEFAULT"}, Value: true, Usage: "make it the default runtime"},
+		&cli.StringFlag{Name: "containerd-runtime-type", EnvVars: []string{"CONTAINERD_RUNTIME_TYPE"}, Value: runcType, Usage: "runtime_type in containerd's config, if the default runtime has none"},
+		&cli.StringSliceFlag{Name: "nvidia-container-runtime-modes-cdi-annotation-prefixes", EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_MODES_CDI_ANNOTATION_PREFIXES"}, Usage: "`PREFIXES` of annotations that containerd passes to the runtime"},
+	}
+}
+
+// ConfigOf reads the flags of Flags. It reports false if no engine is to be configured.
+// toolkit is the folder on the host that has nvidia-container-runtime.
+func ConfigOf(c *cli.Context, toolkit string) (Config, bool, error) {
+	if c.Bool("no-runtime-config") || c.String("runtime") == "" {
+		return Config{}, false, nil
+	}
+	config := Config{
+		Engine:       Name(c.String("runtime")),
+		HostRoot:     c.Path("host-root-mount"),
+		ConfigPath:   c.Path("runtime-config"),
+		DropIn:       c.Path("runtime-drop-in-config"),
+		Executable:   c.Path("runtime-executable-path"),
+		Socket:       c.Path("runtime-socket"),
+		RuntimeName:  c.String("nvidia-runtime-name"),
+		RuntimePath:  path.Join(cmp.Or(toolkit, "/usr/bin"), runtimeProgram),
+		SetAsDefault: c.Bool("nvidia-runtime-set-as-default"),
+		CDI:          c.Bool("runtime-enable-cdi"),
+		RuntimeType:  c.String("containerd-runtime-type"),
+		Reload:       ReloadMode(c.String("runtime-restart-mode")),
+	}
+	for _, p := range c.StringSlice("nvidia-container-runtime-modes-cdi-annotation-prefixes") {
+		if p != "" {
+			config.Annotations = append(config.Annotations, p+"*")
+		}
+	}
+	if config.Engine == "cri-o" {
+		config.Engine = CRIO
+	}
+	if !slices.Contains(names, config.Engine) {
+		return config, false, fmt.Errorf("--runtime (RUNTIME) is %q: use docker, containerd or crio", config.Engine)
+	}
+	if modes := []ReloadMode{"", Signal, Systemd, None}; !slices.Contains(modes, config.Reload) {
+		return config, false, fmt.Errorf("--runtime-restart-mode (RUNTIME_RESTART_MODE) is %q: use signal, systemd or none", config.Reload)
+	}
+	return config, true, nil
+}

@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"outrigger.dev/agents/container-toolkit/internal/rawtoml"
+)
+
+// runtimeProgram is the program of the runtime; those for one mode have a suffix.
+const runtimeProgram = "nvidia-container-runtime"
+
+// Config is what the flags say, see Flags.
+type Config struct {
+	Engine Name
+	// HostRoot is the folder at which this process sees the host's /, ProcRoot the one at
+	// which it sees the host's /proc.
+	HostRoot, ProcRoot string
+	// ConfigPath, DropIn, Socket and Executable are paths on the host. If they are "",
+	// they are those of the running engine, or the defaults.
+	ConfigPath, DropIn, Socket, Executable string
+	// RuntimeName is the name of the runtime; those for one mode have a suffix.
+	RuntimeName string
+	// RuntimePath is the path of nvidia-container-runtime on the host. The programs of
+	// the other runtimes are next to it.
+	RuntimePath string
+	// SetAsDefault makes it the default runtime.
+	SetAsDefault bool
+	// CDI turns CDI on in the engine.
+	CDI bool
+	// Annotations and RuntimeType are as in Desired.
+	Annotations []string
+	RuntimeType string
+	// Reload is how the engine is made to load its config.
+	Reload ReloadMode
+}
+
+// Desired returns what the config should say.
+func (c Config) Desired() Desired {
+	d := Desired{CDI: c.CDI, Annotations: c.Annotations, RuntimeType: c.RuntimeType}
+	for _, mode := range []string{"", "cdi", "legacy"} {
+		r := Runtime{Name: c.RuntimeName, Path: c.RuntimePath}
+		if mode != "" {
+			r = Runtime{Name: "nvidia-" + mode, Path: c.RuntimePath + "." + mode}
+		}
+		if !d.has(r.Name) {
+			d.Runtimes = append(d.Runtimes, r)
+		}
+	}
+	if c.SetAsDefault {
+		d.Default = c.RuntimeName
+	}
+	return d
+}
+
+// Keeper keeps the config of a container engine as desired.
+type Keeper struct {
+	config  Config
+	host    host
+	records records
+	log     *slog.Logger
+	// step is called before each step of a change; tests stop there.
+	step func(string)
+	// tried is the content for which the engine was made to load its config.
+	tried string
+}
+
+// New creates a Keeper. It does no I/O.
+func New(c Config, log *slog.Logger) (*Keeper, error) {
+	if !slices.Contains(names, c.Engine) {
+		return nil, fmt.Errorf("unknown container engine %q: use docker, containerd or crio", c.Engine)
+	}
+	c.HostRoot = cmp.Or(c.HostRoot, "/")
+	c.ProcRoot = cmp.Or(c.ProcRoot, "/proc")
+	c.RuntimeName = cmp.Or(c.RuntimeName, "nvidia")
+	for _, p := range []string{c.ConfigPath, c.DropIn, c.Socket, c.RuntimePath} {
+		if p != "" && !path.IsAbs(p) {
+			return nil, fmt.Errorf("%q is not an absolute path", p)
+		}
+	}
+	if c.RuntimePath == "" {
+		return nil, fmt.Errorf("the path of %s is empty", runtimeProgram)
+	}
+	return &Keeper{
+		config:  c,
+		host:    host{root: c.HostRoot, proc: c.ProcRoot},
+		records: records{dir: filepath.Join(c.HostRoot, recordFolder)},
+		log:     log,
+		step:    func(string) {},
+	}, nil
+}
+
+// Plan returns what Apply would write. It writes nothing.
+func (k *Keeper) Plan(ctx context.Context) (Plan, error) {
+	t, err := k.locate(ctx)
+	if err != nil {
+		return Plan{}, err
+	}
+	rec, err := k.records.load(t.engine, t.main)
+	if err != nil {
+		return Plan{}, err
+	}
+	files, err := k.files(t)
+	if err != nil {
+		return Plan{}, err
+	}
+	for _, f := range rec.Files {
+		if !slices.ContainsFunc(files, func(have file) bool { return have.path == f.Path }) {
+			text, err := k.host.read(f.Path)
+			if err != nil {
+				return Plan{}, err
+			}
+			files = append(files, file{path: f.Path, text: text})
+		}
+	}
+	before, err := originals(t.as(rec), files, rec)
+	if err != nil {
+		return Plan{}, err
+	}
+	loaded := slices.DeleteFunc(slices.Clone(before), func(f file) bool { return f.text == nil && f.path != t.main })
+	e, err := t.edit(loaded, k.config.Desired())
+	if err != nil {
+		return Plan{}, err
+	}
+	return k.plan(t, files, before, e, rec)
+}
+
+// originals returns the files as they were before they were changed.
+func originals(t target, files []file, rec record) ([]file, error) {
+	out := slices.Clone(files)
+	for i, f := range files {
+		var err error
+		if out[i].text, err = original(t, f, rec.of(f.path)); err != nil {
+			return nil, fmt.Errorf("read %s: %w", f.path, err)
+		}
+	}
+	return out, nil
+}
+
+// original returns a file without what this package put in it; nil if nothing remains of
+// a file that did not exist.
+func original(t target, f file, rec *fileRecord) ([]byte, error) {
+	if rec != nil {
+		if text, ok := rec.original(f.text); ok {
+			return text, nil
+		}
+	}
+	if f.text == nil {
+		return nil, nil //nolint:nilnil // the file does not exist
+	}
+	if t.engine == Docker {
+		if rec == nil {
+			return f.text, nil
+		}
+		text, err := stripDocker(f.text, rec.Before, rec.Wrote[0])
+		if err == nil && !rec.Existed && sameJSON(text, []byte("{}")) {
+			text = nil
+		}
+		return text, err
+	}
+	text, err := rawtoml.Strip(f.text)
+	if err == nil && f.path == t.main && t.dropIn != "" && (rec != nil || len(text) != len(f.text)) {
+		text, err = rawtoml.RemoveFromList(text, []string{"imports"}, importPattern(t.dropIn))
+	}
+	created := rec != nil && !rec.Existed || rec == nil && len(text) != len(f.text)
+	if err == nil && created && blank(text) {
+		text = nil
+	}
+	return text, err
+}
+
+// plan compares the files with what they should be.
+func (k *Keeper) plan(t target, files, before []file, e edit, rec record) (Plan, error) {
+	p := Plan{Engine: t.engine, Notes: e.notes, target: t}
+	p.record = record{Engine: t.engine, Config: t.main, DropIn: t.dropIn, Written: rec.Written}
+	// Files of before that have no part any more get their content back, last.
+	for _, f := range rec.Files {
+		if !slices.ContainsFunc(e.files, func(x file) bool { return x.path == f.Path }) {
+			e.put(f.Path, textOf(before, f.Path))
+		}
+	}
+	for _, want := range e.files {
+		now, old := textOf(files, want.path), textOf(before, want.path)
+		if sameMeaning(t.engine, now, want.text) {
+			want.text = now
+		}
+		if !same(now, want.text) {
+			p.Changes = append(p.Changes, Change{Path: want.path, Before: now, After: want.text})
+		}
+		if same(want.text, old) {
+			continue
+		}
+		fr, err := k.recordOf(rec.of(want.path), want, now, old)
+		if err != nil {
+			return Plan{}, err
+		}
+		p.record.Files = append(p.record.Files, fr)
+	}
+	return p, nil
+}
+
+// recordOf returns the record of a file that is now, and was old before; last is the
+// record so far, or nil.
+func (k *Keeper) recordOf(last *fileRecord, want file, now, old []byte) (fileRecord, error) {
+	fr := fileRecord{Path: want.path, Existed: old != nil, Before: old, Wrote: [][]byte{want.text}}
+	if last != nil {
+		fr.Folder = last.Folder
+		if same(last.Wrote[0], want.text) && bytes.Equal(last.Before, old) && last.Existed == fr.Existed {
+			return *last, nil
+		}
+		if _, ok := last.original(now); ok && !same(now, want.text) {
+			// A process that is killed before it writes leaves this.
+			fr.Wrote = append(fr.Wrote, now)
+		}
+	}
+	if fr.Folder == "" && now == nil {
+		var err error
+		if fr.Folder, err = k.host.missingFolder(want.path); err != nil {
+			return fileRecord{}, err
+		}
+	}
+	return fr, nil
+}
+
+// as returns the target to which a record belongs.
+func (t target) as(rec record) target {
+	if len(rec.Files) > 0 {
+		t.main, t.dropIn = rec.Config, rec.DropIn
+	}
+	return t
+}
+
+// sameMeaning reports whether an engine reads the same from two files. Then the first one
+// stays: a person has edited it since.
+func sameMeaning(engine Name, a, b []byte) bool {
+	if a == nil || b == nil {
+		return false
+	}
+	if engine == Docker {
+		return sameJSON(a, b)
+	}
+	return sameTOML(a, b)
+}
+
+// Watch returns the files and folders whose changes should lead to another Keep, as paths
+// that this process sees.
+func (k *Keeper) Watch(ctx context.Context) ([]string, error) {
+	t, err := k.locate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files, err := k.files(t)
+	var out []string
+	for _, f := range files {
+		real, err := k.host.path(f.path)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, real)
+	}
+	return out, err
+}

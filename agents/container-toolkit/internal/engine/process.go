@@ -1,0 +1,266 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is a running engine.
+type process struct {
+	pid, parent int
+	// exe is the program, as its own file system names it, and args its command line.
+	exe  string
+	args []string
+	env  []string
+	// cwd is the folder to which relative paths on its command line belong.
+	cwd string
+	// start is when it started, in nanoseconds since the boot.
+	start int64
+	// unit is the systemd unit that it belongs to, or "".
+	unit string
+}
+
+// programs are the names of the engines' programs.
+var programs = map[Name]string{Docker: "dockerd", Containerd: "containerd", CRIO: "crio"}
+
+// processes returns the processes of an engine that see the host's own file system:
+// engines inside of containers do not count.
+func (h host) processes(engine Name) ([]process, error) {
+	entries, err := os.ReadDir(h.proc)
+	if err != nil {
+		return nil, fmt.Errorf("find the process of %s: %w", engine, err)
+	}
+	var out []process
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if p, ok := h.process(pid); ok && p.runs(programs[engine]) && h.onHost(pid) {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// process reads a process. It reports false if there is none, or it has no program.
+func (h host) process(pid int) (process, bool) {
+	dir := filepath.Join(h.proc, strconv.Itoa(pid))
+	exe, err := os.Readlink(filepath.Join(dir, "exe"))
+	if err != nil {
+		return process{}, false
+	}
+	p := process{pid: pid, exe: strings.TrimSuffix(exe, " (deleted)")}
+	p.args = lines(filepath.Join(dir, "cmdline"))
+	p.env = lines(filepath.Join(dir, "environ"))
+	p.cwd, _ = os.Readlink(filepath.Join(dir, "cwd")) // "": relative paths are below /
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return process{}, false
+	}
+	p.parent, p.start = parseStat(stat)
+	cgroup, _ := os.ReadFile(filepath.Join(dir, "cgroup")) // no cgroups: no unit
+	p.unit = unitOf(string(cgroup))
+	return p, true
+}
+
+// lines returns the strings of a file in /proc that separates them by zero bytes.
+func lines(path string) []string {
+	data, _ := os.ReadFile(path) // the process has ended
+	if len(data) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimRight(string(data), "\x00"), "\x00")
+}
+
+// parseStat returns the parent of a process, and when it started, from /proc/PID/stat.
+func parseStat(stat []byte) (parent int, start int64) {
+	// The name of the program may contain spaces and parentheses.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 20 {
+		return 0, 0
+	}
+	parent, _ = strconv.Atoi(fields[1])
+	ticks, _ := strconv.ParseInt(fields[19], 10, 64)
+	const nanosecondsPerTick = 1e9 / 100 // USER_HZ is 100 on all architectures of Go
+	return parent, ticks * nanosecondsPerTick
+}
+
+// unitOf returns the systemd service in a cgroup file.
+func unitOf(cgroup string) string {
+	for line := range strings.Lines(cgroup) {
+		for _, part := range slices.Backward(strings.Split(strings.TrimSpace(line), "/")) {
+			if strings.HasSuffix(part, ".service") {
+				return part
+			}
+		}
+	}
+	return ""
+}
+
+// runs reports whether a process runs a program, by its file or by the name with which it
+// was started: the file of k3s has many programs.
+func (p process) runs(program string) bool {
+	return filepath.Base(p.exe) == program || len(p.args) > 0 && filepath.Base(p.args[0]) == program
+}
+
+// onHost reports whether a process has the root of the host's first process.
+func (h host) onHost(pid int) bool {
+	var own, first unix.Stat_t
+	return unix.Stat(filepath.Join(h.proc, strconv.Itoa(pid), "root")+"/", &own) == nil &&
+		unix.Stat(filepath.Join(h.proc, "1", "root")+"/", &first) == nil &&
+		own.Dev == first.Dev && own.Ino == first.Ino
+}
+
+// option returns the value of an option on the command line, or "".
+func (p process) option(names ...string) string {
+	value := ""
+	for i, arg := range p.args {
+		name, v, ok := strings.Cut(arg, "=")
+		if !strings.HasPrefix(name, "-") || !slices.Contains(names, strings.TrimLeft(name, "-")) {
+			continue
+		}
+		switch {
+		case ok:
+			value = v
+		case i+1 < len(p.args):
+			value = p.args[i+1]
+		}
+	}
+	return value
+}
+
+// path returns the value of an option that is a path, as an absolute one.
+func (p process) path(names ...string) string {
+	v := p.option(names...)
+	if v == "" || filepath.IsAbs(v) {
+		return v
+	}
+	return filepath.Join("/", p.cwd, v)
+}
+
+// variable returns a variable of the process, or "".
+func (p process) variable(name string) string {
+	for _, v := range p.env {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// find returns the process of the engine, or nil if it does not run. socket and config may
+// be "": they select one of several.
+func (h host) find(engine Name, socket, config string) (*process, error) {
+	all, err := h.processes(engine)
+	if err != nil {
+		return nil, err
+	}
+	if socket != "" {
+		if pid := h.peer(socket); pid > 0 {
+			if i := slices.IndexFunc(all, func(p process) bool { return p.pid == pid }); i >= 0 {
+				return &all[i], nil
+			}
+		}
+	}
+	all = slices.DeleteFunc(all, func(p process) bool {
+		// dockerd runs a containerd of its own, with a config that it writes itself.
+		parent, ok := h.process(p.parent)
+		return ok && parent.runs(programs[Docker])
+	})
+	if len(all) > 1 {
+		all = slices.DeleteFunc(all, func(p process) bool {
+			return config != "" && p.configPath(engine) != config || socket != "" && p.socketPath(engine) != socket
+		})
+	}
+	if len(all) > 1 {
+		if i := slices.IndexFunc(all, func(p process) bool { return p.socketPath(engine) == sockets[engine] }); i >= 0 {
+			return &all[i], nil
+		}
+		return nil, fmt.Errorf("find the process of %s: %d are running: set --runtime-socket to the socket of one", engine, len(all))
+	}
+	if len(all) == 0 {
+		return nil, nil //nolint:nilnil // no process is no error
+	}
+	return &all[0], nil
+}
+
+// sockets are the engines' default sockets.
+var sockets = map[Name]string{
+	Docker:     "/var/run/docker.sock",
+	Containerd: "/run/containerd/containerd.sock",
+	CRIO:       "/var/run/crio/crio.sock",
+}
+
+// configPath returns the config file that a process was started with.
+func (p process) configPath(engine Name) string {
+	switch engine {
+	case Docker:
+		if v := p.path("config-file"); v != "" {
+			return v
+		}
+		if dir := p.variable("XDG_CONFIG_HOME"); dir != "" && p.variable("ROOTLESSKIT_STATE_DIR") != "" {
+			return filepath.Join(dir, "docker/daemon.json")
+		}
+		return dockerConfig
+	case CRIO:
+		if v := p.path("config", "c"); v != "" {
+			return v
+		}
+		if v := p.variable("CONTAINER_CONFIG"); v != "" {
+			return v
+		}
+		return crioConfig
+	default:
+		if v := p.path("config", "c"); v != "" {
+			return v
+		}
+		return containerdConfig
+	}
+}
+
+// socketPath returns the socket that a process was told to listen on, or the default one.
+func (p process) socketPath(engine Name) string {
+	option := map[Name][]string{Docker: {"host", "H"}, Containerd: {"address", "a"}, CRIO: {"listen"}}[engine]
+	if v := strings.TrimPrefix(p.option(option...), "unix://"); filepath.IsAbs(v) {
+		return v
+	}
+	return sockets[engine]
+}
+
+// peer returns the process that listens on a socket of the host, or 0. A socket that
+// systemd made has systemd as its peer, which is no process of the engine.
+func (h host) peer(socket string) int {
+	real, err := h.path(socket)
+	if err != nil {
+		return 0
+	}
+	conn, err := net.Dial("unix", real)
+	if err != nil {
+		return 0
+	}
+	defer conn.Close()
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return 0
+	}
+	pid := 0
+	err = raw.Control(func(fd uintptr) {
+		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = int(cred.Pid)
+		}
+	})
+	if err != nil {
+		return 0
+	}
+	return pid
+}

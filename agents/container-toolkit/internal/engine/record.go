@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"outrigger.dev/pkg/hostfs"
+)
+
+// maxFile is the most bytes of a config file or record that are read.
+const maxFile = 4 << 20
+
+// recordFolder is the folder on the host that has the records.
+const recordFolder = "/var/lib/nvidia-container-toolkit/engine"
+
+// record is what undo needs. It is on disk before the files that it is about are changed.
+type record struct {
+	// Version is that of the format.
+	Version int    `json:"version"`
+	Engine  Name   `json:"engine"`
+	Config  string `json:"config"`
+	// DropIn is the file that the config imports; "" for none.
+	DropIn string `json:"dropIn,omitempty"`
+	// Files are in the order in which they are written.
+	Files []fileRecord `json:"files"`
+	// Written says when the files were last written.
+	Written moment `json:"written"`
+}
+
+// fileRecord is what a file was before.
+type fileRecord struct {
+	Path    string `json:"path"`
+	Existed bool   `json:"existed"`
+	Before  []byte `json:"before,omitempty"`
+	// Wrote is the content that was written last, and those of before that may still be
+	// there if a process was killed.
+	Wrote [][]byte `json:"wrote"`
+	// Folder is the topmost folder that was created for the file.
+	Folder string `json:"folder,omitempty"`
+}
+
+// moment is a time that steps of the clock do not change.
+type moment struct {
+	// Boot is the ID of the boot, Nanoseconds the time since then.
+	Boot        string `json:"boot"`
+	Nanoseconds int64  `json:"nanoseconds"`
+}
+
+// of returns the record of a file, or nil.
+func (r record) of(path string) *fileRecord {
+	for i := range r.Files {
+		if r.Files[i].Path == path {
+			return &r.Files[i]
+		}
+	}
+	return nil
+}
+
+// original returns the content before if the file is as recorded, and whether it is.
+func (f *fileRecord) original(now []byte) ([]byte, bool) {
+	before := f.Before
+	if f.Existed && before == nil {
+		before = []byte{}
+	}
+	if same(now, before) || slices.ContainsFunc(f.Wrote, func(w []byte) bool { return same(now, w) }) {
+		return before, true
+	}
+	return nil, false
+}
+
+// same reports whether two files are the same; a nil file does not exist.
+func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
+
+// records is the folder of the records, as this process sees it.
+type records struct{ dir string }
+
+// path returns the path of the record for a config file.
+func (r records) path(engine Name, config string) string {
+	return filepath.Join(r.dir, string(engine)+url.PathEscape(config)+".json")
+}
+
+// load returns the record for a config file; an empty one if there is none.
+func (r records) load(engine Name, config string) (record, error) {
+	return readRecord(r.path(engine, config))
+}
+
+func readRecord(path string) (record, error) {
+	var rec record
+	data, err := hostfs.ReadFile(path, 4*maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return rec, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &rec)
+	}
+	if err == nil && rec.Version != 1 {
+		err = fmt.Errorf("it has version %d: use the version of nvidia-container-toolkit that wrote it", rec.Version)
+	}
+	if err != nil {
+		return rec, fmt.Errorf("read %s, which undo needs: %w", path, err)
+	}
+	return rec, nil
+}
+
+// all returns the records of an engine.
+func (r records) all(engine Name) ([]record, error) {
+	entries, err := os.ReadDir(r.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var out []record
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), string(engine)+"%2F") || !strings.HasSuffix(e.Name(), ".json") {
+			continue
+		}
+		rec, err := readRecord(filepath.Join(r.dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, rec)
+	}
+	return out, nil
+}
+
+// save writes a record; an empty one is removed. It returns whether it changed the disk.
+func (r records) save(rec record) (bool, error) {
+	path := r.path(rec.Engine, rec.Config)
+	if len(rec.Files) == 0 {
+		err := os.Remove(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	rec.Version = 1
+	data, err := json.Marshal(rec)
+	if err != nil {
+		return false, err
+	}
+	// The files may have secrets, such as the registries of Docker.
+	return hostfs.WriteIfChanged(path, append(data, '\n'), 0o600)
+}

@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/pace"
+)
+
+// ReloadMode is how an engine is made to load its config, as in the variable
+// RUNTIME_RESTART_MODE.
+type ReloadMode string
+
+// The modes.
+const (
+	// Signal sends SIGHUP to the engine's process: Docker and CRI-O load their config,
+	// containerd ends, and whoever supervises it starts it again.
+	Signal ReloadMode = "signal"
+	// Systemd runs systemctl on the host.
+	Systemd ReloadMode = "systemd"
+	// None leaves it to a person.
+	None ReloadMode = "none"
+)
+
+// loadPause is the time between two questions to an engine that starts, and loadLimit how
+// long it may take until it has loaded its config.
+const (
+	loadPause = 200 * time.Millisecond
+	loadLimit = time.Minute
+)
+
+// ErrNotRunning says that the engine does not run: it will load its config when it starts.
+var ErrNotRunning = errors.New("the container engine does not run")
+
+// Loaded reports whether the running engine has loaded the runtimes; if not, differs says
+// what it lacks. It asks the engine. An engine that does not answer has loaded them if it
+// was started after the files were written.
+func (k *Keeper) Loaded(ctx context.Context) (loaded bool, differs string, err error) {
+	t, err := k.locate(ctx)
+	if err != nil {
+		return false, "", err
+	}
+	return k.loaded(ctx, t)
+}
+
+func (k *Keeper) loaded(ctx context.Context, t target) (bool, string, error) {
+	l, err := k.ask(ctx, t)
+	if err == nil {
+		differs := l.missing(k.config.forEngine(t))
+		return differs == "", differs, nil
+	}
+	if t.process == nil {
+		return false, "", fmt.Errorf("%s: %w", t.engine, ErrNotRunning)
+	}
+	k.log.Debug("the container engine does not say what it has loaded, comparing times", "engine", t.engine, "err", err)
+	rec, recErr := k.records.load(t.engine, t.main)
+	if recErr != nil {
+		return false, "", recErr
+	}
+	if rec.Written == (moment{}) {
+		return false, "", err
+	}
+	if !k.startedAfter(t.process, rec.Written) {
+		return false, "it was started before its config was changed", nil
+	}
+	return true, "", nil
+}
+
+// forEngine returns what an engine can be expected to have loaded.
+func (c Config) forEngine(t target) Desired {
+	d := c.Desired()
+	if t.containerd.generated && !t.version.atLeast(mergesTables) {
+		// k3s and RKE2 register the runtime themselves, not those for one mode.
+		d.Runtimes = d.Runtimes[:1]
+	}
+	if t.engine == Containerd && t.version.known() && !t.version.atLeast(version{1, 7}) {
+		d.CDI = false
+	}
+	return d
+}
+
+// startedAfter reports whether a process was started after a moment.
+func (k *Keeper) startedAfter(p *process, m moment) bool {
+	return m.Boot != k.host.boot() || p.start > m.Nanoseconds
+}
+
+// Keep makes the config as desired, and has the engine load it if the running engine does
+// not have it yet. It does nothing if both are so. An engine is not made to load the same
+// config twice.
+func (k *Keeper) Keep(ctx context.Context) (Plan, error) {
+	p, err := k.Apply(ctx)
+	if err != nil {
+		return p, err
+	}
+	loaded, differs, err := k.Loaded(ctx)
+	if errors.Is(err, ErrNotRunning) {
+		return p, nil
+	}
+	if err != nil || loaded {
+		return p, err
+	}
+	content := fmt.Sprint(p.record.Written, k.config.Desired())
+	t, err := k.locate(ctx)
+	if err != nil {
+		return p, err
+	}
+	if k.tried == content || p.Empty() && p.record.Written != (moment{}) && t.process != nil && k.startedAfter(t.process, p.record.Written) {
+		return p, fmt.Errorf("%s has read its config and does not use it: %s; it is not restarted again", t.engine, differs)
+	}
+	k.log.Info("the container engine has not loaded its config", "engine", t.engine, "differs", differs, "mode", k.config.Reload)
+	k.tried = content
+	return p, k.reload(ctx, t, func(ctx context.Context) bool {
+		loaded, _, err := k.Loaded(ctx)
+		return err == nil && loaded
+	})
+}
+
+// Withdraw is Undo, after which an engine that has loaded the runtimes loads its config
+// again.
+func (k *Keeper) Withdraw(ctx context.Context) (Plan, error) {
+	p, err := k.Undo(ctx)
+	if err != nil || p.Empty() {
+		return p, err
+	}
+	t, err := k.locate(ctx)
+	if err != nil || t.process == nil {
+		return p, err
+	}
+	gone := func(ctx context.Context) bool {
+		l, err := k.ask(ctx, t)
+		return err == nil && !l.hasAny(k.config.Desired())
+	}
+	if gone(ctx) {
+		return p, nil
+	}
+	return p, k.reload(ctx, t, gone)
+}
+
+// hasAny reports whether an engine has loaded one of the runtimes.
+func (l live) hasAny(d Desired) bool {
+	for _, r := range d.Runtimes {
+		if l.programs[r.Name] == r.Path {
+			return true
+		}
+	}
+	return false
+}
+
+// Reload has the engine load its config, and waits until it has.
+func (k *Keeper) Reload(ctx context.Context) error {
+	t, err := k.locate(ctx)
+	if err != nil {
+		return err
+	}
+	return k.reload(ctx, t, func(ctx context.Context) bool {
+		loaded, _, err := k.Loaded(ctx)
+		return err == nil && loaded
+	})
+}
+
+// reload has the engine load its config, and waits until done.
+func (k *Keeper) reload(ctx context.Context, t target, done func(context.Context) bool) error {
+	if err := k.trigger(ctx, t); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, loadLimit)
+	defer cancel()
+	for pace.Pause(ctx, loadPause) {
+		if done(ctx) {
+			k.log.Info("the container engine has loaded its config", "engine", t.engine)
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has not loaded its config within %s: look at the log of %s", t.engine, loadLimit, t.unit)
+}
+
+// trigger does what has the engine load its config.
+func (k *Keeper) trigger(ctx context.Context, t target) error {
+	switch k.config.mode() {
+	case None:
+		return fmt.Errorf("%s has not loaded its config, and the restart mode is none: run systemctl restart %s", t.engine, t.unit)
+	case Systemd:
+		verb := "restart"
+		if t.engine == Docker {
+			verb = "reload" // a restart may end the containers
+		}
+		systemctl := k.host.which("systemctl")
+		if systemctl == "" {
+			return fmt.Errorf("restart %s: there is no systemctl on the host: use the restart mode signal", t.unit)
+		}
+		_, err := k.host.run(ctx, systemctl, "systemctl", verb, t.unit)
+		return err
+	default:
+		if t.process == nil {
+			return fmt.Errorf("signal %s: %w", t.engine, ErrNotRunning)
+		}
+		// The process may have ended, and its number may belong to another one.
+		if now, ok := k.host.process(t.process.pid); !ok || now.start != t.process.start {
+			return nil
+		}
+		if err := unix.Kill(t.process.pid, unix.SIGHUP); err != nil {
+			return fmt.Errorf("signal %s, process %d: %w", t.engine, t.process.pid, err)
+		}
+		return nil
+	}
+}
+
+// mode returns the mode, or the default one of the engine.
+func (c Config) mode() ReloadMode {
+	switch {
+	case c.Reload != "":
+		return c.Reload
+	case c.Engine == CRIO:
+		return Systemd
+	default:
+		return Signal
+	}
+}

@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// schema is where settings are in a version of containerd's config.
+type schema struct {
+	// version is that of the config file; a file without one has version 1.
+	version int64
+	// cri is the table of the plugin that runs containers for Kubernetes.
+	cri []string
+}
+
+// schemaOf returns the schema of a config file.
+func schemaOf(doc map[string]any) schema {
+	v, _ := doc["version"].(int64)
+	switch {
+	case v >= 3:
+		return schema{version: v, cri: []string{"plugins", "io.containerd.cri.v1.runtime"}}
+	case v == 2:
+		return schema{version: v, cri: []string{"plugins", "io.containerd.grpc.v1.cri"}}
+	default:
+		return schema{version: 1, cri: []string{"plugins", "cri"}}
+	}
+}
+
+// version is the version of an engine; zero if it is not known.
+type version struct{ major, minor int }
+
+// version2 is the first version of containerd with config version 3.
+var version2 = version{2, 0}
+
+var versionText = regexp.MustCompile(`\bv?(\d+)\.(\d+)\.\d+`)
+
+// parseVersion reads the output of an engine's --version.
+func parseVersion(text string) version {
+	m := versionText.FindStringSubmatch(text)
+	if m == nil {
+		return version{}
+	}
+	major, _ := strconv.Atoi(m[1])
+	minor, _ := strconv.Atoi(m[2])
+	return version{major, minor}
+}
+
+func (v version) known() bool { return v != version{} }
+
+func (v version) atLeast(w version) bool {
+	return v.major > w.major || v.major == w.major && v.minor >= w.minor
+}
+
+func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
+
+// inherited returns the table that new runtimes start from: that of the default runtime,
+// if it is one of runc's kind, or else of runc or crun.
+func inherited(cri map[string]any, d Desired) map[string]any {
+	name, _ := at(cri, []string{"containerd", "default_runtime_name"}).(string)
+	for _, name := range []string{name, "runc", "crun"} {
+		table := tableAt(cri, []string{"containerd", "runtimes", name})
+		kind, _ := table["runtime_type"].(string)
+		if table != nil && !d.has(name) && !strings.HasPrefix(name, "nvidia") &&
+			(kind == "" || strings.HasPrefix(kind, "io.containerd.runc.") || strings.HasPrefix(kind, "io.containerd.runtime.v1.")) {
+			return table
+		}
+	}
+	return nil
+}
+
+// at returns the value at a path, or nil.
+func at(doc map[string]any, path []string) any {
+	for i, key := range path {
+		if i == len(path)-1 {
+			return doc[key]
+		}
+		doc, _ = doc[key].(map[string]any)
+	}
+	return doc
+}
+
+// tableAt returns the table at a path, or nil.
+func tableAt(doc map[string]any, path []string) map[string]any {
+	table, _ := at(doc, path).(map[string]any)
+	return table
+}
+
+// merge returns a table with the values of both; those of the second one win.
+func merge(a, b map[string]any) map[string]any {
+	out := clone(a)
+	for k, v := range b {
+		x, isTable := out[k].(map[string]any)
+		y, both := v.(map[string]any)
+		if isTable && both {
+			v = merge(x, y)
+		}
+		out[k] = v
+	}
+	return out
+}
+
+// clone returns a copy of a table, which is never nil.
+func clone(m map[string]any) map[string]any {
+	out := make(map[string]any, len(m))
+	maps.Copy(out, m)
+	return out
+}
+
+// sameTOML reports whether two documents have the same values.
+func sameTOML(a, b []byte) bool {
+	var x, y map[string]any
+	return toml.Unmarshal(a, &x) == nil && toml.Unmarshal(b, &y) == nil && len(x) == len(y) && (len(x) == 0 || reflect.DeepEqual(x, y))
+}
+
+// sameValue reports whether a decoded value equals a desired one.
+func sameValue(decoded, want any) bool {
+	if list, ok := want.([]string); ok {
+		values, _ := decoded.([]any)
+		return slices.EqualFunc(values, list, func(v any, s string) bool { return v == s })
+	}
+	return decoded == want
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// target is the config of an engine: where its files are, and who loads them.
+type target struct {
+	engine Name
+	// main is the main config file, dropIn the one for our tables ("" for Docker).
+	main, dropIn string
+	// containerd is how containerd's files are edited.
+	containerd containerdEdit
+	// process is the running engine; nil if it does not run.
+	process *process
+	// program is the engine's program on the host; "" if it was not found.
+	program string
+	version version
+	// socket is where the engine answers, unit the systemd service that runs it.
+	socket, unit string
+}
+
+// distributions are Kubernetes distributions whose containerd has a config of its own, by
+// its path. They are looked for if containerd does not run.
+var distributions = []string{
+	"/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
+	"/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
+	k0sConfig,
+	"/var/snap/microk8s/current/args/containerd-template.toml",
+}
+
+const (
+	k0sConfig = "/etc/k0s/containerd.toml"
+	k0sDropIn = "/etc/k0s/containerd.d/99-nvidia.toml"
+	// rancherConfig is how the paths of k3s and RKE2 end: they write this file when they
+	// start, and it imports the drop-ins of a folder next to it.
+	rancherConfig = "/agent/etc/containerd/config.toml"
+	rancherDropIn = "config-v3.toml.d/99-nvidia.toml"
+	// microk8s writes its config from a template next to it when it starts.
+	microk8sConfig, microk8sTemplate = "/args/containerd.toml", "containerd-template.toml"
+)
+
+// locate finds the config of the engine: that of the running process, unless the Config
+// names another one.
+func (k *Keeper) locate(ctx context.Context) (target, error) {
+	c := k.config
+	t := target{engine: c.Engine, dropIn: c.DropIn, socket: c.Socket}
+	var err error
+	if t.process, err = k.host.find(c.Engine, c.Socket, c.ConfigPath); err != nil {
+		return t, err
+	}
+	t.main = c.ConfigPath
+	if t.process != nil {
+		t.main = cmp.Or(t.main, t.process.configPath(c.Engine))
+		t.socket = cmp.Or(t.socket, t.process.socketPath(c.Engine))
+		t.unit = t.process.unit
+		t.program = t.process.exe
+	}
+	t.socket = cmp.Or(t.socket, sockets[c.Engine])
+	t.unit = cmp.Or(t.unit, string(c.Engine)+".service")
+	t.program = cmp.Or(c.Executable, t.program)
+	if t.program == "" {
+		t.program = k.host.which(programs[c.Engine])
+	}
+	if t.program != "" {
+		t.version = k.versionOf(ctx, t)
+	}
+	switch c.Engine {
+	case Docker:
+		t.main, t.dropIn = cmp.Or(t.main, dockerConfig), ""
+	case CRIO:
+		t.main, t.dropIn = cmp.Or(t.main, crioConfig), cmp.Or(t.dropIn, crioDropIn)
+	default:
+		err = k.locateContainerd(&t)
+	}
+	return t, err
+}
+
+// locateContainerd completes a target for containerd, also for the distributions that
+// write its config themselves.
+func (k *Keeper) locateContainerd(t *target) error {
+	for _, p := range distributions {
+		if t.main != "" {
+			break
+		}
+		if real, err := k.host.path(filepath.Dir(p)); err == nil && exists(real) {
+			t.main = p
+		}
+	}
+	t.main = cmp.Or(t.main, containerdConfig)
+	e := &t.containerd
+	e.engine = t.version
+	text, err := k.host.read(t.main)
+	if err != nil {
+		return err
+	}
+	dropIn := containerdDropIn
+	switch {
+	case strings.HasSuffix(t.main, rancherConfig):
+		e.generated = true
+		dropIn = path.Join(path.Dir(t.main), rancherDropIn)
+	case bytes.Contains(text, []byte("k0s_managed=true")):
+		e.external = true
+		dropIn = k0sDropIn
+	case strings.HasSuffix(t.main, microk8sConfig):
+		template := path.Join(path.Dir(t.main), microk8sTemplate)
+		if real, err := k.host.path(template); err == nil && exists(real) {
+			t.main = template
+		}
+	}
+	e.noDropIn = path.Base(t.main) == microk8sTemplate
+	t.dropIn = cmp.Or(t.dropIn, dropIn)
+	e.main, e.dropIn = t.main, t.dropIn
+	return nil
+}
+
+// files returns the config files that the engine loads, in that order, and those that
+// are written. A missing file has no text.
+func (k *Keeper) files(t target) ([]file, error) {
+	if t.engine == Docker {
+		text, err := k.host.read(t.main)
+		return []file{{path: t.main, text: text}}, err
+	}
+	var files []file
+	add := func(paths ...string) error {
+		for _, p := range paths {
+			if slices.ContainsFunc(files, func(f file) bool { return f.path == p }) {
+				continue
+			}
+			text, err := k.host.read(p)
+			if err != nil {
+				return err
+			}
+			files = append(files, file{path: p, text: text})
+		}
+		return nil
+	}
+	if err := add(t.main); err != nil {
+		return nil, err
+	}
+	if t.engine == CRIO {
+		dropIns, err := k.host.glob(filepath.Join(filepath.Dir(t.dropIn), "*"))
+		return files, errors.Join(err, add(dropIns...), add(t.dropIn))
+	}
+	// More than this many files import each other in a circle of patterns.
+	const most = 1000
+	for i := 0; i < len(files) && i < most && !t.containerd.noDropIn; i++ {
+		imports, err := k.imports(files[i])
+		if err == nil {
+			err = add(imports...)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, add(t.dropIn)
+}
+
+// imports returns the files that a config file of containerd imports.
+func (k *Keeper) imports(f file) ([]string, error) {
+	docs, err := decodeAll([]file{f})
+	if err != nil {
+		return nil, err
+	}
+	list, _ := docs[0]["imports"].([]any)
+	var out []string
+	for _, v := range list {
+		pattern, _ := v.(string)
+		if !path.IsAbs(pattern) {
+			pattern = path.Join(path.Dir(f.path), pattern)
+		}
+		matches := []string{path.Clean(pattern)}
+		if strings.Contains(pattern, "*") {
+			if matches, err = k.host.glob(matches[0]); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, matches...)
+	}
+	return out, nil
+}
+
+// which returns the path of a program on the host, or "".
+func (h host) which(program string) string {
+	for _, dir := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"} {
+		p := path.Join(dir, program)
+		if real, err := h.path(p); err == nil {
+			if info, err := os.Stat(real); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				return p
+			}
+		}
+	}
+	return ""
+}
+
+// versionOf asks the engine's program for its version.
+func (k *Keeper) versionOf(ctx context.Context, t target) version {
+	out, err := k.host.run(ctx, t.program, programs[t.engine], "--version")
+	if err != nil {
+		k.log.Debug("cannot read the version of the container engine, assuming an old one", "program", t.program, "err", err)
+	}
+	return parseVersion(out)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// edit derives the content of the files.
+func (t target) edit(files []file, d Desired) (edit, error) {
+	switch t.engine {
+	case Docker:
+		return editDocker(files, t.main, d)
+	case CRIO:
+		return editCRIO(files, t.dropIn, d)
+	case Containerd:
+		return t.containerd.edit(files, d)
+	default:
+		return edit{}, fmt.Errorf("unknown container engine %q", t.engine)
+	}
+}

@@ -1,0 +1,203 @@
+// Package rawjson changes JSON documents as text: what it does not change keeps its
+// bytes, and what it adds is formatted as the document is.
+package rawjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// member is a member of an object: the offsets of its key and its value.
+type member struct {
+	name            string
+	key, keyEnd     int
+	value, valueEnd int
+}
+
+// object is an object in a text: the offsets of its braces, and its members.
+type object struct {
+	open, close int
+	members     []member
+}
+
+// Check returns an error unless text is one JSON object.
+func Check(text []byte) error {
+	var whole map[string]json.RawMessage
+	err := json.Unmarshal(text, &whole)
+	if syntax, ok := err.(*json.SyntaxError); ok {
+		line := bytes.Count(text[:min(int(syntax.Offset), len(text))], []byte("\n")) + 1
+		return fmt.Errorf("line %d: %w", line, err)
+	}
+	if err == nil && whole == nil {
+		return fmt.Errorf("line 1: it is null, not an object")
+	}
+	return err
+}
+
+// Get returns the text of the value at path, or "" if there is none.
+func Get(text []byte, path ...string) string {
+	if Check(text) != nil {
+		return ""
+	}
+	at := space(text, 0)
+	for i, name := range path {
+		if text[at] != '{' {
+			return ""
+		}
+		m := read(text, at).find(name)
+		if m == nil {
+			return ""
+		}
+		if i == len(path)-1 {
+			return string(text[m.value:m.valueEnd])
+		}
+		at = m.value
+	}
+	return ""
+}
+
+// Set gives the member at path the value, which is JSON text. Objects above it that are
+// missing are added at the end of those that they belong to.
+func Set(text []byte, path []string, value string) ([]byte, error) {
+	if err := Check(text); err != nil {
+		return nil, err
+	}
+	s := styleOf(text)
+	at := space(text, 0)
+	for i, name := range path {
+		if text[at] != '{' {
+			return nil, fmt.Errorf("%s is not an object", strings.Join(path[:i], "."))
+		}
+		o := read(text, at)
+		m := o.find(name)
+		if m == nil {
+			return s.insert(text, o, name, nest(path[i+1:], value))
+		}
+		if i == len(path)-1 {
+			formatted, err := s.format(value, lineIndent(text, m.key))
+			if err != nil {
+				return nil, err
+			}
+			return slices.Concat(text[:m.value], formatted, text[m.valueEnd:]), nil
+		}
+		at = m.value
+	}
+	return text, nil
+}
+
+// Delete removes the member at path, if there is one.
+func Delete(text []byte, path ...string) []byte {
+	if Check(text) != nil {
+		return text
+	}
+	at := space(text, 0)
+	for i, name := range path {
+		if text[at] != '{' {
+			return text
+		}
+		o := read(text, at)
+		m := o.find(name)
+		if m == nil {
+			return text
+		}
+		if i == len(path)-1 {
+			return o.remove(text, m)
+		}
+		at = m.value
+	}
+	return text
+}
+
+// nest returns the value below the objects of path, as JSON text.
+func nest(path []string, value string) string {
+	for _, name := range slices.Backward(path) {
+		key, _ := json.Marshal(name) // a string cannot fail
+		value = "{" + string(key) + ":" + value + "}"
+	}
+	return value
+}
+
+// find returns the member that decoders use: the last one with the name.
+func (o object) find(name string) *member {
+	for i := range slices.Backward(o.members) {
+		if o.members[i].name == name {
+			return &o.members[i]
+		}
+	}
+	return nil
+}
+
+// remove removes a member with the comma and the space that belong to it.
+func (o object) remove(text []byte, m *member) []byte {
+	i := slices.IndexFunc(o.members, func(x member) bool { return x.key == m.key })
+	switch {
+	case len(o.members) == 1:
+		return slices.Concat(text[:o.open+1], text[o.close:])
+	case i == 0:
+		return slices.Concat(text[:m.key], text[o.members[1].key:])
+	default:
+		return slices.Concat(text[:o.members[i-1].valueEnd], text[m.valueEnd:])
+	}
+}
+
+// read returns the object that begins at an offset of a valid document.
+func read(text []byte, at int) object {
+	o := object{open: at}
+	at = space(text, at+1)
+	for text[at] != '}' {
+		m := member{key: at, keyEnd: skip(text, at)}
+		_ = json.Unmarshal(text[m.key:m.keyEnd], &m.name) // the document is valid
+		m.value = space(text, space(text, m.keyEnd)+1)
+		m.valueEnd = skip(text, m.value)
+		o.members = append(o.members, m)
+		at = space(text, m.valueEnd)
+		if text[at] == ',' {
+			at = space(text, at+1)
+		}
+	}
+	o.close = at
+	return o
+}
+
+// space returns the offset of the first byte at or after an offset that is no white space.
+func space(text []byte, at int) int {
+	for at < len(text) && strings.IndexByte(" \t\r\n", text[at]) >= 0 {
+		at++
+	}
+	return at
+}
+
+// skip returns the offset after the value that begins at an offset of a valid document.
+func skip(text []byte, at int) int {
+	depth := 0
+	for ; at < len(text); at++ {
+		switch c := text[at]; c {
+		case '"':
+			for at++; text[at] != '"'; at++ {
+				if text[at] == '\\' {
+					at++
+				}
+			}
+			if depth == 0 {
+				return at + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return at + 1
+			}
+			if depth < 0 {
+				return at
+			}
+		default:
+			if depth == 0 && strings.IndexByte(", \t\r\n", c) >= 0 {
+				return at
+			}
+		}
+	}
+	return at
+}

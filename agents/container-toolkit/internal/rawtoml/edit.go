@@ -1,0 +1,193 @@
+package rawtoml
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// The marks. A line that ends with mark was added; one with was has another value than
+// before, which follows; what is between begin and end was added.
+const (
+	mark  = " # nvidia-container-toolkit"
+	was   = mark + ": was "
+	begin = "# >>> nvidia-container-toolkit (remove with: nvidia-ctk runtime unconfigure)"
+	end   = "# <<< nvidia-container-toolkit"
+)
+
+// Set gives the key at path the value, which is TOML text on one line. The key is added
+// if it is missing: next to its siblings, or in a new table at the end.
+func Set(text []byte, path []string, value string) ([]byte, error) {
+	d, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if e := d.find(path); e != nil {
+		return d.replace(e, value)
+	}
+	if err := d.blocker(path); err != nil {
+		return nil, err
+	}
+	table := path[:len(path)-1]
+	if at, indent, key := d.place(table, path); at >= 0 {
+		return insertLine(text, at, indent+key+" = "+value+mark), nil
+	}
+	return appendBlock(text, "["+Key(table)+"]\n"+Key(path[len(path)-1:])+" = "+value+"\n"), nil
+}
+
+// place returns where a line with a new key goes, its indentation and the key as it is
+// written there. It returns -1 if the table is not there yet.
+func (d *Doc) place(table, path []string) (at int, indent, key string) {
+	at = -1
+	if len(table) == 0 {
+		at = 0
+	}
+	for i, e := range d.entries {
+		inTable := !e.header && slices.Equal(e.table, table) && len(e.path) == len(path)
+		switch {
+		case len(table) == 0 && !e.header && len(e.table) == 0, inTable:
+			at, indent, key = e.end, d.indent(e), Key(path[len(e.table):])
+		case e.header && slices.Equal(e.path, table):
+			at, indent, key = e.end, d.indent(e), Key(path[len(table):])
+			if i+1 < len(d.entries) && !d.entries[i+1].header {
+				indent = d.indent(d.entries[i+1])
+			}
+		case !e.header && len(e.table) < len(table) && len(e.path) > len(table) && slices.Equal(e.path[:len(table)], table):
+			// The table is made of dotted keys: no header may name it.
+			at, indent, key = e.end, d.indent(e), Key(path[len(e.table):])
+		}
+	}
+	if key == "" {
+		key = Key(path)
+	}
+	return at, indent, key
+}
+
+// indent returns the white space before an entry.
+func (d *Doc) indent(e entry) string {
+	line := d.text[e.start:]
+	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
+}
+
+// replace gives a key another value, and records the old one behind it.
+func (d *Doc) replace(e *entry, value string) ([]byte, error) {
+	old := string(d.text[e.value:e.valueEnd])
+	if old == value {
+		return d.text, nil
+	}
+	if strings.ContainsAny(old, "\r\n") {
+		return nil, fmt.Errorf("line %d: the value of %s has several lines: write it on one line", d.line(e.start), Key(e.path))
+	}
+	eol := e.end - len(lineBreak(d.text[:e.end]))
+	return slices.Concat(d.text[:e.value], []byte(value), d.text[e.valueEnd:eol], []byte(was+old), d.text[eol:]), nil
+}
+
+// lineBreak returns how the line at the end of text ends.
+func lineBreak(text []byte) string {
+	switch {
+	case bytes.HasSuffix(text, []byte("\r\n")):
+		return "\r\n"
+	case bytes.HasSuffix(text, []byte("\n")):
+		return "\n"
+	default:
+		return ""
+	}
+}
+
+// insertLine inserts a line at the beginning of a line, or after the last one. If the
+// last line is not ended, the new one is not either.
+func insertLine(text []byte, at int, line string) []byte {
+	if at == len(text) && at > 0 && text[at-1] != '\n' {
+		return slices.Concat(text, []byte("\n"+line))
+	}
+	return slices.Concat(text[:at], []byte(line+"\n"), text[at:])
+}
+
+// AddTables adds tables at the end. The tables must not be in the document.
+func AddTables(text []byte, tables ...Table) ([]byte, error) {
+	d, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	for _, t := range tables {
+		if err := d.blocker(append(slices.Clone(t.Path), "")); err != nil {
+			return nil, err
+		}
+		if err := t.write(&b); err != nil {
+			return nil, err
+		}
+	}
+	out := appendBlock(text, b.String())
+	_, err = Parse(out)
+	return out, err
+}
+
+// appendBlock adds text between marks at the end, or to the block that is there.
+func appendBlock(text []byte, block string) []byte {
+	tail := "\n" + end
+	if trimmed := bytes.TrimSuffix(text, []byte("\n")); bytes.HasSuffix(trimmed, []byte(tail)) {
+		at := len(trimmed) - len(tail) + 1
+		return slices.Concat(text[:at], []byte(block), text[at:])
+	}
+	return insertLine(text, len(text), begin+"\n"+block+end)
+}
+
+// Table is a table with everything below it, of types that decoding TOML makes.
+type Table struct {
+	Path   []string
+	Values map[string]any
+}
+
+func (t Table) write(b *strings.Builder) error {
+	fmt.Fprintf(b, "[%s]\n", Key(t.Path))
+	var tables []string
+	for _, k := range sortedKeys(t.Values) {
+		if _, ok := t.Values[k].(map[string]any); ok {
+			tables = append(tables, k)
+			continue
+		}
+		v, err := Value(t.Values[k])
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(b, "%s = %s\n", Key([]string{k}), v)
+	}
+	for _, k := range tables {
+		sub := Table{Path: append(slices.Clone(t.Path), k), Values: t.Values[k].(map[string]any)}
+		if err := sub.write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AddToList adds a string to the array of strings at path, at its end; a missing array
+// is added. It does nothing if the array has the string.
+func AddToList(text []byte, path []string, value string) ([]byte, error) {
+	d, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	e := d.find(path)
+	if e == nil {
+		return Set(text, path, "["+String(value)+"]")
+	}
+	if e.kind != unstable.Array {
+		return nil, fmt.Errorf("line %d: %s is not a list", d.line(e.start), Key(path))
+	}
+	at, add := e.value+1, String(value)
+	for _, el := range e.elements {
+		if el.text == value {
+			return text, nil
+		}
+		at, add = el.end, ", "+String(value)
+	}
+	return slices.Concat(text[:at], []byte(add), text[at:]), nil
+}
+
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,103 @@
+package rawtoml
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Strip takes back what Set and AddTables did to a document, and keeps everything else,
+// also what was changed since. It returns an error if marks are damaged.
+func Strip(text []byte) ([]byte, error) {
+	out, err := stripBlocks(text)
+	if err != nil {
+		return nil, err
+	}
+	return stripLines(out)
+}
+
+func stripBlocks(text []byte) ([]byte, error) {
+	for {
+		from := lineIndex(text, begin, 0)
+		if from < 0 {
+			return text, nil
+		}
+		last := lineIndex(text, end, from)
+		if last < 0 {
+			return nil, fmt.Errorf("line %d: the end of what nvidia-container-toolkit added, %q, is missing: remove the lines by hand",
+				bytes.Count(text[:from], []byte("\n"))+1, end)
+		}
+		text = cut(text, from, lineEnd(text, last))
+	}
+}
+
+// lineIndex returns the offset of the line that begins with prefix, at or after from.
+func lineIndex(text []byte, prefix string, from int) int {
+	for at := from; at < len(text); at = lineEnd(text, at) {
+		if bytes.HasPrefix(text[at:], []byte(prefix)) {
+			return at
+		}
+	}
+	return -1
+}
+
+// cut removes whole lines. It is the reverse of insertLine.
+func cut(text []byte, from, to int) []byte {
+	if to == len(text) && from > 0 && text[to-1] != '\n' {
+		from--
+	}
+	return slices.Concat(text[:from], text[to:])
+}
+
+// stripLines takes back the changes of single lines.
+func stripLines(text []byte) ([]byte, error) {
+	if !bytes.Contains(text, []byte(mark)) {
+		return text, nil
+	}
+	d, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range slices.Backward(d.entries) {
+		if e.header {
+			continue
+		}
+		// The line behind may have gone, and with it the end of this one.
+		e.end = min(e.end, len(text))
+		eol := e.end - len(lineBreak(text[:e.end]))
+		comment := string(text[e.valueEnd:eol])
+		if strings.HasSuffix(comment, mark) {
+			text = cut(text, e.start, e.end)
+		} else if i := strings.LastIndex(comment, was); i >= 0 {
+			old := comment[i+len(was):]
+			text = slices.Concat(text[:e.value], []byte(old), text[e.valueEnd:e.valueEnd+i], text[eol:])
+		}
+	}
+	return text, nil
+}
+
+// RemoveFromList takes back AddToList for a string that was added to an array.
+func RemoveFromList(text []byte, path []string, value string) ([]byte, error) {
+	d, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	e := d.find(path)
+	if e == nil {
+		return text, nil
+	}
+	for i, el := range e.elements {
+		switch {
+		case el.text != value:
+			continue
+		case i > 0:
+			return slices.Concat(text[:e.elements[i-1].end], text[el.end:]), nil
+		case len(e.elements) > 1:
+			return slices.Concat(text[:el.start], text[e.elements[1].start:]), nil
+		default:
+			return slices.Concat(text[:el.start], text[el.end:]), nil
+		}
+	}
+	return text, nil
+}
