@@ -233,7 +233,9 @@ func (k *Keeper) undoUnrecorded(p Plan) (Plan, error) {
 	for _, f := range files {
 		text := f.text
 		if p.Engine == Docker {
-			text = forgetDocker(text)
+			if k.config.Recognize {
+				text = forgetDocker(text, k.config.Desired())
+			}
 		} else if text, err = original(p.target, f, nil); err != nil {
 			return p, fmt.Errorf("undo in %s: %w", f.path, err)
 		}

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"path"
 	"reflect"
-	"strings"
 
 	"outrigger.dev/agents/container-toolkit/internal/rawjson"
 )
@@ -137,23 +135,16 @@ func expand(text []byte) [][]string {
 	return out
 }
 
-// forgetDocker takes out the runtimes whose program is one of the NVIDIA runtimes, of a
-// file of which nothing is recorded.
-func forgetDocker(text []byte) []byte {
+// forgetDocker takes out the runtimes with our programs, of a file of which nothing is
+// recorded.
+func forgetDocker(text []byte, d Desired) []byte {
 	body, hasBOM := bytes.CutPrefix(text, bom)
-	var config struct {
-		Runtimes map[string]dockerRuntime
-		Default  string `json:"default-runtime"`
-	}
-	if json.Unmarshal(body, &config) != nil {
-		return text
-	}
-	for _, name := range sorted(config.Runtimes) {
-		if !isRuntime(config.Runtimes[name].Path) {
+	for _, r := range d.Runtimes {
+		if !equalJSON(rawjson.Get(body, "runtimes", r.Name, "path"), r.Path) {
 			continue
 		}
-		body = rawjson.Delete(body, "runtimes", name)
-		if config.Default == name {
+		body = rawjson.Delete(body, "runtimes", r.Name)
+		if equalJSON(rawjson.Get(body, "default-runtime"), r.Name) {
 			body = rawjson.Delete(body, "default-runtime")
 		}
 	}
@@ -161,10 +152,4 @@ func forgetDocker(text []byte) []byte {
 		return append(bytes.Clone(bom), body...)
 	}
 	return body
-}
-
-// isRuntime reports whether a program is one of the NVIDIA runtimes.
-func isRuntime(program string) bool {
-	name := strings.TrimPrefix(path.Base(program), runtimeProgram)
-	return program != "" && (name == "" || name == ".cdi" || name == ".legacy")
 }

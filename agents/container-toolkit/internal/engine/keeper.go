@@ -37,6 +37,9 @@ type Config struct {
 	// Annotations and RuntimeType are as in Desired.
 	Annotations []string
 	RuntimeType string
+	// Recognize has Undo take the runtimes out of Docker's config also if there is no record
+	// of them. In the config of other engines, marks show what was added.
+	Recognize bool
 	// Reload is how the engine is made to load its config.
 	Reload ReloadMode
 }
@@ -67,6 +70,8 @@ type Keeper struct {
 	log     *slog.Logger
 	// step is called before each step of a change; tests stop there.
 	step func(string)
+	// version is the version of an engine whose program is not found; tests set it.
+	version version
 	// tried is the content for which the engine was made to load its config.
 	tried string
 }

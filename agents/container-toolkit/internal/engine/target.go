@@ -72,6 +72,7 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 	if t.program == "" {
 		t.program = k.host.which(programs[c.Engine])
 	}
+	t.version = k.version
 	if t.program != "" {
 		t.version = k.versionOf(ctx, t)
 	}
