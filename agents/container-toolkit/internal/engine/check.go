@@ -46,7 +46,11 @@ func (k *Keeper) checker(ctx context.Context, p Plan) (func(context.Context) err
 
 // dump returns the config that containerd would load, in which all files are merged.
 func (k *Keeper) dump(ctx context.Context, t target) (map[string]any, error) {
-	out, err := k.host.run(ctx, t.program, programs[Containerd], "--config", t.main, "config", "dump")
+	args := []string{"--config", t.main, "config", "dump"}
+	if real, err := k.host.path(t.main); err == nil && !exists(real) {
+		args = []string{"config", "default"}
+	}
+	out, err := k.host.run(ctx, t.program, programs[Containerd], args...)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +74,7 @@ func compareDumps(before, after map[string]any, d Desired) error {
 	if got := at(cri, []string{"containerd", "default_runtime_name"}); d.Default != "" && got != d.Default {
 		return fmt.Errorf("containerd would use %v as the default runtime, not %s: another file that it imports sets it", got, d.Default)
 	}
-	if path := firstDifference(without(before, d), without(after, d), nil); path != "" {
+	if path := firstDifference(withoutZeros(without(before, d)), withoutZeros(without(after, d)), nil); path != "" {
 		return fmt.Errorf("containerd would change its setting %s: this is a fault of nvidia-container-toolkit, report it with the config file", path)
 	}
 	return nil
@@ -78,15 +82,10 @@ func compareDumps(before, after map[string]any, d Desired) error {
 
 // without returns a config without what this package sets.
 func without(doc map[string]any, d Desired) map[string]any {
+	path := schemaOf(doc).cri
 	doc = clone(doc)
 	delete(doc, "imports")
 	delete(doc, "version")
-	path := schemaOf(doc).cri
-	for _, p := range [][]string{{"plugins", "io.containerd.cri.v1.runtime"}, {"plugins", "io.containerd.grpc.v1.cri"}} {
-		if tableAt(doc, p) != nil {
-			path = p
-		}
-	}
 	cri := clone(tableAt(doc, path))
 	containerd := clone(tableAt(cri, []string{"containerd"}))
 	runtimes := clone(tableAt(containerd, []string{"runtimes"}))
@@ -100,6 +99,33 @@ func without(doc map[string]any, d Desired) map[string]any {
 	plugins[path[len(path)-1]] = cri
 	doc["plugins"] = plugins
 	return doc
+}
+
+// withoutZeros returns a table without the values that containerd takes for missing ones;
+// nil if nothing remains.
+func withoutZeros(table map[string]any) map[string]any {
+	var out map[string]any
+	for k, v := range table {
+		if sub, ok := v.(map[string]any); ok {
+			v = withoutZeros(sub)
+		}
+		if isZero(v) {
+			continue
+		}
+		if out == nil {
+			out = map[string]any{}
+		}
+		out[k] = v
+	}
+	return out
+}
+
+func isZero(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	return r.IsZero() || (r.Kind() == reflect.Slice || r.Kind() == reflect.Map) && r.Len() == 0
 }
 
 // firstDifference returns the path of a value in which two configs differ, or "".

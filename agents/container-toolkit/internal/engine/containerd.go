@@ -27,6 +27,9 @@ type containerdEdit struct {
 	main, dropIn string
 	// engine is the version of containerd; zero if it is not known.
 	engine version
+	// runc is the table of containerd's own runtime, which containerd 1.x forgets once a
+	// file has a table of another runtime.
+	runc map[string]any
 	// generated is true for a main file that another program writes: it is not edited.
 	generated bool
 	// external is true if another program merges the drop-in into the config.
@@ -125,7 +128,16 @@ func (c containerdEdit) inFile(files []file, docs []map[string]any, schema schem
 	f := files[at]
 	e := edit{}
 	present := tableAt(docs[at], schema.cri)
-	text, err := schema.apply(f.text, present, present, c.settings(d, present, schema, &e))
+	effective := present
+	runc := tableAt(present, []string{"containerd", "runtimes"}) == nil && !c.engine.atLeast(version2)
+	if runc {
+		effective = merge(present, map[string]any{"containerd": map[string]any{"runtimes": map[string]any{"runc": c.ownRuntime()}}})
+	}
+	want := c.settings(d, effective, schema, &e)
+	if runc {
+		want.runtimes["runc"] = c.ownRuntime()
+	}
+	text, err := schema.apply(f.text, effective, present, want)
 	if err != nil {
 		return edit{}, fmt.Errorf("edit %s: %w", f.path, err)
 	}
@@ -137,6 +149,14 @@ func (c containerdEdit) inFile(files []file, docs []map[string]any, schema schem
 		e.put(files[0].path, files[0].text)
 	}
 	return e, nil
+}
+
+// ownRuntime returns the table of the runtime runc that containerd has by itself.
+func (c containerdEdit) ownRuntime() map[string]any {
+	if c.runc != nil {
+		return c.runc
+	}
+	return map[string]any{"runtime_type": runcType}
 }
 
 // settings are what the config should say, as the paths below the table of the CRI plugin.

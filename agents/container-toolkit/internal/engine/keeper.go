@@ -107,6 +107,12 @@ func (k *Keeper) Plan(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	if t.engine == Containerd && t.version.known() && !t.version.atLeast(version2) && t.program != "" && !t.containerd.noDropIn {
+		// A config that containerd rejects is reported before it is changed.
+		if doc, err := k.dump(ctx, t); err == nil {
+			t.containerd.runc = withoutZeros(tableAt(doc, append(schemaOf(doc).cri, "containerd", "runtimes", "runc")))
+		}
+	}
 	rec, err := k.records.load(t.engine, t.main)
 	if err != nil {
 		return Plan{}, err

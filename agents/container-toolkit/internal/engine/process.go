@@ -113,12 +113,11 @@ func (p process) runs(program string) bool {
 	return filepath.Base(p.exe) == program || len(p.args) > 0 && filepath.Base(p.args[0]) == program
 }
 
-// onHost reports whether a process has the root of the host's first process.
+// onHost reports whether the root of a process is that of the host.
 func (h host) onHost(pid int) bool {
-	var own, first unix.Stat_t
+	var own, root unix.Stat_t
 	return unix.Stat(filepath.Join(h.proc, strconv.Itoa(pid), "root")+"/", &own) == nil &&
-		unix.Stat(filepath.Join(h.proc, "1", "root")+"/", &first) == nil &&
-		own.Dev == first.Dev && own.Ino == first.Ino
+		unix.Stat(h.root+"/", &root) == nil && own.Dev == root.Dev && own.Ino == root.Ino
 }
 
 // option returns the value of an option on the command line, or "".
@@ -165,22 +164,16 @@ func (h host) find(engine Name, socket, config string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if socket != "" {
-		if pid := h.peer(socket); pid > 0 {
-			if i := slices.IndexFunc(all, func(p process) bool { return p.pid == pid }); i >= 0 {
-				return &all[i], nil
-			}
-		}
-	}
 	all = slices.DeleteFunc(all, func(p process) bool {
 		// dockerd runs a containerd of its own, with a config that it writes itself.
 		parent, ok := h.process(p.parent)
 		return ok && parent.runs(programs[Docker])
 	})
-	if len(all) > 1 {
-		all = slices.DeleteFunc(all, func(p process) bool {
-			return config != "" && p.configPath(engine) != config || socket != "" && p.socketPath(engine) != socket
-		})
+	if socket != "" {
+		all = h.listens(all, engine, socket)
+	}
+	if with := slices.DeleteFunc(slices.Clone(all), func(p process) bool { return p.configPath(engine) != config }); len(with) > 0 {
+		all = with
 	}
 	if len(all) > 1 {
 		if i := slices.IndexFunc(all, func(p process) bool { return p.socketPath(engine) == sockets[engine] }); i >= 0 {
@@ -192,6 +185,26 @@ func (h host) find(engine Name, socket, config string) (*process, error) {
 		return nil, nil //nolint:nilnil // no process is no error
 	}
 	return &all[0], nil
+}
+
+// listens returns those processes that listen on a socket.
+func (h host) listens(all []process, engine Name, socket string) []process {
+	const systemd = 1
+	switch pid := h.peer(socket); pid {
+	case 0:
+		return slices.DeleteFunc(all, func(p process) bool { return !h.sameFile(p.socketPath(engine), socket) })
+	case systemd:
+		return all
+	default:
+		return slices.DeleteFunc(all, func(p process) bool { return p.pid != pid })
+	}
+}
+
+// sameFile reports whether two paths of the host lead to the same file.
+func (h host) sameFile(a, b string) bool {
+	x, errA := h.path(a)
+	y, errB := h.path(b)
+	return errA == nil && errB == nil && x == y
 }
 
 // sockets are the engines' default sockets.
@@ -228,7 +241,7 @@ func (p process) configPath(engine Name) string {
 	}
 }
 
-// socketPath returns the socket that a process was told to listen on, or the default one.
+// socketPath returns the socket that the command line of a process names, or the default.
 func (p process) socketPath(engine Name) string {
 	option := map[Name][]string{Docker: {"host", "H"}, Containerd: {"address", "a"}, CRIO: {"listen"}}[engine]
 	if v := strings.TrimPrefix(p.option(option...), "unix://"); filepath.IsAbs(v) {

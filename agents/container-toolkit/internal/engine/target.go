@@ -105,6 +105,9 @@ func (k *Keeper) locateContainerd(t *target) error {
 	if err != nil {
 		return err
 	}
+	if address := addressIn(text); k.config.Socket == "" && address != "" && (t.process == nil || t.process.option("address", "a") == "") {
+		t.socket = address
+	}
 	dropIn := containerdDropIn
 	switch {
 	case strings.HasSuffix(t.main, rancherConfig):
@@ -123,6 +126,20 @@ func (k *Keeper) locateContainerd(t *target) error {
 	t.dropIn = cmp.Or(t.dropIn, dropIn)
 	e.main, e.dropIn = t.main, t.dropIn
 	return nil
+}
+
+// addressIn returns the socket that a config file of containerd names, or "".
+func addressIn(text []byte) string {
+	docs, err := decodeAll([]file{{text: text}})
+	if err != nil {
+		return "" // the file is rejected where it is edited
+	}
+	for _, p := range [][]string{{"plugins", "io.containerd.server.v1.grpc", "address"}, {"grpc", "address"}} {
+		if address, _ := at(docs[0], p).(string); path.IsAbs(address) {
+			return address
+		}
+	}
+	return ""
 }
 
 // files returns the config files that the engine loads, in that order, and those that

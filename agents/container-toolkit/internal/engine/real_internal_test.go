@@ -1,0 +1,247 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+)
+
+// containerds returns the programs of containerd that this machine has, by version.
+func containerds(t *testing.T) map[string]string {
+	built, err := filepath.Abs("../../../../bin/cluster-components/containerd")
+	assert.NilError(t, err)
+	out := map[string]string{}
+	for _, program := range []string{built, "/usr/bin/containerd"} {
+		if text, err := exec.Command(program, "--version").Output(); err == nil {
+			out[parseVersion(string(text)).String()] = program
+		}
+	}
+	if len(out) == 0 {
+		t.Skip("this machine has no containerd")
+	}
+	return out
+}
+
+// real is an engine in a private folder of this machine.
+type real struct {
+	*testing.T
+	dir    string
+	config Config
+}
+
+func newReal(t *testing.T, engine Name, program string) real {
+	dir := t.TempDir()
+	assert.NilError(t, os.Mkdir(filepath.Join(dir, "proc"), 0o755))
+	return real{T: t, dir: dir, config: Config{
+		Engine: engine, HostRoot: "/", ProcRoot: filepath.Join(dir, "proc"), Executable: program,
+		ConfigPath: filepath.Join(dir, "config"), DropIn: filepath.Join(dir, "conf.d/99-nvidia.toml"),
+		Socket: filepath.Join(dir, "engine.sock"), RuntimePath: "/usr/local/nvidia/toolkit/nvidia-container-runtime",
+		SetAsDefault: true, CDI: true,
+	}}
+}
+
+func (r real) keeper() *Keeper {
+	r.Helper()
+	k, err := New(r.config, slog.New(slog.DiscardHandler))
+	assert.NilError(r, err)
+	k.records.dir = filepath.Join(r.dir, "records/engine")
+	return k
+}
+
+func (r real) put(name, text string) {
+	r.Helper()
+	assert.NilError(r, os.MkdirAll(filepath.Dir(filepath.Join(r.dir, name)), 0o755))
+	assert.NilError(r, os.WriteFile(filepath.Join(r.dir, name), []byte(strings.ReplaceAll(text, "DIR", r.dir)), 0o644))
+}
+
+func (r real) get(name string) string {
+	r.Helper()
+	data, err := os.ReadFile(filepath.Join(r.dir, name))
+	assert.NilError(r, err)
+	return string(data)
+}
+
+// realConfigs are configs of users that containerd reads: settings in the CRI plugin's
+// table, a runtime table to inherit from, and an import.
+var realConfigs = map[string]string{
+	"version 2": `# the node's own
+version = 2
+imports = ["DIR/own.d/*.toml"] # ours
+[plugins."io.containerd.grpc.v1.cri"]
+  max_concurrent_downloads = 7
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    privileged_without_host_devices = true
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      SystemdCgroup = true`,
+	"version 2 without the table": "version = 2\noom_score = -10\n",
+	"nothing":                     "",
+}
+
+func TestRealContainerdReadsTheConfig(t *testing.T) {
+	for v, program := range containerds(t) {
+		for name, text := range realConfigs {
+			t.Run(v+"/"+name, func(t *testing.T) {
+				r := newReal(t, Containerd, program)
+				if text != "" {
+					r.put("config", text)
+				}
+				k := r.keeper()
+				// Apply compares what containerd would load before and after.
+				p, err := k.Apply(context.Background())
+				assert.NilError(t, err)
+				assert.Assert(t, !p.Empty())
+				tg, err := k.locate(context.Background())
+				assert.NilError(t, err)
+				doc, err := k.dump(context.Background(), tg)
+				assert.NilError(t, err)
+				cri := tableAt(doc, schemaOf(doc).cri)
+				runtimes := []string{"containerd", "runtimes", "nvidia-cdi"}
+				assert.Equal(t, at(cri, append(runtimes, "options", "BinaryName")), r.config.RuntimePath+".cdi")
+				assert.Equal(t, at(cri, []string{"containerd", "default_runtime_name"}), "nvidia")
+				if name == "version 2" {
+					assert.Equal(t, at(cri, append(runtimes, "options", "SystemdCgroup")), true)
+					assert.Equal(t, at(cri, append(runtimes, "privileged_without_host_devices")), true)
+				}
+				_, err = k.Undo(context.Background())
+				assert.NilError(t, err)
+				if text != "" {
+					assert.Equal(t, r.get("config"), strings.ReplaceAll(text, "DIR", r.dir))
+				}
+				entries, err := os.ReadDir(r.dir)
+				assert.NilError(t, err)
+				for _, e := range entries {
+					assert.Assert(t, e.Name() == "proc" || e.Name() == "config" && text != "", "%s stays", e.Name())
+				}
+			})
+		}
+	}
+}
+
+func TestRealContainerdRejectsWhatAnotherFileOverrides(t *testing.T) {
+	for v, program := range containerds(t) {
+		t.Run(v, func(t *testing.T) {
+			r := newReal(t, Containerd, program)
+			r.put("config", "version = 2\nimports = ['DIR/conf.d/99-nvidia*.toml', 'DIR/z.toml']\n")
+			r.put("z.toml", "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\ndefault_runtime_name = 'kata'\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.kata]\nruntime_type = 'io.containerd.kata.v2'\n")
+			before := r.get("config")
+			_, err := r.keeper().Apply(context.Background())
+			if !parseVersion(v + ".0").atLeast(mergesTables) {
+				assert.NilError(t, err) // z.toml is the file that counts: it is edited
+				assert.Assert(t, strings.Contains(r.get("z.toml"), `default_runtime_name = "nvidia" # nvidia-container-toolkit: was 'kata'`))
+				return
+			}
+			assert.ErrorContains(t, err, "containerd would use kata as the default runtime, not nvidia: another file that it imports sets it")
+			assert.Equal(t, r.get("config"), before)
+			for _, gone := range []string{"conf.d", "records"} {
+				assert.Assert(t, !exists(filepath.Join(r.dir, gone)), "%s stays", gone)
+			}
+		})
+	}
+}
+
+func TestRealContainerdRejectsItsConfigBefore(t *testing.T) {
+	for v, program := range containerds(t) {
+		t.Run(v, func(t *testing.T) {
+			r := newReal(t, Containerd, program)
+			r.put("config", "version = 2\noom_score = 'x'\n")
+			_, err := r.keeper().Apply(context.Background())
+			assert.ErrorContains(t, err, "containerd rejects its present config, mend it first")
+			assert.Equal(t, r.get("config"), "version = 2\noom_score = 'x'\n")
+		})
+	}
+}
+
+// supervised runs a program again whenever it ends, as systemd does, until the test ends.
+// It returns a function that says how often it was started.
+func (r real) supervised(program string, args ...string) (starts func() int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var mu sync.Mutex
+	n := 0
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			mu.Lock()
+			n++
+			mu.Unlock()
+			cmd := exec.CommandContext(ctx, program, args...)
+			log, err := os.OpenFile(filepath.Join(r.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			if err != nil {
+				return
+			}
+			cmd.Stdout, cmd.Stderr = log, log
+			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+			cmd.WaitDelay = 5 * time.Second
+			_ = cmd.Run() // how it ends is in its log
+			_ = log.Close()
+		}
+	})
+	r.Cleanup(func() {
+		cancel()
+		wg.Wait()
+		if r.Failed() {
+			r.Log(r.get("log"))
+		}
+	})
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return n
+	}
+}
+
+// until waits until a condition holds.
+func (r real) until(what string, ok func() bool) {
+	r.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.Fatalf("%s does not hold", what)
+		}
+	}
+}
+
+// TestRealContainerdIsRestartedOnce keeps the config of a running containerd: it is
+// signalled once, and not if it has loaded what is there.
+func TestRealContainerdIsRestartedOnce(t *testing.T) {
+	for v, program := range containerds(t) {
+		t.Run(v, func(t *testing.T) {
+			if os.Getuid() != 0 {
+				t.Skip("this machine has no root for the test")
+			}
+			r := newReal(t, Containerd, program)
+			r.config.ProcRoot, r.config.Executable = "/proc", ""
+			r.put("config", fmt.Sprintf("version = 2\nroot = %q\nstate = %q\n[grpc]\naddress = %q\n"+
+				"[plugins.\"io.containerd.internal.v1.opt\"]\npath = %q\n[plugins.\"io.containerd.nri.v1.nri\"]\ndisable = true\n",
+				r.dir+"/root", r.dir+"/state", r.config.Socket, r.dir+"/opt"))
+			starts := r.supervised(program, "--config", filepath.Join(r.dir, "config"))
+			k := r.keeper()
+			r.until("containerd answers", func() bool { _, differs, err := k.Loaded(context.Background()); return err == nil && differs != "" })
+			_, err := k.Keep(context.Background())
+			assert.NilError(t, err)
+			assert.Equal(t, starts(), 2)
+			loaded, differs, err := k.Loaded(context.Background())
+			assert.NilError(t, err)
+			assert.Assert(t, loaded, differs)
+			// Another process of the agent finds nothing to do.
+			p, err := r.keeper().Keep(context.Background())
+			assert.NilError(t, err)
+			assert.Assert(t, p.Empty())
+			assert.Equal(t, starts(), 2)
+			_, err = k.Withdraw(context.Background())
+			assert.NilError(t, err)
+			assert.Equal(t, starts(), 3)
+			_, err = k.Withdraw(context.Background())
+			assert.NilError(t, err)
+			assert.Equal(t, starts(), 3)
+		})
+	}
+}
