@@ -46,6 +46,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			explainCommand(stdout, stderr),
 			infoCommand(stdout, stderr),
 			systemCommand(stdout),
+			runtimeCommand(stdout, stderr),
 		},
 	})
 }

@@ -44,6 +44,7 @@ func ConfigOf(c *cli.Context, toolkit string) (Config, bool, error) {
 		Socket:       c.Path("runtime-socket"),
 		RuntimeName:  c.String("nvidia-runtime-name"),
 		RuntimePath:  path.Join(cmp.Or(toolkit, "/usr/bin"), runtimeProgram),
+		Modes:        true,
 		SetAsDefault: c.Bool("nvidia-runtime-set-as-default"),
 		CDI:          c.Bool("runtime-enable-cdi"),
 		RuntimeType:  c.String("containerd-runtime-type"),

@@ -51,7 +51,7 @@ func (n node) get(path string) string {
 func (n node) config(engine Name) Config {
 	return Config{
 		Engine: engine, HostRoot: n.root, ProcRoot: filepath.Join(n.root, "proc"),
-		RuntimePath: "/usr/local/nvidia/toolkit/nvidia-container-runtime",
+		RuntimePath: "/usr/local/nvidia/toolkit/nvidia-container-runtime", Modes: true,
 	}
 }
 

@@ -25,11 +25,16 @@ type Config struct {
 	// ConfigPath, DropIn, Socket and Executable are paths on the host. If they are "",
 	// they are those of the running engine, or the defaults.
 	ConfigPath, DropIn, Socket, Executable string
-	// RuntimeName is the name of the runtime; those for one mode have a suffix.
+	// Records is the folder on the host for what undo needs; "" is the default one, which
+	// the agent and nvidia-ctk share.
+	Records string
+	// RuntimeName is the name of the runtime.
 	RuntimeName string
 	// RuntimePath is the path of nvidia-container-runtime on the host. The programs of
 	// the other runtimes are next to it.
 	RuntimePath string
+	// Modes adds the runtimes for one mode, nvidia-cdi and nvidia-legacy.
+	Modes bool
 	// SetAsDefault makes it the default runtime.
 	SetAsDefault bool
 	// CDI turns CDI on in the engine.
@@ -40,6 +45,9 @@ type Config struct {
 	// Recognize has Undo take the runtimes out of Docker's config also if there is no record
 	// of them. In the config of other engines, marks show what was added.
 	Recognize bool
+	// Ask asks the running engine what it has loaded. Without it, an engine counts as having
+	// loaded its files if it was started after they were written.
+	Ask Ask
 	// Reload is how the engine is made to load its config.
 	Reload ReloadMode
 }
@@ -47,13 +55,10 @@ type Config struct {
 // Desired returns what the config should say.
 func (c Config) Desired() Desired {
 	d := Desired{CDI: c.CDI, Annotations: c.Annotations, RuntimeType: c.RuntimeType}
-	for _, mode := range []string{"", "cdi", "legacy"} {
-		r := Runtime{Name: c.RuntimeName, Path: c.RuntimePath}
-		if mode != "" {
-			r = Runtime{Name: "nvidia-" + mode, Path: c.RuntimePath + "." + mode}
-		}
-		if !d.has(r.Name) {
-			d.Runtimes = append(d.Runtimes, r)
+	d.Runtimes = []Runtime{{Name: c.RuntimeName, Path: c.RuntimePath}}
+	for _, mode := range []string{"cdi", "legacy"} {
+		if name := "nvidia-" + mode; c.Modes && !d.has(name) {
+			d.Runtimes = append(d.Runtimes, Runtime{Name: name, Path: c.RuntimePath + "." + mode})
 		}
 	}
 	if c.SetAsDefault {
@@ -84,7 +89,8 @@ func New(c Config, log *slog.Logger) (*Keeper, error) {
 	c.HostRoot = cmp.Or(c.HostRoot, "/")
 	c.ProcRoot = cmp.Or(c.ProcRoot, "/proc")
 	c.RuntimeName = cmp.Or(c.RuntimeName, "nvidia")
-	for _, p := range []string{c.ConfigPath, c.DropIn, c.Socket, c.RuntimePath} {
+	c.Records = cmp.Or(c.Records, recordFolder)
+	for _, p := range []string{c.ConfigPath, c.DropIn, c.Socket, c.RuntimePath, c.Records} {
 		if p != "" && !path.IsAbs(p) {
 			return nil, fmt.Errorf("%q is not an absolute path", p)
 		}
@@ -95,7 +101,7 @@ func New(c Config, log *slog.Logger) (*Keeper, error) {
 	return &Keeper{
 		config:  c,
 		host:    host{root: c.HostRoot, proc: c.ProcRoot},
-		records: records{dir: filepath.Join(c.HostRoot, recordFolder)},
+		records: records{dir: filepath.Join(c.HostRoot, c.Records)},
 		log:     log,
 		step:    func(string) {},
 	}, nil

@@ -32,7 +32,7 @@ func killed(job []string) {
 	root, action := job[0], job[2]
 	stop, _ := strconv.Atoi(job[3])
 	c := Config{
-		Engine: Name(job[1]), HostRoot: root, ProcRoot: filepath.Join(root, "proc"), SetAsDefault: true,
+		Engine: Name(job[1]), HostRoot: root, ProcRoot: filepath.Join(root, "proc"), SetAsDefault: true, Modes: true,
 		RuntimePath: "/usr/local/nvidia/toolkit/nvidia-container-runtime",
 	}
 	k, err := New(c, slog.New(slog.DiscardHandler))

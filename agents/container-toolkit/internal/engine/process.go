@@ -3,13 +3,11 @@ package engine
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -257,23 +255,17 @@ func (h host) peer(socket string) int {
 	if err != nil {
 		return 0
 	}
-	conn, err := net.Dial("unix", real)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return 0
 	}
-	defer conn.Close()
-	raw, err := conn.(syscall.Conn).SyscallConn()
+	defer unix.Close(fd)
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: real}); err != nil {
+		return 0
+	}
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
 		return 0
 	}
-	pid := 0
-	err = raw.Control(func(fd uintptr) {
-		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			pid = int(cred.Pid)
-		}
-	})
-	if err != nil {
-		return 0
-	}
-	return pid
+	return int(cred.Pid)
 }

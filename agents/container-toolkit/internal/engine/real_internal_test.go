@@ -2,15 +2,12 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 )
@@ -45,7 +42,7 @@ func newReal(t *testing.T, engine Name, program string) real {
 		Engine: engine, HostRoot: "/", ProcRoot: filepath.Join(dir, "proc"), Executable: program,
 		ConfigPath: filepath.Join(dir, "config"), DropIn: filepath.Join(dir, "conf.d/99-nvidia.toml"),
 		Socket: filepath.Join(dir, "engine.sock"), RuntimePath: "/usr/local/nvidia/toolkit/nvidia-container-runtime",
-		SetAsDefault: true, CDI: true,
+		SetAsDefault: true, CDI: true, Modes: true, Records: filepath.Join(dir, "records/engine"),
 	}}
 }
 
@@ -53,7 +50,6 @@ func (r real) keeper() *Keeper {
 	r.Helper()
 	k, err := New(r.config, slog.New(slog.DiscardHandler))
 	assert.NilError(r, err)
-	k.records.dir = filepath.Join(r.dir, "records/engine")
 	return k
 }
 
@@ -157,91 +153,6 @@ func TestRealContainerdRejectsItsConfigBefore(t *testing.T) {
 			_, err := r.keeper().Apply(context.Background())
 			assert.ErrorContains(t, err, "containerd rejects its present config, mend it first")
 			assert.Equal(t, r.get("config"), "version = 2\noom_score = 'x'\n")
-		})
-	}
-}
-
-// supervised runs a program again whenever it ends, as systemd does, until the test ends.
-// It returns a function that says how often it was started.
-func (r real) supervised(program string, args ...string) (starts func() int) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var mu sync.Mutex
-	n := 0
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for ctx.Err() == nil {
-			mu.Lock()
-			n++
-			mu.Unlock()
-			cmd := exec.CommandContext(ctx, program, args...)
-			log, err := os.OpenFile(filepath.Join(r.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-			if err != nil {
-				return
-			}
-			cmd.Stdout, cmd.Stderr = log, log
-			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-			cmd.WaitDelay = 5 * time.Second
-			_ = cmd.Run() // how it ends is in its log
-			_ = log.Close()
-		}
-	})
-	r.Cleanup(func() {
-		cancel()
-		wg.Wait()
-		if r.Failed() {
-			r.Log(r.get("log"))
-		}
-	})
-	return func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		return n
-	}
-}
-
-// until waits until a condition holds.
-func (r real) until(what string, ok func() bool) {
-	r.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.Fatalf("%s does not hold", what)
-		}
-	}
-}
-
-// TestRealContainerdIsRestartedOnce keeps the config of a running containerd: it is
-// signalled once, and not if it has loaded what is there.
-func TestRealContainerdIsRestartedOnce(t *testing.T) {
-	for v, program := range containerds(t) {
-		t.Run(v, func(t *testing.T) {
-			if os.Getuid() != 0 {
-				t.Skip("this machine has no root for the test")
-			}
-			r := newReal(t, Containerd, program)
-			r.config.ProcRoot, r.config.Executable = "/proc", ""
-			r.put("config", fmt.Sprintf("version = 2\nroot = %q\nstate = %q\n[grpc]\naddress = %q\n"+
-				"[plugins.\"io.containerd.internal.v1.opt\"]\npath = %q\n[plugins.\"io.containerd.nri.v1.nri\"]\ndisable = true\n",
-				r.dir+"/root", r.dir+"/state", r.config.Socket, r.dir+"/opt"))
-			starts := r.supervised(program, "--config", filepath.Join(r.dir, "config"))
-			k := r.keeper()
-			r.until("containerd answers", func() bool { _, differs, err := k.Loaded(context.Background()); return err == nil && differs != "" })
-			_, err := k.Keep(context.Background())
-			assert.NilError(t, err)
-			assert.Equal(t, starts(), 2)
-			loaded, differs, err := k.Loaded(context.Background())
-			assert.NilError(t, err)
-			assert.Assert(t, loaded, differs)
-			// Another process of the agent finds nothing to do.
-			p, err := r.keeper().Keep(context.Background())
-			assert.NilError(t, err)
-			assert.Assert(t, p.Empty())
-			assert.Equal(t, starts(), 2)
-			_, err = k.Withdraw(context.Background())
-			assert.NilError(t, err)
-			assert.Equal(t, starts(), 3)
-			_, err = k.Withdraw(context.Background())
-			assert.NilError(t, err)
-			assert.Equal(t, starts(), 3)
 		})
 	}
 }

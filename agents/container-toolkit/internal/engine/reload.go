@@ -119,37 +119,6 @@ func (k *Keeper) Keep(ctx context.Context) (Plan, error) {
 	})
 }
 
-// Withdraw is Undo, after which an engine that has loaded the runtimes loads its config
-// again.
-func (k *Keeper) Withdraw(ctx context.Context) (Plan, error) {
-	p, err := k.Undo(ctx)
-	if err != nil || p.Empty() {
-		return p, err
-	}
-	t, err := k.locate(ctx)
-	if err != nil || t.process == nil {
-		return p, err
-	}
-	gone := func(ctx context.Context) bool {
-		l, err := k.ask(ctx, t)
-		return err == nil && !l.hasAny(k.config.Desired())
-	}
-	if gone(ctx) {
-		return p, nil
-	}
-	return p, k.reload(ctx, t, gone)
-}
-
-// hasAny reports whether an engine has loaded one of the runtimes.
-func (l live) hasAny(d Desired) bool {
-	for _, r := range d.Runtimes {
-		if l.programs[r.Name] == r.Path {
-			return true
-		}
-	}
-	return false
-}
-
 // Reload has the engine load its config, and waits until it has.
 func (k *Keeper) Reload(ctx context.Context) error {
 	t, err := k.locate(ctx)

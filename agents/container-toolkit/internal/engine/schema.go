@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,17 +38,20 @@ type version struct{ major, minor int }
 // version2 is the first version of containerd with config version 3.
 var version2 = version{2, 0}
 
-var versionText = regexp.MustCompile(`\bv?(\d+)\.(\d+)\.\d+`)
-
-// parseVersion reads the output of an engine's --version.
+// parseVersion reads the output of an engine's --version: its first word of the shape 1.2.3.
 func parseVersion(text string) version {
-	m := versionText.FindStringSubmatch(text)
-	if m == nil {
-		return version{}
+	for word := range strings.FieldsSeq(text) {
+		parts := strings.SplitN(strings.TrimPrefix(word, "v"), ".", 3)
+		if len(parts) < 3 {
+			continue
+		}
+		major, errMajor := strconv.Atoi(parts[0])
+		minor, errMinor := strconv.Atoi(parts[1])
+		if errMajor == nil && errMinor == nil {
+			return version{major, minor}
+		}
 	}
-	major, _ := strconv.Atoi(m[1])
-	minor, _ := strconv.Atoi(m[2])
-	return version{major, minor}
+	return version{}
 }
 
 func (v version) known() bool { return v != version{} }

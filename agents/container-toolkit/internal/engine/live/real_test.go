@@ -1,0 +1,187 @@
+package live_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"outrigger.dev/agents/container-toolkit/internal/engine"
+	"outrigger.dev/agents/container-toolkit/internal/engine/live"
+)
+
+// containerds returns the programs of containerd that this machine has.
+func containerds(t *testing.T) map[string]string {
+	built, err := filepath.Abs("../../../../../bin/cluster-components/containerd")
+	assert.NilError(t, err)
+	out := map[string]string{}
+	for _, program := range []string{built, "/usr/bin/containerd"} {
+		if text, err := exec.Command(program, "--version").Output(); err == nil {
+			out[strings.Fields(string(text))[2]] = program
+		}
+	}
+	if len(out) == 0 {
+		t.Skip("this machine has no containerd")
+	}
+	return out
+}
+
+// real is an engine in a private folder of this machine.
+type real struct {
+	*testing.T
+	dir    string
+	config engine.Config
+}
+
+func newReal(t *testing.T, name engine.Name) real {
+	if os.Getuid() != 0 {
+		t.Skip("this machine has no root for the test")
+	}
+	dir, err := os.MkdirTemp("", "engine") // paths of sockets are short
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.NilError(t, os.RemoveAll(dir)) })
+	return real{T: t, dir: dir, config: engine.Config{
+		Engine: name, ConfigPath: filepath.Join(dir, "config"), DropIn: filepath.Join(dir, "conf.d/99-nvidia.toml"),
+		Socket: filepath.Join(dir, "engine.sock"), RuntimePath: "/usr/local/nvidia/toolkit/nvidia-container-runtime",
+		SetAsDefault: true, CDI: true, Modes: true, Records: filepath.Join(dir, "records/engine"), Ask: live.Ask,
+	}}
+}
+
+func (r real) keeper() *engine.Keeper {
+	r.Helper()
+	k, err := engine.New(r.config, slog.New(slog.DiscardHandler))
+	assert.NilError(r, err)
+	return k
+}
+
+func (r real) put(name, text string) {
+	r.Helper()
+	assert.NilError(r, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o644))
+}
+
+func (r real) get(name string) string {
+	r.Helper()
+	data, err := os.ReadFile(filepath.Join(r.dir, name))
+	assert.NilError(r, err)
+	return string(data)
+}
+
+// supervised runs a program again whenever it ends, as systemd does, until the test ends.
+// It returns a function that says how often it was started.
+func (r real) supervised(program string, args ...string) (starts func() int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var mu sync.Mutex
+	n := 0
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			mu.Lock()
+			n++
+			mu.Unlock()
+			cmd := exec.CommandContext(ctx, program, args...)
+			log, err := os.OpenFile(filepath.Join(r.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			if err != nil {
+				return
+			}
+			cmd.Stdout, cmd.Stderr = log, log
+			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+			cmd.WaitDelay = 5 * time.Second
+			_ = cmd.Run() // how it ends is in its log
+			_ = log.Close()
+		}
+	})
+	r.Cleanup(func() {
+		cancel()
+		wg.Wait()
+		if r.Failed() {
+			r.Log(r.get("log"))
+		}
+	})
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return n
+	}
+}
+
+// until waits until a condition holds.
+func (r real) until(what string, ok func() bool) {
+	r.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.Fatalf("%s does not hold", what)
+		}
+	}
+}
+
+// TestRealContainerdIsRestartedOnce keeps the config of a running containerd: it is
+// signalled once, and not if it has loaded what is there.
+func TestRealContainerdIsRestartedOnce(t *testing.T) {
+	for v, program := range containerds(t) {
+		t.Run(v, func(t *testing.T) {
+			r := newReal(t, engine.Containerd)
+			r.put("config", fmt.Sprintf("version = 2\nroot = %q\nstate = %q\n[grpc]\naddress = %q\n"+
+				"[plugins.\"io.containerd.internal.v1.opt\"]\npath = %q\n[plugins.\"io.containerd.nri.v1.nri\"]\ndisable = true\n",
+				r.dir+"/root", r.dir+"/state", r.config.Socket, r.dir+"/opt"))
+			starts := r.supervised(program, "--config", filepath.Join(r.dir, "config"))
+			k := r.keeper()
+			r.until("containerd answers", func() bool { _, differs, err := k.Loaded(context.Background()); return err == nil && differs != "" })
+			_, err := k.Keep(context.Background())
+			assert.NilError(t, err)
+			assert.Equal(t, starts(), 2)
+			loaded, differs, err := k.Loaded(context.Background())
+			assert.NilError(t, err)
+			assert.Assert(t, loaded, differs)
+			// Another process of the agent finds nothing to do.
+			p, err := r.keeper().Keep(context.Background())
+			assert.NilError(t, err)
+			assert.Assert(t, p.Empty())
+			assert.Equal(t, starts(), 2)
+			_, err = k.Withdraw(context.Background())
+			assert.NilError(t, err)
+			assert.Equal(t, starts(), 3)
+			_, err = k.Withdraw(context.Background())
+			assert.NilError(t, err)
+			assert.Equal(t, starts(), 3)
+		})
+	}
+}
+
+// TestRealDockerLoadsItsConfig keeps the config of a running dockerd, which loads it
+// without a restart.
+func TestRealDockerLoadsItsConfig(t *testing.T) {
+	program, err := exec.LookPath("dockerd")
+	if err != nil {
+		t.Skip("this machine has no dockerd")
+	}
+	r := newReal(t, engine.Docker)
+	r.config.CDI = false
+	text := "{\n  \"log-level\": \"warn\",\n  \"features\": {\"buildkit\": true}\n}\n"
+	r.put("config", text)
+	starts := r.supervised(program, "--config-file", filepath.Join(r.dir, "config"), "--host", "unix://"+r.config.Socket,
+		"--data-root", filepath.Join(r.dir, "data"), "--exec-root", filepath.Join(r.dir, "exec"), "--pidfile", filepath.Join(r.dir, "pid"),
+		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--storage-driver", "vfs")
+	k := r.keeper()
+	r.until("dockerd answers", func() bool { _, differs, err := k.Loaded(context.Background()); return err == nil && differs != "" })
+	_, err = k.Keep(context.Background())
+	assert.NilError(t, err)
+	answer, err := live.Ask(context.Background(), engine.Docker, r.config.Socket)
+	assert.NilError(t, err)
+	assert.Equal(t, answer.Programs["nvidia-legacy"], r.config.RuntimePath+".legacy")
+	assert.Equal(t, answer.Default, "nvidia")
+	p, err := r.keeper().Keep(context.Background())
+	assert.NilError(t, err)
+	assert.Assert(t, p.Empty())
+	_, err = k.Withdraw(context.Background())
+	assert.NilError(t, err)
+	assert.Equal(t, r.get("config"), text)
+	assert.Equal(t, starts(), 1)
+}

@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+
+	"outrigger.dev/agents/container-toolkit/internal/rawjson"
+)
+
+// Withdraw is Undo, and has a running engine that has loaded the runtimes forget them.
+func (k *Keeper) Withdraw(ctx context.Context) (Plan, error) {
+	t, err := k.locate(ctx)
+	if err != nil {
+		return Plan{}, err
+	}
+	gone := func(ctx context.Context) bool {
+		l, err := k.ask(ctx, t)
+		return err == nil && !l.hasAny(k.config.Desired())
+	}
+	var reloadErr error
+	if t.engine == Docker && t.process != nil && !gone(ctx) {
+		reloadErr = k.forget(ctx, t, gone)
+	}
+	p, err := k.Undo(ctx)
+	if err != nil || p.Empty() || t.process == nil || t.engine == Docker || gone(ctx) {
+		return p, cmp.Or(err, reloadErr)
+	}
+	return p, k.reload(ctx, t, gone)
+}
+
+// forget has a running dockerd forget the runtimes. Docker keeps the settings that its
+// config file lacks, so that for a moment the file says that there are none.
+func (k *Keeper) forget(ctx context.Context, t target, gone func(context.Context) bool) error {
+	unlock, err := k.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	rec, err := k.records.load(t.engine, t.main)
+	if err != nil {
+		return err
+	}
+	f := rec.of(t.main)
+	now, err := k.host.read(t.main)
+	if err != nil || f == nil {
+		return err // without a record, nothing is known to be ours
+	}
+	if _, ok := f.original(now); !ok {
+		// A person has edited the file since. Undo is to leave that.
+		old, err := original(t, file{path: t.main, text: now}, f)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", t.main, err)
+		}
+		f.Before, f.Existed, f.Wrote = old, old != nil, [][]byte{now}
+	}
+	text, err := withoutRuntimes(now, f.Before, k.config.Desired())
+	if err != nil {
+		return fmt.Errorf("edit %s: %w", t.main, err)
+	}
+	f.Wrote = append(f.Wrote, text)
+	if _, err := k.save(rec); err != nil {
+		return err
+	}
+	k.step("forget in docker")
+	if err := k.host.write(t.main, text); err != nil {
+		return err
+	}
+	return k.reload(ctx, t, gone)
+}
+
+// withoutRuntimes returns daemon.json with settings that replace those of before.
+func withoutRuntimes(now, before []byte, d Desired) ([]byte, error) {
+	text, hasBOM := bytes.CutPrefix(now, bom)
+	before = bytes.TrimPrefix(before, bom)
+	var err error
+	set := func(value string, keys ...string) {
+		if err == nil {
+			text, err = rawjson.Set(text, keys, value)
+		}
+	}
+	for _, r := range d.Runtimes {
+		if old := rawjson.Get(before, "runtimes", r.Name); old != "" {
+			set(old, "runtimes", r.Name)
+		} else {
+			text = rawjson.Delete(text, "runtimes", r.Name)
+		}
+	}
+	if rawjson.Get(text, "runtimes") == "" {
+		set("{}", "runtimes")
+	}
+	if equalJSON(rawjson.Get(text, "default-runtime"), d.Default) {
+		set(cmp.Or(rawjson.Get(before, "default-runtime"), `"runc"`), "default-runtime")
+	}
+	if hasBOM {
+		text = append(bytes.Clone(bom), text...)
+	}
+	return text, err
+}
