@@ -188,7 +188,7 @@ func TestRandomHosts(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(3, 4))
 	done := 0
-	for range 300 {
+	for range 150 {
 		var b strings.Builder
 		for _, l := range lines {
 			if r.IntN(3) == 0 {
@@ -213,5 +213,5 @@ func TestRandomHosts(t *testing.T) {
 		n.undo(c)
 		assert.Equal(t, cmp.Diff(before, n.snapshot()), "")
 	}
-	assert.Assert(t, done > 40, "only %d configs were valid", done)
+	assert.Assert(t, done > 20, "only %d configs were valid", done)
 }

@@ -50,8 +50,16 @@ func (c containerdEdit) edit(files []file, d Desired) (edit, error) {
 	if err != nil {
 		return edit{}, err
 	}
+	merges := c.engine.atLeast(mergesTables)
+	if c.generated && !merges {
+		e := edit{}
+		e.note("%s is written by the Kubernetes distribution, which registers the runtime itself when it starts; it sets the default runtime by its own flag", c.main)
+		return e, nil
+	}
 	main := files[0]
-	if blank(main.text) || len(docs[0]) == 0 {
+	if len(docs[0]) == 0 && c.generated {
+		docs[0]["version"] = int64(3)
+	} else if len(docs[0]) == 0 {
 		version := "2"
 		if c.engine.atLeast(version2) {
 			version = "3"
@@ -63,10 +71,7 @@ func (c containerdEdit) edit(files []file, d Desired) (edit, error) {
 		docs[0] = map[string]any{"version": int64(version[0] - '0')}
 	}
 	schema := schemaOf(docs[0])
-	if c.noDropIn || !(c.external || c.engine.atLeast(mergesTables)) {
-		if c.generated {
-			return edit{}, fmt.Errorf("edit %s: another program writes this file, and containerd before 2.1 does not merge drop-ins: use containerd 2.1 or later", main.path)
-		}
+	if c.noDropIn || !(c.external || merges) {
 		return c.inFile(files, docs, schema, d)
 	}
 	return c.inDropIn(files, docs, schema, d)
@@ -103,8 +108,11 @@ func (c containerdEdit) inDropIn(files []file, docs []map[string]any, schema sch
 		}
 		return e, nil
 	}
-	if c.generated {
+	if c.generated && !blank(main.text) {
 		return edit{}, fmt.Errorf("edit %s: another program writes this file, and it does not import %s: update that program, or have its template import the file", main.path, c.dropIn)
+	}
+	if c.generated {
+		return e, nil
 	}
 	if main.text, err = rawtoml.AddToList(main.text, []string{"imports"}, importPattern(c.dropIn)); err != nil {
 		return edit{}, fmt.Errorf("edit %s: %w", main.path, err)
@@ -142,7 +150,7 @@ func (c containerdEdit) inFile(files []file, docs []map[string]any, schema schem
 		return edit{}, fmt.Errorf("edit %s: %w", f.path, err)
 	}
 	if c.engine.known() && !c.noDropIn {
-		e.note("containerd %s replaces the settings of its CRI plugin by those of a drop-in: %s is edited, and keeps everything else", c.engine, f.path)
+		e.note("containerd %s replaces all settings of its CRI plugin by those of a drop-in, so that the runtimes are added to %s itself", c.engine, f.path)
 	}
 	e.put(f.path, text)
 	if at > 0 && !blank(files[0].text) {

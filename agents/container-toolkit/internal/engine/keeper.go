@@ -28,7 +28,7 @@ type Config struct {
 	// Records is the folder on the host for what undo needs; "" is the default one, which
 	// the agent and nvidia-ctk share.
 	Records string
-	// RuntimeName is the name of the runtime.
+	// RuntimeName is the name of the runtime; "" is nvidia.
 	RuntimeName string
 	// RuntimePath is the path of nvidia-container-runtime on the host. The programs of
 	// the other runtimes are next to it.
@@ -55,14 +55,15 @@ type Config struct {
 // Desired returns what the config should say.
 func (c Config) Desired() Desired {
 	d := Desired{CDI: c.CDI, Annotations: c.Annotations, RuntimeType: c.RuntimeType}
-	d.Runtimes = []Runtime{{Name: c.RuntimeName, Path: c.RuntimePath}}
+	name := cmp.Or(c.RuntimeName, "nvidia")
+	d.Runtimes = []Runtime{{Name: name, Path: c.RuntimePath}}
 	for _, mode := range []string{"cdi", "legacy"} {
 		if name := "nvidia-" + mode; c.Modes && !d.has(name) {
 			d.Runtimes = append(d.Runtimes, Runtime{Name: name, Path: c.RuntimePath + "." + mode})
 		}
 	}
 	if c.SetAsDefault {
-		d.Default = c.RuntimeName
+		d.Default = name
 	}
 	return d
 }
@@ -88,7 +89,6 @@ func New(c Config, log *slog.Logger) (*Keeper, error) {
 	}
 	c.HostRoot = cmp.Or(c.HostRoot, "/")
 	c.ProcRoot = cmp.Or(c.ProcRoot, "/proc")
-	c.RuntimeName = cmp.Or(c.RuntimeName, "nvidia")
 	c.Records = cmp.Or(c.Records, recordFolder)
 	for _, p := range []string{c.ConfigPath, c.DropIn, c.Socket, c.RuntimePath, c.Records} {
 		if p != "" && !path.IsAbs(p) {

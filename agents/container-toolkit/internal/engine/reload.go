@@ -75,7 +75,7 @@ func (c Config) forEngine(t target) Desired {
 	d := c.Desired()
 	if t.containerd.generated && !t.version.atLeast(mergesTables) {
 		// k3s and RKE2 register the runtime themselves, not those for one mode.
-		d.Runtimes = d.Runtimes[:1]
+		d.Runtimes, d.Default = d.Runtimes[:1], ""
 	}
 	if t.engine == Containerd && t.version.known() && !t.version.atLeast(version{1, 7}) {
 		d.CDI = false

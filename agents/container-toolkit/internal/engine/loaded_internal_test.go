@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+)
+
+// answers returns an Ask that always says the same.
+func answers(l Live, err error) Ask {
+	return func(context.Context, Name, string) (Live, error) { return l, err }
+}
+
+func TestLoaded(t *testing.T) {
+	c := newNode(t).config(Docker)
+	loaded := Live{Programs: map[string]string{}, Default: "nvidia", CDI: true}
+	for _, r := range c.Desired().Runtimes {
+		loaded.Programs[r.Name] = r.Path
+	}
+	standard, without, off := loaded, loaded, loaded
+	standard.Default = "runc"
+	without.Programs = nil
+	off.CDI = false
+	for name, tc := range map[string]struct {
+		live Live
+		want string
+	}{
+		"everything":      {loaded, ""},
+		"another default": {standard, `the default runtime is "runc", not nvidia`},
+		"no runtimes":     {without, `the program of the runtime nvidia is "", not /usr/local/nvidia/toolkit/nvidia-container-runtime`},
+		"CDI is off":      {off, "CDI is off"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			c := n.config(Docker)
+			c.SetAsDefault, c.CDI, c.Ask = true, true, answers(tc.live, nil)
+			ok, differs, err := n.keeper(c).Loaded(context.Background())
+			assert.NilError(t, err)
+			assert.Equal(t, differs, tc.want)
+			assert.Equal(t, ok, tc.want == "")
+		})
+	}
+}
+
+func TestLoadedOfAnEngineThatDoesNotAnswer(t *testing.T) {
+	n := newNode(t)
+	c := n.config(Containerd)
+	c.Ask = answers(Live{}, errors.New("no answer"))
+	k := n.keeper(c)
+	_, _, err := k.Loaded(context.Background())
+	assert.ErrorIs(t, err, ErrNotRunning)
+	n.run(proc{pid: 7, exe: "/none/containerd", cmd: "containerd"})
+	_, _, err = k.Loaded(context.Background())
+	assert.ErrorContains(t, err, "no answer") // nothing is written, and nothing known
+	n.apply(c)
+	ok, differs, err := k.Loaded(context.Background())
+	assert.NilError(t, err)
+	assert.Assert(t, !ok)
+	assert.Equal(t, differs, "it was started before its config was changed")
+	rec, err := k.records.load(Containerd, containerdConfig)
+	assert.NilError(t, err)
+	rec.Written.Nanoseconds = int64(4 * time.Second) // the process started after 5 s
+	_, err = k.records.save(rec)
+	assert.NilError(t, err)
+	ok, _, err = k.Loaded(context.Background())
+	assert.NilError(t, err)
+	assert.Assert(t, ok)
+	n.put("/proc/sys/kernel/random/boot_id", "another boot\n")
+	rec.Written.Nanoseconds = int64(time.Hour)
+	_, err = k.records.save(rec)
+	assert.NilError(t, err)
+	ok, _, err = k.Loaded(context.Background())
+	assert.NilError(t, err)
+	assert.Assert(t, ok, "an engine of this boot has read what was written before it")
+}
+
+// TestKeepDoesNotReloadInVain keeps the config of an engine that never uses it: there is
+// one attempt, and none if the engine was started after the files were written.
+func TestKeepDoesNotReloadInVain(t *testing.T) {
+	n := newNode(t)
+	n.run(proc{pid: 7, exe: "/none/dockerd", cmd: "dockerd", unit: "docker.service"})
+	c := n.config(Docker)
+	c.Ask, c.Reload = answers(Live{}, nil), None
+	k := n.keeper(c)
+	_, err := k.Keep(context.Background())
+	assert.Error(t, err, "docker has not loaded its config, and the restart mode is none: run systemctl restart docker.service")
+	_, err = k.Keep(context.Background())
+	assert.ErrorContains(t, err, "docker has read its config and does not use it")
+	assert.ErrorContains(t, err, "it is not restarted again")
+}

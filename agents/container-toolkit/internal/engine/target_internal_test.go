@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+// proc is a process in the /proc of a node.
+type proc struct {
+	pid, parent int
+	exe, cmd    string
+	env, unit   string
+	// elsewhere is true for a process in a container.
+	elsewhere bool
+}
+
+// run adds processes to the node's /proc.
+func (n node) run(procs ...proc) {
+	n.Helper()
+	for _, p := range procs {
+		dir := filepath.Join("proc", strconv.Itoa(p.pid))
+		n.put(filepath.Join(dir, "cmdline"), strings.ReplaceAll(p.cmd, " ", "\x00")+"\x00")
+		n.put(filepath.Join(dir, "environ"), p.env)
+		n.put(filepath.Join(dir, "cgroup"), "0::/../../system.slice/"+p.unit+"\n")
+		n.put(filepath.Join(dir, "stat"), fmt.Sprintf("%d (a) b) S %d 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 500 0", p.pid, p.parent))
+		root := n.root
+		if p.elsewhere {
+			root = n.TempDir()
+		}
+		for name, to := range map[string]string{"exe": p.exe, "cwd": "/work", "root": root} {
+			assert.NilError(n, os.Symlink(to, filepath.Join(n.root, dir, name)))
+		}
+	}
+}
+
+func TestLocate(t *testing.T) {
+	const k3s = "/var/lib/rancher/k3s"
+	for name, tc := range map[string]struct {
+		engine Name
+		procs  []proc
+		files  map[string]string
+		config func(*Config)
+		// want is: main, drop-in, socket, unit.
+		want string
+	}{
+		"nothing runs": {engine: Containerd, want: "/etc/containerd/config.toml /etc/containerd/conf.d/99-nvidia.toml /run/containerd/containerd.sock containerd.service"},
+		"containerd with a config of its own": {
+			engine: Containerd,
+			procs:  []proc{{pid: 7, exe: "/usr/bin/containerd (deleted)", cmd: "containerd --log-level=debug -c conf.toml --address=/x.sock", unit: "cri.service"}},
+			want:   "/work/conf.toml /etc/containerd/conf.d/99-nvidia.toml /x.sock cri.service",
+		},
+		"containerd of Docker and of a container are others": {
+			engine: Containerd,
+			procs: []proc{
+				{pid: 3, exe: "/usr/bin/dockerd", cmd: "dockerd"},
+				{pid: 4, parent: 3, exe: "/usr/bin/containerd", cmd: "containerd --config /var/run/docker/containerd/containerd.toml"},
+				{pid: 5, exe: "/usr/local/bin/containerd", cmd: "containerd --config /kind.toml", elsewhere: true},
+				{pid: 6, exe: "/usr/bin/containerd", cmd: "/usr/bin/containerd", unit: "containerd.service"},
+			},
+			want: "/etc/containerd/config.toml /etc/containerd/conf.d/99-nvidia.toml /run/containerd/containerd.sock containerd.service",
+		},
+		"k3s": {
+			engine: Containerd,
+			procs:  []proc{{pid: 7, exe: k3s + "/data/abc/bin/k3s", cmd: "containerd -c " + k3s + "/agent/etc/containerd/config.toml", unit: "k3s-agent.service"}},
+			files:  map[string]string{k3s + "/agent/etc/containerd/config.toml": "version = 3\n[grpc]\naddress = '/run/k3s/containerd/containerd.sock'\n"},
+			want:   k3s + "/agent/etc/containerd/config.toml " + k3s + "/agent/etc/containerd/config-v3.toml.d/99-nvidia.toml /run/k3s/containerd/containerd.sock k3s-agent.service",
+		},
+		"RKE2 that does not run": {
+			engine: Containerd,
+			files:  map[string]string{"/var/lib/rancher/rke2/agent/etc/containerd/other": ""},
+			want:   "/var/lib/rancher/rke2/agent/etc/containerd/config.toml /var/lib/rancher/rke2/agent/etc/containerd/config-v3.toml.d/99-nvidia.toml /run/containerd/containerd.sock containerd.service",
+		},
+		"k0s": {
+			engine: Containerd,
+			procs:  []proc{{pid: 7, exe: "/var/lib/k0s/bin/containerd", cmd: "/var/lib/k0s/bin/containerd --root=/var/lib/k0s/containerd --address=/run/k0s/containerd.sock --config=/etc/k0s/containerd.toml", unit: "k0sworker.service"}},
+			files:  map[string]string{k0sConfig: "# k0s_managed=true\nversion = 2\n"},
+			want:   "/etc/k0s/containerd.toml /etc/k0s/containerd.d/99-nvidia.toml /run/k0s/containerd.sock k0sworker.service",
+		},
+		"microk8s": {
+			engine: Containerd,
+			procs:  []proc{{pid: 7, exe: "/snap/microk8s/1/bin/containerd", cmd: "containerd --config /var/snap/microk8s/1/args/containerd.toml --address /var/snap/microk8s/common/run/containerd.sock", unit: "snap.microk8s.daemon-containerd.service"}},
+			files:  map[string]string{"/var/snap/microk8s/1/args/containerd-template.toml": "version = 2\n"},
+			want:   "/var/snap/microk8s/1/args/containerd-template.toml /etc/containerd/conf.d/99-nvidia.toml /var/snap/microk8s/common/run/containerd.sock snap.microk8s.daemon-containerd.service",
+		},
+		"what the flags say": {
+			engine: Containerd,
+			procs:  []proc{{pid: 7, exe: "/usr/bin/containerd", cmd: "containerd -c /a.toml"}},
+			config: func(c *Config) { c.ConfigPath, c.DropIn = "/b.toml", "/c.toml" },
+			want:   "/b.toml /c.toml /run/containerd/containerd.sock containerd.service",
+		},
+		"Docker": {
+			engine: Docker,
+			procs:  []proc{{pid: 7, exe: "/usr/bin/dockerd", cmd: "/usr/bin/dockerd -H fd:// --config-file=/etc/d.json", unit: "docker.service"}},
+			want:   "/etc/d.json  /var/run/docker.sock docker.service",
+		},
+		"CRI-O": {
+			engine: CRIO,
+			procs:  []proc{{pid: 7, exe: "/usr/bin/crio", cmd: "/usr/bin/crio --listen /crio.sock", env: "CONTAINER_CONFIG=/e.conf", unit: "crio.service"}},
+			want:   "/e.conf /etc/crio/crio.conf.d/99-nvidia.toml /crio.sock crio.service",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			for path, text := range tc.files {
+				n.put(path, text)
+			}
+			n.run(tc.procs...)
+			c := n.config(tc.engine)
+			if tc.config != nil {
+				tc.config(&c)
+			}
+			got, err := n.keeper(c).locate(context.Background())
+			assert.NilError(t, err)
+			assert.Equal(t, strings.Join([]string{got.main, got.dropIn, got.socket, got.unit}, " "), tc.want)
+		})
+	}
+}
+
+func TestSeveralProcesses(t *testing.T) {
+	n := newNode(t)
+	n.run(
+		proc{pid: 5, exe: "/usr/bin/containerd", cmd: "containerd -c /a.toml --address /a.sock"},
+		proc{pid: 6, exe: "/usr/bin/containerd", cmd: "containerd -c /b.toml --address /b.sock"},
+	)
+	c := n.config(Containerd)
+	_, err := n.keeper(c).locate(context.Background())
+	assert.Error(t, err, "find the process of containerd: 2 are running: set --runtime-socket to the socket of one")
+	c.Socket = "/b.sock"
+	got, err := n.keeper(c).locate(context.Background())
+	assert.NilError(t, err)
+	assert.Equal(t, got.main, "/b.toml")
+}
+
+func TestPeerOfASocket(t *testing.T) {
+	n := newNode(t)
+	// Paths of sockets are short; an absolute link of the host leads to it.
+	dir, err := os.MkdirTemp("", "peer")
+	assert.NilError(t, err)
+	defer os.RemoveAll(dir)
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	assert.NilError(t, err)
+	defer l.Close()
+	assert.Equal(t, host{root: dir}.peer("/s"), os.Getpid())
+	assert.Equal(t, host{root: n.root}.peer("/s"), 0)
+}
+
+func TestVersion(t *testing.T) {
+	for text, want := range map[string]version{
+		"containerd github.com/containerd/containerd/v2 v2.4.2 ":                        {2, 4},
+		"containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u3\n": {1, 6},
+		"Docker version 20.10.24+dfsg1, build 297e128":                                  {20, 10},
+		"containerd github.com/k3s-io/containerd v2.0.5-k3s1 ":                          {2, 0},
+		"crio version 1.34.0": {1, 34},
+		"unknown":             {},
+	} {
+		assert.Equal(t, parseVersion(text), want, text)
+	}
+}
