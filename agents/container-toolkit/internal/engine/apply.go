@@ -31,8 +31,7 @@ func (k *Keeper) Apply(ctx context.Context) (Plan, error) {
 			k.records.tidy()
 			return p, nil
 		}
-		_, err := k.save(p.record)
-		return p, err
+		return p, k.save(p.record)
 	}
 	check, err := k.checker(ctx, p)
 	if err != nil {
@@ -44,7 +43,7 @@ func (k *Keeper) Apply(ctx context.Context) (Plan, error) {
 	}
 	p.record.Written = k.host.now()
 	k.step("record")
-	if _, err := k.save(p.record); err != nil {
+	if err := k.save(p.record); err != nil {
 		return Plan{}, err
 	}
 	err = k.write(p.Changes)
@@ -59,12 +58,11 @@ func (k *Keeper) Apply(ctx context.Context) (Plan, error) {
 	return p, nil
 }
 
-func (k *Keeper) save(rec record) (bool, error) {
-	changed, err := k.records.save(rec)
-	if err != nil {
-		return changed, fmt.Errorf("record what undo needs: %w", err)
+func (k *Keeper) save(rec record) error {
+	if err := k.records.save(rec); err != nil {
+		return fmt.Errorf("record what undo needs: %w", err)
 	}
-	return changed, nil
+	return nil
 }
 
 // write writes changes in order.
@@ -99,7 +97,7 @@ func (k *Keeper) rollBack(p Plan, before record) error {
 		}
 	}
 	before.Engine, before.Config = p.record.Engine, p.record.Config
-	_, err := k.save(before)
+	err := k.save(before)
 	k.records.tidy()
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return fmt.Errorf("take the change back: %w", err)
@@ -156,7 +154,7 @@ func (k *Keeper) Undo(ctx context.Context) (Plan, error) {
 			k.clean(f)
 		}
 		k.step("forget")
-		if _, err := k.save(record{Engine: rec.Engine, Config: rec.Config}); err != nil {
+		if err := k.save(record{Engine: rec.Engine, Config: rec.Config}); err != nil {
 			return Plan{}, err
 		}
 	}

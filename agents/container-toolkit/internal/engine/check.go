@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -21,7 +22,7 @@ func (k *Keeper) checker(ctx context.Context, p Plan) (func(context.Context) err
 		return none, nil
 	case t.engine == Docker && t.version.atLeast(version{23, 0}):
 		return func(ctx context.Context) error {
-			_, err := k.host.run(ctx, t.program, programs[Docker], "--validate", "--config-file", t.main)
+			_, err := k.host.run(ctx, t.program, Docker.program(), "--validate", "--config-file", t.main)
 			if err != nil {
 				return fmt.Errorf("dockerd rejects the changed config: %w", err)
 			}
@@ -50,7 +51,7 @@ func (k *Keeper) dump(ctx context.Context, t target) (map[string]any, error) {
 	if real, err := k.host.path(t.main); err == nil && !exists(real) {
 		args = []string{"config", "default"}
 	}
-	out, err := k.host.run(ctx, t.program, programs[Containerd], args...)
+	out, err := k.host.run(ctx, t.program, Containerd.program(), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +134,7 @@ func firstDifference(a, b map[string]any, path []string) string {
 	for _, k := range sorted(merge(a, b)) {
 		x, inA := a[k].(map[string]any)
 		y, inB := b[k].(map[string]any)
-		here := append(path[:len(path):len(path)], k)
+		here := append(slices.Clip(path), k)
 		if inA && inB {
 			if d := firstDifference(x, y, here); d != "" {
 				return d

@@ -3,12 +3,8 @@ package engine
 import (
 	"cmp"
 	"fmt"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/pelletier/go-toml/v2"
 
 	"outrigger.dev/agents/container-toolkit/internal/rawtoml"
 )
@@ -40,7 +36,7 @@ type containerdEdit struct {
 
 // mergesTables is the first version of containerd that merges the tables of plugins in
 // imported files; before, the last file replaces them (containerd issue 5837).
-var mergesTables = version{2, 1}
+func mergesTables() version { return version{2, 1} }
 
 // edit returns the config files with the runtimes. files are those that containerd loads,
 // in that order: the main file first. The drop-in is among them if it has content of others.
@@ -50,7 +46,7 @@ func (c containerdEdit) edit(files []file, d Desired) (edit, error) {
 	if err != nil {
 		return edit{}, err
 	}
-	merges := c.engine.atLeast(mergesTables)
+	merges := c.engine.atLeast(mergesTables())
 	if c.generated && !merges {
 		e := edit{}
 		e.note("%s is written by the Kubernetes distribution, which registers the runtime itself when it starts; it sets the default runtime by its own flag", c.main)
@@ -61,7 +57,7 @@ func (c containerdEdit) edit(files []file, d Desired) (edit, error) {
 		docs[0]["version"] = int64(3)
 	} else if len(docs[0]) == 0 {
 		version := "2"
-		if c.engine.atLeast(version2) {
+		if c.engine.atLeast(version2()) {
 			version = "3"
 		}
 		if main.text, err = rawtoml.Set(main.text, []string{"version"}, version); err != nil {
@@ -137,7 +133,7 @@ func (c containerdEdit) inFile(files []file, docs []map[string]any, schema schem
 	e := edit{}
 	present := tableAt(docs[at], schema.cri)
 	effective := present
-	runc := tableAt(present, []string{"containerd", "runtimes"}) == nil && !c.engine.atLeast(version2)
+	runc := tableAt(present, []string{"containerd", "runtimes"}) == nil && !c.engine.atLeast(version2())
 	if runc {
 		effective = merge(present, map[string]any{"containerd": map[string]any{"runtimes": map[string]any{"runc": c.ownRuntime()}}})
 	}
@@ -198,7 +194,7 @@ func (c containerdEdit) settings(d Desired, effective map[string]any, schema sch
 	}
 	_, set := effective["enable_cdi"]
 	switch {
-	case !d.CDI, !set && c.engine.atLeast(version2):
+	case !d.CDI, !set && c.engine.atLeast(version2()):
 		// It is on unless a file says otherwise.
 	case c.engine.known() && !c.engine.atLeast(version{1, 7}):
 		e.note("containerd %s does not support CDI: use containerd 1.7 or later", c.engine)
@@ -270,37 +266,4 @@ func complete(text []byte, at []string, there, want map[string]any) ([]byte, err
 		}
 	}
 	return text, nil
-}
-
-// importPattern returns the pattern with which the main file imports the drop-in. A
-// pattern, and not a path, because containerd does not start if an imported file is
-// missing; one that matches no other files than ours.
-func importPattern(dropIn string) string {
-	ext := path.Ext(dropIn)
-	return strings.TrimSuffix(dropIn, ext) + "*" + ext
-}
-
-// imported reports whether a config file imports a file.
-func imported(doc map[string]any, from, file string) bool {
-	list, _ := doc["imports"].([]any)
-	return slices.ContainsFunc(list, func(v any) bool {
-		pattern, _ := v.(string)
-		if !path.IsAbs(pattern) {
-			pattern = path.Join(path.Dir(from), pattern)
-		}
-		ok, err := filepath.Match(path.Clean(pattern), file)
-		return err == nil && ok
-	})
-}
-
-// decodeAll decodes files.
-func decodeAll(files []file) ([]map[string]any, error) {
-	docs := make([]map[string]any, len(files))
-	for i, f := range files {
-		docs[i] = map[string]any{}
-		if err := toml.Unmarshal(f.text, &docs[i]); err != nil {
-			return nil, fmt.Errorf("read %s: %w", f.path, err)
-		}
-	}
-	return docs, nil
 }

@@ -12,14 +12,14 @@ import (
 // dockerConfig is Docker's default config file.
 const dockerConfig = "/etc/docker/daemon.json"
 
-// bom is the byte order mark, which dockerd accepts before the config.
-var bom = []byte("\ufeff")
+// bom returns the byte order mark, which dockerd accepts before the config.
+func bom() []byte { return []byte("\ufeff") }
 
 // editDocker returns daemon.json with the runtimes. It keeps all other settings, their
 // order and the formatting.
 func editDocker(files []file, at string, d Desired) (edit, error) {
 	old := textOf(files, at)
-	text, hasBOM := bytes.CutPrefix(old, bom)
+	text, hasBOM := bytes.CutPrefix(old, bom())
 	if blank(text) {
 		text = []byte("{}\n")
 	}
@@ -57,7 +57,7 @@ func editDocker(files []file, at string, d Desired) (edit, error) {
 		return edit{}, fmt.Errorf("edit %s: %w", at, errs)
 	}
 	if hasBOM {
-		text = append(bytes.Clone(bom), text...)
+		text = append(bom(), text...)
 	}
 	e := edit{}
 	e.put(at, text)
@@ -79,22 +79,24 @@ func equalJSON(raw string, value any) bool {
 // sameJSON reports whether two documents have the same value.
 func sameJSON(a, b []byte) bool {
 	var x, y any
-	return json.Unmarshal(bytes.TrimPrefix(a, bom), &x) == nil && json.Unmarshal(bytes.TrimPrefix(b, bom), &y) == nil &&
+	return json.Unmarshal(bytes.TrimPrefix(a, bom()), &x) == nil && json.Unmarshal(bytes.TrimPrefix(b, bom()), &y) == nil &&
 		reflect.DeepEqual(x, y)
 }
 
-// dockerKeys are the parts of daemon.json that this package sets, below which "*" stands
-// for each member.
-var dockerKeys = [][]string{{"runtimes", "*"}, {"features", "cdi"}, {"default-runtime"}}
+// dockerKeys returns the parts of daemon.json that this package sets; "*" stands for each
+// member.
+func dockerKeys() [][]string {
+	return [][]string{{"runtimes", "*"}, {"features", "cdi"}, {"default-runtime"}}
+}
 
 // stripDocker takes the parts back that are as this package wrote them, in a file that
 // was changed since. It needs what the file was before, and what was written.
 func stripDocker(now, before, wrote []byte) ([]byte, error) {
-	text, hasBOM := bytes.CutPrefix(now, bom)
+	text, hasBOM := bytes.CutPrefix(now, bom())
 	if err := rawjson.Check(text); err != nil {
 		return nil, err
 	}
-	before, wrote = bytes.TrimPrefix(before, bom), bytes.TrimPrefix(wrote, bom)
+	before, wrote = bytes.TrimPrefix(before, bom()), bytes.TrimPrefix(wrote, bom())
 	var err error
 	for _, keys := range expand(wrote) {
 		ours, old := rawjson.Get(wrote, keys...), rawjson.Get(before, keys...)
@@ -113,7 +115,7 @@ func stripDocker(now, before, wrote []byte) ([]byte, error) {
 		}
 	}
 	if hasBOM {
-		text = append(bytes.Clone(bom), text...)
+		text = append(bom(), text...)
 	}
 	return text, nil
 }
@@ -121,7 +123,7 @@ func stripDocker(now, before, wrote []byte) ([]byte, error) {
 // expand returns the paths of dockerKeys in a document.
 func expand(text []byte) [][]string {
 	var out [][]string
-	for _, keys := range dockerKeys {
+	for _, keys := range dockerKeys() {
 		if keys[len(keys)-1] != "*" {
 			out = append(out, keys)
 			continue
@@ -138,7 +140,7 @@ func expand(text []byte) [][]string {
 // forgetDocker takes out the runtimes with our programs, of a file of which nothing is
 // recorded.
 func forgetDocker(text []byte, d Desired) []byte {
-	body, hasBOM := bytes.CutPrefix(text, bom)
+	body, hasBOM := bytes.CutPrefix(text, bom())
 	for _, r := range d.Runtimes {
 		if !equalJSON(rawjson.Get(body, "runtimes", r.Name, "path"), r.Path) {
 			continue
@@ -149,7 +151,7 @@ func forgetDocker(text []byte, d Desired) []byte {
 		}
 	}
 	if hasBOM {
-		return append(bytes.Clone(bom), body...)
+		return append(bom(), body...)
 	}
 	return body
 }

@@ -132,13 +132,13 @@ func FuzzDocker(f *testing.F) {
 		var config struct {
 			Runtimes map[string]struct{ Path string }
 		}
-		assert.NilError(t, json.Unmarshal([]byte(strings.TrimPrefix(string(after), string(bom))), &config))
+		assert.NilError(t, json.Unmarshal([]byte(strings.TrimPrefix(string(after), string(bom()))), &config))
 		again, err := editDocker([]file{{dockerConfig, after}}, dockerConfig, d)
 		assert.NilError(t, err)
 		assert.Equal(t, string(again.files[0].text), string(after), "a second edit changes more")
 		back, err := stripDocker(after, []byte(text), after)
 		assert.NilError(t, err)
-		if strings.TrimSpace(strings.TrimPrefix(text, string(bom))) == "" {
+		if strings.TrimSpace(strings.TrimPrefix(text, string(bom()))) == "" {
 			text = "{}"
 		}
 		assert.Assert(t, sameJSON(back, []byte(text)), "%q is not %q", back, text)

@@ -20,8 +20,7 @@ const (
 	CRIO       Name = "crio"
 )
 
-// Names are all engines.
-var names = []Name{Docker, Containerd, CRIO}
+func allNames() []Name { return []Name{Docker, Containerd, CRIO} }
 
 // Runtime is a runtime of an engine: the name that containers ask for, and the program.
 type Runtime struct {

@@ -58,7 +58,7 @@ func ConfigOf(c *cli.Context, toolkit string) (Config, bool, error) {
 	if config.Engine == "cri-o" {
 		config.Engine = CRIO
 	}
-	if !slices.Contains(names, config.Engine) {
+	if !slices.Contains(allNames(), config.Engine) {
 		return config, false, fmt.Errorf("--runtime (RUNTIME) is %q: use docker, containerd or crio", config.Engine)
 	}
 	if modes := []ReloadMode{"", Signal, Systemd, None}; !slices.Contains(modes, config.Reload) {

@@ -84,7 +84,7 @@ type Keeper struct {
 
 // New creates a Keeper. It does no I/O.
 func New(c Config, log *slog.Logger) (*Keeper, error) {
-	if !slices.Contains(names, c.Engine) {
+	if !slices.Contains(allNames(), c.Engine) {
 		return nil, fmt.Errorf("unknown container engine %q: use docker, containerd or crio", c.Engine)
 	}
 	c.HostRoot = cmp.Or(c.HostRoot, "/")
@@ -113,7 +113,7 @@ func (k *Keeper) Plan(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	if t.engine == Containerd && t.version.known() && !t.version.atLeast(version2) && t.program != "" && !t.containerd.noDropIn {
+	if t.engine == Containerd && t.version.known() && !t.version.atLeast(version2()) && t.program != "" && !t.containerd.noDropIn {
 		// A config that containerd rejects is reported before it is changed.
 		if doc, err := k.dump(ctx, t); err == nil {
 			t.containerd.runc = withoutZeros(tableAt(doc, append(schemaOf(doc).cri, "containerd", "runtimes", "runc")))

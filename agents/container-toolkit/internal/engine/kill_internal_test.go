@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -27,6 +28,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// recordLine is how the line of a record begins in a snapshot.
+const recordLine = "var/lib/nvidia-container-toolkit/engine/"
+
 // killed does a job, and kills its own process before the step.
 func killed(job []string) {
 	root, action := job[0], job[2]
@@ -39,7 +43,7 @@ func killed(job []string) {
 	if err != nil {
 		os.Exit(3)
 	}
-	k.version = mergesTables
+	k.version = mergesTables()
 	k.step = func(string) {
 		if stop == 0 {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -80,7 +84,7 @@ func TestKilledAtEachStep(t *testing.T) {
 // killAtStep reports false if the process ended before the step.
 func killAtStep(t *testing.T, engine Name, files map[string]string, action, then string, step int) bool {
 	n := newNode(t)
-	n.version = mergesTables
+	n.version = mergesTables()
 	for path, text := range files {
 		n.put(path, text)
 	}
@@ -92,8 +96,8 @@ func killAtStep(t *testing.T, engine Name, files map[string]string, action, then
 		out := n.snapshot()
 		n.undo(c)
 		// What the record says about time differs.
-		i := strings.Index(out, "var/lib/nvidia-container-toolkit/engine/")
-		return out[:i]
+		out, _, _ = strings.Cut(out, recordLine)
+		return out
 	}()
 	assert.Equal(t, n.snapshot(), before)
 	if action == "undo" {
@@ -104,19 +108,19 @@ func killAtStep(t *testing.T, engine Name, files map[string]string, action, then
 		other.RuntimePath, other.SetAsDefault = "/usr/bin/nvidia-container-runtime", false
 		n.apply(other)
 	}
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), killAt+"="+strings.Join([]string{n.root, string(engine), action, strconv.Itoa(step)}, " "))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		status, ok := err.(*exec.ExitError)
+		status, ok := errors.AsType[*exec.ExitError](err)
 		assert.Assert(t, ok && status.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL, "%v: %s", err, out)
 	}
 	if then == "undo" {
 		n.undo(c)
 	} else {
 		n.apply(c)
-		now := n.snapshot()
-		assert.Equal(t, cmp.Diff(good, now[:max(0, strings.Index(now, "var/lib/nvidia-container-toolkit/engine/"))]), "", "killed before step %d", step)
+		now, _, _ := strings.Cut(n.snapshot(), recordLine)
+		assert.Equal(t, cmp.Diff(good, now), "", "killed before step %d", step)
 		n.undo(c)
 	}
 	assert.Equal(t, cmp.Diff(before, n.snapshot()), "", "killed before step %d", step)

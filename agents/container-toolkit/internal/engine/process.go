@@ -27,8 +27,13 @@ type process struct {
 	unit string
 }
 
-// programs are the names of the engines' programs.
-var programs = map[Name]string{Docker: "dockerd", Containerd: "containerd", CRIO: "crio"}
+// program returns the name of the engine's program.
+func (n Name) program() string {
+	if n == Docker {
+		return "dockerd"
+	}
+	return string(n)
+}
 
 // processes returns the processes of an engine that see the host's own file system:
 // engines inside of containers do not count.
@@ -43,7 +48,7 @@ func (h host) processes(engine Name) ([]process, error) {
 		if err != nil {
 			continue
 		}
-		if p, ok := h.process(pid); ok && p.runs(programs[engine]) && h.onHost(pid) {
+		if p, ok := h.process(pid); ok && p.runs(engine.program()) && h.onHost(pid) {
 			out = append(out, p)
 		}
 	}
@@ -165,7 +170,7 @@ func (h host) find(engine Name, socket, config string) (*process, error) {
 	all = slices.DeleteFunc(all, func(p process) bool {
 		// dockerd runs a containerd of its own, with a config that it writes itself.
 		parent, ok := h.process(p.parent)
-		return ok && parent.runs(programs[Docker])
+		return ok && parent.runs(Docker.program())
 	})
 	if socket != "" {
 		all = h.listens(all, engine, socket)
@@ -174,7 +179,7 @@ func (h host) find(engine Name, socket, config string) (*process, error) {
 		all = with
 	}
 	if len(all) > 1 {
-		if i := slices.IndexFunc(all, func(p process) bool { return p.socketPath(engine) == sockets[engine] }); i >= 0 {
+		if i := slices.IndexFunc(all, func(p process) bool { return p.socketPath(engine) == engine.socket() }); i >= 0 {
 			return &all[i], nil
 		}
 		return nil, fmt.Errorf("find the process of %s: %d are running: set --runtime-socket to the socket of one", engine, len(all))
@@ -205,11 +210,16 @@ func (h host) sameFile(a, b string) bool {
 	return errA == nil && errB == nil && x == y
 }
 
-// sockets are the engines' default sockets.
-var sockets = map[Name]string{
-	Docker:     "/var/run/docker.sock",
-	Containerd: "/run/containerd/containerd.sock",
-	CRIO:       "/var/run/crio/crio.sock",
+// socket returns the engine's default socket.
+func (n Name) socket() string {
+	switch n {
+	case Docker:
+		return "/var/run/docker.sock"
+	case CRIO:
+		return "/var/run/crio/crio.sock"
+	default:
+		return "/run/containerd/containerd.sock"
+	}
 }
 
 // configPath returns the config file that a process was started with.
@@ -245,7 +255,7 @@ func (p process) socketPath(engine Name) string {
 	if v := strings.TrimPrefix(p.option(option...), "unix://"); filepath.IsAbs(v) {
 		return v
 	}
-	return sockets[engine]
+	return engine.socket()
 }
 
 // peer returns the process that listens on a socket of the host, or 0. A socket that
@@ -259,7 +269,7 @@ func (h host) peer(socket string) int {
 	if err != nil {
 		return 0
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }() // nothing is written
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: real}); err != nil {
 		return 0
 	}

@@ -18,7 +18,7 @@ func containerds(t *testing.T) map[string]string {
 	assert.NilError(t, err)
 	out := map[string]string{}
 	for _, program := range []string{built, "/usr/bin/containerd"} {
-		if text, err := exec.Command(program, "--version").Output(); err == nil {
+		if text, err := exec.CommandContext(t.Context(), program, "--version").Output(); err == nil {
 			out[parseVersion(string(text)).String()] = program
 		}
 	}
@@ -131,7 +131,7 @@ func TestRealContainerdRejectsWhatAnotherFileOverrides(t *testing.T) {
 			r.put("z.toml", "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\ndefault_runtime_name = 'kata'\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.kata]\nruntime_type = 'io.containerd.kata.v2'\n")
 			before := r.get("config")
 			_, err := r.keeper().Apply(context.Background())
-			if !parseVersion(v + ".0").atLeast(mergesTables) {
+			if !parseVersion(v + ".0").atLeast(mergesTables()) {
 				assert.NilError(t, err) // z.toml is the file that counts: it is edited
 				assert.Assert(t, strings.Contains(r.get("z.toml"), `default_runtime_name = "nvidia" # nvidia-container-toolkit: was 'kata'`))
 				return

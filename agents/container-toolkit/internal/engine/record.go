@@ -130,21 +130,21 @@ func (r records) all(engine Name) ([]record, error) {
 	return out, nil
 }
 
-// save writes a record; an empty one is removed. It returns whether it changed the disk.
-func (r records) save(rec record) (bool, error) {
+// save writes a record if it differs from the one on disk; an empty one is removed.
+func (r records) save(rec record) error {
 	path := r.path(rec.Engine, rec.Config)
 	if len(rec.Files) == 0 {
-		err := os.Remove(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return false, nil
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
-		return err == nil, err
+		return nil
 	}
 	rec.Version = 1
 	data, err := json.Marshal(rec)
 	if err != nil {
-		return false, err
+		return err
 	}
 	// The files may have secrets, such as the registries of Docker.
-	return hostfs.WriteIfChanged(path, append(data, '\n'), 0o600)
+	_, err = hostfs.WriteIfChanged(path, append(data, '\n'), 0o600)
+	return err
 }

@@ -73,7 +73,7 @@ func (k *Keeper) loaded(ctx context.Context, t target) (bool, string, error) {
 // forEngine returns what an engine can be expected to have loaded.
 func (c Config) forEngine(t target) Desired {
 	d := c.Desired()
-	if t.containerd.generated && !t.version.atLeast(mergesTables) {
+	if t.containerd.generated && !t.version.atLeast(mergesTables()) {
 		// k3s and RKE2 register the runtime themselves, not those for one mode.
 		d.Runtimes, d.Default = d.Runtimes[:1], ""
 	}

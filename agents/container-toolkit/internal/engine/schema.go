@@ -36,7 +36,7 @@ func schemaOf(doc map[string]any) schema {
 type version struct{ major, minor int }
 
 // version2 is the first version of containerd with config version 3.
-var version2 = version{2, 0}
+func version2() version { return version{2, 0} }
 
 // parseVersion reads the output of an engine's --version: its first word of the shape 1.2.3.
 func parseVersion(text string) version {

@@ -30,13 +30,15 @@ type target struct {
 	socket, unit string
 }
 
-// distributions are Kubernetes distributions whose containerd has a config of its own, by
-// its path. They are looked for if containerd does not run.
-var distributions = []string{
-	"/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
-	"/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
-	k0sConfig,
-	"/var/snap/microk8s/current/args/containerd-template.toml",
+// distributions returns the configs of Kubernetes distributions whose containerd has one
+// of its own. They are looked for if containerd does not run.
+func distributions() []string {
+	return []string{
+		"/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
+		"/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
+		k0sConfig,
+		"/var/snap/microk8s/current/args/containerd-template.toml",
+	}
 }
 
 const (
@@ -66,11 +68,11 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 		t.unit = t.process.unit
 		t.program = t.process.exe
 	}
-	t.socket = cmp.Or(t.socket, sockets[c.Engine])
+	t.socket = cmp.Or(t.socket, c.Engine.socket())
 	t.unit = cmp.Or(t.unit, string(c.Engine)+".service")
 	t.program = cmp.Or(c.Executable, t.program)
 	if t.program == "" {
-		t.program = k.host.which(programs[c.Engine])
+		t.program = k.host.which(c.Engine.program())
 	}
 	t.version = k.version
 	if t.program != "" {
@@ -90,7 +92,7 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 // locateContainerd completes a target for containerd, also for the distributions that
 // write its config themselves.
 func (k *Keeper) locateContainerd(t *target) error {
-	for _, p := range distributions {
+	for _, p := range distributions() {
 		if t.main != "" {
 			break
 		}
@@ -223,7 +225,7 @@ func (h host) which(program string) string {
 
 // versionOf asks the engine's program for its version.
 func (k *Keeper) versionOf(ctx context.Context, t target) version {
-	out, err := k.host.run(ctx, t.program, programs[t.engine], "--version")
+	out, err := k.host.run(ctx, t.program, t.engine.program(), "--version")
 	if err != nil {
 		k.log.Debug("cannot read the version of the container engine, assuming an old one", "program", t.program, "err", err)
 	}

@@ -141,11 +141,10 @@ func TestSeveralProcesses(t *testing.T) {
 
 func TestPeerOfASocket(t *testing.T) {
 	n := newNode(t)
-	// Paths of sockets are short; an absolute link of the host leads to it.
-	dir, err := os.MkdirTemp("", "peer")
+	dir, err := os.MkdirTemp("", "peer") //nolint:usetesting // paths of sockets are short
 	assert.NilError(t, err)
 	defer os.RemoveAll(dir)
-	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(dir, "s"))
 	assert.NilError(t, err)
 	defer l.Close()
 	assert.Equal(t, host{root: dir}.peer("/s"), os.Getpid())

@@ -60,7 +60,7 @@ func (k *Keeper) forget(ctx context.Context, t target, gone func(context.Context
 		return fmt.Errorf("edit %s: %w", t.main, err)
 	}
 	f.Wrote = append(f.Wrote, text)
-	if _, err := k.save(rec); err != nil {
+	if err := k.save(rec); err != nil {
 		return err
 	}
 	k.step("forget in docker")
@@ -72,8 +72,8 @@ func (k *Keeper) forget(ctx context.Context, t target, gone func(context.Context
 
 // withoutRuntimes returns daemon.json with settings that replace those of before.
 func withoutRuntimes(now, before []byte, d Desired) ([]byte, error) {
-	text, hasBOM := bytes.CutPrefix(now, bom)
-	before = bytes.TrimPrefix(before, bom)
+	text, hasBOM := bytes.CutPrefix(now, bom())
+	before = bytes.TrimPrefix(before, bom())
 	var err error
 	set := func(value string, keys ...string) {
 		if err == nil {
@@ -94,7 +94,7 @@ func withoutRuntimes(now, before []byte, d Desired) ([]byte, error) {
 		set(cmp.Or(rawjson.Get(before, "default-runtime"), `"runc"`), "default-runtime")
 	}
 	if hasBOM {
-		text = append(bytes.Clone(bom), text...)
+		text = append(bom(), text...)
 	}
 	return text, err
 }

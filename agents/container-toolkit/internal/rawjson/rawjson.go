@@ -5,6 +5,7 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ type object struct {
 func Check(text []byte) error {
 	var whole map[string]json.RawMessage
 	err := json.Unmarshal(text, &whole)
-	if syntax, ok := err.(*json.SyntaxError); ok {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		line := bytes.Count(text[:min(int(syntax.Offset), len(text))], []byte("\n")) + 1
 		return fmt.Errorf("line %d: %w", line, err)
 	}

@@ -67,8 +67,7 @@ func Parse(text []byte) (*Doc, error) {
 
 // located returns an error of the decoder with the line at fault.
 func located(err error) error {
-	var decode *toml.DecodeError
-	if errors.As(err, &decode) {
+	if decode, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, _ := decode.Position()
 		return fmt.Errorf("line %d: %w", line, err)
 	}

@@ -8,14 +8,14 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
-
-	"fmt"
 
 	"github.com/pelletier/go-toml/v2"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -43,24 +43,50 @@ func Ask(ctx context.Context, name engine.Name, socket string) (engine.Live, err
 	}
 }
 
-// request sends a request to a socket, and returns the answer.
-func request(ctx context.Context, socket, method, url string, h2c bool, body []byte) ([]byte, http.Header, error) {
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}}
-	defer transport.CloseIdleConnections()
-	if h2c {
-		transport.Protocols = new(http.Protocols)
-		transport.Protocols.SetUnencryptedHTTP2(true)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://engine"+url, bytes.NewReader(body))
+// get sends a GET request to a socket, and returns the answer.
+func get(ctx context.Context, socket, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine"+url, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if h2c {
-		req.Header.Set("Content-Type", "application/grpc")
-		req.Header.Set("Te", "trailers")
+	data, _, err := send(socket, req, nil)
+	return data, err
+}
+
+// call calls a method of gRPC, and returns the answer's message.
+func call(ctx context.Context, socket, method string, message []byte) ([]byte, error) {
+	const prefix = 5 // a flag, and the length
+	body := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://engine"+method, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
 	}
+	req.Header.Set("Content-Type", "application/grpc")
+	req.Header.Set("Te", "trailers")
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	data, header, err := send(socket, req, protocols)
+	if err != nil {
+		return nil, err
+	}
+	if code := header.Get("Grpc-Status"); code != "0" {
+		return nil, fmt.Errorf("status %s: %s", code, header.Get("Grpc-Message"))
+	}
+	if len(data) < prefix || data[0] != 0 || int(binary.BigEndian.Uint32(data[1:])) != len(data)-prefix {
+		return nil, errors.New("the answer is cut off")
+	}
+	return data[prefix:], nil
+}
+
+// send sends a request to a socket. It returns the body, and the headers with the trailers.
+func send(socket string, req *http.Request, protocols *http.Protocols) ([]byte, http.Header, error) {
+	transport := &http.Transport{
+		Protocols: protocols,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}
+	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return nil, nil, err
@@ -70,15 +96,13 @@ func request(ctx context.Context, socket, method, url string, h2c bool, body []b
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = errors.New(resp.Status)
 	}
-	for key, values := range resp.Trailer {
-		resp.Header[key] = values
-	}
+	maps.Copy(resp.Header, resp.Trailer)
 	return data, resp.Header, err
 }
 
 // askDocker asks dockerd (GET /info).
 func askDocker(ctx context.Context, socket string) (engine.Live, error) {
-	data, _, err := request(ctx, socket, http.MethodGet, "/info", false, nil)
+	data, err := get(ctx, socket, "/info")
 	if err != nil {
 		return engine.Live{}, err
 	}
@@ -92,8 +116,10 @@ func askDocker(ctx context.Context, socket string) (engine.Live, error) {
 		return engine.Live{}, err
 	}
 	// Before 25.0, Docker has no CDI and ignores the feature.
-	l := engine.Live{Programs: map[string]string{}, Default: info.DefaultRuntime,
-		CDI: len(info.CDISpecDirs) > 0 || major(info.ServerVersion) < 25}
+	l := engine.Live{
+		Programs: map[string]string{}, Default: info.DefaultRuntime,
+		CDI: len(info.CDISpecDirs) > 0 || major(info.ServerVersion) < 25,
+	}
 	for name, r := range info.Runtimes {
 		l.Programs[name] = r.Path
 	}
@@ -102,7 +128,7 @@ func askDocker(ctx context.Context, socket string) (engine.Live, error) {
 
 // askCRIO asks CRI-O (GET /config, which "crio status config" prints).
 func askCRIO(ctx context.Context, socket string) (engine.Live, error) {
-	data, _, err := request(ctx, socket, http.MethodGet, "/config", false, nil)
+	data, err := get(ctx, socket, "/config")
 	if err != nil {
 		return engine.Live{}, err
 	}
@@ -137,19 +163,11 @@ const (
 // method Status of runtime.v1.RuntimeService; "crictl info" prints the answer).
 func askContainerd(ctx context.Context, socket string) (engine.Live, error) {
 	message := protowire.AppendVarint(protowire.AppendTag(nil, verboseField, protowire.VarintType), 1)
-	body := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
-	data, header, err := request(ctx, socket, http.MethodPost, "/runtime.v1.RuntimeService/Status", true, body)
+	answer, err := call(ctx, socket, "/runtime.v1.RuntimeService/Status", message)
 	if err != nil {
 		return engine.Live{}, err
 	}
-	if code := header.Get("Grpc-Status"); code != "0" {
-		return engine.Live{}, fmt.Errorf("status %s: %s", code, header.Get("Grpc-Message"))
-	}
-	const prefix = 5
-	if len(data) < prefix || data[0] != 0 || int(binary.BigEndian.Uint32(data[1:])) != len(data)-prefix {
-		return engine.Live{}, errors.New("the answer is cut off")
-	}
-	text, err := infoOf(data[prefix:], "config")
+	text, err := infoOf(answer, "config")
 	if err != nil {
 		return engine.Live{}, err
 	}

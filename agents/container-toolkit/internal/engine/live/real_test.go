@@ -16,6 +16,7 @@ import (
 
 	"outrigger.dev/agents/container-toolkit/internal/engine"
 	"outrigger.dev/agents/container-toolkit/internal/engine/live"
+	"outrigger.dev/pkg/pace"
 )
 
 // containerds returns the programs of containerd that this machine has.
@@ -24,7 +25,7 @@ func containerds(t *testing.T) map[string]string {
 	assert.NilError(t, err)
 	out := map[string]string{}
 	for _, program := range []string{built, "/usr/bin/containerd"} {
-		if text, err := exec.Command(program, "--version").Output(); err == nil {
+		if text, err := exec.CommandContext(t.Context(), program, "--version").Output(); err == nil {
 			out[strings.Fields(string(text))[2]] = program
 		}
 	}
@@ -45,7 +46,7 @@ func newReal(t *testing.T, name engine.Name) real {
 	if os.Getuid() != 0 {
 		t.Skip("this machine has no root for the test")
 	}
-	dir, err := os.MkdirTemp("", "engine") // paths of sockets are short
+	dir, err := os.MkdirTemp("", "engine") //nolint:usetesting // paths of sockets are short
 	assert.NilError(t, err)
 	t.Cleanup(func() { assert.NilError(t, os.RemoveAll(dir)) })
 	return real{T: t, dir: dir, config: engine.Config{
@@ -115,8 +116,10 @@ func (r real) supervised(program string, args ...string) (starts func() int) {
 // until waits until a condition holds.
 func (r real) until(what string, ok func() bool) {
 	r.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
+	defer cancel()
+	for !ok() {
+		if !pace.Pause(ctx, 20*time.Millisecond) {
 			r.Fatalf("%s does not hold", what)
 		}
 	}

@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// importPattern returns the pattern with which the main file imports the drop-in. A
+// pattern, and not a path, because containerd does not start if an imported file is
+// missing; one that matches no other files than ours.
+func importPattern(dropIn string) string {
+	ext := path.Ext(dropIn)
+	return strings.TrimSuffix(dropIn, ext) + "*" + ext
+}
+
+// imported reports whether a config file imports a file.
+func imported(doc map[string]any, from, file string) bool {
+	list, _ := doc["imports"].([]any)
+	return slices.ContainsFunc(list, func(v any) bool {
+		pattern, _ := v.(string)
+		if !path.IsAbs(pattern) {
+			pattern = path.Join(path.Dir(from), pattern)
+		}
+		ok, err := filepath.Match(path.Clean(pattern), file)
+		return err == nil && ok
+	})
+}
+
+// decodeAll decodes files.
+func decodeAll(files []file) ([]map[string]any, error) {
+	docs := make([]map[string]any, len(files))
+	for i, f := range files {
+		docs[i] = map[string]any{}
+		if err := toml.Unmarshal(f.text, &docs[i]); err != nil {
+			return nil, fmt.Errorf("read %s: %w", f.path, err)
+		}
+	}
+	return docs, nil
+}
