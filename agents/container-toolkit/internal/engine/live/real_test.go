@@ -2,6 +2,7 @@ package live_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -9,9 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/engine"
@@ -46,9 +49,13 @@ func newReal(t *testing.T, name engine.Name) real {
 	if os.Getuid() != 0 {
 		t.Skip("this machine has no root for the test")
 	}
-	dir, err := os.MkdirTemp("", "engine") //nolint:usetesting // paths of sockets are short
-	assert.NilError(t, err)
-	t.Cleanup(func() { assert.NilError(t, os.RemoveAll(dir)) })
+	dir := os.Getenv(podFolder)
+	if dir == "" {
+		var err error
+		dir, err = os.MkdirTemp("", "engine") //nolint:usetesting // paths of sockets are short
+		assert.NilError(t, err)
+		t.Cleanup(func() { assert.NilError(t, os.RemoveAll(dir)) })
+	}
 	return real{T: t, dir: dir, config: engine.Config{
 		Engine: name, ConfigPath: filepath.Join(dir, "config"), DropIn: filepath.Join(dir, "conf.d/99-nvidia.toml"),
 		Socket: filepath.Join(dir, "engine.sock"), RuntimePath: "/usr/local/nvidia/toolkit/nvidia-container-runtime",
@@ -73,6 +80,33 @@ func (r real) get(name string) string {
 	data, err := os.ReadFile(filepath.Join(r.dir, name))
 	assert.NilError(r, err)
 	return string(data)
+}
+
+// podFolder is the variable that makes a test run as in the agent's pod: it has the folder
+// of the test, below which it mounts the host's root.
+const podFolder = "ENGINE_TEST_POD_FOLDER"
+
+// inPod runs the test again in a process that has mounts of its own, which end with it.
+func (r real) inPod() {
+	r.Helper()
+	cmd := exec.CommandContext(r.Context(), os.Args[0], "-test.run=^"+strings.ReplaceAll(r.Name(), "/", "$/^")+"$", "-test.v")
+	cmd.Env = append(os.Environ(), podFolder+"="+r.dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) {
+		r.Skip("this machine has no right to mount")
+	}
+	assert.NilError(r, err, "%s", out)
+	assert.Assert(r, strings.Contains(string(out), "--- PASS"), "%s", out)
+}
+
+// mountHost has the Keeper see the host's root at a folder.
+func (r *real) mountHost() {
+	r.Helper()
+	root := filepath.Join(r.dir, "host")
+	assert.NilError(r, os.Mkdir(root, 0o755))
+	assert.NilError(r, unix.Mount("/", root, "", unix.MS_BIND, ""))
+	r.config.HostRoot = root
 }
 
 // supervised runs a program again whenever it ends, as systemd does, until the test ends.
@@ -129,33 +163,48 @@ func (r real) until(what string, ok func() bool) {
 // signalled once, and not if it has loaded what is there.
 func TestRealContainerdIsRestartedOnce(t *testing.T) {
 	for v, program := range containerds(t) {
-		t.Run(v, func(t *testing.T) {
-			r := newReal(t, engine.Containerd)
-			r.put("config", fmt.Sprintf("version = 2\nroot = %q\nstate = %q\n[grpc]\naddress = %q\n"+
-				"[plugins.\"io.containerd.internal.v1.opt\"]\npath = %q\n[plugins.\"io.containerd.nri.v1.nri\"]\ndisable = true\n",
-				r.dir+"/root", r.dir+"/state", r.config.Socket, r.dir+"/opt"))
-			starts := r.supervised(program, "--config", filepath.Join(r.dir, "config"))
-			k := r.keeper()
-			r.until("containerd answers", func() bool { _, differs, err := k.Loaded(context.Background()); return err == nil && differs != "" })
-			_, err := k.Keep(context.Background())
-			assert.NilError(t, err)
-			assert.Equal(t, starts(), 2)
-			loaded, differs, err := k.Loaded(context.Background())
-			assert.NilError(t, err)
-			assert.Assert(t, loaded, differs)
-			// Another process of the agent finds nothing to do.
-			p, err := r.keeper().Keep(context.Background())
-			assert.NilError(t, err)
-			assert.Assert(t, p.Empty())
-			assert.Equal(t, starts(), 2)
-			_, err = k.Withdraw(context.Background())
-			assert.NilError(t, err)
-			assert.Equal(t, starts(), 3)
-			_, err = k.Withdraw(context.Background())
-			assert.NilError(t, err)
-			assert.Equal(t, starts(), 3)
-		})
+		for _, where := range []string{"on the host", "in a pod"} {
+			t.Run(v+" "+where, func(t *testing.T) {
+				r := newReal(t, engine.Containerd)
+				switch {
+				case where == "on the host":
+				case os.Getenv(podFolder) == "":
+					r.inPod()
+					return
+				default:
+					r.mountHost()
+				}
+				r.restartedOnce(program)
+			})
+		}
 	}
+}
+
+func (r real) restartedOnce(program string) {
+	t := r.T
+	r.put("config", fmt.Sprintf("version = 2\nroot = %q\nstate = %q\n[grpc]\naddress = %q\n"+
+		"[plugins.\"io.containerd.internal.v1.opt\"]\npath = %q\n[plugins.\"io.containerd.nri.v1.nri\"]\ndisable = true\n",
+		r.dir+"/root", r.dir+"/state", r.config.Socket, r.dir+"/opt"))
+	starts := r.supervised(program, "--config", filepath.Join(r.dir, "config"))
+	k := r.keeper()
+	r.until("containerd answers", func() bool { _, differs, err := k.Loaded(context.Background()); return err == nil && differs != "" })
+	_, err := k.Keep(context.Background())
+	assert.NilError(t, err)
+	assert.Equal(t, starts(), 2)
+	loaded, differs, err := k.Loaded(context.Background())
+	assert.NilError(t, err)
+	assert.Assert(t, loaded, differs)
+	// Another process of the agent finds nothing to do.
+	p, err := r.keeper().Keep(context.Background())
+	assert.NilError(t, err)
+	assert.Assert(t, p.Empty())
+	assert.Equal(t, starts(), 2)
+	_, err = k.Withdraw(context.Background())
+	assert.NilError(t, err)
+	assert.Equal(t, starts(), 3)
+	_, err = k.Withdraw(context.Background())
+	assert.NilError(t, err)
+	assert.Equal(t, starts(), 3)
 }
 
 // TestRealDockerLoadsItsConfig keeps the config of a running dockerd, which loads it
