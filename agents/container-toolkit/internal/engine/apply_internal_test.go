@@ -25,7 +25,7 @@ var configs = map[Name]map[string]map[string]string{
 	Containerd: {
 		"nothing":       {},
 		"only comments": {containerdConfig: "# nothing\n"},
-		"Docker's":      {containerdConfig: "#   Copyright 2018-2022 Docker Inc.\n\ndisabled_plugins = [\"cri\"]\n\n#root = \"/var/lib/containerd\"\n"},
+		"Docker's":      {containerdConfig: "#   Copyright 2018-2022 Docker Inc.\n\ndisabled_plugins = []\n\n#root = \"/var/lib/containerd\"\n"},
 		"version 2":     {containerdConfig: "version = 2\nroot = '/data' # big disk\n\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image = \"p\"\n  [plugins.\"io.containerd.grpc.v1.cri\".containerd]\n    default_runtime_name = \"runc\" # ours\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n      runtime_type = \"io.containerd.runc.v2\"\n      [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n        SystemdCgroup = true"},
 		"version 3 with imports": {
 			containerdConfig:                  "version = 3\nimports = ['/etc/containerd/config.d/*.toml']\n[plugins.'io.containerd.cri.v1.runtime']\nenable_selinux = true\n",

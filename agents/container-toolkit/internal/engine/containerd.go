@@ -46,6 +46,11 @@ func (c containerdEdit) edit(files []file, d Desired) (edit, error) {
 	if err != nil {
 		return edit{}, err
 	}
+	for i, doc := range docs {
+		if disablesCRI(doc) {
+			return edit{}, fmt.Errorf("edit %s: it turns containerd's support for Kubernetes off: remove \"cri\" from disabled_plugins first", files[i].path)
+		}
+	}
 	merges := c.engine.atLeast(mergesTables())
 	if c.generated && !merges {
 		e := edit{}

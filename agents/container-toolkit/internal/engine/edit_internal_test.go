@@ -114,6 +114,11 @@ func TestEditContainerdRejectsAnInlineTable(t *testing.T) {
 	assert.Error(t, err, `edit /etc/containerd/config.toml: line 4: plugins."io.containerd.grpc.v1.cri".containerd.runtimes is an inline table, which cannot be extended: write it as [plugins."io.containerd.grpc.v1.cri".containerd.runtimes]`)
 }
 
+func TestEditContainerdRejectsAConfigWithoutCRI(t *testing.T) {
+	_, err := containerdEdit{}.edit([]file{{containerdConfig, []byte("disabled_plugins = [\"cri\"]\n")}}, desired())
+	assert.Error(t, err, `edit /etc/containerd/config.toml: it turns containerd's support for Kubernetes off: remove "cri" from disabled_plugins first`)
+}
+
 func FuzzDocker(f *testing.F) {
 	for _, files := range configs[Docker] {
 		f.Add(files[dockerConfig], true)

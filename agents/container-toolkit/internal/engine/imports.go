@@ -31,6 +31,15 @@ func imported(doc map[string]any, from, file string) bool {
 	})
 }
 
+// disablesCRI reports whether a config file disables the CRI plugin, as that of Docker's
+// packages does.
+func disablesCRI(doc map[string]any) bool {
+	list, _ := doc["disabled_plugins"].([]any)
+	return slices.ContainsFunc(list, func(v any) bool {
+		return v == "cri" || v == "io.containerd.grpc.v1.cri" || v == "io.containerd.cri.v1.runtime"
+	})
+}
+
 // decodeAll decodes files.
 func decodeAll(files []file) ([]map[string]any, error) {
 	docs := make([]map[string]any, len(files))

@@ -80,6 +80,8 @@ imports = ["DIR/own.d/*.toml"] # ours
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       SystemdCgroup = true`,
 	"version 2 without the table": "version = 2\noom_score = -10\n",
+	"version 1":                   "root = \"/var/lib/containerd\"\n[plugins.cri]\nenable_selinux = true\n[plugins.cri.containerd.runtimes.runc]\nruntime_type = \"io.containerd.runc.v2\"\n",
+	"version 1 without the table": "oom_score = -10\n",
 	"nothing":                     "",
 }
 
