@@ -29,14 +29,13 @@ func Flags() []cli.Flag {
 	}
 }
 
-// ConfigOf reads the flags of Flags. It reports false if no engine is to be configured.
-// toolkit is the folder on the host that has nvidia-container-runtime.
+// ConfigOf reads the flags of Flags. It reports false if no engine is to be configured; the
+// Config then serves to take back what was configured before. toolkit is the folder on the host that has nvidia-container-runtime.
 func ConfigOf(c *cli.Context, toolkit string) (Config, bool, error) {
-	if c.Bool("no-runtime-config") || c.String("runtime") == "" {
-		return Config{}, false, nil
-	}
+	name := Name(cmp.Or(c.String("runtime"), string(Docker)))
+	enabled := !c.Bool("no-runtime-config") && c.String("runtime") != ""
 	config := Config{
-		Engine:       Name(c.String("runtime")),
+		Engine:       name,
 		HostRoot:     c.Path("host-root-mount"),
 		ConfigPath:   c.Path("runtime-config"),
 		DropIn:       c.Path("runtime-drop-in-config"),
@@ -64,5 +63,5 @@ func ConfigOf(c *cli.Context, toolkit string) (Config, bool, error) {
 	if modes := []ReloadMode{"", Signal, Systemd, None}; !slices.Contains(modes, config.Reload) {
 		return config, false, fmt.Errorf("--runtime-restart-mode (RUNTIME_RESTART_MODE) is %q: use signal, systemd or none", config.Reload)
 	}
-	return config, true, nil
+	return config, enabled, nil
 }
