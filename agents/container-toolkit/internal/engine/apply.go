@@ -28,7 +28,6 @@ func (k *Keeper) Apply(ctx context.Context) (Plan, error) {
 	}
 	if p.Empty() {
 		if p.record.Written == (moment{}) && len(p.record.Files) == 0 {
-			k.records.tidy()
 			return p, nil
 		}
 		return p, k.save(p.record)
@@ -89,6 +88,9 @@ func (k *Keeper) write(changes []Change) error {
 func (k *Keeper) rollBack(p Plan, before record) error {
 	var errs []error
 	for _, c := range slices.Backward(p.Changes) {
+		if now, err := k.host.read(c.Path); err == nil && same(now, c.Before) {
+			continue
+		}
 		errs = append(errs, k.host.write(c.Path, c.Before))
 	}
 	for _, f := range p.record.Files {
@@ -98,14 +100,14 @@ func (k *Keeper) rollBack(p Plan, before record) error {
 	}
 	before.Engine, before.Config = p.record.Engine, p.record.Config
 	err := k.save(before)
-	k.records.tidy()
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return fmt.Errorf("take the change back: %w", err)
 	}
 	return nil
 }
 
-// lock excludes other processes that change configs of engines.
+// lock excludes other processes that change configs of engines. unlock leaves no empty
+// folder behind.
 func (k *Keeper) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(k.records.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("record what undo needs: %w", err)
@@ -117,7 +119,10 @@ func (k *Keeper) lock() (unlock func(), err error) {
 	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: another process configures a container engine: %w", k.records.dir, err), dir.Close())
 	}
-	return func() { _ = dir.Close() }, nil
+	return func() {
+		k.records.tidy()
+		_ = dir.Close()
+	}, nil
 }
 
 // tidy removes the folders of the records if they are empty.
@@ -158,7 +163,6 @@ func (k *Keeper) Undo(ctx context.Context) (Plan, error) {
 			return Plan{}, err
 		}
 	}
-	k.records.tidy()
 	if !p.Empty() {
 		k.log.Info("configuration of the container engine taken back", "engine", p.Engine, "files", paths(p.Changes))
 	}
@@ -194,13 +198,14 @@ func (k *Keeper) UndoPlan(ctx context.Context) (Plan, error) {
 		return p, err
 	}
 	t, err := k.locate(ctx)
-	if err != nil {
-		return p, err
-	}
 	p.target = t
 	if len(recs) == 0 {
+		if err != nil {
+			return p, err
+		}
 		return k.undoUnrecorded(p)
 	}
+	// The records say which files, also if the engine is not found.
 	for _, rec := range recs {
 		t := t.as(rec)
 		for _, f := range slices.Backward(rec.Files) {

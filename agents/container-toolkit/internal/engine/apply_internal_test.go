@@ -215,3 +215,14 @@ func TestRandomHosts(t *testing.T) {
 	}
 	assert.Assert(t, done > 20, "only %d configs were valid", done)
 }
+
+func TestAWriteThatFailsIsTakenBack(t *testing.T) {
+	n := newNode(t)
+	n.version = mergesTables()
+	n.put(containerdConfig, "version = 2\n")
+	n.put("/etc/containerd/conf.d", "a file in the way\n")
+	before := n.snapshot()
+	_, err := n.keeper(n.config(Containerd)).Apply(context.Background())
+	assert.ErrorContains(t, err, "/etc/containerd/conf.d")
+	assert.Equal(t, n.snapshot(), before)
+}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -88,4 +89,46 @@ func TestKeepDoesNotReloadInVain(t *testing.T) {
 	_, err = k.Keep(context.Background())
 	assert.ErrorContains(t, err, "docker has read its config and does not use it")
 	assert.ErrorContains(t, err, "it is not restarted again")
+}
+
+// TestKeepWithADistributionThatRegistersTheRuntimeItself leaves the config of k3s with
+// containerd 1.7 alone, and has it load once if it has not found the runtime.
+func TestKeepWithADistributionThatRegistersTheRuntimeItself(t *testing.T) {
+	const main = "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"
+	for name, tc := range map[string]struct {
+		program, err string
+	}{
+		"it has found it":     {"/usr/local/nvidia/toolkit/nvidia-container-runtime", ""},
+		"it has not found it": {"", "containerd has not loaded its config, and the restart mode is none: run systemctl restart k3s.service"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.version = version{1, 7}
+			n.put(main, "version = 2\n")
+			n.run(proc{pid: 7, exe: "/none/k3s", cmd: "containerd -c " + main, unit: "k3s.service"})
+			c := n.config(Containerd)
+			c.SetAsDefault, c.Reload = true, None
+			c.Ask = answers(Live{Programs: map[string]string{"nvidia": tc.program}, Default: "runc"}, nil)
+			k := n.keeper(c)
+			before := n.snapshot()
+			p, err := k.Keep(context.Background())
+			if tc.err == "" {
+				assert.NilError(t, err)
+			} else {
+				assert.Error(t, err, tc.err)
+			}
+			assert.Assert(t, p.Empty())
+			assert.Equal(t, n.snapshot(), before)
+		})
+	}
+}
+
+// TestSignalOnlyWhatIsSeen does not signal a process by the number that it has elsewhere.
+func TestSignalOnlyWhatIsSeen(t *testing.T) {
+	n := newNode(t)
+	n.run(proc{pid: os.Getpid(), exe: "/none/containerd", cmd: "containerd"})
+	c := n.config(Containerd)
+	c.Ask, c.Reload = answers(Live{}, nil), Signal
+	_, err := n.keeper(c).Keep(context.Background())
+	assert.ErrorContains(t, err, "run it with the host's process IDs (hostPID), or use the restart mode systemd")
 }

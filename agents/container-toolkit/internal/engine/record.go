@@ -137,6 +137,7 @@ func (r records) save(rec record) error {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		_ = hostfs.RemoveLeftovers(path) // what cannot be removed now does no harm
 		return nil
 	}
 	rec.Version = 1

@@ -171,6 +171,10 @@ func (k *Keeper) trigger(ctx context.Context, t target) error {
 		if now, ok := k.host.process(t.process.pid); !ok || now.start != t.process.start {
 			return nil
 		}
+		// A signal goes to the process with this number among those that this one sees.
+		if own, ok := (host{root: "/", proc: "/proc"}).process(t.process.pid); !ok || own.start != t.process.start {
+			return fmt.Errorf("signal %s: this process does not see process %d of the host: run it with the host's process IDs (hostPID), or use the restart mode systemd", t.engine, t.process.pid)
+		}
 		if err := unix.Kill(t.process.pid, unix.SIGHUP); err != nil {
 			return fmt.Errorf("signal %s, process %d: %w", t.engine, t.process.pid, err)
 		}

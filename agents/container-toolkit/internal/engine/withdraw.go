@@ -11,9 +11,10 @@ import (
 
 // Withdraw is Undo, and has a running engine that has loaded the runtimes forget them.
 func (k *Keeper) Withdraw(ctx context.Context) (Plan, error) {
-	t, err := k.locate(ctx)
-	if err != nil {
-		return Plan{}, err
+	t, locateErr := k.locate(ctx)
+	if locateErr != nil {
+		p, err := k.Undo(ctx)
+		return p, cmp.Or(err, locateErr)
 	}
 	gone := func(ctx context.Context) bool {
 		l, err := k.ask(ctx, t)
