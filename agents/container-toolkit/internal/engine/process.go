@@ -2,7 +2,9 @@ package engine
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,27 +45,45 @@ func (h host) processes(engine Name) ([]process, error) {
 		return nil, fmt.Errorf("find the process of %s: %w", engine, err)
 	}
 	var out []process
+	var denied error
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		if p, ok := h.process(pid); ok && p.runs(engine.program()) && h.onHost(pid) {
+		p, err := h.program(pid)
+		if !p.runs(engine.program()) {
+			continue
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			denied = fmt.Errorf("find the process of %s: %w: run as root with CAP_SYS_PTRACE", engine, err)
+			continue
+		}
+		if p, ok := h.process(pid); err == nil && ok && h.onHost(pid) {
 			out = append(out, p)
 		}
 	}
-	return out, nil
+	if len(out) > 0 {
+		denied = nil
+	}
+	return out, denied
+}
+
+// program reads what tells which program a process runs. The error says that its file
+// cannot be read; its command line is there all the same.
+func (h host) program(pid int) (process, error) {
+	dir := filepath.Join(h.proc, strconv.Itoa(pid))
+	exe, err := os.Readlink(filepath.Join(dir, "exe"))
+	return process{pid: pid, exe: strings.TrimSuffix(exe, " (deleted)"), args: lines(filepath.Join(dir, "cmdline"))}, err
 }
 
 // process reads a process. It reports false if there is none, or it has no program.
 func (h host) process(pid int) (process, bool) {
-	dir := filepath.Join(h.proc, strconv.Itoa(pid))
-	exe, err := os.Readlink(filepath.Join(dir, "exe"))
+	p, err := h.program(pid)
 	if err != nil {
 		return process{}, false
 	}
-	p := process{pid: pid, exe: strings.TrimSuffix(exe, " (deleted)")}
-	p.args = lines(filepath.Join(dir, "cmdline"))
+	dir := filepath.Join(h.proc, strconv.Itoa(pid))
 	p.env = lines(filepath.Join(dir, "environ"))
 	p.cwd, _ = os.Readlink(filepath.Join(dir, "cwd")) // "": relative paths are below /
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func (k *Keeper) loaded(ctx context.Context, t target) (bool, string, error) {
 		return differs == "", differs, nil
 	}
 	if t.process == nil {
-		return false, "", fmt.Errorf("%s: %w", t.engine, ErrNotRunning)
+		return false, "", cmp.Or(t.denied, fmt.Errorf("%s: %w", t.engine, ErrNotRunning))
 	}
 	k.log.Debug("the container engine does not say what it has loaded, comparing times", "engine", t.engine, "err", err)
 	rec, recErr := k.records.load(t.engine, t.main)
@@ -165,7 +166,7 @@ func (k *Keeper) trigger(ctx context.Context, t target) error {
 		return err
 	default:
 		if t.process == nil {
-			return fmt.Errorf("signal %s: %w", t.engine, ErrNotRunning)
+			return fmt.Errorf("signal %s: %w", t.engine, cmp.Or(t.denied, ErrNotRunning))
 		}
 		// The process may have ended, and its number may belong to another one.
 		if now, ok := k.host.process(t.process.pid); !ok || now.start != t.process.start {

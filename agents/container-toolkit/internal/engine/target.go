@@ -21,8 +21,10 @@ type target struct {
 	main, dropIn string
 	// containerd is how containerd's files are edited.
 	containerd containerdEdit
-	// process is the running engine; nil if it does not run.
+	// process is the running engine; nil if it does not run, or was not found because of
+	// denied.
 	process *process
+	denied  error
 	// program is the engine's program on the host; "" if it was not found.
 	program string
 	version version
@@ -58,7 +60,11 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 	c := k.config
 	t := target{engine: c.Engine, dropIn: c.DropIn, socket: c.Socket}
 	var err error
-	if t.process, err = k.host.find(c.Engine, c.Socket, c.ConfigPath); err != nil {
+	if t.process, err = k.host.find(c.Engine, c.Socket, c.ConfigPath); errors.Is(err, fs.ErrPermission) {
+		// The files can be changed all the same, at their default paths.
+		t.denied, err = err, nil
+	}
+	if err != nil {
 		return t, err
 	}
 	t.main = c.ConfigPath

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"gotest.tools/v3/assert"
 )
 
@@ -162,4 +165,28 @@ func TestVersion(t *testing.T) {
 	} {
 		assert.Equal(t, parseVersion(text), want, text)
 	}
+}
+
+// TestAProcessThatMayNotBeRead looks for an engine without the right to see its program.
+func TestAProcessThatMayNotBeRead(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("this machine has no root for the test")
+	}
+	cmd := exec.CommandContext(t.Context(), "/bin/sleep", "60")
+	cmd.Args[0] = "containerd"
+	assert.NilError(t, cmd.Start())
+	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }() // it sleeps longer than the test
+	result := make(chan error)
+	go func() {
+		// The thread ends with this goroutine, and with it its rights.
+		runtime.LockOSThread()
+		const nobody = 65534
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+			result <- errno
+			return
+		}
+		_, err := host{root: "/", proc: "/proc"}.processes(Containerd)
+		result <- err
+	}()
+	assert.ErrorContains(t, <-result, "permission denied: run as root with CAP_SYS_PTRACE")
 }
