@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// find returns the process of the engine, or nil if it does not run. socket and config may
+// be "": they select one of several.
+func (h host) find(engine Name, socket, config string) (*process, error) {
+	all, err := h.processes(engine)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(p process) bool {
+		// dockerd runs a containerd of its own, with a config that it writes itself.
+		parent, ok := h.process(p.parent)
+		return ok && parent.runs(Docker.program())
+	})
+	if socket != "" {
+		all = h.listens(all, engine, socket)
+	}
+	if with := slices.DeleteFunc(slices.Clone(all), func(p process) bool { return p.configPath(engine) != config }); len(with) > 0 {
+		all = with
+	}
+	if len(all) > 1 {
+		if i := slices.IndexFunc(all, func(p process) bool { return p.socketPath(engine) == engine.socket() }); i >= 0 {
+			return &all[i], nil
+		}
+		return nil, fmt.Errorf("find the process of %s: %d are running: set --runtime-socket to the socket of one", engine, len(all))
+	}
+	if len(all) == 0 {
+		return nil, nil //nolint:nilnil // no process is no error
+	}
+	return &all[0], nil
+}
+
+// listens returns those processes that listen on a socket.
+func (h host) listens(all []process, engine Name, socket string) []process {
+	const systemd = 1
+	switch pid := h.peer(socket); pid {
+	case 0:
+		return slices.DeleteFunc(all, func(p process) bool { return !h.sameFile(p.socketPath(engine), socket) })
+	case systemd:
+		return all
+	default:
+		return slices.DeleteFunc(all, func(p process) bool { return p.pid != pid })
+	}
+}
+
+// sameFile reports whether two paths of the host lead to the same file.
+func (h host) sameFile(a, b string) bool {
+	x, errA := h.path(a)
+	y, errB := h.path(b)
+	return errA == nil && errB == nil && x == y
+}
+
+// socket returns the engine's default socket.
+func (n Name) socket() string {
+	switch n {
+	case Docker:
+		return "/var/run/docker.sock"
+	case CRIO:
+		return "/var/run/crio/crio.sock"
+	default:
+		return "/run/containerd/containerd.sock"
+	}
+}
+
+// configPath returns the config file that a process was started with.
+func (p process) configPath(engine Name) string {
+	switch engine {
+	case Docker:
+		if v := p.path("config-file"); v != "" {
+			return v
+		}
+		if dir := p.variable("XDG_CONFIG_HOME"); dir != "" && p.variable("ROOTLESSKIT_STATE_DIR") != "" {
+			return filepath.Join(dir, "docker/daemon.json")
+		}
+		return dockerConfig
+	case CRIO:
+		if v := p.path("config", "c"); v != "" {
+			return v
+		}
+		if v := p.variable("CONTAINER_CONFIG"); v != "" {
+			return v
+		}
+		return crioConfig
+	default:
+		if v := p.path("config", "c"); v != "" {
+			return v
+		}
+		return containerdConfig
+	}
+}
+
+// socketPath returns the socket that the command line of a process names, or the default.
+func (p process) socketPath(engine Name) string {
+	option := map[Name][]string{Docker: {"host", "H"}, Containerd: {"address", "a"}, CRIO: {"listen"}}[engine]
+	if v := strings.TrimPrefix(p.option(option...), "unix://"); filepath.IsAbs(v) {
+		return v
+	}
+	return engine.socket()
+}
+
+// peer returns the process that listens on a socket of the host, or 0. A socket that
+// systemd made has systemd as its peer, which is no process of the engine.
+func (h host) peer(socket string) int {
+	real, err := h.path(socket)
+	if err != nil {
+		return 0
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = unix.Close(fd) }() // nothing is written
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: real}); err != nil {
+		return 0
+	}
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return 0
+	}
+	return int(cred.Pid)
+}
