@@ -98,12 +98,19 @@ func TestWhatAUserAddedSinceStays(t *testing.T) {
 		engine              Name
 		path                string
 		text, add, addAfter string
+		version             version
 	}{
-		"Docker":            {Docker, dockerConfig, "{\n  \"a\": 1\n}\n", "{", "{\n  \"mine\": [1],"},
-		"containerd before": {Containerd, containerdConfig, "version = 2\n", "version = 2\n", "version = 2\n# mine\noom_score = 5\n"},
+		"Docker":            {Docker, dockerConfig, "{\n  \"a\": 1\n}\n", "{", "{\n  \"mine\": [1],", version{}},
+		"containerd before": {Containerd, containerdConfig, "version = 2\n", "version = 2\n", "version = 2\n# mine\noom_score = 5\n", version{}},
+		"containerd with a drop-in": {
+			Containerd, containerdConfig, "version = 2\nimports = ['/a.toml'] # theirs\n", "version = 2\n",
+			"version = 2\n# mine\noom_score = 5\n", version{2, 1},
+		},
+		"a drop-in": {CRIO, crioDropIn, "", "[crio.runtime.runtimes.nvidia]\n", "[crio.runtime.runtimes.nvidia]\n", version{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
+			n.version = tc.version
 			n.put(tc.path, tc.text)
 			c := n.config(tc.engine)
 			n.apply(c)

@@ -182,7 +182,8 @@ func original(t target, f file, rec *fileRecord) ([]byte, error) {
 		return text, err
 	}
 	text, err := rawtoml.Strip(f.text)
-	if err == nil && f.path == t.main && t.dropIn != "" && (rec != nil || len(text) != len(f.text)) {
+	imported := rec == nil && len(text) != len(f.text) || rec != nil && !bytes.Contains(rec.Before, []byte(importPattern(t.dropIn)))
+	if err == nil && f.path == t.main && t.dropIn != "" && imported {
 		text, err = rawtoml.RemoveFromList(text, []string{"imports"}, importPattern(t.dropIn))
 	}
 	created := rec != nil && !rec.Existed || rec == nil && len(text) != len(f.text)
