@@ -104,9 +104,9 @@ func TestWhatAUserAddedSinceStays(t *testing.T) {
 		"containerd before": {Containerd, containerdConfig, "version = 2\n", "version = 2\n", "version = 2\n# mine\noom_score = 5\n", version{}},
 		"containerd with a drop-in": {
 			Containerd, containerdConfig, "version = 2\nimports = ['/a.toml'] # theirs\n", "version = 2\n",
-			"version = 2\n# mine\noom_score = 5\n", version{2, 1},
+			"version = 2\n# mine\noom_score = 5\n",
+			version{2, 1},
 		},
-		"a drop-in": {CRIO, crioDropIn, "", "[crio.runtime.runtimes.nvidia]\n", "[crio.runtime.runtimes.nvidia]\n", version{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
