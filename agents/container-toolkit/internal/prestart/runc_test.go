@@ -256,7 +256,7 @@ func TestContainerInAUserNamespace(t *testing.T) {
 // TestRuntimeInTheModeLegacy has a container without a hook: the runtime adds it.
 func TestRuntimeInTheModeLegacy(t *testing.T) {
 	b := newBundle(t)
-	b.spec.Hooks.Prestart = b.spec.Hooks.Prestart[:1]
+	b.spec.Hooks.Prestart = b.spec.Hooks.Prestart[:1] //nolint:staticcheck // what Docker uses
 	b.write("config.toml", fmt.Sprintf("[nvidia-container-cli]\npath = %q\n[nvidia-container-runtime]\nruntimes = [%q]\n[nvidia-container-runtime-hook]\npath = %q\n",
 		filepath.Join(b.dir, "nvidia-container-cli"), b.runc, filepath.Join(b.dir, "nvidia-container-runtime-hook")))
 	t.Setenv("NVIDIA_CTK_CONFIG_FILE_PATH", filepath.Join(b.dir, "config.toml"))
