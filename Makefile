@@ -52,6 +52,8 @@ root:
 
 # All that the tests on a cluster use.
 everything: root setup
+	@$(STEP) "install packages of the tests" tools/packages.sh packages-test.txt
+	@$(STEP) "get the kernel of guests" test/qemu/kernel.sh bin/qemu
 	@$(call download,$(MODULES) $(call pins,$(CLUSTER) nfd) tools/gotestsum)
 	@$(libs)
 	@$(STEP) "build the binaries" tools/build.sh

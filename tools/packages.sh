@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# packages.sh: installs what is missing of the Debian packages in packages.txt.
+# packages.sh [FILE…]: installs what is missing of the Debian packages in these files of
+# this folder; by default packages.txt.
 set -euo pipefail
 cd "$(dirname "$0")"
+[ $# -gt 0 ] || set -- packages.txt
 
 missing=()
 while read -r name _; do
   case $name in '' | '#'*) continue ;; esac
   state=$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null || true)
   [ "$state" = installed ] || missing+=("$name")
-done <packages.txt
+done < <(cat "$@")
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if ! command -v apt-get >/dev/null; then

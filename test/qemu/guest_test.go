@@ -1,0 +1,163 @@
+//go:build e2e
+
+package qemu_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/test/qemu"
+)
+
+// TestPackagesInAGuest runs the tests of packages whose subject the kernel decides, in a
+// guest that has cgroups of version 2 alone.
+func TestPackagesInAGuest(t *testing.T) {
+	for name, tc := range map[string]struct {
+		folder string
+		// tests are the tests to run, as a pattern.
+		tests string
+		// node is set if they need a simulated node and runc.
+		node bool
+		// skipped are the tests that need something else than the guest.
+		skipped []string
+	}{
+		"devices of a cgroup": {
+			folder:  "agents/container-toolkit/internal/devcgroup",
+			tests:   ".",
+			skipped: []string{"TestAllowByFile", "TestAllowByFileBelowACgroupThatDoesNot"},
+		},
+		"containers of runc with the prestart hook": {
+			folder: "agents/container-toolkit/internal/prestart",
+			tests:  "^TestContainerGetsTheGPUsThatItAsksFor$",
+			node:   true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer stop()
+			m := machine(t)
+			if tc.node {
+				addNode(t, &m)
+			}
+			m.Files["/usr/bin/test"] = compile(t, tc.folder)
+			code, out, err := m.Run(ctx, "/usr/bin/test", "-test.v", "-test.run", tc.tests)
+			if err != nil || code != 0 {
+				t.Fatalf("exit code %d, %v\n%s", code, err, out)
+			}
+			var skipped []string
+			for line := range strings.Lines(out) {
+				if rest, ok := strings.CutPrefix(line, "--- SKIP: "); ok {
+					skipped = append(skipped, strings.Fields(rest)[0])
+				}
+			}
+			if got, want := strings.Join(skipped, " "), strings.Join(tc.skipped, " "); got != want {
+				t.Errorf("skipped %q, want %q\n%s", got, want, out)
+			}
+			if !strings.Contains(out, "--- PASS: ") {
+				t.Errorf("no test passed\n%s", out)
+			}
+		})
+	}
+}
+
+// TestExitCode checks that a failure in the guest is seen.
+func TestExitCode(t *testing.T) {
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer stop()
+	code, out, err := machine(t).Run(ctx, "/nothing")
+	if err != nil || code != 126 || !strings.Contains(out, "/nothing") {
+		t.Fatalf("exit code %d, %v\n%s", code, err, out)
+	}
+}
+
+func machine(t *testing.T) qemu.Machine {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("this machine has another processor than the guest's kernel")
+	}
+	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
+		t.Fatal("install qemu: apt-get install --no-install-recommends qemu-system-x86")
+	}
+	kernel := filepath.Join(os.Getenv("OUTRIGGER_BIN"), "qemu", "vmlinuz")
+	if _, err := os.Stat(kernel); err != nil {
+		t.Fatalf("%v: run: make everything", err)
+	}
+	return qemu.Machine{Kernel: kernel, Init: build(t, ".", "build", "./internal/init"), Files: map[string][]byte{}}
+}
+
+// addNode adds what a simulated node and runc need: the programs, the libraries that they
+// link, the commands of a shell, and the file system overlay.
+func addNode(t *testing.T, m *qemu.Machine) {
+	t.Helper()
+	m.MemoryMiB = 1536
+	bin := os.Getenv("OUTRIGGER_BIN")
+	m.Files["/guest/modules/overlay.ko"] = read(t, filepath.Join(bin, "qemu/modules/fs/overlayfs/overlay.ko"))
+	for _, name := range []string{"gpu-sim", "vectoradd", "cluster-components/runc", "lib/libcuda.so.1", "lib/libnvidia-ml.so.1"} {
+		m.Files["/outrigger/bin/"+name] = read(t, filepath.Join(bin, name))
+		for _, library := range libraries(t, filepath.Join(bin, name)) {
+			m.Files[library] = read(t, library)
+		}
+	}
+	// The folders of a distribution, over which the simulator lays the driver's.
+	for _, folder := range []string{"/lib/firmware", "/usr/lib/x86_64-linux-gnu", "/usr/share"} {
+		m.Files[folder+"/.keep"] = nil
+	}
+	m.Files["/sbin/ldconfig"] = read(t, "/sbin/ldconfig")
+	m.Files["/usr/bin/busybox"] = read(t, "/bin/busybox")
+	m.Links = map[string]string{"/bin": "usr/bin"}
+	for _, command := range []string{"sh", "cp", "mkdir", "mount", "nsenter", "true"} {
+		m.Links["/usr/bin/"+command] = "busybox"
+	}
+	m.Env = []string{"OUTRIGGER_BIN=/outrigger/bin"}
+}
+
+// libraries returns the paths of the libraries that a program links, and of its loader.
+func libraries(t *testing.T, program string) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "ldd", program).CombinedOutput()
+	if err != nil {
+		t.Fatalf("ldd %s: %v\n%s", program, err, out)
+	}
+	var found []string
+	for word := range strings.FieldsSeq(string(out)) {
+		if strings.HasPrefix(word, "/") {
+			found = append(found, word)
+		}
+	}
+	return found
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// compile returns the static test binary of a package.
+func compile(t *testing.T, folder string) []byte {
+	t.Helper()
+	return read(t, build(t, filepath.Join("../..", folder), "test", "-c", "."))
+}
+
+// build runs "go args… -o FILE package" in a folder and returns the file.
+func build(t *testing.T, folder string, args ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "program")
+	last := len(args) - 1
+	cmd := exec.CommandContext(t.Context(), "go", append(append(args[:last:last], "-o", file), args[last])...)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	return file
+}

@@ -1,0 +1,132 @@
+// Init is the first process of the guest: it mounts the file systems that programs
+// expect, loads the modules in /guest/modules, runs the program of /guest/args, prints
+// its exit code and powers off.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// mounts are made in this order.
+var mounts = []struct{ fstype, dir, options string }{
+	{"proc", "/proc", ""},
+	{"sysfs", "/sys", ""},
+	{"devtmpfs", "/dev", ""},
+	{"tmpfs", "/tmp", "mode=1777"},
+	{"tmpfs", "/run", "mode=755"},
+	{"cgroup2", "/sys/fs/cgroup", ""},
+	{"bpf", "/sys/fs/bpf", "mode=700"},
+}
+
+func main() {
+	code, err := run()
+	if err != nil {
+		fmt.Println("init:", err)
+	}
+	fmt.Printf("\nguest-exit-code=%d\n", code)
+	unix.Sync()
+	fmt.Println("init:", unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF))
+}
+
+// loadModules loads the modules of a folder in the order of their names.
+func loadModules(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		f, err := os.Open(filepath.Join(folder, entry.Name()))
+		if err != nil {
+			return err
+		}
+		err = unix.FinitModule(int(f.Fd()), "", 0)
+		f.Close()
+		if err != nil {
+			return fmt.Errorf("load module %s: %w", entry.Name(), err)
+		}
+	}
+	return nil
+}
+
+func writeUsers() error {
+	if err := os.MkdirAll("/etc", 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile("/etc/passwd", []byte("root:x:0:0:root:/:/bin/sh\n"), 0o644)
+}
+
+// enterRoot makes the root of the guest a mount that programs can leave by pivot_root: the
+// kernel does not allow it for the one from which it starts.
+func enterRoot() error {
+	const dir = "/root"
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("/", dir, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("bind /: %w", err)
+	}
+	if err := os.Chdir(dir); err != nil {
+		return err
+	}
+	if err := unix.Mount(dir, "/", "", unix.MS_MOVE, ""); err != nil {
+		return fmt.Errorf("move the root: %w", err)
+	}
+	return unix.Chroot(".")
+}
+
+func run() (int, error) {
+	if err := enterRoot(); err != nil {
+		return 125, err
+	}
+	for _, m := range mounts {
+		if err := os.MkdirAll(m.dir, 0o755); err != nil {
+			return 125, err
+		}
+		if err := unix.Mount(m.fstype, m.dir, m.fstype, 0, m.options); err != nil {
+			return 125, fmt.Errorf("mount %s: %w", m.dir, err)
+		}
+	}
+	// Programs of the guest look up the owner of files.
+	if err := writeUsers(); err != nil {
+		return 125, err
+	}
+	if err := loadModules("/guest/modules"); err != nil {
+		return 125, err
+	}
+	args, err := os.ReadFile("/guest/args")
+	if err != nil {
+		return 125, err
+	}
+	words := strings.Split(string(args), "\x00")
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stdout
+	cmd.Dir = "/tmp"
+	cmd.Env = []string{"PATH=/bin:/usr/bin:/sbin:/usr/sbin", "HOME=/tmp"}
+	env, err := os.ReadFile("/guest/env")
+	if err != nil {
+		return 125, err
+	}
+	if len(env) > 0 {
+		cmd.Env = append(cmd.Env, strings.Split(string(env), "\x00")...)
+	}
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), nil
+	}
+	if err != nil {
+		return 126, err
+	}
+	return 0, nil
+}

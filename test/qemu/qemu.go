@@ -1,0 +1,81 @@
+// Package qemu runs a program in a virtual machine, with Debian's kernel. Tests use it
+// for what they cannot have of the machine they run on: cgroups of version 2 alone, and
+// a kernel that takes modules. The processor is emulated, so nothing but qemu is needed.
+package qemu
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Machine is a virtual machine that runs one program.
+type Machine struct {
+	// Kernel is the path of the kernel's image.
+	Kernel string
+	// Init is the path of the static program that runs as the first process.
+	Init string
+	// Files are the files of the guest by their paths there. All can be executed.
+	Files map[string][]byte
+	// Links are symbolic links of the guest, by their paths, with their targets.
+	Links map[string]string
+	// Env are variables of the program, as "NAME=value".
+	Env []string
+	// MemoryMiB is the guest's memory. Default 512.
+	MemoryMiB int
+}
+
+var exitCode = regexp.MustCompile(`(?m)^guest-exit-code=(\d+)\r?$`)
+
+// Run boots the machine, runs the program args[0] of the guest, and returns its exit
+// code and what the guest printed. It returns an error if the guest did not get as far.
+func (m Machine) Run(ctx context.Context, args ...string) (code int, output string, err error) {
+	dir, err := os.MkdirTemp("", "qemu")
+	if err != nil {
+		return 0, "", err
+	}
+	defer os.RemoveAll(dir)
+	initrd, err := m.initrd(dir, args)
+	if err != nil {
+		return 0, "", err
+	}
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max",
+		"-m", strconv.Itoa(max(m.MemoryMiB, 512)), "-smp", "1", "-nodefaults", "-no-user-config", "-no-reboot",
+		"-display", "none", "-monitor", "none", "-serial", "stdio", "-kernel", m.Kernel, "-initrd", initrd,
+		"-append", "console=ttyS0 quiet panic=-1 mitigations=off")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	ran := cmd.Run()
+	output = strings.ReplaceAll(out.String(), "\r\n", "\n")
+	found := exitCode.FindStringSubmatch(output)
+	if found == nil {
+		return 0, output, fmt.Errorf("run %s in a virtual machine: the guest did not report an exit code: %w", args[0], errors.Join(ran, ctx.Err()))
+	}
+	code, err = strconv.Atoi(found[1])
+	return code, output, err
+}
+
+// initrd writes the archive of the guest's files.
+func (m Machine) initrd(dir string, args []string) (string, error) {
+	files := map[string][]byte{
+		"/guest/args": []byte(strings.Join(args, "\x00")),
+		"/guest/env":  []byte(strings.Join(m.Env, "\x00")),
+	}
+	for name, data := range m.Files {
+		files[name] = data
+	}
+	init, err := os.ReadFile(m.Init)
+	if err != nil {
+		return "", err
+	}
+	files["/init"] = init
+	path := filepath.Join(dir, "initrd")
+	return path, os.WriteFile(path, archive(files, m.Links), 0o600)
+}
