@@ -36,7 +36,7 @@ pins = $(addprefix test/cluster/components/,$(filter-out pause,$(1)))
 owners = $(foreach module,$(MODULES),$(if $(filter $(module) $(module)/%,$(1)),$(module)))
 
 .DEFAULT_GOAL := help
-.PHONY: help build cluster demo demo-down test check e2e bench soak sim charts images pins sync setup root everything free clean release
+.PHONY: help build cluster demo demo-down test check e2e bench soak sim charts packages images pins sync setup root everything free clean release
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -101,6 +101,14 @@ charts: setup ## check and package the charts into out/charts, also as an OCI la
 	@$(STEP) "build helm" tools/tool.sh helm
 	@$(STEP) "build the program images" tools/build.sh images
 	@$(STEP) "package the charts" tools/charts.sh
+
+# The architectures of the packages.
+ARCHS ?= amd64 arm64
+packages: setup ## write the .deb and .rpm packages of the container toolkit into out/packages
+	@$(call download,tools/nfpm agents/container-toolkit)
+	@$(STEP) "build nfpm" tools/tool.sh nfpm
+	@$(STEP) "build nvidia-ctk" tools/build.sh agents/container-toolkit/tools/nvidia-ctk
+	@$(STEP) "write the packages" tools/nfpm.sh $(ARCHS)
 
 demo: root setup ## schedule a GPU pod on a real Kubernetes with simulated GPUs
 	@$(call download,$(call pins,$(CLUSTER)) charts $(call owners,$(DEMO)))

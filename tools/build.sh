@@ -2,12 +2,13 @@
 # build.sh [FOLDER | FOLDER/…]: builds commands into bin/, each named as its folder:
 # the one in FOLDER, or with "/..." all in FOLDER and below it; by default all of the
 # workspace. Commands in an internal folder serve the build itself and stay out.
+# BIN is another folder than bin/, for what is built for another GOARCH.
 # Modules build alone (GOWORK=off), with the versions that they ship with.
 # A command that links C outside the standard library is built with cgo, every
 # other one is static.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-root=$PWD
+root=$PWD bin=${BIN:-$PWD/bin}
 . tools/compile.env
 [ $# -gt 0 ] || mapfile -t all < <(tools/modules.sh)
 [ $# -gt 0 ] || set -- "${all[@]/%//...}"
@@ -24,8 +25,8 @@ build() {
   # Symbols of NVML are bound at the first call, not at start: a library
   # that lacks a newer one must not stop the process.
   ! grep -q ' cgo$' <<<"$linked" || cgo=1 flags="$flags -extldflags=-Wl,-z,lazy"
-  CGO_ENABLED=$cgo go build -tags "$tags" -ldflags "$flags" -o "$root/bin/$name" "$1"
-  echo "bin/$name"
+  CGO_ENABLED=$cgo go build -tags "$tags" -ldflags "$flags" -o "$bin/$name" "$1"
+  echo "${bin#"$root/"}/$name"
 }
 
 for pattern in "$@"; do
