@@ -39,9 +39,14 @@ type Node struct {
 // could not be read. A later snapshot of a node that is not complete may show more,
 // without an event.
 func (n *Node) Complete() bool {
-	return len(n.Missing) == 0 && !slices.ContainsFunc(n.GPUs, func(g GPU) bool {
-		return g.Fault != nil || len(g.Missing) > 0 || g.MIG != nil && slices.ContainsFunc(g.MIG.Devices, MIGDevice.faulty)
-	})
+	return len(n.Missing) == 0 && !n.Faulty() && !slices.ContainsFunc(n.GPUs, func(g GPU) bool { return len(g.Missing) > 0 })
+}
+
+// Faulty reports whether the node has a faulty GPU or MIG device.
+func (n *Node) Faulty() bool { return slices.ContainsFunc(n.GPUs, GPU.faulty) }
+
+func (g GPU) faulty() bool {
+	return g.Fault != nil || g.MIG != nil && slices.ContainsFunc(g.MIG.Devices, MIGDevice.faulty)
 }
 
 func (d MIGDevice) faulty() bool { return d.Fault != nil }

@@ -50,6 +50,13 @@ type Checker interface {
 	HangsIn() time.Duration
 }
 
+// Completer is a Source that can read again what a snapshot lacks, without the rest.
+type Completer interface {
+	// Complete returns the last snapshot with what can be read by now of its faulty GPUs
+	// and of the values that could not be read. Everything else in it is as it was then.
+	Complete(ctx context.Context) (*Node, error)
+}
+
 // Linker is a Source that leaves the links of GPUs out of its snapshots: reading them
 // takes longer than all the rest, and few need them.
 type Linker interface {

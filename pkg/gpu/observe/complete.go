@@ -9,7 +9,11 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// incomplete returns a channel that has a value when it is time to refresh a node that
+// missingMost is the longest pause before values that could not be read are read again. The
+// GPUs can be used without them, and some drivers deny a value for ever.
+const missingMost = 5 * time.Minute
+
+// incomplete returns a channel that has a value when it is time to complete a node that
 // is not complete: what failed may work again without an event. It returns nil for a
 // node that is complete.
 func (o *Observer[D, P]) incomplete(n *gpu.Node) <-chan time.Time {
@@ -18,7 +22,22 @@ func (o *Observer[D, P]) incomplete(n *gpu.Node) <-chan time.Time {
 		o.completion.Reset()
 		return nil
 	}
-	return time.After(o.completion.Next())
+	pause := o.completion.Next()
+	if n.Faulty() {
+		pause = min(pause, o.cfg.Retry.Most)
+	}
+	return time.After(pause)
+}
+
+// more reports whether a refresh may show more of a node that is not complete. If the
+// source can, it reads what the node lacks for that, and nothing else.
+func (o *Observer[D, P]) more(ctx context.Context) bool {
+	c, ok := o.cfg.Source.(gpu.Completer)
+	if !ok || o.done.Node.Faulty() || o.links.err != nil {
+		return true
+	}
+	n, err := c.Complete(ctx)
+	return err != nil || !sameButLinks(o.done.Node, n)
 }
 
 // logMissing logs the values that could not be read, once for each change.

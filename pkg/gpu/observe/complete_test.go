@@ -15,20 +15,24 @@ import (
 // What is not complete is read again without an event, ever less often, until it is.
 func TestANodeThatIsNotCompleteIsReadAgain(t *testing.T) {
 	fault := &gpu.Fault{Op: "nvmlDeviceGetMigMode", Reason: "Unknown Error"}
-	for name, spoil := range map[string]func(*gpu.Node){
-		"a faulty GPU":          func(n *gpu.Node) { n.GPUs[1].Fault = fault },
-		"a value of a GPU":      func(n *gpu.Node) { n.GPUs[1].Missing = []gpu.Fault{*fault} },
-		"a value of the driver": func(n *gpu.Node) { n.Missing = []gpu.Fault{*fault} },
-		"a faulty MIG device": func(n *gpu.Node) {
+	for name, c := range map[string]struct {
+		spoil func(*gpu.Node)
+		// most is the longest pause between two attempts.
+		most time.Duration
+	}{
+		"a faulty GPU":          {func(n *gpu.Node) { n.GPUs[1].Fault = fault }, 20 * time.Second},
+		"a value of a GPU":      {func(n *gpu.Node) { n.GPUs[1].Missing = []gpu.Fault{*fault} }, 5 * time.Minute},
+		"a value of the driver": {func(n *gpu.Node) { n.Missing = []gpu.Fault{*fault} }, 5 * time.Minute},
+		"a faulty MIG device": {func(n *gpu.Node) {
 			gputest.Partition(n, 1, "1g.5gb")
 			n.GPUs[1].MIG.Devices[0].Fault = fault
-		},
+		}, 20 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, nil)
 				node := gputest.Node(gputest.A100, 2)
-				spoil(node)
+				c.spoil(node)
 				r.source.SetNode(node)
 				r.run()
 				<-time.After(5 * time.Second)
@@ -37,16 +41,16 @@ func TestANodeThatIsNotCompleteIsReadAgain(t *testing.T) {
 				}
 				<-time.After(time.Hour)
 				before := r.source.Calls().Snapshot
-				if before > 200 {
-					t.Errorf("%d refreshes in an hour, want one every 20 s", before)
+				if want := int(time.Hour / c.most); before < want || before > want+10 {
+					t.Errorf("%d refreshes in an hour, want one every %s", before, c.most)
 				}
 				if n := r.preparer.prepared.Load(); n != 1 {
 					t.Errorf("prepared %d times, want once for the same node", n)
 				}
 				r.source.SetNode(gputest.Node(gputest.A100, 2))
-				<-time.After(20 * time.Second)
+				<-time.After(c.most)
 				if obs, _ := r.last(); !obs.Node.Complete() {
-					t.Errorf("the node is %+v 20 s after it works", obs.Node)
+					t.Errorf("the node is %+v %s after it works", obs.Node, c.most)
 				}
 				before = r.source.Calls().Snapshot
 				<-time.After(time.Hour)
@@ -56,6 +60,52 @@ func TestANodeThatIsNotCompleteIsReadAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// completer is a source that can complete its last snapshot.
+type completer struct {
+	*gputest.Fake
+	completed atomic.Int32
+}
+
+func (c *completer) Complete(ctx context.Context) (*gpu.Node, error) {
+	c.completed.Add(1)
+	return c.Fake.Snapshot(ctx) // which counts it as a snapshot
+}
+
+// A driver that denies a value for ever is asked for that value, ever less often.
+func TestOnlyWhatIsMissingIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var source *completer
+		r := newRig(t, func(s gpu.Source) gpu.Source {
+			source = &completer{Fake: s.(*gputest.Fake)}
+			return source
+		})
+		node := gputest.Node(gputest.A100, 2)
+		node.GPUs[0].Missing = []gpu.Fault{{Op: "nvmlDeviceGetBrand", Reason: "Insufficient Permissions"}}
+		r.source.SetNode(node)
+		r.run()
+		check := func(what string, whole, completed int) {
+			t.Helper()
+			if _, n := r.last(); n != whole {
+				t.Errorf("%s: %d observations, want %d", what, n, whole)
+			}
+			if n := int(source.completed.Load()); n < completed || n > completed+10 {
+				t.Errorf("%s: completed %d times, want %d", what, n, completed)
+			}
+			if n := r.source.Calls().Snapshot - int(source.completed.Load()); n != whole {
+				t.Errorf("%s: %d whole snapshots, want %d", what, n, whole)
+			}
+		}
+		<-time.After(time.Hour)
+		check("an hour without the value", 1, 12)
+		r.source.SetNode(gputest.Node(gputest.A100, 2))
+		<-time.After(5 * time.Minute)
+		check("the value can be read", 2, 13)
+		if obs, _ := r.last(); !obs.Node.Complete() {
+			t.Errorf("the node is %+v", obs.Node)
+		}
+	})
 }
 
 // linker is a source that leaves out links.

@@ -28,6 +28,10 @@ const (
 	// settle is how long changes on the node are collected before they cause
 	// another refresh: a driver that starts makes many at once.
 	settle = 100 * time.Millisecond
+	// prepareMost is the longest pause before a preparation that failed is tried again:
+	// the GPUs are not advertised without it, and what is missing may be a folder that
+	// nobody reports.
+	prepareMost = 10 * time.Second
 	// watchMin is short: a source ends a watch to include a new GPU.
 	watchMin = 10 * time.Millisecond
 )
@@ -43,8 +47,8 @@ type Config[D, P any] struct {
 	// the node after which it is worth retrying a driver that did not answer, or a
 	// Preparer that failed. It returns when ctx ends.
 	WatchChanges func(ctx context.Context, changed func()) error
-	// Retry has the pauses after a refresh that failed, or that returned a node which
-	// is not complete. The zero value is 1 s to 20 s.
+	// Retry has the pauses after a refresh that failed, or that returned a faulty GPU. The
+	// zero value is 1 s to 20 s.
 	Retry pace.Backoff
 	Log   *slog.Logger
 }
@@ -91,8 +95,8 @@ type Observer[D, P any] struct {
 	// preparations counts how often the Preparer has prepared.
 	preparations int
 	paths        paths
-	// completion has the pauses between refreshes of a node that is not complete, and
-	// links is the result of the last attempt to read its links.
+	// completion has the pauses between attempts to complete a node, and links is the
+	// result of the last attempt to read its links.
 	completion pace.Backoff
 	links      links
 	// missing is what was logged as missing.
@@ -113,7 +117,7 @@ func New[D, P any](cfg Config[D, P]) *Observer[D, P] {
 		begun:        make(chan struct{}),
 		paths:        paths{log: cfg.Log, entries: hostfs.WatchEntries},
 
-		completion: cfg.Retry,
+		completion: pace.Backoff{First: cfg.Retry.First, Most: max(cfg.Retry.Most, missingMost)},
 	}
 	o.desired.Store(&cfg.Desired)
 	return o
@@ -199,7 +203,11 @@ func (o *Observer[D, P]) observe(ctx context.Context) error {
 			continue
 		}
 		changes.start(ctx)
-		if !o.wait(ctx, changes.changed, retry.Next()) {
+		pause := retry.Next()
+		if obs.Node != nil {
+			pause = min(pause, prepareMost)
+		}
+		if !o.wait(ctx, obs, changes.changed, pause) {
 			return nil
 		}
 	}
@@ -248,9 +256,10 @@ func (o *Observer[D, P]) observation(ctx context.Context) Observation[D, P] {
 }
 
 // wait waits until it is time to refresh after a refresh that failed, and returns
-// false when ctx ends.
-func (o *Observer[D, P]) wait(ctx context.Context, changed <-chan struct{}, retry time.Duration) bool {
-	timer := time.NewTimer(retry)
+// false when ctx ends. If only the preparation failed and nothing has changed after pause,
+// wait prepares again without a call to the driver.
+func (o *Observer[D, P]) wait(ctx context.Context, failed Observation[D, P], changed <-chan struct{}, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -259,6 +268,10 @@ func (o *Observer[D, P]) wait(ctx context.Context, changed <-chan struct{}, retr
 	case <-o.reload:
 		o.done = nil
 	case <-timer.C:
+		if failed.Node != nil {
+			obs := o.prepare(failed, o.cfg.Preparer.Scan(failed.Desired))
+			o.renewed = &obs
+		}
 	case <-changed:
 		return pace.Pause(ctx, settle)
 	}

@@ -205,14 +205,17 @@ func TestWhatFailsIsRetried(t *testing.T) {
 		}
 		<-time.After(time.Hour)
 		_, before := r.last()
-		if before < 60 || before > 200 {
-			t.Errorf("%d refreshes in an hour of failures, want one every 30 s", before)
+		if before < 360 || before > 370 {
+			t.Errorf("%d attempts in an hour of failures, want one every 10 s", before)
+		}
+		if n := r.source.Calls().Snapshot; n != 2 {
+			t.Errorf("the driver was asked %d times, want twice: a watch of changes begins with one", n)
 		}
 		r.preparer.err.Store(nil)
 		r.change <- struct{}{}
 		<-time.After(time.Second)
 		if obs, n := r.last(); obs.Err != nil || n != before+1 {
-			t.Errorf("%d refreshes and %v in the second after a change; want one that succeeds", n-before, obs.Err)
+			t.Errorf("%d attempts and %v in the second after a change; want one that succeeds", n-before, obs.Err)
 		}
 		if r.watching.Load() != 0 {
 			t.Error("changes are watched although the refresh succeeded")

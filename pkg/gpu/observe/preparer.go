@@ -48,10 +48,10 @@ func (Unprepared[D, P]) Outdated() bool { return false }
 func (Unprepared[D, P]) Watched() []string { return nil }
 
 // rest waits until it is time to refresh after a refresh that succeeded, and returns
-// false when ctx ends. A value of again ends it. After a change of what the Preparer
-// read, rest prepares again without a call to the driver, and ends only if the result
-// differs.
-func (o *Observer[D, P]) rest(ctx context.Context, again <-chan time.Time) bool {
+// false when ctx ends. A value of incomplete ends it if more of the node can be read.
+// After a change of what the Preparer read, rest prepares again without a call to the
+// driver, and ends only if the result differs.
+func (o *Observer[D, P]) rest(ctx context.Context, incomplete <-chan time.Time) bool {
 	o.paths.follow(ctx, o.cfg.Preparer.Watched, o.preparations)
 	// Folders in which an installer works are read ever less often.
 	settled := pace.Backoff{First: settle, Most: poll}
@@ -62,8 +62,12 @@ func (o *Observer[D, P]) rest(ctx context.Context, again <-chan time.Time) bool 
 			return false
 		case <-o.refresh:
 			return true
-		case <-again:
-			return true
+		case <-incomplete:
+			if o.more(ctx) {
+				return true
+			}
+			incomplete = o.incomplete(o.done.Node)
+			continue
 		case <-o.reload:
 			o.done = nil
 			return true

@@ -2,7 +2,9 @@ package reader_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +97,59 @@ func TestSnapshotMakesFewCalls(t *testing.T) {
 				"nvmlDeviceGetNvLinkRemoteDeviceType": gpus,
 			})
 			checkCalls(t, s.calls(), c.links, c.linksLimit)
+		})
+	}
+}
+
+// Only what the last snapshot lacks is asked for again, and all of it is there once the
+// driver answers.
+func TestCompleteMakesOnlyTheCallsThatFailed(t *testing.T) {
+	const gpus, denied, fine = 8, 4, 0
+	for symbol, more := range map[string]map[string]int{
+		"nvmlDeviceGetBrand":                {},
+		"nvmlDeviceGetName":                 {},
+		"nvmlDeviceGetMemoryInfo":           {},
+		"nvmlDeviceGetGpuFabricInfoV":       {},
+		"nvmlDeviceGetFieldValues":          {"nvmlDeviceGetRemappedRows": gpus},
+		"nvmlSystemGetCudaDriverVersion_v2": {},
+		"nvmlDeviceGetUUID":                 {},
+	} {
+		t.Run(symbol, func(t *testing.T) {
+			s := newSim(t, "--gpus=8", "--model=h100-80")
+			s.run("set", fmt.Sprintf("%s.return=%d", symbol, denied))
+			src := s.source(nil)
+			defer closeSource(t, src)
+			if node := snapshot(t, src); node.Complete() {
+				t.Fatalf("the node is complete: %+v", node)
+			}
+			complete := func() *gpu.Node {
+				t.Helper()
+				s.calls()
+				node, err := src.Complete(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return node
+			}
+			complete()
+			calls := s.calls()
+			delete(calls, "nvmlErrorString") // answered from a table
+			expected := map[string]int{symbol: gpus}
+			if strings.HasPrefix(symbol, "nvmlSystem") {
+				expected[symbol] = 1
+			}
+			maps.Copy(expected, more)
+			if d := cmp.Diff(expected, calls); d != "" {
+				t.Errorf("calls (-want +got):\n%s", d)
+			}
+			s.run("set", fmt.Sprintf("%s.return=%d", symbol, fine))
+			if node := complete(); !node.Complete() {
+				t.Errorf("the node is not complete: %+v", node)
+			}
+			got, want := complete(), snapshot(t, src)
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("Complete() differs from a snapshot (-want +got):\n%s", d)
+			}
 		})
 	}
 }

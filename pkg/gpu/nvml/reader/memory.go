@@ -23,6 +23,10 @@ type recollection struct {
 	// the symbols that need not be called for them again.
 	constants gpu.GPU
 	known     map[string]bool
+	// last is the GPU as it was last read, nil before that, and lacks the values that could
+	// not be read then: see failure.
+	last  *gpu.GPU
+	lacks map[string]bool
 	// good is the GPU as it was when it last worked, nil if it never did.
 	good *gpu.GPU
 }
@@ -50,6 +54,42 @@ func (m *memory) constants(index int) (gpu.GPU, map[string]bool) {
 	defer m.mu.Unlock()
 	r := m.of(index)
 	return r.constants, maps.Clone(r.known)
+}
+
+// begin returns a GPU with the values that are known, and a function that reports whether
+// another value is due to be read: all that can change and all constants that are not
+// known, or with again what the last reading lacks, unless the GPU was faulty.
+func (m *memory) begin(index int, again bool) (d device, due func(value string) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.of(index)
+	d.gpu = r.constants
+	if !again || r.last == nil || r.last.Fault != nil {
+		known := maps.Clone(r.known)
+		return d, func(value string) bool { return !known[value] }
+	}
+	last, lacks := copyOf(*r.last), r.lacks
+	d.gpu.MemoryBytes, d.gpu.Fabric, d.gpu.Recovery = last.MemoryBytes, last.Fabric, last.Recovery
+	if !lacks[partMIG] {
+		d.gpu.MIG = last.MIG
+	}
+	return d, func(value string) bool { return lacks[value] }
+}
+
+// read remembers a GPU as it was read just now.
+func (m *memory) read(d device) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.of(d.gpu.Index)
+	last := copyOf(d.gpu)
+	r.last, r.lacks = &last, map[string]bool{}
+	for _, f := range d.failed {
+		r.lacks[f.value] = true
+	}
+	// Only what belongs to MIG devices is in Missing so far.
+	if one := (gpu.Node{GPUs: []gpu.GPU{last}}); !one.Complete() {
+		r.lacks[partMIG] = true
+	}
 }
 
 // learn stores the constants of a GPU. The symbols in read need not be called again.

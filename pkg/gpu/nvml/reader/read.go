@@ -12,30 +12,32 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// device reads one GPU. A GPU that gives no handle, that is lost, or whose MIG mode is
-// not known has a Fault. Other calls that fail are in failed. The error is for a driver
-// that has gone, or that is too old.
-func (v *view) device(index int) (d device, err error) {
-	var known map[string]bool
-	d.gpu, known = v.memory.constants(index)
+// device reads one GPU, or with again only what the last reading of it lacks. A GPU that
+// gives no handle, that is lost, or whose MIG mode is not known has a Fault. Other calls
+// that fail are in failed. The error is for a driver that has gone, or that is too old.
+func (v *view) device(index int, again bool) (device, error) {
+	d, due := v.memory.begin(index, again)
+	var err error
 	d.handle, err = v.handle(index)
 	switch {
 	case concernsNode(err):
 		return d, err
 	case err != nil:
 		d.gpu.Fault = nvml.Fault(err)
+		v.memory.read(d)
 		return d, nil
 	}
-	if err := v.constants(&d, known); err != nil {
+	if err := v.constants(&d, due); err != nil {
 		return d, err
 	}
-	if err := v.state(&d); err != nil {
+	if err := v.state(&d, due); err != nil {
 		return d, err
 	}
 	if d.gpu.Fault != nil {
 		// It may need another handle when it works again.
 		v.memory.keepHandle(index, nvml.Device{})
 	}
+	v.memory.read(d)
 	return d, nil
 }
 
@@ -71,15 +73,17 @@ func unsupported(err error) bool {
 
 // failure is a call that failed for a value which is not known.
 type failure struct {
-	err error
+	// value is the symbol of a constant, or the name of a part of the state.
+	value string
+	err   error
 	// lacks reports whether the GPU cannot be used because of it.
 	lacks func(*gpu.GPU) bool
 }
 
-// fail records a call of the device that failed.
-func (d *device) fail(err error, lacks func(*gpu.GPU) bool) {
+// fail records a call of the device that failed for a value.
+func (d *device) fail(value string, err error, lacks func(*gpu.GPU) bool) {
 	if !lost(err) {
-		d.failed = append(d.failed, failure{err, lacks})
+		d.failed = append(d.failed, failure{value, err, lacks})
 	} else if d.gpu.Fault == nil {
 		d.gpu.Fault = nvml.Fault(err)
 	}
@@ -130,11 +134,11 @@ func constants() []constant {
 	}
 }
 
-// constants reads the constants of a GPU that are not known.
-func (v *view) constants(d *device, known map[string]bool) error {
+// constants reads the constants of a GPU that are due.
+func (v *view) constants(d *device, due func(value string) bool) error {
 	var read []string
 	for _, c := range constants() {
-		if known[c.symbol] {
+		if !due(c.symbol) {
 			continue
 		}
 		err := c.read(d.handle, &d.gpu)
@@ -145,7 +149,7 @@ func (v *view) constants(d *device, known map[string]bool) error {
 		case c.lacks != nil && concernsNode(err):
 			return err
 		default:
-			d.fail(err, c.lacks)
+			d.fail(c.symbol, err, c.lacks)
 		}
 	}
 	if id := d.gpu.UUID; id != "" && !id.Valid() {
@@ -156,31 +160,46 @@ func (v *view) constants(d *device, known map[string]bool) error {
 	return nil
 }
 
-// state reads what may change.
-func (v *view) state(d *device) error {
+// The parts of the state of a GPU: what may change.
+const (
+	partMemory   = "memory"
+	partMIG      = "mig"
+	partFabric   = "fabric"
+	partRecovery = "recovery"
+)
+
+// state reads the parts of the state that are due.
+func (v *view) state(d *device, due func(value string) bool) error {
 	h, g := d.handle, &d.gpu
-	// Not supported where GPU and CPU share one memory.
-	err := set(h.MemoryInfo, func(m gonvml.Memory) { g.MemoryBytes = m.Total })
-	if err != nil && !unsupported(err) {
-		d.fail(err, nil)
+	if due(partMemory) {
+		// Not supported where GPU and CPU share one memory.
+		if err := set(h.MemoryInfo, func(m gonvml.Memory) { g.MemoryBytes = m.Total }); err != nil && !unsupported(err) {
+			d.fail(partMemory, err, nil)
+		}
 	}
-	err = readMIGMode(h, g)
-	switch {
-	case err == nil, unsupported(err):
-	case nvml.DriverGone(err):
-		return err
-	case g.Fault == nil:
-		g.Fault = nvml.Fault(err)
+	if due(partMIG) {
+		switch err := readMIGMode(h, g); {
+		case err == nil, unsupported(err):
+		case nvml.DriverGone(err):
+			return err
+		case g.Fault == nil:
+			g.Fault = nvml.Fault(err)
+		}
 	}
-	if g.Fabric, err = v.fabric(g.Index, h); err != nil {
-		d.fail(err, nil)
+	var err error
+	if due(partFabric) {
+		if g.Fabric, err = v.fabric(g.Index, h); err != nil {
+			d.fail(partFabric, err, nil)
+		}
 	}
-	if g.Recovery, err = recovery(h); err != nil {
-		g.Recovery = v.memory.recovery(g.Index)
-		d.fail(err, nil)
+	if due(partRecovery) {
+		if g.Recovery, err = recovery(h); err != nil {
+			g.Recovery = v.memory.recovery(g.Index)
+			d.fail(partRecovery, err, nil)
+		}
 	}
-	if g.Fault != nil || g.MIG == nil || !g.MIG.Enabled {
-		return nil //nolint:nilerr // the error is in g.Missing
+	if !due(partMIG) || g.Fault != nil || g.MIG == nil || !g.MIG.Enabled {
+		return nil
 	}
 	err = v.readMIG(h, g)
 	if err != nil && !nvml.DriverGone(err) {

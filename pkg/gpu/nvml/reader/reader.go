@@ -37,9 +37,10 @@ type Reader struct {
 }
 
 var (
-	_ gpu.Source  = (*Reader)(nil)
-	_ gpu.Checker = (*Reader)(nil)
-	_ gpu.Linker  = (*Reader)(nil)
+	_ gpu.Source    = (*Reader)(nil)
+	_ gpu.Checker   = (*Reader)(nil)
+	_ gpu.Linker    = (*Reader)(nil)
+	_ gpu.Completer = (*Reader)(nil)
 )
 
 // New returns a reader that does nothing until it is used.
@@ -56,10 +57,16 @@ func New(cfg Config) *Reader {
 // Snapshot reads all GPUs, without their links. If the driver has gone since the last call, or a GPU
 // has come or gone, NVML is initialized again; a running watch returns
 // gpu.ErrClosed then, and the result is what NVML showed until then.
-func (r *Reader) Snapshot(ctx context.Context) (*gpu.Node, error) {
-	got, err := r.snapshot(ctx)
+func (r *Reader) Snapshot(ctx context.Context) (*gpu.Node, error) { return r.read(ctx, false) }
+
+// Complete is Snapshot, but calls NVML only for faulty GPUs and for values that the last
+// reading could not read. If NVML was initialized again since then, it reads everything.
+func (r *Reader) Complete(ctx context.Context) (*gpu.Node, error) { return r.read(ctx, true) }
+
+func (r *Reader) read(ctx context.Context, again bool) (*gpu.Node, error) {
+	got, err := r.snapshot(ctx, again)
 	if got.stale && r.cfg.Session.Idle() {
-		got, err = r.snapshot(ctx)
+		got, err = r.snapshot(ctx, false)
 	}
 	return got.node, err
 }
@@ -71,12 +78,12 @@ type reading struct {
 	stale bool
 }
 
-func (r *Reader) snapshot(ctx context.Context) (reading, error) {
+func (r *Reader) snapshot(ctx context.Context, again bool) (reading, error) {
 	return nvml.Use(ctx, r.cfg.Session, func(_ context.Context, span *nvml.Span) (reading, error) {
 		v := r.view(span)
 		// A node that is almost read is of more use than none: it is read to the
 		// end if the session has to give NVML up meanwhile.
-		node, err := v.read(ctx)
+		node, err := v.read(ctx, again)
 		if err != nil {
 			return reading{stale: nvml.DriverGone(err)}, fmt.Errorf("read GPUs: %w", tooOld(err))
 		}

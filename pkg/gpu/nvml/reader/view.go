@@ -54,9 +54,9 @@ func (v *view) stale() bool {
 	return v.span.Stale()
 }
 
-// read observes the node.
-func (v *view) read(ctx context.Context) (*gpu.Node, error) {
-	devices, err := v.devices(ctx)
+// read observes the node, or with again only what the last reading lacks.
+func (v *view) read(ctx context.Context, again bool) (*gpu.Node, error) {
+	devices, err := v.devices(ctx, again)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (v *view) read(ctx context.Context) (*gpu.Node, error) {
 }
 
 // devices reads all GPUs, in NVML's order.
-func (v *view) devices(ctx context.Context) ([]device, error) {
+func (v *view) devices(ctx context.Context, again bool) ([]device, error) {
 	count, err := v.deviceCount()
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (v *view) devices(ctx context.Context) ([]device, error) {
 				return err
 			}
 			var err error
-			all[i], err = v.device(i)
+			all[i], err = v.device(i, again)
 			return err
 		})
 	}
