@@ -19,11 +19,12 @@ import (
 // When a process dies, the kernel reports the close of a file to inotify a moment
 // before it releases the file's locks. Each event is therefore followed by several
 // checks: the first after firstCheck, each later one after twice the time, up to
-// lastCheck. From then on, a check every lastCheck covers events that a file system
+// settledCheck. From then on, a check every lastCheck covers events that a file system
 // does not deliver. While none of the paths exists, there are no events, and the
 // longest time is lastCheckAbsent.
 const (
 	firstCheck      = time.Millisecond
+	settledCheck    = time.Second
 	lastCheck       = 30 * time.Second
 	lastCheckAbsent = time.Second
 	// These two are for files of which the kernel reports all changes but mounts: an agent
@@ -113,7 +114,7 @@ func (c closes) watch(ctx context.Context, done func() bool) error {
 		if done() {
 			return nil
 		}
-		if err := in.SetReadDeadline(time.Now().Add(min(next, last))); err != nil {
+		if err := in.SetReadDeadline(time.Now().Add(pause(next, last))); err != nil {
 			return c.failed(err)
 		}
 		if ctx.Err() != nil {
@@ -124,11 +125,20 @@ func (c closes) watch(ctx context.Context, done func() bool) error {
 		case err == nil:
 			next = c.first
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			next = min(2*next, last)
+			next = min(2*next, 2*settledCheck)
 		default:
 			return c.failed(err)
 		}
 	}
+}
+
+// pause returns the time until the next check, which is next unless that is long after the
+// last event.
+func pause(next, last time.Duration) time.Duration {
+	if next > settledCheck {
+		return pace.Aligned(last)
+	}
+	return min(next, last)
 }
 
 // add watches the paths that exist, and reports whether there are any. watch calls it

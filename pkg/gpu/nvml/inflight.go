@@ -96,14 +96,14 @@ func (f *inFlight) hangs(limit time.Duration) error {
 	return oldest.hangs(f.now(), limit)
 }
 
-// hangsIn returns the time until the oldest call has taken limit. If no call is in
-// flight, that is limit, for a call that begins now.
+// hangsIn returns the time until the oldest call has taken limit, at most limit, for a
+// call that begins now.
 func (f *inFlight) hangsIn(limit time.Duration) time.Duration {
 	oldest, ok := f.oldest()
 	if !ok {
 		return limit
 	}
-	return oldest.since.Add(limit).Sub(f.now())
+	return min(limit, oldest.since.Add(limit).Sub(f.now()))
 }
 
 // oldest returns the call that began first, and false if none is in flight.

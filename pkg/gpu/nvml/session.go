@@ -139,7 +139,7 @@ func run[T any](ctx context.Context, s *Session, enter enterFunc, f func(context
 func (s *Session) Health() error { return s.calls.hangs(hangLimit) }
 
 // HangsIn returns how long Health returns nil at least: the time until the oldest
-// call in flight has taken 30 s, or 30 s if no call is in flight. It is 0 or less
+// call in flight has taken 30 s, or 30 s if none has begun. It is 0 or less
 // while Health returns an error. It never blocks.
 func (s *Session) HangsIn() time.Duration { return s.calls.hangsIn(hangLimit) }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"outrigger.dev/pkg/pace"
 )
 
 // paths watches the files and folders on which what was prepared depends. It
@@ -30,7 +32,7 @@ func (p *paths) follow(ctx context.Context, list func() []string, of int) {
 	p.of, p.list = of, list()
 	if len(p.list) > 0 {
 		p.start(ctx, slog.LevelWarn)
-		p.timer = time.NewTimer(recheck)
+		p.timer = time.NewTimer(pace.Aligned(recheck))
 	}
 }
 
@@ -52,7 +54,7 @@ func (p *paths) schedule() bool {
 	if broken {
 		p.timer.Reset(poll)
 	} else {
-		p.timer.Reset(recheck)
+		p.timer.Reset(pace.Aligned(recheck))
 	}
 	return !broken
 }

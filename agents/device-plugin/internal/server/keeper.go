@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"outrigger.dev/pkg/pace"
 )
 
 const (
@@ -88,7 +90,7 @@ func (k *keeper) run(ctx context.Context) error {
 		}
 		k.logged, k.troubled = "", time.Time{}
 		retry = retryMin
-		timer.Reset(min(next, Recheck))
+		timer.Reset(min(next, pace.Aligned(Recheck)))
 	}
 }
 

@@ -46,7 +46,9 @@ func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
 		o.labels = publish.NodeFeature{Stamper: s.stamper(), API: object.New(s.api.Client), Namespace: c.String("namespace"), Pod: c.String("pod-name")}
 	}
 	if o.labels != nil {
-		o.keeper = publish.NewKeeper(publish.KeeperConfig{Output: o.labels, Every: s.live.Config.GFD.SleepInterval, Log: log})
+		o.keeper = publish.NewKeeper(publish.KeeperConfig{
+			Output: o.labels, Every: s.live.Config.GFD.SleepInterval, Local: s.publish != publishNodeFeature, Log: log,
+		})
 	}
 	switch {
 	case s.publish == publishNode || len(s.chain) > 0 && s.api != nil:

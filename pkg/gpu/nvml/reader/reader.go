@@ -108,13 +108,13 @@ func tooOld(err error) error {
 // asks for and of NVLink fabrics, and GPUs that stop working or work again. It
 // covers the GPUs that NVML shows, also those that have no events.
 //
-// At rest it waits for events, for 15 s at a time. After each wait it reads from /proc
-// what NVML does not report, and asks two GPUs in turn, with one call each, whether they
+// At rest it waits for events, for 30 s at a time. After each wait it reads from /proc
+// what NVML does not report, and asks four GPUs in turn, with one call each, whether they
 // still work: for their fabric or their MIG mode if those can change without an event,
 // otherwise for their memory. It asks all GPUs at once after a wait that fails and after
 // one is found lost, and the GPU of an XID, which the driver sends before a GPU is lost.
 // GPUs that do not work, that cannot be registered for events, or that are joining a fabric
-// are asked after 2 s, and then with growing pauses of up to 15 s.
+// are asked after 2 s, and then with growing pauses of up to 30 s.
 func (r *Reader) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	_, err := nvml.Use(ctx, r.cfg.Session, func(use context.Context, span *nvml.Span) (struct{}, error) {
 		v := r.view(span)

@@ -18,11 +18,11 @@ const (
 	// watch checks what NVML does not report. An event, or the end of the watch,
 	// ends the wait at once; where NVML ignores the interrupt (nvml.h promises
 	// that it does not) it bounds how long a claimer of the lease waits for NVML.
-	restEvery = 15 * time.Second
+	restEvery = 30 * time.Second
 	// asks is how many GPUs a watch at rest asks after each wait, in turn. On a node
-	// with 8 GPUs that makes 12 calls a minute with the waits, and each GPU is asked
+	// with 8 GPUs that makes 10 calls a minute with the waits, and each GPU is asked
 	// once a minute.
-	asks = 2
+	asks = 4
 	// probeEvery is the first pause while there is something to wait for that NVML
 	// does not report: GPUs that do not answer, or that join their fabric. The pauses
 	// double up to restEvery.
@@ -135,7 +135,7 @@ func (w *watch) run(ctx context.Context) error {
 
 // next waits for one event and delivers it.
 func (w *watch) next(ctx context.Context) error {
-	limit := w.times.rest
+	limit := pace.Aligned(w.times.rest)
 	if w.expecting() {
 		limit = w.soon.Next()
 	} else {
