@@ -95,16 +95,22 @@ func (c closes) watch(ctx context.Context, done func() bool) error {
 	}
 	// The runtime's poller wakes the read below, also for its deadline.
 	in := os.NewFile(uintptr(fd), "inotify")
-	// In the background: the kernel takes 10 ms and more to close an inotify instance, and
-	// an agent that ends closes several.
-	defer func() { go in.Close() }()
+	watches := map[int]bool{}
+	defer func() {
+		// The kernel takes 10 ms and more to end a watch, and a process that ends waits for
+		// that with each inotify instance in turn. Now all end at the same time.
+		for wd := range watches {
+			_, _ = unix.InotifyRmWatch(fd, uint32(wd)) // it fails for a file that is gone
+		}
+		go in.Close() //nolint:errcheck // it was only read
+	}()
 	stop := context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	next := c.first
 	buf := make([]byte, 64<<10)
 	for {
 		last := c.last
-		watching, err := c.add(fd)
+		watching, err := c.add(fd, watches)
 		if err != nil {
 			return c.failed(err)
 		}
@@ -141,15 +147,16 @@ func pause(next, last time.Duration) time.Duration {
 	return min(next, last)
 }
 
-// add watches the paths that exist, and reports whether there are any. watch calls it
-// before each check, because there may be another file, or another file system, at a
-// path by then.
-func (c closes) add(fd int) (watching bool, err error) {
+// add watches the paths that exist, and reports whether there are any. It adds their
+// descriptors to watches. watch calls it before each check, because there may be another
+// file, or another file system, at a path by then.
+func (c closes) add(fd int, watches map[int]bool) (watching bool, err error) {
 	for _, path := range c.paths {
-		_, err := unix.InotifyAddWatch(fd, path, c.mask|goneMask)
+		wd, err := unix.InotifyAddWatch(fd, path, c.mask|goneMask)
 		switch {
 		case err == nil:
 			watching = true
+			watches[wd] = true
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR):
 			return false, err
 		}

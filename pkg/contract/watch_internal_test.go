@@ -97,7 +97,7 @@ func TestReadersWakeNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if _, err := d.changes(d.folder()).add(fd); err != nil {
+	if _, err := d.changes(d.folder()).add(fd, map[int]bool{}); err != nil {
 		t.Fatal(err)
 	}
 	d.all()

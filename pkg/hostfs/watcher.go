@@ -71,9 +71,13 @@ func errorsOf(fw *fsnotify.Watcher) <-chan error {
 	return out
 }
 
-// Close ends the watch. It does not wait for the kernel, which takes 10 ms and more to
-// close an inotify instance: an agent that ends closes several.
+// Close ends the watch. It does not wait for the kernel, which takes 10 ms and more to end
+// watches. A process that ends waits for that with each inotify instance in turn, so the
+// watches of all instances are removed before.
 func (w *Watcher) Close() error {
+	for dir := range maps.Clone(w.folders) {
+		w.unwatch(dir)
+	}
 	go func() {
 		if w.fs.Close() != nil {
 			return
