@@ -2,6 +2,9 @@ module outrigger.dev/agents/device-plugin
 
 go 1.26.0
 
+// The number of processors is not read again: an agent at rest should rest.
+godebug updatemaxprocs=0
+
 require (
 	github.com/google/go-cmp v0.7.0
 	github.com/prometheus/client_golang v1.25.0

@@ -2,6 +2,9 @@ module outrigger.dev/agents/feature-discovery
 
 go 1.26.0
 
+// The number of processors is not read again: an agent at rest should rest.
+godebug updatemaxprocs=0
+
 require (
 	github.com/cyphar/filepath-securejoin v0.7.0
 	github.com/google/go-cmp v0.7.0
