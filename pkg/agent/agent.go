@@ -14,6 +14,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
@@ -44,6 +45,8 @@ type App struct {
 	// Source opens the GPU source that the flags name, for the command "snapshot".
 	// It is nil for an agent without GPUs.
 	Source func(c *cli.Context, log *slog.Logger) (gpu.Source, error)
+	// StopLimit is how long the agent may take to stop after a signal. Default: 1.8 s.
+	StopLimit time.Duration
 	// Commands are the agent's own, in addition to version, probe, snapshot and
 	// wait. Their Actions get the logger from Logger, and c.Context ends on a signal.
 	Commands []*cli.Command
@@ -54,7 +57,7 @@ type Agent struct {
 	// Once says that Run ends by itself. The agent serves no HTTP then.
 	Once bool
 	// Run does the agent's work until ctx ends, and then returns nil or ctx's error
-	// within a second. Any other error ends the process.
+	// within a second, or within App.StopLimit. Any other error ends the process.
 	Run func(ctx context.Context) error
 	// Ready returns nil while the agent's output exists on this node, and otherwise
 	// what the agent waits for. It answers /readyz, must not block, and is called
@@ -85,7 +88,7 @@ func Main(app App) {
 
 // Exec is Main as a function: it runs app with args, the first of which is the
 // program's name, and returns the exit code. The end of ctx, SIGTERM and SIGINT
-// stop the agent; Exec returns within stopLimit after that.
+// stop the agent; Exec returns within App.StopLimit after that.
 func Exec(ctx context.Context, app App, args []string, stdout, stderr io.Writer) int {
 	s := &session{app: app, stdout: stdout, stderr: stderr}
 	return s.exec(ctx, args)

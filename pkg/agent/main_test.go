@@ -33,8 +33,11 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(envMain) {
 	case "":
 		os.Exit(m.Run())
-	case "hang":
+	case "hang", "hang with a limit":
 		app := testApp()
+		if os.Getenv(envMain) != "hang" {
+			app.StopLimit = 10 * time.Millisecond
+		}
 		app.New = func(*cli.Context, *slog.Logger) (*agent.Agent, error) {
 			return &agent.Agent{Run: func(context.Context) error {
 				fmt.Println("running")

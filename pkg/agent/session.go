@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,8 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// stopLimit bounds the time between the signal to stop and the exit. The agents
-// promise 2 s; the rest is for the exit itself.
+// stopLimit bounds the time between the signal to stop and the exit, unless the App has
+// its own limit. The agents promise 2 s; the rest is for the exit itself.
 const stopLimit = 1800 * time.Millisecond
 
 // session is one run of an App.
@@ -93,7 +94,7 @@ func (s *session) exec(ctx context.Context, args []string) int {
 		return s.report(err)
 	case <-ctx.Done():
 	}
-	limit := time.NewTimer(stopLimit)
+	limit := time.NewTimer(s.stopLimit())
 	defer limit.Stop()
 	select {
 	case err := <-done:
@@ -235,6 +236,8 @@ func (s *session) report(err error) int {
 	return 1
 }
 
+func (s *session) stopLimit() time.Duration { return cmp.Or(s.app.StopLimit, stopLimit) }
+
 // hung logs which parts have not returned and the stacks of all goroutines, so
 // that the cause can be found after the process is gone.
 func (s *session) hung() int {
@@ -249,9 +252,9 @@ func (s *session) hung() int {
 	s.mu.Unlock()
 	slices.Sort(parts)
 	if log != nil {
-		log.Error("not stopped in time, exiting anyway", "limit", stopLimit, "hanging", parts)
+		log.Error("not stopped in time, exiting anyway", "limit", s.stopLimit(), "hanging", parts)
 	} else {
-		_, _ = fmt.Fprintf(s.stderr, "%s: not stopped within %s, exiting anyway\n", s.app.Name, stopLimit)
+		_, _ = fmt.Fprintf(s.stderr, "%s: not stopped within %s, exiting anyway\n", s.app.Name, s.stopLimit())
 	}
 	stacks := make([]byte, 64<<10)
 	_, _ = s.stderr.Write(stacks[:runtime.Stack(stacks, true)])

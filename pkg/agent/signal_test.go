@@ -26,8 +26,9 @@ func TestSignalsEndTheProcess(t *testing.T) {
 // TestHungAgentIsEnded: Run, or New, does not heed its context.
 func TestHungAgentIsEnded(t *testing.T) {
 	for mode, want := range map[string]string{
-		"hang":        `msg="not stopped in time, exiting anyway" limit=1.8s hanging=[agent]`,
-		"hang in New": "test-agent: not stopped within 1.8s, exiting anyway",
+		"hang":              `msg="not stopped in time, exiting anyway" limit=1.8s hanging=[agent]`,
+		"hang with a limit": `msg="not stopped in time, exiting anyway" limit=10ms hanging=[agent]`,
+		"hang in New":       "test-agent: not stopped within 1.8s, exiting anyway",
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -103,6 +103,20 @@ func (r *Root) CtrPath() string { return r.ctr }
 // DevRoot returns the folder on the host under whose "dev" the device nodes lie.
 func (r *Root) DevRoot() string { return r.devRoot().host }
 
+// Changing returns the folders, as this process sees them, in which something changes
+// when a driver is installed, completed or loaded. They need not exist.
+func (r *Root) Changing() []string {
+	dev := r.hostDev
+	if r.dev != "" && r.dev != "/" {
+		dev = filepath.Join(r.dev, "dev")
+	}
+	paths := []string{dev, r.ctr, filepath.Join(r.ctr, "usr/bin")}
+	for _, dir := range LoaderDirs() {
+		paths = append(paths, filepath.Join(r.ctr, dir))
+	}
+	return paths
+}
+
 // CtrPathOf returns where this process sees a path of the host. It returns false
 // for a path outside the driver root, which it may not see at all.
 func (r *Root) CtrPathOf(hostPath string) (string, bool) {

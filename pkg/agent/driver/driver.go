@@ -30,7 +30,6 @@ type Driver struct {
 	Contract contract.Dir
 
 	host agent.Host
-	dev  string
 	log  *slog.Logger
 }
 
@@ -59,7 +58,6 @@ func New(host agent.Host, d config.Driver) (*Driver, error) {
 		Root:     root,
 		Contract: contract.Dir{Root: host.RunRoot, ProcRoot: host.ProcRoot},
 		host:     host,
-		dev:      d.DevRoot,
 		log:      slog.New(slog.DiscardHandler),
 	}, nil
 }
@@ -95,21 +93,9 @@ func (d *Driver) WatchChanges(ctx context.Context, changed func()) error {
 }
 
 func (d *Driver) changes() []string {
-	dev := "/dev"
-	if d.dev != "" && d.dev != "/" {
-		dev = filepath.Join(d.dev, "dev")
-	}
-	paths := []string{
-		d.Contract.Path(contract.DriverReady),
-		filepath.Dir(d.Contract.NVML().Path()),
-		dev,
-		d.host.DriverRootCtrPath,
-		filepath.Join(d.host.DriverRootCtrPath, "usr/bin"),
-	}
-	for _, dir := range driverroot.LoaderDirs() {
-		paths = append(paths, filepath.Join(d.host.DriverRootCtrPath, dir))
-	}
-	return paths
+	return append([]string{
+		d.Contract.Path(contract.DriverReady), filepath.Dir(d.Contract.NVML().Path()),
+	}, d.Root.Changing()...)
 }
 
 // Checks returns the checks of a source for /healthz. Only a restart of the process
