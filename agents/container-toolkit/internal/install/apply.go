@@ -1,0 +1,198 @@
+package install
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/hostfs"
+)
+
+// applier makes the changes of a plan.
+type applier struct {
+	dir     Dir
+	content Content
+	now     time.Time
+	// before is called before each change of the disk. Tests end the process there.
+	before func(change string) error
+}
+
+func (a *applier) apply(s step) error {
+	switch s.do {
+	case discard:
+		return a.change("discard "+s.of, func() error { return os.RemoveAll(a.dir.hidden(s.of)) })
+	case keep:
+		return a.setAside()
+	case build:
+		return a.build()
+	case mend:
+		return a.put(a.dir.hidden(a.content.id), a.named(s.of))
+	case release:
+		return a.change("release "+s.of, func() error { return os.Chtimes(a.dir.hidden(s.of), a.now, a.now) })
+	case flip:
+		return a.flip()
+	default:
+		return a.change("retire "+s.of, func() error { return a.retire(s.of) })
+	}
+}
+
+func (a *applier) change(what string, do func() error) error {
+	if a.before != nil {
+		if err := a.before(what); err != nil {
+			return err
+		}
+	}
+	if err := do(); err != nil {
+		return fmt.Errorf("install the tools: %s: %w%s", what, err, hint(err))
+	}
+	return nil
+}
+
+func hint(err error) string {
+	switch {
+	case errors.Is(err, unix.EROFS):
+		return ": the file system is read-only, set --toolkit-install-dir to a folder that can be written and from which programs can run"
+	case errors.Is(err, unix.ENOSPC):
+		return ": free space on its file system"
+	}
+	return ""
+}
+
+func (a *applier) named(name string) file {
+	return a.content.files[slices.IndexFunc(a.content.files, func(f file) bool { return f.name == name })]
+}
+
+// build makes the folder of the version, which is visible under its name only when it is
+// complete and on the disk.
+func (a *applier) build() error {
+	stage := a.dir.hidden(stagePrefix + a.content.id)
+	if err := a.change("create "+stage, func() error { return os.MkdirAll(stage, 0o755) }); err != nil {
+		return err
+	}
+	for _, f := range a.content.files {
+		if err := a.put(stage, f); err != nil {
+			return err
+		}
+	}
+	return a.change("show "+a.content.id, func() error {
+		return errors.Join(os.Chmod(stage, 0o755), os.Rename(stage, a.dir.hidden(a.content.id)), syncDir(a.dir.hidden()))
+	})
+}
+
+// put makes one file of the folder of a version as it should be.
+func (a *applier) put(dir string, f file) error {
+	path := filepath.Join(dir, f.name)
+	return a.change("write "+path, func() error {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+			// Nothing can be renamed over a folder.
+			if err := os.RemoveAll(path); err != nil {
+				return err
+			}
+		}
+		if f.link != "" {
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			return os.Symlink(f.link, path)
+		}
+		return f.copyTo(path)
+	})
+}
+
+// copyTo replaces the file at path, and checks what it has written.
+func (f file) copyTo(path string) error {
+	from, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := hostfs.Replace(path, f.mode)
+	if err != nil {
+		return err
+	}
+	if _, err = io.Copy(to, from); err == nil {
+		err = to.Commit()
+	}
+	if err = errors.Join(err, to.Close()); err != nil {
+		return err
+	}
+	if sum, _, err := sumOf(path); err != nil || sum != f.sum {
+		return errors.Join(err, fmt.Errorf("%s is not what was to be copied: the source changed meanwhile", path))
+	}
+	return nil
+}
+
+// flip makes the link lead to the version, by one rename.
+func (a *applier) flip() error {
+	temp := a.dir.hidden(newLink)
+	err := a.change("create the link", func() error { return os.Symlink(filepath.Join(hiddenName, a.content.id), temp) })
+	if err != nil {
+		return err
+	}
+	return a.change("flip the link", func() error {
+		if leadsTo(a.dir.Tools()) == "" {
+			err = a.displace(temp)
+		} else {
+			err = os.Rename(temp, a.dir.Tools())
+		}
+		return errors.Join(err, syncDir(string(a.dir)))
+	})
+}
+
+// displace shows the link where something else is, or nothing. What was there is at the
+// path temp then. Where the file system cannot exchange two files, it is set aside first,
+// and nothing is at the path of the link for a moment.
+func (a *applier) displace(temp string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, a.dir.Tools(), unix.RENAME_EXCHANGE)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return os.Rename(temp, a.dir.Tools())
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EXDEV), errors.Is(err, unix.ENOSYS):
+		replaced := a.dir.hidden(replacedName)
+		return errors.Join(os.RemoveAll(replaced), os.Rename(a.dir.Tools(), replaced), os.Rename(temp, a.dir.Tools()))
+	}
+	return err
+}
+
+// setAside keeps what the link has displaced, for Remove.
+func (a *applier) setAside() error {
+	displaced := a.dir.hidden(newLink)
+	return a.change("keep what was at "+a.dir.Tools(), func() error {
+		if _, err := os.Lstat(displaced); errors.Is(err, fs.ErrNotExist) {
+			return nil // it was set aside before the link was shown
+		}
+		return errors.Join(os.RemoveAll(a.dir.hidden(replacedName)), os.Rename(displaced, a.dir.hidden(replacedName)))
+	})
+}
+
+// retire removes a version. Its name goes first, so that what remains after a crash is a
+// leftover.
+func (a *applier) retire(id string) error {
+	gone := a.dir.hidden(stagePrefix + id + ".old")
+	if err := os.Rename(a.dir.hidden(id), gone); err != nil {
+		return err
+	}
+	return os.RemoveAll(gone)
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+		err = nil // this file system cannot sync folders
+	}
+	return errors.Join(err, d.Close())
+}

@@ -1,0 +1,153 @@
+// Package install puts the tools of the container toolkit on the host, and keeps them there
+// as they should be.
+//
+// The tools of one version are in a folder of their own, whose name is a hash of their
+// content, and one symbolic link leads to it:
+//
+//	/usr/local/nvidia/toolkit -> .toolkit/3f9c2a77d1e04b58
+//
+// A new version is complete before the link is flipped, by one rename. A container that
+// starts at that moment finds all tools, those of the old version or those of the new one.
+// The config file of the tools is in the same folder, so that a tool never reads the config
+// of another version. Everything else on the host refers to the tools through the link.
+package install
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"outrigger.dev/pkg/hostfs"
+)
+
+// ConfigFile is the config file of the tools, relative to their folder. NVIDIA's installer
+// writes it there too, and the tools look for it beside their own executable.
+const ConfigFile = ".config/nvidia-container-runtime/config.toml"
+
+// tools are the tools, and aliases the names under which one of them has another role.
+func tools() []string {
+	return []string{
+		"nvidia-cdi-hook", "nvidia-container-cli", "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-ctk",
+	}
+}
+
+func aliases() map[string]string {
+	return map[string]string{
+		"nvidia-container-runtime.cdi":    "nvidia-container-runtime",
+		"nvidia-container-runtime.legacy": "nvidia-container-runtime",
+		"nvidia-container-toolkit":        "nvidia-container-runtime-hook",
+	}
+}
+
+// file is one file of a version, or one link.
+type file struct {
+	// name is relative to the folder of the version.
+	name string
+	mode fs.FileMode
+	// link is the target of a symbolic link, "" for a regular file.
+	link string
+	// sum is the SHA-256 of a regular file, and size its size in bytes.
+	sum  [sha256.Size]byte
+	size int64
+	// source is the file to copy, or "" for one that has data.
+	source string
+	data   []byte
+}
+
+// Content is what a version consists of.
+type Content struct {
+	files []file
+	id    string
+}
+
+// ID names the version. Equal contents have the same one.
+func (c Content) ID() string { return c.id }
+
+// Read reads the tools in the folder source, which it hashes, and adds their config file.
+func Read(source string, config []byte) (Content, error) {
+	var c Content
+	for _, name := range tools() {
+		f := file{name: name, mode: 0o755, source: filepath.Join(source, name)}
+		var err error
+		if f.sum, f.size, err = sumOf(f.source); err != nil {
+			return Content{}, fmt.Errorf("read the tools: %w: set --toolkit-source-root to the folder that contains them", err)
+		}
+		c.files = append(c.files, f)
+	}
+	for name, target := range aliases() {
+		c.files = append(c.files, file{name: name, mode: fs.ModeSymlink, link: target})
+	}
+	c.files = append(c.files, file{
+		name: ConfigFile, mode: 0o644, sum: sha256.Sum256(config), size: int64(len(config)), data: config,
+	})
+	slices.SortFunc(c.files, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	c.id = identify(c.files)
+	return c, nil
+}
+
+// identify returns the name of the version with these files.
+func identify(files []file) string {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%q %o %q %x\n", f.name, f.mode, f.link, f.sum)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// isID reports whether a name is that of a version.
+func isID(name string) bool {
+	data, err := hex.DecodeString(name)
+	return err == nil && len(data) == 8
+}
+
+func sumOf(path string) (sum [sha256.Size]byte, size int64, err error) {
+	f, err := hostfs.Open(path)
+	if err != nil {
+		return sum, 0, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if size, err = io.Copy(h, f); err != nil {
+		return sum, 0, fmt.Errorf("read %s: %w", path, err)
+	}
+	return total(h), size, nil
+}
+
+func total(h hash.Hash) (sum [sha256.Size]byte) {
+	copy(sum[:], h.Sum(nil))
+	return sum
+}
+
+// open returns what is to be in a regular file.
+func (f file) open() (io.ReadCloser, error) {
+	if f.source == "" {
+		return io.NopCloser(bytes.NewReader(f.data)), nil
+	}
+	return hostfs.Open(f.source)
+}
+
+// intact reports whether the file is in dir as it should be. It reads all of it.
+func (f file) intact(dir string) bool {
+	path := filepath.Join(dir, f.name)
+	info, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	if f.link != "" {
+		target, err := os.Readlink(path)
+		return err == nil && target == f.link
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm() != f.mode || info.Size() != f.size {
+		return false
+	}
+	sum, _, err := sumOf(path)
+	return err == nil && sum == f.sum
+}
