@@ -1,0 +1,131 @@
+package gpus
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"outrigger.dev/pkg/driverproc"
+	"outrigger.dev/pkg/gpu"
+)
+
+const (
+	// pollTime is how often Watch looks at the files of the kernel driver.
+	pollTime = 500 * time.Millisecond
+	// recheck is how often Watch asks for another Snapshot of a node whose GPUs can be
+	// divided: the kernel shows MIG devices, and not the MIG mode.
+	recheck = time.Minute
+)
+
+// Source is the GPUs of the node, for agents that do not link NVML. It holds no GPU open
+// between two snapshots: what does can keep another program from changing the MIG mode, and
+// from unloading the driver.
+type Source struct {
+	cfg Config
+
+	mu sync.Mutex
+	// read is what the kernel driver showed when the last Snapshot began, and at the time
+	// of that. divisible is set if this Snapshot has GPUs that can be divided.
+	read      shown
+	at        time.Time
+	divisible bool
+}
+
+var _ gpu.Source = (*Source)(nil)
+
+// New returns a Source. It starts nothing.
+func New(cfg Config) *Source { return &Source{cfg: cfg} }
+
+// Snapshot is Read.
+func (s *Source) Snapshot(ctx context.Context) (*gpu.Node, error) {
+	s.mu.Lock()
+	s.read, s.at = s.look(), time.Now()
+	s.mu.Unlock()
+	n, err := Read(ctx, s.cfg)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.divisible = slices.ContainsFunc(n.GPUs, func(g gpu.GPU) bool { return g.MIG != nil })
+	}
+	return n, err
+}
+
+// look needs the lock.
+func (s *Source) look() shown { return look(driverproc.Root(s.cfg.ProcRoot), s.read) }
+
+// stale reports whether the kernel driver shows something else than when the last Snapshot
+// began, or may have changed what it does not show. It returns true once for a change.
+func (s *Source) stale() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.look()
+	if now.equal(s.read) && !(s.divisible && time.Since(s.at) >= recheck) {
+		return false
+	}
+	s.read, s.at = now, time.Now()
+	return true
+}
+
+// Watch delivers EventTopologyChanged within half a second after a change of the driver, of
+// its GPUs, or of their MIG devices, and within a minute after one of a MIG mode. It
+// delivers no errors of GPUs.
+func (s *Source) Watch(ctx context.Context, deliver func(gpu.Event)) error {
+	deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
+	tick := time.NewTicker(pollTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if s.stale() {
+			deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
+		}
+	}
+}
+
+// Close does nothing.
+func (s *Source) Close() error { return nil }
+
+// shown is what the kernel driver shows of the GPUs.
+type shown struct {
+	version string
+	// minors are those of the GPUs by bus ID.
+	minors map[string]int
+	// instances has the compute instances of each GPU instance.
+	instances map[instance][]uint32
+}
+
+type instance struct {
+	minor int
+	id    uint32
+}
+
+func (a shown) equal(b shown) bool {
+	return a.version == b.version && maps.Equal(a.minors, b.minors) && maps.EqualFunc(a.instances, b.instances, slices.Equal[[]uint32])
+}
+
+// look reads what the kernel driver shows. It asks nothing of the GPUs.
+// It takes the minors of GPUs that last shows from there.
+func look(root driverproc.Root, last shown) shown {
+	s := shown{minors: map[string]int{}, instances: map[instance][]uint32{}}
+	s.version, _ = root.Version() // none without a driver
+	for _, bus := range root.BusIDs() {
+		minor, known := last.minors[bus]
+		if !known || minor == driverproc.NoMinor || s.version != last.version {
+			g, err := root.GPU(bus)
+			if err != nil {
+				continue
+			}
+			minor = g.Minor
+		}
+		s.minors[bus] = minor
+		for _, id := range root.GPUInstances(minor) {
+			s.instances[instance{minor, id}] = root.ComputeInstances(minor, id)
+		}
+	}
+	return s
+}
