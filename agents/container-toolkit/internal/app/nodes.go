@@ -1,0 +1,127 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"outrigger.dev/agents/container-toolkit/internal/nodes"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/hostfs"
+)
+
+// maxLinks bounds the record of links.
+const maxLinks = 4 << 20
+
+// nodeKeeper makes the device nodes that the driver has not made, and links to all of them.
+type nodeKeeper struct {
+	config nodes.Config
+	// record is the file with the links that were made since the boot, for Undo. It goes
+	// with the next boot, as the links do.
+	record string
+	log    *slog.Logger
+	logged string
+}
+
+// nodeKeeper returns nil if nodes are to be left alone.
+func (s settings) nodeKeeper(log *slog.Logger) *nodeKeeper {
+	if !s.control {
+		return nil
+	}
+	dev := "/dev"
+	if root := s.root.DevRoot(); root != "/" {
+		if seen, ok := s.root.CtrPathOf(root); ok {
+			dev = filepath.Join(seen, "dev")
+		}
+	}
+	return &nodeKeeper{
+		config: nodes.Config{Proc: s.host.ProcRoot, Dev: dev, Char: "/dev/char"},
+		record: filepath.Join(filepath.Dir(s.pidFile), "links.json"), log: log,
+	}
+}
+
+// keep makes what is missing. The GPUs cannot be read without their nodes, and a node that
+// cannot be made shows in the specs, so that an error is only logged.
+func (k *nodeKeeper) keep() {
+	done, err := nodes.Keep(k.config)
+	if len(done) > 0 {
+		paths := make([]string, 0, len(done))
+		for _, s := range done {
+			paths = append(paths, s.Path)
+		}
+		k.log.Info("device nodes and links made", "paths", paths)
+		err = errors.Join(err, k.remember(done))
+	}
+	text := ""
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // there is no driver
+		text = err.Error()
+	}
+	if text != "" && text != k.logged {
+		k.log.Warn("cannot make all device nodes of the driver", "err", err)
+	}
+	k.logged = text
+}
+
+// remember adds the links of a plan to the record.
+func (k *nodeKeeper) remember(done nodes.Plan) error {
+	known, err := k.made()
+	if err != nil {
+		return err
+	}
+	for _, s := range done {
+		if s.Target != "" {
+			known = append(known, nodes.Step{Path: s.Path, Target: s.Target})
+		}
+	}
+	data, err := json.Marshal(known)
+	if err != nil {
+		return err
+	}
+	return hostfs.WriteFile(k.record, data, 0o600)
+}
+
+func (k *nodeKeeper) made() (nodes.Plan, error) {
+	var p nodes.Plan
+	data, err := hostfs.ReadFile(k.record, maxLinks)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the links of device nodes that were made: %w", err)
+	}
+	return p, nil
+}
+
+// undo removes the links that were made. Device nodes stay: containers may have them.
+func (k *nodeKeeper) undo() error {
+	if k == nil {
+		return nil
+	}
+	made, err := k.made()
+	if err = errors.Join(err, made.Undo()); err != nil {
+		return err
+	}
+	if err := os.Remove(k.record); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// withNodes is a source that makes device nodes before it reads the GPUs.
+type withNodes struct {
+	gpu.Source
+	nodes *nodeKeeper
+}
+
+func (s withNodes) Snapshot(ctx context.Context) (*gpu.Node, error) {
+	s.nodes.keep()
+	return s.Source.Snapshot(ctx)
+}
