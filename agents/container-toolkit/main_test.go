@@ -35,7 +35,8 @@ func TestStart(t *testing.T) {
 	if hooks := h.spec().ContainerEdits.Hooks; len(hooks) != 1 || hooks[0].Path != h.path("nvidia/toolkit/nvidia-cdi-hook") || hooks[0].Args[1] != "prepare-container" {
 		t.Errorf("the spec has the hooks %+v, want one, of the installed tool", hooks)
 	}
-	if f := h.fact(); f.Stamp.Writer != "container-toolkit" || f.Stamp.DriverVersion != "580.95.05" {
+	if f := h.fact(); f.Stamp.Writer != "container-toolkit" || f.Stamp.DriverVersion != "580.95.05" ||
+		f.Values[contract.KeyCDIHook] != h.path("nvidia/toolkit/nvidia-cdi-hook") {
 		t.Errorf("toolkit-ready is %+v", f)
 	}
 	metrics := p.Get("/metrics")

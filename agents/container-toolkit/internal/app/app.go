@@ -131,7 +131,9 @@ func (t *toolkit) publish(err error) {
 		t.fact.Withdraw()
 		return
 	}
-	r := contract.Record{Writer: name}
+	// Published once the tools are installed, and withdrawn before they go: the device
+	// plugin then names the hook in its specs.
+	r := contract.Record{Writer: name, Values: map[string]string{contract.KeyCDIHook: t.settings.hook()}}
 	if n := t.specs.Node(); n != nil {
 		r.DriverVersion = n.Driver.Version
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/container-toolkit/internal/engine"
+	"outrigger.dev/agents/container-toolkit/internal/engine/live"
 	"outrigger.dev/agents/container-toolkit/internal/upkeep"
 	"outrigger.dev/pkg/agent"
 )
@@ -32,6 +33,7 @@ func readEngine(c *cli.Context, tools string) (engineSettings, error) {
 	if err != nil {
 		return engineSettings{}, agent.Usagef("%s", err)
 	}
+	config.Ask = live.Ask
 	return engineSettings{Config: config, enabled: enabled}, nil
 }
 

@@ -109,7 +109,7 @@ func (s *settings) readCDI(c *cli.Context) error {
 	if !managed || !ok || vendor == "" || class == "" {
 		return agent.BadFlag("cdi-kind", kind, "management.VENDOR/CLASS")
 	}
-	s.kinds = generate.Options{Vendor: vendor, Class: class, HookPath: filepath.Join(s.dir.Tools(), hookName), OneHook: true}
+	s.kinds = generate.Options{Vendor: vendor, Class: class, HookPath: s.hook(), OneHook: true}
 	for _, word := range c.StringSlice("create-device-nodes") {
 		switch strings.TrimSpace(word) {
 		case "control":
@@ -121,6 +121,9 @@ func (s *settings) readCDI(c *cli.Context) error {
 	}
 	return nil
 }
+
+// hook returns the path on the host of the hook that CDI specs name.
+func (s *settings) hook() string { return filepath.Join(s.dir.Tools(), hookName) }
 
 // tools returns the settings of the tools.
 func (s *settings) tools(c *cli.Context) toolSettings {
