@@ -102,7 +102,7 @@ func (c closes) watch(ctx context.Context, done func() bool) error {
 		for wd := range watches {
 			_, _ = unix.InotifyRmWatch(fd, uint32(wd)) // it fails for a file that is gone
 		}
-		go in.Close() //nolint:errcheck // it was only read
+		go in.Close()
 	}()
 	stop := context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()

@@ -186,22 +186,25 @@ func (v *view) state(d *device, due func(value string) bool) error {
 			g.Fault = nvml.Fault(err)
 		}
 	}
-	var err error
 	if due(partFabric) {
-		if g.Fabric, err = v.fabric(g.Index, h); err != nil {
+		fabric, err := v.fabric(g.Index, h)
+		if err != nil {
 			d.fail(partFabric, err, nil)
 		}
+		g.Fabric = fabric
 	}
 	if due(partRecovery) {
-		if g.Recovery, err = recovery(h); err != nil {
-			g.Recovery = v.memory.recovery(g.Index)
+		action, err := recovery(h)
+		if err != nil {
+			action = v.memory.recovery(g.Index)
 			d.fail(partRecovery, err, nil)
 		}
+		g.Recovery = action
 	}
 	if !due(partMIG) || g.Fault != nil || g.MIG == nil || !g.MIG.Enabled {
 		return nil
 	}
-	err = v.readMIG(h, g)
+	err := v.readMIG(h, g)
 	if err != nil && !nvml.DriverGone(err) {
 		g.Fault, err = nvml.Fault(err), nil
 	}
