@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,9 +69,7 @@ func (m Machine) initrd(dir string, args []string) (string, error) {
 		"/guest/args": []byte(strings.Join(args, "\x00")),
 		"/guest/env":  []byte(strings.Join(m.Env, "\x00")),
 	}
-	for name, data := range m.Files {
-		files[name] = data
-	}
+	maps.Copy(files, m.Files)
 	init, err := os.ReadFile(m.Init)
 	if err != nil {
 		return "", err

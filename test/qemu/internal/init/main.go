@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,25 +16,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mounts are made in this order.
-var mounts = []struct{ fstype, dir, options string }{
-	{"proc", "/proc", ""},
-	{"sysfs", "/sys", ""},
-	{"devtmpfs", "/dev", ""},
-	{"tmpfs", "/tmp", "mode=1777"},
-	{"tmpfs", "/run", "mode=755"},
-	{"cgroup2", "/sys/fs/cgroup", ""},
-	{"bpf", "/sys/fs/bpf", "mode=700"},
+// mount is a file system of the guest.
+type mount struct{ fstype, dir, options string }
+
+// mounts returns the file systems in the order in which they are mounted.
+func mounts() []mount {
+	return []mount{
+		{"proc", "/proc", ""},
+		{"sysfs", "/sys", ""},
+		{"devtmpfs", "/dev", ""},
+		{"tmpfs", "/tmp", "mode=1777"},
+		{"tmpfs", "/run", "mode=755"},
+		{"cgroup2", "/sys/fs/cgroup", ""},
+		{"bpf", "/sys/fs/bpf", "mode=700"},
+	}
 }
 
 func main() {
-	code, err := run()
+	code, err := run(context.Background())
 	if err != nil {
-		fmt.Println("init:", err)
+		fmt.Fprintln(os.Stderr, "init:", err)
 	}
-	fmt.Printf("\nguest-exit-code=%d\n", code)
+	fmt.Fprintf(os.Stderr, "\nguest-exit-code=%d\n", code)
 	unix.Sync()
-	fmt.Println("init:", unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF))
+	fmt.Fprintln(os.Stderr, "init:", unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF))
 }
 
 // loadModules loads the modules of a folder in the order of their names.
@@ -85,11 +91,11 @@ func enterRoot() error {
 	return unix.Chroot(".")
 }
 
-func run() (int, error) {
+func run(ctx context.Context) (int, error) {
 	if err := enterRoot(); err != nil {
 		return 125, err
 	}
-	for _, m := range mounts {
+	for _, m := range mounts() {
 		if err := os.MkdirAll(m.dir, 0o755); err != nil {
 			return 125, err
 		}
@@ -109,7 +115,7 @@ func run() (int, error) {
 		return 125, err
 	}
 	words := strings.Split(string(args), "\x00")
-	cmd := exec.Command(words[0], words[1:]...)
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stdout
 	cmd.Dir = "/tmp"
 	cmd.Env = []string{"PATH=/bin:/usr/bin:/sbin:/usr/sbin", "HOME=/tmp"}
@@ -121,8 +127,7 @@ func run() (int, error) {
 		cmd.Env = append(cmd.Env, strings.Split(string(env), "\x00")...)
 	}
 	err = cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode(), nil
 	}
 	if err != nil {
