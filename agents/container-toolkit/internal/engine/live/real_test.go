@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -112,6 +113,11 @@ func (r *real) mountHost() {
 // supervised runs a program again whenever it ends, as systemd does, until the test ends.
 // It returns a function that says how often it was started.
 func (r real) supervised(program string, args ...string) (starts func() int) {
+	// A service manager starts it with all signals as they are by default. A signal that
+	// this process ignores, as below nohup, would be ignored there too.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, unix.SIGHUP)
+	r.Cleanup(func() { signal.Stop(hangups) })
 	ctx, cancel := context.WithCancel(context.Background())
 	var mu sync.Mutex
 	n := 0
