@@ -78,6 +78,11 @@ func NewSupervisor(components []render.Component, logPath func(string) string, l
 func (s *Supervisor) Run(ctx context.Context) {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
+	// The programs take SIGHUP as they do below an init, also if this process was started
+	// below nohup: what it ignored, they would ignore as well.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	defer signal.Stop(children)
 	for {
 		select {
