@@ -58,29 +58,40 @@ func TestMIGPodsComputeOnTheirOwnDevice(t *testing.T) {
 	}
 }
 
+// settles is how long the kubelet may take to advertise a change of the MIG devices: it
+// updates the Node every 4 s. It is less than the pause after which the plugin looks for
+// changes that NVML does not report.
+const settles = 20 * time.Second
+
 func TestMIGLayoutChangesUnderARunningPlugin(t *testing.T) {
 	divide(t, "3g.40gb", "1g.10gb")
 	pluginWith(t, "migStrategy=mixed")
 	allocatable(t, gpus-1, limit)
 	advertised(t, mig3g, 1, limit)
 	pod, registrations := pluginPod(t), metric(t, gpuRegistrations)
+	t.Cleanup(func() {
+		if t.Failed() {
+			out, err := shared.Kubectl(context.WithoutCancel(t.Context()), "-n", stack.Namespace, "logs", pod, "--tail=30")
+			t.Logf("the log of device-plugin (error %v):\n%s", err, out)
+		}
+	})
 
 	simulate(t, "mig destroy", "0", "all")
 	simulate(t, "mig create", "0", "1g.10gb", "1g.10gb", "1g.10gb")
-	advertised(t, mig1g, 3, 10*time.Second)
+	advertised(t, mig1g, 3, settles)
 	// A resource that is gone is empty: the kubelet forgets its name later.
-	advertised(t, mig3g, 0, 10*time.Second)
+	advertised(t, mig3g, 0, settles)
 	if _, err := shared.RunPod(t.Context(), stack.Pod{Name: "on-new-mig", Resource: mig1g}, limit); err != nil {
 		t.Error(err)
 	}
 	simulate(t, "mig destroy", "0", "all")
 	simulate(t, "mig mode", "0", "off")
-	allocatable(t, gpus, 10*time.Second)
-	advertised(t, mig1g, 0, 10*time.Second)
+	allocatable(t, gpus, settles)
+	advertised(t, mig1g, 0, settles)
 	simulate(t, "mig mode", "0", "on")
 	simulate(t, "mig create", "0", "3g.40gb")
-	allocatable(t, gpus-1, 10*time.Second)
-	advertised(t, mig3g, 1, 10*time.Second)
+	allocatable(t, gpus-1, settles)
+	advertised(t, mig3g, 1, settles)
 
 	if now := pluginPod(t); now != pod {
 		t.Errorf("pod %s became %s, want the same pod", pod, now)
