@@ -120,18 +120,6 @@ func (k *Keeper) Keep(ctx context.Context) (Plan, error) {
 	})
 }
 
-// Reload has the engine load its config, and waits until it has.
-func (k *Keeper) Reload(ctx context.Context) error {
-	t, err := k.locate(ctx)
-	if err != nil {
-		return err
-	}
-	return k.reload(ctx, t, func(ctx context.Context) bool {
-		loaded, _, err := k.Loaded(ctx)
-		return err == nil && loaded
-	})
-}
-
 // reload has the engine load its config, and waits until done.
 func (k *Keeper) reload(ctx context.Context, t target, done func(context.Context) bool) error {
 	if err := k.trigger(ctx, t); err != nil {

@@ -38,7 +38,7 @@ func (n node) run(procs ...proc) {
 		if p.elsewhere {
 			root = n.TempDir()
 		}
-		for name, to := range map[string]string{"exe": p.exe, "cwd": "/work", "root": root} {
+		for name, to := range map[string]string{"exe": p.exe, "cwd": "/srv", "root": root} {
 			assert.NilError(n, os.Symlink(to, filepath.Join(n.root, dir, name)))
 		}
 	}
@@ -58,7 +58,7 @@ func TestLocate(t *testing.T) {
 		"containerd with a config of its own": {
 			engine: Containerd,
 			procs:  []proc{{pid: 7, exe: "/usr/bin/containerd (deleted)", cmd: "containerd --log-level=debug -c conf.toml --address=/x.sock", unit: "cri.service"}},
-			want:   "/work/conf.toml /etc/containerd/conf.d/99-nvidia.toml /x.sock cri.service",
+			want:   "/srv/conf.toml /etc/containerd/conf.d/99-nvidia.toml /x.sock cri.service",
 		},
 		"containerd of Docker and of a container are others": {
 			engine: Containerd,

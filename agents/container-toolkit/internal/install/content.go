@@ -65,11 +65,9 @@ type file struct {
 // Content is what a version consists of.
 type Content struct {
 	files []file
-	id    string
+	// id names the version. Equal contents have the same one.
+	id string
 }
-
-// ID names the version. Equal contents have the same one.
-func (c Content) ID() string { return c.id }
 
 // Read reads the tools in the folder source, which it hashes, and adds their config file.
 func Read(source string, config []byte) (Content, error) {

@@ -130,9 +130,6 @@ func lineEnd(text []byte, at int) int {
 	return len(text)
 }
 
-// Empty reports whether the document has no keys and no tables.
-func (d *Doc) Empty() bool { return len(d.entries) == 0 }
-
 // find returns the entry of a key.
 func (d *Doc) find(path []string) *entry {
 	for i := range d.entries {

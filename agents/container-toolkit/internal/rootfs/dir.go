@@ -36,9 +36,6 @@ func (r *Root) Dir(name string) (*Dir, error) {
 // Close releases the folder.
 func (d *Dir) Close() error { return d.file.Close() }
 
-// Info says which folder it is.
-func (d *Dir) Info() (Info, error) { return infoOf(d.file) }
-
 // Entry is a name in a folder.
 type Entry struct {
 	Name string

@@ -136,17 +136,6 @@ func readAll(f *os.File, limit int64) ([]byte, error) {
 	}
 }
 
-// Readlink returns the text of a link. It follows links in the folders of the path only.
-func (r *Root) Readlink(name string) (string, error) {
-	dir, base, err := r.parent(name, false)
-	if err != nil {
-		return "", failed("read link", name, err)
-	}
-	defer dir.Close()
-	target, err := readlinkAt(dir, base)
-	return target, failed("read link", name, err)
-}
-
 func readlinkAt(dir *os.File, base string) (string, error) {
 	// Nearly all links are short.
 	for _, size := range []int{128, unix.PathMax} {

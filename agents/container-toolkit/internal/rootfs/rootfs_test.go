@@ -180,8 +180,8 @@ func TestSymlink(t *testing.T) {
 	i.must(i.WriteFile("/lib/b", nil, 0o644))
 	i.must(i.Symlink("a", "/lib/b"))
 	i.must(i.Symlink("a", "/lib/b"))
-	if got, err := i.Readlink("/lib/b"); err != nil || got != "a" {
-		t.Errorf("Readlink() = %q, %v", got, err)
+	if got, err := os.Readlink(filepath.Join(i.dir, "lib/b")); err != nil || got != "a" {
+		t.Errorf("the link leads to %q, %v", got, err)
 	}
 	if err := i.Symlink("a", "/lib"); err == nil {
 		t.Error("a folder was replaced by a link")
@@ -197,21 +197,15 @@ func TestSymlink(t *testing.T) {
 	}
 }
 
-func TestMknod(t *testing.T) {
+func TestADeviceIsNotOpened(t *testing.T) {
 	i := newImage(t)
-	i.must(i.WriteFile("/dev/nvidia0", nil, 0o644))
-	n := rootfs.Node{Major: 195, Minor: 0, Mode: 0o666, UID: 1, GID: 2}
-	if err := i.Mknod("/dev/nvidia0", n); errors.Is(err, unix.EPERM) {
+	i.must(i.MkdirAll("/dev"))
+	err := unix.Mknod(filepath.Join(i.dir, "dev/null"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3)))
+	if errors.Is(err, unix.EPERM) {
 		t.Skip("this machine has no right to make device nodes")
-	} else if err != nil {
-		t.Fatal(err)
 	}
-	var st unix.Stat_t
-	i.must(unix.Lstat(filepath.Join(i.dir, "dev/nvidia0"), &st))
-	if st.Mode != unix.S_IFCHR|0o666 || st.Rdev != unix.Mkdev(195, 0) || st.Uid != 1 || st.Gid != 2 {
-		t.Errorf("node = %+v", st)
-	}
-	if _, err := i.OpenFile("/dev/nvidia0"); err == nil {
+	i.must(err)
+	if _, err := i.OpenFile("/dev/null"); err == nil {
 		t.Error("a device was opened")
 	}
 }

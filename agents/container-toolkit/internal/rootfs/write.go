@@ -127,51 +127,6 @@ func (r *Root) symlinkAt(dir *os.File, target, base string) error {
 	})
 }
 
-// Node is a character device node.
-type Node struct {
-	Major, Minor uint32
-	// Mode has the permissions only.
-	Mode     fs.FileMode
-	UID, GID int
-}
-
-// Mknod creates a device node, or replaces the file of that name, and creates the folder
-// that it is in.
-func (r *Root) Mknod(name string, n Node) error {
-	dir, base, err := r.parent(name, true)
-	if err != nil {
-		return failed("create device node", name, err)
-	}
-	defer dir.Close()
-	return failed("create device node", name, r.replace(dir, base, func(temporary string) error {
-		return r.mknodAt(dir, temporary, n)
-	}))
-}
-
-func (r *Root) mknodAt(dir *os.File, name string, n Node) error {
-	device := unix.Mkdev(n.Major, n.Minor)
-	if err := unix.Mknodat(int(dir.Fd()), name, unix.S_IFCHR|uint32(n.Mode.Perm()), int(device)); err != nil {
-		return err
-	}
-	d := Dir{root: r, file: dir}
-	f, err := d.entry(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := infoOf(f)
-	if err != nil {
-		return err
-	}
-	if info.Mode&fs.ModeCharDevice == 0 || info.Rdev != device {
-		return errors.New("it was replaced while it was created")
-	}
-	if err := unix.Fchownat(int(f.Fd()), "", n.UID, n.GID, unix.AT_EMPTY_PATH); err != nil {
-		return err
-	}
-	return r.chmod(f, n.Mode)
-}
-
 // chmod sets the permissions of the file of an O_PATH file descriptor.
 func (r *Root) chmod(f *os.File, mode fs.FileMode) error {
 	return unix.Fchmodat(int(r.self.Fd()), strconv.Itoa(int(f.Fd())), uint32(mode.Perm()), 0)
