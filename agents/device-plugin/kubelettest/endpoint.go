@@ -10,14 +10,19 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"outrigger.dev/pkg/pace"
 )
 
-// endpoint is the connection to one plugin. Its last list is guarded by
-// Kubelet.mu.
+// endpoint is the connection to one plugin. Kubelet.mu guards what is below it.
 type endpoint struct {
+	path   string
 	conn   *grpc.ClientConn
 	client pluginapi.DevicePluginClient
-	last   *list
+
+	last *list
+	// forgotten is set when the kubelet does not disconnect it when its stream ends.
+	forgotten bool
 }
 
 // registrar is the service of one run.
@@ -27,8 +32,8 @@ type registrar struct {
 	run     *run
 }
 
-// Register accepts a plugin, and follows its devices from then on. As in the kubelet, it
-// replaces a plugin that is registered already, whose stream stays open.
+// Register accepts a plugin, and follows its devices from then on. As in a kubelet before
+// 1.37, it replaces a plugin that is registered already, whose stream stays open.
 func (r *registrar) Register(ctx context.Context, req *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
 	k := r.kubelet
 	at := time.Now()
@@ -38,24 +43,41 @@ func (r *registrar) Register(ctx context.Context, req *pluginapi.RegisterRequest
 	if err := k.rejected(); err != nil {
 		return nil, err
 	}
-	conn, err := grpc.NewClient("unix://"+filepath.Join(k.dir, req.GetEndpoint()),
+	path := filepath.Join(k.dir, req.GetEndpoint())
+	conn, err := grpc.NewClient("unix://"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{conn: conn, client: pluginapi.NewDevicePluginClient(conn)}
+	e := &endpoint{path: path, conn: conn, client: pluginapi.NewDevicePluginClient(conn)}
 	if _, err := e.client.GetDevicePluginOptions(ctx, &pluginapi.Empty{}, grpc.WaitForReady(true)); err != nil {
 		return nil, errors.Join(fmt.Errorf("get device plugin options: %w", err), conn.Close())
 	}
 	name := req.GetResourceName()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if err := k.counted(name, path); err != nil {
+		k.rejections++
+		k.notify()
+		return nil, errors.Join(err, conn.Close())
+	}
 	r.run.conns = append(r.run.conns, conn)
 	k.endpoints[name] = e
 	k.registrations = append(k.registrations, Registration{Request: req, At: at})
 	k.notify()
 	r.run.done.Go(func() { k.follow(r.run.ctx, name, e) })
 	return &pluginapi.Empty{}, nil
+}
+
+// counted refuses a second connection to a socket, as a kubelet of 1.37 does, and like it
+// forgets to disconnect the first when that ends. It needs the lock.
+func (k *Kubelet) counted(name, path string) error {
+	e := k.endpoints[name]
+	if !k.onePerSocket || e == nil || e.path != path {
+		return nil
+	}
+	e.forgotten = true
+	return fmt.Errorf("device plugin already connected: %s", path)
 }
 
 // rejected returns the error that Reject has set, and counts it.
@@ -72,7 +94,7 @@ func (k *Kubelet) rejected() error {
 // follow receives the lists of one stream until it ends.
 func (k *Kubelet) follow(ctx context.Context, name string, e *endpoint) {
 	k.opened(name, 1)
-	defer k.ended(name)
+	defer k.ended(ctx, name)
 	stream, err := e.watch(ctx)
 	if err != nil {
 		return
@@ -114,11 +136,15 @@ func (k *Kubelet) opened(name string, n int) {
 
 // ended does what the kubelet does when a stream ends: it disconnects the plugin that is
 // registered now, even if the stream was that of an earlier registration.
-func (k *Kubelet) ended(name string) {
+func (k *Kubelet) ended(ctx context.Context, name string) {
 	k.opened(name, -1)
 	k.mu.Lock()
+	cleanUp := k.cleanUp
+	k.mu.Unlock()
+	pace.Pause(ctx, cleanUp)
+	k.mu.Lock()
 	defer k.mu.Unlock()
-	if e := k.endpoints[name]; e != nil {
+	if e := k.endpoints[name]; e != nil && !e.forgotten {
 		delete(k.endpoints, name)
 		_ = e.conn.Close()
 	}

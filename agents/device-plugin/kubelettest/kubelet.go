@@ -44,6 +44,8 @@ type Kubelet struct {
 	newest        map[string]*list     // by resource, also of one that is gone
 	rejection     error
 	rejections    int
+	onePerSocket  bool
+	cleanUp       time.Duration
 	changed       chan struct{} // closed and replaced at every change
 }
 
@@ -130,6 +132,15 @@ func (k *Kubelet) Reject(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rejection = err
+}
+
+// OnePerSocket makes the kubelet refuse a plugin whose socket it is connected to, as
+// kubelets do since 1.37. It cleans up so long after the stream of a plugin ended, and is
+// connected until then.
+func (k *Kubelet) OnePerSocket(cleanUp time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.onePerSocket, k.cleanUp = true, cleanUp
 }
 
 // Registrations returns the registrations so far.

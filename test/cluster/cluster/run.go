@@ -60,6 +60,20 @@ func (c *Cluster) NodeCommand(ctx context.Context, node string, args ...string) 
 	return cmd, nil
 }
 
+// Path returns where a file of a node is for processes outside of the node, for as long as
+// the node runs.
+func (c *Cluster) Path(ctx context.Context, node, file string) (string, error) {
+	n, err := c.plan.Node(node)
+	if err != nil {
+		return "", err
+	}
+	pid, err := c.client(n).PID(ctx)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", file, err)
+	}
+	return filepath.Join("/proc", strconv.Itoa(pid), "root", file), nil
+}
+
 // LoadImage imports an image archive on the given nodes, or on all.
 func (c *Cluster) LoadImage(ctx context.Context, archive string, nodes ...string) error {
 	for _, n := range c.plan.Nodes {

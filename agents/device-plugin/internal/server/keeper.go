@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/pkg/pace"
@@ -28,13 +31,21 @@ const (
 const Recheck = time.Minute
 
 const (
-	// partGrace is how long the kubelet may take to hang up on a withdrawn resource.
+	// partGrace is how long the kubelet may take to hang up on a withdrawn resource, and
+	// then to clean up.
 	partGrace = time.Second
 	// Patience is how long the restart of a kubelet is not worth a warning.
 	Patience = 2 * time.Second
 )
 
-var errForeign = errors.New("another device plugin has taken the socket: stop it, or this one")
+var (
+	errForeign = errors.New("another device plugin has taken the socket: stop it, or this one")
+	errCounted = errors.New("the kubelet still counts an earlier connection to the socket")
+)
+
+// counted is in the error of a kubelet (1.37 and later) that knows a connection to the
+// socket for the resource.
+const counted = "device plugin already connected"
 
 // keeper keeps the socket in place and the resource registered. One goroutine owns it;
 // what the kubelet knows is in the server's registration.
@@ -44,6 +55,8 @@ type keeper struct {
 	log    *slog.Logger
 
 	socket *socket
+	// moves is how often the socket got another name.
+	moves int
 	// taken is set while another plugin has the place of the socket.
 	taken bool
 	// troubled is when the present trouble began, and logged its last warning.
@@ -72,7 +85,7 @@ func (k *keeper) run(ctx context.Context) error {
 		st, _ := k.server.feed.get()
 		if wait, leaves := k.server.registration.parting(st.number); leaves {
 			if wait <= 0 {
-				k.part()
+				k.part(ctx)
 				return nil
 			}
 			timer.Reset(wait)
@@ -84,6 +97,10 @@ func (k *keeper) run(ctx context.Context) error {
 				return nil
 			}
 			k.warn(err)
+			if errors.Is(err, errCounted) && time.Since(k.troubled) >= Patience {
+				k.move()
+				retry = retryMin
+			}
 			timer.Reset(retry)
 			retry = min(2*retry, retryMax)
 			continue
@@ -149,15 +166,47 @@ func (k *keeper) keep() error {
 	return nil
 }
 
+// path returns where the socket is now. A resource name has no "~".
+func (k *keeper) path() string {
+	if k.moves == 0 {
+		return k.server.path
+	}
+	return fmt.Sprintf("%s~%d.sock", strings.TrimSuffix(k.server.path, ".sock"), k.moves)
+}
+
+// move gives the socket another name. The kubelet that refuses a second connection to a
+// socket forgets that it has the first one to end, and from then on refuses that socket
+// until it restarts.
+func (k *keeper) move() {
+	old := k.path()
+	k.closeSocket()
+	k.server.registration.serves(false)
+	k.moves++
+	k.logged, k.troubled = "", time.Time{}
+	k.log.Warn("the kubelet still counts an earlier connection to the socket, registering at another one",
+		"resource", k.server.cfg.Resource, "socket", old, "other", k.path())
+}
+
+// closeSocket stops accepting, and removes the socket.
+func (k *keeper) closeSocket() {
+	if k.socket == nil {
+		return
+	}
+	if err := k.socket.close(); err != nil {
+		k.log.Warn("remove socket", "socket", k.socket.path, "err", err)
+	}
+	k.socket = nil
+}
+
 // serve opens the socket. Streams that were opened through an earlier one stay open.
 func (k *keeper) serve() error {
 	old := k.socket
 	if old == nil {
-		if err := removeLeftover(k.server.path); err != nil {
+		if err := removeLeftover(k.path()); err != nil {
 			return err
 		}
 	}
-	s, err := listen(k.server.path)
+	s, err := listen(k.path())
 	if err != nil {
 		return err
 	}
@@ -193,11 +242,14 @@ func (k *keeper) register(ctx context.Context) error {
 	}
 	_, err = pluginapi.NewRegistrationClient(conn).Register(ctx, &pluginapi.RegisterRequest{
 		Version:      pluginapi.Version,
-		Endpoint:     SocketName(k.server.cfg.Resource),
+		Endpoint:     filepath.Base(k.path()),
 		ResourceName: k.server.cfg.Resource,
 		Options:      options(),
 	})
 	if err != nil {
+		if strings.Contains(status.Convert(err).Message(), counted) {
+			err = fmt.Errorf("%w: %w", errCounted, err)
+		}
 		return errors.Join(fmt.Errorf("register %s with the kubelet at %s: %w", k.server.cfg.Resource, sock, err), conn.Close())
 	}
 	return conn.Close()
@@ -217,27 +269,20 @@ func (k *keeper) warn(err error) {
 }
 
 // part ends the streams gracefully, so that the kubelet receives what was sent to them.
-// A kubelet that does not hang up is given partGrace.
-func (k *keeper) part() {
-	if k.socket != nil {
-		if err := k.socket.close(); err != nil {
-			k.log.Warn("remove socket", "socket", k.socket.path, "err", err)
-		}
-		k.socket = nil
-	}
+// A kubelet that does not hang up is given partGrace. It gets as long to clean up: only
+// then may the resource come back, see move.
+func (k *keeper) part(ctx context.Context) {
+	k.closeSocket()
 	k.server.registration.endStreams()
 	cut := time.AfterFunc(partGrace, k.grpc.Stop)
 	k.grpc.GracefulStop()
 	cut.Stop()
 	k.log.Info("resource withdrawn from the kubelet", "resource", k.server.cfg.Resource)
+	pace.Pause(ctx, partGrace)
 }
 
 func (k *keeper) stop() {
-	if k.socket != nil {
-		if err := k.socket.close(); err != nil {
-			k.log.Warn("remove socket", "socket", k.socket.path, "err", err)
-		}
-	}
+	k.closeSocket()
 	k.grpc.Stop()
 	k.serving.Wait()
 }

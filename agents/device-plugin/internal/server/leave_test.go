@@ -33,10 +33,10 @@ func TestLeavesWhenTheKubeletKnows(t *testing.T) {
 	if err := r.kubelet.WaitWithdrawn(limit(t), resourceName); err != nil {
 		t.Fatal(err)
 	}
-	r.left(t)
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("it took %v to leave a kubelet that listens", took)
 	}
+	r.left(t)
 	if r.server.Publish(gpus(2, 1), options()) {
 		t.Error("a server that has left takes devices")
 	}

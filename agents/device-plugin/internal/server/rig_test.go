@@ -48,6 +48,7 @@ func (r *recorder) Allocated(_ string, _ time.Duration, err error) {
 // rig is a server, and a kubelet.
 type rig struct {
 	kubelet  *kubelettest.Kubelet
+	cfg      server.Config
 	server   *server.Server
 	recorder *recorder
 	log      *bytes.Buffer
@@ -89,7 +90,7 @@ func newRigWith(t testing.TB, change func(*server.Config)) *rig {
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	change(&cfg)
-	r.server = server.New(cfg)
+	r.cfg, r.server = cfg, server.New(cfg)
 	return r
 }
 
