@@ -29,7 +29,7 @@ type engineSettings struct {
 }
 
 func readEngine(c *cli.Context, tools string) (engineSettings, error) {
-	config, enabled, err := engine.ConfigOf(c, tools)
+	config, enabled, err := engineConfig(c, tools)
 	if err != nil {
 		return engineSettings{}, agent.Usagef("%s", err)
 	}

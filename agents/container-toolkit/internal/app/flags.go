@@ -5,7 +5,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/agents/container-toolkit/internal/engine"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 )
@@ -13,7 +12,7 @@ import (
 // flags are the flags of the agent. Variables are those of NVIDIA's nvidia-ctk-installer;
 // docs/container-toolkit.md lists where they differ.
 func flags() []cli.Flag {
-	return slices.Concat(agent.GPUFlags(), installFlags(), cdiFlags(), engine.Flags(), toolFlags(), clusterFlags())
+	return slices.Concat(agent.GPUFlags(), installFlags(), cdiFlags(), engineFlags(), toolFlags(), clusterFlags())
 }
 
 // aliases are names of flags in NVIDIA's nvidia-ctk-installer.

@@ -3,14 +3,14 @@ package ctk
 import (
 	"io"
 
-	"github.com/urfave/cli/v2"
+	"outrigger.dev/pkg/command"
 )
 
 // cdiCommand returns "nvidia-ctk cdi".
-func cdiCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
-	return &cli.Command{
+func cdiCommand(stdin io.Reader, stdout, stderr io.Writer) *command.Command {
+	return &command.Command{
 		Name:        "cdi",
 		Usage:       "generate, list and change CDI specs",
-		Subcommands: []*cli.Command{generateCommand(stdout, stderr), listCommand(stdout, stderr), transformCommand(stdin, stdout)},
+		Subcommands: []*command.Command{generateCommand(stdout, stderr), listCommand(stdout, stderr), transformCommand(stdin, stdout)},
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
+	"outrigger.dev/pkg/command"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -19,27 +18,23 @@ import (
 const maxConfig = 1 << 20
 
 // configCommand returns "nvidia-ctk config".
-func configCommand(stdout io.Writer) *cli.Command {
+func configCommand(stdout io.Writer) *command.Command {
 	changes := &changesFlag{}
-	return &cli.Command{
+	return &command.Command{
 		Name:  "config",
 		Usage: "print or change the config file of the tools",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "config-file", Aliases: []string{"config", "c"}, Usage: "config `FILE`; a file that does not exist has the defaults"},
-			&cli.GenericFlag{Name: "set", Value: changes, Usage: "set `KEY[=VALUE]`; can be repeated; items of a list are separated by \":\" or \",\"; \"nil\" removes the key"},
-			&cli.BoolFlag{Name: "in-place", Aliases: []string{"i"}, Usage: "change the config file"},
+		Flags: []command.Flag{
+			&command.StringFlag{Name: "config-file", Aliases: []string{"config", "c"}, Usage: "config `FILE`; a file that does not exist has the defaults"},
+			&command.GenericFlag{Name: "set", Value: changes, Usage: "set `KEY[=VALUE]`; can be repeated; items of a list are separated by \":\" or \",\"; \"nil\" removes the key"},
+			&command.BoolFlag{Name: "in-place", Aliases: []string{"i"}, Usage: "change the config file"},
 			outputFlag(),
 		},
-		Action: func(c *cli.Context) error {
+		Action: func(c *command.Context) error {
 			if c.Bool("in-place") && c.String("output") != "" {
 				return errors.New("config: --in-place and --output exclude each other: use one of them")
 			}
 			// An option of the command hides that of the program.
-			var global string
-			if above := c.Lineage(); len(above) > 1 {
-				global = above[1].String("config")
-			}
-			path := toolconfig.Path(cmp.Or(c.String("config-file"), global), os.Getenv, toolconfig.Beside())
+			path := toolconfig.Path(cmp.Or(c.String("config-file"), c.Parent().String("config")), os.Getenv, toolconfig.Beside())
 			data, err := hostfs.ReadFile(path, maxConfig)
 			if errors.Is(err, fs.ErrNotExist) {
 				data, err = toolconfig.DefaultFile(), nil
@@ -56,20 +51,20 @@ func configCommand(stdout io.Writer) *cli.Command {
 			}
 			return printOrWrite(stdout, output, data)
 		},
-		Subcommands: []*cli.Command{{
+		Subcommands: []*command.Command{{
 			Name:    "create-default",
 			Aliases: []string{"default"},
 			Usage:   "print a config file with the defaults, and what its keys mean",
-			Flags:   []cli.Flag{outputFlag()},
-			Action: func(c *cli.Context) error {
+			Flags:   []command.Flag{outputFlag()},
+			Action: func(c *command.Context) error {
 				return printOrWrite(stdout, c.String("output"), toolconfig.DefaultFile())
 			},
 		}},
 	}
 }
 
-func outputFlag() cli.Flag {
-	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE` instead of the standard output"}
+func outputFlag() command.Flag {
+	return &command.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE` instead of the standard output"}
 }
 
 // printOrWrite writes data to a file, or prints it if there is no path.

@@ -3,22 +3,20 @@
 package ctk
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 
-	"github.com/urfave/cli/v2"
-
-	"outrigger.dev/pkg/program"
+	"outrigger.dev/pkg/command"
 )
 
 // Main runs nvidia-ctk with the arguments args, of which the first is the name of the
 // program. It returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	err := newApp(stdin, stdout, stderr).Run(args)
-	// The command has said why.
-	if exit := cli.ExitCoder(nil); errors.As(err, &exit) && err.Error() == "" {
-		return exit.ExitCode()
+	err := command.Run(context.Background(), newProgram(stdin, stdout, stderr), args, stdout)
+	if code, ok := errors.AsType[exitCode](err); ok {
+		return int(code)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "nvidia-ctk:", err)
@@ -27,20 +25,22 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return 0
 }
 
-func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
-	return program.Prepare(&cli.App{
-		Name:      "nvidia-ctk",
-		Usage:     "configure container runtimes for NVIDIA GPUs, and generate CDI specs",
-		Reader:    stdin,
-		Writer:    stdout,
-		ErrWriter: stderr,
-		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "debug", Aliases: []string{"d"}, EnvVars: []string{"NVIDIA_CTK_DEBUG"}, Usage: "log more"},
-			&cli.BoolFlag{Name: "quiet", EnvVars: []string{"NVIDIA_CTK_QUIET"}, Usage: "log errors only"},
-			&cli.StringFlag{Name: "config", EnvVars: []string{"NVIDIA_CTK_CONFIG_FILE_PATH"}, Usage: "config `FILE` of the tools (config.toml)"},
+// exitCode is the error of a command that has said what is wrong.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+func newProgram(stdin io.Reader, stdout, stderr io.Writer) *command.Command {
+	return &command.Command{
+		Name:  "nvidia-ctk",
+		Usage: "configure container runtimes for NVIDIA GPUs, and generate CDI specs",
+		Flags: []command.Flag{
+			&command.BoolFlag{Name: "debug", Aliases: []string{"d"}, EnvVars: []string{"NVIDIA_CTK_DEBUG"}, Usage: "log more"},
+			&command.BoolFlag{Name: "quiet", EnvVars: []string{"NVIDIA_CTK_QUIET"}, Usage: "log errors only"},
+			&command.StringFlag{Name: "config", EnvVars: []string{"NVIDIA_CTK_CONFIG_FILE_PATH"}, Usage: "config `FILE` of the tools (config.toml)"},
 		},
-		Commands: []*cli.Command{
-			hookCommand(),
+		Subcommands: []*command.Command{
+			hookCommand(stdin, stdout, stderr),
 			cdiCommand(stdin, stdout, stderr),
 			configCommand(stdout),
 			explainCommand(stdout, stderr),
@@ -48,5 +48,5 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			systemCommand(stdout),
 			runtimeCommand(stdout, stderr),
 		},
-	})
+	}
 }

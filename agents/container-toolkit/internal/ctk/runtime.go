@@ -5,65 +5,64 @@ import (
 	"io"
 	"log/slog"
 
-	"github.com/urfave/cli/v2"
-
 	"outrigger.dev/agents/container-toolkit/internal/engine"
+	"outrigger.dev/pkg/command"
 )
 
 // runtimeCommand returns the commands that change the configs of container engines.
-func runtimeCommand(stdout, stderr io.Writer) *cli.Command {
-	return &cli.Command{
+func runtimeCommand(stdout, stderr io.Writer) *command.Command {
+	return &command.Command{
 		Name:  "runtime",
 		Usage: "register the NVIDIA runtime with a container engine",
-		Subcommands: []*cli.Command{
+		Subcommands: []*command.Command{
 			{
 				Name:   "configure",
 				Usage:  "add the NVIDIA runtime to the config of a container engine, and keep everything else",
 				Flags:  append(engineFlags(), configureFlags()...),
-				Action: func(c *cli.Context) error { return configure(c, stdout, stderr) },
+				Action: func(c *command.Context) error { return configure(c, stdout, stderr) },
 			},
 			{
 				Name:   "unconfigure",
 				Usage:  "take back byte for byte what configure did, or the container toolkit's agent",
 				Flags:  append(engineFlags(), runtimeFlags()...),
-				Action: func(c *cli.Context) error { return unconfigure(c, stdout, stderr) },
+				Action: func(c *command.Context) error { return unconfigure(c, stdout, stderr) },
 			},
 		},
 	}
 }
 
 // engineFlags are the flags that say which config.
-func engineFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.BoolFlag{Name: "dry-run", Usage: "print the changes as a diff, and write nothing"},
-		&cli.StringFlag{Name: "runtime", Value: "docker", Usage: "container `ENGINE`: docker, containerd or crio"},
-		&cli.PathFlag{Name: "config", Usage: "config `FILE` of the engine; if it is empty, that of the running engine, or /etc/docker/daemon.json, /etc/containerd/config.toml, /etc/crio/crio.conf"},
-		&cli.PathFlag{Name: "drop-in-config", Usage: "drop-in `FILE` for the runtime; if it is empty, /etc/containerd/conf.d/99-nvidia.toml or /etc/crio/crio.conf.d/99-nvidia.toml"},
-		&cli.PathFlag{Name: "executable-path", Usage: "program `FILE` of the engine, with which the config is checked; if it is empty, that of the running engine"},
+func engineFlags() []command.Flag {
+	return []command.Flag{
+		&command.BoolFlag{Name: "dry-run", Usage: "print the changes as a diff, and write nothing"},
+		&command.StringFlag{Name: "runtime", Value: "docker", Usage: "container `ENGINE`: docker, containerd or crio"},
+		&command.PathFlag{Name: "config", Usage: "config `FILE` of the engine; if it is empty, that of the running engine, or /etc/docker/daemon.json, /etc/containerd/config.toml, /etc/crio/crio.conf"},
+		&command.PathFlag{Name: "drop-in-config", Usage: "drop-in `FILE` for the runtime; if it is empty, /etc/containerd/conf.d/99-nvidia.toml or /etc/crio/crio.conf.d/99-nvidia.toml"},
+		&command.PathFlag{Name: "executable-path", Usage: "program `FILE` of the engine, with which the config is checked; if it is empty, that of the running engine"},
 	}
 }
 
 // runtimeFlags are the flags that say what the runtime is.
-func runtimeFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "nvidia-runtime-name", Value: "nvidia", Usage: "`NAME` of the runtime"},
-		&cli.PathFlag{Name: "nvidia-runtime-path", Value: "/usr/bin/nvidia-container-runtime", Usage: "program `FILE` of the runtime"},
+func runtimeFlags() []command.Flag {
+	return []command.Flag{
+		&command.StringFlag{Name: "nvidia-runtime-name", Value: "nvidia", Usage: "`NAME` of the runtime"},
+		&command.PathFlag{Name: "nvidia-runtime-path", Value: "/usr/bin/nvidia-container-runtime", Usage: "program `FILE` of the runtime"},
 	}
 }
 
-func configureFlags() []cli.Flag {
+func configureFlags() []command.Flag {
 	return append(runtimeFlags(),
-		&cli.BoolFlag{Name: "nvidia-set-as-default", Aliases: []string{"set-as-default"}, Usage: "make it the default runtime"},
-		&cli.BoolFlag{Name: "cdi.enabled", Aliases: []string{"cdi.enable", "enable-cdi"}, Usage: "turn CDI on in the engine (docker, containerd)"},
-		&cli.StringFlag{Name: "config-mode", Value: "config-file", Usage: "`MODE`: config-file; oci-hook is not supported"},
-		&cli.StringFlag{Name: "config-source", Value: "file", Usage: "accepted for compatibility: settings are always read from the engine's files"},
-		&cli.PathFlag{Name: "oci-hook-path", Usage: "not supported: see config-mode"},
-		&cli.PathFlag{Name: "nvidia-runtime-hook-path", Usage: "not supported: see config-mode"},
+		&command.BoolFlag{Name: "nvidia-set-as-default", Aliases: []string{"set-as-default"}, Usage: "make it the default runtime"},
+		&command.BoolFlag{Name: "cdi.enabled", Aliases: []string{"cdi.enable", "enable-cdi"}, Usage: "turn CDI on in the engine (docker, containerd)"},
+		&command.StringFlag{Name: "config-mode", Value: "config-file", Usage: "`MODE`: config-file; oci-hook is not supported"},
+		&command.StringFlag{Name: "config-source", Value: "file", Usage: "accepted for compatibility: settings are always read from the engine's files"},
+		&command.PathFlag{Name: "oci-hook-path", Usage: "not supported: see config-mode"},
+		&command.PathFlag{Name: "nvidia-runtime-hook-path", Usage: "not supported: see config-mode"},
 	)
 }
 
 // keeperOf returns the Keeper that the flags describe.
-func keeperOf(c *cli.Context, stderr io.Writer) (*engine.Keeper, error) {
+func keeperOf(c *command.Context, stderr io.Writer) (*engine.Keeper, error) {
 	level := slog.LevelWarn
 	if c.Bool("debug") {
 		level = slog.LevelDebug
@@ -86,7 +85,7 @@ func keeperOf(c *cli.Context, stderr io.Writer) (*engine.Keeper, error) {
 	}, log)
 }
 
-func configure(c *cli.Context, stdout, stderr io.Writer) error {
+func configure(c *command.Context, stdout, stderr io.Writer) error {
 	switch c.String("config-mode") {
 	case "config-file", "config":
 	default:
@@ -109,7 +108,7 @@ func configure(c *cli.Context, stdout, stderr io.Writer) error {
 	return printPlan(c, stdout, p, err, "changed")
 }
 
-func unconfigure(c *cli.Context, stdout, stderr io.Writer) error {
+func unconfigure(c *command.Context, stdout, stderr io.Writer) error {
 	k, err := keeperOf(c, stderr)
 	if err != nil {
 		return err
@@ -123,7 +122,7 @@ func unconfigure(c *cli.Context, stdout, stderr io.Writer) error {
 }
 
 // printPlan prints what was or would be written, and what to do next.
-func printPlan(c *cli.Context, stdout io.Writer, p engine.Plan, err error, did string) error {
+func printPlan(c *command.Context, stdout io.Writer, p engine.Plan, err error, did string) error {
 	if err != nil || c.Bool("quiet") {
 		return err
 	}

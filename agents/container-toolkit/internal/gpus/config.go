@@ -9,8 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
+	"outrigger.dev/pkg/command"
 	"outrigger.dev/pkg/driverroot"
 )
 
@@ -55,16 +54,16 @@ func flags() []flag {
 }
 
 // Flags returns the flags of Program that ConfigOf reads.
-func Flags() []cli.Flag {
-	var out []cli.Flag
+func Flags() []command.Flag {
+	var out []command.Flag
 	for _, f := range flags() {
-		out = append(out, &cli.StringFlag{Name: f.name, Value: f.value, Usage: f.usage})
+		out = append(out, &command.StringFlag{Name: f.name, Value: f.value, Usage: f.usage})
 	}
 	return out
 }
 
 // ConfigOf reads the flags of Flags.
-func ConfigOf(c *cli.Context) Config {
+func ConfigOf(c *command.Context) Config {
 	var cfg Config
 	for _, f := range flags() {
 		*f.field(&cfg) = c.String(f.name)

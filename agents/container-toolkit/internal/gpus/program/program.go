@@ -8,50 +8,39 @@ import (
 	"io"
 	"os"
 
-	"github.com/urfave/cli/v2"
-
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
+	"outrigger.dev/pkg/command"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu/nvml"
 	"outrigger.dev/pkg/gpu/nvml/reader"
-	"outrigger.dev/pkg/program"
 )
 
 // Main runs toolkit-gpus with the arguments args, of which the first is the name of the
 // program, until ctx ends. It returns the exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if err := app(stdout, stderr).RunContext(ctx, args); err != nil { //nolint:contextcheck // show takes it from the cli.Context
+	program := &command.Command{
+		Name:   gpus.Program,
+		Usage:  "print the GPUs of the node, as NVML shows them, as JSON",
+		Flags:  append(gpus.Flags(), &command.DurationFlag{Name: "timeout", Value: gpus.Timeout, Usage: "`TIME` after which to give up"}),
+		Action: func(c *command.Context) error { return show(c, stdout) }, //nolint:contextcheck // it is in the Context
+	}
+	if err := command.Run(ctx, program, args, stdout); err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
 	return 0
 }
 
-func app(stdout, stderr io.Writer) *cli.App {
-	return program.Prepare(&cli.App{
-		Name:            gpus.Program,
-		Usage:           "print the GPUs of the node, as NVML shows them, as JSON",
-		HideHelpCommand: true,
-		Writer:          stdout,
-		ErrWriter:       stderr,
-		Flags: append(
-			gpus.Flags(),
-			&cli.DurationFlag{Name: "timeout", Value: gpus.Timeout, Usage: "`TIME` after which to give up"},
-		),
-		Action: func(c *cli.Context) error { return show(c, stdout) },
-	})
-}
-
 // show prints the GPUs as one line of JSON. It does not close the source: a call that
 // hangs would hold that up, and the end of the process frees all.
-func show(c *cli.Context, stdout io.Writer) error {
+func show(c *command.Context, stdout io.Writer) error {
 	src, err := source(gpus.ConfigOf(c))
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
+	ctx, cancel := context.WithTimeout(c, c.Duration("timeout"))
 	defer cancel()
 	node, err := src.Snapshot(ctx)
 	if err != nil {

@@ -1,4 +1,4 @@
-package engine_test
+package app
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/pkg/agent"
 )
 
-func TestConfigOf(t *testing.T) {
+func TestEngineConfig(t *testing.T) {
 	for name, tc := range map[string]struct {
 		env     map[string]string
 		args    []string
@@ -49,8 +49,8 @@ func TestConfigOf(t *testing.T) {
 			for k, v := range tc.env {
 				t.Setenv(k, v)
 			}
-			app := cli.App{Name: "test", Flags: engine.Flags(), Action: func(c *cli.Context) error {
-				got, enabled, err := engine.ConfigOf(c, "/usr/local/nvidia/toolkit")
+			app := cli.App{Name: "test", Flags: engineFlags(), Action: func(c *cli.Context) error {
+				got, enabled, err := engineConfig(c, "/usr/local/nvidia/toolkit")
 				if tc.err != "" {
 					assert.Error(t, err, tc.err)
 					return nil
@@ -71,5 +71,5 @@ func TestConfigOf(t *testing.T) {
 }
 
 func TestFlagsAreAsOfAgents(t *testing.T) {
-	assert.NilError(t, agent.CheckFlags(engine.Flags()))
+	assert.NilError(t, agent.CheckFlags(engineFlags()))
 }

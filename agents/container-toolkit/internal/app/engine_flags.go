@@ -1,4 +1,4 @@
-package engine
+package app
 
 import (
 	"cmp"
@@ -7,13 +7,15 @@ import (
 	"slices"
 
 	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/container-toolkit/internal/engine"
 )
 
-// Flags returns the flags that ConfigOf reads. The variables are those of NVIDIA's
+// engineFlags returns the flags that engineConfig reads. The variables are those of NVIDIA's
 // toolkit container; where several set a flag, the first one that is set wins.
-func Flags() []cli.Flag {
+func engineFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "runtime", EnvVars: []string{"RUNTIME"}, Value: string(Docker), Usage: "container `ENGINE`: docker, containerd or crio"},
+		&cli.StringFlag{Name: "runtime", EnvVars: []string{"RUNTIME"}, Value: string(engine.Docker), Usage: "container `ENGINE`: docker, containerd or crio"},
 		&cli.BoolFlag{Name: "no-runtime-config", EnvVars: []string{"NO_RUNTIME_CONFIG"}, Usage: "leave the config of the container engine as it is, and take back what an earlier start changed in it"},
 		&cli.PathFlag{Name: "runtime-config", EnvVars: []string{"RUNTIME_CONFIG", "CONTAINERD_CONFIG", "DOCKER_CONFIG"}, Usage: "config `FILE` of the container engine on the host; that of the running engine if it is empty"},
 		&cli.PathFlag{Name: "runtime-drop-in-config", EnvVars: []string{"RUNTIME_DROP_IN_CONFIG"}, Usage: "drop-in `FILE` for the runtimes on the host"},
@@ -24,17 +26,17 @@ func Flags() []cli.Flag {
 		&cli.PathFlag{Name: "host-root-mount", EnvVars: []string{"HOST_ROOT_MOUNT"}, Value: "/host", Usage: "`FOLDER` at which the agent sees / of the host"},
 		&cli.StringFlag{Name: "nvidia-runtime-name", EnvVars: []string{"NVIDIA_RUNTIME_NAME", "CONTAINERD_RUNTIME_CLASS", "DOCKER_RUNTIME_NAME"}, Value: "nvidia", Usage: "`NAME` of the runtime"},
 		&cli.BoolFlag{Name: "nvidia-runtime-set-as-default", EnvVars: []string{"NVIDIA_RUNTIME_SET_AS_DEFAULT", "CONTAINERD_SET_AS_DEFAULT", "DOCKER_SET_AS_DEFAULT"}, Value: true, Usage: "make it the default runtime"},
-		&cli.StringFlag{Name: "containerd-runtime-type", EnvVars: []string{"CONTAINERD_RUNTIME_TYPE"}, Value: runcType, Usage: "runtime_type in containerd's config, if the default runtime has none"},
+		&cli.StringFlag{Name: "containerd-runtime-type", EnvVars: []string{"CONTAINERD_RUNTIME_TYPE"}, Value: "io.containerd.runc.v2", Usage: "runtime_type in containerd's config, if the default runtime has none"},
 		&cli.StringSliceFlag{Name: "nvidia-container-runtime-modes-cdi-annotation-prefixes", EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_MODES_CDI_ANNOTATION_PREFIXES"}, Usage: "`PREFIXES` of annotations that containerd passes to the runtime"},
 	}
 }
 
-// ConfigOf reads the flags of Flags. It reports false if no engine is to be configured; the
+// engineConfig reads the flags of engineFlags. It reports false if no engine is to be configured; the
 // Config then serves to take back what was configured before. toolkit is the folder on the host that has nvidia-container-runtime.
-func ConfigOf(c *cli.Context, toolkit string) (Config, bool, error) {
-	name := Name(cmp.Or(c.String("runtime"), string(Docker)))
+func engineConfig(c *cli.Context, toolkit string) (engine.Config, bool, error) {
+	name := engine.Name(cmp.Or(c.String("runtime"), string(engine.Docker)))
 	enabled := !c.Bool("no-runtime-config") && c.String("runtime") != ""
-	config := Config{
+	config := engine.Config{
 		Engine:       name,
 		HostRoot:     c.Path("host-root-mount"),
 		ConfigPath:   c.Path("runtime-config"),
@@ -42,12 +44,12 @@ func ConfigOf(c *cli.Context, toolkit string) (Config, bool, error) {
 		Executable:   c.Path("runtime-executable-path"),
 		Socket:       c.Path("runtime-socket"),
 		RuntimeName:  c.String("nvidia-runtime-name"),
-		RuntimePath:  path.Join(cmp.Or(toolkit, "/usr/bin"), runtimeProgram),
+		RuntimePath:  path.Join(cmp.Or(toolkit, "/usr/bin"), "nvidia-container-runtime"),
 		Modes:        true,
 		SetAsDefault: c.Bool("nvidia-runtime-set-as-default"),
 		CDI:          c.Bool("runtime-enable-cdi"),
 		RuntimeType:  c.String("containerd-runtime-type"),
-		Reload:       ReloadMode(c.String("runtime-restart-mode")),
+		Reload:       engine.ReloadMode(c.String("runtime-restart-mode")),
 	}
 	for _, p := range c.StringSlice("nvidia-container-runtime-modes-cdi-annotation-prefixes") {
 		if p != "" {
@@ -55,12 +57,12 @@ func ConfigOf(c *cli.Context, toolkit string) (Config, bool, error) {
 		}
 	}
 	if config.Engine == "cri-o" {
-		config.Engine = CRIO
+		config.Engine = engine.CRIO
 	}
-	if !slices.Contains(allNames(), config.Engine) {
+	if !slices.Contains([]engine.Name{engine.Docker, engine.Containerd, engine.CRIO}, config.Engine) {
 		return config, false, fmt.Errorf("--runtime (RUNTIME) is %q: use docker, containerd or crio", config.Engine)
 	}
-	if modes := []ReloadMode{"", Signal, Systemd, None}; !slices.Contains(modes, config.Reload) {
+	if modes := []engine.ReloadMode{"", engine.Signal, engine.Systemd, engine.None}; !slices.Contains(modes, config.Reload) {
 		return config, false, fmt.Errorf("--runtime-restart-mode (RUNTIME_RESTART_MODE) is %q: use signal, systemd or none", config.Reload)
 	}
 	return config, enabled, nil
