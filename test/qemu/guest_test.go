@@ -24,6 +24,8 @@ func TestPackagesInAGuest(t *testing.T) {
 		tests string
 		// node is set if they need a simulated node and runc.
 		node bool
+		// options are those of the kernel.
+		options []string
 		// skipped are the tests that need something else than the guest.
 		skipped []string
 	}{
@@ -31,6 +33,11 @@ func TestPackagesInAGuest(t *testing.T) {
 			folder:  "agents/container-toolkit/internal/devcgroup",
 			tests:   ".",
 			skipped: []string{"TestAllowByFile", "TestAllowByFileBelowACgroupThatDoesNot"},
+		},
+		"devices of a cgroup, with programs that the kernel hardens": {
+			folder:  "agents/container-toolkit/internal/devcgroup",
+			tests:   "ByProgram",
+			options: []string{"sysctl.net.core.bpf_jit_harden=2"},
 		},
 		"containers of runc with the prestart hook": {
 			folder: "agents/container-toolkit/internal/prestart",
@@ -42,6 +49,7 @@ func TestPackagesInAGuest(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer stop()
 			m := machine(t)
+			m.Options = tc.options
 			if tc.node {
 				addNode(t, &m)
 			}
@@ -99,10 +107,7 @@ func addNode(t *testing.T, m *qemu.Machine) {
 	bin := os.Getenv("OUTRIGGER_BIN")
 	m.Files["/guest/modules/overlay.ko"] = read(t, filepath.Join(bin, "qemu/modules/fs/overlayfs/overlay.ko"))
 	for _, name := range []string{"gpu-sim", "vectoradd", "cluster-components/runc", "lib/libcuda.so.1", "lib/libnvidia-ml.so.1"} {
-		m.Files["/outrigger/bin/"+name] = read(t, filepath.Join(bin, name))
-		for _, library := range libraries(t, filepath.Join(bin, name)) {
-			m.Files[library] = read(t, library)
-		}
+		addProgram(t, m, filepath.Join(bin, name), "/outrigger/bin/"+name)
 	}
 	// The folders of a distribution, over which the simulator lays the driver's.
 	for _, folder := range []string{"/lib/firmware", "/usr/lib/x86_64-linux-gnu", "/usr/share"} {
@@ -117,10 +122,23 @@ func addNode(t *testing.T, m *qemu.Machine) {
 	m.Env = []string{"OUTRIGGER_BIN=/outrigger/bin"}
 }
 
-// libraries returns the paths of the libraries that a program links, and of its loader.
+// addProgram adds a program or a library of this machine, and the libraries that it links.
+func addProgram(t *testing.T, m *qemu.Machine, program, path string) {
+	t.Helper()
+	m.Files[path] = read(t, program)
+	for _, library := range libraries(t, program) {
+		m.Files[library] = read(t, library)
+	}
+}
+
+// libraries returns the paths of the libraries that a program links, and of its loader. A
+// static program has none.
 func libraries(t *testing.T, program string) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ldd", program).CombinedOutput()
+	if strings.Contains(string(out), "not a dynamic executable") {
+		return nil
+	}
 	if err != nil {
 		t.Fatalf("ldd %s: %v\n%s", program, err, out)
 	}

@@ -29,6 +29,8 @@ type Machine struct {
 	Links map[string]string
 	// Env are variables of the program, as "NAME=value".
 	Env []string
+	// Options are added to the kernel's command line.
+	Options []string
 	// MemoryMiB is the guest's memory. Default 512.
 	MemoryMiB int
 }
@@ -51,7 +53,7 @@ func (m Machine) Run(ctx context.Context, args ...string) (code int, output stri
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max",
 		"-m", strconv.Itoa(max(m.MemoryMiB, 512)), "-smp", "1", "-nodefaults", "-no-user-config", "-no-reboot",
 		"-display", "none", "-monitor", "none", "-serial", "stdio", "-kernel", m.Kernel, "-initrd", initrd,
-		"-append", "console=ttyS0 quiet panic=-1 mitigations=off")
+		"-append", strings.Join(append([]string{"console=ttyS0 quiet panic=-1 mitigations=off"}, m.Options...), " "))
 	cmd.Stdout, cmd.Stderr = &out, &out
 	ran := cmd.Run()
 	output = strings.ReplaceAll(out.String(), "\r\n", "\n")

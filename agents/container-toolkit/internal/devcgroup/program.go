@@ -22,26 +22,71 @@ const (
 // theirs is where the instructions of the replaced program begin.
 const theirs = "theirs"
 
+// hidden is a register that only the kernel uses, for constants in hardened programs
+// (sysctl net.core.bpf_jit_harden=2). A program that is loaded cannot have it.
+const hidden = asm.RFP + 1
+
 // extend returns a program that lets processes read and write the devices, and for
 // every other access does what the program does.
 func extend(program asm.Instructions, devices []Device) (asm.Instructions, error) {
 	if len(program) == 0 {
 		return nil, fmt.Errorf("the attached program has no instructions")
 	}
+	spare, err := spareRegister(program)
+	if err != nil {
+		return nil, err
+	}
 	out := prologue(devices)
 	for i, ins := range program {
 		if err := repeatable(ins); err != nil {
 			return nil, fmt.Errorf("instruction %d of the attached program: %w", i, err)
 		}
-		// Without the names and debug information that the kernel keeps beside them, which
-		// would no longer fit. Jumps are relative.
-		plain := asm.Instruction{OpCode: ins.OpCode, Dst: ins.Dst, Src: ins.Src, Offset: ins.Offset, Constant: ins.Constant}
+		plain := loadable(ins, spare)
 		if i == 0 {
 			plain = plain.WithSymbol(theirs)
 		}
 		out = append(out, plain)
 	}
 	return out, nil
+}
+
+// loadable returns an instruction as it can be loaded: without the names and debug
+// information that the kernel keeps beside it, which would no longer fit, and without what
+// only the kernel may write into a program that it hardens. Jumps are relative.
+func loadable(ins asm.Instruction, spare asm.Register) asm.Instruction {
+	out := asm.Instruction{OpCode: ins.OpCode, Dst: ins.Dst, Src: ins.Src, Offset: ins.Offset, Constant: ins.Constant}
+	for _, r := range []*asm.Register{&out.Dst, &out.Src} {
+		if *r == hidden {
+			*r = spare
+		}
+	}
+	// It makes a register zero in this way, which may have no value yet.
+	if out.OpCode.ALUOp() == asm.Xor && out.OpCode.Source() == asm.RegSource && out.Dst == out.Src {
+		zero := asm.Mov.Imm
+		if out.OpCode.Class() == asm.ALUClass {
+			zero = asm.Mov.Imm32
+		}
+		return zero(out.Dst, 0)
+	}
+	return out
+}
+
+// spareRegister returns a register that a program does not use, to take the place of the
+// hidden one.
+func spareRegister(program asm.Instructions) (asm.Register, error) {
+	var used [16]bool
+	for _, ins := range program {
+		used[ins.Dst&15], used[ins.Src&15] = true, true
+	}
+	if !used[hidden] {
+		return hidden, nil
+	}
+	for r := asm.R9; r > asm.R0; r-- {
+		if !used[r] {
+			return r, nil
+		}
+	}
+	return 0, fmt.Errorf("the kernel has hardened the attached program, which uses all registers, so it cannot be extended")
 }
 
 // repeatable returns an error for an instruction that the kernel shows in another form

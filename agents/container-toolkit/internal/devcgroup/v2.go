@@ -31,11 +31,16 @@ func allowByProgram(dir string, devices []Device) error {
 	_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 	r := replacer{cgroup: cgroup, devices: devices, extended: map[ebpf.ProgramID]bool{}}
 	for range attempts {
-		if err = r.replaceAll(); !errors.Is(err, os.ErrNotExist) {
+		if err = r.replaceAll(); !changed(err) {
 			return err
 		}
 	}
-	return err
+	return fmt.Errorf("%w (its programs change all the time, or one is attached as a link, which only its owner can replace)", err)
+}
+
+// changed reports whether an error is that the programs are no longer those that were read.
+func changed(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOSPC)
 }
 
 // replacer extends the programs of one cgroup.
@@ -104,7 +109,7 @@ func read(p *ebpf.Program) (asm.Instructions, error) {
 	}
 	instructions, err := info.Instructions()
 	if err != nil {
-		return nil, fmt.Errorf("read instructions (this needs CAP_SYS_ADMIN or CAP_BPF and CAP_PERFMON): %w", err)
+		return nil, fmt.Errorf("read instructions (this needs CAP_SYS_ADMIN or CAP_BPF and CAP_PERFMON, and net.core.bpf_jit_harden or kernel.kptr_restrict below 2): %w", err)
 	}
 	return instructions, nil
 }
