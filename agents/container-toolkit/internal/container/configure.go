@@ -8,8 +8,10 @@
 package container
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"outrigger.dev/agents/container-toolkit/internal/cdihook"
 	"outrigger.dev/agents/container-toolkit/internal/devcgroup"
@@ -44,6 +46,10 @@ type Container struct {
 	// Compat says what to do with the CUDA compatibility libraries of its image.
 	Compat CompatMode
 }
+
+// systemdTimeout limits how long a container waits for systemd, which answers within
+// milliseconds, but not while it reloads its units.
+const systemdTimeout = 10 * time.Second
 
 // Node is what a node has for containers.
 type Node struct {
@@ -128,7 +134,16 @@ func (c Config) allow(pid int, nodes []driverroot.DeviceNode) error {
 	if err != nil {
 		return err
 	}
-	return group.Allow(devices)
+	if err := group.Allow(devices); err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(context.Background(), systemdTimeout)
+	defer stop()
+	if err := group.Record(ctx, devices); err != nil {
+		// The container works until then.
+		c.Warn(fmt.Sprintf("the container loses its GPUs at the next \"systemctl daemon-reload\": %v", err))
+	}
+	return nil
 }
 
 // opened is everything that is mounted in a container, opened on the host.

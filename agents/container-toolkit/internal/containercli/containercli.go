@@ -98,6 +98,12 @@ func (c command) start(g global, args []string, stdout io.Writer) error {
 		return err
 	}
 	defer log.close()
+	// Runtimes drop what a hook prints that succeeds.
+	warn := g.warn
+	g.warn = func(w string) {
+		warn(w)
+		log.printf("warning: %s", w)
+	}
 	log.printf("%s %q", c.Name(), args)
 	err = c.run(g, c.Args(), stdout)
 	if err != nil {

@@ -37,7 +37,7 @@ func Find(proc string, pid int) (Cgroup, error) {
 	if err != nil {
 		return Cgroup{}, fmt.Errorf("find cgroup of process %d: version %d, %s: %w", pid, version, member, err)
 	}
-	return Cgroup{Version: version, Path: dir}, nil
+	return Cgroup{Version: version, Path: dir, Unit: unitOf(dir)}, nil
 }
 
 // membership returns the version of the hierarchy that decides about devices, and the

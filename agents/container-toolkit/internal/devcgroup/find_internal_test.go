@@ -25,42 +25,50 @@ func TestFind(t *testing.T) {
 	}{
 		"version 1, driver cgroupfs": {
 			cgroup: "5:devices:/docker/ab\n1:name=systemd:/docker/ab\n", mounts: v1Mounts,
-			want: Cgroup{1, "/sys/fs/cgroup/devices/docker/ab"},
+			want: Cgroup{1, "/sys/fs/cgroup/devices/docker/ab", ""},
 		},
 		"version 1, driver systemd": {
 			cgroup: "5:devices:/system.slice/docker-ab.scope\n", mounts: v1Mounts,
-			want: Cgroup{1, "/sys/fs/cgroup/devices/system.slice/docker-ab.scope"},
+			want: Cgroup{1, "/sys/fs/cgroup/devices/system.slice/docker-ab.scope", "docker-ab.scope"},
 		},
 		"version 1, with other controllers in one hierarchy": {
 			cgroup: "5:cpu,devices:/a\n", mounts: "36 31 0:33 / /cg rw - cgroup cgroup rw,cpu,devices\n",
-			want: Cgroup{1, "/cg/a"},
+			want: Cgroup{1, "/cg/a", ""},
 		},
 		"both versions: the controller is in version 1": {
 			cgroup: "5:devices:/a\n0::/b\n", mounts: hybridMounts,
-			want: Cgroup{1, "/sys/fs/cgroup/devices/a"},
+			want: Cgroup{1, "/sys/fs/cgroup/devices/a", ""},
 		},
 		"both versions: version 1 without devices": {
 			cgroup: "1:name=systemd:/a\n0::/b\n", mounts: hybridMounts,
-			want: Cgroup{2, "/sys/fs/cgroup/unified/b"},
+			want: Cgroup{2, "/sys/fs/cgroup/unified/b", ""},
 		},
 		"version 2, driver systemd": {
 			cgroup: "0::/kubepods.slice/kubepods-pod1.slice/cri-ab.scope\n", mounts: v2Mounts,
-			want: Cgroup{2, "/sys/fs/cgroup/kubepods.slice/kubepods-pod1.slice/cri-ab.scope"},
+			want: Cgroup{2, "/sys/fs/cgroup/kubepods.slice/kubepods-pod1.slice/cri-ab.scope", "cri-ab.scope"},
+		},
+		"a cgroup below that of the unit, as crun makes": {
+			cgroup: "0::/user.slice/a.scope/machine.slice/libpod-ab.scope/container\n", mounts: v2Mounts,
+			want: Cgroup{2, "/sys/fs/cgroup/user.slice/a.scope/machine.slice/libpod-ab.scope/container", "libpod-ab.scope"},
+		},
+		"a unit whose name systemd escapes": {
+			cgroup: "0::/system.slice/_cpu.scope\n", mounts: v2Mounts,
+			want: Cgroup{2, "/sys/fs/cgroup/system.slice/_cpu.scope", "cpu.scope"},
 		},
 		"a colon and a space in the name": {
 			cgroup: "0::/a b:c\n", mounts: v2Mounts,
-			want: Cgroup{2, "/sys/fs/cgroup/a b:c"},
+			want: Cgroup{2, "/sys/fs/cgroup/a b:c", ""},
 		},
 		"an engine in a container, without a cgroup namespace": {
 			cgroup: "0::/docker/outer/docker/inner\n", mounts: "29 23 0:26 /docker/outer /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
-			want: Cgroup{2, "/sys/fs/cgroup/docker/inner"},
+			want: Cgroup{2, "/sys/fs/cgroup/docker/inner", ""},
 		},
 		"a second mount has the cgroup": {
 			cgroup: "0::/b/c\n", mounts: "1 1 0:26 /bb /x rw - cgroup2 cgroup2 rw\n2 1 0:26 /b /with\\040space rw - cgroup2 cgroup2 rw\n",
-			want: Cgroup{2, "/with space/c"},
+			want: Cgroup{2, "/with space/c", ""},
 		},
 		"the cgroup of the engine itself": {
-			cgroup: "0::/\n", mounts: v2Mounts, want: Cgroup{2, "/sys/fs/cgroup"},
+			cgroup: "0::/\n", mounts: v2Mounts, want: Cgroup{2, "/sys/fs/cgroup", ""},
 		},
 		"outside of the cgroup namespace": {
 			cgroup: "0::/../other\n", mounts: v2Mounts, err: "outside of the cgroup namespace",

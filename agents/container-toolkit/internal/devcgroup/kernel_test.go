@@ -145,6 +145,20 @@ func attach(t *testing.T, dir string, flags uint32, instructions asm.Instruction
 	}))
 }
 
+// detach removes the programs of a cgroup.
+func detach(t *testing.T, dir string) {
+	t.Helper()
+	cgroup, err := os.Open(dir)
+	assert.NilError(t, err)
+	defer cgroup.Close()
+	for _, id := range attached(t, dir) {
+		p, err := ebpf.NewProgramFromID(id)
+		assert.NilError(t, err)
+		assert.NilError(t, link.RawDetachProgram(link.RawDetachProgramOptions{Target: int(cgroup.Fd()), Program: p, Attach: ebpf.AttachCGroupDevice}))
+		assert.NilError(t, p.Close())
+	}
+}
+
 func attached(t *testing.T, dir string) []ebpf.ProgramID {
 	t.Helper()
 	cgroup, err := os.Open(dir)
@@ -216,6 +230,27 @@ func TestAllowByProgramInACgroupWithoutOne(t *testing.T) {
 	assert.NilError(t, devcgroup.Cgroup{Version: 2, Path: dir}.Allow([]devcgroup.Device{device(t, "/dev/zero")}))
 	assert.Equal(t, len(attached(t, dir)), 0)
 	assert.Equal(t, open(t, dir, "/dev/zero"), "/dev/zero=yes")
+}
+
+// TestAllowByProgramOfTheUnit has the program in the cgroup of the unit, and the process in
+// one below it.
+func TestAllowByProgramOfTheUnit(t *testing.T) {
+	above := newCgroup(t, "cgroup2", "")
+	attach(t, above, unix.BPF_F_ALLOW_MULTI, allowOnly(t, "/dev/full"))
+	dir := filepath.Join(above, "a.scope", "container")
+	for _, d := range []string{filepath.Dir(dir), dir} {
+		assert.NilError(t, os.Mkdir(d, 0o755))
+		defer func() { assert.NilError(t, unix.Rmdir(d)) }()
+	}
+	attach(t, filepath.Dir(dir), unix.BPF_F_ALLOW_MULTI, allowOnly(t, "/dev/full"))
+	c := devcgroup.Cgroup{Version: 2, Path: dir, Unit: "a.scope"}
+	before := attached(t, above)
+	assert.NilError(t, c.Allow([]devcgroup.Device{device(t, "/dev/zero")}))
+	assert.DeepEqual(t, attached(t, above), before)
+	assert.Equal(t, open(t, dir, "/dev/zero", "/dev/full"), "/dev/zero=no /dev/full=yes")
+
+	detach(t, above)
+	assert.Equal(t, open(t, dir, "/dev/zero", "/dev/full", "/dev/null"), "/dev/zero=yes /dev/full=yes /dev/null=no")
 }
 
 // TestAllowByProgramThatCannotBeExtended has a program that decides by something that

@@ -1,6 +1,7 @@
 // Init is the first process of the guest: it mounts the file systems that programs
 // expect, loads the modules in /guest/modules, runs the program of /guest/args, prints
-// its exit code and powers off.
+// its exit code and powers off. In a guest with the unit /guest/guest.service, it becomes
+// systemd instead, which starts it again to run the program.
 package main
 
 import (
@@ -33,7 +34,13 @@ func mounts() []mount {
 }
 
 func main() {
-	code, err := run(context.Background())
+	code, err := 125, error(nil)
+	if os.Getpid() == 1 {
+		err = prepare()
+	}
+	if err == nil {
+		code, err = run(context.Background())
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "init:", err)
 	}
@@ -91,25 +98,52 @@ func enterRoot() error {
 	return unix.Chroot(".")
 }
 
-func run(ctx context.Context) (int, error) {
+// prepare makes the guest ready for programs.
+func prepare() error {
 	if err := enterRoot(); err != nil {
-		return 125, err
+		return err
 	}
 	for _, m := range mounts() {
 		if err := os.MkdirAll(m.dir, 0o755); err != nil {
-			return 125, err
+			return err
 		}
 		if err := unix.Mount(m.fstype, m.dir, m.fstype, 0, m.options); err != nil {
-			return 125, fmt.Errorf("mount %s: %w", m.dir, err)
+			return fmt.Errorf("mount %s: %w", m.dir, err)
 		}
 	}
 	// Programs of the guest look up the owner of files.
 	if err := writeUsers(); err != nil {
-		return 125, err
+		return err
 	}
 	if err := loadModules("/guest/modules"); err != nil {
-		return 125, err
+		return err
 	}
+	return becomeSystemd("/guest/guest.service")
+}
+
+// becomeSystemd becomes systemd, which starts only the unit in a file, if there is one.
+func becomeSystemd(unit string) error {
+	if _, err := os.Stat(unit); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	const units = "/run/systemd/system"
+	name := filepath.Base(unit)
+	if err := os.MkdirAll(units, 0o755); err != nil {
+		return err
+	}
+	if err := os.Symlink(unit, filepath.Join(units, name)); err != nil {
+		return err
+	}
+	const systemd = "/usr/lib/systemd/systemd"
+	return fmt.Errorf("become %s: %w", systemd, unix.Exec(systemd, []string{systemd, "--unit=" + name, "--show-status=no", "--log-target=console"}, environment()))
+}
+
+// environment returns the variables of the guest's programs.
+func environment() []string {
+	return []string{"PATH=/bin:/usr/bin:/sbin:/usr/sbin", "HOME=/tmp"}
+}
+
+func run(ctx context.Context) (int, error) {
 	args, err := os.ReadFile("/guest/args")
 	if err != nil {
 		return 125, err
@@ -118,7 +152,7 @@ func run(ctx context.Context) (int, error) {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stdout
 	cmd.Dir = "/tmp"
-	cmd.Env = []string{"PATH=/bin:/usr/bin:/sbin:/usr/sbin", "HOME=/tmp"}
+	cmd.Env = environment()
 	env, err := os.ReadFile("/guest/env")
 	if err != nil {
 		return 125, err

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+)
+
+// container is a container that asks for the GPU 1.
+type container struct {
+	name string
+	// runtime is the path of the OCI runtime.
+	runtime string
+	// hook is set if its bundle has the prestart hook, as with "docker run --gpus".
+	hook bool
+	// systemd is set if systemd makes its cgroup, else the runtime does.
+	systemd bool
+}
+
+// spec returns its config.json.
+func (c container) spec() map[string]any {
+	capabilities := []string{"CAP_MKNOD", "CAP_DAC_OVERRIDE"}
+	cgroup := "/" + c.name
+	if c.systemd {
+		cgroup = "system.slice:gpu:" + c.name
+	}
+	spec := map[string]any{
+		"ociVersion": "1.0.2",
+		"root":       map[string]any{"path": "rootfs"},
+		"process": map[string]any{
+			"cwd": "/", "args": []string{"/bin/probe"}, "env": []string{"PATH=/bin", "NVIDIA_VISIBLE_DEVICES=1"},
+			"user":         map[string]any{"uid": 0, "gid": 0},
+			"capabilities": map[string]any{"bounding": capabilities, "effective": capabilities, "permitted": capabilities},
+		},
+		"mounts": []map[string]any{
+			{"destination": "/proc", "type": "proc", "source": "proc"},
+			{"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": []string{"nosuid", "mode=755"}},
+		},
+		"linux": map[string]any{
+			"cgroupsPath": cgroup,
+			"namespaces":  []map[string]any{{"type": "pid"}, {"type": "mount"}},
+			"resources":   map[string]any{"devices": []map[string]any{{"allow": false, "access": "rwm"}}},
+		},
+	}
+	if c.hook {
+		spec["hooks"] = map[string]any{"prestart": []map[string]any{{
+			"path": filepath.Join(bin, "nvidia-container-runtime-hook"),
+			"args": []string{"nvidia-container-runtime-hook", "-config", filepath.Join(scratch, "config.toml"), "prestart"},
+		}}}
+	}
+	return spec
+}
+
+// command is a command of the container's runtime.
+func (c container) command(ctx context.Context, args ...string) *exec.Cmd {
+	global := []string{c.runtime, "--root=" + filepath.Join(scratch, "state")}
+	if c.systemd {
+		global = append(global, "--systemd-cgroup")
+	}
+	return onNode(ctx, append(global, args...)...)
+}
+
+// check starts the container, and writes what it can do after each event.
+func (c container) check(ctx context.Context, w io.Writer) error {
+	dir, err := c.bundle()
+	if err != nil {
+		return err
+	}
+	cmd := c.command(ctx, "run", "--bundle="+dir, c.name)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stderr = w
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	err = c.events(ctx, w, in, bufio.NewReader(out))
+	if closed := in.Close(); err == nil {
+		err = closed
+	}
+	if ended := cmd.Wait(); err == nil {
+		err = ended
+	}
+	return err
+}
+
+// events lets events happen, and writes what the container, whose standard input and output
+// are in and out, can do after each.
+func (c container) events(ctx context.Context, w, in io.Writer, out *bufio.Reader) error {
+	systemctl := func(args ...string) *exec.Cmd { return exec.CommandContext(ctx, "systemctl", args...) }
+	unit := "gpu-" + c.name + ".scope"
+	for _, event := range []struct {
+		name string
+		// systemd is set for an event of the container's unit.
+		systemd bool
+		cmd     *exec.Cmd
+	}{
+		{name: "started"},
+		{name: "after daemon-reload", cmd: systemctl("daemon-reload")},
+		{name: "after another daemon-reload", cmd: systemctl("daemon-reload")},
+		{name: "after update", systemd: true, cmd: c.command(ctx, "update", "--cpu-share=512", c.name)},
+		// That its program decides shows that systemd has one for the container.
+		{name: "after the unit was denied every device", systemd: true, cmd: systemctl("set-property", "--runtime", unit, "DeviceAllow=")},
+	} {
+		if event.systemd && !c.systemd {
+			continue
+		}
+		if event.cmd != nil {
+			if err := output(event.cmd); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintln(in); err != nil {
+			return err
+		}
+		line, err := out.ReadString('\n')
+		if err != nil {
+			return fmt.Errorf("%s: %w", event.name, err)
+		}
+		fmt.Fprintf(w, "%s: %s", event.name, line)
+	}
+	return nil
+}
