@@ -112,7 +112,9 @@ func prestart(configPath string, stdin io.Reader, stderr io.Writer) error {
 	return fmt.Errorf("run %s: %w", cli, syscall.Exec(cli, argv, append(os.Environ(), cfg.CLI.Environment...)))
 }
 
-// checkMode returns an error for a container that the runtime has to start.
+// checkMode returns an error for a container that the runtime has to start. Its text is
+// that of NVIDIA's hook, which people and tools search for: assertModeIsLegacy in
+// cmd/nvidia-container-runtime-hook/hook_config.go of NVIDIA/nvidia-container-toolkit 1.20.
 func checkMode(cfg *toolconfig.Config, asked *request.Request) error {
 	if cfg.Hook.SkipModeDetection {
 		return nil

@@ -11,10 +11,17 @@ type branch struct {
 	cuda   string
 }
 
-// branches are the first drivers that supported a version of CUDA, from the tables "CUDA
-// Toolkit and Corresponding Driver Versions" of the CUDA release notes.
+// branches are the first drivers that supported a version of CUDA. The source is the table
+// "CUDA Toolkit and Corresponding Driver Versions" of the CUDA release notes:
+// https://docs.nvidia.com/cuda/archive/13.3.0/cuda-toolkit-release-notes/ has CUDA 13,
+// https://docs.nvidia.com/cuda/archive/12.9.1/cuda-toolkit-release-notes/ has CUDA 10 to 12.
+// There is no toolkit 12.7, and the table has no driver for 13.4, which comes without one:
+// these two are what nvidia-smi of the drivers 565.57.01 and 615.71.09 prints.
 func branches() []branch {
 	return []branch{
+		{615, "13.4"},
+		{610, "13.3"},
+		{595, "13.2"},
 		{590, "13.1"},
 		{580, "13.0"},
 		{575, "12.9"},
@@ -36,11 +43,14 @@ func branches() []branch {
 		{460, "11.2"},
 		{455, "11.1"},
 		{450, "11.0"},
+		{440, "10.2"},
+		{418, "10.1"},
+		{410, "10.0"},
 	}
 }
 
 // CUDAOf returns the newest version of CUDA that a driver supports, or of those that this
-// program knows; "" for a driver that is older than CUDA 11.
+// program knows; "" for a driver that is older than CUDA 10.
 func CUDAOf(driver string) string {
 	major, _, _ := strings.Cut(driver, ".")
 	n, err := strconv.Atoi(major)

@@ -54,8 +54,8 @@ func TestCheckNeedsEveryGPU(t *testing.T) {
 }
 
 func TestCheckSaysWhatIsNotKnown(t *testing.T) {
-	err := require.Check("X", "cuda>=12 brand=tesla,driver>=550 later=1", require.Driver{Version: "410.1"}, require.GPU{Name: "0"})
-	const want = "GPU 0 does not meet X=cuda>=12 brand=tesla,driver>=550 later=1: driver is 410.1, " +
+	err := require.Check("X", "cuda>=12 brand=tesla,driver>=550 later=1", require.Driver{Version: "390.1"}, require.GPU{Name: "0"})
+	const want = "GPU 0 does not meet X=cuda>=12 brand=tesla,driver>=550 later=1: driver is 390.1, " +
 		"cuda is not known (write the CDI spec again with nvidia-ctk cdi generate), brand is not known (write the CDI spec again with nvidia-ctk cdi generate), " +
 		"there is no property later: update the driver, or ignore requirements with NVIDIA_DISABLE_REQUIRE=true"
 	if err == nil || err.Error() != want {
@@ -64,7 +64,7 @@ func TestCheckSaysWhatIsNotKnown(t *testing.T) {
 }
 
 func TestCUDAOf(t *testing.T) {
-	for driver, want := range map[string]string{"580.95.05": "13.0", "579.1": "12.9", "550.54.15": "12.4", "535.1": "12.2", "450.1": "11.0", "9999.1": "13.1", "418.1": "", "": "", "x": ""} {
+	for driver, want := range map[string]string{"580.95.05": "13.0", "579.1": "12.9", "550.54.15": "12.4", "535.1": "12.2", "450.1": "11.0", "418.39": "10.1", "610.43.02": "13.3", "595.71.05": "13.2", "590.48.01": "13.1", "9999.1": "13.4", "396.26": "", "": "", "x": ""} {
 		if got := require.CUDAOf(driver); got != want {
 			t.Errorf("CUDAOf(%q) = %q, want %q", driver, got, want)
 		}
