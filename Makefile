@@ -17,8 +17,9 @@ endif
 # Each use is the next step.
 STEP = $(eval taken += .)STEP=$(words $(taken)) tools/step.sh
 
-# The programs of a cluster. Tests of feature discovery use nfd too.
+# The programs of a cluster, and those that tests use too.
 CLUSTER := kubernetes containerd runc cni pause
+TESTED := $(CLUSTER) nfd docker
 # The commands and images that the demo runs.
 DEMO := agents/device-plugin agents/device-plugin/mps-control-daemon agents/feature-discovery \
         images samples/vectoradd sim/cmd/gpu-sim test/cluster test/e2e/demo
@@ -54,11 +55,11 @@ root:
 everything: root setup
 	@$(STEP) "install packages of the tests" tools/packages.sh packages-test.txt
 	@$(STEP) "get the kernel of guests" test/qemu/kernel.sh bin/qemu
-	@$(call download,$(MODULES) $(call pins,$(CLUSTER) nfd) tools/gotestsum)
+	@$(call download,$(MODULES) $(call pins,$(TESTED)) tools/gotestsum)
 	@$(libs)
 	@$(STEP) "build the binaries" tools/build.sh
 	@$(STEP) "write the images" bin/images build
-	@$(call components,$(CLUSTER) nfd)
+	@$(call components,$(TESTED))
 	@$(STEP) "build gotestsum" tools/tool.sh gotestsum
 
 # The cluster's tests have the machine to themselves. What a cluster that died

@@ -1,8 +1,8 @@
 #!/bin/bash
 # build.sh OUTDIR [COMPONENT...]: builds the parts of a cluster into OUTDIR.
 #
-# The components (kubernetes, containerd, runc, cni, nfd, pause; all of them
-# unless named) are third-party programs, each pinned by the go.mod of its folder
+# The components (kubernetes, containerd, runc, cni, nfd, docker, pause; all of
+# them unless named) are third-party programs, each pinned by the go.mod of its folder
 # in components/, and our pause. One whose inputs have not changed since it was
 # built is skipped: OUTDIR/.COMPONENT.stamp holds the digest of the inputs.
 set -euo pipefail
@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 out=$(mkdir -p "${1:?usage: build.sh OUTDIR [COMPONENT...]}" && cd "$1" && pwd)
 shift
-[ $# -gt 0 ] || set -- kubernetes containerd runc cni nfd pause
+[ $# -gt 0 ] || set -- kubernetes containerd runc cni nfd docker pause
 
 . "$root/tools/compile.env"
 export CGO_ENABLED=0
@@ -66,6 +66,16 @@ build_nfd() {
   cp -r --no-preserve=mode "$dir/deployment" kustomization.yaml "$out/nfd/"
 }
 
+build_docker() {
+  local engine=github.com/moby/moby/v2 cli=github.com/docker/cli v
+  v=$(version $engine)
+  go build -tags "$tags,no_btrfs,no_zfs,no_devmapper,no_rdt,no_tracing,nri_no_wasm,no_embedded_containerd,exclude_disk_quota,exclude_graphdriver_btrfs,exclude_graphdriver_zfs" \
+    -ldflags "-s -w -X $engine/dockerversion.Version=${v#v}" -o "$out/dockerd" $engine/cmd/dockerd
+  v=$(version $cli)
+  v=${v%+*}
+  go build -tags "$tags" -ldflags "-s -w -X $cli/cli/version.Version=${v#v}" -o "$out/docker" $cli/cmd/docker
+}
+
 build_pause() {
   go build -tags "$tags" -ldflags "-s -w" -o "$out/pause" ./internal/pause
 }
@@ -75,6 +85,7 @@ outputs() {
   case $1 in
   containerd) echo containerd containerd-shim-runc-v2 ctr ;;
   cni) echo cni/ptp cni/loopback cni/host-local cni/portmap ;;
+  docker) echo dockerd docker ;;
   nfd) echo nfd/nfd-master nfd/nfd-worker nfd/deployment nfd/kustomization.yaml ;;
   *) echo "$1" ;;
   esac

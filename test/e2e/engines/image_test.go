@@ -1,9 +1,10 @@
 //go:build e2e
 
-package docker_test
+package engines_test
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,7 +17,7 @@ func safely() []string {
 // once runs a container to its end.
 func (e *engine) once(args ...string) (stdout, stderr string, err error) {
 	e.t.Helper()
-	return e.try(append([]string{"run", "--rm"}, args...)...)
+	return e.try(slices.Concat([]string{"run", "--rm"}, e.running, args)...)
 }
 
 func TestEveryImageRunsWithoutPrivileges(t *testing.T) {

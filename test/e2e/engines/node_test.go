@@ -1,14 +1,14 @@
 //go:build e2e
 
-package docker_test
+package engines_test
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,6 +33,8 @@ func deadline(t *testing.T) context.Context {
 type node struct {
 	sim  string
 	root string
+	// tools are programs to install on it.
+	tools []string
 }
 
 func newNode(t *testing.T) *node {
@@ -53,15 +55,44 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-// run runs gpu-sim on the node.
-func (n *node) run(t *testing.T, command string, args ...string) {
+// newToolkitNode returns a node with the tools of the container toolkit.
+func newToolkitNode(t *testing.T) *node {
 	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), n.sim, append([]string{command, "--root", n.root}, args...)...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("gpu-sim %s %v: %v: %s", command, args, err, stderr.String())
+	n := newNode(t)
+	for _, name := range []string{
+		"nvidia-cdi-hook", "nvidia-container-cli", "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-ctk", "toolkit-gpus",
+	} {
+		tool := filepath.Join(filepath.Dir(n.sim), name)
+		if _, err := os.Stat(tool); err != nil {
+			t.Skipf("needs the container toolkit: %v (run: make build)", err)
+		}
+		n.tools = append(n.tools, tool)
 	}
+	return n
+}
+
+// run runs gpu-sim on the node, and returns what it printed.
+func (n *node) run(t *testing.T, command string, args ...string) string {
+	t.Helper()
+	stdout, stderr, err := try(t, nil, slices.Concat([]string{n.sim, command, "--root", n.root}, args)...)
+	if err != nil {
+		t.Fatalf("gpu-sim %s %v: %v: %s", command, args, err, stderr)
+	}
+	return stdout
+}
+
+// uuids returns the UUIDs of the GPUs at the indices.
+func (n *node) uuids(t *testing.T, indices ...int) []string {
+	t.Helper()
+	var shown struct{ GPUs []struct{ UUID string } }
+	if err := json.Unmarshal([]byte(n.run(t, "show", "--json")), &shown); err != nil || len(shown.GPUs) != gpus {
+		t.Fatalf("gpu-sim show: %d GPUs, %v", len(shown.GPUs), err)
+	}
+	var out []string
+	for _, i := range indices {
+		out = append(out, shown.GPUs[i].UUID)
+	}
+	return out
 }
 
 // driver are the options that show the installed driver to a container. The

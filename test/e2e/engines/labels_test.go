@@ -1,6 +1,6 @@
 //go:build e2e
 
-package docker_test
+package engines_test
 
 import (
 	"fmt"

@@ -1,6 +1,6 @@
 //go:build e2e
 
-package docker_test
+package engines_test
 
 import (
 	"os"
@@ -34,7 +34,7 @@ func startPlugin(t *testing.T, options []string, args ...string) *plugin {
 	p.engine = newEngine(t, p.node)
 	p.kubelet, p.sockets = newKubelet(t)
 	run := append([]string{"run", "--detach", "-v", p.sockets + ":/var/lib/kubelet/device-plugins"}, options...)
-	p.id = p.docker(append(append(run, p.image("device-plugin")), args...)...)
+	p.id = p.must(append(append(run, p.image("device-plugin")), args...)...)
 	t.Cleanup(func() {
 		if t.Failed() {
 			_, log, _ := p.try("logs", p.id)
@@ -80,11 +80,11 @@ func (p *plugin) allocate(id string, want *pluginapi.ContainerAllocateResponse) 
 func (p *plugin) stop() {
 	p.t.Helper()
 	begin := time.Now()
-	p.docker("stop", p.id)
+	p.must("stop", p.id)
 	if took := time.Since(begin); took > 5*time.Second {
 		p.t.Errorf("docker stop took %s, want at most 5 s", took)
 	}
-	if code := p.docker("inspect", "--format", "{{.State.ExitCode}}", p.id); code != "0" {
+	if code := p.must("inspect", "--format", "{{.State.ExitCode}}", p.id); code != "0" {
 		p.t.Errorf("the plugin ended with %s, want 0", code)
 	}
 	left, err := os.ReadDir(p.sockets)
@@ -96,7 +96,7 @@ func (p *plugin) stop() {
 			p.t.Errorf("the plugin left %s", file.Name())
 		}
 	}
-	p.docker("rm", p.id)
+	p.must("rm", p.id)
 }
 
 func TestDevicePluginWithoutPrivileges(t *testing.T) {

@@ -1,0 +1,67 @@
+//go:build e2e
+
+package engines_test
+
+import (
+	"os"
+	"slices"
+	"testing"
+)
+
+// TestPodmanGivesGPUs gives GPUs to containers of Podman, from the CDI spec that
+// "nvidia-ctk cdi generate" writes.
+func TestPodmanGivesGPUs(t *testing.T) {
+	n := newToolkitNode(t)
+	e := podmanMachine(t, n).podman("/run")
+	e.running = []string{"--cgroup-parent=/" + e.cgroup}
+	e.gives(t, n, way{options: device, visible: "void", unknown: unknownToCDI})
+}
+
+// rootless prepares a machine for containers of the user 54321. The kernel lets such a user
+// mount /proc and /sys only where the machine has ones that nothing covers, and the
+// simulated driver covers parts of them.
+const rootless = `
+for kind in proc sysfs; do
+  mkdir /run/$kind
+  mount -t $kind $kind /run/$kind
+done
+mkdir -p /run/home /run/user/54321
+chown 54321 /run/home /run/user/54321
+echo 'somebody:x:54321:54321::/run/home:/bin/sh' >>/etc/passwd
+echo 'somebody:100000:65536' | tee -a /etc/subuid >>/etc/subgid
+`
+
+// TestPodmanGivesGPUsToUsers does so for a user who is not root.
+func TestPodmanGivesGPUsToUsers(t *testing.T) {
+	n := newToolkitNode(t)
+	m := podmanMachine(t, n)
+	m.run("/bin/sh", "-euc", rootless)
+	user := []string{"setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"}
+	if _, stderr, err := try(t, nil, m.inside(append(user, "unshare", "--user", "true")...)...); err != nil {
+		t.Skipf("this machine has no user namespaces for users: %v: %s", err, stderr)
+	}
+	m.podman("/run/home", user...).gives(t, n, way{options: device, visible: "void", unknown: unknownToCDI, open: true})
+}
+
+// podmanMachine returns a machine with Debian's Podman, which has no daemon.
+func podmanMachine(t *testing.T, n *node) *machine {
+	t.Helper()
+	if _, err := os.Stat("/usr/bin/podman"); err != nil {
+		t.Skip("/usr/bin/podman is missing: apt-get install --no-install-recommends podman")
+	}
+	m := newMachine(t)
+	m.start(n, idle)
+	m.generate()
+	return m
+}
+
+// podman returns the engine of the user that a command becomes. Its files are below home.
+func (m *machine) podman(home string, become ...string) *engine {
+	m.t.Helper()
+	e := &engine{machine: m, images: map[string]string{}, env: []string{"PATH=" + systemPath, "HOME=" + home, "XDG_RUNTIME_DIR=/run/user/54321"}}
+	e.client = m.inside(slices.Concat(become, []string{
+		"/usr/bin/podman", "--root=" + home + "/data", "--runroot=" + home + "/run", "--storage-driver=vfs", "--cgroup-manager=cgroupfs", "--runtime=runc",
+	})...)
+	m.t.Logf("engine %s", e.must("version", "--format", "{{.Client.Version}}"))
+	return e
+}
