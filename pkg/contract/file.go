@@ -83,11 +83,11 @@ func (d Dir) put(path string, r Record, held bool) (_ *Held, err error) {
 		if _, err := f.Write(data); err != nil {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
-		if err := f.Show(); err != nil {
+		// Before it can be seen: whoever changes it afterwards has damaged it.
+		if h.shown, err = f.Stat(); err != nil {
 			return err
 		}
-		h.shown, err = f.Stat()
-		return err
+		return f.Show()
 	}()
 	if err != nil {
 		return nil, errors.Join(d.unwritable(err), f.Close())
