@@ -200,6 +200,17 @@ func TestDevicesReportsEveryMissingNode(t *testing.T) {
 	}
 }
 
+// Agents that learn of a new mode late have the right specs.
+func TestAMIGModeAloneChangesNoDevice(t *testing.T) {
+	on, off := gputest.Node(gputest.A100, 2), gputest.Node(gputest.A100, 2)
+	gputest.Partition(on, 1)
+	c := content("/", "/usr/lib64", 2)
+	names := []cdi.Namer{cdi.ByIndex, cdi.ByUUID, cdi.ByPCI}
+	if d := cmp.Diff(resolved(t, off.GPUs, c, names...), resolved(t, on.GPUs, c, names...)); d != "" {
+		t.Errorf("devices (-mode off +mode on):\n%s", d)
+	}
+}
+
 func TestDevicesThatCDICannotName(t *testing.T) {
 	n := gputest.Node(gputest.A100, 2)
 	n.GPUs[1].UUID = "MIG-GPU-1/2/0"

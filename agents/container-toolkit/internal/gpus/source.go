@@ -15,7 +15,8 @@ const (
 	// pollTime is how often Watch looks at the files of the kernel driver.
 	pollTime = 500 * time.Millisecond
 	// recheck is how often Watch asks for another Snapshot of a node whose GPUs can be
-	// divided: the kernel shows MIG devices, and not the MIG mode.
+	// divided: the kernel shows the numbers of MIG devices, which others may have by the
+	// next look.
 	recheck = time.Minute
 )
 
@@ -69,8 +70,8 @@ func (s *Source) stale() bool {
 }
 
 // Watch delivers EventTopologyChanged within half a second after a change of the driver, of
-// its GPUs, or of their MIG devices, and within a minute after one of a MIG mode. It
-// delivers no errors of GPUs.
+// its GPUs, or of the numbers of their MIG devices, and within a minute after one of what
+// the kernel does not show. It delivers no errors of GPUs.
 func (s *Source) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
 	tick := time.NewTicker(pollTime)
