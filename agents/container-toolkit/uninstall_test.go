@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/contract"
 )
 
 // apiServer is an API server that has the DaemonSet of the agent.
@@ -104,6 +106,9 @@ func (h *host) content() map[string]string {
 	out := map[string]string{}
 	for _, root := range []string{h.path("nvidia"), h.path("cdi"), h.path("host")} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) && path == root {
+				return nil
+			}
 			if err == nil && d.Type().IsRegular() {
 				var data []byte
 				data, err = os.ReadFile(path)
@@ -140,8 +145,11 @@ func TestUninstall(t *testing.T) {
 	if d := cmp.Diff(before, h.content()); d != "" {
 		t.Errorf("after the removal (-before +after):\n%s", d)
 	}
-	if _, err := os.Lstat(h.path("nvidia/toolkit")); err == nil {
-		t.Error("the link to the tools is left")
+	if _, err := os.Lstat(h.path("nvidia")); err == nil {
+		t.Error("the folder of the installation, which was empty before, is left")
+	}
+	if f := h.fact(); f.State != contract.Missing {
+		t.Errorf("toolkit-ready is %s", f.State)
 	}
 	if links, err := os.ReadDir(filepath.Join(h.node.Root, "dev/char")); err != nil || len(links) > 0 {
 		t.Errorf("/dev/char has %v, %v", links, err)

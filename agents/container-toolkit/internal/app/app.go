@@ -98,7 +98,9 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 func newToolkit(s settings, log *slog.Logger) (*toolkit, error) {
 	t := &toolkit{
 		settings: s, log: log, lock: &upkeep.Lock{Path: s.pidFile}, installed: make(chan struct{}),
-		installer: install.New(install.Config{Dir: s.dir, Source: s.sourceRoot, Config: s.config, Log: log}),
+		installer: install.New(install.Config{
+			Dir: s.dir, HostDir: s.hostDir(), Source: s.sourceRoot, Config: s.config, Log: log,
+		}),
 	}
 	t.fact = s.contract.NewKeeper(s.contract.Path(contract.ToolkitReady), log)
 	parts := []upkeep.Part{upkeep.Sole, upkeep.Tools}

@@ -125,6 +125,18 @@ func (s *settings) readCDI(c *cli.Context) error {
 // hook returns the path on the host of the hook that CDI specs name.
 func (s *settings) hook() string { return filepath.Join(s.dir.Tools(), hookName) }
 
+// hostDir returns where the agent sees the folder of the installation in the host's root,
+// empty if it does not.
+func (s *settings) hostDir() string {
+	dir := filepath.Join(s.hostRoot, string(s.dir))
+	there, err := os.Stat(dir)
+	own, errOwn := os.Stat(string(s.dir))
+	if err != nil || errOwn != nil || !os.SameFile(there, own) {
+		return ""
+	}
+	return dir
+}
+
 // tools returns the settings of the tools.
 func (s *settings) tools(c *cli.Context) toolSettings {
 	return toolSettings{

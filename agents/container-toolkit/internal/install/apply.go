@@ -26,6 +26,10 @@ type applier struct {
 
 func (a *applier) apply(s step) error {
 	switch s.do {
+	case claim:
+		return a.change("note that the folder was empty", func() error {
+			return errors.Join(os.MkdirAll(a.dir.hidden(), 0o755), os.WriteFile(a.dir.hidden(madeName), nil, 0o644))
+		})
 	case discard:
 		return a.change("discard "+s.of, func() error { return os.RemoveAll(a.dir.hidden(s.of)) })
 	case keep:

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,12 +10,17 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Config describes an installation.
 type Config struct {
 	// Dir is the folder of the installation as this process sees it.
 	Dir Dir
+	// HostDir is the same folder where it is no mount point, so that it can be removed.
+	// Default: Dir.
+	HostDir string
 	// Source is the folder with the tools to install.
 	Source string
 	// Config is the config file of the tools.
@@ -150,6 +156,7 @@ func (i *Installer) Watched() []string {
 func (i *Installer) Remove() error {
 	d := i.cfg.Dir
 	replaced := d.hidden(replacedName)
+	_, made := os.Lstat(d.hidden(madeName))
 	ours := leadsTo(d.Tools()) != ""
 	var err error
 	switch _, missing := os.Lstat(replaced); {
@@ -167,6 +174,10 @@ func (i *Installer) Remove() error {
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the tools: %w", err)
+	}
+	if made == nil {
+		// It stays if it is a mount point of the host, or if there is something in it.
+		_ = unix.Rmdir(cmp.Or(i.cfg.HostDir, string(d)))
 	}
 	if ours {
 		i.cfg.Log.Info("tools removed", "folder", d.Tools())

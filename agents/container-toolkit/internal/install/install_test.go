@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"outrigger.dev/agents/container-toolkit/internal/install"
 )
@@ -46,6 +47,13 @@ func (r *rig) release(version string) {
 func (r *rig) put(path, text string, mode fs.FileMode) {
 	r.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), mode)); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *rig) remove(path string) {
+	r.Helper()
+	if err := os.RemoveAll(path); err != nil {
 		r.Fatal(err)
 	}
 }
@@ -110,6 +118,9 @@ func (r *rig) tree() map[string]string {
 	r.Helper()
 	out := map[string]string{}
 	err := filepath.WalkDir(string(r.dir), func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && path == string(r.dir) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -215,19 +226,62 @@ func rewrite(path string) error {
 }
 
 func TestRemove(t *testing.T) {
-	r := newRig(t)
-	before := r.tree()
-	i := r.install("a = 1\n")
-	for range 2 {
-		if err := i.Remove(); err != nil {
-			t.Fatal(err)
-		}
+	for name, c := range map[string]struct {
+		prepare func(r *rig)
+		// stays is set if the folder is no work of the installation.
+		stays bool
+	}{
+		"the folder was empty":                   {func(*rig) {}, false},
+		"there was no folder":                    {func(r *rig) { r.remove(string(r.dir)) }, false},
+		"the folder had a file":                  {func(r *rig) { r.put(filepath.Join(string(r.dir), "theirs"), "", 0o600) }, true},
+		"something was at the path of the tools": {func(r *rig) { r.put(filepath.Join(r.dir.Tools(), "nvidia-ctk"), "theirs", 0o755) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			c.prepare(r)
+			before := map[string]string{}
+			if c.stays {
+				before = r.tree()
+			}
+			i := r.install("a = 1\n")
+			for range 2 {
+				if err := i.Remove(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			after := r.tree()
+			delete(before, string(r.dir))
+			if _, err := os.Lstat(string(r.dir)); (err == nil) != c.stays {
+				t.Errorf("the folder: %v; want it there: %v", err, c.stays)
+			}
+			delete(after, string(r.dir))
+			if d := cmp.Diff(before, after); d != "" {
+				t.Errorf("after the removal (-before +after):\n%s", d)
+			}
+		})
 	}
-	after := r.tree()
-	delete(before, string(r.dir))
-	delete(after, string(r.dir))
-	if d := cmp.Diff(before, after); d != "" {
-		t.Errorf("after the removal (-before +after):\n%s", d)
+}
+
+// A container sees the folder as a mount point, and removes it where it is none. What
+// another program has put there meanwhile stays.
+func TestRemoveAFolderThatIsAMountPoint(t *testing.T) {
+	r := newRig(t)
+	host := filepath.Join(t.TempDir(), "nvidia")
+	r.put(filepath.Join(host, "theirs"), "", 0o600)
+	if err := unix.Mount(host, string(r.dir), "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("this machine has no right to mount: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(string(r.dir), unix.MNT_DETACH) })
+	r.remove(filepath.Join(host, "theirs"))
+	i := install.New(install.Config{Dir: r.dir, HostDir: host, Source: r.source, Log: slog.New(slog.DiscardHandler)})
+	if _, _, err := i.Install(); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(host); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is left: %v", err)
 	}
 }
 

@@ -20,6 +20,9 @@ const (
 	newLink = "link.new"
 	// replacedName is what was at the path of the link before.
 	replacedName = "replaced"
+	// madeName is there if the folder was empty before the installation, so that Remove
+	// removes it.
+	madeName = "made"
 	// stagePrefix begins the names of folders that become versions.
 	stagePrefix = "new-"
 )
@@ -40,6 +43,11 @@ func (d Dir) observe(c Content, now time.Time) (state, error) {
 	if err := d.observeLink(&s); err != nil {
 		return s, err
 	}
+	all, err := os.ReadDir(string(d))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return s, fmt.Errorf("list the folder of the tools: %w", err)
+	}
+	s.empty = len(all) == 0
 	entries, err := os.ReadDir(d.hidden())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, fmt.Errorf("list the installed tools: %w", err)

@@ -14,6 +14,8 @@ type action string
 
 // The actions, in the order in which a plan has them.
 const (
+	// claim notes that the folder of the installation had nothing in it.
+	claim action = "claim"
 	// discard removes what a killed process left behind.
 	discard action = "discard"
 	// keep sets aside what was at the path of the link before the first installation.
@@ -54,6 +56,8 @@ type state struct {
 	displaced bool
 	versions  []version
 	leftovers []string
+	// empty is set if nothing is in the folder of the installation.
+	empty bool
 	// damaged are the files of the desired version that differ, if its folder is there.
 	damaged []string
 }
@@ -63,6 +67,9 @@ type state struct {
 func plan(id string, s state) []step {
 	var steps []step
 	add := func(do action, of string) { steps = append(steps, step{do, of}) }
+	if s.empty {
+		add(claim, "")
+	}
 	if s.displaced {
 		add(keep, "")
 	}

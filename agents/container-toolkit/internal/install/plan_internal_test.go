@@ -14,7 +14,8 @@ func TestPlan(t *testing.T) {
 		want  []step
 		due   time.Duration
 	}{
-		"nothing is installed": {state{}, []step{{build, now}, {flip, now}}, 0},
+		"nothing is installed":     {state{}, []step{{build, now}, {flip, now}}, 0},
+		"nothing is in the folder": {state{empty: true}, []step{{claim, ""}, {build, now}, {flip, now}}, 0},
 		"all is as it should be": {
 			state{current: now, versions: []version{{id: now}}}, nil, 0,
 		},
