@@ -46,10 +46,10 @@ func TestStart(t *testing.T) {
 		}
 	}
 	p.Stop()
-	if f := h.fact(); f.State != contract.Missing {
+	// The tools that it names stay, as all that containers need.
+	if f := h.fact(); f.State != contract.WriterDead {
 		t.Errorf("after the end, toolkit-ready is %s", f.State)
 	}
-	// What containers need stays.
 	h.describes("0", "1")
 }
 
@@ -93,6 +93,9 @@ func TestDriverThatComesAndGoes(t *testing.T) {
 	p.unready("cdi: ", "driver")
 	h.node.Run("set", "driver=on")
 	p.ready()
+	p.Stop()
+	h.node.Run("set", "driver=off")
+	h.start().unready("cdi: ", "driver") // which withdraws the fact of the process before
 }
 
 func TestWhatIsDamagedComesBack(t *testing.T) {

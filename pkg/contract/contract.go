@@ -27,7 +27,8 @@ const (
 	// NVML answers.
 	DriverReady Name = "driver-ready"
 	// ToolkitReady means that the CDI specs are complete and the container runtime is
-	// configured.
+	// configured. It is valid while its writer lives. A writer that ends and leaves its
+	// tools on the node leaves the file too.
 	ToolkitReady Name = "toolkit-ready"
 	// PluginReady means that the device plugin is registered with the kubelet and lists
 	// its devices. It is valid while its writer lives.

@@ -52,6 +52,14 @@ func (k *Keeper) want(r *Record) {
 
 // Run keeps the fact until ctx ends, and then withdraws it.
 func (k *Keeper) Run(ctx context.Context) error {
+	err := k.Keep(ctx)
+	k.Withdraw()
+	return err
+}
+
+// Keep is Run for a caller that withdraws the fact itself, or leaves its file: that says
+// that the writer has ended, once the process has.
+func (k *Keeper) Keep(ctx context.Context) error {
 	found := make(chan struct{}, 1)
 	var watching sync.WaitGroup
 	watching.Go(func() { _ = k.dir.WatchFiles(ctx, func() { pace.Signal(found) }, k.path) }) // it ends with ctx
@@ -60,7 +68,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 		Desired: k.desired, Found: found, Failed: k.failed,
 	})
 	watching.Wait()
-	k.Withdraw()
 	return nil
 }
 

@@ -43,6 +43,22 @@ func ready(t *testing.T, d contract.Dir, writer string) {
 	}
 }
 
+func TestAFactThatItsKeeperLeaves(t *testing.T) {
+	d := newDir(t)
+	k := d.NewKeeper(d.Path(contract.PluginReady), slog.New(slog.DiscardHandler))
+	k.Publish(contract.Record{Writer: "device-plugin"})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	must(t, k.Keep(ctx))
+	if _, err := os.Stat(d.Path(contract.PluginReady)); err != nil {
+		t.Errorf("after Keep the file is gone: %v", err)
+	}
+	k.Withdraw()
+	if f := d.Read(contract.PluginReady); f.State != contract.Missing {
+		t.Errorf("after Withdraw the fact is %s", f.State)
+	}
+}
+
 func TestAKeptFactHeals(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, path string){
 		"removed":      func(t *testing.T, path string) { must(t, os.Remove(path)) },

@@ -127,10 +127,14 @@ func newToolkit(s settings, log *slog.Logger) (*toolkit, error) {
 	return t, err
 }
 
-// publish tells the other agents whether the toolkit is ready.
+// publish tells the other agents whether the toolkit is ready. What an earlier process of
+// this agent has left is as good as it was until all parts were checked.
 func (t *toolkit) publish(err error) {
-	if err != nil {
-		t.fact.Withdraw()
+	switch {
+	case errors.Is(err, upkeep.ErrPending):
+		return
+	case err != nil:
+		t.withdraw()
 		return
 	}
 	// Published once the tools are installed, and withdrawn before they go: the device
@@ -140,6 +144,18 @@ func (t *toolkit) publish(err error) {
 		r.DriverVersion = n.Driver.Version
 	}
 	t.fact.Publish(r)
+}
+
+// withdraw removes the fact, also that of an earlier process of this agent.
+func (t *toolkit) withdraw() {
+	t.fact.Withdraw()
+	facts := t.settings.contract
+	if facts.Read(contract.ToolkitReady).State != contract.WriterDead {
+		return
+	}
+	if err := facts.Remove(contract.ToolkitReady); err != nil {
+		t.log.Error("cannot withdraw the fact of an earlier process", "err", err)
+	}
 }
 
 // install installs the tools.
@@ -169,7 +185,9 @@ func (t *toolkit) run(ctx context.Context) error {
 	}
 	t.status.Set(upkeep.Sole, nil)
 	err = t.keep(ctx)
+	// Otherwise the fact stays: what it names does, and the next pod takes it over.
 	if t.owner.Deleted(context.WithoutCancel(ctx)) {
+		t.withdraw()
 		err = errors.Join(err, t.undoing().Run(ctx))
 	}
 	return errors.Join(err, t.lock.Release())
@@ -178,7 +196,7 @@ func (t *toolkit) run(ctx context.Context) error {
 // keep keeps all parts until ctx ends.
 func (t *toolkit) keep(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return t.fact.Run(ctx) })
+	g.Go(func() error { return t.fact.Keep(ctx) })
 	g.Go(func() error { return t.tools.Run(ctx) })
 	g.Go(t.after(ctx, func() error {
 		if !t.settings.cdi {

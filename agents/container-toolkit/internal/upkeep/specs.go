@@ -83,7 +83,9 @@ func (k *SpecsKeeper) Run(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			case obs := <-k.observer.Observations():
-				k.observed(obs)
+				if ctx.Err() == nil { // otherwise its error may be that of ctx
+					k.observed(obs)
+				}
 			case ev := <-k.observer.Events():
 				if health.NeedsRefresh(ev) {
 					k.observer.Refresh()

@@ -22,8 +22,8 @@ const (
 	Engine Part = "runtime"
 )
 
-// errPending is the state of a part at the start.
-var errPending = errors.New("not done yet")
+// ErrPending is the state of a part at the start.
+var ErrPending = errors.New("not done yet")
 
 // Status says which parts are as they should be. It is safe for concurrent use.
 type Status struct {
@@ -42,7 +42,7 @@ type Status struct {
 func NewStatus(log *slog.Logger, changed func(error), parts ...Part) *Status {
 	s := &Status{log: log, changed: changed, parts: parts, errs: map[Part]error{}}
 	for _, p := range parts {
-		s.errs[p] = errPending
+		s.errs[p] = ErrPending
 	}
 	s.last = s.err().Error()
 	return s

@@ -19,14 +19,15 @@ type Toolkit struct {
 }
 
 // hook returns the path of the toolkit's hook on the host, empty if there is none. A
-// toolkit of NVIDIA reports none.
+// toolkit of NVIDIA reports none. While the toolkit's pod is replaced, its hook stays: a
+// toolkit that is uninstalled removes its fact before its tools.
 func (t Toolkit) hook() string {
 	if t.Root == nil {
 		return ""
 	}
 	fact := t.Contract.Read(contract.ToolkitReady)
 	path := fact.Values[contract.KeyCDIHook]
-	if fact.State != contract.Valid || path == "" {
+	if fact.State != contract.Valid && fact.State != contract.WriterDead || path == "" {
 		return ""
 	}
 	if seen, ok := t.Root.CtrPathOf(path); ok && t.Root.HostPath() == "/" {

@@ -2,6 +2,7 @@ package prepare_test
 
 import (
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -42,6 +43,25 @@ func ready(t *testing.T, dir contract.Dir, values map[string]string) {
 	t.Helper()
 	if err := dir.Write(contract.ToolkitReady, contract.Record{Writer: "container-toolkit", Values: values}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// end makes the fact that of a toolkit which has ended, and has left its tools.
+func end(t *testing.T, dir contract.Dir) {
+	t.Helper()
+	held, err := dir.Hold(contract.ToolkitReady, contract.Record{
+		Writer: "container-toolkit", Values: map[string]string{contract.KeyCDIHook: toolkitHook},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := dir.Path(contract.ToolkitReady)
+	data, err := os.ReadFile(path)
+	if err := errors.Join(err, held.Release(), os.WriteFile(path, data, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if f := dir.Read(contract.ToolkitReady); f.State != contract.WriterDead {
+		t.Fatalf("the fact is %s", f.State)
 	}
 }
 
@@ -103,6 +123,11 @@ func TestSpecsNameTheHookOfTheToolkit(t *testing.T) {
 	expect("with another hook in the config", other, "/usr/bin/nvidia-cdi-hook update-ldcache", "/usr/bin/nvidia-cdi-hook disable-device-node-modification")
 	expect("without hooks in the config", r.config(func(c *config.Config) { c.CDIDisableHooks = []string{"all"} }))
 	expect("with the toolkit again", r.config(), toolkitHook+" prepare-container")
+	end(t, dir)
+	if r.preparer.Outdated() {
+		t.Error("outdated while the pod of the toolkit is replaced")
+	}
+	expect("while the pod of the toolkit is replaced", r.config(), toolkitHook+" prepare-container")
 	if err := dir.Remove(contract.ToolkitReady); err != nil {
 		t.Fatal(err)
 	}
