@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	spec "outrigger.dev/agents/container-toolkit/internal/oci"
+	"outrigger.dev/pkg/gpu"
 )
 
 // noPermissions of a device node give none in the device cgroup.
@@ -28,7 +30,8 @@ type Target struct {
 	User oci.User
 	// UserNamespace is set if mounts need to map owners.
 	UserNamespace bool
-	// Stat returns a device node of the host, without following a link.
+	// Stat returns a device node of the host, without following a link. The error wraps
+	// gpu.ErrNoDriver if the driver, which has to make the node, is not loaded.
 	Stat func(path string) (Node, error)
 	// NoGIDs leaves out the groups of device nodes.
 	NoGIDs bool
@@ -131,7 +134,11 @@ func (t Target) complete(n *specs.DeviceNode) (oci.LinuxDevice, error) {
 		if described {
 			return d, nil
 		}
-		return d, fmt.Errorf("the host lacks a device node of the spec: %w (make it with nvidia-ctk system create-device-nodes, or write the spec again)", err)
+		fix := "make it with nvidia-ctk system create-device-nodes, or write the spec again"
+		if errors.Is(err, gpu.ErrNoDriver) {
+			fix = "load it: modprobe nvidia"
+		}
+		return d, fmt.Errorf("the host lacks a device node of the spec: %w (%s)", err, fix)
 	}
 	if d.FileMode == nil {
 		d.FileMode = &host.Mode

@@ -17,6 +17,7 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/inject"
 	"outrigger.dev/agents/container-toolkit/internal/oci"
 	"outrigger.dev/agents/container-toolkit/internal/request"
+	"outrigger.dev/pkg/gpu"
 )
 
 const gpuSpec = `{
@@ -226,6 +227,19 @@ func TestLoadParsesOnlyTheKindsThatAreAsked(t *testing.T) {
 	set := inject.Load([]string{filepath.Join(root, "a")}, []string{"nvidia.com/gds"})
 	if len(set.Files) != 1 || len(set.Problems) != 0 || !set.Has("nvidia.com/gds") || set.Has("nvidia.com/gpu") {
 		t.Errorf("Load() = %v, problems %v", set.Files, set.Problems)
+	}
+}
+
+func TestANodeThatIsMissingWithoutTheDriver(t *testing.T) {
+	root := write(t, map[string]string{"a/1.json": gpuSpec})
+	set := inject.Load([]string{filepath.Join(root, "a")}, nil)
+	devices, err := set.Resolve([]request.Device{device("nvidia.com/gpu=0")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func(string) (inject.Node, error) { return inject.Node{}, fmt.Errorf("stat: %w", gpu.ErrNoDriver) }
+	if _, err = (inject.Target{Stat: none}).Edits(devices); err == nil || !strings.Contains(err.Error(), "no NVIDIA driver (load it: modprobe nvidia)") {
+		t.Errorf("Edits() = %v", err)
 	}
 }
 

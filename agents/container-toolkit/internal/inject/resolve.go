@@ -138,7 +138,8 @@ func (s *Set) missing(devices []request.Device, names []string) error {
 	for _, p := range s.Problems {
 		why = append(why, p.Error())
 	}
-	return fmt.Errorf("inject GPUs: unresolvable CDI devices %s: %s: write the specs in %s again with nvidia-ctk cdi generate, or see the log of the container toolkit's agent",
+	return fmt.Errorf("inject GPUs: unresolvable CDI devices %s: %s: write the specs in %s again with nvidia-ctk cdi generate, or see the log of the container toolkit's agent; "+
+		"if the node has no such device any more, delete the pod",
 		text.Cut(strings.Join(names, ", "), 300), strings.Join(why, "; "), text.OneOf(s.dirs))
 }
 

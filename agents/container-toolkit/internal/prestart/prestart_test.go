@@ -107,7 +107,7 @@ disable-imex-channel-creation = true
 		},
 		"a container that asks for nothing": {withCLI, state, container("PATH=/bin"), ""},
 		"a container whose variables do not count": {
-			"accept-nvidia-visible-devices-envvar-when-unprivileged = false\n" + withCLI, state, container("NVIDIA_VISIBLE_DEVICES=0"), "",
+			"accept-nvidia-visible-devices-envvar-when-unprivileged = false\n" + withCLI, state, container("NVIDIA_VISIBLE_DEVICES=all"), "",
 		},
 		"a CDI device with a mode that is not checked": {
 			withCLI + "[nvidia-container-runtime]\nmode = \"cdi\"\n[nvidia-container-runtime-hook]\nskip-mode-detection = true\n", state, container("NVIDIA_VISIBLE_DEVICES=0"),

@@ -52,12 +52,6 @@ func parseDevice(name, defaultKind string) (Device, error) {
 	return d, nil
 }
 
-// isUUID reports whether a name is the UUID of a GPU or of a MIG device.
-func isUUID(name string) bool {
-	name = strings.ToUpper(name)
-	return strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-")
-}
-
 // pciNames returns the forms in which a spec may name the GPU with a PCI bus ID, or nil if
 // name is none: with the domain in eight digits, as NVML writes it, and in four, as sysfs
 // does.

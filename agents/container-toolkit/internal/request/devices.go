@@ -128,17 +128,17 @@ func (d *deriver) variable() (name, value string, set bool) {
 }
 
 // refuse ignores a variable of a container that is not privileged. Images set it to "all",
-// and have to start on any node. But nothing other than an allocation names GPUs by UUID,
+// and have to start on any node. But an allocation names single GPUs, by UUID or by index,
 // or says that mounts name them: such a container would lack its GPUs, so it is an error.
 func (d *deriver) refuse(variable string, names []string) error {
 	why := fmt.Sprintf("the container is not privileged, and %s is false in config.toml", acceptVariable)
 	for _, name := range names {
 		switch {
 		case name == mountFolder:
-			return fmt.Errorf("inject GPUs: %s=%s says that mounts name the devices, but %s is false in config.toml: set it to true, or let the device plugin list devices by CDI",
+			return fmt.Errorf("inject GPUs: %s=%s says that mounts name the devices, but %s is false in config.toml: set it to true (acceptVisibleDevicesVolumeMounts in the chart container-toolkit), or let the device plugin pass devices by CDI (deviceListStrategy cdi-cri in the chart device-plugin)",
 				variable, name, acceptMounts)
-		case isUUID(name):
-			return fmt.Errorf("inject GPUs: %s=%s is an allocation, but %s: set it to true, or let the device plugin list devices by CDI (device-list-strategy cdi-cri)",
+		case name != "all" && name != "none" && !strings.Contains(name, "="):
+			return fmt.Errorf("inject GPUs: %s=%s names a GPU, but %s: set it to true (acceptVisibleDevicesEnvvar in the chart container-toolkit), or let the device plugin pass devices by CDI (deviceListStrategy cdi-cri in the chart device-plugin)",
 				variable, text.Cut(text.Printable(name), 80), why)
 		}
 	}

@@ -148,7 +148,7 @@ func TestVariablesOfUnprivilegedContainers(t *testing.T) {
 	cfg := toolconfig.Default()
 	cfg.AcceptVariable = false
 	const key = "accept-nvidia-visible-devices-envvar-when-unprivileged"
-	for _, value := range []string{"all", "0", "none", "0:1", "nvidia.com/gpu=all"} {
+	for _, value := range []string{"all", "none", "nvidia.com/gpu=all"} {
 		if r := derive(t, cfg, request.Container{}, visible+"="+value); r.GPU() || !said(r, key, value) {
 			t.Errorf("%s gives %v, and says %v", value, ids(r), r.Decisions)
 		}
@@ -160,9 +160,10 @@ func TestVariablesOfUnprivilegedContainers(t *testing.T) {
 		t.Errorf("a legacy image gets %v", ids(r))
 	}
 	// An allocation that is ignored would start a container without its GPU.
-	for _, value := range []string{uuid, "MIG-1", "0," + uuid} {
+	const fix = " is false in config.toml: set it to true (acceptVisibleDevicesEnvvar in the chart container-toolkit), or"
+	for _, value := range []string{uuid, "MIG-1", "0," + uuid, "0", "0:1", "all,1", "0000:07:00.0"} {
 		_, err := request.Derive(request.Container{Env: map[string]string{visible: value}}, cfg)
-		if err == nil || !strings.Contains(err.Error(), key+" is false in config.toml: set it to true") {
+		if err == nil || !strings.Contains(err.Error(), key+fix) {
 			t.Errorf("%s is refused with %v", value, err)
 		}
 	}

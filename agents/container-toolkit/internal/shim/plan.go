@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -15,6 +16,7 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/require"
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 	"outrigger.dev/pkg/driverproc"
+	"outrigger.dev/pkg/gpu"
 )
 
 // Plan is what a container gets, and why.
@@ -150,7 +152,11 @@ func (p *Plan) facts() (require.Driver, []require.GPU, error) {
 func HostNode(path string) (inject.Node, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
-		return inject.Node{}, &fs.PathError{Op: "stat", Path: path, Err: err}
+		err = &fs.PathError{Op: "stat", Path: path, Err: err}
+		if _, noDriver := driverproc.Root("").Version(); errors.Is(noDriver, fs.ErrNotExist) && strings.HasPrefix(path, "/dev/nvidia") {
+			err = fmt.Errorf("%w: %w: the kernel module nvidia is not loaded", err, gpu.ErrNoDriver)
+		}
+		return inject.Node{}, err
 	}
 	n := inject.Node{Mode: fs.FileMode(st.Mode &^ unix.S_IFMT), Major: int64(unix.Major(st.Rdev)), Minor: int64(unix.Minor(st.Rdev))}
 	switch st.Mode & unix.S_IFMT {

@@ -18,6 +18,8 @@ import (
 
 	"outrigger.dev/agents/container-toolkit/internal/facts"
 	"outrigger.dev/agents/container-toolkit/internal/shim"
+	"outrigger.dev/pkg/driverproc"
+	"outrigger.dev/pkg/gpu"
 )
 
 var update = flag.Bool("update", false, "write golden files")
@@ -280,9 +282,10 @@ func TestErrorsReachTheEngine(t *testing.T) {
 		env   string
 		want  string
 	}{
-		"a device that is not there": {nil, "7", "nvidia-container-runtime: inject GPUs: unresolvable CDI devices nvidia.com/gpu=7: DIR/cdi/gpu.json has 0, 1: write the specs in DIR/cdi again"},
+		"a device that is not there": {nil, "7", "nvidia-container-runtime: inject GPUs: unresolvable CDI devices nvidia.com/gpu=7: DIR/cdi/gpu.json has 0, 1: write the specs in DIR/cdi again with nvidia-ctk cdi generate, or see the log of the container toolkit's agent; if the node has no such device any more, delete the pod"},
 		"the mode csv":               {[]string{`mode = "csv"`}, "0", "Tegra is not supported: set nvidia-container-runtime.mode to auto"},
 		"a config that is wrong":     {[]string{`mode = "magic"`}, "0", "read config DIR/config.toml: line 5: key nvidia-container-runtime.mode"},
+		"a config that is no TOML":   {[]string{`mode = [`}, "0", ": correct it, or replace the file: nvidia-ctk config create-default --output DIR/config.toml"},
 		"no low-level runtime":       {[]string{"[nvidia-container-cli]", "[x]"}, "0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -307,6 +310,19 @@ func TestErrorsReachTheEngine(t *testing.T) {
 				t.Errorf("log in text has %q", text)
 			}
 		})
+	}
+}
+
+// An unloaded driver is the cause of a missing device node, and not the node itself.
+func TestTheHostLacksANodeOfTheDriver(t *testing.T) {
+	_, noDriver := driverproc.Root("").Version()
+	for path, want := range map[string]bool{
+		"/dev/nvidia-outrigger-none": errors.Is(noDriver, fs.ErrNotExist), "/dev/outrigger-none": false,
+	} {
+		_, err := shim.HostNode(path)
+		if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, gpu.ErrNoDriver) != want {
+			t.Errorf("HostNode(%q) = %v, want the driver to be the cause: %v", path, err, want)
+		}
 	}
 }
 

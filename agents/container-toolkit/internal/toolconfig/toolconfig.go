@@ -202,7 +202,7 @@ func Load(path string) (c *Config, warnings []string, err error) {
 	}
 	c, warnings, err = Parse(data)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read config %s: %w", path, err)
+		return nil, nil, fmt.Errorf("read config %s: %w: correct it, or replace the file: nvidia-ctk config create-default --output %s", path, err, path)
 	}
 	for i, w := range warnings {
 		warnings[i] = path + ": " + w
