@@ -59,7 +59,7 @@ func (h host) processes(engine Name) ([]process, error) {
 			denied = fmt.Errorf("find the process of %s: %w: run as root with CAP_SYS_PTRACE", engine, err)
 			continue
 		}
-		if p, ok := h.process(pid); err == nil && ok && h.onHost(pid) {
+		if p, ok := h.process(pid); err == nil && ok && h.onHost(pid) && h.trusted(pid) {
 			out = append(out, p)
 		}
 	}
@@ -141,6 +141,26 @@ func (h host) onHost(pid int) bool {
 	var own, root unix.Stat_t
 	return unix.Stat(filepath.Join(h.proc, strconv.Itoa(pid), "root")+"/", &own) == nil &&
 		unix.Stat(h.root+"/", &root) == nil && own.Dev == root.Dev && own.Ino == root.Ino
+}
+
+// trusted reports whether root started a process, or who started this one. Any user can
+// give a program the name of an engine, but this package runs the program of an engine, and
+// edits the file that its command line names.
+func (h host) trusted(pid int) bool {
+	data, err := os.ReadFile(filepath.Join(h.proc, strconv.Itoa(pid), "status"))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(data)) {
+		ids, ok := strings.CutPrefix(line, "Uid:")
+		if !ok {
+			continue
+		}
+		// The first one is the real ID, which a set-user-ID program does not change.
+		user, _, _ := strings.Cut(strings.TrimSpace(ids), "\t")
+		return user == "0" || user == strconv.Itoa(os.Getuid())
+	}
+	return false
 }
 
 // option returns the value of an option on the command line, or "".

@@ -23,6 +23,8 @@ type proc struct {
 	env, unit   string
 	// elsewhere is true for a process in a container.
 	elsewhere bool
+	// user is the real user ID.
+	user int
 }
 
 // run adds processes to the node's /proc.
@@ -34,6 +36,7 @@ func (n node) run(procs ...proc) {
 		n.put(filepath.Join(dir, "environ"), p.env)
 		n.put(filepath.Join(dir, "cgroup"), "0::/../../system.slice/"+p.unit+"\n")
 		n.put(filepath.Join(dir, "stat"), fmt.Sprintf("%d (a) b) S %d 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 500 0", p.pid, p.parent))
+		n.put(filepath.Join(dir, "status"), fmt.Sprintf("Name:\tengine\nUid:\t%d\t0\t0\t0\n", p.user))
 		root := n.root
 		if p.elsewhere {
 			root = n.TempDir()
@@ -66,6 +69,14 @@ func TestLocate(t *testing.T) {
 				{pid: 3, exe: "/usr/bin/dockerd", cmd: "dockerd"},
 				{pid: 4, parent: 3, exe: "/usr/bin/containerd", cmd: "containerd --config /var/run/docker/containerd/containerd.toml"},
 				{pid: 5, exe: "/usr/local/bin/containerd", cmd: "containerd --config /kind.toml", elsewhere: true},
+				{pid: 6, exe: "/usr/bin/containerd", cmd: "/usr/bin/containerd", unit: "containerd.service"},
+			},
+			want: "/etc/containerd/config.toml /etc/containerd/conf.d/99-nvidia.toml /run/containerd/containerd.sock containerd.service",
+		},
+		"a program of another user, with the name of the engine": {
+			engine: Containerd,
+			procs: []proc{
+				{pid: 5, exe: "/home/user/containerd", cmd: "containerd --config /etc/hosts", user: 12345},
 				{pid: 6, exe: "/usr/bin/containerd", cmd: "/usr/bin/containerd", unit: "containerd.service"},
 			},
 			want: "/etc/containerd/config.toml /etc/containerd/conf.d/99-nvidia.toml /run/containerd/containerd.sock containerd.service",
