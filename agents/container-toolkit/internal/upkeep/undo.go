@@ -34,7 +34,8 @@ type Undo struct {
 // Run takes everything back. It goes on when ctx ends, for 20 s at most.
 //
 // The tools stay while there are containers that were started through them: to stop such a
-// container, its engine starts the same tool again.
+// container, its engine starts the same tool again. They also stay while a part that refers
+// to them could not be taken back: an engine with a runtime that is gone starts nothing.
 func (u Undoing) Run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer cancel()
@@ -46,10 +47,19 @@ func (u Undoing) Run(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
+	if len(errs) > 0 {
+		u.Log.Error("the tools stay, since a part that refers to them could not be taken back: take it back by hand, then remove the folder",
+			"command", unconfigure(u.ToolsDir), "folder", u.ToolsDir)
+		return errors.Join(errs...)
+	}
 	if users := u.Users(); len(users) > 0 {
 		u.Log.Warn("the tools stay, since containers that were started through them still run: remove the folder when they have ended",
 			"folder", u.ToolsDir, "containers", strings.Join(users, ", "))
-		return errors.Join(errs...)
+		return nil
 	}
-	return errors.Join(append(errs, u.RemoveTools())...)
+	return u.RemoveTools()
 }
+
+// unconfigure returns the command that takes back the config of the container engine on a
+// node, where dir is the folder of the tools.
+func unconfigure(dir string) string { return dir + "/nvidia-ctk runtime unconfigure" }

@@ -175,10 +175,12 @@ func TestLock(t *testing.T) {
 func TestUndo(t *testing.T) {
 	for name, c := range map[string]struct {
 		users []string
+		err   error
 		want  []string
 	}{
-		"nobody needs the tools": {nil, []string{"runtime", "cdi", "tools"}},
-		"somebody does":          {[]string{"process 42"}, []string{"runtime", "cdi"}},
+		"nobody needs the tools": {nil, nil, []string{"runtime", "cdi", "tools"}},
+		"somebody does":          {[]string{"process 42"}, nil, []string{"runtime", "cdi"}},
+		"the engine still does":  {nil, errTest, []string{"runtime", "cdi"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -191,13 +193,13 @@ func TestUndo(t *testing.T) {
 			ended, cancel := context.WithCancel(t.Context())
 			cancel()
 			err := upkeep.Undoing{
-				Steps:       []upkeep.Undo{step(upkeep.Engine, errTest), step(upkeep.Specs, nil)},
+				Steps:       []upkeep.Undo{step(upkeep.Engine, c.err), step(upkeep.Specs, nil)},
 				Users:       func() []string { return c.users },
 				RemoveTools: func() error { got = append(got, "tools"); return nil },
 				Log:         slog.New(slog.DiscardHandler),
 			}.Run(ended)
-			if !errors.Is(err, errTest) || errors.Is(err, context.Canceled) || !slices.Equal(got, c.want) {
-				t.Errorf("took back %q, error %v; want %q, and the error of the first", got, err, c.want)
+			if !errors.Is(err, c.err) || errors.Is(err, context.Canceled) || !slices.Equal(got, c.want) {
+				t.Errorf("took back %q, error %v; want %q, and the error of the first, %v", got, err, c.want, c.err)
 			}
 		})
 	}
