@@ -109,7 +109,10 @@ func prestart(configPath string, stdin io.Reader, stderr io.Writer) error {
 		return err
 	}
 	argv := append([]string{cli}, arguments(cfg, asked, state.PID, spec.Root())...)
-	return fmt.Errorf("run %s: %w", cli, syscall.Exec(cli, argv, append(os.Environ(), cfg.CLI.Environment...)))
+	// Nothing of this process's environment, which might be that of the container: a variable
+	// names a folder of the host to mount.
+	env := append([]string{"PATH=" + path}, cfg.CLI.Environment...)
+	return fmt.Errorf("run %s: %w", cli, syscall.Exec(cli, argv, env))
 }
 
 // checkMode returns an error for a container that the runtime has to start. Its text is
@@ -127,6 +130,9 @@ func checkMode(cfg *toolconfig.Config, asked *request.Request) error {
 	return fmt.Errorf("the mode is %s (%s): invoking the NVIDIA Container Runtime Hook directly (e.g. specifying the docker --gpus flag) is not supported. "+
 		"Please use the NVIDIA Container Runtime (e.g. specify the --runtime=nvidia flag) instead", mode, reason)
 }
+
+// path is the PATH of nvidia-container-cli.
+const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // cliName is the program that the hook becomes.
 const cliName = "nvidia-container-cli"
@@ -146,7 +152,7 @@ func find(configured string) (string, error) {
 	if self, err := os.Readlink("/proc/self/exe"); err == nil {
 		dirs = append(dirs, filepath.Dir(self))
 	}
-	dirs = append(dirs, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+	dirs = append(dirs, filepath.SplitList(path)...)
 	for _, dir := range dirs {
 		if p, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return p, nil

@@ -13,8 +13,9 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// hook runs the hook on a bundle, with a program that prints its arguments, and the
-// variable ADDED, in the place of nvidia-container-cli.
+// hook runs the hook on a bundle, with a program that prints its arguments, and two
+// variables, in the place of nvidia-container-cli. One is in the environment of the hook,
+// as that of the container is with some runtimes: it would mount a folder of the host.
 func hook(t *testing.T, config, state string, spec *specs.Spec, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -23,7 +24,7 @@ func hook(t *testing.T, config, state string, spec *specs.Spec, args ...string) 
 		assert.NilError(t, os.WriteFile(p, []byte(text), mode))
 		return p
 	}
-	cli := write("cli", "#!/bin/sh\nprintf '%s\\n' \"$@\" $ADDED\n", 0o755)
+	cli := write("cli", "#!/bin/sh\nprintf '%s\\n' \"$@\" $ADDED $CUDA_MPS_PIPE_DIRECTORY\n", 0o755)
 	if spec != nil {
 		data, err := json.Marshal(spec)
 		assert.NilError(t, err)
@@ -33,6 +34,7 @@ func hook(t *testing.T, config, state string, spec *specs.Spec, args ...string) 
 	assert.NilError(t, err)
 	cmd := exec.CommandContext(t.Context(), self, append([]string{"-config", write("config.toml", strings.ReplaceAll(config, "CLI", cli), 0o644)}, args...)...)
 	cmd.Args[0] = "nvidia-container-runtime-hook"
+	cmd.Env = append(os.Environ(), "CUDA_MPS_PIPE_DIRECTORY=/etc")
 	cmd.Stdin = strings.NewReader(strings.ReplaceAll(state, "BUNDLE", dir))
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
