@@ -49,7 +49,7 @@ type Container struct {
 
 // systemdTimeout limits how long a container waits for systemd, which answers within
 // milliseconds, but not while it reloads its units.
-const systemdTimeout = 10 * time.Second
+const systemdTimeout = 30 * time.Second
 
 // Node is what a node has for containers.
 type Node struct {
@@ -134,16 +134,14 @@ func (c Config) allow(pid int, nodes []driverroot.DeviceNode) error {
 	if err != nil {
 		return err
 	}
-	if err := group.Allow(devices); err != nil {
-		return err
-	}
 	ctx, stop := context.WithTimeout(context.Background(), systemdTimeout)
 	defer stop()
+	// First, because systemd then also finishes what the runtime told it.
 	if err := group.Record(ctx, devices); err != nil {
 		// The container works until then.
 		c.Warn(fmt.Sprintf("the container loses its GPUs at the next \"systemctl daemon-reload\": %v", err))
 	}
-	return nil
+	return group.Allow(devices)
 }
 
 // opened is everything that is mounted in a container, opened on the host.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"time"
 )
 
 // container is a container that asks for the GPU 1.
@@ -18,6 +19,8 @@ type container struct {
 	hook bool
 	// systemd is set if systemd makes its cgroup, else the runtime does.
 	systemd bool
+	// listed is set if systemd has a list of its devices. crun does not make one.
+	listed bool
 }
 
 // spec returns its config.json.
@@ -89,28 +92,48 @@ func (c container) check(ctx context.Context, w io.Writer) error {
 	if ended := cmd.Wait(); err == nil {
 		err = ended
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return c.forgotten(ctx)
+}
+
+func (c container) unit() string { return "gpu-" + c.name + ".scope" }
+
+// forgotten waits until systemd has no file of the container's unit any more.
+func (c container) forgotten(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	for {
+		files, err := filepath.Glob("/run/systemd/*/" + c.unit() + "*")
+		if err != nil || len(files) == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("systemd keeps %q", files)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // events lets events happen, and writes what the container, whose standard input and output
 // are in and out, can do after each.
 func (c container) events(ctx context.Context, w, in io.Writer, out *bufio.Reader) error {
 	systemctl := func(args ...string) *exec.Cmd { return exec.CommandContext(ctx, "systemctl", args...) }
-	unit := "gpu-" + c.name + ".scope"
 	for _, event := range []struct {
-		name string
-		// systemd is set for an event of the container's unit.
-		systemd bool
-		cmd     *exec.Cmd
+		name   string
+		happen bool
+		cmd    *exec.Cmd
 	}{
-		{name: "started"},
-		{name: "after daemon-reload", cmd: systemctl("daemon-reload")},
-		{name: "after another daemon-reload", cmd: systemctl("daemon-reload")},
-		{name: "after update", systemd: true, cmd: c.command(ctx, "update", "--cpu-share=512", c.name)},
+		{"started", true, nil},
+		{"after daemon-reload", true, systemctl("daemon-reload")},
+		{"after another daemon-reload", true, systemctl("daemon-reload")},
+		{"after update", c.systemd, c.command(ctx, "update", "--cpu-share=512", c.name)},
 		// That its program decides shows that systemd has one for the container.
-		{name: "after the unit was denied every device", systemd: true, cmd: systemctl("set-property", "--runtime", unit, "DeviceAllow=")},
+		{"after the unit was denied every device", c.listed, systemctl("set-property", "--runtime", c.unit(), "DeviceAllow=")},
 	} {
-		if event.systemd && !c.systemd {
+		if !event.happen {
 			continue
 		}
 		if event.cmd != nil {

@@ -46,9 +46,10 @@ func main() {
 func ways() []container {
 	runc, shim := filepath.Join(bin, "cluster-components/runc"), filepath.Join(bin, "nvidia-container-runtime")
 	return []container{
-		{name: "prestart", runtime: runc, hook: true, systemd: true},
-		{name: "legacy", runtime: shim + ".legacy", systemd: true},
-		{name: "cdi", runtime: shim + ".cdi", systemd: true},
+		{name: "prestart", runtime: runc, hook: true, systemd: true, listed: true},
+		{name: "prestart-crun", runtime: "/usr/bin/crun", hook: true, systemd: true},
+		{name: "legacy", runtime: shim + ".legacy", systemd: true, listed: true},
+		{name: "cdi", runtime: shim + ".cdi", systemd: true, listed: true},
 		{name: "cdi-cgroupfs", runtime: shim + ".cdi"},
 	}
 }
