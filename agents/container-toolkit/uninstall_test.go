@@ -159,6 +159,22 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
+// An agent that cannot ask leaves everything, and says how a person takes it back.
+func TestStopWhileTheAPIServerIsAway(t *testing.T) {
+	h := newHost(t, "--gpus", "1")
+	api := newAPIServer(t)
+	p := h.startInPod(api)
+	p.ready()
+	installed := h.content()
+	api.CloseClientConnections()
+	api.Close()
+	p.Stop()
+	p.Said("cannot ask whether the DaemonSet of this agent is deleted", h.path("nvidia/toolkit")+"/nvidia-ctk runtime unconfigure")
+	if d := cmp.Diff(installed, h.content()); d != "" {
+		t.Errorf("the agent changed the node (-before +after):\n%s", d)
+	}
+}
+
 // A container that was started through the tools needs them to be stopped.
 func TestUninstallLeavesToolsThatAreInUse(t *testing.T) {
 	h := newHost(t, "--gpus", "1")

@@ -194,7 +194,8 @@ func (s settings) owner(c *cli.Context, log *slog.Logger) (*upkeep.Owner, error)
 	if err != nil {
 		return nil, err
 	}
-	return &upkeep.Owner{Client: api.Client, Object: kube.Object{
-		API: "apps/v1", Resource: "daemonsets", Namespace: c.String("namespace"), Name: set,
-	}}, nil
+	return &upkeep.Owner{
+		Client: api.Client, ToolsDir: s.dir.Tools(), Log: log,
+		Object: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: c.String("namespace"), Name: set},
+	}, nil
 }

@@ -1,6 +1,7 @@
 package ctk
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,7 +24,7 @@ func runtimeCommand(stdout, stderr io.Writer) *command.Command {
 			},
 			{
 				Name:   "unconfigure",
-				Usage:  "take back byte for byte what configure did, or the container toolkit's agent",
+				Usage:  "take back byte for byte what configure did, or the container toolkit's agent; without --runtime and --config for all engines",
 				Flags:  append(engineFlags(), runtimeFlags()...),
 				Action: func(c *command.Context) error { return unconfigure(c, stdout, stderr) },
 			},
@@ -61,17 +62,34 @@ func configureFlags() []command.Flag {
 	)
 }
 
-// keeperOf returns the Keeper that the flags describe.
-func keeperOf(c *command.Context, stderr io.Writer) (*engine.Keeper, error) {
+// engineOf returns the engine that a flag names.
+func engineOf(c *command.Context) engine.Name {
+	if name := c.String("runtime"); name != "cri-o" {
+		return engine.Name(name)
+	}
+	return engine.CRIO
+}
+
+// changedEngines returns the engines whose config is to be taken back: the one that a flag
+// names, else all of which a change is recorded.
+func changedEngines(c *command.Context) ([]engine.Name, error) {
+	if c.IsSet("runtime") || c.IsSet("config") {
+		return []engine.Name{engineOf(c)}, nil
+	}
+	names, err := engine.Recorded(engine.Config{})
+	if len(names) == 0 {
+		names = []engine.Name{engineOf(c)}
+	}
+	return names, err
+}
+
+// keeperOf returns the Keeper of an engine that the flags describe.
+func keeperOf(c *command.Context, name engine.Name, stderr io.Writer) (*engine.Keeper, error) {
 	level := slog.LevelWarn
 	if c.Bool("debug") {
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	name := engine.Name(c.String("runtime"))
-	if name == "cri-o" {
-		name = engine.CRIO
-	}
 	return engine.New(engine.Config{
 		Engine:       name,
 		ConfigPath:   c.Path("config"),
@@ -96,7 +114,7 @@ func configure(c *command.Context, stdout, stderr io.Writer) error {
 			return fmt.Errorf("--%s is not supported: remove it; the runtime finds its hook itself", flag)
 		}
 	}
-	k, err := keeperOf(c, stderr)
+	k, err := keeperOf(c, engineOf(c), stderr)
 	if err != nil {
 		return err
 	}
@@ -109,7 +127,16 @@ func configure(c *command.Context, stdout, stderr io.Writer) error {
 }
 
 func unconfigure(c *command.Context, stdout, stderr io.Writer) error {
-	k, err := keeperOf(c, stderr)
+	names, err := changedEngines(c)
+	errs := []error{err}
+	for _, name := range names {
+		errs = append(errs, unconfigureOne(c, name, stdout, stderr))
+	}
+	return errors.Join(errs...)
+}
+
+func unconfigureOne(c *command.Context, name engine.Name, stdout, stderr io.Writer) error {
+	k, err := keeperOf(c, name, stderr)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/container-toolkit/internal/ctk"
 )
@@ -47,6 +48,34 @@ next: systemctl reload docker
 	now, err := os.ReadFile(path)
 	assert.NilError(t, err)
 	assert.Equal(t, string(now), text)
+}
+
+// A person who takes back by hand what the agent did need not know for which engines.
+func TestRuntimeUnconfigureTakesBackAllEngines(t *testing.T) {
+	h := newHost(t)
+	dir := t.TempDir()
+	before := map[string]string{"config.toml": "# by hand\nversion = 3 # do not change\n", "daemon.json": "{\"bip\": \"10.0.0.1/24\"}\n"}
+	for name, text := range before {
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	// The records are on a file system of this command only.
+	const script = `mount -t tmpfs tmpfs /var/lib && cd "$1" && ctk="$2/nvidia-ctk runtime"
+$ctk configure --runtime containerd --config "$1/config.toml" --drop-in-config "$1/conf.d/nvidia.toml" --executable-path /none --nvidia-set-as-default
+$ctk configure --runtime docker --config "$1/daemon.json" --executable-path /none
+cmp config.toml daemon.json || echo --- changed
+$ctk unconfigure
+ls /var/lib
+$ctk unconfigure --dry-run --config "$1/daemon.json"`
+	out, err := h.Command(t.Context(), "sh", "-ec", script, "sh", dir, h.dir).CombinedOutput()
+	assert.NilError(t, err, string(out))
+	_, undone, ok := strings.Cut(string(out), "--- changed\n")
+	assert.Assert(t, ok, string(out))
+	golden.Assert(t, strings.ReplaceAll(undone, dir, "DIR"), "unconfigure-all.golden")
+	for name, text := range before {
+		now, err := os.ReadFile(filepath.Join(dir, name))
+		assert.NilError(t, err)
+		assert.Equal(t, string(now), text)
+	}
 }
 
 func TestRuntimeRejects(t *testing.T) {

@@ -224,6 +224,9 @@ func (k *Keeper) UndoPlan(ctx context.Context) (Plan, error) {
 			}
 		}
 	}
+	if p.Engine == Docker && !p.Empty() {
+		p.Notes = append(p.Notes, "Docker keeps runtimes that its config no longer names until it is restarted")
+	}
 	return p, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path"
-	"path/filepath"
 	"slices"
 
 	"outrigger.dev/agents/container-toolkit/internal/rawtoml"
@@ -101,7 +100,7 @@ func New(c Config, log *slog.Logger) (*Keeper, error) {
 	return &Keeper{
 		config:  c,
 		host:    host{root: c.HostRoot, proc: c.ProcRoot},
-		records: records{dir: filepath.Join(c.HostRoot, c.Records)},
+		records: c.records(),
 		log:     log,
 		step:    func(string) {},
 	}, nil

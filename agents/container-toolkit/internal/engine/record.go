@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,6 +83,10 @@ func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, 
 // records is the folder of the records, as this process sees it.
 type records struct{ dir string }
 
+func (c Config) records() records {
+	return records{dir: filepath.Join(cmp.Or(c.HostRoot, "/"), cmp.Or(c.Records, recordFolder))}
+}
+
 // path returns the path of the record for a config file.
 func (r records) path(engine Name, config string) string {
 	return filepath.Join(r.dir, string(engine)+url.PathEscape(config)+".json")
@@ -126,6 +131,23 @@ func (r records) all(engine Name) ([]record, error) {
 			return nil, err
 		}
 		out = append(out, rec)
+	}
+	return out, nil
+}
+
+// Recorded returns the engines of a host of which a config was changed, and not taken back
+// yet. Only the folders of the Config matter.
+func Recorded(c Config) ([]Name, error) {
+	r := c.records()
+	var out []Name
+	for _, name := range allNames() {
+		recs, err := r.all(name)
+		if err != nil {
+			return nil, err
+		}
+		if len(recs) > 0 {
+			out = append(out, name)
+		}
 	}
 	return out, nil
 }

@@ -3,6 +3,8 @@ package upkeep
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -16,6 +18,9 @@ const ownerLimit = 2 * time.Second
 type Owner struct {
 	Client *kube.Client
 	Object kube.Object
+	// ToolsDir is the folder of the tools on the host.
+	ToolsDir string
+	Log      *slog.Logger
 
 	mu sync.Mutex
 	// seen is set once the DaemonSet was there, and gone while it is being deleted, or no
@@ -66,10 +71,19 @@ func (o *Owner) Deleted(ctx context.Context) bool {
 	defer cancel()
 	var set daemonSet
 	err := o.Client.Get(ctx, o.Object, &set)
-	if status, is := errors.AsType[*kube.StatusError](err); is {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		return o.gone || status.Code == 404
+	if err == nil {
+		return set.Metadata.DeletionTimestamp != ""
 	}
-	return err == nil && set.Metadata.DeletionTimestamp != ""
+	if status, is := errors.AsType[*kube.StatusError](err); is && status.Code == http.StatusNotFound {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.gone {
+		// After an update the next pod needs everything, and there may be nobody who takes it
+		// back after a deletion: only a person knows.
+		o.Log.Warn("cannot ask whether the DaemonSet of this agent is deleted, leaving all changes of the node; if it is, take them back by hand",
+			"command", unconfigure(o.ToolsDir), "folder", o.ToolsDir, "err", err)
+	}
+	return o.gone
 }
