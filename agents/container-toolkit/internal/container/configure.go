@@ -166,7 +166,8 @@ func (c Config) open(p *Plan, to Container) (o opened, err error) {
 	}
 	if !to.NoDevices {
 		for _, n := range p.Nodes {
-			if err := add(n.HostPath, n.Path, rootfs.Attributes{NoSuid: true, NoExec: true}); err != nil {
+			// Read-only keeps the mode and the owner of the host's node, not the device.
+			if err := add(n.HostPath, n.Path, rootfs.Attributes{ReadOnly: true, NoSuid: true, NoExec: true}); err != nil {
 				return o, err
 			}
 		}

@@ -130,6 +130,19 @@ nvidia-modeset missing
 	assert.Assert(t, strings.Contains(b.must(visible("all"), "/bin/vectoradd"), "Test PASSED"))
 }
 
+// A device node in the container is that of the host: its owner is root, who in most
+// containers is the user of the program.
+func TestContainerCannotChangeTheNodesOfTheHost(t *testing.T) {
+	b := newBundle(t)
+	b.copyProgram("/bin/chmod")
+	for _, node := range []string{"/dev/nvidia0", "/dev/nvidiactl"} {
+		out, err := b.run(visible("0"), "/bin/chmod", "000", node)
+		assert.Assert(t, err != nil, out)
+		assert.Assert(t, strings.Contains(out, "Read-only file system"), out)
+		assert.Equal(t, string(b.onNode("stat", "-c%a", node)), "666\n")
+	}
+}
+
 func TestContainerWithoutGPUs(t *testing.T) {
 	b := newBundle(t)
 	for name, env := range map[string][]string{
