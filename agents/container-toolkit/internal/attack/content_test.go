@@ -38,6 +38,13 @@ func TestHostileContent(t *testing.T) {
 			v.image("etc/ld.so.conf", strings.Repeat("include /etc/ld.so.conf /etc/ld.so.conf.d/*.conf\n", 900))
 			v.image("etc/ld.so.conf.d/x.conf", "include ../ld.so.conf\ninclude /*/*/*/*/*\ninclude [[[\n")
 		},
+		"an ld.so.conf that includes folders without end": func(v *victim) {
+			v.image("loop/x", "")
+			for i := range 20_000 {
+				v.must(os.Symlink(".", v.rootfs("loop/"+strconv.Itoa(i))))
+			}
+			v.image("etc/ld.so.conf", "include /loop"+strings.Repeat("/*", 1500)+"\n")
+		},
 		"many files of ld.so.conf.d": func(v *victim) {
 			for i := range 3000 {
 				v.image("etc/ld.so.conf.d/"+strconv.Itoa(i)+".conf", "/lib"+strconv.Itoa(i)+"\n")

@@ -25,18 +25,25 @@ func Confine() error {
 		return fmt.Errorf("protect the process: %w", err)
 	}
 	unix.Umask(0o022)
+	lower(unix.RLIMIT_FSIZE, 64<<20)
+	Limit()
+	return nil
+}
+
+// Limit bounds what work in a container can cost the host, outside of the container's own
+// cgroup: a hostile image can have any number of libraries, and folders in ld.so.conf.
+func Limit() {
 	// The work is done before collecting garbage would pay, unless the image is hostile.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(64 << 20)
-	for resource, limit := range map[int]uint64{
-		unix.RLIMIT_CORE:  0,
-		unix.RLIMIT_FSIZE: 64 << 20,
-		unix.RLIMIT_CPU:   20,
-	} {
-		// A lower limit that is set already is as good.
-		_ = unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit})
-	}
-	return nil
+	lower(unix.RLIMIT_CORE, 0)
+	const seconds = 20
+	lower(unix.RLIMIT_CPU, seconds)
+}
+
+// lower sets a limit of the process. One that is lower already is as good.
+func lower(resource int, limit uint64) {
+	_ = unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit})
 }
 
 // environment returns the variables that a hook keeps, and whether there are more.

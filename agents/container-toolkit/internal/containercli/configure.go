@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"outrigger.dev/agents/container-toolkit/internal/cdihook"
 	"outrigger.dev/agents/container-toolkit/internal/container"
 	"outrigger.dev/pkg/driverroot"
 )
@@ -78,6 +79,7 @@ func configureCommand() command {
 		if *dryRun {
 			return printPlan(stdout, cfg, n, r)
 		}
+		cdihook.Limit()
 		return cfg.Configure(n, to, r)
 	}}
 }

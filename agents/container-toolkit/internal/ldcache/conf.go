@@ -127,8 +127,12 @@ func (u *update) glob(pattern string) []string {
 	return found
 }
 
-// names returns the names in a folder, sorted.
+// names returns the names in a folder, sorted; none once as many were read as no
+// distribution has.
 func (u *update) names(name string) []string {
+	if u.named > maxNames {
+		return nil
+	}
 	d, err := u.root.Dir(name)
 	if err != nil {
 		return nil
@@ -139,5 +143,6 @@ func (u *update) names(name string) []string {
 		u.warn(name + " in the container: " + err.Error())
 		return nil
 	}
+	u.named += len(names)
 	return names
 }

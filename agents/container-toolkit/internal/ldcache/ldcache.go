@@ -66,6 +66,8 @@ type update struct {
 	folders []dir
 	// searched are the folders that were read.
 	searched map[dirID]bool
+	// named is how many names were read to find what patterns match.
+	named int
 }
 
 // dir is a folder, which may have several paths.
