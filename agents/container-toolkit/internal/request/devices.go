@@ -94,6 +94,9 @@ func mountedCDI(name string) string {
 // replace it.
 func (d *deriver) fromVariables() error {
 	variable, value, set := d.variable()
+	if err := acceptLength(variable, value); err != nil {
+		return err
+	}
 	names := toolconfig.Words(value)
 	switch {
 	case !set && d.legacyImage():
@@ -199,10 +202,11 @@ func (d *deriver) byMode(mode, id string) error {
 	case "management":
 		kind = "management.nvidia.com/gpu"
 	case "imex":
-		if _, err := channel(id); err != nil {
+		number, err := channel(id)
+		if err != nil {
 			return fmt.Errorf("inject GPUs: %s: %w", asked, err)
 		}
-		d.r.Devices = append(d.r.Devices, imexDevice(asked, id))
+		d.r.Devices = append(d.r.Devices, imexDevice(asked, number))
 		return nil
 	case "auto", "nvml":
 		if id == "" {
@@ -223,8 +227,10 @@ var errNoDevice = errors.New("it is no index, UUID, PCI bus ID or CDI name")
 
 func unique(names []string) []string {
 	var out []string
+	seen := make(map[string]bool, len(names))
 	for _, name := range names {
-		if !slices.Contains(out, name) {
+		if !seen[name] {
+			seen[name] = true
 			out = append(out, name)
 		}
 	}

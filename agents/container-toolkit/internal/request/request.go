@@ -4,6 +4,7 @@
 package request
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -85,13 +86,34 @@ func Derive(c Container, cfg *toolconfig.Config) (*Request, error) {
 	if err := d.devices(); err != nil || !d.r.GPU() {
 		return d.r, err
 	}
-	for _, step := range []func() error{d.capabilities, d.requirements, d.migRights, d.channels} {
+	for _, step := range []func() error{d.lengths, d.capabilities, d.requirements, d.migRights, d.channels} {
 		if err := step(); err != nil {
 			return d.r, err
 		}
 	}
 	d.gates()
 	return d.r, nil
+}
+
+// maxValue is far more than a variable has that asks for GPUs: the UUIDs of 112 MIG devices
+// have 5 KiB. Its value is an image's, and what is done with it costs the host's time.
+const maxValue = 64 << 10
+
+func acceptLength(variable, value string) error {
+	if len(value) <= maxValue {
+		return nil
+	}
+	return fmt.Errorf("inject GPUs: %s has %d bytes: at most %d are accepted", variable, len(value), maxValue)
+}
+
+// lengths rejects variables that are too long.
+func (d *deriver) lengths() error {
+	for _, name := range sorted(d.Env, "NVIDIA_") {
+		if err := acceptLength(name, d.Env[name]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // deriver derives one Request.

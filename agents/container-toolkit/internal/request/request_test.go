@@ -80,6 +80,7 @@ func TestDevicesOfVariables(t *testing.T) {
 		"a name of another strategy":    {[]string{visible + "=mig1:0"}, []string{gpu + "mig1:0"}},
 		"a discovery mode":              {[]string{visible + "=mode=gds"}, []string{"nvidia.com/gds=all"}},
 		"a discovery mode with an id":   {[]string{visible + "=mode=imex,id=3"}, []string{"nvidia.com/imex-channel=channel3|3"}},
+		"a discovery mode with a name":  {[]string{visible + "=mode=imex,id=channel3"}, []string{"nvidia.com/imex-channel=channel3|3"}},
 		"a mode of the GPUs":            {[]string{visible + "=mode=nvml,id=1"}, []string{gpu + "1"}},
 		"the last of two variables":     {[]string{visible + "=all", visible + "=1"}, []string{gpu + "1"}},
 		"a legacy image":                {[]string{"CUDA_VERSION=9.0.176"}, []string{gpu + "all"}},
@@ -261,6 +262,8 @@ func TestTheManagementKindNeedsAPrivilegedContainer(t *testing.T) {
 }
 
 func TestDeriveRejects(t *testing.T) {
+	// What an image has in its variables is work for the host.
+	long := strings.Repeat("0,", 50_000)
 	for variable, want := range map[string]string{
 		visible + "=GPU 0":                             "no index, UUID, PCI bus ID or CDI name",
 		visible + "=../x":                              "no index, UUID",
@@ -276,6 +279,9 @@ func TestDeriveRejects(t *testing.T) {
 		"NVIDIA_IMEX_CHANNELS=1,-1":                    `"-1" is no IMEX channel`,
 		"NVIDIA_IMEX_CHANNELS=1048576":                 "no IMEX channel",
 		"CUDA_VERSION=new":                             "CUDA_VERSION=new is no version",
+		visible + "=" + long:                           "NVIDIA_VISIBLE_DEVICES has 100000 bytes: at most 65536 are accepted",
+		"NVIDIA_REQUIRE_X=" + long:                     "NVIDIA_REQUIRE_X has 100000 bytes",
+		"NVIDIA_IMEX_CHANNELS=" + long:                 "NVIDIA_IMEX_CHANNELS has 100000 bytes",
 	} {
 		env := request.Environment([]string{visible + "=all", variable})
 		if _, err := request.Derive(request.Container{Env: env}, toolconfig.Default()); err == nil || !strings.Contains(err.Error(), want) {
