@@ -34,6 +34,7 @@ func features() map[string]feature {
 		"disable-ipc-discoverer":              {set: func(f *Features) { f.NoSockets = true }},
 		"enable-explicit-driver-libraries":    {void: "a spec always lists the driver's libraries one by one"},
 		"disable-nvsandboxutils":              {void: "libnvidia-sandboxutils is never used"},
+		"disable-nvsandbox-utils":             {void: "libnvidia-sandboxutils is never used"},
 		"disable-multiple-csv-devices":        {void: "it concerns Tegra, for which no spec is written"},
 		"enable-coherent-annotations":         {void: "no annotation is written: nothing reads it, and it needs a newer CDI reader"},
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
+	"outrigger.dev/pkg/cdi"
 )
 
 func TestConfigOfTheTools(t *testing.T) {
@@ -35,6 +36,19 @@ func TestConfigOfTheTools(t *testing.T) {
 	want.Features.IgnoreIMEXChannelRequests = true
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("config (-want +got):\n%s", d)
+	}
+}
+
+// A feature of the tools that is about CDI specs concerns the agent's own.
+func TestOptInFeaturesOfSpecs(t *testing.T) {
+	text, err := toolSettings{tools: "/t", features: []string{"disable-cuda-compat-lib-hook", "no-additional-gids-for-device-nodes"}}.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := specFeatures(text)
+	want := cdi.Features{NoAdditionalGIDs: true, DisabledHooks: []string{"enable-cuda-compat"}}
+	if d := cmp.Diff(want, got); err != nil || d != "" {
+		t.Errorf("%v (-want +got):\n%s", err, d)
 	}
 }
 

@@ -13,9 +13,11 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/generate"
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
 	"outrigger.dev/agents/container-toolkit/internal/install"
+	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 	"outrigger.dev/agents/container-toolkit/internal/upkeep"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/cdi"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
@@ -81,7 +83,10 @@ func read(c *cli.Context) (settings, error) {
 	s.engine.ProcRoot = host.ProcRoot
 	errs = append(errs, err)
 	s.hostRoot = c.Path("host-root-mount")
-	if s.config, err = s.tools(c).config(); err != nil {
+	if s.config, err = s.tools(c).config(); err == nil {
+		s.kinds.Features, err = specFeatures(s.config)
+	}
+	if err != nil {
 		errs = append(errs, agent.Usagef("config of the tools: %s", err))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -153,6 +158,16 @@ func (s *settings) tools(c *cli.Context) toolSettings {
 		cliDebug:     c.String("nvidia-container-cli-debug"),
 		features:     agent.Words(c, "opt-in-features"),
 	}
+}
+
+// specFeatures returns what the config of the tools says about CDI specs.
+func specFeatures(config []byte) (cdi.Features, error) {
+	cfg, _, err := toolconfig.Parse(config)
+	if err != nil {
+		return cdi.Features{}, err
+	}
+	f, _, err := cdi.ParseFeatures(cfg.SpecFeatures())
+	return f, err
 }
 
 // specDirs returns the folders in which the runtime finds CDI specs.

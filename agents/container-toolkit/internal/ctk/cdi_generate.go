@@ -100,9 +100,14 @@ func generationOf(c *command.Context, stdout, stderr io.Writer) (*generation, er
 	mode, modeErr := modeOf(c.String("mode"))
 	names, namesErr := namersOf(c.StringSlice("device-name-strategy"))
 	format, formatErr := cdifile.FormatOf(c.String("output"), c.String("format"))
-	features, void, featuresErr := cdi.ParseFeatures(values(c, "feature-flag"), without(values(c, "disable-hook"), oneHook))
-	cfg, cfgErr := configOf(c, stderr)
-	if err := errors.Join(modeErr, namesErr, formatErr, featuresErr, cfgErr, csvErr(c), enabledErr(c)); err != nil {
+	cfg, err := configOf(c, stderr)
+	if err != nil {
+		return nil, err
+	}
+	flags, disabled := cfg.SpecFeatures()
+	flags, disabled = append(flags, values(c, "feature-flag")...), append(disabled, without(values(c, "disable-hook"), oneHook)...)
+	features, void, featuresErr := cdi.ParseFeatures(flags, disabled)
+	if err := errors.Join(modeErr, namesErr, formatErr, featuresErr, csvErr(c), enabledErr(c)); err != nil {
 		return nil, err
 	}
 	for _, v := range void {

@@ -65,6 +65,28 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
+func TestGenerateFollowsTheConfigFile(t *testing.T) {
+	h := newHost(t)
+	config := "[nvidia-container-runtime.modes.jit-cdi]\nnvcdi-disable-hooks = [\"update-ldcache\"]\n" +
+		"[features]\ndisable-cuda-compat-lib-hook = true\n"
+	args := []string{"cdi", "generate", "--nvidia-cdi-hook-path=/usr/bin/nvidia-cdi-hook", "--disable-hook=prepare-container"}
+	all := []string{"update-ldcache", "enable-cuda-compat"}
+	for text, left := range map[string]bool{"": false, config: true} {
+		if err := os.WriteFile(filepath.Join(h.dir, "config.toml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stdout, stderr, err := h.ctk(args...)
+		if err != nil {
+			t.Fatal(err, stderr)
+		}
+		for _, part := range all {
+			if strings.Contains(stdout, part) == left {
+				t.Errorf("with the config %q, the spec has %s: %v", text, part, !left)
+			}
+		}
+	}
+}
+
 // A file gets the facts beside it, and other users can read both.
 func TestGenerateIntoAFile(t *testing.T) {
 	h := newHost(t)

@@ -54,15 +54,18 @@ func names(asked *request.Request) []string {
 }
 
 // compatMode returns the mode for the CUDA compatibility libraries of an image. In the
-// mode hook, the runtime has added a hook of its own for them.
+// mode hook, NVIDIA's runtime adds a hook that does what nvidia-container-cli does in the
+// mode ldconfig.
 func compatMode(cfg *toolconfig.Config) string {
 	switch {
 	case cfg.Features.AllowCUDACompatLibsFromContainer:
 		return "mount"
-	case cfg.Runtime.CUDACompatMode == "hook":
+	case cfg.Runtime.CUDACompatMode != "hook":
+		return cfg.Runtime.CUDACompatMode
+	case cfg.Features.DisableCUDACompatLibHook:
 		return "disabled"
 	}
-	return cfg.Runtime.CUDACompatMode
+	return "ldconfig"
 }
 
 func exists(path string) bool {

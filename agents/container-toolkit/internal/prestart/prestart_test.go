@@ -105,7 +105,11 @@ cuda-compat-mode = "hook"
 disable-imex-channel-creation = true
 `, state, container("NVIDIA_VISIBLE_DEVICES=0"),
 			"--root=/run/nvidia/driver --no-create-imex-channels --no-pivot --debug=/var/log/cli.log --ldcache=/etc/other.cache --user=root:video " +
-				"configure --cuda-compat-mode=disabled --ldconfig=@/opt/ldconfig --no-cgroups --device=0 --compute --utility --pid=42 BUNDLE/rootfs added",
+				"configure --cuda-compat-mode=ldconfig --ldconfig=@/opt/ldconfig --no-cgroups --device=0 --compute --utility --pid=42 BUNDLE/rootfs added",
+		},
+		"no CUDA compatibility libraries": {
+			withCLI + "[nvidia-container-runtime.modes.legacy]\ncuda-compat-mode = \"hook\"\n[features]\ndisable-cuda-compat-lib-hook = true\n", state, container("NVIDIA_VISIBLE_DEVICES=0"),
+			"--load-kmods configure --cuda-compat-mode=disabled --ldconfig=@/sbin/ldconfig --device=0 --compute --utility --pid=42 BUNDLE/rootfs",
 		},
 		"a container that asks for nothing": {withCLI, state, container("PATH=/bin"), ""},
 		"a container whose variables do not count": {

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"outrigger.dev/pkg/hostfs"
 )
@@ -120,6 +121,19 @@ type Features struct {
 	DisableIMEXChannelCreation       bool
 	IgnoreIMEXChannelRequests        bool
 	NoAdditionalGIDs                 bool
+}
+
+// SpecFeatures returns what the file says about CDI specs, for the programs that write
+// them: feature flags, and hooks to leave out, in the names of package cdi.
+func (c *Config) SpecFeatures() (flags, disabledHooks []string) {
+	flags, disabledHooks = slices.Clone(c.Runtime.JIT.FeatureFlags), slices.Clone(c.Runtime.JIT.DisableHooks)
+	if c.Features.NoAdditionalGIDs {
+		flags = append(flags, "no-additional-gids-for-device-nodes")
+	}
+	if c.Features.DisableCUDACompatLibHook {
+		disabledHooks = append(disabledHooks, "enable-cuda-compat")
+	}
+	return flags, disabledHooks
 }
 
 // Modes of the runtime.
