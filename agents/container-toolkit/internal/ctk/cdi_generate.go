@@ -56,7 +56,7 @@ func (g *generation) run(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	return g.write(spec, node)
+	return g.write(c, spec, node)
 }
 
 // spec derives the spec.
@@ -74,7 +74,7 @@ func (g *generation) spec(content *driverroot.Content, node *gpu.Node) (*specs.S
 }
 
 // write writes the spec, and the facts of its GPUs if it goes to a file.
-func (g *generation) write(spec *specs.Spec, node *gpu.Node) error {
+func (g *generation) write(c *command.Context, spec *specs.Spec, node *gpu.Node) error {
 	data, err := cdifile.Encode(spec, g.format)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (g *generation) write(spec *specs.Spec, node *gpu.Node) error {
 		return nil
 	}
 	if node.Driver.NVMLVersion == "" {
-		fmt.Fprintf(g.stderr, "nvidia-ctk: without NVML the brand and architecture of GPUs and the CUDA version are not known: NVIDIA_REQUIRE_* can check the driver version only\n")
+		note(c, g.stderr, "without NVML the brand and architecture of GPUs and the CUDA version are not known: NVIDIA_REQUIRE_* can check the driver version only")
 	}
 	return facts.Write(g.output, data, g.options.Facts(node))
 }
@@ -111,7 +111,7 @@ func generationOf(c *command.Context, stdout, stderr io.Writer) (*generation, er
 		return nil, err
 	}
 	for _, v := range void {
-		fmt.Fprintln(stderr, "nvidia-ctk: no effect:", v)
+		note(c, stderr, "no effect: "+v)
 	}
 	var hook string
 	var one bool

@@ -42,7 +42,7 @@ func hookOf(c *command.Context, cfg *toolconfig.Config, stderr io.Writer) (path 
 	if !c.IsSet("nvidia-cdi-hook-path") {
 		path = cmp.Or(existing(defaultHook), existing(filepath.Join(filepath.Dir(cfg.CTKPath), hookName)))
 		if path == "" {
-			fmt.Fprintf(stderr, "nvidia-ctk: %s does not exist: the spec has no hooks, and mounts each library by all of its names\n", defaultHook)
+			note(c, stderr, defaultHook+" does not exist: the spec has no hooks, and mounts each library by all of its names")
 		}
 	}
 	if path == "" || slices.Contains(values(c, "disable-hook"), oneHook) {

@@ -48,6 +48,26 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// Both variables name the file, and only its warnings are quiet.
+func TestVariablesOfTheProgram(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.toml")
+	if err := os.WriteFile(path, []byte("unknown = 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, variable := range []string{"NVIDIA_CTK_CONFIG", "NVIDIA_CTK_CONFIG_FILE_PATH"} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, path)
+			if _, stderr, _ := nvidiaCTK(t, "info"); !strings.Contains(stderr, path+": line 1: unknown key unknown") {
+				t.Errorf("info prints %q", stderr)
+			}
+			t.Setenv("NVIDIA_CTK_QUIET", "true")
+			if _, stderr, code := nvidiaCTK(t, "info"); stderr != "" || code != 0 {
+				t.Errorf("info prints %q quietly, exit code %d", stderr, code)
+			}
+		})
+	}
+}
+
 func TestConfigRejects(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.toml")
 	for want, args := range map[string][]string{

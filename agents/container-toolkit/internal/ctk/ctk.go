@@ -37,7 +37,7 @@ func newProgram(stdin io.Reader, stdout, stderr io.Writer) *command.Command {
 		Flags: []command.Flag{
 			&command.BoolFlag{Name: "debug", Aliases: []string{"d"}, EnvVars: []string{"NVIDIA_CTK_DEBUG"}, Usage: "log more"},
 			&command.BoolFlag{Name: "quiet", EnvVars: []string{"NVIDIA_CTK_QUIET"}, Usage: "log errors only"},
-			&command.StringFlag{Name: "config", EnvVars: []string{"NVIDIA_CTK_CONFIG_FILE_PATH"}, Usage: "config `FILE` of the tools (config.toml)"},
+			&command.StringFlag{Name: "config", EnvVars: []string{"NVIDIA_CTK_CONFIG", "NVIDIA_CTK_CONFIG_FILE_PATH"}, Usage: "config `FILE` of the tools (config.toml)"},
 		},
 		Subcommands: []*command.Command{
 			hookCommand(stdin, stdout, stderr),

@@ -17,9 +17,16 @@ import (
 func configOf(c *command.Context, stderr io.Writer) (*toolconfig.Config, error) {
 	cfg, warnings, err := toolconfig.Load(toolconfig.Path(c.String("config"), os.Getenv, toolconfig.Beside()))
 	for _, w := range warnings {
-		fmt.Fprintln(stderr, "nvidia-ctk:", w)
+		note(c, stderr, w)
 	}
 	return cfg, err
+}
+
+// note prints what a person should know and is no error, unless --quiet is set.
+func note(c *command.Context, stderr io.Writer, text string) {
+	if !c.Bool("quiet") {
+		fmt.Fprintln(stderr, "nvidia-ctk:", text)
+	}
 }
 
 // whereOf returns where the driver is, from the flags --driver-root and --dev-root and
