@@ -128,28 +128,41 @@ func (r *Root) mountOn(target *os.File, m *Mount) error {
 	if onHost() {
 		return errors.New("the process is in the host's mount namespace: a container runtime has to run it as a createContainer hook")
 	}
+	if err := r.notShared(target); err != nil {
+		return err
+	}
+	err := unix.MoveMount(int(m.file.Fd()), "", int(target.Fd()), "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	if err != nil || m.later == 0 {
+		return err
+	}
+	return errors.Join(change(m.file, unix.MS_PRIVATE), change(m.file, m.later))
+}
+
+// notShared returns an error if what is mounted on a file is seen outside of the container.
+// It makes the mount of the root file system private. The kernel lists all mounts of the
+// host for it, so that it asks once for each mount.
+func (r *Root) notShared(target *os.File) error {
 	at, err := mountOf(target)
 	if err != nil {
 		return err
+	}
+	if _, known := r.private.Load(at); known {
+		return nil
 	}
 	own, err := mountOf(r.dir)
 	if err != nil {
 		return err
 	}
 	if at == own {
-		err = private(r.dir)
-	}
-	if err != nil {
-		return err
+		if err := private(r.dir); err != nil {
+			return err
+		}
 	}
 	if shared, err := isShared(at); err != nil || shared {
 		return errors.Join(err, errors.New("the mount that it is on is shared with the host"))
 	}
-	err = unix.MoveMount(int(m.file.Fd()), "", int(target.Fd()), "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
-	if err != nil || m.later == 0 {
-		return err
-	}
-	return errors.Join(change(m.file, unix.MS_PRIVATE), change(m.file, m.later))
+	r.private.Store(at, true)
+	return nil
 }
 
 // Private stops that mounts below a mount, such as the container's /proc, are seen

@@ -13,6 +13,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	pathrs "github.com/cyphar/filepath-securejoin/pathrs-lite"
 	"golang.org/x/sys/unix"
@@ -24,6 +25,9 @@ type Root struct {
 	dir *os.File // O_PATH
 	// self is /proc/self/fd, through which a file is opened again with other flags.
 	self *os.File
+	// private has the numbers of mounts that are known not to be shared: nobody else changes
+	// mounts in the mount namespace of a container that has not started.
+	private sync.Map
 }
 
 // Open opens the root file system that is at a path of the host: root.path of the
