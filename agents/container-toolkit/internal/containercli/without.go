@@ -1,0 +1,37 @@
+package containercli
+
+import (
+	"path"
+	"slices"
+
+	"outrigger.dev/pkg/driverroot"
+)
+
+// without are flags that leave out parts of the driver.
+type without struct{ persistenced, fabricManager, mps, firmware *bool }
+
+func (f *flags) without() without {
+	return without{
+		persistenced:  f.boolean("no-persistenced", "", "leave out the socket of nvidia-persistenced"),
+		fabricManager: f.boolean("no-fabricmanager", "", "leave out the socket of nvidia-fabricmanager"),
+		mps:           f.boolean("no-mps", "", "leave out the folder of MPS pipes"),
+		firmware:      f.boolean("no-gsp-firmware", "", "leave out the firmware of GPUs"),
+	}
+}
+
+// apply removes from the driver what the flags leave out.
+func (w without) apply(c *driverroot.Content) {
+	if *w.firmware {
+		c.Firmware = nil
+	}
+	c.Sockets = slices.DeleteFunc(c.Sockets, func(f driverroot.File) bool {
+		switch path.Base(path.Dir(f.Path)) {
+		case "nvidia-persistenced":
+			return *w.persistenced
+		case "nvidia-fabricmanager":
+			return *w.fabricManager
+		}
+		// The only one that CUDA needs.
+		return *w.mps && f.Capabilities == driverroot.Compute
+	})
+}
