@@ -1,7 +1,6 @@
 package request
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -131,16 +130,12 @@ func (d *deriver) channels() error {
 		d.decide("imex", "ignored", "features.ignore-imex-channel-requests is true in config.toml")
 		return nil
 	}
-	var errs []error
 	for _, name := range names {
 		number, err := channel(name)
 		if err != nil {
-			errs = append(errs, err)
+			return fmt.Errorf("inject GPUs: %s: %w", from, err)
 		}
 		d.r.IMEX = append(d.r.IMEX, number)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("inject GPUs: %s: %w", from, err)
 	}
 	d.r.IMEX = unique(d.r.IMEX)
 	d.decide("imex", "channels "+strings.Join(d.r.IMEX, ", "), from)

@@ -277,6 +277,7 @@ func TestDeriveRejects(t *testing.T) {
 		"NVIDIA_MIG_CONFIG_DEVICES=all":                "needs a privileged container",
 		"NVIDIA_MIG_MONITOR_DEVICES=0":                 "the only value is all",
 		"NVIDIA_IMEX_CHANNELS=1,-1":                    `"-1" is no IMEX channel`,
+		"NVIDIA_IMEX_CHANNELS=A,B":                     `"A" is no IMEX channel`,
 		"NVIDIA_IMEX_CHANNELS=1048576":                 "no IMEX channel",
 		"CUDA_VERSION=new":                             "CUDA_VERSION=new is no version",
 		visible + "=" + long:                           "NVIDIA_VISIBLE_DEVICES has 100000 bytes: at most 65536 are accepted",
@@ -284,7 +285,7 @@ func TestDeriveRejects(t *testing.T) {
 		"NVIDIA_IMEX_CHANNELS=" + long:                 "NVIDIA_IMEX_CHANNELS has 100000 bytes",
 	} {
 		env := request.Environment([]string{visible + "=all", variable})
-		if _, err := request.Derive(request.Container{Env: env}, toolconfig.Default()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := request.Derive(request.Container{Env: env}, toolconfig.Default()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s gives %v, want %q", variable, err, want)
 		}
 	}
