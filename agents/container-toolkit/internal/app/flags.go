@@ -19,7 +19,7 @@ func flags() []cli.Flag {
 func aliases() map[string]string {
 	return map[string]string{
 		"root": "toolkit-install-dir", "toolkit-root": "toolkit-install-dir", "source-root": "toolkit-source-root",
-		"pid-file": "toolkit-pid-file", "enable-cdi": "cdi-enabled",
+		"pid-file": "toolkit-pid-file", "enable-cdi": "cdi-enabled", "enable-cdi-in-runtime": "runtime-enable-cdi",
 		"nvidia-container-runtime.debug":                         "nvidia-container-runtime-debug",
 		"nvidia-container-runtime.log-level":                     "nvidia-container-runtime-log-level",
 		"nvidia-container-runtime.mode":                          "nvidia-container-runtime-mode",

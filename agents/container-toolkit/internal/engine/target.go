@@ -67,6 +67,9 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 	if err != nil {
 		return t, err
 	}
+	if err := k.misplaced(t); err != nil {
+		return t, err
+	}
 	t.main = c.ConfigPath
 	if t.process != nil {
 		t.main = cmp.Or(t.main, t.process.configPath(c.Engine))
@@ -93,6 +96,22 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 		err = k.locateContainerd(&t)
 	}
 	return t, err
+}
+
+// misplaced returns an error if the Config names a config file in a folder that the host
+// does not have, and that the running engine does not use. NVIDIA's manifests name paths in
+// the container, at which they mount the folders of the host.
+func (k *Keeper) misplaced(t target) error {
+	named := k.config.ConfigPath
+	if named == "" || t.process == nil || t.process.configPath(t.engine) == named {
+		return nil
+	}
+	dir, err := k.host.path(filepath.Dir(named))
+	if err != nil || exists(dir) {
+		return err
+	}
+	return fmt.Errorf("find the config of %s: the host has no folder %s, and the running engine reads %s: set --runtime-config (RUNTIME_CONFIG) to a path on the host, or leave it empty",
+		t.engine, filepath.Dir(named), t.process.configPath(t.engine))
 }
 
 // locateContainerd completes a target for containerd, also for the distributions that

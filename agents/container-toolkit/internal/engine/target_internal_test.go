@@ -47,6 +47,18 @@ func (n node) run(procs ...proc) {
 	}
 }
 
+// NVIDIA's manifests name paths in the container.
+func TestApplyRejectsPathsOfTheContainer(t *testing.T) {
+	n := newNode(t)
+	n.run(proc{pid: 7, exe: "/usr/bin/containerd", cmd: "containerd"})
+	before := n.snapshot()
+	c := n.config(Containerd)
+	c.ConfigPath = "/runtime/config-dir/config.toml"
+	_, err := n.keeper(c).Apply(context.Background())
+	assert.ErrorContains(t, err, "the host has no folder /runtime/config-dir, and the running engine reads /etc/containerd/config.toml")
+	assert.Equal(t, n.snapshot(), before)
+}
+
 func TestLocate(t *testing.T) {
 	const k3s = "/var/lib/rancher/k3s"
 	for name, tc := range map[string]struct {
