@@ -12,7 +12,7 @@ import (
 // flags are the flags of the agent. Variables are those of NVIDIA's nvidia-ctk-installer;
 // docs/container-toolkit.md lists where they differ.
 func flags() []cli.Flag {
-	return slices.Concat(agent.GPUFlags(), installFlags(), cdiFlags(), engineFlags(), toolFlags(), clusterFlags())
+	return slices.Concat(agent.GPUFlags(), installFlags(), cdiFlags(), engineFlags(), toolFlags(), clusterFlags(), ignoredFlags())
 }
 
 // aliases are names of flags in NVIDIA's nvidia-ctk-installer.
@@ -49,8 +49,6 @@ func installFlags() []cli.Flag {
 			Name: "no-daemon", EnvVars: []string{"NO_DAEMON"},
 			Usage: "install and configure once, then exit; nothing is taken back",
 		},
-		agent.Ignored("toolkit-package-type", "TOOLKIT_PACKAGE_TYPE", "the tools are static programs that run on every distribution"),
-		agent.Ignored("ignore-errors", "IGNORE_ERRORS", "the agent retries after errors"),
 	}
 }
 
