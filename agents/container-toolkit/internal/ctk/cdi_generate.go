@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/facts"
 	"outrigger.dev/agents/container-toolkit/internal/generate"
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
+	"outrigger.dev/agents/container-toolkit/internal/inject"
 	"outrigger.dev/pkg/cdi"
 	"outrigger.dev/pkg/command"
 	"outrigger.dev/pkg/driverproc"
@@ -83,6 +85,9 @@ func (g *generation) write(c *command.Context, spec *specs.Spec, node *gpu.Node)
 		_, err := g.stdout.Write(data)
 		return err
 	}
+	if err := conflict(g.output, spec); err != nil {
+		return err
+	}
 	if err := writeOutput(g.output, data); err != nil {
 		return err
 	}
@@ -93,6 +98,25 @@ func (g *generation) write(c *command.Context, spec *specs.Spec, node *gpu.Node)
 		note(c, g.stderr, "without NVML the brand and architecture of GPUs and the CUDA version are not known: NVIDIA_REQUIRE_* can check the driver version only")
 	}
 	return facts.Write(g.output, data, g.options.Facts(node))
+}
+
+// conflict returns an error if another spec in the folder of a file has a device of the spec
+// to write: container engines then inject neither.
+func conflict(path string, spec *specs.Spec) error {
+	dir := filepath.Dir(path)
+	for _, f := range inject.Load([]string{dir}, []string{spec.Kind}).Files {
+		if f.Path == filepath.Join(dir, filepath.Base(path)) {
+			continue
+		}
+		for i := range f.Spec.Devices {
+			name := f.Spec.Devices[i].Name
+			if slices.ContainsFunc(spec.Devices, func(d specs.Device) bool { return d.Name == name }) {
+				return fmt.Errorf("write %s: %s defines %s=%s, and container engines reject a device that is defined twice: "+
+					"if the container toolkit's agent runs on this host, see its log; else remove that file, or name it with --output", path, f.Path, spec.Kind, name)
+			}
+		}
+	}
+	return nil
 }
 
 // generationOf reads the flags of "cdi generate".

@@ -65,6 +65,29 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
+// Two specs with the same devices in one folder are as bad as none.
+func TestGenerateBesideAnotherSpec(t *testing.T) {
+	h := newHost(t)
+	dir := t.TempDir()
+	for _, step := range []struct{ args, err string }{
+		{"--output nvidia.com-gpu.json", ""},
+		{"--output nvidia.com-gpu.json", ""},
+		{"--output nvidia.yaml", "nvidia.com-gpu.json defines nvidia.com/gpu="},
+		{"--output other.yaml --class=other", ""},
+		{"--output nvidia.yaml --device-name-strategy=type-index --no-all-device", "nvidia.com/gpu=none"},
+	} {
+		args := strings.Fields(step.args)
+		args[1] = filepath.Join(dir, args[1])
+		_, stderr, err := h.ctk(append([]string{"cdi", "generate"}, args...)...)
+		if (err == nil) != (step.err == "") || !strings.Contains(stderr, step.err) {
+			t.Errorf("%s: %v, %s; want %q", step.args, err, stderr, step.err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "nvidia.yaml")); err == nil {
+		t.Error("the file is written")
+	}
+}
+
 func TestGenerateFollowsTheConfigFile(t *testing.T) {
 	h := newHost(t)
 	config := "[nvidia-container-runtime.modes.jit-cdi]\nnvcdi-disable-hooks = [\"update-ldcache\"]\n" +
