@@ -23,6 +23,8 @@ import (
 // methods can be used by several goroutines.
 type Root struct {
 	dir *os.File // O_PATH
+	// changes is the root through which files are changed: dir, or what writable returns.
+	changes *os.File
 	// self is /proc/self/fd, through which a file is opened again with other flags.
 	self *os.File
 	// private has the numbers of mounts that are known not to be shared: nobody else changes
@@ -44,6 +46,9 @@ func Open(hostPath string) (*Root, error) {
 	if own, err := isOwnRoot(dir); err != nil || own {
 		return nil, errors.Join(fmt.Errorf("open the container's root file system: %s is the host's own root; check root.path in config.json", hostPath), err, r.Close())
 	}
+	if f := writable(dir); f != nil {
+		r.changes = f
+	}
 	return r, nil
 }
 
@@ -53,18 +58,29 @@ func newRoot(dir *os.File) (*Root, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open /proc/self/fd: %w", err), dir.Close())
 	}
-	return &Root{dir: dir, self: self}, nil
+	return &Root{dir: dir, changes: dir, self: self}, nil
 }
 
 // Close releases the root.
-func (r *Root) Close() error { return errors.Join(r.dir.Close(), r.self.Close()) }
+func (r *Root) Close() error {
+	err := errors.Join(r.dir.Close(), r.self.Close())
+	if r.changes != r.dir {
+		err = errors.Join(err, r.changes.Close())
+	}
+	return err
+}
 
 // tries is how often a path is resolved again after something was renamed meanwhile.
 const tries = 128
 
 // lookup returns a file as an O_PATH file descriptor: of no use but to name it. It
 // follows links, inside the root.
-func (r *Root) lookup(name string) (*os.File, error) {
+func (r *Root) lookup(name string) (*os.File, error) { return lookup(r.dir, name) }
+
+// lookupChange does so for a file that is to be changed.
+func (r *Root) lookupChange(name string) (*os.File, error) { return lookup(r.changes, name) }
+
+func lookup(root *os.File, name string) (*os.File, error) {
 	if err := check(name); err != nil {
 		return nil, err
 	}
@@ -73,7 +89,7 @@ func (r *Root) lookup(name string) (*os.File, error) {
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
 	}
 	for range tries {
-		fd, err := unix.Openat2(int(r.dir.Fd()), name, &how)
+		fd, err := unix.Openat2(int(root.Fd()), name, &how)
 		switch {
 		case err == nil:
 			return os.NewFile(uintptr(fd), name), nil
@@ -81,7 +97,7 @@ func (r *Root) lookup(name string) (*os.File, error) {
 			continue
 		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM):
 			// Before Linux 5.6, or below a seccomp filter that does not know the call.
-			f, err := pathrs.OpenatInRoot(r.dir, name)
+			f, err := pathrs.OpenatInRoot(root, name)
 			return f, cause(err)
 		}
 		return nil, err
@@ -114,7 +130,7 @@ func (r *Root) parent(name string, create bool) (*os.File, string, error) {
 	if base == "" {
 		return nil, "", unix.EISDIR
 	}
-	open := r.lookup
+	open := r.lookupChange
 	if create {
 		open = r.mkdirAll
 	}
@@ -125,9 +141,9 @@ func (r *Root) parent(name string, create bool) (*os.File, string, error) {
 // mkdirAll returns a folder as an O_PATH file descriptor, and creates it with mode 0755
 // if it is missing.
 func (r *Root) mkdirAll(name string) (*os.File, error) {
-	f, err := r.lookup(name)
+	f, err := r.lookupChange(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		f, err = pathrs.MkdirAllHandle(r.dir, name, 0o755)
+		f, err = pathrs.MkdirAllHandle(r.changes, name, 0o755)
 		err = cause(err)
 	}
 	if err != nil {
@@ -150,8 +166,11 @@ func failed(do, name string, err error) error {
 		return nil
 	}
 	err = cause(err)
-	if errors.Is(err, unix.ELOOP) {
+	switch {
+	case errors.Is(err, unix.ELOOP):
 		err = fmt.Errorf("%w: a link in its path leads into /proc, or in a circle", err)
+	case errors.Is(err, unix.EROFS):
+		err = fmt.Errorf("%w: let the container write there, or use Linux 5.12 or later", err)
 	}
 	return fmt.Errorf("%s %s in the container: %w", do, name, err)
 }

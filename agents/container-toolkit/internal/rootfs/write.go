@@ -136,7 +136,7 @@ func (r *Root) chmod(f *os.File, mode fs.FileMode) error {
 // which is the host's: only the root file system itself and a tmpfs, such as /dev, are
 // the container's.
 func (r *Root) ChmodDir(name string, mode fs.FileMode) error {
-	f, err := r.lookup(name)
+	f, err := r.lookupChange(name)
 	if err != nil {
 		return failed("change mode of", name, err)
 	}
