@@ -94,7 +94,7 @@ func (e *engine) gives(t *testing.T, n *node, w way) {
 		t.Errorf("a container with GPUs 1 and 3 opened GPU 2: %s", out)
 	}
 
-	all, stderr, err := e.once(slices.Concat([]string{"--network=none"}, w.options("all"), []string{image})...)
+	all, stderr, err := e.once(slices.Concat([]string{"--network=none", "--read-only"}, w.options("all"), []string{image})...)
 	if err != nil || !strings.Contains(all, "Test PASSED") {
 		t.Errorf("vectoradd: %v: %s%s", err, all, stderr)
 	}

@@ -8,13 +8,21 @@ import (
 	"testing"
 )
 
+// lowLevel are the runtimes that Podman starts; Debian's default is crun.
+func lowLevel() []string { return []string{"runc", "crun"} }
+
 // TestPodmanGivesGPUs gives GPUs to containers of Podman, from the CDI spec that
 // "nvidia-ctk cdi generate" writes.
 func TestPodmanGivesGPUs(t *testing.T) {
 	n := newToolkitNode(t)
-	e := podmanMachine(t, n).podman("/run")
-	e.running = []string{"--cgroup-parent=/" + e.cgroup}
-	e.gives(t, n, way{options: device, visible: "void", unknown: unknownToCDI})
+	m := podmanMachine(t, n)
+	for _, runtime := range lowLevel() {
+		t.Run(runtime, func(t *testing.T) {
+			e := m.podman("/run", runtime)
+			e.running = []string{"--cgroup-parent=/" + e.cgroup}
+			e.gives(t, n, way{options: device, visible: "void", unknown: unknownToCDI})
+		})
+	}
 }
 
 // rootless prepares a machine for containers of the user 54321. The kernel lets such a user
@@ -25,6 +33,7 @@ for kind in proc sysfs; do
   mkdir /run/$kind
   mount -t $kind $kind /run/$kind
 done
+mount -t tmpfs -o mode=1777 tmpfs /tmp
 mkdir -p /run/home /run/user/54321
 chown 54321 /run/home /run/user/54321
 echo 'somebody:x:54321:54321::/run/home:/bin/sh' >>/etc/passwd
@@ -40,27 +49,38 @@ func TestPodmanGivesGPUsToUsers(t *testing.T) {
 	if _, stderr, err := try(t, nil, m.inside(append(user, "unshare", "--user", "true")...)...); err != nil {
 		t.Skipf("this machine has no user namespaces for users: %v: %s", err, stderr)
 	}
-	m.podman("/run/home", user...).gives(t, n, way{options: device, visible: "void", unknown: unknownToCDI, open: true})
+	for _, runtime := range lowLevel() {
+		t.Run(runtime, func(t *testing.T) {
+			e := m.podman("/run/home", runtime, user...)
+			e.gives(t, n, way{options: device, visible: "void", unknown: unknownToCDI, open: true})
+		})
+	}
 }
+
+// oneHierarchy hides cgroups of version 2 beside those of version 1, with which crun does
+// not start.
+const oneHierarchy = "! mountpoint --quiet /sys/fs/cgroup/unified || umount /sys/fs/cgroup/unified\n"
 
 // podmanMachine returns a machine with Debian's Podman, which has no daemon.
 func podmanMachine(t *testing.T, n *node) *machine {
 	t.Helper()
-	if _, err := os.Stat("/usr/bin/podman"); err != nil {
-		t.Skip("/usr/bin/podman is missing: apt-get install --no-install-recommends podman")
+	for _, name := range []string{"/usr/bin/podman", "/usr/bin/crun"} {
+		if _, err := os.Stat(name); err != nil {
+			t.Skipf("%s is missing: apt-get install --no-install-recommends podman crun", name)
+		}
 	}
 	m := newMachine(t)
-	m.start(n, idle)
+	m.start(n, oneHierarchy+idle)
 	m.generate()
 	return m
 }
 
 // podman returns the engine of the user that a command becomes. Its files are below home.
-func (m *machine) podman(home string, become ...string) *engine {
+func (m *machine) podman(home, runtime string, become ...string) *engine {
 	m.t.Helper()
 	e := &engine{machine: m, images: map[string]string{}, env: []string{"PATH=" + systemPath, "HOME=" + home, "XDG_RUNTIME_DIR=/run/user/54321"}}
 	e.client = m.inside(slices.Concat(become, []string{
-		"/usr/bin/podman", "--root=" + home + "/data", "--runroot=" + home + "/run", "--storage-driver=vfs", "--cgroup-manager=cgroupfs", "--runtime=runc",
+		"/usr/bin/podman", "--root=" + home + "/data", "--runroot=" + home + "/run", "--storage-driver=vfs", "--cgroup-manager=cgroupfs", "--runtime=" + runtime,
 	})...)
 	m.t.Logf("engine %s", e.must("version", "--format", "{{.Client.Version}}"))
 	return e
