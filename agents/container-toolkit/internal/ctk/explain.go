@@ -68,7 +68,7 @@ func explainCommand(stdout, stderr io.Writer) *command.Command {
 
 // explained returns the container that the arguments describe.
 func explained(c *command.Context) (request.Container, inject.Target, error) {
-	target := inject.Target{Stat: shim.HostNode}
+	target := inject.Target{Stat: shim.HostNode, Public: shim.HostPublic}
 	if len(c.Args()) == 0 {
 		return request.Container{}, target, errors.New("explain: name a bundle, or variables like NVIDIA_VISIBLE_DEVICES=all")
 	}

@@ -30,6 +30,9 @@ type Target struct {
 	User oci.User
 	// UserNamespace is set if mounts need to map owners.
 	UserNamespace bool
+	// Public reports whether every user may use a file of the host: its mount needs no
+	// map. nil is for none.
+	Public func(path string) bool
 	// Stat returns a device node of the host, without following a link. The error wraps
 	// gpu.ErrNoDriver if the driver, which has to make the node, is not loaded.
 	Stat func(path string) (Node, error)
@@ -156,10 +159,12 @@ func (t Target) complete(n *specs.DeviceNode) (oci.LinuxDevice, error) {
 	return d, nil
 }
 
-// mount returns a mount. In a container with a user namespace, bind mounts map owners.
+// mount returns a mount. In a container with a user namespace, bind mounts map owners. Not
+// every file system can do that: overlayfs, on which a driver container has its files,
+// cannot.
 func (t Target) mount(m *specs.Mount) oci.Mount {
 	out := oci.Mount{Source: m.HostPath, Destination: m.ContainerPath, Options: m.Options, Type: m.Type}
-	if !t.UserNamespace {
+	if !t.UserNamespace || t.Public != nil && slices.Contains(m.Options, "ro") && t.Public(m.HostPath) {
 		return out
 	}
 	option := ""

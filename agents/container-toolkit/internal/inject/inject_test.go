@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
+	cdispecs "tags.cncf.io/container-device-interface/specs-go"
 
 	"outrigger.dev/agents/container-toolkit/internal/inject"
 	"outrigger.dev/agents/container-toolkit/internal/oci"
@@ -108,6 +110,30 @@ func run(config string, dirs []string, names ...string) (*oci.Spec, error) {
 		return nil, err
 	}
 	return s, s.Apply(edits)
+}
+
+// Not every file system can map owners.
+func TestMountsMapOwnersWhereItIsNeeded(t *testing.T) {
+	mount := func(path string, options ...string) *cdispecs.Mount {
+		return &cdispecs.Mount{HostPath: path, ContainerPath: path, Options: options}
+	}
+	target := inject.Target{UserNamespace: true, Public: func(path string) bool { return path == "/public" }}
+	for name, c := range map[string]struct {
+		mount *cdispecs.Mount
+		want  []string
+	}{
+		"a file that everybody may read":            {mount("/public", "ro", "bind"), []string{"ro", "bind"}},
+		"a file that everybody may read and change": {mount("/public", "rw", "bind"), []string{"rw", "bind", "idmap"}},
+		"a file of one user":                        {mount("/private", "ro", "rbind"), []string{"ro", "rbind", "ridmap"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := &inject.File{Spec: &cdispecs.Spec{}}
+			edits, err := target.Edits([]inject.Device{{File: file, Edits: &cdispecs.ContainerEdits{Mounts: []*cdispecs.Mount{c.mount}}}})
+			if err != nil || !slices.Equal(edits.Mounts[0].Options, c.want) {
+				t.Errorf("options are %q, %v, want %q", edits.Mounts[0].Options, err, c.want)
+			}
+		})
+	}
 }
 
 // The library of CDI, which engines use, gives the same config.json.

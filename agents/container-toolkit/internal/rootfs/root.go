@@ -170,7 +170,7 @@ func failed(do, name string, err error) error {
 	case errors.Is(err, unix.ELOOP):
 		err = fmt.Errorf("%w: a link in its path leads into /proc, or in a circle", err)
 	case errors.Is(err, unix.EROFS):
-		err = fmt.Errorf("%w: let the container write there, or use Linux 5.12 or later", err)
+		err = fmt.Errorf("%w: mount what is there so that the container can write to it", err)
 	}
 	return fmt.Errorf("%s %s in the container: %w", do, name, err)
 }

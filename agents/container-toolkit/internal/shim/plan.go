@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -146,6 +147,21 @@ func (p *Plan) facts() (require.Driver, []require.GPU, error) {
 		driver.Version, _ = driverproc.Root("").Version()
 	}
 	return driver, gpus, nil
+}
+
+// HostPublic reports whether every user of the host may read a file, or connect to a socket.
+func HostPublic(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return mode&0o004 != 0
+	case mode&fs.ModeSocket != 0:
+		return mode&0o006 == 0o006
+	}
+	return false
 }
 
 // HostNode returns a device node of the host, without following a link.

@@ -113,7 +113,7 @@ func (s *shim) modify(bundle string) error {
 	if err != nil {
 		return err
 	}
-	target := inject.Target{User: spec.User(), UserNamespace: spec.UserNamespace(), Stat: HostNode}
+	target := inject.Target{User: spec.User(), UserNamespace: spec.UserNamespace(), Stat: HostNode, Public: HostPublic}
 	plan, err := Make(request.Of(spec), target, s.cfg)
 	s.trace(plan)
 	if err != nil || plan.Mode == "" {
