@@ -52,6 +52,24 @@ func TestCurrentDockerGivesGPUs(t *testing.T) {
 	e.unconfigure(t)
 }
 
+// TestDockerInUserNamespacesGivesGPUs has containers whose root user is another one on the
+// host.
+func TestDockerInUserNamespacesGivesGPUs(t *testing.T) {
+	n := newToolkitNode(t)
+	e := currentDocker(t, n, "--userns-remap=daemon")
+	t.Run("--gpus by the prestart hook", func(t *testing.T) {
+		e.gives(t, n, way{options: gpusOption, visible: "1,3", unknown: unknownToHook})
+	})
+	e.generate()
+	t.Run("--device", func(t *testing.T) {
+		e.gives(t, n, way{options: device, visible: "void", unknown: unknownToCDI})
+	})
+	e.configure(t)
+	t.Run("--runtime=nvidia", func(t *testing.T) {
+		e.gives(t, n, way{options: variable, visible: "void", unknown: unknownToCDI})
+	})
+}
+
 // configure registers the runtime with the running engine, as the documentation says.
 func (e *engine) configure(t *testing.T) {
 	t.Helper()

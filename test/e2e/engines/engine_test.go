@@ -16,7 +16,9 @@ import (
 
 // serving is the rest of a machine's first process, for Docker.
 const serving = `
-"$DOCKERD" --data-root /run/data --storage-driver vfs --exec-root /run/dk --pidfile /run/dk.pid \
+# As the folders of a containerd that the distribution starts.
+mkdir -m 711 -p /run/dk/containerd
+"$DOCKERD" $FLAGS --data-root /run/data --storage-driver vfs --exec-root /run/dk --pidfile /run/dk.pid \
   --config-file "$DIR/daemon.json" -H "$DOCKER_HOST" --iptables=false --ip6tables=false --bridge=none \
   --exec-opt native.cgroupdriver=cgroupfs --cgroup-parent="/$CGROUP" >"$DIR/log" 2>&1 &
 engine=$!
@@ -66,11 +68,11 @@ func newEngine(t *testing.T, n *node) *engine {
 			t.Skipf("%s is missing: apt-get install --no-install-recommends docker.io", name)
 		}
 	}
-	return newDocker(t, n, "/usr/sbin/dockerd", "/usr/bin/docker", "")
+	return newDocker(t, n, docker{daemon: "/usr/sbin/dockerd", client: "/usr/bin/docker"})
 }
 
-// currentDocker starts the Docker that is built from its module.
-func currentDocker(t *testing.T, n *node) *engine {
+// currentDocker starts the Docker that is built from its module, with flags.
+func currentDocker(t *testing.T, n *node, flags ...string) *engine {
 	t.Helper()
 	programs, err := filepath.Abs(filepath.Join("..", "..", "..", "bin", "cluster-components"))
 	if err != nil {
@@ -81,16 +83,24 @@ func currentDocker(t *testing.T, n *node) *engine {
 			t.Skipf("needs the programs of Docker: %v (run: make e2e)", err)
 		}
 	}
-	return newDocker(t, n, filepath.Join(programs, "dockerd"), filepath.Join(programs, "docker"), programs+":")
+	return newDocker(t, n, docker{filepath.Join(programs, "dockerd"), filepath.Join(programs, "docker"), programs + ":", flags})
 }
 
-// newDocker starts a Docker engine. It finds its programs, and the hooks of --gpus, in its
-// PATH.
-func newDocker(t *testing.T, n *node, daemon, client, path string) *engine {
+// docker says which Docker is started.
+type docker struct {
+	daemon, client string
+	// path comes before the folders of the system in its PATH, in which it finds its
+	// programs and the hooks of --gpus.
+	path  string
+	flags []string
+}
+
+// newDocker starts a Docker engine.
+func newDocker(t *testing.T, n *node, d docker) *engine {
 	t.Helper()
 	m := newMachine(t)
-	env := []string{"PATH=" + path + systemPath, "DOCKER_HOST=unix://" + m.dir + "/socket", "DOCKER_CONFIG=" + m.dir}
-	e := &engine{machine: m, client: []string{client}, env: env, images: map[string]string{}, config: "{}"}
+	env := []string{"PATH=" + d.path + systemPath, "DOCKER_HOST=unix://" + m.dir + "/socket", "DOCKER_CONFIG=" + m.dir}
+	e := &engine{machine: m, client: []string{d.client}, env: env, images: map[string]string{}, config: "{}"}
 	if lacksResourceCapability(t) {
 		path := filepath.Join(m.dir, "runtime")
 		if err := os.WriteFile(path, []byte(restricted), 0o700); err != nil {
@@ -99,7 +109,7 @@ func newDocker(t *testing.T, n *node, daemon, client, path string) *engine {
 		e.config = fmt.Sprintf(`{"default-runtime": "restricted", "runtimes": {"restricted": {"path": %q}}}`, path)
 	}
 	write(t, m.dir, "daemon.json", e.config)
-	m.start(n, serving, append(env, "DOCKERD="+daemon, "DOCKER="+client)...)
+	m.start(n, serving, append(env, "DOCKERD="+d.daemon, "DOCKER="+d.client, "FLAGS="+strings.Join(d.flags, " "))...)
 	t.Logf("engine %s", e.must("version", "--format", "{{.Server.Version}}"))
 	return e
 }

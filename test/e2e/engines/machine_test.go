@@ -33,6 +33,13 @@ ip link set lo up
 if [ -n "${NODE:-}" ]; then
   "$SIM" mount --root "$NODE"
   mount -t tmpfs tmpfs /var/lib
+  # The user daemon has numbers for user namespaces. The kernel lets these mount /proc and
+  # /sys only where there are ones that nothing covers; the node covers parts of them.
+  echo daemon:100000:65536 | tee -a /etc/subuid >>/etc/subgid
+  for kind in proc sysfs; do
+    mkdir /run/$kind
+    mount -t $kind $kind /run/$kind
+  done
 fi
 for tool in ${TOOLS:-}; do cp "$tool" /usr/bin/; done
 `
