@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -119,6 +120,27 @@ func (h *host) spec() *specs.Spec {
 		h.t.Fatal(err)
 	}
 	return &spec
+}
+
+// uuid returns the UUID of the GPU with an index.
+func (h *host) uuid(index string) string {
+	h.t.Helper()
+	var node struct {
+		GPUs []struct {
+			Index int
+			UUID  string
+		}
+	}
+	if err := json.Unmarshal(h.node.Run("show", "--json"), &node); err != nil {
+		h.t.Fatal(err)
+	}
+	for _, g := range node.GPUs {
+		if strconv.Itoa(g.Index) == index {
+			return g.UUID
+		}
+	}
+	h.t.Fatalf("there is no GPU %s among %v", index, node.GPUs)
+	return ""
 }
 
 // describes waits until the spec of GPUs has exactly these devices among those whose name

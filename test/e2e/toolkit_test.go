@@ -68,13 +68,15 @@ spec:
     resources: {limits: {nvidia.com/gpu: 1}}
 `
 
-// asking is a pod without an allocation that asks the runtime for all GPUs.
+// asking is a pod without an allocation that asks for all GPUs.
 const asking = `
 apiVersion: v1
 kind: Pod
-metadata: {name: asks-for-all}
+metadata:
+  name: asks-for-all
+  annotations: {nvidia.cdi.k8s.io/pod: nvidia.com/gpu=all}
 spec:
-  runtimeClassName: nvidia
+  %s
   nodeName: %s
   restartPolicy: Never
   terminationGracePeriodSeconds: 1
@@ -128,6 +130,12 @@ func aPodThroughTheRuntime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	usedOneGPU(t, result)
+}
+
+// usedOneGPU checks that a pod saw exactly one GPU of the node, and computed on it.
+func usedOneGPU(t *testing.T, result stack.PodResult) {
+	t.Helper()
 	if shown := simulate(t, "show", "--json"); len(result.GPUs) != 1 || !strings.Contains(shown, result.GPUs[0]) {
 		t.Errorf("the pod saw %v, want one GPU of the node", result.GPUs)
 	}
@@ -139,8 +147,14 @@ func aPodThroughTheRuntime(t *testing.T) {
 // TestAPodGetsNoGPUThatItWasNotAllocated has the defaults of the chart.
 func TestAPodGetsNoGPUThatItWasNotAllocated(t *testing.T) {
 	toolkit(t)
+	aPodThatAsksGetsNothing(t, "runtimeClassName: nvidia")
+}
+
+// aPodThatAsksGetsNothing runs a pod without an allocation, with one more line in its spec.
+func aPodThatAsksGetsNothing(t *testing.T, line string) {
+	t.Helper()
 	t.Cleanup(func() { kubectlCleanup(t, "delete", "--ignore-not-found", "--wait", "pod/asks-for-all") })
-	if err := shared.Apply(t.Context(), fmt.Sprintf(asking, gpuNode())); err != nil {
+	if err := shared.Apply(t.Context(), fmt.Sprintf(asking, line, gpuNode())); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, "wait", "pod/asks-for-all", "--for=jsonpath={.status.phase}=Succeeded", "--timeout", limit.String())

@@ -16,6 +16,12 @@
   value: {{ not .Values.runtime.configure | quote }}
 - name: CDI_ENABLED
   value: {{ .Values.cdi.enabled | quote }}
+{{- if .Values.cdi.nriPluginEnabled }}
+- name: ENABLE_NRI_PLUGIN
+  value: "true"
+- name: POD_RESOURCES_SOCKET
+  value: {{ .Values.kubeletRootDir | trimSuffix "/" }}/pod-resources/kubelet.sock
+{{- end }}
 - name: ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED
   value: {{ .Values.acceptVisibleDevicesEnvvar | quote }}
 - name: ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS

@@ -20,6 +20,11 @@ that of the chart, else that of NVIDIA's operator, else the default. */ -}}
 {{- include "container-toolkit.setting" (dict "root" . "own" .Values.runtime.name "theirs" "operator.runtimeClass" "default" "nvidia") -}}
 {{- end -}}
 
+{{- /* "true" if the runtime is registered with the engine. */ -}}
+{{- define "container-toolkit.configures" -}}
+{{- if and .Values.runtime.configure (not .Values.cdi.nriPluginEnabled) }}true{{ end -}}
+{{- end -}}
+
 {{- /* Rejects values that the agent cannot follow. */ -}}
 {{- define "container-toolkit.check" -}}
 {{- include "outrigger.checkDevRoot" . -}}
@@ -32,6 +37,14 @@ that of the chart, else that of NVIDIA's operator, else the default. */ -}}
 {{- end -}}
 {{- if has (include "container-toolkit.runtimeName" .) (list "nvidia-cdi" "nvidia-legacy" "runc" "crun") -}}
 {{- fail (printf "runtime.name: %q is the name of another runtime; choose another one" (include "container-toolkit.runtimeName" .)) -}}
+{{- end -}}
+{{- if .Values.cdi.nriPluginEnabled -}}
+{{- if not .Values.cdi.enabled -}}
+{{- fail "cdi.nriPluginEnabled: the plugin gives containers what CDI specs say; set cdi.enabled=true" -}}
+{{- end -}}
+{{- if eq $engine "docker" -}}
+{{- fail "cdi.nriPluginEnabled: Docker has no NRI; set runtime.engine to containerd or crio" -}}
+{{- end -}}
 {{- end -}}
 {{- if (default dict .Values.updateStrategy.rollingUpdate).maxSurge -}}
 {{- fail "updateStrategy.rollingUpdate.maxSurge: the new pod of a node waits until the old one has ended; use maxUnavailable" -}}

@@ -15,6 +15,7 @@ import (
 
 	"outrigger.dev/agents/container-toolkit/internal/generate"
 	"outrigger.dev/agents/container-toolkit/internal/install"
+	"outrigger.dev/agents/container-toolkit/internal/nri"
 	"outrigger.dev/agents/container-toolkit/internal/upkeep"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/contract"
@@ -62,6 +63,8 @@ type toolkit struct {
 	nodes     *nodeKeeper
 	specs     *upkeep.SpecsKeeper
 	engine    *engineKeeper
+	// nri is nil unless it is turned on.
+	nri *nri.Plugin
 	// installed is closed once the tools are there, to which specs and engine refer.
 	installed chan struct{}
 }
@@ -110,6 +113,9 @@ func newToolkit(s settings, log *slog.Logger) (*toolkit, error) {
 	if s.engine.enabled {
 		parts = append(parts, upkeep.Engine)
 	}
+	if s.nri.enabled {
+		parts = append(parts, upkeep.NRI)
+	}
 	t.status = upkeep.NewStatus(log, t.publish, parts...)
 	t.writer = generate.New(generate.Config{Root: s.root, Folder: s.cdiDir, Options: s.kinds, Log: log})
 	source := s.source(log)
@@ -123,6 +129,9 @@ func newToolkit(s settings, log *slog.Logger) (*toolkit, error) {
 		Source: source, Writer: t.writer, WatchChanges: s.watchDriver(log), Status: t.status, Log: log,
 	})
 	var err error
+	if t.nri, err = s.nriPlugin(t.status, log); err != nil {
+		return nil, err
+	}
 	t.engine, err = newEngineKeeper(s, t.status, log)
 	return t, err
 }
@@ -198,6 +207,10 @@ func (t *toolkit) keep(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return t.fact.Keep(ctx) })
 	g.Go(func() error { return t.tools.Run(ctx) })
+	if t.nri != nil {
+		// At once: until it is connected, containers start without their GPUs.
+		g.Go(func() error { return t.nri.Run(ctx) })
+	}
 	g.Go(t.after(ctx, func() error {
 		if !t.settings.cdi {
 			return t.leave(ctx)

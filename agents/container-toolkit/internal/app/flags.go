@@ -12,7 +12,7 @@ import (
 // flags are the flags of the agent. Variables are those of NVIDIA's nvidia-ctk-installer;
 // docs/container-toolkit.md lists where they differ.
 func flags() []cli.Flag {
-	return slices.Concat(agent.GPUFlags(), installFlags(), cdiFlags(), engineFlags(), toolFlags(), clusterFlags(), ignoredFlags())
+	return slices.Concat(agent.GPUFlags(), installFlags(), cdiFlags(), engineFlags(), nriFlags(), toolFlags(), clusterFlags(), ignoredFlags())
 }
 
 // aliases are names of flags in NVIDIA's nvidia-ctk-installer.

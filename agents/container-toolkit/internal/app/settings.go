@@ -53,6 +53,7 @@ type settings struct {
 	snapshot string
 	gpus     gpus.Config
 	engine   engineSettings
+	nri      nriSettings
 }
 
 // read reads the flags.
@@ -83,6 +84,9 @@ func read(c *cli.Context) (settings, error) {
 	s.engine.ProcRoot = host.ProcRoot
 	errs = append(errs, err)
 	s.hostRoot = c.Path("host-root-mount")
+	s.nri, err = readNRI(c)
+	errs = append(errs, err)
+	s.engine.enabled = s.engine.enabled && !s.nri.enabled
 	if s.config, err = s.tools(c).config(); err == nil {
 		s.kinds.Features, err = specFeatures(s.config)
 	}

@@ -68,6 +68,23 @@ func (d *deriver) mounted() []string {
 	return unique(names)
 }
 
+// Named returns the devices that a container names one by one, in its variable and its
+// mounts: by UUID, as device plugins do, or by index, as they may be configured to. Images name
+// "all". Whether they are allocated to this container is another question.
+func Named(c Container) []string {
+	d := deriver{Container: c}
+	var out []string
+	for _, name := range append(toolconfig.Words(c.Env[visible]), d.mounted()...) {
+		if _, id, qualified := strings.Cut(name, "="); qualified {
+			name = id
+		}
+		if !slices.Contains([]string{"all", "none", "void", mountFolder}, name) {
+			out = append(out, name)
+		}
+	}
+	return unique(out)
+}
+
 // mountedNames yields the names of mounts of /dev/null below mountFolder.
 func (d *deriver) mountedNames() func(func(string) bool) {
 	return func(yield func(string) bool) {

@@ -16,7 +16,7 @@ func NewMetrics(status *Status, specs *SpecsKeeper) *Metrics {
 	return &Metrics{
 		status: status, specs: specs,
 		ready: prometheus.NewDesc(namespace+"part_ready",
-			"1 while a part of the toolkit is as it should be: lock, tools, cdi or runtime; 0 while it is not, as /readyz explains.", []string{"part"}, nil),
+			"1 while a part of the toolkit is as it should be: lock, tools, cdi, runtime or nri; 0 while it is not, as /readyz explains.", []string{"part"}, nil),
 		gpus: prometheus.NewDesc(namespace+"gpus", "Number of GPUs that the CDI specs describe; absent while there are no complete specs.", nil, nil),
 	}
 }

@@ -20,6 +20,7 @@ const (
 	Tools  Part = "tools"
 	Specs  Part = "cdi"
 	Engine Part = "runtime"
+	NRI    Part = "nri"
 )
 
 // ErrPending is the state of a part at the start.

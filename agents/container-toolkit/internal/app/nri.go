@@ -1,0 +1,106 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	securejoin "github.com/cyphar/filepath-securejoin"
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/container-toolkit/internal/generate"
+	"outrigger.dev/agents/container-toolkit/internal/inject"
+	"outrigger.dev/agents/container-toolkit/internal/nri"
+	"outrigger.dev/agents/container-toolkit/internal/podresources"
+	"outrigger.dev/agents/container-toolkit/internal/shim"
+	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
+	"outrigger.dev/agents/container-toolkit/internal/upkeep"
+	"outrigger.dev/pkg/agent"
+)
+
+// nriFlags are the flags of the NRI plugin.
+func nriFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{
+			Name: "enable-nri-plugin", EnvVars: []string{"ENABLE_NRI_PLUGIN"},
+			Usage: "give containers the GPUs that the kubelet allocated to them through NRI of containerd or CRI-O, and leave the engine's config as it is",
+		},
+		&cli.StringFlag{
+			Name: "nri-plugin-index", EnvVars: []string{"NRI_PLUGIN_INDEX"}, Value: "10",
+			Usage: "two `DIGITS`, the place of the plugin among those of the engine",
+		},
+		&cli.PathFlag{
+			Name: "nri-socket", EnvVars: []string{"NRI_SOCKET"}, Value: "/var/run/nri/nri.sock",
+			Usage: "`SOCKET` of the engine's NRI on the host",
+		},
+		&cli.PathFlag{
+			Name: "pod-resources-socket", EnvVars: []string{"POD_RESOURCES_SOCKET"}, Value: "/var/lib/kubelet/pod-resources/kubelet.sock",
+			Usage: "`SOCKET` on the host at which the kubelet says what it allocated",
+		},
+		agent.Ignored("nri-namespace", "NRI_NAMESPACE", "the plugin reads no annotations"),
+		agent.Ignored("nri-management-cdi-device-namespaces", "NRI_MANAGEMENT_CDI_DEVICE_NAMESPACES", "the plugin reads no annotations, and gives no management devices"),
+	}
+}
+
+// nriSettings say how to run the NRI plugin. Paths are those of the host.
+type nriSettings struct {
+	enabled                bool
+	index, socket, kubelet string
+}
+
+func readNRI(c *cli.Context) (nriSettings, error) {
+	s := nriSettings{
+		enabled: c.Bool("enable-nri-plugin"), index: c.String("nri-plugin-index"),
+		socket: c.Path("nri-socket"), kubelet: c.Path("pod-resources-socket"),
+	}
+	var errs []error
+	if nri.CheckIndex(s.index) != nil {
+		errs = append(errs, agent.BadFlag("nri-plugin-index", s.index, "two digits, such as 10"))
+	}
+	for _, flag := range []string{"nri-socket", "pod-resources-socket"} {
+		if !filepath.IsAbs(c.Path(flag)) {
+			errs = append(errs, agent.BadFlag(flag, c.Path(flag), "an absolute path"))
+		}
+	}
+	if s.enabled && !c.Bool("cdi-enabled") {
+		errs = append(errs, agent.Usagef("flag --enable-nri-plugin: the plugin gives containers what CDI specs say: set --cdi-enabled too"))
+	}
+	if s.enabled && c.Bool("no-daemon") {
+		errs = append(errs, agent.Usagef("flag --enable-nri-plugin: the plugin is part of the agent: do not set --no-daemon"))
+	}
+	return s, errors.Join(errs...)
+}
+
+// nriPlugin returns the NRI plugin, nil if it is turned off.
+func (s settings) nriPlugin(status *upkeep.Status, log *slog.Logger) (*nri.Plugin, error) {
+	if !s.nri.enabled {
+		return nil, nil //nolint:nilnil // a plugin that is turned off is none
+	}
+	tools, _, err := toolconfig.Parse(s.config)
+	if err != nil {
+		return nil, fmt.Errorf("config of the tools: %w", err)
+	}
+	socket, err := securejoin.SecureJoin(s.hostRoot, s.nri.socket)
+	if err != nil {
+		return nil, fmt.Errorf("find the socket of NRI: %w", err)
+	}
+	kubelet, err := securejoin.SecureJoin(s.hostRoot, s.nri.kubelet)
+	if err != nil {
+		return nil, fmt.Errorf("find the socket of the kubelet: %w", err)
+	}
+	return nri.New(nri.Config{
+		Index: s.nri.index, Socket: socket, Kubelet: podresources.Kubelet{Socket: kubelet},
+		Tools: tools, Kind: s.kinds.Kind(generate.GPUs), Folder: s.cdiDir, Stat: s.hostNode,
+		Report: func(err error) { status.Set(upkeep.NRI, err) }, Log: log,
+	}), nil
+}
+
+// hostNode returns a device node of the host.
+func (s settings) hostNode(path string) (inject.Node, error) {
+	dir, err := securejoin.SecureJoin(s.hostRoot, filepath.Dir(path))
+	if err != nil {
+		return inject.Node{}, fmt.Errorf("find the device node %s of the host: %w", path, err)
+	}
+	return shim.HostNode(filepath.Join(dir, filepath.Base(path)))
+}

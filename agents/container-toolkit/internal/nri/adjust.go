@@ -1,0 +1,74 @@
+package nri
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/containerd/nri/pkg/api"
+	oci "github.com/opencontainers/runtime-spec/specs-go"
+
+	spec "outrigger.dev/agents/container-toolkit/internal/oci"
+)
+
+var errNotByNRI = errors.New("the CDI specs have network devices or classes of RDT, which NRI plugins of all versions cannot give: use the runtime nvidia for this container")
+
+// adjust returns the edits as NRI describes them. Engines replace what a container has
+// under the same name, path or destination, and reject a plugin that sets one twice.
+func adjust(e spec.Edits) (*api.ContainerAdjustment, error) {
+	if len(e.NetDevices) > 0 || e.IntelRdt != nil {
+		return nil, errNotByNRI
+	}
+	a := &api.ContainerAdjustment{}
+	for _, variable := range last(e.Env, nameOf) {
+		name, value, _ := strings.Cut(variable, "=")
+		a.AddEnv(name, value)
+	}
+	for _, m := range api.FromOCIMounts(last(e.Mounts, func(m oci.Mount) string { return m.Destination })) {
+		a.AddMount(m)
+	}
+	for _, d := range api.FromOCILinuxDevices(last(e.Devices, func(d oci.LinuxDevice) string { return d.Path })) {
+		a.AddDevice(d)
+	}
+	for _, h := range e.Hooks {
+		a.AddHooks(hook(h))
+	}
+	return a, nil
+}
+
+func nameOf(variable string) string {
+	name, _, _ := strings.Cut(variable, "=")
+	return name
+}
+
+// last returns of items with the same key only the last one.
+func last[T any](items []T, key func(T) string) []T {
+	places := map[string]int{}
+	for i, item := range items {
+		places[key(item)] = i
+	}
+	var out []T
+	for i, item := range items {
+		if places[key(item)] == i {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+func hook(h spec.Hook) *api.Hooks {
+	hooks := api.FromOCIHookSlice([]oci.Hook{h.Hook})
+	switch h.Phase {
+	case "prestart":
+		return &api.Hooks{Prestart: hooks}
+	case "createRuntime":
+		return &api.Hooks{CreateRuntime: hooks}
+	case "createContainer":
+		return &api.Hooks{CreateContainer: hooks}
+	case "startContainer":
+		return &api.Hooks{StartContainer: hooks}
+	case "poststart":
+		return &api.Hooks{Poststart: hooks}
+	default:
+		return &api.Hooks{Poststop: hooks}
+	}
+}

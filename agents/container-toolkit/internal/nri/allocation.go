@@ -1,0 +1,61 @@
+package nri
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"outrigger.dev/agents/container-toolkit/internal/podresources"
+	"outrigger.dev/pkg/text"
+)
+
+// uuids returns the UUIDs of GPUs and MIG devices among allocated devices, each once.
+// Device plugins for NVIDIA's GPUs list each device by its UUID, and replicas of a shared
+// one as <UUID>::<number>. Devices of other plugins do not count.
+func uuids(devices []podresources.Device) ([]string, error) {
+	var out []string
+	for _, d := range devices {
+		id, _, _ := strings.Cut(d.ID, "::")
+		switch {
+		case isUUID(id):
+			if !slices.Contains(out, id) {
+				out = append(out, id)
+			}
+		case ofGPUs(d.Resource):
+			return nil, fmt.Errorf("inject GPUs: device %q of the resource %s is not named by the UUID of a GPU: with this device plugin, turn the NRI plugin off",
+				text.Cut(text.Printable(d.ID), 80), d.Resource)
+		}
+	}
+	return out, nil
+}
+
+// isUUID reports whether an ID is the UUID of a GPU or of a MIG device.
+func isUUID(id string) bool { return strings.HasPrefix(id, "GPU-") || strings.HasPrefix(id, "MIG-") }
+
+// ofGPUs reports whether a resource is one of GPUs, by the names that NVIDIA's device
+// plugin gives them. Resources of virtual machines have other names.
+func ofGPUs(resource string) bool {
+	name, ok := strings.CutPrefix(resource, "nvidia.com/")
+	return ok && (name == "gpu" || name == "gpu.shared" || strings.HasPrefix(name, "mig-"))
+}
+
+// ofPod returns an error unless each named device is allocated to some container of the
+// pod. The kubelet does not list init containers; it gives them devices that it gives to a
+// container of the pod later, if one requests any.
+func ofPod(named []string, pod podresources.Pod) error {
+	for _, name := range named {
+		has := func(d podresources.Device) bool {
+			id, _, _ := strings.Cut(d.ID, "::")
+			return strings.EqualFold(id, name)
+		}
+		found := false
+		for _, devices := range pod {
+			found = found || slices.ContainsFunc(devices, has)
+		}
+		if !found {
+			return fmt.Errorf("inject GPUs: the container names %s, but the kubelet does not say what it allocates to init containers, and has allocated no device of this UUID to a container of the pod: "+
+				"request GPUs in a container of the pod too, or let the device plugin list devices by CDI (device-list-strategy cdi-cri)", text.Cut(text.Printable(name), 80))
+		}
+	}
+	return nil
+}

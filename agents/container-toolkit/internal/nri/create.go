@@ -1,0 +1,158 @@
+package nri
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	oci "github.com/opencontainers/runtime-spec/specs-go"
+
+	"outrigger.dev/agents/container-toolkit/internal/inject"
+	"outrigger.dev/agents/container-toolkit/internal/request"
+	"outrigger.dev/agents/container-toolkit/internal/shim"
+)
+
+const visible = "NVIDIA_VISIBLE_DEVICES"
+
+// handler answers the requests of one session.
+type handler struct {
+	*Plugin
+	asked atomic.Bool
+}
+
+// Configure is the first request of an engine.
+func (h *handler) Configure(_ context.Context, _, engine, version string) (api.EventMask, error) {
+	h.Log.Info("nri plugin connected", "engine", engine, "engine_version", version)
+	return 0, nil // all events that there are handlers of
+}
+
+// Synchronize is the last request before the engine asks about containers. Those that run
+// cannot get devices any more.
+func (h *handler) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+	h.asked.Store(true)
+	h.Report(nil)
+	ctx, cancel := inTime(ctx)
+	defer cancel()
+	for _, m := range h.missed(ctx, pods, containers) {
+		h.Log.Warn("a container started while the nri plugin was away: unless a runtime gave it its gpus, it lacks them until its pod is deleted",
+			"pod", m.pod, "container", m.container, "gpus", m.gpus)
+	}
+	return nil, nil
+}
+
+// CreateContainer returns what a container gets. An error keeps it from being created; the
+// kubelet shows it in an Event of the pod, and creates the container again.
+func (h *handler) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	ctx, cancel := inTime(ctx)
+	defer cancel()
+	gpus, err := h.allocated(ctx, pod, c)
+	if err != nil || len(gpus) == 0 {
+		return nil, nil, err
+	}
+	plan, err := shim.Make(containerOf(c, gpus), h.target(c), &h.tools)
+	if err != nil {
+		return nil, nil, err
+	}
+	log := h.Log.With("pod", pod.GetNamespace()+"/"+pod.GetName(), "container", c.GetName(), "gpus", gpus)
+	if given(c, plan) {
+		log.Debug("the container has its gpus already, nothing to add")
+		return nil, nil, nil
+	}
+	adjustment, err := adjust(plan.Edits)
+	if err != nil {
+		return nil, nil, fmt.Errorf("inject GPUs: %w", err)
+	}
+	log.Info("container gets the gpus that the kubelet allocated to it")
+	return adjustment, nil, nil
+}
+
+// inTime leaves half of the time of a request to its answer: an engine that gets no answer
+// in time creates the container without asking.
+func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, limited := ctx.Deadline()
+	if !limited {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(end)/2)
+}
+
+// allocated returns the UUIDs of the GPUs and MIG devices that the kubelet allocated to a
+// container.
+func (p *Plugin) allocated(ctx context.Context, pod *api.PodSandbox, c *api.Container) ([]string, error) {
+	named := request.Named(request.Container{Env: request.Environment(c.GetEnv()), Mounts: mounts(c)})
+	found, err := p.Kubelet.Pod(ctx, pod.GetNamespace(), pod.GetName())
+	if err != nil && len(named) == 0 {
+		p.Log.Warn("allocations are not known, a container that names no gpu starts as it is",
+			"pod", pod.GetNamespace()+"/"+pod.GetName(), "container", c.GetName(), "err", err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("inject GPUs: the container names %s, so that GPUs may be allocated to it: %w: the kubelet creates the container again", strings.Join(named, ", "), err)
+	}
+	if devices, listed := found[c.GetName()]; listed {
+		return uuids(devices)
+	}
+	return named, ofPod(named, found)
+}
+
+func mounts(c *api.Container) []request.Mount {
+	var out []request.Mount
+	for _, m := range c.GetMounts() {
+		out = append(out, request.Mount{Source: m.GetSource(), Destination: m.GetDestination()})
+	}
+	return out
+}
+
+// containerOf returns the container as one that asks for GPUs by their UUIDs, and that
+// chooses which part of the driver it needs and what it requires, but nothing else.
+func containerOf(c *api.Container, gpus []string) request.Container {
+	env := request.Environment(c.GetEnv())
+	for name := range env {
+		if !slices.Contains([]string{"NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION"}, name) &&
+			!strings.HasPrefix(name, "NVIDIA_REQUIRE_") {
+			delete(env, name)
+		}
+	}
+	env[visible] = strings.Join(gpus, ",")
+	return request.Container{Env: env}
+}
+
+// target describes the container that the devices go into. Older engines do not tell its
+// user.
+func (p *Plugin) target(c *api.Container) inject.Target {
+	return inject.Target{
+		User: oci.User{UID: c.GetUser().GetUid(), GID: c.GetUser().GetGid()},
+		UserNamespace: slices.ContainsFunc(c.GetLinux().GetNamespaces(), func(n *api.LinuxNamespace) bool {
+			return n.GetType() == string(oci.UserNamespace)
+		}),
+		Stat: p.Stat,
+		// NRI cannot add groups. A user other than root gets the device nodes themselves.
+		NoGIDs: true,
+	}
+}
+
+// given reports whether the engine has given the container these devices already, by CDI
+// names in the request or in annotations: then the container has their device nodes, and
+// the variable that specs for GPUs set so that no other tool adds any. A privileged
+// container has the nodes in any case.
+func given(c *api.Container, plan *shim.Plan) bool {
+	if request.Environment(c.GetEnv())[visible] != "void" {
+		return false
+	}
+	own := map[string]bool{}
+	for _, d := range plan.Devices {
+		for _, n := range d.Edits.DeviceNodes {
+			own[n.Path] = true
+		}
+	}
+	missing := func(d oci.LinuxDevice) bool {
+		return own[d.Path] && !slices.ContainsFunc(c.GetLinux().GetDevices(), func(has *api.LinuxDevice) bool {
+			return has.GetPath() == d.Path && has.GetMajor() == d.Major && has.GetMinor() == d.Minor
+		})
+	}
+	return len(own) > 0 && !slices.ContainsFunc(plan.Edits.Devices, missing)
+}

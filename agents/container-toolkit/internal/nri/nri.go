@@ -1,0 +1,191 @@
+// Package nri gives containers their GPUs through NRI, the interface for plugins of
+// containerd and CRI-O: while the engine creates a container, the Plugin adds what the CDI
+// specs of the node say about the GPUs that the kubelet allocated to this container. What
+// annotations, variables and the image name does not count.
+package nri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+
+	"outrigger.dev/agents/container-toolkit/internal/inject"
+	"outrigger.dev/agents/container-toolkit/internal/podresources"
+	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/pace"
+)
+
+// Name is the name of the plugin, which administrators use in required_plugins of the
+// engine's default validator.
+const Name = "nvidia-container-toolkit"
+
+const (
+	// retryFirst and retryMost are pauses between attempts to connect. An engine that
+	// starts is noticed at once.
+	retryFirst, retryMost = 100 * time.Millisecond, 5 * time.Second
+	// endLimit is how long a session may take to end after its connection.
+	endLimit = 2 * time.Second
+)
+
+var errEnded = errors.New("the container engine closed the connection to the NRI plugin")
+
+// Kubelet says what is allocated to the containers of a pod.
+type Kubelet interface {
+	Pod(ctx context.Context, namespace, name string) (podresources.Pod, error)
+}
+
+// Config describes a Plugin.
+type Config struct {
+	// Index of the plugin, "00" to "99": engines call the plugin with the lowest one first.
+	Index string
+	// Socket of the engine's NRI, as this process sees it.
+	Socket  string
+	Kubelet Kubelet
+	// Tools is the config of the tools: the sections that the mode cdi uses hold here too.
+	Tools *toolconfig.Config
+	// Kind of the CDI devices, which Folder has specs of.
+	Kind, Folder string
+	// Stat returns a device node of the host, without following a link.
+	Stat func(path string) (inject.Node, error)
+	// Report is called with nil when the engine begins to ask the plugin, and with the
+	// reason when it does not.
+	Report func(error)
+	Log    *slog.Logger
+}
+
+// Plugin is the plugin.
+type Plugin struct {
+	Config
+	tools toolconfig.Config
+}
+
+// New returns a Plugin. It does nothing before Run.
+func New(c Config) *Plugin {
+	p := &Plugin{Config: c, tools: *c.Tools}
+	// The request that the plugin makes for a container names what is allocated.
+	p.tools.AcceptVariable, p.tools.AcceptMounts, p.tools.SwarmResources = true, false, nil
+	p.tools.Runtime.Mode = toolconfig.ModeCDI
+	p.tools.Runtime.CDI.DefaultKind, p.tools.Runtime.CDI.SpecDirs = c.Kind, []string{c.Folder}
+	return p
+}
+
+// Run serves the engine until ctx ends, and connects again when the engine has restarted.
+func (p *Plugin) Run(ctx context.Context) error {
+	appeared := make(chan struct{}, 1)
+	var watching sync.WaitGroup
+	watching.Go(func() { hostfs.Watch(ctx, p.Log, func() { pace.Signal(appeared) }, p.Socket) })
+	defer watching.Wait()
+	retry := pace.Backoff{First: retryFirst, Most: retryMost}
+	last := ""
+	for {
+		asked, err := p.session(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if asked {
+			retry.Reset()
+		}
+		p.Report(err)
+		if asked || err.Error() != last {
+			last = err.Error()
+			p.Log.Warn("the container engine does not ask the nri plugin, connecting again", "err", err)
+		}
+		timer := time.NewTimer(retry.Next())
+		select {
+		case <-ctx.Done():
+		case <-appeared:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// session serves the engine until the connection ends. It returns whether the engine has
+// asked the plugin, and why it does not any more.
+func (p *Plugin) session(ctx context.Context) (asked bool, err error) {
+	raw, err := (&net.Dialer{}).DialContext(ctx, "unix", p.Socket)
+	if err != nil {
+		return false, fmt.Errorf("connect to the container engine's NRI: %w: it needs containerd 2.0 or later, containerd 1.7 with NRI turned on, or CRI-O with enable_nri; --nri-socket names its socket", err)
+	}
+	c := &conn{Conn: raw, ended: make(chan struct{})}
+	defer func() { _ = c.Close() }()
+	h := &handler{Plugin: p}
+	s, err := stub.New(h, stub.WithPluginName(Name), stub.WithPluginIdx(p.Index), stub.WithConnection(c), stub.WithLogger(stubLog{p.Log}))
+	if err != nil {
+		return false, fmt.Errorf("make the NRI plugin: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	select {
+	case err = <-done:
+	case <-c.ended:
+		err = p.await(done)
+	case <-ctx.Done():
+		_ = c.Close()
+		err = p.await(done)
+	}
+	if err == nil || h.asked.Load() {
+		err = errEnded
+	}
+	return h.asked.Load(), err
+}
+
+// await waits for the end of a stub whose connection has ended. The stub waits forever for
+// an engine that went away between the registration of the plugin and its configuration.
+func (p *Plugin) await(done <-chan error) error {
+	limit := time.NewTimer(endLimit)
+	defer limit.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-limit.C:
+		return errEnded
+	}
+}
+
+// conn is a connection that tells when it has ended.
+type conn struct {
+	net.Conn
+	once  sync.Once
+	ended chan struct{}
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil {
+		c.once.Do(func() { close(c.ended) })
+	}
+	return n, err
+}
+
+// stubLog passes messages of the library on. What concerns the user, Run reports.
+type stubLog struct{ log *slog.Logger }
+
+func (l stubLog) message(ctx context.Context, format string, args []any) {
+	if l.log.Enabled(ctx, slog.LevelDebug) {
+		l.log.DebugContext(ctx, "message of the nri library", "message", fmt.Sprintf(format, args...))
+	}
+}
+
+func (l stubLog) Debugf(ctx context.Context, format string, args ...any) {
+	l.message(ctx, format, args)
+}
+
+func (l stubLog) Infof(ctx context.Context, format string, args ...any) { l.message(ctx, format, args) }
+
+func (l stubLog) Warnf(ctx context.Context, format string, args ...any) { l.message(ctx, format, args) }
+
+func (l stubLog) Errorf(ctx context.Context, format string, args ...any) {
+	l.message(ctx, format, args)
+}
+
+// CheckIndex returns an error unless index is a plugin's index.
+func CheckIndex(index string) error { return api.CheckPluginIndex(index) }

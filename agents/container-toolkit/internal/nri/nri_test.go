@@ -1,0 +1,391 @@
+package nri_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/net/multiplex"
+	"github.com/containerd/ttrpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	"gotest.tools/v3/golden"
+	kubeletapi "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"outrigger.dev/agents/container-toolkit/internal/inject"
+	"outrigger.dev/agents/container-toolkit/internal/nri"
+	"outrigger.dev/agents/container-toolkit/internal/nri/nritest"
+	"outrigger.dev/agents/container-toolkit/internal/podresources"
+	"outrigger.dev/agents/container-toolkit/internal/podresources/podresourcestest"
+	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
+	"outrigger.dev/pkg/agent/agenttest"
+)
+
+const (
+	gpu0 = "GPU-00000000-0000-4000-8000-000000000000"
+	gpu1 = "GPU-00000000-0000-4000-8000-000000000001"
+	mig  = "MIG-00000000-0000-5000-8000-000000000002"
+)
+
+// spec is a CDI spec of two GPUs and a MIG device. Its nodes need not exist.
+const spec = `{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","containerEdits":{"env":["NVIDIA_VISIBLE_DEVICES=void","A=first"],
+"deviceNodes":[{"path":"/dev/nvidiactl","type":"c","major":195,"minor":255,"fileMode":438,"permissions":"rw"}],
+"mounts":[{"hostPath":"/usr/lib64/libcuda.so.580.95.05","containerPath":"/usr/lib64/libcuda.so.580.95.05","options":["ro","nosuid","nodev","rbind","rprivate"]},
+{"hostPath":"/usr/lib64/libnvidia-encode.so.580.95.05","containerPath":"/usr/lib64/libnvidia-encode.so.580.95.05","options":["ro","nosuid","nodev","rbind","rprivate"]}],
+"hooks":[{"hookName":"createContainer","path":"/usr/bin/nvidia-cdi-hook","args":["nvidia-cdi-hook","prepare-container"],"env":["NVIDIA_CTK_DEBUG=false"]}]},
+"devices":[{"name":"` + gpu0 + `","containerEdits":{"env":["A=0"],"deviceNodes":[{"path":"/dev/nvidia0","type":"c","major":195,"fileMode":438,"permissions":"rw"}]}},
+{"name":"` + gpu1 + `","containerEdits":{"env":["A=1"],"deviceNodes":[{"path":"/dev/nvidia1","type":"c","major":195,"minor":1,"fileMode":438,"permissions":"rw"}]}},
+{"name":"` + mig + `","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia1","type":"c","major":195,"minor":1,"fileMode":438},
+{"path":"/dev/nvidia-caps/nvidia-cap12","type":"c","major":235,"minor":12,"fileMode":292}]}}]}`
+
+// rig is a plugin with its surroundings.
+type rig struct {
+	socket  string
+	kubelet *podresourcestest.Kubelet
+	log     log
+
+	mu      sync.Mutex
+	reports []string
+}
+
+// start starts a plugin until the test ends.
+func start(t *testing.T) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "gpu.json"), []byte(spec), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{socket: filepath.Join(dir, "nri", "nri.sock"), kubelet: podresourcestest.Start(t)}
+	p := nri.New(nri.Config{
+		Index: "10", Socket: r.socket, Kubelet: podresources.Kubelet{Socket: r.kubelet.Socket},
+		Tools: toolconfig.Default(), Kind: "nvidia.com/gpu", Folder: dir,
+		Stat: func(path string) (inject.Node, error) {
+			return inject.Node{}, &fs.PathError{Op: "stat", Path: path, Err: fs.ErrNotExist}
+		},
+		Report: r.report, Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &r.log), &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := p.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	return r
+}
+
+// log is the log of a plugin.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (r *rig) report(err error) {
+	text := "asked"
+	if err != nil {
+		text = err.Error()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.reports) == 0 || r.reports[len(r.reports)-1] != text {
+		r.reports = append(r.reports, text)
+	}
+}
+
+// reported waits until there are reports with these texts, in this order, since the last
+// call.
+func (r *rig) reported(t *testing.T, texts ...string) {
+	t.Helper()
+	agenttest.Poll(t, "reports of "+strings.Join(texts, ", "), func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		at := 0
+		for _, report := range r.reports {
+			if at < len(texts) && strings.Contains(report, texts[at]) {
+				at++
+			}
+		}
+		if at < len(texts) {
+			return false
+		}
+		r.reports = nil
+		return true
+	})
+}
+
+func device(path string, major, minor int64) *api.LinuxDevice {
+	return &api.LinuxDevice{Path: path, Type: "c", Major: major, Minor: minor}
+}
+
+// nodes returns the Linux part of a container with the nodes of all GPUs.
+func nodes() *api.LinuxContainer {
+	return &api.LinuxContainer{Devices: []*api.LinuxDevice{device("/dev/nvidiactl", 195, 255), device("/dev/nvidia0", 195, 0), device("/dev/nvidia1", 195, 1)}}
+}
+
+// The pods of the kubelet, and their containers.
+func pods(k *podresourcestest.Kubelet) {
+	type containers = podresourcestest.Containers
+	devices := podresourcestest.Devices
+	k.Add("ns", "pod", containers{
+		"one":      {devices("nvidia.com/gpu", gpu0)},
+		"shared":   {devices("nvidia.com/gpu.shared", gpu1+"::3", gpu1+"::12")},
+		"mig":      {devices("nvidia.com/mig-1g.10gb", mig)},
+		"two":      {devices("nvidia.com/gpu", gpu0), devices("example.com/renamed", gpu1)},
+		"lost":     {devices("nvidia.com/gpu", "GPU-99999999-0000-4000-8000-000000000000")},
+		"numbered": {devices("nvidia.com/gpu", "nvidia0")},
+		"other":    {devices("example.com/gpu", "0000:03:00.0"), devices("nvidia.com/GRID_T4-1Q", "0000:04:00.1")},
+		"none":     nil,
+	})
+	k.Add("ns", "without", containers{"none": nil})
+}
+
+func TestWhatAContainerGets(t *testing.T) {
+	r := start(t)
+	pods(r.kubelet)
+	e := nritest.Start(t, r.socket)
+	e.Await(t)
+	r.reported(t, "asked")
+	for name, c := range map[string]struct {
+		pod       string // "pod" if it is empty
+		container *api.Container
+		// golden is a file; without it, the container gets nothing, or the error.
+		golden string
+		err    []string
+	}{
+		"the GPU that the kubelet allocated to it": {container: &api.Container{Name: "one", Env: []string{"PATH=/bin", "NVIDIA_VISIBLE_DEVICES=" + gpu0}}, golden: "one"},
+		"whatever its variable names":              {container: &api.Container{Name: "one", Env: []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_IMEX_CHANNELS=0", "NVIDIA_MIG_CONFIG_DEVICES=all", "NVIDIA_GDS=enabled"}}, golden: "one"},
+		"without any variable":                     {container: &api.Container{Name: "one"}, golden: "one"},
+		"one GPU once, of which it has replicas":   {container: &api.Container{Name: "shared"}, golden: "shared"},
+		"a MIG device":                             {container: &api.Container{Name: "mig"}, golden: "mig"},
+		"two GPUs, one by a resource of another name, and variables only once": {container: &api.Container{Name: "two"}, golden: "two"},
+		"the part of the driver that it needs":                                 {container: &api.Container{Name: "one", Env: []string{"NVIDIA_DRIVER_CAPABILITIES=utility,video"}}, golden: "video"},
+		"nodes that belong to its user": {container: &api.Container{
+			Name: "one", User: &api.User{Uid: 1000, Gid: 2000}, Linux: &api.LinuxContainer{Namespaces: []*api.LinuxNamespace{{Type: "user"}}},
+		}, golden: "user"},
+		"nothing without an allocation, but NVIDIA_VISIBLE_DEVICES=all": {container: &api.Container{Name: "none", Env: []string{"NVIDIA_VISIBLE_DEVICES=all"}}},
+		"nothing without an allocation, but the UUID of a GPU":          {container: &api.Container{Name: "none", Env: []string{"NVIDIA_VISIBLE_DEVICES=" + gpu0}}},
+		"nothing without an allocation, but annotations": {container: &api.Container{
+			Name: "none", Annotations: map[string]string{"nvidia.cdi.k8s.io/pod": "nvidia.com/gpu=all", "cdi.k8s.io/x": "nvidia.com/gpu=all"},
+		}},
+		"nothing without an allocation, but mounts":           {container: &api.Container{Name: "none", Mounts: []*api.Mount{{Source: "/dev/null", Destination: "/var/run/nvidia-container-devices/" + gpu0}}}},
+		"nothing in a pod that the kubelet does not know":     {pod: "unknown", container: &api.Container{Name: "one"}},
+		"nothing for devices of other plugins":                {container: &api.Container{Name: "other"}},
+		"nothing again if the engine has given it, by CDI":    {container: &api.Container{Name: "one", Env: []string{"NVIDIA_VISIBLE_DEVICES=void"}, Linux: nodes()}},
+		"its GPU if it is privileged, and has only the nodes": {container: &api.Container{Name: "one", Linux: nodes()}, golden: "one"},
+		"its GPU if the image wants no GPU":                   {container: &api.Container{Name: "one", Env: []string{"NVIDIA_VISIBLE_DEVICES=void"}}, golden: "one"},
+		"as an init container the GPU of its pod":             {container: &api.Container{Name: "init", Env: []string{"NVIDIA_VISIBLE_DEVICES=" + gpu0}}, golden: "one"},
+		"as an init container the GPU of its pod, by a mount": {container: &api.Container{Name: "init", Mounts: []*api.Mount{{Source: "/dev/null", Destination: "/var/run/nvidia-container-devices/" + gpu0}}}, golden: "one"},
+		"as an init container no GPU by its index":            {container: &api.Container{Name: "init", Env: []string{"NVIDIA_VISIBLE_DEVICES=0"}}, err: []string{"the container names 0", "no device of this UUID"}},
+		"nothing without an allocation, but an index":         {container: &api.Container{Name: "none", Env: []string{"NVIDIA_VISIBLE_DEVICES=0"}}},
+		"as an init container nothing if it names all":        {container: &api.Container{Name: "init", Env: []string{"NVIDIA_VISIBLE_DEVICES=all"}}},
+		"as an init container no GPU that its pod has not":    {pod: "without", container: &api.Container{Name: "init", Env: []string{"NVIDIA_VISIBLE_DEVICES=" + gpu0}}, err: []string{"the container names " + gpu0, "request GPUs in a container of the pod too", "cdi-cri"}},
+		"an error in a pod that the kubelet does not know":    {pod: "unknown", container: &api.Container{Name: "one", Env: []string{"NVIDIA_VISIBLE_DEVICES=" + gpu0}}, err: []string{gpu0}},
+		"an error if no spec has its device":                  {container: &api.Container{Name: "lost"}, err: []string{"inject GPUs: unresolvable CDI devices nvidia.com/gpu=GPU-99999999", "nvidia-ctk cdi generate"}},
+		"an error if a device has no UUID":                    {container: &api.Container{Name: "numbered"}, err: []string{`device "nvidia0" of the resource nvidia.com/gpu is not named by the UUID of a GPU`, "turn the NRI plugin off"}},
+		"an error if it requires another driver":              {container: &api.Container{Name: "one", Env: []string{"NVIDIA_REQUIRE_X=arch>=nonsense,"}}, err: []string{"inject GPUs: ", "NVIDIA_REQUIRE_X"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := c.pod
+			if pod == "" {
+				pod = "pod"
+			}
+			got, err := e.Create(t.Context(), "ns", pod, c.container)
+			check(t, got, err, c.golden, c.err)
+		})
+	}
+}
+
+// check compares what a container got with a golden file, or with an error.
+func check(t *testing.T, got *api.ContainerAdjustment, err error, file string, parts []string) {
+	t.Helper()
+	if (err != nil) != (len(parts) > 0) {
+		t.Fatalf("the error is %v, want %q", err, parts)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error is %q, want %q in it", err, part)
+		}
+	}
+	if err != nil {
+		return
+	}
+	given := len(got.GetEnv())+len(got.GetMounts())+len(got.GetLinux().GetDevices())+len(got.GetHooks().Hooks().GetCreateContainer()) > 0
+	if given != (file != "") {
+		t.Fatalf("the container gets %v", got)
+	}
+	if file == "" {
+		return
+	}
+	text := protojson.MarshalOptions{Multiline: true, Indent: "  "}.Format(got)
+	// The package varies the white space on purpose.
+	golden.Assert(t, strings.ReplaceAll(text, ":  ", ": ")+"\n", file+".golden")
+}
+
+func TestWithoutTheKubelet(t *testing.T) {
+	r := start(t)
+	pods(r.kubelet)
+	e := nritest.Start(t, r.socket)
+	e.Await(t)
+	// The engine creates a container without asking a plugin that does not answer in time.
+	r.kubelet.Hang()
+	if got, err := e.Create(t.Context(), "ns", "pod", &api.Container{Name: "none", Env: []string{"NVIDIA_VISIBLE_DEVICES=all"}}); err != nil || len(got.GetEnv()) > 0 {
+		t.Errorf("a container that names no GPU gets %v, %v", got, err)
+	}
+	_, err := e.Create(t.Context(), "ns", "pod", &api.Container{Name: "one", Env: []string{"NVIDIA_VISIBLE_DEVICES=" + gpu0}})
+	check(t, nil, err, "", []string{"the container names " + gpu0 + ", so that GPUs may be allocated to it", "ask the kubelet at ", "DeadlineExceeded"})
+}
+
+func TestEngineThatRestarts(t *testing.T) {
+	r := start(t)
+	pods(r.kubelet)
+	r.reported(t, "connect to the container engine's NRI: dial unix "+r.socket)
+	for range 3 {
+		e := nritest.Start(t, r.socket)
+		e.Await(t)
+		if got, err := e.Create(t.Context(), "ns", "pod", &api.Container{Name: "one"}); err != nil || len(got.GetLinux().GetDevices()) != 2 {
+			t.Errorf("the container gets %v, %v", got, err)
+		}
+		e.Stop()
+		r.reported(t, "asked", "the container engine closed the connection to the NRI plugin")
+	}
+}
+
+// The log names containers that started while the plugin was away, and only these.
+func TestContainersThatThePluginMissed(t *testing.T) {
+	r := start(t)
+	named := []string{"NVIDIA_VISIBLE_DEVICES=" + gpu0}
+	var running []*api.Container
+	for name, c := range map[string]*api.Container{
+		"missed":  {Env: named, State: api.ContainerState_CONTAINER_RUNNING},
+		"given":   {Env: append(named, "NVIDIA_VISIBLE_DEVICES=void"), State: api.ContainerState_CONTAINER_RUNNING},
+		"stopped": {Env: named, State: api.ContainerState_CONTAINER_STOPPED},
+		"without": {Env: named, State: api.ContainerState_CONTAINER_RUNNING},
+	} {
+		c.Name = name
+		running = append(running, c)
+		var devices []*kubeletapi.ContainerDevices
+		if name != "without" {
+			devices = append(devices, podresourcestest.Devices("nvidia.com/gpu", gpu0))
+		}
+		r.kubelet.Add("ns", name, podresourcestest.Containers{name: devices})
+	}
+	nritest.StartWith(t, r.socket, running).Await(t)
+	var warned []string
+	for line := range strings.Lines(r.log.String()) {
+		if strings.Contains(line, "a container started while the nri plugin was away") {
+			warned = append(warned, line)
+		}
+	}
+	if len(warned) != 1 || !strings.Contains(warned[0], "pod=ns/missed container=missed gpus=["+gpu0+"]") {
+		t.Errorf("the log has the warnings %q, want one, about the container missed", warned)
+	}
+}
+
+// What docs/container-toolkit.md advises, so that no container starts while the plugin is
+// away.
+func TestEngineThatRequiresThePlugin(t *testing.T) {
+	dir := t.TempDir()
+	e := nritest.Start(t, filepath.Join(dir, "nri.sock"), nri.Name)
+	_, err := e.Create(t.Context(), "ns", "pod", &api.Container{Name: "none"})
+	check(t, nil, err, "", []string{`required plugin "nvidia-container-toolkit" not present`})
+	e.Stop()
+	r := start(t)
+	e = nritest.Start(t, r.socket, nri.Name)
+	e.Await(t)
+	if _, err := e.Create(t.Context(), "ns", "pod", &api.Container{Name: "none"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// registrar is an engine that goes away when it has registered a plugin.
+type registrar struct {
+	net.Conn
+	gone chan struct{}
+
+	mu         sync.Mutex
+	registered bool
+}
+
+func (r *registrar) RegisterPlugin(context.Context, *api.RegisterPluginRequest) (*api.Empty, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.registered = true
+	return &api.Empty{}, nil
+}
+
+func (r *registrar) UpdateContainers(context.Context, *api.UpdateContainersRequest) (*api.UpdateContainersResponse, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// Write ends the connection after the answer to the registration.
+func (r *registrar) Write(b []byte) (int, error) {
+	n, err := r.Conn.Write(b)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.registered && len(b) > multiplexHeader {
+		r.registered = false
+		err = errors.Join(err, r.Close())
+		close(r.gone)
+	}
+	return n, err
+}
+
+// multiplexHeader is the size of what a connection of NRI writes before each message.
+const multiplexHeader = 8
+
+func TestEngineThatEndsAfterTheRegistration(t *testing.T) {
+	r := start(t)
+	if err := os.Mkdir(filepath.Dir(r.socket), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", r.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := &registrar{Conn: raw, gone: make(chan struct{})}
+	mux := multiplex.Multiplex(engine)
+	services, err := mux.Listen(multiplex.RuntimeServiceConn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := ttrpc.NewServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	api.RegisterRuntimeService(server, engine)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(t.Context(), services) })
+	<-engine.gone
+	_, _, _ = server.Close(), mux.Close(), listener.Close()
+	serving.Wait()
+	nritest.Start(t, r.socket).Await(t)
+}

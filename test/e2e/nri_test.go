@@ -1,0 +1,61 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+
+	"outrigger.dev/test/e2e/stack"
+)
+
+// engineState is the config of the container engine, and its process.
+const engineState = "find /etc/containerd/ -type f -exec sha256sum {} + | sort; busybox pidof containerd"
+
+// TestNRIPlugin has a device plugin that only sets a variable, and no runtime that reads it:
+// the NRI plugin of the toolkit gives the GPUs.
+func TestNRIPlugin(t *testing.T) {
+	pluginWith(t, "deviceListStrategy=envvar")
+	allocatable(t, gpus, limit)
+	before := onGPUNode(t, engineState)
+	toolkit(t, "cdi.nriPluginEnabled=true")
+	if after := onGPUNode(t, engineState); after != before {
+		t.Errorf("before the installation the engine was\n%s\nand after it\n%s", before, after)
+	}
+	t.Run("a pod gets the GPU that it was allocated", aPodWithNRI)
+	t.Run("a pod gets no GPU that it was not allocated", func(t *testing.T) { aPodThatAsksGetsNothing(t, "") })
+	t.Run("also after containerd has restarted", func(t *testing.T) {
+		if err := shared.Restart(t.Context(), "containerd", gpuNode()); err != nil {
+			t.Fatal(err)
+		}
+		kubectl(t, "-n", stack.Namespace, "rollout", "status", "daemonset/container-toolkit", "--timeout=90s")
+		aPodWithNRI(t)
+	})
+	t.Run("nothing twice if the device plugin lists devices by CDI", func(t *testing.T) {
+		pluginWith(t)
+		allocatable(t, gpus, limit)
+		const gave = "container gets the gpus that the kubelet allocated to it"
+		log := func() int {
+			return strings.Count(kubectl(t, "-n", stack.Namespace, "logs", "daemonset/container-toolkit", "--tail=-1"), gave)
+		}
+		earlier := log()
+		if earlier == 0 {
+			t.Errorf("the log of the agent lacks %q", gave)
+		}
+		aPodWithNRI(t)
+		if now := log(); now != earlier {
+			t.Errorf("the plugin gave GPUs to %d containers that have them from the engine", now-earlier)
+		}
+	})
+}
+
+func aPodWithNRI(t *testing.T) {
+	t.Helper()
+	const pod = "by-nri"
+	t.Cleanup(func() { kubectlCleanup(t, "delete", "--ignore-not-found", "--wait", "pod/"+pod) })
+	result, err := shared.RunVectorAdd(t.Context(), pod, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usedOneGPU(t, result)
+}
