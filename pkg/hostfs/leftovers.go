@@ -16,8 +16,11 @@ const leftoverAge = time.Second
 
 // RemoveLeftovers removes the temporary files of path that processes left behind when they
 // were killed in WriteFile or Replace. Replace calls it for each file that it writes.
-func RemoveLeftovers(path string) error {
-	dir, prefix := filepath.Dir(path), tempPrefix(path)
+func RemoveLeftovers(path string) error { return RemoveLeftoversIn(filepath.Dir(path), path) }
+
+// RemoveLeftoversIn is RemoveLeftovers for the folder of ReplaceFrom.
+func RemoveLeftoversIn(dir, path string) error {
+	prefix := tempPrefix(path)
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

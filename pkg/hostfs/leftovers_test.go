@@ -34,6 +34,25 @@ func TestRemoveLeftovers(t *testing.T) {
 	must(t, hostfs.RemoveLeftovers(filepath.Join(dir, "missing/spec.json")))
 }
 
+// TestReplaceFrom keeps the folder of the file free of temporary files.
+func TestReplaceFrom(t *testing.T) {
+	above := t.TempDir()
+	dir := filepath.Join(above, "conf.d")
+	must(t, os.Mkdir(dir, 0o755))
+	path := filepath.Join(dir, "a.conf")
+	left, err := hostfs.ReplaceFrom(above, path, 0o644)
+	must(t, err)
+	wantFiles(t, dir)
+	must(t, left.File.Close())
+	old(t, left.Name())
+	r, err := hostfs.ReplaceFrom(above, path, 0o644)
+	must(t, err)
+	must(t, r.Commit())
+	must(t, r.Close())
+	wantFiles(t, dir, "a.conf")
+	wantFiles(t, above, "conf.d")
+}
+
 // TestWritersRemoveLeftovers: what a killed process leaves goes with the next write of its
 // file, and when a process finds that it need not write.
 func TestWritersRemoveLeftovers(t *testing.T) {

@@ -63,14 +63,20 @@ type Replacement struct {
 // Replace creates the Replacement of the file at path, in the same folder. It rejects a
 // path at which there is something else than a regular file, such as a device.
 func Replace(path string, mode fs.FileMode) (*Replacement, error) {
+	return ReplaceFrom(filepath.Dir(path), path, mode)
+}
+
+// ReplaceFrom is Replace with the temporary file in another folder of the same file system:
+// for files in a folder in which a program reads every file, under whatever name.
+func ReplaceFrom(dir, path string, mode fs.FileMode) (*Replacement, error) {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		if err := checkRegular(info); err != nil {
 			return nil, fmt.Errorf("write %s: %w", path, err)
 		}
 	}
 	// What cannot be removed now does no harm.
-	_ = RemoveLeftovers(path)
-	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix(path)+"*")
+	_ = RemoveLeftoversIn(dir, path)
+	f, err := os.CreateTemp(dir, tempPrefix(path)+"*")
 	if err != nil {
 		return nil, writeError(path, err)
 	}

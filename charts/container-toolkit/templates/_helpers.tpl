@@ -32,6 +32,9 @@ that of the chart, else that of NVIDIA's operator, else the default. */ -}}
 {{- if not (has $engine (list "containerd" "crio" "docker")) -}}
 {{- fail (printf "operator.defaultRuntime: %q must be containerd, crio or docker" $engine) -}}
 {{- end -}}
+{{- if and (eq $engine "crio") (eq (default "" .Values.runtime.restartMode) "signal") -}}
+{{- fail "runtime.restartMode: CRI-O uses a new runtime only after a restart; use systemd or none" -}}
+{{- end -}}
 {{- if not (hasPrefix "/" (include "container-toolkit.installDir" .)) -}}
 {{- fail (printf "toolkit.installDir: %q must be an absolute path" (include "container-toolkit.installDir" .)) -}}
 {{- end -}}

@@ -21,7 +21,7 @@ func engineFlags() []cli.Flag {
 		&cli.PathFlag{Name: "runtime-drop-in-config", EnvVars: []string{"RUNTIME_DROP_IN_CONFIG"}, Usage: "drop-in `FILE` for the runtimes on the host"},
 		&cli.PathFlag{Name: "runtime-executable-path", EnvVars: []string{"RUNTIME_EXECUTABLE_PATH"}, Usage: "program `FILE` of the container engine on the host, with which its config is checked; that of the running engine if it is empty"},
 		&cli.PathFlag{Name: "runtime-socket", EnvVars: []string{"RUNTIME_SOCKET", "CONTAINERD_SOCKET", "DOCKER_SOCKET"}, Usage: "`SOCKET` of the container engine on the host"},
-		&cli.StringFlag{Name: "runtime-restart-mode", EnvVars: []string{"RUNTIME_RESTART_MODE"}, Usage: "how the container engine is made to load its config: signal, systemd or none; systemd for crio, and signal for the others"},
+		&cli.StringFlag{Name: "runtime-restart-mode", EnvVars: []string{"RUNTIME_RESTART_MODE"}, Usage: "how the container engine is made to load its config: signal, systemd or none; systemd for crio, which takes no signal, and signal for the others"},
 		&cli.BoolFlag{Name: "runtime-enable-cdi", EnvVars: []string{"RUNTIME_ENABLE_CDI", "CDI_ENABLED", "ENABLE_CDI"}, Usage: "turn CDI on in the container engine"},
 		&cli.PathFlag{Name: "host-root-mount", EnvVars: []string{"HOST_ROOT_MOUNT"}, Value: "/host", Usage: "`FOLDER` at which the agent sees / of the host"},
 		&cli.StringFlag{Name: "nvidia-runtime-name", EnvVars: []string{"NVIDIA_RUNTIME_NAME", "CONTAINERD_RUNTIME_CLASS", "DOCKER_RUNTIME_NAME"}, Value: "nvidia", Usage: "`NAME` of the runtime"},

@@ -175,7 +175,7 @@ func (k *Keeper) clean(f fileRecord) {
 	if err != nil {
 		return
 	}
-	_ = hostfs.RemoveLeftovers(real) // what cannot be removed now does no harm
+	_ = hostfs.RemoveLeftoversIn(k.host.staging(real), real) // what cannot be removed now does no harm
 	k.host.removeFolders(f.Path, f.Folder)
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
@@ -157,6 +158,22 @@ func TestUndoWithoutARecord(t *testing.T) {
 	}
 	assert.Equal(t, n.get(containerdConfig), "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\ndefault_runtime_name = \"runc\"")
 	assert.Equal(t, n.get(dockerConfig), "{\n  \"debug\": true,\n  \"runtimes\": {}\n}\n")
+}
+
+// TestCRIOReadsNoTemporaryFile leaves none in the folder of which CRI-O reads every file, and
+// removes the one that a killed process left above it.
+func TestCRIOReadsNoTemporaryFile(t *testing.T) {
+	n := newNode(t)
+	c := n.config(CRIO)
+	before := n.snapshot()
+	n.apply(c)
+	k := n.keeper(c)
+	assert.Equal(t, k.host.staging(filepath.Join(n.root, crioDropIn)), filepath.Join(n.root, "etc/crio"))
+	left := "/etc/crio/.99-nvidia.toml.tmp-1"
+	n.put(left, "[crio")
+	assert.NilError(t, os.Chtimes(filepath.Join(n.root, left), time.Unix(1, 0), time.Unix(1, 0)))
+	n.undo(c)
+	assert.Equal(t, n.snapshot(), before)
 }
 
 func TestAnotherProcessIsAtWork(t *testing.T) {

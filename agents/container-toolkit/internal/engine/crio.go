@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
+	"path"
 
 	"outrigger.dev/agents/container-toolkit/internal/rawtoml"
 )
@@ -11,6 +13,34 @@ const (
 	crioConfig = "/etc/crio/crio.conf"
 	crioDropIn = "/etc/crio/crio.conf.d/99-nvidia.toml"
 )
+
+// locateCRIO completes a target for CRI-O.
+func (k *Keeper) locateCRIO(t *target) error {
+	t.main = cmp.Or(t.main, crioConfig)
+	folder, socket := path.Dir(crioDropIn), k.config.Socket
+	if t.process != nil {
+		folder = cmp.Or(t.process.path("config-dir", "d"), t.process.variable("CONTAINER_CONFIG_DIR"), folder)
+		socket = cmp.Or(socket, t.process.givenSocket(CRIO))
+	}
+	t.dropIn = cmp.Or(t.dropIn, path.Join(folder, path.Base(crioDropIn)))
+	if socket != "" {
+		return nil
+	}
+	files, err := k.files(*t)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		docs, err := decodeAll([]file{f})
+		if err != nil {
+			return nil //nolint:nilerr // the file is rejected where it is edited
+		}
+		if listen, _ := at(docs[0], []string{"crio", "api", "listen"}).(string); path.IsAbs(listen) {
+			t.socket = listen
+		}
+	}
+	return nil
+}
 
 // editCRIO returns the drop-in with the runtimes. CRI-O merges drop-ins, so that no other
 // file changes. files are those that CRI-O loads, in that order; the drop-in is among them

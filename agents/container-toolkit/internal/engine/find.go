@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -100,11 +101,20 @@ func (p process) configPath(engine Name) string {
 
 // socketPath returns the socket that the command line of a process names, or the default.
 func (p process) socketPath(engine Name) string {
+	return cmp.Or(p.givenSocket(engine), engine.socket())
+}
+
+// givenSocket returns the socket that the command line of a process names, or "".
+func (p process) givenSocket(engine Name) string {
 	option := map[Name][]string{Docker: {"host", "H"}, Containerd: {"address", "a"}, CRIO: {"listen"}}[engine]
-	if v := strings.TrimPrefix(p.option(option...), "unix://"); filepath.IsAbs(v) {
+	value := p.option(option...)
+	if engine == CRIO {
+		value = cmp.Or(value, p.variable("CONTAINER_LISTEN"))
+	}
+	if v := strings.TrimPrefix(value, "unix://"); filepath.IsAbs(v) {
 		return v
 	}
-	return engine.socket()
+	return ""
 }
 
 // peer returns the process that listens on a socket of the host, or 0. A socket that

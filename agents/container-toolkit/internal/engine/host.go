@@ -25,6 +25,9 @@ type host struct {
 	root string
 	// proc is the folder at which the host's /proc is.
 	proc string
+	// outside has temporary files in the folder above that of the file: CRI-O reads every
+	// file in the folder of its drop-ins.
+	outside bool
 }
 
 // path returns where this process sees a path of the host, with all links followed as
@@ -80,6 +83,28 @@ func (h host) glob(pattern string) ([]string, error) {
 	return out, nil
 }
 
+// walk returns the paths on the host of all files in a folder and those in it, in the
+// order of their names.
+func (h host) walk(folder string) ([]string, error) {
+	dir, err := h.path(folder)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, p)
+		out = append(out, filepath.Join(folder, rel))
+		return err
+	})
+	return out, err
+}
+
 // write replaces a file atomically, and keeps its mode, owner and extended attributes. A
 // nil text removes it.
 func (h host) write(p string, text []byte) error {
@@ -98,7 +123,7 @@ func (h host) write(p string, text []byte) error {
 	if err == nil {
 		mode = info.Mode().Perm()
 	}
-	r, err := hostfs.Replace(real, mode)
+	r, err := hostfs.ReplaceFrom(h.staging(real), real, mode)
 	if err != nil {
 		return err
 	}
@@ -112,6 +137,17 @@ func (h host) write(p string, text []byte) error {
 		err = r.Commit()
 	}
 	return errors.Join(err, r.Close())
+}
+
+// staging returns the folder for the temporary files of a file.
+func (h host) staging(file string) string {
+	dir := filepath.Dir(file)
+	above := filepath.Dir(dir)
+	var here, there unix.Stat_t
+	if !h.outside || unix.Stat(dir, &here) != nil || unix.Stat(above, &there) != nil || here.Dev != there.Dev {
+		return dir
+	}
+	return above
 }
 
 // keepAttributes gives a new file the owner, mode and extended attributes of another one.

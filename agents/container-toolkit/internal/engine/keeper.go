@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path"
@@ -94,12 +95,15 @@ func New(c Config, log *slog.Logger) (*Keeper, error) {
 			return nil, fmt.Errorf("%q is not an absolute path", p)
 		}
 	}
+	if c.Engine == CRIO && c.Reload == Signal {
+		return nil, errors.New("the restart mode signal does not work for CRI-O: after SIGHUP, it shows a new runtime in its config, and still rejects pods that use it: use the restart mode systemd or none")
+	}
 	if c.RuntimePath == "" {
 		return nil, fmt.Errorf("the path of %s is empty", runtimeProgram)
 	}
 	return &Keeper{
 		config:  c,
-		host:    host{root: c.HostRoot, proc: c.ProcRoot},
+		host:    host{root: c.HostRoot, proc: c.ProcRoot, outside: c.Engine == CRIO},
 		records: c.records(),
 		log:     log,
 		step:    func(string) {},

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"testing"
 	"time"
@@ -74,6 +75,42 @@ func TestLoadedOfAnEngineThatDoesNotAnswer(t *testing.T) {
 	ok, _, err = k.Loaded(context.Background())
 	assert.NilError(t, err)
 	assert.Assert(t, ok, "an engine of this boot has read what was written before it")
+}
+
+// TestLoadedOfCRIOThatWasNotRestarted does not believe a CRI-O that shows what its files say,
+// as it does after SIGHUP: pods cannot use it before a restart.
+func TestLoadedOfCRIOThatWasNotRestarted(t *testing.T) {
+	n := newNode(t)
+	n.run(proc{pid: 7, exe: "/none/crio", cmd: "crio"})
+	c := n.config(CRIO)
+	loaded := Live{Programs: map[string]string{}}
+	for _, r := range c.Desired().Runtimes {
+		loaded.Programs[r.Name] = r.Path
+	}
+	c.Ask = answers(loaded, nil)
+	k := n.keeper(c)
+	ok, _, err := k.Loaded(context.Background())
+	assert.NilError(t, err)
+	assert.Assert(t, ok, "nothing was written since it was started")
+	n.apply(c)
+	ok, differs, err := k.Loaded(context.Background())
+	assert.NilError(t, err)
+	assert.Assert(t, !ok)
+	assert.Equal(t, differs, "it was started before its config was changed")
+	rec, err := k.records.load(CRIO, crioConfig)
+	assert.NilError(t, err)
+	rec.Written.Nanoseconds = int64(4 * time.Second) // the process started after 5 s
+	assert.NilError(t, k.records.save(rec))
+	ok, _, err = k.Loaded(context.Background())
+	assert.NilError(t, err)
+	assert.Assert(t, ok)
+}
+
+func TestCRIOIsNotSignalled(t *testing.T) {
+	c := newNode(t).config(CRIO)
+	c.Reload = Signal
+	_, err := New(c, slog.New(slog.DiscardHandler))
+	assert.ErrorContains(t, err, "the restart mode signal does not work for CRI-O")
 }
 
 // TestKeepDoesNotReloadInVain keeps the config of an engine that never uses it: there is

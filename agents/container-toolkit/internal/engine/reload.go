@@ -18,8 +18,8 @@ type ReloadMode string
 
 // The modes.
 const (
-	// Signal sends SIGHUP to the engine's process: Docker and CRI-O load their config,
-	// containerd ends, and whoever supervises it starts it again.
+	// Signal sends SIGHUP to the engine's process: Docker loads its config, containerd ends,
+	// and whoever supervises it starts it again. CRI-O needs a restart.
 	Signal ReloadMode = "signal"
 	// Systemd runs systemctl on the host.
 	Systemd ReloadMode = "systemd"
@@ -52,7 +52,11 @@ func (k *Keeper) loaded(ctx context.Context, t target) (bool, string, error) {
 	l, err := k.ask(ctx, t)
 	if err == nil {
 		differs := l.missing(k.config.forEngine(t))
-		return differs == "", differs, nil
+		if differs == "" && t.engine == CRIO {
+			// After SIGHUP, CRI-O shows what its files say, and runs pods by what it read at its start.
+			differs, err = k.outdated(t)
+		}
+		return err == nil && differs == "", differs, err
 	}
 	if t.process == nil {
 		return false, "", cmp.Or(t.denied, fmt.Errorf("%s: %w", t.engine, ErrNotRunning))
@@ -65,10 +69,18 @@ func (k *Keeper) loaded(ctx context.Context, t target) (bool, string, error) {
 	if rec.Written == (moment{}) {
 		return false, "", err
 	}
-	if !k.startedAfter(t.process, rec.Written) {
-		return false, "it was started before its config was changed", nil
+	differs, err := k.outdated(t)
+	return err == nil && differs == "", differs, err
+}
+
+// outdated returns "" if the process of an engine was started after its config was
+// written, or nothing is known of either.
+func (k *Keeper) outdated(t target) (string, error) {
+	rec, err := k.records.load(t.engine, t.main)
+	if err != nil || t.process == nil || rec.Written == (moment{}) || k.startedAfter(t.process, rec.Written) {
+		return "", err
 	}
-	return true, "", nil
+	return "it was started before its config was changed", nil
 }
 
 // forEngine returns what an engine can be expected to have loaded.

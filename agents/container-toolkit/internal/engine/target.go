@@ -91,7 +91,7 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 	case Docker:
 		t.main, t.dropIn = cmp.Or(t.main, dockerConfig), ""
 	case CRIO:
-		t.main, t.dropIn = cmp.Or(t.main, crioConfig), cmp.Or(t.dropIn, crioDropIn)
+		err = k.locateCRIO(&t)
 	default:
 		err = k.locateContainerd(&t)
 	}
@@ -194,7 +194,7 @@ func (k *Keeper) files(t target) ([]file, error) {
 		return nil, err
 	}
 	if t.engine == CRIO {
-		dropIns, err := k.host.glob(filepath.Join(filepath.Dir(t.dropIn), "*"))
+		dropIns, err := k.host.walk(filepath.Dir(t.dropIn))
 		return files, errors.Join(err, add(dropIns...), add(t.dropIn))
 	}
 	// More than this many files import each other in a circle of patterns.

@@ -132,6 +132,19 @@ func TestLocate(t *testing.T) {
 			procs:  []proc{{pid: 7, exe: "/usr/bin/crio", cmd: "/usr/bin/crio --listen /crio.sock", env: "CONTAINER_CONFIG=/e.conf", unit: "crio.service"}},
 			want:   "/e.conf /etc/crio/crio.conf.d/99-nvidia.toml /crio.sock crio.service",
 		},
+		"CRI-O with another folder": {
+			engine: CRIO,
+			procs:  []proc{{pid: 7, exe: "/usr/bin/crio", cmd: "crio -d /d", env: "CONTAINER_LISTEN=/crio.sock"}},
+			want:   "/etc/crio/crio.conf /d/99-nvidia.toml /crio.sock crio.service",
+		},
+		"CRI-O whose config names the socket and a folder is in that of drop-ins": {
+			engine: CRIO,
+			files: map[string]string{
+				crioConfig: "[crio.api]\nlisten = '/a.sock'\n", "/etc/crio/crio.conf.d/10/a.conf": "[crio.api]\nlisten = '/b.sock'\n",
+			},
+			procs: []proc{{pid: 7, exe: "/usr/bin/crio", cmd: "crio", unit: "crio.service"}},
+			want:  "/etc/crio/crio.conf /etc/crio/crio.conf.d/99-nvidia.toml /b.sock crio.service",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
