@@ -12,6 +12,9 @@ import (
 // defaultPath is searched after the PATH of the process, which engines often leave empty.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+// packagedPath is where packages of CRI-O install low-level runtimes, in no PATH.
+const packagedPath = "/usr/libexec/crio:/usr/lib/cri-o-runc/sbin"
+
 // findRuntime returns the path of the low-level runtime: the first of the names that is a
 // program, and not this one.
 func findRuntime(names []string, path string) (string, error) {
@@ -19,6 +22,7 @@ func findRuntime(names []string, path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the low-level runtime: %w", err)
 	}
+	path = strings.Trim(path+":"+defaultPath+":"+packagedPath, ":")
 	for _, name := range names {
 		for _, file := range candidates(name, path) {
 			if info := program(file); info != nil && !os.SameFile(info, self) {
@@ -27,7 +31,7 @@ func findRuntime(names []string, path string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("find the low-level runtime: there is no %s in %s: install one, or set nvidia-container-runtime.runtimes in config.toml",
-		text.OneOf(names), strings.Trim(path+":"+defaultPath, ":"))
+		text.OneOf(names), path)
 }
 
 // candidates returns the paths that a program with a name can have.
@@ -36,7 +40,7 @@ func candidates(name, path string) []string {
 		return []string{name}
 	}
 	var out []string
-	for dir := range strings.SplitSeq(path+":"+defaultPath, ":") {
+	for dir := range strings.SplitSeq(path, ":") {
 		if filepath.IsAbs(dir) {
 			out = append(out, filepath.Join(dir, name))
 		}
@@ -56,7 +60,7 @@ func program(path string) os.FileInfo {
 // FindTool returns the path of a tool of the container toolkit: beside this program, or in
 // path. It returns "" if there is none.
 func FindTool(name, path string) string {
-	files := candidates(name, path)
+	files := candidates(name, path+":"+defaultPath)
 	if self, err := os.Readlink("/proc/self/exe"); err == nil && !filepath.IsAbs(name) {
 		files = append([]string{filepath.Join(filepath.Dir(self), name)}, files...)
 	}
