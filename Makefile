@@ -19,7 +19,7 @@ STEP = $(eval taken += .)STEP=$(words $(taken)) tools/step.sh
 
 # The programs of a cluster, and those that tests use too.
 CLUSTER := kubernetes containerd runc cni pause
-TESTED := $(CLUSTER) nfd docker
+TESTED := $(CLUSTER) nfd docker crio
 # The commands and images that the demo runs.
 DEMO := agents/device-plugin agents/device-plugin/mps-control-daemon agents/feature-discovery \
         images samples/vectoradd sim/cmd/gpu-sim test/cluster test/e2e/demo

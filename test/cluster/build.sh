@@ -1,8 +1,8 @@
 #!/bin/bash
 # build.sh OUTDIR [COMPONENT...]: builds the parts of a cluster into OUTDIR.
 #
-# The components (kubernetes, containerd, runc, cni, nfd, docker, pause; all of
-# them unless named) are third-party programs, each pinned by the go.mod of its folder
+# The components (kubernetes, containerd, runc, cni, nfd, docker, crio, pause; all
+# of them unless named) are third-party programs, each pinned by the go.mod of its folder
 # in components/, and our pause. One whose inputs have not changed since it was
 # built is skipped: OUTDIR/.COMPONENT.stamp holds the digest of the inputs.
 set -euo pipefail
@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 out=$(mkdir -p "${1:?usage: build.sh OUTDIR [COMPONENT...]}" && cd "$1" && pwd)
 shift
-[ $# -gt 0 ] || set -- kubernetes containerd runc cni nfd docker pause
+[ $# -gt 0 ] || set -- kubernetes containerd runc cni nfd docker crio pause
 
 . "$root/tools/compile.env"
 export CGO_ENABLED=0
@@ -76,6 +76,15 @@ build_docker() {
   go build -tags "$tags" -ldflags "-s -w -X $cli/cli/version.Version=${v#v}" -o "$out/docker" $cli/cmd/docker
 }
 
+# CRI-O without the C libraries for signatures and btrfs, its program that copies images
+# into its storage, and pinns, a C program that keeps namespaces.
+build_crio() {
+  local module=github.com/cri-o/cri-o dir
+  dir=$(folder $module)
+  go build -tags "$tags,containers_image_openpgp,exclude_graphdriver_btrfs" -ldflags "-s -w" -o "$out/" $module/cmd/crio $module/test/copyimg
+  "${CC:-gcc}" -std=c99 -Os -static -s -o "$out/pinns" "$dir"/pinns/src/*.c
+}
+
 build_pause() {
   go build -tags "$tags" -ldflags "-s -w" -o "$out/pause" ./internal/pause
 }
@@ -84,6 +93,7 @@ build_pause() {
 outputs() {
   case $1 in
   containerd) echo containerd containerd-shim-runc-v2 ctr ;;
+  crio) echo crio copyimg pinns ;;
   cni) echo cni/ptp cni/loopback cni/host-local cni/portmap ;;
   docker) echo dockerd docker ;;
   nfd) echo nfd/nfd-master nfd/nfd-worker nfd/deployment nfd/kustomization.yaml ;;
