@@ -107,9 +107,14 @@ func TestLoadedOfCRIOThatWasNotRestarted(t *testing.T) {
 }
 
 func TestCRIOIsNotSignalled(t *testing.T) {
-	c := newNode(t).config(CRIO)
+	n := newNode(t)
+	n.run(proc{pid: 7, exe: "/none/crio", cmd: "crio"})
+	c := n.config(CRIO)
+	c.Ask = answers(Live{}, nil)
+	_, err := n.keeper(c).Keep(context.Background())
+	assert.Error(t, err, "restart crio.service: there is no systemctl on the host: use the restart mode none")
 	c.Reload = Signal
-	_, err := New(c, slog.New(slog.DiscardHandler))
+	_, err = New(c, slog.New(slog.DiscardHandler))
 	assert.ErrorContains(t, err, "the restart mode signal does not work for CRI-O")
 }
 

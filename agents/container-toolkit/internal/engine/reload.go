@@ -160,7 +160,11 @@ func (k *Keeper) trigger(ctx context.Context, t target) error {
 		}
 		systemctl := k.host.which("systemctl")
 		if systemctl == "" {
-			return fmt.Errorf("restart %s: there is no systemctl on the host: use the restart mode signal", t.unit)
+			instead := Signal
+			if t.engine == CRIO {
+				instead = None
+			}
+			return fmt.Errorf("restart %s: there is no systemctl on the host: use the restart mode %s", t.unit, instead)
 		}
 		_, err := k.host.run(ctx, systemctl, "systemctl", verb, t.unit)
 		return err
