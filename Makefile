@@ -22,8 +22,8 @@ CLUSTER := kubernetes containerd runc cni pause
 TESTED := $(CLUSTER) nfd docker crio
 # The commands and images that the demo runs.
 DEMO := agents/device-plugin agents/device-plugin/mps-control-daemon agents/feature-discovery \
-        images samples/vectoradd sim/cmd/gpu-sim test/cluster test/e2e/demo
-DEMO_IMAGES := device-plugin feature-discovery vectoradd
+        agents/container-toolkit/... images samples/vectoradd sim/cmd/gpu-sim test/cluster test/e2e/demo
+DEMO_IMAGES := device-plugin feature-discovery container-toolkit vectoradd
 
 # $(call download,FOLDER…): one download of the modules that each folder requires.
 download = $(STEP) "download Go modules" tools/download.sh $(sort $(1))

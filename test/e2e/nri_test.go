@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func TestNRIPlugin(t *testing.T) {
 		t.Errorf("before the installation the engine was\n%s\nand after it\n%s", before, after)
 	}
 	t.Run("a pod gets the GPU that it was allocated", aPodWithNRI)
-	t.Run("a pod gets no GPU that it was not allocated", func(t *testing.T) { aPodThatAsksGetsNothing(t, "") })
+	t.Run("a pod gets no GPU that it was not allocated", aPodThatAsksGetsNothing)
 	t.Run("also after containerd has restarted", func(t *testing.T) {
 		if err := shared.Restart(t.Context(), "containerd", gpuNode()); err != nil {
 			t.Fatal(err)
@@ -58,4 +59,34 @@ func aPodWithNRI(t *testing.T) {
 		t.Fatal(err)
 	}
 	usedOneGPU(t, result)
+}
+
+// asking is a pod without an allocation that asks for all GPUs.
+const asking = `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: asks-for-all
+  annotations: {nvidia.cdi.k8s.io/pod: nvidia.com/gpu=all}
+spec:
+  nodeName: %s
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 1
+  tolerations: [{operator: Exists}]
+  containers:
+  - name: list
+    image: outrigger.dev/busybox:1
+    command: [sh, -c, "ls /dev | grep -c nvidia || true"]
+    env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]
+`
+
+func aPodThatAsksGetsNothing(t *testing.T) {
+	t.Cleanup(func() { kubectlCleanup(t, "delete", "--ignore-not-found", "--wait", "pod/asks-for-all") })
+	if err := shared.Apply(t.Context(), fmt.Sprintf(asking, gpuNode())); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "wait", "pod/asks-for-all", "--for=jsonpath={.status.phase}=Succeeded", "--timeout", limit.String())
+	if nodes := kubectl(t, "logs", "asks-for-all"); nodes != "0" {
+		t.Errorf("the pod sees %s device nodes of NVIDIA, want none", nodes)
+	}
 }

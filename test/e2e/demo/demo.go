@@ -17,6 +17,8 @@ import (
 const (
 	passed = "Test PASSED"
 	pod    = "vectoradd"
+	// runtimeClass is that of the container toolkit.
+	runtimeClass = "nvidia"
 )
 
 // demo brings the stack up step by step and prints what came of it.
@@ -38,7 +40,8 @@ func demo(ctx context.Context, out io.Writer) error {
 			s, err = stack.Up(ctx, root, cfg)
 			return err
 		}},
-		{"install feature discovery with its chart", func() error { return s.InstallFeatureDiscovery(ctx, "readyChain={driver,plugin}") }},
+		{"install feature discovery with its chart", func() error { return s.InstallFeatureDiscovery(ctx, "readyChain={driver,toolkit,plugin}") }},
+		{"install the container toolkit with its chart", func() error { return s.InstallContainerToolkit(ctx) }},
 		{"install the device plugin with its chart", func() error { return s.InstallDevicePlugin(ctx) }},
 		{"wait until the kubelet advertises the GPUs, and the Node reports them as ready", func() error {
 			if err := s.WaitAllocatable(ctx, s.GPUNodes()[0], stack.GPU, cfg.GPUs, time.Minute); err != nil {
@@ -46,8 +49,8 @@ func demo(ctx context.Context, out io.Writer) error {
 			}
 			return s.WaitGPUReady(ctx, s.GPUNodes()[0], time.Minute)
 		}},
-		{"run vectorAdd in a pod that asks for nvidia.com/gpu: 1", func() (err error) {
-			result, err = s.RunVectorAdd(ctx, pod, time.Minute)
+		{"run vectorAdd in a pod with the RuntimeClass " + runtimeClass + " that asks for nvidia.com/gpu: 1", func() (err error) {
+			result, err = s.RunPod(ctx, stack.Pod{Name: pod, RuntimeClass: runtimeClass}, time.Minute)
 			return err
 		}},
 	} {
@@ -57,7 +60,7 @@ func demo(ctx context.Context, out io.Writer) error {
 		}
 	}
 	fmt.Fprintf(out, "[%5.1f s] done\n\n", time.Since(start).Seconds())
-	if err := report(ctx, out, s, result); err != nil {
+	if err := errors.Join(report(ctx, out, s, result), reportStart(ctx, out, s, result)); err != nil {
 		return err
 	}
 	if !strings.Contains(result.Log, passed) || len(result.GPUs) != 1 {
@@ -95,6 +98,21 @@ func report(ctx context.Context, out io.Writer, s *stack.Stack, result stack.Pod
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)
+	}
+	return nil
+}
+
+// reportStart prints how the container of the pod was started. It returns an error if that
+// was not by the container toolkit.
+func reportStart(ctx context.Context, out io.Writer, s *stack.Stack, result stack.PodResult) error {
+	start, err := s.Started(ctx, pod)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\ncontainerd on %s started the container of %s with %s, which ran the hook %s.\n",
+		result.Node, pod, cmp.Or(start.Runtime, "its default runtime"), cmp.Or(strings.Join(start.Hooks, ", "), "(none)"))
+	if !start.ByToolkit() {
+		return fmt.Errorf("the container was not started by the tools in %s", stack.Tools)
 	}
 	return nil
 }

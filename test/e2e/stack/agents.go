@@ -40,6 +40,12 @@ func (s *Stack) InstallFeatureDiscovery(ctx context.Context, values ...string) e
 	return s.installAgent(ctx, "feature-discovery", values...)
 }
 
+// InstallContainerToolkit installs the container toolkit as InstallDevicePlugin does the
+// device plugin.
+func (s *Stack) InstallContainerToolkit(ctx context.Context, values ...string) error {
+	return s.installAgent(ctx, "container-toolkit", values...)
+}
+
 func (s *Stack) installAgent(ctx context.Context, name string, values ...string) error {
 	release, err := s.Agent(name, values...)
 	if err != nil {

@@ -28,6 +28,8 @@ type Pod struct {
 	Resource string
 	// Count is how many; 0 is one.
 	Count int
+	// RuntimeClass is the runtime that starts it; empty is the default of the node.
+	RuntimeClass string
 }
 
 // vectorAdd is a pod that lists the GPUs it sees, and then adds two vectors on
@@ -39,6 +41,7 @@ kind: Pod
 metadata:
   name: %[1]s
 spec:
+  runtimeClassName: %[5]s
   restartPolicy: Never
   terminationGracePeriodSeconds: 1
   tolerations: [{key: nvidia.com/gpu, operator: Exists}]
@@ -68,7 +71,7 @@ func (s *Stack) RunPod(ctx context.Context, p Pod, timeout time.Duration) (PodRe
 	if err != nil {
 		return PodResult{}, err
 	}
-	manifest := fmt.Sprintf(vectorAdd, p.Name, image, cmp.Or(p.Resource, GPU), max(p.Count, 1))
+	manifest := fmt.Sprintf(vectorAdd, p.Name, image, cmp.Or(p.Resource, GPU), max(p.Count, 1), cmp.Or(p.RuntimeClass, "null"))
 	return s.RunManifest(ctx, p.Name, manifest, timeout)
 }
 
