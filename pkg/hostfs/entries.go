@@ -30,8 +30,9 @@ const (
 // when ctx ends.
 //
 // It is for callers that compare the state themselves and need nothing but a
-// wake-up. Unlike Watch it follows no path that does not exist, and it does not
-// wake for writes to the files in a folder. The kernel reports neither mounts nor
+// wake-up. Unlike Watch it follows no path that does not exist, unless the folder of that
+// path is one of the paths, and it does not wake for writes to the files in a folder. The
+// kernel reports neither mounts nor
 // what happens on procfs and sysfs.
 func WatchEntries(ctx context.Context, changed func(), paths ...string) error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -65,7 +66,7 @@ func WatchEntries(ctx context.Context, changed func(), paths ...string) error {
 // anyMoved reports whether, after some events, another file or folder may be at one
 // of the paths, or events were lost.
 func anyMoved(events []byte) bool {
-	const mask = selfMask | unix.IN_ATTRIB | unix.IN_IGNORED | unix.IN_UNMOUNT | unix.IN_Q_OVERFLOW
+	const mask = selfMask | unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ATTRIB | unix.IN_IGNORED | unix.IN_UNMOUNT | unix.IN_Q_OVERFLOW
 	for len(events) >= unix.SizeofInotifyEvent {
 		if binary.NativeEndian.Uint32(events[4:])&mask != 0 {
 			return true

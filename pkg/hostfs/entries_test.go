@@ -98,6 +98,19 @@ func TestWatchEntriesFollowsAPathToAnotherFile(t *testing.T) {
 	called(t, calls, "a change of the new file")
 }
 
+func TestWatchEntriesFollowsAPathThatAppears(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "folder")
+	fact := filepath.Join(folder, "fact")
+	calls := entries(t, dir, folder, fact)
+	must(t, os.Mkdir(folder, 0o755))
+	called(t, calls, "its folder")
+	write(t, fact, "")
+	called(t, calls, "the file")
+	must(t, os.WriteFile(fact, []byte("x"), 0o600))
+	called(t, calls, "a write to the file")
+}
+
 func replace(t *testing.T, path string) {
 	t.Helper()
 	next := filepath.Join(t.TempDir(), "next")

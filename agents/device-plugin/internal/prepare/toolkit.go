@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverroot"
@@ -38,10 +39,11 @@ func (t Toolkit) hook() string {
 	return path
 }
 
-// watched returns the file of the fact.
+// watched returns the file of the fact, which need not exist, and its folders.
 func (t Toolkit) watched() []string {
 	if t.Root == nil {
 		return nil
 	}
-	return []string{t.Contract.Path(contract.ToolkitReady)}
+	fact := t.Contract.Path(contract.ToolkitReady)
+	return []string{t.Contract.Root, filepath.Dir(fact), fact}
 }

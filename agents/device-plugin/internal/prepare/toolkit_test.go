@@ -97,8 +97,10 @@ func TestSpecsNameTheHookOfTheToolkit(t *testing.T) {
 		if calls, byName := r.hooks(); !slices.Equal(calls, want) || byName != (len(want) == 0) {
 			t.Errorf("%s the hooks are %q, libraries are mounted by name: %v, want the hooks %q", when, calls, byName, want)
 		}
-		if !slices.Contains(r.preparer.Watched(), dir.Path(contract.ToolkitReady)) {
-			t.Errorf("%s the fact is not watched", when)
+		for _, path := range []string{dir.Path(contract.ToolkitReady), filepath.Dir(dir.Path(contract.ToolkitReady)), dir.Root} {
+			if !slices.Contains(r.preparer.Watched(), path) {
+				t.Errorf("%s %s is not watched", when, path)
+			}
 		}
 	}
 	outdated := func(cause string) {
