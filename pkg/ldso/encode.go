@@ -16,7 +16,11 @@ const Generator = "outrigger container-toolkit"
 func Encode(entries []Entry) ([]byte, error) {
 	entries = slices.Clone(entries)
 	order(entries)
-	e := encoder{b: make([]byte, newHeaderSize+len(entries)*newEntrySize)}
+	fixed, texts := newHeaderSize+len(entries)*newEntrySize, 0
+	for _, entry := range entries {
+		texts += len(entry.Path) + len(entry.Name) + 2
+	}
+	e := encoder{b: make([]byte, fixed, fixed+texts)}
 	for _, entry := range entries {
 		if entry.Folder != "" {
 			e.folders = append(e.folders, entry.Folder)

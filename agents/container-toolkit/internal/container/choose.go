@@ -3,10 +3,11 @@ package container
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"outrigger.dev/agents/container-toolkit/internal/request"
 )
 
 // Chosen is a GPU that a container gets.
@@ -18,12 +19,6 @@ type Chosen struct {
 	// Instances are those that the container gets.
 	Instances []Instance
 }
-
-var (
-	index    = regexp.MustCompile(`^\d{1,4}$`)
-	migIndex = regexp.MustCompile(`^\d{1,4}:\d{1,4}$`)
-	pciID    = regexp.MustCompile(`^(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])$`)
-)
 
 // choose returns the GPUs with the names that a container asks for, in the order of
 // the node: "all", an index, a UUID, a PCI bus ID, the UUID of a MIG device, or the
@@ -71,7 +66,7 @@ func find(gpus []GPU, specs namer, name string) ([]Chosen, error) {
 			out = append(out, whole(g))
 		}
 		return out, nil
-	case strings.HasPrefix(lower, "mig-") || migIndex.MatchString(name):
+	case strings.HasPrefix(lower, "mig-") || isMIGIndex(name):
 		c, err := migDevice(gpus, specs, name)
 		return []Chosen{c}, err
 	}
@@ -91,15 +86,10 @@ func whole(g GPU) Chosen { return Chosen{GPU: g, Whole: true, Instances: g.Insta
 
 // matcher returns the function that tells whether a GPU has a name.
 func matcher(name string) (func(GPU) bool, error) {
-	if m := pciID.FindStringSubmatch(name); m != nil {
-		domain, err := strconv.ParseUint("0"+m[1], 16, 64)
-		if err != nil {
-			return nil, err
-		}
-		id := fmt.Sprintf("%04x:%s", domain, m[2])
-		return func(g GPU) bool { return g.BusID == id }, nil
+	if names := request.PCINames(name); names != nil {
+		return func(g GPU) bool { return slices.Contains(names, g.BusID) }, nil
 	}
-	if index.MatchString(name) {
+	if isIndex(name) {
 		n, err := strconv.Atoi(name)
 		return func(g GPU) bool { return g.Index == n }, err
 	}
@@ -107,6 +97,18 @@ func matcher(name string) (func(GPU) bool, error) {
 		return func(g GPU) bool { return g.UUID != "" && strings.EqualFold(string(g.UUID), name) }, nil
 	}
 	return nil, errors.New("it is no index, UUID or PCI bus ID")
+}
+
+// isIndex reports whether a name is an index: up to four digits. This program starts for
+// each container, so it has no regular expressions to compile.
+func isIndex(name string) bool {
+	return len(name) > 0 && len(name) <= 4 && strings.Trim(name, "0123456789") == ""
+}
+
+// isMIGIndex reports whether a name is the index of a GPU and that of its MIG device.
+func isMIGIndex(name string) bool {
+	gpu, device, ok := strings.Cut(name, ":")
+	return ok && isIndex(gpu) && isIndex(device)
 }
 
 // unknown says why no GPU has the name.

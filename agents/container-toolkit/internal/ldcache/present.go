@@ -9,8 +9,8 @@ import (
 // present is the cache that the container has. It saves reading libraries again: an image
 // has hundreds, and on a node where it never ran, none of them is in memory.
 type present struct {
-	// known has the libraries of each folder by the name of the file.
-	known map[place]map[string]ldso.Entry
+	// known has the libraries of each folder by the name of the file: where they are in all.
+	known map[place]map[string]int32
 	all   []ldso.Entry
 	dirs  map[string]dirID
 }
@@ -23,7 +23,7 @@ type place struct {
 
 // present reads the cache. One that is absent or damaged is as good as none.
 func (u *update) present() *present {
-	p := &present{known: map[place]map[string]ldso.Entry{}, dirs: map[string]dirID{}}
+	p := &present{known: map[place]map[string]int32{}, dirs: map[string]dirID{}}
 	data := u.read(cacheFile, ldso.MaxCache)
 	if data == nil {
 		return p
@@ -34,7 +34,7 @@ func (u *update) present() *present {
 		return p
 	}
 	p.all = all
-	for _, e := range all {
+	for i, e := range all {
 		name, base := path.Split(e.Path)
 		id, seen := p.dirs[name]
 		if !seen && len(p.dirs) < maxDirs {
@@ -49,21 +49,30 @@ func (u *update) present() *present {
 		}
 		at := place{id, e.Folder}
 		if p.known[at] == nil {
-			p.known[at] = map[string]ldso.Entry{}
+			size := 0
+			if len(p.known) == 0 {
+				// Most libraries are in one folder.
+				size = len(all)
+			}
+			p.known[at] = make(map[string]int32, size)
 		}
 		if _, twice := p.known[at][base]; !twice {
-			p.known[at][base] = e
+			p.known[at][base] = int32(i) //nolint:gosec // Parse limits the number
 		}
 	}
 	return p
 }
 
-// in returns what the cache has of a folder, by the name of the file.
-func (p *present) in(at place) map[string]ldso.Entry {
+// in returns what the cache has of a file in a folder.
+func (p *present) in(at place, file string) (ldso.Entry, bool) {
 	if p == nil {
-		return nil
+		return ldso.Entry{}, false
 	}
-	return p.known[at]
+	i, ok := p.known[at][file]
+	if !ok {
+		return ldso.Entry{}, false
+	}
+	return p.all[i], true
 }
 
 // others returns the libraries in folders that exist and that nobody searched, such as

@@ -59,15 +59,17 @@ func (u *update) scanOne(d dir, at place, old *present) []ldso.Entry {
 		u.warn(d.path + " in the container: " + err.Error())
 		return nil
 	}
-	s := scanner{update: u, dir: d, folder: folder, at: at, isLink: map[string]bool{}, best: map[string]library{}}
-	for _, e := range entries {
-		if isLibrary(e.Name) {
-			s.names = append(s.names, e.Name)
-			s.isLink[e.Name] = e.Link
-		}
+	entries = slices.DeleteFunc(entries, func(e rootfs.Entry) bool { return !isLibrary(e.Name) })
+	// Memory that is new to the process costs more than what is done with it: maps have
+	// their size from the start, and most of the names are links to libraries.
+	s := scanner{update: u, dir: d, folder: folder, at: at}
+	s.names, s.isLink = make([]string, len(entries)), make(map[string]bool, len(entries))
+	s.best = make(map[string]*library, len(entries)/2)
+	for i, e := range entries {
+		s.names[i], s.isLink[e.Name] = e.Name, e.Link
 	}
 	slices.Sort(s.names)
-	s.known(old.in(at))
+	s.known(old)
 	for _, name := range s.names {
 		if !s.covered[name] {
 			s.add(name)
@@ -95,19 +97,19 @@ type scanner struct {
 	// covered are files that need not be read.
 	covered map[string]bool
 	// best has the library for each SONAME.
-	best map[string]library
+	best map[string]*library
 }
 
 // known takes over what the cache has, as far as its file is there. The file that its
 // link leads to is covered.
-func (s *scanner) known(entries map[string]ldso.Entry) {
-	s.covered = make(map[string]bool, 2*len(entries))
+func (s *scanner) known(old *present) {
+	s.covered = make(map[string]bool, len(s.names))
 	for _, name := range s.names {
-		e, ok := entries[name]
+		e, ok := old.in(s.at, name)
 		if !ok {
 			continue
 		}
-		l := library{file: name, soname: e.Name, flags: e.Flags, hwcap: e.Hwcap, known: true}
+		l := &library{file: name, soname: e.Name, flags: e.Flags, hwcap: e.Hwcap, known: true}
 		for range maxIncludes {
 			if !s.isLink[l.file] {
 				break
@@ -133,7 +135,7 @@ func (s *scanner) known(entries map[string]ldso.Entry) {
 
 // add reads a file that the cache does not have.
 func (s *scanner) add(name string) {
-	l := library{file: name, mounted: s.folder.Mounted(name)}
+	l := &library{file: name, mounted: s.folder.Mounted(name)}
 	isLink := s.isLink[name]
 	elf, ok := s.readLibrary(name, isLink)
 	if !ok {
@@ -171,7 +173,7 @@ func (s *scanner) readLibrary(name string, isLink bool) (ldso.Library, bool) {
 
 // better reports whether l is to be used rather than old, of the same name: a library
 // that was mounted for this container, a file rather than a link, the later version.
-func (s *scanner) better(l, old library) bool {
+func (s *scanner) better(l, old *library) bool {
 	if old.known {
 		old.mounted = s.folder.Mounted(old.file)
 	}
@@ -203,7 +205,7 @@ func (s *scanner) entries() []ldso.Entry {
 
 // linked makes the SONAME of a library lead to it, and reports whether there is a file of
 // that name now. As ldconfig, it replaces links only.
-func (s *scanner) linked(l library) bool {
+func (s *scanner) linked(l *library) bool {
 	if l.file == l.soname {
 		return true
 	}
@@ -224,7 +226,7 @@ func (s *scanner) linked(l library) bool {
 }
 
 // same reports whether the link leads to the library by other links.
-func (s *scanner) same(l library) bool {
+func (s *scanner) same(l *library) bool {
 	a, err := s.root.Stat(path.Join(s.dir.path, l.soname))
 	if err != nil {
 		return false

@@ -45,17 +45,17 @@ func parseDevice(name, defaultKind string) (Device, error) {
 	if err := parser.ValidateDeviceName(name); err != nil {
 		return d, fmt.Errorf("inject GPUs: device %q: %w", text.Cut(text.Printable(name), 80), errNoDevice)
 	}
-	d.Names = pciNames(name)
+	d.Names = PCINames(name)
 	if d.Names == nil {
 		d.Names = []string{name}
 	}
 	return d, nil
 }
 
-// pciNames returns the forms in which a spec may name the GPU with a PCI bus ID, or nil if
+// PCINames returns the forms in which a spec may name the GPU with a PCI bus ID, or nil if
 // name is none: with the domain in eight digits, as NVML writes it, and in four, as sysfs
 // does.
-func pciNames(name string) []string {
+func PCINames(name string) []string {
 	parts := strings.Split(strings.ToLower(name), ":")
 	if len(parts) == 2 && strings.Contains(parts[1], ".") {
 		parts = append([]string{"0"}, parts...)
