@@ -22,7 +22,8 @@ type Goal struct {
 // Row is one result.
 type Row struct {
 	Operation string
-	// Value is in Unit, which is "ms", "MiB", "calls" or "×", a ratio.
+	// Value is in Unit, which is "ms", "MiB", "calls" or "×", a ratio. Unit is empty for a
+	// row that was not measured.
 	Value float64
 	Unit  string
 	Goal  Goal
@@ -58,6 +59,12 @@ func (t *Table) AddTimes(operation string, times []time.Duration, goal Goal, not
 		spread += ", " + note
 	}
 	t.Add(Row{Operation: operation, Value: ms(Median(times)), Unit: "ms", Goal: goal, Note: spread})
+}
+
+// Skip adds a row for what this machine cannot measure.
+func (t *Table) Skip(operation, reason string) {
+	t.rows = append(t.rows, Row{Operation: operation, Note: reason})
+	fmt.Fprintf(t.progress, "skipped %s: %s\n", operation, reason)
 }
 
 // AddRatio adds the ratio of two rows of this run, which is more comparable between
@@ -99,9 +106,13 @@ func (t *Table) Print() error {
 }
 
 // Median returns the median of values, which must not be empty.
-func Median[T cmp.Ordered](values []T) T {
+func Median[T cmp.Ordered](values []T) T { return Percentile(values, 50) }
+
+// Percentile returns the value that comes after percent of the values, which must not be
+// empty, in their order.
+func Percentile[T cmp.Ordered](values []T, percent int) T {
 	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
+	return sorted[min(len(sorted)*percent/100, len(sorted)-1)]
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -109,6 +120,8 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 func amount(v float64, unit string) string {
 	digits := 1
 	switch {
+	case unit == "":
+		return "skipped"
 	case unit == "calls":
 		digits = 0
 	case v < 1:

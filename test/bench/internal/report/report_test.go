@@ -18,6 +18,8 @@ func TestTableMarksResultsOverTheirTarget(t *testing.T) {
 	table.Add(report.Row{Operation: "memory", Value: 0.5, Unit: "MiB"})
 	table.AddRatio("fast", "memory")
 	table.AddRatio("fast", "what was not measured")
+	table.Skip("C", "no compiler")
+	table.AddRatio("fast", "C")
 	if err := table.Print(); err != nil {
 		t.Fatal(err)
 	}
@@ -26,8 +28,34 @@ fast           2.0 ms     ≤ 2.0 ms  ok    5 ms  1.0 ms to 3.0 ms, 0 calls
 slow           2.0 ms     ≤ 1.9 ms  over  -     1.0 ms to 3.0 ms
 memory         0.500 MiB  -               -     
 fast / memory  4.0 ×      -               -     
+C              skipped    -               -     no compiler
 `
 	if got := out.String(); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	var hundred []int
+	for i := range 100 {
+		hundred = append(hundred, 100-i)
+	}
+	for name, c := range map[string]struct {
+		values        []int
+		percent, want int
+	}{
+		"the median of one":    {[]int{7}, 50, 7},
+		"the median of three":  {[]int{9, 1, 5}, 50, 5},
+		"the median of four":   {[]int{4, 3, 2, 1}, 50, 3},
+		"99 percent of three":  {[]int{9, 1, 5}, 99, 9},
+		"99 percent of many":   {hundred, 99, 100},
+		"a quarter of hundred": {hundred, 25, 26},
+		"all":                  {hundred, 100, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := report.Percentile(c.values, c.percent); got != c.want {
+				t.Errorf("Percentile() = %d, want %d", got, c.want)
+			}
+		})
 	}
 }
