@@ -1,7 +1,6 @@
 package driverroot
 
 import (
-	"debug/elf"
 	"os"
 	"path"
 	"slices"
@@ -29,7 +28,7 @@ func (r *Root) cacheDirs() []string {
 		return nil
 	}
 	var dirs []string
-	want, _ := ldso.Library{Machine: thisArch().machine, Class: elf.ELFCLASS64}.Flags()
+	want, _ := ldso.Library{Machine: thisArch().machine, Class: ldso.Class64}.Flags()
 	for _, l := range libs {
 		base := path.Base(l.Path)
 		if l.Flags&ldso.ArchMask != want&ldso.ArchMask || !strings.HasPrefix(base, "libcuda.so") && !strings.HasPrefix(base, "libnvidia-ml.so") {

@@ -2,7 +2,6 @@ package driverroot
 
 import (
 	"cmp"
-	"debug/elf"
 	"fmt"
 	"io/fs"
 	"os"
@@ -21,14 +20,14 @@ const NVML = "libnvidia-ml.so.1"
 // arch is what differs between the architectures that the driver exists for.
 type arch struct {
 	triple  string
-	machine elf.Machine
+	machine ldso.Machine
 }
 
 func thisArch() arch {
 	if runtime.GOARCH == "arm64" {
-		return arch{triple: "aarch64-linux-gnu", machine: elf.EM_AARCH64}
+		return arch{triple: "aarch64-linux-gnu", machine: ldso.AArch64}
 	}
-	return arch{triple: "x86_64-linux-gnu", machine: elf.EM_X86_64}
+	return arch{triple: "x86_64-linux-gnu", machine: ldso.X8664}
 }
 
 // LoaderDirs returns the folders that the dynamic loader of a container searches
@@ -183,7 +182,7 @@ func (r *Root) soname(e entry) (string, bool) {
 	}
 	defer f.Close()
 	lib, ok := ldso.ReadLibrary(f)
-	if !ok || lib.Machine != thisArch().machine || lib.Class != elf.ELFCLASS64 {
+	if !ok || lib.Machine != thisArch().machine || lib.Class != ldso.Class64 {
 		return "", false
 	}
 	return lib.Soname, true

@@ -2,7 +2,6 @@ package ldso
 
 import (
 	"bytes"
-	"debug/elf"
 	"encoding/binary"
 	"io"
 )
@@ -15,10 +14,42 @@ const (
 	maxSoname   = 256
 )
 
+// Machine is the processor of a library, as ELF files number them. Package debug/elf has
+// these numbers too, but also decompressors and DWARF, which would be in each program that
+// a container waits for, and in its start.
+type Machine uint16
+
+// Class is the size of a library's addresses, as ELF files number it.
+type Class uint8
+
+// The machines and classes that glibc's cache has entries for.
+const (
+	I386    Machine = 3
+	ARM     Machine = 40
+	X8664   Machine = 62
+	AArch64 Machine = 183
+
+	Class32 Class = 1
+	Class64 Class = 2
+)
+
+// More numbers of ELF files.
+const (
+	magic         = "\x7fELF"
+	classAt       = 4
+	orderAt       = 5
+	littleOrder   = 1
+	sharedLibrary = 3
+	segmentLoad   = 1
+	segmentLinks  = 2
+	tagNames      = 5
+	tagSoname     = 14
+)
+
 // Library is what the loader needs to know of a library.
 type Library struct {
-	Machine elf.Machine
-	Class   elf.Class
+	Machine Machine
+	Class   Class
 	// Soname is the name that programs ask for; "" if the library has none.
 	Soname string
 }
@@ -39,15 +70,15 @@ const ArchMask = 0xff00
 // that NVIDIA's driver does not exist for.
 func (l Library) Flags() (int32, bool) {
 	switch {
-	case l.Machine == elf.EM_X86_64 && l.Class == elf.ELFCLASS64:
+	case l.Machine == X8664 && l.Class == Class64:
 		return flagLibc6 | flagX8664, true
-	case l.Machine == elf.EM_X86_64:
+	case l.Machine == X8664:
 		return flagLibc6 | flagX32, true
-	case l.Machine == elf.EM_386:
+	case l.Machine == I386:
 		return flagLibc6, true
-	case l.Machine == elf.EM_AARCH64 && l.Class == elf.ELFCLASS64:
+	case l.Machine == AArch64 && l.Class == Class64:
 		return flagLibc6 | flagAArch64, true
-	case l.Machine == elf.EM_ARM:
+	case l.Machine == ARM:
 		return flagLibc6 | flagArmHF, true
 	}
 	return 0, false
@@ -55,7 +86,7 @@ func (l Library) Flags() (int32, bool) {
 
 // layout is where a file of a class has what is read.
 type layout struct {
-	class                          elf.Class
+	class                          Class
 	header, segment, dynamic, word int
 	// Offsets in the header.
 	table, entrySize, entries int
@@ -63,14 +94,14 @@ type layout struct {
 	offset, address, size int
 }
 
-func layoutOf(class elf.Class) (layout, bool) {
+func layoutOf(class Class) (layout, bool) {
 	switch class {
-	case elf.ELFCLASS64:
+	case Class64:
 		return layout{
 			class: class, header: 64, segment: 56, dynamic: 16, word: 8,
 			table: 32, entrySize: 54, entries: 56, offset: 8, address: 16, size: 32,
 		}, true
-	case elf.ELFCLASS32:
+	case Class32:
 		return layout{
 			class: class, header: 52, segment: 32, dynamic: 8, word: 4,
 			table: 28, entrySize: 42, entries: 44, offset: 4, address: 8, size: 16,
@@ -94,14 +125,14 @@ func (l layout) at(b []byte, offset int) uint64 {
 func ReadLibrary(r io.ReaderAt) (Library, bool) {
 	head := make([]byte, 64)
 	n, _ := r.ReadAt(head, 0)
-	if n < 52 || !bytes.HasPrefix(head, []byte{0x7f, 'E', 'L', 'F'}) || elf.Data(head[elf.EI_DATA]) != elf.ELFDATA2LSB {
+	if n < 52 || !bytes.HasPrefix(head, []byte(magic)) || head[orderAt] != littleOrder {
 		return Library{}, false
 	}
-	l, ok := layoutOf(elf.Class(head[elf.EI_CLASS]))
-	if !ok || n < l.header || elf.Type(binary.LittleEndian.Uint16(head[16:])) != elf.ET_DYN {
+	l, ok := layoutOf(Class(head[classAt]))
+	if !ok || n < l.header || binary.LittleEndian.Uint16(head[16:]) != sharedLibrary {
 		return Library{}, false
 	}
-	lib := Library{Machine: elf.Machine(binary.LittleEndian.Uint16(head[18:])), Class: l.class}
+	lib := Library{Machine: Machine(binary.LittleEndian.Uint16(head[18:])), Class: l.class}
 	s := segments{layout: l, table: make([]byte, min(int(binary.LittleEndian.Uint16(head[l.entries:])), maxSegments)*l.segment)}
 	if int(binary.LittleEndian.Uint16(head[l.entrySize:])) != l.segment || !readAt(r, s.table, l.at(head, l.table)) {
 		return lib, true
@@ -135,7 +166,7 @@ type segments struct {
 
 // soname returns where in the file the SONAME begins.
 func (s segments) soname(r io.ReaderAt) (int64, bool) {
-	offset, _, size, ok := s.find(elf.PT_DYNAMIC, 0)
+	offset, _, size, ok := s.find(segmentLinks, 0)
 	if !ok {
 		return 0, false
 	}
@@ -147,14 +178,14 @@ func (s segments) soname(r io.ReaderAt) (int64, bool) {
 	found := false
 	for ; len(entries) > 0; entries = entries[s.dynamic:] {
 		tag, value := s.at(entries, 0), s.at(entries, s.word)
-		if tag == uint64(elf.DT_SONAME) {
+		if tag == tagSoname {
 			name, found = value, true
 		}
-		if tag == uint64(elf.DT_STRTAB) {
+		if tag == tagNames {
 			names = value
 		}
 	}
-	offset, address, size, ok := s.find(elf.PT_LOAD, names)
+	offset, address, size, ok := s.find(segmentLoad, names)
 	if !found || !ok || name >= size-(names-address) {
 		return 0, false
 	}
@@ -163,13 +194,13 @@ func (s segments) soname(r io.ReaderAt) (int64, bool) {
 
 // find returns the place of the first segment of a kind: of PT_DYNAMIC, of which there is
 // one, or of one that holds the address.
-func (s segments) find(kind elf.ProgType, holds uint64) (offset, address, size uint64, ok bool) {
+func (s segments) find(kind uint32, holds uint64) (offset, address, size uint64, ok bool) {
 	for t := s.table; len(t) > 0; t = t[s.segment:] {
 		offset, address, size = s.at(t, s.offset), s.at(t, s.address), s.at(t, s.size)
-		if elf.ProgType(binary.LittleEndian.Uint32(t)) != kind || offset > 1<<61 || size > 1<<61 {
+		if binary.LittleEndian.Uint32(t) != kind || offset > 1<<61 || size > 1<<61 {
 			continue
 		}
-		if kind == elf.PT_DYNAMIC || holds >= address && holds-address < size {
+		if kind == segmentLinks || holds >= address && holds-address < size {
 			return offset, address, size, true
 		}
 	}

@@ -43,7 +43,7 @@ func bySections(f *os.File) (Library, bool) {
 	if err != nil || e.Type != elf.ET_DYN {
 		return Library{}, false
 	}
-	lib := Library{Machine: e.Machine, Class: e.Class}
+	lib := Library{Machine: Machine(e.Machine), Class: Class(e.Class)}
 	if names, err := e.DynString(elf.DT_SONAME); err == nil && len(names) > 0 {
 		lib.Soname = names[0]
 	}
@@ -73,7 +73,7 @@ func FuzzReadLibrary(f *testing.F) {
 	put.PutUint64(entries[dynamicSize:], uint64(elf.DT_STRTAB))
 	put.PutUint64(entries[dynamicSize+8:], uint64(len(library)))
 	library = append(library, "x.so\x00"...)
-	if got, ok := ReadLibrary(bytes.NewReader(library)); got.Soname != "x.so" || got.Machine != elf.EM_X86_64 || !ok {
+	if got, ok := ReadLibrary(bytes.NewReader(library)); got.Soname != "x.so" || got.Machine != X8664 || !ok {
 		f.Fatalf("ReadLibrary() = %v, %v, want x.so", got, ok)
 	}
 	f.Add(library)

@@ -2,7 +2,7 @@ package cdihook
 
 import (
 	"cmp"
-	"debug/elf"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -14,6 +14,7 @@ import (
 
 	"outrigger.dev/agents/container-toolkit/internal/ldcache"
 	"outrigger.dev/agents/container-toolkit/internal/rootfs"
+	"outrigger.dev/pkg/ldso"
 )
 
 // defaultCompat is where images of CUDA have the libraries of a later driver.
@@ -94,29 +95,18 @@ type note struct {
 	Driver []int
 }
 
-// Bounds of the note in a library of a hostile image.
-const (
-	maxLibrary = 1 << 30
-	maxNote    = 64 << 10
-)
+// maxNote bounds the note in a library of a hostile image.
+const maxNote = 64 << 10
 
 // readNote returns the note, and nil if there is none.
 func readNote(r io.ReaderAt) (*note, error) {
-	lib, err := elf.NewFile(io.NewSectionReader(r, 0, maxLibrary))
-	if err != nil {
-		return nil, err
-	}
-	s := lib.Section(".note.cuda.fwd_compatibility")
-	if s == nil || s.Type != elf.SHT_NOTE || s.Flags&elf.SHF_COMPRESSED != 0 || s.Size > maxNote {
-		return nil, nil
-	}
-	data, err := s.Data()
+	data, align, err := ldso.ReadNote(r, ".note.cuda.fwd_compatibility", maxNote)
 	if err != nil || len(data) < 12 {
 		return nil, err
 	}
-	nameSize := uint64(lib.ByteOrder.Uint32(data))
-	textSize := uint64(lib.ByteOrder.Uint32(data[4:]))
-	align := max(s.Addralign, 1)
+	nameSize := uint64(binary.LittleEndian.Uint32(data))
+	textSize := uint64(binary.LittleEndian.Uint32(data[4:]))
+	align = max(align, 1)
 	if align > maxNote || nameSize > maxNote || textSize > maxNote {
 		return nil, nil
 	}

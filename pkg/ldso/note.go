@@ -1,0 +1,75 @@
+package ldso
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+)
+
+// Where a 64-bit file has its sections, and what a section is.
+const (
+	fileHeader     = 64
+	sectionHeader  = 64
+	maxSections    = 512
+	maxNames       = 64 << 10
+	sectionNote    = 7
+	flagCompressed = 0x800
+)
+
+// ReadNote returns the content of a section with notes, of at most limit bytes, and its
+// alignment; nil if the 64-bit library has none of the name. An error says that it is no
+// such library, or is cut off.
+func ReadNote(r io.ReaderAt, name string, limit uint64) (data []byte, align uint64, err error) {
+	head := make([]byte, fileHeader)
+	if n, err := r.ReadAt(head, 0); n < len(head) {
+		return nil, 0, err
+	}
+	if !bytes.HasPrefix(head, []byte(magic)) || Class(head[classAt]) != Class64 || head[orderAt] != littleOrder {
+		return nil, 0, errors.New("it is no 64-bit library")
+	}
+	get := binary.LittleEndian
+	count, names := int(get.Uint16(head[60:])), int(get.Uint16(head[62:]))
+	if get.Uint16(head[58:]) != sectionHeader || count > maxSections || names >= count {
+		return nil, 0, nil
+	}
+	table := make([]byte, count*sectionHeader)
+	if !readAt(r, table, get.Uint64(head[40:])) {
+		return nil, 0, io.ErrUnexpectedEOF
+	}
+	text := section(table[names*sectionHeader:])
+	all, err := text.content(r, maxNames)
+	if err != nil {
+		return nil, 0, err
+	}
+	for ; len(table) > 0; table = table[sectionHeader:] {
+		s := section(table)
+		if get.Uint32(s[4:]) != sectionNote || get.Uint64(s[8:])&flagCompressed != 0 || !named(all, get.Uint32(s), name) {
+			continue
+		}
+		data, err := s.content(r, limit)
+		return data, get.Uint64(s[48:]), err
+	}
+	return nil, 0, nil
+}
+
+// section is the header of a section.
+type section []byte
+
+// content returns what is in the section, nothing if it is larger than limit.
+func (s section) content(r io.ReaderAt, limit uint64) ([]byte, error) {
+	at, size := binary.LittleEndian.Uint64(s[24:]), binary.LittleEndian.Uint64(s[32:])
+	if size > limit {
+		return nil, nil
+	}
+	data := make([]byte, size)
+	if !readAt(r, data, at) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return data, nil
+}
+
+// named reports whether a name begins at a place of all names.
+func named(all []byte, at uint32, name string) bool {
+	return uint64(at) < uint64(len(all)) && bytes.HasPrefix(all[at:], append([]byte(name), 0))
+}
