@@ -189,10 +189,12 @@ func (s *scanner) better(l, old *library) bool {
 // entries returns the entries of the cache, sorted, and creates the links.
 func (s *scanner) entries() []ldso.Entry {
 	out := make([]ldso.Entry, 0, len(s.best))
+	// No name has a slash.
+	below := strings.TrimSuffix(s.dir.path, "/") + "/"
 	for soname, l := range s.best {
-		e := ldso.Entry{Name: soname, Path: path.Join(s.dir.path, soname), Flags: l.flags, Hwcap: l.hwcap, Folder: s.at.hwcaps}
+		e := ldso.Entry{Name: soname, Path: below + soname, Flags: l.flags, Hwcap: l.hwcap, Folder: s.at.hwcaps}
 		if s.at.hwcaps != "" || !l.known && !l.link && !s.linked(l) {
-			e.Path = path.Join(s.dir.path, l.file)
+			e.Path = below + l.file
 		}
 		out = append(out, e)
 	}

@@ -137,16 +137,21 @@ func readAll(f *os.File, limit int64) ([]byte, error) {
 }
 
 func readlinkAt(dir *os.File, base string) (string, error) {
-	// Nearly all links are short.
-	for _, size := range []int{128, unix.PathMax} {
-		b := make([]byte, size)
-		n, err := unix.Readlinkat(int(dir.Fd()), base, b)
-		if err != nil {
-			return "", err
-		}
-		if n < size {
-			return string(b[:n]), nil
-		}
+	// Nearly all links are short, and fit on the stack.
+	var short [128]byte
+	n, err := unix.Readlinkat(int(dir.Fd()), base, short[:])
+	if err != nil {
+		return "", err
+	}
+	if n < len(short) {
+		return string(short[:n]), nil
+	}
+	long := make([]byte, unix.PathMax)
+	if n, err = unix.Readlinkat(int(dir.Fd()), base, long); err != nil {
+		return "", err
+	}
+	if n < len(long) {
+		return string(long[:n]), nil
 	}
 	return "", unix.ENAMETOOLONG
 }
