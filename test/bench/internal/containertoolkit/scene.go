@@ -195,7 +195,7 @@ func (s *scene) spec(id string, env []string) object {
 		"mounts":      mounts,
 		"annotations": object{"io.kubernetes.cri.container-type": "container", "io.kubernetes.cri.sandbox-name": "pod"},
 		"linux": object{
-			"cgroupsPath": "/outrigger-bench/" + id,
+			"cgroupsPath": "/" + id,
 			"namespaces":  []object{{"type": "pid"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"}},
 			"resources":   object{"devices": []object{{"allow": false, "access": "rwm"}}},
 			"seccomp":     object{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []object{{"names": calls, "action": "SCMP_ACT_ERRNO"}}},
