@@ -2,8 +2,6 @@ package container
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 )
 
 // CompatMode says what to do with the CUDA compatibility libraries of an image, with
@@ -26,16 +24,4 @@ func ParseCompatMode(name string) (CompatMode, error) {
 		}
 	}
 	return "", fmt.Errorf("unknown CUDA compat mode %q: use ldconfig, mount or disabled", name)
-}
-
-// maxChannel is the highest number of an IMEX channel.
-const maxChannel = 1<<20 - 1
-
-// ParseChannel returns the number of an IMEX channel, which may have "channel" before it.
-func ParseChannel(name string) (int, error) {
-	n, err := strconv.ParseUint(strings.TrimPrefix(name, "channel"), 10, 32)
-	if err != nil || n > maxChannel {
-		return 0, fmt.Errorf("it is no number of an IMEX channel: use 0 to %d", maxChannel)
-	}
-	return int(n), nil
 }

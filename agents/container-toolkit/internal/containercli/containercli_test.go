@@ -41,7 +41,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"configure --pid=1 --ldconfig=@ldconfig /a":      "use one of the host, as in @/sbin/ldconfig",
 		"configure --pid=1 --cuda-compat-mode=hook /a":   `unknown CUDA compat mode "hook"`,
 		"configure --pid=1 --mig-config=0 /a":            "--mig-config=0: the only value is all",
-		"configure --pid=1 --imex-channel=9999999 /a":    "--imex-channel=9999999: it is no number of an IMEX channel",
+		"configure --pid=1 --imex-channel=9999999 /a":    `--imex-channel: "9999999" is no IMEX channel: use a number from 0 to 1048575`,
 		"--root=relative info":                           "it is not an absolute path",
 		"list x":                                         `unexpected argument "x"`,
 		"info x":                                         `unexpected argument "x"`,

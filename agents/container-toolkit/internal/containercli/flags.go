@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"outrigger.dev/agents/container-toolkit/internal/container"
+	"outrigger.dev/agents/container-toolkit/internal/request"
 )
 
 // flags are those of a command, most of which have a second name of one letter.
@@ -176,9 +177,9 @@ func (s selection) request() (container.Request, error) {
 		}
 	}
 	for _, w := range words(*s.imex) {
-		n, err := container.ParseChannel(w)
+		n, err := request.ParseChannel(w)
 		if err != nil {
-			return r, fmt.Errorf("--imex-channel=%s: %w", w, err)
+			return r, fmt.Errorf("--imex-channel: %w", err)
 		}
 		r.IMEX = append(r.IMEX, n)
 	}

@@ -85,12 +85,12 @@ func imexDevice(asked, number string) Device {
 // maxChannel is the highest number of an IMEX channel.
 const maxChannel = 1<<20 - 1
 
-// channel returns the number of an IMEX channel that is written as a number, or as
+// ParseChannel returns the number of an IMEX channel that is written as a number, or as
 // "channel" and a number.
-func channel(name string) (string, error) {
+func ParseChannel(name string) (int, error) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(name, "channel"), 10, 32)
 	if err != nil || n > maxChannel {
-		return "", fmt.Errorf("%q is no IMEX channel: use a number from 0 to %d", text.Cut(text.Printable(name), 40), maxChannel)
+		return 0, fmt.Errorf("%q is no IMEX channel: use a number from 0 to %d", text.Cut(text.Printable(name), 40), maxChannel)
 	}
-	return strconv.FormatUint(n, 10), nil
+	return int(n), nil
 }

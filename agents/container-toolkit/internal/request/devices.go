@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
@@ -219,11 +220,11 @@ func (d *deriver) byMode(mode, id string) error {
 	case "management":
 		kind = "management.nvidia.com/gpu"
 	case "imex":
-		number, err := channel(id)
+		number, err := ParseChannel(id)
 		if err != nil {
 			return fmt.Errorf("inject GPUs: %s: %w", asked, err)
 		}
-		d.r.Devices = append(d.r.Devices, imexDevice(asked, number))
+		d.r.Devices = append(d.r.Devices, imexDevice(asked, strconv.Itoa(number)))
 		return nil
 	case "auto", "nvml":
 		if id == "" {

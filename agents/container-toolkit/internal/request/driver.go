@@ -131,11 +131,11 @@ func (d *deriver) channels() error {
 		return nil
 	}
 	for _, name := range names {
-		number, err := channel(name)
+		number, err := ParseChannel(name)
 		if err != nil {
 			return fmt.Errorf("inject GPUs: %s: %w", from, err)
 		}
-		d.r.IMEX = append(d.r.IMEX, number)
+		d.r.IMEX = append(d.r.IMEX, strconv.Itoa(number))
 	}
 	d.r.IMEX = unique(d.r.IMEX)
 	d.decide("imex", "channels "+strings.Join(d.r.IMEX, ", "), from)

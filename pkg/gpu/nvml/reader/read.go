@@ -201,14 +201,16 @@ func (v *view) state(d *device, due func(value string) bool) error {
 		}
 		g.Recovery = action
 	}
-	if !due(partMIG) || g.Fault != nil || g.MIG == nil || !g.MIG.Enabled {
-		return nil
+	if due(partMIG) && g.Fault == nil && g.MIG != nil && g.MIG.Enabled {
+		err := v.readMIG(h, g)
+		if err != nil && nvml.DriverGone(err) {
+			return err
+		}
+		if err != nil {
+			g.Fault = nvml.Fault(err)
+		}
 	}
-	err := v.readMIG(h, g)
-	if err != nil && !nvml.DriverGone(err) {
-		g.Fault, err = nvml.Fault(err), nil
-	}
-	return err
+	return nil
 }
 
 // set gives the result of a call to f, if there is one.
