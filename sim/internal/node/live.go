@@ -84,11 +84,21 @@ func (n *Node) appear(stage string, s step) error {
 		if err := os.MkdirAll(filepath.Dir(n.path(top)), 0o755); err != nil {
 			return err
 		}
-		if err := os.Rename(filepath.Join(stage, top), n.path(top)); err != nil {
+		if err := replace(filepath.Join(stage, top), n.path(top)); err != nil {
 			return fmt.Errorf("show /%s: %w", top, err)
 		}
 	}
 	return nil
+}
+
+// replace renames from to to. A folder with that name that somebody made meanwhile, such as
+// an agent that makes device nodes once procfs shows the driver, goes.
+func replace(from, to string) error {
+	err := os.Rename(from, to)
+	for tries := 0; errors.Is(err, fs.ErrExist) && tries < 10; tries++ {
+		err = errors.Join(os.RemoveAll(to), os.Rename(from, to))
+	}
+	return err
 }
 
 // remove makes the entries of the steps disappear in the reverse order. What
