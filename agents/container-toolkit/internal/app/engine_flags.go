@@ -31,8 +31,9 @@ func engineFlags() []cli.Flag {
 	}
 }
 
-// engineConfig reads the flags of engineFlags. It reports false if no engine is to be configured; the
-// Config then serves to take back what was configured before. toolkit is the folder on the host that has nvidia-container-runtime.
+// engineConfig reads the flags of engineFlags. It reports false if no engine is to be
+// configured; the Config then serves to take back what was configured before. toolkit is the
+// folder on the host that has nvidia-container-runtime.
 func engineConfig(c *cli.Context, toolkit string) (engine.Config, bool, error) {
 	name := engine.Name(cmp.Or(c.String("runtime"), string(engine.Docker)))
 	enabled := !c.Bool("no-runtime-config") && c.String("runtime") != ""
