@@ -98,12 +98,17 @@ type schema struct {
 	Description          string
 	Properties           map[string]schema
 	AdditionalProperties any
+	// Comment is not empty for the values of another chart, which has its own schema and README.
+	Comment string `json:"$comment"`
 }
 
 // leaves returns the paths of all values below s, as "metrics.port".
 func (s schema) leaves(prefix string) []string {
 	var paths []string
 	for name, property := range s.Properties {
+		if property.Comment != "" {
+			continue
+		}
 		if len(property.Properties) > 0 {
 			paths = append(paths, property.leaves(prefix+name+".")...)
 		} else {

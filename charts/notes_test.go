@@ -107,7 +107,7 @@ func TestTheTestOfTheDevicePlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := files["device-plugin/templates/tests/vectoradd.yaml"]
+	got := files["device-plugin/templates/objects.yaml"]
 	for _, want := range []string{"helm.sh/hook: test", "image: mirror/vectoradd:" + c.Metadata.AppVersion + "-debian12", "nvidia.com/sharedgpu: 1"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in:\n%s", want, got)

@@ -98,10 +98,12 @@ func readSchema(t *testing.T, chart string) schema {
 // TestFeatureDiscoveryWithoutPolicies renders feature discovery for a Kubernetes
 // that has no ValidatingAdmissionPolicies, with values that need none.
 func TestFeatureDiscoveryWithoutPolicies(t *testing.T) {
-	for _, values := range []string{"admissionPolicy.create=false", "publish=nfd-file,readyChain=null,presence.enabled=false"} {
-		out, err := release{chart: "feature-discovery", values: set(t, values), kubernetes: "1.29.9"}.render()
+	chainless := set(t, "publish=nfd-file,presence.enabled=false")
+	chainless["readyChain"] = []any{}
+	for _, values := range []map[string]any{set(t, "admissionPolicy.create=false"), chainless} {
+		out, err := release{chart: "feature-discovery", values: values, kubernetes: "1.29.9"}.render()
 		if err != nil || strings.Contains(out, "ValidatingAdmissionPolicy") {
-			t.Errorf("%s: %v: %s", values, err, out)
+			t.Errorf("%v: %v: %s", values, err, out)
 		}
 	}
 }

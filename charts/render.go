@@ -24,6 +24,8 @@ type Release struct {
 	Kubernetes string
 	// Values override those of the chart.
 	Values map[string]any
+	// service is the program that installs the chart, Helm if it is empty.
+	service string
 }
 
 // installOrder returns Helm's order of kinds, with admission policies before the
@@ -34,19 +36,31 @@ func installOrder() releaseutil.KindSortOrder {
 	return slices.Insert(order, slices.Index(order, "ServiceAccount"), "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 }
 
-// list finds the start of the List of the template outrigger.inOrder, up to its first item.
+// separator is what is between two objects.
+var separator = regexp.MustCompile(`(?m)^---\s*$`)
+
+// list finds the start of a List of the template outrigger.inOrder, up to its first item.
 var list = regexp.MustCompile(`(?m)^apiVersion: v1\nkind: List\n(?:.+\n)*items:\n`)
 
-// unlisted returns what a template renders with the items of its List, which is at the end,
-// as objects of their own. The List is for Helm's order; Render has a better one.
+// unlisted returns what a template renders with the items of its Lists as objects of their
+// own. The Lists are for Helm's order; Render has a better one.
 func unlisted(text string) string {
-	at := list.FindStringIndex(text)
+	documents := separator.Split(text, -1)
+	for i, document := range documents {
+		documents[i] = items(document)
+	}
+	return strings.Join(documents, "\n---\n")
+}
+
+// items returns the items of a List as objects of their own, and another object as it is.
+func items(document string) string {
+	at := list.FindStringIndex(document)
 	if at == nil {
-		return text
+		return document
 	}
 	var out strings.Builder
-	out.WriteString(text[:at[0]])
-	for line := range strings.Lines(text[at[1]:]) {
+	out.WriteString(document[:at[0]])
+	for line := range strings.Lines(document[at[1]:]) {
 		if item, ok := strings.CutPrefix(line, "  - "); ok {
 			out.WriteString("---\n" + item)
 			continue
@@ -63,11 +77,7 @@ func Render(c *chart.Chart, r Release) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("render chart %s: %w", c.Name(), err)
 	}
-	maps.DeleteFunc(files, func(name, _ string) bool { return path.Base(name) == "NOTES.txt" })
-	for name, text := range files {
-		files[name] = unlisted(text)
-	}
-	_, manifests, err := releaseutil.SortManifests(files, nil, installOrder())
+	manifests, err := objects(files)
 	if err != nil {
 		return "", fmt.Errorf("render chart %s: %w", c.Name(), err)
 	}
@@ -75,10 +85,25 @@ func Render(c *chart.Chart, r Release) (string, error) {
 	for _, crd := range c.CRDObjects() {
 		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", crd.Filename, crd.File.Data)
 	}
-	for _, m := range manifests {
-		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", m.Name, m.Content)
+	return strings.TrimSpace(out.String()+manifests) + "\n", nil
+}
+
+// objects returns the objects in what templates make, in the order of installation, without
+// notes and tests.
+func objects(files map[string]string) (string, error) {
+	maps.DeleteFunc(files, func(name, _ string) bool { return path.Base(name) == "NOTES.txt" })
+	for name, text := range files {
+		files[name] = unlisted(text)
 	}
-	return strings.TrimSpace(out.String()) + "\n", nil
+	_, manifests, err := releaseutil.SortManifests(files, nil, installOrder())
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for _, m := range manifests {
+		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", m.Name, strings.TrimSpace(m.Content))
+	}
+	return out.String(), nil
 }
 
 // execute returns what each template of a chart makes of a release's values.
@@ -100,6 +125,9 @@ func execute(c *chart.Chart, r Release) (map[string]string, error) {
 	}, capabilities)
 	if err != nil {
 		return nil, err
+	}
+	if r.service != "" {
+		values["Release"].(map[string]any)["Service"] = r.service
 	}
 	return engine.Render(c, values)
 }

@@ -140,7 +140,7 @@ func variables(t *testing.T, program string) []string {
 // TestAgentsOfAParentHaveOneConfig compares the variables by which the agents of a node
 // find what is shared and what it is called.
 func TestAgentsOfAParentHaveOneConfig(t *testing.T) {
-	out, err := release{chart: "gpu-node", values: valuesOf(t, "testdata/gpu-node/shared.values.yaml")}.render()
+	out, err := release{chart: "outrigger", values: valuesOf(t, "testdata/outrigger/shared.values.yaml")}.render()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,8 +164,8 @@ func TestAgentsOfAParentHaveOneConfig(t *testing.T) {
 	if got, want := strings.Count(out, "name: outrigger-gpu-configs\n"), 3; got != want {
 		t.Errorf("the ConfigMap is named %d times, want %d: once itself and by each agent", got, want)
 	}
-	if got := strings.Count(out, "key: startup-taint.cluster-autoscaler.kubernetes.io/gpu-not-ready\n"); got != 2 {
-		t.Errorf("%d DaemonSets tolerate the start-up taint, want 2", got)
+	if got := strings.Count(out, "key: startup-taint.cluster-autoscaler.kubernetes.io/gpu-not-ready\n"); got != 3 {
+		t.Errorf("%d DaemonSets tolerate the start-up taint, want 3", got)
 	}
 }
 

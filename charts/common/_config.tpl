@@ -122,7 +122,7 @@ chart's value that sets it, or "fix" what to do). */ -}}
 {{- $c := include "outrigger.config" .root | fromYaml -}}
 {{- $resourceConfig := include "outrigger.setting" (dict "root" .root "name" "resourceConfig") -}}
 {{- $fixed := .fixed -}}
-{{- if and $c.parent $c.map (ne (include "outrigger.namespace" .root) .root.Release.Namespace) -}}
+{{- if and $c.parent $c.map (ne (include "outrigger.namespace" .root) (.root.Values.global.namespace | default .root.Release.Namespace)) -}}
 {{- fail (printf "namespaceOverride: pods in %q cannot mount the ConfigMap of global.config, which is in the namespace of the release; remove namespaceOverride" (include "outrigger.namespace" .root)) -}}
 {{- end -}}
 {{- if and $c.name $c.map -}}

@@ -21,7 +21,7 @@
 {{- end -}}
 
 {{- define "outrigger.namespace" -}}
-{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- .Values.namespaceOverride | default (default dict .Values.global).namespace | default .Release.Namespace -}}
 {{- end -}}
 
 {{- /* Names of objects without a namespace, or in another one than the release. They
@@ -74,24 +74,4 @@ the default name). */ -}}
 
 {{- define "outrigger.serviceAccountName" -}}
 {{- include "outrigger.accountName" (dict "values" .Values.serviceAccount "name" (include "outrigger.fullname" .)) -}}
-{{- end -}}
-
-{{- define "outrigger.image" -}}
-{{- include "outrigger.checkImage" .Values.image -}}
-{{- $tag := default (printf "%s-%s" .Chart.AppVersion (index .Chart.Annotations "outrigger.dev/os-base")) .Values.image.tag -}}
-{{- printf "%s%s%s" .Values.image.repository (hasPrefix "sha256:" $tag | ternary "@" ":") $tag -}}
-{{- end -}}
-
-{{- /* Rejects an image that NVIDIA has built, of values with repository and tag: it
-does not have the programs of the chart. A mirror of our images keeps our tags. */ -}}
-{{- define "outrigger.checkImage" -}}
-{{- $tag := default "" .tag | toString -}}
-{{- $ours := regexMatch `^(sha256:[0-9a-f]{64}|2[0-9]\.[0-9]{1,2}\.[0-9]+.*)$` $tag -}}
-{{- $theirs := regexMatch `^(nvcr\.io/|docker\.io/)?nvidia/|(^|/)(k8s-device-plugin|gpu-feature-discovery)$` (default "" .repository) -}}
-{{- if and $theirs (not $ours) -}}
-{{- fail (printf "image.repository: %q is an image of NVIDIA, and this chart runs another program; remove image from your values, or set image.repository to your copy of this chart's image" .repository) -}}
-{{- end -}}
-{{- if regexMatch `^v?0\.[0-9]+\.[0-9]+` $tag -}}
-{{- fail (printf "image.tag: %q is a version of NVIDIA's images; remove image.tag from your values" $tag) -}}
-{{- end -}}
 {{- end -}}

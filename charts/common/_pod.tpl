@@ -17,11 +17,44 @@ spec:
   template:
     metadata:
       labels:
-        {{- mergeOverwrite (deepCopy (default dict .root.Values.podLabels)) (fromYaml .labels) | toYaml | nindent 8 }}
-      {{- with .root.Values.podAnnotations }}
+        {{- mergeOverwrite (include "outrigger.ofDaemonSets" (dict "root" .root "key" "labels") | fromYaml) (deepCopy (default dict .root.Values.podLabels)) (fromYaml .labels) | toYaml | nindent 8 }}
+      {{- with mergeOverwrite (include "outrigger.ofDaemonSets" (dict "root" .root "key" "annotations") | fromYaml) (deepCopy (default dict .root.Values.podAnnotations)) }}
       annotations:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+{{- end -}}
+
+{{- /* A value of all DaemonSets of a parent chart, of (dict "root" $ "key" below global.daemonsets), as YAML. */ -}}
+{{- define "outrigger.ofDaemonSets" -}}
+{{- with get (default dict (default dict .root.Values.global).daemonsets) .key }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
+{{- /* The update strategy of an agent's first DaemonSet. In NVIDIA's operator, daemonsets.updateStrategy is its type. */ -}}
+{{- define "outrigger.updateStrategy" -}}
+{{- $type := include "outrigger.ofDaemonSets" (dict "root" . "key" "updateStrategy") | default "RollingUpdate" -}}
+{{- $strategy := dict "type" $type -}}
+{{- with include "outrigger.ofDaemonSets" (dict "root" . "key" "rollingUpdate") | fromYaml -}}
+{{- if eq $type "RollingUpdate" }}{{ $_ := set $strategy "rollingUpdate" . }}{{ end -}}
+{{- end -}}
+{{- default $strategy .Values.updateStrategy | toYaml -}}
+{{- end -}}
+
+{{- define "outrigger.priorityClass" -}}
+{{- $own := .Values.priorityClassName -}}
+{{- if kindIs "invalid" $own -}}
+{{- include "outrigger.ofDaemonSets" (dict "root" . "key" "priorityClassName") | default "system-node-critical" -}}
+{{- else -}}
+{{- $own -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The additional flags: extraArgs, and args of NVIDIA's operator. */ -}}
+{{- define "outrigger.args" -}}
+{{- concat (default list .Values.extraArgs) (default list .Values.args) | toYaml -}}
+{{- end -}}
+
+{{- define "outrigger.kubeletRootDir" -}}
+{{- include "outrigger.setting" (dict "root" . "name" "kubeletRootDir") | default (include "outrigger.setting" (dict "root" . "name" "hostPaths.kubeletRootDir")) | default "/var/lib/kubelet" | trimSuffix "/" -}}
 {{- end -}}
 
 {{- /* The cluster-side settings of pods, of (dict "root" $ "account" the service account
@@ -37,11 +70,10 @@ automountServiceAccountToken: false
 {{- end }}
 enableServiceLinks: false
 terminationGracePeriodSeconds: {{ .grace }}
-{{- with .root.Values.imagePullSecrets }}
-imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
+{{- with include "outrigger.pullSecrets" .root }}
+{{ . }}
 {{- end }}
-{{- with .root.Values.priorityClassName }}
+{{- with include "outrigger.priorityClass" .root }}
 priorityClassName: {{ . }}
 {{- end }}
 {{- end -}}
@@ -61,7 +93,7 @@ securityContext:
 {{- define "outrigger.container" -}}
 name: {{ .name }}
 image: {{ include "outrigger.image" .root }}
-imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+imagePullPolicy: {{ include "outrigger.pullPolicy" .root }}
 {{- with .args }}
 args:
   {{- toYaml . | nindent 2 }}
@@ -160,7 +192,7 @@ tolerate: that of the chart, of its parent chart, or the default. Empty for none
 {{- /* The tolerations, with that of a taint: pods that make a node ready would wait for
 themselves. Of (dict "root" $ "taint" "key:effect" or empty). */ -}}
 {{- define "outrigger.tolerations" -}}
-{{- $all := default list .root.Values.tolerations -}}
+{{- $all := concat (default list .root.Values.tolerations) (include "outrigger.ofDaemonSets" (dict "root" .root "key" "tolerations") | fromYamlArray) | uniq -}}
 {{- if .taint -}}
 {{- $key := splitList ":" .taint | first -}}
 {{- $tolerated := false -}}

@@ -15,15 +15,15 @@
 - name: NO_RUNTIME_CONFIG
   value: {{ not .Values.runtime.configure | quote }}
 - name: CDI_ENABLED
-  value: {{ .Values.cdi.enabled | quote }}
-{{- if .Values.cdi.nriPluginEnabled }}
+  value: {{ include "container-toolkit.cdi" . | empty | not | quote }}
+{{- if include "container-toolkit.nri" . }}
 - name: ENABLE_NRI_PLUGIN
   value: "true"
 - name: POD_RESOURCES_SOCKET
-  value: {{ .Values.kubeletRootDir | trimSuffix "/" }}/pod-resources/kubelet.sock
+  value: {{ include "outrigger.kubeletRootDir" . }}/pod-resources/kubelet.sock
 {{- end }}
 - name: ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED
-  value: {{ .Values.acceptVisibleDevicesEnvvar | quote }}
+  value: {{ or .Values.acceptVisibleDevicesEnvvar (include "container-toolkit.cdi" . | empty) | quote }}
 - name: ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS
   value: {{ .Values.acceptVisibleDevicesVolumeMounts | quote }}
 # When this DaemonSet is deleted, the agent takes back all changes of the node.

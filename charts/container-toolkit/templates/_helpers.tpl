@@ -1,11 +1,7 @@
 {{- /* The value of (dict "root" $ "own" the chart's "theirs" "toolkit.installDir" "default" …):
 that of the chart, else that of NVIDIA's operator, else the default. */ -}}
 {{- define "container-toolkit.setting" -}}
-{{- $theirs := "" -}}
-{{- $at := .root.Values -}}
-{{- range splitList "." .theirs }}{{ $at = get (kindIs "map" $at | ternary $at dict) . }}{{ end -}}
-{{- if not (kindIs "invalid" $at) }}{{ $theirs = toString $at }}{{ end -}}
-{{- default .default (default $theirs .own) -}}
+{{- default .default (default (include "outrigger.setting" (dict "root" .root "name" .theirs)) .own) -}}
 {{- end -}}
 
 {{- define "container-toolkit.installDir" -}}
@@ -20,9 +16,19 @@ that of the chart, else that of NVIDIA's operator, else the default. */ -}}
 {{- include "container-toolkit.setting" (dict "root" . "own" .Values.runtime.name "theirs" "operator.runtimeClass" "default" "nvidia") -}}
 {{- end -}}
 
+{{- /* "true" if the agent keeps CDI specs, which is the default. */ -}}
+{{- define "container-toolkit.cdi" -}}
+{{- if ne "false" (include "outrigger.setting" (dict "root" . "name" "cdi.enabled")) }}true{{ end -}}
+{{- end -}}
+
+{{- /* "true" if containers get their GPUs through NRI. */ -}}
+{{- define "container-toolkit.nri" -}}
+{{- if eq "true" (include "outrigger.setting" (dict "root" . "name" "cdi.nriPluginEnabled")) }}true{{ end -}}
+{{- end -}}
+
 {{- /* "true" if the runtime is registered with the engine. */ -}}
 {{- define "container-toolkit.configures" -}}
-{{- if and .Values.runtime.configure (not .Values.cdi.nriPluginEnabled) }}true{{ end -}}
+{{- if and .Values.runtime.configure (not (include "container-toolkit.nri" .)) }}true{{ end -}}
 {{- end -}}
 
 {{- /* Rejects values that the agent cannot follow. */ -}}
@@ -41,15 +47,15 @@ that of the chart, else that of NVIDIA's operator, else the default. */ -}}
 {{- if has (include "container-toolkit.runtimeName" .) (list "nvidia-cdi" "nvidia-legacy" "runc" "crun") -}}
 {{- fail (printf "runtime.name: %q is the name of another runtime; choose another one" (include "container-toolkit.runtimeName" .)) -}}
 {{- end -}}
-{{- if .Values.cdi.nriPluginEnabled -}}
-{{- if not .Values.cdi.enabled -}}
+{{- if include "container-toolkit.nri" . -}}
+{{- if not (include "container-toolkit.cdi" .) -}}
 {{- fail "cdi.nriPluginEnabled: the plugin gives containers what CDI specs say; set cdi.enabled=true" -}}
 {{- end -}}
 {{- if eq $engine "docker" -}}
 {{- fail "cdi.nriPluginEnabled: Docker has no NRI; set runtime.engine to containerd or crio" -}}
 {{- end -}}
 {{- end -}}
-{{- if (default dict .Values.updateStrategy.rollingUpdate).maxSurge -}}
+{{- if dig "rollingUpdate" "maxSurge" "" (include "outrigger.updateStrategy" . | fromYaml) -}}
 {{- fail "updateStrategy.rollingUpdate.maxSurge: the new pod of a node waits until the old one has ended; use maxUnavailable" -}}
 {{- end -}}
 {{- end -}}

@@ -1,5 +1,5 @@
 {{- define "device-plugin.devicePluginsDir" -}}
-{{- printf "%s/device-plugins" (trimSuffix "/" .Values.kubeletRootDir) -}}
+{{- printf "%s/device-plugins" (include "outrigger.kubeletRootDir" .) -}}
 {{- end -}}
 
 {{- /* The MPS control daemons run if the values enable them, or if a config file
@@ -23,7 +23,11 @@ shares GPUs with MPS. */ -}}
 {{- /* The strategy where neither the values nor the config choose one. The kubelet hands
 CDI devices on from Kubernetes 1.29, where DevicePluginCDIDevices is on by default. */ -}}
 {{- define "device-plugin.defaultStrategy" -}}
+{{- if eq "false" (include "outrigger.setting" (dict "root" . "name" "cdi.enabled")) -}}
+envvar
+{{- else -}}
 {{- include "device-plugin.passesCDI" . | empty | ternary "cdi-annotations" "cdi-cri" -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "device-plugin.passesCDI" -}}

@@ -1,11 +1,11 @@
 {{- define "dra-plugin.kubeletDir" -}}
-{{- trimSuffix "/" .Values.kubeletRootDir -}}
+{{- include "outrigger.kubeletRootDir" . -}}
 {{- end -}}
 
 {{- /* Rejects values that the agent cannot follow. */ -}}
 {{- define "dra-plugin.check" -}}
 {{- include "outrigger.checkDevRoot" . -}}
-{{- if (default dict .Values.updateStrategy.rollingUpdate).maxSurge -}}
+{{- if dig "rollingUpdate" "maxSurge" "" (include "outrigger.updateStrategy" . | fromYaml) -}}
 {{- fail "updateStrategy.rollingUpdate.maxSurge: the old and the new pod of a node would both write the list of prepared claims; use maxUnavailable" -}}
 {{- end -}}
 {{- with .Values.deviceClasses.extendedResourceName -}}

@@ -10,7 +10,7 @@
 {{ include "feature-discovery.nodePolicy" (dict "root" $ "name" $name "labels" $labels "account" $account
   "manager" "feature-discovery" "own" (eq .Values.publish "node" | ternary (include "feature-discovery.ownLabel" .) "false")
   "taint" (include "feature-discovery.taint" .)
-  "condition" (.Values.readyChain | empty | ternary "" "GPUReady")) }}
+  "condition" (include "feature-discovery.readyChain" . | empty | ternary "" "GPUReady")) }}
 ---
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
 {{- end }}

@@ -26,9 +26,9 @@
 # set this.
 - name: GFD_ONESHOT
   value: "false"
-{{- if .Values.readyChain }}
+{{- if include "feature-discovery.readyChain" . }}
 - name: READY_CHAIN
-  value: {{ join "," .Values.readyChain }}
+  value: {{ include "feature-discovery.readyChain" . }}
 - name: STARTUP_TAINT
   value: {{ include "outrigger.startupTaint" . | quote }}
 {{- end }}

@@ -1,3 +1,11 @@
+{{- /* The links of the condition GPUReady, separated by commas: those of the chart, else those
+that the parent chart installs, else driver. */ -}}
+{{- define "feature-discovery.readyChain" -}}
+{{- $links := .Values.readyChain -}}
+{{- if kindIs "invalid" $links }}{{ $links = default (list "driver") (default dict .Values.global).readyChain }}{{ end -}}
+{{- join "," $links -}}
+{{- end -}}
+
 {{- define "feature-discovery.presenceName" -}}
 {{- include "outrigger.nameWith" (dict "root" . "suffix" "presence") -}}
 {{- end -}}
@@ -21,7 +29,7 @@
 
 {{- /* True if the agent writes labels or the condition to its Node. */ -}}
 {{- define "feature-discovery.writesNode" -}}
-{{- if or (eq .Values.publish "node") .Values.readyChain }}true{{ end -}}
+{{- if or (eq .Values.publish "node") (include "feature-discovery.readyChain" .) }}true{{ end -}}
 {{- end -}}
 
 {{- /* True if the agent reads its Node, to write there or to find its config. */ -}}
@@ -40,9 +48,9 @@
 
 {{- /* The taint that the agent removes, with the condition; empty for none. */ -}}
 {{- define "feature-discovery.taint" -}}
-{{- if .Values.readyChain }}{{ include "outrigger.startupTaint" . }}{{ end -}}
+{{- if include "feature-discovery.readyChain" . }}{{ include "outrigger.startupTaint" . }}{{ end -}}
 {{- end -}}
 
 {{- define "feature-discovery.hostNetwork" -}}
-{{- if or .Values.enableHostNetwork (get (default dict .Values.gfd) "enableHostNetwork") }}true{{ end -}}
+{{- if or .Values.enableHostNetwork .Values.hostNetwork (get (default dict .Values.gfd) "enableHostNetwork") }}true{{ end -}}
 {{- end -}}

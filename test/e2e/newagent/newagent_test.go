@@ -148,7 +148,10 @@ func (c tree) charts(t *testing.T) {
 	if out, err := c.run(t, "charts", test); err == nil || !strings.Contains(out, "testdata/throwaway/defaults.golden") {
 		t.Errorf("without a golden file the tests of the charts print: %v\n%s", err, out)
 	}
-	c.must(t, "charts", test, "-test.run", "TestGoldens/throwaway", "-update")
+	c.must(t, "charts", test, "-test.run", "TestTheUmbrellaHasEveryChart", "-update")
+	// The umbrella's charts are embedded.
+	c.must(t, "charts", "go", "test", "-race", "-trimpath", "-ldflags=-extldflags=-Wl,-z,lazy", "-c", "-o", test, ".")
+	c.must(t, "charts", test, "-test.run", "TestGoldens/(throwaway|outrigger)", "-update")
 	out := c.must(t, "charts", test, "-test.v")
 	for _, ran := range []string{
 		"TestGoldens/throwaway/defaults", "TestRejections/throwaway/a_port_out_of_range", "TestProgramsKnowTheirVariables/throwaway",
@@ -159,6 +162,9 @@ func (c tree) charts(t *testing.T) {
 	}
 	if golden := string(read(t, filepath.Join(c.root, "charts/testdata/throwaway/defaults.golden"))); !strings.Contains(golden, "kind: DaemonSet") {
 		t.Errorf("the chart renders no DaemonSet:\n%s", golden)
+	}
+	if golden := string(read(t, filepath.Join(c.root, "charts/testdata/outrigger/agents.golden"))); !strings.Contains(golden, "image: outrigger.dev/throwaway:") {
+		t.Errorf("the umbrella does not install the agent:\n%s", golden)
 	}
 }
 

@@ -1,0 +1,164 @@
+package charts
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+const (
+	// umbrella is the chart that has all others as its dependencies.
+	umbrella = "outrigger"
+	// orchestrator is the chart of the program that installs the others.
+	orchestrator = "orchestrator"
+	// needsAnnotation lists, in Chart.yaml, the charts to install before the chart.
+	needsAnnotation = "outrigger.dev/needs"
+	// keyAnnotation is, in Chart.yaml, the key of the chart's values in the umbrella.
+	keyAnnotation = "outrigger.dev/values-key"
+	// agents is the folder of the umbrella with one template for each agent.
+	agents = umbrella + "/templates/agents"
+)
+
+// Stage is a part of the umbrella chart that is installed as a whole.
+type Stage struct {
+	// Name is that of the chart, such as device-plugin. The objects of the umbrella
+	// itself are the stage outrigger.
+	Name string
+	// Key is the key of the chart's values in those of the umbrella, such as
+	// devicePlugin. It is empty for the stage outrigger.
+	Key string
+	// Needs has the names of the stages to install before this one, among those that
+	// are present.
+	Needs []string
+	// Manifest has the objects as YAML documents, in the order of installation.
+	Manifest string
+}
+
+// Stages renders the charts of all agents with the values of the chart outrigger. A stage
+// comes after those that it needs. The agents that the values disable are absent.
+func Stages(r Release) ([]Stage, error) {
+	c, err := Load(umbrella)
+	if err != nil {
+		return nil, err
+	}
+	keys, needs := map[string]string{}, map[string][]string{}
+	for _, dependency := range c.Dependencies() {
+		name, annotations := dependency.Name(), dependency.Metadata.Annotations
+		keys[name], needs[name] = annotations[keyAnnotation], fields(annotations[needsAnnotation])
+	}
+	r.Values = without(r.Values, orchestrator)
+	r.Values[orchestrator] = map[string]any{"enabled": false}
+	r.service = umbrella
+	if err := checkValues(c, r.Values); err != nil {
+		return nil, err
+	}
+	files, err := execute(c, r)
+	if err != nil {
+		return nil, rejection(err, keys)
+	}
+	manifests, err := byStage(files)
+	if err != nil {
+		return nil, err
+	}
+	order, err := sorted(needs)
+	if err != nil {
+		return nil, err
+	}
+	var stages []Stage
+	for _, name := range append([]string{umbrella}, order...) {
+		if manifest := manifests[name]; manifest != "" {
+			present := slices.DeleteFunc(slices.Clone(needs[name]), func(n string) bool { return manifests[n] == "" })
+			stages = append(stages, Stage{Name: name, Key: keys[name], Needs: present, Manifest: manifest})
+		}
+	}
+	return stages, nil
+}
+
+// CRDs returns the CustomResourceDefinitions of the chart orchestrator, as YAML documents.
+func CRDs() ([]byte, error) {
+	c, err := Load(orchestrator)
+	if err != nil {
+		return nil, err
+	}
+	var out strings.Builder
+	for _, crd := range c.CRDObjects() {
+		fmt.Fprintf(&out, "---\n%s\n", strings.TrimSpace(strings.TrimPrefix(string(crd.File.Data), "---\n")))
+	}
+	return []byte(out.String()), nil
+}
+
+// without returns a copy of values without a key.
+func without(values map[string]any, key string) map[string]any {
+	copied := maps.Clone(values)
+	if copied == nil {
+		copied = map[string]any{}
+	}
+	delete(copied, key)
+	return copied
+}
+
+// fields returns the entries of a comma-separated list.
+func fields(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// byStage returns the objects of each stage, of the texts of the umbrella's templates.
+func byStage(files map[string]string) (map[string]string, error) {
+	grouped := map[string]map[string]string{}
+	for file, text := range files {
+		name := stageOf(file)
+		if grouped[name] == nil {
+			grouped[name] = map[string]string{}
+		}
+		grouped[name][file] = text
+	}
+	manifests := map[string]string{}
+	for name, files := range grouped {
+		text, err := objects(files)
+		if err != nil {
+			return nil, fmt.Errorf("render chart %s: %w", name, err)
+		}
+		manifests[name] = text
+	}
+	return manifests, nil
+}
+
+// stageOf returns the stage of a template of the umbrella.
+func stageOf(file string) string {
+	if path.Dir(file) == agents {
+		return strings.TrimSuffix(path.Base(file), path.Ext(file))
+	}
+	return umbrella
+}
+
+// sorted returns the keys of needs, each after those that it needs. Names that are no key
+// count as present.
+func sorted(needs map[string][]string) ([]string, error) {
+	var order, path []string
+	var visit func(name string) error
+	visit = func(name string) error {
+		if at := slices.Index(path, name); at >= 0 {
+			return fmt.Errorf("annotation %s: the charts need each other: %s", needsAnnotation, strings.Join(append(path[at:], name), " needs "))
+		}
+		if _, known := needs[name]; !known || slices.Contains(order, name) {
+			return nil
+		}
+		path = append(path, name)
+		for _, need := range slices.Sorted(slices.Values(needs[name])) {
+			if err := visit(need); err != nil {
+				return err
+			}
+		}
+		path = path[:len(path)-1]
+		order = append(order, name)
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(needs)) {
+		if err := visit(name); err != nil {
+			return nil, err
+		}
+	}
+	return order, nil
+}

@@ -1,0 +1,158 @@
+package charts
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// installed is how the tests install the umbrella chart.
+func installed(values map[string]any) Release {
+	return Release{Name: "gpu-operator", Namespace: "gpu-operator", Kubernetes: "1.36.0", Values: values}
+}
+
+// valuesFrom parses values in YAML.
+func valuesFrom(t *testing.T, text string) map[string]any {
+	t.Helper()
+	values := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+func TestStagesComeInTheOrderOfTheirNeeds(t *testing.T) {
+	stages, err := Stages(installed(valuesFrom(t, "{draPlugin: {enabled: true}, global: {config: {map: {a: 'version: v1'}}}}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range stages {
+		for _, need := range s.Needs {
+			if !slices.Contains(names, need) {
+				t.Errorf("%s needs %s, which is not before it: %v", s.Name, need, names)
+			}
+		}
+		if kinds := strings.Count("\n"+s.Manifest, "\nkind: "); kinds == 0 || !strings.HasPrefix(s.Manifest, "---\n") {
+			t.Errorf("%s has %d objects:\n%s", s.Name, kinds, s.Manifest)
+		}
+		names = append(names, s.Name)
+	}
+	for name, key := range map[string]string{"outrigger": "", "container-toolkit": "toolkit", "device-plugin": "devicePlugin", "dra-plugin": "draPlugin", "feature-discovery": "gfd"} {
+		at := slices.Index(names, name)
+		if at < 0 {
+			t.Fatalf("no stage %s: %v", name, names)
+		}
+		if stages[at].Key != key {
+			t.Errorf("the key of %s is %q, want %q", name, stages[at].Key, key)
+		}
+	}
+	if names[0] != "outrigger" || !strings.Contains(stages[0].Manifest, "kind: ConfigMap") {
+		t.Errorf("the first stage is %s, want outrigger with the ConfigMap:\n%s", names[0], stages[0].Manifest)
+	}
+}
+
+func TestStagesLacksWhatTheValuesDisable(t *testing.T) {
+	stages, err := Stages(installed(valuesFrom(t, "{toolkit: {enabled: false}}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range stages {
+		if s.Name == "container-toolkit" || slices.Contains(s.Needs, "container-toolkit") {
+			t.Errorf("%s is a stage, and needs %v", s.Name, s.Needs)
+		}
+	}
+}
+
+// TestBothModesInstallTheSame compares what the orchestrator applies with what Helm installs.
+func TestBothModesInstallTheSame(t *testing.T) {
+	text, err := os.ReadFile("testdata/outrigger/shared.values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := valuesFrom(t, string(text))
+	values["orchestrator"] = map[string]any{"enabled": false}
+	c, err := Load(umbrella)
+	if err != nil {
+		t.Fatal(err)
+	}
+	helm, err := Render(c, installed(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(values, "orchestrator")
+	stages, err := Stages(installed(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all string
+	for _, s := range stages {
+		all += s.Manifest
+	}
+	want := documents(strings.ReplaceAll(helm, "managed-by: Helm", "managed-by: outrigger"))
+	if got := documents(all); !slices.Equal(got, want) {
+		t.Errorf("%d objects differ from the %d of Helm:\n%s", len(got), len(want), strings.Join(got, "\n---\n"))
+	}
+}
+
+// documents returns the objects of a manifest, sorted.
+func documents(manifest string) []string {
+	found := separator.Split(manifest, -1)
+	for i := range found {
+		found[i] = strings.TrimSpace(found[i])
+	}
+	slices.Sort(found)
+	return slices.DeleteFunc(found, func(text string) bool { return text == "" })
+}
+
+func TestStagesNamesEveryMistakeInTheValues(t *testing.T) {
+	for name, c := range map[string]struct{ values, want string }{
+		"an unknown key of an agent, near a known one": {
+			"{devicePlugin: {toleration: []}}", "devicePlugin.toleration: unknown key, did you mean devicePlugin.tolerations?"},
+		"an unknown key near none": {"{gfd: {colour: red}}", "gfd.colour: unknown key"},
+		"an unknown key at the top, in another case": {
+			"{deviceplugin: {}}", "deviceplugin: unknown key, did you mean devicePlugin?"},
+		"a key of an agent that is off": {"{draPlugin: {enabld: true}}", "draPlugin.enabld: unknown key, did you mean draPlugin.enabled?"},
+		"a value of the wrong type, in a list": {
+			"{devicePlugin: {env: [{name: 1}]}}", "devicePlugin.env[0].name: got number, want string"},
+		"several mistakes": {
+			"{gfd: {publish: stdout}, devicePlugin: {mps: {port: 70000, prot: 1}}}",
+			"devicePlugin.mps.port: maximum: got 70,000, want 65,535\ndevicePlugin.mps.prot: unknown key, did you mean devicePlugin.mps.port?\n" +
+				"gfd.publish: value must be one of 'node', 'nfd-file', 'nodefeature'"},
+		"what a template rejects": {
+			"{devicePlugin: {config: {default: a}}}",
+			"devicePlugin.config.default: \"a\" names no config, because the chart has no configs; set config.map or config.name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Stages(installed(valuesFrom(t, c.values)))
+			if err == nil || err.Error() != c.want {
+				t.Errorf("error is\n%v\nwant\n%s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestStagesKeepsTheCallersValues(t *testing.T) {
+	values := valuesFrom(t, "{orchestrator: {enabled: true}, devicePlugin: {affinity: null}}")
+	if _, err := Stages(installed(values)); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := yaml.Marshal(values); string(got) != "devicePlugin:\n  affinity: null\norchestrator:\n  enabled: true\n" {
+		t.Errorf("the values are now\n%s", got)
+	}
+}
+
+func TestSortedNamesACycle(t *testing.T) {
+	order, err := sorted(map[string][]string{"c": {"b", "absent"}, "b": {"a"}, "a": nil, "d": nil})
+	if want := []string{"a", "b", "c", "d"}; err != nil || !slices.Equal(order, want) {
+		t.Errorf("the order is %v, %v, want %v", order, err, want)
+	}
+	_, err = sorted(map[string][]string{"a": {"b"}, "b": {"c"}, "c": {"b"}})
+	if want := errors.New("annotation outrigger.dev/needs: the charts need each other: b needs c needs b"); err == nil || err.Error() != want.Error() {
+		t.Errorf("error is %v, want %v", err, want)
+	}
+}

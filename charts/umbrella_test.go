@@ -1,0 +1,198 @@
+package charts
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+)
+
+// TestTheUmbrellaHasEveryChart compares the parts of the chart outrigger that follow from
+// the other charts with these, and writes them with -update.
+func TestTheUmbrellaHasEveryChart(t *testing.T) {
+	parts := members(t)
+	compareFiles(t, "outrigger/Chart.yaml", withDependencies(t, parts))
+	compareFiles(t, "outrigger/values.schema.json", withKeys(t, parts))
+	compareTree(t, "outrigger/templates/agents", templates(parts))
+	compareTree(t, "outrigger/charts", links(t, parts))
+}
+
+// member is a chart that the umbrella installs.
+type member struct {
+	*chart.Metadata
+	key string
+}
+
+// members returns the charts with the annotation outrigger.dev/values-key, each after those that it
+// needs.
+func members(t *testing.T) []member {
+	t.Helper()
+	files, err := filepath.Glob("*/Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, needs := map[string]member{}, map[string][]string{}
+	for _, file := range files {
+		var m chart.Metadata
+		if err := yaml.Unmarshal(readFile(t, file), &m); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if key := m.Annotations[keyAnnotation]; key != "" {
+			found[m.Name], needs[m.Name] = member{&m, key}, fields(m.Annotations[needsAnnotation])
+		}
+	}
+	order, err := sorted(needs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members []member
+	for _, name := range order {
+		members = append(members, found[name])
+	}
+	return members
+}
+
+var dependenciesBlock = regexp.MustCompile(`(?m)^dependencies:.*\n(?:[ -].*\n)*`)
+
+// withDependencies returns the umbrella's Chart.yaml with all charts as its dependencies.
+func withDependencies(t *testing.T, parts []member) string {
+	t.Helper()
+	block := "dependencies:\n"
+	for _, m := range parts {
+		block += fmt.Sprintf("  - name: %s\n    version: %s\n    repository: file://../%s\n", m.Name, m.Version, m.Name)
+		if m.key != m.Name {
+			block += "    alias: " + m.key + "\n"
+		}
+		condition := m.key
+		if m.Name == orchestrator {
+			condition = orchestrator
+		}
+		block += "    condition: " + condition + ".enabled\n"
+	}
+	return dependenciesBlock.ReplaceAllLiteralString(string(readFile(t, "outrigger/Chart.yaml")), block)
+}
+
+const generated = "Written by: go test ./... -update"
+
+// withKeys returns the umbrella's schema with the values of all charts, which their own schemas
+// describe.
+func withKeys(t *testing.T, parts []member) string {
+	t.Helper()
+	var s map[string]any
+	if err := json.Unmarshal(readFile(t, "outrigger/values.schema.json"), &s); err != nil {
+		t.Fatal(err)
+	}
+	properties := s["properties"].(map[string]any)
+	maps.DeleteFunc(properties, func(_ string, p any) bool { return p.(map[string]any)["$comment"] == generated })
+	for _, m := range parts {
+		properties[m.key] = map[string]any{
+			"$comment": generated, "description": "Values of the chart " + m.Name + ", checked by its schema.", "type": "object",
+		}
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(s); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// templates returns the template of each agent.
+func templates(parts []member) map[string]string {
+	files := map[string]string{}
+	for _, m := range parts {
+		if m.Name != orchestrator {
+			files[m.Name+".yaml"] = fmt.Sprintf("{{- include \"outrigger.agent\" (dict \"root\" . \"name\" %q \"key\" %q) -}}\n", m.Name, m.key)
+		}
+	}
+	return files
+}
+
+// links returns, for each chart, a copy of its Chart.yaml and links to its other files. A link
+// is the text "-> " with its target.
+func links(t *testing.T, parts []member) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for _, m := range parts {
+		entries, err := os.ReadDir(m.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			files[filepath.Join(m.Name, entry.Name())] = "-> " + filepath.Join("../../..", m.Name, entry.Name())
+		}
+		files[filepath.Join(m.Name, "Chart.yaml")] = string(readFile(t, filepath.Join(m.Name, "Chart.yaml")))
+	}
+	return files
+}
+
+// compareTree compares the files and links of a folder with what it should have.
+func compareTree(t *testing.T, folder string, want map[string]string) {
+	t.Helper()
+	if updating() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		if name, _ := filepath.Rel(folder, path); want[name] == "" {
+			t.Errorf("%s belongs to no chart; remove it with: go test ./... -update", path)
+		}
+		return nil
+	})
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		compareFiles(t, filepath.Join(folder, name), want[name])
+	}
+}
+
+// compareFiles compares a file or a link with what it should be.
+func compareFiles(t *testing.T, path, want string) {
+	t.Helper()
+	target, isLink := strings.CutPrefix(want, "-> ")
+	switch {
+	case updating() && isLink:
+		link(t, target, path)
+	case updating():
+		write(t, path, want)
+	}
+	got := ""
+	if to, err := os.Readlink(path); err == nil {
+		got = "-> " + to
+	} else if text, err := os.ReadFile(path); err == nil {
+		got = string(text)
+	}
+	if got != want {
+		t.Errorf("%s is not what follows from the charts; write it with: go test ./... -update", path)
+	}
+}
+
+func updating() bool { return flag.Lookup("update").Value.String() == "true" }
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

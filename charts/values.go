@@ -1,0 +1,228 @@
+package charts
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+)
+
+// checkValues compares the values of the umbrella chart with its schema and those of its
+// dependencies, of the disabled ones too. Its error has one line for each mistake.
+func checkValues(c *chart.Chart, values map[string]any) error {
+	schema, defaults, err := composed(c)
+	if err != nil {
+		return err
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("values.schema.json", schema); err != nil {
+		return fmt.Errorf("read the schema of chart %s: %w", c.Name(), err)
+	}
+	compiled, err := compiler.Compile("values.schema.json")
+	if err != nil {
+		return fmt.Errorf("read the schema of chart %s: %w", c.Name(), err)
+	}
+	all, err := plain(values)
+	if err != nil {
+		return err
+	}
+	var invalid *jsonschema.ValidationError
+	if err := compiled.Validate(map[string]any(util.CoalesceTables(all, defaults))); !errors.As(err, &invalid) {
+		return err
+	}
+	m := mistakes{schema: schema, printer: message.NewPrinter(language.English)}
+	lines := m.of(invalid)
+	slices.Sort(lines)
+	return errors.New(strings.Join(slices.Compact(lines), "\n"))
+}
+
+// composed returns the schema of the umbrella with those of its dependencies in the place
+// of their values, and their defaults in the same form.
+func composed(c *chart.Chart) (schema, defaults map[string]any, err error) {
+	if schema, err = decoded(c.Schema); err != nil {
+		return nil, nil, fmt.Errorf("read the schema of chart %s: %w", c.Name(), err)
+	}
+	if defaults, err = plain(c.Values); err != nil {
+		return nil, nil, err
+	}
+	properties := at[map[string]any](schema, "properties")
+	for _, dependency := range c.Dependencies() {
+		key := dependency.Metadata.Annotations[keyAnnotation]
+		theirs, err := decoded(dependency.Schema)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the schema of chart %s: %w", dependency.Name(), err)
+		}
+		properties[key] = theirs
+		values, err := plain(dependency.Values)
+		if err != nil {
+			return nil, nil, err
+		}
+		defaults[key] = util.CoalesceTables(at[map[string]any](defaults, key), values)
+	}
+	return schema, defaults, nil
+}
+
+// at returns the value of a key, or an empty one that it puts there.
+func at[T ~map[string]any](values T, key string) T {
+	found, ok := values[key].(map[string]any)
+	if !ok {
+		found = map[string]any{}
+		values[key] = found
+	}
+	return found
+}
+
+// plain returns a copy of values in the form of JSON, as a schema describes it.
+func plain(values map[string]any) (map[string]any, error) {
+	text, err := json.Marshal(values)
+	if err != nil {
+		return nil, fmt.Errorf("read the values: %w", err)
+	}
+	copied, err := decoded(text)
+	if err != nil {
+		return nil, fmt.Errorf("read the values: %w", err)
+	}
+	return copied, nil
+}
+
+// decoded returns a JSON object, an empty one for null.
+func decoded(text []byte) (map[string]any, error) {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	object, ok := value.(map[string]any)
+	switch {
+	case value == nil:
+		return map[string]any{}, nil
+	case !ok:
+		return nil, fmt.Errorf("it is a %T, not an object", value)
+	}
+	return object, nil
+}
+
+// mistakes describes what is wrong with values.
+type mistakes struct {
+	schema  map[string]any
+	printer *message.Printer
+}
+
+// of returns a line for each mistake in an error of a schema.
+func (m mistakes) of(e *jsonschema.ValidationError) []string {
+	switch wrong := e.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		var lines []string
+		for _, key := range wrong.Properties {
+			lines = append(lines, m.unknown(e.InstanceLocation, key))
+		}
+		return lines
+	case *kind.AnyOf:
+		return []string{dotted(e.InstanceLocation) + ": " + m.alternatives(e)}
+	}
+	if len(e.Causes) == 0 {
+		return []string{dotted(e.InstanceLocation) + ": " + e.ErrorKind.LocalizedString(m.printer)}
+	}
+	var lines []string
+	for _, cause := range e.Causes {
+		lines = append(lines, m.of(cause)...)
+	}
+	return lines
+}
+
+// alternatives describes a value that none of several schemas allows.
+func (m mistakes) alternatives(e *jsonschema.ValidationError) string {
+	var all []string
+	for _, cause := range e.Causes {
+		for _, line := range m.of(cause) {
+			_, text, _ := strings.Cut(line, ": ")
+			all = append(all, text)
+		}
+	}
+	return strings.Join(slices.Compact(all), "; or ")
+}
+
+// unknown names a key that the schema lacks, and the nearest that it has.
+func (m mistakes) unknown(location []string, key string) string {
+	line := dotted(append(slices.Clone(location), key)) + ": unknown key"
+	schema := m.schema
+	for _, step := range location {
+		schema = at(at(schema, "properties"), step)
+	}
+	known := slices.Sorted(maps.Keys(at(schema, "properties")))
+	if near := nearest(key, known); near != "" {
+		line += ", did you mean " + dotted(append(slices.Clone(location), near)) + "?"
+	}
+	return line
+}
+
+// dotted returns a location in values as users write it, such as devicePlugin.env[0].name.
+func dotted(location []string) string {
+	if len(location) == 0 {
+		return "values"
+	}
+	return index.ReplaceAllString(strings.Join(location, "."), "[$1]")
+}
+
+// index is a step into a list.
+var index = regexp.MustCompile(`\.(\d+)\b`)
+
+// nearest returns the known key with the fewest edits, ignoring case, if these are few.
+func nearest(key string, known []string) string {
+	best, least := "", 0
+	for _, k := range known {
+		edits := distance(strings.ToLower(key), strings.ToLower(k))
+		if edits <= max(2, len(k)/3) && edits < len(k) && (best == "" || edits < least) {
+			best, least = k, edits
+		}
+	}
+	return best
+}
+
+// distance returns the number of letters to insert, delete or replace to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// failure is what the engine writes before the message of a check in a template.
+var failure = regexp.MustCompile(`^execution error at \((\S+?):\S*\): `)
+
+// rejection returns the message of the check in a template that rejected values, with the key of
+// the agent, which the agent's chart does not know.
+func rejection(err error, keys map[string]string) error {
+	found := failure.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+	text := err.Error()[len(found[0]):]
+	if key := keys[stageOf(found[1])]; key != "" {
+		text = key + "." + text
+	}
+	return errors.New(text)
+}

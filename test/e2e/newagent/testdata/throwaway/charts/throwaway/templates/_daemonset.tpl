@@ -1,0 +1,12 @@
+{{- define "throwaway.daemonset" -}}
+{{- $env := include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "more" list "theirs" .Values.env) -}}
+{{ include "outrigger.daemonset" (dict "root" $ "name" (include "outrigger.fullname" .) "labels" (include "outrigger.labels" .)
+  "selector" (include "outrigger.selectorLabels" .) "updateStrategy" (include "outrigger.updateStrategy" . | fromYaml)) }}
+    spec:
+      {{- include "outrigger.pod" (dict "root" $ "account" (include "outrigger.serviceAccountName" .) "api" false "grace" 5) | nindent 6 }}
+      containers:
+        - {{ include "outrigger.container" (dict "root" $ "name" "throwaway" "args" list "env" $env "resources" dict) | nindent 10 | trim }}
+          {{- if .Values.metrics.port }}
+          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port) | nindent 10 }}
+          {{- end }}
+{{- end -}}

@@ -1,0 +1,3 @@
+{{- define "throwaway.objects" -}}
+{{- include "outrigger.parts" (dict "root" . "parts" (list "throwaway.daemonset" "throwaway.serviceaccount")) -}}
+{{- end -}}
