@@ -1,0 +1,87 @@
+package model
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// The states of a stage.
+const (
+	// Pending: an earlier stage is not ready yet.
+	Pending = "Pending"
+	// Progressing: its objects are applied, and no node is ready yet.
+	Progressing = "Progressing"
+	// Validating: at least one node is ready, and the validation runs.
+	Validating = "Validating"
+	// Ready: at least one node is ready, and the validation has passed or was skipped.
+	Ready = "Ready"
+	// NothingToDo: no node of the cluster matches.
+	NothingToDo = "NothingToDo"
+	// Failed: the pass stops here, and Message says why.
+	Failed = "Failed"
+)
+
+// The types of conditions.
+const (
+	// ConditionReady: all stages are ready on at least one node, and no node has failed.
+	ConditionReady = "Ready"
+	// ConditionDegraded: a node or a stage has failed.
+	ConditionDegraded = "Degraded"
+)
+
+// Status is the status of a ClusterPolicy. Lists have a bounded length.
+type Status struct {
+	// State is ready, notReady or ignored, as NVIDIA's GPU Operator has it.
+	State              string             `json:"state,omitempty"`
+	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
+	Conditions         []metav1.Condition `json:"conditions,omitempty"`
+	// Stages are in order.
+	Stages []StageStatus `json:"stages,omitempty"`
+	// GPUNodes is the number of nodes with a GPU; ReadyNodes of those, how many have GPUReady.
+	GPUNodes   int `json:"gpuNodes"`
+	ReadyNodes int `json:"readyNodes"`
+	// Problems are the worst causes, with the number of nodes that each concerns.
+	Problems  []Problem `json:"problems,omitempty"`
+	Inventory []Ref     `json:"inventory,omitempty"`
+}
+
+// StageStatus is the status of one stage.
+type StageStatus struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+	// Desired, Ready, Failed and Waiting are numbers of nodes. Failed ones need a person;
+	// waiting ones wait for something that is named.
+	Desired int `json:"desired"`
+	Ready   int `json:"ready"`
+	Failed  int `json:"failed"`
+	Waiting int `json:"waiting"`
+	// Message says what the stage waits for, or why it failed, and the fix.
+	Message     string             `json:"message,omitempty"`
+	Validations []ValidationStatus `json:"validations,omitempty"`
+}
+
+// ValidationStatus is the result of one validation.
+type ValidationStatus struct {
+	Name string `json:"name"`
+	// State is Running, Passed, Failed or Skipped.
+	State string `json:"state"`
+	// Passed, Failed and Skipped are numbers of nodes.
+	Passed  int    `json:"passed"`
+	Failed  int    `json:"failed"`
+	Skipped int    `json:"skipped"`
+	Message string `json:"message,omitempty"`
+	// Of is Check.Of of the last complete run, which is not repeated.
+	Of   string       `json:"of,omitempty"`
+	Time *metav1.Time `json:"time,omitempty"`
+}
+
+// Problem is one cause on one or several nodes.
+type Problem struct {
+	// Cause is one word: a reason of GPUReady, of the kubelet or of the scheduler.
+	Cause string `json:"cause"`
+	Stage string `json:"stage,omitempty"`
+	// Nodes is the number of nodes, and Examples names a few.
+	Nodes    int      `json:"nodes"`
+	Examples []string `json:"examples,omitempty"`
+	// Message is the agent's or the kubelet's own text, and Fix what to do.
+	Message string      `json:"message"`
+	Fix     string      `json:"fix,omitempty"`
+	Since   metav1.Time `json:"since"`
+}
