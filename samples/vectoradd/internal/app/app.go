@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/samples/vectoradd/internal/cuda"
 	"outrigger.dev/samples/vectoradd/internal/devnode"
 	"outrigger.dev/samples/vectoradd/internal/kernel"
@@ -37,6 +38,12 @@ type Config struct {
 	Elements int
 	// List prints the visible devices and adds nothing.
 	List bool
+	// Report reports the fact cuda-ready below RunRoot once the sum is right.
+	Report bool
+	// RunRoot is the folder through which the agents of a node communicate.
+	RunRoot string
+	// ProcRoot is where the host's /proc is mounted.
+	ProcRoot string
 }
 
 // Validate reports all invalid values of c.
@@ -47,6 +54,9 @@ func (c Config) Validate() error {
 	}
 	if c.Device < 0 {
 		errs = append(errs, fmt.Errorf("--device is %d: give the index of a device that --list shows", c.Device))
+	}
+	if c.Report && c.List {
+		errs = append(errs, errors.New("--report and --list are both given: --list computes nothing that could be reported; remove one of them"))
 	}
 	return errors.Join(errs...)
 }
@@ -120,6 +130,18 @@ func flags(c *Config) []cli.Flag {
 			Name: "dev-root", EnvVars: []string{"NVIDIA_DEV_ROOT"}, Destination: &c.DevRoot, Value: "/",
 			Usage: "`FOLDER` whose dev/ is checked to explain a CUDA error",
 		},
+		&cli.BoolFlag{
+			Name: "report", EnvVars: []string{"VECTORADD_REPORT"}, Destination: &c.Report,
+			Usage: "report to the agents of this node that CUDA works (cuda-ready), after taking back an earlier report",
+		},
+		&cli.StringFlag{
+			Name: "run-root", EnvVars: []string{"RUN_ROOT"}, Destination: &c.RunRoot, Value: "/run/nvidia",
+			Usage: "`FOLDER` through which the agents of this node communicate",
+		},
+		&cli.StringFlag{
+			Name: "proc-root", EnvVars: []string{"PROC_ROOT"}, Destination: &c.ProcRoot, Value: "/proc",
+			Usage: "`FOLDER` that has the host's driver/nvidia/version",
+		},
 	}
 }
 
@@ -128,7 +150,16 @@ func Run(c Config, stdout io.Writer) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
+	if c.Report {
+		// First, because a run that fails or is killed must not leave an earlier report.
+		if err := c.facts().Remove(contract.CUDAReady); err != nil {
+			return err
+		}
+	}
 	err := run(c, stdout)
+	if err == nil && c.Report {
+		return c.report()
+	}
 	if err == nil {
 		return nil
 	}
