@@ -21,22 +21,23 @@ type container struct {
 	Env     []struct{ Name, Value string }
 }
 
-// containers returns the containers of all DaemonSets among rendered objects.
+// containers returns the containers of all DaemonSets and PodTemplates among rendered objects.
 func containers(t *testing.T, rendered string) []container {
 	t.Helper()
 	var found []container
 	for text := range strings.SplitSeq(rendered, "\n---\n") {
+		type template struct {
+			Spec struct{ Containers []container }
+		}
 		var object struct {
-			Spec struct {
-				Template struct {
-					Spec struct{ Containers []container }
-				}
-			}
+			Spec     struct{ Template template }
+			Template template
 		}
 		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
 			t.Fatalf("%v:\n%s", err, text)
 		}
 		found = append(found, object.Spec.Template.Spec.Containers...)
+		found = append(found, object.Template.Spec.Containers...)
 	}
 	return found
 }
@@ -126,12 +127,12 @@ func variables(t *testing.T, program string) []string {
 	if err != nil {
 		t.Fatalf("%s --help: %v", program, err)
 	}
-	// NVIDIA's container runtime reads this one.
-	found := []string{"NVIDIA_VISIBLE_DEVICES"}
+	// NVIDIA's container runtime reads these.
+	found := []string{"NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}
 	for _, match := range helpVariable.FindAllStringSubmatch(string(help), -1) {
 		found = append(found, match[1])
 	}
-	if len(found) == 1 {
+	if len(found) == 2 {
 		t.Fatalf("%s --help names no variable", program)
 	}
 	return found
