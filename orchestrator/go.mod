@@ -5,7 +5,11 @@ go 1.26.0
 // The number of processors is not read again: an orchestrator at rest should rest.
 godebug updatemaxprocs=0
 
-require k8s.io/apimachinery v0.37.2
+require (
+	github.com/google/go-cmp v0.7.0
+	k8s.io/apimachinery v0.37.2
+	sigs.k8s.io/yaml v1.6.0
+)
 
 require (
 	github.com/fxamacker/cbor/v2 v2.9.4 // indirect

@@ -1,0 +1,153 @@
+package validation
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// The phases of a pod.
+const (
+	phasePending   = "Pending"
+	phaseSucceeded = "Succeeded"
+	phaseFailed    = "Failed"
+)
+
+const (
+	// settle is how long the scheduler may find no GPU before a check is skipped: the kubelet
+	// offers GPUs some seconds after the device plugin has registered them.
+	settle = 30 * time.Second
+	// maxText is the length of what a pod says, in bytes.
+	maxText = 400
+)
+
+// judged is a pod of this run.
+type judged struct {
+	model.Pod
+	state string
+	// text says why it is in this state.
+	text string
+}
+
+// judge adds a pod of this run with its state. A pod whose node is gone is removed.
+func (r *run) judge(p model.Pod) {
+	node, known := r.known[p.Node]
+	age := r.s.Now.Sub(p.Since)
+	j := judged{Pod: p, state: Running}
+	switch {
+	case p.Deleting:
+	case p.Node != "" && !known:
+		r.delete(p)
+		return
+	case p.Phase == phaseSucceeded:
+		j.state = Passed
+	case p.Phase == phaseFailed && disrupted(p.Reason):
+		j.state, j.text = Skipped, r.about(p)+said(p)
+	case p.Phase == phaseFailed:
+		j.state, j.text = Failed, r.about(p)+said(p)+r.fix(p)
+	case r.inUse(p) && age >= settle:
+		j.state, j.text = Skipped, fmt.Sprintf("%sno free %s: pods use all of them; the validation is repeated every %s", r.about(p), r.resource, retryAfter)
+	case age >= r.c.Timeout && p.Node != "" && !node.Schedulable:
+		r.delete(p)
+		return
+	case age >= r.c.Timeout:
+		j.state = Failed
+		j.text = fmt.Sprintf("%spod %s has not ended after %s%s%s", r.about(p), p.Name, r.c.Timeout, because(p), r.fix(p))
+	default:
+		j.text = r.about(p) + said(p)
+		if r.inUse(p) {
+			r.lookAfter(settle - age)
+		}
+		r.lookAfter(r.c.Timeout - age)
+	}
+	r.pods = append(r.pods, j)
+	r.n[j.state]++
+}
+
+// disrupted reports whether a pod has failed for a reason that says nothing about the GPUs.
+func disrupted(reason string) bool {
+	switch reason {
+	case "Evicted", "Preempting", "NodeShutdown", "Shutdown", "Terminated", "NodeLost", "NodeAffinity":
+		return true
+	default:
+		return strings.HasPrefix(reason, "OutOf")
+	}
+}
+
+// inUse reports whether a pod waits for a device of which its nodes have some, but none that
+// is free.
+func (r *run) inUse(p model.Pod) bool {
+	if r.resource == "" || p.Reason != "Unschedulable" || !strings.Contains(p.Message, "Insufficient "+r.resource) {
+		return false
+	}
+	for _, n := range r.nodes {
+		if (r.share.one() || r.podName(n.Name) == p.Name) && n.Allocatable[r.resource] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// about names the node of a pod.
+func (r *run) about(p model.Pod) string {
+	if p.Node != "" {
+		return "node " + p.Node + ": "
+	}
+	for _, n := range r.nodes {
+		if !r.share.one() && r.podName(n.Name) == p.Name {
+			return "node " + n.Name + ": "
+		}
+	}
+	return ""
+}
+
+// said returns the last line that a pod, or the kubelet, says.
+func said(p model.Pod) string {
+	lines := strings.Split(strings.TrimSpace(p.Message), "\n")
+	line := strings.TrimSpace(lines[len(lines)-1])
+	for len(line) > maxText {
+		_, size := utf8.DecodeLastRuneInString(line)
+		line = line[:len(line)-size]
+	}
+	switch {
+	case line == "" && p.Reason == "":
+		return "pod " + p.Name + " is " + p.Phase
+	case line == "":
+		return p.Reason
+	case p.Reason == "" || p.Reason == "Error":
+		return line
+	default:
+		return p.Reason + ": " + line
+	}
+}
+
+// because returns why a pod has not ended, in parentheses.
+func because(p model.Pod) string {
+	if p.Reason == "" && p.Message == "" {
+		return ""
+	}
+	return " (" + said(p) + ")"
+}
+
+// fix returns what to do about a pod that has failed. vectoradd's own messages end with it.
+func (r *run) fix(p model.Pod) string {
+	switch p.Reason {
+	case "Error":
+		if p.Message != "" {
+			return ""
+		}
+	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull":
+		return ": check image and imagePullSecrets of the chart validator"
+	case "CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun":
+		return ": see the log of the container toolkit on this node"
+	case "Unschedulable":
+		if r.resource != "" && strings.Contains(p.Message, "Insufficient "+r.resource) {
+			return ": no ready node offers " + r.resource + ": see the log of the device plugin, or set plugin.resource of the chart validator"
+		}
+		return ": check tolerations and nodeSelector of the chart validator"
+	}
+	return fmt.Sprintf(": kubectl -n %s describe pod %s shows the cause", p.Namespace, p.Name)
+}

@@ -1,0 +1,139 @@
+package validation
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// run is a check at one moment.
+type run struct {
+	c        model.Check
+	s        model.State
+	share    share
+	resource string
+	// nodes are those on which the check can run, the best first.
+	nodes []model.Node
+	// known are all nodes.
+	known map[string]model.Node
+	// pods are those of this run, each with its state.
+	pods []judged
+	// names are those of all pods of the check, of earlier runs too.
+	names map[string]bool
+	// n has the number of pods in each state.
+	n map[string]int
+	// left is how many nodes still need a pod.
+	left int
+
+	create []*unstructured.Unstructured
+	remove []model.Seen
+	again  time.Duration
+}
+
+// newRun sorts the nodes and judges the pods. Those of earlier runs are removed.
+func newRun(c model.Check, s model.State) *run {
+	r := &run{
+		c: c, s: s, resource: resource(c.Template),
+		known: map[string]model.Node{}, names: map[string]bool{}, n: map[string]int{},
+	}
+	var err error
+	if r.share, err = parseShare(c.Nodes); err != nil {
+		r.share = share{count: 1}
+	}
+	for _, n := range s.Nodes {
+		r.known[n.Name] = n
+	}
+	r.nodes = candidates(c, s, r.resource)
+	for _, p := range s.Pods {
+		if p.Owner != c.Name || p.Namespace != c.Template.GetNamespace() {
+			continue
+		}
+		r.names[p.Name] = true
+		if p.Of != c.Of {
+			r.delete(p)
+			continue
+		}
+		r.judge(p)
+	}
+	return r
+}
+
+// start creates pods until the check runs on as many nodes as it should.
+func (r *run) start() {
+	names, nodes := map[string]bool{}, map[string]bool{}
+	for _, p := range r.pods {
+		names[p.Name], nodes[p.Node] = true, true
+	}
+	base := len(r.pods)
+	var free []model.Node
+	for _, n := range r.nodes {
+		if !names[r.podName(n.Name)] && !nodes[n.Name] {
+			free = append(free, n)
+			base++
+		}
+	}
+	if r.share.one() {
+		base = min(base, 1)
+	}
+	r.left = max(r.share.of(base)-len(r.pods), 0)
+	for _, n := range free {
+		if len(r.create) == r.left || r.n[Running]+len(r.create) >= maxActive {
+			return
+		}
+		// The pod of an earlier run may still be ending.
+		if name := r.podName(n.Name); !r.names[name] {
+			r.create = append(r.create, r.pod(name, n.Name))
+		}
+	}
+}
+
+// drop removes the pods with these states.
+func (r *run) drop(states ...string) {
+	kept := r.pods[:0]
+	for _, p := range r.pods {
+		if !slices.Contains(states, p.state) {
+			kept = append(kept, p)
+			continue
+		}
+		r.n[p.state]--
+		r.delete(p.Pod)
+	}
+	r.pods = kept
+}
+
+// repeatAfterReboot removes pods that have passed on nodes that say since then that no CUDA
+// program has run on them.
+func (r *run) repeatAfterReboot() {
+	kept := r.pods[:0]
+	for _, p := range r.pods {
+		n := r.known[p.Node]
+		if p.state != Passed || n.GPUReady != "False" || !strings.HasPrefix(n.Reason, "CUDA") || !n.Since.After(p.Since) {
+			kept = append(kept, p)
+			continue
+		}
+		r.n[p.state]--
+		r.delete(p.Pod)
+	}
+	r.pods = kept
+}
+
+// delete removes a pod, unless that has been asked for.
+func (r *run) delete(p model.Pod) {
+	if p.Deleting {
+		return
+	}
+	r.remove = append(r.remove, model.Seen{
+		Ref: model.Ref{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name}, Ours: true,
+	})
+}
+
+// lookAfter asks for another look after d at the latest.
+func (r *run) lookAfter(d time.Duration) {
+	if d = max(d, time.Second); r.again == 0 || d < r.again {
+		r.again = d
+	}
+}
