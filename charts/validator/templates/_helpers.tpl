@@ -23,7 +23,7 @@ metadata:
 template:
   metadata:
     labels:
-      {{- mergeOverwrite (deepCopy $v.podLabels) (fromYaml $labels) (dict "outrigger.dev/validation" .name) | toYaml | nindent 6 }}
+      {{- mergeOverwrite (deepCopy (default dict $v.podLabels)) (fromYaml $labels) (dict "outrigger.dev/validation" .name) | toYaml | nindent 6 }}
     {{- with $v.podAnnotations }}
     annotations:
       {{- toYaml . | nindent 6 }}
@@ -34,9 +34,8 @@ template:
     terminationGracePeriodSeconds: 1
     automountServiceAccountToken: false
     enableServiceLinks: false
-    {{- with $v.imagePullSecrets }}
-    imagePullSecrets:
-      {{- toYaml . | nindent 6 }}
+    {{- with include "outrigger.pullSecrets" .root }}
+    {{- nindent 4 . }}
     {{- end }}
     {{- with $v.priorityClassName }}
     priorityClassName: {{ . }}
@@ -72,13 +71,13 @@ nodeAffinity:
 {{- $env := list -}}
 {{- range .env }}{{ if not (has .name $names) }}{{ $env = append $env . }}{{ end }}{{ end -}}
 name: vectoradd
-image: {{ include "outrigger.image" .root }}
-imagePullPolicy: {{ $v.image.pullPolicy }}
+image: {{ include "outrigger.image" (dict "root" .root "name" "vectoradd") }}
+imagePullPolicy: {{ include "outrigger.pullPolicy" .root }}
 {{- with $v.args }}
 args:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with concat $env $v.env }}
+{{- with concat $env (default list $v.env) }}
 env:
   {{- toYaml . | nindent 2 }}
 {{- end }}

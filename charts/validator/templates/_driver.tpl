@@ -1,5 +1,5 @@
-{{- include "validator.check" . -}}
-{{- if and .Values.enabled .Values.driver.enabled -}}
+{{- define "validator.driver" -}}
+{{- if .Values.driver.enabled -}}
 {{- $env := list (dict "name" "NVIDIA_VISIBLE_DEVICES" "value" "all") (dict "name" "NVIDIA_DRIVER_CAPABILITIES" "value" "compute,utility") -}}
 {{- if .Values.driver.report -}}
 {{- $env = concat $env (list (dict "name" "VECTORADD_REPORT" "value" "true") (dict "name" "PROC_ROOT" "value" "/host/proc")) -}}
@@ -18,7 +18,7 @@
       seccompProfile:
         type: RuntimeDefault
     containers:
-      - {{ include "validator.container" (dict "root" $ "env" $env "resources" .Values.resources) | nindent 8 | trim }}
+      - {{ include "validator.container" (dict "root" $ "env" (concat $env (default list .Values.driver.env)) "resources" .Values.resources) | nindent 8 | trim }}
         securityContext:
           allowPrivilegeEscalation: false
           readOnlyRootFilesystem: true
@@ -45,3 +45,4 @@
           type: Directory
         {{- end }}
 {{- end }}
+{{- end -}}
