@@ -123,12 +123,23 @@ func TestStagesNamesEveryMistakeInTheValues(t *testing.T) {
 			"{gfd: {publish: stdout}, devicePlugin: {mps: {port: 70000, prot: 1}}}",
 			"devicePlugin.mps.port: maximum: got 70,000, want 65,535\ndevicePlugin.mps.prot: unknown key, did you mean devicePlugin.mps.port?\n" +
 				"gfd.publish: value must be one of 'node', 'nfd-file', 'nodefeature'"},
+		"several agents that this release lacks": {
+			"{driver: {enabled: true}, migManager: {enabled: true, image: k8s-mig-manager}}",
+			"driver.enabled: this release does not install the driver; install it on the nodes, and set driver.enabled to false\n" +
+				"migManager.enabled: this release does not partition GPUs; set it to false, and partition them with nvidia-smi or MIG Manager"},
+		"a config that agents share": {
+			"{devicePlugin: {config: {create: true, name: a, data: {x: 'flags: ['}}}}",
+			"devicePlugin.config.map.x: invalid config: error converting YAML to JSON: yaml: line 1: did not find expected node content"},
+		"an agent that the cluster is too old for": {
+			"{draPlugin: {enabled: true}}", "draPlugin.enabled: it needs Kubernetes >=1.34.0-0, and the cluster has v1.33.0; set it to false"},
 		"what a template rejects": {
 			"{devicePlugin: {config: {default: a}}}",
 			"devicePlugin.config.default: \"a\" names no config, because the chart has no configs; set config.map or config.name"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Stages(installed(valuesFrom(t, c.values)))
+			r := installed(valuesFrom(t, c.values))
+			r.Kubernetes = "1.33.0"
+			_, err := Stages(r)
 			if err == nil || err.Error() != c.want {
 				t.Errorf("error is\n%v\nwant\n%s", err, c.want)
 			}

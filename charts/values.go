@@ -213,6 +213,9 @@ func distance(a, b string) int {
 // failure is what the engine writes before the message of a check in a template.
 var failure = regexp.MustCompile(`^execution error at \((\S+?):\S*\): `)
 
+// complete finds messages about values that an agent gets from the umbrella, with their whole path.
+var complete = regexp.MustCompile(`^(global|devicePlugin\.config)\.`)
+
 // rejection returns the message of the check in a template that rejected values, with the key of
 // the agent, which the agent's chart does not know.
 func rejection(err error, keys map[string]string) error {
@@ -221,7 +224,7 @@ func rejection(err error, keys map[string]string) error {
 		return err
 	}
 	text := err.Error()[len(found[0]):]
-	if key := keys[stageOf(found[1])]; key != "" {
+	if key := keys[stageOf(found[1])]; key != "" && !complete.MatchString(text) && !strings.HasPrefix(text, key+".") {
 		text = key + "." + text
 	}
 	return errors.New(text)

@@ -1,12 +1,30 @@
 {{- /* The config values, as YAML: those of the chart or, if it names no config, those of
-the parent chart in global.config. Then "parent" is set. */ -}}
+the parent chart in global.config. Then "parent" is set. "in" is the name of the values. */ -}}
 {{- define "outrigger.config" -}}
-{{- $own := default dict .Values.config -}}
+{{- $own := include "outrigger.ownConfig" (default dict .Values.config) | fromYaml -}}
 {{- $parents := get (default dict .Values.global) "config" | default dict -}}
 {{- if and (or $parents.name $parents.map) (not (or $own.name $own.map)) -}}
-{{- merge (dict "parent" true) $parents | toYaml -}}
+{{- merge (dict "parent" true) $parents (dict "in" "global.config") | toYaml -}}
 {{- else -}}
-{{- toYaml $own -}}
+{{- merge (dict "in" "config") $own | toYaml -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The config values of a chart. NVIDIA's operator has config.data, from which config.create makes a
+ConfigMap of the name config.name. Here, create is then this name, beside map. */ -}}
+{{- define "outrigger.ownConfig" -}}
+{{- if .create -}}
+{{- if not (and .name .data) -}}
+{{- fail "config.create: a ConfigMap needs config.name and config.data; set both, or set config.create to false" -}}
+{{- end -}}
+{{- if .map -}}
+{{- fail "config.map and config.data are both set: both are the content of the ConfigMap; remove one of them" -}}
+{{- end -}}
+{{- omit . "name" "data" | merge (dict "create" .name "map" .data) | toYaml -}}
+{{- else if .data -}}
+{{- fail "config.data: it has no effect without config.create; set config.create to true, or remove it" -}}
+{{- else -}}
+{{- omit . "create" | toYaml -}}
 {{- end -}}
 {{- end -}}
 
@@ -15,6 +33,8 @@ the parent chart in global.config. Then "parent" is set. */ -}}
 {{- $c := include "outrigger.config" . | fromYaml -}}
 {{- if $c.name -}}
 {{- $c.name -}}
+{{- else if and $c.map $c.create -}}
+{{- $c.create -}}
 {{- else if and $c.map $c.parent -}}
 {{- include "outrigger.parentConfigMapName" . -}}
 {{- else if $c.map -}}
@@ -47,11 +67,12 @@ is not set, the configs may set it below flags, at (dict … "key" "plugin.nvidi
 {{- if not $value -}}
 {{- $path := concat (list "flags") (splitList "." .key) -}}
 {{- $found := dict -}}
-{{- range $name, $text := (include "outrigger.config" .root | fromYaml).map -}}
+{{- $c := include "outrigger.config" .root | fromYaml -}}
+{{- range $name, $text := $c.map -}}
 {{- with include "outrigger.configValue" (dict "text" $text "path" $path) }}{{ $_ := set $found . $name }}{{ end -}}
 {{- end -}}
 {{- if gt (len $found) 1 -}}
-{{- fail (printf "config.map: flags.%s differs between the configs %s, but the chart needs one value for all nodes; set %s of the chart, and remove it from the configs" .key (values $found | sortAlpha | join " and ") .name) -}}
+{{- fail (printf "%s.map: flags.%s differs between the configs %s, but the chart needs one value for all nodes; set %s of the chart, and remove it from the configs" $c.in .key (values $found | sortAlpha | join " and ") .name) -}}
 {{- end -}}
 {{- $value = keys $found | first | default "" | trimAll "\"" -}}
 {{- end -}}
@@ -126,26 +147,26 @@ chart's value that sets it, or "fix" what to do). */ -}}
 {{- fail (printf "namespaceOverride: pods in %q cannot mount the ConfigMap of global.config, which is in the namespace of the release; remove namespaceOverride" (include "outrigger.namespace" .root)) -}}
 {{- end -}}
 {{- if and $c.name $c.map -}}
-{{- fail (printf "config.name and config.map are both set: the configs are either in the ConfigMap %q or in config.map; remove one of the values" $c.name) -}}
+{{- fail (printf "%s.name and %s.map are both set: the configs are either in the ConfigMap %q or in %s.map; remove one of the values" $c.in $c.in $c.name $c.in) -}}
 {{- end -}}
 {{- if and $c.default $c.map (not (hasKey $c.map $c.default)) -}}
-{{- fail (printf "config.default: %q is not in config.map, which has %s" $c.default (keys $c.map | sortAlpha | join ", ")) -}}
+{{- fail (printf "%s.default: %q is not in %s.map, which has %s" $c.in $c.default $c.in (keys $c.map | sortAlpha | join ", ")) -}}
 {{- end -}}
 {{- if and $c.default (not (include "outrigger.configMapName" .root)) -}}
 {{- fail (printf "config.default: %q names no config, because the chart has no configs; set config.map or config.name" $c.default) -}}
 {{- end -}}
 {{- range $name, $text := $c.map -}}
 {{- if not (regexMatch `^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$` $name) -}}
-{{- fail (printf "config.map: %q is not a valid name: a label selects the config, so the name must be a valid label value: at most 63 letters, digits and - _ . that begins and ends with a letter or digit" $name) -}}
+{{- fail (printf "%s.map: %q is not a valid name: a label selects the config, so the name must be a valid label value: at most 63 letters, digits and - _ . that begins and ends with a letter or digit" $c.in $name) -}}
 {{- end -}}
 {{- with (fromYaml $text).Error -}}
-{{- fail (printf "config.map.%s: invalid config: %s" $name .) -}}
+{{- fail (printf "%s.map.%s: invalid config: %s" $c.in $name .) -}}
 {{- end -}}
 {{- range $fixed -}}
-{{- include "outrigger.checkOverridden" (dict "name" $name "text" $text "rule" .) -}}
+{{- include "outrigger.checkOverridden" (dict "in" $c.in "name" $name "text" $text "rule" .) -}}
 {{- end -}}
 {{- if and $resourceConfig (include "outrigger.configValue" (dict "text" $text "path" (list "sharing"))) -}}
-{{- fail (printf "config.map.%s: sharing and resourceConfig are both set: both define how GPUs are shared; remove one of them" $name) -}}
+{{- fail (printf "%s.map.%s: sharing and resourceConfig are both set: both define how GPUs are shared; remove one of them" $c.in $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -157,6 +178,6 @@ that contradicts them would be overridden silently. */ -}}
 {{- $value := include "outrigger.configValue" (dict "text" .text "path" (concat (list "flags") (splitList "." .rule.key))) -}}
 {{- if and $value (ne $value $is) -}}
 {{- $fix := printf "but the chart sets it to %s; set %s of the chart instead" $is (default "" .rule.by) -}}
-{{- fail (printf "config.map.%s: flags.%s is %s, %s" .name .rule.key $value (default $fix .rule.fix)) -}}
+{{- fail (printf "%s.map.%s: flags.%s is %s, %s" .in .name .rule.key $value (default $fix .rule.fix)) -}}
 {{- end -}}
 {{- end -}}

@@ -48,7 +48,7 @@ automountServiceAccountToken: false
 {{- end -}}
 
 {{- define "outrigger.configMap" -}}
-{{- with (default dict .Values.config).map -}}
+{{- with (include "outrigger.ownConfig" (default dict .Values.config) | fromYaml).map -}}
 apiVersion: v1
 kind: ConfigMap
 metadata:

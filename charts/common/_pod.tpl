@@ -33,9 +33,11 @@ spec:
 {{- define "outrigger.updateStrategy" -}}
 {{- $type := include "outrigger.ofDaemonSets" (dict "root" . "key" "updateStrategy") | default "RollingUpdate" -}}
 {{- $strategy := dict "type" $type -}}
-{{- with include "outrigger.ofDaemonSets" (dict "root" . "key" "rollingUpdate") | fromYaml -}}
-{{- if eq $type "RollingUpdate" }}{{ $_ := set $strategy "rollingUpdate" . }}{{ end -}}
+{{- $rolling := dict -}}
+{{- range $key, $value := include "outrigger.ofDaemonSets" (dict "root" . "key" "rollingUpdate") | fromYaml -}}
+{{- $_ := set $rolling $key (regexMatch `^[0-9]+$` (toString $value) | ternary (int $value) $value) -}}
 {{- end -}}
+{{- if and $rolling (eq $type "RollingUpdate") }}{{ $_ := set $strategy "rollingUpdate" $rolling }}{{ end -}}
 {{- default $strategy .Values.updateStrategy | toYaml -}}
 {{- end -}}
 
@@ -83,7 +85,7 @@ priorityClassName: {{ . }}
 {{- with .Values.runtimeClassName -}}
 runtimeClassName: {{ . }}
 {{ end -}}
-{{- with .Values.podSecurityContext -}}
+{{- with default (include "outrigger.ofDaemonSets" (dict "root" . "key" "podSecurityContext") | fromYaml) .Values.podSecurityContext -}}
 securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end -}}

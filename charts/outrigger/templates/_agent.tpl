@@ -6,8 +6,45 @@ the values that all agents share. See templates/common/_install.tpl. */ -}}
 the values disable it. */ -}}
 {{- define "outrigger.agent" -}}
 {{- with get .root.Subcharts .key -}}
-{{- $chart := dict "Name" $.name "Version" .Chart.Version "AppVersion" .Chart.AppVersion "Annotations" .Chart.Annotations -}}
-{{- $agent := dict "Chart" $chart "Release" .Release "Capabilities" .Capabilities "Values" .Values -}}
-{{- include (printf "%s.objects" $.name) $agent -}}
+{{- if not (semverCompare .Chart.KubeVersion .Capabilities.KubeVersion.Version) -}}
+{{- fail (printf "%s.enabled: it needs Kubernetes %s, and the cluster has %s; set it to false" $.key .Chart.KubeVersion .Capabilities.KubeVersion.Version) -}}
 {{- end -}}
+{{- $values := deepCopy .Values -}}
+{{- $_ := set $values "global" (deepCopy $.root.Values.global) -}}
+{{- include "outrigger.share" (dict "root" $.root "into" $values.global) -}}
+{{- if and (eq $.name "device-plugin") (eq "devicePlugin.config" (toString $values.global.config.in)) }}{{ $_ := set $values "config" dict }}{{ end -}}
+{{- $chart := dict "Name" $.name "Version" .Chart.Version "AppVersion" .Chart.AppVersion "Annotations" .Chart.Annotations -}}
+{{- include (printf "%s.objects" $.name) (dict "Chart" $chart "Release" .Release "Capabilities" .Capabilities "Values" $values) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Adds to global, in (dict "root" $ "into" global), what NVIDIA's chart has at its top. The agents
+read it under the same path. */ -}}
+{{- define "outrigger.share" -}}
+{{- $values := .root.Values -}}
+{{- range list "mig" "cdi" "daemonsets" "hostPaths" "operator" }}{{ $_ := set $.into . (get $values . | default dict) }}{{ end -}}
+{{- $config := include "outrigger.sharedConfig" .root | fromYaml -}}
+{{- $_ := set .into "config" $config -}}
+{{- $_ := set .into "readyChain" (include "outrigger.links" .root | splitList ",") -}}
+{{- $strategy := default (default dict $values.mig).strategy $values.global.migStrategy -}}
+{{- if not (or $strategy $config.name $config.map) }}{{ $strategy = "single" }}{{ end -}}
+{{- $_ := set .into "migStrategy" $strategy -}}
+{{- end -}}
+
+{{- /* The config that all agents share: that of the device plugin, else global.config. */ -}}
+{{- define "outrigger.sharedConfig" -}}
+{{- $own := include "outrigger.config" (dict "Values" (dict "config" (default dict .Values.devicePlugin).config)) | fromYaml -}}
+{{- if or $own.name $own.map }}{{ set $own "in" "devicePlugin.config" | toYaml }}{{ else }}{{ toYaml .Values.global.config }}{{ end -}}
+{{- end -}}
+
+{{- /* The links of the condition GPUReady that are installed: driver, and those that charts
+name in outrigger.dev/ready-link. */ -}}
+{{- define "outrigger.links" -}}
+{{- $links := list "driver" -}}
+{{- range $link := list "toolkit" "plugin" -}}
+{{- range $.Subcharts -}}
+{{- if eq $link (index .Chart.Annotations "outrigger.dev/ready-link") }}{{ $links = append $links $link }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- join "," $links -}}
 {{- end -}}

@@ -1,0 +1,47 @@
+package charts
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var airGapped = regexp.MustCompile("(?s)<!-- A test renders this file. -->\n```yaml\n(.*?)```")
+
+// TestTheAirGappedValuesOfTheDocumentation renders them. All images have to come from the
+// registry of the values.
+func TestTheAirGappedValuesOfTheDocumentation(t *testing.T) {
+	text, err := os.ReadFile("../docs/from-nvidia-gpu-operator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := airGapped.FindSubmatch(text)
+	if found == nil {
+		t.Fatal("the page has no values")
+	}
+	stages, err := Stages(installed(valuesFrom(t, string(found[1]))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	images, out := 0, ""
+	for _, s := range stages {
+		out += s.Manifest
+	}
+	for line := range strings.Lines(out) {
+		if image, ok := strings.CutPrefix(strings.TrimSpace(line), "image: "); ok {
+			images++
+			if !strings.HasPrefix(image, "registry.example.org/gpu/") {
+				t.Errorf("an image comes from elsewhere: %s", image)
+			}
+		}
+	}
+	if secrets := strings.Count(out, "- name: registry-secret\n"); images == 0 || secrets != images {
+		t.Errorf("%d images, %d secrets for them", images, secrets)
+	}
+	for _, want := range []string{"name: CONTAINERD_SET_AS_DEFAULT", "maxUnavailable: 1\n", "value: /usr/local/nvidia\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+{{- /* Rejects what NVIDIA's chart installs and this one does not. An agent of its own chart, of the
+same key, takes precedence. */ -}}
+{{- define "outrigger.check" -}}
+{{- $wrong := list -}}
+{{- range include "outrigger.unsupported" . | fromYamlArray -}}
+{{- $at := $.Values -}}
+{{- range splitList "." (first .) }}{{ $at = get (kindIs "map" $at | ternary $at dict) . }}{{ end -}}
+{{- if and $at (ne (toString $at) "false") (not (hasKey $.Subcharts (splitList "." (first .) | first))) -}}
+{{- $wrong = append $wrong (printf "%s: %s" (first .) (last .)) -}}
+{{- end -}}
+{{- end -}}
+{{- if $wrong }}{{ fail (join "\n" $wrong) }}{{ end -}}
+{{- end -}}
+
+{{- /* The values that must be off, each with the fix. */ -}}
+{{- define "outrigger.unsupported" -}}
+- [driver.enabled, "this release does not install the driver; install it on the nodes, and set driver.enabled to false"]
+- [dcgm.enabled, "this release has no DCGM; set it to false"]
+- [dcgmExporter.enabled, "this release has no exporter of GPU metrics; set it to false, and install DCGM Exporter separately"]
+- [migManager.enabled, "this release does not partition GPUs; set it to false, and partition them with nvidia-smi or MIG Manager"]
+- [nodeStatusExporter.enabled, "the agents serve /metrics themselves; set it to false"]
+- [gds.enabled, "this release does not load nvidia-fs; set it to false, and devicePlugin.gdsEnabled to true where the nodes have it"]
+- [gdrcopy.enabled, "this release does not load gdrdrv; set it to false, and devicePlugin.gdrcopyEnabled to true where the nodes have it"]
+- [vgpuManager.enabled, "GPUs for virtual machines are not supported; set it to false"]
+- [sandboxWorkloads.enabled, "GPUs for virtual machines are not supported; set it to false"]
+- [kataManager.enabled, "GPUs for virtual machines are not supported; set it to false"]
+- [gpuCluster.deployCR, "use draPlugin.enabled for Dynamic Resource Allocation, and set this to false"]
+- [platform.openshift, "OpenShift is not supported; set it to false"]
+- [nfd.enabled, "this chart does not contain Node Feature Discovery, and needs none: feature discovery finds the nodes with GPUs; set it to false, and install Node Feature Discovery with its own chart if you use it otherwise"]
+- [nfd.nodefeaturerules, "this chart does not contain Node Feature Discovery; set it to false"]
+- [extraObjects, "this chart installs no other objects; install them separately"]
+{{- end -}}
