@@ -167,3 +167,32 @@ func TestSortedNamesACycle(t *testing.T) {
 		t.Errorf("error is %v, want %v", err, want)
 	}
 }
+
+// TestReadyChainFollowsWhatIsInstalled finds the links that feature discovery requires.
+func TestReadyChainFollowsWhatIsInstalled(t *testing.T) {
+	for values, want := range map[string]string{
+		"{}":                          "driver,toolkit,plugin",
+		"{toolkit: {enabled: false}}": "driver,plugin",
+		"{toolkit: {enabled: false}, devicePlugin: {enabled: false}}":      "driver",
+		"{validator: {driver: {nodes: all}}}":                              "driver,toolkit,plugin,cuda",
+		"{validator: {driver: {nodes: all, report: false}}}":               "driver,toolkit,plugin",
+		"{validator: {enabled: false, driver: {nodes: all}}}":              "driver,toolkit,plugin",
+		"{gfd: {readyChain: [driver]}, validator: {driver: {nodes: all}}}": "driver",
+		"{gfd: {readyChain: []}, validator: {driver: {nodes: '1'}}}":       "",
+	} {
+		stages, err := Stages(installed(valuesFrom(t, values)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, s := range stages {
+			if _, after, ok := strings.Cut(s.Manifest, "- name: READY_CHAIN\n"); ok {
+				line, _, _ := strings.Cut(after, "\n")
+				got = strings.TrimPrefix(strings.TrimSpace(line), "value: ")
+			}
+		}
+		if got != want {
+			t.Errorf("%s: the chain is %q, want %q", values, got, want)
+		}
+	}
+}

@@ -12,6 +12,7 @@ the values disable it. */ -}}
 {{- $values := deepCopy .Values -}}
 {{- $_ := set $values "global" (deepCopy $.root.Values.global) -}}
 {{- include "outrigger.share" (dict "root" $.root "into" $values.global) -}}
+{{- if eq $.name "validator" }}{{ $values = mergeOverwrite (get (default dict $.root.Values.operator) "validator" | default dict | deepCopy) $values }}{{ end -}}
 {{- if and (eq $.name "device-plugin") (eq "devicePlugin.config" (toString $values.global.config.in)) }}{{ $_ := set $values "config" dict }}{{ end -}}
 {{- $chart := dict "Name" $.name "Version" .Chart.Version "AppVersion" .Chart.AppVersion "Annotations" .Chart.Annotations -}}
 {{- include (printf "%s.objects" $.name) (dict "Chart" $chart "Release" .Release "Capabilities" .Capabilities "Values" $values) -}}
@@ -37,14 +38,18 @@ read it under the same path. */ -}}
 {{- if or $own.name $own.map }}{{ set $own "in" "devicePlugin.config" | toYaml }}{{ else }}{{ toYaml .Values.global.config }}{{ end -}}
 {{- end -}}
 
-{{- /* The links of the condition GPUReady that are installed: driver, and those that charts
-name in outrigger.dev/ready-link. */ -}}
+{{- /* The links of the condition GPUReady that are installed: driver, those that charts name in
+outrigger.dev/ready-link, and cuda if the orchestrator validates every node. */ -}}
 {{- define "outrigger.links" -}}
 {{- $links := list "driver" -}}
 {{- range $link := list "toolkit" "plugin" -}}
 {{- range $.Subcharts -}}
 {{- if eq $link (index .Chart.Annotations "outrigger.dev/ready-link") }}{{ $links = append $links $link }}{{ end -}}
 {{- end -}}
+{{- end -}}
+{{- with .Subcharts.validator -}}
+{{- $driver := default dict .Values.driver -}}
+{{- if and (eq $.Release.Service "outrigger") $driver.enabled $driver.report (eq "all" (toString $driver.nodes)) }}{{ $links = append $links "cuda" }}{{ end -}}
 {{- end -}}
 {{- join "," $links -}}
 {{- end -}}
