@@ -2,9 +2,15 @@
 the values that all agents share. See templates/common/_install.tpl. */ -}}
 {{- define "outrigger.parentRenders" -}}true{{- end -}}
 
-{{- /* The objects of an agent, of (dict "root" $ "name" of its chart "key" of its values). Empty if
-the values disable it. */ -}}
+{{- /* What Helm installs of an agent, of (dict "root" $ "name" of its chart "key" of its values). With
+the orchestrator this is nothing, but the values are checked nevertheless. */ -}}
 {{- define "outrigger.agent" -}}
+{{- $objects := include "outrigger.agentObjects" . -}}
+{{- if not .root.Values.orchestrator.enabled }}{{ $objects }}{{ end -}}
+{{- end -}}
+
+{{- /* The objects of an agent, of the same dict. Empty if the values disable it. */ -}}
+{{- define "outrigger.agentObjects" -}}
 {{- with get .root.Subcharts .key -}}
 {{- if not (semverCompare .Chart.KubeVersion .Capabilities.KubeVersion.Version) -}}
 {{- fail (printf "%s.enabled: it needs Kubernetes %s, and the cluster has %s; set it to false" $.key .Chart.KubeVersion .Capabilities.KubeVersion.Version) -}}

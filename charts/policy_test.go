@@ -1,0 +1,79 @@
+package charts
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// policyOf returns the spec of the ClusterPolicy that Helm installs with the orchestrator. Beside it
+// and the objects of the chart orchestrator, Helm must install nothing.
+func policyOf(t *testing.T, values map[string]any) map[string]any {
+	t.Helper()
+	values["orchestrator"] = map[string]any{"enabled": true}
+	c, err := Load(umbrella)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := Render(c, installed(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec map[string]any
+	for _, document := range documents(out) {
+		var object struct {
+			Kind string
+			Spec map[string]any
+		}
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case object.Kind == "ClusterPolicy":
+			spec = object.Spec
+		case !strings.HasPrefix(document, "# Source: outrigger/charts/operator/"):
+			t.Errorf("Helm installs, beside the orchestrator:\n%s", document)
+		}
+	}
+	if len(spec) == 0 {
+		t.Fatal("Helm installs no ClusterPolicy")
+	}
+	return spec
+}
+
+// TestThePolicyGivesTheSameObjects renders values, and the policy that Helm makes of them.
+func TestThePolicyGivesTheSameObjects(t *testing.T) {
+	files, err := filepath.Glob("testdata/outrigger/*.values.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("find values: %v, %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := Stages(installed(valuesFrom(t, string(text))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec := policyOf(t, valuesFrom(t, string(text)))
+			got, err := Stages(installed(spec))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.EqualFunc(got, want, func(a, b Stage) bool { return a.Name == b.Name && a.Manifest == b.Manifest }) {
+				t.Errorf("the policy gives other objects:\n%v\nwant\n%v", got, want)
+			}
+			for _, key := range []string{"orchestrator"} {
+				if _, found := spec[key]; found {
+					t.Errorf("the policy has %s, which concerns only the orchestrator's Deployment", key)
+				}
+			}
+		})
+	}
+}
