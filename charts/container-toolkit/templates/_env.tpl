@@ -6,6 +6,8 @@
   value: {{ include "container-toolkit.installDir" . | quote }}
 - name: RUNTIME
   value: {{ include "container-toolkit.engine" . }}
+- name: DETECT_RUNTIME
+  value: {{ .Values.runtime.engine | empty | quote }}
 - name: NVIDIA_RUNTIME_NAME
   value: {{ include "container-toolkit.runtimeName" . }}
 - name: NVIDIA_RUNTIME_SET_AS_DEFAULT

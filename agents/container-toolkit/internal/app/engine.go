@@ -26,6 +26,8 @@ const (
 type engineSettings struct {
 	engine.Config
 	enabled bool
+	// detect finds the engine of the node, if that of the Config does not run.
+	detect bool
 }
 
 func readEngine(c *cli.Context, tools string) (engineSettings, error) {
@@ -34,7 +36,7 @@ func readEngine(c *cli.Context, tools string) (engineSettings, error) {
 		return engineSettings{}, agent.Usagef("%s", err)
 	}
 	config.Ask = live.Ask
-	return engineSettings{Config: config, enabled: enabled}, nil
+	return engineSettings{Config: config, enabled: enabled, detect: c.Bool("detect-runtime")}, nil
 }
 
 // engineKeeper keeps the config of the container engine. If that is to be left alone, it
@@ -49,8 +51,12 @@ type engineKeeper struct {
 
 func newEngineKeeper(s settings, status *upkeep.Status, log *slog.Logger) (*engineKeeper, error) {
 	k := &engineKeeper{enabled: s.engine.enabled, log: log}
+	config := s.engine.Config
+	if s.engine.detect {
+		config = config.Detect(log)
+	}
 	var err error
-	if k.keeper, err = engine.New(s.engine.Config, log); err != nil {
+	if k.keeper, err = engine.New(config, log); err != nil {
 		return nil, agent.Usagef("%s", err)
 	}
 	k.loop = upkeep.NewKeeper(upkeep.Keeping{

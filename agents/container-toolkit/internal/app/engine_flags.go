@@ -16,6 +16,7 @@ import (
 func engineFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "runtime", EnvVars: []string{"RUNTIME"}, Value: string(engine.Docker), Usage: "container `ENGINE`: docker, containerd or crio"},
+		&cli.BoolFlag{Name: "detect-runtime", EnvVars: []string{"DETECT_RUNTIME"}, Usage: "if the container engine of --runtime does not run on the node, use the one that does; its paths are then found too"},
 		&cli.BoolFlag{Name: "no-runtime-config", EnvVars: []string{"NO_RUNTIME_CONFIG"}, Usage: "leave the config of the container engine as it is, and take back what an earlier start changed in it"},
 		&cli.PathFlag{Name: "runtime-config", EnvVars: []string{"RUNTIME_CONFIG", "CONTAINERD_CONFIG", "DOCKER_CONFIG"}, Usage: "config `FILE` of the container engine on the host; that of the running engine if it is empty"},
 		&cli.PathFlag{Name: "runtime-drop-in-config", EnvVars: []string{"RUNTIME_DROP_IN_CONFIG"}, Usage: "drop-in `FILE` for the runtimes on the host"},

@@ -13,15 +13,10 @@ import (
 // find returns the process of the engine, or nil if it does not run. socket and config may
 // be "": they select one of several.
 func (h host) find(engine Name, socket, config string) (*process, error) {
-	all, err := h.processes(engine)
+	all, err := h.running(engine)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(p process) bool {
-		// dockerd runs a containerd of its own, with a config that it writes itself.
-		parent, ok := h.process(p.parent)
-		return ok && parent.runs(Docker.program())
-	})
 	if socket != "" {
 		all = h.listens(all, engine, socket)
 	}
