@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed */.helmignore */Chart.yaml */values.yaml */values.schema.json */README.md all:*/templates all:common
+//go:embed */.helmignore */Chart.yaml */values.yaml */values.schema.json */README.md all:*/templates */crds all:common
 var embedded embed.FS
 
 // Load returns the chart in the folder with this name, as Helm loads it from

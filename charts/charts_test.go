@@ -195,6 +195,10 @@ func TestTemplatesDoTheSameEveryTime(t *testing.T) {
 				return err
 			}
 			text = bytes.ReplaceAll(text, []byte("helm.sh/hook: test\n"), nil)
+			// The one hook that acts: only a hook runs before Helm deletes the orchestrator's rights.
+			if path == "orchestrator/templates/cleanup.yaml" {
+				text = bytes.ReplaceAll(text, []byte("helm.sh/hook: pre-delete\n"), nil)
+			}
 			text = bytes.ReplaceAll(text, []byte("helm.sh/hook-delete-policy: "), nil)
 			if found := fickle.Find(text); found != nil {
 				t.Errorf("%s: %s", path, found)

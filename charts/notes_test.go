@@ -121,3 +121,26 @@ func TestTheTestOfTheDevicePlugin(t *testing.T) {
 		t.Error("the test is installed with the release")
 	}
 }
+
+// TestTheCleanupOfTheOrchestrator renders the hook that "helm uninstall" runs.
+func TestTheCleanupOfTheOrchestrator(t *testing.T) {
+	c, err := Load("orchestrator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for enabled, want := range map[bool]int{true: 1, false: 0} {
+		files, err := execute(c, Release{
+			Name: "outrigger", Namespace: "gpu-operator", Kubernetes: "1.37.0",
+			Values: map[string]any{"cleanup": map[string]any{"enabled": enabled, "timeoutSeconds": 120}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := files["orchestrator/templates/cleanup.yaml"]
+		for _, text := range []string{"helm.sh/hook: pre-delete", "serviceAccountName: outrigger-orchestrator", "- delete", "- --verify", "- --timeout=90s", "activeDeadlineSeconds: 120"} {
+			if strings.Count(got, text) != want {
+				t.Errorf("cleanup.enabled=%t: %q occurs %d times, want %d:\n%s", enabled, text, strings.Count(got, text), want, got)
+			}
+		}
+	}
+}

@@ -73,9 +73,9 @@ func validates(t *testing.T, name, phase string, env ...map[string]string) {
 // TestValidationPods runs both pods on the chart's defaults, and follows the fact cuda-ready to
 // the Node.
 func TestValidationPods(t *testing.T) {
+	api := discovery(t, "readyChain={driver,toolkit,plugin,cuda}")
 	toolkit(t)
 	plugin(t)
-	api := discovery(t, "readyChain={driver,toolkit,plugin,cuda}")
 	nodeIs(t, api, gpuNode(), "no CUDA program has run", readyIs("False", "CUDANotReady"))
 	validator(t)
 

@@ -1,0 +1,53 @@
+{{- /* A ClusterRole cannot express "the namespace of the agents", and a Role needs this
+namespace before the orchestrator creates it. */ -}}
+{{- define "orchestrator.admission" -}}
+{{- if and .Values.admissionPolicy.create (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- $labels := include "outrigger.labels" . -}}
+# Whoever may create DaemonSets in kube-system owns the cluster.
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ include "outrigger.rbacName" . }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - apiGroups: ["*"]
+        apiVersions: ["*"]
+        operations: [CREATE, UPDATE, DELETE]
+        resources: {{ include "orchestrator.namespaced" . }}
+      - apiGroups: [""]
+        apiVersions: [v1]
+        operations: [CREATE, UPDATE, DELETE]
+        resources: [namespaces]
+  matchConditions:
+    - name: is-the-orchestrator
+      expression: request.userInfo.username == 'system:serviceaccount:{{ include "outrigger.namespace" . }}:{{ include "outrigger.serviceAccountName" . }}'
+  validations:
+    # The agents' right to send Events about Nodes is in the namespace default.
+    - expression: >-
+        request.namespace in ['', '{{ include "orchestrator.agents" . }}', '{{ include "outrigger.namespace" . }}'] ||
+        request.namespace == 'default' && request.resource.resource in ['roles', 'rolebindings', 'events']
+      messageExpression: >-
+        'the orchestrator writes to the namespaces {{ include "orchestrator.agents" . }} and {{ include "outrigger.namespace" . }} only, not to '
+        + request.namespace + ': set global.namespace in the values of its Helm release'
+    - expression: >-
+        request.resource.resource != 'namespaces' || request.name == '{{ include "orchestrator.agents" . }}'
+      message: 'the orchestrator writes only the Namespace {{ include "orchestrator.agents" . }}: set global.namespace in the values of its Helm release'
+---
+{{ include "outrigger.policyBinding" (dict "name" (include "outrigger.rbacName" .) "labels" $labels) }}
+{{- end -}}
+{{- end -}}
+
+{{- define "orchestrator.bindings" -}}
+{{- if .Values.rbac.create -}}
+{{- $labels := include "outrigger.labels" . -}}
+{{- $account := include "outrigger.serviceAccountName" . -}}
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" (include "outrigger.rbacName" .) "labels" $labels "account" $account) }}
+---
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.fullname" .)
+  "namespace" (include "outrigger.namespace" .) "labels" $labels "account" $account) }}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,206 @@
+package charts_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// object is what the tests read of the rights in a chart.
+type object struct {
+	APIVersion string
+	Kind       string
+	Metadata   struct{ Name, Namespace string }
+	Rules      []rule
+}
+
+// rule is a rule of a Role.
+type rule struct {
+	APIGroups       []string `json:"apiGroups,omitempty"`
+	Resources       []string `json:"resources,omitempty"`
+	ResourceNames   []string `json:"resourceNames,omitempty"`
+	NonResourceURLs []string `json:"nonResourceURLs,omitempty"`
+	Verbs           []string `json:"verbs"`
+}
+
+// rights are verbs, by group/resource.
+type rights map[string]map[string]bool
+
+func (r rights) add(group, resource string, verbs ...string) {
+	key := group + "/" + resource
+	if r[key] == nil {
+		r[key] = map[string]bool{}
+	}
+	for _, v := range verbs {
+		r[key][v] = true
+	}
+}
+
+func (r rights) addRule(t *testing.T, where string, one rule) {
+	t.Helper()
+	if len(one.NonResourceURLs) > 0 || slices.Contains(slices.Concat(one.APIGroups, one.Resources, one.Verbs), "*") {
+		t.Errorf("%s: rule %+v has a wildcard or URLs, which the orchestrator must not get", where, one)
+	}
+	for _, group := range one.APIGroups {
+		for _, resource := range one.Resources {
+			// A rule for some names is covered by one for all names.
+			r.add(group, resource, one.Verbs...)
+		}
+	}
+}
+
+// resourceOf returns the resource of a kind, as the API server names it.
+func resourceOf(kind string) string {
+	name := strings.ToLower(kind)
+	switch {
+	case strings.HasSuffix(name, "y"):
+		return strings.TrimSuffix(name, "y") + "ies"
+	case strings.HasSuffix(name, "s"):
+		return name + "es"
+	default:
+		return name + "s"
+	}
+}
+
+// applied returns the objects that the charts of all agents render, with all values in
+// testdata, by the file that has them.
+func applied(t *testing.T) map[string][]object {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*/*.golden")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("find golden files: %v, %v", files, err)
+	}
+	found := map[string][]object{}
+	for _, file := range files {
+		if filepath.Base(filepath.Dir(file)) == "orchestrator" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for document := range strings.SplitSeq(string(text), "\n---\n") {
+			var o object
+			if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			// The orchestrator creates pods of the PodTemplates instead.
+			if o.Kind != "" && o.Kind != "PodTemplate" && o.Kind != "ClusterPolicy" {
+				found[file] = append(found[file], o)
+			}
+		}
+	}
+	return found
+}
+
+// needed returns what the orchestrator needs: to apply each kind that the charts render; each
+// right that the charts give to an agent, because Kubernetes lets nobody give what he lacks;
+// and what it does itself. The second result lists resources in a namespace.
+func needed(t *testing.T) (rights, []string) {
+	t.Helper()
+	need, namespaced := rights{}, map[string]bool{"pods": true}
+	for file, objects := range applied(t) {
+		for _, o := range objects {
+			group, _, grouped := strings.Cut(o.APIVersion, "/")
+			if !grouped {
+				group = ""
+			}
+			need.add(group, resourceOf(o.Kind), "get", "list", "watch", "create", "patch", "delete")
+			if o.Metadata.Namespace != "" {
+				namespaced[resourceOf(o.Kind)] = true
+			}
+			for _, one := range o.Rules {
+				need.addRule(t, file+": "+o.Kind+" "+o.Metadata.Name, one)
+			}
+		}
+	}
+	need.add("", "namespaces", "get", "list", "watch", "create", "patch", "delete")
+	need.add("", "nodes", "get", "list", "watch")
+	// Those of validations.
+	need.add("", "pods", "get", "list", "watch", "create", "delete")
+	need.add("", "configmaps", "get", "list", "watch", "create", "patch", "delete")
+	need.add("", "events", "create", "patch")
+	need.add("outrigger.dev", "clusterpolicies", "get", "list", "watch", "patch", "update", "delete")
+	need.add("outrigger.dev", "clusterpolicies/status", "patch", "update")
+	need.add("outrigger.dev", "clusterpolicies/finalizers", "update")
+	return need, slices.Sorted(maps.Keys(namespaced))
+}
+
+// rules returns rights as rules of a Role, in a fixed order: one for the resources of a group
+// that have the same verbs.
+func (r rights) rules() []rule {
+	order := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+	resources := map[string][]string{}
+	verbs := map[string][]string{}
+	for _, key := range slices.Sorted(maps.Keys(r)) {
+		group, resource, _ := strings.Cut(key, "/")
+		sorted := slices.SortedFunc(maps.Keys(r[key]), func(a, b string) int {
+			return cmp.Or(cmp.Compare(slices.Index(order, a), slices.Index(order, b)), cmp.Compare(a, b))
+		})
+		class := group + " " + strings.Join(sorted, ",")
+		resources[class], verbs[class] = append(resources[class], resource), sorted
+	}
+	var out []rule
+	for _, class := range slices.Sorted(maps.Keys(resources)) {
+		group, _, _ := strings.Cut(class, " ")
+		out = append(out, rule{APIGroups: []string{group}, Resources: resources[class], Verbs: verbs[class]})
+	}
+	return out
+}
+
+// TestTheOrchestratorsRoleIsWhatTheChartsNeed compares the template with the role of the
+// orchestrator with what all charts need, no less and no more. -update writes it.
+func TestTheOrchestratorsRoleIsWhatTheChartsNeed(t *testing.T) {
+	need, namespaced := needed(t)
+	var out strings.Builder
+	out.WriteString("{{- /* Written by: go test ./... -update, from what the other charts render. */ -}}\n")
+	out.WriteString("{{- define \"orchestrator.rules\" -}}\n")
+	for _, one := range need.rules() {
+		fmt.Fprintf(&out, "- apiGroups: [%q]\n  resources: [%s]\n  verbs: [%s]\n", one.APIGroups[0], strings.Join(one.Resources, ", "), strings.Join(one.Verbs, ", "))
+	}
+	// "create" cannot be limited to a name.
+	out.WriteString("- apiGroups: [apiextensions.k8s.io]\n  resources: [customresourcedefinitions]\n  verbs: [create]\n")
+	out.WriteString("- apiGroups: [apiextensions.k8s.io]\n  resources: [customresourcedefinitions]\n  resourceNames: [clusterpolicies.outrigger.dev]\n  verbs: [get, patch]\n")
+	out.WriteString("{{- end -}}\n\n{{- /* The resources among them that are in a namespace. */ -}}\n")
+	fmt.Fprintf(&out, "{{- define \"orchestrator.namespaced\" -}}\n[%s]\n{{- end -}}\n", strings.Join(namespaced, ", "))
+	compareGolden(t, "orchestrator/templates/_rules.tpl", out.String())
+}
+
+// TestTheOrchestratorCannotEscalate finds rights by which the orchestrator could give itself
+// or others more than it has.
+func TestTheOrchestratorCannotEscalate(t *testing.T) {
+	out, err := release{chart: "orchestrator"}.render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles := 0
+	for document := range strings.SplitSeq(out, "\n---\n") {
+		var o object
+		if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range o.Rules {
+			roles++
+			for _, v := range one.Verbs {
+				if slices.Contains([]string{"*", "escalate", "bind", "impersonate", "approve", "sign", "deletecollection"}, v) {
+					t.Errorf("%s %s: verb %s", o.Kind, o.Metadata.Name, v)
+				}
+			}
+			for _, r := range one.Resources {
+				if strings.Contains(r, "*") || slices.Contains([]string{"secrets", "pods/exec", "pods/attach", "serviceaccounts/token", "nodes/proxy"}, r) {
+					t.Errorf("%s %s: resource %s", o.Kind, o.Metadata.Name, r)
+				}
+			}
+		}
+	}
+	if roles == 0 {
+		t.Error("the chart renders no rule")
+	}
+}
