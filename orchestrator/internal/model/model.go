@@ -35,6 +35,8 @@ type Policy struct {
 	// Validate is the value of the annotation outrigger.dev/validate. Every new value asks for
 	// the validations again.
 	Validate string
+	// Adopt says that objects of others may be taken over: annotation outrigger.dev/adopt.
+	Adopt bool
 	// Inventory are the objects that earlier passes applied.
 	Inventory []Ref
 	// Status is what the last pass published.

@@ -1,0 +1,42 @@
+package model
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// hashLength is the number of characters of a hash, so that it fits into a label.
+const hashLength = 16
+
+// RefOf returns the name of an object.
+func RefOf(o *unstructured.Unstructured) Ref {
+	return Ref{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// Hash identifies the content of an object. It is equal for equal objects, whatever made
+// them, and can be the value of a label.
+func Hash(o *unstructured.Unstructured) string { return HashOf(o.Object) }
+
+// HashOf is Hash for any values that have a JSON form.
+func HashOf(values ...any) string {
+	h := sha256.New()
+	enc := json.NewEncoder(h)
+	for _, v := range values {
+		// Maps have sorted keys in JSON. Values without a JSON form do not come from YAML.
+		if err := enc.Encode(v); err != nil {
+			panic("hash a value without a JSON form: " + err.Error())
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))[:hashLength]
+}
+
+// String returns the name for messages: "DaemonSet gpu-operator-resources/device-plugin".
+func (r Ref) String() string {
+	if r.Namespace == "" {
+		return r.Kind + " " + r.Name
+	}
+	return r.Kind + " " + r.Namespace + "/" + r.Name
+}
