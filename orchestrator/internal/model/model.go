@@ -30,6 +30,8 @@ type Policy struct {
 	Generation int64
 	// Values are those of the chart outrigger.
 	Values map[string]any
+	// Refused is why the values cannot be used for any stage; empty if they can.
+	Refused string
 	// Deleting is set once the policy is deleted and waits for the orchestrator.
 	Deleting bool
 	// Validate is the value of the annotation outrigger.dev/validate. Every new value asks for
@@ -45,9 +47,17 @@ type Policy struct {
 
 // Stage is one agent: all objects of its chart, in the order in which to apply them.
 type Stage struct {
-	// Name is the name of the chart: "device-plugin".
-	Name  string
+	// Name is the name of the chart, "device-plugin", and in a pool also that of the pool,
+	// "device-plugin/a100".
+	Name string
+	// Pool is the name of the pool for whose nodes the stage is; empty for all other nodes. A
+	// pool does not wait for another one.
+	Pool string
+	// Needs are the names of charts.
 	Needs []string
+	// Refused is why the chart cannot be rendered with the values of the policy. What the
+	// stage applied before stays as it is.
+	Refused string
 	// Objects are as the chart renders them.
 	Objects []*unstructured.Unstructured
 	// Validations are the pods that have to succeed before the next stage starts.
@@ -126,6 +136,8 @@ type Node struct {
 	Engine string
 	// Schedulable is unset for cordoned nodes and nodes that are not Ready.
 	Schedulable bool
+	// NotReady says that the node's condition Ready is not True: nothing on it is known to work.
+	NotReady bool
 	// GPUReady is the condition GPUReady that feature discovery writes: "True", "False",
 	// "Unknown", or empty if the node does not have the condition.
 	GPUReady string
@@ -135,6 +147,20 @@ type Node struct {
 	Since time.Time
 	// Allocatable are the resources nvidia.com/* that the kubelet offers.
 	Allocatable map[string]int64
+}
+
+// HasGPU reports whether the node has an NVIDIA GPU, by the labels of feature discovery or of
+// Node Feature Discovery.
+func (n Node) HasGPU() bool {
+	const pci = "feature.node.kubernetes.io/pci-"
+	for _, label := range []string{
+		"nvidia.com/gpu.present", pci + "10de.present", pci + "0302_10de.present", pci + "0300_10de.present",
+	} {
+		if n.Labels[label] == "true" {
+			return true
+		}
+	}
+	return false
 }
 
 // State is what the orchestrator observes in the cluster, at one moment.
@@ -150,14 +176,16 @@ type State struct {
 	Now      time.Time
 }
 
-// Plan is what one pass wants written, in this order.
+// Plan is what one pass wants written, in this order: first Status with the Inventory, so that
+// nothing is applied that is not listed, then Apply, Create, Delete and Events.
 type Plan struct {
 	Apply []Apply
 	// Create are pods of validations.
 	Create []*unstructured.Unstructured
 	// Delete are objects that left the policy, and pods of validations that have ended.
 	Delete []Seen
-	// Inventory is what the policy's status lists once Apply and Delete have succeeded.
+	// Inventory lists what this plan applies, and what earlier ones applied and is still in the
+	// cluster. It is that of Status.
 	Inventory []Ref
 	Status    Status
 	// Events are those to send about the policy.

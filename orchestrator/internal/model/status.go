@@ -20,7 +20,7 @@ const (
 
 // The types of conditions.
 const (
-	// ConditionReady: all stages are ready on at least one node, and no node has failed.
+	// ConditionReady: the cluster has a GPU node, and each stage is ready on at least one node.
 	ConditionReady = "Ready"
 	// ConditionDegraded: a node or a stage has failed.
 	ConditionDegraded = "Degraded"
