@@ -26,6 +26,41 @@ const (
 	ConditionDegraded = "Degraded"
 )
 
+// The reasons of the condition Ready. Those that NVIDIA's GPU Operator has too keep its names.
+const (
+	ReasonReconciled = "Reconciled"
+	// ReasonNoGPUNodes: feature discovery looked, and no node has a GPU.
+	ReasonNoGPUNodes = "NoGPUNodes"
+	// ReasonLabelsMissing: no node has a label of a GPU, and the policy has nothing that looks
+	// for GPUs.
+	ReasonLabelsMissing = "NFDLabelsMissing"
+	// ReasonOperandNotReady: a stage is not ready on any node yet.
+	ReasonOperandNotReady = "OperandNotReady"
+	// ReasonNodesNotReady: all stages are ready, and no node has GPUReady.
+	ReasonNodesNotReady = "NodesNotReady"
+	// ReasonReconcileFailed: the API server rejected an object, or it belongs to somebody else.
+	ReasonReconcileFailed  = "ReconcileFailed"
+	ReasonValidationFailed = "ValidationFailed"
+	ReasonValuesRefused    = "ValuesRefused"
+	ReasonDeleting         = "Deleting"
+	// ReasonIgnored: an older policy is in effect.
+	ReasonIgnored = "Ignored"
+)
+
+// The reasons of the condition Degraded.
+const (
+	ReasonNoFailure   = "NoFailure"
+	ReasonStageFailed = "StageFailed"
+	ReasonNodesFailed = "NodesFailed"
+)
+
+// The states of a policy.
+const (
+	StateReady    = "ready"
+	StateNotReady = "notReady"
+	StateIgnored  = "ignored"
+)
+
 // Status is the status of a ClusterPolicy. Lists have a bounded length.
 type Status struct {
 	// State is ready, notReady or ignored, as NVIDIA's GPU Operator has it.

@@ -1,0 +1,80 @@
+package pass
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// work is what has to be done about the objects of a stage.
+type work struct {
+	apply  []model.Apply
+	events []model.Event
+	// changed says that an object is missing, or is to become another one. Otherwise what is
+	// applied only repairs it, or only makes sure of it after a restart.
+	changed bool
+	// unknown says that nothing is known to have changed: this process has not applied all
+	// objects yet, and an earlier one had.
+	unknown bool
+	// foreign, failure and deleting say why the stage cannot be applied.
+	foreign, failure, deleting string
+}
+
+// objects compares the objects of a stage with the cluster.
+func (w *walk) objects(st model.Stage) work {
+	var todo work
+	for _, object := range st.Objects {
+		ref, hash := model.RefOf(object), model.Hash(object)
+		if other, ok := w.applied[ref]; ok {
+			if other.hash != hash && todo.foreign == "" {
+				todo.foreign = fmt.Sprintf("%s: the stage %s has it too, with other content: set a name of its own in the values of one of them", ref, other.stage)
+			}
+			continue
+		}
+		w.applied[ref] = applied{st.Name, hash}
+		w.object(&todo, st.Name, object, ref, hash)
+	}
+	return todo
+}
+
+// object compares one object with the cluster.
+func (w *walk) object(todo *work, stage string, object *unstructured.Unstructured, ref model.Ref, hash string) {
+	seen, there := w.state.Objects[ref]
+	switch {
+	case there && !seen.Ours && ref.Kind == "Namespace":
+		return // It is used as it is.
+	case there && !seen.Ours && seen.Owner != "":
+		if todo.foreign == "" {
+			todo.foreign = fmt.Sprintf("%s belongs to %s: remove it there, or let the policy adopt it", ref, seen.Owner)
+		}
+		return
+	case there && seen.Deleting:
+		if todo.deleting == "" {
+			todo.deleting = fmt.Sprintf("%s is being deleted, and is applied again once it is gone", ref)
+		}
+		return
+	case !there, !seen.Ours, seen.Applied != "" && seen.Applied != hash, seen.Applied == "" && !w.published(stage):
+		todo.changed = true
+	case seen.Applied == "":
+		todo.unknown = true
+	case seen.Drifted:
+		todo.events = append(todo.events, model.Event{
+			Reason: "DriftRepaired", Message: line(fmt.Sprintf("%s was changed by somebody else, and is applied again", ref), maxMessage),
+		})
+	case seen.Applied == hash:
+		return
+	}
+	todo.apply = append(todo.apply, model.Apply{Stage: stage, Object: object, Hash: hash})
+	if err := w.state.Failures[ref]; err != "" && todo.failure == "" {
+		todo.failure = fmt.Sprintf("%s: %s", ref, err)
+	}
+}
+
+// published reports whether the published status is about this stage with these values. Then a
+// restart alone, after which nothing is known to be applied, does not change the status.
+func (w *walk) published(stage string) bool {
+	_, ok := w.last[stage]
+	return ok && w.state.Policy.Status.ObservedGeneration == w.state.Policy.Generation
+}

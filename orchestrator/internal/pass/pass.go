@@ -1,0 +1,196 @@
+// Package pass derives what one pass of the orchestrator writes, from what should be in the
+// cluster and what is there. It does no I/O and keeps nothing between two passes: an
+// orchestrator that was killed goes on from what it finds.
+//
+//	Stages, State ─▶ walk: objects ─▶ gate ─▶ validation ─▶ next stage
+//	                  └▶ prune ─▶ inventory    └▶ causes ─▶ problems ─▶ conditions, events
+package pass
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// Validate returns the result of a check so far, which pods to create and to remove, and when
+// to ask again.
+type Validate func(c model.Check, s model.State, last model.ValidationStatus) (
+	now model.ValidationStatus, create []*unstructured.Unstructured, remove []model.Seen, again time.Duration)
+
+// Next returns what one pass writes. The stages are in order. A stage is applied once those
+// before it, in the same pool, are ready on at least one node and validated; a stage that
+// cannot be applied stops the pass there. What left the policy is deleted.
+//
+// Equal arguments give equal plans, and in a cluster that is as desired a plan that changes
+// nothing: no writes, no events, and the status of the policy as it is.
+func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
+	if s.Policy.Deleting {
+		stages = nil
+	}
+	w := &walk{
+		state: s, stages: stages, validate: validate, closed: map[string]string{}, applied: map[model.Ref]applied{},
+		last: map[string]model.StageStatus{}, index: newIndex(s),
+	}
+	for _, st := range s.Policy.Status.Stages {
+		w.last[st.Name] = st
+	}
+	if s.Policy.Refused == "" {
+		for i := range stages {
+			w.results = append(w.results, w.stage(i))
+		}
+	}
+	w.prune()
+	w.plan.Status = w.status()
+	w.plan.Events = append(w.plan.Events, w.events()...)
+	w.plan.Again = w.index.again
+	return w.plan
+}
+
+// walk is one pass.
+type walk struct {
+	state    model.State
+	stages   []model.Stage
+	validate Validate
+	// last are the stages of the published status, by name.
+	last  map[string]model.StageStatus
+	index *index
+	// closed names the stage at which the pass stopped, by pool.
+	closed map[string]string
+	// applied are the objects that stages of this pass desire so far.
+	applied map[model.Ref]applied
+	results []result
+	// left says what has left the policy and is still there.
+	left []string
+	plan model.Plan
+}
+
+// applied says which stage desires an object, and with which content.
+type applied struct{ stage, hash string }
+
+// result is the status of a stage, and the reason of the condition Ready while it is not ready.
+type result struct {
+	model.StageStatus
+	reason string
+}
+
+// stage returns the result of one stage, adds what it needs to the plan, and closes the gate
+// for those after it unless it is ready.
+func (w *walk) stage(i int) result {
+	st := w.stages[i]
+	seen := w.observe(st)
+	r := result{StageStatus: seen.status}
+	if !w.decide(&r, st, seen, w.needed(i)) && w.closed[st.Pool] == "" {
+		w.closed[st.Pool] = st.Name
+	}
+	r.Message = line(r.Message, maxMessage)
+	return r
+}
+
+// decide sets the state of a stage, and reports whether the next one may start.
+func (w *walk) decide(r *result, st model.Stage, seen observed, needed bool) bool {
+	r.reason = model.ReasonOperandNotReady
+	if st.Refused != "" {
+		r.State, r.Message, r.reason = model.Failed, st.Refused, model.ReasonValuesRefused
+		return false
+	}
+	todo := w.objects(st)
+	before, last := w.closed[st.Pool], w.last[st.Name]
+	keep := todo.unknown && last.State != model.Ready && last.State != model.NothingToDo
+	switch {
+	case before != "" && todo.changed:
+		r.State, r.Message = model.Pending, "waits for the stage "+before
+		return false
+	case before != "" && keep:
+		w.keep(r, st, last)
+		return false
+	case before != "":
+		// What it applied before is still as desired: the stage that is not ready does not
+		// make this one worse.
+		w.judge(r, st, seen, needed)
+		w.validated(r, st, false)
+		return false
+	case todo.foreign != "":
+		r.State, r.Message, r.reason = model.Failed, todo.foreign, model.ReasonReconcileFailed
+		return false
+	}
+	w.plan.Apply = append(w.plan.Apply, todo.apply...)
+	w.plan.Events = append(w.plan.Events, todo.events...)
+	switch {
+	case todo.failure != "":
+		r.State, r.Message, r.reason = model.Failed, todo.failure, model.ReasonReconcileFailed
+		return false
+	case todo.deleting != "":
+		r.State, r.Message = model.Progressing, todo.deleting
+		return false
+	case todo.changed:
+		r.State, r.Message = model.Progressing, "its objects are being applied"
+		return false
+	case keep:
+		w.keep(r, st, last)
+		return false
+	}
+	open, repairs := w.judge(r, st, seen, needed), len(todo.apply) > 0
+	passed := w.validated(r, st, r.State == model.Ready && !repairs)
+	return open && !repairs && (passed || r.State != model.Validating && r.State != model.Failed)
+}
+
+// keep leaves a stage as it was published, until what is in the cluster is known.
+func (w *walk) keep(r *result, st model.Stage, last model.StageStatus) {
+	r.State, r.Message = last.State, last.Message
+	if c := meta.FindStatusCondition(w.state.Policy.Status.Conditions, model.ConditionReady); c != nil {
+		r.reason = c.Reason
+	}
+	w.validated(r, st, false)
+}
+
+// judge sets the state of a stage whose objects are as desired from its DaemonSets, and reports
+// whether the next stage may start.
+func (w *walk) judge(r *result, st model.Stage, seen observed, needed bool) bool {
+	switch {
+	case !seen.current:
+		r.State, r.Message = model.Progressing, "the DaemonSet controller has not seen the last change yet"
+		return false
+	case seen.daemonSets > 0 && r.Desired == 0:
+		r.State, r.Message = model.NothingToDo, "no node matches"
+		return true
+	case seen.proven:
+		r.State = model.Ready
+		if r.Failed+r.Waiting > 0 {
+			r.Message = w.index.worst(st.Name)
+		}
+		if seen.updated < r.Desired && r.Message == "" {
+			r.Message = fmt.Sprintf("%d of %d nodes have the current version", seen.updated, r.Desired)
+		}
+		return true
+	}
+	r.State = model.Progressing
+	if r.Failed > 0 {
+		r.State = model.Failed
+	}
+	r.Message = fmt.Sprintf("no node runs its current version, of %d: %s", r.Desired, seen.why(w.index.worst(st.Name)))
+	return seen.onlyWaits && !needed
+}
+
+// needed reports whether a later stage of the pool needs this one. An agent that waits, for
+// example feature discovery for a driver, holds up only those.
+func (w *walk) needed(i int) bool {
+	for _, later := range w.stages[i+1:] {
+		if later.Pool == w.stages[i].Pool && slices.Contains(later.Needs, chart(w.stages[i])) {
+			return true
+		}
+	}
+	return false
+}
+
+// chart returns the name of a stage's chart.
+func chart(st model.Stage) string {
+	if st.Pool == "" {
+		return st.Name
+	}
+	return st.Name[:len(st.Name)-len(st.Pool)-len("/")]
+}

@@ -1,0 +1,165 @@
+package pass
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// The limits of the lists in a status.
+const (
+	maxProblems = 10
+	maxExamples = 10
+	// maxNamed is the number of nodes that a message names.
+	maxNamed = 3
+)
+
+// key tells problems apart.
+type key struct{ stage, cause string }
+
+// problem is one cause on one or several nodes.
+type problem struct {
+	cause
+	nodes  []string
+	failed bool
+	// others is the number of pods without a node.
+	others int
+}
+
+// add adds a cause on a node, and reports whether it counts as a failure.
+func (x *index) add(stage, node string, c cause) bool {
+	failed := c.kind == fails
+	if !failed && !c.since.IsZero() {
+		left := patience - x.now.Sub(c.since)
+		failed = left <= 0
+		x.lookAgain(left)
+	}
+	if !failed && c.kind == starts {
+		return failed
+	}
+	if c.word == nodeNotReady {
+		stage = "" // It is the same problem for all stages.
+	}
+	k := key{stage, c.word}
+	p := x.problems[k]
+	switch {
+	case p == nil:
+		p = &problem{cause: c}
+		x.problems[k] = p
+	case node != "" && (len(p.nodes) == 0 || node < p.nodes[0]):
+		// The text is that of the first node by name, so that it does not depend on the order.
+		since := p.since
+		p.cause = c
+		p.since = since
+	}
+	p.failed = p.failed || failed
+	if c.since.Before(p.since) {
+		p.since = c.since
+	}
+	if node == "" {
+		p.others++
+		return failed
+	}
+	p.nodes = append(p.nodes, node)
+	if last := len(p.nodes) - 1; node < p.nodes[0] {
+		p.nodes[0], p.nodes[last] = p.nodes[last], p.nodes[0]
+	}
+	return failed
+}
+
+// addNodes adds what the agents of the nodes themselves say. While a stage is on its way, that
+// an agent waits for another one is no problem, nor is it on a node that has one that explains
+// it.
+func (w *walk) addNodes(settled bool) (failed int) {
+	for _, n := range w.state.Nodes {
+		if !n.HasGPU() {
+			continue
+		}
+		c := w.index.nodeCause(n)
+		switch {
+		case n.NotReady:
+			c = nodeDown(n, n.Since)
+		case n.GPUReady == "True" || n.GPUReady == "":
+			continue
+		case c.kind != fails && (w.index.troubled[n.Name] || !settled):
+			continue
+		}
+		if w.index.add("", n.Name, c) {
+			failed++
+		}
+	}
+	return failed
+}
+
+// sorted returns the problems, worst first.
+func (x *index) sorted() []model.Problem {
+	keys := slices.SortedFunc(maps.Keys(x.problems), x.compare)
+	var out []model.Problem
+	for _, k := range keys[:min(len(keys), maxProblems)] {
+		out = append(out, x.problems[k].told(k))
+	}
+	return out
+}
+
+// compare puts the worse problem first: one that needs a person, then the one with more nodes.
+func (x *index) compare(a, b key) int {
+	p, q := x.problems[a], x.problems[b]
+	return cmp.Or(order(q.failed)-order(p.failed), q.count()-p.count(), cmp.Compare(a.stage, b.stage), cmp.Compare(a.cause, b.cause))
+}
+
+func order(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (p *problem) count() int { return p.others + len(p.nodes) }
+
+func (p *problem) told(k key) model.Problem {
+	nodes := slices.Compact(slices.Sorted(slices.Values(p.nodes)))
+	return model.Problem{
+		Cause: line(k.cause, 63), Stage: k.stage, Nodes: p.others + len(nodes), Examples: nodes[:min(len(nodes), maxExamples)],
+		Message: line(p.message, maxText), Fix: line(p.fix, maxText), Since: metav1.NewTime(p.since.UTC().Truncate(time.Second)),
+	}
+}
+
+// worst returns the worst problem of a stage, or of its nodes, in one sentence, or "".
+func (x *index) worst(stage string) string {
+	worst, found := key{"", nodeNotReady}, false
+	for k := range x.problems {
+		if k.stage == stage && (!found || x.compare(k, worst) < 0) {
+			worst, found = k, true
+		}
+	}
+	if p := x.problems[worst]; p != nil {
+		return sentence(p.told(worst))
+	}
+	return ""
+}
+
+// sentence returns a problem as the cause, the nodes, what is wrong, and the fix.
+func sentence(p model.Problem) string {
+	parts := []string{summary(p), strings.TrimSuffix(p.Message, "."), p.Fix}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
+}
+
+// summary returns a problem as the cause and the nodes.
+func summary(p model.Problem) string {
+	if len(p.Examples) == 0 {
+		return fmt.Sprintf("%s of %d pods without a node", p.Cause, p.Nodes)
+	}
+	named := p.Examples[:min(len(p.Examples), maxNamed)]
+	out := p.Cause + " on " + strings.Join(named, ", ")
+	if more := p.Nodes - len(named); more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
+}

@@ -1,0 +1,85 @@
+package pass
+
+import (
+	"fmt"
+	"slices"
+
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// prune adds to the plan what has left the policy, in reverse order of the inventory, and the
+// inventory. Workloads go first: the rest, with their rights, goes once they have ended. While
+// a stage cannot be rendered, nothing goes, because what it desires is not known.
+func (w *walk) prune() {
+	desired := map[model.Ref]bool{}
+	complete := w.state.Policy.Refused == ""
+	for _, st := range w.stages {
+		complete = complete && st.Refused == ""
+		for _, object := range st.Objects {
+			desired[model.RefOf(object)] = true
+		}
+	}
+	var keep []model.Ref
+	var leaving []model.Seen
+	for _, ref := range w.state.Policy.Inventory {
+		seen, there := w.state.Objects[ref]
+		switch {
+		case !there && !desired[ref] && complete:
+			continue // It is gone.
+		case there && !seen.Ours:
+			continue // Somebody else has it now.
+		case !desired[ref] && complete && there && !w.stays(ref):
+			leaving = append(leaving, seen)
+		}
+		keep = append(keep, ref)
+	}
+	if complete {
+		w.plan.Delete = append(w.plan.Delete, w.leave(leaving)...)
+		w.plan.Delete = append(w.plan.Delete, w.leftovers()...)
+	}
+	listed := map[model.Ref]bool{}
+	for _, ref := range keep {
+		listed[ref] = true
+	}
+	for _, a := range w.plan.Apply {
+		if ref := model.RefOf(a.Object); !listed[ref] {
+			listed[ref] = true
+			keep = append(keep, ref)
+		}
+	}
+	w.plan.Inventory = keep
+}
+
+// stays reports whether an object that left the policy is kept until the policy is deleted,
+// because what others have in it would go with it.
+func (w *walk) stays(ref model.Ref) bool {
+	return !w.state.Policy.Deleting && (ref.Kind == "Namespace" || ref.Kind == "CustomResourceDefinition")
+}
+
+// leave returns which of the objects that leave are deleted now.
+func (w *walk) leave(leaving []model.Seen) []model.Seen {
+	slices.Reverse(leaving)
+	// Namespaces last: the rest goes with them, in no order.
+	slices.SortStableFunc(leaving, func(a, b model.Seen) int { return order(a.Kind == "Namespace") - order(b.Kind == "Namespace") })
+	workloads := slices.ContainsFunc(leaving, isWorkload)
+	var out []model.Seen
+	for _, seen := range leaving {
+		if err := w.state.Failures[seen.Ref]; err != "" {
+			w.left = append(w.left, fmt.Sprintf("%s: %s", seen.Ref, err))
+		} else {
+			w.left = append(w.left, seen.Ref.String())
+		}
+		if !seen.Deleting && (isWorkload(seen) || !workloads) {
+			out = append(out, seen)
+		}
+	}
+	return out
+}
+
+func isWorkload(s model.Seen) bool {
+	switch s.Kind {
+	case "DaemonSet", "Deployment", "StatefulSet", "Job", "CronJob", "Pod":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,207 @@
+package pass
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// status returns what people are told.
+func (w *walk) status() model.Status {
+	old := w.state.Policy.Status
+	now := model.Status{ObservedGeneration: w.state.Policy.Generation, Inventory: w.plan.Inventory}
+	settled := true
+	for _, r := range w.results {
+		settled = settled && (r.State == model.Ready || r.State == model.NothingToDo)
+		now.Stages = append(now.Stages, r.StageStatus)
+	}
+	if w.state.Policy.Refused != "" {
+		now.Stages = old.Stages // What was applied before stays.
+	}
+	conditioned := false
+	for _, n := range w.state.Nodes {
+		if !n.HasGPU() {
+			continue
+		}
+		now.GPUNodes++
+		conditioned = conditioned || n.GPUReady != ""
+		if usable(n) {
+			now.ReadyNodes++
+		}
+	}
+	failed := w.addNodes(settled)
+	now.Problems = w.index.sorted()
+	ready := w.ready(&now, conditioned)
+	degraded := w.degraded(&now, failed)
+	if ready.Status == metav1.ConditionTrue && degraded.Status == metav1.ConditionTrue {
+		ready.Message = line(ready.Message+"; "+degraded.Message, maxMessage)
+	}
+	now.Conditions = slices.Clone(old.Conditions)
+	for _, c := range []metav1.Condition{ready, degraded} {
+		c.ObservedGeneration, c.LastTransitionTime = now.ObservedGeneration, metav1.NewTime(w.state.Now.UTC().Truncate(time.Second))
+		meta.SetStatusCondition(&now.Conditions, c)
+	}
+	now.State = model.StateNotReady
+	if ready.Status == metav1.ConditionTrue {
+		now.State = model.StateReady
+	}
+	return now
+}
+
+// usable reports whether the GPUs of a node can be used: its GPUReady decides or, on a node
+// without feature discovery, what the kubelet offers.
+func usable(n model.Node) bool {
+	if n.NotReady {
+		return false
+	}
+	if n.GPUReady != "" {
+		return n.GPUReady == "True"
+	}
+	for _, count := range n.Allocatable {
+		if count > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// ready returns the condition Ready. A cluster in which there is nothing to do is not ready.
+func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
+	c := metav1.Condition{Type: model.ConditionReady, Status: metav1.ConditionFalse}
+	not := func(reason, message string) metav1.Condition {
+		c.Reason, c.Message = reason, line(message, maxMessage)
+		return c
+	}
+	if p := w.state.Policy; p.Refused != "" {
+		return not(model.ReasonValuesRefused, p.Refused)
+	} else if p.Deleting {
+		return not(model.ReasonDeleting, w.remaining())
+	}
+	for _, r := range w.results {
+		if r.State != model.Ready && r.State != model.NothingToDo {
+			return not(r.reason, fmt.Sprintf("stage %s is %s: %s", r.Name, r.State, r.Message))
+		}
+	}
+	switch {
+	case now.GPUNodes == 0:
+		return not(w.noNodes())
+	case now.ReadyNodes == 0 && conditioned:
+		return not(model.ReasonNodesNotReady, fmt.Sprintf("0 of %s ready%s", nodes(now.GPUNodes), worstOf(now.Problems)))
+	}
+	c.Status = metav1.ConditionTrue
+	return not(model.ReasonReconciled, fmt.Sprintf("%d of %s ready", now.ReadyNodes, nodes(now.GPUNodes)))
+}
+
+// noNodes returns why a cluster without GPU nodes is not ready, and what to check.
+func (w *walk) noNodes() (reason, message string) {
+	for i, r := range w.results {
+		if chart(w.stages[i]) == "feature-discovery" && r.Desired > 0 {
+			return model.ReasonNoGPUNodes, fmt.Sprintf("no GPU node found: feature discovery looked at %d nodes; check that it runs on the nodes with GPUs "+
+				"(nodeSelector, tolerations and affinity of presence), and that they show one (lspci -d 10de:)", r.Ready)
+		}
+	}
+	return model.ReasonLabelsMissing, "no node has the label nvidia.com/gpu.present=true or feature.node.kubernetes.io/pci-10de.present=true, and nothing " +
+		"looks for GPUs: enable feature discovery with presence, or install Node Feature Discovery"
+}
+
+// degraded returns the condition Degraded.
+func (w *walk) degraded(now *model.Status, failedNodes int) metav1.Condition {
+	c := metav1.Condition{
+		Type: model.ConditionDegraded, Status: metav1.ConditionTrue,
+		Reason: model.ReasonStageFailed,
+	}
+	failed := failedNodes
+	for _, r := range w.results {
+		if r.State == model.Failed {
+			c.Message = line(fmt.Sprintf("stage %s failed: %s", r.Name, r.Message), maxMessage)
+			return c
+		}
+		failed += r.Failed
+		for _, v := range r.Validations {
+			failed += v.Failed
+		}
+	}
+	if w.state.Policy.Refused != "" {
+		c.Message = line(w.state.Policy.Refused, maxMessage)
+		return c
+	}
+	if failed > 0 {
+		c.Reason, c.Message = model.ReasonNodesFailed, line(w.failures(now), maxMessage)
+		return c
+	}
+	c.Status, c.Reason, c.Message = metav1.ConditionFalse, model.ReasonNoFailure, "no stage and no node has failed"
+	return c
+}
+
+// failures names the worst problems, or the validations that failed on some nodes.
+func (w *walk) failures(now *model.Status) string {
+	var parts []string
+	for _, p := range now.Problems[:min(len(now.Problems), maxNamed)] {
+		parts = append(parts, ofStage(p))
+	}
+	if more := len(w.index.problems) - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more causes", more))
+	}
+	for _, r := range w.results {
+		for _, v := range r.Validations {
+			if v.Failed > 0 {
+				parts = append(parts, fmt.Sprintf("%s failed on %s: %s", v.Name, nodes(v.Failed), v.Message))
+			}
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// remaining says what a policy that is deleted waits for.
+func (w *walk) remaining() string {
+	if len(w.left) == 0 {
+		return "everything is deleted"
+	}
+	named := w.left[:min(len(w.left), maxNamed)]
+	out := fmt.Sprintf("deleting %d objects: %s", len(w.left), strings.Join(named, ", "))
+	if more := len(w.left) - len(named); more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
+}
+
+// worstOf returns the first problem, to follow a sentence.
+func worstOf(problems []model.Problem) string {
+	if len(problems) == 0 {
+		return ""
+	}
+	return ": " + sentence(problems[0])
+}
+
+// ofStage returns a problem with its stage.
+func ofStage(p model.Problem) string {
+	if p.Stage == "" {
+		return summary(p)
+	}
+	return p.Stage + ": " + summary(p)
+}
+
+func nodes(n int) string {
+	if n == 1 {
+		return "1 GPU node"
+	}
+	return fmt.Sprintf("%d GPU nodes", n)
+}
+
+// Ignored returns the status of a policy that is not in effect, because the one with this name
+// is older.
+func Ignored(p model.Policy, older string, now time.Time) model.Status {
+	s := model.Status{State: model.StateIgnored, ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions)}
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: model.ConditionReady, Status: metav1.ConditionFalse, Reason: model.ReasonIgnored, ObservedGeneration: p.Generation,
+		Message:            line(fmt.Sprintf("the ClusterPolicy %s is older and in effect; a cluster has one: delete this one or that one", older), maxMessage),
+		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
+	})
+	return s
+}

@@ -1,0 +1,93 @@
+package pass
+
+import "outrigger.dev/orchestrator/internal/model"
+
+// The states of a validation that this package tells apart.
+const (
+	running = "Running"
+	failure = "Failed"
+)
+
+// known returns what the published status says about the validations of a stage, by name.
+func (w *walk) known(st model.Stage) map[string]model.ValidationStatus {
+	known := map[string]model.ValidationStatus{}
+	for _, v := range w.last[st.Name].Validations {
+		known[v.Name] = v
+	}
+	return known
+}
+
+// validated sets the validations of a stage and, if its DaemonSets are ready, its state. It
+// reports whether all validations have passed or were skipped. With drive they go on, one after
+// the other; otherwise the result is what is known.
+func (w *walk) validated(r *result, st model.Stage, drive bool) bool {
+	known := w.known(st)
+	passed := true
+	for _, check := range st.Validations {
+		now, ok := known[check.Name]
+		if passed && drive {
+			now.Name = check.Name
+			now = w.check(check, now)
+		} else if !ok {
+			passed = false
+			continue
+		}
+		r.Validations = append(r.Validations, now)
+		if passed && r.State == model.Ready {
+			passed = judgeValidation(r, now)
+		}
+	}
+	if !passed && r.State == model.Ready {
+		r.State, r.Message = model.Validating, "not validated yet"
+	}
+	return passed
+}
+
+// check lets one validation go on.
+func (w *walk) check(check model.Check, last model.ValidationStatus) model.ValidationStatus {
+	now, create, remove, again := w.validate(check, w.state, last)
+	now.Message = line(now.Message, maxMessage)
+	w.plan.Create = append(w.plan.Create, create...)
+	w.plan.Delete = append(w.plan.Delete, remove...)
+	w.index.lookAgain(again)
+	return now
+}
+
+// judgeValidation sets the state of a stage whose validation runs or failed, and reports
+// whether it did neither.
+func judgeValidation(r *result, v model.ValidationStatus) bool {
+	switch v.State {
+	case running:
+		r.State, r.Message = model.Validating, words(v.Name+" is running", v.Message)
+	case failure:
+		r.State, r.Message, r.reason = model.Failed, words(v.Name+" failed", v.Message), model.ReasonValidationFailed
+	default:
+		return true
+	}
+	return false
+}
+
+// words joins what happened and why.
+func words(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}
+
+// leftovers returns the pods of validations that the policy no longer has.
+func (w *walk) leftovers() []model.Seen {
+	wanted := map[string]bool{}
+	for _, st := range w.stages {
+		for _, check := range st.Validations {
+			wanted[check.Name] = true
+		}
+	}
+	var out []model.Seen
+	for _, p := range w.state.Pods {
+		if p.Of != "" && !wanted[p.Owner] && !p.Deleting {
+			out = append(out, model.Seen{Ref: model.Ref{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name}, Ours: true})
+		}
+	}
+	return out
+}
