@@ -1,0 +1,108 @@
+package app
+
+import (
+	"fmt"
+	"maps"
+	"os"
+
+	"github.com/urfave/cli/v2"
+	"sigs.k8s.io/yaml"
+
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/inventory"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/render"
+	"outrigger.dev/pkg/agent"
+)
+
+const (
+	flagKubeconfig = "kubeconfig"
+	flagNamespace  = "namespace"
+	flagRelease    = "release"
+	flagValues     = "values"
+	flagKubernetes = "kube-version"
+)
+
+func flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{
+			Name: flagKubeconfig, EnvVars: []string{"KUBECONFIG"},
+			Usage: "`FILE` that describes the cluster; by default that of the pod, or ~/.kube/config",
+		},
+		&cli.StringFlag{
+			Name: flagNamespace, EnvVars: []string{"OPERATOR_NAMESPACE", "NAMESPACE"}, Value: "gpu-operator",
+			Usage: "`NAMESPACE` of the orchestrator; the values name that of the agents",
+		},
+		&cli.StringFlag{
+			Name: flagRelease, EnvVars: []string{"RELEASE"}, Value: "gpu-operator",
+			Usage: "`NAME` of which the objects have their names, as of a Helm release",
+		},
+		&cli.StringSliceFlag{
+			Name: flagValues, EnvVars: []string{"VALUES"},
+			Usage: "`FILE` with values of the chart outrigger, also -f; of several files the last one decides",
+		},
+	}
+}
+
+// settings are what the flags of all commands say.
+type settings struct {
+	kubeconfig, namespace, release string
+	values                         []string
+}
+
+func read(c *cli.Context) settings {
+	return settings{
+		kubeconfig: c.String(flagKubeconfig), namespace: c.String(flagNamespace),
+		release: c.String(flagRelease), values: agent.Words(c, flagValues),
+	}
+}
+
+// open returns the client of the cluster, and the inventory in it.
+func (s settings) open(c *cli.Context) (*cluster.Client, inventory.Store, error) {
+	log, err := agent.Logger(c)
+	if err != nil {
+		return nil, inventory.Store{}, err
+	}
+	client, err := cluster.Open(s.kubeconfig, name, log)
+	return client, inventory.Store{Client: client, Namespace: s.namespace}, err
+}
+
+// stages renders the values for a version of Kubernetes.
+func (s settings) stages(kubernetes string) ([]model.Stage, error) {
+	values := map[string]any{}
+	for _, file := range s.values {
+		more, err := readValues(file)
+		if err != nil {
+			return nil, err
+		}
+		merge(values, more)
+	}
+	return render.Stages(render.Config{Name: s.release, Namespace: s.namespace, Kubernetes: kubernetes, Values: values})
+}
+
+func readValues(file string) (map[string]any, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read values: %w", err)
+	}
+	values := map[string]any{}
+	if err := yaml.UnmarshalStrict(text, &values); err != nil {
+		return nil, fmt.Errorf("read values %s: %w", file, err)
+	}
+	return values, nil
+}
+
+// merge adds more values as Helm does with several files: maps are merged, everything else
+// is replaced.
+func merge(values, more map[string]any) {
+	for key, value := range more {
+		from, fromMap := value.(map[string]any)
+		to, toMap := values[key].(map[string]any)
+		if fromMap && toMap {
+			to = maps.Clone(to)
+			merge(to, from)
+			value = to
+		}
+		values[key] = value
+	}
+}

@@ -1,0 +1,154 @@
+// Package cluster reads and writes objects of any kind in a cluster, through client-go's
+// dynamic client. What others manage it refuses to change.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2" //nolint:depguard // client-go logs there, and gets our log
+
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// Requests go out one after the other; the limit is for a loop that nobody foresaw.
+const (
+	requestsPerSecond = 50
+	requestsAtOnce    = 100
+)
+
+// Client is a client of one cluster. It is safe for concurrent use.
+type Client struct {
+	// REST is how to connect, for watches.
+	REST     *rest.Config
+	Dynamic  dynamic.Interface
+	Metadata metadata.Interface
+
+	discovery discovery.CachedDiscoveryInterface
+	mapper    *restmapper.DeferredDiscoveryRESTMapper
+	log       *slog.Logger
+}
+
+// Open returns a client of the cluster that a kubeconfig describes. Without a kubeconfig it
+// is that of the pod that the process runs in, or else of $KUBECONFIG or ~/.kube/config.
+// It does not connect.
+func Open(kubeconfig, agent string, log *slog.Logger) (*Client, error) {
+	rc, err := load(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	rc.UserAgent, rc.QPS, rc.Burst = agent, requestsPerSecond, requestsAtOnce
+	klog.SetSlogLogger(log.With("library", "client-go"))
+	rc.WarningHandler = rest.NoWarnings{}
+	return New(rc, log)
+}
+
+// New returns a client that connects as rc describes.
+func New(rc *rest.Config, log *slog.Logger) (*Client, error) {
+	c := &Client{REST: rc, log: log}
+	http, err := rest.HTTPClientFor(rc)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	if c.Dynamic, err = dynamic.NewForConfigAndClient(rc, http); err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	if c.Metadata, err = metadata.NewForConfigAndClient(rc, http); err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(rc, http)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	c.discovery = memory.NewMemCacheClient(d)
+	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)
+	return c, nil
+}
+
+func load(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		rc, err := rest.InClusterConfig()
+		if !errors.Is(err, rest.ErrNotInCluster) {
+			return rc, err
+		}
+		if kubeconfig = os.Getenv("KUBECONFIG"); kubeconfig == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return nil, fmt.Errorf("no pod, no --kubeconfig and no home folder: %w", err)
+			}
+			kubeconfig = filepath.Join(home, ".kube", "config")
+		}
+	}
+	if _, err := os.Stat(kubeconfig); err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w; set --kubeconfig", err)
+	}
+	rc, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %s: %w", kubeconfig, err)
+	}
+	return rc, nil
+}
+
+// Version returns the version of the API server: "v1.36.3".
+func (c *Client) Version(context.Context) (string, error) {
+	v, err := c.discovery.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	return v.GitVersion, nil
+}
+
+// Refresh forgets which kinds the API server has, after a CRD was applied.
+func (c *Client) Refresh() { c.mapper.Reset() }
+
+// Mapping returns the resource of an object's kind, and whether it has a namespace.
+func (c *Client) Mapping(r model.Ref) (schema.GroupVersionResource, bool, error) {
+	gv, err := schema.ParseGroupVersion(r.APIVersion)
+	if err != nil {
+		return schema.GroupVersionResource{}, false, fmt.Errorf("read apiVersion of %s: %w", r, err)
+	}
+	kind := schema.GroupKind{Group: gv.Group, Kind: r.Kind}
+	m, err := c.mapper.RESTMapping(kind, gv.Version)
+	if meta.IsNoMatchError(err) {
+		c.Refresh()
+		m, err = c.mapper.RESTMapping(kind, gv.Version)
+	}
+	if meta.IsNoMatchError(err) {
+		return schema.GroupVersionResource{}, false, &NoKindError{Ref: r}
+	}
+	if err != nil {
+		return schema.GroupVersionResource{}, false, fmt.Errorf("look up kind %s: %w", r.Kind, err)
+	}
+	return m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace, nil
+}
+
+// NoKindError says that the API server does not have the kind of an object.
+type NoKindError struct{ Ref model.Ref }
+
+func (e *NoKindError) Error() string {
+	return fmt.Sprintf("%s: the cluster has no kind %s of %s; install its CRD, or turn off the value that asks for it", e.Ref, e.Ref.Kind, e.Ref.APIVersion)
+}
+
+// The API of ClusterPolicy.
+const (
+	PolicyAPI  = "outrigger.dev/v1alpha1"
+	PolicyKind = "ClusterPolicy"
+)
+
+// PolicyRef names a ClusterPolicy.
+func PolicyRef(name string) model.Ref {
+	return model.Ref{APIVersion: PolicyAPI, Kind: PolicyKind, Name: name}
+}

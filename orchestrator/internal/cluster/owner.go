@@ -1,0 +1,72 @@
+package cluster
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// Ours reports whether the orchestrator has applied the object. What other managers do to
+// its fields plays no part.
+func Ours(o metav1.Object) bool { return ownFields(o) != nil }
+
+// ownFields returns the entry of the orchestrator in metadata.managedFields, or nil.
+func ownFields(o metav1.Object) *metav1.FieldsV1 {
+	for _, entry := range o.GetManagedFields() {
+		if entry.Manager == model.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" {
+			return entry.FieldsV1
+		}
+	}
+	return nil
+}
+
+// Fingerprint identifies the fields that the orchestrator has applied. The API server takes
+// a field from them when somebody else changes or removes it, so a fingerprint that differs
+// from that of the last apply means drift, for objects of all kinds. 0 is an object of others.
+func Fingerprint(o metav1.Object) uint64 {
+	fields := ownFields(o)
+	if fields == nil {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(fields.GetRawBytes())
+	return h.Sum64() | 1
+}
+
+// Version returns the resourceVersion as a number, which the API server increases with
+// each write.
+func Version(o metav1.Object) uint64 {
+	n, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Owner names who manages an object: "Helm release gpu/nvidia", or the name of a field
+// manager such as "kubectl-client-side-apply".
+func Owner(o metav1.Object) string {
+	if release := o.GetAnnotations()["meta.helm.sh/release-name"]; release != "" {
+		return fmt.Sprintf("Helm release %s/%s", o.GetAnnotations()["meta.helm.sh/release-namespace"], release)
+	}
+	for _, entry := range o.GetManagedFields() {
+		if entry.Subresource == "" && entry.Manager != model.FieldManager {
+			return entry.Manager
+		}
+	}
+	return "an unknown program"
+}
+
+// ForeignError says that an object exists and belongs to somebody else.
+type ForeignError struct {
+	Ref   model.Ref
+	Owner string
+}
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("%s exists and is managed by %s: it is not changed; remove it, or take it over with apply --adopt (for a ClusterPolicy: annotation outrigger.dev/adopt=true)", e.Ref, e.Owner)
+}

@@ -1,0 +1,171 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// Mode says how to apply.
+type Mode struct {
+	// Known says that the object is known to be the orchestrator's, so that the API server
+	// is not asked first.
+	Known bool
+	// Adopt takes over objects of others.
+	Adopt bool
+	// DryRun changes nothing.
+	DryRun bool
+}
+
+// resource returns the access to the objects of r's kind in r's namespace.
+func (c *Client) resource(r model.Ref) (dynamic.ResourceInterface, error) {
+	gvr, namespaced, err := c.Mapping(r)
+	if err != nil {
+		return nil, err
+	}
+	if namespaced {
+		return c.Dynamic.Resource(gvr).Namespace(r.Namespace), nil
+	}
+	return c.Dynamic.Resource(gvr), nil
+}
+
+// Get returns an object, or nil if it does not exist or its kind does not.
+func (c *Client) Get(ctx context.Context, r model.Ref) (*unstructured.Unstructured, error) {
+	resource, err := c.resource(r)
+	if no := (*NoKindError)(nil); errors.As(err, &no) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	o, err := resource.Get(ctx, r.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", r, err)
+	}
+	return o, nil
+}
+
+// Apply makes an object as desired with server-side apply, and returns it as it is then. It
+// returns a ForeignError for an object that somebody else manages. A Namespace of somebody
+// else is used as it is.
+func (c *Client) Apply(ctx context.Context, o *unstructured.Unstructured, m Mode) (*unstructured.Unstructured, error) {
+	r := model.RefOf(o)
+	resource, err := c.resource(r)
+	if err != nil {
+		return nil, err
+	}
+	force := m.Known
+	if !m.Known {
+		live, err := c.Get(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case live == nil:
+		case Ours(live) || m.Adopt:
+			force = true
+		case r.Kind == "Namespace":
+			return live, nil
+		default:
+			return nil, &ForeignError{Ref: r, Owner: Owner(live)}
+		}
+	}
+	options := metav1.ApplyOptions{FieldManager: model.FieldManager, Force: force}
+	if m.DryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	applied, err := resource.Apply(ctx, r.Name, o, options)
+	if err != nil {
+		return nil, fmt.Errorf("apply %s: %w", r, err)
+	}
+	return applied, nil
+}
+
+// Create creates an object. One that exists already is left as it is.
+func (c *Client) Create(ctx context.Context, o *unstructured.Unstructured) error {
+	r := model.RefOf(o)
+	resource, err := c.resource(r)
+	if err != nil {
+		return err
+	}
+	_, err = resource.Create(ctx, o, metav1.CreateOptions{FieldManager: model.FieldManager})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create %s: %w", r, err)
+	}
+	return nil
+}
+
+// Delete deletes an object with this UID, or of this name if the UID is empty. An object
+// that runs pods stays, marked as being deleted, until its pods are gone.
+func (c *Client) Delete(ctx context.Context, r model.Ref, uid types.UID) error {
+	resource, err := c.resource(r)
+	if no := (*NoKindError)(nil); errors.As(err, &no) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	policy := metav1.DeletePropagationBackground
+	if RunsPods(r) {
+		policy = metav1.DeletePropagationForeground
+	}
+	options := metav1.DeleteOptions{PropagationPolicy: &policy}
+	if uid != "" {
+		options.Preconditions = &metav1.Preconditions{UID: &uid}
+	}
+	err = resource.Delete(ctx, r.Name, options)
+	// A conflict is an object of the same name that is not the one to delete.
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete %s: %w", r, err)
+	}
+	return nil
+}
+
+// RunsPods reports whether objects of this kind have pods.
+func RunsPods(r model.Ref) bool {
+	switch r.Kind {
+	case "DaemonSet", "Deployment", "StatefulSet", "ReplicaSet", "Job":
+		return true
+	}
+	return false
+}
+
+// Patch merges a patch into an object, or into its subresource: "status" or "".
+func (c *Client) Patch(ctx context.Context, r model.Ref, subresource string, patch any) (*unstructured.Unstructured, error) {
+	resource, err := c.resource(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("encode patch of %s: %w", r, err)
+	}
+	var subresources []string
+	if subresource != "" {
+		subresources = []string{subresource}
+	}
+	o, err := resource.Patch(ctx, r.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: model.FieldManager}, subresources...)
+	if err != nil {
+		return nil, fmt.Errorf("write %s of %s: %w", orObject(subresource), r, err)
+	}
+	return o, nil
+}
+
+func orObject(subresource string) string {
+	if subresource == "" {
+		return "metadata"
+	}
+	return subresource
+}

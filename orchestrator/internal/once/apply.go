@@ -1,0 +1,142 @@
+// Package once does to a cluster what a person or a pipeline asks for, and ends: it applies
+// stages without a controller, and shows what would change.
+package once
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/inventory"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/render"
+	"outrigger.dev/orchestrator/internal/uninstall"
+)
+
+// Apply describes one application of stages.
+type Apply struct {
+	Client  *cluster.Client
+	Store   inventory.Store
+	Release string
+	Stages  []model.Stage
+	// Adopt takes over objects of others.
+	Adopt bool
+	// Prune deletes objects that earlier values had and these do not have.
+	Prune bool
+	// Out gets a line for each object.
+	Out io.Writer
+
+	// live holds those objects that exist, and are the orchestrator's or will be.
+	live map[model.Ref]*unstructured.Unstructured
+}
+
+// Run applies all objects in order. It changes nothing if an object belongs to somebody else.
+// After an error, or the end of the process, the same call goes on from there.
+func (a *Apply) Run(ctx context.Context) error {
+	if err := a.look(ctx); err != nil {
+		return err
+	}
+	before, err := a.Store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	after := inventory.Of(a.Release, a.Stages)
+	for _, name := range a.namespaces() {
+		if _, err := a.Client.Apply(ctx, Namespace(name), cluster.Mode{}); err != nil {
+			return err
+		}
+	}
+	if err := a.Store.Save(ctx, after.With(before.Refs())); err != nil {
+		return err
+	}
+	for _, s := range a.Stages {
+		for _, o := range s.Objects {
+			if err := a.apply(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
+	gone := slices.DeleteFunc(before.Refs(), func(r model.Ref) bool { return slices.Contains(after.Refs(), r) })
+	if !a.Prune {
+		return a.Store.Save(ctx, after.With(gone))
+	}
+	if _, err := uninstall.Run(ctx, a.Client, gone, a.Out); err != nil {
+		return err
+	}
+	return a.Store.Save(ctx, after)
+}
+
+// look reads all objects, and returns an error that names each that belongs to somebody else.
+func (a *Apply) look(ctx context.Context) error {
+	a.live = map[model.Ref]*unstructured.Unstructured{}
+	var foreign []error
+	for _, s := range a.Stages {
+		for _, o := range s.Objects {
+			r := model.RefOf(o)
+			live, err := a.Client.Get(ctx, r)
+			switch {
+			case err != nil:
+				return err
+			case live == nil:
+			case cluster.Ours(live) || a.Adopt || r.Kind == "Namespace":
+				a.live[r] = live
+			default:
+				foreign = append(foreign, &cluster.ForeignError{Ref: r, Owner: cluster.Owner(live)})
+			}
+		}
+	}
+	return errors.Join(foreign...)
+}
+
+func (a *Apply) apply(ctx context.Context, o *unstructured.Unstructured) error {
+	r := model.RefOf(o)
+	live := a.live[r]
+	applied, err := a.Client.Apply(ctx, o, cluster.Mode{Known: live != nil && cluster.Ours(live), Adopt: a.Adopt})
+	if err != nil {
+		return err
+	}
+	switch {
+	case live == nil:
+		fmt.Fprintf(a.Out, "created %s\n", r)
+	case live.GetResourceVersion() != applied.GetResourceVersion():
+		fmt.Fprintf(a.Out, "changed %s\n", r)
+	default:
+		fmt.Fprintf(a.Out, "unchanged %s\n", r)
+	}
+	return nil
+}
+
+// namespaces returns those that the objects are in and that no stage has.
+func (a *Apply) namespaces() []string {
+	names := []string{a.Store.Namespace}
+	for _, r := range render.Inventory(a.Stages) {
+		if r.Namespace != "" && !slices.Contains(names, r.Namespace) {
+			names = append(names, r.Namespace)
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(a.Stages, func(s model.Stage) bool {
+			return slices.ContainsFunc(s.Objects, func(o *unstructured.Unstructured) bool {
+				return o.GetKind() == "Namespace" && o.GetName() == name
+			})
+		})
+	})
+}
+
+// Namespace returns a namespace in which agents may run: their pods use the node's devices
+// and files, which the Pod Security Standards call privileged.
+func Namespace(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": name, "labels": map[string]any{
+			render.ManagedBy:                             model.FieldManager,
+			"pod-security.kubernetes.io/enforce":         "privileged",
+			"pod-security.kubernetes.io/enforce-version": "latest",
+		}},
+	}}
+}

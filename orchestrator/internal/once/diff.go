@@ -1,0 +1,87 @@
+package once
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/pmezard/go-difflib/difflib"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// contextLines is the number of lines around a change.
+const contextLines = 3
+
+// Diff writes what Run would change, as a unified diff with the API server's defaults, and
+// changes nothing.
+func (a *Apply) Diff(ctx context.Context) error {
+	if err := a.look(ctx); err != nil {
+		return err
+	}
+	before, err := a.Store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	var after []model.Ref
+	for _, s := range a.Stages {
+		for _, o := range s.Objects {
+			after = append(after, model.RefOf(o))
+			if err := a.diff(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
+	for _, r := range before.Refs() {
+		if a.Prune && !slices.Contains(after, r) {
+			fmt.Fprintf(a.Out, "delete %s\n", r)
+		}
+	}
+	return nil
+}
+
+func (a *Apply) diff(ctx context.Context, o *unstructured.Unstructured) error {
+	r := model.RefOf(o)
+	live := a.live[r]
+	then, err := a.Client.Apply(ctx, o, cluster.Mode{Known: live != nil && cluster.Ours(live), Adopt: a.Adopt, DryRun: true})
+	if apierrors.IsNotFound(err) && live == nil {
+		// Its namespace does not exist either.
+		then, err = o, nil
+	}
+	if err != nil {
+		return err
+	}
+	from, err := readable(live)
+	if err != nil {
+		return err
+	}
+	to, err := readable(then)
+	if err != nil || from == to {
+		return err
+	}
+	return difflib.WriteUnifiedDiff(a.Out, difflib.UnifiedDiff{
+		A: difflib.SplitLines(from), B: difflib.SplitLines(to), Context: contextLines,
+		FromFile: "now: " + r.String(), ToFile: "then: " + r.String(),
+	})
+}
+
+// readable returns an object as YAML, without what the API server adds to it.
+func readable(o *unstructured.Unstructured) (string, error) {
+	if o == nil {
+		return "", nil
+	}
+	o = o.DeepCopy()
+	for _, field := range []string{"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	delete(o.Object, "status")
+	text, err := yaml.Marshal(o.Object)
+	if err != nil {
+		return "", fmt.Errorf("print %s: %w", model.RefOf(o), err)
+	}
+	return string(text), nil
+}

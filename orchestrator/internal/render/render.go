@@ -1,0 +1,162 @@
+// Package render turns values into the objects of all stages. It does no I/O: the charts
+// are a part of the program, and define every object.
+package render
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"outrigger.dev/charts"
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// ManagedBy is the label by which the orchestrator finds its objects again. The charts set
+// it to "Helm" in an installation with Helm.
+const ManagedBy = "app.kubernetes.io/managed-by"
+
+// The annotations of a PodTemplate that make it a validation.
+const (
+	// validates names the stage that the validation follows.
+	validates = "outrigger.dev/validates"
+	// onNodes says how many nodes it runs on: "1", "10%" or "all".
+	onNodes = "outrigger.dev/validate-nodes"
+)
+
+// defaultTimeout bounds a pod of a validation whose template has no activeDeadlineSeconds.
+const defaultTimeout = 5 * time.Minute
+
+// Config says what to render.
+type Config struct {
+	// Name is that of the release or policy: objects are named as in a Helm release of
+	// this name.
+	Name string
+	// Namespace is the operator's.
+	Namespace string
+	// Kubernetes is the version of the cluster: "v1.36.3".
+	Kubernetes string
+	// Values are those of the chart outrigger.
+	Values map[string]any
+	// Validate is Policy.Validate.
+	Validate string
+}
+
+// Stages returns the stages in order, with the validations that follow them. Errors are
+// those of the charts: they name the path of a value that is not accepted.
+func Stages(cfg Config) ([]model.Stage, error) {
+	rendered, err := charts.Stages(charts.Release{
+		Name: cfg.Name, Namespace: cfg.Namespace, Kubernetes: cfg.Kubernetes, Values: cfg.Values,
+	})
+	if err != nil {
+		return nil, err
+	}
+	stages := make([]model.Stage, 0, len(rendered))
+	for _, r := range rendered {
+		objects, err := Objects(r.Manifest)
+		if err != nil {
+			return nil, fmt.Errorf("read what chart %s renders: %w", r.Name, err)
+		}
+		stages = append(stages, model.Stage{Name: r.Name, Needs: r.Needs, Objects: objects})
+	}
+	Attach(stages, cfg.Validate)
+	return stages, nil
+}
+
+// Objects decodes a manifest, and marks each object as one of the orchestrator's.
+func Objects(manifest string) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), len(manifest)+1)
+	for {
+		o := &unstructured.Unstructured{}
+		err := decoder.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(o.Object) == 0 {
+			continue
+		}
+		if o.GetKind() == "" || o.GetName() == "" {
+			return nil, fmt.Errorf("object %d has no kind or no name", len(objects)+1)
+		}
+		mark(o)
+		objects = append(objects, o)
+	}
+}
+
+// mark sets the label of the orchestrator's objects.
+func mark(o *unstructured.Unstructured) {
+	labels := o.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[ManagedBy] = model.FieldManager
+	o.SetLabels(labels)
+}
+
+// Attach moves the PodTemplates that validate a stage from the objects of their own stage
+// to the stage that they validate.
+func Attach(stages []model.Stage, validate string) {
+	var templates []*unstructured.Unstructured
+	for i := range stages {
+		stages[i].Objects = slices.DeleteFunc(stages[i].Objects, func(o *unstructured.Unstructured) bool {
+			is := o.GetKind() == "PodTemplate" && o.GetAnnotations()[validates] != ""
+			if is {
+				templates = append(templates, o)
+			}
+			return is
+		})
+	}
+	for _, template := range templates {
+		after := template.GetAnnotations()[validates]
+		i := slices.IndexFunc(stages, func(s model.Stage) bool { return s.Name == after })
+		if i < 0 {
+			continue // What it validates is turned off.
+		}
+		check := newCheck(template)
+		check.Of = model.HashOf(hashes(stages[:i+1]), template.Object, validate)
+		stages[i].Validations = append(stages[i].Validations, check)
+	}
+}
+
+func newCheck(template *unstructured.Unstructured) model.Check {
+	check := model.Check{
+		Name: template.GetName(), Template: template, Timeout: defaultTimeout,
+		Nodes: cmp.Or(template.GetAnnotations()[onNodes], "1"),
+	}
+	seconds, ok, err := unstructured.NestedNumberAsFloat64(template.Object, "template", "spec", "activeDeadlineSeconds")
+	if ok && err == nil {
+		check.Timeout = time.Duration(seconds) * time.Second
+	}
+	return check
+}
+
+func hashes(stages []model.Stage) []string {
+	var out []string
+	for _, s := range stages {
+		for _, o := range s.Objects {
+			out = append(out, model.Hash(o))
+		}
+	}
+	return out
+}
+
+// Inventory returns the names of all objects, in the order in which to apply them.
+func Inventory(stages []model.Stage) []model.Ref {
+	var refs []model.Ref
+	for _, s := range stages {
+		for _, o := range s.Objects {
+			refs = append(refs, model.RefOf(o))
+		}
+	}
+	return refs
+}

@@ -1,0 +1,115 @@
+package render_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/render"
+)
+
+func config(values map[string]any) render.Config {
+	return render.Config{Name: "gpu", Namespace: "gpu-operator", Kubernetes: "v1.36.0", Values: values}
+}
+
+func stages(t *testing.T, values map[string]any) []model.Stage {
+	t.Helper()
+	all, err := render.Stages(config(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestStagesComeAfterThoseTheyNeed(t *testing.T) {
+	var before []string
+	for _, s := range stages(t, nil) {
+		for _, need := range s.Needs {
+			if !slices.Contains(before, need) {
+				t.Errorf("%s comes before %s, which it needs", s.Name, need)
+			}
+		}
+		before = append(before, s.Name)
+	}
+	if !slices.Contains(before, "device-plugin") {
+		t.Errorf("stages are %q", before)
+	}
+}
+
+func TestEveryObjectIsMarked(t *testing.T) {
+	for _, s := range stages(t, nil) {
+		for _, o := range s.Objects {
+			if got := o.GetLabels()[render.ManagedBy]; got != model.FieldManager {
+				t.Errorf("%s has the label %s=%q", model.RefOf(o), render.ManagedBy, got)
+			}
+		}
+	}
+}
+
+func TestTheSameValuesRenderTheSame(t *testing.T) {
+	first, second := stages(t, nil), stages(t, nil)
+	for i := range first {
+		for j, o := range first[i].Objects {
+			if model.Hash(o) != model.Hash(second[i].Objects[j]) {
+				t.Errorf("%s differs", model.RefOf(o))
+			}
+		}
+	}
+}
+
+func TestAValueThatTheChartsRejectIsNamed(t *testing.T) {
+	_, err := render.Stages(config(map[string]any{"devicePlugin": map[string]any{"migStrategi": "none"}}))
+	if err == nil || !strings.Contains(err.Error(), "migStrategi") {
+		t.Errorf("error is %v, want one that names migStrategi", err)
+	}
+}
+
+const manifest = `
+apiVersion: v1
+kind: PodTemplate
+metadata:
+  name: proof
+  annotations: {outrigger.dev/validates: device-plugin, outrigger.dev/validate-nodes: 10%}
+template: {spec: {activeDeadlineSeconds: 90}}
+---
+# Nothing.
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: other}
+`
+
+func TestValidationsMoveToTheirStage(t *testing.T) {
+	first, second := validated(t, ""), validated(t, "now")
+	if len(first[0].Validations) != 1 || len(first[1].Objects) != 1 {
+		t.Fatalf("stages are %+v", first)
+	}
+	if got := first[0].Validations[0]; got.Name != "proof" || got.Nodes != "10%" || got.Timeout != 90*time.Second || got.Of == "" {
+		t.Errorf("the validation is %+v", got)
+	}
+	if first[0].Validations[0].Of == second[0].Validations[0].Of {
+		t.Error("a new value of the annotation does not repeat the validation")
+	}
+}
+
+// validated returns a stage and its validation.
+func validated(t *testing.T, annotation string) []model.Stage {
+	t.Helper()
+	objects, err := render.Objects(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []model.Stage{{Name: "device-plugin"}, {Name: "validator", Objects: objects}}
+	render.Attach(all, annotation)
+	return all
+}
+
+func TestTextThatIsNoObjectIsRejected(t *testing.T) {
+	for name, text := range map[string]string{"no kind": "a: b", "a list": "[1]", "bad YAML": "a: [", "no name": "kind: Pod"} {
+		if _, err := render.Objects(text); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
