@@ -48,7 +48,8 @@ type App struct {
 	// StopLimit is how long the agent may take to stop after a signal. Default: 1.8 s.
 	StopLimit time.Duration
 	// Commands are the agent's own, in addition to version, probe, snapshot and
-	// wait. Their Actions get the logger from Logger, and c.Context ends on a signal.
+	// wait. Their Actions get the logger from Logger, and c.Context ends on a signal. A
+	// command without an Action runs the agent.
 	Commands []*cli.Command
 }
 

@@ -77,6 +77,9 @@ func (s *session) command(parent *cli.Context, name string) error {
 	if asksVersion(c) {
 		return s.version(c)
 	}
+	if commands[i].Action == nil {
+		return s.run(c) //nolint:contextcheck // c carries the context
+	}
 	return commands[i].Action(c)
 }
 
