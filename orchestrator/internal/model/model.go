@@ -28,6 +28,10 @@ type Policy struct {
 	Name       string
 	UID        types.UID
 	Generation int64
+	Created    time.Time
+	Finalizers []string
+	// Version is the resourceVersion as a number, which grows with each write.
+	Version uint64
 	// Values are those of the chart outrigger.
 	Values map[string]any
 	// Refused is why the values cannot be used for any stage; empty if they can.

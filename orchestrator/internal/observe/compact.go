@@ -1,0 +1,177 @@
+package observe
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/validation"
+	"outrigger.dev/pkg/text"
+)
+
+// maxMessage bounds a message of the kubelet or an agent that is kept, in bytes.
+const maxMessage = 512
+
+// gpuReady is the condition that feature discovery writes.
+const gpuReady = "GPUReady"
+
+// kept reports whether a label of a node matters to a pass.
+func kept(label string) bool {
+	for _, prefix := range []string{"nvidia.com/", "feature.node.kubernetes.io/pci-", "outrigger.dev/"} {
+		if strings.HasPrefix(label, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// interned holds texts that many nodes share, once.
+type interned map[string]string
+
+func (i interned) of(s string) string {
+	if known, ok := i[s]; ok {
+		return known
+	}
+	s = strings.Clone(s)
+	i[s] = s
+	return s
+}
+
+// node returns what is kept of a Node: nothing if it has no label that matters.
+func (o *Observer) node(object metav1.Object) (model.Node, bool) {
+	in, ok := object.(*corev1.Node)
+	if !ok {
+		return model.Node{}, false
+	}
+	o.texts.Lock()
+	defer o.texts.Unlock()
+	n := model.Node{Name: strings.Clone(in.Name), Engine: o.interned.of(in.Status.NodeInfo.ContainerRuntimeVersion)}
+	for label, value := range in.Labels {
+		if !kept(label) && !slices.Contains(o.cfg.Labels, label) {
+			continue
+		}
+		if n.Labels == nil {
+			n.Labels = map[string]string{}
+		}
+		n.Labels[o.interned.of(label)] = o.interned.of(value)
+	}
+	if n.Labels == nil {
+		return n, false
+	}
+	ready := false
+	for _, c := range in.Status.Conditions {
+		switch c.Type {
+		case corev1.NodeReady:
+			ready = c.Status == corev1.ConditionTrue
+		case gpuReady:
+			n.GPUReady, n.Reason, n.Message = o.interned.of(string(c.Status)), o.interned.of(c.Reason), o.interned.of(text.Cut(c.Message, maxMessage))
+			n.Since = c.LastTransitionTime.UTC()
+		}
+	}
+	n.NotReady, n.Schedulable = !ready, ready && !in.Spec.Unschedulable
+	for name, quantity := range in.Status.Allocatable {
+		if !strings.HasPrefix(string(name), "nvidia.com/") {
+			continue
+		}
+		if n.Allocatable == nil {
+			n.Allocatable = map[string]int64{}
+		}
+		n.Allocatable[o.interned.of(string(name))] = quantity.Value()
+	}
+	return n, true
+}
+
+func sameNode(a, b model.Node) bool {
+	return a.Name == b.Name && a.Engine == b.Engine && a.Schedulable == b.Schedulable && a.NotReady == b.NotReady &&
+		a.GPUReady == b.GPUReady && a.Reason == b.Reason && a.Message == b.Message && a.Since.Equal(b.Since) &&
+		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Allocatable, b.Allocatable)
+}
+
+// pod returns what is kept of a Pod: nothing if it is a ready one of a DaemonSet, or of neither a
+// DaemonSet nor a validation.
+func pod(object metav1.Object) (model.Pod, bool) {
+	in, ok := object.(*corev1.Pod)
+	if !ok {
+		return model.Pod{}, false
+	}
+	validates := in.Labels[validation.LabelCheck]
+	owner := metav1.GetControllerOf(in)
+	ready := podCondition(in, corev1.PodReady)
+	isReady := ready != nil && ready.Status == corev1.ConditionTrue && in.DeletionTimestamp == nil
+	if validates == "" && (isReady || owner == nil || owner.Kind != "DaemonSet") {
+		return model.Pod{}, false
+	}
+	p := model.Pod{
+		Namespace: in.Namespace, Name: strings.Clone(in.Name), Node: strings.Clone(in.Spec.NodeName), Owner: strings.Clone(validates),
+		Of: strings.Clone(in.Labels[validation.LabelOf]), Phase: string(in.Status.Phase), Since: in.CreationTimestamp.UTC(),
+		Deleting: in.DeletionTimestamp != nil,
+	}
+	if validates == "" {
+		p.Owner = strings.Clone(owner.Name)
+		if ready != nil && ready.LastTransitionTime.After(p.Since) {
+			p.Since = ready.LastTransitionTime.UTC()
+		}
+	}
+	reason, message := why(in)
+	p.Reason, p.Message = strings.Clone(reason), strings.Clone(text.Cut(strings.TrimSpace(message), maxMessage))
+	return p, true
+}
+
+func podCondition(p *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if p.Status.Conditions[i].Type == of {
+			return &p.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// why returns why a pod is not ready, in the words of the scheduler, of the kubelet, or of the
+// agent when it ended.
+func why(p *corev1.Pod) (reason, message string) {
+	if c := podCondition(p, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue {
+		return c.Reason, c.Message
+	}
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		last := s.LastTerminationState.Terminated
+		switch {
+		case s.State.Terminated != nil && (s.State.Terminated.ExitCode != 0 || p.Status.Phase == corev1.PodSucceeded):
+			return s.State.Terminated.Reason, s.State.Terminated.Message
+		case s.State.Waiting != nil && last != nil:
+			return s.State.Waiting.Reason, cmp.Or(last.Message, s.State.Waiting.Message)
+		case s.State.Waiting != nil && s.State.Waiting.Reason != "PodInitializing":
+			return s.State.Waiting.Reason, s.State.Waiting.Message
+		}
+	}
+	if p.Status.Reason != "" {
+		return p.Status.Reason, p.Status.Message
+	}
+	if c := podCondition(p, corev1.PodReady); c != nil && c.Status != corev1.ConditionTrue && p.Status.Phase == corev1.PodRunning {
+		return "NotReady", c.Message
+	}
+	return "", p.Status.Message
+}
+
+// daemonSet is what is kept of a DaemonSet.
+type daemonSet struct {
+	model.DaemonSet
+	version uint64
+}
+
+func newDaemonSet(object metav1.Object) (daemonSet, bool) {
+	in, ok := object.(*appsv1.DaemonSet)
+	if !ok {
+		return daemonSet{}, false
+	}
+	return daemonSet{version: version(in), DaemonSet: model.DaemonSet{
+		Ref:     model.Ref{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: strings.Clone(in.Namespace), Name: strings.Clone(in.Name)},
+		Current: in.Status.ObservedGeneration >= in.Generation, Desired: int(in.Status.DesiredNumberScheduled),
+		Updated: int(in.Status.UpdatedNumberScheduled), Ready: int(in.Status.NumberReady),
+	}}, true
+}

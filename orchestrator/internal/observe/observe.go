@@ -1,0 +1,183 @@
+// Package observe knows what is in the cluster, by watches. It keeps a small value of each
+// object that matters: a cluster of thousands of nodes has to fit into a small process.
+package observe
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/pkg/pace"
+)
+
+// Config says what to observe.
+type Config struct {
+	Client *cluster.Client
+	// Labels are labels of nodes that selectors use, besides those of the agents.
+	Labels []string
+	Log    *slog.Logger
+}
+
+// Observer observes a cluster. Its methods are safe for concurrent use, except that one goroutine
+// calls Follow.
+type Observer struct {
+	cfg Config
+	// Changed has a signal when something has changed.
+	Changed chan struct{}
+	running sync.WaitGroup
+
+	texts    sync.Mutex
+	interned interned
+
+	mu       sync.Mutex
+	policies *table[model.Policy]
+	nodes    *table[model.Node]
+	// pods and daemonSets are by namespace.
+	pods       map[string]*table[model.Pod]
+	daemonSets map[string]*table[daemonSet]
+	objects    map[place]*table[seen]
+	// applied are the objects that this process has applied.
+	applied map[model.Ref]record
+	// foreign are those that others were found to own.
+	foreign map[model.Ref]model.Seen
+	// errs say what cannot be watched, by its name.
+	errs map[string]error
+}
+
+// place is where objects of one kind are.
+type place struct {
+	gvr       schema.GroupVersionResource
+	kind      schema.GroupVersionKind
+	namespace string
+}
+
+// New returns an Observer, which observes nothing yet.
+func New(cfg Config) *Observer {
+	return &Observer{
+		cfg: cfg, Changed: make(chan struct{}, 1), interned: interned{},
+		pods: map[string]*table[model.Pod]{}, daemonSets: map[string]*table[daemonSet]{}, objects: map[place]*table[seen]{},
+		applied: map[model.Ref]record{}, foreign: map[model.Ref]model.Seen{}, errs: map[string]error{},
+	}
+}
+
+func (o *Observer) signal() { pace.Signal(o.Changed) }
+
+// Follow starts to observe the nodes, and the kinds of these objects with their pods, until ctx
+// ends. What is observed already goes on.
+func (o *Observer) Follow(ctx context.Context, refs []model.Ref) error {
+	if o.nodes == nil {
+		nodes := newTable(o, o.node, sameNode)
+		o.mu.Lock()
+		o.nodes = nodes
+		o.mu.Unlock()
+		if err := o.typed(ctx, corev1.SchemeGroupVersion, "nodes", "", "", &corev1.Node{}, nodes); err != nil {
+			return err
+		}
+	}
+	for _, r := range refs {
+		gvr, namespaced, err := o.cfg.Client.Mapping(r)
+		if err != nil {
+			continue // Applying the object names the cause.
+		}
+		p := place{gvr: gvr, kind: schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)}
+		if namespaced {
+			p.namespace = r.Namespace
+		}
+		if o.objects[p] != nil {
+			continue
+		}
+		if err := o.followPlace(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *Observer) followPlace(ctx context.Context, p place) error {
+	t := newTable(o, func(m metav1.Object) (seen, bool) { return newSeen(p, m), true }, sameSeen)
+	t.removed = o.forget
+	o.mu.Lock()
+	o.objects[p] = t
+	o.mu.Unlock()
+	o.metadata(ctx, p, t)
+	if p.kind.Kind != "DaemonSet" {
+		return nil
+	}
+	sets := newTable(o, newDaemonSet, func(a, b daemonSet) bool { return a.DaemonSet == b.DaemonSet })
+	pods := newTable(o, pod, func(a, b model.Pod) bool { return a == b })
+	o.mu.Lock()
+	o.daemonSets[p.namespace], o.pods[p.namespace] = sets, pods
+	o.mu.Unlock()
+	if err := o.typed(ctx, appsv1.SchemeGroupVersion, "daemonsets", p.namespace, selector, &appsv1.DaemonSet{}, sets); err != nil {
+		return err
+	}
+	return o.typed(ctx, corev1.SchemeGroupVersion, "pods", p.namespace, "", &corev1.Pod{}, pods)
+}
+
+// Listed returns nil if all that is followed is known, and otherwise what is not, and why.
+func (o *Observer) Listed() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(o.errs)) {
+		return fmt.Errorf("watch %s: %w", name, o.errs[name])
+	}
+	waits := map[string]bool{}
+	if o.policies != nil {
+		waits["clusterpolicies"] = !o.policies.listed
+	}
+	if o.nodes != nil {
+		waits["nodes"] = !o.nodes.listed
+	}
+	for namespace, t := range o.pods {
+		waits["pods in "+namespace] = !t.listed
+	}
+	for namespace, t := range o.daemonSets {
+		waits["daemonsets in "+namespace] = !t.listed
+	}
+	for p, t := range o.objects {
+		waits["metadata of "+p.gvr.Resource] = waits["metadata of "+p.gvr.Resource] || !t.listed
+	}
+	for _, name := range slices.Sorted(maps.Keys(waits)) {
+		if waits[name] {
+			return fmt.Errorf("the API server has not listed the %s yet", name)
+		}
+	}
+	return nil
+}
+
+// Wait waits until all watches have ended, after the end of the context of Follow.
+func (o *Observer) Wait() { o.running.Wait() }
+
+// State adds to a policy what is in the cluster now. stages are by object.
+func (o *Observer) State(policy model.Policy, stages map[model.Ref]string, now time.Time) model.State {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := model.State{Policy: policy, Now: now, Objects: o.seen()}
+	if o.nodes != nil {
+		s.Nodes = slices.SortedFunc(maps.Values(o.nodes.rows), func(a, b model.Node) int { return strings.Compare(a.Name, b.Name) })
+	}
+	for _, t := range o.pods {
+		s.Pods = slices.AppendSeq(s.Pods, maps.Values(t.rows))
+	}
+	for _, t := range o.daemonSets {
+		for _, ds := range t.rows {
+			// What was seen before it was applied is not current.
+			ds.Current = ds.Current && ds.version >= o.applied[ds.Ref].version
+			ds.Stage = stages[ds.Ref]
+			s.DaemonSets = append(s.DaemonSets, ds.DaemonSet)
+		}
+	}
+	return s
+}

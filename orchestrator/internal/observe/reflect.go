@@ -1,0 +1,113 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/render"
+)
+
+const (
+	// selector selects the orchestrator's objects.
+	selector = render.ManagedBy + "=" + model.FieldManager
+	// watchTimeout is the shortest time after which a watch is started again; each lasts up to
+	// twice as long, at random.
+	watchTimeout = 20 * time.Minute
+	// pageSize is the number of objects in a page of a list, for API servers that cannot stream.
+	pageSize = 500
+	protobuf = "application/vnd.kubernetes.protobuf"
+)
+
+// typed watches objects of a kind of which the fields matter.
+func (o *Observer) typed(ctx context.Context, gv schema.GroupVersion, resource, namespace, labels string, kind runtime.Object, store cache.ReflectorStore) error {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	metav1.AddToGroupVersion(scheme, gv)
+	// Not the whole groups: their tables are memory.
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.NodeList{}, &corev1.Pod{}, &corev1.PodList{})
+	scheme.AddKnownTypes(appsv1.SchemeGroupVersion, &appsv1.DaemonSet{}, &appsv1.DaemonSetList{})
+	rc := rest.CopyConfig(o.cfg.Client.REST)
+	rc.GroupVersion, rc.APIPath = &gv, "/apis"
+	if gv.Group == "" {
+		rc.APIPath = "/api"
+	}
+	rc.ContentType, rc.AcceptContentTypes = protobuf, protobuf+",application/json"
+	rc.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(rc)
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", resource, err)
+	}
+	lw := cache.NewFilteredListWatchFromClient(client, resource, namespace, func(options *metav1.ListOptions) { options.LabelSelector = labels })
+	o.reflect(ctx, resource, lw, kind, store)
+	return nil
+}
+
+// metadata watches the metadata of the orchestrator's objects in one place.
+func (o *Observer) metadata(ctx context.Context, p place, store cache.ReflectorStore) {
+	resource := o.cfg.Client.Metadata.Resource(p.gvr).Namespace(p.namespace)
+	o.reflect(ctx, "metadata of "+p.gvr.Resource, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.LabelSelector = selector
+			return resource.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = selector
+			return resource.Watch(ctx, options)
+		},
+	}, &metav1.PartialObjectMetadata{}, store)
+}
+
+// reflect keeps a store up to date until ctx ends.
+func (o *Observer) reflect(ctx context.Context, name string, lw *cache.ListWatch, kind runtime.Object, store cache.ReflectorStore) {
+	r := cache.NewReflectorWithOptions(o.noting(name, lw), kind, store, cache.ReflectorOptions{Name: name, MinWatchTimeout: watchTimeout})
+	r.WatchListPageSize = pageSize
+	o.running.Go(func() { r.RunWithContext(ctx) })
+}
+
+// noting returns lw, and keeps why it fails for Listed.
+func (o *Observer) noting(name string, lw *cache.ListWatch) *cache.ListWatch {
+	list, start := lw.ListWithContextFunc, lw.WatchFuncWithContext
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			objects, err := list(ctx, options)
+			o.note(name, err)
+			return objects, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			w, err := start(ctx, options)
+			o.note(name, err)
+			return w, err
+		},
+	}
+}
+
+func (o *Observer) note(name string, err error) {
+	// These lead to another list, which says whether all is well.
+	if apierrors.IsInvalid(err) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || errors.Is(err, context.Canceled) {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err == nil {
+		delete(o.errs, name)
+		return
+	}
+	if o.errs[name] == nil {
+		o.cfg.Log.Warn("cannot watch, retrying", "what", name, "err", err)
+	}
+	o.errs[name] = err
+}

@@ -1,0 +1,101 @@
+package observe
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// seen is what is kept of an object that may be the orchestrator's.
+type seen struct {
+	model.Seen
+	// version is the resourceVersion, and fingerprint that of the applied fields.
+	version, fingerprint uint64
+}
+
+func version(o metav1.Object) uint64 { return cluster.Version(o) }
+
+func newSeen(p place, o metav1.Object) seen {
+	s := seen{version: version(o), fingerprint: cluster.Fingerprint(o), Seen: model.Seen{
+		Ref: model.Ref{
+			APIVersion: p.kind.GroupVersion().String(), Kind: p.kind.Kind,
+			Namespace: strings.Clone(o.GetNamespace()), Name: strings.Clone(o.GetName()),
+		},
+		UID: o.GetUID(), Ours: cluster.Ours(o), Deleting: o.GetDeletionTimestamp() != nil,
+	}}
+	if !s.Ours {
+		s.Owner = cluster.Owner(o)
+	}
+	return s
+}
+
+func sameSeen(a, b seen) bool { return a.Seen == b.Seen && a.fingerprint == b.fingerprint }
+
+// record is an object as the API server returned it when it was applied, and its hash.
+type record struct {
+	seen
+	hash string
+}
+
+// Applied records what the API server made of an object with this hash.
+func (o *Observer) Applied(object *unstructured.Unstructured, hash string) {
+	r := record{hash: hash, seen: newSeen(place{kind: object.GroupVersionKind()}, object)}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.foreign, r.Ref)
+	o.applied[r.Ref] = r
+}
+
+// Foreign records that an object belongs to somebody else, until Recheck.
+func (o *Observer) Foreign(r model.Ref, owner string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.foreign[r] = model.Seen{Ref: r, Owner: owner}
+}
+
+// Recheck forgets which objects belong to somebody else, so that the next pass asks again.
+func (o *Observer) Recheck() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.foreign)
+}
+
+// forget drops what is known of an object that is gone, unless it was applied again since. The
+// caller holds mu.
+func (o *Observer) forget(s seen, at string) {
+	gone := cluster.Version(&metav1.ObjectMeta{ResourceVersion: at})
+	if r, ok := o.applied[s.Ref]; ok && r.version <= gone {
+		delete(o.applied, s.Ref)
+	}
+}
+
+// seen returns all objects. What was applied and not seen yet is as the API server returned it.
+// The caller holds mu.
+func (o *Observer) seen() map[model.Ref]model.Seen {
+	all := map[model.Ref]model.Seen{}
+	for ref, s := range o.foreign {
+		all[ref] = s
+	}
+	for _, t := range o.objects {
+		for _, s := range t.rows {
+			if r, ok := o.applied[s.Ref]; ok {
+				if s.version < r.version {
+					s = r.seen
+				}
+				s.Applied, s.Drifted = r.hash, s.fingerprint != r.fingerprint
+			}
+			all[s.Ref] = s.Seen
+		}
+	}
+	for ref, r := range o.applied {
+		if _, ok := all[ref]; !ok {
+			r.Applied = r.hash
+			all[ref] = r.seen.Seen
+		}
+	}
+	return all
+}
