@@ -1,28 +1,19 @@
 // Package app wires the orchestrator: its flags and commands.
 package app
 
-import (
-	"errors"
-	"log/slog"
-
-	"github.com/urfave/cli/v2"
-
-	"outrigger.dev/pkg/agent"
-)
+import "outrigger.dev/pkg/agent"
 
 const name = "orchestrator"
 
 // App describes the orchestrator.
 func App() agent.App {
 	return agent.App{
-		Name:    name,
-		Usage:   "applies the charts of all agents to a cluster in order, validates each stage, and reports",
-		Flags:   flags(),
-		Aliases: map[string]string{"f": flagValues, "n": flagNamespace},
-		Listen:  ":9420",
-		New: func(*cli.Context, *slog.Logger) (*agent.Agent, error) {
-			return nil, errors.New("not yet")
-		},
+		Name:     name,
+		Usage:    "applies the charts of all agents to a cluster in order, validates each stage, and reports",
+		Flags:    flags(),
+		Aliases:  map[string]string{"f": flagValues, "n": flagNamespace},
+		Listen:   ":9420",
+		New:      newOperator,
 		Commands: commands(),
 	}
 }

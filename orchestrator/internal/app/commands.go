@@ -14,7 +14,6 @@ import (
 	"outrigger.dev/orchestrator/internal/inventory"
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/uninstall"
-	"outrigger.dev/pkg/agent"
 )
 
 const (
@@ -33,6 +32,8 @@ const deleteTimeout = 5 * time.Minute
 
 func commands() []*cli.Command {
 	return []*cli.Command{{
+		Name: "run", Usage: "keep the cluster as its ClusterPolicy says, as without a command",
+	}, {
 		Name: "render", Usage: "print all objects of the values, without a cluster", Action: renderCommand,
 		Flags: []cli.Flag{&cli.StringFlag{
 			Name: flagKubernetes, EnvVars: []string{"KUBE_VERSION"}, Value: renderVersion, Usage: "`VERSION` of Kubernetes to render for",
@@ -155,14 +156,8 @@ func deleteCommand(c *cli.Context) error {
 	case verr != nil:
 		return verr
 	case len(lines) > 0:
-		return agentError(len(lines))
+		return fmt.Errorf("%d things are left in the cluster, listed above: remove them with kubectl, or start their nodes and run delete --verify again", len(lines))
 	}
 	fmt.Fprintln(c.App.Writer, "nothing is left")
 	return nil
 }
-
-func agentError(n int) error {
-	return fmt.Errorf("%d things are left in the cluster, listed above: remove them with kubectl, or start their nodes and run delete --verify again", n)
-}
-
-var _ = agent.Usagef

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,8 +41,14 @@ type Client struct {
 
 	discovery discovery.CachedDiscoveryInterface
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
-	log       *slog.Logger
+
+	mu sync.Mutex
+	// asked is when the API server was last asked for its kinds because one was missing.
+	asked time.Time
 }
+
+// askAgain is how long a kind that is missing counts as missing, unless Refresh is called.
+const askAgain = 30 * time.Second
 
 // Open returns a client of the cluster that a kubeconfig describes. Without a kubeconfig it
 // is that of the pod that the process runs in, or else of $KUBECONFIG or ~/.kube/config.
@@ -53,12 +61,12 @@ func Open(kubeconfig, agent string, log *slog.Logger) (*Client, error) {
 	rc.UserAgent, rc.QPS, rc.Burst = agent, requestsPerSecond, requestsAtOnce
 	klog.SetSlogLogger(log.With("library", "client-go"))
 	rc.WarningHandler = rest.NoWarnings{}
-	return New(rc, log)
+	return New(rc)
 }
 
 // New returns a client that connects as rc describes.
-func New(rc *rest.Config, log *slog.Logger) (*Client, error) {
-	c := &Client{REST: rc, log: log}
+func New(rc *rest.Config) (*Client, error) {
+	c := &Client{REST: rc}
 	http, err := rest.HTTPClientFor(rc)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
@@ -122,7 +130,7 @@ func (c *Client) Mapping(r model.Ref) (schema.GroupVersionResource, bool, error)
 	}
 	kind := schema.GroupKind{Group: gv.Group, Kind: r.Kind}
 	m, err := c.mapper.RESTMapping(kind, gv.Version)
-	if meta.IsNoMatchError(err) {
+	if meta.IsNoMatchError(err) && c.mayAsk() {
 		c.Refresh()
 		m, err = c.mapper.RESTMapping(kind, gv.Version)
 	}
@@ -133,6 +141,17 @@ func (c *Client) Mapping(r model.Ref) (schema.GroupVersionResource, bool, error)
 		return schema.GroupVersionResource{}, false, fmt.Errorf("look up kind %s: %w", r.Kind, err)
 	}
 	return m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace, nil
+}
+
+// mayAsk reports whether to ask the API server again for its kinds.
+func (c *Client) mayAsk() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.asked) < askAgain {
+		return false
+	}
+	c.asked = time.Now()
+	return true
 }
 
 // NoKindError says that the API server does not have the kind of an object.

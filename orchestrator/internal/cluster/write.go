@@ -74,10 +74,13 @@ func (c *Client) Apply(ctx context.Context, o *unstructured.Unstructured, m Mode
 		}
 		switch {
 		case live == nil:
-		case Ours(live) || m.Adopt:
+		case Ours(live):
 			force = true
 		case r.Kind == "Namespace":
+			// Never adopted: what others have in it would be deleted with it.
 			return live, nil
+		case m.Adopt:
+			force = true
 		default:
 			return nil, &ForeignError{Ref: r, Owner: Owner(live)}
 		}

@@ -14,7 +14,6 @@ import (
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/inventory"
 	"outrigger.dev/orchestrator/internal/model"
-	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/orchestrator/internal/uninstall"
 )
 
@@ -46,9 +45,12 @@ func (a *Apply) Run(ctx context.Context) error {
 		return err
 	}
 	after := inventory.Of(a.Release, a.Stages)
-	for _, name := range a.namespaces() {
-		if _, err := a.Client.Apply(ctx, Namespace(name), cluster.Mode{}); err != nil {
-			return err
+	// The inventory is in a namespace that may be one of the objects.
+	for _, o := range a.Stages[0].Objects {
+		if o.GetKind() == "Namespace" {
+			if err := a.apply(ctx, o); err != nil {
+				return err
+			}
 		}
 	}
 	if err := a.Store.Save(ctx, after.With(before.Refs())); err != nil {
@@ -56,6 +58,9 @@ func (a *Apply) Run(ctx context.Context) error {
 	}
 	for _, s := range a.Stages {
 		for _, o := range s.Objects {
+			if o.GetKind() == "Namespace" {
+				continue
+			}
 			if err := a.apply(ctx, o); err != nil {
 				return err
 			}
@@ -109,34 +114,4 @@ func (a *Apply) apply(ctx context.Context, o *unstructured.Unstructured) error {
 		fmt.Fprintf(a.Out, "unchanged %s\n", r)
 	}
 	return nil
-}
-
-// namespaces returns those that the objects are in and that no stage has.
-func (a *Apply) namespaces() []string {
-	names := []string{a.Store.Namespace}
-	for _, r := range render.Inventory(a.Stages) {
-		if r.Namespace != "" && !slices.Contains(names, r.Namespace) {
-			names = append(names, r.Namespace)
-		}
-	}
-	return slices.DeleteFunc(names, func(name string) bool {
-		return slices.ContainsFunc(a.Stages, func(s model.Stage) bool {
-			return slices.ContainsFunc(s.Objects, func(o *unstructured.Unstructured) bool {
-				return o.GetKind() == "Namespace" && o.GetName() == name
-			})
-		})
-	})
-}
-
-// Namespace returns a namespace in which agents may run: their pods use the node's devices
-// and files, which the Pod Security Standards call privileged.
-func Namespace(name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Namespace",
-		"metadata": map[string]any{"name": name, "labels": map[string]any{
-			render.ManagedBy:                             model.FieldManager,
-			"pod-security.kubernetes.io/enforce":         "privileged",
-			"pod-security.kubernetes.io/enforce-version": "latest",
-		}},
-	}}
 }

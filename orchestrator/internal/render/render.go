@@ -66,6 +66,10 @@ func Stages(cfg Config) ([]model.Stage, error) {
 		stages = append(stages, model.Stage{Name: r.Name, Needs: r.Needs, Objects: objects})
 	}
 	Attach(stages, cfg.Validate)
+	own := operator(cfg.Namespace)
+	if len(stages) > 0 && !slices.Contains(Inventory(stages), model.RefOf(own)) {
+		stages[0].Objects = slices.Insert(stages[0].Objects, 0, own)
+	}
 	return stages, nil
 }
 
@@ -103,8 +107,8 @@ func mark(o *unstructured.Unstructured) {
 	o.SetLabels(labels)
 }
 
-// Attach moves the PodTemplates that validate a stage from the objects of their own stage
-// to the stage that they validate.
+// Attach moves the PodTemplates that validate a stage from the objects of their own stage to
+// the stage that they validate.
 func Attach(stages []model.Stage, validate string) {
 	var templates []*unstructured.Unstructured
 	for i := range stages {
@@ -159,4 +163,12 @@ func Inventory(stages []model.Stage) []model.Ref {
 		}
 	}
 	return refs
+}
+
+// operator returns the operator's namespace, which may be in no chart. One that exists is used as
+// it is.
+func operator(name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
+	mark(o)
+	return o
 }

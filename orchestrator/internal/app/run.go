@@ -1,0 +1,131 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"outrigger.dev/charts"
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/controller"
+	"outrigger.dev/orchestrator/internal/lease"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/orchestrator/internal/render"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/pace"
+)
+
+// leaseName is the name of the Lease of the orchestrator that works.
+const leaseName = "outrigger"
+
+// established is how long the API server may take to serve a new CRD.
+const established = 30 * time.Second
+
+// operator is the orchestrator as a controller.
+type operator struct {
+	settings   settings
+	client     *cluster.Client
+	controller *controller.Controller
+	observer   *observe.Observer
+	waiting    *pace.Readiness
+	log        *slog.Logger
+}
+
+func newOperator(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	s := read(c)
+	client, err := cluster.Open(s.kubeconfig, name, log)
+	if err != nil {
+		return nil, err
+	}
+	o := &operator{settings: s, client: client, log: log, waiting: pace.NewReadiness(errors.New("waiting for the Lease " + leaseName))}
+	o.observer = observe.New(observe.Config{Client: client, Log: log})
+	o.controller = controller.New(controller.Config{
+		Client: client, Observer: o.observer, Render: o.render, Log: log,
+		Policies: &controller.InCluster{Client: client, Observer: o.observer, Log: log},
+	})
+	return &agent.Agent{Run: o.run, Ready: o.ready}, nil
+}
+
+// ready returns nil also while another orchestrator works: this one waits as it should.
+func (o *operator) ready() error {
+	if o.waiting.Err() != nil {
+		return nil
+	}
+	return o.controller.Ready.Err()
+}
+
+func (o *operator) run(ctx context.Context) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("name this process: %w", err)
+	}
+	l := lease.New(o.client.Dynamic, o.settings.namespace, leaseName, fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano()), o.log)
+	if err := l.Acquire(ctx); err != nil {
+		return err
+	}
+	o.waiting.Set(nil)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return l.Hold(ctx) })
+	group.Go(func() error {
+		if err := o.install(ctx); err != nil {
+			return err
+		}
+		if err := o.observer.FollowPolicies(ctx); err != nil {
+			return err
+		}
+		return o.controller.Run(ctx)
+	})
+	return group.Wait()
+}
+
+// install applies the CRD of ClusterPolicy, also over that of an older version.
+func (o *operator) install(ctx context.Context) error {
+	text, err := charts.CRDs()
+	if err != nil {
+		return fmt.Errorf("read the CRDs of this program: %w", err)
+	}
+	crds, err := render.Objects(string(text))
+	if err != nil {
+		return fmt.Errorf("read the CRDs of this program: %w", err)
+	}
+	for _, crd := range crds {
+		// Helm installs it first, and never upgrades it.
+		if _, err := o.client.Apply(ctx, crd, cluster.Mode{Adopt: true}); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, established)
+	defer cancel()
+	backoff := pace.Backoff{First: 50 * time.Millisecond, Most: time.Second}
+	for {
+		o.client.Refresh()
+		_, _, err := o.client.Mapping(cluster.PolicyRef(""))
+		if err == nil {
+			return nil
+		}
+		if !backoff.Pause(ctx) {
+			return err
+		}
+	}
+}
+
+// render returns the stages of a policy. What rendering needs is large, and not needed again
+// until the policy changes.
+func (o *operator) render(p model.Policy) ([]model.Stage, error) {
+	defer debug.FreeOSMemory()
+	version, err := o.client.Version(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	return render.Stages(render.Config{
+		Name: p.Name, Namespace: o.settings.namespace, Kubernetes: version, Values: p.Values, Validate: p.Validate,
+	})
+}

@@ -1,0 +1,221 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"outrigger.dev/orchestrator/internal/apitest"
+	"outrigger.dev/orchestrator/internal/app"
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
+)
+
+// world is a cluster with an orchestrator.
+type world struct {
+	*testing.T
+	client *cluster.Client
+	rc     *rest.Config
+	config string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	rc := apitest.Start(t)
+	client, err := cluster.New(rest.CopyConfig(rc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{T: t, client: client, rc: rc, config: apitest.Kubeconfig(t, rc)}
+}
+
+// start runs an orchestrator, and returns what ends it.
+func (w *world) start() (stop func()) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	ended := make(chan int)
+	var log bytes.Buffer
+	go func() {
+		defer close(ended)
+		ended <- agent.Exec(ctx, app.App(), []string{"orchestrator", "run", "--kubeconfig", w.config, "--listen="}, io.Discard, &log)
+	}()
+	var stopped bool
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if code := <-ended; code != 0 {
+			w.Errorf("the orchestrator ended with exit code %d\n%s", code, log.String())
+		}
+		if w.Failed() {
+			w.Logf("log of the orchestrator:\n%s", log.String())
+		}
+	}
+	w.Cleanup(stop)
+	return stop
+}
+
+// ensure creates an object, once its namespace and kind are there.
+func (w *world) ensure(o *unstructured.Unstructured) {
+	w.Helper()
+	agenttest.Poll(w, "the creation of "+model.RefOf(o).String(), func() bool {
+		w.client.Refresh()
+		return w.client.Create(w.Context(), o) == nil
+	})
+}
+
+func (w *world) get(r model.Ref) *unstructured.Unstructured {
+	w.Helper()
+	o, err := w.client.Get(w.Context(), r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return o
+}
+
+// until waits until ok returns true of an object, which is nil while it does not exist.
+func (w *world) until(what string, r model.Ref, ok func(*unstructured.Unstructured) bool) {
+	w.Helper()
+	agenttest.Poll(w, r.String()+" "+what, func() bool { return ok(w.get(r)) })
+}
+
+func exists(o *unstructured.Unstructured) bool  { return o != nil }
+func missing(o *unstructured.Unstructured) bool { return o == nil }
+
+func newPolicy(name string, spec map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": cluster.PolicyAPI, "kind": cluster.PolicyKind, "metadata": map[string]any{"name": name}, "spec": spec,
+	}}
+}
+
+func newNamespace(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
+}
+
+const agents = "gpu-operator-resources"
+
+func daemonSet(name string) model.Ref {
+	return model.Ref{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: agents, Name: "gpu-operator-" + name}
+}
+
+func eventRole() model.Ref {
+	return model.Ref{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role", Namespace: "default", Name: "gpu-operator-device-plugin." + agents}
+}
+
+// state returns status.state of a policy.
+func state(o *unstructured.Unstructured) string {
+	if o == nil {
+		return "missing"
+	}
+	s, _, _ := unstructured.NestedString(o.Object, "status", "state")
+	return s
+}
+
+func TestRun(t *testing.T) {
+	w := newWorld(t)
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	w.ensure(newNamespace("gpu-operator"))
+	stop := w.start()
+	policy := cluster.PolicyRef("gpu-operator")
+	w.ensure(newPolicy(policy.Name, map[string]any{}))
+	w.until("is applied", daemonSet("device-plugin"), exists)
+	w.until("is applied", eventRole(), exists)
+
+	t.Run("drift is repaired", func(t *testing.T) {
+		w := w.in(t)
+		if _, err := w.client.Patch(t.Context(), eventRole(), "", map[string]any{"rules": []any{}}); err != nil {
+			t.Fatal(err)
+		}
+		w.until("has its rules again", eventRole(), func(o *unstructured.Unstructured) bool {
+			rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
+			return len(rules) > 0
+		})
+		if err := w.client.Delete(t.Context(), eventRole(), ""); err != nil {
+			t.Fatal(err)
+		}
+		w.until("is there again", eventRole(), exists)
+	})
+	t.Run("a second policy is ignored", func(t *testing.T) {
+		w := w.in(t)
+		w.ensure(newPolicy("other", map[string]any{}))
+		w.until("is ignored", cluster.PolicyRef("other"), func(o *unstructured.Unstructured) bool { return state(o) == model.StateIgnored })
+		if err := w.client.Delete(t.Context(), cluster.PolicyRef("other"), ""); err != nil {
+			t.Fatal(err)
+		}
+		w.until("is gone", cluster.PolicyRef("other"), missing)
+	})
+	t.Run("only what changed is written", func(t *testing.T) {
+		w := w.in(t)
+		before := w.get(daemonSet("container-toolkit")).GetResourceVersion()
+		w.patch(policy, map[string]any{"spec": map[string]any{"devicePlugin": map[string]any{"logLevel": "debug"}}})
+		w.until("has the new value", daemonSet("device-plugin"), func(o *unstructured.Unstructured) bool {
+			text, err := o.MarshalJSON()
+			return err == nil && strings.Contains(string(text), `"debug"`)
+		})
+		if after := w.get(daemonSet("container-toolkit")).GetResourceVersion(); after != before {
+			t.Errorf("container-toolkit has resourceVersion %s, and had %s", after, before)
+		}
+	})
+	t.Run("what left the values is deleted", func(t *testing.T) {
+		w := w.in(t)
+		w.patch(policy, map[string]any{"spec": map[string]any{"devicePlugin": map[string]any{"enabled": false}}})
+		w.until("is gone", daemonSet("device-plugin"), missing)
+		w.until("is gone", eventRole(), missing)
+		if w.get(daemonSet("container-toolkit")) == nil {
+			t.Error("container-toolkit is gone too")
+		}
+	})
+	t.Run("values that are not accepted change nothing", func(t *testing.T) {
+		w := w.in(t)
+		w.patch(policy, map[string]any{"spec": map[string]any{"toolkit": map[string]any{"instalDir": "/x"}}})
+		w.until("says so", policy, func(o *unstructured.Unstructured) bool {
+			text, err := o.MarshalJSON()
+			return err == nil && strings.Contains(string(text), model.ReasonValuesRefused)
+		})
+		w.patch(policy, map[string]any{"spec": map[string]any{"toolkit": nil}})
+		if w.get(daemonSet("container-toolkit")) == nil {
+			t.Error("container-toolkit is gone")
+		}
+	})
+	stop()
+	stop = w.start()
+	t.Run("a deleted policy takes all with it", func(t *testing.T) {
+		w := w.in(t)
+		if err := w.client.Delete(t.Context(), policy, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.until("is gone", policy, missing)
+		for _, r := range []model.Ref{daemonSet("container-toolkit"), daemonSet("feature-discovery"), eventRole()} {
+			if w.get(r) != nil {
+				t.Errorf("%s is left", r)
+			}
+		}
+	})
+	stop()
+}
+
+func (w *world) in(t *testing.T) *world {
+	inner := *w
+	inner.T = t
+	return &inner
+}
+
+func (w *world) patch(r model.Ref, patch map[string]any) {
+	w.Helper()
+	if _, err := w.client.Patch(w.Context(), r, "", patch); err != nil {
+		w.Fatal(err)
+	}
+}
+
+var _ = slices.Contains[[]string]

@@ -1,0 +1,221 @@
+// Package controller keeps a cluster as its ClusterPolicy says: it observes, lets package pass
+// derive what to write, and writes it. It keeps nothing that it cannot find in the cluster
+// again.
+package controller
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/orchestrator/internal/pass"
+	"outrigger.dev/orchestrator/internal/validation"
+	"outrigger.dev/pkg/pace"
+)
+
+const (
+	// pause is the time between two passes: changes come in bursts.
+	pause = 200 * time.Millisecond
+	// first and most are the delays after a write that failed.
+	first = time.Second
+	most  = 5 * time.Minute
+)
+
+// The status is written at once a few times, and then with pauses: while a thousand nodes become
+// ready, its counts change all the time.
+const (
+	statusBurst = 5
+	statusEvery = 15 * time.Second
+)
+
+// Policies are where a Controller reads what is asked for, and writes what became of it.
+type Policies interface {
+	// Current returns what is in effect; false if nothing is asked for.
+	Current(ctx context.Context) (model.Policy, bool, error)
+	// Publish writes the status with the inventory, and sends no more than it has to.
+	Publish(ctx context.Context, p model.Policy, s model.Status) error
+	// Report sends Events about the policy.
+	Report(ctx context.Context, p model.Policy, events []model.Event)
+	// Gone is called when nothing is left of a policy that is being deleted.
+	Gone(ctx context.Context, p model.Policy) error
+}
+
+// Render returns the stages of a policy. An error says which values are not accepted.
+type Render func(p model.Policy) ([]model.Stage, error)
+
+// Config has what a Controller works with.
+type Config struct {
+	Client   *cluster.Client
+	Observer *observe.Observer
+	Policies Policies
+	Render   Render
+	// Passed is called after each pass, with what was derived and the error of writing it.
+	Passed func(model.State, model.Plan, error)
+	Log    *slog.Logger
+}
+
+// Controller keeps a cluster as asked for.
+type Controller struct {
+	cfg Config
+	// Ready says why the controller does not work, for /readyz.
+	Ready *pace.Readiness
+
+	rendered rendered
+	failures map[model.Ref]*failure
+	budget   pace.Budget
+	// foreign has the delays before objects of others are looked at again.
+	foreign   pace.Backoff
+	recheckAt time.Time
+	// retry has the delays after errors that are about no object.
+	retry pace.Backoff
+}
+
+// rendered are the stages of a policy, for as long as it does not change.
+type rendered struct {
+	key     string
+	stages  []model.Stage
+	refused string
+	// stageOf is by object.
+	stageOf map[model.Ref]string
+}
+
+// failure is why an object could not be written.
+type failure struct {
+	text, hash string
+	at         time.Time
+	backoff    pace.Backoff
+}
+
+// New returns a Controller.
+func New(cfg Config) *Controller {
+	return &Controller{
+		cfg: cfg, Ready: pace.NewReadiness(errors.New("the first pass has not ended")), failures: map[model.Ref]*failure{},
+		budget: pace.Budget{Burst: statusBurst, Every: statusEvery}, foreign: pace.Backoff{First: 10 * time.Second, Most: most},
+		retry: pace.Backoff{First: first, Most: most},
+	}
+}
+
+// Run makes passes until ctx ends: after each change in the cluster, after errors with growing
+// pauses, and when a plan asks for it.
+func (c *Controller) Run(ctx context.Context) error {
+	defer c.cfg.Observer.Wait()
+	for {
+		in, err := c.once(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			in = jitter(c.retry.Next())
+			if before := c.Ready.Swap(err); before == nil || before.Error() != err.Error() {
+				c.cfg.Log.Warn("a pass failed, retrying", "in", in, "err", err)
+			}
+		default:
+			c.retry.Reset()
+			c.Ready.Set(nil)
+		}
+		if !c.wait(ctx, in, err != nil) {
+			return ctx.Err()
+		}
+	}
+}
+
+// wait waits for a change, or for in, if that is not 0. After an error a change does not end it.
+func (c *Controller) wait(ctx context.Context, in time.Duration, failed bool) bool {
+	if !pace.Pause(ctx, pause) {
+		return false
+	}
+	var timer <-chan time.Time
+	if in > 0 {
+		t := time.NewTimer(max(0, in-pause))
+		defer t.Stop()
+		timer = t.C
+	}
+	changed := c.cfg.Observer.Changed
+	if failed {
+		changed = nil
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-changed:
+	case <-timer:
+	}
+	return true
+}
+
+// once makes one pass, and returns after which time to make the next one without a change.
+func (c *Controller) once(ctx context.Context) (time.Duration, error) {
+	policy, ok, err := c.cfg.Policies.Current(ctx)
+	if !ok || err != nil {
+		return 0, err
+	}
+	c.render(policy)
+	policy.Refused = c.rendered.refused
+	refs := append(refsOf(c.rendered.stages), policy.Inventory...)
+	if err := c.cfg.Observer.Follow(ctx, refs); err != nil {
+		return 0, err
+	}
+	if err := c.cfg.Observer.Listed(); err != nil {
+		// The list is a change, which starts the next pass.
+		c.cfg.Log.Debug("waiting", "err", err)
+		return most, nil
+	}
+	now := time.Now()
+	if c.recheckAt.IsZero() || now.After(c.recheckAt) {
+		c.cfg.Observer.Recheck()
+		c.recheckAt = now.Add(jitter(c.foreign.Next()))
+	}
+	state := c.cfg.Observer.State(policy, c.rendered.stageOf, now)
+	state.Failures = c.texts()
+	plan := pass.Next(c.rendered.stages, state, validation.Next)
+	in, err := c.write(ctx, state, plan)
+	if c.cfg.Passed != nil {
+		c.cfg.Passed(state, plan, err)
+	}
+	return in, err
+}
+
+func refsOf(stages []model.Stage) []model.Ref {
+	var refs []model.Ref
+	for _, s := range stages {
+		for _, o := range s.Objects {
+			refs = append(refs, model.RefOf(o))
+		}
+	}
+	return refs
+}
+
+// render brings c.rendered up to date.
+func (c *Controller) render(p model.Policy) {
+	key := model.HashOf(p.UID, p.Generation, p.Validate, p.Adopt, p.Values)
+	if key == c.rendered.key {
+		return
+	}
+	stages, err := c.cfg.Render(p)
+	c.rendered = rendered{key: key, stages: stages, stageOf: map[model.Ref]string{}}
+	if err != nil {
+		c.rendered.refused = err.Error()
+		c.cfg.Log.Error("the values are not accepted, nothing is changed", "policy", p.Name, "err", err)
+	}
+	for _, s := range stages {
+		for _, o := range s.Objects {
+			c.rendered.stageOf[model.RefOf(o)] = s.Name
+		}
+	}
+	// A new policy may have mended what failed, or may adopt.
+	clear(c.failures)
+	c.foreign.Reset()
+	c.recheckAt = time.Time{}
+}
+
+func (c *Controller) texts() map[model.Ref]string {
+	texts := make(map[model.Ref]string, len(c.failures))
+	for r, f := range c.failures {
+		texts[r] = f.text
+	}
+	return texts
+}

@@ -1,0 +1,175 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/orchestrator/internal/pass"
+	"outrigger.dev/orchestrator/internal/uninstall"
+)
+
+// finalizer keeps a ClusterPolicy that is deleted until all that it brought is gone.
+const finalizer = "outrigger.dev/cleanup"
+
+// InCluster are the ClusterPolicies of the cluster, of which the oldest is in effect.
+type InCluster struct {
+	Client   *cluster.Client
+	Observer *observe.Observer
+	Log      *slog.Logger
+
+	// last is the policy as the API server returned it after the last write.
+	last model.Policy
+}
+
+// Current implements Policies.
+func (c *InCluster) Current(ctx context.Context) (model.Policy, bool, error) {
+	all := c.Observer.Policies()
+	if len(all) == 0 {
+		return model.Policy{}, false, nil
+	}
+	for _, p := range all[1:] {
+		if err := c.ignore(ctx, p, all[0].Name); err != nil {
+			return model.Policy{}, false, err
+		}
+	}
+	p := c.newest(all[0])
+	if !p.Deleting && !slices.Contains(p.Finalizers, finalizer) {
+		if err := c.finalizers(ctx, p, append(slices.Clone(p.Finalizers), finalizer)); err != nil {
+			return p, false, err
+		}
+		p = c.newest(p)
+	}
+	return p, true, nil
+}
+
+// newest returns p, or the same policy as the last write left it, if that is newer.
+func (c *InCluster) newest(p model.Policy) model.Policy {
+	if c.last.UID == p.UID && c.last.Version > p.Version {
+		return c.last
+	}
+	return p
+}
+
+// ignore writes the status of a policy that is not the oldest, and lets it go.
+func (c *InCluster) ignore(ctx context.Context, p model.Policy, older string) error {
+	if p.Deleting && slices.Contains(p.Finalizers, finalizer) {
+		return c.release(ctx, p)
+	}
+	status := pass.Ignored(p, older, time.Now())
+	if p.Deleting || model.HashOf(status) == model.HashOf(p.Status) {
+		return nil
+	}
+	_, err := c.Client.Patch(ctx, cluster.PolicyRef(p.Name), "status", map[string]any{"status": status})
+	return err
+}
+
+// Publish implements Policies.
+func (c *InCluster) Publish(ctx context.Context, p model.Policy, s model.Status) error {
+	return c.patch(ctx, p, "status", map[string]any{"status": replaced(s)})
+}
+
+// replaced returns a status as a merge patch that also removes what it does not have.
+func replaced(s model.Status) map[string]any {
+	patch := map[string]any{
+		"state": s.State, "observedGeneration": s.ObservedGeneration, "gpuNodes": s.GPUNodes, "readyNodes": s.ReadyNodes,
+		"conditions": nil, "stages": nil, "problems": nil, "inventory": nil,
+	}
+	if len(s.Conditions) > 0 {
+		patch["conditions"] = s.Conditions
+	}
+	if len(s.Stages) > 0 {
+		patch["stages"] = s.Stages
+	}
+	if len(s.Problems) > 0 {
+		patch["problems"] = s.Problems
+	}
+	if len(s.Inventory) > 0 {
+		patch["inventory"] = s.Inventory
+	}
+	return patch
+}
+
+func (c *InCluster) finalizers(ctx context.Context, p model.Policy, finalizers []string) error {
+	// The version makes the API server reject a list that is not the newest.
+	return c.patch(ctx, p, "", map[string]any{"metadata": map[string]any{
+		"finalizers": finalizers, "resourceVersion": strconv.FormatUint(p.Version, 10),
+	}})
+}
+
+func (c *InCluster) patch(ctx context.Context, p model.Policy, subresource string, patch any) error {
+	o, err := c.Client.Patch(ctx, cluster.PolicyRef(p.Name), subresource, patch)
+	if err != nil {
+		return err
+	}
+	if c.last, err = observe.PolicyOf(o); err != nil {
+		return fmt.Errorf("read ClusterPolicy %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// Gone implements Policies: it lists what could not be reached, and lets the policy go.
+func (c *InCluster) Gone(ctx context.Context, p model.Policy) error {
+	if !slices.Contains(p.Finalizers, finalizer) {
+		return nil
+	}
+	left, err := uninstall.Leftovers(ctx, c.Client)
+	if err != nil {
+		return err
+	}
+	for _, line := range left {
+		c.Log.Warn("something is left after the deletion", "policy", p.Name, "what", line)
+	}
+	if len(left) > 0 {
+		c.Report(ctx, p, []model.Event{{Warning: true, Reason: "LeftBehind", Message: fmt.Sprintf(
+			"%d things are left on nodes that could not be reached, the first is: %s; orchestrator delete --verify lists all", len(left), left[0],
+		)}})
+	}
+	if err := c.release(ctx, p); err != nil {
+		return err
+	}
+	c.Log.Info("everything of the policy is deleted", "policy", p.Name, "left", len(left))
+	return nil
+}
+
+func (c *InCluster) release(ctx context.Context, p model.Policy) error {
+	rest := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == finalizer })
+	err := c.finalizers(ctx, p, rest)
+	if apierrors.IsNotFound(errors.Unwrap(err)) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Report implements Policies. An Event that cannot be sent is logged.
+func (c *InCluster) Report(ctx context.Context, p model.Policy, events []model.Event) {
+	for _, e := range events {
+		kind := "Normal"
+		if e.Warning {
+			kind = "Warning"
+		}
+		now := time.Now().UTC()
+		stamp := now.Format(time.RFC3339)
+		o := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Event",
+			// Kubernetes keeps Events about objects without a namespace in this one.
+			"metadata":       map[string]any{"namespace": "default", "name": fmt.Sprintf("%s.%x", p.Name, now.UnixNano())},
+			"involvedObject": map[string]any{"apiVersion": cluster.PolicyAPI, "kind": cluster.PolicyKind, "name": p.Name, "uid": string(p.UID)},
+			"type":           kind, "reason": e.Reason, "message": e.Message, "source": map[string]any{"component": model.FieldManager},
+			"firstTimestamp": stamp, "lastTimestamp": stamp, "count": int64(1),
+		}}
+		if err := c.Client.Create(ctx, o); err != nil {
+			c.Log.Warn("cannot send an Event", "reason", e.Reason, "message", e.Message, "err", err)
+		}
+	}
+}

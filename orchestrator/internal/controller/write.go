@@ -1,0 +1,156 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/pkg/pace"
+)
+
+// jitter returns d or up to half more, so that many retries do not come together.
+func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+1) }
+
+// write writes a plan: first the status with the inventory, so that a process that is killed
+// leaves nothing that is not listed. It returns after which time to look again.
+func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) (time.Duration, error) {
+	in := plan.Again
+	changed := model.HashOf(s.Policy.Status) != model.HashOf(plan.Status)
+	listed := slices.Equal(s.Policy.Inventory, plan.Inventory)
+	switch {
+	case changed && (!listed || outline(s.Policy.Status) != outline(plan.Status) || c.budget.Spend(s.Now)):
+		if err := c.cfg.Policies.Publish(ctx, s.Policy, plan.Status); err != nil {
+			return 0, err
+		}
+		c.cfg.Policies.Report(ctx, s.Policy, plan.Events)
+	case changed:
+		in = soonest(in, statusEvery)
+	default:
+		c.cfg.Policies.Report(ctx, s.Policy, plan.Events)
+	}
+	retry := c.writeObjects(ctx, s, plan)
+	if s.Policy.Deleting && len(plan.Inventory) == 0 {
+		return 0, c.cfg.Policies.Gone(ctx, s.Policy)
+	}
+	if slices.ContainsFunc(slices.Collect(maps.Values(s.Objects)), isForeign) {
+		in = soonest(in, max(time.Until(c.recheckAt), pause))
+	}
+	return soonest(in, retry), ctx.Err()
+}
+
+// outline identifies what of a status is written at once: all but numbers of nodes and causes.
+func outline(s model.Status) string {
+	parts := []any{s.State, s.ObservedGeneration}
+	for _, c := range s.Conditions {
+		parts = append(parts, c.Type, c.Status, c.Reason)
+	}
+	for _, stage := range s.Stages {
+		parts = append(parts, stage.Name, stage.State)
+		for _, v := range stage.Validations {
+			parts = append(parts, v.Name, v.State)
+		}
+	}
+	return model.HashOf(parts...)
+}
+
+func isForeign(s model.Seen) bool { return !s.Ours && s.Owner != "" && s.Kind != "Namespace" }
+
+// soonest returns the smaller one; 0 is never.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// writeObjects writes the objects of a plan. What failed before is left alone until its delay is
+// over. It returns after which time to try again, 0 if nothing failed.
+func (c *Controller) writeObjects(ctx context.Context, s model.State, plan model.Plan) time.Duration {
+	failed := map[string]bool{}
+	for _, a := range plan.Apply {
+		// The objects of a stage build on each other.
+		if failed[a.Stage] {
+			continue
+		}
+		failed[a.Stage] = !c.try(model.RefOf(a.Object), a.Hash, s.Now, func() error { return c.apply(ctx, s, a) })
+	}
+	for _, o := range plan.Create {
+		c.try(model.RefOf(o), "", s.Now, func() error { return c.cfg.Client.Create(ctx, o) })
+	}
+	for _, seen := range plan.Delete {
+		c.try(seen.Ref, "delete", s.Now, func() error { return c.cfg.Client.Delete(ctx, seen.Ref, seen.UID) })
+	}
+	c.drop(plan)
+	var in time.Duration
+	for _, f := range c.failures {
+		in = soonest(in, max(time.Until(f.at), pause))
+	}
+	return in
+}
+
+func (c *Controller) apply(ctx context.Context, s model.State, a model.Apply) error {
+	r := model.RefOf(a.Object)
+	applied, err := c.cfg.Client.Apply(ctx, a.Object, cluster.Mode{Known: s.Objects[r].Ours, Adopt: s.Policy.Adopt})
+	if foreign := (*cluster.ForeignError)(nil); errors.As(err, &foreign) {
+		c.cfg.Log.Warn("an object belongs to somebody else, not changing it", "object", r, "owner", foreign.Owner)
+		c.cfg.Observer.Foreign(r, foreign.Owner)
+		pace.Signal(c.cfg.Observer.Changed)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.cfg.Observer.Applied(applied, a.Hash)
+	// What comes next may wait for nothing but this.
+	pace.Signal(c.cfg.Observer.Changed)
+	return nil
+}
+
+// try writes an object, unless it failed with the same content not long ago.
+func (c *Controller) try(r model.Ref, hash string, now time.Time, write func() error) bool {
+	f := c.failures[r]
+	if f != nil && f.hash == hash && now.Before(f.at) {
+		return false
+	}
+	err := write()
+	if err == nil {
+		delete(c.failures, r)
+		return true
+	}
+	if f == nil || f.hash != hash {
+		f = &failure{hash: hash, backoff: pace.Backoff{First: first, Most: most}}
+		c.failures[r] = f
+	}
+	in := jitter(f.backoff.Next())
+	if f.text != err.Error() {
+		c.cfg.Log.Error("cannot write an object, retrying", "object", r, "in", in, "err", err)
+		// The status has to say so.
+		pace.Signal(c.cfg.Observer.Changed)
+	}
+	f.text, f.at = err.Error(), time.Now().Add(in)
+	return false
+}
+
+// drop forgets failures of objects that no plan is about any more.
+func (c *Controller) drop(plan model.Plan) {
+	about := map[model.Ref]bool{}
+	for _, a := range plan.Apply {
+		about[model.RefOf(a.Object)] = true
+	}
+	for _, o := range plan.Create {
+		about[model.RefOf(o)] = true
+	}
+	for _, s := range plan.Delete {
+		about[s.Ref] = true
+	}
+	for r := range c.failures {
+		if !about[r] {
+			delete(c.failures, r)
+		}
+	}
+}
