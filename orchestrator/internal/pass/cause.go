@@ -86,6 +86,7 @@ func (x *index) otherCause(c *cause, p *model.Pod, node model.Node, at string) {
 		c.fix = "kubectl logs " + at + " says what the agent waits for"
 		if word := node.Reason; node.GPUReady != "" && node.GPUReady != "True" && word != "" {
 			of := x.nodeCause(node)
+			x.told[node.Name] = true
 			c.word, c.kind, c.message, c.fix = of.word, of.kind, of.message, of.fix
 		}
 	}
@@ -111,7 +112,7 @@ func (x *index) nodeCause(n model.Node) cause {
 	case "DriverClaimed":
 		c.fix = "nothing, unless the part that the message names hangs: see its log"
 	default:
-		c.fix = "see the log of the pod that the message names, on this node"
+		c.fix = "kubectl get pods -A --field-selector spec.nodeName=" + n.Name + " shows whether the part that the message names runs there; its log says more"
 	}
 	return c
 }

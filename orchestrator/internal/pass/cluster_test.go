@@ -191,6 +191,9 @@ func (c *cluster) apply(a model.Apply) {
 	if o.owner != "" {
 		c.t.Fatalf("%s of %s is overwritten", ref, o.owner)
 	}
+	if c.applied[ref] != a.Hash {
+		c.writes++ // The next pass knows more.
+	}
 	if content := fmt.Sprint(a.Object.Object); o.content != content || o.drifted {
 		o.generation++
 		c.writes++

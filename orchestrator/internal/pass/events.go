@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// events returns what has changed since the published status: stages that became ready or
-// failed, validations that ended, and the conditions.
+// events returns what has changed since the published status: stages, validations that ended,
+// and the conditions. One change is one event: a condition says only what no stage has said.
 func (w *walk) events() []model.Event {
 	var out []model.Event
 	tell := func(warning bool, reason, message string) {
@@ -26,26 +26,46 @@ func (w *walk) events() []model.Event {
 		case r.State == model.Ready:
 			tell(false, "StageReady", fmt.Sprintf("stage %s is ready on %d of %d nodes", r.Name, r.Ready, r.Desired))
 		case r.State == model.Failed:
-			tell(true, "StageFailed", fmt.Sprintf("stage %s failed: %s", r.Name, r.Message))
+			tell(true, "StageFailed", atStage(r))
+		case r.State == model.Progressing && old.State == model.Ready:
+			tell(false, "StageProgressing", atStage(r))
 		}
 	}
 	for _, c := range w.plan.Status.Conditions {
 		old := meta.FindStatusCondition(w.state.Policy.Status.Conditions, c.Type)
-		if old != nil && old.Status == c.Status && (old.Reason == c.Reason || c.Status == metav1.ConditionTrue) {
-			continue
+		if old == nil {
+			old = &metav1.Condition{Status: metav1.ConditionUnknown}
 		}
+		w.tellCondition(tell, c, *old)
+	}
+	return out
+}
+
+// tellCondition tells that a condition has changed.
+func (w *walk) tellCondition(tell func(bool, string, string), c, old metav1.Condition) {
+	isTrue := c.Status == metav1.ConditionTrue
+	if old.Status == c.Status && (isTrue || old.Reason == c.Reason) {
+		return
+	}
+	switch c.Type {
+	case model.ConditionReady:
 		switch {
-		case c.Type == model.ConditionReady && c.Status == metav1.ConditionTrue:
+		case isTrue:
 			tell(false, "Ready", c.Message)
-		case c.Type == model.ConditionReady && c.Reason != model.ReasonOperandNotReady || c.Type == model.ConditionReady && old != nil && old.Status != c.Status:
+		case c.Reason == model.ReasonDeleting:
+			tell(false, c.Reason, c.Message)
+		case c.Reason == model.ReasonNoGPUNodes, c.Reason == model.ReasonLabelsMissing, c.Reason == model.ReasonNodesNotReady,
+			w.state.Policy.Refused != "":
 			tell(true, c.Reason, c.Message)
-		case c.Type == model.ConditionDegraded && c.Status == metav1.ConditionTrue:
+		}
+	case model.ConditionDegraded:
+		switch {
+		case isTrue && c.Reason == model.ReasonNodesFailed:
 			tell(true, "Degraded", c.Message)
-		case c.Type == model.ConditionDegraded && old != nil && old.Status != c.Status:
+		case !isTrue && old.Status == metav1.ConditionTrue:
 			tell(false, "Recovered", c.Message)
 		}
 	}
-	return out
 }
 
 // tellValidation tells that a validation has ended.

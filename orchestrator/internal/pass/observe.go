@@ -19,7 +19,10 @@ type index struct {
 	problems   map[key]*problem
 	// troubled are the nodes with a pod that is not ready.
 	troubled map[string]bool
-	again    time.Duration
+	// told are the nodes whose GPUReady is the cause of a pod.
+	told  map[string]bool
+	gpus  int
+	again time.Duration
 }
 
 // owner is the DaemonSet of a pod.
@@ -28,7 +31,7 @@ type owner struct{ namespace, name string }
 func newIndex(s model.State) *index {
 	x := &index{
 		now: s.Now, pods: map[owner][]model.Pod{}, daemonSets: map[model.Ref]model.DaemonSet{}, nodes: make(map[string]model.Node, len(s.Nodes)),
-		problems: map[key]*problem{}, troubled: map[string]bool{},
+		problems: map[key]*problem{}, troubled: map[string]bool{}, told: map[string]bool{},
 	}
 	// The order in which the cluster lists pods does not matter.
 	pods := slices.SortedFunc(slices.Values(s.Pods), func(a, b model.Pod) int {
@@ -45,6 +48,9 @@ func newIndex(s model.State) *index {
 	}
 	for _, n := range s.Nodes {
 		x.nodes[n.Name] = n
+		if n.HasGPU() {
+			x.gpus++
+		}
 	}
 	return x
 }

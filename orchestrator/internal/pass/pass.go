@@ -156,7 +156,10 @@ func (w *walk) judge(r *result, st model.Stage, seen observed, needed bool) bool
 		r.State, r.Message = model.Progressing, "the DaemonSet controller has not seen the last change yet"
 		return false
 	case seen.daemonSets > 0 && r.Desired == 0:
-		r.State, r.Message = model.NothingToDo, "no node matches"
+		r.State, r.Message = model.NothingToDo, "no node matches its nodeSelector and affinity"
+		if w.index.gpus > 0 {
+			r.Message += fmt.Sprintf("; %s in the cluster: check these values, and the labels nvidia.com/gpu.deploy.* of the nodes", nodes(w.index.gpus))
+		}
 		return true
 	case seen.proven:
 		r.State = model.Ready
@@ -172,7 +175,7 @@ func (w *walk) judge(r *result, st model.Stage, seen observed, needed bool) bool
 	if r.Failed > 0 {
 		r.State = model.Failed
 	}
-	r.Message = fmt.Sprintf("no node runs its current version, of %d: %s", r.Desired, seen.why(w.index.worst(st.Name)))
+	r.Message = fmt.Sprintf("0 of %d nodes are ready with the current version: %s", r.Desired, seen.why(w.index.worst(st.Name)))
 	return seen.onlyWaits && !needed
 }
 

@@ -86,7 +86,7 @@ func (w *walk) addNodes(settled bool) (failed int) {
 		switch {
 		case n.NotReady:
 			c = nodeDown(n, n.Since)
-		case n.GPUReady == "True" || n.GPUReady == "":
+		case n.GPUReady == "True" || n.GPUReady == "" || w.index.told[n.Name]:
 			continue
 		case c.kind != fails && (w.index.troubled[n.Name] || !settled):
 			continue
@@ -147,8 +147,11 @@ func (x *index) worst(stage string) string {
 
 // sentence returns a problem as the cause, the nodes, what is wrong, and the fix.
 func sentence(p model.Problem) string {
-	parts := []string{summary(p), strings.TrimSuffix(p.Message, "."), p.Fix}
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
+	out := words(summary(p), strings.TrimSuffix(p.Message, "."))
+	if p.Fix != "" {
+		out += "; fix: " + p.Fix
+	}
+	return out
 }
 
 // summary returns a problem as the cause and the nodes.

@@ -177,7 +177,7 @@ func (c *cluster) desired() {
 		c.t.Errorf("pods of validations are left over: %v", c.checks)
 	}
 	if c.policy.Status.State != model.StateReady {
-		c.t.Errorf("the policy is %s: %+v", c.policy.Status.State, c.policy.Status)
+		c.t.Errorf("the policy is %s: %+v", c.policy.Status.State, c.policy.Status.Stages)
 	}
 }
 
@@ -195,7 +195,7 @@ func (c *cluster) atRest() {
 				c.t.Errorf("%d objects are applied again", len(plan.Apply))
 			}
 			if len(plan.Create)+len(plan.Delete)+len(plan.Events) > 0 || !same(c.t, published(c.t, plan.Status), c.policy.Status) {
-				c.t.Errorf("killed %t: at rest, the plan is %+v\nstatus was %+v", killed, plan, c.policy.Status)
+				c.t.Fatalf("killed %t: at rest, the plan is %+v\nstatus was %+v", killed, plan, c.policy.Status)
 			}
 			for _, a := range plan.Apply {
 				c.applied[model.RefOf(a.Object)] = a.Hash

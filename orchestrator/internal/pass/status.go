@@ -25,11 +25,11 @@ func (w *walk) status() model.Status {
 		now.Stages = old.Stages // What was applied before stays.
 	}
 	conditioned := false
+	now.GPUNodes = w.index.gpus
 	for _, n := range w.state.Nodes {
 		if !n.HasGPU() {
 			continue
 		}
-		now.GPUNodes++
 		conditioned = conditioned || n.GPUReady != ""
 		if usable(n) {
 			now.ReadyNodes++
@@ -85,7 +85,7 @@ func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
 	}
 	for _, r := range w.results {
 		if r.State != model.Ready && r.State != model.NothingToDo {
-			return not(r.reason, fmt.Sprintf("stage %s is %s: %s", r.Name, r.State, r.Message))
+			return not(r.reason, atStage(r))
 		}
 	}
 	switch {
@@ -119,7 +119,7 @@ func (w *walk) degraded(now *model.Status, failedNodes int) metav1.Condition {
 	failed := failedNodes
 	for _, r := range w.results {
 		if r.State == model.Failed {
-			c.Message = line(fmt.Sprintf("stage %s failed: %s", r.Name, r.Message), maxMessage)
+			c.Message = line(atStage(r), maxMessage)
 			return c
 		}
 		failed += r.Failed
@@ -169,6 +169,14 @@ func (w *walk) remaining() string {
 		out += fmt.Sprintf(" and %d more", more)
 	}
 	return out
+}
+
+// atStage says what happens at a stage that is not ready.
+func atStage(r result) string {
+	if r.State == model.Failed {
+		return fmt.Sprintf("stage %s failed: %s", r.Name, r.Message)
+	}
+	return fmt.Sprintf("stage %s: %s", r.Name, r.Message)
 }
 
 // worstOf returns the first problem, to follow a sentence.

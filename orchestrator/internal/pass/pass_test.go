@@ -1,0 +1,197 @@
+package pass_test
+
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// stage returns the status of a stage in a plan.
+func stage(t *testing.T, plan model.Plan, name string) model.StageStatus {
+	t.Helper()
+	for _, st := range plan.Status.Stages {
+		if st.Name == name {
+			return st
+		}
+	}
+	t.Fatalf("no stage %s in %+v", name, plan.Status.Stages)
+	return model.StageStatus{}
+}
+
+func applied(plan model.Plan) []string {
+	var out []string
+	for _, a := range plan.Apply {
+		out = append(out, a.Stage+" "+a.Object.GetKind())
+	}
+	return out
+}
+
+func TestGate(t *testing.T) {
+	waits := model.Pod{Phase: "Running", Reason: "NotReady"}
+	for name, tc := range map[string]struct {
+		change func(*world)
+		// want is what is applied.
+		want []string
+	}{
+		"a change is applied": {func(w *world) { w.changes("device-plugin") }, []string{"device-plugin DaemonSet"}},
+		"a stage that is being applied holds up the next one": {
+			func(w *world) { w.changes("container-toolkit"); w.changes("device-plugin") },
+			[]string{"container-toolkit DaemonSet"},
+		},
+		"a change that no controller has seen holds up the next stage": {
+			func(w *world) { w.daemonSet("container-toolkit").Current = false; w.changes("device-plugin") }, nil,
+		},
+		"a stage of which no node has the new version yet holds up the next one": {
+			func(w *world) { w.daemonSet("container-toolkit").Updated = 0; w.changes("device-plugin") }, nil,
+		},
+		"a new version that is ready on one node lets the next stage go on": {
+			func(w *world) { w.daemonSet("container-toolkit").Updated = 1; w.changes("device-plugin") }, []string{"device-plugin DaemonSet"},
+		},
+		"a node that breaks holds up nothing": {
+			func(w *world) {
+				w.breaks("container-toolkit", 2, model.Pod{Phase: "Running", Reason: "CrashLoopBackOff"})
+				w.changes("device-plugin")
+			}, []string{"device-plugin DaemonSet"},
+		},
+		"a stage that no node matches holds up nothing": {
+			func(w *world) {
+				ds := w.daemonSet("container-toolkit")
+				ds.Desired, ds.Updated, ds.Ready = 0, 0, 0
+				w.changes("device-plugin")
+			}, []string{"device-plugin DaemonSet"},
+		},
+		"agents that wait hold up the stages that need them": {
+			func(w *world) { w.breaks("container-toolkit", 3, waits); w.changes("device-plugin") }, nil,
+		},
+		"agents that wait hold up no other stage": {
+			func(w *world) {
+				w.breaks("feature-discovery", 3, waits)
+				w.reports(3, "DriverNotFound", "no driver")
+				w.changes("container-toolkit")
+			}, []string{"container-toolkit DaemonSet"},
+		},
+		"agents that fail hold up all": {
+			func(w *world) {
+				w.breaks("feature-discovery", 3, model.Pod{Phase: "Pending", Reason: "ErrImagePull"})
+				w.changes("container-toolkit")
+			}, nil,
+		},
+		"drift is repaired before the next stage": {
+			func(w *world) { w.drifts("container-toolkit"); w.changes("device-plugin") }, []string{"container-toolkit DaemonSet"},
+		},
+		"a stage that cannot be rendered stops the pass there": {
+			func(w *world) { w.stages[1].Refused = "no"; w.changes("feature-discovery"); w.changes("device-plugin") },
+			[]string{"feature-discovery DaemonSet"},
+		},
+		"what is deleted by somebody else is applied once it is gone": {
+			func(w *world) {
+				ref := w.daemonSet("device-plugin").Ref
+				seen := w.state.Objects[ref]
+				seen.Deleting = true
+				w.state.Objects[ref] = seen
+			}, nil,
+		},
+		"an object that is to be adopted is applied": {
+			func(w *world) { w.foreign("device-plugin", "") }, []string{"device-plugin DaemonSet"},
+		},
+		"nothing is applied of a stage with an object of somebody else": {
+			func(w *world) { w.foreign("device-plugin", "kubectl"); w.changes("device-plugin") }, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := healthy(3)
+			w.publish(t, w.next())
+			tc.change(w)
+			plan := w.next()
+			if got := applied(plan); !slices.Equal(got, tc.want) {
+				t.Errorf("applied %q, want %q; stages: %+v", got, tc.want, plan.Status.Stages)
+			}
+			if len(plan.Delete) > 0 {
+				t.Errorf("deleted %v", plan.Delete)
+			}
+		})
+	}
+}
+
+func (w *world) drifts(stage string) {
+	ref := w.daemonSet(stage).Ref
+	seen := w.state.Objects[ref]
+	seen.Drifted = true
+	w.state.Objects[ref] = seen
+}
+
+func TestNamespaceOfSomebodyElseIsUsedAsItIs(t *testing.T) {
+	w := healthy(1)
+	ns := &unstructured.Unstructured{Object: map[string]any{}}
+	ns.SetAPIVersion("v1")
+	ns.SetKind("Namespace")
+	ns.SetName("gpu-operator-resources")
+	w.stages[0].Objects = append([]*unstructured.Unstructured{ns}, w.stages[0].Objects...)
+	w.state.Objects[model.RefOf(ns)] = model.Seen{Ref: model.RefOf(ns), Owner: "kubectl"}
+	plan := w.next()
+	if len(plan.Apply) > 0 || slices.Contains(plan.Inventory, model.RefOf(ns)) || plan.Status.State != model.StateReady {
+		t.Errorf("the plan is %+v", plan)
+	}
+}
+
+func TestNamespaceThatLeavesThePolicyStaysUntilItIsDeleted(t *testing.T) {
+	w := healthy(1)
+	ref := model.Ref{APIVersion: "v1", Kind: "Namespace", Name: "old"}
+	w.state.Objects[ref] = model.Seen{Ref: ref, Ours: true}
+	w.state.Policy.Inventory = append(w.state.Policy.Inventory, ref)
+	if plan := w.next(); len(plan.Delete) > 0 || !slices.Contains(plan.Inventory, ref) {
+		t.Errorf("the plan is %+v", plan)
+	}
+	w.without("feature-discovery", "container-toolkit", "device-plugin")
+	w.state.Policy.Deleting = true
+	if plan := w.next(); len(plan.Delete) != 1 || plan.Delete[0].Ref != ref {
+		t.Errorf("deleted is %+v", plan.Delete)
+	}
+}
+
+func TestNothingIsPrunedWhileAStageIsRefused(t *testing.T) {
+	for name, refuse := range map[string]func(*world){
+		"one stage":  func(w *world) { w.stages[0].Refused, w.stages[0].Objects = "no", nil },
+		"all values": func(w *world) { w.state.Policy.Refused, w.stages = "no", nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := healthy(1)
+			w.publish(t, w.next())
+			refuse(w)
+			plan := w.next()
+			if len(plan.Delete) > 0 || len(plan.Inventory) != 6 {
+				t.Errorf("deleted is %+v, the inventory %v", plan.Delete, plan.Inventory)
+			}
+		})
+	}
+}
+
+func TestTwoStagesWithDifferentContentOfAnObject(t *testing.T) {
+	w := healthy(1)
+	other := w.stages[0].Objects[0].DeepCopy()
+	other.Object["data"] = "other"
+	w.stages[2].Objects = append(w.stages[2].Objects, other)
+	if got := stage(t, w.next(), "device-plugin"); got.State != model.Failed {
+		t.Errorf("the stage is %+v", got)
+	}
+}
+
+// TestPoolsDoNotWaitForEachOther breaks a stage in one pool: the others go on.
+func TestPoolsDoNotWaitForEachOther(t *testing.T) {
+	w := healthy(2)
+	w.stage("device-plugin/a100", 1)
+	w.stage("container-toolkit/h100", 1)
+	w.stage("device-plugin/h100", 1)
+	w.stages[3].Pool, w.stages[4].Pool, w.stages[5].Pool = "a100", "h100", "h100"
+	w.stages[5].Needs = []string{"container-toolkit"}
+	w.breaks("container-toolkit", 2, model.Pod{Phase: "Running", Reason: "CrashLoopBackOff"})
+	for _, name := range []string{"device-plugin", "device-plugin/a100", "device-plugin/h100"} {
+		w.changes(name)
+	}
+	if got, want := applied(w.next()), []string{"device-plugin/a100 DaemonSet", "device-plugin/h100 DaemonSet"}; !slices.Equal(got, want) {
+		t.Errorf("applied %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,123 @@
+package pass_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/pass"
+)
+
+// world is what an orchestrator sees, to be changed by a test.
+type world struct {
+	stages []model.Stage
+	state  model.State
+}
+
+func noon() time.Time { return time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) }
+
+// healthy returns a cluster with that many GPU nodes, in which everything is as desired.
+func healthy(gpus int) *world {
+	w := &world{state: model.State{
+		Policy: model.Policy{Name: "cluster-policy", Generation: 1}, Objects: map[model.Ref]model.Seen{}, Failures: map[model.Ref]string{}, Now: noon(),
+	}}
+	for i := range gpus {
+		w.state.Nodes = append(w.state.Nodes, model.Node{
+			Name: fmt.Sprintf("n%04d", i), Labels: map[string]string{"nvidia.com/gpu.present": "true"}, Engine: "containerd://2.4.0", Schedulable: true,
+			GPUReady: "True", Reason: "GPUsReady", Message: "8 GPUs answer with driver 580.95.05; ready: toolkit, plugin", Since: noon().Add(-time.Hour),
+		})
+	}
+	for _, name := range []string{"feature-discovery", "container-toolkit", "device-plugin"} {
+		w.stage(name, gpus)
+	}
+	w.stages[2].Needs = []string{"driver-loader", "container-toolkit"}
+	return w
+}
+
+// stage adds a stage that is ready on all nodes.
+func (w *world) stage(name string, nodes int) {
+	st := model.Stage{Name: name}
+	for _, kind := range []string{"ServiceAccount", "DaemonSet"} {
+		o := &unstructured.Unstructured{Object: map[string]any{}}
+		o.SetAPIVersion("v1")
+		if kind == "DaemonSet" {
+			o.SetAPIVersion("apps/v1")
+		}
+		o.SetKind(kind)
+		o.SetNamespace("gpu-operator-resources")
+		o.SetName(name)
+		st.Objects = append(st.Objects, o)
+		ref := model.RefOf(o)
+		w.state.Objects[ref] = model.Seen{Ref: ref, UID: "u", Ours: true, Applied: model.Hash(o)}
+		w.state.Policy.Inventory = append(w.state.Policy.Inventory, ref)
+	}
+	w.state.DaemonSets = append(w.state.DaemonSets, model.DaemonSet{
+		Ref: model.RefOf(st.Objects[1]), Stage: name, Current: true, Desired: nodes, Updated: nodes, Ready: nodes,
+	})
+	w.stages = append(w.stages, st)
+}
+
+func (w *world) daemonSet(stage string) *model.DaemonSet {
+	for i := range w.state.DaemonSets {
+		if w.state.DaemonSets[i].Stage == stage {
+			return &w.state.DaemonSets[i]
+		}
+	}
+	panic("no DaemonSet of " + stage)
+}
+
+// breaks makes the pods of a stage on that many nodes, from the first, not ready.
+func (w *world) breaks(stage string, nodes int, p model.Pod) {
+	ds := w.daemonSet(stage)
+	ds.Ready -= nodes
+	for i := range nodes {
+		p.Namespace, p.Owner, p.Node = "gpu-operator-resources", stage, w.state.Nodes[i].Name
+		p.Name = fmt.Sprintf("%s-%05d", stage, i)
+		if p.Since.IsZero() {
+			p.Since = noon().Add(-time.Minute)
+		}
+		w.state.Pods = append(w.state.Pods, p)
+	}
+}
+
+// reports sets what feature discovery says of that many nodes, from the first.
+func (w *world) reports(nodes int, reason, message string) {
+	for i := range nodes {
+		n := &w.state.Nodes[i]
+		n.GPUReady, n.Reason, n.Message, n.Since = "False", reason, message, noon().Add(-time.Minute)
+	}
+}
+
+// without removes what a stage applied, as before its first roll-out.
+func (w *world) without(stages ...string) {
+	for _, stage := range stages {
+		for ref := range w.state.Objects {
+			if ref.Name == stage {
+				delete(w.state.Objects, ref)
+			}
+		}
+		ds := w.daemonSet(stage)
+		*ds = model.DaemonSet{Ref: ds.Ref, Stage: stage, Current: true}
+	}
+}
+
+// changes makes a stage one that is not what was applied.
+func (w *world) changes(stage string) {
+	for i := range w.stages {
+		if w.stages[i].Name == stage {
+			w.stages[i].Objects[1].Object["spec"] = "changed"
+		}
+	}
+}
+
+func (w *world) next() model.Plan { return pass.Next(w.stages, w.state, validate) }
+
+// publish stores what a plan says, as the controller does.
+func (w *world) publish(t *testing.T, plan model.Plan) {
+	t.Helper()
+	w.state.Policy.Status = published(t, plan.Status)
+	w.state.Policy.Inventory = w.state.Policy.Status.Inventory
+}
