@@ -1,0 +1,157 @@
+// Package metrics exports what the orchestrator does and finds on /metrics: under the names of
+// NVIDIA's GPU Operator where the meaning is equal, so that alerts go on working, and under
+// names of its own. A label is a stage, a state, a cause of at most ten, or a verb: the number
+// of series does not grow with the number of nodes.
+package metrics
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+const (
+	// theirs is the namespace of the names that NVIDIA's GPU Operator has.
+	theirs = "gpu_operator"
+	ours   = "outrigger_orchestrator"
+)
+
+// The values of gpu_operator_reconciliation_status, as NVIDIA's GPU Operator defines them.
+const (
+	statusReady    = 1
+	statusNotReady = 0
+	statusNoPolicy = -1
+	statusError    = -2
+)
+
+// The states of nodes in a stage, and of nodes in a validation.
+const (
+	ready   = "ready"
+	failed  = "failed"
+	waiting = "waiting"
+	passed  = "passed"
+	skipped = "skipped"
+)
+
+// Recorder records passes and writes, and exports them as metrics.
+type Recorder struct {
+	now              func() time.Time
+	passes, failures prometheus.Counter
+	seconds          prometheus.Histogram
+	writes           *prometheus.CounterVec
+	// derived are those of the last status.
+	derived described
+
+	mu sync.Mutex
+	// status is that of the last pass, nil without a policy.
+	status *model.Status
+	err    bool
+	// success is when everything was last known to be ready.
+	success time.Time
+}
+
+var _ prometheus.Collector = (*Recorder)(nil)
+
+// New returns a Recorder that knows of no policy. now is the clock.
+func New(now func() time.Time) *Recorder {
+	return &Recorder{
+		now: now,
+		passes: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: theirs, Name: "reconciliation_total", Help: "Number of passes.",
+		}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: theirs, Name: "reconciliation_failed_total", Help: "Number of passes that failed: an object could not be rendered, read or written.",
+		}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: ours, Name: "pass_seconds", Help: "Duration of a pass, its writes included.", Buckets: []float64{.001, .01, .1, 1, 10, 60},
+		}),
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: ours, Name: "writes_total", Help: "Number of requests to the API server that write, by verb and result.",
+		}, []string{"verb", "result"}),
+		derived: describe(),
+	}
+}
+
+// Passed records a pass with the status that it derived, and the error that ended it.
+func (r *Recorder) Passed(s model.Status, took time.Duration, err error) {
+	r.passes.Inc()
+	r.seconds.Observe(took.Seconds())
+	broken := err != nil || refused(s)
+	if broken {
+		r.failures.Inc()
+	}
+	r.record(&s, broken)
+}
+
+// NoPolicy records that the cluster has no policy.
+func (r *Recorder) NoPolicy() { r.record(nil, false) }
+
+func (r *Recorder) record(s *model.Status, err bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.succeeded()
+	r.status, r.err = s, err
+}
+
+// succeeded notes that what the last pass found has held until now: a cluster at rest has no
+// passes.
+func (r *Recorder) succeeded() {
+	if reconciliation(r.status, r.err) == statusReady {
+		r.success = r.now()
+	}
+}
+
+// Wrote records a write: apply, create, delete, status or event.
+func (r *Recorder) Wrote(verb string, err error) {
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	r.writes.WithLabelValues(verb, result).Inc()
+}
+
+// refused reports whether a pass could not do what the policy asks for.
+func refused(s model.Status) bool {
+	reason := readyReason(s)
+	return reason == model.ReasonValuesRefused || reason == model.ReasonReconcileFailed
+}
+
+func readyReason(s model.Status) string {
+	if c := meta.FindStatusCondition(s.Conditions, model.ConditionReady); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+// Describe sends the descriptions of all metrics.
+func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range r.counted() {
+		c.Describe(ch)
+	}
+	r.derived.describe(ch)
+}
+
+// Collect sends all metrics.
+func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range r.counted() {
+		c.Collect(ch)
+	}
+	r.mu.Lock()
+	r.succeeded()
+	status, err, success := r.status, r.err, r.success
+	r.mu.Unlock()
+	r.derived.collect(ch, status, err)
+	seconds := 0.0
+	if !success.IsZero() {
+		seconds = float64(success.Unix())
+	}
+	ch <- prometheus.MustNewConstMetric(r.derived.success, prometheus.GaugeValue, seconds)
+}
+
+func (r *Recorder) counted() []prometheus.Collector {
+	return []prometheus.Collector{r.passes, r.failures, r.seconds, r.writes}
+}
