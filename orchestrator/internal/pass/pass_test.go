@@ -3,10 +3,12 @@ package pass_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/pass"
 )
 
 // stage returns the status of a stage in a plan.
@@ -114,6 +116,37 @@ func TestGate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRepeatedValidation repeats a validation without a change, then with one.
+func TestRepeatedValidation(t *testing.T) {
+	w := healthy(1)
+	w.stages[1].Validations = []model.Check{{Name: "check", Of: "1"}}
+	var now model.ValidationStatus
+	step := func(state, of, want string) {
+		t.Helper()
+		now = model.ValidationStatus{Name: "check", State: state, Of: of}
+		plan := pass.Next(w.stages, w.state, func(model.Check, model.State, model.ValidationStatus) (
+			model.ValidationStatus, []*unstructured.Unstructured, []model.Seen, time.Duration,
+		) {
+			return now, nil, nil, 0
+		})
+		if got := stage(t, plan, "container-toolkit").State; got != want {
+			t.Errorf("with a validation that is %s, the stage is %s, want %s", state, got, want)
+		}
+		w.publish(t, plan)
+	}
+	step("Running", "", model.Validating)
+	step("Skipped", "1", model.Ready)
+	step("Running", "", model.Ready)
+	step("Running", "", model.Ready)
+	step("Passed", "1", model.Ready)
+	w.stages[1].Validations[0].Of = "2"
+	step("Running", "1", model.Validating)
+	step("Running", "1", model.Validating)
+	step("Failed", "2", model.Failed)
+	step("Running", "", model.Validating)
+	step("Passed", "2", model.Ready)
 }
 
 func (w *world) drifts(stage string) {

@@ -33,6 +33,9 @@ func (w *walk) validated(r *result, st model.Stage, drive bool) bool {
 			continue
 		}
 		r.Validations = append(r.Validations, now)
+		if now.State == running && w.repeats(st, check, known[check.Name]) {
+			continue
+		}
 		if passed && r.State == model.Ready {
 			passed = judgeValidation(r, now)
 		}
@@ -41,6 +44,12 @@ func (w *walk) validated(r *result, st model.Stage, drive bool) bool {
 		r.State, r.Message = model.Validating, "not validated yet"
 	}
 	return passed
+}
+
+// repeats reports whether a validation that runs has had a result for this stage as it is, and
+// is repeated, for example because no GPU was free. The stage stays ready meanwhile.
+func (w *walk) repeats(st model.Stage, check model.Check, last model.ValidationStatus) bool {
+	return w.last[st.Name].State == model.Ready && (last.State == running || last.Of == check.Of)
 }
 
 // check lets one validation go on.
