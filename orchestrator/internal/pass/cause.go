@@ -68,7 +68,7 @@ func (x *index) podCause(p *model.Pod) cause {
 }
 
 // otherCause sets the cause of a pod for which the kubelet has no word of failure.
-func (x *index) otherCause(c *cause, p *model.Pod, node model.Node, at string) {
+func (x *index) otherCause(c *cause, p *model.Pod, node *model.Node, at string) {
 	switch {
 	case p.Deleting:
 		c.word, c.kind, c.message = "Terminating", starts, "the pod is being deleted"
@@ -93,7 +93,7 @@ func (x *index) otherCause(c *cause, p *model.Pod, node model.Node, at string) {
 }
 
 // nodeCause returns why the GPUs of a node cannot be used: what its agent says.
-func (x *index) nodeCause(n model.Node) cause {
+func (x *index) nodeCause(n *model.Node) cause {
 	c := cause{word: n.Reason, kind: waits, message: n.Message, since: n.Since}
 	switch n.Reason {
 	case "DriverNotFound":
@@ -121,7 +121,7 @@ func (x *index) nodeCause(n model.Node) cause {
 const nodeNotReady = "NodeNotReady"
 
 // nodeDown is the cause of all that is on a node that is not ready itself.
-func nodeDown(n model.Node, since time.Time) cause {
+func nodeDown(n *model.Node, since time.Time) cause {
 	return cause{
 		word: nodeNotReady, kind: waits, since: since, message: "the node itself is not Ready",
 		fix: "kubectl describe node " + n.Name + ": its kubelet, network or machine does not work",

@@ -15,8 +15,9 @@ type index struct {
 	pods map[owner][]model.Pod
 	// daemonSets are those that were observed.
 	daemonSets map[model.Ref]model.DaemonSet
-	nodes      map[string]model.Node
-	problems   map[key]*problem
+	// nodes are those with a pod that is not ready.
+	nodes    map[string]*model.Node
+	problems map[key]*problem
 	// troubled are the nodes with a pod that is not ready.
 	troubled map[string]bool
 	// told are the nodes whose GPUReady is the cause of a pod.
@@ -30,7 +31,7 @@ type owner struct{ namespace, name string }
 
 func newIndex(s model.State) *index {
 	x := &index{
-		now: s.Now, pods: map[owner][]model.Pod{}, daemonSets: map[model.Ref]model.DaemonSet{}, nodes: make(map[string]model.Node, len(s.Nodes)),
+		now: s.Now, pods: map[owner][]model.Pod{}, daemonSets: map[model.Ref]model.DaemonSet{}, nodes: map[string]*model.Node{},
 		problems: map[key]*problem{}, troubled: map[string]bool{}, told: map[string]bool{},
 	}
 	// The order in which the cluster lists pods does not matter.
@@ -41,13 +42,17 @@ func newIndex(s model.State) *index {
 		if p.Of == "" {
 			o := owner{p.Namespace, p.Owner}
 			x.pods[o] = append(x.pods[o], p)
+			x.nodes[p.Node] = &model.Node{Name: p.Node}
 		}
 	}
 	for _, ds := range s.DaemonSets {
 		x.daemonSets[ds.Ref] = ds
 	}
-	for _, n := range s.Nodes {
-		x.nodes[n.Name] = n
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if _, ok := x.nodes[n.Name]; ok {
+			x.nodes[n.Name] = n
+		}
 		if n.HasGPU() {
 			x.gpus++
 		}

@@ -78,16 +78,15 @@ func (x *index) add(stage, node string, c cause) bool {
 // an agent waits for another one is no problem, nor is it on a node that has one that explains
 // it.
 func (w *walk) addNodes(settled bool) (failed int) {
-	for _, n := range w.state.Nodes {
-		if !n.HasGPU() {
+	for i := range w.state.Nodes {
+		n := &w.state.Nodes[i]
+		if !n.NotReady && (n.GPUReady == "True" || n.GPUReady == "") || w.index.told[n.Name] || !n.HasGPU() {
 			continue
 		}
 		c := w.index.nodeCause(n)
 		switch {
 		case n.NotReady:
 			c = nodeDown(n, n.Since)
-		case n.GPUReady == "True" || n.GPUReady == "" || w.index.told[n.Name]:
-			continue
 		case c.kind != fails && (w.index.troubled[n.Name] || !settled):
 			continue
 		}

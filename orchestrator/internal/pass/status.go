@@ -26,7 +26,8 @@ func (w *walk) status() model.Status {
 	}
 	conditioned := false
 	now.GPUNodes = w.index.gpus
-	for _, n := range w.state.Nodes {
+	for i := range w.state.Nodes {
+		n := &w.state.Nodes[i]
 		if !n.HasGPU() {
 			continue
 		}
@@ -56,7 +57,7 @@ func (w *walk) status() model.Status {
 
 // usable reports whether the GPUs of a node can be used: its GPUReady decides or, on a node
 // without feature discovery, what the kubelet offers.
-func usable(n model.Node) bool {
+func usable(n *model.Node) bool {
 	if n.NotReady {
 		return false
 	}
