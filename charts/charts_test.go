@@ -174,6 +174,25 @@ func TestChartsHaveTheVersionOfTheRelease(t *testing.T) {
 			}
 		}
 	}
+	// Of charts within charts, and of what a chart depends on.
+	all, err := filepath.Glob("*/charts/*/Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names(t) {
+		all = append(all, filepath.Join(name, "Chart.yaml"))
+	}
+	for _, file := range all {
+		chart, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`(?im)^ *(?:app)?version: *(.*)$`).FindAllSubmatch(chart, -1) {
+			if string(found[1]) != version {
+				t.Errorf("%s has the version %s, versions.mk has %s: run make bump", file, found[1], version)
+			}
+		}
+	}
 }
 
 // fickle finds what makes a template differ from one rendering to the next, or
