@@ -1,25 +1,39 @@
 #!/bin/sh
-# rootfs.sh DIR: creates the root file system for programs that link glibc, from the
-# libc6 package of this Debian or Ubuntu, with which the programs are linked. Docker
-# and the program images both run this script, so their images have the same base.
+# rootfs.sh DIR [PACKAGE]: creates the root file system for programs that link glibc, from
+# the libc6 package of this Debian or Ubuntu, with which the programs are linked; or from
+# PACKAGE, a folder that libc6.sh wrote, for another architecture. Docker and the program
+# images both run this script, so their images have the same base.
 set -eu
 umask 022
-dir=$1
+dir=$1 package=${2:-}
 
 die() {
 	echo "rootfs.sh: $*" >&2
 	exit 1
 }
 
+# about FIELD: prints a field of the package libc6.
+about() {
+	if [ -n "$package" ]; then sed -n "s/^$1: //p" "$package/DEBIAN/control"; else dpkg-query -W -f "\${$1}" libc6; fi
+}
+
+# damaged: prints the files that differ from the package.
+damaged() {
+	if [ -n "$package" ]; then (cd "$package" && md5sum --check --quiet DEBIAN/md5sums 2>&1); else dpkg --verify libc6; fi
+}
+
 command -v dpkg >/dev/null || die "dpkg is missing: run this on Debian or Ubuntu"
-arch=$(dpkg --print-architecture)
+arch=$(about Architecture)
 case $arch in
 amd64) triplet=x86_64-linux-gnu loader=/lib64/ld-linux-x86-64.so.2 ;;
 arm64) triplet=aarch64-linux-gnu loader=/lib/ld-linux-aarch64.so.1 ;;
 *) die "no image is made for the architecture $arch: use amd64 or arm64" ;;
 esac
-damaged=$(dpkg --verify libc6 | grep '\.so' || true)
-[ -z "$damaged" ] || die "files differ from the package libc6, install it again (apt-get install --reinstall libc6): $damaged"
+found=$(damaged | grep '\.so' || true)
+[ -z "$found" ] || die "files differ from the package libc6, ${package:+remove $package, or }install it again (apt-get install --reinstall libc6): $found"
+# Debian 12 has the libraries in /lib, which is a link to usr/lib on a machine; later ones in /usr/lib.
+libraries=$package/usr/lib/$triplet
+[ -e "$libraries/libc.so.6" ] || libraries=$package/lib/$triplet
 
 # A merged /usr, as in Debian: files of drivers use both paths.
 mkdir -p "$dir/usr/bin" "$dir/usr/sbin" "$dir/usr/lib/$triplet" "$dir/usr/lib64" "$dir/etc" "$dir/tmp" "$dir/run"
@@ -31,7 +45,7 @@ done
 # The libraries that our programs and the driver's libraries link.
 for name in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2 \
 	libnss_files.so.2 libnss_dns.so.2 "${loader##*/}"; do
-	cp -L "/lib/$triplet/$name" "$dir/usr/lib/$triplet/$name"
+	cp -L "$libraries/$name" "$dir/usr/lib/$triplet/$name"
 done
 # The dynamic linker's path in every program: a link into the folder above.
 case $loader in
@@ -55,5 +69,11 @@ echo 'hosts: files dns' >"$dir/etc/nsswitch.conf"
 cp -L /etc/os-release "$dir/usr/lib/os-release"
 ln -s ../usr/lib/os-release "$dir/etc/os-release"
 mkdir -p "$dir/var/lib/dpkg/status.d" "$dir/usr/share/doc/libc6"
-dpkg-query -s libc6 >"$dir/var/lib/dpkg/status.d/libc6"
-cp -L /usr/share/doc/libc6/copyright "$dir/usr/share/doc/libc6/copyright"
+{
+	echo "Package: libc6"
+	echo "Status: install ok installed"
+	for field in Architecture Source Version Maintainer; do
+		echo "$field: $(about "$field")"
+	done
+} >"$dir/var/lib/dpkg/status.d/libc6"
+cp -L "$package/usr/share/doc/libc6/copyright" "$dir/usr/share/doc/libc6/copyright"

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,7 +39,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			Usage:       "write the archives of the named components, or of all",
 			ArgsUsage:   "[COMPONENT…]",
 			Description: description,
-			Flags:       flags(),
+			Flags:       flags("bin", "out/images"),
 			Action: func(ctx *cli.Context) error {
 				c, err := config(ctx)
 				if err != nil {
@@ -46,7 +47,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 				}
 				return run(ctx.Context, c, ctx.Args().Slice(), stdout)
 			},
-		}, chartsCommand()},
+		}, releaseCommand(), chartsCommand()},
 	})
 	if err := app.RunContext(context.Background(), args); err != nil {
 		fmt.Fprintln(stderr, "images:", err)
@@ -78,11 +79,12 @@ func chartsCommand() *cli.Command {
 	}
 }
 
-func flags() []cli.Flag {
+// flags returns the flags of a command that makes images, with its default folders.
+func flags(bin, out string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "dir", EnvVars: []string{"IMAGES_DIR"}, Value: "images", Usage: "`FOLDER` of the components"},
-		&cli.StringFlag{Name: "bin", EnvVars: []string{"IMAGES_BIN"}, Value: "bin", Usage: "`FOLDER` of the built programs"},
-		&cli.StringFlag{Name: "out", EnvVars: []string{"IMAGES_OUT"}, Value: "out/images", Usage: "`FOLDER` for the archives"},
+		&cli.StringFlag{Name: "bin", EnvVars: []string{"IMAGES_BIN"}, Value: bin, Usage: "`FOLDER` of the built programs"},
+		&cli.StringFlag{Name: "out", EnvVars: []string{"IMAGES_OUT"}, Value: out, Usage: "`FOLDER` for what it writes"},
 		&cli.StringFlag{Name: "repository", EnvVars: []string{"IMAGES_REPOSITORY"}, Value: "outrigger.dev", Usage: "first part of the images' names"},
 		&cli.StringFlag{Name: "version", EnvVars: []string{"VERSION"}, Value: "dev", Usage: "version in the images' tags"},
 		&cli.StringFlag{Name: "revision", EnvVars: []string{"REVISION"}, Value: "unknown", Usage: "`COMMIT` of the source in the images' labels"},
@@ -108,6 +110,7 @@ func config(ctx *cli.Context) (Config, error) {
 	if err != nil || seconds < 0 {
 		errs = append(errs, fmt.Errorf("--source-date-epoch is %q: give seconds since 1970", ctx.String("source-date-epoch")))
 	}
+	c.Libc.Arch, c.Cache = runtime.GOARCH, filepath.Join(c.Out, ".base")
 	c.Time = time.Unix(seconds, 0).UTC()
 	release, err := os.ReadFile("/etc/os-release")
 	if err != nil {
@@ -123,16 +126,9 @@ func config(ctx *cli.Context) (Config, error) {
 
 // run builds the components that are named, or all.
 func run(ctx context.Context, c Config, components []string, stdout io.Writer) error {
-	all, err := filepath.Glob(filepath.Join(c.Dir, "*", "Dockerfile"))
+	all, err := c.components()
 	if err != nil {
 		return err
-	}
-	if len(all) == 0 {
-		return fmt.Errorf("find components: no %s: run images in the root of the repository, or set --dir",
-			filepath.Join(c.Dir, "*", "Dockerfile"))
-	}
-	for i := range all {
-		all[i] = filepath.Base(filepath.Dir(all[i]))
 	}
 	if len(components) == 0 {
 		components = all
@@ -145,11 +141,23 @@ func run(ctx context.Context, c Config, components []string, stdout io.Writer) e
 		if err != nil {
 			return err
 		}
-		state := "unchanged"
-		if result.Changed {
-			state = "written"
-		}
-		fmt.Fprintf(stdout, "%s  %s  %s  %.1f MB  %s\n", result.Archive, result.Ref, result.Digest, float64(result.Bytes)/1e6, state)
+		fmt.Fprintln(stdout, result)
 	}
 	return nil
+}
+
+// components returns the folders with a Dockerfile.
+func (c Config) components() ([]string, error) {
+	all, err := filepath.Glob(filepath.Join(c.Dir, "*", "Dockerfile"))
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("find components: no %s: run images in the root of the repository, or set --dir",
+			filepath.Join(c.Dir, "*", "Dockerfile"))
+	}
+	for i := range all {
+		all[i] = filepath.Base(filepath.Dir(all[i]))
+	}
+	return all, nil
 }

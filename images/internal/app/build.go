@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -30,8 +29,12 @@ type Config struct {
 	Dir string
 	// Bin holds the built programs, which a Dockerfile's build stage puts into /out.
 	Bin string
+	// Libc is the libc6 package, which also says for which architecture the images are.
+	Libc base.Source
 	// Out receives COMPONENT.tar.
 	Out string
+	// Cache holds the trees of the base.
+	Cache string
 	// Repository is written before the component in an image's name.
 	Repository string
 	Version    string
@@ -52,6 +55,15 @@ type Result struct {
 	Changed bool
 }
 
+// String returns the line that the program prints.
+func (r Result) String() string {
+	state := "unchanged"
+	if r.Changed {
+		state = "written"
+	}
+	return fmt.Sprintf("%s  %s  %s  %.1f MB  %s", r.Archive, r.Ref, r.Digest, float64(r.Bytes)/1e6, state)
+}
+
 // Build writes the archive of one component.
 func (c Config) Build(ctx context.Context, component string) (Result, error) {
 	result, err := c.build(ctx, component)
@@ -62,33 +74,58 @@ func (c Config) Build(ctx context.Context, component string) (Result, error) {
 }
 
 func (c Config) build(ctx context.Context, component string) (Result, error) {
-	ref, err := name.NewTag(fmt.Sprintf("%s/%s:%s-%s", c.Repository, component, c.Version, c.OS), name.StrictValidation)
+	ref, err := c.tag(component, c.Version+"-"+c.OS.String())
 	if err != nil {
 		return Result{}, err
 	}
-	recipe, err := c.recipe(component)
+	built, err := c.image(ctx, component)
 	if err != nil {
 		return Result{}, err
 	}
-	layers, err := c.layers(ctx, recipe)
-	if err != nil {
-		return Result{}, err
-	}
-	image, err := c.image(recipe, layers)
-	if err != nil {
-		return Result{}, err
-	}
-	digest, err := image.Digest()
+	return c.archive(component, built, ref)
+}
+
+// archive writes the image into file.tar, if it has changed.
+func (c Config) archive(file string, built image, refs ...name.Tag) (Result, error) {
+	digest, err := built.Digest()
 	if err != nil {
 		return Result{}, err
 	}
 	var archive bytes.Buffer
-	if err := oci.Write(&archive, image, ref); err != nil {
+	if err := oci.Write(&archive, built, refs...); err != nil {
 		return Result{}, err
 	}
-	result := Result{Archive: filepath.Join(c.Out, component+".tar"), Ref: ref.String(), Digest: digest.String(), Bytes: archive.Len()}
+	result := Result{Archive: filepath.Join(c.Out, file+".tar"), Ref: refs[0].String(), Digest: digest.String(), Bytes: archive.Len()}
 	result.Changed, err = replace(result.Archive, archive.Bytes())
 	return result, err
+}
+
+// tag returns the name of a component's image.
+func (c Config) tag(component, tag string) (name.Tag, error) {
+	return name.NewTag(fmt.Sprintf("%s/%s:%s", c.Repository, component, tag), name.StrictValidation)
+}
+
+// image is the image of a component.
+type image struct {
+	v1.Image
+	// root is the tree of its base, and programs are the files of those in it.
+	root     string
+	programs []string
+}
+
+// image returns the image of component.
+func (c Config) image(ctx context.Context, component string) (image, error) {
+	recipe, err := c.recipe(component)
+	if err != nil {
+		return image{}, err
+	}
+	var built image
+	layers, err := c.layers(ctx, recipe, &built)
+	if err != nil {
+		return image{}, err
+	}
+	built.Image, err = c.assemble(recipe, layers)
+	return built, err
 }
 
 // recipe reads the Dockerfile of component.
@@ -109,9 +146,8 @@ func (c Config) recipe(component string) (dockerfile.Recipe, error) {
 
 // layers returns one layer per COPY. A COPY can use a folder of the repository, which
 // is above Dir, and two stages: base has the tree of rootfs.sh at /rootfs/, and build
-// has the programs in /out/.
-func (c Config) layers(ctx context.Context, recipe dockerfile.Recipe) ([]mutate.Addendum, error) {
-	var root string
+// has the programs in /out/. It names what it finds there in built.
+func (c Config) layers(ctx context.Context, recipe dockerfile.Recipe, built *image) ([]mutate.Addendum, error) {
 	var layers []mutate.Addendum
 	for _, step := range recipe.Copies {
 		source := layer.Source{To: step.To, Time: c.Time}
@@ -120,16 +156,17 @@ func (c Config) layers(ctx context.Context, recipe dockerfile.Recipe) ([]mutate.
 		case step.Stage == "":
 			source.Path = filepath.Join(c.Dir, "..", step.From)
 		case step.Stage == "base" && step.From == "/rootfs/" && step.To == "/":
-			dir, err := base.Make(ctx, filepath.Join(c.Dir, "base", "rootfs.sh"), filepath.Join(c.Out, ".base"))
+			dir, err := base.Make(ctx, filepath.Join(c.Dir, "base", "rootfs.sh"), c.Cache, c.Libc)
 			if err != nil {
 				return nil, err
 			}
-			root, source.Path = dir, dir
+			built.root, source.Path = dir, dir
 		case step.Stage == "build" && fromBuild && filepath.IsLocal(program) && !strings.HasSuffix(step.To, "/"):
 			source.Path = filepath.Join(c.Bin, program)
-			if err := check(source.Path, root); err != nil {
+			if err := check(source.Path, c.Libc.Arch, built.root); err != nil {
 				return nil, err
 			}
+			built.programs = append(built.programs, source.Path)
 		default:
 			return nil, fmt.Errorf("copy %s from stage %s to %s: supported are /rootfs/ of stage base to / and /out/PROGRAM of stage build to a file",
 				step.From, step.Stage, step.To)
@@ -148,7 +185,7 @@ func (c Config) layers(ctx context.Context, recipe dockerfile.Recipe) ([]mutate.
 }
 
 // check reports why the program at path cannot run on the base at root.
-func check(path, root string) error {
+func check(path, arch, root string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: run make build first", err)
@@ -157,14 +194,14 @@ func check(path, root string) error {
 		return err
 	}
 	defer f.Close()
-	if err := base.Check(f, root); err != nil {
+	if err := base.Check(f, arch, root); err != nil {
 		return fmt.Errorf("add %s to the image: %w", path, err)
 	}
 	return nil
 }
 
-// image returns the image of layers and configuration.
-func (c Config) image(recipe dockerfile.Recipe, layers []mutate.Addendum) (v1.Image, error) {
+// assemble returns the image of layers and configuration.
+func (c Config) assemble(recipe dockerfile.Recipe, layers []mutate.Addendum) (v1.Image, error) {
 	image, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), layers...)
 	if err != nil {
 		return nil, err
@@ -174,7 +211,7 @@ func (c Config) image(recipe dockerfile.Recipe, layers []mutate.Addendum) (v1.Im
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.OS, config.Architecture = "linux", c.Libc.Arch
 	config.Created = v1.Time{Time: c.Time}
 	config.Config = v1.Config{
 		// What docker build writes for an image FROM scratch.

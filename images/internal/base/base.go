@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -48,16 +49,49 @@ func ReadOS(osRelease []byte) (OS, error) {
 	return OS{ID: id, Version: version}, nil
 }
 
-// Make runs script, which creates the tree, and returns its folder below cache. It
-// reuses a tree that the same script created from the same libc6.
-func Make(ctx context.Context, script, cache string) (string, error) {
+// Source is the libc6 package from which Make creates a tree.
+type Source struct {
+	// Arch is the architecture of the tree: amd64 or arm64.
+	Arch string
+	// Packages is the folder in which libc6.sh has unpacked the package of each
+	// architecture but this machine's, whose installed package is used.
+	Packages string
+}
+
+// folder returns the folder of the unpacked package, or "" for the installed one.
+func (s Source) folder() string {
+	if s.Arch == runtime.GOARCH {
+		return ""
+	}
+	return filepath.Join(s.Packages, s.Arch)
+}
+
+// version returns what distinguishes one build of the package from another.
+func (s Source) version(ctx context.Context) ([]byte, error) {
+	if folder := s.folder(); folder != "" {
+		text, err := os.ReadFile(filepath.Join(folder, "DEBIAN/control"))
+		if err != nil {
+			return nil, fmt.Errorf("make base: %w: get the package libc6: images/base/libc6.sh %s %s", err, s.Packages, s.Arch)
+		}
+		return text, nil
+	}
+	libc, err := exec.CommandContext(ctx, "dpkg-query", "-W", "-f", "${Version} ${Architecture}", "libc6").Output()
+	if err != nil {
+		return nil, fmt.Errorf("make base: read version of libc6 from dpkg: %w: build the images on Debian or Ubuntu", err)
+	}
+	return libc, nil
+}
+
+// Make runs script, which creates the tree from source, and returns its folder below
+// cache. It reuses a tree that the same script created from the same libc6.
+func Make(ctx context.Context, script, cache string, source Source) (string, error) {
 	text, err := os.ReadFile(script)
 	if err != nil {
 		return "", fmt.Errorf("make base: %w", err)
 	}
-	libc, err := exec.CommandContext(ctx, "dpkg-query", "-W", "-f", "${Version} ${Architecture}", "libc6").Output()
+	libc, err := source.version(ctx)
 	if err != nil {
-		return "", fmt.Errorf("make base: read version of libc6 from dpkg: %w: build the images on Debian or Ubuntu", err)
+		return "", err
 	}
 	sum := sha256.Sum256(append(text, libc...))
 	dir := filepath.Join(cache, fmt.Sprintf("%x", sum[:8]))
@@ -73,7 +107,7 @@ func Make(ctx context.Context, script, cache string) (string, error) {
 		return "", fmt.Errorf("make base: %w", err)
 	}
 	defer os.RemoveAll(temp)
-	if out, err := exec.CommandContext(ctx, "/bin/sh", script, temp).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "/bin/sh", script, temp, source.folder()).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("make base with %s: %w: %s", script, err, bytes.TrimSpace(out))
 	}
 	// The next build can be that of another user.
@@ -88,12 +122,16 @@ func Make(ctx context.Context, script, cache string) (string, error) {
 	return dir, nil
 }
 
-// Check reports the libraries that program links and root lacks. For a static
-// program, root can be empty.
-func Check(program io.ReaderAt, root string) error {
+// Check reports that program is not one for arch, and the libraries that it links and
+// root lacks. For a static program, root can be empty.
+func Check(program io.ReaderAt, arch, root string) error {
 	file, err := elf.NewFile(program)
 	if err != nil {
 		return fmt.Errorf("read ELF file: %w", err)
+	}
+	machine, known := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[arch]
+	if !known || file.Machine != machine {
+		return fmt.Errorf("it is a program for %s, not for %s: build it with GOARCH=%s", file.Machine, arch, arch)
 	}
 	needed, err := file.ImportedLibraries()
 	if err != nil {

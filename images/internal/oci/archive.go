@@ -15,14 +15,17 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Write writes image, named ref, to w. Equal images give equal bytes.
-func Write(w io.Writer, image v1.Image, ref name.Tag) error {
+// refName is where tools read the name of an image in a layout.
+const refName = "org.opencontainers.image.ref.name"
+
+// Write writes image, with one or more names, to w. Equal images give equal bytes.
+func Write(w io.Writer, image v1.Image, refs ...name.Tag) error {
 	a := archive{w: tar.NewWriter(w), written: map[v1.Hash]bool{}}
-	if err := a.write(image, ref); err != nil {
-		return fmt.Errorf("write archive of %s: %w", ref, err)
+	if err := a.write(image, refs); err != nil {
+		return fmt.Errorf("write archive of %s: %w", refs[0], err)
 	}
 	if err := a.w.Close(); err != nil {
-		return fmt.Errorf("write archive of %s: %w", ref, err)
+		return fmt.Errorf("write archive of %s: %w", refs[0], err)
 	}
 	return nil
 }
@@ -32,8 +35,8 @@ type archive struct {
 	written map[v1.Hash]bool
 }
 
-func (a archive) write(image v1.Image, ref name.Tag) error {
-	index, err := index(image, ref)
+func (a archive) write(image v1.Image, refs []name.Tag) error {
+	index, err := index(image, refs)
 	if err != nil {
 		return err
 	}
@@ -54,7 +57,9 @@ func (a archive) write(image v1.Image, ref name.Tag) error {
 	if err != nil {
 		return err
 	}
-	docker.RepoTags = []string{ref.String()}
+	for _, ref := range refs {
+		docker.RepoTags = append(docker.RepoTags, ref.String())
+	}
 	return a.json("manifest.json", tarball.Manifest{docker})
 }
 
@@ -130,7 +135,7 @@ func (a archive) file(file string, content []byte) error {
 }
 
 // index names the image in the annotations of containerd and of OCI.
-func index(image v1.Image, ref name.Tag) (v1.IndexManifest, error) {
+func index(image v1.Image, refs []name.Tag) (v1.IndexManifest, error) {
 	digest, err := image.Digest()
 	if err != nil {
 		return v1.IndexManifest{}, err
@@ -143,20 +148,20 @@ func index(image v1.Image, ref name.Tag) (v1.IndexManifest, error) {
 	if err != nil {
 		return v1.IndexManifest{}, err
 	}
-	return v1.IndexManifest{
-		SchemaVersion: 2,
-		MediaType:     types.OCIImageIndex,
-		Manifests: []v1.Descriptor{{
+	result := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex}
+	for _, ref := range refs {
+		result.Manifests = append(result.Manifests, v1.Descriptor{
 			MediaType: types.OCIManifestSchema1,
 			Digest:    digest,
 			Size:      size,
 			Platform:  &v1.Platform{OS: config.OS, Architecture: config.Architecture},
 			Annotations: map[string]string{
-				"io.containerd.image.name":          ref.String(),
-				"org.opencontainers.image.ref.name": ref.TagStr(),
+				"io.containerd.image.name": ref.String(),
+				refName:                    ref.TagStr(),
 			},
-		}},
-	}, nil
+		})
+	}
+	return result, nil
 }
 
 func blob(digest v1.Hash) string {

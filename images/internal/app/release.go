@@ -1,0 +1,159 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/images/internal/base"
+	"outrigger.dev/images/internal/oci"
+	"outrigger.dev/images/internal/sbom"
+)
+
+const releaseDescription = `For each component it writes one archive for each architecture, and one OCI layout
+whose index names all of them; each image has the tags VERSION-OS and VERSION. For
+each image, and for each program, it writes what that contains (SBOM, CycloneDX). The
+folder of the programs has one folder for each architecture.`
+
+// releaseCommand returns the command that writes the images of a release.
+func releaseCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "release",
+		Usage:       "write the images of a release for several architectures, and what they contain",
+		Description: releaseDescription,
+		Flags: append(flags("out/build", "out/release/stable"),
+			&cli.StringSliceFlag{Name: "arch", EnvVars: []string{"IMAGES_ARCH"}, Value: cli.NewStringSlice("amd64", "arm64"), Usage: "architectures of the images"},
+			&cli.StringFlag{Name: "libc6", EnvVars: []string{"IMAGES_LIBC6"}, Value: "out/libc6", Usage: "`FOLDER` that images/base/libc6.sh wrote"},
+		),
+		Action: func(ctx *cli.Context) error {
+			c, err := config(ctx)
+			if err != nil {
+				return err
+			}
+			c.Libc.Packages = ctx.String("libc6")
+			return release{Config: c, archs: ctx.StringSlice("arch"), stdout: ctx.App.Writer}.write(ctx.Context)
+		},
+	}
+}
+
+// release writes the images of all components. The folders Bin and Out of its Config
+// are those of the whole release.
+type release struct {
+	Config
+	archs  []string
+	stdout io.Writer
+}
+
+func (r release) write(ctx context.Context) error {
+	components, err := r.components()
+	if err != nil {
+		return err
+	}
+	cache, err := os.MkdirTemp("", "outrigger-images-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(cache)
+	r.Cache = cache
+	for _, component := range components {
+		if err := r.component(ctx, component); err != nil {
+			return fmt.Errorf("release image of %s: %w", component, err)
+		}
+	}
+	for _, arch := range r.archs {
+		if err := r.programs(arch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// on returns the configuration of the images for arch.
+func (r release) on(arch string) Config {
+	c := r.Config
+	c.Libc.Arch, c.Bin, c.Out = arch, filepath.Join(r.Bin, arch), filepath.Join(r.Out, "images")
+	return c
+}
+
+// component writes the archives, the layout and the documents of a component.
+func (r release) component(ctx context.Context, component string) error {
+	tag := r.Version + "-" + r.OS.String()
+	long, err := r.tag(component, tag)
+	if err != nil {
+		return err
+	}
+	short, err := r.tag(component, r.Version)
+	if err != nil {
+		return err
+	}
+	var images []v1.Image
+	for _, arch := range r.archs {
+		c, file := r.on(arch), component+"-"+tag+"-"+arch
+		built, err := c.image(ctx, component)
+		if err != nil {
+			return fmt.Errorf("for %s: %w", arch, err)
+		}
+		result, err := c.archive(file, built, long, short)
+		if err != nil {
+			return fmt.Errorf("for %s: %w", arch, err)
+		}
+		fmt.Fprintln(r.stdout, result)
+		if err := r.contents(built, component, tag, arch); err != nil {
+			return fmt.Errorf("for %s: %w", arch, err)
+		}
+		images = append(images, built)
+	}
+	return oci.WriteLayout(filepath.Join(r.Out, "images", component), images, tag, r.Version)
+}
+
+// contents writes the document of an image.
+func (r release) contents(built image, component, tag, arch string) error {
+	digest, err := built.Digest()
+	if err != nil {
+		return err
+	}
+	about := sbom.Image{
+		Repository: r.Repository + "/" + component, Tag: tag, Arch: arch, Digest: digest.Hex,
+		Distribution: r.OS.ID, Release: r.OS.Version, Programs: built.programs,
+	}
+	if built.root != "" {
+		libc, err := base.Package(built.root)
+		if err != nil {
+			return err
+		}
+		about.Packages = []sbom.Package{{
+			Name: libc["Package"], Source: libc["Source"], Version: libc["Version"], Arch: libc["Architecture"], Maintainer: libc["Maintainer"],
+		}}
+	}
+	text, err := r.documents().Image(about)
+	if err != nil {
+		return err
+	}
+	_, err = replace(filepath.Join(r.Out, "sbom/images", component+"-"+tag+"-"+arch+".cdx.json"), text)
+	return err
+}
+
+// programs writes the document of each program that was built for arch.
+func (r release) programs(arch string) error {
+	files, err := os.ReadDir(filepath.Join(r.Bin, arch))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		text, err := r.documents().Program(filepath.Join(r.Bin, arch, file.Name()))
+		if err != nil {
+			return err
+		}
+		if _, err := replace(filepath.Join(r.Out, "sbom/programs", file.Name()+"-"+arch+".cdx.json"), text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r release) documents() sbom.Release { return sbom.Release{Version: r.Version, Time: r.Time} }
