@@ -1,5 +1,10 @@
 # Outrigger. "make help" lists the targets.
 include versions.mk
+# A nightly has the date of its commit, and sorts below the release.
+export CHANNEL ?= stable
+ifeq ($(CHANNEL),nightly)
+VERSION := $(VERSION)-nightly.$(shell TZ=UTC0 git log -1 --date=format-local:%Y%m%d --format=%cd)
+endif
 export VERSION OS_BASE REVISION GOLANG_IMAGE DEBIAN_IMAGE
 export GOWORK := off
 # One step downloads the modules that a target needs; all that follows is offline.
@@ -37,7 +42,7 @@ pins = $(addprefix test/cluster/components/,$(filter-out pause,$(1)))
 owners = $(foreach module,$(MODULES),$(if $(filter $(module) $(module)/%,$(1)),$(module)))
 
 .DEFAULT_GOAL := help
-.PHONY: help build cluster demo demo-down test check e2e bench soak sim charts packages images pins sync setup root everything free clean release
+.PHONY: help build cluster demo demo-down test check e2e bench soak sim charts packages images pins bump sync setup root everything free clean release
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -81,15 +86,14 @@ sim: setup ## build the simulated GPU node: bin/gpu-sim and its libraries
 	@$(libs)
 	@$(STEP) "build gpu-sim" tools/build.sh sim/...
 
-images: release build ## write the container images as OCI archives into out/images
+images: build ## write the container images as OCI archives into out/images
 	@$(STEP) "write the images" bin/images build
-
-# RELEASE=1 builds only what is pinned.
-release:
-	@[ -z "$(RELEASE)" ] || tools/pins.sh --release
 
 pins: ## write the base images of versions.mk into the Dockerfiles
 	@tools/pins.sh
+
+bump: ## write the next version, TO=YY.MM.PATCH, wherever the version stands
+	@tools/bump.sh $(TO)
 
 cluster: setup ## build what a test cluster runs: bin/cluster and bin/cluster-components
 	@$(call download,$(call pins,$(CLUSTER)) sim test/cluster)
@@ -103,13 +107,27 @@ charts: setup ## check and package the charts into out/charts, also as an OCI la
 	@$(STEP) "build the program images" tools/build.sh images
 	@$(STEP) "package the charts" tools/charts.sh
 
-# The architectures of the packages.
+# The architectures of packages and releases, and the modules with the programs of these.
 ARCHS ?= amd64 arm64
+TOOLKIT := agents/container-toolkit/tools agents/container-toolkit/toolkit-gpus
+RELEASED := $(filter-out charts images pkg sim test/%,$(MODULES))
 packages: setup ## write the .deb and .rpm packages of the container toolkit into out/packages
+	@tools/cross.sh -- $(ARCHS)
 	@$(call download,tools/nfpm agents/container-toolkit)
 	@$(STEP) "build nfpm" tools/tool.sh nfpm
 	@$(STEP) "build nvidia-ctk" tools/build.sh agents/container-toolkit/tools/nvidia-ctk
-	@$(STEP) "write the packages" tools/nfpm.sh $(ARCHS)
+	@$(STEP) "build the programs for each architecture" tools/cross.sh $(addsuffix /...,$(TOOLKIT)) -- $(ARCHS)
+	@$(STEP) "write the packages" tools/nfpm.sh out/packages $(ARCHS)
+
+release: setup ## write a release into out/release/CHANNEL (stable, nightly) for ARCHS (amd64 arm64)
+	@tools/release.sh check $(ARCHS)
+	@$(call download,$(RELEASED) images tools/helm tools/nfpm)
+	@$(STEP) "get libc6 of other architectures" images/base/libc6.sh out/libc6 $(ARCHS)
+	@$(STEP) "build helm and nfpm" tools/tool.sh helm nfpm
+	@$(STEP) "build the program images and nvidia-ctk" tools/build.sh images agents/container-toolkit/tools/nvidia-ctk
+	@$(STEP) "build the programs for each architecture" tools/cross.sh $(addsuffix /...,$(RELEASED)) -- $(ARCHS)
+	@$(STEP) "write the release" tools/release.sh write $(ARCHS)
+	@echo "out/release/$(CHANNEL) has version $(VERSION); docs/releases.md says how to check and publish it"
 
 demo: root setup ## schedule a GPU pod on a real Kubernetes with simulated GPUs
 	@$(call download,$(call pins,$(CLUSTER)) charts $(call owners,$(DEMO)))

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # pins.sh: writes the images that versions.mk names into the Dockerfiles.
-# pins.sh --release: fails unless these images have a digest, the Dockerfiles name the
-# same ones, and what is built is a commit.
+# pins.sh --check: fails unless these images have a digest, and the Dockerfiles name the
+# same ones.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-usage() { echo "pins.sh: $*; run it as: make pins, or make images RELEASE=1" >&2; exit 2; }
-[ $# -eq 0 ] || [ "$*" = --release ] || usage "unknown arguments: $*"
+usage() { echo "pins.sh: $*; run it as: make pins" >&2; exit 2; }
+[ $# -eq 0 ] || [ "$*" = --check ] || usage "unknown arguments: $*"
 [ -n "${GOLANG_IMAGE:-}" ] && [ -n "${DEBIAN_IMAGE:-}" ] || usage "GOLANG_IMAGE or DEBIAN_IMAGE is not set"
 
 mapfile -t files < <(grep -rlE '^ARG (GOLANG|DEBIAN)_IMAGE=' --include=Dockerfile images test)
@@ -16,7 +16,7 @@ if [ $# -eq 0 ]; then
 fi
 
 status=0
-complain() { echo "outrigger: no release: $*" >&2; status=1; }
+complain() { echo "outrigger: not pinned: $*" >&2; status=1; }
 for name in GOLANG_IMAGE DEBIAN_IMAGE; do
   image=${!name}
   [[ $image =~ @sha256:[0-9a-f]{64}$ ]] ||
@@ -26,6 +26,4 @@ for name in GOLANG_IMAGE DEBIAN_IMAGE; do
       complain "$file does not have the $name of versions.mk: run: make pins"
   done
 done
-[ -z "$(git status --porcelain 2>&1)" ] ||
-  complain "files differ from the commit that the images would name as their source: commit or remove what \"git status\" shows"
 exit $status

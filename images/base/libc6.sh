@@ -27,7 +27,7 @@ get() {
   echo "get libc6 $version for $1"
   private "$1" update
   (cd "$work" && private "$1" download "libc6=$version") ||
-    die "APT's sources have no libc6 $version for $1, and both architectures need the same one: upgrade this machine (apt-get update && apt-get install libc6), or add a source that has $1"
+    die "APT's sources have no libc6 $version for $1, and both architectures need the same one: upgrade this machine (apt-get update && apt-get install libc6), or add a source that has $1; if this machine is offline, connect it"
   dpkg-deb --raw-extract "$work"/libc6_*_"$1".deb "$work/$1"
   rm -rf "${folder:?}/$1"
   mv "$work/$1" "$folder/$1"

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# cross.sh FOLDER… -- ARCH…: builds the commands below each FOLDER for each architecture
+# (amd64, arm64) into out/build/ARCH, and nothing else is left there. out/build/compilers
+# says with which C compilers and linkers.
+# cross.sh -- ARCH…: only checks that this machine has the compilers.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+own=${CC:-gcc}
+folders=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do folders+=("$1"); shift; done
+[ $# -gt 1 ] || { echo "cross.sh: name the architectures: ARCHS=\"amd64 arm64\"" >&2; exit 2; }
+shift
+
+# compiler ARCH: prints the C compiler for the programs that link C.
+compiler() {
+  case $1 in
+  "$(go env GOHOSTARCH)") echo "$own" ;;
+  amd64) echo x86_64-linux-gnu-gcc ;;
+  arm64) echo aarch64-linux-gnu-gcc ;;
+  *) echo "outrigger: nothing is built for the architecture $1: use amd64 or arm64" >&2; return 2 ;;
+  esac
+}
+
+# All that is missing shows before what an earlier run has left goes.
+for arch in "$@"; do
+  CC=$(compiler "$arch")
+  [ "$CC" = "$own" ] || echo '#include <stdlib.h>' | "$CC" -E - >/dev/null 2>&1 || {
+    debian=$arch triplet=${CC%-gcc}
+    echo "outrigger: no C compiler for $arch: apt-get install gcc-$triplet libc6-dev-$debian-cross, or set ARCHS=$(go env GOHOSTARCH)" >&2
+    exit 1
+  }
+done
+[ ${#folders[@]} -gt 0 ] || exit 0
+
+# What a variable of the caller would change in the programs has one value.
+unset CGO_CPPFLAGS CGO_CXXFLAGS CGO_LDFLAGS GOEXPERIMENT
+export GOOS=linux GOAMD64=v1 GOARM64=v8.0
+rm -rf out/build
+for arch in "$@"; do
+  CC=$(compiler "$arch")
+  export CC BIN=$PWD/out/build/$arch GOARCH=$arch
+  mkdir -p "$BIN"
+  echo "C for $arch: $("$CC" --version | head -n 1), $("$("$CC" -print-prog-name=ld)" --version | head -n 1)" >>out/build/compilers
+  tools/build.sh "${folders[@]}"
+done

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# release.sh check ARCH…: fails, with all reasons, if no release can be made from this
+# checkout on this machine.
+# release.sh write ARCH…: writes the release of the programs in out/build into
+# out/release/CHANNEL. The same commit on the same Debian with the same Go gives the same
+# bytes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+: "${VERSION:?release.sh: set VERSION, as "make release" does}" "${OS_BASE:?release.sh: set OS_BASE}" "${CHANNEL:?release.sh: set CHANNEL}"
+verb=${1:-}
+shift || true
+umask 022
+export LC_ALL=C TZ=UTC0
+calver=$(sed -n 's/^VERSION := //p' versions.mk)
+
+check() {
+  local status=0 chart base
+  complain() { echo "outrigger: no release: $*" >&2; status=1; }
+  if ! git rev-parse -q --verify HEAD >/dev/null 2>&1; then
+    complain "this folder is no checkout of git, and a release names its commit: git clone the repository"
+  elif [ -n "$(git status --porcelain)" ]; then
+    complain "files differ from the commit that the release would name as its source: commit or remove what \"git status\" shows"
+  fi
+  case $CHANNEL in
+  stable) [ "$VERSION" = "$calver" ] || complain "the version is $VERSION, versions.mk has $calver: make bump TO=$VERSION, and commit" ;;
+  nightly)
+    [[ $VERSION =~ ^${calver//./\\.}-nightly\.[0-9]{8}$ ]] ||
+      complain "the version is $VERSION, a nightly is $calver-nightly.YYYYMMDD: omit VERSION" ;;
+  *) complain "no channel $CHANNEL: use stable or nightly" ;;
+  esac
+  for chart in charts/*/Chart.yaml; do
+    base=$(sed -n 's|^ *outrigger.dev/os-base: ||p' "$chart")
+    [ -z "$base" ] || [ "$base" = "$OS_BASE" ] ||
+      complain "$chart takes images for $base, this machine makes them for $OS_BASE: build on $base, or change the chart"
+  done
+  tools/cross.sh -- "$@" || status=1
+  [ $status -eq 0 ] || exit $status
+  # No image of a release comes from a registry: this is for those who build its sources.
+  tools/pins.sh --check || true
+}
+
+# charts: packages the charts in this version, and writes the index of the channel.
+charts() {
+  local chart
+  for chart in charts/*/Chart.yaml; do cp -rL "$(dirname "$chart")" "$work/"; done
+  find "$work" -type f -exec sed -i "s/\b${calver//./\\.}\b/$VERSION/g" {} +
+  find "$work" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+  for chart in "$work"/*/; do bin/helm package "$chart" --destination "$new/charts"; done
+  bin/helm repo index "$new/charts"
+  # Helm writes the present time.
+  sed -i -E "s/^(generated|[ -]*created): .*/\1: \"$(date -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)\"/" "$new/charts/index.yaml"
+  bin/images charts --out "$new/charts/oci" "$new"/charts/*.tgz
+}
+
+# manifests: copies the manifests for those without Helm, in this version.
+manifests() {
+  mkdir -p "$new/manifests"
+  cp deployments/static/*.yaml "$new/manifests/"
+  sed -i "s/\b${calver//./\\.}\b/$VERSION/g" "$new"/manifests/*.yaml
+}
+
+# source: packs the commit.
+source_archive() {
+  mkdir -p "$new/source"
+  git archive --prefix="outrigger-$VERSION/" HEAD | gzip -n9 >"$new/source/outrigger-$VERSION.tar.gz"
+}
+
+# build: says what the release was made of, and with what.
+build() {
+  echo "version: $VERSION"
+  echo "commit: $(git rev-parse HEAD)"
+  echo "base: $OS_BASE, libc6 $(dpkg-query -W -f '${Version}' libc6)"
+  echo "go: $(go env GOVERSION)"
+  cat out/build/compilers
+}
+
+write() {
+  local out=out/release arch archs=()
+  new=$PWD/$out/.new work=$(mktemp -d)
+  trap 'rm -rf "$work" "$new"' EXIT
+  SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+  export SOURCE_DATE_EPOCH
+  rm -rf "$new"
+  mkdir -p "$new/charts"
+  for arch in "$@"; do archs+=(--arch "$arch"); done
+  bin/images release --out "$new" "${archs[@]}"
+  charts
+  manifests
+  source_archive
+  tools/nfpm.sh "$new/packages" "$@"
+  build >"$new/BUILD"
+  (cd "$new" && find . -type f -printf '%P\n' | sort | xargs -d '\n' sha256sum) >"$work/SHA256SUMS"
+  mv "$work/SHA256SUMS" "$new/"
+  chmod -R u=rwX,go=rX "$new"
+  rm -rf "${out:?}/$CHANNEL"
+  mv "$new" "$out/$CHANNEL"
+}
+
+case $verb in
+check | write) "$verb" "$@" ;;
+*) echo "release.sh: run it as: make release" >&2; exit 2 ;;
+esac
