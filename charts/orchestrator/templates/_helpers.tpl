@@ -1,6 +1,13 @@
-{{- /* The namespace of the agents, and of the validation pods. */ -}}
+{{- /* Makes the names of this chart those of the orchestrator, before each template: a parent chart
+says in global.namespace where the agents are, and gives this chart another name. */ -}}
+{{- define "orchestrator.names" -}}
+{{- $_ := set .Values "namespaceOverride" (default .Release.Namespace .Values.namespaceOverride) -}}
+{{- $_ := set .Values "nameOverride" (default "orchestrator" .Values.nameOverride) -}}
+{{- end -}}
+
+{{- /* The namespace of the agents. */ -}}
 {{- define "orchestrator.agents" -}}
-{{- (default dict .Values.global).namespace | default (include "outrigger.namespace" .) -}}
+{{- (default dict .Values.global).namespace | default .Release.Namespace -}}
 {{- end -}}
 
 {{- /* The pod of the program, of (dict "root" $ "args" … "restart" …), up to its probes. */ -}}
