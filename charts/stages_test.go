@@ -112,29 +112,37 @@ func documents(manifest string) []string {
 func TestStagesNamesEveryMistakeInTheValues(t *testing.T) {
 	for name, c := range map[string]struct{ values, want string }{
 		"an unknown key of an agent, near a known one": {
-			"{devicePlugin: {toleration: []}}", "devicePlugin.toleration: unknown key, did you mean devicePlugin.tolerations?"},
+			"{devicePlugin: {toleration: []}}", "devicePlugin.toleration: unknown key, did you mean devicePlugin.tolerations?",
+		},
 		"an unknown key near none": {"{gfd: {colour: red}}", "gfd.colour: unknown key"},
 		"an unknown key at the top, in another case": {
-			"{deviceplugin: {}}", "deviceplugin: unknown key, did you mean devicePlugin?"},
+			"{deviceplugin: {}}", "deviceplugin: unknown key, did you mean devicePlugin?",
+		},
 		"a key of an agent that is off": {"{draPlugin: {enabld: true}}", "draPlugin.enabld: unknown key, did you mean draPlugin.enabled?"},
 		"a value of the wrong type, in a list": {
-			"{devicePlugin: {env: [{name: 1}]}}", "devicePlugin.env[0].name: got number, want string"},
+			"{devicePlugin: {env: [{name: 1}]}}", "devicePlugin.env[0].name: got number, want string",
+		},
 		"several mistakes": {
 			"{gfd: {publish: stdout}, devicePlugin: {mps: {port: 70000, prot: 1}}}",
 			"devicePlugin.mps.port: maximum: got 70,000, want 65,535\ndevicePlugin.mps.prot: unknown key, did you mean devicePlugin.mps.port?\n" +
-				"gfd.publish: value must be one of 'node', 'nfd-file', 'nodefeature'"},
+				"gfd.publish: value must be one of 'node', 'nfd-file', 'nodefeature'",
+		},
 		"several agents that this release lacks": {
 			"{driver: {enabled: true}, migManager: {enabled: true, image: k8s-mig-manager}}",
 			"driver.enabled: this release does not install the driver; install it on the nodes, and set driver.enabled to false\n" +
-				"migManager.enabled: this release does not partition GPUs; set it to false, and partition them with nvidia-smi or MIG Manager"},
+				"migManager.enabled: this release does not partition GPUs; set it to false, and partition them with nvidia-smi or MIG Manager",
+		},
 		"a config that agents share": {
 			"{devicePlugin: {config: {create: true, name: a, data: {x: 'flags: ['}}}}",
-			"devicePlugin.config.map.x: invalid config: error converting YAML to JSON: yaml: line 1: did not find expected node content"},
+			"devicePlugin.config.map.x: invalid config: error converting YAML to JSON: yaml: line 1: did not find expected node content",
+		},
 		"an agent that the cluster is too old for": {
-			"{draPlugin: {enabled: true}}", "draPlugin.enabled: it needs Kubernetes >=1.34.0-0, and the cluster has v1.33.0; set it to false"},
+			"{draPlugin: {enabled: true}}", "draPlugin.enabled: it needs Kubernetes >=1.34.0-0, and the cluster has v1.33.0; set it to false",
+		},
 		"what a template rejects": {
 			"{devicePlugin: {config: {default: a}}}",
-			"devicePlugin.config.default: \"a\" names no config, because the chart has no configs; set config.map or config.name"},
+			"devicePlugin.config.default: \"a\" names no config, because the chart has no configs; set config.map or config.name",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := installed(valuesFrom(t, c.values))

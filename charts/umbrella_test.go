@@ -3,6 +3,7 @@ package charts
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -14,9 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"sigs.k8s.io/yaml"
 )
 
 // TestTheUmbrellaHasEveryChart compares the parts of the chart outrigger that follow from
@@ -157,7 +157,7 @@ func compareTree(t *testing.T, folder string, want map[string]string) {
 		}
 		return nil
 	})
-	if err != nil && !os.IsNotExist(err) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {

@@ -38,7 +38,7 @@ func checkValues(c *chart.Chart, values map[string]any) error {
 		return err
 	}
 	var invalid *jsonschema.ValidationError
-	if err := compiled.Validate(map[string]any(util.CoalesceTables(all, defaults))); !errors.As(err, &invalid) {
+	if err := compiled.Validate(util.CoalesceTables(all, defaults)); !errors.As(err, &invalid) {
 		return err
 	}
 	m := mistakes{schema: schema, printer: message.NewPrinter(language.English)}
