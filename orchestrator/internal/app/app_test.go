@@ -71,6 +71,16 @@ func TestApplyAndDelete(t *testing.T) {
 	if out := must(t, "apply", config, "--dry-run"); out != "" {
 		t.Errorf("the diff after apply is not empty:\n%.2000s", out)
 	}
+	if out := must(t, "status", config); !strings.Contains(out, "device-plugin") || !strings.Contains(out, "no node matches") {
+		t.Errorf("status printed\n%s", out)
+	}
+	off := values(t, "devicePlugin: {enabled: false}")
+	if got := words(must(t, "apply", config, "-f", off)); !strings.Contains(got, "deleted unchanged") {
+		t.Errorf("apply without the device plugin has %q", got)
+	}
+	if out, errs, code := run(t, "apply", config, "--wait", "--timeout=5s"); code == 0 || !strings.Contains(errs, "NoGPUNodes") && !strings.Contains(errs, "NFDLabelsMissing") {
+		t.Errorf("apply --wait without a node ended with %d:\n%s%s", code, out, errs)
+	}
 	if out := must(t, "delete", config, "--verify", "--timeout=20s"); !strings.Contains(out, "nothing is left") {
 		t.Errorf("delete printed\n%s", out)
 	}

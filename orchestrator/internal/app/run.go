@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
@@ -16,6 +17,7 @@ import (
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/controller"
 	"outrigger.dev/orchestrator/internal/lease"
+	"outrigger.dev/orchestrator/internal/metrics"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/render"
@@ -47,11 +49,12 @@ func newOperator(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	}
 	o := &operator{settings: s, client: client, log: log, waiting: pace.NewReadiness(errors.New("waiting for the Lease " + leaseName))}
 	o.observer = observe.New(observe.Config{Client: client, Log: log})
+	recorder := metrics.New(time.Now)
 	o.controller = controller.New(controller.Config{
-		Client: client, Observer: o.observer, Render: o.render, Log: log,
+		Client: client, Observer: o.observer, Render: o.render, Metrics: recorder, Log: log,
 		Policies: &controller.InCluster{Client: client, Observer: o.observer, Log: log},
 	})
-	return &agent.Agent{Run: o.run, Ready: o.ready}, nil
+	return &agent.Agent{Run: o.run, Ready: o.ready, Collectors: []prometheus.Collector{recorder}}, nil
 }
 
 // ready returns nil also while another orchestrator works: this one waits as it should.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/metrics"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/pass"
@@ -53,9 +54,9 @@ type Config struct {
 	Observer *observe.Observer
 	Policies Policies
 	Render   Render
-	// Passed is called after each pass, with what was derived and the error of writing it.
-	Passed func(model.State, model.Plan, error)
-	Log    *slog.Logger
+	// Metrics is nil if nobody asks for them.
+	Metrics *metrics.Recorder
+	Log     *slog.Logger
 }
 
 // Controller keeps a cluster as asked for.
@@ -92,6 +93,9 @@ type failure struct {
 
 // New returns a Controller.
 func New(cfg Config) *Controller {
+	if cfg.Metrics == nil {
+		cfg.Metrics = metrics.New(time.Now)
+	}
 	return &Controller{
 		cfg: cfg, Ready: pace.NewReadiness(errors.New("the first pass has not ended")), failures: map[model.Ref]*failure{},
 		budget: pace.Budget{Burst: statusBurst, Every: statusEvery}, foreign: pace.Backoff{First: 10 * time.Second, Most: most},
@@ -150,8 +154,12 @@ func (c *Controller) wait(ctx context.Context, in time.Duration, failed bool) bo
 // once makes one pass, and returns after which time to make the next one without a change.
 func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 	policy, ok, err := c.cfg.Policies.Current(ctx)
-	if !ok || err != nil {
+	if err != nil {
 		return 0, err
+	}
+	if !ok {
+		c.cfg.Metrics.NoPolicy()
+		return 0, nil
 	}
 	c.render(policy)
 	policy.Refused = c.rendered.refused
@@ -173,9 +181,7 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 	state.Failures = c.texts()
 	plan := pass.Next(c.rendered.stages, state, validation.Next)
 	in, err := c.write(ctx, state, plan)
-	if c.cfg.Passed != nil {
-		c.cfg.Passed(state, plan, err)
-	}
+	c.cfg.Metrics.Passed(plan.Status, time.Since(now), err)
 	return in, err
 }
 

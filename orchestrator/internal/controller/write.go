@@ -24,7 +24,8 @@ func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) 
 	listed := slices.Equal(s.Policy.Inventory, plan.Inventory)
 	switch {
 	case changed && (!listed || outline(s.Policy.Status) != outline(plan.Status) || c.budget.Spend(s.Now)):
-		if err := c.cfg.Policies.Publish(ctx, s.Policy, plan.Status); err != nil {
+		err := c.cfg.Policies.Publish(ctx, s.Policy, plan.Status)
+		if c.cfg.Metrics.Wrote("status", err); err != nil {
 			return 0, err
 		}
 		c.cfg.Policies.Report(ctx, s.Policy, plan.Events)
@@ -77,13 +78,13 @@ func (c *Controller) writeObjects(ctx context.Context, s model.State, plan model
 		if failed[a.Stage] {
 			continue
 		}
-		failed[a.Stage] = !c.try(model.RefOf(a.Object), a.Hash, s.Now, func() error { return c.apply(ctx, s, a) })
+		failed[a.Stage] = !c.try("apply", model.RefOf(a.Object), a.Hash, s.Now, func() error { return c.apply(ctx, s, a) })
 	}
 	for _, o := range plan.Create {
-		c.try(model.RefOf(o), "", s.Now, func() error { return c.cfg.Client.Create(ctx, o) })
+		c.try("create", model.RefOf(o), "", s.Now, func() error { return c.cfg.Client.Create(ctx, o) })
 	}
 	for _, seen := range plan.Delete {
-		c.try(seen.Ref, "delete", s.Now, func() error { return c.cfg.Client.Delete(ctx, seen.Ref, seen.UID) })
+		c.try("delete", seen.Ref, "", s.Now, func() error { return c.cfg.Client.Delete(ctx, seen.Ref, seen.UID) })
 	}
 	c.drop(plan)
 	var in time.Duration
@@ -112,12 +113,14 @@ func (c *Controller) apply(ctx context.Context, s model.State, a model.Apply) er
 }
 
 // try writes an object, unless it failed with the same content not long ago.
-func (c *Controller) try(r model.Ref, hash string, now time.Time, write func() error) bool {
+func (c *Controller) try(verb string, r model.Ref, hash string, now time.Time, write func() error) bool {
+	hash = verb + hash
 	f := c.failures[r]
 	if f != nil && f.hash == hash && now.Before(f.at) {
 		return false
 	}
 	err := write()
+	c.cfg.Metrics.Wrote(verb, err)
 	if err == nil {
 		delete(c.failures, r)
 		return true

@@ -45,13 +45,8 @@ func (a *Apply) Run(ctx context.Context) error {
 		return err
 	}
 	after := inventory.Of(a.Release, a.Stages)
-	// The inventory is in a namespace that may be one of the objects.
-	for _, o := range a.Stages[0].Objects {
-		if o.GetKind() == "Namespace" {
-			if err := a.apply(ctx, o); err != nil {
-				return err
-			}
-		}
+	if err := a.namespaces(ctx); err != nil {
+		return err
 	}
 	if err := a.Store.Save(ctx, after.With(before.Refs())); err != nil {
 		return err
@@ -74,6 +69,21 @@ func (a *Apply) Run(ctx context.Context) error {
 		return err
 	}
 	return a.Store.Save(ctx, after)
+}
+
+// namespaces applies the namespaces: the inventory is in one of them.
+func (a *Apply) namespaces(ctx context.Context) error {
+	for _, s := range a.Stages {
+		for _, o := range s.Objects {
+			if o.GetKind() != "Namespace" {
+				continue
+			}
+			if err := a.apply(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // look reads all objects, and returns an error that names each that belongs to somebody else.
