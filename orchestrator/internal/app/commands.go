@@ -17,7 +17,6 @@ import (
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/report"
-	"outrigger.dev/orchestrator/internal/uninstall"
 	"outrigger.dev/pkg/agent"
 )
 
@@ -59,7 +58,7 @@ func commands() []*cli.Command {
 	}, {
 		Name: "status", Usage: "print the stages, the numbers of nodes, and problems with their fixes", Action: statusCommand,
 	}, {
-		Name: "delete", Usage: "delete everything that apply has applied, after the agents have cleaned up their nodes", Action: deleteCommand,
+		Name: "delete", Usage: "delete the ClusterPolicies and everything that is applied, after the agents have cleaned up their nodes", Action: deleteCommand,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: flagVerify, EnvVars: []string{"VERIFY"}, Usage: "list what is left on the nodes, and fail if there is something"},
 			&cli.DurationFlag{Name: flagTimeout, EnvVars: []string{"TIMEOUT"}, Value: deleteTimeout, Usage: "`TIME` that the agents have to clean up"},
@@ -199,47 +198,4 @@ func inEffect(ctx context.Context, client *cluster.Client) (string, error) {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 	})
 	return oldest.Name, nil
-}
-
-func deleteCommand(c *cli.Context) error {
-	client, store, err := read(c).open(c)
-	if err != nil {
-		return err
-	}
-	if err := unowned(c.Context, client); err != nil {
-		return err
-	}
-	inv, err := store.Load(c.Context)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(c.Context, c.Duration(flagTimeout))
-	defer cancel()
-	left, err := uninstall.Run(ctx, client, inv.Refs(), c.App.Writer)
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	if err == nil {
-		err = store.Delete(c.Context)
-	}
-	if !c.Bool(flagVerify) && err == nil {
-		return nil
-	}
-	lines, verr := uninstall.Leftovers(c.Context, client)
-	for _, r := range left {
-		lines = append(lines, r.String())
-	}
-	for _, line := range lines {
-		fmt.Fprintln(c.App.Writer, "left: "+line)
-	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w; the nodes above did not clean up in time: run delete again once they are back", err)
-	case verr != nil:
-		return verr
-	case len(lines) > 0:
-		return fmt.Errorf("%d things are left in the cluster, listed above: remove them with kubectl, or start their nodes and run delete --verify again", len(lines))
-	}
-	fmt.Fprintln(c.App.Writer, "nothing is left")
-	return nil
 }

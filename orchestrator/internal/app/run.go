@@ -38,6 +38,7 @@ type operator struct {
 	controller *controller.Controller
 	observer   *observe.Observer
 	waiting    *pace.Readiness
+	metrics    *metrics.Recorder
 	log        *slog.Logger
 }
 
@@ -47,14 +48,22 @@ func newOperator(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &operator{settings: s, client: client, log: log, waiting: pace.NewReadiness(errors.New("waiting for the Lease " + leaseName))}
+	o := connect(s, client, log)
+	return &agent.Agent{Run: o.run, Ready: o.ready, Collectors: []prometheus.Collector{o.metrics}}, nil
+}
+
+// connect returns the operator of a cluster.
+func connect(s settings, client *cluster.Client, log *slog.Logger) *operator {
+	o := &operator{
+		settings: s, client: client, log: log, metrics: metrics.New(time.Now),
+		waiting: pace.NewReadiness(errors.New("waiting for the Lease " + leaseName)),
+	}
 	o.observer = observe.New(observe.Config{Client: client, Log: log})
-	recorder := metrics.New(time.Now)
 	o.controller = controller.New(controller.Config{
-		Client: client, Observer: o.observer, Render: o.render, Metrics: recorder, Log: log,
+		Client: client, Observer: o.observer, Render: o.render, Metrics: o.metrics, Log: log,
 		Policies: &controller.InCluster{Client: client, Observer: o.observer, Log: log},
 	})
-	return &agent.Agent{Run: o.run, Ready: o.ready, Collectors: []prometheus.Collector{recorder}}, nil
+	return o
 }
 
 // ready returns nil also while another orchestrator works: this one waits as it should.

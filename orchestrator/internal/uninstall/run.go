@@ -43,7 +43,7 @@ func Run(ctx context.Context, c *cluster.Client, inventory []model.Ref, out io.W
 			if !objects[r].Deleting {
 				continue
 			}
-			if err := gone(ctx, c, r); err != nil {
+			if err := Gone(ctx, c, r); err != nil {
 				return inventory, fmt.Errorf("wait until %s is gone: %w", r, err)
 			}
 		}
@@ -65,8 +65,8 @@ func read(ctx context.Context, c *cluster.Client, refs []model.Ref) (map[model.R
 	return objects, nil
 }
 
-// gone waits until an object does not exist. Most are gone at once.
-func gone(ctx context.Context, c *cluster.Client, r model.Ref) error {
+// Gone waits until an object does not exist. Most are gone at once.
+func Gone(ctx context.Context, c *cluster.Client, r model.Ref) error {
 	gvr, _, err := c.Mapping(r)
 	if no := (*cluster.NoKindError)(nil); errors.As(err, &no) {
 		return nil
