@@ -23,6 +23,8 @@ func (w *walk) events() []model.Event {
 		}
 		switch {
 		case r.State == old.State:
+		case r.State == model.Ready && r.Desired == 0:
+			tell(false, "StageReady", fmt.Sprintf("stage %s is applied", r.Name))
 		case r.State == model.Ready:
 			tell(false, "StageReady", fmt.Sprintf("stage %s is ready on %d of %d nodes", r.Name, r.Ready, r.Desired))
 		case r.State == model.Failed:

@@ -32,6 +32,7 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 	if s.Policy.Deleting {
 		stages = nil
 	}
+	stages = slices.DeleteFunc(slices.Clone(stages), isEmpty)
 	w := &walk{
 		state: s, stages: stages, validate: validate, closed: map[string]string{}, applied: map[model.Ref]applied{},
 		last: map[string]model.StageStatus{}, index: newIndex(s),
@@ -49,6 +50,12 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 	w.plan.Events = append(w.plan.Events, w.events()...)
 	w.plan.Again = w.index.again
 	return w.plan
+}
+
+// isEmpty reports whether a stage has nothing of its own, such as a chart that has only the
+// validations of others.
+func isEmpty(st model.Stage) bool {
+	return len(st.Objects) == 0 && len(st.Validations) == 0 && st.Refused == ""
 }
 
 // walk is one pass.
