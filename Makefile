@@ -25,6 +25,8 @@ STEP = $(eval taken += .)STEP=$(words $(taken)) tools/step.sh
 # The programs of a cluster, and those that tests use too.
 CLUSTER := kubernetes containerd runc cni pause
 TESTED := $(CLUSTER) nfd docker crio
+# The programs of a cluster with thousands of nodes that run no pods.
+SCALE := kubernetes kwok
 # The commands and images that the demo runs.
 DEMO := agents/device-plugin agents/device-plugin/mps-control-daemon agents/feature-discovery \
         agents/container-toolkit/... images samples/vectoradd sim/cmd/gpu-sim test/cluster test/e2e/demo
@@ -157,6 +159,8 @@ e2e: free ## run the cluster tests alone
 	@tools/test.sh --complete -tags e2e test/cluster test/e2e
 
 bench: root build ## measure; our figures beside their targets
+	@$(call download,$(call pins,$(SCALE)))
+	@$(call components,$(SCALE))
 	@bin/bench
 
 soak: free ## fuzz for SOAK (2m) each; agents at work, at rest for IDLE (10m), in CHAOS (30m)

@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/test/bench/internal/containertoolkit"
 	"outrigger.dev/test/bench/internal/deviceplugin"
 	"outrigger.dev/test/bench/internal/featurediscovery"
+	"outrigger.dev/test/bench/internal/orchestrator"
 	"outrigger.dev/test/bench/internal/process"
 	"outrigger.dev/test/bench/internal/report"
 	"outrigger.dev/test/bench/internal/simnode"
@@ -37,16 +38,16 @@ func main() {
 func app() *cli.App {
 	return program.Prepare(&cli.App{
 		Name:            "bench",
-		Usage:           "measure the agents on a simulated node",
+		Usage:           "measure the agents on a simulated node, and the orchestrator on a cluster",
 		HideHelpCommand: true,
-		Flags: []cli.Flag{
+		Flags: append(scaleFlags(), []cli.Flag{
 			&cli.PathFlag{
 				Name: "bin", EnvVars: []string{"BENCH_BIN"}, DefaultText: "the folder of bench",
 				Usage: "`FOLDER` with gpu-sim, lib/ and the agents: " + strings.Join(agents(), ", "),
 			},
 			&cli.StringFlag{
 				Name: "agent", EnvVars: []string{"BENCH_AGENT"}, DefaultText: "all",
-				Usage: "`NAME` of the only agent to measure: " + strings.Join(agents(), " or "),
+				Usage: "`NAME` of the only agent to measure: " + strings.Join(append(agents(), orchestrator.Name), " or "),
 			},
 			&cli.IntFlag{
 				Name: "runs", EnvVars: []string{"BENCH_RUNS"}, Value: 15,
@@ -56,8 +57,8 @@ func app() *cli.App {
 				Name: "node", EnvVars: []string{"BENCH_NODE"}, Hidden: true,
 				Usage: "`FOLDER` of the simulated node that this process runs in",
 			},
-		},
-		Action:   func(c *cli.Context) error { return inNode(c, measure) },
+		}...),
+		Action:   benchAll,
 		Commands: []*cli.Command{soakCommand(), blankCommand(), onceCommand()},
 	})
 }
@@ -123,19 +124,27 @@ func chosen(c *cli.Context) ([]string, error) {
 	case slices.Contains(agents(), only):
 		return []string{only}, nil
 	default:
-		return nil, fmt.Errorf("read flag --agent: %s: must be %s", only, strings.Join(agents(), " or "))
+		return nil, fmt.Errorf("read flag --agent: %s: must be %s", only, strings.Join(append(agents(), orchestrator.Name), " or "))
 	}
+}
+
+// binFolder returns the folder with the binaries.
+func binFolder(c *cli.Context) (string, error) {
+	if bin := c.Path("bin"); bin != "" {
+		return filepath.Abs(bin)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the folder of bench: %w", err)
+	}
+	return filepath.Dir(self), nil
 }
 
 // folder returns the folder with the binaries. It fails if a required one is missing.
 func folder(c *cli.Context) (string, error) {
-	bin := c.Path("bin")
-	if bin == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return "", fmt.Errorf("find the folder of bench: %w", err)
-		}
-		bin = filepath.Dir(self)
+	bin, err := binFolder(c)
+	if err != nil {
+		return "", err
 	}
 	names, err := chosen(c)
 	if err != nil {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # build.sh OUTDIR [COMPONENT...]: builds the parts of a cluster into OUTDIR.
 #
-# The components (kubernetes, containerd, runc, cni, nfd, docker, crio, pause; all
+# The components (kubernetes, containerd, runc, cni, nfd, docker, crio, kwok, pause; all
 # of them unless named) are third-party programs, each pinned by the go.mod of its folder
 # in components/, and our pause. One whose inputs have not changed since it was
 # built is skipped: OUTDIR/.COMPONENT.stamp holds the digest of the inputs.
@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 out=$(mkdir -p "${1:?usage: build.sh OUTDIR [COMPONENT...]}" && cd "$1" && pwd)
 shift
-[ $# -gt 0 ] || set -- kubernetes containerd runc cni nfd docker crio pause
+[ $# -gt 0 ] || set -- kubernetes containerd runc cni nfd docker crio kwok pause
 
 . "$root/tools/compile.env"
 export CGO_ENABLED=0
@@ -85,6 +85,18 @@ build_crio() {
   "${CC:-gcc}" -std=c99 -Os -static -s -o "$out/pinns" "$dir"/pinns/src/*.c
 }
 
+# kwok knows nothing of nodes and pods by itself. What its module has for nodes is used
+# as it is; what pods do is ours.
+build_kwok() {
+  local module=sigs.k8s.io/kwok dir stage
+  dir=$(folder $module)
+  go build -tags "$tags" -ldflags "-s -w" -o "$out/kwok" $module/cmd/kwok
+  for stage in "$dir"/kustomize/stage/node/{fast/node-initialize,heartbeat-with-lease/node-heartbeat-with-lease}.yaml pods.yaml; do
+    echo ---
+    cat "$stage"
+  done >"$out/kwok-stages.yaml"
+}
+
 build_pause() {
   go build -tags "$tags" -ldflags "-s -w" -o "$out/pause" ./internal/pause
 }
@@ -96,6 +108,7 @@ outputs() {
   crio) echo crio copyimg pinns ;;
   cni) echo cni/ptp cni/loopback cni/host-local cni/portmap ;;
   docker) echo dockerd docker ;;
+  kwok) echo kwok kwok-stages.yaml ;;
   nfd) echo nfd/nfd-master nfd/nfd-worker nfd/deployment nfd/kustomization.yaml ;;
   *) echo "$1" ;;
   esac

@@ -19,6 +19,9 @@ import (
 // BusyboxImage is the name of an image with busybox, present on every node.
 const BusyboxImage = image.BusyboxName
 
+// NeverReady begins the names of Nodes of kwok on which no pod gets ready.
+const NeverReady = "never-ready-"
+
 // busybox is the program of Debian's package busybox-static.
 const busybox = "/bin/busybox"
 
@@ -33,6 +36,10 @@ type Config struct {
 	GPUs int
 	// Model is gpu-sim's name of the GPU model; empty means a100-40.
 	Model string
+	// Kwok starts only the control plane, and kwok, which plays the kubelets of the Nodes
+	// with the annotation kwok.x-k8s.io/node=fake that the user creates. Pods get ready on
+	// them at once, except on those with names that begin with NeverReady.
+	Kwok bool
 	// BinDir is the folder with the project's programs: cluster, gpu-sim, and the folder
 	// cluster-components.
 	BinDir string
@@ -61,7 +68,7 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) shape() plan.Shape {
-	return plan.Shape{Nodes: c.Nodes, GPUNodes: c.GPUNodes, GPUs: c.GPUs, Model: c.Model}
+	return plan.Shape{Nodes: c.Nodes, GPUNodes: c.GPUNodes, GPUs: c.GPUs, Model: c.Model, Kwok: c.Kwok}
 }
 
 // Validate reports everything that prevents the cluster from starting here.
@@ -90,7 +97,11 @@ func checkTools() error {
 // checkPrograms checks for programs that are built here.
 func (c Config) checkPrograms() error {
 	programs := []string{"cluster"}
-	for _, name := range []string{"kubernetes", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "pause", "cni/ptp", "cni/host-local", "cni/loopback", "cni/portmap"} {
+	components := []string{"kubernetes", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "pause", "cni/ptp", "cni/host-local", "cni/loopback", "cni/portmap"}
+	if c.Kwok {
+		components = []string{"kubernetes", "kwok", "kwok-stages.yaml"}
+	}
+	for _, name := range components {
 		programs = append(programs, filepath.Join(componentFolder, name))
 	}
 	if c.GPUNodes > 0 {
@@ -98,7 +109,7 @@ func (c Config) checkPrograms() error {
 	}
 	var errs []error
 	for _, name := range programs {
-		if _, err := exec.LookPath(filepath.Join(c.BinDir, name)); err != nil {
+		if _, err := os.Stat(filepath.Join(c.BinDir, name)); err != nil {
 			errs = append(errs, fmt.Errorf("find program: %w: build it with make, and set BinDir to its folder", err))
 		}
 	}

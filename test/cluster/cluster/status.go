@@ -15,7 +15,7 @@ type NodeStatus struct {
 	Name string
 	IP   string
 	GPUs int
-	// NotReady is why the Node is not ready in Kubernetes, nil if it is.
+	// NotReady is why the Node is not ready in Kubernetes, nil if it is, or is none.
 	NotReady error
 	// Down is set if the node's first process has ended, and so the whole node.
 	Down       error
@@ -30,7 +30,10 @@ func (c *Cluster) Status(ctx context.Context) ([]NodeStatus, error) {
 	}
 	var all []NodeStatus
 	for _, n := range c.plan.Nodes {
-		s := NodeStatus{Name: n.Name, IP: n.IP.String(), GPUs: n.GPUs, NotReady: api.NodeReady(ctx, n.Name)}
+		s := NodeStatus{Name: n.Name, IP: n.IP.String(), GPUs: n.GPUs}
+		if !c.plan.Shape.Kwok {
+			s.NotReady = api.NodeReady(ctx, n.Name)
+		}
 		s.Components, s.Down = c.client(n).Status(ctx)
 		all = append(all, s)
 	}

@@ -115,9 +115,11 @@ func (c *Cluster) create(ctx context.Context) error {
 	if err := os.WriteFile(machine.Kubeconfig(), admin, 0o600); err != nil {
 		return fmt.Errorf("write admin kubeconfig: %w", err)
 	}
-	archives, err := c.writeImages(ctx)
-	if err != nil {
-		return err
+	var archives []string
+	if !c.plan.Shape.Kwok {
+		if archives, err = c.writeImages(ctx); err != nil {
+			return err
+		}
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, n := range c.plan.Nodes {
@@ -163,11 +165,12 @@ func (c *Cluster) saveState() (machine.State, cgroup.Tree, error) {
 // startKubernetes starts the components of all nodes, each as soon as its dependencies
 // are ready.
 func (c *Cluster) startKubernetes(ctx context.Context, archives []string) error {
-	if err := errors.Join(
-		c.Start(ctx, render.Containerd),
-		c.Start(ctx, render.Etcd),
-		c.Start(ctx, render.APIServer),
-	); err != nil {
+	if !c.plan.Shape.Kwok {
+		if err := c.Start(ctx, render.Containerd); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(c.Start(ctx, render.Etcd), c.Start(ctx, render.APIServer)); err != nil {
 		return err
 	}
 	api, err := kubeapi.New(c.Kubeconfig())
@@ -182,6 +185,12 @@ func (c *Cluster) startKubernetes(ctx context.Context, archives []string) error 
 	if err := errors.Join(c.Start(ctx, render.ControllerManager), c.Start(ctx, render.Scheduler)); err != nil {
 		return err
 	}
+	if c.plan.Shape.Kwok {
+		if err := c.Start(ctx, render.Kwok); err != nil {
+			return err
+		}
+		return c.waitForAccount(ctx, api)
+	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, n := range c.plan.Nodes {
 		group.Go(func() error { return c.startWorker(groupCtx, n, api, archives) })
@@ -189,8 +198,13 @@ func (c *Cluster) startKubernetes(ctx context.Context, archives []string) error 
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	return c.waitForAccount(ctx, api)
+}
+
+// waitForAccount waits until pods can be created.
+func (c *Cluster) waitForAccount(ctx context.Context, api *kubeapi.Client) error {
 	if err := wait(ctx, nodeLimit, api.DefaultAccount); err != nil {
-		return componentError{first.Name, render.ControllerManager, err}
+		return componentError{c.plan.ControlPlane().Name, render.ControllerManager, err}
 	}
 	return nil
 }

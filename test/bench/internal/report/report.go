@@ -17,12 +17,14 @@ type Goal struct {
 	Peer string
 	// Target is the largest accepted value, in the unit of the row; 0 for no target.
 	Target float64
+	// None is set if the target is 0.
+	None bool
 }
 
 // Row is one result.
 type Row struct {
 	Operation string
-	// Value is in Unit, which is "ms", "MiB", "calls" or "×", a ratio. Unit is empty for a
+	// Value is in Unit, which is "ms", "s", "MiB", "calls" or "×", a ratio. Unit is empty for a
 	// row that was not measured.
 	Value float64
 	Unit  string
@@ -91,7 +93,7 @@ func (t *Table) Print() error {
 	fmt.Fprintln(w, "OPERATION\tMEDIAN\tTARGET\t\tPEER\tNOTE")
 	for _, r := range t.rows {
 		target, verdict, peer := "-", "", "-"
-		if r.Goal.Target > 0 {
+		if r.Goal.Target > 0 || r.Goal.None {
 			target, verdict = "≤ "+amount(r.Goal.Target, r.Unit), "ok"
 			if r.Value > r.Goal.Target {
 				verdict = "over"

@@ -20,6 +20,7 @@ func upCommand() *cli.Command {
 			&cli.IntFlag{Name: "gpu-nodes", EnvVars: []string{"GPU_NODES"}, Usage: "number of nodes with simulated GPUs, which are the last ones"},
 			&cli.IntFlag{Name: "gpus", Value: 8, EnvVars: []string{"GPUS"}, Usage: "number of GPUs of each GPU node"},
 			&cli.StringFlag{Name: "model", Value: "a100-40", EnvVars: []string{"MODEL"}, Usage: "gpu-sim's name of the GPU model"},
+			&cli.BoolFlag{Name: "kwok", EnvVars: []string{"KWOK"}, Usage: "start only the control plane, and kwok, which plays the kubelets of Nodes that you create with the annotation kwok.x-k8s.io/node=fake"},
 			&cli.StringFlag{Name: "bin-dir", EnvVars: []string{"BIN_DIR"}, Usage: "folder with gpu-sim and cluster-components (default: the folder of this program)"},
 		},
 		Action: func(c *cli.Context) error {
@@ -39,6 +40,7 @@ func upCommand() *cli.Command {
 				GPUNodes: c.Int("gpu-nodes"),
 				GPUs:     c.Int("gpus"),
 				Model:    c.String("model"),
+				Kwok:     c.Bool("kwok"),
 				BinDir:   bin,
 				Progress: c.App.Writer,
 			})

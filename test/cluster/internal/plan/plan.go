@@ -21,6 +21,9 @@ type Shape struct {
 	// GPUs is the number of GPUs of each such node, and Model their model.
 	GPUs  int    `json:"gpus"`
 	Model string `json:"model"`
+	// Kwok is whether the only node runs the control plane and kwok, and no pods. It has
+	// no Node object; kwok plays the kubelets of those that the user creates.
+	Kwok bool `json:"kwok,omitempty"`
 }
 
 // Validate reports everything that is wrong with the shape.
@@ -28,6 +31,9 @@ func (s Shape) Validate() error {
 	var errs []error
 	if s.Nodes < 1 || s.Nodes > maxNodes {
 		errs = append(errs, fmt.Errorf("nodes %d: want 1 to %d", s.Nodes, maxNodes))
+	}
+	if s.Kwok && (s.Nodes != 1 || s.GPUNodes != 0) {
+		errs = append(errs, fmt.Errorf("nodes %d, gpu nodes %d: want 1 and 0 with kwok, which plays the other nodes", s.Nodes, s.GPUNodes))
 	}
 	if s.GPUNodes < 0 || s.GPUNodes > s.Nodes {
 		errs = append(errs, fmt.Errorf("gpu nodes %d: want 0 to the number of nodes, %d", s.GPUNodes, s.Nodes))

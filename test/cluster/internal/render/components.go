@@ -21,6 +21,7 @@ const (
 	Scheduler         = "kube-scheduler"
 	Kubelet           = "kubelet"
 	Proxy             = "kube-proxy"
+	Kwok              = "kwok"
 )
 
 // Audit is the name of the API server's audit log among the logs of the first node.
@@ -31,6 +32,9 @@ const auditPolicy = "/etc/kubernetes/audit.yaml"
 
 // Components returns the programs that a node runs.
 func Components(p plan.Plan, n plan.Node, o Options) []Component {
+	if p.Shape.Kwok {
+		return append(controlPlane(p, n, o), kwok(o))
+	}
 	components := []Component{{
 		Name: Containerd,
 		Args: []string{filepath.Join(o.Components, "containerd"), "--config", "/etc/containerd/config.toml"},
@@ -54,7 +58,7 @@ func Components(p plan.Plan, n plan.Node, o Options) []Component {
 // controlPlane returns the programs that only the first node runs.
 func controlPlane(p plan.Plan, n plan.Node, o Options) []Component {
 	const pki = "/etc/kubernetes/pki/"
-	return []Component{
+	components := []Component{
 		kubernetes(o, Etcd,
 			"--data-dir", "/var/lib/etcd",
 			"--listen-client-urls", "http://127.0.0.1:2379",
@@ -100,6 +104,36 @@ func controlPlane(p plan.Plan, n plan.Node, o Options) []Component {
 			"--leader-elect=false",
 			"--bind-address", "127.0.0.1"),
 	}
+	if p.Shape.Kwok {
+		for i := range components {
+			components[i].Args = append(components[i].Args, manyNodes(components[i].Name)...)
+		}
+	}
+	return components
+}
+
+// manyNodes returns the flags with which a component serves thousands of nodes: the rates
+// of requests that its clients may reach, and the patience for rare heartbeats.
+func manyNodes(component string) []string {
+	switch component {
+	case ControllerManager:
+		return []string{"--kube-api-qps", "1000", "--kube-api-burst", "2000", "--node-monitor-grace-period", "10m"}
+	case Scheduler:
+		return []string{"--kube-api-qps", "1000", "--kube-api-burst", "2000"}
+	}
+	return nil
+}
+
+// kwok returns the program that plays the kubelets of Nodes with an annotation.
+func kwok(o Options) Component {
+	return Component{Name: Kwok, Args: []string{
+		filepath.Join(o.Components, Kwok),
+		"--kubeconfig", "/etc/kubernetes/kwok.kubeconfig",
+		"--config", filepath.Join(o.Components, "kwok-stages.yaml"),
+		"--manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake",
+		"--node-lease-duration-seconds", "240",
+		"--v", "WARN",
+	}}
 }
 
 // kubernetes returns one part of the binary that contains all of Kubernetes.

@@ -48,6 +48,9 @@ func (c *Credentials) Node(n plan.Node) (map[string][]byte, error) {
 	if n.ControlPlane {
 		users["controller-manager"] = pkix.Name{CommonName: "system:kube-controller-manager"}
 		users["scheduler"] = pkix.Name{CommonName: "system:kube-scheduler"}
+		if c.plan.Shape.Kwok {
+			users["kwok"] = pkix.Name{CommonName: "kwok", Organization: []string{"system:masters"}}
+		}
 		if err := c.controlPlane(files, n); err != nil {
 			return nil, err
 		}

@@ -29,6 +29,7 @@ func TestFilesAndComponents(t *testing.T) {
 		"control-plane":                {shape: plan.Shape{Nodes: 2}},
 		"worker":                       {shape: plan.Shape{Nodes: 2}, node: 1},
 		"gpu-worker":                   {shape: plan.Shape{Nodes: 2, GPUNodes: 1, GPUs: 2}, node: 1},
+		"kwok":                         {shape: plan.Shape{Nodes: 1, Kwok: true}},
 		"machine-without-sys-resource": {shape: plan.Shape{Nodes: 1}, restrict: true},
 	} {
 		t.Run(name, func(t *testing.T) {

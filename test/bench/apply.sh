@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# apply.sh KUBECONFIG: applies the agents' charts all at once, and then only watches their
+# DaemonSets: what the control plane takes for them where no program orders anything. The
+# figures of the process are those of this shell.
+#   bin/bench --agent orchestrator --program "test/bench/apply.sh {kubeconfig}"
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+export KUBECONFIG=${1:?usage: apply.sh KUBECONFIG}
+namespace=gpu-operator-resources
+kubectl() { "$root/bin/cluster-components/kubernetes" kubectl --cache-dir "$(dirname "$KUBECONFIG")/cache" "$@"; }
+
+kubectl create namespace $namespace >&2
+for chart in container-toolkit device-plugin feature-discovery; do
+  "$root/bin/helm" template outrigger "$root/charts/$chart" --namespace $namespace --kube-version 1.37.1 --no-hooks 2>/dev/null |
+    kubectl apply --server-side -f - >&2
+done
+# kubectl fails when it is told to end.
+trap 'kill $!; exit 0' TERM
+"$root/bin/cluster-components/kubernetes" kubectl get daemonsets --namespace $namespace --watch >&2 &
+wait

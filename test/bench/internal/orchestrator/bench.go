@@ -1,0 +1,207 @@
+// Package orchestrator measures the orchestrator, or another program that installs the
+// agents, on a real control plane with nodes and pods that kwok plays.
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"outrigger.dev/pkg/pace"
+	"outrigger.dev/test/bench/internal/process"
+	"outrigger.dev/test/bench/internal/report"
+	"outrigger.dev/test/cluster/cluster"
+)
+
+// Name is the name of the program and of its binary.
+const Name = "orchestrator"
+
+// Policy makes the orchestrator install all agents, with the defaults. A Helm release has
+// created the namespace before.
+const Policy = `apiVersion: v1
+kind: Namespace
+metadata: {name: gpu-operator}
+---
+apiVersion: outrigger.dev/v1alpha1
+kind: ClusterPolicy
+metadata: {name: cluster-policy}
+spec: {}
+`
+
+// Kubeconfig stands for the path of a kubeconfig in the command line of a program.
+const Kubeconfig = "{kubeconfig}"
+
+// Config says what to measure.
+type Config struct {
+	// Bin is the folder with the cluster's programs.
+	Bin string
+	// Line is the program with its arguments. It runs until SIGTERM, or ends by itself.
+	Line []string
+	// Manifest is applied once the program runs; it may be empty.
+	Manifest string
+	// Nodes is the number of GPU nodes, NeverReady the number of those on which no pod
+	// gets ready.
+	Nodes, NeverReady int
+	// Rest is how long the program is watched at rest.
+	Rest time.Duration
+	// Limit is the time limit of the roll-out.
+	Limit time.Duration
+	// Progress gets one line per step.
+	Progress io.Writer
+}
+
+// Bench measures one program on one number of nodes.
+type Bench struct {
+	Config
+	Report *report.Table
+
+	scene   *scene
+	program *process.Process
+}
+
+// Run measures all figures on a cluster of its own, which it removes.
+func (b *Bench) Run(ctx context.Context) (err error) {
+	if b.NeverReady >= b.Nodes {
+		return fmt.Errorf("measure %d nodes: %d of them never ready: at least one must get ready", b.Nodes, b.NeverReady)
+	}
+	if _, err := cluster.Open(); err == nil {
+		return errors.New("start cluster: one is up on this machine; remove it first with cluster down")
+	}
+	dir, err := os.MkdirTemp("", "outrigger-bench-")
+	if err != nil {
+		return fmt.Errorf("create folder for logs: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	c, err := cluster.Up(ctx, cluster.Config{BinDir: b.Bin, Kwok: true, Progress: b.Progress})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Down(context.WithoutCancel(ctx), b.Progress)) }()
+	if b.scene, err = newScene(c, b.Config, dir); err != nil {
+		return err
+	}
+	defer b.scene.close()
+	if err := b.scene.prepare(ctx); err != nil {
+		return err
+	}
+	return b.measure(ctx, filepath.Join(dir, "program.log"))
+}
+
+// measure runs the program and measures it from its start to its rest.
+func (b *Bench) measure(ctx context.Context, log string) (err error) {
+	line := make([]string, len(b.Line))
+	for i, word := range b.Line {
+		line[i] = strings.ReplaceAll(word, Kubeconfig, b.scene.kubeconfig())
+	}
+	before, err := machineLoad()
+	if err != nil {
+		return err
+	}
+	if b.program, err = process.Start(ctx, process.Config{Line: line, Log: log}); err != nil {
+		return err
+	}
+	defer func() {
+		// A program may also leave it to the kernel to end it.
+		var exit *exec.ExitError
+		if stop := b.program.Stop(); err == nil && (!errors.As(stop, &exit) || exit.ExitCode() >= 0) {
+			err = stop
+		}
+	}()
+	if b.Manifest != "" {
+		if err := b.scene.apply(ctx, b.Manifest); err != nil {
+			return fmt.Errorf("%w\n%s", err, b.program.Tail())
+		}
+	}
+	done, err := b.rollout(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.reportRollout(done, before); err != nil {
+		return err
+	}
+	if err := b.rest(ctx); err != nil {
+		return err
+	}
+	return b.broken(ctx)
+}
+
+// rest measures the program when it has nothing to do.
+func (b *Bench) rest(ctx context.Context) error {
+	if err := b.during(ctx, "first minute after the roll-out", time.Minute, report.Goal{}); err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := b.during(ctx, "a minute at rest", b.Rest, b.goals().rest); err != nil {
+		return err
+	}
+	seen, err := b.scene.requests(begin, time.Now())
+	if err != nil {
+		return err
+	}
+	b.add("writes at rest, Leases aside", report.Row{
+		Value: float64(seen.writes), Unit: "calls", Goal: report.Goal{None: true}, Note: "in " + b.Rest.String(),
+	})
+	memory, err := b.program.Memory()
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, b.program.Tail())
+	}
+	b.add("memory at rest", report.Row{Value: memory.RSS, Unit: "MiB", Goal: b.goals().memory, Note: memory.Shares()})
+	return nil
+}
+
+// broken measures the program while one pod is not ready.
+func (b *Bench) broken(ctx context.Context) error {
+	heal, err := b.scene.breakPod(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.during(ctx, "a minute with one pod not ready", time.Minute, b.goals().broken); err != nil {
+		return err
+	}
+	return heal(ctx)
+}
+
+// during counts the requests of a time, and reports those of a minute.
+func (b *Bench) during(ctx context.Context, what string, d time.Duration, goal report.Goal) error {
+	begin, cpu, err := b.now()
+	if err != nil {
+		return err
+	}
+	if !pace.Pause(ctx, d) {
+		return context.Cause(ctx)
+	}
+	end, after, err := b.now()
+	if err != nil {
+		return err
+	}
+	seen, err := b.scene.requests(begin, end)
+	if err != nil {
+		return err
+	}
+	b.add("requests in "+what, report.Row{
+		Value: float64(seen.total) / d.Minutes(), Unit: "calls", Goal: goal,
+		Note: fmt.Sprintf("%s; %s of CPU", seen, (after - cpu).Round(time.Millisecond)),
+	})
+	return nil
+}
+
+// now returns the time, and the processor time of the program so far.
+func (b *Bench) now() (time.Time, time.Duration, error) {
+	cpu, err := b.program.CPU()
+	if err != nil {
+		return time.Time{}, 0, fmt.Errorf("watch %s: %w\n%s", b.Line[0], err, b.program.Tail())
+	}
+	return time.Now(), cpu, nil
+}
+
+// add adds a row with the program and the number of nodes.
+func (b *Bench) add(what string, row report.Row) {
+	row.Operation = fmt.Sprintf("%s, %d nodes: %s", filepath.Base(b.Line[0]), b.Nodes, what)
+	b.Report.Add(row)
+}

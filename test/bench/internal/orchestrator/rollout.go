@@ -1,0 +1,122 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"outrigger.dev/pkg/pace"
+	"outrigger.dev/test/bench/internal/report"
+)
+
+const (
+	// interval is the time between two looks at the DaemonSets.
+	interval = 250 * time.Millisecond
+	// settled is how long a roll-out is complete before it counts as the last one: a
+	// program that installs in stages has a pause between them.
+	settled = 20 * time.Second
+)
+
+// outcome is a roll-out that is complete.
+type outcome struct {
+	// created is when the last DaemonSet was created, ready when the last pod got ready.
+	created, ready time.Time
+	// cpu is the processor time of the program, memory its RSS in MiB, when all were ready.
+	cpu    time.Duration
+	memory float64
+	// sets are the DaemonSets.
+	sets []daemonSet
+	// machine is the load when all were ready.
+	machine load
+}
+
+// rollout waits until the DaemonSets that the program creates have a ready pod on each
+// node that can have one.
+func (b *Bench) rollout(ctx context.Context) (outcome, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, b.Limit, fmt.Errorf("not within %s", b.Limit))
+	defer cancel()
+	var o outcome
+	for said := time.Now(); ; {
+		sets, err := b.scene.daemonSets(ctx)
+		if err != nil {
+			return o, err
+		}
+		now, cpu, err := b.now()
+		if err != nil {
+			return o, err
+		}
+		if len(sets) > len(o.sets) {
+			o.created = now
+		}
+		o.sets = sets
+		switch complete := len(sets) > 0 && missing(sets, b.NeverReady) == 0; {
+		case !complete:
+			o.ready = time.Time{}
+		case o.ready.IsZero():
+			memory, err := b.program.Memory()
+			if err != nil {
+				return o, err
+			}
+			o.ready, o.cpu, o.memory = now, cpu, memory.RSS
+			if o.machine, err = machineLoad(); err != nil {
+				return o, err
+			}
+		case now.Sub(o.ready) > settled:
+			return o, nil
+		}
+		if now.Sub(said) > 10*time.Second {
+			said = now
+			fmt.Fprintf(b.Progress, "%6.1f s  %s\n", now.Sub(b.program.Started).Seconds(), describe(sets))
+		}
+		if !pace.Pause(ctx, interval) {
+			return o, fmt.Errorf("wait for the roll-out: %w: %s", context.Cause(ctx), describe(sets))
+		}
+	}
+}
+
+// missing returns how many pods are not ready yet that can get ready.
+func missing(sets []daemonSet, neverReady int) int {
+	total := 0
+	for _, s := range sets {
+		if s.Status.ObservedGeneration < s.Metadata.Generation {
+			total++
+		}
+		total += max(0, s.Status.Desired-min(s.Status.Desired, neverReady)-s.Status.Ready)
+	}
+	return total
+}
+
+func describe(sets []daemonSet) string {
+	words := make([]string, len(sets))
+	for i, s := range sets {
+		words[i] = fmt.Sprintf("%s %d/%d", s.Metadata.Name, s.Status.Ready, s.Status.Desired)
+	}
+	if len(words) == 0 {
+		return "no DaemonSet"
+	}
+	return strings.Join(words, ", ")
+}
+
+// reportRollout reports a roll-out since the load was before.
+func (b *Bench) reportRollout(o outcome, before load) error {
+	seen, err := b.scene.requests(b.program.Started, o.ready)
+	if err != nil {
+		return err
+	}
+	memory, err := b.program.Memory()
+	if err != nil {
+		return err
+	}
+	since := func(t time.Time) float64 { return t.Sub(b.program.Started).Seconds() }
+	b.add("start to the last DaemonSet", report.Row{Value: since(o.created), Unit: "s", Note: fmt.Sprintf("%d DaemonSets", len(o.sets))})
+	goals := b.goals()
+	b.add("start to all pods ready", report.Row{
+		Value: since(o.ready), Unit: "s", Goal: goals.rollout, Note: describe(o.sets) + "; " + o.machine.since(before, o.cpu),
+	})
+	b.add("CPU time until then", report.Row{Value: o.cpu.Seconds(), Unit: "s", Goal: goals.cpu})
+	b.add("requests until then", report.Row{Value: float64(seen.total), Unit: "calls", Goal: goals.requests, Note: seen.String()})
+	b.add("memory then", report.Row{Value: o.memory, Unit: "MiB", Goal: goals.memory})
+	b.add("memory, peak", report.Row{Value: memory.Peak, Unit: "MiB", Goal: goals.memory})
+	return nil
+}

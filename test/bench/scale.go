@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/test/bench/internal/orchestrator"
+	"outrigger.dev/test/bench/internal/report"
+)
+
+// scaleFlags are the flags that only the orchestrator's figures have.
+func scaleFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.IntSliceFlag{
+			Name: "nodes", EnvVars: []string{"BENCH_NODES"}, Value: cli.NewIntSlice(10, 1000),
+			Usage: "`NUMBER` of nodes of the orchestrator's cluster, which kwok plays; 5000 takes about half an hour",
+		},
+		&cli.IntFlag{
+			Name: "never-ready", EnvVars: []string{"BENCH_NEVER_READY"}, Value: -1, DefaultText: "a tenth of 5000 nodes or more",
+			Usage: "`NUMBER` of these nodes on which no pod gets ready",
+		},
+		&cli.DurationFlag{
+			Name: "rest", EnvVars: []string{"BENCH_REST"}, Value: time.Minute,
+			Usage: "`DURATION` for which the orchestrator is watched at rest",
+		},
+		&cli.DurationFlag{
+			Name: "limit", EnvVars: []string{"BENCH_LIMIT"}, Value: 40 * time.Minute,
+			Usage: "`DURATION` within which the orchestrator has to roll out all",
+		},
+		&cli.StringFlag{
+			Name: "program", EnvVars: []string{"BENCH_PROGRAM"}, DefaultText: "BIN/orchestrator --kubeconfig " + orchestrator.Kubeconfig + " run, with a ClusterPolicy",
+			Usage: "command `LINE`, split at spaces, of the program to measure in the orchestrator's place",
+		},
+		&cli.PathFlag{
+			Name: "manifest", EnvVars: []string{"BENCH_MANIFEST"},
+			Usage: "`FILE` to apply once that program runs",
+		},
+	}
+}
+
+// benchAll measures the agents in a simulated node and the orchestrator on a cluster, or
+// the one that the command line selects.
+func benchAll(c *cli.Context) error {
+	only := c.String("agent")
+	if only != orchestrator.Name {
+		if err := inNode(c, measure); err != nil {
+			return err
+		}
+	}
+	// In the node, this is the process that measures only what runs there.
+	if c.Path("node") != "" || only != "" && only != orchestrator.Name {
+		return nil
+	}
+	return measureScale(c)
+}
+
+// measureScale measures the orchestrator on each number of nodes.
+func measureScale(c *cli.Context) (err error) {
+	if os.Geteuid() != 0 {
+		return errors.New("start a cluster: it needs namespaces: run as root")
+	}
+	bin, err := binFolder(c)
+	if err != nil {
+		return err
+	}
+	table := report.New(os.Stdout, os.Stderr)
+	// Print the results that were measured before an error, too.
+	defer func() { err = errors.Join(err, table.Print()) }()
+	line, manifest := strings.Fields(c.String("program")), ""
+	if len(line) == 0 {
+		line = []string{filepath.Join(bin, orchestrator.Name), "--kubeconfig", orchestrator.Kubeconfig, "run"}
+		manifest = orchestrator.Policy
+	}
+	if path := c.Path("manifest"); path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("read manifest: %w", err)
+		}
+		manifest = string(text)
+	}
+	if _, err := exec.LookPath(line[0]); err != nil {
+		if c.String("agent") == "" {
+			table.Skip(orchestrator.Name, line[0]+" is not built")
+			return nil
+		}
+		return fmt.Errorf("find program: %w (build it: make build)", err)
+	}
+	for _, nodes := range c.IntSlice("nodes") {
+		neverReady := c.Int("never-ready")
+		if neverReady < 0 {
+			neverReady = 0
+			if nodes >= 5000 {
+				neverReady = nodes / 10
+			}
+		}
+		bench := orchestrator.Bench{Report: table, Config: orchestrator.Config{
+			Bin: bin, Line: line, Manifest: manifest, Nodes: nodes, NeverReady: neverReady,
+			Rest: c.Duration("rest"), Limit: c.Duration("limit"), Progress: os.Stderr,
+		}}
+		if err := bench.Run(c.Context); err != nil {
+			return fmt.Errorf("orchestrator, %d nodes: %w", nodes, err)
+		}
+	}
+	return nil
+}
