@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/yannh/kubeconform/pkg/resource"
@@ -33,14 +34,18 @@ func TestChartsAndManifests(t *testing.T) {
 	for _, version := range versions {
 		checks[version] = newCheck(t, version, custom...)
 	}
-	for _, r := range releases(t, filepath.Join(root, "charts")) {
-		rendered, err := r.renderAll(versions)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for text, versions := range rendered {
-			checks.validate(t, r.name(), text, versions)
-		}
+	folder := filepath.Join(root, "charts")
+	for _, r := range releases(t, folder) {
+		t.Run(r.name(), func(t *testing.T) {
+			t.Parallel()
+			rendered, err := r.renderAll(supported(t, folder, r.chart, versions))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for text, versions := range rendered {
+				checks.validate(t, r.name(), text, versions)
+			}
+		})
 	}
 	manifests, err := filepath.Glob(filepath.Join(root, "deployments/static/*.yaml"))
 	if err != nil || len(manifests) == 0 {
@@ -51,7 +56,8 @@ func TestChartsAndManifests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checks.validate(t, filepath.Base(manifest), string(text), versions)
+		name := filepath.Base(manifest)
+		checks.validate(t, name, string(text), supported(t, folder, strings.TrimSuffix(name, ".yaml"), versions))
 	}
 }
 
@@ -113,7 +119,7 @@ func objects(name, text string) []resource.Resource {
 type check struct {
 	validator validator.Validator
 	// valid has the objects that were valid before.
-	valid map[string]bool
+	valid sync.Map
 }
 
 // newCheck returns a check that knows the kinds of CustomResourceDefinitions, too.
@@ -136,18 +142,18 @@ func newCheck(t *testing.T, version string, custom ...[]byte) *check {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &check{validator: v, valid: map[string]bool{}}
+	return &check{validator: v}
 }
 
 // validate returns what is wrong with an object; a comment alone is right.
 func (c *check) validate(object resource.Resource) error {
-	if c.valid[string(object.Bytes)] {
+	if _, ok := c.valid.Load(string(object.Bytes)); ok {
 		return nil
 	}
 	result := c.validator.ValidateResource(object)
 	if result.Status != validator.Valid && result.Status != validator.Empty {
 		return result.Err
 	}
-	c.valid[string(object.Bytes)] = true
+	c.valid.Store(string(object.Bytes), true)
 	return nil
 }

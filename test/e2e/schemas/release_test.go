@@ -10,6 +10,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"sigs.k8s.io/yaml"
 
 	"outrigger.dev/charts"
 )
@@ -61,19 +62,31 @@ type rendered struct {
 	text map[string]string
 }
 
-// renderAll returns the objects of a release, with the versions of Kubernetes that they are
-// for, of all versions that the chart supports.
-func (r release) renderAll(versions []string) (map[string][]string, error) {
-	c, err := charts.Load(r.chart)
+// supported returns the versions of Kubernetes that a chart supports.
+func supported(t *testing.T, folder, chart string, versions []string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, chart, "Chart.yaml"))
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
-	for len(versions) > 0 && c.Metadata.KubeVersion != "" && !chartutil.IsCompatibleRange(c.Metadata.KubeVersion, versions[0]) {
+	var metadata struct {
+		KubeVersion string `json:"kubeVersion"`
+	}
+	if err := yaml.Unmarshal(text, &metadata); err != nil {
+		t.Fatalf("%s: %v", chart, err)
+	}
+	for len(versions) > 0 && metadata.KubeVersion != "" && !chartutil.IsCompatibleRange(metadata.KubeVersion, versions[0]) {
 		versions = versions[1:]
 	}
 	if len(versions) == 0 {
-		return nil, fmt.Errorf("render %s: its kubeVersion %s selects none of the versions", r.name(), c.Metadata.KubeVersion)
+		t.Fatalf("%s: kubeVersion %s selects none of the versions", chart, metadata.KubeVersion)
 	}
+	return versions
+}
+
+// renderAll returns the objects of a release, with the versions of Kubernetes that they are
+// for.
+func (r release) renderAll(versions []string) (map[string][]string, error) {
 	all := rendered{release: r, versions: versions, text: map[string]string{}}
 	if err := all.between(0, len(versions)-1); err != nil {
 		return nil, err
