@@ -1,0 +1,85 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/chart"
+	"helm.sh/helm/v4/pkg/kube"
+	"helm.sh/helm/v4/pkg/storage/driver"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"outrigger.dev/charts"
+)
+
+// helmLimit is how long Helm waits for hooks and objects.
+const helmLimit = 3 * time.Minute
+
+// Helm installs charts of the repository with Helm itself, as "helm install" does: with
+// hooks, CRDs, and a record of the release in the cluster. Install, in contrast, only
+// applies what a chart renders, which is faster.
+type Helm struct {
+	config *action.Configuration
+	// Namespace is that of the releases.
+	Namespace string
+}
+
+// Helm returns Helm for releases in a namespace.
+func (s *Stack) Helm(namespace string) (*Helm, error) {
+	flags := genericclioptions.NewConfigFlags(true)
+	kubeconfig := s.Kubeconfig()
+	flags.KubeConfig, flags.Namespace = &kubeconfig, &namespace
+	config := action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler))
+	if err := config.Init(flags, namespace, "secret"); err != nil {
+		return nil, fmt.Errorf("connect Helm to the cluster: %w", err)
+	}
+	return &Helm{config: config, Namespace: namespace}, nil
+}
+
+// Install installs a chart under its own name, or upgrades the release. The values replace
+// those of the release before. It does not wait for pods.
+func (h *Helm) Install(ctx context.Context, name string, values map[string]any) error {
+	c, err := charts.Load(name)
+	if err != nil {
+		return err
+	}
+	return h.InstallChart(ctx, name, c, values)
+}
+
+// InstallChart is Install for a chart that is loaded already, under any name.
+func (h *Helm) InstallChart(ctx context.Context, name string, c chart.Charter, values map[string]any) error {
+	_, err := h.config.Releases.Last(name)
+	if err == nil {
+		upgrade := action.NewUpgrade(h.config)
+		upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = h.Namespace, kube.HookOnlyStrategy, helmLimit
+		if _, err := upgrade.RunWithContext(ctx, name, c, values); err != nil {
+			return fmt.Errorf("helm upgrade %s: %w", name, err)
+		}
+		return nil
+	}
+	if !errors.Is(err, driver.ErrReleaseNotFound) {
+		return fmt.Errorf("find the release %s: %w", name, err)
+	}
+	install := action.NewInstall(h.config)
+	install.ReleaseName, install.Namespace, install.CreateNamespace = name, h.Namespace, true
+	install.WaitStrategy, install.Timeout = kube.HookOnlyStrategy, helmLimit
+	if _, err := install.RunWithContext(ctx, c, values); err != nil {
+		return fmt.Errorf("helm install %s: %w", name, err)
+	}
+	return nil
+}
+
+// Uninstall removes a release, if there is one, and waits until its objects are gone.
+func (h *Helm) Uninstall(name string) error {
+	uninstall := action.NewUninstall(h.config)
+	uninstall.IgnoreNotFound, uninstall.WaitStrategy, uninstall.Timeout = true, kube.StatusWatcherStrategy, helmLimit
+	uninstall.DeletionPropagation = "foreground"
+	if _, err := uninstall.Run(name); err != nil {
+		return fmt.Errorf("helm uninstall %s: %w", name, err)
+	}
+	return nil
+}
