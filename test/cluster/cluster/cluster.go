@@ -90,12 +90,7 @@ func (c *Cluster) Log(node, component string) (string, error) {
 // Restart stops and starts a component on the given nodes, or if there are none on
 // every node that has it. It returns when the new processes have started.
 func (c *Cluster) Restart(ctx context.Context, component string, nodes ...string) error {
-	return c.each(component, nodes, func(client *nodeinit.Client) error {
-		if err := client.Stop(ctx, component); err != nil {
-			return err
-		}
-		return client.Start(ctx, component)
-	})
+	return c.each(component, nodes, func(client *nodeinit.Client) error { return client.Restart(ctx, component) })
 }
 
 // Stop stops a component until Start, on the given nodes, or on every node that has it.

@@ -40,6 +40,9 @@ type Config struct {
 	// with the annotation kwok.x-k8s.io/node=fake that the user creates. Pods get ready on
 	// them at once, except on those with names that begin with NeverReady.
 	Kwok bool
+	// CRIONodes is the number of nodes whose container engine is CRI-O instead of containerd.
+	// They are the last ones.
+	CRIONodes int
 	// BinDir is the folder with the project's programs: cluster, gpu-sim, and the folder
 	// cluster-components.
 	BinDir string
@@ -68,12 +71,12 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) shape() plan.Shape {
-	return plan.Shape{Nodes: c.Nodes, GPUNodes: c.GPUNodes, GPUs: c.GPUs, Model: c.Model, Kwok: c.Kwok}
+	return plan.Shape{Nodes: c.Nodes, GPUNodes: c.GPUNodes, GPUs: c.GPUs, Model: c.Model, CRIONodes: c.CRIONodes, Kwok: c.Kwok}
 }
 
 // Validate reports everything that prevents the cluster from starting here.
 func (c Config) Validate() error {
-	return errors.Join(c.shape().Validate(), checkRoot(), checkTools(), c.checkPrograms())
+	return errors.Join(c.shape().Validate(), checkRoot(), c.checkTools(), c.checkPrograms())
 }
 
 func checkRoot() error {
@@ -84,9 +87,13 @@ func checkRoot() error {
 }
 
 // checkTools checks for programs of the distribution's packages.
-func checkTools() error {
+func (c Config) checkTools() error {
+	tools := map[string]string{"nft": "nftables", "nsenter": "util-linux", busybox: "busybox-static"}
+	if c.CRIONodes > 0 {
+		tools["conmon"] = "conmon"
+	}
 	var errs []error
-	for tool, pkg := range map[string]string{"nft": "nftables", "nsenter": "util-linux", busybox: "busybox-static"} {
+	for tool, pkg := range tools {
 		if _, err := exec.LookPath(tool); err != nil {
 			errs = append(errs, fmt.Errorf("find %s: %w: install the package %s", tool, err, pkg))
 		}
@@ -94,14 +101,25 @@ func checkTools() error {
 	return errors.Join(errs...)
 }
 
+// componentPrograms returns the programs of components that the nodes run.
+func (c Config) componentPrograms() []string {
+	if c.Kwok {
+		return []string{"kubernetes", "kwok", "kwok-stages.yaml"}
+	}
+	names := []string{"kubernetes", "runc", "pause", "cni/ptp", "cni/host-local", "cni/loopback", "cni/portmap"}
+	if c.CRIONodes < c.Nodes {
+		names = append(names, enginePrograms(plan.Containerd)...)
+	}
+	if c.CRIONodes > 0 {
+		names = append(names, enginePrograms(plan.CRIO)...)
+	}
+	return names
+}
+
 // checkPrograms checks for programs that are built here.
 func (c Config) checkPrograms() error {
 	programs := []string{"cluster"}
-	components := []string{"kubernetes", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "pause", "cni/ptp", "cni/host-local", "cni/loopback", "cni/portmap"}
-	if c.Kwok {
-		components = []string{"kubernetes", "kwok", "kwok-stages.yaml"}
-	}
-	for _, name := range components {
+	for _, name := range c.componentPrograms() {
 		programs = append(programs, filepath.Join(componentFolder, name))
 	}
 	if c.GPUNodes > 0 {

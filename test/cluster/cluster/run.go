@@ -80,7 +80,7 @@ func (c *Cluster) LoadImage(ctx context.Context, archive string, nodes ...string
 		if !selected(n.Name, nodes) {
 			continue
 		}
-		if err := c.importImage(ctx, archive, n.Name); err != nil {
+		if err := c.importImage(ctx, archive, n); err != nil {
 			return err
 		}
 	}
@@ -97,23 +97,6 @@ func (c *Cluster) LoadProgram(ctx context.Context, name, program string, nodes .
 		return err
 	}
 	return c.LoadImage(ctx, archive, nodes...)
-}
-
-func (c *Cluster) importImage(ctx context.Context, archive, node string) error {
-	file, err := os.Open(archive)
-	if err != nil {
-		return fmt.Errorf("open image archive: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	cmd, err := c.NodeCommand(ctx, node, "ctr", "--namespace", "k8s.io", "images", "import", "-")
-	if err != nil {
-		return err
-	}
-	cmd.Stdin = file
-	if _, err := output(cmd); err != nil {
-		return fmt.Errorf("import image %s on %s: %w", archive, node, err)
-	}
-	return nil
 }
 
 // output runs a command and returns its output. Its error includes standard error.

@@ -108,6 +108,7 @@ func (s starter) spawn(ctx context.Context, n plan.Node, spec nodeinit.Spec) err
 func (c *Cluster) options(n plan.Node) render.Options {
 	return render.Options{
 		Components:       filepath.Join(c.binDir, componentFolder),
+		Restart:          fmt.Sprintf("%s node-restart --dir %s", filepath.Join(c.binDir, "cluster"), machine.NodeDir(n.Name)),
 		PauseImage:       image.PauseName,
 		Cgroup:           "/" + filepath.Join(machine.Cgroup, n.Name),
 		AuditLog:         nodeinit.LogFile(machine.NodeDir(n.Name), render.Audit),

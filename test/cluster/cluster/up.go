@@ -23,10 +23,10 @@ import (
 
 // The time limits of the steps, for a busy machine.
 const (
-	apiServerLimit  = 2 * time.Minute
-	containerdLimit = time.Minute
-	nodeLimit       = 2 * time.Minute
-	cleanLimit      = time.Minute
+	apiServerLimit = 2 * time.Minute
+	engineLimit    = time.Minute
+	nodeLimit      = 2 * time.Minute
+	cleanLimit     = time.Minute
 )
 
 // Up starts a cluster, and returns when its nodes are ready. If a cluster of the same
@@ -165,8 +165,11 @@ func (c *Cluster) saveState() (machine.State, cgroup.Tree, error) {
 // startKubernetes starts the components of all nodes, each as soon as its dependencies
 // are ready.
 func (c *Cluster) startKubernetes(ctx context.Context, archives []string) error {
-	if !c.plan.Shape.Kwok {
-		if err := c.Start(ctx, render.Containerd); err != nil {
+	for _, n := range c.plan.Nodes {
+		if c.plan.Shape.Kwok {
+			break
+		}
+		if err := c.Start(ctx, string(n.Engine), n.Name); err != nil {
 			return err
 		}
 	}
@@ -211,15 +214,12 @@ func (c *Cluster) waitForAccount(ctx context.Context, api *kubeapi.Client) error
 
 // startWorker starts the components that run pods on a node.
 func (c *Cluster) startWorker(ctx context.Context, n plan.Node, api *kubeapi.Client, archives []string) error {
-	if err := wait(ctx, containerdLimit, func(ctx context.Context) error {
-		_, err := c.Exec(ctx, n.Name, "ctr", "version")
-		return err
-	}); err != nil {
-		return componentError{n.Name, render.Containerd, err}
+	if err := wait(ctx, engineLimit, func(ctx context.Context) error { return c.engineReady(ctx, n) }); err != nil {
+		return componentError{n.Name, string(n.Engine), err}
 	}
 	for _, archive := range archives {
 		if err := c.LoadImage(ctx, archive, n.Name); err != nil {
-			return componentError{n.Name, render.Containerd, err}
+			return componentError{n.Name, string(n.Engine), err}
 		}
 	}
 	if err := errors.Join(c.Start(ctx, render.Kubelet, n.Name), c.Start(ctx, render.Proxy, n.Name)); err != nil {

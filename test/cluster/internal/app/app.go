@@ -35,7 +35,7 @@ func newApp() *cli.App {
 			upCommand(), downCommand(), statusCommand(),
 			kubectlCommand(), execCommand(), loadImageCommand(),
 			restartCommand(), stopCommand(), startCommand(), logsCommand(),
-			nodeInitCommand(),
+			nodeInitCommand(), nodeRestartCommand(),
 		},
 	})
 }
@@ -49,6 +49,23 @@ func nodeInitCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			log := slog.New(slog.NewTextHandler(c.App.Writer, nil))
 			return nodeinit.Run(c.Context, c.String("dir"), log)
+		},
+	}
+}
+
+// nodeRestartCommand returns the command with which systemctl of a node restarts a component.
+func nodeRestartCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "node-restart",
+		Hidden:    true,
+		ArgsUsage: "COMPONENT",
+		Flags:     []cli.Flag{&cli.StringFlag{Name: "dir", Required: true}},
+		Action: func(c *cli.Context) error {
+			spec, err := nodeinit.Load(c.String("dir"))
+			if err != nil {
+				return err
+			}
+			return nodeinit.NewClient(spec).Restart(c.Context, c.Args().First())
 		},
 	}
 }

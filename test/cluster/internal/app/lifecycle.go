@@ -21,6 +21,7 @@ func upCommand() *cli.Command {
 			&cli.IntFlag{Name: "gpus", Value: 8, EnvVars: []string{"GPUS"}, Usage: "number of GPUs of each GPU node"},
 			&cli.StringFlag{Name: "model", Value: "a100-40", EnvVars: []string{"MODEL"}, Usage: "gpu-sim's name of the GPU model"},
 			&cli.BoolFlag{Name: "kwok", EnvVars: []string{"KWOK"}, Usage: "start only the control plane, and kwok, which plays the kubelets of Nodes that you create with the annotation kwok.x-k8s.io/node=fake"},
+			&cli.IntFlag{Name: "crio-nodes", EnvVars: []string{"CRIO_NODES"}, Usage: "number of nodes with CRI-O instead of containerd, which are the last ones"},
 			&cli.StringFlag{Name: "bin-dir", EnvVars: []string{"BIN_DIR"}, Usage: "folder with gpu-sim and cluster-components (default: the folder of this program)"},
 		},
 		Action: func(c *cli.Context) error {
@@ -36,13 +37,14 @@ func upCommand() *cli.Command {
 				return fmt.Errorf("find folder of programs: %w", err)
 			}
 			_, err = cluster.Up(c.Context, cluster.Config{
-				Nodes:    c.Int("nodes"),
-				GPUNodes: c.Int("gpu-nodes"),
-				GPUs:     c.Int("gpus"),
-				Model:    c.String("model"),
-				Kwok:     c.Bool("kwok"),
-				BinDir:   bin,
-				Progress: c.App.Writer,
+				Nodes:     c.Int("nodes"),
+				GPUNodes:  c.Int("gpu-nodes"),
+				GPUs:      c.Int("gpus"),
+				Model:     c.String("model"),
+				CRIONodes: c.Int("crio-nodes"),
+				Kwok:      c.Bool("kwok"),
+				BinDir:    bin,
+				Progress:  c.App.Writer,
 			})
 			return err
 		},

@@ -5,6 +5,7 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -63,6 +64,27 @@ func (i Image) WriteArchive(w io.Writer) error {
 		return fmt.Errorf("archive image %s: %w", i.Name, err)
 	}
 	return nil
+}
+
+// ArchiveName returns the name of the only image of an OCI archive.
+func ArchiveName(archive io.Reader) (string, error) {
+	for tr := tar.NewReader(archive); ; {
+		h, err := tr.Next()
+		if err != nil {
+			return "", fmt.Errorf("find index.json in the archive: %w", err)
+		}
+		if path.Clean(h.Name) != "index.json" {
+			continue
+		}
+		index, err := v1.ParseIndexManifest(tr)
+		if err != nil {
+			return "", fmt.Errorf("read index.json of the archive: %w", err)
+		}
+		if len(index.Manifests) != 1 || index.Manifests[0].Annotations[nameAnnotation] == "" {
+			return "", errors.New("read index.json of the archive: it does not list exactly one image with a name")
+		}
+		return index.Manifests[0].Annotations[nameAnnotation], nil
+	}
 }
 
 // build builds the image in memory.

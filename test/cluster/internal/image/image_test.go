@@ -27,6 +27,9 @@ func TestWriteArchive(t *testing.T) {
 	if err := i.WriteArchive(&archive); err != nil {
 		t.Fatal(err)
 	}
+	if name, err := image.ArchiveName(bytes.NewReader(archive.Bytes())); name != i.Name || err != nil {
+		t.Errorf("ArchiveName() = %q, %v, want %q", name, err, i.Name)
+	}
 	index, err := layout.ImageIndexFromPath(extract(t, &archive))
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +75,37 @@ func TestWriteArchiveOfAMissingProgram(t *testing.T) {
 	i := image.Image{Name: "outrigger.dev/test:1", Program: filepath.Join(t.TempDir(), "missing"), Path: "/program"}
 	if err := i.WriteArchive(io.Discard); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("WriteArchive() = %v", err)
+	}
+}
+
+func TestArchiveNameNeedsOneNamedImage(t *testing.T) {
+	for name, test := range map[string]struct{ index, want string }{
+		"no index":       {want: "find index.json in the archive: EOF"},
+		"a broken index": {index: "{", want: "read index.json of the archive: unexpected EOF"},
+		"no image":       {index: "{}", want: "read index.json of the archive: it does not list exactly one image with a name"},
+		"an image without a name": {
+			index: `{"manifests": [{"size": 1}]}`,
+			want:  "read index.json of the archive: it does not list exactly one image with a name",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var archive bytes.Buffer
+			tw := tar.NewWriter(&archive)
+			if test.index != "" {
+				if err := tw.WriteHeader(&tar.Header{Name: "./index.json", Size: int64(len(test.index))}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := tw.Write([]byte(test.index)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := tw.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := image.ArchiveName(&archive); err == nil || err.Error() != test.want {
+				t.Errorf("ArchiveName() = %v, want %s", err, test.want)
+			}
+		})
 	}
 }
 

@@ -43,6 +43,14 @@ func (c *Client) Stop(ctx context.Context, component string) error {
 	return err
 }
 
+// Restart stops and starts a component of the node.
+func (c *Client) Restart(ctx context.Context, component string) error {
+	if err := c.Stop(ctx, component); err != nil {
+		return err
+	}
+	return c.Start(ctx, component)
+}
+
 // Status returns the status of the node's components.
 func (c *Client) Status(ctx context.Context) ([]Status, error) {
 	b, err := c.do(ctx, http.MethodGet, "/components")

@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"outrigger.dev/test/cluster/internal/render"
 )
 
 // private returns the folders with the machine's own configuration as a node. They are
 // empty on a new node.
 func private() []string {
 	return []string{
-		"/etc/cdi", "/etc/cni", "/etc/containerd", "/etc/kubernetes", "/opt/cni",
-		"/var/lib/cni", "/var/lib/containerd", "/var/lib/etcd", "/var/lib/kubelet",
+		"/etc/cdi", "/etc/cni", "/etc/containerd", "/etc/containers", "/etc/crio", "/etc/kubernetes", "/opt/cni",
+		"/var/lib/cni", "/var/lib/containerd", "/var/lib/containers", "/var/lib/crio", "/var/lib/etcd", "/var/lib/kubelet",
 		"/var/log/containers", "/var/log/pods",
 	}
 }
@@ -47,8 +50,11 @@ func PrepareRoot(s Spec, files map[string][]byte) error {
 	return nil
 }
 
-// fileMode returns a mode that lets only root read keys.
+// fileMode returns a mode that lets only root read keys, and everyone run programs.
 func fileMode(path string) os.FileMode {
+	if strings.HasSuffix(filepath.Dir(path), render.Programs) {
+		return 0o755
+	}
 	switch filepath.Ext(path) {
 	case ".key", ".kubeconfig":
 		return 0o600
@@ -67,6 +73,7 @@ func (s Spec) volumes() map[string]string {
 		s.Dir:                s.Dir,
 		s.BinDir:             s.BinDir,
 		at("containerd"):     "/var/lib/containerd",
+		at("containers"):     "/var/lib/containers",
 		at("kubelet"):        "/var/lib/kubelet",
 		at("etcd"):           "/var/lib/etcd",
 		at("log/pods"):       "/var/log/pods",

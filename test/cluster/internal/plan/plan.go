@@ -24,6 +24,26 @@ type Shape struct {
 	// Kwok is whether the only node runs the control plane and kwok, and no pods. It has
 	// no Node object; kwok plays the kubelets of those that the user creates.
 	Kwok bool `json:"kwok,omitempty"`
+	// CRIONodes is the number of nodes whose container engine is CRI-O, which are the last
+	// ones. That of the others is containerd.
+	CRIONodes int `json:"crioNodes"`
+}
+
+// Engine is the container engine of a node.
+type Engine string
+
+// The container engines.
+const (
+	Containerd Engine = "containerd"
+	CRIO       Engine = "crio"
+)
+
+// Socket returns the path at which the engine serves the kubelet.
+func (e Engine) Socket() string {
+	if e == CRIO {
+		return "/var/run/crio/crio.sock"
+	}
+	return "/run/containerd/containerd.sock"
 }
 
 // Validate reports everything that is wrong with the shape.
@@ -41,6 +61,9 @@ func (s Shape) Validate() error {
 	if s.GPUNodes > 0 && s.GPUs < 1 {
 		errs = append(errs, fmt.Errorf("gpus %d: want at least 1 on a GPU node", s.GPUs))
 	}
+	if s.CRIONodes < 0 || s.CRIONodes > s.Nodes {
+		errs = append(errs, fmt.Errorf("cri-o nodes %d: want 0 to the number of nodes, %d", s.CRIONodes, s.Nodes))
+	}
 	return errors.Join(errs...)
 }
 
@@ -48,6 +71,7 @@ func (s Shape) Validate() error {
 type Node struct {
 	Name         string
 	ControlPlane bool
+	Engine       Engine
 	// GPUs is zero on a node without GPUs.
 	GPUs    int
 	Model   string
@@ -83,11 +107,15 @@ func New(s Shape) Plan {
 		n := Node{
 			Name:         fmt.Sprintf("node%d", i),
 			ControlPlane: i == 0,
+			Engine:       Containerd,
 			IP:           netip.AddrFrom4([4]byte{10, 99, 0, byte(i + 2)}),
 			PodCIDR:      netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(i), 0}), 24),
 		}
 		if i >= s.Nodes-s.GPUNodes {
 			n.GPUs, n.Model = s.GPUs, s.Model
+		}
+		if i >= s.Nodes-s.CRIONodes {
+			n.Engine = CRIO
 		}
 		p.Nodes = append(p.Nodes, n)
 	}

@@ -21,6 +21,7 @@ func TestValidate(t *testing.T) {
 		"a GPU node has a GPU":                 {shape: plan.Shape{Nodes: 1, GPUNodes: 1}, want: "gpus 0: want at least 1 on a GPU node"},
 		"kwok plays all nodes":                 {shape: plan.Shape{Nodes: 1, Kwok: true}},
 		"kwok has no nodes beside it":          {shape: plan.Shape{Nodes: 2, Kwok: true}, want: "nodes 2, gpu nodes 0: want 1 and 0 with kwok, which plays the other nodes"},
+		"CRI-O nodes are nodes of the cluster": {shape: plan.Shape{Nodes: 1, CRIONodes: 2}, want: "cri-o nodes 2: want 0 to the number of nodes, 1"},
 		"everything wrong is reported at once": {shape: plan.Shape{GPUNodes: 1}, want: "nodes 0: want 1 to 250\ngpu nodes 1: want 0 to the number of nodes, 0\ngpus 0: want at least 1 on a GPU node"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,6 +40,7 @@ func TestNewPlacesNodes(t *testing.T) {
 	type node struct {
 		Name, IP, PodCIDR string
 		ControlPlane      bool
+		Engine            plan.Engine
 		GPUs              int
 	}
 	for name, test := range map[string]struct {
@@ -48,23 +50,23 @@ func TestNewPlacesNodes(t *testing.T) {
 		"the first node is the control plane": {
 			shape: plan.Shape{Nodes: 2},
 			want: []node{
-				{"node0", "10.99.0.2", "10.244.0.0/24", true, 0},
-				{"node1", "10.99.0.3", "10.244.1.0/24", false, 0},
+				{"node0", "10.99.0.2", "10.244.0.0/24", true, plan.Containerd, 0},
+				{"node1", "10.99.0.3", "10.244.1.0/24", false, plan.Containerd, 0},
 			},
 		},
-		"the last nodes have the GPUs": {
-			shape: plan.Shape{Nodes: 3, GPUNodes: 2, GPUs: 4},
+		"the last nodes have the GPUs, and CRI-O": {
+			shape: plan.Shape{Nodes: 3, GPUNodes: 2, GPUs: 4, CRIONodes: 1},
 			want: []node{
-				{"node0", "10.99.0.2", "10.244.0.0/24", true, 0},
-				{"node1", "10.99.0.3", "10.244.1.0/24", false, 4},
-				{"node2", "10.99.0.4", "10.244.2.0/24", false, 4},
+				{"node0", "10.99.0.2", "10.244.0.0/24", true, plan.Containerd, 0},
+				{"node1", "10.99.0.3", "10.244.1.0/24", false, plan.Containerd, 4},
+				{"node2", "10.99.0.4", "10.244.2.0/24", false, plan.CRIO, 4},
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []node
 			for _, n := range plan.New(test.shape).Nodes {
-				got = append(got, node{n.Name, n.IP.String(), n.PodCIDR.String(), n.ControlPlane, n.GPUs})
+				got = append(got, node{n.Name, n.IP.String(), n.PodCIDR.String(), n.ControlPlane, n.Engine, n.GPUs})
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("New() (-want +got):\n%s", diff)

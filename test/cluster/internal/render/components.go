@@ -2,6 +2,7 @@ package render
 
 import (
 	"path/filepath"
+	"slices"
 
 	"outrigger.dev/test/cluster/internal/plan"
 )
@@ -14,7 +15,6 @@ type Component struct {
 
 // The names of the components.
 const (
-	Containerd        = "containerd"
 	Etcd              = "etcd"
 	APIServer         = "kube-apiserver"
 	ControllerManager = "kube-controller-manager"
@@ -35,10 +35,7 @@ func Components(p plan.Plan, n plan.Node, o Options) []Component {
 	if p.Shape.Kwok {
 		return append(controlPlane(p, n, o), kwok(o))
 	}
-	components := []Component{{
-		Name: Containerd,
-		Args: []string{filepath.Join(o.Components, "containerd"), "--config", "/etc/containerd/config.toml"},
-	}}
+	components := []Component{engine(n, o)}
 	if n.ControlPlane {
 		components = append(components, controlPlane(p, n, o)...)
 	}
@@ -53,6 +50,18 @@ func Components(p plan.Plan, n plan.Node, o Options) []Component {
 		kubelet.Args = append(kubelet.Args, "--node-labels", "feature.node.kubernetes.io/pci-10de.present=true")
 	}
 	return append(components, kubelet, kubernetes(o, Proxy, "--config", "/etc/kubernetes/kube-proxy.yaml"))
+}
+
+// engine returns the container engine of a node.
+func engine(n plan.Node, o Options) Component {
+	args := []string{filepath.Join(o.Components, string(n.Engine))}
+	if n.Engine == plan.CRIO {
+		// The search path of services, in which Programs is the first folder.
+		args = slices.Insert(args, 0, "/usr/bin/env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	} else {
+		args = append(args, "--config", "/etc/containerd/config.toml")
+	}
+	return Component{Name: string(n.Engine), Args: args}
 }
 
 // controlPlane returns the programs that only the first node runs.

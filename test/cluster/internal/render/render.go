@@ -20,6 +20,8 @@ var templates embed.FS
 type Options struct {
 	// Components is the folder of the components' binaries.
 	Components string
+	// Restart is the command that restarts a component of the node, without its name.
+	Restart string
 	// PauseImage is the name of the image of pod sandboxes.
 	PauseImage string
 	// Cgroup is the path of the node's cgroup, as the kernel reports it.
@@ -29,6 +31,10 @@ type Options struct {
 	// RestrictOOMScore is set if the machine lacks CAP_SYS_RESOURCE.
 	RestrictOOMScore bool
 }
+
+// Programs is the folder on a node for the programs among its files. It is the first one in
+// the search path of services.
+const Programs = "/usr/local/sbin"
 
 // Files returns the configuration files of a node, without keys and certificates, by path
 // on the node.
@@ -45,10 +51,18 @@ func Files(p plan.Plan, n plan.Node, o Options) (map[string][]byte, error) {
 	}
 	names := map[string]string{
 		"/etc/hosts":                      "hosts",
-		"/etc/containerd/config.toml":     "containerd.toml",
 		"/etc/cni/net.d/10-pods.conflist": "cni.conflist",
 		"/etc/kubernetes/kubelet.yaml":    "kubelet.yaml",
 		"/etc/kubernetes/kube-proxy.yaml": "kube-proxy.yaml",
+		Programs + "/systemctl":           "systemctl",
+	}
+	switch n.Engine {
+	case plan.Containerd:
+		names["/etc/containerd/config.toml"] = "containerd.toml"
+	case plan.CRIO:
+		names["/etc/crio/crio.conf.d/10-crio.conf"] = "crio.conf"
+		names["/etc/containers/policy.json"] = "policy.json"
+		names[Programs+"/runc"] = "runc"
 	}
 	if n.ControlPlane {
 		names[auditPolicy] = "audit.yaml"

@@ -17,7 +17,7 @@ import (
 )
 
 func options() render.Options {
-	return render.Options{Components: "/opt/outrigger/bin/cluster-components", PauseImage: "outrigger.dev/pause:1", Cgroup: "/outrigger-cluster/node0", AuditLog: "/var/lib/outrigger-cluster/node0/log/audit.log"}
+	return render.Options{Components: "/opt/outrigger/bin/cluster-components", Restart: "/opt/outrigger/bin/cluster node-restart --dir /var/lib/outrigger-cluster/node0", PauseImage: "outrigger.dev/pause:1", Cgroup: "/outrigger-cluster/node0", AuditLog: "/var/lib/outrigger-cluster/node0/log/audit.log"}
 }
 
 func TestFilesAndComponents(t *testing.T) {
@@ -31,6 +31,8 @@ func TestFilesAndComponents(t *testing.T) {
 		"gpu-worker":                   {shape: plan.Shape{Nodes: 2, GPUNodes: 1, GPUs: 2}, node: 1},
 		"kwok":                         {shape: plan.Shape{Nodes: 1, Kwok: true}},
 		"machine-without-sys-resource": {shape: plan.Shape{Nodes: 1}, restrict: true},
+		"crio":                         {shape: plan.Shape{Nodes: 1, CRIONodes: 1}},
+		"crio-without-sys-resource":    {shape: plan.Shape{Nodes: 1, CRIONodes: 1}, restrict: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := plan.New(test.shape)
