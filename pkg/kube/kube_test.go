@@ -104,3 +104,21 @@ func TestWhatFailsIsNamed(t *testing.T) {
 		})
 	}
 }
+
+func TestDeleted(t *testing.T) {
+	s := kubetest.New(t, "node1", nil)
+	c := client(t, s, "node1")
+	deleted := func(want bool) {
+		t.Helper()
+		if got, err := c.Deleted(t.Context(), c.Node()); got != want || err != nil {
+			t.Errorf("Deleted() = %t, %v, want %t", got, err, want)
+		}
+	}
+	deleted(false)
+	s.Delete()
+	deleted(true)
+	s.Close()
+	if got, err := c.Deleted(t.Context(), c.Node()); got || err == nil {
+		t.Errorf("without an API server, Deleted() = %t, %v, want an error", got, err)
+	}
+}

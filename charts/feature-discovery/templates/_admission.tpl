@@ -86,7 +86,7 @@ spec:
 {{- if include "feature-discovery.readsNode" . -}}
 {{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" $name "labels" $labels "account" $account) }}
 {{- end }}
-{{- if eq .Values.publish "nodefeature" }}
+{{- if include "feature-discovery.usesAPI" . }}
 ---
 {{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.fullname" .)
   "namespace" (include "outrigger.namespace" .) "labels" $labels "account" $account) }}
@@ -99,6 +99,10 @@ spec:
 ---
 {{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" (include "feature-discovery.presenceRBACName" .)
   "labels" (include "feature-discovery.presenceLabels" .) "account" (include "feature-discovery.presenceServiceAccountName" .)) }}
+---
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "feature-discovery.presenceName" .)
+  "namespace" (include "outrigger.namespace" .) "labels" (include "feature-discovery.presenceLabels" .)
+  "account" (include "feature-discovery.presenceServiceAccountName" .)) }}
 {{- end }}
 {{- end -}}
 {{- end -}}

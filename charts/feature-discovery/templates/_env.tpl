@@ -7,12 +7,15 @@
 - name: GFD_OUTPUT_FILE
   value: {{ .Values.outputFile | quote }}
 {{- end }}
-{{- if eq .Values.publish "nodefeature" }}
-# The object is in the pod's namespace and is owned by the DaemonSet.
+# When this DaemonSet is deleted, the agent removes what it has published.
+- name: DAEMONSET_NAME
+  value: {{ and .Values.rbac.create (include "feature-discovery.usesAPI" . | eq "true") | ternary (include "outrigger.fullname" .) "" | quote }}
 - name: NAMESPACE
   valueFrom:
     fieldRef:
       fieldPath: metadata.namespace
+{{- if eq .Values.publish "nodefeature" }}
+# The object is owned by the DaemonSet of this pod.
 - name: POD_NAME
   valueFrom:
     fieldRef:
@@ -62,4 +65,11 @@ has it. */ -}}
   value: "true"
 - name: HOST_ROOT
   value: /host
+# When this DaemonSet is deleted, the part removes its labels.
+- name: DAEMONSET_NAME
+  value: {{ .Values.rbac.create | ternary (include "feature-discovery.presenceName" .) "" | quote }}
+- name: NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
 {{- end -}}

@@ -29,11 +29,12 @@ rules:
     verbs: [patch]
   {{- end }}
 {{- end }}
-{{- if eq .Values.publish "nodefeature" }}
+{{- if include "feature-discovery.usesAPI" . }}
 {{- $name := include "outrigger.fullname" . }}
 {{- $namespace := include "outrigger.namespace" . }}
 ---
-# The NodeFeature of the node, and the agent's pod, whose DaemonSet owns it.
+# Only to see whether the agent's own DaemonSet is deleted: then it removes what it has
+# published, and otherwise, as in an update, it leaves that.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
@@ -42,12 +43,19 @@ metadata:
   labels:
     {{- $labels | nindent 4 }}
 rules:
+  - apiGroups: [apps]
+    resources: [daemonsets]
+    resourceNames: [{{ $name }}]
+    verbs: [get]
+  {{- if eq .Values.publish "nodefeature" }}
+  # The NodeFeature of the node, and the agent's pod, whose DaemonSet owns it.
   - apiGroups: [nfd.k8s-sigs.io]
     resources: [nodefeatures]
     verbs: [get, create, patch]
   - apiGroups: [""]
     resources: [pods]
     verbs: [get]
+  {{- end }}
 {{- end }}
 {{- if .Values.events.enabled }}
 ---
@@ -67,6 +75,20 @@ rules:
   - apiGroups: [""]
     resources: [nodes]
     verbs: [list, watch, patch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ include "feature-discovery.presenceName" . }}
+  namespace: {{ include "outrigger.namespace" . }}
+  labels:
+    {{- $labels | nindent 4 }}
+rules:
+  # As above.
+  - apiGroups: [apps]
+    resources: [daemonsets]
+    resourceNames: [{{ include "feature-discovery.presenceName" . }}]
+    verbs: [get]
 {{- end }}
 {{- end }}
 ---

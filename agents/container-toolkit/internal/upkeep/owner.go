@@ -2,9 +2,7 @@ package upkeep
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
@@ -69,13 +67,9 @@ func (o *Owner) Deleted(ctx context.Context) bool {
 	// The watch may be behind, or interrupted.
 	ctx, cancel := context.WithTimeout(ctx, ownerLimit)
 	defer cancel()
-	var set daemonSet
-	err := o.Client.Get(ctx, o.Object, &set)
+	deleted, err := o.Client.Deleted(ctx, o.Object)
 	if err == nil {
-		return set.Metadata.DeletionTimestamp != ""
-	}
-	if status, is := errors.AsType[*kube.StatusError](err); is && status.Code == http.StatusNotFound {
-		return true
+		return deleted
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -72,6 +72,19 @@ func (o *outputs) want(w publish.Desired) {
 	}
 }
 
+// withdraw removes what is published on the Node, and the features file. A NodeFeature goes
+// with the DaemonSet, which owns it.
+func (o *outputs) withdraw(ctx context.Context, labels, condition bool) error {
+	var errs []error
+	if file, is := o.labels.(publish.File); is {
+		errs = append(errs, file.Remove())
+	}
+	if o.node != nil {
+		errs = append(errs, o.node.Withdraw(ctx, labels, condition))
+	}
+	return errors.Join(errs...)
+}
+
 func (o *outputs) keepers() []keeper {
 	var out []keeper
 	if o.keeper != nil {

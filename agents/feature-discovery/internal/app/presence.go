@@ -40,18 +40,23 @@ func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		return nil, err
 	}
 	root := hostRoot(c)
+	node := publish.NewNode(publish.NodeConfig{
+		API: object.New(api.Client), Manager: presenceName, Yields: yields, Time: time.Now, Log: log,
+	})
 	p := presence.New(presence.Config{
 		Scan:   func() ([]pci.Device, error) { return pci.Scan(host.SysRoot) },
 		Watch:  func(ctx context.Context, changed func()) error { return pci.Watch(ctx, host.SysRoot, log, changed) },
 		System: func() (machine.System, error) { return machine.ReadSystem(root) },
-		Node: publish.NewNode(publish.NodeConfig{
-			API: object.New(api.Client), Manager: presenceName, Yields: yields, Time: time.Now, Log: log,
-		}),
-		Grace: presence.Grace,
-		Log:   log,
+		Node:   node,
+		Grace:  presence.Grace,
+		Log:    log,
 	})
 	return &agent.Agent{
-		Run:       p.Run,
+		Run: func(ctx context.Context) error {
+			err := p.Run(ctx)
+			ownerOf(c, api.Client, log).ifDeleted(ctx, func(ctx context.Context) error { return node.Withdraw(ctx, true, false) })
+			return err
+		},
 		Ready:     func() error { return errors.Join(p.Ready(), api.Failing()) },
 		Reload:    func(context.Context) error { p.Reload(); return nil },
 		Effective: []slog.Attr{slog.String(agent.SettingKey("host-root"), root)},

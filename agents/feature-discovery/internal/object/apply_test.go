@@ -91,6 +91,24 @@ func TestApplyCondition(t *testing.T) {
 	want(t, map[string]int{"list nodes": 1, "watch nodes": 1, "patch nodes": 1, "patch nodes/status": 3}, s.Requests())
 }
 
+func TestRemoveCondition(t *testing.T) {
+	s := kubetest.New(t, "node1", map[string]string{"zone": "a"})
+	c := client(t, s, "node1")
+	nodes, _ := watched(t, s, s.Dir(t))
+	next(t, nodes)
+	gpu := object.Condition{Type: "GPUReady", Status: "True", LastTransition: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)}
+	if err := c.ApplyCondition(t.Context(), gpu); err != nil {
+		t.Fatal(err)
+	}
+	want(t, []object.Condition{ready, gpu}, next(t, nodes).Conditions)
+	if err := c.RemoveCondition(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n := next(t, nodes)
+	want(t, []object.Condition{ready}, n.Conditions)
+	want(t, map[string]string{"zone": "a"}, n.Labels)
+}
+
 func TestWhatIsWrittenAndFails(t *testing.T) {
 	cond := object.Condition{Type: "GPUReady", Status: "True", LastTransition: time.Now()}
 	taint := object.Taint{Key: "not-ready", Effect: "NoSchedule"}

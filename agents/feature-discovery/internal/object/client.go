@@ -47,6 +47,19 @@ func (c *Client) ApplyLabels(ctx context.Context, labels map[string]string) erro
 	return nil
 }
 
+// RemoveCondition removes the conditions that the agent has applied. It needs the verb patch
+// on nodes/status.
+func (c *Client) RemoveCondition(ctx context.Context) error {
+	node := c.api.Node()
+	status := node
+	status.Subresource = "status"
+	err := c.api.Apply(ctx, status, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": node.Name}})
+	if err != nil {
+		return fmt.Errorf("remove the condition from node %s: %w", node.Name, err)
+	}
+	return nil
+}
+
 // ApplyCondition sets the condition of the Node, and leaves the conditions of other
 // writers alone. The caller keeps LastTransition while Status does not change. It is
 // written as the time of the heartbeat too, so that the API server stores nothing for a

@@ -71,6 +71,13 @@ func (c *cluster) ApplyCondition(_ context.Context, cond object.Condition) error
 	return nil
 }
 
+func (c *cluster) RemoveCondition(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.node.Conditions = nil
+	return c.failTaint
+}
+
 func (c *cluster) RemoveTaint(context.Context, object.Taint) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,6 +187,26 @@ func TestTheNodeIsKept(t *testing.T) {
 		c.has(t, two)
 		is(t, n.Err(), "")
 	})
+}
+
+func TestWhatIsWithdrawn(t *testing.T) {
+	for name, tc := range map[string]struct{ labels, condition bool }{
+		"labels and condition": {true, true}, "labels": {true, false}, "the condition": {false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &cluster{late: true, node: object.Node{Labels: one, Conditions: []object.Condition{{Type: "GPUReady"}}}}
+			n := publish.NewNode(publish.NodeConfig{API: c, Manager: mine, Log: discard()})
+			if err := n.Withdraw(t.Context(), tc.labels, tc.condition); err != nil {
+				t.Fatal(err)
+			}
+			if left := len(c.node.Labels) > 0; left == tc.labels {
+				t.Errorf("labels %v", c.node.Labels)
+			}
+			if left := len(c.node.Conditions) > 0; left == tc.condition {
+				t.Errorf("conditions %v", c.node.Conditions)
+			}
+		})
+	}
 }
 
 func TestTheNodeIsReadAnewByEachRun(t *testing.T) {

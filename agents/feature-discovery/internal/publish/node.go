@@ -30,6 +30,7 @@ type Nodes interface {
 	WatchNode(ctx context.Context, deliver func(object.Node))
 	ApplyLabels(ctx context.Context, labels map[string]string) error
 	ApplyCondition(ctx context.Context, c object.Condition) error
+	RemoveCondition(ctx context.Context) error
 	RemoveTaint(ctx context.Context, t object.Taint) error
 }
 
@@ -69,6 +70,18 @@ var (
 	errUnread      = errors.New("the Node object has not been read yet")
 	errOverwritten = errors.New("another writer has changed the Node object, writing it again soon")
 )
+
+// Withdraw removes what the agent has written to the Node: the labels, the condition, or both.
+func (n *Node) Withdraw(ctx context.Context, labels, condition bool) error {
+	var errs []error
+	if labels {
+		errs = append(errs, n.cfg.API.ApplyLabels(ctx, nil))
+	}
+	if condition {
+		errs = append(errs, n.cfg.API.RemoveCondition(ctx))
+	}
+	return errors.Join(errs...)
+}
 
 // Run keeps the Node until ctx ends.
 func (n *Node) Run(ctx context.Context) error {

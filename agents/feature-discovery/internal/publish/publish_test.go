@@ -91,6 +91,8 @@ func (a *api) ApplyLabels(_ context.Context, labels map[string]string) error {
 	return a.fail
 }
 
+func (a *api) RemoveCondition(context.Context) error { return nil }
+
 func (a *api) ApplyCondition(_ context.Context, c object.Condition) error {
 	a.calls = append(a.calls, "condition "+c.Status+" "+c.LastTransition.UTC().Format(time.TimeOnly))
 	return nil

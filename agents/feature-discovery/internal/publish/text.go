@@ -53,6 +53,14 @@ var (
 // WatchedFile returns the path of the file.
 func (f File) WatchedFile() string { return f.Path }
 
+// Remove removes the file. It returns nil if there is none.
+func (f File) Remove() error {
+	if err := os.Remove(f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove features file: %w", err)
+	}
+	return nil
+}
+
 // maxFile is what Node Feature Discovery reads of a file.
 const maxFile = 64 << 10
 
