@@ -1,0 +1,77 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"outrigger.dev/test/e2e/stack"
+)
+
+// orchestratorAccount is that of the chart orchestrator, under the chart's name.
+const orchestratorAccount = "--as=system:serviceaccount:" + stack.Namespace + ":orchestrator"
+
+// TestTheRightsOfTheOrchestrator applies and deletes what all charts render as the
+// orchestrator, with its role alone, and then tries what it must not do.
+func TestTheRightsOfTheOrchestrator(t *testing.T) {
+	bare(t)
+	t.Cleanup(func() {
+		kubectlCleanup(t, "delete", "--ignore-not-found", "--wait=false", "crd/clusterpolicies.outrigger.dev")
+	})
+	if err := shared.Install(t.Context(), stack.Release{Chart: "orchestrator", NoWait: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := shared.Uninstall(t.Context(), "orchestrator"); err != nil {
+			t.Log(err)
+		}
+	})
+	for _, rendered := range []string{
+		"feature-discovery/defaults", "feature-discovery/nodefeature", "container-toolkit/defaults", "device-plugin/guarded", "dra-plugin/defaults",
+	} {
+		file := filepath.Join("../../charts/testdata", rendered+".golden")
+		// All objects of one chart have the same names, so that the next one is an upgrade.
+		t.Cleanup(func() { kubectlCleanup(t, "delete", "--ignore-not-found", "--wait=false", "-f", file) })
+		kubectl(t, "apply", "--server-side", "--field-manager=outrigger", "-f", file, orchestratorAccount)
+	}
+	for _, rendered := range []string{"feature-discovery/defaults", "feature-discovery/nodefeature", "container-toolkit/defaults", "device-plugin/guarded", "dra-plugin/defaults"} {
+		kubectl(t, "delete", "--ignore-not-found", "--cascade=foreground", "-f", filepath.Join("../../charts/testdata", rendered+".golden"), orchestratorAccount)
+	}
+	t.Run("no more", theOrchestratorCannot)
+}
+
+func theOrchestratorCannot(t *testing.T) {
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere.yaml")
+	text, err := os.ReadFile("../../charts/testdata/container-toolkit/defaults.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(elsewhere, []byte(strings.ReplaceAll(string(text), "namespace: "+stack.Namespace, "namespace: kube-system")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"give a right that it lacks":     {[]string{"create", "clusterrole", "thief", "--verb=get", "--resource=secrets"}, "attempting to grant RBAC permissions not currently held"},
+		"give all rights":                {[]string{"create", "clusterrolebinding", "thief", "--clusterrole=cluster-admin", "--serviceaccount=default:default"}, "attempting to grant RBAC permissions not currently held"},
+		"read a Secret":                  {[]string{"get", "secrets", "-A"}, "forbidden"},
+		"run a command":                  {[]string{"auth", "can-i", "create", "pods/exec"}, "no"},
+		"install agents elsewhere":       {[]string{"apply", "--server-side", "-f", elsewhere}, "the orchestrator writes to the namespaces"},
+		"run a pod elsewhere":            {[]string{"run", "-n", "kube-system", "thief", "--image=thief"}, "the orchestrator writes to the namespaces"},
+		"change another Namespace":       {[]string{"label", "namespace", "kube-system", "a=b"}, "the orchestrator writes only the Namespace"},
+		"delete another Namespace":       {[]string{"delete", "namespace", "kube-public"}, "the orchestrator writes only the Namespace"},
+		"change another CRD":             {[]string{"auth", "can-i", "patch", "crd/others.example.org"}, "no"},
+		"give a role outside of default": {[]string{"create", "role", "-n", "kube-system", "thief", "--verb=get", "--resource=pods"}, "the orchestrator writes to the namespaces"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := shared.Kubectl(t.Context(), append(tc.args, orchestratorAccount)...)
+			if err == nil || !strings.Contains(out+err.Error(), tc.want) {
+				t.Errorf("%s: %s, %v, want an error that has %q", strings.Join(tc.args, " "), out, err, tc.want)
+			}
+		})
+	}
+}
