@@ -263,7 +263,10 @@ func (t *toolkit) undoing() upkeep.Undoing {
 	return upkeep.Undoing{
 		Steps: []upkeep.Undo{
 			{Part: upkeep.Engine, Do: t.engine.undo},
-			{Part: upkeep.Specs, Do: func(context.Context) error { return errors.Join(t.writer.Remove(), t.nodes.undo()) }},
+			{Part: upkeep.Specs, Do: func(context.Context) error {
+				// CUDA has run through the runtime, whoever has reported that.
+				return errors.Join(t.writer.Remove(), t.nodes.undo(), s.contract.Remove(contract.CUDAReady))
+			}},
 		},
 		Users:       func() []string { return install.Users(s.host.ProcRoot, s.hostRoot, s.dir.Tools()) },
 		RemoveTools: t.installer.Remove,
