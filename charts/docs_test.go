@@ -36,7 +36,10 @@ func TestTheAirGappedValuesOfTheDocumentation(t *testing.T) {
 	}
 	images := 0
 	for _, s := range stages {
-		out += s.Manifest
+		// A chart that the page does not name yet may be installed too.
+		if _, named := values[s.Key]; named {
+			out += s.Manifest
+		}
 	}
 	for line := range strings.Lines(out) {
 		if image, ok := strings.CutPrefix(strings.TrimSpace(line), "image: "); ok && strings.Contains(image, ":") {
