@@ -189,3 +189,16 @@ func TestLint(t *testing.T) {
 		}
 	}
 }
+
+// TestADisabledChartInstallsNothing has the value by which the chart outrigger selects agents.
+func TestADisabledChartInstallsNothing(t *testing.T) {
+	for _, chart := range names(t) {
+		if _, ok := readSchema(t, chart).Properties["enabled"]; !ok || chart == "orchestrator" {
+			continue
+		}
+		out, err := release{chart: chart, values: set(t, "enabled=false")}.render()
+		if err != nil || strings.Contains(out, "kind:") {
+			t.Errorf("%s: %v:\n%s", chart, err, out)
+		}
+	}
+}

@@ -4,7 +4,7 @@ true: in Helm, a parent's template replaces those of its dependencies. */ -}}
 
 {{- /* The objects of the chart "name", of (dict "root" $ "name" …), as far as it renders them itself. */ -}}
 {{- define "outrigger.objects" -}}
-{{- if not (include "outrigger.parentRenders" .root) -}}
+{{- if not (or (include "outrigger.parentRenders" .root) (eq "false" (toString .root.Values.enabled))) -}}
 {{- include (printf "%s.objects" .name) .root -}}
 {{- end -}}
 {{- end -}}
