@@ -26,6 +26,8 @@ type Release struct {
 	Values map[string]any
 	// service is the program that installs the chart, Helm if it is empty.
 	service string
+	// checked says that the values fit the schemas.
+	checked bool
 }
 
 // installOrder returns Helm's order of kinds, with admission policies before the
@@ -120,9 +122,9 @@ func execute(c *chart.Chart, r Release) (map[string]string, error) {
 	if err := chartutil.ProcessDependencies(c, r.Values); err != nil {
 		return nil, err
 	}
-	values, err := util.ToRenderValues(c, r.Values, common.ReleaseOptions{
+	values, err := util.ToRenderValuesWithSchemaValidation(c, r.Values, common.ReleaseOptions{
 		Name: r.Name, Namespace: r.Namespace, Revision: 1, IsInstall: true,
-	}, capabilities)
+	}, capabilities, r.checked)
 	if err != nil {
 		return nil, err
 	}

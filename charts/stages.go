@@ -54,6 +54,7 @@ func Stages(r Release) ([]Stage, error) {
 	if err := checkValues(c, r.Values); err != nil {
 		return nil, err
 	}
+	r.checked = true
 	files, err := execute(c, r)
 	if err != nil {
 		return nil, rejection(err, keys)

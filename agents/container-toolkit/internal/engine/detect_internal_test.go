@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"io"
 	"log/slog"
 	"testing"
 
@@ -37,7 +36,7 @@ func TestDetect(t *testing.T) {
 			if want.Engine = tc.want; tc.want != Containerd {
 				want.ConfigPath, want.DropIn, want.Socket, want.Executable, want.Reload = "", "", "", "", ""
 			}
-			assert.Equal(t, cmp.Diff(want, c.Detect(slog.New(slog.NewTextHandler(io.Discard, nil)))), "")
+			assert.Equal(t, cmp.Diff(want, c.Detect(slog.New(slog.DiscardHandler))), "")
 		})
 	}
 }
