@@ -43,11 +43,11 @@ template:
     {{- with .part.runtimeClassName }}
     runtimeClassName: {{ . }}
     {{- end }}
-    {{- include "outrigger.placement" (dict "nodeSelector" $v.nodeSelector "affinity" (include "validator.affinity" . | fromYaml)
+    {{- include "outrigger.placement" (dict "nodeSelector" $v.nodeSelector "affinity" (default (include "validator.affinity" . | fromYaml) $v.affinity)
       "tolerations" (include "outrigger.tolerations" (dict "root" .root "taint" (include "outrigger.startupTaint" .root)) | fromYamlArray)) | nindent 4 }}
 {{- end -}}
 
-{{- /* The nodes with GPUs on which the chart runs that the pods validate. */ -}}
+{{- /* The default affinity: the nodes with GPUs on which the chart runs that the pods validate. */ -}}
 {{- define "validator.affinity" -}}
 nodeAffinity:
   requiredDuringSchedulingIgnoredDuringExecution:
