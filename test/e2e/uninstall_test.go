@@ -9,8 +9,9 @@ import (
 	"outrigger.dev/test/e2e/stack"
 )
 
-// hostFiles lists what agents may leave on a node.
-const hostFiles = "find /run/nvidia /var/run/cdi /usr/local/nvidia /var/lib/nvidia-container-toolkit -type f -o -type l 2>/dev/null | sort; " + toolkitFiles
+// hostFiles lists what agents may leave on a node, but for their lock files, which go with the
+// next boot.
+const hostFiles = "find /run/nvidia /var/run/cdi /usr/local/nvidia /var/lib/nvidia-container-toolkit '(' -type f -o -type l ')' ! -path '/run/nvidia/leases/*' 2>/dev/null | sort; " + toolkitFiles
 
 // TestAgentsCleanUpTheirNode deletes the DaemonSets of all agents, as the orchestrator does,
 // and compares the node with what it was before.

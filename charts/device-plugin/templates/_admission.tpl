@@ -5,6 +5,12 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* Whether the agent removes its CDI specs when its DaemonSet is deleted: if it uses the API
+server anyway. */ -}}
+{{- define "device-plugin.cleansUp" -}}
+{{- if and .Values.rbac.create .Values.devicePlugin.enabled (or .Values.events.enabled (include "outrigger.configMapName" .)) }}true{{ end -}}
+{{- end -}}
+
 {{- /* What gives the account its rights. */ -}}
 {{- define "device-plugin.bindings" -}}
 {{- if .Values.rbac.create -}}
@@ -15,6 +21,11 @@
 {{- if and .Values.events.enabled .Values.devicePlugin.enabled }}
 ---
 {{ include "outrigger.eventBinding" . }}
+{{- end }}
+{{- if include "device-plugin.cleansUp" . }}
+---
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.fullname" .)
+  "namespace" (include "outrigger.namespace" .) "labels" (include "outrigger.labels" .) "account" (include "outrigger.serviceAccountName" .)) }}
 {{- end }}
 {{- end -}}
 {{- end -}}

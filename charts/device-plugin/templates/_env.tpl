@@ -36,6 +36,15 @@
 
 {{- /* The variables of the plugin only, for registration and Events. */ -}}
 {{- define "device-plugin.pluginEnv" -}}
+{{- if include "device-plugin.cleansUp" . }}
+# When this DaemonSet is deleted, the agent removes its CDI specs.
+- name: DAEMONSET_NAME
+  value: {{ include "outrigger.fullname" . }}
+- name: NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+{{- end }}
 - name: KUBELET_SOCKET
   value: {{ include "device-plugin.devicePluginsDir" . }}/kubelet.sock
 - name: REPORT_EVENTS

@@ -19,6 +19,23 @@ rules:
 ---
 {{ include "outrigger.eventRights" . }}
 {{- end }}
+{{- if include "device-plugin.cleansUp" . }}
+---
+# Only to see whether the agent's own DaemonSet is deleted: then it removes its CDI specs,
+# and otherwise, as in an update, it leaves them.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ include "outrigger.fullname" . }}
+  namespace: {{ include "outrigger.namespace" . }}
+  labels:
+    {{- include "outrigger.labels" . | nindent 4 }}
+rules:
+  - apiGroups: [apps]
+    resources: [daemonsets]
+    resourceNames: [{{ include "outrigger.fullname" . }}]
+    verbs: [get]
+{{- end }}
 {{- end }}
 ---
 {{ include "outrigger.inOrder" (dict "name" (include "outrigger.rbacName" .)

@@ -96,9 +96,10 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	own := owner.New(d.Contract, name, log)
 	ready := newMarker(d.Contract, log)
 	cfg := parts.inventory(log)
-	cfg.Preparer = prepare.New(prepare.Config{
+	preparer := prepare.New(prepare.Config{
 		Root: d.Root, DevRoot: s.live.Config.Driver.DevRoot, Toolkit: prepare.Toolkit{Contract: d.Contract, Root: d.Root}, Log: log,
 	})
+	cfg.Preparer = preparer
 	cfg.Reporter, cfg.Owner, cfg.Gate = reporter{api}, own, gate
 	inv := inventory.New(cfg)
 	p := plugin.New(plugin.Config{
@@ -126,6 +127,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			g.Go(func() error { return gate.Run(ctx) })
 			err := g.Wait()
 			own.Release()
+			cluster.OwnerOf(c, api, log).IfDeleted(ctx, func(context.Context) error { return preparer.Withdraw(s.live.Config.CDIRoot) })
 			return errors.Join(err, parts.source.Close())
 		},
 		Ready:  func() error { return errors.Join(p.Ready(), api.Failing()) },

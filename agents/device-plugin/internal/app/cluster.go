@@ -12,10 +12,10 @@ import (
 )
 
 // openAPI returns what the flags ask for of the API server: the label that
-// chooses the config file, and Events. It returns nil where they ask for neither,
-// or where there is no API server.
+// chooses the config file, Events, and whether the DaemonSet is deleted. It returns nil
+// where they ask for none, or where there is no API server.
 func openAPI(c *cli.Context, log *slog.Logger) (*cluster.API, error) {
-	if !c.Bool("report-events") && c.Path("config-dir") == "" {
+	if !c.Bool("report-events") && c.Path("config-dir") == "" && c.String("daemonset-name") == "" {
 		return nil, nil //nolint:nilnil // a nil API is an API that does nothing
 	}
 	api, err := cluster.Open(c, name, log)

@@ -20,7 +20,13 @@ func flags() []cli.Flag {
 	return slices.Concat(
 		agent.GPUFlags(),
 		configfile.Flags(""),
-		[]cli.Flag{cluster.NodeNameFlag(), cluster.EventsFlag("changes of GPUs")},
+		[]cli.Flag{
+			cluster.NodeNameFlag(), cluster.EventsFlag("changes of GPUs"), cluster.OwnerFlag(),
+			&cli.StringFlag{
+				Name: "namespace", EnvVars: []string{"NAMESPACE"}, Value: "default",
+				Usage: "`NAMESPACE` of the DaemonSet",
+			},
+		},
 		gpuconfig.Flags("", slices.Concat(config.DeviceOptions(), config.PluginOptions())...),
 		[]cli.Flag{&cli.DurationFlag{
 			Name: "health-quiet-window", EnvVars: []string{"HEALTH_QUIET_WINDOW"}, Value: health.DefaultQuiet,

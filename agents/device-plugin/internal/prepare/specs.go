@@ -69,6 +69,16 @@ func (g given) devices(class string, x driverroot.Extras) []cdi.Device {
 	return cdi.Whole(part(class, x))
 }
 
+// Withdraw removes the CDI specs from a folder, if that is set. Containers that run keep
+// their GPUs.
+func (p *Preparer) Withdraw(folder string) error {
+	if !filepath.IsAbs(folder) {
+		return nil
+	}
+	_, err := p.specs.Publish(folder, nil)
+	return err
+}
+
 // publish writes the specs for the GPUs of a node, and returns the devices that
 // work and that the specs do not have.
 func (p *Preparer) publish(c config.Config, s scanned, n *gpu.Node) (map[gpu.UUID]string, error) {

@@ -51,6 +51,18 @@ func TestSpecsFollowTheMIGDevices(t *testing.T) {
 	r.resolve("after all hardware was removed")
 }
 
+func TestSpecsAreWithdrawn(t *testing.T) {
+	r := newRig(t)
+	r.prepare(gputest.Node(gputest.A100, 1), r.config())
+	r.resolve("before", "gpu=all", "gpu="+id(0))
+	for _, folder := range []string{"", r.config().CDIRoot, r.config().CDIRoot} {
+		if err := r.preparer.Withdraw(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.resolve("once they are withdrawn")
+}
+
 func TestUnresolved(t *testing.T) {
 	r := newRig(t)
 	n := gputest.Partition(gputest.Node(gputest.A100, 3), 1, "3g.20gb", "1g.5gb")

@@ -125,11 +125,9 @@ func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, 
 			g.Go(func() error { return out.run(ctx) })
 			g.Go(func() error { return s.api.Run(ctx) })
 			err := g.Wait()
-			if s.api != nil {
-				ownerOf(c, s.api.Client, log).ifDeleted(ctx, func(ctx context.Context) error {
-					return out.withdraw(ctx, s.publish == publishNode, len(s.chain) > 0)
-				})
-			}
+			cluster.OwnerOf(c, s.api, log).IfDeleted(ctx, func(ctx context.Context) error {
+				return out.withdraw(ctx, s.publish == publishNode, len(s.chain) > 0)
+			})
 			return errors.Join(err, src.Close())
 		},
 		Ready:      func() error { return errors.Join(d.Unknown(), out.err(), s.api.Failing()) },
