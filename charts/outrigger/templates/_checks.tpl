@@ -9,6 +9,9 @@ same key, takes precedence. */ -}}
 {{- $wrong = append $wrong (printf "%s: %s" (first .) (last .)) -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.pools (not .Values.orchestrator.enabled) -}}
+{{- $wrong = append $wrong "pools: Helm gives all nodes the same values; set orchestrator.enabled to true, or remove the pools" -}}
+{{- end -}}
 {{- if $wrong }}{{ fail (join "\n" $wrong) }}{{ end -}}
 {{- end -}}
 
