@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,27 +19,26 @@ const orchestratorAccount = "--as=system:serviceaccount:" + stack.Namespace + ":
 // orchestrator, with its role alone, and then tries what it must not do.
 func TestTheRightsOfTheOrchestrator(t *testing.T) {
 	bare(t)
-	t.Cleanup(func() {
-		kubectlCleanup(t, "delete", "--ignore-not-found", "--wait=false", "crd/clusterpolicies.outrigger.dev")
-	})
 	if err := shared.Install(t.Context(), stack.Release{Chart: "orchestrator", NoWait: true}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := shared.Uninstall(t.Context(), "orchestrator"); err != nil {
-			t.Log(err)
+		if err := shared.Uninstall(context.WithoutCancel(t.Context()), "orchestrator"); err != nil {
+			t.Error(err)
 		}
 	})
+	var files []string
 	for _, rendered := range []string{
 		"feature-discovery/defaults", "feature-discovery/nodefeature", "container-toolkit/defaults", "device-plugin/guarded", "dra-plugin/defaults",
 	} {
 		file := filepath.Join("../../charts/testdata", rendered+".golden")
+		files = append(files, file)
 		// All objects of one chart have the same names, so that the next one is an upgrade.
 		t.Cleanup(func() { kubectlCleanup(t, "delete", "--ignore-not-found", "--wait=false", "-f", file) })
 		kubectl(t, "apply", "--server-side", "--field-manager=outrigger", "-f", file, orchestratorAccount)
 	}
-	for _, rendered := range []string{"feature-discovery/defaults", "feature-discovery/nodefeature", "container-toolkit/defaults", "device-plugin/guarded", "dra-plugin/defaults"} {
-		kubectl(t, "delete", "--ignore-not-found", "--cascade=foreground", "-f", filepath.Join("../../charts/testdata", rendered+".golden"), orchestratorAccount)
+	for _, file := range files {
+		kubectl(t, "delete", "--ignore-not-found", "--cascade=foreground", "-f", file, orchestratorAccount)
 	}
 	t.Run("no more", theOrchestratorCannot)
 }
