@@ -51,7 +51,7 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 	}
 	o.texts.Lock()
 	defer o.texts.Unlock()
-	n := model.Node{Name: strings.Clone(in.Name), Engine: o.interned.of(in.Status.NodeInfo.ContainerRuntimeVersion)}
+	n := model.Node{Name: strings.Clone(in.Name), Since: in.CreationTimestamp.UTC(), Engine: o.interned.of(in.Status.NodeInfo.ContainerRuntimeVersion)}
 	for label, value := range in.Labels {
 		if !kept(label) && !slices.Contains(o.cfg.Labels, label) {
 			continue

@@ -65,8 +65,10 @@ func (a *Apply) Run(ctx context.Context) error {
 	if !a.Prune {
 		return a.Store.Save(ctx, after.With(gone))
 	}
-	if _, err := uninstall.Run(ctx, a.Client, gone, a.Out); err != nil {
-		return err
+	if len(gone) > 0 {
+		if _, err := uninstall.Run(ctx, a.Client, gone, a.Out); err != nil {
+			return err
+		}
 	}
 	return a.Store.Save(ctx, after)
 }
@@ -115,10 +117,17 @@ func (a *Apply) apply(ctx context.Context, o *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
+	from, err := readable(live)
+	if err != nil {
+		return err
+	}
+	to, err := readable(applied)
 	switch {
+	case err != nil:
+		return err
 	case live == nil:
 		fmt.Fprintf(a.Out, "created %s\n", r)
-	case live.GetResourceVersion() != applied.GetResourceVersion():
+	case from != to:
 		fmt.Fprintf(a.Out, "changed %s\n", r)
 	default:
 		fmt.Fprintf(a.Out, "unchanged %s\n", r)

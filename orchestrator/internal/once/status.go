@@ -37,10 +37,16 @@ func Status(ctx context.Context, client *cluster.Client, inv inventory.Inventory
 	state := o.State(model.Policy{Name: inv.Release, Generation: 1, Inventory: inv.Refs()}, stageOf, time.Now())
 	for _, s := range stages {
 		for _, object := range s.Objects {
-			// The object is as it was applied, as far as anyone can tell.
-			if seen, ok := state.Objects[model.RefOf(object)]; ok && seen.Ours {
+			r := model.RefOf(object)
+			seen, ok := state.Objects[r]
+			switch {
+			case ok && seen.Ours:
+				// The object is as it was applied, as far as anyone can tell.
 				seen.Applied = model.Hash(object)
-				state.Objects[seen.Ref] = seen
+				state.Objects[r] = seen
+			case r.Kind == "Namespace":
+				// That of somebody else is used as it is.
+				state.Objects[r] = model.Seen{Ref: r}
 			}
 		}
 	}

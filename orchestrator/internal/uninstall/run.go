@@ -11,12 +11,14 @@ import (
 	"io"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/pass"
+	"outrigger.dev/orchestrator/internal/validation"
 )
 
 // Run deletes those objects that are the orchestrator's, in reverse order, and writes a line
@@ -27,8 +29,12 @@ func Run(ctx context.Context, c *cluster.Client, inventory []model.Ref, out io.W
 		if err != nil {
 			return nil, err
 		}
-		plan := pass.Next(nil, model.State{Policy: model.Policy{Deleting: true, Inventory: inventory}, Objects: objects}, nil)
-		if inventory = plan.Inventory; len(inventory) == 0 {
+		pods, err := validations(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		plan := pass.Next(nil, model.State{Policy: model.Policy{Deleting: true, Inventory: inventory}, Objects: objects, Pods: pods}, nil)
+		if inventory = plan.Inventory; len(inventory)+len(plan.Delete) == 0 {
 			return nil, nil
 		}
 		for _, seen := range plan.Delete {
@@ -39,8 +45,8 @@ func Run(ctx context.Context, c *cluster.Client, inventory []model.Ref, out io.W
 			seen.Deleting = true
 			objects[seen.Ref] = seen
 		}
-		for _, r := range inventory {
-			if !objects[r].Deleting {
+		for r, seen := range objects {
+			if !seen.Deleting {
 				continue
 			}
 			if err := Gone(ctx, c, r); err != nil {
@@ -111,4 +117,16 @@ func deleted(ctx context.Context, w watch.Interface) bool {
 			}
 		}
 	}
+}
+
+// validations returns the pods of validations that are not being deleted.
+func validations(ctx context.Context, c *cluster.Client) ([]model.Pod, error) {
+	var pods []model.Pod
+	err := each(ctx, c, "pods", validation.LabelCheck, func(o *unstructured.Unstructured) {
+		pods = append(pods, model.Pod{
+			Namespace: o.GetNamespace(), Name: o.GetName(), Owner: o.GetLabels()[validation.LabelCheck], Of: o.GetLabels()[validation.LabelOf],
+			Deleting: o.GetDeletionTimestamp() != nil,
+		})
+	})
+	return pods, err
 }
