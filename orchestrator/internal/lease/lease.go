@@ -29,6 +29,9 @@ const (
 	giveUp = 20 * time.Second
 	// retry is the time between two attempts after an error.
 	retry = 2 * time.Second
+	// lookEvery is the time after which a process that waits looks whether the Lease was given
+	// back.
+	lookEvery = 3 * time.Second
 	// micro is the format of times in a Lease.
 	micro = "2006-01-02T15:04:05.000000Z07:00"
 )
@@ -98,7 +101,7 @@ func (l *Lease) attempt(ctx context.Context) (time.Duration, error) {
 			l.seen, l.since = version, time.Now()
 		}
 		if left := duration - time.Since(l.since); left > 0 {
-			return left, nil
+			return min(left, lookEvery), nil
 		}
 	}
 	updated, err := l.client.Update(ctx, l.fill(now), metav1.UpdateOptions{})

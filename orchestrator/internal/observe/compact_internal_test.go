@@ -1,0 +1,133 @@
+package observe
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+var created = metav1.NewTime(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)) //nolint:gochecknoglobals // a constant
+
+func newPod(change func(*corev1.Pod)) *corev1.Pod {
+	yes := true
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "agents", Name: "p", CreationTimestamp: created,
+		OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "ds", Controller: &yes}},
+	}}
+	p.Spec.NodeName = "n1"
+	p.Status.Phase = corev1.PodRunning
+	change(p)
+	return p
+}
+
+func ready(status corev1.ConditionStatus) []corev1.PodCondition {
+	return []corev1.PodCondition{{Type: corev1.PodReady, Status: status, Message: "containers are not ready"}}
+}
+
+func TestPod(t *testing.T) {
+	kept := model.Pod{Namespace: "agents", Name: "p", Node: "n1", Owner: "ds", Phase: "Running", Since: created.UTC()}
+	cases := map[string]struct {
+		change func(*corev1.Pod)
+		want   func(*model.Pod)
+		drop   bool
+	}{
+		"a ready pod is not kept": {change: func(p *corev1.Pod) { p.Status.Conditions = ready(corev1.ConditionTrue) }, drop: true},
+		"a pod of nobody is not kept": {
+			change: func(p *corev1.Pod) { p.OwnerReferences = nil }, drop: true,
+		},
+		"a pod of a ReplicaSet is not kept": {
+			change: func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "ReplicaSet" }, drop: true,
+		},
+		"a pod that is not ready": {
+			change: func(p *corev1.Pod) { p.Status.Conditions = ready(corev1.ConditionFalse) },
+			want:   func(p *model.Pod) { p.Reason, p.Message = "NotReady", "containers are not ready" },
+		},
+		"a ready pod that is being deleted": {
+			change: func(p *corev1.Pod) { p.Status.Conditions, p.DeletionTimestamp = ready(corev1.ConditionTrue), &created },
+			want:   func(p *model.Pod) { p.Deleting = true },
+		},
+		"a pod that no node takes": {
+			change: func(p *corev1.Pod) {
+				p.Spec.NodeName, p.Status.Phase = "", corev1.PodPending
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "no room"}}
+			},
+			want: func(p *model.Pod) { p.Node, p.Phase, p.Reason, p.Message = "", "Pending", "Unschedulable", "no room" },
+		},
+		"an image that does not exist": {
+			change: func(p *corev1.Pod) {
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
+					Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"},
+				}}}
+			},
+			want: func(p *model.Pod) { p.Reason, p.Message = "ImagePullBackOff", "not found" },
+		},
+		"an agent that crashes says why in its own words": {
+			change: func(p *corev1.Pod) {
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+					State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s"}},
+					LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no driver\n"}},
+				}}
+			},
+			want: func(p *model.Pod) { p.Reason, p.Message = "CrashLoopBackOff", "no driver" },
+		},
+		"a validation that has passed is kept": {
+			change: func(p *corev1.Pod) {
+				p.OwnerReferences, p.Status.Phase = nil, corev1.PodSucceeded
+				p.Labels = map[string]string{"outrigger.dev/validation": "proof", "outrigger.dev/of": "abc"}
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", Message: "Test PASSED"},
+				}}}
+			},
+			want: func(p *model.Pod) {
+				p.Owner, p.Of, p.Phase, p.Reason, p.Message = "proof", "abc", "Succeeded", "Completed", "Test PASSED"
+			},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, keep := pod(newPod(c.change))
+			if keep == c.drop {
+				t.Fatalf("kept: %t", keep)
+			}
+			want := kept
+			if c.drop {
+				return
+			}
+			c.want(&want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNode(t *testing.T) {
+	in := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", CreationTimestamp: created, Labels: map[string]string{
+		"nvidia.com/gpu.present": "true", "kubernetes.io/hostname": "n1", "pool": "a",
+	}}}
+	in.Status.NodeInfo.ContainerRuntimeVersion = "containerd://2.4.2"
+	in.Status.Conditions = []corev1.NodeCondition{
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
+		{Type: "GPUReady", Status: corev1.ConditionFalse, Reason: "DriverMissing", Message: "no driver", LastTransitionTime: created},
+	}
+	in.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8"), "cpu": resource.MustParse("2")}
+	o := New(Config{Labels: []string{"pool"}})
+	got, keep := o.node(in)
+	want := model.Node{
+		Name: "n1", Labels: map[string]string{"nvidia.com/gpu.present": "true", "pool": "a"}, Engine: "containerd://2.4.2", Schedulable: true,
+		GPUReady: "False", Reason: "DriverMissing", Message: "no driver", Since: created.UTC(), Allocatable: map[string]int64{"nvidia.com/gpu": 8},
+	}
+	if diff := cmp.Diff(want, got); !keep || diff != "" {
+		t.Errorf("kept: %t, %s", keep, diff)
+	}
+	in.Labels = map[string]string{"kubernetes.io/hostname": "n1"}
+	if _, keep := o.node(in); keep {
+		t.Error("a node without a label that matters is kept")
+	}
+}
