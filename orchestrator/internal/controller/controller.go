@@ -164,7 +164,7 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 	c.render(policy)
 	policy.Refused = c.rendered.refused
 	refs := append(refsOf(c.rendered.stages), policy.Inventory...)
-	if err := c.cfg.Observer.Follow(ctx, refs); err != nil {
+	if err := c.cfg.Observer.Follow(ctx, refs, model.NodeLabels(c.rendered.stages)); err != nil {
 		return 0, err
 	}
 	if err := c.cfg.Observer.Listed(); err != nil {

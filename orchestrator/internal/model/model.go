@@ -6,6 +6,8 @@
 package model
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -57,6 +59,8 @@ type Stage struct {
 	// Pool is the name of the pool for whose nodes the stage is; empty for all other nodes. A
 	// pool does not wait for another one.
 	Pool string
+	// NodeSelector has the labels of the nodes of the pool.
+	NodeSelector map[string]string
 	// Needs are the names of charts.
 	Needs []string
 	// Refused is why the chart cannot be rendered with the values of the policy. What the
@@ -66,6 +70,17 @@ type Stage struct {
 	Objects []*unstructured.Unstructured
 	// Validations are the pods that have to succeed before the next stage starts.
 	Validations []Check
+}
+
+// NodeLabels returns the labels by which pools select nodes.
+func NodeLabels(stages []Stage) []string {
+	labels := map[string]bool{}
+	for _, s := range stages {
+		for label := range s.NodeSelector {
+			labels[label] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(labels))
 }
 
 // Check is a validation that follows a stage.

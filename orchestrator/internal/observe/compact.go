@@ -53,7 +53,7 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 	defer o.texts.Unlock()
 	n := model.Node{Name: strings.Clone(in.Name), Since: in.CreationTimestamp.UTC(), Engine: o.interned.of(in.Status.NodeInfo.ContainerRuntimeVersion)}
 	for label, value := range in.Labels {
-		if !kept(label) && !slices.Contains(o.cfg.Labels, label) {
+		if !kept(label) && !slices.Contains(o.labels, label) {
 			continue
 		}
 		if n.Labels == nil {

@@ -25,8 +25,6 @@ import (
 // Config says what to observe.
 type Config struct {
 	Client *cluster.Client
-	// Labels are labels of nodes that selectors use, besides those of the agents.
-	Labels []string
 	Log    *slog.Logger
 }
 
@@ -40,6 +38,10 @@ type Observer struct {
 
 	texts    sync.Mutex
 	interned interned
+	// labels are labels of nodes to keep besides those of the agents.
+	labels []string
+	// stopNodes ends the watch of nodes.
+	stopNodes context.CancelFunc
 
 	mu       sync.Mutex
 	policies *table[model.Policy]
@@ -74,17 +76,11 @@ func New(cfg Config) *Observer {
 
 func (o *Observer) signal() { pace.Signal(o.Changed) }
 
-// Follow starts to observe the nodes, and the kinds of these objects with their pods, until ctx
-// ends. What is observed already goes on.
-func (o *Observer) Follow(ctx context.Context, refs []model.Ref) error {
-	if o.nodes == nil {
-		nodes := newTable(o, o.node, sameNode)
-		o.mu.Lock()
-		o.nodes = nodes
-		o.mu.Unlock()
-		if err := o.typed(ctx, corev1.SchemeGroupVersion, "nodes", "", "", &corev1.Node{}, nodes); err != nil {
-			return err
-		}
+// Follow starts to observe the nodes with these labels besides those of the agents, and the kinds
+// of these objects with their pods, until ctx ends. What is observed already goes on.
+func (o *Observer) Follow(ctx context.Context, refs []model.Ref, labels []string) error {
+	if err := o.followNodes(ctx, labels); err != nil {
+		return err
 	}
 	for _, r := range refs {
 		gvr, namespaced, err := o.cfg.Client.Mapping(r)
@@ -103,6 +99,25 @@ func (o *Observer) Follow(ctx context.Context, refs []model.Ref) error {
 		}
 	}
 	return nil
+}
+
+// followNodes watches nodes. It lists them again if other labels are to be kept.
+func (o *Observer) followNodes(ctx context.Context, labels []string) error {
+	if o.nodes != nil && slices.Equal(labels, o.labels) {
+		return nil
+	}
+	if o.stopNodes != nil {
+		o.stopNodes()
+	}
+	ctx, o.stopNodes = context.WithCancel(ctx)
+	o.texts.Lock()
+	o.labels = labels
+	o.texts.Unlock()
+	nodes := newTable(o, o.node, sameNode)
+	o.mu.Lock()
+	o.nodes = nodes
+	o.mu.Unlock()
+	return o.typed(ctx, corev1.SchemeGroupVersion, "nodes", "", "", &corev1.Node{}, nodes)
 }
 
 func (o *Observer) followPlace(ctx context.Context, p place) error {

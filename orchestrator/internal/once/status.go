@@ -23,7 +23,7 @@ func Status(ctx context.Context, client *cluster.Client, inv inventory.Inventory
 	o := observe.New(observe.Config{Client: client, Log: log})
 	defer o.Wait()
 	defer cancel()
-	if err := o.Follow(ctx, inv.Refs()); err != nil {
+	if err := o.Follow(ctx, inv.Refs(), nil); err != nil {
 		return model.Status{}, err
 	}
 	for err := o.Listed(); err != nil; err = o.Listed() {

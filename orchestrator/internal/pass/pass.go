@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/pools"
 )
 
 // Validate returns the result of a check so far, which pods to create and to remove, and when
@@ -33,6 +34,7 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 		stages = nil
 	}
 	stages = slices.DeleteFunc(slices.Clone(stages), isEmpty)
+	refuseOverlaps(stages, s.Nodes)
 	w := &walk{
 		state: s, stages: stages, validate: validate, closed: map[string]string{}, applied: map[model.Ref]applied{},
 		last: map[string]model.StageStatus{}, index: newIndex(s),
@@ -56,6 +58,27 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 // validations of others.
 func isEmpty(st model.Stage) bool {
 	return len(st.Objects) == 0 && len(st.Validations) == 0 && st.Refused == ""
+}
+
+// refuseOverlaps refuses the stages of a pool with nodes that belong to another one before it.
+// All other stages go on, and so does what the pool has applied.
+func refuseOverlaps(stages []model.Stage, nodes []model.Node) {
+	var before []pools.Pool
+	refused := map[string]string{}
+	for i := range stages {
+		st := &stages[i]
+		if st.Pool == "" {
+			continue
+		}
+		if _, known := refused[st.Pool]; !known {
+			p := pools.Pool{Name: st.Pool, NodeSelector: st.NodeSelector}
+			refused[st.Pool] = pools.Overlap(before, p, nodes)
+			before = append(before, p)
+		}
+		if st.Refused == "" {
+			st.Refused = refused[st.Pool]
+		}
+	}
 }
 
 // walk is one pass.

@@ -211,20 +211,3 @@ func TestTwoStagesWithDifferentContentOfAnObject(t *testing.T) {
 		t.Errorf("the stage is %+v", got)
 	}
 }
-
-// TestPoolsDoNotWaitForEachOther breaks a stage in one pool: the others go on.
-func TestPoolsDoNotWaitForEachOther(t *testing.T) {
-	w := healthy(2)
-	w.stage("device-plugin/a100", 1)
-	w.stage("container-toolkit/h100", 1)
-	w.stage("device-plugin/h100", 1)
-	w.stages[3].Pool, w.stages[4].Pool, w.stages[5].Pool = "a100", "h100", "h100"
-	w.stages[5].Needs = []string{"container-toolkit"}
-	w.breaks("container-toolkit", 2, model.Pod{Phase: "Running", Reason: "CrashLoopBackOff"})
-	for _, name := range []string{"device-plugin", "device-plugin/a100", "device-plugin/h100"} {
-		w.changes(name)
-	}
-	if got, want := applied(w.next()), []string{"device-plugin/a100 DaemonSet", "device-plugin/h100 DaemonSet"}; !slices.Equal(got, want) {
-		t.Errorf("applied %q, want %q", got, want)
-	}
-}

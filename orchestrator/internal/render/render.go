@@ -48,9 +48,9 @@ type Config struct {
 	Validate string
 }
 
-// Stages returns the stages in order, with the validations that follow them. Errors are
+// alone returns the stages in order, with the validations that follow them. Errors are
 // those of the charts: they name the path of a value that is not accepted.
-func Stages(cfg Config) ([]model.Stage, error) {
+func alone(cfg Config) ([]model.Stage, error) {
 	rendered, err := charts.Stages(charts.Release{
 		Name: cfg.Name, Namespace: cfg.Namespace, Kubernetes: cfg.Kubernetes, Values: cfg.Values,
 	})

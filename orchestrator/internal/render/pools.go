@@ -1,0 +1,234 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"outrigger.dev/charts"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/pools"
+)
+
+// Annotations of Chart.yaml.
+const (
+	needsAnnotation = "outrigger.dev/needs"
+	keyAnnotation   = "outrigger.dev/values-key"
+)
+
+// Stages returns the stages of all nodes that are in no pool and, after each of them, that of
+// each pool, with the validations that follow them. Errors are those of the charts and pools:
+// they name the path of a value that is not accepted, and pools that overlap.
+//
+// A chart that needs no other one, such as feature discovery, is for all nodes: what it finds
+// out is what pools select by.
+func Stages(cfg Config) ([]model.Stage, error) {
+	list, err := pools.Parse(cfg.Values)
+	if err == nil {
+		err = pools.Refuse(list)
+	}
+	if err != nil {
+		return nil, err
+	}
+	cfg.Values = maps.Clone(cfg.Values)
+	delete(cfg.Values, pools.Key)
+	base, err := alone(cfg)
+	if err != nil || len(list) == 0 {
+		return base, err
+	}
+	placed, shared, err := split(base)
+	if err != nil {
+		return nil, err
+	}
+	others := cfg
+	if others.Values, err = placed.except(cfg.Values, list); err != nil {
+		return nil, err
+	}
+	if base, err = alone(others); err != nil {
+		return nil, err
+	}
+	order, all := []string{}, map[string][]model.Stage{}
+	var errs []error
+	for i, p := range list {
+		stages, err := pooled(cfg, placed, shared, list[:i], p)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s, pool %s: %w", pools.Key, p.Name, err))
+		}
+		for _, st := range stages {
+			chart := st.Name
+			errs = append(errs, join(&st, p, base))
+			order = append(order, chart)
+			all[chart] = append(all[chart], st)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return interleave(base, order, all), nil
+}
+
+// chartsOf are the values of charts that pools place, by their keys.
+type chartsOf map[string]chartValues
+
+type chartValues struct {
+	name string
+	// affinity is the default.
+	affinity map[string]any
+	// placed says whether the chart has an affinity.
+	placed bool
+}
+
+// split tells the charts that pools place from those that are for all nodes.
+func split(stages []model.Stage) (placed chartsOf, shared map[string]string, err error) {
+	placed, shared = chartsOf{}, map[string]string{}
+	for _, st := range stages {
+		c, err := charts.Load(st.Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		key := c.Metadata.Annotations[keyAnnotation]
+		if key == "" || c.Metadata.Annotations[needsAnnotation] == "" && slices.ContainsFunc(st.Objects, isDaemonSet) {
+			shared[st.Name] = key
+			continue
+		}
+		affinity, ok := c.Values["affinity"].(map[string]any)
+		placed[key] = chartValues{st.Name, affinity, ok}
+	}
+	return placed, shared, nil
+}
+
+func isDaemonSet(o *unstructured.Unstructured) bool { return o.GetKind() == "DaemonSet" }
+
+// except returns values with which all placed charts avoid the nodes of pools.
+func (c chartsOf) except(values map[string]any, list []pools.Pool) (map[string]any, error) {
+	values = runtime.DeepCopyJSON(values)
+	if values == nil {
+		values = map[string]any{}
+	}
+	for key, chart := range c {
+		if !chart.placed {
+			continue
+		}
+		own, _ := values[key].(map[string]any)
+		own = maps.Clone(own)
+		if own == nil {
+			own = map[string]any{}
+		}
+		given, _ := own["affinity"].(map[string]any)
+		affinity, err := pools.Exclude(util.CoalesceTables(runtime.DeepCopyJSON(given), chart.affinity), list)
+		if err != nil {
+			return nil, err
+		}
+		own["affinity"] = affinity
+		values[key] = own
+	}
+	return values, nil
+}
+
+// pooled returns the stages of a pool: those of the charts that pools place, on its nodes, but
+// not on those of the pools before it.
+func pooled(cfg Config, placed chartsOf, shared map[string]string, before []pools.Pool, p pools.Pool) ([]model.Stage, error) {
+	for _, key := range shared {
+		if _, ok := p.Values[key]; ok && key != "" {
+			return nil, fmt.Errorf("values.%s: it is the same on all nodes, because pools select by what it finds out: set it outside of the pool", key)
+		}
+	}
+	values := util.CoalesceTables(runtime.DeepCopyJSON(p.Values), runtime.DeepCopyJSON(cfg.Values))
+	values, err := placed.except(values, before)
+	if err != nil {
+		return nil, err
+	}
+	for key := range placed {
+		own, _ := values[key].(map[string]any)
+		if own == nil {
+			own = map[string]any{}
+		}
+		where, _ := own["nodeSelector"].(map[string]any)
+		where = maps.Clone(where)
+		if where == nil {
+			where = map[string]any{}
+		}
+		for label, value := range p.NodeSelector {
+			where[label] = value
+		}
+		own["nodeSelector"] = where
+		values[key] = own
+	}
+	cfg.Name, cfg.Values = cfg.Name+"-"+p.Name, values
+	stages, err := alone(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(stages, func(st model.Stage) bool {
+		_, everywhere := shared[st.Name]
+		return everywhere || len(st.Objects) == 0
+	}), nil
+}
+
+// join makes a stage one of a pool. Objects that the other nodes have too are left to these,
+// such as the RuntimeClass nvidia.
+func join(st *model.Stage, p pools.Pool, base []model.Stage) error {
+	chart := st.Name
+	st.Name, st.Pool, st.NodeSelector = chart+"/"+p.Name, p.Name, p.NodeSelector
+	var errs []error
+	st.Objects = slices.DeleteFunc(st.Objects, func(o *unstructured.Unstructured) bool {
+		other := findIn(base, model.RefOf(o))
+		if other == nil {
+			return false
+		}
+		if !equal(o, other) {
+			errs = append(errs, fmt.Errorf("%s, pool %s: %s would differ from that of the other nodes, and has the same name: "+
+				"set the values on which it depends outside of the pool", pools.Key, p.Name, model.RefOf(o)))
+		}
+		return true
+	})
+	for i := range st.Validations {
+		check := &st.Validations[i]
+		check.Name += "-" + p.Name
+		check.Template = check.Template.DeepCopy()
+		annotations := check.Template.GetAnnotations()
+		annotations[validates] = st.Name
+		check.Template.SetAnnotations(annotations)
+	}
+	return errors.Join(errs...)
+}
+
+func findIn(stages []model.Stage, ref model.Ref) *unstructured.Unstructured {
+	for _, st := range stages {
+		for _, o := range st.Objects {
+			if model.RefOf(o) == ref {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
+// equal reports whether two objects differ only in their labels, which name the release.
+func equal(a, b *unstructured.Unstructured) bool {
+	a, b = a.DeepCopy(), b.DeepCopy()
+	a.SetLabels(nil)
+	b.SetLabels(nil)
+	return model.Hash(a) == model.Hash(b)
+}
+
+// interleave puts the stages of pools behind those of the other nodes. A stage that only pools
+// have comes last, in their order.
+func interleave(base []model.Stage, order []string, pooled map[string][]model.Stage) []model.Stage {
+	var all []model.Stage
+	for _, st := range base {
+		all = append(all, st)
+		all = append(all, pooled[st.Name]...)
+		delete(pooled, st.Name)
+	}
+	for _, chart := range order {
+		all = append(all, pooled[chart]...)
+		delete(pooled, chart)
+	}
+	return all
+}

@@ -1,0 +1,176 @@
+package render_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/pools"
+	"outrigger.dev/orchestrator/internal/pools/poolstest"
+	"outrigger.dev/orchestrator/internal/render"
+)
+
+var update = flag.Bool("update", false, "write the golden file")
+
+const mixed = `
+devicePlugin:
+  affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [
+    {matchExpressions: [{key: nvidia.com/gpu.present, operator: In, values: ["true"]}]}]}}}
+pools:
+- name: h100
+  nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100}
+  values: {devicePlugin: {migStrategy: mixed}}
+- name: edge
+  nodeSelector: {zone: edge, os: flatcar}
+  values: {toolkit: {enabled: false}}
+`
+
+func withPools(t *testing.T, text string) ([]model.Stage, error) {
+	t.Helper()
+	values := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+		t.Fatal(err)
+	}
+	return render.Stages(render.Config{Name: "outrigger", Namespace: "gpu-operator", Kubernetes: "v1.36.3", Values: values})
+}
+
+// TestPools renders the charts for two pools.
+func TestPools(t *testing.T) {
+	list, err := withPools(t, mixed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for _, st := range list {
+		fmt.Fprintf(&out, "%s pool=%q\n", st.Name, st.Pool)
+		for _, o := range st.Objects {
+			if k := o.GetKind(); k == "DaemonSet" || k == "RuntimeClass" || k == "ServiceAccount" {
+				fmt.Fprintf(&out, "  %s %s\n", k, o.GetName())
+			}
+		}
+		for _, check := range st.Validations {
+			fmt.Fprintf(&out, "  validation %s of %s\n", check.Name, check.Template.GetAnnotations()["outrigger.dev/validates"])
+		}
+	}
+	const file = "testdata/pools.txt"
+	if *update {
+		if err := os.WriteFile(file, []byte(out.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), out.String()); diff != "" {
+		t.Errorf("stages (-want +got):\n%s", diff)
+	}
+}
+
+// TestEachNodeHasOneDaemonSetOfAChart looks at which DaemonSets would run on nodes, also on one
+// that belongs to both pools.
+func TestEachNodeHasOneDaemonSetOfAChart(t *testing.T) {
+	list, err := withPools(t, mixed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		labels map[string]string
+		want   []string
+	}{
+		"a node of no pool":    {nil, []string{"container-toolkit", "device-plugin", "feature-discovery"}},
+		"a node of a pool":     {map[string]string{"nvidia.com/gpu.product": "NVIDIA-H100"}, []string{"container-toolkit/h100", "device-plugin/h100", "feature-discovery"}},
+		"half of the selector": {map[string]string{"zone": "edge"}, []string{"container-toolkit", "device-plugin", "feature-discovery"}},
+		"a node of a pool without an agent": {
+			map[string]string{"zone": "edge", "os": "flatcar"}, []string{"device-plugin/edge", "feature-discovery"},
+		},
+		"a node of both pools": {
+			map[string]string{"nvidia.com/gpu.product": "NVIDIA-H100", "zone": "edge", "os": "flatcar"},
+			[]string{"container-toolkit/h100", "device-plugin/h100", "feature-discovery"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := map[string]string{"nvidia.com/gpu.present": "true", "feature.node.kubernetes.io/pci-10de.present": "true"}
+			maps.Copy(node, tc.labels)
+			var got []string
+			for _, st := range list {
+				if slices.ContainsFunc(st.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "DaemonSet" && selects(t, o, node) }) {
+					got = append(got, st.Name)
+				}
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("the node has %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestValidationsOfAPoolRunOnItsNodes looks at which nodes the pods of validations select.
+func TestValidationsOfAPoolRunOnItsNodes(t *testing.T) {
+	list, err := withPools(t, mixed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, st := range list {
+		for _, check := range st.Validations {
+			got, _, err := unstructured.NestedStringMap(check.Template.Object, "template", "spec", "nodeSelector")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]map[string]string{
+				"": nil, "h100": {"nvidia.com/gpu.product": "NVIDIA-H100"}, "edge": {"zone": "edge", "os": "flatcar"},
+			}[st.Pool]
+			if !maps.Equal(got, want) {
+				t.Errorf("%s selects %v, want %v", check.Name, got, want)
+			}
+			seen++
+		}
+	}
+	if seen == 0 {
+		t.Error("there are no validations")
+	}
+}
+
+func TestRefusedValues(t *testing.T) {
+	for name, tc := range map[string]struct{ values, err string }{
+		"feature discovery in a pool": {
+			"pools: [{name: a, nodeSelector: {x: z}, values: {gfd: {enabled: false}}}]", "pools, pool a: values.gfd: it is the same on all nodes",
+		},
+		"an unknown key in a pool": {
+			"pools: [{name: a, nodeSelector: {x: z}, values: {devicePlugin: {migStrateg: none}}}]", "pools, pool a: ",
+		},
+		"pools that overlap":     {"pools: [{name: a, nodeSelector: {x: z}}, {name: b, nodeSelector: {x: z}}]", "pools a and b overlap"},
+		"an unknown key outside": {"devicePlugn: {}\npools: [{name: a, nodeSelector: {x: z}}]", "devicePlugn"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := withPools(t, tc.values); err == nil || !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("Stages() = %v, want %q in it", err, tc.err)
+			}
+		})
+	}
+}
+
+// selects reports whether a DaemonSet has a pod on a node with these labels.
+func selects(t *testing.T, o *unstructured.Unstructured, node map[string]string) bool {
+	t.Helper()
+	required, _, err := unstructured.NestedStringMap(o.Object, "spec", "template", "spec", "nodeSelector")
+	if err != nil {
+		t.Fatal(err)
+	}
+	affinity, _, err := unstructured.NestedMap(o.Object, "spec", "template", "spec", "affinity")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pools.Pool{NodeSelector: required}.Matches(node) && poolstest.Allows(t, affinity, node)
+}
