@@ -138,6 +138,6 @@ func (o *operator) render(p model.Policy) ([]model.Stage, error) {
 		return nil, err
 	}
 	return render.Stages(render.Config{
-		Name: p.Name, Namespace: o.settings.namespace, Kubernetes: version, Values: p.Values, Validate: p.Validate,
+		Name: p.Release, Namespace: o.settings.namespace, Kubernetes: version, Values: p.Values, Validate: p.Validate,
 	})
 }

@@ -27,7 +27,10 @@ type Ref struct {
 
 // Policy is what the user asks for: a ClusterPolicy, or a values file.
 type Policy struct {
-	Name       string
+	Name string
+	// Release is the name of which the objects have their names: that of the Helm release that
+	// the policy came with, so that both modes have the same objects, or that of the policy.
+	Release    string
 	UID        types.UID
 	Generation int64
 	Created    time.Time

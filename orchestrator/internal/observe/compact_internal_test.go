@@ -117,7 +117,8 @@ func TestNode(t *testing.T) {
 		{Type: "GPUReady", Status: corev1.ConditionFalse, Reason: "DriverMissing", Message: "no driver", LastTransitionTime: created},
 	}
 	in.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8"), "cpu": resource.MustParse("2")}
-	o := New(Config{Labels: []string{"pool"}})
+	o := New(Config{})
+	o.labels = []string{"pool"}
 	got, keep := o.node(in)
 	want := model.Node{
 		Name: "n1", Labels: map[string]string{"nvidia.com/gpu.present": "true", "pool": "a"}, Engine: "containerd://2.4.2", Schedulable: true,

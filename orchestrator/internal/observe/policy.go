@@ -18,6 +18,9 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
+// release is the label that names the Helm release of a ClusterPolicy.
+const release = "app.kubernetes.io/instance"
+
 // The annotations of a ClusterPolicy.
 const (
 	// validate asks for the validations again, with each new value.
@@ -72,7 +75,7 @@ func (o *Observer) policy(object metav1.Object) (model.Policy, bool) {
 // PolicyOf returns what a ClusterPolicy says. With an error, its status is empty.
 func PolicyOf(in *unstructured.Unstructured) (model.Policy, error) {
 	p := model.Policy{
-		Name: in.GetName(), UID: in.GetUID(), Generation: in.GetGeneration(), Created: in.GetCreationTimestamp().UTC(),
+		Name: in.GetName(), Release: cmp.Or(in.GetLabels()[release], in.GetName()), UID: in.GetUID(), Generation: in.GetGeneration(), Created: in.GetCreationTimestamp().UTC(),
 		Finalizers: in.GetFinalizers(), Deleting: in.GetDeletionTimestamp() != nil,
 		Version: version(in), Validate: in.GetAnnotations()[validate], Adopt: in.GetAnnotations()[adopt] == "true",
 	}

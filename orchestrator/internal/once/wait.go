@@ -35,7 +35,7 @@ func (a *Apply) Wait(ctx context.Context, log *slog.Logger) (model.Status, error
 	}
 	ctx, done := context.WithCancelCause(ctx)
 	defer done(nil)
-	f := &file{apply: a, out: a.Out, done: done, policy: model.Policy{Name: a.Release, Generation: 1, Adopt: a.Adopt}}
+	f := &file{apply: a, out: a.Out, done: done, policy: model.Policy{Name: a.Release, Release: a.Release, Generation: 1, Adopt: a.Adopt}}
 	if a.Prune {
 		f.policy.Inventory = before.Refs()
 	} else {
