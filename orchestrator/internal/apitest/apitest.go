@@ -19,10 +19,15 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"outrigger.dev/pkg/pace"
 )
 
 // limit bounds the start.
 const limit = time.Minute
+
+// poll is the time between two looks whether it has started.
+const poll = 50 * time.Millisecond
 
 // token is that of a user who may do everything.
 const token = "test"
@@ -99,7 +104,7 @@ func find(t testing.TB) string {
 // start runs a program until the end of the test.
 func start(t testing.TB, logFile, program string, args ...string) {
 	t.Helper()
-	log, err := os.Create(logFile)
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +127,7 @@ func wait(t testing.TB, rc *rest.Config, logFile string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline) && pace.Pause(t.Context(), poll); {
 		resp, err := client.Get(rc.Host + "/readyz") //nolint:noctx // it is bounded by the loop
 		if err != nil {
 			continue
@@ -144,7 +149,7 @@ func freePort(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
 		t.Fatal(err)

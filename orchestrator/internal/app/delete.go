@@ -58,7 +58,12 @@ func deletePolicies(ctx context.Context, s settings, client *cluster.Client, log
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- connect(s, client, log).run(ctx) }()
-	defer func() { cancel(); <-ended }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			log.Warn("the deletion was not this process's alone", "err", err)
+		}
+	}()
 	for name != "" {
 		r := cluster.PolicyRef(name)
 		if err := client.Delete(ctx, r, ""); err != nil {

@@ -68,10 +68,10 @@ func connect(s settings, client *cluster.Client, log *slog.Logger) *operator {
 
 // ready returns nil also while another orchestrator works: this one waits as it should.
 func (o *operator) ready() error {
-	if o.waiting.Err() != nil {
-		return nil
+	if o.waiting.Err() == nil {
+		return o.controller.Ready.Err()
 	}
-	return o.controller.Ready.Err()
+	return nil
 }
 
 func (o *operator) run(ctx context.Context) error {

@@ -66,10 +66,10 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 	}
 	ready := false
 	for _, c := range in.Status.Conditions {
-		switch c.Type {
-		case corev1.NodeReady:
+		if c.Type == corev1.NodeReady {
 			ready = c.Status == corev1.ConditionTrue
-		case gpuReady:
+		}
+		if c.Type == gpuReady {
 			n.GPUReady, n.Reason, n.Message = o.interned.of(string(c.Status)), o.interned.of(c.Reason), o.interned.of(text.Cut(c.Message, maxMessage))
 			n.Since = c.LastTransitionTime.UTC()
 		}

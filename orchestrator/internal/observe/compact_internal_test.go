@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-var created = metav1.NewTime(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)) //nolint:gochecknoglobals // a constant
+var created = metav1.NewTime(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
 
 func newPod(change func(*corev1.Pod)) *corev1.Pod {
 	yes := true

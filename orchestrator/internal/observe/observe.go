@@ -117,7 +117,7 @@ func (o *Observer) followNodes(ctx context.Context, labels []string) error {
 	o.mu.Lock()
 	o.nodes = nodes
 	o.mu.Unlock()
-	return o.typed(ctx, corev1.SchemeGroupVersion, "nodes", "", "", &corev1.Node{}, nodes)
+	return o.typed(ctx, kind{gv: corev1.SchemeGroupVersion, resource: "nodes", object: &corev1.Node{}}, nodes)
 }
 
 func (o *Observer) followPlace(ctx context.Context, p place) error {
@@ -135,10 +135,10 @@ func (o *Observer) followPlace(ctx context.Context, p place) error {
 	o.mu.Lock()
 	o.daemonSets[p.namespace], o.pods[p.namespace] = sets, pods
 	o.mu.Unlock()
-	if err := o.typed(ctx, appsv1.SchemeGroupVersion, "daemonsets", p.namespace, selector, &appsv1.DaemonSet{}, sets); err != nil {
+	if err := o.typed(ctx, kind{appsv1.SchemeGroupVersion, "daemonsets", p.namespace, selector, &appsv1.DaemonSet{}}, sets); err != nil {
 		return err
 	}
-	return o.typed(ctx, corev1.SchemeGroupVersion, "pods", p.namespace, "", &corev1.Pod{}, pods)
+	return o.typed(ctx, kind{corev1.SchemeGroupVersion, "pods", p.namespace, "", &corev1.Pod{}}, pods)
 }
 
 // Listed returns nil if all that is followed is known, and otherwise what is not, and why.

@@ -32,27 +32,34 @@ const (
 	protobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// typed watches objects of a kind of which the fields matter.
-func (o *Observer) typed(ctx context.Context, gv schema.GroupVersion, resource, namespace, labels string, kind runtime.Object, store cache.ReflectorStore) error {
+// kind is a kind of objects of which the fields matter, in one namespace or all.
+type kind struct {
+	gv                          schema.GroupVersion
+	resource, namespace, labels string
+	object                      runtime.Object
+}
+
+// typed watches the objects of a kind.
+func (o *Observer) typed(ctx context.Context, k kind, store cache.ReflectorStore) error {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	metav1.AddToGroupVersion(scheme, gv)
+	metav1.AddToGroupVersion(scheme, k.gv)
 	// Not the whole groups: their tables are memory.
 	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.NodeList{}, &corev1.Pod{}, &corev1.PodList{})
 	scheme.AddKnownTypes(appsv1.SchemeGroupVersion, &appsv1.DaemonSet{}, &appsv1.DaemonSetList{})
 	rc := rest.CopyConfig(o.cfg.Client.REST)
-	rc.GroupVersion, rc.APIPath = &gv, "/apis"
-	if gv.Group == "" {
+	rc.GroupVersion, rc.APIPath = &k.gv, "/apis"
+	if k.gv.Group == "" {
 		rc.APIPath = "/api"
 	}
 	rc.ContentType, rc.AcceptContentTypes = protobuf, protobuf+",application/json"
 	rc.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	client, err := rest.RESTClientFor(rc)
 	if err != nil {
-		return fmt.Errorf("watch %s: %w", resource, err)
+		return fmt.Errorf("watch %s: %w", k.resource, err)
 	}
-	lw := cache.NewFilteredListWatchFromClient(client, resource, namespace, func(options *metav1.ListOptions) { options.LabelSelector = labels })
-	o.reflect(ctx, resource, lw, kind, store)
+	lw := cache.NewFilteredListWatchFromClient(client, k.resource, k.namespace, func(options *metav1.ListOptions) { options.LabelSelector = k.labels })
+	o.reflect(ctx, k.resource, lw, k.object, store)
 	return nil
 }
 

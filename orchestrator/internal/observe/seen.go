@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"maps"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,9 +78,7 @@ func (o *Observer) forget(s seen, at string) {
 // The caller holds mu.
 func (o *Observer) seen() map[model.Ref]model.Seen {
 	all := map[model.Ref]model.Seen{}
-	for ref, s := range o.foreign {
-		all[ref] = s
-	}
+	maps.Copy(all, o.foreign)
 	for _, t := range o.objects {
 		for _, s := range t.rows {
 			if r, ok := o.applied[s.Ref]; ok {
