@@ -16,6 +16,10 @@ import (
 // pageSize is the number of objects that one request lists.
 const pageSize = 500
 
+// ofAgents selects the pods of agents and validations, and not the orchestrator's own, of which one
+// may run this.
+const ofAgents = "app.kubernetes.io/part-of=outrigger,app.kubernetes.io/component notin (orchestrator, orchestrator-cleanup)"
+
 // ofPeople are the beginnings of labels that people set to configure agents. They stay.
 func ofPeople() []string {
 	return []string{
@@ -25,14 +29,14 @@ func ofPeople() []string {
 }
 
 // Leftovers returns a line for everything of the agents that is still in the cluster, and
-// what the programs of the API cannot see: labels, taints and conditions of nodes, and pods.
+// what deleted objects do not take with them: labels, taints and conditions of nodes, and pods.
 func Leftovers(ctx context.Context, c *cluster.Client) ([]string, error) {
 	var left []string
 	err := each(ctx, c, "nodes", "", func(o *unstructured.Unstructured) { left = append(left, ofNode(o)...) })
 	if err != nil {
 		return nil, err
 	}
-	err = each(ctx, c, "pods", "app.kubernetes.io/part-of=outrigger", func(o *unstructured.Unstructured) {
+	err = each(ctx, c, "pods", ofAgents, func(o *unstructured.Unstructured) {
 		node, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
 		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 		if o.GetDeletionTimestamp() != nil {
