@@ -164,6 +164,8 @@ bench: root build ## measure; our figures beside their targets
 	@bin/bench
 
 soak: free ## fuzz for SOAK (2m) each; agents at work, at rest for IDLE (10m), in CHAOS (30m)
+	@$(call download,$(call pins,kwok))
+	@$(call components,kwok)
 	@tools/soak.sh
 
 sync: ## tidy every module and the workspace

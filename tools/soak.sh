@@ -110,10 +110,25 @@ on_cluster() {
   tail -n 20 "$log" >&2
 }
 
+# many_nodes: leaves the orchestrator alone on a control plane with nodes of kwok.
+many_nodes() {
+  local log=$logs/orchestrator.log writes
+  bin/bench --agent orchestrator --nodes 10 --rest "${idle}s" 2>"$log" | tee "$logs/orchestrator.txt"
+  writes=$(grep ': writes at rest' "$logs/orchestrator.txt")
+  if grep -q ' ok ' <<<"$writes"; then
+    row "orchestrator at rest" ok "no writes in $idle s, Leases aside"
+    return
+  fi
+  status=1
+  row "orchestrator at rest" FAILED "${writes:-see $log}"
+  tail -n 20 "$log" >&2
+}
+
 cd "$root" || exit 1
 work device-plugin
 work feature-discovery
 on_cluster "feature-discovery at rest" TestNothingIsWrittenWhenNothingChanges "$idle" OUTRIGGER_IDLE '\(.* asked [0-9]* times in .*\)'
+many_nodes
 on_cluster "agents in chaos" TestChaos "$chaos" OUTRIGGER_CHAOS '\([0-9]* faults of .*\)'
 echo
 cat "$table"

@@ -133,11 +133,11 @@ func (b *Bench) measure(ctx context.Context, log string) (err error) {
 
 // rest measures the program when it has nothing to do.
 func (b *Bench) rest(ctx context.Context) error {
-	if err := b.during(ctx, "first minute after the roll-out", time.Minute, report.Goal{}); err != nil {
+	if err := b.during(ctx, window{name: "first minute after the roll-out", time: time.Minute}); err != nil {
 		return err
 	}
 	begin := time.Now()
-	if err := b.during(ctx, "a minute at rest", b.Rest, b.goals().rest); err != nil {
+	if err := b.during(ctx, window{name: "a minute at rest", time: b.Rest, goal: b.goals().rest}); err != nil {
 		return err
 	}
 	seen, err := b.scene.requests(begin, time.Now())
@@ -157,23 +157,37 @@ func (b *Bench) rest(ctx context.Context) error {
 
 // broken measures the program while one pod is not ready.
 func (b *Bench) broken(ctx context.Context) error {
-	heal, err := b.scene.breakPod(ctx)
+	pod, err := b.scene.readyPod(ctx)
 	if err != nil {
 		return err
 	}
-	if err := b.during(ctx, "a minute with one pod not ready", time.Minute, b.goals().broken); err != nil {
-		return err
-	}
-	return heal(ctx)
+	err = b.during(ctx, window{
+		name: "a minute with one pod not ready", begin: func() error { return b.scene.setReady(ctx, pod, false) }, time: time.Minute, goal: b.goals().broken,
+	})
+	return errors.Join(err, b.scene.setReady(ctx, pod, true))
+}
+
+// window is a time in which requests are counted.
+type window struct {
+	name string
+	// begin does what the program has to deal with; it may be nil.
+	begin func() error
+	time  time.Duration
+	goal  report.Goal
 }
 
 // during counts the requests of a time, and reports those of a minute.
-func (b *Bench) during(ctx context.Context, what string, d time.Duration, goal report.Goal) error {
+func (b *Bench) during(ctx context.Context, w window) error {
 	begin, cpu, err := b.now()
 	if err != nil {
 		return err
 	}
-	if !pace.Pause(ctx, d) {
+	if w.begin != nil {
+		if err := w.begin(); err != nil {
+			return err
+		}
+	}
+	if !pace.Pause(ctx, w.time) {
 		return context.Cause(ctx)
 	}
 	end, after, err := b.now()
@@ -184,8 +198,8 @@ func (b *Bench) during(ctx context.Context, what string, d time.Duration, goal r
 	if err != nil {
 		return err
 	}
-	b.add("requests in "+what, report.Row{
-		Value: float64(seen.total) / d.Minutes(), Unit: "calls", Goal: goal,
+	b.add("requests in "+w.name, report.Row{
+		Value: float64(seen.total) / w.time.Minutes(), Unit: "calls", Goal: w.goal,
 		Note: fmt.Sprintf("%s; %s of CPU", seen, (after - cpu).Round(time.Millisecond)),
 	})
 	return nil

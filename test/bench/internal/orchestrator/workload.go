@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"outrigger.dev/test/cluster/cluster"
 )
@@ -19,6 +20,8 @@ type condition struct {
 	Type   string `json:"type"`
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"`
+	// Transition is when the status changed, in the form of RFC 3339.
+	Transition string `json:"lastTransitionTime,omitempty"`
 }
 
 // metadata is that of an object.
@@ -58,19 +61,16 @@ type pod struct {
 	} `json:"spec"`
 }
 
-// breakPod makes one pod of a DaemonSet not ready, and returns what makes it ready again.
-func (s *scene) breakPod(ctx context.Context) (heal func(context.Context) error, err error) {
-	found, err := s.readyPod(ctx)
-	if err != nil {
-		return nil, err
+// setReady changes whether a pod is ready.
+func (s *scene) setReady(ctx context.Context, pod metadata, ready bool) error {
+	status, reason := "False", "ContainersNotReady"
+	if ready {
+		status, reason = "True", ""
 	}
-	set := func(ctx context.Context, status, reason string) error {
-		conditions := []condition{{"Ready", status, reason}, {"ContainersReady", status, reason}}
-		path := "/api/v1/namespaces/" + found.Namespace + "/pods/" + found.Name + "/status"
-		return s.do(ctx, http.MethodPatch, path, map[string]any{"status": map[string]any{"conditions": conditions}}, nil)
-	}
-	heal = func(ctx context.Context) error { return set(ctx, "True", "") }
-	return heal, set(ctx, "False", "ContainersNotReady")
+	now := time.Now().UTC().Format(time.RFC3339)
+	conditions := []condition{{"Ready", status, reason, now}, {"ContainersReady", status, reason, now}}
+	path := "/api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name + "/status"
+	return s.do(ctx, http.MethodPatch, path, map[string]any{"status": map[string]any{"conditions": conditions}}, nil)
 }
 
 // readyPod returns a pod of the first DaemonSet that has ready ones.
