@@ -2,6 +2,7 @@
 # apply.sh KUBECONFIG: applies the agents' charts all at once, and then only watches their
 # DaemonSets: what the control plane takes for them where no program orders anything. The
 # figures of the process are those of this shell.
+#   tools/tool.sh helm
 #   bin/bench --agent orchestrator --program "test/bench/apply.sh {kubeconfig}"
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)

@@ -86,10 +86,6 @@ func measureScale(c *cli.Context) (err error) {
 		manifest = string(text)
 	}
 	if _, err := exec.LookPath(line[0]); err != nil {
-		if c.String("agent") == "" {
-			table.Skip(orchestrator.Name, line[0]+" is not built")
-			return nil
-		}
 		return fmt.Errorf("find program: %w (build it: make build)", err)
 	}
 	for _, nodes := range c.IntSlice("nodes") {
