@@ -122,7 +122,7 @@ func (b *Bench) measure(ctx context.Context, log string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := b.reportRollout(done, before); err != nil {
+	if err := errors.Join(b.reportRollout(done, before), b.reportPasses(ctx)); err != nil {
 		return err
 	}
 	if err := b.rest(ctx); err != nil {

@@ -2,7 +2,9 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -118,5 +120,24 @@ func (b *Bench) reportRollout(o outcome, before load) error {
 	b.add("requests until then", report.Row{Value: float64(seen.total), Unit: "calls", Goal: goals.requests, Note: seen.String()})
 	b.add("memory then", report.Row{Value: o.memory, Unit: "MiB", Goal: goals.memory})
 	b.add("memory, peak", report.Row{Value: memory.Peak, Unit: "MiB", Goal: goals.memory})
+	return nil
+}
+
+// The metrics of the orchestrator: the number of its passes, and their time in seconds.
+const passes, passSeconds = "outrigger_orchestrator_pass_seconds_count", "outrigger_orchestrator_pass_seconds_sum"
+
+// reportPasses reports the time of a pass of the orchestrator; other programs have none.
+func (b *Bench) reportPasses(ctx context.Context) error {
+	if filepath.Base(b.Line[0]) != Name {
+		return nil
+	}
+	values, err := b.program.Values(ctx, passes, passSeconds)
+	if err != nil {
+		return err
+	}
+	if values[0] == 0 {
+		return errors.New("read /metrics: no pass was counted")
+	}
+	b.add("time of a pass, mean", report.Row{Value: 1000 * values[1] / values[0], Unit: "ms", Note: fmt.Sprintf("%.0f passes, their writes included", values[0])})
 	return nil
 }

@@ -78,15 +78,37 @@ func (p *Process) Gauges(ctx context.Context) (g Gauges, err error) {
 		return g, err
 	}
 	for name, to := range map[string]*int{"go_goroutines": &g.Goroutines, "process_open_fds": &g.Files} {
-		found := regexp.MustCompile(`(?m)^` + name + ` (\d+)$`).FindStringSubmatch(text)
-		if found == nil {
-			return g, fmt.Errorf("read /metrics: %s is missing", name)
-		}
-		if *to, err = strconv.Atoi(found[1]); err != nil {
+		value, err := valueOf(text, name)
+		if err != nil {
 			return g, err
 		}
+		*to = int(value)
 	}
 	return g, nil
+}
+
+// Values returns the values of metrics without labels.
+func (p *Process) Values(ctx context.Context, names ...string) ([]float64, error) {
+	text, err := p.metrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]float64, len(names))
+	for i, name := range names {
+		if values[i], err = valueOf(text, name); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// valueOf returns the value of a metric without labels in the text of /metrics.
+func valueOf(text, name string) (float64, error) {
+	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(text)
+	if found == nil {
+		return 0, fmt.Errorf("read /metrics: %s is missing", name)
+	}
+	return strconv.ParseFloat(found[1], 64)
 }
 
 // Settle waits until the agent has no more goroutines and files than before. It returns
