@@ -120,7 +120,7 @@ func (b *Bench) measure(ctx context.Context, log string) (err error) {
 	}
 	done, err := b.rollout(ctx)
 	if err != nil {
-		return err
+		return errors.Join(err, b.reportUnfinished())
 	}
 	if err := errors.Join(b.reportRollout(done, before), b.reportPasses(ctx)); err != nil {
 		return err

@@ -123,6 +123,27 @@ func (b *Bench) reportRollout(o outcome, before load) error {
 	return nil
 }
 
+// reportUnfinished reports what a roll-out that does not end has taken so far.
+func (b *Bench) reportUnfinished() error {
+	now, cpu, err := b.now()
+	if err != nil {
+		return err
+	}
+	memory, err := b.program.Memory()
+	if err != nil {
+		return err
+	}
+	seen, err := b.scene.requests(b.program.Started, now)
+	if err != nil {
+		return err
+	}
+	goals, note := b.goals(), fmt.Sprintf("not complete after %.0f s", now.Sub(b.program.Started).Seconds())
+	b.add("CPU time so far", report.Row{Value: cpu.Seconds(), Unit: "s", Goal: goals.cpu, Note: note})
+	b.add("requests so far", report.Row{Value: float64(seen.total), Unit: "calls", Goal: goals.requests, Note: seen.String()})
+	b.add("memory so far, peak", report.Row{Value: memory.Peak, Unit: "MiB", Goal: goals.memory})
+	return nil
+}
+
 // The metrics of the orchestrator: the number of its passes, and their time in seconds.
 const passes, passSeconds = "outrigger_orchestrator_pass_seconds_count", "outrigger_orchestrator_pass_seconds_sum"
 
