@@ -52,8 +52,8 @@ func (s Shape) Validate() error {
 	if s.Nodes < 1 || s.Nodes > maxNodes {
 		errs = append(errs, fmt.Errorf("nodes %d: want 1 to %d", s.Nodes, maxNodes))
 	}
-	if s.Kwok && (s.Nodes != 1 || s.GPUNodes != 0) {
-		errs = append(errs, fmt.Errorf("nodes %d, gpu nodes %d: want 1 and 0 with kwok, which plays the other nodes", s.Nodes, s.GPUNodes))
+	if s.Kwok && (s.Nodes != 1 || s.GPUNodes != 0 || s.CRIONodes != 0) {
+		errs = append(errs, fmt.Errorf("nodes %d, gpu nodes %d, cri-o nodes %d: want 1, 0 and 0 with kwok, which plays the other nodes", s.Nodes, s.GPUNodes, s.CRIONodes))
 	}
 	if s.GPUNodes < 0 || s.GPUNodes > s.Nodes {
 		errs = append(errs, fmt.Errorf("gpu nodes %d: want 0 to the number of nodes, %d", s.GPUNodes, s.Nodes))

@@ -20,7 +20,7 @@ func TestValidate(t *testing.T) {
 		"GPU nodes are nodes of the cluster":   {shape: plan.Shape{Nodes: 1, GPUNodes: 2, GPUs: 1}, want: "gpu nodes 2: want 0 to the number of nodes, 1"},
 		"a GPU node has a GPU":                 {shape: plan.Shape{Nodes: 1, GPUNodes: 1}, want: "gpus 0: want at least 1 on a GPU node"},
 		"kwok plays all nodes":                 {shape: plan.Shape{Nodes: 1, Kwok: true}},
-		"kwok has no nodes beside it":          {shape: plan.Shape{Nodes: 2, Kwok: true}, want: "nodes 2, gpu nodes 0: want 1 and 0 with kwok, which plays the other nodes"},
+		"kwok has no nodes beside it":          {shape: plan.Shape{Nodes: 2, Kwok: true}, want: "nodes 2, gpu nodes 0, cri-o nodes 0: want 1, 0 and 0 with kwok, which plays the other nodes"},
 		"CRI-O nodes are nodes of the cluster": {shape: plan.Shape{Nodes: 1, CRIONodes: 2}, want: "cri-o nodes 2: want 0 to the number of nodes, 1"},
 		"everything wrong is reported at once": {shape: plan.Shape{GPUNodes: 1}, want: "nodes 0: want 1 to 250\ngpu nodes 1: want 0 to the number of nodes, 0\ngpus 0: want at least 1 on a GPU node"},
 	} {
