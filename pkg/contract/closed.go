@@ -33,6 +33,10 @@ const (
 	lastCheckFilesAbsent = 5 * time.Second
 )
 
+// eventBuffer is the size of the buffer for the events of one read. What they say is not
+// used, and the kernel keeps the others for the next read.
+const eventBuffer = 4 << 10
+
 // goneMask are the events after which there may be another file at a path.
 const goneMask = unix.IN_ATTRIB | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
@@ -107,7 +111,7 @@ func (c closes) watch(ctx context.Context, done func() bool) error {
 	stop := context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	next := c.first
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, eventBuffer)
 	for {
 		last := c.last
 		watching, err := c.add(fd, watches)
@@ -129,6 +133,8 @@ func (c closes) watch(ctx context.Context, done func() bool) error {
 		_, err = in.Read(buf)
 		switch {
 		case err == nil:
+			// Events come in bursts: one check suffices for those that come until then.
+			pace.Pause(ctx, min(c.first, firstCheck))
 			next = c.first
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			next = min(2*next, 2*settledCheck)
