@@ -78,9 +78,8 @@ func newEndpoint(c *cli.Context, name string, log *slog.Logger) (endpoint, error
 // server returns the server of an agent, which listens already. It returns nil without
 // an address.
 func (e endpoint) server(ctx context.Context, a *Agent) (*server, error) {
-	handler, err := newHandler(e.agent, a, e.log)
-	if err != nil || e.addr == "" {
-		return nil, err
+	if e.addr == "" {
+		return nil, nil //nolint:nilnil // as documented
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", e.addr)
 	if err != nil {
@@ -88,6 +87,7 @@ func (e endpoint) server(ctx context.Context, a *Agent) (*server, error) {
 	}
 	e.log.Info("serving", "address", l.Addr().String())
 	l = e.cert.listener(&limitedListener{Listener: l, most: maxConnections, log: e.log})
+	handler := func() (http.Handler, error) { return newHandler(e.agent, a, e.log) }
 	return &server{listener: l, handler: handler, serve: a.HTTP.Serve, log: e.log}, nil
 }
 
@@ -190,7 +190,8 @@ func (h serverLog) Handle(ctx context.Context, r slog.Record) error {
 // server is the HTTP server of an agent, ready to serve.
 type server struct {
 	listener net.Listener
-	handler  http.Handler
+	// handler makes the handler.
+	handler func() (http.Handler, error)
 	// serve is HTTP.Serve, or nil.
 	serve func(*http.Server, net.Listener) error
 	log   *slog.Logger
@@ -198,8 +199,13 @@ type server struct {
 
 // run serves until ctx ends.
 func (s *server) run(ctx context.Context) error {
+	// Here, because the agent starts at the same time, and the collectors take a while.
+	handler, err := s.handler()
+	if err != nil {
+		return errors.Join(err, s.listener.Close())
+	}
 	srv := &http.Server{
-		Handler:           s.handler,
+		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -219,7 +225,7 @@ func (s *server) run(ctx context.Context) error {
 		requests.wait(500 * time.Millisecond)
 		_ = srv.Close()
 	})
-	err := serve(srv, s.listener)
+	err = serve(srv, s.listener)
 	if !stop() {
 		<-stopped
 	}

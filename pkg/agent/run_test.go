@@ -50,7 +50,8 @@ func TestRunEnds(t *testing.T) {
 			defer cancel()
 			out, logs := newBuffer(), newBuffer()
 			done := make(chan int)
-			go func() { done <- agent.Exec(ctx, testApp(), []string{"x", "--fail", tc.fail}, out, logs) }()
+			args := []string{"x", "--listen", "127.0.0.1:0", "--fail", tc.fail}
+			go func() { done <- agent.Exec(ctx, testApp(), args, out, logs) }()
 			logs.wait(t, tc.want)
 			cancel()
 			if code := <-done; code != tc.code {
