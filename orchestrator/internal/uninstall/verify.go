@@ -11,14 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/validation"
 )
 
 // pageSize is the number of objects that one request lists.
 const pageSize = 500
-
-// ofAgents selects the pods of agents and validations, and not the orchestrator's own, of which one
-// may run this.
-const ofAgents = "app.kubernetes.io/part-of=outrigger,app.kubernetes.io/component notin (orchestrator, orchestrator-cleanup)"
 
 // ofPeople are the beginnings of labels that people set to configure agents. They stay.
 func ofPeople() []string {
@@ -36,7 +33,10 @@ func Leftovers(ctx context.Context, c *cluster.Client) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = each(ctx, c, "pods", ofAgents, func(o *unstructured.Unstructured) {
+	err = each(ctx, c, "pods", "app.kubernetes.io/part-of=outrigger", func(o *unstructured.Unstructured) {
+		if !ofAgent(o) {
+			return
+		}
 		node, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
 		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 		if o.GetDeletionTimestamp() != nil {
@@ -45,6 +45,13 @@ func Leftovers(ctx context.Context, c *cluster.Client) ([]string, error) {
 		left = append(left, fmt.Sprintf("node %s: pod %s/%s (%s)", node, o.GetNamespace(), o.GetName(), phase))
 	})
 	return left, err
+}
+
+// ofAgent reports whether a pod is one of an agent or a validation, and not the orchestrator's own,
+// of which one may run this.
+func ofAgent(pod *unstructured.Unstructured) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.Kind == "DaemonSet" || pod.GetLabels()[validation.LabelCheck] != ""
 }
 
 // each calls visit with all core objects of a resource, page by page.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -40,5 +41,31 @@ func TestOfNode(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestOfAgent(t *testing.T) {
+	owned := func(kind string, labels map[string]string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{}}
+		yes := true
+		if kind != "" {
+			o.SetOwnerReferences([]metav1.OwnerReference{{Kind: kind, Name: "x", Controller: &yes}})
+		}
+		o.SetLabels(labels)
+		return o
+	}
+	cases := map[string]struct {
+		pod  *unstructured.Unstructured
+		want bool
+	}{
+		"an agent":                      {owned("DaemonSet", nil), true},
+		"a validation":                  {owned("", map[string]string{"outrigger.dev/validation": "x"}), true},
+		"the orchestrator":              {owned("ReplicaSet", nil), false},
+		"the Job that Helm runs before": {owned("Job", nil), false},
+	}
+	for name, c := range cases {
+		if got := ofAgent(c.pod); got != c.want {
+			t.Errorf("%s: got %t, want %t", name, got, c.want)
+		}
 	}
 }
