@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -134,32 +135,38 @@ func stageOf(file string) string {
 	return umbrella
 }
 
-// sorted returns the keys of needs, each after those that it needs. Names that are no key
-// count as present.
+// sorted returns the keys of needs, each after those that it needs: those with the shortest
+// chain of needs come first. A name that is no key counts in a chain.
 func sorted(needs map[string][]string) ([]string, error) {
-	var order, path []string
-	var visit func(name string) error
-	visit = func(name string) error {
+	depths := map[string]int{}
+	var path []string
+	var depth func(name string) (int, error)
+	depth = func(name string) (int, error) {
 		if at := slices.Index(path, name); at >= 0 {
-			return fmt.Errorf("annotation %s: the charts need each other: %s", needsAnnotation, strings.Join(append(path[at:], name), " needs "))
+			return 0, fmt.Errorf("annotation %s: the charts need each other: %s", needsAnnotation, strings.Join(append(path[at:], name), " needs "))
 		}
-		if _, known := needs[name]; !known || slices.Contains(order, name) {
-			return nil
+		if d, known := depths[name]; known {
+			return d, nil
 		}
 		path = append(path, name)
+		longest := 0
 		for _, need := range slices.Sorted(slices.Values(needs[name])) {
-			if err := visit(need); err != nil {
-				return err
+			d, err := depth(need)
+			if err != nil {
+				return 0, err
 			}
+			longest = max(longest, d+1)
 		}
 		path = path[:len(path)-1]
-		order = append(order, name)
-		return nil
+		depths[name] = longest
+		return longest, nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(needs)) {
-		if err := visit(name); err != nil {
+	order := slices.Sorted(maps.Keys(needs))
+	for _, name := range order {
+		if _, err := depth(name); err != nil {
 			return nil, err
 		}
 	}
+	slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(depths[a], depths[b]) })
 	return order, nil
 }

@@ -51,6 +51,10 @@ func TestStagesComeInTheOrderOfTheirNeeds(t *testing.T) {
 			t.Errorf("the key of %s is %q, want %q", name, stages[at].Key, key)
 		}
 	}
+	// It labels the nodes on which the other agents run.
+	if names[1] != "feature-discovery" {
+		t.Errorf("the first agent is %s, want feature-discovery", names[1])
+	}
 	if names[0] != "outrigger" || !strings.Contains(stages[0].Manifest, "kind: ConfigMap") {
 		t.Errorf("the first stage is %s, want outrigger with the ConfigMap:\n%s", names[0], stages[0].Manifest)
 	}
@@ -167,7 +171,7 @@ func TestStagesKeepsTheCallersValues(t *testing.T) {
 
 func TestSortedNamesACycle(t *testing.T) {
 	order, err := sorted(map[string][]string{"c": {"b", "absent"}, "b": {"a"}, "a": nil, "d": nil})
-	if want := []string{"a", "b", "c", "d"}; err != nil || !slices.Equal(order, want) {
+	if want := []string{"a", "d", "b", "c"}; err != nil || !slices.Equal(order, want) {
 		t.Errorf("the order is %v, %v, want %v", order, err, want)
 	}
 	_, err = sorted(map[string][]string{"a": {"b"}, "b": {"c"}, "c": {"b"}})
