@@ -11,7 +11,6 @@ require (
 	google.golang.org/protobuf v1.36.12
 	helm.sh/helm/v4 v4.3.1
 	k8s.io/cli-runtime v0.37.2
-	k8s.io/cri-api v0.37.2
 	k8s.io/kubelet v0.37.2
 	outrigger.dev/agents/device-plugin v0.0.0
 	outrigger.dev/charts v0.0.0

@@ -1,0 +1,339 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"outrigger.dev/charts"
+	"outrigger.dev/test/e2e/stack"
+)
+
+const (
+	// operatorNamespace is that of the orchestrator; the agents are in stack.Namespace.
+	operatorNamespace = "gpu-operator"
+	policy            = "clusterpolicy/cluster-policy"
+)
+
+// clusterPolicy is what the test reads of the status.
+type clusterPolicy struct {
+	Metadata struct{ Generation int64 }
+	Status   struct {
+		State              string
+		ObservedGeneration int64
+		Conditions         []struct{ Type, Status, Reason, Message string }
+		Stages             []struct {
+			Name, State, Message   string
+			Desired, Ready, Failed int
+			Validations            []struct{ Name, State, Message string }
+		}
+		Problems  []problem
+		Inventory []map[string]string
+	}
+}
+
+// problem is one cause on some nodes.
+type problem struct {
+	Cause, Stage, Message, Fix string
+	Examples                   []string
+}
+
+// readPolicy returns the policy as it is, and an empty one if there is none.
+func readPolicy(t *testing.T) clusterPolicy {
+	t.Helper()
+	var p clusterPolicy
+	text, err := shared.Kubectl(t.Context(), "get", policy, "-o", "json")
+	if err != nil {
+		return p
+	}
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// current says whether the status is about the policy as it is.
+func (p clusterPolicy) current() bool {
+	return p.Metadata.Generation > 0 && p.Status.ObservedGeneration == p.Metadata.Generation
+}
+
+// policyIsReady waits until all stages are ready, and their validations have passed.
+func policyIsReady(t *testing.T) {
+	t.Helper()
+	defer func() {
+		if t.Failed() {
+			describeOrchestrator(t)
+		}
+	}()
+	eventually(t, "the policy is ready", func() bool {
+		p := readPolicy(t)
+		return p.current() && p.Status.State == "ready"
+	})
+}
+
+func describeOrchestrator(t *testing.T) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	for _, args := range [][]string{
+		{"get", policy, "-o", "yaml"},
+		{"get", "pods", "-A", "-o", "wide"},
+		{"-n", operatorNamespace, "logs", "--selector=app.kubernetes.io/name=orchestrator", "--tail=50"},
+	} {
+		out, err := shared.Kubectl(ctx, args...)
+		t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// patchPolicy changes the values of the policy.
+func patchPolicy(t *testing.T, patch string) {
+	t.Helper()
+	kubectl(t, "patch", policy, "--type=merge", "-p", patch)
+}
+
+// versions returns the generation of DaemonSets, whose status changes with their pods, and the
+// resourceVersion of all other objects of the inventory, by name.
+func versions(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, r := range readPolicy(t).Status.Inventory {
+		field := "{.metadata.uid} {.metadata.resourceVersion}"
+		if r["kind"] == "DaemonSet" {
+			field = "{.metadata.uid} {.metadata.generation}"
+		}
+		group, _, hasGroup := strings.Cut(r["apiVersion"], "/")
+		kind := r["kind"]
+		if hasGroup {
+			kind += "." + group
+		}
+		args := []string{"get", kind, r["name"], "-o", "jsonpath=" + field}
+		if r["namespace"] != "" {
+			args = append(args, "-n", r["namespace"])
+		}
+		found[r["kind"]+" "+r["name"]] = kubectl(t, args...)
+	}
+	return found
+}
+
+// changed returns the names of the objects that differ.
+func changed(before, after map[string]string) []string {
+	var names []string
+	for name := range maps.Keys(after) {
+		if before[name] != after[name] {
+			names = append(names, name)
+		}
+	}
+	for name := range maps.Keys(before) {
+		if _, ok := after[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// nodeTraces is what agents can leave in the API about a node.
+func nodeTraces(t *testing.T) string {
+	t.Helper()
+	out := kubectl(t, "get", "nodes", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.labels} {.spec.taints} {.status.conditions[*].type}{"\n"}{end}`)
+	return out
+}
+
+// clusterObjects are the names of all objects that charts of ours create, without those that
+// the cluster makes itself.
+func clusterObjects(t *testing.T) string {
+	t.Helper()
+	return kubectl(t, "get", "--all-namespaces", "-o", "name", "--selector=app.kubernetes.io/part-of=outrigger",
+		"daemonsets,deployments,pods,services,serviceaccounts,configmaps,roles,rolebindings,clusterroles,clusterrolebindings,"+
+			"runtimeclasses,validatingadmissionpolicies,validatingadmissionpolicybindings,networkpolicies,podtemplates,leases")
+}
+
+// TestOrchestrator installs everything with "helm install" of one chart, breaks and changes it,
+// and removes it. The subtests stand on each other.
+func TestOrchestrator(t *testing.T) {
+	for _, chart := range []string{"device-plugin", "feature-discovery", "container-toolkit"} {
+		if err := shared.Uninstall(t.Context(), chart); err != nil {
+			t.Fatal(err)
+		}
+	}
+	traces, files := nodeTraces(t), onGPUNode(t, toolkitFiles)
+	helm, err := shared.Helm(operatorNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := helm.Uninstall("outrigger"); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := helm.Install(t.Context(), "outrigger", map[string]any{}); err != nil {
+		t.Fatal(err)
+	}
+	policyIsReady(t)
+	t.Run("both validations have passed", validationsHavePassed)
+	t.Run("a bad image stops its stage until it is mended", aBadImageStopsItsStage)
+	t.Run("wrong values change nothing", wrongValuesChangeNothing)
+	t.Run("only what changes is written", onlyWhatChangesIsWritten)
+	t.Run("what others change is repaired", driftIsRepaired)
+	t.Run("one of two orchestrators works", oneOfTwoWorks)
+	t.Run("an orchestrator that is killed goes on", aKilledOrchestratorGoesOn)
+	t.Run("Helm alone renders the same objects", helmRendersTheSame)
+	t.Run("nothing is left after helm uninstall", func(t *testing.T) {
+		if err := helm.Uninstall("outrigger"); err != nil {
+			describeOrchestrator(t)
+			t.Fatal(err)
+		}
+		eventually(t, "no object is left", func() bool { return clusterObjects(t) == "" })
+		if now := nodeTraces(t); now != traces {
+			t.Errorf("the nodes were\n%s\nand are\n%s", traces, now)
+		}
+		if now := onGPUNode(t, toolkitFiles); now != files {
+			t.Errorf("the files of the node were\n%s\nand are\n%s", files, now)
+		}
+	})
+}
+
+func validationsHavePassed(t *testing.T) {
+	for _, pod := range []string{"nvidia-driver-validation", "nvidia-device-plugin-validation"} {
+		if phase := kubectl(t, "-n", stack.Namespace, "get", "pod", pod, "-o", "jsonpath={.status.phase}"); phase != "Succeeded" {
+			t.Errorf("%s is %s, want Succeeded", pod, phase)
+		}
+		log := kubectl(t, "-n", stack.Namespace, "logs", pod)
+		if !strings.Contains(log, "Test PASSED") || !strings.HasSuffix(log, "Done") {
+			t.Errorf("the log of %s is\n%s", pod, log)
+		}
+	}
+}
+
+func aBadImageStopsItsStage(t *testing.T) {
+	before := versions(t)
+	patchPolicy(t, `{"spec":{"devicePlugin":{"version":"26.11.0-missing"}}}`)
+	var p clusterPolicy
+	eventually(t, "the status names node, cause and fix", func() bool {
+		p = readPolicy(t)
+		return p.current() && slices.ContainsFunc(p.Status.Problems, func(found problem) bool {
+			return found.Stage == "device-plugin" && strings.Contains(found.Cause, "Image") &&
+				slices.Contains(found.Examples, gpuNode()) && found.Fix != ""
+		})
+	})
+	if p.Status.State == "ready" {
+		t.Error("the policy is ready, although no node has the device plugin")
+	}
+	for _, s := range p.Status.Stages {
+		if (s.Name == "container-toolkit" || s.Name == "feature-discovery") && s.State != "Ready" {
+			t.Errorf("stage %s is %s: %s", s.Name, s.State, s.Message)
+		}
+	}
+	patchPolicy(t, `{"spec":{"devicePlugin":{"version":null}}}`)
+	policyIsReady(t)
+	if names := changed(before, versions(t)); !slices.Equal(names, []string{"DaemonSet outrigger-device-plugin"}) {
+		t.Errorf("changed %v, want only the DaemonSet", names)
+	}
+	allocatable(t, gpus, limit)
+}
+
+func wrongValuesChangeNothing(t *testing.T) {
+	before := versions(t)
+	patchPolicy(t, `{"spec":{"devicePlugin":{"toleration":[]}}}`)
+	eventually(t, "the status names the key and the nearest one", func() bool {
+		p := readPolicy(t)
+		return p.current() && slices.ContainsFunc(p.Status.Conditions, func(c struct{ Type, Status, Reason, Message string }) bool {
+			return strings.Contains(c.Message, "devicePlugin.toleration") && strings.Contains(c.Message, "devicePlugin.tolerations")
+		})
+	})
+	if names := changed(before, versions(t)); len(names) > 0 {
+		t.Errorf("changed %v, want nothing", names)
+	}
+	patchPolicy(t, `{"spec":{"devicePlugin":{"toleration":null}}}`)
+	policyIsReady(t)
+}
+
+func onlyWhatChangesIsWritten(t *testing.T) {
+	before := versions(t)
+	patchPolicy(t, `{"spec":{"gfd":{"podLabels":{"example.com/team":"gpu"}}}}`)
+	eventually(t, "the DaemonSet has the label", func() bool {
+		return strings.Contains(kubectl(t, "-n", stack.Namespace, "get", "daemonset/outrigger-feature-discovery", "-o", "jsonpath={.spec.template.metadata.labels}"), "example.com/team")
+	})
+	policyIsReady(t)
+	for _, name := range changed(before, versions(t)) {
+		if !strings.HasPrefix(name, "DaemonSet outrigger-feature-discovery") {
+			t.Errorf("%s changed", name)
+		}
+	}
+}
+
+func driftIsRepaired(t *testing.T) {
+	kubectl(t, "-n", stack.Namespace, "delete", "serviceaccount/outrigger-device-plugin")
+	kubectl(t, "-n", stack.Namespace, "patch", "daemonset/outrigger-device-plugin", "--type=merge", "-p", `{"spec":{"template":{"spec":{"priorityClassName":""}}}}`)
+	eventually(t, "account and DaemonSet are as they were", func() bool {
+		_, err := shared.Kubectl(t.Context(), "-n", stack.Namespace, "get", "serviceaccount/outrigger-device-plugin")
+		class := kubectl(t, "-n", stack.Namespace, "get", "daemonset/outrigger-device-plugin", "-o", "jsonpath={.spec.template.spec.priorityClassName}")
+		return err == nil && class == "system-node-critical"
+	})
+	policyIsReady(t)
+}
+
+func oneOfTwoWorks(t *testing.T) {
+	kubectl(t, "-n", operatorNamespace, "scale", "deployment/outrigger-orchestrator", "--replicas=2")
+	t.Cleanup(func() {
+		kubectlCleanup(t, "-n", operatorNamespace, "scale", "deployment/outrigger-orchestrator", "--replicas=1")
+	})
+	kubectl(t, "-n", operatorNamespace, "rollout", "status", "deployment/outrigger-orchestrator", "--timeout=90s")
+	holder := kubectl(t, "-n", operatorNamespace, "get", "lease/outrigger", "-o", "jsonpath={.spec.holderIdentity}")
+	kubectl(t, "-n", operatorNamespace, "delete", "pod", "--grace-period=0", "--force", strings.SplitN(holder, "_", 2)[0])
+	eventually(t, "the other one works", func() bool {
+		now := kubectl(t, "-n", operatorNamespace, "get", "lease/outrigger", "-o", "jsonpath={.spec.holderIdentity}")
+		return now != "" && now != holder
+	})
+	kubectl(t, "-n", stack.Namespace, "delete", "serviceaccount/outrigger-container-toolkit")
+	eventually(t, "it repairs what others change", func() bool {
+		_, err := shared.Kubectl(t.Context(), "-n", stack.Namespace, "get", "serviceaccount/outrigger-container-toolkit")
+		return err == nil
+	})
+}
+
+// aKilledOrchestratorGoesOn kills the orchestrator again and again during a change.
+func aKilledOrchestratorGoesOn(t *testing.T) {
+	for i := range 3 {
+		patchPolicy(t, fmt.Sprintf(`{"spec":{"devicePlugin":{"podLabels":{"example.com/round":"%d"}},"toolkit":{"podLabels":{"example.com/round":"%d"}}}}`, i, i))
+		kubectl(t, "-n", operatorNamespace, "delete", "pod", "--grace-period=0", "--force", "--selector=app.kubernetes.io/name=orchestrator")
+	}
+	eventually(t, "both DaemonSets have the last change", func() bool {
+		out := kubectl(t, "-n", stack.Namespace, "get", "daemonsets", "-o", "jsonpath={.items[*].spec.template.metadata.labels}")
+		return strings.Count(out, `"example.com/round":"2"`) == 2
+	})
+	policyIsReady(t)
+}
+
+// helmRendersTheSame compares what is in the cluster with what "helm install" without the
+// orchestrator would write, except who manages it.
+func helmRendersTheSame(t *testing.T) {
+	chart, err := charts.Load("outrigger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec struct{ Spec map[string]any }
+	if err := json.Unmarshal([]byte(kubectl(t, "get", policy, "-o", "json")), &spec); err != nil {
+		t.Fatal(err)
+	}
+	spec.Spec["orchestrator"] = map[string]any{"enabled": false}
+	rendered, err := charts.Render(chart, charts.Release{Name: "outrigger", Namespace: operatorNamespace, Kubernetes: "v1.37.1", Values: spec.Spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered = strings.ReplaceAll(rendered, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: outrigger")
+	documents := slices.DeleteFunc(strings.Split(rendered, "\n---\n"), func(text string) bool {
+		// The orchestrator makes pods of these, and does not apply them.
+		return strings.Contains("\n"+text, "\nkind: PodTemplate\n")
+	})
+	cmd := shared.KubectlCommand(t.Context(), "diff", "--server-side", "--field-manager=outrigger", "--force-conflicts", "-f", "-")
+	cmd.Stdin = strings.NewReader(strings.Join(documents, "\n---\n"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("Helm would change: %v\n%s", err, out)
+	}
+}
