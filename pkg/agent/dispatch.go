@@ -43,7 +43,7 @@ func (s *session) dispatch(ctx context.Context, words []string) error {
 	case "help":
 		return s.help()
 	default:
-		return s.command(c, name)
+		return s.command(c, name) //nolint:contextcheck // c carries the context
 	}
 }
 
@@ -78,7 +78,7 @@ func (s *session) command(parent *cli.Context, name string) error {
 		return s.version(c)
 	}
 	if commands[i].Action == nil {
-		return s.run(c) //nolint:contextcheck // c carries the context
+		return s.run(c)
 	}
 	return commands[i].Action(c)
 }
