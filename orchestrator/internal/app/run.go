@@ -79,6 +79,10 @@ func (o *operator) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("name this process: %w", err)
 	}
+	// Helm has made it in most clusters.
+	if _, err := o.client.Apply(ctx, render.Namespace(o.settings.namespace), cluster.Mode{}); err != nil {
+		o.log.Warn("cannot create the namespace of the Lease", "namespace", o.settings.namespace, "err", err)
+	}
 	l := lease.New(o.client.Dynamic, o.settings.namespace, leaseName, fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano()), o.log)
 	if err := l.Acquire(ctx); err != nil {
 		return err

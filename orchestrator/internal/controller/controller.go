@@ -19,8 +19,11 @@ import (
 )
 
 const (
-	// pause is the time between two passes: changes come in bursts.
+	// pause is the least time between two passes: changes come in bursts. What a pass over
+	// thousands of nodes computes takes long; rest times that passes before the next one, so
+	// that a roll-out takes at most a tenth of a processor.
 	pause = 200 * time.Millisecond
+	rest  = 9
 	// first and most are the delays after a write that failed.
 	first = time.Second
 	most  = 5 * time.Minute
@@ -73,6 +76,8 @@ type Controller struct {
 	recheckAt time.Time
 	// retry has the delays after errors that are about no object.
 	retry pace.Backoff
+	// took is the duration of the last pass, without its writes.
+	took time.Duration
 }
 
 // rendered are the stages of a policy, for as long as it does not change.
@@ -129,12 +134,13 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // wait waits for a change, or for in, if that is not 0. After an error a change does not end it.
 func (c *Controller) wait(ctx context.Context, in time.Duration, failed bool) bool {
-	if !pace.Pause(ctx, pause) {
+	least := max(pause, rest*c.took)
+	if !pace.Pause(ctx, least) {
 		return false
 	}
 	var timer <-chan time.Time
 	if in > 0 {
-		t := time.NewTimer(max(0, in-pause))
+		t := time.NewTimer(max(0, in-least))
 		defer t.Stop()
 		timer = t.C
 	}
@@ -180,6 +186,7 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 	state := c.cfg.Observer.State(policy, c.rendered.stageOf, now)
 	state.Failures = c.texts()
 	plan := pass.Next(c.rendered.stages, state, validation.Next)
+	c.took = time.Since(now)
 	in, err := c.write(ctx, state, plan)
 	c.cfg.Metrics.Passed(plan.Status, time.Since(now), err)
 	return in, err

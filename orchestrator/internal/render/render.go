@@ -66,7 +66,7 @@ func alone(cfg Config) ([]model.Stage, error) {
 		stages = append(stages, model.Stage{Name: r.Name, Needs: r.Needs, Objects: objects})
 	}
 	Attach(stages, cfg.Validate)
-	own := operator(cfg.Namespace)
+	own := Namespace(cfg.Namespace)
 	if len(stages) > 0 && !slices.Contains(Inventory(stages), model.RefOf(own)) {
 		stages[0].Objects = slices.Insert(stages[0].Objects, 0, own)
 	}
@@ -165,9 +165,9 @@ func Inventory(stages []model.Stage) []model.Ref {
 	return refs
 }
 
-// operator returns the operator's namespace, which may be in no chart. One that exists is used as
+// Namespace returns the namespace of the orchestrator, which is in no chart. One that exists is used as
 // it is.
-func operator(name string) *unstructured.Unstructured {
+func Namespace(name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
 	mark(o)
 	return o
