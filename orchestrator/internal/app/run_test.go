@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,7 +44,7 @@ func (w *world) start() (stop func()) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan int)
-	var log bytes.Buffer
+	log := startLog{started: make(chan struct{})}
 	go func() {
 		defer close(ended)
 		ended <- agent.Exec(ctx, app.App(), []string{"orchestrator", "run", "--kubeconfig", w.config, "--listen="}, io.Discard, &log)
@@ -63,7 +64,36 @@ func (w *world) start() (stop func()) {
 		}
 	}
 	w.Cleanup(stop)
+	// client-go has one logger for the process, which the orchestrator sets before it starts. The
+	// test's own client uses it too.
+	select {
+	case <-log.started:
+	case code := <-ended:
+		w.Fatalf("the orchestrator ended with exit code %d\n%s", code, log.String())
+	}
 	return stop
+}
+
+// startLog is a log that says when the first line is in it.
+type startLog struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	started chan struct{}
+}
+
+func (l *startLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text.Len() == 0 {
+		close(l.started)
+	}
+	return l.text.Write(b)
+}
+
+func (l *startLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // ensure creates an object, once its namespace and kind are there.
