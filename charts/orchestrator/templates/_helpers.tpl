@@ -64,10 +64,6 @@ terminationMessagePolicy: FallbackToLogsOnError
   value: {{ include "outrigger.namespace" . }}
 - name: RELEASE
   value: {{ .Release.Name }}
-- name: POD_NAME
-  valueFrom:
-    fieldRef:
-      fieldPath: metadata.name
 - name: LOG_LEVEL
   value: {{ (default dict .Values.logging).level | default .Values.logLevel }}
 - name: LOG_FORMAT
