@@ -4,7 +4,6 @@ package e2e_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,52 +14,16 @@ import (
 	"outrigger.dev/test/e2e/stack"
 )
 
-const (
-	// operatorNamespace is that of the orchestrator; the agents are in stack.Namespace.
-	operatorNamespace = "gpu-operator"
-	policy            = "clusterpolicy/cluster-policy"
-)
-
-// clusterPolicy is what the test reads of the status.
-type clusterPolicy struct {
-	Metadata struct{ Generation int64 }
-	Status   struct {
-		State              string
-		ObservedGeneration int64
-		Conditions         []struct{ Type, Status, Reason, Message string }
-		Stages             []struct {
-			Name, State, Message   string
-			Desired, Ready, Failed int
-			Validations            []struct{ Name, State, Message string }
-		}
-		Problems  []problem
-		Inventory []map[string]string
-	}
-}
-
-// problem is one cause on some nodes.
-type problem struct {
-	Cause, Stage, Message, Fix string
-	Examples                   []string
-}
+const policy = "clusterpolicy/" + stack.PolicyName
 
 // readPolicy returns the policy as it is, and an empty one if there is none.
-func readPolicy(t *testing.T) clusterPolicy {
+func readPolicy(t *testing.T) stack.Policy {
 	t.Helper()
-	var p clusterPolicy
-	text, err := shared.Kubectl(t.Context(), "get", policy, "-o", "json")
+	p, err := shared.Policy(t.Context())
 	if err != nil {
-		return p
-	}
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		t.Fatal(err)
 	}
 	return p
-}
-
-// current says whether the status is about the policy as it is.
-func (p clusterPolicy) current() bool {
-	return p.Metadata.Generation > 0 && p.Status.ObservedGeneration == p.Metadata.Generation
 }
 
 // policyIsReady waits until all stages are ready, and their validations have passed.
@@ -71,10 +34,7 @@ func policyIsReady(t *testing.T) {
 			describeOrchestrator(t)
 		}
 	}()
-	eventually(t, "the policy is ready", func() bool {
-		p := readPolicy(t)
-		return p.current() && p.Status.State == "ready"
-	})
+	eventually(t, "the policy is ready", func() bool { return readPolicy(t).Ready() })
 }
 
 func describeOrchestrator(t *testing.T) {
@@ -83,7 +43,7 @@ func describeOrchestrator(t *testing.T) {
 	for _, args := range [][]string{
 		{"get", policy, "-o", "yaml"},
 		{"get", "pods", "-A", "-o", "wide"},
-		{"-n", operatorNamespace, "logs", "--selector=app.kubernetes.io/name=orchestrator", "--tail=50"},
+		{"-n", stack.OperatorNamespace, "logs", "--selector=app.kubernetes.io/name=orchestrator", "--tail=50"},
 	} {
 		out, err := shared.Kubectl(ctx, args...)
 		t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -103,19 +63,19 @@ func versions(t *testing.T) map[string]string {
 	found := map[string]string{}
 	for _, r := range readPolicy(t).Status.Inventory {
 		field := "{.metadata.uid} {.metadata.resourceVersion}"
-		if r["kind"] == "DaemonSet" {
+		if r.Kind == "DaemonSet" {
 			field = "{.metadata.uid} {.metadata.generation}"
 		}
-		group, _, hasGroup := strings.Cut(r["apiVersion"], "/")
-		kind := r["kind"]
+		group, _, hasGroup := strings.Cut(r.APIVersion, "/")
+		kind := r.Kind
 		if hasGroup {
 			kind += "." + group
 		}
-		args := []string{"get", kind, r["name"], "-o", "jsonpath=" + field}
-		if r["namespace"] != "" {
-			args = append(args, "-n", r["namespace"])
+		args := []string{"get", kind, r.Name, "-o", "jsonpath=" + field}
+		if r.Namespace != "" {
+			args = append(args, "-n", r.Namespace)
 		}
-		found[r["kind"]+" "+r["name"]] = kubectl(t, args...)
+		found[r.Kind+" "+r.Name] = kubectl(t, args...)
 	}
 	return found
 }
@@ -162,16 +122,16 @@ func TestOrchestrator(t *testing.T) {
 		}
 	}
 	traces, files := nodeTraces(t), onGPUNode(t, toolkitFiles)
-	helm, err := shared.Helm(operatorNamespace)
+	helm, err := shared.Helm(stack.OperatorNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := helm.Uninstall("outrigger"); err != nil {
+		if err := helm.Uninstall(stack.Umbrella); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := helm.Install(t.Context(), "outrigger", map[string]any{}); err != nil {
+	if err := helm.Install(t.Context(), stack.Umbrella, map[string]any{}); err != nil {
 		t.Fatal(err)
 	}
 	policyIsReady(t)
@@ -184,7 +144,7 @@ func TestOrchestrator(t *testing.T) {
 	t.Run("an orchestrator that is killed goes on", aKilledOrchestratorGoesOn)
 	t.Run("Helm alone renders the same objects", helmRendersTheSame)
 	t.Run("nothing is left after helm uninstall", func(t *testing.T) {
-		if err := helm.Uninstall("outrigger"); err != nil {
+		if err := helm.Uninstall(stack.Umbrella); err != nil {
 			describeOrchestrator(t)
 			t.Fatal(err)
 		}
@@ -213,10 +173,10 @@ func validationsHavePassed(t *testing.T) {
 func aBadImageStopsItsStage(t *testing.T) {
 	before := versions(t)
 	patchPolicy(t, `{"spec":{"devicePlugin":{"version":"26.11.0-missing"}}}`)
-	var p clusterPolicy
+	var p stack.Policy
 	eventually(t, "the status names node, cause and fix", func() bool {
 		p = readPolicy(t)
-		return p.current() && slices.ContainsFunc(p.Status.Problems, func(found problem) bool {
+		return p.Current() && slices.ContainsFunc(p.Status.Problems, func(found stack.Problem) bool {
 			return found.Stage == "device-plugin" && strings.Contains(found.Cause, "Image") &&
 				slices.Contains(found.Examples, gpuNode()) && found.Fix != ""
 		})
@@ -242,7 +202,7 @@ func wrongValuesChangeNothing(t *testing.T) {
 	patchPolicy(t, `{"spec":{"devicePlugin":{"toleration":[]}}}`)
 	eventually(t, "the status names the key and the nearest one", func() bool {
 		p := readPolicy(t)
-		return p.current() && slices.ContainsFunc(p.Status.Conditions, func(c struct{ Type, Status, Reason, Message string }) bool {
+		return p.Current() && slices.ContainsFunc(p.Status.Conditions, func(c stack.Condition) bool {
 			return strings.Contains(c.Message, "devicePlugin.toleration") && strings.Contains(c.Message, "devicePlugin.tolerations")
 		})
 	})
@@ -279,15 +239,15 @@ func driftIsRepaired(t *testing.T) {
 }
 
 func oneOfTwoWorks(t *testing.T) {
-	kubectl(t, "-n", operatorNamespace, "scale", "deployment/outrigger-orchestrator", "--replicas=2")
+	kubectl(t, "-n", stack.OperatorNamespace, "scale", "deployment/outrigger-orchestrator", "--replicas=2")
 	t.Cleanup(func() {
-		kubectlCleanup(t, "-n", operatorNamespace, "scale", "deployment/outrigger-orchestrator", "--replicas=1")
+		kubectlCleanup(t, "-n", stack.OperatorNamespace, "scale", "deployment/outrigger-orchestrator", "--replicas=1")
 	})
-	kubectl(t, "-n", operatorNamespace, "rollout", "status", "deployment/outrigger-orchestrator", "--timeout=90s")
-	holder := kubectl(t, "-n", operatorNamespace, "get", "lease/outrigger", "-o", "jsonpath={.spec.holderIdentity}")
-	kubectl(t, "-n", operatorNamespace, "delete", "pod", "--grace-period=0", "--force", strings.SplitN(holder, "_", 2)[0])
+	kubectl(t, "-n", stack.OperatorNamespace, "rollout", "status", "deployment/outrigger-orchestrator", "--timeout=90s")
+	holder := kubectl(t, "-n", stack.OperatorNamespace, "get", "lease/outrigger", "-o", "jsonpath={.spec.holderIdentity}")
+	kubectl(t, "-n", stack.OperatorNamespace, "delete", "pod", "--grace-period=0", "--force", strings.SplitN(holder, "_", 2)[0])
 	eventually(t, "the other one works", func() bool {
-		now := kubectl(t, "-n", operatorNamespace, "get", "lease/outrigger", "-o", "jsonpath={.spec.holderIdentity}")
+		now := kubectl(t, "-n", stack.OperatorNamespace, "get", "lease/outrigger", "-o", "jsonpath={.spec.holderIdentity}")
 		return now != "" && now != holder
 	})
 	kubectl(t, "-n", stack.Namespace, "delete", "serviceaccount/outrigger-container-toolkit")
@@ -301,7 +261,7 @@ func oneOfTwoWorks(t *testing.T) {
 func aKilledOrchestratorGoesOn(t *testing.T) {
 	for i := range 3 {
 		patchPolicy(t, fmt.Sprintf(`{"spec":{"devicePlugin":{"podLabels":{"example.com/round":"%d"}},"toolkit":{"podLabels":{"example.com/round":"%d"}}}}`, i, i))
-		kubectl(t, "-n", operatorNamespace, "delete", "pod", "--grace-period=0", "--force", "--selector=app.kubernetes.io/name=orchestrator")
+		kubectl(t, "-n", stack.OperatorNamespace, "delete", "pod", "--grace-period=0", "--force", "--selector=app.kubernetes.io/name=orchestrator")
 	}
 	eventually(t, "both DaemonSets have the last change", func() bool {
 		out := kubectl(t, "-n", stack.Namespace, "get", "daemonsets", "-o", "jsonpath={.items[*].spec.template.metadata.labels}")
@@ -313,16 +273,13 @@ func aKilledOrchestratorGoesOn(t *testing.T) {
 // helmRendersTheSame compares what is in the cluster with what "helm install" without the
 // orchestrator would write, except who manages it.
 func helmRendersTheSame(t *testing.T) {
-	chart, err := charts.Load("outrigger")
+	chart, err := charts.Load(stack.Umbrella)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var spec struct{ Spec map[string]any }
-	if err := json.Unmarshal([]byte(kubectl(t, "get", policy, "-o", "json")), &spec); err != nil {
-		t.Fatal(err)
-	}
-	spec.Spec["orchestrator"] = map[string]any{"enabled": false}
-	rendered, err := charts.Render(chart, charts.Release{Name: "outrigger", Namespace: operatorNamespace, Kubernetes: "v1.37.1", Values: spec.Spec})
+	values := readPolicy(t).Spec
+	values["orchestrator"] = map[string]any{"enabled": false}
+	rendered, err := charts.Render(chart, charts.Release{Name: stack.Umbrella, Namespace: stack.OperatorNamespace, Kubernetes: "v1.37.1", Values: values})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,9 +40,8 @@ func demo(ctx context.Context, out io.Writer) error {
 			s, err = stack.Up(ctx, root, cfg)
 			return err
 		}},
-		{"install feature discovery with its chart", func() error { return s.InstallFeatureDiscovery(ctx, "readyChain={driver,toolkit,plugin}") }},
-		{"install the container toolkit with its chart", func() error { return s.InstallContainerToolkit(ctx) }},
-		{"install the device plugin with its chart", func() error { return s.InstallDevicePlugin(ctx) }},
+		{"helm install outrigger charts/outrigger --namespace " + stack.OperatorNamespace + " --create-namespace", func() error { return install(ctx, s) }},
+		{"follow the orchestrator: it installs each agent, waits for a ready node, and validates", func() error { return follow(ctx, out, s, start) }},
 		{"wait until the kubelet advertises the GPUs, and the Node reports them as ready", func() error {
 			if err := s.WaitAllocatable(ctx, s.GPUNodes()[0], stack.GPU, cfg.GPUs, time.Minute); err != nil {
 				return err
@@ -68,6 +67,34 @@ func demo(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprint(out, "\nThe cluster is still up. Look around:  bin/cluster kubectl get pods -A\nRemove everything:                     make demo-down\n")
 	return nil
+}
+
+// install installs the umbrella chart with Helm.
+func install(ctx context.Context, s *stack.Stack) error {
+	helm, err := s.Helm(stack.OperatorNamespace)
+	if err != nil {
+		return err
+	}
+	return helm.Install(ctx, stack.Umbrella, map[string]any{})
+}
+
+// follow prints the state of each stage and validation when it changes, until all are ready.
+func follow(ctx context.Context, out io.Writer, s *stack.Stack, start time.Time) error {
+	shown := map[string]string{}
+	say := func(name, state, message string) {
+		if shown[name] != state {
+			shown[name] = state
+			fmt.Fprintf(out, "[%5.1f s]   %-32s %-12s %s\n", time.Since(start).Seconds(), name, state, message)
+		}
+	}
+	return s.FollowPolicy(ctx, 2*time.Minute, func(p stack.Policy) {
+		for _, stage := range p.Status.Stages {
+			say(stage.Name, stage.State, fmt.Sprintf("%d of %d nodes", stage.Ready, stage.Desired))
+			for _, v := range stage.Validations {
+				say("  "+v.Name, v.State, v.Message)
+			}
+		}
+	})
 }
 
 // report prints a line for each node.

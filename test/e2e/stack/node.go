@@ -22,7 +22,7 @@ type Node struct {
 	Owners map[string][]string
 }
 
-// Condition is a condition of a Node.
+// Condition is a condition of an object.
 type Condition struct {
 	Type               string    `json:"type"`
 	Status             string    `json:"status"`
