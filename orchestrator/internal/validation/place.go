@@ -6,7 +6,9 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -21,9 +23,8 @@ const annotationStage = "outrigger.dev/validates"
 const maxChoice = 20
 
 // candidates returns the nodes on which a check can run: those that its template selects and
-// on which the stage is ready. The healthy ones come first, and then each run has an order
-// of its own, so that runs spread over the nodes.
-func candidates(c model.Check, s model.State, resource string) []model.Node {
+// on which the stage is ready.
+func candidates(c model.Check, s model.State) []model.Node {
 	waiting := map[string]bool{}
 	owners := map[string]bool{}
 	for _, d := range s.DaemonSets {
@@ -38,18 +39,30 @@ func candidates(c model.Check, s model.State, resource string) []model.Node {
 	}
 	selects := selector(c.Template)
 	var found []model.Node
-	order := map[string]string{}
 	for _, n := range s.Nodes {
 		if n.Schedulable && !waiting[n.Name] && selects(n.Labels) {
 			found = append(found, n)
-			order[n.Name] = hash(c.Of + n.Name)
 		}
 	}
-	slices.SortFunc(found, func(a, b model.Node) int {
-		return cmp.Or(cmp.Compare(rank(a, resource), rank(b, resource)),
+	return found
+}
+
+// sort puts the healthy nodes first. Among them each run has an order of its own, so that runs
+// spread over the nodes, and one that is repeated need not meet the node on which it failed.
+// since is when the run was repeated, nil for the first one.
+func (r *run) sort(since *metav1.Time) {
+	salt := r.c.Of
+	if since != nil {
+		salt += since.UTC().Format(time.RFC3339)
+	}
+	order := map[string]string{}
+	for _, n := range r.nodes {
+		order[n.Name] = hash(salt + n.Name)
+	}
+	slices.SortFunc(r.nodes, func(a, b model.Node) int {
+		return cmp.Or(cmp.Compare(rank(a, r.resource), rank(b, r.resource)),
 			cmp.Compare(order[a.Name], order[b.Name]), cmp.Compare(a.Name, b.Name))
 	})
-	return found
 }
 
 // rank is lower for a node that is more likely to pass.

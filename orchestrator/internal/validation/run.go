@@ -40,6 +40,7 @@ func newRun(c model.Check, s model.State) *run {
 		c: c, s: s, resource: resource(c.Template),
 		known: map[string]model.Node{}, names: map[string]bool{}, n: map[string]int{},
 	}
+	r.nodes = candidates(c, s)
 	var err error
 	if r.share, err = parseShare(c.Nodes); err != nil {
 		r.share = share{count: 1}
@@ -47,7 +48,6 @@ func newRun(c model.Check, s model.State) *run {
 	for _, n := range s.Nodes {
 		r.known[n.Name] = n
 	}
-	r.nodes = candidates(c, s, r.resource)
 	for _, p := range s.Pods {
 		if p.Owner != c.Name || p.Namespace != c.Template.GetNamespace() {
 			continue

@@ -64,6 +64,7 @@ func Next(c model.Check, s model.State, last model.ValidationStatus) (
 			}
 		}
 	}
+	r.sort(now.Time)
 	switch {
 	case ended && r.share.all:
 		r.addNodes(&now)

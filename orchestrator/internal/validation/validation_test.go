@@ -211,6 +211,25 @@ func TestAFailedRunIsRepeated(t *testing.T) {
 	k.rests(t)
 }
 
+// A node on which CUDA does not work must not stop the roll-out of all others for ever.
+func TestARepeatedRunMeetsAnotherNode(t *testing.T) {
+	k := newCluster(check(t, driver, "1"), 8)
+	met := map[string]bool{}
+	for range 6 {
+		k.next()
+		met[k.pod(t, driver).Node] = true
+		k.ends("Failed", "Error", "no driver")
+		k.next()
+		k.wants(t, validation.Failed)
+		k.Now = k.Now.Add(k.again)
+		// Removes the pod that failed; the next one starts once it is gone.
+		k.next()
+	}
+	if len(met) < 2 {
+		t.Errorf("six runs met only %v", met)
+	}
+}
+
 func TestAChangeRepeatsTheCheck(t *testing.T) {
 	for _, nodes := range []string{"1", "50%", "all"} {
 		t.Run(nodes, func(t *testing.T) {
