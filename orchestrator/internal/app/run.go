@@ -139,7 +139,7 @@ func (o *operator) render(p model.Policy) ([]model.Stage, error) {
 	defer debug.FreeOSMemory()
 	version, err := o.client.Version(context.Background())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", controller.ErrNotNow, err)
 	}
 	return render.Stages(render.Config{
 		Name: p.Release, Namespace: o.settings.namespace, Kubernetes: version, Values: p.Values, Validate: p.Validate,

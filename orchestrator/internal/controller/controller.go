@@ -48,7 +48,12 @@ type Policies interface {
 	Gone(ctx context.Context, p model.Policy) error
 }
 
-// Render returns the stages of a policy. An error says which values are not accepted.
+// ErrNotNow is wrapped by an error of Render that says nothing about the values. The next pass
+// renders again.
+var ErrNotNow = errors.New("cannot render now")
+
+// Render returns the stages of a policy. Any error but ErrNotNow says which values are not
+// accepted.
 type Render func(p model.Policy) ([]model.Stage, error)
 
 // Config has what a Controller works with.
@@ -76,6 +81,8 @@ type Controller struct {
 	recheckAt time.Time
 	// retry has the delays after errors that are about no object.
 	retry pace.Backoff
+	// blocked is what the last pass could not be made without, nil if it was made.
+	blocked error
 	// took is the duration of the last pass, without its writes.
 	took time.Duration
 }
@@ -124,7 +131,7 @@ func (c *Controller) Run(ctx context.Context) error {
 			}
 		default:
 			c.retry.Reset()
-			c.Ready.Set(nil)
+			c.Ready.Set(c.blocked)
 		}
 		if !c.wait(ctx, in, err != nil) {
 			return ctx.Err()
@@ -167,15 +174,17 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 		c.cfg.Metrics.NoPolicy()
 		return 0, nil
 	}
-	c.render(policy)
+	if err := c.render(policy); err != nil {
+		return 0, err
+	}
 	policy.Refused = c.rendered.refused
 	refs := append(refsOf(c.rendered.stages), policy.Inventory...)
 	if err := c.cfg.Observer.Follow(ctx, refs, model.NodeLabels(c.rendered.stages)); err != nil {
 		return 0, err
 	}
-	if err := c.cfg.Observer.Listed(); err != nil {
+	if c.blocked = c.cfg.Observer.Listed(); c.blocked != nil {
 		// The list is a change, which starts the next pass.
-		c.cfg.Log.Debug("waiting", "err", err)
+		c.cfg.Log.Debug("waiting", "err", c.blocked)
 		return most, nil
 	}
 	now := time.Now()
@@ -203,12 +212,15 @@ func refsOf(stages []model.Stage) []model.Ref {
 }
 
 // render brings c.rendered up to date.
-func (c *Controller) render(p model.Policy) {
-	key := model.HashOf(p.UID, p.Generation, p.Validate, p.Adopt, p.Values)
+func (c *Controller) render(p model.Policy) error {
+	key := model.HashOf(p.UID, p.Release, p.Generation, p.Validate, p.Adopt, p.Values)
 	if key == c.rendered.key {
-		return
+		return nil
 	}
 	stages, err := c.cfg.Render(p)
+	if errors.Is(err, ErrNotNow) {
+		return err
+	}
 	c.rendered = rendered{key: key, stages: stages, stageOf: map[model.Ref]string{}}
 	if err != nil {
 		c.rendered.refused = err.Error()
@@ -223,6 +235,7 @@ func (c *Controller) render(p model.Policy) {
 	clear(c.failures)
 	c.foreign.Reset()
 	c.recheckAt = time.Time{}
+	return nil
 }
 
 func (c *Controller) texts() map[model.Ref]string {

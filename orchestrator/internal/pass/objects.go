@@ -47,7 +47,7 @@ func (w *walk) object(todo *work, stage string, object *unstructured.Unstructure
 		return // It is used as it is.
 	case there && !seen.Ours && seen.Owner != "":
 		if todo.foreign == "" {
-			todo.foreign = fmt.Sprintf("%s belongs to %s: remove it there, or let the policy adopt it", ref, seen.Owner)
+			todo.foreign = fmt.Sprintf("%s belongs to %s: remove it there, or set the annotation outrigger.dev/adopt=true of the policy", ref, seen.Owner)
 		}
 		return
 	case there && seen.Deleting:

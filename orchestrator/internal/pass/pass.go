@@ -31,7 +31,8 @@ type Validate func(c model.Check, s model.State, last model.ValidationStatus) (
 // nothing: no writes, no events, and the status of the policy as it is.
 func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 	if s.Policy.Deleting {
-		stages = nil
+		// What the values say, and whether they are accepted, plays no part any more.
+		stages, s.Policy.Refused = nil, ""
 	}
 	stages = slices.DeleteFunc(slices.Clone(stages), isEmpty)
 	refuseOverlaps(stages, s.Nodes)

@@ -202,6 +202,19 @@ func TestNothingIsPrunedWhileAStageIsRefused(t *testing.T) {
 	}
 }
 
+func TestAPolicyWhoseValuesAreRefusedCanBeDeleted(t *testing.T) {
+	w := healthy(1)
+	w.publish(t, w.next())
+	w.state.Policy.Refused, w.state.Policy.Deleting, w.stages = "no", true, nil
+	plan := w.next()
+	if len(plan.Delete) == 0 {
+		t.Error("nothing is deleted")
+	}
+	if c := plan.Status.Conditions[0]; c.Reason != model.ReasonDeleting {
+		t.Errorf("the condition is %+v", c)
+	}
+}
+
 func TestTwoStagesWithDifferentContentOfAnObject(t *testing.T) {
 	w := healthy(1)
 	other := w.stages[0].Objects[0].DeepCopy()
