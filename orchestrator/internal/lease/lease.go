@@ -156,6 +156,9 @@ func (l *Lease) Hold(ctx context.Context) error {
 		}
 		attempt, cancel := context.WithTimeout(ctx, retry*2)
 		updated, err := l.client.Update(attempt, l.fill(l.held), metav1.UpdateOptions{})
+		if apierrors.IsConflict(err) {
+			updated, err = l.again(attempt, err)
+		}
 		cancel()
 		switch {
 		case err == nil:
@@ -166,6 +169,19 @@ func (l *Lease) Hold(ctx context.Context) error {
 			l.log.Warn("cannot renew the lease, retrying", "lease", l.name, "err", err)
 		}
 	}
+}
+
+// again returns the Lease after a conflict, if this process still holds it: an update that was
+// not answered in time may have been made.
+func (l *Lease) again(ctx context.Context, conflict error) (*unstructured.Unstructured, error) {
+	now, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if holder, _, _ := unstructured.NestedString(now.Object, "spec", "holderIdentity"); holder != l.id {
+		return nil, conflict
+	}
+	return now, nil
 }
 
 // release gives the Lease back.

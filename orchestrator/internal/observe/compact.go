@@ -31,12 +31,22 @@ func kept(label string) bool {
 	return false
 }
 
-// interned holds texts that many nodes share, once.
+// interned holds texts that many nodes share, once. It forgets all of them when they are many:
+// nodes can have any text.
 type interned map[string]string
+
+const (
+	maxInterned = 20_000
+	// maxWord bounds a text that should be a word or a version.
+	maxWord = 128
+)
 
 func (i interned) of(s string) string {
 	if known, ok := i[s]; ok {
 		return known
+	}
+	if len(i) >= maxInterned {
+		clear(i)
 	}
 	s = strings.Clone(s)
 	i[s] = s
@@ -51,7 +61,7 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 	}
 	o.texts.Lock()
 	defer o.texts.Unlock()
-	n := model.Node{Name: strings.Clone(in.Name), Since: in.CreationTimestamp.UTC(), Engine: o.interned.of(in.Status.NodeInfo.ContainerRuntimeVersion)}
+	n := model.Node{Name: strings.Clone(in.Name), Since: in.CreationTimestamp.UTC(), Engine: o.interned.of(text.Cut(in.Status.NodeInfo.ContainerRuntimeVersion, maxWord))}
 	for label, value := range in.Labels {
 		if !kept(label) && !slices.Contains(o.labels, label) {
 			continue
@@ -70,7 +80,7 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 			ready = c.Status == corev1.ConditionTrue
 		}
 		if c.Type == gpuReady {
-			n.GPUReady, n.Reason, n.Message = o.interned.of(string(c.Status)), o.interned.of(c.Reason), o.interned.of(text.Cut(c.Message, maxMessage))
+			n.GPUReady, n.Reason, n.Message = o.interned.of(string(c.Status)), o.interned.of(text.Cut(c.Reason, maxWord)), o.interned.of(text.Cut(c.Message, maxMessage))
 			n.Since = c.LastTransitionTime.UTC()
 		}
 	}

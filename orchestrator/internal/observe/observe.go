@@ -4,6 +4,7 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -84,8 +85,11 @@ func (o *Observer) Follow(ctx context.Context, refs []model.Ref, labels []string
 	}
 	for _, r := range refs {
 		gvr, namespaced, err := o.cfg.Client.Mapping(r)
-		if err != nil {
+		if no := (*cluster.NoKindError)(nil); errors.As(err, &no) {
 			continue // Applying the object names the cause.
+		}
+		if err != nil {
+			return err
 		}
 		p := place{gvr: gvr, kind: schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)}
 		if namespaced {
