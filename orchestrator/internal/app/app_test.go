@@ -75,7 +75,7 @@ func TestApplyAndDelete(t *testing.T) {
 		t.Errorf("status printed\n%s", out)
 	}
 	off := values(t, "devicePlugin: {enabled: false}")
-	if got := words(must(t, "apply", config, "-f", off)); !strings.Contains(got, "deleted unchanged") {
+	if got := words(must(t, "apply", config, "-f", off)); !strings.Contains(got, "deleting unchanged") {
 		t.Errorf("apply without the device plugin has %q", got)
 	}
 	if out, errs, code := run(t, "apply", config, "--wait", "--timeout=5s"); code == 0 || !strings.Contains(errs, "NoGPUNodes") && !strings.Contains(errs, "NFDLabelsMissing") {

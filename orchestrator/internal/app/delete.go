@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -12,6 +13,7 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/uninstall"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/pace"
 )
 
 // deleteCommand deletes all ClusterPolicies and what apply has applied. Helm runs it before it
@@ -28,7 +30,11 @@ func deleteCommand(c *cli.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration(flagTimeout))
 	defer cancel()
-	if err := deletePolicies(ctx, s, client, log); err != nil {
+	err = deletePolicies(ctx, s, client, log)
+	if errors.Is(err, context.DeadlineExceeded) && c.Bool(flagVerify) {
+		return verify(c, client, nil, err)
+	}
+	if err != nil {
 		return err
 	}
 	inv, err := store.Load(ctx)
@@ -56,14 +62,12 @@ func deletePolicies(ctx context.Context, s settings, client *cluster.Client, log
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- connect(s, client, log).run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
-			log.Warn("the deletion was not this process's alone", "err", err)
-		}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		work(ctx, s, client, log)
 	}()
+	defer func() { cancel(); <-done }()
 	for name != "" {
 		r := cluster.PolicyRef(name)
 		if err := client.Delete(ctx, r, ""); err != nil {
@@ -71,13 +75,28 @@ func deletePolicies(ctx context.Context, s settings, client *cluster.Client, log
 		}
 		log.Info("deleting what a policy brought", "policy", name)
 		if err := uninstall.Gone(ctx, client, r); err != nil {
-			return fmt.Errorf("wait until %s is gone: %w; its status says what it waits for: run status", r, err)
+			return fmt.Errorf("wait until %s is gone: %w; kubectl describe shows what it waits for", r, err)
 		}
 		if name, err = inEffect(ctx, client); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// work is the orchestrator until ctx ends, also after errors.
+func work(ctx context.Context, s settings, client *cluster.Client, log *slog.Logger) {
+	backoff := pace.Backoff{First: time.Second, Most: 10 * time.Second}
+	for {
+		err := connect(s, client, log).run(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		log.Warn("the deletion was interrupted, going on", "err", err)
+		if !backoff.Pause(ctx) {
+			return
+		}
+	}
 }
 
 // verify lists what is left in the cluster, and returns an error if there is something, or if
@@ -92,7 +111,7 @@ func verify(c *cli.Context, client *cluster.Client, left []model.Ref, err error)
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; the nodes above did not clean up in time: run delete again once they are back", err)
+		return fmt.Errorf("%w; what is listed above was not gone in time: run delete again once its nodes are back", err)
 	case unknown != nil:
 		return unknown
 	case len(lines) > 0:

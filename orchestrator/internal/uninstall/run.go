@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,7 +30,7 @@ func Run(ctx context.Context, c *cluster.Client, inventory []model.Ref, out io.W
 		if err != nil {
 			return nil, err
 		}
-		pods, err := validations(ctx, c)
+		pods, err := validations(ctx, c, inventory)
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +42,7 @@ func Run(ctx context.Context, c *cluster.Client, inventory []model.Ref, out io.W
 			if err := c.Delete(ctx, seen.Ref, seen.UID); err != nil {
 				return inventory, err
 			}
-			fmt.Fprintf(out, "deleted %s\n", seen.Ref)
+			fmt.Fprintf(out, "deleting %s\n", seen.Ref)
 			seen.Deleting = true
 			objects[seen.Ref] = seen
 		}
@@ -119,10 +120,14 @@ func deleted(ctx context.Context, w watch.Interface) bool {
 	}
 }
 
-// validations returns the pods of validations that are not being deleted.
-func validations(ctx context.Context, c *cluster.Client) ([]model.Pod, error) {
+// validations returns the pods of validations in the namespaces of these objects. Others may have
+// pods with the same label in theirs.
+func validations(ctx context.Context, c *cluster.Client, of []model.Ref) ([]model.Pod, error) {
 	var pods []model.Pod
 	err := each(ctx, c, "pods", validation.LabelCheck, func(o *unstructured.Unstructured) {
+		if !slices.ContainsFunc(of, func(r model.Ref) bool { return r.Namespace == o.GetNamespace() }) {
+			return
+		}
 		pods = append(pods, model.Pod{
 			Namespace: o.GetNamespace(), Name: o.GetName(), Owner: o.GetLabels()[validation.LabelCheck], Of: o.GetLabels()[validation.LabelOf],
 			Deleting: o.GetDeletionTimestamp() != nil,
