@@ -182,9 +182,11 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 	if err := c.cfg.Observer.Follow(ctx, refs, model.NodeLabels(c.rendered.stages)); err != nil {
 		return 0, err
 	}
-	if c.blocked = c.cfg.Observer.Listed(); c.blocked != nil {
+	err = c.cfg.Observer.Listed()
+	c.blocked = err
+	if err != nil {
 		// The list is a change, which starts the next pass.
-		c.cfg.Log.Debug("waiting", "err", c.blocked)
+		c.cfg.Log.Debug("waiting", "err", err)
 		return most, nil
 	}
 	now := time.Now()
