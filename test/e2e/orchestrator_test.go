@@ -285,8 +285,9 @@ func helmRendersTheSame(t *testing.T) {
 	}
 	rendered = strings.ReplaceAll(rendered, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: outrigger")
 	documents := slices.DeleteFunc(strings.Split(rendered, "\n---\n"), func(text string) bool {
-		// The orchestrator makes pods of these, and does not apply them.
-		return strings.Contains("\n"+text, "\nkind: PodTemplate\n")
+		// The orchestrator makes pods of templates, and does not apply them. It uses a Namespace that
+		// exists as it is.
+		return strings.Contains("\n"+text, "\nkind: PodTemplate\n") || strings.Contains("\n"+text, "\nkind: Namespace\n")
 	})
 	cmd := shared.KubectlCommand(t.Context(), "diff", "--server-side", "--field-manager=outrigger", "--force-conflicts", "-f", "-")
 	cmd.Stdin = strings.NewReader(strings.Join(documents, "\n---\n"))

@@ -17,6 +17,8 @@ const hostFiles = "find /run/nvidia /var/run/cdi /usr/local/nvidia /var/lib/nvid
 // and compares the node with what it was before.
 func TestAgentsCleanUpTheirNode(t *testing.T) {
 	api := bare(t)
+	// A plugin whose rights were deleted before it ended cannot see that it is uninstalled.
+	onGPUNode(t, "rm -f /var/run/cdi/k8s.device-plugin.*")
 	before, files := gpuLabels(nodeIs(t, api, gpuNode(), "the Node is there", func(stack.Node) bool { return true })), onGPUNode(t, hostFiles)
 	discovery(t, "readyChain={driver,toolkit,plugin,cuda}")
 	toolkit(t)
