@@ -89,7 +89,11 @@ func follow(ctx context.Context, out io.Writer, s *stack.Stack, start time.Time)
 	}
 	return s.FollowPolicy(ctx, 2*time.Minute, func(p stack.Policy) {
 		for _, stage := range p.Status.Stages {
-			say(stage.Name, stage.State, fmt.Sprintf("%d of %d nodes", stage.Ready, stage.Desired))
+			ready := ""
+			if stage.Desired > 0 {
+				ready = fmt.Sprintf("%d of %d nodes are ready", stage.Ready, stage.Desired)
+			}
+			say(stage.Name, stage.State, ready)
 			for _, v := range stage.Validations {
 				say("  "+v.Name, v.State, v.Message)
 			}
