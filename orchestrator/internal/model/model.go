@@ -180,8 +180,6 @@ type Node struct {
 	// Labels are the labels of the prefixes nvidia.com/, feature.node.kubernetes.io/pci-,
 	// outrigger.dev/ and those that selectors of the policy use.
 	Labels map[string]string
-	// Engine is the container runtime and its version: "containerd://2.4.0".
-	Engine string
 	// Schedulable is unset for cordoned nodes and nodes that are not Ready.
 	Schedulable bool
 	// NotReady says that the node's condition Ready is not True: nothing on it is known to work.

@@ -37,7 +37,7 @@ type interned map[string]string
 
 const (
 	maxInterned = 20_000
-	// maxWord bounds a text that should be a word or a version.
+	// maxWord bounds a text that should be a word.
 	maxWord = 128
 )
 
@@ -61,7 +61,7 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 	}
 	o.texts.Lock()
 	defer o.texts.Unlock()
-	n := model.Node{Name: strings.Clone(in.Name), Since: in.CreationTimestamp.UTC(), Engine: o.interned.of(text.Cut(in.Status.NodeInfo.ContainerRuntimeVersion, maxWord))}
+	n := model.Node{Name: strings.Clone(in.Name), Since: in.CreationTimestamp.UTC()}
 	for label, value := range in.Labels {
 		if !kept(label) && !slices.Contains(o.labels, label) {
 			continue
@@ -98,7 +98,7 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 }
 
 func sameNode(a, b model.Node) bool {
-	return a.Name == b.Name && a.Engine == b.Engine && a.Schedulable == b.Schedulable && a.NotReady == b.NotReady &&
+	return a.Name == b.Name && a.Schedulable == b.Schedulable && a.NotReady == b.NotReady &&
 		a.GPUReady == b.GPUReady && a.Reason == b.Reason && a.Message == b.Message && a.Since.Equal(b.Since) &&
 		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Allocatable, b.Allocatable)
 }

@@ -111,7 +111,6 @@ func TestNode(t *testing.T) {
 	in := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", CreationTimestamp: created, Labels: map[string]string{
 		"nvidia.com/gpu.present": "true", "kubernetes.io/hostname": "n1", "pool": "a",
 	}}}
-	in.Status.NodeInfo.ContainerRuntimeVersion = "containerd://2.4.2"
 	in.Status.Conditions = []corev1.NodeCondition{
 		{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
 		{Type: "GPUReady", Status: corev1.ConditionFalse, Reason: "DriverMissing", Message: "no driver", LastTransitionTime: created},
@@ -121,7 +120,7 @@ func TestNode(t *testing.T) {
 	o.labels = []string{"pool"}
 	got, keep := o.node(in)
 	want := model.Node{
-		Name: "n1", Labels: map[string]string{"nvidia.com/gpu.present": "true", "pool": "a"}, Engine: "containerd://2.4.2", Schedulable: true,
+		Name: "n1", Labels: map[string]string{"nvidia.com/gpu.present": "true", "pool": "a"}, Schedulable: true,
 		GPUReady: "False", Reason: "DriverMissing", Message: "no driver", Since: created.UTC(), Allocatable: map[string]int64{"nvidia.com/gpu": 8},
 	}
 	if diff := cmp.Diff(want, got); !keep || diff != "" {

@@ -26,7 +26,7 @@ func healthy(gpus int) *world {
 	}}
 	for i := range gpus {
 		w.state.Nodes = append(w.state.Nodes, model.Node{
-			Name: fmt.Sprintf("n%04d", i), Labels: map[string]string{"nvidia.com/gpu.present": "true"}, Engine: "containerd://2.4.0", Schedulable: true,
+			Name: fmt.Sprintf("n%04d", i), Labels: map[string]string{"nvidia.com/gpu.present": "true"}, Schedulable: true,
 			GPUReady: "True", Reason: "GPUsReady", Message: "8 GPUs answer with driver 580.95.05; ready: toolkit, plugin", Since: noon().Add(-time.Hour),
 		})
 	}
