@@ -145,9 +145,9 @@ func statusCommand(c *cli.Context) error {
 		if o == nil || err != nil {
 			return errors.Join(err, fmt.Errorf("the ClusterPolicy %s is gone", policy))
 		}
-		p, err := observe.PolicyOf(o)
-		if err != nil {
-			return err
+		p := observe.PolicyOf(o)
+		if p.Unreadable != nil {
+			return p.Unreadable
 		}
 		return report.Write(c.App.Writer, p.Status)
 	}

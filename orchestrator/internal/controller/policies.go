@@ -44,6 +44,9 @@ func (c *InCluster) Current(ctx context.Context) (model.Policy, bool, error) {
 		}
 	}
 	p := c.newest(all[0])
+	if p.Unreadable != nil {
+		return p, false, p.Unreadable
+	}
 	if !p.Deleting && !slices.Contains(p.Finalizers, finalizer) {
 		if err := c.finalizers(ctx, p, append(slices.Clone(p.Finalizers), finalizer)); err != nil {
 			return p, false, err
@@ -112,9 +115,7 @@ func (c *InCluster) patch(ctx context.Context, p model.Policy, subresource strin
 	if err != nil {
 		return err
 	}
-	if c.last, err = observe.PolicyOf(o); err != nil {
-		return fmt.Errorf("read ClusterPolicy %s: %w", p.Name, err)
-	}
+	c.last = observe.PolicyOf(o)
 	return nil
 }
 

@@ -50,6 +50,8 @@ type Policy struct {
 	Adopt bool
 	// Inventory are the objects that earlier passes applied.
 	Inventory []Ref
+	// Unreadable is why the inventory is not known: then nothing may be changed.
+	Unreadable error
 	// Status is what the last pass published.
 	Status Status
 }

@@ -65,26 +65,46 @@ func (o *Observer) policy(object metav1.Object) (model.Policy, bool) {
 	if !ok {
 		return model.Policy{}, false
 	}
-	p, err := PolicyOf(in)
-	if err != nil {
-		o.cfg.Log.Warn("cannot read status of ClusterPolicy, writing it again", "policy", p.Name, "err", err)
-	}
-	return p, true
+	return PolicyOf(in), true
 }
 
-// PolicyOf returns what a ClusterPolicy says. With an error, its status is empty.
-func PolicyOf(in *unstructured.Unstructured) (model.Policy, error) {
+// PolicyOf returns what a ClusterPolicy says. Of a status that cannot be read, it has the inventory.
+func PolicyOf(in *unstructured.Unstructured) model.Policy {
 	p := model.Policy{
 		Name: in.GetName(), Release: cmp.Or(in.GetLabels()[release], in.GetName()), UID: in.GetUID(), Generation: in.GetGeneration(), Created: in.GetCreationTimestamp().UTC(),
 		Finalizers: in.GetFinalizers(), Deleting: in.GetDeletionTimestamp() != nil,
 		Version: version(in), Validate: in.GetAnnotations()[validate], Adopt: in.GetAnnotations()[adopt] == "true",
 	}
 	p.Values, _, _ = unstructured.NestedMap(in.Object, "spec")
-	status, _, _ := unstructured.NestedMap(in.Object, "status")
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(status, &p.Status); err != nil {
-		p.Status = model.Status{}
-		return p, fmt.Errorf("decode status: %w", err)
+	status, _, err := unstructured.NestedMap(in.Object, "status")
+	if err == nil {
+		p.Inventory, err = inventory(status)
 	}
-	p.Inventory = p.Status.Inventory
-	return p, nil
+	if err != nil {
+		p.Unreadable = fmt.Errorf("read status.inventory of ClusterPolicy %s, which lists what was applied: %w; nothing is changed until it is restored, or removed: "+
+			"then what the values no longer have stays (kubectl patch clusterpolicy %s --subresource=status --type=merge -p '{\"status\":null}')", p.Name, err, p.Name)
+		return p
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(status, &p.Status); err != nil {
+		// It is written again.
+		p.Status = model.Status{Inventory: p.Inventory}
+	}
+	return p
+}
+
+// inventory returns the inventory of a status.
+func inventory(status map[string]any) ([]model.Ref, error) {
+	var in struct {
+		Inventory []model.Ref `json:"inventory"`
+	}
+	only := map[string]any{"inventory": status["inventory"]}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(only, &in); err != nil {
+		return nil, err
+	}
+	for i, r := range in.Inventory {
+		if r.APIVersion == "" || r.Kind == "" || r.Name == "" {
+			return nil, fmt.Errorf("item %d has no apiVersion, kind or name", i)
+		}
+	}
+	return in.Inventory, nil
 }

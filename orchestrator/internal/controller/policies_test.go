@@ -1,0 +1,72 @@
+package controller_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/controller"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/pkg/agent/agenttest"
+)
+
+// laxCRD returns the CRD of ClusterPolicy without a schema, as one of another version could be.
+func laxCRD() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "clusterpolicies.outrigger.dev"},
+		"spec": map[string]any{
+			"group": "outrigger.dev", "scope": "Cluster",
+			"names": map[string]any{"kind": cluster.PolicyKind, "plural": "clusterpolicies"},
+			"versions": []any{map[string]any{
+				"name": "v1alpha1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	}}
+}
+
+// An inventory that is not read is not an empty one: what it lists would stay for ever.
+func TestUnreadableInventoryStopsAll(t *testing.T) {
+	r := newRig(t)
+	r.create(laxCRD())
+	ref := cluster.PolicyRef("cluster-policy")
+	r.create(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": ref.APIVersion, "kind": ref.Kind,
+		"metadata": map[string]any{"name": ref.Name, "finalizers": []any{"outrigger.dev/cleanup"}},
+	}})
+	ours := configMap("ours", nil)
+	if _, err := r.client.Apply(t.Context(), ours, cluster.Mode{}); err != nil {
+		t.Fatal(err)
+	}
+	r.patch(ref, "status", map[string]any{"status": map[string]any{"inventory": []any{"v1 ConfigMap default/ours"}}})
+	if err := r.client.Delete(t.Context(), ref, ""); err != nil {
+		t.Fatal(err)
+	}
+	client := r.connect()
+	c := r.run(client, func(o *observe.Observer) controller.Policies {
+		if err := o.FollowPolicies(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return &controller.InCluster{Client: client, Observer: o, Log: slog.New(slog.DiscardHandler)}
+	}, func(model.Policy) ([]model.Stage, error) { return nil, nil })
+	agenttest.Poll(t, "the error", func() bool {
+		if r.get(ref) == nil {
+			t.Fatal("the policy is gone, and what it had applied is not")
+		}
+		err := c.Ready.Err()
+		return err != nil && strings.Contains(err.Error(), "status.inventory")
+	})
+	// Whoever mends the inventory lets it go on.
+	r.patch(ref, "status", map[string]any{"status": map[string]any{"inventory": []any{
+		map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": "ours"},
+	}}})
+	agenttest.Poll(t, "the end of the policy", func() bool { return r.get(ref) == nil })
+	if r.get(model.RefOf(ours)) != nil {
+		t.Error("the policy is gone before what it had applied")
+	}
+}

@@ -1,0 +1,148 @@
+package controller_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"outrigger.dev/orchestrator/internal/apitest"
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/controller"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/orchestrator/internal/render"
+	"outrigger.dev/pkg/agent/agenttest"
+)
+
+// rig is an API server.
+type rig struct {
+	*testing.T
+	rc     *rest.Config
+	client *cluster.Client
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{T: t, rc: apitest.Start(t)}
+	r.client = r.connect()
+	agenttest.Poll(t, "the namespace default", func() bool { return r.get(model.Ref{APIVersion: "v1", Kind: "Namespace", Name: "default"}) != nil })
+	return r
+}
+
+// in returns the rig for a part of a test.
+func (r *rig) in(t *testing.T) *rig {
+	inner := *r
+	inner.T = t
+	return &inner
+}
+
+func (r *rig) connect() *cluster.Client {
+	r.Helper()
+	client, err := cluster.New(rest.CopyConfig(r.rc))
+	if err != nil {
+		r.Fatal(err)
+	}
+	return client
+}
+
+func (r *rig) get(ref model.Ref) *unstructured.Unstructured {
+	r.Helper()
+	o, err := r.client.Get(r.Context(), ref)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return o
+}
+
+// create creates an object once its kind is served.
+func (r *rig) create(o *unstructured.Unstructured) {
+	r.Helper()
+	agenttest.Poll(r, "the creation of "+model.RefOf(o).String(), func() bool {
+		r.client.Refresh()
+		return r.client.Create(r.Context(), o) == nil
+	})
+}
+
+func (r *rig) patch(ref model.Ref, subresource string, patch map[string]any) {
+	r.Helper()
+	if _, err := r.client.Patch(r.Context(), ref, subresource, patch); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// run runs a controller until the end of the test, and returns it.
+func (r *rig) run(client *cluster.Client, policies func(*observe.Observer) controller.Policies, desired controller.Render) *controller.Controller {
+	r.Helper()
+	log := slog.New(slog.DiscardHandler)
+	o := observe.New(observe.Config{Client: client, Log: log})
+	c := controller.New(controller.Config{Client: client, Observer: o, Policies: policies(o), Render: desired, Log: log})
+	ctx, cancel := context.WithCancel(r.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = c.Run(ctx)
+	}()
+	r.Cleanup(func() { cancel(); <-ended })
+	return c
+}
+
+// policy is a policy in memory.
+type policy struct {
+	mu     sync.Mutex
+	now    model.Policy
+	events []model.Event
+}
+
+func (p *policy) Current(context.Context) (model.Policy, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now, true, nil
+}
+
+func (p *policy) Publish(_ context.Context, _ model.Policy, s model.Status) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now.Status, p.now.Inventory = s, s.Inventory
+	return nil
+}
+
+func (p *policy) Report(_ context.Context, _ model.Policy, events []model.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events = append(p.events, events...)
+}
+
+func (*policy) Gone(context.Context, model.Policy) error { return nil }
+
+func (p *policy) status() model.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now.Status
+}
+
+// told returns the messages of the Events with a reason.
+func (p *policy) told(reason string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []string
+	for _, e := range p.events {
+		if e.Reason == reason {
+			out = append(out, e.Message)
+		}
+	}
+	return slices.Clip(out)
+}
+
+// configMap returns a ConfigMap of the orchestrator.
+func configMap(name string, data map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": name, "namespace": "default", "labels": map[string]any{render.ManagedBy: model.FieldManager}},
+		"data":     data,
+	}}
+}
