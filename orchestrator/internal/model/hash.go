@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -14,6 +15,17 @@ const hashLength = 16
 // RefOf returns the name of an object.
 func RefOf(o *unstructured.Unstructured) Ref {
 	return Ref{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// WithoutVersion returns the name that an object has in all versions of its kind: APIVersion has only
+// the group.
+func (r Ref) WithoutVersion() Ref {
+	group, _, hasGroup := strings.Cut(r.APIVersion, "/")
+	if !hasGroup {
+		group = ""
+	}
+	r.APIVersion = group
+	return r
 }
 
 // Hash identifies the content of an object. It is equal for equal objects, whatever made

@@ -36,6 +36,7 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 	}
 	stages = slices.DeleteFunc(slices.Clone(stages), isEmpty)
 	refuseOverlaps(stages, s.Nodes)
+	s.Policy.Inventory = renamed(s.Policy.Inventory, stages)
 	w := &walk{
 		state: s, stages: stages, validate: validate, closed: map[string]string{}, applied: map[model.Ref]applied{},
 		last: map[string]model.StageStatus{}, index: newIndex(s),

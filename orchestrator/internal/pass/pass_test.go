@@ -224,3 +224,39 @@ func TestTwoStagesWithDifferentContentOfAnObject(t *testing.T) {
 		t.Errorf("the stage is %+v", got)
 	}
 }
+
+// A chart of a later release can have a later apiVersion of a kind: the object is the same.
+func TestAnObjectWithAnotherVersionIsTheSame(t *testing.T) {
+	old := model.Ref{APIVersion: "apps/v1beta2", Kind: "DaemonSet", Namespace: "gpu-operator-resources", Name: "device-plugin"}
+	for name, before := range map[string]func(w *world){
+		"it is applied":            func(*world) {},
+		"it has to be applied yet": func(w *world) { delete(w.state.Objects, w.daemonSet("device-plugin").Ref) },
+		"it waits for another stage": func(w *world) {
+			delete(w.state.Objects, w.daemonSet("device-plugin").Ref)
+			w.changes("container-toolkit")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := healthy(3)
+			ref := w.daemonSet("device-plugin").Ref
+			w.state.Policy.Inventory = slices.DeleteFunc(w.state.Policy.Inventory, func(r model.Ref) bool { return r == ref })
+			// A process that was killed can have listed both.
+			w.state.Policy.Inventory = append(w.state.Policy.Inventory, old, old)
+			w.state.Objects[old] = model.Seen{Ref: old, UID: "u", Ours: true}
+			before(w)
+			plan := w.next()
+			if len(plan.Delete) > 0 {
+				t.Errorf("it is deleted: %v", plan.Delete)
+			}
+			if slices.Contains(plan.Inventory, old) || !slices.Contains(plan.Inventory, ref) || len(plan.Inventory) != 6 {
+				t.Errorf("the inventory is %v", plan.Inventory)
+			}
+			w.publish(t, plan)
+			w.stages = w.stages[:2]
+			w.state.Objects[ref] = model.Seen{Ref: ref, UID: "u", Ours: true}
+			if plan := w.next(); len(plan.Delete) != 1 || plan.Delete[0].Ref != ref {
+				t.Errorf("deleted is %v once the stage has left", plan.Delete)
+			}
+		})
+	}
+}

@@ -7,6 +7,29 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
+// renamed returns an inventory with the versions that stages now have of the same objects.
+func renamed(inventory []model.Ref, stages []model.Stage) []model.Ref {
+	now := map[model.Ref]model.Ref{}
+	for _, st := range stages {
+		for _, object := range st.Objects {
+			ref := model.RefOf(object)
+			now[ref.WithoutVersion()] = ref
+		}
+	}
+	listed := map[model.Ref]bool{}
+	var out []model.Ref
+	for _, ref := range inventory {
+		if desired, ok := now[ref.WithoutVersion()]; ok {
+			ref = desired
+		}
+		if !listed[ref] {
+			listed[ref] = true
+			out = append(out, ref)
+		}
+	}
+	return out
+}
+
 // prune adds to the plan what has left the policy, in reverse order of the inventory, and the
 // inventory. Workloads go first: the rest, with their rights, goes once they have ended. While
 // a stage cannot be rendered, nothing goes, because what it desires is not known.
