@@ -135,13 +135,9 @@ func (o *operator) install(ctx context.Context) error {
 
 // render returns the stages of a policy. What rendering needs is large, and not needed again
 // until the policy changes.
-func (o *operator) render(p model.Policy) ([]model.Stage, error) {
+func (o *operator) render(p model.Policy, kubernetes string) ([]model.Stage, error) {
 	defer debug.FreeOSMemory()
-	version, err := o.client.Version(context.Background())
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", controller.ErrNotNow, err)
-	}
 	return render.Stages(render.Config{
-		Name: p.Release, Namespace: o.settings.namespace, Kubernetes: version, Values: p.Values, Validate: p.Validate,
+		Name: p.Release, Namespace: o.settings.namespace, Kubernetes: kubernetes, Values: p.Values, Validate: p.Validate,
 	})
 }

@@ -48,13 +48,9 @@ type Policies interface {
 	Gone(ctx context.Context, p model.Policy) error
 }
 
-// ErrNotNow is wrapped by an error of Render that says nothing about the values. The next pass
-// renders again.
-var ErrNotNow = errors.New("cannot render now")
-
-// Render returns the stages of a policy. Any error but ErrNotNow says which values are not
-// accepted.
-type Render func(p model.Policy) ([]model.Stage, error)
+// Render returns the stages of a policy for a version of Kubernetes. An error says which values are
+// not accepted.
+type Render func(p model.Policy, kubernetes string) ([]model.Stage, error)
 
 // Config has what a Controller works with.
 type Config struct {
@@ -74,8 +70,10 @@ type Controller struct {
 	Ready *pace.Readiness
 
 	rendered rendered
-	failures map[model.Ref]*failure
-	budget   pace.Budget
+	// kubernetes is the version of the API server.
+	kubernetes string
+	failures   map[model.Ref]*failure
+	budget     pace.Budget
 	// foreign has the delays before objects of others are looked at again.
 	foreign   pace.Backoff
 	recheckAt time.Time
@@ -174,9 +172,10 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 		c.cfg.Metrics.NoPolicy()
 		return 0, nil
 	}
-	if err := c.render(policy); err != nil {
+	if err := c.askVersion(ctx); err != nil {
 		return 0, err
 	}
+	c.render(policy)
 	policy.Refused = c.rendered.refused
 	refs := append(refsOf(c.rendered.stages), policy.Inventory...)
 	if err := c.cfg.Observer.Follow(ctx, refs, model.NodeLabels(c.rendered.stages)); err != nil {
@@ -213,16 +212,30 @@ func refsOf(stages []model.Stage) []model.Ref {
 	return refs
 }
 
-// render brings c.rendered up to date.
-func (c *Controller) render(p model.Policy) error {
-	key := model.HashOf(p.UID, p.Release, p.Generation, p.Validate, p.Adopt, p.Values)
-	if key == c.rendered.key {
+// askVersion asks the API server for its version, if it may have been restarted since.
+func (c *Controller) askVersion(ctx context.Context) error {
+	if !c.cfg.Observer.Reconnected() && c.kubernetes != "" {
 		return nil
 	}
-	stages, err := c.cfg.Render(p)
-	if errors.Is(err, ErrNotNow) {
+	version, err := c.cfg.Client.Version(ctx)
+	if err != nil {
+		c.kubernetes = ""
 		return err
 	}
+	if c.kubernetes != version {
+		c.cfg.Client.Refresh()
+	}
+	c.kubernetes = version
+	return nil
+}
+
+// render brings c.rendered up to date.
+func (c *Controller) render(p model.Policy) {
+	key := model.HashOf(p.UID, p.Release, p.Generation, p.Validate, p.Adopt, p.Values, c.kubernetes)
+	if key == c.rendered.key {
+		return
+	}
+	stages, err := c.cfg.Render(p, c.kubernetes)
 	c.rendered = rendered{key: key, stages: stages, stageOf: map[model.Ref]string{}}
 	if err != nil {
 		c.rendered.refused = err.Error()
@@ -237,7 +250,6 @@ func (c *Controller) render(p model.Policy) error {
 	clear(c.failures)
 	c.foreign.Reset()
 	c.recheckAt = time.Time{}
-	return nil
 }
 
 func (c *Controller) texts() map[model.Ref]string {

@@ -53,7 +53,7 @@ func TestUnreadableInventoryStopsAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		return &controller.InCluster{Client: client, Observer: o, Log: slog.New(slog.DiscardHandler)}
-	}, func(model.Policy) ([]model.Stage, error) { return nil, nil })
+	}, func(model.Policy, string) ([]model.Stage, error) { return nil, nil })
 	agenttest.Poll(t, "the error", func() bool {
 		if r.get(ref) == nil {
 			t.Fatal("the policy is gone, and what it had applied is not")

@@ -57,6 +57,8 @@ type Observer struct {
 	foreign map[model.Ref]model.Seen
 	// errs say what cannot be watched, by its name.
 	errs map[string]error
+	// reconnected says that a watch has started since Reconnected was called.
+	reconnected bool
 }
 
 // place is where objects of one kind are.
@@ -174,6 +176,16 @@ func (o *Observer) Listed() error {
 		}
 	}
 	return nil
+}
+
+// Reconnected reports whether a watch has started since the last call: it may be another API server
+// that answers now.
+func (o *Observer) Reconnected() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	was := o.reconnected
+	o.reconnected = false
+	return was
 }
 
 // Wait waits until all watches have ended, after the end of the context of Follow.

@@ -97,6 +97,12 @@ func (o *Observer) noting(name string, lw *cache.ListWatch) *cache.ListWatch {
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			w, err := start(ctx, options)
 			o.note(name, err)
+			if err == nil {
+				o.mu.Lock()
+				o.reconnected = true
+				o.mu.Unlock()
+				o.signal()
+			}
 			return w, err
 		},
 	}

@@ -47,7 +47,7 @@ func (a *Apply) Wait(ctx context.Context, log *slog.Logger) (model.Status, error
 	}
 	c := controller.New(controller.Config{
 		Client: a.Client, Observer: observe.New(observe.Config{Client: a.Client, Log: log}), Policies: f, Log: log,
-		Render: func(model.Policy) ([]model.Stage, error) { return a.Stages, nil },
+		Render: func(model.Policy, string) ([]model.Stage, error) { return a.Stages, nil },
 	})
 	err = c.Run(ctx)
 	if errors.Is(context.Cause(ctx), errDone) {

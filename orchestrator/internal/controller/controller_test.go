@@ -1,0 +1,94 @@
+package controller_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/controller"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/pkg/agent/agenttest"
+)
+
+// keep returns what makes a policy in memory that of a controller.
+func keep(p *policy) func(*observe.Observer) controller.Policies {
+	return func(*observe.Observer) controller.Policies { return p }
+}
+
+func TestController(t *testing.T) {
+	r := newRig(t)
+	t.Run("an upgraded API server gets what is rendered for it", func(t *testing.T) { upgrade(r.in(t)) })
+}
+
+// server is the connection to an API server that can be replaced by one of another version.
+type server struct {
+	http.RoundTripper
+	mu      sync.Mutex
+	version string
+	watches []io.Closer
+}
+
+func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := s.RoundTripper.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case req.URL.Path == "/version" && s.version != "":
+		_ = resp.Body.Close()
+		text := `{"gitVersion":"` + s.version + `"}`
+		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewBufferString(text)), int64(len(text))
+		resp.Header.Set("Content-Type", "application/json")
+	case req.URL.Query().Get("watch") != "":
+		s.watches = append(s.watches, resp.Body)
+	}
+	return resp, nil
+}
+
+// upgrade ends all watches, as a server does when it ends, and answers with another version.
+func (s *server) upgrade(version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = version
+	for _, w := range s.watches {
+		_ = w.Close()
+	}
+	s.watches = nil
+}
+
+func upgrade(r *rig) {
+	s := &server{}
+	rc := *r.rc
+	rc.WrapTransport = func(rt http.RoundTripper) http.RoundTripper {
+		s.RoundTripper = rt
+		return s
+	}
+	client, err := cluster.New(&rc)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.run(client, keep(&policy{now: model.Policy{Name: "p", UID: "1"}}), func(_ model.Policy, kubernetes string) ([]model.Stage, error) {
+		return []model.Stage{{Name: "s", Objects: []*unstructured.Unstructured{configMap("version", map[string]any{"is": kubernetes})}}}, nil
+	})
+	is := func(want string) func() bool {
+		return func() bool {
+			o := r.get(model.RefOf(configMap("version", nil)))
+			if o == nil {
+				return false
+			}
+			got, _, _ := unstructured.NestedString(o.Object, "data", "is")
+			return got != "" && (want == "" || got == want)
+		}
+	}
+	agenttest.Poll(r, "the first version", is(""))
+	s.upgrade("v9.99.0")
+	agenttest.Poll(r, "the version after the upgrade", is("v9.99.0"))
+}
