@@ -5,6 +5,7 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -93,9 +94,10 @@ func (i Image) build() (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The nodes are on this machine: compression takes time and saves none.
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(content)), nil
-	}, tarball.WithMediaType(types.OCILayer))
+	}, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.NoCompression))
 	if err != nil {
 		return nil, fmt.Errorf("create layer: %w", err)
 	}
