@@ -246,9 +246,18 @@ func took(t *testing.T, what string, d, want time.Duration) {
 	}
 }
 
-func TestANodeWithoutGPUsStaysClean(t *testing.T) {
+// TestFeatureDiscoveryWithDefaults checks what the chart's defaults give.
+func TestFeatureDiscoveryWithDefaults(t *testing.T) {
 	api := discovery(t)
+	nodeIs(t, api, gpuNode(), "the GPUs on the bus are reported", labelled(map[string]string{stack.PCILabel: "true"}))
 	nodeIs(t, api, gpuNode(), "the GPU node is ready", readyIs("True", ""))
+	t.Run("a node without GPUs stays clean", func(t *testing.T) { aNodeWithoutGPUsStaysClean(t, api) })
+	t.Run("the token of presence writes its own only", thePresencesTokenWritesItsOwnOnly)
+	t.Run("a token without a node writes nothing", aTokenWithoutANodeWritesNothing)
+}
+
+func aNodeWithoutGPUsStaysClean(t *testing.T, api *stack.API) {
+	t.Helper()
 	node := shared.Nodes()[0]
 	if podOf(t, presence, node) == "" {
 		t.Errorf("%s does not run the presence part", node)

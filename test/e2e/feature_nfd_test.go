@@ -39,58 +39,64 @@ func nfd(t *testing.T) {
 
 func TestNodeFeatureDiscoveryMakesTheSameLabels(t *testing.T) {
 	api := discovery(t)
-	counted := func(n stack.Node) bool { return n.Labels["nvidia.com/gpu.count"] != "" }
 	want := gpuLabels(nodeIs(t, api, gpuNode(), "labels are there", counted))
 	if len(want) < 20 {
 		t.Errorf("the agent has written only %v", want)
 	}
-	for _, output := range []string{"nfd-file", "nodefeature"} {
-		t.Run(output, func(t *testing.T) {
-			api := bare(t)
-			nfd(t)
-			t.Cleanup(func() {
-				ctx := context.WithoutCancel(t.Context())
-				// A running agent would write its file again.
-				if err := shared.Uninstall(ctx, "feature-discovery"); err != nil {
-					t.Error(err)
-				}
-				if _, err := shared.Exec(ctx, gpuNode(), "rm", "-rf", nfdFolder); err != nil {
-					t.Error(err)
-				}
-			})
-			nodeIs(t, api, gpuNode(), "Node Feature Discovery has found the GPUs", func(n stack.Node) bool {
-				return n.Labels[stack.PCILabel] == "true" && slices.Equal(n.Owners[stack.PCILabel], []string{"nfd-master"})
-			})
-			installDiscovery(t, false, "publish="+output)
-			n := nodeIs(t, api, gpuNode(), "labels are there", counted)
-			if diff := cmp.Diff(want, gpuLabels(n)); diff != "" {
-				t.Errorf("labels of %s (-written to the Node +made by Node Feature Discovery):\n%s", output, diff)
-			}
-			for key := range want {
-				owner := "nfd-master"
-				if key == "nvidia.com/gpu.present" {
-					// It says that a GPU is on the bus, and is the presence part's.
-					owner = presence
-				}
-				if owners := n.Owners[key]; !slices.Equal(owners, []string{owner}) {
-					t.Errorf("label %s is of %v, want it of %s alone", key, owners, owner)
-				}
-			}
-			// What Node Feature Discovery found itself is its own.
-			for key, owners := range n.Owners {
-				if slices.Contains(owners, "nfd-master") && len(owners) > 1 {
-					t.Errorf("label %s of Node Feature Discovery is also of %v", key, owners)
-				}
-			}
-			nodeIs(t, api, gpuNode(), "the node is ready for GPU pods", readyIs("True", ""))
-		})
-	}
+	t.Run("nfd-file", func(t *testing.T) { madeByNFD(t, "nfd-file", want) })
+	t.Run("nodefeature", func(t *testing.T) {
+		madeByNFD(t, "nodefeature", want)
+		t.Run("an agent's token writes NodeFeatures of its node only", anAgentsTokenWritesNodeFeaturesOfItsNodeOnly)
+	})
 }
 
-func TestAnAgentsTokenWritesNodeFeaturesOfItsNodeOnly(t *testing.T) {
-	bare(t)
+// counted reports whether feature discovery has labelled a Node.
+func counted(n stack.Node) bool { return n.Labels["nvidia.com/gpu.count"] != "" }
+
+// madeByNFD installs Node Feature Discovery, and feature discovery with this output, until the
+// test ends, and compares the labels with those that feature discovery writes itself.
+func madeByNFD(t *testing.T, output string, want map[string]string) {
+	t.Helper()
+	api := bare(t)
 	nfd(t)
-	installDiscovery(t, false, "publish=nodefeature")
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		// A running agent would write its file again.
+		if err := shared.Uninstall(ctx, "feature-discovery"); err != nil {
+			t.Error(err)
+		}
+		if _, err := shared.Exec(ctx, gpuNode(), "rm", "-rf", nfdFolder); err != nil {
+			t.Error(err)
+		}
+	})
+	nodeIs(t, api, gpuNode(), "Node Feature Discovery has found the GPUs", func(n stack.Node) bool {
+		return n.Labels[stack.PCILabel] == "true" && slices.Equal(n.Owners[stack.PCILabel], []string{"nfd-master"})
+	})
+	installDiscovery(t, false, "publish="+output)
+	n := nodeIs(t, api, gpuNode(), "labels are there", counted)
+	if diff := cmp.Diff(want, gpuLabels(n)); diff != "" {
+		t.Errorf("labels of %s (-written to the Node +made by Node Feature Discovery):\n%s", output, diff)
+	}
+	for key := range want {
+		owner := "nfd-master"
+		if key == "nvidia.com/gpu.present" {
+			// It says that a GPU is on the bus, and is the presence part's.
+			owner = presence
+		}
+		if owners := n.Owners[key]; !slices.Equal(owners, []string{owner}) {
+			t.Errorf("label %s is of %v, want it of %s alone", key, owners, owner)
+		}
+	}
+	// What Node Feature Discovery found itself is its own.
+	for key, owners := range n.Owners {
+		if slices.Contains(owners, "nfd-master") && len(owners) > 1 {
+			t.Errorf("label %s of Node Feature Discovery is also of %v", key, owners)
+		}
+	}
+	nodeIs(t, api, gpuNode(), "the node is ready for GPU pods", readyIs("True", ""))
+}
+
+func anAgentsTokenWritesNodeFeaturesOfItsNodeOnly(t *testing.T) {
 	agent := account(t, podOf(t, featureDiscovery, gpuNode()))
 	other := shared.Nodes()[0]
 	stuck := nodeFeature(gpuNode(), gpuNode(), object{"labels": object{"nvidia.com/gpu.count": "3"}})

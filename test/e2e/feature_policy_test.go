@@ -180,9 +180,7 @@ func deny(by string, r request) request {
 	return r
 }
 
-func TestThePresencesTokenWritesItsOwnOnly(t *testing.T) {
-	admin := discovery(t)
-	nodeIs(t, admin, gpuNode(), "the GPUs on the bus are reported", labelled(map[string]string{stack.PCILabel: "true"}))
+func thePresencesTokenWritesItsOwnOnly(t *testing.T) {
 	other := shared.Nodes()[0]
 	agent := account(t, podOf(t, presence, gpuNode()))
 	for name, r := range map[string]request{
@@ -208,9 +206,7 @@ func TestThePresencesTokenWritesItsOwnOnly(t *testing.T) {
 	}
 }
 
-func TestATokenWithoutANodeWritesNothing(t *testing.T) {
-	admin := discovery(t)
-	nodeIs(t, admin, gpuNode(), "the node is ready for GPU pods", readyIs("True", ""))
+func aTokenWithoutANodeWritesNothing(t *testing.T) {
 	unbound, err := shared.Account(t.Context(), featureDiscovery)
 	if err != nil {
 		t.Fatal(err)

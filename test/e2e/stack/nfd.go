@@ -24,10 +24,8 @@ func (s *Stack) nfd() string { return filepath.Join(s.root, "bin", "cluster-comp
 // label no node, for a reason that is not known; one that has not labelled all nodes
 // after half a minute is started anew.
 func (s *Stack) InstallNFD(ctx context.Context) error {
-	for _, program := range []string{"nfd-master", "nfd-worker"} {
-		if err := s.LoadProgram(ctx, "outrigger.dev/"+program+":1", filepath.Join(s.nfd(), program)); err != nil {
-			return err
-		}
+	if err := s.loadNFD(ctx); err != nil {
+		return err
 	}
 	if _, err := s.Kubectl(ctx, "apply", "--server-side", "-k", s.nfd()); err != nil {
 		return err
@@ -45,6 +43,20 @@ func (s *Stack) InstallNFD(ctx context.Context) error {
 		return err
 	}
 	return s.labelledByNFD(ctx, "90s")
+}
+
+// loadNFD loads its programs once in the life of a cluster.
+func (s *Stack) loadNFD(ctx context.Context) error {
+	if s.nfdLoaded {
+		return nil
+	}
+	for _, program := range []string{"nfd-master", "nfd-worker"} {
+		if err := s.LoadProgram(ctx, "outrigger.dev/"+program+":1", filepath.Join(s.nfd(), program)); err != nil {
+			return err
+		}
+	}
+	s.nfdLoaded = true
+	return nil
 }
 
 // rolledOut waits until the pods of these parts of NFD are ready.

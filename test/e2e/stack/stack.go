@@ -28,6 +28,8 @@ type Stack struct {
 	root string
 	// installed holds what each chart rendered when it was installed last.
 	installed map[string][]manifest
+	// nfdLoaded says that the nodes have the images of Node Feature Discovery.
+	nfdLoaded bool
 }
 
 // Up starts a cluster, or takes the one that runs with the same shape, and
