@@ -79,8 +79,9 @@ func (o *operator) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("name this process: %w", err)
 	}
-	// Helm has made it in most clusters.
-	if _, err := o.client.Apply(ctx, render.Namespace(o.settings.namespace), cluster.Mode{}); err != nil {
+	// Helm has made it in most clusters. It is not applied: what the orchestrator has applied goes
+	// with a policy that is deleted, and the Lease is needed until then.
+	if err := o.client.Create(ctx, render.Namespace(o.settings.namespace)); err != nil {
 		o.log.Warn("cannot create the namespace of the Lease", "namespace", o.settings.namespace, "err", err)
 	}
 	l := lease.New(o.client.Dynamic, o.settings.namespace, leaseName, fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano()), o.log)

@@ -1,0 +1,206 @@
+package app_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"outrigger.dev/orchestrator/internal/app"
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
+)
+
+func TestMain(m *testing.M) { agenttest.Main(m, func() { agent.Main(app.App()) }) }
+
+// program returns the orchestrator as a process of its own.
+func (w *world) program(args ...string) *exec.Cmd {
+	w.Helper()
+	return agenttest.Command(w, nil, append(args, "--kubeconfig="+w.config)...)
+}
+
+// must runs a command that has to succeed.
+func (w *world) must(args ...string) string {
+	w.Helper()
+	var out, errs strings.Builder
+	cmd := w.program(args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		w.Fatalf("orchestrator %s: %v\n%s%s", strings.Join(args, " "), err, out.String(), errs.String())
+	}
+	return out.String()
+}
+
+func inventoryRef() model.Ref {
+	return model.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "gpu-operator", Name: "outrigger-inventory"}
+}
+
+// listed reports whether the inventory has an object.
+func (w *world) listed(r model.Ref) bool {
+	w.Helper()
+	o := w.get(inventoryRef())
+	if o == nil {
+		return false
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	data, _, _ := unstructured.NestedString(o.Object, "data", "inventory.json")
+	return strings.Contains(data, string(text))
+}
+
+func agentsNamespace() model.Ref {
+	return model.Ref{APIVersion: "v1", Kind: "Namespace", Name: agents}
+}
+
+// nothingLeft checks that delete has removed all.
+func (w *world) nothingLeft() {
+	w.Helper()
+	for _, r := range []model.Ref{daemonSet("device-plugin"), daemonSet("container-toolkit"), eventRole(), agentsNamespace(), inventoryRef()} {
+		if w.get(r) != nil {
+			w.Errorf("%s is left", r)
+		}
+	}
+}
+
+// TestCommands runs the commands on one API server, one after the other.
+func TestCommands(t *testing.T) {
+	w := newWorld(t)
+	off := values(t, "devicePlugin: {enabled: false}\nvalidator: {enabled: true}")
+	t.Run("apply, status, dry-run and delete, without a node", func(t *testing.T) { testApply(w.in(t), off) })
+	t.Run("an apply that was killed has listed what it applied, and the next one ends its work", func(t *testing.T) {
+		w := w.in(t)
+		cmd := w.program("apply")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := agenttest.Start(t, cmd)
+		if line := firstLine(t, out, "ServiceAccount"); !strings.HasPrefix(line, "created ") {
+			t.Errorf("the line is %q", line)
+		}
+		p.Kill()
+		if !w.listed(daemonSet("device-plugin")) {
+			t.Error("the inventory does not list what was to be applied")
+		}
+		w.must("apply")
+		if w.get(daemonSet("device-plugin")) == nil {
+			t.Error("the device plugin is not applied")
+		}
+		w.must("delete", "--timeout=20s")
+		w.nothingLeft()
+	})
+	t.Run("what others have is adopted only if asked", func(t *testing.T) { testAdopt(w.in(t)) })
+	t.Run("without prune, what left the values stays, and delete removes it", func(t *testing.T) {
+		w := w.in(t)
+		w.must("apply")
+		w.must("apply", "--prune=false", "-f", off)
+		if w.get(daemonSet("device-plugin")) == nil || !w.listed(daemonSet("device-plugin")) {
+			t.Error("the device plugin is deleted, or not listed any more")
+		}
+		w.must("delete", "--timeout=20s")
+		w.nothingLeft()
+	})
+	w.gpuNode("gpu-1")
+	t.Run("apply --wait ends when all is ready", func(t *testing.T) { testWait(w.in(t), off) })
+	t.Run("delete does the work of an orchestrator that does not run", func(t *testing.T) {
+		w := w.in(t)
+		p := agenttest.Start(t, w.program("run", "--listen="))
+		w.ensure(newPolicy("gpu-operator", map[string]any{}))
+		w.until("is applied", daemonSet("container-toolkit"), exists)
+		p.Stop()
+		w.must("delete", "--timeout=40s")
+		w.nothingLeft()
+	})
+	t.Run("delete waits for an orchestrator that runs", func(t *testing.T) {
+		w := w.in(t)
+		agenttest.Start(t, w.program("run", "--listen="))
+		w.ensure(newPolicy("gpu-operator", map[string]any{}))
+		w.until("is applied", daemonSet("container-toolkit"), exists)
+		w.must("delete", "--timeout=40s")
+		w.nothingLeft()
+	})
+}
+
+// firstLine reads until a line with this text, and returns it.
+func firstLine(t *testing.T, from io.Reader, text string) string {
+	t.Helper()
+	lines := bufio.NewScanner(from)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), text) {
+			return lines.Text()
+		}
+	}
+	t.Fatalf("no line has %q: %v", text, lines.Err())
+	return ""
+}
+
+func testAdopt(w *world) {
+	role := eventRole()
+	w.ensure(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": role.APIVersion, "kind": role.Kind, "metadata": map[string]any{"name": role.Name, "namespace": role.Namespace}, "rules": []any{},
+	}})
+	agenttest.Fails(w, w.program("apply"), 1, role.String()+" exists")
+	if w.get(daemonSet("device-plugin")) != nil || w.get(agentsNamespace()) != nil {
+		w.Error("something was applied")
+	}
+	w.must("apply", "--adopt")
+	if o := w.get(role); !cluster.Ours(o) {
+		w.Error("the Role is not taken over")
+	}
+	w.must("delete", "--timeout=20s")
+	w.nothingLeft()
+}
+
+func testWait(w *world, off string) {
+	on := values(w.T, "validator: {enabled: true}")
+	out := w.must("apply", "--wait", "--timeout=60s", "-f", on)
+	if !strings.Contains(out, "1 of 1 nodes with GPUs are ready") || !strings.Contains(out, "Passed") {
+		w.Errorf("apply --wait printed\n%s", out)
+	}
+	if out := w.must("status"); !strings.Contains(out, "Reconciled: 1 of 1 GPU node ready") {
+		w.Errorf("status printed\n%s", out)
+	}
+	w.must("apply", "--wait", "--timeout=60s", "-f", off)
+	w.until("is gone", daemonSet("device-plugin"), missing)
+	out = w.must("status", "-f", off)
+	if fields := strings.Fields(out); slices.Contains(fields, "device-plugin") || !slices.Contains(fields, "container-toolkit") {
+		w.Errorf("status printed\n%s", out)
+	}
+	w.must("delete", "--timeout=40s")
+	w.nothingLeft()
+}
+
+func testApply(w *world, off string) {
+	out := w.must("apply", "--dry-run")
+	if !strings.Contains(out, "+kind: DaemonSet") {
+		w.Errorf("the diff has no DaemonSet:\n%.2000s", out)
+	}
+	if got := words(w.must("apply")); got != "created" {
+		w.Errorf("the first apply has %q", got)
+	}
+	if got := words(w.must("apply")); got != "unchanged" {
+		w.Errorf("the second apply has %q", got)
+	}
+	if out := w.must("apply", "--dry-run"); out != "" {
+		w.Errorf("the diff after apply is not empty:\n%.2000s", out)
+	}
+	if out := w.must("status"); !strings.Contains(out, "device-plugin") || !strings.Contains(out, "no node matches") {
+		w.Errorf("status printed\n%s", out)
+	}
+	if got := words(w.must("apply", "-f", off)); !strings.Contains(got, "deleting unchanged") {
+		w.Errorf("apply without the device plugin has %q", got)
+	}
+	agenttest.Fails(w, w.program("apply", "--wait", "--timeout=5s"), 1, "not ready in time", "NFDLabelsMissing")
+	if out := w.must("delete", "--verify", "--timeout=20s"); !strings.Contains(out, "nothing is left") {
+		w.Errorf("delete printed\n%s", out)
+	}
+}
