@@ -7,7 +7,7 @@ root=$PWD
 # With -trimpath another checkout finds these packages in Go's cache. The compiler
 # collects its garbage less often (compile.env says why), the tests as ever.
 export GOGC=400
-args=(-race -count=1 -trimpath -exec "env -u GOGC" -timeout "${TEST_TIMEOUT:-20m}" -ldflags=-extldflags=-Wl,-z,lazy)
+args=(-race -count=1 -trimpath -exec "env -u GOGC" -timeout "${TEST_TIMEOUT:-45m}" -ldflags=-extldflags=-Wl,-z,lazy)
 if [ "${1:-}" = -tags ]; then
   args+=(-tags "$2")
   shift 2
