@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"outrigger.dev/orchestrator/internal/model"
@@ -28,52 +29,49 @@ const (
 	statusError    = -2
 )
 
-// The states of nodes in a stage, and of nodes in a validation.
-const (
-	ready   = "ready"
-	failed  = "failed"
-	waiting = "waiting"
-	passed  = "passed"
-	skipped = "skipped"
-)
-
 // Recorder records passes and writes, and exports them as metrics.
 type Recorder struct {
+	registry         *prometheus.Registry
 	now              func() time.Time
 	passes, failures prometheus.Counter
 	seconds          prometheus.Histogram
 	writes           *prometheus.CounterVec
-	// derived are those of the last status.
-	derived described
 
+	// mu lets a scrape see one pass, and no halves of two.
 	mu sync.Mutex
-	// status is that of the last pass, nil without a policy.
-	status *model.Status
-	err    bool
-	// success is when everything was last known to be ready.
-	success time.Time
+	// status is the value of gpu_operator_reconciliation_status.
+	status float64
+	// success is when everything was last known to be ready, in seconds since 1970.
+	success float64
+	derived []gauge
 }
 
 var _ prometheus.Collector = (*Recorder)(nil)
 
 // New returns a Recorder that knows of no policy. now is the clock.
 func New(now func() time.Time) *Recorder {
-	return &Recorder{
-		now: now,
-		passes: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: theirs, Name: "reconciliation_total", Help: "Number of passes.",
-		}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: theirs, Name: "reconciliation_failed_total", Help: "Number of passes that failed: an object could not be rendered, read or written.",
-		}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: ours, Name: "pass_seconds", Help: "Duration of a pass, its writes included.", Buckets: []float64{.001, .01, .1, 1, 10, 60},
-		}),
-		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: ours, Name: "writes_total", Help: "Number of requests to the API server that write, by verb and result.",
-		}, []string{"verb", "result"}),
-		derived: describe(),
-	}
+	r := &Recorder{registry: prometheus.NewRegistry(), now: now, status: statusNoPolicy}
+	add := promauto.With(r.registry)
+	r.passes = add.NewCounter(prometheus.CounterOpts{Namespace: theirs, Name: "reconciliation_total", Help: "Number of passes."})
+	r.failures = add.NewCounter(prometheus.CounterOpts{
+		Namespace: theirs, Name: "reconciliation_failed_total", Help: "Number of passes that failed: an object could not be rendered, read or written.",
+	})
+	r.seconds = add.NewHistogram(prometheus.HistogramOpts{
+		Namespace: ours, Name: "pass_seconds", Help: "Duration of a pass, its writes included.", Buckets: []float64{.001, .01, .1, 1, 10, 60},
+	})
+	r.writes = add.NewCounterVec(prometheus.CounterOpts{
+		Namespace: ours, Name: "writes_total", Help: "Number of requests to the API server that write, by verb and result.",
+	}, []string{"verb", "result"})
+	add.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: theirs, Name: "reconciliation_status",
+		Help: "1 while the policy is ready, 0 while a stage is not, -1 without a policy, -2 while a pass fails.",
+	}, func() float64 { return r.status })
+	add.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: theirs, Name: "reconciliation_last_success_ts_seconds",
+		Help: "Time at which everything was last known to be ready, in seconds since 1970; 0 if it never was.",
+	}, func() float64 { return r.success })
+	r.derived = gauges(add)
+	return r
 }
 
 // Passed records a pass with the status that it derived, and the error that ended it.
@@ -94,14 +92,17 @@ func (r *Recorder) record(s *model.Status, err bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.succeeded()
-	r.status, r.err = s, err
+	r.status = reconciliation(s, err)
+	for _, g := range r.derived {
+		g.set(s)
+	}
 }
 
 // succeeded notes that what the last pass found has held until now: a cluster at rest has no
 // passes.
 func (r *Recorder) succeeded() {
-	if reconciliation(r.status, r.err) == statusReady {
-		r.success = r.now()
+	if r.status == statusReady {
+		r.success = float64(r.now().Unix())
 	}
 }
 
@@ -128,30 +129,12 @@ func readyReason(s model.Status) string {
 }
 
 // Describe sends the descriptions of all metrics.
-func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range r.counted() {
-		c.Describe(ch)
-	}
-	r.derived.describe(ch)
-}
+func (r *Recorder) Describe(ch chan<- *prometheus.Desc) { r.registry.Describe(ch) }
 
 // Collect sends all metrics.
 func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range r.counted() {
-		c.Collect(ch)
-	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.succeeded()
-	status, err, success := r.status, r.err, r.success
-	r.mu.Unlock()
-	r.derived.collect(ch, status, err)
-	seconds := 0.0
-	if !success.IsZero() {
-		seconds = float64(success.Unix())
-	}
-	ch <- prometheus.MustNewConstMetric(r.derived.success, prometheus.GaugeValue, seconds)
-}
-
-func (r *Recorder) counted() []prometheus.Collector {
-	return []prometheus.Collector{r.passes, r.failures, r.seconds, r.writes}
+	r.registry.Collect(ch)
 }
