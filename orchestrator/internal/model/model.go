@@ -6,8 +6,6 @@
 package model
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -75,43 +73,6 @@ type Stage struct {
 	Objects []*unstructured.Unstructured
 	// Validations are the pods that have to succeed before the next stage starts.
 	Validations []Check
-}
-
-// NodeLabels returns the labels by which pools and validations select nodes.
-func NodeLabels(stages []Stage) []string {
-	labels := map[string]bool{}
-	for _, s := range stages {
-		for label := range s.NodeSelector {
-			labels[label] = true
-		}
-		for _, check := range s.Validations {
-			addLabels(labels, check.Template)
-		}
-	}
-	return slices.Sorted(maps.Keys(labels))
-}
-
-// addLabels adds the labels by which the pods of a PodTemplate select nodes.
-func addLabels(labels map[string]bool, template *unstructured.Unstructured) {
-	if template == nil {
-		return
-	}
-	selector, _, _ := unstructured.NestedMap(template.Object, "template", "spec", "nodeSelector")
-	for label := range selector {
-		labels[label] = true
-	}
-	terms, _, _ := unstructured.NestedSlice(template.Object, "template", "spec", "affinity", "nodeAffinity",
-		"requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-	for _, term := range terms {
-		fields, _ := term.(map[string]any)
-		expressions, _, _ := unstructured.NestedSlice(fields, "matchExpressions")
-		for _, e := range expressions {
-			expression, _ := e.(map[string]any)
-			if key, _, _ := unstructured.NestedString(expression, "key"); key != "" {
-				labels[key] = true
-			}
-		}
-	}
 }
 
 // Check is a validation that follows a stage.

@@ -19,7 +19,7 @@ func TestNodeLabelsHasThoseOfValidations(t *testing.T) {
 	}}}}
 	got := model.NodeLabels([]model.Stage{
 		{NodeSelector: map[string]string{"pool": "edge"}},
-		{Validations: []model.Check{{Template: template}, {}}},
+		{Validations: []model.Check{{Template: template}}},
 	})
 	if want := []string{"pool", "team", "zone"}; !slices.Equal(got, want) {
 		t.Errorf("the labels are %v, want %v", got, want)

@@ -4,16 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"outrigger.dev/orchestrator/internal/model"
-)
-
-// The phases of a pod.
-const (
-	phasePending   = "Pending"
-	phaseSucceeded = "Succeeded"
-	phaseFailed    = "Failed"
+	"outrigger.dev/pkg/text"
 )
 
 const (
@@ -42,11 +37,11 @@ func (r *run) judge(p model.Pod) {
 	case p.Node != "" && !known:
 		r.delete(p)
 		return
-	case p.Phase == phaseSucceeded:
+	case p.Phase == string(corev1.PodSucceeded):
 		j.state = Passed
-	case p.Phase == phaseFailed && disrupted(p.Reason):
+	case p.Phase == string(corev1.PodFailed) && disrupted(p.Reason):
 		j.state, j.text = Skipped, r.about(p)+said(p)
-	case p.Phase == phaseFailed:
+	case p.Phase == string(corev1.PodFailed):
 		j.state, j.text = Failed, r.about(p)+said(p)+r.fix(p)
 	case r.inUse(p) && age >= settle:
 		j.state, j.text = Skipped, fmt.Sprintf("%sno free %s: pods use all of them; the validation is repeated every %s", r.about(p), r.resource, retryAfter)
@@ -84,7 +79,7 @@ func (r *run) inUse(p model.Pod) bool {
 		return false
 	}
 	for _, n := range r.nodes {
-		if (r.share.one() || r.podName(n.Name) == p.Name) && n.Allocatable[r.resource] > 0 {
+		if (r.c.Nodes == oneNode || r.podName(n.Name) == p.Name) && n.Allocatable[r.resource] > 0 {
 			return true
 		}
 	}
@@ -97,7 +92,7 @@ func (r *run) about(p model.Pod) string {
 		return "node " + p.Node + ": "
 	}
 	for _, n := range r.nodes {
-		if !r.share.one() && r.podName(n.Name) == p.Name {
+		if r.c.Nodes != oneNode && r.podName(n.Name) == p.Name {
 			return "node " + n.Name + ": "
 		}
 	}
@@ -107,11 +102,7 @@ func (r *run) about(p model.Pod) string {
 // said returns the last line that a pod, or the kubelet, says.
 func said(p model.Pod) string {
 	lines := strings.Split(strings.TrimSpace(p.Message), "\n")
-	line := strings.TrimSpace(lines[len(lines)-1])
-	for len(line) > maxText {
-		_, size := utf8.DecodeLastRuneInString(line)
-		line = line[:len(line)-size]
-	}
+	line := text.Cut(strings.TrimSpace(lines[len(lines)-1]), maxText)
 	switch {
 	case line == "" && p.Reason == "":
 		return "pod " + p.Name + " is " + p.Phase

@@ -3,15 +3,16 @@ package validation
 import (
 	"cmp"
 	"encoding/hex"
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"outrigger.dev/orchestrator/internal/model"
 )
@@ -22,29 +23,39 @@ const annotationStage = "outrigger.dev/validates"
 // maxChoice is among how many nodes the scheduler chooses for the one pod of a check.
 const maxChoice = 20
 
-// candidates returns the nodes on which a check can run: those that its template selects and
-// on which the stage is ready.
-func candidates(c model.Check, s model.State) []model.Node {
+// candidates sets the nodes on which the check can run: those that its template selects and on
+// which the stage is ready.
+func (r *run) candidates() {
 	waiting := map[string]bool{}
 	owners := map[string]bool{}
-	for _, d := range s.DaemonSets {
-		if d.Stage == c.Template.GetAnnotations()[annotationStage] {
+	for _, d := range r.s.DaemonSets {
+		if d.Stage == r.c.Template.GetAnnotations()[annotationStage] {
 			owners[d.Name] = true
 		}
 	}
-	for _, p := range s.Pods {
+	for _, p := range r.s.Pods {
 		if owners[p.Owner] {
 			waiting[p.Node] = true
 		}
 	}
-	selects := selector(c.Template)
-	var found []model.Node
-	for _, n := range s.Nodes {
-		if n.Schedulable && !waiting[n.Name] && selects(n.Labels) {
-			found = append(found, n)
+	spec, err := r.c.PodSpec()
+	if err != nil {
+		r.invalid = err
+		return
+	}
+	r.resource = resource(spec)
+	required := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity)
+	for _, n := range r.s.Nodes {
+		if !n.Schedulable || waiting[n.Name] {
+			continue
+		}
+		matches, err := required.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}})
+		if matches {
+			r.nodes = append(r.nodes, n)
+		} else if err != nil {
+			r.invalid = fmt.Errorf("affinity of the chart validator: %w", err)
 		}
 	}
-	return found
 }
 
 // sort puts the healthy nodes first. Among them each run has an order of its own, so that runs
@@ -85,56 +96,10 @@ func hash(text string) string {
 
 // podName returns the name of the pod for a node.
 func (r *run) podName(node string) string {
-	if r.share.one() {
+	if r.c.Nodes == oneNode {
 		return r.c.Name
 	}
 	return r.c.Name + "-" + hash(node)
-}
-
-// selector returns whether the pods of a template may run on a node with some labels.
-func selector(template *unstructured.Unstructured) func(labels.Set) bool {
-	required, _, _ := unstructured.NestedStringMap(template.Object, "template", "spec", "nodeSelector")
-	terms, limited, _ := unstructured.NestedSlice(template.Object, affinityPath()...)
-	var either []labels.Selector
-	for _, t := range terms {
-		either = append(either, term(t))
-	}
-	return func(node labels.Set) bool {
-		return labels.SelectorFromSet(required).Matches(node) &&
-			(!limited || slices.ContainsFunc(either, func(s labels.Selector) bool { return s.Matches(node) }))
-	}
-}
-
-func affinityPath() []string {
-	return []string{
-		"template", "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms",
-	}
-}
-
-// term returns what a term of a node affinity requires of labels: nothing matches a term that
-// requires nothing, or that is invalid.
-func term(t any) labels.Selector {
-	fields, _ := t.(map[string]any)
-	expressions, _, _ := unstructured.NestedSlice(fields, "matchExpressions")
-	if len(expressions) == 0 {
-		return labels.Nothing()
-	}
-	s := labels.NewSelector()
-	for _, e := range expressions {
-		expression, _ := e.(map[string]any)
-		key, _, _ := unstructured.NestedString(expression, "key")
-		operator, _, _ := unstructured.NestedString(expression, "operator")
-		values, _, _ := unstructured.NestedStringSlice(expression, "values")
-		if operator == "DoesNotExist" {
-			operator = string(selection.DoesNotExist)
-		}
-		requirement, err := labels.NewRequirement(key, selection.Operator(strings.ToLower(operator)), values)
-		if err != nil {
-			return labels.Nothing()
-		}
-		s = s.Add(*requirement)
-	}
-	return s
 }
 
 // pod returns the pod of this name for a node. Without a device, it is bound to the node.
@@ -158,12 +123,12 @@ func (r *run) pod(name, node string) *unstructured.Unstructured {
 		return pod
 	}
 	choice := []string{node}
-	if r.share.one() {
+	if r.c.Nodes == oneNode {
 		for _, n := range r.nodes[1:min(len(r.nodes), maxChoice)] {
 			choice = append(choice, n.Name)
 		}
 	}
-	_ = unstructured.SetNestedSlice(pod.Object, terms(choice), affinityPath()[1:]...)
+	_ = unstructured.SetNestedSlice(pod.Object, terms(choice), "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 	return pod
 }
 

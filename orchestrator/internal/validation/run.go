@@ -12,12 +12,14 @@ import (
 
 // run is a check at one moment.
 type run struct {
-	c        model.Check
-	s        model.State
-	share    share
+	c model.Check
+	s model.State
+	// resource is the device that its pods request, or "".
 	resource string
 	// nodes are those on which the check can run, the best first.
 	nodes []model.Node
+	// invalid says why the template selects no node, if that is its fault.
+	invalid error
 	// known are all nodes.
 	known map[string]model.Node
 	// pods are those of this run, each with its state.
@@ -36,15 +38,8 @@ type run struct {
 
 // newRun sorts the nodes and judges the pods. Those of earlier runs are removed.
 func newRun(c model.Check, s model.State) *run {
-	r := &run{
-		c: c, s: s, resource: resource(c.Template),
-		known: map[string]model.Node{}, names: map[string]bool{}, n: map[string]int{},
-	}
-	r.nodes = candidates(c, s)
-	var err error
-	if r.share, err = parseShare(c.Nodes); err != nil {
-		r.share = share{count: 1}
-	}
+	r := &run{c: c, s: s, known: map[string]model.Node{}, names: map[string]bool{}, n: map[string]int{}}
+	r.candidates()
 	for _, n := range s.Nodes {
 		r.known[n.Name] = n
 	}
@@ -76,10 +71,10 @@ func (r *run) start() {
 			base++
 		}
 	}
-	if r.share.one() {
+	if r.c.Nodes == oneNode {
 		base = min(base, 1)
 	}
-	r.left = max(r.share.of(base)-len(r.pods), 0)
+	r.left = max(share(r.c.Nodes, base)-len(r.pods), 0)
 	for _, n := range free {
 		if len(r.create) == r.left || r.n[Running]+len(r.create) >= maxActive {
 			return
@@ -91,34 +86,23 @@ func (r *run) start() {
 	}
 }
 
-// drop removes the pods with these states.
-func (r *run) drop(states ...string) {
-	kept := r.pods[:0]
-	for _, p := range r.pods {
-		if !slices.Contains(states, p.state) {
-			kept = append(kept, p)
-			continue
+// drop removes some pods.
+func (r *run) drop(leaves func(judged) bool) {
+	r.pods = slices.DeleteFunc(r.pods, func(p judged) bool {
+		if !leaves(p) {
+			return false
 		}
 		r.n[p.state]--
 		r.delete(p.Pod)
-	}
-	r.pods = kept
+		return true
+	})
 }
 
-// repeatAfterReboot removes pods that have passed on nodes that say since then that no CUDA
-// program has run on them.
-func (r *run) repeatAfterReboot() {
-	kept := r.pods[:0]
-	for _, p := range r.pods {
-		n := r.known[p.Node]
-		if p.state != Passed || n.GPUReady != "False" || !strings.HasPrefix(n.Reason, "CUDA") || !n.Since.After(p.Since) {
-			kept = append(kept, p)
-			continue
-		}
-		r.n[p.state]--
-		r.delete(p.Pod)
-	}
-	r.pods = kept
+// rebooted reports whether a pod has passed on a node that says since then that no CUDA program
+// has run on it.
+func (r *run) rebooted(p judged) bool {
+	n := r.known[p.Node]
+	return p.state == Passed && n.GPUReady == "False" && strings.HasPrefix(n.Reason, "CUDA") && n.Since.After(p.Since)
 }
 
 // delete removes a pod, unless that has been asked for.

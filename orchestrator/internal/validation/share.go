@@ -1,61 +1,42 @@
 package validation
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// share is how many nodes a check runs on.
-type share struct {
-	all     bool
-	percent int
-	count   int
-}
+// The values of Check.Nodes that are more than a number.
+const (
+	// allNodes includes nodes that come later.
+	allNodes = "all"
+	// oneNode has one pod, which has the check's name.
+	oneNode = "1"
+)
 
-func parseShare(text string) (share, error) {
-	if text == "all" {
-		return share{all: true}, nil
-	}
-	digits, percent := strings.CutSuffix(text, "%")
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 1 || percent && n > 100 {
-		return share{}, fmt.Errorf("%q must be a number of nodes, a percentage such as 10%%, or all", text)
-	}
-	if percent {
-		return share{percent: n}, nil
-	}
-	return share{count: n}, nil
-}
-
-// of returns the number of nodes, of which there are n.
-func (s share) of(n int) int {
-	switch {
-	case s.all:
+// share returns on how many of n nodes a check runs. nodes is a number, a percentage or
+// allNodes: the schema of the chart validator accepts nothing else.
+func share(nodes string, n int) int {
+	if nodes == allNodes {
 		return n
-	case s.percent > 0:
-		return (n*s.percent + 99) / 100
-	default:
-		return min(s.count, n)
 	}
+	of := intstr.Parse(nodes)
+	count, err := intstr.GetScaledValueFromIntOrPercent(&of, n, true)
+	if err != nil {
+		count = 1
+	}
+	return min(count, n)
 }
-
-// one reports whether the check has one pod, which has the check's name.
-func (s share) one() bool { return s.count == 1 }
 
 // resource returns the device that the pods request, or "".
-func resource(template *unstructured.Unstructured) string {
-	containers, _, _ := unstructured.NestedSlice(template.Object, "template", "spec", "containers")
+func resource(spec corev1.PodSpec) string {
 	var found []string
-	for _, container := range containers {
-		fields, _ := container.(map[string]any)
-		limits, _, _ := unstructured.NestedMap(fields, "resources", "limits")
-		for name := range limits {
-			if strings.Contains(name, "/") {
-				found = append(found, name)
+	for _, container := range spec.Containers {
+		for name := range container.Resources.Limits {
+			if strings.Contains(string(name), "/") {
+				found = append(found, string(name))
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -57,16 +58,16 @@ func Next(c model.Check, s model.State, last model.ValidationStatus) (
 		if wait := last.Time.Add(retryAfter).Sub(s.Now); wait > 0 {
 			r.lookAfter(wait)
 		} else {
-			r.drop(Failed, Skipped)
+			r.drop(func(p judged) bool { return p.state == Failed || p.state == Skipped })
 			now.Skipped, now.Time = 0, &metav1.Time{Time: s.Now}
-			if ended = r.share.all && last.Passed > 0; !ended {
+			if ended = c.Nodes == allNodes && last.Passed > 0; !ended {
 				now.Of = ""
 			}
 		}
 	}
 	r.sort(now.Time)
 	switch {
-	case ended && r.share.all:
+	case ended && c.Nodes == allNodes:
 		r.addNodes(&now)
 	case !ended:
 		r.start()
@@ -79,7 +80,7 @@ func Next(c model.Check, s model.State, last model.ValidationStatus) (
 // addNodes keeps a check of all nodes up to date once it has a result: nodes that are new,
 // or have rebooted, get a pod. The result stays meanwhile, so that they hold nothing up.
 func (r *run) addNodes(now *model.ValidationStatus) {
-	r.repeatAfterReboot()
+	r.drop(r.rebooted)
 	skipped := now.Skipped
 	// A skipped node has no pod, so that it cannot be told from a new one.
 	if skipped == 0 {
@@ -132,7 +133,7 @@ func (r *run) conclude(now *model.ValidationStatus) {
 // pod ends.
 func (r *run) removeSkipped() {
 	for _, p := range r.pods {
-		if p.state == Skipped && p.Phase == phasePending {
+		if p.state == Skipped && p.Phase == string(corev1.PodPending) {
 			r.delete(p.Pod)
 		}
 	}
@@ -158,7 +159,10 @@ func (r *run) message(state string) string {
 	switch {
 	case n > 1:
 		return fmt.Sprintf("%s (and %d more nodes)", first, n-1)
-	case n == 0 && state == Running && len(r.pods) == 0 && len(r.create) == 0 && len(r.remove) == 0:
+	case n == 0 && state == Running && len(r.pods)+len(r.create)+len(r.remove) == 0:
+		if r.invalid != nil {
+			return r.invalid.Error()
+		}
 		return "waits for a node that is ready and has a GPU"
 	default:
 		return first

@@ -356,3 +356,56 @@ func TestAllNodesIncludesNewAndRebootedOnes(t *testing.T) {
 	// The node still says so for a while.
 	k.rests(t)
 }
+
+func TestNodesThatTheValuesSelect(t *testing.T) {
+	term := func(expression map[string]any) map[string]any {
+		return map[string]any{"matchExpressions": []any{expression}}
+	}
+	for name, tc := range map[string]struct {
+		selector map[string]any
+		terms    []any
+		want     bool
+		message  string
+	}{
+		"a label":                    {selector: map[string]any{"zone": "a"}, want: true},
+		"another value of the label": {selector: map[string]any{"zone": "b"}, message: "waits for a node that is ready and has a GPU"},
+		"an expression":              {terms: []any{term(map[string]any{"key": "zone", "operator": "In", "values": []any{"a", "b"}})}, want: true},
+		"one of two terms": {terms: []any{
+			term(map[string]any{"key": "zone", "operator": "DoesNotExist"}), term(map[string]any{"key": "cores", "operator": "Gt", "values": []any{"8"}}),
+		}, want: true},
+		"a name": {terms: []any{
+			map[string]any{"matchFields": []any{map[string]any{"key": "metadata.name", "operator": "In", "values": []any{"a0"}}}},
+		}, want: true},
+		"a term that requires nothing": {terms: []any{map[string]any{}}, message: "waits for a node that is ready and has a GPU"},
+		"an operator that does not exist": {
+			terms:   []any{term(map[string]any{"key": "zone", "operator": "Is", "values": []any{"a"}})},
+			message: "affinity of the chart validator: ",
+		},
+		"values that are no list": {
+			terms:   []any{term(map[string]any{"key": "zone", "operator": "In", "values": "a"})},
+			message: "correct the values of the chart validator",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := check(t, driver, "1")
+			for path, value := range map[string]any{"nodeSelector": tc.selector, "affinity": map[string]any{}} {
+				if err := unstructured.SetNestedField(c.Template.Object, value, "template", "spec", path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.terms != nil {
+				if err := unstructured.SetNestedSlice(c.Template.Object, tc.terms, "template", "spec", "affinity", "nodeAffinity",
+					"requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			k := newCluster(c, 1)
+			k.node("a0").Labels["zone"], k.node("a0").Labels["cores"] = "a", "64"
+			k.next()
+			if got := len(k.created) == 1; got != tc.want {
+				t.Errorf("it creates %v", k.created)
+			}
+			k.wants(t, validation.Running, tc.message)
+		})
+	}
+}
