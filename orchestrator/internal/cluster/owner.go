@@ -61,6 +61,17 @@ func Owner(o metav1.Object) string {
 	return "an unknown program"
 }
 
+// Changer names the field manager other than the orchestrator that changed an object last, or "".
+func Changer(o metav1.Object) string {
+	var last metav1.ManagedFieldsEntry
+	for _, entry := range o.GetManagedFields() {
+		if entry.Subresource == "" && entry.Manager != model.FieldManager && (last.Manager == "" || !entry.Time.Before(last.Time)) {
+			last = entry
+		}
+	}
+	return last.Manager
+}
+
 // ForeignError says that an object exists and belongs to somebody else.
 type ForeignError struct {
 	Ref   model.Ref

@@ -74,9 +74,7 @@ type Controller struct {
 	kubernetes string
 	failures   map[model.Ref]*failure
 	budget     pace.Budget
-	// foreign has the delays before objects of others are looked at again.
-	foreign   pace.Backoff
-	recheckAt time.Time
+	repairs    repairs
 	// retry has the delays after errors that are about no object.
 	retry pace.Backoff
 	// blocked is what the last pass could not be made without, nil if it was made.
@@ -108,7 +106,7 @@ func New(cfg Config) *Controller {
 	}
 	return &Controller{
 		cfg: cfg, Ready: pace.NewReadiness(errors.New("the first pass has not ended")), failures: map[model.Ref]*failure{},
-		budget: pace.Budget{Burst: statusBurst, Every: statusEvery}, foreign: pace.Backoff{First: 10 * time.Second, Most: most},
+		budget: pace.Budget{Burst: statusBurst, Every: statusEvery}, repairs: repairs{},
 		retry: pace.Backoff{First: first, Most: most},
 	}
 }
@@ -189,12 +187,9 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 		return most, nil
 	}
 	now := time.Now()
-	if c.recheckAt.IsZero() || now.After(c.recheckAt) {
-		c.cfg.Observer.Recheck()
-		c.recheckAt = now.Add(jitter(c.foreign.Next()))
-	}
 	state := c.cfg.Observer.State(policy, c.rendered.stageOf, now)
 	state.Failures = c.texts()
+	c.repairs.observe(state)
 	plan := pass.Next(c.rendered.stages, state, validation.Next)
 	c.took = time.Since(now)
 	in, err := c.write(ctx, state, plan)
@@ -248,8 +243,7 @@ func (c *Controller) render(p model.Policy) {
 	}
 	// A new policy may have mended what failed, or may adopt.
 	clear(c.failures)
-	c.foreign.Reset()
-	c.recheckAt = time.Time{}
+	clear(c.repairs)
 }
 
 func (c *Controller) texts() map[model.Ref]string {

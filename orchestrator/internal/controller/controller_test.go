@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/cluster"
@@ -24,6 +26,64 @@ func keep(p *policy) func(*observe.Observer) controller.Policies {
 func TestController(t *testing.T) {
 	r := newRig(t)
 	t.Run("an upgraded API server gets what is rendered for it", func(t *testing.T) { upgrade(r.in(t)) })
+	t.Run("an object of somebody else is refused, and applied once it is gone", func(t *testing.T) { foreign(r.in(t)) })
+	t.Run("a fight with another controller is told, and slows down", func(t *testing.T) { fight(r.in(t)) })
+}
+
+// one returns what renders a stage of one object.
+func one(o *unstructured.Unstructured) controller.Render {
+	return func(model.Policy, string) ([]model.Stage, error) {
+		return []model.Stage{{Name: "s", Objects: []*unstructured.Unstructured{o}}}, nil
+	}
+}
+
+// message waits until the only stage is in a state, with a text in its message.
+func (p *policy) message(t testing.TB, state, text string) {
+	t.Helper()
+	agenttest.Poll(t, "the state "+state+": "+text, func() bool {
+		stages := p.status().Stages
+		return len(stages) == 1 && stages[0].State == state && strings.Contains(stages[0].Message, text)
+	})
+}
+
+func foreign(r *rig) {
+	desired := configMap("foreign", map[string]any{"is": "ours"})
+	ref := model.RefOf(desired)
+	other := desired.DeepCopy()
+	other.Object["data"] = map[string]any{"is": "theirs"}
+	r.writeAs("somebody", other)
+	p := &policy{now: model.Policy{Name: "p", UID: "1"}}
+	r.run(r.connect(), keep(p), one(desired))
+	p.message(r, model.Failed, "managed by somebody")
+	if got := r.get(ref); !cmp.Equal(got.Object["data"], other.Object["data"]) {
+		r.Errorf("it was changed to %v", got.Object["data"])
+	}
+	if err := r.client.Delete(r.Context(), ref, ""); err != nil {
+		r.Fatal(err)
+	}
+	p.message(r, model.Ready, "")
+}
+
+func fight(r *rig) {
+	desired := configMap("fought-for", map[string]any{"is": "ours"})
+	p := &policy{now: model.Policy{Name: "p", UID: "1"}}
+	r.run(r.connect(), keep(p), one(desired))
+	p.message(r, model.Ready, "")
+	theirs := desired.DeepCopy()
+	theirs.Object["data"] = map[string]any{"is": "theirs"}
+	agenttest.Poll(r, "the name of the rival in the status", func() bool {
+		r.writeAs("rival", theirs)
+		stages := p.status().Stages
+		return len(stages) == 1 && stages[0].State == model.Failed && strings.Contains(stages[0].Message, "rival changes it")
+	})
+	// The rival gives up.
+	p.message(r, model.Ready, "")
+	if got := r.get(model.RefOf(desired)); !cmp.Equal(got.Object["data"], desired.Object["data"]) {
+		r.Errorf("it is %v at the end", got.Object["data"])
+	}
+	if told := p.told("DriftRepaired"); len(told) == 0 || len(told) > 8 || !strings.Contains(told[0], "changed by rival") {
+		r.Errorf("Events about repairs: %q", told)
+	}
 }
 
 // server is the connection to an API server that can be replaced by one of another version.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
@@ -66,6 +67,19 @@ func (r *rig) create(o *unstructured.Unstructured) {
 		r.client.Refresh()
 		return r.client.Create(r.Context(), o) == nil
 	})
+}
+
+// writeAs makes an object so as another field manager, which takes over all fields.
+func (r *rig) writeAs(manager string, o *unstructured.Unstructured) {
+	r.Helper()
+	gvr, _, err := r.client.Mapping(model.RefOf(o))
+	if err != nil {
+		r.Fatal(err)
+	}
+	resource := r.client.Dynamic.Resource(gvr).Namespace(o.GetNamespace())
+	if _, err := resource.Apply(r.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true}); err != nil {
+		r.Fatal(err)
+	}
 }
 
 func (r *rig) patch(ref model.Ref, subresource string, patch map[string]any) {

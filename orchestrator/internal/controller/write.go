@@ -2,8 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -38,10 +36,7 @@ func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) 
 	if s.Policy.Deleting && len(plan.Inventory) == 0 {
 		return 0, c.cfg.Policies.Gone(ctx, s.Policy)
 	}
-	if slices.ContainsFunc(slices.Collect(maps.Values(s.Objects)), isForeign) {
-		in = soonest(in, max(time.Until(c.recheckAt), pause))
-	}
-	return soonest(in, retry), ctx.Err()
+	return soonest(in, soonest(retry, c.repairs.next(s.Now))), ctx.Err()
 }
 
 // outline identifies what of a status is written at once: all but numbers of nodes and causes.
@@ -59,8 +54,6 @@ func outline(s model.Status) string {
 	return model.HashOf(parts...)
 }
 
-func isForeign(s model.Seen) bool { return !s.Ours && s.Owner != "" && s.Kind != "Namespace" }
-
 // soonest returns the smaller one; 0 is never.
 func soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
@@ -75,7 +68,7 @@ func (c *Controller) writeObjects(ctx context.Context, s model.State, plan model
 	failed := map[string]bool{}
 	for _, a := range plan.Apply {
 		// The objects of a stage build on each other.
-		if failed[a.Stage] {
+		if failed[a.Stage] || c.repairs.hold(model.RefOf(a.Object), a.Hash, s.Now) {
 			continue
 		}
 		failed[a.Stage] = !c.try("apply", model.RefOf(a.Object), a.Hash, s.Now, func() error { return c.apply(ctx, s, a) })
@@ -97,16 +90,11 @@ func (c *Controller) writeObjects(ctx context.Context, s model.State, plan model
 func (c *Controller) apply(ctx context.Context, s model.State, a model.Apply) error {
 	r := model.RefOf(a.Object)
 	applied, err := c.cfg.Client.Apply(ctx, a.Object, cluster.Mode{Known: s.Objects[r].Ours, Adopt: s.Policy.Adopt})
-	if foreign := (*cluster.ForeignError)(nil); errors.As(err, &foreign) {
-		c.cfg.Log.Warn("an object belongs to somebody else, not changing it", "object", r, "owner", foreign.Owner)
-		c.cfg.Observer.Foreign(r, foreign.Owner)
-		pace.Signal(c.cfg.Observer.Changed)
-		return nil
-	}
 	if err != nil {
 		return err
 	}
 	c.cfg.Observer.Applied(applied, a.Hash)
+	c.repairs.applied(r, a.Hash, s.Now)
 	// What comes next may wait for nothing but this.
 	pace.Signal(c.cfg.Observer.Changed)
 	return nil

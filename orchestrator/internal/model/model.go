@@ -96,7 +96,7 @@ type Seen struct {
 	UID types.UID
 	// Ours says that the orchestrator has applied the object.
 	Ours bool
-	// Owner names who else manages it: "Helm release x/y", "kubectl", or empty.
+	// Owner names the field manager that changed it last, the orchestrator aside, or is empty.
 	Owner string
 	// Drifted says that somebody changed it after the orchestrator had applied it.
 	Drifted bool

@@ -53,8 +53,6 @@ type Observer struct {
 	objects    map[place]*table[seen]
 	// applied are the objects that this process has applied.
 	applied map[model.Ref]record
-	// foreign are those that others were found to own.
-	foreign map[model.Ref]model.Seen
 	// errs say what cannot be watched, by its name.
 	errs map[string]error
 	// reconnected says that a watch has started since Reconnected was called.
@@ -73,7 +71,7 @@ func New(cfg Config) *Observer {
 	return &Observer{
 		cfg: cfg, Changed: make(chan struct{}, 1), interned: interned{},
 		pods: map[string]*table[model.Pod]{}, daemonSets: map[string]*table[daemonSet]{}, objects: map[place]*table[seen]{},
-		applied: map[model.Ref]record{}, foreign: map[model.Ref]model.Seen{}, errs: map[string]error{},
+		applied: map[model.Ref]record{}, errs: map[string]error{},
 	}
 }
 

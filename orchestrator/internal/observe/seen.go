@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"maps"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,17 +20,13 @@ type seen struct {
 func version(o metav1.Object) uint64 { return cluster.Version(o) }
 
 func newSeen(p place, o metav1.Object) seen {
-	s := seen{version: version(o), fingerprint: cluster.Fingerprint(o), Seen: model.Seen{
+	return seen{version: version(o), fingerprint: cluster.Fingerprint(o), Seen: model.Seen{
 		Ref: model.Ref{
 			APIVersion: p.kind.GroupVersion().String(), Kind: p.kind.Kind,
 			Namespace: strings.Clone(o.GetNamespace()), Name: strings.Clone(o.GetName()),
 		},
-		UID: o.GetUID(), Ours: cluster.Ours(o), Deleting: o.GetDeletionTimestamp() != nil,
+		UID: o.GetUID(), Ours: cluster.Ours(o), Owner: strings.Clone(cluster.Changer(o)), Deleting: o.GetDeletionTimestamp() != nil,
 	}}
-	if !s.Ours {
-		s.Owner = cluster.Owner(o)
-	}
-	return s
 }
 
 func sameSeen(a, b seen) bool { return a.Seen == b.Seen && a.fingerprint == b.fingerprint }
@@ -47,22 +42,7 @@ func (o *Observer) Applied(object *unstructured.Unstructured, hash string) {
 	r := record{hash: hash, seen: newSeen(place{kind: object.GroupVersionKind()}, object)}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.foreign, r.Ref)
 	o.applied[r.Ref] = r
-}
-
-// Foreign records that an object belongs to somebody else, until Recheck.
-func (o *Observer) Foreign(r model.Ref, owner string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.foreign[r] = model.Seen{Ref: r, Owner: owner}
-}
-
-// Recheck forgets which objects belong to somebody else, so that the next pass asks again.
-func (o *Observer) Recheck() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	clear(o.foreign)
 }
 
 // forget drops what is known of an object that is gone, unless it was applied again since. The
@@ -78,7 +58,6 @@ func (o *Observer) forget(s seen, at string) {
 // The caller holds mu.
 func (o *Observer) seen() map[model.Ref]model.Seen {
 	all := map[model.Ref]model.Seen{}
-	maps.Copy(all, o.foreign)
 	for _, t := range o.objects {
 		for _, s := range t.rows {
 			if r, ok := o.applied[s.Ref]; ok {

@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,8 +19,8 @@ type work struct {
 	// unknown says that nothing is known to have changed: this process has not applied all
 	// objects yet, and an earlier one had.
 	unknown bool
-	// foreign, failure and deleting say why the stage cannot be applied.
-	foreign, failure, deleting string
+	// conflict, failure and deleting say why the stage cannot be applied.
+	conflict, failure, deleting string
 }
 
 // objects compares the objects of a stage with the cluster.
@@ -28,8 +29,8 @@ func (w *walk) objects(st model.Stage) work {
 	for _, object := range st.Objects {
 		ref, hash := model.RefOf(object), model.Hash(object)
 		if other, ok := w.applied[ref]; ok {
-			if other.hash != hash && todo.foreign == "" {
-				todo.foreign = fmt.Sprintf("%s: the stage %s has it too, with other content: set a name of its own in the values of one of them", ref, other.stage)
+			if other.hash != hash && todo.conflict == "" {
+				todo.conflict = fmt.Sprintf("%s: the stage %s has it too, with other content: set a name of its own in the values of one of them", ref, other.stage)
 			}
 			continue
 		}
@@ -45,31 +46,29 @@ func (w *walk) object(todo *work, stage string, object *unstructured.Unstructure
 	switch {
 	case there && !seen.Ours && ref.Kind == "Namespace":
 		return // It is used as it is.
-	case there && !seen.Ours && seen.Owner != "":
-		if todo.foreign == "" {
-			todo.foreign = fmt.Sprintf("%s belongs to %s: remove it there, or set the annotation outrigger.dev/adopt=true of the policy", ref, seen.Owner)
-		}
-		return
 	case there && seen.Deleting:
 		if todo.deleting == "" {
 			todo.deleting = fmt.Sprintf("%s is being deleted, and is applied again once it is gone", ref)
 		}
 		return
+	}
+	failure := w.state.Failures[ref]
+	if todo.failure == "" {
+		todo.failure = failure
+	}
+	switch {
 	case !there, !seen.Ours, seen.Applied != "" && seen.Applied != hash, seen.Applied == "" && !w.published(stage):
 		todo.changed = true
 	case seen.Applied == "":
 		todo.unknown = true
-	case seen.Drifted:
+	case seen.Drifted && failure == "":
 		todo.events = append(todo.events, model.Event{
-			Reason: "DriftRepaired", Message: line(fmt.Sprintf("%s was changed by somebody else, and is applied again", ref), maxMessage),
+			Reason: "DriftRepaired", Message: line(fmt.Sprintf("%s was changed by %s, and is applied again", ref, cmp.Or(seen.Owner, "somebody else")), maxMessage),
 		})
-	case seen.Applied == hash:
+	case !seen.Drifted && seen.Applied == hash:
 		return
 	}
 	todo.apply = append(todo.apply, model.Apply{Stage: stage, Object: object, Hash: hash})
-	if err := w.state.Failures[ref]; err != "" && todo.failure == "" {
-		todo.failure = fmt.Sprintf("%s: %s", ref, err)
-	}
 }
 
 // published reports whether the published status is about this stage with these values. Then a

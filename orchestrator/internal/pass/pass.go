@@ -146,8 +146,8 @@ func (w *walk) decide(r *result, st model.Stage, seen observed, needed bool) boo
 		w.judge(r, st, seen, needed)
 		w.validated(r, st, false)
 		return false
-	case todo.foreign != "":
-		r.State, r.Message, r.reason = model.Failed, todo.foreign, model.ReasonReconcileFailed
+	case todo.conflict != "":
+		r.State, r.Message, r.reason = model.Failed, todo.conflict, model.ReasonReconcileFailed
 		return false
 	}
 	w.plan.Apply = append(w.plan.Apply, todo.apply...)

@@ -99,8 +99,12 @@ func TestGate(t *testing.T) {
 		"an object that is to be adopted is applied": {
 			func(w *world) { w.foreign("device-plugin", "") }, []string{"device-plugin DaemonSet"},
 		},
-		"nothing is applied of a stage with an object of somebody else": {
-			func(w *world) { w.foreign("device-plugin", "kubectl"); w.changes("device-plugin") }, nil,
+		"an object of somebody else is tried again": {
+			func(w *world) { w.foreign("device-plugin", "kubectl") }, []string{"device-plugin DaemonSet"},
+		},
+		"an object of somebody else holds up the next stage": {
+			func(w *world) { w.foreign("container-toolkit", "kubectl"); w.changes("device-plugin") },
+			[]string{"container-toolkit DaemonSet"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -95,11 +95,15 @@ func scenarios() map[string]func(*world) {
 			w.state.Policy.Refused = "values: devicePlugn: unknown key, did you mean devicePlugin?"
 		},
 		"an object belongs to Helm": func(w *world) {
-			w.foreign("device-plugin", "the Helm release default/device-plugin")
+			w.foreign("device-plugin", "Helm release default/device-plugin")
+		},
+		"an object is undone each time": func(w *world) {
+			ref := w.daemonSet("container-toolkit").Ref
+			w.state.Failures[ref] = ref.String() + ": argocd-controller changes it each time after it was applied: let only one program manage it"
 		},
 		"the API server rejects an object": func(w *world) {
 			w.changes("container-toolkit")
-			w.state.Failures[w.daemonSet("container-toolkit").Ref] = "the API server answers 403 Forbidden: daemonsets.apps is forbidden"
+			w.state.Failures[w.daemonSet("container-toolkit").Ref] = "apply DaemonSet gpu-operator-resources/container-toolkit: daemonsets.apps is forbidden"
 			w.changes("device-plugin")
 		},
 		"a validation runs": func(w *world) {
@@ -132,7 +136,10 @@ func (w *world) keepObjects(stage string) {
 
 func (w *world) foreign(stage, owner string) {
 	ref := w.daemonSet(stage).Ref
-	w.state.Objects[ref] = model.Seen{Ref: ref, UID: "u", Owner: owner}
+	w.state.Objects[ref] = model.Seen{Ref: ref, UID: "u", Owner: "helm"}
+	if owner != "" {
+		w.state.Failures[ref] = ref.String() + " exists and is managed by " + owner + ": it is not changed; remove it, or take it over with apply --adopt (for a ClusterPolicy: annotation outrigger.dev/adopt=true)"
+	}
 }
 
 // TestStatus compares what people are told with the golden files, and the columns of kubectl

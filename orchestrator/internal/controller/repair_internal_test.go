@@ -1,0 +1,74 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// rival undoes an object at each look for a while, and counts how often it is applied again.
+func rival(r repairs, now time.Time, every, lasts time.Duration, undone model.State) (applied int, end time.Time) {
+	ref := model.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "x"}
+	for end = now; end.Before(now.Add(lasts)); end = end.Add(every) {
+		undone.Now = end
+		r.observe(undone)
+		if !r.hold(ref, "h", end) {
+			r.applied(ref, "h", end)
+			applied++
+		}
+	}
+	return applied, end
+}
+
+func TestRepairs(t *testing.T) {
+	ref := model.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "x"}
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	drifted := func() model.State {
+		return model.State{Failures: map[model.Ref]string{}, Objects: map[model.Ref]model.Seen{ref: {Ref: ref, Drifted: true, Owner: "argocd"}}}
+	}
+	t.Run("a change now and then is repaired at once each time", func(t *testing.T) {
+		r := repairs{}
+		if n, _ := rival(r, noon, 2*most, 20*most, drifted()); n != 10 {
+			t.Errorf("repaired %d of 10 times", n)
+		}
+	})
+	t.Run("one that is undone at once is applied ever more rarely", func(t *testing.T) {
+		r := repairs{}
+		s := drifted()
+		n, now := rival(r, noon, time.Second, time.Hour, s)
+		// Two at once, 1, 2, 4 … s apart, and then 5 to 7.5 minutes.
+		if n < 12 || n > 24 {
+			t.Errorf("applied %d times in an hour", n)
+		}
+		if got := s.Failures[ref]; !strings.Contains(got, "ConfigMap x: argocd changes it") {
+			t.Errorf("the failure is %q", got)
+		}
+		if in := r.next(now); in <= 0 || in > most*3/2 {
+			t.Errorf("looks again after %s", in)
+		}
+		// The rival stops: told until the object could be applied again, and not after that.
+		calm := drifted()
+		calm.Objects[ref] = model.Seen{Ref: ref}
+		calm.Now = now.Add(most * 3 / 2)
+		r.observe(calm)
+		if got := calm.Failures[ref]; got != "" || r.next(calm.Now) != 0 {
+			t.Errorf("it is still told: %q", got)
+		}
+	})
+	t.Run("one that is deleted each time too", func(t *testing.T) {
+		r := repairs{}
+		s := model.State{Failures: map[model.Ref]string{}}
+		if n, _ := rival(r, noon, time.Second, time.Hour, s); n > 24 || !strings.Contains(s.Failures[ref], "somebody deletes it") {
+			t.Errorf("applied %d times in an hour: %q", n, s.Failures[ref])
+		}
+	})
+	t.Run("other content is applied at once", func(t *testing.T) {
+		r := repairs{}
+		_, now := rival(r, noon, time.Second, time.Minute, drifted())
+		if r.hold(ref, "other", now) {
+			t.Error("it is held")
+		}
+	})
+}
