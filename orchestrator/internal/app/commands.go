@@ -10,14 +10,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"outrigger.dev/orchestrator/internal/cluster"
-	"outrigger.dev/orchestrator/internal/inventory"
+	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/report"
-	"outrigger.dev/pkg/agent"
 )
 
 const (
@@ -32,8 +32,8 @@ const (
 // renderVersion is the version of Kubernetes that is rendered for without a cluster.
 const renderVersion = "v1.36.0"
 
-// waitTimeout bounds how long all stages may take.
-const waitTimeout = 15 * time.Minute
+// applyTimeout bounds how long all stages may take.
+const applyTimeout = 15 * time.Minute
 
 // deleteTimeout bounds how long pods may take to end.
 const deleteTimeout = 5 * time.Minute
@@ -47,11 +47,11 @@ func commands() []*cli.Command {
 			Name: flagKubernetes, EnvVars: []string{"KUBE_VERSION"}, Value: renderVersion, Usage: "`VERSION` of Kubernetes to render for",
 		}},
 	}, {
-		Name: "apply", Usage: "apply all objects of the values to the cluster, and remember them in the ConfigMap " + inventory.Name, Action: applyCommand,
+		Name: "apply", Usage: "apply all objects of the values to the cluster, and remember them in the ConfigMap " + once.Name, Action: applyCommand,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: flagDryRun, EnvVars: []string{"DRY_RUN"}, Usage: "print what would change, and change nothing"},
 			&cli.BoolFlag{Name: flagWait, EnvVars: []string{"WAIT"}, Usage: "apply stage by stage, and wait until each works and is validated"},
-			&cli.DurationFlag{Name: flagTimeout, EnvVars: []string{"TIMEOUT"}, Value: waitTimeout, Usage: "`TIME` after which wait gives up"},
+			&cli.DurationFlag{Name: flagTimeout, EnvVars: []string{"TIMEOUT"}, Value: applyTimeout, Usage: "`TIME` after which it gives up"},
 			&cli.BoolFlag{Name: flagAdopt, EnvVars: []string{"ADOPT"}, Usage: "take over objects that others manage"},
 			&cli.BoolFlag{Name: flagPrune, EnvVars: []string{"PRUNE"}, Value: true, Usage: "delete objects that left the values"},
 		},
@@ -87,15 +87,15 @@ func renderCommand(c *cli.Context) error {
 
 func applyCommand(c *cli.Context) error {
 	s := read(c)
-	client, store, err := s.open(c)
+	store, log, err := s.open(c)
 	if err != nil {
 		return err
 	}
-	version, err := client.Version(c.Context)
+	version, err := store.Client.Version(c.Context)
 	if err != nil {
 		return err
 	}
-	if err := unowned(c.Context, client); err != nil {
+	if err := unowned(c.Context, store.Client); err != nil {
 		return err
 	}
 	stages, err := s.stages(version)
@@ -103,27 +103,16 @@ func applyCommand(c *cli.Context) error {
 		return err
 	}
 	a := &once.Apply{
-		Client: client, Store: store, Release: s.release, Stages: stages,
-		Adopt: c.Bool(flagAdopt), Prune: c.Bool(flagPrune), Out: c.App.Writer,
+		Store: store, Release: s.release, Stages: stages, Out: c.App.Writer,
+		Adopt: c.Bool(flagAdopt), Prune: c.Bool(flagPrune), Wait: c.Bool(flagWait),
 	}
-	switch {
-	case c.Bool(flagDryRun):
+	if c.Bool(flagDryRun) {
 		return a.Diff(c.Context)
-	case c.Bool(flagWait):
-		return wait(c, a)
-	}
-	return a.Run(c.Context)
-}
-
-func wait(c *cli.Context, a *once.Apply) error {
-	log, err := agent.Logger(c)
-	if err != nil {
-		return err
 	}
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration(flagTimeout))
 	defer cancel()
-	status, err := a.Wait(ctx, log)
-	if len(status.Stages) > 0 {
+	status, err := a.Run(ctx, log)
+	if a.Wait && len(status.Stages) > 0 {
 		fmt.Fprintln(c.App.Writer)
 		err = errors.Join(report.Write(c.App.Writer, status), err)
 	}
@@ -132,37 +121,28 @@ func wait(c *cli.Context, a *once.Apply) error {
 
 // statusCommand prints the status of the ClusterPolicy in effect, or else of what apply has applied.
 func statusCommand(c *cli.Context) error {
-	client, store, err := read(c).open(c)
+	store, log, err := read(c).open(c)
 	if err != nil {
 		return err
 	}
-	policy, err := inEffect(c.Context, client)
+	policy, ok, err := inEffect(c.Context, store.Client)
 	if err != nil {
 		return err
 	}
-	if policy != "" {
-		o, err := client.Get(c.Context, cluster.PolicyRef(policy))
-		if o == nil || err != nil {
-			return errors.Join(err, fmt.Errorf("the ClusterPolicy %s is gone", policy))
+	if ok {
+		if policy.Unreadable != nil {
+			return policy.Unreadable
 		}
-		p := observe.PolicyOf(o)
-		if p.Unreadable != nil {
-			return p.Unreadable
-		}
-		return report.Write(c.App.Writer, p.Status)
+		return report.Write(c.App.Writer, policy.Status)
 	}
-	inv, err := store.Load(c.Context)
+	rec, err := store.Load(c.Context)
 	if err != nil {
 		return err
 	}
-	if len(inv.Stages) == 0 {
-		return fmt.Errorf("nothing is installed: there is no ClusterPolicy, and no ConfigMap %s in the namespace %s; run apply, or set --namespace", inventory.Name, store.Namespace)
+	if len(rec.Stages) == 0 {
+		return fmt.Errorf("nothing is installed: there is no ClusterPolicy, and no ConfigMap %s in the namespace %s; run apply, or set --namespace", once.Name, store.Namespace)
 	}
-	log, err := agent.Logger(c)
-	if err != nil {
-		return err
-	}
-	status, err := once.Status(c.Context, client, inv, log)
+	status, err := once.Status(c.Context, store, rec, log)
 	if err != nil {
 		return err
 	}
@@ -171,31 +151,32 @@ func statusCommand(c *cli.Context) error {
 
 // unowned returns an error if a ClusterPolicy says what is in the cluster.
 func unowned(ctx context.Context, client *cluster.Client) error {
-	policy, err := inEffect(ctx, client)
-	if err == nil && policy != "" {
-		err = fmt.Errorf("the ClusterPolicy %s says what is in this cluster: change or delete it instead, with kubectl or the values of its Helm release", policy)
+	policy, ok, err := inEffect(ctx, client)
+	if ok {
+		err = fmt.Errorf("the ClusterPolicy %s says what is in this cluster: change or delete it instead, with kubectl or the values of its Helm release", policy.Name)
 	}
 	return err
 }
 
-// inEffect returns the name of the oldest ClusterPolicy, empty if there is none.
-func inEffect(ctx context.Context, client *cluster.Client) (string, error) {
+// inEffect returns the oldest ClusterPolicy; false if there is none.
+func inEffect(ctx context.Context, client *cluster.Client) (policy model.Policy, ok bool, err error) {
 	gvr, _, err := client.Mapping(cluster.PolicyRef(""))
 	if no := (*cluster.NoKindError)(nil); errors.As(err, &no) {
-		return "", nil
+		return policy, false, nil
 	}
 	if err != nil {
-		return "", err
+		return policy, false, err
 	}
-	list, err := client.Metadata.Resource(gvr).List(ctx, metav1.ListOptions{})
+	list, err := client.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return "", fmt.Errorf("list ClusterPolicies: %w", err)
+		return policy, false, fmt.Errorf("list ClusterPolicies: %w", err)
 	}
 	if len(list.Items) == 0 {
-		return "", nil
+		return policy, false, nil
 	}
-	oldest := slices.MinFunc(list.Items, func(a, b metav1.PartialObjectMetadata) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+	oldest := slices.MinFunc(list.Items, func(a, b unstructured.Unstructured) int {
+		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), cmp.Compare(a.GetUID(), b.GetUID()))
 	})
-	return oldest.Name, nil
+	policy = observe.PolicyOf(&oldest)
+	return policy, true, nil
 }

@@ -14,6 +14,7 @@ import (
 	"outrigger.dev/orchestrator/internal/app"
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/agenttest"
 )
@@ -71,6 +72,27 @@ func (w *world) nothingLeft() {
 	}
 }
 
+// inOldFormat rewrites the record as the format before the one with a status had it.
+func (w *world) inOldFormat() {
+	w.Helper()
+	var rec once.Record
+	text, _, _ := unstructured.NestedString(w.get(inventoryRef()).Object, "data", "inventory.json")
+	if err := json.Unmarshal([]byte(text), &rec); err != nil {
+		w.Fatal(err)
+	}
+	gone := slices.DeleteFunc(rec.Status.Inventory, func(r model.Ref) bool {
+		return slices.ContainsFunc(rec.Stages, func(s once.Stage) bool { return slices.Contains(s.Objects, r) })
+	})
+	if len(gone) == 0 {
+		w.Error("no object left the values")
+	}
+	old, err := json.Marshal(map[string]any{"release": rec.Release, "stages": append([]once.Stage{{Objects: gone}}, rec.Stages...)})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.patch(inventoryRef(), map[string]any{"data": map[string]any{"inventory.json": string(old)}})
+}
+
 // TestCommands runs the commands on one API server, one after the other.
 func TestCommands(t *testing.T) {
 	w := newWorld(t)
@@ -105,6 +127,10 @@ func TestCommands(t *testing.T) {
 		w.must("apply", "--prune=false", "-f", off)
 		if w.get(daemonSet("device-plugin")) == nil || !w.listed(daemonSet("device-plugin")) {
 			t.Error("the device plugin is deleted, or not listed any more")
+		}
+		w.inOldFormat()
+		if out := w.must("status"); !strings.Contains(out, "container-toolkit") {
+			t.Errorf("status printed\n%s", out)
 		}
 		w.must("delete", "--timeout=20s")
 		w.nothingLeft()
@@ -166,12 +192,16 @@ func testWait(w *world, off string) {
 	if !strings.Contains(out, "1 of 1 nodes with GPUs are ready") || !strings.Contains(out, "Passed") {
 		w.Errorf("apply --wait printed\n%s", out)
 	}
-	if out := w.must("status"); !strings.Contains(out, "Reconciled: 1 of 1 GPU node ready") {
+	if out := w.must("status"); !strings.Contains(out, "Reconciled: 1 of 1 GPU node ready") || !strings.Contains(out, "Passed") {
 		w.Errorf("status printed\n%s", out)
 	}
 	w.must("apply", "--wait", "--timeout=60s", "-f", off)
-	w.until("is gone", daemonSet("device-plugin"), missing)
-	out = w.must("status", "-f", off)
+	for _, r := range []model.Ref{daemonSet("device-plugin"), eventRole()} {
+		if w.get(r) != nil || w.listed(r) {
+			w.Errorf("%s left the values, and is still there or listed", r)
+		}
+	}
+	out = w.must("status")
 	if fields := strings.Fields(out); slices.Contains(fields, "device-plugin") || !slices.Contains(fields, "container-toolkit") {
 		w.Errorf("status printed\n%s", out)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/orchestrator/internal/cluster"
-	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/uninstall"
-	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -20,68 +20,61 @@ import (
 // deletes the orchestrator.
 func deleteCommand(c *cli.Context) error {
 	s := read(c)
-	client, store, err := s.open(c)
-	if err != nil {
-		return err
-	}
-	log, err := agent.Logger(c)
+	store, log, err := s.open(c)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration(flagTimeout))
 	defer cancel()
-	err = deletePolicies(ctx, s, client, log)
-	if errors.Is(err, context.DeadlineExceeded) && c.Bool(flagVerify) {
-		return verify(c, client, nil, err)
-	}
-	if err != nil {
-		return err
-	}
-	inv, err := store.Load(ctx)
-	if err != nil {
-		return err
-	}
-	left, err := uninstall.Run(ctx, client, inv.Refs(), c.App.Writer)
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
+	var left []string
+	err = deletePolicies(ctx, s, store.Client, log)
 	if err == nil {
-		err = store.Delete(ctx)
+		left, err = once.Delete(ctx, store, c.App.Writer, log)
 	}
-	if !c.Bool(flagVerify) && err == nil {
-		return nil
+	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) || err == nil && !c.Bool(flagVerify) {
+		return err
 	}
-	return verify(c, client, left, err)
+	return verify(c, store.Client, left, err)
 }
 
 // deletePolicies deletes all ClusterPolicies, and waits until the orchestrator has deleted what
 // they brought. If none works in the cluster, this process does its work.
 func deletePolicies(ctx context.Context, s settings, client *cluster.Client, log *slog.Logger) error {
-	name, err := inEffect(ctx, client)
-	if name == "" || err != nil {
+	if _, ok, err := inEffect(ctx, client); !ok || err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	o := observe.New(observe.Config{Client: client, Log: log})
+	defer o.Wait()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		work(ctx, s, client, log)
 	}()
 	defer func() { cancel(); <-done }()
-	for name != "" {
-		r := cluster.PolicyRef(name)
-		if err := client.Delete(ctx, r, ""); err != nil {
-			return err
+	if err := o.FollowPolicies(ctx); err != nil {
+		return err
+	}
+	for {
+		policies := o.Policies()
+		if o.Listed() == nil && len(policies) == 0 {
+			return nil
 		}
-		log.Info("deleting what a policy brought", "policy", name)
-		if err := uninstall.Gone(ctx, client, r); err != nil {
-			return fmt.Errorf("wait until %s is gone: %w; kubectl describe shows what it waits for", r, err)
+		for _, p := range policies {
+			if p.Deleting {
+				continue
+			}
+			log.Info("deleting what a policy brought", "policy", p.Name)
+			if err := client.Delete(ctx, cluster.PolicyRef(p.Name), p.UID); err != nil {
+				return err
+			}
 		}
-		if name, err = inEffect(ctx, client); err != nil {
-			return err
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until the ClusterPolicy is gone: %w; kubectl describe clusterpolicy shows what it waits for", ctx.Err())
+		case <-o.Changed:
 		}
 	}
-	return nil
 }
 
 // work is the orchestrator until ctx ends, also after errors.
@@ -101,11 +94,9 @@ func work(ctx context.Context, s settings, client *cluster.Client, log *slog.Log
 
 // verify lists what is left in the cluster, and returns an error if there is something, or if
 // the deletion ended with one.
-func verify(c *cli.Context, client *cluster.Client, left []model.Ref, err error) error {
+func verify(c *cli.Context, client *cluster.Client, left []string, err error) error {
 	lines, unknown := uninstall.Leftovers(c.Context, client)
-	for _, r := range left {
-		lines = append(lines, r.String())
-	}
+	lines = append(lines, left...)
 	for _, line := range lines {
 		fmt.Fprintln(c.App.Writer, "left: "+line)
 	}

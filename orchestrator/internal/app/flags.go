@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 
@@ -9,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"outrigger.dev/orchestrator/internal/cluster"
-	"outrigger.dev/orchestrator/internal/inventory"
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/pkg/agent"
 )
@@ -57,14 +58,14 @@ func read(c *cli.Context) settings {
 	}
 }
 
-// open returns the client of the cluster, and the inventory in it.
-func (s settings) open(c *cli.Context) (*cluster.Client, inventory.Store, error) {
+// open returns where the cluster has what apply has applied, and the log.
+func (s settings) open(c *cli.Context) (once.Store, *slog.Logger, error) {
 	log, err := agent.Logger(c)
 	if err != nil {
-		return nil, inventory.Store{}, err
+		return once.Store{}, nil, err
 	}
 	client, err := cluster.Open(s.kubeconfig, name, log)
-	return client, inventory.Store{Client: client, Namespace: s.namespace}, err
+	return once.Store{Client: client, Namespace: s.namespace}, log, err
 }
 
 // stages renders the values for a version of Kubernetes.

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/metrics"
 	"outrigger.dev/orchestrator/internal/model"
@@ -60,7 +62,11 @@ type Config struct {
 	Render   Render
 	// Metrics is nil if nobody asks for them.
 	Metrics *metrics.Recorder
-	Log     *slog.Logger
+	// Wrote is told of each object that was applied, as it is now, and with nil of each that is
+	// being deleted. It may be nil, as Passed may, which is told of each plan that was written.
+	Wrote  func(r model.Ref, now *unstructured.Unstructured)
+	Passed func(s model.State, plan model.Plan)
+	Log    *slog.Logger
 }
 
 // Controller keeps a cluster as asked for.
@@ -103,6 +109,12 @@ type failure struct {
 func New(cfg Config) *Controller {
 	if cfg.Metrics == nil {
 		cfg.Metrics = metrics.New(time.Now)
+	}
+	if cfg.Wrote == nil {
+		cfg.Wrote = func(model.Ref, *unstructured.Unstructured) {}
+	}
+	if cfg.Passed == nil {
+		cfg.Passed = func(model.State, model.Plan) {}
 	}
 	return &Controller{
 		cfg: cfg, Ready: pace.NewReadiness(errors.New("the first pass has not ended")), failures: map[model.Ref]*failure{},
@@ -194,6 +206,9 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 	c.took = time.Since(now)
 	in, err := c.write(ctx, state, plan)
 	c.cfg.Metrics.Passed(plan.Status, time.Since(now), err)
+	if err == nil {
+		c.cfg.Passed(state, plan)
+	}
 	return in, err
 }
 

@@ -77,7 +77,9 @@ func (c *Controller) writeObjects(ctx context.Context, s model.State, plan model
 		c.try("create", model.RefOf(o), "", s.Now, func() error { return c.cfg.Client.Create(ctx, o) })
 	}
 	for _, seen := range plan.Delete {
-		c.try("delete", seen.Ref, "", s.Now, func() error { return c.cfg.Client.Delete(ctx, seen.Ref, seen.UID) })
+		if c.try("delete", seen.Ref, "", s.Now, func() error { return c.cfg.Client.Delete(ctx, seen.Ref, seen.UID) }) {
+			c.cfg.Wrote(seen.Ref, nil)
+		}
 	}
 	c.drop(plan)
 	var in time.Duration
@@ -95,6 +97,7 @@ func (c *Controller) apply(ctx context.Context, s model.State, a model.Apply) er
 	}
 	c.cfg.Observer.Applied(applied, a.Hash)
 	c.repairs.applied(r, a.Hash, s.Now)
+	c.cfg.Wrote(r, applied)
 	// What comes next may wait for nothing but this.
 	pace.Signal(c.cfg.Observer.Changed)
 	return nil

@@ -46,6 +46,8 @@ type Policy struct {
 	Validate string
 	// Adopt says that objects of others may be taken over: annotation outrigger.dev/adopt.
 	Adopt bool
+	// Ungated says that no stage waits for another one.
+	Ungated bool
 	// Inventory are the objects that earlier passes applied.
 	Inventory []Ref
 	// Unreadable is why the inventory is not known: then nothing may be changed.
@@ -196,7 +198,9 @@ type Plan struct {
 	// Inventory lists what this plan applies, and what earlier ones applied and is still in the
 	// cluster. It is that of Status.
 	Inventory []Ref
-	Status    Status
+	// Left says what has to be gone before nothing is left to do, and why it is not.
+	Left   []string
+	Status Status
 	// Events are those to send about the policy.
 	Events []Event
 	// Again is when to look again without a change in the cluster, such as a timeout; 0 is never.

@@ -1,5 +1,6 @@
 // Package once does to a cluster what a person or a pipeline asks for, and ends: it applies
-// stages without a controller, and shows what would change.
+// and deletes stages as the controller does, with values files in place of a ClusterPolicy, and a
+// ConfigMap in place of its status; and it shows what would change.
 package once
 
 import (
@@ -7,130 +8,125 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/cluster"
-	"outrigger.dev/orchestrator/internal/inventory"
 	"outrigger.dev/orchestrator/internal/model"
-	"outrigger.dev/orchestrator/internal/uninstall"
+	"outrigger.dev/orchestrator/internal/render"
 )
 
 // Apply describes one application of stages.
 type Apply struct {
-	Client  *cluster.Client
-	Store   inventory.Store
+	Store   Store
 	Release string
 	Stages  []model.Stage
 	// Adopt takes over objects of others.
 	Adopt bool
 	// Prune deletes objects that earlier values had and these do not have.
 	Prune bool
-	// Out gets a line for each object.
+	// Wait applies a stage once those before it work and are validated, and waits until all do.
+	// Otherwise nothing is validated.
+	Wait bool
+	// Out gets a line for each object and, with Wait, for each change of a stage.
 	Out io.Writer
 
 	// live holds those objects that exist, and are the orchestrator's or will be.
 	live map[model.Ref]*unstructured.Unstructured
 }
 
-// Run applies all objects in order. It changes nothing if an object belongs to somebody else.
-// After an error, or the end of the process, the same call goes on from there.
-func (a *Apply) Run(ctx context.Context) error {
+// Run applies all objects in order, and returns the last status. It changes nothing if an object
+// belongs to somebody else. After an error, or the end of the process, the same call goes on from
+// there.
+func (a *Apply) Run(ctx context.Context, log *slog.Logger) (model.Status, error) {
 	if err := a.look(ctx); err != nil {
-		return err
+		return model.Status{}, err
 	}
 	before, err := a.Store.Load(ctx)
 	if err != nil {
-		return err
+		return model.Status{}, err
 	}
-	after := inventory.Of(a.Release, a.Stages)
-	if err := a.namespaces(ctx); err != nil {
-		return err
-	}
-	if err := a.Store.Save(ctx, after.With(before.Refs())); err != nil {
-		return err
-	}
-	for _, s := range a.Stages {
-		for _, o := range s.Objects {
-			if o.GetKind() == "Namespace" {
-				continue
-			}
-			if err := a.apply(ctx, o); err != nil {
-				return err
-			}
+	// The record is in it.
+	own := render.Namespace(a.Store.Namespace)
+	if a.live[model.RefOf(own)] == nil {
+		if _, err := a.Store.Client.Apply(ctx, own, cluster.Mode{}); err != nil {
+			return model.Status{}, err
 		}
 	}
-	gone := slices.DeleteFunc(before.Refs(), func(r model.Ref) bool { return slices.Contains(after.Refs(), r) })
-	if !a.Prune {
-		return a.Store.Save(ctx, after.With(gone))
-	}
-	if len(gone) > 0 {
-		if _, err := uninstall.Run(ctx, a.Client, gone, a.Out); err != nil {
-			return err
-		}
-	}
-	return a.Store.Save(ctx, after)
+	f := a.file(before)
+	err = f.run(ctx, log)
+	return f.policy.Status, err
 }
 
-// namespaces applies the namespaces: the inventory is in one of them.
-func (a *Apply) namespaces(ctx context.Context) error {
-	for _, s := range a.Stages {
-		for _, o := range s.Objects {
-			if o.GetKind() != "Namespace" {
-				continue
-			}
-			if err := a.apply(ctx, o); err != nil {
-				return err
-			}
+// file returns the policy that is applied.
+func (a *Apply) file(before Record) *file {
+	f := &file{store: a.Store, stages: slices.Clone(a.Stages), live: a.live, out: a.Out, policy: model.Policy{
+		Name: a.Release, Release: a.Release, Generation: before.Status.ObservedGeneration + 1, Adopt: a.Adopt, Ungated: !a.Wait,
+		Status: before.Status, Inventory: before.Status.Inventory,
+	}}
+	if !a.Wait {
+		for i := range f.stages {
+			f.stages[i].Validations = nil
 		}
 	}
-	return nil
+	if !a.Prune {
+		f.policy.Inventory, f.stays = a.split(before.Status.Inventory)
+	}
+	return f
+}
+
+// split returns which objects of an inventory the stages have, and which they do not have.
+func (a *Apply) split(inventory []model.Ref) (in, out []model.Ref) {
+	desired := map[model.Ref]bool{}
+	for _, r := range render.Inventory(a.Stages) {
+		desired[r.WithoutVersion()] = true
+	}
+	for _, r := range inventory {
+		if desired[r.WithoutVersion()] {
+			in = append(in, r)
+		} else {
+			out = append(out, r)
+		}
+	}
+	return in, out
 }
 
 // look reads all objects, and returns an error that names each that belongs to somebody else.
 func (a *Apply) look(ctx context.Context) error {
 	a.live = map[model.Ref]*unstructured.Unstructured{}
 	var foreign []error
-	for _, s := range a.Stages {
-		for _, o := range s.Objects {
-			r := model.RefOf(o)
-			live, err := a.Client.Get(ctx, r)
-			switch {
-			case err != nil:
-				return err
-			case live == nil:
-			case cluster.Ours(live) || a.Adopt || r.Kind == "Namespace":
-				a.live[r] = live
-			default:
-				foreign = append(foreign, &cluster.ForeignError{Ref: r, Owner: cluster.Owner(live)})
-			}
+	for _, r := range render.Inventory(a.Stages) {
+		live, err := a.Store.Client.Get(ctx, r)
+		switch {
+		case err != nil:
+			return err
+		case live == nil:
+		case cluster.Ours(live) || a.Adopt || r.Kind == "Namespace":
+			a.live[r] = live
+		default:
+			foreign = append(foreign, &cluster.ForeignError{Ref: r, Owner: cluster.Owner(live)})
 		}
 	}
 	return errors.Join(foreign...)
 }
 
-func (a *Apply) apply(ctx context.Context, o *unstructured.Unstructured) error {
-	r := model.RefOf(o)
-	live := a.live[r]
-	applied, err := a.Client.Apply(ctx, o, cluster.Mode{Known: live != nil && cluster.Ours(live), Adopt: a.Adopt})
+// Delete deletes what a record lists, in the order of a ClusterPolicy that is deleted, and the
+// record. It returns what was not gone when ctx ended.
+func Delete(ctx context.Context, store Store, out io.Writer, log *slog.Logger) (left []string, err error) {
+	rec, err := store.Load(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	from, err := readable(live)
-	if err != nil {
-		return err
+	f := &file{store: store, out: out, policy: model.Policy{
+		Name: rec.Release, Generation: rec.Status.ObservedGeneration, Deleting: true, Status: rec.Status, Inventory: rec.Status.Inventory,
+	}}
+	if len(f.policy.Inventory) == 0 {
+		return nil, store.Delete(ctx)
 	}
-	to, err := readable(applied)
-	switch {
-	case err != nil:
-		return err
-	case live == nil:
-		fmt.Fprintf(a.Out, "created %s\n", r)
-	case from != to:
-		fmt.Fprintf(a.Out, "changed %s\n", r)
-	default:
-		fmt.Fprintf(a.Out, "unchanged %s\n", r)
+	if err = f.run(ctx, log); err != nil {
+		err = fmt.Errorf("delete what apply has applied: %w", err)
 	}
-	return nil
+	return f.left, err
 }

@@ -3,7 +3,6 @@ package once
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/pmezard/go-difflib/difflib"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +11,7 @@ import (
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/pass"
 )
 
 // contextLines is the number of lines around a change.
@@ -27,17 +27,16 @@ func (a *Apply) Diff(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var after []model.Ref
 	for _, s := range a.Stages {
 		for _, o := range s.Objects {
-			after = append(after, model.RefOf(o))
 			if err := a.diff(ctx, o); err != nil {
 				return err
 			}
 		}
 	}
-	for _, r := range before.Refs() {
-		if a.Prune && !slices.Contains(after, r) {
+	_, gone := a.split(before.Status.Inventory)
+	for _, r := range gone {
+		if a.Prune && !pass.Stays(r) {
 			fmt.Fprintf(a.Out, "delete %s\n", r)
 		}
 	}
@@ -47,7 +46,7 @@ func (a *Apply) Diff(ctx context.Context) error {
 func (a *Apply) diff(ctx context.Context, o *unstructured.Unstructured) error {
 	r := model.RefOf(o)
 	live := a.live[r]
-	then, err := a.Client.Apply(ctx, o, cluster.Mode{Known: live != nil && cluster.Ours(live), Adopt: a.Adopt, DryRun: true})
+	then, err := a.Store.Client.Apply(ctx, o, cluster.Mode{Known: live != nil && cluster.Ours(live), Adopt: a.Adopt, DryRun: true})
 	if apierrors.IsNotFound(err) && live == nil {
 		// Its namespace does not exist either.
 		then, err = o, nil

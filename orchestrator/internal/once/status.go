@@ -8,22 +8,19 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"outrigger.dev/orchestrator/internal/cluster"
-	"outrigger.dev/orchestrator/internal/inventory"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/pass"
-	"outrigger.dev/orchestrator/internal/validation"
 )
 
-// Status derives the status of what an inventory lists from what is in the cluster now.
-// Validations are not known: their results are with the one who asked for them.
-func Status(ctx context.Context, client *cluster.Client, inv inventory.Inventory, log *slog.Logger) (model.Status, error) {
+// Status derives the status of what a record lists from what is in the cluster now. The results
+// of validations are those that the record has.
+func Status(ctx context.Context, store Store, rec Record, log *slog.Logger) (model.Status, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	o := observe.New(observe.Config{Client: client, Log: log})
+	o := observe.New(observe.Config{Client: store.Client, Log: log})
 	defer o.Wait()
 	defer cancel()
-	if err := o.Follow(ctx, inv.Refs(), nil); err != nil {
+	if err := o.Follow(ctx, rec.Status.Inventory, nil); err != nil {
 		return model.Status{}, err
 	}
 	for err := o.Listed(); err != nil; err = o.Listed() {
@@ -33,8 +30,10 @@ func Status(ctx context.Context, client *cluster.Client, inv inventory.Inventory
 		case <-o.Changed:
 		}
 	}
-	stages, stageOf := listed(inv)
-	state := o.State(model.Policy{Name: inv.Release, Generation: 1, Inventory: inv.Refs()}, stageOf, time.Now())
+	stages, stageOf := rec.listed()
+	state := o.State(model.Policy{
+		Name: rec.Release, Generation: rec.Status.ObservedGeneration, Inventory: rec.Status.Inventory, Status: rec.Status,
+	}, stageOf, time.Now())
 	for _, s := range stages {
 		for _, object := range s.Objects {
 			r := model.RefOf(object)
@@ -50,18 +49,32 @@ func Status(ctx context.Context, client *cluster.Client, inv inventory.Inventory
 			}
 		}
 	}
-	return pass.Next(stages, state, validation.Next).Status, nil
+	return pass.Next(stages, state, asRecorded).Status, nil
 }
 
-// listed returns the stages of an inventory, with objects of which only the names are known.
-func listed(inv inventory.Inventory) ([]model.Stage, map[model.Ref]string) {
+// asRecorded leaves a validation as it is: status runs none.
+func asRecorded(_ model.Check, _ model.State, last model.ValidationStatus) (
+	now model.ValidationStatus, create []*unstructured.Unstructured, remove []model.Seen, again time.Duration,
+) {
+	return last, nil, nil, 0
+}
+
+// listed returns the stages of a record, with objects and validations of which only the names are
+// known.
+func (rec Record) listed() ([]model.Stage, map[model.Ref]string) {
+	validations := map[string][]model.Check{}
+	for _, s := range rec.Status.Stages {
+		for _, v := range s.Validations {
+			validations[s.Name] = append(validations[s.Name], model.Check{Name: v.Name, Of: v.Of})
+		}
+	}
 	var stages []model.Stage
 	stageOf := map[model.Ref]string{}
-	for _, s := range inv.Stages {
+	for _, s := range rec.Stages {
 		if s.Name == "" {
-			continue
+			continue // The format before this one lists here what left the values.
 		}
-		stage := model.Stage{Name: s.Name, Needs: s.Needs}
+		stage := model.Stage{Name: s.Name, Pool: s.Pool, Needs: s.Needs, Validations: validations[s.Name]}
 		for _, r := range s.Objects {
 			o := &unstructured.Unstructured{}
 			o.SetAPIVersion(r.APIVersion)

@@ -47,6 +47,7 @@ func (w *walk) object(todo *work, stage string, object *unstructured.Unstructure
 	case there && !seen.Ours && ref.Kind == "Namespace":
 		return // It is used as it is.
 	case there && seen.Deleting:
+		w.plan.Left = append(w.plan.Left, ref.String())
 		if todo.deleting == "" {
 			todo.deleting = fmt.Sprintf("%s is being deleted, and is applied again once it is gone", ref)
 		}

@@ -96,9 +96,7 @@ type walk struct {
 	// applied are the objects that stages of this pass desire so far.
 	applied map[model.Ref]applied
 	results []result
-	// left says what has left the policy and is still there.
-	left []string
-	plan model.Plan
+	plan    model.Plan
 }
 
 // applied says which stage desires an object, and with which content.
@@ -116,7 +114,7 @@ func (w *walk) stage(i int) result {
 	st := w.stages[i]
 	seen := w.observe(st)
 	r := result{StageStatus: seen.status}
-	if !w.decide(&r, st, seen, w.needed(i)) && w.closed[st.Pool] == "" {
+	if !w.decide(&r, st, seen, w.needed(i)) && w.closed[st.Pool] == "" && !w.state.Policy.Ungated {
 		w.closed[st.Pool] = st.Name
 	}
 	r.Message = line(r.Message, maxMessage)

@@ -51,7 +51,7 @@ func (w *walk) prune() {
 			continue // It is gone.
 		case there && !seen.Ours:
 			continue // Somebody else has it now.
-		case !desired[ref] && complete && there && !w.stays(ref):
+		case !desired[ref] && complete && there && (w.state.Policy.Deleting || !Stays(ref)):
 			leaving = append(leaving, seen)
 		}
 		keep = append(keep, ref)
@@ -73,11 +73,9 @@ func (w *walk) prune() {
 	w.plan.Inventory = keep
 }
 
-// stays reports whether an object that left the policy is kept until the policy is deleted,
+// Stays reports whether an object that left the policy is kept until the policy is deleted,
 // because what others have in it would go with it.
-func (w *walk) stays(ref model.Ref) bool {
-	return !w.state.Policy.Deleting && (ref.Kind == "Namespace" || ref.Kind == "CustomResourceDefinition")
-}
+func Stays(ref model.Ref) bool { return ref.Kind == "Namespace" || ref.Kind == "CustomResourceDefinition" }
 
 // leave returns which of the objects that leave are deleted now.
 func (w *walk) leave(leaving []model.Seen) []model.Seen {
@@ -88,9 +86,9 @@ func (w *walk) leave(leaving []model.Seen) []model.Seen {
 	var out []model.Seen
 	for _, seen := range leaving {
 		if err := w.state.Failures[seen.Ref]; err != "" {
-			w.left = append(w.left, fmt.Sprintf("%s: %s", seen.Ref, err))
+			w.plan.Left = append(w.plan.Left, fmt.Sprintf("%s: %s", seen.Ref, err))
 		} else {
-			w.left = append(w.left, seen.Ref.String())
+			w.plan.Left = append(w.plan.Left, seen.Ref.String())
 		}
 		if !seen.Deleting && (isWorkload(seen) || !workloads) {
 			out = append(out, seen)

@@ -161,12 +161,13 @@ func (w *walk) failures(now *model.Status) string {
 
 // remaining says what a policy that is deleted waits for.
 func (w *walk) remaining() string {
-	if len(w.left) == 0 {
+	left := w.plan.Left
+	if len(left) == 0 {
 		return "everything is deleted"
 	}
-	named := w.left[:min(len(w.left), maxNamed)]
-	out := fmt.Sprintf("deleting %d objects: %s", len(w.left), strings.Join(named, ", "))
-	if more := len(w.left) - len(named); more > 0 {
+	named := left[:min(len(left), maxNamed)]
+	out := fmt.Sprintf("deleting %d objects: %s", len(left), strings.Join(named, ", "))
+	if more := len(left) - len(named); more > 0 {
 		out += fmt.Sprintf(" and %d more", more)
 	}
 	return out
