@@ -58,7 +58,7 @@ func (g gauge) set(s *model.Status) {
 
 func stageStates(s model.Status, add adder) {
 	for _, st := range s.Stages {
-		for _, state := range []string{model.Pending, model.Progressing, model.Validating, model.Ready, model.NothingToDo, model.Failed} {
+		for _, state := range model.States() {
 			add(one(st.State == state), st.Name, state)
 		}
 	}

@@ -6,17 +6,32 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 const (
 	// Pending: an earlier stage is not ready yet.
 	Pending = "Pending"
-	// Progressing: its objects are applied, and no node is ready yet.
+	// Progressing: its objects are applied, and no node is ready with them yet.
 	Progressing = "Progressing"
 	// Validating: at least one node is ready, and the validation runs.
 	Validating = "Validating"
-	// Ready: at least one node is ready, and the validation has passed or was skipped.
+	// RollingOut: at least one node is ready and validated, and others are on their way.
+	RollingOut = "RollingOut"
+	// Degraded: at least one node is ready and validated, and the others have failed.
+	Degraded = "Degraded"
+	// Ready: all nodes are ready, and the validation has passed or was skipped.
 	Ready = "Ready"
 	// NothingToDo: no node of the cluster matches.
 	NothingToDo = "NothingToDo"
 	// Failed: the pass stops here, and Message says why.
 	Failed = "Failed"
 )
+
+// Works reports whether a stage in this state works on at least one node, or has none: those
+// after it may start.
+func Works(state string) bool {
+	return state == RollingOut || state == Degraded || state == Ready || state == NothingToDo
+}
+
+// States returns the states of a stage.
+func States() []string {
+	return []string{Pending, Progressing, Validating, RollingOut, Degraded, Ready, NothingToDo, Failed}
+}
 
 // The types of conditions.
 const (

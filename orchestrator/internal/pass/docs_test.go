@@ -52,7 +52,7 @@ func TestDocumentedWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := []string{model.Pending, model.Progressing, model.Validating, model.Ready, model.NothingToDo, model.Failed}
+	words := model.States()
 	for file, pattern := range map[string]string{
 		"../model/status.go": `Reason\w+ += "(\w+)"`,
 		"cause.go":           `"((?:[A-Z][a-z]*){2,})"`,

@@ -106,10 +106,12 @@ type applied struct{ stage, hash string }
 type result struct {
 	model.StageStatus
 	reason string
+	// works says on how many nodes a stage works, if these are not all.
+	works string
 }
 
 // stage returns the result of one stage, adds what it needs to the plan, and closes the gate
-// for those after it unless it is ready.
+// for those after it unless it works on a node.
 func (w *walk) stage(i int) result {
 	st := w.stages[i]
 	seen := w.observe(st)
@@ -117,8 +119,27 @@ func (w *walk) stage(i int) result {
 	if !w.decide(&r, st, seen, w.needed(i)) && w.closed[st.Pool] == "" && !w.state.Policy.Ungated {
 		w.closed[st.Pool] = st.Name
 	}
+	if r.State == model.Ready {
+		w.complete(&r, seen)
+	}
 	r.Message = line(r.Message, maxMessage)
 	return r
+}
+
+// complete says of a stage that works whether it does so on all nodes.
+func (w *walk) complete(r *result, seen observed) {
+	r.works = fmt.Sprintf("%d of %d nodes are ready", r.Ready, r.Desired)
+	switch {
+	case seen.updated < r.Desired:
+		r.State, r.works = model.RollingOut, fmt.Sprintf("%d of %d nodes have the current version", seen.updated, r.Desired)
+	case r.Waiting > 0:
+		r.State = model.RollingOut
+	case r.Failed > 0:
+		r.State = model.Degraded
+	default:
+		return
+	}
+	r.Message = words(r.works, w.index.worst(r.Name))
 }
 
 // decide sets the state of a stage, and reports whether the next one may start.
@@ -130,7 +151,7 @@ func (w *walk) decide(r *result, st model.Stage, seen observed, needed bool) boo
 	}
 	todo := w.objects(st)
 	before, last := w.closed[st.Pool], w.last[st.Name]
-	keep := todo.unknown && last.State != model.Ready && last.State != model.NothingToDo
+	keep := todo.unknown && !model.Works(last.State)
 	switch {
 	case before != "" && todo.changed:
 		r.State, r.Message = model.Pending, "waits for the stage "+before
@@ -193,20 +214,24 @@ func (w *walk) judge(r *result, st model.Stage, seen observed, needed bool) bool
 		return true
 	case seen.proven:
 		r.State = model.Ready
-		if r.Failed+r.Waiting > 0 {
-			r.Message = w.index.worst(st.Name)
-		}
-		if seen.updated < r.Desired && r.Message == "" {
-			r.Message = fmt.Sprintf("%d of %d nodes have the current version", seen.updated, r.Desired)
-		}
 		return true
 	}
-	r.State = model.Progressing
-	if r.Failed > 0 {
+	r.State, r.Message = model.Progressing, fmt.Sprintf("0 of %d nodes are ready with the current version", r.Desired)
+	switch {
+	case r.Failed > 0 && r.Waiting > 0:
+		r.Message += fmt.Sprintf(", %d wait and %d %s failed", r.Waiting, r.Failed, have(r.Failed))
+	case r.Failed > 0:
 		r.State = model.Failed
 	}
-	r.Message = fmt.Sprintf("0 of %d nodes are ready with the current version: %s", r.Desired, seen.why(w.index.worst(st.Name)))
+	r.Message = words(r.Message, seen.why(w.index.worst(st.Name)))
 	return seen.onlyWaits && !needed
+}
+
+func have(n int) string {
+	if n == 1 {
+		return "has"
+	}
+	return "have"
 }
 
 // needed reports whether a later stage of the pool needs this one. An agent that waits, for

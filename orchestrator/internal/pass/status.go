@@ -18,7 +18,7 @@ func (w *walk) status() model.Status {
 	now := model.Status{ObservedGeneration: w.state.Policy.Generation, Inventory: w.plan.Inventory}
 	settled := true
 	for _, r := range w.results {
-		settled = settled && (r.State == model.Ready || r.State == model.NothingToDo)
+		settled = settled && model.Works(r.State)
 		now.Stages = append(now.Stages, r.StageStatus)
 	}
 	if w.state.Policy.Refused != "" {
@@ -85,7 +85,7 @@ func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
 		return not(model.ReasonDeleting, w.remaining())
 	}
 	for _, r := range w.results {
-		if r.State != model.Ready && r.State != model.NothingToDo {
+		if !model.Works(r.State) {
 			return not(r.reason, atStage(r))
 		}
 	}
@@ -96,7 +96,11 @@ func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
 		return not(model.ReasonNodesNotReady, fmt.Sprintf("0 of %s ready%s", nodes(now.GPUNodes), worstOf(now.Problems)))
 	}
 	c.Status = metav1.ConditionTrue
-	return not(model.ReasonReconciled, fmt.Sprintf("%d of %s ready", now.ReadyNodes, nodes(now.GPUNodes)))
+	message := fmt.Sprintf("%d of %s ready", now.ReadyNodes, nodes(now.GPUNodes))
+	if i := slices.IndexFunc(w.results, func(r result) bool { return r.State == model.RollingOut }); i >= 0 {
+		message += fmt.Sprintf("; stage %s: %s", w.results[i].Name, w.results[i].works)
+	}
+	return not(model.ReasonReconciled, message)
 }
 
 // noNodes returns why a cluster without GPU nodes is not ready, and what to check.
