@@ -64,6 +64,9 @@ type Stage struct {
 	// Pool is the name of the pool for whose nodes the stage is; empty for all other nodes. A
 	// pool does not wait for another one.
 	Pool string
+	// PoolOrder is the place of the pool among all pools: a node that two of them select is in
+	// the earlier one.
+	PoolOrder int
 	// NodeSelector has the labels of the nodes of the pool.
 	NodeSelector map[string]string
 	// Needs are the names of charts.

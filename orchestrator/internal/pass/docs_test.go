@@ -56,6 +56,7 @@ func TestDocumentedWords(t *testing.T) {
 	for file, pattern := range map[string]string{
 		"../model/status.go": `Reason\w+ += "(\w+)"`,
 		"cause.go":           `"((?:[A-Z][a-z]*){2,})"`,
+		"overlap.go":         `"((?:[A-Z][a-z]*){2,})"`,
 		"events.go":          `tell\((?:true|false), "(\w+)"`,
 		"objects.go":         `Reason: "(\w+)"`,
 	} {

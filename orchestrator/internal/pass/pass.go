@@ -35,11 +35,10 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 		stages, s.Policy.Refused = nil, ""
 	}
 	stages = slices.DeleteFunc(slices.Clone(stages), isEmpty)
-	refuseOverlaps(stages, s.Nodes)
 	s.Policy.Inventory = renamed(s.Policy.Inventory, stages)
 	w := &walk{
 		state: s, stages: stages, validate: validate, closed: map[string]string{}, applied: map[model.Ref]applied{},
-		last: map[string]model.StageStatus{}, index: newIndex(s),
+		last: map[string]model.StageStatus{}, index: newIndex(s), overlaps: pools.Overlaps(poolsOf(stages), s.Nodes),
 	}
 	for _, st := range s.Policy.Status.Stages {
 		w.last[st.Name] = st
@@ -62,27 +61,6 @@ func isEmpty(st model.Stage) bool {
 	return len(st.Objects) == 0 && len(st.Validations) == 0 && st.Refused == ""
 }
 
-// refuseOverlaps refuses the stages of a pool with nodes that belong to another one before it.
-// All other stages go on, and so does what the pool has applied.
-func refuseOverlaps(stages []model.Stage, nodes []model.Node) {
-	var before []pools.Pool
-	refused := map[string]string{}
-	for i := range stages {
-		st := &stages[i]
-		if st.Pool == "" {
-			continue
-		}
-		if _, known := refused[st.Pool]; !known {
-			p := pools.Pool{Name: st.Pool, NodeSelector: st.NodeSelector}
-			refused[st.Pool] = pools.Overlap(before, p, nodes)
-			before = append(before, p)
-		}
-		if st.Refused == "" {
-			st.Refused = refused[st.Pool]
-		}
-	}
-}
-
 // walk is one pass.
 type walk struct {
 	state    model.State
@@ -91,6 +69,8 @@ type walk struct {
 	// last are the stages of the published status, by name.
 	last  map[string]model.StageStatus
 	index *index
+	// overlaps are the nodes that several pools select, with the names of these pools.
+	overlaps map[string][]string
 	// closed names the stage at which the pass stopped, by pool.
 	closed map[string]string
 	// applied are the objects that stages of this pass desire so far.

@@ -1,11 +1,17 @@
 package pass_test
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/pass"
 )
 
 // TestPoolsDoNotWaitForEachOther breaks a stage in one pool: the others go on.
@@ -28,30 +34,76 @@ func TestPoolsDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// TestOverlappingPools has a node with the labels of two pools: only the second one stops.
+// TestOverlappingPools has a node with the labels of two pools. It stays in the first one, and all
+// others, and what leaves the policy, go on.
 func TestOverlappingPools(t *testing.T) {
-	w := healthy(2)
-	for i, pool := range []string{"a100", "edge"} {
+	w := healthy(3)
+	for i, pool := range []string{"edge", "a100"} {
 		w.stage("device-plugin/"+pool, 1)
-		w.stages[3+i].Pool = pool
+		// The stages of a pool may come before those of the pools before it.
+		w.stages[3+i].Pool, w.stages[3+i].PoolOrder = pool, 1-i
 	}
-	w.stages[3].NodeSelector = map[string]string{"gpu": "a100"}
-	w.stages[4].NodeSelector = map[string]string{"zone": "edge"}
-	w.state.Nodes[0].Labels["gpu"], w.state.Nodes[1].Labels["zone"] = "a100", "edge"
+	w.stages[3].NodeSelector = map[string]string{"zone": "edge"}
+	w.stages[4].NodeSelector = map[string]string{"gpu": "a100"}
+	w.state.Nodes[0].Labels["gpu"], w.state.Nodes[1].Labels["zone"], w.state.Nodes[2].Labels["zone"] = "a100", "edge", "edge"
 	w.publish(t, w.next())
 	for _, name := range []string{"device-plugin", "device-plugin/a100", "device-plugin/edge"} {
 		w.changes(name)
 	}
+	left := model.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "gpu-operator-resources", Name: "left"}
+	w.state.Objects[left] = model.Seen{Ref: left, Ours: true}
+	w.state.Policy.Inventory = append(w.state.Policy.Inventory, left)
 	w.state.Nodes[1].Labels["gpu"] = "a100"
 	plan := w.next()
-	if got, want := applied(plan), []string{"device-plugin DaemonSet", "device-plugin/a100 DaemonSet"}; !slices.Equal(got, want) {
-		t.Errorf("applied %q, want %q", got, want)
+	if got := applied(plan); len(got) != 3 {
+		t.Errorf("applied %q, want the stages of all pools", got)
 	}
-	if got := stage(t, plan, "device-plugin/edge"); got.State != model.Failed || !strings.Contains(got.Message, "pools a100 and edge overlap") {
-		t.Errorf("the stage is %+v", got)
+	if len(plan.Delete) != 1 || plan.Delete[0].Ref != left {
+		t.Errorf("deleted is %+v", plan.Delete)
+	}
+	if len(plan.Status.Problems) != 1 {
+		t.Fatalf("the problems are %+v", plan.Status.Problems)
+	}
+	p := plan.Status.Problems[0]
+	if p.Cause != "PoolsOverlap" || !slices.Equal(p.Examples, []string{"n0001"}) || !strings.Contains(p.Message, "pools a100 and edge") ||
+		!strings.Contains(p.Message, "stays in a100") || p.Fix == "" {
+		t.Errorf("the problem is %+v", p)
+	}
+	if c := meta.FindStatusCondition(plan.Status.Conditions, model.ConditionDegraded); c.Reason != model.ReasonNodesFailed {
+		t.Errorf("Degraded is %+v", c)
+	}
+	w.publish(t, plan)
+	w.state.Now = noon().Add(time.Hour)
+	if again := w.next(); !same(t, published(t, again.Status), w.state.Policy.Status) {
+		t.Errorf("an hour later, the status is %+v", again.Status)
 	}
 	w.state.Nodes[1].Labels["zone"] = "core"
-	if got := applied(w.next()); len(got) != 3 {
-		t.Errorf("applied %q once the labels are mended", got)
+	if got := w.next().Status.Problems; len(got) > 0 {
+		t.Errorf("the problems are %+v once the labels are mended", got)
+	}
+}
+
+// TestAPoolIsValidatedOnItsOwnNodes has a node that two pools select.
+func TestAPoolIsValidatedOnItsOwnNodes(t *testing.T) {
+	w := healthy(3)
+	for i, pool := range []string{"a100", "edge"} {
+		w.stage("device-plugin/"+pool, 1)
+		w.stages[3+i].Pool, w.stages[3+i].PoolOrder, w.stages[3+i].NodeSelector = pool, i, map[string]string{pool: "true"}
+		w.stages[3+i].Validations = []model.Check{{Name: pool, Of: "1"}}
+	}
+	w.state.Nodes[0].Labels["a100"], w.state.Nodes[0].Labels["edge"], w.state.Nodes[1].Labels["edge"] = "true", "true", "true"
+	got := map[string][]string{}
+	pass.Next(w.stages, w.state, func(c model.Check, s model.State, last model.ValidationStatus) (
+		model.ValidationStatus, []*unstructured.Unstructured, []model.Seen, time.Duration,
+	) {
+		for _, n := range s.Nodes {
+			if n.Labels[c.Name] == "true" {
+				got[c.Name] = append(got[c.Name], n.Name)
+			}
+		}
+		return last, nil, nil, 0
+	})
+	if want := (map[string][]string{"a100": {"n0000"}, "edge": {"n0001"}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("the validations choose from %v, want %v", got, want)
 	}
 }

@@ -36,7 +36,7 @@ func (w *walk) status() model.Status {
 			now.ReadyNodes++
 		}
 	}
-	failed := w.addNodes(settled)
+	failed := w.addNodes(settled) + w.addOverlaps()
 	now.Problems = w.index.sorted()
 	ready := w.ready(&now, conditioned)
 	degraded := w.degraded(&now, failed)

@@ -27,7 +27,7 @@ func (w *walk) validated(r *result, st model.Stage, drive bool) bool {
 		now, ok := known[check.Name]
 		if passed && drive {
 			now.Name = check.Name
-			now = w.check(check, now)
+			now = w.check(st, check, now)
 		} else if !ok {
 			passed = false
 			continue
@@ -53,8 +53,10 @@ func (w *walk) repeats(st model.Stage, check model.Check, last model.ValidationS
 }
 
 // check lets one validation go on.
-func (w *walk) check(check model.Check, last model.ValidationStatus) model.ValidationStatus {
-	now, create, remove, again := w.validate(check, w.state, last)
+func (w *walk) check(st model.Stage, check model.Check, last model.ValidationStatus) model.ValidationStatus {
+	s := w.state
+	s.Nodes = w.nodesOf(st)
+	now, create, remove, again := w.validate(check, s, last)
 	now.Message = line(now.Message, maxMessage)
 	w.plan.Create = append(w.plan.Create, create...)
 	w.plan.Delete = append(w.plan.Delete, remove...)

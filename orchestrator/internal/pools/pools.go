@@ -2,7 +2,7 @@
 // container engines in one cluster. It does no I/O.
 //
 //	values.pools ─▶ Parse ─▶ Refuse ─▶ render: the stages of the other nodes, then of each pool
-//	                                   pass: Overlap, by the labels that nodes have
+//	                                   pass: Overlaps, by the labels that nodes have
 package pools
 
 import (
@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -27,8 +26,6 @@ const (
 	maxPools = 16
 	// maxName bounds a name, which is a part of the names of objects and pods.
 	maxName = 20
-	// maxNamed is the number of nodes that an error names.
-	maxNamed = 3
 )
 
 // Pool is a set of nodes with values of its own.
@@ -151,26 +148,21 @@ func Refuse(pools []Pool) error {
 	return errors.Join(errs...)
 }
 
-// Overlap returns why a pool is refused: it and one before it have the labels of the same nodes,
-// which belong to the one before it. It returns "" if there are none.
-func Overlap(before []Pool, p Pool, nodes []model.Node) string {
-	for _, other := range before {
-		var both []string
-		for i := range nodes {
-			if p.Matches(nodes[i].Labels) && other.Matches(nodes[i].Labels) {
-				both = append(both, nodes[i].Name)
+// Overlaps returns the names of the nodes that several pools select, each with the names of these
+// pools in their order: the agents of a pool avoid the nodes of those before it, so that the node
+// is in the first one.
+func Overlaps(pools []Pool, nodes []model.Node) map[string][]string {
+	overlaps := map[string][]string{}
+	for i := range nodes {
+		var names []string
+		for _, p := range pools {
+			if p.Matches(nodes[i].Labels) {
+				names = append(names, p.Name)
 			}
 		}
-		if len(both) == 0 {
-			continue
+		if len(names) > 1 {
+			overlaps[nodes[i].Name] = names
 		}
-		slices.Sort(both)
-		named := strings.Join(both[:min(len(both), maxNamed)], ", ")
-		if more := len(both) - maxNamed; more > 0 {
-			named += fmt.Sprintf(" and %d more", more)
-		}
-		return fmt.Sprintf("%s %s and %s overlap: both have the labels of node %s, which stays in %s: change the labels of the nodes, or one nodeSelector",
-			Key, other.Name, p.Name, named, other.Name)
 	}
-	return ""
+	return overlaps
 }

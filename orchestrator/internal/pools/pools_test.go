@@ -2,6 +2,7 @@ package pools_test
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -66,10 +67,10 @@ func TestOverlaps(t *testing.T) {
 	for name, tc := range map[string]struct {
 		a, b  labels
 		nodes []model.Node
-		// always says that Refuse refuses them whatever the nodes are, and overlap has a part of
-		// what Overlap says.
-		always  bool
-		overlap string
+		// always says that Refuse refuses them whatever the nodes are, and both are the nodes that
+		// both select.
+		always bool
+		both   []string
 	}{
 		"different values of a label": {a: labels{"gpu": "l4"}, b: labels{"gpu": "h100"}, nodes: []model.Node{node("n", labels{"gpu": "l4"})}},
 		"different labels, and no node has both": {
@@ -77,8 +78,8 @@ func TestOverlaps(t *testing.T) {
 		},
 		"different labels, and nodes have both": {
 			a: labels{"gpu": "l4"}, b: labels{"zone": "edge"},
-			nodes:   []model.Node{node("n2", labels{"gpu": "l4", "zone": "edge"}), node("n1", labels{"gpu": "l4", "zone": "edge"}), node("m", labels{"zone": "edge"})},
-			overlap: "pools a and b overlap: both have the labels of node n1, n2, which stays in a",
+			nodes: []model.Node{node("n2", labels{"gpu": "l4", "zone": "edge"}), node("n1", labels{"gpu": "l4", "zone": "edge"}), node("m", labels{"zone": "edge"})},
+			both:  []string{"n1", "n2"},
 		},
 		"equal selectors":    {a: labels{"gpu": "l4"}, b: labels{"gpu": "l4"}, always: true},
 		"one in the other":   {a: labels{"gpu": "l4"}, b: labels{"gpu": "l4", "zone": "edge"}, always: true},
@@ -91,8 +92,12 @@ func TestOverlaps(t *testing.T) {
 			if (err != nil) != tc.always || err != nil && !strings.Contains(err.Error(), "pools a and b overlap") {
 				t.Errorf("Refuse() = %v", err)
 			}
-			if got := pools.Overlap([]pools.Pool{a}, b, tc.nodes); !strings.Contains(got, tc.overlap) || (got == "") != (tc.overlap == "") {
-				t.Errorf("Overlap() = %q, want %q", got, tc.overlap)
+			want := map[string][]string{}
+			for _, n := range tc.both {
+				want[n] = []string{"a", "b"}
+			}
+			if got := pools.Overlaps([]pools.Pool{a, b}, tc.nodes); !reflect.DeepEqual(got, want) {
+				t.Errorf("Overlaps() = %q, want %q", got, want)
 			}
 		})
 	}

@@ -62,6 +62,7 @@ func Stages(cfg Config) ([]model.Stage, error) {
 		for _, st := range stages {
 			chart := st.Name
 			errs = append(errs, join(&st, p, base))
+			st.PoolOrder = i
 			order = append(order, chart)
 			all[chart] = append(all[chart], st)
 		}

@@ -52,6 +52,9 @@ func TestPools(t *testing.T) {
 	var out strings.Builder
 	for _, st := range list {
 		fmt.Fprintf(&out, "%s pool=%q\n", st.Name, st.Pool)
+		if want := map[string]int{"h100": 0, "edge": 1}[st.Pool]; st.PoolOrder != want {
+			t.Errorf("%s is of the pool %d, want %d", st.Name, st.PoolOrder, want)
+		}
 		for _, o := range st.Objects {
 			if k := o.GetKind(); k == "DaemonSet" || k == "RuntimeClass" || k == "ServiceAccount" {
 				fmt.Fprintf(&out, "  %s %s\n", k, o.GetName())

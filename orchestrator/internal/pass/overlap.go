@@ -1,0 +1,57 @@
+package pass
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/pools"
+)
+
+// poolsOverlap is the cause of a node that several pools select.
+const poolsOverlap = "PoolsOverlap"
+
+// poolsOf returns the pools of stages, in their order.
+func poolsOf(stages []model.Stage) []pools.Pool {
+	ordered := slices.SortedStableFunc(slices.Values(stages), func(a, b model.Stage) int { return cmp.Compare(a.PoolOrder, b.PoolOrder) })
+	var out []pools.Pool
+	for _, st := range ordered {
+		if st.Pool != "" && (len(out) == 0 || out[len(out)-1].Name != st.Pool) {
+			out = append(out, pools.Pool{Name: st.Pool, NodeSelector: st.NodeSelector})
+		}
+	}
+	return out
+}
+
+// addOverlaps adds the nodes that several pools select, and returns their number. Such a node is
+// in the first of these pools, whose agents alone it runs; nothing else waits for a mended label.
+func (w *walk) addOverlaps() int {
+	since := w.state.Now
+	for _, p := range w.state.Policy.Status.Problems {
+		if p.Cause == poolsOverlap {
+			since = p.Since.Time // Nothing in the cluster says when a label was set.
+		}
+	}
+	for node, names := range w.overlaps {
+		w.index.add("", node, cause{
+			word: poolsOverlap, kind: fails, since: since,
+			message: fmt.Sprintf("the pools %s have the labels of the node, which stays in %s", strings.Join(names, " and "), names[0]),
+			fix:     "change the labels of the node, or the nodeSelector of one of the pools",
+		})
+	}
+	return len(w.overlaps)
+}
+
+// nodesOf returns the nodes on which a stage can be validated: a node that several pools select
+// has the agents of the first one.
+func (w *walk) nodesOf(st model.Stage) []model.Node {
+	if st.Pool == "" || len(w.overlaps) == 0 {
+		return w.state.Nodes
+	}
+	return slices.DeleteFunc(slices.Clone(w.state.Nodes), func(n model.Node) bool {
+		names := w.overlaps[n.Name]
+		return len(names) > 0 && names[0] != st.Pool
+	})
+}
