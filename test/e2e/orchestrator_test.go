@@ -244,10 +244,10 @@ func oneOfTwoWorks(t *testing.T) {
 		kubectlCleanup(t, "-n", stack.OperatorNamespace, "scale", "deployment/outrigger-orchestrator", "--replicas=1")
 	})
 	kubectl(t, "-n", stack.OperatorNamespace, "rollout", "status", "deployment/outrigger-orchestrator", "--timeout=90s")
-	holder := kubectl(t, "-n", stack.OperatorNamespace, "get", "lease/outrigger", "-o", "jsonpath={.spec.holderIdentity}")
+	holder := kubectl(t, "-n", "default", "get", "lease/outrigger", "-o", "jsonpath={.spec.holderIdentity}")
 	kubectl(t, "-n", stack.OperatorNamespace, "delete", "pod", "--grace-period=0", "--force", strings.SplitN(holder, "_", 2)[0])
 	eventually(t, "the other one works", func() bool {
-		now := kubectl(t, "-n", stack.OperatorNamespace, "get", "lease/outrigger", "-o", "jsonpath={.spec.holderIdentity}")
+		now := kubectl(t, "-n", "default", "get", "lease/outrigger", "-o", "jsonpath={.spec.holderIdentity}")
 		return now != "" && now != holder
 	})
 	kubectl(t, "-n", stack.Namespace, "delete", "serviceaccount/outrigger-container-toolkit")

@@ -47,7 +47,20 @@ spec:
 {{- $account := include "outrigger.serviceAccountName" . -}}
 {{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" (include "outrigger.rbacName" .) "labels" $labels "account" $account) }}
 ---
-{{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.fullname" .)
-  "namespace" (include "outrigger.namespace" .) "labels" $labels "account" $account) }}
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.rbacName" .)
+  "namespace" "default" "labels" $labels "account" $account) }}
 {{- end -}}
+{{- end -}}
+
+{{- /* Of all orchestrators of a cluster, the one with this Lease works. So it has the same place
+whatever their namespaces are. As an object of the release, it goes when the release is uninstalled,
+and Helm refuses a second release. */ -}}
+{{- define "orchestrator.lease" -}}
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata:
+  name: outrigger
+  namespace: default
+  labels:
+    {{- include "outrigger.labels" . | nindent 4 }}
 {{- end -}}

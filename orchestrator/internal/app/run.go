@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/charts"
 	"outrigger.dev/orchestrator/internal/cluster"
@@ -24,9 +23,6 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/pace"
 )
-
-// leaseName is the name of the Lease of the orchestrator that works.
-const leaseName = "outrigger"
 
 // established is how long the API server may take to serve a new CRD.
 const established = 30 * time.Second
@@ -56,7 +52,7 @@ func newOperator(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 func connect(s settings, client *cluster.Client, log *slog.Logger) *operator {
 	o := &operator{
 		settings: s, client: client, log: log, metrics: metrics.New(time.Now),
-		waiting: pace.NewReadiness(errors.New("waiting for the Lease " + leaseName)),
+		waiting: pace.NewReadiness(errors.New("waiting for the Lease " + lease.Name)),
 	}
 	o.observer = observe.New(observe.Config{Client: client, Log: log})
 	o.controller = controller.New(controller.Config{
@@ -79,19 +75,9 @@ func (o *operator) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("name this process: %w", err)
 	}
-	// Helm has made it in most clusters. It is not applied: what the orchestrator has applied goes
-	// with a policy that is deleted, and the Lease is needed until then.
-	if err := o.client.Create(ctx, render.Namespace(o.settings.namespace)); err != nil {
-		o.log.Warn("cannot create the namespace of the Lease", "namespace", o.settings.namespace, "err", err)
-	}
-	l := lease.New(o.client.Dynamic, o.settings.namespace, leaseName, fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano()), o.log)
-	if err := l.Acquire(ctx); err != nil {
-		return err
-	}
-	o.waiting.Set(nil)
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return l.Hold(ctx) })
-	group.Go(func() error {
+	id := fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano())
+	return lease.Run(ctx, o.client.REST, id, o.log, func(ctx context.Context) error {
+		o.waiting.Set(nil)
 		if err := o.install(ctx); err != nil {
 			return err
 		}
@@ -100,7 +86,6 @@ func (o *operator) run(ctx context.Context) error {
 		}
 		return o.controller.Run(ctx)
 	})
-	return group.Wait()
 }
 
 // install applies the CRD of ClusterPolicy, also over that of an older version.

@@ -1,6 +1,4 @@
-// Package lease makes sure that one process of several works. It is what client-go's leader
-// election does, without the typed clientset that this links: that costs more memory than
-// the rest of the orchestrator.
+// Package lease makes sure that one orchestrator of a cluster works.
 package lease
 
 import (
@@ -8,190 +6,101 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
 
-	"outrigger.dev/pkg/pace"
+// The Lease has the same place in all clusters, whatever the namespace of an orchestrator is: two
+// of them must see each other.
+const (
+	Namespace = "default"
+	Name      = "outrigger"
 )
 
 const (
 	// duration is how long a process that does not renew its Lease keeps it.
 	duration = 30 * time.Second
-	// renewEvery is the time between two renewals.
-	renewEvery = 10 * time.Second
 	// giveUp is how long renewals may fail: less than duration, so that two never work at once.
 	giveUp = 20 * time.Second
-	// retry is the time between two attempts after an error.
-	retry = 2 * time.Second
-	// lookEvery is the time after which a process that waits looks whether the Lease was given
-	// back.
-	lookEvery = 3 * time.Second
-	// micro is the format of times in a Lease.
-	micro = "2006-01-02T15:04:05.000000Z07:00"
+	// every is the time between two renewals. A process that waits looks after once to twice as long.
+	every = 6 * time.Second
+	// answer is how long the API server may take to answer.
+	answer = 5 * time.Second
 )
 
-// ErrLost is returned by Hold when another process may have the Lease.
+// ErrLost is returned by Run when another process may have the Lease.
 var ErrLost = errors.New("the Lease could not be renewed: another orchestrator may work now")
 
-// Lease is a Lease that this process wants or holds.
-type Lease struct {
-	client   dynamic.ResourceInterface
-	name, id string
-	log      *slog.Logger
-
-	// held is the Lease as this process wrote it last.
-	held *unstructured.Unstructured
-	// seen is the version of another process's Lease, and since when it is unchanged here: the
-	// clocks of two machines can differ.
-	seen  string
-	since time.Time
-}
-
-// New returns the Lease of this name for the process id.
-func New(client dynamic.Interface, namespace, name, id string, log *slog.Logger) *Lease {
-	gvr := schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
-	return &Lease{client: client.Resource(gvr).Namespace(namespace), name: name, id: id, log: log}
-}
-
-// Acquire waits until this process holds the Lease.
-func (l *Lease) Acquire(ctx context.Context) error {
-	for {
-		in, err := l.attempt(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			l.log.Warn("cannot get the lease, retrying", "lease", l.name, "err", err)
-			in = retry
-		case in == 0:
-			return nil
-		}
-		if !pace.Pause(ctx, in+rand.N(in/4+1)) {
-			return ctx.Err()
-		}
-	}
-}
-
-// attempt takes the Lease if nobody holds it, and otherwise returns when to try again.
-func (l *Lease) attempt(ctx context.Context) (time.Duration, error) {
-	now, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		created, err := l.client.Create(ctx, l.fill(nil), metav1.CreateOptions{})
-		if err != nil {
-			return retry, ignoreRace(err)
-		}
-		l.held = created
-		return 0, nil
-	}
+// Run waits until the process id holds the Lease, and works until ctx or the Lease ends. Then it gives
+// the Lease back, so that the next process need not wait, and removes it if no release has it.
+func Run(ctx context.Context, rc *rest.Config, id string, log *slog.Logger, work func(context.Context) error) error {
+	rc = rest.CopyConfig(rc)
+	rc.Timeout = answer
+	client, err := coordinationv1.NewForConfig(rc)
 	if err != nil {
-		return 0, err
+		return fmt.Errorf("connect to the cluster: %w", err)
 	}
-	holder, _, _ := unstructured.NestedString(now.Object, "spec", "holderIdentity")
-	if holder != "" && holder != l.id {
-		if version := now.GetResourceVersion(); version != l.seen {
-			if l.seen == "" {
-				l.log.Info("waiting for the lease", "lease", l.name, "holder", holder)
-			}
-			l.seen, l.since = version, time.Now()
-		}
-		if left := duration - time.Since(l.since); left > 0 {
-			return min(left, lookEvery), nil
-		}
-	}
-	updated, err := l.client.Update(ctx, l.fill(now), metav1.UpdateOptions{})
+	elected := make(chan context.Context, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}, Client: client,
+			LockConfig: resourcelock.ResourceLockConfig{Identity: id},
+		},
+		Name: Name, LeaseDuration: duration, RenewDeadline: giveUp, RetryPeriod: every, ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(leading context.Context) { elected <- leading },
+			OnStoppedLeading: func() {},
+			OnNewLeader: func(holder string) {
+				if holder != "" && holder != id {
+					log.Info("waiting for the lease", "lease", Name, "holder", holder)
+				}
+			},
+		},
+	})
 	if err != nil {
-		return retry, ignoreRace(err)
+		return fmt.Errorf("wait for the Lease: %w", err)
 	}
-	l.held = updated
-	return 0, nil
+	// The Lease is kept until the work has ended.
+	election, resign := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() {
+		elector.Run(election)
+		remove(context.WithoutCancel(ctx), client.Leases(Namespace))
+	})
+	defer running.Wait()
+	defer resign()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case leading := <-elected:
+		return lead(ctx, leading, work)
+	}
 }
 
-// ignoreRace turns the error of another process being faster into another attempt.
-func ignoreRace(err error) error {
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return nil
+// lead works until ctx or leading ends.
+func lead(ctx, leading context.Context, work func(context.Context) error) error {
+	working, stop := context.WithCancel(leading)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	err := work(working)
+	if leading.Err() != nil {
+		return ErrLost
 	}
 	return err
 }
 
-// fill returns the Lease as held by this process.
-func (l *Lease) fill(before *unstructured.Unstructured) *unstructured.Unstructured {
-	now := time.Now().UTC().Format(micro)
-	o := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": l.name},
-	}}
-	if before != nil {
-		o = before.DeepCopy()
+// remove removes a Lease that nobody holds, unless it has labels: then it is an object of a Helm
+// release. If that fails, an empty Lease is left, which hinders nobody.
+func remove(ctx context.Context, leases coordinationv1.LeaseInterface) {
+	l, err := leases.Get(ctx, Name, metav1.GetOptions{})
+	if err != nil || len(l.Labels) > 0 || l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "" {
+		return
 	}
-	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	if spec == nil {
-		spec = map[string]any{}
-	}
-	if spec["holderIdentity"] != l.id {
-		transitions, _ := spec["leaseTransitions"].(int64)
-		spec["acquireTime"], spec["leaseTransitions"] = now, transitions+1
-	}
-	spec["holderIdentity"], spec["renewTime"], spec["leaseDurationSeconds"] = l.id, now, int64(duration/time.Second)
-	o.Object["spec"] = spec
-	return o
-}
-
-// Hold renews the Lease until ctx ends, and then gives it back, so that the next process need not
-// wait. It returns ErrLost if it cannot renew the Lease in time.
-func (l *Lease) Hold(ctx context.Context) error {
-	renewed := time.Now()
-	for {
-		in := renewEvery
-		if time.Since(renewed) > renewEvery {
-			in = retry
-		}
-		if !pace.Pause(ctx, in) {
-			return l.release(context.WithoutCancel(ctx))
-		}
-		attempt, cancel := context.WithTimeout(ctx, retry*2)
-		updated, err := l.client.Update(attempt, l.fill(l.held), metav1.UpdateOptions{})
-		if apierrors.IsConflict(err) {
-			updated, err = l.again(attempt, err)
-		}
-		cancel()
-		switch {
-		case err == nil:
-			l.held, renewed = updated, time.Now()
-		case apierrors.IsConflict(err), apierrors.IsNotFound(err), time.Since(renewed) > giveUp:
-			return fmt.Errorf("%w: %w", ErrLost, err)
-		case ctx.Err() == nil:
-			l.log.Warn("cannot renew the lease, retrying", "lease", l.name, "err", err)
-		}
-	}
-}
-
-// again returns the Lease after a conflict, if this process still holds it: an update that was
-// not answered in time may have been made.
-func (l *Lease) again(ctx context.Context, conflict error) (*unstructured.Unstructured, error) {
-	now, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	if holder, _, _ := unstructured.NestedString(now.Object, "spec", "holderIdentity"); holder != l.id {
-		return nil, conflict
-	}
-	return now, nil
-}
-
-// release gives the Lease back.
-func (l *Lease) release(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	o := l.held.DeepCopy()
-	unstructured.RemoveNestedField(o.Object, "spec", "holderIdentity")
-	if _, err := l.client.Update(ctx, o, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("give back Lease %s: %w", l.name, err)
-	}
-	return nil
+	_ = leases.Delete(ctx, Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &l.ResourceVersion}})
 }

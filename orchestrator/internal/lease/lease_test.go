@@ -6,34 +6,90 @@ import (
 	"log/slog"
 	"testing"
 
-	"k8s.io/client-go/dynamic"
+	v1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
 
 	"outrigger.dev/orchestrator/internal/apitest"
 	"outrigger.dev/orchestrator/internal/lease"
 	"outrigger.dev/pkg/agent/agenttest"
 )
 
+// process is one that wants the Lease.
+type process struct {
+	log   *agenttest.Lines
+	works chan struct{}
+	// resign ends it, and returns what it ended with.
+	resign func() error
+}
+
+func start(t *testing.T, rc *rest.Config, id string) *process {
+	ctx, cancel := context.WithCancel(t.Context())
+	p := &process{log: agenttest.NewLines(), works: make(chan struct{})}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- lease.Run(ctx, rc, id, slog.New(slog.NewTextHandler(p.log, nil)), func(ctx context.Context) error {
+			close(p.works)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	}()
+	p.resign = func() error {
+		cancel()
+		return <-ended
+	}
+	return p
+}
+
+func (p *process) getsIt(t *testing.T, what string) {
+	t.Helper()
+	select {
+	case <-p.works:
+	case <-agenttest.Deadline(t).Done():
+		t.Fatal(what)
+	}
+}
+
 func TestOneOfTwoHoldsTheLease(t *testing.T) {
-	client, err := dynamic.NewForConfig(apitest.Start(t))
+	rc := apitest.Start(t)
+	// The namespace default is there a moment after the API server: this one may have to try twice.
+	first := start(t, rc, "first")
+	first.getsIt(t, "nobody else wanted the Lease, and the first did not get it")
+	second := start(t, rc, "second")
+	if err := second.log.Wait(agenttest.Deadline(t), "waiting for the lease", "holder=first"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-second.works:
+		t.Fatal("the second got the Lease that the first holds")
+	default:
+	}
+	if err := first.resign(); !errors.Is(err, context.Canceled) {
+		t.Errorf("the first ended with %v", err)
+	}
+	second.getsIt(t, "the second did not get the Lease that the first gave back")
+	if err := second.resign(); !errors.Is(err, context.Canceled) {
+		t.Errorf("the second ended with %v", err)
+	}
+	client, err := coordinationv1.NewForConfig(rc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
-	first := lease.New(client, "default", "outrigger", "first", log)
-	second := lease.New(client, "default", "outrigger", "second", log)
-	// The namespace default is there a moment after the API server.
-	if err := first.Acquire(agenttest.Deadline(t)); err != nil {
+	leases := client.Leases(lease.Namespace)
+	if _, err := leases.Get(t.Context(), lease.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Lease is left, with the error %v", err)
+	}
+	// Helm creates it without a holder, and removes it.
+	ofRelease := &v1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease.Name, Labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}}}
+	if _, err := leases.Create(t.Context(), ofRelease, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := second.Acquire(ctx); !errors.Is(err, context.Canceled) {
-		t.Fatalf("the second got the Lease that the first holds: %v", err)
-	}
-	if err := first.Hold(ctx); err != nil {
-		t.Fatalf("give back: %v", err)
-	}
-	if err := second.Acquire(agenttest.Deadline(t)); err != nil {
-		t.Fatalf("the second did not get the Lease that the first gave back: %v", err)
+	third := start(t, rc, "third")
+	third.getsIt(t, "the third did not get the Lease of a release")
+	_ = third.resign()
+	if l, err := leases.Get(t.Context(), lease.Name, metav1.GetOptions{}); err != nil || *l.Spec.HolderIdentity != "" {
+		t.Errorf("the Lease of a release is %+v at the end, with the error %v", l, err)
 	}
 }

@@ -75,7 +75,9 @@ func (w *walk) prune() {
 
 // Stays reports whether an object that left the policy is kept until the policy is deleted,
 // because what others have in it would go with it.
-func Stays(ref model.Ref) bool { return ref.Kind == "Namespace" || ref.Kind == "CustomResourceDefinition" }
+func Stays(ref model.Ref) bool {
+	return ref.Kind == "Namespace" || ref.Kind == "CustomResourceDefinition"
+}
 
 // leave returns which of the objects that leave are deleted now.
 func (w *walk) leave(leaving []model.Seen) []model.Seen {
