@@ -129,6 +129,8 @@ func needed(t *testing.T) (rights, []string) {
 	need.add("", "pods", "get", "list", "watch", "create", "delete")
 	need.add("", "configmaps", "get", "list", "watch", "create", "patch", "delete")
 	need.add("", "events", "create", "patch")
+	// A namespace in which others have some stays.
+	need.add("", "persistentvolumeclaims", "list")
 	need.add("outrigger.dev", "clusterpolicies", "get", "list", "watch", "patch", "update", "delete")
 	need.add("outrigger.dev", "clusterpolicies/status", "patch", "update")
 	need.add("outrigger.dev", "clusterpolicies/finalizers", "update")

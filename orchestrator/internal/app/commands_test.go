@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"outrigger.dev/orchestrator/internal/app"
 	"outrigger.dev/orchestrator/internal/cluster"
@@ -135,6 +137,7 @@ func TestCommands(t *testing.T) {
 		w.must("delete", "--timeout=20s")
 		w.nothingLeft()
 	})
+	t.Run("a namespace in which others have objects is kept", func(t *testing.T) { testKept(w.in(t)) })
 	w.gpuNode("gpu-1")
 	t.Run("apply --wait ends when all is ready", func(t *testing.T) { testWait(w.in(t), off) })
 	t.Run("delete does the work of an orchestrator that does not run", func(t *testing.T) {
@@ -154,6 +157,35 @@ func TestCommands(t *testing.T) {
 		w.must("delete", "--timeout=40s")
 		w.nothingLeft()
 	})
+}
+
+// testKept deletes while a person has a Secret in the namespace of the agents.
+func testKept(w *world) {
+	w.must("apply")
+	secret := model.Ref{APIVersion: "v1", Kind: "Secret", Namespace: agents, Name: "registry"}
+	secrets := w.client.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(agents)
+	if _, err := secrets.Create(w.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": secret.Name},
+	}}, metav1.CreateOptions{FieldManager: "kubectl-create"}); err != nil {
+		w.Fatal(err)
+	}
+	out := w.must("delete", "--verify", "--timeout=20s")
+	if !strings.Contains(out, "left: Namespace "+agents+" is kept") || !strings.Contains(out, "Secret registry") {
+		w.Errorf("delete printed\n%s", out)
+	}
+	if w.get(secret) == nil {
+		w.Error("the Secret is gone")
+	}
+	if o := w.get(agentsNamespace()); o == nil || cluster.Ours(o) || len(o.GetLabels()) != 1 || o.GetDeletionTimestamp() != nil {
+		w.Errorf("the namespace is %v", o)
+	}
+	if w.get(daemonSet("device-plugin")) != nil || w.get(eventRole()) != nil || w.get(inventoryRef()) != nil {
+		w.Error("something of the agents is left")
+	}
+	if err := w.client.Delete(w.Context(), agentsNamespace(), ""); err != nil {
+		w.Fatal(err)
+	}
+	w.until("is gone", agentsNamespace(), missing)
 }
 
 // firstLine reads until a line with this text, and returns it.
@@ -205,7 +237,8 @@ func testWait(w *world, off string) {
 	if fields := strings.Fields(out); slices.Contains(fields, "device-plugin") || !slices.Contains(fields, "container-toolkit") {
 		w.Errorf("status printed\n%s", out)
 	}
-	w.must("delete", "--timeout=40s")
+	// The label by which the test made the node one with a GPU is not an agent's.
+	w.must("delete", "--verify", "--timeout=40s")
 	w.nothingLeft()
 }
 

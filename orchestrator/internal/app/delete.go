@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/uninstall"
@@ -26,15 +29,67 @@ func deleteCommand(c *cli.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration(flagTimeout))
 	defer cancel()
+	own, err := namespaces(ctx, store)
+	if err != nil {
+		return err
+	}
 	var left []string
 	err = deletePolicies(ctx, s, store.Client, log)
 	if err == nil {
 		left, err = once.Delete(ctx, store, c.App.Writer, log)
 	}
+	if err == nil {
+		err = kept(ctx, store.Client, own, c.App.Writer)
+	}
 	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) || err == nil && !c.Bool(flagVerify) {
 		return err
 	}
 	return verify(c, store.Client, left, err)
+}
+
+// namespaces returns those that the orchestrator has made, and deletes if nobody else uses them.
+func namespaces(ctx context.Context, store once.Store) ([]model.Ref, error) {
+	rec, err := store.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	policy, _, err := inEffect(ctx, store.Client)
+	if err != nil {
+		return nil, err
+	}
+	var own []model.Ref
+	for _, r := range slices.Concat(rec.Status.Inventory, policy.Inventory) {
+		if r.Kind != "Namespace" {
+			continue
+		}
+		o, err := store.Client.Get(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if o != nil && cluster.Ours(o) {
+			own = append(own, r)
+		}
+	}
+	return own, nil
+}
+
+// kept writes a line about each namespace that others use, and that is still there for them.
+func kept(ctx context.Context, client *cluster.Client, own []model.Ref, out io.Writer) error {
+	for _, r := range own {
+		o, err := client.Get(ctx, r)
+		if err != nil {
+			return err
+		}
+		if o == nil {
+			continue
+		}
+		others, err := client.Others(ctx, r.Name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, "left: "+cluster.Kept(r, others))
+	}
+	return nil
 }
 
 // deletePolicies deletes all ClusterPolicies, and waits until the orchestrator has deleted what
@@ -108,6 +163,6 @@ func verify(c *cli.Context, client *cluster.Client, left []string, err error) er
 	case len(lines) > 0:
 		return fmt.Errorf("%d things are left in the cluster, listed above: remove them with kubectl, or start their nodes and run delete --verify again", len(lines))
 	}
-	fmt.Fprintln(c.App.Writer, "nothing is left")
+	fmt.Fprintln(c.App.Writer, "nothing is left on the nodes")
 	return nil
 }

@@ -77,9 +77,7 @@ func (c *Controller) writeObjects(ctx context.Context, s model.State, plan model
 		c.try("create", model.RefOf(o), "", s.Now, func() error { return c.cfg.Client.Create(ctx, o) })
 	}
 	for _, seen := range plan.Delete {
-		if c.try("delete", seen.Ref, "", s.Now, func() error { return c.cfg.Client.Delete(ctx, seen.Ref, seen.UID) }) {
-			c.cfg.Wrote(seen.Ref, nil)
-		}
+		c.try("delete", seen.Ref, "", s.Now, func() error { return c.remove(ctx, s.Policy, seen) })
 	}
 	c.drop(plan)
 	var in time.Duration
@@ -101,6 +99,27 @@ func (c *Controller) apply(ctx context.Context, s model.State, a model.Apply) er
 	// What comes next may wait for nothing but this.
 	pace.Signal(c.cfg.Observer.Changed)
 	return nil
+}
+
+// remove deletes an object. A namespace stays if others have objects in it.
+func (c *Controller) remove(ctx context.Context, p model.Policy, seen model.Seen) error {
+	if seen.Kind == "Namespace" {
+		others, err := c.cfg.Client.Others(ctx, seen.Name)
+		if err != nil {
+			return err
+		}
+		if len(others) > 0 {
+			why := cluster.Kept(seen.Ref, others)
+			c.cfg.Log.Warn(why)
+			c.cfg.Policies.Report(ctx, p, []model.Event{{Warning: true, Reason: "NamespaceKept", Message: why}})
+			return c.cfg.Client.Release(ctx, seen.Ref)
+		}
+	}
+	err := c.cfg.Client.Delete(ctx, seen.Ref, seen.UID)
+	if err == nil {
+		c.cfg.Wrote(seen.Ref, nil)
+	}
+	return err
 }
 
 // try writes an object, unless it failed with the same content not long ago.

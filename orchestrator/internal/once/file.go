@@ -134,7 +134,7 @@ func (f *file) Publish(ctx context.Context, p model.Policy, s model.Status) erro
 // Report implements controller.Policies.
 func (f *file) Report(_ context.Context, p model.Policy, events []model.Event) {
 	for _, e := range events {
-		if e.Warning && !p.Ungated {
+		if e.Warning && !p.Ungated && !p.Deleting {
 			fmt.Fprintf(f.out, "%s: %s\n", e.Reason, e.Message)
 		}
 	}

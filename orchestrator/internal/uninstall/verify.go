@@ -2,7 +2,9 @@ package uninstall
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,25 +19,21 @@ import (
 // pageSize is the number of objects that one request lists.
 const pageSize = 500
 
-// ofPeople are the beginnings of labels that people set to configure agents. They stay.
-func ofPeople() []string {
-	return []string{
-		"nvidia.com/gpu.deploy.", "nvidia.com/gpu.workload.config", "nvidia.com/mig.config", "nvidia.com/device-plugin.config",
-		"nvidia.com/gpu-driver-upgrade.skip",
-	}
-}
-
 // Leftovers returns a line for everything of the agents that is still in the cluster, and
-// what deleted objects do not take with them: labels, taints and conditions of nodes, and pods.
+// what deleted objects do not take with them: labels, annotations and conditions of nodes, and pods.
 func Leftovers(ctx context.Context, c *cluster.Client) ([]string, error) {
 	var left []string
-	err := each(ctx, c, "nodes", "", func(o *unstructured.Unstructured) { left = append(left, ofNode(o)...) })
+	err := each(ctx, c, "nodes", "", func(o *unstructured.Unstructured) error {
+		lines, err := ofNode(o)
+		left = append(left, lines...)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	err = each(ctx, c, "pods", "app.kubernetes.io/part-of=outrigger", func(o *unstructured.Unstructured) {
+	err = each(ctx, c, "pods", "app.kubernetes.io/part-of=outrigger", func(o *unstructured.Unstructured) error {
 		if !ofAgent(o) {
-			return
+			return nil
 		}
 		node, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
 		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
@@ -43,6 +41,7 @@ func Leftovers(ctx context.Context, c *cluster.Client) ([]string, error) {
 			phase = "being deleted"
 		}
 		left = append(left, fmt.Sprintf("node %s: pod %s/%s (%s)", node, o.GetNamespace(), o.GetName(), phase))
+		return nil
 	})
 	return left, err
 }
@@ -55,7 +54,7 @@ func ofAgent(pod *unstructured.Unstructured) bool {
 }
 
 // each calls visit with all core objects of a resource, page by page.
-func each(ctx context.Context, c *cluster.Client, resource, selector string, visit func(*unstructured.Unstructured)) error {
+func each(ctx context.Context, c *cluster.Client, resource, selector string, visit func(*unstructured.Unstructured) error) error {
 	options := metav1.ListOptions{Limit: pageSize, LabelSelector: selector}
 	for {
 		list, err := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).List(ctx, options)
@@ -63,7 +62,9 @@ func each(ctx context.Context, c *cluster.Client, resource, selector string, vis
 			return fmt.Errorf("list %s: %w", resource, err)
 		}
 		for i := range list.Items {
-			visit(&list.Items[i])
+			if err := visit(&list.Items[i]); err != nil {
+				return err
+			}
 		}
 		if options.Continue = list.GetContinue(); options.Continue == "" {
 			return nil
@@ -71,39 +72,64 @@ func each(ctx context.Context, c *cluster.Client, resource, selector string, vis
 	}
 }
 
-// ofNode returns what agents have written to a node.
-func ofNode(o *unstructured.Unstructured) []string {
-	var what []string
-	for label := range o.GetLabels() {
-		if ours(label) {
-			what = append(what, "label "+label)
+// ofNode returns what agents have written to a node: their field managers own it. What people and
+// other programs have written stays, also below nvidia.com/.
+func ofNode(o *unstructured.Unstructured) ([]string, error) {
+	what := map[string]bool{}
+	for _, entry := range o.GetManagedFields() {
+		if !slices.Contains(cluster.Agents(), entry.Manager) || entry.FieldsV1 == nil {
+			continue
+		}
+		var fields struct {
+			Metadata struct {
+				Labels      keys `json:"f:labels"`
+				Annotations keys `json:"f:annotations"`
+			} `json:"f:metadata"`
+			Status struct {
+				Conditions keys `json:"f:conditions"`
+			} `json:"f:status"`
+		}
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
+			return nil, fmt.Errorf("read the managed fields of node %s: %w", o.GetName(), err)
+		}
+		for label := range fields.Metadata.Labels {
+			what["label "+label] = true
+		}
+		for annotation := range fields.Metadata.Annotations {
+			what["annotation "+annotation] = true
+		}
+		for condition := range fields.Status.Conditions {
+			what["condition "+condition] = true
 		}
 	}
-	for annotation := range o.GetAnnotations() {
-		if strings.HasPrefix(annotation, "outrigger.dev/") {
-			what = append(what, "annotation "+annotation)
-		}
+	var lines []string
+	for _, line := range slices.Sorted(maps.Keys(what)) {
+		lines = append(lines, "node "+o.GetName()+": "+line)
 	}
-	taints, _, _ := unstructured.NestedSlice(o.Object, "spec", "taints")
-	for _, t := range taints {
-		if m, ok := t.(map[string]any); ok && strings.HasPrefix(fmt.Sprint(m["key"]), "outrigger.dev/") {
-			what = append(what, "taint "+fmt.Sprint(m["key"]))
-		}
-	}
-	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, t := range conditions {
-		if m, ok := t.(map[string]any); ok && m["type"] == "GPUReady" {
-			what = append(what, "condition GPUReady")
-		}
-	}
-	slices.Sort(what)
-	for i := range what {
-		what[i] = "node " + o.GetName() + ": " + what[i]
-	}
-	return what
+	return lines, nil
 }
 
-func ours(label string) bool {
-	person := slices.ContainsFunc(ofPeople(), func(prefix string) bool { return strings.HasPrefix(label, prefix) })
-	return !person && (strings.HasPrefix(label, "nvidia.com/") || strings.HasPrefix(label, "outrigger.dev/"))
+// keys are those of a map of managed fields (API reference, FieldsV1): f:NAME for the key of a map,
+// and k:{"type":"NAME"} for a condition. "." is the map itself.
+type keys map[string]bool
+
+func (k *keys) UnmarshalJSON(text []byte) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	*k = keys{}
+	for key := range all {
+		if name, ok := strings.CutPrefix(key, "f:"); ok {
+			(*k)[name] = true
+		}
+		if of, ok := strings.CutPrefix(key, "k:"); ok {
+			var condition struct{ Type string }
+			if err := json.Unmarshal([]byte(of), &condition); err != nil {
+				return err
+			}
+			(*k)[condition.Type] = true
+		}
+	}
+	return nil
 }

@@ -9,36 +9,40 @@ import (
 )
 
 func TestOfNode(t *testing.T) {
+	managed := func(manager, operation, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationType(operation), FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+		}
+	}
+	label := func(name string) string { return `{"f:metadata":{"f:labels":{".":{},"f:` + name + `":{}}}}` }
 	cases := map[string]struct {
-		node map[string]any
-		want []string
+		managed []metav1.ManagedFieldsEntry
+		want    []string
 	}{
-		"a node that agents have cleaned up": {
-			node: map[string]any{"metadata": map[string]any{"name": "n", "labels": map[string]any{
-				"kubernetes.io/hostname": "n", "feature.node.kubernetes.io/pci-10de.present": "true",
-			}}},
-		},
-		"labels that people set stay": {
-			node: map[string]any{"metadata": map[string]any{"name": "n", "labels": map[string]any{
-				"nvidia.com/gpu.deploy.device-plugin": "false", "nvidia.com/mig.config": "all-1g.10gb", "nvidia.com/device-plugin.config": "a",
-			}}},
-		},
+		"nobody has written to it": {},
+		"what people and other programs have written stays": {managed: []metav1.ManagedFieldsEntry{
+			managed("kubectl-label", "Update", label("nvidia.com/gpu.deploy.device-plugin")), managed("nfd-master", "Apply", label("nvidia.com/gpu.present")),
+			managed("kubelet", "Update", `{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{".":{},"f:type":{}}}}}`),
+		}},
 		"what agents have written": {
-			node: map[string]any{
-				"metadata": map[string]any{"name": "n", "labels": map[string]any{"nvidia.com/gpu.present": "true"}, "annotations": map[string]any{"outrigger.dev/x": "y"}},
-				"spec":     map[string]any{"taints": []any{map[string]any{"key": "outrigger.dev/gpu-not-ready"}, map[string]any{"key": "other"}}},
-				"status":   map[string]any{"conditions": []any{map[string]any{"type": "Ready"}, map[string]any{"type": "GPUReady"}}},
+			managed: []metav1.ManagedFieldsEntry{
+				managed("feature-discovery", "Apply", label("nvidia.com/gpu.product")), managed("feature-discovery-presence", "Apply", label("nvidia.com/gpu.present")),
+				managed("feature-discovery", "Apply", `{"f:status":{"f:conditions":{"k:{\"type\":\"GPUReady\"}":{".":{},"f:type":{}}}}}`),
+				managed("device-plugin", "Apply", `{"f:metadata":{"f:annotations":{"f:outrigger.dev/x":{}}}}`),
 			},
 			want: []string{
-				"node n: annotation outrigger.dev/x", "node n: condition GPUReady", "node n: label nvidia.com/gpu.present",
-				"node n: taint outrigger.dev/gpu-not-ready",
+				"node n: annotation outrigger.dev/x", "node n: condition GPUReady", "node n: label nvidia.com/gpu.present", "node n: label nvidia.com/gpu.product",
 			},
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, ofNode(&unstructured.Unstructured{Object: c.node})); diff != "" {
-				t.Error(diff)
+			o := &unstructured.Unstructured{Object: map[string]any{}}
+			o.SetName("n")
+			o.SetManagedFields(c.managed)
+			got, err := ofNode(o)
+			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+				t.Error(err, diff)
 			}
 		})
 	}
