@@ -97,6 +97,7 @@ func (w *world) inOldFormat() {
 
 // TestCommands runs the commands on one API server, one after the other.
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	off := values(t, "devicePlugin: {enabled: false}\nvalidator: {enabled: true}")
 	t.Run("apply, status, dry-run and delete, without a node", func(t *testing.T) { testApply(w.in(t), off) })
@@ -142,18 +143,10 @@ func TestCommands(t *testing.T) {
 	t.Run("apply --wait ends when all is ready", func(t *testing.T) { testWait(w.in(t), off) })
 	t.Run("delete does the work of an orchestrator that does not run", func(t *testing.T) {
 		w := w.in(t)
-		p := agenttest.Start(t, w.program("run", "--listen="))
+		stop := w.start()
 		w.ensure(newPolicy("gpu-operator", map[string]any{}))
 		w.until("is applied", daemonSet("container-toolkit"), exists)
-		p.Stop()
-		w.must("delete", "--timeout=40s")
-		w.nothingLeft()
-	})
-	t.Run("delete waits for an orchestrator that runs", func(t *testing.T) {
-		w := w.in(t)
-		agenttest.Start(t, w.program("run", "--listen="))
-		w.ensure(newPolicy("gpu-operator", map[string]any{}))
-		w.until("is applied", daemonSet("container-toolkit"), exists)
+		stop()
 		w.must("delete", "--timeout=40s")
 		w.nothingLeft()
 	})

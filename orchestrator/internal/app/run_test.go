@@ -1,23 +1,15 @@
 package app_test
 
 import (
-	"bytes"
-	"context"
-	"io"
-	"log/slog"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"outrigger.dev/orchestrator/internal/apitest"
-	"outrigger.dev/orchestrator/internal/app"
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/model"
-	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/agenttest"
 )
 
@@ -42,58 +34,7 @@ func newWorld(t *testing.T) *world {
 // start runs an orchestrator, and returns what ends it.
 func (w *world) start() (stop func()) {
 	w.Helper()
-	ctx, cancel := context.WithCancel(w.Context())
-	ended := make(chan int)
-	log := startLog{started: make(chan struct{})}
-	go func() {
-		defer close(ended)
-		ended <- agent.Exec(ctx, app.App(), []string{"orchestrator", "run", "--kubeconfig", w.config, "--listen="}, io.Discard, &log)
-	}()
-	var stopped bool
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if code := <-ended; code != 0 {
-			w.Errorf("the orchestrator ended with exit code %d\n%s", code, log.String())
-		}
-		if w.Failed() {
-			w.Logf("log of the orchestrator:\n%s", log.String())
-		}
-	}
-	w.Cleanup(stop)
-	// client-go has one logger for the process, which the orchestrator sets before it starts. The
-	// test's own client uses it too.
-	select {
-	case <-log.started:
-	case code := <-ended:
-		w.Fatalf("the orchestrator ended with exit code %d\n%s", code, log.String())
-	}
-	return stop
-}
-
-// startLog is a log that says when the first line is in it.
-type startLog struct {
-	mu      sync.Mutex
-	text    bytes.Buffer
-	started chan struct{}
-}
-
-func (l *startLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.text.Len() == 0 {
-		close(l.started)
-	}
-	return l.text.Write(b)
-}
-
-func (l *startLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	return agenttest.Start(w, w.program("run", "--listen=")).Stop
 }
 
 // ensure creates an object, once its namespace and kind are there.
@@ -153,8 +94,8 @@ func state(o *unstructured.Unstructured) string {
 }
 
 func TestRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	slog.SetDefault(slog.New(slog.DiscardHandler))
 	w.ensure(newNamespace("gpu-operator"))
 	stop := w.start()
 	policy := cluster.PolicyRef("gpu-operator")
@@ -220,12 +161,12 @@ func TestRun(t *testing.T) {
 	})
 	stop()
 	stop = w.start()
-	t.Run("a deleted policy takes all with it", func(t *testing.T) {
+	t.Run("a deleted policy takes all with it, before delete ends", func(t *testing.T) {
 		w := w.in(t)
-		if err := w.client.Delete(t.Context(), policy, ""); err != nil {
-			t.Fatal(err)
+		w.must("delete", "--timeout=40s")
+		if w.get(policy) != nil {
+			t.Error("the policy is left")
 		}
-		w.until("is gone", policy, missing)
 		for _, r := range []model.Ref{daemonSet("container-toolkit"), daemonSet("feature-discovery"), eventRole()} {
 			if w.get(r) != nil {
 				t.Errorf("%s is left", r)
@@ -247,5 +188,3 @@ func (w *world) patch(r model.Ref, patch map[string]any) {
 		w.Fatal(err)
 	}
 }
-
-var _ = slices.Contains[[]string]
