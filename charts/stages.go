@@ -38,7 +38,8 @@ type Stage struct {
 }
 
 // Stages renders the charts of all agents with the values of the chart outrigger. A stage
-// comes after those that it needs. The agents that the values disable are absent.
+// comes after those that it needs. The agents that the values disable are absent. The key pools
+// is checked, and has no effect: who renders for pools does so once for each.
 func Stages(r Release) ([]Stage, error) {
 	c, err := Load(umbrella)
 	if err != nil {
@@ -56,6 +57,7 @@ func Stages(r Release) ([]Stage, error) {
 		return nil, err
 	}
 	r.checked = true
+	r.Values = without(r.Values, "pools")
 	files, err := execute(c, r)
 	if err != nil {
 		return nil, rejection(err, keys)

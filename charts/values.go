@@ -157,7 +157,11 @@ func (m mistakes) unknown(location []string, key string) string {
 	line := dotted(append(slices.Clone(location), key)) + ": unknown key"
 	schema := m.schema
 	for _, step := range location {
-		schema = at(at(schema, "properties"), step)
+		if _, list := schema["items"]; list {
+			schema = at(schema, "items")
+		} else {
+			schema = at(at(schema, "properties"), step)
+		}
 	}
 	known := slices.Sorted(maps.Keys(at(schema, "properties")))
 	if near := nearest(key, known); near != "" {

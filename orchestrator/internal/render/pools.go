@@ -28,16 +28,14 @@ const (
 // A chart that needs no other one, such as feature discovery, is for all nodes: what it finds
 // out is what pools select by.
 func Stages(cfg Config) ([]model.Stage, error) {
+	base, err := alone(cfg)
+	if err != nil {
+		return nil, err
+	}
 	list, err := pools.Parse(cfg.Values)
 	if err == nil {
 		err = pools.Refuse(list)
 	}
-	if err != nil {
-		return nil, err
-	}
-	cfg.Values = maps.Clone(cfg.Values)
-	delete(cfg.Values, pools.Key)
-	base, err := alone(cfg)
 	if err != nil || len(list) == 0 {
 		return base, err
 	}

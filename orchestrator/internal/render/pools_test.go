@@ -153,8 +153,21 @@ func TestRefusedValues(t *testing.T) {
 		"an unknown key in a pool": {
 			"pools: [{name: a, nodeSelector: {x: z}, values: {devicePlugin: {migStrateg: none}}}]", "pools, pool a: ",
 		},
-		"pools that overlap":     {"pools: [{name: a, nodeSelector: {x: z}}, {name: b, nodeSelector: {x: z}}]", "pools a and b overlap"},
-		"an unknown key outside": {"devicePlugn: {}\npools: [{name: a, nodeSelector: {x: z}}]", "devicePlugn"},
+		"pools that overlap":       {"pools: [{name: a, nodeSelector: {x: z}}, {name: b, nodeSelector: {x: z}}]", "pools a and b overlap"},
+		"no list":                  {"pools: {name: a}", "pools: got object"},
+		"no map":                   {"pools: [a]", "pools[0]: got string"},
+		"no name":                  {"pools: [{nodeSelector: {gpu: l4}}]", "pools[0]: missing property 'name'"},
+		"an empty name":            {"pools: [{name: '', nodeSelector: {gpu: l4}}]", "pools[0].name: '' does not match"},
+		"a name that is no label":  {"pools: [{name: L4_x, nodeSelector: {gpu: l4}}]", "pools[0].name: 'L4_x' does not match"},
+		"a name that is too long":  {"pools: [{name: abcdefghijklmnopqrstu, nodeSelector: {gpu: l4}}]", "pools[0].name: maxLength"},
+		"a name twice":             {"pools: [{name: a, nodeSelector: {gpu: l4}}, {name: a, nodeSelector: {gpu: h100}}]", "pools[1].name: a is the name of another pool"},
+		"no selector":              {"pools: [{name: a}]", "pools[0]: missing property 'nodeSelector'"},
+		"an empty selector":        {"pools: [{name: a, nodeSelector: {}}]", "pools[0].nodeSelector: minProperties"},
+		"a label that is no text":  {"pools: [{name: a, nodeSelector: {gpu: true}}]", "pools[0].nodeSelector.gpu: got boolean, want string"},
+		"an unknown key of a pool": {"pools: [{name: a, nodeSelector: {gpu: l4}, value: {}}]", "pools[0].value: unknown key, did you mean pools[0].values?"},
+		"values that are no map":   {"pools: [{name: a, nodeSelector: {gpu: l4}, values: 3}]", "pools[0].values: got number"},
+		"too many":                 {"pools: [" + strings.Repeat("{name: a, nodeSelector: {gpu: l4}},", 17) + "]", "pools: maxItems: got 17, want 16"},
+		"an unknown key outside":   {"devicePlugn: {}\npools: [{name: a, nodeSelector: {x: z}}]", "devicePlugn"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := withPools(t, tc.values); err == nil || !strings.Contains(err.Error(), tc.err) {
