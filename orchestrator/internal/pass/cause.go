@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -40,15 +41,15 @@ type cause struct {
 func (x *index) podCause(p *model.Pod) cause {
 	node := x.nodes[p.Node]
 	at := fmt.Sprintf("-n %s %s", p.Namespace, p.Name)
-	c := cause{word: p.Reason, kind: fails, message: p.Message, since: p.Since}
+	c := cause{word: p.Reason, kind: fails, message: withoutBackOff(p.Message), since: p.Since}
 	switch p.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed":
-		c.word, c.message = "ImagePullBackOff", withoutBackOff(p.Message)
+		c.word = "ImagePullBackOff"
 		c.fix = "correct repository, image and version in the values, or imagePullSecrets, or let the node reach the registry"
 	case "InvalidImageName", "ErrImageNeverPull":
 		c.fix = "correct repository, image, version and imagePullPolicy in the values"
 	case "CrashLoopBackOff", "Error", "ContainerCannotRun", "StartError", "Completed":
-		c.word, c.message = "CrashLoopBackOff", withoutBackOff(p.Message)
+		c.word = "CrashLoopBackOff"
 		c.fix = "kubectl logs --previous " + at + " has the error"
 	case "OOMKilled":
 		c.fix = "raise resources.limits.memory of the agent in the values"
@@ -74,15 +75,15 @@ func (x *index) otherCause(c *cause, p *model.Pod, node *model.Node, at string) 
 		c.word, c.kind, c.message = "Terminating", starts, "the pod is being deleted"
 		c.fix = "kubectl describe pod " + at + ": the node does not confirm that its containers have ended"
 	case p.Phase == "Failed":
-		c.word = orWord(p.Reason, "PodFailed")
+		c.word = cmp.Or(p.Reason, "PodFailed")
 		c.fix = "kubectl describe pod " + at + " has the reason; the DaemonSet replaces the pod"
 	case p.Phase != "Running":
-		c.word, c.kind = orWord(p.Reason, "ContainerCreating"), starts
-		c.message = orWord(p.Message, "the containers have not started")
+		c.word, c.kind = cmp.Or(p.Reason, "ContainerCreating"), starts
+		c.message = cmp.Or(p.Message, "the containers have not started")
 		c.fix = "kubectl describe pod " + at + ": its events name the volume, RuntimeClass, network or image that is missing"
 	default:
 		c.word, c.kind = "NotReady", waits
-		c.message = orWord(p.Message, "the agent runs and is not ready")
+		c.message = cmp.Or(p.Message, "the agent runs and is not ready")
 		c.fix = "kubectl logs " + at + " says what the agent waits for"
 		if word := node.Reason; node.GPUReady != "" && node.GPUReady != "True" && word != "" {
 			of := x.nodeCause(node)
@@ -126,13 +127,6 @@ func nodeDown(n *model.Node, since time.Time) cause {
 		word: nodeNotReady, kind: waits, since: since, message: "the node itself is not Ready",
 		fix: "kubectl describe node " + n.Name + ": its kubelet, network or machine does not work",
 	}
-}
-
-func orWord(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // withoutBackOff returns a message of the kubelet without what changes with each retry: the

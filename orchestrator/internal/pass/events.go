@@ -46,30 +46,22 @@ func (w *walk) events() []model.Event {
 // onNodes reports whether a stage in this state works on a node.
 func onNodes(state string) bool { return model.Works(state) && state != model.NothingToDo }
 
-// tellCondition tells that a condition has changed.
+// tellCondition tells that a condition has changed, unless a stage has said so.
 func (w *walk) tellCondition(tell func(bool, string, string), c, old metav1.Condition) {
-	isTrue := c.Status == metav1.ConditionTrue
-	if old.Status == c.Status && (isTrue || old.Reason == c.Reason) {
-		return
-	}
-	switch c.Type {
-	case model.ConditionReady:
-		switch {
-		case isTrue:
-			tell(false, "Ready", c.Message)
-		case c.Reason == model.ReasonDeleting:
-			tell(false, c.Reason, c.Message)
-		case c.Reason == model.ReasonNoGPUNodes, c.Reason == model.ReasonLabelsMissing, c.Reason == model.ReasonNodesNotReady,
-			w.state.Policy.Refused != "":
-			tell(true, c.Reason, c.Message)
-		}
-	case model.ConditionDegraded:
-		switch {
-		case isTrue && c.Reason == model.ReasonNodesFailed:
-			tell(true, "Degraded", c.Message)
-		case !isTrue && old.Status == metav1.ConditionTrue:
-			tell(false, "Recovered", c.Message)
-		}
+	isTrue, ready := c.Status == metav1.ConditionTrue, c.Type == model.ConditionReady
+	switch {
+	case old.Status == c.Status && (isTrue || old.Reason == c.Reason):
+	case ready && isTrue:
+		tell(false, "Ready", c.Message)
+	case c.Reason == model.ReasonDeleting:
+		tell(false, c.Reason, c.Message)
+	case c.Reason == model.ReasonNoGPUNodes, c.Reason == model.ReasonLabelsMissing, c.Reason == model.ReasonNodesNotReady,
+		ready && w.state.Policy.Refused != "":
+		tell(true, c.Reason, c.Message)
+	case c.Reason == model.ReasonNodesFailed:
+		tell(true, "Degraded", c.Message)
+	case c.Reason == model.ReasonNoFailure && old.Status == metav1.ConditionTrue:
+		tell(false, "Recovered", c.Message)
 	}
 }
 

@@ -91,76 +91,66 @@ type observed struct {
 // observe returns what is known of a stage, and collects the causes of pods that are not ready.
 func (w *walk) observe(st model.Stage) observed {
 	o := observed{status: model.StageStatus{Name: st.Name}, current: true}
-	failed, waiting := map[string]bool{}, map[string]bool{}
-	proven, stuck, waits, behind := 0, 0, 0, 0
+	failed := map[string]bool{}
+	proven, waiting, stuck, behind := 0, 0, 0, 0
 	for _, object := range st.Objects {
 		if object.GetKind() != "DaemonSet" {
 			continue
 		}
 		o.daemonSets++
-		ds, ok := w.index.daemonSets[model.RefOf(object)]
-		if !ok || !ds.Current {
-			o.current = false
-		}
+		ds := w.index.daemonSets[model.RefOf(object)]
+		o.current = o.current && ds.Current
 		if ds.Desired == 0 {
 			continue
 		}
-		one := w.index.daemonSet(ds, st.Name, failed, waiting)
+		pods, onlyWait := w.index.causes(ds, st.Name, failed)
 		switch {
-		case one.proven:
+		// All pods of the current version may be among those that are not ready.
+		case ds.Current && ds.Updated+ds.Ready-ds.Desired > 0:
 			proven++
-		case one.onlyWaits:
-			waits++
+		case onlyWait:
+			waiting++
 		default:
 			stuck++
 		}
 		o.status.Desired = max(o.status.Desired, ds.Desired)
 		behind = max(behind, ds.Desired-ds.Updated)
-		if one.missing > o.missing {
-			o.missing, o.first = one.missing, ds.Ref
+		if missing := ds.Desired - ds.Ready - pods; missing > o.missing {
+			o.missing, o.first = missing, ds.Ref
 		}
 	}
-	o.count(failed, waiting)
+	o.count(failed)
 	o.updated = max(0, o.status.Desired-behind)
 	o.proven = o.current && (o.daemonSets == 0 || proven > 0 && stuck == 0)
-	o.onlyWaits = o.current && waits > 0 && stuck == 0
+	o.onlyWaits = o.current && waiting > 0 && stuck == 0
 	return o
 }
 
-// daemonSet adds the nodes of the pods that are not ready to failed or waiting.
-func (x *index) daemonSet(ds model.DaemonSet, stage string, failed, waiting map[string]bool) observed {
-	pods := x.pods[owner{ds.Namespace, ds.Name}]
-	// All pods of the current version may be among those that are not ready.
-	o := observed{proven: ds.Current && ds.Updated+ds.Ready-ds.Desired > 0, onlyWaits: len(pods) > 0}
-	for i := range pods {
-		p := &pods[i]
+// causes collects why pods of a DaemonSet are not ready, and sets for each node of one whether it
+// has failed. It returns the number of these pods, and whether all of them run and wait.
+func (x *index) causes(ds model.DaemonSet, stage string, failed map[string]bool) (pods int, onlyWait bool) {
+	all := x.pods[owner{ds.Namespace, ds.Name}]
+	onlyWait = len(all) > 0
+	for i := range all {
+		p := &all[i]
 		c := x.podCause(p)
-		o.onlyWaits = o.onlyWaits && c.kind == waits
-		where := p.Node
-		if where == "" {
-			where = p.Namespace + "/" + p.Name // It counts as a node.
-		}
+		onlyWait = onlyWait && c.kind == waits
 		x.troubled[p.Node] = true
-		if x.add(stage, p.Node, c) {
-			failed[where] = true
-		} else {
-			waiting[where] = true
-		}
+		// A pod without a node counts as one.
+		where := cmp.Or(p.Node, p.Namespace+"/"+p.Name)
+		failed[where] = x.add(stage, p.Node, c) || failed[where]
 	}
-	o.missing = max(0, ds.Desired-ds.Ready-len(pods))
-	return o
+	return len(all), onlyWait
 }
 
-// count sets the numbers of nodes.
-func (o *observed) count(failed, waiting map[string]bool) {
-	s := &o.status
-	s.Failed = min(len(failed), s.Desired)
-	for node := range waiting {
-		if !failed[node] {
-			s.Waiting++
-		}
+// count sets the numbers of nodes, of those that have failed or wait.
+func (o *observed) count(failed map[string]bool) {
+	s, n := &o.status, 0
+	for _, f := range failed {
+		n += order(f)
 	}
-	s.Waiting = min(s.Waiting+o.missing, s.Desired-s.Failed)
+	s.Failed = min(n, s.Desired)
+	s.Waiting = min(len(failed)-n+o.missing, s.Desired-s.Failed)
 	s.Ready = s.Desired - s.Failed - s.Waiting
 }
 

@@ -158,9 +158,14 @@ func summary(p model.Problem) string {
 	if len(p.Examples) == 0 {
 		return fmt.Sprintf("%s of %d pods without a node", p.Cause, p.Nodes)
 	}
-	named := p.Examples[:min(len(p.Examples), maxNamed)]
-	out := p.Cause + " on " + strings.Join(named, ", ")
-	if more := p.Nodes - len(named); more > 0 {
+	return p.Cause + " on " + few(p.Examples, p.Nodes)
+}
+
+// few names the first of several, and says how many more there are.
+func few(names []string, all int) string {
+	named := names[:min(len(names), maxNamed)]
+	out := strings.Join(named, ", ")
+	if more := all - len(named); more > 0 {
 		out += fmt.Sprintf(" and %d more", more)
 	}
 	return out

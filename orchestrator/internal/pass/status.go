@@ -38,21 +38,31 @@ func (w *walk) status() model.Status {
 	}
 	failed := w.addNodes(settled) + w.addOverlaps()
 	now.Problems = w.index.sorted()
-	ready := w.ready(&now, conditioned)
-	degraded := w.degraded(&now, failed)
-	if ready.Status == metav1.ConditionTrue && degraded.Status == metav1.ConditionTrue {
-		ready.Message = line(ready.Message+"; "+degraded.Message, maxMessage)
+	isReady, reason, message := w.ready(&now, conditioned)
+	isDegraded, why, causes := w.degraded(&now, failed)
+	now.State = model.StateNotReady
+	if isReady {
+		now.State = model.StateReady
+		if isDegraded {
+			message += "; " + causes
+		}
 	}
 	now.Conditions = slices.Clone(old.Conditions)
-	for _, c := range []metav1.Condition{ready, degraded} {
-		c.ObservedGeneration, c.LastTransitionTime = now.ObservedGeneration, metav1.NewTime(w.state.Now.UTC().Truncate(time.Second))
-		meta.SetStatusCondition(&now.Conditions, c)
-	}
-	now.State = model.StateNotReady
-	if ready.Status == metav1.ConditionTrue {
-		now.State = model.StateReady
-	}
+	set(&now, model.ConditionReady, isReady, reason, message, w.state.Now)
+	set(&now, model.ConditionDegraded, isDegraded, why, causes, w.state.Now)
 	return now
+}
+
+// set sets a condition of a status.
+func set(s *model.Status, name string, is bool, reason, message string, now time.Time) {
+	c := metav1.Condition{
+		Type: name, Status: metav1.ConditionFalse, Reason: reason, Message: line(message, maxMessage),
+		ObservedGeneration: s.ObservedGeneration, LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
+	}
+	if is {
+		c.Status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&s.Conditions, c)
 }
 
 // usable reports whether the GPUs of a node can be used: its GPUReady decides or, on a node
@@ -73,34 +83,28 @@ func usable(n *model.Node) bool {
 }
 
 // ready returns the condition Ready. A cluster in which there is nothing to do is not ready.
-func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
-	c := metav1.Condition{Type: model.ConditionReady, Status: metav1.ConditionFalse}
-	not := func(reason, message string) metav1.Condition {
-		c.Reason, c.Message = reason, line(message, maxMessage)
-		return c
-	}
+func (w *walk) ready(now *model.Status, conditioned bool) (is bool, reason, message string) {
 	if p := w.state.Policy; p.Refused != "" {
-		return not(model.ReasonValuesRefused, p.Refused)
+		return false, model.ReasonValuesRefused, p.Refused
 	} else if p.Deleting {
-		return not(model.ReasonDeleting, w.remaining())
+		return false, model.ReasonDeleting, w.remaining()
 	}
 	for _, r := range w.results {
 		if !model.Works(r.State) {
-			return not(r.reason, atStage(r))
+			return false, r.reason, atStage(r)
+		}
+		if r.State == model.RollingOut && message == "" {
+			message = fmt.Sprintf("; stage %s: %s", r.Name, r.works)
 		}
 	}
 	switch {
 	case now.GPUNodes == 0:
-		return not(w.noNodes())
+		reason, message = w.noNodes()
+		return false, reason, message
 	case now.ReadyNodes == 0 && conditioned:
-		return not(model.ReasonNodesNotReady, fmt.Sprintf("0 of %s ready%s", nodes(now.GPUNodes), worstOf(now.Problems)))
+		return false, model.ReasonNodesNotReady, fmt.Sprintf("0 of %s ready%s", nodes(now.GPUNodes), worstOf(now.Problems))
 	}
-	c.Status = metav1.ConditionTrue
-	message := fmt.Sprintf("%d of %s ready", now.ReadyNodes, nodes(now.GPUNodes))
-	if i := slices.IndexFunc(w.results, func(r result) bool { return r.State == model.RollingOut }); i >= 0 {
-		message += fmt.Sprintf("; stage %s: %s", w.results[i].Name, w.results[i].works)
-	}
-	return not(model.ReasonReconciled, message)
+	return true, model.ReasonReconciled, fmt.Sprintf("%d of %s ready%s", now.ReadyNodes, nodes(now.GPUNodes), message)
 }
 
 // noNodes returns why a cluster without GPU nodes is not ready, and what to check.
@@ -116,32 +120,24 @@ func (w *walk) noNodes() (reason, message string) {
 }
 
 // degraded returns the condition Degraded.
-func (w *walk) degraded(now *model.Status, failedNodes int) metav1.Condition {
-	c := metav1.Condition{
-		Type: model.ConditionDegraded, Status: metav1.ConditionTrue,
-		Reason: model.ReasonStageFailed,
-	}
-	failed := failedNodes
+func (w *walk) degraded(now *model.Status, failed int) (is bool, reason, message string) {
 	for _, r := range w.results {
 		if r.State == model.Failed {
-			c.Message = line(atStage(r), maxMessage)
-			return c
+			return true, model.ReasonStageFailed, atStage(r)
 		}
 		failed += r.Failed
 		for _, v := range r.Validations {
 			failed += v.Failed
 		}
 	}
-	if w.state.Policy.Refused != "" {
-		c.Message = line(w.state.Policy.Refused, maxMessage)
-		return c
+	switch {
+	case w.state.Policy.Refused != "":
+		return true, model.ReasonStageFailed, w.state.Policy.Refused
+	case failed > 0:
+		return true, model.ReasonNodesFailed, w.failures(now)
+	default:
+		return false, model.ReasonNoFailure, "no stage and no node has failed"
 	}
-	if failed > 0 {
-		c.Reason, c.Message = model.ReasonNodesFailed, line(w.failures(now), maxMessage)
-		return c
-	}
-	c.Status, c.Reason, c.Message = metav1.ConditionFalse, model.ReasonNoFailure, "no stage and no node has failed"
-	return c
 }
 
 // failures names the worst problems, or the validations that failed on some nodes.
@@ -165,16 +161,10 @@ func (w *walk) failures(now *model.Status) string {
 
 // remaining says what a policy that is deleted waits for.
 func (w *walk) remaining() string {
-	left := w.plan.Left
-	if len(left) == 0 {
+	if len(w.plan.Left) == 0 {
 		return "everything is deleted"
 	}
-	named := left[:min(len(left), maxNamed)]
-	out := fmt.Sprintf("deleting %d objects: %s", len(left), strings.Join(named, ", "))
-	if more := len(left) - len(named); more > 0 {
-		out += fmt.Sprintf(" and %d more", more)
-	}
-	return out
+	return fmt.Sprintf("deleting %d objects: %s", len(w.plan.Left), few(w.plan.Left, len(w.plan.Left)))
 }
 
 // atStage says what happens at a stage that is not ready.
@@ -212,10 +202,7 @@ func nodes(n int) string {
 // is older.
 func Ignored(p model.Policy, older string, now time.Time) model.Status {
 	s := model.Status{State: model.StateIgnored, ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions)}
-	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-		Type: model.ConditionReady, Status: metav1.ConditionFalse, Reason: model.ReasonIgnored, ObservedGeneration: p.Generation,
-		Message:            line(fmt.Sprintf("the ClusterPolicy %s is older and in effect; a cluster has one: delete this one or that one", older), maxMessage),
-		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
-	})
+	set(&s, model.ConditionReady, false, model.ReasonIgnored,
+		fmt.Sprintf("the ClusterPolicy %s is older and in effect; a cluster has one: delete this one or that one", older), now)
 	return s
 }
