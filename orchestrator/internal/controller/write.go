@@ -46,7 +46,11 @@ func outline(s model.Status) string {
 		parts = append(parts, c.Type, c.Status, c.Reason)
 	}
 	for _, stage := range s.Stages {
-		parts = append(parts, stage.Name, stage.State)
+		state := stage.State
+		if model.Works(state) {
+			state = model.Ready // On how many nodes it works is a number.
+		}
+		parts = append(parts, stage.Name, state)
 		for _, v := range stage.Validations {
 			parts = append(parts, v.Name, v.State)
 		}

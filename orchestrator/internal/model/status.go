@@ -22,11 +22,8 @@ const (
 	Failed = "Failed"
 )
 
-// Works reports whether a stage in this state works on at least one node, or has none: those
-// after it may start.
-func Works(state string) bool {
-	return state == RollingOut || state == Degraded || state == Ready || state == NothingToDo
-}
+// Works reports whether a stage in this state works on at least one node.
+func Works(state string) bool { return state == RollingOut || state == Degraded || state == Ready }
 
 // States returns the states of a stage.
 func States() []string {

@@ -21,15 +21,15 @@ func (w *walk) events() []model.Event {
 		for _, v := range r.Validations {
 			tellValidation(tell, v, old.Validations)
 		}
-		switch works := onNodes(r.State); {
-		case r.State == old.State, works && onNodes(old.State):
+		switch works := model.Works(r.State); {
+		case r.State == old.State, works && model.Works(old.State):
 		case works && r.Desired == 0:
 			tell(false, "StageReady", fmt.Sprintf("stage %s is applied", r.Name))
 		case works:
 			tell(false, "StageReady", fmt.Sprintf("stage %s is ready on %d of %d nodes", r.Name, r.Ready, r.Desired))
 		case r.State == model.Failed:
 			tell(true, "StageFailed", atStage(r))
-		case r.State == model.Progressing && onNodes(old.State):
+		case r.State == model.Progressing && model.Works(old.State):
 			tell(false, "StageProgressing", atStage(r))
 		}
 	}
@@ -42,9 +42,6 @@ func (w *walk) events() []model.Event {
 	}
 	return out
 }
-
-// onNodes reports whether a stage in this state works on a node.
-func onNodes(state string) bool { return model.Works(state) && state != model.NothingToDo }
 
 // tellCondition tells that a condition has changed, unless a stage has said so.
 func (w *walk) tellCondition(tell func(bool, string, string), c, old metav1.Condition) {

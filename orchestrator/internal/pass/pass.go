@@ -106,6 +106,9 @@ func (w *walk) stage(i int) result {
 	return r
 }
 
+// opens reports whether a stage in this state lets the next one start.
+func opens(state string) bool { return model.Works(state) || state == model.NothingToDo }
+
 // complete says of a stage that works whether it does so on all nodes.
 func (w *walk) complete(r *result, seen observed) {
 	r.works = fmt.Sprintf("%d of %d nodes are ready", r.Ready, r.Desired)
@@ -131,7 +134,7 @@ func (w *walk) decide(r *result, st model.Stage, seen observed, needed bool) boo
 	}
 	todo := w.objects(st)
 	before, last := w.closed[st.Pool], w.last[st.Name]
-	keep := todo.unknown && !model.Works(last.State)
+	keep := todo.unknown && !opens(last.State)
 	switch {
 	case before != "" && todo.changed:
 		r.State, r.Message = model.Pending, "waits for the stage "+before

@@ -18,7 +18,7 @@ func (w *walk) status() model.Status {
 	now := model.Status{ObservedGeneration: w.state.Policy.Generation, Inventory: w.plan.Inventory}
 	settled := true
 	for _, r := range w.results {
-		settled = settled && model.Works(r.State)
+		settled = settled && opens(r.State)
 		now.Stages = append(now.Stages, r.StageStatus)
 	}
 	if w.state.Policy.Refused != "" {
@@ -90,7 +90,7 @@ func (w *walk) ready(now *model.Status, conditioned bool) (is bool, reason, mess
 		return false, model.ReasonDeleting, w.remaining()
 	}
 	for _, r := range w.results {
-		if !model.Works(r.State) {
+		if !opens(r.State) {
 			return false, r.reason, atStage(r)
 		}
 		if r.State == model.RollingOut && message == "" {

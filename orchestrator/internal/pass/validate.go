@@ -49,7 +49,7 @@ func (w *walk) validated(r *result, st model.Stage, drive bool) bool {
 // repeats reports whether a validation that runs has had a result for this stage as it is, and
 // is repeated, for example because no GPU was free. The stage stays ready meanwhile.
 func (w *walk) repeats(st model.Stage, check model.Check, last model.ValidationStatus) bool {
-	return onNodes(w.last[st.Name].State) && (last.State == running || last.Of == check.Of)
+	return model.Works(w.last[st.Name].State) && (last.State == running || last.Of == check.Of)
 }
 
 // check lets one validation go on.
