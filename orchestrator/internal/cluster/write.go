@@ -121,7 +121,7 @@ func (c *Client) Delete(ctx context.Context, r model.Ref, uid types.UID) error {
 		return err
 	}
 	policy := metav1.DeletePropagationBackground
-	if RunsPods(r) {
+	if r.RunsPods() {
 		policy = metav1.DeletePropagationForeground
 	}
 	options := metav1.DeleteOptions{PropagationPolicy: &policy}
@@ -134,15 +134,6 @@ func (c *Client) Delete(ctx context.Context, r model.Ref, uid types.UID) error {
 		return fmt.Errorf("delete %s: %w", r, err)
 	}
 	return nil
-}
-
-// RunsPods reports whether objects of this kind have pods.
-func RunsPods(r model.Ref) bool {
-	switch r.Kind {
-	case "DaemonSet", "Deployment", "StatefulSet", "ReplicaSet", "Job":
-		return true
-	}
-	return false
 }
 
 // Patch merges a patch into an object, or into its subresource: "status" or "".

@@ -76,7 +76,7 @@ func (r repairs) next(now time.Time) time.Duration {
 	var in time.Duration
 	for _, x := range r {
 		if x.held != "" {
-			in = soonest(in, max(x.at.Sub(now), pause))
+			in = model.Soonest(in, max(x.at.Sub(now), pause))
 		}
 	}
 	return in

@@ -28,7 +28,7 @@ func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) 
 		}
 		c.cfg.Policies.Report(ctx, s.Policy, plan.Events)
 	case changed:
-		in = soonest(in, statusEvery)
+		in = model.Soonest(in, statusEvery)
 	default:
 		c.cfg.Policies.Report(ctx, s.Policy, plan.Events)
 	}
@@ -36,7 +36,7 @@ func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) 
 	if s.Policy.Deleting && len(plan.Inventory) == 0 {
 		return 0, c.cfg.Policies.Gone(ctx, s.Policy)
 	}
-	return soonest(in, soonest(retry, c.repairs.next(s.Now))), ctx.Err()
+	return model.Soonest(in, model.Soonest(retry, c.repairs.next(s.Now))), ctx.Err()
 }
 
 // outline identifies what of a status is written at once: all but numbers of nodes and causes.
@@ -56,14 +56,6 @@ func outline(s model.Status) string {
 		}
 	}
 	return model.HashOf(parts...)
-}
-
-// soonest returns the smaller one; 0 is never.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // writeObjects writes the objects of a plan. What failed before is left alone until its delay is
@@ -86,7 +78,7 @@ func (c *Controller) writeObjects(ctx context.Context, s model.State, plan model
 	c.drop(plan)
 	var in time.Duration
 	for _, f := range c.failures {
-		in = soonest(in, max(time.Until(f.at), pause))
+		in = model.Soonest(in, max(time.Until(f.at), pause))
 	}
 	return in
 }

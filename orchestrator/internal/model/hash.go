@@ -52,3 +52,12 @@ func (r Ref) String() string {
 	}
 	return r.Kind + " " + r.Namespace + "/" + r.Name
 }
+
+// RunsPods reports whether objects of this kind have pods.
+func (r Ref) RunsPods() bool {
+	switch r.Kind {
+	case "DaemonSet", "Deployment", "StatefulSet", "ReplicaSet", "Job", "CronJob":
+		return true
+	}
+	return false
+}

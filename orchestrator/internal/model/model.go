@@ -15,6 +15,9 @@ import (
 // FieldManager is the field manager of all objects that the orchestrator applies.
 const FieldManager = "outrigger"
 
+// AnnotationValidates makes a PodTemplate a validation, and names the stage that it follows.
+const AnnotationValidates = "outrigger.dev/validates"
+
 // Ref names an object. Namespace is empty for objects without one.
 type Ref struct {
 	APIVersion string `json:"apiVersion"`
@@ -208,6 +211,14 @@ type Plan struct {
 	Events []Event
 	// Again is when to look again without a change in the cluster, such as a timeout; 0 is never.
 	Again time.Duration
+}
+
+// Soonest returns the smaller one of two times after which to look again. 0 is never.
+func Soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // Apply is an object to apply with server-side apply.

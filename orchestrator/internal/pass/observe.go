@@ -60,13 +60,6 @@ func newIndex(s model.State) *index {
 	return x
 }
 
-// lookAgain makes the pass look again after d, if that is earlier than what it has. 0 is never.
-func (x *index) lookAgain(d time.Duration) {
-	if d > 0 && (x.again == 0 || d < x.again) {
-		x.again = d
-	}
-}
-
 // observed is what is known of the DaemonSets of a stage.
 type observed struct {
 	// status has the numbers of nodes. Those of the stage are the nodes of the DaemonSet with

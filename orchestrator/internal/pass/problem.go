@@ -39,7 +39,7 @@ func (x *index) add(stage, node string, c cause) bool {
 	if !failed && !c.since.IsZero() {
 		left := patience - x.now.Sub(c.since)
 		failed = left <= 0
-		x.lookAgain(left)
+		x.again = model.Soonest(x.again, max(left, 0))
 	}
 	if !failed && c.kind == starts {
 		return failed

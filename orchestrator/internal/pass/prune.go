@@ -84,7 +84,7 @@ func (w *walk) leave(leaving []model.Seen) []model.Seen {
 	slices.Reverse(leaving)
 	// Namespaces last: the rest goes with them, in no order.
 	slices.SortStableFunc(leaving, func(a, b model.Seen) int { return order(a.Kind == "Namespace") - order(b.Kind == "Namespace") })
-	workloads := slices.ContainsFunc(leaving, isWorkload)
+	workloads := slices.ContainsFunc(leaving, func(s model.Seen) bool { return s.RunsPods() })
 	var out []model.Seen
 	for _, seen := range leaving {
 		if err := w.state.Failures[seen.Ref]; err != "" {
@@ -92,17 +92,9 @@ func (w *walk) leave(leaving []model.Seen) []model.Seen {
 		} else {
 			w.plan.Left = append(w.plan.Left, seen.Ref.String())
 		}
-		if !seen.Deleting && (isWorkload(seen) || !workloads) {
+		if !seen.Deleting && (seen.RunsPods() || !workloads) {
 			out = append(out, seen)
 		}
 	}
 	return out
-}
-
-func isWorkload(s model.Seen) bool {
-	switch s.Kind {
-	case "DaemonSet", "Deployment", "StatefulSet", "Job", "CronJob", "Pod":
-		return true
-	}
-	return false
 }

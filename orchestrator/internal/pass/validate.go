@@ -60,7 +60,7 @@ func (w *walk) check(st model.Stage, check model.Check, last model.ValidationSta
 	now.Message = line(now.Message, maxMessage)
 	w.plan.Create = append(w.plan.Create, create...)
 	w.plan.Delete = append(w.plan.Delete, remove...)
-	w.index.lookAgain(again)
+	w.index.again = model.Soonest(w.index.again, again)
 	return now
 }
 

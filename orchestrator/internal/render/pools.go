@@ -191,7 +191,7 @@ func join(st *model.Stage, p pools.Pool, base []model.Stage) error {
 		check.Name += "-" + p.Name
 		check.Template = check.Template.DeepCopy()
 		annotations := check.Template.GetAnnotations()
-		annotations[validates] = st.Name
+		annotations[model.AnnotationValidates] = st.Name
 		check.Template.SetAnnotations(annotations)
 	}
 	return errors.Join(errs...)

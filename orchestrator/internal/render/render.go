@@ -22,13 +22,9 @@ import (
 // it to "Helm" in an installation with Helm.
 const ManagedBy = "app.kubernetes.io/managed-by"
 
-// The annotations of a PodTemplate that make it a validation.
-const (
-	// validates names the stage that the validation follows.
-	validates = "outrigger.dev/validates"
-	// onNodes says how many nodes it runs on: "1", "10%" or "all".
-	onNodes = "outrigger.dev/validate-nodes"
-)
+// onNodes is the annotation of the PodTemplate of a validation that says how many nodes it runs
+// on: "1", "10%" or "all".
+const onNodes = "outrigger.dev/validate-nodes"
 
 // defaultTimeout bounds a pod of a validation whose template has no activeDeadlineSeconds.
 const defaultTimeout = 5 * time.Minute
@@ -113,7 +109,7 @@ func Attach(stages []model.Stage, validate string) {
 	var templates []*unstructured.Unstructured
 	for i := range stages {
 		stages[i].Objects = slices.DeleteFunc(stages[i].Objects, func(o *unstructured.Unstructured) bool {
-			is := o.GetKind() == "PodTemplate" && o.GetAnnotations()[validates] != ""
+			is := o.GetKind() == "PodTemplate" && o.GetAnnotations()[model.AnnotationValidates] != ""
 			if is {
 				templates = append(templates, o)
 			}
@@ -121,7 +117,7 @@ func Attach(stages []model.Stage, validate string) {
 		})
 	}
 	for _, template := range templates {
-		after := template.GetAnnotations()[validates]
+		after := template.GetAnnotations()[model.AnnotationValidates]
 		i := slices.IndexFunc(stages, func(s model.Stage) bool { return s.Name == after })
 		if i < 0 {
 			continue // What it validates is turned off.

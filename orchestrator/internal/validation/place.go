@@ -17,9 +17,6 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// annotationStage names, in a PodTemplate, the stage after which its pods run.
-const annotationStage = "outrigger.dev/validates"
-
 // maxChoice is among how many nodes the scheduler chooses for the one pod of a check.
 const maxChoice = 20
 
@@ -29,7 +26,7 @@ func (r *run) candidates() {
 	waiting := map[string]bool{}
 	owners := map[string]bool{}
 	for _, d := range r.s.DaemonSets {
-		if d.Stage == r.c.Template.GetAnnotations()[annotationStage] {
+		if d.Stage == r.c.Template.GetAnnotations()[model.AnnotationValidates] {
 			owners[d.Name] = true
 		}
 	}

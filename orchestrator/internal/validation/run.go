@@ -117,7 +117,5 @@ func (r *run) delete(p model.Pod) {
 
 // lookAfter asks for another look after d at the latest.
 func (r *run) lookAfter(d time.Duration) {
-	if d = max(d, time.Second); r.again == 0 || d < r.again {
-		r.again = d
-	}
+	r.again = model.Soonest(r.again, max(d, time.Second))
 }
