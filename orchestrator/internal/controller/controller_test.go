@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/orchestrator/internal/controller"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/pkg/agent/agenttest"
 )
 
@@ -27,6 +28,7 @@ func TestController(t *testing.T) {
 	r := newRig(t)
 	t.Run("an upgraded API server gets what is rendered for it", func(t *testing.T) { upgrade(r.in(t)) })
 	t.Run("an object of somebody else is refused, and applied once it is gone", func(t *testing.T) { foreign(r.in(t)) })
+	t.Run("a DaemonSet is repaired", func(t *testing.T) { repaired(r.in(t)) })
 	t.Run("a fight with another controller is told, and slows down", func(t *testing.T) { fight(r.in(t)) })
 }
 
@@ -62,6 +64,34 @@ func foreign(r *rig) {
 		r.Fatal(err)
 	}
 	p.message(r, model.Ready, "")
+}
+
+func repaired(r *rig) {
+	image := func(image string) *unstructured.Unstructured {
+		labels := map[string]any{render.ManagedBy: model.FieldManager}
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": map[string]any{"name": "agent", "namespace": "default", "labels": labels},
+			"spec": map[string]any{"selector": map[string]any{"matchLabels": labels}, "template": map[string]any{
+				"metadata": map[string]any{"labels": labels},
+				"spec":     map[string]any{"containers": []any{map[string]any{"name": "agent", "image": image}}},
+			}},
+		}}
+	}
+	p := &policy{now: model.Policy{Name: "p", UID: "1"}}
+	r.run(r.connect(), keep(p), one(image("ours")))
+	p.message(r, model.NothingToDo, "no node matches")
+	if told := p.told("DriftRepaired"); len(told) > 0 {
+		r.Errorf("repaired although nobody has changed it: %q", told)
+	}
+	r.writeAs("somebody", image("theirs"))
+	ref := model.RefOf(image("ours"))
+	agenttest.Poll(r, "the repair", func() bool {
+		containers, _, err := unstructured.NestedSlice(r.get(ref).Object, "spec", "template", "spec", "containers")
+		return err == nil && containers[0].(map[string]any)["image"] == "ours" //nolint:forcetypeassert,errcheck // the API server checks it
+	})
+	if told := p.told("DriftRepaired"); len(told) != 1 || !strings.Contains(told[0], "changed by somebody") {
+		r.Errorf("Events about repairs: %q", told)
+	}
 }
 
 func fight(r *rig) {

@@ -168,20 +168,10 @@ func why(p *corev1.Pod) (reason, message string) {
 	return "", p.Status.Message
 }
 
-// daemonSet is what is kept of a DaemonSet.
-type daemonSet struct {
-	model.DaemonSet
-	version uint64
-}
-
-func newDaemonSet(object metav1.Object) (daemonSet, bool) {
-	in, ok := object.(*appsv1.DaemonSet)
-	if !ok {
-		return daemonSet{}, false
-	}
-	return daemonSet{version: version(in), DaemonSet: model.DaemonSet{
-		Ref:     model.Ref{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: strings.Clone(in.Namespace), Name: strings.Clone(in.Name)},
+// numbers returns what is kept of a DaemonSet besides its metadata.
+func numbers(in *appsv1.DaemonSet) model.DaemonSet {
+	return model.DaemonSet{
 		Current: in.Status.ObservedGeneration >= in.Generation, Desired: int(in.Status.DesiredNumberScheduled),
 		Updated: int(in.Status.UpdatedNumberScheduled), Ready: int(in.Status.NumberReady),
-	}}, true
+	}
 }

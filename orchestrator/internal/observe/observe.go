@@ -47,10 +47,9 @@ type Observer struct {
 	mu       sync.Mutex
 	policies *table[model.Policy]
 	nodes    *table[model.Node]
-	// pods and daemonSets are by namespace.
-	pods       map[string]*table[model.Pod]
-	daemonSets map[string]*table[daemonSet]
-	objects    map[place]*table[seen]
+	// pods are by namespace.
+	pods    map[string]*table[model.Pod]
+	objects map[place]*table[seen]
 	// applied are the objects that this process has applied.
 	applied map[model.Ref]record
 	// errs say what cannot be watched, by its name.
@@ -66,11 +65,15 @@ type place struct {
 	namespace string
 }
 
+func (p place) isDaemonSets() bool {
+	return p.gvr == appsv1.SchemeGroupVersion.WithResource("daemonsets")
+}
+
 // New returns an Observer, which observes nothing yet.
 func New(cfg Config) *Observer {
 	return &Observer{
 		cfg: cfg, Changed: make(chan struct{}, 1), interned: interned{},
-		pods: map[string]*table[model.Pod]{}, daemonSets: map[string]*table[daemonSet]{}, objects: map[place]*table[seen]{},
+		pods: map[string]*table[model.Pod]{}, objects: map[place]*table[seen]{},
 		applied: map[model.Ref]record{}, errs: map[string]error{},
 	}
 }
@@ -121,28 +124,28 @@ func (o *Observer) followNodes(ctx context.Context, labels []string) error {
 	o.mu.Lock()
 	o.nodes = nodes
 	o.mu.Unlock()
-	return o.typed(ctx, kind{gv: corev1.SchemeGroupVersion, resource: "nodes", object: &corev1.Node{}}, nodes)
+	return o.typed(ctx, kind{gvr: corev1.SchemeGroupVersion.WithResource("nodes"), object: &corev1.Node{}}, nodes)
 }
 
+// followPlace watches the objects in a place, and the pods of DaemonSets.
 func (o *Observer) followPlace(ctx context.Context, p place) error {
 	t := newTable(o, func(m metav1.Object) (seen, bool) { return newSeen(p, m), true }, sameSeen)
 	t.removed = o.forget
-	o.mu.Lock()
-	o.objects[p] = t
-	o.mu.Unlock()
-	o.metadata(ctx, p, t)
-	if p.kind.Kind != "DaemonSet" {
-		return nil
-	}
-	sets := newTable(o, newDaemonSet, func(a, b daemonSet) bool { return a.DaemonSet == b.DaemonSet })
 	pods := newTable(o, pod, func(a, b model.Pod) bool { return a == b })
 	o.mu.Lock()
-	o.daemonSets[p.namespace], o.pods[p.namespace] = sets, pods
+	o.objects[p] = t
+	if p.isDaemonSets() {
+		o.pods[p.namespace] = pods
+	}
 	o.mu.Unlock()
-	if err := o.typed(ctx, kind{appsv1.SchemeGroupVersion, "daemonsets", p.namespace, selector, &appsv1.DaemonSet{}}, sets); err != nil {
+	if !p.isDaemonSets() {
+		o.metadata(ctx, p, t)
+		return nil
+	}
+	if err := o.typed(ctx, kind{p.gvr, p.namespace, selector, &appsv1.DaemonSet{}}, t); err != nil {
 		return err
 	}
-	return o.typed(ctx, kind{corev1.SchemeGroupVersion, "pods", p.namespace, "", &corev1.Pod{}}, pods)
+	return o.typed(ctx, kind{corev1.SchemeGroupVersion.WithResource("pods"), p.namespace, "", &corev1.Pod{}}, pods)
 }
 
 // Listed returns nil if all that is followed is known, and otherwise what is not, and why.
@@ -162,11 +165,8 @@ func (o *Observer) Listed() error {
 	for namespace, t := range o.pods {
 		waits["pods in "+namespace] = !t.listed
 	}
-	for namespace, t := range o.daemonSets {
-		waits["daemonsets in "+namespace] = !t.listed
-	}
 	for p, t := range o.objects {
-		waits["metadata of "+p.gvr.Resource] = waits["metadata of "+p.gvr.Resource] || !t.listed
+		waits[p.gvr.Resource] = waits[p.gvr.Resource] || !t.listed
 	}
 	for _, name := range slices.Sorted(maps.Keys(waits)) {
 		if waits[name] {
@@ -200,12 +200,16 @@ func (o *Observer) State(policy model.Policy, stages map[model.Ref]string, now t
 	for _, t := range o.pods {
 		s.Pods = slices.AppendSeq(s.Pods, maps.Values(t.rows))
 	}
-	for _, t := range o.daemonSets {
-		for _, ds := range t.rows {
+	for p, t := range o.objects {
+		if !p.isDaemonSets() {
+			continue
+		}
+		for _, row := range t.rows {
+			ds := row.daemonSet
 			// What was seen before it was applied is not current.
-			ds.Current = ds.Current && ds.version >= o.applied[ds.Ref].version
-			ds.Stage = stages[ds.Ref]
-			s.DaemonSets = append(s.DaemonSets, ds.DaemonSet)
+			ds.Current = ds.Current && row.version >= o.applied[row.Ref].version
+			ds.Ref, ds.Stage = row.Ref, stages[row.Ref]
+			s.DaemonSets = append(s.DaemonSets, ds)
 		}
 	}
 	return s

@@ -73,7 +73,7 @@ func PolicyOf(in *unstructured.Unstructured) model.Policy {
 	p := model.Policy{
 		Name: in.GetName(), Release: cmp.Or(in.GetLabels()[release], in.GetName()), UID: in.GetUID(), Generation: in.GetGeneration(), Created: in.GetCreationTimestamp().UTC(),
 		Finalizers: in.GetFinalizers(), Deleting: in.GetDeletionTimestamp() != nil,
-		Version: version(in), Validate: in.GetAnnotations()[validate], Adopt: in.GetAnnotations()[adopt] == "true",
+		Version: cluster.Version(in), Validate: in.GetAnnotations()[validate], Adopt: in.GetAnnotations()[adopt] == "true",
 	}
 	p.Values, _, _ = unstructured.NestedMap(in.Object, "spec")
 	status, _, err := unstructured.NestedMap(in.Object, "status")

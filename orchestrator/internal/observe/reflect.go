@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -34,39 +32,34 @@ const (
 
 // kind is a kind of objects of which the fields matter, in one namespace or all.
 type kind struct {
-	gv                          schema.GroupVersion
-	resource, namespace, labels string
-	object                      runtime.Object
+	gvr               schema.GroupVersionResource
+	namespace, labels string
+	object            runtime.Object
 }
 
 // typed watches the objects of a kind.
 func (o *Observer) typed(ctx context.Context, k kind, store cache.ReflectorStore) error {
-	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	metav1.AddToGroupVersion(scheme, k.gv)
-	// Not the whole groups: their tables are memory.
-	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.NodeList{}, &corev1.Pod{}, &corev1.PodList{})
-	scheme.AddKnownTypes(appsv1.SchemeGroupVersion, &appsv1.DaemonSet{}, &appsv1.DaemonSetList{})
+	gv := k.gvr.GroupVersion()
 	rc := rest.CopyConfig(o.cfg.Client.REST)
-	rc.GroupVersion, rc.APIPath = &k.gv, "/apis"
-	if k.gv.Group == "" {
+	rc.GroupVersion, rc.APIPath = &gv, "/apis"
+	if gv.Group == "" {
 		rc.APIPath = "/api"
 	}
 	rc.ContentType, rc.AcceptContentTypes = protobuf, protobuf+",application/json"
-	rc.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	rc.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	client, err := rest.RESTClientFor(rc)
 	if err != nil {
-		return fmt.Errorf("watch %s: %w", k.resource, err)
+		return fmt.Errorf("watch %s: %w", k.gvr.Resource, err)
 	}
-	lw := cache.NewFilteredListWatchFromClient(client, k.resource, k.namespace, func(options *metav1.ListOptions) { options.LabelSelector = k.labels })
-	o.reflect(ctx, k.resource, lw, k.object, store)
+	lw := cache.NewFilteredListWatchFromClient(client, k.gvr.Resource, k.namespace, func(options *metav1.ListOptions) { options.LabelSelector = k.labels })
+	o.reflect(ctx, k.gvr.Resource, lw, k.object, store)
 	return nil
 }
 
 // metadata watches the metadata of the orchestrator's objects in one place.
 func (o *Observer) metadata(ctx context.Context, p place, store cache.ReflectorStore) {
 	resource := o.cfg.Client.Metadata.Resource(p.gvr).Namespace(p.namespace)
-	o.reflect(ctx, "metadata of "+p.gvr.Resource, &cache.ListWatch{
+	o.reflect(ctx, p.gvr.Resource, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = selector
 			return resource.List(ctx, options)

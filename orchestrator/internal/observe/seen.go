@@ -3,6 +3,7 @@ package observe
 import (
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -15,21 +16,27 @@ type seen struct {
 	model.Seen
 	// version is the resourceVersion, and fingerprint that of the applied fields.
 	version, fingerprint uint64
+	// daemonSet has the numbers of a DaemonSet.
+	daemonSet model.DaemonSet
 }
 
-func version(o metav1.Object) uint64 { return cluster.Version(o) }
-
 func newSeen(p place, o metav1.Object) seen {
-	return seen{version: version(o), fingerprint: cluster.Fingerprint(o), Seen: model.Seen{
+	s := seen{version: cluster.Version(o), fingerprint: cluster.Fingerprint(o), Seen: model.Seen{
 		Ref: model.Ref{
 			APIVersion: p.kind.GroupVersion().String(), Kind: p.kind.Kind,
 			Namespace: strings.Clone(o.GetNamespace()), Name: strings.Clone(o.GetName()),
 		},
 		UID: o.GetUID(), Ours: cluster.Ours(o), Owner: strings.Clone(cluster.Changer(o)), Deleting: o.GetDeletionTimestamp() != nil,
 	}}
+	if ds, ok := o.(*appsv1.DaemonSet); ok {
+		s.daemonSet = numbers(ds)
+	}
+	return s
 }
 
-func sameSeen(a, b seen) bool { return a.Seen == b.Seen && a.fingerprint == b.fingerprint }
+func sameSeen(a, b seen) bool {
+	return a.Seen == b.Seen && a.fingerprint == b.fingerprint && a.daemonSet == b.daemonSet
+}
 
 // record is an object as the API server returned it when it was applied, and its hash.
 type record struct {
