@@ -59,7 +59,7 @@ func TestMIGPodsComputeOnTheirOwnDevice(t *testing.T) {
 }
 
 // settles is how long the kubelet may take to advertise a change of the MIG devices: it
-// updates the Node every 4 s. It is less than the pause after which the plugin looks for
+// updates the Node every second. It is less than the pause after which the plugin looks for
 // changes that NVML does not report.
 const settles = 20 * time.Second
 
