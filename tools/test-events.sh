@@ -23,12 +23,13 @@ for module in "${modules[@]}"; do
   # Packages of the cluster's tests take turns: they use the whole machine.
   case $module in test/*) turns=(-p 1) ;; *) turns=() ;; esac
   packages=(./...)
-  # newagent compiles for minutes and uses no cluster. At the lowest priority it does not
-  # delay the other packages, which mostly wait for theirs. Its events follow.
+  # newagent and schemas compute for minutes and use no cluster. At the lowest priority they do
+  # not delay the other packages, which mostly wait for theirs. Their events follow.
   if [ "$module" = test/e2e ]; then
-    mapfile -t packages < <(go list "${tags[@]}" ./... | grep -v '/newagent$')
-    nice -n 19 go test -json "${args[@]}" ./newagent >"$later" &
+    nice -n 19 go test -json "${args[@]}" -p 1 ./newagent ./schemas >"$later" &
     beside=$!
+    mapfile -t others < <(go list "${tags[@]}" ./... | grep -vE '/(newagent|schemas)$')
+    [ ${#others[@]} -eq 0 ] || packages=("${others[@]}")
   fi
   go test -json "${args[@]}" "${tags[@]}" "${turns[@]}" "${packages[@]}" || status=1
   if [ -n "$beside" ]; then
