@@ -91,8 +91,13 @@ func forget(ctx context.Context, api *stack.API, node string) error {
 	if err := api.Patch(ctx, stack.NodePath(node), stack.MergePatch, patch); err != nil {
 		return err
 	}
+	return removeReady(ctx, api, node)
+}
+
+// removeReady removes the condition GPUReady from a Node.
+func removeReady(ctx context.Context, api *stack.API, node string) error {
 	condition := map[string]any{"$patch": "delete", "type": gpuReady}
-	patch = map[string]any{"status": map[string]any{"conditions": []any{condition}}}
+	patch := map[string]any{"status": map[string]any{"conditions": []any{condition}}}
 	return api.Patch(ctx, stack.NodePath(node)+"/status", stack.StrategicPatch, patch)
 }
 

@@ -121,19 +121,10 @@ func TestOrchestrator(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	labelPools(t)
 	traces, files := nodeTraces(t), onGPUNode(t, toolkitFiles)
-	helm, err := shared.Helm(stack.OperatorNamespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := helm.Uninstall(stack.Umbrella); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := helm.Install(t.Context(), stack.Umbrella, map[string]any{}); err != nil {
-		t.Fatal(err)
-	}
+	helm := helmUntilTheEnd(t)
+	t.Run("it stops at the agent that waits for a driver", func(t *testing.T) { installedWithoutDriver(t, helm) })
 	policyIsReady(t)
 	t.Run("both validations have passed", validationsHavePassed)
 	t.Run("a bad image stops its stage until it is mended", aBadImageStopsItsStage)
@@ -143,6 +134,8 @@ func TestOrchestrator(t *testing.T) {
 	t.Run("one of two orchestrators works", oneOfTwoWorks)
 	t.Run("an orchestrator that is killed goes on", aKilledOrchestratorGoesOn)
 	t.Run("Helm alone renders the same objects", helmRendersTheSame)
+	t.Run("pools select their nodes", poolsSelectTheirNodes)
+	t.Run("pools that overlap are refused by name", overlappingPoolsAreRefused)
 	t.Run("nothing is left after helm uninstall", func(t *testing.T) {
 		if err := helm.Uninstall(stack.Umbrella); err != nil {
 			describeOrchestrator(t)

@@ -1,0 +1,182 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"outrigger.dev/test/e2e/stack"
+)
+
+// helmUntilTheEnd returns Helm, which uninstalls the umbrella chart when the test ends.
+func helmUntilTheEnd(t *testing.T) *stack.Helm {
+	t.Helper()
+	helm, err := shared.Helm(stack.OperatorNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := helm.Uninstall(stack.Umbrella); err != nil {
+			t.Error(err)
+		}
+	})
+	return helm
+}
+
+// stageOf returns a stage of a policy, and an empty one if it has none of this name.
+func stageOf(p stack.Policy, name string) stack.Stage {
+	for _, s := range p.Status.Stages {
+		if s.Name == name {
+			return s
+		}
+	}
+	return stack.Stage{}
+}
+
+// told reports whether a policy has a problem with its node and its fix.
+func told(p stack.Policy, stage, cause, node string) bool {
+	return slices.ContainsFunc(p.Status.Problems, func(found stack.Problem) bool {
+		return found.Stage == stage && found.Cause == cause && slices.Contains(found.Examples, node) && strings.Contains(found.Fix, "driver")
+	})
+}
+
+// installedWithoutDriver installs the umbrella chart while the driver of the GPU node is not
+// loaded, and loads it once the status says that the first agent that needs it waits.
+func installedWithoutDriver(t *testing.T, helm *stack.Helm) {
+	t.Helper()
+	driver(t.Context(), t, "off")
+	t.Cleanup(func() { driver(context.WithoutCancel(t.Context()), t, "on") })
+	if err := helm.Install(t.Context(), stack.Umbrella, map[string]any{}); err != nil {
+		t.Fatal(err)
+	}
+	const waiting = "container-toolkit"
+	var p stack.Policy
+	eventually(t, "the status names the stage, the node, the cause and the fix", func() bool {
+		p = readPolicy(t)
+		return p.Current() && told(p, waiting, "DriverNotFound", gpuNode())
+	})
+	for _, s := range p.Status.Stages {
+		t.Logf("stage %s is %s: %s", s.Name, s.State, s.Message)
+	}
+	if s := stageOf(p, waiting); p.Status.State == "ready" || s.State != "Progressing" || s.Ready != 0 {
+		t.Errorf("the policy is %s, and the stage %+v", p.Status.State, s)
+	}
+	if s := stageOf(p, "device-plugin"); s.State != "Pending" || s.Message != "waits for the stage "+waiting {
+		t.Errorf("the stage after it is %+v", s)
+	}
+	if names := kubectl(t, "-n", stack.Namespace, "get", "daemonsets", "-o", "name"); strings.Contains(names, "device-plugin") {
+		t.Errorf("without a driver there are %s", names)
+	}
+	driver(t.Context(), t, "on")
+}
+
+// The labels of the nodes of the pools gpu and plain.
+const (
+	poolGPU   = "test.outrigger.dev/gpu"
+	poolPlain = "test.outrigger.dev/plain"
+)
+
+// labelPools gives each pool one of the two nodes until the test ends.
+func labelPools(t *testing.T) {
+	t.Helper()
+	kubectl(t, "label", "node", gpuNode(), poolGPU+"=true")
+	kubectl(t, "label", "node", shared.Nodes()[0], poolPlain+"=true")
+	t.Cleanup(func() { kubectlCleanup(t, "label", "nodes", "--all", poolGPU+"-", poolPlain+"-") })
+}
+
+// patchPools sets the pools of the policy. plain adds labels to the selector of the second one.
+func patchPools(t *testing.T, plain ...string) {
+	t.Helper()
+	selector := map[string]string{poolPlain: "true"}
+	for _, label := range plain {
+		selector[label] = "true"
+	}
+	pool := func(name string, selector map[string]string, values map[string]any) map[string]any {
+		values["devicePlugin"] = map[string]any{"podLabels": map[string]string{"test.outrigger.dev/pool": name}}
+		return map[string]any{"name": name, "nodeSelector": selector, "values": values}
+	}
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"pools": []any{
+		pool("gpu", map[string]string{poolGPU: "true"}, map[string]any{}),
+		pool("plain", selector, map[string]any{"toolkit": map[string]any{"enabled": false}}),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patchPolicy(t, string(patch))
+}
+
+// poolsSelectTheirNodes gives each node values of its own. The second node has a label as if it had
+// GPUs, but no driver: the agents of its pool wait, and hold up nothing else.
+func poolsSelectTheirNodes(t *testing.T) {
+	plain := shared.Nodes()[0]
+	defer func() {
+		if t.Failed() {
+			describeOrchestrator(t)
+		}
+	}()
+	kubectl(t, "label", "node", plain, stack.PCILabel+"=true")
+	t.Cleanup(func() { kubectlCleanup(t, "label", "node", plain, stack.PCILabel+"-") })
+	patchPools(t)
+	eventually(t, "the pool with a driver is ready, and the other one waits for its driver", func() bool {
+		p := readPolicy(t)
+		plugin := stageOf(p, "device-plugin/gpu")
+		passed := !slices.ContainsFunc(plugin.Validations, func(v struct{ Name, State, Message string }) bool { return v.State != "Passed" })
+		return p.Current() && plugin.State == "Ready" && passed && told(p, "device-plugin/plain", "DriverNotFound", plain)
+	})
+	const pods = `jsonpath={range .items[*]}{.spec.nodeName} {.metadata.ownerReferences[0].name} {.metadata.labels.test\.outrigger\.dev/pool}{"\n"}{end}`
+	got := strings.Split(kubectl(t, "-n", stack.Namespace, "get", "pods", "--selector=app.kubernetes.io/name in (device-plugin,container-toolkit)", "-o", pods), "\n")
+	slices.Sort(got)
+	want := []string{plain + " outrigger-plain-device-plugin plain", gpuNode() + " outrigger-gpu-container-toolkit", gpuNode() + " outrigger-gpu-device-plugin gpu"}
+	for i := range got {
+		got[i] = strings.TrimSpace(got[i])
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the nodes run\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	kubectl(t, "label", "node", plain, stack.PCILabel+"-")
+	policyIsReady(t)
+	// Feature discovery takes its condition back where it is uninstalled, not where a node stops to
+	// match its selector.
+	eventually(t, "feature discovery has left the node", func() bool { return podOf(t, "outrigger-feature-discovery", plain) == "" })
+	api, err := shared.Admin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(api.Close)
+	if err := removeReady(t.Context(), api, plain); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// overlappingPoolsAreRefused makes the pools overlap, on a node and by their selectors.
+func overlappingPoolsAreRefused(t *testing.T) {
+	before, pod := versions(t), podOf(t, "outrigger-gpu-device-plugin", gpuNode())
+	kubectl(t, "label", "node", gpuNode(), poolPlain+"=true")
+	eventually(t, "the later pool is refused, with both names and the node", func() bool {
+		s := stageOf(readPolicy(t), "device-plugin/plain")
+		return s.State == "Failed" && strings.Contains(s.Message, fmt.Sprintf("pools gpu and plain overlap: both have the labels of node %s, which stays in gpu", gpuNode()))
+	})
+	kubectl(t, "label", "node", gpuNode(), poolPlain+"-")
+	policyIsReady(t)
+
+	patchPools(t, poolGPU)
+	eventually(t, "the policy is refused, with both names", func() bool {
+		p := readPolicy(t)
+		return p.Current() && slices.ContainsFunc(p.Status.Conditions, func(c stack.Condition) bool {
+			return c.Type == "Ready" && c.Status == "False" && strings.Contains(c.Message, "pools gpu and plain overlap")
+		})
+	})
+	patchPools(t)
+	policyIsReady(t)
+	if names := changed(before, versions(t)); len(names) > 0 {
+		t.Errorf("changed %v, want nothing", names)
+	}
+	if now := podOf(t, "outrigger-gpu-device-plugin", gpuNode()); now == "" || now != pod {
+		t.Errorf("the pod %s of the device plugin became %s", pod, now)
+	}
+}
