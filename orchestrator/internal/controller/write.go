@@ -106,7 +106,7 @@ func (c *Controller) remove(ctx context.Context, p model.Policy, seen model.Seen
 		}
 		if len(others) > 0 {
 			why := cluster.Kept(seen.Ref, others)
-			c.cfg.Log.Warn(why)
+			c.cfg.Log.Warn("a namespace is kept", "why", why)
 			c.cfg.Policies.Report(ctx, p, []model.Event{{Warning: true, Reason: "NamespaceKept", Message: why}})
 			return c.cfg.Client.Release(ctx, seen.Ref)
 		}

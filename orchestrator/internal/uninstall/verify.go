@@ -1,3 +1,4 @@
+// Package uninstall finds what agents have left in a cluster.
 package uninstall
 
 import (

@@ -11,7 +11,7 @@ import (
 func TestOfNode(t *testing.T) {
 	managed := func(manager, operation, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
-			Manager: manager, Operation: metav1.ManagedFieldsOperationType(operation), FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+			Manager: manager, Operation: metav1.ManagedFieldsOperationType(operation), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
 		}
 	}
 	label := func(name string) string { return `{"f:metadata":{"f:labels":{".":{},"f:` + name + `":{}}}}` }
