@@ -9,6 +9,7 @@ import (
 
 	"outrigger.dev/orchestrator/internal/app"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 func values(t *testing.T, text string) string {
@@ -34,4 +35,26 @@ func TestApp(t *testing.T) {
 	if err := agent.CheckApp(app.App()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestValuesOfSeveralFiles(t *testing.T) {
+	first := values(t, "devicePlugin: {logLevel: debug, logFormat: json}\ntoolkit: {enabled: false}")
+	second := values(t, "devicePlugin: {logLevel: warn}")
+	var out strings.Builder
+	cmd := agenttest.Command(t, nil, "render", "-f", first, "-f", second)
+	cmd.Stdout = &out
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"value: warn", "value: json"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no object has %q", want)
+		}
+	}
+	for _, not := range []string{"value: debug", "Stage: container-toolkit"} {
+		if strings.Contains(out.String(), not) {
+			t.Errorf("an object has %q", not)
+		}
+	}
+	agenttest.Fails(t, agenttest.Command(t, nil, "render", "-f", values(t, "a: 1\na: 2")), 1, "read values", "already set")
 }

@@ -3,10 +3,10 @@ package app
 import (
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 
 	"github.com/urfave/cli/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"sigs.k8s.io/yaml"
 
 	"outrigger.dev/orchestrator/internal/cluster"
@@ -76,7 +76,7 @@ func (s settings) stages(kubernetes string) ([]model.Stage, error) {
 		if err != nil {
 			return nil, err
 		}
-		merge(values, more)
+		values = loader.MergeMaps(values, more)
 	}
 	return render.Stages(render.Config{Name: s.release, Namespace: s.namespace, Kubernetes: kubernetes, Values: values})
 }
@@ -91,19 +91,4 @@ func readValues(file string) (map[string]any, error) {
 		return nil, fmt.Errorf("read values %s: %w", file, err)
 	}
 	return values, nil
-}
-
-// merge adds more values as Helm does with several files: maps are merged, everything else
-// is replaced.
-func merge(values, more map[string]any) {
-	for key, value := range more {
-		from, fromMap := value.(map[string]any)
-		to, toMap := values[key].(map[string]any)
-		if fromMap && toMap {
-			to = maps.Clone(to)
-			merge(to, from)
-			value = to
-		}
-		values[key] = value
-	}
 }
