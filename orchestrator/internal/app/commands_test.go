@@ -152,18 +152,25 @@ func TestCommands(t *testing.T) {
 	})
 }
 
+// byPerson creates an object in the namespace of the agents, as kubectl does.
+func (w *world) byPerson(resource, kind string) model.Ref {
+	w.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": "mine", "namespace": agents},
+	}}
+	all := w.client.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(agents)
+	if _, err := all.Create(w.Context(), o, metav1.CreateOptions{FieldManager: "kubectl-create"}); err != nil {
+		w.Fatal(err)
+	}
+	return model.RefOf(o)
+}
+
 // testKept deletes while a person has a Secret in the namespace of the agents.
 func testKept(w *world) {
 	w.must("apply")
-	secret := model.Ref{APIVersion: "v1", Kind: "Secret", Namespace: agents, Name: "registry"}
-	secrets := w.client.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(agents)
-	if _, err := secrets.Create(w.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": secret.Name},
-	}}, metav1.CreateOptions{FieldManager: "kubectl-create"}); err != nil {
-		w.Fatal(err)
-	}
+	secret := w.byPerson("secrets", "Secret")
 	out := w.must("delete", "--verify", "--timeout=20s")
-	if !strings.Contains(out, "left: Namespace "+agents+" is kept") || !strings.Contains(out, "Secret registry") {
+	if !strings.Contains(out, "left: Namespace "+agents+" is kept") || !strings.Contains(out, "Secret mine") {
 		w.Errorf("delete printed\n%s", out)
 	}
 	if w.get(secret) == nil {

@@ -18,7 +18,8 @@ type world struct {
 	*testing.T
 	client *cluster.Client
 	rc     *rest.Config
-	config string
+	// config is the kubeconfig of a person with all rights, and role that of orchestrators.
+	config, role string
 }
 
 func newWorld(t *testing.T) *world {
@@ -28,13 +29,14 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{T: t, client: client, rc: rc, config: apitest.Kubeconfig(t, rc)}
+	config := apitest.Kubeconfig(t, rc)
+	return &world{T: t, client: client, rc: rc, config: config, role: config}
 }
 
 // start runs an orchestrator, and returns what ends it.
 func (w *world) start() (stop func()) {
 	w.Helper()
-	return agenttest.Start(w, w.program("run", "--listen=")).Stop
+	return agenttest.Start(w, agenttest.Command(w, nil, "run", "--listen=", "--kubeconfig="+w.role)).Stop
 }
 
 // ensure creates an object, once its namespace and kind are there.
@@ -97,6 +99,7 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.ensure(newNamespace("gpu-operator"))
+	w.withRole()
 	stop := w.start()
 	policy := cluster.PolicyRef("gpu-operator")
 	w.ensure(newPolicy(policy.Name, map[string]any{}))
@@ -163,9 +166,15 @@ func TestRun(t *testing.T) {
 	stop = w.start()
 	t.Run("a deleted policy takes all with it, before delete ends", func(t *testing.T) {
 		w := w.in(t)
-		w.must("delete", "--timeout=40s")
+		w.byPerson("configmaps", "ConfigMap")
+		if out := w.must("delete", "--timeout=40s"); !strings.Contains(out, "left: Namespace "+agents+" is kept") {
+			t.Errorf("delete printed\n%s", out)
+		}
 		if w.get(policy) != nil {
 			t.Error("the policy is left")
+		}
+		if w.get(agentsNamespace()) == nil {
+			t.Error("the namespace is gone, with what a person had in it")
 		}
 		for _, r := range []model.Ref{daemonSet("container-toolkit"), daemonSet("feature-discovery"), eventRole()} {
 			if w.get(r) != nil {
