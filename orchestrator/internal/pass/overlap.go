@@ -25,23 +25,30 @@ func poolsOf(stages []model.Stage) []pools.Pool {
 	return out
 }
 
-// addOverlaps adds the nodes that several pools select, and returns their number. Such a node is
-// in the first of these pools, whose agents alone it runs; nothing else waits for a mended label.
-func (w *walk) addOverlaps() int {
+// addOverlaps adds the nodes with GPUs that several pools select, and returns their number. Such a
+// node is in the first of these pools, whose agents alone it runs; nothing else waits for a mended
+// label.
+func (w *walk) addOverlaps() (count int) {
 	since := w.state.Now
 	for _, p := range w.state.Policy.Status.Problems {
 		if p.Cause == poolsOverlap {
 			since = p.Since.Time // Nothing in the cluster says when a label was set.
 		}
 	}
-	for node, names := range w.overlaps {
-		w.index.add("", node, cause{
+	for i := range w.state.Nodes {
+		n := &w.state.Nodes[i]
+		names := w.overlaps[n.Name]
+		if len(names) == 0 || !n.HasGPU() {
+			continue
+		}
+		count++
+		w.index.add("", n.Name, cause{
 			word: poolsOverlap, kind: fails, since: since,
 			message: fmt.Sprintf("the pools %s have the labels of the node, which stays in %s", strings.Join(names, " and "), names[0]),
 			fix:     "change the labels of the node, or the nodeSelector of one of the pools",
 		})
 	}
-	return len(w.overlaps)
+	return count
 }
 
 // nodesOf returns the nodes on which a stage can be validated: a node that several pools select
