@@ -21,19 +21,23 @@ type gauge struct {
 type adder func(nodes int, labels ...string)
 
 func gauges(registered promauto.Factory) []gauge {
-	of := func(namespace, name, help string, labels []string, fill func(model.Status, adder)) gauge {
-		return gauge{registered.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels), fill}
+	own := func(name, help string, labels []string, fill func(model.Status, adder)) gauge {
+		return gauge{registered.NewGaugeVec(prometheus.GaugeOpts{Namespace: ours, Name: name, Help: help}, labels), fill}
+	}
+	their := func(name, help string, value func(model.Status) int) gauge {
+		vec := registered.NewGaugeVec(prometheus.GaugeOpts{Namespace: theirs, Name: name, Help: help}, nil)
+		return gauge{vec, func(s model.Status, add adder) { add(value(s)) }}
 	}
 	return []gauge{
-		of(theirs, "gpu_nodes_total", "Number of nodes with a GPU.", nil, func(s model.Status, add adder) { add(s.GPUNodes) }),
-		of(theirs, "reconciliation_has_nfd_labels", "0 while no node has a label of a GPU and nothing looks for GPUs, otherwise 1.", nil,
-			func(s model.Status, add adder) { add(one(readyReason(s) != model.ReasonLabelsMissing)) }),
-		of(ours, "ready_nodes", "Number of nodes whose GPUs can be used.", nil, func(s model.Status, add adder) { add(s.ReadyNodes) }),
-		of(ours, "stage_state", "1 for the state of a stage, 0 for the others.", []string{"stage", "state"}, stageStates),
-		of(ours, "stage_nodes", "Number of nodes of a stage that are ready, failed or waiting.", []string{"stage", "state"}, stageNodes),
-		of(ours, "validation_nodes", "Number of nodes on which a validation passed, failed or was skipped in its last run.",
+		their("gpu_nodes_total", "Number of nodes with a GPU.", func(s model.Status) int { return s.GPUNodes }),
+		their("reconciliation_has_nfd_labels", "0 while no node has a label of a GPU and nothing looks for GPUs, otherwise 1.",
+			func(s model.Status) int { return one(readyReason(s) != model.ReasonLabelsMissing) }),
+		own("ready_nodes", "Number of nodes whose GPUs can be used.", nil, func(s model.Status, add adder) { add(s.ReadyNodes) }),
+		own("stage_state", "1 for the state of a stage, 0 for the others.", []string{"stage", "state"}, stageStates),
+		own("stage_nodes", "Number of nodes of a stage that are ready, failed or waiting.", []string{"stage", "state"}, stageNodes),
+		own("validation_nodes", "Number of nodes on which a validation passed, failed or was skipped in its last run.",
 			[]string{"stage", "validation", "state"}, validationNodes),
-		of(ours, "problem_nodes", "Number of nodes with a problem: at most ten series, the worst.", []string{"stage", "cause"},
+		own("problem_nodes", "Number of nodes with a problem: at most ten series, the worst.", []string{"stage", "cause"},
 			func(s model.Status, add adder) {
 				for _, p := range s.Problems {
 					add(p.Nodes, p.Stage, p.Cause)

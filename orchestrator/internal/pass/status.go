@@ -38,31 +38,30 @@ func (w *walk) status() model.Status {
 	}
 	failed := w.addNodes(settled) + w.addOverlaps()
 	now.Problems = w.index.sorted()
-	isReady, reason, message := w.ready(&now, conditioned)
-	isDegraded, why, causes := w.degraded(&now, failed)
+	ready, degraded := w.ready(&now, conditioned), w.degraded(&now, failed)
 	now.State = model.StateNotReady
-	if isReady {
+	if ready.Status == metav1.ConditionTrue {
 		now.State = model.StateReady
-		if isDegraded {
-			message += "; " + causes
+		if degraded.Status == metav1.ConditionTrue {
+			ready.Message = line(ready.Message+"; "+degraded.Message, maxMessage)
 		}
 	}
 	now.Conditions = slices.Clone(old.Conditions)
-	set(&now, model.ConditionReady, isReady, reason, message, w.state.Now)
-	set(&now, model.ConditionDegraded, isDegraded, why, causes, w.state.Now)
+	set(&now, w.state.Now, ready, degraded)
 	return now
 }
 
-// set sets a condition of a status.
-func set(s *model.Status, name string, is bool, reason, message string, now time.Time) {
-	c := metav1.Condition{
-		Type: name, Status: metav1.ConditionFalse, Reason: reason, Message: line(message, maxMessage),
-		ObservedGeneration: s.ObservedGeneration, LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
+// condition returns a condition without the generation and the time.
+func condition(name string, is metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: is, Reason: reason, Message: line(message, maxMessage)}
+}
+
+// set sets conditions of a status.
+func set(s *model.Status, now time.Time, conditions ...metav1.Condition) {
+	for _, c := range conditions {
+		c.ObservedGeneration, c.LastTransitionTime = s.ObservedGeneration, metav1.NewTime(now.UTC().Truncate(time.Second))
+		meta.SetStatusCondition(&s.Conditions, c)
 	}
-	if is {
-		c.Status = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(&s.Conditions, c)
 }
 
 // usable reports whether the GPUs of a node can be used: its GPUReady decides or, on a node
@@ -83,28 +82,32 @@ func usable(n *model.Node) bool {
 }
 
 // ready returns the condition Ready. A cluster in which there is nothing to do is not ready.
-func (w *walk) ready(now *model.Status, conditioned bool) (is bool, reason, message string) {
-	if p := w.state.Policy; p.Refused != "" {
-		return false, model.ReasonValuesRefused, p.Refused
-	} else if p.Deleting {
-		return false, model.ReasonDeleting, w.remaining()
+func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
+	not := func(reason, message string) metav1.Condition {
+		return condition(model.ConditionReady, metav1.ConditionFalse, reason, message)
 	}
+	if p := w.state.Policy; p.Refused != "" {
+		return not(model.ReasonValuesRefused, p.Refused)
+	} else if p.Deleting {
+		return not(model.ReasonDeleting, w.remaining())
+	}
+	rollsOut := ""
 	for _, r := range w.results {
 		if !opens(r.State) {
-			return false, r.reason, atStage(r)
+			return not(r.reason, atStage(r))
 		}
-		if r.State == model.RollingOut && message == "" {
-			message = fmt.Sprintf("; stage %s: %s", r.Name, r.works)
+		if r.State == model.RollingOut && rollsOut == "" {
+			rollsOut = fmt.Sprintf("; stage %s: %s", r.Name, r.works)
 		}
 	}
 	switch {
 	case now.GPUNodes == 0:
-		reason, message = w.noNodes()
-		return false, reason, message
+		return not(w.noNodes())
 	case now.ReadyNodes == 0 && conditioned:
-		return false, model.ReasonNodesNotReady, fmt.Sprintf("0 of %s ready%s", nodes(now.GPUNodes), worstOf(now.Problems))
+		return not(model.ReasonNodesNotReady, fmt.Sprintf("0 of %s ready%s", nodes(now.GPUNodes), worstOf(now.Problems)))
 	}
-	return true, model.ReasonReconciled, fmt.Sprintf("%d of %s ready%s", now.ReadyNodes, nodes(now.GPUNodes), message)
+	return condition(model.ConditionReady, metav1.ConditionTrue, model.ReasonReconciled,
+		fmt.Sprintf("%d of %s ready%s", now.ReadyNodes, nodes(now.GPUNodes), rollsOut))
 }
 
 // noNodes returns why a cluster without GPU nodes is not ready, and what to check.
@@ -120,10 +123,10 @@ func (w *walk) noNodes() (reason, message string) {
 }
 
 // degraded returns the condition Degraded.
-func (w *walk) degraded(now *model.Status, failed int) (is bool, reason, message string) {
+func (w *walk) degraded(now *model.Status, failed int) metav1.Condition {
 	for _, r := range w.results {
 		if r.State == model.Failed {
-			return true, model.ReasonStageFailed, atStage(r)
+			return condition(model.ConditionDegraded, metav1.ConditionTrue, model.ReasonStageFailed, atStage(r))
 		}
 		failed += r.Failed
 		for _, v := range r.Validations {
@@ -132,11 +135,11 @@ func (w *walk) degraded(now *model.Status, failed int) (is bool, reason, message
 	}
 	switch {
 	case w.state.Policy.Refused != "":
-		return true, model.ReasonStageFailed, w.state.Policy.Refused
+		return condition(model.ConditionDegraded, metav1.ConditionTrue, model.ReasonStageFailed, w.state.Policy.Refused)
 	case failed > 0:
-		return true, model.ReasonNodesFailed, w.failures(now)
+		return condition(model.ConditionDegraded, metav1.ConditionTrue, model.ReasonNodesFailed, w.failures(now))
 	default:
-		return false, model.ReasonNoFailure, "no stage and no node has failed"
+		return condition(model.ConditionDegraded, metav1.ConditionFalse, model.ReasonNoFailure, "no stage and no node has failed")
 	}
 }
 
@@ -202,7 +205,7 @@ func nodes(n int) string {
 // is older.
 func Ignored(p model.Policy, older string, now time.Time) model.Status {
 	s := model.Status{State: model.StateIgnored, ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions)}
-	set(&s, model.ConditionReady, false, model.ReasonIgnored,
-		fmt.Sprintf("the ClusterPolicy %s is older and in effect; a cluster has one: delete this one or that one", older), now)
+	set(&s, now, condition(model.ConditionReady, metav1.ConditionFalse, model.ReasonIgnored,
+		fmt.Sprintf("the ClusterPolicy %s is older and in effect; a cluster has one: delete this one or that one", older)))
 	return s
 }
