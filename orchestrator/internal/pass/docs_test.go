@@ -15,7 +15,7 @@ const page = "../../../docs/orchestrator-status.md"
 // shown are the scenarios of which the documentation shows the columns.
 func shown() []string {
 	return []string{
-		"all is well", "a rollout is under way", "a validation runs", "an agent waits for a driver", "a new version has an image that does not exist",
+		"all is well", "the pods of an installation start", "an installation works on the first node", "a rollout is under way", "a validation runs", "an agent waits for a driver", "a new version has an image that does not exist",
 		"an agent crashes", "a node is gone", "the driver hangs on one node", "no node has a GPU", "nothing looks for GPUs", "values are refused",
 		"an object belongs to Helm", "the policy is being deleted",
 	}

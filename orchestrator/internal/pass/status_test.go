@@ -110,6 +110,18 @@ func scenarios() map[string]func(*world) {
 			w.stages[1].Validations = []model.Check{{Name: "nvidia-driver-validation", Of: "1"}}
 			w.changes("device-plugin")
 		},
+		"the pods of an installation start": func(w *world) {
+			w.daemonSet("container-toolkit").Ready = 0
+			w.begins("container-toolkit", model.Pod{Phase: "Pending", Reason: "ContainerCreating"}, 0, 3)
+			w.without("device-plugin")
+			w.reports(3, "ToolkitNotReady", "toolkit-ready has not been written yet")
+		},
+		"an installation works on the first node": func(w *world) {
+			w.daemonSet("device-plugin").Ready = 1
+			w.begins("device-plugin", model.Pod{Phase: "Pending", Reason: "ContainerCreating"}, 1, 3)
+			w.reports(3, "PluginNotReady", "plugin-ready has not been written yet")
+			w.state.Nodes[0].GPUReady = "True"
+		},
 		"a rollout is under way": func(w *world) { w.daemonSet("device-plugin").Updated = 2 },
 		"the policy is being deleted": func(w *world) {
 			w.state.Policy.Deleting = true
