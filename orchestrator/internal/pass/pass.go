@@ -88,6 +88,8 @@ type result struct {
 	reason string
 	// works says on how many nodes a stage works, if these are not all.
 	works string
+	// missing is the number of nodes without a pod.
+	missing int
 }
 
 // stage returns the result of one stage, adds what it needs to the plan, and closes the gate
@@ -95,7 +97,7 @@ type result struct {
 func (w *walk) stage(i int) result {
 	st := w.stages[i]
 	seen := w.observe(st)
-	r := result{StageStatus: seen.status}
+	r := result{StageStatus: seen.status, missing: seen.missing}
 	if !w.decide(&r, st, seen, w.needed(i)) && w.closed[st.Pool] == "" && !w.state.Policy.Ungated {
 		w.closed[st.Pool] = st.Name
 	}

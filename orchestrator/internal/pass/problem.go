@@ -76,8 +76,8 @@ func (x *index) add(stage, node string, c cause) bool {
 
 // addNodes adds what the agents of the nodes themselves say. While a stage is on its way, that
 // an agent waits for another one is no problem, nor is it on a node that has one that explains
-// it.
-func (w *walk) addNodes(settled bool) (failed int) {
+// it. Nor is it that an agent has not run yet while pods are missing, of which it may be one.
+func (w *walk) addNodes(settled, missing bool) (failed int) {
 	for i := range w.state.Nodes {
 		n := &w.state.Nodes[i]
 		if !n.NotReady && (n.GPUReady == "True" || n.GPUReady == "") || w.index.told[n.Name] || !n.HasGPU() {
@@ -87,7 +87,7 @@ func (w *walk) addNodes(settled bool) (failed int) {
 		switch {
 		case n.NotReady:
 			c = nodeDown(n, n.Since)
-		case c.kind != fails && (w.index.troubled[n.Name] || !settled):
+		case c.kind != fails && (w.index.troubled[n.Name] || !settled || missing && strings.HasSuffix(n.Reason, "NotReady")):
 			continue
 		}
 		if w.index.add("", n.Name, c) {

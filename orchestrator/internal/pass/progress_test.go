@@ -90,6 +90,27 @@ func (w *world) begins(stage string, p model.Pod, first, end int) {
 	}
 }
 
+// TestNodesThatWaitForAPod has a last stage of which most nodes have no pod yet. Feature discovery
+// has run for longer, and has said so for long.
+func TestNodesThatWaitForAPod(t *testing.T) {
+	for reason, want := range map[string]string{"PluginNotReady": model.ReasonNoFailure, "CUDAStale": model.ReasonNodesFailed} {
+		w := healthy(5)
+		w.daemonSet("device-plugin").Ready = 1
+		w.reports(4, reason, "it has not been written yet")
+		for i := range w.state.Nodes {
+			w.state.Nodes[i].Since = noon().Add(-time.Hour)
+		}
+		plan := w.next()
+		if c := meta.FindStatusCondition(plan.Status.Conditions, model.ConditionDegraded); c.Reason != want {
+			t.Errorf("while nodes say %s, Degraded is %s: %s", reason, c.Reason, c.Message)
+		}
+		w.daemonSet("device-plugin").Ready = 5
+		if got := w.next().Status; len(got.Problems) != 1 || got.Problems[0].Cause != reason {
+			t.Errorf("once all have a pod, the problems are %+v, want %s", got.Problems, reason)
+		}
+	}
+}
+
 // TestRollOutEndsOnce tells that a stage is ready when the first node is, and not again for each
 // node that starts anew later.
 func TestRollOutEndsOnce(t *testing.T) {

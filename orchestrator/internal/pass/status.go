@@ -16,8 +16,9 @@ import (
 func (w *walk) status() model.Status {
 	old := w.state.Policy.Status
 	now := model.Status{ObservedGeneration: w.state.Policy.Generation, Inventory: w.plan.Inventory}
-	settled := true
+	settled, missing := true, 0
 	for _, r := range w.results {
+		missing += r.missing
 		settled = settled && opens(r.State)
 		now.Stages = append(now.Stages, r.StageStatus)
 	}
@@ -36,7 +37,7 @@ func (w *walk) status() model.Status {
 			now.ReadyNodes++
 		}
 	}
-	failed := w.addNodes(settled) + w.addOverlaps()
+	failed := w.addNodes(settled, missing > 0) + w.addOverlaps()
 	now.Problems = w.index.sorted()
 	ready, degraded := w.ready(&now, conditioned), w.degraded(&now, failed)
 	now.State = model.StateNotReady
