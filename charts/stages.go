@@ -14,10 +14,10 @@ const (
 	umbrella = "outrigger"
 	// orchestrator is the chart of the program that installs the others.
 	orchestrator = "orchestrator"
-	// needsAnnotation lists, in Chart.yaml, the charts to install before the chart.
-	needsAnnotation = "outrigger.dev/needs"
-	// keyAnnotation is, in Chart.yaml, the key of the chart's values in the umbrella.
-	keyAnnotation = "outrigger.dev/values-key"
+	// NeedsAnnotation lists, in Chart.yaml, the charts to install before the chart.
+	NeedsAnnotation = "outrigger.dev/needs"
+	// KeyAnnotation is, in Chart.yaml, the key of the chart's values in the umbrella.
+	KeyAnnotation = "outrigger.dev/values-key"
 	// agents is the folder of the umbrella with one template for each agent.
 	agents = umbrella + "/templates/agents"
 )
@@ -48,7 +48,7 @@ func Stages(r Release) ([]Stage, error) {
 	keys, needs := map[string]string{}, map[string][]string{}
 	for _, dependency := range c.Dependencies() {
 		name, annotations := dependency.Name(), dependency.Metadata.Annotations
-		keys[name], needs[name] = annotations[keyAnnotation], fields(annotations[needsAnnotation])
+		keys[name], needs[name] = annotations[KeyAnnotation], fields(annotations[NeedsAnnotation])
 	}
 	r.Values = without(r.Values, orchestrator)
 	r.Values[orchestrator] = map[string]any{"enabled": false}
@@ -145,7 +145,7 @@ func sorted(needs map[string][]string) ([]string, error) {
 	var depth func(name string) (int, error)
 	depth = func(name string) (int, error) {
 		if at := slices.Index(path, name); at >= 0 {
-			return 0, fmt.Errorf("annotation %s: the charts need each other: %s", needsAnnotation, strings.Join(append(path[at:], name), " needs "))
+			return 0, fmt.Errorf("annotation %s: the charts need each other: %s", NeedsAnnotation, strings.Join(append(path[at:], name), " needs "))
 		}
 		if d, known := depths[name]; known {
 			return d, nil

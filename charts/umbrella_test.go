@@ -49,8 +49,8 @@ func members(t *testing.T) []member {
 		if err := yaml.Unmarshal(readFile(t, file), &m); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		if key := m.Annotations[keyAnnotation]; key != "" {
-			found[m.Name], needs[m.Name] = member{&m, key}, fields(m.Annotations[needsAnnotation])
+		if key := m.Annotations[KeyAnnotation]; key != "" {
+			found[m.Name], needs[m.Name] = member{&m, key}, fields(m.Annotations[NeedsAnnotation])
 		}
 	}
 	order, err := sorted(needs)

@@ -28,7 +28,7 @@ func flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
 			Name: flagKubeconfig, EnvVars: []string{"KUBECONFIG"},
-			Usage: "`FILE` that describes the cluster; by default that of the pod, or ~/.kube/config",
+			Usage: "`FILE` that describes the cluster; by default ~/.kube/config, or that of the pod",
 		},
 		&cli.StringFlag{
 			Name: flagNamespace, EnvVars: []string{"OPERATOR_NAMESPACE", "NAMESPACE"}, Value: "gpu-operator",

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -51,12 +49,17 @@ type Client struct {
 const askAgain = 30 * time.Second
 
 // Open returns a client of the cluster that a kubeconfig describes. Without a kubeconfig it
-// is that of the pod that the process runs in, or else of $KUBECONFIG or ~/.kube/config.
+// is that of $KUBECONFIG or ~/.kube/config, or else of the pod that the process runs in.
 // It does not connect.
 func Open(kubeconfig, agent string, log *slog.Logger) (*Client, error) {
-	rc, err := load(kubeconfig)
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("no cluster is known: this is no pod, and there is no ~/.kube/config; set --kubeconfig")
+	}
 	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
+		return nil, fmt.Errorf("read kubeconfig: %w; set --kubeconfig", err)
 	}
 	rc.UserAgent, rc.QPS, rc.Burst = agent, requestsPerSecond, requestsAtOnce
 	klog.SetSlogLogger(log.With("library", "client-go"))
@@ -84,30 +87,6 @@ func New(rc *rest.Config) (*Client, error) {
 	c.discovery = memory.NewMemCacheClient(d)
 	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)
 	return c, nil
-}
-
-func load(kubeconfig string) (*rest.Config, error) {
-	if kubeconfig == "" {
-		rc, err := rest.InClusterConfig()
-		if !errors.Is(err, rest.ErrNotInCluster) {
-			return rc, err
-		}
-		if kubeconfig = os.Getenv("KUBECONFIG"); kubeconfig == "" {
-			home, err := os.UserHomeDir()
-			if err != nil {
-				return nil, fmt.Errorf("no pod, no --kubeconfig and no home folder: %w", err)
-			}
-			kubeconfig = filepath.Join(home, ".kube", "config")
-		}
-	}
-	if _, err := os.Stat(kubeconfig); err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w; set --kubeconfig", err)
-	}
-	rc, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig %s: %w", kubeconfig, err)
-	}
-	return rc, nil
 }
 
 // Version returns the version of the API server: "v1.36.3".

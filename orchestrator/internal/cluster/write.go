@@ -152,14 +152,7 @@ func (c *Client) Patch(ctx context.Context, r model.Ref, subresource string, pat
 	}
 	o, err := resource.Patch(ctx, r.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: model.FieldManager}, subresources...)
 	if err != nil {
-		return nil, fmt.Errorf("write %s of %s: %w", orObject(subresource), r, err)
+		return nil, fmt.Errorf("write %s: %w", r, err)
 	}
 	return o, nil
-}
-
-func orObject(subresource string) string {
-	if subresource == "" {
-		return "metadata"
-	}
-	return subresource
 }

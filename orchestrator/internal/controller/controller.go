@@ -16,6 +16,7 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/pass"
+	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/orchestrator/internal/validation"
 	"outrigger.dev/pkg/pace"
 )
@@ -187,7 +188,7 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 	}
 	c.render(policy)
 	policy.Refused = c.rendered.refused
-	refs := append(refsOf(c.rendered.stages), policy.Inventory...)
+	refs := append(render.Inventory(c.rendered.stages), policy.Inventory...)
 	if err := c.cfg.Observer.Follow(ctx, refs, model.NodeLabels(c.rendered.stages)); err != nil {
 		return 0, err
 	}
@@ -210,16 +211,6 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 		c.cfg.Passed(state, plan)
 	}
 	return in, err
-}
-
-func refsOf(stages []model.Stage) []model.Ref {
-	var refs []model.Ref
-	for _, s := range stages {
-		for _, o := range s.Objects {
-			refs = append(refs, model.RefOf(o))
-		}
-	}
-	return refs
 }
 
 // askVersion asks the API server for its version, if it may have been restarted since.

@@ -15,12 +15,6 @@ import (
 	"outrigger.dev/orchestrator/internal/pools"
 )
 
-// Annotations of Chart.yaml.
-const (
-	needsAnnotation = "outrigger.dev/needs"
-	keyAnnotation   = "outrigger.dev/values-key"
-)
-
 // Stages returns the stages of all nodes that are in no pool and, after each of them, that of
 // each pool, with the validations that follow them. Errors are those of the charts and pools:
 // they name the path of a value that is not accepted, and pools that overlap.
@@ -90,8 +84,8 @@ func split(stages []model.Stage) (placed chartsOf, shared map[string]string, err
 		if err != nil {
 			return nil, nil, err
 		}
-		key := c.Metadata.Annotations[keyAnnotation]
-		if key == "" || c.Metadata.Annotations[needsAnnotation] == "" && slices.ContainsFunc(st.Objects, isDaemonSet) {
+		key := c.Metadata.Annotations[charts.KeyAnnotation]
+		if key == "" || c.Metadata.Annotations[charts.NeedsAnnotation] == "" && slices.ContainsFunc(st.Objects, isDaemonSet) {
 			shared[st.Name] = key
 			continue
 		}
@@ -113,20 +107,26 @@ func (c chartsOf) except(values map[string]any, list []pools.Pool) (map[string]a
 		if !chart.placed {
 			continue
 		}
-		own, _ := values[key].(map[string]any)
-		own = maps.Clone(own)
-		if own == nil {
-			own = map[string]any{}
-		}
+		own := child(values, key)
 		given, _ := own["affinity"].(map[string]any)
 		affinity, err := pools.Exclude(util.CoalesceTables(runtime.DeepCopyJSON(given), chart.affinity), list)
 		if err != nil {
 			return nil, err
 		}
 		own["affinity"] = affinity
-		values[key] = own
 	}
 	return values, nil
+}
+
+// child returns a copy of the map at a key, which takes its place.
+func child(values map[string]any, key string) map[string]any {
+	before, _ := values[key].(map[string]any)
+	own := maps.Clone(before)
+	if own == nil {
+		own = map[string]any{}
+	}
+	values[key] = own
+	return own
 }
 
 // pooled returns the stages of a pool: those of the charts that pools place, on its nodes, but
@@ -143,20 +143,10 @@ func pooled(cfg Config, placed chartsOf, shared map[string]string, before []pool
 		return nil, err
 	}
 	for key := range placed {
-		own, _ := values[key].(map[string]any)
-		if own == nil {
-			own = map[string]any{}
-		}
-		where, _ := own["nodeSelector"].(map[string]any)
-		where = maps.Clone(where)
-		if where == nil {
-			where = map[string]any{}
-		}
+		where := child(child(values, key), "nodeSelector")
 		for label, value := range p.NodeSelector {
 			where[label] = value
 		}
-		own["nodeSelector"] = where
-		values[key] = own
 	}
 	cfg.Name, cfg.Values = cfg.Name+"-"+p.Name, values
 	stages, err := alone(cfg)
