@@ -87,7 +87,7 @@ func repaired(r *rig) {
 	ref := model.RefOf(image("ours"))
 	agenttest.Poll(r, "the repair", func() bool {
 		containers, _, err := unstructured.NestedSlice(r.get(ref).Object, "spec", "template", "spec", "containers")
-		return err == nil && containers[0].(map[string]any)["image"] == "ours" //nolint:forcetypeassert,errcheck // the API server checks it
+		return err == nil && containers[0].(map[string]any)["image"] == "ours" //nolint:forcetypeassert // the API server checks it
 	})
 	if told := p.told("DriftRepaired"); len(told) != 1 || !strings.Contains(told[0], "changed by somebody") {
 		r.Errorf("Events about repairs: %q", told)

@@ -11,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/model"
@@ -40,14 +38,7 @@ func (o *Observer) FollowPolicies(ctx context.Context) error {
 	o.policies = policies
 	o.mu.Unlock()
 	resource := o.cfg.Client.Dynamic.Resource(gvr)
-	o.reflect(ctx, "clusterpolicies", &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return resource.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return resource.Watch(ctx, options)
-		},
-	}, &unstructured.Unstructured{}, policies)
+	reflectInto(ctx, o, source[*unstructured.UnstructuredList]{"clusterpolicies", "", resource.List, resource.Watch, &unstructured.Unstructured{}}, policies)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -51,54 +52,54 @@ func (o *Observer) typed(ctx context.Context, k kind, store cache.ReflectorStore
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", k.gvr.Resource, err)
 	}
-	lw := cache.NewFilteredListWatchFromClient(client, k.gvr.Resource, k.namespace, func(options *metav1.ListOptions) { options.LabelSelector = k.labels })
-	o.reflect(ctx, k.gvr.Resource, lw, k.object, store)
+	lw := cache.NewListWatchFromClient(client, k.gvr.Resource, k.namespace, fields.Everything())
+	reflectInto(ctx, o, source[runtime.Object]{k.gvr.Resource, k.labels, lw.ListWithContextFunc, lw.WatchFuncWithContext, k.object}, store)
 	return nil
 }
 
 // metadata watches the metadata of the orchestrator's objects in one place.
 func (o *Observer) metadata(ctx context.Context, p place, store cache.ReflectorStore) {
 	resource := o.cfg.Client.Metadata.Resource(p.gvr).Namespace(p.namespace)
-	o.reflect(ctx, p.gvr.Resource, &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.LabelSelector = selector
-			return resource.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.LabelSelector = selector
-			return resource.Watch(ctx, options)
-		},
-	}, &metav1.PartialObjectMetadata{}, store)
+	reflectInto(ctx, o, source[*metav1.PartialObjectMetadataList]{p.gvr.Resource, selector, resource.List, resource.Watch, &metav1.PartialObjectMetadata{}}, store)
 }
 
-// reflect keeps a store up to date until ctx ends.
-func (o *Observer) reflect(ctx context.Context, name string, lw *cache.ListWatch, kind runtime.Object, store cache.ReflectorStore) {
-	r := cache.NewReflectorWithOptions(o.noting(name, lw), kind, store, cache.ReflectorOptions{Name: name, MinWatchTimeout: watchTimeout})
+// source is where objects come from.
+type source[L runtime.Object] struct {
+	name, labels string
+	list         func(context.Context, metav1.ListOptions) (L, error)
+	watch        func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	object       runtime.Object
+}
+
+// reflectInto keeps a store up to date until ctx ends, and notes why that fails for Listed.
+func reflectInto[L runtime.Object](ctx context.Context, o *Observer, s source[L], store cache.ReflectorStore) {
+	r := cache.NewReflectorWithOptions(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.LabelSelector = s.labels
+			objects, err := s.list(ctx, options)
+			o.note(s.name, err)
+			return objects, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = s.labels
+			w, err := s.watch(ctx, options)
+			o.note(s.name, err)
+			if err == nil {
+				o.connected()
+			}
+			return w, err
+		},
+	}, s.object, store, cache.ReflectorOptions{Name: s.name, MinWatchTimeout: watchTimeout})
 	r.WatchListPageSize = pageSize
 	o.running.Go(func() { r.RunWithContext(ctx) })
 }
 
-// noting returns lw, and keeps why it fails for Listed.
-func (o *Observer) noting(name string, lw *cache.ListWatch) *cache.ListWatch {
-	list, start := lw.ListWithContextFunc, lw.WatchFuncWithContext
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			objects, err := list(ctx, options)
-			o.note(name, err)
-			return objects, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			w, err := start(ctx, options)
-			o.note(name, err)
-			if err == nil {
-				o.mu.Lock()
-				o.reconnected = true
-				o.mu.Unlock()
-				o.signal()
-			}
-			return w, err
-		},
-	}
+// connected records that a watch has started.
+func (o *Observer) connected() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reconnected = true
+	o.signal()
 }
 
 func (o *Observer) note(name string, err error) {
