@@ -22,6 +22,10 @@ func TestNVIDIAsManifestsRunWithThisImage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// To delete it takes longer than to delete what it holds.
+	t.Cleanup(func() {
+		kubectlCleanup(t, "delete", "namespace", nvidia.Namespace, "--ignore-not-found", "--wait", "--timeout=90s")
+	})
 	const shared4 = "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n"
 	for _, version := range nvidia.Versions() {
 		t.Run("static manifests of "+version, func(t *testing.T) {
@@ -53,7 +57,8 @@ func install(t *testing.T, manifest string, err error) {
 			pods, _ := shared.Kubectl(ctx, "-n", nvidia.Namespace, "describe", "pods")
 			t.Log(pods)
 		}
-		kubectlCleanup(t, "delete", "namespace", nvidia.Namespace, "--ignore-not-found", "--wait", "--timeout=90s")
+		kubectlCleanup(t, "-n", nvidia.Namespace, "delete", "daemonsets,configmaps,serviceaccounts,roles,rolebindings", "--all",
+			"--cascade=foreground", "--wait", "--timeout=90s")
 		kubectlCleanup(t, "delete", "clusterrole,clusterrolebinding", nvidia.Account, "--ignore-not-found")
 		// The folders of MPS stay where a test of MPS has used them.
 		const clear = "rm -rf " + nfdFolder + "; rmdir /run/nvidia/mps/shm /run/nvidia/mps 2>/dev/null; true"
