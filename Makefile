@@ -106,6 +106,7 @@ cluster: setup ## build what a test cluster runs: bin/cluster and bin/cluster-co
 charts: setup ## check and package the charts into out/charts, also as an OCI layout
 	@$(call download,tools/helm images)
 	@$(STEP) "build helm" tools/tool.sh helm
+	@$(STEP) "get Node Feature Discovery's chart" tools/nfd-chart.sh get out/nfd-chart
 	@$(STEP) "build the program images" tools/build.sh images
 	@$(STEP) "package the charts" tools/charts.sh
 
@@ -125,6 +126,7 @@ release: setup ## write a release into out/release/CHANNEL (stable, nightly) for
 	@tools/release.sh check $(ARCHS)
 	@$(call download,$(RELEASED) images tools/helm tools/nfpm)
 	@$(STEP) "get libc6 of other architectures" images/base/libc6.sh out/libc6 $(ARCHS)
+	@$(STEP) "get Node Feature Discovery's chart" tools/nfd-chart.sh get out/nfd-chart
 	@$(STEP) "build helm and nfpm" tools/tool.sh helm nfpm
 	@$(STEP) "build the program images and nvidia-ctk" tools/build.sh images agents/container-toolkit/tools/nvidia-ctk
 	@$(STEP) "build the programs for each architecture" tools/cross.sh $(addsuffix /...,$(RELEASED)) -- $(ARCHS)

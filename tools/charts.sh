@@ -1,15 +1,22 @@
 #!/usr/bin/env bash
 # charts.sh: lints every chart, packages it into out/charts, writes the packages as an
 # OCI layout into out/charts/oci, and copies the manifests for those without Helm. A test of the charts keeps these
-# equal to what the charts render.
+# equal to what the charts render. The package of the chart outrigger also has the chart in out/nfd-chart.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p out/charts
 # What an earlier version has left is no package of this one.
 rm -f out/charts/*.tgz
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 for chart in charts/*/Chart.yaml; do
   chart=$(dirname "$chart")
   bin/helm lint --strict "$chart"
+  if [ "$chart" = charts/outrigger ]; then
+    cp -rL "$chart" "$work/"
+    chart=$work/outrigger
+    tools/nfd-chart.sh add out/nfd-chart "$chart"
+  fi
   bin/helm package "$chart" --destination out/charts
 done
 bin/images charts --out out/charts/oci out/charts/*.tgz

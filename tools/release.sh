@@ -44,6 +44,7 @@ charts() {
   local chart
   for chart in charts/*/Chart.yaml; do cp -rL "$(dirname "$chart")" "$work/"; done
   find "$work" -type f -exec sed -i "s/\b${calver//./\\.}\b/$VERSION/g" {} +
+  tools/nfd-chart.sh add out/nfd-chart "$work/outrigger"
   find "$work" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
   for chart in "$work"/*/; do bin/helm package "$chart" --destination "$new/charts"; done
   bin/helm repo index "$new/charts"

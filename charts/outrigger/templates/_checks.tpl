@@ -1,12 +1,13 @@
-{{- /* Rejects what NVIDIA's chart installs and this one does not. An agent of its own chart, of the
-same key, takes precedence. */ -}}
+{{- /* Rejects what NVIDIA's chart installs and this one does not. A chart that is present, by the same
+key or by the name in the third column, takes precedence. */ -}}
 {{- define "outrigger.check" -}}
 {{- $wrong := list -}}
 {{- range include "outrigger.unsupported" . | fromYamlArray -}}
 {{- $at := $.Values -}}
 {{- range splitList "." (first .) }}{{ $at = get (kindIs "map" $at | ternary $at dict) . }}{{ end -}}
-{{- if and $at (ne (toString $at) "false") (not (hasKey $.Subcharts (splitList "." (first .) | first))) -}}
-{{- $wrong = append $wrong (printf "%s: %s" (first .) (last .)) -}}
+{{- $chart := gt (len .) 2 | ternary (last .) (splitList "." (first .) | first) -}}
+{{- if and $at (ne (toString $at) "false") (not (hasKey $.Subcharts $chart)) -}}
+{{- $wrong = append $wrong (printf "%s: %s" (first .) (index . 1)) -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.pools (not .Values.orchestrator.enabled) -}}
@@ -29,7 +30,7 @@ same key, takes precedence. */ -}}
 - [kataManager.enabled, "GPUs for virtual machines are not supported; set it to false"]
 - [gpuCluster.deployCR, "use draPlugin.enabled for Dynamic Resource Allocation, and set this to false"]
 - [platform.openshift, "OpenShift is not supported; set it to false"]
-- [nfd.enabled, "this chart does not contain Node Feature Discovery, and needs none: feature discovery finds the nodes with GPUs; set it to false, and install Node Feature Discovery with its own chart if you use it otherwise"]
-- [nfd.nodefeaturerules, "this chart does not contain Node Feature Discovery; set it to false"]
+- [nfd.enabled, "only Helm installs Node Feature Discovery, and only from the package of this chart: use outrigger-VERSION.tgz of a release or of \"make charts\", or set it to false, because feature discovery finds the nodes with GPUs itself", node-feature-discovery]
+- [nfd.nodefeaturerules, "this chart has no rules for Node Feature Discovery; set it to false"]
 - [extraObjects, "this chart installs no other objects; install them separately"]
 {{- end -}}

@@ -24,7 +24,7 @@ func (s *Stack) nfd() string { return filepath.Join(s.root, "bin", "cluster-comp
 // label no node, for a reason that is not known; one that has not labelled all nodes
 // after half a minute is started anew.
 func (s *Stack) InstallNFD(ctx context.Context) error {
-	if err := s.loadNFD(ctx); err != nil {
+	if err := s.LoadNFD(ctx); err != nil {
 		return err
 	}
 	if _, err := s.Kubectl(ctx, "apply", "--server-side", "-k", s.nfd()); err != nil {
@@ -45,8 +45,9 @@ func (s *Stack) InstallNFD(ctx context.Context) error {
 	return s.labelledByNFD(ctx, "90s")
 }
 
-// loadNFD loads its programs once in the life of a cluster.
-func (s *Stack) loadNFD(ctx context.Context) error {
+// LoadNFD imports the images outrigger.dev/nfd-master:1 and nfd-worker:1 on all nodes, once in
+// the life of a cluster.
+func (s *Stack) LoadNFD(ctx context.Context) error {
 	if s.nfdLoaded {
 		return nil
 	}
@@ -84,8 +85,6 @@ func (s *Stack) RemoveNFD(ctx context.Context) error {
 		{"delete", "nodefeatures", "--all", "--all-namespaces"},
 		prune(),
 		{"delete", "-k", s.nfd(), "--ignore-not-found", "--wait"},
-		// With its own labels it takes that by which the cluster marks GPU nodes.
-		append([]string{"label", "--overwrite", "node"}, append(s.GPUNodes(), PCILabel+"=true")...),
 	} {
 		_, err := s.Kubectl(ctx, args...)
 		for try := 1; err != nil && slices.Equal(args, prune()) && try < pruneTries; try++ {
@@ -95,7 +94,14 @@ func (s *Stack) RemoveNFD(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return s.MarkGPUNodes(ctx)
+}
+
+// MarkGPUNodes gives GPU nodes the label by which the cluster marks them. NFD takes it with
+// its own labels.
+func (s *Stack) MarkGPUNodes(ctx context.Context) error {
+	_, err := s.Kubectl(ctx, append([]string{"label", "--overwrite", "node"}, append(s.GPUNodes(), PCILabel+"=true")...)...)
+	return err
 }
 
 // pruneTries is how often NFD may lose against its own master, which writes the
