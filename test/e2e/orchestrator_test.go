@@ -132,6 +132,7 @@ func TestOrchestrator(t *testing.T) {
 	t.Run("only what changes is written", onlyWhatChangesIsWritten)
 	t.Run("what others change is repaired", driftIsRepaired)
 	t.Run("one of two orchestrators works", oneOfTwoWorks)
+	t.Run("a second release is refused", aSecondReleaseIsRefused)
 	t.Run("an orchestrator that is killed goes on", aKilledOrchestratorGoesOn)
 	t.Run("Helm alone renders the same objects", helmRendersTheSame)
 	t.Run("pools select their nodes", poolsSelectTheirNodes)
@@ -248,6 +249,23 @@ func oneOfTwoWorks(t *testing.T) {
 		_, err := shared.Kubectl(t.Context(), "-n", stack.Namespace, "get", "serviceaccount/outrigger-container-toolkit")
 		return err == nil
 	})
+}
+
+// aSecondReleaseIsRefused installs the orchestrator again, in another namespace.
+func aSecondReleaseIsRefused(t *testing.T) {
+	helm, err := shared.Helm("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = helm.Install(t.Context(), "orchestrator", map[string]any{})
+	if err == nil || !strings.Contains(err.Error(), `Lease "outrigger" in namespace "default" exists`) {
+		t.Errorf("helm install: %v", err)
+	}
+	if err == nil {
+		if err := helm.Uninstall("orchestrator"); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // aKilledOrchestratorGoesOn kills the orchestrator again and again during a change.
