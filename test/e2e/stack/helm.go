@@ -56,6 +56,8 @@ func (h *Helm) InstallChart(ctx context.Context, name string, c chart.Charter, v
 	if err == nil {
 		upgrade := action.NewUpgrade(h.config)
 		upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = h.Namespace, kube.HookOnlyStrategy, helmLimit
+		// Otherwise no values would mean those of the release.
+		upgrade.ResetValues = true
 		if _, err := upgrade.RunWithContext(ctx, name, c, values); err != nil {
 			return fmt.Errorf("helm upgrade %s: %w", name, err)
 		}
