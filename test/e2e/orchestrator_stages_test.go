@@ -23,6 +23,7 @@ func helmUntilTheEnd(t *testing.T) *stack.Helm {
 		if err := helm.Uninstall(stack.Umbrella); err != nil {
 			t.Error(err)
 		}
+		kubectlCleanup(t, "-n", stack.OperatorNamespace, "wait", "pods", "--all", "--for=delete", "--timeout="+limit.String())
 	})
 	return helm
 }

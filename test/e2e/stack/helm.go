@@ -75,10 +75,12 @@ func (h *Helm) InstallChart(ctx context.Context, name string, c chart.Charter, v
 	return nil
 }
 
-// Uninstall removes a release, if there is one, and waits until its objects are gone.
+// Uninstall removes a release, if there is one, after its hooks. Its objects are gone soon: Helm's
+// own wait for that fails now and then on a busy machine, because it ends once all objects that it
+// has heard of are gone.
 func (h *Helm) Uninstall(name string) error {
 	uninstall := action.NewUninstall(h.config)
-	uninstall.IgnoreNotFound, uninstall.WaitStrategy, uninstall.Timeout = true, kube.StatusWatcherStrategy, helmLimit
+	uninstall.IgnoreNotFound, uninstall.WaitStrategy, uninstall.Timeout = true, kube.HookOnlyStrategy, helmLimit
 	uninstall.DeletionPropagation = "foreground"
 	if _, err := uninstall.Run(name); err != nil {
 		return fmt.Errorf("helm uninstall %s: %w", name, err)
