@@ -36,7 +36,7 @@ func flags() []cli.Flag {
 		},
 		&cli.StringFlag{
 			Name: flagRelease, EnvVars: []string{"RELEASE"}, Value: "gpu-operator",
-			Usage: "`NAME` of which the objects have their names, as of a Helm release",
+			Usage: "`NAME` with which the names of objects begin, as that of a Helm release",
 		},
 		&cli.StringSliceFlag{
 			Name: flagValues, EnvVars: []string{"VALUES"},

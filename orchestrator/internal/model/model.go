@@ -29,7 +29,7 @@ type Ref struct {
 // Policy is what the user asks for: a ClusterPolicy, or a values file.
 type Policy struct {
 	Name string
-	// Release is the name of which the objects have their names: that of the Helm release that
+	// Release is what the names of objects begin with: the name of the Helm release that
 	// the policy came with, so that both modes have the same objects, or that of the policy.
 	Release    string
 	UID        types.UID

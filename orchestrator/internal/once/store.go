@@ -21,7 +21,7 @@ const key = "inventory.json"
 // Record is what the ConfigMap says: names and results. It has no values, which may have
 // credentials.
 type Record struct {
-	// Release is the name of the release, of which the objects have their names.
+	// Release is what the names of objects begin with.
 	Release string `json:"release"`
 	// Stages are what the last apply asked for.
 	Stages []Stage `json:"stages"`
