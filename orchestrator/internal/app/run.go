@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func (o *operator) install(ctx context.Context) error {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, established)
+	waiting, cancel := context.WithTimeout(ctx, established)
 	defer cancel()
 	backoff := pace.Backoff{First: 50 * time.Millisecond, Most: time.Second}
 	for {
@@ -113,8 +114,8 @@ func (o *operator) install(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if !backoff.Pause(ctx) {
-			return err
+		if !backoff.Pause(waiting) {
+			return cmp.Or(ctx.Err(), err)
 		}
 	}
 }
