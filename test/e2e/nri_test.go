@@ -26,28 +26,34 @@ func TestNRIPlugin(t *testing.T) {
 	t.Run("a pod gets the GPU that it was allocated", aPodWithNRI)
 	t.Run("a pod gets no GPU that it was not allocated", aPodThatAsksGetsNothing)
 	t.Run("also after containerd has restarted", func(t *testing.T) {
+		const connected = "nri plugin connected"
+		earlier := inToolkitLog(t, connected)
 		if err := shared.Restart(t.Context(), "containerd", gpuNode()); err != nil {
 			t.Fatal(err)
 		}
-		kubectl(t, "-n", stack.Namespace, "rollout", "status", "daemonset/container-toolkit", "--timeout=90s")
+		// Until then a container starts without asking the plugin.
+		eventually(t, "the plugin is connected again", func() bool { return inToolkitLog(t, connected) > earlier })
 		aPodWithNRI(t)
 	})
 	t.Run("nothing twice if the device plugin lists devices by CDI", func(t *testing.T) {
 		pluginWith(t)
 		allocatable(t, gpus, limit)
 		const gave = "container gets the gpus that the kubelet allocated to it"
-		log := func() int {
-			return strings.Count(kubectl(t, "-n", stack.Namespace, "logs", "daemonset/container-toolkit", "--tail=-1"), gave)
-		}
-		earlier := log()
+		earlier := inToolkitLog(t, gave)
 		if earlier == 0 {
 			t.Errorf("the log of the agent lacks %q", gave)
 		}
 		aPodWithNRI(t)
-		if now := log(); now != earlier {
+		if now := inToolkitLog(t, gave); now != earlier {
 			t.Errorf("the plugin gave GPUs to %d containers that have them from the engine", now-earlier)
 		}
 	})
+}
+
+// inToolkitLog returns how often a text is in the log of the toolkit's agent.
+func inToolkitLog(t *testing.T, text string) int {
+	t.Helper()
+	return strings.Count(kubectl(t, "-n", stack.Namespace, "logs", "daemonset/container-toolkit", "--tail=-1"), text)
 }
 
 func aPodWithNRI(t *testing.T) {
