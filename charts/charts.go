@@ -27,6 +27,19 @@ func Load(name string) (*chart.Chart, error) {
 	return load(embedded, name)
 }
 
+// Names returns the names of all charts: those of agents, and of what installs and validates them.
+func Names() ([]string, error) {
+	files, err := fs.Glob(embedded, "*/Chart.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("list the charts of this program: %w", err)
+	}
+	names := make([]string, len(files))
+	for i, file := range files {
+		names[i] = path.Dir(file)
+	}
+	return names, nil
+}
+
 // load returns a chart of files, which hold no symbolic links: Go cannot embed
 // those. A chart has two kinds of them: templates/common is the folder common, and, for
 // each dependency in Chart.yaml, what charts/NAME has is that of the chart NAME.

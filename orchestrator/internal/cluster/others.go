@@ -12,15 +12,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
+	"outrigger.dev/charts"
 	"outrigger.dev/orchestrator/internal/model"
 )
 
 // maxOthers bounds the objects that Others names.
 const maxOthers = 5
 
-// Agents returns the field managers of agents.
-func Agents() []string {
-	return []string{"container-toolkit", "device-plugin", "feature-discovery", "feature-discovery-presence"}
+// Managers are field managers: programs that write to the API server.
+type Managers []string
+
+// Agents returns the field managers of agents, which have the names of their charts.
+func Agents() (Managers, error) {
+	names, err := charts.Names()
+	return names, err
+}
+
+// Include reports whether a field manager is one of these, or a part of it, such as
+// "feature-discovery-presence".
+func (m Managers) Include(manager string) bool {
+	return slices.ContainsFunc(m, func(name string) bool { return manager == name || strings.HasPrefix(manager, name+"-") })
 }
 
 // Others returns some objects in a namespace that neither the orchestrator, nor agents, nor
@@ -30,6 +41,10 @@ func (c *Client) Others(ctx context.Context, namespace string) ([]model.Ref, err
 	// An API that is down, such as that of metrics, has no say.
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("ask the API server for its kinds: %w", err)
+	}
+	ours, err := Agents()
+	if err != nil {
+		return nil, err
 	}
 	var found []model.Ref
 	for _, list := range lists {
@@ -49,7 +64,7 @@ func (c *Client) Others(ctx context.Context, namespace string) ([]model.Ref, err
 				return nil, fmt.Errorf("list %s of the namespace %s: %w", kind.Name, namespace, err)
 			}
 			for i := range objects.Items {
-				if o := &objects.Items[i]; ofOthers(kind.Kind, o) && len(found) < maxOthers {
+				if o := &objects.Items[i]; ours.foreign(kind.Kind, o) && len(found) < maxOthers {
 					found = append(found, model.Ref{APIVersion: list.GroupVersion, Kind: kind.Kind, Namespace: namespace, Name: o.Name})
 				}
 			}
@@ -58,9 +73,10 @@ func (c *Client) Others(ctx context.Context, namespace string) ([]model.Ref, err
 	return found, nil
 }
 
-// ofOthers reports whether somebody else made an object. What has an owner goes with it; a pod
-// counts by itself, because the owner may be of a kind that is not seen.
-func ofOthers(kind string, o metav1.Object) bool {
+// foreign reports whether none of the managers, nor the orchestrator or Kubernetes, made an object.
+// What has an owner goes with it; a pod counts by itself, because the owner may be of a kind that is
+// not seen.
+func (m Managers) foreign(kind string, o metav1.Object) bool {
 	owner := metav1.GetControllerOf(o)
 	switch {
 	case o.GetDeletionTimestamp() != nil, inEach(kind, o.GetName()):
@@ -70,10 +86,9 @@ func ofOthers(kind string, o metav1.Object) bool {
 	case len(o.GetOwnerReferences()) > 0:
 		return false
 	}
-	// The Lease of an orchestrator has its name as manager.
-	known := append(Agents(), model.FieldManager, "orchestrator", "kube-controller-manager")
-	entries := o.GetManagedFields()
-	return len(entries) == 0 || !slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return slices.Contains(known, e.Manager) })
+	return !slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == model.FieldManager || e.Manager == "kube-controller-manager" || m.Include(e.Manager)
+	})
 }
 
 // inEach reports whether Kubernetes or OpenShift makes an object in each namespace.

@@ -6,7 +6,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestOfOthers(t *testing.T) {
+func TestForeign(t *testing.T) {
+	agents, err := Agents()
+	if err != nil {
+		t.Fatal(err)
+	}
 	by := func(name, manager string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate}}}
 	}
@@ -27,6 +31,8 @@ func TestOfOthers(t *testing.T) {
 		"the orchestrator's ConfigMap":                 {"ConfigMap", by("outrigger-inventory", "outrigger"), false},
 		"the Lease of an orchestrator":                 {"Lease", by("outrigger", "orchestrator"), false},
 		"what feature discovery tells NFD":             {"NodeFeature", by("n", "feature-discovery"), false},
+		"what an agent has made":                       {"ConfigMap", by("n", "dra-plugin"), false},
+		"what a program of a similar name has made":    {"ConfigMap", by("n", "nvidia-device-plugin"), true},
 		"the certificates of Kubernetes":               {"ConfigMap", metav1.ObjectMeta{Name: "kube-root-ca.crt"}, false},
 		"the account of Kubernetes":                    {"ServiceAccount", metav1.ObjectMeta{Name: "default"}, false},
 		"a ConfigMap named as the account":             {"ConfigMap", by("default", "kubectl"), true},
@@ -37,7 +43,7 @@ func TestOfOthers(t *testing.T) {
 		"a pod of a validation":                        {"Pod", by("x", "outrigger"), false},
 	}
 	for name, c := range cases {
-		if got := ofOthers(c.kind, &c.meta); got != c.want {
+		if got := agents.foreign(c.kind, &c.meta); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}

@@ -24,8 +24,12 @@ const pageSize = 500
 // what deleted objects do not take with them: labels, annotations and conditions of nodes, and pods.
 func Leftovers(ctx context.Context, c *cluster.Client) ([]string, error) {
 	var left []string
-	err := each(ctx, c, "nodes", "", func(o *unstructured.Unstructured) error {
-		lines, err := ofNode(o)
+	agents, err := cluster.Agents()
+	if err != nil {
+		return nil, err
+	}
+	err = each(ctx, c, "nodes", "", func(o *unstructured.Unstructured) error {
+		lines, err := ofNode(o, agents)
 		left = append(left, lines...)
 		return err
 	})
@@ -75,10 +79,10 @@ func each(ctx context.Context, c *cluster.Client, resource, selector string, vis
 
 // ofNode returns what agents have written to a node: their field managers own it. What people and
 // other programs have written stays, also below nvidia.com/.
-func ofNode(o *unstructured.Unstructured) ([]string, error) {
+func ofNode(o *unstructured.Unstructured, agents cluster.Managers) ([]string, error) {
 	what := map[string]bool{}
 	for _, entry := range o.GetManagedFields() {
-		if !slices.Contains(cluster.Agents(), entry.Manager) || entry.FieldsV1 == nil {
+		if !agents.Include(entry.Manager) || entry.FieldsV1 == nil {
 			continue
 		}
 		var fields struct {

@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"outrigger.dev/orchestrator/internal/cluster"
 )
 
 func TestOfNode(t *testing.T) {
@@ -40,7 +42,11 @@ func TestOfNode(t *testing.T) {
 			o := &unstructured.Unstructured{Object: map[string]any{}}
 			o.SetName("n")
 			o.SetManagedFields(c.managed)
-			got, err := ofNode(o)
+			agents, err := cluster.Agents()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := ofNode(o, agents)
 			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 				t.Error(err, diff)
 			}
