@@ -27,15 +27,18 @@ func Load(name string) (*chart.Chart, error) {
 	return load(embedded, name)
 }
 
-// Names returns the names of all charts: those of agents, and of what installs and validates them.
+// Names returns the names of the charts that the chart outrigger consists of: those of agents, of the
+// orchestrator and of validations.
 func Names() ([]string, error) {
 	files, err := fs.Glob(embedded, "*/Chart.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("list the charts of this program: %w", err)
 	}
-	names := make([]string, len(files))
-	for i, file := range files {
-		names[i] = path.Dir(file)
+	var names []string
+	for _, file := range files {
+		if name := path.Dir(file); name != umbrella {
+			names = append(names, name)
+		}
 	}
 	return names, nil
 }
