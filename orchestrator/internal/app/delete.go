@@ -87,7 +87,10 @@ func kept(ctx context.Context, client *cluster.Client, own []model.Ref, out io.W
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(out, "left: "+cluster.Kept(r, others))
+		// Without others it is only not gone yet.
+		if len(others) > 0 {
+			fmt.Fprintln(out, "left: "+cluster.Kept(r, others))
+		}
 	}
 	return nil
 }
