@@ -172,18 +172,16 @@ func TestConfigureWhilePathsAreSwapped(t *testing.T) {
 			}
 		}
 	}()
-	good := 0
 	// A run takes several times as long as one of a hook.
 	for range max(runs(t)/5, 1) {
-		if v.configure() {
-			good++
-		}
+		v.configure()
 	}
 	close(stop)
 	<-stopped
 	v.check()
-	if good == 0 {
-		t.Error("no run was good: the race was not in the way of a working program")
+	// A run passes so many of the folders that it can lose every race.
+	if !v.configure() {
+		t.Error("the program does not work after the race")
 	}
 }
 

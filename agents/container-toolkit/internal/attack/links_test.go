@@ -103,17 +103,15 @@ func TestSwappedWhileTheHookRuns(t *testing.T) {
 					}
 				}
 			}()
-			good := 0
 			for range runs(t) {
-				if v.run(args...) {
-					good++
-				}
+				v.run(args...)
 			}
 			close(stop)
 			<-stopped
 			v.check()
-			if good == 0 {
-				t.Error("no run was good: the race was not in the way of a working hook")
+			// A run can lose every race.
+			if !v.run(args...) {
+				t.Error("the hook does not work after the race")
 			}
 		})
 	}
