@@ -1,0 +1,3 @@
+module outrigger.dev/agents/driver-loader
+
+go 1.26.0
