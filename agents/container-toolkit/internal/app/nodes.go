@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"outrigger.dev/agents/container-toolkit/internal/nodes"
+	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/hostfs"
 )
@@ -20,7 +20,7 @@ const maxLinks = 4 << 20
 
 // nodeKeeper makes the device nodes that the driver has not made, and links to all of them.
 type nodeKeeper struct {
-	config nodes.Config
+	config devnode.Config
 	// record is the file with the links that were made since the boot, for Undo. It goes
 	// with the next boot, as the links do.
 	record string
@@ -40,7 +40,7 @@ func (s settings) nodeKeeper(log *slog.Logger) *nodeKeeper {
 		}
 	}
 	return &nodeKeeper{
-		config: nodes.Config{Proc: s.host.ProcRoot, Dev: dev, Char: "/dev/char"},
+		config: devnode.Config{Proc: s.host.ProcRoot, Dev: dev, Char: "/dev/char"},
 		record: filepath.Join(filepath.Dir(s.pidFile), "links.json"), log: log,
 	}
 }
@@ -48,7 +48,7 @@ func (s settings) nodeKeeper(log *slog.Logger) *nodeKeeper {
 // keep makes what is missing. The GPUs cannot be read without their nodes, and a node that
 // cannot be made shows in the specs, so that an error is only logged.
 func (k *nodeKeeper) keep() {
-	done, err := nodes.Keep(k.config)
+	done, err := devnode.Keep(k.config)
 	if len(done) > 0 {
 		paths := make([]string, 0, len(done))
 		for _, s := range done {
@@ -68,14 +68,14 @@ func (k *nodeKeeper) keep() {
 }
 
 // remember adds the links of a plan to the record.
-func (k *nodeKeeper) remember(done nodes.Plan) error {
+func (k *nodeKeeper) remember(done devnode.Plan) error {
 	known, err := k.made()
 	if err != nil {
 		return err
 	}
 	for _, s := range done {
 		if s.Target != "" {
-			known = append(known, nodes.Step{Path: s.Path, Target: s.Target})
+			known = append(known, devnode.Step{Path: s.Path, Target: s.Target})
 		}
 	}
 	data, err := json.Marshal(known)
@@ -85,8 +85,8 @@ func (k *nodeKeeper) remember(done nodes.Plan) error {
 	return hostfs.WriteFile(k.record, data, 0o600)
 }
 
-func (k *nodeKeeper) made() (nodes.Plan, error) {
-	var p nodes.Plan
+func (k *nodeKeeper) made() (devnode.Plan, error) {
+	var p devnode.Plan
 	data, err := hostfs.ReadFile(k.record, maxLinks)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -6,16 +6,17 @@ import (
 	"path/filepath"
 	"strings"
 
-	"outrigger.dev/agents/container-toolkit/internal/nodes"
+	"outrigger.dev/agents/container-toolkit/internal/modprobe"
+	"outrigger.dev/pkg/devnode"
 )
 
 // LoadModules loads the driver's kernel modules if they are not loaded, and makes its
 // device nodes if they are missing.
 func (c Config) LoadModules(ctx context.Context) error {
-	driver := nodes.Driver(c.Proc)
+	driver := devnode.Driver(c.Proc)
 	wanted, err := driver.Control()
 	if err != nil {
-		loading := nodes.Load(ctx, c.Driver.CtrPath(), nodes.Unloaded("/sys"))
+		loading := modprobe.Load(ctx, c.Driver.CtrPath(), modprobe.Unloaded("/sys"))
 		// Not every driver has the last module.
 		if wanted, err = driver.Control(); err != nil {
 			return errors.Join(err, loading)
@@ -25,7 +26,7 @@ func (c Config) LoadModules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, err := nodes.Nodes(filepath.Join(c.Driver.DevRoot(), "dev"), append(wanted, gpus...))
+	plan, err := devnode.Nodes(filepath.Join(c.Driver.DevRoot(), "dev"), append(wanted, gpus...))
 	return errors.Join(err, plan.Apply())
 }
 

@@ -7,8 +7,9 @@ import (
 	"io"
 	"path/filepath"
 
-	"outrigger.dev/agents/container-toolkit/internal/nodes"
+	"outrigger.dev/agents/container-toolkit/internal/modprobe"
 	"outrigger.dev/pkg/command"
+	"outrigger.dev/pkg/devnode"
 )
 
 // systemCommand returns "nvidia-ctk system".
@@ -85,7 +86,7 @@ func linksCommand(stdout io.Writer) *command.Command {
 type system struct {
 	driverRoot, dev string
 	load, dry       bool
-	driver          nodes.Driver
+	driver          devnode.Driver
 	stdout          io.Writer
 }
 
@@ -102,22 +103,22 @@ func (s system) modules(c *command.Context) error {
 	if !s.load {
 		return nil
 	}
-	missing := nodes.Unloaded("/sys")
+	missing := modprobe.Unloaded("/sys")
 	for _, name := range missing {
 		fmt.Fprintf(s.stdout, "load kernel module %s with /sbin/modprobe of %s\n", name, s.driverRoot)
 	}
 	if s.dry {
 		return nil
 	}
-	return nodes.Load(c.Context, s.driverRoot, missing)
+	return modprobe.Load(c.Context, s.driverRoot, missing)
 }
 
 // makeNodes makes the control nodes, and those of GPUs.
 func (s system) makeNodes(control, gpus bool) error {
-	var wanted []nodes.Node
+	var wanted []devnode.Node
 	for _, part := range []struct {
 		on   bool
-		read func() ([]nodes.Node, error)
+		read func() ([]devnode.Node, error)
 	}{{control, s.driver.Control}, {gpus, s.driver.GPUs}} {
 		if !part.on {
 			continue
@@ -128,18 +129,18 @@ func (s system) makeNodes(control, gpus bool) error {
 		}
 		wanted = append(wanted, more...)
 	}
-	plan, err := nodes.Nodes(s.dev, wanted)
+	plan, err := devnode.Nodes(s.dev, wanted)
 	return s.apply(plan, err)
 }
 
 // makeLinks makes links to the nodes that exist, and, with all, to those that can.
 func (s system) makeLinks(char string, all bool) error {
-	linked, err := nodes.Existing(s.dev)
+	linked, err := devnode.Existing(s.dev)
 	if err != nil {
 		return err
 	}
 	if all {
-		for _, read := range []func() ([]nodes.Node, error){s.driver.Control, s.driver.GPUs, s.driver.Possible} {
+		for _, read := range []func() ([]devnode.Node, error){s.driver.Control, s.driver.GPUs, s.driver.Possible} {
 			more, err := read()
 			if err != nil {
 				return err
@@ -147,12 +148,12 @@ func (s system) makeLinks(char string, all bool) error {
 			linked = append(linked, more...)
 		}
 	}
-	plan, err := nodes.Links(s.dev, char, nodes.Once(linked))
+	plan, err := devnode.Links(s.dev, char, devnode.Once(linked))
 	return s.apply(plan, err)
 }
 
 // apply prints and does what can be done. It returns err, what cannot, as well.
-func (s system) apply(plan nodes.Plan, err error) error {
+func (s system) apply(plan devnode.Plan, err error) error {
 	for _, step := range plan {
 		fmt.Fprintln(s.stdout, step)
 	}

@@ -1,4 +1,5 @@
-package nodes
+// Package modprobe loads the kernel modules of the driver with the driver's own modprobe.
+package modprobe
 
 import (
 	"context"

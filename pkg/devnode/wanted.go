@@ -1,7 +1,7 @@
-// Package nodes makes the device nodes that the NVIDIA driver needs and that nobody makes
+// Package devnode makes the device nodes that the NVIDIA driver needs and that nobody makes
 // before a program runs as root on the host, and the links in /dev/char through which
 // systemd and runc find them. What to do is a plan, which is applied in a second step.
-package nodes
+package devnode
 
 import (
 	"bufio"

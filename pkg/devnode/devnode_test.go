@@ -1,4 +1,4 @@
-package nodes_test
+package devnode_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"outrigger.dev/agents/container-toolkit/internal/nodes"
+	"outrigger.dev/pkg/devnode"
 )
 
 // host is a folder with dev and proc.
@@ -71,9 +71,9 @@ func (h *host) mknod(name string, major, minor uint32) {
 }
 
 // wanted returns all nodes of the driver.
-func (h *host) wanted() []nodes.Node {
+func (h *host) wanted() []devnode.Node {
 	h.t.Helper()
-	d := nodes.Driver(h.proc)
+	d := devnode.Driver(h.proc)
 	control, err := d.Control()
 	must(h.t, err)
 	gpus, err := d.GPUs()
@@ -82,7 +82,7 @@ func (h *host) wanted() []nodes.Node {
 }
 
 // text returns a plan in words, without the folder.
-func (h *host) text(p nodes.Plan) string {
+func (h *host) text(p devnode.Plan) string {
 	lines := make([]string, 0, len(p))
 	for _, s := range p {
 		lines = append(lines, strings.ReplaceAll(s.String(), filepath.Dir(h.dev), ""))
@@ -103,7 +103,7 @@ func TestNodes(t *testing.T) {
 	h.mknod("nvidiactl", 195, 255)
 	// The driver was loaded again, with another number.
 	h.mknod("nvidia-uvm", 509, 0)
-	plan, err := nodes.Nodes(h.dev, h.wanted())
+	plan, err := devnode.Nodes(h.dev, h.wanted())
 	must(t, err)
 	same(t, `
 make /dev/nvidia-modeset: character device 195:254, mode 0660
@@ -115,7 +115,7 @@ make /dev/nvidia-caps/nvidia-cap2: character device 508:2, mode 0444
 make /dev/nvidia-caps/nvidia-cap12: character device 508:12, mode 0444
 make /dev/nvidia-caps/nvidia-cap13: character device 508:13, mode 0444`, h.text(plan))
 	must(t, plan.Apply())
-	again, err := nodes.Nodes(h.dev, h.wanted())
+	again, err := devnode.Nodes(h.dev, h.wanted())
 	if err != nil || len(again) > 0 {
 		t.Errorf("a second plan is %q, %v, want none", h.text(again), err)
 	}
@@ -147,7 +147,7 @@ func TestNodesLeaveWhatIsNoDevice(t *testing.T) {
 			must(t, put(path))
 			before, err := os.Lstat(path)
 			must(t, err)
-			plan, err := nodes.Nodes(h.dev, h.wanted())
+			plan, err := devnode.Nodes(h.dev, h.wanted())
 			if err == nil || !strings.Contains(err.Error(), path+": something that is no character device is in its place: remove it") {
 				t.Errorf("error is %v, want one that names %s", err, path)
 			}
@@ -165,14 +165,14 @@ func TestNodesLeaveWhatIsNoDevice(t *testing.T) {
 func TestNodesOfADriverThatIsNotLoaded(t *testing.T) {
 	h := newHost(t)
 	h.file("devices", "Character devices:\n  1 mem\n\nBlock devices:\n195 nvidia\n")
-	if _, err := nodes.Driver(h.proc).Control(); !errors.Is(err, nodes.ErrNotLoaded) {
-		t.Errorf("Control() = %v, want %v", err, nodes.ErrNotLoaded)
+	if _, err := devnode.Driver(h.proc).Control(); !errors.Is(err, devnode.ErrNotLoaded) {
+		t.Errorf("Control() = %v, want %v", err, devnode.ErrNotLoaded)
 	}
-	if _, err := nodes.Driver(h.proc).GPUs(); !errors.Is(err, nodes.ErrNotLoaded) {
-		t.Errorf("GPUs() = %v, want %v", err, nodes.ErrNotLoaded)
+	if _, err := devnode.Driver(h.proc).GPUs(); !errors.Is(err, devnode.ErrNotLoaded) {
+		t.Errorf("GPUs() = %v, want %v", err, devnode.ErrNotLoaded)
 	}
 	h.file("devices", "Character devices:\n195 nvidia-frontend\n")
-	got, err := nodes.Driver(h.proc).Control()
+	got, err := devnode.Driver(h.proc).Control()
 	if err == nil || !strings.Contains(err.Error(), "nvidia-uvm is not loaded") || len(got) != 2 {
 		t.Errorf("Control() = %v, %v, want two nodes and the module that is missing", got, err)
 	}
@@ -197,16 +197,16 @@ func TestLinks(t *testing.T) {
 	} {
 		must(t, os.Symlink(target, filepath.Join(h.char, link)))
 	}
-	existing, err := nodes.Existing(h.dev)
+	existing, err := devnode.Existing(h.dev)
 	must(t, err)
-	plan, err := nodes.Links(h.dev, h.char, existing)
+	plan, err := devnode.Links(h.dev, h.char, existing)
 	must(t, err)
 	same(t, `
 remove /dev/char/509:0 (it is ../nvidia-uvm)
 link /dev/char/510:0 -> ../nvidia-uvm
 link /dev/char/195:0 -> ../nvidia0 (it is ../nvidia7)`, h.text(plan))
 	must(t, plan.Apply())
-	again, err := nodes.Links(h.dev, h.char, existing)
+	again, err := devnode.Links(h.dev, h.char, existing)
 	if err != nil || len(again) > 0 {
 		t.Errorf("a second plan is %q, %v, want none", h.text(again), err)
 	}
@@ -228,9 +228,9 @@ func TestLinksLeaveWhatIsNoLink(t *testing.T) {
 	must(t, os.MkdirAll(h.char, 0o755))
 	path := filepath.Join(h.char, "195:255")
 	must(t, os.WriteFile(path, nil, 0o600))
-	existing, err := nodes.Existing(h.dev)
+	existing, err := devnode.Existing(h.dev)
 	must(t, err)
-	plan, err := nodes.Links(h.dev, h.char, existing)
+	plan, err := devnode.Links(h.dev, h.char, existing)
 	if err == nil || !strings.Contains(err.Error(), path) || len(plan) > 0 {
 		t.Errorf("Links() = %q, %v, want an error that names %s", h.text(plan), err, path)
 	}
@@ -238,7 +238,7 @@ func TestLinksLeaveWhatIsNoLink(t *testing.T) {
 
 func TestPossible(t *testing.T) {
 	h := newHost(t)
-	got, err := nodes.Driver(h.proc).Possible()
+	got, err := devnode.Driver(h.proc).Possible()
 	must(t, err)
 	var names []string
 	for _, n := range got {
@@ -250,39 +250,19 @@ func TestPossible(t *testing.T) {
 	}
 }
 
-func TestUnloaded(t *testing.T) {
-	sys := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(sys, "module/nvidia_uvm"), 0o755))
-	if d := cmp.Diff([]string{"nvidia", "nvidia-modeset"}, nodes.Unloaded(sys)); d != "" {
-		t.Errorf("modules (-want +got):\n%s", d)
-	}
-}
-
-// A driver root that has no modprobe is named, with the module.
-func TestLoadNamesWhatFails(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can change the root folder")
-	}
-	root := t.TempDir()
-	err := nodes.Load(t.Context(), root, []string{"nvidia"})
-	if err == nil || !strings.Contains(err.Error(), "load kernel module nvidia with /sbin/modprobe of driver root "+root) {
-		t.Errorf("Load() = %v", err)
-	}
-}
-
 func TestKeep(t *testing.T) {
 	h := newHost(t)
-	cfg := nodes.Config{Proc: h.proc, Dev: h.dev, Char: h.char}
-	first, err := nodes.Keep(cfg)
+	cfg := devnode.Config{Proc: h.proc, Dev: h.dev, Char: h.char}
+	first, err := devnode.Keep(cfg)
 	must(t, err)
 	if len(first) != 2*len(h.wanted()) {
 		t.Errorf("Keep() did\n%s\nwant %d nodes and as many links", h.text(first), len(h.wanted()))
 	}
-	if second, err := nodes.Keep(cfg); err != nil || len(second) > 0 {
+	if second, err := devnode.Keep(cfg); err != nil || len(second) > 0 {
 		t.Errorf("a second Keep() did %q, %v, want nothing", h.text(second), err)
 	}
 	h.file("devices", strings.ReplaceAll(devices, "510 nvidia-uvm", "509 nvidia-uvm"))
-	changed, err := nodes.Keep(cfg)
+	changed, err := devnode.Keep(cfg)
 	must(t, err)
 	same(t, `
 make /dev/nvidia-uvm: character device 509:0, mode 0666 (it is 510:0)
@@ -292,7 +272,7 @@ remove /dev/char/510:1 (it is ../nvidia-uvm-tools)
 link /dev/char/509:0 -> ../nvidia-uvm
 link /dev/char/509:1 -> ../nvidia-uvm-tools`, h.text(changed))
 	h.file("devices", "Character devices:\n1 mem\n")
-	if _, err := nodes.Keep(cfg); !errors.Is(err, nodes.ErrNotLoaded) || strings.Count(err.Error(), "not loaded") != 1 {
-		t.Errorf("Keep() without a driver = %v, want %v once", err, nodes.ErrNotLoaded)
+	if _, err := devnode.Keep(cfg); !errors.Is(err, devnode.ErrNotLoaded) || strings.Count(err.Error(), "not loaded") != 1 {
+		t.Errorf("Keep() without a driver = %v, want %v once", err, devnode.ErrNotLoaded)
 	}
 }
