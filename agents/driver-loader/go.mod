@@ -1,3 +1,16 @@
 module outrigger.dev/agents/driver-loader
 
 go 1.26.0
+
+require (
+	github.com/klauspost/compress v1.20.1
+	github.com/ulikunitz/xz v0.5.17
+	outrigger.dev/pkg v0.0.0
+)
+
+require (
+	github.com/fsnotify/fsnotify v1.10.1 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
+
+replace outrigger.dev/pkg => ../../pkg

@@ -1,0 +1,142 @@
+package module
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/text"
+)
+
+var (
+	errCutOff = errors.New("the file is cut off: copy it again")
+	errNoELF  = errors.New("it is not a kernel module: an ELF file is expected, which may be compressed with xz, zstd or gzip")
+)
+
+// Read reads and parses the file of a module.
+func Read(path string) (*Module, error) {
+	data, err := hostfs.ReadFile(path, maxSize)
+	if err != nil {
+		return nil, fmt.Errorf("read module %s: %w", path, err)
+	}
+	return Parse(path, data)
+}
+
+// Parse parses the file of a module. The name is that of the file, for errors, and for a
+// module that does not state its own. Parse keeps data.
+func Parse(name string, data []byte) (*Module, error) {
+	m, err := parse(name, data)
+	if err != nil {
+		return nil, fmt.Errorf("read module %s: %w", text.Printable(name), err)
+	}
+	return m, nil
+}
+
+func parse(name string, data []byte) (*Module, error) {
+	data, err := decompress(data, maxSize)
+	if err != nil {
+		return nil, err
+	}
+	body, sig, err := cutSignature(data)
+	if err != nil {
+		return nil, err
+	}
+	o, err := newObject(body)
+	if err != nil {
+		return nil, err
+	}
+	if extra := int64(len(body)) - int64(o.end()); sig == nil && extra > 0 { //nolint:gosec // Both are below maxSize.
+		return nil, fmt.Errorf("%d bytes follow the module that are no whole signature: copy the file again", extra)
+	}
+	m := &Module{Machine: o.file.Machine, Signature: sig, Data: data}
+	if err := m.readInfo(o); err != nil {
+		return nil, err
+	}
+	if m.Name == "" {
+		m.Name = nameOf(name)
+	}
+	if !moduleName.MatchString(m.Name) {
+		return nil, fmt.Errorf("it has the name %q: letters, digits and _ are expected", text.Cut(m.Name, maxName))
+	}
+	if m.Needs, err = versions(o); err != nil {
+		return nil, err
+	}
+	return m, m.readSymbols(o)
+}
+
+// maxName is the most bytes of a module's name: MODULE_NAME_LEN of the kernel for 64 bits,
+// without the last zero.
+const maxName = 55
+
+var moduleName = regexp.MustCompile(`^[A-Za-z0-9_]{1,55}$`)
+
+// nameOf returns the name of a module by that of its file, as kmod does.
+func nameOf(file string) string {
+	name, _, _ := strings.Cut(filepath.Base(file), ".")
+	return strings.ReplaceAll(name, "-", "_")
+}
+
+// readInfo reads the section .modinfo, which has entries "key=value" that end with a zero.
+func (m *Module) readInfo(o *object) error {
+	info, err := o.section(".modinfo")
+	if err != nil {
+		return err
+	}
+	if info == nil {
+		return errors.New("it is not a kernel module: it has no section .modinfo")
+	}
+	params := map[string]int{}
+	param := func(value string) (*Param, string) {
+		name, rest, _ := strings.Cut(value, ":")
+		i, ok := params[name]
+		if !ok {
+			i = len(m.Params)
+			params[name] = i
+			m.Params = append(m.Params, Param{Name: name})
+		}
+		return &m.Params[i], rest
+	}
+	for entry := range bytes.SplitSeq(info, []byte{0}) {
+		key, value, _ := strings.Cut(string(entry), "=")
+		value = text.Printable(value)
+		switch key {
+		case "name":
+			m.Name = value
+		case "version":
+			m.Version = value
+		case "srcversion":
+			m.SrcVersion = value
+		case "vermagic":
+			m.Vermagic = strings.TrimSpace(value)
+		case "license":
+			m.License = value
+		case "depends":
+			m.Depends = append(m.Depends, list(value)...)
+		case "softdep":
+			m.SoftDepends = append(m.SoftDepends, value)
+		case "parm":
+			p, description := param(value)
+			p.Description = description
+		case "parmtype":
+			p, kind := param(value)
+			p.Type = kind
+		}
+	}
+	return nil
+}
+
+// list returns the names of a list with commas, in the kernel's form.
+func list(value string) []string {
+	return strings.FieldsFunc(strings.ReplaceAll(value, "-", "_"), func(r rune) bool { return r == ',' })
+}
+
+// supported reports whether this package can read modules for a processor: all have words
+// of 64 bits.
+func supported(m elf.Machine) bool {
+	return m == elf.EM_X86_64 || m == elf.EM_AARCH64 || m == elf.EM_PPC64 || m == elf.EM_RISCV || m == elf.EM_S390
+}

@@ -1,0 +1,124 @@
+package module
+
+import (
+	"bytes"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"outrigger.dev/pkg/text"
+)
+
+const (
+	// signatureMark ends a signed module: MODULE_SIG_STRING of the kernel.
+	signatureMark = "~Module signature appended~\n"
+	// trailerSize is that of the kernel's struct module_signature.
+	trailerSize = 12
+	// pkcs7 is PKEY_ID_PKCS7, the only form that kernels since 4.3 take.
+	pkcs7 = 2
+)
+
+// cutSignature returns a module without its signature, and the signature, nil if there is
+// none. The signature is followed by the kernel's struct module_signature, and a mark.
+func cutSignature(data []byte) ([]byte, *Signature, error) {
+	body, ok := bytes.CutSuffix(data, []byte(signatureMark))
+	if !ok {
+		return data, nil, nil
+	}
+	if len(body) < trailerSize {
+		return nil, nil, errCutOff
+	}
+	trailer, body := body[len(body)-trailerSize:], body[:len(body)-trailerSize]
+	// algo, hash, id_type, signer_len, key_id_len, three bytes of padding, sig_len
+	if trailer[2] != pkcs7 {
+		return nil, nil, fmt.Errorf("its signature has the form %d: kernels since 4.3 take PKCS #7 only: sign the module again", trailer[2])
+	}
+	size := uint64(binary.BigEndian.Uint32(trailer[8:]))
+	if size > uint64(len(body)) {
+		return nil, nil, errors.New("its signature is longer than the file: sign the module again")
+	}
+	split := uint64(len(body)) - size
+	s, err := parseSignature(body[split:])
+	if err != nil {
+		return nil, nil, fmt.Errorf("parse its signature: %w", err)
+	}
+	return body[:split], s, nil
+}
+
+// contentInfo and the types below are those of RFC 2315 and RFC 5652, as far as needed.
+// The parser accepts fields after the last one.
+type contentInfo struct {
+	Type    asn1.ObjectIdentifier
+	Content asn1.RawValue `asn1:"explicit,tag:0"`
+}
+
+type signedData struct {
+	Version int
+	Digests asn1.RawValue
+	Content asn1.RawValue
+	Certs   asn1.RawValue `asn1:"optional,tag:0"`
+	CRLs    asn1.RawValue `asn1:"optional,tag:1"`
+	Signers []signerInfo  `asn1:"set"`
+}
+
+type signerInfo struct {
+	Version int
+	ID      asn1.RawValue
+	Digest  pkix.AlgorithmIdentifier
+}
+
+type issuerAndSerial struct {
+	Issuer pkix.RDNSequence
+	Serial *big.Int
+}
+
+// parseSignature returns the first signer of a PKCS #7 message.
+func parseSignature(der []byte) (*Signature, error) {
+	var info contentInfo
+	if _, err := asn1.Unmarshal(der, &info); err != nil {
+		return nil, err
+	}
+	if signedDataOID := (asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 7, 2}); !info.Type.Equal(signedDataOID) {
+		return nil, fmt.Errorf("it has the type %s, not signedData", info.Type)
+	}
+	var signed signedData
+	if _, err := asn1.Unmarshal(info.Content.Bytes, &signed); err != nil {
+		return nil, err
+	}
+	if len(signed.Signers) == 0 {
+		return nil, errors.New("it has no signer")
+	}
+	signer := signed.Signers[0]
+	s := &Signature{Hash: hashName(signer.Digest.Algorithm)}
+	if signer.ID.Class == asn1.ClassContextSpecific && signer.ID.Tag == 0 {
+		s.ByKey, s.KeyID = true, hex.EncodeToString(signer.ID.Bytes)
+		return s, nil
+	}
+	var id issuerAndSerial
+	if _, err := asn1.Unmarshal(signer.ID.FullBytes, &id); err != nil {
+		return nil, err
+	}
+	var issuer pkix.Name
+	issuer.FillFromRDNSequence(&id.Issuer)
+	s.Signer, s.KeyID = text.Printable(issuer.CommonName), hex.EncodeToString(id.Serial.Bytes())
+	return s, nil
+}
+
+// hashName returns the kernel's name of a digest, or its number if it is not known.
+func hashName(id asn1.ObjectIdentifier) string {
+	names := map[string]string{
+		"1.3.14.3.2.26":          "sha1",
+		"2.16.840.1.101.3.4.2.1": "sha256", "2.16.840.1.101.3.4.2.2": "sha384",
+		"2.16.840.1.101.3.4.2.3": "sha512", "2.16.840.1.101.3.4.2.4": "sha224",
+		"2.16.840.1.101.3.4.2.8": "sha3-256", "2.16.840.1.101.3.4.2.9": "sha3-384", "2.16.840.1.101.3.4.2.10": "sha3-512",
+		"1.2.156.10197.1.401": "sm3",
+	}
+	if name, ok := names[id.String()]; ok {
+		return name
+	}
+	return id.String()
+}

@@ -1,0 +1,97 @@
+package module
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// entrySize is the size of the kernel's struct modversion_info on processors of 64 bits:
+// the version in the size of a long, and a name that ends with a zero.
+const entrySize, longSize = 64, 8
+
+// versions returns the symbols of which the module states a version: in the section
+// __versions, and since Linux 6.13 in two others, for names of any length.
+func versions(o *object) (map[string]uint32, error) {
+	out := map[string]uint32{}
+	table, err := o.section("__versions")
+	if err != nil {
+		return nil, err
+	}
+	if len(table)%entrySize != 0 {
+		return nil, errors.New("its section __versions has an unknown form")
+	}
+	order := o.file.ByteOrder
+	for ; len(table) > 0; table = table[entrySize:] {
+		if name := text0(table[longSize:entrySize], 0); name != "" {
+			out[name] = uint32(order.Uint64(table)) //nolint:gosec // A version is the lower half.
+		}
+	}
+	crcs, err := o.section("__version_ext_crcs")
+	if err != nil {
+		return nil, err
+	}
+	names, err := o.section("__version_ext_names")
+	if err != nil {
+		return nil, err
+	}
+	for name := range bytes.SplitSeq(names, []byte{0}) {
+		if len(name) == 0 {
+			continue
+		}
+		if len(crcs) < 4 {
+			return nil, errors.New("its section __version_ext_crcs is shorter than __version_ext_names")
+		}
+		out[string(name)] = order.Uint32(crcs)
+		crcs = crcs[4:]
+	}
+	return out, nil
+}
+
+// readSymbols reads which symbols the module lacks, and which it exports.
+func (m *Module) readSymbols(o *object) error {
+	symbols, err := o.symbols()
+	if err != nil {
+		return err
+	}
+	m.Provides = map[string]uint32{}
+	undefined := map[string]bool{}
+	for s := range symbols {
+		name, exported := strings.CutPrefix(s.name, "__ksymtab_")
+		crcOf, versioned := strings.CutPrefix(s.name, "__crc_")
+		switch {
+		case s.section == elf.SHN_UNDEF:
+			// .TOC. is a name for an address of PowerPC.
+			if s.bind == elf.STB_GLOBAL && s.name != ".TOC." {
+				undefined[s.name] = true
+			}
+		case versioned:
+			m.Provides[crcOf] = o.crc(s)
+		case exported:
+			if _, ok := m.Provides[name]; !ok {
+				m.Provides[name] = 0
+			}
+		}
+	}
+	m.Undefined = slices.Sorted(maps.Keys(undefined))
+	return nil
+}
+
+// crc returns the version that a symbol __crc_ stands for: its value, or since Linux 5.19
+// what is at its place. It is 0 if there is none.
+func (o *object) crc(s symbol) uint32 {
+	if s.section == elf.SHN_ABS {
+		return uint32(s.value) //nolint:gosec // A version is the lower half.
+	}
+	if int(s.section) >= len(o.file.Sections) {
+		return 0
+	}
+	data, err := o.content(o.file.Sections[s.section])
+	if err != nil || uint64(len(data)) < 4 || s.value > uint64(len(data))-4 {
+		return 0
+	}
+	return o.file.ByteOrder.Uint32(data[s.value:])
+}
