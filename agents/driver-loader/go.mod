@@ -5,12 +5,10 @@ go 1.26.0
 require (
 	github.com/klauspost/compress v1.20.1
 	github.com/ulikunitz/xz v0.5.17
+	golang.org/x/sys v0.49.0
 	outrigger.dev/pkg v0.0.0
 )
 
-require (
-	github.com/fsnotify/fsnotify v1.10.1 // indirect
-	golang.org/x/sys v0.49.0 // indirect
-)
+require github.com/fsnotify/fsnotify v1.10.1 // indirect
 
 replace outrigger.dev/pkg => ../../pkg

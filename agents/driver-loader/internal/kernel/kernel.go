@@ -3,10 +3,10 @@
 package kernel
 
 import (
-	"context"
-
-	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/module"
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // Root is where the host's files are.
@@ -15,8 +15,17 @@ type Root struct {
 	Proc, Sys string
 	// Modules is the folder of installed modules. If empty, it is /lib/modules.
 	Modules string
-	// Dev is the folder of devices. If empty, it is /dev.
+	// Dev is the folder of devices, with the kernel's log. If empty, it is /dev.
 	Dev string
+}
+
+func (r Root) proc(path string) string { return filepath.Join(cmp.Or(r.Proc, "/proc"), path) }
+func (r Root) sys(path string) string  { return filepath.Join(cmp.Or(r.Sys, "/sys"), path) }
+func (r Root) dev(path string) string  { return filepath.Join(cmp.Or(r.Dev, "/dev"), path) }
+
+// modules returns the path of a file that belongs to the modules of a release.
+func (r Root) modules(release, path string) string {
+	return filepath.Join(cmp.Or(r.Modules, "/lib/modules"), release, path)
 }
 
 // Kernel is the running kernel, and what it demands of modules.
@@ -38,7 +47,7 @@ type Kernel struct {
 	SigEnforce bool
 	// SecureBoot is nil on a machine without EFI, or where efivarfs is not mounted.
 	SecureBoot *bool
-	// Keys are the keys of the kernel's keyrings. Nil means that they cannot be read.
+	// Keys are the public keys of the kernel's keyrings. Nil means that they cannot be read.
 	Keys []Key
 }
 
@@ -53,15 +62,18 @@ type Key struct {
 
 // ModVersions reports whether the kernel checks the versions of symbols. It is false
 // where Vermagic is not known.
-func (k Kernel) ModVersions() bool { return hasFlag(k.Vermagic, "modversions") }
+func (k Kernel) ModVersions() bool {
+	words := strings.Fields(k.Vermagic)
+	return len(words) > 1 && slices.Contains(words[1:], "modversions")
+}
 
 // Loaded is a module that the kernel has.
 type Loaded struct {
 	Name, Version, SrcVersion string
 	// State is "live", "coming" or "going".
 	State string
-	// RefCount counts the modules that depend on this one, and the open files and other
-	// uses. It is -1 for a module that cannot be unloaded.
+	// RefCount counts the modules that depend on this one, the open files and other uses. It
+	// is -1 if the kernel does not count: it cannot unload modules, or is unloading this one.
 	RefCount int
 	// Holders are the modules that depend on this one, in order of name.
 	Holders []string
@@ -71,43 +83,4 @@ type Loaded struct {
 	Taint string
 	// Size is in bytes.
 	Size int64
-}
-
-// Codes of the causes why the kernel does not load or unload a module.
-const (
-	// DependencyMissing: a symbol is not exported by the kernel or a loaded module.
-	DependencyMissing cause.Code = "ModuleDependencyMissing"
-	// SymbolMismatch: a symbol has another version.
-	SymbolMismatch cause.Code = "ModuleSymbolMismatch"
-	// NoDevice: the module found no device that it supports.
-	NoDevice cause.Code = "ModuleFoundNoDevice"
-	// InitFailed: the module's own initialization failed.
-	InitFailed cause.Code = "ModuleInitFailed"
-	// BadParameter: the kernel or the module rejected a parameter.
-	BadParameter cause.Code = "ModuleParameterInvalid"
-	// AlreadyLoaded: a module of that name is loaded.
-	AlreadyLoaded cause.Code = "ModuleAlreadyLoaded"
-	// NotLoaded: no module of that name is loaded.
-	NotLoaded cause.Code = "ModuleNotLoaded"
-	// InUse: a module or a process uses the module.
-	InUse cause.Code = "ModuleInUse"
-	// NotUnloadable: the module is built in, or was made without a way to unload it.
-	NotUnloadable cause.Code = "ModuleCannotBeUnloaded"
-	// BadFormat: the file is not a module, or was built for another kernel.
-	BadFormat cause.Code = "ModuleFormatInvalid"
-	// SignatureRejected: the kernel demands a signature by a key that it knows.
-	SignatureRejected cause.Code = "ModuleSignatureRejected"
-	// NotPermitted: the process lacks the right, or a policy forbids it.
-	NotPermitted cause.Code = "ModuleNotPermitted"
-	// NoMemory: the kernel has no memory for the module.
-	NoMemory cause.Code = "ModuleNoMemory"
-)
-
-// Syscalls loads and unloads modules. Its errors are, or wrap, a cause.Cause.
-type Syscalls interface {
-	// Load loads a module with parameters in the form "name=value". The module's file is
-	// passed to the kernel as it is in m.Data.
-	Load(ctx context.Context, m *module.Module, params []string) error
-	// Unload unloads a module by its name, and never waits for its users.
-	Unload(name string) error
 }

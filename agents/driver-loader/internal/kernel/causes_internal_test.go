@@ -1,0 +1,127 @@
+package kernel
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+)
+
+func TestEachErrorOfLoadingIsACause(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err    error
+		policy policy
+		log    string
+		code   cause.Code
+		text   string
+	}{
+		"a symbol is missing":               {unix.ENOENT, policy{}, "vxlan: Unknown symbol udp_sock_create4 (err -2)", DependencyMissing, `log: "vxlan: Unknown symbol udp_sock_create4 (err -2)"`},
+		"a symbol is missing, without log":  {unix.ENOENT, policy{}, "", DependencyMissing, "neither the kernel nor"},
+		"the module says ENOENT itself":     {unix.ENOENT, policy{}, "nvidia: no firmware", InitFailed, "failed (ENOENT)"},
+		"no hardware":                       {unix.ENODEV, policy{}, "NVRM: No NVIDIA GPU found.", NoDevice, "No NVIDIA GPU found"},
+		"no address":                        {unix.ENXIO, policy{}, "", NoDevice, "no device"},
+		"a bad value":                       {unix.EINVAL, policy{}, "dummy: `x' invalid for parameter `numdummies'", BadParameter, "rejects a parameter"},
+		"a value out of range":              {unix.ERANGE, policy{}, "dummy: `9' invalid for parameter `numdummies'", BadParameter, "rejects a parameter"},
+		"a text too long":                   {unix.ENOSPC, policy{}, "dummy: `9' too large for parameter `text'", BadParameter, "rejects a parameter"},
+		"EINVAL without log":                {unix.EINVAL, policy{}, "", BadParameter, "(EINVAL)"},
+		"EINVAL of the module itself":       {unix.EINVAL, policy{}, "nvidia: cannot register", InitFailed, "failed (EINVAL)"},
+		"another version of a symbol":       {unix.EINVAL, policy{}, "a: disagrees about version of symbol _printk", SymbolMismatch, "other versions of symbols"},
+		"another version of the layout":     {unix.ENOEXEC, policy{}, "a: disagrees about version of symbol module_layout", SymbolMismatch, "other versions of symbols"},
+		"a symbol that is there already":    {unix.ENOEXEC, policy{}, "a: exports duplicate symbol b (owned by c)", AlreadyLoaded, "owned by c"},
+		"loaded already":                    {unix.EEXIST, policy{}, "", AlreadyLoaded, "of this name"},
+		"no module":                         {unix.ENOEXEC, policy{}, "", BadFormat, "does not take the file"},
+		"no key":                            {unix.EKEYREJECTED, policy{enforced: true}, "", SignatureRejected, "signed by a key"},
+		"no key, of an older kernel":        {unix.ENOKEY, policy{enforced: true}, "", SignatureRejected, "signed by a key"},
+		"a signature of noise":              {unix.EBADMSG, policy{}, "", SignatureRejected, "EBADMSG"},
+		"a hash that the kernel lacks":      {unix.ENOPKG, policy{}, "", SignatureRejected, "ENOPKG"},
+		"locked down":                       {unix.EPERM, policy{lockdown: true}, "Lockdown: app: unsigned module loading is restricted; see man kernel_lockdown.7", SignatureRejected, "locked down"},
+		"not root":                          {unix.EPERM, policy{}, "", NotPermitted, "may not load"},
+		"modules disabled":                  {unix.EPERM, policy{lockdown: true, closed: true}, "", NotPermitted, "modules_disabled"},
+		"a security module forbids it":      {unix.EACCES, policy{}, "", NotPermitted, "security module"},
+		"no memory":                         {unix.ENOMEM, policy{}, "", NoMemory, "no memory"},
+		"a kernel without modules":          {unix.ENOSYS, policy{}, "", NotPermitted, "CONFIG_MODULES"},
+		"a dependency hangs":                {unix.EBUSY, policy{}, "a: gave up waiting for init of module b.", InitFailed, "gave up waiting"},
+		"a form that the kernel lacks":      {unix.ENOTSUP, policy{}, "", InitFailed, "(E"},
+		"an error that has no name in unix": {unix.Errno(4000), policy{}, "", InitFailed, "errno 4000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := loadCause("a", tc.err, tc.policy, tc.log)
+			if got.Code != tc.code || !strings.Contains(got.Text, tc.text) || got.Subject != "module a" || got.Fix == "" {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestEachErrorOfUnloadingIsACause(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err       error
+		module    Loaded
+		code      cause.Code
+		text, fix string
+	}{
+		"a dependent holds it":     {unix.EAGAIN, Loaded{RefCount: 2, Holders: []string{"nvidia_modeset", "nvidia_uvm"}}, InUse, "it is in use by the loaded modules nvidia_modeset, nvidia_uvm", "unload nvidia_modeset, nvidia_uvm first"},
+		"a file is open":           {unix.EWOULDBLOCK, Loaded{RefCount: 3}, InUse, "it is in use by 3 open files or other uses", "stop what uses it"},
+		"both":                     {unix.EAGAIN, Loaded{RefCount: 3, Holders: []string{"b"}}, InUse, "it is in use by the loaded modules b and 2 open files or other uses", "unload b first"},
+		"it is gone since":         {unix.EAGAIN, Loaded{}, InUse, "it is in use", "stop what uses it"},
+		"not loaded":               {unix.ENOENT, Loaded{}, NotLoaded, "it is not loaded, or is built into the kernel", ""},
+		"being loaded":             {unix.EBUSY, Loaded{State: "coming"}, InUse, `the kernel is loading or unloading it: its state is "coming"`, "wait; if it stays so, reboot the node"},
+		"permanent":                {unix.EBUSY, Loaded{State: "live"}, NotUnloadable, "the module was made without a way to unload it", "reboot the node"},
+		"not root":                 {unix.EPERM, Loaded{}, NotPermitted, "this process may not unload modules", "run it as root with the capability CAP_SYS_MODULE, as a privileged container"},
+		"a kernel without unload":  {unix.ENOSYS, Loaded{}, NotUnloadable, "the kernel was built without CONFIG_MODULE_UNLOAD", "reboot the node"},
+		"an error without meaning": {unix.EIO, Loaded{}, NotUnloadable, "the kernel does not unload it (EIO)", "reboot the node"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.module.Name = "a"
+			if got, want := unloadCause(tc.module, tc.err), (cause.Cause{Code: tc.code, Subject: "module a", Text: tc.text, Fix: tc.fix}); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+func TestExplanationIsTheRecordThatStatesTheCause(t *testing.T) {
+	for name, tc := range map[string]struct {
+		records []record
+		want    string
+	}{
+		"none":                            {nil, ""},
+		"another module's":                {[]record{{text: "nvidia_uvm: Unknown symbol x"}, {text: "nvidia-uvm: Unknown symbol x"}}, ""},
+		"the first that states a cause":   {[]record{{text: "nvidia: hello"}, {text: "nvidia: Unknown symbol x (err -2)"}, {text: "nvidia: Unknown symbol y (err -2)"}}, "nvidia: Unknown symbol x (err -2)"},
+		"the last of the module":          {[]record{{text: "nvidia 0000:17:00.0: probe failed"}, {text: "NVRM: no GPU"}, {text: "usb: new device"}}, "NVRM: no GPU"},
+		"one of the thread":               {[]record{{text: "nvidia: hello"}, {thread: 7, text: "gpu: dead"}, {thread: 8, text: "other"}}, "gpu: dead"},
+		"a taint is none":                 {[]record{{text: "nvidia: loading out-of-tree module taints kernel."}, {text: "nvidia: module verification failed: signature and/or required key missing - tainting kernel"}}, ""},
+		"a lockdown's, of another's name": {[]record{{thread: 7, text: "Lockdown: agent: unsigned module loading is restricted"}, {thread: 7, text: "audit"}}, "Lockdown: agent: unsigned module loading is restricted"},
+	} {
+		if got := explanation(tc.records, "nvidia", 7); got != tc.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestRecordOfTheLog(t *testing.T) {
+	for raw, want := range map[string]record{
+		"6,339,5140900,-;NET: Registered\n SUBSYSTEM=net\n":  {text: "NET: Registered"},
+		"4,340,5140901,-,caller=T12;a: \x1b[1mred; b\n":      {thread: 12, text: "a: ?[1mred; b"},
+		"4,340,5140901,-,caller=C1;an interrupt's; record\n": {text: "an interrupt's; record"},
+		"": {},
+	} {
+		if got := parseRecord(raw); got != want {
+			t.Errorf("%q: %+v", raw, got)
+		}
+	}
+}
+
+func TestArgumentsAreQuotedForTheKernel(t *testing.T) {
+	got, err := arguments("a", []string{"answer=42", "flag", "NVreg_RegistryDwords=a=1;b=2", "words=two words", "a.b=1"})
+	if want := `answer=42 flag NVreg_RegistryDwords=a=1;b=2 words="two words" a.b=1`; err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, param := range []string{"--", "", "=1", "a b=1", `a="x`, "a=1\nb", "a=\x00", "a\x00=1"} {
+		if got, err := arguments("a", []string{param}); err == nil {
+			t.Errorf("%q became %q", param, got)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Modules returns the modules of the running kernel by their names, without those that are
+// built in.
+func Modules(root Root) (map[string]Loaded, error) {
+	dir := root.sys("module")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list the loaded modules: %w", err)
+	}
+	out := map[string]Loaded{}
+	for _, entry := range entries {
+		m, err := loaded(root, entry.Name())
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the loaded module %s: %w", entry.Name(), err)
+		}
+		out[m.Name] = m
+	}
+	return out, nil
+}
+
+// loaded returns a module of the kernel. The error wraps fs.ErrNotExist if it is not
+// loaded, or is built in.
+func loaded(root Root, name string) (Loaded, error) {
+	dir := root.sys(filepath.Join("module", name))
+	// The kernel makes this file for loaded modules only.
+	state, err := line(filepath.Join(dir, "initstate"))
+	if errors.Is(err, unix.ENODEV) {
+		// It was unloaded after it was listed.
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return Loaded{}, err
+	}
+	m := Loaded{
+		Name: name, State: state, RefCount: -1,
+		Version:    lineOr(filepath.Join(dir, "version"), ""),
+		SrcVersion: lineOr(filepath.Join(dir, "srcversion"), ""),
+		Taint:      lineOr(filepath.Join(dir, "taint"), ""),
+		Params:     map[string]string{},
+	}
+	if n, err := strconv.Atoi(lineOr(filepath.Join(dir, "refcnt"), "")); err == nil {
+		m.RefCount = n
+	}
+	if n, err := strconv.ParseInt(lineOr(filepath.Join(dir, "coresize"), ""), 10, 64); err == nil {
+		m.Size = n
+	}
+	if m.Holders, err = names(filepath.Join(dir, "holders")); err != nil {
+		return Loaded{}, err
+	}
+	params, err := names(filepath.Join(dir, "parameters"))
+	if err != nil {
+		return Loaded{}, err
+	}
+	for _, param := range params {
+		// Some can only be written.
+		if value, err := line(filepath.Join(dir, "parameters", param)); err == nil {
+			m.Params[param] = value
+		}
+	}
+	return m, nil
+}
+
+// names returns the names of a folder's entries in order, none without the folder.
+func names(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var out []string
+	for _, entry := range entries {
+		out = append(out, entry.Name())
+	}
+	return out, nil
+}

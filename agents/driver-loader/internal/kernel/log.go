@@ -1,0 +1,147 @@
+package kernel
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/text"
+)
+
+// maxRecords is the most records of the kernel's log that are read after a failure.
+const maxRecords = 2000
+
+// kernelLog is the kernel's log from a point in time on. It has a bare descriptor, because
+// an *os.File waits for the next record at the end.
+type kernelLog struct{ fd int }
+
+// noLog is a log that cannot be read.
+const noLog = -1
+
+// openLog returns the log from now on. It is empty if the log cannot be read.
+func openLog(root Root) kernelLog {
+	fd, err := unix.Open(root.dev("kmsg"), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return kernelLog{noLog}
+	}
+	if _, err := unix.Seek(fd, 0, unix.SEEK_END); err != nil {
+		unix.Close(fd)
+		return kernelLog{noLog}
+	}
+	return kernelLog{fd}
+}
+
+func (l kernelLog) close() {
+	if l.fd != noLog {
+		unix.Close(l.fd)
+	}
+}
+
+// record is one record of the log.
+type record struct {
+	// thread is the thread that wrote it, 0 if the kernel does not tell.
+	thread int
+	text   string
+}
+
+// since returns the records since the log was opened.
+func (l kernelLog) since() []record {
+	if l.fd == noLog {
+		return nil
+	}
+	var out []record
+	// The kernel's records have at most this size.
+	buffer := make([]byte, 8<<10)
+	for len(out) < maxRecords {
+		n, err := unix.Read(l.fd, buffer)
+		switch {
+		case errors.Is(err, unix.EPIPE) || errors.Is(err, unix.EINTR):
+			// Records were overwritten before they were read.
+			continue
+		case err != nil || n <= 0:
+			return out
+		}
+		out = append(out, parseRecord(string(buffer[:n])))
+	}
+	return out
+}
+
+// parseRecord parses "priority,sequence,time,flags[,caller=T<thread>];text", which lines
+// with more of the record follow: the kernel's Documentation/ABI/testing/dev-kmsg.
+func parseRecord(raw string) record {
+	prefix, rest, _ := strings.Cut(raw, ";")
+	message, _, _ := strings.Cut(rest, "\n")
+	r := record{text: text.Printable(message)}
+	for field := range strings.SplitSeq(prefix, ",") {
+		if thread, ok := strings.CutPrefix(field, "caller=T"); ok {
+			r.thread, _ = strconv.Atoi(thread)
+		}
+	}
+	return r
+}
+
+// explanation returns the record that says why a module was not loaded, "" if there is
+// none. It is one that names the module in a way in which the kernel states a cause, or
+// the last one of the thread that asked for it, or the last one of the module.
+func explanation(records []record, name string, thread int) string {
+	var own, named string
+	for _, r := range records {
+		if strings.Contains(r.text, "taints kernel") || strings.Contains(r.text, "tainting kernel") {
+			continue
+		}
+		about := mentions(r.text, name)
+		if (about || r.thread == thread) && statesCause(r.text) {
+			return r.text
+		}
+		if r.thread != 0 && r.thread == thread {
+			own = r.text
+		}
+		if about {
+			named = r.text
+		}
+	}
+	if own != "" {
+		return own
+	}
+	return named
+}
+
+// mentions reports whether a line is about a module. NVIDIA's modules write NVRM.
+func mentions(line, name string) bool {
+	names := []string{name, strings.ReplaceAll(name, "_", "-")}
+	if strings.HasPrefix(name, "nvidia") {
+		names = append(names, "NVRM")
+	}
+	return slices.ContainsFunc(names, func(n string) bool { return hasWord(line, n) })
+}
+
+// hasWord reports whether a line has the word, not as a part of a longer name.
+func hasWord(line, word string) bool {
+	inName := func(c byte) bool {
+		return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+	}
+	for from := 0; ; {
+		at := strings.Index(line[from:], word)
+		if at < 0 {
+			return false
+		}
+		start, end := from+at, from+at+len(word)
+		if (start == 0 || !inName(line[start-1])) && (end == len(line) || !inName(line[end])) {
+			return true
+		}
+		from = end
+	}
+}
+
+// statesCause reports whether a line is one of those with which the kernel's loader says
+// why it rejects a module.
+func statesCause(line string) bool {
+	return slices.ContainsFunc([]string{
+		"Unknown symbol", "disagrees about version", "no symbol version", "version magic", "for parameter",
+		"Invalid ELF", "Only ET_REL", "invalid section", "exports duplicate symbol", "module signature", "Loading of ",
+		"Lockdown:", "gave up waiting", "Section misalignment", "module with",
+	}, func(part string) bool { return strings.Contains(line, part) })
+}

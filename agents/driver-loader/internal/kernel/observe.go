@@ -1,0 +1,160 @@
+package kernel
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/text"
+)
+
+const (
+	// maxLine is the most bytes of a file with one value.
+	maxLine = 64 << 10
+	// maxList is the most bytes of the list of keys, and of that of modules.
+	maxList = 4 << 20
+	// secureBoot is the variable of EFI that says whether Secure Boot is on. The GUID is
+	// that of the EFI specification for global variables.
+	secureBoot = "firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+)
+
+// Observe returns the running kernel. Only the release must be readable.
+func Observe(root Root) (Kernel, error) {
+	release, err := line(root.proc("sys/kernel/osrelease"))
+	if err != nil {
+		return Kernel{}, fmt.Errorf("observe the kernel: %w", err)
+	}
+	if !filepath.IsLocal(release) || strings.Contains(release, "/") {
+		return Kernel{}, fmt.Errorf("observe the kernel: %s has the release %q", root.proc("sys/kernel/osrelease"), release)
+	}
+	k := Kernel{
+		Release:    release,
+		Machine:    machine(root),
+		Banner:     lineOr(root.proc("version"), ""),
+		Lockdown:   bracketed(lineOr(root.sys("kernel/security/lockdown"), "")),
+		SigEnforce: lineOr(root.sys("module/module/parameters/sig_enforce"), "N") == "Y",
+		SecureBoot: efiFlag(root.sys(secureBoot)),
+		Keys:       keys(root),
+		Vermagic:   vermagic(root, release),
+	}
+	k.Compiler = compiler(k.Banner)
+	return k, nil
+}
+
+// line returns the content of a file with one value.
+func line(path string) (string, error) {
+	data, err := hostfs.ReadFile(path, maxLine)
+	return text.Printable(strings.TrimSpace(string(data))), err
+}
+
+func lineOr(path, otherwise string) string {
+	value, err := line(path)
+	if err != nil {
+		return otherwise
+	}
+	return value
+}
+
+// machine returns the processor of the kernel. Kernels before 6.1 do not tell it in /proc:
+// it is that for which this program was built.
+func machine(root Root) string {
+	names := map[string]string{"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le", "riscv64": "riscv64", "s390x": "s390x"}
+	return lineOr(root.proc("sys/kernel/arch"), names[runtime.GOARCH])
+}
+
+// compiler returns the compiler that a banner names: "Linux version RELEASE (BY) (COMPILER,
+// LINKER) #1 …". Both parts may have parentheses.
+func compiler(banner string) string {
+	_, rest, ok := strings.Cut(banner, ") (")
+	if !ok {
+		return ""
+	}
+	depth := 0
+	for i, r := range rest {
+		switch {
+		case r == '(':
+			depth++
+		case r == ')' && depth > 0:
+			depth--
+		case depth == 0 && (r == ')' || r == ','):
+			return rest[:i]
+		}
+	}
+	return ""
+}
+
+// bracketed returns the word in brackets: "none" of "[none] integrity confidentiality".
+func bracketed(words string) string {
+	_, rest, _ := strings.Cut(words, "[")
+	word, _, ok := strings.Cut(rest, "]")
+	if !ok {
+		return ""
+	}
+	return word
+}
+
+// efiFlag returns a variable of EFI with one byte, which follows four bytes of attributes.
+func efiFlag(path string) *bool {
+	data, err := hostfs.ReadFile(path, maxLine)
+	if err != nil || len(data) != 5 {
+		return nil
+	}
+	on := data[4] == 1
+	return &on
+}
+
+// keys returns the public keys in /proc/keys, nil unless the kernel shows its own keyrings
+// to this process. The format is that of the kernel's security/keys/proc.c.
+func keys(root Root) []Key {
+	data, err := hostfs.ReadFile(root.proc("keys"), maxList)
+	if err != nil || !strings.Contains(string(data), " .builtin_trusted_keys: ") {
+		return nil
+	}
+	found := []Key{}
+	for row := range strings.Lines(string(data)) {
+		// The type is cut to nine letters: "asymmetri NAME: ID: X509.rsa 0a1b2c3d []".
+		_, key, ok := strings.Cut(row, " asymmetri ")
+		end := strings.LastIndex(key, ": X509.")
+		if !ok || end < 0 {
+			continue
+		}
+		key = key[:end]
+		if split := strings.LastIndex(key, ": "); split >= 0 {
+			found = append(found, Key{Name: text.Printable(key[:split]), ID: key[split+2:]})
+		}
+	}
+	return found
+}
+
+// vermagic returns that of an installed module which came with the kernel, by modules.dep with
+// its lines "kernel/crypto/a.ko.xz: kernel/crypto/b.ko.xz". It returns "" if there is none.
+func vermagic(root Root, release string) string {
+	f, err := hostfs.Open(root.modules(release, "modules.dep"))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(io.LimitReader(f, maxList))
+	for lines.Scan() {
+		path, _, ok := strings.Cut(lines.Text(), ":")
+		if !ok || !strings.HasPrefix(path, "kernel/") || !filepath.IsLocal(path) {
+			continue
+		}
+		m, err := module.Read(root.modules(release, path))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || !strings.HasPrefix(m.Vermagic, release+" ") {
+			return ""
+		}
+		return m.Vermagic
+	}
+	return ""
+}
