@@ -1,0 +1,170 @@
+package payload
+
+import (
+	"archive/tar"
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/staging"
+)
+
+// Bounds of a payload. NVIDIA's have 1.4 GB in 1,000 files, and 10,000 with the source tree.
+const (
+	maxFiles    = 100_000
+	maxPath     = 1024
+	defaultSize = 16 << 30
+)
+
+// writer fills a folder with files of others, and never writes outside of it.
+type writer struct {
+	root  *os.Root
+	name  string // what is imported, for errors
+	most  int64  // bytes that may be written
+	left  int64  // and those of them that are left
+	files int
+}
+
+func newWriter(dir, name string, most int64) (*writer, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &writer{root: root, name: name, most: most, left: most}, nil
+}
+
+func (w *writer) Close() error { return w.root.Close() }
+
+// extract writes one entry of an archive.
+func (w *writer) extract(h *tar.Header, content io.Reader) error {
+	name, err := w.local(h.Name)
+	if err != nil || name == "." {
+		return err
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return w.written(w.root.MkdirAll(name, 0o755))
+	case tar.TypeReg:
+		return w.file(name, content, h.FileInfo().Mode())
+	case tar.TypeSymlink:
+		return w.link(name, h.Linkname)
+	case tar.TypeLink:
+		target, err := w.local(h.Linkname)
+		if err != nil {
+			return err
+		}
+		return w.hardLink(target, name)
+	case tar.TypeXGlobalHeader:
+		return nil
+	}
+	return problem(Hostile, w.name, fetchAgain, "has a device or another special file: %q", h.Name)
+}
+
+// local returns a path of others as a local one.
+func (w *writer) local(name string) (string, error) {
+	clean := path.Clean(name)
+	if !filepath.IsLocal(clean) || len(clean) > maxPath || strings.ContainsFunc(clean, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return "", problem(Hostile, w.name, fetchAgain, "has a file that would be outside of its folder: %q", name)
+	}
+	if w.files++; w.files > maxFiles {
+		return "", problem(Hostile, w.name, fetchAgain, "has more than %d files", maxFiles)
+	}
+	return clean, nil
+}
+
+// file writes a file. Programs stay executable; no file gets the rights of its owner.
+func (w *writer) file(name string, content io.Reader, mode fs.FileMode) error {
+	if err := w.parents(name); err != nil {
+		return err
+	}
+	// A file that is there may be a link of the archive: it is replaced, not followed.
+	if err := w.root.Remove(name); err != nil && !os.IsNotExist(err) {
+		return w.written(err)
+	}
+	f, err := w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return w.written(err)
+	}
+	n, err := io.Copy(f, io.LimitReader(content, w.left+1))
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return w.written(err)
+	}
+	if w.left -= n; w.left < 0 {
+		return problem(Hostile, w.name, fetchAgain, "has more than %d MiB of content, more than a driver has", w.most>>20)
+	}
+	return w.written(w.root.Chmod(name, plain(mode)))
+}
+
+// plain is the mode of a file in the store: readable by all, executable or not.
+func plain(mode fs.FileMode) fs.FileMode {
+	if mode&0o111 != 0 {
+		return 0o755
+	}
+	return 0o644
+}
+
+// link writes a symbolic link. Where it leads is the reader's business: all readers follow
+// links as a process with that root would.
+func (w *writer) link(name, target string) error {
+	if target == "" || len(target) > maxPath {
+		return problem(Hostile, w.name, fetchAgain, "has the link %q without a target", name)
+	}
+	if err := w.parents(name); err != nil {
+		return err
+	}
+	if err := w.root.Remove(name); err != nil && !os.IsNotExist(err) {
+		return w.written(err)
+	}
+	return w.written(w.root.Symlink(target, name))
+}
+
+// hardLink gives a file a second name.
+func (w *writer) hardLink(from, name string) error {
+	if err := w.parents(name); err != nil {
+		return err
+	}
+	if err := w.root.Remove(name); err != nil && !os.IsNotExist(err) {
+		return w.written(err)
+	}
+	return w.written(w.root.Link(from, name))
+}
+
+func (w *writer) parents(name string) error {
+	return w.written(w.root.MkdirAll(path.Dir(name), 0o755))
+}
+
+// written returns an error of writing with its cause: a path through a link that leaves the
+// folder is the fault of the archive, a full disk that of the node.
+func (w *writer) written(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(err.Error(), "path escapes from parent"):
+		return problem(Hostile, w.name, fetchAgain, "has a link that leads outside of its folder, and a file behind it: %v", err)
+	}
+	if _, is := err.(cause.Cause); is { //nolint:errorlint // only a bare Cause is passed on
+		return err
+	}
+	return staging.Explain(w.root.Name(), err)
+}
+
+// withContext is a reader that ends with ctx.
+type withContext struct {
+	ctx context.Context //nolint:containedctx // it has the life of one copy
+	io.Reader
+}
+
+func (r withContext) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
+}

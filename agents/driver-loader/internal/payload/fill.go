@@ -1,0 +1,317 @@
+package payload
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/ldso"
+)
+
+// daemonFiles returns what driver images have beside NVIDIA's archive: the daemons of the
+// NVLink fabric, as patterns below their root.
+func daemonFiles() []string {
+	var names []string
+	for _, name := range []string{
+		"usr/bin/nv-fabricmanager", "usr/bin/nvidia-fabricmanager-start.sh", "usr/bin/nvswitch-audit",
+		"usr/bin/nvidia-imex", "usr/bin/nvidia-imex-ctl", "usr/bin/nvlsm", "usr/share/nvidia/nvswitch",
+		"usr/share/nvidia/nvlsm", "opt/nvidia/nvlsm", "etc/nvidia-imex",
+	} {
+		names = append(names, name)
+	}
+	for _, lib := range []string{"libnvidia-nscq.so*", "libnvfm.so*", "libnvsdm.so*"} {
+		for _, machine := range []string{"x86_64", "aarch64"} {
+			names = append(names, path.Join(libraries(machine), lib))
+		}
+		names = append(names, path.Join("usr/lib64", lib))
+	}
+	return names
+}
+
+// fromFolder installs what is in an archive. If the folder is below the writer's, as
+// unpacked says, files are linked and not copied.
+func (f filler) fromFolder(dir, unpacked string) (record, error) {
+	from, err := os.OpenRoot(dir)
+	if err != nil {
+		return record{}, err
+	}
+	defer from.Close()
+	m, err := f.manifest(dir)
+	if err != nil {
+		return record{}, err
+	}
+	if err := f.skeleton(); err != nil {
+		return record{}, err
+	}
+	for _, p := range layout(m, f.machine) {
+		if !p.inside() {
+			return record{}, problem(Hostile, f.name, fetchAgain, "has a manifest that puts %q at %q", p.from+p.target, p.to)
+		}
+		p.to = path.Join(rootName, p.to)
+		if err := f.place(from, p, unpacked); err != nil {
+			return record{}, err
+		}
+	}
+	for folder, flavour := range map[string]Flavour{"kernel-open": Open, "kernel": Proprietary} {
+		if err := f.tree(from, folder, path.Join(sourceName, string(flavour)), nil); err != nil {
+			return record{}, err
+		}
+	}
+	if err := f.daemons(); err != nil {
+		return record{}, err
+	}
+	r := record{Payload: Payload{Version: m.version, Machine: f.machine}, Unknown: m.unknown}
+	return r, f.check(m.version)
+}
+
+func (f filler) manifest(dir string) (manifest, error) {
+	data, err := hostfs.ReadFile(filepath.Join(dir, ".manifest"), maxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return manifest{}, problem(Corrupt, f.name, "give a driver of NVIDIA for Linux", "has no file .manifest, so it is no driver")
+	}
+	if err != nil {
+		return manifest{}, err
+	}
+	m, err := parseManifest(data)
+	if err != nil {
+		return manifest{}, problem(Corrupt, f.name, fetchAgain, "has a .manifest that cannot be read: %v", err)
+	}
+	return m, nil
+}
+
+// skeleton makes the folders of a driver root that programs expect, with a merged /usr, and
+// those at which things are mounted.
+func (f filler) skeleton() error {
+	for _, dir := range []string{"usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc", "dev", "proc", "run", "sys", "tmp", "var"} {
+		if err := f.root.MkdirAll(path.Join(rootName, dir), 0o755); err != nil {
+			return f.written(err)
+		}
+	}
+	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
+		if err := f.link(path.Join(rootName, name), "usr/"+name); err != nil {
+			return err
+		}
+	}
+	return f.link(path.Join(rootName, "var/run"), "../run")
+}
+
+// place puts a file or link of the archive at its place.
+func (f filler) place(from *os.Root, p placement, unpacked string) error {
+	if p.from == "" {
+		return f.link(p.to, p.target)
+	}
+	info, err := from.Lstat(p.from)
+	if err != nil || !info.Mode().IsRegular() {
+		return problem(Truncated, f.name, fetchAgain, "lacks the file %q of its manifest", p.from)
+	}
+	if unpacked == "" {
+		return f.copy(from, p.from, p.to, p.mode)
+	}
+	if err := f.hardLink(path.Join(unpacked, p.from), p.to); err != nil {
+		return err
+	}
+	return f.written(f.root.Chmod(p.to, plain(p.mode)))
+}
+
+func (f filler) copy(from *os.Root, name, to string, mode fs.FileMode) error {
+	in, err := from.Open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return f.file(to, withContext{f.ctx, in}, mode)
+}
+
+// tree copies the files and links of a folder, if it is there. It leaves out special files,
+// and what skip says.
+func (f filler) tree(from *os.Root, dir, to string, skip func(string) bool) error {
+	return fs.WalkDir(from.FS(), dir, func(name string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && name == dir {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if skip != nil && skip(name) {
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		target, err := f.local(path.Join(to, strings.TrimPrefix(name, dir)))
+		if err != nil {
+			return err
+		}
+		switch {
+		case e.IsDir():
+			return f.written(f.root.MkdirAll(target, 0o755))
+		case e.Type() == fs.ModeSymlink:
+			link, err := from.Readlink(name)
+			if err != nil {
+				return err
+			}
+			return f.link(target, link)
+		case e.Type().IsRegular():
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			return f.copy(from, name, target, info.Mode())
+		}
+		return nil
+	})
+}
+
+// daemons copies the daemons of the image around the driver.
+func (f filler) daemons() error {
+	if f.src.image == "" {
+		return nil
+	}
+	image, err := os.OpenRoot(f.src.image)
+	if err != nil {
+		return err
+	}
+	defer image.Close()
+	for _, pattern := range daemonFiles() {
+		names, err := fs.Glob(image.FS(), pattern)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := f.tree(image, name, path.Join(rootName, name), nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fromTree copies the sources of the open modules.
+func (f filler) fromTree() (record, error) {
+	from, err := os.OpenRoot(f.src.path)
+	if err != nil {
+		return record{}, err
+	}
+	defer from.Close()
+	flavour := flavourOf(f.src.path)
+	to := path.Join(sourceName, string(flavour))
+	skip := func(name string) bool { return path.Base(name) == ".git" }
+	return record{Payload: Payload{Version: f.src.version}}, f.tree(from, ".", to, skip)
+}
+
+// fromRoot copies a driver root. Sources and modules in it get their own folders.
+func (f filler) fromRoot() (record, error) {
+	from, err := os.OpenRoot(f.src.path)
+	if err != nil {
+		return record{}, err
+	}
+	defer from.Close()
+	sources := "usr/src/nvidia-" + f.src.version
+	modules := moduleFolders(from)
+	skip := func(name string) bool {
+		switch name {
+		case "dev", "proc", "sys", "run", "tmp", "boot", sources, "lib/modules", "usr/lib/modules":
+			return true
+		}
+		return false
+	}
+	if err := f.tree(from, ".", rootName, skip); err != nil {
+		return record{}, err
+	}
+	to := path.Join(sourceName, string(flavourOf(filepath.Join(f.src.path, sources))))
+	if err := f.tree(from, sources, to, nil); err != nil {
+		return record{}, err
+	}
+	for release, dir := range modules {
+		if err := f.modules(from, dir, path.Join(modulesName, release)); err != nil {
+			return record{}, err
+		}
+	}
+	r := record{Payload: Payload{Version: f.src.version, Machine: f.machine}}
+	return r, f.check(f.src.version)
+}
+
+// moduleFolders returns the folders with kernel modules in a root, by kernel release.
+func moduleFolders(from *os.Root) map[string]string {
+	folders := map[string]string{}
+	for _, pattern := range []string{"lib/modules/*", "usr/lib/modules/*"} {
+		names, err := fs.Glob(from.FS(), pattern)
+		if err != nil {
+			continue
+		}
+		for _, name := range names {
+			folders[path.Base(name)] = name
+		}
+	}
+	return folders
+}
+
+// modules copies NVIDIA's modules of a kernel, without the folders they are in.
+func (f filler) modules(from *os.Root, dir, to string) error {
+	return fs.WalkDir(from.FS(), dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() || !moduleName(path.Base(name)) {
+			return err
+		}
+		target, err := f.local(path.Join(to, path.Base(name)))
+		if err != nil {
+			return err
+		}
+		return f.copy(from, name, target, 0o644)
+	})
+}
+
+// moduleName reports whether a file is one of the driver's modules.
+func moduleName(name string) bool {
+	stem, extension, _ := strings.Cut(name, ".ko")
+	return (strings.HasPrefix(stem, "nvidia") || stem == "gdrdrv") && strings.Contains(name, ".ko") &&
+		(extension == "" || extension == ".xz" || extension == ".zst" || extension == ".gz")
+}
+
+// flavourOf returns the flavour of sources by the license that the module nvidia declares.
+func flavourOf(dir string) Flavour {
+	proprietary := regexp.MustCompile(`MODULE_LICENSE\s*\(\s*"NVIDIA"\s*\)`)
+	for _, pattern := range []string{"nvidia/nv*.c", "kernel-open/nvidia/nv*.c"} {
+		names, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			continue
+		}
+		for _, name := range names {
+			if data, err := hostfs.ReadFile(name, maxManifest); err == nil && proprietary.Match(data) {
+				return Proprietary
+			}
+		}
+	}
+	return Open
+}
+
+// check reports whether the driver root has what each driver has, for this processor.
+func (f filler) check(version string) error {
+	machines := map[string]ldso.Machine{"x86_64": ldso.X8664, "aarch64": ldso.AArch64}
+	for _, stem := range []string{"libnvidia-ml.so.", "libcuda.so."} {
+		name := path.Join(libraries(f.machine), stem+version)
+		lib, err := f.root.Open(path.Join(rootName, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			name = path.Join("usr/lib64", stem+version)
+			lib, err = f.root.Open(path.Join(rootName, name))
+		}
+		if err != nil {
+			return problem(Truncated, f.name, fetchAgain, "lacks the library %s%s", stem, version)
+		}
+		library, is := ldso.ReadLibrary(lib)
+		if err := lib.Close(); err != nil {
+			return err
+		}
+		if !is {
+			return problem(Corrupt, f.name, fetchAgain, "has a file %s that is no library", name)
+		}
+		if library.Machine != machines[f.machine] {
+			return problem(WrongMachine, f.name, "give the driver for "+f.machine, "has a %s for another processor (ELF machine %d); this node is %s", name, library.Machine, f.machine)
+		}
+	}
+	return nil
+}

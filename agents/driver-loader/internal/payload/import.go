@@ -1,0 +1,170 @@
+package payload
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/hostfs"
+)
+
+// Import copies a driver into the store, and returns the payload. It takes
+//   - a .run archive, which it reads and does not run,
+//   - a folder with what is in one, as "--extract-only" leaves it,
+//   - the root of a driver image, which has one of these in its folder drivers,
+//   - a driver root, with an installed driver,
+//   - NVIDIA's source tree, or its folder kernel-open: a payload without a driver root.
+//
+// It writes nothing if the store has the same driver. An error that an operator can do
+// something about is a Cause. After an error, the store is as before.
+func (s Store) Import(ctx context.Context, from string) (Payload, error) {
+	src, err := recognise(from, s.Machine)
+	if err != nil {
+		return Payload{}, err
+	}
+	if p, found := s.imported(src.stamp); found {
+		return p, nil
+	}
+	stage, err := staging.New(s.drivers())
+	if err != nil {
+		return Payload{}, err
+	}
+	p, err := s.importTo(ctx, stage, src)
+	return p, errors.Join(err, stage.Close())
+}
+
+// imported finds the payload of the same source.
+func (s Store) imported(stamp string) (Payload, bool) {
+	records, err := s.records()
+	if err != nil && len(records) == 0 {
+		return Payload{}, false
+	}
+	for _, r := range records {
+		if r.Stamp == stamp && r.complete() == nil {
+			return r.Payload, true
+		}
+	}
+	return Payload{}, false
+}
+
+func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (Payload, error) {
+	most := s.MaxBytes
+	if most == 0 {
+		most = defaultSize
+	}
+	w, err := newWriter(stage.Dir, src.path, most)
+	if err != nil {
+		return Payload{}, err
+	}
+	f := filler{ctx: ctx, writer: w, src: src, machine: s.Machine}
+	r, err := f.fill()
+	if err = errors.Join(err, w.Close()); err != nil {
+		return Payload{}, err
+	}
+	r.Imported, r.Origin, r.Stamp = time.Now().UTC().Truncate(time.Second), src.path, src.stamp
+	r.Dir = stage.Dir
+	if err := r.seal(ctx); err != nil {
+		return Payload{}, staging.Explain(stage.Dir, err)
+	}
+	path := filepath.Join(s.drivers(), r.name())
+	if old, err := read(path); err == nil && old.complete() == nil {
+		// The same content from elsewhere. It may be mounted, so it stays.
+		return old.Payload, old.stampWith(src.stamp)
+	}
+	if r.Dir, err = stage.Commit(r.name()); err != nil {
+		return Payload{}, err
+	}
+	r.Root = ""
+	r.locate()
+	return r.Payload, nil
+}
+
+// seal writes the list of the files and the record.
+func (r *record) seal(ctx context.Context) error {
+	files, err := list(ctx, r.Dir)
+	if err != nil {
+		return err
+	}
+	listing := lines(files)
+	r.Digest = digest(listing)
+	if err := os.WriteFile(filepath.Join(r.Dir, listingName), listing, 0o644); err != nil { //nolint:gosec // as the rest of the store
+		return err
+	}
+	return r.write()
+}
+
+func (r *record) write() error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return hostfs.WriteFile(filepath.Join(r.Dir, recordName), append(data, '\n'), 0o644)
+}
+
+// stampWith notes another source of the same content.
+func (r *record) stampWith(stamp string) error {
+	r.Stamp = stamp
+	return r.write()
+}
+
+// filler fills the folder of a payload from a source.
+type filler struct {
+	ctx context.Context //nolint:containedctx // it has the life of one import
+	*writer
+	src     source
+	machine string
+}
+
+func (f filler) fill() (record, error) {
+	switch f.src.form {
+	case runArchive:
+		return f.fromArchive()
+	case extracted:
+		return f.fromFolder(f.src.path, "")
+	case sourceTree:
+		return f.fromTree()
+	}
+	return f.fromRoot()
+}
+
+// unpacked is the folder of an archive's content, before it is put in its place.
+const unpacked = "unpacked"
+
+func (f filler) fromArchive() (record, error) {
+	in, err := hostfs.Open(f.src.path)
+	if err != nil {
+		return record{}, err
+	}
+	defer in.Close()
+	a, err := openArchive(f.src.path, withContext{f.ctx, in})
+	if err != nil {
+		return record{}, err
+	}
+	if a.machine != f.machine || a.system != "Linux" {
+		return record{}, problem(WrongMachine, f.src.path, "give the driver for Linux-"+f.machine, "is a driver for %s-%s; this node is Linux-%s", a.system, a.machine, f.machine)
+	}
+	if err := f.root.Mkdir(unpacked, 0o755); err != nil {
+		return record{}, f.written(err)
+	}
+	err = a.extract(func(h *tar.Header, content io.Reader) error {
+		h.Name = unpacked + "/" + h.Name
+		if h.Typeflag == tar.TypeLink {
+			h.Linkname = unpacked + "/" + h.Linkname
+		}
+		return f.extract(h, content)
+	})
+	if err != nil {
+		return record{}, err
+	}
+	r, err := f.fromFolder(filepath.Join(f.root.Name(), unpacked), unpacked)
+	if err != nil {
+		return record{}, err
+	}
+	return r, f.written(f.root.RemoveAll(unpacked))
+}

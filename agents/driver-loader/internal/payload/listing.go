@@ -1,0 +1,130 @@
+package payload
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// file is a file or link of a payload. The list of them all is the content that a payload's
+// digest is of.
+type file struct {
+	path string
+	// size, mode and sum are those of a file.
+	size int64
+	mode fs.FileMode
+	sum  string
+	// target is that of a link.
+	target string
+}
+
+// String is the line of the file in the list.
+func (f file) String() string {
+	if f.target != "" {
+		return fmt.Sprintf("link %q %q", f.path, f.target)
+	}
+	return fmt.Sprintf("file %q %o %d %s", f.path, f.mode, f.size, f.sum)
+}
+
+func parseFile(line string) (file, error) {
+	var f file
+	var err error
+	if strings.HasPrefix(line, "link ") {
+		_, err = fmt.Sscanf(line, "link %q %q", &f.path, &f.target)
+	} else {
+		_, err = fmt.Sscanf(line, "file %q %o %d %s", &f.path, &f.mode, &f.size, &f.sum)
+	}
+	if err != nil || !filepath.IsLocal(f.path) {
+		return file{}, fmt.Errorf("the list of files has the line %q", line)
+	}
+	return f, nil
+}
+
+// stat reports whether the file is there as the list says, without reading it.
+func (f file) stat(dir string) error {
+	path := filepath.Join(dir, f.path)
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("is missing")
+	case err != nil:
+		return err
+	case f.target != "":
+		if target, err := os.Readlink(path); err != nil || target != f.target {
+			return fmt.Errorf("is no link to %s", f.target)
+		}
+		return nil
+	case !info.Mode().IsRegular() || info.Size() != f.size || info.Mode().Perm() != f.mode:
+		return errors.New("was changed")
+	}
+	return nil
+}
+
+// verify reports whether the file has the content that the list says.
+func (f file) verify(ctx context.Context, dir string) error {
+	if err := f.stat(dir); err != nil || f.target != "" {
+		return err
+	}
+	sum, err := sumFile(ctx, filepath.Join(dir, f.path))
+	if err == nil && sum != f.sum {
+		err = errors.New("was changed")
+	}
+	return err
+}
+
+func sumFile(ctx context.Context, path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, withContext{ctx, f}); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// list returns the files below a folder in order of their paths.
+func list(ctx context.Context, dir string) ([]file, error) {
+	var files []file
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		f := file{path: strings.TrimPrefix(path, dir+"/")}
+		if e.Type() == fs.ModeSymlink {
+			f.target, err = os.Readlink(path)
+		} else {
+			var info fs.FileInfo
+			if info, err = e.Info(); err == nil {
+				f.size, f.mode = info.Size(), info.Mode().Perm()
+				f.sum, err = sumFile(ctx, path)
+			}
+		}
+		files = append(files, f)
+		return err
+	})
+	return files, err
+}
+
+// lines is the list as it is in the store.
+func lines(files []file) []byte {
+	var text strings.Builder
+	for _, f := range files {
+		text.WriteString(f.String() + "\n")
+	}
+	return []byte(text.String())
+}

@@ -1,0 +1,139 @@
+package payload
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	maxManifest = 8 << 20
+	// headLines is the number of lines before the files: description, version, modules and
+	// folders. NVIDIA's installer reads them the same way.
+	headLines = 8
+)
+
+// manifest is the file .manifest in NVIDIA's archives.
+type manifest struct {
+	version string
+	entries []entry
+	// unknown has the types of files that are newer than this program.
+	unknown []string
+}
+
+// entry is one file of a manifest: its path in the archive, and where it goes.
+type entry struct {
+	file string
+	kind string
+	// path is the folder below that of the kind, for kinds with one.
+	path string
+	// target of a link.
+	target string
+	mode   fs.FileMode
+	// compat32 is set for 32-bit libraries.
+	compat32 bool
+}
+
+// parseManifest reads a manifest. A line of it is: file, mode, type, and by the type an
+// architecture, a path, and the target of a link. Words like MODULE:nvml group files.
+func parseManifest(data []byte) (manifest, error) {
+	var m manifest
+	kinds := kinds()
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(make([]byte, 0, 4096), 64<<10)
+	for n := 1; lines.Scan(); n++ {
+		line := lines.Text()
+		if n == 2 {
+			m.version = strings.TrimSpace(line)
+		}
+		if n <= headLines {
+			continue
+		}
+		if line == "" {
+			break
+		}
+		e, err := parseEntry(strings.Fields(line), kinds)
+		if err != nil {
+			return manifest{}, fmt.Errorf("line %d: %w", n, err)
+		}
+		if e.kind == "" {
+			if kind := strings.Fields(line)[2]; !slices.Contains(m.unknown, kind) {
+				m.unknown = append(m.unknown, kind)
+			}
+			continue
+		}
+		m.entries = append(m.entries, e)
+	}
+	if err := lines.Err(); err != nil {
+		return manifest{}, err
+	}
+	if !validVersion(m.version) {
+		return manifest{}, fmt.Errorf("line 2: %q is no version of a driver", m.version)
+	}
+	return m, nil
+}
+
+// parseEntry reads the words of a line. The entry has no kind if the type is unknown.
+func parseEntry(words []string, kinds map[string]kind) (entry, error) {
+	if len(words) < 3 {
+		return entry{}, fmt.Errorf("%d words, not a file, a mode and a type", len(words))
+	}
+	mode, err := strconv.ParseUint(words[1], 8, 32)
+	if err != nil {
+		return entry{}, fmt.Errorf("%q is no mode", words[1])
+	}
+	k, known := kinds[words[2]]
+	if !known {
+		return entry{}, nil
+	}
+	e := entry{file: path.Clean(words[0]), kind: words[2], mode: fs.FileMode(mode) & fs.ModePerm}
+	var rest []string
+	for _, word := range words[3:] {
+		depth, inherits := strings.CutPrefix(word, "INHERIT_PATH_DEPTH:")
+		switch {
+		case word == "COMPAT32":
+			e.compat32 = true
+		case inherits:
+			if e.path, err = inherit(e.file, depth); err != nil {
+				return entry{}, err
+			}
+		case slices.Contains([]string{"NATIVE", "CLASSIC", "NEW", "GLVND", "NON_GLVND"}, word), strings.HasPrefix(word, "MODULE:"):
+		default:
+			rest = append(rest, word)
+		}
+	}
+	if k.hasPath && len(rest) > 0 {
+		e.path, rest = rest[0], rest[1:]
+	}
+	if k.isLink {
+		if len(rest) == 0 {
+			return entry{}, fmt.Errorf("the link %s has no target", e.file)
+		}
+		e.target = rest[0]
+	}
+	return e, nil
+}
+
+// inherit returns the folder of a file without its first ones.
+func inherit(file, depth string) (string, error) {
+	n, err := strconv.Atoi(depth)
+	parts := strings.Split(path.Dir(file), "/")
+	if err != nil || n < 0 || n > len(parts) {
+		return "", fmt.Errorf("INHERIT_PATH_DEPTH:%s is more than %s has", depth, file)
+	}
+	return path.Join(parts[n:]...), nil
+}
+
+// validVersion reports whether a text is a version, which is in names of files: numbers
+// with dots.
+func validVersion(v string) bool {
+	parts := strings.Split(v, ".")
+	return len(v) <= 32 && len(parts) >= 2 && !slices.ContainsFunc(parts, func(p string) bool {
+		return p == "" || strings.Trim(p, "0123456789") != ""
+	})
+}

@@ -1,0 +1,231 @@
+package payload
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"compress/gzip"
+	"crypto/md5" //nolint:gosec // the checksum that these archives have
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+)
+
+// Bounds of the script at the begin of an archive, with the decompressor in it.
+const (
+	maxStub     = 16 << 20
+	maxStubLine = 1 << 20
+	// checkedFrom is the line from which on the archive's checksum counts.
+	checkedFrom = 4
+	// maxWindow bounds the memory of decompressors. xz -9 needs 64 MiB.
+	maxWindow = 256 << 20
+)
+
+// stub is what the script at the begin of a .run archive says. The archive is one of
+// makeself 1.6.0-nv: assignments of a shell, and at the line "skip" compressed tar.
+type stub struct {
+	skip                     int
+	md5                      string
+	version, machine, system string
+}
+
+// set takes one line of the script.
+func (s *stub) set(line string) {
+	key, value, found := strings.Cut(line, "=")
+	if !found {
+		return
+	}
+	value = strings.Trim(value, `"`)
+	switch key {
+	case "skip":
+		if n, err := strconv.Atoi(value); err == nil && s.skip == 0 {
+			s.skip = n
+		}
+	case "MD5":
+		s.md5 = value
+	case "version_string":
+		s.version = value
+	case "TARGET_ARCH":
+		s.machine = value
+	case "TARGET_OS":
+		s.system = value
+	}
+}
+
+// archive is an open .run archive, in front of its compressed part.
+type archive struct {
+	stub
+	name string
+	raw  *bufio.Reader
+	sum  hash.Hash
+}
+
+// openArchive reads the script of an archive without running it.
+func openArchive(name string, r io.Reader) (*archive, error) {
+	a := &archive{name: name, raw: bufio.NewReaderSize(r, maxStubLine), sum: md5.New()} //nolint:gosec // as above
+	read := 0
+	for line := 1; a.skip == 0 || line < a.skip; line++ {
+		text, err := a.raw.ReadSlice('\n')
+		if read += len(text); err != nil || read > maxStub {
+			return nil, a.noArchive(err)
+		}
+		if line == 1 && !bytes.HasPrefix(text, []byte("#!")) {
+			return nil, a.noArchive(nil)
+		}
+		if line >= checkedFrom {
+			a.sum.Write(text)
+		}
+		a.set(strings.TrimSuffix(string(text), "\n"))
+	}
+	return a, nil
+}
+
+func (a *archive) noArchive(err error) error {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+		return err
+	}
+	if errors.Is(err, io.EOF) && a.skip > 0 {
+		return problem(Truncated, a.name, fetchAgain, "ends before its content at line %d", a.skip)
+	}
+	return problem(Corrupt, a.name, fetchAgain, "is no .run archive of NVIDIA's installer")
+}
+
+// extract calls each with each entry of the archive. Then it compares the checksum.
+func (a *archive) extract(each func(*tar.Header, io.Reader) error) error {
+	checked := io.TeeReader(a.raw, a.sum)
+	// Decompressors read ahead: what they leave is read below.
+	buffered := bufio.NewReader(checked)
+	plain, err := decompress(buffered)
+	if err != nil {
+		return a.damaged(err)
+	}
+	defer plain.Close()
+	files := tar.NewReader(plain)
+	for {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return a.damaged(err)
+		}
+		if err := each(header, files); err != nil {
+			return a.damaged(err)
+		}
+	}
+	if _, err := io.Copy(io.Discard, plain); err != nil {
+		return a.damaged(err)
+	}
+	if _, err := io.Copy(io.Discard, buffered); err != nil {
+		return a.damaged(err)
+	}
+	if sum := hex.EncodeToString(a.sum.Sum(nil)); strings.Trim(a.md5, "0") != "" && sum != a.md5 {
+		return problem(Corrupt, a.name, fetchAgain, "has the checksum %s, and says %s", sum, a.md5)
+	}
+	return nil
+}
+
+// readError is an error of the compressed stream, in contrast to one of writing its files.
+type readError struct{ error }
+
+func (e readError) Unwrap() error { return e.error }
+
+// damaged returns the Cause for an error of reading.
+func (a *archive) damaged(err error) error {
+	var read readError
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return problem(Truncated, a.name, fetchAgain, "ends too early")
+	case errors.As(err, &read), errors.Is(err, tar.ErrHeader):
+		return problem(Corrupt, a.name, fetchAgain, "cannot be decompressed: %v", err)
+	}
+	return err
+}
+
+// decompress returns the tar archive in r, whose compression its first bytes tell.
+func decompress(r *bufio.Reader) (io.ReadCloser, error) {
+	magic, err := r.Peek(6)
+	if err != nil {
+		return nil, io.ErrUnexpectedEOF
+	}
+	switch {
+	case bytes.HasPrefix(magic, []byte("\xfd7zXZ\x00")):
+		return decompressXZ(r)
+	case bytes.HasPrefix(magic, []byte("\x28\xb5\x2f\xfd")):
+		plain, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, wrap(err)
+		}
+		return reading{plain, plain.Close}, nil
+	case bytes.HasPrefix(magic, []byte("\x1f\x8b")):
+		plain, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, wrap(err)
+		}
+		return reading{plain, nil}, nil
+	case bytes.HasPrefix(magic, []byte("BZh")):
+		return reading{bzip2.NewReader(r), nil}, nil
+	}
+	return reading{r, nil}, nil
+}
+
+// decompressXZ decompresses xz. The library takes as much memory as the first block asks
+// for, up to 4 GiB, so that is looked at before.
+func decompressXZ(r *bufio.Reader) (io.ReadCloser, error) {
+	// The header of a stream has 12 bytes, that of a block its size in the first byte.
+	head, err := r.Peek(13)
+	if err == nil {
+		head, err = r.Peek(12 + (int(head[12])+1)*4)
+	}
+	if err != nil {
+		return nil, io.ErrUnexpectedEOF
+	}
+	// The filter LZMA2 has the number 0x21, one byte of properties, and in it the size of the
+	// dictionary: 2 or 3, shifted.
+	if at := bytes.Index(head[13:], []byte{0x21, 1}); at >= 0 && 13+at+2 < len(head) {
+		if bits := head[13+at+2]; (2|uint64(bits)&1)<<(bits/2+11) > maxWindow {
+			return nil, wrap(fmt.Errorf("xz needs a dictionary of more than %d MiB", maxWindow>>20))
+		}
+	}
+	plain, err := xz.NewReader(r)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	return reading{plain, nil}, nil
+}
+
+func wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return readError{fmt.Errorf("read the archive: %w", err)}
+}
+
+// reading marks the errors of a decompressor.
+type reading struct {
+	io.Reader
+	close func()
+}
+
+func (r reading) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = wrap(err)
+	}
+	return n, err
+}
+
+func (r reading) Close() error {
+	if r.close != nil {
+		r.close()
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package payload
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// source is what a driver is imported from.
+type source struct {
+	// form says how the driver lies there.
+	form form
+	// path is the archive, or the folder with the driver in it.
+	path string
+	// image is the root of the driver image around path, "" if there is none.
+	image string
+	// version of the driver, "" if only the content tells.
+	version string
+	// stamp changes when the source does. It is made of names, sizes and times.
+	stamp string
+}
+
+type form string
+
+const (
+	runArchive   form = "archive"
+	extracted    form = "extracted archive"
+	preparedRoot form = "driver root"
+	sourceTree   form = "source tree"
+)
+
+// recognise finds the driver at a path.
+func recognise(path, machine string) (source, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return source{}, problem(Missing, path, "give the path of a .run archive, of what is in it, of a driver image's root, or of a source tree", "is not there")
+	}
+	if err != nil {
+		return source{}, err
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return source{}, err
+	}
+	src, err := formOf(path, machine, info)
+	if err != nil {
+		return source{}, err
+	}
+	src.stamp, err = stamp(src)
+	return src, err
+}
+
+// formOf tells the form of a driver by the files that only it has.
+func formOf(path, machine string, info fs.FileInfo) (source, error) {
+	if !info.IsDir() {
+		return source{form: runArchive, path: path}, nil
+	}
+	if isFile(filepath.Join(path, ".manifest")) {
+		return source{form: extracted, path: path}, nil
+	}
+	if src, found := inImage(path, machine); found {
+		return src, nil
+	}
+	if version := treeVersion(path); version != "" {
+		return source{form: sourceTree, path: path, version: version}, nil
+	}
+	if version := rootVersion(path, machine); version != "" {
+		return source{form: preparedRoot, path: path, version: version}, nil
+	}
+	if other := otherMachine(path, machine); other != "" {
+		return source{}, problem(WrongMachine, path, "give the driver for "+machine, "has a driver for %s; this node is %s", other, machine)
+	}
+	return source{}, problem(Missing, path, "give the path of a .run archive, of what is in it, of a driver image's root, or of a source tree", "has no driver in it")
+}
+
+// inImage finds the driver in the root of a driver image, which has NVIDIA's archive in
+// the folder drivers, as a file or extracted.
+func inImage(root, machine string) (source, bool) {
+	names, err := filepath.Glob(filepath.Join(root, "drivers", "NVIDIA-Linux-"+machine+"-*"))
+	if err != nil {
+		return source{}, false
+	}
+	for _, name := range names {
+		if isFile(filepath.Join(name, ".manifest")) {
+			return source{form: extracted, path: name, image: root}, true
+		}
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, ".run") && isFile(name) {
+			return source{form: runArchive, path: name, image: root}, true
+		}
+	}
+	return source{}, false
+}
+
+// treeVersion returns the version of a source tree: NVIDIA's with version.mk and the folder
+// kernel-open, or that folder alone, which has dkms.conf.
+func treeVersion(dir string) string {
+	if isFile(filepath.Join(dir, "kernel-open", "Makefile")) {
+		return firstMatch(filepath.Join(dir, "version.mk"), regexp.MustCompile(`(?m)^NVIDIA_VERSION\s*:?=\s*(\S+)`))
+	}
+	if isFile(filepath.Join(dir, "Makefile")) && isFile(filepath.Join(dir, "Kbuild")) {
+		return firstMatch(filepath.Join(dir, "dkms.conf"), regexp.MustCompile(`(?m)^PACKAGE_VERSION="?([^"\s]+)`))
+	}
+	return ""
+}
+
+func firstMatch(path string, pattern *regexp.Regexp) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	if err != nil {
+		return ""
+	}
+	if found := pattern.FindSubmatch(data); found != nil && validVersion(string(found[1])) {
+		return string(found[1])
+	}
+	return ""
+}
+
+// rootVersion returns the version of the driver that is installed in a root, by the name of
+// the library that all drivers have.
+func rootVersion(root, machine string) string {
+	for _, dir := range []string{libraries(machine), "usr/lib64"} {
+		names, err := filepath.Glob(filepath.Join(root, dir, "libnvidia-ml.so.*.*"))
+		if err != nil {
+			return ""
+		}
+		for _, name := range names {
+			_, version, _ := strings.Cut(filepath.Base(name), ".so.")
+			if validVersion(version) {
+				return version
+			}
+		}
+	}
+	return ""
+}
+
+// otherMachine returns the processor of a driver for another one in the folder.
+func otherMachine(root, machine string) string {
+	for _, other := range []string{"x86_64", "aarch64", "ppc64le"} {
+		if other == machine {
+			continue
+		}
+		if _, found := inImage(root, other); found || rootVersion(root, other) != "" {
+			return other
+		}
+	}
+	return ""
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// stamp returns a digest of the names, sizes and times of a source. So a restart of the
+// agent does not read a gigabyte to learn that nothing has changed.
+func stamp(src source) (string, error) {
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%s\n", src.form)
+	files := 0
+	add := func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		if files++; files > maxFiles {
+			return problem(Hostile, src.path, "give the folder of the driver alone", "has more than %d files", maxFiles)
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(hash, "%q %d %d\n", strings.TrimPrefix(path, src.path), info.Size(), info.ModTime().UnixNano())
+		return nil
+	}
+	paths := []string{src.path}
+	if src.image != "" {
+		for _, name := range daemonFiles() {
+			found, err := filepath.Glob(filepath.Join(src.image, name))
+			if err != nil {
+				return "", err
+			}
+			paths = append(paths, found...)
+		}
+	}
+	for _, path := range paths {
+		if err := filepath.WalkDir(path, add); err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}

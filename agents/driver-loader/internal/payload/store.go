@@ -1,0 +1,211 @@
+package payload
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/hostfs"
+)
+
+// Names in the folder of a payload.
+const (
+	recordName  = "payload.json"
+	listingName = "files"
+	rootName    = "root"
+	sourceName  = "source"
+	modulesName = "precompiled"
+	maxRecord   = 1 << 20
+	maxListing  = 64 << 20
+)
+
+// Store is the payloads of a node, in the folder drivers of the agent's store.
+type Store struct {
+	// Dir is the agent's store, such as /var/lib/outrigger/driver.
+	Dir string
+	// Machine is the node's processor as uname -m names it. A payload for another one is
+	// not imported.
+	Machine string
+	// MaxBytes is the most that one payload may need, by default 16 GiB.
+	MaxBytes int64
+}
+
+// record is what payload.json says.
+type record struct {
+	Payload
+	// Stamp tells whether the payload was imported from the same file or folder before,
+	// without reading all of it.
+	Stamp string `json:"stamp"`
+	// Unknown lists types of files in the manifest that this program does not know.
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+func (s Store) drivers() string { return filepath.Join(s.Dir, "drivers") }
+
+// List returns the payloads in the store, the newest first. A payload that cannot be read
+// is left out, and its error is in the second result.
+func (s Store) List() ([]Payload, error) {
+	records, err := s.records()
+	payloads := make([]Payload, 0, len(records))
+	for _, r := range records {
+		payloads = append(payloads, r.Payload)
+	}
+	return payloads, err
+}
+
+// Find returns the newest payload with a version whose files are all there. If there is
+// none, the error is a Cause with the code Missing or Corrupt.
+func (s Store) Find(version string) (Payload, error) {
+	payloads, errs := s.List()
+	for _, p := range payloads {
+		if p.Version != version {
+			continue
+		}
+		err := p.complete()
+		if err == nil {
+			return p, nil
+		}
+		errs = errors.Join(err, errs)
+	}
+	var broken cause.Cause
+	if errors.As(errs, &broken) {
+		return Payload{}, broken
+	}
+	if errs != nil {
+		return Payload{}, errs
+	}
+	return Payload{}, problem(Missing, "driver "+version, "import it with: driver-loader import PATH", "is not in %s", s.drivers())
+}
+
+// Remove removes a payload from the store. No driver root may be mounted from it.
+func (s Store) Remove(p Payload) error { return staging.Remove(p.Dir) }
+
+func (s Store) records() ([]record, error) {
+	entries, err := os.ReadDir(s.drivers())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var records []record
+	var errs []error
+	for _, e := range entries {
+		if !staging.Complete(e.Name()) {
+			continue
+		}
+		r, err := read(filepath.Join(s.drivers(), e.Name()))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		records = append(records, r)
+	}
+	slices.SortFunc(records, func(a, b record) int { return b.Imported.Compare(a.Imported) })
+	return records, errors.Join(errs...)
+}
+
+// read reads the record of the payload in a folder.
+func read(dir string) (record, error) {
+	var r record
+	data, err := hostfs.ReadFile(filepath.Join(dir, recordName), maxRecord)
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err == nil && filepath.Base(dir) != r.name() {
+		err = fmt.Errorf("it describes %s", r.name())
+	}
+	if err != nil {
+		return record{}, problem(Corrupt, dir, "remove the folder, and import the driver again", "%s cannot be read: %v", recordName, err)
+	}
+	r.Dir = dir
+	r.locate()
+	return r, nil
+}
+
+// name is the name of the payload's folder.
+func (p Payload) name() string {
+	return fmt.Sprintf("%s-%.16s", p.Version, p.Digest)
+}
+
+// locate finds what the folder of the payload has.
+func (p *Payload) locate() {
+	if isDir(filepath.Join(p.Dir, rootName)) {
+		p.Root = filepath.Join(p.Dir, rootName)
+	}
+	p.Sources = map[Flavour]string{}
+	for _, f := range []Flavour{Open, Proprietary} {
+		if dir := filepath.Join(p.Dir, sourceName, string(f)); isDir(dir) {
+			p.Sources[f] = dir
+		}
+	}
+	p.Precompiled = map[string]string{}
+	releases, err := os.ReadDir(filepath.Join(p.Dir, modulesName))
+	if err != nil {
+		return
+	}
+	for _, e := range releases {
+		p.Precompiled[e.Name()] = filepath.Join(p.Dir, modulesName, e.Name())
+	}
+}
+
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
+
+// complete reports whether all files are there with their sizes. It reads no content.
+func (p Payload) complete() error {
+	files, err := p.listing()
+	if err != nil {
+		return err
+	}
+	return p.compare(files, func(f file) error { return f.stat(p.Dir) })
+}
+
+// Verify reads all content and compares it with the digest. The error is a Cause with the
+// code Corrupt.
+func (p Payload) Verify(ctx context.Context) error {
+	files, err := p.listing()
+	if err != nil {
+		return err
+	}
+	return p.compare(files, func(f file) error { return f.verify(ctx, p.Dir) })
+}
+
+func (p Payload) compare(files []file, check func(file) error) error {
+	for _, f := range files {
+		if err := check(f); err != nil {
+			if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+				return err
+			}
+			return problem(Corrupt, p.Dir, "import the driver again", "%s: %v", f.path, err)
+		}
+	}
+	return nil
+}
+
+// listing reads the list of the payload's files, which its digest is of.
+func (p Payload) listing() ([]file, error) {
+	data, err := hostfs.ReadFile(filepath.Join(p.Dir, listingName), maxListing)
+	if err == nil && digest(data) != p.Digest {
+		err = errors.New("the list of its files does not have the digest of the payload")
+	}
+	if err != nil {
+		return nil, problem(Corrupt, p.Dir, "import the driver again", "%v", err)
+	}
+	var files []file
+	for line := range strings.Lines(string(data)) {
+		f, err := parseFile(strings.TrimSuffix(line, "\n"))
+		if err != nil {
+			return nil, problem(Corrupt, p.Dir, "import the driver again", "%v", err)
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}

@@ -1,0 +1,171 @@
+// Package staging makes folders of the store appear complete or not at all: they are
+// written beside their place, synced, and renamed. What a killed process left is removed by
+// the next one.
+package staging
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/hostfs"
+)
+
+// prefix is of the folders that are not complete. Readers of a store skip such names.
+const prefix = ".new-"
+
+// Busy and NoSpace are the codes of causes that New, Commit and Explain return.
+const (
+	Busy    cause.Code = "StoreBusy"
+	NoSpace cause.Code = "NoSpace"
+)
+
+// Stage is a folder that is being written. It holds the lock of the folder that it will be
+// in, so that one process at a time writes there.
+type Stage struct {
+	// Dir is the folder to fill.
+	Dir    string
+	parent string
+	lock   *os.File
+}
+
+// New creates the Stage of a new folder in parent, which it creates too. It returns a Cause
+// with the code Busy while another process has one there.
+func New(parent string) (*Stage, error) {
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return nil, Explain(parent, err)
+	}
+	lock, err := os.OpenFile(filepath.Join(parent, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, Explain(parent, err)
+	}
+	s := &Stage{parent: parent, lock: lock}
+	if err := s.begin(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return s, nil
+}
+
+func (s *Stage) begin() error {
+	if err := hostfs.LockWrite(s.lock); errors.Is(err, hostfs.ErrLocked) {
+		return cause.Cause{Code: Busy, Subject: s.parent, Text: "another process writes there", Fix: "wait for it, or end it"}
+	} else if err != nil {
+		return fmt.Errorf("lock %s: %w", s.parent, err)
+	}
+	if err := s.clear(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(s.parent, prefix)
+	if err != nil {
+		return Explain(s.parent, err)
+	}
+	s.Dir = dir
+	return os.Chmod(dir, 0o755) //nolint:gosec // containers read the driver root below it
+}
+
+// clear removes what killed processes left.
+func (s *Stage) clear() error {
+	entries, err := os.ReadDir(s.parent)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			if err := os.RemoveAll(filepath.Join(s.parent, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Commit gives the folder its name and returns its path. It waits until all of it is on the
+// disk. A folder that had the name is replaced.
+func (s *Stage) Commit(name string) (string, error) {
+	if err := syncAll(s.Dir); err != nil {
+		return "", Explain(s.parent, err)
+	}
+	path := filepath.Join(s.parent, name)
+	if err := setAside(path); err != nil {
+		return "", err
+	}
+	if err := os.Rename(s.Dir, path); err != nil {
+		return "", Explain(path, err)
+	}
+	if err := syncDir(s.parent); err != nil {
+		return "", Explain(s.parent, err)
+	}
+	return path, s.clear()
+}
+
+// Close removes the folder unless it was committed, and releases the lock.
+func (s *Stage) Close() error {
+	return errors.Join(os.RemoveAll(s.Dir), s.lock.Close())
+}
+
+// Remove removes a committed folder. Also after a crash it is there whole, or not at all.
+func Remove(path string) error {
+	if err := setAside(path); err != nil {
+		return err
+	}
+	stage, err := New(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return stage.Close()
+}
+
+// Complete reports whether a name in a folder of the store is that of a complete folder.
+func Complete(name string) bool { return !strings.HasPrefix(name, ".") }
+
+// Explain returns err as a Cause if the disk is full, and else with the path.
+func Explain(path string, err error) error {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	free := "unknown"
+	var stat unix.Statfs_t
+	if unix.Statfs(path, &stat) == nil {
+		free = fmt.Sprintf("%d MiB", stat.Bavail*uint64(stat.Bsize)>>20) //nolint:gosec // a block size is positive
+	}
+	return cause.Cause{Code: NoSpace, Subject: path, Text: "the disk is full (" + free + " are free)", Fix: "free space, or put --store on a larger disk"}
+}
+
+// setAside renames a folder, if it is there, to one that clear removes.
+func setAside(path string) error {
+	aside, err := os.MkdirTemp(filepath.Dir(path), prefix)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return Explain(path, err)
+	}
+	if err := os.Rename(path, filepath.Join(aside, "x")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return errors.Join(Explain(path, err), os.Remove(aside))
+	}
+	return nil
+}
+
+// syncAll waits until the whole file system of a folder is on the disk, which is one call
+// instead of one for each of thousands of files.
+func syncAll(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close()) //nolint:gosec // a descriptor fits
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
