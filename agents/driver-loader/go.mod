@@ -9,6 +9,9 @@ require (
 	outrigger.dev/pkg v0.0.0
 )
 
-require github.com/fsnotify/fsnotify v1.10.1 // indirect
+require (
+	github.com/fsnotify/fsnotify v1.10.1 // indirect
+	github.com/google/go-cmp v0.7.0 // indirect
+)
 
 replace outrigger.dev/pkg => ../../pkg

@@ -1,0 +1,103 @@
+// Package depmod finds the kernel's own modules, which the driver's modules depend on, by
+// the lists that depmod(8) writes.
+package depmod
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/hostfs"
+)
+
+// Missing is the code of the cause that a module of the kernel is not installed.
+const Missing cause.Code = "KernelModuleMissing"
+
+// maxList bounds the lists: that of a distribution has some hundred kilobytes.
+const maxList = 16 << 20
+
+// Index is what a release of the kernel has: modules, and parts that are built in.
+type Index struct {
+	dir string
+	// needs are the files that a file needs, both relative to dir, the needed ones last first.
+	needs map[string][]string
+	// files are the modules by their names.
+	files   map[string]string
+	builtin map[string]bool
+}
+
+// Read reads the lists in the folder of a release, such as /lib/modules/6.1.0-56-amd64. A
+// folder without lists is an Index without modules.
+func Read(dir string) (Index, error) {
+	x := Index{dir: dir, needs: map[string][]string{}, files: map[string]string{}, builtin: map[string]bool{}}
+	err := lines(filepath.Join(dir, "modules.dep"), func(line string) {
+		file, needs, _ := strings.Cut(line, ":")
+		x.needs[file] = strings.Fields(needs)
+		x.files[name(file)] = file
+	})
+	return x, errors.Join(err, lines(filepath.Join(dir, "modules.builtin"), func(line string) { x.builtin[name(line)] = true }))
+}
+
+// Files returns the files of a module and of all that it needs, in the order in which to
+// load them, as names and paths. It returns none for what is built in.
+func (x Index) Files(module string) ([]File, error) {
+	file, ok := x.files[module]
+	switch {
+	case ok:
+	case x.builtin[module]:
+		return nil, nil
+	default:
+		return nil, cause.Cause{
+			Code: Missing, Subject: "module " + module, Text: "the driver needs it, and " + x.dir + " does not have it",
+			Fix: "install the package with the rest of the kernel's modules, such as linux-modules-extra or kernel-modules",
+		}
+	}
+	// modules.dep lists what is needed most last.
+	out := []File{{Name: module, Path: x.path(file)}}
+	for _, needed := range x.needs[file] {
+		out = append(out, File{Name: name(needed), Path: x.path(needed)})
+	}
+	slices.Reverse(out)
+	return out, nil
+}
+
+// File is a module of the kernel and its path.
+type File struct{ Name, Path string }
+
+// path returns the path of a file. Old lists have absolute ones, of the host.
+func (x Index) path(file string) string {
+	if i := strings.Index(file, "/kernel/"); filepath.IsAbs(file) && i >= 0 {
+		file = file[i:]
+	}
+	return filepath.Join(x.dir, file)
+}
+
+// name returns the name of a module from that of its file.
+func name(file string) string {
+	base, _, _ := strings.Cut(filepath.Base(file), ".ko")
+	return strings.ReplaceAll(base, "-", "_")
+}
+
+// lines calls f with the lines of a file that may not exist.
+func lines(path string, f func(line string)) error {
+	data, err := hostfs.ReadFile(path, maxList)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the list of the kernel's modules: %w", err)
+	}
+	s := bufio.NewScanner(strings.NewReader(string(data)))
+	s.Buffer(nil, maxList)
+	for s.Scan() {
+		if line := strings.TrimSpace(s.Text()); line != "" {
+			f(line)
+		}
+	}
+	return s.Err()
+}

@@ -1,0 +1,130 @@
+package stack
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+)
+
+// Params are parameters of modules, in the form "name=value", by the modules' names.
+type Params map[string][]string
+
+// Files are the names of the files with the parameters of modules, in the ConfigMap that
+// kernelModuleConfig of NVIDIA's operator names.
+func Files() []string {
+	return []string{"nvidia.conf", "nvidia-uvm.conf", "nvidia-modeset.conf", "nvidia-drm.conf", "nvidia-peermem.conf"}
+}
+
+// ModuleOf returns the module whose parameters are in a file of this name.
+func ModuleOf(file string) string {
+	return strings.ReplaceAll(strings.TrimSuffix(path.Base(file), ".conf"), "-", "_")
+}
+
+// ParseParams reads a file with the parameters of one module: words of the form name=value,
+// with double quotes around a value with spaces, and comments that begin with #. The file is
+// the name in errors.
+func ParseParams(file, text string) ([]string, error) {
+	var out []string
+	for number, line := range strings.Split(text, "\n") {
+		words, err := split(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s, line %d: %w", file, number+1, err)
+		}
+		for _, word := range words {
+			name, _, ok := strings.Cut(word, "=")
+			if !ok || !parameterName.MatchString(name) {
+				return nil, fmt.Errorf("%s, line %d: %q is not of the form name=value", file, number+1, word)
+			}
+			if slices.ContainsFunc(out, func(other string) bool { return strings.HasPrefix(other, name+"=") }) {
+				return nil, fmt.Errorf("%s, line %d: the parameter %s is set twice", file, number+1, name)
+			}
+			out = append(out, word)
+		}
+	}
+	return out, nil
+}
+
+var parameterName = regexp.MustCompile(`^\w+$`)
+
+// split returns the words of a line. Quotes stay: the kernel reads them as well.
+func split(line string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	quoted := false
+	end := func() {
+		if word.Len() > 0 {
+			words = append(words, word.String())
+			word.Reset()
+		}
+	}
+	for _, r := range strings.TrimSuffix(line, "\r") {
+		switch {
+		case r == '#' && !quoted && word.Len() == 0:
+			return words, nil
+		case !quoted && (r == ' ' || r == '\t'):
+			end()
+		case r < ' ' && r != '\t':
+			return nil, fmt.Errorf("the control character %q is not allowed", r)
+		default:
+			if r == '"' {
+				quoted = !quoted
+			}
+			word.WriteRune(r)
+		}
+	}
+	if quoted {
+		return nil, errors.New("a quote is not closed")
+	}
+	end()
+	return words, nil
+}
+
+// Differing returns the desired parameters that a loaded module has with another value, as
+// sentences. It skips those that the module does not show.
+func (p Params) Differing(loaded map[string]kernel.Loaded) []string {
+	var out []string
+	for name, params := range p {
+		for _, param := range params {
+			key, want, _ := strings.Cut(param, "=")
+			want = strings.Trim(want, `"`)
+			is, shown := loaded[name].Params[key]
+			if shown && !sameValue(want, is) {
+				out = append(out, fmt.Sprintf("%s has %s=%s instead of %s", name, key, is, want))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// sameValue reports whether two values differ at most in their form: the kernel shows a
+// bool as Y or N, and numbers with base 10.
+func sameValue(want, is string) bool {
+	if want == is {
+		return true
+	}
+	switch is {
+	case "Y":
+		return slices.Contains([]string{"1", "y", "on", "true"}, strings.ToLower(want))
+	case "N":
+		return slices.Contains([]string{"0", "n", "off", "false"}, strings.ToLower(want))
+	}
+	a, errA := number(want)
+	b, errB := number(is)
+	return errA == nil && errB == nil && a == b
+}
+
+// number reads a number of 64 bits, with or without a sign, as the kernel does: 0x for base 16,
+// 0 for base 8.
+func number(text string) (uint64, error) {
+	if n, err := strconv.ParseInt(text, 0, 64); err == nil {
+		return uint64(n), nil //nolint:gosec // the same bits are the same value
+	}
+	return strconv.ParseUint(text, 0, 64)
+}

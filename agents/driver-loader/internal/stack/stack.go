@@ -1,0 +1,105 @@
+// Package stack knows the kernel modules of NVIDIA's driver: which of them a node needs, the
+// order in which they are loaded and unloaded, and their parameters. It does no I/O.
+package stack
+
+import (
+	"maps"
+	"slices"
+
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/module"
+)
+
+// Core is the module on which all others of the driver depend.
+const Core = "nvidia"
+
+// Options are the parts of the driver that not every node needs.
+type Options struct {
+	// DRM is nvidia_drm, for programs that draw. It holds nvidia_modeset.
+	DRM bool
+	// RDMA is nvidia_peermem, with which network adapters access the memory of GPUs.
+	RDMA bool
+	// Storage is nvidia_fs, of GPUDirect Storage. GDRCopy is gdrdrv.
+	Storage, GDRCopy bool
+}
+
+// Wanted returns the modules that a node needs, in the order of NVIDIA's driver container.
+func Wanted(o Options) []string {
+	out := []string{Core, "nvidia_uvm", "nvidia_modeset"}
+	for _, optional := range []struct {
+		name   string
+		wanted bool
+	}{{"nvidia_drm", o.DRM}, {"nvidia_peermem", o.RDMA}, {"nvidia_fs", o.Storage}, {"gdrdrv", o.GDRCopy}} {
+		if optional.wanted {
+			out = append(out, optional.name)
+		}
+	}
+	return out
+}
+
+// LoadOrder returns the wanted modules with all modules of the driver on which they depend,
+// each after those that it needs. Modules that the driver does not have are left out: they
+// are in absent. Others are modules of the kernel that must be loaded before, in order of name.
+func LoadOrder(driver map[string]*module.Module, wanted []string) (order, absent, others []string) {
+	placed, foreign := map[string]bool{}, map[string]bool{}
+	var place func(name string)
+	place = func(name string) {
+		if placed[name] {
+			return
+		}
+		placed[name] = true
+		m, ok := driver[name]
+		if !ok {
+			return
+		}
+		for _, needed := range m.Depends {
+			if _, own := driver[needed]; !own {
+				foreign[needed] = true
+			}
+			place(needed)
+		}
+		order = append(order, name)
+	}
+	for _, name := range wanted {
+		if _, ok := driver[name]; !ok {
+			absent = append(absent, name)
+			continue
+		}
+		place(name)
+	}
+	return order, absent, slices.Sorted(maps.Keys(foreign))
+}
+
+// UnloadOrder returns the loaded modules that have to go so that the driver is unloaded:
+// the core, and all that hold it, whoever made them, each before what it holds. It returns
+// nothing if the driver is not loaded.
+func UnloadOrder(loaded map[string]kernel.Loaded) []string {
+	var order []string
+	placed := map[string]bool{}
+	var place func(name string)
+	place = func(name string) {
+		m, ok := loaded[name]
+		if !ok || placed[name] {
+			return
+		}
+		placed[name] = true
+		for _, holder := range m.Holders {
+			place(holder)
+		}
+		order = append(order, name)
+	}
+	place(Core)
+	return order
+}
+
+// Used returns those of the modules that something else than another module uses: an open
+// device, or the kernel itself. They cannot be unloaded now.
+func Used(loaded map[string]kernel.Loaded, names []string) []string {
+	var out []string
+	for _, name := range names {
+		if m := loaded[name]; m.RefCount > len(m.Holders) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
