@@ -4,9 +4,20 @@
 // functions are pure.
 package check
 
-import "outrigger.dev/agents/driver-loader/internal/cause"
+import (
+	"debug/elf"
+	"fmt"
+	"slices"
+	"strings"
 
-// Codes of the causes that Module returns. It also returns some of package kernel.
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/pkg/text"
+)
+
+// Codes of the causes that Module returns. It also returns codes of package kernel, where
+// the kernel rejects the same.
 const (
 	// WrongMachine: the module is for another processor.
 	WrongMachine cause.Code = "ModuleWrongMachine"
@@ -18,10 +29,111 @@ const (
 	UnknownParameter cause.Code = "ModuleParameterUnknown"
 	// Unsigned: the kernel demands a signature, and the module has none.
 	Unsigned cause.Code = "ModuleUnsigned"
-	// UnknownKey: the kernel demands a signature by a key that it knows, and does not know that of the module.
-	UnknownKey cause.Code = "ModuleKeyUnknown"
 )
 
 // Symbols are the symbols that the kernel and the modules loaded before export, with their
-// versions: those of Module.symvers, and of Module.Provides. Nil means that they are not known.
+// versions: those of ParseSymvers, and of Module.Provides. A version of 0 is not known.
 type Symbols map[string]uint32
+
+// Module returns what is in the way of loading a module with these parameters, nothing if
+// the kernel will take it as far as can be known. A check for which the kernel does not tell
+// enough is left to the kernel. Symbols are not checked if symbols is nil.
+func Module(m *module.Module, k kernel.Kernel, params []string, symbols Symbols) []cause.Cause {
+	c := checker{module: m, kernel: k}
+	c.machine()
+	c.vermagic()
+	c.symbols(symbols)
+	for _, param := range params {
+		c.parameter(param)
+	}
+	c.signature()
+	return c.found
+}
+
+type checker struct {
+	module *module.Module
+	kernel kernel.Kernel
+	found  []cause.Cause
+}
+
+// add records a cause. Text of the module is printable already.
+func (c *checker) add(code cause.Code, fix, format string, args ...any) {
+	c.found = append(c.found, cause.Cause{Code: code, Subject: "module " + c.module.Name, Text: fmt.Sprintf(format, args...), Fix: fix})
+}
+
+const fixRebuild = "build the module for this kernel"
+
+func (c *checker) machine() {
+	names := map[elf.Machine]string{
+		elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64", elf.EM_PPC64: "ppc64le", elf.EM_RISCV: "riscv64", elf.EM_S390: "s390x",
+	}
+	if got := names[c.module.Machine]; c.kernel.Machine != "" && got != c.kernel.Machine {
+		c.add(WrongMachine, "get the driver for "+c.kernel.Machine, "it is for the processor %s, and the kernel is for %s", got, c.kernel.Machine)
+	}
+}
+
+// vermagic compares the release, and the options that follow it where those of the kernel
+// are known.
+func (c *checker) vermagic() {
+	release, options, _ := strings.Cut(c.module.Vermagic, " ")
+	if release != c.kernel.Release {
+		if release == "" {
+			release = "no release"
+		}
+		c.add(WrongRelease, fixRebuild, "it was built for the kernel %s, and the running kernel is %s", release, c.kernel.Release)
+		return
+	}
+	_, want, known := strings.Cut(c.kernel.Vermagic, " ")
+	if known && !slices.Equal(strings.Fields(options), strings.Fields(want)) {
+		c.add(WrongOptions, fixRebuild, "it was built for a kernel with the options %q, and the running kernel has %q", options, want)
+	}
+}
+
+// maxNames is the most symbols that a cause names.
+const maxNames = 3
+
+func (c *checker) symbols(known Symbols) {
+	if known == nil {
+		return
+	}
+	var missing, other []string
+	for _, name := range c.module.Undefined {
+		crc, ok := known[name]
+		need, versioned := c.module.Needs[name]
+		switch {
+		case !ok:
+			missing = append(missing, name)
+		case versioned && crc != 0 && crc != need:
+			other = append(other, name)
+		}
+	}
+	// The kernel's own structures have a version too. It is of no symbol that is undefined.
+	if need, ok := c.module.Needs[layout]; ok && known[layout] != 0 && known[layout] != need {
+		other = append(other, layout)
+	}
+	if len(missing) > 0 {
+		c.add(kernel.DependencyMissing, fixMissing(c.module), "neither the kernel nor a module loaded before exports %s", some(missing))
+	}
+	if len(other) > 0 {
+		c.add(kernel.SymbolMismatch, fixRebuild+", with the headers of exactly this kernel", "the kernel has other versions of %s", some(other))
+	}
+}
+
+// layout is the symbol whose version is that of the kernel's structures for modules.
+const layout = "module_layout"
+
+func fixMissing(m *module.Module) string {
+	if len(m.Depends) > 0 {
+		return "load " + strings.Join(m.Depends, ", ") + " first"
+	}
+	return fixRebuild + ", with the headers of exactly this kernel"
+}
+
+// some joins the first names.
+func some(names []string) string {
+	out := text.Printable(strings.Join(names[:min(len(names), maxNames)], ", "))
+	if more := len(names) - maxNames; more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
+}

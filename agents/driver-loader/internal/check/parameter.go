@@ -1,0 +1,131 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/pkg/text"
+)
+
+// maxValue is the most bytes of a text: param_set_charp of the kernel.
+const maxValue = 1024
+
+// parameter checks one parameter, "name=value" or "name".
+func (c *checker) parameter(param string) {
+	name, value, given := strings.Cut(param, "=")
+	// The kernel takes both characters for the same.
+	same := func(p module.Param) bool {
+		return strings.ReplaceAll(p.Name, "-", "_") == strings.ReplaceAll(name, "-", "_")
+	}
+	known := c.module.Params
+	// The kernel has these for each module.
+	known = append(known[:len(known):len(known)], module.Param{Name: "dyndbg"}, module.Param{Name: "async_probe", Type: "bool"})
+	i := slices.IndexFunc(known, same)
+	if i < 0 {
+		c.add(UnknownParameter, fixUnknown(c.module.Params, name), "it has no parameter %q, and the kernel would ignore it", text.Printable(name))
+		return
+	}
+	if err := checkValue(known[i].Type, value, given); err != nil {
+		c.add(kernel.BadParameter, "correct the value of "+known[i].Name, "the parameter %s is of the type %s, and %q is no value of it: %v", known[i].Name, known[i].Type, text.Cut(value, 100), err)
+	}
+}
+
+// fixUnknown names the parameters that end as the unknown one does: people leave out
+// prefixes such as NVreg_, and mistake the case.
+func fixUnknown(params []module.Param, name string) string {
+	for _, p := range params {
+		if name != "" && strings.HasSuffix(strings.ToLower(p.Name), strings.ToLower(name)) {
+			return "write " + p.Name
+		}
+	}
+	return "correct or remove it: modinfo -p lists the parameters"
+}
+
+var (
+	errMissing = errors.New("it needs a value")
+	errBool    = errors.New("y or n is expected")
+	errNumber  = errors.New("a whole number is expected: decimal, hexadecimal with 0x, or octal with 0")
+	errLong    = fmt.Errorf("it has more than %d bytes", maxValue)
+)
+
+// checkValue checks a value as the kernel's functions for that type do: kernel/params.c.
+// Types that a module makes itself can have any value.
+func checkValue(kind, value string, given bool) error {
+	if element, ok := strings.CutPrefix(kind, "array of "); ok {
+		if !given {
+			return errMissing
+		}
+		for one := range strings.SplitSeq(value, ",") {
+			if err := checkValue(element, one, true); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	switch kind {
+	case "bool", "bint", "invbool", "bool_enable_only":
+		if !given && kind != "invbool" {
+			return nil
+		}
+		return checkBool(value)
+	case "charp", "string":
+		if !given {
+			return errMissing
+		}
+		if len(value) > maxValue {
+			return errLong
+		}
+		return nil
+	}
+	if size, ok := numbers()[kind]; ok {
+		return size.check(value)
+	}
+	return nil
+}
+
+// checkBool is kstrtobool of the kernel, which reads one or two characters.
+func checkBool(value string) error {
+	value = strings.ToLower(value)
+	if value != "" && strings.Contains("yn10tf", value[:1]) || strings.HasPrefix(value, "on") || strings.HasPrefix(value, "of") {
+		return nil
+	}
+	return errBool
+}
+
+// number is a type of whole numbers.
+type number struct {
+	bits   int
+	signed bool
+}
+
+func numbers() map[string]number {
+	return map[string]number{
+		"byte": {8, false}, "short": {16, true}, "ushort": {16, false}, "int": {32, true}, "uint": {32, false}, "hexint": {32, false},
+		"long": {64, true}, "ulong": {64, false}, "ullong": {64, false},
+	}
+}
+
+// digits is what the kernel's kstrtoull and kstrtoll read, with the base 0.
+var digits = regexp.MustCompile(`^[+-]?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)$`)
+
+func (n number) check(value string) error {
+	if !digits.MatchString(value) || !n.signed && value[0] == '-' {
+		return errNumber
+	}
+	var err error
+	if n.signed {
+		_, err = strconv.ParseInt(value, 0, n.bits)
+	} else {
+		_, err = strconv.ParseUint(strings.TrimPrefix(value, "+"), 0, n.bits)
+	}
+	if err != nil {
+		return fmt.Errorf("it does not fit into %d bits", n.bits)
+	}
+	return nil
+}

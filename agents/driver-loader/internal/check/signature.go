@@ -1,0 +1,41 @@
+package check
+
+import (
+	"slices"
+
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+)
+
+// signature checks the signature where the kernel demands one.
+func (c *checker) signature() {
+	why := demand(c.kernel)
+	if why == "" {
+		return
+	}
+	if c.module.Signature == nil {
+		c.add(Unsigned, kernel.FixSignature, "it is not signed, and the kernel demands signatures: %s", why)
+		return
+	}
+	if c.unknownKey() {
+		c.add(kernel.SignatureRejected, kernel.FixSignature, "it is signed by the key %s, which is in none of the kernel's keyrings, and the kernel demands signatures: %s", c.module.Signature.KeyID, why)
+	}
+}
+
+// demand says why the kernel demands signatures, "" if it does not.
+func demand(k kernel.Kernel) string {
+	switch {
+	case k.SigEnforce:
+		return "module.sig_enforce is set"
+	case k.Lockdown != "" && k.Lockdown != "none":
+		return "it is locked down (" + k.Lockdown + "), as with Secure Boot"
+	}
+	return ""
+}
+
+// unknownKey reports whether the kernel certainly does not have the key of the module's
+// signature. That is known only of a signature with the key's identifier, by which the
+// kernel lists its keys. One with issuer and serial number is left to the kernel.
+func (c *checker) unknownKey() bool {
+	s := c.module.Signature
+	return s.ByKey && c.kernel.Keys != nil && !slices.ContainsFunc(c.kernel.Keys, func(k kernel.Key) bool { return k.ID == s.KeyID })
+}
