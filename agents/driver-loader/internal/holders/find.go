@@ -1,0 +1,131 @@
+package holders
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/text"
+)
+
+// maxFile is the most bytes of a file of a process that are read at once.
+const maxFile = 64 << 10
+
+// Find returns the processes that have one of the devices open or mapped, in order of
+// their ids. With an error it still returns those that were found: the error names how
+// many processes could not be examined. Processes come and go while it reads.
+func Find(ctx context.Context, root Root, devices []Devices) ([]Holder, error) {
+	proc := cmp.Or(root.Proc, "/proc")
+	entries, err := os.ReadDir(proc)
+	if err != nil {
+		return nil, fmt.Errorf("find the processes that hold devices: %w", err)
+	}
+	var found []Holder
+	failed, last := 0, error(nil)
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return found, fmt.Errorf("find the processes that hold devices: %w", err)
+		}
+		p := process{dir: filepath.Join(proc, entry.Name()), wanted: devices}
+		held, err := p.devices()
+		if err != nil {
+			failed++
+			last = err
+		}
+		if len(held) > 0 {
+			found = append(found, p.holder(pid, held))
+		}
+	}
+	slices.SortFunc(found, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
+	namePods(cmp.Or(root.PodLogs, "/var/log/pods"), found)
+	if failed > 0 {
+		err = fmt.Errorf("cannot examine %d processes (run as root, in the host's PID namespace), the last one: %w", failed, last)
+	}
+	return found, err
+}
+
+// process is a process in a folder of procfs.
+type process struct {
+	dir    string
+	wanted []Devices
+}
+
+func (p process) holder(pid int, devices []string) Holder {
+	h := Holder{PID: pid, Devices: devices}
+	// The command line is in the memory of the process, which a hung driver may have locked;
+	// its name is not.
+	if name, err := hostfs.ReadFile(filepath.Join(p.dir, "comm"), maxFile); err == nil {
+		h.Command = text.Printable(strings.TrimSpace(string(name)))
+	}
+	if cgroups, err := hostfs.ReadFile(filepath.Join(p.dir, "cgroup"), maxFile); err == nil {
+		h.Pod.UID, h.Container, h.Unit = owner(string(cgroups))
+	}
+	return h
+}
+
+// devices returns the paths of the devices that the process has open or mapped, in order.
+func (p process) devices() ([]string, error) {
+	held := map[string]bool{}
+	err := p.open(held)
+	if err == nil {
+		err = p.mapped(held)
+	}
+	return slices.Sorted(maps.Keys(held)), err
+}
+
+// open adds the devices that are open.
+func (p process) open(held map[string]bool) error {
+	dir := filepath.Join(p.dir, "fd")
+	entries, err := os.ReadDir(dir)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		p.examine(filepath.Join(dir, entry.Name()), held)
+	}
+	return nil
+}
+
+// examine adds the device at which a link of procfs points, if it is one of those wanted.
+// It asks neither the file's server nor its driver.
+func (p process) examine(link string, held map[string]bool) {
+	var s unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &s) != nil || s.Mode&unix.S_IFMT != unix.S_IFCHR {
+		return
+	}
+	if !slices.ContainsFunc(p.wanted, func(d Devices) bool { return d.has(s.Rdev_major, s.Rdev_minor) }) {
+		return
+	}
+	path, err := os.Readlink(link)
+	if err != nil {
+		path = fmt.Sprintf("/dev/char/%d:%d", s.Rdev_major, s.Rdev_minor)
+	}
+	held[text.Printable(strings.TrimSuffix(path, " (deleted)"))] = true
+}
+
+func (d Devices) has(major, minor uint32) bool {
+	return d.Major == major && (d.Minors == nil || slices.Contains(d.Minors, minor))
+}
+
+// gone reports whether a process has ended.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+}
