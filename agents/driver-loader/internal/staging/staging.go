@@ -169,3 +169,11 @@ func syncDir(dir string) error {
 	}
 	return errors.Join(f.Sync(), f.Close())
 }
+
+// Explained is Explain for an error that may be nil.
+func Explained(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return Explain(path, err)
+}

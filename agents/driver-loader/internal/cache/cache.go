@@ -1,0 +1,217 @@
+package cache
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/text"
+)
+
+const (
+	recordName = "modules.json"
+	maxRecord  = 1 << 20
+	// maxModule is the most that a file may have. NVIDIA's largest has some 100 MiB.
+	maxModule = 1 << 30
+	// maxModules is the most that a set may have. NVIDIA has seven.
+	maxModules = 64
+)
+
+// Corrupt is the code of the cause for a set that differs from its digests.
+const Corrupt cause.Code = "ModuleCacheCorrupt"
+
+// ErrNotFound is returned by Find if there is no set.
+var ErrNotFound = errors.New("there are no such modules in the cache")
+
+// Cache is the built modules of a node, in the folder modules of the agent's store.
+type Cache struct {
+	// Dir is the agent's store, such as /var/lib/outrigger/driver.
+	Dir string
+}
+
+func (c Cache) dir(k Key) string { return filepath.Join(c.Dir, "modules", k.Release, k.Sum()) }
+
+// Find returns the set with a key, of which it has read all files and compared their
+// digests. It removes a set that is damaged, so that the next build replaces it, and
+// returns a Cause with the code Corrupt then. It returns ErrNotFound if there is none.
+func (c Cache) Find(ctx context.Context, k Key) (Set, error) {
+	if err := k.check(); err != nil {
+		return Set{}, fmt.Errorf("find modules: %w", err)
+	}
+	dir := c.dir(k)
+	set, err := read(dir)
+	if errors.Is(err, fs.ErrNotExist) && missing(dir) {
+		return Set{}, ErrNotFound
+	}
+	if err == nil {
+		err = set.verify(ctx)
+	}
+	if err == nil || ctx.Err() != nil {
+		return set, err
+	}
+	damage := cause.Cause{
+		Code: Corrupt, Subject: dir, Text: text.Printable(err.Error()),
+		Fix: "it was removed, and the modules are built again; look after the disk if this happens often",
+	}
+	if err := staging.Remove(dir); err != nil {
+		damage.Fix = "remove the folder: " + err.Error()
+	}
+	return Set{}, damage
+}
+
+func missing(dir string) bool {
+	_, err := os.Lstat(dir)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// Add copies modules into the cache, as the set with a key. Built, BuiltWith and Prebuilt of
+// set are kept, and so are the names of its modules; the rest is made from the files, whose
+// paths are in the File of each module. A set with the key is replaced.
+func (c Cache) Add(ctx context.Context, set Set) (Set, error) {
+	if err := set.Key.check(); err != nil {
+		return Set{}, fmt.Errorf("add modules to the cache: %w", err)
+	}
+	if len(set.Modules) == 0 || len(set.Modules) > maxModules {
+		return Set{}, fmt.Errorf("add modules to the cache: %d modules", len(set.Modules))
+	}
+	dir := c.dir(set.Key)
+	stage, err := staging.New(filepath.Dir(dir))
+	if err != nil {
+		return Set{}, err
+	}
+	set, err = c.fill(ctx, stage, set)
+	if err == nil {
+		set.Dir, err = stage.Commit(filepath.Base(dir))
+	}
+	return set, errors.Join(err, stage.Close())
+}
+
+func (c Cache) fill(ctx context.Context, stage *staging.Stage, set Set) (Set, error) {
+	modules := slices.Clone(set.Modules)
+	for i, m := range modules {
+		copied, err := copyModule(ctx, m, stage.Dir)
+		if err != nil {
+			return Set{}, staging.Explain(stage.Dir, err)
+		}
+		modules[i] = copied
+	}
+	set.Modules = modules
+	data, err := json.MarshalIndent(set, "", "  ")
+	if err != nil {
+		return Set{}, err
+	}
+	return set, staging.Explained(stage.Dir, os.WriteFile(filepath.Join(stage.Dir, recordName), append(data, '\n'), 0o600))
+}
+
+// copyModule copies a file into a folder, and returns the module with its digest.
+func copyModule(ctx context.Context, m Module, dir string) (Module, error) {
+	in, err := hostfs.Open(m.File)
+	if err != nil {
+		return Module{}, err
+	}
+	defer in.Close()
+	m.File = filepath.Base(m.File)
+	out, err := os.OpenFile(filepath.Join(dir, m.File), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return Module{}, err
+	}
+	hash := sha256.New()
+	m.Size, err = io.Copy(io.MultiWriter(out, hash), io.LimitReader(in, maxModule))
+	m.SHA256 = hex.EncodeToString(hash.Sum(nil))
+	return m, errors.Join(err, out.Close(), ctx.Err())
+}
+
+// List returns the sets in the cache, without reading the modules. Folders that cannot be
+// read are left out, and their errors are in the second result.
+func (c Cache) List() ([]Set, error) {
+	dirs, err := filepath.Glob(filepath.Join(c.Dir, "modules", "*", "*", recordName))
+	if err != nil {
+		return nil, err
+	}
+	var sets []Set
+	var errs []error
+	for _, path := range dirs {
+		if !staging.Complete(filepath.Base(filepath.Dir(path))) {
+			continue
+		}
+		set, err := read(filepath.Dir(path))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		sets = append(sets, set)
+	}
+	return sets, errors.Join(errs...)
+}
+
+// read reads the record of a set.
+func read(dir string) (Set, error) {
+	data, err := hostfs.ReadFile(filepath.Join(dir, recordName), maxRecord)
+	if err != nil {
+		return Set{}, err
+	}
+	var set Set
+	if err := json.Unmarshal(data, &set); err != nil {
+		return Set{}, fmt.Errorf("%s cannot be read: %w", recordName, err)
+	}
+	if set.Key.Sum() != filepath.Base(dir) || set.Key.Release != filepath.Base(filepath.Dir(dir)) {
+		return Set{}, fmt.Errorf("%s is of another set", recordName)
+	}
+	set.Dir = dir
+	return set, nil
+}
+
+// verify compares all files with their digests.
+func (s Set) verify(ctx context.Context) error {
+	if len(s.Modules) == 0 || len(s.Modules) > maxModules {
+		return fmt.Errorf("has %d modules", len(s.Modules))
+	}
+	for _, m := range s.Modules {
+		if err := m.verify(ctx, s.Dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m Module) verify(ctx context.Context, dir string) error {
+	if filepath.Base(m.File) != m.File {
+		return fmt.Errorf("%q is no name of a module", m.File)
+	}
+	f, err := hostfs.Open(filepath.Join(dir, m.File))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	// One byte more than it has shows that it grew.
+	size, err := io.Copy(hash, io.LimitReader(f, m.Size+1))
+	if err != nil {
+		return err
+	}
+	if size != m.Size || hex.EncodeToString(hash.Sum(nil)) != m.SHA256 {
+		return fmt.Errorf("%s differs from its digest", m.File)
+	}
+	return ctx.Err()
+}
+
+// Path returns the file of a module of the set, "" if the set does not have it.
+func (s Set) Path(name string) string {
+	for _, m := range s.Modules {
+		if m.Name == name {
+			return filepath.Join(s.Dir, m.File)
+		}
+	}
+	return ""
+}

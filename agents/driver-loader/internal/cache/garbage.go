@@ -1,0 +1,49 @@
+package cache
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"outrigger.dev/agents/driver-loader/internal/staging"
+)
+
+// Needed is what sets are kept for.
+type Needed struct {
+	// Running is the release of the running kernel, and Installed those of the kernels that
+	// the node can boot.
+	Running   string
+	Installed []string
+	// Sources has the digests of the payloads whose modules are kept: the desired driver, and
+	// the one before, to go back to.
+	Sources []string
+}
+
+// Garbage returns the sets that nothing needs. Kept are those of the needed drivers, for
+// kernels that the node runs or can boot, or for which somebody built them in advance.
+func Garbage(sets []Set, n Needed) []Set {
+	var garbage []Set
+	for _, s := range sets {
+		driver := slices.Contains(n.Sources, s.Key.Sources)
+		kernel := s.Prebuilt || s.Key.Release == n.Running || slices.Contains(n.Installed, s.Key.Release)
+		if !driver || !kernel {
+			garbage = append(garbage, s)
+		}
+	}
+	return garbage
+}
+
+// Remove removes sets from the cache.
+func (c Cache) Remove(sets []Set) error {
+	var errs []error
+	for _, s := range sets {
+		release := filepath.Dir(s.Dir)
+		errs = append(errs, staging.Remove(s.Dir))
+		// The folder of a release without sets has only the lock.
+		if entries, err := os.ReadDir(release); err == nil && len(entries) <= 1 {
+			errs = append(errs, os.RemoveAll(release))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,39 @@
+package cache
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Sum is the name of the set in the cache.
+func (k Key) Sum() string {
+	data, err := json.Marshal(k)
+	if err != nil {
+		// Strings always have a form in JSON.
+		panic(err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}
+
+// check returns an error for a key that would be a path out of the cache, or that leaves
+// open what the modules fit.
+func (k Key) check() error {
+	for _, part := range []struct{ name, value string }{
+		{"kernel release", k.Release}, {"machine", k.Machine}, {"compiler", k.Compiler},
+		{"driver version", k.Driver}, {"flavour", k.Flavour}, {"sources", k.Sources},
+	} {
+		if part.value == "" {
+			return errors.New("the " + part.name + " of the modules is not known")
+		}
+	}
+	if strings.Contains(k.Release, "/") || !filepath.IsLocal(k.Release) || strings.HasPrefix(k.Release, ".") {
+		return fmt.Errorf("%q is no release of a kernel", k.Release)
+	}
+	return nil
+}
