@@ -25,7 +25,7 @@ func (c *checker) parameter(param string) {
 	}
 	known := c.module.Params
 	// The kernel has these for each module.
-	known = append(known[:len(known):len(known)], module.Param{Name: "dyndbg"}, module.Param{Name: "async_probe", Type: "bool"})
+	known = append(slices.Clip(known), module.Param{Name: "dyndbg"}, module.Param{Name: "async_probe", Type: "bool"})
 	i := slices.IndexFunc(known, same)
 	if i < 0 {
 		c.add(UnknownParameter, fixUnknown(c.module.Params, name), "it has no parameter %q, and the kernel would ignore it", text.Printable(name))

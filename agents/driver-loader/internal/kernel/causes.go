@@ -150,8 +150,7 @@ func isAny(err error, numbers ...unix.Errno) bool {
 
 // errno names an error of a system call: "EINVAL".
 func errno(err error) string {
-	var number unix.Errno
-	if errors.As(err, &number) {
+	if number, ok := errors.AsType[unix.Errno](err); ok {
 		if name := unix.ErrnoName(number); name != "" {
 			return name
 		}

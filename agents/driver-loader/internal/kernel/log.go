@@ -28,7 +28,7 @@ func openLog(root Root) kernelLog {
 		return kernelLog{noLog}
 	}
 	if _, err := unix.Seek(fd, 0, unix.SEEK_END); err != nil {
-		unix.Close(fd)
+		kernelLog{fd}.close()
 		return kernelLog{noLog}
 	}
 	return kernelLog{fd}
@@ -36,7 +36,7 @@ func openLog(root Root) kernelLog {
 
 func (l kernelLog) close() {
 	if l.fd != noLog {
-		unix.Close(l.fd)
+		_ = unix.Close(l.fd)
 	}
 }
 

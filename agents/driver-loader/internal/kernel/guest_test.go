@@ -1,0 +1,303 @@
+package kernel_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/check"
+	"outrigger.dev/agents/driver-loader/internal/holders"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/module"
+)
+
+// guest skips a test outside of the guests of test/qemu: it loads modules.
+func guest(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/guest/args"); err != nil {
+		t.Skip("this machine has no kernel to load modules into: the test runs in a guest of test/qemu")
+	}
+}
+
+// installed returns a module that is installed in the guest.
+func installed(t *testing.T, name string) *module.Module {
+	t.Helper()
+	path := ""
+	err := filepath.WalkDir("/lib/modules", func(at string, _ fs.DirEntry, err error) error {
+		if filepath.Base(at) == name+".ko" {
+			path = at
+		}
+		return err
+	})
+	if err != nil || path == "" {
+		t.Fatalf("the guest lacks %s.ko: %v", name, err)
+	}
+	m, err := module.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// unsigned returns a module without its signature.
+func unsigned(t *testing.T, m *module.Module) *module.Module {
+	t.Helper()
+	size := len(m.Data) - len("~Module signature appended~\n") - 12
+	// The size of the signature ends the trailer.
+	trailer := m.Data[size+8 : size+12]
+	size -= int(trailer[0])<<24 | int(trailer[1])<<16 | int(trailer[2])<<8 | int(trailer[3])
+	cut, err := module.Parse(m.Name+".ko", m.Data[:size:size])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cut
+}
+
+// load loads a module, and unloads it when the test ends.
+func load(t *testing.T, m *module.Module, params ...string) error {
+	t.Helper()
+	err := kernel.Syscalls{}.Load(t.Context(), m, params)
+	if err == nil {
+		t.Cleanup(func() {
+			if err := (kernel.Syscalls{}).Unload(m.Name); err != nil && codeOf(err) != kernel.NotLoaded {
+				t.Error(err)
+			}
+		})
+	}
+	return err
+}
+
+func codeOf(err error) cause.Code {
+	var c cause.Cause
+	errors.As(err, &c)
+	return c.Code
+}
+
+// expect fails the test unless err is a cause with that code, whose text has all parts.
+func expect(t *testing.T, err error, code cause.Code, parts ...string) {
+	t.Helper()
+	if codeOf(err) != code {
+		t.Errorf("%v, want %s", err, code)
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%v, want %q", err, part)
+		}
+	}
+}
+
+func TestGuestLoadsAndUnloads(t *testing.T) {
+	guest(t)
+	vxlan, tunnel, tunnel6 := installed(t, "vxlan"), installed(t, "udp_tunnel"), installed(t, "ip6_udp_tunnel")
+	if got := strings.Join(slices.Sorted(slices.Values(vxlan.Depends)), " "); got != "ip6_udp_tunnel udp_tunnel" {
+		t.Fatalf("vxlan depends on %q", got)
+	}
+	expect(t, load(t, vxlan), kernel.DependencyMissing, "vxlan: Unknown symbol", "depends on first")
+	for _, m := range []*module.Module{tunnel, tunnel6} {
+		if err := load(t, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := load(t, vxlan, "udp_port=4789", "log_ecn_error=n"); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, load(t, vxlan), kernel.AlreadyLoaded)
+	modules, err := kernel.Modules(kernel.Root{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := modules["vxlan"]
+	if got.State != "live" || got.RefCount != 0 || got.Params["udp_port"] != "4789" || got.Params["log_ecn_error"] != "N" || got.SrcVersion != vxlan.SrcVersion || got.Size == 0 {
+		t.Errorf("vxlan: %+v", got)
+	}
+	if used := modules["udp_tunnel"]; used.RefCount != 1 || !slices.Equal(used.Holders, []string{"vxlan"}) {
+		t.Errorf("udp_tunnel: %+v", used)
+	}
+	if _, ok := modules["module"]; ok {
+		t.Error("the built-in module is listed")
+	}
+	expect(t, kernel.Syscalls{}.Unload("udp_tunnel"), kernel.InUse, "in use by the loaded modules vxlan", "unload vxlan first")
+	for _, name := range []string{"vxlan", "udp_tunnel", "ip6_udp_tunnel"} {
+		if err := (kernel.Syscalls{}).Unload(name); err != nil {
+			t.Error(err)
+		}
+		expect(t, kernel.Syscalls{}.Unload(name), kernel.NotLoaded)
+	}
+}
+
+func TestGuestRejectsParameters(t *testing.T) {
+	guest(t)
+	dummy := installed(t, "dummy")
+	expect(t, load(t, dummy, "numdummies=abc"), kernel.BadParameter, "for parameter `numdummies'")
+	expect(t, load(t, dummy, "numdummies=99999999999"), kernel.BadParameter, "for parameter `numdummies'")
+	k, err := kernel.Observe(kernel.Root{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the kernel takes and ignores, the check finds.
+	if err := load(t, dummy, "numdummys=1"); err != nil {
+		t.Error(err)
+	}
+	for param, code := range map[string]cause.Code{"numdummys=1": check.UnknownParameter, "numdummies=abc": kernel.BadParameter} {
+		if got := check.Module(dummy, k, []string{param}, nil); len(got) != 1 || got[0].Code != code {
+			t.Errorf("%s: %+v", param, got)
+		}
+	}
+	if got := check.Module(dummy, k, []string{"numdummies=2"}, nil); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestGuestNamesWhoHasADeviceOpen(t *testing.T) {
+	guest(t)
+	if err := load(t, installed(t, "fuse")); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open("/dev/fuse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	expect(t, kernel.Syscalls{}.Unload("fuse"), kernel.InUse, "in use by 1 open files")
+	// /dev/fuse has the numbers 10:229 in the kernel's list of devices.
+	got, err := holders.Find(t.Context(), holders.Root{}, []holders.Devices{{Major: 10, Minors: []uint32{229}}})
+	if err != nil || len(got) != 1 || got[0].PID != os.Getpid() || !slices.Equal(got[0].Devices, []string{"/dev/fuse"}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := (kernel.Syscalls{}).Unload("fuse"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGuestLoadsWhatIsCompressed(t *testing.T) {
+	guest(t)
+	var packed bytes.Buffer
+	w, err := zstd.NewWriter(&packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(installed(t, "dummy").Data); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m, err := module.Parse("dummy.ko.zst", packed.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := load(t, m); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGuestRejectsFiles(t *testing.T) {
+	guest(t)
+	dummy := installed(t, "dummy")
+	for name, data := range map[string][]byte{
+		"half of a module": dummy.Data[:len(dummy.Data)/2],
+		"a text":           []byte("#!/bin/sh\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			expect(t, load(t, &module.Module{Name: "dummy", Data: data}), kernel.BadFormat)
+		})
+	}
+	k, err := kernel.Observe(kernel.Root{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := unsigned(t, dummy)
+	options := *plain
+	options.Data = bytes.Replace(plain.Data, []byte(" SMP preempt "), []byte(" SMP purempt "), 1)
+	expect(t, load(t, &options), kernel.BadFormat, "version magic")
+	// The kernel takes a module for another release, and the check does not.
+	release, err := module.Parse("dummy.ko", bytes.Replace(plain.Data, []byte("vermagic="+k.Release), []byte("vermagic=5"+k.Release[1:]), 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := check.Module(release, k, nil, nil); len(got) != 1 || got[0].Code != check.WrongRelease {
+		t.Errorf("%+v", got)
+	}
+	if err := load(t, release); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGuestIsObserved(t *testing.T) {
+	guest(t)
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		t.Fatal(err)
+	}
+	release := unix.ByteSliceToString(name.Release[:])
+	root := kernel.Root{Modules: t.TempDir()}
+	dummy := installed(t, "dummy")
+	dir := filepath.Join(root.Modules, release)
+	if err := os.MkdirAll(filepath.Join(dir, "kernel"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for file, data := range map[string][]byte{"modules.dep": []byte("kernel/dummy.ko:\n"), "kernel/dummy.ko": dummy.Data} {
+		if err := os.WriteFile(filepath.Join(dir, file), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k, err := kernel.Observe(root)
+	if err != nil || k.Release != release || k.Machine != unix.ByteSliceToString(name.Machine[:]) || k.Vermagic != dummy.Vermagic || !k.ModVersions() ||
+		!strings.Contains(k.Compiler, "gcc") || k.SecureBoot != nil {
+		t.Errorf("%+v, %v", k, err)
+	}
+	if !slices.ContainsFunc(k.Keys, func(key kernel.Key) bool { return key.Name == dummy.Signature.Signer }) {
+		t.Errorf("the keys %v lack that of %+v", k.Keys, dummy.Signature)
+	}
+	if got := check.Module(dummy, k, []string{"numdummies=1"}, nil); len(got) > 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestGuestDemandsSignatures runs in guests with module.sig_enforce=1 and lockdown=integrity.
+func TestGuestDemandsSignatures(t *testing.T) {
+	guest(t)
+	if err := unix.Mount("securityfs", "/sys/kernel/security", "securityfs", 0, ""); err != nil && !errors.Is(err, unix.EBUSY) {
+		t.Fatal(err)
+	}
+	k, err := kernel.Observe(kernel.Root{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !k.SigEnforce && k.Lockdown == "none" {
+		t.Skip("this machine has no kernel that demands signatures")
+	}
+	dummy := installed(t, "dummy")
+	none := unsigned(t, dummy)
+	if got := check.Module(none, k, nil, nil); len(got) != 1 || got[0].Code != check.Unsigned {
+		t.Errorf("%+v", got)
+	}
+	expect(t, load(t, none), kernel.SignatureRejected, "mokutil --import")
+	serial, err := hex.DecodeString(dummy.Signature.KeyID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := slices.Clone(serial)
+	other[len(other)-1]++
+	unknown := *dummy
+	unknown.Data = bytes.Replace(dummy.Data, serial, other, 1)
+	expect(t, load(t, &unknown), kernel.SignatureRejected, "mokutil --import")
+	if err := load(t, dummy); err != nil {
+		t.Error(err)
+	}
+	t.Logf("sig_enforce %v, lockdown %q, keys %v", k.SigEnforce, k.Lockdown, k.Keys)
+}
