@@ -26,6 +26,8 @@ func TestPackagesInAGuest(t *testing.T) {
 		node bool
 		// options are those of the kernel.
 		options []string
+		// modules are kernel modules of the guest, below bin/qemu/modules.
+		modules []string
 		// skipped are the tests that need something else than the guest.
 		skipped []string
 	}{
@@ -44,6 +46,28 @@ func TestPackagesInAGuest(t *testing.T) {
 			tests:  "^TestContainerGetsTheGPUsThatItAsksFor$",
 			node:   true,
 		},
+		"modules of the kernel": {
+			folder:  "agents/driver-loader/internal/kernel",
+			tests:   "^TestGuest",
+			modules: []string{"drivers/net/dummy.ko", "drivers/net/vxlan/vxlan.ko", "net/ipv4/udp_tunnel.ko", "net/ipv6/ip6_udp_tunnel.ko", "fs/fuse/fuse.ko"},
+			skipped: []string{"TestGuestDemandsSignatures"},
+		},
+		"modules of a kernel that enforces signatures": {
+			folder:  "agents/driver-loader/internal/kernel",
+			tests:   "^TestGuestDemandsSignatures$",
+			modules: []string{"drivers/net/dummy.ko"},
+			options: []string{"module.sig_enforce=1"},
+		},
+		"modules of a kernel that is locked down": {
+			folder:  "agents/driver-loader/internal/kernel",
+			tests:   "^TestGuestDemandsSignatures$",
+			modules: []string{"drivers/net/dummy.ko"},
+			options: []string{"lockdown=integrity"},
+		},
+		"processes that hold devices": {
+			folder: "agents/driver-loader/internal/holders",
+			tests:  ".",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -52,6 +76,9 @@ func TestPackagesInAGuest(t *testing.T) {
 			m.Options = tc.options
 			if tc.node {
 				addNode(t, &m)
+			}
+			for _, module := range tc.modules {
+				m.Files["/lib/modules/"+module] = read(t, filepath.Join(os.Getenv("OUTRIGGER_BIN"), "qemu/modules", module))
 			}
 			m.Files["/usr/bin/test"] = compile(t, tc.folder)
 			code, out, err := m.Run(ctx, "/usr/bin/test", "-test.v", "-test.run", tc.tests)
