@@ -62,6 +62,8 @@ func loadCause(name string, err error, p policy, log string) cause.Cause {
 		set(BadParameter, "the kernel rejects a parameter", fixParameter)
 	case strings.Contains(log, "disagrees about version"):
 		set(SymbolMismatch, "it was built for a kernel with other versions of symbols", fixRebuild)
+	case strings.Contains(log, "does not import it"):
+		set(SymbolMismatch, "it uses a symbol of a namespace that it does not import", fixRebuild)
 	case strings.Contains(log, "exports duplicate symbol"):
 		set(AlreadyLoaded, "it exports a symbol that a loaded module exports already", "unload that one first")
 	case strings.Contains(log, "Unknown symbol") || isAny(err, unix.ENOENT) && log == "":
@@ -79,6 +81,7 @@ func loadCause(name string, err error, p policy, log string) cause.Cause {
 	case isAny(err, unix.ENOSYS):
 		set(NotPermitted, "the kernel takes no modules: it was built without CONFIG_MODULES", "use a kernel with modules, or one that has the driver built in")
 	default:
+		p.lockdown = p.lockdown || strings.Contains(log, "Lockdown:")
 		rejected(&c, err, p)
 	}
 	if log != "" {

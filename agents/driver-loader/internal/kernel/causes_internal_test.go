@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -37,6 +39,8 @@ func TestEachErrorOfLoadingIsACause(t *testing.T) {
 		"a signature of noise":              {unix.EBADMSG, policy{}, "", SignatureRejected, "EBADMSG"},
 		"a hash that the kernel lacks":      {unix.ENOPKG, policy{}, "", SignatureRejected, "ENOPKG"},
 		"locked down":                       {unix.EPERM, policy{lockdown: true}, "Lockdown: app: unsigned module loading is restricted; see man kernel_lockdown.7", SignatureRejected, "locked down"},
+		"locked down, as the log says":      {unix.EPERM, policy{}, "Lockdown: app: unsigned module loading is restricted; see man kernel_lockdown.7", SignatureRejected, "locked down"},
+		"a namespace that it lacks":         {unix.EINVAL, policy{}, "module a uses symbol b from namespace C, but does not import it.", SymbolMismatch, "namespace"},
 		"not root":                          {unix.EPERM, policy{}, "", NotPermitted, "may not load"},
 		"modules disabled":                  {unix.EPERM, policy{lockdown: true, closed: true}, "", NotPermitted, "modules_disabled"},
 		"a security module forbids it":      {unix.EACCES, policy{}, "", NotPermitted, "security module"},
@@ -111,6 +115,30 @@ func TestRecordOfTheLog(t *testing.T) {
 		if got := parseRecord(raw); got != want {
 			t.Errorf("%q: %+v", raw, got)
 		}
+	}
+}
+
+func TestLogBeginsWhereItWasOpened(t *testing.T) {
+	root := Root{Dev: t.TempDir()}
+	if got := openLog(root).since(); got != nil {
+		t.Errorf("a machine without log: %v", got)
+	}
+	path := filepath.Join(root.Dev, "kmsg")
+	if err := os.WriteFile(path, []byte("6,1,2,-;before\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := openLog(root)
+	defer log.close()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString("4,2,3,-;a: Unknown symbol b (err -2)\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := log.since(); len(got) != 1 || got[0].text != "a: Unknown symbol b (err -2)" {
+		t.Errorf("%+v", got)
 	}
 }
 

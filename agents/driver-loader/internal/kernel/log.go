@@ -142,6 +142,6 @@ func statesCause(line string) bool {
 	return slices.ContainsFunc([]string{
 		"Unknown symbol", "disagrees about version", "no symbol version", "version magic", "for parameter",
 		"Invalid ELF", "Only ET_REL", "invalid section", "exports duplicate symbol", "module signature", "Loading of ",
-		"Lockdown:", "gave up waiting", "Section misalignment", "module with",
+		"Lockdown:", "gave up waiting", "Section misalignment", "does not import it",
 	}, func(part string) bool { return strings.Contains(line, part) })
 }

@@ -25,7 +25,8 @@ const (
 	secureBoot = "firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 )
 
-// Observe returns the running kernel. Only the release must be readable.
+// Observe returns the running kernel. Only the release must be readable. Of the rest, only
+// Lockdown, SigEnforce and Keys can change before the next boot.
 func Observe(root Root) (Kernel, error) {
 	release, err := line(root.proc("sys/kernel/osrelease"))
 	if err != nil {

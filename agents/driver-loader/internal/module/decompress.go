@@ -13,7 +13,7 @@ import (
 
 // maxSize is the most bytes of a module, in a file and decompressed. NVIDIA's largest has
 // about 100 MiB with its debug information.
-const maxSize = 512 << 20
+const maxSize = 256 << 20
 
 var errTooLarge = fmt.Errorf("it has more than %d MiB", maxSize>>20)
 
