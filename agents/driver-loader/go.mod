@@ -3,6 +3,7 @@ module outrigger.dev/agents/driver-loader
 go 1.26.0
 
 require (
+	github.com/cyphar/filepath-securejoin v0.7.0
 	github.com/klauspost/compress v1.20.1
 	github.com/ulikunitz/xz v0.5.17
 	golang.org/x/sys v0.49.0

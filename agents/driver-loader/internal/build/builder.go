@@ -1,0 +1,220 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/staging"
+)
+
+// Builder builds modules into the cache of a node.
+type Builder struct {
+	Places Places
+	// Repositories fetch headers that the host does not have; nil for none.
+	Repositories *Repositories
+	Log          *slog.Logger
+	// Progress is called from one goroutine with each step and each object; nil for none.
+	Progress func(Progress)
+}
+
+// Request is what to build.
+type Request struct {
+	// Release and Machine of the kernel, as uname names them.
+	Release, Machine string
+	// Banner is /proc/version if the kernel is the running one, "" for a build in advance.
+	Banner  string
+	Payload payload.Payload
+	Flavour payload.Flavour
+	// Exclude has modules not to build, by the names of their folders, such as nvidia-drm.
+	Exclude []string
+	// Jobs is how many compilers run at once, by default one for each processor.
+	Jobs int
+	// Signer signs the modules, nil for not.
+	Signer *Signer
+}
+
+// Key returns the key under which the modules of a request are cached, for a kernel with
+// that compiler: /proc/version, or Headers.Compiler.
+func (r Request) Key(compiler string) cache.Key {
+	return cache.Key{
+		Release: r.Release, Machine: r.Machine, Compiler: Compiler(compiler),
+		Driver: r.Payload.Version, Flavour: string(r.Flavour), Sources: r.Payload.Digest, Signer: r.Signer.ID(),
+	}
+}
+
+// Build builds the modules of a request, and adds them to the cache. Errors that an operator
+// can do something about are Causes, and a *FailedError if the compiler failed. After an
+// error the cache is as before, and nothing of the build is left but its log.
+func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
+	report := &reporter{report: b.Progress, began: time.Now()}
+	source, err := r.source()
+	if err != nil {
+		return cache.Set{}, err
+	}
+	headers, err := b.headers(ctx, r, report)
+	if err != nil {
+		return cache.Set{}, err
+	}
+	compiler, err := chooseCompiler(ctx, headers.Compiler)
+	if err != nil {
+		return cache.Set{}, err
+	}
+	stage, err := staging.New(filepath.Join(b.Places.Store, "build"))
+	if err != nil {
+		return cache.Set{}, err
+	}
+	b.Log.Info("building modules", "kernel", r.Release, "driver", r.Payload.Version, "flavour", r.Flavour, "headers", headers.Build, "compiler", compiler.version)
+	w := work{Request: r, headers: headers, compiler: compiler, stage: stage, reporter: report}
+	set, err := w.build(ctx, source)
+	if err == nil {
+		report.step(StepStore, "")
+		set, err = cache.Cache{Dir: b.Places.Store}.Add(ctx, set)
+	}
+	return set, errors.Join(err, stage.Close())
+}
+
+// source returns the folder of the sources of a request.
+func (r Request) source() (string, error) {
+	if dir := r.Payload.Sources[r.Flavour]; dir != "" {
+		return dir, nil
+	}
+	has := make([]string, 0, len(r.Payload.Sources))
+	for flavour := range r.Payload.Sources {
+		has = append(has, string(flavour))
+	}
+	slices.Sort(has)
+	return "", cause.Cause{
+		Code: NoSources, Subject: "driver " + r.Payload.Version, Text: fmt.Sprintf("it has no sources of the %s modules, only: %s", r.Flavour, strings.Join(has, ", ")),
+		Fix: "import a driver with them, or choose the other kernel module type",
+	}
+}
+
+// headers finds the headers of the kernel, or fetches them.
+func (b *Builder) headers(ctx context.Context, r Request, report *reporter) (Headers, error) {
+	report.step(StepHeaders, "")
+	h, err := b.Places.Headers(r.Release)
+	if err != nil && b.Repositories != nil {
+		local := err
+		report.step(StepHeaders, "from repositories")
+		if err := b.Repositories.Fetch(ctx, r.Release, b.Places.fetched(r.Release)); err != nil {
+			return Headers{}, fmt.Errorf("%w; and there are none on the node: %w", err, local)
+		}
+		h, err = b.Places.Headers(r.Release)
+	}
+	if err != nil {
+		return Headers{}, err
+	}
+	if running := Compiler(r.Banner); r.Banner != "" && running != Compiler(h.Compiler) {
+		return Headers{}, cause.Cause{
+			Code: OtherHeaders, Subject: h.Build, Text: fmt.Sprintf("the headers are of a kernel built with %s; the running one was built with %s", Compiler(h.Compiler), running),
+			Fix: "install the headers of the running kernel",
+		}
+	}
+	return h, nil
+}
+
+// work is one build.
+type work struct {
+	Request
+	headers  Headers
+	compiler chosen
+	stage    *staging.Stage
+	*reporter
+}
+
+func (w work) build(ctx context.Context, source string) (cache.Set, error) {
+	w.step(StepSources, "")
+	dir := filepath.Join(w.stage.Dir, "modules")
+	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+		return cache.Set{}, staging.Explain(w.stage.Dir, err)
+	}
+	subject := fmt.Sprintf("modules of driver %s for kernel %s", w.Payload.Version, w.Release)
+	err := makeRun{
+		dir: dir, headers: w.headers, compiler: w.compiler.program, exclude: w.Exclude, jobs: w.Jobs, subject: subject,
+		log: filepath.Join(filepath.Dir(w.stage.Dir), w.Release+".log"),
+		progress: func(done, total int) {
+			w.put(Progress{Step: StepCompile, Done: done, Total: total})
+		},
+	}.run(ctx)
+	if err != nil {
+		return cache.Set{}, err
+	}
+	return w.collect(ctx, dir)
+}
+
+// collect checks, strips and signs what was built.
+func (w work) collect(ctx context.Context, dir string) (cache.Set, error) {
+	if _, err := os.Stat(filepath.Join(dir, "kernel-open")); err == nil {
+		dir = filepath.Join(dir, "kernel-open")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.ko"))
+	if err != nil {
+		return cache.Set{}, err
+	}
+	set := cache.Set{
+		Key: w.Key(w.headers.Compiler), Built: time.Now().UTC().Truncate(time.Second),
+		BuiltWith: w.compiler.version, Prebuilt: w.Banner == "",
+	}
+	w.step(StepSign, "")
+	for _, file := range files {
+		m, err := w.finish(ctx, file)
+		if err != nil {
+			return cache.Set{}, err
+		}
+		set.Modules = append(set.Modules, m)
+	}
+	if !slices.ContainsFunc(set.Modules, func(m cache.Module) bool { return m.Name == "nvidia" }) {
+		return cache.Set{}, cause.Cause{Code: Failed, Subject: w.Payload.Dir, Text: fmt.Sprintf("make built %d modules, and not nvidia.ko", len(files)), Fix: "give the sources of NVIDIA's driver"}
+	}
+	return set, nil
+}
+
+// finish makes a built module ready to load.
+func (w work) finish(ctx context.Context, file string) (cache.Module, error) {
+	// Nothing in the kernel reads the debug information, which is most of a module.
+	if err := tool(ctx, "strip", "--strip-debug", file); err != nil {
+		return cache.Module{}, err
+	}
+	m, err := module.Read(file)
+	if err != nil {
+		return cache.Module{}, err
+	}
+	if release, _, _ := strings.Cut(m.Vermagic, " "); release != w.Release {
+		return cache.Module{}, cause.Cause{Code: OtherHeaders, Subject: w.headers.Build, Text: fmt.Sprintf("modules that are built with the headers are for the kernel %s, not %s", release, w.Release), Fix: "install the headers of " + w.Release}
+	}
+	if w.Signer != nil {
+		signed, err := w.Signer.Sign(m.Data, HashFor(w.headers.SignatureHash))
+		if err == nil {
+			err = os.WriteFile(file, signed, 0o600)
+		}
+		if err != nil {
+			return cache.Module{}, staging.Explain(file, err)
+		}
+	}
+	return cache.Module{Name: m.Name, File: file}, nil
+}
+
+// reporter reports progress.
+type reporter struct {
+	report func(Progress)
+	began  time.Time
+}
+
+func (r *reporter) step(s Step, note string) { r.put(Progress{Step: s, Note: note}) }
+
+func (r *reporter) put(p Progress) {
+	if p.Elapsed = time.Since(r.began); r.report != nil {
+		r.report(p)
+	}
+}

@@ -1,0 +1,243 @@
+package build_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"outrigger.dev/agents/driver-loader/internal/build"
+	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+)
+
+// headersOf returns a root with headers of a kernel: this machine, or the folder in the
+// variable HEADERS_ROOT into which packages of headers were unpacked.
+func headersOf(t *testing.T) (root, release string) {
+	t.Helper()
+	root = "/"
+	if dir := os.Getenv("HEADERS_ROOT"); dir != "" {
+		root = dir
+	}
+	links, err := filepath.Glob(filepath.Join(root, "lib/modules/*/build"))
+	if err != nil || len(links) == 0 {
+		t.Skip("this machine has no headers of a kernel: install linux-headers-amd64, or set HEADERS_ROOT")
+	}
+	return root, filepath.Base(filepath.Dir(links[len(links)-1]))
+}
+
+// sources imports the stand-in modules into a store.
+func sources(t *testing.T, store, from string) payload.Payload {
+	t.Helper()
+	p, err := payload.Store{Dir: store, Machine: "x86_64"}.Import(t.Context(), from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// edited returns a copy of the stand-in modules with another content of a file.
+func edited(t *testing.T, file, content string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "modules")
+	if err := os.CopyFS(dir, os.DirFS("testdata/modules")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func code(err error) cause.Code {
+	var c cause.Cause
+	errors.As(err, &c)
+	return c.Code
+}
+
+func newBuilder(t *testing.T, root string) *build.Builder {
+	return &build.Builder{Places: build.Places{Root: root, Store: t.TempDir()}, Log: slog.New(slog.DiscardHandler)}
+}
+
+func TestModulesAreBuiltSignedAndCached(t *testing.T) {
+	root, release := headersOf(t)
+	b := newBuilder(t, root)
+	var steps []build.Step
+	var last build.Progress
+	b.Progress = func(p build.Progress) {
+		if !slices.Contains(steps, p.Step) {
+			steps = append(steps, p.Step)
+		}
+		if p.Step == build.StepCompile {
+			last = p
+		}
+	}
+	keyFile, certificate := newKey(t, "rsa")
+	signer, err := build.NewSigner(keyFile, certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, "testdata/modules"), Flavour: payload.Open, Signer: signer}
+	set, err := b.Build(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []build.Step{build.StepHeaders, build.StepSources, build.StepCompile, build.StepSign, build.StepStore}; !slices.Equal(steps, want) {
+		t.Errorf("%v", steps)
+	}
+	if last.Done != 5 || last.Total != 5 { // three files, and one for each module
+		t.Errorf("%+v", last)
+	}
+	for _, name := range []string{"nvidia", "nvidia_uvm"} {
+		m, err := module.Read(set.Path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Name != name || !strings.HasPrefix(m.Vermagic, release+" ") || m.Signature == nil || m.Signature.Signer != "Tests" || m.Version != "580.95.05" {
+			t.Errorf("%s: %+v %+v", name, m.Vermagic, m.Signature)
+		}
+		if size, err := os.Stat(set.Path(name)); err != nil || size.Size() > 64<<10 {
+			t.Errorf("%s has its debug information: %v, %v", name, size.Size(), err)
+		}
+	}
+	if !set.Prebuilt || set.BuiltWith == "" {
+		t.Errorf("%+v", set)
+	}
+	h, err := b.Places.Headers(release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The running kernel names the same compiler in other words.
+	banner := "Linux version " + release + " (builder@host) (" + h.Compiler + ", GNU ld (GNU Binutils for Debian) 2.40) #1 SMP"
+	if found, err := (cache.Cache{Dir: b.Places.Store}).Find(t.Context(), r.Key(banner)); err != nil || found.Dir != set.Dir {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if left, err := filepath.Glob(b.Places.Store + "/build/.new-*"); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+func TestModulesCanBeLeftOut(t *testing.T) {
+	root, release := headersOf(t)
+	b := newBuilder(t, root)
+	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, "testdata/modules"), Flavour: payload.Open, Exclude: []string{"nvidia-uvm"}}
+	set, err := b.Build(t.Context(), r)
+	if err != nil || len(set.Modules) != 1 || set.Modules[0].Name != "nvidia" {
+		t.Errorf("%+v, %v", set, err)
+	}
+	if m, err := module.Read(set.Path("nvidia")); err != nil || m.Signature != nil {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+func TestABuildThatFailsSaysWhyAndLeavesTheNodeAsItWas(t *testing.T) {
+	root, release := headersOf(t)
+	for name, test := range map[string]struct {
+		from string
+		want cause.Code
+		says string
+	}{
+		"an error of the compiler":  {edited(t, "nvidia/nv.c", "int x = y;\n"), build.Failed, "'y' undeclared"},
+		"make without a rule":       {edited(t, "Makefile", "x:\n"), build.Failed, "No rule to make target 'modules'"},
+		"no module nvidia":          {edited(t, "Makefile", "modules:\n"), build.Failed, "make built 0 modules"},
+		"a program that is missing": {edited(t, "Makefile", "modules:\n\tno-such-program\n"), build.NoTools, "no-such-program"},
+		"a full disk":               {edited(t, "Makefile", "modules:\n\t@echo 'nv.s: No space left on device'; exit 1\n"), "NoSpace", "No space left"},
+		"headers for another glibc": {edited(t, "Makefile", "modules:\n\t@echo \"modpost: /lib/libc.so.6: version \\`GLIBC_2.38' not found (required by modpost)\"; exit 1\n"), build.ForeignHeaders, "GLIBC_2.38"},
+	} {
+		b := newBuilder(t, root)
+		_, err := b.Build(t.Context(), build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, test.from), Flavour: payload.Open})
+		if code(err) != test.want || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		var failed *build.FailedError
+		if errors.As(err, &failed) {
+			if log, err := os.ReadFile(failed.Log); err != nil || !strings.Contains(string(log), failed.Tail[len(failed.Tail)-1]) {
+				t.Errorf("%s: the log has %q, %v", name, log, err)
+			}
+		}
+		for _, dir := range []string{"modules/*/*", "build/.new-*"} {
+			if left, err := filepath.Glob(filepath.Join(b.Places.Store, dir)); err != nil || len(left) > 0 {
+				t.Errorf("%s: left %v, %v", name, left, err)
+			}
+		}
+	}
+}
+
+func TestABuildEndsWithItsContext(t *testing.T) {
+	root, release := headersOf(t)
+	b := newBuilder(t, root)
+	pid := filepath.Join(t.TempDir(), "pid")
+	from := edited(t, "Makefile", "modules:\n\t@echo $$$$ > "+pid+".new; mv "+pid+".new "+pid+"; echo '  CC [M]  x.o'; sleep 600 & wait\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	b.Progress = func(p build.Progress) {
+		if p.Done > 0 {
+			cancel()
+		}
+	}
+	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, from), Flavour: payload.Open}
+	if _, err := b.Build(ctx, r); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/proc/" + strings.TrimSpace(string(data)) + "/cwd"); err == nil {
+		t.Error("what make started is still there")
+	}
+}
+
+func TestWhatABuildLacksIsNamed(t *testing.T) {
+	empty := t.TempDir()
+	b := newBuilder(t, empty)
+	p := sources(t, b.Places.Store, "testdata/modules")
+	r := build.Request{Release: "6.1.0-1-amd64", Machine: "x86_64", Payload: p, Flavour: payload.Open}
+	if _, err := b.Build(t.Context(), r); code(err) != build.NoHeaders || !strings.Contains(err.Error(), "linux-headers-6.1.0-1-amd64") {
+		t.Error(err)
+	}
+	r.Flavour = payload.Proprietary
+	if _, err := b.Build(t.Context(), r); code(err) != build.NoSources || !strings.Contains(err.Error(), "only: open") {
+		t.Error(err)
+	}
+	r.Flavour = payload.Open
+	fakeHeaders(t, empty, r.Release, "gcc-2 (Old) 2.95.3")
+	if _, err := b.Build(t.Context(), r); code(err) != build.NoCompiler || !strings.Contains(err.Error(), "built with gcc 2.95.3") || !strings.Contains(err.Error(), "add gcc-2") {
+		t.Error(err)
+	}
+	r.Banner = "Linux version 6.1.0-1-amd64 (a@b) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) #1 SMP"
+	if _, err := b.Build(t.Context(), r); code(err) != build.OtherHeaders || !strings.Contains(err.Error(), "the running one was built with gcc 12.2.0") {
+		t.Error(err)
+	}
+	compiler, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("this machine has no gcc")
+	}
+	version, err := exec.Command(compiler, "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(version), "\n")
+	fakeHeaders(t, empty, r.Release, first)
+	t.Setenv("PATH", onlyIn(t, compiler))
+	r.Banner = ""
+	if _, err := b.Build(t.Context(), r); code(err) != build.NoTools || !strings.Contains(err.Error(), "make") {
+		t.Error(err)
+	}
+}
+
+// onlyIn returns a folder that has one program.
+func onlyIn(t *testing.T, program string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Symlink(program, filepath.Join(dir, filepath.Base(program))); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

@@ -1,0 +1,112 @@
+package build
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/text"
+)
+
+// NoCompiler is the code of the cause for a compiler that is missing.
+const NoCompiler cause.Code = "CompilerMissing"
+
+// Compiler returns the name of a compiler and its version, such as "gcc 12.2.0", from how a
+// kernel names it: in /proc/version, in CONFIG_CC_VERSION_TEXT, or as the compiler does
+// itself. It returns "" if the text names none.
+func Compiler(version string) string {
+	// In /proc/version it is in the second parentheses, before the linker.
+	if strings.HasPrefix(version, "Linux version ") {
+		_, version, _ = strings.Cut(version, ") (")
+		version, _, _ = strings.Cut(version, ", ")
+	}
+	family := ""
+	switch {
+	case strings.Contains(version, "clang"):
+		family = "clang"
+	case strings.Contains(version, "gcc"), strings.Contains(version, "GCC"):
+		family = "gcc"
+	default:
+		return ""
+	}
+	words := strings.FieldsFunc(version, func(r rune) bool { return strings.ContainsRune(" (),", r) })
+	whole := regexp.MustCompile(`^\d+\.\d+\.\d+$`)
+	for _, word := range words {
+		if whole.MatchString(word) {
+			return family + " " + word
+		}
+	}
+	if found := regexp.MustCompile(`\d+\.\d+\.\d+`).FindString(version); found != "" {
+		return family + " " + found
+	}
+	return ""
+}
+
+// major returns the name and the first number of a compiler: "gcc 12".
+func major(compiler string) string {
+	before, _, _ := strings.Cut(compiler, ".")
+	return before
+}
+
+// chosen is the compiler for a build.
+type chosen struct {
+	// program is its path, and version its first line of --version.
+	program, version string
+}
+
+// chooseCompiler finds the compiler for a kernel: of the same name and first number as the
+// kernel's own, the same version if there is one. The kernel's options for the compiler
+// differ between first numbers.
+func chooseCompiler(ctx context.Context, kernel string) (chosen, error) {
+	want := Compiler(kernel)
+	family, version, _ := strings.Cut(want, " ")
+	number, _, _ := strings.Cut(version, ".")
+	own, _, _ := strings.Cut(kernel, " ")
+	var near chosen
+	var seen []string
+	for _, name := range []string{own, family + "-" + number, family, "cc"} {
+		program, err := exec.LookPath(name)
+		if err != nil || strings.ContainsAny(name, "/") {
+			continue
+		}
+		first, err := versionOf(ctx, program)
+		if err != nil {
+			return chosen{}, err
+		}
+		is := Compiler(first)
+		if is == want {
+			return chosen{program, first}, nil
+		}
+		if near.program == "" && major(is) == major(want) {
+			near = chosen{program, first}
+		}
+		seen = append(seen, name+" is "+is)
+	}
+	if near.program != "" {
+		return near, nil
+	}
+	has := "there is none"
+	if len(seen) > 0 {
+		has = "here " + strings.Join(seen, ", ")
+	}
+	return chosen{}, cause.Cause{
+		Code: NoCompiler, Subject: "compiler", Text: text.Printable(fmt.Sprintf("the kernel was built with %s, %s", want, has)),
+		Fix: "use the agent's image for the node's distribution, or add " + strings.Replace(major(want), " ", "-", 1) + " to the image",
+	}
+}
+
+// versionOf returns the first line that a compiler prints about itself.
+func versionOf(ctx context.Context, program string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, program, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("ask %s for its version: %w", program, err)
+	}
+	first, _, _ := strings.Cut(string(out), "\n")
+	return text.Printable(first), nil
+}

@@ -1,0 +1,72 @@
+package build
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/text"
+)
+
+// The codes of causes of a build that failed.
+const (
+	// Failed is an error of the compiler or of make.
+	Failed cause.Code = "ModuleBuildFailed"
+	// ForeignHeaders are headers whose programs do not run here.
+	ForeignHeaders cause.Code = "KernelHeadersForeign"
+	// Killed is a build that the kernel ended, usually for its memory.
+	Killed cause.Code = "ModuleBuildKilled"
+	// NoTools is a program that the build needs and that is not here.
+	NoTools cause.Code = "BuildToolsMissing"
+	// NoSources is a payload without sources of the flavour.
+	NoSources cause.Code = "ModuleSourcesMissing"
+)
+
+// FailedError is a build that failed, with the last lines of its output.
+type FailedError struct {
+	cause.Cause
+	// Tail is the last lines of the output, printable.
+	Tail []string
+	// Log is the file with all of it.
+	Log string
+}
+
+// Unwrap returns the cause.
+func (e *FailedError) Unwrap() error { return e.Cause }
+
+// failure returns the cause of a failed build by the lines of its output.
+func failure(subject, log string, tail []string, exit error) *FailedError {
+	e := &FailedError{Tail: tail, Log: log, Cause: cause.Cause{
+		Code: Failed, Subject: subject, Text: exit.Error(),
+		Fix: "see " + log + "; a driver that is newer than the kernel, or of the other flavour, may build",
+	}}
+	for _, sign := range []struct {
+		pattern string
+		code    cause.Code
+		fix     string
+	}{
+		{`No space left on device|Disk quota exceeded`, staging.NoSpace, "free space, or put --store on a larger disk"},
+		{`GLIBC_[0-9.]+' not found|GLIBCXX_\S+ not found`, ForeignHeaders, "use the agent's image for the node's distribution: the programs in its headers do not run in this one"},
+		{`[Kk]illed( signal terminated program|$)|signal 9|: Killed`, Killed, "give the agent more memory, or build with fewer jobs: --build-jobs"},
+		{`(gcc|clang|cc|ld|sh|bash|perl|awk|bc|strip|objtool): (command )?not found|make(\[\d+\])?: \S+: No such file or directory`, NoTools, "use the agent's image for the node's distribution, or add the program to it"},
+		{`(^|\s)(fatal )?error:|\*\*\* `, Failed, e.Fix},
+	} {
+		pattern := regexp.MustCompile(sign.pattern)
+		for _, line := range tail {
+			if pattern.MatchString(line) {
+				e.Code, e.Text, e.Fix = sign.code, text.Cut(strings.TrimSpace(line), 300), sign.fix
+				return e
+			}
+		}
+	}
+	return e
+}
+
+func noTool(name string, err error) error {
+	return cause.Cause{
+		Code: NoTools, Subject: name, Text: fmt.Sprintf("the program cannot be run: %v", err),
+		Fix: "use the agent's image, which has the tools to build modules, or install make, gcc and binutils",
+	}
+}

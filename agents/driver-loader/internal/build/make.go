@@ -1,0 +1,187 @@
+package build
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"outrigger.dev/pkg/text"
+)
+
+const (
+	// tailLines is how much of the output of a failed build is shown.
+	tailLines = 40
+	maxLine   = 16 << 10
+	// maxLog bounds the file with the output.
+	maxLog = 16 << 20
+)
+
+// makeRun is one run of make in a folder with sources.
+type makeRun struct {
+	dir     string
+	headers Headers
+	// compiler is the program.
+	compiler string
+	exclude  []string
+	jobs     int
+	subject  string
+	log      string
+	progress func(done, total int)
+}
+
+// arguments returns those of make. The variables are those of the Makefile in NVIDIA's
+// folder kernel-open, which its installer sets too.
+func (m makeRun) arguments() []string {
+	jobs := m.jobs
+	if jobs < 1 {
+		jobs = runtime.NumCPU()
+	}
+	args := []string{
+		"-j", strconv.Itoa(jobs), "modules",
+		"SYSSRC=" + m.headers.Source, "KERNEL_UNAME=" + m.headers.Release,
+		"CC=" + m.compiler, "IGNORE_CC_MISMATCH=1",
+	}
+	if m.headers.Build != m.headers.Source {
+		args = append(args, "SYSOUT="+m.headers.Build)
+	}
+	if strings.HasPrefix(Compiler(m.headers.Compiler), "clang") {
+		args = append(args, "LLVM=1")
+	}
+	if len(m.exclude) > 0 {
+		args = append(args, "NV_EXCLUDE_KERNEL_MODULES="+strings.Join(m.exclude, " "))
+	}
+	return args
+}
+
+// run runs make and reports each object. make and all that it started end with ctx, or with
+// this process.
+func (m makeRun) run(ctx context.Context) error {
+	program, err := exec.LookPath("make")
+	if err != nil {
+		return noTool("make", err)
+	}
+	// The signal at the end of the parent is sent at the end of the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(ctx, program, m.arguments()...) //nolint:gosec // no shell, fixed variables
+	cmd.Dir = m.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "HOME=" + m.dir, "TMPDIR=" + m.dir}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 10 * time.Second
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		return noTool(program, err)
+	}
+	tail, readErr := m.follow(output)
+	err = cmd.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return failure(m.subject, m.log, tail, err)
+	}
+	return readErr
+}
+
+// follow reads the output, writes it to the log, counts objects, and returns its end. Lines
+// that name an error are kept if many others follow.
+func (m makeRun) follow(output io.Reader) ([]string, error) {
+	log, err := os.Create(m.log)
+	if err != nil {
+		return nil, errors.Join(err, drain(output))
+	}
+	total, done := m.estimate(), 0
+	object := regexp.MustCompile(`^\s*\[?\s*CC\s.*\.[oc]\b|^\s*\[ CC\s`)
+	failed := regexp.MustCompile(`error:|\*\*\* |No space left|Killed|not found`)
+	var tail, errs []string
+	written := 0
+	lines := bufio.NewReaderSize(output, maxLine)
+	m.progress(0, total)
+	for {
+		line, _, err := lines.ReadLine()
+		if err != nil {
+			break
+		}
+		shown := text.Printable(strings.ReplaceAll(string(line), "\t", " "))
+		if written += len(shown) + 1; written < maxLog {
+			if _, err := log.WriteString(shown + "\n"); err != nil {
+				written = maxLog // a full disk is the build's error, not the log's
+			}
+		}
+		if failed.MatchString(shown) && len(errs) < tailLines/4 {
+			errs = append(errs, shown)
+		}
+		if tail = append(tail, shown); len(tail) > tailLines {
+			tail = tail[1:]
+		}
+		if object.MatchString(shown) {
+			done++
+			total = max(total, done)
+			m.progress(done, total)
+		}
+	}
+	return merge(errs, tail), log.Close()
+}
+
+func drain(r io.Reader) error {
+	_, err := io.Copy(io.Discard, r)
+	return err
+}
+
+// merge puts errors that the tail does not have in front of it.
+func merge(errs, tail []string) []string {
+	has := map[string]bool{}
+	for _, line := range tail {
+		has[line] = true
+	}
+	var first []string
+	for _, line := range errs {
+		if !has[line] {
+			first = append(first, line)
+		}
+	}
+	return append(first, tail...)
+}
+
+// estimate returns how many objects will be compiled: one for each C file that a Kbuild
+// file names, and one for each module. It is not exact: the configuration decides.
+func (m makeRun) estimate() int {
+	named := regexp.MustCompile(`[\w/.-]+\.c\b`)
+	files, modules := map[string]bool{}, 0
+	err := filepath.WalkDir(m.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.Contains(e.Name(), "Kbuild") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if strings.HasSuffix(e.Name(), ".Kbuild") && !strings.HasSuffix(e.Name(), "-sources.Kbuild") {
+			modules++
+		}
+		for _, name := range named.FindAllString(string(data), -1) {
+			files[name] = true
+		}
+		return nil
+	})
+	if err != nil || len(files) == 0 {
+		return 0
+	}
+	return len(files) + modules
+}

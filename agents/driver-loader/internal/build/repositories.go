@@ -1,0 +1,152 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/staging"
+)
+
+// NoRepository is the code of the cause for repositories that do not answer, or whose
+// signature is wrong.
+const NoRepository cause.Code = "RepositoryUnavailable"
+
+// Repositories fetch packages of headers with the package manager of the image that the
+// agent runs in, from the repositories that are configured in it: those of the image, and
+// those of driver.repoConfig. Nothing is installed: packages are unpacked in the store.
+type Repositories struct {
+	// Etc is the folder with the configuration, "/etc" by default: apt reads Etc/apt, and dnf
+	// Etc/yum.repos.d.
+	Etc string
+	// Timeout is how long a repository may be silent. Default 30 s.
+	Timeout time.Duration
+}
+
+func (r *Repositories) etc() string {
+	if r.Etc == "" {
+		return "/etc"
+	}
+	return r.Etc
+}
+
+func (r *Repositories) seconds() string {
+	if r.Timeout == 0 {
+		return "30"
+	}
+	return strconv.Itoa(max(1, int(r.Timeout.Seconds())))
+}
+
+// Fetch unpacks the headers of a kernel into the folder to. It is there whole afterwards,
+// or not at all. The errors are Causes with the code NoRepository, NoHeaders or NoTools.
+func (r *Repositories) Fetch(ctx context.Context, release, to string) error {
+	stage, err := staging.New(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	err = r.fill(ctx, release, stage.Dir)
+	if err == nil {
+		_, err = stage.Commit(filepath.Base(to))
+	}
+	return errors.Join(err, stage.Close())
+}
+
+// fill unpacks the packages below dir. What the package manager needs for itself is in a
+// folder of dir too, and removed at the end.
+func (r *Repositories) fill(ctx context.Context, release, dir string) error {
+	work := filepath.Join(dir, "packages")
+	if err := os.Mkdir(work, 0o755); err != nil { //nolint:gosec // apt reads it as another user
+		return staging.Explain(dir, err)
+	}
+	var unpack func(context.Context, string, string) error
+	var err error
+	switch {
+	case has("apt-get"):
+		unpack, err = unpackDeb, apt{r, work}.download(ctx, release)
+	case has("dnf"):
+		unpack, err = unpackRPM, dnf{r, work}.download(ctx, release)
+	default:
+		return noTool("apt-get or dnf", exec.ErrNotFound)
+	}
+	if err != nil {
+		return err
+	}
+	packages, err := filepath.Glob(filepath.Join(work, "*.[dr][ep][bm]"))
+	if err != nil {
+		return err
+	}
+	for _, p := range packages {
+		if err := unpack(ctx, p, dir); err != nil {
+			return unpackError(p, err)
+		}
+	}
+	return os.RemoveAll(work)
+}
+
+func has(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
+}
+
+// unpackError names a full disk, of which programs tell in words only.
+func unpackError(path string, err error) error {
+	var failed *toolError
+	if errors.As(err, &failed) && strings.Contains(failed.output, "No space left on device") {
+		return cause.Cause{Code: staging.NoSpace, Subject: filepath.Dir(path), Text: "the disk is full", Fix: "free space, or put --store on a larger disk"}
+	}
+	return err
+}
+
+func unpackDeb(ctx context.Context, path, to string) error {
+	return tool(ctx, "dpkg-deb", "--extract", path, to)
+}
+
+// unpackRPM unpacks a package with rpm2cpio and cpio, which is what rpm's images have.
+func unpackRPM(ctx context.Context, path, to string) error {
+	from, err := command(ctx, "", "rpm2cpio", path)
+	if err != nil {
+		return err
+	}
+	into, err := command(ctx, to, "cpio", "--extract", "--make-directories", "--no-absolute-filenames", "--preserve-modification-time", "--quiet")
+	if err != nil {
+		return err
+	}
+	var errs strings.Builder
+	into.Stderr = &limited{w: &errs, left: maxOutput}
+	if into.Stdin, err = from.StdoutPipe(); err != nil {
+		return err
+	}
+	if err := from.Start(); err != nil {
+		return err
+	}
+	err = into.Run()
+	if err != nil {
+		err = &toolError{name: "cpio", err: err, output: errs.String()}
+	}
+	return errors.Join(err, from.Wait())
+}
+
+// unavailable is the cause for an error of a package manager.
+func unavailable(err error) error {
+	var failed *toolError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	return cause.Cause{
+		Code: NoRepository, Subject: "package repositories", Text: failed.Error(),
+		Fix: "correct driver.repoConfig, or let the node reach the repositories",
+	}
+}
+
+func noPackage(name string) error {
+	return cause.Cause{
+		Code: NoHeaders, Subject: name, Text: "the package is in none of the configured repositories",
+		Fix: "add it to a repository of driver.repoConfig, or install it on the node",
+	}
+}

@@ -1,0 +1,188 @@
+package build
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	_ "crypto/sha512" // of crypto.Hash
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/hostfs"
+)
+
+const (
+	// signatureMark ends a signed module: MODULE_SIG_STRING of the kernel.
+	signatureMark = "~Module signature appended~\n"
+	// idPKCS7 is PKEY_ID_PKCS7 in the kernel's struct module_signature.
+	idPKCS7 = 2
+	maxPEM  = 1 << 20
+)
+
+// BadKey is the code of the cause for a key or certificate that cannot sign modules.
+const BadKey cause.Code = "SigningKeyInvalid"
+
+// Signer signs modules with a user's key, as the kernel's sign-file does.
+type Signer struct {
+	key         crypto.Signer
+	certificate *x509.Certificate
+}
+
+// NewSigner reads a private key and its certificate from PEM files. The certificate must be
+// among those that the node's kernel trusts, such as a machine owner key; that shows only
+// when a module is loaded.
+func NewSigner(keyFile, certificateFile string) (*Signer, error) {
+	key, err := readPEM(keyFile, parseKey)
+	if err != nil {
+		return nil, badKey(keyFile, err, "give an RSA or ECDSA key without a passphrase, as PEM")
+	}
+	certificate, err := readPEM(certificateFile, func(b *pem.Block) (*x509.Certificate, error) {
+		return x509.ParseCertificate(b.Bytes)
+	})
+	if err != nil {
+		return nil, badKey(certificateFile, err, "give the certificate of the key, as PEM")
+	}
+	public, comparable := certificate.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	if !comparable || !public.Equal(key.Public()) {
+		return nil, badKey(certificateFile, errors.New("is not the certificate of the key "+keyFile), "give both files of one key")
+	}
+	return &Signer{key: key, certificate: certificate}, nil
+}
+
+func badKey(path string, err error, fix string) error {
+	return cause.Cause{Code: BadKey, Subject: path, Text: err.Error(), Fix: fix}
+}
+
+// readPEM parses the first block of a PEM file.
+func readPEM[T any](path string, parse func(*pem.Block) (T, error)) (T, error) {
+	var none T
+	data, err := hostfs.ReadFile(path, maxPEM)
+	if err != nil {
+		return none, err
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return none, errors.New("is no PEM file")
+	}
+	return parse(block)
+}
+
+func parseKey(b *pem.Block) (crypto.Signer, error) {
+	var key any
+	var err error
+	switch b.Type {
+	case "RSA PRIVATE KEY":
+		key, err = x509.ParsePKCS1PrivateKey(b.Bytes)
+	case "EC PRIVATE KEY":
+		key, err = x509.ParseECPrivateKey(b.Bytes)
+	case "PRIVATE KEY":
+		key, err = x509.ParsePKCS8PrivateKey(b.Bytes)
+	default:
+		return nil, fmt.Errorf("has a block %q, no private key", b.Type)
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch key := key.(type) {
+	case *rsa.PrivateKey:
+		return key, nil
+	case *ecdsa.PrivateKey:
+		return key, nil
+	}
+	return nil, errors.New("is neither an RSA nor an ECDSA key")
+}
+
+// ID is the SHA-256 of the certificate. It is in the key of the modules' cache.
+func (s *Signer) ID() string {
+	if s == nil {
+		return ""
+	}
+	sum := sha256.Sum256(s.certificate.Raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// HashFor returns the hash for signatures that a kernel with CONFIG_MODULE_SIG_HASH has
+// built in, and SHA-512 for a hash that is too weak or that Go does not have.
+func HashFor(name string) crypto.Hash {
+	switch name {
+	case "sha256":
+		return crypto.SHA256
+	case "sha384":
+		return crypto.SHA384
+	}
+	return crypto.SHA512
+}
+
+// Sign returns a module with a signature behind it, in the form of the kernel: PKCS#7
+// without the content, struct module_signature, and a mark.
+func (s *Signer) Sign(module []byte, hash crypto.Hash) ([]byte, error) {
+	h := hash.New()
+	h.Write(module)
+	signature, err := s.key.Sign(rand.Reader, h.Sum(nil), hash)
+	if err != nil {
+		return nil, fmt.Errorf("sign a module: %w", err)
+	}
+	message, err := s.message(hash, signature)
+	if err != nil {
+		return nil, fmt.Errorf("encode a signature: %w", err)
+	}
+	signed := make([]byte, 0, len(module)+len(message)+64)
+	signed = append(append(signed, module...), message...)
+	signed = append(signed, 0, 0, idPKCS7, 0, 0, 0, 0, 0)
+	signed = binary.BigEndian.AppendUint32(signed, uint32(len(message))) //nolint:gosec // some hundred bytes
+	return append(signed, signatureMark...), nil
+}
+
+// The structures of PKCS#7, RFC 2315, in the part that the kernel reads.
+type (
+	contentInfo struct {
+		Type    asn1.ObjectIdentifier
+		Content signedData `asn1:"explicit,tag:0"`
+	}
+	signedData struct {
+		Version int
+		Digests []pkix.AlgorithmIdentifier `asn1:"set"`
+		Content struct{ Type asn1.ObjectIdentifier }
+		Signers []signerInfo `asn1:"set"`
+	}
+	signerInfo struct {
+		Version   int
+		ID        issuerAndSerial
+		Digest    pkix.AlgorithmIdentifier
+		Algorithm pkix.AlgorithmIdentifier
+		Signature []byte
+	}
+	issuerAndSerial struct {
+		Issuer asn1.RawValue
+		Serial *big.Int
+	}
+)
+
+// message returns the signature as PKCS#7.
+func (s *Signer) message(hash crypto.Hash, signature []byte) ([]byte, error) {
+	// The last part of NIST's numbers: SHA-256 is 1, and so on.
+	number := map[crypto.Hash]int{crypto.SHA256: 1, crypto.SHA384: 2, crypto.SHA512: 3}[hash]
+	digest := pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 2, number}}
+	algorithm := pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}, Parameters: asn1.RawValue{Tag: asn1.TagNull}}
+	if _, is := s.key.(*ecdsa.PrivateKey); is {
+		algorithm = pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 10045, 4, 3, number + 1}}
+	}
+	data := signedData{Version: 1, Digests: []pkix.AlgorithmIdentifier{digest}}
+	data.Content.Type = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 7, 1}
+	data.Signers = []signerInfo{{
+		Version: 1,
+		ID:      issuerAndSerial{Issuer: asn1.RawValue{FullBytes: s.certificate.RawIssuer}, Serial: s.certificate.SerialNumber},
+		Digest:  digest, Algorithm: algorithm, Signature: signature,
+	}}
+	return asn1.Marshal(contentInfo{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 7, 2}, Content: data})
+}

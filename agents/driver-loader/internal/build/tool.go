@@ -1,0 +1,97 @@
+package build
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"outrigger.dev/pkg/text"
+)
+
+// maxOutput bounds what is kept of a program's output.
+const maxOutput = 8 << 20
+
+// tool runs a program that says nothing if all is well.
+func tool(ctx context.Context, name string, args ...string) error {
+	_, err := output(ctx, "", name, args...)
+	return err
+}
+
+// output runs a program without a shell in a folder, by default the current one, and returns
+// what it prints. An error has the line of it that says why. All that it started ends with
+// ctx.
+func output(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+	cmd, err := command(ctx, dir, name, args...)
+	if err != nil {
+		return nil, err
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &limited{w: &out, left: maxOutput}, &limited{w: &errs, left: maxOutput}
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return out.Bytes(), &toolError{name: name, err: err, output: errs.String() + out.String()}
+	}
+	return out.Bytes(), nil
+}
+
+func command(ctx context.Context, dir, name string, args ...string) (*exec.Cmd, error) {
+	program, err := exec.LookPath(name)
+	if err != nil {
+		return nil, noTool(name, err)
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd, nil
+}
+
+// toolError is a program that failed.
+type toolError struct {
+	name   string
+	err    error
+	output string
+}
+
+// Error has the first line that says what is wrong.
+func (e *toolError) Error() string {
+	line := ""
+	for l := range strings.Lines(e.output) {
+		l = strings.TrimSpace(l)
+		if l != "" && (line == "" || strings.HasPrefix(l, "E: ") || strings.HasPrefix(l, "Error: ")) {
+			line = l
+		}
+		if strings.HasPrefix(l, "E: ") || strings.HasPrefix(l, "Error: ") {
+			break
+		}
+	}
+	return text.Cut(text.Printable(fmt.Sprintf("%s: %v: %s", e.name, e.err, line)), 500)
+}
+
+func (e *toolError) Unwrap() error { return e.err }
+
+// limited drops what is written after the limit.
+type limited struct {
+	w    io.Writer
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	keep := p[:min(len(p), l.left)]
+	l.left -= len(keep)
+	if _, err := l.w.Write(keep); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
