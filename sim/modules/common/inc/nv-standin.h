@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/* What the stand-in modules share. The names of symbols are those of NVIDIA's modules. */
+#ifndef NV_STANDIN_H
+#define NV_STANDIN_H
+
+#include <linux/fs.h>
+#include <linux/module.h>
+#include <linux/types.h>
+
+/* Numbers of device nodes, which NVIDIA's documentation fixes. */
+#define NV_MAJOR 195
+#define NV_MINOR_MODESET 254
+#define NV_MINOR_CTL 255
+#define NV_MAX_GPUS 32
+
+/* Of nvidia. */
+int nvidia_get_rm_ops(void);
+int nvUvmInterfaceSessionCreate(void);
+int nvidia_p2p_get_pages(void);
+/* Of nvidia-modeset. */
+int nvKmsGetKapiFunctionsTable(void);
+
+/* The GPUs of the parameter sim_gpus. */
+extern int nv_gpu_count;
+extern char *nv_gpus[NV_MAX_GPUS];
+
+int nv_procfs_init(void);
+void nv_procfs_exit(void);
+struct seq_file;
+void nv_params_show(struct seq_file *m);
+
+/* NV_STANDIN_PARAMETERS declares a parameter of each module with which its init fails. */
+#define NV_STANDIN_PARAMETERS                                                  \
+	static int sim_init_errno = SIM_INIT_ERRNO;                            \
+	module_param(sim_init_errno, int, 0444);                               \
+	MODULE_PARM_DESC(sim_init_errno, "Error number with which the initialization fails, 0 for none (int)")
+
+#ifndef SIM_INIT_ERRNO
+#define SIM_INIT_ERRNO 0
+#endif
+
+#endif

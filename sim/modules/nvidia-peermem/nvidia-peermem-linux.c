@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0
+/* A stand-in for nvidia-peermem: it holds nvidia. */
+#include <linux/init.h>
+#include <nv-standin.h>
+
+NV_STANDIN_PARAMETERS;
+
+static int peerdirect_support;
+module_param(peerdirect_support, int, 0444);
+MODULE_PARM_DESC(peerdirect_support, "Accepted, without effect (int)");
+
+static int __init nv_mem_client_init(void)
+{
+	return sim_init_errno ? -sim_init_errno : nvidia_p2p_get_pages();
+}
+
+static void __exit nv_mem_client_exit(void)
+{
+}
+
+module_init(nv_mem_client_init);
+module_exit(nv_mem_client_exit);
+
+MODULE_LICENSE("Dual MIT/GPL");
+MODULE_VERSION(NV_VERSION_STRING);
+MODULE_DESCRIPTION("Stand-in for NVIDIA's kernel module nvidia-peermem");
