@@ -1,32 +1,46 @@
 #!/usr/bin/env bash
-# kernel.sh FOLDER: gets Debian's kernel for the guest into FOLDER/vmlinuz, and its
-# modules into FOLDER/modules, unless they are there. It does not install the package.
+# kernel.sh FOLDER: gets Debian's kernel for the guest, with its modules and headers, unless
+# they are there. FOLDER/root has them at their places on a host; FOLDER/vmlinuz leads to the
+# kernel there, and FOLDER/modules to its modules. It does not install the packages.
 set -euo pipefail
 folder=${1:?usage: kernel.sh FOLDER}
-[ ! -s "$folder/vmlinuz" ] || exit 0
+[ ! -d "$folder/root" ] || exit 0
 [ "$(uname -m)" = x86_64 ] || { echo "kernel.sh: guests are x86-64, and this machine is $(uname -m): their tests are skipped"; exit 0; }
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
-work=$(mktemp -d)
+work=$(mktemp -d -p "$folder")
 trap 'rm -rf "$work"' EXIT
 cd "$work"
+# depends PATTERN PACKAGE…: prints the packages with a name like this on which these depend.
+depends() {
+  local pattern=$1
+  shift
+  apt-cache depends "$@" 2>/dev/null | sed -n "s/^ *Depends: \($pattern\)$/\1/p"
+}
 # image META…: prints the package with the kernel on which the first of these depends.
 image() {
   local meta found
   for meta in "$@"; do
-    found=$(apt-cache depends "$meta" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | head -n 1)
+    found=$(depends 'linux-image-[0-9][^ ]*' "$meta" | head -n 1)
     [ -z "$found" ] || { echo "$found"; return; }
   done
 }
 
 # Debian's and Ubuntu's names for the smallest kernel.
 metas="linux-image-cloud-amd64 linux-image-virtual"
-package=$(image $metas)
-[ -n "$package" ] || { apt-get update -qq && package=$(image $metas); }
-[ -n "$package" ] || { echo "kernel.sh: apt knows none of $metas: write a kernel to $folder/vmlinuz by hand" >&2; exit 1; }
-apt-get -o APT::Sandbox::User=root download -qq "$package"
-dpkg -x ./*.deb root
-rm -rf "$folder/modules"
-mv root/lib/modules/*/kernel "$folder/modules"
-cp root/boot/vmlinuz-* "$folder/vmlinuz.new"
-mv "$folder/vmlinuz.new" "$folder/vmlinuz"
+image=$(image $metas)
+[ -n "$image" ] || { apt-get update -qq && image=$(image $metas); }
+[ -n "$image" ] || { echo "kernel.sh: apt knows none of $metas: configure a repository that has one" >&2; exit 1; }
+release=${image#linux-image-}
+# The headers, and on Ubuntu the modules, are in more than one package.
+parts=$(depends 'linux-\(headers\|kbuild\|modules\)-[0-9][^ ]*' "$image" "linux-headers-$release" | sort -u)
+apt-get -o APT::Sandbox::User=root download -qq "$image" "linux-headers-$release" $parts
+for package in ./*.deb; do dpkg -x "$package" root; done
+# The packages of a version that is older than the headers are of no use with them.
+[ -s "root/boot/vmlinuz-$release" ] && [ -s "root/usr/src/linux-headers-$release/.config" ] && [ -d "root/lib/modules/$release/kernel" ] ||
+  { echo "kernel.sh: the packages $image linux-headers-$release $parts lack the kernel, its modules or its headers" >&2; exit 1; }
+# What an earlier version of this script wrote.
+rm -rf "$folder/modules" "$folder/vmlinuz"
+ln -s "root/boot/vmlinuz-$release" "$folder/vmlinuz"
+ln -s "root/lib/modules/$release/kernel" "$folder/modules"
+mv root "$folder/root"
