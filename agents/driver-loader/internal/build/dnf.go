@@ -16,7 +16,7 @@ type dnf struct {
 // download downloads the headers of a kernel, which are one package.
 func (d dnf) download(ctx context.Context, release string) error {
 	name := "kernel-devel-" + release
-	_, err := output(ctx, d.work, "dnf", "--assumeyes", "--quiet",
+	_, err := output(ctx, d.work, "dnf", "--assumeyes", "--disableplugin=local",
 		"--setopt=reposdir="+filepath.Join(d.etc(), "yum.repos.d"),
 		"--setopt=cachedir="+filepath.Join(d.work, "cache"), "--setopt=logdir="+d.work, "--setopt=persistdir="+d.work,
 		"--setopt=timeout="+d.seconds(), "--setopt=retries=1", "--setopt=skip_if_unavailable=False",

@@ -27,6 +27,8 @@ type Repositories struct {
 	Etc string
 	// Timeout is how long a repository may be silent. Default 30 s.
 	Timeout time.Duration
+	// Manager is the package manager: "apt" or "dnf". Default: the one that is there.
+	Manager string
 }
 
 func (r *Repositories) etc() string {
@@ -66,10 +68,10 @@ func (r *Repositories) fill(ctx context.Context, release, dir string) error {
 	}
 	var unpack func(context.Context, string, string) error
 	var err error
-	switch {
-	case has("apt-get"):
+	switch r.manager() {
+	case "apt":
 		unpack, err = unpackDeb, apt{r, work}.download(ctx, release)
-	case has("dnf"):
+	case "dnf":
 		unpack, err = unpackRPM, dnf{r, work}.download(ctx, release)
 	default:
 		return noTool("apt-get or dnf", exec.ErrNotFound)
@@ -83,24 +85,23 @@ func (r *Repositories) fill(ctx context.Context, release, dir string) error {
 	}
 	for _, p := range packages {
 		if err := unpack(ctx, p, dir); err != nil {
-			return unpackError(p, err)
+			return unavailable(err)
 		}
 	}
 	return os.RemoveAll(work)
 }
 
-func has(program string) bool {
-	_, err := exec.LookPath(program)
-	return err == nil
-}
-
-// unpackError names a full disk, of which programs tell in words only.
-func unpackError(path string, err error) error {
-	var failed *toolError
-	if errors.As(err, &failed) && strings.Contains(failed.output, "No space left on device") {
-		return cause.Cause{Code: staging.NoSpace, Subject: filepath.Dir(path), Text: "the disk is full", Fix: "free space, or put --store on a larger disk"}
+func (r *Repositories) manager() string {
+	if r.Manager != "" {
+		return r.Manager
 	}
-	return err
+	if _, err := exec.LookPath("apt-get"); err == nil {
+		return "apt"
+	}
+	if _, err := exec.LookPath("dnf"); err == nil {
+		return "dnf"
+	}
+	return ""
 }
 
 func unpackDeb(ctx context.Context, path, to string) error {
@@ -132,11 +133,18 @@ func unpackRPM(ctx context.Context, path, to string) error {
 	return errors.Join(err, from.Wait())
 }
 
-// unavailable is the cause for an error of a package manager.
+// unavailable is the cause for an error of a package manager. A full disk is known by words
+// only.
 func unavailable(err error) error {
 	var failed *toolError
 	if !errors.As(err, &failed) {
 		return err
+	}
+	// The last one is what tar says.
+	for _, words := range []string{"No space left on device", "have enough free space", "Wrote only "} {
+		if strings.Contains(failed.output, words) {
+			return cause.Cause{Code: staging.NoSpace, Subject: "packages of headers", Text: "the disk is full: " + failed.Error(), Fix: "free space, or put --store on a larger disk"}
+		}
 	}
 	return cause.Cause{
 		Code: NoRepository, Subject: "package repositories", Text: failed.Error(),

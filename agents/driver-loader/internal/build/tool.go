@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -64,15 +65,15 @@ type toolError struct {
 	output string
 }
 
-// Error has the first line that says what is wrong.
+// Error has the line that says what is wrong: of dnf the one with the address, of apt the
+// first error, of others the first line.
 func (e *toolError) Error() string {
+	lines := strings.Split(e.output, "\n")
 	line := ""
-	for l := range strings.Lines(e.output) {
-		l = strings.TrimSpace(l)
-		if l != "" && (line == "" || strings.HasPrefix(l, "E: ") || strings.HasPrefix(l, "Error: ")) {
-			line = l
-		}
-		if strings.HasPrefix(l, "E: ") || strings.HasPrefix(l, "Error: ") {
+	for _, mark := range []string{"Curl error", "E: ", "Error: ", ""} {
+		at := slices.IndexFunc(lines, func(l string) bool { return strings.TrimSpace(l) != "" && strings.Contains(l, mark) })
+		if at >= 0 {
+			line = strings.TrimSpace(lines[at])
 			break
 		}
 	}
