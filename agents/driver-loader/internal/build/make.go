@@ -159,11 +159,11 @@ func merge(errs, tail []string) []string {
 	return append(first, tail...)
 }
 
-// estimate returns how many objects will be compiled: one for each C file that a Kbuild
-// file names, and one for each module. It is not exact: the configuration decides.
+// estimate returns how many objects will be compiled: one for each file that a Kbuild file
+// names, and one for each module. It is not exact: the configuration decides.
 func (m makeRun) estimate() int {
-	named := regexp.MustCompile(`[\w/.-]+\.c\b`)
-	files, modules := map[string]bool{}, 0
+	named := regexp.MustCompile(`[\w/.-]+\.[co]\b`)
+	objects := map[string]bool{}
 	err := filepath.WalkDir(m.dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || !strings.Contains(e.Name(), "Kbuild") {
 			return err
@@ -172,16 +172,16 @@ func (m makeRun) estimate() int {
 		if err != nil {
 			return err
 		}
-		if strings.HasSuffix(e.Name(), ".Kbuild") && !strings.HasSuffix(e.Name(), "-sources.Kbuild") {
-			modules++
-		}
-		for _, name := range named.FindAllString(string(data), -1) {
-			files[name] = true
+		for line := range strings.Lines(string(data)) {
+			code, _, _ := strings.Cut(line, "#")
+			for _, name := range named.FindAllString(code, -1) {
+				objects[name[:len(name)-2]] = true
+			}
 		}
 		return nil
 	})
-	if err != nil || len(files) == 0 {
+	if err != nil {
 		return 0
 	}
-	return len(files) + modules
+	return len(objects)
 }

@@ -130,7 +130,7 @@ func TestARepositoryThatDoesNotHelpIsNamed(t *testing.T) {
 	} {
 		b := newBuilder(t, t.TempDir())
 		b.Repositories = &build.Repositories{Etc: etc(t, test.uri), Timeout: time.Second}
-		r := build.Request{Release: wanted, Machine: "x86_64", Payload: sources(t, b.Places.Store, "testdata/modules"), Flavour: "open"}
+		r := build.Request{Release: wanted, Machine: "x86_64", Payload: sources(t, b.Places.Store, "../../../../sim/modules"), Flavour: "open"}
 		_, err := b.Build(t.Context(), r)
 		if code(err) != test.want || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "there are none on the node") {
 			t.Errorf("%s: %v", name, err)

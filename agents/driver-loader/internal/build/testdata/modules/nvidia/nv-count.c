@@ -1,6 +1,0 @@
-int nv_count(void);
-
-int nv_count(void)
-{
-	return 0;
-}
