@@ -13,6 +13,10 @@ require (
 require (
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
+require outrigger.dev/pkg v0.0.0
+
+require (
+	golang.org/x/sys v0.49.0 // indirect
 )
 
 replace outrigger.dev/pkg => ../../pkg

@@ -1,0 +1,78 @@
+package upgrade
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/hostfs"
+)
+
+// Journal is what a process that was killed has to know to go on. It is written before each
+// action. All actions may be repeated.
+type Journal struct {
+	State State `json:"state"`
+	// Target is the driver that the node gets, and Previous the one that it had. After a failure
+	// Previous is the one that is loaded.
+	Target   string `json:"target,omitempty"`
+	Previous string `json:"previous,omitempty"`
+	// Attempts counts the beginnings of the action of this state.
+	Attempts int `json:"attempts,omitempty"`
+	// Since is when the state began.
+	Since time.Time `json:"since,omitzero"`
+	// Requested is set if the node was asked to upgrade by RequestedAnnotation, which is removed
+	// when the upgrade begins.
+	Requested bool `json:"requested,omitempty"`
+	// Settled is set in a resting state when the slot has been given back.
+	Settled bool `json:"settled,omitempty"`
+	// WasCordoned is set if somebody else had cordoned the node. It is for other tools:
+	// CordonedAnnotation decides what is uncordoned.
+	WasCordoned bool `json:"wasCordoned,omitempty"`
+	// Cause is why the last upgrade failed, or what it waits for.
+	Cause *cause.Cause `json:"cause,omitempty"`
+}
+
+// maxJournal is the most bytes of a journal: a cause can name many pods.
+const maxJournal = 256 << 10
+
+// ReadJournal reads the journal at path. No file is a node that has never been upgraded.
+func ReadJournal(path string) (Journal, error) {
+	data, err := hostfs.ReadFile(path, maxJournal)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Journal{Settled: true}, nil
+	}
+	var j Journal
+	if err == nil {
+		err = json.Unmarshal(data, &j)
+	}
+	if err == nil && !j.State.Known() {
+		err = fmt.Errorf("it has the unknown state %q", j.State)
+	}
+	if err != nil {
+		return Journal{}, fmt.Errorf("read the journal of the upgrade %s: %w", path, err)
+	}
+	return j, nil
+}
+
+// Write writes the journal to path. A node at rest that was never upgraded has none.
+func (j Journal) Write(path string) error {
+	if j.State == Idle && j.Settled {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the journal of the upgrade: %w", err)
+		}
+		return nil
+	}
+	data, err := json.Marshal(j)
+	if err == nil {
+		const mode = 0o644
+		_, err = hostfs.WriteIfChanged(path, append(data, '\n'), mode)
+	}
+	if err != nil {
+		return fmt.Errorf("write the journal of the upgrade: %w", err)
+	}
+	return nil
+}

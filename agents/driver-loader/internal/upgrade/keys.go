@@ -1,0 +1,33 @@
+package upgrade
+
+// Labels and annotations of NVIDIA's upgrade controller (k8s-operator-libs, package upgrade,
+// with the driver name "gpu").
+const (
+	// StateLabel is the label of a Node with the state of its upgrade.
+	StateLabel = "nvidia.com/gpu-driver-upgrade-state"
+	// SkipLabel excludes a Node from upgrades with the value "true".
+	SkipLabel = "nvidia.com/gpu-driver-upgrade.skip"
+	// PodSkipLabel keeps a pod on its node with the value "true".
+	PodSkipLabel = "nvidia.com/gpu-driver-upgrade-drain.skip"
+	// RequestedAnnotation asks for one upgrade of a Node with the value "true", also where
+	// upgrades are not automatic, and again after a failure.
+	RequestedAnnotation = "nvidia.com/gpu-driver-upgrade-requested"
+	// InitialAnnotation is "true" while a Node that somebody else had cordoned is upgraded.
+	InitialAnnotation = "nvidia.com/gpu-driver-upgrade.node-initial-state.unschedulable"
+	// WaitStartAnnotation and ValidationStartAnnotation are the Unix seconds at which the
+	// wait for jobs and the validation began.
+	WaitStartAnnotation       = "nvidia.com/gpu-driver-upgrade-wait-for-pod-completion-start-time"
+	ValidationStartAnnotation = "nvidia.com/gpu-driver-upgrade-validation-start-time"
+)
+
+// Annotations of this project.
+const (
+	// CordonedAnnotation is written in the same patch as the cordon, so that a Node has it
+	// exactly while it is this agent that cordoned it. Its value is the desired driver.
+	CordonedAnnotation = "outrigger.dev/driver-upgrade-cordoned"
+	// CauseAnnotation says why the upgrade waits or failed.
+	CauseAnnotation = "outrigger.dev/driver-upgrade-cause"
+)
+
+// EventReason is the reason of Events about an upgrade, as that of NVIDIA's controller.
+const EventReason = "GPUDriverUpgrade"

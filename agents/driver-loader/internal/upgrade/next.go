@@ -1,0 +1,340 @@
+package upgrade
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+)
+
+// Codes of causes.
+const (
+	// CodeHalted is a fleet in which too many nodes failed.
+	CodeHalted cause.Code = "UpgradeHalted"
+	// CodeNoSlot is a node that waits for others.
+	CodeNoSlot cause.Code = "WaitingForUpgradeSlot"
+	// CodeInterrupted is an action that did not survive several starts.
+	CodeInterrupted cause.Code = "UpgradeInterrupted"
+	// CodeFailed is a failure that is no cause by itself.
+	CodeFailed cause.Code = "UpgradeFailed"
+	// CodeTemporary is a failure after which an action that leaves the driver untouched is tried
+	// again: the API server does not answer.
+	CodeTemporary cause.Code = "TemporaryFailure"
+)
+
+// maxAttempts is how often the driver is swapped or rolled back before that counts as a failure.
+const maxAttempts = 3
+
+// Observation is what Next looks at.
+type Observation struct {
+	// Target is the desired driver, and Loaded the one that is loaded; empty for none. They
+	// are equal if nothing has to be done.
+	Target, Loaded string
+	Node           Node
+	Slot           Slot
+}
+
+// Node is what the upgrade reads of its Node.
+type Node struct {
+	Unschedulable bool
+	// Cordoned is set if this agent cordoned the node, see CordonedAnnotation.
+	Cordoned bool
+	// Skip is SkipLabel, Requested is RequestedAnnotation.
+	Skip, Requested bool
+}
+
+// Slot is how the node stands in the queue for upgrade slots.
+type Slot struct {
+	// Held is set while the node has a slot, and others know it.
+	Held bool
+	// Free is set if the node can take one.
+	Free bool
+	// Failed are the nodes that failed with the desired driver, if they halt the fleet.
+	Failed []string
+	// Why says what the node waits for, if no slot is free.
+	Why string
+}
+
+// Kind is what an Action does.
+type Kind string
+
+// The kinds of actions.
+const (
+	// Wait does nothing until the observation changes.
+	Wait Kind = "wait"
+	// Move only changes the state.
+	Move Kind = "move"
+	// Take takes a slot, and Release gives it back without a record of how it went.
+	Take    Kind = "take"
+	Release Kind = "release"
+	// Settle ends the upgrade: it gives the slot back, and records a failure in the same write.
+	Settle Kind = "settle"
+
+	Cordon      Kind = "cordon"
+	Uncordon    Kind = "uncordon"
+	WaitForJobs Kind = "wait-for-jobs"
+	EvictPods   Kind = "evict-gpu-pods"
+	DrainNode   Kind = "drain"
+	Swap        Kind = "swap"
+	Validate    Kind = "validate"
+	RollBack    Kind = "roll-back"
+)
+
+// Action is the next thing to do.
+type Action struct {
+	Kind Kind
+	// To is the state after a Move.
+	To State
+	// Cause says why a Wait waits, and why a Move to a failure is one.
+	Cause *cause.Cause
+}
+
+// Next derives what to do. It is pure: of the same three values always the same action.
+func Next(j Journal, o Observation, p Policy) Action {
+	switch {
+	case j.State.resting():
+		return rest(j, o, p)
+	case j.State == Required:
+		return queue(j, o, p)
+	case j.State.beforeSwap():
+		return prepare(j, o, p)
+	default:
+		return change(j, o)
+	}
+}
+
+// rest handles the states in which nothing goes on.
+func rest(j Journal, o Observation, p Policy) Action {
+	switch {
+	case o.Node.Cordoned:
+		return Action{Kind: Move, To: Yielding} // by a process that lost its journal
+	case !j.Settled:
+		return Action{Kind: Settle}
+	case j.State == Failed && repaired(j, o):
+		return Action{Kind: Move, To: Done}
+	case !desired(j, o, p), j.State == Failed && j.Target == o.Target && !o.Node.Requested:
+		return Action{Kind: Wait, Cause: j.Cause}
+	default:
+		return Action{Kind: Move, To: Required}
+	}
+}
+
+// repaired reports whether the desired driver was loaded after the failure. One that did not
+// pass its validation, and that could not be rolled back, is not repaired by being there.
+func repaired(j Journal, o Observation) bool {
+	return o.Target != "" && o.Loaded == o.Target && (j.Previous != o.Target || o.Node.Requested)
+}
+
+// desired reports whether the node should be upgraded. A node without a driver should not:
+// the loader loads the desired one at once.
+func desired(j Journal, o Observation, p Policy) bool {
+	asked := p.AutoUpgrade || o.Node.Requested || j.Requested
+	return o.Target != "" && o.Loaded != "" && o.Loaded != o.Target && !o.Node.Skip && asked
+}
+
+// queue handles a node that waits for a slot.
+func queue(j Journal, o Observation, p Policy) Action {
+	switch {
+	case !desired(j, o, p):
+		return Action{Kind: Move, To: Idle}
+	case len(o.Slot.Failed) > 0 && o.Slot.Held:
+		return Action{Kind: Release}
+	case len(o.Slot.Failed) > 0:
+		return Action{Kind: Wait, Cause: &cause.Cause{
+			Code: CodeHalted, Subject: "upgrade to driver " + o.Target,
+			Text: fmt.Sprintf("halted, because it failed on %s (maxFailures is %d)", strings.Join(o.Slot.Failed, ", "), p.MaxFailures),
+			Fix:  "read the annotation " + CauseAnnotation + " of these nodes; a new driver version, or the annotation " + RequestedAnnotation + "=true on one of them, tries again",
+		}}
+	case o.Slot.Held:
+		return Action{Kind: Move, To: Cordoning}
+	case o.Slot.Free:
+		return Action{Kind: Take}
+	default:
+		return Action{Kind: Wait, Cause: &cause.Cause{Code: CodeNoSlot, Subject: "upgrade to driver " + o.Target, Text: o.Slot.Why}}
+	}
+}
+
+// prepare handles a node in the upgrade whose driver is untouched.
+func prepare(j Journal, o Observation, p Policy) Action {
+	switch {
+	case !o.Slot.Held, o.Target == "", o.Target == o.Loaded, o.Node.Skip:
+		return Action{Kind: Move, To: Yielding}
+	case !o.Node.Unschedulable:
+		return Action{Kind: Cordon} // at first, and if somebody uncordoned it
+	}
+	switch j.State {
+	case Cordoning:
+		return Action{Kind: Move, To: WaitingJobs}
+	case WaitingJobs:
+		if p.WaitForCompletion.PodSelector == "" {
+			return Action{Kind: Move, To: DeletingPod}
+		}
+		return Action{Kind: WaitForJobs}
+	case DeletingPod:
+		return Action{Kind: EvictPods}
+	default:
+		return Action{Kind: DrainNode}
+	}
+}
+
+// change handles the change of the driver, and the way back.
+func change(j Journal, o Observation) Action {
+	interrupted := cause.Cause{
+		Code: CodeInterrupted, Subject: "upgrade to driver " + j.Target,
+		Text: fmt.Sprintf("this agent ended %d times while it changed the driver", j.Attempts),
+		Fix:  "read the log of its previous container, and the kernel log",
+	}
+	switch j.State {
+	case Swapping:
+		switch {
+		case !o.Slot.Held:
+			return Action{Kind: Move, To: RollingBackToYield}
+		case j.Attempts >= maxAttempts:
+			return Action{Kind: Move, To: RollingBack, Cause: &interrupted}
+		}
+		return Action{Kind: Swap}
+	case Validating:
+		switch {
+		case o.Loaded != j.Target:
+			return Action{Kind: Move, To: Swapping} // the node was rebooted
+		case j.Attempts >= maxAttempts:
+			return Action{Kind: Move, To: RollingBack, Cause: &interrupted}
+		}
+		return Action{Kind: Validate}
+	case RollingBack, RollingBackToYield:
+		if j.Attempts >= maxAttempts {
+			interrupted.Text += ", and could not roll it back"
+			return Action{Kind: Move, To: Restoring, Cause: first(j.Cause, &interrupted)}
+		}
+		return Action{Kind: RollBack}
+	case Restoring:
+		return restore(o, Failed)
+	case Yielding:
+		return restore(o, Required)
+	default:
+		return restore(o, Done)
+	}
+}
+
+// restore makes the node schedulable, if this agent made it unschedulable.
+func restore(o Observation, to State) Action {
+	if o.Node.Cordoned {
+		return Action{Kind: Uncordon}
+	}
+	return Action{Kind: Move, To: to}
+}
+
+func first(causes ...*cause.Cause) *cause.Cause {
+	for _, c := range causes {
+		if c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// Begin returns the journal to write before an action: what was begun is known after a kill.
+// It changes the journal of actions that may not begin for ever, and no other.
+func Begin(j Journal, a Action) Journal {
+	switch a.Kind {
+	case Swap, Validate, RollBack:
+		j.Attempts++
+	default:
+	}
+	return j
+}
+
+// After returns the journal after an action. failed is nil if the action succeeded.
+func After(j Journal, o Observation, a Action, failed *cause.Cause, p Policy, now time.Time) Journal {
+	if failed != nil && failed.Code == CodeTemporary && j.State.beforeSwap() {
+		j.Cause = failed
+		return j
+	}
+	switch a.Kind {
+	case Move:
+		return move(j, o, a.To, a.Cause, now)
+	case Wait:
+		j.Cause = a.Cause
+		if j.State == Failed && o.Loaded != o.Target {
+			j.Previous = o.Loaded
+		}
+	case Settle:
+		j.Settled = j.Settled || failed == nil
+	case WaitForJobs:
+		if failed == nil {
+			return move(j, o, DeletingPod, nil, now)
+		}
+	case EvictPods:
+		switch {
+		case failed == nil:
+			return move(j, o, Swapping, nil, now)
+		case p.Drain.Enable:
+			return move(j, o, Draining, failed, now)
+		}
+		return move(j, o, Restoring, failed, now)
+	case DrainNode:
+		if failed == nil {
+			return move(j, o, Swapping, nil, now)
+		}
+		return move(j, o, Restoring, failed, now)
+	case Swap:
+		if failed == nil {
+			return move(j, o, Validating, nil, now)
+		}
+		return move(j, o, RollingBack, failed, now)
+	case Validate:
+		if failed == nil {
+			return move(j, o, Uncordoning, nil, now)
+		}
+		return move(j, o, RollingBack, failed, now)
+	case RollBack:
+		return rolledBack(j, o, failed, now)
+	case Take, Release, Cordon, Uncordon:
+		// The next observation shows whether it was done.
+	}
+	return j
+}
+
+// rolledBack tries again after a failure, and then leaves the driver to the loader.
+func rolledBack(j Journal, o Observation, failed *cause.Cause, now time.Time) Journal {
+	switch {
+	case failed == nil && j.State == RollingBackToYield:
+		return move(j, o, Yielding, nil, now)
+	case failed == nil:
+		return move(j, o, Restoring, nil, now)
+	case j.Attempts < maxAttempts:
+		return j
+	}
+	both := *failed
+	if j.Cause != nil {
+		both = *j.Cause
+		both.Text += "; and the previous driver could not be loaded again: " + failed.Error()
+	}
+	return move(j, o, Restoring, &both, now)
+}
+
+// move changes the state. A cause stays until the next upgrade begins, or succeeds.
+func move(j Journal, o Observation, to State, why *cause.Cause, now time.Time) Journal {
+	j.State, j.Since, j.Attempts, j.Settled = to, now, 0, false
+	if why != nil {
+		j.Cause = why
+	}
+	switch to {
+	case Required:
+		j.Target, j.Cause = o.Target, nil
+	case Cordoning:
+		j.Requested = o.Node.Requested || j.Requested
+		j.Target, j.Previous, j.WasCordoned, j.Cause = o.Target, o.Loaded, o.Node.Unschedulable && !o.Node.Cordoned, nil
+	case Swapping:
+		j.Target, j.Cause = o.Target, nil
+	case Done:
+		j.Cause, j.Requested = nil, false
+	case Failed:
+		j.Previous, j.Requested = o.Loaded, false
+	case Idle:
+		j = Journal{State: Idle, Since: now}
+	default:
+	}
+	return j
+}

@@ -1,0 +1,158 @@
+package upgrade_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/upgrade"
+)
+
+func TestNext(t *testing.T) {
+	old := upgrade.Observation{Target: "2", Loaded: "1"}
+	with := func(change func(*upgrade.Observation)) upgrade.Observation {
+		o := old
+		change(&o)
+		return o
+	}
+	manual := upgrade.Default()
+	manual.AutoUpgrade = false
+	settled := upgrade.Journal{Settled: true}
+	for name, tc := range map[string]struct {
+		j    upgrade.Journal
+		o    upgrade.Observation
+		p    *upgrade.Policy
+		want upgrade.Kind
+		to   upgrade.State
+	}{
+		"another driver is desired":             {j: settled, o: old, want: upgrade.Move, to: upgrade.Required},
+		"the desired driver is loaded":          {j: settled, o: with(func(o *upgrade.Observation) { o.Loaded = "2" }), want: upgrade.Wait},
+		"no driver is loaded":                   {j: settled, o: with(func(o *upgrade.Observation) { o.Loaded = "" }), want: upgrade.Wait},
+		"no driver is desired":                  {j: settled, o: with(func(o *upgrade.Observation) { o.Target = "" }), want: upgrade.Wait},
+		"the node has the skip label":           {j: settled, o: with(func(o *upgrade.Observation) { o.Node.Skip = true }), want: upgrade.Wait},
+		"upgrades are not automatic":            {j: settled, o: old, p: &manual, want: upgrade.Wait},
+		"one is asked for":                      {j: settled, o: with(func(o *upgrade.Observation) { o.Node.Requested = true }), p: &manual, want: upgrade.Move, to: upgrade.Required},
+		"one that was asked for has yielded":    {j: upgrade.Journal{State: upgrade.Required, Requested: true}, o: with(func(o *upgrade.Observation) { o.Slot.Free = true }), p: &manual, want: upgrade.Take},
+		"it is not desired any more":            {j: upgrade.Journal{State: upgrade.Required}, o: with(func(o *upgrade.Observation) { o.Target = "1" }), want: upgrade.Move, to: upgrade.Idle},
+		"it failed with this driver":            {j: upgrade.Journal{State: upgrade.Failed, Target: "2", Settled: true}, o: old, want: upgrade.Wait},
+		"it failed, and is asked for again":     {j: upgrade.Journal{State: upgrade.Failed, Target: "2", Settled: true}, o: with(func(o *upgrade.Observation) { o.Node.Requested = true }), want: upgrade.Move, to: upgrade.Required},
+		"it failed with another driver":         {j: upgrade.Journal{State: upgrade.Failed, Target: "1.5", Settled: true}, o: old, want: upgrade.Move, to: upgrade.Required},
+		"it failed, and somebody repaired it":   {j: upgrade.Journal{State: upgrade.Failed, Target: "2", Settled: true}, o: with(func(o *upgrade.Observation) { o.Loaded = "2" }), want: upgrade.Move, to: upgrade.Done},
+		"it failed, and could not be undone":    {j: upgrade.Journal{State: upgrade.Failed, Target: "2", Previous: "2", Settled: true}, o: with(func(o *upgrade.Observation) { o.Loaded = "2" }), want: upgrade.Wait},
+		"the journal is lost in the upgrade":    {j: settled, o: with(func(o *upgrade.Observation) { o.Node.Cordoned = true }), want: upgrade.Move, to: upgrade.Yielding},
+		"the version is put back":               {j: upgrade.Journal{State: upgrade.DeletingPod}, o: with(func(o *upgrade.Observation) { o.Target = "1"; o.Slot.Held = true }), want: upgrade.Move, to: upgrade.Yielding},
+		"somebody uncordons the node":           {j: upgrade.Journal{State: upgrade.DeletingPod}, o: with(func(o *upgrade.Observation) { o.Slot.Held = true; o.Node.Cordoned = true }), want: upgrade.Cordon},
+		"a node that somebody cordoned":         {j: upgrade.Journal{State: upgrade.Uncordoning}, o: with(func(o *upgrade.Observation) { o.Node.Unschedulable = true }), want: upgrade.Move, to: upgrade.Done},
+		"a reboot between load and validation":  {j: upgrade.Journal{State: upgrade.Validating, Target: "2"}, o: with(func(o *upgrade.Observation) { o.Loaded = "" }), want: upgrade.Move, to: upgrade.Swapping},
+		"the slot is lost before the swap":      {j: upgrade.Journal{State: upgrade.Swapping, Target: "2"}, o: old, want: upgrade.Move, to: upgrade.RollingBackToYield},
+		"killed in the swap three times":        {j: upgrade.Journal{State: upgrade.Swapping, Target: "2", Attempts: 3}, o: with(func(o *upgrade.Observation) { o.Slot.Held = true }), want: upgrade.Move, to: upgrade.RollingBack},
+		"there is no selector of jobs to await": {j: upgrade.Journal{State: upgrade.WaitingJobs}, o: with(func(o *upgrade.Observation) { o.Slot.Held = true; o.Node.Unschedulable = true }), want: upgrade.Move, to: upgrade.DeletingPod},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := upgrade.Default()
+			if tc.p != nil {
+				p = *tc.p
+			}
+			if got := upgrade.Next(tc.j, tc.o, p); got.Kind != tc.want || got.To != tc.to {
+				t.Errorf("Next() = %+v, want %s %s", got, tc.want, tc.to)
+			}
+		})
+	}
+}
+
+func TestAnAPIServerThatDoesNotAnswerFailsNoUpgrade(t *testing.T) {
+	j := upgrade.Journal{State: upgrade.DeletingPod, Target: "2"}
+	gone := &cause.Cause{Code: upgrade.CodeTemporary, Text: "no answer"}
+	got := upgrade.After(j, upgrade.Observation{}, upgrade.Action{Kind: upgrade.EvictPods}, gone, upgrade.Default(), time.Time{})
+	if got.State != upgrade.DeletingPod || got.Cause != gone {
+		t.Errorf("After() = %+v", got)
+	}
+}
+
+func TestTheCauseOfAFailedRollBackNamesBoth(t *testing.T) {
+	j := upgrade.Journal{State: upgrade.RollingBack, Attempts: 3, Cause: &cause.Cause{Subject: "driver 2", Text: "rejected"}}
+	got := upgrade.After(j, upgrade.Observation{}, upgrade.Action{Kind: upgrade.RollBack}, &cause.Cause{Subject: "driver 1", Text: "gone"}, upgrade.Default(), time.Time{})
+	if want := "driver 2: rejected; and the previous driver could not be loaded again: driver 1: gone"; got.State != upgrade.Restoring || got.Cause.Error() != want {
+		t.Errorf("After() = %+v: %v", got, got.Cause)
+	}
+}
+
+func TestParsePolicy(t *testing.T) {
+	for name, tc := range map[string]struct{ in, want string }{
+		"the values of NVIDIA's chart": {in: `{"autoUpgrade": true, "maxParallelUpgrades": 1, "maxUnavailable": "25%", "waitForCompletion": {"timeoutSeconds": 0, "podSelector": ""},
+			"gpuPodDeletion": {"force": false, "timeoutSeconds": 300, "deleteEmptyDir": false},
+			"drain": {"enable": false, "force": false, "podSelector": "", "timeoutSeconds": 300, "deleteEmptyDir": false}}`},
+		"a key that does not exist":      {in: `{"maxParalel": 1}`, want: `read upgradePolicy: json: unknown field "maxParalel"`},
+		"a share that is none":           {in: `{"maxUnavailable": "many"}`, want: `upgradePolicy.maxUnavailable is "many": use a number of nodes such as 2, or a percentage such as 25%`},
+		"a share that is a fraction":     {in: `{"maxUnavailable": 0.5}`, want: `upgradePolicy.maxUnavailable is "0.5": use a number of nodes such as 2, or a percentage such as 25%`},
+		"a number below zero":            {in: `{"drain": {"timeoutSeconds": -1}}`, want: `upgradePolicy.drain.timeoutSeconds is -1: use 0 to 2147483647`},
+		"something else than an object":  {in: `[]`, want: "cannot unmarshal"},
+		"more than any policy has":       {in: strings.Repeat(" ", 70000) + "{}", want: "more than 65536 bytes"},
+		"a number too large for any int": {in: `{"maxFailures": 99999999999999999999}`, want: "cannot unmarshal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := upgrade.ParsePolicy([]byte(tc.in))
+			switch {
+			case tc.want == "" && (err != nil || got != upgrade.Default()):
+				t.Errorf("ParsePolicy() = %+v, %v, want the default", got, err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("ParsePolicy() = %v, want %q", err, tc.want)
+			}
+		})
+	}
+	p, err := upgrade.ParsePolicy([]byte(`{"podDeletion": {"force": true}, "maxUnavailable": 3}`))
+	if err != nil || !p.PodDeletion.Force || p.PodDeletion.TimeoutSeconds != 300 || p.MaxUnavailable != "3" {
+		t.Errorf("the names of NVIDIA's API give %+v, %v", p, err)
+	}
+}
+
+func TestAmount(t *testing.T) {
+	for a, want := range map[upgrade.Amount]int{"25%": 3, "100%": 10, "0%": 1, "1%": 1, "4": 4, "0": 1} {
+		if got := a.Of(10); got != want {
+			t.Errorf("%s of 10 nodes is %d, want %d", a, got, want)
+		}
+	}
+}
+
+func TestJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "upgrade.json")
+	if j, err := upgrade.ReadJournal(path); err != nil || !j.Settled || j.State != upgrade.Idle {
+		t.Errorf("without a file, ReadJournal() = %+v, %v", j, err)
+	}
+	want := upgrade.Journal{State: upgrade.Swapping, Target: "2", Previous: "1", Attempts: 2, Since: time.Unix(1e9, 0).UTC(), Cause: &cause.Cause{Text: "x"}}
+	if err := want.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	got, err := upgrade.ReadJournal(path)
+	if err != nil || got.State != want.State || got.Target != "2" || got.Previous != "1" || got.Attempts != 2 || !got.Since.Equal(want.Since) || *got.Cause != *want.Cause {
+		t.Errorf("ReadJournal() = %+v, %v, want %+v", got, err, want)
+	}
+	for name, text := range map[string]string{"cut off": `{"state":"pod-re`, "of a state that does not exist": `{"state":"lost"}`} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := upgrade.ReadJournal(path); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("a journal that is %s: %v", name, err)
+		}
+	}
+	if err := (upgrade.Journal{Settled: true}).Write(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("a node at rest has a journal: %v", err)
+	}
+}
+
+func TestLabelsAreThoseOfNVIDIA(t *testing.T) {
+	for state, want := range map[upgrade.State]string{
+		upgrade.RollingBack: "upgrade-failed", upgrade.Restoring: "upgrade-failed", upgrade.Yielding: "upgrade-required",
+		upgrade.RollingBackToYield: "upgrade-required", upgrade.Swapping: "pod-restart-required", upgrade.Idle: "",
+	} {
+		if got := state.Label(); got != want {
+			t.Errorf("%q has the label %q, want %q", state, got, want)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package upgrade
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Policy is the upgrade policy in NVIDIA's form: driver.upgradePolicy of its chart.
+type Policy struct {
+	// AutoUpgrade upgrades nodes when the desired driver changes. Without it, a node is upgraded
+	// when it has RequestedAnnotation.
+	AutoUpgrade bool `json:"autoUpgrade"`
+	// MaxParallelUpgrades is how many nodes are upgraded at once; 0 for as many as
+	// MaxUnavailable allows.
+	MaxParallelUpgrades int `json:"maxParallelUpgrades"`
+	// MaxUnavailable is how many nodes may be unavailable, whatever the reason: a number, or a
+	// percentage of all nodes, rounded up.
+	MaxUnavailable Amount `json:"maxUnavailable"`
+	// MaxFailures is the number of nodes at whose failure no further node begins with the
+	// same driver; 0 for no limit. NVIDIA has no such setting.
+	MaxFailures       int               `json:"maxFailures"`
+	WaitForCompletion WaitForCompletion `json:"waitForCompletion"`
+	// PodDeletion is named gpuPodDeletion in NVIDIA's chart, and podDeletion in its API.
+	PodDeletion Eviction `json:"gpuPodDeletion"`
+	Drain       Drain    `json:"drain"`
+}
+
+// WaitForCompletion is the wait for pods that should end by themselves.
+type WaitForCompletion struct {
+	// PodSelector is a label selector. Without one, nothing is waited for.
+	PodSelector string `json:"podSelector"`
+	// TimeoutSeconds bounds the wait; 0 for no limit. The upgrade goes on after it.
+	TimeoutSeconds int `json:"timeoutSeconds"`
+}
+
+// Eviction says which pods that hold GPUs may be evicted, and how long that may take.
+type Eviction struct {
+	// Force evicts pods without a controller too, which nothing creates again.
+	Force bool `json:"force"`
+	// TimeoutSeconds bounds the eviction; 0 for no limit.
+	TimeoutSeconds int `json:"timeoutSeconds"`
+	// DeleteEmptyDir evicts pods that lose the data of an emptyDir.
+	DeleteEmptyDir bool `json:"deleteEmptyDir"`
+}
+
+// Drain evicts all pods of the node, if the eviction of those that hold GPUs failed.
+type Drain struct {
+	Enable bool `json:"enable"`
+	// PodSelector limits the pods that are evicted.
+	PodSelector string `json:"podSelector"`
+	Eviction
+}
+
+// Amount is a number of nodes, or a percentage.
+type Amount string
+
+// maxPolicy is the most bytes of a policy, and maxNumber its largest number.
+const (
+	maxPolicy = 64 << 10
+	maxNumber = math.MaxInt32
+)
+
+// UnmarshalJSON takes a number or a string.
+func (a *Amount) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] != '"' {
+		*a = Amount(data)
+		return nil
+	}
+	var s string
+	err := json.Unmarshal(data, &s)
+	*a = Amount(s)
+	return err
+}
+
+// Of returns the number of nodes, of a total; at least 1.
+func (a Amount) Of(total int) int {
+	if percent, is := strings.CutSuffix(string(a), "%"); is {
+		n, _ := strconv.Atoi(percent)
+		return max(1, (total*n+99)/100)
+	}
+	n, _ := strconv.Atoi(string(a))
+	return max(1, n)
+}
+
+func (a Amount) valid() bool {
+	return regexp.MustCompile(`^([0-9]{1,9}|[0-9]{1,3}%)$`).MatchString(string(a))
+}
+
+// Default returns the policy of NVIDIA's chart, with one upgrade at a time.
+func Default() Policy {
+	const timeout = 300
+	return Policy{
+		AutoUpgrade: true, MaxParallelUpgrades: 1, MaxUnavailable: "25%", MaxFailures: 1,
+		PodDeletion: Eviction{TimeoutSeconds: timeout}, Drain: Drain{Eviction: Eviction{TimeoutSeconds: timeout}},
+	}
+}
+
+// ParsePolicy reads the JSON form of a policy, over Default. It takes podDeletion for
+// gpuPodDeletion, and rejects keys that it does not know.
+func ParsePolicy(data []byte) (Policy, error) {
+	p := Default()
+	if len(data) > maxPolicy {
+		return p, fmt.Errorf("upgradePolicy has more than %d bytes", maxPolicy)
+	}
+	given := struct {
+		*Policy
+		API *Eviction `json:"podDeletion"`
+	}{Policy: &p, API: &p.PodDeletion}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&given); err != nil {
+		return p, fmt.Errorf("read upgradePolicy: %w", err)
+	}
+	return p, p.check()
+}
+
+func (p Policy) check() error {
+	if !p.MaxUnavailable.valid() {
+		return fmt.Errorf("upgradePolicy.maxUnavailable is %q: use a number of nodes such as 2, or a percentage such as 25%%", p.MaxUnavailable)
+	}
+	for key, n := range map[string]int{
+		"maxParallelUpgrades": p.MaxParallelUpgrades, "maxFailures": p.MaxFailures,
+		"waitForCompletion.timeoutSeconds": p.WaitForCompletion.TimeoutSeconds,
+		"gpuPodDeletion.timeoutSeconds":    p.PodDeletion.TimeoutSeconds, "drain.timeoutSeconds": p.Drain.TimeoutSeconds,
+	} {
+		if n < 0 || n > maxNumber {
+			return fmt.Errorf("upgradePolicy.%s is %d: use 0 to %d", key, n, maxNumber)
+		}
+	}
+	return nil
+}
