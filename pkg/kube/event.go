@@ -2,8 +2,6 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"sync"
 	"time"
 
@@ -112,13 +110,10 @@ func (e *Events) Run(ctx context.Context) error {
 // send retries until the API server accepts or rejects the Event, at most eventTries
 // times.
 func (e *Events) send(ctx context.Context, ev stamped) error {
-	body, err := e.encode(ev)
-	if err != nil {
-		return err
-	}
+	object := e.object(ev)
 	retry := pace.Backoff{First: retryMin, Most: retryMax}
 	for try := 1; ; try++ {
-		err := e.client.create(ctx, Object{API: "v1", Resource: "events", Namespace: eventNamespace}, body)
+		err := e.client.Create(ctx, Object{API: "v1", Resource: "events", Namespace: eventNamespace}, object)
 		if err == nil || rejected(err) || try == eventTries {
 			return err
 		}
@@ -128,15 +123,15 @@ func (e *Events) send(ctx context.Context, ev stamped) error {
 	}
 }
 
-// encode returns the Event in the form of the core API.
-func (e *Events) encode(ev stamped) ([]byte, error) {
+// object returns the Event in the form of the core API.
+func (e *Events) object(ev stamped) map[string]any {
 	cfg := e.client.cfg
 	kind := "Normal"
 	if ev.Warning {
 		kind = "Warning"
 	}
 	at := ev.at.UTC().Format(time.RFC3339)
-	body, err := json.Marshal(map[string]any{
+	return map[string]any{
 		"apiVersion": "v1", "kind": "Event",
 		"metadata": map[string]any{"generateName": cfg.Node + ".", "namespace": eventNamespace},
 		// The kubelet writes the Node's name as UID, and kubectl finds both.
@@ -145,9 +140,5 @@ func (e *Events) encode(ev stamped) ([]byte, error) {
 		"firstTimestamp": at, "lastTimestamp": at,
 		"source":             map[string]any{"component": cfg.Agent, "host": cfg.Node},
 		"reportingComponent": cfg.Agent, "reportingInstance": cfg.Node,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("encode event %s: %w", ev.Reason, err)
 	}
-	return body, nil
 }

@@ -106,8 +106,13 @@ func (c *Client) Patch(ctx context.Context, o Object, ops []Operation) error {
 	}, nil)
 }
 
-// create creates an object of a resource. It needs the verb create.
-func (c *Client) create(ctx context.Context, of Object, body []byte) error {
+// Create creates an object of a resource, whose name is in the object. If there is one
+// already, the API server answers 409. It needs the verb create.
+func (c *Client) Create(ctx context.Context, of Object, object any) error {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("encode the object: %w", err)
+	}
 	return c.call(ctx, request{
 		method: http.MethodPost, path: of.path(), query: url.Values{"fieldManager": {c.cfg.Agent}},
 		accept: asMetadata, content: asJSON, body: body,

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
@@ -27,18 +26,6 @@ const (
 	// watchGrace is how much longer than requested an API server may keep a watch open.
 	watchGrace = 30 * time.Second
 )
-
-// Query selects the objects to watch.
-type Query struct {
-	// Object selects all objects of a resource, in one namespace or in all. If it has
-	// a name, it selects only that object.
-	Object
-	// FieldSelector selects among the objects of a resource:
-	// "spec.nodeName=node1". It is not used if Object has a name.
-	FieldSelector string
-	// Metadata requests only the metadata of the objects.
-	Metadata bool
-}
 
 // Watch calls deliver with all selected objects, ordered by namespace and name: once
 // when they are known, and again whenever one of them is added, deleted, or changed in
@@ -132,7 +119,7 @@ func (w *watcher[T]) list(ctx context.Context, conn *connection) error {
 		envelope
 		Items []json.RawMessage `json:"items"`
 	}
-	if err := conn.call(ctx, w.request(url.Values{}), &list); err != nil {
+	if err := conn.call(ctx, w.query.request(url.Values{}), &list); err != nil {
 		return err
 	}
 	was := w.objects
@@ -177,7 +164,7 @@ func (w *watcher[T]) watch(ctx context.Context, conn *connection) error {
 	lasts := watchMin + rand.N(watchMin) //nolint:gosec // no secret depends on it
 	ctx, cancel := context.WithTimeout(ctx, lasts+watchGrace)
 	defer cancel()
-	body, err := conn.do(ctx, w.request(url.Values{
+	body, err := conn.do(ctx, w.query.request(url.Values{
 		"watch": {"true"}, "resourceVersion": {w.version}, "timeoutSeconds": {strconv.Itoa(int(lasts.Seconds()))},
 	}))
 	if err != nil {
@@ -234,24 +221,4 @@ func (w *watcher[T]) take(ev event) error {
 		w.notify()
 	}
 	return nil
-}
-
-// request returns the request for a list of the selected objects, or for a watch if
-// the query has "watch".
-func (w *watcher[T]) request(query url.Values) request {
-	of, selector := w.query.Object, w.query.FieldSelector
-	if of.Name != "" {
-		of.Name, selector = "", "metadata.name="+of.Name
-	}
-	if selector != "" {
-		query.Set("fieldSelector", selector)
-	}
-	r := request{method: http.MethodGet, path: of.path(), query: query, accept: asJSON}
-	switch {
-	case w.query.Metadata && query.Has("watch"):
-		r.accept = asMetadata
-	case w.query.Metadata:
-		r.accept = asMetadataList
-	}
-	return r
 }

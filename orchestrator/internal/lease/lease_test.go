@@ -12,7 +12,7 @@ import (
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 
-	"outrigger.dev/orchestrator/internal/apitest"
+	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/orchestrator/internal/lease"
 	"outrigger.dev/pkg/agent/agenttest"
 )

@@ -1,14 +1,16 @@
 // Package apitest starts a real API server for tests, with its etcd and the controllers of
-// DaemonSets, namespaces and garbage. There is no scheduler and no node.
+// DaemonSets, PodDisruptionBudgets, namespaces and garbage. There is no scheduler and no node.
 package apitest
 
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -20,6 +22,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -61,7 +64,7 @@ func Start(t testing.TB) *rest.Config {
 	wait(t, rc, filepath.Join(dir, "apiserver.log"))
 	start(t, filepath.Join(dir, "controllers.log"), program, "kube-controller-manager",
 		"--kubeconfig", Kubeconfig(t, rc), "--leader-elect=false", "--secure-port=0",
-		"--controllers", "garbage-collector-controller,daemonset-controller,namespace-controller")
+		"--controllers", "garbage-collector-controller,daemonset-controller,disruption-controller,namespace-controller")
 	return rc
 }
 
@@ -77,6 +80,28 @@ contexts: [{name: test, context: {cluster: test, user: test}}]
 current-context: test
 `, rc.Host, rc.BearerToken))
 	return file
+}
+
+// Client returns a client of package kube for a node, by way of a service account's folder.
+func Client(t testing.TB, rc *rest.Config, node, agent string) *kube.Client {
+	t.Helper()
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(rc.Host, "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:noctx,gosec // it reads the certificate
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	var chain []byte
+	for _, cert := range conn.ConnectionState().PeerCertificates {
+		chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})...)
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "ca.crt"), chain)
+	write(t, filepath.Join(dir, "token"), []byte(rc.BearerToken))
+	c, err := kube.New(kube.Config{Server: rc.Host, Dir: dir, Node: node, Agent: agent, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func find(t testing.TB) string {

@@ -1,0 +1,58 @@
+package kube_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/apitest"
+)
+
+// TestCreateAndList runs against the real API server, which pages.
+func TestCreateAndList(t *testing.T) {
+	c := apitest.Client(t, apitest.Start(t), "node1", "test-agent")
+	type meta struct {
+		Name string `json:"name"`
+	}
+	type named struct {
+		Metadata meta `json:"metadata"`
+	}
+	nodes := kube.Object{API: "v1", Resource: "nodes"}
+	const many = 250
+	for i := range many {
+		spec := map[string]any{"unschedulable": i%2 == 0}
+		node := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta{fmt.Sprintf("node%03d", i)}, "spec": spec}
+		if err := c.Create(t.Context(), nodes, node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := c.Create(t.Context(), nodes, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta{"node001"}})
+	if status, is := errors.AsType[*kube.StatusError](err); !is || status.Code != 409 {
+		t.Errorf("Create() of a node that exists = %v, want 409", err)
+	}
+	for name, tc := range map[string]struct {
+		q    kube.Query
+		want int
+	}{
+		"all nodes":          {kube.Query{Object: nodes}, many},
+		"their metadata":     {kube.Query{Object: nodes, Metadata: true}, many},
+		"cordoned ones":      {kube.Query{Object: nodes, FieldSelector: "spec.unschedulable=true", Metadata: true}, many / 2},
+		"one of them":        {kube.Query{Object: kube.Object{API: "v1", Resource: "nodes", Name: "node007"}}, 1},
+		"one that is absent": {kube.Query{Object: kube.Object{API: "v1", Resource: "nodes", Name: "other"}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := kube.List[named](t.Context(), c, tc.q)
+			seen := map[string]bool{}
+			for _, n := range got {
+				seen[n.Metadata.Name] = true
+			}
+			if err != nil || len(got) != tc.want || len(seen) != tc.want {
+				t.Errorf("List() has %d objects of %d names, %v, want %d", len(got), len(seen), err, tc.want)
+			}
+		})
+	}
+	if _, err := kube.List[named](t.Context(), c, kube.Query{Object: kube.Object{API: "v1", Resource: "nonsense"}}); err == nil {
+		t.Error("List() of a resource that does not exist has no error")
+	}
+}
