@@ -27,6 +27,7 @@ const (
 	fsnotify  = "github.com/fsnotify/fsnotify/..."
 	anyCgo    = "C"
 	hostTools = "outrigger.dev/agents/*/tools/..."
+	drainer   = "outrigger.dev/agents/driver-loader/drain/..."
 )
 
 // rule says what packages may not import. A pattern is an import path; "*" in it
@@ -54,8 +55,10 @@ func rules() []rule {
 		{of: []string{"outrigger.dev/orchestrator/..."}, never: []string{"outrigger.dev/agents/..."}},
 		// NVML, and with it cgo, is reached through one package and those below it.
 		{of: []string{outrigger}, but: []string{"outrigger.dev/pkg/gpu/nvml/..."}, never: []string{goNVML}},
-		// client-go costs an agent more memory than the agent itself.
-		{of: []string{outrigger}, but: []string{"outrigger.dev/pkg/kube/typed", "outrigger.dev/orchestrator/..."}, never: []string{clientGo}},
+		// client-go costs an agent more memory than the agent itself. The driver loader starts a
+		// program that has it, while it upgrades a node.
+		{of: []string{outrigger}, but: []string{"outrigger.dev/pkg/kube/typed", "outrigger.dev/pkg/kube/apitest", "outrigger.dev/orchestrator/...", drainer}, never: []string{clientGo}},
+		{of: []string{"outrigger.dev/agents/driver-loader/..."}, but: []string{drainer}, neverLinked: []string{clientGo}},
 		// Charts are rendered by the orchestrator alone.
 		{of: []string{outrigger}, but: []string{"outrigger.dev/charts/...", "outrigger.dev/orchestrator/..."}, never: []string{helm}},
 		{of: []string{"outrigger.dev/orchestrator/..."}, neverLinked: []string{goNVML, anyCgo}},

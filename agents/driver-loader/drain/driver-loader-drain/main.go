@@ -1,0 +1,18 @@
+// Driver-loader-drain evicts the pods of a node that hold GPUs, so that the driver loader can
+// change the driver. It is a program of its own because it links client-go.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"outrigger.dev/agents/driver-loader/drain"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	os.Exit(drain.Main(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)) //nolint:gocritic // the process ends
+}
