@@ -1,6 +1,9 @@
 package devnode
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Config says where the nodes of a driver are, as this process sees it.
 type Config struct {
@@ -15,19 +18,27 @@ type Config struct {
 // Keep makes the nodes of the loaded driver that are missing or have another number, and
 // the links to all of its nodes. It returns what it did, nothing if all was there.
 func Keep(cfg Config) (Plan, error) {
+	plan, err := Missing(cfg)
+	return plan, errors.Join(err, plan.Apply())
+}
+
+// Missing returns what Keep does.
+func Missing(cfg Config) (Plan, error) {
 	driver := Driver(cfg.Proc)
-	control, controlErr := driver.Control()
+	wanted, controlErr := driver.Control()
 	gpus, gpusErr := driver.GPUs()
-	done, nodesErr := Nodes(cfg.Dev, append(control, gpus...))
-	errs := []error{controlErr, nodesErr, done.Apply()}
+	wanted = append(wanted, gpus...)
+	plan, nodesErr := Nodes(cfg.Dev, wanted)
+	errs := []error{controlErr, nodesErr}
 	// Both find out that the driver is not loaded.
 	if controlErr == nil {
 		errs = append(errs, gpusErr)
 	}
 	if cfg.Char == "" {
-		return done, errors.Join(errs...)
+		return plan, errors.Join(errs...)
 	}
 	existing, err := Existing(cfg.Dev)
-	links, linksErr := Links(cfg.Dev, cfg.Char, existing)
-	return append(done, links...), errors.Join(append(errs, err, linksErr, links.Apply())...)
+	// A node that will be replaced is linked as it will be.
+	links, linksErr := Links(cfg.Dev, cfg.Char, Once(slices.Concat(wanted, existing)))
+	return append(plan, links...), errors.Join(append(errs, err, linksErr)...)
 }
