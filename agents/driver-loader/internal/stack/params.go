@@ -3,6 +3,7 @@ package stack
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -127,4 +128,18 @@ func number(text string) (uint64, error) {
 		return uint64(n), nil //nolint:gosec // the same bits are the same value
 	}
 	return strconv.ParseUint(text, 0, 64)
+}
+
+// Equal reports whether two sets of parameters are equal, whatever their order.
+func (p Params) Equal(other Params) bool {
+	sorted := func(params Params) map[string]string {
+		out := map[string]string{}
+		for name, list := range params {
+			if len(list) > 0 {
+				out[name] = strings.Join(slices.Sorted(slices.Values(list)), "\n")
+			}
+		}
+		return out
+	}
+	return maps.Equal(sorted(p), sorted(other))
 }

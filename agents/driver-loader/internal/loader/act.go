@@ -1,0 +1,136 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/build"
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/devnode"
+)
+
+// claimLimit is how long the agents have to close their handles of NVML.
+const claimLimit = 30 * time.Second
+
+// act takes a step.
+func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
+	p, _ := o.payload(s.Driver.Digest)
+	switch s.Kind {
+	case Build:
+		_, err := l.cfg.Builder.Build(ctx, l.request(o.Kernel, p, s.Driver.Flavour))
+		return err
+	case Show:
+		if err := l.cfg.Place.Show(p.Root); err != nil {
+			return err
+		}
+		return l.cfg.Place.Firmware()
+	case Load:
+		return l.load(ctx, o, s)
+	case Begin:
+		return l.journal.edit(func(r *record) { r.Change = &Change{From: o.Running, To: s.Driver} })
+	case Claim:
+		return l.claim(ctx, s)
+	case Unload:
+		return l.unload(s.Modules)
+	case Nodes:
+		_, err := devnode.Keep(l.cfg.Nodes)
+		return err
+	case Validate:
+		if err := l.validate(ctx, o); err != nil {
+			return err
+		}
+		l.validated = s.Driver
+		return nil
+	case Finish:
+		return l.journal.edit(func(r *record) { r.Change, r.Loaded = nil, s.Driver })
+	case Publish:
+		return l.cfg.Contract.Write(contract.DriverReady, l.record(o))
+	}
+	return fmt.Errorf("take the step %q: it is not known", s.Kind)
+}
+
+// request is what to build for a driver.
+func (l *Loader) request(k kernel.Kernel, p payload.Payload, f payload.Flavour) build.Request {
+	return build.Request{
+		Release: k.Release, Machine: k.Machine, Banner: k.Banner, Payload: p, Flavour: f, Jobs: l.cfg.Jobs, Signer: l.cfg.Signer,
+	}
+}
+
+// claim withdraws the fact, and asks for NVML.
+func (l *Loader) claim(ctx context.Context, s Step) error {
+	if err := l.cfg.Contract.Remove(contract.DriverReady); err != nil {
+		return err
+	}
+	grant, err := l.cfg.Contract.NVML().Claim(ctx, Name, s.String(), claimLimit)
+	if errors.Is(err, contract.ErrNoRunRoot) {
+		return fmt.Errorf("ask the agents for NVML: %w", err)
+	}
+	l.grant = grant
+	return err
+}
+
+// release gives NVML back.
+func (l *Loader) release() {
+	if err := l.grant.Release(); err != nil {
+		l.cfg.Log.Error("cannot end the claim of NVML", "err", err)
+	}
+	l.grant = nil
+}
+
+// unload unloads modules in order.
+func (l *Loader) unload(modules []string) error {
+	for _, name := range modules {
+		l.cfg.Log.Info("unloading module", "module", name)
+		if err := l.calls.Unload(name); err != nil {
+			var c cause.Cause
+			if errors.As(err, &c) && c.Code == kernel.NotLoaded {
+				continue
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// failed notes in the journal that the driver of a change does not work, so that the one
+// before is loaded again. It returns false for a step that was not about that.
+func (l *Loader) failed(o Observation, s Step, err error) bool {
+	c := o.Change
+	if c == nil || c.Failed != nil || !c.To.same(s.Driver) || s.Kind != Load && s.Kind != Validate && s.Kind != Show {
+		return false
+	}
+	why := causes(s, err)[0]
+	l.cfg.Log.Error("driver does not work, going back to the one before", "driver", s.Driver.Version, "before", c.From.Version, "err", err)
+	if err := l.journal.edit(func(r *record) { r.Change.Failed = &why }); err != nil {
+		l.cfg.Log.Error("cannot note that, waiting", "err", err)
+		return false
+	}
+	return true
+}
+
+// causes returns the causes in an error.
+func causes(s Step, err error) []cause.Cause {
+	var many interface{ Unwrap() []error }
+	if errors.As(err, &many) {
+		var out []cause.Cause
+		for _, one := range many.Unwrap() {
+			out = append(out, asCause(s.String(), one))
+		}
+		return out
+	}
+	return []cause.Cause{asCause(s.String(), err)}
+}
+
+// asCause returns the cause in an error, or one that says what was done.
+func asCause(subject string, err error) cause.Cause {
+	var c cause.Cause
+	if errors.As(err, &c) {
+		return c
+	}
+	return cause.Cause{Code: "Failed", Subject: subject, Text: err.Error()}
+}

@@ -1,0 +1,73 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/stack"
+)
+
+// Build builds the modules of the desired driver for a kernel, unless the store has them. The
+// kernel need not be the running one, which "" means.
+func (l *Loader) Build(ctx context.Context, release string) (cache.Set, error) {
+	o, err := l.Observe(ctx)
+	if o.Kernel.Release == "" {
+		return cache.Set{}, err
+	}
+	desired, err := l.cfg.Desired()
+	if err != nil {
+		return cache.Set{}, err
+	}
+	target, missing := o.desired(desired)
+	if missing != nil {
+		return cache.Set{}, *missing
+	}
+	k := o.Kernel
+	if release != "" && release != k.Release {
+		// The rest is that of another kernel.
+		k = kernel.Kernel{Release: release, Machine: k.Machine}
+	}
+	p, _ := o.payload(target.Digest)
+	request := l.request(k, p, target.Flavour)
+	compiler := k.Banner
+	if headers, err := l.cfg.Builder.Places.Headers(k.Release); compiler == "" && err == nil {
+		compiler = headers.Compiler
+	}
+	if compiler != "" {
+		if set, err := l.cache.Find(ctx, request.Key(compiler)); err == nil {
+			return set, nil
+		}
+	}
+	return l.cfg.Builder.Build(ctx, request)
+}
+
+// Unload unloads the driver, and returns the modules that were unloaded. It is a Cause for
+// each process that uses the driver.
+func (l *Loader) Unload(ctx context.Context) ([]string, error) {
+	o, err := l.Observe(ctx)
+	order := stack.UnloadOrder(o.Modules)
+	if len(order) == 0 {
+		return nil, err
+	}
+	defer l.release()
+	if err := l.claim(ctx, Step{Kind: Unload, Modules: order}); err != nil {
+		return nil, err
+	}
+	o, err = l.Observe(ctx)
+	order = stack.UnloadOrder(o.Modules)
+	if used := stack.Used(o.Modules, order); len(used) > 0 {
+		var errs []error
+		for _, c := range InUse(used, o.Holders) {
+			errs = append(errs, c)
+		}
+		return nil, errors.Join(append(errs, err)...)
+	}
+	if err := l.unload(order); err != nil {
+		after, _ := l.Observe(ctx)
+		return slices.DeleteFunc(order, func(name string) bool { _, still := after.Modules[name]; return still }), err
+	}
+	return order, nil
+}

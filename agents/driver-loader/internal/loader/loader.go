@@ -1,0 +1,220 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/build"
+	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/root"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/devnode"
+	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/pci"
+)
+
+// Name of the agent, in facts, claims and logs.
+const Name = "driver-loader"
+
+// Kernel loads and unloads modules.
+type Kernel interface {
+	Load(ctx context.Context, m *module.Module, params []string) error
+	Unload(name string) error
+}
+
+// Config describes a node to a Loader.
+type Config struct {
+	// Kernel is where the host's /proc, /sys, /dev and /lib/modules are.
+	Kernel kernel.Root
+	// HostRoot is where this process sees the host's root folder, "" if it does not.
+	HostRoot string
+	// PodLogs is where it sees the host's /var/log/pods.
+	PodLogs string
+	// Store is the agent's store.
+	Store    string
+	Place    root.Driver
+	Contract contract.Dir
+	Nodes    devnode.Config
+	Builder  *build.Builder
+	// Signer signs the modules; nil for not.
+	Signer *build.Signer
+	Jobs   int
+	// Desired returns what the node should run.
+	Desired func() (Desired, error)
+	// Calls are the system calls; nil for those of the running kernel.
+	Calls Kernel
+	Log   *slog.Logger
+}
+
+// Loader brings the driver of a node to its desired state.
+type Loader struct {
+	cfg      Config
+	journal  journal
+	payloads payload.Store
+	cache    cache.Cache
+	calls    Kernel
+	// kernel is the running one, which was observed once.
+	kernel kernel.Kernel
+
+	// What this process holds, which a crash frees, and what it has seen.
+	grant     *contract.Grant
+	validated Driver
+
+	again chan struct{}
+	mu    sync.Mutex
+	state Step
+}
+
+// New returns a Loader. It does nothing yet.
+func New(cfg Config, machine string) *Loader {
+	l := &Loader{
+		cfg: cfg, journal: newJournal(cfg.Store), payloads: payload.Store{Dir: cfg.Store, Machine: machine},
+		cache: cache.Cache{Dir: cfg.Store}, calls: cfg.Calls, again: make(chan struct{}, 1),
+	}
+	if l.calls == nil {
+		l.calls = kernel.Syscalls{Root: cfg.Kernel}
+	}
+	return l
+}
+
+// maxSteps is how many steps a node can need: more are a mistake in Next.
+const maxSteps = 60
+
+// Settle takes steps until there is nothing left to do, or nothing that can be done now. It
+// returns the last step, which is Done or Wait.
+func (l *Loader) Settle(ctx context.Context) Step {
+	for range maxSteps {
+		o, observed := l.Observe(ctx)
+		desired, err := l.cfg.Desired()
+		if err != nil {
+			return l.stop(wait(asCause("configuration", err)))
+		}
+		step := Next(o, desired)
+		l.set(step)
+		if step.Kind == Done || step.Kind == Wait {
+			if observed != nil && step.Kind == Wait {
+				step.Causes = append(step.Causes, asCause("node", observed))
+			}
+			return l.stop(step)
+		}
+		l.cfg.Log.Info(step.String())
+		if err = l.act(ctx, o, step); err == nil {
+			continue
+		}
+		if ctx.Err() != nil || !l.failed(o, step, err) {
+			return l.stop(wait(causes(step, err)...))
+		}
+	}
+	return l.stop(wait(cause.Cause{Code: "Unexpected", Subject: Name, Text: fmt.Sprintf("it has taken %d steps, and is not done", maxSteps), Fix: "report this as a bug, with the log"}))
+}
+
+// stop ends a run of steps: others may use NVML again.
+func (l *Loader) stop(step Step) Step {
+	l.release()
+	l.set(step)
+	return step
+}
+
+func (l *Loader) set(step Step) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state = step
+}
+
+// State returns the last step.
+func (l *Loader) State() Step {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state
+}
+
+// Ready returns nil if the driver works, and otherwise what the agent does or waits for.
+func (l *Loader) Ready() error {
+	switch s := l.State(); s.Kind {
+	case Done:
+		return nil
+	case Wait:
+		var errs []error
+		for _, c := range s.Causes {
+			errs = append(errs, c)
+		}
+		return errors.Join(errs...)
+	case "":
+		return errors.New("the node was not looked at yet")
+	default:
+		return errors.New(s.String())
+	}
+}
+
+// Retry makes Run look at the node again now, and forget that a driver does not work.
+func (l *Loader) Retry() error {
+	err := l.journal.edit(func(r *record) {
+		if r.Change != nil && r.Change.Failed != nil {
+			r.Change = nil
+		}
+	})
+	pace.Signal(l.again)
+	return err
+}
+
+// Run keeps the node as desired until ctx ends. Its end changes nothing on the node.
+func (l *Loader) Run(ctx context.Context) error {
+	watched, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		if err := pci.Watch(watched, l.cfg.Kernel.Sys, l.cfg.Log, func() { pace.Signal(l.again) }); err != nil {
+			l.cfg.Log.Warn("cannot watch the PCI bus, polling", "err", err)
+		}
+	})
+	defer watching.Wait()
+	defer stop()
+	retry := pace.Backoff{First: 5 * time.Second, Most: 10 * time.Minute}
+	var last []cause.Cause
+	for ctx.Err() == nil {
+		pace.Drain(l.again)
+		step := l.Settle(ctx)
+		if step.Kind == Done {
+			retry.Reset()
+		}
+		l.log(step, last)
+		last = step.Causes
+		pause := retry.Next()
+		if step.Kind == Done {
+			pause = pace.Aligned(rest)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-l.again:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// rest is how often a node that is as desired is looked at: nothing reports that a module
+// was unloaded.
+const rest = time.Minute
+
+// log logs why the node is not as desired, if that has changed.
+func (l *Loader) log(step Step, last []cause.Cause) {
+	if slices.Equal(step.Causes, last) {
+		return
+	}
+	for _, c := range step.Causes {
+		l.cfg.Log.Warn(c.Text, "code", c.Code, "subject", c.Subject, "fix", c.Fix)
+	}
+	if step.Kind == Done {
+		l.cfg.Log.Info(step.String())
+	}
+}

@@ -1,0 +1,266 @@
+package loader
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/holders"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/text"
+)
+
+// Codes of causes for which the loader waits.
+const (
+	NoGPU            cause.Code = "NoGPU"
+	HostNotLoaded    cause.Code = "HostDriverNotLoaded"
+	OtherDriverBound cause.Code = "OtherDriverBound"
+	NoPayload        cause.Code = "DriverMissing"
+	UpgradePending   cause.Code = "UpgradePending"
+	NoWayBack        cause.Code = "PreviousDriverMissing"
+)
+
+// Next derives the next step of a node.
+func Next(o Observation, d Desired) Step {
+	if len(o.gpus()) == 0 {
+		return wait(cause.Cause{
+			Code: NoGPU, Subject: "PCI bus", Text: "it has no GPU of NVIDIA",
+			Fix: "nothing, if the node should have none; else check that the GPU is seated, and passed to this machine",
+		})
+	}
+	if o.Host != "" {
+		return host(o)
+	}
+	target, back, missing := o.target(d)
+	if missing != nil {
+		return wait(*missing)
+	}
+	changing := back || o.Change != nil && o.Change.Failed == nil
+	switch {
+	case o.Running.Version == "":
+		return o.bring(target, d)
+	case d.Keep && !changing:
+		target = o.Running.known(o)
+	case o.differs(target):
+		return o.replace(target)
+	}
+	if step, needed := o.complete(target, d); needed {
+		return step
+	}
+	return o.settle(target, back)
+}
+
+func wait(causes ...cause.Cause) Step { return Step{Kind: Wait, Causes: causes} }
+
+// host is the step of a node whose driver is installed on the host: it is used as it is.
+func host(o Observation) Step {
+	if o.Running.Version == "" {
+		return wait(cause.Cause{
+			Code: HostNotLoaded, Subject: "driver " + o.Host, Text: "it is installed on the host, and its kernel module is not loaded",
+			Fix: "run on the host: modprobe nvidia; or remove the host's driver, so that this agent loads its own",
+		})
+	}
+	if o.MissingNodes > 0 {
+		return Step{Kind: Nodes, Driver: o.Running}
+	}
+	if o.Published != o.Running.Version {
+		return Step{Kind: Publish, Driver: o.Running}
+	}
+	return Step{Kind: Done, Driver: o.Running}
+}
+
+// desired returns the driver that a node should run.
+func (o Observation) desired(d Desired) (Driver, *cause.Cause) {
+	i := slices.IndexFunc(o.Payloads, func(p payload.Payload) bool { return d.Version == "" || p.Version == d.Version })
+	if i < 0 {
+		return Driver{}, &cause.Cause{
+			Code: NoPayload, Subject: strings.TrimSpace("driver " + d.Version), Text: "it is not in the store of this node",
+			Fix: "set driver.image and driver.version, or import it: driver-loader import PATH",
+		}
+	}
+	p := o.Payloads[i]
+	flavour := d.Flavour
+	if flavour == "" {
+		flavour = auto(p)
+	}
+	return Driver{Version: p.Version, Flavour: flavour, Digest: p.Digest, Params: d.Params}, nil
+}
+
+// firstOpen is the first branch of the driver whose open modules NVIDIA recommends.
+const firstOpen = 560
+
+// auto returns the flavour of a driver for which no type is set.
+func auto(p payload.Payload) payload.Flavour {
+	if len(p.Sources) == 1 {
+		for only := range p.Sources {
+			return only
+		}
+	}
+	branch, _, _ := strings.Cut(p.Version, ".")
+	if n, err := strconv.Atoi(branch); err == nil && n < firstOpen {
+		return payload.Proprietary
+	}
+	return payload.Open
+}
+
+// target returns the driver to load: the desired one, or if that has failed, the one before;
+// then back is set.
+func (o Observation) target(d Desired) (target Driver, back bool, missing *cause.Cause) {
+	desired, missing := o.desired(d)
+	c := o.Change
+	if missing != nil || c == nil || c.Failed == nil || !c.To.same(desired) {
+		return desired, false, missing
+	}
+	if _, ok := o.payload(c.From.Digest); !ok {
+		return Driver{}, false, &cause.Cause{
+			Code: NoWayBack, Subject: "driver " + desired.Version, Text: "it failed (" + c.Failed.Error() + "), and driver " + c.From.Version + ", which was loaded before, is not in the store",
+			Fix: "import driver " + c.From.Version + ", or choose another driver",
+		}
+	}
+	return c.From, true, nil
+}
+
+// same reports whether two drivers are equal in all that decides what is loaded.
+func (a Driver) same(b Driver) bool {
+	return a.Version == b.Version && a.Flavour == b.Flavour && a.Digest == b.Digest && a.Params.Equal(b.Params)
+}
+
+// known completes a loaded driver with the digest of the payload that it is from, if the
+// store has it.
+func (a Driver) known(o Observation) Driver {
+	for _, p := range o.Payloads {
+		if p.Version == a.Version {
+			a.Digest = p.Digest
+			break
+		}
+	}
+	return a
+}
+
+// differs reports whether the loaded driver has to be replaced.
+func (o Observation) differs(target Driver) bool {
+	return o.Running.Version != target.Version || o.Running.Flavour != target.Flavour || len(target.Params.Differing(o.Modules)) > 0
+}
+
+// bring is the step of a node without a loaded driver.
+func (o Observation) bring(target Driver, d Desired) Step {
+	if causes := o.foreign(); len(causes) > 0 {
+		return wait(causes...)
+	}
+	if _, built := o.set(target); !built {
+		return Step{Kind: Build, Driver: target}
+	}
+	if o.Shown != target.Digest {
+		return Step{Kind: Show, Driver: target}
+	}
+	return Step{Kind: Load, Driver: target, Modules: stack.Wanted(d.Options)}
+}
+
+// foreign returns a cause for each GPU that another driver has.
+func (o Observation) foreign() []cause.Cause {
+	var out []cause.Cause
+	for _, g := range o.gpus() {
+		switch g.Driver {
+		case "", stack.Core:
+		case "vfio-pci", "nvgrace_gpu_vfio_pci":
+			// It belongs to a virtual machine.
+		default:
+			out = append(out, cause.Cause{
+				Code: OtherDriverBound, Subject: "GPU " + g.BusID, Text: "the driver " + g.Driver + " has it",
+				Fix: "keep it from being loaded (on the kernel's command line: modprobe.blacklist=" + g.Driver + ") and reboot",
+			})
+		}
+	}
+	return out
+}
+
+// replace is the step of a node whose loaded driver has to go.
+func (o Observation) replace(target Driver) Step {
+	// The node works until the new modules are there.
+	if _, built := o.set(target); !built {
+		return Step{Kind: Build, Driver: target}
+	}
+	if c := o.Change; c == nil || c.Failed == nil && !c.To.same(target) || c.Failed != nil && !c.From.same(target) {
+		return Step{Kind: Begin, Driver: target}
+	}
+	order := stack.UnloadOrder(o.Modules)
+	if !o.Claimed {
+		return Step{Kind: Claim, Driver: target, Modules: order}
+	}
+	if used := stack.Used(o.Modules, order); len(used) > 0 {
+		return wait(InUse(used, o.Holders)...)
+	}
+	return Step{Kind: Unload, Driver: target, Modules: order}
+}
+
+// InUse returns the causes why modules cannot be unloaded: the processes that hold them.
+func InUse(used []string, by []holders.Holder) []cause.Cause {
+	var out []cause.Cause
+	for _, h := range by {
+		out = append(out, cause.Cause{
+			Code: kernel.InUse, Subject: text.Printable(h.String()), Text: "it has " + text.Printable(strings.Join(h.Devices, ", ")) + " open",
+			Fix: "stop it, or wait until it ends",
+		})
+	}
+	if len(out) == 0 {
+		out = append(out, cause.Cause{
+			Code: kernel.InUse, Subject: "modules " + strings.Join(used, ", "), Text: "the kernel or a process that this agent cannot see uses them",
+			Fix: "run this agent with hostPID; on a node without such a process, reboot",
+		})
+	}
+	return out
+}
+
+// complete is the step that makes a loaded driver whole.
+func (o Observation) complete(target Driver, d Desired) (Step, bool) {
+	if target.Digest == "" {
+		// A driver of somebody else, which stays as it is.
+		return Step{}, false
+	}
+	var missing []string
+	for _, name := range stack.Wanted(d.Options) {
+		if _, ok := o.Modules[name]; !ok {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		if _, built := o.set(target); !built {
+			return Step{Kind: Build, Driver: target}, true
+		}
+	}
+	if o.Shown != target.Digest {
+		return Step{Kind: Show, Driver: target}, true
+	}
+	if len(missing) > 0 {
+		return Step{Kind: Load, Driver: target, Modules: missing}, true
+	}
+	return Step{}, false
+}
+
+// settle is the step of a node on which the right driver is loaded. That is the one before
+// the desired one if back is set.
+func (o Observation) settle(target Driver, back bool) Step {
+	switch {
+	case o.MissingNodes > 0:
+		return Step{Kind: Nodes, Driver: target}
+	case !o.Validated.same(target):
+		return Step{Kind: Validate, Driver: target}
+	case o.Change != nil && !back:
+		return Step{Kind: Finish, Driver: target}
+	case o.Published != target.Version:
+		return Step{Kind: Publish, Driver: target}
+	}
+	done := Step{Kind: Done, Driver: target}
+	if c := o.Change; back {
+		done.Causes = []cause.Cause{{
+			Code: c.Failed.Code, Subject: "driver " + c.To.Version,
+			Text: fmt.Sprintf("it does not work on this node, and driver %s was loaded again: %s: %s", target.Version, c.Failed.Subject, c.Failed.Text),
+			Fix:  strings.TrimPrefix(c.Failed.Fix+"; then send SIGHUP to try again, or choose another driver", "; "),
+		}}
+	}
+	return done
+}

@@ -1,0 +1,180 @@
+package loader_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/holders"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/pci"
+)
+
+// gpu is a GPU that a driver has, "" for none.
+func gpu(driver string) pci.Device {
+	return pci.Device{BusID: "0000:17:00.0", Vendor: 0x10de, Product: 0x2330, Class: 0x030200, Driver: driver}
+}
+
+// driver is version 1 or 2 in the store, whose digest is d1 or d2.
+func driver(version string) loader.Driver {
+	return loader.Driver{Version: version, Flavour: payload.Open, Digest: "d" + version}
+}
+
+func stored(versions ...string) []payload.Payload {
+	var out []payload.Payload
+	for _, v := range versions {
+		out = append(out, payload.Payload{Version: v, Digest: "d" + v})
+	}
+	return out
+}
+
+func built(versions ...string) []cache.Set {
+	var out []cache.Set
+	for _, v := range versions {
+		out = append(out, cache.Set{Key: cache.Key{Driver: v, Sources: "d" + v, Flavour: "open"}})
+	}
+	return out
+}
+
+// modules are the three of the driver, loaded, with one more use of the core than modules for each other one.
+func modules(uses int) map[string]kernel.Loaded {
+	return map[string]kernel.Loaded{
+		"nvidia":         {Name: "nvidia", RefCount: 2 + uses, Holders: []string{"nvidia_modeset", "nvidia_uvm"}},
+		"nvidia_uvm":     {Name: "nvidia_uvm"},
+		"nvidia_modeset": {Name: "nvidia_modeset"},
+	}
+}
+
+// running is a node on which version 1 is loaded and ready, and 2 is in the store and built too.
+func running() loader.Observation {
+	one := driver("1")
+	loaded := one
+	loaded.Digest = ""
+	return loader.Observation{
+		Devices: []pci.Device{gpu("nvidia")}, Modules: modules(0), Running: loaded,
+		Payloads: stored("1", "2"), Sets: built("1", "2"), Shown: "d1", Validated: one, Published: "1",
+	}
+}
+
+var want1, want2 = loader.Desired{Version: "1", Flavour: payload.Open}, loader.Desired{Version: "2", Flavour: payload.Open}
+
+func TestNext(t *testing.T) {
+	all := []string{"nvidia", "nvidia_uvm", "nvidia_modeset"}
+	order := []string{"nvidia_modeset", "nvidia_uvm", "nvidia"}
+	broken := cause.Cause{Code: "ModuleInitFailed", Subject: "nvidia", Text: "init failed"}
+	for name, tc := range map[string]struct {
+		desired loader.Desired
+		change  func(o *loader.Observation)
+		kind    loader.Kind
+		version string
+		modules []string
+		causes  []cause.Code
+	}{
+		"no GPU": {want1, func(o *loader.Observation) { o.Devices = nil }, loader.Wait, "", nil, []cause.Code{loader.NoGPU}},
+		"an audio device of NVIDIA is no GPU": {want1, func(o *loader.Observation) { o.Devices[0].Class = 0x040300 },
+			loader.Wait, "", nil, []cause.Code{loader.NoGPU}},
+		"all is as desired": {want1, nil, loader.Done, "1", nil, nil},
+		"the newest driver of the store, without a version": {loader.Desired{Flavour: payload.Open}, nil, loader.Done, "1", nil, nil},
+		"a driver that is not in the store":                 {loader.Desired{Version: "3"}, nil, loader.Wait, "", nil, []cause.Code{loader.NoPayload}},
+
+		"a driver of the host is used": {want2, func(o *loader.Observation) { o.Host, o.Published = "1", "" }, loader.Publish, "1", nil, nil},
+		"… and stays as it is":         {want2, func(o *loader.Observation) { o.Host = "1" }, loader.Done, "1", nil, nil},
+		"… its nodes are made":         {want2, func(o *loader.Observation) { o.Host, o.MissingNodes = "1", 2 }, loader.Nodes, "1", nil, nil},
+		"… and is not loaded": {want2, func(o *loader.Observation) { o.Host, o.Running = "1", loader.Driver{} },
+			loader.Wait, "", nil, []cause.Code{loader.HostNotLoaded}},
+
+		"nothing is loaded or built": {want1, func(o *loader.Observation) { o.Running, o.Modules, o.Sets = loader.Driver{}, nil, nil }, loader.Build, "1", nil, nil},
+		"nothing is loaded":          {want1, func(o *loader.Observation) { o.Running, o.Modules = loader.Driver{}, nil }, loader.Load, "1", all, nil},
+		"the firmware comes first": {want1, func(o *loader.Observation) { o.Running, o.Modules, o.Shown = loader.Driver{}, nil, "" },
+			loader.Show, "1", nil, nil},
+		"nouveau has the GPU": {want1, func(o *loader.Observation) {
+			o.Running, o.Modules, o.Devices = loader.Driver{}, nil, []pci.Device{gpu("nouveau")}
+		}, loader.Wait, "", nil, []cause.Code{loader.OtherDriverBound}},
+		"a virtual machine has one of the GPUs": {want1, func(o *loader.Observation) {
+			o.Running, o.Modules, o.Devices = loader.Driver{}, nil, []pci.Device{gpu("vfio-pci"), gpu("")}
+		}, loader.Load, "1", all, nil},
+		"built with the other flavour": {want1, func(o *loader.Observation) {
+			o.Running, o.Modules, o.Sets[0].Key.Flavour = loader.Driver{}, nil, "proprietary"
+		}, loader.Build, "1", nil, nil},
+
+		"a module is missing":                  {want1, func(o *loader.Observation) { delete(o.Modules, "nvidia_uvm") }, loader.Load, "1", []string{"nvidia_uvm"}, nil},
+		"… and is not built":                   {want1, func(o *loader.Observation) { delete(o.Modules, "nvidia_uvm"); o.Sets = nil }, loader.Build, "1", nil, nil},
+		"another root is shown":                {want1, func(o *loader.Observation) { o.Shown = "d2" }, loader.Show, "1", nil, nil},
+		"nodes are missing":                    {want1, func(o *loader.Observation) { o.MissingNodes = 1 }, loader.Nodes, "1", nil, nil},
+		"not seen working yet":                 {want1, func(o *loader.Observation) { o.Validated = loader.Driver{} }, loader.Validate, "1", nil, nil},
+		"the fact is gone":                     {want1, func(o *loader.Observation) { o.Published = "" }, loader.Publish, "1", nil, nil},
+		"nothing is built, and nothing needed": {want1, func(o *loader.Observation) { o.Sets = nil }, loader.Done, "1", nil, nil},
+
+		"a new version is built while the old one works": {want2, func(o *loader.Observation) { o.Sets = built("1") }, loader.Build, "2", nil, nil},
+		"… is noted":              {want2, nil, loader.Begin, "2", nil, nil},
+		"… NVML is claimed":       {want2, func(o *loader.Observation) { o.Change = change() }, loader.Claim, "2", order, nil},
+		"… the old one is in use": {want2, func(o *loader.Observation) { o.Change, o.Claimed, o.Modules = change(), true, modules(1) }, loader.Wait, "", nil, []cause.Code{kernel.InUse}},
+		"… by processes that are known": {want2, func(o *loader.Observation) {
+			o.Change, o.Claimed, o.Modules, o.Holders = change(), true, modules(2), []holders.Holder{{PID: 1}, {PID: 2}}
+		}, loader.Wait, "", nil, []cause.Code{kernel.InUse, kernel.InUse}},
+		"… the old one is unloaded": {want2, func(o *loader.Observation) { o.Change, o.Claimed = change(), true }, loader.Unload, "2", order, nil},
+		"… half of it, when killed": {want2, func(o *loader.Observation) {
+			o.Change, o.Claimed = change(), true
+			delete(o.Modules, "nvidia_uvm")
+		}, loader.Unload, "2", []string{"nvidia_modeset", "nvidia"}, nil},
+		"… the new one is finished": {want2, func(o *loader.Observation) {
+			o.Change, o.Running.Version, o.Shown, o.Validated = change(), "2", "d2", driver("2")
+		}, loader.Finish, "2", nil, nil},
+		"… or fails, and the old one is loaded again": {want2, func(o *loader.Observation) {
+			o.Change, o.Running, o.Modules = failed(broken), loader.Driver{}, nil
+		}, loader.Load, "1", all, nil},
+		"… which stays, with the cause": {want2, func(o *loader.Observation) { o.Change = failed(broken) }, loader.Done, "1", nil, []cause.Code{"ModuleInitFailed"}},
+		"… the new one is loaded and does not work": {want2, func(o *loader.Observation) {
+			o.Change, o.Running.Version, o.Shown = failed(broken), "2", "d2"
+		}, loader.Claim, "1", order, nil},
+		"… the old one is not in the store": {want2, func(o *loader.Observation) { o.Change, o.Payloads = failed(broken), stored("2") },
+			loader.Wait, "", nil, []cause.Code{loader.NoWayBack}},
+		"… another driver is desired then": {loader.Desired{Version: "3", Flavour: payload.Open}, func(o *loader.Observation) {
+			o.Change, o.Payloads, o.Sets = failed(broken), stored("1", "2", "3"), built("3")
+		}, loader.Begin, "3", nil, nil},
+		"… and the desired one is what is loaded": {want1, func(o *loader.Observation) { o.Change = failed(broken) }, loader.Finish, "1", nil, nil},
+
+		"another version is loaded, and somebody else decides": {loader.Desired{Version: "2", Flavour: payload.Open, Keep: true}, nil, loader.Done, "1", nil, nil},
+		"other parameters": {loader.Desired{Version: "1", Flavour: payload.Open, Params: stack.Params{"nvidia": {"NVreg_A=1"}}}, func(o *loader.Observation) {
+			m := o.Modules["nvidia"]
+			m.Params = map[string]string{"NVreg_A": "0"}
+			o.Modules["nvidia"] = m
+		}, loader.Begin, "1", nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := running()
+			if tc.change != nil {
+				tc.change(&o)
+			}
+			step := loader.Next(o, tc.desired)
+			if step.Kind != tc.kind || step.Driver.Version != tc.version {
+				t.Errorf("%s of driver %q (%v), want %s of %q", step.Kind, step.Driver.Version, step.Causes, tc.kind, tc.version)
+			}
+			if d := cmp.Diff(tc.modules, step.Modules, cmpopts.EquateEmpty()); d != "" {
+				t.Errorf("modules (-want +got):\n%s", d)
+			}
+			var codes []cause.Code
+			for _, c := range step.Causes {
+				codes = append(codes, c.Code)
+			}
+			if d := cmp.Diff(tc.causes, codes, cmpopts.EquateEmpty()); d != "" {
+				t.Errorf("causes (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// change is one from version 1 to 2.
+func change() *loader.Change { return &loader.Change{From: driver("1"), To: driver("2")} }
+
+func failed(why cause.Cause) *loader.Change {
+	c := change()
+	c.Failed = &why
+	return c
+}

@@ -1,0 +1,104 @@
+// Package loader brings the driver of a node to its desired state, step by step: it observes
+// the node, derives the next step (Next, which is pure), takes it, and observes again. It
+// remembers nothing but the journal on the disk.
+package loader
+
+import (
+	"slices"
+
+	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/holders"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/pci"
+)
+
+// Desired is what a node should run.
+type Desired struct {
+	// Version is that of the driver in the store; "" means the newest one.
+	Version string
+	Flavour payload.Flavour
+	Options stack.Options
+	Params  stack.Params
+	// Keep is set if a driver that is loaded stays, whatever its version: somebody else
+	// decides when it is replaced.
+	Keep bool
+}
+
+// Driver is a driver as far as it decides which modules are loaded.
+type Driver struct {
+	Version string          `json:"version"`
+	Flavour payload.Flavour `json:"flavour"`
+	// Digest is that of the payload, "" for a driver that is not in the store.
+	Digest string `json:"digest,omitempty"`
+	// Params are the parameters of its modules.
+	Params stack.Params `json:"params,omitempty"`
+}
+
+// Change is a change of the loaded driver that is not finished, or has failed. It is the
+// content of the journal.
+type Change struct {
+	From Driver `json:"from"`
+	To   Driver `json:"to"`
+	// Failed is why To does not work. Then From is loaded again, and stays until another
+	// driver is desired or somebody asks to try again.
+	Failed *cause.Cause `json:"failed,omitempty"`
+}
+
+// Observation is all that the next step depends on.
+type Observation struct {
+	Devices []pci.Device
+	Kernel  kernel.Kernel
+	// Modules are those that the kernel has.
+	Modules map[string]kernel.Loaded
+	// Running is the driver that is loaded. Its version is "" if none is.
+	Running Driver
+	// Host is the version of a driver that is installed on the host itself, "" for none.
+	Host string
+	// Payloads are the drivers in the store, the newest first.
+	Payloads []payload.Payload
+	// Sets are the built modules for this kernel and compiler.
+	Sets []cache.Set
+	// Change is the content of the journal, nil for none.
+	Change *Change
+	// Shown is the digest of the payload at the driver's place, "" for another folder.
+	Shown string
+	// Claimed is set while this process has NVML for itself.
+	Claimed bool
+	// Holders are the processes that use the driver. They are only observed if it is to be
+	// unloaded.
+	Holders []holders.Holder
+	// MissingNodes is how many device nodes and links are to be made.
+	MissingNodes int
+	// Validated is the driver that this process has seen working.
+	Validated Driver
+	// Published is the version in the fact driver-ready, if it is as it should be.
+	Published string
+}
+
+// gpus returns the GPUs on the PCI bus.
+func (o Observation) gpus() []pci.Device {
+	return slices.DeleteFunc(slices.Clone(o.Devices), func(d pci.Device) bool { return !d.GPU() })
+}
+
+// payload returns the driver with a digest.
+func (o Observation) payload(digest string) (payload.Payload, bool) {
+	i := slices.IndexFunc(o.Payloads, func(p payload.Payload) bool { return p.Digest == digest })
+	if i < 0 {
+		return payload.Payload{}, false
+	}
+	return o.Payloads[i], true
+}
+
+// set returns the built modules of a driver.
+func (o Observation) set(d Driver) (cache.Set, bool) {
+	i := slices.IndexFunc(o.Sets, func(s cache.Set) bool {
+		return s.Key.Sources == d.Digest && s.Key.Flavour == string(d.Flavour)
+	})
+	if i < 0 {
+		return cache.Set{}, false
+	}
+	return o.Sets[i], true
+}

@@ -1,0 +1,160 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/holders"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/devnode"
+	"outrigger.dev/pkg/driverroot"
+	"outrigger.dev/pkg/pci"
+)
+
+// Observe observes the node. What cannot be read is as if it were not there, and is in the
+// error; the rest of the observation holds.
+func (l *Loader) Observe(ctx context.Context) (Observation, error) {
+	var o Observation
+	var errs []error
+	var err error
+	note := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	o.Devices, err = pci.Scan(l.cfg.Kernel.Sys)
+	note(err)
+	if l.kernel.Release == "" {
+		l.kernel, err = kernel.Observe(l.cfg.Kernel)
+		note(err)
+	}
+	o.Kernel = l.kernel
+	o.Modules, err = kernel.Modules(l.cfg.Kernel)
+	note(err)
+	note(l.observeStore(&o))
+	o.Host = l.hostDriver()
+	o.Claimed, o.Validated = l.grant != nil, l.validated
+	if o.Running.Version == "" {
+		return o, errors.Join(errs...)
+	}
+	missing, err := devnode.Missing(l.cfg.Nodes)
+	note(err)
+	o.MissingNodes = len(missing)
+	o.Published = l.published(o)
+	if o.Claimed {
+		o.Holders, err = l.holders(ctx)
+		note(err)
+	}
+	return o, errors.Join(errs...)
+}
+
+// observeStore adds what the store has, and the loaded driver as the journal knows it.
+func (l *Loader) observeStore(o *Observation) error {
+	noted, journalErr := l.journal.read()
+	o.Change = noted.Change
+	var payloadsErr, setsErr, shownErr error
+	o.Payloads, payloadsErr = l.payloads.List()
+	var sets []cache.Set
+	sets, setsErr = l.cache.List()
+	for _, s := range sets {
+		if s.Key == l.request(o.Kernel, payload.Payload{Version: s.Key.Driver, Digest: s.Key.Sources}, payload.Flavour(s.Key.Flavour)).Key(o.Kernel.Banner) {
+			o.Sets = append(o.Sets, s)
+		}
+	}
+	for _, p := range o.Payloads {
+		is := p.Root == ""
+		if !is {
+			is, shownErr = l.cfg.Place.Shown(p.Root)
+		}
+		if is && (o.Shown == "" || p.Root != "") {
+			o.Shown = p.Digest
+		}
+	}
+	if core, ok := o.Modules[stack.Core]; ok {
+		o.Running = running(core, noted.Loaded).known(*o)
+	}
+	return errors.Join(journalErr, payloadsErr, setsErr, shownErr)
+}
+
+// running returns the loaded driver. Its parameters are those that this program has loaded
+// it with.
+func running(core kernel.Loaded, noted Driver) Driver {
+	d := Driver{Version: core.Version, Flavour: payload.Open}
+	// The licence of the open modules does not taint the kernel.
+	if strings.Contains(core.Taint, "P") {
+		d.Flavour = payload.Proprietary
+	}
+	if noted.Version == d.Version && noted.Flavour == d.Flavour {
+		return noted
+	}
+	return d
+}
+
+// hostDriver returns the version of the driver that is installed in the host's own root.
+func (l *Loader) hostDriver() string {
+	if l.cfg.HostRoot == "" {
+		return ""
+	}
+	root, err := driverroot.New(driverroot.Config{CtrPath: l.cfg.HostRoot, ProcRoot: l.cfg.Kernel.Proc, SysRoot: l.cfg.Kernel.Sys})
+	if err != nil {
+		return ""
+	}
+	file, err := root.FindLibrary(driverroot.NVML)
+	if err != nil {
+		return ""
+	}
+	_, version, _ := strings.Cut(filepath.Base(file), ".so.")
+	return version
+}
+
+// record is the content of the fact driver-ready.
+func (l *Loader) record(o Observation) contract.Record {
+	values := map[string]string{
+		contract.KeyIsHostDriver: "false", contract.KeyDriverRoot: l.cfg.Place.At, contract.KeyDriverRootCtrPath: "/driver-root",
+		contract.KeyDevRoot: "/", contract.KeyDevRootCtrPath: "/host",
+	}
+	if o.Host != "" {
+		values[contract.KeyIsHostDriver], values[contract.KeyDriverRoot], values[contract.KeyDriverRootCtrPath] = "true", "/", "/host"
+	}
+	return contract.Record{Writer: Name, DriverVersion: o.Running.Version, Values: values}
+}
+
+// published returns the version in the fact driver-ready, "" if it has to be written.
+func (l *Loader) published(o Observation) string {
+	fact, wanted := l.cfg.Contract.Read(contract.DriverReady), l.record(o)
+	if fact.State != contract.Valid || fact.Stamp.Writer != Name {
+		return ""
+	}
+	for key, value := range wanted.Values {
+		if fact.Values[key] != value {
+			return ""
+		}
+	}
+	return fact.Stamp.DriverVersion
+}
+
+// holders returns the processes that have a device of the driver open.
+func (l *Loader) holders(ctx context.Context) ([]holders.Holder, error) {
+	driver := devnode.Driver(l.cfg.Kernel.Proc)
+	control, controlErr := driver.Control()
+	gpus, gpusErr := driver.GPUs()
+	var devices []holders.Devices
+	for _, n := range append(control, gpus...) {
+		if !slices.ContainsFunc(devices, func(d holders.Devices) bool { return d.Major == n.Major }) {
+			devices = append(devices, holders.Devices{Major: n.Major})
+		}
+	}
+	found, err := holders.Find(ctx, holders.Root{Proc: l.cfg.Kernel.Proc, PodLogs: l.cfg.PodLogs}, devices)
+	if err != nil {
+		err = fmt.Errorf("find out who uses the driver: %w", err)
+	}
+	return found, errors.Join(controlErr, gpusErr, err)
+}

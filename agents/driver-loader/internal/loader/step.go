@@ -1,0 +1,83 @@
+package loader
+
+import (
+	"fmt"
+	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+)
+
+// Kind is what a step does.
+type Kind string
+
+// The kinds of steps.
+const (
+	// Build builds the modules of Driver into the cache.
+	Build Kind = "build"
+	// Show mounts the driver root of Driver at its place, and sets the firmware's folder.
+	Show Kind = "show"
+	// Load loads those of Modules that are not loaded.
+	Load Kind = "load"
+	// Begin writes the journal of a change from the loaded driver to Driver.
+	Begin Kind = "begin"
+	// Claim withdraws the fact driver-ready, and asks all agents to close their handles of NVML.
+	Claim Kind = "claim"
+	// Unload unloads Modules, in this order.
+	Unload Kind = "unload"
+	// Nodes makes device nodes and links.
+	Nodes Kind = "nodes"
+	// Validate checks that the driver works.
+	Validate Kind = "validate"
+	// Finish removes the journal.
+	Finish Kind = "finish"
+	// Publish writes the fact driver-ready.
+	Publish Kind = "publish"
+	// Wait does nothing, because of Causes.
+	Wait Kind = "wait"
+	// Done does nothing: the node is as desired.
+	Done Kind = "done"
+)
+
+// Step is one change of the node.
+type Step struct {
+	Kind Kind `json:"kind"`
+	// Driver is the one that the step is about.
+	Driver Driver `json:"driver,omitzero"`
+	// Modules are those to load or unload.
+	Modules []string `json:"modules,omitempty"`
+	// Causes are why the node is not as desired. A step that is Done has them if a change of
+	// the driver has failed, so that the one before is loaded.
+	Causes []cause.Cause `json:"causes,omitempty"`
+}
+
+// String says what the step does.
+func (s Step) String() string {
+	of := "driver " + s.Driver.Version
+	switch s.Kind {
+	case Build:
+		return fmt.Sprintf("build the %s modules of %s", s.Driver.Flavour, of)
+	case Show:
+		return "show the root of " + of
+	case Load:
+		return "load " + of + ": " + strings.Join(s.Modules, ", ")
+	case Begin:
+		return "note in the journal that " + of + " is to be loaded"
+	case Claim:
+		return "ask all agents to close their handles of NVML"
+	case Unload:
+		return "unload " + strings.Join(s.Modules, ", ")
+	case Nodes:
+		return "make device nodes and links"
+	case Validate:
+		return "check that " + of + " works"
+	case Finish:
+		return "remove the journal: " + of + " works"
+	case Publish:
+		return "publish that " + of + " is ready"
+	case Wait:
+		return "wait"
+	case Done:
+		return of + " is ready"
+	}
+	return string(s.Kind)
+}
