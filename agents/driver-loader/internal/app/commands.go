@@ -1,0 +1,149 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/driver-loader/internal/build"
+	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/pkg/agent"
+)
+
+func commands() []*cli.Command {
+	return []*cli.Command{
+		{
+			Name: "plan", Usage: "say what the agent would do next on this node, and what is in its way; changes nothing",
+			Flags:  []cli.Flag{&cli.StringFlag{Name: "output", EnvVars: []string{"PLAN_OUTPUT"}, Value: "text", Usage: "`FORMAT` of the output: text or json"}},
+			Action: with(plan),
+		},
+		{
+			Name: "import", Usage: "copy a driver into the store, and print its version", ArgsUsage: "PATH",
+			Action: with(importPayload),
+		},
+		{
+			Name: "build", Usage: "build the modules of the driver into the store, also for a kernel that is not running",
+			Flags:  []cli.Flag{&cli.StringFlag{Name: "kernel", EnvVars: []string{"KERNEL_VERSION"}, Usage: "`RELEASE` of the kernel, as uname -r; empty for the running one"}},
+			Action: with(buildModules),
+		},
+		{
+			Name: "load", Usage: "do what the agent would do, once: build, load, replace; fails if something is in the way",
+			Action: with(load),
+		},
+		{
+			Name: "unload", Usage: "unload the driver from the kernel, if nothing uses it; names what does",
+			Action: with(unload),
+		},
+	}
+}
+
+// with gives a command its settings.
+func with(run func(c *cli.Context, s settings) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		log, err := agent.Logger(c)
+		if err != nil {
+			return err
+		}
+		s, err := read(c, log)
+		if err != nil {
+			return err
+		}
+		s.config.Builder.Progress = progress(log)
+		return run(c, s)
+	}
+}
+
+// progress logs each step of a build, and each tenth of its objects.
+func progress(log *slog.Logger) func(build.Progress) {
+	last := build.Progress{}
+	return func(p build.Progress) {
+		if p.Step == last.Step && p.Note == last.Note && p.Done < p.Total && p.Done-last.Done < max(p.Total/10, 1) {
+			return
+		}
+		last = p
+		log.Info("building", "progress", p.String())
+	}
+}
+
+// plan prints the next step.
+func plan(c *cli.Context, s settings) error {
+	format, err := agent.Choice(c, "output", "text", "json")
+	if err != nil {
+		return err
+	}
+	o, observed := loader.New(s.config, s.machine).Observe(c.Context)
+	desired, err := s.observeDesired()
+	if err != nil {
+		return err
+	}
+	step := loader.Next(o, desired)
+	if format == "json" {
+		return json.NewEncoder(c.App.Writer).Encode(step)
+	}
+	return errors.Join(printStep(c.App.Writer, step), observed)
+}
+
+func printStep(out io.Writer, step loader.Step) error {
+	_, err := fmt.Fprintf(out, "next: %s\n", step)
+	for _, cause := range step.Causes {
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s: %s: %s\n  fix: %s\n", cause.Code, cause.Subject, cause.Text, cause.Fix)
+		}
+	}
+	return err
+}
+
+func importPayload(c *cli.Context, s settings) error {
+	from := s.payload
+	if c.Args().Len() > 0 {
+		from = c.Args().First()
+	}
+	if from == "" || c.Args().Len() > 1 {
+		return agent.Usagef("import needs one PATH: a .run archive, a folder with its content, the root of a driver image, or NVIDIA's sources")
+	}
+	p, err := s.store().Import(c.Context, from)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "%s %s\n", p.Version, p.Dir)
+	return err
+}
+
+func buildModules(c *cli.Context, s settings) error {
+	l := loader.New(s.config, s.machine)
+	set, err := l.Build(c.Context, c.String("kernel"))
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, m := range set.Modules {
+		names = append(names, m.Name)
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "%s: %s\n", set.Dir, strings.Join(names, " "))
+	return err
+}
+
+func load(c *cli.Context, s settings) error {
+	step := loader.New(s.config, s.machine).Settle(c.Context)
+	if err := printStep(c.App.Writer, step); err != nil {
+		return err
+	}
+	if step.Kind != loader.Done {
+		return errors.New("the driver is not loaded as desired")
+	}
+	return nil
+}
+
+func unload(c *cli.Context, s settings) error {
+	done, err := loader.New(s.config, s.machine).Unload(c.Context)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "unloaded: %s\n", strings.Join(done, " "))
+	return err
+}

@@ -1,0 +1,10 @@
+// Driver-loader brings the NVIDIA driver to its node: it builds or takes the kernel modules,
+// checks and loads them, and shows the driver root to the other agents.
+package main
+
+import (
+	"outrigger.dev/agents/driver-loader/internal/app"
+	"outrigger.dev/pkg/agent"
+)
+
+func main() { agent.Main(app.App()) }
