@@ -32,7 +32,7 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 	case Load:
 		return l.load(ctx, o, s)
 	case Begin:
-		return l.journal.edit(func(r *record) { r.Change = &Change{From: o.Running, To: s.Driver} })
+		return l.journal.edit(func(r *record) { r.Change = &Change{From: o.from(), To: s.Driver} })
 	case Claim:
 		return l.claim(ctx, s)
 	case Unload:
@@ -47,9 +47,16 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 		l.validated = s.Driver
 		return nil
 	case Finish:
-		return l.journal.edit(func(r *record) { r.Change, r.Loaded = nil, s.Driver })
+		return l.journal.edit(func(r *record) { r.Change = nil })
 	case Publish:
+		if s.Driver.Digest != "" {
+			if err := l.journal.edit(func(r *record) { r.Works = s.Driver }); err != nil {
+				return err
+			}
+		}
 		return l.cfg.Contract.Write(contract.DriverReady, l.record(o))
+	case Wait, Done:
+		return nil
 	}
 	return fmt.Errorf("take the step %q: it is not known", s.Kind)
 }
@@ -128,8 +135,7 @@ func causes(s Step, err error) []cause.Cause {
 
 // asCause returns the cause in an error, or one that says what was done.
 func asCause(subject string, err error) cause.Cause {
-	var c cause.Cause
-	if errors.As(err, &c) {
+	if c, ok := errors.AsType[cause.Cause](err); ok {
 		return c
 	}
 	return cause.Cause{Code: "Failed", Subject: subject, Text: err.Error()}

@@ -16,8 +16,10 @@ const maxJournal = 1 << 20
 
 // record is the content of the journal.
 type record struct {
-	// Loaded is the driver that this program has loaded last, with its parameters.
+	// Loaded is the driver that this program has loaded last, with its parameters, and Works
+	// the one that has worked last.
 	Loaded Driver `json:"loaded"`
+	Works  Driver `json:"works"`
 	// Change is nil if none is going on.
 	Change *Change `json:"change,omitempty"`
 }

@@ -106,7 +106,7 @@ func (l *Loader) Settle(ctx context.Context) Step {
 			}
 			return l.stop(step)
 		}
-		l.cfg.Log.Info(step.String())
+		l.cfg.Log.Info("next step", "step", step.String())
 		if err = l.act(ctx, o, step); err == nil {
 			continue
 		}
@@ -178,7 +178,7 @@ func (l *Loader) Run(ctx context.Context) error {
 	defer watching.Wait()
 	defer stop()
 	retry := pace.Backoff{First: 5 * time.Second, Most: 10 * time.Minute}
-	var last []cause.Cause
+	var last Step
 	for ctx.Err() == nil {
 		pace.Drain(l.again)
 		step := l.Settle(ctx)
@@ -186,7 +186,7 @@ func (l *Loader) Run(ctx context.Context) error {
 			retry.Reset()
 		}
 		l.log(step, last)
-		last = step.Causes
+		last = step
 		pause := retry.Next()
 		if step.Kind == Done {
 			pause = pace.Aligned(rest)
@@ -206,15 +206,15 @@ func (l *Loader) Run(ctx context.Context) error {
 // was unloaded.
 const rest = time.Minute
 
-// log logs why the node is not as desired, if that has changed.
-func (l *Loader) log(step Step, last []cause.Cause) {
-	if slices.Equal(step.Causes, last) {
+// log logs how the node is, if that has changed.
+func (l *Loader) log(step, last Step) {
+	if step.Kind == Done && (last.Kind != Done || !step.Driver.same(last.Driver)) {
+		l.cfg.Log.Info("driver is ready", "driver", step.Driver.Version, "modules", step.Driver.Flavour)
+	}
+	if slices.Equal(step.Causes, last.Causes) {
 		return
 	}
 	for _, c := range step.Causes {
-		l.cfg.Log.Warn(c.Text, "code", c.Code, "subject", c.Subject, "fix", c.Fix)
-	}
-	if step.Kind == Done {
-		l.cfg.Log.Info(step.String())
+		l.cfg.Log.Warn("something is in the way", "subject", c.Subject, "cause", c.Text, "fix", c.Fix, "code", c.Code)
 	}
 }

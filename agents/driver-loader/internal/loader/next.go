@@ -154,10 +154,28 @@ func (o Observation) bring(target Driver, d Desired) Step {
 	if _, built := o.set(target); !built {
 		return Step{Kind: Build, Driver: target}
 	}
+	// After a reboot too, there is a way back to the driver that worked.
+	if _, way := o.payload(o.Before.Digest); way && !o.Before.same(target) && !o.noted(target) {
+		return Step{Kind: Begin, Driver: target}
+	}
 	if o.Shown != target.Digest {
 		return Step{Kind: Show, Driver: target}
 	}
 	return Step{Kind: Load, Driver: target, Modules: stack.Wanted(d.Options)}
+}
+
+// noted reports whether the journal has the change to a driver, or back to it.
+func (o Observation) noted(target Driver) bool {
+	c := o.Change
+	return c != nil && (c.Failed == nil && c.To.same(target) || c.Failed != nil && c.From.same(target))
+}
+
+// from returns the driver that a change starts from.
+func (o Observation) from() Driver {
+	if o.Running.Version == "" {
+		return o.Before
+	}
+	return o.Running
 }
 
 // foreign returns a cause for each GPU that another driver has.
@@ -184,7 +202,7 @@ func (o Observation) replace(target Driver) Step {
 	if _, built := o.set(target); !built {
 		return Step{Kind: Build, Driver: target}
 	}
-	if c := o.Change; c == nil || c.Failed == nil && !c.To.same(target) || c.Failed != nil && !c.From.same(target) {
+	if !o.noted(target) {
 		return Step{Kind: Begin, Driver: target}
 	}
 	order := stack.UnloadOrder(o.Modules)

@@ -77,8 +77,11 @@ func TestNext(t *testing.T) {
 		causes  []cause.Code
 	}{
 		"no GPU": {want1, func(o *loader.Observation) { o.Devices = nil }, loader.Wait, "", nil, []cause.Code{loader.NoGPU}},
-		"an audio device of NVIDIA is no GPU": {want1, func(o *loader.Observation) { o.Devices[0].Class = 0x040300 },
-			loader.Wait, "", nil, []cause.Code{loader.NoGPU}},
+		"an audio device of NVIDIA is no GPU": {
+			want1, func(o *loader.Observation) { o.Devices[0].Class = 0x040300 },
+			loader.Wait, "", nil,
+			[]cause.Code{loader.NoGPU},
+		},
 		"all is as desired": {want1, nil, loader.Done, "1", nil, nil},
 		"the newest driver of the store, without a version": {loader.Desired{Flavour: payload.Open}, nil, loader.Done, "1", nil, nil},
 		"a driver that is not in the store":                 {loader.Desired{Version: "3"}, nil, loader.Wait, "", nil, []cause.Code{loader.NoPayload}},
@@ -86,13 +89,18 @@ func TestNext(t *testing.T) {
 		"a driver of the host is used": {want2, func(o *loader.Observation) { o.Host, o.Published = "1", "" }, loader.Publish, "1", nil, nil},
 		"… and stays as it is":         {want2, func(o *loader.Observation) { o.Host = "1" }, loader.Done, "1", nil, nil},
 		"… its nodes are made":         {want2, func(o *loader.Observation) { o.Host, o.MissingNodes = "1", 2 }, loader.Nodes, "1", nil, nil},
-		"… and is not loaded": {want2, func(o *loader.Observation) { o.Host, o.Running = "1", loader.Driver{} },
-			loader.Wait, "", nil, []cause.Code{loader.HostNotLoaded}},
+		"… and is not loaded": {
+			want2, func(o *loader.Observation) { o.Host, o.Running = "1", loader.Driver{} },
+			loader.Wait, "", nil,
+			[]cause.Code{loader.HostNotLoaded},
+		},
 
 		"nothing is loaded or built": {want1, func(o *loader.Observation) { o.Running, o.Modules, o.Sets = loader.Driver{}, nil, nil }, loader.Build, "1", nil, nil},
 		"nothing is loaded":          {want1, func(o *loader.Observation) { o.Running, o.Modules = loader.Driver{}, nil }, loader.Load, "1", all, nil},
-		"the firmware comes first": {want1, func(o *loader.Observation) { o.Running, o.Modules, o.Shown = loader.Driver{}, nil, "" },
-			loader.Show, "1", nil, nil},
+		"the firmware comes first": {
+			want1, func(o *loader.Observation) { o.Running, o.Modules, o.Shown = loader.Driver{}, nil, "" },
+			loader.Show, "1", nil, nil,
+		},
 		"nouveau has the GPU": {want1, func(o *loader.Observation) {
 			o.Running, o.Modules, o.Devices = loader.Driver{}, nil, []pci.Device{gpu("nouveau")}
 		}, loader.Wait, "", nil, []cause.Code{loader.OtherDriverBound}},
@@ -102,6 +110,13 @@ func TestNext(t *testing.T) {
 		"built with the other flavour": {want1, func(o *loader.Observation) {
 			o.Running, o.Modules, o.Sets[0].Key.Flavour = loader.Driver{}, nil, "proprietary"
 		}, loader.Build, "1", nil, nil},
+
+		"after a reboot, there is a way back to the driver that worked": {want2, func(o *loader.Observation) {
+			o.Running, o.Modules, o.Shown, o.Before = loader.Driver{}, nil, "", driver("1")
+		}, loader.Begin, "2", nil, nil},
+		"… unless it is not in the store": {want2, func(o *loader.Observation) {
+			o.Running, o.Modules, o.Payloads, o.Before = loader.Driver{}, nil, stored("2"), driver("1")
+		}, loader.Show, "2", nil, nil},
 
 		"a module is missing":                  {want1, func(o *loader.Observation) { delete(o.Modules, "nvidia_uvm") }, loader.Load, "1", []string{"nvidia_uvm"}, nil},
 		"… and is not built":                   {want1, func(o *loader.Observation) { delete(o.Modules, "nvidia_uvm"); o.Sets = nil }, loader.Build, "1", nil, nil},
@@ -133,8 +148,11 @@ func TestNext(t *testing.T) {
 		"… the new one is loaded and does not work": {want2, func(o *loader.Observation) {
 			o.Change, o.Running.Version, o.Shown = failed(broken), "2", "d2"
 		}, loader.Claim, "1", order, nil},
-		"… the old one is not in the store": {want2, func(o *loader.Observation) { o.Change, o.Payloads = failed(broken), stored("2") },
-			loader.Wait, "", nil, []cause.Code{loader.NoWayBack}},
+		"… the old one is not in the store": {
+			want2, func(o *loader.Observation) { o.Change, o.Payloads = failed(broken), stored("2") },
+			loader.Wait, "", nil,
+			[]cause.Code{loader.NoWayBack},
+		},
 		"… another driver is desired then": {loader.Desired{Version: "3", Flavour: payload.Open}, func(o *loader.Observation) {
 			o.Change, o.Payloads, o.Sets = failed(broken), stored("1", "2", "3"), built("3")
 		}, loader.Begin, "3", nil, nil},

@@ -61,8 +61,9 @@ type Observation struct {
 	Payloads []payload.Payload
 	// Sets are the built modules for this kernel and compiler.
 	Sets []cache.Set
-	// Change is the content of the journal, nil for none.
+	// Change is the change in the journal, nil for none. Before is the driver that worked last.
 	Change *Change
+	Before Driver
 	// Shown is the digest of the payload at the driver's place, "" for another folder.
 	Shown string
 	// Claimed is set while this process has NVML for itself.

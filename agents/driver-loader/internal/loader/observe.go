@@ -59,7 +59,7 @@ func (l *Loader) Observe(ctx context.Context) (Observation, error) {
 // observeStore adds what the store has, and the loaded driver as the journal knows it.
 func (l *Loader) observeStore(o *Observation) error {
 	noted, journalErr := l.journal.read()
-	o.Change = noted.Change
+	o.Change, o.Before = noted.Change, noted.Works
 	var payloadsErr, setsErr, shownErr error
 	o.Payloads, payloadsErr = l.payloads.List()
 	var sets []cache.Set
