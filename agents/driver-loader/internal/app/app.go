@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/driver-loader/internal/loader"
@@ -41,7 +42,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			}
 			return l.Run(ctx)
 		},
-		Ready:  l.Ready,
+		Ready: l.Ready, Collectors: []prometheus.Collector{loader.NewMetrics(l)},
 		Reload: func(context.Context) error { return l.Retry() },
 	}, nil
 }
