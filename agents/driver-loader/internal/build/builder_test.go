@@ -18,17 +18,17 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/payload"
 )
 
-// headersOf returns a root with headers of a kernel: this machine, or the folder in the
-// variable HEADERS_ROOT into which packages of headers were unpacked.
+// headersOf returns a root with headers of a kernel: those for the guests of test/qemu, or
+// this machine's.
 func headersOf(t *testing.T) (root, release string) {
 	t.Helper()
 	root = "/"
-	if dir := os.Getenv("HEADERS_ROOT"); dir != "" {
-		root = dir
+	if guests := filepath.Join(os.Getenv("OUTRIGGER_BIN"), "qemu/root"); os.Getenv("OUTRIGGER_BIN") != "" {
+		root = guests
 	}
 	links, err := filepath.Glob(filepath.Join(root, "lib/modules/*/build"))
 	if err != nil || len(links) == 0 {
-		t.Skip("this machine has no headers of a kernel: install linux-headers-amd64, or set HEADERS_ROOT")
+		t.Skip("this machine has no headers of a kernel: run make everything and set OUTRIGGER_BIN, or install linux-headers-amd64")
 	}
 	return root, filepath.Base(filepath.Dir(links[len(links)-1]))
 }
