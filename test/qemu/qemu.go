@@ -27,6 +27,9 @@ type Machine struct {
 	Files map[string][]byte
 	// Links are symbolic links of the guest, by their paths, with their targets.
 	Links map[string]string
+	// Disk is the path of a disk of this machine, with ext4, "" for none. The guest mounts it
+	// at the folder DiskAt. What it writes there is there again when it boots with the disk.
+	Disk, DiskAt string
 	// Env are variables of the program, as "NAME=value".
 	Env []string
 	// Options are added to the kernel's command line.
@@ -50,10 +53,17 @@ func (m Machine) Run(ctx context.Context, args ...string) (code int, output stri
 		return 0, "", err
 	}
 	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max",
+	options := []string{
+		"-accel", "tcg,thread=multi", "-cpu", "max",
 		"-m", strconv.Itoa(max(m.MemoryMiB, 512)), "-smp", "1", "-nodefaults", "-no-user-config", "-no-reboot",
 		"-display", "none", "-monitor", "none", "-serial", "stdio", "-kernel", m.Kernel, "-initrd", initrd,
-		"-append", strings.Join(append([]string{"console=ttyS0 quiet panic=-1 mitigations=off"}, m.Options...), " "))
+		"-append", strings.Join(append([]string{"console=ttyS0 quiet panic=-1 mitigations=off"}, m.Options...), " "),
+	}
+	if m.Disk != "" {
+		// Debian's kernel has the driver of NVMe built in.
+		options = append(options, "-drive", "if=none,id=disk,format=raw,file="+m.Disk, "-device", "nvme,drive=disk,serial=disk")
+	}
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", options...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	ran := cmd.Run()
 	output = strings.ReplaceAll(out.String(), "\r\n", "\n")
@@ -70,6 +80,9 @@ func (m Machine) initrd(dir string, args []string) (string, error) {
 	files := map[string][]byte{
 		"/guest/args": []byte(strings.Join(args, "\x00")),
 		"/guest/env":  []byte(strings.Join(m.Env, "\x00")),
+	}
+	if m.Disk != "" {
+		files["/guest/disk"] = []byte(m.DiskAt)
 	}
 	maps.Copy(files, m.Files)
 	init, err := os.ReadFile(m.Init)

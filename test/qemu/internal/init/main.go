@@ -1,6 +1,6 @@
 // Init is the first process of the guest: it mounts the file systems that programs
-// expect, loads the modules in /guest/modules, runs the program of /guest/args, prints
-// its exit code and powers off. In a guest with the unit /guest/guest.service, it becomes
+// expect and the disk, loads the modules in /guest/modules, runs the program of
+// /guest/args, prints its exit code and powers off. In a guest with the unit /guest/guest.service, it becomes
 // systemd instead, which starts it again to run the program.
 package main
 
@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -118,7 +119,36 @@ func prepare() error {
 	if err := loadModules("/guest/modules"); err != nil {
 		return err
 	}
+	if err := mountDisk(); err != nil {
+		return err
+	}
 	return becomeSystemd("/guest/guest.service")
+}
+
+// mountDisk mounts the disk at the folder that /guest/disk names, if there is one.
+func mountDisk() error {
+	const disk = "/dev/nvme0n1"
+	at, err := os.ReadFile("/guest/disk")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(string(at), 0o755); err != nil {
+		return err
+	}
+	// The kernel finds it while this program runs already.
+	for range 3000 {
+		if err = unix.Mount(disk, string(at), "ext4", 0, ""); !errors.Is(err, unix.ENOENT) {
+			break
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	if err != nil {
+		return fmt.Errorf("mount %s at %s: %w", disk, at, err)
+	}
+	return nil
 }
 
 // becomeSystemd becomes systemd, which starts only the unit in a file, if there is one.
