@@ -82,8 +82,8 @@ current-context: test
 	return file
 }
 
-// Client returns a client of package kube for a node, by way of a service account's folder.
-func Client(t testing.TB, rc *rest.Config, node, agent string) *kube.Client {
+// Account returns a folder like the one that the kubelet mounts for a service account.
+func Account(t testing.TB, rc *rest.Config) string {
 	t.Helper()
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(rc.Host, "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:noctx,gosec // it reads the certificate
 	if err != nil {
@@ -97,7 +97,13 @@ func Client(t testing.TB, rc *rest.Config, node, agent string) *kube.Client {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "ca.crt"), chain)
 	write(t, filepath.Join(dir, "token"), []byte(rc.BearerToken))
-	c, err := kube.New(kube.Config{Server: rc.Host, Dir: dir, Node: node, Agent: agent, Log: slog.New(slog.DiscardHandler)})
+	return dir
+}
+
+// Client returns a client of package kube for an agent of a node.
+func Client(t testing.TB, rc *rest.Config, node, agent string) *kube.Client {
+	t.Helper()
+	c, err := kube.New(kube.Config{Server: rc.Host, Dir: Account(t, rc), Node: node, Agent: agent, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

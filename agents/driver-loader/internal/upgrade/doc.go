@@ -3,6 +3,41 @@
 // succeeded or not.
 //
 // Next derives the next Action from a Journal and an Observation, and After the next Journal
-// from how it went; both are pure. The states, labels and
+// from how it went; both are pure. Upgrade is the loop around them. The states, labels and
 // annotations are those of NVIDIA's upgrade controller.
+//
+// The agent wires it so:
+//
+//	client, err := kube.New(kube.Config{Node: node, Agent: "driver-loader", Log: log})
+//	…
+//	up := upgrade.New(upgrade.Config{
+//		Client:    client,
+//		Events:    kube.NewEvents(client),
+//		Slots:     slots.New(slots.Config{Client: client, Namespace: namespace, Node: node, Log: log}),
+//		Driver:    loader, // swaps, validates and rolls back
+//		Desired:   func() upgrade.Desired { return upgrade.Desired{Driver: version, Policy: policy} },
+//		DaemonSet: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: namespace, Name: "driver-loader"},
+//		Journal:   filepath.Join(store, "journal.json"),
+//		Drain:     []string{"/usr/bin/driver-loader-drain"},
+//		Log:       log,
+//	})
+//	go events.Run(ctx)
+//	err = up.Run(ctx)
+//
+// While a driver is loaded that is not the desired one, only the methods of Driver change it: the
+// loader itself loads a driver on a node that has none, which is that of Journal.Driver, and only
+// while Journal.State is not Active.
+//
+// The role of the agent needs
+//
+//	nodes                          get, list, watch, patch
+//	daemonsets (own namespace)     get
+//	leases (own namespace)         list, create, patch
+//	events (namespace default)     create
+//
+// and for the program driver-loader-drain, which uses the same service account, in all namespaces
+//
+//	pods                           get, list
+//	pods/eviction                  create
+//	daemonsets, resourceclaims     get
 package upgrade

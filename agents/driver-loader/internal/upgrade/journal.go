@@ -16,8 +16,7 @@ import (
 // action. All actions may be repeated.
 type Journal struct {
 	State State `json:"state"`
-	// Target is the driver that the node gets, and Previous the one that it had. After a failure
-	// Previous is the one that is loaded.
+	// Target is the driver that the node gets, and Previous the one that it had.
 	Target   string `json:"target,omitempty"`
 	Previous string `json:"previous,omitempty"`
 	// Attempts counts the beginnings of the action of this state.
@@ -27,6 +26,8 @@ type Journal struct {
 	// Requested is set if the node was asked to upgrade by RequestedAnnotation, which is removed
 	// when the upgrade begins.
 	Requested bool `json:"requested,omitempty"`
+	// Broken is set after a failure that left Target loaded.
+	Broken bool `json:"broken,omitempty"`
 	// Settled is set in a resting state when the slot has been given back.
 	Settled bool `json:"settled,omitempty"`
 	// WasCordoned is set if somebody else had cordoned the node. It is for other tools:
@@ -34,6 +35,19 @@ type Journal struct {
 	WasCordoned bool `json:"wasCordoned,omitempty"`
 	// Cause is why the last upgrade failed, or what it waits for.
 	Cause *cause.Cause `json:"cause,omitempty"`
+}
+
+// Driver returns the driver that the loader loads on a node that has none, for example after a
+// reboot: the desired one, unless its upgrade failed or is on its way back.
+func (j Journal) Driver(target string) string {
+	switch j.State {
+	case Failed, RollingBack, Restoring, RollingBackToYield:
+		if j.Target == target && j.Previous != "" {
+			return j.Previous
+		}
+	default:
+	}
+	return target
 }
 
 // maxJournal is the most bytes of a journal: a cause can name many pods.

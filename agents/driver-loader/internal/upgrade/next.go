@@ -3,24 +3,8 @@ package upgrade
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/cause"
-)
-
-// Codes of causes.
-const (
-	// CodeHalted is a fleet in which too many nodes failed.
-	CodeHalted cause.Code = "UpgradeHalted"
-	// CodeNoSlot is a node that waits for others.
-	CodeNoSlot cause.Code = "WaitingForUpgradeSlot"
-	// CodeInterrupted is an action that did not survive several starts.
-	CodeInterrupted cause.Code = "UpgradeInterrupted"
-	// CodeFailed is a failure that is no cause by itself.
-	CodeFailed cause.Code = "UpgradeFailed"
-	// CodeTemporary is a failure after which an action that leaves the driver untouched is tried
-	// again: the API server does not answer.
-	CodeTemporary cause.Code = "TemporaryFailure"
 )
 
 // maxAttempts is how often the driver is swapped or rolled back before that counts as a failure.
@@ -123,7 +107,7 @@ func rest(j Journal, o Observation, p Policy) Action {
 // repaired reports whether the desired driver was loaded after the failure. One that did not
 // pass its validation, and that could not be rolled back, is not repaired by being there.
 func repaired(j Journal, o Observation) bool {
-	return o.Target != "" && o.Loaded == o.Target && (j.Previous != o.Target || o.Node.Requested)
+	return o.Target != "" && o.Loaded == o.Target && (!j.Broken || o.Node.Requested)
 }
 
 // desired reports whether the node should be upgraded. A node without a driver should not:
@@ -232,109 +216,4 @@ func first(causes ...*cause.Cause) *cause.Cause {
 		}
 	}
 	return nil
-}
-
-// Begin returns the journal to write before an action: what was begun is known after a kill.
-// It changes the journal of actions that may not begin for ever, and no other.
-func Begin(j Journal, a Action) Journal {
-	switch a.Kind {
-	case Swap, Validate, RollBack:
-		j.Attempts++
-	default:
-	}
-	return j
-}
-
-// After returns the journal after an action. failed is nil if the action succeeded.
-func After(j Journal, o Observation, a Action, failed *cause.Cause, p Policy, now time.Time) Journal {
-	if failed != nil && failed.Code == CodeTemporary && j.State.beforeSwap() {
-		j.Cause = failed
-		return j
-	}
-	switch a.Kind {
-	case Move:
-		return move(j, o, a.To, a.Cause, now)
-	case Wait:
-		j.Cause = a.Cause
-		if j.State == Failed && o.Loaded != o.Target {
-			j.Previous = o.Loaded
-		}
-	case Settle:
-		j.Settled = j.Settled || failed == nil
-	case WaitForJobs:
-		if failed == nil {
-			return move(j, o, DeletingPod, nil, now)
-		}
-	case EvictPods:
-		switch {
-		case failed == nil:
-			return move(j, o, Swapping, nil, now)
-		case p.Drain.Enable:
-			return move(j, o, Draining, failed, now)
-		}
-		return move(j, o, Restoring, failed, now)
-	case DrainNode:
-		if failed == nil {
-			return move(j, o, Swapping, nil, now)
-		}
-		return move(j, o, Restoring, failed, now)
-	case Swap:
-		if failed == nil {
-			return move(j, o, Validating, nil, now)
-		}
-		return move(j, o, RollingBack, failed, now)
-	case Validate:
-		if failed == nil {
-			return move(j, o, Uncordoning, nil, now)
-		}
-		return move(j, o, RollingBack, failed, now)
-	case RollBack:
-		return rolledBack(j, o, failed, now)
-	case Take, Release, Cordon, Uncordon:
-		// The next observation shows whether it was done.
-	}
-	return j
-}
-
-// rolledBack tries again after a failure, and then leaves the driver to the loader.
-func rolledBack(j Journal, o Observation, failed *cause.Cause, now time.Time) Journal {
-	switch {
-	case failed == nil && j.State == RollingBackToYield:
-		return move(j, o, Yielding, nil, now)
-	case failed == nil:
-		return move(j, o, Restoring, nil, now)
-	case j.Attempts < maxAttempts:
-		return j
-	}
-	both := *failed
-	if j.Cause != nil {
-		both = *j.Cause
-		both.Text += "; and the previous driver could not be loaded again: " + failed.Error()
-	}
-	return move(j, o, Restoring, &both, now)
-}
-
-// move changes the state. A cause stays until the next upgrade begins, or succeeds.
-func move(j Journal, o Observation, to State, why *cause.Cause, now time.Time) Journal {
-	j.State, j.Since, j.Attempts, j.Settled = to, now, 0, false
-	if why != nil {
-		j.Cause = why
-	}
-	switch to {
-	case Required:
-		j.Target, j.Cause = o.Target, nil
-	case Cordoning:
-		j.Requested = o.Node.Requested || j.Requested
-		j.Target, j.Previous, j.WasCordoned, j.Cause = o.Target, o.Loaded, o.Node.Unschedulable && !o.Node.Cordoned, nil
-	case Swapping:
-		j.Target, j.Cause = o.Target, nil
-	case Done:
-		j.Cause, j.Requested = nil, false
-	case Failed:
-		j.Previous, j.Requested = o.Loaded, false
-	case Idle:
-		j = Journal{State: Idle, Since: now}
-	default:
-	}
-	return j
 }

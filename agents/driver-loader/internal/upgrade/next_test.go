@@ -41,7 +41,7 @@ func TestNext(t *testing.T) {
 		"it failed, and is asked for again":     {j: upgrade.Journal{State: upgrade.Failed, Target: "2", Settled: true}, o: with(func(o *upgrade.Observation) { o.Node.Requested = true }), want: upgrade.Move, to: upgrade.Required},
 		"it failed with another driver":         {j: upgrade.Journal{State: upgrade.Failed, Target: "1.5", Settled: true}, o: old, want: upgrade.Move, to: upgrade.Required},
 		"it failed, and somebody repaired it":   {j: upgrade.Journal{State: upgrade.Failed, Target: "2", Settled: true}, o: with(func(o *upgrade.Observation) { o.Loaded = "2" }), want: upgrade.Move, to: upgrade.Done},
-		"it failed, and could not be undone":    {j: upgrade.Journal{State: upgrade.Failed, Target: "2", Previous: "2", Settled: true}, o: with(func(o *upgrade.Observation) { o.Loaded = "2" }), want: upgrade.Wait},
+		"it failed, and could not be undone":    {j: upgrade.Journal{State: upgrade.Failed, Target: "2", Broken: true, Settled: true}, o: with(func(o *upgrade.Observation) { o.Loaded = "2" }), want: upgrade.Wait},
 		"the journal is lost in the upgrade":    {j: settled, o: with(func(o *upgrade.Observation) { o.Node.Cordoned = true }), want: upgrade.Move, to: upgrade.Yielding},
 		"the version is put back":               {j: upgrade.Journal{State: upgrade.DeletingPod}, o: with(func(o *upgrade.Observation) { o.Target = "1"; o.Slot.Held = true }), want: upgrade.Move, to: upgrade.Yielding},
 		"somebody uncordons the node":           {j: upgrade.Journal{State: upgrade.DeletingPod}, o: with(func(o *upgrade.Observation) { o.Slot.Held = true; o.Node.Cordoned = true }), want: upgrade.Cordon},
@@ -153,6 +153,24 @@ func TestLabelsAreThoseOfNVIDIA(t *testing.T) {
 	} {
 		if got := state.Label(); got != want {
 			t.Errorf("%q has the label %q, want %q", state, got, want)
+		}
+	}
+}
+
+func TestTheDriverOfANodeThatHasNone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		j    upgrade.Journal
+		want string
+	}{
+		"at first":                        {want: "2"},
+		"in the upgrade":                  {j: upgrade.Journal{State: upgrade.Swapping, Target: "2", Previous: "1"}, want: "2"},
+		"on its way back":                 {j: upgrade.Journal{State: upgrade.RollingBack, Target: "2", Previous: "1"}, want: "1"},
+		"after the upgrade failed":        {j: upgrade.Journal{State: upgrade.Failed, Target: "2", Previous: "1"}, want: "1"},
+		"after one to another driver":     {j: upgrade.Journal{State: upgrade.Failed, Target: "1.5", Previous: "1"}, want: "2"},
+		"after the upgrade had succeeded": {j: upgrade.Journal{State: upgrade.Done, Target: "2", Previous: "1"}, want: "2"},
+	} {
+		if got := tc.j.Driver("2"); got != tc.want {
+			t.Errorf("%s, a node gets driver %s, want %s", name, got, tc.want)
 		}
 	}
 }

@@ -1,0 +1,277 @@
+package upgrade_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/drain"
+	"outrigger.dev/agents/driver-loader/internal/slots"
+	"outrigger.dev/agents/driver-loader/internal/upgrade"
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/apitest"
+	"outrigger.dev/pkg/pace"
+)
+
+// asDrain makes the test binary the program driver-loader-drain.
+const asDrain = "TEST_AS_DRAIN"
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(asAgent); spec != "" {
+		runAgent(spec)
+	}
+	if os.Getenv(asDrain) != "" {
+		os.Exit(drain.Main(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// fleet is a cluster with a real API server, whose nodes have no kubelet.
+type fleet struct {
+	*testing.T
+	host, account, kubeconfig string
+	client     func(node string) *kube.Client
+	// operator is a client of somebody else.
+	operator func(node string) *kube.Client
+	policy   upgrade.Policy
+
+	mu sync.Mutex
+	// swapping are the nodes whose driver is being changed, and most how many there were at once.
+	swapping map[string]bool
+	most     int
+}
+
+func newFleet(t *testing.T) *fleet {
+	rc := apitest.Start(t)
+	f := &fleet{
+		T: t, host: rc.Host, account: apitest.Account(t, rc), kubeconfig: apitest.Kubeconfig(t, rc),
+		policy: upgrade.Default(), swapping: map[string]bool{},
+	}
+	f.client = func(node string) *kube.Client { return apitest.Client(t, rc, node, "driver-loader") }
+	f.operator = func(node string) *kube.Client { return apitest.Client(t, rc, node, "kubectl") }
+	t.Setenv(asDrain, "yes")
+	f.create("apps/v1", "daemonsets", map[string]any{
+		"kind": "DaemonSet", "metadata": map[string]any{"name": "driver-loader"},
+		"spec": map[string]any{
+			"selector": map[string]any{"matchLabels": map[string]any{"app": "x"}},
+			"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "x"}}, "spec": map[string]any{"containers": []any{map[string]any{"name": "main", "image": "image"}}}},
+		},
+	})
+	return f
+}
+
+// create creates an object of the namespace default, which is there a moment after the API server.
+func (f *fleet) create(api, resource string, object map[string]any) {
+	f.Helper()
+	object["apiVersion"] = api
+	of := kube.Object{API: api, Resource: resource}
+	if resource != "nodes" {
+		of.Namespace = "default"
+	}
+	for {
+		err := f.client("any").Create(f.Context(), of, object)
+		if err == nil {
+			return
+		}
+		if status, is := errors.AsType[*kube.StatusError](err); !is || status.Code != 404 || !pace.Pause(f.Context(), 50*time.Millisecond) {
+			f.Fatal(err)
+		}
+	}
+}
+
+// pod creates a pod without a controller, which may hold a GPU.
+func (f *fleet) pod(node, name string, gpu bool) {
+	f.Helper()
+	container := map[string]any{"name": "main", "image": "image"}
+	if gpu {
+		container["resources"] = map[string]any{"limits": map[string]any{"nvidia.com/gpu": "1"}}
+	}
+	f.create("v1", "pods", map[string]any{
+		"kind": "Pod", "metadata": map[string]any{"name": name, "labels": map[string]any{"name": name}},
+		"spec": map[string]any{"nodeName": node, "terminationGracePeriodSeconds": 0, "containers": []any{container}},
+	})
+}
+
+// pods returns the names of the pods.
+func (f *fleet) pods() (names []string) {
+	f.Helper()
+	type meta struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	}
+	all, err := kube.List[meta](f.Context(), f.client("any"), kube.Query{Object: kube.Object{API: "v1", Resource: "pods"}, Metadata: true})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, p := range all {
+		names = append(names, p.Metadata.Name)
+	}
+	return names
+}
+
+// shown is what tools read of a Node.
+type shown struct {
+	Metadata struct {
+		ResourceVersion string            `json:"resourceVersion"`
+		Labels          map[string]string `json:"labels"`
+		Annotations     map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		Unschedulable bool `json:"unschedulable"`
+	} `json:"spec"`
+}
+
+func (s shown) state() string { return s.Metadata.Labels[upgrade.StateLabel] }
+func (s shown) cause() string { return s.Metadata.Annotations[upgrade.CauseAnnotation] }
+
+// machine is a node with a driver.
+type machine struct {
+	*fleet
+	name    string
+	journal string
+
+	// loaded is what survives a kill of the agent.
+	loaded string
+	// swap, validate and rollBack fail with these errors.
+	swap, validate, rollBack error
+	// looked gets a signal of each look at the driver, if it is not nil.
+	looked chan struct{}
+	// in is called in each method of Driver that changes the driver.
+	in func(method string)
+	// desired is the driver of the chart.
+	desired string
+}
+
+// node creates a Node whose driver is 1 and should be 2.
+func (f *fleet) node(name string, cordoned bool) *machine {
+	f.Helper()
+	f.create("v1", "nodes", map[string]any{
+		"kind": "Node", "metadata": map[string]any{"name": name, "labels": map[string]any{"nvidia.com/gpu.present": "true"}},
+		"spec": map[string]any{"unschedulable": cordoned},
+	})
+	return &machine{fleet: f, name: name, journal: filepath.Join(f.TempDir(), "upgrade.json"), loaded: "1", desired: "2", in: func(string) {}}
+}
+
+func (m *machine) Loaded(context.Context) (string, error) {
+	if m.looked != nil {
+		m.looked <- struct{}{}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.loaded, nil
+}
+
+func (m *machine) set(driver string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.loaded = driver
+}
+
+func (m *machine) Swap(ctx context.Context, target string) error {
+	m.mu.Lock()
+	m.swapping[m.name] = true
+	m.most = max(m.most, len(m.swapping))
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.swapping, m.name)
+	}()
+	m.set("")
+	m.in("swap")
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if m.swap != nil {
+		return m.swap
+	}
+	m.set(target)
+	return nil
+}
+
+func (m *machine) Validate(ctx context.Context) error {
+	m.in("validate")
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return m.validate
+}
+
+func (m *machine) RollBack(ctx context.Context, previous string) error {
+	m.in("roll back")
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if m.rollBack == nil {
+		m.set(previous)
+	}
+	return m.rollBack
+}
+
+// show reads the Node.
+func (m *machine) show() (s shown) {
+	m.Helper()
+	c := m.client(m.name)
+	if err := c.Get(m.Context(), c.Node(), &s); err != nil {
+		m.Fatal(err)
+	}
+	return s
+}
+
+// config returns what all agents have, with short delays.
+func config(c *kube.Client, log *slog.Logger, kubeconfig string) upgrade.Config {
+	return upgrade.Config{
+		Client: c, Events: kube.NewEvents(c), Log: log,
+		Slots:     slots.New(slots.Config{Client: c, Namespace: "default", Node: c.Node().Name, Log: log}),
+		DaemonSet: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: "default", Name: "driver-loader"},
+		Drain:     []string{os.Args[0], "--kubeconfig", kubeconfig, "--retry-every", "100ms"},
+		Retry:     pace.Backoff{First: 10 * time.Millisecond, Most: 100 * time.Millisecond}, Slice: time.Second,
+	}
+}
+
+// start runs an agent of the node until stop is called.
+func (m *machine) start() (stop func()) {
+	c := m.client(m.name)
+	cfg := config(c, slog.New(slog.DiscardHandler), m.kubeconfig)
+	cfg.Driver, cfg.Journal = m, m.journal
+	cfg.Desired = func() upgrade.Desired { return upgrade.Desired{Driver: m.desired, Policy: m.policy} }
+	u := upgrade.New(cfg)
+	ctx, cancel := context.WithCancel(m.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = u.Run(ctx) })
+	running.Go(func() { _ = cfg.Events.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// until waits until the Node shows something.
+func (m *machine) until(what string, ok func(shown) bool) shown {
+	m.Helper()
+	for {
+		s := m.show()
+		if ok(s) {
+			return s
+		}
+		if !pace.Pause(m.Context(), 20*time.Millisecond) {
+			m.Fatalf("the test ended before %s: %+v", what, s)
+		}
+	}
+}
+
+// reaches waits until the Node has a state and is settled.
+func (m *machine) reaches(state upgrade.State) shown {
+	m.Helper()
+	return m.until(fmt.Sprintf("%s has the state %s", m.name, state), func(s shown) bool {
+		j, err := upgrade.ReadJournal(m.journal)
+		return err == nil && s.state() == string(state) && j.State == state && (j.Settled || state == upgrade.Required && s.cause() != "")
+	})
+}

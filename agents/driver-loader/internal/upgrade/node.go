@@ -1,0 +1,174 @@
+package upgrade
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/text"
+)
+
+// maxCause is the most bytes of CauseAnnotation.
+const maxCause = 1024
+
+// object is what the upgrade reads of the Node.
+type object struct {
+	Metadata struct {
+		ResourceVersion string            `json:"resourceVersion"`
+		Labels          map[string]string `json:"labels"`
+		Annotations     map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		Unschedulable bool `json:"unschedulable"`
+	} `json:"spec"`
+}
+
+// seen is the part of the Node whose changes wake Run: its version changes with each heartbeat.
+type seen struct {
+	Metadata struct {
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		Unschedulable bool `json:"unschedulable"`
+	} `json:"spec"`
+}
+
+// read returns the part of the Node that Next looks at. StateLabel is not in it: other tools
+// write it too, and the journal has the state.
+func (n object) read() Node {
+	return Node{
+		Unschedulable: n.Spec.Unschedulable,
+		Cordoned:      n.Metadata.Annotations[CordonedAnnotation] != "",
+		Skip:          n.Metadata.Labels[SkipLabel] == "true",
+		Requested:     n.Metadata.Annotations[RequestedAnnotation] == "true",
+	}
+}
+
+// fields are the label and the annotations of a state.
+type fields struct {
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// published returns what is published of a state.
+func published(j Journal) fields {
+	labels, annotations := map[string]string{}, map[string]string{}
+	if label := j.State.Label(); label != "" {
+		labels[StateLabel] = label
+	}
+	if j.Cause != nil {
+		annotations[CauseAnnotation] = text.Cut(text.Printable(j.Cause.Error()), maxCause)
+	}
+	if j.State.Active() && j.WasCordoned {
+		annotations[InitialAnnotation] = "true"
+	}
+	since := strconv.FormatInt(j.Since.Unix(), 10)
+	switch j.State {
+	case WaitingJobs:
+		annotations[WaitStartAnnotation] = since
+	case Validating:
+		annotations[ValidationStartAnnotation] = since
+	default:
+	}
+	return fields{Labels: labels, Annotations: annotations}
+}
+
+// shows reports whether the Node has the fields, and no cause that is not one of them.
+func (n object) shows(f fields) bool {
+	_, stale := n.Metadata.Annotations[CauseAnnotation]
+	_, wanted := f.Annotations[CauseAnnotation]
+	return maps.Equal(f.Labels, only(n.Metadata.Labels, f.Labels)) &&
+		maps.Equal(f.Annotations, only(n.Metadata.Annotations, f.Annotations)) && stale == wanted
+}
+
+// only returns the entries of a map whose keys another one has.
+func only(of, keys map[string]string) map[string]string {
+	out := map[string]string{}
+	for k := range keys {
+		if v, has := of[k]; has {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// publish applies the label and the annotations of the state, unless the Node has them. At rest
+// it does so once, whatever other tools write.
+func (u *Upgrade) publish(ctx context.Context, n object) error {
+	f := published(u.journal)
+	known := u.shown != nil && reflect.DeepEqual(*u.shown, f)
+	switch j := u.journal; {
+	case j.State == Idle && j.Settled && u.shown == nil:
+		return nil // nothing was ever published
+	case known && (j.State.resting() || n.shows(f)), u.shown == nil && j.State != Idle && n.shows(f):
+		u.shown = &f
+		return nil
+	}
+	node := u.cfg.Client.Node()
+	if err := u.cfg.Client.Apply(ctx, node, map[string]any{
+		"apiVersion": "v1", "kind": "Node",
+		"metadata": map[string]any{"name": node.Name, "labels": f.Labels, "annotations": f.Annotations},
+	}); err != nil {
+		return fmt.Errorf("publish the state of the upgrade on node %s: %w", node.Name, err)
+	}
+	u.shown = &f
+	return nil
+}
+
+// cordon makes the node unschedulable, and says in the same write who did it.
+func (u *Upgrade) cordon(ctx context.Context, n object, target string) error {
+	ops := []kube.Operation{unchanged(n), {Op: "add", Path: "/spec/unschedulable", Value: json.RawMessage("true")}}
+	if n.Metadata.Annotations == nil {
+		ops = append(ops, kube.Operation{Op: "add", Path: "/metadata/annotations", Value: json.RawMessage("{}")})
+	}
+	ops = append(ops, kube.Operation{Op: "add", Path: annotation(CordonedAnnotation), Value: quote(target)})
+	if err := u.cfg.Client.Patch(ctx, u.cfg.Client.Node(), ops); err != nil {
+		return fmt.Errorf("cordon node %s: %w", u.cfg.Client.Node().Name, err)
+	}
+	return nil
+}
+
+// uncordon takes back what cordon wrote, and nothing else.
+func (u *Upgrade) uncordon(ctx context.Context, n object) error {
+	ops := []kube.Operation{unchanged(n), {Op: "remove", Path: annotation(CordonedAnnotation)}}
+	if n.Spec.Unschedulable {
+		ops = append(ops, kube.Operation{Op: "remove", Path: "/spec/unschedulable"})
+	}
+	if err := u.cfg.Client.Patch(ctx, u.cfg.Client.Node(), ops); err != nil {
+		return fmt.Errorf("uncordon node %s: %w", u.cfg.Client.Node().Name, err)
+	}
+	return nil
+}
+
+// accept removes the request for an upgrade, which has begun.
+func (u *Upgrade) accept(ctx context.Context, n object) error {
+	ops := []kube.Operation{unchanged(n), {Op: "remove", Path: annotation(RequestedAnnotation)}}
+	if err := u.cfg.Client.Patch(ctx, u.cfg.Client.Node(), ops); err != nil {
+		return fmt.Errorf("remove the annotation %s of node %s: %w", RequestedAnnotation, u.cfg.Client.Node().Name, err)
+	}
+	return nil
+}
+
+// unchanged makes a patch fail if the Node is not the one that was read.
+func unchanged(n object) kube.Operation {
+	return kube.Operation{Op: "test", Path: "/metadata/resourceVersion", Value: quote(n.Metadata.ResourceVersion)}
+}
+
+// annotation returns the path of an annotation in a JSON patch (RFC 6901).
+func annotation(key string) string {
+	return "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+}
+
+func quote(s string) json.RawMessage {
+	data, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string
+	}
+	return data
+}

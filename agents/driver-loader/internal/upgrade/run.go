@@ -1,0 +1,268 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/slots"
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/pace"
+)
+
+// Driver is the part of the loader that an upgrade needs. Each method may be called again
+// after the process was killed in it. An error that is a cause.Cause is shown as it is.
+type Driver interface {
+	// Loaded identifies the driver that is loaded; empty for none.
+	Loaded(ctx context.Context) (string, error)
+	// Swap unloads the driver and loads target. It waits for what holds the modules.
+	Swap(ctx context.Context, target string) error
+	// Validate says why the loaded driver does not work.
+	Validate(ctx context.Context) error
+	// RollBack loads the driver previous again.
+	RollBack(ctx context.Context, previous string) error
+}
+
+// Desired is what the values of the chart ask for.
+type Desired struct {
+	// Driver identifies the desired driver, in the terms of Driver.Loaded.
+	Driver string
+	Policy Policy
+}
+
+// Config is what an Upgrade needs.
+type Config struct {
+	// Client writes as the field manager of the upgrade. Nothing else may apply to the Node as the
+	// same one: each apply replaces the last. Its role needs the verbs get, list, watch and patch
+	// on nodes.
+	Client *kube.Client
+	Events *kube.Events
+	Slots  *slots.Book
+	Driver Driver
+	// Desired returns what is desired now. Call Changed when it changes.
+	Desired func() Desired
+	// DaemonSet is that of the agent, which counts the nodes for MaxUnavailable (verb get).
+	DaemonSet kube.Object
+	// Journal is the path of the journal.
+	Journal string
+	// Drain is the program driver-loader-drain and its arguments.
+	Drain []string
+	Log   *slog.Logger
+	// Retry has the delays after errors, and while the node waits for a slot; zero for 5 s to a minute.
+	Retry pace.Backoff
+	// Slice is the longest run of the drain program; 0 for a minute.
+	Slice time.Duration
+}
+
+// Upgrade upgrades the driver of the node.
+type Upgrade struct {
+	cfg     Config
+	wake    chan struct{}
+	journal Journal
+	// view is how the node stood in the queue when it was looked at last.
+	view slots.View
+	// shown is what was published last, if that is known.
+	shown *fields
+	// blocked are the PodDisruptionBudgets that Events named, by pod.
+	blocked map[string]string
+}
+
+// New returns an Upgrade, with the journal of the process before. A journal that cannot be read
+// is replaced: what the Node says suffices to make it schedulable again.
+func New(cfg Config) *Upgrade {
+	if cfg.Retry == (pace.Backoff{}) {
+		cfg.Retry = pace.Backoff{First: 5 * time.Second, Most: time.Minute} //nolint:mnd // see Config
+	}
+	if cfg.Slice == 0 {
+		cfg.Slice = slice
+	}
+	j, err := ReadJournal(cfg.Journal)
+	if err != nil {
+		cfg.Log.Warn("the journal of the upgrade is lost, beginning again", "err", err)
+	}
+	return &Upgrade{cfg: cfg, wake: make(chan struct{}, 1), journal: j, blocked: map[string]string{}}
+}
+
+// Changed makes Run look again. It is safe for concurrent use.
+func (u *Upgrade) Changed() { pace.Signal(u.wake) }
+
+// Run upgrades the node whenever that is desired, until ctx ends. The end of ctx changes nothing
+// on the node: the next Run goes on.
+func (u *Upgrade) Run(ctx context.Context) error {
+	following := make(chan struct{})
+	defer func() { <-following }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer close(following)
+		kube.Watch(ctx, u.cfg.Client, kube.Query{Object: u.cfg.Client.Node()}, func([]seen) { u.Changed() })
+	}()
+	retry := u.cfg.Retry
+	for ctx.Err() == nil {
+		pace.Drain(u.wake)
+		more, err := u.step(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			in := kube.RetryIn(&retry, err)
+			u.cfg.Log.Warn("cannot upgrade the driver, retrying", "state", u.journal.State, "in", in, "err", err)
+			pace.Pause(ctx, in)
+		case more:
+			retry.Reset()
+		case u.journal.State == Required:
+			u.sleep(ctx, kube.RetryIn(&retry, nil))
+		default:
+			u.sleep(ctx, 0)
+		}
+	}
+	return nil
+}
+
+// sleep waits for a change, and at most for a time if that is not 0.
+func (u *Upgrade) sleep(ctx context.Context, most time.Duration) {
+	var timeout <-chan time.Time
+	if most > 0 {
+		timeout = time.After(most)
+	}
+	select {
+	case <-ctx.Done():
+	case <-u.wake:
+	case <-timeout:
+	}
+}
+
+// step takes one action, and reports whether there may be another one.
+func (u *Upgrade) step(ctx context.Context) (more bool, err error) {
+	node, o, err := u.observe(ctx)
+	if err != nil {
+		return false, err
+	}
+	j, p := u.journal, u.cfg.Desired().Policy
+	if node.read().Requested && (j.State.Active() || j.State == Done) {
+		return true, u.accept(ctx, node)
+	}
+	if err := u.publish(ctx, node); err != nil {
+		return false, err
+	}
+	a := Next(j, o, p)
+	if err := u.write(Begin(j, a)); err != nil {
+		return false, err
+	}
+	failed, err := u.do(ctx, node, a, p)
+	if err != nil {
+		return false, err
+	}
+	next := After(u.journal, o, a, failed, p, time.Now())
+	if err := u.write(next); err != nil {
+		return false, err
+	}
+	u.tell(j, next)
+	if failed != nil && next.State == j.State && failed.Code != CodeWaiting {
+		return false, failed // with a pause
+	}
+	return a.Kind != Wait || !reflect.DeepEqual(j, next), nil
+}
+
+// write writes a journal that differs.
+func (u *Upgrade) write(j Journal) error {
+	if reflect.DeepEqual(j, u.journal) {
+		return nil
+	}
+	if err := j.Write(u.cfg.Journal); err != nil {
+		return err
+	}
+	u.journal = j
+	return nil
+}
+
+// do takes an action. It returns why the action failed, or an error if it does not know.
+func (u *Upgrade) do(ctx context.Context, node object, a Action, p Policy) (*cause.Cause, error) {
+	switch a.Kind {
+	case Take, Release, Settle:
+		return nil, u.book(ctx, a)
+	case Cordon:
+		return nil, u.cordon(ctx, node, u.journal.Target)
+	case Uncordon:
+		return nil, u.uncordon(ctx, node)
+	case WaitForJobs, EvictPods, DrainNode, Swap, Validate, RollBack:
+		return u.long(ctx, a, p)
+	default:
+		return nil, nil
+	}
+}
+
+// long takes an action that may last, and keeps the slot meanwhile. One that the end of this
+// process ended has not failed.
+func (u *Upgrade) long(ctx context.Context, a Action, p Policy) (failed *cause.Cause, err error) {
+	keeping, stop := context.WithCancel(ctx)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		u.cfg.Slots.Keep(keeping)
+	}()
+	defer func() { stop(); <-kept }()
+	switch a.Kind {
+	case Swap:
+		err = u.swap(ctx, u.journal.Target)
+	case Validate:
+		err = u.cfg.Driver.Validate(ctx)
+	case RollBack:
+		err = u.cfg.Driver.RollBack(ctx, u.journal.Previous)
+	default:
+		failed = u.evict(ctx, u.journal, a, p, time.Now())
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	subject := "upgrade to driver " + u.journal.Target
+	if a.Kind == RollBack {
+		subject = "driver " + u.journal.Previous
+	}
+	return first(failed, causeOf(subject, err)), nil
+}
+
+// swap swaps the driver, and looks whether it is the desired one.
+func (u *Upgrade) swap(ctx context.Context, target string) error {
+	if err := u.cfg.Driver.Swap(ctx, target); err != nil {
+		return err
+	}
+	loaded, err := u.cfg.Driver.Loaded(ctx)
+	if err == nil && loaded != target {
+		err = fmt.Errorf("driver %q is loaded after the upgrade to %s", loaded, target)
+	}
+	return err
+}
+
+// causeOf returns the cause that an error is, or one made of it.
+func causeOf(subject string, err error) *cause.Cause {
+	if err == nil {
+		return nil
+	}
+	if c, is := errors.AsType[cause.Cause](err); is {
+		return &c
+	}
+	return &cause.Cause{Code: CodeFailed, Subject: subject, Text: err.Error()}
+}
+
+// tell logs a change of the state, and sends it as an Event.
+func (u *Upgrade) tell(before, after Journal) {
+	if after.Cause != nil && (before.Cause == nil || before.Cause.Code != after.Cause.Code) && after.Cause.Code != CodeNoSlot {
+		u.cfg.Log.Warn("the upgrade of the driver has a problem", "state", after.State, "cause", after.Cause.Error())
+		u.say(true, after.Cause.Error())
+	}
+	if before.State == after.State {
+		return
+	}
+	u.cfg.Log.Info("upgrade of the driver", "state", after.State, "before", before.State, "target", after.Target)
+	if after.State.Label() != before.State.Label() && after.State != Idle {
+		u.say(after.State == Failed, fmt.Sprintf("upgrade to driver %s: %s", after.Target, after.State.Label()))
+	}
+}
+
+func (u *Upgrade) say(warning bool, message string) {
+	u.cfg.Events.Report(kube.Event{Warning: warning, Reason: EventReason, Message: message})
+}
