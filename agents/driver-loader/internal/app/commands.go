@@ -133,8 +133,8 @@ func load(c *cli.Context, s settings) error {
 	if err := printStep(c.App.Writer, step); err != nil {
 		return err
 	}
-	if step.Kind != loader.Done {
-		return errors.New("the driver is not loaded as desired")
+	if step.Kind != loader.Done || len(step.Causes) > 0 {
+		return errors.New("the desired driver is not loaded")
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,6 +142,9 @@ func (a Driver) known(o Observation) Driver {
 
 // differs reports whether the loaded driver has to be replaced.
 func (o Observation) differs(target Driver) bool {
+	if o.Noted && !o.Running.Params.Equal(target.Params) {
+		return true
+	}
 	return o.Running.Version != target.Version || o.Running.Flavour != target.Flavour || len(target.Params.Differing(o.Modules)) > 0
 }
 
@@ -273,12 +275,20 @@ func (o Observation) settle(target Driver, back bool) Step {
 		return Step{Kind: Publish, Driver: target}
 	}
 	done := Step{Kind: Done, Driver: target}
-	if c := o.Change; back {
-		done.Causes = []cause.Cause{{
-			Code: c.Failed.Code, Subject: "driver " + c.To.Version,
-			Text: fmt.Sprintf("it does not work on this node, and driver %s was loaded again: %s: %s", target.Version, c.Failed.Subject, c.Failed.Text),
-			Fix:  strings.TrimPrefix(c.Failed.Fix+"; then send SIGHUP to try again, or choose another driver", "; "),
-		}}
+	if back {
+		done.Causes = []cause.Cause{o.Change.rolledBack()}
 	}
 	return done
+}
+
+// rolledBack is the cause that another driver than the desired one is loaded.
+func (c Change) rolledBack() cause.Cause {
+	text := "it does not work on this node, and driver " + c.From.Version + " was loaded again"
+	if c.From.Version == c.To.Version {
+		text = "it does not work with the desired parameters or kernel module type, and was loaded again as before"
+	}
+	return cause.Cause{
+		Code: c.Failed.Code, Subject: "driver " + c.To.Version, Text: text + ": " + c.Failed.Subject + ": " + c.Failed.Text,
+		Fix: strings.TrimPrefix(c.Failed.Fix+"; then send SIGHUP to try again, or choose another driver", "; "),
+	}
 }

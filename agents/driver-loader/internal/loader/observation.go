@@ -53,8 +53,10 @@ type Observation struct {
 	Kernel  kernel.Kernel
 	// Modules are those that the kernel has.
 	Modules map[string]kernel.Loaded
-	// Running is the driver that is loaded. Its version is "" if none is.
+	// Running is the driver that is loaded. Its version is "" if none is. Noted is set if the
+	// journal knows its parameters: this program has loaded it.
 	Running Driver
+	Noted   bool
 	// Host is the version of a driver that is installed on the host itself, "" for none.
 	Host string
 	// Payloads are the drivers in the store, the newest first.

@@ -79,23 +79,24 @@ func (l *Loader) observeStore(o *Observation) error {
 		}
 	}
 	if core, ok := o.Modules[stack.Core]; ok {
-		o.Running = running(core, noted.Loaded).known(*o)
+		o.Running, o.Noted = running(core, noted.Loaded)
+		o.Running = o.Running.known(*o)
 	}
 	return errors.Join(journalErr, payloadsErr, setsErr, shownErr)
 }
 
-// running returns the loaded driver. Its parameters are those that this program has loaded
-// it with.
-func running(core kernel.Loaded, noted Driver) Driver {
-	d := Driver{Version: core.Version, Flavour: payload.Open}
+// running returns the loaded driver, and whether it is the noted one, whose parameters are
+// known.
+func running(core kernel.Loaded, noted Driver) (d Driver, is bool) {
+	d = Driver{Version: core.Version, Flavour: payload.Open}
 	// The licence of the open modules does not taint the kernel.
 	if strings.Contains(core.Taint, "P") {
 		d.Flavour = payload.Proprietary
 	}
 	if noted.Version == d.Version && noted.Flavour == d.Flavour {
-		return noted
+		return noted, true
 	}
-	return d
+	return d, false
 }
 
 // hostDriver returns the version of the driver that is installed in the host's own root.
