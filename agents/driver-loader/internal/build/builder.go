@@ -53,11 +53,18 @@ func (r Request) Key(compiler string) cache.Key {
 	}
 }
 
-// Build builds the modules of a request, and adds them to the cache. Errors that an operator
-// can do something about are Causes, and a *FailedError if the compiler failed. After an
-// error the cache is as before, and nothing of the build is left but its log.
+// Build builds the modules of a request, and adds them to the cache. It takes those of the
+// payload if it has some for the running kernel. Errors that an operator can do something
+// about are Causes, and a *FailedError if the compiler failed. After an error the cache is
+// as before, and nothing of the build is left but its log.
 func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
 	report := &reporter{report: b.Progress, began: time.Now()}
+	if dir := r.Payload.Precompiled[r.Release]; dir != "" && r.Banner != "" {
+		set, fit, err := b.take(ctx, r, dir, report)
+		if err != nil || fit {
+			return set, err
+		}
+	}
 	source, err := r.source()
 	if err != nil {
 		return cache.Set{}, err

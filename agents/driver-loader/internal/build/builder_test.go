@@ -18,6 +18,9 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/payload"
 )
 
+// stand-ins for NVIDIA's modules, in the layout of its kernel-open.
+const standIns = "../../../../sim/modules"
+
 // headersOf returns a root with headers of a kernel: those for the guests of test/qemu, or
 // this machine's.
 func headersOf(t *testing.T) (root, release string) {
@@ -47,7 +50,7 @@ func sources(t *testing.T, store, from string) payload.Payload {
 func edited(t *testing.T, file, content string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "modules")
-	if err := os.CopyFS(dir, os.DirFS("../../../../sim/modules")); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(standIns)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
@@ -84,7 +87,7 @@ func TestModulesAreBuiltSignedAndCached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, "../../../../sim/modules"), Flavour: payload.Open, Signer: signer}
+	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open, Signer: signer}
 	set, err := b.Build(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +130,7 @@ func TestModulesAreBuiltSignedAndCached(t *testing.T) {
 func TestModulesCanBeLeftOut(t *testing.T) {
 	root, release := headersOf(t)
 	b := newBuilder(t, root)
-	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, "../../../../sim/modules"), Flavour: payload.Open, Exclude: []string{"nvidia-uvm", "nvidia-modeset", "nvidia-drm", "nvidia-peermem"}}
+	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open, Exclude: []string{"nvidia-uvm", "nvidia-modeset", "nvidia-drm", "nvidia-peermem"}}
 	set, err := b.Build(t.Context(), r)
 	if err != nil || len(set.Modules) != 1 || set.Modules[0].Name != "nvidia" {
 		t.Errorf("%+v, %v", set, err)
@@ -197,7 +200,7 @@ func TestABuildEndsWithItsContext(t *testing.T) {
 func TestWhatABuildLacksIsNamed(t *testing.T) {
 	empty := t.TempDir()
 	b := newBuilder(t, empty)
-	p := sources(t, b.Places.Store, "../../../../sim/modules")
+	p := sources(t, b.Places.Store, standIns)
 	r := build.Request{Release: "6.1.0-1-amd64", Machine: "x86_64", Payload: p, Flavour: payload.Open}
 	if _, err := b.Build(t.Context(), r); code(err) != build.NoHeaders || !strings.Contains(err.Error(), "linux-headers-6.1.0-1-amd64") {
 		t.Error(err)
@@ -240,4 +243,66 @@ func onlyIn(t *testing.T, program string) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+func TestPrecompiledModulesAreTakenWithoutACompiler(t *testing.T) {
+	root, release := headersOf(t)
+	b := newBuilder(t, root)
+	p := sources(t, b.Places.Store, standIns)
+	r := build.Request{Release: release, Machine: "x86_64", Payload: p, Flavour: payload.Open}
+	built, err := b.Build(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := b.Places.Headers(release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Banner = "Linux version " + release + " (a@b) (" + h.Compiler + ", GNU ld 2.40) #1 SMP"
+	r.Payload.Precompiled = map[string]string{release: built.Dir}
+	t.Setenv("PATH", t.TempDir())
+	other := newBuilder(t, t.TempDir())
+	set, err := other.Build(t.Context(), r)
+	if err != nil || len(set.Modules) != len(built.Modules) || set.Key != r.Key(r.Banner) || set.Prebuilt {
+		t.Errorf("%+v, %v", set, err)
+	}
+	if m, err := module.Read(set.Path("nvidia")); err != nil || m.Signature != nil {
+		t.Errorf("%+v, %v", m, err)
+	}
+	// Those of the other flavour, and of another kernel, do not fit.
+	r.Flavour = payload.Proprietary
+	if _, err := other.Build(t.Context(), r); code(err) != build.NoSources {
+		t.Error(err)
+	}
+	r.Flavour, r.Release = payload.Open, "6.1.0-1-amd64"
+	r.Payload.Precompiled = map[string]string{r.Release: built.Dir}
+	if _, err := other.Build(t.Context(), r); code(err) != build.NoHeaders {
+		t.Error(err)
+	}
+}
+
+func TestPrecompiledModulesAreSignedIfNobodyHas(t *testing.T) {
+	root, release := headersOf(t)
+	b := newBuilder(t, root)
+	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open}
+	built, err := b.Build(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := b.Places.Headers(release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Banner = "Linux version " + release + " (a@b) (" + h.Compiler + ", GNU ld 2.40) #1 SMP"
+	r.Payload.Precompiled = map[string]string{release: built.Dir}
+	if r.Signer, err = build.NewSigner(newKey(t, "rsa")); err != nil {
+		t.Fatal(err)
+	}
+	set, err := b.Build(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := module.Read(set.Path("nvidia_drm")); err != nil || m.Signature == nil || m.Signature.Signer != "Tests" {
+		t.Errorf("%+v, %v", m, err)
+	}
 }

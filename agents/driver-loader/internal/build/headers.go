@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
 
 	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/staging"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/text"
 )
@@ -63,6 +65,21 @@ func (p Places) root() string {
 
 // fetched is the folder into which the packages of a kernel's headers are unpacked.
 func (p Places) fetched(release string) string { return filepath.Join(p.Store, "headers", release) }
+
+// RemoveFetched removes the headers that were fetched, but not those of the kernels to keep.
+func (p Places) RemoveFetched(keep []string) error {
+	entries, err := os.ReadDir(filepath.Dir(p.fetched("x")))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if staging.Complete(e.Name()) && !slices.Contains(keep, e.Name()) {
+			errs = append(errs, staging.Remove(p.fetched(e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // Headers finds the headers of a kernel: those that are installed on the host, then those
 // that were fetched. The error is a Cause with the code NoHeaders or OtherHeaders.

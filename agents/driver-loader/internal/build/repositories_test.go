@@ -87,6 +87,14 @@ func TestHeadersAreFetchedFromARepository(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Name() != "usr" {
 		t.Errorf("%v, %v", entries, err)
 	}
+	for _, keep := range []string{wanted, "6.1.0-2-amd64"} {
+		if err := b.Places.RemoveFetched([]string{keep}); err != nil {
+			t.Error(err)
+		}
+		if _, err := b.Places.Headers(wanted); (err == nil) != (keep == wanted) {
+			t.Errorf("%s: %v", keep, err)
+		}
+	}
 }
 
 // silent returns an address that accepts connections and never answers.
@@ -130,7 +138,7 @@ func TestARepositoryThatDoesNotHelpIsNamed(t *testing.T) {
 	} {
 		b := newBuilder(t, t.TempDir())
 		b.Repositories = &build.Repositories{Etc: etc(t, test.uri), Timeout: time.Second}
-		r := build.Request{Release: wanted, Machine: "x86_64", Payload: sources(t, b.Places.Store, "../../../../sim/modules"), Flavour: "open"}
+		r := build.Request{Release: wanted, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: "open"}
 		_, err := b.Build(t.Context(), r)
 		if code(err) != test.want || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "there are none on the node") {
 			t.Errorf("%s: %v", name, err)
