@@ -70,8 +70,7 @@ func (a apt) closure(ctx context.Context, first string) ([]string, error) {
 	names := []string{first}
 	for i := 0; i < len(names) && i < maxPackages; i++ {
 		about, err := a.run(ctx, "apt-cache", "show", "--no-all-versions", names[i])
-		var failed *toolError
-		if errors.As(err, &failed) {
+		if _, failed := errors.AsType[*toolError](err); failed {
 			return nil, noPackage(names[i])
 		}
 		if err != nil {

@@ -159,8 +159,7 @@ func TestABuildThatFailsSaysWhyAndLeavesTheNodeAsItWas(t *testing.T) {
 		if code(err) != test.want || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v", name, err)
 		}
-		var failed *build.FailedError
-		if errors.As(err, &failed) {
+		if failed, is := errors.AsType[*build.FailedError](err); is {
 			if log, err := os.ReadFile(failed.Log); err != nil || !strings.Contains(string(log), failed.Tail[len(failed.Tail)-1]) {
 				t.Errorf("%s: the log has %q, %v", name, log, err)
 			}
@@ -222,7 +221,7 @@ func TestWhatABuildLacksIsNamed(t *testing.T) {
 	if err != nil {
 		t.Skip("this machine has no gcc")
 	}
-	version, err := exec.Command(compiler, "--version").Output()
+	version, err := exec.CommandContext(t.Context(), compiler, "--version").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ cp -r `+files+`/usr/src/linux-headers-`+redHat+` %{buildroot}/usr/src/kernels/`+
 		{"rpmbuild", "-bb", "--quiet", "--define", "_topdir " + t.TempDir(), "--define", "_rpmdir " + dir, "--target", "x86_64", files + "/spec"},
 		{"createrepo_c", "--quiet", dir},
 	} {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}

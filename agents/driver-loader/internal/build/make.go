@@ -102,7 +102,7 @@ func (m makeRun) run(ctx context.Context) error {
 // follow reads the output, writes it to the log, counts objects, and returns its end. Lines
 // that name an error are kept if many others follow.
 func (m makeRun) follow(output io.Reader) ([]string, error) {
-	log, err := os.Create(m.log)
+	log, err := os.OpenFile(m.log, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, errors.Join(err, drain(output))
 	}

@@ -27,7 +27,7 @@ func deb(t *testing.T, repository, name, depends string, fill func(root string))
 		t.Fatal(err)
 	}
 	fill(root)
-	if out, err := exec.Command("dpkg-deb", "--build", root, filepath.Join(repository, name+".deb")).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "dpkg-deb", "--build", root, filepath.Join(repository, name+".deb")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 }
@@ -54,7 +54,7 @@ func repository(t *testing.T) string {
 	deb(t, dir, "linux-kbuild-6.1", "", func(root string) {
 		write(t, root+"/usr/lib/linux-kbuild-6.1/scripts/Makefile.build", "")
 	})
-	scan := exec.Command("dpkg-scanpackages", "--multiversion", ".")
+	scan := exec.CommandContext(t.Context(), "dpkg-scanpackages", "--multiversion", ".")
 	scan.Dir = dir
 	index, err := scan.Output()
 	if err != nil {
@@ -100,7 +100,7 @@ func TestHeadersAreFetchedFromARepository(t *testing.T) {
 // silent returns an address that accepts connections and never answers.
 func silent(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func newKey(t *testing.T, kind string) (key, certificate string) {
 		algorithm = []string{"-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-384"}
 	}
 	args := append([]string{"req", "-x509", "-nodes", "-days", "2", "-subj", "/O=Outrigger/CN=Tests", "-keyout", key, "-out", certificate}, algorithm...)
-	if out, err := exec.Command("openssl", args...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "openssl", args...).CombinedOutput(); err != nil {
 		t.Skipf("this machine has no openssl that makes keys: %v: %s", err, out)
 	}
 	return key, certificate
@@ -80,7 +80,7 @@ func verify(t *testing.T, certificate string, content, message []byte, want bool
 	dir := t.TempDir()
 	write(t, dir+"/content", string(content))
 	write(t, dir+"/message", string(message))
-	out, err := exec.Command("openssl", "cms", "-verify", "-binary", "-inform", "DER", "-in", dir+"/message", "-content", dir+"/content",
+	out, err := exec.CommandContext(t.Context(), "openssl", "cms", "-verify", "-binary", "-inform", "DER", "-in", dir+"/message", "-content", dir+"/content",
 		"-certfile", certificate, "-nointern", "-noverify", "-out", "/dev/null").CombinedOutput()
 	if (err == nil) != want {
 		t.Errorf("openssl: %v: %s", err, out)
@@ -100,7 +100,7 @@ func TestASignatureIsTheSameAsThatOfSignFile(t *testing.T) {
 	}
 	path := t.TempDir() + "/x.ko"
 	write(t, path, "a module")
-	if out, err := exec.Command(programs[0], "sha512", key, certificate, path).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), programs[0], "sha512", key, certificate, path).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	theirs, err := os.ReadFile(path)

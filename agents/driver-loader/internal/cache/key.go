@@ -25,8 +25,12 @@ func (k Key) Sum() string {
 // open what the modules fit.
 func (k Key) check() error {
 	for _, part := range []struct{ name, value string }{
-		{"kernel release", k.Release}, {"machine", k.Machine}, {"compiler", k.Compiler},
-		{"driver version", k.Driver}, {"flavour", k.Flavour}, {"sources", k.Sources},
+		{"kernel release", k.Release},
+		{"machine", k.Machine},
+		{"compiler", k.Compiler},
+		{"driver version", k.Driver},
+		{"flavour", k.Flavour},
+		{"sources", k.Sources},
 	} {
 		if part.value == "" {
 			return errors.New("the " + part.name + " of the modules is not known")

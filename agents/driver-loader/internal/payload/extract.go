@@ -3,6 +3,7 @@ package payload
 import (
 	"archive/tar"
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -83,8 +84,8 @@ func (w *writer) file(name string, content io.Reader, mode fs.FileMode) error {
 		return err
 	}
 	// A file that is there may be a link of the archive: it is replaced, not followed.
-	if err := w.root.Remove(name); err != nil && !os.IsNotExist(err) {
-		return w.written(err)
+	if err := w.remove(name); err != nil {
+		return err
 	}
 	f, err := w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -120,8 +121,8 @@ func (w *writer) link(name, target string) error {
 	if err := w.parents(name); err != nil {
 		return err
 	}
-	if err := w.root.Remove(name); err != nil && !os.IsNotExist(err) {
-		return w.written(err)
+	if err := w.remove(name); err != nil {
+		return err
 	}
 	return w.written(w.root.Symlink(target, name))
 }
@@ -131,10 +132,18 @@ func (w *writer) hardLink(from, name string) error {
 	if err := w.parents(name); err != nil {
 		return err
 	}
-	if err := w.root.Remove(name); err != nil && !os.IsNotExist(err) {
-		return w.written(err)
+	if err := w.remove(name); err != nil {
+		return err
 	}
 	return w.written(w.root.Link(from, name))
+}
+
+// remove removes what is at the place of a file.
+func (w *writer) remove(name string) error {
+	if err := w.root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return w.written(err)
+	}
+	return nil
 }
 
 func (w *writer) parents(name string) error {

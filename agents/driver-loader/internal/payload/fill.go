@@ -6,7 +6,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"outrigger.dev/pkg/hostfs"
@@ -16,13 +15,10 @@ import (
 // daemonFiles returns what driver images have beside NVIDIA's archive: the daemons of the
 // NVLink fabric, as patterns below their root.
 func daemonFiles() []string {
-	var names []string
-	for _, name := range []string{
+	names := []string{
 		"usr/bin/nv-fabricmanager", "usr/bin/nvidia-fabricmanager-start.sh", "usr/bin/nvswitch-audit",
 		"usr/bin/nvidia-imex", "usr/bin/nvidia-imex-ctl", "usr/bin/nvlsm", "usr/share/nvidia/nvswitch",
 		"usr/share/nvidia/nvlsm", "opt/nvidia/nvlsm", "etc/nvidia-imex",
-	} {
-		names = append(names, name)
 	}
 	for _, lib := range []string{"libnvidia-nscq.so*", "libnvfm.so*", "libnvsdm.so*"} {
 		for _, machine := range []string{"x86_64", "aarch64"} {
@@ -40,7 +36,7 @@ func (f filler) fromFolder(dir, unpacked string) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	defer from.Close()
+	defer from.Close() //nolint:errcheck // it was read
 	m, err := f.manifest(dir)
 	if err != nil {
 		return record{}, err
@@ -176,7 +172,7 @@ func (f filler) daemons() error {
 	if err != nil {
 		return err
 	}
-	defer image.Close()
+	defer image.Close() //nolint:errcheck // it was read
 	for _, pattern := range daemonFiles() {
 		names, err := fs.Glob(image.FS(), pattern)
 		if err != nil {
@@ -197,96 +193,11 @@ func (f filler) fromTree() (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	defer from.Close()
+	defer from.Close() //nolint:errcheck // it was read
 	flavour := flavourOf(f.src.path)
 	to := path.Join(sourceName, string(flavour))
 	skip := func(name string) bool { return path.Base(name) == ".git" }
 	return record{Payload: Payload{Version: f.src.version}}, f.tree(from, ".", to, skip)
-}
-
-// fromRoot copies a driver root. Sources and modules in it get their own folders.
-func (f filler) fromRoot() (record, error) {
-	from, err := os.OpenRoot(f.src.path)
-	if err != nil {
-		return record{}, err
-	}
-	defer from.Close()
-	sources := "usr/src/nvidia-" + f.src.version
-	modules := moduleFolders(from)
-	skip := func(name string) bool {
-		switch name {
-		case "dev", "proc", "sys", "run", "tmp", "boot", sources, "lib/modules", "usr/lib/modules":
-			return true
-		}
-		return false
-	}
-	if err := f.tree(from, ".", rootName, skip); err != nil {
-		return record{}, err
-	}
-	to := path.Join(sourceName, string(flavourOf(filepath.Join(f.src.path, sources))))
-	if err := f.tree(from, sources, to, nil); err != nil {
-		return record{}, err
-	}
-	for release, dir := range modules {
-		if err := f.modules(from, dir, path.Join(modulesName, release)); err != nil {
-			return record{}, err
-		}
-	}
-	r := record{Payload: Payload{Version: f.src.version, Machine: f.machine}}
-	return r, f.check(f.src.version)
-}
-
-// moduleFolders returns the folders with kernel modules in a root, by kernel release.
-func moduleFolders(from *os.Root) map[string]string {
-	folders := map[string]string{}
-	for _, pattern := range []string{"lib/modules/*", "usr/lib/modules/*"} {
-		names, err := fs.Glob(from.FS(), pattern)
-		if err != nil {
-			continue
-		}
-		for _, name := range names {
-			folders[path.Base(name)] = name
-		}
-	}
-	return folders
-}
-
-// modules copies NVIDIA's modules of a kernel, without the folders they are in.
-func (f filler) modules(from *os.Root, dir, to string) error {
-	return fs.WalkDir(from.FS(), dir, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() || !moduleName(path.Base(name)) {
-			return err
-		}
-		target, err := f.local(path.Join(to, path.Base(name)))
-		if err != nil {
-			return err
-		}
-		return f.copy(from, name, target, 0o644)
-	})
-}
-
-// moduleName reports whether a file is one of the driver's modules.
-func moduleName(name string) bool {
-	stem, extension, _ := strings.Cut(name, ".ko")
-	return (strings.HasPrefix(stem, "nvidia") || stem == "gdrdrv") && strings.Contains(name, ".ko") &&
-		(extension == "" || extension == ".xz" || extension == ".zst" || extension == ".gz")
-}
-
-// flavourOf returns the flavour of sources by the license that the module nvidia declares.
-func flavourOf(dir string) Flavour {
-	proprietary := regexp.MustCompile(`MODULE_LICENSE\s*\(\s*"NVIDIA"\s*\)`)
-	for _, pattern := range []string{"nvidia/nv*.c", "kernel-open/nvidia/nv*.c"} {
-		names, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			continue
-		}
-		for _, name := range names {
-			if data, err := hostfs.ReadFile(name, maxManifest); err == nil && proprietary.Match(data) {
-				return Proprietary
-			}
-		}
-	}
-	return Open
 }
 
 // check reports whether the driver root has what each driver has, for this processor.

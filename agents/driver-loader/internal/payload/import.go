@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -129,8 +130,10 @@ func (f filler) fill() (record, error) {
 		return f.fromFolder(f.src.path, "")
 	case sourceTree:
 		return f.fromTree()
+	case preparedRoot:
+		return f.fromRoot()
 	}
-	return f.fromRoot()
+	return record{}, fmt.Errorf("import %s: %q is no form of a driver", f.name, f.src.form)
 }
 
 // unpacked is the folder of an archive's content, before it is put in its place.

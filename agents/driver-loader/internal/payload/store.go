@@ -75,8 +75,7 @@ func (s Store) Find(version string) (Payload, error) {
 		}
 		errs = errors.Join(err, errs)
 	}
-	var broken cause.Cause
-	if errors.As(errs, &broken) {
+	if broken, is := errors.AsType[cause.Cause](errs); is {
 		return Payload{}, broken
 	}
 	if errs != nil {

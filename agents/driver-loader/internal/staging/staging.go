@@ -86,22 +86,35 @@ func (s *Stage) clear() error {
 }
 
 // Commit gives the folder its name and returns its path. It waits until all of it is on the
-// disk. A folder that had the name is replaced.
+// disk. A folder that had the name is replaced, at once if the file system can do that.
 func (s *Stage) Commit(name string) (string, error) {
 	if err := syncAll(s.Dir); err != nil {
 		return "", Explain(s.parent, err)
 	}
 	path := filepath.Join(s.parent, name)
-	if err := setAside(path); err != nil {
-		return "", err
-	}
-	if err := os.Rename(s.Dir, path); err != nil {
+	if err := replace(s.Dir, path); err != nil {
 		return "", Explain(path, err)
 	}
 	if err := syncDir(s.parent); err != nil {
 		return "", Explain(s.parent, err)
 	}
 	return path, s.clear()
+}
+
+// replace moves a folder to a path. What was there has the folder's name then, or that of
+// another folder that clear removes.
+func replace(dir, path string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		err = setAside(path)
+		if err == nil {
+			err = os.ErrNotExist
+		}
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return os.Rename(dir, path)
+	}
+	return err
 }
 
 // Close removes the folder unless it was committed, and releases the lock.

@@ -1,0 +1,105 @@
+package staging_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/staging"
+)
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// names lists a folder.
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return strings.Join(all, " ")
+}
+
+// commit puts a folder with one file into parent.
+func commit(t *testing.T, parent, name, content string) string {
+	t.Helper()
+	s, err := staging.New(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, s.Dir+"/file", content)
+	path, err := s.Commit(name)
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAFolderAppearsWholeAndReplacesAnOldOne(t *testing.T) {
+	parent := t.TempDir() + "/parent"
+	for _, content := range []string{"one", "two"} {
+		path := commit(t, parent, "name", content)
+		if data, err := os.ReadFile(path + "/file"); err != nil || string(data) != content {
+			t.Errorf("%q, %v", data, err)
+		}
+		if got := names(t, parent); got != ".lock name" {
+			t.Error(got)
+		}
+	}
+	if err := staging.Remove(parent + "/name"); err != nil || names(t, parent) != ".lock" {
+		t.Errorf("%v: %s", err, names(t, parent))
+	}
+	if err := staging.Remove(parent + "/name"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFolderThatIsNotCommittedIsRemoved(t *testing.T) {
+	parent := t.TempDir()
+	write(t, parent+"/.new-killed/file", "x")
+	s, err := staging.New(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, parent); strings.Contains(got, "killed") || staging.Complete(filepath.Base(s.Dir)) {
+		t.Error(got)
+	}
+	write(t, s.Dir+"/file", "x")
+	var busy cause.Cause
+	if _, err := staging.New(parent); !errors.As(err, &busy) || busy.Code != staging.Busy {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil || names(t, parent) != ".lock" {
+		t.Errorf("%v: %s", err, names(t, parent))
+	}
+}
+
+func TestAFullDiskIsACause(t *testing.T) {
+	dir := t.TempDir()
+	var full cause.Cause
+	if err := staging.Explain(dir, &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}); !errors.As(err, &full) || full.Code != staging.NoSpace || !strings.Contains(err.Error(), "MiB are free") {
+		t.Error(err)
+	}
+	if err := staging.Explain(dir, os.ErrPermission); errors.As(err, &full) || !errors.Is(err, os.ErrPermission) {
+		t.Error(err)
+	}
+	if err := staging.Explained(dir, nil); err != nil {
+		t.Error(err)
+	}
+}
