@@ -18,7 +18,9 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/payload"
 )
 
-// stand-ins for NVIDIA's modules, in the layout of its kernel-open.
+var allButNVIDIA = []string{"nvidia-uvm", "nvidia-modeset", "nvidia-drm", "nvidia-peermem"}
+
+// standIns has stand-ins for NVIDIA's modules, in the layout of its kernel-open.
 const standIns = "../../../../sim/modules"
 
 // headersOf returns a root with headers of a kernel: those for the guests of test/qemu, or
@@ -127,10 +129,27 @@ func TestModulesAreBuiltSignedAndCached(t *testing.T) {
 	}
 }
 
+// NVIDIA's source tree has the folder kernel-open, and what the modules are linked with.
+func TestAWholeSourceTreeIsBuilt(t *testing.T) {
+	root, release := headersOf(t)
+	tree := t.TempDir()
+	write(t, tree+"/version.mk", "NVIDIA_VERSION = 580.95.05\n")
+	write(t, tree+"/Makefile", "modules:\n\t$(MAKE) -C kernel-open modules\n")
+	if err := os.CopyFS(tree+"/kernel-open", os.DirFS(standIns)); err != nil {
+		t.Fatal(err)
+	}
+	b := newBuilder(t, root)
+	p := sources(t, b.Places.Store, tree)
+	set, err := b.Build(t.Context(), build.Request{Release: release, Machine: "x86_64", Payload: p, Flavour: payload.Open, Exclude: allButNVIDIA})
+	if err != nil || len(set.Modules) != 1 || p.Root != "" || set.Key.Driver != "580.95.05" {
+		t.Errorf("%+v, %+v, %v", p, set, err)
+	}
+}
+
 func TestModulesCanBeLeftOut(t *testing.T) {
 	root, release := headersOf(t)
 	b := newBuilder(t, root)
-	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open, Exclude: []string{"nvidia-uvm", "nvidia-modeset", "nvidia-drm", "nvidia-peermem"}}
+	r := build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: payload.Open, Exclude: allButNVIDIA}
 	set, err := b.Build(t.Context(), r)
 	if err != nil || len(set.Modules) != 1 || set.Modules[0].Name != "nvidia" {
 		t.Errorf("%+v, %v", set, err)

@@ -1,0 +1,106 @@
+package build_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/build"
+	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+)
+
+// TestBuildToBeKilled is the process that TestABuildGoesOnAfterAKill kills.
+func TestBuildToBeKilled(t *testing.T) {
+	store := os.Getenv("BUILD_IN_STORE")
+	if store == "" {
+		return // another test starts it
+	}
+	b, r := buildIn(t, store)
+	b.Progress = func(p build.Progress) { fmt.Println("step", p.Step, p.Done) }
+	if _, err := b.Build(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// buildIn returns the build of the stand-ins in a store.
+func buildIn(t *testing.T, store string) (*build.Builder, build.Request) {
+	t.Helper()
+	root, release := headersOf(t)
+	b := newBuilder(t, root)
+	b.Places.Store = store
+	return b, build.Request{Release: release, Machine: "x86_64", Payload: sources(t, store, standIns), Flavour: payload.Open, Exclude: allButNVIDIA}
+}
+
+// killAt starts a build in another process, and kills that when it has printed a line.
+func killAt(t *testing.T, store, line string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestBuildToBeKilled$", "-test.v") //nolint:gosec // this test
+	cmd.Env = append(os.Environ(), "BUILD_IN_STORE="+store)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	seen := false
+	for lines := bufio.NewScanner(out); !seen && lines.Scan(); {
+		seen = lines.Text() == line
+	}
+	cancel() // with SIGKILL
+	// It may have come to its end before.
+	if err := cmd.Wait(); !seen {
+		t.Errorf("the build did not print %q: %v", line, err)
+	}
+}
+
+func TestABuildGoesOnAfterAKill(t *testing.T) {
+	for _, line := range []string{"step compile 3", "step store 0"} {
+		store := t.TempDir()
+		b, r := buildIn(t, store)
+		killAt(t, store, line)
+		h, err := b.Places.Headers(r.Release)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := cache.Cache{Dir: store}
+		// Killed while it stored, it may have done so.
+		if _, err := c.Find(t.Context(), r.Key(h.Compiler)); !errors.Is(err, cache.ErrNotFound) && line != "step store 0" {
+			t.Errorf("%s: %v", line, err)
+		}
+		set, err := again(t, b, r)
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		if _, err := c.Find(t.Context(), set.Key); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		if left, err := filepath.Glob(store + "/*/.new-*"); err != nil || len(left) > 0 {
+			t.Errorf("%s: left %v, %v", line, left, err)
+		}
+	}
+}
+
+// again builds again. Compilers of the killed build may still write for a moment, which is
+// an error that goes away.
+func again(t *testing.T, b *build.Builder, r build.Request) (cache.Set, error) {
+	t.Helper()
+	for {
+		set, err := b.Build(t.Context(), r)
+		if err == nil || !strings.Contains(err.Error(), "directory not empty") {
+			return set, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
