@@ -16,6 +16,8 @@ import (
 type apt struct {
 	*Repositories
 	work string
+	// trusted is a file of certificates, "" for those of the image.
+	trusted string
 }
 
 // maxPackages bounds the packages of the headers of a kernel; Debian has three.
@@ -35,6 +37,9 @@ func (a apt) options() []string {
 		"APT::Update::Error-Mode=any",
 	} {
 		options = append(options, "-o", o)
+	}
+	if a.trusted != "" {
+		options = append(options, "-o", "Acquire::https::CAInfo="+a.trusted)
 	}
 	return options
 }

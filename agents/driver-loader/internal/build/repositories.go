@@ -27,6 +27,10 @@ type Repositories struct {
 	Etc string
 	// Timeout is how long a repository may be silent. Default 30 s.
 	Timeout time.Duration
+	// Certificates are folders with more certificates to trust, as PEM files. Default: where
+	// Debian and Red Hat have them, /usr/local/share/ca-certificates and
+	// /etc/pki/ca-trust/source/anchors.
+	Certificates []string
 	// Manager is the package manager: "apt" or "dnf". Default: the one that is there.
 	Manager string
 }
@@ -66,13 +70,16 @@ func (r *Repositories) fill(ctx context.Context, release, dir string) error {
 	if err := os.Mkdir(work, 0o755); err != nil { //nolint:gosec // apt reads it as another user
 		return staging.Explain(dir, err)
 	}
+	trusted, err := r.certificates(work)
+	if err != nil {
+		return err
+	}
 	var unpack func(context.Context, string, string) error
-	var err error
 	switch r.manager() {
 	case "apt":
-		unpack, err = unpackDeb, apt{r, work}.download(ctx, release)
+		unpack, err = unpackDeb, apt{r, work, trusted}.download(ctx, release)
 	case "dnf":
-		unpack, err = unpackRPM, dnf{r, work}.download(ctx, release)
+		unpack, err = unpackRPM, dnf{r, work, trusted}.download(ctx, release)
 	default:
 		return noTool("apt-get or dnf", exec.ErrNotFound)
 	}
