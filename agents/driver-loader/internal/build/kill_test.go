@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/pkg/pace"
 )
 
 // TestBuildToBeKilled is the process that TestABuildGoesOnAfterAKill kills.
@@ -101,6 +102,8 @@ func again(t *testing.T, b *build.Builder, r build.Request) (cache.Set, error) {
 		if err == nil || !strings.Contains(err.Error(), "directory not empty") {
 			return set, err
 		}
-		time.Sleep(10 * time.Millisecond)
+		if !pace.Pause(t.Context(), 10*time.Millisecond) {
+			return set, err
+		}
 	}
 }

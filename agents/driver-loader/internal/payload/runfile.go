@@ -32,9 +32,9 @@ const (
 // stub is what the script at the begin of a .run archive says. The archive is one of
 // makeself 1.6.0-nv: assignments of a shell, and at the line "skip" compressed tar.
 type stub struct {
-	skip                     int
-	md5                      string
-	version, machine, system string
+	skip            int
+	md5             string
+	machine, system string
 }
 
 // set takes one line of the script.
@@ -51,8 +51,6 @@ func (s *stub) set(line string) {
 		}
 	case "MD5":
 		s.md5 = value
-	case "version_string":
-		s.version = value
 	case "TARGET_ARCH":
 		s.machine = value
 	case "TARGET_OS":

@@ -123,11 +123,15 @@ func (s *Stage) Close() error {
 }
 
 // Remove removes a committed folder. Also after a crash it is there whole, or not at all.
+// While another process writes beside it, its content goes when that is done.
 func Remove(path string) error {
 	if err := setAside(path); err != nil {
 		return err
 	}
 	stage, err := New(filepath.Dir(path))
+	if busy, is := errors.AsType[cause.Cause](err); is && busy.Code == Busy {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,14 @@ func TestAFolderThatIsNotCommittedIsRemoved(t *testing.T) {
 	if _, err := staging.New(parent); !errors.As(err, &busy) || busy.Code != staging.Busy {
 		t.Error(err)
 	}
-	if err := s.Close(); err != nil || names(t, parent) != ".lock" {
+	write(t, parent+"/old/file", "x")
+	if err := staging.Remove(parent + "/old"); err != nil || strings.Contains(names(t, parent), "old") {
+		t.Errorf("%v: %s", err, names(t, parent))
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := staging.Remove(parent + "/old"); err != nil || names(t, parent) != ".lock" {
 		t.Errorf("%v: %s", err, names(t, parent))
 	}
 }
