@@ -115,7 +115,11 @@ func (b *Builder) headers(ctx context.Context, r Request, report *reporter) (Hea
 		local := err
 		report.step(StepHeaders, "from repositories")
 		if err := b.Repositories.Fetch(ctx, r.Release, b.Places.fetched(r.Release)); err != nil {
-			return Headers{}, fmt.Errorf("%w; and there are none on the node: %w", err, local)
+			// That the node has none is why they are fetched; that it has others is news.
+			if found, is := errors.AsType[cause.Cause](local); is && found.Code != NoHeaders {
+				err = fmt.Errorf("%w; and on the node: %w", err, local)
+			}
+			return Headers{}, err
 		}
 		h, err = b.Places.Headers(r.Release)
 	}

@@ -140,7 +140,7 @@ func TestARepositoryThatDoesNotHelpIsNamed(t *testing.T) {
 		b.Repositories = &build.Repositories{Etc: etc(t, test.uri), Timeout: time.Second}
 		r := build.Request{Release: wanted, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: "open"}
 		_, err := b.Build(t.Context(), r)
-		if code(err) != test.want || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "there are none on the node") {
+		if code(err) != test.want || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "on the node:") {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, left := range []string{"headers/[^.]*", "headers/.new-*", "modules/*", "build/.new-*"} {
@@ -148,6 +148,18 @@ func TestARepositoryThatDoesNotHelpIsNamed(t *testing.T) {
 				t.Errorf("%s: left %v, %v", name, found, err)
 			}
 		}
+	}
+}
+
+func TestHeadersOfAnotherKernelOnTheNodeAreNamedToo(t *testing.T) {
+	root := t.TempDir()
+	fakeHeaders(t, root, "6.1.0-2-amd64", "gcc-12")
+	link(t, "/usr/src/linux-headers-6.1.0-2-amd64", root+"/lib/modules/"+wanted+"/build")
+	b := newBuilder(t, root)
+	b.Repositories = &build.Repositories{Etc: etc(t, "file:/not/there"), Timeout: time.Second}
+	r := build.Request{Release: wanted, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: "open"}
+	if _, err := b.Build(t.Context(), r); code(err) != build.NoRepository || !strings.Contains(err.Error(), "on the node: ") || !strings.Contains(err.Error(), "the headers are not of the kernel "+wanted) {
+		t.Error(err)
 	}
 }
 
