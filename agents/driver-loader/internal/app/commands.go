@@ -1,10 +1,8 @@
 package app
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 
@@ -18,8 +16,12 @@ import (
 func commands() []*cli.Command {
 	return []*cli.Command{
 		{
-			Name: "plan", Usage: "say what the agent would do next on this node, and what is in its way; changes nothing",
-			Flags:  []cli.Flag{&cli.StringFlag{Name: "output", EnvVars: []string{"PLAN_OUTPUT"}, Value: "text", Usage: "`FORMAT` of the output: text or json"}},
+			Name: "plan", Usage: "check the node, and say what the agent would do next and what is in its way; changes nothing",
+			Flags: []cli.Flag{
+				&cli.StringFlag{Name: "output", EnvVars: []string{"PLAN_OUTPUT"}, Value: "text", Usage: "`FORMAT` of the output, also as -o: text or json"},
+				// The chassis allows a flag one name.
+				&cli.StringFlag{Name: "o", EnvVars: []string{"PLAN_O"}, Value: "text", Hidden: true},
+			},
 			Action: with(plan),
 		},
 		{
@@ -68,34 +70,6 @@ func progress(log *slog.Logger) func(build.Progress) {
 		last = p
 		log.Info("building", "progress", p.String())
 	}
-}
-
-// plan prints the next step.
-func plan(c *cli.Context, s settings) error {
-	format, err := agent.Choice(c, "output", "text", "json")
-	if err != nil {
-		return err
-	}
-	o, observed := loader.New(s.config, s.machine).Observe(c.Context)
-	desired, err := s.observeDesired()
-	if err != nil {
-		return err
-	}
-	step := loader.Next(o, desired)
-	if format == "json" {
-		return json.NewEncoder(c.App.Writer).Encode(step)
-	}
-	return errors.Join(printStep(c.App.Writer, step), observed)
-}
-
-func printStep(out io.Writer, step loader.Step) error {
-	_, err := fmt.Fprintf(out, "next: %s\n", step)
-	for _, cause := range step.Causes {
-		if err == nil {
-			_, err = fmt.Fprintf(out, "%s: %s: %s\n  fix: %s\n", cause.Code, cause.Subject, cause.Text, cause.Fix)
-		}
-	}
-	return err
 }
 
 func importPayload(c *cli.Context, s settings) error {

@@ -8,7 +8,7 @@ import (
 
 // signature checks the signature where the kernel demands one.
 func (c *checker) signature() {
-	why := demand(c.kernel)
+	why := Demand(c.kernel)
 	if why == "" {
 		return
 	}
@@ -21,8 +21,8 @@ func (c *checker) signature() {
 	}
 }
 
-// demand says why the kernel demands signatures, "" if it does not.
-func demand(k kernel.Kernel) string {
+// Demand says why the kernel demands signatures, "" if it does not.
+func Demand(k kernel.Kernel) string {
 	switch {
 	case k.SigEnforce:
 		return "module.sig_enforce is set"

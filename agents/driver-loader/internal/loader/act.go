@@ -12,6 +12,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
+	"outrigger.dev/pkg/text"
 )
 
 // claimLimit is how long the agents have to close their handles of NVML.
@@ -126,17 +127,17 @@ func causes(s Step, err error) []cause.Cause {
 	if errors.As(err, &many) {
 		var out []cause.Cause
 		for _, one := range many.Unwrap() {
-			out = append(out, asCause(s.String(), one))
+			out = append(out, AsCause(s.String(), one))
 		}
 		return out
 	}
-	return []cause.Cause{asCause(s.String(), err)}
+	return []cause.Cause{AsCause(s.String(), err)}
 }
 
-// asCause returns the cause in an error, or one that says what was done.
-func asCause(subject string, err error) cause.Cause {
+// AsCause returns the cause in an error, or one that says what was done.
+func AsCause(subject string, err error) cause.Cause {
 	if c, ok := errors.AsType[cause.Cause](err); ok {
 		return c
 	}
-	return cause.Cause{Code: "Failed", Subject: subject, Text: err.Error()}
+	return cause.Cause{Code: "Failed", Subject: subject, Text: text.Printable(err.Error())}
 }

@@ -29,9 +29,9 @@ const (
 	NoAnswer cause.Code = "DriverDoesNotAnswer"
 )
 
-// prerequisites are modules of the kernel that NVIDIA's driver container loads first. The
+// Prerequisites are modules of the kernel that NVIDIA's driver container loads first. The
 // driver works without them on most kernels.
-func prerequisites() []string { return []string{"i2c_core", "ipmi_msghandler", "ipmi_devintf"} }
+func Prerequisites() []string { return []string{"i2c_core", "ipmi_msghandler", "ipmi_devintf"} }
 
 // load loads the modules of a driver that are not loaded, and the kernel's own that they need.
 func (l *Loader) load(ctx context.Context, o Observation, s Step) error {
@@ -123,7 +123,7 @@ func (l *Loader) loadKernels(ctx context.Context, o Observation, needed []string
 		return err
 	}
 	loaded := o.Modules
-	for _, name := range append(prerequisites(), needed...) {
+	for _, name := range append(Prerequisites(), needed...) {
 		if _, ok := loaded[name]; ok {
 			continue
 		}

@@ -96,13 +96,13 @@ func (l *Loader) Settle(ctx context.Context) Step {
 		o, observed := l.Observe(ctx)
 		desired, err := l.cfg.Desired()
 		if err != nil {
-			return l.stop(wait(asCause("configuration", err)))
+			return l.stop(wait(AsCause("configuration", err)))
 		}
 		step := Next(o, desired)
 		l.set(step)
 		if step.Kind == Done || step.Kind == Wait {
 			if observed != nil && step.Kind == Wait {
-				step.Causes = append(step.Causes, asCause("node", observed))
+				step.Causes = append(step.Causes, AsCause("node", observed))
 			}
 			return l.stop(step)
 		}

@@ -2,34 +2,17 @@ package loader
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/holders"
-	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
-	"outrigger.dev/pkg/text"
-)
-
-// Codes of causes for which the loader waits.
-const (
-	NoGPU            cause.Code = "NoGPU"
-	HostNotLoaded    cause.Code = "HostDriverNotLoaded"
-	OtherDriverBound cause.Code = "OtherDriverBound"
-	NoPayload        cause.Code = "DriverMissing"
-	UpgradePending   cause.Code = "UpgradePending"
-	NoWayBack        cause.Code = "PreviousDriverMissing"
 )
 
 // Next derives the next step of a node.
 func Next(o Observation, d Desired) Step {
-	if len(o.gpus()) == 0 {
-		return wait(cause.Cause{
-			Code: NoGPU, Subject: "PCI bus", Text: "it has no GPU of NVIDIA",
-			Fix: "nothing, if the node should have none; else check that the GPU is seated, and passed to this machine",
-		})
+	if len(o.GPUs()) == 0 {
+		return wait(NoGPUCause())
 	}
 	if o.Host != "" {
 		return host(o)
@@ -76,34 +59,15 @@ func host(o Observation) Step {
 func (o Observation) desired(d Desired) (Driver, *cause.Cause) {
 	i := slices.IndexFunc(o.Payloads, func(p payload.Payload) bool { return d.Version == "" || p.Version == d.Version })
 	if i < 0 {
-		return Driver{}, &cause.Cause{
-			Code: NoPayload, Subject: strings.TrimSpace("driver " + d.Version), Text: "it is not in the store of this node",
-			Fix: "set driver.image and driver.version, or import it: driver-loader import PATH",
-		}
+		missing := NoPayloadCause(d.Version)
+		return Driver{}, &missing
 	}
 	p := o.Payloads[i]
 	flavour := d.Flavour
 	if flavour == "" {
-		flavour = auto(p)
+		flavour = o.auto(p)
 	}
 	return Driver{Version: p.Version, Flavour: flavour, Digest: p.Digest, Params: d.Params}, nil
-}
-
-// firstOpen is the first branch of the driver whose open modules NVIDIA recommends.
-const firstOpen = 560
-
-// auto returns the flavour of a driver for which no type is set.
-func auto(p payload.Payload) payload.Flavour {
-	if len(p.Sources) == 1 {
-		for only := range p.Sources {
-			return only
-		}
-	}
-	branch, _, _ := strings.Cut(p.Version, ".")
-	if n, err := strconv.Atoi(branch); err == nil && n < firstOpen {
-		return payload.Proprietary
-	}
-	return payload.Open
 }
 
 // target returns the driver to load: the desired one, or if that has failed, the one before;
@@ -150,7 +114,7 @@ func (o Observation) differs(target Driver) bool {
 
 // bring is the step of a node without a loaded driver.
 func (o Observation) bring(target Driver, d Desired) Step {
-	if causes := o.foreign(); len(causes) > 0 {
+	if causes := o.against(target); len(causes) > 0 {
 		return wait(causes...)
 	}
 	if _, built := o.set(target); !built {
@@ -160,7 +124,7 @@ func (o Observation) bring(target Driver, d Desired) Step {
 	if _, way := o.payload(o.Before.Digest); way && !o.Before.same(target) && !o.noted(target) {
 		return Step{Kind: Begin, Driver: target}
 	}
-	if o.Shown != target.Digest {
+	if !o.shown(target) {
 		return Step{Kind: Show, Driver: target}
 	}
 	return Step{Kind: Load, Driver: target, Modules: stack.Wanted(d.Options)}
@@ -180,26 +144,11 @@ func (o Observation) from() Driver {
 	return o.Running
 }
 
-// foreign returns a cause for each GPU that another driver has.
-func (o Observation) foreign() []cause.Cause {
-	var out []cause.Cause
-	for _, g := range o.gpus() {
-		switch g.Driver {
-		case "", stack.Core:
-		case "vfio-pci", "nvgrace_gpu_vfio_pci":
-			// It belongs to a virtual machine.
-		default:
-			out = append(out, cause.Cause{
-				Code: OtherDriverBound, Subject: "GPU " + g.BusID, Text: "the driver " + g.Driver + " has it",
-				Fix: "keep it from being loaded (on the kernel's command line: modprobe.blacklist=" + g.Driver + ") and reboot",
-			})
-		}
-	}
-	return out
-}
-
 // replace is the step of a node whose loaded driver has to go.
 func (o Observation) replace(target Driver) Step {
+	if causes := o.against(target); len(causes) > 0 {
+		return wait(causes...)
+	}
 	// The node works until the new modules are there.
 	if _, built := o.set(target); !built {
 		return Step{Kind: Build, Driver: target}
@@ -215,24 +164,6 @@ func (o Observation) replace(target Driver) Step {
 		return wait(InUse(used, o.Holders)...)
 	}
 	return Step{Kind: Unload, Driver: target, Modules: order}
-}
-
-// InUse returns the causes why modules cannot be unloaded: the processes that hold them.
-func InUse(used []string, by []holders.Holder) []cause.Cause {
-	var out []cause.Cause
-	for _, h := range by {
-		out = append(out, cause.Cause{
-			Code: kernel.InUse, Subject: text.Printable(h.String()), Text: "it has " + text.Printable(strings.Join(h.Devices, ", ")) + " open",
-			Fix: "stop it, or wait until it ends",
-		})
-	}
-	if len(out) == 0 {
-		out = append(out, cause.Cause{
-			Code: kernel.InUse, Subject: "modules " + strings.Join(used, ", "), Text: "the kernel or a process that this agent cannot see uses them",
-			Fix: "run this agent with hostPID; on a node without such a process, reboot",
-		})
-	}
-	return out
 }
 
 // complete is the step that makes a loaded driver whole.
@@ -252,7 +183,7 @@ func (o Observation) complete(target Driver, d Desired) (Step, bool) {
 			return Step{Kind: Build, Driver: target}, true
 		}
 	}
-	if o.Shown != target.Digest {
+	if !o.shown(target) {
 		return Step{Kind: Show, Driver: target}, true
 	}
 	if len(missing) > 0 {

@@ -29,7 +29,7 @@ func driver(version string) loader.Driver {
 func stored(versions ...string) []payload.Payload {
 	var out []payload.Payload
 	for _, v := range versions {
-		out = append(out, payload.Payload{Version: v, Digest: "d" + v})
+		out = append(out, payload.Payload{Version: v, Digest: "d" + v, Root: "/drivers/" + v})
 	}
 	return out
 }

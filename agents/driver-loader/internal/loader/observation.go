@@ -66,7 +66,8 @@ type Observation struct {
 	// Change is the change in the journal, nil for none. Before is the driver that worked last.
 	Change *Change
 	Before Driver
-	// Shown is the digest of the payload at the driver's place, "" for another folder.
+	// Shown is the digest of the payload whose root is at the driver's place, "" for another
+	// folder.
 	Shown string
 	// Claimed is set while this process has NVML for itself.
 	Claimed bool
@@ -81,9 +82,27 @@ type Observation struct {
 	Published string
 }
 
-// gpus returns the GPUs on the PCI bus.
-func (o Observation) gpus() []pci.Device {
+// GPUs returns the GPUs on the PCI bus.
+func (o Observation) GPUs() []pci.Device {
 	return slices.DeleteFunc(slices.Clone(o.Devices), func(d pci.Device) bool { return !d.GPU() })
+}
+
+// Desired returns the driver that a node should run, zero if the store does not have it.
+func (o Observation) Desired(d Desired) Driver {
+	driver, _ := o.desired(d)
+	return driver
+}
+
+// Built reports whether the modules of a driver are in the store.
+func (o Observation) Built(d Driver) bool {
+	_, built := o.set(d)
+	return built
+}
+
+// shown reports whether the root of a driver is at its place. One without a root needs none.
+func (o Observation) shown(d Driver) bool {
+	p, _ := o.payload(d.Digest)
+	return p.Root == "" || o.Shown == d.Digest
 }
 
 // payload returns the driver with a digest.

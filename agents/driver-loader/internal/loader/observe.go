@@ -50,7 +50,7 @@ func (l *Loader) Observe(ctx context.Context) (Observation, error) {
 	o.MissingNodes = len(missing)
 	o.Published = l.published(o)
 	if o.Claimed {
-		o.Holders, err = l.holders(ctx)
+		o.Holders, err = l.Holders(ctx)
 		note(err)
 	}
 	return o, errors.Join(errs...)
@@ -70,13 +70,14 @@ func (l *Loader) observeStore(o *Observation) error {
 		}
 	}
 	for _, p := range o.Payloads {
-		is := p.Root == ""
-		if !is {
-			is, shownErr = l.cfg.Place.Shown(p.Root)
+		if p.Root == "" {
+			continue
 		}
-		if is && (o.Shown == "" || p.Root != "") {
+		is, err := l.cfg.Place.Shown(p.Root)
+		if is {
 			o.Shown = p.Digest
 		}
+		shownErr = errors.Join(shownErr, err)
 	}
 	if core, ok := o.Modules[stack.Core]; ok {
 		o.Running, o.Noted = running(core, noted.Loaded)
@@ -142,8 +143,8 @@ func (l *Loader) published(o Observation) string {
 	return fact.Stamp.DriverVersion
 }
 
-// holders returns the processes that have a device of the driver open.
-func (l *Loader) holders(ctx context.Context) ([]holders.Holder, error) {
+// Holders returns the processes that have a device of the driver open.
+func (l *Loader) Holders(ctx context.Context) ([]holders.Holder, error) {
 	driver := devnode.Driver(l.cfg.Kernel.Proc)
 	control, controlErr := driver.Control()
 	gpus, gpusErr := driver.GPUs()

@@ -1,0 +1,71 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/agents/driver-loader/internal/preflight"
+	"outrigger.dev/pkg/agent"
+)
+
+// plan prints what is known about the next change of the node's driver.
+func plan(c *cli.Context, s settings) error {
+	flag := "output"
+	if c.IsSet("o") {
+		flag = "o"
+	}
+	format, err := agent.Choice(c, flag, "text", "json")
+	if err != nil {
+		return err
+	}
+	l := loader.New(s.config, s.machine)
+	o, observed := l.Observe(c.Context)
+	desired, err := s.observeDesired()
+	if err != nil {
+		return err
+	}
+	verdict := preflight.Derive(o, desired, preflight.Observe(c.Context, l, s.config, o))
+	if observed != nil {
+		s.config.Log.Warn("cannot read all of the node", "err", observed)
+	}
+	if format == "json" {
+		out := json.NewEncoder(c.App.Writer)
+		out.SetIndent("", "  ")
+		return out.Encode(verdict)
+	}
+	return printVerdict(c.App.Writer, verdict)
+}
+
+func printVerdict(out io.Writer, v preflight.Verdict) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "CHECK\tSTATE\tDETAIL")
+	for _, check := range v.Checks {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", check.Name, check.State, check.Text)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	step := v.Next
+	step.Causes = v.Problems()
+	fmt.Fprintln(out)
+	return printStep(out, step)
+}
+
+// printStep prints a step, and what is in the way.
+func printStep(out io.Writer, step loader.Step) error {
+	_, err := fmt.Fprintf(out, "next: %s\n", step)
+	for _, cause := range step.Causes {
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s: %s: %s\n", cause.Code, cause.Subject, cause.Text)
+		}
+		if err == nil && cause.Fix != "" {
+			_, err = fmt.Fprintf(out, "  fix: %s\n", cause.Fix)
+		}
+	}
+	return err
+}

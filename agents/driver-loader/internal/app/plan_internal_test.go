@@ -1,0 +1,84 @@
+package app
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/golden"
+
+	"outrigger.dev/agents/driver-loader/internal/build"
+	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/holders"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/preflight"
+	"outrigger.dev/pkg/pci"
+)
+
+const release = "6.1.0-56-amd64"
+
+// bare is a node with a GPU and a driver in the store, on which nothing is built.
+func bare() (loader.Observation, preflight.Facts) {
+	return loader.Observation{
+			Devices:  []pci.Device{{BusID: "0000:17:00.0", Vendor: 0x10de, Product: 0x2330, Class: 0x030200}},
+			Kernel:   kernel.Kernel{Release: release, Machine: "x86_64"},
+			Payloads: []payload.Payload{{Version: "580.95.05", Digest: "d1", Root: "/d1"}},
+		}, preflight.Facts{
+			Headers: "/usr/src/linux-headers-" + release, Compiler: "gcc-12 (Debian 12.2.0-14) 12.2.0", Free: 20 << 30,
+			Parts: map[string]string{"i2c_core": "built in", "ipmi_msghandler": "loaded", "ipmi_devintf": "installed, is loaded before the driver"},
+		}
+}
+
+// nothing is a node on which all is in the way that can be.
+func nothing() (loader.Observation, preflight.Facts) {
+	on := true
+	o, f := bare()
+	o.Devices[0].Driver, o.Devices[0].Product = "nouveau", 0x1db4
+	o.Devices = append(o.Devices, pci.Device{BusID: "0000:65:00.0", Vendor: 0x10de, Product: 0x1db4, Class: 0x030200})
+	o.Kernel.Lockdown, o.Kernel.SecureBoot = "integrity", &on
+	o.Payloads[0].Sources = map[payload.Flavour]string{payload.Open: "/source"}
+	f.HeadersErr = cause.Cause{Code: build.NoHeaders, Subject: "kernel " + release, Text: "its headers are nowhere", Fix: "install them"}
+	f.CompilerErr = errors.New("ask cc for its version: exit status 1\x1b[31m")
+	f.Free = 100 << 20
+	f.Parts["i2c_core"] = ""
+	return o, f
+}
+
+// used is a node whose driver is to be replaced while pods use it.
+func used() (loader.Observation, preflight.Facts) {
+	o, f := bare()
+	o.Devices[0].Driver = "nvidia"
+	o.Running = loader.Driver{Version: "570.1", Flavour: payload.Open}
+	o.Sets = []cache.Set{{Key: cache.Key{Driver: "580.95.05", Sources: "d1", Flavour: "open"}}}
+	o.Modules = map[string]kernel.Loaded{
+		"nvidia": {Name: "nvidia", RefCount: 3, Holders: []string{"nvidia_uvm"}}, "nvidia_uvm": {Name: "nvidia_uvm", RefCount: 1},
+	}
+	f.Holders = []holders.Holder{{PID: 4711, Command: "python3", Pod: holders.Pod{UID: "u", Namespace: "default", Name: "train"}}}
+	f.HoldersErr = errors.New("cannot examine 2 processes")
+	return o, f
+}
+
+func TestPlan(t *testing.T) {
+	for name, node := range map[string]func() (loader.Observation, preflight.Facts){
+		"a bare node":              bare,
+		"everything is in the way": nothing,
+		"a driver that is used":    used,
+		"a driver of the host": func() (loader.Observation, preflight.Facts) {
+			o, f := used()
+			o.Host = o.Running.Version
+			return o, f
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, f := node()
+			var out strings.Builder
+			if err := printVerdict(&out, preflight.Derive(o, loader.Desired{}, f)); err != nil {
+				t.Fatal(err)
+			}
+			golden.Assert(t, out.String(), "plan/"+strings.ReplaceAll(name, " ", "-")+".golden")
+		})
+	}
+}

@@ -1,0 +1,70 @@
+package loader
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/pci"
+)
+
+// firstOpen is the first branch of the driver whose open modules NVIDIA recommends.
+const firstOpen = 560
+
+// auto returns the flavour of a driver for which no type is set: the one that it has, or
+// that the GPUs need, or that NVIDIA recommends.
+func (o Observation) auto(p payload.Payload) payload.Flavour {
+	if len(p.Sources) == 1 {
+		for only := range p.Sources {
+			return only
+		}
+	}
+	for _, f := range []payload.Flavour{payload.Open, payload.Proprietary} {
+		other := payload.Proprietary
+		if f == other {
+			other = payload.Open
+		}
+		if len(o.rejecting(other)) > 0 && len(o.rejecting(f)) == 0 {
+			return f
+		}
+	}
+	branch, _, _ := strings.Cut(p.Version, ".")
+	if n, err := strconv.Atoi(branch); err == nil && n < firstOpen {
+		return payload.Proprietary
+	}
+	return payload.Open
+}
+
+// rejecting returns why GPUs do not work with the modules of a flavour.
+func (o Observation) rejecting(f payload.Flavour) []string {
+	var out []string
+	for _, g := range o.own() {
+		if why := stack.Unsupported(f, g); why != "" {
+			out = append(out, g.BusID+": "+why)
+		}
+	}
+	return out
+}
+
+// own returns the GPUs that no virtual machine has.
+func (o Observation) own() []pci.Device {
+	return slices.DeleteFunc(o.GPUs(), func(g pci.Device) bool { return passedThrough(g) })
+}
+
+// passedThrough reports whether a GPU is for virtual machines.
+func passedThrough(g pci.Device) bool {
+	return slices.Contains([]string{"vfio-pci", "nvgrace_gpu_vfio_pci"}, g.Driver)
+}
+
+// against returns what is in the way of loading a driver on this node, which is known before
+// anything is changed.
+func (o Observation) against(target Driver) []cause.Cause {
+	causes := o.Foreign()
+	if reasons := o.rejecting(target.Flavour); len(reasons) > 0 && len(reasons) == len(o.own()) {
+		causes = append(causes, FlavourCause(target, reasons))
+	}
+	return causes
+}

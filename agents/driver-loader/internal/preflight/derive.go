@@ -1,0 +1,208 @@
+package preflight
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/check"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/text"
+)
+
+// needed is how many bytes a driver, its sources and its build need at most.
+const needed = 4 << 30
+
+// Derive returns the verdict for a node.
+func Derive(o loader.Observation, d loader.Desired, f Facts) Verdict {
+	v := deriver{o: o, facts: f, target: o.Desired(d)}
+	v.gpus()
+	v.loaded()
+	v.add("kernel", OK, "%s, %s", o.Kernel.Release, o.Kernel.Machine)
+	if o.Host == "" {
+		v.driver(d)
+		v.build()
+		v.signatures()
+		v.parts()
+		v.disk()
+	}
+	v.uses()
+	return Verdict{Checks: v.checks, Next: loader.Next(o, d)}
+}
+
+type deriver struct {
+	o      loader.Observation
+	facts  Facts
+	target loader.Driver
+	checks []Check
+}
+
+func (v *deriver) add(name string, state State, format string, args ...any) {
+	v.checks = append(v.checks, Check{Name: name, State: state, Text: text.Printable(fmt.Sprintf(format, args...))})
+}
+
+func (v *deriver) problem(name string, c cause.Cause) {
+	v.checks = append(v.checks, Check{Name: name, State: Problem, Text: text.Printable(c.Subject + ": " + c.Text), Cause: &c})
+}
+
+func (v *deriver) gpus() {
+	var names []string
+	for _, g := range v.o.GPUs() {
+		name := fmt.Sprintf("%s (%04x:%04x", g.BusID, g.Vendor, g.Product)
+		if g.Driver != "" {
+			name += ", bound to " + g.Driver
+		}
+		names = append(names, name+")")
+	}
+	if len(names) == 0 {
+		v.problem("gpu", loader.NoGPUCause())
+		return
+	}
+	v.add("gpu", OK, "%d: %s", len(names), strings.Join(names, ", "))
+	for _, c := range v.o.Foreign() {
+		v.problem("gpu", c)
+	}
+}
+
+// loaded says which driver is there already.
+func (v *deriver) loaded() {
+	is := v.o.Running
+	switch {
+	case v.o.Host != "" && is.Version == "":
+		v.add("driver", Note, "version %s is installed on the host, and not loaded", v.o.Host)
+	case v.o.Host != "":
+		v.add("driver", OK, "version %s is installed on the host: it is used as it is", v.o.Host)
+	case is.Version != "":
+		v.add("driver", OK, "version %s is loaded (%s modules)", is.Version, is.Flavour)
+	default:
+		v.add("driver", OK, "none is loaded")
+	}
+}
+
+// driver says which driver is to be loaded, and whether its modules are for these GPUs.
+func (v *deriver) driver(d loader.Desired) {
+	if v.target.Version == "" {
+		v.problem("payload", loader.NoPayloadCause(d.Version))
+		return
+	}
+	v.add("payload", OK, "driver %s is in the store", v.target.Version)
+	supported := 0
+	var reasons []string
+	for _, g := range v.o.GPUs() {
+		if why := stack.Unsupported(v.target.Flavour, g); why != "" {
+			reasons = append(reasons, g.BusID+": "+why)
+			continue
+		}
+		supported++
+	}
+	switch {
+	case len(reasons) == 0:
+		v.add("flavour", OK, "the %s modules are for these GPUs", v.target.Flavour)
+	case supported > 0:
+		v.add("flavour", Note, "the %s modules are not for all GPUs: %s", v.target.Flavour, strings.Join(reasons, "; "))
+	default:
+		v.problem("flavour", loader.FlavourCause(v.target, reasons))
+	}
+}
+
+// build says whether the modules are built, and otherwise what building needs.
+func (v *deriver) build() {
+	if v.target.Version != "" && v.o.Built(v.target) {
+		v.add("modules", OK, "built for this kernel, in the store")
+		return
+	}
+	v.add("modules", OK, "not built yet for this kernel")
+	switch f := v.facts; {
+	case f.HeadersErr == nil:
+		v.add("headers", OK, "%s", f.Headers)
+	case f.Repositories != "":
+		v.add("headers", Note, "not on this node: %s would fetch them from the repositories that are configured", f.Repositories)
+	default:
+		v.problem("headers", loader.AsCause("headers", f.HeadersErr))
+	}
+	if v.facts.CompilerErr != nil {
+		v.problem("compiler", loader.AsCause("compiler", v.facts.CompilerErr))
+		return
+	}
+	v.add("compiler", OK, "%s", v.facts.Compiler)
+}
+
+func (v *deriver) signatures() {
+	k := v.o.Kernel
+	boot := "Secure Boot is off"
+	switch {
+	case k.SecureBoot == nil:
+		boot = "no Secure Boot"
+	case *k.SecureBoot:
+		boot = "Secure Boot is on"
+	}
+	why := check.Demand(k)
+	switch {
+	case why == "":
+		v.add("signatures", OK, "the kernel demands none (%s)", boot)
+	case v.facts.Signer:
+		v.add("signatures", Note, "the kernel demands them (%s): the modules are signed with your key, which must be enrolled on this node", why)
+	default:
+		v.problem("signatures", cause.Cause{
+			Code: check.Unsigned, Subject: "modules", Text: "they would not be signed, and the kernel demands signatures: " + why,
+			Fix: kernel.FixSignature,
+		})
+	}
+}
+
+// parts says where the modules of the kernel are that the driver uses.
+func (v *deriver) parts() {
+	for _, name := range slices.Sorted(maps.Keys(v.facts.Parts)) {
+		if where := v.facts.Parts[name]; where != "" {
+			v.add(name, OK, "%s", where)
+			continue
+		}
+		v.add(name, Note, "neither loaded, built in nor installed: most GPUs work without it; install the rest of the kernel's modules if the driver asks for it")
+	}
+}
+
+func (v *deriver) disk() {
+	switch f := v.facts; {
+	case f.FreeErr != nil:
+		v.add("disk", Note, "cannot see how much is free: %v", f.FreeErr)
+	case f.Free < needed && v.target.Version != "" && v.o.Built(v.target):
+		v.add("disk", Note, "%d MiB are free: the next driver may need %d", f.Free>>20, needed>>20)
+	case f.Free < needed:
+		v.problem("disk", cause.Cause{
+			Code: staging.NoSpace, Subject: "store", Text: fmt.Sprintf("%d MiB are free, and a driver with its build may need %d", f.Free>>20, needed>>20),
+			Fix: "free space, or put --store on a larger disk",
+		})
+	default:
+		v.add("disk", OK, "%d MiB are free", f.Free>>20)
+	}
+}
+
+// uses says who uses the loaded driver, which is in the way only when it is replaced.
+func (v *deriver) uses() {
+	order := stack.UnloadOrder(v.o.Modules)
+	if len(order) == 0 {
+		return
+	}
+	used := stack.Used(v.o.Modules, order)
+	if len(used) == 0 {
+		v.add("uses", OK, "nothing uses the loaded modules: %s", strings.Join(order, ", "))
+		return
+	}
+	var by []string
+	for _, h := range v.facts.Holders {
+		by = append(by, h.String())
+	}
+	who := strings.Join(by, "; ")
+	if v.facts.HoldersErr != nil {
+		who = strings.TrimPrefix(who+"; "+v.facts.HoldersErr.Error(), "; ")
+	}
+	if who == "" {
+		who = "nothing that this process can see"
+	}
+	v.add("uses", Note, "%s used by: %s", strings.Join(used, ", "), who)
+}

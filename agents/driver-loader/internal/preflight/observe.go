@@ -1,0 +1,71 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/driver-loader/internal/build"
+	"outrigger.dev/agents/driver-loader/internal/depmod"
+	"outrigger.dev/agents/driver-loader/internal/loader"
+)
+
+// Observe reads what the checks need in addition to an observation of the loader.
+func Observe(ctx context.Context, l *loader.Loader, cfg loader.Config, o loader.Observation) Facts {
+	f := Facts{Signer: cfg.Signer != nil, Repositories: cfg.Builder.Repositories.Program()}
+	compiler := o.Kernel.Banner
+	h, err := cfg.Builder.Places.Headers(o.Kernel.Release)
+	if f.Headers, f.HeadersErr = h.Build, err; err == nil {
+		compiler = h.Compiler
+	}
+	f.Compiler, f.CompilerErr = build.CompilerFor(ctx, compiler)
+	f.Free, f.FreeErr = free(cfg.Store)
+	f.Parts = parts(cfg, o)
+	if o.Running.Version != "" {
+		f.Holders, f.HoldersErr = l.Holders(ctx)
+	}
+	return f
+}
+
+// free returns how many bytes are free for a folder that may not exist yet.
+func free(dir string) (uint64, error) {
+	for {
+		var s unix.Statfs_t
+		err := unix.Statfs(dir, &s)
+		if err == nil {
+			return s.Bavail * uint64(s.Bsize), nil //nolint:gosec // a size of blocks is positive
+		}
+		if parent := filepath.Dir(dir); errors.Is(err, fs.ErrNotExist) && parent != dir {
+			dir = parent
+			continue
+		}
+		return 0, err
+	}
+}
+
+// parts returns where the modules of the kernel are that NVIDIA's driver uses.
+func parts(cfg loader.Config, o loader.Observation) map[string]string {
+	out := map[string]string{}
+	index, err := depmod.Read(filepath.Join(cfg.Kernel.Modules, o.Kernel.Release))
+	for _, name := range loader.Prerequisites() {
+		out[name] = ""
+		if _, loaded := o.Modules[name]; loaded {
+			out[name] = "loaded"
+			continue
+		}
+		if err != nil {
+			continue
+		}
+		switch files, err := index.Files(name); {
+		case err != nil:
+		case len(files) == 0:
+			out[name] = "built in"
+		default:
+			out[name] = "installed, is loaded before the driver"
+		}
+	}
+	return out
+}
