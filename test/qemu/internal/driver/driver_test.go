@@ -3,6 +3,7 @@
 package driver_test
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,11 +20,14 @@ func TestFirstBoot(t *testing.T) {
 	t.Run("a bare node is planned", planned)
 	t.Run("the driver is loaded from the cache with its parameters", fromCache)
 	t.Run("a loaded driver is left alone", leftAlone)
+	t.Run("a driver is loaded again with other parameters", otherParameters)
 	t.Run("a driver that is held stays", held)
 	t.Run("the agent waits for a holder and upgrades", waits)
 	t.Run("a version that fails is rolled back", rolledBack)
 	t.Run("parameters are rejected", rejected)
+	t.Run("a change that is killed at any step goes on", killed)
 	t.Run("a damaged module is not loaded", damaged)
+	t.Run("the node goes down in the middle of a change", func(t *testing.T) { kill(t, broken, "unloading module") })
 }
 
 func planned(t *testing.T) {
@@ -89,6 +93,12 @@ func written(t *testing.T) string {
 	return out.String()
 }
 
+func otherParameters(t *testing.T) {
+	write(t, parameters, "sim_gpus="+gpu+"\nNVreg_OpenRmEnableUnsupportedGpus=1\n")
+	succeeds(t, first, "load")
+	shows(t, "/proc/driver/nvidia/params", "OpenRmEnableUnsupportedGpus: 1")
+}
+
 func held(t *testing.T) {
 	f := hold(t, "/dev/nvidia0")
 	holder := fmt.Sprint(os.Getpid())
@@ -149,6 +159,45 @@ func rejected(t *testing.T) {
 	loaded(t, second)
 }
 
+func killed(t *testing.T) {
+	versions := []string{first, second}
+	for i, step := range []string{"note in the journal", "ask all agents", "unloading module", "show the root", "loading module", "check that driver"} {
+		version := versions[i%2]
+		kill(t, version, step)
+		succeeds(t, version, "load")
+		loaded(t, version)
+		ready(t, version)
+		mounts, err := os.ReadFile("/proc/self/mountinfo")
+		if n := strings.Count(string(mounts), " /run/nvidia/driver "); err != nil || n != 1 {
+			t.Errorf("killed at %q: %d mounts of the driver root, %v", step, n, err)
+		}
+	}
+	succeeds(t, second, "load")
+}
+
+// kill kills the agent at the first line of its log with a text.
+func kill(t *testing.T, version, text string) {
+	t.Helper()
+	agent := exec.CommandContext(t.Context(), "driver-loader", "--driver-version="+version, "--drm-enabled", "load")
+	log, err := agent.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	seen := false
+	for lines := bufio.NewScanner(log); !seen && lines.Scan(); {
+		seen = strings.Contains(lines.Text(), text)
+	}
+	if err := agent.Process.Kill(); err != nil || !seen {
+		t.Errorf("%q: seen: %v, %v", text, seen, err)
+	}
+	if err := agent.Wait(); err == nil {
+		t.Errorf("%q: it ended before it was killed", text)
+	}
+}
+
 // damaged has a module of the first version, which no longer is as it was built.
 func damaged(t *testing.T) {
 	files, err := filepath.Glob(store + "/modules/*/*/nvidia.ko")
@@ -179,6 +228,7 @@ func TestReboot(t *testing.T) {
 	succeeds(t, second, "load")
 	loaded(t, second)
 	ready(t, second)
+	has(t, succeeds(t, second, "load"), "driver "+second+" is ready")
 }
 
 // TestSignatures has a kernel that takes only modules with a signature by a key that it knows.
