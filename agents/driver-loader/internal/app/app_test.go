@@ -2,13 +2,20 @@ package app_test
 
 import (
 	"bytes"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/driver-loader/internal/app"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 )
+
+const page = "../../../../docs/driver-loader.md"
 
 func TestAppIsValid(t *testing.T) {
 	if err := agent.CheckApp(app.App()); err != nil {
@@ -22,4 +29,33 @@ func TestHelp(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
 	golden.Assert(t, out.String(), "help.golden")
+}
+
+func TestFlagsAreDocumented(t *testing.T) { agenttest.Documented(t, app.App(), page) }
+
+// TestCausesAreDocumented looks for each code that the packages define.
+func TestCausesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := regexp.MustCompile(`(?m)cause\.Code\s+= "(\w+)"`)
+	found := 0
+	err = fs.WalkDir(os.DirFS(".."), ".", func(path string, _ fs.DirEntry, err error) error {
+		// What the upgrade of a node reports has a page of its own once the agent does it.
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "upgrade/") || strings.HasPrefix(path, "slots/") {
+			return err
+		}
+		source, err := os.ReadFile("../" + path)
+		for _, match := range code.FindAllSubmatch(source, -1) {
+			found++
+			if !bytes.Contains(text, []byte("`"+string(match[1])+"`")) {
+				t.Errorf("%s: the code %s is not in %s", path, match[1], page)
+			}
+		}
+		return err
+	})
+	if err != nil || found < 20 {
+		t.Errorf("%d codes, %v", found, err)
+	}
 }
