@@ -13,14 +13,30 @@ import (
 
 	"outrigger.dev/agents/driver-loader/drain"
 	"outrigger.dev/agents/driver-loader/internal/eviction"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
-var gpuPods = eviction.Request{Mode: eviction.GPUPods, TimeoutSeconds: 60} //nolint:gochecknoglobals // a constant
+var gpuPods = eviction.Request{Mode: eviction.GPUPods, TimeoutSeconds: 60}
+
+// TestDrain runs the program against a real API server.
+func TestDrain(t *testing.T) {
+	kubeconfig := apitest.Kubeconfig(t, apitest.Start(t))
+	for name, test := range map[string]func(*rig){
+		"gpu-pods":    (*rig).testsOnlyPodsThatHoldGPUsAreEvicted,
+		"budget":      (*rig).testsABudgetHoldsTheEviction,
+		"refused":     (*rig).testsWhatMayNotBeEvictedKeepsAll,
+		"daemon-sets": (*rig).testsPodsOfDaemonSetsAndStaticPods,
+		"await":       (*rig).testsAwait,
+		"signal":      (*rig).testsASignalEndsTheRun,
+	} {
+		t.Run(name, func(t *testing.T) { test(newRig(t, kubeconfig, name)) })
+	}
+}
 
 // claim creates a claim of which a driver has allocated a device.
 func (r *rig) claim(name, driver string) {
 	r.Helper()
-	claims := r.client.ResourceV1().ResourceClaims("default")
+	claims := r.client.ResourceV1().ResourceClaims(r.name)
 	c, err := claims.Create(r.Context(), &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceClaimSpec{
 		Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "class"}}}},
 	}}, metav1.CreateOptions{})
@@ -28,7 +44,7 @@ func (r *rig) claim(name, driver string) {
 		r.Fatal(err)
 	}
 	c.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{
-		{Request: "one", Driver: driver, Pool: "node1", Device: "device0"},
+		{Request: "one", Driver: driver, Pool: r.name, Device: "device0"},
 	}}}
 	if _, err := claims.UpdateStatus(r.Context(), c, metav1.UpdateOptions{}); err != nil {
 		r.Fatal(err)
@@ -41,8 +57,7 @@ func claims(name string) func(*corev1.Pod) {
 	}
 }
 
-func TestOnlyPodsThatHoldGPUsAreEvicted(t *testing.T) {
-	r := newRig(t)
+func (r *rig) testsOnlyPodsThatHoldGPUsAreEvicted() {
 	r.claim("of-a-gpu", "gpu.nvidia.com")
 	r.claim("of-a-nic", "nic.example.com")
 	template := "of-a-gpu"
@@ -63,86 +78,85 @@ func TestOnlyPodsThatHoldGPUsAreEvicted(t *testing.T) {
 	r.pod("stays-cpu", "cpu", nil)
 	r.pod("stays-elsewhere", "nvidia.com/gpu", func(p *corev1.Pod) { p.Spec.NodeName = "node2" })
 	r.pod("stays-skip", "nvidia.com/gpu", func(p *corev1.Pod) { p.Labels["nvidia.com/gpu-driver-upgrade-drain.skip"] = "true" })
-	code, lines, stderr := r.run(t.Context(), gpuPods, nil)
+	code, lines, stderr := r.run(r.Context(), gpuPods, nil)
 	if code != eviction.ExitDone {
-		t.Errorf("exit code %d: %s", code, stderr)
+		r.Errorf("exit code %d: %s", code, stderr)
 	}
 	if got, want := r.left(), "stays-cpu stays-elsewhere stays-nic stays-no-claim stays-skip"; got != want {
-		t.Errorf("these pods are left: %s, want %s", got, want)
+		r.Errorf("these pods are left: %s, want %s", got, want)
 	}
 	for _, name := range []string{"gpu", "shared", "mig", "init", "dra", "dra-template"} {
 		if of(lines, eviction.Evicting, name) == nil || of(lines, eviction.Evicted, name) == nil {
-			t.Errorf("pod %s is not in the report: %+v", name, lines)
+			r.Errorf("pod %s is not in the report: %+v", name, lines)
 		}
 	}
 	if l := of(lines, eviction.Left, "stays-skip"); l == nil || !strings.Contains(l.Text, "drain.skip=true") {
-		t.Errorf("the pod that is left is not in the report: %+v", lines)
+		r.Errorf("the pod that is left is not in the report: %+v", lines)
 	}
 }
 
-func TestABudgetHoldsTheEviction(t *testing.T) {
-	r := newRig(t)
+func (r *rig) testsABudgetHoldsTheEviction() {
 	r.pod("held", "nvidia.com/gpu", nil)
 	r.budget("keep", "held")
 	short := gpuPods
 	short.TimeoutSeconds = 1
-	code, lines, stderr := r.run(t.Context(), short, nil)
+	code, lines, stderr := r.run(r.Context(), short, nil)
 	l := of(lines, eviction.Blocked, "held")
 	if code != eviction.ExitTimeout || r.left() != "held" || l == nil || l.Budget != "keep" || !strings.Contains(l.Text, "needs 1 healthy pods and has 1 currently") {
-		t.Fatalf("exit code %d, left %q, lines %+v: %s", code, r.left(), lines, stderr)
+		r.Fatalf("exit code %d, left %q, lines %+v: %s", code, r.left(), lines, stderr)
 	}
 	if !strings.Contains(stderr, "pods are left at the end of the time-out") {
-		t.Errorf("the error is %q", stderr)
+		r.Errorf("the error is %q", stderr)
 	}
 
 	// The eviction goes on when the budget allows it.
-	code, lines, stderr = r.run(t.Context(), gpuPods, func(l eviction.Line) {
+	code, lines, stderr = r.run(r.Context(), gpuPods, func(l eviction.Line) {
 		if l.Event == eviction.Blocked {
-			if err := r.client.PolicyV1().PodDisruptionBudgets("default").Delete(t.Context(), "keep", metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
+			if err := r.client.PolicyV1().PodDisruptionBudgets(r.name).Delete(r.Context(), "keep", metav1.DeleteOptions{}); err != nil {
+				r.Error(err)
 			}
 		}
 	})
 	if code != eviction.ExitDone || r.left() != "" || of(lines, eviction.Evicted, "held") == nil {
-		t.Errorf("exit code %d, left %q, lines %+v: %s", code, r.left(), lines, stderr)
+		r.Errorf("exit code %d, left %q, lines %+v: %s", code, r.left(), lines, stderr)
 	}
 }
 
-func TestWhatMayNotBeEvictedKeepsAll(t *testing.T) {
-	r := newRig(t)
+func (r *rig) testsWhatMayNotBeEvictedKeepsAll() {
 	r.pod("fine", "nvidia.com/gpu", nil)
 	r.pod("bare", "nvidia.com/gpu", func(p *corev1.Pod) { p.OwnerReferences = nil })
 	r.pod("data", "nvidia.com/gpu", func(p *corev1.Pod) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	})
-	code, lines, stderr := r.run(t.Context(), gpuPods, nil)
+	code, lines, stderr := r.run(r.Context(), gpuPods, nil)
 	if code != eviction.ExitRefused || r.left() != "bare data fine" || !strings.Contains(stderr, "pods may not be evicted") {
-		t.Errorf("exit code %d, left %q: %s", code, r.left(), stderr)
+		r.Errorf("exit code %d, left %q: %s", code, r.left(), stderr)
 	}
 	for pod, want := range map[string]string{
 		"bare": "Pods that declare no controller (set force in upgradePolicy to evict it nevertheless)",
 		"data": "Pods with local storage (set deleteEmptyDir in upgradePolicy to evict it nevertheless)",
 	} {
 		if l := of(lines, eviction.Refused, pod); l == nil || l.Text != want {
-			t.Errorf("the report says of %s: %+v, want %q", pod, l, want)
+			r.Errorf("the report says of %s: %+v, want %q", pod, l, want)
 		}
 	}
 	all := gpuPods
 	all.Force, all.DeleteEmptyDir = true, true
-	if code, _, stderr := r.run(t.Context(), all, nil); code != eviction.ExitDone || r.left() != "" {
-		t.Errorf("exit code %d, left %q: %s", code, r.left(), stderr)
+	if code, _, stderr := r.run(r.Context(), all, nil); code != eviction.ExitDone || r.left() != "" {
+		r.Errorf("exit code %d, left %q: %s", code, r.left(), stderr)
 	}
 }
 
-func TestPodsOfDaemonSetsAndStaticPods(t *testing.T) {
-	r := newRig(t)
+func (r *rig) testsPodsOfDaemonSetsAndStaticPods() {
 	isController := true
-	set, err := r.client.AppsV1().DaemonSets("default").Create(t.Context(), &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "daemon"}, Spec: appsv1.DaemonSetSpec{
+	set, err := r.client.AppsV1().DaemonSets(r.name).Create(r.Context(), &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "daemon"}, Spec: appsv1.DaemonSetSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "daemon"}},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"name": "daemon"}}, Spec: container("")},
+		// Its controller leaves the pod alone, which is not of this template.
+		UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType},
+		Template:       corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"name": "daemon"}}, Spec: container("")},
 	}}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		r.Fatal(err)
 	}
 	r.pod("daemon", "nvidia.com/gpu", func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "daemon", UID: set.UID, Controller: &isController}}
@@ -151,48 +165,46 @@ func TestPodsOfDaemonSetsAndStaticPods(t *testing.T) {
 		p.Annotations, p.OwnerReferences = map[string]string{corev1.MirrorPodAnnotationKey: "x"}, nil
 	})
 	r.pod("other", "", nil)
-	code, lines, _ := r.run(t.Context(), gpuPods, nil)
+	code, lines, _ := r.run(r.Context(), gpuPods, nil)
 	if code != eviction.ExitRefused || of(lines, eviction.Refused, "daemon") == nil || of(lines, eviction.Refused, "static") == nil {
-		t.Errorf("exit code %d, lines %+v", code, lines)
+		r.Errorf("exit code %d, lines %+v", code, lines)
 	}
-	code, lines, stderr := r.run(t.Context(), eviction.Request{Mode: eviction.AllPods, PodSelector: "name!=kept", TimeoutSeconds: 60}, nil)
+	code, lines, stderr := r.run(r.Context(), eviction.Request{Mode: eviction.AllPods, PodSelector: "name!=kept", TimeoutSeconds: 60}, nil)
 	if code != eviction.ExitDone || r.left() != "daemon static" || of(lines, eviction.Left, "daemon") == nil || of(lines, eviction.Left, "static") == nil {
-		t.Errorf("exit code %d, left %q, lines %+v: %s", code, r.left(), lines, stderr)
+		r.Errorf("exit code %d, left %q, lines %+v: %s", code, r.left(), lines, stderr)
 	}
 }
 
-func TestAwait(t *testing.T) {
-	r := newRig(t)
+func (r *rig) testsAwait() {
 	r.pod("job", "", nil)
 	r.pod("other", "", nil)
 	await := eviction.Request{Mode: eviction.Await, PodSelector: "name=job", TimeoutSeconds: 1}
-	if code, lines, stderr := r.run(t.Context(), await, nil); code != eviction.ExitTimeout || of(lines, eviction.Running, "job") == nil || len(lines) != 1 {
-		t.Errorf("exit code %d, lines %+v: %s", code, lines, stderr)
+	if code, lines, stderr := r.run(r.Context(), await, nil); code != eviction.ExitTimeout || of(lines, eviction.Running, "job") == nil || len(lines) != 1 {
+		r.Errorf("exit code %d, lines %+v: %s", code, lines, stderr)
 	}
 	await.TimeoutSeconds = 0
-	code, _, stderr := r.run(t.Context(), await, func(eviction.Line) {
-		pods := r.client.CoreV1().Pods("default")
-		pod, err := pods.Get(t.Context(), "job", metav1.GetOptions{})
+	code, _, stderr := r.run(r.Context(), await, func(eviction.Line) {
+		pods := r.client.CoreV1().Pods(r.name)
+		pod, err := pods.Get(r.Context(), "job", metav1.GetOptions{})
 		if err == nil {
 			pod.Status.Phase = corev1.PodSucceeded
-			_, err = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+			_, err = pods.UpdateStatus(r.Context(), pod, metav1.UpdateOptions{})
 		}
 		if err != nil {
-			t.Error(err)
+			r.Error(err)
 		}
 	})
 	if code != eviction.ExitDone || r.left() != "job other" {
-		t.Errorf("exit code %d, left %q: %s", code, r.left(), stderr)
+		r.Errorf("exit code %d, left %q: %s", code, r.left(), stderr)
 	}
 }
 
-func TestASignalEndsTheRun(t *testing.T) {
-	r := newRig(t)
+func (r *rig) testsASignalEndsTheRun() {
 	r.pod("held", "nvidia.com/gpu", nil)
 	r.budget("keep", "held")
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(r.Context())
 	if code, _, stderr := r.run(ctx, gpuPods, func(eviction.Line) { cancel() }); code != eviction.ExitTemporary || r.left() != "held" {
-		t.Errorf("exit code %d, left %q: %s", code, r.left(), stderr)
+		r.Errorf("exit code %d, left %q: %s", code, r.left(), stderr)
 	}
 }
 

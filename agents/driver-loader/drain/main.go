@@ -35,7 +35,8 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		},
 		Action: func(c *command.Context) error {
 			var err error
-			code, err = serve(c, c.Path("kubeconfig"), c.Duration("retry-every"), stdin, stdout, stderr)
+			s := server{kubeconfig: c.Path("kubeconfig"), retry: c.Duration("retry-every"), stdin: stdin, stdout: stdout, stderr: stderr}
+			code, err = s.serve(ctx)
 			return err
 		},
 	}
@@ -49,10 +50,18 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	return code
 }
 
-// serve handles one request.
-func serve(ctx context.Context, kubeconfig string, retry time.Duration, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+// server handles one request.
+type server struct {
+	kubeconfig     string
+	retry          time.Duration
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+// serve returns the exit code.
+func (s server) serve(ctx context.Context) (int, error) {
 	var r eviction.Request
-	d := json.NewDecoder(io.LimitReader(stdin, maxRequest))
+	d := json.NewDecoder(io.LimitReader(s.stdin, maxRequest))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil {
 		return eviction.ExitUsage, fmt.Errorf("read the request from standard input: %w", err)
@@ -60,12 +69,12 @@ func serve(ctx context.Context, kubeconfig string, retry time.Duration, stdin io
 	if err := check(r); err != nil {
 		return eviction.ExitUsage, fmt.Errorf("reject the request: %w", err)
 	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
-	client, err := typed.New(typed.Config{Kubeconfig: kubeconfig, Agent: eviction.Program, Log: log})
+	log := slog.New(slog.NewTextHandler(s.stderr, nil))
+	client, err := typed.New(typed.Config{Kubeconfig: s.kubeconfig, Agent: eviction.Program, Log: log})
 	if err != nil {
 		return eviction.ExitUsage, err
 	}
-	err = (&drainer{client: client, request: r, report: newReporter(stdout), retry: retry}).run(ctx)
+	err = (&drainer{client: client, request: r, report: newReporter(s.stdout), retry: s.retry}).run(ctx)
 	switch {
 	case err == nil:
 		return eviction.ExitDone, nil

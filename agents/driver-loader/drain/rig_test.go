@@ -14,31 +14,33 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"outrigger.dev/agents/driver-loader/drain"
 	"outrigger.dev/agents/driver-loader/internal/eviction"
-	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/kube/typed"
 	"outrigger.dev/pkg/pace"
 )
 
-// rig is a cluster with a real API server. Its node1 has no kubelet, so that its pods have no
-// grace period.
+// rig is a node of a cluster with a real API server, and a namespace of the same name. It has no
+// kubelet, so that its pods have no grace period.
 type rig struct {
 	*testing.T
 	kubeconfig string
 	client     typed.Interface
+	name       string
 	set        *appsv1.ReplicaSet
 }
 
-func newRig(t *testing.T) *rig {
-	r := &rig{T: t, kubeconfig: apitest.Kubeconfig(t, apitest.Start(t))}
+func newRig(t *testing.T, kubeconfig, name string) *rig {
+	r := &rig{T: t, kubeconfig: kubeconfig, name: name}
 	var err error
-	if r.client, err = typed.New(typed.Config{Kubeconfig: r.kubeconfig, Agent: "test", Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if r.client, err = typed.New(typed.Config{Kubeconfig: kubeconfig, Agent: "test", Log: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	labels := map[string]string{"app": "set"}
@@ -46,22 +48,17 @@ func newRig(t *testing.T) *rig {
 		Replicas: new(int32), Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: container("")},
 	}}
-	// The namespace is there a moment after the API server.
-	for {
-		if r.set, err = r.client.AppsV1().ReplicaSets("default").Create(t.Context(), set, metav1.CreateOptions{}); err == nil {
-			return r
-		}
-		if !apierrors.IsNotFound(err) || !pace.Pause(t.Context(), 50*time.Millisecond) {
-			t.Fatal(err)
-		}
+	if r.set, err = r.client.AppsV1().ReplicaSets(name).Create(t.Context(), set, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
+	return r
 }
 
 // container returns the spec of a pod that requests one of a resource, or nothing.
 func container(of corev1.ResourceName) corev1.PodSpec {
 	spec := corev1.PodSpec{
-		NodeName: "node1", TerminationGracePeriodSeconds: new(int64),
-		Containers: []corev1.Container{{Name: "main", Image: "image"}},
+		TerminationGracePeriodSeconds: new(int64),
+		Containers:                    []corev1.Container{{Name: "main", Image: "image"}},
 	}
 	if of != "" {
 		list := corev1.ResourceList{of: resource.MustParse("1")}
@@ -77,18 +74,19 @@ func (r *rig) pod(name string, of corev1.ResourceName, change func(*corev1.Pod))
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"name": name}, OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: r.set.Name, UID: r.set.UID, Controller: &isController},
 	}}, Spec: container(of)}
+	p.Spec.NodeName = r.name
 	if change != nil {
 		change(p)
 	}
 	status := p.Status
-	made, err := r.client.CoreV1().Pods("default").Create(r.Context(), p, metav1.CreateOptions{})
+	made, err := r.client.CoreV1().Pods(r.name).Create(r.Context(), p, metav1.CreateOptions{})
 	if err != nil {
 		r.Fatal(err)
 	}
 	made.Status = status
 	made.Status.Phase = corev1.PodRunning
 	made.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	if _, err := r.client.CoreV1().Pods("default").UpdateStatus(r.Context(), made, metav1.UpdateOptions{}); err != nil {
+	if _, err := r.client.CoreV1().Pods(r.name).UpdateStatus(r.Context(), made, metav1.UpdateOptions{}); err != nil {
 		r.Fatal(err)
 	}
 }
@@ -98,7 +96,7 @@ func (r *rig) pod(name string, of corev1.ResourceName, change func(*corev1.Pod))
 func (r *rig) budget(name, pod string) {
 	r.Helper()
 	one := intstr.FromInt32(1)
-	budgets := r.client.PolicyV1().PodDisruptionBudgets("default")
+	budgets := r.client.PolicyV1().PodDisruptionBudgets(r.name)
 	_, err := budgets.Create(r.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: policyv1.PodDisruptionBudgetSpec{
 		MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": pod}},
 	}}, metav1.CreateOptions{})
@@ -116,7 +114,7 @@ func (r *rig) budget(name, pod string) {
 // left returns the names of the pods that are there.
 func (r *rig) left() string {
 	r.Helper()
-	pods, err := r.client.CoreV1().Pods("default").List(r.Context(), metav1.ListOptions{})
+	pods, err := r.client.CoreV1().Pods(r.name).List(r.Context(), metav1.ListOptions{})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -131,7 +129,7 @@ func (r *rig) left() string {
 // run runs the program to its end. saw gets each line at once.
 func (r *rig) run(ctx context.Context, request eviction.Request, saw func(eviction.Line)) (code int, lines []eviction.Line, stderr string) {
 	r.Helper()
-	request.Node = "node1"
+	request.Node = r.name
 	stdin, err := json.Marshal(request)
 	if err != nil {
 		r.Fatal(err)
@@ -159,7 +157,7 @@ func (r *rig) run(ctx context.Context, request eviction.Request, saw func(evicti
 // of returns the line about a pod with an event.
 func of(lines []eviction.Line, event eviction.Event, pod string) *eviction.Line {
 	for _, l := range lines {
-		if l.Event == event && l.Pod == "default/"+pod {
+		if l.Event == event && strings.HasSuffix(l.Pod, "/"+pod) {
 			return &l
 		}
 	}

@@ -51,7 +51,7 @@ func TestDerive(t *testing.T) {
 			for _, l := range tc.leases {
 				seen[l.Metadata.Name] = sighting{at: now.Add(-tc.age)}
 			}
-			got := derive(tc.leases, seen, "me", now.Add(-tc.ago), tc.want, now)
+			got := derive(tc.leases, seen, self{name: "me", renewed: now.Add(-tc.ago), now: now}, tc.want)
 			if got.Held != tc.held || !slices.Equal(got.free, tc.free) || !slices.Equal(got.Holders, tc.holders) || !slices.Equal(got.Failed, tc.failed) {
 				t.Errorf("derive() = %+v", got)
 			}

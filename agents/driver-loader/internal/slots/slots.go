@@ -92,9 +92,16 @@ type sighting struct {
 	at      time.Time
 }
 
-// derive returns how the node me stands. seen has all leases. A slot that me holds, but has
-// not renewed in time, is not Held.
-func derive(leases []Lease, seen map[string]sighting, me string, renewed time.Time, w Want, now time.Time) View {
+// self is the node that looks.
+type self struct {
+	name string
+	// renewed is when it renewed its slot, and now is when it looks.
+	renewed, now time.Time
+}
+
+// derive returns how a node stands. seen has all leases. A slot that the node did not renew in
+// time is not Held.
+func derive(leases []Lease, seen map[string]sighting, me self, w Want) View {
 	var v View
 	failed := map[string]bool{}
 	taken, states := 0, map[string]bool{}
@@ -104,12 +111,12 @@ func derive(leases []Lease, seen map[string]sighting, me string, renewed time.Ti
 				failed[node] = true
 			}
 		}
-		expired := now.Sub(seen[l.Metadata.Name].at) >= Duration
+		expired := me.now.Sub(seen[l.Metadata.Name].at) >= Duration
 		switch holder := l.Spec.Holder; {
-		case holder == "", holder != me && expired:
+		case holder == "", holder != me.name && expired:
 			states[l.Metadata.Name] = true
-		case holder == me:
-			v.Held = now.Sub(renewed) < fence
+		case holder == me.name:
+			v.Held = me.now.Sub(me.renewed) < fence
 			states[l.Metadata.Name] = false
 			taken++
 		default:

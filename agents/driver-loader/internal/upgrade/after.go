@@ -17,8 +17,16 @@ func Begin(j Journal, a Action) Journal {
 	return j
 }
 
-// After returns the journal after an action. failed is nil if the action succeeded.
-func After(j Journal, o Observation, a Action, failed *cause.Cause, p Policy, now time.Time) Journal {
+// Result is how an action went.
+type Result struct {
+	// Failed is why the action failed; nil if it succeeded.
+	Failed *cause.Cause
+	At     time.Time
+}
+
+// After returns the journal after an action.
+func After(j Journal, o Observation, a Action, p Policy, r Result) Journal {
+	failed, now := r.Failed, r.At
 	if failed != nil && (failed.Code == CodeTemporary || failed.Code == CodeWaiting) && j.State.beforeSwap() {
 		j.Cause = failed
 		return j

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
@@ -96,6 +95,7 @@ func outcomes(w world, a upgrade.Action) []outcome {
 		if w.failures > 0 {
 			all = append(all, outcome{fails: true})
 		}
+	default:
 	}
 	if w.kills > 0 {
 		all = append(all, outcome{killedBefore: true}, outcome{killedAfter: true})
@@ -122,7 +122,7 @@ func (m model) take(w world, i int, o upgrade.Observation, a upgrade.Action, how
 		failed = &cause.Cause{Text: "broken"}
 	}
 	before := n.journal.State
-	n.set(upgrade.After(n.full(), o, a, failed, m.policy, time.Time{}))
+	n.set(upgrade.After(n.full(), o, a, m.policy, upgrade.Result{Failed: failed}))
 	if before == upgrade.Required && n.journal.State == upgrade.Cordoning && len(o.Slot.Failed) > 0 {
 		m.never("a node began although the fleet is halted")
 	}
@@ -155,6 +155,7 @@ func (m model) effect(n *node, a upgrade.Action, fails bool) {
 		if !fails {
 			n.loaded = n.journal.Previous
 		}
+	default:
 	}
 }
 

@@ -2,7 +2,6 @@ package upgrade_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -32,14 +31,29 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fleet is a cluster with a real API server, whose nodes have no kubelet.
+// server is a real API server. Its cluster has no kubelet.
+type server struct {
+	host, account, kubeconfig string
+	// agent and operator are clients of the agent of a node, and of somebody else.
+	agent, operator func(t *testing.T, node string) *kube.Client
+}
+
+func newServer(t *testing.T) *server {
+	rc := apitest.Start(t)
+	t.Setenv(asDrain, "yes")
+	return &server{
+		host: rc.Host, account: apitest.Account(t, rc), kubeconfig: apitest.Kubeconfig(t, rc),
+		agent:    func(t *testing.T, node string) *kube.Client { return apitest.Client(t, rc, node, "driver-loader") },
+		operator: func(t *testing.T, node string) *kube.Client { return apitest.Client(t, rc, node, "kubectl") },
+	}
+}
+
+// fleet is the nodes of one test, with a namespace of its own.
 type fleet struct {
 	*testing.T
-	host, account, kubeconfig string
-	client     func(node string) *kube.Client
-	// operator is a client of somebody else.
-	operator func(node string) *kube.Client
-	policy   upgrade.Policy
+	*server
+	namespace string
+	policy    upgrade.Policy
 
 	mu sync.Mutex
 	// swapping are the nodes whose driver is being changed, and most how many there were at once.
@@ -47,41 +61,31 @@ type fleet struct {
 	most     int
 }
 
-func newFleet(t *testing.T) *fleet {
-	rc := apitest.Start(t)
-	f := &fleet{
-		T: t, host: rc.Host, account: apitest.Account(t, rc), kubeconfig: apitest.Kubeconfig(t, rc),
-		policy: upgrade.Default(), swapping: map[string]bool{},
-	}
-	f.client = func(node string) *kube.Client { return apitest.Client(t, rc, node, "driver-loader") }
-	f.operator = func(node string) *kube.Client { return apitest.Client(t, rc, node, "kubectl") }
-	t.Setenv(asDrain, "yes")
+func (s *server) fleet(t *testing.T, namespace string) *fleet {
+	f := &fleet{T: t, server: s, namespace: namespace, policy: upgrade.Default(), swapping: map[string]bool{}}
+	f.create("v1", "namespaces", map[string]any{"kind": "Namespace", "metadata": map[string]any{"name": namespace}})
 	f.create("apps/v1", "daemonsets", map[string]any{
 		"kind": "DaemonSet", "metadata": map[string]any{"name": "driver-loader"},
 		"spec": map[string]any{
 			"selector": map[string]any{"matchLabels": map[string]any{"app": "x"}},
-			"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "x"}}, "spec": map[string]any{"containers": []any{map[string]any{"name": "main", "image": "image"}}}},
+			"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "x"}}, "spec": map[string]any{
+				"nodeSelector": map[string]any{"no": "node"}, "containers": []any{map[string]any{"name": "main", "image": "image"}},
+			}},
 		},
 	})
 	return f
 }
 
-// create creates an object of the namespace default, which is there a moment after the API server.
+// create creates an object of the namespace.
 func (f *fleet) create(api, resource string, object map[string]any) {
 	f.Helper()
 	object["apiVersion"] = api
 	of := kube.Object{API: api, Resource: resource}
-	if resource != "nodes" {
-		of.Namespace = "default"
+	if resource != "nodes" && resource != "namespaces" {
+		of.Namespace = f.namespace
 	}
-	for {
-		err := f.client("any").Create(f.Context(), of, object)
-		if err == nil {
-			return
-		}
-		if status, is := errors.AsType[*kube.StatusError](err); !is || status.Code != 404 || !pace.Pause(f.Context(), 50*time.Millisecond) {
-			f.Fatal(err)
-		}
+	if err := f.operator(f.T, "any").Create(f.Context(), of, object); err != nil {
+		f.Fatal(err)
 	}
 }
 
@@ -106,7 +110,7 @@ func (f *fleet) pods() (names []string) {
 			Name string `json:"name"`
 		} `json:"metadata"`
 	}
-	all, err := kube.List[meta](f.Context(), f.client("any"), kube.Query{Object: kube.Object{API: "v1", Resource: "pods"}, Metadata: true})
+	all, err := kube.List[meta](f.Context(), f.operator(f.T, "any"), kube.Query{Object: kube.Object{API: "v1", Resource: "pods", Namespace: f.namespace}, Metadata: true})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -152,6 +156,14 @@ type machine struct {
 // node creates a Node whose driver is 1 and should be 2.
 func (f *fleet) node(name string, cordoned bool) *machine {
 	f.Helper()
+	name = f.namespace + "-" + name
+	f.Cleanup(func() { // it does not count for other tests
+		schedulable := []kube.Operation{{Op: "add", Path: "/spec/unschedulable", Value: []byte("false")}}
+		c := f.operator(f.T, name)
+		if err := c.Patch(context.WithoutCancel(f.Context()), c.Node(), schedulable); err != nil {
+			f.Error(err)
+		}
+	})
 	f.create("v1", "nodes", map[string]any{
 		"kind": "Node", "metadata": map[string]any{"name": name, "labels": map[string]any{"nvidia.com/gpu.present": "true"}},
 		"spec": map[string]any{"unschedulable": cordoned},
@@ -218,7 +230,7 @@ func (m *machine) RollBack(ctx context.Context, previous string) error {
 // show reads the Node.
 func (m *machine) show() (s shown) {
 	m.Helper()
-	c := m.client(m.name)
+	c := m.agent(m.T, m.name)
 	if err := c.Get(m.Context(), c.Node(), &s); err != nil {
 		m.Fatal(err)
 	}
@@ -226,11 +238,11 @@ func (m *machine) show() (s shown) {
 }
 
 // config returns what all agents have, with short delays.
-func config(c *kube.Client, log *slog.Logger, kubeconfig string) upgrade.Config {
+func config(c *kube.Client, log *slog.Logger, namespace, kubeconfig string) upgrade.Config {
 	return upgrade.Config{
 		Client: c, Events: kube.NewEvents(c), Log: log,
-		Slots:     slots.New(slots.Config{Client: c, Namespace: "default", Node: c.Node().Name, Log: log}),
-		DaemonSet: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: "default", Name: "driver-loader"},
+		Slots:     slots.New(slots.Config{Client: c, Namespace: namespace, Node: c.Node().Name, Log: log}),
+		DaemonSet: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: namespace, Name: "driver-loader"},
 		Drain:     []string{os.Args[0], "--kubeconfig", kubeconfig, "--retry-every", "100ms"},
 		Retry:     pace.Backoff{First: 10 * time.Millisecond, Most: 100 * time.Millisecond}, Slice: time.Second,
 	}
@@ -238,8 +250,8 @@ func config(c *kube.Client, log *slog.Logger, kubeconfig string) upgrade.Config 
 
 // start runs an agent of the node until stop is called.
 func (m *machine) start() (stop func()) {
-	c := m.client(m.name)
-	cfg := config(c, slog.New(slog.DiscardHandler), m.kubeconfig)
+	c := m.agent(m.T, m.name)
+	cfg := config(c, slog.New(slog.DiscardHandler), m.namespace, m.kubeconfig)
 	cfg.Driver, cfg.Journal = m, m.journal
 	cfg.Desired = func() upgrade.Desired { return upgrade.Desired{Driver: m.desired, Policy: m.policy} }
 	u := upgrade.New(cfg)

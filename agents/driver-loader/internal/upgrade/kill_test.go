@@ -22,7 +22,7 @@ const asAgent = "TEST_AS_AGENT"
 
 // mortal is an agent that kills itself as SIGKILL does.
 type mortal struct {
-	Server, Account, Node, Journal, Kubeconfig string
+	Server, Account, Namespace, Node, Journal, Kubeconfig string
 	// Driver is the file with the driver that is loaded.
 	Driver string
 	// KillAt is a state: it dies when the journal has it. KillIn is a method of Driver: it dies in
@@ -69,7 +69,9 @@ func (m mortal) Validate(context.Context) error {
 	return nil
 }
 
-func (m mortal) RollBack(_ context.Context, previous string) error { return m.change("roll back", previous) }
+func (m mortal) RollBack(_ context.Context, previous string) error {
+	return m.change("roll back", previous)
+}
 
 // Enabled, Handle, WithAttrs and WithGroup make mortal the log of the agent.
 func (m mortal) Enabled(context.Context, slog.Level) bool { return true }
@@ -102,33 +104,33 @@ func runAgent(spec string) {
 	}
 	policy := upgrade.Default()
 	policy.PodDeletion.Force = true
-	cfg := config(c, slog.New(m), m.Kubeconfig)
+	cfg := config(c, slog.New(m), m.Namespace, m.Kubeconfig)
 	cfg.Driver, cfg.Journal = m, m.Journal
 	cfg.Desired = func() upgrade.Desired { return upgrade.Desired{Driver: "2", Policy: policy} }
 	_ = upgrade.New(cfg).Run(context.Background())
 }
 
 func TestAKilledAgentGoesOn(t *testing.T) {
-	f := newFleet(t)
+	s := newServer(t)
 	cases := map[string]mortal{}
-	for _, s := range []upgrade.State{
+	for _, at := range []upgrade.State{
 		upgrade.Required, upgrade.Cordoning, upgrade.WaitingJobs, upgrade.DeletingPod, upgrade.Swapping, upgrade.Validating, upgrade.Uncordoning, upgrade.Done,
 	} {
-		cases["at "+string(s)] = mortal{KillAt: s}
+		cases["at "+string(at)] = mortal{KillAt: at}
 	}
-	for _, s := range []upgrade.State{upgrade.RollingBack, upgrade.Restoring, upgrade.Failed} {
-		cases["at "+string(s)] = mortal{KillAt: s, Broken: true}
+	for _, at := range []upgrade.State{upgrade.RollingBack, upgrade.Restoring, upgrade.Failed} {
+		cases["at "+string(at)] = mortal{KillAt: at, Broken: true}
 	}
 	cases["in the swap"] = mortal{KillIn: "swap"}
 	cases["in the validation"] = mortal{KillIn: "validate"}
 	cases["in the way back"] = mortal{KillIn: "roll back", Broken: true}
 	for name, m := range cases {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			node := f.node(strings.ReplaceAll(name, " ", "-"), false)
+			dir, f := t.TempDir(), s.fleet(t, "kill-"+strings.ReplaceAll(name, " ", "-"))
+			node := f.node("node", false)
 			pod := "gpu-" + node.name
 			f.pod(node.name, pod, true)
-			m.Server, m.Account, m.Node, m.Kubeconfig = f.host, f.account, node.name, f.kubeconfig
+			m.Server, m.Account, m.Namespace, m.Node, m.Kubeconfig = f.host, f.account, f.namespace, node.name, f.kubeconfig
 			m.Journal, m.Driver = node.journal, filepath.Join(dir, "driver")
 			if err := m.set("1"); err != nil {
 				t.Fatal(err)
@@ -144,15 +146,14 @@ func TestAKilledAgentGoesOn(t *testing.T) {
 			if m.Broken {
 				end, driver = upgrade.Failed, "1"
 			}
-			s := node.reaches(end)
+			last := node.reaches(end)
 			_ = second.Process.Kill()
 			_ = second.Wait()
 			got, _ := m.Loaded(t.Context())
-			if s.Spec.Unschedulable || s.Metadata.Annotations[upgrade.CordonedAnnotation] != "" || got != driver || slices.Contains(f.pods(), pod) {
-				t.Errorf("the node is %+v with driver %q and the pods %v", s, got, f.pods())
+			if last.Spec.Unschedulable || last.Metadata.Annotations[upgrade.CordonedAnnotation] != "" || got != driver || slices.Contains(f.pods(), pod) {
+				t.Errorf("the node is %+v with driver %q and the pods %v", last, got, f.pods())
 			}
 		})
-		f.forgive()
 	}
 }
 
@@ -170,13 +171,4 @@ func (m mortal) start(t *testing.T) *exec.Cmd {
 		t.Fatal(err)
 	}
 	return cmd
-}
-
-// forgive forgets the failures of all nodes, as an operator does.
-func (f *fleet) forgive() {
-	f.Helper()
-	lease := kube.Object{API: "coordination.k8s.io/v1", Resource: "leases", Namespace: "default", Name: "driver-upgrade-0"}
-	if err := f.operator("any").Patch(f.Context(), lease, []kube.Operation{{Op: "add", Path: "/metadata/annotations", Value: []byte("{}")}}); err != nil {
-		f.Fatal(err)
-	}
 }

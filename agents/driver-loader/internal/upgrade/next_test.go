@@ -1,6 +1,8 @@
 package upgrade_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,7 +68,7 @@ func TestNext(t *testing.T) {
 func TestAnAPIServerThatDoesNotAnswerFailsNoUpgrade(t *testing.T) {
 	j := upgrade.Journal{State: upgrade.DeletingPod, Target: "2"}
 	gone := &cause.Cause{Code: upgrade.CodeTemporary, Text: "no answer"}
-	got := upgrade.After(j, upgrade.Observation{}, upgrade.Action{Kind: upgrade.EvictPods}, gone, upgrade.Default(), time.Time{})
+	got := upgrade.After(j, upgrade.Observation{}, upgrade.Action{Kind: upgrade.EvictPods}, upgrade.Default(), upgrade.Result{Failed: gone})
 	if got.State != upgrade.DeletingPod || got.Cause != gone {
 		t.Errorf("After() = %+v", got)
 	}
@@ -74,7 +76,7 @@ func TestAnAPIServerThatDoesNotAnswerFailsNoUpgrade(t *testing.T) {
 
 func TestTheCauseOfAFailedRollBackNamesBoth(t *testing.T) {
 	j := upgrade.Journal{State: upgrade.RollingBack, Attempts: 3, Cause: &cause.Cause{Subject: "driver 2", Text: "rejected"}}
-	got := upgrade.After(j, upgrade.Observation{}, upgrade.Action{Kind: upgrade.RollBack}, &cause.Cause{Subject: "driver 1", Text: "gone"}, upgrade.Default(), time.Time{})
+	got := upgrade.After(j, upgrade.Observation{}, upgrade.Action{Kind: upgrade.RollBack}, upgrade.Default(), upgrade.Result{Failed: &cause.Cause{Subject: "driver 1", Text: "gone"}})
 	if want := "driver 2: rejected; and the previous driver could not be loaded again: driver 1: gone"; got.State != upgrade.Restoring || got.Cause.Error() != want {
 		t.Errorf("After() = %+v: %v", got, got.Cause)
 	}
@@ -141,7 +143,7 @@ func TestJournal(t *testing.T) {
 	if err := (upgrade.Journal{Settled: true}).Write(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(path); !os.IsNotExist(err) {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a node at rest has a journal: %v", err)
 	}
 }

@@ -156,7 +156,7 @@ func (u *Upgrade) step(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	next := After(u.journal, o, a, failed, p, time.Now())
+	next := After(u.journal, o, a, p, Result{Failed: failed, At: time.Now()})
 	if err := u.write(next); err != nil {
 		return false, err
 	}
