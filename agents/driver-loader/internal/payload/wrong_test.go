@@ -1,0 +1,77 @@
+package payload_test
+
+import (
+	"debug/elf"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
+)
+
+func TestWhatIsNoDriverForThisNodeIsNamed(t *testing.T) {
+	driver := payloadtest.Driver{Version: version}
+	arm := payloadtest.Driver{Version: version, Machine: elf.EM_AARCH64}
+	content := payloadtest.Compress(t, "gzip", payloadtest.Tar(t, driver.Folder(t)))
+	archive := func(data []byte) string {
+		path := filepath.Join(t.TempDir(), "driver.run")
+		payloadtest.Write(t, path, string(data), 0o755)
+		return path
+	}
+	good := payloadtest.Run(version, "x86_64", content)
+	without := func(name string) string {
+		dir := driver.Folder(t)
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	for name, test := range map[string]struct {
+		from string
+		want cause.Code
+		says string
+	}{
+		"a path without anything":              {filepath.Join(t.TempDir(), "x"), payload.Missing, "is not there"},
+		"an empty folder":                      {t.TempDir(), payload.Missing, "has no driver in it"},
+		"an empty file":                        {archive(nil), payload.Corrupt, "is no .run archive"},
+		"a file that is no script":             {archive([]byte("\x7fELF\n")), payload.Corrupt, "is no .run archive"},
+		"a script that is no archive":          {archive([]byte("#!/bin/sh\nexit\n")), payload.Corrupt, "is no .run archive"},
+		"an archive for another processor":     {archive(payloadtest.Run(version, "aarch64", content)), payload.WrongMachine, "Linux-aarch64; this node is Linux-x86_64"},
+		"libraries for another processor":      {arm.Folder(t), payload.WrongMachine, "for another processor"},
+		"an archive cut off in its script":     {archive(good[:120]), payload.Truncated, "ends"},
+		"an archive cut off in its content":    {archive(good[:len(good)-200]), payload.Truncated, "ends too early"},
+		"an archive with a changed byte":       {archive(append(slices.Clone(good[:len(good)-1]), good[len(good)-1]^1)), payload.Corrupt, ""},
+		"an archive with bytes at the end":     {archive(append(slices.Clone(good), 0)), payload.Truncated, ""},
+		"an archive of something else":         {archive(payloadtest.Run(version, "x86_64", payloadtest.Compress(t, "xz", payloadtest.Tar(t, t.TempDir())))), payload.Corrupt, "no file .manifest"},
+		"content that is not compressed right": {archive(payloadtest.Run(version, "x86_64", []byte("\xfd7zXZ\x00"+strings.Repeat("no xz ", 500)))), payload.Corrupt, "cannot be decompressed"},
+		"a folder without a library":           {without("libcuda.so." + version), payload.Truncated, "lacks the file"},
+		"a folder without firmware":            {without("firmware/gsp_ga10x.bin"), payload.Truncated, "gsp_ga10x.bin"},
+	} {
+		s := newStore(t)
+		_, err := s.Import(t.Context(), test.from)
+		if code(err) != test.want || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		empty(t, s)
+	}
+}
+
+// empty checks that the store is as if nothing had been imported.
+func empty(t *testing.T, s payload.Store) {
+	t.Helper()
+	entries, err := os.ReadDir(s.Dir + "/drivers")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	for _, e := range entries {
+		if e.Name() != ".lock" {
+			t.Errorf("left %s", e.Name())
+		}
+	}
+}
