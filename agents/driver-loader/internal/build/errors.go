@@ -49,7 +49,7 @@ func failure(subject, log string, tail []string, exit error) *FailedError {
 	}{
 		{`No space left on device|Disk quota exceeded`, staging.NoSpace, "free space, or put --store on a larger disk"},
 		{`GLIBC_[0-9.]+' not found|GLIBCXX_\S+ not found`, ForeignHeaders, "use the agent's image for the node's distribution: the programs in its headers do not run in this one"},
-		{`[Kk]illed( signal terminated program|$)|signal 9|: Killed`, Killed, "give the agent more memory, or build with fewer jobs: --build-jobs"},
+		{`[Kk]illed( signal terminated program|$)|signal 9|: Killed`, Killed, "give the agent more memory, or build with fewer jobs: --max-threads"},
 		{`error while loading shared libraries: \S+`, NoTools, "add the library to the image, or use the agent's image for the node's distribution"},
 		{`(gcc|clang|cc|ld|sh|bash|perl|awk|bc|strip|objtool): (command )?not found|make(\[\d+\])?: \S+: No such file or directory`, NoTools, "use the agent's image for the node's distribution, or add the program to it"},
 		{`(^|\s)(fatal )?error:|\*\*\* `, Failed, e.Fix},

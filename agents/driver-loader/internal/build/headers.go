@@ -66,19 +66,22 @@ func (p Places) root() string {
 // fetched is the folder into which the packages of a kernel's headers are unpacked.
 func (p Places) fetched(release string) string { return filepath.Join(p.Store, "headers", release) }
 
-// RemoveFetched removes the headers that were fetched, but not those of the kernels to keep.
-func (p Places) RemoveFetched(keep []string) error {
+// RemoveFetched removes the headers that were fetched, but not those of the kernels to keep,
+// and returns the folders.
+func (p Places) RemoveFetched(keep []string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(p.fetched("x")))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return nil, err
 	}
+	var removed []string
 	var errs []error
 	for _, e := range entries {
 		if staging.Complete(e.Name()) && !slices.Contains(keep, e.Name()) {
 			errs = append(errs, staging.Remove(p.fetched(e.Name())))
+			removed = append(removed, p.fetched(e.Name()))
 		}
 	}
-	return errors.Join(errs...)
+	return removed, errors.Join(errs...)
 }
 
 // Headers finds the headers of a kernel: those that are installed on the host, then those

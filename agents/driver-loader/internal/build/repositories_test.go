@@ -88,8 +88,8 @@ func TestHeadersAreFetchedFromARepository(t *testing.T) {
 		t.Errorf("%v, %v", entries, err)
 	}
 	for _, keep := range []string{wanted, "6.1.0-2-amd64"} {
-		if err := b.Places.RemoveFetched([]string{keep}); err != nil {
-			t.Error(err)
+		if removed, err := b.Places.RemoveFetched([]string{keep}); err != nil || len(removed) == 0 != (keep == wanted) {
+			t.Error(removed, err)
 		}
 		if _, err := b.Places.Headers(wanted); (err == nil) != (keep == wanted) {
 			t.Errorf("%s: %v", keep, err)

@@ -1,0 +1,106 @@
+package garbage_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/garbage"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
+)
+
+// add imports a driver in a second of its own, and caches a module of it for each kernel.
+func add(t *testing.T, store, version string, releases ...string) payload.Payload {
+	t.Helper()
+	p, err := payload.Store{Dir: store, Machine: "x86_64"}.Import(t.Context(), payloadtest.Driver{Version: version}.Folder(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	age(t, p, version)
+	file := filepath.Join(t.TempDir(), "nvidia.ko")
+	payloadtest.Write(t, file, "module of "+version, 0o600)
+	for _, release := range releases {
+		set := cache.Set{
+			Key:     cache.Key{Release: release, Machine: "x86_64", Compiler: "gcc 12.2.0", Driver: version, Flavour: "open", Sources: p.Digest},
+			Modules: []cache.Module{{Name: "nvidia", File: file}},
+		}
+		if _, err := (cache.Cache{Dir: store}).Add(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		payloadtest.Write(t, filepath.Join(store, "headers", release, "usr/src/x"), "x", 0o600)
+	}
+	return p
+}
+
+// age makes the time of the import that of the version: in tests they are in one second.
+func age(t *testing.T, p payload.Payload, version string) {
+	t.Helper()
+	path := filepath.Join(p.Dir, "payload.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := map[string]any{}
+	if err := json.Unmarshal(data, &record); err != nil {
+		t.Fatal(err)
+	}
+	record["imported"] = "2026-01-01T00:0" + version[1:2] + ":00Z"
+	if data, err = json.Marshal(record); err != nil {
+		t.Fatal(err)
+	}
+	payloadtest.Write(t, path, string(data), 0o644)
+}
+
+// state lists what a store has: drivers, releases with modules, and those with headers.
+func state(t *testing.T, store string) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"drivers/[^.]*", "modules/*/[^.]*", "headers/[^.]*"} {
+		found, err := filepath.Glob(filepath.Join(store, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range found {
+			if name := filepath.Base(filepath.Dir(path)); name == "drivers" || name == "headers" {
+				all = append(all, name+" "+filepath.Base(path)[:3])
+			} else {
+				all = append(all, "modules "+name)
+			}
+		}
+	}
+	return all
+}
+
+func TestWhatNothingNeedsIsRemoved(t *testing.T) {
+	store, modules := t.TempDir(), t.TempDir()
+	for _, release := range []string{"6.1", "6.2"} {
+		payloadtest.Write(t, filepath.Join(modules, release, "modules.builtin"), "", 0o644)
+	}
+	if err := os.MkdirAll(modules+"/5.9/left", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	add(t, store, "550.1", "6.1")
+	before := add(t, store, "570.1", "6.1")
+	now := add(t, store, "580.1", "5.9", "6.1", "6.2")
+	add(t, store, "590.1", "6.2") // imported and built in advance
+	needed := cache.Needed{Running: "6.1", Installed: garbage.Installed(modules)}
+	if removed, err := garbage.Collect(store, needed); err != nil || len(removed.Drivers) > 0 {
+		t.Errorf("without a driver that is needed: %+v, %v", removed, err)
+	}
+	needed.Sources = []string{now.Digest, before.Digest}
+	removed, err := garbage.Collect(store, needed)
+	if err != nil || len(removed.Drivers) != 1 || len(removed.Modules) != 2 || len(removed.Headers) != 1 {
+		t.Errorf("%+v, %v", removed, err)
+	}
+	want := []string{"drivers 570", "drivers 580", "drivers 590", "modules 6.1", "modules 6.1", "modules 6.2", "modules 6.2", "headers 6.1", "headers 6.2"}
+	if got := state(t, store); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if removed, err := garbage.Collect(store, needed); err != nil || len(removed.Drivers)+len(removed.Modules)+len(removed.Headers) > 0 {
+		t.Errorf("%+v, %v", removed, err)
+	}
+}
