@@ -19,20 +19,27 @@ type Removed struct {
 }
 
 // Collect removes what is not needed from a store. Needed.Sources are the digests of the
-// drivers that are loaded, desired, or there to go back to; if the store has none of them,
-// nothing is removed. A driver that was imported after them is for later, and stays.
+// drivers that are loaded or desired; if the store has none of them, nothing is removed. A
+// driver that was imported after them is for later, and stays; so does the one before, to
+// go back to.
 func Collect(store string, n cache.Needed) (Removed, error) {
 	s := payload.Store{Dir: store}
 	// What cannot be read is left: it is named where it is used.
-	drivers, _ := s.List() //nolint:errcheck // as above, and below
+	drivers, _ := s.List()
 	// The list begins with the newest.
 	newest := slices.IndexFunc(drivers, func(p payload.Payload) bool { return slices.Contains(n.Sources, p.Digest) })
 	if newest < 0 || n.Running == "" {
 		return Removed{}, nil
 	}
 	sources := slices.Clone(n.Sources)
-	for _, p := range drivers[:newest] {
+	for i, p := range drivers {
+		if slices.Contains(n.Sources, p.Digest) {
+			continue
+		}
 		sources = append(sources, p.Digest)
+		if i > newest {
+			break
+		}
 	}
 	n.Sources = sources
 	var r Removed
@@ -44,7 +51,7 @@ func Collect(store string, n cache.Needed) (Removed, error) {
 		}
 	}
 	c := cache.Cache{Dir: store}
-	sets, _ := c.List() //nolint:errcheck // as above
+	sets, _ := c.List()
 	old := cache.Garbage(sets, n)
 	for _, s := range old {
 		r.Modules = append(r.Modules, s.Dir)

@@ -1,7 +1,6 @@
 package garbage_test
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,14 +12,13 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 )
 
-// add imports a driver in a second of its own, and caches a module of it for each kernel.
+// add imports a driver, and caches a module of it for each kernel.
 func add(t *testing.T, store, version string, releases ...string) payload.Payload {
 	t.Helper()
 	p, err := payload.Store{Dir: store, Machine: "x86_64"}.Import(t.Context(), payloadtest.Driver{Version: version}.Folder(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	age(t, p, version)
 	file := filepath.Join(t.TempDir(), "nvidia.ko")
 	payloadtest.Write(t, file, "module of "+version, 0o600)
 	for _, release := range releases {
@@ -34,25 +32,6 @@ func add(t *testing.T, store, version string, releases ...string) payload.Payloa
 		payloadtest.Write(t, filepath.Join(store, "headers", release, "usr/src/x"), "x", 0o600)
 	}
 	return p
-}
-
-// age makes the time of the import that of the version: in tests they are in one second.
-func age(t *testing.T, p payload.Payload, version string) {
-	t.Helper()
-	path := filepath.Join(p.Dir, "payload.json")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	record := map[string]any{}
-	if err := json.Unmarshal(data, &record); err != nil {
-		t.Fatal(err)
-	}
-	record["imported"] = "2026-01-01T00:0" + version[1:2] + ":00Z"
-	if data, err = json.Marshal(record); err != nil {
-		t.Fatal(err)
-	}
-	payloadtest.Write(t, path, string(data), 0o644)
 }
 
 // state lists what a store has: drivers, releases with modules, and those with headers.
@@ -84,14 +63,14 @@ func TestWhatNothingNeedsIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(t, store, "550.1", "6.1")
-	before := add(t, store, "570.1", "6.1")
+	add(t, store, "570.1", "6.1") // to go back to
 	now := add(t, store, "580.1", "5.9", "6.1", "6.2")
 	add(t, store, "590.1", "6.2") // imported and built in advance
 	needed := cache.Needed{Running: "6.1", Installed: garbage.Installed(modules)}
 	if removed, err := garbage.Collect(store, needed); err != nil || len(removed.Drivers) > 0 {
 		t.Errorf("without a driver that is needed: %+v, %v", removed, err)
 	}
-	needed.Sources = []string{now.Digest, before.Digest}
+	needed.Sources = []string{now.Digest}
 	removed, err := garbage.Collect(store, needed)
 	if err != nil || len(removed.Drivers) != 1 || len(removed.Modules) != 2 || len(removed.Headers) != 1 {
 		t.Errorf("%+v, %v", removed, err)

@@ -104,6 +104,9 @@ func (l *Loader) Settle(ctx context.Context) Step {
 			if observed != nil && step.Kind == Wait {
 				step.Causes = append(step.Causes, AsCause("node", observed))
 			}
+			if observed == nil && step.Kind == Done {
+				l.collect(o, o.Desired(desired))
+			}
 			return l.stop(step)
 		}
 		l.cfg.Log.Info("next step", "step", step.String())

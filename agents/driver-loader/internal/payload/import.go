@@ -68,7 +68,7 @@ func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (
 	if err = errors.Join(err, w.Close()); err != nil {
 		return Payload{}, err
 	}
-	r.Imported, r.Origin, r.Stamp = time.Now().UTC().Truncate(time.Second), src.path, src.stamp
+	r.Imported, r.Origin, r.Stamp = time.Now().UTC().Round(0), src.path, src.stamp
 	r.Dir = stage.Dir
 	if err := r.seal(ctx); err != nil {
 		return Payload{}, staging.Explain(stage.Dir, err)

@@ -1,0 +1,23 @@
+package loader
+
+import (
+	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/garbage"
+)
+
+// collect removes from the store what a node that is as desired does not need.
+func (l *Loader) collect(o Observation, desired Driver) {
+	needed := cache.Needed{Running: o.Kernel.Release, Installed: garbage.Installed(l.cfg.Kernel.Modules)}
+	for _, d := range []Driver{o.Running, o.Before, desired, {Digest: o.Shown}} {
+		if d.Digest != "" {
+			needed.Sources = append(needed.Sources, d.Digest)
+		}
+	}
+	removed, err := garbage.Collect(l.cfg.Store, needed)
+	if err != nil {
+		l.cfg.Log.Warn("cannot remove what is not needed from the store, trying again later", "err", err)
+	}
+	if n := len(removed.Drivers) + len(removed.Modules) + len(removed.Headers); n > 0 {
+		l.cfg.Log.Info("removed what is not needed from the store", "drivers", removed.Drivers, "modules", removed.Modules, "headers", removed.Headers)
+	}
+}
