@@ -33,6 +33,9 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 	case Load:
 		return l.load(ctx, o, s)
 	case Begin:
+		if err := l.rehearse(ctx, o, s.Driver); err != nil {
+			return err
+		}
 		return l.journal.edit(func(r *record) { r.Change = &Change{From: o.from(), To: s.Driver} })
 	case Claim:
 		return l.claim(ctx, s)

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/cause"
@@ -18,15 +17,12 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/stack"
-	"outrigger.dev/pkg/driverproc"
 )
 
 // Codes of causes.
 const (
 	// NotInDriver: the driver was built without a module that is wanted.
 	NotInDriver cause.Code = "ModuleNotInDriver"
-	// NoAnswer: a device of the driver cannot be opened.
-	NoAnswer cause.Code = "DriverDoesNotAnswer"
 )
 
 // Prerequisites are modules of the kernel that NVIDIA's driver container loads first. The
@@ -35,20 +31,11 @@ func Prerequisites() []string { return []string{"i2c_core", "ipmi_msghandler", "
 
 // load loads the modules of a driver that are not loaded, and the kernel's own that they need.
 func (l *Loader) load(ctx context.Context, o Observation, s Step) error {
-	listed, ok := o.set(s.Driver)
-	if !ok {
-		return fmt.Errorf("load driver %s: its modules are not built", s.Driver.Version)
-	}
-	// What was read from the disk at another time has to be what was built.
-	set, err := l.cache.Find(ctx, listed.Key)
+	b, err := l.built(ctx, o, s.Driver)
 	if err != nil {
 		return err
 	}
-	driver, err := read(set)
-	if err != nil {
-		return err
-	}
-	order, absent, others := stack.LoadOrder(driver, s.Modules)
+	order, absent, others := stack.LoadOrder(b.modules, s.Modules)
 	if len(absent) > 0 {
 		return cause.Cause{
 			Code: NotInDriver, Subject: "driver " + s.Driver.Version, Text: "it was built without " + strings.Join(absent, ", "),
@@ -60,19 +47,71 @@ func (l *Loader) load(ctx context.Context, o Observation, s Step) error {
 	}
 	symbols := l.symbols(o)
 	for _, name := range order {
-		m := driver[name]
 		if _, loaded := o.Modules[name]; !loaded {
-			if err := l.loadOne(ctx, filepath.Join(set.Dir, fileOf(set, name)), s.Driver.Params[name], symbols); err != nil {
+			if err := l.loadOne(ctx, b.set.Path(name), s.Driver.Params[name], symbols); err != nil {
 				return err
 			}
 		}
-		for symbol, version := range m.Provides {
-			if symbols != nil {
-				symbols[symbol] = version
-			}
-		}
+		export(symbols, b.modules[name])
 	}
 	return l.journal.edit(func(r *record) { r.Loaded = s.Driver })
+}
+
+// rehearse makes all checks of load for those modules of a driver that are loaded of another
+// one now, so that this one is not unloaded for nothing.
+func (l *Loader) rehearse(ctx context.Context, o Observation, d Driver) error {
+	b, err := l.built(ctx, o, d)
+	if err != nil {
+		return err
+	}
+	wanted := []string{stack.Core}
+	for name := range b.modules {
+		if _, loaded := o.Modules[name]; loaded && name != stack.Core {
+			wanted = append(wanted, name)
+		}
+	}
+	k, err := kernel.Observe(l.cfg.Kernel)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	symbols := l.symbols(o)
+	order, _, _ := stack.LoadOrder(b.modules, wanted)
+	for _, name := range order {
+		for _, c := range check.Module(b.modules[name], k, d.Params[name], symbols) {
+			errs = append(errs, c)
+		}
+		export(symbols, b.modules[name])
+	}
+	return errors.Join(errs...)
+}
+
+// export adds what a module provides to the symbols, if those of the kernel are known.
+func export(symbols check.Symbols, m *module.Module) {
+	if symbols != nil {
+		maps.Copy(symbols, m.Provides)
+	}
+}
+
+// built is the modules of a driver.
+type built struct {
+	set cache.Set
+	// modules are what they say about themselves, without their code, by their names.
+	modules map[string]*module.Module
+}
+
+// built returns the modules of a driver, whose digests it has compared.
+func (l *Loader) built(ctx context.Context, o Observation, d Driver) (built, error) {
+	listed, ok := o.set(d)
+	if !ok {
+		return built{}, fmt.Errorf("load driver %s: its modules are not built", d.Version)
+	}
+	set, err := l.cache.Find(ctx, listed.Key)
+	if err != nil {
+		return built{}, err
+	}
+	modules, err := read(set)
+	return built{set: set, modules: modules}, err
 }
 
 // read reads what the modules of a set say about themselves, without their code.
@@ -87,12 +126,6 @@ func read(set cache.Set) (map[string]*module.Module, error) {
 		out[f.Name] = m
 	}
 	return out, nil
-}
-
-// fileOf returns the name of the file of a module.
-func fileOf(set cache.Set, name string) string {
-	i := slices.IndexFunc(set.Modules, func(m cache.Module) bool { return m.Name == name })
-	return set.Modules[i].File
 }
 
 // loadOne checks a module and loads it.
@@ -177,63 +210,4 @@ func (l *Loader) symbols(o Observation) check.Symbols {
 		return nil
 	}
 	return symbols
-}
-
-// validate opens the driver's control device and each GPU, as NVML does first. That makes
-// the driver initialize a GPU. One that does not answer costs this GPU, unless it is the only one.
-func (l *Loader) validate(ctx context.Context, o Observation) error {
-	if err := open(ctx, filepath.Join(l.cfg.Nodes.Dev, "nvidiactl")); err != nil {
-		return unanswered(o, err)
-	}
-	var errs []error
-	driver := driverproc.Root(l.cfg.Kernel.Proc)
-	buses := driver.BusIDs()
-	for _, bus := range buses {
-		g, err := driver.GPU(bus)
-		if err == nil && g.Minor != driverproc.NoMinor {
-			err = open(ctx, filepath.Join(l.cfg.Nodes.Dev, fmt.Sprintf("nvidia%d", g.Minor)))
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("GPU %s: %w", bus, err))
-		}
-	}
-	if len(buses) == 0 {
-		return unanswered(o, errors.New("it has taken none of the GPUs"))
-	}
-	if len(errs) == len(buses) {
-		return unanswered(o, errors.Join(errs...))
-	}
-	for _, err := range errs {
-		l.cfg.Log.Error("a GPU does not answer, the others are used", "err", err)
-	}
-	return nil
-}
-
-// unanswered is the cause that a driver does not work.
-func unanswered(o Observation, err error) error {
-	return cause.Cause{
-		Code: NoAnswer, Subject: "driver " + o.Running.Version, Text: err.Error(),
-		Fix: "look at the kernel's log: dmesg | grep -i NVRM; a GPU of Blackwell and later needs the open modules",
-	}
-}
-
-// open opens and closes a device.
-func open(ctx context.Context, path string) error {
-	result := make(chan error, 1)
-	go func() {
-		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-		if err == nil {
-			err = unix.Close(fd)
-		}
-		result <- err
-	}()
-	select {
-	case err := <-result:
-		if err != nil {
-			return fmt.Errorf("open %s: %w", path, err)
-		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("open %s: the driver does not answer: %w", path, ctx.Err())
-	}
 }

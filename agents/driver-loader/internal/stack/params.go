@@ -53,7 +53,7 @@ func ParseParams(file, text string) ([]string, error) {
 
 var parameterName = regexp.MustCompile(`^\w+$`)
 
-// split returns the words of a line. Quotes stay: the kernel reads them as well.
+// split returns the words of a line, without quotes.
 func split(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -70,12 +70,11 @@ func split(line string) ([]string, error) {
 			return words, nil
 		case !quoted && (r == ' ' || r == '\t'):
 			end()
+		case r == '"':
+			quoted = !quoted
 		case r < ' ' && r != '\t':
 			return nil, fmt.Errorf("the control character %q is not allowed", r)
 		default:
-			if r == '"' {
-				quoted = !quoted
-			}
 			word.WriteRune(r)
 		}
 	}
@@ -93,7 +92,6 @@ func (p Params) Differing(loaded map[string]kernel.Loaded) []string {
 	for name, params := range p {
 		for _, param := range params {
 			key, want, _ := strings.Cut(param, "=")
-			want = strings.Trim(want, `"`)
 			is, shown := loaded[name].Params[key]
 			if shown && !sameValue(want, is) {
 				out = append(out, fmt.Sprintf("%s has %s=%s instead of %s", name, key, is, want))

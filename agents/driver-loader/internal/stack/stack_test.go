@@ -111,7 +111,7 @@ func TestParseParams(t *testing.T) {
 			text: "# profiling\nNVreg_RestrictProfilingToAdminUsers=0\n\n NVreg_DeviceFileMode=0660 # of nodes\r\n",
 			want: "NVreg_RestrictProfilingToAdminUsers=0|NVreg_DeviceFileMode=0660",
 		},
-		"quotes stay":        {text: `NVreg_RegistryDwords="A=1; B=2#3" uvm_x=1`, want: `NVreg_RegistryDwords="A=1; B=2#3"|uvm_x=1`},
+		"quotes go":          {text: `NVreg_RegistryDwords="A=1; B=2#3" uvm_x=1`, want: `NVreg_RegistryDwords=A=1; B=2#3|uvm_x=1`},
 		"no value":           {text: "a=1\nNVreg_X", err: `nvidia.conf, line 2: "NVreg_X" is not of the form name=value`},
 		"a line of modprobe": {text: "options nvidia a=1", err: `nvidia.conf, line 1: "options" is not of the form name=value`},
 		"twice":              {text: "a=1\na=2", err: "nvidia.conf, line 2: the parameter a is set twice"},
@@ -145,7 +145,7 @@ func TestFilesHaveTheirModules(t *testing.T) {
 
 func TestDifferingParameters(t *testing.T) {
 	is := map[string]kernel.Loaded{"nvidia": {Params: map[string]string{"A": "Y", "B": "16", "C": "-1", "D": "x", "E": "N"}}}
-	want := stack.Params{"nvidia": {"A=1", "B=0x10", "C=0xffffffffffffffff", `D="x"`, "E=1", "Hidden=3"}, "nvidia_uvm": {"u=1"}}
+	want := stack.Params{"nvidia": {"A=1", "B=0x10", "C=0xffffffffffffffff", "D=x", "E=1", "Hidden=3"}, "nvidia_uvm": {"u=1"}}
 	if d := cmp.Diff([]string{"nvidia has E=N instead of 1"}, want.Differing(is), cmpopts.EquateEmpty()); d != "" {
 		t.Error(d)
 	}
@@ -158,7 +158,7 @@ func FuzzParseParams(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := stack.ParseParams("f", strings.Join(params, "\n"))
+		again, err := stack.ParseParams("f", `"`+strings.Join(params, "\"\n\"")+`"`)
 		if d := cmp.Diff(params, again, cmpopts.EquateEmpty()); err != nil || d != "" {
 			t.Errorf("read again: %v\n%s", err, d)
 		}

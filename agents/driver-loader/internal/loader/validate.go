@@ -1,0 +1,75 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/driverproc"
+)
+
+// NoAnswer is the code of the cause that a device of the driver cannot be opened.
+const NoAnswer cause.Code = "DriverDoesNotAnswer"
+
+// validate opens the driver's control device and each GPU, as NVML does first. That makes
+// the driver initialize a GPU. One that does not answer costs this GPU, unless it is the only one.
+func (l *Loader) validate(ctx context.Context, o Observation) error {
+	if err := open(ctx, filepath.Join(l.cfg.Nodes.Dev, "nvidiactl")); err != nil {
+		return unanswered(o, err)
+	}
+	var errs []error
+	driver := driverproc.Root(l.cfg.Kernel.Proc)
+	buses := driver.BusIDs()
+	for _, bus := range buses {
+		g, err := driver.GPU(bus)
+		if err == nil && g.Minor != driverproc.NoMinor {
+			err = open(ctx, filepath.Join(l.cfg.Nodes.Dev, fmt.Sprintf("nvidia%d", g.Minor)))
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("GPU %s: %w", bus, err))
+		}
+	}
+	if len(buses) == 0 {
+		return unanswered(o, errors.New("it has taken none of the GPUs"))
+	}
+	if len(errs) == len(buses) {
+		return unanswered(o, errors.Join(errs...))
+	}
+	for _, err := range errs {
+		l.cfg.Log.Error("a GPU does not answer, the others are used", "err", err)
+	}
+	return nil
+}
+
+// unanswered is the cause that a driver does not work.
+func unanswered(o Observation, err error) error {
+	return cause.Cause{
+		Code: NoAnswer, Subject: "driver " + o.Running.Version, Text: err.Error(),
+		Fix: "look at the kernel's log: dmesg | grep -i NVRM; a GPU of Blackwell and later needs the open modules",
+	}
+}
+
+// open opens and closes a device.
+func open(ctx context.Context, path string) error {
+	result := make(chan error, 1)
+	go func() {
+		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		if err == nil {
+			err = unix.Close(fd)
+		}
+		result <- err
+	}()
+	select {
+	case err := <-result:
+		if err != nil {
+			return fmt.Errorf("open %s: %w", path, err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("open %s: the driver does not answer: %w", path, ctx.Err())
+	}
+}
