@@ -185,9 +185,10 @@ type State struct {
 	Policy     Policy
 	Objects    map[Ref]Seen
 	DaemonSets []DaemonSet
-	// Pods are those that are not ready, and all of the validations.
-	Pods  []Pod
-	Nodes []Node
+	// Pods are those that are not ready, and all of the validations. Nobody changes them, or the Nodes:
+	// one state shares them with the next.
+	Pods  []*Pod
+	Nodes []*Node
 	// Failures are what the last attempt to write an object returned, by object.
 	Failures map[Ref]string
 	Now      time.Time

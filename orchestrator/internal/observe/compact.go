@@ -31,8 +31,8 @@ func kept(label string) bool {
 	return false
 }
 
-// interned holds texts that many nodes share, once. It forgets all of them when they are many:
-// nodes can have any text.
+// interned holds texts that many nodes and pods share, once. It forgets all of them when they are
+// many: nodes can have any text.
 type interned map[string]string
 
 const (
@@ -105,7 +105,7 @@ func sameNode(a, b model.Node) bool {
 
 // pod returns what is kept of a Pod: nothing if it is a ready one of a DaemonSet, or of neither a
 // DaemonSet nor a validation.
-func pod(object metav1.Object) (model.Pod, bool) {
+func (o *Observer) pod(object metav1.Object) (model.Pod, bool) {
 	in, ok := object.(*corev1.Pod)
 	if !ok {
 		return model.Pod{}, false
@@ -117,19 +117,26 @@ func pod(object metav1.Object) (model.Pod, bool) {
 	if validates == "" && (isReady || owner == nil || owner.Kind != "DaemonSet") {
 		return model.Pod{}, false
 	}
+	o.texts.Lock()
+	defer o.texts.Unlock()
 	p := model.Pod{
-		Namespace: in.Namespace, Name: strings.Clone(in.Name), Node: strings.Clone(in.Spec.NodeName), Owner: strings.Clone(validates),
-		Of: strings.Clone(in.Labels[validation.LabelOf]), Phase: string(in.Status.Phase), Since: in.CreationTimestamp.UTC(),
+		Namespace: o.interned.of(in.Namespace), Name: strings.Clone(in.Name), Node: o.interned.of(in.Spec.NodeName), Owner: o.interned.of(validates),
+		Of: o.interned.of(in.Labels[validation.LabelOf]), Phase: o.interned.of(string(in.Status.Phase)), Since: in.CreationTimestamp.UTC(),
 		Deleting: in.DeletionTimestamp != nil,
 	}
 	if validates == "" {
-		p.Owner = strings.Clone(owner.Name)
+		p.Owner = o.interned.of(owner.Name)
 		if ready != nil && ready.LastTransitionTime.After(p.Since) {
 			p.Since = ready.LastTransitionTime.UTC()
 		}
 	}
 	reason, message := why(in)
-	p.Reason, p.Message = strings.Clone(reason), strings.Clone(text.Cut(strings.TrimSpace(message), maxMessage))
+	p.Reason, p.Message = o.interned.of(text.Cut(reason, maxWord)), text.Cut(strings.TrimSpace(message), maxMessage)
+	if len(p.Message) > maxWord {
+		p.Message = strings.Clone(p.Message) // It names the pod.
+	} else {
+		p.Message = o.interned.of(p.Message)
+	}
 	return p, true
 }
 

@@ -91,7 +91,7 @@ func TestPod(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, keep := pod(newPod(c.change))
+			got, keep := New(Config{}).pod(newPod(c.change))
 			if keep == c.drop {
 				t.Fatalf("kept: %t", keep)
 			}

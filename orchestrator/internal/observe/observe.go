@@ -131,7 +131,7 @@ func (o *Observer) followNodes(ctx context.Context, labels []string) error {
 func (o *Observer) followPlace(ctx context.Context, p place) error {
 	t := newTable(o, func(m metav1.Object) (seen, bool) { return newSeen(p, m), true }, sameSeen)
 	t.removed = o.forget
-	pods := newTable(o, pod, func(a, b model.Pod) bool { return a == b })
+	pods := newTable(o, o.pod, func(a, b model.Pod) bool { return a == b })
 	o.mu.Lock()
 	o.objects[p] = t
 	if p.isDaemonSets() {
@@ -195,10 +195,11 @@ func (o *Observer) State(policy model.Policy, stages map[model.Ref]string, now t
 	defer o.mu.Unlock()
 	s := model.State{Policy: policy, Now: now, Objects: o.seen()}
 	if o.nodes != nil {
-		s.Nodes = slices.SortedFunc(maps.Values(o.nodes.rows), func(a, b model.Node) int { return strings.Compare(a.Name, b.Name) })
+		s.Nodes = slices.AppendSeq(make([]*model.Node, 0, len(o.nodes.rows)), maps.Values(o.nodes.rows))
+		slices.SortFunc(s.Nodes, func(a, b *model.Node) int { return strings.Compare(a.Name, b.Name) })
 	}
 	for _, t := range o.pods {
-		s.Pods = slices.AppendSeq(s.Pods, maps.Values(t.rows))
+		s.Pods = slices.AppendSeq(slices.Grow(s.Pods, len(t.rows)), maps.Values(t.rows))
 	}
 	for p, t := range o.objects {
 		if !p.isDaemonSets() {

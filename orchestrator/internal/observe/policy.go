@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -46,9 +45,14 @@ func (o *Observer) FollowPolicies(ctx context.Context) error {
 func (o *Observer) Policies() []model.Policy {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.SortedFunc(maps.Values(o.policies.rows), func(a, b model.Policy) int {
+	var all []model.Policy
+	for _, p := range o.policies.rows {
+		all = append(all, *p)
+	}
+	slices.SortFunc(all, func(a, b model.Policy) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
 	})
+	return all
 }
 
 func (o *Observer) policy(object metav1.Object) (model.Policy, bool) {

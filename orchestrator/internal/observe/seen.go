@@ -66,7 +66,8 @@ func (o *Observer) forget(s seen, at string) {
 func (o *Observer) seen() map[model.Ref]model.Seen {
 	all := map[model.Ref]model.Seen{}
 	for _, t := range o.objects {
-		for _, s := range t.rows {
+		for _, row := range t.rows {
+			s := *row
 			if r, ok := o.applied[s.Ref]; ok {
 				if s.version < r.version {
 					s = r.seen

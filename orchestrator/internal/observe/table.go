@@ -21,14 +21,15 @@ type table[T any] struct {
 	// removed is called when an object is gone, under mu; version is that of the cluster then.
 	removed func(value T, version string)
 
-	rows map[string]T
+	// rows are never changed, only replaced: states share them.
+	rows map[string]*T
 	// listed is set once the table has all objects.
 	listed bool
 }
 
 func newTable[T any](o *Observer, compact func(metav1.Object) (T, bool), equal func(a, b T) bool) *table[T] {
 	return &table[T]{
-		mu: &o.mu, compact: compact, equal: equal, changed: o.signal, removed: func(T, string) {}, rows: map[string]T{},
+		mu: &o.mu, compact: compact, equal: equal, changed: o.signal, removed: func(T, string) {}, rows: map[string]*T{},
 	}
 }
 
@@ -76,11 +77,11 @@ func (t *table[T]) Add(object any) error {
 	switch {
 	case keep:
 		// A change that does not matter can have a new version.
-		t.rows[k] = value
+		t.rows[k] = &value
 	case had:
 		delete(t.rows, k)
 	}
-	if keep != had || keep && !t.equal(before, value) {
+	if keep != had || keep && !t.equal(*before, value) {
 		t.changed()
 	}
 	return nil
@@ -99,7 +100,7 @@ func (t *table[T]) Delete(object any) error {
 	defer t.mu.Unlock()
 	if before, had := t.rows[key(o)]; had {
 		delete(t.rows, key(o))
-		t.removed(before, o.GetResourceVersion())
+		t.removed(*before, o.GetResourceVersion())
 		t.changed()
 	}
 	return nil
@@ -107,21 +108,21 @@ func (t *table[T]) Delete(object any) error {
 
 // Replace implements cache.ReflectorStore.
 func (t *table[T]) Replace(objects []any, version string) error {
-	rows := map[string]T{}
+	rows := map[string]*T{}
 	for _, object := range objects {
 		r, err := t.row(object)
 		if err != nil {
 			return err
 		}
 		if r.keep {
-			rows[r.key] = r.value
+			rows[r.key] = &r.value
 		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for k, before := range t.rows {
 		if _, ok := rows[k]; !ok {
-			t.removed(before, version)
+			t.removed(*before, version)
 		}
 	}
 	t.rows, t.listed = rows, true

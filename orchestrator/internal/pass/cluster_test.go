@@ -39,12 +39,11 @@ type cluster struct {
 }
 
 type object struct {
-	uid      types.UID
-	content  string
-	owner    string
-	ours     bool
-	drifted  bool
-	deleting bool
+	uid            types.UID
+	content, owner string
+	ours           bool
+	drifted        bool
+	deleting       bool
 	// generation and seen are those of a DaemonSet; pods are its pods by node.
 	generation, seen int
 	pods             map[string]*pod
@@ -93,7 +92,7 @@ func (c *cluster) state() model.State {
 			s.DaemonSets = append(s.DaemonSets, o.daemonSet(ref))
 			for at, p := range o.pods {
 				if !p.ready {
-					s.Pods = append(s.Pods, model.Pod{
+					s.Pods = append(s.Pods, &model.Pod{
 						Namespace: ref.Namespace, Name: ref.Name + "-" + at, Node: at, Owner: ref.Name, Phase: "Pending",
 						Reason: "ImagePullBackOff", Message: "not found", Since: c.now.Add(-time.Minute), Deleting: o.deleting,
 					})
@@ -102,14 +101,14 @@ func (c *cluster) state() model.State {
 		}
 	}
 	for _, p := range c.checks {
-		s.Pods = append(s.Pods, p)
+		s.Pods = append(s.Pods, &p)
 	}
 	for _, n := range c.nodes {
 		labels := map[string]string{}
 		if n.gpu {
 			labels["nvidia.com/gpu.present"] = "true"
 		}
-		s.Nodes = append(s.Nodes, model.Node{Name: n.name, Labels: labels, Schedulable: true, Allocatable: map[string]int64{"nvidia.com/gpu": 1}})
+		s.Nodes = append(s.Nodes, &model.Node{Name: n.name, Labels: labels, Schedulable: true, Allocatable: map[string]int64{"nvidia.com/gpu": 1}})
 	}
 	return s
 }
@@ -137,6 +136,7 @@ func (c *cluster) pass() bool {
 	c.rnd.Shuffle(len(s.Pods), func(i, j int) { s.Pods[i], s.Pods[j] = s.Pods[j], s.Pods[i] })
 	plan := pass.Next(c.stages, s, validate)
 	c.writes = 0
+	c.drop(plan)
 	for _, step := range c.steps(plan) {
 		if c.chance(6) {
 			c.restart() // kill -9

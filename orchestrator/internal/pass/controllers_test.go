@@ -59,9 +59,16 @@ func (c *cluster) control(o *object) {
 	}
 }
 
+// drop forgets failures of objects that the plan is not about, as the controller does.
+func (c *cluster) drop(plan model.Plan) {
+	maps.DeleteFunc(c.failures, func(r model.Ref, _ string) bool {
+		return !slices.ContainsFunc(plan.Apply, func(a model.Apply) bool { return model.RefOf(a.Object) == r })
+	})
+}
+
 // validate runs one pod, whose name is that of the check.
 func validate(c model.Check, s model.State, last model.ValidationStatus) (model.ValidationStatus, []*unstructured.Unstructured, []model.Seen, time.Duration) {
-	i := slices.IndexFunc(s.Pods, func(p model.Pod) bool { return p.Owner == c.Name })
+	i := slices.IndexFunc(s.Pods, func(p *model.Pod) bool { return p.Owner == c.Name })
 	remove := []model.Seen{}
 	if i >= 0 && !s.Pods[i].Deleting && (last.Of == c.Of || s.Pods[i].Of != c.Of || s.Pods[i].Phase == "Succeeded") {
 		remove = append(remove, model.Seen{Ref: model.Ref{APIVersion: "v1", Kind: "Pod", Namespace: "gpu", Name: c.Name}})

@@ -12,7 +12,7 @@ import (
 // index finds pods and nodes by their names, and collects causes.
 type index struct {
 	now  time.Time
-	pods map[owner][]model.Pod
+	pods map[owner][]*model.Pod
 	// daemonSets are those that were observed.
 	daemonSets map[model.Ref]model.DaemonSet
 	// nodes are those with a pod that is not ready.
@@ -31,30 +31,35 @@ type owner struct{ namespace, name string }
 
 func newIndex(s model.State) *index {
 	x := &index{
-		now: s.Now, pods: map[owner][]model.Pod{}, daemonSets: map[model.Ref]model.DaemonSet{}, nodes: map[string]*model.Node{},
+		now: s.Now, pods: map[owner][]*model.Pod{}, daemonSets: map[model.Ref]model.DaemonSet{}, nodes: map[string]*model.Node{},
 		problems: map[key]*problem{}, troubled: map[string]bool{}, told: map[string]bool{},
 	}
 	// The order in which the cluster lists pods does not matter.
-	pods := slices.SortedFunc(slices.Values(s.Pods), func(a, b model.Pod) int {
+	pods := slices.Clone(s.Pods)
+	slices.SortFunc(pods, func(a, b *model.Pod) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	for _, p := range pods {
 		if p.Of == "" {
 			o := owner{p.Namespace, p.Owner}
 			x.pods[o] = append(x.pods[o], p)
-			x.nodes[p.Node] = &model.Node{Name: p.Node}
+			x.nodes[p.Node] = nil
 		}
 	}
 	for _, ds := range s.DaemonSets {
 		x.daemonSets[ds.Ref] = ds
 	}
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
+	for _, n := range s.Nodes {
 		if _, ok := x.nodes[n.Name]; ok {
 			x.nodes[n.Name] = n
 		}
 		if n.HasGPU() {
 			x.gpus++
+		}
+	}
+	for name, n := range x.nodes {
+		if n == nil {
+			x.nodes[name] = &model.Node{Name: name}
 		}
 	}
 	return x
@@ -124,8 +129,7 @@ func (w *walk) observe(st model.Stage) observed {
 func (x *index) causes(ds model.DaemonSet, stage string, failed map[string]bool) (pods int, onlyWait bool) {
 	all := x.pods[owner{ds.Namespace, ds.Name}]
 	onlyWait = len(all) > 0
-	for i := range all {
-		p := &all[i]
+	for _, p := range all {
 		c := x.podCause(p)
 		onlyWait = onlyWait && c.kind == waits
 		x.troubled[p.Node] = true

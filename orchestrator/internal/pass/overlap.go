@@ -35,8 +35,7 @@ func (w *walk) addOverlaps() (count int) {
 			since = p.Since.Time // Nothing in the cluster says when a label was set.
 		}
 	}
-	for i := range w.state.Nodes {
-		n := &w.state.Nodes[i]
+	for _, n := range w.state.Nodes {
 		names := w.overlaps[n.Name]
 		if len(names) == 0 || !n.HasGPU() {
 			continue
@@ -53,11 +52,11 @@ func (w *walk) addOverlaps() (count int) {
 
 // nodesOf returns the nodes on which a stage can be validated: a node that several pools select
 // has the agents of the first one.
-func (w *walk) nodesOf(st model.Stage) []model.Node {
+func (w *walk) nodesOf(st model.Stage) []*model.Node {
 	if st.Pool == "" || len(w.overlaps) == 0 {
 		return w.state.Nodes
 	}
-	return slices.DeleteFunc(slices.Clone(w.state.Nodes), func(n model.Node) bool {
+	return slices.DeleteFunc(slices.Clone(w.state.Nodes), func(n *model.Node) bool {
 		names := w.overlaps[n.Name]
 		return len(names) > 0 && names[0] != st.Pool
 	})

@@ -54,7 +54,7 @@ func TestOverlappingPools(t *testing.T) {
 	w.state.Objects[left] = model.Seen{Ref: left, Ours: true}
 	w.state.Policy.Inventory = append(w.state.Policy.Inventory, left)
 	w.state.Nodes[1].Labels["gpu"] = "a100"
-	w.state.Nodes = append(w.state.Nodes, model.Node{Name: "no GPU", Labels: map[string]string{"gpu": "a100", "zone": "edge"}})
+	w.state.Nodes = append(w.state.Nodes, &model.Node{Name: "no GPU", Labels: map[string]string{"gpu": "a100", "zone": "edge"}})
 	plan := w.next()
 	if got := applied(plan); len(got) != 3 {
 		t.Errorf("applied %q, want the stages of all pools", got)

@@ -78,8 +78,7 @@ func (x *index) add(stage, node string, c cause) bool {
 // an agent waits for another one is no problem, nor is it on a node that has one that explains
 // it. Nor is it that an agent has not run yet while pods are missing, of which it may be one.
 func (w *walk) addNodes(settled, missing bool) (failed int) {
-	for i := range w.state.Nodes {
-		n := &w.state.Nodes[i]
+	for _, n := range w.state.Nodes {
 		if !n.NotReady && (n.GPUReady == "True" || n.GPUReady == "") || w.index.told[n.Name] || !n.HasGPU() {
 			continue
 		}

@@ -81,12 +81,13 @@ func TestProgressIsNoFailure(t *testing.T) {
 // begins gives the nodes from first up to end a pod that is not ready.
 func (w *world) begins(stage string, p model.Pod, first, end int) {
 	for i := first; i < end; i++ {
+		p := p
 		p.Namespace, p.Owner, p.Node = "gpu-operator-resources", stage, w.state.Nodes[i].Name
 		p.Name = stage + "-" + p.Node
 		if p.Since.IsZero() {
 			p.Since = noon().Add(-time.Minute)
 		}
-		w.state.Pods = append(w.state.Pods, p)
+		w.state.Pods = append(w.state.Pods, &p)
 	}
 }
 

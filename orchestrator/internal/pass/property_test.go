@@ -140,14 +140,28 @@ func (c *cluster) settle() {
 	c.t.Helper()
 	for range 200 {
 		changed := c.pass()
-		before := fmt.Sprint(c.state())
+		before := c.shown()
 		c.tick()
 		c.now = c.now.Add(-1e9)
-		if !changed && before == fmt.Sprint(c.state()) {
+		if !changed && before == c.shown() {
 			return
 		}
 	}
 	c.t.Fatalf("it never settles: %+v", c.policy.Status)
+}
+
+// shown returns the state as text.
+func (c *cluster) shown() string {
+	s := c.state()
+	text := ""
+	for _, p := range s.Pods {
+		text += fmt.Sprintln(*p)
+	}
+	for _, n := range s.Nodes {
+		text += fmt.Sprintln(*n)
+	}
+	s.Pods, s.Nodes = nil, nil
+	return text + fmt.Sprint(s)
 }
 
 // desired checks that the cluster has what the policy says, and nothing else.

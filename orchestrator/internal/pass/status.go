@@ -27,8 +27,7 @@ func (w *walk) status() model.Status {
 	}
 	conditioned := false
 	now.GPUNodes = w.index.gpus
-	for i := range w.state.Nodes {
-		n := &w.state.Nodes[i]
+	for _, n := range w.state.Nodes {
 		if !n.HasGPU() {
 			continue
 		}

@@ -31,7 +31,7 @@ func scenarios() map[string]func(*world) {
 		"all is well": func(*world) {},
 		"no node has a GPU": func(w *world) {
 			for i := range w.state.Nodes {
-				n := &w.state.Nodes[i]
+				n := w.state.Nodes[i]
 				n.Labels, n.GPUReady, n.Reason, n.Message = nil, "", "", ""
 			}
 			for _, stage := range []string{"container-toolkit", "device-plugin"} {
@@ -65,7 +65,7 @@ func scenarios() map[string]func(*world) {
 			w.state.Nodes[1].NotReady = true
 			for _, stage := range []string{"feature-discovery", "container-toolkit", "device-plugin"} {
 				w.breaks(stage, 2, waits)
-				w.state.Pods = slices.DeleteFunc(w.state.Pods, func(p model.Pod) bool { return p.Node == "n0000" })
+				w.state.Pods = slices.DeleteFunc(w.state.Pods, func(p *model.Pod) bool { return p.Node == "n0000" })
 				w.daemonSet(stage).Ready++
 			}
 		},

@@ -25,7 +25,7 @@ func healthy(gpus int) *world {
 		Policy: model.Policy{Name: "cluster-policy", Generation: 1}, Objects: map[model.Ref]model.Seen{}, Failures: map[model.Ref]string{}, Now: noon(),
 	}}
 	for i := range gpus {
-		w.state.Nodes = append(w.state.Nodes, model.Node{
+		w.state.Nodes = append(w.state.Nodes, &model.Node{
 			Name: fmt.Sprintf("n%04d", i), Labels: map[string]string{"nvidia.com/gpu.present": "true"}, Schedulable: true,
 			GPUReady: "True", Reason: "GPUsReady", Message: "8 GPUs answer with driver 580.95.05; ready: toolkit, plugin", Since: noon().Add(-time.Hour),
 		})
@@ -74,19 +74,20 @@ func (w *world) breaks(stage string, nodes int, p model.Pod) {
 	ds := w.daemonSet(stage)
 	ds.Ready -= nodes
 	for i := range nodes {
+		p := p
 		p.Namespace, p.Owner, p.Node = "gpu-operator-resources", stage, w.state.Nodes[i].Name
 		p.Name = fmt.Sprintf("%s-%05d", stage, i)
 		if p.Since.IsZero() {
 			p.Since = noon().Add(-time.Minute)
 		}
-		w.state.Pods = append(w.state.Pods, p)
+		w.state.Pods = append(w.state.Pods, &p)
 	}
 }
 
 // reports sets what feature discovery says of that many nodes, from the first.
 func (w *world) reports(nodes int, reason, message string) {
 	for i := range nodes {
-		n := &w.state.Nodes[i]
+		n := w.state.Nodes[i]
 		n.GPUReady, n.Reason, n.Message, n.Since = "False", reason, message, noon().Add(-time.Minute)
 	}
 }

@@ -83,17 +83,20 @@ func Refuse(pools []Pool) error {
 // Overlaps returns the names of the nodes that several pools select, each with the names of these
 // pools in their order: the agents of a pool avoid the nodes of those before it, so that the node
 // is in the first one.
-func Overlaps(pools []Pool, nodes []model.Node) map[string][]string {
+func Overlaps(pools []Pool, nodes []*model.Node) map[string][]string {
 	overlaps := map[string][]string{}
-	for i := range nodes {
+	if len(pools) < 2 {
+		return overlaps
+	}
+	for _, n := range nodes {
 		var names []string
 		for _, p := range pools {
-			if p.Matches(nodes[i].Labels) {
+			if p.Matches(n.Labels) {
 				names = append(names, p.Name)
 			}
 		}
 		if len(names) > 1 {
-			overlaps[nodes[i].Name] = names
+			overlaps[n.Name] = names
 		}
 	}
 	return overlaps

@@ -57,28 +57,28 @@ func TestParse(t *testing.T) {
 
 func TestOverlaps(t *testing.T) {
 	type labels = map[string]string
-	node := func(name string, l labels) model.Node { return model.Node{Name: name, Labels: l} }
+	node := func(name string, l labels) *model.Node { return &model.Node{Name: name, Labels: l} }
 	for name, tc := range map[string]struct {
 		a, b  labels
-		nodes []model.Node
+		nodes []*model.Node
 		// always says that Refuse refuses them whatever the nodes are, and both are the nodes that
 		// both select.
 		always bool
 		both   []string
 	}{
-		"different values of a label": {a: labels{"gpu": "l4"}, b: labels{"gpu": "h100"}, nodes: []model.Node{node("n", labels{"gpu": "l4"})}},
+		"different values of a label": {a: labels{"gpu": "l4"}, b: labels{"gpu": "h100"}, nodes: []*model.Node{node("n", labels{"gpu": "l4"})}},
 		"different labels, and no node has both": {
-			a: labels{"gpu": "l4"}, b: labels{"zone": "edge"}, nodes: []model.Node{node("n", labels{"gpu": "l4"}), node("m", labels{"zone": "edge"})},
+			a: labels{"gpu": "l4"}, b: labels{"zone": "edge"}, nodes: []*model.Node{node("n", labels{"gpu": "l4"}), node("m", labels{"zone": "edge"})},
 		},
 		"different labels, and nodes have both": {
 			a: labels{"gpu": "l4"}, b: labels{"zone": "edge"},
-			nodes: []model.Node{node("n2", labels{"gpu": "l4", "zone": "edge"}), node("n1", labels{"gpu": "l4", "zone": "edge"}), node("m", labels{"zone": "edge"})},
+			nodes: []*model.Node{node("n2", labels{"gpu": "l4", "zone": "edge"}), node("n1", labels{"gpu": "l4", "zone": "edge"}), node("m", labels{"zone": "edge"})},
 			both:  []string{"n1", "n2"},
 		},
 		"equal selectors":    {a: labels{"gpu": "l4"}, b: labels{"gpu": "l4"}, always: true},
 		"one in the other":   {a: labels{"gpu": "l4"}, b: labels{"gpu": "l4", "zone": "edge"}, always: true},
 		"the other in one":   {a: labels{"gpu": "l4", "zone": "edge"}, b: labels{"gpu": "l4"}, always: true},
-		"a label is missing": {a: labels{"gpu": ""}, b: labels{"zone": ""}, nodes: []model.Node{node("n", labels{"gpu": ""})}},
+		"a label is missing": {a: labels{"gpu": ""}, b: labels{"zone": ""}, nodes: []*model.Node{node("n", labels{"gpu": ""})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := pools.Pool{Name: "a", NodeSelector: tc.a}, pools.Pool{Name: "b", NodeSelector: tc.b}

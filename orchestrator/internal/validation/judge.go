@@ -21,14 +21,14 @@ const (
 
 // judged is a pod of this run.
 type judged struct {
-	model.Pod
+	*model.Pod
 	state string
 	// text says why it is in this state.
 	text string
 }
 
 // judge adds a pod of this run with its state. A pod whose node is gone is removed.
-func (r *run) judge(p model.Pod) {
+func (r *run) judge(p *model.Pod) {
 	node, known := r.known[p.Node]
 	age := r.s.Now.Sub(p.Since)
 	j := judged{Pod: p, state: Running}
@@ -74,7 +74,7 @@ func disrupted(reason string) bool {
 
 // inUse reports whether a pod waits for a device of which its nodes have some, but none that
 // is free.
-func (r *run) inUse(p model.Pod) bool {
+func (r *run) inUse(p *model.Pod) bool {
 	if r.resource == "" || p.Reason != "Unschedulable" || !strings.Contains(p.Message, "Insufficient "+r.resource) {
 		return false
 	}
@@ -87,7 +87,7 @@ func (r *run) inUse(p model.Pod) bool {
 }
 
 // about names the node of a pod.
-func (r *run) about(p model.Pod) string {
+func (r *run) about(p *model.Pod) string {
 	if p.Node != "" {
 		return "node " + p.Node + ": "
 	}
@@ -100,7 +100,7 @@ func (r *run) about(p model.Pod) string {
 }
 
 // said returns the last line that a pod, or the kubelet, says.
-func said(p model.Pod) string {
+func said(p *model.Pod) string {
 	lines := strings.Split(strings.TrimSpace(p.Message), "\n")
 	line := text.Cut(strings.TrimSpace(lines[len(lines)-1]), maxText)
 	switch {
@@ -116,7 +116,7 @@ func said(p model.Pod) string {
 }
 
 // because returns why a pod has not ended, in parentheses.
-func because(p model.Pod) string {
+func because(p *model.Pod) string {
 	if p.Reason == "" && p.Message == "" {
 		return ""
 	}
@@ -124,7 +124,7 @@ func because(p model.Pod) string {
 }
 
 // fix returns what to do about a pod that has failed. vectoradd's own messages end with it.
-func (r *run) fix(p model.Pod) string {
+func (r *run) fix(p *model.Pod) string {
 	switch p.Reason {
 	case "Error":
 		if p.Message != "" {

@@ -42,11 +42,13 @@ func (r *run) candidates() {
 	}
 	r.resource = resource(spec)
 	required := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity)
+	var node corev1.Node // one for all: it is large
 	for _, n := range r.s.Nodes {
 		if !n.Schedulable || waiting[n.Name] {
 			continue
 		}
-		matches, err := required.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}})
+		node.Name, node.Labels = n.Name, n.Labels
+		matches, err := required.Match(&node)
 		if matches {
 			r.nodes = append(r.nodes, n)
 		} else if err != nil {
@@ -67,14 +69,14 @@ func (r *run) sort(since *metav1.Time) {
 	for _, n := range r.nodes {
 		order[n.Name] = hash(salt + n.Name)
 	}
-	slices.SortFunc(r.nodes, func(a, b model.Node) int {
+	slices.SortFunc(r.nodes, func(a, b *model.Node) int {
 		return cmp.Or(cmp.Compare(rank(a, r.resource), rank(b, r.resource)),
 			cmp.Compare(order[a.Name], order[b.Name]), cmp.Compare(a.Name, b.Name))
 	})
 }
 
 // rank is lower for a node that is more likely to pass.
-func rank(n model.Node, resource string) int {
+func rank(n *model.Node, resource string) int {
 	rank := 0
 	if n.GPUReady != "True" && !strings.HasPrefix(n.Reason, "CUDA") {
 		rank++

@@ -40,14 +40,14 @@ func TestWhateverHappens(t *testing.T) {
 // disturb changes something.
 func disturb(k *cluster, rng *rand.Rand) {
 	k.Now = k.Now.Add(time.Duration(rng.IntN(120)) * time.Second)
-	n := &k.Nodes[rng.IntN(len(k.Nodes))]
+	n := k.Nodes[rng.IntN(len(k.Nodes))]
 	switch rng.IntN(6) {
 	case 0:
 		n.Schedulable = !n.Schedulable
 	case 1:
 		if len(k.Nodes) > 1 {
 			gone := n.Name
-			k.Nodes = slices.DeleteFunc(slices.Clone(k.Nodes), func(n model.Node) bool { return n.Name == gone })
+			k.Nodes = slices.DeleteFunc(slices.Clone(k.Nodes), func(n *model.Node) bool { return n.Name == gone })
 		}
 	case 2:
 		k.addNode(fmt.Sprintf("b%d", rng.Uint32()))
@@ -55,7 +55,7 @@ func disturb(k *cluster, rng *rand.Rand) {
 		n.GPUReady, n.Reason, n.Since = "False", "CUDAStale", k.Now
 	}
 	for i := range k.Pods {
-		p := &k.Pods[i]
+		p := k.Pods[i]
 		if p.Phase != "Pending" || rng.IntN(3) > 0 {
 			continue
 		}

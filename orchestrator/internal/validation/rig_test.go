@@ -67,7 +67,7 @@ func newCluster(c model.Check, n int) *cluster {
 }
 
 func (k *cluster) addNode(name string) {
-	k.Nodes = append(k.Nodes, model.Node{
+	k.Nodes = append(k.Nodes, &model.Node{
 		Name: name, Schedulable: true, GPUReady: "True", Since: k.Now,
 		Labels: map[string]string{"nvidia.com/gpu.present": "true"}, Allocatable: map[string]int64{gpu: 1},
 	})
@@ -76,7 +76,7 @@ func (k *cluster) addNode(name string) {
 func (k *cluster) node(name string) *model.Node {
 	for i := range k.Nodes {
 		if k.Nodes[i].Name == name {
-			return &k.Nodes[i]
+			return k.Nodes[i]
 		}
 	}
 	panic("no node " + name)
@@ -93,7 +93,7 @@ func (k *cluster) next() {
 	for _, object := range create {
 		k.created = append(k.created, object.GetName())
 		node, _, _ := unstructured.NestedString(object.Object, "spec", "nodeName")
-		k.Pods = append(k.Pods, model.Pod{
+		k.Pods = append(k.Pods, &model.Pod{
 			Namespace: object.GetNamespace(), Name: object.GetName(), Node: node, Phase: "Pending", Since: k.Now,
 			Owner: object.GetLabels()[validation.LabelCheck], Of: object.GetLabels()[validation.LabelOf],
 		})
@@ -114,7 +114,7 @@ func (k *cluster) pod(t *testing.T, name string) *model.Pod {
 	t.Helper()
 	for i := range k.Pods {
 		if name == "" || k.Pods[i].Name == name {
-			return &k.Pods[i]
+			return k.Pods[i]
 		}
 	}
 	t.Fatalf("no pod %q among %+v", name, k.Pods)
@@ -124,7 +124,7 @@ func (k *cluster) pod(t *testing.T, name string) *model.Pod {
 // ends ends all pods that have not ended, as Succeeded or Failed.
 func (k *cluster) ends(phase, reason, message string) {
 	for i := range k.Pods {
-		if p := &k.Pods[i]; p.Phase == "Pending" || p.Phase == "Running" {
+		if p := k.Pods[i]; p.Phase == "Pending" || p.Phase == "Running" {
 			if p.Node == "" {
 				p.Node = k.Nodes[0].Name
 			}

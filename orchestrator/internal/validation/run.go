@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/model"
@@ -16,12 +17,12 @@ type run struct {
 	s model.State
 	// resource is the device that its pods request, or "".
 	resource string
-	// nodes are those on which the check can run, the best first.
-	nodes []model.Node
+	// nodes are those on which the check can run.
+	nodes []*model.Node
 	// invalid says why the template selects no node, if that is its fault.
 	invalid error
 	// known are all nodes.
-	known map[string]model.Node
+	known map[string]*model.Node
 	// pods are those of this run, each with its state.
 	pods []judged
 	// names are those of all pods of the check, of earlier runs too.
@@ -36,9 +37,9 @@ type run struct {
 	again  time.Duration
 }
 
-// newRun sorts the nodes and judges the pods. Those of earlier runs are removed.
+// newRun finds the nodes and judges the pods. Those of earlier runs are removed.
 func newRun(c model.Check, s model.State) *run {
-	r := &run{c: c, s: s, known: map[string]model.Node{}, names: map[string]bool{}, n: map[string]int{}}
+	r := &run{c: c, s: s, known: map[string]*model.Node{}, names: map[string]bool{}, n: map[string]int{}}
 	r.candidates()
 	for _, n := range s.Nodes {
 		r.known[n.Name] = n
@@ -57,14 +58,16 @@ func newRun(c model.Check, s model.State) *run {
 	return r
 }
 
-// start creates pods until the check runs on as many nodes as it should.
-func (r *run) start() {
+// start creates pods until the check runs on as many nodes as it should. since is when the run was
+// repeated, nil for the first one.
+func (r *run) start(since *metav1.Time) {
+	r.sort(since)
 	names, nodes := map[string]bool{}, map[string]bool{}
 	for _, p := range r.pods {
 		names[p.Name], nodes[p.Node] = true, true
 	}
 	base := len(r.pods)
-	var free []model.Node
+	var free []*model.Node
 	for _, n := range r.nodes {
 		if !names[r.podName(n.Name)] && !nodes[n.Name] {
 			free = append(free, n)
@@ -106,7 +109,7 @@ func (r *run) rebooted(p judged) bool {
 }
 
 // delete removes a pod, unless that has been asked for.
-func (r *run) delete(p model.Pod) {
+func (r *run) delete(p *model.Pod) {
 	if p.Deleting {
 		return
 	}

@@ -65,12 +65,11 @@ func Next(c model.Check, s model.State, last model.ValidationStatus) (
 			}
 		}
 	}
-	r.sort(now.Time)
 	switch {
 	case ended && c.Nodes == allNodes:
 		r.addNodes(&now)
 	case !ended:
-		r.start()
+		r.start(now.Time)
 		r.count(&now)
 		r.conclude(&now)
 	}
@@ -84,7 +83,7 @@ func (r *run) addNodes(now *model.ValidationStatus) {
 	skipped := now.Skipped
 	// A skipped node has no pod, so that it cannot be told from a new one.
 	if skipped == 0 {
-		r.start()
+		r.start(now.Time)
 	}
 	r.count(now)
 	now.Skipped = max(now.Skipped, skipped)

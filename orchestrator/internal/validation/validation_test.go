@@ -102,7 +102,7 @@ func TestOnlyReadyNodes(t *testing.T) {
 		"no label of a GPU": func(k *cluster) { k.node("a0").Labels = nil },
 		"a veto":            func(k *cluster) { k.node("a0").Labels["nvidia.com/gpu.deploy.container-toolkit"] = "false" },
 		"the stage's pod is not up": func(k *cluster) {
-			k.Pods = append(k.Pods, model.Pod{Owner: "toolkit", Node: "a0", Phase: "Pending"})
+			k.Pods = append(k.Pods, &model.Pod{Owner: "toolkit", Node: "a0", Phase: "Pending"})
 		},
 	}
 	for name, change := range tests {
@@ -272,7 +272,7 @@ func TestAPodOfAnEarlierRunEndsFirst(t *testing.T) {
 func TestANodeThatGoesAway(t *testing.T) {
 	tests := map[string]func(*cluster, string){
 		"deleted": func(k *cluster, name string) {
-			k.Nodes = slices.DeleteFunc(k.Nodes, func(n model.Node) bool { return n.Name == name })
+			k.Nodes = slices.DeleteFunc(k.Nodes, func(n *model.Node) bool { return n.Name == name })
 		},
 		"down": func(k *cluster, name string) {
 			k.node(name).Schedulable = false
