@@ -48,7 +48,7 @@ func inventoryRef() model.Ref {
 // listed reports whether the inventory has an object.
 func (w *world) listed(r model.Ref) bool {
 	w.Helper()
-	o := w.get(inventoryRef())
+	o := w.Get(inventoryRef())
 	if o == nil {
 		return false
 	}
@@ -68,12 +68,12 @@ func agentsNamespace() model.Ref {
 func (w *world) nothingLeft() {
 	w.Helper()
 	for _, r := range []model.Ref{daemonSet("device-plugin"), daemonSet("container-toolkit"), eventRole(), inventoryRef()} {
-		if w.get(r) != nil {
+		if w.Get(r) != nil {
 			w.Errorf("%s is left", r)
 		}
 	}
 	for _, r := range []model.Ref{agentsNamespace(), {APIVersion: "v1", Kind: "Namespace", Name: "gpu-operator"}} {
-		if o := w.get(r); o == nil || o.GetDeletionTimestamp() != nil {
+		if o := w.Get(r); o == nil || o.GetDeletionTimestamp() != nil {
 			w.Errorf("%s of others is %v", r, o)
 		}
 	}
@@ -83,7 +83,7 @@ func (w *world) nothingLeft() {
 func (w *world) inOldFormat() {
 	w.Helper()
 	var rec once.Record
-	text, _, _ := unstructured.NestedString(w.get(inventoryRef()).Object, "data", "inventory.json")
+	text, _, _ := unstructured.NestedString(w.Get(inventoryRef()).Object, "data", "inventory.json")
 	if err := json.Unmarshal([]byte(text), &rec); err != nil {
 		w.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func (w *world) inOldFormat() {
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.patch(inventoryRef(), map[string]any{"data": map[string]any{"inventory.json": string(old)}})
+	w.Patch(inventoryRef(), "", map[string]any{"data": map[string]any{"inventory.json": string(old)}})
 }
 
 // TestCommands runs the commands on one API server, one after the other, without a node.
@@ -108,7 +108,7 @@ func TestCommands(t *testing.T) {
 	t.Run("apply, status, dry-run and delete, without a node", func(t *testing.T) { testApply(w.in(t), off) })
 	t.Run("a namespace in which others have objects is kept", func(t *testing.T) { testKept(w.in(t)) })
 	// Kubernetes takes 5 s to delete a namespace, so the others use those that are there.
-	w.ensure(newNamespace("gpu-operator"))
+	w.Create(newNamespace("gpu-operator"))
 	t.Run("an apply that was killed has listed what it applied, and the next one ends its work", func(t *testing.T) {
 		w := w.in(t)
 		cmd := w.program("apply")
@@ -125,7 +125,7 @@ func TestCommands(t *testing.T) {
 			t.Error("the inventory does not list what was to be applied")
 		}
 		w.must("apply")
-		if w.get(daemonSet("device-plugin")) == nil {
+		if w.Get(daemonSet("device-plugin")) == nil {
 			t.Error("the device plugin is not applied")
 		}
 		w.must("delete", "--timeout=20s")
@@ -135,7 +135,7 @@ func TestCommands(t *testing.T) {
 		w := w.in(t)
 		w.must("apply")
 		w.must("apply", "--prune=false", "-f", off)
-		if w.get(daemonSet("device-plugin")) == nil || !w.listed(daemonSet("device-plugin")) {
+		if w.Get(daemonSet("device-plugin")) == nil || !w.listed(daemonSet("device-plugin")) {
 			t.Error("the device plugin is deleted, or not listed any more")
 		}
 		w.inOldFormat()
@@ -152,15 +152,15 @@ func TestCommands(t *testing.T) {
 func TestCommandsWithANode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.ensure(newNamespace("gpu-operator"))
-	w.ensure(newNamespace(agents))
+	w.Create(newNamespace("gpu-operator"))
+	w.Create(newNamespace(agents))
 	w.gpuNode("gpu-1")
 	off := values(t, "devicePlugin: {enabled: false}\nvalidator: {enabled: true}")
 	t.Run("apply --wait ends when all is ready", func(t *testing.T) { testWait(w.in(t), off) })
 	t.Run("delete does the work of an orchestrator that does not run", func(t *testing.T) {
 		w := w.in(t)
 		stop := w.start()
-		w.ensure(newPolicy("gpu-operator", map[string]any{}))
+		w.Create(newPolicy("gpu-operator", map[string]any{}))
 		w.until("is applied", daemonSet("container-toolkit"), exists)
 		stop()
 		w.must("delete", "--timeout=40s")
@@ -174,7 +174,7 @@ func (w *world) byPerson(resource, kind string) model.Ref {
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": "mine", "namespace": agents},
 	}}
-	all := w.client.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(agents)
+	all := w.Client.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(agents)
 	if _, err := all.Create(w.Context(), o, metav1.CreateOptions{FieldManager: "kubectl-create"}); err != nil {
 		w.Fatal(err)
 	}
@@ -189,13 +189,13 @@ func testKept(w *world) {
 	if !strings.Contains(out, "left: Namespace "+agents+" is kept") || !strings.Contains(out, "Secret mine") {
 		w.Errorf("delete printed\n%s", out)
 	}
-	if w.get(secret) == nil {
+	if w.Get(secret) == nil {
 		w.Error("the Secret is gone")
 	}
-	if o := w.get(agentsNamespace()); o == nil || cluster.Ours(o) || len(o.GetLabels()) != 1 || o.GetDeletionTimestamp() != nil {
+	if o := w.Get(agentsNamespace()); o == nil || cluster.Ours(o) || len(o.GetLabels()) != 1 || o.GetDeletionTimestamp() != nil {
 		w.Errorf("the namespace is %v", o)
 	}
-	if w.get(daemonSet("device-plugin")) != nil || w.get(eventRole()) != nil || w.get(inventoryRef()) != nil {
+	if w.Get(daemonSet("device-plugin")) != nil || w.Get(eventRole()) != nil || w.Get(inventoryRef()) != nil {
 		w.Error("something of the agents is left")
 	}
 }
@@ -215,15 +215,15 @@ func firstLine(t *testing.T, from io.Reader, text string) string {
 
 func testAdopt(w *world) {
 	role := eventRole()
-	w.ensure(&unstructured.Unstructured{Object: map[string]any{
+	w.Create(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": role.APIVersion, "kind": role.Kind, "metadata": map[string]any{"name": role.Name, "namespace": role.Namespace}, "rules": []any{},
 	}})
 	agenttest.Fails(w, w.program("apply"), 1, role.String()+" exists")
-	if w.get(daemonSet("device-plugin")) != nil || w.get(model.Ref{APIVersion: "v1", Kind: "ServiceAccount", Namespace: agents, Name: "gpu-operator-device-plugin"}) != nil {
+	if w.Get(daemonSet("device-plugin")) != nil || w.Get(model.Ref{APIVersion: "v1", Kind: "ServiceAccount", Namespace: agents, Name: "gpu-operator-device-plugin"}) != nil {
 		w.Error("something was applied")
 	}
 	w.must("apply", "--adopt")
-	if o := w.get(role); !cluster.Ours(o) {
+	if o := w.Get(role); !cluster.Ours(o) {
 		w.Error("the Role is not taken over")
 	}
 	w.must("delete", "--timeout=20s")
@@ -241,7 +241,7 @@ func testWait(w *world, off string) {
 	}
 	w.must("apply", "--wait", "--timeout=60s", "-f", off)
 	for _, r := range []model.Ref{daemonSet("device-plugin"), eventRole()} {
-		if w.get(r) != nil || w.listed(r) {
+		if w.Get(r) != nil || w.listed(r) {
 			w.Errorf("%s left the values, and is still there or listed", r)
 		}
 	}
@@ -279,7 +279,7 @@ func testApply(w *world, off string) {
 		w.Errorf("delete printed\n%s", out)
 	}
 	for _, r := range []model.Ref{daemonSet("device-plugin"), eventRole(), agentsNamespace(), inventoryRef()} {
-		if w.get(r) != nil {
+		if w.Get(r) != nil {
 			w.Errorf("%s is left", r)
 		}
 	}

@@ -23,7 +23,7 @@ func podsOf(client dynamic.Interface, namespace string) dynamic.ResourceInterfac
 // gpuNode adds a node that has a GPU, and whose kubelet runs each pod with success.
 func (w *world) gpuNode(name string) {
 	w.Helper()
-	w.ensure(&unstructured.Unstructured{Object: map[string]any{
+	w.Create(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Node",
 		"metadata": map[string]any{"name": name, "labels": map[string]any{"nvidia.com/gpu.present": "true", "kubernetes.io/os": "linux"}},
 	}})
@@ -32,18 +32,16 @@ func (w *world) gpuNode(name string) {
 		"capacity": map[string]any{"nvidia.com/gpu": "1", "pods": "110"}, "allocatable": map[string]any{"nvidia.com/gpu": "1", "pods": "110"},
 		"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "KubeletReady"}},
 	}
-	if _, err := w.client.Patch(w.Context(), ref, "status", map[string]any{"status": status}); err != nil {
-		w.Fatal(err)
-	}
+	w.Patch(ref, "status", map[string]any{"status": status})
 	// Admission adds the taint of a node that is not ready.
-	w.patch(ref, map[string]any{"spec": map[string]any{"taints": nil}})
+	w.Patch(ref, "", map[string]any{"spec": map[string]any{"taints": nil}})
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for pace.Pause(ctx, 50*time.Millisecond) {
 			// What fails now is tried again.
-			_ = runPods(ctx, w.client.Dynamic, name)
+			_ = runPods(ctx, w.Client.Dynamic, name)
 		}
 	}()
 	w.Cleanup(func() { cancel(); <-ended })

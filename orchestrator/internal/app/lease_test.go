@@ -13,7 +13,6 @@ import (
 func TestOneOrchestratorOfAClusterWorks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.until("is there", model.Ref{APIVersion: "v1", Kind: "Namespace", Name: "default"}, exists)
 	run := func(namespace string) *agenttest.Process {
 		return agenttest.Start(t, agenttest.Command(t, nil, "run", "--listen=", "--kubeconfig="+w.config, "--namespace="+namespace))
 	}
@@ -28,7 +27,7 @@ func TestOneOrchestratorOfAClusterWorks(t *testing.T) {
 	first := run("first")
 	w.until("is held", lease, func(o *unstructured.Unstructured) bool { return holder(o) != "" })
 	second := run("second")
-	second.Said("holder=" + holder(w.get(lease)))
+	second.Said("holder=" + holder(w.Get(lease)))
 	// The Lease goes with the last one that works.
 	second.Stop()
 	first.Stop()

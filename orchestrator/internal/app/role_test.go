@@ -18,7 +18,7 @@ import (
 // withRole gives the orchestrators that start from now on the rights of the chart, and no others.
 func (w *world) withRole() {
 	w.Helper()
-	version, err := w.client.Version(w.Context())
+	version, err := w.Client.Version(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func (w *world) withRole() {
 			continue
 		}
 		agenttest.Poll(w, "the rights of "+model.RefOf(o).String(), func() bool {
-			_, err := w.client.Apply(w.Context(), o, cluster.Mode{})
+			_, err := w.Client.Apply(w.Context(), o, cluster.Mode{})
 			return err == nil
 		})
 		if subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects"); len(subjects) > 0 {

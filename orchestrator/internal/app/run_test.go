@@ -5,32 +5,26 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 
-	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/cluster/clustertest"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
 // world is a cluster with an orchestrator.
 type world struct {
-	*testing.T
-	client *cluster.Client
-	rc     *rest.Config
+	clustertest.Cluster
 	// config is the kubeconfig of a person with all rights, and role that of orchestrators.
 	config, role string
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	rc := apitest.Start(t)
-	client, err := cluster.New(rest.CopyConfig(rc))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := apitest.Kubeconfig(t, rc)
-	return &world{T: t, client: client, rc: rc, config: config, role: config}
+	c := clustertest.New(t)
+	config := apitest.Kubeconfig(t, c.REST)
+	return &world{Cluster: c, config: config, role: config}
 }
 
 // start runs an orchestrator, and returns what ends it.
@@ -39,28 +33,10 @@ func (w *world) start() (stop func()) {
 	return agenttest.Start(w, agenttest.Command(w, nil, "run", "--listen=", "--kubeconfig="+w.role)).Stop
 }
 
-// ensure creates an object, once its namespace and kind are there.
-func (w *world) ensure(o *unstructured.Unstructured) {
-	w.Helper()
-	agenttest.Poll(w, "the creation of "+model.RefOf(o).String(), func() bool {
-		w.client.Refresh()
-		return w.client.Create(w.Context(), o) == nil
-	})
-}
-
-func (w *world) get(r model.Ref) *unstructured.Unstructured {
-	w.Helper()
-	o, err := w.client.Get(w.Context(), r)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return o
-}
-
 // until waits until ok returns true of an object, which is nil while it does not exist.
 func (w *world) until(what string, r model.Ref, ok func(*unstructured.Unstructured) bool) {
 	w.Helper()
-	agenttest.Poll(w, r.String()+" "+what, func() bool { return ok(w.get(r)) })
+	agenttest.Poll(w, r.String()+" "+what, func() bool { return ok(w.Get(r)) })
 }
 
 func exists(o *unstructured.Unstructured) bool  { return o != nil }
@@ -98,67 +74,61 @@ func state(o *unstructured.Unstructured) string {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.ensure(newNamespace("gpu-operator"))
+	w.Create(newNamespace("gpu-operator"))
 	w.withRole()
 	stop := w.start()
 	policy := cluster.PolicyRef("gpu-operator")
-	w.ensure(newPolicy(policy.Name, map[string]any{}))
+	w.Create(newPolicy(policy.Name, map[string]any{}))
 	w.until("is applied", daemonSet("device-plugin"), exists)
 	w.until("is applied", eventRole(), exists)
 
 	t.Run("drift is repaired", func(t *testing.T) {
 		w := w.in(t)
-		if _, err := w.client.Patch(t.Context(), eventRole(), "", map[string]any{"rules": []any{}}); err != nil {
-			t.Fatal(err)
-		}
+		w.Patch(eventRole(), "", map[string]any{"rules": []any{}})
 		w.until("has its rules again", eventRole(), func(o *unstructured.Unstructured) bool {
 			rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
 			return len(rules) > 0
 		})
-		if err := w.client.Delete(t.Context(), eventRole(), ""); err != nil {
-			t.Fatal(err)
-		}
+		w.Delete(eventRole())
 		w.until("is there again", eventRole(), exists)
 	})
 	t.Run("a second policy is ignored", func(t *testing.T) {
 		w := w.in(t)
-		w.ensure(newPolicy("other", map[string]any{}))
+		w.Create(newPolicy("other", map[string]any{}))
 		w.until("is ignored", cluster.PolicyRef("other"), func(o *unstructured.Unstructured) bool { return state(o) == model.StateIgnored })
-		if err := w.client.Delete(t.Context(), cluster.PolicyRef("other"), ""); err != nil {
-			t.Fatal(err)
-		}
+		w.Delete(cluster.PolicyRef("other"))
 		w.until("is gone", cluster.PolicyRef("other"), missing)
 	})
 	t.Run("only what changed is written", func(t *testing.T) {
 		w := w.in(t)
-		before := w.get(daemonSet("container-toolkit")).GetResourceVersion()
-		w.patch(policy, map[string]any{"spec": map[string]any{"devicePlugin": map[string]any{"logLevel": "debug"}}})
+		before := w.Get(daemonSet("container-toolkit")).GetResourceVersion()
+		w.Patch(policy, "", map[string]any{"spec": map[string]any{"devicePlugin": map[string]any{"logLevel": "debug"}}})
 		w.until("has the new value", daemonSet("device-plugin"), func(o *unstructured.Unstructured) bool {
 			text, err := o.MarshalJSON()
 			return err == nil && strings.Contains(string(text), `"debug"`)
 		})
-		if after := w.get(daemonSet("container-toolkit")).GetResourceVersion(); after != before {
+		if after := w.Get(daemonSet("container-toolkit")).GetResourceVersion(); after != before {
 			t.Errorf("container-toolkit has resourceVersion %s, and had %s", after, before)
 		}
 	})
 	t.Run("what left the values is deleted", func(t *testing.T) {
 		w := w.in(t)
-		w.patch(policy, map[string]any{"spec": map[string]any{"devicePlugin": map[string]any{"enabled": false}}})
+		w.Patch(policy, "", map[string]any{"spec": map[string]any{"devicePlugin": map[string]any{"enabled": false}}})
 		w.until("is gone", daemonSet("device-plugin"), missing)
 		w.until("is gone", eventRole(), missing)
-		if w.get(daemonSet("container-toolkit")) == nil {
+		if w.Get(daemonSet("container-toolkit")) == nil {
 			t.Error("container-toolkit is gone too")
 		}
 	})
 	t.Run("values that are not accepted change nothing", func(t *testing.T) {
 		w := w.in(t)
-		w.patch(policy, map[string]any{"spec": map[string]any{"toolkit": map[string]any{"instalDir": "/x"}}})
+		w.Patch(policy, "", map[string]any{"spec": map[string]any{"toolkit": map[string]any{"instalDir": "/x"}}})
 		w.until("says so", policy, func(o *unstructured.Unstructured) bool {
 			text, err := o.MarshalJSON()
 			return err == nil && strings.Contains(string(text), model.ReasonValuesRefused)
 		})
-		w.patch(policy, map[string]any{"spec": map[string]any{"toolkit": nil}})
-		if w.get(daemonSet("container-toolkit")) == nil {
+		w.Patch(policy, "", map[string]any{"spec": map[string]any{"toolkit": nil}})
+		if w.Get(daemonSet("container-toolkit")) == nil {
 			t.Error("container-toolkit is gone")
 		}
 	})
@@ -170,14 +140,14 @@ func TestRun(t *testing.T) {
 		if out := w.must("delete", "--timeout=40s"); !strings.Contains(out, "left: Namespace "+agents+" is kept") {
 			t.Errorf("delete printed\n%s", out)
 		}
-		if w.get(policy) != nil {
+		if w.Get(policy) != nil {
 			t.Error("the policy is left")
 		}
-		if w.get(agentsNamespace()) == nil {
+		if w.Get(agentsNamespace()) == nil {
 			t.Error("the namespace is gone, with what a person had in it")
 		}
 		for _, r := range []model.Ref{daemonSet("container-toolkit"), daemonSet("feature-discovery"), eventRole()} {
-			if w.get(r) != nil {
+			if w.Get(r) != nil {
 				t.Errorf("%s is left", r)
 			}
 		}
@@ -187,13 +157,6 @@ func TestRun(t *testing.T) {
 
 func (w *world) in(t *testing.T) *world {
 	inner := *w
-	inner.T = t
+	inner.Cluster = w.Cluster.In(t)
 	return &inner
-}
-
-func (w *world) patch(r model.Ref, patch map[string]any) {
-	w.Helper()
-	if _, err := w.client.Patch(w.Context(), r, "", patch); err != nil {
-		w.Fatal(err)
-	}
 }

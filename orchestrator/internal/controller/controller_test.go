@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/cluster/clustertest"
 	"outrigger.dev/orchestrator/internal/controller"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
@@ -25,7 +26,7 @@ func keep(p *policy) func(*observe.Observer) controller.Policies {
 }
 
 func TestController(t *testing.T) {
-	r := newRig(t)
+	r := &rig{clustertest.New(t)}
 	t.Run("an upgraded API server gets what is rendered for it", func(t *testing.T) { upgrade(r.in(t)) })
 	t.Run("an object of somebody else is refused, and applied once it is gone", func(t *testing.T) { foreign(r.in(t)) })
 	t.Run("a DaemonSet is repaired", func(t *testing.T) { repaired(r.in(t)) })
@@ -55,14 +56,12 @@ func foreign(r *rig) {
 	other.Object["data"] = map[string]any{"is": "theirs"}
 	r.writeAs("somebody", other)
 	p := &policy{now: model.Policy{Name: "p", UID: "1"}}
-	r.run(r.connect(), keep(p), one(desired))
+	r.run(r.Connect(), keep(p), one(desired))
 	p.message(r, model.Failed, "managed by somebody")
-	if got := r.get(ref); !cmp.Equal(got.Object["data"], other.Object["data"]) {
+	if got := r.Get(ref); !cmp.Equal(got.Object["data"], other.Object["data"]) {
 		r.Errorf("it was changed to %v", got.Object["data"])
 	}
-	if err := r.client.Delete(r.Context(), ref, ""); err != nil {
-		r.Fatal(err)
-	}
+	r.Delete(ref)
 	p.message(r, model.Ready, "")
 }
 
@@ -78,7 +77,7 @@ func repaired(r *rig) {
 		}}
 	}
 	p := &policy{now: model.Policy{Name: "p", UID: "1"}}
-	r.run(r.connect(), keep(p), one(image("ours")))
+	r.run(r.Connect(), keep(p), one(image("ours")))
 	p.message(r, model.NothingToDo, "no node matches")
 	if told := p.told("DriftRepaired"); len(told) > 0 {
 		r.Errorf("repaired although nobody has changed it: %q", told)
@@ -86,7 +85,7 @@ func repaired(r *rig) {
 	r.writeAs("somebody", image("theirs"))
 	ref := model.RefOf(image("ours"))
 	agenttest.Poll(r, "the repair", func() bool {
-		containers, _, err := unstructured.NestedSlice(r.get(ref).Object, "spec", "template", "spec", "containers")
+		containers, _, err := unstructured.NestedSlice(r.Get(ref).Object, "spec", "template", "spec", "containers")
 		return err == nil && containers[0].(map[string]any)["image"] == "ours" //nolint:forcetypeassert // the API server checks it
 	})
 	if told := p.told("DriftRepaired"); len(told) != 1 || !strings.Contains(told[0], "changed by somebody") {
@@ -97,7 +96,7 @@ func repaired(r *rig) {
 func fight(r *rig) {
 	desired := configMap("fought-for", map[string]any{"is": "ours"})
 	p := &policy{now: model.Policy{Name: "p", UID: "1"}}
-	r.run(r.connect(), keep(p), one(desired))
+	r.run(r.Connect(), keep(p), one(desired))
 	p.message(r, model.Ready, "")
 	theirs := desired.DeepCopy()
 	theirs.Object["data"] = map[string]any{"is": "theirs"}
@@ -108,7 +107,7 @@ func fight(r *rig) {
 	})
 	// The rival gives up.
 	p.message(r, model.Ready, "")
-	if got := r.get(model.RefOf(desired)); !cmp.Equal(got.Object["data"], desired.Object["data"]) {
+	if got := r.Get(model.RefOf(desired)); !cmp.Equal(got.Object["data"], desired.Object["data"]) {
 		r.Errorf("it is %v at the end", got.Object["data"])
 	}
 	if told := p.told("DriftRepaired"); len(told) == 0 || len(told) > 8 || !strings.Contains(told[0], "changed by rival") {
@@ -156,7 +155,7 @@ func (s *server) upgrade(version string) {
 
 func upgrade(r *rig) {
 	s := &server{}
-	rc := *r.rc
+	rc := *r.REST
 	rc.WrapTransport = func(rt http.RoundTripper) http.RoundTripper {
 		s.RoundTripper = rt
 		return s
@@ -170,7 +169,7 @@ func upgrade(r *rig) {
 	})
 	is := func(want string) func() bool {
 		return func() bool {
-			o := r.get(model.RefOf(configMap("version", nil)))
+			o := r.Get(model.RefOf(configMap("version", nil)))
 			if o == nil {
 				return false
 			}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/cluster/clustertest"
 	"outrigger.dev/orchestrator/internal/controller"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
@@ -32,22 +33,20 @@ func laxCRD() *unstructured.Unstructured {
 
 // An inventory that is not read is not an empty one: what it lists would stay for ever.
 func TestUnreadableInventoryStopsAll(t *testing.T) {
-	r := newRig(t)
-	r.create(laxCRD())
+	r := &rig{clustertest.New(t)}
+	r.Create(laxCRD())
 	ref := cluster.PolicyRef("cluster-policy")
-	r.create(&unstructured.Unstructured{Object: map[string]any{
+	r.Create(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": ref.APIVersion, "kind": ref.Kind,
 		"metadata": map[string]any{"name": ref.Name, "finalizers": []any{"outrigger.dev/cleanup"}},
 	}})
 	ours := configMap("ours", nil)
-	if _, err := r.client.Apply(t.Context(), ours, cluster.Mode{}); err != nil {
+	if _, err := r.Client.Apply(t.Context(), ours, cluster.Mode{}); err != nil {
 		t.Fatal(err)
 	}
-	r.patch(ref, "status", map[string]any{"status": map[string]any{"inventory": []any{"v1 ConfigMap default/ours"}}})
-	if err := r.client.Delete(t.Context(), ref, ""); err != nil {
-		t.Fatal(err)
-	}
-	client := r.connect()
+	r.Patch(ref, "status", map[string]any{"status": map[string]any{"inventory": []any{"v1 ConfigMap default/ours"}}})
+	r.Delete(ref)
+	client := r.Connect()
 	c := r.run(client, func(o *observe.Observer) controller.Policies {
 		if err := o.FollowPolicies(t.Context()); err != nil {
 			t.Fatal(err)
@@ -55,18 +54,18 @@ func TestUnreadableInventoryStopsAll(t *testing.T) {
 		return &controller.InCluster{Client: client, Observer: o, Log: slog.New(slog.DiscardHandler)}
 	}, func(model.Policy, string) ([]model.Stage, error) { return nil, nil })
 	agenttest.Poll(t, "the error", func() bool {
-		if r.get(ref) == nil {
+		if r.Get(ref) == nil {
 			t.Fatal("the policy is gone, and what it had applied is not")
 		}
 		err := c.Ready.Err()
 		return err != nil && strings.Contains(err.Error(), "status.inventory")
 	})
 	// Whoever mends the inventory lets it go on.
-	r.patch(ref, "status", map[string]any{"status": map[string]any{"inventory": []any{
+	r.Patch(ref, "status", map[string]any{"status": map[string]any{"inventory": []any{
 		map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": "ours"},
 	}}})
-	agenttest.Poll(t, "the end of the policy", func() bool { return r.get(ref) == nil })
-	if r.get(model.RefOf(ours)) != nil {
+	agenttest.Poll(t, "the end of the policy", func() bool { return r.Get(ref) == nil })
+	if r.Get(model.RefOf(ours)) != nil {
 		t.Error("the policy is gone before what it had applied")
 	}
 }

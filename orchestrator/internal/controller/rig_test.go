@@ -9,82 +9,30 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 
-	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/cluster/clustertest"
 	"outrigger.dev/orchestrator/internal/controller"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/render"
-	"outrigger.dev/pkg/agent/agenttest"
 )
 
 // rig is an API server.
-type rig struct {
-	*testing.T
-	rc     *rest.Config
-	client *cluster.Client
-}
-
-func newRig(t *testing.T) *rig {
-	t.Helper()
-	r := &rig{T: t, rc: apitest.Start(t)}
-	r.client = r.connect()
-	agenttest.Poll(t, "the namespace default", func() bool { return r.get(model.Ref{APIVersion: "v1", Kind: "Namespace", Name: "default"}) != nil })
-	return r
-}
+type rig struct{ clustertest.Cluster }
 
 // in returns the rig for a part of a test.
-func (r *rig) in(t *testing.T) *rig {
-	inner := *r
-	inner.T = t
-	return &inner
-}
-
-func (r *rig) connect() *cluster.Client {
-	r.Helper()
-	client, err := cluster.New(rest.CopyConfig(r.rc))
-	if err != nil {
-		r.Fatal(err)
-	}
-	return client
-}
-
-func (r *rig) get(ref model.Ref) *unstructured.Unstructured {
-	r.Helper()
-	o, err := r.client.Get(r.Context(), ref)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return o
-}
-
-// create creates an object once its kind is served.
-func (r *rig) create(o *unstructured.Unstructured) {
-	r.Helper()
-	agenttest.Poll(r, "the creation of "+model.RefOf(o).String(), func() bool {
-		r.client.Refresh()
-		return r.client.Create(r.Context(), o) == nil
-	})
-}
+func (r *rig) in(t *testing.T) *rig { return &rig{r.Cluster.In(t)} }
 
 // writeAs makes an object so as another field manager, which takes over all fields.
 func (r *rig) writeAs(manager string, o *unstructured.Unstructured) {
 	r.Helper()
-	gvr, _, err := r.client.Mapping(model.RefOf(o))
+	gvr, _, err := r.Client.Mapping(model.RefOf(o))
 	if err != nil {
 		r.Fatal(err)
 	}
-	resource := r.client.Dynamic.Resource(gvr).Namespace(o.GetNamespace())
+	resource := r.Client.Dynamic.Resource(gvr).Namespace(o.GetNamespace())
 	if _, err := resource.Apply(r.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true}); err != nil {
-		r.Fatal(err)
-	}
-}
-
-func (r *rig) patch(ref model.Ref, subresource string, patch map[string]any) {
-	r.Helper()
-	if _, err := r.client.Patch(r.Context(), ref, subresource, patch); err != nil {
 		r.Fatal(err)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 
-	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/orchestrator/internal/lease"
 	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
 // process is one that wants the Lease.
