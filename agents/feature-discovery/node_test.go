@@ -103,6 +103,66 @@ func TestNodeObject(t *testing.T) {
 	}
 }
 
+// A pod that ends takes everything back where its DaemonSet selects the node no more, and nothing
+// where the DaemonSet does: it is updated, or the node is drained, or its kubelet restarts.
+func TestWhatIsPublishedGoesWithTheNodeFromTheDaemonSet(t *testing.T) {
+	t.Parallel()
+	owner := []string{"--namespace", "gpu", "--daemonset-name", "fd"}
+	for name, tc := range map[string]struct {
+		args []string
+		// published says whether the Node has all that the part publishes, or nothing of it.
+		published func(n kubetest.Node) (all, none bool)
+	}{
+		"labels": {append([]string{"--ready-chain", "driver"}, owner...), func(n kubetest.Node) (bool, bool) {
+			condition := slices.ContainsFunc(n.Conditions, func(c kubetest.Condition) bool { return c.Type == "GPUReady" })
+			labels := ours(n.Labels)
+			return condition && labels["gpu.count"] == "1", !condition && len(labels) == 0
+		}},
+		"presence": {append([]string{"--presence", "--host-root", "/"}, owner...), func(n kubetest.Node) (bool, bool) {
+			labels := ours(n.Labels)
+			return labels["gpu.present"] == "true", len(labels) == 0
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := simtest.New(t, "--gpus=1", "--model=l4")
+			api := kubetest.New(t, nodeName, map[string]string{"pool": "gpu"})
+			api.SetDaemonSet("gpu", "fd", forPool("gpu"))
+			stopped := func() kubetest.Node {
+				p := startInPod(t, n, api, tc.args...)
+				p.ready()
+				p.node(api, "all to be published", func(n kubetest.Node) bool { return first(tc.published(n)) })
+				p.Stop()
+				return api.Node()
+			}
+			if node := stopped(); !first(tc.published(node)) {
+				t.Errorf("a pod that the DaemonSet replaces leaves %+v", node)
+			}
+			// The template is another one, also for this node.
+			api.SetDaemonSet("gpu", "fd", map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{}}}})
+			api.Update("kubectl", func(n *kubetest.Node) {
+				n.Taints = []kubetest.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"}, {Key: "out", Effect: "NoExecute"}}
+			})
+			if node := stopped(); !first(tc.published(node)) {
+				t.Errorf("a pod of a node that is drained leaves %+v", node)
+			}
+			api.SetDaemonSet("gpu", "fd", forPool("cpu"))
+			node := stopped()
+			if _, none := tc.published(node); !none || node.Labels["pool"] != "gpu" {
+				t.Errorf("a pod of a node that the DaemonSet selects no more leaves %+v", node)
+			}
+		})
+	}
+}
+
+// forPool returns a DaemonSet for the nodes of a pool.
+func forPool(name string) map[string]any {
+	pod := map[string]any{"nodeSelector": map[string]any{"pool": name}}
+	return map[string]any{"spec": map[string]any{"template": map[string]any{"spec": pod}}}
+}
+
+func first(all, _ bool) bool { return all }
+
 // An API server that is away is shown while what the agent wrote still stands.
 func TestAnAPIServerThatGoesAwayIsShown(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package kube_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 
 	"outrigger.dev/pkg/kube"
@@ -13,7 +14,8 @@ import (
 func TestCreateAndList(t *testing.T) {
 	c := apitest.Client(t, apitest.Start(t), "node1", "test-agent")
 	type meta struct {
-		Name string `json:"name"`
+		Name   string            `json:"name"`
+		Labels map[string]string `json:"labels,omitempty"`
 	}
 	type named struct {
 		Metadata meta `json:"metadata"`
@@ -22,12 +24,12 @@ func TestCreateAndList(t *testing.T) {
 	const many = 250
 	for i := range many {
 		spec := map[string]any{"unschedulable": i%2 == 0}
-		node := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta{fmt.Sprintf("node%03d", i)}, "spec": spec}
+		node := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta{fmt.Sprintf("node%03d", i), map[string]string{"n": strconv.Itoa(i)}}, "spec": spec}
 		if err := c.Create(t.Context(), nodes, node); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := c.Create(t.Context(), nodes, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta{"node001"}})
+	err := c.Create(t.Context(), nodes, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta{Name: "node001"}})
 	if status, is := errors.AsType[*kube.StatusError](err); !is || status.Code != 409 {
 		t.Errorf("Create() of a node that exists = %v, want 409", err)
 	}
@@ -39,6 +41,9 @@ func TestCreateAndList(t *testing.T) {
 		"their metadata":     {kube.Query{Object: nodes, Metadata: true}, many},
 		"cordoned ones":      {kube.Query{Object: nodes, FieldSelector: "spec.unschedulable=true", Metadata: true}, many / 2},
 		"one of them":        {kube.Query{Object: kube.Object{API: "v1", Resource: "nodes", Name: "node007"}}, 1},
+		"some by a label":    {kube.Query{Object: nodes, LabelSelector: "n>199,n notin (200,201),!zone", Metadata: true}, many - 202},
+		"one with its label": {kube.Query{Object: kube.Object{API: "v1", Resource: "nodes", Name: "node007"}, LabelSelector: "n=7"}, 1},
+		"one of others":      {kube.Query{Object: kube.Object{API: "v1", Resource: "nodes", Name: "node007"}, LabelSelector: "n in (6,8)"}, 0},
 		"one that is absent": {kube.Query{Object: kube.Object{API: "v1", Resource: "nodes", Name: "other"}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

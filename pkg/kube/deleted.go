@@ -15,8 +15,14 @@ func (c *Client) Deleted(ctx context.Context, o Object) (bool, error) {
 		} `json:"metadata"`
 	}
 	err := c.Get(ctx, o, &found)
-	if status, is := errors.AsType[*StatusError](err); is && status.Code == http.StatusNotFound {
+	if Missing(err) {
 		return true, nil
 	}
 	return found.Metadata.DeletionTimestamp != "", err
+}
+
+// Missing reports whether err says that an object does not exist.
+func Missing(err error) bool {
+	status, is := errors.AsType[*StatusError](err)
+	return is && status.Code == http.StatusNotFound
 }

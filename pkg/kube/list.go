@@ -15,6 +15,8 @@ type Query struct {
 	// FieldSelector selects among the objects of a resource:
 	// "spec.nodeName=node1". It is not used if Object has a name.
 	FieldSelector string
+	// LabelSelector selects among these objects: "pool=gpu,zone in (a,b)".
+	LabelSelector string
 	// Metadata requests only the metadata of the objects.
 	Metadata bool
 }
@@ -31,6 +33,9 @@ func (q Query) request(query url.Values) request {
 	}
 	if selector != "" {
 		query.Set("fieldSelector", selector)
+	}
+	if q.LabelSelector != "" {
+		query.Set("labelSelector", q.LabelSelector)
 	}
 	r := request{method: http.MethodGet, path: of.path(), query: query, accept: asJSON}
 	switch {

@@ -141,17 +141,26 @@ func poolsSelectTheirNodes(t *testing.T) {
 	}
 	kubectl(t, "label", "node", plain, stack.PCILabel+"-")
 	policyIsReady(t)
-	// Feature discovery takes its condition back where it is uninstalled, not where a node stops to
-	// match its selector.
-	eventually(t, "feature discovery has left the node", func() bool { return podOf(t, "outrigger-feature-discovery", plain) == "" })
-	api, err := shared.Admin()
-	if err != nil {
-		t.Fatal(err)
+	eventually(t, "feature discovery has left the node, with its labels and its condition", func() bool {
+		return podOf(t, "outrigger-feature-discovery", plain) == "" && discovered(t, plain) == ""
+	})
+	if discovered(t, gpuNode()) == "" {
+		t.Error("feature discovery has removed what it has published on the node that it still selects")
 	}
-	t.Cleanup(api.Close)
-	if err := removeReady(t.Context(), api, plain); err != nil {
-		t.Fatal(err)
+}
+
+// discovered returns the entries of metadata.managedFields in which feature discovery owns labels or a
+// condition of a node.
+func discovered(t *testing.T, node string) string {
+	t.Helper()
+	const entries = `jsonpath={range .metadata.managedFields[?(@.manager=="feature-discovery")]}{.fieldsV1}{"\n"}{end}`
+	var owned []string
+	for entry := range strings.Lines(kubectl(t, "get", "node", node, "--show-managed-fields", "-o", entries)) {
+		if strings.Contains(entry, "f:labels") || strings.Contains(entry, "f:conditions") {
+			owned = append(owned, entry)
+		}
 	}
+	return strings.Join(owned, "")
 }
 
 // overlappingPoolsAreRefused makes the pools overlap, on a node and by their selectors.

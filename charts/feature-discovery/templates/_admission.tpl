@@ -83,10 +83,8 @@ spec:
 {{- $name := include "outrigger.rbacName" . -}}
 {{- $labels := include "outrigger.labels" . -}}
 {{- $account := include "outrigger.serviceAccountName" . -}}
-{{- if include "feature-discovery.readsNode" . -}}
+{{- if include "feature-discovery.usesAPI" . -}}
 {{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" $name "labels" $labels "account" $account) }}
-{{- end }}
-{{- if include "feature-discovery.usesAPI" . }}
 ---
 {{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.fullname" .)
   "namespace" (include "outrigger.namespace" .) "labels" $labels "account" $account) }}

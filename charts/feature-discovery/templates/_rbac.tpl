@@ -2,10 +2,10 @@
 {{- if .Values.rbac.create }}
 {{- $name := include "outrigger.rbacName" . }}
 {{- $labels := include "outrigger.labels" . }}
-{{- if include "feature-discovery.readsNode" . }}
+{{- if include "feature-discovery.usesAPI" . }}
 # All nodes share one service account, so this rule cannot list Node names. The
-# agent requests only its own Node, and the admission policy rejects a change of
-# any other Node.
+# agent requests only its own Node, also to see whether its DaemonSet still selects
+# that, and the admission policy rejects a change of any other Node.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
@@ -15,7 +15,7 @@ metadata:
 rules:
   - apiGroups: [""]
     resources: [nodes]
-    verbs: [list, watch]
+    verbs: [list{{ if include "feature-discovery.readsNode" . }}, watch{{ end }}]
   {{- if or (eq .Values.publish "node") (include "feature-discovery.taint" .) }}
   # For labels and the start-up taint, whose position in the list is read first.
   - apiGroups: [""]
@@ -28,13 +28,11 @@ rules:
     resources: [nodes/status]
     verbs: [patch]
   {{- end }}
-{{- end }}
-{{- if include "feature-discovery.usesAPI" . }}
 {{- $name := include "outrigger.fullname" . }}
 {{- $namespace := include "outrigger.namespace" . }}
 ---
-# Only to see whether the agent's own DaemonSet is deleted: then it removes what it has
-# published, and otherwise, as in an update, it leaves that.
+# Only to see whether the agent's own DaemonSet is deleted, or is not for the node any more:
+# then the agent removes what it has published, and otherwise, as in an update, it leaves that.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:

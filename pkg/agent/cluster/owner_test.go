@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"encoding/json"
 	"encoding/pem"
 	"log/slog"
 	"net/http"
@@ -11,20 +12,34 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/kube"
 )
 
-// apiServer answers each request for the DaemonSet gpus/mine.
-func apiServer(t *testing.T, status int, answer string) *cluster.API {
+const daemonSetPath = "/apis/apps/v1/namespaces/gpus/daemonsets/mine"
+
+// answer is how an API server answers a request.
+type answer struct {
+	status int
+	text   string
+}
+
+// apiServer answers each request for the DaemonSet gpus/mine, and lists the Node n, which has these
+// labels, if it is there. It understands label selectors as the API server does, by its library.
+func apiServer(t *testing.T, set answer, node labels.Set) *cluster.API {
 	t.Helper()
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/apis/apps/v1/namespaces/gpus/daemonsets/mine" {
-			t.Errorf("it asks for %s", r.URL.Path)
+		switch {
+		case r.URL.Path == daemonSetPath:
+			w.WriteHeader(set.status)
+			_, _ = w.Write([]byte(set.text))
+		case r.URL.Path == "/api/v1/nodes" && r.URL.Query().Get("fieldSelector") == "metadata.name=n":
+			listNode(t, w, r, node)
+		default:
+			t.Errorf("it asks for %s", r.URL)
 		}
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte(answer))
 	}))
 	t.Cleanup(s.Close)
 	dir := t.TempDir()
@@ -42,45 +57,117 @@ func apiServer(t *testing.T, status int, answer string) *cluster.API {
 	return &cluster.API{Client: client}
 }
 
-func TestAnAgentWithdrawsOnlyIfItsDaemonSetIsDeleted(t *testing.T) {
-	tests := map[string]struct {
-		status int
-		answer string
-		name   string
-		want   bool
-	}{
-		"it is there":             {http.StatusOK, `{"metadata": {"name": "mine"}}`, "mine", false},
-		"it is being deleted":     {http.StatusOK, `{"metadata": {"deletionTimestamp": "2026-11-22T12:00:00Z"}}`, "mine", true},
-		"it is gone":              {http.StatusNotFound, `{"kind": "Status", "code": 404}`, "mine", true},
-		"the rights are gone":     {http.StatusForbidden, `{"kind": "Status", "code": 403}`, "mine", false},
-		"the API server fails":    {http.StatusInternalServerError, "", "mine", false},
-		"its name is not known":   {http.StatusNotFound, `{"kind": "Status", "code": 404}`, "", false},
-		"there is no API server ": {0, "", "mine", false},
+func listNode(t *testing.T, w http.ResponseWriter, r *http.Request, node labels.Set) {
+	t.Helper()
+	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+	if err != nil {
+		t.Errorf("the label selector is not one: %v", err)
+		w.WriteHeader(http.StatusBadRequest)
+		return
 	}
-	for name, tc := range tests {
+	items := []any{}
+	if node != nil && selector.Matches(node) {
+		items = append(items, map[string]any{"metadata": map[string]any{"name": "n"}})
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"items": items})
+}
+
+// stop lets an agent end, and reports whether it withdraws what it has published.
+func stop(t *testing.T, api *cluster.API, name string, end func(cluster.Owner, context.Context, func(context.Context) error)) (withdraws bool) {
+	t.Helper()
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	app := &cli.App{
+		Flags: []cli.Flag{cluster.OwnerFlag("is deleted"), &cli.StringFlag{Name: "namespace"}},
+		Action: func(c *cli.Context) error {
+			end(cluster.OwnerOf(c, api, slog.New(slog.DiscardHandler)), stopped, func(ctx context.Context) error {
+				withdraws = true
+				return ctx.Err()
+			})
+			return nil
+		},
+	}
+	if err := app.Run([]string{"test-agent", "--namespace=gpus", "--daemonset-name=" + name}); err != nil {
+		t.Fatal(err)
+	}
+	return withdraws
+}
+
+func TestAnAgentWithdrawsOnlyIfItsDaemonSetIsDeleted(t *testing.T) {
+	const gone = `{"kind": "Status", "code": 404}`
+	for name, tc := range map[string]struct {
+		set  answer
+		name string
+		want bool
+	}{
+		"it is there":             {answer{http.StatusOK, `{"metadata": {"name": "mine"}}`}, "mine", false},
+		"it is being deleted":     {answer{http.StatusOK, `{"metadata": {"deletionTimestamp": "2026-11-22T12:00:00Z"}}`}, "mine", true},
+		"it is gone":              {answer{http.StatusNotFound, gone}, "mine", true},
+		"the rights are gone":     {answer{http.StatusForbidden, `{"kind": "Status", "code": 403}`}, "mine", false},
+		"the API server fails":    {answer{http.StatusInternalServerError, ""}, "mine", false},
+		"its name is not known":   {answer{http.StatusNotFound, gone}, "", false},
+		"there is no API server ": {answer{}, "mine", false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			var api *cluster.API
-			if tc.status != 0 {
-				api = apiServer(t, tc.status, tc.answer)
+			if tc.set.status != 0 {
+				api = apiServer(t, tc.set, labels.Set{})
 			}
-			stopped, cancel := context.WithCancel(t.Context())
-			cancel()
-			got := false
-			app := &cli.App{
-				Flags: []cli.Flag{cluster.OwnerFlag(), &cli.StringFlag{Name: "namespace"}},
-				Action: func(c *cli.Context) error {
-					cluster.OwnerOf(c, api, slog.New(slog.DiscardHandler)).IfDeleted(stopped, func(ctx context.Context) error {
-						got = true
-						return ctx.Err()
-					})
-					return nil
-				},
+			if got := stop(t, api, tc.name, cluster.Owner.IfDeleted); got != tc.want {
+				t.Errorf("IfDeleted withdraws: %t, want %t", got, tc.want)
 			}
-			if err := app.Run([]string{"test-agent", "--namespace=gpus", "--daemonset-name=" + tc.name}); err != nil {
-				t.Fatal(err)
+			if got := stop(t, api, tc.name, cluster.Owner.IfLeft); got != tc.want {
+				t.Errorf("IfLeft withdraws: %t, want %t", got, tc.want)
 			}
-			if got != tc.want {
-				t.Errorf("it withdraws: %t, want %t", got, tc.want)
+		})
+	}
+}
+
+func TestAnAgentWithdrawsIfItsDaemonSetDoesNotSelectItsNodeAnyMore(t *testing.T) {
+	node := labels.Set{"pool": "gpu", "gpus": "8", "empty": "", "cordoned": "true"}
+	in := func(key, operator, values string) string {
+		return `{"matchExpressions": [{"key": "` + key + `", "operator": "` + operator + `", "values": [` + values + `]}]}`
+	}
+	required := func(terms string) string {
+		return `"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [` + terms + `]}}}`
+	}
+	for name, tc := range map[string]struct {
+		// pod is the spec of the DaemonSet's pods.
+		pod  string
+		node labels.Set
+		want bool
+	}{
+		// What an update, a drain, a restart of the kubelet and an eviction leave as it was.
+		"it selects all nodes":               {``, node, false},
+		"it selects the node by a label":     {`"nodeSelector": {"pool": "gpu"}`, node, false},
+		"the label is empty":                 {`"nodeSelector": {"empty": ""}`, node, false},
+		"the label has another value":        {`"nodeSelector": {"pool": "cpu"}`, node, true},
+		"one of two labels is missing":       {`"nodeSelector": {"pool": "gpu", "zone": "a"}`, node, true},
+		"it prefers other nodes":             {`"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}`, node, false},
+		"one of two terms matches":           {required(in("pool", "In", `"cpu"`) + "," + in("pool", "In", `"a", "gpu"`)), node, false},
+		"no term matches":                    {required(in("pool", "In", `"cpu"`) + "," + in("zone", "Exists", ``)), node, true},
+		"a term and not the nodeSelector":    {`"nodeSelector": {"pool": "cpu"}, ` + required(in("pool", "Exists", ``)), node, true},
+		"the nodeSelector and not a term":    {`"nodeSelector": {"pool": "gpu"}, ` + required(in("pool", "DoesNotExist", ``)), node, true},
+		"both match":                         {`"nodeSelector": {"pool": "gpu"}, ` + required(in("zone", "DoesNotExist", ``)), node, false},
+		"a label that is missing is not in":  {required(in("zone", "NotIn", `"a"`)), node, false},
+		"a label with the value is not in":   {required(in("pool", "NotIn", `"gpu"`)), node, true},
+		"an empty value is in":               {required(in("empty", "In", `""`)), node, false},
+		"a number is greater":                {required(in("gpus", "Gt", `"4"`)), node, false},
+		"a number is not less":               {required(in("gpus", "Lt", `"8"`)), node, true},
+		"no text is a number":                {required(in("pool", "Gt", `"4"`)), node, true},
+		"a term without expressions":         {required(`{}`), node, true},
+		"a term of fields":                   {required(`{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["m"]}]}`), node, false},
+		"an operator of a later version":     {required(in("pool", "Like", `"c*"`)), node, false},
+		"the Node is gone, with its labels":  {`"nodeSelector": {"pool": "gpu"}`, nil, false},
+		"the Node has lost all of its label": {`"nodeSelector": {"pool": "gpu"}`, labels.Set{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := apiServer(t, answer{http.StatusOK, `{"spec": {"template": {"spec": {` + tc.pod + `}}}}`}, tc.node)
+			if got := stop(t, api, "mine", cluster.Owner.IfLeft); got != tc.want {
+				t.Errorf("IfLeft withdraws: %t, want %t", got, tc.want)
+			}
+			if stop(t, api, "mine", cluster.Owner.IfDeleted) {
+				t.Error("IfDeleted withdraws")
 			}
 		})
 	}

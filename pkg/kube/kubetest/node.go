@@ -165,7 +165,11 @@ func shown(o *object, version int, r *http.Request) map[string]any {
 
 func (s *Server) listNodes(r *http.Request) (any, *failure) {
 	items := []any{}
-	if s.node != nil && selected(s.nodeName, r) {
+	matches, failed := s.matches(r.URL.Query().Get("labelSelector"))
+	if failed != nil {
+		return nil, failed
+	}
+	if matches && selected(s.nodeName, r) {
 		items = append(items, shown(s.node, s.version, r))
 	}
 	return map[string]any{
@@ -176,6 +180,26 @@ func (s *Server) listNodes(r *http.Request) (any, *failure) {
 
 func selected(name string, r *http.Request) bool {
 	return r.URL.Query().Get("fieldSelector") == "metadata.name="+name
+}
+
+// matches reports whether the Node exists and has the labels of a selector, which can only be one of
+// equality: "a=b,c=d".
+func (s *Server) matches(selector string) (bool, *failure) {
+	if s.node == nil {
+		return false, nil
+	}
+	labels := s.read().Labels
+	for part := range strings.SplitSeq(selector, ",") {
+		key, value, ok := strings.Cut(part, "=")
+		switch {
+		case selector == "":
+		case !ok || strings.ContainsAny(part, "!<>() "):
+			return false, badRequest("kubetest: the label selector %q is not one of equality", selector)
+		case labels[key] != value:
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 func (s *Server) getNode(r *http.Request) (any, *failure) {

@@ -130,3 +130,21 @@ func (s *Server) getPod(r *http.Request) (any, *failure) {
 	}
 	return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata}, nil
 }
+
+// SetDaemonSet makes a DaemonSet have these fields, in place of those it has; nil deletes it.
+func (s *Server) SetDaemonSet(namespace, name string, fields map[string]any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.daemonSets, namespace+"/"+name)
+	if fields != nil {
+		s.daemonSets[namespace+"/"+name] = clone(fields)
+	}
+}
+
+func (s *Server) getDaemonSet(r *http.Request) (any, *failure) {
+	set, found := s.daemonSets[r.PathValue("namespace")+"/"+r.PathValue("name")]
+	if !found {
+		return nil, notFound("daemonsets", r.PathValue("name"))
+	}
+	return set, nil
+}

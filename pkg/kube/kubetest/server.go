@@ -1,5 +1,5 @@
 // Package kubetest is an API server for tests, over a real HTTP/2 connection: one
-// Node with its watch, NodeFeatures, pods and Events.
+// Node with its watch, NodeFeatures, pods, DaemonSets and Events.
 //
 // The libraries of the real API server merge what clients apply and patch, so field
 // managers, conflicts and tests in a patch behave as they do there.
@@ -35,7 +35,9 @@ type Server struct {
 	// not installed.
 	features map[string]*object
 	pods     map[string]map[string]any
-	version  int
+	// daemonSets are by namespace and name.
+	daemonSets map[string]map[string]any
+	version    int
 
 	requests    map[string]int
 	unavailable int
@@ -63,7 +65,7 @@ func New(t testing.TB, node string, labels map[string]string) *Server {
 func Start(node string, labels map[string]string) *Server {
 	s := &Server{
 		Events: make(chan Event, 64),
-		token:  "token-of-the-pod", nodeName: node, node: newObject(nodeType), pods: map[string]map[string]any{}, version: 1,
+		token:  "token-of-the-pod", nodeName: node, node: newObject(nodeType), pods: map[string]map[string]any{}, daemonSets: map[string]map[string]any{}, version: 1,
 		requests: map[string]int{}, answers: map[string]*failure{}, hooks: map[string]func(){},
 		changed: make(chan struct{}),
 	}
@@ -99,8 +101,9 @@ func (s *Server) routes() http.Handler {
 		"PATCH " + node + "/status": {"patch", "nodes/status", s.patchNode},
 		"GET " + features:           {"get", "nodefeatures", s.getFeature},
 		"PATCH " + features:         {"patch", "nodefeatures", s.patchFeature},
-		"GET /api/v1/namespaces/{namespace}/pods/{name}": {"get", "pods", s.getPod},
-		"POST /api/v1/namespaces/{namespace}/events":     {"create", "events", s.createEvent},
+		"GET /api/v1/namespaces/{namespace}/pods/{name}":             {"get", "pods", s.getPod},
+		"GET /apis/apps/v1/namespaces/{namespace}/daemonsets/{name}": {"get", "daemonsets", s.getDaemonSet},
+		"POST /api/v1/namespaces/{namespace}/events":                 {"create", "events", s.createEvent},
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(route, w, r) })
 	}

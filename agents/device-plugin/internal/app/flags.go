@@ -21,7 +21,7 @@ func flags() []cli.Flag {
 		agent.GPUFlags(),
 		configfile.Flags(""),
 		[]cli.Flag{
-			cluster.NodeNameFlag(), cluster.EventsFlag("changes of GPUs"), cluster.OwnerFlag(),
+			cluster.NodeNameFlag(), cluster.EventsFlag("changes of GPUs"), cluster.OwnerFlag("is deleted"),
 			&cli.StringFlag{
 				Name: "namespace", EnvVars: []string{"NAMESPACE"}, Value: "default",
 				Usage: "`NAMESPACE` of the DaemonSet",

@@ -125,7 +125,7 @@ func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, 
 			g.Go(func() error { return out.run(ctx) })
 			g.Go(func() error { return s.api.Run(ctx) })
 			err := g.Wait()
-			cluster.OwnerOf(c, s.api, log).IfDeleted(ctx, func(ctx context.Context) error {
+			cluster.OwnerOf(c, s.api, log).IfLeft(ctx, func(ctx context.Context) error {
 				return out.withdraw(ctx, s.publish == publishNode, len(s.chain) > 0)
 			})
 			return errors.Join(err, src.Close())

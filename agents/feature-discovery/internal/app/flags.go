@@ -74,7 +74,7 @@ func apiFlags() []cli.Flag {
 			Name: "pod-name", EnvVars: []string{"POD_NAME"},
 			Usage: "`NAME` of the pod; the NodeFeature object gets the owner of the pod",
 		},
-		cluster.OwnerFlag(),
+		cluster.OwnerFlag("is deleted, or does not select the node any more,"),
 		agent.Ignored("kubeconfig", "KUBECONFIG", "the agent uses the service account of its pod"),
 		agent.Ignored("kube-api-qps", "KUBE_API_QPS", "the agent sends requests only after changes"),
 		agent.Ignored("kube-api-burst", "KUBE_API_BURST", "the agent sends requests only after changes"),

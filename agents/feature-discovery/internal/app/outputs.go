@@ -72,12 +72,14 @@ func (o *outputs) want(w publish.Desired) {
 	}
 }
 
-// withdraw removes what is published on the Node, and the features file. A NodeFeature goes
-// with the DaemonSet, which owns it.
+// withdraw removes what is published on the Node, and the features file or the NodeFeature.
 func (o *outputs) withdraw(ctx context.Context, labels, condition bool) error {
 	var errs []error
-	if file, is := o.labels.(publish.File); is {
-		errs = append(errs, file.Remove())
+	switch out := o.labels.(type) {
+	case publish.File:
+		errs = append(errs, out.Remove())
+	case publish.NodeFeature:
+		errs = append(errs, out.Withdraw(ctx))
 	}
 	if o.node != nil {
 		errs = append(errs, o.node.Withdraw(ctx, labels, condition))

@@ -54,7 +54,7 @@ func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			err := p.Run(ctx)
-			cluster.OwnerOf(c, api, log).IfDeleted(ctx, func(ctx context.Context) error { return node.Withdraw(ctx, true, false) })
+			cluster.OwnerOf(c, api, log).IfLeft(ctx, func(ctx context.Context) error { return node.Withdraw(ctx, true, false) })
 			return err
 		},
 		Ready:     func() error { return errors.Join(p.Ready(), api.Failing()) },

@@ -38,11 +38,30 @@ func (f NodeFeature) Put(ctx context.Context, labels map[string]string) error {
 	if found && !differ {
 		return nil
 	}
-	var owners []object.OwnerReference
-	if f.Pod != "" {
-		if owners, err = f.API.PodOwners(ctx, f.Namespace, f.Pod); err != nil {
-			return err
-		}
+	owners, err := f.owners(ctx)
+	if err != nil {
+		return err
 	}
 	return f.API.ApplyNodeFeature(ctx, f.Namespace, stamped, owners)
+}
+
+// Withdraw takes the labels back, and leaves the object to the pod, with which it goes.
+func (f NodeFeature) Withdraw(ctx context.Context) error {
+	_, found, err := f.API.NodeFeatureLabels(ctx, f.Namespace)
+	if err != nil || !found {
+		return err
+	}
+	owners, err := f.owners(ctx)
+	if err != nil {
+		return err
+	}
+	return f.API.ApplyNodeFeature(ctx, f.Namespace, nil, owners[:min(len(owners), 1)])
+}
+
+// owners returns the pod and its controller.
+func (f NodeFeature) owners(ctx context.Context) ([]object.OwnerReference, error) {
+	if f.Pod == "" {
+		return nil, nil
+	}
+	return f.API.PodOwners(ctx, f.Namespace, f.Pod)
 }

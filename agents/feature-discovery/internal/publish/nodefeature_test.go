@@ -21,7 +21,11 @@ type features struct {
 	read, ofPod, write error
 }
 
-var daemonSet = []object.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "feature-discovery", UID: "u"}}
+// owners are those of the pod's object: the pod, and its DaemonSet.
+var owners = []object.OwnerReference{
+	{APIVersion: "v1", Kind: "Pod", Name: "feature-discovery-x7k2p", UID: "p"},
+	{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "feature-discovery", UID: "u"},
+}
 
 func (f *features) NodeFeatureLabels(_ context.Context, namespace string) (map[string]string, bool, error) {
 	if namespace != "gpu" {
@@ -34,7 +38,7 @@ func (f *features) PodOwners(_ context.Context, namespace, pod string) ([]object
 	if namespace != "gpu" || pod != "feature-discovery-x7k2p" {
 		return nil, errors.New("no such pod")
 	}
-	return daemonSet, f.ofPod
+	return owners, f.ofPod
 }
 
 func (f *features) ApplyNodeFeature(_ context.Context, _ string, labels map[string]string, owners []object.OwnerReference) error {
@@ -70,8 +74,8 @@ func TestTheNodeFeatureIsWrittenOnlyWhenItDiffers(t *testing.T) {
 			if diff := cmp.Diff(step.want, api.labels); diff != "" || api.writes != step.writes {
 				t.Errorf("%d writes, want %d; labels (-want +got):\n%s", api.writes, step.writes, diff)
 			}
-			if step.writes > 0 && !cmp.Equal(api.owners, daemonSet) {
-				t.Errorf("owners %v, want %v", api.owners, daemonSet)
+			if step.writes > 0 && !cmp.Equal(api.owners, owners) {
+				t.Errorf("owners %v, want %v", api.owners, owners)
 			}
 		})
 	}
@@ -84,6 +88,23 @@ func TestANodeFeatureWithoutAPodHasNoOwner(t *testing.T) {
 	}
 	if !cmp.Equal(api.labels, one) || api.owners != nil {
 		t.Errorf("labels %v and owners %v, want %v and none", api.labels, api.owners, one)
+	}
+}
+
+func TestANodeFeatureThatIsWithdrawnGoesWithItsPod(t *testing.T) {
+	api := &features{labels: one, owners: owners}
+	f := publish.NodeFeature{API: api, Namespace: "gpu", Pod: "feature-discovery-x7k2p"}
+	if err := f.Withdraw(t.Context()); err != nil || len(api.labels) > 0 || !cmp.Equal(api.owners, owners[:1]) {
+		t.Errorf("Withdraw() = %v with the labels %v and the owners %v, want only the pod", err, api.labels, api.owners)
+	}
+	*api = features{}
+	if err := f.Withdraw(t.Context()); err != nil || api.writes > 0 {
+		t.Errorf("without a NodeFeature, Withdraw() = %v with %d writes", err, api.writes)
+	}
+	*api = features{labels: one, owners: owners}
+	f.Pod = ""
+	if err := f.Withdraw(t.Context()); err != nil || len(api.labels) > 0 || api.owners != nil {
+		t.Errorf("without a pod, Withdraw() = %v with the labels %v and the owners %v", err, api.labels, api.owners)
 	}
 }
 
