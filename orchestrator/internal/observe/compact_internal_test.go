@@ -48,6 +48,15 @@ func TestPod(t *testing.T) {
 			change: func(p *corev1.Pod) { p.Status.Conditions = ready(corev1.ConditionFalse) },
 			want:   func(p *model.Pod) { p.Reason, p.Message = "NotReady", "containers are not ready" },
 		},
+		"a pod that has stopped being ready": {
+			change: func(p *corev1.Pod) {
+				p.Status.Conditions = ready(corev1.ConditionFalse)
+				p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(created.Add(time.Hour))
+			},
+			want: func(p *model.Pod) {
+				p.Reason, p.Message, p.Since = "NotReady", "containers are not ready", created.UTC().Add(time.Hour)
+			},
+		},
 		"a ready pod that is being deleted": {
 			change: func(p *corev1.Pod) { p.Status.Conditions, p.DeletionTimestamp = ready(corev1.ConditionTrue), &created },
 			want:   func(p *model.Pod) { p.Deleting = true },

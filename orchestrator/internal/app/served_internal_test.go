@@ -1,0 +1,100 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// api returns a client of an API server that gives these answers, by method and path. It is asked to
+// report each request first.
+func api(t *testing.T, answers map[string]string, request func(string)) *cluster.Client {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		what := r.Method + " " + r.URL.Path
+		request(what)
+		w.Header().Set("Content-Type", "application/json")
+		text, ok := answers[what]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			text = `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`
+		}
+		_, _ = w.Write([]byte(text))
+	}))
+	t.Cleanup(s.Close)
+	client, err := cluster.New(&rest.Config{Host: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// discovery returns what an API server says of its kinds: of one group, and of one kind in it.
+func discovery(t *testing.T, group, version string, resource map[string]any) map[string]string {
+	t.Helper()
+	path, groups := "/api/"+version, []any{}
+	gv := map[string]any{"groupVersion": version, "version": version}
+	if group != "" {
+		gv["groupVersion"] = group + "/" + version
+		path = "/apis/" + group + "/" + version
+		groups = append(groups, map[string]any{"name": group, "versions": []any{gv}, "preferredVersion": gv})
+	}
+	out := map[string]string{}
+	for at, answer := range map[string]map[string]any{
+		"/api":  {"kind": "APIVersions", "versions": []any{"v1"}},
+		"/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups},
+		path:    {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": gv["groupVersion"], "resources": []any{resource}},
+	} {
+		text, err := json.Marshal(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out["GET "+at] = string(text)
+	}
+	return out
+}
+
+// An orchestrator that is stopped while its kind is not served yet ends without an error of its own.
+func TestAnOrchestratorIsStoppedBeforeItsKindIsServed(t *testing.T) {
+	const crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusterpolicies.outrigger.dev"
+	answers := discovery(t, "apiextensions.k8s.io", "v1", map[string]any{
+		"name": "customresourcedefinitions", "kind": "CustomResourceDefinition", "namespaced": false, "verbs": []any{"get", "patch"},
+	})
+	answers["PATCH "+crd] = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "clusterpolicies.outrigger.dev"}}`
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var applied atomic.Bool
+	client := api(t, answers, func(request string) {
+		switch {
+		case request == "PATCH "+crd:
+			applied.Store(true)
+		case request == "GET /apis" && applied.Load():
+			stop() // It has asked for its kind.
+		}
+	})
+	if err := connect(settings{}, client, slog.New(slog.DiscardHandler)).install(ctx); !errors.Is(err, context.Canceled) || !applied.Load() {
+		t.Errorf("install() = %v, applied %t, want %v", err, applied.Load(), context.Canceled)
+	}
+}
+
+// A namespace without objects of others is only on its way to be gone.
+func TestANamespaceThatIsEmptyIsNotKept(t *testing.T) {
+	answers := discovery(t, "", "v1", map[string]any{"name": "namespaces", "kind": "Namespace", "namespaced": false, "verbs": []any{"get"}})
+	answers["GET /api/v1/namespaces/agents"] = `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents", "deletionTimestamp": "2026-11-22T12:00:00Z"}}`
+	var out bytes.Buffer
+	client := api(t, answers, func(string) {})
+	if err := kept(t.Context(), client, []model.Ref{{APIVersion: "v1", Kind: "Namespace", Name: "agents"}}, &out); err != nil || out.Len() > 0 {
+		t.Errorf("kept() = %v, and says %q", err, out.String())
+	}
+}
