@@ -1,11 +1,13 @@
 package slots
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -15,27 +17,30 @@ const maxTries = 10
 // Settle gives back the slot of the node. failed is the driver with which its upgrade failed,
 // or empty: then earlier failures of the node are forgotten.
 func (b *Book) Settle(ctx context.Context, failed string) error {
-	return b.settle(ctx, func(failures map[string]string, record bool) map[string]string {
-		if record {
-			return settled(failures, b.cfg.Node, failed)
+	return b.giveBack(ctx, func(failures map[string]string, keeps bool) map[string]string {
+		if !keeps {
+			return settled(failures, b.cfg.Node, "")
 		}
-		return settled(failures, b.cfg.Node, "")
-	}, failed != "")
+		return settled(failures, b.cfg.Node, failed)
+	})
 }
 
 // Release gives back the slot of the node. Nothing was done with it.
 func (b *Book) Release(ctx context.Context) error {
-	return b.settle(ctx, func(failures map[string]string, _ bool) map[string]string { return failures }, false)
+	return b.giveBack(ctx, func(failures map[string]string, _ bool) map[string]string { return failures })
 }
 
-// settle writes all Leases that concern the node: at first the one that keeps its failure, with
-// which the slot is freed.
-func (b *Book) settle(ctx context.Context, next func(failures map[string]string, record bool) map[string]string, fails bool) error {
+// update returns the failures of a Lease after the node gave its slot back. keeps is set for the
+// one Lease that keeps those of this node.
+type update func(failures map[string]string, keeps bool) map[string]string
+
+// giveBack writes all Leases that concern the node.
+func (b *Book) giveBack(ctx context.Context, next update) error {
 	for range maxTries {
-		if err := b.list(ctx); err != nil {
-			return err
+		err := b.list(ctx)
+		if err == nil {
+			err = b.giveBackListed(ctx, next)
 		}
-		err := b.settleListed(ctx, next, fails)
 		if err == nil {
 			b.confirm(time.Time{})
 			return nil
@@ -47,34 +52,40 @@ func (b *Book) settle(ctx context.Context, next func(failures map[string]string,
 	return fmt.Errorf("give back the upgrade slot: %w, %d times", errLost, maxTries)
 }
 
-func (b *Book) settleListed(ctx context.Context, next func(failures map[string]string, record bool) map[string]string, fails bool) error {
+func (b *Book) giveBackListed(ctx context.Context, next update) error {
 	b.mu.Lock()
-	leases := b.leases
+	leases := slices.Clone(b.leases)
 	b.mu.Unlock()
-	keeper := ""
-	if held := b.held(); len(held) > 0 {
-		keeper = held[0].Metadata.Name
-	} else if len(leases) > 0 {
-		keeper = leases[0].Metadata.Name
+	if len(leases) == 0 {
+		return b.recordFirst(ctx, next(map[string]string{}, true))
 	}
-	if keeper == "" && fails {
-		text, err := json.Marshal(next(map[string]string{}, true))
-		if err != nil {
-			return err
+	// The write that frees the slot keeps the failure: it is known before a slot is free.
+	rank := func(l Lease) int {
+		if l.Spec.Holder == b.cfg.Node {
+			return 0
 		}
-		return b.create(ctx, Prefix+"0", map[string]any{}, map[string]string{FailuresAnnotation: string(text)})
+		return 1
 	}
-	for _, last := range []bool{false, true} { // the failure is known before another slot is free
-		for _, l := range leases {
-			if (l.Metadata.Name != keeper) != last {
-				continue
-			}
-			if err := b.clear(ctx, l, next(l.failures(), l.Metadata.Name == keeper)); err != nil {
-				return err
-			}
+	slices.SortStableFunc(leases, func(l, other Lease) int { return cmp.Compare(rank(l), rank(other)) })
+	keeper := leases[0].Metadata.Name
+	for _, l := range leases {
+		if err := b.clear(ctx, l, next(l.failures(), l.Metadata.Name == keeper)); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// recordFirst creates a Lease for the failures of a cluster that has none.
+func (b *Book) recordFirst(ctx context.Context, failures map[string]string) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(failures)
+	if err != nil {
+		return err
+	}
+	return b.create(ctx, Prefix+"0", map[string]any{}, map[string]string{FailuresAnnotation: string(text)})
 }
 
 // clear writes the failures of a Lease, and that the node does not hold it, if that is a change.

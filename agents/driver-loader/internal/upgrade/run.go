@@ -17,7 +17,8 @@ import (
 // Driver is the part of the loader that an upgrade needs. Each method may be called again
 // after the process was killed in it. An error that is a cause.Cause is shown as it is.
 type Driver interface {
-	// Loaded identifies the driver that is loaded; empty for none.
+	// Loaded identifies the driver that is loaded; empty for none. Call Upgrade.Changed when it
+	// changes by something else than the methods below.
 	Loaded(ctx context.Context) (string, error)
 	// Swap unloads the driver and loads target. It waits for what holds the modules.
 	Swap(ctx context.Context, target string) error
