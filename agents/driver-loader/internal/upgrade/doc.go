@@ -17,7 +17,7 @@
 //		Driver:    loader, // swaps, validates and rolls back
 //		Desired:   func() upgrade.Desired { return upgrade.Desired{Driver: version, Policy: policy} },
 //		DaemonSet: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: namespace, Name: "driver-loader"},
-//		Journal:   filepath.Join(store, "journal.json"),
+//		Journal:   filepath.Join(store, "upgrade.json"),
 //		Drain:     []string{"/usr/bin/driver-loader-drain"},
 //		Log:       log,
 //	})

@@ -20,7 +20,8 @@ type Driver interface {
 	// Loaded identifies the driver that is loaded; empty for none. Call Upgrade.Changed when it
 	// changes by something else than the methods below.
 	Loaded(ctx context.Context) (string, error)
-	// Swap unloads the driver and loads target. It waits for what holds the modules.
+	// Swap unloads the driver and loads target. It waits for what holds the modules, and returns
+	// an error when it gives up: the node is cordoned meanwhile.
 	Swap(ctx context.Context, target string) error
 	// Validate says why the loaded driver does not work.
 	Validate(ctx context.Context) error
