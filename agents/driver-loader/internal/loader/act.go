@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/stack"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/text"
@@ -44,6 +46,8 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 	case Nodes:
 		_, err := devnode.Keep(l.cfg.Nodes)
 		return err
+	case Start:
+		return l.start(ctx)
 	case Validate:
 		if err := l.validate(ctx, o); err != nil {
 			return err
@@ -82,11 +86,32 @@ func (l *Loader) claim(ctx context.Context, s Step) error {
 		return fmt.Errorf("ask the agents for NVML: %w", err)
 	}
 	l.grant = grant
+	if err != nil || l.cfg.Daemons == nil {
+		return err
+	}
+	return l.cfg.Daemons.Stop(ctx)
+}
+
+// start starts the daemons of the driver.
+func (l *Loader) start(ctx context.Context) error {
+	skipped, err := l.cfg.Daemons.Start(ctx)
+	if skipped != nil {
+		l.cfg.Log.Error("a daemon of the driver does not start, going on without it", "err", skipped)
+	}
 	return err
 }
 
-// release gives NVML back.
-func (l *Loader) release() {
+// release gives NVML back. The daemons of a driver that could not be unloaded run again.
+func (l *Loader) release(ctx context.Context) {
+	if l.grant != nil && l.cfg.Daemons != nil {
+		loaded, err := kernel.Modules(l.cfg.Kernel)
+		if _, still := loaded[stack.Core]; still {
+			err = l.start(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			l.cfg.Log.Error("cannot start the daemons of the driver again", "err", err)
+		}
+	}
 	if err := l.grant.Release(); err != nil {
 		l.cfg.Log.Error("cannot end the claim of NVML", "err", err)
 	}
@@ -110,9 +135,9 @@ func (l *Loader) unload(modules []string) error {
 
 // failed notes in the journal that the driver of a change does not work, so that the one
 // before is loaded again. It returns false for a step that was not about that.
-func (l *Loader) failed(o Observation, s Step, err error) bool {
+func (l *Loader) failed(ctx context.Context, o Observation, s Step, err error) bool {
 	c := o.Change
-	if c == nil || c.Failed != nil || !c.To.same(s.Driver) || s.Kind != Load && s.Kind != Validate && s.Kind != Show {
+	if c == nil || c.Failed != nil || !c.To.same(s.Driver) || !slices.Contains([]Kind{Show, Load, Start, Validate}, s.Kind) {
 		return false
 	}
 	why := causes(s, err)[0]
@@ -120,6 +145,11 @@ func (l *Loader) failed(o Observation, s Step, err error) bool {
 	if err := l.journal.edit(func(r *record) { r.Change.Failed = &why }); err != nil {
 		l.cfg.Log.Error("cannot note that, waiting", "err", err)
 		return false
+	}
+	if l.cfg.Daemons != nil {
+		if err := l.cfg.Daemons.Stop(ctx); err != nil {
+			l.cfg.Log.Error("cannot stop the daemons of the driver", "err", err)
+		}
 	}
 	return true
 }

@@ -52,7 +52,7 @@ func (l *Loader) Unload(ctx context.Context) ([]string, error) {
 	if len(order) == 0 {
 		return nil, err
 	}
-	defer l.release()
+	defer l.release(ctx)
 	if err := l.claim(ctx, Step{Kind: Unload, Modules: order}); err != nil {
 		return nil, err
 	}

@@ -31,6 +31,16 @@ type Kernel interface {
 	Unload(name string) error
 }
 
+// Daemons starts and stops the daemons of the driver root that is shown.
+type Daemons interface {
+	// Missing returns those that should run and do not.
+	Missing() []string
+	// Start starts them. The first error is about those that are in the way of nothing.
+	Start(ctx context.Context) (skipped, err error)
+	// Stop stops all.
+	Stop(ctx context.Context) error
+}
+
 // Config describes a node to a Loader.
 type Config struct {
 	// Kernel is where the host's /proc, /sys, /dev and /lib/modules are.
@@ -50,6 +60,8 @@ type Config struct {
 	Jobs   int
 	// Desired returns what the node should run.
 	Desired func() (Desired, error)
+	// Daemons may be nil for none.
+	Daemons Daemons
 	// Calls are the system calls; nil for those of the running kernel.
 	Calls Kernel
 	Log   *slog.Logger
@@ -96,7 +108,7 @@ func (l *Loader) Settle(ctx context.Context) Step {
 		o, observed := l.Observe(ctx)
 		desired, err := l.cfg.Desired()
 		if err != nil {
-			return l.stop(wait(AsCause("configuration", err)))
+			return l.stop(ctx, wait(AsCause("configuration", err)))
 		}
 		step := Next(o, desired)
 		l.set(step)
@@ -107,22 +119,22 @@ func (l *Loader) Settle(ctx context.Context) Step {
 			if observed == nil && step.Kind == Done {
 				l.collect(o, o.Desired(desired))
 			}
-			return l.stop(step)
+			return l.stop(ctx, step)
 		}
 		l.cfg.Log.Info("next step", "step", step.String())
 		if err = l.act(ctx, o, step); err == nil {
 			continue
 		}
-		if ctx.Err() != nil || !l.failed(o, step, err) {
-			return l.stop(wait(causes(step, err)...))
+		if ctx.Err() != nil || !l.failed(ctx, o, step, err) {
+			return l.stop(ctx, wait(causes(step, err)...))
 		}
 	}
-	return l.stop(wait(cause.Cause{Code: "Unexpected", Subject: Name, Text: fmt.Sprintf("it has taken %d steps, and is not done", maxSteps), Fix: "report this as a bug, with the log"}))
+	return l.stop(ctx, wait(cause.Cause{Code: "Unexpected", Subject: Name, Text: fmt.Sprintf("it has taken %d steps, and is not done", maxSteps), Fix: "report this as a bug, with the log"}))
 }
 
 // stop ends a run of steps: others may use NVML again.
-func (l *Loader) stop(step Step) Step {
-	l.release()
+func (l *Loader) stop(ctx context.Context, step Step) Step {
+	l.release(ctx)
 	l.set(step)
 	return step
 }

@@ -198,6 +198,8 @@ func (o Observation) settle(target Driver, back bool) Step {
 	switch {
 	case o.MissingNodes > 0:
 		return Step{Kind: Nodes, Driver: target}
+	case len(o.Daemons) > 0:
+		return Step{Kind: Start, Driver: target}
 	case !o.Validated.same(target):
 		return Step{Kind: Validate, Driver: target}
 	case o.Change != nil && !back:

@@ -84,6 +84,7 @@ func TestNext(t *testing.T) {
 		},
 		"all is as desired": {want1, nil, loader.Done, "1", nil, nil},
 		"the newest driver of the store, without a version": {loader.Desired{Flavour: payload.Open}, nil, loader.Done, "1", nil, nil},
+		"a daemon does not run":                             {want1, func(o *loader.Observation) { o.Daemons = []string{"nv-fabricmanager"} }, loader.Start, "1", nil, nil},
 		"a driver that is not in the store":                 {loader.Desired{Version: "3"}, nil, loader.Wait, "", nil, []cause.Code{loader.NoPayload}},
 
 		"a driver of the host is used": {want2, func(o *loader.Observation) { o.Host, o.Published = "1", "" }, loader.Publish, "1", nil, nil},

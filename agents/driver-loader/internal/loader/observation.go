@@ -76,6 +76,8 @@ type Observation struct {
 	Holders []holders.Holder
 	// MissingNodes is how many device nodes and links are to be made.
 	MissingNodes int
+	// Daemons are those of the driver that should run and do not.
+	Daemons []string
 	// Validated is the driver that this process has seen working.
 	Validated Driver
 	// Published is the version in the fact driver-ready, if it is as it should be.

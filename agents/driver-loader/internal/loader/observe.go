@@ -48,6 +48,9 @@ func (l *Loader) Observe(ctx context.Context) (Observation, error) {
 	missing, err := devnode.Missing(l.cfg.Nodes)
 	note(err)
 	o.MissingNodes = len(missing)
+	if l.cfg.Daemons != nil && o.Host == "" && o.Shown != "" && o.Shown == o.Running.Digest {
+		o.Daemons = l.cfg.Daemons.Missing()
+	}
 	o.Published = l.published(o)
 	if o.Claimed {
 		o.Holders, err = l.Holders(ctx)

@@ -26,6 +26,8 @@ const (
 	Unload Kind = "unload"
 	// Nodes makes device nodes and links.
 	Nodes Kind = "nodes"
+	// Start starts the daemons of the driver.
+	Start Kind = "start"
 	// Validate checks that the driver works.
 	Validate Kind = "validate"
 	// Finish removes the journal.
@@ -68,6 +70,8 @@ func (s Step) String() string {
 		return "unload " + strings.Join(s.Modules, ", ")
 	case Nodes:
 		return "make device nodes and links"
+	case Start:
+		return "start the daemons of " + of
 	case Validate:
 		return "check that " + of + " works"
 	case Finish:

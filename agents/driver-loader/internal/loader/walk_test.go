@@ -21,6 +21,8 @@ type node struct {
 	// have a device open, agents how many of them close it once NVML is claimed.
 	broken        []string
 	users, agents int
+	// daemon is set while a daemon of the driver runs, which uses it too.
+	daemon bool
 }
 
 func newNode(t *testing.T, versions ...string) *node {
@@ -48,10 +50,16 @@ func (n *node) observe() loader.Observation {
 			if !n.Claimed {
 				m.RefCount += n.agents
 			}
+			if n.daemon {
+				m.RefCount++
+			}
 		}
 		o.Modules[name] = m
 	}
 	o.Running = loader.Driver{}
+	if loaded && !n.daemon {
+		o.Daemons = []string{"nvidia-persistenced"}
+	}
 	if loaded {
 		o.Running = loader.Driver{Version: core.Version, Flavour: payload.Open, Digest: "d" + core.Version}
 	}
@@ -59,7 +67,7 @@ func (n *node) observe() loader.Observation {
 }
 
 // kill is what the end of the process takes with it.
-func (n *node) kill() { n.Claimed, n.Validated = false, loader.Driver{} }
+func (n *node) kill() { n.Claimed, n.daemon, n.Validated = false, false, loader.Driver{} }
 
 // reboot is what a reboot takes with it.
 func (n *node) reboot() {
@@ -73,7 +81,7 @@ func (n *node) take(s loader.Step, killed bool) {
 		if c := n.Change; c != nil && c.Failed == nil && c.To.Version == s.Driver.Version {
 			copied := *c
 			copied.Failed = &cause.Cause{Code: "Broken", Subject: "nvidia", Text: "does not work"}
-			n.Change = &copied
+			n.Change, n.daemon = &copied, false
 		}
 	}
 	switch s.Kind {
@@ -105,7 +113,9 @@ func (n *node) take(s loader.Step, killed bool) {
 			n.Change.From = n.Before
 		}
 	case loader.Claim:
-		n.Claimed, n.Published = true, ""
+		n.Claimed, n.daemon, n.Published = true, false, ""
+	case loader.Start:
+		n.daemon = true
 	case loader.Unload:
 		if n.users > 0 || !n.Claimed {
 			n.t.Errorf("unloaded below %d processes, claimed: %v", n.users, n.Claimed)

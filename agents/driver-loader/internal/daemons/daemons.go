@@ -1,0 +1,228 @@
+// Package daemons keeps the daemons of a driver running: the persistence daemon, which keeps
+// the GPUs initialized, the fabric manager, without which the GPUs of a machine with NVLink
+// switches do not compute, and the licence client of a virtual GPU. They are programs of the
+// driver root, and run in the agent's container.
+package daemons
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/pace"
+)
+
+// Codes of causes.
+const (
+	// FabricManagerMissing: the machine has NVLink switches, and the driver no fabric manager.
+	FabricManagerMissing cause.Code = "FabricManagerMissing"
+	// SubnetManagerMissing: the machine has switches of NVLink 5.
+	SubnetManagerMissing cause.Code = "SubnetManagerMissing"
+	// StartFailed: a daemon without which the GPUs do not compute does not start.
+	StartFailed cause.Code = "DriverDaemonFailed"
+	// StaysAlive: a daemon does not end.
+	StaysAlive cause.Code = "DriverDaemonStaysAlive"
+)
+
+// Daemon is a program of the driver that puts itself into the background.
+type Daemon struct {
+	Name string
+	// Program and Config are paths below the driver root. A daemon without Config has none.
+	Program, Config string
+	Args            []string
+	// PIDFile is below the folder of PID files.
+	PIDFile string
+	// Required is set if the GPUs do not compute without it.
+	Required bool
+}
+
+// known are the daemons, with the paths and arguments of NVIDIA's driver container.
+func known() []Daemon {
+	return []Daemon{
+		{
+			Name: "nvidia-persistenced", Program: "usr/bin/nvidia-persistenced", Args: []string{"--persistence-mode"},
+			PIDFile: "nvidia-persistenced/nvidia-persistenced.pid",
+		},
+		{
+			Name: fabricManager, Program: "usr/bin/" + fabricManager, Config: "usr/share/nvidia/nvswitch/fabricmanager.cfg",
+			PIDFile: "nvidia-fabricmanager/nv-fabricmanager.pid", Required: true,
+		},
+		{Name: gridd, Program: "usr/bin/" + gridd, PIDFile: "nvidia-gridd/nvidia-gridd.pid"},
+	}
+}
+
+const (
+	fabricManager = "nv-fabricmanager"
+	gridd         = "nvidia-gridd"
+)
+
+// Machine is what decides which daemons a machine needs.
+type Machine struct {
+	// Switches is set if the driver has NVLink switches. Subnet is set if the switches are
+	// those of NVLink 5, which a subnet manager sets up.
+	Switches, Subnet bool
+	// Licence is set if the node has the configuration of a virtual GPU's licence.
+	Licence bool
+}
+
+// Wanted returns the daemons of a driver that a machine needs, where has reports whether the
+// driver root has a file. The error is a Cause if one is missing that is required.
+func Wanted(m Machine, has func(path string) bool) ([]Daemon, error) {
+	var out []Daemon
+	if m.Subnet {
+		return nil, cause.Cause{
+			Code: SubnetManagerMissing, Subject: "fabric manager", Text: "this machine has switches of NVLink 5, which need the subnet manager nvlsm: this agent does not start it, and the GPUs do not compute without it (CUDA error 802)",
+			Fix: "install the driver, the fabric manager and nvlsm on the host: this agent then uses them",
+		}
+	}
+	for _, d := range known() {
+		needed := d.Name != fabricManager && d.Name != gridd || d.Name == fabricManager && m.Switches || d.Name == gridd && m.Licence
+		switch {
+		case !needed:
+		case has(d.Program):
+			out = append(out, d)
+		case d.Required:
+			return out, cause.Cause{
+				Code: FabricManagerMissing, Subject: "fabric manager", Text: "this machine has NVLink switches, and the driver root has no " + d.Program + ", without which its GPUs do not compute (CUDA error 802)",
+				Fix: "use a driver image that has the fabric manager of this driver version",
+			}
+		}
+	}
+	return out, nil
+}
+
+// Config says where a Supervisor finds everything.
+type Config struct {
+	// Root is the driver root; Proc and Sys are the host's /proc and /sys.
+	Root, Proc, Sys string
+	// Run is the folder of PID files; "" for /run. Licence is the file that turns on the
+	// licence client; "" for /etc/nvidia/gridd.conf.
+	Run, Licence string
+}
+
+// Supervisor starts and stops the daemons of a driver.
+type Supervisor struct {
+	cfg Config
+	// tried are those that are not required and did not start: they are in the way of nothing.
+	tried map[string]bool
+	// subnet is Machine.Subnet, which takes a device long to answer.
+	subnet func() bool
+}
+
+// New returns a Supervisor.
+func New(cfg Config) *Supervisor {
+	if cfg.Run == "" {
+		cfg.Run = "/run"
+	}
+	if cfg.Licence == "" {
+		cfg.Licence = "/etc/nvidia/gridd.conf"
+	}
+	return &Supervisor{cfg: cfg, tried: map[string]bool{}, subnet: sync.OnceValue(func() bool { return subnet(cfg.Sys) })}
+}
+
+// subnet reports whether the machine has a device that manages switches of NVLink 5: the
+// vital product data of its InfiniBand side has SW_MNG, by which NVIDIA's driver container
+// knows it too.
+func subnet(sys string) bool {
+	files, err := filepath.Glob(filepath.Join(sys, "class/infiniband/*/device/vpd"))
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		data, err := hostfs.ReadFile(file, maxVPD)
+		return err == nil && bytes.Contains(data, []byte("SW_MNG"))
+	})
+}
+
+// maxVPD is the most that PCI allows.
+const maxVPD = 32 << 10
+
+// Missing returns the names of the daemons that should run and do not, also of one that is
+// required and that the driver does not have.
+func (s *Supervisor) Missing() []string {
+	wanted, err := s.wanted()
+	var out []string
+	if err != nil {
+		out = append(out, fabricManager)
+	}
+	for _, d := range wanted {
+		if s.pid(d) == 0 && !s.tried[d.Name] {
+			out = append(out, d.Name)
+		}
+	}
+	return out
+}
+
+func (s *Supervisor) wanted() ([]Daemon, error) {
+	switches, err := os.ReadDir(filepath.Join(s.cfg.Proc, "driver/nvidia-nvswitch/devices"))
+	_, licence := os.Stat(s.cfg.Licence)
+	m := Machine{Subnet: s.subnet(), Switches: err == nil && len(switches) > 0, Licence: licence == nil}
+	return Wanted(m, func(path string) bool {
+		info, err := os.Stat(filepath.Join(s.cfg.Root, path))
+		return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+	})
+}
+
+// pid returns the process of a daemon, 0 if it does not run.
+func (s *Supervisor) pid(d Daemon) int {
+	data, err := hostfs.ReadFile(filepath.Join(s.cfg.Run, d.PIDFile), 64)
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil || pid <= 1 {
+		return 0
+	}
+	// The PID file of a daemon that was killed can name another process.
+	status, err := hostfs.ReadFile(fmt.Sprintf("/proc/%d/stat", pid), 4096)
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "(")
+	end := strings.LastIndex(rest, ") ")
+	if end < 0 || rest[:end] != d.Name[:min(len(d.Name), 15)] || strings.HasPrefix(rest[end+2:], "Z") {
+		return 0
+	}
+	return pid
+}
+
+// stopLimit is how long a daemon may take to end.
+const stopLimit = 10 * time.Second
+
+// Stop ends the daemons, which keep the driver from being unloaded.
+func (s *Supervisor) Stop(ctx context.Context) error {
+	clear(s.tried)
+	ctx, cancel := context.WithTimeout(ctx, stopLimit)
+	defer cancel()
+	var errs []error
+	for _, d := range slices.Backward(known()) {
+		if pid := s.pid(d); pid != 0 {
+			errs = append(errs, s.stop(ctx, d, pid))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Supervisor) stop(ctx context.Context, d Daemon, pid int) error {
+	if err := unix.Kill(pid, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("stop %s: %w", d.Name, err)
+	}
+	for s.pid(d) == pid {
+		if !pace.Pause(ctx, 20*time.Millisecond) {
+			return cause.Cause{Code: StaysAlive, Subject: d.Name, Text: fmt.Sprintf("it has not ended %s after SIGTERM (pid %d)", stopLimit, pid), Fix: "end it: kill " + strconv.Itoa(pid)}
+		}
+	}
+	return nil
+}

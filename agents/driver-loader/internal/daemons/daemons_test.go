@@ -1,0 +1,181 @@
+package daemons_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/daemons"
+)
+
+// node is a machine with a driver root, whose programs are scripts.
+type node struct {
+	t   *testing.T
+	dir string
+	*daemons.Supervisor
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	n := &node{t: t, dir: t.TempDir()}
+	n.Supervisor = daemons.New(daemons.Config{
+		Root: n.path("root"), Proc: n.path("proc"), Sys: n.path("sys"), Run: n.path("run"), Licence: n.path("gridd.conf"),
+	})
+	t.Cleanup(func() {
+		if err := n.Stop(t.Context()); err != nil && t.Context().Err() == nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func (n *node) path(p string) string { return filepath.Join(n.dir, p) }
+
+func (n *node) write(path, content string, mode os.FileMode) {
+	n.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(n.path(path)), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(n.path(path), []byte(content), mode); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// daemon writes a program that puts a copy of itself into the background, as NVIDIA's do.
+func (n *node) daemon(name, pidFile string) {
+	n.t.Helper()
+	n.write("root/usr/bin/"+name, `#!/bin/sh
+if [ "$AS_DAEMON" ]; then
+	echo $$ > `+n.path("run/"+pidFile)+`.new
+	mv `+n.path("run/"+pidFile)+`.new `+n.path("run/"+pidFile)+`
+	trap 'rm `+n.path("run/"+pidFile)+`; exit 0' TERM
+	while :; do sleep 0.02; done
+fi
+echo "$@" > `+n.path(name+".args")+`
+echo "$LD_LIBRARY_PATH" > `+n.path(name+".libraries")+`
+AS_DAEMON=1 setsid "$0" </dev/null >/dev/null 2>&1 &
+while [ ! -e `+n.path("run/"+pidFile)+` ]; do sleep 0.02; done
+`, 0o755)
+}
+
+const (
+	persistence = "nvidia-persistenced/nvidia-persistenced.pid"
+	fabric      = "nvidia-fabricmanager/nv-fabricmanager.pid"
+)
+
+func (n *node) missing(want ...string) {
+	n.t.Helper()
+	if d := cmp.Diff(want, n.Missing(), cmpopts.EquateEmpty()); d != "" {
+		n.t.Errorf("missing (-want +got):\n%s", d)
+	}
+}
+
+func (n *node) starts() {
+	n.t.Helper()
+	if skipped, err := n.Start(n.t.Context()); skipped != nil || err != nil {
+		n.t.Fatal(skipped, err)
+	}
+}
+
+func TestDaemonsAreStartedAndStopped(t *testing.T) {
+	n := newNode(t)
+	n.missing()
+	n.daemon("nvidia-persistenced", persistence)
+	n.write("root/usr/lib/x86_64-linux-gnu/libnvidia-cfg.so.1", "", 0o644)
+	n.missing("nvidia-persistenced")
+	n.starts()
+	n.missing()
+	// Another start, as after a restart of the agent, leaves it.
+	before, err := os.ReadFile(n.path("run/" + persistence))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.starts()
+	if after, err := os.ReadFile(n.path("run/" + persistence)); err != nil || string(after) != string(before) {
+		t.Errorf("started again: %q instead of %q, %v", after, before, err)
+	}
+	for file, want := range map[string]string{
+		"nvidia-persistenced.args": "--persistence-mode\n", "nvidia-persistenced.libraries": n.path("root/usr/lib/x86_64-linux-gnu") + ":" + n.path("root/usr/lib") + "\n",
+	} {
+		if got, err := os.ReadFile(n.path(file)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", file, got, err)
+		}
+	}
+	if err := n.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.missing("nvidia-persistenced")
+}
+
+func TestAPIDFileThatNamesAnotherProcess(t *testing.T) {
+	n := newNode(t)
+	n.daemon("nvidia-persistenced", persistence)
+	n.write("run/"+persistence, "2\n", 0o644)
+	n.missing("nvidia-persistenced")
+	if err := n.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheFabricFailsClosed(t *testing.T) {
+	n := newNode(t)
+	n.write("proc/driver/nvidia-nvswitch/devices/0000:c1:00.0", "", 0o644)
+	var c cause.Cause
+	n.missing("nv-fabricmanager")
+	if _, err := n.Start(t.Context()); !errors.As(err, &c) || c.Code != daemons.FabricManagerMissing {
+		t.Errorf("no fabric manager: %v", err)
+	}
+	n.write("root/usr/share/nvidia/nvswitch/fabricmanager.cfg", "LOG_LEVEL=4\nTOPOLOGY_FILE_PATH=/usr/share/nvidia/nvswitch\n", 0o644)
+	n.write("root/usr/bin/nv-fabricmanager", "#!/bin/sh\necho 'version\033 mismatch' >&2; exit 1\n", 0o755)
+	n.missing("nv-fabricmanager")
+	if _, err := n.Start(t.Context()); !errors.As(err, &c) || c.Code != daemons.StartFailed || !strings.Contains(c.Text, "version? mismatch") {
+		t.Errorf("it does not start: %v", err)
+	}
+	n.missing("nv-fabricmanager")
+	n.daemon("nv-fabricmanager", fabric)
+	n.starts()
+	n.missing()
+	config := n.path("run/nvidia-fabricmanager/fabricmanager.cfg")
+	if got, err := os.ReadFile(n.path("nv-fabricmanager.args")); err != nil || string(got) != "-c "+config+"\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	want := "LOG_LEVEL=4\nTOPOLOGY_FILE_PATH=" + n.path("root/usr/share/nvidia/nvswitch") + "\n"
+	if got, err := os.ReadFile(config); err != nil || string(got) != want {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestSwitchesOfNVLink5FailClosed(t *testing.T) {
+	n := newNode(t)
+	n.write("sys/class/infiniband/mlx5_0/device/vpd", "\x82\x05\x00other", 0o600)
+	n.write("sys/class/infiniband/mlx5_1/device/vpd", "\x82\x06\x00SW_MNG", 0o600)
+	n.missing("nv-fabricmanager")
+	var c cause.Cause
+	if _, err := n.Start(t.Context()); !errors.As(err, &c) || c.Code != daemons.SubnetManagerMissing {
+		t.Error(err)
+	}
+}
+
+func TestADaemonThatIsNotRequiredIsInTheWayOfNothing(t *testing.T) {
+	n := newNode(t)
+	n.write("root/usr/bin/nvidia-persistenced", "#!/bin/sh\necho no device; exit 3\n", 0o755)
+	skipped, err := n.Start(t.Context())
+	if err != nil || skipped == nil || !strings.Contains(skipped.Error(), "exit status 3: no device") {
+		t.Error(skipped, err)
+	}
+	n.missing()
+}
+
+func TestTheLicenceClientNeedsItsConfiguration(t *testing.T) {
+	n := newNode(t)
+	n.write("root/usr/bin/nvidia-gridd", "#!/bin/sh\n", 0o755)
+	n.missing()
+	n.write("gridd.conf", "ServerAddress=licence\n", 0o644)
+	n.missing("nvidia-gridd")
+}

@@ -1,0 +1,123 @@
+package daemons
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/text"
+)
+
+// startLimit is how long a daemon may take until it is in the background. The fabric manager
+// sets up all links before.
+const startLimit = 5 * time.Minute
+
+// maxConfig bounds the configuration of the fabric manager.
+const maxConfig = 1 << 20
+
+// Start starts the daemons that should run and do not. It returns Causes for those that are
+// required. Any other one is tried once, and its error is in skipped.
+func (s *Supervisor) Start(ctx context.Context) (skipped, err error) {
+	wanted, err := s.wanted()
+	for _, d := range wanted {
+		if s.pid(d) != 0 || s.tried[d.Name] {
+			continue
+		}
+		failed := s.start(ctx, d)
+		switch {
+		case failed == nil:
+		case d.Required:
+			err = errors.Join(err, cause.Cause{Code: StartFailed, Subject: d.Name, Text: text.Printable(failed.Error()), Fix: "look at its log in /var/log, and check that it has the version of the driver"})
+		case ctx.Err() == nil:
+			s.tried[d.Name] = true
+			skipped = errors.Join(skipped, failed)
+		}
+	}
+	return skipped, err
+}
+
+func (s *Supervisor) start(ctx context.Context, d Daemon) error {
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(s.cfg.Run, d.PIDFile)), 0o755); err != nil {
+		return err
+	}
+	args := d.Args
+	if d.Config != "" {
+		config, err := s.config(d)
+		if err != nil {
+			return err
+		}
+		args = append(args, "-c", config)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	// A file, not a pipe: the daemon keeps it open, and must not be waited for.
+	log, err := os.CreateTemp("", d.Name)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	defer os.Remove(log.Name())
+	cmd := exec.CommandContext(ctx, filepath.Join(s.cfg.Root, d.Program), args...) //nolint:gosec // a program of the driver
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(s.libraries(), ":"))
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("start %s: %w: %s", d.Name, err, tail(log))
+	}
+	if s.pid(d) == 0 {
+		return fmt.Errorf("start %s: it has ended at once: %s", d.Name, tail(log))
+	}
+	return nil
+}
+
+// libraries are the folders of the driver root with libraries.
+func (s *Supervisor) libraries() []string {
+	var out []string
+	for _, pattern := range []string{"usr/lib/*-linux-gnu", "usr/lib64", "usr/lib"} {
+		found, err := filepath.Glob(filepath.Join(s.cfg.Root, pattern))
+		if err == nil {
+			out = append(out, found...)
+		}
+	}
+	return out
+}
+
+// config writes the configuration of a daemon with the paths of files in the driver root.
+func (s *Supervisor) config(d Daemon) (string, error) {
+	data, err := hostfs.ReadFile(filepath.Join(s.cfg.Root, d.Config), maxConfig)
+	if err != nil {
+		return "", fmt.Errorf("start %s: %w", d.Name, err)
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(data)) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if value = strings.TrimSpace(value); ok && strings.TrimSpace(key) == "TOPOLOGY_FILE_PATH" && !strings.HasPrefix(value, s.cfg.Root) {
+			line = key + "=" + filepath.Join(s.cfg.Root, value) + "\n"
+		}
+		out.WriteString(line)
+	}
+	path := filepath.Join(s.cfg.Run, filepath.Dir(d.PIDFile), filepath.Base(d.Config))
+	_, err = hostfs.WriteIfChanged(path, []byte(out.String()), 0o644)
+	return path, err
+}
+
+// maxTail is how much of a daemon's output is shown.
+const maxTail = 512
+
+// tail returns the end of a daemon's output in one line.
+func tail(log *os.File) string {
+	info, err := log.Stat()
+	if err != nil {
+		return ""
+	}
+	data := make([]byte, min(info.Size(), maxTail))
+	n, _ := log.ReadAt(data, info.Size()-int64(len(data)))
+	return text.Printable(strings.ReplaceAll(string(bytes.TrimSpace(data[:n])), "\n", "; "))
+}

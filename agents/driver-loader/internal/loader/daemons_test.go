@@ -1,0 +1,75 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/agents/driver-loader/internal/module"
+)
+
+// recorded notes what a loader does with daemons and modules.
+type recorded struct {
+	sys   string
+	calls []string
+}
+
+func (r *recorded) note(call string) { r.calls = append(r.calls, call) }
+
+func (r *recorded) Missing() []string { return nil }
+
+func (r *recorded) Start(context.Context) (skipped, err error) {
+	r.note("start")
+	return nil, nil
+}
+
+func (r *recorded) Stop(context.Context) error {
+	r.note("stop")
+	return nil
+}
+
+func (r *recorded) Load(_ context.Context, m *module.Module, _ []string) error {
+	r.note("load " + m.Name)
+	return nil
+}
+
+func (r *recorded) Unload(name string) error {
+	r.note("unload " + name)
+	return os.RemoveAll(filepath.Join(r.sys, "module", name))
+}
+
+func TestDaemonsEndBeforeTheDriverAndRunAgainIfItStays(t *testing.T) {
+	for name, tc := range map[string]struct {
+		uses, calls string
+		code        cause.Code
+	}{
+		"nothing uses the driver": {"0", "stop, unload nvidia", ""},
+		"a process uses it":       {"1", "stop, start", kernel.InUse},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := host(t)
+			r := &recorded{sys: cfg.Kernel.Sys}
+			cfg.Calls, cfg.Daemons = r, r
+			if err := os.WriteFile(filepath.Join(cfg.Kernel.Sys, "module/nvidia/refcnt"), []byte(tc.uses+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(cfg.Contract.Root, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			_, err := loader.New(cfg, "x86_64").Unload(t.Context())
+			var c cause.Cause
+			if errors.As(err, &c); c.Code != tc.code || (err == nil) != (tc.code == "") {
+				t.Error(err)
+			}
+			if got := strings.Join(r.calls, ", "); got != tc.calls {
+				t.Errorf("%s, want %s", got, tc.calls)
+			}
+		})
+	}
+}
