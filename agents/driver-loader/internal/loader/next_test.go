@@ -160,10 +160,14 @@ func TestNext(t *testing.T) {
 		"… and the desired one is what is loaded": {want1, func(o *loader.Observation) { o.Change = failed(broken) }, loader.Finish, "1", nil, nil},
 
 		"another version is loaded, and somebody else decides": {loader.Desired{Version: "2", Flavour: payload.Open, Keep: true}, nil, loader.Done, "1", nil, nil},
-		"a parameter that no module shows was added": {loader.Desired{Version: "1", Flavour: payload.Open, Params: stack.Params{"nvidia": {"x=1"}}},
-			func(o *loader.Observation) { o.Noted = true }, loader.Begin, "1", nil, nil},
-		"… to a driver of somebody else": {loader.Desired{Version: "1", Flavour: payload.Open, Params: stack.Params{"nvidia": {"x=1"}}},
-			nil, loader.Validate, "1", nil, nil},
+		"a parameter that no module shows was added": {
+			loader.Desired{Version: "1", Flavour: payload.Open, Params: stack.Params{"nvidia": {"x=1"}}},
+			func(o *loader.Observation) { o.Noted = true }, loader.Begin, "1", nil, nil,
+		},
+		"… to a driver of somebody else": {
+			loader.Desired{Version: "1", Flavour: payload.Open, Params: stack.Params{"nvidia": {"x=1"}}},
+			nil, loader.Validate, "1", nil, nil,
+		},
 		"other parameters": {loader.Desired{Version: "1", Flavour: payload.Open, Params: stack.Params{"nvidia": {"NVreg_A=1"}}}, func(o *loader.Observation) {
 			m := o.Modules["nvidia"]
 			m.Params = map[string]string{"NVreg_A": "0"}
