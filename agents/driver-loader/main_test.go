@@ -1,0 +1,141 @@
+package main
+
+import (
+	"debug/elf"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/ldso/ldsotest"
+)
+
+func TestMain(m *testing.M) { agenttest.Main(m, main) }
+
+const version = "580.95.05"
+
+// host is a host with a GPU, on which a driver of its own is loaded.
+type host struct {
+	t   *testing.T
+	dir string
+}
+
+func newHost(t *testing.T) host {
+	t.Helper()
+	h := host{t: t, dir: t.TempDir()}
+	const bus = "sys/bus/pci/devices/0000:17:00.0/"
+	for path, content := range map[string]string{
+		bus + "vendor": "0x10de\n", bus + "device": "0x2330\n", bus + "class": "0x030200\n",
+		"sys/module/nvidia/initstate": "live\n", "sys/module/nvidia/version": version + "\n", "sys/module/nvidia/refcnt": "0\n",
+		"proc/sys/kernel/osrelease":  "6.1.0-1-amd64\n",
+		"proc/version":               "Linux version 6.1.0-1-amd64 (a@b) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) #1 SMP\n",
+		"proc/devices":               "Character devices:\n195 nvidia\n195 nvidiactl\n511 nvidia-uvm\n",
+		"proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  " + version + "  Release Build\n",
+		"proc/driver/nvidia/params":  "DeviceFileUID: 0\nDeviceFileGID: 0\nDeviceFileMode: 438\n",
+		"host/usr/lib/x86_64-linux-gnu/libnvidia-ml.so." + version: string(ldsotest.Library(elf.EM_X86_64, "libnvidia-ml.so.1")),
+		"run/.keep": "", "host/dev/char/.keep": "",
+	} {
+		path = h.path(path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("libnvidia-ml.so."+version, h.path("host/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1")); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h host) path(p string) string { return filepath.Join(h.dir, p) }
+
+func (h host) args() []string {
+	return []string{
+		"--listen", "127.0.0.1:0", "--host-root", h.path("host"), "--proc-root", h.path("proc"), "--sys-root", h.path("sys"),
+		"--run-root", h.path("run"), "--store", h.path("store"), "--driver-install-dir", h.path("run/driver"), "--kernel-module-config", h.path("none"),
+	}
+}
+
+func (h host) start() *agenttest.Process {
+	h.t.Helper()
+	p := agenttest.Start(h.t, agenttest.Command(h.t, nil, h.args()...))
+	if err := p.Log.Wait(agenttest.Deadline(h.t), "driver is ready"); err != nil {
+		h.t.Fatal(err)
+	}
+	return p
+}
+
+// files returns all files of the host with what changes when they are written.
+func (h host) files() map[string]string {
+	h.t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(h.dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		var s syscall.Stat_t
+		if err := syscall.Lstat(path, &s); err != nil {
+			return err
+		}
+		out[strings.TrimPrefix(path, h.dir)] = fmt.Sprint(s.Ino, s.Ctim)
+		return nil
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return out
+}
+
+func TestADriverOfTheHostIsUsedAndStays(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("this machine has no root for us, who makes device nodes")
+	}
+	h := newHost(t)
+	p := h.start()
+	fact := contract.Dir{Root: h.path("run"), ProcRoot: h.path("proc")}.Read(contract.DriverReady)
+	if fact.State != contract.Valid || fact.Stamp.DriverVersion != version || fact.Values[contract.KeyIsHostDriver] != "true" || fact.Values[contract.KeyDriverRoot] != "/" {
+		t.Errorf("driver-ready is %+v", fact)
+	}
+	if status, body := p.Ask("/readyz"); status != 200 {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	if metrics := p.Get("/metrics"); !strings.Contains(metrics, `outrigger_driver_loader_driver_info{type="open",version="580.95.05"} 1`) {
+		t.Error("/metrics lacks the driver")
+	}
+	p.Stop()
+	before := h.files()
+	if _, err := os.Lstat(h.path("host/dev/nvidiactl")); err != nil {
+		t.Error(err)
+	}
+	h.start().Stop()
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Errorf("a restart wrote (-before +after):\n%s", d)
+	}
+}
+
+func TestABareNodeSaysWhatItWaitsFor(t *testing.T) {
+	h := newHost(t)
+	for _, path := range []string{"sys/module/nvidia", "host/usr", "proc/driver", "proc/devices"} {
+		if err := os.RemoveAll(h.path(path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := agenttest.Start(t, agenttest.Command(t, nil, h.args()...))
+	if err := p.Log.Wait(agenttest.Deadline(t), "code=DriverMissing"); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := p.Ask("/readyz"); status != 503 || !strings.Contains(body, "driver-loader import PATH") {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	p.Stop()
+	agenttest.Fails(t, agenttest.Command(t, nil, append([]string{"load"}, h.args()...)...), 1, "the desired driver is not loaded")
+}
