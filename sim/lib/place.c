@@ -97,23 +97,21 @@ int place_shown(const void *self, char *root, size_t size)
 	return snprintf(root, size, "%s", access(proc, F_OK) == 0 ? driver : "") < (int)size ? 0 : -1;
 }
 
-/* place_access tries to open a device node as NVIDIA's libraries do: for
+/* place_open tries to open a device node as NVIDIA's libraries do: for
  * writing, then for reading. A node that no driver serves answers ENXIO to
- * those who may open it, and EPERM to those whom the device cgroup keeps out. */
-enum access place_access(const char *node)
+ * those who may open it, and EPERM to those whom the device cgroup keeps out:
+ * then, fd is -1. */
+enum access place_open(const char *node, int *fd)
 {
 	const char *dev = setting("GPU_SIM_DEV");
 	char path[PATH_MAX];
-	int fd;
 
 	snprintf(path, sizeof(path), "%s/%s", dev != NULL ? dev : "/dev", node);
-	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS))
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0) {
-		close(fd);
+	*fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (*fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS))
+		*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (*fd >= 0)
 		return ACCESS_ALLOWED;
-	}
 	switch (errno) {
 	case ENXIO:
 		return ACCESS_ALLOWED;
@@ -127,6 +125,16 @@ enum access place_access(const char *node)
 	default:
 		return ACCESS_BROKEN;
 	}
+}
+
+enum access place_access(const char *node)
+{
+	int fd;
+	enum access access = place_open(node, &fd);
+
+	if (fd >= 0)
+		close(fd);
+	return access;
 }
 
 enum access place_access_gpu(unsigned int minor)

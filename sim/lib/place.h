@@ -14,6 +14,7 @@ enum access {
 };
 
 enum access place_access(const char *node);
+enum access place_open(const char *node, int *fd);
 enum access place_access_gpu(unsigned int minor);
 int place_state(const void *self, char *path, size_t size);
 int place_shown(const void *self, char *root, size_t size);

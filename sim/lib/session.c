@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "latency.h"
 #include "mig.h"
@@ -17,9 +18,10 @@ static struct {
 	pthread_mutex_t mutex; /* guards opening and closing */
 	atomic_uint sessions;
 	_Atomic(struct sim *) sim;
+	int control; /* /dev/nvidiactl while a session is open, -1 if no driver serves it */
 	uint32_t count;
 	struct nvmlDevice_st device[SIM_MAX_GPUS]; /* by NVML index */
-} session = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} session = {.mutex = PTHREAD_MUTEX_INITIALIZER, .control = -1};
 
 struct sim *session_sim(void)
 {
@@ -99,13 +101,25 @@ static nvmlReturn_t map(void)
 	}
 }
 
+static void release_control(void)
+{
+	if (session.control >= 0)
+		close(session.control);
+	session.control = -1;
+}
+
 /* control opens /dev/nvidiactl. That a blocked node is an unknown error is
  * what containers meet whose device cgroup was rewritten ("Failed to
  * initialize NVML: Unknown Error"). */
 static nvmlReturn_t control(void)
 {
-	switch (place_access("nvidiactl")) {
+	int fd;
+
+	switch (place_open("nvidiactl", &fd)) {
 	case ACCESS_ALLOWED:
+		/* An open file holds the kernel's module. */
+		release_control();
+		session.control = fd;
 		return NVML_SUCCESS;
 	case ACCESS_ABSENT:
 		return NVML_ERROR_DRIVER_NOT_LOADED;
@@ -194,8 +208,8 @@ EXPORT nvmlReturn_t nvmlShutdown(void)
 	pthread_mutex_lock(&session.mutex);
 	if (atomic_load(&session.sessions) > 0) {
 		r = begin(session_sim(), SIM_SYM_nvmlShutdown);
-		if (r == NVML_SUCCESS)
-			atomic_fetch_sub(&session.sessions, 1);
+		if (r == NVML_SUCCESS && atomic_fetch_sub(&session.sessions, 1) == 1)
+			release_control();
 	}
 	pthread_mutex_unlock(&session.mutex);
 	return r;
