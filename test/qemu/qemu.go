@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Machine is a virtual machine that runs one program.
@@ -38,6 +39,23 @@ type Machine struct {
 	MemoryMiB int
 }
 
+// console has what the guest prints. After the exit code, the guest powers off; one that does
+// not in a while is ended.
+type console struct {
+	bytes.Buffer
+	end    func()
+	ending bool
+}
+
+func (c *console) Write(p []byte) (int, error) {
+	n, err := c.Buffer.Write(p)
+	if !c.ending && exitCode.Match(c.Bytes()) {
+		c.ending = true
+		time.AfterFunc(10*time.Second, c.end)
+	}
+	return n, err
+}
+
 var exitCode = regexp.MustCompile(`(?m)^guest-exit-code=(\d+)\r?$`)
 
 // Run boots the machine, runs the program args[0] of the guest, and returns its exit
@@ -52,7 +70,9 @@ func (m Machine) Run(ctx context.Context, args ...string) (code int, output stri
 	if err != nil {
 		return 0, "", err
 	}
-	var out bytes.Buffer
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	out := console{end: end}
 	options := []string{
 		"-accel", "tcg,thread=multi", "-cpu", "max",
 		"-m", strconv.Itoa(max(m.MemoryMiB, 512)), "-smp", "1", "-nodefaults", "-no-user-config", "-no-reboot",

@@ -45,8 +45,8 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "init:", err)
 	}
-	fmt.Fprintf(os.Stderr, "\nguest-exit-code=%d\n", code)
 	unix.Sync()
+	fmt.Fprintf(os.Stderr, "\nguest-exit-code=%d\n", code)
 	fmt.Fprintln(os.Stderr, "init:", unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF))
 }
 
