@@ -19,6 +19,7 @@ import (
 func TestDriverInAGuest(t *testing.T) {
 	m := machine(t)
 	addLoader(t, &m)
+	addPlugin(t, &m)
 	for _, boot := range []struct {
 		name, test string
 		options    []string
@@ -60,6 +61,21 @@ func addLoader(t *testing.T, m *qemu.Machine) {
 	m.Files["/usr/bin/driver-loader"] = read(t, loader)
 	m.Files["/usr/bin/test"] = read(t, build(t, "internal/driver", "test", "-tags=e2e", "-c", "."))
 	m.Files["/lib/modules/"+release+"/modules.builtin"] = read(t, filepath.Join(releases[0], "modules.builtin"))
+}
+
+// addPlugin adds the device plugin, and simulated libraries with one GPU.
+func addPlugin(t *testing.T, m *qemu.Machine) {
+	t.Helper()
+	bin, node := os.Getenv("OUTRIGGER_BIN"), filepath.Join(t.TempDir(), "node")
+	command(t, filepath.Join(bin, "gpu-sim"), "create", "--root="+node, "--gpus=1", "--model=h100-80")
+	defer command(t, filepath.Join(bin, "gpu-sim"), "delete", "--root="+node)
+	states, err := filepath.Glob(filepath.Join(node, "driver/lib/firmware/nvidia/*/gsp_sim.bin"))
+	if err != nil || len(states) != 1 {
+		t.Fatal(states, err)
+	}
+	m.Files["/sim/lib/firmware/nvidia/1/gsp_sim.bin"] = read(t, states[0])
+	addProgram(t, m, filepath.Join(bin, "lib/libnvidia-ml.so.1"), "/sim/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1")
+	addProgram(t, m, filepath.Join(bin, "device-plugin"), "/usr/bin/device-plugin")
 }
 
 // driver returns a driver root with the simulated libraries, and the sources of the stand-in

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +24,7 @@ func TestFirstBoot(t *testing.T) {
 	t.Run("a driver is loaded again with other parameters", otherParameters)
 	t.Run("a driver that is held stays", held)
 	t.Run("the agent waits for a holder and upgrades", waits)
+	t.Run("the device plugin lets go of the driver", letsGo)
 	t.Run("a version that fails is rolled back", rolledBack)
 	t.Run("parameters are rejected", rejected)
 	t.Run("a change that is killed at any step goes on", killed)
@@ -137,6 +139,41 @@ func waits(t *testing.T) {
 	// The end of the agent changes nothing.
 	loaded(t, second)
 	ready(t, second)
+}
+
+func letsGo(t *testing.T) {
+	var out output
+	plugin := exec.CommandContext(t.Context(), "device-plugin", "--driver-root-ctr-path=/sim", "--kubelet-socket=", "--listen=")
+	plugin.Stdout, plugin.Stderr = &out, &out
+	if err := plugin.Start(); err != nil {
+		t.Fatal(err)
+	}
+	holds := func() bool { return opened(t, plugin.Process.Pid, "/dev/nvidiactl") }
+	for _, version := range []string{first, second} {
+		until(t, &out, "using the driver", holds)
+		succeeds(t, version, "load")
+		loaded(t, version)
+	}
+	until(t, &out, "using the new driver", holds)
+	if err := plugin.Process.Signal(unix.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := plugin.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+// opened reports whether a process has a file open.
+func opened(t *testing.T, pid int, path string) bool {
+	t.Helper()
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(links, func(link string) bool {
+		target, err := os.Readlink(link)
+		return err == nil && target == path
+	})
 }
 
 func rolledBack(t *testing.T) {
