@@ -185,15 +185,32 @@ func rolledBack(t *testing.T) {
 }
 
 func rejected(t *testing.T) {
-	for param, cause := range map[string]string{"NVreg_EnableMSI=yes": "ModuleParameterInvalid", "NVreg_EnableMSl=1": "ModuleParameterUnknown", "sim_init_errno=19": "ModuleFoundNoDevice"} {
+	before := instance(t)
+	for param, cause := range map[string]string{"NVreg_EnableMSI=yes": "ModuleParameterInvalid", "NVreg_EnableMSl=1": "ModuleParameterUnknown"} {
 		write(t, parameters, "sim_gpus="+gpu+"\n"+param+"\n")
-		fails(t, second, "load", cause, "was loaded again as before")
-		loaded(t, second)
-		ready(t, second)
+		fails(t, second, "load", cause)
 	}
+	if after := instance(t); after != before {
+		t.Error("the driver was loaded again, for parameters that no module takes")
+	}
+	// Only the module finds out.
+	write(t, parameters, "sim_gpus="+gpu+"\nsim_init_errno=19\n")
+	fails(t, second, "load", "ModuleFoundNoDevice", "was loaded again as before")
+	loaded(t, second)
+	ready(t, second)
 	write(t, parameters, "sim_gpus="+gpu+"\n")
 	succeeds(t, second, "load")
 	loaded(t, second)
+}
+
+// instance tells loads of the driver apart.
+func instance(t *testing.T) uint64 {
+	t.Helper()
+	var s unix.Stat_t
+	if err := unix.Stat("/sys/module/nvidia", &s); err != nil {
+		t.Fatal(err)
+	}
+	return s.Ino
 }
 
 func killed(t *testing.T) {
