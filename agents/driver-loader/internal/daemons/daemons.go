@@ -68,6 +68,17 @@ const (
 	gridd         = "nvidia-gridd"
 )
 
+// maxCommand is how many bytes the kernel keeps of a process's name.
+const maxCommand = 15
+
+// command is the name of the daemon's process.
+func (d Daemon) command() string { return d.Name[:min(len(d.Name), maxCommand)] }
+
+// Known reports whether the name of a process is that of a daemon.
+func Known(command string) bool {
+	return slices.ContainsFunc(known(), func(d Daemon) bool { return d.command() == command })
+}
+
 // Machine is what decides which daemons a machine needs.
 type Machine struct {
 	// Switches is set if the driver has NVLink switches. Subnet is set if the switches are
@@ -192,7 +203,7 @@ func (s *Supervisor) pid(d Daemon) int {
 	}
 	_, rest, _ := strings.Cut(string(status), "(")
 	end := strings.LastIndex(rest, ") ")
-	if end < 0 || rest[:end] != d.Name[:min(len(d.Name), 15)] || strings.HasPrefix(rest[end+2:], "Z") {
+	if end < 0 || rest[:end] != d.command() || strings.HasPrefix(rest[end+2:], "Z") {
 		return 0
 	}
 	return pid

@@ -206,6 +206,9 @@ func (l *Loader) Run(ctx context.Context) error {
 		if step.Kind == Done {
 			pause = pace.Aligned(rest)
 		}
+		if slices.ContainsFunc(step.Causes, func(c cause.Cause) bool { return c.Code == kernel.InUse }) {
+			pause = min(pause, usersAgain)
+		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
@@ -216,6 +219,9 @@ func (l *Loader) Run(ctx context.Context) error {
 	}
 	return nil
 }
+
+// usersAgain is how often a node is looked at whose driver is to go when nothing uses it.
+const usersAgain = 15 * time.Second
 
 // rest is how often a node that is as desired is looked at: nothing reports that a module
 // was unloaded.

@@ -157,6 +157,10 @@ func (o Observation) replace(target Driver) Step {
 		return Step{Kind: Begin, Driver: target}
 	}
 	order := stack.UnloadOrder(o.Modules)
+	if !o.Claimed && len(o.Users) > 0 {
+		// The agents would close their handles for nothing.
+		return wait(InUse(stack.Used(o.Modules, order), o.Users)...)
+	}
 	if !o.Claimed {
 		return Step{Kind: Claim, Driver: target, Modules: order}
 	}

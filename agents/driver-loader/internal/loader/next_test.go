@@ -128,7 +128,10 @@ func TestNext(t *testing.T) {
 		"nothing is built, and nothing needed": {want1, func(o *loader.Observation) { o.Sets = nil }, loader.Done, "1", nil, nil},
 
 		"a new version is built while the old one works": {want2, func(o *loader.Observation) { o.Sets = built("1") }, loader.Build, "2", nil, nil},
-		"… is noted":              {want2, nil, loader.Begin, "2", nil, nil},
+		"… is noted": {want2, nil, loader.Begin, "2", nil, nil},
+		"… a process uses the old one": {want2, func(o *loader.Observation) {
+			o.Change, o.Users = change(), []holders.Holder{{PID: 1}}
+		}, loader.Wait, "", nil, []cause.Code{kernel.InUse}},
 		"… NVML is claimed":       {want2, func(o *loader.Observation) { o.Change = change() }, loader.Claim, "2", order, nil},
 		"… the old one is in use": {want2, func(o *loader.Observation) { o.Change, o.Claimed, o.Modules = change(), true, modules(1) }, loader.Wait, "", nil, []cause.Code{kernel.InUse}},
 		"… by processes that are known": {want2, func(o *loader.Observation) {

@@ -74,6 +74,9 @@ type Observation struct {
 	// Holders are the processes that use the driver. They are only observed if it is to be
 	// unloaded.
 	Holders []holders.Holder
+	// Users are those that stay when NVML is claimed. They are only observed before that, while a
+	// change is noted.
+	Users []holders.Holder
 	// MissingNodes is how many device nodes and links are to be made.
 	MissingNodes int
 	// Daemons are those of the driver that should run and do not.

@@ -52,6 +52,10 @@ func (l *Loader) Observe(ctx context.Context) (Observation, error) {
 		o.Daemons = l.cfg.Daemons.Missing()
 	}
 	o.Published = l.published(o)
+	if !o.Claimed && o.Change != nil {
+		o.Users, err = l.users(ctx)
+		note(err)
+	}
 	if o.Claimed {
 		o.Holders, err = l.Holders(ctx)
 		note(err)

@@ -62,8 +62,10 @@ func host(t *testing.T) loader.Config {
 	}
 }
 
-func TestADriverIsNotUnloadedForOneThatTheKernelWouldReject(t *testing.T) {
-	cfg := host(t)
+// stocked imports driver 2 into the store of a host, with a module for another kernel in the
+// place of one that was built.
+func stocked(t *testing.T, cfg loader.Config) payload.Payload {
+	t.Helper()
 	p, err := payload.Store{Dir: cfg.Store, Machine: "x86_64"}.Import(t.Context(), payloadtest.Driver{Version: "2.0"}.Folder(t))
 	if err != nil {
 		t.Fatal(err)
@@ -72,13 +74,18 @@ func TestADriverIsNotUnloadedForOneThatTheKernelWouldReject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A module for another kernel, in the place of one for this one.
 	request := build.Request{Release: k.Release, Machine: k.Machine, Banner: k.Banner, Payload: p, Flavour: payload.Open}
 	set := cache.Set{Key: request.Key(k.Banner), Modules: []cache.Module{{Name: "nvidia", File: "../module/testdata/sample.ko.xz"}}}
 	if _, err := (cache.Cache{Dir: cfg.Store}).Add(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	step := loader.New(cfg, k.Machine).Settle(t.Context())
+	return p
+}
+
+func TestADriverIsNotUnloadedForOneThatTheKernelWouldReject(t *testing.T) {
+	cfg := host(t)
+	stocked(t, cfg)
+	step := loader.New(cfg, "x86_64").Settle(t.Context())
 	if step.Kind != loader.Wait || !slices.ContainsFunc(step.Causes, func(c cause.Cause) bool { return c.Code == check.WrongRelease }) {
 		t.Errorf("%s %v", step, step.Causes)
 	}

@@ -1,0 +1,41 @@
+package loader
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/driver-loader/internal/daemons"
+	"outrigger.dev/agents/driver-loader/internal/holders"
+)
+
+// users returns the processes that use the driver and would go on when NVML is claimed: all
+// that hold a device, except agents, which share the lease, and the daemons of the driver,
+// which are stopped.
+func (l *Loader) users(ctx context.Context) ([]holders.Holder, error) {
+	found, err := l.Holders(ctx)
+	lease, leaseErr := statx(filepath.Join(l.cfg.Contract.Root, "leases/nvml"))
+	return slices.DeleteFunc(found, func(h holders.Holder) bool {
+		return daemons.Known(h.Command) || leaseErr == nil && l.shares(h.PID, lease)
+	}), err
+}
+
+// shares reports whether a process has the file of the lease open.
+func (l *Loader) shares(pid int, lease unix.Statx_t) bool {
+	fds, err := filepath.Glob(filepath.Join(l.cfg.Kernel.Proc, strconv.Itoa(pid), "fd/*"))
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(fds, func(fd string) bool {
+		is, err := statx(fd)
+		return err == nil && is.Ino == lease.Ino && is.Dev_major == lease.Dev_major && is.Dev_minor == lease.Dev_minor
+	})
+}
+
+// statx asks neither the server of a file nor its driver, which may hang.
+func statx(path string) (s unix.Statx_t, err error) {
+	return s, unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_INO, &s)
+}
