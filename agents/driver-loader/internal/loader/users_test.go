@@ -1,6 +1,8 @@
 package loader_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -46,7 +48,7 @@ func TestAgentsAreNotDisturbedWhileAPodUsesTheDriver(t *testing.T) {
 	if len(step.Causes) != 1 || step.Causes[0].Code != kernel.InUse || !strings.Contains(step.Causes[0].Subject, "python3 (pid 4711)") {
 		t.Errorf("%s %v", step, step.Causes)
 	}
-	if _, err := os.Stat(lease + ".claim"); !os.IsNotExist(err) {
+	if _, err := os.Stat(lease + ".claim"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("NVML was claimed: %v", err)
 	}
 }
