@@ -22,14 +22,15 @@ const release = "6.1.0-56-amd64"
 
 // bare is a node with a GPU and a driver in the store, on which nothing is built.
 func bare() (loader.Observation, preflight.Facts) {
-	return loader.Observation{
-			Devices:  []pci.Device{{BusID: "0000:17:00.0", Vendor: 0x10de, Product: 0x2330, Class: 0x030200}},
-			Kernel:   kernel.Kernel{Release: release, Machine: "x86_64"},
-			Payloads: []payload.Payload{{Version: "580.95.05", Digest: "d1", Root: "/d1"}},
-		}, preflight.Facts{
-			Headers: "/usr/src/linux-headers-" + release, Compiler: "gcc-12 (Debian 12.2.0-14) 12.2.0", Free: 20 << 30,
-			Parts: map[string]string{"i2c_core": "built in", "ipmi_msghandler": "loaded", "ipmi_devintf": "installed, is loaded before the driver"},
-		}
+	o := loader.Observation{
+		Devices:  []pci.Device{{BusID: "0000:17:00.0", Vendor: 0x10de, Product: 0x2330, Class: 0x030200}},
+		Kernel:   kernel.Kernel{Release: release, Machine: "x86_64"},
+		Payloads: []payload.Payload{{Version: "580.95.05", Digest: "d1", Root: "/d1"}},
+	}
+	return o, preflight.Facts{
+		Headers: "/usr/src/linux-headers-" + release, Compiler: "gcc-12 (Debian 12.2.0-14) 12.2.0", Free: 20 << 30,
+		Parts: map[string]string{"i2c_core": "built in", "ipmi_msghandler": "loaded", "ipmi_devintf": "installed, is loaded before the driver"},
+	}
 }
 
 // nothing is a node on which all is in the way that can be.
