@@ -52,8 +52,10 @@ func addLoader(t *testing.T, m *qemu.Machine) {
 	}
 	release := filepath.Base(releases[0])
 	store := t.TempDir()
-	// The last version fails to initialize with EIO.
-	for version, flags := range map[string]string{"580.95.05": "", "580.105.08": "", "590.44.01": "ccflags-y += -DSIM_INIT_ERRNO=5\n"} {
+	// The loader removes drivers that were imported before those that it needs. The last one
+	// fails to initialize with EIO.
+	for _, version := range []string{"580.95.05", "580.105.08", "590.44.01"} {
+		flags := map[string]string{"590.44.01": "ccflags-y += -DSIM_INIT_ERRNO=5\n"}[version]
 		command(t, loader, "--store="+store, "import", driver(t, version, flags))
 		command(t, loader, "--store="+store, "--host-root="+host, "--driver-version="+version, "build", "--kernel="+release)
 	}
