@@ -269,8 +269,11 @@ func damaged(t *testing.T) {
 		data[len(data)/2] ^= 1
 		write(t, file, string(data))
 	}
-	out, _ := run(t, first, "load")
-	has(t, out, "nvidia.ko differs from its digest")
+	before := instance(t)
+	fails(t, first, "load", "nvidia.ko differs from its digest")
+	if after := instance(t); after != before {
+		t.Error("the driver was unloaded for one that is damaged")
+	}
 	loaded(t, second)
 	ready(t, second)
 }
