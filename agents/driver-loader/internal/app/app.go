@@ -43,7 +43,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			return l.Run(ctx)
 		},
 		Ready: l.Ready, Collectors: []prometheus.Collector{loader.NewMetrics(l)},
-		Reload: func(context.Context) error { return l.Retry() },
+		Reload: func(context.Context) error { l.Retry(); return nil },
 	}, nil
 }
 

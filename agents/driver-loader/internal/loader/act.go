@@ -11,7 +11,6 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/payload"
-	"outrigger.dev/agents/driver-loader/internal/stack"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/text"
@@ -101,21 +100,33 @@ func (l *Loader) start(ctx context.Context) error {
 	return err
 }
 
-// release gives NVML back. The daemons of a driver that could not be unloaded run again.
+// release gives NVML back. A driver that could not be unloaded works again: its daemons run,
+// and the fact says so.
 func (l *Loader) release(ctx context.Context) {
-	if l.grant != nil && l.cfg.Daemons != nil {
-		loaded, err := kernel.Modules(l.cfg.Kernel)
-		if _, still := loaded[stack.Core]; still {
-			err = l.start(ctx)
-		}
-		if err != nil && ctx.Err() == nil {
-			l.cfg.Log.Error("cannot start the daemons of the driver again", "err", err)
-		}
+	if l.grant == nil {
+		return
+	}
+	if err := l.restore(ctx); err != nil && ctx.Err() == nil {
+		l.cfg.Log.Error("cannot restore the driver that stays loaded", "err", err)
 	}
 	if err := l.grant.Release(); err != nil {
 		l.cfg.Log.Error("cannot end the claim of NVML", "err", err)
 	}
 	l.grant = nil
+}
+
+func (l *Loader) restore(ctx context.Context) error {
+	o, err := l.Observe(ctx)
+	if o.Running.Version == "" {
+		return err
+	}
+	if l.cfg.Daemons != nil {
+		err = errors.Join(err, l.start(ctx))
+	}
+	if o.Published != o.Running.Version && (o.works() || o.Host != "") {
+		err = errors.Join(err, l.cfg.Contract.Write(contract.DriverReady, l.record(o)))
+	}
+	return err
 }
 
 // unload unloads modules in order.

@@ -47,6 +47,11 @@ func (l *Loader) Build(ctx context.Context, release string) (cache.Set, error) {
 // Unload unloads the driver, and returns the modules that were unloaded. It is a Cause for
 // each process that uses the driver.
 func (l *Loader) Unload(ctx context.Context) ([]string, error) {
+	unlock, err := l.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	o, err := l.Observe(ctx)
 	order := stack.UnloadOrder(o.Modules)
 	if len(order) == 0 {

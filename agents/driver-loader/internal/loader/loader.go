@@ -84,6 +84,8 @@ type Loader struct {
 	again chan struct{}
 	mu    sync.Mutex
 	state Step
+	// forget is set if a driver that has failed is to be tried again.
+	forget bool
 }
 
 // New returns a Loader. It does nothing yet.
@@ -102,8 +104,16 @@ func New(cfg Config, machine string) *Loader {
 const maxSteps = 60
 
 // Settle takes steps until there is nothing left to do, or nothing that can be done now. It
-// returns the last step, which is Done or Wait.
+// returns the last step, which is Done or Wait. One process of a node takes steps at a time.
 func (l *Loader) Settle(ctx context.Context) Step {
+	unlock, err := l.lock(ctx)
+	if err == nil {
+		defer unlock()
+		err = l.forgive()
+	}
+	if err != nil {
+		return l.stop(ctx, wait(AsCause("store", err)))
+	}
 	for range maxSteps {
 		o, observed := l.Observe(ctx)
 		desired, err := l.cfg.Desired()
@@ -171,14 +181,26 @@ func (l *Loader) Ready() error {
 }
 
 // Retry makes Run look at the node again now, and forget that a driver does not work.
-func (l *Loader) Retry() error {
-	err := l.journal.edit(func(r *record) {
+func (l *Loader) Retry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget = true
+	pace.Signal(l.again)
+}
+
+// forgive does what Retry asks for.
+func (l *Loader) forgive() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.forget {
+		return nil
+	}
+	l.forget = false
+	return l.journal.edit(func(r *record) {
 		if r.Change != nil && r.Change.Failed != nil {
 			r.Change = nil
 		}
 	})
-	pace.Signal(l.again)
-	return err
 }
 
 // Run keeps the node as desired until ctx ends. Its end changes nothing on the node.
@@ -206,7 +228,7 @@ func (l *Loader) Run(ctx context.Context) error {
 		if step.Kind == Done {
 			pause = pace.Aligned(rest)
 		}
-		if slices.ContainsFunc(step.Causes, func(c cause.Cause) bool { return c.Code == kernel.InUse }) {
+		if step.Users {
 			pause = min(pause, usersAgain)
 		}
 		timer := time.NewTimer(pause)

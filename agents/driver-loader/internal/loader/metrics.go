@@ -14,7 +14,7 @@ func NewMetrics(l *Loader) *Metrics {
 	return &Metrics{
 		loader: l,
 		ready:  prometheus.NewDesc(namespace+"ready", "1 while the driver is loaded and works; 0 while it is not, as /readyz explains.", nil, nil),
-		driver: prometheus.NewDesc(namespace+"driver_info", "1, with version and kernel module type of the driver that works; absent while none does.", []string{"version", "type"}, nil),
+		driver: prometheus.NewDesc(namespace+"driver_info", "1, with version and kernel module type of the driver, while it is ready.", []string{"version", "type"}, nil),
 		causes: prometheus.NewDesc(namespace+"causes", "Number of things that are in the way of the desired driver, by code.", []string{"code"}, nil),
 	}
 }

@@ -158,8 +158,7 @@ func (o Observation) replace(target Driver) Step {
 	}
 	order := stack.UnloadOrder(o.Modules)
 	if !o.Claimed && len(o.Users) > 0 {
-		// The agents would close their handles for nothing.
-		return wait(InUse(stack.Used(o.Modules, order), o.Users)...)
+		return o.users(order)
 	}
 	if !o.Claimed {
 		return Step{Kind: Claim, Driver: target, Modules: order}
@@ -168,6 +167,22 @@ func (o Observation) replace(target Driver) Step {
 		return wait(InUse(used, o.Holders)...)
 	}
 	return Step{Kind: Unload, Driver: target, Modules: order}
+}
+
+// works reports whether the loaded driver is the one that worked last.
+func (o Observation) works() bool {
+	return o.Running.same(o.Before) || !o.Noted && o.Running.Version == o.Before.Version
+}
+
+// users is the step of a node whose driver is in use, and works meanwhile: the agents would
+// close their handles for nothing.
+func (o Observation) users(order []string) Step {
+	if o.Published != o.Running.Version && o.works() {
+		return Step{Kind: Publish, Driver: o.Before}
+	}
+	step := wait(InUse(stack.Used(o.Modules, order), o.Users)...)
+	step.Users = true
+	return step
 }
 
 // complete is the step that makes a loaded driver whole.

@@ -137,6 +137,9 @@ func TestNext(t *testing.T) {
 		"… by processes that are known": {want2, func(o *loader.Observation) {
 			o.Change, o.Claimed, o.Modules, o.Holders = change(), true, modules(2), []holders.Holder{{PID: 1}, {PID: 2}}
 		}, loader.Wait, "", nil, []cause.Code{kernel.InUse, kernel.InUse}},
+		"… the old one is in use, and its fact is gone": {want2, func(o *loader.Observation) {
+			o.Change, o.Users, o.Before, o.Published = change(), []holders.Holder{{PID: 1}}, driver("1"), ""
+		}, loader.Publish, "1", nil, nil},
 		"… the old one is unloaded": {want2, func(o *loader.Observation) { o.Change, o.Claimed = change(), true }, loader.Unload, "2", order, nil},
 		"… half of it, when killed": {want2, func(o *loader.Observation) {
 			o.Change, o.Claimed = change(), true

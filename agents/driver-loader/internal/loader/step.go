@@ -50,6 +50,9 @@ type Step struct {
 	// Causes are why the node is not as desired. A step that is Done has them if a change of
 	// the driver has failed, so that the one before is loaded.
 	Causes []cause.Cause `json:"causes,omitempty"`
+	// Users is set if the step waits for processes that are known: to look at them again
+	// disturbs nobody.
+	Users bool `json:"-"`
 }
 
 // String says what the step does.
