@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -28,7 +29,8 @@ func Compiler(version string) string {
 	switch {
 	case strings.Contains(version, "clang"):
 		family = "clang"
-	case strings.Contains(version, "gcc"), strings.Contains(version, "GCC"):
+	case strings.Contains(version, "gcc"), strings.Contains(version, "GCC"), strings.HasPrefix(version, "cc ("):
+		// The program cc of a Linux distribution names neither; it is gcc, or says clang.
 		family = "gcc"
 	default:
 		return ""
@@ -84,7 +86,7 @@ func chooseCompiler(ctx context.Context, kernel string) (chosen, error) {
 		if near.program == "" && major(is) == major(want) {
 			near = chosen{program, first}
 		}
-		seen = append(seen, name+" is "+is)
+		seen = append(seen, name+" is "+cmp.Or(is, "of an unknown kind"))
 	}
 	if near.program != "" {
 		return near, nil

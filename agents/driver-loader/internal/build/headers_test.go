@@ -126,6 +126,7 @@ func TestTheCompilerOfAKernel(t *testing.T) {
 		"gcc version 8.5.0 20210514 (Red Hat 8.5.0-4) (GCC) ":        "gcc 8.5.0",
 		"Ubuntu clang version 14.0.0-1ubuntu1":                       "clang 14.0.0",
 		"clang version 18.1.3 (https://github.com/llvm/llvm-project": "clang 18.1.3",
+		"cc (Debian 12.2.0-14+deb12u1) 12.2.0":                       "gcc 12.2.0",
 		"tcc version 0.9.27":                                         "",
 		"":                                                           "",
 		"Linux version 6.1.0-54-amd64 (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0, GNU ld (GNU Binutils for Debian) 2.40) #1 SMP":                   "gcc 12.2.0",

@@ -66,11 +66,11 @@ type toolError struct {
 }
 
 // Error has the line that says what is wrong: of dnf the one with the address, of apt the
-// first error, of others the first line.
+// one about the signature or the first error, of others the first line.
 func (e *toolError) Error() string {
 	lines := strings.Split(e.output, "\n")
 	line := ""
-	for _, mark := range []string{"Curl error", "E: ", "Error: ", ""} {
+	for _, mark := range []string{"Curl error", "GPG error", "E: ", "Error: ", ""} {
 		at := slices.IndexFunc(lines, func(l string) bool { return strings.TrimSpace(l) != "" && strings.Contains(l, mark) })
 		if at >= 0 {
 			line = strings.TrimSpace(lines[at])
