@@ -29,8 +29,9 @@ func TestEndsWhileNVMLWaits(t *testing.T) {
 	p := start(t, n)
 	p.wait(2, 0)
 	p.Said("ready: devices")
-	n.Run("set", "latency=1h")
+	// In this order: the wait that begins between the two is counted, and ends by itself.
 	n.Run("calls", "--reset")
+	n.Run("set", "latency=1h")
 	agenttest.Poll(t, "a wait for an event", n.Called)
 	p.Stop()
 	if got := files(t, p.path("sockets")); len(got) != 1 {
