@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# test-events.sh [-tags TAGS] [MODULE…]: prints the events of "go test -json"
-# of the modules, one after the other. It fails when one of them fails.
+# test-events.sh [-tags TAGS] [MODULE…] [-test.run=PATTERN PACKAGE]: prints the events of
+# "go test -json" of the modules, one after the other. It fails when one of them fails. With
+# a pattern, which gotestsum appends, it runs these tests of one package alone.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -12,6 +13,12 @@ tags=()
 if [ "${1:-}" = -tags ]; then
   tags=(-tags "$2")
   shift 2
+fi
+if [[ "${*: -2:1}" == -test.run=* ]]; then
+  package=${*: -1} module=${package#outrigger.dev/}
+  while [ ! -e "$module/go.mod" ]; do module=${module%/*}; done
+  cd "$module"
+  exec go test -json "${args[@]}" "${tags[@]}" "${*: -2:1}" "$package"
 fi
 modules=("$@")
 [ $# -gt 0 ] || mapfile -t modules < <(tools/modules.sh)

@@ -4,7 +4,9 @@
 # line: N passed, N failed, N skipped. With --complete root runs it, and all that tests
 # use is built: a test may then be skipped only for what this machine is ("this machine
 # …") or for a program that people install by themselves (docker.io); any other skipped
-# test is a failure.
+# test is a failure. Up to three tests that failed, but not of a data race or a panic, are run
+# once more, alone: most of the tests wait for other programs on a machine that may be busy.
+# Those that pass then are named.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export GOWORK=off CGO_ENABLED=1 OUTRIGGER_BIN=$PWD/bin
@@ -14,16 +16,17 @@ events=$PWD/out/test/events.json
 mkdir -p "$(dirname "$events")"
 
 bin/gotestsum --raw-command --format "${TEST_FORMAT:-pkgname}" --format-hide-empty-pkg \
+  --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race \
   --jsonfile "$events" -- tools/test-events.sh "$@"
 status=$?
 
-# skipped: prints "PACKAGE TEST: REASON" for each skipped test.
+field='function field(name) {
+  if (!match($0, "\"" name "\":\"([^\"\\\\]|\\\\.)*\"")) return ""
+  return substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 5)
+}'
+# Prints "PACKAGE TEST: REASON" for each skipped test.
 skipped() {
-  awk '
-    function field(name) {
-      if (!match($0, "\"" name "\":\"([^\"\\\\]|\\\\.)*\"")) return ""
-      return substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 5)
-    }
+  awk "$field"'
     { test = field("Package") " " field("Test"); action = field("Action") }
     action == "output" && match($0, /_test\.go:[0-9]+: |simtest\.go:[0-9]+: /) {
       text = field("Output"); sub(/^.*\.go:[0-9]+: /, "", text); sub(/\\n$/, "", text); reason[test] = text
@@ -31,8 +34,19 @@ skipped() {
     action == "skip" && field("Test") != "" { print test ": " reason[test] }' "$events"
 }
 
-count() { grep -F '"Test":' "$events" | grep -cF "\"Action\":\"$1\""; }
-passed=$(count pass) failed=$(count fail)
+# results: prints "ACTION PACKAGE TEST" for each test: how it ended the last time, "again" for
+# one that failed and then passed.
+results() {
+  grep -F '"Test":' "$events" | grep -E '"Action":"(pass|fail|skip)"' | awk "$field"'
+    { test = field("Package") " " field("Test"); action = field("Action"); before = end[test] }
+    { end[test] = before == "fail" && action == "pass" ? "again" : action }
+    END { for (test in end) print end[test], test }'
+}
+ends=$(results)
+count() { grep -cE "^($1) " <<<"$ends"; }
+passed=$(count 'pass|again') failed=$(count fail)
+again=$(sed -n 's/^again //p' <<<"$ends" | sort)
+[ -z "$again" ] || printf 'failed, and passed when they were run once more:\n%s\n' "$again"
 # A package that does not build or that dies has no failed test of its own.
 [ $status -eq 0 ] || [ "$failed" -gt 0 ] || failed=1
 
