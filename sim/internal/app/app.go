@@ -36,7 +36,7 @@ func newApp(out io.Writer) *cli.App {
 			createCommand(), deleteCommand(), showCommand(),
 			setCommand(), xidCommand(), loseCommand(), healCommand(), plugCommand(), unplugCommand(),
 			migCommand(), procCommand(), resetCommand(), rebootCommand(),
-			callsCommand(), batchCommand(), execCommand(), mountCommand(),
+			callsCommand(), batchCommand(), execCommand(), mountCommand(), kernelCommand(), imageCommand(),
 		},
 	})
 }

@@ -157,7 +157,9 @@ func render(dir string, cfg Config) error {
 // entries returns all that a new node's folder holds, but for the state and
 // the second view of the driver root.
 func entries(snap state.Snapshot, procDevices string, cfg Config) ([]tree.Entry, error) {
-	all := []tree.Entry{tree.Dir(stageDir), tree.Dir(containerRoot), tree.Dir(procDriverDir), tree.Dir(sysDevices)}
+	all := []tree.Entry{
+		tree.Dir(stageDir), tree.Dir(containerRoot), tree.Dir(procDriverDir), tree.Dir(sysDevices), {Path: firmwarePath, Mode: 0o644},
+	}
 	driver, err := driverTree(snap.Driver.Version, cfg.Libraries, cfg.Program)
 	if err != nil {
 		return nil, err

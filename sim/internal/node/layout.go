@@ -23,4 +23,8 @@ const (
 	procDriverDir = "proc/driver"
 	procDevFile   = "proc/devices"
 	devDir        = "dev"
+	// modulesDir has the modules of a simulated kernel, and firmwarePath is the folder in
+	// which that kernel looks for firmware.
+	modulesDir   = "sys/module"
+	firmwarePath = modulesDir + "/firmware_class/parameters/path"
 )

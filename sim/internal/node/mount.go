@@ -16,6 +16,9 @@ import (
 // HostRoot is the driver root of a driver that is installed on the machine.
 const HostRoot = "/"
 
+// NoRoot stands for no driver root: a node without a driver, whose kernel is Serve's.
+const NoRoot = "none"
+
 // Enter moves the calling thread, and what it executes from then on, into a
 // private mount namespace that shows the node at the real paths. The calling
 // goroutine stays locked to its thread. On an error the process is in a useless
@@ -85,8 +88,8 @@ func rootMount(process string) (string, error) {
 
 // mount makes all mounts, or none.
 func (n *Node) mount(ctx context.Context, driverRoot string) (err error) {
-	if !filepath.IsAbs(driverRoot) {
-		return fmt.Errorf("mount node: driver root %q is not an absolute path; use / or /run/nvidia/driver", driverRoot)
+	if !filepath.IsAbs(driverRoot) && driverRoot != NoRoot {
+		return fmt.Errorf("mount node: driver root %q is not an absolute path; use /, /run/nvidia/driver or %s", driverRoot, NoRoot)
 	}
 	var m mounter
 	defer func() {
@@ -105,6 +108,9 @@ func (n *Node) mount(ctx context.Context, driverRoot string) (err error) {
 		if err := m.bind(n.path(b.from), b.to, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC); err != nil {
 			return err
 		}
+	}
+	if driverRoot == NoRoot {
+		return m.bind(n.path(modulesDir), "/sys/module", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)
 	}
 	if filepath.Clean(driverRoot) != HostRoot {
 		if err := os.MkdirAll(driverRoot, 0o755); err != nil {

@@ -6,6 +6,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -203,6 +204,22 @@ func (s *State) SetDriver(loaded bool) error {
 			}
 		}
 		C.sim_post(s.sim, &C.struct_sim_event{kind: C.SIM_EVENT_DRIVER})
+		return nil
+	})
+}
+
+// SetDriverVersion sets the version of the driver that is loaded next.
+func (s *State) SetDriverVersion(version string) error {
+	return s.update(func() error {
+		var driver C.struct_sim_driver
+		C.sim_read_driver(s.sim, &driver)
+		if err := errors.Join(
+			setString(driver.version[:], version),
+			setString(driver.nvml_version[:], strconv.Itoa(int(driver.cuda_version/1000))+"."+version), //nolint:mnd // 13000 is CUDA 13.0
+		); err != nil {
+			return err
+		}
+		C.sim_write_driver(s.sim, &driver)
 		return nil
 	})
 }

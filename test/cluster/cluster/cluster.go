@@ -147,7 +147,7 @@ func (c *Cluster) spec(n plan.Node) nodeinit.Spec {
 		Components: render.Components(c.plan, n, c.options(n)),
 	}
 	if n.GPUs > 0 {
-		s.GPUSim = gpuSimDir(n.Name)
+		s.GPUSim, s.Bare = gpuSimDir(n.Name), c.plan.Shape.Bare
 	}
 	return s
 }

@@ -36,6 +36,9 @@ type Config struct {
 	GPUs int
 	// Model is gpu-sim's name of the GPU model; empty means a100-40.
 	Model string
+	// Bare is set if the GPU nodes come without a driver: no files, no device nodes, and a
+	// simulated kernel that loads modules ("gpu-sim kernel").
+	Bare bool
 	// Kwok starts only the control plane, and kwok, which plays the kubelets of the Nodes
 	// with the annotation kwok.x-k8s.io/node=fake that the user creates. Pods get ready on
 	// them at once, except on those with names that begin with NeverReady.
@@ -71,7 +74,7 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) shape() plan.Shape {
-	return plan.Shape{Nodes: c.Nodes, GPUNodes: c.GPUNodes, GPUs: c.GPUs, Model: c.Model, CRIONodes: c.CRIONodes, Kwok: c.Kwok}
+	return plan.Shape{Nodes: c.Nodes, GPUNodes: c.GPUNodes, GPUs: c.GPUs, Model: c.Model, Bare: c.Bare, CRIONodes: c.CRIONodes, Kwok: c.Kwok}
 }
 
 // Validate reports everything that prevents the cluster from starting here.

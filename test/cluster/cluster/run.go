@@ -91,8 +91,17 @@ func (c *Cluster) LoadImage(ctx context.Context, archive string, nodes ...string
 // the given nodes, or on all.
 func (c *Cluster) LoadProgram(ctx context.Context, name, program string, nodes ...string) error {
 	file := filepath.Base(program)
-	archive := filepath.Join(machine.DataDir, file+".tar")
-	i := image.Image{Name: name, Program: program, Path: "/usr/bin/" + file, Entrypoint: []string{file}}
+	return c.load(ctx, image.Image{Name: name, Program: program, Path: "/usr/bin/" + file, Entrypoint: []string{file}}, nodes)
+}
+
+// LoadRoot creates an image with the files of a folder, and imports it on the given nodes,
+// or on all.
+func (c *Cluster) LoadRoot(ctx context.Context, name, root string, nodes ...string) error {
+	return c.load(ctx, image.Image{Name: name, Root: root}, nodes)
+}
+
+func (c *Cluster) load(ctx context.Context, i image.Image, nodes []string) error {
+	archive := filepath.Join(machine.DataDir, strings.NewReplacer("/", "-", ":", "-").Replace(i.Name)+".tar")
 	if err := writeFile(archive, i.WriteArchive); err != nil {
 		return err
 	}

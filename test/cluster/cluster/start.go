@@ -57,8 +57,12 @@ func (s starter) start(ctx context.Context, n plan.Node) error {
 		return err
 	}
 	if n.GPUs > 0 {
+		driver := "on"
+		if spec.Bare {
+			driver = "off"
+		}
 		create := exec.CommandContext(ctx, filepath.Join(spec.BinDir, "gpu-sim"),
-			"create", "--root", spec.GPUSim, "--name", n.Name, "--gpus", strconv.Itoa(n.GPUs), "--model", n.Model)
+			"create", "--root", spec.GPUSim, "--name", n.Name, "--gpus", strconv.Itoa(n.GPUs), "--model", n.Model, "--driver", driver)
 		if _, err := output(create); err != nil {
 			return fmt.Errorf("create simulated GPUs of %s: %w", n.Name, err)
 		}
@@ -77,7 +81,8 @@ func (s starter) spawn(ctx context.Context, n plan.Node, spec nodeinit.Spec) err
 	}
 	defer func() { _ = log.Close() }()
 	// The process is not bound to ctx, because the node runs longer than its creator.
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(spec.BinDir, "cluster"), "node-init", "--dir", spec.Dir)
+	command := spec.Command()
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setsid:     true,

@@ -25,10 +25,12 @@ import (
 // nameAnnotation is where containerd reads the name of an archived image.
 const nameAnnotation = "io.containerd.image.name"
 
-// Image is an image with one program.
+// Image is an image with one program, or with the files of a folder.
 type Image struct {
 	// Name is the full name with the tag.
 	Name string
+	// Root is a folder of the machine with all files of the image, instead of a program.
+	Root string
 	// Program is the file on the machine, a static binary.
 	Program string
 	// Path is the path of the program in the image.
@@ -118,6 +120,9 @@ func (i Image) build() (v1.Image, error) {
 
 // layer returns the tar file of the image's only layer.
 func (i Image) layer() ([]byte, error) {
+	if i.Root != "" {
+		return layerOf(i.Root)
+	}
 	program, err := os.ReadFile(i.Program)
 	if err != nil {
 		return nil, fmt.Errorf("read program: %w", err)
@@ -140,6 +145,19 @@ func (i Image) layer() ([]byte, error) {
 	}
 	if _, err := tw.Write(program); err != nil {
 		return nil, fmt.Errorf("add %s: %w", i.Path, err)
+	}
+	if err := tw.Close(); err != nil {
+		return nil, fmt.Errorf("finish layer: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// layerOf returns the tar file of a layer with the files of a folder.
+func layerOf(root string) ([]byte, error) {
+	var b bytes.Buffer
+	tw := tar.NewWriter(&b)
+	if err := tw.AddFS(os.DirFS(root)); err != nil {
+		return nil, fmt.Errorf("add the files of %s: %w", root, err)
 	}
 	if err := tw.Close(); err != nil {
 		return nil, fmt.Errorf("finish layer: %w", err)

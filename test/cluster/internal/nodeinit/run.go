@@ -82,7 +82,11 @@ func setUp(ctx context.Context, s Spec) error {
 	if s.GPUSim == "" {
 		return nil
 	}
-	out, err := exec.CommandContext(ctx, filepath.Join(s.BinDir, "gpu-sim"), "mount", "--root", s.GPUSim).CombinedOutput()
+	driverRoot := "/"
+	if s.Bare {
+		driverRoot = "none"
+	}
+	out, err := exec.CommandContext(ctx, s.gpuSim(), "mount", "--root", s.GPUSim, "--driver-root", driverRoot).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("mount simulated GPUs of %s: %w: %s", s.Name, err, out)
 	}

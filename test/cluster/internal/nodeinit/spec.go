@@ -21,9 +21,23 @@ type Spec struct {
 	// Cgroup is the name of the cluster's cgroup, the parent of the node's cgroup.
 	Cgroup string `json:"cgroup"`
 	// GPUSim is the folder of the simulated GPU node; empty on a plain node.
-	GPUSim     string             `json:"gpuSim,omitempty"`
+	GPUSim string `json:"gpuSim,omitempty"`
+	// Bare is whether that node has no driver.
+	Bare       bool               `json:"bare,omitempty"`
 	Components []render.Component `json:"components"`
 }
+
+// Command returns the command of the first process: it runs on the simulated kernel of a node
+// that has one.
+func (s Spec) Command() []string {
+	command := []string{filepath.Join(s.BinDir, "cluster"), "node-init", "--dir", s.Dir}
+	if s.Bare {
+		command = append([]string{s.gpuSim(), "kernel", "--root", s.GPUSim, "--"}, command...)
+	}
+	return command
+}
+
+func (s Spec) gpuSim() string { return filepath.Join(s.BinDir, "gpu-sim") }
 
 // Socket returns the path at which the first process accepts commands.
 func (s Spec) Socket() string { return filepath.Join(s.Dir, "init.sock") }

@@ -21,6 +21,8 @@ type Shape struct {
 	// GPUs is the number of GPUs of each such node, and Model their model.
 	GPUs  int    `json:"gpus"`
 	Model string `json:"model"`
+	// Bare is whether they have no driver, and a simulated kernel that loads modules.
+	Bare bool `json:"bare,omitempty"`
 	// Kwok is whether the only node runs the control plane and kwok, and no pods. It has
 	// no Node object; kwok plays the kubelets of those that the user creates.
 	Kwok bool `json:"kwok,omitempty"`

@@ -1,0 +1,216 @@
+//go:build linux && amd64
+
+package kernel
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/sim/internal/kmod"
+)
+
+// Node is what the kernel shows of its modules and devices. Errors of its methods that are a
+// unix.Errno are those of the system call.
+type Node interface {
+	LoadModule(m kmod.Module, params []string) error
+	UnloadModule(name string) error
+	// Served reports whether a driver serves the device at a path.
+	Served(path string) bool
+}
+
+// notification is struct seccomp_notif.
+type notification struct {
+	ID    uint64
+	PID   uint32
+	Flags uint32
+	// Of struct seccomp_data.
+	Number             int32
+	Arch               uint32
+	InstructionPointer uint64
+	Args               [6]uint64
+}
+
+// response is struct seccomp_notif_resp.
+type response struct {
+	ID    uint64
+	Value int64
+	Error int32
+	Flags uint32
+}
+
+// addition is struct seccomp_notif_addfd.
+type addition struct {
+	ID                       uint64
+	Flags, From, To, ToFlags uint32
+}
+
+// The requests of ioctl for a listener, and flags, of linux/seccomp.h.
+const (
+	receive   = 0xc0502100
+	send      = 0xc0182101
+	stillGoes = 0x40082102
+	addFile   = 0x40182103
+
+	flagContinue = 1
+	flagSend     = 2
+)
+
+// Bounds for what a program gives.
+const (
+	maxPath   = 4096
+	maxModule = 256 << 20
+)
+
+// Serve answers the programs on the simulated kernel until none is left. What it cannot
+// do for them is printed to log.
+func Serve(listener *os.File, node Node, log io.Writer) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close() //nolint:errcheck // nothing was written
+	s := server{fd: listener.Fd(), node: node, null: null, log: log}
+	for {
+		var n notification
+		err := ioctl(s.fd, receive, unsafe.Pointer(&n))
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ENOENT):
+			// The program was killed, or the last one has ended.
+			if s.alone() {
+				return nil
+			}
+		case err != nil:
+			return fmt.Errorf("wait for a system call: %w", err)
+		default:
+			s.answer(n)
+		}
+	}
+}
+
+type server struct {
+	fd   uintptr
+	node Node
+	null *os.File
+	log  io.Writer
+}
+
+// alone reports whether no program is left.
+func (s server) alone() bool {
+	poll := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}} //nolint:gosec // a small number
+	_, err := unix.Poll(poll, 0)
+	return err == nil && poll[0].Revents&unix.POLLHUP != 0
+}
+
+func ioctl(fd, request uintptr, data unsafe.Pointer) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, request, uintptr(data)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// answer serves one system call. A program that is killed meanwhile needs no answer.
+func (s server) answer(n notification) {
+	r := response{ID: n.ID}
+	var err error
+	switch n.Number {
+	case unix.SYS_FINIT_MODULE:
+		err = s.load(n)
+	case unix.SYS_DELETE_MODULE:
+		err = s.unload(n)
+	default:
+		if s.opens(n) {
+			add := addition{ID: n.ID, Flags: flagSend, From: uint32(s.null.Fd()), ToFlags: unix.O_CLOEXEC} //nolint:gosec // a small number
+			_ = ioctl(s.fd, addFile, unsafe.Pointer(&add))
+			return
+		}
+		r.Flags = flagContinue
+	}
+	if err != nil {
+		errno, is := errors.AsType[unix.Errno](err)
+		if !is {
+			fmt.Fprintf(s.log, "process %d: %v\n", n.PID, err)
+			errno = unix.EIO
+		}
+		r.Error = -int32(errno) //nolint:gosec // a small number
+	}
+	_ = ioctl(s.fd, send, unsafe.Pointer(&r))
+}
+
+// load is finit_module(fd, parameters, flags).
+func (s server) load(n notification) error {
+	file, err := readFile(fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[0]))) //nolint:gosec // as the program gave it
+	if err != nil {
+		return err
+	}
+	params, err := s.text(n, n.Args[1])
+	if err != nil {
+		return err
+	}
+	m, err := kmod.Parse(file)
+	if err != nil {
+		fmt.Fprintln(s.log, err)
+		return unix.ENOEXEC
+	}
+	return s.node.LoadModule(m, strings.Fields(params))
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, unix.EBADF
+	}
+	defer f.Close() //nolint:errcheck // it was read
+	return io.ReadAll(io.LimitReader(f, maxModule))
+}
+
+// unload is delete_module(name, flags).
+func (s server) unload(n notification) error {
+	name, err := s.text(n, n.Args[0])
+	if err != nil {
+		return err
+	}
+	if name == "" || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
+		return unix.ENOENT
+	}
+	return s.node.UnloadModule(name)
+}
+
+// opens reports whether openat opens a device that a driver serves.
+func (s server) opens(n notification) bool {
+	path, err := s.text(n, n.Args[1])
+	if err != nil || !s.node.Served(path) {
+		return false
+	}
+	_, err = os.Stat(filepath.Join("/proc", strconv.Itoa(int(n.PID)), "root", path))
+	return err == nil
+}
+
+// text reads text of a program's memory.
+func (s server) text(n notification, at uint64) (string, error) {
+	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", n.PID))
+	if err != nil {
+		return "", unix.EFAULT
+	}
+	defer mem.Close() //nolint:errcheck // it was read
+	text := make([]byte, maxPath)
+	got, err := mem.ReadAt(text, int64(at)) //nolint:gosec // an address
+	if got == 0 {
+		return "", errors.Join(unix.EFAULT, err)
+	}
+	end := bytes.IndexByte(text[:got], 0)
+	// Now the number of the process was that of the program.
+	if end < 0 || ioctl(s.fd, stillGoes, unsafe.Pointer(&n.ID)) != nil {
+		return "", unix.EFAULT
+	}
+	return string(text[:end]), nil
+}
