@@ -41,6 +41,10 @@ func commands() []*cli.Command {
 			Name: "unload", Usage: "unload the driver from the kernel, if nothing uses it; names what does",
 			Action: with(unload),
 		},
+		{
+			Name: "install", Usage: "copy this program and driver-loader-drain into a folder, for a container of the driver's image", ArgsUsage: "DIR",
+			Action: install,
+		},
 	}
 }
 
