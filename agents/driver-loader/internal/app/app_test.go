@@ -31,6 +31,28 @@ func TestHelp(t *testing.T) {
 	golden.Assert(t, out.String(), "help.golden")
 }
 
+func TestAPolicyThatCannotBeFollowedIsRejected(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"an unknown key": {[]string{"--upgrade-policy", `{"maxParallel": 1}`}, `unknown field "maxParallel"`},
+		"no node":        {[]string{"--upgrade-policy", "{}", "--daemonset-name", "x"}, "--node-name is not set"},
+		"a percentage of an unknown number": {
+			[]string{"--upgrade-policy", `{"maxUnavailable": "30%"}`, "--node-name", "x"},
+			"--daemonset-name is not set, and maxUnavailable of --upgrade-policy is 30%",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			code := agent.Exec(t.Context(), app.App(), append([]string{"driver-loader", "plan"}, tc.args...), &out, &errs)
+			if code != 2 || !strings.Contains(errs.String(), tc.want) {
+				t.Errorf("exit code %d: %s", code, errs.String())
+			}
+		})
+	}
+}
+
 func TestFlagsAreDocumented(t *testing.T) { agenttest.Documented(t, app.App(), page) }
 
 // TestCausesAreDocumented looks for each code that the packages define.

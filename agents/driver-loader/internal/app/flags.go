@@ -11,7 +11,7 @@ import (
 // flags are the flags of the agent. Variables are those of NVIDIA's driver container where
 // it has the same setting.
 func flags() []cli.Flag {
-	return slices.Concat(hostFlags(), driverFlags(), buildFlags())
+	return slices.Concat(hostFlags(), driverFlags(), buildFlags(), clusterFlags())
 }
 
 // hostFlags are those of all agents that say where the host is, and the loader's own. The

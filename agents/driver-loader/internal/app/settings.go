@@ -35,6 +35,8 @@ type settings struct {
 	params  string
 	payload string
 	machine string
+	// place is nil for an agent that is in no cluster.
+	place *place
 }
 
 // read reads the flags.
@@ -78,6 +80,8 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 		s.desired.Flavour = payload.Flavour(kind)
 	}
 	errs = append(errs, err, s.readSigner(c))
+	s.place, err = readPlace(c)
+	errs = append(errs, err)
 	if s.config.Jobs < 0 {
 		errs = append(errs, agent.BadFlag("max-threads", c.String("max-threads"), "0 or more"))
 	}
