@@ -11,6 +11,7 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
 )
 
@@ -31,20 +32,44 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	var up *upgrades
+	s.config.Settled = func() {
+		if up != nil {
+			up.Changed()
+		}
+	}
 	l := loader.New(s.config, s.machine)
-	return &agent.Agent{
+	a := &agent.Agent{
 		Run: func(ctx context.Context) error {
-			if s.payload != "" {
-				if _, err := s.store().Import(ctx, s.payload); err != nil {
-					// The store may have a driver.
-					log.Error("cannot import the driver", "path", s.payload, "err", err)
-				}
+			s.importPayload(ctx)
+			if up != nil {
+				return up.beside(ctx, l.Run)
 			}
 			return l.Run(ctx)
 		},
 		Ready: l.Ready, Collectors: []prometheus.Collector{loader.NewMetrics(l)},
 		Reload: func(context.Context) error { l.Retry(); return nil },
-	}, nil
+	}
+	if s.place == nil {
+		return a, nil
+	}
+	if up, err = s.upgrader(l, log); err != nil {
+		return nil, err
+	}
+	a.Ready = func() error { return up.ready(l.Ready()) }
+	a.Collectors = append(a.Collectors, upgrade.NewMetrics(up.Upgrade))
+	return a, nil
+}
+
+// importPayload imports the driver that the flags name, if any.
+func (s settings) importPayload(ctx context.Context) {
+	if s.payload == "" {
+		return
+	}
+	if _, err := s.store().Import(ctx, s.payload); err != nil {
+		// The store may have a driver.
+		s.config.Log.Error("cannot import the driver", "path", s.payload, "err", err)
+	}
 }
 
 func (s *settings) store() payload.Store {

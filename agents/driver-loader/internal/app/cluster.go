@@ -1,14 +1,20 @@
 package app
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/driver-loader/internal/eviction"
+	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/agents/driver-loader/internal/slots"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
@@ -69,4 +75,72 @@ func readPlace(c *cli.Context) (*place, error) {
 		p.drain = filepath.Join(filepath.Dir(self), eviction.Program)
 	}
 	return p, errors.Join(errs...)
+}
+
+// journal returns the path of the journal of upgrades.
+func (s settings) journal() string { return filepath.Join(s.config.Store, "upgrade.json") }
+
+// left says what an upgrade leaves to the loader. A journal that cannot be read is reported, and
+// replaced, by the upgrade.
+func (s settings) left(d *loader.Desired) {
+	j, _ := upgrade.ReadJournal(s.journal())
+	d.Keep, d.Instead = true, j.Driver
+	if j.State.Changing() {
+		d.Upgrading = where(j)
+	}
+}
+
+// where says where an upgrade is.
+func where(j upgrade.Journal) string {
+	return fmt.Sprintf("the upgrade to driver %s has the state %s", j.Target, j.State)
+}
+
+// upgrades is the part of an agent that upgrades its node.
+type upgrades struct {
+	*upgrade.Upgrade
+	events *kube.Events
+}
+
+// upgrader returns the part of the agent that upgrades the node with a loader.
+func (s settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, error) {
+	client, err := kube.New(kube.Config{Node: s.place.nodeName, Agent: loader.Name, Log: log})
+	if err != nil {
+		return nil, agent.Usagef("flag --upgrade-policy: it needs the API server, and %s", err)
+	}
+	u := &upgrades{events: kube.NewEvents(client)}
+	u.Upgrade = upgrade.New(upgrade.Config{
+		Client: client, Events: u.events, Driver: l, Log: log, Moved: l.Again,
+		Slots: slots.New(slots.Config{Client: client, Namespace: s.place.daemonSet.Namespace, Node: s.place.nodeName, Log: log}),
+		Desired: func(state upgrade.State) (upgrade.Desired, error) {
+			target, err := l.Target(state.Active())
+			return upgrade.Desired{Driver: target, Policy: s.place.policy}, err
+		},
+		DaemonSet: s.place.daemonSet, Journal: s.journal(), Drain: []string{s.place.drain},
+	})
+	return u, nil
+}
+
+// beside runs the upgrade while another function runs.
+func (u *upgrades) beside(ctx context.Context, run func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	// Both go on until ctx ends.
+	running.Go(func() { _ = u.events.Run(ctx) })
+	running.Go(func() { _ = u.Run(ctx) })
+	return run(ctx)
+}
+
+// ready is the answer of a loader, with where the upgrade is.
+func (u *upgrades) ready(of error) error {
+	j := u.Journal()
+	if of == nil || !j.State.Active() {
+		return of
+	}
+	at := errors.New(where(j))
+	if j.Cause != nil {
+		return errors.Join(of, at, *j.Cause)
+	}
+	return errors.Join(of, at)
 }

@@ -124,6 +124,9 @@ func (s *settings) observeDesired() (loader.Desired, error) {
 			d.Params[stack.ModuleOf(name)] = params
 		}
 	}
+	if s.place != nil {
+		s.left(&d)
+	}
 	return d, errors.Join(errs...)
 }
 

@@ -38,6 +38,12 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 			return err
 		}
 		return l.journal.edit(func(r *record) { r.Change = &Change{From: o.from(), To: s.Driver} })
+	case Rehearse:
+		if err := l.rehearse(ctx, o, s.Driver); err != nil {
+			return err
+		}
+		l.rehearsedIs(s.Driver)
+		return nil
 	case Claim:
 		return l.claim(ctx, s)
 	case Unload:

@@ -18,6 +18,12 @@ const (
 	NoPayload          cause.Code = "DriverMissing"
 	NoWayBack          cause.Code = "PreviousDriverMissing"
 	FlavourUnsupported cause.Code = "ModuleTypeUnsupported"
+	// OtherContainer is a driver of NVIDIA's driver container, which still runs.
+	OtherContainer cause.Code = "DriverOfOtherContainer"
+	// Upgrading is a node whose driver an upgrade changes now.
+	Upgrading cause.Code = "UpgradeInProgress"
+	// GivenUp is an upgrade that was given up after its driver was loaded.
+	GivenUp cause.Code = "UpgradeGivenUp"
 )
 
 // NoGPUCause is the cause of a node without a GPU.
@@ -25,6 +31,14 @@ func NoGPUCause() cause.Cause {
 	return cause.Cause{
 		Code: NoGPU, Subject: "PCI bus", Text: "it has no GPU of NVIDIA",
 		Fix: "nothing, if the node should have none; else check that the GPU is seated, and passed to this machine",
+	}
+}
+
+// containerCause is the cause that NVIDIA's driver container has loaded a driver.
+func containerCause(d Driver) cause.Cause {
+	return cause.Cause{
+		Code: OtherContainer, Subject: "driver " + d.Version, Text: "NVIDIA's driver container has loaded it, and looks after it: its file " + containerReady + " is there",
+		Fix: "remove that container from this node (driver.enabled=false of NVIDIA's operator); if it does not run any more, remove the file",
 	}
 }
 

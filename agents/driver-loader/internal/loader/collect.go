@@ -8,7 +8,11 @@ import (
 // collect removes from the store what a node that is as desired does not need.
 func (l *Loader) collect(o Observation, desired Driver) {
 	needed := cache.Needed{Running: o.Kernel.Release, Installed: garbage.Installed(l.cfg.Kernel.Modules)}
-	for _, d := range []Driver{o.Running, o.Before, desired, {Digest: o.Shown}} {
+	drivers := []Driver{o.Running, o.Before, desired, {Digest: o.Shown}}
+	if o.Change != nil {
+		drivers = append(drivers, o.Change.From)
+	}
+	for _, d := range drivers {
 		if d.Digest != "" {
 			needed.Sources = append(needed.Sources, d.Digest)
 		}

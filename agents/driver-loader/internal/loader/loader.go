@@ -62,8 +62,15 @@ type Config struct {
 	Desired func() (Desired, error)
 	// Daemons may be nil for none.
 	Daemons Daemons
-	// Calls are the system calls; nil for those of the running kernel.
+	// Settled is called by Run when the loaded or the desired driver may have changed; nil for
+	// nothing.
+	Settled func()
+	// Patience is how long Swap waits for what uses the driver; 0 for 5 minutes.
+	Patience time.Duration
+	// Calls are the system calls; nil for those of the running kernel. Open opens a device and
+	// closes it; nil for the system call.
 	Calls Kernel
+	Open  func(path string) error
 	Log   *slog.Logger
 }
 
@@ -74,9 +81,9 @@ type Loader struct {
 	payloads payload.Store
 	cache    cache.Cache
 	calls    Kernel
-	// kernel is the running one, which was observed once.
-	kernel kernel.Kernel
 
+	// turn is taken by what changes the node; mu guards the fields below it.
+	turn sync.Mutex
 	// What this process holds, which a crash frees, and what it has seen.
 	grant     *contract.Grant
 	validated Driver
@@ -84,6 +91,11 @@ type Loader struct {
 	again chan struct{}
 	mu    sync.Mutex
 	state Step
+	// kernel is the running one, which was observed once.
+	kernel kernel.Kernel
+	// checked is the driver that was rehearsed last, and standing what Run has seen last.
+	checked  Driver
+	standing string
 	// forget is set if a driver that has failed is to be tried again.
 	forget bool
 }
@@ -93,6 +105,9 @@ func New(cfg Config, machine string) *Loader {
 	l := &Loader{
 		cfg: cfg, journal: newJournal(cfg.Store), payloads: payload.Store{Dir: cfg.Store, Machine: machine},
 		cache: cache.Cache{Dir: cfg.Store}, calls: cfg.Calls, again: make(chan struct{}, 1),
+	}
+	if l.cfg.Open == nil {
+		l.cfg.Open = openDevice
 	}
 	if l.calls == nil {
 		l.calls = kernel.Syscalls{Root: cfg.Kernel}
@@ -106,21 +121,29 @@ const maxSteps = 60
 // Settle takes steps until there is nothing left to do, or nothing that can be done now. It
 // returns the last step, which is Done or Wait. One process of a node takes steps at a time.
 func (l *Loader) Settle(ctx context.Context) Step {
+	return l.settle(ctx, l.cfg.Desired, l.forgive)
+}
+
+// settle is Settle for what desired returns. It calls first when it is its turn.
+func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), first func() error) Step {
+	l.turn.Lock()
+	defer l.turn.Unlock()
 	unlock, err := l.lock(ctx)
 	if err == nil {
 		defer unlock()
-		err = l.forgive()
+		err = first()
 	}
 	if err != nil {
 		return l.stop(ctx, wait(AsCause("store", err)))
 	}
 	for range maxSteps {
 		o, observed := l.Observe(ctx)
-		desired, err := l.cfg.Desired()
+		desired, err := desired()
 		if err != nil {
 			return l.stop(ctx, wait(AsCause("configuration", err)))
 		}
 		step := Next(o, desired)
+		l.stands(o, desired)
 		l.set(step)
 		if step.Kind == Done || step.Kind == Wait {
 			if observed != nil && step.Kind == Wait {
@@ -134,6 +157,9 @@ func (l *Loader) Settle(ctx context.Context) Step {
 		l.cfg.Log.Info("next step", "step", step.String())
 		if err = l.act(ctx, o, step); err == nil {
 			continue
+		}
+		if step.ahead {
+			return l.stop(ctx, Step{Kind: Done, Driver: o.Running, Causes: causes(step, err), ahead: true})
 		}
 		if ctx.Err() != nil || !l.failed(ctx, o, step, err) {
 			return l.stop(ctx, wait(causes(step, err)...))
@@ -180,6 +206,9 @@ func (l *Loader) Ready() error {
 	}
 }
 
+// Again makes Run look at the node again now.
+func (l *Loader) Again() { pace.Signal(l.again) }
+
 // Retry makes Run look at the node again now, and forget that a driver does not work.
 func (l *Loader) Retry() {
 	l.mu.Lock()
@@ -218,14 +247,19 @@ func (l *Loader) Run(ctx context.Context) error {
 	var last Step
 	for ctx.Err() == nil {
 		pace.Drain(l.again)
+		was := l.stood()
 		step := l.Settle(ctx)
-		if step.Kind == Done {
+		rested := step.Kind == Done && !step.ahead
+		if rested {
 			retry.Reset()
 		}
 		l.log(step, last)
+		if l.cfg.Settled != nil && (last.Kind == "" || was != l.stood()) {
+			l.cfg.Settled()
+		}
 		last = step
 		pause := retry.Next()
-		if step.Kind == Done {
+		if rested {
 			pause = pace.Aligned(rest)
 		}
 		if step.Users {
@@ -258,6 +292,9 @@ func (l *Loader) log(step, last Step) {
 		return
 	}
 	for _, c := range step.Causes {
+		if c.Code == Upgrading {
+			continue // the upgrade logs what it does
+		}
 		l.cfg.Log.Warn("something is in the way", "subject", c.Subject, "cause", c.Text, "fix", c.Fix, "code", c.Code)
 	}
 }

@@ -11,29 +11,58 @@ import (
 
 // Next derives the next step of a node.
 func Next(o Observation, d Desired) Step {
-	if len(o.GPUs()) == 0 {
+	switch {
+	case len(o.GPUs()) == 0:
 		return wait(NoGPUCause())
-	}
-	if o.Host != "" {
+	case o.Host != "":
 		return host(o)
+	case o.others():
+		return wait(containerCause(o.Running))
+	case d.Upgrading != "":
+		return wait(cause.Cause{Code: Upgrading, Subject: "driver", Text: d.Upgrading})
 	}
 	target, back, missing := o.target(d)
-	if missing != nil {
-		return wait(*missing)
-	}
-	changing := back || o.Change != nil && o.Change.Failed == nil
+	kept := d.Keep && o.Running.Version != ""
 	switch {
+	case kept:
+		back = back && !o.differs(target)
+		target = o.Running.known(o)
+	case missing != nil:
+		return wait(*missing)
 	case o.Running.Version == "":
 		return o.bring(target, d)
-	case d.Keep && !changing:
-		target = o.Running.known(o)
 	case o.differs(target):
 		return o.replace(target)
 	}
 	if step, needed := o.complete(target, d); needed {
 		return step
 	}
-	return o.settle(target, back)
+	step := o.settle(target, back, d)
+	if step.Kind == Done && kept && !back {
+		return o.prepare(step, d)
+	}
+	return step
+}
+
+// others reports whether somebody else has loaded the driver and still looks after it.
+func (o Observation) others() bool { return o.Container && o.Running.Version != "" && !o.Noted }
+
+// prepare is the step of a node whose driver works, and stays until somebody decides that it is
+// replaced: what can be done before makes that short, and shows what would be in its way.
+func (o Observation) prepare(done Step, d Desired) Step {
+	next, missing := o.desired(d)
+	switch {
+	case missing != nil:
+		done.Causes = []cause.Cause{*missing}
+	case !o.differs(next):
+	case len(o.against(next)) > 0:
+		done.Causes = o.against(next)
+	case !o.Built(next):
+		return Step{Kind: Build, Driver: next, ahead: true}
+	case !o.Rehearsed.same(next):
+		return Step{Kind: Rehearse, Driver: next, ahead: true}
+	}
+	return done
 }
 
 func wait(causes ...cause.Cause) Step { return Step{Kind: Wait, Causes: causes} }
@@ -57,6 +86,13 @@ func host(o Observation) Step {
 
 // desired returns the driver that a node should run.
 func (o Observation) desired(d Desired) (Driver, *cause.Cause) {
+	if d.to != nil {
+		if _, ok := o.payload(d.to.Digest); !ok {
+			missing := NoPayloadCause(d.to.Version)
+			return Driver{}, &missing
+		}
+		return *d.to, nil
+	}
 	i := slices.IndexFunc(o.Payloads, func(p payload.Payload) bool { return d.Version == "" || p.Version == d.Version })
 	if i < 0 {
 		missing := NoPayloadCause(d.Version)
@@ -76,6 +112,9 @@ func (o Observation) target(d Desired) (target Driver, back bool, missing *cause
 	desired, missing := o.desired(d)
 	c := o.Change
 	if missing != nil || c == nil || c.Failed == nil || !c.To.same(desired) {
+		if _, ok := o.payload(o.Before.Digest); ok && d.Instead != nil && o.Before.ID() == d.Instead(desired.ID()) {
+			return o.Before, false, nil
+		}
 		return desired, false, missing
 	}
 	if _, ok := o.payload(c.From.Digest); !ok {
@@ -213,7 +252,7 @@ func (o Observation) complete(target Driver, d Desired) (Step, bool) {
 
 // settle is the step of a node on which the right driver is loaded. That is the one before
 // the desired one if back is set.
-func (o Observation) settle(target Driver, back bool) Step {
+func (o Observation) settle(target Driver, back bool, d Desired) Step {
 	switch {
 	case o.MissingNodes > 0:
 		return Step{Kind: Nodes, Driver: target}
@@ -221,7 +260,7 @@ func (o Observation) settle(target Driver, back bool) Step {
 		return Step{Kind: Start, Driver: target}
 	case !o.Validated.same(target):
 		return Step{Kind: Validate, Driver: target}
-	case o.Change != nil && !back:
+	case o.Change != nil && !back && !d.hold:
 		return Step{Kind: Finish, Driver: target}
 	case o.Published != target.Version:
 		return Step{Kind: Publish, Driver: target}
@@ -235,6 +274,9 @@ func (o Observation) settle(target Driver, back bool) Step {
 
 // rolledBack is the cause that another driver than the desired one is loaded.
 func (c Change) rolledBack() cause.Cause {
+	if c.Failed.Code == GivenUp {
+		return *c.Failed
+	}
 	text := "it does not work on this node, and driver " + c.From.Version + " was loaded again"
 	if c.From.Version == c.To.Version {
 		text = "it does not work with the desired parameters or kernel module type, and was loaded again as before"

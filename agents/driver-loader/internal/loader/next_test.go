@@ -62,6 +62,8 @@ func running() loader.Observation {
 	}
 }
 
+var keep2 = loader.Desired{Version: "2", Flavour: payload.Open, Keep: true}
+
 var want1, want2 = loader.Desired{Version: "1", Flavour: payload.Open}, loader.Desired{Version: "2", Flavour: payload.Open}
 
 func TestNext(t *testing.T) {
@@ -165,7 +167,19 @@ func TestNext(t *testing.T) {
 		}, loader.Begin, "3", nil, nil},
 		"… and the desired one is what is loaded": {want1, func(o *loader.Observation) { o.Change = failed(broken) }, loader.Finish, "1", nil, nil},
 
-		"another version is loaded, and somebody else decides": {loader.Desired{Version: "2", Flavour: payload.Open, Keep: true}, nil, loader.Done, "1", nil, nil},
+		"another version is loaded, and somebody else decides": {keep2, func(o *loader.Observation) { o.Rehearsed = driver("2") }, loader.Done, "1", nil, nil},
+		"… its modules are checked":                            {keep2, nil, loader.Rehearse, "2", nil, nil},
+		"… and built before":                                   {keep2, func(o *loader.Observation) { o.Sets = built("1") }, loader.Build, "2", nil, nil},
+		"… it is not in the store":                             {keep2, func(o *loader.Observation) { o.Payloads = stored("1") }, loader.Done, "1", nil, []cause.Code{loader.NoPayload}},
+		"… a change that somebody has begun ends":              {keep2, func(o *loader.Observation) { o.Change = change() }, loader.Finish, "1", nil, nil},
+		"… it has failed":                                      {keep2, func(o *loader.Observation) { o.Change = failed(broken) }, loader.Done, "1", nil, []cause.Code{"ModuleInitFailed"}},
+		"an upgrade changes the driver": {
+			loader.Desired{Version: "2", Keep: true, Upgrading: "now"}, nil, loader.Wait, "", nil, []cause.Code{loader.Upgrading},
+		},
+		"NVIDIA's driver container has loaded the driver": {
+			want2, func(o *loader.Observation) { o.Container = true }, loader.Wait, "", nil, []cause.Code{loader.OtherContainer},
+		},
+		"… and this agent has taken over": {want1, func(o *loader.Observation) { o.Container, o.Noted = true, true }, loader.Done, "1", nil, nil},
 		"a parameter that no module shows was added": {
 			loader.Desired{Version: "1", Flavour: payload.Open, Params: stack.Params{"nvidia": {"x=1"}}},
 			func(o *loader.Observation) { o.Noted = true }, loader.Begin, "1", nil, nil,

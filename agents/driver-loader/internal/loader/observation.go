@@ -4,6 +4,9 @@
 package loader
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
 	"slices"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
@@ -25,6 +28,18 @@ type Desired struct {
 	// Keep is set if a driver that is loaded stays, whatever its version: somebody else
 	// decides when it is replaced.
 	Keep bool
+	// Upgrading says where the upgrade is that changes the driver now: nobody else does. It is
+	// empty for none.
+	Upgrading string
+	// Instead returns which driver a node without one loads, if not the one with this ID: the
+	// previous one after an upgrade that has failed. It may be nil.
+	Instead func(id string) string
+
+	// to is the driver itself, instead of the one that the fields above describe.
+	to *Driver
+	// hold is set if a change stays in the journal when its driver works, so that there is a way
+	// back.
+	hold bool
 }
 
 // Driver is a driver as far as it decides which modules are loaded.
@@ -35,6 +50,22 @@ type Driver struct {
 	Digest string `json:"digest,omitempty"`
 	// Params are the parameters of its modules.
 	Params stack.Params `json:"params,omitempty"`
+}
+
+// ID identifies a driver, for people and programs: its version, the type of its modules, and
+// a digest of its payload and parameters. It is empty for no driver.
+func (a Driver) ID() string {
+	if a.Version == "" {
+		return ""
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q", a.Digest)
+	for _, module := range slices.Sorted(maps.Keys(a.Params)) {
+		if params := slices.Sorted(slices.Values(a.Params[module])); len(params) > 0 {
+			fmt.Fprintf(h, "%q%q", module, params)
+		}
+	}
+	return fmt.Sprintf("%s-%s-%x", a.Version, a.Flavour, h.Sum(nil)[:4])
 }
 
 // Change is a change of the loaded driver that is not finished, or has failed. It is the
@@ -66,6 +97,8 @@ type Observation struct {
 	// Change is the change in the journal, nil for none. Before is the driver that worked last.
 	Change *Change
 	Before Driver
+	// Container is set if NVIDIA's driver container has loaded the driver, and shows its root.
+	Container bool
 	// Shown is the digest of the payload whose root is at the driver's place, "" for another
 	// folder.
 	Shown string
@@ -81,8 +114,9 @@ type Observation struct {
 	MissingNodes int
 	// Daemons are those of the driver that should run and do not.
 	Daemons []string
-	// Validated is the driver that this process has seen working.
-	Validated Driver
+	// Validated is the driver that this process has seen working, and Rehearsed the one whose
+	// modules it has checked as before a load.
+	Validated, Rehearsed Driver
 	// Published is the version in the fact driver-ready, if it is as it should be.
 	Published string
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,9 +20,9 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// Observe observes the node. What cannot be read is as if it were not there, and is in the
-// error; the rest of the observation holds.
-func (l *Loader) Observe(ctx context.Context) (Observation, error) {
+// look observes the part of the node that says which driver is loaded and which one may be. It
+// may run beside Settle.
+func (l *Loader) look() (Observation, error) {
 	var o Observation
 	var errs []error
 	var err error
@@ -32,16 +33,43 @@ func (l *Loader) Observe(ctx context.Context) (Observation, error) {
 	}
 	o.Devices, err = pci.Scan(l.cfg.Kernel.Sys)
 	note(err)
-	if l.kernel.Release == "" {
-		l.kernel, err = kernel.Observe(l.cfg.Kernel)
-		note(err)
-	}
-	o.Kernel = l.kernel
+	o.Kernel, err = l.observeKernel()
+	note(err)
 	o.Modules, err = kernel.Modules(l.cfg.Kernel)
 	note(err)
 	note(l.observeStore(&o))
 	o.Host = l.hostDriver()
-	o.Claimed, o.Validated = l.grant != nil, l.validated
+	_, err = os.Lstat(filepath.Join(l.cfg.Contract.Root, containerReady))
+	o.Container = err == nil
+	return o, errors.Join(errs...)
+}
+
+// containerReady is the file that NVIDIA's driver container has while its driver works, in the
+// run root.
+const containerReady = "validations/.driver-ctr-ready"
+
+// observeKernel returns the running kernel, which is observed once.
+func (l *Loader) observeKernel() (k kernel.Kernel, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kernel.Release == "" {
+		l.kernel, err = kernel.Observe(l.cfg.Kernel)
+	}
+	return l.kernel, err
+}
+
+// Observe observes the node. What cannot be read is as if it were not there, and is in the
+// error; the rest of the observation holds.
+func (l *Loader) Observe(ctx context.Context) (Observation, error) {
+	o, err := l.look()
+	var errs []error
+	note := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	note(err)
+	o.Claimed, o.Validated, o.Rehearsed = l.grant != nil, l.validated, l.rehearsed()
 	if o.Running.Version == "" {
 		return o, errors.Join(errs...)
 	}

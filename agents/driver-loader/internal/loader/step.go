@@ -24,6 +24,8 @@ const (
 	Claim Kind = "claim"
 	// Unload unloads Modules, in this order.
 	Unload Kind = "unload"
+	// Rehearse checks the modules of Driver as before a load, while another driver works.
+	Rehearse Kind = "rehearse"
 	// Nodes makes device nodes and links.
 	Nodes Kind = "nodes"
 	// Start starts the daemons of the driver.
@@ -53,6 +55,9 @@ type Step struct {
 	// Users is set if the step waits for processes that are known: to look at them again
 	// disturbs nobody.
 	Users bool `json:"-"`
+
+	// ahead is set if the node works meanwhile: the step prepares another driver.
+	ahead bool
 }
 
 // String says what the step does.
@@ -71,6 +76,8 @@ func (s Step) String() string {
 		return "ask all agents to close their handles of NVML"
 	case Unload:
 		return "unload " + strings.Join(s.Modules, ", ")
+	case Rehearse:
+		return "check the modules of " + of + " as before a load"
 	case Nodes:
 		return "make device nodes and links"
 	case Start:

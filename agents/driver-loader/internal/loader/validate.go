@@ -18,7 +18,7 @@ const NoAnswer cause.Code = "DriverDoesNotAnswer"
 // validate opens the driver's control device and each GPU, as NVML does first. That makes
 // the driver initialize a GPU. One that does not answer costs this GPU, unless it is the only one.
 func (l *Loader) validate(ctx context.Context, o Observation) error {
-	if err := open(ctx, filepath.Join(l.cfg.Nodes.Dev, "nvidiactl")); err != nil {
+	if err := l.open(ctx, filepath.Join(l.cfg.Nodes.Dev, "nvidiactl")); err != nil {
 		return unanswered(o, err)
 	}
 	var errs []error
@@ -27,7 +27,7 @@ func (l *Loader) validate(ctx context.Context, o Observation) error {
 	for _, bus := range buses {
 		g, err := driver.GPU(bus)
 		if err == nil && g.Minor != driverproc.NoMinor {
-			err = open(ctx, filepath.Join(l.cfg.Nodes.Dev, fmt.Sprintf("nvidia%d", g.Minor)))
+			err = l.open(ctx, filepath.Join(l.cfg.Nodes.Dev, fmt.Sprintf("nvidia%d", g.Minor)))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("GPU %s: %w", bus, err))
@@ -53,16 +53,18 @@ func unanswered(o Observation, err error) error {
 	}
 }
 
+func openDevice(path string) error {
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
 // open opens and closes a device.
-func open(ctx context.Context, path string) error {
+func (l *Loader) open(ctx context.Context, path string) error {
 	result := make(chan error, 1)
-	go func() {
-		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-		if err == nil {
-			err = unix.Close(fd)
-		}
-		result <- err
-	}()
+	go func() { result <- l.cfg.Open(path) }()
 	select {
 	case err := <-result:
 		if err != nil {

@@ -15,7 +15,8 @@
 //		Events:    kube.NewEvents(client),
 //		Slots:     slots.New(slots.Config{Client: client, Namespace: namespace, Node: node, Log: log}),
 //		Driver:    loader, // swaps, validates and rolls back
-//		Desired:   func() upgrade.Desired { return upgrade.Desired{Driver: version, Policy: policy} },
+//		Desired:   func(s upgrade.State) (upgrade.Desired, error) { … loader.Target(s.Active()) … },
+//		Moved:     loader.Again,
 //		DaemonSet: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: namespace, Name: "driver-loader"},
 //		Journal:   filepath.Join(store, "upgrade.json"),
 //		Drain:     []string{"/usr/bin/driver-loader-drain"},
@@ -25,8 +26,8 @@
 //	err = up.Run(ctx)
 //
 // While a driver is loaded that is not the desired one, only the methods of Driver change it: the
-// loader itself loads a driver on a node that has none, which is that of Journal.Driver, and only
-// while Journal.State is not Active.
+// loader itself loads a driver on a node that has none, which is that of Journal.Driver, and does
+// nothing while Journal.State is Changing.
 //
 // The role of the agent needs
 //

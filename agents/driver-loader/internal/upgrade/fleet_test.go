@@ -253,7 +253,9 @@ func (m *machine) start() (stop func()) {
 	c := m.agent(m.T, m.name)
 	cfg := config(c, slog.New(slog.DiscardHandler), m.namespace, m.kubeconfig)
 	cfg.Driver, cfg.Journal = m, m.journal
-	cfg.Desired = func() upgrade.Desired { return upgrade.Desired{Driver: m.desired, Policy: m.policy} }
+	cfg.Desired = func(upgrade.State) (upgrade.Desired, error) {
+		return upgrade.Desired{Driver: m.desired, Policy: m.policy}, nil
+	}
 	u := upgrade.New(cfg)
 	ctx, cancel := context.WithCancel(m.Context())
 	var running sync.WaitGroup

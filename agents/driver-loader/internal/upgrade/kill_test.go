@@ -106,7 +106,7 @@ func runAgent(spec string) {
 	policy.PodDeletion.Force = true
 	cfg := config(c, slog.New(m), m.Namespace, m.Kubeconfig)
 	cfg.Driver, cfg.Journal = m, m.Journal
-	cfg.Desired = func() upgrade.Desired { return upgrade.Desired{Driver: "2", Policy: policy} }
+	cfg.Desired = func(upgrade.State) (upgrade.Desired, error) { return upgrade.Desired{Driver: "2", Policy: policy}, nil }
 	_ = upgrade.New(cfg).Run(context.Background())
 }
 

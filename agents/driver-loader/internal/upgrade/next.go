@@ -172,7 +172,7 @@ func change(j Journal, o Observation) Action {
 	switch j.State {
 	case Swapping:
 		switch {
-		case !o.Slot.Held:
+		case !o.Slot.Held, o.Target != j.Target:
 			return Action{Kind: Move, To: RollingBackToYield}
 		case j.Attempts >= maxAttempts:
 			return Action{Kind: Move, To: RollingBack, Cause: &interrupted}

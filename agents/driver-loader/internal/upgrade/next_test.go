@@ -51,6 +51,7 @@ func TestNext(t *testing.T) {
 		"a reboot between load and validation":  {j: upgrade.Journal{State: upgrade.Validating, Target: "2"}, o: with(func(o *upgrade.Observation) { o.Loaded = "" }), want: upgrade.Move, to: upgrade.Swapping},
 		"the slot is lost before the swap":      {j: upgrade.Journal{State: upgrade.Swapping, Target: "2"}, o: old, want: upgrade.Move, to: upgrade.RollingBackToYield},
 		"killed in the swap three times":        {j: upgrade.Journal{State: upgrade.Swapping, Target: "2", Attempts: 3}, o: with(func(o *upgrade.Observation) { o.Slot.Held = true }), want: upgrade.Move, to: upgrade.RollingBack},
+		"another driver is desired in the swap": {j: upgrade.Journal{State: upgrade.Swapping, Target: "1.5"}, o: with(func(o *upgrade.Observation) { o.Slot.Held = true }), want: upgrade.Move, to: upgrade.RollingBackToYield},
 		"there is no selector of jobs to await": {j: upgrade.Journal{State: upgrade.WaitingJobs}, o: with(func(o *upgrade.Observation) { o.Slot.Held = true; o.Node.Unschedulable = true }), want: upgrade.Move, to: upgrade.DeletingPod},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,23 +9,26 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// observe reads the node, the driver and, if the state needs one, the slots.
-func (u *Upgrade) observe(ctx context.Context) (object, Observation, error) {
+// observe reads the node, the driver and, if the state needs one, the slots. It returns the
+// policy too.
+func (u *Upgrade) observe(ctx context.Context) (object, Observation, Policy, error) {
 	var node object
-	desired := u.cfg.Desired()
-	o := Observation{Target: desired.Driver}
+	desired, err := u.cfg.Desired(u.journal.State)
+	p, o := desired.Policy, Observation{Target: desired.Driver}
+	if err != nil {
+		return node, o, p, fmt.Errorf("find out which driver is desired: %w", err)
+	}
 	if err := u.cfg.Client.Get(ctx, u.cfg.Client.Node(), &node); err != nil {
-		return node, o, fmt.Errorf("read node %s: %w", u.cfg.Client.Node().Name, err)
+		return node, o, p, fmt.Errorf("read node %s: %w", u.cfg.Client.Node().Name, err)
 	}
 	o.Node = node.read()
-	var err error
 	if o.Loaded, err = u.cfg.Driver.Loaded(ctx); err != nil {
-		return node, o, fmt.Errorf("look which driver is loaded: %w", err)
+		return node, o, p, fmt.Errorf("look which driver is loaded: %w", err)
 	}
 	if s := u.journal.State; s == Required || s.beforeSwap() || s == Swapping {
 		o.Slot, err = u.slot(ctx, desired)
 	}
-	return node, o, err
+	return node, o, p, err
 }
 
 // slot returns how the node stands in the queue.

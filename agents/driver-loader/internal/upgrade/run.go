@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"sync"
 	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/cause"
@@ -45,8 +46,10 @@ type Config struct {
 	Events *kube.Events
 	Slots  *slots.Book
 	Driver Driver
-	// Desired returns what is desired now. Call Changed when it changes.
-	Desired func() Desired
+	// Desired returns what is desired now, for an upgrade in a state. Call Changed when it changes.
+	Desired func(State) (Desired, error)
+	// Moved is called when the journal has changed, and must not block; nil for nothing.
+	Moved func()
 	// DaemonSet is that of the agent, which counts the nodes for MaxUnavailable (verb get).
 	DaemonSet kube.Object
 	// Journal is the path of the journal.
@@ -62,8 +65,10 @@ type Config struct {
 
 // Upgrade upgrades the driver of the node.
 type Upgrade struct {
-	cfg     Config
-	wake    chan struct{}
+	cfg  Config
+	wake chan struct{}
+	// mu guards the journal, which Run writes and reads, for other goroutines.
+	mu      sync.Mutex
 	journal Journal
 	// view is how the node stood in the queue when it was looked at last.
 	view slots.View
@@ -89,6 +94,13 @@ func New(cfg Config) *Upgrade {
 	return &Upgrade{cfg: cfg, wake: make(chan struct{}, 1), journal: j, blocked: map[string]string{}}
 }
 
+// Journal returns where the upgrade is.
+func (u *Upgrade) Journal() Journal {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.journal
+}
+
 // Changed makes Run look again. It is safe for concurrent use.
 func (u *Upgrade) Changed() { pace.Signal(u.wake) }
 
@@ -103,6 +115,7 @@ func (u *Upgrade) Run(ctx context.Context) error {
 		defer close(following)
 		kube.Watch(ctx, u.cfg.Client, kube.Query{Object: u.cfg.Client.Node()}, func([]seen) { u.Changed() })
 	}()
+	u.moved()
 	retry := u.cfg.Retry
 	for ctx.Err() == nil {
 		pace.Drain(u.wake)
@@ -139,11 +152,11 @@ func (u *Upgrade) sleep(ctx context.Context, most time.Duration) {
 
 // step takes one action, and reports whether there may be another one.
 func (u *Upgrade) step(ctx context.Context) (more bool, err error) {
-	node, o, err := u.observe(ctx)
+	node, o, p, err := u.observe(ctx)
 	if err != nil {
 		return false, err
 	}
-	j, p := u.journal, u.cfg.Desired().Policy
+	j := u.journal
 	if node.read().Requested && (j.State.Active() || j.State == Done) {
 		return true, u.accept(ctx, node)
 	}
@@ -177,8 +190,17 @@ func (u *Upgrade) write(j Journal) error {
 	if err := j.Write(u.cfg.Journal); err != nil {
 		return err
 	}
+	u.mu.Lock()
 	u.journal = j
+	u.mu.Unlock()
+	u.moved()
 	return nil
+}
+
+func (u *Upgrade) moved() {
+	if u.cfg.Moved != nil {
+		u.cfg.Moved()
+	}
 }
 
 // do takes an action. It returns why the action failed, or an error if it does not know.

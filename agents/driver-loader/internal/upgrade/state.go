@@ -59,6 +59,16 @@ func (s State) Known() bool {
 // Active reports whether the node is in the upgrade: it may be cordoned, and without a driver.
 func (s State) Active() bool { return s.Known() && !s.resting() && s != Required }
 
+// Changing reports whether the upgrade changes the driver, so that nobody else may.
+func (s State) Changing() bool {
+	switch s {
+	case Swapping, Validating, RollingBack, RollingBackToYield:
+		return true
+	default:
+		return false
+	}
+}
+
 // resting reports whether the state lasts until the desired driver changes.
 func (s State) resting() bool { return s == Idle || s == Done || s == Failed }
 

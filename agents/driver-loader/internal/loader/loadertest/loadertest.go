@@ -1,0 +1,309 @@
+// Package loadertest is a node with a GPU for tests of what changes drivers: files below a
+// folder, and a kernel that keeps its modules there. They outlive the process that uses them, as
+// those of a host do.
+package loadertest
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/driver-loader/internal/build"
+	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/agents/driver-loader/internal/module/moduletest"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
+	"outrigger.dev/agents/driver-loader/internal/root"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/devnode"
+)
+
+const (
+	release = "6.1.0-1-amd64"
+	bus     = "0000:17:00.0"
+	// Machine is the processor of the node.
+	Machine = "x86_64"
+	// Param is a parameter of the module nvidia.
+	Param = "NVreg_Sample"
+)
+
+// Node is a node. The zero value of all but Dir is a node on which everything works.
+type Node struct {
+	Dir string
+	// At is called before a module is loaded or unloaded, and before a device is opened:
+	// "load nvidia", "unload nvidia_uvm", "open nvidiactl". It may end the process.
+	At func(what string) `json:"-"`
+}
+
+// New makes a bare node. It needs root, for mounts and device nodes.
+func New(t *testing.T) Node {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("this machine has no root for us, who mounts and makes device nodes")
+	}
+	n := Node{Dir: t.TempDir()}
+	own, err := os.Readlink("/proc/thread-self/ns/mnt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range map[string]string{
+		"sys/bus/pci/devices/" + bus + "/vendor": "0x10de\n", "sys/bus/pci/devices/" + bus + "/device": "0x2330\n", "sys/bus/pci/devices/" + bus + "/class": "0x030200\n",
+		"run/.keep": "", "dev/char/.keep": "", "host/.keep": "",
+		"proc/sys/kernel/osrelease":           release + "\n",
+		"proc/sys/kernel/random/boot_id":      "11111111-2222-3333-4444-555555555555\n",
+		"proc/version":                        "Linux version " + release + " (a@b) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) #1 SMP\n",
+		"modules/" + release + "/modules.dep": "", "modules/" + release + "/modules.builtin": "kernel/i2c-core.ko\nkernel/ipmi_msghandler.ko\nkernel/ipmi_devintf.ko\n",
+		"proc/1/.keep": "",
+	} {
+		payloadtest.Write(t, n.path(path), content, 0o644)
+	}
+	if err := errors.Join(os.Mkdir(n.path("sys/module"), 0o755), os.Mkdir(n.path("proc/1/ns"), 0o755), os.Symlink(own, n.path("proc/1/ns/mnt"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.place().Hide(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func (n Node) path(p string) string { return filepath.Join(n.Dir, p) }
+
+func (n Node) place() root.Driver {
+	return root.Driver{At: n.path("run/driver"), Proc: n.path("proc"), Sys: n.path("sys")}
+}
+
+// Config describes the node to a Loader that loads version, or the newest for "".
+func (n Node) Config(version string, log *slog.Logger) loader.Config {
+	roots := kernel.Root{Proc: n.path("proc"), Sys: n.path("sys"), Modules: n.path("modules"), Dev: n.path("dev")}
+	return loader.Config{
+		Kernel: roots, HostRoot: n.path("host"), Store: n.path("store"), Log: log, Calls: n, Open: n.Open, Place: n.place(),
+		Contract: contract.Dir{Root: n.path("run"), ProcRoot: roots.Proc},
+		Nodes:    devnode.Config{Proc: roots.Proc, Dev: roots.Dev, Char: filepath.Join(roots.Dev, "char")},
+		Builder:  &build.Builder{Places: build.Places{Root: n.path("host"), Store: n.path("store")}, Log: log},
+		Desired:  func() (loader.Desired, error) { return loader.Desired{Version: version}, nil },
+	}
+}
+
+// Stock puts a driver with built modules into the store, as if it had been imported and built.
+func (n Node) Stock(t *testing.T, version string) payload.Payload {
+	t.Helper()
+	p, err := payload.Store{Dir: n.path("store"), Machine: Machine}.Import(t.Context(), payloadtest.Driver{Version: version, Machine: elf.EM_X86_64}.Folder(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := kernel.Observe(n.Config("", nil).Kernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := build.Request{Release: k.Release, Machine: k.Machine, Banner: k.Banner, Payload: p, Flavour: payload.Open}
+	set := cache.Set{Key: request.Key(k.Banner)}
+	dir := t.TempDir()
+	for name, depends := range map[string][]string{"nvidia": nil, "nvidia_uvm": {"nvidia"}, "nvidia_modeset": {"nvidia"}} {
+		m := moduletest.Module{Name: name, Version: version, Vermagic: release + " SMP", Depends: depends, Params: []string{Param}}
+		file := filepath.Join(dir, name+".ko")
+		payloadtest.Write(t, file, string(m.Bytes()), 0o644)
+		set.Modules = append(set.Modules, cache.Module{Name: name, File: file})
+	}
+	if _, err := (cache.Cache{Dir: n.path("store")}).Add(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Reject makes the module nvidia of a version fail, and Mute its devices.
+func (n Node) Reject(t *testing.T, version string) {
+	payloadtest.Write(t, n.path("rejected"), version, 0o644)
+}
+
+// Mute makes the devices of a version not open.
+func (n Node) Mute(t *testing.T, version string) {
+	payloadtest.Write(t, n.path("muted"), version, 0o644)
+}
+
+// Use makes a process use the loaded driver, or ends it.
+func (n Node) Use(t *testing.T, is bool) {
+	t.Helper()
+	if is {
+		payloadtest.Write(t, n.path("used"), "", 0o644)
+	} else if err := os.Remove(n.path("used")); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.count(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Container makes the driver that is loaded one of NVIDIA's driver container.
+func (n Node) Container(t *testing.T) {
+	t.Helper()
+	payloadtest.Write(t, n.path("run/validations/.driver-ctr-ready"), "GDS_ENABLED=false\n", 0o644)
+	if err := os.Remove(n.path("store/journal.json")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Reboot takes what a reboot takes.
+func (n Node) Reboot(t *testing.T) {
+	t.Helper()
+	if err := n.place().Hide(); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"sys/module", "proc/driver", "proc/devices", "run", "dev"} {
+		if err := os.RemoveAll(n.path(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range []string{"sys/module", "run", "dev/char"} {
+		if err := os.MkdirAll(n.path(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	payloadtest.Write(t, n.path("proc/sys/kernel/random/boot_id"), "99999999-2222-3333-4444-555555555555\n", 0o644)
+}
+
+// Loaded returns the version of the driver that is loaded as a whole, "" for none.
+func (n Node) Loaded() string {
+	for _, name := range []string{"nvidia_uvm", "nvidia_modeset"} {
+		if _, err := os.Stat(n.path("sys/module/" + name)); err != nil {
+			return ""
+		}
+	}
+	data, _ := os.ReadFile(n.path("sys/module/nvidia/version"))
+	return strings.TrimSpace(string(data))
+}
+
+// Published returns the version in the fact driver-ready, "" for none.
+func (n Node) Published() string {
+	return contract.Dir{Root: n.path("run"), ProcRoot: n.path("proc")}.Read(contract.DriverReady).Stamp.DriverVersion
+}
+
+func (n Node) at(format string, args ...any) {
+	if n.At != nil {
+		n.At(fmt.Sprintf(format, args...))
+	}
+}
+
+// is reports whether a file of the test names the version.
+func (n Node) is(file, version string) bool {
+	data, err := os.ReadFile(n.path(file))
+	return err == nil && string(data) == version
+}
+
+// Load loads a module, as the kernel does.
+func (n Node) Load(_ context.Context, m *module.Module, params []string) error {
+	n.at("load %s", m.Name)
+	if m.Name == "nvidia" && n.is("rejected", m.Version) {
+		return cause.Cause{Code: kernel.InitFailed, Subject: "module nvidia", Text: "its init failed", Fix: "read the log"}
+	}
+	if m.Name != "nvidia" && !n.is("sys/module/nvidia/version", m.Version+"\n") {
+		return cause.Cause{Code: kernel.DependencyMissing, Subject: "module " + m.Name, Text: "nvidia of its version is not loaded"}
+	}
+	made := n.path("made/" + m.Name)
+	files := map[string]string{"version": m.Version + "\n", "initstate": "live\n", "refcnt": "0\n", "taint": "O\n", "holders/.keep": ""}
+	for _, p := range params {
+		name, value, _ := strings.Cut(p, "=")
+		files["parameters/"+name] = value + "\n"
+	}
+	for name, content := range files {
+		if err := write(filepath.Join(made, name), content); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(os.Remove(filepath.Join(made, "holders/.keep")), n.bind(m)); err != nil {
+		return err
+	}
+	if err := os.Rename(made, n.path("sys/module/"+m.Name)); err != nil {
+		return err
+	}
+	return n.count()
+}
+
+// bind makes what the module nvidia shows in /proc.
+func (n Node) bind(m *module.Module) error {
+	if m.Name != "nvidia" {
+		return nil
+	}
+	return errors.Join(
+		write(n.path("proc/driver/nvidia/version"), "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "+m.Version+"  Release Build\n"),
+		write(n.path("proc/driver/nvidia/params"), "DeviceFileUID: 0\nDeviceFileGID: 0\nDeviceFileMode: 438\n"),
+		write(n.path("proc/driver/nvidia/gpus/"+bus+"/information"), "Device Minor: \t 0\n"),
+		write(n.path("proc/devices"), "Character devices:\n195 nvidia\n195 nvidia-modeset\n195 nvidiactl\n511 nvidia-uvm\n\nBlock devices:\n"),
+	)
+}
+
+func write(path, content string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(content), 0o600)
+}
+
+// count sets who holds the module nvidia.
+func (n Node) count() error {
+	core := n.path("sys/module/nvidia")
+	if _, err := os.Stat(core); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	uses := 0
+	if _, err := os.Stat(n.path("used")); err == nil {
+		uses++
+	}
+	for _, name := range []string{"nvidia_uvm", "nvidia_modeset"} {
+		holder := filepath.Join(core, "holders", name)
+		_, err := os.Stat(n.path("sys/module/" + name))
+		if err != nil {
+			_ = os.Remove(holder)
+			continue
+		}
+		uses++
+		if err := write(holder, ""); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(core, "refcnt"), fmt.Appendln(nil, uses), 0o600)
+}
+
+// Unload unloads a module, as the kernel does.
+func (n Node) Unload(name string) error {
+	n.at("unload %s", name)
+	dir := n.path("sys/module/" + name)
+	uses, err := os.ReadFile(filepath.Join(dir, "refcnt"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return cause.Cause{Code: kernel.NotLoaded, Subject: "module " + name, Text: "it is not loaded"}
+	case string(bytes.TrimSpace(uses)) != "0":
+		return cause.Cause{Code: kernel.InUse, Subject: "module " + name, Text: "it is in use"}
+	}
+	if name == "nvidia" {
+		err = errors.Join(os.RemoveAll(n.path("proc/driver")), os.RemoveAll(n.path("proc/devices")))
+	}
+	gone := n.path("gone")
+	return errors.Join(err, os.Rename(dir, gone), os.RemoveAll(gone), n.count())
+}
+
+// Open opens a device of the driver, as the kernel does.
+func (n Node) Open(path string) error {
+	n.at("open %s", filepath.Base(path))
+	version, err := os.ReadFile(n.path("sys/module/nvidia/version"))
+	if err != nil || n.is("muted", string(bytes.TrimSpace(version))) {
+		return unix.EIO
+	}
+	_, err = os.Lstat(path)
+	return err
+}

@@ -1,0 +1,244 @@
+package loader
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/pkg/pace"
+)
+
+const (
+	// patience is the default of Config.Patience.
+	patience = 5 * time.Minute
+	// swapAgain is how often a node is looked at meanwhile: it is cordoned.
+	swapAgain = 2 * time.Second
+)
+
+// Loaded identifies the driver that is loaded. It is empty for none, and for one that this agent
+// leaves alone: that of the host, or of NVIDIA's driver container.
+func (l *Loader) Loaded(context.Context) (string, error) {
+	o, err := l.look()
+	if err != nil || o.Host != "" || o.others() {
+		return "", err
+	}
+	d, err := l.cfg.Desired()
+	if err != nil {
+		return "", err
+	}
+	if next, missing := o.desired(d); missing == nil && o.Running.Version != "" && !o.differs(next) {
+		return next.ID(), nil
+	}
+	return o.Running.ID(), nil
+}
+
+// Target identifies the driver to upgrade to. It is empty while there is none, or while something is
+// in the way of it that is known before a pod has to go: then State has the causes. An upgrade
+// that has begun asks only for what lasts.
+func (l *Loader) Target(begun bool) (string, error) {
+	o, err := l.look()
+	if err != nil {
+		return "", err
+	}
+	d, err := l.cfg.Desired()
+	if err != nil {
+		return "", err
+	}
+	next, missing := o.desired(d)
+	switch {
+	case missing != nil, o.Host != "", o.others(), len(o.GPUs()) == 0:
+		return "", nil
+	case !o.differs(next):
+		return next.ID(), nil
+	case !o.Built(next), len(o.against(next)) > 0, !begun && !l.rehearsed().same(next):
+		return "", nil
+	}
+	return next.ID(), nil
+}
+
+// Swap unloads the loaded driver and loads target. It waits for what uses the driver, for a
+// bounded time. If target does not work, Swap has loaded the previous driver again when it returns
+// the cause. The change is not finished before Validate.
+func (l *Loader) Swap(ctx context.Context, target string) error {
+	o, err := l.look()
+	if err != nil {
+		return err
+	}
+	d, err := l.cfg.Desired()
+	if err != nil {
+		return err
+	}
+	next, missing := o.desired(d)
+	switch {
+	case missing != nil:
+		return *missing
+	case next.ID() != target:
+		return cause.Cause{
+			Code: GivenUp, Subject: "upgrade to driver " + target, Text: "driver " + next.ID() + " is desired now",
+			Fix: "nothing: the upgrade to that one follows",
+		}
+	}
+	again := func() error {
+		return l.journal.edit(func(r *record) {
+			if r.Change != nil && r.Change.Failed != nil {
+				r.Change = nil
+			}
+		})
+	}
+	step, err := l.drive(ctx, d.only(next, true), again)
+	return outcome(step, err)
+}
+
+// Validate opens the devices of the loaded driver again, and finishes its change. If it does not
+// work, Validate has loaded the previous driver again when it returns the cause.
+func (l *Loader) Validate(ctx context.Context) error {
+	o, err := l.look()
+	if err != nil {
+		return err
+	}
+	d, err := l.cfg.Desired()
+	if err != nil {
+		return err
+	}
+	is := o.Running
+	if o.Change != nil {
+		is = o.Change.To
+	}
+	forget := func() error {
+		l.validated = Driver{}
+		return nil
+	}
+	step, err := l.drive(ctx, d.only(is, false), forget)
+	return outcome(step, err)
+}
+
+// RollBack loads the driver previous again, which the journal knows.
+func (l *Loader) RollBack(ctx context.Context, previous string) error {
+	o, err := l.look()
+	if err != nil {
+		return err
+	}
+	d, err := l.cfg.Desired()
+	if err != nil {
+		return err
+	}
+	c := o.Change
+	switch {
+	case c == nil && o.Running.ID() == previous:
+		return nil
+	case c == nil && o.Before.ID() != previous:
+		return cause.Cause{
+			Code: NoWayBack, Subject: "driver " + previous, Text: "the journal does not know it",
+			Fix: "choose its version, and set the annotation that requests an upgrade of the node",
+		}
+	case c == nil:
+		_, err = l.drive(ctx, d.only(o.Before, false), nothing)
+		return err
+	}
+	// A driver that was not unloaded needs no way back, only what is missing of it.
+	stays := o.Running.Version != "" && !o.differs(c.From)
+	giveUp := func() error {
+		return l.journal.edit(func(r *record) {
+			switch {
+			case r.Change == nil || r.Change.Failed != nil:
+			case stays:
+				r.Change = nil
+			default:
+				why := givenUp(*r.Change)
+				r.Change.Failed = &why
+			}
+		})
+	}
+	to := d.only(c.To, false)
+	if stays {
+		to.Keep = true
+	}
+	step, err := l.drive(ctx, to, giveUp)
+	if err == nil && step.Kind != Done {
+		err = outcome(step, nil)
+	}
+	return err
+}
+
+func nothing() error { return nil }
+
+// givenUp is the cause that a change is taken back although its driver has not failed.
+func givenUp(c Change) cause.Cause {
+	return cause.Cause{
+		Code: GivenUp, Subject: "driver " + c.To.Version, Text: "the upgrade to it was given up, and driver " + c.From.Version + " was loaded again",
+		Fix: "read the state and the cause of the upgrade on the Node",
+	}
+}
+
+// only returns what is desired while an upgrade changes the driver: this one.
+func (d Desired) only(driver Driver, hold bool) Desired {
+	d.Keep, d.Upgrading, d.Instead, d.to, d.hold = false, "", nil, &driver, hold
+	return d
+}
+
+// drive takes steps until the node is as desired, or something is in the way that does not go
+// away by itself. first is called once, before the first step.
+func (l *Loader) drive(ctx context.Context, d Desired, first func() error) (Step, error) {
+	limit := l.cfg.Patience
+	if limit == 0 {
+		limit = patience
+	}
+	for end := time.Now().Add(limit); ; first = nothing {
+		step := l.settle(ctx, func() (Desired, error) { return d, nil }, first)
+		if ctx.Err() != nil {
+			return step, ctx.Err()
+		}
+		if !step.inUse() || !time.Now().Before(end) {
+			return step, nil
+		}
+		for _, c := range step.Causes {
+			l.cfg.Log.Info("waiting for what uses the driver", "subject", c.Subject, "cause", c.Text)
+		}
+		pace.Pause(ctx, swapAgain)
+	}
+}
+
+// inUse reports whether a step waits for processes that use the driver.
+func (s Step) inUse() bool {
+	return s.Kind == Wait && slices.ContainsFunc(s.Causes, func(c cause.Cause) bool { return c.Code == kernel.InUse })
+}
+
+// outcome returns why a node is not as an upgrade wants it.
+func outcome(s Step, err error) error {
+	if err != nil || len(s.Causes) == 0 && s.Kind == Done {
+		return err
+	}
+	if len(s.Causes) == 0 {
+		return cause.Cause{Code: "Unexpected", Subject: Name, Text: "it waits for nothing", Fix: "report this as a bug, with the log"}
+	}
+	return s.Causes[0]
+}
+
+// rehearsed returns the driver whose modules this process has checked as before a load.
+func (l *Loader) rehearsed() Driver {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.checked
+}
+
+func (l *Loader) rehearsedIs(d Driver) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.checked = d
+}
+
+// stands records what Loaded and Target depend on, and stood returns it.
+func (l *Loader) stands(o Observation, d Desired) {
+	next, _ := o.desired(d)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.standing = o.Running.ID() + " " + next.ID() + " " + l.checked.ID()
+}
+
+func (l *Loader) stood() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.standing
+}
