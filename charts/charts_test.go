@@ -96,6 +96,7 @@ func TestMetadata(t *testing.T) {
 // schema is the part of a JSON schema that says which values there are.
 type schema struct {
 	Description          string
+	Type                 any
 	Properties           map[string]schema
 	AdditionalProperties any
 	// Comment is not empty for the values of another chart, which has its own schema and README.

@@ -3,6 +3,7 @@ package charts_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,7 +59,7 @@ func (s schema) knows(values map[string]any) bool {
 		if !ok && s.AdditionalProperties == false {
 			return false
 		}
-		if nested, isMap := value.(map[string]any); ok && isMap && !property.knows(nested) {
+		if nested, isMap := value.(map[string]any); ok && isMap && !(strings.Contains(fmt.Sprint(property.Type), "object") && property.knows(nested)) {
 			return false
 		}
 	}

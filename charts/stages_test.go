@@ -132,8 +132,8 @@ func TestStagesNamesEveryMistakeInTheValues(t *testing.T) {
 				"gfd.publish: value must be one of 'node', 'nfd-file', 'nodefeature'",
 		},
 		"several agents that this release lacks": {
-			"{driver: {enabled: true}, migManager: {enabled: true, image: k8s-mig-manager}}",
-			"driver.enabled: this release does not install the driver; install it on the nodes, and set driver.enabled to false\n" +
+			"{dcgmExporter: {enabled: true}, migManager: {enabled: true, image: k8s-mig-manager}}",
+			"dcgmExporter.enabled: this release has no exporter of GPU metrics; set it to false, and install DCGM Exporter separately\n" +
 				"migManager.enabled: this release does not partition GPUs; set it to false, and partition them with nvidia-smi or MIG Manager",
 		},
 		"a config that agents share": {

@@ -91,11 +91,16 @@ securityContext:
 {{- end -}}
 {{- end -}}
 
-{{- /* The start of a container, of (dict "root" $ "name" … "args" … "env" … "resources" …). */ -}}
+{{- /* The start of a container, of (dict "root" $ "name" … "args" … "env" … "resources" … and, if they are
+not those of the chart, "image" … "command" …). */ -}}
 {{- define "outrigger.container" -}}
 name: {{ .name }}
-image: {{ include "outrigger.image" .root }}
+image: {{ if .image }}{{ .image }}{{ else }}{{ include "outrigger.image" .root }}{{ end }}
 imagePullPolicy: {{ include "outrigger.pullPolicy" .root }}
+{{- with .command }}
+command:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with .args }}
 args:
   {{- toYaml . | nindent 2 }}
@@ -112,7 +117,8 @@ terminationMessagePolicy: FallbackToLogsOnError
 {{- end -}}
 
 {{- /* The readiness probe of a container, and its port, of (dict "root" $ "port" that of the
-container "program" its program, if it is not named as the chart). */ -}}
+container "program" its program, if it is not named as the chart "path" that of the program, if it is not
+in /usr/bin). */ -}}
 {{- define "outrigger.readinessProbe" -}}
 {{- if not (include "outrigger.localhost" .root) -}}
 ports:
@@ -120,7 +126,7 @@ ports:
     containerPort: {{ .port }}
 {{ end -}}
 readinessProbe:
-  {{- include "outrigger.probe" (dict "root" .root "program" .program "page" "readyz" "period" 5) | nindent 2 }}
+  {{- include "outrigger.probe" (dict "root" .root "program" .program "path" .path "page" "readyz" "period" 5) | nindent 2 }}
 {{- end -}}
 
 {{- /* A probe of (dict "root" $ "program" … "page" "healthz" or "readyz" "period" in seconds).
@@ -129,7 +135,7 @@ often, because each probe starts a process. */ -}}
 {{- define "outrigger.probe" -}}
 {{- if include "outrigger.localhost" .root -}}
 exec:
-  command: [/usr/bin/{{ default .root.Chart.Name .program }}, probe, {{ .page }}]
+  command: [{{ .path | default (printf "/usr/bin/%s" (default .root.Chart.Name .program)) }}, probe, {{ .page }}]
 timeoutSeconds: 5
 periodSeconds: {{ mul 2 .period }}
 {{- else -}}
@@ -147,7 +153,7 @@ periodSeconds: {{ .period }}
 {{- define "outrigger.probes" -}}
 {{ include "outrigger.readinessProbe" . }}
 livenessProbe:
-  {{- include "outrigger.probe" (dict "root" .root "program" .program "page" "healthz" "period" 20) | nindent 2 }}
+  {{- include "outrigger.probe" (dict "root" .root "program" .program "path" .path "page" "healthz" "period" 20) | nindent 2 }}
   failureThreshold: 3
 {{- end -}}
 

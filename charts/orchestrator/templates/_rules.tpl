@@ -1,6 +1,9 @@
 {{- /* Written by: go test ./... -update, from what the other charts render. */ -}}
 {{- define "orchestrator.rules" -}}
 - apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
+- apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
 - apiGroups: [""]
@@ -24,6 +27,9 @@
 - apiGroups: ["apps"]
   resources: [daemonsets]
   verbs: [get, list, watch, create, patch, delete]
+- apiGroups: ["coordination.k8s.io"]
+  resources: [leases]
+  verbs: [list, create, patch]
 - apiGroups: ["networking.k8s.io"]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]

@@ -33,9 +33,17 @@ read it under the same path. */ -}}
 {{- $config := include "outrigger.sharedConfig" .root | fromYaml -}}
 {{- $_ := set .into "config" $config -}}
 {{- $_ := set .into "readyChain" (include "outrigger.links" .root | splitList ",") -}}
+{{- if not (or .into.nvidiaDriverRoot (include "outrigger.ownDriver" .root | empty)) -}}
+{{- $_ := set .into "nvidiaDriverRoot" (dig "driverInstallDir" "" (default dict $values.hostPaths) | default "/run/nvidia/driver") -}}
+{{- end -}}
 {{- $strategy := default (default dict $values.mig).strategy $values.global.migStrategy -}}
 {{- if not (or $strategy $config.name $config.map) }}{{ $strategy = "single" }}{{ end -}}
 {{- $_ := set .into "migStrategy" $strategy -}}
+{{- end -}}
+
+{{- /* "true" if the driver is one that the driver loader installs. */ -}}
+{{- define "outrigger.ownDriver" -}}
+{{- with .Subcharts.driver }}{{ if or .Values.image .Values.version .Values.payload .Values.driverVersion }}true{{ end }}{{ end -}}
 {{- end -}}
 
 {{- /* The config that all agents share: that of the device plugin, else global.config. */ -}}

@@ -18,7 +18,6 @@ key or by the name in the third column, takes precedence. */ -}}
 
 {{- /* The values that must be off, each with the fix. */ -}}
 {{- define "outrigger.unsupported" -}}
-- [driver.enabled, "this release does not install the driver; install it on the nodes, and set driver.enabled to false"]
 - [dcgm.enabled, "this release has no DCGM; set it to false"]
 - [dcgmExporter.enabled, "this release has no exporter of GPU metrics; set it to false, and install DCGM Exporter separately"]
 - [migManager.enabled, "this release does not partition GPUs; set it to false, and partition them with nvidia-smi or MIG Manager"]

@@ -1,0 +1,54 @@
+{{- define "driver-loader.rbac" -}}
+{{- if .Values.rbac.create }}
+{{- $labels := include "outrigger.labels" . }}
+{{- $account := include "outrigger.serviceAccountName" . }}
+# An upgrade of a node that has work cordons the node, and evicts pods that use GPUs: the agent
+# with the program driver-loader-drain, which uses the same account.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ include "outrigger.rbacName" . }}
+  labels:
+    {{- $labels | nindent 4 }}
+rules:
+  # Its own Node, and for maxUnavailable how many are ready.
+  - apiGroups: [""]
+    resources: [nodes]
+    verbs: [get, list, watch, patch]
+  - apiGroups: [""]
+    resources: [pods]
+    verbs: [get, list]
+  - apiGroups: [""]
+    resources: [pods/eviction]
+    verbs: [create]
+  # Which pods come back on the same node, and which have GPUs by a claim.
+  - apiGroups: [apps]
+    resources: [daemonsets]
+    verbs: [get]
+  - apiGroups: [resource.k8s.io]
+    resources: [resourceclaims]
+    verbs: [get]
+---
+# The upgrade slots, and the agent's own DaemonSet, whose nodes a percentage is of.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ include "outrigger.fullname" . }}
+  namespace: {{ include "outrigger.namespace" . }}
+  labels:
+    {{- $labels | nindent 4 }}
+rules:
+  - apiGroups: [coordination.k8s.io]
+    resources: [leases]
+    verbs: [list, create, patch]
+---
+{{ include "outrigger.eventRights" . }}
+---
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" (include "outrigger.rbacName" .) "labels" $labels "account" $account) }}
+---
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.fullname" .) "namespace" (include "outrigger.namespace" .)
+  "labels" $labels "account" $account) }}
+---
+{{ include "outrigger.eventBinding" . }}
+{{- end }}
+{{- end -}}
