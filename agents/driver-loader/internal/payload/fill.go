@@ -134,10 +134,7 @@ func (f filler) tree(from *os.Root, dir, to string, skip func(string) bool) erro
 			return err
 		}
 		if skip != nil && skip(name) {
-			if e.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
+			return leaveOut(e)
 		}
 		target, err := f.local(path.Join(to, strings.TrimPrefix(name, dir)))
 		if err != nil {

@@ -46,9 +46,10 @@ func (s Store) imported(stamp string) (Payload, bool) {
 	if err != nil && len(records) == 0 {
 		return Payload{}, false
 	}
-	for _, r := range records {
+	for i, r := range records {
 		if r.Stamp == stamp && r.complete() == nil {
-			return r.Payload, true
+			// The newest one is written again for nothing.
+			return r.Payload, i == 0 || r.importAgain(stamp) == nil
 		}
 	}
 	return Payload{}, false
@@ -76,7 +77,8 @@ func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (
 	path := filepath.Join(s.drivers(), r.name())
 	if old, err := read(path); err == nil && old.complete() == nil {
 		// The same content from elsewhere. It may be mounted, so it stays.
-		return old.Payload, old.stampWith(src.stamp)
+		err := old.importAgain(src.stamp)
+		return old.Payload, err
 	}
 	if r.Dir, err = stage.Commit(r.name()); err != nil {
 		return Payload{}, err
@@ -108,9 +110,10 @@ func (r *record) write() error {
 	return hostfs.WriteFile(filepath.Join(r.Dir, recordName), append(data, '\n'), 0o644)
 }
 
-// stampWith notes another source of the same content.
-func (r *record) stampWith(stamp string) error {
-	r.Stamp = stamp
+// importAgain makes the payload, which another import has completed, the one that was imported last,
+// from a source.
+func (r *record) importAgain(stamp string) error {
+	r.Imported, r.Stamp = time.Now().UTC().Round(0), stamp
 	return r.write()
 }
 

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"outrigger.dev/agents/driver-loader/internal/mounttab"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -20,7 +21,14 @@ func (f filler) fromRoot() (record, error) {
 	defer from.Close() //nolint:errcheck // it was read
 	sources := "usr/src/nvidia-" + f.src.version
 	modules := moduleFolders(from)
+	mounted, err := mounttab.Points()
+	if err != nil {
+		return record{}, err
+	}
 	skip := func(name string) bool {
+		if name != "." && mounted[filepath.Join(f.src.path, name)] {
+			return true
+		}
 		switch name {
 		case "dev", "proc", "sys", "run", "tmp", "boot", sources, "lib/modules", "usr/lib/modules":
 			return true

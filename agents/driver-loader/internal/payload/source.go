@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/mounttab"
 )
 
 // source is what a driver is imported from.
@@ -163,13 +165,29 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
+// leaveOut is how a walk goes on without an entry.
+func leaveOut(e fs.DirEntry) error {
+	if e.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
+}
+
 // stamp returns a digest of the names, sizes and times of a source. So a restart of the
-// agent does not read a gigabyte to learn that nothing has changed.
+// agent does not read a gigabyte to learn that nothing has changed. What is mounted in a folder is not part of the driver: in a
+// container, whose root may be one, that is the host.
 func stamp(src source) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s\n", src.form)
 	files := 0
+	mounted, err := mounttab.Points()
+	if err != nil {
+		return "", err
+	}
 	add := func(path string, e fs.DirEntry, err error) error {
+		if err == nil && path != src.path && mounted[path] {
+			return leaveOut(e)
+		}
 		if err != nil || e.IsDir() {
 			return err
 		}

@@ -3,7 +3,6 @@
 package root
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/mounttab"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -92,8 +92,8 @@ const maxMounts = 100
 // mounts counts what is mounted exactly at the driver's place.
 func (d Driver) mounts() (int, error) {
 	n := 0
-	err := mountinfo("/proc/thread-self/mountinfo", func(fields []string) {
-		if unescape(fields[4]) == d.At {
+	err := mounttab.Each(func(m mounttab.Mount) {
+		if m.At == d.At {
 			n++
 		}
 	})
@@ -111,12 +111,10 @@ func (d Driver) visible() error {
 	}
 	// The longest mount point above the place decides.
 	at, shared := "", false
-	err = mountinfo("/proc/thread-self/mountinfo", func(fields []string) {
-		point := unescape(fields[4])
-		if point == d.At || len(point) < len(at) || !strings.HasPrefix(d.At+"/", strings.TrimSuffix(point, "/")+"/") {
-			return
+	err = mounttab.Each(func(m mounttab.Mount) {
+		if m.At != d.At && len(m.At) >= len(at) && strings.HasPrefix(d.At+"/", strings.TrimSuffix(m.At, "/")+"/") {
+			at, shared = m.At, m.Shared
 		}
-		at, shared = point, strings.Contains(strings.Join(fields[6:], " "), "shared:")
 	})
 	if err != nil || shared {
 		return err
@@ -125,27 +123,6 @@ func (d Driver) visible() error {
 		Code: NotShared, Subject: d.At, Text: "a mount there would be seen in this container only, because " + at + " is not shared with the host",
 		Fix: "mount the host's " + filepath.Dir(d.At) + " with mountPropagation: Bidirectional",
 	}
-}
-
-// mountinfo calls f with the fields of each line of a mountinfo file, proc(5).
-func mountinfo(path string, f func(fields []string)) error {
-	file, err := os.Open(path) //nolint:gosec // the path is constant
-	if err != nil {
-		return fmt.Errorf("read the mounts: %w", err)
-	}
-	defer file.Close()
-	s := bufio.NewScanner(file)
-	for s.Scan() {
-		if fields := strings.Fields(s.Text()); len(fields) > 6 {
-			f(fields)
-		}
-	}
-	return s.Err()
-}
-
-// unescape reads a path of mountinfo, where some characters are octal numbers.
-func unescape(path string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
 // firmware is the parameter with the first folder in which the kernel looks for firmware.

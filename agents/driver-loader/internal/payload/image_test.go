@@ -1,0 +1,76 @@
+package payload_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
+)
+
+// In a container, the root of the driver's image is "/", in which the host is mounted.
+func TestWhatIsMountedInADriverRootIsNotTaken(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("this machine has no root for mounts")
+	}
+	from, err := newStore(t).Import(t.Context(), payloadtest.Driver{Version: version}.Folder(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := from.Root
+	payloadtest.Write(t, filepath.Join(root, "host/etc/secret"), "of the image", 0o644)
+	payloadtest.Write(t, filepath.Join(root, "etc/hosts"), "of the image", 0o644)
+	other := t.TempDir()
+	payloadtest.Write(t, filepath.Join(other, "etc/secret"), "of the host", 0o644)
+
+	// The thread ends with this goroutine, and its mounts with it.
+	runtime.LockOSThread()
+	if err := errors.Join(unix.Unshare(unix.CLONE_NEWNS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")); err != nil {
+		t.Fatal(err)
+	}
+	for at, source := range map[string]string{"host": other, "etc/hosts": filepath.Join(other, "etc/secret")} {
+		at = filepath.Join(root, at)
+		if err := unix.Mount(source, at, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := unix.Unmount(at, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	s := newStore(t)
+	p, err := s.Import(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"host", "etc/hosts"} {
+		if _, err := os.Lstat(filepath.Join(p.Root, name)); !os.IsNotExist(err) {
+			t.Errorf("the driver root has %s: %v", name, err)
+		}
+	}
+	before := tree(t, s.Dir)
+	payloadtest.Write(t, filepath.Join(other, "etc/secret"), "of the host, changed", 0o644)
+	if _, err := s.Import(t.Context(), root); err != nil || tree(t, s.Dir) != before {
+		t.Errorf("a second import wrote: %v", err)
+	}
+}
+
+// A chart that goes back to an earlier image means the driver of that.
+func TestADriverThatIsImportedAgainIsTheLastOne(t *testing.T) {
+	s := newStore(t)
+	old := payloadtest.Driver{Version: version}.Folder(t)
+	for _, from := range []string{old, payloadtest.Driver{Version: "590.44.01"}.Folder(t), old} {
+		if _, err := s.Import(t.Context(), from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := s.List()
+	if err != nil || len(all) != 2 || all[0].Version != version {
+		t.Errorf("%+v %v", all, err)
+	}
+}
