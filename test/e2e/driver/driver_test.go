@@ -3,22 +3,145 @@
 package driver_test
 
 import (
+	"strings"
 	"testing"
-	"time"
+
+	"outrigger.dev/test/e2e/stack"
 )
 
+// Labels and annotations of an upgrade.
+const (
+	stateLabel      = "nvidia.com/gpu-driver-upgrade-state"
+	causeAnnotation = "outrigger.dev/driver-upgrade-cause"
+)
+
+// TestDriver brings the driver to bare nodes, and upgrades it while pods use the GPUs.
 func TestDriver(t *testing.T) {
 	n := newNodes(t)
 	n.part("bare nodes get the driver", bare)
+	n.part("a new pod of the agent changes nothing", replaced)
+	n.part("an upgrade evicts only pods with GPUs, one node at a time", upgraded)
+	n.part("a PodDisruptionBudget holds an upgrade", held)
+	n.part("a driver that fails is rolled back, and halts the others", rolledBack)
+	n.part("an agent that is killed at each step goes on", killed)
 }
 
 // bare installs the agent on nodes without a driver.
 func bare(n nodes) {
-	n.driver(first)
 	for _, node := range n.GPUNodes() {
-		if got := n.shell(node, "cat /proc/driver/nvidia/version"); !contains(got, first) {
-			n.t.Errorf("%s: %s", node, got)
+		if got := n.shell(node, "ls -d /dev/nvidia* /run/nvidia/driver/usr 2>/dev/null || true"); got != "" {
+			n.t.Fatalf("%s has a driver already: %s", node, got)
 		}
 	}
-	time.Sleep(0)
+	n.driver(first)
+	n.ready()
+	n.runs(first, n.GPUNodes()...)
+	for _, node := range n.GPUNodes() {
+		n.shell(node, "cat /run/nvidia/validations/driver-ready")
+	}
+	release, err := n.DevicePlugin("nvidiaDriverRoot=/run/nvidia/driver")
+	must(n.t, err)
+	must(n.t, n.Install(n.t.Context(), release))
+	for _, node := range n.GPUNodes() {
+		must(n.t, n.WaitAllocatable(n.t.Context(), node, stack.GPU, gpus, limit))
+	}
+}
+
+// replaced replaces the agent's pods: nothing is written, on the nodes and in the API.
+func replaced(n nodes) {
+	state := func() (all string) {
+		for _, node := range n.GPUNodes() {
+			all += n.shell(node, "stat -c '%n %Y %i' /sys/module/nvidia /run/nvidia/validations/driver-ready && find /var/lib/outrigger/driver -printf '%p %T@ %i\n' | sort; cat /proc/self/mountinfo | grep -c /run/nvidia/driver")
+		}
+		return all + n.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.labels} {.items[*].metadata.annotations}")
+	}
+	before := state()
+	n.kubectl("-n", stack.Namespace, "rollout", "restart", "daemonset/driver-loader")
+	n.kubectl("-n", stack.Namespace, "rollout", "status", "daemonset/driver-loader", "--timeout", limit.String())
+	if after := state(); after != before {
+		n.t.Errorf("before\n%s\nafter\n%s", before, after)
+	}
+}
+
+// upgraded upgrades nodes that all have pods with GPUs, and others.
+func upgraded(n nodes) {
+	n.apply(workload)
+	n.workloadRuns()
+	cpu, gpu := n.pods("cpu"), n.pods("gpu")
+	w := n.watch()
+	n.driverStarts(second)
+	n.state("upgrade-done", n.GPUNodes()...)
+	w.stop()
+	n.runs(second, n.GPUNodes()...)
+	if w.most != 1 {
+		n.t.Errorf("%d nodes were upgraded at once, want 1:\n%s", w.most, strings.Join(w.log, "\n"))
+	}
+	n.workloadRuns()
+	if got := n.pods("cpu"); got != cpu {
+		n.t.Errorf("the pods without GPUs were\n%s\nand are\n%s", cpu, got)
+	}
+	for pod := range strings.Lines(gpu) {
+		if strings.Contains(n.pods("gpu"), strings.TrimSpace(pod)) {
+			n.t.Errorf("the pod %s was not evicted", pod)
+		}
+	}
+}
+
+// held goes back to the first driver, which a budget forbids for a while.
+func held(n nodes) {
+	n.apply(budget)
+	n.driverStarts(first)
+	n.until("a node names the budget that holds it", func() bool {
+		return strings.Contains(n.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.annotations}"), `PodDisruptionBudget gpu`)
+	})
+	n.runs(second, n.GPUNodes()...)
+	n.workloadRuns()
+	n.kubectl("delete", "pdb/gpu")
+	n.state("upgrade-done", n.GPUNodes()...)
+	n.until("all nodes run the first driver", func() bool { return n.all(first) })
+	n.workloadRuns()
+}
+
+// rolledBack upgrades to a driver whose module does not load.
+func rolledBack(n nodes) {
+	n.driverStarts(broken)
+	var failed string
+	n.until("a node has failed", func() bool {
+		failed = n.kubectl("get", "nodes", "--selector="+stateLabel+"=upgrade-failed", "-o", "jsonpath={.items[*].metadata.name}")
+		return failed != ""
+	})
+	n.until("the node can be used again", func() bool {
+		return n.kubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}") == ""
+	})
+	n.runs(first, n.GPUNodes()...)
+	if why := n.kubectl("get", "node", failed, "-o", `jsonpath={.metadata.annotations.outrigger\.dev/driver-upgrade-cause}`); !strings.Contains(why, broken) {
+		n.t.Errorf("%s says %q, want the driver %s", failed, why, broken)
+	}
+	n.workloadRuns()
+	// The others wait, and say why.
+	n.until("the other nodes are halted", func() bool {
+		halted := n.kubectl("get", "nodes", "--selector="+stateLabel+"=upgrade-required", "-o", `jsonpath={.items[*].metadata.annotations.outrigger\.dev/driver-upgrade-cause}`)
+		return strings.Count(halted, failed) == len(n.GPUNodes())-1
+	})
+	if strings.Contains(failed, " ") {
+		n.t.Errorf("the nodes %s failed, want one", failed)
+	}
+}
+
+// killed upgrades to the second driver, with agents that are killed whenever the state of their
+// node changes.
+func killed(n nodes) {
+	w := n.watch()
+	w.kill = true
+	n.driverStarts(second)
+	n.until("all nodes run the second driver", func() bool { return n.all(second) })
+	n.state("upgrade-done", n.GPUNodes()...)
+	w.stop()
+	if w.most != 1 || w.kills < len(n.GPUNodes())*5 {
+		n.t.Errorf("%d nodes were upgraded at once, and %d agents killed:\n%s", w.most, w.kills, strings.Join(w.log, "\n"))
+	}
+	n.workloadRuns()
+	if got := n.kubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}"); got != "" {
+		n.t.Errorf("a node stays cordoned: %s", got)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"outrigger.dev/pkg/pace"
 	"outrigger.dev/test/cluster/cluster"
 	"outrigger.dev/test/e2e/stack"
 )
@@ -110,4 +111,29 @@ func (n nodes) driver(version string, values ...string) {
 	must(n.t, n.Install(n.t.Context(), r))
 }
 
-func contains(text, part string) bool { return strings.Contains(text, part) }
+// ready waits until the agents of all GPU nodes are ready.
+func (n nodes) ready() {
+	n.t.Helper()
+	n.kubectl("-n", stack.Namespace, "rollout", "status", "daemonset/driver-loader", "--timeout", limit.String())
+}
+
+// apply creates objects until the test ends.
+func (n nodes) apply(manifest string) {
+	n.t.Helper()
+	must(n.t, n.Apply(n.t.Context(), manifest))
+}
+
+// until waits until something holds.
+func (n nodes) until(what string, holds func() bool) {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), limit)
+	defer cancel()
+	for !holds() {
+		if !pace.Pause(ctx, 200*time.Millisecond) {
+			n.t.Fatalf("wait until %s: it did not within %s", what, limit)
+		}
+	}
+}
+
+// cancelled returns a context that ends with the test, or before.
+func cancelled(t *testing.T) (context.Context, func()) { return context.WithCancel(t.Context()) }

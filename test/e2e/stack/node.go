@@ -13,9 +13,12 @@ import (
 // Node is what an agent may write of a Node, and what the kubelet tells of the plugin's
 // devices.
 type Node struct {
-	Labels     map[string]string
-	Conditions map[string]Condition
-	Taints     []Taint
+	Labels      map[string]string
+	Annotations map[string]string
+	// Unschedulable is set on a cordoned Node.
+	Unschedulable bool
+	Conditions    map[string]Condition
+	Taints        []Taint
 	// Allocatable has how many of each resource the kubelet offers.
 	Allocatable map[string]string
 	// Owners holds the field managers of each label.
@@ -109,6 +112,7 @@ type object struct {
 	Metadata struct {
 		ResourceVersion string            `json:"resourceVersion"`
 		Labels          map[string]string `json:"labels"`
+		Annotations     map[string]string `json:"annotations"`
 		ManagedFields   []struct {
 			Manager  string `json:"manager"`
 			FieldsV1 struct {
@@ -119,7 +123,8 @@ type object struct {
 		} `json:"managedFields"`
 	} `json:"metadata"`
 	Spec struct {
-		Taints []Taint `json:"taints"`
+		Unschedulable bool    `json:"unschedulable"`
+		Taints        []Taint `json:"taints"`
 	} `json:"spec"`
 	Status struct {
 		Conditions  []Condition       `json:"conditions"`
@@ -130,6 +135,7 @@ type object struct {
 func (o object) node() Node {
 	n := Node{
 		Labels:      o.Metadata.Labels,
+		Annotations: o.Metadata.Annotations, Unschedulable: o.Spec.Unschedulable,
 		Conditions:  map[string]Condition{},
 		Taints:      o.Spec.Taints,
 		Allocatable: o.Status.Allocatable,

@@ -1,0 +1,177 @@
+//go:build e2e
+
+package driver_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"outrigger.dev/test/cluster/cluster"
+	"outrigger.dev/test/e2e/stack"
+)
+
+// workload are pods that have all GPUs of the nodes, and as many without.
+const workload = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: gpu}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: gpu}}
+  template:
+    metadata: {labels: {app: gpu}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      tolerations: [{operator: Exists, effect: NoSchedule, key: nvidia.com/gpu}]
+      containers:
+      - {name: c, image: "` + cluster.BusyboxImage + `", command: [sleep, "3600"], resources: {limits: {nvidia.com/gpu: 2}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: cpu}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: cpu}}
+  template:
+    metadata: {labels: {app: cpu}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      nodeSelector: {feature.node.kubernetes.io/pci-10de.present: "true"}
+      topologySpreadConstraints:
+      - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: cpu}}}
+      containers:
+      - {name: c, image: "` + cluster.BusyboxImage + `", command: [sleep, "3600"]}
+`
+
+const budget = `
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: gpu}
+spec:
+  minAvailable: 3
+  selector: {matchLabels: {app: gpu}}
+`
+
+// workloadRuns waits until all pods of the workload run.
+func (n nodes) workloadRuns() {
+	n.t.Helper()
+	n.kubectl("wait", "deployment/gpu", "deployment/cpu", "--for=jsonpath={.status.availableReplicas}=3", "--timeout", limit.String())
+}
+
+// pods returns the pods of a deployment: a line with node and uid for each.
+func (n nodes) pods(app string) string {
+	n.t.Helper()
+	out := strings.Split(n.kubectl("get", "pods", "--selector=app="+app, "--field-selector=status.phase=Running", "-o", `jsonpath={range .items[*]}{.spec.nodeName} {.metadata.uid}{"\n"}{end}`), "\n")
+	slices.Sort(out)
+	return strings.Join(out, "\n")
+}
+
+// driverStarts changes the driver of the chart, and does not wait.
+func (n nodes) driverStarts(version string) {
+	n.t.Helper()
+	r, err := n.DriverLoader(version)
+	must(n.t, err)
+	r.NoWait = true
+	must(n.t, n.Install(n.t.Context(), r))
+	// All pods at once: what decides when a node changes are its slots.
+	n.until("all agents have the driver "+version, func() bool {
+		images := n.kubectl("-n", stack.Namespace, "get", "pods", "--selector=app.kubernetes.io/name=driver-loader", "--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[*].image}")
+		return strings.Count(images, stack.DriverTag(version)) == len(n.GPUNodes())
+	})
+}
+
+// state waits until nodes have a state of an upgrade.
+func (n nodes) state(state string, names ...string) {
+	n.t.Helper()
+	for _, name := range names {
+		n.until(name+" is "+state, func() bool {
+			return n.kubectl("get", "node", name, "-o", `jsonpath={.metadata.labels.nvidia\.com/gpu-driver-upgrade-state}`) == state
+		})
+	}
+}
+
+// all reports whether all GPU nodes run a driver.
+func (n nodes) all(version string) bool {
+	n.t.Helper()
+	return !slices.ContainsFunc(n.GPUNodes(), func(node string) bool {
+		return !strings.Contains(n.shell(node, "cat /proc/driver/nvidia/version 2>/dev/null || true"), " "+version+" ")
+	})
+}
+
+// runs checks which driver nodes run.
+func (n nodes) runs(version string, names ...string) {
+	n.t.Helper()
+	for _, node := range names {
+		if got := n.shell(node, "cat /proc/driver/nvidia/version; cat /sys/module/nvidia_uvm/version"); !strings.Contains(got, " "+version+" ") || !strings.HasSuffix(got, version) {
+			n.t.Errorf("%s runs %s, want %s", node, got, version)
+		}
+	}
+}
+
+// watcher sees how nodes go through their upgrades.
+type watcher struct {
+	n nodes
+	// kill is set to kill the agent of a node whose state changes.
+	kill bool
+	stop func()
+
+	mu sync.Mutex
+	// cordoned are the nodes that are being upgraded, and most is how many there were at once.
+	cordoned map[string]bool
+	states   map[string]string
+	most     int
+	kills    int
+	log      []string
+}
+
+// watch follows all GPU nodes until stop.
+func (n nodes) watch() *watcher {
+	n.t.Helper()
+	ctx, cancel := cancelled(n.t)
+	w := &watcher{n: n, cordoned: map[string]bool{}, states: map[string]string{}}
+	var following sync.WaitGroup
+	for _, node := range n.GPUNodes() {
+		api, err := n.Admin()
+		must(n.t, err)
+		following.Go(func() {
+			defer api.Close()
+			if err := api.WatchNode(ctx, node, func(seen stack.Node) bool { return w.see(node, seen) }); err != nil && ctx.Err() == nil {
+				n.t.Error(err)
+			}
+		})
+	}
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		following.Wait()
+	})
+	n.t.Cleanup(w.stop)
+	return w
+}
+
+// see notes a state of a node.
+func (w *watcher) see(node string, seen stack.Node) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	state, before := seen.Labels[stateLabel], w.states[node]
+	if seen.Unschedulable {
+		w.cordoned[node] = true
+	} else {
+		delete(w.cordoned, node)
+	}
+	w.most = max(w.most, len(w.cordoned))
+	if state == before {
+		return true
+	}
+	w.states[node] = state
+	w.log = append(w.log, fmt.Sprintf("%s %s, cordoned %v: %s", node, state, seen.Unschedulable, seen.Annotations[causeAnnotation]))
+	if w.kill && before != "" {
+		w.kills++
+		// The program of the agent's own image is not killed: it has another name.
+		if _, err := w.n.Exec(w.n.t.Context(), node, "pkill", "-9", "-f", "^/opt/outrigger/driver-loader( |$)"); err != nil {
+			w.log = append(w.log, err.Error())
+		}
+	}
+	return true
+}
