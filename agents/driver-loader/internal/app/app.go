@@ -32,6 +32,11 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.agent(log)
+}
+
+// agent returns the agent that the settings describe.
+func (s settings) agent(log *slog.Logger) (*agent.Agent, error) {
 	var up *upgrades
 	s.config.Settled = func() {
 		if up != nil {
@@ -53,6 +58,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if s.place == nil {
 		return a, nil
 	}
+	var err error
 	if up, err = s.upgrader(l, log); err != nil {
 		return nil, err
 	}

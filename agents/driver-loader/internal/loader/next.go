@@ -38,7 +38,7 @@ func Next(o Observation, d Desired) Step {
 		return step
 	}
 	step := o.settle(target, back, d)
-	if step.Kind == Done && kept && !back {
+	if step.Kind == Done && kept {
 		return o.prepare(step, d)
 	}
 	return step
@@ -267,13 +267,18 @@ func (o Observation) settle(target Driver, back bool, d Desired) Step {
 	}
 	done := Step{Kind: Done, Driver: target}
 	if back {
-		done.Causes = []cause.Cause{o.Change.rolledBack()}
+		again := "send SIGHUP to try again"
+		if d.Keep || d.to != nil {
+			again = "request the upgrade again"
+		}
+		done.Causes = []cause.Cause{o.Change.rolledBack(again)}
 	}
 	return done
 }
 
-// rolledBack is the cause that another driver than the desired one is loaded.
-func (c Change) rolledBack() cause.Cause {
+// rolledBack is the cause that another driver than the desired one is loaded. again says how to
+// try that one again.
+func (c Change) rolledBack(again string) cause.Cause {
 	if c.Failed.Code == GivenUp {
 		return *c.Failed
 	}
@@ -283,6 +288,6 @@ func (c Change) rolledBack() cause.Cause {
 	}
 	return cause.Cause{
 		Code: c.Failed.Code, Subject: "driver " + c.To.Version, Text: text + ": " + c.Failed.Subject + ": " + c.Failed.Text,
-		Fix: strings.TrimPrefix(c.Failed.Fix+"; then send SIGHUP to try again, or choose another driver", "; "),
+		Fix: strings.TrimPrefix(c.Failed.Fix+"; then "+again+", or choose another driver", "; "),
 	}
 }

@@ -172,7 +172,7 @@ func TestNext(t *testing.T) {
 		"… and built before":                                   {keep2, func(o *loader.Observation) { o.Sets = built("1") }, loader.Build, "2", nil, nil},
 		"… it is not in the store":                             {keep2, func(o *loader.Observation) { o.Payloads = stored("1") }, loader.Done, "1", nil, []cause.Code{loader.NoPayload}},
 		"… a change that somebody has begun ends":              {keep2, func(o *loader.Observation) { o.Change = change() }, loader.Finish, "1", nil, nil},
-		"… it has failed":                                      {keep2, func(o *loader.Observation) { o.Change = failed(broken) }, loader.Done, "1", nil, []cause.Code{"ModuleInitFailed"}},
+		"… it has failed":                                      {keep2, func(o *loader.Observation) { o.Change, o.Rehearsed = failed(broken), driver("2") }, loader.Done, "1", nil, []cause.Code{"ModuleInitFailed"}},
 		"an upgrade changes the driver": {
 			loader.Desired{Version: "2", Keep: true, Upgrading: "now"}, nil, loader.Wait, "", nil, []cause.Code{loader.Upgrading},
 		},

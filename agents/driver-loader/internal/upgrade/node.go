@@ -98,27 +98,27 @@ func only(of, keys map[string]string) map[string]string {
 	return out
 }
 
-// publish applies the label and the annotations of the state, unless the Node has them. At rest
-// it does so once, whatever other tools write.
-func (u *Upgrade) publish(ctx context.Context, n object) error {
+// publish applies the label and the annotations of the state, unless the Node has them, and
+// reports whether it did. At rest it does so once, whatever other tools write.
+func (u *Upgrade) publish(ctx context.Context, n object) (wrote bool, err error) {
 	f := published(u.journal)
 	known := u.shown != nil && reflect.DeepEqual(*u.shown, f)
 	switch j := u.journal; {
 	case j.State == Idle && j.Settled && u.shown == nil:
-		return nil // nothing was ever published
+		return false, nil // nothing was ever published
 	case known && (j.State.resting() || n.shows(f)), u.shown == nil && j.State != Idle && n.shows(f):
 		u.shown = &f
-		return nil
+		return false, nil
 	}
 	node := u.cfg.Client.Node()
 	if err := u.cfg.Client.Apply(ctx, node, map[string]any{
 		"apiVersion": "v1", "kind": "Node",
 		"metadata": map[string]any{"name": node.Name, "labels": f.Labels, "annotations": f.Annotations},
 	}); err != nil {
-		return fmt.Errorf("publish the state of the upgrade on node %s: %w", node.Name, err)
+		return false, fmt.Errorf("publish the state of the upgrade on node %s: %w", node.Name, err)
 	}
 	u.shown = &f
-	return nil
+	return true, nil
 }
 
 // cordon makes the node unschedulable, and says in the same write who did it.

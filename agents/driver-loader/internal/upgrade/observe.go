@@ -26,6 +26,9 @@ func (u *Upgrade) observe(ctx context.Context) (object, Observation, Policy, err
 		return node, o, p, fmt.Errorf("look which driver is loaded: %w", err)
 	}
 	if s := u.journal.State; s == Required || s.beforeSwap() || s == Swapping {
+		if o.Node.Requested || u.journal.Requested {
+			desired.Policy.MaxFailures = 0 // somebody wants to know whether it works now
+		}
 		o.Slot, err = u.slot(ctx, desired)
 	}
 	return node, o, p, err

@@ -160,8 +160,8 @@ func (u *Upgrade) step(ctx context.Context) (more bool, err error) {
 	if node.read().Requested && (j.State.Active() || j.State == Done) {
 		return true, u.accept(ctx, node)
 	}
-	if err := u.publish(ctx, node); err != nil {
-		return false, err
+	if wrote, err := u.publish(ctx, node); wrote || err != nil {
+		return true, err // the Node is another one now
 	}
 	a := Next(j, o, p)
 	if err := u.write(Begin(j, a)); err != nil {
