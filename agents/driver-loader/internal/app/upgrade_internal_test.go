@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"k8s.io/client-go/rest"
 
 	"outrigger.dev/agents/driver-loader/drain"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
@@ -88,19 +87,21 @@ func live() {
 type site struct {
 	*testing.T
 	loadertest.Node
-	rc             *rest.Config
-	operator       *kube.Client
-	account, drain string
-	name           string
+	server
+	operator    *kube.Client
+	name, drain string
 }
 
-func newSite(t *testing.T, rc *rest.Config, account, name string) *site {
+// server is how to reach the API server.
+type server struct{ host, account, kubeconfig string }
+
+func (r server) site(t *testing.T, operator *kube.Client, name string) *site {
 	t.Helper()
-	s := &site{T: t, Node: loadertest.New(t), rc: rc, operator: apitest.Client(t, rc, name, "kubectl"), account: account, name: name}
+	s := &site{T: t, Node: loadertest.New(t), server: r, operator: operator, name: name}
 	s.Stock(t, one)
 	s.Stock(t, two)
 	s.drain = filepath.Join(t.TempDir(), "drain")
-	script := fmt.Sprintf("#!/bin/sh\n%s=1 KUBECONFIG=%s exec %s \"$@\"\n", asDrain, apitest.Kubeconfig(t, rc), os.Args[0])
+	script := fmt.Sprintf("#!/bin/sh\n%s=1 KUBECONFIG=%s exec %s \"$@\"\n", asDrain, s.kubeconfig, os.Args[0])
 	if err := os.WriteFile(s.drain, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +163,7 @@ func (s *site) command(version, at string, times int32) *exec.Cmd {
 		"--kernel-module-type", "open", "--node-name", s.name, "--namespace", s.name, "--drain-program", s.drain,
 		"--upgrade-policy", `{"maxUnavailable": 1, "gpuPodDeletion": {"force": true}}`)
 	cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
-	agenttest.InPod(s.T, cmd, s.rc.Host, s.account)
+	agenttest.InPod(s.T, cmd, s.host, s.account)
 	cmd.Env = append(cmd.Env, asAgent+"="+string(spec))
 	return cmd
 }
@@ -226,7 +227,7 @@ func (s *site) podGone() bool {
 
 func TestTheAgentUpgradesItsNode(t *testing.T) {
 	rc := apitest.Start(t)
-	account := apitest.Account(t, rc)
+	r := server{host: rc.Host, account: apitest.Account(t, rc), kubeconfig: apitest.Kubeconfig(t, rc)}
 	for name, test := range map[string]func(*site){
 		"upgrade":    (*site).testsAnUpgrade,
 		"fail":       (*site).testsADriverThatFails,
@@ -234,7 +235,7 @@ func TestTheAgentUpgradesItsNode(t *testing.T) {
 		"kill":       (*site).testsEachKill,
 		"kill-again": (*site).testsADriverThatKillsTheAgent,
 	} {
-		t.Run(name, func(t *testing.T) { test(newSite(t, rc, account, name)) })
+		t.Run(name, func(t *testing.T) { test(r.site(t, apitest.Client(t, rc, name, "kubectl"), name)) })
 	}
 }
 
@@ -313,7 +314,10 @@ func (s *site) testsEachKill() {
 		at    string
 		times int32
 	}{
-		{"unload nvidia_modeset", 1}, {"unload nvidia", 1}, {"load nvidia", 1}, {"load nvidia_uvm", 1},
+		{"unload nvidia_modeset", 1},
+		{"unload nvidia", 1},
+		{"load nvidia", 1},
+		{"load nvidia_uvm", 1},
 		{"open nvidia0", 2}, // in the swap; the first is at the start
 		{"open nvidia0", 3}, // in the validation
 	} {

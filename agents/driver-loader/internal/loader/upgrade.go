@@ -46,9 +46,9 @@ func (l *Loader) Target(begun bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	next, missing := o.desired(d)
+	next := o.Desired(d)
 	switch {
-	case missing != nil, o.Host != "", o.others(), len(o.GPUs()) == 0:
+	case next.Version == "", o.Host != "", o.others(), len(o.GPUs()) == 0:
 		return "", nil
 	case !o.differs(next):
 		return next.ID(), nil

@@ -129,6 +129,8 @@ func (n *node) take(s loader.Step, killed bool) {
 				return
 			}
 		}
+	case loader.Rehearse:
+		n.Rehearsed = s.Driver
 	case loader.Nodes:
 		n.MissingNodes = 0
 	case loader.Validate:

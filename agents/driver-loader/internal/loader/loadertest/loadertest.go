@@ -4,26 +4,18 @@
 package loadertest
 
 import (
-	"bytes"
-	"context"
 	"debug/elf"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cache"
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
-	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/module/moduletest"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
@@ -191,119 +183,4 @@ func (n Node) Loaded() string {
 // Published returns the version in the fact driver-ready, "" for none.
 func (n Node) Published() string {
 	return contract.Dir{Root: n.path("run"), ProcRoot: n.path("proc")}.Read(contract.DriverReady).Stamp.DriverVersion
-}
-
-func (n Node) at(format string, args ...any) {
-	if n.At != nil {
-		n.At(fmt.Sprintf(format, args...))
-	}
-}
-
-// is reports whether a file of the test names the version.
-func (n Node) is(file, version string) bool {
-	data, err := os.ReadFile(n.path(file))
-	return err == nil && string(data) == version
-}
-
-// Load loads a module, as the kernel does.
-func (n Node) Load(_ context.Context, m *module.Module, params []string) error {
-	n.at("load %s", m.Name)
-	if m.Name == "nvidia" && n.is("rejected", m.Version) {
-		return cause.Cause{Code: kernel.InitFailed, Subject: "module nvidia", Text: "its init failed", Fix: "read the log"}
-	}
-	if m.Name != "nvidia" && !n.is("sys/module/nvidia/version", m.Version+"\n") {
-		return cause.Cause{Code: kernel.DependencyMissing, Subject: "module " + m.Name, Text: "nvidia of its version is not loaded"}
-	}
-	made := n.path("made/" + m.Name)
-	files := map[string]string{"version": m.Version + "\n", "initstate": "live\n", "refcnt": "0\n", "taint": "O\n", "holders/.keep": ""}
-	for _, p := range params {
-		name, value, _ := strings.Cut(p, "=")
-		files["parameters/"+name] = value + "\n"
-	}
-	for name, content := range files {
-		if err := write(filepath.Join(made, name), content); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(os.Remove(filepath.Join(made, "holders/.keep")), n.bind(m)); err != nil {
-		return err
-	}
-	if err := os.Rename(made, n.path("sys/module/"+m.Name)); err != nil {
-		return err
-	}
-	return n.count()
-}
-
-// bind makes what the module nvidia shows in /proc.
-func (n Node) bind(m *module.Module) error {
-	if m.Name != "nvidia" {
-		return nil
-	}
-	return errors.Join(
-		write(n.path("proc/driver/nvidia/version"), "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "+m.Version+"  Release Build\n"),
-		write(n.path("proc/driver/nvidia/params"), "DeviceFileUID: 0\nDeviceFileGID: 0\nDeviceFileMode: 438\n"),
-		write(n.path("proc/driver/nvidia/gpus/"+bus+"/information"), "Device Minor: \t 0\n"),
-		write(n.path("proc/devices"), "Character devices:\n195 nvidia\n195 nvidia-modeset\n195 nvidiactl\n511 nvidia-uvm\n\nBlock devices:\n"),
-	)
-}
-
-func write(path, content string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, []byte(content), 0o600)
-}
-
-// count sets who holds the module nvidia.
-func (n Node) count() error {
-	core := n.path("sys/module/nvidia")
-	if _, err := os.Stat(core); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	uses := 0
-	if _, err := os.Stat(n.path("used")); err == nil {
-		uses++
-	}
-	for _, name := range []string{"nvidia_uvm", "nvidia_modeset"} {
-		holder := filepath.Join(core, "holders", name)
-		_, err := os.Stat(n.path("sys/module/" + name))
-		if err != nil {
-			_ = os.Remove(holder)
-			continue
-		}
-		uses++
-		if err := write(holder, ""); err != nil {
-			return err
-		}
-	}
-	return os.WriteFile(filepath.Join(core, "refcnt"), fmt.Appendln(nil, uses), 0o600)
-}
-
-// Unload unloads a module, as the kernel does.
-func (n Node) Unload(name string) error {
-	n.at("unload %s", name)
-	dir := n.path("sys/module/" + name)
-	uses, err := os.ReadFile(filepath.Join(dir, "refcnt"))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return cause.Cause{Code: kernel.NotLoaded, Subject: "module " + name, Text: "it is not loaded"}
-	case string(bytes.TrimSpace(uses)) != "0":
-		return cause.Cause{Code: kernel.InUse, Subject: "module " + name, Text: "it is in use"}
-	}
-	if name == "nvidia" {
-		err = errors.Join(os.RemoveAll(n.path("proc/driver")), os.RemoveAll(n.path("proc/devices")))
-	}
-	gone := n.path("gone")
-	return errors.Join(err, os.Rename(dir, gone), os.RemoveAll(gone), n.count())
-}
-
-// Open opens a device of the driver, as the kernel does.
-func (n Node) Open(path string) error {
-	n.at("open %s", filepath.Base(path))
-	version, err := os.ReadFile(n.path("sys/module/nvidia/version"))
-	if err != nil || n.is("muted", string(bytes.TrimSpace(version))) {
-		return unix.EIO
-	}
-	_, err = os.Lstat(path)
-	return err
 }
