@@ -53,6 +53,15 @@ func TestAPolicyThatCannotBeFollowedIsRejected(t *testing.T) {
 	}
 }
 
+func TestAPolicyNeedsACluster(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	var out, errs bytes.Buffer
+	code := agent.Exec(t.Context(), app.App(), []string{"driver-loader", "--upgrade-policy", `{"maxUnavailable": 1}`, "--node-name", "x", "--listen", ""}, &out, &errs)
+	if code != 2 || !strings.Contains(errs.String(), "flag --upgrade-policy: it needs the API server, and this process runs in no pod") {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+}
+
 func TestFlagsAreDocumented(t *testing.T) { agenttest.Documented(t, app.App(), page) }
 
 // TestCausesAreDocumented looks for each code that the packages define.

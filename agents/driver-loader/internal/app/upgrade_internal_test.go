@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/driver-loader/drain"
+	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
@@ -225,6 +226,22 @@ func (s *site) podGone() bool {
 	return gone
 }
 
+func TestReadyzSaysWhereTheUpgradeIs(t *testing.T) {
+	journal := filepath.Join(t.TempDir(), "upgrade.json")
+	j := upgrade.Journal{State: upgrade.DeletingPod, Target: two, Cause: &cause.Cause{Code: "X", Subject: "pod a/b", Text: "it stays"}}
+	if err := j.Write(journal); err != nil {
+		t.Fatal(err)
+	}
+	u := upgrades{Upgrade: upgrade.New(upgrade.Config{Journal: journal, Log: slog.New(slog.DiscardHandler)})}
+	if err := u.ready(nil); err != nil {
+		t.Errorf("while the driver works: %v", err)
+	}
+	want := "not loaded\nthe upgrade to driver " + two + " has the state pod-deletion-required\npod a/b: it stays"
+	if err := u.ready(errors.New("not loaded")); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 func TestTheAgentUpgradesItsNode(t *testing.T) {
 	rc := apitest.Start(t)
 	r := server{host: rc.Host, account: apitest.Account(t, rc), kubeconfig: apitest.Kubeconfig(t, rc)}
@@ -267,8 +284,8 @@ func (s *site) testsADriverThatFails() {
 	p := s.start(two)
 	n := s.reaches(upgrade.Failed)
 	s.ready(p)
-	cause := n.Metadata.Annotations[upgrade.CauseAnnotation]
-	if s.Loaded() != one || s.Published() != one || n.Spec.Unschedulable || !strings.Contains(cause, "module nvidia: its init failed") {
+	why := n.Metadata.Annotations[upgrade.CauseAnnotation]
+	if s.Loaded() != one || s.Published() != one || n.Spec.Unschedulable || !strings.Contains(why, "module nvidia: its init failed") {
 		s.Errorf("%q is loaded, %q is ready, the node is %+v", s.Loaded(), s.Published(), n)
 	}
 	p.Stop()

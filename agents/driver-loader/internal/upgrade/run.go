@@ -160,8 +160,13 @@ func (u *Upgrade) step(ctx context.Context) (more bool, err error) {
 	if node.read().Requested && (j.State.Active() || j.State == Done) {
 		return true, u.accept(ctx, node)
 	}
-	if wrote, err := u.publish(ctx, node); wrote || err != nil {
-		return true, err // the Node is another one now
+	if wrote, err := u.publish(ctx, node); err != nil {
+		return false, err
+	} else if wrote {
+		// The Node is another one now, and what follows writes only to the one that it knows.
+		if node, o, p, err = u.observe(ctx); err != nil {
+			return false, err
+		}
 	}
 	a := Next(j, o, p)
 	if err := u.write(Begin(j, a)); err != nil {
