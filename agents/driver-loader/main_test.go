@@ -137,5 +137,13 @@ func TestABareNodeSaysWhatItWaitsFor(t *testing.T) {
 		t.Errorf("/readyz: %d %s", status, body)
 	}
 	p.Stop()
+	p = agenttest.Start(t, agenttest.Command(t, nil, append(h.args(), "--payload", h.path("none.run"))...))
+	if err := p.Log.Wait(agenttest.Deadline(t), "code=PayloadMissing"); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := p.Ask("/readyz"); status != 503 || !strings.Contains(body, h.path("none.run")) {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	p.Stop()
 	agenttest.Fails(t, agenttest.Command(t, nil, append([]string{"load"}, h.args()...)...), 1, "the desired driver is not loaded")
 }

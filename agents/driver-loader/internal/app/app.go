@@ -46,7 +46,9 @@ func (s settings) agent(log *slog.Logger) (*agent.Agent, error) {
 	l := loader.New(s.config, s.machine)
 	a := &agent.Agent{
 		Run: func(ctx context.Context) error {
-			s.importPayload(ctx)
+			if s.payload != "" {
+				l.Import(ctx, s.importPayload)
+			}
 			if up != nil {
 				return up.beside(ctx, l.Run)
 			}
@@ -67,15 +69,10 @@ func (s settings) agent(log *slog.Logger) (*agent.Agent, error) {
 	return a, nil
 }
 
-// importPayload imports the driver that the flags name, if any.
-func (s settings) importPayload(ctx context.Context) {
-	if s.payload == "" {
-		return
-	}
-	if _, err := s.store().Import(ctx, s.payload); err != nil {
-		// The store may have a driver.
-		s.config.Log.Error("cannot import the driver", "path", s.payload, "err", err)
-	}
+// importPayload imports the driver that the flags name.
+func (s settings) importPayload(ctx context.Context) error {
+	_, err := s.store().Import(ctx, s.payload)
+	return err
 }
 
 func (s *settings) store() payload.Store {

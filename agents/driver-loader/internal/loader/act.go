@@ -68,7 +68,7 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 			}
 		}
 		return l.cfg.Contract.Write(contract.DriverReady, l.record(o))
-	case Wait, Done:
+	case Wait, Done, Import:
 		return nil
 	}
 	return fmt.Errorf("take the step %q: it is not known", s.Kind)

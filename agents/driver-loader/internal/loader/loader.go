@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/pace"
-	"outrigger.dev/pkg/pci"
 )
 
 // Name of the agent, in facts, claims and logs.
@@ -96,6 +94,8 @@ type Loader struct {
 	// checked is the driver that was rehearsed last, and standing what Run has seen last.
 	checked  Driver
 	standing string
+	// lack is why the driver of this process could not be imported.
+	lack *cause.Cause
 	// forget is set if a driver that has failed is to be tried again.
 	forget bool
 }
@@ -121,7 +121,33 @@ const maxSteps = 60
 // Settle takes steps until there is nothing left to do, or nothing that can be done now. It
 // returns the last step, which is Done or Wait. One process of a node takes steps at a time.
 func (l *Loader) Settle(ctx context.Context) Step {
-	return l.settle(ctx, l.cfg.Desired, l.forgive)
+	step := l.settle(ctx, l.cfg.Desired, l.forgive)
+	if why := l.lacks(); why != nil {
+		step.Causes = append([]cause.Cause{*why}, step.Causes...)
+		l.set(step)
+	}
+	return step
+}
+
+// Import runs what copies the driver of this process into the store. If that fails, the store may
+// have another one: each result of Settle names the cause.
+func (l *Loader) Import(ctx context.Context, run func(context.Context) error) {
+	l.set(Step{Kind: Import})
+	err := run(ctx)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	why := AsCause("import of the driver", err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lack = &why
+}
+
+// lacks returns why the store does not have the driver of this process, nil if it has.
+func (l *Loader) lacks() *cause.Cause {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lack
 }
 
 // settle is Settle for what desired returns. It calls first when it is its turn.
@@ -230,71 +256,4 @@ func (l *Loader) forgive() error {
 			r.Change = nil
 		}
 	})
-}
-
-// Run keeps the node as desired until ctx ends. Its end changes nothing on the node.
-func (l *Loader) Run(ctx context.Context) error {
-	watched, stop := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		if err := pci.Watch(watched, l.cfg.Kernel.Sys, l.cfg.Log, func() { pace.Signal(l.again) }); err != nil {
-			l.cfg.Log.Warn("cannot watch the PCI bus, polling", "err", err)
-		}
-	})
-	defer watching.Wait()
-	defer stop()
-	retry := pace.Backoff{First: 5 * time.Second, Most: 10 * time.Minute}
-	var last Step
-	for ctx.Err() == nil {
-		pace.Drain(l.again)
-		was := l.stood()
-		step := l.Settle(ctx)
-		rested := step.Kind == Done && !step.ahead
-		if rested {
-			retry.Reset()
-		}
-		l.log(step, last)
-		if l.cfg.Settled != nil && (last.Kind == "" || was != l.stood()) {
-			l.cfg.Settled()
-		}
-		last = step
-		pause := retry.Next()
-		if rested {
-			pause = pace.Aligned(rest)
-		}
-		if step.Users {
-			pause = min(pause, usersAgain)
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-l.again:
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-	return nil
-}
-
-// usersAgain is how often a node is looked at whose driver is to go when nothing uses it.
-const usersAgain = 15 * time.Second
-
-// rest is how often a node that is as desired is looked at: nothing reports that a module
-// was unloaded.
-const rest = time.Minute
-
-// log logs how the node is, if that has changed.
-func (l *Loader) log(step, last Step) {
-	if step.Kind == Done && (last.Kind != Done || !step.Driver.same(last.Driver)) {
-		l.cfg.Log.Info("driver is ready", "driver", step.Driver.Version, "modules", step.Driver.Flavour)
-	}
-	if slices.Equal(step.Causes, last.Causes) {
-		return
-	}
-	for _, c := range step.Causes {
-		if c.Code == Upgrading {
-			continue // the upgrade logs what it does
-		}
-		l.cfg.Log.Warn("something is in the way", "subject", c.Subject, "cause", c.Text, "fix", c.Fix, "code", c.Code)
-	}
 }

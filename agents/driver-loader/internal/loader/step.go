@@ -12,6 +12,8 @@ type Kind string
 
 // The kinds of steps.
 const (
+	// Import copies a driver into the store. Next never returns it: see Loader.Import.
+	Import Kind = "import"
 	// Build builds the modules of Driver into the cache.
 	Build Kind = "build"
 	// Show mounts the driver root of Driver at its place, and sets the firmware's folder.
@@ -64,6 +66,8 @@ type Step struct {
 func (s Step) String() string {
 	of := "driver " + s.Driver.Version
 	switch s.Kind {
+	case Import:
+		return "copy the driver into the store"
 	case Build:
 		return fmt.Sprintf("build the %s modules of %s", s.Driver.Flavour, of)
 	case Show:

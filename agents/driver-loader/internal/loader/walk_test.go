@@ -146,7 +146,7 @@ func (n *node) take(s loader.Step, killed bool) {
 			n.t.Error("a driver that does not work is published")
 		}
 		n.Published, n.Before = s.Driver.Version, s.Driver
-	case loader.Wait, loader.Done:
+	case loader.Wait, loader.Done, loader.Import:
 		n.Claimed = false
 	}
 }
