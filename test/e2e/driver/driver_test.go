@@ -80,6 +80,10 @@ func upgraded(n nodes) {
 	if got := n.pods("cpu"); got != cpu {
 		n.t.Errorf("the pods without GPUs were\n%s\nand are\n%s", cpu, got)
 	}
+	// The kubelet would reject pods that come before the device plugin offers GPUs again.
+	if got := n.kubectl("get", "pods", "--field-selector=status.phase=Failed", "-o", "name"); got != "" {
+		n.t.Errorf("pods came back too early: %s", got)
+	}
 	for pod := range strings.Lines(gpu) {
 		if strings.Contains(n.pods("gpu"), strings.TrimSpace(pod)) {
 			n.t.Errorf("the pod %s was not evicted", pod)

@@ -77,6 +77,14 @@ func (n nodes) explain() {
 	if !n.t.Failed() {
 		return
 	}
+	for _, node := range n.GPUNodes() {
+		path, err := n.Log(node, "init")
+		if err == nil {
+			var log []byte
+			log, err = os.ReadFile(path)
+			n.t.Logf("%s: %v\n%s", node, err, log)
+		}
+	}
 	for _, args := range [][]string{
 		{"get", "pods", "-A", "-o", "wide"}, {"get", "nodes", "-L", "nvidia.com/gpu-driver-upgrade-state"},
 		{"-n", stack.Namespace, "logs", "--selector=app.kubernetes.io/name=driver-loader", "--tail=60", "--prefix"},

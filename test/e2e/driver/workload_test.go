@@ -168,8 +168,10 @@ func (w *watcher) see(node string, seen stack.Node) bool {
 	w.log = append(w.log, fmt.Sprintf("%s %s, cordoned %v: %s", node, state, seen.Unschedulable, seen.Annotations[causeAnnotation]))
 	if w.kill && before != "" {
 		w.kills++
-		// The program of the agent's own image is not killed: it has another name.
-		if _, err := w.n.Exec(w.n.t.Context(), node, "pkill", "-9", "-f", "^/opt/outrigger/driver-loader( |$)"); err != nil {
+		// Killed without notice, as a process of a pod that is deleted so is. The kubelet would start
+		// the process of a pod that stays later each time.
+		if _, err := w.n.Kubectl(w.n.t.Context(), "-n", stack.Namespace, "delete", "pod", "--selector=app.kubernetes.io/name=driver-loader",
+			"--field-selector=spec.nodeName="+node, "--force", "--grace-period=0", "--wait=false"); err != nil {
 			w.log = append(w.log, err.Error())
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/kube"
 )
 
@@ -114,6 +115,12 @@ func (s settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, error
 		Desired: func(state upgrade.State) (upgrade.Desired, error) {
 			target, err := l.Target(state.Active())
 			return upgrade.Desired{Driver: target, Policy: s.place.policy}, err
+		},
+		Offered: func(ctx context.Context) error {
+			_, err := s.config.Contract.Wait(ctx, contract.PluginReady, func(f contract.Fact) {
+				log.Info("waiting for the device plugin, before pods with GPUs come back", "reason", f.Reason)
+			})
+			return err
 		},
 		DaemonSet: s.place.daemonSet, Journal: s.journal(), Drain: []string{s.place.drain},
 	})

@@ -26,6 +26,20 @@ type object struct {
 	Spec struct {
 		Unschedulable bool `json:"unschedulable"`
 	} `json:"spec"`
+	Status struct {
+		// Capacity counts unhealthy devices too.
+		Capacity map[string]string `json:"capacity"`
+	} `json:"status"`
+}
+
+// hasPlugin reports whether a device plugin has registered the node's GPUs or MIG devices.
+func (n object) hasPlugin() bool {
+	for resource, count := range n.Status.Capacity {
+		if strings.HasPrefix(resource, "nvidia.com/") && count != "0" {
+			return true
+		}
+	}
+	return false
 }
 
 // seen is the part of the Node whose changes wake Run: its version changes with each heartbeat.

@@ -65,3 +65,18 @@ func FuzzPolicy(f *testing.F) {
 		}
 	})
 }
+
+func TestOnlyANodeWithGPUsInItsCapacityHasAPlugin(t *testing.T) {
+	for resources, want := range map[string]bool{
+		`{}`: false, `{"cpu": "2"}`: false, `{"nvidia.com/gpu": "0"}`: false,
+		`{"nvidia.com/gpu": "2"}`: true, `{"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "7"}`: true,
+	} {
+		var n object
+		if err := json.Unmarshal([]byte(`{"status": {"capacity": `+resources+`}}`), &n); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.hasPlugin(); got != want {
+			t.Errorf("%s: %v, want %v", resources, got, want)
+		}
+	}
+}

@@ -37,6 +37,10 @@ type Desired struct {
 	Policy Policy
 }
 
+// pluginLimit is how long a node stays cordoned after its driver works, for a device plugin that
+// does not offer the GPUs.
+const pluginLimit = 2 * time.Minute
+
 // Config is what an Upgrade needs.
 type Config struct {
 	// Client writes as the field manager of the upgrade. Nothing else may apply to the Node as the
@@ -57,6 +61,9 @@ type Config struct {
 	// Drain is the program driver-loader-drain and its arguments.
 	Drain []string
 	Log   *slog.Logger
+	// Offered returns when the device plugin of the node offers its GPUs. It is asked on a Node
+	// that has GPUs in its capacity, before pods may come back. nil does not wait.
+	Offered func(ctx context.Context) error
 	// Retry has the delays after errors, and while the node waits for a slot; zero for 5 s to a minute.
 	Retry pace.Backoff
 	// Slice is the longest run of the drain program; 0 for a minute.
@@ -216,6 +223,7 @@ func (u *Upgrade) do(ctx context.Context, node object, a Action, p Policy) (*cau
 	case Cordon:
 		return nil, u.cordon(ctx, node, u.journal.Target)
 	case Uncordon:
+		u.awaitPlugin(ctx, node)
 		return nil, u.uncordon(ctx, node)
 	case WaitForJobs, EvictPods, DrainNode, Swap, Validate, RollBack:
 		return u.long(ctx, a, p)
@@ -227,13 +235,7 @@ func (u *Upgrade) do(ctx context.Context, node object, a Action, p Policy) (*cau
 // long takes an action that may last, and keeps the slot meanwhile. One that the end of this
 // process ended has not failed.
 func (u *Upgrade) long(ctx context.Context, a Action, p Policy) (failed *cause.Cause, err error) {
-	keeping, stop := context.WithCancel(ctx)
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		u.cfg.Slots.Keep(keeping)
-	}()
-	defer func() { stop(); <-kept }()
+	defer u.keepSlot(ctx)()
 	switch a.Kind {
 	case Swap:
 		err = u.swap(ctx, u.journal.Target)
@@ -252,6 +254,32 @@ func (u *Upgrade) long(ctx context.Context, a Action, p Policy) (failed *cause.C
 		subject = "driver " + u.journal.Previous
 	}
 	return first(failed, causeOf(subject, err)), nil
+}
+
+// keepSlot keeps the slot until stop is called.
+func (u *Upgrade) keepSlot(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		u.cfg.Slots.Keep(ctx)
+	}()
+	return func() { cancel(); <-kept }
+}
+
+// awaitPlugin waits until the device plugin of the node offers its GPUs again: the kubelet rejects
+// pods that the scheduler sends before, and their controller makes one after the other. A plugin
+// that does not come back is not the upgrade's to mend.
+func (u *Upgrade) awaitPlugin(ctx context.Context, node object) {
+	if u.cfg.Offered == nil || !node.hasPlugin() {
+		return
+	}
+	defer u.keepSlot(ctx)()
+	limited, cancel := context.WithTimeout(ctx, pluginLimit)
+	defer cancel()
+	if err := u.cfg.Offered(limited); err != nil && ctx.Err() == nil {
+		u.cfg.Log.Warn("the device plugin does not offer the GPUs again, making the node schedulable nevertheless", "waited", pluginLimit, "err", err)
+	}
 }
 
 // swap swaps the driver, and looks whether it is the desired one.
