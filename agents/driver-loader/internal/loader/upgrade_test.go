@@ -1,8 +1,11 @@
 package loader_test
 
 import (
+	"debug/elf"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +14,9 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
+	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/ldso/ldsotest"
 )
 
 const one, two = "580.95.05", "590.10.01"
@@ -239,6 +244,20 @@ func TestANodeWithoutADriverLoadsTheDesiredOneAtOnce(t *testing.T) {
 	u.Reboot(t)
 	u.restart()
 	u.settles(two, "")
+}
+
+func TestTheDriverOfTheHostIsLeftAlone(t *testing.T) {
+	u := newUpgraded(t)
+	u.version = two
+	library := filepath.Join(u.Dir, "host/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.")
+	payloadtest.Write(t, library+one, string(ldsotest.Library(elf.EM_X86_64, "libnvidia-ml.so.1")), 0o644)
+	if err := os.Symlink(filepath.Base(library)+one, library+"1"); err != nil {
+		t.Fatal(err)
+	}
+	u.settles(one, "")
+	if loaded, target := u.ids(false); loaded != "" || target != "" {
+		t.Errorf("an upgrade from %q to %q would begin", loaded, target)
+	}
 }
 
 func TestTheDriverOfNVIDIAsContainerIsLeftAlone(t *testing.T) {

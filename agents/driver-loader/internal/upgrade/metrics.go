@@ -14,7 +14,7 @@ func NewMetrics(u *Upgrade) *Metrics {
 	return &Metrics{
 		upgrade: u,
 		state:   prometheus.NewDesc(namespace+"state", "1 for the state of the node's upgrade, by the value of the label "+StateLabel+" of the Node; no value for a node that was never upgraded.", []string{"state"}, nil),
-		since:   prometheus.NewDesc(namespace+"state_since_seconds", "Unix time at which this state began.", nil, nil),
+		since:   prometheus.NewDesc(namespace+"state_timestamp_seconds", "Unix time at which this state began.", nil, nil),
 		cause:   prometheus.NewDesc(namespace+"cause", "1 while the upgrade waits for something or has failed, by code.", []string{"code"}, nil),
 	}
 }
