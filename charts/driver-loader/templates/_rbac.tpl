@@ -40,7 +40,7 @@ metadata:
 rules:
   - apiGroups: [coordination.k8s.io]
     resources: [leases]
-    verbs: [list, create, patch]
+    verbs: [list, watch, create, patch]
 ---
 {{ include "outrigger.eventRights" . }}
 ---

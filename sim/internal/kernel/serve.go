@@ -73,6 +73,7 @@ const (
 // Serve answers the programs on the simulated kernel until none is left. What it cannot
 // do for them is printed to log.
 func Serve(listener *os.File, node Node, log io.Writer) error {
+	defer listener.Close() //nolint:errcheck // nothing is written to it
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // Config is what a Book needs.
 type Config struct {
 	Client *kube.Client
-	// Namespace is that of the agent. Its role needs the verbs list, create and patch on
+	// Namespace is that of the agent. Its role needs the verbs list, watch, create and patch on
 	// leases there.
 	Namespace string
 	// Node is the name of this node.
@@ -98,6 +98,20 @@ func (b *Book) held() (held []Lease) {
 		}
 	}
 	return held
+}
+
+// Watch calls changed whenever a slot gets another holder, or another record of failures, until ctx
+// ends. Renewals are no change.
+func (b *Book) Watch(ctx context.Context, changed func()) {
+	type slot struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+		Spec struct {
+			Holder string `json:"holderIdentity"`
+		} `json:"spec"`
+	}
+	kube.Watch(ctx, b.cfg.Client, kube.Query{Object: b.object("")}, func([]slot) { changed() })
 }
 
 // Take takes one of the free slots of a View. Whether another node was faster, the next Look

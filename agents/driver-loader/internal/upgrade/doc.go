@@ -33,7 +33,7 @@
 //
 //	nodes                          get, list, watch, patch
 //	daemonsets (own namespace)     get
-//	leases (own namespace)         list, create, patch
+//	leases (own namespace)         list, watch, create, patch
 //	events (namespace default)     create
 //
 // and for the program driver-loader-drain, which uses the same service account, in all namespaces

@@ -114,14 +114,14 @@ func (u *Upgrade) Changed() { pace.Signal(u.wake) }
 // Run upgrades the node whenever that is desired, until ctx ends. The end of ctx changes nothing
 // on the node: the next Run goes on.
 func (u *Upgrade) Run(ctx context.Context) error {
-	following := make(chan struct{})
-	defer func() { <-following }()
+	var following sync.WaitGroup
+	defer following.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() {
-		defer close(following)
+	following.Go(func() {
 		kube.Watch(ctx, u.cfg.Client, kube.Query{Object: u.cfg.Client.Node()}, func([]seen) { u.Changed() })
-	}()
+	})
+	following.Go(func() { u.cfg.Slots.Watch(ctx, u.Changed) })
 	u.moved()
 	retry := u.cfg.Retry
 	for ctx.Err() == nil {
