@@ -58,10 +58,16 @@ func (a apt) download(ctx context.Context, release string) error {
 	if err := os.WriteFile(filepath.Join(a.work, "status"), nil, 0o644); err != nil { //nolint:gosec // as above
 		return staging.Explain(a.work, err)
 	}
-	if _, err := a.run(ctx, "apt-get", "update", "-q"); err != nil {
-		return unavailable(err)
+	// One repository that does not answer, such as those of the image on a node without the
+	// internet, is no error if the others have the package.
+	_, missing := a.run(ctx, "apt-get", "update", "-q")
+	if _, failed := errors.AsType[*toolError](missing); missing != nil && !failed {
+		return missing
 	}
 	names, err := a.closure(ctx, "linux-headers-"+release)
+	if err != nil && missing != nil {
+		return unavailable(missing)
+	}
 	if err != nil {
 		return err
 	}

@@ -97,6 +97,20 @@ func TestHeadersAreFetchedFromARepository(t *testing.T) {
 	}
 }
 
+// On a node without the internet, those of the image stay beside that of the operator.
+func TestHeadersAreFetchedAlthoughAnotherRepositoryDoesNotAnswer(t *testing.T) {
+	folder := etc(t, "file:"+repository(t))
+	write(t, folder+"/apt/sources.list", "deb http://127.0.0.1:1/ubuntu jammy main\n")
+	b := newBuilder(t, t.TempDir())
+	b.Repositories = &build.Repositories{Etc: folder, Timeout: time.Second}
+	if err := b.Repositories.Fetch(t.Context(), wanted, b.Places.Store+"/headers/"+wanted); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Places.Headers(wanted); err != nil {
+		t.Error(err)
+	}
+}
+
 // silent returns an address that accepts connections and never answers.
 func silent(t *testing.T) string {
 	t.Helper()
