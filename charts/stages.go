@@ -16,6 +16,9 @@ const (
 	orchestrator = "orchestrator"
 	// NeedsAnnotation lists, in Chart.yaml, the charts to install before the chart.
 	NeedsAnnotation = "outrigger.dev/needs"
+	// AllNodesAnnotation is "true", in Chart.yaml, of a chart that sets the labels by which
+	// others select nodes: it is the same on all nodes.
+	AllNodesAnnotation = "outrigger.dev/all-nodes"
 	// KeyAnnotation is, in Chart.yaml, the key of the chart's values in the umbrella.
 	KeyAnnotation = "outrigger.dev/values-key"
 	// agents is the folder of the umbrella with one template for each agent.

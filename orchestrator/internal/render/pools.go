@@ -85,7 +85,7 @@ func split(stages []model.Stage) (placed chartsOf, shared map[string]string, err
 			return nil, nil, err
 		}
 		key := c.Metadata.Annotations[charts.KeyAnnotation]
-		if key == "" || c.Metadata.Annotations[charts.NeedsAnnotation] == "" && slices.ContainsFunc(st.Objects, isDaemonSet) {
+		if key == "" || c.Metadata.Annotations[charts.AllNodesAnnotation] == "true" {
 			shared[st.Name] = key
 			continue
 		}
@@ -94,8 +94,6 @@ func split(stages []model.Stage) (placed chartsOf, shared map[string]string, err
 	}
 	return placed, shared, nil
 }
-
-func isDaemonSet(o *unstructured.Unstructured) bool { return o.GetKind() == "DaemonSet" }
 
 // except returns values with which all placed charts avoid the nodes of pools.
 func (c chartsOf) except(values map[string]any, list []pools.Pool) (map[string]any, error) {

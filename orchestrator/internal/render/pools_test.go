@@ -43,6 +43,37 @@ func withPools(t *testing.T, text string) ([]model.Stage, error) {
 	return render.Stages(render.Config{Name: "outrigger", Namespace: "gpu-operator", Kubernetes: "v1.36.3", Values: values})
 }
 
+// TestAPoolHasADriverOfItsOwn is for nodes with another distribution.
+func TestAPoolHasADriverOfItsOwn(t *testing.T) {
+	list, err := withPools(t, `
+driver: {enabled: true, repository: r.example.org, version: 580.95.05-ubuntu22.04}
+pools:
+- name: rocky
+  nodeSelector: {os: rocky}
+  values: {driver: {version: 580.95.05-rocky9}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, st := range list {
+		for _, o := range st.Objects {
+			if !strings.HasPrefix(st.Name, "driver-loader") || o.GetKind() != "DaemonSet" {
+				continue
+			}
+			containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[st.Pool] = fmt.Sprint(containers[0].(map[string]any)["image"])
+		}
+	}
+	want := map[string]string{"": "r.example.org/driver:580.95.05-ubuntu22.04", "rocky": "r.example.org/driver:580.95.05-rocky9"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("images of the pools (-want +got):\n%s", diff)
+	}
+}
+
 // TestPools renders the charts for two pools.
 func TestPools(t *testing.T) {
 	list, err := withPools(t, mixed)
