@@ -22,7 +22,7 @@ func Each(f func(Mount)) error {
 	if err != nil {
 		return fmt.Errorf("read the mounts: %w", err)
 	}
-	defer file.Close() //nolint:errcheck // it was read
+	defer file.Close()
 	s := bufio.NewScanner(file)
 	for s.Scan() {
 		if fields := strings.Fields(s.Text()); len(fields) > 6 {

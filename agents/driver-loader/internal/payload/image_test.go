@@ -2,6 +2,7 @@ package payload_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -49,7 +50,7 @@ func TestWhatIsMountedInADriverRootIsNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"host", "etc/hosts"} {
-		if _, err := os.Lstat(filepath.Join(p.Root, name)); !os.IsNotExist(err) {
+		if _, err := os.Lstat(filepath.Join(p.Root, name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the driver root has %s: %v", name, err)
 		}
 	}
