@@ -29,7 +29,7 @@
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: ["coordination.k8s.io"]
   resources: [leases]
-  verbs: [list, create, patch]
+  verbs: [list, watch, create, patch]
 - apiGroups: ["networking.k8s.io"]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
