@@ -73,12 +73,12 @@ const (
 // Serve answers the programs on the simulated kernel until none is left. What it cannot
 // do for them is printed to log.
 func Serve(listener *os.File, node Node, log io.Writer) error {
-	defer listener.Close() //nolint:errcheck // nothing is written to it
+	defer listener.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	defer null.Close() //nolint:errcheck // nothing was written
+	defer null.Close()
 	s := server{fd: listener.Fd(), node: node, null: null, log: log}
 	for {
 		var n notification
@@ -170,7 +170,7 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, unix.EBADF
 	}
-	defer f.Close() //nolint:errcheck // it was read
+	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, maxModule))
 }
 
@@ -202,7 +202,7 @@ func (s server) text(n notification, at uint64) (string, error) {
 	if err != nil {
 		return "", unix.EFAULT
 	}
-	defer mem.Close() //nolint:errcheck // it was read
+	defer mem.Close()
 	text := make([]byte, maxPath)
 	got, err := mem.ReadAt(text, int64(at)) //nolint:gosec // an address
 	if got == 0 {
