@@ -1,0 +1,36 @@
+package upgrade
+
+import (
+	"context"
+	"time"
+)
+
+// pluginLimit is how long a node stays cordoned after its driver works, for a device plugin that
+// does not offer the GPUs.
+const pluginLimit = 2 * time.Minute
+
+// keepSlot keeps the slot until stop is called.
+func (u *Upgrade) keepSlot(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		u.cfg.Slots.Keep(ctx)
+	}()
+	return func() { cancel(); <-kept }
+}
+
+// awaitPlugin waits until the device plugin of the node offers its GPUs again: the kubelet rejects
+// pods that the scheduler sends before, and their controller makes one after the other. A plugin
+// that does not come back is not the upgrade's to mend.
+func (u *Upgrade) awaitPlugin(ctx context.Context, node object) {
+	if u.cfg.Offered == nil || !node.hasPlugin() {
+		return
+	}
+	defer u.keepSlot(ctx)()
+	limited, cancel := context.WithTimeout(ctx, pluginLimit)
+	defer cancel()
+	if err := u.cfg.Offered(limited); err != nil && ctx.Err() == nil {
+		u.cfg.Log.Warn("the device plugin does not offer the GPUs again, making the node schedulable nevertheless", "waited", pluginLimit, "err", err)
+	}
+}
