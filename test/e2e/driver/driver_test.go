@@ -95,8 +95,9 @@ func upgraded(n nodes) {
 func held(n nodes) {
 	n.apply(budget)
 	n.driverStarts(first)
-	n.until("a node names the budget that holds it", func() bool {
-		return strings.Contains(n.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.annotations}"), `PodDisruptionBudget gpu`)
+	n.until("an Event names the budget that holds a node", func() bool {
+		events := n.kubectl("get", "events", "--field-selector=reason=GPUDriverUpgrade", "-o", "jsonpath={.items[*].message}")
+		return strings.Contains(events, "the PodDisruptionBudget gpu holds the eviction of pod default/gpu-")
 	})
 	n.runs(second, n.GPUNodes()...)
 	n.workloadRuns()

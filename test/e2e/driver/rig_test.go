@@ -86,7 +86,8 @@ func (n nodes) explain() {
 		}
 	}
 	for _, args := range [][]string{
-		{"get", "pods", "-A", "-o", "wide"}, {"get", "nodes", "-L", "nvidia.com/gpu-driver-upgrade-state"},
+		{"get", "pods", "-A", "-o", "wide"},
+		{"get", "nodes", "-L", "nvidia.com/gpu-driver-upgrade-state"},
 		{"-n", stack.Namespace, "logs", "--selector=app.kubernetes.io/name=driver-loader", "--tail=60", "--prefix"},
 		{"get", "events", "-A", "--field-selector=type=Warning"},
 	} {

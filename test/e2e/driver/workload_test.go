@@ -3,6 +3,7 @@
 package driver_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -137,7 +138,7 @@ func (n nodes) watch() *watcher {
 		must(n.t, err)
 		following.Go(func() {
 			defer api.Close()
-			if err := api.WatchNode(ctx, node, func(seen stack.Node) bool { return w.see(node, seen) }); err != nil && ctx.Err() == nil {
+			if err := api.WatchNode(ctx, node, func(seen stack.Node) bool { return w.see(ctx, node, seen) }); err != nil && ctx.Err() == nil {
 				n.t.Error(err)
 			}
 		})
@@ -151,7 +152,7 @@ func (n nodes) watch() *watcher {
 }
 
 // see notes a state of a node.
-func (w *watcher) see(node string, seen stack.Node) bool {
+func (w *watcher) see(ctx context.Context, node string, seen stack.Node) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	state, before := seen.Labels[stateLabel], w.states[node]
@@ -170,7 +171,7 @@ func (w *watcher) see(node string, seen stack.Node) bool {
 		w.kills++
 		// Killed without notice, as a process of a pod that is deleted so is. The kubelet would start
 		// the process of a pod that stays later each time.
-		if _, err := w.n.Kubectl(w.n.t.Context(), "-n", stack.Namespace, "delete", "pod", "--selector=app.kubernetes.io/name=driver-loader",
+		if _, err := w.n.Kubectl(ctx, "-n", stack.Namespace, "delete", "pod", "--selector=app.kubernetes.io/name=driver-loader",
 			"--field-selector=spec.nodeName="+node, "--force", "--grace-period=0", "--wait=false"); err != nil {
 			w.log = append(w.log, err.Error())
 		}
