@@ -29,8 +29,8 @@ TESTED := $(CLUSTER) nfd docker crio
 SCALE := kubernetes kwok
 # The commands and images that the demo runs.
 DEMO := agents/device-plugin agents/device-plugin/mps-control-daemon agents/feature-discovery \
-        agents/container-toolkit/... images orchestrator samples/vectoradd sim/cmd/gpu-sim test/cluster test/e2e/demo
-DEMO_IMAGES := device-plugin feature-discovery container-toolkit orchestrator vectoradd
+        agents/container-toolkit/... agents/driver-loader/... images orchestrator samples/vectoradd sim/cmd/gpu-sim test/cluster test/e2e/demo
+DEMO_IMAGES := device-plugin feature-discovery container-toolkit driver-loader orchestrator vectoradd
 
 # $(call download,FOLDER…): one download of the modules that each folder requires.
 download = $(STEP) "download Go modules" tools/download.sh $(sort $(1))

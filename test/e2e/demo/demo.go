@@ -19,6 +19,8 @@ const (
 	pod    = "vectoradd"
 	// runtimeClass is that of the container toolkit.
 	runtimeClass = "nvidia"
+	// driver is the version of the driver that the nodes get.
+	driver = "580.95.05"
 )
 
 // demo brings the stack up step by step and prints what came of it.
@@ -28,7 +30,7 @@ func demo(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	// Two nodes, so that one can see that the other stays clean.
-	cfg := cluster.Config{Nodes: 2, GPUNodes: 1, GPUs: 8, Model: "h100-80", Progress: out}
+	cfg := cluster.Config{Nodes: 2, GPUNodes: 1, GPUs: 8, Model: "h100-80", Bare: true, Progress: out}
 	var s *stack.Stack
 	var result stack.PodResult
 	start := time.Now()
@@ -36,11 +38,14 @@ func demo(ctx context.Context, out io.Writer) error {
 		title string
 		run   func() error
 	}{
-		{"start Kubernetes: 2 nodes, one with 8 simulated H100", func() (err error) {
-			s, err = stack.Up(ctx, root, cfg)
-			return err
+		{"start Kubernetes: 2 nodes, one with 8 simulated H100 and without a driver", func() (err error) {
+			if s, err = stack.Up(ctx, root, cfg); err != nil {
+				return err
+			}
+			return s.LoadDriver(ctx, driver, 0)
 		}},
-		{"helm install outrigger charts/outrigger --namespace " + stack.OperatorNamespace + " --create-namespace", func() error { return install(ctx, s) }},
+		{fmt.Sprintf("helm install outrigger charts/outrigger --namespace %s --create-namespace --set driver.enabled=true,driver.repository=%s,driver.version=%s",
+			stack.OperatorNamespace, stack.DriverRegistry, stack.DriverTag(driver)), func() error { return install(ctx, s) }},
 		{"follow the orchestrator: it installs each agent, waits for a ready node, and validates", func() error { return follow(ctx, out, s, start) }},
 		{"wait until the kubelet advertises the GPUs, and the Node reports them as ready", func() error {
 			if err := s.WaitAllocatable(ctx, s.GPUNodes()[0], stack.GPU, cfg.GPUs, time.Minute); err != nil {
@@ -75,7 +80,9 @@ func install(ctx context.Context, s *stack.Stack) error {
 	if err != nil {
 		return err
 	}
-	return helm.Install(ctx, stack.Umbrella, map[string]any{})
+	return helm.Install(ctx, stack.Umbrella, map[string]any{
+		"driver": map[string]any{"enabled": true, "repository": stack.DriverRegistry, "version": stack.DriverTag(driver)},
+	})
 }
 
 // follow prints the state of each stage and validation when it changes, until all are ready.
