@@ -24,6 +24,15 @@ matchConditions:
   message: the agent adds no finalizers
 {{- end -}}
 
+{{- /* The names of the fields that a request changes in a part of an object, but
+for some, of (list "spec" "'taints'"). The variables old and new are the object, as maps. */ -}}
+{{- define "outrigger.changedFields" -}}
+{{- $old := printf "variables.old.?%s.orValue({})" (first .) -}}
+{{- $new := printf "variables.new.?%s.orValue({})" (first .) -}}
+({{ $old }}.filter(f, {{ $new }}[?f] != {{ $old }}[?f]) +
+ {{ $new }}.filter(f, !(f in {{ $old }}))).filter(f, !(f in [{{ last . }}]))
+{{- end -}}
+
 {{- /* Binds a policy, of (dict "name" … "labels" …). */ -}}
 {{- define "outrigger.policyBinding" -}}
 apiVersion: admissionregistration.k8s.io/v1

@@ -39,6 +39,9 @@ auto
 {{- if .Values.usePrecompiled -}}
 {{- fail "usePrecompiled: the chart cannot add the kernel of each node to the tag; set version to the whole tag, such as 580-6.8.0-60-generic-ubuntu22.04, and remove usePrecompiled: modules in the image are used anyway" -}}
 {{- end -}}
+{{- if and .Values.rbac.create .Values.admissionPolicy.create (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- fail (printf "admissionPolicy.create: Kubernetes %s has no ValidatingAdmissionPolicy v1, which needs 1.30; set it to false, after reading \"Privileges and why\" in README.md" .Capabilities.KubeVersion.Version) -}}
+{{- end -}}
 {{- with .Values.repoConfig -}}
 {{- if and .configMapName (not .destinationDir) -}}
 {{- fail "repoConfig.destinationDir: set it to /etc/apt/sources.list.d, or to /etc/yum.repos.d for the family of Red Hat" -}}

@@ -1,7 +1,6 @@
 {{- define "driver-loader.rbac" -}}
 {{- if .Values.rbac.create }}
 {{- $labels := include "outrigger.labels" . }}
-{{- $account := include "outrigger.serviceAccountName" . }}
 # An upgrade of a node that has work cordons the node, and evicts pods that use GPUs: the agent
 # with the program driver-loader-drain, which uses the same account.
 apiVersion: rbac.authorization.k8s.io/v1
@@ -44,11 +43,7 @@ rules:
 ---
 {{ include "outrigger.eventRights" . }}
 ---
-{{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" (include "outrigger.rbacName" .) "labels" $labels "account" $account) }}
----
-{{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.fullname" .) "namespace" (include "outrigger.namespace" .)
-  "labels" $labels "account" $account) }}
----
-{{ include "outrigger.eventBinding" . }}
+{{ include "outrigger.inOrder" (dict "name" (include "outrigger.rbacName" .)
+  "objects" (list (include "driver-loader.admission" .) (include "driver-loader.bindings" .))) }}
 {{- end }}
 {{- end -}}

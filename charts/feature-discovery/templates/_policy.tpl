@@ -29,15 +29,6 @@ k in [
 ]
 {{- end -}}
 
-{{- /* The names of the fields that a request changes in a part of the Node, but
-for some, of (list "spec" "'taints'"). */ -}}
-{{- define "feature-discovery.changedFields" -}}
-{{- $old := printf "variables.old.?%s.orValue({})" (first .) -}}
-{{- $new := printf "variables.new.?%s.orValue({})" (first .) -}}
-({{ $old }}.filter(f, {{ $new }}[?f] != {{ $old }}[?f]) +
- {{ $new }}.filter(f, !(f in {{ $old }}))).filter(f, !(f in [{{ last . }}]))
-{{- end -}}
-
 {{- /* Whether two entries of metadata.managedFields are of one owner, of (list "m" "o"). */ -}}
 {{- define "feature-discovery.sameOwner" -}}
 {{- $m := first . }}{{ $o := last . -}}
@@ -147,7 +138,7 @@ spec:
     # Besides the labels, these change with every request.
     - name: metadata
       expression: |-
-        {{- include "feature-discovery.changedFields" (list "metadata" "'labels', 'managedFields', 'resourceVersion', 'generation'") | nindent 8 }}
+        {{- include "outrigger.changedFields" (list "metadata" "'labels', 'managedFields', 'resourceVersion', 'generation'") | nindent 8 }}
     - name: owners
       expression: variables.new.metadata.?managedFields.orValue([])
     - name: oldOwners
@@ -160,10 +151,10 @@ spec:
         {{- include "feature-discovery.robbedOwners" . | nindent 8 }}
     - name: spec
       expression: |-
-        {{- include "feature-discovery.changedFields" (list "spec" (.taint | empty | ternary "" "'taints'")) | nindent 8 }}
+        {{- include "outrigger.changedFields" (list "spec" (.taint | empty | ternary "" "'taints'")) | nindent 8 }}
     - name: status
       expression: |-
-        {{- include "feature-discovery.changedFields" (list "status" (.condition | empty | ternary "" "'conditions'")) | nindent 8 }}
+        {{- include "outrigger.changedFields" (list "status" (.condition | empty | ternary "" "'conditions'")) | nindent 8 }}
     {{- if .taint }}
     - name: taints
       expression: object.?spec.?taints.orValue([])

@@ -20,7 +20,7 @@ func TestEventsAreAboutTheOwnNodeInTheOwnName(t *testing.T) {
 	at := func(value any, name string, path ...string) func(fields) {
 		return func(o fields) { part(o, path...)[name] = value }
 	}
-	for _, agent := range []string{"device-plugin", "feature-discovery"} {
+	for _, agent := range []string{"device-plugin", "feature-discovery", "driver-loader"} {
 		p := load(t, agent+"/defaults.golden", "events.outrigger-"+agent+".gpu-operator-resources")
 		for name, c := range map[string]change{
 			"an Event of the agent":       {},

@@ -20,6 +20,7 @@ func TestDriver(t *testing.T) {
 	n := newNodes(t)
 	n.part("bare nodes get the driver", bare)
 	n.part("a new pod of the agent changes nothing", replaced)
+	n.part("a token of a node changes no other node", guarded)
 	n.part("an upgrade evicts only pods with GPUs, one node at a time", upgraded)
 	n.part("a PodDisruptionBudget holds an upgrade", held)
 	n.part("a driver that fails is rolled back, and halts the others", rolledBack)
@@ -60,6 +61,30 @@ func replaced(n nodes) {
 	n.kubectl("-n", stack.Namespace, "rollout", "status", "daemonset/driver-loader", "--timeout", limit.String())
 	if after := state(); after != before {
 		n.t.Errorf("before\n%s\nafter\n%s", before, after)
+	}
+}
+
+// guarded tries to cordon nodes with the token of an agent's pod.
+func guarded(n nodes) {
+	own, other := n.GPUNodes()[0], n.GPUNodes()[1]
+	pod := n.kubectl("-n", stack.Namespace, "get", "pods", "--selector=app.kubernetes.io/name=driver-loader",
+		"--field-selector=spec.nodeName="+own, "-o", "jsonpath={.items[0].metadata.name}")
+	api, err := n.AccountOf(n.t.Context(), pod)
+	must(n.t, err)
+	defer api.Close()
+	type object = map[string]any
+	for name, c := range map[string]struct {
+		node  string
+		patch object
+		want  string
+	}{
+		"cordon another node": {other, object{"spec": object{"unschedulable": true}}, "does not write to other Nodes"},
+		"label the own node":  {own, object{"metadata": object{"labels": object{"nvidia.com/gpu.count": "9"}}}, "may not change these labels"},
+	} {
+		err := api.Patch(n.t.Context(), stack.NodePath(c.node), "application/merge-patch+json", c.patch)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			n.t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }
 

@@ -1,0 +1,46 @@
+package admission_test
+
+import "testing"
+
+func TestTheDriverLoaderChangesWhatAnUpgradeDoes(t *testing.T) {
+	const (
+		labels      = "the agent may not change these labels: "
+		annotations = "the agent may not change these annotations: "
+		others      = "the agent may not change "
+	)
+	p := load(t, "driver-loader/defaults.golden", "outrigger-driver-loader.gpu-operator-resources")
+	in := func(value any, name string, path ...string) func(fields) {
+		return func(o fields) { part(o, path...)[name] = value }
+	}
+	changes := map[string]change{
+		"the state of an upgrade": {of: in("upgrade-required", "nvidia.com/gpu-driver-upgrade-state", "metadata", "labels")},
+		"its cause":               {of: in("c", "outrigger.dev/driver-upgrade-cause", "metadata", "annotations")},
+		"cordon, and who did it": {of: func(o fields) {
+			set(o, "spec", "unschedulable", true)
+			part(o, "metadata", "annotations")["outrigger.dev/driver-upgrade-cordoned"] = "580.95.05"
+		}},
+		"the first annotation":   {of: in(fields{"a": "b", "nvidia.com/gpu-driver-upgrade-requested": "true"}, "annotations", "metadata")},
+		"a label of GPUs":        {in("9", "nvidia.com/gpu.count", "metadata", "labels"), labels + "nvidia.com/gpu.count"},
+		"no labels":              {func(o fields) { delete(part(o, "metadata"), "labels") }, labels},
+		"another annotation":     {in("c", "a", "metadata", "annotations"), annotations + "a"},
+		"no annotations":         {func(o fields) { delete(part(o, "metadata"), "annotations") }, annotations + "a"},
+		"a finalizer":            {in([]any{"a.b/c"}, "finalizers", "metadata"), others + "finalizers"},
+		"a taint":                {in([]any{}, "taints", "spec"), others + "taints"},
+		"a field of tomorrow":    {in("x", "tomorrow", "spec"), others + "tomorrow"},
+		"what the kubelet tells": {in(fields{"nvidia.com/gpu": "9"}, "capacity", "status"), others + "capacity"},
+	}
+	for name, c := range changes {
+		t.Run(name, func(t *testing.T) {
+			p.check(t, request{account: "outrigger-driver-loader", bound: "n1", old: node(), new: with(t, node(), c.of)}, c.want)
+		})
+	}
+	cordon := with(t, node(), func(o fields) { set(o, "spec", "unschedulable", true) })
+	for name, r := range map[string]request{
+		"a token of another node": {account: "outrigger-driver-loader", bound: "n2", old: node(), new: cordon},
+		"a token of no node":      {account: "outrigger-driver-loader", old: node(), new: cordon},
+	} {
+		if denied := p.denials(t, r); len(denied) == 0 {
+			t.Errorf("%s may cordon the node", name)
+		}
+	}
+}
