@@ -5,6 +5,7 @@ package driver_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"outrigger.dev/test/e2e/stack"
 )
@@ -56,11 +57,21 @@ func replaced(n nodes) {
 		}
 		return all + n.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.labels} {.items[*].metadata.annotations}")
 	}
-	before := state()
+	before, since := state(), time.Now()
 	n.kubectl("-n", stack.Namespace, "rollout", "restart", "daemonset/driver-loader")
 	n.kubectl("-n", stack.Namespace, "rollout", "status", "daemonset/driver-loader", "--timeout", limit.String())
 	if after := state(); after != before {
 		n.t.Errorf("before\n%s\nafter\n%s", before, after)
+	}
+	requests, err := n.Requests("driver-loader", since)
+	must(n.t, err)
+	if len(requests) == 0 {
+		n.t.Error("the new agents have asked the API server for nothing")
+	}
+	for _, r := range requests {
+		if r.Writes() {
+			n.t.Errorf("a new agent has written: %s", r)
+		}
 	}
 }
 
