@@ -5,7 +5,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"outrigger.dev/sim/internal/kmod"
@@ -20,8 +19,6 @@ func (n *Node) WriteImage(dir, version, release string, modules []kmod.Module) e
 	if err != nil {
 		return err
 	}
-	// Nothing is behind this program, which the driver loader would start.
-	entries = slices.DeleteFunc(entries, func(e tree.Entry) bool { return path.Base(e.Path) == "nvidia-persistenced" })
 	for i, e := range entries {
 		e.Path = strings.TrimPrefix(e.Path, driverRoot+"/")
 		switch {

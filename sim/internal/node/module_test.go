@@ -104,7 +104,7 @@ func TestADriverImageHasModulesAndNoState(t *testing.T) {
 	}
 	for path, want := range map[string]bool{
 		"lib/firmware/nvidia/" + version + "/gsp_sim.bin": true, "usr/lib/x86_64-linux-gnu/libnvidia-ml.so." + version: true,
-		"lib/modules/6.1.0-1-amd64/updates/nvidia-uvm.ko": true, "usr/bin/nvidia-smi": true, "usr/bin/nvidia-persistenced": false,
+		"lib/modules/6.1.0-1-amd64/updates/nvidia-uvm.ko": true, "usr/bin/nvidia-smi": true, "usr/bin/nvidia-persistenced": true,
 	} {
 		if _, err := os.Lstat(filepath.Join(dir, path)); (err == nil) != want {
 			t.Errorf("%s: %v, want %v", path, err, want)

@@ -17,6 +17,12 @@ func IsProgram(name string) bool { return strings.HasPrefix(name, "nvidia-") }
 
 // Run plays the program name.
 func Run(name string, args []string, out io.Writer) error {
+	if name == persistenced {
+		if err := persist(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}
 	if name != Name {
 		return fmt.Errorf("%s: not simulated: this node's driver has the file only", name)
 	}

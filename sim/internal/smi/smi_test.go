@@ -15,7 +15,7 @@ func TestRunRejectsWhatItCannotPlay(t *testing.T) {
 		args    []string
 		want    string
 	}{
-		"another program":   {"nvidia-persistenced", nil, "nvidia-persistenced: not simulated"},
+		"another program":   {"nvidia-xconfig", nil, "nvidia-xconfig: not simulated"},
 		"another option":    {"nvidia-smi", []string{"-pm", "1"}, "-pm: not simulated"},
 		"another field":     {"nvidia-smi", []string{"--query-gpu=index,temperature.gpu", "--format=csv"}, "--query-gpu=temperature.gpu: not simulated"},
 		"another format":    {"nvidia-smi", []string{"--query-gpu=index", "--format=csv,nounits"}, "--format=csv,nounits: not simulated"},

@@ -1,0 +1,66 @@
+package smi
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// persistenced is the daemon that keeps GPUs initialized, and its PID file.
+const (
+	persistenced = "nvidia-persistenced"
+	pidFile      = "/run/nvidia-persistenced/nvidia-persistenced.pid"
+)
+
+// asDaemon marks the process that stays.
+const asDaemon = "GPU_SIM_AS_DAEMON"
+
+// persist plays the daemon, which has no effect here. As the real one, it returns when its copy in
+// the background has written the PID file.
+func persist() error {
+	if os.Getenv(asDaemon) != "" {
+		return stay()
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the program: %w", err)
+	}
+	// The process is named as the file by which it is started.
+	cmd := exec.Command(filepath.Join(filepath.Dir(self), persistenced)) //nolint:gosec,noctx // it outlives this process
+	cmd.Env, cmd.SysProcAttr = append(os.Environ(), asDaemon+"=1"), &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the daemon: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			return fmt.Errorf("the daemon has ended: %w", err)
+		case <-time.After(5 * time.Millisecond): //nolint:mnd // soon
+			if text, err := os.ReadFile(pidFile); err == nil && string(text) == strconv.Itoa(cmd.Process.Pid)+"\n" {
+				return nil
+			}
+		}
+	}
+}
+
+// stay is the daemon.
+func stay() error {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
+	if err := os.MkdirAll(filepath.Dir(pidFile), 0o755); err != nil { //nolint:gosec // as the real one
+		return fmt.Errorf("make the folder of the PID file: %w", err)
+	}
+	if err := os.WriteFile(pidFile, []byte(strconv.Itoa(os.Getpid())+"\n"), fs.FileMode(0o644)); err != nil { //nolint:gosec // as the real one
+		return fmt.Errorf("write the PID file: %w", err)
+	}
+	<-stop
+	return os.Remove(pidFile)
+}
