@@ -53,7 +53,11 @@ func bare(n nodes) {
 func replaced(n nodes) {
 	state := func() (all string) {
 		for _, node := range n.GPUNodes() {
-			all += n.shell(node, "stat -c '%n %Y %i' /sys/module/nvidia /run/nvidia/validations/driver-ready && find /var/lib/outrigger/driver -printf '%p %T@ %i\n' | sort; cat /proc/self/mountinfo | grep -c /run/nvidia/driver")
+			all += n.shell(node, `set -e
+stat -c '%n %Y %i' /sys/module/nvidia /run/nvidia/validations/driver-ready
+stat -c '%n %Y' /proc/$(cat /run/nvidia-persistenced/nvidia-persistenced.pid)/exe
+find /var/lib/outrigger/driver -printf '%p %T@ %i\n' | sort
+grep -c /run/nvidia/driver /proc/self/mountinfo`)
 		}
 		return all + n.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.labels} {.items[*].metadata.annotations}")
 	}

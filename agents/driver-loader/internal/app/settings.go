@@ -63,7 +63,7 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 			Place:    root.Driver{At: path("driver-install-dir"), Proc: roots.Proc, Sys: roots.Sys},
 			Contract: contract.Dir{Root: path("run-root"), ProcRoot: roots.Proc},
 			Nodes:    devnode.Config{Proc: roots.Proc, Dev: roots.Dev, Char: filepath.Join(roots.Dev, "char")},
-			Daemons:  daemons.New(daemons.Config{Root: path("driver-install-dir"), Proc: roots.Proc, Sys: roots.Sys}),
+			Daemons:  daemons.New(daemons.Config{Root: path("driver-install-dir"), Host: host, Proc: roots.Proc, Sys: roots.Sys}),
 			Builder: &build.Builder{
 				Places: build.Places{Root: host, Store: store}, Repositories: &build.Repositories{}, Log: log,
 			},

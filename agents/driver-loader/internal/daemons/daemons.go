@@ -46,6 +46,8 @@ type Daemon struct {
 	PIDFile string
 	// Required is set if the GPUs do not compute without it.
 	Required bool
+	// Inside is set if it reads files of the agent's container, and runs there.
+	Inside bool
 }
 
 // known are the daemons, with the paths and arguments of NVIDIA's driver container.
@@ -59,7 +61,7 @@ func known() []Daemon {
 			Name: fabricManager, Program: "usr/bin/" + fabricManager, Config: "usr/share/nvidia/nvswitch/fabricmanager.cfg",
 			PIDFile: "nvidia-fabricmanager/nv-fabricmanager.pid", Required: true,
 		},
-		{Name: gridd, Program: "usr/bin/" + gridd, PIDFile: "nvidia-gridd/nvidia-gridd.pid"},
+		{Name: gridd, Program: "usr/bin/" + gridd, PIDFile: "nvidia-gridd/nvidia-gridd.pid", Inside: true},
 	}
 }
 
@@ -118,6 +120,9 @@ func Wanted(m Machine, has func(path string) bool) ([]Daemon, error) {
 type Config struct {
 	// Root is the driver root; Proc and Sys are the host's /proc and /sys.
 	Root, Proc, Sys string
+	// Host is where the agent sees the root of the host, if that is not its own. Daemons then run
+	// on the host, and outlive the agent's container.
+	Host string
 	// Run is the folder of PID files; "" for /run. Licence is the file that turns on the
 	// licence client; "" for /etc/nvidia/gridd.conf.
 	Run, Licence string
@@ -186,9 +191,22 @@ func (s *Supervisor) wanted() ([]Daemon, error) {
 	})
 }
 
+// outside reports whether a daemon runs on the host, and not where the agent does.
+func (s *Supervisor) outside(d Daemon) bool {
+	return s.cfg.Host != "" && s.cfg.Host != "/" && !d.Inside
+}
+
+// run is where the agent sees the folder of a daemon's PID file.
+func (s *Supervisor) run(d Daemon) string {
+	if s.outside(d) {
+		return filepath.Join(s.cfg.Host, s.cfg.Run)
+	}
+	return s.cfg.Run
+}
+
 // pid returns the process of a daemon, 0 if it does not run.
 func (s *Supervisor) pid(d Daemon) int {
-	data, err := hostfs.ReadFile(filepath.Join(s.cfg.Run, d.PIDFile), 64)
+	data, err := hostfs.ReadFile(filepath.Join(s.run(d), d.PIDFile), 64)
 	if err != nil {
 		return 0
 	}

@@ -3,8 +3,11 @@ package daemons_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -178,4 +181,50 @@ func TestTheLicenceClientNeedsItsConfiguration(t *testing.T) {
 	n.missing()
 	n.write("gridd.conf", "ServerAddress=licence\n", 0o644)
 	n.missing("nvidia-gridd")
+}
+
+// TestDaemonsOutliveTheContainer starts a daemon as from a container: it gets the mounts of the
+// host's first process, and leaves the cgroups of the container.
+func TestDaemonsOutliveTheContainer(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("this machine has no root for namespaces")
+	}
+	n := newNode(t)
+	first := exec.CommandContext(t.Context(), "sleep", "60")
+	first.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = first.Process.Kill(), first.Wait() }()
+	n.write("host/sys/fs/cgroup/cgroup.procs", "", 0o644)
+	n.write("proc/driver/none", "", 0o644)
+	for link, target := range map[string]string{"host/tmp": "/tmp", "proc/1": "/proc/" + strconv.Itoa(first.Process.Pid)} {
+		if err := os.Symlink(target, n.path(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.Supervisor = daemons.New(daemons.Config{
+		Root: n.path("root"), Proc: n.path("proc"), Sys: n.path("sys"), Run: n.path("run"), Licence: n.path("gridd.conf"), Host: n.path("host"),
+	})
+	n.daemon("nvidia-persistenced", persistence)
+	n.starts()
+	text, err := os.ReadFile(n.path("run/" + persistence))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := strings.TrimSpace(string(text))
+	mounts := func(pid string) string {
+		ns, err := os.Readlink("/proc/" + pid + "/ns/mnt")
+		if err != nil {
+			t.Error(err)
+		}
+		return ns
+	}
+	if got, host := mounts(pid), mounts(strconv.Itoa(first.Process.Pid)); got != host || got == mounts("self") {
+		t.Errorf("the daemon has the mounts %s, the host %s", got, host)
+	}
+	if moved, err := os.ReadFile(n.path("host/sys/fs/cgroup/cgroup.procs")); err != nil || string(moved) != pid {
+		t.Errorf("moved %q, want %s: %v", moved, pid, err)
+	}
+	n.missing()
 }

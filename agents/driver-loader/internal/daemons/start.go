@@ -45,7 +45,7 @@ func (s *Supervisor) Start(ctx context.Context) (skipped, err error) {
 }
 
 func (s *Supervisor) start(ctx context.Context, d Daemon) error {
-	if err := os.MkdirAll(filepath.Dir(filepath.Join(s.cfg.Run, d.PIDFile)), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(s.run(d), d.PIDFile)), 0o755); err != nil {
 		return err
 	}
 	args := d.Args
@@ -68,11 +68,19 @@ func (s *Supervisor) start(ctx context.Context, d Daemon) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.cfg.Root, d.Program), args...) //nolint:gosec // a program of the driver
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(s.libraries(), ":"))
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Run(); err != nil {
+	run := cmd.Run
+	if s.outside(d) {
+		run = func() error { return onHost(s.cfg.Proc, cmd.Run) }
+	}
+	if err := run(); err != nil {
 		return fmt.Errorf("start %s: %w: %s", d.Name, err, tail(log))
 	}
-	if s.pid(d) == 0 {
+	pid := s.pid(d)
+	if pid == 0 {
 		return fmt.Errorf("start %s: it has ended at once: %s", d.Name, tail(log))
+	}
+	if s.outside(d) {
+		return s.release(d, pid)
 	}
 	return nil
 }
@@ -103,9 +111,9 @@ func (s *Supervisor) config(d Daemon) (string, error) {
 		}
 		out.WriteString(line)
 	}
-	path := filepath.Join(s.cfg.Run, filepath.Dir(d.PIDFile), filepath.Base(d.Config))
-	_, err = hostfs.WriteIfChanged(path, []byte(out.String()), 0o644)
-	return path, err
+	path := filepath.Join(filepath.Dir(d.PIDFile), filepath.Base(d.Config))
+	_, err = hostfs.WriteIfChanged(filepath.Join(s.run(d), path), []byte(out.String()), 0o644)
+	return filepath.Join(s.cfg.Run, path), err
 }
 
 // maxTail is how much of a daemon's output is shown.
