@@ -108,7 +108,7 @@ func upgraded(n nodes) {
 	n.apply(workload)
 	n.workloadRuns()
 	cpu, gpu := n.pods("cpu"), n.pods("gpu")
-	w := n.watch()
+	w := n.watch(false)
 	n.driverStarts(second)
 	n.state("upgrade-done", n.GPUNodes()...)
 	w.stop()
@@ -176,14 +176,13 @@ func rolledBack(n nodes) {
 // killed upgrades to the second driver, with agents that are killed whenever the state of their
 // node changes.
 func killed(n nodes) {
-	w := n.watch()
-	w.kill = true
+	w := n.watch(true)
 	n.driverStarts(second)
 	n.until("all nodes run the second driver", func() bool { return n.all(second) })
 	n.state("upgrade-done", n.GPUNodes()...)
 	w.stop()
-	if w.most != 1 || w.kills < len(n.GPUNodes())*5 {
-		n.t.Errorf("%d nodes were upgraded at once, and %d agents killed:\n%s", w.most, w.kills, strings.Join(w.log, "\n"))
+	if w.most != 1 || w.killed < len(n.GPUNodes())*5 {
+		n.t.Errorf("%d nodes were upgraded at once, and %d agents killed:\n%s", w.most, w.killed, strings.Join(w.log, "\n"))
 	}
 	n.workloadRuns()
 	if got := n.kubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}"); got != "" {

@@ -114,24 +114,24 @@ func (n nodes) runs(version string, names ...string) {
 // watcher sees how nodes go through their upgrades.
 type watcher struct {
 	n nodes
-	// kill is set to kill the agent of a node whose state changes.
-	kill bool
-	stop func()
+	// kills tells to kill the agent of a node whose state changes.
+	kills bool
+	stop  func()
 
 	mu sync.Mutex
 	// cordoned are the nodes that are being upgraded, and most is how many there were at once.
 	cordoned map[string]bool
 	states   map[string]string
 	most     int
-	kills    int
+	killed   int
 	log      []string
 }
 
-// watch follows all GPU nodes until stop.
-func (n nodes) watch() *watcher {
+// watch follows all GPU nodes until stop, and kills agents if asked to.
+func (n nodes) watch(kills bool) *watcher {
 	n.t.Helper()
 	ctx, cancel := cancelled(n.t)
-	w := &watcher{n: n, cordoned: map[string]bool{}, states: map[string]string{}}
+	w := &watcher{n: n, kills: kills, cordoned: map[string]bool{}, states: map[string]string{}}
 	var following sync.WaitGroup
 	for _, node := range n.GPUNodes() {
 		api, err := n.Admin()
@@ -167,8 +167,8 @@ func (w *watcher) see(ctx context.Context, node string, seen stack.Node) bool {
 	}
 	w.states[node] = state
 	w.log = append(w.log, fmt.Sprintf("%s %s, cordoned %v: %s", node, state, seen.Unschedulable, seen.Annotations[causeAnnotation]))
-	if w.kill && before != "" {
-		w.kills++
+	if w.kills && before != "" {
+		w.killed++
 		// Killed without notice, as a process of a pod that is deleted so is. The kubelet would start
 		// the process of a pod that stays later each time.
 		if _, err := w.n.Kubectl(ctx, "-n", stack.Namespace, "delete", "pod", "--selector=app.kubernetes.io/name=driver-loader",
