@@ -96,7 +96,7 @@ func TestExecShowsTheNodeAtTheRealPaths(t *testing.T) {
 		"libraries in the loader's cache":    {"ldconfig -p", "libnvidia-ml.so.1 (libc6,x86-64) => "},
 		"the machine's own programs":         {"ls /usr/bin", "env"},
 		"the driver's programs":              {"command -v nvidia-smi", "/usr/bin/nvidia-smi"},
-		"programs that are there by name":    {"nvidia-persistenced || echo code $?", "not simulated"},
+		"programs that are there by name":    {"nvidia-debugdump || echo code $?", "not simulated"},
 		"a GPU on the PCI bus":               {"cat /sys/bus/pci/devices/0000:07:00.0/vendor", "0x10de"},
 		"majors of the driver":               {"cat /proc/devices", "195 nvidiactl"},
 		"the state where firmware is":        {"stat -c %i /lib/firmware/nvidia/*/gsp_sim.bin", inode(t, filepath.Join(s.root, "state"))},

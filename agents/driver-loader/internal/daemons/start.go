@@ -58,8 +58,9 @@ func (s *Supervisor) start(ctx context.Context, d Daemon) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	// A file, not a pipe: the daemon keeps it open, and must not be waited for.
-	log, err := os.CreateTemp("", d.Name)
+	// A file, not a pipe: the daemon keeps it open, and must not be waited for. An image may have
+	// no folder for temporary files.
+	log, err := os.CreateTemp(filepath.Dir(filepath.Join(s.run(d), d.PIDFile)), "start-*.log")
 	if err != nil {
 		return err
 	}
