@@ -18,7 +18,6 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
-	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/kube"
 )
 
@@ -109,19 +108,15 @@ func (s settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, error
 		return nil, agent.Usagef("flag --upgrade-policy: it needs the API server, and %s", err)
 	}
 	u := &upgrades{events: kube.NewEvents(client)}
+	plugin := &pluginFact{dir: s.config.Contract, log: log}
 	u.Upgrade = upgrade.New(upgrade.Config{
-		Client: client, Events: u.events, Driver: l, Log: log, Moved: l.Again,
+		Client: client, Events: u.events, Driver: swapper{l, plugin}, Log: log, Moved: l.Again,
 		Slots: slots.New(slots.Config{Client: client, Namespace: s.place.daemonSet.Namespace, Node: s.place.nodeName, Log: log}),
 		Desired: func(state upgrade.State) (upgrade.Desired, error) {
 			target, err := l.Target(state.Active())
 			return upgrade.Desired{Driver: target, Policy: s.place.policy}, err
 		},
-		Offered: func(ctx context.Context) error {
-			_, err := s.config.Contract.Wait(ctx, contract.PluginReady, func(f contract.Fact) {
-				log.Info("waiting for the device plugin, before pods with GPUs come back", "reason", f.Reason)
-			})
-			return err
-		},
+		Offered:   plugin.offered,
 		DaemonSet: s.place.daemonSet, Journal: s.journal(), Drain: []string{s.place.drain},
 	})
 	return u, nil

@@ -22,10 +22,10 @@ func (u *Upgrade) keepSlot(ctx context.Context) (stop func()) {
 
 // awaitPlugin waits until the device plugin of the node offers its GPUs again: the kubelet rejects
 // pods that the scheduler sends before, and their controller makes one after the other. A plugin
-// that does not come back is not the upgrade's to mend.
-func (u *Upgrade) awaitPlugin(ctx context.Context, node object) {
+// that does not come back is not the upgrade's to mend. It reports whether it has waited.
+func (u *Upgrade) awaitPlugin(ctx context.Context, node object) (waited bool) {
 	if u.cfg.Offered == nil || !node.hasPlugin() {
-		return
+		return false
 	}
 	defer u.keepSlot(ctx)()
 	limited, cancel := context.WithTimeout(ctx, pluginLimit)
@@ -33,4 +33,5 @@ func (u *Upgrade) awaitPlugin(ctx context.Context, node object) {
 	if err := u.cfg.Offered(limited); err != nil && ctx.Err() == nil {
 		u.cfg.Log.Warn("the device plugin does not offer the GPUs again, making the node schedulable nevertheless", "waited", pluginLimit, "err", err)
 	}
+	return true
 }

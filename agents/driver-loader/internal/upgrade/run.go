@@ -219,7 +219,12 @@ func (u *Upgrade) do(ctx context.Context, node object, a Action, p Policy) (*cau
 	case Cordon:
 		return nil, u.cordon(ctx, node, u.journal.Target)
 	case Uncordon:
-		u.awaitPlugin(ctx, node)
+		if u.awaitPlugin(ctx, node) {
+			// It has changed meanwhile.
+			if err := u.cfg.Client.Get(ctx, u.cfg.Client.Node(), &node); err != nil {
+				return nil, err
+			}
+		}
 		return nil, u.uncordon(ctx, node)
 	case WaitForJobs, EvictPods, DrainNode, Swap, Validate, RollBack:
 		return u.long(ctx, a, p)

@@ -1,0 +1,71 @@
+package app
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/pace"
+)
+
+// swapper is the loader as an upgrade uses it. It notes the fact of the device plugin before the
+// driver is touched: the plugin withdraws it a moment after it has let go of the driver.
+type swapper struct {
+	*loader.Loader
+	plugin *pluginFact
+}
+
+// Swap is that of upgrade.Driver.
+func (s swapper) Swap(ctx context.Context, target string) error {
+	s.plugin.note()
+	return s.Loader.Swap(ctx, target)
+}
+
+// RollBack is that of upgrade.Driver.
+func (s swapper) RollBack(ctx context.Context, previous string) error {
+	s.plugin.note()
+	return s.Loader.RollBack(ctx, previous)
+}
+
+// pluginFact is the fact plugin-ready.
+type pluginFact struct {
+	dir contract.Dir
+	log *slog.Logger
+	// stale is the file of a driver that was unloaded since; nil if this process does not know it.
+	stale fs.FileInfo
+}
+
+// note remembers the file that is there. One that is not there is not stale.
+func (p *pluginFact) note() {
+	info, err := os.Stat(p.dir.Path(contract.PluginReady))
+	if err != nil {
+		info = nil
+	}
+	p.stale = info
+}
+
+// offered waits until the plugin has written the fact, after note.
+func (p *pluginFact) offered(ctx context.Context) error {
+	for {
+		_, err := p.dir.Wait(ctx, contract.PluginReady, func(f contract.Fact) {
+			p.log.Info("waiting for the device plugin, before pods with GPUs come back", "reason", f.Reason)
+		})
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(p.dir.Path(contract.PluginReady))
+		if err == nil && (p.stale == nil || !os.SameFile(info, p.stale) || !info.ModTime().Equal(p.stale.ModTime())) {
+			return nil
+		}
+		if !pace.Pause(ctx, staleAgain) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// staleAgain is how often a fact that is stale is looked at.
+const staleAgain = 100 * time.Millisecond

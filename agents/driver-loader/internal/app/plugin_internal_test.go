@@ -1,0 +1,40 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"outrigger.dev/pkg/contract"
+)
+
+func TestAFactOfBeforeTheUpgradeIsNotTheDevicePluginsAnswer(t *testing.T) {
+	p := &pluginFact{dir: contract.Dir{Root: t.TempDir(), ProcRoot: "/proc"}, log: slog.New(slog.DiscardHandler)}
+	write := func() {
+		if err := p.dir.Write(contract.PluginReady, contract.Record{Writer: "device-plugin"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	if err := p.offered(t.Context()); err != nil {
+		t.Fatalf("a process that has swapped nothing: %v", err)
+	}
+	p.note()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.offered(ended); err == nil {
+		t.Error("the fact of before counts")
+	}
+	answered := make(chan error, 1)
+	go func() { answered <- p.offered(t.Context()) }()
+	if err := p.dir.Remove(contract.PluginReady); err != nil {
+		t.Fatal(err)
+	}
+	// Files have times of the kernel's clock, which ticks a few hundred times a second.
+	time.Sleep(20 * time.Millisecond)
+	write()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
