@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/pace"
 )
 
 func TestAFactOfBeforeTheUpgradeIsNotTheDevicePluginsAnswer(t *testing.T) {
@@ -28,13 +29,20 @@ func TestAFactOfBeforeTheUpgradeIsNotTheDevicePluginsAnswer(t *testing.T) {
 	}
 	answered := make(chan error, 1)
 	go func() { answered <- p.offered(t.Context()) }()
-	if err := p.dir.Remove(contract.PluginReady); err != nil {
-		t.Fatal(err)
-	}
-	// Files have times of the kernel's clock, which ticks a few hundred times a second.
-	time.Sleep(20 * time.Millisecond)
-	write()
-	if err := <-answered; err != nil {
-		t.Error(err)
+	for {
+		if err := p.dir.Remove(contract.PluginReady); err != nil {
+			t.Fatal(err)
+		}
+		// Times of files are those of the kernel's clock, which ticks a few hundred times a second.
+		pace.Pause(t.Context(), 10*time.Millisecond)
+		write()
+		select {
+		case err := <-answered:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+		}
 	}
 }
