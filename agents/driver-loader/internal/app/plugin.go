@@ -48,9 +48,10 @@ func (p *pluginFact) note() {
 	p.stale = info
 }
 
-// offered waits until the plugin has written the fact, after note.
+// offered waits until the plugin has written the fact, after note; or has left it for so long that
+// it needs not: it may not notice that a driver is replaced by itself.
 func (p *pluginFact) offered(ctx context.Context) error {
-	for {
+	for left := staleLimit; ; left -= staleAgain {
 		_, err := p.dir.Wait(ctx, contract.PluginReady, func(f contract.Fact) {
 			p.log.Info("waiting for the device plugin, before pods with GPUs come back", "reason", f.Reason)
 		})
@@ -58,7 +59,7 @@ func (p *pluginFact) offered(ctx context.Context) error {
 			return err
 		}
 		info, err := os.Stat(p.dir.Path(contract.PluginReady))
-		if err == nil && (p.stale == nil || !os.SameFile(info, p.stale) || !info.ModTime().Equal(p.stale.ModTime())) {
+		if err == nil && (left <= 0 || p.stale == nil || !os.SameFile(info, p.stale) || !info.ModTime().Equal(p.stale.ModTime())) {
 			return nil
 		}
 		if !pace.Pause(ctx, staleAgain) {
@@ -67,5 +68,9 @@ func (p *pluginFact) offered(ctx context.Context) error {
 	}
 }
 
-// staleAgain is how often a fact that is stale is looked at.
-const staleAgain = 100 * time.Millisecond
+// staleAgain is how often a fact that may be stale is looked at, and staleLimit for how long: a
+// plugin is asked to let go of the driver before that is touched, and does so in a second.
+const (
+	staleAgain = 100 * time.Millisecond
+	staleLimit = 5 * time.Second
+)
