@@ -59,7 +59,7 @@ func Attach() (*os.File, error) {
 	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]} //nolint:gosec // ten
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&program)))
 	if errno != 0 {
-		return nil, fmt.Errorf("attach the simulated kernel by a seccomp filter, which needs root and Linux 5.9: %w", errno)
+		return nil, fmt.Errorf("attach the simulated kernel by a seccomp filter, which needs root and Linux 5.14: %w", errno)
 	}
 	return os.NewFile(fd, "seccomp"), nil
 }

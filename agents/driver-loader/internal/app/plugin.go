@@ -60,6 +60,7 @@ func (p *pluginFact) offered(ctx context.Context) error {
 		}
 		info, err := os.Stat(p.dir.Path(contract.PluginReady))
 		if err == nil && (left <= 0 || p.stale == nil || !os.SameFile(info, p.stale) || !info.ModTime().Equal(p.stale.ModTime())) {
+			p.stale = nil
 			return nil
 		}
 		if !pace.Pause(ctx, staleAgain) {
