@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"outrigger.dev/pkg/mountinfo"
 )
 
 // Find returns the cgroup in which the kernel checks the devices of process pid. proc
@@ -29,11 +31,11 @@ func Find(proc string, pid int) (Cgroup, error) {
 	if version == 0 {
 		return Cgroup{}, fmt.Errorf("find cgroup of process %d: %s names no cgroup for devices", pid, file)
 	}
-	mounts, err := os.ReadFile(filepath.Join(proc, "self", "mountinfo"))
+	mounts, err := mountinfo.Read(filepath.Join(proc, "self", "mountinfo"))
 	if err != nil {
 		return Cgroup{}, fmt.Errorf("find cgroup of process %d: %w", pid, err)
 	}
-	dir, err := folder(parseMounts(mounts, version), member)
+	dir, err := folder(hierarchy(mounts, version), member)
 	if err != nil {
 		return Cgroup{}, fmt.Errorf("find cgroup of process %d: version %d, %s: %w", pid, version, member, err)
 	}
@@ -60,43 +62,20 @@ func membership(data []byte) (version int, member string) {
 	return version, member
 }
 
-// mount is a place where a part of the hierarchy is mounted.
-type mount struct {
-	// root is the cgroup that is mounted at the folder.
-	root   string
-	folder string
-}
-
-// parseMounts returns the mounts of the hierarchy that decides about devices, from
-// /proc/self/mountinfo.
-func parseMounts(data []byte, version int) []mount {
-	var out []mount
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		// ID parent major:minor root folder options… - type source super-options
-		before, after, ok := strings.Cut(lines.Text(), " - ")
-		fields, super := strings.Fields(before), strings.Fields(after)
-		if !ok || len(fields) < 5 || len(super) < 3 {
-			continue
+// hierarchy returns the mounts of the hierarchy that decides about devices.
+func hierarchy(mounts []mountinfo.Mount, version int) []mountinfo.Mount {
+	return slices.DeleteFunc(mounts, func(m mountinfo.Mount) bool {
+		if version == 2 {
+			return m.Type != "cgroup2"
 		}
-		if version == 2 && super[0] == "cgroup2" ||
-			version == 1 && super[0] == "cgroup" && slices.Contains(strings.Split(super[2], ","), "devices") {
-			out = append(out, mount{root: unescape(fields[3]), folder: unescape(fields[4])})
-		}
-	}
-	return out
-}
-
-// unescape undoes how the kernel writes spaces and the like in mountinfo.
-func unescape(path string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+		return m.Type != "cgroup" || !slices.Contains(strings.Split(m.Super, ","), "devices")
+	})
 }
 
 var errOutside = errors.New("the process is outside of the cgroup namespace of this program: run the program in the container engine's cgroup namespace")
 
 // folder returns the folder of a cgroup, by the mount that has it.
-func folder(mounts []mount, member string) (string, error) {
+func folder(mounts []mountinfo.Mount, member string) (string, error) {
 	if member == "/.." || strings.HasPrefix(member, "/../") {
 		return "", errOutside
 	}
@@ -104,11 +83,11 @@ func folder(mounts []mount, member string) (string, error) {
 		return "", errors.New("the hierarchy is not mounted (mount it below /sys/fs/cgroup)")
 	}
 	for _, m := range mounts {
-		if rest, ok := below(m.root, member); ok {
-			return path.Join(m.folder, rest), nil
+		if rest, ok := below(m.Root, member); ok {
+			return path.Join(m.Point, rest), nil
 		}
 	}
-	return "", fmt.Errorf("no mount has this cgroup; %s is mounted at %s", mounts[0].root, mounts[0].folder)
+	return "", fmt.Errorf("no mount has this cgroup; %s is mounted at %s", mounts[0].Root, mounts[0].Point)
 }
 
 // below returns the path of a cgroup relative to one above it.

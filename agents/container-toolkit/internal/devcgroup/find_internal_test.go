@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"outrigger.dev/pkg/mountinfo"
 )
 
 const (
@@ -67,6 +69,10 @@ func TestFind(t *testing.T) {
 			cgroup: "0::/b/c\n", mounts: "1 1 0:26 /bb /x rw - cgroup2 cgroup2 rw\n2 1 0:26 /b /with\\040space rw - cgroup2 cgroup2 rw\n",
 			want: Cgroup{2, "/with space/c", ""},
 		},
+		"a mount without a source": {
+			cgroup: "0::/b\n", mounts: "29 23 0:26 / /sys/fs/cgroup rw - cgroup2  rw\n",
+			want: Cgroup{2, "/sys/fs/cgroup/b", ""},
+		},
 		"the cgroup of the engine itself": {
 			cgroup: "0::/\n", mounts: v2Mounts, want: Cgroup{2, "/sys/fs/cgroup", ""},
 		},
@@ -110,9 +116,13 @@ func FuzzFind(f *testing.F) {
 	f.Add("0::/../x\n", "29 23 0:26 /a\\040 /x rw - cgroup2 cgroup2 rw\n")
 	f.Fuzz(func(t *testing.T, cgroup, mounts string) {
 		version, member := membership([]byte(cgroup))
-		for _, m := range parseMounts([]byte(mounts), version) {
-			dir, err := folder([]mount{m}, member)
-			if err == nil && filepath.IsAbs(m.folder) && !strings.HasPrefix(dir, filepath.Clean(m.folder)) && !strings.Contains(member, "..") {
+		all, err := mountinfo.Parse([]byte(mounts))
+		if err != nil {
+			return
+		}
+		for _, m := range hierarchy(all, version) {
+			dir, err := folder([]mountinfo.Mount{m}, member)
+			if err == nil && filepath.IsAbs(m.Point) && !strings.HasPrefix(dir, filepath.Clean(m.Point)) && !strings.Contains(member, "..") {
 				t.Errorf("%q in %+v is %q", member, m, dir)
 			}
 		}

@@ -1,11 +1,9 @@
 package rootfs
 
 import (
-	"bufio"
 	"errors"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/cyphar/filepath-securejoin/pathrs-lite/procfs"
 	"golang.org/x/sys/unix"
@@ -57,43 +55,4 @@ func onHost() bool {
 	// Who may not see it cannot mount in it either.
 	host, err := os.Readlink("/proc/1/ns/mnt")
 	return err == nil && own == host
-}
-
-// mountOf returns the number of the mount that a file is in.
-func mountOf(f *os.File) (string, error) {
-	info, err := os.ReadFile("/proc/thread-self/fdinfo/" + strconv.Itoa(int(f.Fd())))
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(info)) {
-		if number, ok := strings.CutPrefix(line, "mnt_id:"); ok {
-			return strings.TrimSpace(number), nil
-		}
-	}
-	return "", errors.New("the kernel does not say which mount it is on")
-}
-
-// isShared reports whether mounts on a mount are seen in other namespaces, from the
-// optional fields of mountinfo.
-func isShared(mount string) (bool, error) {
-	f, err := os.Open("/proc/thread-self/mountinfo")
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 7 || fields[0] != mount {
-			continue
-		}
-		for _, field := range fields[6:] {
-			if field == "-" {
-				return false, nil
-			}
-			if strings.HasPrefix(field, "shared:") {
-				return true, nil
-			}
-		}
-	}
-	return false, errors.New("the kernel does not list its mount")
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/mountinfo"
 )
 
 // Attributes limit what a mount allows. Its propagation is always private.
@@ -142,14 +144,14 @@ func (r *Root) mountOn(target *os.File, m *Mount) error {
 // It makes the mount of the root file system private. The kernel lists all mounts of the
 // host for it, so that it asks once for each mount.
 func (r *Root) notShared(target *os.File) error {
-	at, err := mountOf(target)
+	at, err := mountinfo.Of(target)
 	if err != nil {
 		return err
 	}
 	if _, known := r.private.Load(at); known {
 		return nil
 	}
-	own, err := mountOf(r.dir)
+	own, err := mountinfo.Of(r.dir)
 	if err != nil {
 		return err
 	}
@@ -158,8 +160,12 @@ func (r *Root) notShared(target *os.File) error {
 			return err
 		}
 	}
-	if shared, err := isShared(at); err != nil || shared {
-		return errors.Join(err, errors.New("the mount that it is on is shared with the host"))
+	mount, err := mountinfo.ByID(at)
+	if err != nil {
+		return err
+	}
+	if mount.Shared {
+		return errors.New("the mount that it is on is shared with the host")
 	}
 	r.private.Store(at, true)
 	return nil

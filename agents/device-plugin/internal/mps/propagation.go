@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/mountinfo"
 )
 
 // checkPropagation returns an error if dir is in a container that keeps to itself what is
@@ -42,27 +43,18 @@ func inContainer() (bool, error) {
 // passesMountsOn reports whether the mount that dir is on is shared: other mount namespaces
 // see what is mounted on it.
 func passesMountsOn(dir string) (bool, error) {
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+	f, err := os.OpenFile(dir, unix.O_PATH, 0)
 	if err != nil {
 		return false, fmt.Errorf("find mount of %s: %w", dir, err)
 	}
-	defer func() { _ = unix.Close(fd) }() // it was not written to
-	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+	defer f.Close()
+	id, err := mountinfo.Of(f)
+	if err != nil {
+		return false, err
+	}
+	m, err := mountinfo.ByID(id)
 	if err != nil {
 		return false, fmt.Errorf("find mount of %s: %w", dir, err)
 	}
-	_, rest, _ := strings.Cut(string(info), "mnt_id:")
-	id, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return false, fmt.Errorf("find mount of %s: %w", dir, err)
-	}
-	for line := range strings.Lines(string(mounts)) {
-		// The optional fields are the seventh up to "-" (proc_pid_mountinfo(5)).
-		fields := strings.Fields(line)
-		if end := slices.Index(fields, "-"); end >= 6 && fields[0] == id {
-			return slices.ContainsFunc(fields[6:end], func(f string) bool { return strings.HasPrefix(f, "shared:") }), nil
-		}
-	}
-	return false, fmt.Errorf("find mount of %s: no mount has the number %q", dir, id)
+	return m.Shared, nil
 }

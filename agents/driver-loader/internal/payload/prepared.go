@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 
-	"outrigger.dev/agents/driver-loader/internal/mounttab"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -21,7 +20,7 @@ func (f filler) fromRoot() (record, error) {
 	defer from.Close() //nolint:errcheck // it was read
 	sources := "usr/src/nvidia-" + f.src.version
 	modules := moduleFolders(from)
-	mounted, err := mounttab.Points()
+	mounted, err := mountPoints()
 	if err != nil {
 		return record{}, err
 	}

@@ -12,7 +12,7 @@ import (
 	"regexp"
 	"strings"
 
-	"outrigger.dev/agents/driver-loader/internal/mounttab"
+	"outrigger.dev/pkg/mountinfo"
 )
 
 // source is what a driver is imported from.
@@ -173,6 +173,16 @@ func leaveOut(e fs.DirEntry) error {
 	return nil
 }
 
+// mountPoints returns where something is mounted.
+func mountPoints() (map[string]bool, error) {
+	mounts, err := mountinfo.Read(mountinfo.Self)
+	points := map[string]bool{}
+	for _, m := range mounts {
+		points[m.Point] = true
+	}
+	return points, err
+}
+
 // stamp returns a digest of the names, sizes and times of a source. So a restart of the
 // agent does not read a gigabyte to learn that nothing has changed. What is mounted in a folder is not part of the driver: in a
 // container, whose root may be one, that is the host.
@@ -180,7 +190,7 @@ func stamp(src source) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s\n", src.form)
 	files := 0
-	mounted, err := mounttab.Points()
+	mounted, err := mountPoints()
 	if err != nil {
 		return "", err
 	}

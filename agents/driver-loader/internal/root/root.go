@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/mounttab"
 	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/mountinfo"
 )
 
 // Codes of causes.
@@ -92,11 +92,12 @@ const maxMounts = 100
 // mounts counts what is mounted exactly at the driver's place.
 func (d Driver) mounts() (int, error) {
 	n := 0
-	err := mounttab.Each(func(m mounttab.Mount) {
-		if m.At == d.At {
+	all, err := mountinfo.Read(mountinfo.Self)
+	for _, m := range all {
+		if m.Point == d.At {
 			n++
 		}
-	})
+	}
 	return n, err
 }
 
@@ -110,17 +111,18 @@ func (d Driver) visible() error {
 		return nil
 	}
 	// The longest mount point above the place decides.
-	at, shared := "", false
-	err = mounttab.Each(func(m mounttab.Mount) {
-		if m.At != d.At && len(m.At) >= len(at) && strings.HasPrefix(d.At+"/", strings.TrimSuffix(m.At, "/")+"/") {
-			at, shared = m.At, m.Shared
+	var at mountinfo.Mount
+	all, err := mountinfo.Read(mountinfo.Self)
+	for _, m := range all {
+		if m.Point != d.At && len(m.Point) >= len(at.Point) && strings.HasPrefix(d.At+"/", strings.TrimSuffix(m.Point, "/")+"/") {
+			at = m
 		}
-	})
-	if err != nil || shared {
+	}
+	if err != nil || at.Shared {
 		return err
 	}
 	return cause.Cause{
-		Code: NotShared, Subject: d.At, Text: "a mount there would be seen in this container only, because " + at + " is not shared with the host",
+		Code: NotShared, Subject: d.At, Text: "a mount there would be seen in this container only, because " + at.Point + " is not shared with the host",
 		Fix: "mount the host's " + filepath.Dir(d.At) + " with mountPropagation: Bidirectional",
 	}
 }
