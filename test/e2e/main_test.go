@@ -40,14 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(ctx context.Context, m *testing.M) (code int, err error) {
-	root, err := stack.FindRoot()
-	if err != nil {
-		return 1, err
-	}
-	if c, err := cluster.Open(); err == nil {
-		return 1, fmt.Errorf("a cluster of %d nodes is up on this machine; run first: make demo-down", len(c.Nodes()))
-	}
-	shared, err = stack.Up(ctx, root, cluster.Config{Nodes: 2, GPUNodes: 1, GPUs: gpus, Model: "h100-80", Progress: os.Stderr})
+	shared, err = stack.Fresh(ctx, cluster.Config{Nodes: 2, GPUNodes: 1, GPUs: gpus, Model: "h100-80", Progress: os.Stderr})
 	if shared != nil {
 		defer func() {
 			if downErr := shared.Down(context.WithoutCancel(ctx)); downErr != nil {

@@ -28,11 +28,11 @@ spec:
 func TestCRIO(t *testing.T) {
 	n := newNode(t)
 	n.apply(bystander)
-	must(t, n.InstallFeatureDiscovery(t.Context()))
+	n.Must(n.InstallFeatureDiscovery(t.Context()))
 	n.plugin("cdi-cri")
-	n.kubectl("wait", "pod/bystander", "--for=condition=Ready", "--timeout=60s")
-	must(t, n.WaitGPUReady(t.Context(), n.name, limit))
-	if got := n.kubectl("get", "nodes", "-l", "nvidia.com/gpu.count=4", "-o", "name"); got != "node/"+n.name {
+	n.MustKubectl("wait", "pod/bystander", "--for=condition=Ready", "--timeout=60s")
+	n.Must(n.WaitGPUReady(t.Context(), n.name, limit))
+	if got := n.MustKubectl("get", "nodes", "-l", "nvidia.com/gpu.count=4", "-o", "name"); got != "node/"+n.name {
 		t.Errorf("feature discovery has labelled %q", got)
 	}
 	clean, untouched := n.files(config), n.containers("device-plugin")
@@ -67,15 +67,15 @@ func TestCRIO(t *testing.T) {
 // cannot use it.
 func needsRestart(n node) {
 	release, err := n.Agent("container-toolkit", "runtime.engine=crio", "runtime.restartMode=none")
-	must(n.t, err)
+	n.Must(err)
 	release.NoWait = true
-	must(n.t, n.Install(n.t.Context(), release))
-	n.until("the agent says what to do", func() bool {
-		log, err := n.Kubectl(n.t.Context(), "-n", stack.Namespace, "logs", "daemonset/container-toolkit")
+	n.Must(n.Install(n.T.Context(), release))
+	n.Until("the agent says what to do", func() bool {
+		log, err := n.Kubectl(n.T.Context(), "-n", stack.Namespace, "logs", "daemonset/container-toolkit")
 		return err == nil && strings.Contains(log, "crio has not loaded its config, and the restart mode is none: run systemctl restart crio.service")
 	})
 	n.shell("busybox killall -HUP crio")
-	n.until("CRI-O shows the runtime in its config", func() bool {
+	n.Until("CRI-O shows the runtime in its config", func() bool {
 		return strings.Contains(n.shell("crio status config"), "runtimes.nvidia]")
 	})
 	n.apply(asks("too-early", "nvidia", "all"))
@@ -89,10 +89,10 @@ func configured(n node) {
 	n.toolkit("acceptVisibleDevicesEnvvar=true")
 	n.restarted(1)
 	if now := n.containers("container-toolkit"); now != others {
-		n.t.Errorf("before CRI-O was restarted the pods were\n%s\nand after it\n%s", others, now)
+		n.T.Errorf("before CRI-O was restarted the pods were\n%s\nand after it\n%s", others, now)
 	}
-	if got := n.kubectl("exec", "bystander", "--", "echo", "alive"); got != "alive" {
-		n.t.Errorf("a pod of before answers %q", got)
+	if got := n.MustKubectl("exec", "bystander", "--", "echo", "alive"); got != "alive" {
+		n.T.Errorf("a pod of before answers %q", got)
 	}
 }
 
@@ -127,26 +127,26 @@ spec:
 
 // getGPUs runs pods with a GPU each, at the same time. The map has their RuntimeClasses.
 func (n node) getGPUs(pods map[string]string) {
-	n.t.Helper()
+	n.T.Helper()
 	image, err := n.VectorAddImage()
-	must(n.t, err)
+	n.Must(err)
 	manifests := map[string]string{}
 	for pod, class := range pods {
 		manifests[pod] = fmt.Sprintf(gpuPod, pod, cmp.Or(class, "null"), image, cluster.BusyboxImage)
 		n.apply(manifests[pod])
 	}
 	for pod, manifest := range manifests {
-		result, err := n.RunManifest(n.t.Context(), pod, manifest, limit)
-		must(n.t, err)
+		result, err := n.RunManifest(n.T.Context(), pod, manifest, limit)
+		n.Must(err)
 		if !strings.Contains(result.Log, "Test PASSED") {
-			n.t.Errorf("%s: vectoradd: %s", pod, result.Log)
+			n.T.Errorf("%s: vectoradd: %s", pod, result.Log)
 		}
 		gpu := -1
 		if len(result.GPUs) == 1 {
 			gpu = slices.Index(n.uuid, result.GPUs[0])
 		}
-		if got, want := n.kubectl("logs", pod, "-c", "open"), opened(gpu); gpu < 0 || got != want {
-			n.t.Errorf("%s has the GPUs %q; it opens device nodes with\n%s\nand should with\n%s", pod, result.GPUs, got, want)
+		if got, want := n.MustKubectl("logs", pod, "-c", "open"), opened(gpu); gpu < 0 || got != want {
+			n.T.Errorf("%s has the GPUs %q; it opens device nodes with\n%s\nand should with\n%s", pod, result.GPUs, got, want)
 		}
 	}
 }
@@ -197,10 +197,10 @@ func namesMissing(n node) {
 // replaced replaces the pod of the agent.
 func replaced(n node) {
 	before := n.files(config + " " + tools)
-	n.kubectl("-n", stack.Namespace, "delete", "pod", "--wait", "--selector=app.kubernetes.io/name=container-toolkit")
-	n.kubectl("-n", stack.Namespace, "rollout", "status", "daemonset/container-toolkit", "--timeout=90s")
+	n.MustKubectl("-n", stack.Namespace, "delete", "pod", "--wait", "--selector=app.kubernetes.io/name=container-toolkit")
+	n.MustKubectl("-n", stack.Namespace, "rollout", "status", "daemonset/container-toolkit", "--timeout=90s")
 	if after := n.files(config + " " + tools); after != before {
-		n.t.Errorf("the files were\n%s\nand are\n%s", before, after)
+		n.T.Errorf("the files were\n%s\nand are\n%s", before, after)
 	}
 	n.restarted(1)
 }
@@ -208,17 +208,17 @@ func replaced(n node) {
 // takenBack removes the toolkit, and then has nvidia-ctk configure CRI-O and take it back.
 func (n node) takenBack(clean string) {
 	same := func(by string) {
-		n.t.Helper()
+		n.T.Helper()
 		if now := n.files(config); now != clean {
-			n.t.Errorf("at first the config was\n%s\nand after %s\n%s", clean, by, now)
+			n.T.Errorf("at first the config was\n%s\nand after %s\n%s", clean, by, now)
 		}
 	}
-	must(n.t, n.Uninstall(n.t.Context(), "container-toolkit"))
+	n.Must(n.Uninstall(n.T.Context(), "container-toolkit"))
 	same("the removal of the chart")
 	n.restarted(3)
 	n.shell("nvidia-ctk runtime configure --runtime=crio")
 	if n.files(config) == clean {
-		n.t.Error("nvidia-ctk runtime configure has changed nothing")
+		n.T.Error("nvidia-ctk runtime configure has changed nothing")
 	}
 	n.shell("nvidia-ctk runtime unconfigure --runtime=crio")
 	same("nvidia-ctk runtime unconfigure")
@@ -228,9 +228,9 @@ func (n node) takenBack(clean string) {
 func (n node) byNRI(clean string) {
 	n.toolkit("cdi.nriPluginEnabled=true")
 	n.getGPUs(map[string]string{"by-nri": ""})
-	must(n.t, n.Uninstall(n.t.Context(), "container-toolkit"))
+	n.Must(n.Uninstall(n.T.Context(), "container-toolkit"))
 	if now := n.files(config); now != clean {
-		n.t.Errorf("the config was\n%s\nand with NRI is\n%s", clean, now)
+		n.T.Errorf("the config was\n%s\nand with NRI is\n%s", clean, now)
 	}
 	n.restarted(3)
 }

@@ -31,21 +31,21 @@ func TestDriver(t *testing.T) {
 // bare installs the agent on nodes without a driver.
 func bare(n nodes) {
 	for _, node := range n.GPUNodes() {
-		if got := n.shell(node, "ls -d /dev/nvidia* /run/nvidia/driver/usr 2>/dev/null || true"); got != "" {
-			n.t.Fatalf("%s has a driver already: %s", node, got)
+		if got := n.Shell(node, "ls -d /dev/nvidia* /run/nvidia/driver/usr 2>/dev/null || true"); got != "" {
+			n.T.Fatalf("%s has a driver already: %s", node, got)
 		}
 	}
 	n.driver(first)
 	n.ready()
 	n.runs(first, n.GPUNodes()...)
 	for _, node := range n.GPUNodes() {
-		n.shell(node, "cat /run/nvidia/validations/driver-ready")
+		n.Shell(node, "cat /run/nvidia/validations/driver-ready")
 	}
 	release, err := n.DevicePlugin("nvidiaDriverRoot=/run/nvidia/driver")
-	must(n.t, err)
-	must(n.t, n.Install(n.t.Context(), release))
+	n.Must(err)
+	n.Must(n.Install(n.T.Context(), release))
 	for _, node := range n.GPUNodes() {
-		must(n.t, n.WaitAllocatable(n.t.Context(), node, stack.GPU, gpus, limit))
+		n.Must(n.WaitAllocatable(n.T.Context(), node, stack.GPU, gpus, limit))
 	}
 }
 
@@ -53,28 +53,28 @@ func bare(n nodes) {
 func replaced(n nodes) {
 	state := func() (all string) {
 		for _, node := range n.GPUNodes() {
-			all += n.shell(node, `set -e
+			all += n.Shell(node, `set -e
 stat -c '%n %Y %i' /sys/module/nvidia /run/nvidia/validations/driver-ready
 stat -c '%n %Y' /proc/$(cat /run/nvidia-persistenced/nvidia-persistenced.pid)/exe
 find /var/lib/outrigger/driver -printf '%p %T@ %i\n' | sort
 grep -c /run/nvidia/driver /proc/self/mountinfo`)
 		}
-		return all + n.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.labels} {.items[*].metadata.annotations}")
+		return all + n.MustKubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.labels} {.items[*].metadata.annotations}")
 	}
 	before, since := state(), time.Now()
-	n.kubectl("-n", stack.Namespace, "rollout", "restart", "daemonset/driver-loader")
-	n.kubectl("-n", stack.Namespace, "rollout", "status", "daemonset/driver-loader", "--timeout", limit.String())
+	n.MustKubectl("-n", stack.Namespace, "rollout", "restart", "daemonset/driver-loader")
+	n.MustKubectl("-n", stack.Namespace, "rollout", "status", "daemonset/driver-loader", "--timeout", limit.String())
 	if after := state(); after != before {
-		n.t.Errorf("before\n%s\nafter\n%s", before, after)
+		n.T.Errorf("before\n%s\nafter\n%s", before, after)
 	}
 	requests, err := n.Requests("driver-loader", since)
-	must(n.t, err)
+	n.Must(err)
 	if len(requests) == 0 {
-		n.t.Error("the new agents have asked the API server for nothing")
+		n.T.Error("the new agents have asked the API server for nothing")
 	}
 	for _, r := range requests {
 		if r.Writes() {
-			n.t.Errorf("a new agent has written: %s", r)
+			n.T.Errorf("a new agent has written: %s", r)
 		}
 	}
 }
@@ -82,10 +82,10 @@ grep -c /run/nvidia/driver /proc/self/mountinfo`)
 // guarded tries to cordon nodes with the token of an agent's pod.
 func guarded(n nodes) {
 	own, other := n.GPUNodes()[0], n.GPUNodes()[1]
-	pod := n.kubectl("-n", stack.Namespace, "get", "pods", "--selector=app.kubernetes.io/name=driver-loader",
+	pod := n.MustKubectl("-n", stack.Namespace, "get", "pods", "--selector=app.kubernetes.io/name=driver-loader",
 		"--field-selector=spec.nodeName="+own, "-o", "jsonpath={.items[0].metadata.name}")
-	api, err := n.AccountOf(n.t.Context(), pod)
-	must(n.t, err)
+	api, err := n.AccountOf(n.T.Context(), pod)
+	n.Must(err)
 	defer api.Close()
 	type object = map[string]any
 	for name, c := range map[string]struct {
@@ -96,9 +96,9 @@ func guarded(n nodes) {
 		"cordon another node": {other, object{"spec": object{"unschedulable": true}}, "does not write to other Nodes"},
 		"label the own node":  {own, object{"metadata": object{"labels": object{"nvidia.com/gpu.count": "9"}}}, "may not change these labels"},
 	} {
-		err := api.Patch(n.t.Context(), stack.NodePath(c.node), "application/merge-patch+json", c.patch)
+		err := api.Patch(n.T.Context(), stack.NodePath(c.node), "application/merge-patch+json", c.patch)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			n.t.Errorf("%s: %v, want %q", name, err, c.want)
+			n.T.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }
@@ -114,19 +114,19 @@ func upgraded(n nodes) {
 	w.stop()
 	n.runs(second, n.GPUNodes()...)
 	if w.most != 1 {
-		n.t.Errorf("%d nodes were upgraded at once, want 1:\n%s", w.most, strings.Join(w.log, "\n"))
+		n.T.Errorf("%d nodes were upgraded at once, want 1:\n%s", w.most, strings.Join(w.log, "\n"))
 	}
 	n.workloadRuns()
 	if got := n.pods("cpu"); got != cpu {
-		n.t.Errorf("the pods without GPUs were\n%s\nand are\n%s", cpu, got)
+		n.T.Errorf("the pods without GPUs were\n%s\nand are\n%s", cpu, got)
 	}
 	// The kubelet would reject pods that come before the device plugin offers GPUs again.
-	if got := n.kubectl("get", "pods", "--field-selector=status.phase=Failed", "-o", "name"); got != "" {
-		n.t.Errorf("pods came back too early: %s", got)
+	if got := n.MustKubectl("get", "pods", "--field-selector=status.phase=Failed", "-o", "name"); got != "" {
+		n.T.Errorf("pods came back too early: %s", got)
 	}
 	for pod := range strings.Lines(gpu) {
 		if strings.Contains(n.pods("gpu"), strings.TrimSpace(pod)) {
-			n.t.Errorf("the pod %s was not evicted", pod)
+			n.T.Errorf("the pod %s was not evicted", pod)
 		}
 	}
 }
@@ -135,15 +135,15 @@ func upgraded(n nodes) {
 func held(n nodes) {
 	n.apply(budget)
 	n.driverStarts(first)
-	n.until("an Event names the budget that holds a node", func() bool {
-		events := n.kubectl("get", "events", "--field-selector=reason=GPUDriverUpgrade", "-o", "jsonpath={.items[*].message}")
+	n.Until("an Event names the budget that holds a node", func() bool {
+		events := n.MustKubectl("get", "events", "--field-selector=reason=GPUDriverUpgrade", "-o", "jsonpath={.items[*].message}")
 		return strings.Contains(events, "the PodDisruptionBudget gpu holds the eviction of pod default/gpu-")
 	})
 	n.runs(second, n.GPUNodes()...)
 	n.workloadRuns()
-	n.kubectl("delete", "pdb/gpu")
+	n.MustKubectl("delete", "pdb/gpu")
 	n.state("upgrade-done", n.GPUNodes()...)
-	n.until("all nodes run the first driver", func() bool { return n.all(first) })
+	n.Until("all nodes run the first driver", func() bool { return n.all(first) })
 	n.workloadRuns()
 }
 
@@ -151,25 +151,25 @@ func held(n nodes) {
 func rolledBack(n nodes) {
 	n.driverStarts(broken)
 	var failed string
-	n.until("a node has failed", func() bool {
-		failed = n.kubectl("get", "nodes", "--selector="+stateLabel+"=upgrade-failed", "-o", "jsonpath={.items[*].metadata.name}")
+	n.Until("a node has failed", func() bool {
+		failed = n.MustKubectl("get", "nodes", "--selector="+stateLabel+"=upgrade-failed", "-o", "jsonpath={.items[*].metadata.name}")
 		return failed != ""
 	})
-	n.until("the node can be used again", func() bool {
-		return n.kubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}") == ""
+	n.Until("the node can be used again", func() bool {
+		return n.MustKubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}") == ""
 	})
 	n.runs(first, n.GPUNodes()...)
-	if why := n.kubectl("get", "node", failed, "-o", `jsonpath={.metadata.annotations.outrigger\.dev/driver-upgrade-cause}`); !strings.Contains(why, broken) {
-		n.t.Errorf("%s says %q, want the driver %s", failed, why, broken)
+	if why := n.MustKubectl("get", "node", failed, "-o", `jsonpath={.metadata.annotations.outrigger\.dev/driver-upgrade-cause}`); !strings.Contains(why, broken) {
+		n.T.Errorf("%s says %q, want the driver %s", failed, why, broken)
 	}
 	n.workloadRuns()
 	// The others wait, and say why.
-	n.until("the other nodes are halted", func() bool {
-		halted := n.kubectl("get", "nodes", "--selector="+stateLabel+"=upgrade-required", "-o", `jsonpath={.items[*].metadata.annotations.outrigger\.dev/driver-upgrade-cause}`)
+	n.Until("the other nodes are halted", func() bool {
+		halted := n.MustKubectl("get", "nodes", "--selector="+stateLabel+"=upgrade-required", "-o", `jsonpath={.items[*].metadata.annotations.outrigger\.dev/driver-upgrade-cause}`)
 		return strings.Count(halted, failed) == len(n.GPUNodes())-1
 	})
 	if strings.Contains(failed, " ") {
-		n.t.Errorf("the nodes %s failed, want one", failed)
+		n.T.Errorf("the nodes %s failed, want one", failed)
 	}
 }
 
@@ -178,14 +178,14 @@ func rolledBack(n nodes) {
 func killed(n nodes) {
 	w := n.watch(true)
 	n.driverStarts(second)
-	n.until("all nodes run the second driver", func() bool { return n.all(second) })
+	n.Until("all nodes run the second driver", func() bool { return n.all(second) })
 	n.state("upgrade-done", n.GPUNodes()...)
 	w.stop()
 	if w.most != 1 || w.killed < len(n.GPUNodes())*5 {
-		n.t.Errorf("%d nodes were upgraded at once, and %d agents killed:\n%s", w.most, w.killed, strings.Join(w.log, "\n"))
+		n.T.Errorf("%d nodes were upgraded at once, and %d agents killed:\n%s", w.most, w.killed, strings.Join(w.log, "\n"))
 	}
 	n.workloadRuns()
-	if got := n.kubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}"); got != "" {
-		n.t.Errorf("a node stays cordoned: %s", got)
+	if got := n.MustKubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}"); got != "" {
+		n.T.Errorf("a node stays cordoned: %s", got)
 	}
 }

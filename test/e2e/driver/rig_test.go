@@ -9,72 +9,44 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
-	"outrigger.dev/pkg/pace"
 	"outrigger.dev/test/cluster/cluster"
 	"outrigger.dev/test/e2e/stack"
+	"outrigger.dev/test/e2e/stack/stacktest"
 )
 
 const (
 	// The versions of simulated drivers. The last one's module nvidia fails.
 	first, second, broken = "580.95.05", "580.105.08", "590.44.01"
 	// eio is the error of the broken one.
-	eio  = 5
-	gpus = 2
-	// limit is for what takes seconds on an idle machine.
-	limit = 90 * time.Second
+	eio   = 5
+	gpus  = 2
+	limit = stacktest.Limit
 )
 
 // nodes is a cluster with three GPU nodes, in one part of the test.
-type nodes struct {
-	*stack.Stack
-	t *testing.T
-}
+type nodes struct{ stacktest.Rig }
 
 // newNodes starts a cluster until the test ends.
 func newNodes(t *testing.T) nodes {
 	t.Helper()
-	root, err := stack.FindRoot()
-	must(t, err)
-	if c, err := cluster.Open(); err == nil {
-		t.Fatalf("a cluster of %d nodes is up on this machine; run first: make demo-down", len(c.Nodes()))
-	}
-	s, err := stack.Up(t.Context(), root, cluster.Config{Nodes: 4, GPUNodes: 3, GPUs: gpus, Model: "h100-80", Bare: true, Progress: os.Stderr})
-	if s != nil {
-		t.Cleanup(func() {
-			if err := s.Down(context.WithoutCancel(t.Context())); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	must(t, err)
-	n := nodes{Stack: s, t: t}
+	n := nodes{stacktest.New(t, cluster.Config{Nodes: 4, GPUNodes: 3, GPUs: gpus, Model: "h100-80", Bare: true, Progress: os.Stderr})}
 	for version, fails := range map[string]int{first: 0, second: 0, broken: eio} {
-		must(t, s.LoadDriver(t.Context(), version, fails))
+		n.Must(n.LoadDriver(t.Context(), version, fails))
 	}
 	t.Cleanup(n.explain)
 	return n
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // part runs a part of the test. The parts that follow build on it.
 func (n nodes) part(name string, do func(nodes)) {
-	n.t.Helper()
-	if !n.t.Run(name, func(t *testing.T) { do(nodes{n.Stack, t}) }) {
-		n.t.FailNow()
-	}
+	n.T.Helper()
+	n.Part(name, func(r stacktest.Rig) { do(nodes{r}) })
 }
 
 // explain logs what the agents said if the test has failed.
 func (n nodes) explain() {
-	if !n.t.Failed() {
+	if !n.T.Failed() {
 		return
 	}
 	for _, node := range n.GPUNodes() {
@@ -82,7 +54,7 @@ func (n nodes) explain() {
 		if err == nil {
 			var log []byte
 			log, err = os.ReadFile(path)
-			n.t.Logf("%s: %v\n%s", node, err, log)
+			n.T.Logf("%s: %v\n%s", node, err, log)
 		}
 	}
 	for _, args := range [][]string{
@@ -91,57 +63,29 @@ func (n nodes) explain() {
 		{"-n", stack.Namespace, "logs", "--selector=app.kubernetes.io/name=driver-loader", "--tail=60", "--prefix"},
 		{"get", "events", "-A", "--field-selector=type=Warning"},
 	} {
-		out, err := n.Kubectl(context.WithoutCancel(n.t.Context()), args...)
-		n.t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+		out, err := n.Kubectl(context.WithoutCancel(n.T.Context()), args...)
+		n.T.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-}
-
-// kubectl runs kubectl and returns what it printed, without the white space around it.
-func (n nodes) kubectl(args ...string) string {
-	n.t.Helper()
-	out, err := n.Kubectl(n.t.Context(), args...)
-	must(n.t, err)
-	return strings.TrimSpace(out)
-}
-
-// shell runs a script on a node.
-func (n nodes) shell(node, script string) string {
-	n.t.Helper()
-	out, err := n.Exec(n.t.Context(), node, "sh", "-c", script)
-	must(n.t, err)
-	return strings.TrimSpace(out)
 }
 
 // driver installs the agent with a driver, and waits until its pods are ready.
 func (n nodes) driver(version string, values ...string) {
-	n.t.Helper()
+	n.T.Helper()
 	r, err := n.DriverLoader(version, values...)
-	must(n.t, err)
-	must(n.t, n.Install(n.t.Context(), r))
+	n.Must(err)
+	n.Must(n.Install(n.T.Context(), r))
 }
 
 // ready waits until the agents of all GPU nodes are ready.
 func (n nodes) ready() {
-	n.t.Helper()
-	n.kubectl("-n", stack.Namespace, "rollout", "status", "daemonset/driver-loader", "--timeout", limit.String())
+	n.T.Helper()
+	n.MustKubectl("-n", stack.Namespace, "rollout", "status", "daemonset/driver-loader", "--timeout", limit.String())
 }
 
 // apply creates objects until the test ends.
 func (n nodes) apply(manifest string) {
-	n.t.Helper()
-	must(n.t, n.Apply(n.t.Context(), manifest))
-}
-
-// until waits until something holds.
-func (n nodes) until(what string, holds func() bool) {
-	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.Context(), limit)
-	defer cancel()
-	for !holds() {
-		if !pace.Pause(ctx, 200*time.Millisecond) {
-			n.t.Fatalf("wait until %s: it did not within %s", what, limit)
-		}
-	}
+	n.T.Helper()
+	n.Must(n.Apply(n.T.Context(), manifest))
 }
 
 // cancelled returns a context that ends with the test, or before.

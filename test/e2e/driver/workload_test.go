@@ -57,56 +57,56 @@ spec:
 
 // workloadRuns waits until all pods of the workload run.
 func (n nodes) workloadRuns() {
-	n.t.Helper()
-	n.kubectl("wait", "deployment/gpu", "deployment/cpu", "--for=jsonpath={.status.availableReplicas}=3", "--timeout", limit.String())
+	n.T.Helper()
+	n.MustKubectl("wait", "deployment/gpu", "deployment/cpu", "--for=jsonpath={.status.availableReplicas}=3", "--timeout", limit.String())
 }
 
 // pods returns the pods of a deployment: a line with node and uid for each.
 func (n nodes) pods(app string) string {
-	n.t.Helper()
-	out := strings.Split(n.kubectl("get", "pods", "--selector=app="+app, "--field-selector=status.phase=Running", "-o", `jsonpath={range .items[*]}{.spec.nodeName} {.metadata.uid}{"\n"}{end}`), "\n")
+	n.T.Helper()
+	out := strings.Split(n.MustKubectl("get", "pods", "--selector=app="+app, "--field-selector=status.phase=Running", "-o", `jsonpath={range .items[*]}{.spec.nodeName} {.metadata.uid}{"\n"}{end}`), "\n")
 	slices.Sort(out)
 	return strings.Join(out, "\n")
 }
 
 // driverStarts changes the driver of the chart, and does not wait.
 func (n nodes) driverStarts(version string) {
-	n.t.Helper()
+	n.T.Helper()
 	r, err := n.DriverLoader(version)
-	must(n.t, err)
+	n.Must(err)
 	r.NoWait = true
-	must(n.t, n.Install(n.t.Context(), r))
+	n.Must(n.Install(n.T.Context(), r))
 	// All pods at once: what decides when a node changes are its slots.
-	n.until("all agents have the driver "+version, func() bool {
-		images := n.kubectl("-n", stack.Namespace, "get", "pods", "--selector=app.kubernetes.io/name=driver-loader", "--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[*].image}")
+	n.Until("all agents have the driver "+version, func() bool {
+		images := n.MustKubectl("-n", stack.Namespace, "get", "pods", "--selector=app.kubernetes.io/name=driver-loader", "--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[*].image}")
 		return strings.Count(images, stack.DriverTag(version)) == len(n.GPUNodes())
 	})
 }
 
 // state waits until nodes have a state of an upgrade.
 func (n nodes) state(state string, names ...string) {
-	n.t.Helper()
+	n.T.Helper()
 	for _, name := range names {
-		n.until(name+" is "+state, func() bool {
-			return n.kubectl("get", "node", name, "-o", `jsonpath={.metadata.labels.nvidia\.com/gpu-driver-upgrade-state}`) == state
+		n.Until(name+" is "+state, func() bool {
+			return n.MustKubectl("get", "node", name, "-o", `jsonpath={.metadata.labels.nvidia\.com/gpu-driver-upgrade-state}`) == state
 		})
 	}
 }
 
 // all reports whether all GPU nodes run a driver.
 func (n nodes) all(version string) bool {
-	n.t.Helper()
+	n.T.Helper()
 	return !slices.ContainsFunc(n.GPUNodes(), func(node string) bool {
-		return !strings.Contains(n.shell(node, "cat /proc/driver/nvidia/version 2>/dev/null || true"), " "+version+" ")
+		return !strings.Contains(n.Shell(node, "cat /proc/driver/nvidia/version 2>/dev/null || true"), " "+version+" ")
 	})
 }
 
 // runs checks which driver nodes run.
 func (n nodes) runs(version string, names ...string) {
-	n.t.Helper()
+	n.T.Helper()
 	for _, node := range names {
-		if got := n.shell(node, "cat /proc/driver/nvidia/version; cat /sys/module/nvidia_uvm/version"); !strings.Contains(got, " "+version+" ") || !strings.HasSuffix(got, version) {
-			n.t.Errorf("%s runs %s, want %s", node, got, version)
+		if got := n.Shell(node, "cat /proc/driver/nvidia/version; cat /sys/module/nvidia_uvm/version"); !strings.Contains(got, " "+version+" ") || !strings.HasSuffix(got, version) {
+			n.T.Errorf("%s runs %s, want %s", node, got, version)
 		}
 	}
 }
@@ -129,17 +129,17 @@ type watcher struct {
 
 // watch follows all GPU nodes until stop, and kills agents if asked to.
 func (n nodes) watch(kills bool) *watcher {
-	n.t.Helper()
-	ctx, cancel := cancelled(n.t)
+	n.T.Helper()
+	ctx, cancel := cancelled(n.T)
 	w := &watcher{n: n, kills: kills, cordoned: map[string]bool{}, states: map[string]string{}}
 	var following sync.WaitGroup
 	for _, node := range n.GPUNodes() {
 		api, err := n.Admin()
-		must(n.t, err)
+		n.Must(err)
 		following.Go(func() {
 			defer api.Close()
 			if err := api.WatchNode(ctx, node, func(seen stack.Node) bool { return w.see(ctx, node, seen) }); err != nil && ctx.Err() == nil {
-				n.t.Error(err)
+				n.T.Error(err)
 			}
 		})
 	}
@@ -147,7 +147,7 @@ func (n nodes) watch(kills bool) *watcher {
 		cancel()
 		following.Wait()
 	})
-	n.t.Cleanup(w.stop)
+	n.T.Cleanup(w.stop)
 	return w
 }
 

@@ -54,6 +54,19 @@ func Up(ctx context.Context, root string, cfg cluster.Config) (*Stack, error) {
 	return s, nil
 }
 
+// Fresh starts a cluster with the images of the repository around the working directory, as Up
+// does. It returns an error if a cluster is up already.
+func Fresh(ctx context.Context, cfg cluster.Config) (*Stack, error) {
+	root, err := FindRoot()
+	if err != nil {
+		return nil, err
+	}
+	if c, err := cluster.Open(); err == nil {
+		return nil, fmt.Errorf("a cluster of %d nodes is up on this machine; run first: make demo-down", len(c.Nodes()))
+	}
+	return Up(ctx, root, cfg)
+}
+
 // images returns the archives of the repository's images.
 func images(root string) ([]string, error) {
 	archives, err := filepath.Glob(filepath.Join(root, "out", "images", "*.tar"))

@@ -1,0 +1,82 @@
+// Package stacktest is a stack for tests that have a cluster of their own.
+package stacktest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/pkg/pace"
+	"outrigger.dev/test/cluster/cluster"
+	"outrigger.dev/test/e2e/stack"
+)
+
+// Limit is for what takes seconds on an idle machine.
+const Limit = 90 * time.Second
+
+// Rig is a stack in one part of a test. Its methods end that part on an error.
+type Rig struct {
+	*stack.Stack
+	T *testing.T
+}
+
+// New starts a cluster until the test ends.
+func New(t *testing.T, cfg cluster.Config) Rig {
+	t.Helper()
+	s, err := stack.Fresh(t.Context(), cfg)
+	if s != nil {
+		t.Cleanup(func() {
+			if err := s.Down(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	r := Rig{Stack: s, T: t}
+	r.Must(err)
+	return r
+}
+
+// Must ends the test on an error.
+func (r Rig) Must(err error) {
+	r.T.Helper()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+}
+
+// Part runs a part of the test. The parts that follow build on it, and do not run if it fails.
+func (r Rig) Part(name string, do func(Rig)) {
+	r.T.Helper()
+	if !r.T.Run(name, func(t *testing.T) { do(Rig{Stack: r.Stack, T: t}) }) {
+		r.T.FailNow()
+	}
+}
+
+// MustKubectl runs kubectl and returns what it printed, without the white space around it.
+func (r Rig) MustKubectl(args ...string) string {
+	r.T.Helper()
+	out, err := r.Kubectl(r.T.Context(), args...)
+	r.Must(err)
+	return strings.TrimSpace(out)
+}
+
+// Shell runs a script on a node and returns what it printed, without the white space around it.
+func (r Rig) Shell(node, script string) string {
+	r.T.Helper()
+	out, err := r.Exec(r.T.Context(), node, "sh", "-c", script)
+	r.Must(err)
+	return strings.TrimSpace(out)
+}
+
+// Until waits until something holds, for at most Limit.
+func (r Rig) Until(what string, holds func() bool) {
+	r.T.Helper()
+	ctx, cancel := context.WithTimeout(r.T.Context(), Limit)
+	defer cancel()
+	for !holds() {
+		if !pace.Pause(ctx, 200*time.Millisecond) {
+			r.T.Fatalf("wait until %s: it did not within %s", what, Limit)
+		}
+	}
+}
