@@ -53,6 +53,25 @@ type (
 		_, bus, device, pciDeviceID, pciSubsystemID uint32
 		id                                          [32]byte
 	}
+	// licences is nvmlGridLicensableFeatures_t.
+	licences struct {
+		supported int32
+		count     uint32
+		features  [3]licence
+	}
+	// licence is nvmlGridLicensableFeature_t.
+	licence struct {
+		_, licensed uint32
+		_, product  [128]byte
+		enabled     uint32
+		expiry      expiry
+	}
+	// expiry is nvmlGridLicenseExpiry_t.
+	expiry struct {
+		year                          uint32
+		month, day, hour, minute, sec uint16
+		status                        uint8
+	}
 	// processInfo is nvmlProcessInfo_t.
 	processInfo struct {
 		pid                          uint32
@@ -89,6 +108,7 @@ type device struct {
 	architecture                                    optional[uint32]
 	linkGeneration, linkWidth                       optional[uint32]
 	graphicsClock, smClock, memoryClock, videoClock optional[uint32] // MHz
+	licences                                        optional[licences]
 	parts                                           []part
 	processes                                       []process
 }

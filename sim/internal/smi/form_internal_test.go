@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 
 	"gotest.tools/v3/golden"
 )
@@ -72,4 +73,45 @@ func TestLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Assert(t, out.String(), "log.golden")
+}
+
+// TestLicences prints the licences of a guest's virtual GPUs, one of which has two products.
+func TestLicences(t *testing.T) {
+	n := sample()
+	vgpu := n.devices[0]
+	vgpu.name, vgpu.processes = "NVIDIA H100-80C", nil
+	of := func(features ...licence) device {
+		all := licences{supported: 1, count: uint32(len(features))}
+		copy(all.features[:], features)
+		d := vgpu
+		d.licences = known(all)
+		return d
+	}
+	feature := func(licensed, enabled uint32, e expiry) licence {
+		f := licence{licensed: licensed, enabled: enabled, expiry: e}
+		copy(f.product[:], "NVIDIA Virtual Compute Server")
+		return f
+	}
+	n.devices = []device{
+		of(feature(0, 1, expiry{})), of(feature(1, 1, expiry{year: 2026, month: 1, day: 31, hour: 9, minute: 5, sec: 7, status: 2})),
+		of(feature(1, 1, expiry{status: 4}), feature(1, 0, expiry{}), feature(1, 1, expiry{status: 3})), of(feature(1, 1, expiry{status: 1})),
+	}
+	var out bytes.Buffer
+	if err := n.writeLog(&out); err != nil {
+		t.Fatal(err)
+	}
+	var sections []string
+	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(line, "GPU ") || strings.Contains(line, "Licens") || strings.HasPrefix(line, "        Product Name") {
+			sections = append(sections, line)
+		}
+	}
+	golden.Assert(t, strings.Join(sections, ""), "licences.golden")
+}
+
+// The sizes are those of the structs in nvml.h, which the library fills in.
+func TestSizesOfLicences(t *testing.T) {
+	if got := [2]uintptr{unsafe.Sizeof(expiry{}), unsafe.Sizeof(licences{})}; got != [2]uintptr{16, 8 + 3*(8+2*128+4+16)} {
+		t.Error(got)
+	}
 }

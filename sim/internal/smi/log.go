@@ -1,6 +1,7 @@
 package smi
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -49,6 +50,7 @@ func (d device) writeLog(l *logger) {
 	l.value(2, "Current", word(d.migMode, mode...))
 	l.value(2, "Pending", word(d.migPending, mode...))
 	d.writeParts(l)
+	d.writeLicences(l)
 	l.value(1, "Serial Number", d.serial.format("%s"))
 	l.value(1, "GPU UUID", d.uuid)
 	l.value(1, "Minor Number", d.minor.format("%d"))
@@ -93,6 +95,40 @@ func (d device) writeParts(l *logger) {
 		l.value(2, "Compute Instance ID", p.computeInstance.format("%d"))
 		l.writeMemory(2, p.memory)
 	}
+}
+
+// writeLicences prints the products that need a licence. A GPU of bare metal has none.
+func (d device) writeLicences(l *logger) {
+	all := d.licences.value
+	if all.supported == 0 {
+		return
+	}
+	for _, f := range all.features[:min(int(all.count), len(all.features))] {
+		if f.enabled != 0 {
+			product, _, _ := bytes.Cut(f.product[:], []byte{0})
+			l.title(1, "vGPU Software Licensed Product")
+			l.value(2, "Product Name", string(product))
+			l.value(2, "License Status", f.status())
+		}
+	}
+}
+
+// status is the text of a licence. The kinds of its end are NVML_GRID_LICENSE_EXPIRY_*.
+func (f licence) status() string {
+	const invalid, valid, permanent = 1, 2, 4
+	if f.licensed == 0 {
+		return "Unlicensed"
+	}
+	end := unknown
+	switch e := f.expiry; e.status {
+	case invalid:
+		end = "ERR!"
+	case valid:
+		end = fmt.Sprintf("%d-%d-%d %d:%d:%d GMT", e.year, e.month, e.day, e.hour, e.minute, e.sec)
+	case permanent:
+		end = "Permanent"
+	}
+	return "Licensed (Expiry: " + end + ")"
 }
 
 func (l *logger) writeMemory(depth int, m optional[memory]) {

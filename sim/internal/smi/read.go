@@ -104,6 +104,7 @@ func (l *library) device(g gpu) device {
 	for kind, clock := range []*optional[uint32]{&d.graphicsClock, &d.smClock, &d.memoryClock, &d.videoClock} {
 		*clock = getAt[uint32](r, "nvmlDeviceGetClockInfo", uint32(kind))
 	}
+	d.licences = get[licences](r, "nvmlDeviceGetGridLicensableFeatures_v4")
 	for _, m := range g.mig {
 		d.parts = append(d.parts, l.part(m, r))
 	}
