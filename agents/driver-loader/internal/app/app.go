@@ -5,14 +5,17 @@ package app
 import (
 	"context"
 	"log/slog"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/agents/driver-loader/internal/licence"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/kube"
 )
 
 // App describes the agent.
@@ -38,23 +41,34 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 // agent returns the agent that the settings describe.
 func (s settings) agent(log *slog.Logger) (*agent.Agent, error) {
 	var up *upgrades
+	licences := licence.New(licence.Config{
+		Configured: s.daemons.Licensed, Query: s.daemons.Query, Log: log,
+		Report: func(e kube.Event) {
+			if up != nil {
+				up.events.Report(e)
+			}
+		},
+	})
 	s.config.Settled = func() {
 		if up != nil {
 			up.Changed()
 		}
+		licences.Again()
 	}
+	s.config.Started = licences.Again
 	l := loader.New(s.config, s.machine)
 	a := &agent.Agent{
 		Run: func(ctx context.Context) error {
 			if s.payload != "" {
 				l.Import(ctx, s.importPayload)
 			}
+			others := []func(context.Context) error{func(ctx context.Context) error { return licences.Run(ctx, l.Undisturbed) }}
 			if up != nil {
-				return up.beside(ctx, l.Run)
+				others = append(others, up.events.Run, up.Run)
 			}
-			return l.Run(ctx)
+			return beside(ctx, l.Run, others)
 		},
-		Ready: l.Ready, Collectors: []prometheus.Collector{loader.NewMetrics(l)},
+		Ready: l.Ready, Collectors: []prometheus.Collector{loader.NewMetrics(l), licence.NewMetrics(licences)},
 		Reload: func(context.Context) error { l.Retry(); return nil },
 	}
 	if s.place == nil {
@@ -67,6 +81,18 @@ func (s settings) agent(log *slog.Logger) (*agent.Agent, error) {
 	a.Ready = func() error { return up.ready(l.Ready()) }
 	a.Collectors = append(a.Collectors, upgrade.NewMetrics(up.Upgrade))
 	return a, nil
+}
+
+// beside runs functions that end with their context while another one runs.
+func beside(ctx context.Context, run func(context.Context) error, others []func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	for _, other := range others {
+		running.Go(func() { _ = other(ctx) })
+	}
+	return run(ctx)
 }
 
 // importPayload imports the driver that the flags name.

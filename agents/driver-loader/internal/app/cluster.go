@@ -1,14 +1,12 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -120,18 +118,6 @@ func (s settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, error
 		DaemonSet: s.place.daemonSet, Journal: s.journal(), Drain: []string{s.place.drain},
 	})
 	return u, nil
-}
-
-// beside runs the upgrade while another function runs.
-func (u *upgrades) beside(ctx context.Context, run func(context.Context) error) error {
-	ctx, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop()
-	// Both go on until ctx ends.
-	running.Go(func() { _ = u.events.Run(ctx) })
-	running.Go(func() { _ = u.Run(ctx) })
-	return run(ctx)
 }
 
 // ready is the answer of a loader, with where the upgrade is.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/agents/driver-loader/internal/licence"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/preflight"
 	"outrigger.dev/pkg/agent"
@@ -29,7 +30,11 @@ func plan(c *cli.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	verdict := preflight.Derive(o, desired, preflight.Observe(c.Context, l, s.config, o))
+	facts := preflight.Observe(c.Context, l, s.config, o)
+	if facts.Licensed = s.daemons.Licensed(); facts.Licensed && o.Running.Version != "" {
+		facts.Products, facts.LicenceErr = licence.Read(c.Context, s.daemons.Query)
+	}
+	verdict := preflight.Derive(o, desired, facts)
 	if observed != nil {
 		s.config.Log.Warn("cannot read all of the node", "err", observed)
 	}

@@ -12,6 +12,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/holders"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/agents/driver-loader/internal/licence"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/preflight"
@@ -67,6 +68,20 @@ func TestPlan(t *testing.T) {
 		"a bare node":              bare,
 		"everything is in the way": nothing,
 		"a driver that is used":    used,
+		"virtual GPUs": func() (loader.Observation, preflight.Facts) {
+			o, f := used()
+			f.Licensed = true
+			f.Products = []licence.Product{
+				{GPU: "00000000:02:01.0", Name: "NVIDIA Virtual Compute Server", Status: "Licensed (Expiry: 2026-1-31 9:5:7 GMT)"},
+				{GPU: "00000000:03:01.0", Name: "NVIDIA Virtual Compute Server", Status: "Unlicensed (Restricted)"},
+			}
+			return o, f
+		},
+		"a licence that cannot be read": func() (loader.Observation, preflight.Facts) {
+			o, f := used()
+			f.Licensed, f.LicenceErr = true, errors.New("run nvidia-smi -q: exit status 9: Driver Not Loaded")
+			return o, f
+		},
 		"a driver of the host": func() (loader.Observation, preflight.Facts) {
 			o, f := used()
 			o.Host = o.Running.Version

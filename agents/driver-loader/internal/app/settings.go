@@ -30,6 +30,7 @@ const maxConfig = 1 << 20
 // settings is what the flags set.
 type settings struct {
 	config  loader.Config
+	daemons *daemons.Supervisor
 	desired loader.Desired
 	// params is the folder with the parameters of the modules.
 	params  string
@@ -63,7 +64,6 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 			Place:    root.Driver{At: path("driver-install-dir"), Proc: roots.Proc, Sys: roots.Sys},
 			Contract: contract.Dir{Root: path("run-root"), ProcRoot: roots.Proc},
 			Nodes:    devnode.Config{Proc: roots.Proc, Dev: roots.Dev, Char: filepath.Join(roots.Dev, "char")},
-			Daemons:  daemons.New(daemons.Config{Root: path("driver-install-dir"), Host: host, Proc: roots.Proc, Sys: roots.Sys}),
 			Builder: &build.Builder{
 				Places: build.Places{Root: host, Store: store}, Repositories: &build.Repositories{}, Log: log,
 			},
@@ -75,6 +75,8 @@ func read(c *cli.Context, log *slog.Logger) (settings, error) {
 			},
 		},
 	}
+	s.daemons = daemons.New(daemons.Config{Root: s.config.Place.At, Host: host, Proc: roots.Proc, Sys: roots.Sys})
+	s.config.Daemons = s.daemons
 	kind, err := agent.Choice(c, "kernel-module-type", "auto", string(payload.Open), string(payload.Proprietary))
 	if kind != "auto" {
 		s.desired.Flavour = payload.Flavour(kind)

@@ -183,12 +183,8 @@ func (s *Supervisor) Missing() []string {
 
 func (s *Supervisor) wanted() ([]Daemon, error) {
 	switches, err := os.ReadDir(filepath.Join(s.cfg.Proc, "driver/nvidia-nvswitch/devices"))
-	_, licence := os.Stat(s.cfg.Licence)
-	m := Machine{Subnet: s.subnet(), Switches: err == nil && len(switches) > 0, Licence: licence == nil}
-	return Wanted(m, func(path string) bool {
-		info, err := os.Stat(filepath.Join(s.cfg.Root, path))
-		return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
-	})
+	m := Machine{Subnet: s.subnet(), Switches: err == nil && len(switches) > 0, Licence: s.Licensed()}
+	return Wanted(m, func(path string) bool { return executable(filepath.Join(s.cfg.Root, path)) })
 }
 
 // outside reports whether a daemon runs on the host, and not where the agent does.

@@ -228,3 +228,28 @@ func TestDaemonsOutliveTheContainer(t *testing.T) {
 	}
 	n.missing()
 }
+
+func TestNvidiaSMIIsThatOfTheDriverRoot(t *testing.T) {
+	n := newNode(t)
+	if n.Licensed() {
+		t.Error("a licence is configured")
+	}
+	n.write("gridd.conf", "", 0o644)
+	if !n.Licensed() {
+		t.Error("no licence is configured")
+	}
+	n.write("root/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "", 0o644)
+	n.write("root/usr/bin/nvidia-smi", "#!/bin/sh\necho \"$@ $LD_LIBRARY_PATH\"\n", 0o755)
+	if got, err := n.Query(t.Context()); err != nil || got != "-q "+n.path("root/usr/lib/x86_64-linux-gnu")+":"+n.path("root/usr/lib")+"\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for want, script := range map[string]string{
+		"exit status 9: Failed to initialize NVML: Driver Not Loaded?[m; again": "printf 'Failed to initialize NVML: Driver Not Loaded\\033[m\\nagain\\n'; exit 9",
+		"it has printed more than 4194304 bytes":                                "cat /dev/zero",
+	} {
+		n.write("root/usr/bin/nvidia-smi", "#!/bin/sh\n"+script+"\n", 0o755)
+		if _, err := n.Query(t.Context()); err == nil || !strings.Contains(err.Error(), "run nvidia-smi -q: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

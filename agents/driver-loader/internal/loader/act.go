@@ -103,6 +103,9 @@ func (l *Loader) start(ctx context.Context) error {
 	if skipped != nil {
 		l.cfg.Log.Error("a daemon of the driver does not start, going on without it", "err", skipped)
 	}
+	if l.cfg.Started != nil {
+		l.cfg.Started()
+	}
 	return err
 }
 

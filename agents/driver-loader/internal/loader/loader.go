@@ -63,6 +63,8 @@ type Config struct {
 	// Settled is called by Run when the loaded or the desired driver may have changed; nil for
 	// nothing.
 	Settled func()
+	// Started is called after daemons were started; nil for nothing.
+	Started func()
 	// Patience is how long Swap waits for what uses the driver; 0 for 5 minutes.
 	Patience time.Duration
 	// Calls are the system calls; nil for those of the running kernel. Open opens a device and
@@ -114,6 +116,9 @@ func New(cfg Config, machine string) *Loader {
 	}
 	return l
 }
+
+// ErrNotDone is returned while the driver does not work, or somebody changes it.
+var ErrNotDone = errors.New("the driver does not work, or is being changed")
 
 // maxSteps is how many steps a node can need: more are a mistake in Next.
 const maxSteps = 60
@@ -192,6 +197,31 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 		}
 	}
 	return l.stop(ctx, wait(cause.Cause{Code: "Unexpected", Subject: Name, Text: fmt.Sprintf("it has taken %d steps, and is not done", maxSteps), Fix: "report this as a bug, with the log"}))
+}
+
+// Undisturbed runs f while the driver works, and nobody changes it or has claimed NVML. While
+// that is not so, it returns ErrNotDone. Steps wait for f.
+func (l *Loader) Undisturbed(ctx context.Context, f func(context.Context) error) error {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	unlock, err := l.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if l.State().Kind != Done {
+		return ErrNotDone
+	}
+	share, err := l.cfg.Contract.NVML().Share()
+	if errors.Is(err, contract.ErrClaimed) {
+		return fmt.Errorf("%w: %w", ErrNotDone, err)
+	}
+	defer func() {
+		if err := share.Release(); err != nil {
+			l.cfg.Log.Warn("cannot release the share of NVML", "err", err)
+		}
+	}()
+	return f(ctx)
 }
 
 // stop ends a run of steps: others may use NVML again.

@@ -32,6 +32,7 @@ func Derive(o loader.Observation, d loader.Desired, f Facts) Verdict {
 		v.disk()
 	}
 	v.uses()
+	v.licences()
 	return Verdict{Checks: v.checks, Next: loader.Next(o, d)}
 }
 
@@ -205,4 +206,21 @@ func (v *deriver) uses() {
 		who = "nothing that this process can see"
 	}
 	v.add("uses", Note, "%s used by: %s", strings.Join(used, ", "), who)
+}
+
+// licences says whether virtual GPUs have their licences, which is in the way of no driver.
+func (v *deriver) licences() {
+	if !v.facts.Licensed || v.o.Running.Version == "" {
+		return
+	}
+	if v.facts.LicenceErr != nil {
+		v.add("licence", Note, "%v", v.facts.LicenceErr)
+	}
+	for _, p := range v.facts.Products {
+		state := OK
+		if !p.Licensed() {
+			state = Note
+		}
+		v.add("licence", state, "%s: %s: %s", p.GPU, p.Name, p.Status)
+	}
 }

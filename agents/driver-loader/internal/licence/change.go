@@ -1,0 +1,83 @@
+package licence
+
+import (
+	"fmt"
+	"time"
+)
+
+// Reasons of Events.
+const (
+	// ReasonLost: a licence that was there is not there any more.
+	ReasonLost = "VGPULicenseLost"
+	// ReasonMissing: a licence has not come since the driver was loaded.
+	ReasonMissing = "VGPULicenseMissing"
+	// ReasonLicensed: the licence that one of the others was about is there.
+	ReasonLicensed = "VGPULicensed"
+)
+
+// grace is how long the licence client may take until a missing licence is reported. It asks its
+// server within a minute of its start; NVIDIA's driver restricts the GPU after 20 minutes.
+const grace = 5 * time.Minute
+
+// state is what is known of the licence of a GPU.
+type state struct {
+	Product
+	// since is when the licence was missed first; zero while it is there.
+	since time.Time
+	// reported is set if an Event said that the licence is not there.
+	reported bool
+}
+
+// change is what people are told of a licence.
+type change struct {
+	Product
+	// reason of the Event, "" for none.
+	reason string
+}
+
+// fix says what to do about a licence that is not there.
+const fix = "check gridd.conf and its token, the clock of the node, and that it reaches the licence server; nvidia-gridd logs why"
+
+// message is the text of an Event.
+func (c change) message() string {
+	message := fmt.Sprintf("GPU %s: %s: %s", c.GPU, c.Name, c.Status)
+	if !c.Licensed() {
+		message += ". The GPU is slow without its licence: " + fix
+	}
+	return message
+}
+
+// next returns the states after the products were seen at a time, and what has changed.
+func next(before map[string]state, seen []Product, now time.Time) (map[string]state, []change) {
+	after := map[string]state{}
+	var changes []change
+	for _, p := range seen {
+		key := p.GPU + " " + p.Name
+		was, known := before[key]
+		is := state{Product: p, since: was.since, reported: was.reported}
+		switch had := known && was.Licensed(); {
+		case p.Licensed():
+			is.since, is.reported = time.Time{}, false
+			c := change{Product: p}
+			if was.reported {
+				c.reason = ReasonLicensed
+			}
+			if !had {
+				changes = append(changes, c)
+			}
+		case had:
+			is.since, is.reported = now, true
+			changes = append(changes, change{p, ReasonLost})
+		case !known:
+			is.since = now
+			changes = append(changes, change{Product: p})
+		case !was.reported && now.Sub(was.since) >= grace:
+			is.reported = true
+			changes = append(changes, change{p, ReasonMissing})
+		case was.word() != p.word():
+			changes = append(changes, change{Product: p})
+		}
+		after[key] = is
+	}
+	return after, changes
+}

@@ -1,0 +1,83 @@
+// Package licence observes whether the virtual GPUs of a node have their licences. NVML knows it,
+// which needs C: the package reads what the driver's own nvidia-smi prints.
+package licence
+
+import (
+	"strings"
+	"time"
+
+	"outrigger.dev/pkg/text"
+)
+
+const (
+	// maxProducts bounds what is kept of an output.
+	maxProducts = 256
+	// maxText is the most bytes of a name or status that are kept: NVML's have at most 128.
+	maxText = 128
+)
+
+// Product is a licensed product of a GPU.
+type Product struct {
+	// GPU is the PCI bus ID, as nvidia-smi writes it.
+	GPU string
+	// Name is that of the product, such as "NVIDIA Virtual Compute Server".
+	Name string
+	// Status is the text of nvidia-smi, such as "Unlicensed (Restricted)".
+	Status string
+	// Expiry is the end of the licence. It is zero for a licence without an end, and if the text
+	// does not say it.
+	Expiry time.Time
+}
+
+// Licensed reports whether the licence is there. A text that is not known is none.
+func (p Product) Licensed() bool { return p.word() == "Licensed" }
+
+// word is the status without the end of the licence.
+func (p Product) word() string {
+	word, _, _ := strings.Cut(p.Status, " (Expiry:")
+	return word
+}
+
+// section is the title above the product of a GPU.
+const section = "vGPU Software Licensed Product"
+
+// Parse returns the licensed products in the output of nvidia-smi -q. Its sections are told by
+// the indent of their lines.
+func Parse(output string) []Product {
+	var products []Product
+	gpu, depth := "", -1
+	for line := range strings.Lines(output) {
+		line = strings.TrimRight(line, " \r\n")
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " : ")
+		key, value = strings.TrimSpace(key), keep(value)
+		switch name, is := strings.CutPrefix(key, "GPU "); {
+		case is && indent == 0:
+			gpu, depth = keep(name), -1
+		case key == section:
+			depth = indent
+		case depth < 0 || indent <= depth:
+			depth = -1
+		case key == "Product Name" && len(products) < maxProducts:
+			products = append(products, Product{GPU: gpu, Name: value})
+		case key == "License Status" && len(products) > 0 && products[len(products)-1].GPU == gpu:
+			p := &products[len(products)-1]
+			p.Status, p.Expiry = value, expiry(value)
+		}
+	}
+	return products
+}
+
+func keep(s string) string { return text.Cut(text.Printable(strings.TrimSpace(s)), maxText) }
+
+// expiry returns the time in "Licensed (Expiry: 2026-1-31 9:05:7 GMT)", whose numbers have no
+// leading zeros, and zero for any other text.
+func expiry(status string) time.Time {
+	_, rest, _ := strings.Cut(status, "(Expiry: ")
+	at, _, found := strings.Cut(rest, " GMT)")
+	t, err := time.Parse("2006-1-2 15:4:5", at)
+	if !found || err != nil {
+		return time.Time{}
+	}
+	return t
+}

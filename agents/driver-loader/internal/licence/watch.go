@@ -1,0 +1,182 @@
+package licence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/pace"
+)
+
+const (
+	// every is how often the licences are read. One that is missing is looked for sooner: it
+	// comes seconds after the licence client has started.
+	every = 5 * time.Minute
+	soon  = 10 * time.Second
+	// limit is how long nvidia-smi may take.
+	limit = 30 * time.Second
+)
+
+// Config describes a Watch.
+type Config struct {
+	// Configured reports whether the node has a licence to look for.
+	Configured func() bool
+	// Query returns what nvidia-smi -q prints.
+	Query func(context.Context) (string, error)
+	// Report sends an Event.
+	Report func(kube.Event)
+	Log    *slog.Logger
+}
+
+// Watch reads the licences from time to time, and tells people what has changed.
+type Watch struct {
+	cfg   Config
+	again chan struct{}
+	// running is held by a query, also by one that was given up because the driver does not answer.
+	running chan struct{}
+
+	states map[string]state
+	failed string
+
+	mu       sync.Mutex
+	products []Product
+}
+
+// New returns a Watch. It does nothing before Run.
+func New(cfg Config) *Watch {
+	return &Watch{cfg: cfg, again: make(chan struct{}, 1), running: make(chan struct{}, 1)}
+}
+
+// Again makes Run read the licences now: the driver or the licence client has started.
+func (w *Watch) Again() { pace.Signal(w.again) }
+
+// Products returns the products as they were read last. It returns none while they cannot be read.
+func (w *Watch) Products() []Product {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.products)
+}
+
+// Undisturbed runs a function as the method of a Loader does.
+type Undisturbed func(ctx context.Context, f func(context.Context) error) error
+
+// Run reads the licences until ctx ends. It does nothing on a node without a configured one.
+func (w *Watch) Run(ctx context.Context, undisturbed Undisturbed) error {
+	sooner := pace.Backoff{First: soon, Most: every}
+	for ctx.Err() == nil {
+		var timer <-chan time.Time
+		if w.cfg.Configured() {
+			pause := pace.Aligned(every)
+			if !w.look(ctx, undisturbed) {
+				pause = sooner.Next()
+			}
+			timer = time.After(pause)
+		}
+		select {
+		case <-ctx.Done():
+		case <-w.again:
+			sooner.Reset()
+		case <-timer:
+		}
+	}
+	return nil
+}
+
+// look reads the licences once, and reports whether all are there.
+func (w *Watch) look(ctx context.Context, undisturbed Undisturbed) (all bool) {
+	var products []Product
+	err := undisturbed(ctx, func(ctx context.Context) (err error) {
+		products, err = Read(ctx, w.query)
+		return err
+	})
+	if ctx.Err() != nil {
+		return true
+	}
+	w.mu.Lock()
+	w.products = products
+	w.mu.Unlock()
+	w.fail(err)
+	if err != nil {
+		return false
+	}
+	var changes []change
+	w.states, changes = next(w.states, products, time.Now())
+	for _, c := range changes {
+		w.tell(c)
+	}
+	return !slices.ContainsFunc(products, func(p Product) bool { return !p.Licensed() })
+}
+
+// Read returns the licensed products in what a query of nvidia-smi -q returns. It returns an error
+// if there are none.
+func Read(ctx context.Context, query func(context.Context) (string, error)) ([]Product, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	output, err := query(ctx)
+	if err != nil {
+		return nil, err
+	}
+	products := Parse(output)
+	if len(products) == 0 {
+		return nil, fmt.Errorf("nvidia-smi -q shows no %q: use a driver for vGPU guests, or remove gridd.conf", section)
+	}
+	return products, nil
+}
+
+// query runs nvidia-smi. One that hangs in the kernel cannot be killed, and is not waited for.
+func (w *Watch) query(ctx context.Context) (string, error) {
+	select {
+	case w.running <- struct{}{}:
+	default:
+		return "", errors.New("run nvidia-smi: the one before still runs: the driver does not answer")
+	}
+	type answer struct {
+		output string
+		err    error
+	}
+	result := make(chan answer, 1)
+	go func() {
+		output, err := w.cfg.Query(ctx)
+		<-w.running
+		result <- answer{output, err}
+	}()
+	select {
+	case a := <-result:
+		return a.output, a.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("run nvidia-smi: the driver does not answer: %w", ctx.Err())
+	}
+}
+
+// fail logs why the licences cannot be read, once for each reason.
+func (w *Watch) fail(err error) {
+	if err == nil || errors.Is(err, loader.ErrNotDone) {
+		w.failed = ""
+		return
+	}
+	if w.failed != err.Error() {
+		w.failed = err.Error()
+		w.cfg.Log.Warn("cannot read the state of the vgpu licence, trying again", "err", err)
+	}
+}
+
+func (w *Watch) tell(c change) {
+	log := w.cfg.Log.With("gpu", c.GPU, "product", c.Name, "status", c.Status)
+	switch {
+	case c.Licensed():
+		log.Info("vgpu is licensed")
+	case c.reason == "":
+		log.Info("vgpu has no licence, looking again")
+	default:
+		log.Warn("vgpu has no licence and becomes slow", "reason", c.reason, "fix", fix)
+	}
+	if c.reason != "" {
+		w.cfg.Report(kube.Event{Warning: !c.Licensed(), Reason: c.reason, Message: c.message()})
+	}
+}
