@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,13 +60,18 @@ func (r Request) Key(compiler string) cache.Key {
 // as before, and nothing of the build is left but its log.
 func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
 	report := &reporter{report: b.Progress, began: time.Now()}
+	var misfit *cause.Cause
 	if dir := r.Payload.Precompiled[r.Release]; dir != "" && r.Banner != "" {
-		set, fit, err := b.take(ctx, r, dir, report)
-		if err != nil || fit {
+		set, why, err := b.take(ctx, r, dir, report)
+		if err != nil || why == nil {
 			return set, err
 		}
+		misfit = why
 	}
 	source, err := r.source()
+	if err != nil && misfit != nil && len(r.Payload.Sources) == 0 {
+		return cache.Set{}, *misfit
+	}
 	if err != nil {
 		return cache.Set{}, err
 	}
@@ -95,6 +101,13 @@ func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
 func (r Request) source() (string, error) {
 	if dir := r.Payload.Sources[r.Flavour]; dir != "" {
 		return dir, nil
+	}
+	if len(r.Payload.Sources) == 0 {
+		return "", cause.Cause{
+			Code: NoSources, Subject: "driver " + r.Payload.Version,
+			Text: fmt.Sprintf("it has no sources, and precompiled modules for other kernels than %s only: %s", r.Release, strings.Join(slices.Sorted(maps.Keys(r.Payload.Precompiled)), ", ")),
+			Fix:  "use a driver image with modules for the kernel " + r.Release + ", or one with sources",
+		}
 	}
 	has := make([]string, 0, len(r.Payload.Sources))
 	for flavour := range r.Payload.Sources {

@@ -3,60 +3,77 @@ package build
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/check"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/staging"
 )
 
-// take adds modules to the cache that were built elsewhere. They do not fit if they are of
-// another kernel or of the other flavour.
-func (b *Builder) take(ctx context.Context, r Request, dir string, report *reporter) (set cache.Set, fit bool, err error) {
+// take adds modules to the cache that were built elsewhere. misfit is why they do not fit: they
+// are of another kernel or of the other flavour.
+func (b *Builder) take(ctx context.Context, r Request, dir string, report *reporter) (set cache.Set, misfit *cause.Cause, err error) {
 	stage, err := staging.New(filepath.Join(b.Places.Store, "build"))
 	if err != nil {
-		return cache.Set{}, false, err
+		return cache.Set{}, nil, err
 	}
 	defer func() { err = errors.Join(err, stage.Close()) }()
 	report.step(StepSources, "precompiled")
 	set = cache.Set{Key: r.Key(r.Banner), Built: time.Now().UTC().Truncate(time.Second)}
 	files, err := filepath.Glob(filepath.Join(dir, "*.ko*"))
 	if err != nil {
-		return cache.Set{}, false, err
+		return cache.Set{}, nil, err
 	}
 	for _, file := range files {
 		m, err := module.Read(file)
 		if err != nil {
-			return cache.Set{}, false, err
+			return cache.Set{}, nil, err
 		}
-		if !r.fits(m) {
+		if misfit := r.misfit(m); misfit != nil {
 			b.Log.Info("precompiled modules do not fit, building modules", "file", file, "vermagic", m.Vermagic, "license", m.License)
-			return cache.Set{}, false, nil
+			return cache.Set{}, misfit, nil
 		}
 		if set.BuiltWith == "" {
 			set.BuiltWith = "precompiled, " + m.Vermagic
 		}
 		if file, err = r.signed(m, file, stage.Dir); err != nil {
-			return cache.Set{}, false, err
+			return cache.Set{}, nil, err
 		}
 		set.Modules = append(set.Modules, cache.Module{Name: m.Name, File: file})
 	}
 	if len(set.Modules) == 0 {
-		return cache.Set{}, false, nil
+		return cache.Set{}, r.unfit(check.WrongRelease, "there are none"), nil
 	}
 	report.step(StepStore, "precompiled")
 	set, err = cache.Cache{Dir: b.Places.Store}.Add(ctx, set)
-	return set, err == nil, err
+	return set, nil, err
 }
 
-// fits reports whether a module is for the kernel, and of the flavour.
-func (r Request) fits(m *module.Module) bool {
+// misfit returns why a module is not for the kernel, or not of the flavour; nil if it is.
+func (r Request) misfit(m *module.Module) *cause.Cause {
 	release, _, _ := strings.Cut(m.Vermagic, " ")
-	return release == r.Release && (m.License == "NVIDIA") == (r.Flavour == payload.Proprietary)
+	switch proprietary := m.License == "NVIDIA"; {
+	case release != r.Release:
+		return r.unfit(check.WrongRelease, fmt.Sprintf("the module %s was built for the kernel %q", m.Name, release))
+	case proprietary != (r.Flavour == payload.Proprietary):
+		return r.unfit(NoSources, fmt.Sprintf("the module %s is not of the type %s", m.Name, r.Flavour))
+	}
+	return nil
+}
+
+// unfit is the cause that the modules of a payload do not fit.
+func (r Request) unfit(code cause.Code, why string) *cause.Cause {
+	return &cause.Cause{
+		Code: code, Subject: "driver " + r.Payload.Version, Text: "its precompiled modules for the kernel " + r.Release + " do not fit: " + why + "; and it has no sources to build others from",
+		Fix: "use a driver image with modules for the kernel " + r.Release + ", or one with sources",
+	}
 }
 
 // signed returns the file of a module, or a signed copy of it in dir if it has no signature

@@ -1,9 +1,11 @@
 package build_test
 
 import (
+	"strings"
 	"testing"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
+	"outrigger.dev/agents/driver-loader/internal/check"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 )
@@ -40,6 +42,15 @@ func TestPrecompiledModulesAreTakenWithoutACompiler(t *testing.T) {
 	r.Flavour, r.Release = payload.Open, "6.1.0-1-amd64"
 	r.Payload.Precompiled = map[string]string{r.Release: built.Dir}
 	if _, err := other.Build(t.Context(), r); code(err) != build.NoHeaders {
+		t.Error(err)
+	}
+	// Without sources, that is why there are no modules.
+	r.Payload.Sources = nil
+	if _, err := other.Build(t.Context(), r); code(err) != check.WrongRelease || !strings.Contains(err.Error(), release) {
+		t.Error(err)
+	}
+	r.Payload.Precompiled = map[string]string{release: built.Dir}
+	if _, err := other.Build(t.Context(), r); code(err) != build.NoSources || !strings.Contains(err.Error(), release) {
 		t.Error(err)
 	}
 }

@@ -76,7 +76,8 @@ func (l *Loader) rehearse(ctx context.Context, o Observation, d Driver) error {
 	}
 	var errs []error
 	symbols := l.symbols(o)
-	order, _, _ := stack.LoadOrder(b.modules, wanted)
+	order, _, others := stack.LoadOrder(b.modules, wanted)
+	errs = append(errs, l.installed(o, others)...)
 	for _, name := range order {
 		for _, c := range check.Module(b.modules[name], k, d.Params[name], symbols) {
 			errs = append(errs, c)
@@ -151,7 +152,7 @@ func (l *Loader) loadOne(ctx context.Context, file string, params []string, symb
 
 // loadKernels loads modules of the kernel that the driver needs.
 func (l *Loader) loadKernels(ctx context.Context, o Observation, needed []string) error {
-	index, err := depmod.Read(filepath.Join(l.cfg.Kernel.Modules, o.Kernel.Release))
+	index, err := l.index(o)
 	if err != nil {
 		return err
 	}
@@ -172,6 +173,28 @@ func (l *Loader) loadKernels(ctx context.Context, o Observation, needed []string
 		}
 	}
 	return nil
+}
+
+// installed returns the causes for those of the kernel's modules that are neither loaded nor
+// installed.
+func (l *Loader) installed(o Observation, needed []string) []error {
+	index, err := l.index(o)
+	if err != nil {
+		return []error{err}
+	}
+	var errs []error
+	for _, name := range needed {
+		if _, loaded := o.Modules[name]; !loaded {
+			_, err := index.Files(name)
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// index returns which modules of the kernel are installed.
+func (l *Loader) index(o Observation) (depmod.Index, error) {
+	return depmod.Read(filepath.Join(l.cfg.Kernel.Modules, o.Kernel.Release))
 }
 
 func (l *Loader) loadFiles(ctx context.Context, files []depmod.File, loaded map[string]kernel.Loaded) error {

@@ -13,9 +13,11 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/check"
+	"outrigger.dev/agents/driver-loader/internal/depmod"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/agents/driver-loader/internal/module/moduletest"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/agents/driver-loader/internal/root"
@@ -66,6 +68,12 @@ func host(t *testing.T) loader.Config {
 // place of one that was built.
 func stocked(t *testing.T, cfg loader.Config) payload.Payload {
 	t.Helper()
+	return stockedWith(t, cfg, "../module/testdata/sample.ko.xz")
+}
+
+// stockedWith imports driver 2 into the store of a host, with a file as its module nvidia.
+func stockedWith(t *testing.T, cfg loader.Config, file string) payload.Payload {
+	t.Helper()
 	p, err := payload.Store{Dir: cfg.Store, Machine: "x86_64"}.Import(t.Context(), payloadtest.Driver{Version: "2.0"}.Folder(t))
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +83,7 @@ func stocked(t *testing.T, cfg loader.Config) payload.Payload {
 		t.Fatal(err)
 	}
 	request := build.Request{Release: k.Release, Machine: k.Machine, Banner: k.Banner, Payload: p, Flavour: payload.Open}
-	set := cache.Set{Key: request.Key(k.Banner), Modules: []cache.Module{{Name: "nvidia", File: "../module/testdata/sample.ko.xz"}}}
+	set := cache.Set{Key: request.Key(k.Banner), Modules: []cache.Module{{Name: "nvidia", File: file}}}
 	if _, err := (cache.Cache{Dir: cfg.Store}).Add(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
@@ -85,8 +93,23 @@ func stocked(t *testing.T, cfg loader.Config) payload.Payload {
 func TestADriverIsNotUnloadedForOneThatTheKernelWouldReject(t *testing.T) {
 	cfg := host(t)
 	stocked(t, cfg)
+	staysFor(t, cfg, check.WrongRelease)
+}
+
+func TestADriverIsNotUnloadedForOneWhoseDependencyIsMissing(t *testing.T) {
+	cfg := host(t)
+	file := filepath.Join(t.TempDir(), "nvidia.ko")
+	m := moduletest.Module{Name: "nvidia", Version: "2.0", Vermagic: "6.1.0-1-amd64 SMP", Depends: []string{"drm"}}
+	payloadtest.Write(t, file, string(m.Bytes()), 0o644)
+	stockedWith(t, cfg, file)
+	staysFor(t, cfg, depmod.Missing)
+}
+
+// staysFor fails the test unless the loaded driver stays, for a cause.
+func staysFor(t *testing.T, cfg loader.Config, code cause.Code) {
+	t.Helper()
 	step := loader.New(cfg, "x86_64").Settle(t.Context())
-	if step.Kind != loader.Wait || !slices.ContainsFunc(step.Causes, func(c cause.Cause) bool { return c.Code == check.WrongRelease }) {
+	if step.Kind != loader.Wait || !slices.ContainsFunc(step.Causes, func(c cause.Cause) bool { return c.Code == code }) {
 		t.Errorf("%s %v", step, step.Causes)
 	}
 	if _, err := os.Stat(filepath.Join(cfg.Store, "journal.json")); !errors.Is(err, os.ErrNotExist) {
