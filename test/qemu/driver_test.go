@@ -24,6 +24,7 @@ func TestDriverInAGuest(t *testing.T) {
 		name, test string
 		options    []string
 	}{
+		{"drivers that cannot be loaded", "TestRejected", nil},
 		{"first boot", "TestFirstBoot", nil},
 		{"after a reboot", "TestReboot", nil},
 		{"signatures enforced", "TestSignatures", []string{"module.sig_enforce=1"}},
@@ -32,7 +33,7 @@ func TestDriverInAGuest(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer stop()
 			m := m
-			m.Options = boot.options
+			m.Options, m.Discard = boot.options, boot.test == "TestRejected"
 			code, out, err := m.Run(ctx, "/usr/bin/test", "-test.v", "-test.run", "^"+boot.test+"$")
 			if err != nil || code != 0 || !strings.Contains(out, "--- PASS: "+boot.test) {
 				t.Errorf("exit code %d, %v\n%s", code, err, out)
@@ -52,13 +53,36 @@ func addLoader(t *testing.T, m *qemu.Machine) {
 	}
 	release := filepath.Base(releases[0])
 	store := t.TempDir()
-	// The loader removes drivers that were imported before those that it needs. The last one
-	// fails to initialize with EIO.
-	for _, version := range []string{"580.95.05", "580.105.08", "590.44.01"} {
-		flags := map[string]string{"590.44.01": "ccflags-y += -DSIM_INIT_ERRNO=5\n"}[version]
-		command(t, loader, "--store="+store, "import", driver(t, version, flags))
-		command(t, loader, "--store="+store, "--host-root="+host, "--driver-version="+version, "build", "--kernel="+release)
+	// The loader removes drivers that were imported before those that it needs.
+	for _, d := range []struct {
+		version string
+		change  func(sources string)
+	}{
+		{"580.95.05", nil},
+		{"580.105.08", nil},
+		{"590.44.01", func(sources string) { // fails to initialize with EIO
+			edit(t, filepath.Join(sources, "Kbuild"), func(text string) string { return text + "ccflags-y += -DSIM_INIT_ERRNO=5\n" })
+		}},
+		{"590.44.02", func(sources string) { // needs udp_tunnel, which the guest does not have
+			edit(t, filepath.Join(sources, "nvidia-drm/nvidia-drm-linux.c"), func(text string) string {
+				return text + "#include <net/udp_tunnel.h>\nvoid *needed(void);\nvoid *needed(void) { return udp_tunnel_sock_release; }\n"
+			})
+		}},
+	} {
+		command(t, loader, "--store="+store, "import", driver(t, d.version, d.change))
+		command(t, loader, "--store="+store, "--host-root="+host, "--driver-version="+d.version, "build", "--kernel="+release)
 	}
+	modules := builtFor(t, store, "580.95.05")
+	for version, change := range map[string][2]string{
+		"580.95.06": {"vermagic=" + release + " SMP ", "vermagic=" + release + "     "},
+		"580.95.07": {"vermagic=" + release + " ", "vermagic=" + strings.Replace(release, "6.", "5.", 1) + " "},
+	} {
+		command(t, loader, "--store="+store, "import", precompiled(t, modules, release, version, change))
+	}
+	// Only this tells the agent which options the kernel has.
+	const installed = "kernel/drivers/net/dummy.ko"
+	m.Files["/lib/modules/"+release+"/"+installed] = read(t, filepath.Join(releases[0], installed))
+	m.Files["/lib/modules/"+release+"/modules.dep"] = []byte(installed + ":\n")
 	m.Disk, m.DiskAt = disk(t, store), "/var/lib/outrigger/driver"
 	m.Files["/usr/bin/driver-loader"] = read(t, loader)
 	m.Files["/usr/bin/test"] = read(t, build(t, "internal/driver", "test", "-tags=e2e", "-c", "."))
@@ -80,17 +104,68 @@ func addPlugin(t *testing.T, m *qemu.Machine) {
 	addProgram(t, m, filepath.Join(bin, "device-plugin"), "/usr/bin/device-plugin")
 }
 
-// driver returns a driver root with the simulated libraries, and the sources of the stand-in
-// modules with more flags for the compiler.
-func driver(t *testing.T, version, flags string) string {
+// builtFor returns the folder in a store with the modules of a version.
+func builtFor(t *testing.T, store, version string) string {
 	t.Helper()
-	root := t.TempDir()
+	files, err := filepath.Glob(filepath.Join(store, "modules/*/*/nvidia.ko"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.Contains(string(read(t, file)), "version="+version+"\x00") {
+			return filepath.Dir(file)
+		}
+	}
+	t.Fatalf("%s has no modules of %s", store, version)
+	return ""
+}
+
+// precompiled returns a driver root without sources, whose modules for the release are those of
+// 580.95.05 with another version, and with another text in place of one that is as long.
+func precompiled(t *testing.T, modules, release, version string, change [2]string) string {
+	t.Helper()
+	root := simulated(t, version)
+	to := filepath.Join(root, "lib/modules", release, "updates")
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(modules, "*.ko"))
+	if err != nil || len(files) == 0 || len(change[0]) != len(change[1]) {
+		t.Fatal(files, err, change)
+	}
+	for _, file := range files {
+		text := strings.ReplaceAll(string(read(t, file)), "580.95.05", version)
+		changed := strings.Replace(text, change[0], change[1], 1)
+		if changed == text {
+			t.Fatalf("%s has no %q", file, change[0])
+		}
+		if err := os.WriteFile(filepath.Join(to, filepath.Base(file)), []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// driver returns a driver root with the simulated libraries, and the sources of the stand-in
+// modules after a change; nil for none.
+func driver(t *testing.T, version string, change func(sources string)) string {
+	t.Helper()
+	root := simulated(t, version)
 	sources := filepath.Join(root, "usr/src/nvidia-"+version)
 	if err := os.CopyFS(sources, os.DirFS("../../sim/modules")); err != nil {
 		t.Fatal(err)
 	}
 	edit(t, filepath.Join(sources, "dkms.conf"), func(text string) string { return strings.ReplaceAll(text, "580.95.05", version) })
-	edit(t, filepath.Join(sources, "Kbuild"), func(text string) string { return text + flags })
+	if change != nil {
+		change(sources)
+	}
+	return root
+}
+
+// simulated returns a driver root with the simulated libraries.
+func simulated(t *testing.T, version string) string {
+	t.Helper()
+	root := t.TempDir()
 	libraries := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
 	if err := os.MkdirAll(libraries, 0o755); err != nil {
 		t.Fatal(err)

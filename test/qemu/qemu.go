@@ -31,6 +31,8 @@ type Machine struct {
 	// Disk is the path of a disk of this machine, with ext4, "" for none. The guest mounts it
 	// at the folder DiskAt. What it writes there is there again when it boots with the disk.
 	Disk, DiskAt string
+	// Discard is set if what the guest writes to the disk is lost instead.
+	Discard bool
 	// Env are variables of the program, as "NAME=value".
 	Env []string
 	// Options are added to the kernel's command line.
@@ -81,7 +83,8 @@ func (m Machine) Run(ctx context.Context, args ...string) (code int, output stri
 	}
 	if m.Disk != "" {
 		// Debian's kernel has the driver of NVMe built in.
-		options = append(options, "-drive", "if=none,id=disk,format=raw,file="+m.Disk, "-device", "nvme,drive=disk,serial=disk")
+		snapshot := map[bool]string{true: "on", false: "off"}[m.Discard]
+		options = append(options, "-drive", "if=none,id=disk,format=raw,snapshot="+snapshot+",file="+m.Disk, "-device", "nvme,drive=disk,serial=disk")
 	}
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", options...)
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -255,7 +255,7 @@ func kill(t *testing.T, version, text string) {
 // damaged has a module of the first version, which no longer is as it was built.
 func damaged(t *testing.T) {
 	files, err := filepath.Glob(store + "/modules/*/*/nvidia.ko")
-	if err != nil || len(files) != 3 {
+	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
@@ -291,6 +291,9 @@ func TestReboot(t *testing.T) {
 // TestSignatures has a kernel that takes only modules with a signature by a key that it knows.
 func TestSignatures(t *testing.T) {
 	guest(t)
-	fails(t, second, "load", "ModuleUnsigned", "sign")
-	loaded(t, "")
+	before := node(t)
+	fails(t, second, "load", "ModuleUnsigned: module nvidia: ", "fix: sign the modules with your own key")
+	if after := node(t); !slices.Equal(after, before) {
+		t.Errorf("the node has %q, before it had %q", after, before)
+	}
 }

@@ -21,8 +21,10 @@ const (
 	store      = "/var/lib/outrigger/driver"
 	parameters = "/drivers/nvidia.conf"
 	gpu        = "0000:01:00.0"
-	// The versions of the driver in the store. The last one does not initialize.
-	first, second, broken = "580.95.05", "580.105.08", "590.44.01"
+	// The versions of the driver in the store. One does not initialize, one needs a module of the
+	// kernel that the guest does not have, and two have modules for other kernels, and no sources.
+	first, second, broken, dependent = "580.95.05", "580.105.08", "590.44.01", "590.44.02"
+	otherOptions, otherKernel        = "580.95.06", "580.95.07"
 )
 
 // guest skips a test outside of a guest, and gives the guest its GPU.
