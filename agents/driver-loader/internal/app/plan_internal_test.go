@@ -82,6 +82,18 @@ func TestPlan(t *testing.T) {
 			f.Licensed, f.LicenceErr = true, errors.New("run nvidia-smi -q: exit status 9: Driver Not Loaded")
 			return o, f
 		},
+		"nouveau that is unloaded": func() (loader.Observation, preflight.Facts) {
+			o, f := bare()
+			o.Devices[0].Driver, o.Modules = "nouveau", map[string]kernel.Loaded{"nouveau": {Name: "nouveau"}}
+			o.Sets = []cache.Set{{Key: cache.Key{Driver: "580.95.05", Sources: "d1", Flavour: "open"}}}
+			return o, f
+		},
+		"nouveau that is used": func() (loader.Observation, preflight.Facts) {
+			o, f := bare()
+			o.Devices[0].Driver, o.Modules = "nouveau", map[string]kernel.Loaded{"nouveau": {Name: "nouveau", RefCount: 1}}
+			o.Displays = []string{"Xorg (pid 812), which has /dev/dri/card0 open"}
+			return o, f
+		},
 		"a driver of the host": func() (loader.Observation, preflight.Facts) {
 			o, f := used()
 			o.Host = o.Running.Version

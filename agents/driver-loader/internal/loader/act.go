@@ -47,6 +47,12 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 	case Claim:
 		return l.claim(ctx, s)
 	case Unload:
+		if o.Running.Version == "" {
+			// Another driver for the GPUs, which is not unloaded for nothing.
+			if err := l.rehearse(ctx, o, s.Driver); err != nil {
+				return err
+			}
+		}
 		return l.unload(s.Modules)
 	case Nodes:
 		_, err := devnode.Keep(l.cfg.Nodes)

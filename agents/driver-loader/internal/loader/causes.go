@@ -6,7 +6,6 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/holders"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
-	"outrigger.dev/agents/driver-loader/internal/stack"
 	"outrigger.dev/pkg/text"
 )
 
@@ -57,21 +56,6 @@ func FlavourCause(d Driver, reasons []string) cause.Cause {
 		Text: "its " + string(d.Flavour) + " modules are for none of the GPUs: " + strings.Join(reasons, "; "),
 		Fix:  "set --kernel-module-type to the other type, or to auto, with a driver that has it",
 	}
-}
-
-// Foreign returns a cause for each GPU that another driver has.
-func (o Observation) Foreign() []cause.Cause {
-	var out []cause.Cause
-	for _, g := range o.GPUs() {
-		if g.Driver == "" || g.Driver == stack.Core || passedThrough(g) {
-			continue
-		}
-		out = append(out, cause.Cause{
-			Code: OtherDriverBound, Subject: "GPU " + g.BusID, Text: "the driver " + g.Driver + " has it",
-			Fix: "keep it from being loaded (on the kernel's command line: modprobe.blacklist=" + g.Driver + ") and reboot",
-		})
-	}
-	return out
 }
 
 // InUse returns the causes why modules cannot be unloaded: the processes that hold them.

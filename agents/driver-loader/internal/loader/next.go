@@ -163,6 +163,9 @@ func (o Observation) bring(target Driver, d Desired) Step {
 	if _, way := o.payload(o.Before.Digest); way && !o.Before.same(target) && !o.noted(target) {
 		return Step{Kind: Begin, Driver: target}
 	}
+	if others := o.Displaced(); len(others) > 0 {
+		return Step{Kind: Unload, Driver: target, Modules: others}
+	}
 	if !o.shown(target) {
 		return Step{Kind: Show, Driver: target}
 	}

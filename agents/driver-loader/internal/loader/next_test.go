@@ -51,6 +51,18 @@ func modules(uses int) map[string]kernel.Loaded {
 	}
 }
 
+// inTree are the modules of a driver of the kernel: one with uses, and those that hold it. All hold drm.
+func inTree(name string, uses int, by ...string) map[string]kernel.Loaded {
+	out := map[string]kernel.Loaded{
+		name:  {Name: name, RefCount: uses + len(by), Holders: by},
+		"drm": {Name: "drm", RefCount: 1 + len(by), Holders: append([]string{name}, by...)},
+	}
+	for _, holder := range by {
+		out[holder] = kernel.Loaded{Name: holder}
+	}
+	return out
+}
+
 // running is a node on which version 1 is loaded and ready, and 2 is in the store and built too.
 func running() loader.Observation {
 	one := driver("1")
@@ -107,6 +119,24 @@ func TestNext(t *testing.T) {
 		"nouveau has the GPU": {want1, func(o *loader.Observation) {
 			o.Running, o.Modules, o.Devices = loader.Driver{}, nil, []pci.Device{gpu("nouveau")}
 		}, loader.Wait, "", nil, []cause.Code{loader.OtherDriverBound}},
+		"… it can be unloaded": {want1, func(o *loader.Observation) {
+			o.Running, o.Modules, o.Devices = loader.Driver{}, inTree("nouveau", 0), []pci.Device{gpu("nouveau")}
+		}, loader.Unload, "1", []string{"nouveau"}, nil},
+		"… something uses it": {want1, func(o *loader.Observation) {
+			o.Running, o.Modules, o.Devices = loader.Driver{}, inTree("nouveau", 1), []pci.Device{gpu("nouveau")}
+		}, loader.Wait, "", nil, []cause.Code{loader.OtherDriverBound}},
+		"… the modules of the driver are built before": {want1, func(o *loader.Observation) {
+			o.Running, o.Modules, o.Devices, o.Sets = loader.Driver{}, inTree("nouveau", 0), []pci.Device{gpu("nouveau")}, nil
+		}, loader.Build, "1", nil, nil},
+		"nouveau is loaded, and has no GPU": {want1, func(o *loader.Observation) {
+			o.Running, o.Modules, o.Devices = loader.Driver{}, inTree("nouveau", 0), []pci.Device{gpu("")}
+		}, loader.Unload, "1", []string{"nouveau"}, nil},
+		"… and stays, because something uses it": {want1, func(o *loader.Observation) {
+			o.Running, o.Modules, o.Devices = loader.Driver{}, inTree("nouveau", 1), []pci.Device{gpu("")}
+		}, loader.Load, "1", all, nil},
+		"nova_core has the GPU, and nova_drm holds it": {want1, func(o *loader.Observation) {
+			o.Running, o.Modules, o.Devices = loader.Driver{}, inTree("nova_core", 0, "nova_drm"), []pci.Device{gpu("NovaCore")}
+		}, loader.Unload, "1", []string{"nova_drm", "nova_core"}, nil},
 		"a virtual machine has one of the GPUs": {want1, func(o *loader.Observation) {
 			o.Running, o.Modules, o.Devices = loader.Driver{}, nil, []pci.Device{gpu("vfio-pci"), gpu("")}
 		}, loader.Load, "1", all, nil},

@@ -110,6 +110,8 @@ type Observation struct {
 	// Users are those that stay when NVML is claimed. They are only observed before that, while a
 	// change is noted.
 	Users []holders.Holder
+	// Displays are, for people, what uses the GPUs of another driver that is in the way.
+	Displays []string
 	// MissingNodes is how many device nodes and links are to be made.
 	MissingNodes int
 	// Daemons are those of the driver that should run and do not.

@@ -70,6 +70,8 @@ func (l *Loader) Observe(ctx context.Context) (Observation, error) {
 	}
 	note(err)
 	o.Claimed, o.Validated, o.Rehearsed = l.grant != nil, l.validated, l.rehearsed()
+	o.Displays, err = l.displays(ctx, o)
+	note(err)
 	if o.Running.Version == "" {
 		return o, errors.Join(errs...)
 	}

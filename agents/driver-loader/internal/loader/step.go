@@ -24,7 +24,8 @@ const (
 	Begin Kind = "begin"
 	// Claim withdraws the fact driver-ready, and asks all agents to close their handles of NVML.
 	Claim Kind = "claim"
-	// Unload unloads Modules, in this order.
+	// Unload unloads Modules, in this order: those of the loaded driver, or of another one for the
+	// GPUs that nothing uses, such as nouveau.
 	Unload Kind = "unload"
 	// Rehearse checks the modules of Driver as before a load, while another driver works.
 	Rehearse Kind = "rehearse"

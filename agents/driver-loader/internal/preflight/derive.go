@@ -65,6 +65,9 @@ func (v *deriver) gpus() {
 		return
 	}
 	v.add("gpu", OK, "%d: %s", len(names), strings.Join(names, ", "))
+	if others := v.o.Displaced(); len(others) > 0 && v.o.Host == "" && v.o.Running.Version == "" {
+		v.add("gpu", Note, "%s is loaded, and nothing uses it: it is unloaded before the driver is loaded", strings.Join(others, ", "))
+	}
 	for _, c := range v.o.Foreign() {
 		v.problem("gpu", c)
 	}

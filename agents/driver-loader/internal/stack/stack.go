@@ -73,7 +73,11 @@ func LoadOrder(driver map[string]*module.Module, wanted []string) (order, absent
 // UnloadOrder returns the loaded modules that have to go so that the driver is unloaded:
 // the core, and all that hold it, whoever made them, each before what it holds. It returns
 // nothing if the driver is not loaded.
-func UnloadOrder(loaded map[string]kernel.Loaded) []string {
+func UnloadOrder(loaded map[string]kernel.Loaded) []string { return HoldersOf(loaded, Core) }
+
+// HoldersOf returns a module and all that hold it, in the order in which they can be unloaded. It
+// returns nothing if the module is not loaded.
+func HoldersOf(loaded map[string]kernel.Loaded, module string) []string {
 	var order []string
 	placed := map[string]bool{}
 	var place func(name string)
@@ -88,7 +92,7 @@ func UnloadOrder(loaded map[string]kernel.Loaded) []string {
 		}
 		order = append(order, name)
 	}
-	place(Core)
+	place(module)
 	return order
 }
 

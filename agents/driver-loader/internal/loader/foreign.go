@@ -1,0 +1,127 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/holders"
+	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/pci"
+	"outrigger.dev/pkg/text"
+)
+
+// Displaced returns the modules of the kernel's own drivers for NVIDIA's GPUs that are unloaded
+// before this driver is loaded, in this order. One that something uses stays.
+func (o Observation) Displaced() []string {
+	var out []string
+	for _, name := range stack.InTree() {
+		if order := stack.HoldersOf(o.Modules, name); len(stack.Used(o.Modules, order)) == 0 {
+			out = append(out, order...)
+		}
+	}
+	return out
+}
+
+// Foreign returns a cause for each GPU that another driver has and keeps.
+func (o Observation) Foreign() []cause.Cause {
+	var out []cause.Cause
+	for _, g := range o.GPUs() {
+		if g.Driver == "" || g.Driver == stack.Core || passedThrough(g) {
+			continue
+		}
+		module := stack.ModuleOfDriver(g.Driver)
+		if slices.Contains(o.Displaced(), module) {
+			continue
+		}
+		why := "the driver " + g.Driver + " has it"
+		if o.held(g) {
+			by := "something that this agent cannot see (run it with hostPID)"
+			if len(o.Displays) > 0 {
+				by = strings.Join(o.Displays, ", ")
+			}
+			why += ", and cannot be unloaded: it is used by " + by
+		}
+		out = append(out, cause.Cause{
+			Code: OtherDriverBound, Subject: "GPU " + g.BusID, Text: text.Printable(why),
+			Fix: "keep it from being loaded (on the kernel's command line: modprobe.blacklist=" + module + ") and reboot",
+		})
+	}
+	return out
+}
+
+// held reports whether one of the kernel's own drivers has a GPU, and something uses its module.
+func (o Observation) held(g pci.Device) bool {
+	module := stack.ModuleOfDriver(g.Driver)
+	return slices.Contains(stack.InTree(), module) && len(stack.Used(o.Modules, stack.HoldersOf(o.Modules, module))) > 0
+}
+
+// displays returns, for people, what uses the GPUs whose driver cannot be unloaded: processes, and
+// the console.
+func (l *Loader) displays(ctx context.Context, o Observation) ([]string, error) {
+	var devices []holders.Devices
+	var out []string
+	for _, g := range o.GPUs() {
+		if !o.held(g) {
+			continue
+		}
+		dir := filepath.Join(l.cfg.Kernel.Sys, "bus/pci/devices", g.BusID)
+		devices = append(devices, numbers(filepath.Join(dir, "drm/*/dev"))...)
+		devices = append(devices, numbers(filepath.Join(dir, "graphics/*/dev"))...)
+		if buffers, err := filepath.Glob(filepath.Join(dir, "graphics/fb*")); err == nil && len(buffers) > 0 && l.console() {
+			out = append(out, "the console, on "+filepath.Base(buffers[0]))
+		}
+	}
+	if len(devices) == 0 {
+		return out, nil
+	}
+	found, err := holders.Find(ctx, holders.Root{Proc: l.cfg.Kernel.Proc, PodLogs: l.cfg.PodLogs}, devices)
+	if err != nil {
+		err = fmt.Errorf("find out who uses the GPUs: %w", err)
+	}
+	for _, h := range found {
+		out = append(out, fmt.Sprintf("%s, which has %s open", h, strings.Join(h.Devices, ", ")))
+	}
+	return out, err
+}
+
+// numbers returns the devices whose numbers are in files such as drm/card0/dev: "226:0".
+func numbers(pattern string) []holders.Devices {
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil
+	}
+	var out []holders.Devices
+	for _, file := range files {
+		data, err := hostfs.ReadFile(file, maxAttribute)
+		var major, minor uint32
+		if err == nil {
+			_, err = fmt.Sscanf(string(data), "%d:%d", &major, &minor)
+		}
+		if err == nil {
+			out = append(out, holders.Devices{Major: major, Minors: []uint32{minor}})
+		}
+	}
+	return out
+}
+
+// maxAttribute bounds a file of sysfs.
+const maxAttribute = 4096
+
+// console reports whether the kernel shows its console on a frame buffer.
+func (l *Loader) console() bool {
+	dirs, err := filepath.Glob(filepath.Join(l.cfg.Kernel.Sys, "class/vtconsole/vtcon*"))
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		name, nameErr := hostfs.ReadFile(filepath.Join(dir, "name"), maxAttribute)
+		bound, boundErr := hostfs.ReadFile(filepath.Join(dir, "bind"), maxAttribute)
+		return errors.Join(nameErr, boundErr) == nil && strings.Contains(string(name), "frame buffer") && strings.TrimSpace(string(bound)) == "1"
+	})
+}
