@@ -33,6 +33,8 @@ type Machine struct {
 	Disk, DiskAt string
 	// Discard is set if what the guest writes to the disk is lost instead.
 	Discard bool
+	// Devices are devices of the emulator, as values of its option -device.
+	Devices []string
 	// Env are variables of the program, as "NAME=value".
 	Env []string
 	// Options are added to the kernel's command line.
@@ -85,6 +87,9 @@ func (m Machine) Run(ctx context.Context, args ...string) (code int, output stri
 		// Debian's kernel has the driver of NVMe built in.
 		snapshot := map[bool]string{true: "on", false: "off"}[m.Discard]
 		options = append(options, "-drive", "if=none,id=disk,format=raw,snapshot="+snapshot+",file="+m.Disk, "-device", "nvme,drive=disk,serial=disk")
+	}
+	for _, device := range m.Devices {
+		options = append(options, "-device", device)
 	}
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", options...)
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -20,7 +20,7 @@ import (
 const (
 	store      = "/var/lib/outrigger/driver"
 	parameters = "/drivers/nvidia.conf"
-	gpu        = "0000:01:00.0"
+	gpu        = "0000:00:05.0"
 	// The versions of the driver in the store. One does not initialize, one needs a module of the
 	// kernel that the guest does not have, and two have modules for other kernels, and no sources.
 	first, second, broken, dependent = "580.95.05", "580.105.08", "590.44.01", "590.44.02"
@@ -39,12 +39,13 @@ func guest(t *testing.T) {
 		}
 	}
 	write(t, parameters, "sim_gpus="+gpu+"\nNVreg_OpenRmEnableUnsupportedGpus=0\n")
+	// The emulator has no device with NVIDIA's numbers.
 	for file, content := range map[string]string{"vendor": "0x10de", "device": "0x2330", "class": "0x030200"} {
-		write(t, filepath.Join("/guest/pci", gpu, file), content+"\n")
-	}
-	// The emulator has no device that can have NVIDIA's numbers.
-	if err := unix.Mount("/guest/pci", "/sys/bus/pci/devices", "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
+		own := filepath.Join("/guest", file)
+		write(t, own, content+"\n")
+		if err := unix.Mount(own, filepath.Join("/sys/bus/pci/devices", gpu, file), "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -1,0 +1,67 @@
+//go:build e2e
+
+package driver_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestNouveau has a GPU that the kernel's own driver has taken.
+func TestNouveau(t *testing.T) {
+	guest(t)
+	insert(t)
+	has(t, succeeds(t, first, "plan"), "bound to nouveau", "nouveau is loaded, and nothing uses it: it is unloaded before the driver is loaded", "next: unload nouveau")
+	t.Run("it stays for a driver that the kernel would reject", func(t *testing.T) {
+		fails(t, otherOptions, "load", "ModuleWrongOptions")
+		bound(t, true)
+	})
+	t.Run("it stays while something uses it", func(t *testing.T) {
+		f := hold(t, "/dev/card0")
+		fails(t, first, "load", "OtherDriverBound: GPU "+gpu+": the driver nouveau has it, and cannot be unloaded: it is used by ",
+			fmt.Sprintf("(pid %d), which has /dev/card0 open", os.Getpid()), "fix: keep it from being loaded (on the kernel's command line: modprobe.blacklist=nouveau) and reboot")
+		bound(t, true)
+		loaded(t, "")
+		f.Close()
+	})
+	t.Run("it is unloaded before the driver is loaded", func(t *testing.T) {
+		out := succeeds(t, first, "load")
+		has(t, out, `"unload nouveau"`, "unloading module", "module=nouveau")
+		if strings.Index(out, "module=nouveau") > strings.Index(out, "module=nvidia") {
+			t.Errorf("nvidia was loaded before nouveau was unloaded:\n%s", out)
+		}
+		bound(t, false)
+		loaded(t, first)
+		ready(t, first)
+	})
+}
+
+// insert loads the stand-in for nouveau.
+func insert(t *testing.T) {
+	t.Helper()
+	files, err := filepath.Glob(store + "/modules/*/*/nouveau.ko")
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	f := hold(t, files[0])
+	defer f.Close()
+	if err := unix.FinitModule(int(f.Fd()), "", 0); err != nil {
+		t.Fatal(err)
+	}
+	bound(t, true)
+}
+
+// bound fails the test unless nouveau has the GPU, or has not and is not loaded.
+func bound(t *testing.T, want bool) {
+	t.Helper()
+	driver, _ := os.Readlink(filepath.Join("/sys/bus/pci/devices", gpu, "driver"))
+	_, err := os.Stat("/sys/module/nouveau")
+	if got := filepath.Base(driver) == "nouveau"; got != want || err == nil != want {
+		t.Errorf("the driver of the GPU is %q, and the module nouveau: %v", driver, err)
+	}
+}
