@@ -122,13 +122,45 @@ func TestADriverOfTheHostIsUsedAndStays(t *testing.T) {
 	}
 }
 
-func TestABareNodeSaysWhatItWaitsFor(t *testing.T) {
+// bareHost is a host with a GPU, and no driver.
+func bareHost(t *testing.T) host {
+	t.Helper()
 	h := newHost(t)
 	for _, path := range []string{"sys/module/nvidia", "host/usr", "proc/driver", "proc/devices"} {
 		if err := os.RemoveAll(h.path(path)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return h
+}
+
+func TestSourcesAreImportedByTheCommandsThatTakeThem(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // no compiler, and nothing that fetches headers
+	for _, command := range []string{"build", "load"} {
+		t.Run(command, func(t *testing.T) {
+			h := bareHost(t)
+			fails := func(part string, args ...string) {
+				t.Helper()
+				out, err := agenttest.Command(t, nil, append(append([]string{command}, h.args()...), args...)...).CombinedOutput()
+				if err == nil || !strings.Contains(string(out), part) {
+					t.Errorf("%q: %v, no %q in:\n%s", args, err, part, out)
+				}
+			}
+			fails("driver: it is not in the store")
+			fails(h.path("none")+": is not there", "--source", h.path("none"))
+			fails(h.path("run")+": has no driver in it", "--source", h.path("run"))
+			fails("apt-get or dnf: the program cannot be run", "--source", "../../sim/modules")
+			drivers, err := filepath.Glob(h.path("store/drivers/" + version + "-*/source/open/Kbuild"))
+			if err != nil || len(drivers) != 1 {
+				t.Errorf("the store has %q, %v", drivers, err)
+			}
+			fails("has driver "+version+", and --driver-version is 1.2.3: set only one of them", "--source", "../../sim/modules", "--driver-version", "1.2.3")
+		})
+	}
+}
+
+func TestABareNodeSaysWhatItWaitsFor(t *testing.T) {
+	h := bareHost(t)
 	p := agenttest.Start(t, agenttest.Command(t, nil, h.args()...))
 	if err := p.Log.Wait(agenttest.Deadline(t), "code=DriverMissing"); err != nil {
 		t.Fatal(err)

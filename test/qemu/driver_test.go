@@ -76,8 +76,7 @@ func addLoader(t *testing.T, m *qemu.Machine) {
 			})
 		}},
 	} {
-		command(t, loader, "--store="+store, "import", driver(t, d.version, d.change))
-		command(t, loader, "--store="+store, "--host-root="+host, "--driver-version="+d.version, "build", "--kernel="+release)
+		command(t, loader, "--store="+store, "--host-root="+host, "build", "--source="+driver(t, d.version, d.change), "--kernel="+release)
 	}
 	modules := builtFor(t, store, "580.95.05")
 	for version, change := range map[string][2]string{

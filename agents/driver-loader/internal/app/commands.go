@@ -30,12 +30,13 @@ func commands() []*cli.Command {
 		},
 		{
 			Name: "build", Usage: "build the modules of the driver into the store, also for a kernel that is not running",
-			Flags:  []cli.Flag{&cli.StringFlag{Name: "kernel", EnvVars: []string{"KERNEL_VERSION"}, Usage: "`RELEASE` of the kernel, as uname -r; empty for the running one"}},
-			Action: with(buildModules),
+			Flags:  []cli.Flag{sourceFlag(), &cli.StringFlag{Name: "kernel", EnvVars: []string{"KERNEL_VERSION"}, Usage: "`RELEASE` of the kernel, as uname -r; empty for the running one"}},
+			Action: with(fromSource(buildModules)),
 		},
 		{
 			Name: "load", Usage: "do what the agent would do, once: build, load, replace; fails if something is in the way",
-			Action: with(load),
+			Flags:  []cli.Flag{sourceFlag()},
+			Action: with(fromSource(load)),
 		},
 		{
 			Name: "unload", Usage: "unload the driver from the kernel, if nothing uses it; names what does",
@@ -60,6 +61,33 @@ func with(run func(c *cli.Context, s settings) error) cli.ActionFunc {
 			return err
 		}
 		s.config.Builder.Progress = progress(log)
+		return run(c, s)
+	}
+}
+
+func sourceFlag() cli.Flag {
+	return &cli.PathFlag{
+		Name: "source", EnvVars: []string{"DRIVER_SOURCE"},
+		Usage: "`DIR` with NVIDIA's sources, or another driver, to import first; its version is the one to take",
+	}
+}
+
+// fromSource imports the driver of --source before a command, which then takes that one.
+func fromSource(run func(c *cli.Context, s settings) error) func(c *cli.Context, s settings) error {
+	return func(c *cli.Context, s settings) error {
+		from := c.Path("source")
+		if from == "" {
+			return run(c, s)
+		}
+		p, err := s.store().Import(c.Context, from)
+		if err != nil {
+			return err
+		}
+		if set := s.desired.Version; set != "" && set != p.Version {
+			return agent.Usagef("--source %s has driver %s, and --driver-version is %s: set only one of them", from, p.Version, set)
+		}
+		s.desired.Version = p.Version
+		s.config.Desired = s.observeDesired
 		return run(c, s)
 	}
 }
