@@ -93,6 +93,7 @@ func rolledBack(j Journal, o Observation, failed *cause.Cause, now time.Time) Jo
 
 // move changes the state. A cause stays until the next upgrade begins, or succeeds.
 func move(j Journal, o Observation, to State, why *cause.Cause, now time.Time) Journal {
+	j.Untouched = j.State.beforeSwap() && (to == Yielding || to == Restoring)
 	j.State, j.Since, j.Attempts, j.Settled = to, now, 0, false
 	if why != nil {
 		j.Cause = why

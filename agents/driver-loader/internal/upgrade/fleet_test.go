@@ -147,6 +147,8 @@ type machine struct {
 	swap, validate, rollBack error
 	// looked gets a signal of each look at the driver, if it is not nil.
 	looked chan struct{}
+	// offered is Config.Offered, if it is not nil.
+	offered func(context.Context) error
 	// in is called in each method of Driver that changes the driver.
 	in func(method string)
 	// desired is the driver of the chart.
@@ -166,7 +168,7 @@ func (f *fleet) node(name string, cordoned bool) *machine {
 	})
 	f.create("v1", "nodes", map[string]any{
 		"kind": "Node", "metadata": map[string]any{"name": name, "labels": map[string]any{"nvidia.com/gpu.present": "true"}},
-		"spec": map[string]any{"unschedulable": cordoned},
+		"spec": map[string]any{"unschedulable": cordoned}, "status": map[string]any{"capacity": map[string]any{"nvidia.com/gpu": "8"}},
 	})
 	return &machine{fleet: f, name: name, journal: filepath.Join(f.TempDir(), "upgrade.json"), loaded: "1", desired: "2", in: func(string) {}}
 }
@@ -252,7 +254,7 @@ func config(c *kube.Client, log *slog.Logger, namespace, kubeconfig string) upgr
 func (m *machine) start() (stop func()) {
 	c := m.agent(m.T, m.name)
 	cfg := config(c, slog.New(slog.DiscardHandler), m.namespace, m.kubeconfig)
-	cfg.Driver, cfg.Journal = m, m.journal
+	cfg.Driver, cfg.Journal, cfg.Offered = m, m.journal, m.offered
 	cfg.Desired = func(upgrade.State) (upgrade.Desired, error) {
 		return upgrade.Desired{Driver: m.desired, Policy: m.policy}, nil
 	}

@@ -30,6 +30,9 @@ type Journal struct {
 	Broken bool `json:"broken,omitempty"`
 	// Settled is set in a resting state when the slot has been given back.
 	Settled bool `json:"settled,omitempty"`
+	// Untouched is set on the way back to a schedulable node if the upgrade has left the driver
+	// as it was: nothing has to recover from a change of it.
+	Untouched bool `json:"untouched,omitempty"`
 	// WasCordoned is set if somebody else had cordoned the node. It is for other tools:
 	// CordonedAnnotation decides what is uncordoned.
 	WasCordoned bool `json:"wasCordoned,omitempty"`

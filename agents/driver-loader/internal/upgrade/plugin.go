@@ -22,9 +22,10 @@ func (u *Upgrade) keepSlot(ctx context.Context) (stop func()) {
 
 // awaitPlugin waits until the device plugin of the node offers its GPUs again: the kubelet rejects
 // pods that the scheduler sends before, and their controller makes one after the other. A plugin
-// that does not come back is not the upgrade's to mend. It reports whether it has waited.
+// that does not come back is not the upgrade's to mend, nor is one that was broken before, on a node
+// whose driver was not touched. It reports whether it has waited.
 func (u *Upgrade) awaitPlugin(ctx context.Context, node object) (waited bool) {
-	if u.cfg.Offered == nil || !node.hasPlugin() {
+	if u.cfg.Offered == nil || u.journal.Untouched || !node.hasPlugin() {
 		return false
 	}
 	defer u.keepSlot(ctx)()

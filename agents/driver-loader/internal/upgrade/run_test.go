@@ -1,6 +1,7 @@
 package upgrade_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ func TestUpgrade(t *testing.T) {
 	for name, test := range map[string]func(*fleet){
 		"upgrade":         (*fleet).testsAnUpgradeOfANode,
 		"roll-back":       (*fleet).testsAFailureIsRolledBack,
+		"plugin-is-gone":  (*fleet).testsANodeWhoseDriverWasNotTouchedWaitsForNoPlugin,
 		"pods-stay":       (*fleet).testsPodsThatStayFailTheUpgradeBeforeTheDriverIsTouched,
 		"budget":          (*fleet).testsABudgetHoldsTheUpgrade,
 		"cordoned-before": (*fleet).testsANodeThatSomebodyElseCordonedStaysCordoned,
@@ -126,6 +128,57 @@ func (f *fleet) testsPodsThatStayFailTheUpgradeBeforeTheDriverIsTouched() {
 	if s.Spec.Unschedulable || !strings.Contains(s.cause(), f.namespace+"/bare (Pods that declare no controller") {
 		f.Errorf("the node is %+v", s)
 	}
+}
+
+func (f *fleet) testsANodeWhoseDriverWasNotTouchedWaitsForNoPlugin() {
+	asked := make(chan struct{}, 10)
+	offered := func(context.Context) error {
+		asked <- struct{}{}
+		return nil
+	}
+	for name, yields := range map[string]func(m *machine){
+		"its pods stay": func(m *machine) {
+			f.pod(m.name, "bare", true)
+			stop := m.start()
+			m.reaches(upgrade.Failed)
+			stop()
+		},
+		"it is skipped": func(m *machine) {
+			f.pod(m.name, "budgeted", true)
+			f.create("policy/v1", "poddisruptionbudgets", map[string]any{"kind": "PodDisruptionBudget", "metadata": map[string]any{"name": "keep"}, "spec": map[string]any{
+				"minAvailable": 1, "selector": map[string]any{"matchLabels": map[string]any{"name": "budgeted"}},
+			}})
+			f.policy.PodDeletion.Force = true
+			defer func() { f.policy.PodDeletion.Force = false }()
+			stop := m.start()
+			m.until("is cordoned", func(s shown) bool { return s.Spec.Unschedulable })
+			skip := []kube.Operation{{Op: "add", Path: "/metadata/labels/nvidia.com~1gpu-driver-upgrade.skip", Value: []byte(`"true"`)}}
+			c := f.operator(f.T, m.name)
+			if err := c.Patch(f.Context(), c.Node(), skip); err != nil {
+				f.Error(err)
+			}
+			if s := m.reaches(upgrade.Idle); s.Spec.Unschedulable {
+				f.Errorf("the node is %+v", s)
+			}
+			stop()
+		},
+	} {
+		f.Run(name, func(*testing.T) {
+			defer f.forgive()
+			m := f.node(strings.ReplaceAll(name, " ", "-"), false)
+			m.offered = offered
+			yields(m)
+			if len(asked) > 0 {
+				f.Error("the node waits for the device plugin, and its driver is as before")
+			}
+		})
+	}
+
+	m := f.node("upgraded", false)
+	m.offered = offered
+	stop := m.start()
+	<-asked
+	stop()
 }
 
 func (f *fleet) testsABudgetHoldsTheUpgrade() {
