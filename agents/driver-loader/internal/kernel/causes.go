@@ -136,9 +136,16 @@ func unloadCause(m Loaded, err error) cause.Cause {
 func use(m Loaded) string {
 	var parts []string
 	if len(m.Holders) > 0 {
-		parts = append(parts, "the loaded modules "+strings.Join(m.Holders, ", "))
+		modules := "the loaded modules "
+		if len(m.Holders) == 1 {
+			modules = "the loaded module "
+		}
+		parts = append(parts, modules+strings.Join(m.Holders, ", "))
 	}
-	if others := m.RefCount - len(m.Holders); others > 0 {
+	switch others := m.RefCount - len(m.Holders); {
+	case others == 1:
+		parts = append(parts, "one open file or other use")
+	case others > 1:
 		parts = append(parts, fmt.Sprintf("%d open files or other uses", others))
 	}
 	if len(parts) == 0 {

@@ -68,7 +68,9 @@ func TestEachErrorOfUnloadingIsACause(t *testing.T) {
 	}{
 		"a dependent holds it":     {unix.EAGAIN, Loaded{RefCount: 2, Holders: []string{"nvidia_modeset", "nvidia_uvm"}}, InUse, "it is in use by the loaded modules nvidia_modeset, nvidia_uvm", "unload nvidia_modeset, nvidia_uvm first"},
 		"a file is open":           {unix.EWOULDBLOCK, Loaded{RefCount: 3}, InUse, "it is in use by 3 open files or other uses", "stop what uses it"},
-		"both":                     {unix.EAGAIN, Loaded{RefCount: 3, Holders: []string{"b"}}, InUse, "it is in use by the loaded modules b and 2 open files or other uses", "unload b first"},
+		"one file is open":         {unix.EAGAIN, Loaded{RefCount: 1}, InUse, "it is in use by one open file or other use", "stop what uses it"},
+		"two modules hold it":      {unix.EAGAIN, Loaded{RefCount: 2, Holders: []string{"b", "c"}}, InUse, "it is in use by the loaded modules b, c", "unload b, c first"},
+		"both":                     {unix.EAGAIN, Loaded{RefCount: 3, Holders: []string{"b"}}, InUse, "it is in use by the loaded module b and 2 open files or other uses", "unload b first"},
 		"it is gone since":         {unix.EAGAIN, Loaded{}, InUse, "it is in use", "stop what uses it"},
 		"not loaded":               {unix.ENOENT, Loaded{}, NotLoaded, "it is not loaded, or is built into the kernel", ""},
 		"being loaded":             {unix.EBUSY, Loaded{State: "coming"}, InUse, `the kernel is loading or unloading it: its state is "coming"`, "wait; if it stays so, reboot the node"},

@@ -168,8 +168,13 @@ func (l *Loader) loadKernels(ctx context.Context, o Observation, needed []string
 		if err != nil && slices.Contains(needed, name) {
 			return err
 		}
-		if err != nil {
-			l.cfg.Log.Info("cannot load a module of the kernel, going on without it", "module", name, "err", err)
+		var c cause.Cause
+		switch {
+		case err == nil:
+		case errors.As(err, &c) && c.Code == depmod.Missing:
+			l.cfg.Log.Debug("a module of the kernel is not installed, going on without it", "module", name)
+		default:
+			l.cfg.Log.Warn("cannot load a module of the kernel, going on without it", "module", name, "err", err)
 		}
 	}
 	return nil
@@ -204,6 +209,7 @@ func (l *Loader) loadFiles(ctx context.Context, files []depmod.File, loaded map[
 		}
 		m, err := module.Read(f.Path)
 		if err == nil {
+			l.cfg.Log.Info("loading module", "module", f.Name)
 			err = l.calls.Load(ctx, m, nil)
 		}
 		var c cause.Cause
