@@ -10,6 +10,7 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/pkg/agent"
 )
 
@@ -104,6 +105,18 @@ func progress(log *slog.Logger) func(build.Progress) {
 	}
 }
 
+// importing logs each step of an import, and each tenth of what it reads.
+func importing(log *slog.Logger) func(payload.Progress) {
+	last := payload.Progress{}
+	return func(p payload.Progress) {
+		if p.Step == last.Step && p.Done-last.Done < max(p.Total/10, 1) {
+			return
+		}
+		last = p
+		log.Info("importing", "progress", p.String())
+	}
+}
+
 func importPayload(c *cli.Context, s settings) error {
 	from := s.payload
 	if c.Args().Len() > 0 {
@@ -112,7 +125,9 @@ func importPayload(c *cli.Context, s settings) error {
 	if from == "" || c.Args().Len() > 1 {
 		return agent.Usagef("import needs one PATH: a .run archive, a folder with its content, the root of a driver image, or NVIDIA's sources")
 	}
-	p, err := s.store().Import(c.Context, from)
+	store := s.store()
+	store.Progress = importing(s.config.Log)
+	p, err := store.Import(c.Context, from)
 	if err != nil {
 		return err
 	}

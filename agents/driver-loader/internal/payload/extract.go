@@ -2,7 +2,8 @@ package payload
 
 import (
 	"archive/tar"
-	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
@@ -29,14 +30,21 @@ type writer struct {
 	most  int64  // bytes that may be written
 	left  int64  // and those of them that are left
 	files int
+	// sums has the digest of each file by its inode: the path of a file can lead through links.
+	sums map[uint64]sum
+	// buffer is that of all copies.
+	buffer []byte
 }
+
+// copied is how many bytes are copied at once.
+const copied = 256 << 10
 
 func newWriter(dir, name string, most int64) (*writer, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &writer{root: root, name: name, most: most, left: most}, nil
+	return &writer{root: root, name: name, most: most, left: most, sums: map[uint64]sum{}, buffer: make([]byte, copied)}, nil
 }
 
 func (w *writer) Close() error { return w.root.Close() }
@@ -91,7 +99,7 @@ func (w *writer) file(name string, content io.Reader, mode fs.FileMode) error {
 	if err != nil {
 		return w.written(err)
 	}
-	n, err := io.Copy(f, io.LimitReader(content, w.left+1))
+	n, err := w.fill(f, io.LimitReader(content, w.left+1))
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
@@ -102,6 +110,21 @@ func (w *writer) file(name string, content io.Reader, mode fs.FileMode) error {
 		return problem(Hostile, w.name, fetchAgain, "has more than %d MiB of content, more than a driver has", w.most>>20)
 	}
 	return w.written(w.root.Chmod(name, plain(mode)))
+}
+
+// fill writes a new file, and notes its digest: the content is not read again for it.
+func (w *writer) fill(f *os.File, content io.Reader) (int64, error) {
+	hash := sha256.New()
+	n, err := io.CopyBuffer(io.MultiWriter(f, hash), content, w.buffer)
+	if err != nil {
+		return n, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return n, err
+	}
+	w.sums[inode(info)] = sum{size: n, written: info.ModTime(), hex: hex.EncodeToString(hash.Sum(nil))}
+	return n, nil
 }
 
 // plain is the mode of a file in the store: readable by all, executable or not.
@@ -163,17 +186,4 @@ func (w *writer) written(err error) error {
 		return err
 	}
 	return staging.Explain(w.root.Name(), err)
-}
-
-// withContext is a reader that ends with ctx.
-type withContext struct {
-	ctx context.Context //nolint:containedctx // it has the life of one copy
-	io.Reader
-}
-
-func (r withContext) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.Reader.Read(p)
 }

@@ -120,7 +120,7 @@ func (f filler) copy(from *os.Root, name, to string, mode fs.FileMode) error {
 		return err
 	}
 	defer in.Close()
-	return f.file(to, withContext{f.ctx, in}, mode)
+	return f.file(to, f.reader(in), mode)
 }
 
 // tree copies the files and links of a folder, if it is there. It leaves out special files,

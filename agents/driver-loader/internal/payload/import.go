@@ -64,14 +64,15 @@ func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (
 	if err != nil {
 		return Payload{}, err
 	}
-	f := filler{ctx: ctx, writer: w, src: src, machine: s.Machine}
+	f := filler{ctx: ctx, writer: w, src: src, machine: s.Machine, progress: newMeter(src.size, s.Progress)}
 	r, err := f.fill()
 	if err = errors.Join(err, w.Close()); err != nil {
 		return Payload{}, err
 	}
 	r.Imported, r.Origin, r.Stamp = time.Now().UTC().Round(0), src.path, src.stamp
 	r.Dir = stage.Dir
-	if err := r.seal(ctx); err != nil {
+	f.progress.step(StepSync)
+	if err := r.seal(ctx, w.sums); err != nil {
 		return Payload{}, staging.Explain(stage.Dir, err)
 	}
 	path := filepath.Join(s.drivers(), r.name())
@@ -89,8 +90,8 @@ func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (
 }
 
 // seal writes the list of the files and the record.
-func (r *record) seal(ctx context.Context) error {
-	files, err := list(ctx, r.Dir)
+func (r *record) seal(ctx context.Context, known map[uint64]sum) error {
+	files, err := list(ctx, r.Dir, known)
 	if err != nil {
 		return err
 	}
@@ -121,8 +122,9 @@ func (r *record) importAgain(stamp string) error {
 type filler struct {
 	ctx context.Context //nolint:containedctx // it has the life of one import
 	*writer
-	src     source
-	machine string
+	src      source
+	machine  string
+	progress *meter
 }
 
 func (f filler) fill() (record, error) {
@@ -148,7 +150,7 @@ func (f filler) fromArchive() (record, error) {
 		return record{}, err
 	}
 	defer in.Close()
-	a, err := openArchive(f.src.path, withContext{f.ctx, in})
+	a, err := openArchive(f.src.path, f.reader(in))
 	if err != nil {
 		return record{}, err
 	}

@@ -79,6 +79,37 @@ func TestAnArchiveGivesADriverRootAndSources(t *testing.T) {
 	}
 }
 
+func TestAnImportSaysHowFarItIs(t *testing.T) {
+	driver := payloadtest.Driver{Version: version}
+	archive, folder := driver.Archive(t, "xz"), driver.Folder(t)
+	info, err := os.Stat(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, total := range map[string]int64{archive: info.Size(), folder: 0} {
+		s := newStore(t)
+		var seen []payload.Progress
+		s.Progress = func(p payload.Progress) { seen = append(seen, p) }
+		if _, err := s.Import(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		last := payload.Progress{}
+		for i, p := range seen {
+			if want := payload.StepSync; i < len(seen)-1 && p.Step == want || i == len(seen)-1 && p.Step != want || p.Done < last.Done || p.Done > p.Total {
+				t.Errorf("%s: %s after %s, %+v", path, p, last, p)
+			}
+			last = p
+		}
+		if len(seen) < 3 || seen[0].Done != 0 || last.Done == 0 || total > 0 && (last.Done != total || last.Total != total) {
+			t.Errorf("%s: %+v, want %d bytes", path, last, total)
+		}
+	}
+	p := payload.Progress{Step: payload.StepCopy, Done: 412 << 20, Total: 1398 << 20, Elapsed: 12345678901}
+	if got := p.String(); got != "copy 412/1398 MiB, 12s" {
+		t.Error(got)
+	}
+}
+
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // file is a file or link of a payload. The list of them all is the content that a payload's
@@ -97,8 +99,24 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// list returns the files below a folder in order of their paths.
-func list(ctx context.Context, dir string) ([]file, error) {
+// sum is the digest of a file that was written, and its size and time then.
+type sum struct {
+	size    int64
+	written time.Time
+	hex     string
+}
+
+// inode identifies a file of one file system while it is there.
+func inode(info fs.FileInfo) uint64 {
+	if stat, is := info.Sys().(*syscall.Stat_t); is {
+		return stat.Ino
+	}
+	return 0
+}
+
+// list returns the files below a folder in order of their paths. It reads those whose digest is
+// not known.
+func list(ctx context.Context, dir string, known map[uint64]sum) ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -111,13 +129,20 @@ func list(ctx context.Context, dir string) ([]file, error) {
 			var info fs.FileInfo
 			if info, err = e.Info(); err == nil {
 				f.size, f.mode = info.Size(), info.Mode().Perm()
-				f.sum, err = sumFile(ctx, path)
+				f.sum, err = digestOf(ctx, path, info, known)
 			}
 		}
 		files = append(files, f)
 		return err
 	})
 	return files, err
+}
+
+func digestOf(ctx context.Context, path string, info fs.FileInfo, known map[uint64]sum) (string, error) {
+	if s, is := known[inode(info)]; is && s.size == info.Size() && s.written.Equal(info.ModTime()) {
+		return s.hex, nil
+	}
+	return sumFile(ctx, path)
 }
 
 // lines is the list as it is in the store.

@@ -27,6 +27,8 @@ type source struct {
 	version string
 	// stamp changes when the source does. It is made of names, sizes and times.
 	stamp string
+	// size is how many bytes it has at most.
+	size int64
 }
 
 type form string
@@ -54,7 +56,7 @@ func recognise(path, machine string) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	src.stamp, err = stamp(src)
+	src.stamp, src.size, err = stamp(src)
 	return src, err
 }
 
@@ -183,16 +185,16 @@ func mountPoints() (map[string]bool, error) {
 	return points, err
 }
 
-// stamp returns a digest of the names, sizes and times of a source. So a restart of the
-// agent does not read a gigabyte to learn that nothing has changed. What is mounted in a folder is not part of the driver: in a
+// stamp returns a digest of the names, sizes and times of a source, and the sum of the sizes. So
+// a restart of the agent does not read a gigabyte to learn that nothing has changed. What is mounted in a folder is not part of the driver: in a
 // container, whose root may be one, that is the host.
-func stamp(src source) (string, error) {
+func stamp(src source) (stamp string, size int64, err error) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s\n", src.form)
 	files := 0
 	mounted, err := mountPoints()
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	add := func(path string, e fs.DirEntry, err error) error {
 		if err == nil && path != src.path && mounted[path] {
@@ -208,6 +210,7 @@ func stamp(src source) (string, error) {
 		if err != nil {
 			return err
 		}
+		size += info.Size()
 		fmt.Fprintf(hash, "%q %d %d\n", strings.TrimPrefix(path, src.path), info.Size(), info.ModTime().UnixNano())
 		return nil
 	}
@@ -216,15 +219,15 @@ func stamp(src source) (string, error) {
 		for _, name := range daemonFiles() {
 			found, err := filepath.Glob(filepath.Join(src.image, name))
 			if err != nil {
-				return "", err
+				return "", 0, err
 			}
 			paths = append(paths, found...)
 		}
 	}
 	for _, path := range paths {
 		if err := filepath.WalkDir(path, add); err != nil {
-			return "", err
+			return "", 0, err
 		}
 	}
-	return hex.EncodeToString(hash.Sum(nil)), nil
+	return hex.EncodeToString(hash.Sum(nil)), size, nil
 }

@@ -36,6 +36,8 @@ type Store struct {
 	Machine string
 	// MaxBytes is the most that one payload may need, by default 16 GiB.
 	MaxBytes int64
+	// Progress is called from the goroutine of Import while it reads; nil for none.
+	Progress func(Progress)
 }
 
 // record is what payload.json says.
