@@ -1,11 +1,10 @@
 // Package daemons keeps the daemons of a driver running: the persistence daemon, which keeps
 // the GPUs initialized, the fabric manager, without which the GPUs of a machine with NVLink
-// switches do not compute, and the licence client of a virtual GPU. They are programs of the
-// driver root, and run in the agent's container.
+// switches do not compute, the subnet manager that sets up switches of NVLink 5, and the licence
+// client of a virtual GPU. They are programs of the driver root.
 package daemons
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +27,7 @@ import (
 const (
 	// FabricManagerMissing: the machine has NVLink switches, and the driver no fabric manager.
 	FabricManagerMissing cause.Code = "FabricManagerMissing"
-	// SubnetManagerMissing: the machine has switches of NVLink 5.
+	// SubnetManagerMissing: the machine has switches of NVLink 5, and the driver no subnet manager.
 	SubnetManagerMissing cause.Code = "SubnetManagerMissing"
 	// StartFailed: a daemon without which the GPUs do not compute does not start.
 	StartFailed cause.Code = "DriverDaemonFailed"
@@ -36,14 +35,15 @@ const (
 	StaysAlive cause.Code = "DriverDaemonStaysAlive"
 )
 
-// Daemon is a program of the driver that puts itself into the background.
+// Daemon is a program of the driver. It puts itself into the background, unless it has a Socket.
 type Daemon struct {
 	Name string
 	// Program and Config are paths below the driver root. A daemon without Config has none.
 	Program, Config string
 	Args            []string
-	// PIDFile is below the folder of PID files.
-	PIDFile string
+	// PIDFile is below the folder of PID files, and so is Socket, which the daemon makes when it
+	// is ready. It may be empty.
+	PIDFile, Socket string
 	// Required is set if the GPUs do not compute without it.
 	Required bool
 	// Inside is set if it reads files of the agent's container, and runs there.
@@ -54,9 +54,10 @@ type Daemon struct {
 func known() []Daemon {
 	return []Daemon{
 		{
-			Name: "nvidia-persistenced", Program: "usr/bin/nvidia-persistenced", Args: []string{"--persistence-mode"},
+			Name: persistenced, Program: "usr/bin/" + persistenced, Args: []string{"--persistence-mode"},
 			PIDFile: "nvidia-persistenced/nvidia-persistenced.pid",
 		},
+		subnetDaemon(),
 		{
 			Name: fabricManager, Program: "usr/bin/" + fabricManager, Config: "usr/share/nvidia/nvswitch/fabricmanager.cfg",
 			PIDFile: "nvidia-fabricmanager/nv-fabricmanager.pid", Required: true,
@@ -66,6 +67,7 @@ func known() []Daemon {
 }
 
 const (
+	persistenced  = "nvidia-persistenced"
 	fabricManager = "nv-fabricmanager"
 	gridd         = "nvidia-gridd"
 )
@@ -83,8 +85,8 @@ func Known(command string) bool {
 
 // Machine is what decides which daemons a machine needs.
 type Machine struct {
-	// Switches is set if the driver has NVLink switches. Subnet is set if the switches are
-	// those of NVLink 5, which a subnet manager sets up.
+	// Switches is set if the driver has NVLink switches. Subnet is set if the machine has those of
+	// NVLink 5, which the driver does not see, and which a subnet manager sets up.
 	Switches, Subnet bool
 	// Licence is set if the node has the configuration of a virtual GPU's licence.
 	Licence bool
@@ -93,19 +95,21 @@ type Machine struct {
 // Wanted returns the daemons of a driver that a machine needs, where has reports whether the
 // driver root has a file. The error is a Cause if one is missing that is required.
 func Wanted(m Machine, has func(path string) bool) ([]Daemon, error) {
+	needed := map[string]bool{subnetManager: m.Subnet, fabricManager: m.Switches || m.Subnet, gridd: m.Licence, persistenced: true}
 	var out []Daemon
-	if m.Subnet {
-		return nil, cause.Cause{
-			Code: SubnetManagerMissing, Subject: "fabric manager", Text: "this machine has switches of NVLink 5, which need the subnet manager nvlsm: this agent does not start it, and the GPUs do not compute without it (CUDA error 802)",
-			Fix: "install the driver, the fabric manager and nvlsm on the host: this agent then uses them",
-		}
-	}
 	for _, d := range known() {
-		needed := d.Name != fabricManager && d.Name != gridd || d.Name == fabricManager && m.Switches || d.Name == gridd && m.Licence
+		if d.Name == subnetManager && !has(d.Program) && has(otherSubnetManager) {
+			d.Program = otherSubnetManager
+		}
 		switch {
-		case !needed:
+		case !needed[d.Name]:
 		case has(d.Program):
 			out = append(out, d)
+		case d.Name == subnetManager:
+			return out, cause.Cause{
+				Code: SubnetManagerMissing, Subject: "fabric manager", Text: "this machine has switches of NVLink 5, and the driver root has no " + d.Program + ", the subnet manager without which its GPUs do not compute (CUDA error 802)",
+				Fix: "use a driver image that has nvlsm and the fabric manager of this driver version",
+			}
 		case d.Required:
 			return out, cause.Cause{
 				Code: FabricManagerMissing, Subject: "fabric manager", Text: "this machine has NVLink switches, and the driver root has no " + d.Program + ", without which its GPUs do not compute (CUDA error 802)",
@@ -133,8 +137,8 @@ type Supervisor struct {
 	cfg Config
 	// tried are those that are not required and did not start: they are in the way of nothing.
 	tried map[string]bool
-	// subnet is Machine.Subnet, which takes a device long to answer.
-	subnet func() bool
+	// bridges returns the devices that manage switches of NVLink 5. They take long to answer.
+	bridges func() []string
 }
 
 // New returns a Supervisor.
@@ -145,25 +149,8 @@ func New(cfg Config) *Supervisor {
 	if cfg.Licence == "" {
 		cfg.Licence = "/etc/nvidia/gridd.conf"
 	}
-	return &Supervisor{cfg: cfg, tried: map[string]bool{}, subnet: sync.OnceValue(func() bool { return subnet(cfg.Sys) })}
+	return &Supervisor{cfg: cfg, tried: map[string]bool{}, bridges: sync.OnceValue(func() []string { return bridges(cfg.Sys) })}
 }
-
-// subnet reports whether the machine has a device that manages switches of NVLink 5: the
-// vital product data of its InfiniBand side has SW_MNG, by which NVIDIA's driver container
-// knows it too.
-func subnet(sys string) bool {
-	files, err := filepath.Glob(filepath.Join(sys, "class/infiniband/*/device/vpd"))
-	if err != nil {
-		return false
-	}
-	return slices.ContainsFunc(files, func(file string) bool {
-		data, err := hostfs.ReadFile(file, maxVPD)
-		return err == nil && bytes.Contains(data, []byte("SW_MNG"))
-	})
-}
-
-// maxVPD is the most that PCI allows.
-const maxVPD = 32 << 10
 
 // Missing returns the names of the daemons that should run and do not, also of one that is
 // required and that the driver does not have.
@@ -183,7 +170,7 @@ func (s *Supervisor) Missing() []string {
 
 func (s *Supervisor) wanted() ([]Daemon, error) {
 	switches, err := os.ReadDir(filepath.Join(s.cfg.Proc, "driver/nvidia-nvswitch/devices"))
-	m := Machine{Subnet: s.subnet(), Switches: err == nil && len(switches) > 0, Licence: s.Licensed()}
+	m := Machine{Subnet: len(s.bridges()) > 0, Switches: err == nil && len(switches) > 0, Licence: s.Licensed()}
 	return Wanted(m, func(path string) bool { return executable(filepath.Join(s.cfg.Root, path)) })
 }
 

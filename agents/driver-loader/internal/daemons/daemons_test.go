@@ -145,7 +145,7 @@ func TestTheFabricFailsClosed(t *testing.T) {
 	n.starts()
 	n.missing()
 	config := n.path("run/nvidia-fabricmanager/fabricmanager.cfg")
-	if got, err := os.ReadFile(n.path("nv-fabricmanager.args")); err != nil || string(got) != "-c "+config+"\n" {
+	if got, err := os.ReadFile(n.path("nv-fabricmanager.args")); err != nil || string(got) != "--config "+config+"\n" {
 		t.Errorf("%q, %v", got, err)
 	}
 	want := "LOG_LEVEL=4\nTOPOLOGY_FILE_PATH=" + n.path("root/usr/share/nvidia/nvswitch") + "\n"
@@ -154,14 +154,104 @@ func TestTheFabricFailsClosed(t *testing.T) {
 	}
 }
 
-func TestSwitchesOfNVLink5FailClosed(t *testing.T) {
+const (
+	nvlsm  = "nvidia-fabricmanager/nvlsm.pid"
+	socket = "nvidia-fabricmanager/fm_sm_ipc.socket"
+)
+
+// nvlink5 is a machine with switches of NVLink 5, which two devices manage.
+func nvlink5(t *testing.T) *node {
+	t.Helper()
 	n := newNode(t)
 	n.write("sys/class/infiniband/mlx5_0/device/vpd", "\x82\x05\x00other", 0o600)
-	n.write("sys/class/infiniband/mlx5_1/device/vpd", "\x82\x06\x00SW_MNG", 0o600)
-	n.missing("nv-fabricmanager")
-	var c cause.Cause
-	if _, err := n.Start(t.Context()); !errors.As(err, &c) || c.Code != daemons.SubnetManagerMissing {
-		t.Error(err)
+	n.write("sys/class/infiniband/mlx5_0/ports/1/gids/0", "fe80:0000:0000:0000:58a2:e103:00e1:0000\n", 0o600)
+	for _, device := range []string{"mlx5_1", "mlx5_2"} {
+		n.write("sys/class/infiniband/"+device+"/device/vpd", "\x82\x06\x00SW_MNG", 0o600)
+	}
+	return n
+}
+
+func TestSwitchesOfNVLink5FailClosed(t *testing.T) {
+	n := nvlink5(t)
+	fails := func(code cause.Code, part string, missing ...string) {
+		t.Helper()
+		n.missing(missing...)
+		var c cause.Cause
+		if _, err := n.Start(t.Context()); !errors.As(err, &c) || c.Code != code || !strings.Contains(c.Text, part) || c.Fix == "" {
+			t.Errorf("%v, want %s: %s", err, code, part)
+		}
+	}
+	fails(daemons.SubnetManagerMissing, "no opt/nvidia/nvlsm/sbin/nvlsm", "nv-fabricmanager")
+	n.write("root/opt/nvidia/nvlsm/sbin/nvlsm", "#!/bin/sh\necho 'no umad' >&2; exit 1\n", 0o755)
+	fails(daemons.FabricManagerMissing, "no usr/bin/nv-fabricmanager", "nv-fabricmanager", "nvlsm")
+
+	n.daemon("nv-fabricmanager", fabric)
+	n.write("root/usr/share/nvidia/nvswitch/fabricmanager.cfg", "LOG_LEVEL=4\n", 0o644)
+	n.write("root/usr/share/nvidia/nvlsm/nvlsm.conf", "log_flags 3\n", 0o644)
+	n.write("sys/class/infiniband/mlx5_1/ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0000\n", 0o600)
+	failsToStart := func(part string) {
+		t.Helper()
+		n.missing("nvlsm", "nv-fabricmanager")
+		var c cause.Cause
+		if _, err := n.Start(t.Context()); !errors.As(err, &c) || c.Code != daemons.StartFailed || c.Subject != "nvlsm" || !strings.Contains(c.Text, part) || c.Fix == "" {
+			t.Errorf("%v, want: %s", err, part)
+		}
+	}
+	failsToStart("no port of the devices that manage the NVLink switches has a GUID")
+	n.write("sys/class/infiniband/mlx5_2/ports/1/gids/0", "fe80:0000:0000:0000:58a2:e103:00e1:f4c2\n", 0o600)
+	failsToStart("ib_umad is not loaded")
+	n.write("sys/class/infiniband_mad/umad0/ibdev", "mlx5_2\n", 0o600)
+	failsToStart("exit status 1: no umad")
+	if _, err := os.Stat(n.path("nv-fabricmanager.args")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the fabric manager was started without the subnet manager: %v", err)
+	}
+}
+
+func TestTheSubnetManagerIsReadyBeforeTheFabricManagerStarts(t *testing.T) {
+	for name, program := range map[string]string{
+		"in the foreground, without a PID file": "",
+		"in the background": `[ "$AS_DAEMON" ] || { AS_DAEMON=1 setsid "$0" "$@" </dev/null >/dev/null 2>&1 & exit 0; }
+echo $$ > PIDFILE`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := nvlink5(t)
+			n.write("sys/class/infiniband/mlx5_2/ports/1/gids/0", "fe80:0000:0000:0000:58a2:e103:00e1:f4c2\n", 0o600)
+			n.write("sys/class/infiniband_mad/umad0/ibdev", "mlx5_2\n", 0o600)
+			n.write("root/usr/share/nvidia/nvlsm/nvlsm.conf", "event_plugin_options grpc_mgr(-c /usr/share/nvidia/nvlsm/grpc_mgr.conf)\n", 0o644)
+			n.write("root/usr/share/nvidia/nvswitch/fabricmanager.cfg", "LOG_LEVEL=4\n", 0o644)
+			n.write("root/opt/nvidia/nvlsm/sbin/nvlsm", "#!/bin/sh\n"+strings.ReplaceAll(program, "PIDFILE", n.path("run/"+nvlsm))+`
+echo "$@" > `+n.path("nvlsm.args")+`
+trap 'rm `+n.path("run/"+nvlsm)+`; exit 0' TERM
+sleep 0.2
+: > `+n.path("run/"+socket)+`
+while :; do sleep 0.02; done
+`, 0o755)
+			n.daemon("nv-fabricmanager", fabric)
+			manager, err := os.ReadFile(n.path("root/usr/bin/nv-fabricmanager"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.write("root/usr/bin/nv-fabricmanager", strings.Replace(string(manager), "#!/bin/sh\n", "#!/bin/sh\n[ -e "+n.path("run/"+socket)+" ] || exit 7\n", 1), 0o755)
+			// That of an earlier one says nothing.
+			n.write("run/"+socket, "", 0o644)
+			n.missing("nvlsm", "nv-fabricmanager")
+			n.starts()
+			n.missing()
+			config := n.path("run/nvidia-fabricmanager/nvlsm.conf")
+			for file, want := range map[string]string{
+				"nvlsm.args":                          "--guid 0x58a2e10300e1f4c2 --pid_file " + n.path("run/"+nvlsm) + " --log_file /var/log/nvlsm.log --config " + config + "\n",
+				"nv-fabricmanager.args":               "--fm-sm-mgmt-port-guid 0x58a2e10300e1f4c2 --config " + n.path("run/nvidia-fabricmanager/fabricmanager.cfg") + "\n",
+				"run/nvidia-fabricmanager/nvlsm.conf": "event_plugin_options grpc_mgr(-c " + n.path("root") + "/usr/share/nvidia/nvlsm/grpc_mgr.conf)\n",
+			} {
+				if got, err := os.ReadFile(n.path(file)); err != nil || string(got) != want {
+					t.Errorf("%s: %q, %v, want %q", file, got, err, want)
+				}
+			}
+			if err := n.Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+			n.missing("nvlsm", "nv-fabricmanager")
+		})
 	}
 }
 

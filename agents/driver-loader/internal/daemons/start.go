@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/cause"
@@ -32,10 +33,14 @@ func (s *Supervisor) Start(ctx context.Context) (skipped, err error) {
 			continue
 		}
 		failed := s.start(ctx, d)
+		why, known := errors.AsType[cause.Cause](failed)
 		switch {
 		case failed == nil:
+		case d.Required && known:
+			return skipped, errors.Join(err, why)
 		case d.Required:
-			err = errors.Join(err, cause.Cause{Code: StartFailed, Subject: d.Name, Text: text.Printable(failed.Error()), Fix: "look at its log in /var/log, and check that it has the version of the driver"})
+			// The next one may need it.
+			return skipped, errors.Join(err, cause.Cause{Code: StartFailed, Subject: d.Name, Text: text.Printable(failed.Error()), Fix: "look at its log in /var/log, and check that it has the version of the driver"})
 		case ctx.Err() == nil:
 			s.tried[d.Name] = true
 			skipped = errors.Join(skipped, failed)
@@ -48,16 +53,10 @@ func (s *Supervisor) start(ctx context.Context, d Daemon) error {
 	if err := os.MkdirAll(filepath.Dir(filepath.Join(s.run(d), d.PIDFile)), 0o755); err != nil {
 		return err
 	}
-	args := d.Args
-	if d.Config != "" {
-		config, err := s.config(d)
-		if err != nil {
-			return err
-		}
-		args = append(args, "-c", config)
+	args, err := s.arguments(d)
+	if err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
 	// A file, not a pipe: the daemon keeps it open, and must not be waited for. An image may have
 	// no folder for temporary files.
 	log, err := os.CreateTemp(filepath.Dir(filepath.Join(s.run(d), d.PIDFile)), "start-*.log")
@@ -66,14 +65,7 @@ func (s *Supervisor) start(ctx context.Context, d Daemon) error {
 	}
 	defer log.Close()
 	defer os.Remove(log.Name())
-	cmd := exec.CommandContext(ctx, filepath.Join(s.cfg.Root, d.Program), args...) //nolint:gosec // a program of the driver
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(s.libraries(), ":"))
-	cmd.Stdout, cmd.Stderr = log, log
-	run := cmd.Run
-	if s.outside(d) {
-		run = func() error { return onHost(s.cfg.Proc, cmd.Run) }
-	}
-	if err := run(); err != nil {
+	if err := s.execute(ctx, d, args, log); err != nil {
 		return fmt.Errorf("start %s: %w: %s", d.Name, err, tail(log))
 	}
 	pid := s.pid(d)
@@ -86,10 +78,54 @@ func (s *Supervisor) start(ctx context.Context, d Daemon) error {
 	return nil
 }
 
+// arguments returns those of a daemon, after it has written its configuration.
+func (s *Supervisor) arguments(d Daemon) ([]string, error) {
+	args, err := s.management(d)
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, d.Args...)
+	if d.Config == "" {
+		return args, nil
+	}
+	config, err := s.config(d)
+	return append(args, "--config", config), err
+}
+
+// execute runs the program of a daemon until the daemon is in the background, or ready.
+func (s *Supervisor) execute(ctx context.Context, d Daemon, args []string, log *os.File) error {
+	limited, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	life := limited
+	if d.Socket != "" {
+		// This process may be the daemon itself.
+		life = context.WithoutCancel(ctx)
+		_ = os.Remove(filepath.Join(s.run(d), d.Socket))
+	}
+	cmd := exec.CommandContext(life, filepath.Join(s.cfg.Root, d.Program), args...) //nolint:gosec // a program of the driver
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(s.libraries(), ":"))
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: d.Socket != ""}
+	run := cmd.Run
+	if d.Socket != "" {
+		run = cmd.Start
+	}
+	var err error
+	if s.outside(d) {
+		err = onHost(s.cfg.Proc, run)
+	} else {
+		err = run()
+	}
+	if err == nil && d.Socket != "" {
+		err = s.ready(limited, d, cmd)
+	}
+	return err
+}
+
 // libraries are the folders of the driver root with libraries.
 func (s *Supervisor) libraries() []string {
 	var out []string
-	for _, pattern := range []string{"usr/lib/*-linux-gnu", "usr/lib64", "usr/lib"} {
+	for _, pattern := range []string{"usr/lib/*-linux-gnu", "usr/lib64", "usr/lib", "opt/nvidia/nvlsm/lib"} {
 		found, err := filepath.Glob(filepath.Join(s.cfg.Root, pattern))
 		if err == nil {
 			out = append(out, found...)
@@ -105,7 +141,7 @@ func (s *Supervisor) config(d Daemon) (string, error) {
 		return "", fmt.Errorf("start %s: %w", d.Name, err)
 	}
 	var out strings.Builder
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(s.rooted(string(data))) {
 		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
 		if value = strings.TrimSpace(value); ok && strings.TrimSpace(key) == "TOPOLOGY_FILE_PATH" && !strings.HasPrefix(value, s.cfg.Root) {
 			line = key + "=" + filepath.Join(s.cfg.Root, value) + "\n"

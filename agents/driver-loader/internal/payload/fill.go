@@ -20,7 +20,7 @@ func daemonFiles() []string {
 		"usr/bin/nvidia-imex", "usr/bin/nvidia-imex-ctl", "usr/bin/nvlsm", "usr/share/nvidia/nvswitch",
 		"usr/share/nvidia/nvlsm", "opt/nvidia/nvlsm", "etc/nvidia-imex",
 	}
-	for _, lib := range []string{"libnvidia-nscq.so*", "libnvfm.so*", "libnvsdm.so*"} {
+	for _, lib := range []string{"libnvidia-nscq.so*", "libnvfm.so*", "libnvsdm.so*", "libibumad.so*"} {
 		for _, machine := range []string{"x86_64", "aarch64"} {
 			names = append(names, path.Join(libraries(machine), lib))
 		}

@@ -174,12 +174,18 @@ func TestADriverImageBringsTheDaemonsOfTheFabric(t *testing.T) {
 	payloadtest.Write(t, image+"/drivers/NVIDIA-Linux-x86_64-"+version+".run", string(run), 0o755)
 	payloadtest.Write(t, image+"/usr/bin/nv-fabricmanager", "#!/bin/sh\n", 0o755)
 	payloadtest.Write(t, image+"/usr/share/nvidia/nvswitch/fabricmanager.cfg", "A=1\n", 0o644)
+	payloadtest.Write(t, image+"/opt/nvidia/nvlsm/sbin/nvlsm", "#!/bin/sh\n", 0o755)
+	payloadtest.Write(t, image+"/usr/share/nvidia/nvlsm/nvlsm.conf", "a b\n", 0o644)
+	payloadtest.Write(t, image+"/usr/lib/x86_64-linux-gnu/libibumad.so.3", "library", 0o644)
 	payloadtest.Write(t, image+"/usr/bin/bash", "not of the driver\n", 0o755)
 	p, err := newStore(t).Import(t.Context(), image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{"usr/bin/nv-fabricmanager": true, "usr/share/nvidia/nvswitch/fabricmanager.cfg": true, "usr/bin/bash": false, "usr/bin/nvidia-smi": true} {
+	for name, want := range map[string]bool{
+		"usr/bin/nv-fabricmanager": true, "usr/share/nvidia/nvswitch/fabricmanager.cfg": true, "usr/bin/bash": false, "usr/bin/nvidia-smi": true,
+		"opt/nvidia/nvlsm/sbin/nvlsm": true, "usr/share/nvidia/nvlsm/nvlsm.conf": true, "usr/lib/x86_64-linux-gnu/libibumad.so.3": true,
+	} {
 		if _, err := os.Stat(filepath.Join(p.Root, name)); (err == nil) != want {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -1,0 +1,156 @@
+package daemons
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/pace"
+)
+
+// subnetManager sets up the switches of NVLink 5. The fabric manager needs it there.
+const subnetManager = "nvlsm"
+
+const (
+	subnetShare = "/usr/share/nvidia/nvlsm/"
+	subnetOpt   = "/opt/nvidia/nvlsm/"
+	// otherSubnetManager is where some distributions have it, below the driver root.
+	otherSubnetManager = "usr/bin/" + subnetManager
+)
+
+// subnetDaemon has the paths of NVIDIA's package. The fabric manager looks for the socket at this
+// path (its option FM_SM_IPC_INTERFACE).
+func subnetDaemon() Daemon {
+	return Daemon{
+		Name: subnetManager, Program: subnetOpt[1:] + "sbin/" + subnetManager, Config: subnetShare[1:] + "nvlsm.conf",
+		PIDFile: "nvidia-fabricmanager/nvlsm.pid", Socket: "nvidia-fabricmanager/fm_sm_ipc.socket", Required: true,
+	}
+}
+
+// bridges returns the InfiniBand devices that manage switches of NVLink 5: their vital product data
+// has SW_MNG, by which NVIDIA's driver container and its start script know them too.
+func bridges(sys string) []string {
+	files, err := filepath.Glob(filepath.Join(sys, "class/infiniband/*/device/vpd"))
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, file := range files {
+		data, err := hostfs.ReadFile(file, maxVPD)
+		if err == nil && bytes.Contains(data, []byte("SW_MNG")) {
+			out = append(out, filepath.Dir(filepath.Dir(file)))
+		}
+	}
+	return out
+}
+
+// maxVPD is the most that PCI allows.
+const maxVPD = 32 << 10
+
+// port returns the GUID of the first port that manages the switches, as "0x58a2e10300e1f4c2". It is
+// the second half of the port's first GID: "fe80:0000:0000:0000:58a2:e103:00e1:f4c2".
+func (s *Supervisor) port() (string, error) {
+	for _, dir := range s.bridges() {
+		data, err := hostfs.ReadFile(filepath.Join(dir, "ports/1/gids/0"), 256)
+		groups := strings.Split(strings.TrimSpace(string(data)), ":")
+		if err != nil || len(groups) != 8 {
+			continue
+		}
+		if guid := strings.Join(groups[4:], ""); strings.Trim(guid, "0") != "" {
+			return "0x" + guid, nil
+		}
+	}
+	return "", cause.Cause{
+		Code: StartFailed, Subject: subnetManager, Text: "no port of the devices that manage the NVLink switches has a GUID: " + strings.Join(s.bridges(), ", "),
+		Fix: "look at the state of the devices: ibstat; their driver is mlx5_ib, which is in linux-modules-extra or in NVIDIA's DOCA",
+	}
+}
+
+// management returns the arguments for a daemon of a machine with switches of NVLink 5.
+func (s *Supervisor) management(d Daemon) ([]string, error) {
+	if len(s.bridges()) == 0 || d.Name != subnetManager && d.Name != fabricManager {
+		return nil, nil
+	}
+	guid, err := s.port()
+	if err != nil {
+		return nil, err
+	}
+	if d.Name == fabricManager {
+		return []string{"--fm-sm-mgmt-port-guid", guid}, nil
+	}
+	devices, err := filepath.Glob(filepath.Join(s.cfg.Sys, "class/infiniband_mad/umad*"))
+	if err != nil || len(devices) == 0 {
+		return nil, cause.Cause{
+			Code: StartFailed, Subject: subnetManager, Text: "the kernel module ib_umad is not loaded, through which it reaches the NVLink switches",
+			Fix: "load it on the host: modprobe ib_umad; and at each boot: echo ib_umad > /etc/modules-load.d/ib_umad.conf",
+		}
+	}
+	return []string{"--guid", guid, "--pid_file", filepath.Join(s.cfg.Run, d.PIDFile), "--log_file", "/var/log/nvlsm.log"}, nil
+}
+
+// rooted returns the configuration of the subnet manager with the paths of files in the driver root.
+func (s *Supervisor) rooted(config string) string {
+	for _, dir := range []string{subnetShare, subnetOpt} {
+		config = strings.ReplaceAll(config, dir, filepath.Join(s.cfg.Root, dir)+"/")
+	}
+	return config
+}
+
+// readyLimit is how long a daemon with a socket may take to make it.
+const readyLimit = 30 * time.Second
+
+// ready waits until a daemon that was started has its socket. If it does not get it, it is ended.
+func (s *Supervisor) ready(ctx context.Context, d Daemon, cmd *exec.Cmd) error {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	ended := make(chan error, 1)
+	// As long as the daemon, or this process.
+	go func() { ended <- cmd.Wait() }()
+	for {
+		if _, err := os.Stat(filepath.Join(s.run(d), d.Socket)); err == nil {
+			if s.pid(d) != 0 {
+				return nil
+			}
+			if ended != nil {
+				// It has a PID file only where it has put itself into the background.
+				if err := hostfs.WriteFile(filepath.Join(s.run(d), d.PIDFile), fmt.Appendln(nil, cmd.Process.Pid), 0o644); err != nil {
+					return errors.Join(err, s.end(d, cmd))
+				}
+			}
+		}
+		select {
+		case err := <-ended:
+			if err != nil {
+				return err
+			}
+			ended = nil // it has put itself into the background
+		default:
+		}
+		if !pace.Pause(ctx, 20*time.Millisecond) {
+			return errors.Join(fmt.Errorf("it has made no socket %s in %s", filepath.Join(s.cfg.Run, d.Socket), readyLimit), s.end(d, cmd))
+		}
+	}
+}
+
+// end ends a daemon that is of no use.
+func (s *Supervisor) end(d Daemon, cmd *exec.Cmd) error {
+	if pid := s.pid(d); pid != 0 && pid != cmd.Process.Pid {
+		p, err := os.FindProcess(pid)
+		if err != nil {
+			return err
+		}
+		return p.Kill()
+	}
+	if err := cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
