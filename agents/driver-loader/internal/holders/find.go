@@ -54,7 +54,10 @@ func Find(ctx context.Context, root Root, devices []Devices) ([]Holder, error) {
 	slices.SortFunc(found, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
 	namePods(cmp.Or(root.PodLogs, "/var/log/pods"), found)
 	if failed > 0 {
-		err = fmt.Errorf("cannot examine %d processes (run as root, in the host's PID namespace), the last one: %w", failed, last)
+		err = fmt.Errorf("cannot examine a process (run as root, in the host's PID namespace): %w", last)
+	}
+	if failed > 1 {
+		err = fmt.Errorf("cannot examine %d processes (run as root, in the host's PID namespace), one of them: %w", failed, last)
 	}
 	return found, err
 }

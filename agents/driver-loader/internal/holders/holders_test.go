@@ -126,7 +126,7 @@ func TestFindTellsWhatItCannotExamine(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := holders.Find(t.Context(), root, null)
-	if err == nil || !strings.Contains(err.Error(), "cannot examine 1 processes") || len(got) != 1 || got[0].PID != 7 {
+	if err == nil || !strings.Contains(err.Error(), "cannot examine a process ") || len(got) != 1 || got[0].PID != 7 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	ended, stop := context.WithCancel(t.Context())

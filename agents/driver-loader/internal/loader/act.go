@@ -130,15 +130,16 @@ func (l *Loader) release(ctx context.Context) {
 	l.grant = nil
 }
 
+// restore does not need to know who uses the driver: some machines hide processes.
 func (l *Loader) restore(ctx context.Context) error {
-	o, err := l.Observe(ctx)
+	o, err := l.look()
 	if o.Running.Version == "" {
 		return err
 	}
 	if l.cfg.Daemons != nil {
 		err = errors.Join(err, l.start(ctx))
 	}
-	if o.Published != o.Running.Version && (o.works() || o.Host != "") {
+	if l.published(o) != o.Running.Version && (o.works() || o.Host != "") {
 		err = errors.Join(err, l.cfg.Contract.Write(contract.DriverReady, l.record(o)))
 	}
 	return err

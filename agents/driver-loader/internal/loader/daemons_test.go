@@ -1,8 +1,10 @@
 package loader_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,5 +73,30 @@ func TestDaemonsEndBeforeTheDriverAndRunAgainIfItStays(t *testing.T) {
 				t.Errorf("%s, want %s", got, tc.calls)
 			}
 		})
+	}
+}
+
+func TestADriverThatStaysIsRestoredWithoutAllProcesses(t *testing.T) {
+	cfg := host(t)
+	r := &recorded{sys: cfg.Kernel.Sys}
+	var log bytes.Buffer
+	cfg.Calls, cfg.Daemons, cfg.Log = r, r, slog.New(slog.NewTextHandler(&log, nil))
+	for _, dir := range []string{cfg.Contract.Root, filepath.Join(cfg.Kernel.Proc, "1/fd"), filepath.Join(cfg.Kernel.Proc, "1/maps")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil { // a folder cannot be read as the file maps
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(cfg.Kernel.Sys, "module/nvidia/refcnt"), []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := loader.New(cfg, "x86_64").Unload(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "cannot examine a process") {
+		t.Errorf("the holders were not looked for: %v", err)
+	}
+	if strings.Contains(log.String(), "cannot restore") {
+		t.Error(log.String())
+	}
+	if got := strings.Join(r.calls, ", "); got != "stop, start" {
+		t.Error(got)
 	}
 }
