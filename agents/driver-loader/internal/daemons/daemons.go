@@ -137,8 +137,10 @@ type Supervisor struct {
 	cfg Config
 	// tried are those that are not required and did not start: they are in the way of nothing.
 	tried map[string]bool
-	// bridges returns the devices that manage switches of NVLink 5. They take long to answer.
-	bridges func() []string
+	// manages has the files of the vital product data that were read, and whether the device manages
+	// switches of NVLink 5: it takes long to answer. mu guards it.
+	mu      sync.Mutex
+	manages map[string]bool
 }
 
 // New returns a Supervisor.
@@ -149,7 +151,7 @@ func New(cfg Config) *Supervisor {
 	if cfg.Licence == "" {
 		cfg.Licence = "/etc/nvidia/gridd.conf"
 	}
-	return &Supervisor{cfg: cfg, tried: map[string]bool{}, bridges: sync.OnceValue(func() []string { return bridges(cfg.Sys) })}
+	return &Supervisor{cfg: cfg, tried: map[string]bool{}, manages: map[string]bool{}}
 }
 
 // Missing returns the names of the daemons that should run and do not, also of one that is

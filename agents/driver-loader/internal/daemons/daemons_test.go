@@ -207,6 +207,14 @@ func TestSwitchesOfNVLink5FailClosed(t *testing.T) {
 	}
 }
 
+func TestSwitchesOfNVLink5AreFoundWhenTheirDriverIsLoadedLater(t *testing.T) {
+	n := newNode(t)
+	n.write("sys/class/infiniband/mlx5_0/device/vpd", "\x82\x05\x00other", 0o600)
+	n.missing()
+	n.write("sys/class/infiniband/mlx5_1/device/vpd", "\x82\x06\x00SW_MNG", 0o600)
+	n.missing("nv-fabricmanager")
+}
+
 func TestTheSubnetManagerIsReadyBeforeTheFabricManagerStarts(t *testing.T) {
 	for name, program := range map[string]string{
 		"in the foreground, without a PID file": "",

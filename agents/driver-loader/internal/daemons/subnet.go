@@ -36,16 +36,25 @@ func subnetDaemon() Daemon {
 }
 
 // bridges returns the InfiniBand devices that manage switches of NVLink 5: their vital product data
-// has SW_MNG, by which NVIDIA's driver container and its start script know them too.
-func bridges(sys string) []string {
-	files, err := filepath.Glob(filepath.Join(sys, "class/infiniband/*/device/vpd"))
+// has SW_MNG, by which NVIDIA's driver container and its start script know them too. Devices may
+// appear later, when their driver is loaded.
+func (s *Supervisor) bridges() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	files, err := filepath.Glob(filepath.Join(s.cfg.Sys, "class/infiniband/*/device/vpd"))
 	if err != nil {
 		return nil
 	}
 	var out []string
 	for _, file := range files {
-		data, err := hostfs.ReadFile(file, maxVPD)
-		if err == nil && bytes.Contains(data, []byte("SW_MNG")) {
+		if _, seen := s.manages[file]; !seen {
+			data, err := hostfs.ReadFile(file, maxVPD)
+			if err != nil {
+				continue
+			}
+			s.manages[file] = bytes.Contains(data, []byte("SW_MNG"))
+		}
+		if s.manages[file] {
 			out = append(out, filepath.Dir(filepath.Dir(file)))
 		}
 	}
