@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"debug/elf"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -178,4 +180,58 @@ func TestABareNodeSaysWhatItWaitsFor(t *testing.T) {
 	}
 	p.Stop()
 	agenttest.Fails(t, agenttest.Command(t, nil, append([]string{"load"}, h.args()...)...), 1, "the desired driver is not loaded")
+}
+
+// TestTheLicenceOfAVirtualGPUIsReported runs the agent where a licence is configured, and beside an
+// nvidia-smi that says whether it is there.
+func TestTheLicenceOfAVirtualGPUIsReported(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("this machine has no root for us, who makes device nodes and mounts")
+	}
+	h := newHost(t)
+	says := func(status string) {
+		text := "#!/bin/sh\ncat <<END\nGPU 00000000:02:01.0\n    vGPU Software Licensed Product\n        Product Name : vCS\n        License Status : " + status + "\nEND\n"
+		program := h.path("bin/nvidia-smi")
+		if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		// Replaced, because the agent may run it.
+		if err := os.WriteFile(program+".new", []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(program+".new", program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says("Unlicensed (Unrestricted)")
+	agent := agenttest.Command(t, nil)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "unshare", append([]string{
+		"--mount", "sh", "-ec", `mount -t tmpfs licence /etc; mkdir /etc/nvidia; : >/etc/nvidia/gridd.conf; exec "$0" "$@"`, agent.Path,
+	}, h.args()...)...)
+	cmd.Env, cmd.SysProcAttr = append(agent.Env, "PATH="+h.path("bin")+":"+os.Getenv("PATH")), agent.SysProcAttr
+	p := agenttest.Start(t, cmd)
+	wait := func(parts ...string) {
+		t.Helper()
+		if err := p.Log.Wait(agenttest.Deadline(t), parts...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait("vgpu has no licence, looking again", "gpu=00000000:02:01.0")
+	says("Licensed (Expiry: 2026-1-31 9:5:7 GMT)")
+	p.Signal(syscall.SIGHUP)
+	wait("vgpu is licensed", "gpu=00000000:02:01.0")
+	const labels = `{gpu="00000000:02:01.0",product="vCS"} `
+	metrics := p.Get("/metrics")
+	for _, want := range []string{"vgpu_licensed" + labels + "1\n", "vgpu_license_expiry_timestamp_seconds" + labels + "1.769850307e+09\n"} {
+		if !strings.Contains(metrics, "outrigger_driver_loader_"+want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	says("Unlicensed (Restricted)")
+	p.Signal(syscall.SIGHUP)
+	wait("vgpu has no licence and becomes slow", "Unlicensed (Restricted)", "VGPULicenseLost")
+	if want := "outrigger_driver_loader_vgpu_licensed" + labels + "0\n"; !strings.Contains(p.Get("/metrics"), want) {
+		t.Errorf("/metrics lacks %s", want)
+	}
+	p.Stop()
 }

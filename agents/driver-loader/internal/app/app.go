@@ -69,7 +69,11 @@ func (s settings) agent(log *slog.Logger) (*agent.Agent, error) {
 			return beside(ctx, l.Run, others)
 		},
 		Ready: l.Ready, Collectors: []prometheus.Collector{loader.NewMetrics(l), licence.NewMetrics(licences)},
-		Reload: func(context.Context) error { l.Retry(); return nil },
+		Reload: func(context.Context) error {
+			l.Retry()
+			licences.Again()
+			return nil
+		},
 	}
 	if s.place == nil {
 		return a, nil
