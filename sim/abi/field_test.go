@@ -26,7 +26,7 @@ func TestEachFieldHasAnAnswerOfItsOwn(t *testing.T) {
 	d := device(t, m.session(t), 0)
 	values := []nvml.FieldValue{
 		{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION},
-		{FieldId: nvml.FI_DEV_ECC_CURRENT}, // not simulated
+		{FieldId: nvml.FI_DEV_RETIRED_SBE}, // of boards before Ampere
 		{FieldId: 1 << 20},
 	}
 	mustBe(t, "nvmlDeviceGetFieldValues", d.GetFieldValues(values), nvml.SUCCESS)

@@ -1,87 +1,124 @@
-/* field.c: values by number, and rows of memory that were remapped. */
-#include "mig.h"
+/* field.c: values by number. */
+#include "counter.h"
 
-#include <time.h>
-
-/* link_state answers for the link in the scope of a field. */
-static nvmlReturn_t link_state(const struct sim_gpu *gpu, unsigned int link, unsigned int *value)
+nvmlReturn_t field_uint(nvmlFieldValue_t *value, unsigned int v)
 {
-	if (gpu->links == 0)
-		return NVML_ERROR_NOT_SUPPORTED;
-	REQUIRE(link < gpu->links);
-	*value = gpu->link[link].up ? NVML_NVLINK_STATE_ACTIVE : NVML_NVLINK_STATE_INACTIVE;
+	value->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
+	value->value.uiVal = v;
 	return NVML_SUCCESS;
 }
 
-/* field returns one value; only those that the state knows. */
-static nvmlReturn_t field(const struct mig_view *view, unsigned int id, unsigned int scope, unsigned int *value)
+nvmlReturn_t field_ull(nvmlFieldValue_t *value, unsigned long long v)
+{
+	value->valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
+	value->value.ullVal = v;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t field_int(nvmlFieldValue_t *value, int v)
+{
+	value->valueType = NVML_VALUE_TYPE_SIGNED_INT;
+	value->value.siVal = v;
+	return NVML_SUCCESS;
+}
+
+/* tlimit answers how far a limit is from the highest temperature at work.
+ * nvml.h: these fields "are supported on Ada and later architectures". */
+static nvmlReturn_t tlimit(const struct sim_gpu *gpu, unsigned int limit, nvmlFieldValue_t *value)
+{
+	if (gpu->architecture < NVML_DEVICE_ARCH_ADA || limit == 0)
+		return NVML_ERROR_NOT_SUPPORTED;
+	return field_int(value, (int)gpu->limit_gpu - (int)limit);
+}
+
+static nvmlReturn_t field_temperature(const struct sim_gpu *gpu, unsigned int id, nvmlFieldValue_t *value)
 {
 	switch (id) {
-	case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
-		*value = view->gpu.recovery;
-		return NVML_SUCCESS;
-	case NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED:
-		*value = view->board != NULL && !view->board->mode_needs_reset;
-		return NVML_SUCCESS;
-	case NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE:
-		*value = view->board != NULL;
-		return NVML_SUCCESS;
-	case NVML_FI_DEV_NVLINK_GET_STATE:
-		return link_state(&view->gpu, scope, value);
+	case NVML_FI_DEV_MEMORY_TEMP:
+		return gpu->memory_temperature == SIM_NO_TEMPERATURE ? NVML_ERROR_NOT_SUPPORTED
+								     : field_uint(value, gpu->memory_temperature);
+	case NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT:
+		return tlimit(gpu, gpu->limit_shutdown, value);
+	case NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT:
+		return tlimit(gpu, gpu->limit_slowdown, value);
+	case NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT:
+		return tlimit(gpu, gpu->limit_gpu, value);
+	case NVML_FI_DEV_TEMPERATURE_MEM_MAX_TLIMIT: /* 0 from its own limit */
+		return tlimit(gpu, gpu->limit_memory != 0 ? gpu->limit_gpu : 0, value);
 	default:
-		return id < NVML_FI_MAX ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
+		return NVML_ERROR_NOT_SUPPORTED;
 	}
 }
 
-static long long now_us(void)
+/* nvml.h of the bytes: "Value can be wrapped"; programs that read them take an
+ * unsigned int. */
+static nvmlReturn_t field_pcie(const struct sim_counters *c, unsigned int id, nvmlFieldValue_t *value)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
+	switch (id) {
+	case NVML_FI_DEV_PCIE_REPLAY_COUNTER:
+		return field_uint(value, (unsigned int)c->pcie_replays);
+	case NVML_FI_DEV_PCIE_REPLAY_ROLLOVER_COUNTER:
+		return field_uint(value, 0);
+	case NVML_FI_DEV_PCIE_COUNT_TX_BYTES:
+		return field_uint(value, (unsigned int)c->pcie[0].bytes);
+	case NVML_FI_DEV_PCIE_COUNT_RX_BYTES:
+		return field_uint(value, (unsigned int)c->pcie[1].bytes);
+	default:
+		return NVML_ERROR_NOT_SUPPORTED;
+	}
 }
 
-/* nvml.h: whether a value is there is in its own nvmlReturn. */
+static nvmlReturn_t field_gpu(const struct sim_telemetry *t, unsigned int id, nvmlFieldValue_t *value)
+{
+	const struct sim_board *board = sim_board(t->gpu.model);
+
+	switch (id) {
+	case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
+		return field_uint(value, t->gpu.recovery);
+	case NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED:
+		return field_uint(value, board != NULL && !board->mode_needs_reset);
+	case NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE:
+		return field_uint(value, board != NULL);
+	case NVML_FI_DEV_C2C_LINK_COUNT:
+		return field_uint(value, 0);
+	default:
+		return NVML_ERROR_NOT_SUPPORTED;
+	}
+}
+
+/* field asks each subject in turn, until one knows the field. */
+static nvmlReturn_t field(const struct sim_telemetry *t, nvmlFieldValue_t *value)
+{
+	unsigned int id = value->fieldId;
+	nvmlReturn_t r = id != 0 && id < NVML_FI_MAX ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
+
+	value->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
+	if (r == NVML_ERROR_NOT_SUPPORTED)
+		r = field_gpu(t, id, value);
+	if (r == NVML_ERROR_NOT_SUPPORTED)
+		r = field_temperature(&t->gpu, id, value);
+	if (r == NVML_ERROR_NOT_SUPPORTED)
+		r = field_pcie(&t->counters, id, value);
+	if (r == NVML_ERROR_NOT_SUPPORTED)
+		r = field_power(t, id, value);
+	if (r == NVML_ERROR_NOT_SUPPORTED)
+		r = field_limited(t, id, value);
+	if (r == NVML_ERROR_NOT_SUPPORTED)
+		r = field_ecc(t, id, value);
+	return r == NVML_ERROR_NOT_SUPPORTED ? field_link(t, id, value) : r;
+}
+
+/* nvml.h: whether a value is there is in its own nvmlReturn. All values are of
+ * one moment. */
 EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {
-	ENTER_VIEW(nvmlDeviceGetFieldValues, mig_view_gpu, device, view);
+	ENTER_COUNTERS(nvmlDeviceGetFieldValues, device, t);
 	REQUIRE(values != NULL && count > 0);
+	long long now = (long long)counter_now_us();
 	for (int i = 0; i < count; i++) {
-		values[i].timestamp = now_us();
+		values[i].timestamp = now;
 		values[i].latencyUsec = 0;
-		values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
-		values[i].nvmlReturn = field(&view, values[i].fieldId, values[i].scopeId, &values[i].value.uiVal);
+		values[i].nvmlReturn = field(&t, &values[i]);
 	}
 	return NVML_SUCCESS;
-}
-
-/* nvml.h: "For Ampere or newer", NOT_SUPPORTED "if MIG is enabled". */
-static nvmlReturn_t remapping(const struct mig_view *view)
-{
-	bool supported = view->gpu.architecture >= NVML_DEVICE_ARCH_AMPERE && !view->mig.mode;
-
-	return supported ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *corrected, unsigned int *uncorrected,
-					      unsigned int *pending, unsigned int *failed)
-{
-	ENTER_VIEW(nvmlDeviceGetRemappedRows, mig_view_gpu, device, view);
-	REQUIRE(corrected != NULL && uncorrected != NULL && pending != NULL && failed != NULL);
-	nvmlReturn_t r = remapping(&view);
-	if (r != NVML_SUCCESS)
-		return r;
-	*corrected = *uncorrected = *failed = 0;
-	*pending = view.gpu.remap_pending;
-	return NVML_SUCCESS;
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows_v2(nvmlDevice_t device, nvmlRemappedRowsInfo_v2_t *info)
-{
-	ENTER_VIEW(nvmlDeviceGetRemappedRows_v2, mig_view_gpu, device, view);
-	REQUIRE(info != NULL);
-	nvmlReturn_t r = remapping(&view);
-	if (r == NVML_SUCCESS)
-		*info = (nvmlRemappedRowsInfo_v2_t){.bPending = view.gpu.remap_pending};
-	return r;
 }

@@ -37,6 +37,7 @@ GET_STRING_OF_BOTH(nvmlDeviceGetUUID, view.gpu.uuid, view.ci->uuid)
 GET_STRING(nvmlDeviceGetSerial, gpu.serial)
 GET_STRING(nvmlDeviceGetVbiosVersion, gpu.vbios)
 GET_STRING(nvmlDeviceGetBoardPartNumber, gpu.board_part)
+GET_STRING(nvmlDeviceGetInforomImageVersion, gpu.inforom_image)
 
 GET(nvmlDeviceGetMinorNumber, unsigned int, gpu.minor)
 GET(nvmlDeviceGetBrand, nvmlBrandType_t, gpu.brand)
@@ -46,6 +47,42 @@ GET(nvmlDeviceGetMultiGpuBoard, unsigned int, 0)
 GET(nvmlDeviceGetBusType, nvmlBusType_t, NVML_BUS_TYPE_PCIE)
 GET(nvmlDeviceGetVirtualizationMode, nvmlGpuVirtualizationMode_t, NVML_GPU_VIRTUALIZATION_MODE_NONE)
 GET(nvmlDeviceGetPersistenceMode, nvmlEnableState_t, gpu.persistence)
+
+/* nvidia-smi prints no version of the other objects on these boards. */
+EXPORT nvmlReturn_t nvmlDeviceGetInforomVersion(nvmlDevice_t device, nvmlInforomObject_t object, char *out,
+						unsigned int length)
+{
+	ENTER_DEVICE(nvmlDeviceGetInforomVersion, device, gpu);
+	REQUIRE(object < NVML_INFOROM_COUNT);
+	if (object == NVML_INFOROM_OEM)
+		return copy_string(out, length, gpu.inforom_oem);
+	return object == NVML_INFOROM_ECC ? copy_string(out, length, gpu.inforom_ecc) : NVML_ERROR_NOT_SUPPORTED;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceValidateInforom(nvmlDevice_t device)
+{
+	ENTER_DEVICE(nvmlDeviceValidateInforom, device, gpu);
+	(void)gpu;
+	return NVML_SUCCESS;
+}
+
+/* A node is bare metal: there is nothing to license. What the versions have in
+ * common is all that is written. */
+#define LICENCE(name)                                                          \
+	EXPORT nvmlReturn_t name(nvmlDevice_t device, nvmlGridLicensableFeatures_t *features) \
+	{                                                                      \
+		ENTER_DEVICE(name, device, gpu);                               \
+		(void)gpu;                                                     \
+		REQUIRE(features != NULL);                                     \
+		features->isGridLicenseSupported = 0;                          \
+		features->licensableFeaturesCount = 0;                         \
+		return NVML_SUCCESS;                                           \
+	}
+
+LICENCE(nvmlDeviceGetGridLicensableFeatures)
+LICENCE(nvmlDeviceGetGridLicensableFeatures_v2)
+LICENCE(nvmlDeviceGetGridLicensableFeatures_v3)
+LICENCE(nvmlDeviceGetGridLicensableFeatures_v4)
 
 /* nvml.h: for MIG devices the number "can be passed to
  * nvmlDeviceGetMigDeviceHandleByIndex to retrieve an identical handle". */

@@ -1,9 +1,8 @@
-/* telemetry.c: memory, temperature, power, clocks and utilisation, as they
- * stand in the state. */
+/* telemetry.c: memory, temperature, limits of power, clocks and utilisation, as
+ * they stand in the state. */
 #include "mig.h"
 #include "process.h"
 
-GET(nvmlDeviceGetPowerUsage, unsigned int, gpu.power)
 GET(nvmlDeviceGetPowerManagementLimit, unsigned int, gpu.power_limit)
 GET(nvmlDeviceGetPowerManagementDefaultLimit, unsigned int, gpu.power_max)
 GET(nvmlDeviceGetEnforcedPowerLimit, unsigned int, gpu.power_limit)
@@ -57,6 +56,25 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v
 	return memory_of(device, memory);
 }
 
+/* nvml.h says of BAR1 what it says of memory. A MIG device has the share of its
+ * slices. */
+EXPORT nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *memory)
+{
+	struct mig_view view;
+
+	ENTER(nvmlDeviceGetBAR1MemoryInfo);
+	REQUIRE(memory != NULL);
+	bool mig = mig_is_handle(device);
+	nvmlReturn_t r = mig ? mig_view_device(device, &view) : mig_view_gpu(device, &view);
+	if (r != NVML_SUCCESS)
+		return r;
+	REQUIRE_CAPABILITY(mig || !view.mig.mode || capability_monitor());
+	memory->bar1Total = mig ? view.gpu.bar1_total / view.board->memory_slices * view.gi->size : view.gpu.bar1_total;
+	memory->bar1Used = mig ? 0 : view.gpu.bar1_used;
+	memory->bar1Free = memory->bar1Total - memory->bar1Used;
+	return NVML_SUCCESS;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t sensor,
 					     unsigned int *temperature)
 {
@@ -73,6 +91,46 @@ EXPORT nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperatu
 	REQUIRE_VERSION(temperature->version, nvmlTemperature_v1);
 	REQUIRE(temperature->sensorType == NVML_TEMPERATURE_GPU);
 	temperature->temperature = (int)gpu.temperature;
+	return NVML_SUCCESS;
+}
+
+/* threshold returns a limit in °C; 0: the board does not have it. */
+static unsigned int threshold(const struct sim_gpu *gpu, nvmlTemperatureThresholds_t type)
+{
+	switch (type) {
+	case NVML_TEMPERATURE_THRESHOLD_SHUTDOWN:
+		return gpu->limit_shutdown;
+	case NVML_TEMPERATURE_THRESHOLD_SLOWDOWN:
+		return gpu->limit_slowdown;
+	case NVML_TEMPERATURE_THRESHOLD_MEM_MAX:
+		return gpu->limit_memory;
+	case NVML_TEMPERATURE_THRESHOLD_GPU_MAX:
+		return gpu->limit_gpu;
+	default:
+		return 0;
+	}
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, nvmlTemperatureThresholds_t type,
+						      unsigned int *temperature)
+{
+	ENTER_DEVICE(nvmlDeviceGetTemperatureThreshold, device, gpu);
+	REQUIRE(type < NVML_TEMPERATURE_THRESHOLD_COUNT && temperature != NULL);
+	if (threshold(&gpu, type) == 0)
+		return NVML_ERROR_NOT_SUPPORTED;
+	*temperature = threshold(&gpu, type);
+	return NVML_SUCCESS;
+}
+
+/* The margin is what nvidia-smi prints as "GPU T.Limit Temp", on Ada and later. */
+EXPORT nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t device, nvmlMarginTemperature_t *margin)
+{
+	ENTER_DEVICE(nvmlDeviceGetMarginTemperature, device, gpu);
+	REQUIRE(margin != NULL);
+	REQUIRE_VERSION(margin->version, nvmlMarginTemperature_v1);
+	if (gpu.architecture < NVML_DEVICE_ARCH_ADA)
+		return NVML_ERROR_NOT_SUPPORTED;
+	margin->marginTemperature = (int)gpu.limit_gpu - (int)gpu.temperature;
 	return NVML_SUCCESS;
 }
 
@@ -94,10 +152,32 @@ EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtili
 	REQUIRE(utilization != NULL);
 	if (view.mig.mode)
 		return NVML_ERROR_NOT_SUPPORTED;
-	utilization->gpu = view.gpu.util_gpu;
-	utilization->memory = view.gpu.util_memory;
+	utilization->gpu = view.gpu.active[SIM_ACTIVE_GPU];
+	utilization->memory = view.gpu.active[SIM_ACTIVE_MEMORY];
 	return NVML_SUCCESS;
 }
+
+/* What NVML averages the utilisation of an engine over, in us. */
+#define SAMPLING_PERIOD_US 167000
+
+/* nvml.h says the same of each: "On MIG-enabled GPUs, querying … utilization is
+ * not currently supported." */
+#define UTILIZATION(name, activity)                                            \
+	EXPORT nvmlReturn_t name(nvmlDevice_t device, unsigned int *utilization, unsigned int *period) \
+	{                                                                      \
+		ENTER_VIEW(name, mig_view_gpu, device, view);                  \
+		REQUIRE(utilization != NULL && period != NULL);                \
+		if (view.mig.mode)                                             \
+			return NVML_ERROR_NOT_SUPPORTED;                       \
+		*utilization = view.gpu.active[activity];                      \
+		*period = SAMPLING_PERIOD_US;                                  \
+		return NVML_SUCCESS;                                           \
+	}
+
+UTILIZATION(nvmlDeviceGetEncoderUtilization, SIM_ACTIVE_ENCODER)
+UTILIZATION(nvmlDeviceGetDecoderUtilization, SIM_ACTIVE_DECODER)
+UTILIZATION(nvmlDeviceGetJpgUtilization, SIM_ACTIVE_JPEG)
+UTILIZATION(nvmlDeviceGetOfaUtilization, SIM_ACTIVE_OFA)
 
 EXPORT nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned int *clock)
 {
@@ -112,5 +192,38 @@ EXPORT nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType
 	ENTER_DEVICE(nvmlDeviceGetMaxClockInfo, device, gpu);
 	REQUIRE(type < SIM_CLOCKS && clock != NULL);
 	*clock = gpu.clock_max[type];
+	return NVML_SUCCESS;
+}
+
+/* application_clock answers for the clocks of applications, which nobody has
+ * set: the highest. nvidia-smi shows those of graphics and memory. */
+static nvmlReturn_t application_clock(const struct sim_gpu *gpu, nvmlClockType_t type, unsigned int *clock)
+{
+	REQUIRE(type < SIM_CLOCKS && clock != NULL);
+	if (type == NVML_CLOCK_VIDEO)
+		return NVML_ERROR_NOT_SUPPORTED;
+	*clock = gpu->clock_max[type];
+	return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetApplicationsClock(nvmlDevice_t device, nvmlClockType_t type, unsigned int *clock)
+{
+	ENTER_DEVICE(nvmlDeviceGetApplicationsClock, device, gpu);
+	return application_clock(&gpu, type, clock);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetDefaultApplicationsClock(nvmlDevice_t device, nvmlClockType_t type, unsigned int *clock)
+{
+	ENTER_DEVICE(nvmlDeviceGetDefaultApplicationsClock, device, gpu);
+	return application_clock(&gpu, type, clock);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, nvmlClockType_t type, nvmlClockId_t id, unsigned int *clock)
+{
+	ENTER_DEVICE(nvmlDeviceGetClock, device, gpu);
+	REQUIRE(type < SIM_CLOCKS && id < NVML_CLOCK_ID_COUNT && clock != NULL);
+	if (id == NVML_CLOCK_ID_APP_CLOCK_TARGET || id == NVML_CLOCK_ID_APP_CLOCK_DEFAULT)
+		return application_clock(&gpu, type, clock);
+	*clock = id == NVML_CLOCK_ID_CURRENT ? gpu.clock[type] : gpu.clock_max[type];
 	return NVML_SUCCESS;
 }

@@ -183,7 +183,7 @@ func TestMistakes(t *testing.T) {
 		"too many arguments":         {[]string{"heal", "0", "1"}, "usage: gpu-sim heal [options] GPU"},
 		"setting without value":      {[]string{"set", "latency"}, "want KEY=VALUE"},
 		"unknown setting":            {[]string{"set", "colour=red"}, "unknown key"},
-		"unknown field":              {[]string{"set", "0.colour=1"}, "want one of clock-graphics"},
+		"unknown field":              {[]string{"set", "0.colour=1"}, "want one of bar1-used"},
 		"unknown symbol":             {[]string{"set", "nvmlFoo.return=1"}, "unknown symbol"},
 		"second setting is wrong":    {[]string{"set", "latency=1ms", "driver=maybe"}, `want "on" or "off"`},
 		"nothing to execute":         {[]string{"exec"}, "usage: gpu-sim exec [options] -- COMMAND"},

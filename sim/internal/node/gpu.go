@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 
 	"outrigger.dev/sim/internal/state"
 )
@@ -56,12 +58,21 @@ func (n *Node) Unplug(ref string) (state.GPU, error) {
 	return gpu, err
 }
 
-// SetField sets a value of the GPU that ref names.
+// SetField sets a value of the GPU that ref names, or with GPU/GI of a GPU
+// instance of it.
 func (n *Node) SetField(ref, field, value string) error {
 	return n.exclusive(func() error {
+		ref, instance, divided := strings.Cut(ref, "/")
 		slot, err := n.state.Find(ref)
 		if err != nil {
 			return err
+		}
+		if divided {
+			gi, err := strconv.Atoi(instance)
+			if err != nil {
+				return fmt.Errorf("GPU instance %q: want a number that \"gpu-sim mig list\" prints", instance)
+			}
+			return n.state.SetInstanceField(slot, gi, field, value)
 		}
 		if err := n.state.SetField(slot, field, value); err != nil {
 			return err

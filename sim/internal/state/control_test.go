@@ -29,7 +29,7 @@ func TestSetField(t *testing.T) {
 		"too many links":     {"nvlinks", "13", "want a number from 0 to 12", nil, nil},
 		"too much memory":    {"memory-used", "42949672960", "want a number from 0 to", nil, nil},
 		"not a number":       {"temperature", "hot", `to "hot": want a number from 0 to 200`, nil, nil},
-		"a field that isn't": {"colour", "1", "unknown field; want one of clock-graphics, clock-memory", nil, nil},
+		"a field that isn't": {"colour", "1", "unknown field; want one of bar1-used, clock-graphics", nil, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

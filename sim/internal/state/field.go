@@ -4,68 +4,63 @@ package state
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// field is a value of a GPU that can be set.
+type telemetry = C.struct_sim_telemetry
+
+// field is a value of a GPU that can be set. The lowest is 0, or -1 for the
+// NUMA node.
 type field struct {
 	name string
-	// max is the highest value; the lowest is 0, or -1 for the NUMA node.
-	max func(*C.struct_sim_gpu) uint64
-	set func(*C.struct_sim_gpu, uint64)
+	// max is the highest value.
+	max func(*telemetry) uint64
+	// has reports whether the product has it; nil: all do.
+	has func(*telemetry) bool
+	get func(*telemetry) uint64
+	set func(*telemetry, uint64)
 }
 
-func limit(n uint64) func(*C.struct_sim_gpu) uint64 {
-	return func(*C.struct_sim_gpu) uint64 { return n }
+// present reports whether a GPU has the field.
+func (f field) present(t *telemetry) bool { return f.has == nil || f.has(t) }
+
+// parse reads a value of the field.
+func (f field) parse(t *telemetry, value string) (uint64, error) {
+	if !f.present(t) {
+		return 0, fmt.Errorf("%s has none", getString(t.gpu.model[:]))
+	}
+	n, err := strconv.ParseUint(value, 10, 64)
+	if highest := f.max(t); err != nil || n > highest {
+		return 0, fmt.Errorf("want a number from 0 to %d", highest)
+	}
+	return n, nil
 }
 
-// fields lists what SetField accepts.
-func fields() []field {
-	const word = 1<<32 - 1
-	list := []field{
-		{"temperature", limit(200), func(g *C.struct_sim_gpu, v uint64) { g.temperature = C.uint32_t(v) }},
-		{"utilization-gpu", limit(100), func(g *C.struct_sim_gpu, v uint64) { g.util_gpu = C.uint32_t(v) }},
-		{"utilization-memory", limit(100), func(g *C.struct_sim_gpu, v uint64) { g.util_memory = C.uint32_t(v) }},
-		{"memory-used", func(g *C.struct_sim_gpu) uint64 { return uint64(g.memory_total - g.memory_reserved) }, func(g *C.struct_sim_gpu, v uint64) { g.memory_used = C.uint64_t(v) }},
-		{"power", limit(word), func(g *C.struct_sim_gpu, v uint64) { g.power = C.uint32_t(v) }},
-		{"persistence", limit(1), func(g *C.struct_sim_gpu, v uint64) { g.persistence = C.uint32_t(v) }},
-		{"nvlinks", func(g *C.struct_sim_gpu) uint64 { return uint64(g.links) }, setNVLinks},
-		{"remap-pending", limit(1), func(g *C.struct_sim_gpu, v uint64) { g.remap_pending = C.uint32_t(v) }},
-		{"numa-node", limit(1023), func(g *C.struct_sim_gpu, v uint64) { g.numa_node = C.int32_t(v) }},
-	}
-	for i, name := range []string{"clock-graphics", "clock-sm", "clock-memory", "clock-video"} {
-		list = append(list, field{name, limit(word), func(g *C.struct_sim_gpu, v uint64) { g.clock[i] = C.uint32_t(v) }})
-	}
-	return list
-}
-
-// setNVLinks leaves the first n links up.
-func setNVLinks(g *C.struct_sim_gpu, n uint64) {
-	for i := range uint64(g.links) {
-		g.link[i].up = 0
-		if i < n {
-			g.link[i].up = 1
-		}
-	}
-}
+const numaField = "numa-node"
 
 // Fields returns the names that SetField accepts, sorted.
 func Fields() []string {
-	names := []string{recoveryField, fabricField}
+	names := []string{recoveryField, fabricField, limitField}
 	for _, f := range fields() {
+		names = append(names, f.name)
+	}
+	for _, f := range linkFields() {
 		names = append(names, f.name)
 	}
 	slices.Sort(names)
 	return names
 }
 
-// SetField sets a value of a GPU: temperatures in °C, utilisation in percent,
-// memory in bytes, power in milliwatts, clocks in MHz, nvlinks as the number
+// SetField sets a value of a GPU: temperatures in °C, utilization-… and …-active
+// in percent, memory in bytes, power in milliwatts, clocks in MHz, traffic in
+// bytes per second, counters as their number so far, nvlinks as the number
 // that is up, -1 as the numa-node of a GPU that has none, recovery as a value of
-// Recovery or "none", and fabric as SetFabric takes it.
+// Recovery or "none", fabric as SetFabric takes it, clock-limits as names
+// that a comma divides, and errors of a link as LINK:NUMBER.
 func (s *State) SetField(slot Slot, name, value string) error {
 	switch name {
 	case recoveryField:
@@ -73,21 +68,112 @@ func (s *State) SetField(slot Slot, name, value string) error {
 	case fabricField:
 		return s.SetFabric(slot, value)
 	}
-	list := fields()
-	i := slices.IndexFunc(list, func(f field) bool { return f.name == name })
-	if i < 0 {
-		return fmt.Errorf("set %s: unknown field; want one of %s", name, strings.Join(Fields(), ", "))
+	err := s.updateTelemetry(slot, func(t *telemetry) error { return setField(t, name, value) })
+	if err != nil {
+		return fmt.Errorf("set %s of the GPU in slot %d to %q: %w", name, slot, value, err)
 	}
-	return s.updateGPU(slot, func(gpu *C.struct_sim_gpu) error {
-		if name == "numa-node" && value == "-1" {
-			gpu.numa_node = -1
+	return nil
+}
+
+func setField(t *telemetry, name, value string) error {
+	named := func(f field) bool { return f.name == name }
+	if list := fields(); slices.ContainsFunc(list, named) {
+		f := list[slices.IndexFunc(list, named)]
+		if name == numaField && value == "-1" {
+			t.gpu.numa_node = -1
 			return nil
 		}
-		n, err := strconv.ParseUint(value, 10, 64)
-		if highest := list[i].max(gpu); err != nil || n > highest {
-			return fmt.Errorf("set %s of the GPU in slot %d to %q: want a number from 0 to %d", name, slot, value, highest)
+		n, err := f.parse(t, value)
+		if err == nil {
+			f.set(t, n)
 		}
-		list[i].set(gpu, n)
-		return nil
+		return err
+	}
+	if name == limitField {
+		return setLimits(t, value)
+	}
+	list := linkFields()
+	i := slices.IndexFunc(list, func(f linkField) bool { return f.name == name })
+	if i < 0 {
+		return fmt.Errorf("unknown field; want one of %s", strings.Join(Fields(), ", "))
+	}
+	return list[i].set(t, value)
+}
+
+// SetInstanceField sets what a GPU instance is busy with: one of the fields of
+// a GPU in percent.
+func (s *State) SetInstanceField(slot Slot, gi int, name, value string) error {
+	err := s.updateTelemetry(slot, func(t *telemetry) error {
+		i := slices.Index(activities(), name)
+		if i < 0 {
+			return fmt.Errorf("GPU instances have no such field; want one of %s", strings.Join(activities(), ", "))
+		}
+		n, err := strconv.ParseUint(value, 10, 64)
+		if err != nil || n > percent {
+			return fmt.Errorf("want a number from 0 to %d", percent)
+		}
+		for at := range t.mig.gis {
+			if int(t.mig.gi[at].id) == gi {
+				t.mig.gi[at].active[i] = C.uint8_t(n)
+				return nil
+			}
+		}
+		return fmt.Errorf("%w; see \"gpu-sim mig list\"", ErrNoInstance)
 	})
+	if err != nil {
+		return fmt.Errorf("set %s of GPU instance %d of the GPU in slot %d to %q: %w", name, gi, slot, value, err)
+	}
+	return nil
+}
+
+// values returns the values of all fields that are numbers.
+func (s *State) values(slot Slot) map[string]uint64 {
+	var t telemetry
+	C.sim_read_telemetry(s.sim, C.uint32_t(slot), &t)
+	values := make(map[string]uint64)
+	for _, f := range fields() {
+		if f.name != numaField && f.present(&t) {
+			values[f.name] = f.get(&t)
+		}
+	}
+	if t.gpu.links > 0 {
+		for _, f := range linkFields() {
+			for link := range t.gpu.links {
+				values[f.name] += uint64(t.counters.link_error[link][f.kind])
+			}
+		}
+	}
+	return values
+}
+
+// linkField is a counter of errors of each NVLink.
+type linkField struct {
+	name string
+	kind int // nvmlNvLinkErrorCounter_t
+}
+
+func linkFields() []linkField {
+	var list []linkField
+	for kind, name := range []string{"replay", "recovery", "crc-flit", "crc-data", "ecc"} {
+		list = append(list, linkField{"nvlink-" + name + "-errors", kind})
+	}
+	return list
+}
+
+// set takes LINK:NUMBER, or a number for link 0.
+func (f linkField) set(t *telemetry, value string) error {
+	if t.gpu.links == 0 {
+		return fmt.Errorf("%s has none", getString(t.gpu.model[:]))
+	}
+	link, count, ok := strings.Cut(value, ":")
+	if !ok {
+		link, count = "0", value
+	}
+	at, err := strconv.ParseUint(link, 10, 32)
+	n, err2 := strconv.ParseUint(count, 10, 64)
+	if errors.Join(err, err2) != nil || at >= uint64(t.gpu.links) {
+		return fmt.Errorf("want a number, or LINK:NUMBER with a link from 0 to %d", t.gpu.links-1)
+	}
+	t.counters.link_error[at][f.kind] = C.uint64_t(n)
+	return nil
 }

@@ -30,11 +30,15 @@ func fillGPU(gpu *C.struct_sim_gpu, spec GPUSpec, slot Slot, node string, genera
 		setString(gpu.serial[:], fmt.Sprintf("1%012d", binary.BigEndian.Uint64(id[16:])%1e12)),
 		setString(gpu.board_part[:], model.BoardPart),
 		setString(gpu.vbios[:], model.VBIOS),
+		setString(gpu.inforom_image[:], model.Inforom[0]),
+		setString(gpu.inforom_oem[:], model.Inforom[1]),
+		setString(gpu.inforom_ecc[:], model.Inforom[2]),
 	)
 	if err != nil {
 		return err
 	}
 	fillProduct(gpu, model)
+	fillTelemetry(gpu, model)
 	fillPlace(gpu, model, slot)
 	fillNVLinks(gpu, model.NVLink)
 	return nil
@@ -51,13 +55,28 @@ func fillProduct(gpu *C.struct_sim_gpu, m Model) {
 		gpu.mig_capable = 1
 	}
 	gpu.memory_total, gpu.memory_reserved = C.uint64_t(m.MemoryMiB*mib), C.uint64_t(m.ReservedMiB*mib)
-	gpu.temperature = 30
+	gpu.bar1_used = mib
+	for gpu.bar1_total = mib; gpu.bar1_total < gpu.memory_total; gpu.bar1_total *= 2 {
+	}
+	gpu.encoders, gpu.decoders = C.uint32_t(m.Engines.Encoder), C.uint32_t(m.Engines.Decoder)
+	gpu.jpegs, gpu.ofas = C.uint32_t(m.Engines.JPEG), C.uint32_t(m.Engines.OFA)
 	gpu.power, gpu.power_limit = C.uint32_t(m.IdlePower*milliwatts), C.uint32_t(m.PowerLimit*milliwatts)
 	gpu.power_min, gpu.power_max = C.uint32_t(m.PowerMin*milliwatts), C.uint32_t(m.PowerMax*milliwatts)
 	for i := range m.IdleClocks {
 		gpu.clock[i], gpu.clock_max[i] = C.uint32_t(m.IdleClocks[i]), C.uint32_t(m.MaxClocks[i])
 	}
 	gpu.pcie_gen, gpu.pcie_width = C.uint32_t(m.PCIeGen), 16
+}
+
+// fillTelemetry makes an idle GPU with ECC.
+func fillTelemetry(gpu *C.struct_sim_gpu, m Model) {
+	gpu.temperature, gpu.memory_temperature = 30, C.SIM_NO_TEMPERATURE
+	if m.Limits.Memory != 0 {
+		gpu.memory_temperature = 35
+	}
+	gpu.limit_shutdown, gpu.limit_slowdown = C.uint32_t(m.Limits.Shutdown), C.uint32_t(m.Limits.Slowdown)
+	gpu.limit_gpu, gpu.limit_memory = C.uint32_t(m.Limits.GPU), C.uint32_t(m.Limits.Memory)
+	gpu.ecc, gpu.ecc_pending = 1, 1
 }
 
 func fillPlace(gpu *C.struct_sim_gpu, m Model, slot Slot) {

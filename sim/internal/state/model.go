@@ -31,11 +31,24 @@ type Model struct {
 	IdleClocks, MaxClocks [4]uint32
 	PCIeGen               int
 	NVLink                *NVLink
+	// Limits of the temperature.
+	Limits Limits
+	// Engines of the board; Copy is not set.
+	Engines Engines
+	// Inforom has the versions of the image and of the objects OEM and ECC.
+	Inforom [3]string
 	// Places has the place on the PCI bus of the GPU in each of the first
 	// eight slots. The next eight repeat them in PCI domain 1.
 	Places [8]Place
 	// Verified says which of this was compared with hardware.
 	Verified string
+}
+
+// Limits are temperatures in °C, as NVML_TEMPERATURE_THRESHOLD_….
+type Limits struct {
+	Shutdown, Slowdown, GPU uint32
+	// Memory is 0 for a board without a sensor in its memory.
+	Memory uint32
 }
 
 // NVLink describes how the GPUs of a baseboard reach its NVSwitches.
@@ -75,6 +88,7 @@ func ampereModels() []Model {
 			IdlePower: 55, PowerLimit: 400, PowerMin: 100, PowerMax: 400,
 			IdleClocks: [4]uint32{210, 210, 1215, 585}, MaxClocks: [4]uint32{1410, 1410, 1215, 1290}, PCIeGen: 4,
 			NVLink: hgxA100(), Places: placesA100(), Verified: unverified,
+			Limits: Limits{92, 89, 85, 95}, Engines: Engines{Encoder: 0, Decoder: 5, JPEG: 1, OFA: 1}, Inforom: [3]string{"G506.0200.00.04", "2.0", "6.16"},
 		},
 		{
 			ID: "a100-80", Name: "NVIDIA A100-SXM4-80GB",
@@ -84,6 +98,7 @@ func ampereModels() []Model {
 			IdlePower: 60, PowerLimit: 400, PowerMin: 100, PowerMax: 400,
 			IdleClocks: [4]uint32{210, 210, 1593, 585}, MaxClocks: [4]uint32{1410, 1410, 1593, 1290}, PCIeGen: 4,
 			NVLink: hgxA100(), Places: placesA100(), Verified: unverified,
+			Limits: Limits{92, 89, 85, 95}, Engines: Engines{Encoder: 0, Decoder: 5, JPEG: 1, OFA: 1}, Inforom: [3]string{"G506.0212.00.01", "2.0", "6.16"},
 		},
 		{
 			ID: "a30", Name: "NVIDIA A30",
@@ -93,6 +108,7 @@ func ampereModels() []Model {
 			IdlePower: 28, PowerLimit: 165, PowerMin: 100, PowerMax: 165,
 			IdleClocks: [4]uint32{210, 210, 1215, 645}, MaxClocks: [4]uint32{1440, 1440, 1215, 1305}, PCIeGen: 4,
 			Places: placesL4(), Verified: unverified,
+			Limits: Limits{96, 93, 89, 95}, Engines: Engines{Encoder: 0, Decoder: 4, JPEG: 1, OFA: 1}, Inforom: [3]string{"1001.0205.00.03", "2.0", "6.16"},
 		},
 	}
 }
@@ -107,6 +123,7 @@ func laterModels() []Model {
 			IdlePower: 70, PowerLimit: 700, PowerMin: 200, PowerMax: 700,
 			IdleClocks: [4]uint32{345, 345, 2619, 765}, MaxClocks: [4]uint32{1980, 1980, 2619, 1545}, PCIeGen: 5,
 			NVLink: hgxH100(), Places: placesH100(), Verified: unverified,
+			Limits: Limits{95, 89, 87, 95}, Engines: Engines{Encoder: 0, Decoder: 7, JPEG: 7, OFA: 1}, Inforom: [3]string{"G520.0200.00.05", "2.1", "7.16"},
 		},
 		{
 			ID: "h200", Name: "NVIDIA H200",
@@ -116,6 +133,7 @@ func laterModels() []Model {
 			IdlePower: 75, PowerLimit: 700, PowerMin: 200, PowerMax: 700,
 			IdleClocks: [4]uint32{345, 345, 3201, 765}, MaxClocks: [4]uint32{1980, 1980, 3201, 1545}, PCIeGen: 5,
 			NVLink: hgxH100(), Places: placesH100(), Verified: unverified,
+			Limits: Limits{95, 89, 87, 95}, Engines: Engines{Encoder: 0, Decoder: 7, JPEG: 7, OFA: 1}, Inforom: [3]string{"G520.0280.00.07", "2.1", "7.16"},
 		},
 		{
 			ID: "b200", Name: "NVIDIA B200",
@@ -125,6 +143,7 @@ func laterModels() []Model {
 			IdlePower: 140, PowerLimit: 1000, PowerMin: 200, PowerMax: 1000,
 			IdleClocks: [4]uint32{120, 120, 3996, 660}, MaxClocks: [4]uint32{1965, 1965, 3996, 1965}, PCIeGen: 5,
 			NVLink: hgxB200(), Places: placesH100(), Verified: unverified,
+			Limits: Limits{95, 89, 87, 95}, Engines: Engines{Encoder: 0, Decoder: 7, JPEG: 7, OFA: 1}, Inforom: [3]string{"G525.0225.00.04", "2.1", "7.16"},
 		},
 		{
 			ID: "l4", Name: "NVIDIA L4",
@@ -134,6 +153,7 @@ func laterModels() []Model {
 			IdlePower: 16, PowerLimit: 72, PowerMin: 40, PowerMax: 72,
 			IdleClocks: [4]uint32{210, 210, 405, 1185}, MaxClocks: [4]uint32{2040, 2040, 6251, 1770}, PCIeGen: 4,
 			Places: placesL4(), Verified: unverified,
+			Limits: Limits{93, 90, 88, 0}, Engines: Engines{Encoder: 2, Decoder: 4, JPEG: 4, OFA: 1}, Inforom: [3]string{"G193.0200.00.01", "2.1", "6.16"},
 		},
 	}
 }

@@ -15,6 +15,7 @@
 _Static_assert(sizeof(struct sim_gpu) % 8 == 0, "sim_gpu is copied in words");
 _Static_assert(sizeof(struct sim_driver) % 8 == 0, "sim_driver is copied in words");
 _Static_assert(sizeof(struct sim_mig) % 8 == 0, "sim_mig is copied in words");
+_Static_assert(sizeof(struct sim_counters) % 8 == 0, "sim_counters is copied in words");
 _Static_assert(sizeof(struct sim_procs) % 8 == 0, "sim_procs is copied in words");
 
 static void take(struct sim *sim, int how)
@@ -53,39 +54,64 @@ static void store_words(void *to, const void *from, size_t size)
 		__atomic_store_n((uint64_t *)to + i, ((const uint64_t *)from)[i], __ATOMIC_RELAXED);
 }
 
-/* try_read copies size bytes and reports whether no writer was at work. */
-static bool try_read(const struct sim_state *state, void *to, const void *from, size_t size)
+/* part is something of the state and its copy. */
+struct part {
+	void *to;
+	const void *from;
+	size_t size;
+};
+
+static void load(const struct part *part, int n)
+{
+	for (int i = 0; i < n; i++)
+		load_words(part[i].to, part[i].from, part[i].size);
+}
+
+/* try_read copies parts of one moment, and reports whether no writer was at
+ * work. */
+static bool try_read(const struct sim_state *state, const struct part *part, int n)
 {
 	uint64_t before = __atomic_load_n(&state->seq, __ATOMIC_ACQUIRE);
 
 	if (before % 2 != 0)
 		return false;
-	load_words(to, from, size);
+	load(part, n);
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return __atomic_load_n(&state->seq, __ATOMIC_RELAXED) == before;
 }
 
-static void read_consistent(struct sim *sim, void *to, const void *from, size_t size)
+static void read_parts(struct sim *sim, const struct part *part, int n)
 {
 	for (int i = 0; i < SPINS; i++) {
-		if (try_read(sim->state, to, from, size))
+		if (try_read(sim->state, part, n))
 			return;
 		sched_yield();
 	}
 	/* Busy, or dead: under the lock no writer is alive. */
 	take(sim, LOCK_SH);
-	load_words(to, from, size);
+	load(part, n);
 	sim_unlock(sim);
 }
 
-static void write_consistent(struct sim *sim, void *to, const void *from, size_t size)
+static void write_parts(struct sim *sim, const struct part *part, int n)
 {
 	uint64_t *seq = &sim->state->seq;
 
 	__atomic_store_n(seq, *seq + 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
-	store_words(to, from, size);
+	for (int i = 0; i < n; i++)
+		store_words(part[i].to, part[i].from, part[i].size);
 	__atomic_store_n(seq, *seq + 1, __ATOMIC_RELEASE);
+}
+
+static void read_consistent(struct sim *sim, void *to, const void *from, size_t size)
+{
+	read_parts(sim, &(struct part){to, from, size}, 1);
+}
+
+static void write_consistent(struct sim *sim, void *to, const void *from, size_t size)
+{
+	write_parts(sim, &(struct part){to, from, size}, 1);
 }
 
 void sim_read_gpu(struct sim *sim, uint32_t slot, struct sim_gpu *out)
@@ -108,16 +134,53 @@ void sim_read_procs(struct sim *sim, struct sim_procs *out)
 	read_consistent(sim, out, &sim->state->procs, sizeof(*out));
 }
 
+void sim_read_telemetry(struct sim *sim, uint32_t slot, struct sim_telemetry *out)
+{
+	const struct sim_state *state = sim->state;
+	const struct part parts[] = {
+		{&out->gpu, &state->gpu[slot], sizeof(out->gpu)},
+		{&out->mig, &state->mig[slot], sizeof(out->mig)},
+		{&out->counters, &state->counters[slot], sizeof(out->counters)},
+	};
+
+	read_parts(sim, parts, sizeof(parts) / sizeof(parts[0]));
+	sim_count(out, sim_now_us());
+}
+
+/* sim_write_telemetry needs sim_lock. */
+void sim_write_telemetry(struct sim *sim, uint32_t slot, const struct sim_telemetry *t)
+{
+	struct sim_state *state = sim->state;
+	const struct part parts[] = {
+		{&state->gpu[slot], &t->gpu, sizeof(t->gpu)},
+		{&state->mig[slot], &t->mig, sizeof(t->mig)},
+		{&state->counters[slot], &t->counters, sizeof(t->counters)},
+	};
+
+	write_parts(sim, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
 /* sim_write_gpu needs sim_lock. */
 void sim_write_gpu(struct sim *sim, uint32_t slot, const struct sim_gpu *gpu)
 {
-	write_consistent(sim, &sim->state->gpu[slot], gpu, sizeof(*gpu));
+	struct sim_telemetry t;
+
+	sim_read_telemetry(sim, slot, &t);
+	bool other = t.gpu.generation != gpu->generation;
+	t.gpu = *gpu;
+	if (other)
+		sim_recount(&t, SIM_RECOUNT_ALL);
+	sim_write_telemetry(sim, slot, &t);
 }
 
 /* sim_write_mig needs sim_lock. */
 void sim_write_mig(struct sim *sim, uint32_t slot, const struct sim_mig *mig)
 {
-	write_consistent(sim, &sim->state->mig[slot], mig, sizeof(*mig));
+	struct sim_telemetry t;
+
+	sim_read_telemetry(sim, slot, &t);
+	t.mig = *mig;
+	sim_write_telemetry(sim, slot, &t);
 }
 
 /* sim_write_procs needs sim_lock. */

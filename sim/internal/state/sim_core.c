@@ -52,10 +52,16 @@ uint64_t sim_layout(void)
 		FIELD(sim_gpu, tree), FIELD(sim_gpu, sms), FIELD(sim_gpu, mig_capable),
 		FIELD(sim_gpu, lost), FIELD(sim_gpu, persistence), FIELD(sim_gpu, fabric),
 		FIELD(sim_gpu, memory_total), FIELD(sim_gpu, memory_used),
-		FIELD(sim_gpu, temperature), FIELD(sim_gpu, util_gpu), FIELD(sim_gpu, power),
+		FIELD(sim_gpu, temperature), FIELD(sim_gpu, active), FIELD(sim_gpu, flow),
+		FIELD(sim_gpu, limits), FIELD(sim_gpu, power), FIELD(sim_gpu, encoders),
+		FIELD(sim_gpu, bar1_total), FIELD(sim_gpu, inforom_image),
 		FIELD(sim_gpu, power_min), FIELD(sim_gpu, clock), FIELD(sim_gpu, clock_max),
 		FIELD(sim_gpu, pcie_gen), FIELD(sim_gpu, nvlink_version), FIELD(sim_gpu, link),
 		FIELD(sim_gpu, recovery), FIELD(sim_gpu, remap_pending), FIELD(sim_gpu, resets),
+		FIELD(sim_state, counters), FIELD(sim_counters, energy), FIELD(sim_counters, limited),
+		FIELD(sim_counters, pcie), FIELD(sim_counters, link), FIELD(sim_counters, work),
+		FIELD(sim_counters, gi), FIELD(sim_counters, link_error), FIELD(sim_counters, ecc),
+		FIELD(sim_counters, power_at), sizeof(struct sim_counters),
 		FIELD(sim_mig, mode), FIELD(sim_mig, pending), FIELD(sim_mig, gis), FIELD(sim_mig, cis),
 		FIELD(sim_mig, gi), FIELD(sim_mig, ci), FIELD(sim_gi, id), FIELD(sim_gi, profile),
 		FIELD(sim_gi, start), FIELD(sim_gi, size), sizeof(struct sim_gi), FIELD(sim_ci, id),
@@ -146,7 +152,8 @@ static bool valid(struct sim *sim)
 		if (gpu.generation == 0)
 			continue;
 		if (gpu.minor != slot || gpu.links > SIM_MAX_LINKS || !ENDS(model) || !ENDS(name) || !ENDS(uuid) ||
-		    !ENDS(serial) || !ENDS(board_part) || !ENDS(vbios) || !valid_mig(sim, slot))
+		    !ENDS(serial) || !ENDS(board_part) || !ENDS(vbios) || !ENDS(inforom_image) || !ENDS(inforom_oem) || !ENDS(inforom_ecc) ||
+		    !valid_mig(sim, slot))
 			return false;
 	}
 	return true;

@@ -171,6 +171,12 @@ enum sim_restart {
 /* sim_restart_mig does it for one GPU. It needs sim_lock. */
 void sim_restart_mig(struct sim *sim, uint32_t slot, enum sim_restart what);
 
+/* sim_restart_counters starts counters of one GPU anew. It needs sim_lock. */
+void sim_restart_counters(struct sim *sim, uint32_t slot, enum sim_recount what);
+
+/* sim_clear_ecc sets the volatile or the aggregate counters to 0. */
+enum sim_status sim_clear_ecc(struct sim *sim, struct sim_ref gpu, uint32_t counter);
+
 /* sim_proc.c: processes on GPUs. */
 
 /* sim_self makes the entry of the calling process on the whole of a GPU,

@@ -40,6 +40,15 @@ void sim_restart_mig(struct sim *sim, uint32_t slot, enum sim_restart what)
 	sim_post_mig_change(sim, (struct sim_ref){slot, gpu.generation});
 }
 
+void sim_restart_counters(struct sim *sim, uint32_t slot, enum sim_recount what)
+{
+	struct sim_telemetry t;
+
+	sim_read_telemetry(sim, slot, &t);
+	sim_recount(&t, what);
+	sim_write_telemetry(sim, slot, &t);
+}
+
 /* begin_gpu takes the lock and reads the GPU. Where it does not answer SUCCESS
  * it has given the lock back. */
 static enum sim_status begin_gpu(struct sim *sim, struct sim_ref ref, struct sim_gpu *gpu)
@@ -71,9 +80,11 @@ enum sim_status sim_begin_reset(struct sim *sim, struct sim_ref ref)
 		gpu.resets++;
 		gpu.remap_pending = 0;
 		gpu.memory_used = 0;
+		gpu.ecc = gpu.ecc_pending;
 		if (gpu.recovery != RECOVERY_NODE_REBOOT)
 			gpu.recovery = 0;
 		sim_write_gpu(sim, ref.slot, &gpu);
+		sim_restart_counters(sim, ref.slot, SIM_RECOUNT_RESET);
 		post_lost(sim, &gpu);
 		sim_restart_mig(sim, ref.slot, SIM_RESTART_GPU);
 	}
@@ -91,6 +102,21 @@ enum sim_status sim_end_reset(struct sim *sim, struct sim_ref ref)
 	gpu.lost = SIM_PRESENT;
 	sim_write_gpu(sim, ref.slot, &gpu);
 	post_lost(sim, &gpu);
+	sim_unlock(sim);
+	return SIM_SUCCESS;
+}
+
+enum sim_status sim_clear_ecc(struct sim *sim, struct sim_ref ref, uint32_t counter)
+{
+	struct sim_telemetry t;
+	struct sim_gpu gpu;
+	enum sim_status status = begin_gpu(sim, ref, &gpu);
+
+	if (status != SIM_SUCCESS)
+		return status;
+	sim_read_telemetry(sim, ref.slot, &t);
+	memset(t.counters.ecc[counter], 0, sizeof(t.counters.ecc[counter]));
+	sim_write_telemetry(sim, ref.slot, &t);
 	sim_unlock(sim);
 	return SIM_SUCCESS;
 }

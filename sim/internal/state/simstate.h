@@ -7,9 +7,9 @@
  *
  * Who may touch what:
  *   - writers hold sim_lock (flock, so the kernel frees it with its process);
- *   - gpu[], mig[], procs and driver change between two steps of the sequence
- *     lock `seq`: read them with sim_read_…, change them with sim_write_… or
- *     what sim_mig.h declares, never in place;
+ *   - gpu[], mig[], counters[], procs and driver change between two steps of
+ *     the sequence lock `seq`: read them with sim_read_…, change them with
+ *     sim_write_… or what sim_mig.h declares, never in place;
  *   - ring is written under sim_lock and read with sim_next_event;
  *   - single words (latency, counters, forced answers) are plain atomics.
  * A process that can only map the file for reading can do all but count.
@@ -24,7 +24,7 @@
 #define SIM_MAGIC "OUTRIGSM"
 /* Raise it when the meaning of a field changes. Changes of size, place or
  * symbol list are found by sim_header.layout without it. */
-#define SIM_VERSION 1
+#define SIM_VERSION 2
 
 #define SIM_MAX_GPUS 16
 #define SIM_MAX_LINKS 18
@@ -34,6 +34,8 @@
 #define SIM_MAX_GIS 8   /* GPU instances of a GPU; no board has more than 7 */
 #define SIM_MAX_CIS 8   /* compute instances of a GPU: one slice each at least */
 #define SIM_MAX_PROCS 256
+
+#include "sim_telemetry.h"
 
 /* Symbols whose calls are counted and whose answer can be forced. */
 enum sim_symbol {
@@ -110,7 +112,13 @@ struct sim_gpu {
 	struct sim_fabric fabric;
 	uint64_t memory_total, memory_reserved, memory_used;
 	uint32_t temperature;                 /* °C */
-	uint32_t util_gpu, util_memory;       /* % */
+	uint32_t memory_temperature;          /* °C; SIM_NO_TEMPERATURE: no sensor */
+	uint32_t limit_shutdown, limit_slowdown; /* °C, of the GPU */
+	uint32_t limit_gpu, limit_memory;     /* °C, of the GPU and its memory at work */
+	uint8_t active[SIM_ACTIVITY_BYTES];   /* by enum sim_activity */
+	uint64_t flow[SIM_FLOWS];             /* bytes per second, by enum sim_flow_kind */
+	uint32_t limits;                      /* what limits the clocks: bits of enum sim_limit */
+	uint32_t ecc, ecc_pending;            /* 1: on */
 	uint32_t power, power_limit;          /* mW */
 	uint32_t power_min, power_max;        /* mW */
 	uint32_t clock[SIM_CLOCKS];           /* MHz */
@@ -120,6 +128,11 @@ struct sim_gpu {
 	struct sim_link link[SIM_MAX_LINKS];
 	uint32_t recovery;      /* nvmlDeviceGpuRecoveryAction_t: what it asks for */
 	uint32_t remap_pending; /* rows wait for a reset to be remapped */
+	uint32_t remap_corrected, remap_uncorrected; /* rows remapped so far */
+	uint32_t remap_failed;  /* a row could not be remapped */
+	uint32_t encoders, decoders, jpegs, ofas; /* engines */
+	uint64_t bar1_total, bar1_used;
+	char inforom_image[16], inforom_oem[16], inforom_ecc[16];
 	uint32_t resets;        /* since it was plugged */
 };
 
@@ -129,6 +142,7 @@ struct sim_gi {
 	uint32_t id;
 	uint32_t profile;     /* NVML_GPU_INSTANCE_PROFILE_… */
 	uint32_t start, size; /* in memory slices */
+	uint8_t active[SIM_ACTIVITY_BYTES]; /* by enum sim_activity */
 };
 
 /* A compute instance, that is a MIG device. */
@@ -148,6 +162,13 @@ struct sim_mig {
 	uint32_t gis, cis;      /* how many there are */
 	struct sim_gi gi[SIM_MAX_GIS];
 	struct sim_ci ci[SIM_MAX_CIS];
+};
+
+/* A GPU and what it has counted up to counters.since. */
+struct sim_telemetry {
+	struct sim_gpu gpu;
+	struct sim_mig mig;
+	struct sim_counters counters;
 };
 
 /* A process that has a CUDA context on a GPU, or one that gpu-sim made up. */
@@ -213,6 +234,7 @@ struct sim_state {
 	struct sim_gpu gpu[SIM_MAX_GPUS];
 	uint64_t instances; /* GPU and compute instances made so far */
 	struct sim_mig mig[SIM_MAX_GPUS];
+	struct sim_counters counters[SIM_MAX_GPUS];
 	struct sim_procs procs;
 	struct sim_ring ring;
 	struct sim_call call[SIM_SYMBOLS];
@@ -245,8 +267,12 @@ void sim_read_gpu(struct sim *sim, uint32_t slot, struct sim_gpu *out);
 void sim_read_driver(struct sim *sim, struct sim_driver *out);
 void sim_read_mig(struct sim *sim, uint32_t slot, struct sim_mig *out);
 void sim_read_procs(struct sim *sim, struct sim_procs *out);
+/* sim_read_telemetry counts up to now. */
+void sim_read_telemetry(struct sim *sim, uint32_t slot, struct sim_telemetry *out);
+/* sim_write_gpu and sim_write_mig first count what was up to now. */
 void sim_write_gpu(struct sim *sim, uint32_t slot, const struct sim_gpu *gpu);
 void sim_write_mig(struct sim *sim, uint32_t slot, const struct sim_mig *mig);
+void sim_write_telemetry(struct sim *sim, uint32_t slot, const struct sim_telemetry *telemetry);
 void sim_write_procs(struct sim *sim, const struct sim_procs *procs);
 void sim_write_driver(struct sim *sim, const struct sim_driver *driver);
 uint32_t sim_enumerate(struct sim *sim, struct sim_gpu out[SIM_MAX_GPUS]);
@@ -267,6 +293,13 @@ void sim_post(struct sim *sim, const struct sim_event *event);
 bool sim_next_event(struct sim *sim, uint64_t *seen, struct sim_event *out);
 bool sim_wait_event(struct sim *sim, uint64_t seen, int64_t deadline_ns);
 int64_t sim_now_ns(void);
+
+/* sim_counters.c */
+uint64_t sim_now_us(void);
+void sim_count(struct sim_telemetry *telemetry, uint64_t now_us);
+void sim_recount(struct sim_telemetry *telemetry, enum sim_recount what);
+void sim_set_power(struct sim_telemetry *telemetry, uint32_t milliwatts);
+uint32_t sim_average_power(const struct sim_telemetry *telemetry);
 
 #include "sim_mig.h"
 

@@ -58,8 +58,13 @@ type GPU struct {
 	UtilizationGPU    uint32  `json:"utilizationGpu"`
 	UtilizationMemory uint32  `json:"utilizationMemory"`
 	PowerMilliwatts   uint32  `json:"powerMilliwatts"`
-	Persistence       bool    `json:"persistence"`
-	Lost              Lost    `json:"lost,omitempty"`
+	// Values by the name with which SetField sets them: all that are numbers
+	// and that the product has.
+	Values map[string]uint64 `json:"values"`
+	// ClockLimits as SetField takes them; empty: nothing limits the clocks.
+	ClockLimits string `json:"clockLimits,omitempty"`
+	Persistence bool   `json:"persistence"`
+	Lost        Lost   `json:"lost,omitempty"`
 	// Recovery is what the GPU asks for; empty: nothing.
 	Recovery Recovery `json:"recovery,omitempty"`
 	// RemapPending: rows of its memory wait for a reset to be remapped.
@@ -95,6 +100,7 @@ func (s *State) Show() Snapshot {
 	for i := range int(C.sim_enumerate(s.sim, &gpus[0])) {
 		g := describe(&gpus[i], i)
 		g.MIG = s.mig(&gpus[i])
+		g.Values = s.values(Slot(gpus[i].minor))
 		g.Processes = s.processes(C.struct_sim_ref{slot: gpus[i].minor, generation: gpus[i].generation})
 		snap.GPUs = append(snap.GPUs, g)
 	}
@@ -121,14 +127,15 @@ func describe(gpu *C.struct_sim_gpu, index int) GPU {
 		MemoryBytes:       uint64(gpu.memory_total),
 		MemoryUsed:        uint64(gpu.memory_used),
 		Temperature:       uint32(gpu.temperature),
-		UtilizationGPU:    uint32(gpu.util_gpu),
-		UtilizationMemory: uint32(gpu.util_memory),
+		UtilizationGPU:    uint32(gpu.active[C.SIM_ACTIVE_GPU]),
+		UtilizationMemory: uint32(gpu.active[C.SIM_ACTIVE_MEMORY]),
 		PowerMilliwatts:   uint32(gpu.power),
 		Persistence:       gpu.persistence != 0,
 		Lost:              lostName(gpu.lost),
 		Recovery:          recoveryName(gpu.recovery),
 		RemapPending:      gpu.remap_pending != 0,
 		Fabric:            fabricText(&gpu.fabric),
+		ClockLimits:       limitText(gpu.limits),
 		Resets:            int(gpu.resets),
 	}
 	for i := range gpu.links {

@@ -127,6 +127,8 @@ func (spec Spec) image() (*C.struct_sim_state, error) {
 		if err := fillGPU(&image.gpu[i], g, Slot(i), spec.Node, uint64(image.generations)); err != nil {
 			return nil, err
 		}
+		now := C.sim_now_us()
+		image.counters[i] = C.struct_sim_counters{since: now, power_at: now, power_before: C.uint64_t(image.gpu[i].power)}
 		if err := checkPlace(image.gpu[:i], &image.gpu[i]); err != nil {
 			return nil, err
 		}

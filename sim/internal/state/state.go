@@ -126,6 +126,23 @@ func (s *State) updateGPU(slot Slot, change func(*C.struct_sim_gpu) error) error
 	})
 }
 
+// updateTelemetry runs change on a copy of the GPU in a slot and of what it
+// counted up to now, and stores it.
+func (s *State) updateTelemetry(slot Slot, change func(*telemetry) error) error {
+	return s.update(func() error {
+		if _, err := s.gpu(slot); err != nil {
+			return err
+		}
+		var t telemetry
+		C.sim_read_telemetry(s.sim, C.uint32_t(slot), &t)
+		if err := change(&t); err != nil {
+			return err
+		}
+		C.sim_write_telemetry(s.sim, C.uint32_t(slot), &t)
+		return nil
+	})
+}
+
 func (s *State) gpu(slot Slot) (C.struct_sim_gpu, error) {
 	var gpu C.struct_sim_gpu
 	if slot < 0 || slot >= MaxGPUs {
