@@ -98,6 +98,53 @@ static void nearest_gpus_fit_the_array(nvmlDevice_t device)
 	CHECK(index, 1);
 }
 
+static void samples_are_checked(nvmlDevice_t device)
+{
+	static nvmlGpmMetricsGet_t get; /* too large for the stack */
+	nvmlGpmSupport_t support = {.version = 2};
+	char text[96] = "";
+
+	get.version = 2;
+	get.numMetrics = 1;
+	CHECK(nvmlGpmSampleAlloc(NULL), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlGpmSampleAlloc(&get.sample1), NVML_SUCCESS);
+	CHECK(nvmlGpmSampleAlloc(&get.sample2), NVML_SUCCESS);
+	CHECK(nvmlGpmSampleGet(device, get.sample1), NVML_ERROR_NOT_SUPPORTED);
+	CHECK(nvmlGpmMetricsGet(&get), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+	get.version = NVML_GPM_METRICS_GET_VERSION;
+	CHECK(nvmlGpmMetricsGet(&get), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlGpmMetricsGet(NULL), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlGpmSampleFree(get.sample1), NVML_SUCCESS);
+	CHECK(nvmlGpmSampleFree(get.sample1), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlGpmSampleFree((nvmlGpmSample_t)text), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlGpmSampleFree(get.sample2), NVML_SUCCESS);
+	CHECK(nvmlGpmQueryDeviceSupport(device, &support), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+	CHECK(nvmlGpmQueryDeviceSupport(device, NULL), NVML_ERROR_INVALID_ARGUMENT);
+}
+
+static void telemetry_is_checked(nvmlDevice_t device)
+{
+	nvmlMarginTemperature_t margin = {.version = 1};
+	nvmlFieldValue_t power = {.fieldId = NVML_FI_DEV_POWER_INSTANT, .scopeId = 3};
+	unsigned long long n;
+	char text[4];
+
+	CHECK(nvmlDeviceGetMarginTemperature(device, &margin), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+	CHECK(nvmlDeviceGetFieldValues(device, 0, &power), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetFieldValues(device, 1, NULL), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetFieldValues(device, 1, &power), NVML_SUCCESS);
+	CHECK(power.nvmlReturn, NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetTotalEnergyConsumption(device, NULL), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetTotalEnergyConsumption(NULL, &n), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetTotalEccErrors(device, NVML_MEMORY_ERROR_TYPE_COUNT, NVML_VOLATILE_ECC, &n), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetTotalEccErrors(device, NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_ECC_COUNTER_TYPE_COUNT, &n), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetNvLinkErrorCounter(device, 0, NVML_NVLINK_ERROR_COUNT, &n), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetInforomVersion(device, NVML_INFOROM_COUNT, text, 4), NVML_ERROR_INVALID_ARGUMENT);
+	CHECK(nvmlDeviceGetInforomVersion(device, NVML_INFOROM_ECC, text, 4), NVML_ERROR_INSUFFICIENT_SIZE);
+	CHECK(nvmlDeviceGetInforomVersion(device, NVML_INFOROM_OEM, text, 4), NVML_SUCCESS);
+	CHECK(nvmlDeviceGetPcieThroughput(device, NVML_PCIE_UTIL_COUNT, (unsigned int *)&n), NVML_ERROR_INVALID_ARGUMENT);
+}
+
 int main(void)
 {
 	nvmlDevice_t device;
@@ -110,5 +157,7 @@ int main(void)
 	versions_are_checked(device);
 	old_structures_are_not_overrun(device);
 	nearest_gpus_fit_the_array(device);
+	samples_are_checked(device);
+	telemetry_is_checked(device);
 	return failures != 0;
 }

@@ -48,6 +48,8 @@ type GPUInstance struct {
 	// Minor is that of its capability node.
 	Minor            int               `json:"minor"`
 	ComputeInstances []ComputeInstance `json:"computeInstances"`
+	// Values that SetInstanceField set, but those that are 0.
+	Values map[string]uint64 `json:"values,omitempty"`
 
 	generation uint64
 }

@@ -52,8 +52,24 @@ func describeGI(board *C.struct_sim_board, gpu C.uint32_t, gi *C.struct_sim_gi) 
 	return GPUInstance{
 		ID: int(gi.id), Profile: C.GoString(C.sim_gi_profile(board, gi.profile).name),
 		Start: int(gi.start), Size: int(gi.size), Minor: int(C.sim_gi_minor(gpu, gi.id)),
-		ComputeInstances: []ComputeInstance{}, generation: uint64(gi.generation),
+		ComputeInstances: []ComputeInstance{}, generation: uint64(gi.generation), Values: activity(gi),
 	}
+}
+
+// activity returns what a GPU instance is busy with, by the names with which
+// SetInstanceField sets it.
+func activity(gi *C.struct_sim_gi) map[string]uint64 {
+	var values map[string]uint64
+	for i, name := range activities() {
+		if gi.active[i] == 0 {
+			continue
+		}
+		if values == nil {
+			values = make(map[string]uint64)
+		}
+		values[name] = uint64(gi.active[i])
+	}
+	return values
 }
 
 // describeCI describes a compute instance but for its index and minor.
