@@ -37,9 +37,10 @@ func TestPrograms(t *testing.T) {
 		library, model string
 		prepare        func(*testing.T, *machine)
 	}{
-		"nvml.c": {"libnvidia-ml.so.1", "a100-40", asIs},
-		"mig.c":  {"libnvidia-ml.so.1", "a100-40", occupy},
-		"cuda.c": {"libcuda.so.1", "l4", asIs},
+		"nvml.c":    {"libnvidia-ml.so.1", "a100-40", asIs},
+		"mig.c":     {"libnvidia-ml.so.1", "a100-40", occupy},
+		"process.c": {"libnvidia-ml.so.1", "l4", work},
+		"cuda.c":    {"libcuda.so.1", "l4", asIs},
 	}
 	for source, test := range tests {
 		t.Run(source, func(t *testing.T) {

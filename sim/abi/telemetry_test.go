@@ -79,7 +79,7 @@ func engines(d nvml.Device) map[string]engine {
 	}
 }
 
-// nvml.h of each: "On MIG-enabled GPUs, querying … is not currently supported."
+// nvml.h of each: "On MIG-enabled GPUs, querying … is not currently supported".
 func TestUtilizationOfEngines(t *testing.T) {
 	m := newMachine(t, state.NewSpec("h100-80", 1))
 	d := device(t, m.session(t), 0)
@@ -99,7 +99,7 @@ func TestUtilizationOfEngines(t *testing.T) {
 
 // nvml.h: in MIG mode "aggregate information, only if the caller has appropriate
 // privileges. Per-instance information can be queried by using specific MIG
-// device handles."
+// device handles".
 func TestBAR1OfADividedGPU(t *testing.T) {
 	m := divided(t, "a100-40")
 	uuid, _ := m.carve(t, 0, "3g.20gb")

@@ -2,6 +2,8 @@ package app
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -21,22 +23,22 @@ const firstMadeUp = 1<<22 + 1
 func procCommand() *cli.Command {
 	return &cli.Command{
 		Name: "proc", Usage: "simulate processes that use a GPU",
-		Subcommands: []*cli.Command{procAddCommand(), procEndCommand(), procListCommand()},
+		Subcommands: []*cli.Command{procAddCommand(), procSetCommand(), procEndCommand(), procListCommand()},
 	}
 }
 
 func procAddCommand() *cli.Command {
 	cmd := command{
 		parent: "proc", name: "add", args: "GPU", usage: "add a process to a GPU", min: 1,
-		flags: []cli.Flag{
+		flags: append(useFlags(),
 			&cli.UintFlag{Name: "pid", Usage: "`PID` of a running process, which uses the GPU until it exits (default: an invented PID)"},
 			&cli.StringFlag{Name: "instance", Usage: "`GI/CI` that the process uses, as \"gpu-sim mig list\" prints them (default: the whole GPU)"},
 			&cli.Uint64Flag{Name: "memory", Usage: "memory that the process uses, in `MIB`"},
-		},
+		),
 	}
 	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
 		const mib = 1 << 20
-		p := state.Process{GPUInstance: state.WholeGPU, ComputeInstance: state.WholeGPU, MemoryBytes: c.Uint64("memory") * mib}
+		p := state.Process{GPUInstance: state.WholeGPU, ComputeInstance: state.WholeGPU, MemoryBytes: c.Uint64("memory") * mib, Use: useOf(c, state.Use{})}
 		if text := c.String("instance"); text != "" {
 			var err error
 			if p.GPUInstance, p.ComputeInstance, err = parseInstance(text); err != nil {
@@ -60,6 +62,55 @@ func procAddCommand() *cli.Command {
 	})
 }
 
+// useFlags are what a process uses of a GPU.
+func useFlags() []cli.Flag {
+	var flags []cli.Flag
+	for _, f := range [][2]string{
+		{"sm", "SMs"}, {"memory-util", "time of the memory"}, {"encoder", "encoders"}, {"decoder", "decoders"}, {"jpeg", "JPEG engines"}, {"ofa", "OFA engines"},
+	} {
+		flags = append(flags, &cli.UintFlag{Name: f[0], Usage: "`PERCENT` of the " + f[1] + " that the process uses"})
+	}
+	return flags
+}
+
+// useOf returns what the flags say, and for flags that are not set what was.
+func useOf(c *cli.Context, use state.Use) state.Use {
+	for name, at := range map[string]*uint32{
+		"sm": &use.SM, "memory-util": &use.Memory, "encoder": &use.Encoder, "decoder": &use.Decoder, "jpeg": &use.JPEG, "ofa": &use.OFA,
+	} {
+		if c.IsSet(name) {
+			*at = uint32(min(c.Uint(name), math.MaxUint32)) //nolint:gosec // min
+		}
+	}
+	return use
+}
+
+func procSetCommand() *cli.Command {
+	cmd := command{parent: "proc", name: "set", args: "GPU PID", usage: "change what a process uses of a GPU", min: 2, flags: useFlags()}
+	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
+		pid, err := parsePID(c.Args().Get(1))
+		if err != nil {
+			return fmt.Errorf("proc set: %w", err)
+		}
+		var use state.Use
+		if i := slices.IndexFunc(g.Processes, func(p state.Process) bool { return p.PID == pid }); i >= 0 {
+			use = g.Processes[i].Use
+		}
+		if err := n.State().UseProcess(g.Slot, pid, useOf(c, use)); err != nil {
+			return fmt.Errorf("proc set: %w", err)
+		}
+		return printGPU(c, fmt.Sprintf("process %d has changed on", pid), g)
+	})
+}
+
+func parsePID(text string) (int, error) {
+	pid, err := strconv.ParseUint(text, 10, 31)
+	if err != nil || pid == 0 {
+		return 0, fmt.Errorf("PID %q: want a number that \"gpu-sim proc list\" prints", text)
+	}
+	return int(pid), nil
+}
+
 func unusedPID(g state.GPU) int {
 	pid := firstMadeUp
 	for _, p := range g.Processes {
@@ -71,11 +122,11 @@ func unusedPID(g state.GPU) int {
 func procEndCommand() *cli.Command {
 	cmd := command{parent: "proc", name: "end", args: "GPU PID", usage: "remove a process from a GPU", min: 2}
 	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
-		pid, err := strconv.ParseUint(c.Args().Get(1), 10, 31)
-		if err != nil || pid == 0 {
-			return fmt.Errorf("proc end: PID %q: want a number that \"gpu-sim proc list\" prints", c.Args().Get(1))
+		pid, err := parsePID(c.Args().Get(1))
+		if err != nil {
+			return fmt.Errorf("proc end: %w", err)
 		}
-		if err := n.State().DropProcess(g.Slot, int(pid)); err != nil {
+		if err := n.State().DropProcess(g.Slot, pid); err != nil {
 			return fmt.Errorf("proc end: %w", err)
 		}
 		return printGPU(c, fmt.Sprintf("process %d has left", pid), g)
@@ -117,13 +168,13 @@ func printProcesses(c *cli.Context, gpus []state.GPU) error {
 		return printJSON(c.App.Writer, list)
 	}
 	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "GPU\tPID\tINSTANCE\tMEMORY\n")
+	fmt.Fprint(t, "GPU\tPID\tINSTANCE\tMEMORY\tSM\n")
 	for _, p := range list {
 		instance := "-"
 		if p.GPUInstance != state.WholeGPU {
 			instance = fmt.Sprintf("%d/%d", p.GPUInstance, p.ComputeInstance)
 		}
-		fmt.Fprintf(t, "%d\t%d\t%s\t%d MiB\n", p.GPU, p.PID, instance, p.MemoryBytes>>20)
+		fmt.Fprintf(t, "%d\t%d\t%s\t%d MiB\t%d %%\n", p.GPU, p.PID, instance, p.MemoryBytes>>20, p.Use.SM)
 	}
 	return t.Flush()
 }

@@ -17,6 +17,38 @@ type Process struct {
 	GPUInstance     int    `json:"gpuInstance"`
 	ComputeInstance int    `json:"computeInstance"`
 	MemoryBytes     uint64 `json:"memoryBytes"`
+	Use             Use    `json:"use,omitzero"`
+}
+
+// Use is what a process uses of a GPU, in percent.
+type Use struct {
+	SM      uint32 `json:"sm"`
+	Memory  uint32 `json:"memory"`
+	Encoder uint32 `json:"encoder"`
+	Decoder uint32 `json:"decoder"`
+	JPEG    uint32 `json:"jpeg"`
+	OFA     uint32 `json:"ofa"`
+}
+
+// words are the values in the order of enum sim_use.
+func (u Use) words() [C.SIM_USES]C.uint32_t {
+	return [C.SIM_USES]C.uint32_t{
+		C.uint32_t(u.SM), C.uint32_t(u.Memory), C.uint32_t(u.Encoder), C.uint32_t(u.Decoder), C.uint32_t(u.JPEG), C.uint32_t(u.OFA),
+	}
+}
+
+// validate rejects more than all of a GPU.
+func (u Use) validate() error {
+	for _, w := range u.words() {
+		if w > percent {
+			return fmt.Errorf("use of %d %%: want at most %d", w, percent)
+		}
+	}
+	return nil
+}
+
+func useOf(w [C.SIM_USES]C.uint32_t) Use {
+	return Use{uint32(w[0]), uint32(w[1]), uint32(w[2]), uint32(w[3]), uint32(w[4]), uint32(w[5])}
 }
 
 // WholeGPU as an instance of a Process: it works on the whole GPU.
@@ -26,7 +58,7 @@ const WholeGPU = -1
 var ErrNoProcess = errors.New("no such process")
 
 // PutProcess makes a process up that uses a GPU until DropProcess takes it
-// away, or changes the memory of one that is there.
+// away, or changes one that is there.
 func (s *State) PutProcess(slot Slot, p Process) error {
 	ref, err := s.ref(slot)
 	if err == nil {
@@ -57,13 +89,48 @@ func (s *State) AttachProcess(slot Slot, p Process) error {
 }
 
 func (s *State) put(p Process, entry C.struct_sim_proc) error {
+	if err := p.Use.validate(); err != nil {
+		return err
+	}
 	entry.gi, entry.ci = instanceWord(p.GPUInstance), instanceWord(p.ComputeInstance)
 	entry.memory = C.uint64_t(p.MemoryBytes)
 	err := statusError(C.sim_put_proc(s.sim, &entry))
 	if errors.Is(err, ErrNoRoom) {
 		return fmt.Errorf("%w: the table holds %d processes; end some", err, int(C.SIM_MAX_PROCS))
 	}
-	return err
+	if err != nil || p.Use == (Use{}) {
+		return err
+	}
+	return s.use(&entry, p.Use)
+}
+
+func (s *State) use(entry *C.struct_sim_proc, use Use) error {
+	if err := use.validate(); err != nil {
+		return err
+	}
+	words := use.words()
+	return statusError(C.sim_use_proc(s.sim, entry, &words[0]))
+}
+
+// UseProcess changes what a process uses of a GPU, on all its instances.
+func (s *State) UseProcess(slot Slot, pid int, use Use) error {
+	ref, err := s.ref(slot)
+	if err != nil {
+		return fmt.Errorf("use of process %d: %w", pid, err)
+	}
+	err = ErrNoProcess
+	for _, entry := range s.entries(ref) {
+		if int(entry.pid) != pid {
+			continue
+		}
+		if err = s.use(&entry, use); err != nil {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("use of process %d in slot %d: %w", pid, slot, err)
+	}
+	return nil
 }
 
 // DropProcess takes a process off a GPU and all its instances. A process that
@@ -116,7 +183,7 @@ func (s *State) InUse(slot Slot, gi, ci int) (bool, error) {
 func (s *State) processes(ref C.struct_sim_ref) []Process {
 	var list []Process
 	for _, entry := range s.entries(ref) {
-		p := Process{PID: int(entry.pid), GPUInstance: WholeGPU, ComputeInstance: WholeGPU, MemoryBytes: uint64(entry.memory)}
+		p := Process{PID: int(entry.pid), GPUInstance: WholeGPU, ComputeInstance: WholeGPU, MemoryBytes: uint64(entry.memory), Use: useOf(entry.use)}
 		if entry.gi != C.SIM_NO_INSTANCE {
 			p.GPUInstance, p.ComputeInstance = int(entry.gi), int(entry.ci)
 		}

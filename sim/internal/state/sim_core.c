@@ -68,7 +68,7 @@ uint64_t sim_layout(void)
 		FIELD(sim_ci, gi), FIELD(sim_ci, profile), FIELD(sim_ci, start), FIELD(sim_ci, size),
 		FIELD(sim_ci, uuid), sizeof(struct sim_ci), FIELD(sim_proc, slot),
 		FIELD(sim_proc, generation), FIELD(sim_proc, gi), FIELD(sim_proc, memory),
-		FIELD(sim_proc, ns), FIELD(sim_proc, started), sizeof(struct sim_proc),
+		FIELD(sim_proc, ns), FIELD(sim_proc, started), FIELD(sim_proc, use), sizeof(struct sim_proc),
 		FIELD(sim_fabric, present), FIELD(sim_fabric, state), FIELD(sim_fabric, status),
 		FIELD(sim_fabric, clique), FIELD(sim_fabric, cluster), sizeof(struct sim_fabric),
 		FIELD(sim_link, domain), FIELD(sim_link, pci_id), FIELD(sim_link, type),

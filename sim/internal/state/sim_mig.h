@@ -188,6 +188,8 @@ bool sim_proc_of(struct sim_ref gpu, uint32_t pid, struct sim_proc *out);
  * INSUFFICIENT_RESOURCES: the table is full. A process that may only read the
  * state enters itself too: it is in no list, and what it uses is in use. */
 enum sim_status sim_put_proc(struct sim *sim, const struct sim_proc *proc);
+/* sim_use_proc changes what an entry uses from now on; sim_put_proc keeps that. */
+enum sim_status sim_use_proc(struct sim *sim, const struct sim_proc *proc, const uint32_t use[SIM_USES]);
 /* sim_drop_proc removes what sim_put_proc entered. */
 enum sim_status sim_drop_proc(struct sim *sim, const struct sim_proc *proc);
 /* sim_procs_on copies the living processes on a GPU: of a GPU instance, or of

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sim_mark.h"
@@ -141,7 +142,12 @@ static enum sim_status enter(struct sim *sim, const struct sim_proc *proc)
 	struct sim_proc *entry = entry_for(sim, &procs, proc);
 	if (entry == NULL)
 		return SIM_INSUFFICIENT_RESOURCES;
+	struct sim_proc was = *entry;
 	*entry = *proc;
+	if (was.pid != 0 && same(&was, proc)) {
+		memcpy(entry->use, was.use, sizeof(entry->use));
+		entry->used_at = was.used_at;
+	}
 	sim_write_procs(sim, &procs);
 	return SIM_SUCCESS;
 }
@@ -168,6 +174,31 @@ enum sim_status sim_put_proc(struct sim *sim, const struct sim_proc *proc)
 	/* Where the table is full it uses the GPU all the same. */
 	if (status != SIM_SUCCESS && status != SIM_INSUFFICIENT_RESOURCES && entry.marked)
 		sim_unmark(sim, proc);
+	return status;
+}
+
+enum sim_status sim_use_proc(struct sim *sim, const struct sim_proc *proc, const uint32_t use[SIM_USES])
+{
+	struct sim_procs procs;
+	struct timespec now;
+	enum sim_status status = SIM_NOT_FOUND;
+
+	if (!sim_writable(sim))
+		return SIM_NO_PERMISSION;
+	clock_gettime(CLOCK_REALTIME, &now);
+	sim_lock(sim);
+	sim_read_procs(sim, &procs);
+	for (int i = 0; i < SIM_MAX_PROCS; i++) {
+		struct sim_proc *p = &procs.proc[i];
+		if (p->pid == 0 || !same(p, proc))
+			continue;
+		memcpy(p->use, use, sizeof(p->use));
+		p->used_at = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+		status = SIM_SUCCESS;
+	}
+	if (status == SIM_SUCCESS)
+		sim_write_procs(sim, &procs);
+	sim_unlock(sim);
 	return status;
 }
 

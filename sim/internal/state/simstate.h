@@ -171,6 +171,9 @@ struct sim_telemetry {
 	struct sim_counters counters;
 };
 
+/* What a process uses of a GPU. */
+enum sim_use { SIM_USE_SM, SIM_USE_MEMORY, SIM_USE_ENCODER, SIM_USE_DECODER, SIM_USE_JPEG, SIM_USE_OFA, SIM_USES };
+
 /* A process that has a CUDA context on a GPU, or one that gpu-sim made up. */
 struct sim_proc {
 	uint32_t pid; /* 0: the entry is free */
@@ -182,6 +185,9 @@ struct sim_proc {
 	 * has ended is known. 0: made up, it stays until it is removed. */
 	uint64_t ns, started;
 	uint64_t marked; /* it holds a mark, which other namespaces see */
+	/* What it uses, in percent, since used_at: us since 1970. */
+	uint32_t use[SIM_USES];
+	uint64_t used_at;
 };
 
 struct sim_procs {
