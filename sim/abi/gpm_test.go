@@ -203,6 +203,37 @@ func TestGPMMeasuresEachInstance(t *testing.T) {
 	mustBe(t, "an instance that is not there", d.GpmMigSampleGet(6, s.to), nvml.ERROR_NOT_FOUND)
 }
 
+// What an instance has counted stays its own while others come and go.
+func TestGPMOfInstancesThatMove(t *testing.T) {
+	m := divided(t, "h100-80")
+	lib := m.session(t)
+	d := device(t, lib, 0)
+	board, err := state.LookupBoard("h100-80")
+	mustDo(t, err)
+	kind, _, err := board.Find("1g.10gb")
+	mustDo(t, err)
+	first, err := m.CreateGPUInstance(0, kind, 0)
+	mustDo(t, err)
+	_, gi := m.carve(t, 0, "1g.10gb")
+	mustDo(t, m.SetInstanceField(0, gi, "sm-active", "60"))
+	s := newSampler(t, lib, func(s nvml.GpmSample) nvml.Return { return d.GpmMigSampleGet(gi, s) })
+	mustBe(t, "the first sample", s.get(s.from), nvml.SUCCESS)
+	mustDo(t, m.DestroyGPUInstance(0, first))
+	_, err = m.CreateGPUInstance(0, kind, 0)
+	mustDo(t, err)
+	for end := time.Now().Add(10 * time.Second); ; {
+		mustBe(t, "the second sample", s.get(s.to), nvml.SUCCESS)
+		got := s.metrics(t, nvml.GPM_METRIC_SM_UTIL)[nvml.GPM_METRIC_SM_UTIL].Value
+		if !math.IsNaN(got) {
+			mustEqual(t, "activity", float64(60), math.Round(got*1000)/1000)
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("GPM never knows a metric")
+		}
+	}
+}
+
 // An instance that nothing can run in has no data: what DCGM meets.
 func TestGPMOfAnInstanceWithoutComputeInstance(t *testing.T) {
 	m := divided(t, "h200")

@@ -141,6 +141,12 @@ func TestProcessesFromTheCommandLine(t *testing.T) {
 	if diff := cmp.Diff(want, s.show().GPUs[0].Processes); diff != "" {
 		t.Errorf("processes (-want +got):\n%s", diff)
 	}
+	s.must("proc", "add", "--sm", "30", "--memory-util", "20", "--instance", "13/0", "0")
+	s.must("proc", "set", "--sm", "35", "0", strconv.Itoa(1<<22+2))
+	if got, want := s.show().GPUs[0].Processes[2].Use, (state.Use{SM: 35, Memory: 20}); got != want {
+		t.Errorf("use: got %+v, want %+v", got, want)
+	}
+	s.must("proc", "end", "0", strconv.Itoa(1<<22+2))
 	if out := s.must("proc", "list"); !strings.Contains(out, "13/0") || !strings.Contains(out, "100 MiB") {
 		t.Errorf("list: got %q", out)
 	}
@@ -153,6 +159,33 @@ func TestProcessesFromTheCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.must("mig", "mode", "0", "off")
+}
+
+func TestTelemetryFromTheCommandLine(t *testing.T) {
+	needRoot(t)
+	s := newSim(t)
+	s.must("create", "--gpus", "2", "--model", "h100-80")
+	s.must("mig", "mode", "1", "on")
+	s.must("mig", "create", "1", "1g.10gb@6", "2g.20gb@0")
+	s.must("set", "0.power=123000", "0.sm-active=82", "0.clock-limits=power-cap,sw-thermal", "0.ecc-volatile-dram-corrected=3", "0.nvlink-crc-flit-errors=4:6")
+	s.must("set", "1/13.tensor-active=44")
+	got := s.show().GPUs
+	for name, want := range map[string]uint64{
+		"power": 123000, "sm-active": 82, "ecc-volatile-dram-corrected": 3, "ecc-aggregate-dram-corrected": 3, "nvlink-crc-flit-errors": 6, "temperature": 30,
+	} {
+		if got[0].Values[name] != want {
+			t.Errorf("%s: got %d, want %d", name, got[0].Values[name], want)
+		}
+	}
+	if want := "power-cap,sw-thermal"; got[0].ClockLimits != want {
+		t.Errorf("limits: got %q, want %q", got[0].ClockLimits, want)
+	}
+	for _, gi := range got[1].MIG.GPUInstances {
+		want := map[int]uint64{13: 44}[gi.ID]
+		if gi.Values["tensor-active"] != want {
+			t.Errorf("GPU instance %d: got %d, want %d", gi.ID, gi.Values["tensor-active"], want)
+		}
+	}
 }
 
 func TestMIGUsageErrors(t *testing.T) {

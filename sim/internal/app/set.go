@@ -18,7 +18,9 @@ func setCommand() *cli.Command {
 		description: "driver=on|off        load or unload the driver: state, procfs, device nodes\n" +
 			"latency=DURATION     make every NVML call take that long: 10us\n" +
 			"GPU.FIELD=VALUE      set a value of a GPU: 0.temperature=85, or\n" +
-			"                     0.fabric=in-progress, =completed:CLUSTER-UUID.CLIQUE, =failed:CODE\n" +
+			"                     0.fabric=in-progress, =completed:CLUSTER-UUID.CLIQUE, =failed:CODE,\n" +
+			"                     0.clock-limits=power-cap,sw-thermal, 0.nvlink-crc-data-errors=LINK:COUNT\n" +
+			"GPU/GI.FIELD=VALUE   set what a GPU instance is busy with, in percent: 0/1.sm-active=50\n" +
 			"SYMBOL.return=CODE   make a symbol answer a code of nvmlReturn_t; 0 ends it\n\n" +
 			gpuHelp + "\nFIELD is one of " + strings.Join(state.Fields(), ", ") + ".",
 		min: 1, max: -1,
