@@ -112,4 +112,21 @@ enum sim_recount {
 	SIM_RECOUNT_RESET,  /* the GPU was reset */
 };
 
+/* What a process uses of a GPU. */
+enum sim_use { SIM_USE_SM, SIM_USE_MEMORY, SIM_USE_ENCODER, SIM_USE_DECODER, SIM_USE_JPEG, SIM_USE_OFA, SIM_USES };
+
+struct sim;
+struct sim_telemetry;
+
+/* sim_counters.c */
+uint64_t sim_now_us(void);
+void sim_count(struct sim_telemetry *telemetry, uint64_t now_us);
+void sim_recount(struct sim_telemetry *telemetry, enum sim_recount what);
+void sim_set_power(struct sim_telemetry *telemetry, uint32_t milliwatts);
+uint32_t sim_average_power(const struct sim_telemetry *telemetry);
+
+/* sim_access.c: sim_read_telemetry counts up to now. */
+void sim_read_telemetry(struct sim *sim, uint32_t slot, struct sim_telemetry *out);
+void sim_write_telemetry(struct sim *sim, uint32_t slot, const struct sim_telemetry *telemetry);
+
 #endif

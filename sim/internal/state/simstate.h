@@ -171,9 +171,6 @@ struct sim_telemetry {
 	struct sim_counters counters;
 };
 
-/* What a process uses of a GPU. */
-enum sim_use { SIM_USE_SM, SIM_USE_MEMORY, SIM_USE_ENCODER, SIM_USE_DECODER, SIM_USE_JPEG, SIM_USE_OFA, SIM_USES };
-
 /* A process that has a CUDA context on a GPU, or one that gpu-sim made up. */
 struct sim_proc {
 	uint32_t pid; /* 0: the entry is free */
@@ -273,12 +270,9 @@ void sim_read_gpu(struct sim *sim, uint32_t slot, struct sim_gpu *out);
 void sim_read_driver(struct sim *sim, struct sim_driver *out);
 void sim_read_mig(struct sim *sim, uint32_t slot, struct sim_mig *out);
 void sim_read_procs(struct sim *sim, struct sim_procs *out);
-/* sim_read_telemetry counts up to now. */
-void sim_read_telemetry(struct sim *sim, uint32_t slot, struct sim_telemetry *out);
 /* sim_write_gpu and sim_write_mig first count what was up to now. */
 void sim_write_gpu(struct sim *sim, uint32_t slot, const struct sim_gpu *gpu);
 void sim_write_mig(struct sim *sim, uint32_t slot, const struct sim_mig *mig);
-void sim_write_telemetry(struct sim *sim, uint32_t slot, const struct sim_telemetry *telemetry);
 void sim_write_procs(struct sim *sim, const struct sim_procs *procs);
 void sim_write_driver(struct sim *sim, const struct sim_driver *driver);
 uint32_t sim_enumerate(struct sim *sim, struct sim_gpu out[SIM_MAX_GPUS]);
@@ -299,13 +293,6 @@ void sim_post(struct sim *sim, const struct sim_event *event);
 bool sim_next_event(struct sim *sim, uint64_t *seen, struct sim_event *out);
 bool sim_wait_event(struct sim *sim, uint64_t seen, int64_t deadline_ns);
 int64_t sim_now_ns(void);
-
-/* sim_counters.c */
-uint64_t sim_now_us(void);
-void sim_count(struct sim_telemetry *telemetry, uint64_t now_us);
-void sim_recount(struct sim_telemetry *telemetry, enum sim_recount what);
-void sim_set_power(struct sim_telemetry *telemetry, uint32_t milliwatts);
-uint32_t sim_average_power(const struct sim_telemetry *telemetry);
 
 #include "sim_mig.h"
 
