@@ -38,6 +38,9 @@ type App struct {
 	Aliases map[string]string
 	// Listen is the default of --listen, for example ":9410"; "" turns the server off.
 	Listen string
+	// ListenVariables are environment variables that set --listen too, where LISTEN_ADDRESS
+	// does not: those that the flag has in other programs.
+	ListenVariables []string
 	// New reads the flags, once, and makes the agent. It starts nothing, and blocks
 	// only to read its configuration: for a bounded time, or after a call of Waiting
 	// until c.Context ends. It reports a bad value with BadFlag or Usagef.

@@ -32,11 +32,31 @@ func Ignored(name, env, why string) cli.Flag {
 	}}
 }
 
+// ignoredSwitch is a flag without a value that has no effect.
+type ignoredSwitch struct {
+	*cli.BoolFlag
+	why string
+}
+
+// IgnoredSwitch is Ignored for a flag that needs no value.
+func IgnoredSwitch(name, env, why string) cli.Flag {
+	return &ignoredSwitch{why: why, BoolFlag: &cli.BoolFlag{
+		Name: name, EnvVars: []string{env}, Usage: "accepted without effect: " + why,
+	}}
+}
+
 // noteIgnored logs the flags that are set and have no effect.
 func (s *session) noteIgnored(c *cli.Context, log *slog.Logger) {
 	for _, f := range s.flags {
-		if i, ok := f.(*ignored); ok && c.IsSet(i.Name) {
-			log.Info("flag has no effect", "flag", i.Name, "why", i.why)
+		why := ""
+		switch i := f.(type) {
+		case *ignored:
+			why = i.why
+		case *ignoredSwitch:
+			why = i.why
+		}
+		if name := f.Names()[0]; why != "" && c.IsSet(name) {
+			log.Info("flag has no effect", "flag", name, "why", why)
 		}
 	}
 }

@@ -37,9 +37,9 @@ type HTTP struct {
 	Serve func(*http.Server, net.Listener) error
 }
 
-func listenFlag(value string) cli.Flag {
+func listenFlag(value string, more ...string) cli.Flag {
 	return &cli.StringFlag{
-		Name: "listen", EnvVars: []string{"LISTEN_ADDRESS"}, Value: value,
+		Name: "listen", EnvVars: append([]string{"LISTEN_ADDRESS"}, more...), Value: value,
 		Usage: "`ADDRESS` to serve /healthz, /readyz and /metrics on; if empty, the agent serves none of them",
 	}
 }
@@ -111,10 +111,9 @@ func newHandler(name string, a *Agent, log *slog.Logger) (http.Handler, error) {
 	return mux, nil
 }
 
-// newMetrics returns the handler of /metrics for collectors, build info, Go and
-// process.
-func newMetrics(name string, own []prometheus.Collector, log *slog.Logger) (http.Handler, error) {
-	reg := prometheus.NewRegistry()
+// ProcessCollectors returns the collectors of build info, Go and process, for an agent with a
+// registry of its own.
+func ProcessCollectors(name string) []prometheus.Collector {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "outrigger_build_info",
 		Help: "Always 1; the labels say which agent this is and how it was built.",
@@ -123,11 +122,18 @@ func newMetrics(name string, own []prometheus.Collector, log *slog.Logger) (http
 		},
 	})
 	info.Set(1)
-	for _, c := range append([]prometheus.Collector{
+	return []prometheus.Collector{
 		info,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	}, own...) {
+	}
+}
+
+// newMetrics returns the handler of /metrics for collectors, build info, Go and
+// process.
+func newMetrics(name string, own []prometheus.Collector, log *slog.Logger) (http.Handler, error) {
+	reg := prometheus.NewRegistry()
+	for _, c := range slices.Concat(ProcessCollectors(name), own) {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}

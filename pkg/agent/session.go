@@ -50,7 +50,7 @@ type session struct {
 
 // setup completes the App and checks it.
 func (s *session) setup() error {
-	s.flags = slices.Concat(s.app.Flags, []cli.Flag{listenFlag(s.app.Listen)}, tlsFlags(), logFlags())
+	s.flags = slices.Concat(s.app.Flags, []cli.Flag{listenFlag(s.app.Listen, s.app.ListenVariables...)}, tlsFlags(), logFlags())
 	s.running = map[string]bool{}
 	s.variables = map[string]string{}
 	s.aliases = maps.Clone(s.app.Aliases)

@@ -76,13 +76,26 @@ func (d *Driver) Source(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
 	if path != "" {
 		return file.New(path, log), nil
 	}
-	proc := driverproc.Root(d.host.ProcRoot)
-	session, err := nvml.New(nvml.Config{DriverRoot: d.Root, Proc: proc, Lease: d.Contract.NVML(), Log: log})
+	session, err := d.Session(log)
 	if err != nil {
 		return nil, err
 	}
-	return reader.New(reader.Config{Session: session, Proc: proc, SysRoot: d.host.SysRoot, Log: log}), nil
+	return d.Reader(session, log), nil
 }
+
+// Session returns an access to NVML, for an agent that calls it beside its source of GPUs. From
+// then on, d logs what holds it up.
+func (d *Driver) Session(log *slog.Logger) (*nvml.Session, error) {
+	d.log, d.Contract.Log = log, log
+	return nvml.New(nvml.Config{DriverRoot: d.Root, Proc: d.proc(), Lease: d.Contract.NVML(), Log: log})
+}
+
+// Reader returns a source that reads the GPUs of the node through a session.
+func (d *Driver) Reader(session *nvml.Session, log *slog.Logger) gpu.Source {
+	return reader.New(reader.Config{Session: session, Proc: d.proc(), SysRoot: d.host.SysRoot, Log: log})
+}
+
+func (d *Driver) proc() driverproc.Root { return driverproc.Root(d.host.ProcRoot) }
 
 // WatchChanges calls changed once, and then after each change that may mean that a
 // driver was installed or completed, or that another agent released NVML. It returns

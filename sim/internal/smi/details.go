@@ -44,13 +44,13 @@ type (
 	utilization struct{ gpu, memory uint32 }
 	// attributes is nvmlDeviceAttributes_t.
 	attributes struct {
-		sms, copies, decoders, encoders, jpegs, ofas, _, computeSlices uint32
+		sms, copies, decoders, encoders, jpegs, ofas, _, _ uint32
 		_                                                              uint64
 	}
 	// pciInfo is nvmlPciInfo_t.
 	pciInfo struct {
 		_                                           [16]byte
-		_, bus, device, pciDeviceID, pciSubsystemID uint32
+		_, _, device, pciDeviceID, pciSubsystemID uint32
 		id                                          [32]byte
 	}
 	// licences is nvmlGridLicensableFeatures_t.

@@ -1,0 +1,132 @@
+package telemetry
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/gpu/nvml"
+)
+
+// units reads the metrics of GPM of the GPU and of each GPU instance.
+func (r *reading) units() error {
+	s := r.sampler
+	whole, parts := s.metrics(true), s.metrics(false)
+	if len(whole)+len(parts) == 0 {
+		return nil
+	}
+	if !s.gpm {
+		for _, u := range slices.Concat(whole, parts) {
+			s.absent[u.field] = "needs GPM, which Hopper and later GPUs have"
+		}
+		return nil
+	}
+	if len(s.instances) == 0 {
+		whole, parts = slices.Concat(whole, parts), nil
+	}
+	if len(whole) > 0 {
+		if err := r.gauge(&s.whole, -1, whole, r.sample.GPU); err != nil {
+			return err
+		}
+	}
+	for id, i := range s.instances {
+		// A GPU instance without a compute instance has no counters.
+		if len(parts) == 0 || !i.device.Valid() {
+			continue
+		}
+		if err := r.gauge(&i.gauge, int(id), parts, r.instance(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// metrics returns the metrics that are wanted, of the whole GPU or of GPU instances.
+func (s *Sampler) metrics(whole bool) []unit {
+	var out []unit
+	for _, u := range s.plan.units {
+		if _, absent := s.absent[u.field]; u.whole == whole && !absent {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// gauge takes a sample of the counters and reads what changed since the last one.
+func (r *reading) gauge(g *gauge, instance int, wanted []unit, into Values) error {
+	fields := make([]Field, len(wanted))
+	metrics := make([]gonvml.GpmMetric, len(wanted))
+	for i, u := range wanted {
+		fields[i], metrics[i].MetricId = u.field, uint32(u.id)
+	}
+	ready, err := g.take(r.span.Library(), r.sampler.device, instance, r.sampler.cfg.Now())
+	if err == nil && ready {
+		err = r.span.Library().GPMMetrics(g.earlier, g.later, metrics)
+	}
+	if err != nil {
+		if instance >= 0 {
+			fields = nil // another instance may have them
+		}
+		return r.done(err, symGPM, fields...)
+	}
+	if !ready {
+		return nil
+	}
+	for i, m := range metrics {
+		if ret := gonvml.Return(m.NvmlReturn); ret != gonvml.SUCCESS {
+			absent := fields[i : i+1]
+			if instance >= 0 {
+				absent = nil
+			}
+			if err := r.done(&nvml.Error{Symbol: symGPM, Return: ret}, symGPM, absent...); err != nil {
+				return err
+			}
+			continue
+		}
+		into.put(wanted[i].field, m.Value*wanted[i].scale)
+	}
+	return nil
+}
+
+// gauge has the last two samples of the counters of a GPU or GPU instance.
+type gauge struct {
+	earlier, later nvml.GPMSample
+	at             time.Time
+	taken, full    bool
+}
+
+// take takes a sample, unless the last one is too recent. It reports whether there are two.
+func (g *gauge) take(library nvml.Library, d nvml.Device, instance int, now time.Time) (bool, error) {
+	if g.taken && now.Sub(g.at) < gpmPause {
+		return false, nil
+	}
+	next := g.earlier
+	if !g.full {
+		var err error
+		if next, err = library.NewGPMSample(); err != nil {
+			return false, err
+		}
+	}
+	if err := next.Read(d, instance); err != nil {
+		if !g.full {
+			err = errors.Join(err, next.Free())
+		}
+		return false, err
+	}
+	g.earlier, g.later, g.at = g.later, next, now
+	g.full, g.taken = g.taken, true
+	return g.full, nil
+}
+
+// free frees the samples. It does nothing for a span that has ended, which has freed them.
+func (g *gauge) free() {
+	if g.full {
+		_ = g.earlier.Free() // it was allocated by the same library
+	}
+	if g.taken {
+		_ = g.later.Free()
+	}
+	*g = gauge{}
+}

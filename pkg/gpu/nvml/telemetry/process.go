@@ -1,0 +1,81 @@
+package telemetry
+
+import (
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// processes adds up what the processes on a GPU use.
+type processes struct {
+	// seen is the time stamp of the newest sample of the driver, in microseconds.
+	seen uint64
+	// busy is what is known of each process that runs.
+	busy map[uint32]*busy
+}
+
+// busy is how long a process has kept the GPU busy.
+type busy struct {
+	seconds float64
+	// until is the time stamp of the last sample.
+	until uint64
+}
+
+// longestGap is the longest time between two samples of one process in which it counts as
+// equally busy, in microseconds: after a longer one the driver had no samples.
+const longestGap = 30_000_000
+
+// update takes the processes that run now, and the samples since the last update. A sample
+// says how busy the process was since the one before.
+func (p *processes) update(running []gonvml.ProcessInfo, samples []gonvml.ProcessUtilizationSample) []Process {
+	if p.busy == nil {
+		p.busy = map[uint32]*busy{}
+	}
+	alive := make(map[uint32]bool, len(running))
+	for _, r := range running {
+		alive[r.Pid] = true
+	}
+	for pid := range p.busy {
+		if !alive[pid] {
+			delete(p.busy, pid)
+		}
+	}
+	since := p.seen
+	for _, s := range samples {
+		p.seen = max(p.seen, s.TimeStamp)
+		if !alive[s.Pid] {
+			continue
+		}
+		b := p.busy[s.Pid]
+		if b == nil {
+			// The first update knows no earlier time: its sample only begins.
+			b = &busy{until: since}
+			p.busy[s.Pid] = b
+		}
+		if b.until > 0 && s.TimeStamp > b.until && s.TimeStamp-b.until <= longestGap {
+			b.seconds += float64(s.TimeStamp-b.until) * float64(min(s.SmUtil, 100)) / 100 / 1e6
+		}
+		b.until = max(b.until, s.TimeStamp)
+	}
+	out := make([]Process, 0, len(running))
+	for _, r := range running {
+		one := Process{PID: r.Pid, Instance: r.GpuInstanceId, Memory: r.UsedGpuMemory}
+		if one.Memory == notAvailable {
+			one.Memory = 0
+		}
+		if r.GpuInstanceId >= noInstance {
+			one.Instance = gpu.NoInstance
+		}
+		if b := p.busy[r.Pid]; b != nil {
+			one.SMSeconds = b.seconds
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// notAvailable is what NVML reports for memory that it does not know.
+const notAvailable = ^uint64(0)
+
+// noInstance and above is what NVML reports for a process without a GPU instance.
+const noInstance = 0xFFFFFFF0

@@ -1,0 +1,174 @@
+package telemetry
+
+import (
+	"context"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/gpu/nvml"
+)
+
+// reading is one reading of the GPU.
+type reading struct {
+	sampler *Sampler
+	span    *nvml.Span
+	ctx     context.Context //nolint:containedctx // it is that of one call
+	sample  Sample
+}
+
+// read reads everything. The error is for a GPU that is lost, and for a use that has to end.
+func (r *reading) read() error {
+	s := r.sampler
+	now := r.sample.At
+	fresh := s.static == nil || now.Sub(s.readAt) >= slowPeriod
+	if fresh {
+		s.static, s.texts, s.readAt = Values{}, map[Field]string{}, now
+		clear(s.absent)
+	}
+	for _, g := range s.plan.getters {
+		if g.static && !fresh || !s.wants(g.fields...) {
+			continue
+		}
+		into := r.sample.GPU
+		if g.static {
+			into = s.static
+		}
+		if err := r.done(g.read(s.device, r.into(into)), g.symbol, g.fields...); err != nil {
+			return err
+		}
+	}
+	for f, v := range s.static {
+		r.sample.GPU.put(f, v)
+	}
+	for _, part := range []func() error{r.memory, r.fieldValues, r.units} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	if fresh {
+		r.texts()
+	}
+	r.sample.Texts = s.texts
+	r.plausible()
+	return context.Cause(r.ctx)
+}
+
+// into stores the values that are wanted.
+func (r *reading) into(v Values) func(Field, float64) {
+	return func(f Field, value float64) {
+		if r.sampler.wanted[f] {
+			v.put(f, value)
+		}
+	}
+}
+
+// done accounts for a call that gives fields. It returns the errors after which the rest
+// need not be tried: the GPU is lost, or the driver is gone.
+func (r *reading) done(err error, symbol string, fields ...Field) error {
+	if cause := context.Cause(r.ctx); cause != nil {
+		return cause
+	}
+	switch code := nvml.Code(err); code {
+	case gonvml.SUCCESS:
+		return nil
+	case gonvml.ERROR_GPU_IS_LOST, gonvml.ERROR_RESET_REQUIRED:
+		return err
+	case gonvml.ERROR_NOT_SUPPORTED, gonvml.ERROR_FUNCTION_NOT_FOUND, gonvml.ERROR_NO_PERMISSION, gonvml.ERROR_ARGUMENT_VERSION_MISMATCH:
+		if nvml.DriverGone(err) {
+			return err
+		}
+		for _, f := range fields {
+			if r.sampler.wanted[f] {
+				r.sampler.absent[f] = reason(err)
+			}
+		}
+	default:
+		if nvml.DriverGone(err) {
+			return err
+		}
+		r.sample.Failed[symbol]++
+	}
+	return nil
+}
+
+// reason is why a value is absent, in one of few words, for a label.
+func reason(err error) string {
+	switch {
+	case nvml.Missing(err):
+		return "driver too old"
+	case nvml.Code(err) == gonvml.ERROR_NO_PERMISSION:
+		return "no permission"
+	default:
+		return "not supported by the GPU"
+	}
+}
+
+// memory reads the memory of the GPU, or of its GPU instances.
+func (r *reading) memory() error {
+	s := r.sampler
+	if !s.plan.memory {
+		return nil
+	}
+	if len(s.instances) == 0 {
+		return r.done(memory(s.device, r.into(r.sample.GPU)), symMemory, memoryFields()...)
+	}
+	for id, i := range s.instances {
+		if !i.device.Valid() {
+			continue
+		}
+		if err := r.done(memory(i.device, r.into(r.instance(id))), symMemory); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// instance returns the values of a GPU instance.
+func (r *reading) instance(id uint32) Values {
+	if r.sample.Instances == nil {
+		r.sample.Instances = map[uint32]Values{}
+	}
+	if r.sample.Instances[id] == nil {
+		r.sample.Instances[id] = Values{}
+	}
+	return r.sample.Instances[id]
+}
+
+// texts reads the values that are text.
+func (r *reading) texts() {
+	s := r.sampler
+	for _, t := range s.plan.texts {
+		value, err := t.read(s.device)
+		if err == nil {
+			s.texts[t.field] = value
+		} else if r.done(err, t.symbol, t.field) != nil {
+			return // the next reading reports it
+		}
+	}
+}
+
+// plausible removes temperatures that cannot be: a sensor that fails reports such.
+func (r *reading) plausible() {
+	for _, f := range []Field{GPUTemp, MemoryTemp} {
+		if r.sample.GPU[f] > hottest {
+			delete(r.sample.GPU, f)
+		}
+	}
+}
+
+// processes reads who uses the GPU.
+func (r *reading) processes() error {
+	s := r.sampler
+	running, err := s.device.ComputeProcesses()
+	if err != nil {
+		return r.done(err, "nvmlDeviceGetComputeRunningProcesses_v3")
+	}
+	samples, err := s.device.ProcessUtilization(s.processes.seen)
+	if err != nil && nvml.Code(err) != gonvml.ERROR_NOT_FOUND {
+		if err := r.done(err, "nvmlDeviceGetProcessUtilization"); err != nil {
+			return err
+		}
+	}
+	r.sample.Processes = s.processes.update(running, samples)
+	return nil
+}

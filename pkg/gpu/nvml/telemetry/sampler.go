@@ -1,0 +1,223 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml"
+)
+
+const (
+	// slowPeriod is how long static values are kept, and how long a value that the GPU
+	// does not support is not asked for again.
+	slowPeriod = 10 * time.Minute
+	// gpmPause is the least time between two samples of GPM (nvml.h).
+	gpmPause = 110 * time.Millisecond
+	// hottest is the highest temperature that DCGM takes for one, in degrees Celsius.
+	hottest = 200
+)
+
+// Config says what a Sampler reads.
+type Config struct {
+	Session *nvml.Session
+	// GPU is the UUID of the GPU.
+	GPU gpu.UUID
+	// Fields are the values that are wanted. Those without a source are absent.
+	Fields []Field
+	// Now returns the current time. If nil, it is time.Now.
+	Now func() time.Time
+}
+
+// Sampler reads one GPU. Its methods must not be called concurrently; Samplers of several
+// GPUs may share a Session.
+type Sampler struct {
+	cfg    Config
+	wanted map[Field]bool
+	plan   plan
+
+	// What follows is valid within one span of NVML.
+	span      *nvml.Span
+	device    nvml.Device
+	static    Values
+	readAt    time.Time
+	texts     map[Field]string
+	absent    map[Field]string
+	instances map[uint32]*instance
+	// divided is the MIG mode.
+	divided bool
+	gpm     bool
+	whole   gauge
+
+	// counters outlive a span: a driver that was loaded again counts from zero.
+	counters  map[Field]*counter
+	processes processes
+	bandwidth *rate
+}
+
+// instance is a GPU instance. Its device is the first MIG device in it, invalid if it has
+// none.
+type instance struct {
+	device nvml.Device
+	gauge  gauge
+}
+
+// New returns a Sampler. It does not use NVML.
+func New(cfg Config) *Sampler {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	s := &Sampler{cfg: cfg, wanted: map[Field]bool{}, counters: map[Field]*counter{}, bandwidth: &rate{}}
+	for _, f := range cfg.Fields {
+		s.wanted[f] = true
+	}
+	s.plan = newPlan(s.wanted)
+	return s
+}
+
+// plan is what there is to read.
+type plan struct {
+	getters []getter
+	// memory is set if a field of it is wanted.
+	memory bool
+	values []numbered
+	// rated is set if NVLinkBandwidth is wanted, which is derived from values.
+	rated bool
+	units []unit
+	texts []text
+}
+
+// newPlan returns what has to be read for the fields that are wanted.
+func newPlan(wanted map[Field]bool) plan {
+	is := func(f Field) bool { return wanted[f] }
+	p := plan{getters: getters(), values: fieldValues(), units: units(), texts: texts()}
+	p.getters = slices.DeleteFunc(p.getters, func(g getter) bool { return !slices.ContainsFunc(g.fields, is) })
+	p.memory = slices.ContainsFunc(memoryFields(), is)
+	p.rated = wanted[NVLinkBandwidth]
+	p.values = slices.DeleteFunc(p.values, func(n numbered) bool {
+		link := n.field == NVLinkTxBytes || n.field == NVLinkRxBytes
+		return !is(n.field) && !(p.rated && link)
+	})
+	p.units = slices.DeleteFunc(p.units, func(u unit) bool { return !is(u.field) })
+	p.texts = slices.DeleteFunc(p.texts, func(t text) bool { return !is(t.field) })
+	return p
+}
+
+// Sample reads the GPU with the GPU instances that it has by now, and with the processes on it
+// if they are wanted. A value that cannot be read is absent from the result; the error is for a
+// GPU of which nothing can be read.
+func (s *Sampler) Sample(ctx context.Context, g gpu.GPU, processes bool) (Sample, error) {
+	return nvml.Use(ctx, s.cfg.Session, func(ctx context.Context, span *nvml.Span) (Sample, error) {
+		started := s.cfg.Now()
+		if err := s.attach(span); err != nil {
+			return Sample{}, err
+		}
+		s.divide(g)
+		r := &reading{sampler: s, span: span, ctx: ctx, sample: Sample{At: started, GPU: Values{}, Failed: map[string]int{}}}
+		if err := r.read(); err != nil {
+			return Sample{}, err
+		}
+		if processes {
+			if err := r.processes(); err != nil {
+				return Sample{}, err
+			}
+		}
+		r.sample.Absent = maps.Clone(s.absent)
+		r.sample.Took = s.cfg.Now().Sub(started)
+		return r.sample, nil
+	})
+}
+
+// attach finds the GPU in a new span. What was known of it is forgotten.
+func (s *Sampler) attach(span *nvml.Span) error {
+	if s.span == span {
+		return nil
+	}
+	library := span.Library()
+	count, err := library.DeviceCount()
+	if err != nil {
+		return err
+	}
+	var lost error
+	for i := range count {
+		d, err := library.Device(i)
+		if err != nil {
+			lost = err
+			continue
+		}
+		id, err := d.UUID()
+		if err != nil {
+			lost = err
+		}
+		if gpu.UUID(id) == s.cfg.GPU {
+			s.span, s.device = span, d
+			s.forget()
+			s.gpm, err = d.GPMSupported()
+			if err != nil {
+				s.gpm = false
+			}
+			return nil
+		}
+	}
+	if lost != nil {
+		return lost
+	}
+	return fmt.Errorf("NVML does not list GPU %s", s.cfg.GPU)
+}
+
+// forget forgets what is valid within one span, or until the GPU is divided anew.
+func (s *Sampler) forget() {
+	s.static, s.texts, s.absent = nil, nil, map[Field]string{}
+	s.instances, s.whole = map[uint32]*instance{}, gauge{}
+}
+
+// divide looks up the GPU instances of the GPU.
+func (s *Sampler) divide(g gpu.GPU) {
+	ids := map[uint32]int{}
+	divided := g.MIG != nil && g.MIG.Enabled
+	if divided {
+		for _, i := range g.MIG.GPUInstances {
+			ids[i.ID] = -1
+		}
+		for _, d := range slices.Backward(g.MIG.Devices) {
+			if d.Fault == nil && d.GPUInstance != gpu.NoInstance {
+				ids[d.GPUInstance] = d.Index
+			}
+		}
+	}
+	same := divided == s.divided && len(ids) == len(s.instances)
+	for id := range ids {
+		same = same && s.instances[id] != nil
+	}
+	if !same {
+		// What the GPU supports depends on its mode.
+		for _, i := range s.instances {
+			i.gauge.free()
+		}
+		s.whole.free()
+		s.forget()
+	}
+	s.divided = divided
+	for id, index := range ids {
+		i := s.instances[id]
+		if i == nil {
+			i = &instance{}
+			s.instances[id] = i
+		}
+		i.device = nvml.Device{}
+		if index >= 0 {
+			i.device, _ = s.device.MIGDevice(index) // without it, its memory is absent
+		}
+	}
+}
+
+// wants reports whether one of the fields is wanted and was not found absent.
+func (s *Sampler) wants(fields ...Field) bool {
+	return slices.ContainsFunc(fields, func(f Field) bool {
+		_, absent := s.absent[f]
+		return s.wanted[f] && !absent
+	})
+}

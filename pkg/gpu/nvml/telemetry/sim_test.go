@@ -1,0 +1,208 @@
+package telemetry_test
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"outrigger.dev/pkg/driverproc"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/gpu/nvml/reader"
+	"outrigger.dev/pkg/gpu/nvml/telemetry"
+	"outrigger.dev/pkg/gpu/simtest"
+)
+
+// rig reads the first GPU of a simulated node, through the C ABI.
+type rig struct {
+	t       *testing.T
+	node    *simtest.Node
+	reader  *reader.Reader
+	sampler *telemetry.Sampler
+}
+
+// newRig creates a node, and a sampler of its first GPU that wants fields.
+func newRig(t *testing.T, model string, fields ...telemetry.Field) *rig {
+	t.Helper()
+	n := simtest.New(t, "--gpus=1", "--model="+model)
+	t.Setenv("GPU_SIM_STATE", filepath.Join(n.Root, "state"))
+	t.Setenv("GPU_SIM_DEV", filepath.Join(n.Root, "dev"))
+	proc := driverproc.Root(filepath.Join(n.Root, "proc"))
+	session, err := nvml.New(nvml.Config{LibraryPath: filepath.Join(n.Bin, "lib", "libnvidia-ml.so.1"), Proc: proc})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, node: n, reader: reader.New(reader.Config{Session: session, Proc: proc, SysRoot: filepath.Join(n.Root, "sys")})}
+	t.Cleanup(func() {
+		if err := r.reader.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r.sampler = telemetry.New(telemetry.Config{Session: session, GPU: r.gpu().UUID, Fields: fields})
+	return r
+}
+
+// gpu returns the GPU as it is now.
+func (r *rig) gpu() gpu.GPU {
+	r.t.Helper()
+	node, err := r.reader.Snapshot(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return node.GPUs[0]
+}
+
+// sample reads the GPU.
+func (r *rig) sample(processes bool) telemetry.Sample {
+	r.t.Helper()
+	s, err := r.sampler.Sample(r.t.Context(), r.gpu(), processes)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return s
+}
+
+// every are all fields that have a source.
+func every() []telemetry.Field {
+	var out []telemetry.Field
+	for f := range telemetry.Field(30_000) {
+		if _, ok := telemetry.SourceOf(f); ok {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func TestValues(t *testing.T) {
+	r := newRig(t, "h100-80", every()...)
+	r.node.Run("set", "0.temperature=61", "0.memory-temperature=77", "0.power=300500", "0.clock-sm=1755", "0.utilization-gpu=40", "0.utilization-memory=11",
+		"0.utilization-encoder=5", "0.utilization-decoder=6", "0.pcie-replays=3", "0.ecc-volatile-dram-uncorrected=2", "0.remap-uncorrected=1")
+	got := r.sample(false).GPU
+	for f, want := range map[telemetry.Field]float64{
+		telemetry.GPUTemp: 61, telemetry.MemoryTemp: 77, 157: 300.5, telemetry.SMClock: 1755, telemetry.GPUUtil: 40, 204: 11,
+		206: 5, 207: 6, 202: 3, 311: 2, 393: 1, telemetry.FBTotal: 81559,
+	} {
+		if got[f] != want {
+			t.Errorf("field %d is %g, want %g", f, got[f], want)
+		}
+	}
+	if _, ok := got[telemetry.NVLinkBandwidth]; ok {
+		t.Error("a rate after one reading")
+	}
+}
+
+// Each value has a place: it is there, or the GPU does not have it and the reason is said.
+func TestNothingIsLeftOut(t *testing.T) {
+	for _, model := range []string{"h100-80", "a100-80", "l4", "b200"} {
+		t.Run(model, func(t *testing.T) {
+			r := newRig(t, model, every()...)
+			r.sample(false)
+			<-time.After(150 * time.Millisecond)
+			s := r.sample(false)
+			for _, f := range every() {
+				_, value := s.GPU[f]
+				_, text := s.Texts[f]
+				reason, absent := s.Absent[f]
+				if there := value || text; there == absent {
+					t.Errorf("field %d: there %t, absent %t (%s)", f, there, absent, reason)
+				}
+			}
+			if len(s.Failed) > 0 {
+				t.Errorf("failed: %v", s.Failed)
+			}
+		})
+	}
+}
+
+func TestCountersAndGPM(t *testing.T) {
+	r := newRig(t, "h100-80", every()...)
+	r.node.Run("set", "0.nvlink-tx=4096000", "0.nvlink-rx=4096000", "0.pcie-tx=1000000", "0.utilization-gpu=50", "0.sm-active=80", "0.tensor-active=25")
+	before := r.sample(false)
+	<-time.After(300 * time.Millisecond)
+	after := r.sample(false)
+	took := after.At.Sub(before.At).Seconds()
+	for f, rate := range map[telemetry.Field]float64{telemetry.NVLinkTxBytes: 4_096_000, telemetry.PCIeTxBytes: 1_000_000} {
+		if got := (after.GPU[f] - before.GPU[f]) / took; got < 0.5*rate || got > 1.5*rate {
+			t.Errorf("counter %d rises by %g a second, want %g", f, got, rate)
+		}
+	}
+	if got := after.GPU[telemetry.NVLinkBandwidth]; got < 4 || got > 12 {
+		t.Errorf("the NVLink bandwidth is %g MB/s, want 8", got)
+	}
+	if energy := after.GPU[telemetry.TotalEnergy]; energy <= before.GPU[telemetry.TotalEnergy] {
+		t.Errorf("the energy is %g after %g", energy, before.GPU[telemetry.TotalEnergy])
+	}
+	for f, want := range map[telemetry.Field]float64{telemetry.GraphicsActive: 0.5, 1002: 0.8, 1004: 0.25} {
+		if got := after.GPU[f]; got < want-0.02 || got > want+0.02 {
+			t.Errorf("field %d is %g, want %g", f, got, want)
+		}
+	}
+}
+
+func TestGPUInstances(t *testing.T) {
+	r := newRig(t, "h100-80", telemetry.FBTotal, telemetry.GPUUtil, telemetry.GPUTemp, telemetry.GraphicsActive)
+	if s := r.sample(false); len(s.Instances) > 0 || s.GPU[telemetry.FBTotal] == 0 {
+		t.Errorf("an undivided GPU: %+v", s)
+	}
+	r.node.Run("mig mode", "0", "on")
+	r.node.Run("mig create", "0", "3g.40gb", "1g.10gb")
+	r.sample(false)
+	<-time.After(150 * time.Millisecond)
+	s := r.sample(false)
+	if len(s.Instances) != 2 {
+		t.Fatalf("instances %v, want two", slices.Collect(maps.Keys(s.Instances)))
+	}
+	for id, v := range s.Instances {
+		if _, ok := v[telemetry.GraphicsActive]; !ok || v[telemetry.FBTotal] == 0 {
+			t.Errorf("instance %d: %v", id, v)
+		}
+	}
+	if _, ok := s.GPU[telemetry.GPUTemp]; !ok || s.Absent[telemetry.GPUUtil] == "" {
+		t.Errorf("the whole GPU: %v, absent %v", s.GPU, s.Absent)
+	}
+	r.node.Run("mig destroy", "0")
+	r.node.Run("mig mode", "0", "off")
+	if s := r.sample(false); len(s.Instances) > 0 || s.Absent[telemetry.GPUUtil] != "" {
+		t.Errorf("undivided again: %+v", s)
+	}
+}
+
+// What fails costs its value, and is not asked for again if the GPU does not support it.
+func TestWhatFailsCostsItsValue(t *testing.T) {
+	r := newRig(t, "h100-80", telemetry.GPUTemp, telemetry.PowerUsage, telemetry.SMClock)
+	r.node.Run("set", "nvmlDeviceGetPowerUsage.return=3", "nvmlDeviceGetClockInfo.return=999")
+	s := r.sample(false)
+	if s.Absent[telemetry.PowerUsage] == "" || s.Failed["nvmlDeviceGetClockInfo"] != 1 || len(s.GPU) != 1 {
+		t.Errorf("%+v", s)
+	}
+	r.node.Calls()
+	r.node.Run("set", "nvmlDeviceGetPowerUsage.return=0", "nvmlDeviceGetClockInfo.return=0")
+	s = r.sample(false)
+	if calls := r.node.Calls(); calls["nvmlDeviceGetPowerUsage"] != 0 || s.GPU[telemetry.SMClock] == 0 {
+		t.Errorf("%v: %+v", calls, s)
+	}
+	r.node.Run("lose", "0")
+	if s, err := r.sampler.Sample(r.t.Context(), r.gpu(), false); err == nil {
+		t.Errorf("a lost GPU has %+v", s)
+	}
+}
+
+func TestProcessesOfAGPU(t *testing.T) {
+	r := newRig(t, "h100-80", telemetry.GPUTemp)
+	r.node.Run("proc add", "--sm", "50", "--memory", "100", "0")
+	if s := r.sample(true); len(s.Processes) != 1 || s.Processes[0].Memory != 100<<20 || s.Processes[0].Instance != gpu.NoInstance {
+		t.Fatalf("%+v", s.Processes)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		if s := r.sample(true); s.Processes[0].SMSeconds > 0.2 {
+			return
+		}
+		<-time.After(200 * time.Millisecond)
+	}
+	t.Error("the process has not been busy")
+}

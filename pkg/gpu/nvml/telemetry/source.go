@@ -1,0 +1,135 @@
+package telemetry
+
+import (
+	"slices"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/gpu/nvml"
+)
+
+const mebibyte = 1 << 20
+
+// numbered is a value that nvmlDeviceGetFieldValues gives, multiplied by scale.
+type numbered struct {
+	field Field
+	id    uint32
+	scope uint32
+	scale float64
+	// counts says that the value is a counter that wraps at the end of its type.
+	counts bool
+}
+
+// allLinks is the scope of a value for all NVLinks together.
+const allLinks = ^uint32(0)
+
+// fieldValues are read with one call. Where several give one field, the first that the GPU
+// supports counts.
+func fieldValues() []numbered {
+	return []numbered{
+		{field: MemoryTemp, id: gonvml.FI_DEV_MEMORY_TEMP, scale: 1},
+		{field: 157, id: gonvml.FI_DEV_POWER_INSTANT, scale: milliwatts},
+		{field: 240, id: gonvml.FI_DEV_PERF_POLICY_POWER, scale: 1},
+		{field: 241, id: gonvml.FI_DEV_PERF_POLICY_THERMAL, scale: 1},
+		{field: 242, id: gonvml.FI_DEV_PERF_POLICY_SYNC_BOOST, scale: 1},
+		{field: 243, id: gonvml.FI_DEV_PERF_POLICY_BOARD_LIMIT, scale: 1},
+		{field: 244, id: gonvml.FI_DEV_PERF_POLICY_LOW_UTILIZATION, scale: 1},
+		{field: 245, id: gonvml.FI_DEV_PERF_POLICY_RELIABILITY, scale: 1},
+		{field: 246, id: gonvml.FI_DEV_PERF_POLICY_TOTAL_APP_CLOCKS, scale: 1},
+		{field: 247, id: gonvml.FI_DEV_PERF_POLICY_TOTAL_BASE_CLOCKS, scale: 1},
+		{field: 310, id: gonvml.FI_DEV_ECC_SBE_VOL_TOTAL, scale: 1},
+		{field: 311, id: gonvml.FI_DEV_ECC_DBE_VOL_TOTAL, scale: 1},
+		{field: 312, id: gonvml.FI_DEV_ECC_SBE_AGG_TOTAL, scale: 1},
+		{field: 313, id: gonvml.FI_DEV_ECC_DBE_AGG_TOTAL, scale: 1},
+		{field: 392, id: gonvml.FI_DEV_RETIRED_PENDING, scale: 1},
+		{field: 393, id: gonvml.FI_DEV_REMAPPED_UNC, scale: 1},
+		{field: 394, id: gonvml.FI_DEV_REMAPPED_COR, scale: 1},
+		{field: 395, id: gonvml.FI_DEV_REMAPPED_FAILURE, scale: 1},
+		{field: 396, id: gonvml.FI_DEV_REMAPPED_PENDING, scale: 1},
+		{field: 409, id: gonvml.FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL, scope: allLinks, scale: 1},
+		{field: 419, id: gonvml.FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL, scope: allLinks, scale: 1},
+		{field: 429, id: gonvml.FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL, scope: allLinks, scale: 1},
+		{field: 439, id: gonvml.FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL, scope: allLinks, scale: 1},
+		{field: PCIeTxBytes, id: gonvml.FI_DEV_PCIE_COUNT_TX_BYTES, scale: 1, counts: true},
+		{field: PCIeRxBytes, id: gonvml.FI_DEV_PCIE_COUNT_RX_BYTES, scale: 1, counts: true},
+		{field: NVLinkTxBytes, id: gonvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX, scope: allLinks, scale: 1024, counts: true},
+		{field: NVLinkRxBytes, id: gonvml.FI_DEV_NVLINK_THROUGHPUT_DATA_RX, scope: allLinks, scale: 1024, counts: true},
+		{field: NVLinkTxBytes, id: gonvml.FI_DEV_NVLINK_COUNT_XMIT_BYTES, scope: allLinks, scale: 1, counts: true},
+		{field: NVLinkRxBytes, id: gonvml.FI_DEV_NVLINK_COUNT_RCV_BYTES, scope: allLinks, scale: 1, counts: true},
+		{field: ThrottledPowerCap, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP, scale: 1},
+		{field: ThrottledSyncBoost, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST, scale: 1},
+		{field: ThrottledSWThermal, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, scale: 1},
+		{field: ThrottledHWThermal, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN, scale: 1},
+		{field: ThrottledPowerBrake, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, scale: 1},
+		{field: RecoveryAction, id: gonvml.FI_DEV_GET_GPU_RECOVERY_ACTION, scale: 1},
+	}
+}
+
+const symFieldValues = "nvmlDeviceGetFieldValues"
+
+// text is a value that is text. It is read once.
+type text struct {
+	field  Field
+	symbol string
+	read   func(nvml.Device) (string, error)
+}
+
+func texts() []text {
+	return []text{
+		{50, "nvmlDeviceGetName", nvml.Device.Name},
+		{53, "nvmlDeviceGetSerial", nvml.Device.Serial},
+		{54, "nvmlDeviceGetUUID", nvml.Device.UUID},
+		{56, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_OEM)},
+		{80, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_ECC)},
+		{81, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_POWER)},
+		{82, "nvmlDeviceGetInforomImageVersion", nvml.Device.InforomImageVersion},
+		{85, "nvmlDeviceGetVbiosVersion", nvml.Device.VBIOSVersion},
+	}
+}
+
+func inforom(object gonvml.InforomObject) func(nvml.Device) (string, error) {
+	return func(d nvml.Device) (string, error) { return d.InforomVersion(object) }
+}
+
+// Source says where the value of a field comes from: the function of NVML, and with it
+// the number of the value or metric. It is "" for a field that NVML does not give.
+type Source struct {
+	Call string
+	// ID is the number of a field value or of a GPM metric, 0 if the call has none.
+	ID int
+	// GPM says that the GPU needs GPM, which Hopper and later GPUs have.
+	GPM bool
+	// Text says that the value is text.
+	Text bool
+}
+
+// SourceOf returns where the value of a field comes from, and false if NVML does not give it.
+func SourceOf(f Field) (Source, bool) {
+	for _, g := range getters() {
+		if slices.Contains(g.fields, f) {
+			return Source{Call: g.symbol}, true
+		}
+	}
+	if slices.Contains(memoryFields(), f) {
+		return Source{Call: symMemory}, true
+	}
+	for _, n := range fieldValues() {
+		if n.field == f {
+			return Source{Call: symFieldValues, ID: int(n.id)}, true
+		}
+	}
+	for _, u := range units() {
+		if u.field == f {
+			return Source{Call: symGPM, ID: int(u.id), GPM: true}, true
+		}
+	}
+	for _, t := range texts() {
+		if t.field == f {
+			return Source{Call: t.symbol, Text: true}, true
+		}
+	}
+	if f == NVLinkBandwidth {
+		return Source{Call: symFieldValues, ID: gonvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX}, true
+	}
+	return Source{}, false
+}

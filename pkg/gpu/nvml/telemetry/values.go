@@ -1,0 +1,116 @@
+package telemetry
+
+import (
+	"encoding/binary"
+	"math"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/gpu/nvml"
+)
+
+// fieldValues reads all values by number with one call.
+func (r *reading) fieldValues() error {
+	s := r.sampler
+	var asked []numbered
+	var values []gonvml.FieldValue
+	for _, n := range s.plan.values {
+		if _, absent := s.absent[n.field]; !absent {
+			asked = append(asked, n)
+			values = append(values, gonvml.FieldValue{FieldId: n.id, ScopeId: n.scope})
+		}
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	fields := make([]Field, len(asked))
+	for i, n := range asked {
+		fields[i] = n.field
+	}
+	if err := s.device.FieldValues(values); err != nil {
+		return r.done(err, symFieldValues, fields...)
+	}
+	got := map[Field]bool{}
+	refused := map[Field]gonvml.Return{}
+	for i, v := range values {
+		n := asked[i]
+		if ret := gonvml.Return(v.NvmlReturn); ret != gonvml.SUCCESS {
+			refused[n.field] = ret
+			continue
+		}
+		value, ok := decode(v)
+		if got[n.field] || !ok {
+			continue
+		}
+		got[n.field] = true
+		if n.counts {
+			value = s.counter(n.field).add(value, width(v.ValueType))
+		}
+		if s.wanted[n.field] || n.counts {
+			r.sample.GPU.put(n.field, value*n.scale)
+		}
+	}
+	for f, ret := range refused {
+		if got[f] {
+			continue
+		}
+		if err := r.done(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, f); err != nil {
+			return err
+		}
+	}
+	if s.plan.rated {
+		r.linkRate(refused)
+	}
+	return nil
+}
+
+// linkRate derives NVLinkBandwidth, a rate in MB/s, from the counters of both directions.
+// As in DCGM, its kilobyte has 1,024 bytes and its megabyte 1,000 kilobytes.
+func (r *reading) linkRate(refused map[Field]gonvml.Return) {
+	v := r.sample.GPU
+	tx, sends := v[NVLinkTxBytes]
+	rx, receives := v[NVLinkRxBytes]
+	if !sends || !receives {
+		if ret, ok := refused[NVLinkTxBytes]; ok {
+			_ = r.done(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, NVLinkBandwidth) // it was seen before
+		}
+	} else if perSecond, ok := r.sampler.bandwidth.next(tx+rx, r.sample.At); ok {
+		v.put(NVLinkBandwidth, math.Floor(perSecond/1024/1000))
+	}
+	for _, f := range []Field{NVLinkTxBytes, NVLinkRxBytes} {
+		if !r.sampler.wanted[f] {
+			delete(v, f)
+		}
+	}
+}
+
+// decode returns the value of a field value, and false for a type that it does not know.
+func decode(v gonvml.FieldValue) (float64, bool) {
+	word := binary.NativeEndian.Uint64(v.Value[:])
+	half := binary.NativeEndian.Uint32(v.Value[:])
+	switch gonvml.ValueType(v.ValueType) {
+	case gonvml.VALUE_TYPE_DOUBLE:
+		return math.Float64frombits(word), true
+	case gonvml.VALUE_TYPE_UNSIGNED_INT:
+		return float64(half), true
+	case gonvml.VALUE_TYPE_UNSIGNED_LONG, gonvml.VALUE_TYPE_UNSIGNED_LONG_LONG:
+		return float64(word), true
+	case gonvml.VALUE_TYPE_SIGNED_LONG_LONG:
+		return float64(int64(word)), true //nolint:gosec // the type says so
+	case gonvml.VALUE_TYPE_SIGNED_INT:
+		return float64(int32(half)), true //nolint:gosec // the type says so
+	case gonvml.VALUE_TYPE_UNSIGNED_SHORT:
+		return float64(binary.NativeEndian.Uint16(v.Value[:])), true
+	default:
+		return 0, false
+	}
+}
+
+// width returns the number of values that a counter of a type has, 0 if it cannot be seen
+// to wrap.
+func width(valueType uint32) float64 {
+	if gonvml.ValueType(valueType) == gonvml.VALUE_TYPE_UNSIGNED_INT {
+		return 1 << 32
+	}
+	return 0
+}
