@@ -1,0 +1,182 @@
+// Package pods reads from the kubelet which containers use which GPUs and MIG devices.
+//
+// Derive is pure: it makes a Map of an answer of the kubelet's PodResources API. Client is
+// the edge, which asks the kubelet and keeps the last Map.
+package pods
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// Map has the containers that use a device, by the UUID of the GPU or MIG device, as NVML
+// reports it. All other forms of ids are resolved to these UUIDs, so that one look-up finds
+// the containers of a device:
+//
+//	m[g.UUID]          // those that use the whole GPU, or a replica of it
+//	m[migDevice.UUID]  // those that use the MIG device, or a replica of it
+//
+// The containers of a GPU instance are those of its MIG devices. The containers of MIG devices
+// are not listed for their GPU. The users of a device are ordered, and each is listed once.
+type Map map[gpu.UUID][]User
+
+// User is a container that uses a device. Users are comparable.
+type User struct {
+	Namespace, Pod, Container string
+	// Resource is the extended resource by which the container got the device, such as
+	// "nvidia.com/gpu". It is empty for a device of a claim.
+	Resource string
+	// Replica is the number of the replica of a shared device, in decimal digits. It is
+	// empty if the device is not shared.
+	Replica string
+	// Claim is the ResourceClaim by which the container got the device. It is the zero Claim
+	// for a device of an extended resource.
+	Claim Claim
+}
+
+// Claim is a device of a ResourceClaim, as the kubelet lists it.
+type Claim struct {
+	Namespace, Name string
+	// Driver, Pool and Device name the device as its ResourceSlice does.
+	Driver, Pool, Device string
+}
+
+// Unknown is an allocated device of which Derive cannot say which device of the node it is.
+type Unknown struct {
+	User
+	// ID is the id of the device, empty for a device of a claim.
+	ID string
+}
+
+// Options say what counts as a GPU, and which devices the node has. The zero value counts
+// the resources that NVIDIA's device plugin has, and the driver gpu.nvidia.com.
+type Options struct {
+	// Node has the devices of this node. If it is nil, only ids that are UUIDs have a place
+	// in the Map.
+	Node *gpu.Node
+	// Resources are more extended resources whose devices are GPUs or MIG devices, by their
+	// full names, as of --nvidia-resource-names. A name also stands for that name with
+	// ".shared". Resources whose ids are UUIDs of Node count in any case.
+	Resources []string
+	// Claimed has the UUIDs of the devices of the driver gpu.nvidia.com, by their names in the
+	// ResourceSlices of this node. It may be nil: the names that the drivers of Outrigger and
+	// NVIDIA give are resolved with Node too.
+	Claimed map[string]gpu.UUID
+	// Ended reports whether a pod has ended, where the caller knows it; it may be nil. Older
+	// kubelets list such pods, with devices that other pods have by then.
+	Ended func(namespace, pod string) bool
+}
+
+// Derive returns the users of each device, and the allocated devices that Options cannot
+// resolve. A UUID that Node does not have is in both: the GPU may be lost, and its containers
+// are known all the same.
+func Derive(answer *podresources.ListPodResourcesResponse, o Options) (Map, []Unknown) {
+	d := derivation{options: o, of: index(o.Node), users: Map{}}
+	for _, pod := range answer.GetPodResources() {
+		if o.Ended != nil && o.Ended(pod.GetNamespace(), pod.GetName()) {
+			continue
+		}
+		for _, c := range pod.GetContainers() {
+			d.container(User{Namespace: pod.GetNamespace(), Pod: pod.GetName(), Container: c.GetName()}, c)
+		}
+	}
+	for uuid, users := range d.users {
+		slices.SortFunc(users, compare)
+		d.users[uuid] = slices.Compact(users)
+	}
+	slices.SortFunc(d.unknown, func(a, b Unknown) int { return cmp.Or(compare(a.User, b.User), cmp.Compare(a.ID, b.ID)) })
+	return d.users, slices.Compact(d.unknown)
+}
+
+// derivation is what Derive has so far.
+type derivation struct {
+	options Options
+	of      devices
+	users   Map
+	unknown []Unknown
+}
+
+func (d *derivation) container(u User, c *podresources.ContainerResources) {
+	for _, of := range c.GetDevices() {
+		with := u
+		with.Resource = of.GetResourceName()
+		counts := d.counts(with.Resource)
+		for _, id := range of.GetDeviceIds() {
+			d.device(with, id, counts)
+		}
+	}
+	for _, claim := range c.GetDynamicResources() {
+		for _, r := range claim.GetClaimResources() {
+			if r.GetDriverName() != draDriver {
+				continue
+			}
+			with := u
+			with.Claim = Claim{
+				Namespace: claim.GetClaimNamespace(), Name: claim.GetClaimName(),
+				Driver: r.GetDriverName(), Pool: r.GetPoolName(), Device: r.GetDeviceName(),
+			}
+			d.claimed(with, r)
+		}
+	}
+}
+
+// device records a device of an extended resource. A device of a resource that does not count
+// is recorded if its id is a UUID of the node.
+func (d *derivation) device(u User, id string, counts bool) {
+	n, ok := parse(id)
+	if !ok {
+		if counts {
+			d.unknown = append(d.unknown, Unknown{User: u, ID: id})
+		}
+		return
+	}
+	if !counts && n.uuid == "" {
+		return
+	}
+	u.Replica = n.replica
+	found := d.of.find(n)
+	for _, uuid := range found {
+		d.users[uuid] = append(d.users[uuid], u)
+	}
+	if len(found) > 0 || !counts {
+		return
+	}
+	if n.uuid != "" {
+		uuid := n.text()
+		d.users[uuid] = append(d.users[uuid], u)
+		if d.options.Node == nil {
+			return
+		}
+	}
+	d.unknown = append(d.unknown, Unknown{User: u, ID: id})
+}
+
+// The resources of NVIDIA's device plugin, and what it adds to the name of a shared one.
+const (
+	gpuResource = "nvidia.com/gpu"
+	migPrefix   = "nvidia.com/mig-"
+	shared      = ".shared"
+)
+
+// counts reports whether all devices of a resource are GPUs or MIG devices.
+func (d *derivation) counts(resource string) bool {
+	name := strings.TrimSuffix(resource, shared)
+	return name == gpuResource || strings.HasPrefix(name, migPrefix) ||
+		slices.Contains(d.options.Resources, resource) || slices.Contains(d.options.Resources, name)
+}
+
+// compare orders users; replicas by their number.
+func compare(a, b User) int {
+	return cmp.Or(
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container),
+		cmp.Compare(a.Resource, b.Resource),
+		cmp.Compare(len(a.Replica), len(b.Replica)), cmp.Compare(a.Replica, b.Replica),
+		cmp.Compare(a.Claim.Namespace, b.Claim.Namespace), cmp.Compare(a.Claim.Name, b.Claim.Name),
+		cmp.Compare(a.Claim.Driver, b.Claim.Driver), cmp.Compare(a.Claim.Pool, b.Claim.Pool), cmp.Compare(a.Claim.Device, b.Claim.Device),
+	)
+}
