@@ -1,0 +1,174 @@
+package pods
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"outrigger.dev/pkg/hostfs"
+)
+
+// The defaults of Config.
+const (
+	Socket  = "/var/lib/kubelet/pod-resources/kubelet.sock"
+	timeout = 2 * time.Second
+	most    = 64 << 20
+	// mostHeaders is the most bytes of headers in an answer.
+	mostHeaders = 64 << 10
+)
+
+// Config describes how to ask the kubelet. The zero value is for the kubelet of this node.
+type Config struct {
+	// Socket is where this process sees the socket of the PodResources API. If empty, it is
+	// the constant Socket.
+	Socket string
+	// Timeout is how long a refresh may take. If 0, it is 2 s.
+	Timeout time.Duration
+	// Most is the size of the largest answer that is read, in bytes. If 0, it is 64 MiB, which
+	// no node reaches: a pod with a GPU has some hundred bytes.
+	Most int
+}
+
+// Client asks the kubelet which containers use which devices. It keeps one connection, and
+// connects again after each failure. It starts no goroutine while no Refresh runs, but those
+// of the connection.
+//
+// It needs the permission to connect to the socket, which is root's on most nodes: user 0
+// without capabilities is enough.
+type Client struct {
+	cfg  Config
+	last atomic.Pointer[State]
+
+	// mu is held by Refresh and Close.
+	mu   sync.Mutex
+	conn *grpc.ClientConn
+	// dialed is why the socket could not be connected to.
+	dialed atomic.Pointer[error]
+}
+
+// State is what is known of the users of devices. A State does not change.
+type State struct {
+	// Map and Unknown are those of the last answer of the kubelet; nil before the first one.
+	Map     Map
+	Unknown []Unknown
+	// At is when the kubelet gave that answer. It is zero before the first one.
+	At time.Time
+	// Err says why the last refresh failed, nil if it did not. It is an *Error.
+	Err error
+	// Failures counts the refreshes that failed, by class, since the start. Each class is in it.
+	Failures map[Class]uint64
+}
+
+// New returns a Client, which does not connect yet.
+func New(cfg Config) (*Client, error) {
+	cfg.Socket = cmp.Or(cfg.Socket, Socket)
+	cfg.Timeout, cfg.Most = cmp.Or(cfg.Timeout, timeout), cmp.Or(cfg.Most, most)
+	if err := hostfs.CheckSocketPath(cfg.Socket); err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: cfg}
+	failures := map[Class]uint64{}
+	for _, class := range Classes() {
+		failures[class] = 0
+	}
+	c.last.Store(&State{Failures: failures})
+	return c, nil
+}
+
+// Last returns the last State. It never blocks.
+func (c *Client) Last() State { return *c.last.Load() }
+
+// Refresh asks the kubelet once, and derives the State that Last returns from then on. If it
+// fails, it returns an *Error, and the Map stays. It returns the error of ctx, which is no
+// failure of the kubelet, if ctx ends first.
+func (c *Client) Refresh(ctx context.Context, o Options) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	limited, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	answer, err := c.list(limited)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	next := c.Last()
+	if err != nil {
+		failed := c.classify(err)
+		next.Failures = maps.Clone(next.Failures)
+		next.Failures[failed.Class]++
+		next.Err = failed
+		c.last.Store(&next)
+		return failed
+	}
+	next.Map, next.Unknown = Derive(answer, o)
+	next.At, next.Err = time.Now(), nil
+	c.last.Store(&next)
+	return nil
+}
+
+// Close ends the connection. A later Refresh connects again.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.disconnect()
+}
+
+// list asks a second time if the kubelet has restarted since the last request.
+func (c *Client) list(ctx context.Context) (*podresources.ListPodResourcesResponse, error) {
+	kept := c.conn != nil
+	answer, err := c.ask(ctx)
+	if kept && status.Code(err) == codes.Unavailable && ctx.Err() == nil {
+		answer, err = c.ask(ctx)
+	}
+	return answer, err
+}
+
+func (c *Client) ask(ctx context.Context) (*podresources.ListPodResourcesResponse, error) {
+	c.dialed.Store(nil)
+	if c.conn == nil {
+		conn, err := c.connect()
+		if err != nil {
+			return nil, err
+		}
+		c.conn = conn
+	}
+	answer, err := podresources.NewPodResourcesListerClient(c.conn).List(ctx, &podresources.ListPodResourcesRequest{})
+	if err != nil {
+		// The next request connects at once, not after the delay that gRPC chooses, and
+		// nothing tries to connect until then.
+		_ = c.disconnect()
+	}
+	return answer, err
+}
+
+func (c *Client) connect() (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///kubelet",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithMaxHeaderListSize(mostHeaders),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.cfg.Most)),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.cfg.Socket)
+			if err != nil {
+				c.dialed.Store(&err)
+			}
+			return conn, err
+		}))
+}
+
+func (c *Client) disconnect() error {
+	if c.conn == nil {
+		return nil
+	}
+	err := c.conn.Close()
+	c.conn = nil
+	return err
+}

@@ -1,0 +1,363 @@
+package pods_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/pods"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// kubelet serves the PodResources API.
+type kubelet struct {
+	podresources.UnimplementedPodResourcesListerServer
+	answer func(ctx context.Context) (*podresources.ListPodResourcesResponse, error)
+	// connected counts connections.
+	connected atomic.Int32
+}
+
+func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+	return k.answer(ctx)
+}
+
+// counted counts the connections of a listener.
+type counted struct {
+	net.Listener
+	connected *atomic.Int32
+}
+
+func (c counted) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		c.connected.Add(1)
+	}
+	return conn, err
+}
+
+func listen(t *testing.T, socket string) net.Listener {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// start serves until stop is called, or the test ends.
+func (k *kubelet) start(t *testing.T, socket string, options ...grpc.ServerOption) (stop func()) {
+	t.Helper()
+	server := grpc.NewServer(options...)
+	podresources.RegisterPodResourcesListerServer(server, k)
+	l := counted{listen(t, socket), &k.connected}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l) })
+	stop = sync.OnceFunc(func() {
+		server.Stop()
+		serving.Wait()
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func client(t *testing.T, cfg pods.Config) *pods.Client {
+	t.Helper()
+	c, err := pods.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// always returns a function that gives the same answer each time.
+func always(of *podresources.ListPodResourcesResponse, err error) func(context.Context) (*podresources.ListPodResourcesResponse, error) {
+	return func(context.Context) (*podresources.ListPodResourcesResponse, error) { return of, err }
+}
+
+// fails refreshes, and checks that it fails with a class, and an error that has all words.
+func fails(t *testing.T, c *pods.Client, class pods.Class, words ...string) {
+	t.Helper()
+	before := c.Last()
+	err := c.Refresh(t.Context(), pods.Options{})
+	failed, ok := errors.AsType[*pods.Error](err)
+	if !ok || failed.Class != class {
+		t.Fatalf("error %v, want class %s", err, class)
+	}
+	for _, word := range append(words, "ask the kubelet at "+failed.Socket) {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("error %q, want %q in it", err, word)
+		}
+	}
+	last := c.Last()
+	if !errors.Is(last.Err, err) || last.Failures[class] != before.Failures[class]+1 {
+		t.Errorf("last error %v, %d failures", last.Err, last.Failures[class])
+	}
+	if d := cmp.Diff(before.Map, last.Map); d != "" || !last.At.Equal(before.At) {
+		t.Errorf("the last good map has changed, at %s:\n%s", last.At, d)
+	}
+}
+
+func TestClientKeepsOneConnectionAndTheLastMap(t *testing.T) {
+	t.Parallel()
+	k := &kubelet{answer: always(allocated("nvidia.com/gpu", whole), nil)}
+	socket := filepath.Join(t.TempDir(), "kubelet.sock")
+	stop := k.start(t, socket)
+	c := client(t, pods.Config{Socket: socket})
+	if last := c.Last(); last.Map != nil || !last.At.IsZero() || len(last.Failures) != len(pods.Classes()) {
+		t.Errorf("before the first answer: %+v", last)
+	}
+	started := time.Now()
+	for range 3 {
+		if err := c.Refresh(t.Context(), pods.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := k.connected.Load(); n != 1 {
+		t.Errorf("%d connections for three refreshes", n)
+	}
+	last := c.Last()
+	if len(last.Map[whole]) != 1 || last.At.Before(started) || last.Err != nil {
+		t.Errorf("state %+v", last)
+	}
+
+	stop()
+	fails(t, c, pods.ClassMissing, "no such file", "mount its folder pod-resources")
+	fails(t, c, pods.ClassMissing)
+	k.answer = always(allocated("nvidia.com/gpu", whole, cut), nil)
+	k.start(t, socket)
+	if err := c.Refresh(t.Context(), pods.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if last := c.Last(); len(last.Map) != 2 || last.Err != nil || last.Failures[pods.ClassMissing] != 2 {
+		t.Errorf("state after the kubelet came back: %+v", last)
+	}
+}
+
+func TestClientNoticesNoRestartOfTheKubelet(t *testing.T) {
+	t.Parallel()
+	k := &kubelet{answer: always(allocated("nvidia.com/gpu", whole), nil)}
+	socket := filepath.Join(t.TempDir(), "kubelet.sock")
+	c := client(t, pods.Config{Socket: socket})
+	for range 20 {
+		stop := k.start(t, socket)
+		if err := c.Refresh(t.Context(), pods.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+	}
+	if last := c.Last(); last.Failures[pods.ClassInvalid]+last.Failures[pods.ClassMissing] != 0 {
+		t.Errorf("failures: %v", last.Failures)
+	}
+}
+
+func TestClientSurvivesASlowKubelet(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "kubelet.sock")
+	asked := make(chan struct{}, 1)
+	k := &kubelet{answer: func(ctx context.Context) (*podresources.ListPodResourcesResponse, error) {
+		asked <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	k.start(t, socket)
+	c := client(t, pods.Config{Socket: socket, Timeout: 100 * time.Millisecond})
+	var refreshing sync.WaitGroup
+	refreshing.Go(func() { fails(t, c, pods.ClassTimeout, "no answer in 100ms") })
+	<-asked
+	c.Last() // does not wait for the refresh
+	refreshing.Wait()
+
+	// A caller that ends is no failure of the kubelet.
+	ctx, cancel := context.WithCancel(t.Context())
+	refreshing.Go(func() {
+		<-asked
+		cancel()
+	})
+	if err := c.Refresh(ctx, pods.Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	refreshing.Wait()
+	if last := c.Last(); last.Failures[pods.ClassTimeout] != 1 {
+		t.Errorf("failures: %v", last.Failures)
+	}
+}
+
+func TestClientReadsLargeAnswersToALimit(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "kubelet.sock")
+	ids := make([]string, 200_000) // 10 MB, more than gRPC reads by default
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%s::%d", whole, i)
+	}
+	k := &kubelet{answer: always(allocated("nvidia.com/gpu", ids...), nil)}
+	k.start(t, socket)
+	c := client(t, pods.Config{Socket: socket, Timeout: time.Minute})
+	if err := c.Refresh(t.Context(), pods.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(c.Last().Map[whole]); n != len(ids) {
+		t.Errorf("%d users", n)
+	}
+	fails(t, client(t, pods.Config{Socket: socket, Timeout: time.Minute, Most: 1 << 20}), pods.ClassTooLarge, "larger than max", "too many replicas")
+}
+
+func TestClientNamesWhatTheKubeletRejects(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "kubelet.sock")
+	k := &kubelet{answer: always(nil, status.Error(codes.ResourceExhausted, "rejected by rate limit"))}
+	k.start(t, socket)
+	c := client(t, pods.Config{Socket: socket})
+	fails(t, c, pods.ClassRejected, "rejected by rate limit")
+	k.answer = always(nil, status.Error(codes.Unimplemented, "unknown service v1.PodResourcesLister"))
+	fails(t, c, pods.ClassRejected, "unknown service", "check the version")
+}
+
+// raw is a codec that sends what it is given.
+type raw struct{ encoding.CodecV2 }
+
+func (raw) Name() string { return "proto" }
+func (raw) Marshal(any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer("\xff\xff")}, nil
+}
+func (raw) Unmarshal(_ mem.BufferSlice, _ any) error { return nil }
+
+func TestClientRejectsGarbage(t *testing.T) {
+	t.Parallel()
+	t.Run("a message of another protocol", func(t *testing.T) {
+		socket := filepath.Join(t.TempDir(), "kubelet.sock")
+		k := &kubelet{answer: always(allocated("nvidia.com/gpu", whole), nil)}
+		k.start(t, socket, grpc.ForceServerCodecV2(raw{}))
+		fails(t, client(t, pods.Config{Socket: socket}), pods.ClassInvalid, "unmarshal", "check that the socket is that of the kubelet")
+	})
+	t.Run("a server that speaks no gRPC", func(t *testing.T) {
+		socket := filepath.Join(t.TempDir(), "kubelet.sock")
+		l := listen(t, socket)
+		var serving sync.WaitGroup
+		serving.Go(func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(conn, "220 mail.example.com ESMTP ready, and this is longer than a frame\r\n")
+				_ = conn.Close()
+			}
+		})
+		t.Cleanup(func() {
+			_ = l.Close()
+			serving.Wait()
+		})
+		fails(t, client(t, pods.Config{Socket: socket}), pods.ClassInvalid)
+	})
+	t.Run("a file that is no socket", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "kubelet.sock")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fails(t, client(t, pods.Config{Socket: file}), pods.ClassMissing, "connection refused")
+	})
+	t.Run("a socket for datagrams", func(t *testing.T) {
+		socket := filepath.Join(t.TempDir(), "kubelet.sock")
+		l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		fails(t, client(t, pods.Config{Socket: socket}), pods.ClassInvalid, "wrong type")
+	})
+	t.Run("a path that is too long", func(t *testing.T) {
+		if _, err := pods.New(pods.Config{Socket: "/" + strings.Repeat("x", 200)}); err == nil {
+			t.Error("no error")
+		}
+	})
+}
+
+func TestClientIsNotAccepted(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "kubelet.sock")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	c := client(t, pods.Config{Socket: socket, Timeout: 100 * time.Millisecond})
+	fails(t, c, pods.ClassTimeout, "no answer in 100ms")
+	waiting, err := (&net.Dialer{}).DialContext(t.Context(), "unix", socket)
+	if err == nil {
+		defer waiting.Close()
+	}
+	fails(t, c, pods.ClassTimeout, "temporarily unavailable") // the queue is full
+}
+
+func TestClientEndsAnAnswerThatNeverEnds(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "kubelet.sock")
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{Protocols: &protocols, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/grpc")
+		_, err := w.Write([]byte{0, 0x03, 0, 0, 0}) // a message of 48 MiB
+		for err == nil && r.Context().Err() == nil {
+			_, err = w.Write([]byte{0})
+			err = errors.Join(err, http.NewResponseController(w).Flush())
+		}
+	})}
+	l := listen(t, socket)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l) })
+	t.Cleanup(func() {
+		_ = server.Close()
+		serving.Wait()
+	})
+	fails(t, client(t, pods.Config{Socket: socket, Timeout: 200 * time.Millisecond}), pods.ClassTimeout)
+}
+
+func TestClientMayNotConnect(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "kubelet.sock")
+	k := &kubelet{answer: always(allocated("nvidia.com/gpu", whole), nil)}
+	k.start(t, socket)
+	if err := os.Chmod(socket, 0); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		// All threads lose the rights of root, while no other test runs.
+		if err := syscall.Seteuid(65534); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := syscall.Seteuid(0); err != nil {
+				t.Fatal(err)
+			}
+		}()
+	}
+	fails(t, client(t, pods.Config{Socket: socket}), pods.ClassDenied, syscall.EACCES.Error(), "run as user 0")
+}

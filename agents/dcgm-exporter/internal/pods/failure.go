@@ -1,0 +1,111 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Class is the kind of a failure, for a label of a metric.
+type Class string
+
+// The classes of failures.
+const (
+	// ClassMissing: nothing listens on the socket.
+	ClassMissing Class = "missing"
+	// ClassDenied: this process may not connect to the socket.
+	ClassDenied Class = "denied"
+	// ClassTimeout: the kubelet does not answer, or not to the end, in time.
+	ClassTimeout Class = "timeout"
+	// ClassTooLarge: the answer is larger than Config.Most.
+	ClassTooLarge Class = "too_large"
+	// ClassInvalid: what answers is no kubelet, or stops in the middle of an answer.
+	ClassInvalid Class = "invalid"
+	// ClassRejected: the kubelet rejects the request.
+	ClassRejected Class = "rejected"
+)
+
+// Classes returns all classes.
+func Classes() []Class {
+	return []Class{ClassMissing, ClassDenied, ClassTimeout, ClassTooLarge, ClassInvalid, ClassRejected}
+}
+
+// fix says what to do about a failure.
+func (c Class) fix() string {
+	switch c {
+	case ClassMissing:
+		return "wait until the kubelet runs; if it does, mount its folder pod-resources, not the socket, which is replaced when the kubelet restarts"
+	case ClassDenied:
+		return "run as user 0, which needs no capability, and let SELinux allow it to connect to the kubelet's socket"
+	case ClassTimeout:
+		return "look for the load of the node, and for errors of PodResources in the log of the kubelet"
+	case ClassTooLarge:
+		return "look what lists so many devices: a device plugin with too many replicas"
+	case ClassInvalid:
+		return "check that the socket is that of the kubelet's PodResources API v1"
+	default:
+		return "check the version of the kubelet, at least 1.20, and its log"
+	}
+}
+
+// Error is a refresh that failed.
+type Error struct {
+	Class  Class
+	Socket string
+	Err    error
+}
+
+// Error returns the socket, the cause and the fix.
+func (e *Error) Error() string {
+	return fmt.Sprintf("ask the kubelet at %s for the devices of pods: %v: %s", e.Socket, e.Err, e.Class.fix())
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+func (c *Client) classify(err error) *Error {
+	failed := &Error{Class: ClassRejected, Socket: c.cfg.Socket, Err: err}
+	if dialed := c.dialed.Load(); dialed != nil && status.Code(err) == codes.Unavailable {
+		// gRPC has made text of this error.
+		failed.Class, failed.Err = classOfDial(*dialed), *dialed
+		if op, ok := errors.AsType[*net.OpError](*dialed); ok {
+			failed.Err = op.Err // without the socket
+		}
+		return failed
+	}
+	s := status.Convert(err)
+	failed.Err = errors.New(s.Message())
+	switch s.Code() {
+	case codes.DeadlineExceeded:
+		failed.Class, failed.Err = ClassTimeout, fmt.Errorf("no answer in %s: %w", c.cfg.Timeout, context.DeadlineExceeded)
+	case codes.Unavailable, codes.Internal:
+		failed.Class = ClassInvalid
+	case codes.ResourceExhausted:
+		// The kubelet uses this code for requests that are too frequent.
+		if strings.Contains(s.Message(), "larger than max") || strings.Contains(s.Message(), "too large") {
+			failed.Class = ClassTooLarge
+		}
+	default:
+	}
+	return failed
+}
+
+func classOfDial(err error) Class {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return ClassDenied
+	case errors.Is(err, syscall.EAGAIN): // the kubelet accepts no connections
+		return ClassTimeout
+	case errors.Is(err, syscall.EPROTOTYPE): // a socket for datagrams
+		return ClassInvalid
+	default:
+		return ClassMissing
+	}
+}
