@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/procowner"
 	"outrigger.dev/pkg/text"
 )
 
@@ -76,7 +77,8 @@ func (p process) holder(pid int, devices []string) Holder {
 		h.Command = text.Printable(strings.TrimSpace(string(name)))
 	}
 	if cgroups, err := hostfs.ReadFile(filepath.Join(p.dir, "cgroup"), maxFile); err == nil {
-		h.Pod.UID, h.Container, h.Unit = owner(string(cgroups))
+		o := procowner.Parse(string(cgroups))
+		h.Pod.UID, h.Container, h.Unit = o.Pod, o.Container, o.Unit
 	}
 	return h
 }
@@ -131,4 +133,19 @@ func (d Devices) has(major, minor uint32) bool {
 // gone reports whether a process has ended.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+}
+
+// namePods adds the names of pods, as far as they are known.
+func namePods(logs string, holders []Holder) {
+	if !slices.ContainsFunc(holders, func(h Holder) bool { return h.Pod.UID != "" }) {
+		return
+	}
+	pods, err := procowner.Pods(logs)
+	if err != nil {
+		return
+	}
+	for i := range holders {
+		pod := pods[holders[i].Pod.UID]
+		holders[i].Pod.Namespace, holders[i].Pod.Name = pod.Namespace, pod.Name
+	}
 }

@@ -1,11 +1,19 @@
-package holders
+package procowner_test
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/pkg/procowner"
 )
 
-func TestOwner(t *testing.T) {
+func TestParse(t *testing.T) {
 	const (
 		uid, other = "0d2e3f44-1111-2222-3333-444455556666", "ffffffff-1111-2222-3333-444455556666"
 		static     = "0123456789abcdef0123456789abcdef"
@@ -39,20 +47,43 @@ func TestOwner(t *testing.T) {
 		"a word that begins as a pod": {"0::/podman.slice/pod-1.service", "", "", "pod-1.service"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if pod, container, unit := owner(tc.cgroups); pod != tc.pod || container != tc.container || unit != tc.unit {
-				t.Errorf("pod %q, container %q, unit %q", pod, container, unit)
+			if got := procowner.Parse(tc.cgroups); got != (procowner.Owner{Pod: tc.pod, Container: tc.container, Unit: tc.unit}) {
+				t.Errorf("got %+v", got)
 			}
 		})
 	}
 }
 
-func FuzzOwner(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add("0::/kubepods/besteffort/pod0d2e3f44-1111-2222-3333-444455556666/" + strings.Repeat("a", 64))
 	f.Add("1:name=systemd:/system.slice/a.service\n")
 	f.Fuzz(func(t *testing.T, cgroups string) {
-		pod, container, unit := owner(cgroups)
-		if strings.Contains(pod, "/") || container != "" && len(container) != 64 || strings.ContainsAny(unit, "\n\x1b/") {
-			t.Errorf("%q, %q, %q", pod, container, unit)
+		o := procowner.Parse(cgroups)
+		if strings.Contains(o.Pod, "/") || o.Container != "" && len(o.Container) != 64 || strings.ContainsAny(o.Unit, "\n\x1b/") {
+			t.Errorf("%+v", o)
 		}
 	})
+}
+
+func TestPods(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"ml_train-0_u1", "kube-system_etcd-node1_0123456789abcdef0123456789abcdef", "odd_u2", "a_b_c_d", "a_b_"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := procowner.Pods(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]procowner.Pod{
+		"u1":                               {Namespace: "ml", Name: "train-0"},
+		"0123456789abcdef0123456789abcdef": {Namespace: "kube-system", Name: "etcd-node1"},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("pods (-want +got):\n%s", d)
+	}
+	if _, err := procowner.Pods(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
 }
