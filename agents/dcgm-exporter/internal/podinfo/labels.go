@@ -1,0 +1,85 @@
+package podinfo
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Rules say which labels of pods become labels of metrics.
+type Rules struct {
+	// Allow selects labels by their keys, of which an expression may match any part. If it is
+	// empty, all labels are selected.
+	Allow []*regexp.Regexp
+	// Reserved are names that the labels of metrics have already.
+	Reserved []string
+}
+
+// Label is a label of a metric.
+type Label struct{ Name, Value string }
+
+// ParseAllow returns the expressions of an allow-list, with the syntax of package regexp. It
+// reports all those that are invalid.
+func ParseAllow(expressions []string) ([]*regexp.Regexp, error) {
+	var out []*regexp.Regexp
+	var invalid error
+	for _, e := range expressions {
+		if e == "" {
+			continue
+		}
+		r, err := regexp.Compile(e)
+		if err != nil {
+			invalid = errors.Join(invalid, fmt.Errorf("parse the allow-list of pod labels: %q: %w: write it in the syntax of RE2, as ^app\\.kubernetes\\.io/", e, err))
+			continue
+		}
+		out = append(out, r)
+	}
+	return out, invalid
+}
+
+// Labels returns the selected labels of a pod, in the order of their keys. Each has a name of
+// its own, which is valid in Prometheus: the key with "_" for each character but letters, digits
+// and "_". The name has "label_" before it if it is reserved, and "_2", "_3" and so on after it
+// if a key before has the same.
+func (r Rules) Labels(of map[string]string) []Label {
+	var out []Label
+	taken := map[string]bool{"": true}
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		if !r.allows(key) {
+			continue
+		}
+		name := valid(key)
+		if slices.Contains(r.Reserved, name) {
+			name = "label_" + name
+		}
+		base := name
+		for n := 2; taken[name] || slices.Contains(r.Reserved, name); n++ {
+			name = base + "_" + strconv.Itoa(n)
+		}
+		taken[name] = true
+		out = append(out, Label{Name: name, Value: of[key]})
+	}
+	return out
+}
+
+func (r Rules) allows(key string) bool {
+	return len(r.Allow) == 0 || slices.ContainsFunc(r.Allow, func(e *regexp.Regexp) bool { return e.MatchString(key) })
+}
+
+// valid returns a key as the name of a label. A name does not begin with a digit.
+func valid(key string) string {
+	name := strings.Map(func(c rune) rune {
+		if c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
+			return c
+		}
+		return '_'
+	}, key)
+	if name != "" && name[0] >= '0' && name[0] <= '9' {
+		name = "_" + name
+	}
+	return name
+}

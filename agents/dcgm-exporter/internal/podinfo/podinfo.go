@@ -1,0 +1,150 @@
+// Package podinfo knows the pods of this node by the API server: their UIDs and labels, and, if
+// asked for, which have ended and the names of their containers. The exporter works without it:
+// the methods of a nil *Pods know no pod.
+package podinfo
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+
+	"outrigger.dev/pkg/kube"
+)
+
+// Config describes which pods to follow, and what of them.
+type Config struct {
+	// Client is the client of the API server. It needs the verbs list and watch on pods.
+	Client *kube.Client
+	// Node is the name of the node.
+	Node string
+	// Rules say which labels of pods are known.
+	Rules Rules
+	// Status requests whole pods, for the fields of Pod that say so. Otherwise the API server
+	// sends the metadata of pods only, and nothing when a pod merely changes its state.
+	Status bool
+}
+
+// Pod is what is known of a pod.
+type Pod struct {
+	Namespace, Name string
+	// UID is that of the Pod object. ByUID finds a static pod also by the UID that the kubelet
+	// gives it.
+	UID    string
+	Labels []Label
+	// Ended is set for a pod whose containers have all ended for good. It needs Config.Status.
+	Ended bool
+	// Containers has the names of the containers, by their ids without the engine's name. It
+	// needs Config.Status.
+	Containers map[string]string
+}
+
+// Pods follows the pods of a node. Its methods are safe for concurrent use, and never block.
+type Pods struct {
+	cfg   Config
+	known atomic.Pointer[known]
+}
+
+// known are the pods as they were delivered last.
+type known struct {
+	names map[name]Pod
+	uids  map[string]Pod
+}
+
+type name struct{ namespace, name string }
+
+// New returns a Pods that knows pods while Run runs.
+func New(cfg Config) *Pods { return &Pods{cfg: cfg} }
+
+// Run follows the pods until ctx ends. It logs failures and retries, see kube.Watch; the Failing
+// of the client says whether it works. What is known stays meanwhile.
+func (p *Pods) Run(ctx context.Context) {
+	kube.Watch(ctx, p.cfg.Client, kube.Query{
+		Object:        kube.Object{API: "v1", Resource: "pods"},
+		FieldSelector: "spec.nodeName=" + p.cfg.Node,
+		Metadata:      !p.cfg.Status,
+	}, func(all []object) { p.known.Store(p.derive(all)) })
+}
+
+// Known reports whether the pods have been listed once.
+func (p *Pods) Known() bool { return p != nil && p.known.Load() != nil }
+
+// Pod returns a pod by its name.
+func (p *Pods) Pod(namespace, of string) (Pod, bool) {
+	if !p.Known() {
+		return Pod{}, false
+	}
+	pod, ok := p.known.Load().names[name{namespace, of}]
+	return pod, ok
+}
+
+// ByUID returns a pod by its UID, as the cgroups of its processes have it.
+func (p *Pods) ByUID(uid string) (Pod, bool) {
+	if !p.Known() {
+		return Pod{}, false
+	}
+	pod, ok := p.known.Load().uids[uid]
+	return pod, ok
+}
+
+// Ended reports whether a pod is known to have ended. It is for pods.Options.
+func (p *Pods) Ended(namespace, of string) bool {
+	pod, _ := p.Pod(namespace, of)
+	return pod.Ended
+}
+
+// object is the part of a Pod object that is kept.
+type object struct {
+	Metadata struct {
+		Name        string            `json:"name"`
+		Namespace   string            `json:"namespace"`
+		UID         string            `json:"uid"`
+		Labels      map[string]string `json:"labels"`
+		Annotations struct {
+			// Mirror is the UID that the kubelet gives a static pod, on the object that
+			// shows it in the API.
+			Mirror string `json:"kubernetes.io/config.mirror"`
+		} `json:"annotations"`
+	} `json:"metadata"`
+	Status struct {
+		Phase      string      `json:"phase"`
+		Containers []container `json:"containerStatuses"`
+		Init       []container `json:"initContainerStatuses"`
+		Ephemeral  []container `json:"ephemeralContainerStatuses"`
+	} `json:"status"`
+}
+
+type container struct {
+	Name string `json:"name"`
+	// ID is "<engine>://<id>", empty before the first start.
+	ID string `json:"containerID"`
+}
+
+func (p *Pods) derive(all []object) *known {
+	k := &known{names: make(map[name]Pod, len(all)), uids: make(map[string]Pod, len(all))}
+	for _, o := range all {
+		m := o.Metadata
+		pod := Pod{
+			Namespace: m.Namespace, Name: m.Name, UID: m.UID, Labels: p.cfg.Rules.Labels(m.Labels),
+			Ended:      o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed",
+			Containers: o.containers(),
+		}
+		k.names[name{m.Namespace, m.Name}] = pod
+		k.uids[m.UID] = pod
+		if m.Annotations.Mirror != "" {
+			k.uids[m.Annotations.Mirror] = pod
+		}
+	}
+	return k
+}
+
+func (o object) containers() map[string]string {
+	out := map[string]string{}
+	for _, all := range [][]container{o.Status.Init, o.Status.Containers, o.Status.Ephemeral} {
+		for _, c := range all {
+			if _, id, ok := strings.Cut(c.ID, "://"); ok && id != "" {
+				out[id] = c.Name
+			}
+		}
+	}
+	return out
+}
