@@ -1,0 +1,152 @@
+// Package jobs reads which jobs of an HPC scheduler use which GPUs: the folder of
+// --hpc-job-mapping-dir, in which the prolog and the epilog of jobs write one file for each GPU or
+// GPU instance, as NVIDIA's dcgm-exporter defines it.
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/text"
+)
+
+// Limits on what is read. Who can write the folder decides about labels of metrics, and often is
+// not root.
+const (
+	mostFiles = 4096
+	mostBytes = 64 << 10 // of a file
+	mostJobs  = 256      // in a file
+	mostID    = 256      // bytes of the id of a job
+)
+
+// Device is a GPU or a GPU instance.
+type Device struct {
+	// GPU is the NVML index of the GPU.
+	GPU int
+	// Instance is the id of the GPU instance, gpu.NoInstance for the whole GPU.
+	Instance uint32
+}
+
+// Jobs has the ids of the jobs that use a device: each once, in the order of the file, and none
+// without a job. The jobs of a GPU are not those of its instances.
+type Jobs map[Device][]string
+
+// Read reads the folder: a file "0" has the jobs of GPU 0, and a file "0.7" those of GPU instance
+// 7 of GPU 0, one id in each line. It ignores files with other names. It rejects files that are
+// no regular files, also links, and files that are too large or have an id that is too long or
+// not printable. With an error, which names each rejected file, it returns the other jobs.
+func Read(dir string) (Jobs, error) {
+	names, err := list(dir)
+	jobs := Jobs{}
+	for _, name := range names {
+		device, ok := parse(name)
+		if !ok {
+			continue
+		}
+		of, failed := read(filepath.Join(dir, name))
+		if errors.Is(failed, fs.ErrNotExist) {
+			continue // the job has ended
+		}
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("read the jobs of a GPU: %w", failed))
+			continue
+		}
+		for _, job := range of {
+			if !slices.Contains(jobs[device], job) {
+				jobs[device] = append(jobs[device], job)
+			}
+		}
+	}
+	return jobs, err
+}
+
+// list returns the names in the folder, in order.
+func list(dir string) ([]string, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0) // to open a named pipe would block
+	if err != nil {
+		return nil, fmt.Errorf("read the folder of HPC jobs: %w: make the folder, or remove --hpc-job-mapping-dir", err)
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(mostFiles + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read the folder of HPC jobs %s: %w", dir, err)
+	}
+	if len(names) > mostFiles {
+		return nil, fmt.Errorf("read the folder of HPC jobs %s: it has more than %d entries: use a folder that has the files of jobs only", dir, mostFiles)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// parse reads the name of a file: ^\d+(\.\d+)?$.
+func parse(name string) (Device, bool) {
+	index, instance, cut := strings.Cut(name, ".")
+	d := Device{Instance: gpu.NoInstance}
+	n, ok := number(index)
+	d.GPU = int(n)
+	if ok && cut {
+		d.Instance, ok = number(instance)
+	}
+	return d, ok
+}
+
+// number reads decimal digits. A number that is too large is that of no GPU.
+func number(s string) (uint32, bool) {
+	n, err := strconv.ParseUint(s, 10, 31)
+	return uint32(n), err == nil && s[0] != '+'
+}
+
+func read(path string) ([]string, error) {
+	// A link could lead to a file that only root may read, and a named pipe would block.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("%s is a link: replace it by a regular file", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file: remove it", path)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > mostBytes {
+		return nil, fmt.Errorf("%s is larger than %d KiB: write the id of one job in each line, and nothing else", path, mostBytes>>10)
+	}
+	return parseIDs(path, string(data))
+}
+
+// parseIDs returns the lines that are not empty.
+func parseIDs(path, data string) ([]string, error) {
+	var out []string
+	for line := range strings.Lines(data) {
+		id := strings.TrimSpace(line)
+		switch {
+		case id == "":
+			continue
+		case len(id) > mostID || text.Printable(id) != id:
+			return nil, fmt.Errorf("%s has the id %q: write ids of at most %d printable characters", path, text.Cut(id, 40), mostID)
+		case len(out) == mostJobs:
+			return nil, fmt.Errorf("%s has more than %d jobs: remove those that have ended", path, mostJobs)
+		}
+		out = append(out, id)
+	}
+	return out, nil
+}
