@@ -1,6 +1,7 @@
 package pods_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -26,35 +26,11 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/pods"
+	"outrigger.dev/agents/dcgm-exporter/internal/pods/podstest"
+	"outrigger.dev/pkg/pace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// kubelet serves the PodResources API.
-type kubelet struct {
-	podresources.UnimplementedPodResourcesListerServer
-	answer func(ctx context.Context) (*podresources.ListPodResourcesResponse, error)
-	// connected counts connections.
-	connected atomic.Int32
-}
-
-func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
-	return k.answer(ctx)
-}
-
-// counted counts the connections of a listener.
-type counted struct {
-	net.Listener
-	connected *atomic.Int32
-}
-
-func (c counted) Accept() (net.Conn, error) {
-	conn, err := c.Listener.Accept()
-	if err == nil {
-		c.connected.Add(1)
-	}
-	return conn, err
-}
 
 func listen(t *testing.T, socket string) net.Listener {
 	t.Helper()
@@ -65,24 +41,10 @@ func listen(t *testing.T, socket string) net.Listener {
 	return l
 }
 
-// start serves until stop is called, or the test ends.
-func (k *kubelet) start(t *testing.T, socket string, options ...grpc.ServerOption) (stop func()) {
-	t.Helper()
-	server := grpc.NewServer(options...)
-	podresources.RegisterPodResourcesListerServer(server, k)
-	l := counted{listen(t, socket), &k.connected}
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(l) })
-	stop = sync.OnceFunc(func() {
-		server.Stop()
-		serving.Wait()
-	})
-	t.Cleanup(stop)
-	return stop
-}
-
+// client returns a Client that waits for a slow machine, unless it has a time-out.
 func client(t *testing.T, cfg pods.Config) *pods.Client {
 	t.Helper()
+	cfg.Timeout = cmp.Or(cfg.Timeout, time.Minute)
 	c, err := pods.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -95,9 +57,16 @@ func client(t *testing.T, cfg pods.Config) *pods.Client {
 	return c
 }
 
-// always returns a function that gives the same answer each time.
-func always(of *podresources.ListPodResourcesResponse, err error) func(context.Context) (*podresources.ListPodResourcesResponse, error) {
-	return func(context.Context) (*podresources.ListPodResourcesResponse, error) { return of, err }
+// failing is an answer with an error.
+func failing(code codes.Code, message string) podstest.Answer {
+	return func(context.Context) (*podresources.ListPodResourcesResponse, error) {
+		return nil, status.Error(code, message)
+	}
+}
+
+// user returns a pod with devices.
+func user(ids ...string) *podresources.PodResources {
+	return podstest.Pod("ns", "pod", podstest.Container("main", "nvidia.com/gpu", ids...))
 }
 
 // fails refreshes, and checks that it fails with a class, and an error that has all words.
@@ -118,16 +87,16 @@ func fails(t *testing.T, c *pods.Client, class pods.Class, words ...string) {
 	if !errors.Is(last.Err, err) || last.Failures[class] != before.Failures[class]+1 {
 		t.Errorf("last error %v, %d failures", last.Err, last.Failures[class])
 	}
-	if d := cmp.Diff(before.Map, last.Map); d != "" || !last.At.Equal(before.At) {
+	if d := gocmp.Diff(before.Map, last.Map); d != "" || !last.At.Equal(before.At) {
 		t.Errorf("the last good map has changed, at %s:\n%s", last.At, d)
 	}
 }
 
 func TestClientKeepsOneConnectionAndTheLastMap(t *testing.T) {
 	t.Parallel()
-	k := &kubelet{answer: always(allocated("nvidia.com/gpu", whole), nil)}
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
-	stop := k.start(t, socket)
+	k := podstest.Start(t, socket)
+	k.Set(user(whole))
 	c := client(t, pods.Config{Socket: socket})
 	if last := c.Last(); last.Map != nil || !last.At.IsZero() || len(last.Failures) != len(pods.Classes()) {
 		t.Errorf("before the first answer: %+v", last)
@@ -138,7 +107,7 @@ func TestClientKeepsOneConnectionAndTheLastMap(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := k.connected.Load(); n != 1 {
+	if n := k.Connections(); n != 1 {
 		t.Errorf("%d connections for three refreshes", n)
 	}
 	last := c.Last()
@@ -146,11 +115,10 @@ func TestClientKeepsOneConnectionAndTheLastMap(t *testing.T) {
 		t.Errorf("state %+v", last)
 	}
 
-	stop()
+	k.Stop()
 	fails(t, c, pods.ClassMissing, "no such file", "mount its folder pod-resources")
 	fails(t, c, pods.ClassMissing)
-	k.answer = always(allocated("nvidia.com/gpu", whole, cut), nil)
-	k.start(t, socket)
+	podstest.Start(t, socket).Set(user(whole, cut))
 	if err := c.Refresh(t.Context(), pods.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -161,15 +129,14 @@ func TestClientKeepsOneConnectionAndTheLastMap(t *testing.T) {
 
 func TestClientNoticesNoRestartOfTheKubelet(t *testing.T) {
 	t.Parallel()
-	k := &kubelet{answer: always(allocated("nvidia.com/gpu", whole), nil)}
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
 	c := client(t, pods.Config{Socket: socket})
 	for range 20 {
-		stop := k.start(t, socket)
+		k := podstest.Start(t, socket)
 		if err := c.Refresh(t.Context(), pods.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		stop()
+		k.Stop()
 	}
 	if last := c.Last(); last.Failures[pods.ClassInvalid]+last.Failures[pods.ClassMissing] != 0 {
 		t.Errorf("failures: %v", last.Failures)
@@ -180,31 +147,29 @@ func TestClientSurvivesASlowKubelet(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
 	asked := make(chan struct{}, 1)
-	k := &kubelet{answer: func(ctx context.Context) (*podresources.ListPodResourcesResponse, error) {
-		asked <- struct{}{}
+	podstest.Start(t, socket).Answer(func(ctx context.Context) (*podresources.ListPodResourcesResponse, error) {
+		pace.Signal(asked)
 		<-ctx.Done()
 		return nil, ctx.Err()
-	}}
-	k.start(t, socket)
-	c := client(t, pods.Config{Socket: socket, Timeout: 100 * time.Millisecond})
-	var refreshing sync.WaitGroup
-	refreshing.Go(func() { fails(t, c, pods.ClassTimeout, "no answer in 100ms") })
-	<-asked
-	c.Last() // does not wait for the refresh
-	refreshing.Wait()
+	})
+	fails(t, client(t, pods.Config{Socket: socket, Timeout: 100 * time.Millisecond}), pods.ClassTimeout, "no answer in 100ms")
+	pace.Drain(asked)
 
-	// A caller that ends is no failure of the kubelet.
+	// A caller that ends is no failure of the kubelet, and a reader does not wait for a refresh.
+	c := client(t, pods.Config{Socket: socket})
 	ctx, cancel := context.WithCancel(t.Context())
-	refreshing.Go(func() {
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer cancel()
 		<-asked
-		cancel()
+		c.Last()
 	})
 	if err := c.Refresh(ctx, pods.Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	refreshing.Wait()
-	if last := c.Last(); last.Failures[pods.ClassTimeout] != 1 {
-		t.Errorf("failures: %v", last.Failures)
+	reading.Wait()
+	if last := c.Last(); last.Failures[pods.ClassTimeout] != 0 || last.Err != nil {
+		t.Errorf("state %+v", last)
 	}
 }
 
@@ -215,26 +180,25 @@ func TestClientReadsLargeAnswersToALimit(t *testing.T) {
 	for i := range ids {
 		ids[i] = fmt.Sprintf("%s::%d", whole, i)
 	}
-	k := &kubelet{answer: always(allocated("nvidia.com/gpu", ids...), nil)}
-	k.start(t, socket)
-	c := client(t, pods.Config{Socket: socket, Timeout: time.Minute})
+	podstest.Start(t, socket).Set(user(ids...))
+	c := client(t, pods.Config{Socket: socket})
 	if err := c.Refresh(t.Context(), pods.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(c.Last().Map[whole]); n != len(ids) {
 		t.Errorf("%d users", n)
 	}
-	fails(t, client(t, pods.Config{Socket: socket, Timeout: time.Minute, Most: 1 << 20}), pods.ClassTooLarge, "larger than max", "too many replicas")
+	fails(t, client(t, pods.Config{Socket: socket, Most: 1 << 20}), pods.ClassTooLarge, "larger than max", "too many replicas")
 }
 
 func TestClientNamesWhatTheKubeletRejects(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
-	k := &kubelet{answer: always(nil, status.Error(codes.ResourceExhausted, "rejected by rate limit"))}
-	k.start(t, socket)
+	k := podstest.Start(t, socket)
+	k.Answer(failing(codes.ResourceExhausted, "rejected by rate limit"))
 	c := client(t, pods.Config{Socket: socket})
 	fails(t, c, pods.ClassRejected, "rejected by rate limit")
-	k.answer = always(nil, status.Error(codes.Unimplemented, "unknown service v1.PodResourcesLister"))
+	k.Answer(failing(codes.Unimplemented, "unknown service v1.PodResourcesLister"))
 	fails(t, c, pods.ClassRejected, "unknown service", "check the version")
 }
 
@@ -251,8 +215,7 @@ func TestClientRejectsGarbage(t *testing.T) {
 	t.Parallel()
 	t.Run("a message of another protocol", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "kubelet.sock")
-		k := &kubelet{answer: always(allocated("nvidia.com/gpu", whole), nil)}
-		k.start(t, socket, grpc.ForceServerCodecV2(raw{}))
+		podstest.Start(t, socket, grpc.ForceServerCodecV2(raw{}))
 		fails(t, client(t, pods.Config{Socket: socket}), pods.ClassInvalid, "unmarshal", "check that the socket is that of the kubelet")
 	})
 	t.Run("a server that speaks no gRPC", func(t *testing.T) {
@@ -309,13 +272,12 @@ func TestClientIsNotAccepted(t *testing.T) {
 	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}), syscall.Listen(fd, 0)); err != nil {
 		t.Fatal(err)
 	}
-	c := client(t, pods.Config{Socket: socket, Timeout: 100 * time.Millisecond})
-	fails(t, c, pods.ClassTimeout, "no answer in 100ms")
+	fails(t, client(t, pods.Config{Socket: socket, Timeout: 100 * time.Millisecond}), pods.ClassTimeout, "no answer in 100ms")
 	waiting, err := (&net.Dialer{}).DialContext(t.Context(), "unix", socket)
 	if err == nil {
 		defer waiting.Close()
 	}
-	fails(t, c, pods.ClassTimeout, "temporarily unavailable") // the queue is full
+	fails(t, client(t, pods.Config{Socket: socket}), pods.ClassTimeout, "temporarily unavailable") // the queue is full
 }
 
 func TestClientEndsAnAnswerThatNeverEnds(t *testing.T) {
@@ -343,8 +305,7 @@ func TestClientEndsAnAnswerThatNeverEnds(t *testing.T) {
 
 func TestClientMayNotConnect(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
-	k := &kubelet{answer: always(allocated("nvidia.com/gpu", whole), nil)}
-	k.start(t, socket)
+	podstest.Start(t, socket)
 	if err := os.Chmod(socket, 0); err != nil {
 		t.Fatal(err)
 	}

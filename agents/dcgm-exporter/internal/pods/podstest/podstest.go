@@ -1,0 +1,94 @@
+// Package podstest is a kubelet that serves the PodResources API, for tests.
+package podstest
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// Kubelet serves the API.
+type Kubelet struct {
+	api  api
+	stop func()
+	// accepted counts connections.
+	accepted atomic.Int32
+}
+
+// Answer answers a request.
+type Answer func(context.Context) (*podresources.ListPodResourcesResponse, error)
+
+// Start starts a kubelet on a socket. It has no pods, and runs until Stop, or the test ends.
+func Start(t testing.TB, socket string, options ...grpc.ServerOption) *Kubelet {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &Kubelet{}
+	k.Set()
+	server := grpc.NewServer(options...)
+	podresources.RegisterPodResourcesListerServer(server, &k.api)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(counted{l, &k.accepted}) })
+	k.stop = sync.OnceFunc(func() {
+		server.Stop()
+		serving.Wait()
+	})
+	t.Cleanup(k.stop)
+	return k
+}
+
+// Set makes these the pods that the kubelet lists.
+func (k *Kubelet) Set(pods ...*podresources.PodResources) {
+	k.Answer(func(context.Context) (*podresources.ListPodResourcesResponse, error) {
+		return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
+	})
+}
+
+// Answer makes the kubelet answer requests with a function, such as one that waits or fails.
+func (k *Kubelet) Answer(with Answer) { k.api.answer.Store(&with) }
+
+// Connections returns how many connections were made.
+func (k *Kubelet) Connections() int { return int(k.accepted.Load()) }
+
+// Stop ends the kubelet, and removes its socket.
+func (k *Kubelet) Stop() { k.stop() }
+
+// Pod returns a pod.
+func Pod(namespace, name string, containers ...*podresources.ContainerResources) *podresources.PodResources {
+	return &podresources.PodResources{Namespace: namespace, Name: name, Containers: containers}
+}
+
+// Container returns a container with devices of a resource.
+func Container(name, resource string, ids ...string) *podresources.ContainerResources {
+	return &podresources.ContainerResources{Name: name, Devices: []*podresources.ContainerDevices{{ResourceName: resource, DeviceIds: ids}}}
+}
+
+type api struct {
+	podresources.UnimplementedPodResourcesListerServer
+	answer atomic.Pointer[Answer]
+}
+
+func (a *api) List(ctx context.Context, _ *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+	return (*a.answer.Load())(ctx)
+}
+
+// counted counts the connections of a listener.
+type counted struct {
+	net.Listener
+	accepted *atomic.Int32
+}
+
+func (c counted) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		c.accepted.Add(1)
+	}
+	return conn, err
+}
