@@ -20,7 +20,7 @@ type Config struct {
 	// Rules say which labels of pods are known.
 	Rules Rules
 	// Status requests whole pods, for the fields of Pod that say so. Otherwise the API server
-	// sends the metadata of pods only, and nothing when a pod merely changes its state.
+	// sends the metadata of pods only.
 	Status bool
 }
 
