@@ -1,0 +1,223 @@
+// Package account adds up what containers use of the GPUs and GPU instances that they have: for
+// how long they have had them, how busy they kept them, and how much energy that took. It has no
+// clock and does no I/O.
+package account
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
+	"outrigger.dev/agents/dcgm-exporter/internal/pods"
+	"outrigger.dev/pkg/gpu"
+)
+
+// Device is a GPU, or one of its GPU instances.
+type Device struct {
+	GPU gpu.UUID
+	// Instance is gpu.NoInstance for the GPU.
+	Instance uint32
+}
+
+// Reading is what was read of a device, and who has it.
+type Reading struct {
+	Device
+	At    time.Time
+	Users []pods.User
+	// Busy is the share of time in which the device was busy, below 0 if it is not known.
+	Busy float64
+	// Joules is the energy that the device has used since some moment, below 0 if it is not
+	// known.
+	Joules float64
+	// Memory is the memory in use, in bytes, below 0 if it is not known.
+	Memory float64
+	// Processes are those on the device whose container is known. It is nil if they cannot be
+	// told apart: then nothing is known of the containers that share the device.
+	Processes []Process
+}
+
+// Process is a process on a device.
+type Process struct {
+	PID  uint32
+	User pods.User
+	// SMSeconds is how long it has kept the device busy, in seconds, and Memory what it uses,
+	// in bytes.
+	SMSeconds float64
+	Memory    uint64
+}
+
+// Book has the accounts of all containers. Its zero value is empty. One goroutine uses it.
+type Book struct {
+	devices  map[Device]*device
+	accounts map[key]*account
+}
+
+// key is a container with a device.
+type key struct {
+	Device
+	namespace, pod, container string
+}
+
+type device struct {
+	at        time.Time
+	joules    float64
+	users     map[key]bool
+	processes map[uint32]float64
+}
+
+type account struct {
+	exposition.Account
+	// left is when the container was first seen to have the device no more.
+	left time.Time
+}
+
+const (
+	// longestGap is the longest time between two readings that counts: after a longer one,
+	// nothing is known of the time between.
+	longestGap = 5 * time.Minute
+	// keep is how long the account of a container is kept after it has left, so that a scrape
+	// sees its end.
+	keep = 2 * time.Minute
+)
+
+// Add adds a reading.
+func (b *Book) Add(r Reading) {
+	if b.devices == nil {
+		b.devices, b.accounts = map[Device]*device{}, map[key]*account{}
+	}
+	users := map[key]bool{}
+	for _, u := range r.Users {
+		k := key{r.Device, u.Namespace, u.Pod, u.Container}
+		users[k] = true
+		if b.accounts[k] == nil {
+			u.Replica = ""
+			b.accounts[k] = &account{Account: exposition.Account{GPU: r.GPU, Instance: r.Instance, User: u}}
+		}
+		b.accounts[k].left = time.Time{}
+	}
+	next := &device{at: r.At, joules: r.Joules, users: users, processes: map[uint32]float64{}}
+	for _, p := range r.Processes {
+		next.processes[p.PID] = p.SMSeconds
+	}
+	last := b.devices[r.Device]
+	b.devices[r.Device] = next
+	for k, a := range b.accounts {
+		if k.Device == r.Device {
+			a.hold(users[k], r, len(users) == 1)
+		}
+	}
+	if last == nil || !r.At.After(last.at) || r.At.Sub(last.at) > longestGap {
+		return
+	}
+	b.share(r, last, users)
+}
+
+// hold updates what does not depend on the time since the last reading.
+func (a *account) hold(has bool, r Reading, alone bool) {
+	a.Memory = -1
+	if !has {
+		if a.left.IsZero() {
+			a.left = r.At
+		}
+		return
+	}
+	switch {
+	case alone:
+		a.Memory = r.Memory
+	case r.Processes != nil:
+		a.Memory = 0
+		for _, p := range r.Processes {
+			if a.is(p.User) {
+				a.Memory += float64(p.Memory)
+			}
+		}
+	}
+}
+
+// is reports whether the account is that of a container.
+func (a *account) is(u pods.User) bool {
+	return a.User.Namespace == u.Namespace && a.User.Pod == u.Pod && a.User.Container == u.Container
+}
+
+// share gives the containers that had the device all the time since the last reading their
+// shares of it.
+func (b *Book) share(r Reading, last *device, users map[key]bool) {
+	took := r.At.Sub(last.at).Seconds()
+	var had []*account
+	for k := range users {
+		if last.users[k] {
+			had = append(had, b.accounts[k])
+		}
+	}
+	alone := len(users) == 1 && len(last.users) == 1
+	busy, known := make([]float64, len(had)), make([]bool, len(had))
+	sum := 0.0
+	for i, a := range had {
+		a.Allocated += took
+		if busy[i], known[i] = a.busy(r, last, took, alone); known[i] {
+			a.Known = true
+			a.SM += busy[i]
+			sum += busy[i]
+			if busy[i] == 0 {
+				a.Idle += took
+			}
+		}
+	}
+	spent := r.Joules - last.joules
+	if r.Joules < 0 || last.joules < 0 || spent < 0 {
+		return
+	}
+	for i, a := range had {
+		a.Metered = a.Metered || alone || known[i]
+		switch {
+		case alone:
+			a.Joules += spent
+		case known[i] && sum > 0:
+			a.Joules += spent * busy[i] / sum
+		case known[i]:
+			a.Joules += spent / float64(len(users))
+		}
+	}
+}
+
+// busy returns for how many seconds a container kept the device busy since the last reading, and
+// false if that is not known.
+func (a *account) busy(r Reading, last *device, took float64, alone bool) (seconds float64, known bool) {
+	if alone {
+		return r.Busy * took, r.Busy >= 0
+	}
+	if r.Processes == nil {
+		return 0, false
+	}
+	for _, p := range r.Processes {
+		if a.is(p.User) {
+			seconds += max(0, p.SMSeconds-last.processes[p.PID])
+		}
+	}
+	return min(seconds, took), true
+}
+
+// Accounts returns all accounts, ordered, and closes those of containers that have left.
+func (b *Book) Accounts(now time.Time) []exposition.Account {
+	var out []exposition.Account
+	for k, a := range b.accounts {
+		if !a.left.IsZero() && now.Sub(a.left) > keep {
+			delete(b.accounts, k)
+			continue
+		}
+		out = append(out, a.Account)
+	}
+	slices.SortFunc(out, func(x, y exposition.Account) int {
+		return cmp.Or(cmp.Compare(x.GPU, y.GPU), cmp.Compare(x.Instance, y.Instance),
+			cmp.Compare(x.User.Namespace, y.User.Namespace), cmp.Compare(x.User.Pod, y.User.Pod), cmp.Compare(x.User.Container, y.User.Container))
+	})
+	return out
+}
+
+// Keep forgets all devices but these.
+func (b *Book) Keep(has func(Device) bool) {
+	maps.DeleteFunc(b.devices, func(d Device, _ *device) bool { return !has(d) })
+	maps.DeleteFunc(b.accounts, func(k key, _ *account) bool { return !has(k.Device) })
+}

@@ -1,0 +1,189 @@
+// Package app wires the exporter: it makes the configurations of the packages from the flags,
+// and connects driver, kubelet and server to the loop in internal/exporter.
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/prometheus/exporter-toolkit/web"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/exporter"
+	"outrigger.dev/agents/dcgm-exporter/internal/scrape"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml/telemetry"
+)
+
+const name = "dcgm-exporter"
+
+// App describes the exporter.
+func App() agent.App {
+	return agent.App{
+		Name:            name,
+		Usage:           "serves the metrics of this node's GPUs to Prometheus, under the names of NVIDIA's DCGM Exporter",
+		Flags:           flags(),
+		Aliases:         aliases(),
+		Listen:          ":9400",
+		ListenVariables: []string{"DCGM_EXPORTER_LISTEN"},
+		New:             newAgent,
+		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
+			host, err := agent.HostOf(c)
+			if err != nil {
+				return nil, err
+			}
+			d, err := openDriver(host)
+			if err != nil {
+				return nil, err
+			}
+			return d.Source(c, log)
+		},
+	}
+}
+
+func openDriver(host agent.Host) (*driver.Driver, error) {
+	return driver.New(host, config.Driver{Root: host.DriverRoot, CtrRoot: host.DriverRootCtrPath, DevRoot: host.DevRoot})
+}
+
+// parts are what an exporter consists of.
+type parts struct {
+	settings
+	source   gpu.Source
+	pods     kubernetes
+	exporter *exporter.Exporter
+	log      *slog.Logger
+}
+
+// newParts makes the parts of an exporter from the flags. It starts nothing.
+func newParts(c *cli.Context, log *slog.Logger) (*parts, error) {
+	s, err := read(c, log)
+	if err != nil {
+		return nil, err
+	}
+	d, err := openDriver(s.host)
+	if err != nil {
+		return nil, err
+	}
+	session, err := d.Session(log)
+	if err != nil {
+		return nil, err
+	}
+	p := &parts{settings: s, source: d.Reader(session, log), log: log}
+	if p.pods, err = openKubernetes(c, log); err != nil {
+		return nil, err
+	}
+	cfg := exporter.Config{
+		Source: p.source, WatchDriver: d.WatchChanges,
+		Sampler: func(id gpu.UUID, fields []telemetry.Field) exporter.Sampler {
+			return telemetry.New(telemetry.Config{Session: session, GPU: id, Fields: fields})
+		},
+		OnBus: func(busID string) bool {
+			_, err := os.Lstat(filepath.Join(s.host.SysRoot, "bus/pci/devices", filepath.Base(busID)))
+			return err == nil
+		},
+		Options: s.options, Interval: s.interval, Host: s.name, Log: log,
+	}
+	p.pods.connect(&cfg)
+	if dir := c.Path("hpc-job-mapping-dir"); dir != "" {
+		cfg.Jobs = newJobs(dir, log).read
+	}
+	p.exporter = exporter.New(cfg)
+	return p, nil
+}
+
+func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	p, err := newParts(c, log)
+	if err != nil {
+		return nil, err
+	}
+	own, err := newRegistry(p.pods.kubelet)
+	if err != nil {
+		return nil, err
+	}
+	serve, err := server(c, log)
+	if err != nil {
+		return nil, err
+	}
+	return &agent.Agent{
+		Run:   p.run,
+		Ready: func() error { return errors.Join(p.exporter.Ready(), p.pods.failing()) },
+		Reload: func(ctx context.Context) error {
+			p.reload(ctx)
+			p.exporter.Reload()
+			return nil
+		},
+		HTTP: agent.HTTP{
+			Metrics: scrape.Handler(p.exporter.Served, own, log),
+			Routes:  routes(),
+			Serve:   serve,
+		},
+		Effective: p.host.Effective(),
+	}, nil
+}
+
+// run runs all parts until ctx ends.
+func (p *parts) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.exporter.Run(ctx) })
+	g.Go(func() error { p.list.watch(ctx, func() { p.reload(ctx) }); return nil })
+	g.Go(func() error { p.pods.run(ctx); return nil })
+	err := g.Wait()
+	return errors.Join(err, p.source.Close(), p.pods.kubelet.Close())
+}
+
+// reload reads the list of metrics again. If it is wrong, the one of before stays.
+func (p *parts) reload(ctx context.Context) {
+	metrics, err := p.list.read(ctx)
+	if err != nil {
+		p.log.Error("new list of metrics rejected, keeping the previous one", "err", err)
+		return
+	}
+	o := p.options
+	o.Metrics = metrics
+	p.exporter.Configure(o)
+}
+
+// routes are the paths of NVIDIA's DCGM Exporter beside /metrics.
+func routes() map[string]http.Handler {
+	return map[string]http.Handler{
+		"GET /health": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("OK\n")) // the client has gone
+		}),
+		"GET /{$}": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			_, _ = w.Write([]byte(index)) // the client has gone
+		}),
+	}
+}
+
+const index = `<!DOCTYPE html>
+<title>DCGM exporter</title>
+<h1>DCGM exporter of Outrigger</h1>
+<p><a href="metrics">Metrics</a></p>
+`
+
+// server returns what serves HTTP with the settings of --web-config-file, nil without it.
+func server(c *cli.Context, log *slog.Logger) (func(*http.Server, net.Listener) error, error) {
+	file := c.Path("web-config-file")
+	if file == "" {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	if c.Path("tls-cert-file") != "" {
+		return nil, agent.Usagef("flags --web-config-file and --tls-cert-file: both say which certificate to use; set one of them")
+	}
+	if err := web.Validate(file); err != nil {
+		return nil, agent.Usagef("flag --web-config-file: %s: %s", file, err)
+	}
+	addresses, systemd := []string{}, false
+	flags := &web.FlagConfig{WebListenAddresses: &addresses, WebSystemdSocket: &systemd, WebConfigFile: &file}
+	return func(s *http.Server, l net.Listener) error { return web.Serve(l, s, flags, log) }, nil
+}

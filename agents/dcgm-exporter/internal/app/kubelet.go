@@ -1,0 +1,97 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/pods"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/gpu"
+)
+
+// kubelet asks the kubelet which containers use the GPUs. A nil *kubelet is that of an exporter
+// outside of Kubernetes.
+type kubelet struct {
+	client    *pods.Client
+	resources []string
+	// ended reports whether a pod has ended; nil if that is not known.
+	ended func(namespace, pod string) bool
+	log   *slog.Logger
+	// logged is the class of the failure that was logged last, nil while there is none.
+	logged atomic.Pointer[string]
+
+	up, errors *prometheus.Desc
+}
+
+// openKubelet returns the access that the flags describe. It does not connect.
+func openKubelet(c *cli.Context, log *slog.Logger) (*kubelet, error) {
+	if !c.Bool("kubernetes") {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	client, err := pods.New(pods.Config{Socket: c.Path("pod-resources-kubelet-socket")})
+	if err != nil {
+		return nil, agent.Usagef("flag --pod-resources-kubelet-socket: %s", err)
+	}
+	return &kubelet{
+		client: client, resources: agent.Words(c, "nvidia-resource-names"), log: log,
+		up: prometheus.NewDesc("exporter_pod_mapping_up", "1 while the kubelet says which containers use the GPUs, 0 while it does not.", nil, nil),
+		errors: prometheus.NewDesc("exporter_pod_mapping_errors_total",
+			"Times that the kubelet did not say which containers use the GPUs, by class of the failure.", []string{"class"}, nil),
+	}, nil
+}
+
+// Refresh asks the kubelet again. It logs the first of a row of failures.
+func (k *kubelet) Refresh(ctx context.Context, n *gpu.Node) error {
+	err := k.client.Refresh(ctx, pods.Options{Node: n, Resources: k.resources, Ended: k.ended})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	switch before := k.logged.Load(); {
+	case err != nil && (before == nil || *before != err.Error()):
+		text := err.Error()
+		k.logged.Store(&text)
+		k.log.Warn("cannot ask the kubelet which pods use the gpus, retrying", "err", err)
+	case err == nil && before != nil:
+		k.logged.Store(nil)
+		k.log.Info("the kubelet answers again")
+	}
+	return err
+}
+
+// Last returns the last answer.
+func (k *kubelet) Last() pods.Map { return k.client.Last().Map }
+
+// Close ends the connection.
+func (k *kubelet) Close() error {
+	if k == nil {
+		return nil
+	}
+	if err := k.client.Close(); err != nil {
+		return errors.Join(errors.New("close the connection to the kubelet"), err)
+	}
+	return nil
+}
+
+// Describe sends the descriptions of all metrics that Collect may send.
+func (k *kubelet) Describe(ch chan<- *prometheus.Desc) {
+	ch <- k.up
+	ch <- k.errors
+}
+
+// Collect sends the current metrics.
+func (k *kubelet) Collect(ch chan<- prometheus.Metric) {
+	last := k.client.Last()
+	up := 0.0
+	if last.Err == nil && !last.At.IsZero() {
+		up = 1
+	}
+	ch <- prometheus.MustNewConstMetric(k.up, prometheus.GaugeValue, up)
+	for class, n := range last.Failures {
+		ch <- prometheus.MustNewConstMetric(k.errors, prometheus.CounterValue, float64(n), string(class))
+	}
+}

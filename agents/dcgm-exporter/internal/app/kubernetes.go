@@ -1,0 +1,125 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/exporter"
+	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
+	"outrigger.dev/agents/dcgm-exporter/internal/jobs"
+	"outrigger.dev/agents/dcgm-exporter/internal/podinfo"
+	"outrigger.dev/agents/dcgm-exporter/internal/pods"
+	"outrigger.dev/agents/dcgm-exporter/internal/processes"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
+)
+
+// kubernetes is what the exporter knows of pods. Its zero value knows nothing.
+type kubernetes struct {
+	*kubelet
+	// info and api are nil unless labels or UIDs of pods are served.
+	info *podinfo.Pods
+	api  *cluster.API
+	// labels and uid say which of them are served.
+	labels, uid bool
+	processes   processes.Config
+}
+
+// openKubernetes returns what the flags describe. It connects to nothing.
+func openKubernetes(c *cli.Context, log *slog.Logger) (kubernetes, error) {
+	k := kubernetes{
+		labels: c.Bool("kubernetes-enable-pod-labels"), uid: c.Bool("kubernetes-enable-pod-uid"),
+		// Not the host's /proc of --proc-root, which may have the driver's files only.
+		processes: processes.Config{Logs: c.Path("pod-logs-dir")},
+	}
+	var err error
+	if k.kubelet, err = openKubelet(c, log); err != nil || k.kubelet == nil || !k.labels && !k.uid {
+		return k, err
+	}
+	allow, err := podinfo.ParseAllow(agent.Words(c, "kubernetes-pod-label-allowlist-regex"))
+	if err != nil {
+		return k, agent.Usagef("flag --kubernetes-pod-label-allowlist-regex: %s", err)
+	}
+	node, err := cluster.NodeName(c)
+	if err != nil {
+		return k, err
+	}
+	if k.api, err = cluster.Open(c, name, log); err != nil {
+		return k, err
+	}
+	k.info = podinfo.New(podinfo.Config{
+		Client: k.api.Client, Node: node, Rules: podinfo.Rules{Allow: allow, Reserved: exposition.Reserved()}, Status: true,
+	})
+	k.processes.Pods, k.kubelet.ended = k.info, k.info.Ended
+	return k, nil
+}
+
+// connect makes the exporter use it.
+func (k kubernetes) connect(to *exporter.Config) {
+	if k.kubelet == nil {
+		return
+	}
+	to.Pods, to.Processes = k.kubelet, &k.processes
+	if k.info != nil {
+		to.Labels = k.labelsOf
+	}
+}
+
+// labelsOf returns the labels of a pod that are served.
+func (k kubernetes) labelsOf(u pods.User) []exposition.Label {
+	pod, ok := k.info.Pod(u.Namespace, u.Pod)
+	if !ok {
+		return nil
+	}
+	var out []exposition.Label
+	if k.labels {
+		for _, l := range pod.Labels {
+			out = append(out, exposition.Label(l))
+		}
+	}
+	if k.uid && pod.UID != "" {
+		out = append(out, exposition.Label{Name: "pod_uid", Value: pod.UID})
+	}
+	return out
+}
+
+// run follows the pods of the node until ctx ends.
+func (k kubernetes) run(ctx context.Context) {
+	if k.info != nil {
+		k.info.Run(ctx)
+	}
+}
+
+// failing returns why changes of pods are not seen, nil if they are.
+func (k kubernetes) failing() error {
+	if k.api == nil {
+		return nil
+	}
+	return k.api.Failing()
+}
+
+// jobReader reads the jobs of a batch system.
+type jobReader struct {
+	dir string
+	log *slog.Logger
+	// logged is the error that was logged last, "" while there is none.
+	logged atomic.Pointer[string]
+}
+
+func newJobs(dir string, log *slog.Logger) *jobReader { return &jobReader{dir: dir, log: log} }
+
+// read returns the jobs that could be read. It logs the first of a row of equal failures.
+func (j *jobReader) read() jobs.Jobs {
+	found, err := jobs.Read(j.dir)
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if before := j.logged.Swap(&text); err != nil && (before == nil || *before != text) {
+		j.log.Warn("cannot read all jobs of the batch system, retrying", "folder", j.dir, "err", err)
+	}
+	return found
+}

@@ -1,0 +1,119 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/counters"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/kube"
+)
+
+// noConfigMap is the value of --configmap-data without one.
+const noConfigMap = "none"
+
+// configMapLimit is how long the API server may take to answer with the list.
+const configMapLimit = 5 * time.Second
+
+// list is where the list of metrics is.
+type list struct {
+	path   string
+	strict bool
+	log    *slog.Logger
+	// configMap is read first if api is not nil.
+	configMap kube.Object
+	api       *cluster.API
+}
+
+// openList returns the list that the flags name. It reads nothing.
+func openList(c *cli.Context, log *slog.Logger) (list, error) {
+	l := list{path: c.Path("collectors"), strict: c.Bool("strict"), log: log}
+	name := c.String("configmap-data")
+	if name == noConfigMap || name == "" {
+		return l, nil
+	}
+	namespace, name, ok := strings.Cut(name, ":")
+	if !ok || namespace == "" || name == "" {
+		return l, agent.BadFlag("configmap-data", c.String("configmap-data"), "NAMESPACE:NAME, or none")
+	}
+	l.configMap = kube.Object{API: "v1", Namespace: namespace, Resource: "configmaps", Name: name}
+	var err error
+	if l.api, err = cluster.Open(c, "dcgm-exporter", log); errors.Is(err, kube.ErrNotInCluster) {
+		log.Warn("cannot read the list of metrics from its ConfigMap, taking that of the file", "err", err)
+		return l, nil
+	}
+	return l, err
+}
+
+// read reads the list. What cannot be served is logged and left out.
+func (l list) read(ctx context.Context) ([]counters.Metric, error) {
+	data, place, err := l.data(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the list of metrics: %w: set --collectors or DCGM_EXPORTER_COLLECTORS to a file with one", err)
+	}
+	metrics, problems, err := counters.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("read the list of metrics %s: %w", place, err)
+	}
+	for _, p := range problems {
+		l.log.Warn("cannot serve a metric of the list, leaving it out", "list", place, "line", p.Line, "reason", p.Text)
+	}
+	if l.strict && len(problems) > 0 {
+		return nil, fmt.Errorf("read the list of metrics %s: %w (and --strict is set)", place, problems[0])
+	}
+	return metrics, nil
+}
+
+// data returns the list and its place.
+func (l list) data(ctx context.Context) (data []byte, place string, err error) {
+	if l.api != nil {
+		text, err := l.ofConfigMap(ctx)
+		if err == nil {
+			return []byte(text), "of ConfigMap " + l.configMap.Namespace + "/" + l.configMap.Name, nil
+		}
+		l.log.Warn("cannot read the list of metrics from its ConfigMap, taking that of the file", "err", err)
+	}
+	data, err = hostfs.ReadFile(l.path, counters.Limit)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(l.path) == filepath.Dir(listFile) {
+		data, err = counters.Default, nil
+	}
+	return data, l.path, err
+}
+
+func (l list) ofConfigMap(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, configMapLimit)
+	defer cancel()
+	var object struct {
+		Data map[string]string `json:"data"`
+	}
+	if err := l.api.Get(ctx, l.configMap, &object); err != nil {
+		return "", err
+	}
+	text, ok := object.Data["metrics"]
+	if !ok {
+		return "", fmt.Errorf("ConfigMap %s/%s has no key metrics", l.configMap.Namespace, l.configMap.Name)
+	}
+	return text, nil
+}
+
+// watch calls changed after each change of the file, until ctx ends.
+func (l list) watch(ctx context.Context, changed func()) {
+	first := true
+	hostfs.Watch(ctx, l.log, func() {
+		// The first call is for the list as it was read already.
+		if !first {
+			changed()
+		}
+		first = false
+	}, l.path)
+}

@@ -1,0 +1,75 @@
+package exporter
+
+import (
+	"outrigger.dev/agents/dcgm-exporter/internal/account"
+	"outrigger.dev/agents/dcgm-exporter/internal/pods"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml/telemetry"
+)
+
+// account books a reading on the containers that have the GPU or its GPU instances.
+func (e *Exporter) account(d *device, r reading) {
+	if e.cfg.Pods == nil {
+		return
+	}
+	users := e.cfg.Pods.Last()
+	if users == nil {
+		return
+	}
+	base := account.Reading{Device: account.Device{GPU: d.gpu.UUID, Instance: gpu.NoInstance}, At: r.sample.At}
+	if d.gpu.MIG == nil || !d.gpu.MIG.Enabled {
+		base.Users = users[d.gpu.UUID]
+		base.Joules = value(r.sample.GPU, telemetry.TotalEnergy, 1e-3)
+		e.enter(base, r, r.sample.GPU)
+		return
+	}
+	for _, i := range d.gpu.MIG.GPUInstances {
+		one := base
+		one.Instance, one.Joules = i.ID, -1
+		for _, m := range d.gpu.MIG.Devices {
+			if m.GPUInstance == i.ID {
+				one.Users = append(one.Users, users[m.UUID]...)
+			}
+		}
+		e.enter(one, r, r.sample.Instances[i.ID])
+	}
+}
+
+// enter completes a reading of a device with its values and processes, and books it.
+func (e *Exporter) enter(a account.Reading, r reading, values telemetry.Values) {
+	a.Busy = value(values, telemetry.GraphicsActive, 1)
+	if a.Busy < 0 {
+		a.Busy = value(values, telemetry.GPUUtil, 1e-2)
+	}
+	a.Memory = value(values, telemetry.FBUsed, 1<<20)
+	for _, p := range r.sample.Processes {
+		if p.Instance != a.Instance {
+			continue
+		}
+		if u, ok := owner(r, p, a.Users); ok {
+			e.sees = true
+			a.Processes = append(a.Processes, account.Process{PID: p.PID, User: u, SMSeconds: p.SMSeconds, Memory: p.Memory})
+		}
+	}
+	if a.Processes == nil && e.sees {
+		a.Processes = []account.Process{} // it is known that there are none
+	}
+	e.book.Add(a)
+}
+
+// owner returns the container of a process.
+func owner(r reading, p telemetry.Process, users []pods.User) (pods.User, bool) {
+	process, ok := r.owners[int(p.PID)]
+	if !ok {
+		return pods.User{}, false
+	}
+	return process.User(users)
+}
+
+// value returns a value in another unit, -1 if it is not known.
+func value(v telemetry.Values, f telemetry.Field, scale float64) float64 {
+	if value, ok := v[f]; ok {
+		return value * scale
+	}
+	return -1
+}

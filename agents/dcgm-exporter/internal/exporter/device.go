@@ -1,0 +1,170 @@
+package exporter
+
+import (
+	"context"
+	"time"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/account"
+	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
+	"outrigger.dev/agents/dcgm-exporter/internal/history"
+	"outrigger.dev/agents/dcgm-exporter/internal/processes"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml/telemetry"
+	"outrigger.dev/pkg/gpu/observe"
+	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/pace"
+)
+
+// device is a GPU that was seen, and what is known of it.
+type device struct {
+	gpu     gpu.GPU
+	worker  *worker
+	sample  *telemetry.Sample
+	err     error
+	errors  map[string]uint64
+	history history.GPU
+	// lost says that the node does not have the GPU any more, although nobody removed it.
+	lost bool
+}
+
+// observed takes a snapshot of the node.
+func (e *Exporter) observed(ctx context.Context, obs observe.Observation[nothing, nothing]) {
+	e.trouble = obs.Err
+	if obs.Node == nil {
+		return
+	}
+	e.node = obs.Node
+	seen := map[gpu.UUID]bool{}
+	for _, g := range obs.Node.GPUs {
+		if !g.UUID.Valid() {
+			continue
+		}
+		seen[g.UUID] = true
+		e.have(ctx, g)
+	}
+	for id, d := range e.gpus {
+		if seen[id] {
+			continue
+		}
+		// A GPU that worked until now, or that is not on the bus any more, was taken out by
+		// somebody. Another one is lost, which people have to know.
+		if d.worker != nil {
+			d.worker.stop()
+			d.worker = nil
+		}
+		if d.lost = (d.lost || d.failed()) && e.cfg.OnBus(d.gpu.PCI.BusID); !d.lost {
+			delete(e.gpus, id)
+		}
+	}
+	e.book.Keep(func(d account.Device) bool { return e.gpus[d.GPU] != nil })
+	e.ask(ctx)
+}
+
+// failed reports whether a GPU did not work any more.
+func (d *device) failed() bool {
+	return d.err != nil || exposition.ClassOf(d.history.Last()) == exposition.XIDCritical
+}
+
+// have takes a GPU that the node has.
+func (e *Exporter) have(ctx context.Context, g gpu.GPU) {
+	d := e.gpus[g.UUID]
+	if d == nil {
+		d = &device{errors: map[string]uint64{}}
+		e.gpus[g.UUID] = d
+	}
+	if g.Fault != nil && d.gpu.Name != "" {
+		// What was known of it before is better than nothing.
+		g.Name, g.PCI, g.MIG = d.gpu.Name, d.gpu.PCI, d.gpu.MIG
+	}
+	d.gpu, d.lost = g, false
+	if d.worker == nil {
+		e.start(ctx, d)
+	}
+	e.assign(d)
+}
+
+// assign tells the worker of a GPU what to read from now on.
+func (e *Exporter) assign(d *device) {
+	if d.worker != nil {
+		d.worker.current.Put(task{gpu: d.gpu, processes: e.shared(d)})
+	}
+}
+
+// shared reports whether several containers use a GPU, or one GPU instance of it.
+func (e *Exporter) shared(d *device) bool {
+	if e.cfg.Pods == nil || e.cfg.Processes == nil {
+		return false
+	}
+	users := e.cfg.Pods.Last()
+	if len(users[d.gpu.UUID]) > 1 {
+		return true
+	}
+	if d.gpu.MIG == nil {
+		return false
+	}
+	count := map[uint32]int{}
+	for _, m := range d.gpu.MIG.Devices {
+		if count[m.GPUInstance] += len(users[m.UUID]); count[m.GPUInstance] > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// start starts the worker of a GPU.
+func (e *Exporter) start(ctx context.Context, d *device) {
+	ctx, stop := context.WithCancel(ctx)
+	w := &worker{gpu: d.gpu.UUID, current: pace.NewLatest[task](), stop: stop}
+	if e.cfg.Processes != nil {
+		w.resolver = processes.New(*e.cfg.Processes)
+	}
+	d.worker = w
+	go w.run(ctx, e.cfg.Sampler(w.gpu, e.current.Wanted()), e.cfg.Interval, e.limit(), e.readings)
+}
+
+// limit is how long a reading may take: a GPU that needs longer is not up.
+func (e *Exporter) limit() time.Duration {
+	return min(max(e.cfg.Interval, 2*time.Second), 10*time.Second)
+}
+
+// stale is how old a reading may be that is served.
+func (e *Exporter) stale() time.Duration { return 2*e.cfg.Interval + e.limit() }
+
+// event takes an event of the driver.
+func (e *Exporter) event(ev gpu.Event) {
+	if health.NeedsRefresh(ev) {
+		e.observer.Refresh()
+	}
+	if d := e.gpus[ev.GPU]; d != nil && ev.Kind == gpu.EventXID {
+		d.history.XID(ev.XID, ev.GPUInstance, time.Now())
+	}
+}
+
+// read takes a reading of a worker.
+func (e *Exporter) read(r reading) {
+	d := e.gpus[r.worker.gpu]
+	if d == nil || d.worker != r.worker {
+		return
+	}
+	if r.err == nil {
+		if d.err != nil {
+			e.log.Info("gpu answers again", "gpu", d.gpu.UUID, "index", d.gpu.Index)
+		}
+		d.sample, d.err = &r.sample, nil
+		for symbol, n := range r.sample.Failed {
+			d.errors[symbol] += uint64(n) //nolint:gosec // a count
+		}
+		if bits, ok := r.sample.GPU[telemetry.ClocksReasons]; ok {
+			d.history.Clocks(uint64(bits), r.sample.At)
+		}
+		e.account(d, r)
+		return
+	}
+	if nodeTrouble(r.err) {
+		return // the observer reports it
+	}
+	if d.err == nil {
+		e.log.Warn("cannot read gpu, retrying", "gpu", d.gpu.UUID, "index", d.gpu.Index, "err", r.err)
+	}
+	d.err = r.err
+}

@@ -1,0 +1,212 @@
+// Package exporter reads the GPUs of the node in the background, and keeps what is served. A
+// scrape takes what is there and never waits for the driver, the kubelet or a disk.
+//
+// One goroutine owns the state and blocks on nothing but its inputs: the observer of the GPUs,
+// a worker for each GPU, and the kubelet's answers.
+package exporter
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/account"
+	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
+	"outrigger.dev/agents/dcgm-exporter/internal/jobs"
+	"outrigger.dev/agents/dcgm-exporter/internal/pods"
+	"outrigger.dev/agents/dcgm-exporter/internal/processes"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml/telemetry"
+	"outrigger.dev/pkg/gpu/observe"
+	"outrigger.dev/pkg/pace"
+)
+
+// Config describes an Exporter.
+type Config struct {
+	Source gpu.Source
+	// Sampler returns what reads a GPU for its worker.
+	Sampler func(id gpu.UUID, fields []telemetry.Field) Sampler
+	// WatchDriver is observe.Config.WatchChanges.
+	WatchDriver func(ctx context.Context, changed func()) error
+	// OnBus reports whether a PCI device is on the bus, by its bus ID.
+	OnBus   func(busID string) bool
+	Options exposition.Options
+	// Interval is the time between two readings of a GPU.
+	Interval time.Duration
+	// Host is the name of the node, for the label.
+	Host string
+	// Pods asks which containers use the GPUs. If nil, metrics have no labels of pods.
+	Pods Pods
+	// Labels are more labels of the metrics of a container. It may be nil.
+	Labels func(pods.User) []exposition.Label
+	// Jobs reads the jobs of a batch system. It may be nil.
+	Jobs func() jobs.Jobs
+	// Processes says how to find the pods of processes on a shared GPU. If nil, what the
+	// containers of such a GPU use is not known.
+	Processes *processes.Config
+	Log       *slog.Logger
+}
+
+// Sampler reads a GPU, and the processes on it if they are wanted. Its calls may block for as
+// long as the driver does; they do not overlap.
+type Sampler interface {
+	Sample(ctx context.Context, g gpu.GPU, processes bool) (telemetry.Sample, error)
+}
+
+// Pods knows which containers use the GPUs.
+type Pods interface {
+	// Refresh asks again, for the devices of a node.
+	Refresh(ctx context.Context, n *gpu.Node) error
+	// Last returns the last answer, nil before the first.
+	Last() pods.Map
+}
+
+// nothing is prepared by the observer of this agent.
+type nothing struct{}
+
+// Exporter keeps the metrics of the node's GPUs.
+type Exporter struct {
+	cfg      Config
+	log      *slog.Logger
+	observer *observe.Observer[nothing, nothing]
+	options  pace.Latest[exposition.Options]
+	readings chan reading
+	answers  pace.Latest[answer]
+	ready    *pace.Readiness
+	served   atomic.Pointer[Served]
+
+	// What follows is owned by the goroutine of Run.
+	current exposition.Options
+	node    *gpu.Node
+	trouble error
+	gpus    map[gpu.UUID]*device
+	jobs    jobs.Jobs
+	book    account.Book
+	// sees is set once a process on a GPU was found to be one of its containers.
+	sees bool
+}
+
+// New returns an Exporter; it does nothing before Run.
+func New(cfg Config) *Exporter {
+	e := &Exporter{
+		cfg: cfg, log: cfg.Log, current: cfg.Options,
+		observer: observe.New(observe.Config[nothing, nothing]{
+			Source: cfg.Source, Preparer: observe.Unprepared[nothing, nothing]{}, WatchChanges: cfg.WatchDriver, Log: cfg.Log,
+		}),
+		options:  pace.NewLatest[exposition.Options](),
+		readings: make(chan reading),
+		answers:  pace.NewLatest[answer](),
+		ready:    pace.NewReadiness(errStarting),
+		gpus:     map[gpu.UUID]*device{},
+	}
+	e.served.Store(&Served{})
+	return e
+}
+
+var (
+	errStarting = errors.New("start: the GPUs have not been read yet")
+	errSilent   = errors.New("no GPU answers: see the log, and gpu_up of each GPU")
+)
+
+// Ready returns why the metrics are not there, nil once they are.
+func (e *Exporter) Ready() error { return e.ready.Err() }
+
+// Configure makes o what is served. It does not block.
+func (e *Exporter) Configure(o exposition.Options) { e.options.Put(o) }
+
+// Reload reads the node again. It does not block.
+func (e *Exporter) Reload() { e.observer.Reload() }
+
+// Run keeps the metrics up to date until ctx ends.
+func (e *Exporter) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return e.observer.Run(ctx) })
+	g.Go(func() error { return e.loop(ctx) })
+	return g.Wait()
+}
+
+// pause is how long readings are collected before what is served is derived again: the
+// workers of a node finish at about the same time.
+const pause = 20 * time.Millisecond
+
+func (e *Exporter) loop(ctx context.Context) error {
+	publish := time.NewTimer(time.Hour)
+	publish.Stop()
+	// Also without readings, GPUs grow stale.
+	tick := time.NewTimer(pause)
+	defer tick.Stop()
+	pending := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case obs := <-e.observer.Observations():
+			e.observed(ctx, obs)
+		case ev := <-e.observer.Events():
+			e.event(ev)
+		case <-e.observer.Hangs(): //nolint:errcheck // the workers notice it for each GPU
+		case o := <-e.options:
+			e.configure(ctx, o)
+		case r := <-e.readings:
+			e.read(r)
+		case a := <-e.answers:
+			e.jobs = a.jobs
+			for _, d := range e.gpus {
+				e.assign(d)
+			}
+		case <-tick.C:
+			tick.Reset(pace.Aligned(e.cfg.Interval))
+			e.ask(ctx)
+		case <-publish.C:
+			pending = false
+			e.publish()
+			continue
+		}
+		if !pending {
+			pending = true
+			publish.Reset(pause)
+		}
+	}
+}
+
+// configure changes what is served.
+func (e *Exporter) configure(ctx context.Context, o exposition.Options) {
+	same := slices.Equal(e.current.Wanted(), o.Wanted())
+	e.current = o
+	if same {
+		return
+	}
+	for _, d := range e.gpus {
+		if d.worker != nil {
+			d.worker.stop()
+			e.start(ctx, d)
+			e.assign(d)
+		}
+	}
+}
+
+// answer is which containers and jobs use the GPUs. The containers are where Pods has them.
+type answer struct{ jobs jobs.Jobs }
+
+// ask asks which containers and jobs use the GPUs, in the background.
+func (e *Exporter) ask(ctx context.Context) {
+	if e.cfg.Pods == nil && e.cfg.Jobs == nil || e.node == nil {
+		return
+	}
+	node := e.node
+	go func() {
+		var a answer
+		if e.cfg.Pods != nil {
+			_ = e.cfg.Pods.Refresh(ctx, node) // it counts and logs its failures, and keeps the last answer
+		}
+		if e.cfg.Jobs != nil {
+			a.jobs = e.cfg.Jobs()
+		}
+		e.answers.Put(a)
+	}()
+}

@@ -1,0 +1,223 @@
+package exporter_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/counters"
+	"outrigger.dev/agents/dcgm-exporter/internal/exporter"
+	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
+	"outrigger.dev/agents/dcgm-exporter/internal/pods"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/gpu/nvml/telemetry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const interval = 50 * time.Millisecond
+
+// rig is an exporter of GPUs that a test controls.
+type rig struct {
+	*exporter.Exporter
+	t    *testing.T
+	fake *gputest.Fake
+	pods *fakePods
+	// out says that all GPUs were taken out of the machine.
+	out atomic.Bool
+
+	mu sync.Mutex
+	// read is what each GPU answers.
+	read map[gpu.UUID]func(context.Context) (telemetry.Sample, error)
+}
+
+// fakePods are those that a test sets.
+type fakePods struct {
+	mu    sync.Mutex
+	users pods.Map
+}
+
+func (*fakePods) Refresh(context.Context, *gpu.Node) error { return nil }
+
+func (p *fakePods) Last() pods.Map {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.users
+}
+
+// start starts an exporter of a node with two GPUs.
+func start(t *testing.T) *rig {
+	t.Helper()
+	metrics, _, err := counters.Parse([]byte("DCGM_FI_DEV_GPU_TEMP, gauge, t\nDCGM_FI_DEV_XID_ERRORS, gauge, x\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, fake: gputest.New(gputest.Node("h100-80", 2)), pods: &fakePods{}, read: map[gpu.UUID]func(context.Context) (telemetry.Sample, error){}}
+	r.Exporter = exporter.New(exporter.Config{
+		Source:      r.fake,
+		WatchDriver: func(ctx context.Context, changed func()) error { changed(); <-ctx.Done(); return nil },
+		OnBus:       func(string) bool { return !r.out.Load() },
+		Sampler:     func(id gpu.UUID, _ []telemetry.Field) exporter.Sampler { return sampler{r, id} },
+		Options: exposition.Options{
+			Metrics: metrics, Names: exposition.Spelled, Hostname: []string{"Hostname"},
+			Devices: exposition.Selector{Flexible: true}, XIDWindow: time.Minute, ClockWindow: time.Minute,
+		},
+		Interval: interval, Host: "node1", Pods: r.pods,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+	return r
+}
+
+type sampler struct {
+	rig *rig
+	id  gpu.UUID
+}
+
+func (s sampler) Sample(ctx context.Context, _ gpu.GPU, _ bool) (telemetry.Sample, error) {
+	s.rig.mu.Lock()
+	read := s.rig.read[s.id]
+	s.rig.mu.Unlock()
+	if read == nil {
+		return warm(40), nil
+	}
+	return read(ctx)
+}
+
+// warm is a reading of a GPU with a temperature.
+func warm(celsius float64) telemetry.Sample {
+	return telemetry.Sample{At: time.Now(), GPU: telemetry.Values{telemetry.GPUTemp: celsius}}
+}
+
+// answers sets what a GPU answers.
+func (r *rig) answers(id gpu.UUID, read func(context.Context) (telemetry.Sample, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read[id] = read
+}
+
+// id returns the UUID of a GPU.
+func id(index int) gpu.UUID { return gputest.Node("h100-80", 2).GPUs[index].UUID }
+
+// has waits until a metric of a GPU has a value; "" for none.
+func (r *rig) has(metric, index, want string) {
+	r.t.Helper()
+	var got string
+	deadline := time.Now().Add(20 * time.Second)
+	for time.Now().Before(deadline) {
+		if got = r.value(metric, index); got == want {
+			return
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	r.t.Fatalf("%s of GPU %s is %q, want %q", metric, index, got, want)
+}
+
+// value returns the value of a metric of a GPU, and its pod.
+func (r *rig) value(metric, index string) string {
+	for _, f := range r.Served().Families {
+		if f.GetName() != metric {
+			continue
+		}
+		for _, m := range f.Metric {
+			text, is := strconv.FormatFloat(m.GetGauge().GetValue(), 'f', -1, 64), false
+			for _, l := range m.Label {
+				is = is || l.GetName() == "gpu" && l.GetValue() == index
+				if l.GetName() == "pod" {
+					text += " " + l.GetValue()
+				}
+			}
+			if is {
+				return text
+			}
+		}
+	}
+	return ""
+}
+
+func TestAHangingGPUHoldsUpNoOther(t *testing.T) {
+	r := start(t)
+	r.has("DCGM_FI_DEV_GPU_TEMP", "0", "40")
+	r.has("DCGM_FI_DEV_GPU_TEMP", "1", "40")
+	release := make(chan struct{})
+	r.answers(id(0), func(context.Context) (telemetry.Sample, error) { <-release; return warm(50), nil })
+	r.answers(id(1), func(context.Context) (telemetry.Sample, error) { return warm(60), nil })
+	r.has("DCGM_FI_DEV_GPU_TEMP", "1", "60")
+	r.has("gpu_up", "0", "0")
+	r.has("DCGM_FI_DEV_GPU_TEMP", "0", "") // nothing that is too old is served
+	r.has("gpu_up", "1", "1")
+	if err := r.Ready(); err != nil {
+		t.Errorf("not ready while one GPU answers: %v", err)
+	}
+	close(release)
+	r.has("DCGM_FI_DEV_GPU_TEMP", "0", "50")
+	r.has("gpu_up", "0", "1")
+}
+
+func TestALostGPUStays(t *testing.T) {
+	r := start(t)
+	r.has("gpu_up", "0", "1")
+	r.answers(id(0), func(context.Context) (telemetry.Sample, error) { return telemetry.Sample{}, errors.New("GPU is lost") })
+	r.has("gpu_up", "0", "0")
+	r.fake.SetNode(gputest.Node("h100-80", 0))
+	r.has("gpu_up", "1", "") // nobody misses a GPU that worked: it was taken out
+	r.has("gpu_up", "0", "0")
+	r.answers(id(0), nil)
+	r.fake.SetNode(gputest.Node("h100-80", 2))
+	r.has("gpu_up", "0", "1")
+	r.has("gpu_up", "1", "1")
+	// One that is taken out of the machine because it does not work is not missed either.
+	r.answers(id(0), func(context.Context) (telemetry.Sample, error) { return telemetry.Sample{}, errors.New("GPU is lost") })
+	r.has("gpu_up", "0", "0")
+	r.out.Store(true)
+	r.fake.SetNode(gputest.Node("h100-80", 0))
+	r.has("gpu_up", "0", "")
+}
+
+// A driver that another agent has claimed makes no GPU look lost.
+func TestAClaimedDriverIsNoLostGPU(t *testing.T) {
+	r := start(t)
+	r.has("gpu_up", "0", "1")
+	claimed := func(context.Context) (telemetry.Sample, error) { return telemetry.Sample{}, contract.ErrClaimed }
+	r.answers(id(0), claimed)
+	r.answers(id(1), claimed)
+	r.has("DCGM_FI_DEV_GPU_TEMP", "0", "")
+	if got := r.value("gpu_up", "0"); got == "0" {
+		t.Error("the GPU is down")
+	}
+	if err := r.Ready(); err == nil {
+		t.Error("ready without a reading")
+	}
+	r.answers(id(0), nil)
+	r.has("DCGM_FI_DEV_GPU_TEMP", "0", "40")
+}
+
+func TestXIDsAndPods(t *testing.T) {
+	r := start(t)
+	r.has("DCGM_FI_DEV_XID_ERRORS", "0", "0")
+	r.fake.PostXID(id(0), 31)
+	r.has("DCGM_FI_DEV_XID_ERRORS", "0", "31")
+	r.has("DCGM_FI_DEV_XID_ERRORS", "1", "0")
+	r.pods.mu.Lock()
+	r.pods.users = pods.Map{id(1): {{Namespace: "ml", Pod: "train", Container: "main"}}}
+	r.pods.mu.Unlock()
+	r.has("DCGM_FI_DEV_GPU_TEMP", "1", "40 train")
+	r.has("DCGM_FI_DEV_GPU_TEMP", "0", "40")
+}

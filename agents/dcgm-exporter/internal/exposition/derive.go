@@ -1,0 +1,165 @@
+package exposition
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/counters"
+	"outrigger.dev/agents/dcgm-exporter/internal/field"
+	"outrigger.dev/pkg/gpu/nvml/telemetry"
+)
+
+// Derive returns the metrics of a node, ordered by name.
+func Derive(s State, o Options) []*dto.MetricFamily {
+	d := &deriver{Options: o, state: s, families: map[string]*dto.MetricFamily{}}
+	for i := range s.GPUs {
+		if g := &s.GPUs[i]; o.Devices.gpu(g) {
+			d.gpu(g)
+		}
+	}
+	out := slices.Collect(maps.Values(d.families))
+	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return out
+}
+
+// Wanted returns the fields whose values Derive serves.
+func (o Options) Wanted() []telemetry.Field {
+	out := own()
+	for _, m := range o.Metrics {
+		if m.Computed == "" {
+			out = append(out, m.Field.Of)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// own are the fields of the exporter's own metrics.
+func own() []telemetry.Field {
+	return []telemetry.Field{
+		telemetry.TotalEnergy, telemetry.FBUsed, telemetry.GPUUtil, telemetry.GraphicsActive, telemetry.ClocksReasons,
+		telemetry.PCIeTxBytes, telemetry.PCIeRxBytes, telemetry.NVLinkTxBytes, telemetry.NVLinkRxBytes, telemetry.RecoveryAction,
+		telemetry.ThrottledPowerCap, telemetry.ThrottledSyncBoost, telemetry.ThrottledSWThermal, telemetry.ThrottledHWThermal,
+		telemetry.ThrottledPowerBrake,
+	}
+}
+
+type deriver struct {
+	Options
+	state    State
+	families map[string]*dto.MetricFamily
+}
+
+// put adds a metric.
+func (d *deriver) put(name, help string, counter bool, l labels, value float64) {
+	f := d.families[name]
+	if f == nil {
+		kind := dto.MetricType_GAUGE
+		if counter {
+			kind = dto.MetricType_COUNTER
+		}
+		f = &dto.MetricFamily{Name: &name, Help: &help, Type: &kind}
+		d.families[name] = f
+	}
+	m := &dto.Metric{Label: l}
+	if f.GetType() == dto.MetricType_COUNTER {
+		m.Counter = &dto.Counter{Value: &value}
+	} else {
+		m.Gauge = &dto.Gauge{Value: &value}
+	}
+	f.Metric = append(f.Metric, m)
+}
+
+// view is an entity with the label sets of its metrics.
+type view struct {
+	entity
+	sets []labels
+}
+
+// gpu adds the metrics of a GPU.
+func (d *deriver) gpu(g *GPU) {
+	whole, instances := d.entities(g)
+	top := view{whole, d.views(whole)}
+	d.health(g, top)
+	d.errors(g, whole.labels)
+	if g.Sample == nil {
+		return
+	}
+	var parts []view
+	for _, e := range instances {
+		if d.Devices.instance(e.instance) {
+			parts = append(parts, view{e, d.views(e)})
+		}
+	}
+	d.totals(g, whole.labels)
+	d.accounts(whole)
+	for _, e := range instances {
+		d.accounts(e)
+	}
+	for _, m := range d.Metrics {
+		switch {
+		case m.Type == counters.Label:
+		case m.Computed != "":
+			d.computed(m, g, top)
+		case m.Field.ID == telemetry.XIDErrors:
+			// health adds it
+		default:
+			d.metric(m, g, top, parts)
+		}
+	}
+}
+
+// metric adds a metric of the list for a GPU, and for each of its GPU instances.
+func (d *deriver) metric(m counters.Metric, g *GPU, top view, parts []view) {
+	shared, has := g.Sample.GPU[m.Field.Of]
+	alone := d.Devices.alone(g, len(parts))
+	for _, p := range parts {
+		v, ok := g.Sample.Instances[p.instance][m.Field.Of]
+		switch {
+		case ok:
+			d.value(m, p, v)
+		case has && !d.Dedupe && !alone && !m.Field.Instance:
+			d.value(m, p, shared)
+		}
+	}
+	if has && (alone || len(parts) > 0 && d.Dedupe) {
+		d.value(m, top, shared)
+	}
+}
+
+// value adds a value under the names that it has.
+func (d *deriver) value(m counters.Metric, v view, value float64) {
+	counter := m.Type == counters.Counter
+	for _, set := range v.sets {
+		if d.Names != DCGM47 {
+			d.put(m.Name, m.Help, counter, set, value*m.Field.Scale)
+		}
+		if d.Names == Spelled {
+			continue
+		}
+		name, help, scale := m.Name, m.Help, m.Field.Scale
+		if m.Field.Of == m.Field.ID {
+			name, scale = field.Renamed(m.Field)
+			help = described(m.Help, scale)
+		}
+		if name != m.Name || d.Names == DCGM47 {
+			d.put(name, help, counter, set, value*scale)
+		}
+	}
+}
+
+// described returns a help text without the unit that it ends with, if the value has another
+// unit by then.
+func described(help string, scale float64) string {
+	if scale == 1 {
+		return help
+	}
+	if i := strings.LastIndex(help, " (in "); i > 0 {
+		help = help[:i]
+	}
+	return help + ", in base units"
+}

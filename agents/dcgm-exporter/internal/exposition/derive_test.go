@@ -1,0 +1,254 @@
+package exposition_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"gotest.tools/v3/golden"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/counters"
+	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
+	"outrigger.dev/agents/dcgm-exporter/internal/pods"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/gpu/nvml/telemetry"
+)
+
+var began = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+// list parses a list of metrics.
+func list(t *testing.T, text string) []counters.Metric {
+	t.Helper()
+	metrics, problems, err := counters.Parse([]byte(text))
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	return metrics
+}
+
+const few = `DCGM_FI_DEV_SM_CLOCK, gauge, SM clock frequency (in MHz).
+DCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %).
+DCGM_FI_DEV_FB_USED, gauge, Framebuffer memory used (in MiB).
+DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, counter, Total energy consumption since boot (in mJ).
+DCGM_FI_DEV_XID_ERRORS, gauge, Value of the last XID error encountered.
+DCGM_FI_PROF_GR_ENGINE_ACTIVE, gauge, Ratio of time the graphics engine is active.
+DCGM_FI_DRIVER_VERSION, label, Driver Version
+DCGM_FI_DEV_SERIAL, label, Serial number
+`
+
+// options are those of the flags by default.
+func options(t *testing.T) exposition.Options {
+	return exposition.Options{
+		Metrics: list(t, few), Names: exposition.Spelled, Hostname: []string{"Hostname"},
+		Devices: exposition.Selector{Flexible: true}, XIDWindow: 5 * time.Minute, ClockWindow: 5 * time.Minute,
+	}
+}
+
+// whole are the values of a GPU.
+func whole() telemetry.Values {
+	return telemetry.Values{
+		telemetry.SMClock: 1980, telemetry.GPUUtil: 42, telemetry.FBUsed: 1024, telemetry.TotalEnergy: 12_345_678,
+		telemetry.GraphicsActive: 0.5, telemetry.PCIeTxBytes: 5e9, telemetry.ThrottledHWThermal: 3e9, telemetry.RecoveryAction: 0,
+	}
+}
+
+// state is a node with one H100.
+func state() exposition.State {
+	node := gputest.Node("h100-80", 1)
+	g := exposition.GPU{GPU: node.GPUs[0], Up: true, Sample: &telemetry.Sample{
+		At: began, Took: 2 * time.Millisecond, GPU: whole(), Texts: map[telemetry.Field]string{53: "1234567890"},
+	}}
+	return exposition.State{At: began, Host: "node1", Driver: node.Driver, GPUs: []exposition.GPU{g}}
+}
+
+// divided is a node with one H100 in MIG mode.
+func divided() exposition.State {
+	s := state()
+	node := gputest.Partition(gputest.Node("h100-80", 1), 0, "3g.40gb", "1g.10gb")
+	s.GPUs[0].GPU = node.GPUs[0]
+	values := whole()
+	for _, f := range []telemetry.Field{telemetry.GPUUtil, telemetry.FBUsed, telemetry.GraphicsActive} {
+		delete(values, f)
+	}
+	s.GPUs[0].Sample.GPU = values
+	s.GPUs[0].Sample.Instances = map[uint32]telemetry.Values{}
+	for i, d := range node.GPUs[0].MIG.Devices {
+		s.GPUs[0].Sample.Instances[d.GPUInstance] = telemetry.Values{telemetry.FBUsed: float64(100 * (i + 1)), telemetry.GraphicsActive: 0.25}
+	}
+	return s
+}
+
+// user is a container of a pod.
+func user(pod, container string) pods.User {
+	return pods.User{Namespace: "ml", Pod: pod, Container: container, Resource: "nvidia.com/gpu"}
+}
+
+// text is what a scrape gets.
+func text(t *testing.T, s exposition.State, o exposition.Options) string {
+	t.Helper()
+	var out bytes.Buffer
+	for _, f := range exposition.Derive(s, o) {
+		if _, err := expfmt.MetricFamilyToText(&out, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkUnique(t, out.String())
+	return out.String()
+}
+
+// checkUnique checks that no metric is served twice: Prometheus rejects the whole scrape.
+func checkUnique(t *testing.T, text string) {
+	t.Helper()
+	seen := map[string]bool{}
+	for line := range strings.Lines(text) {
+		series := line[:max(0, strings.LastIndex(line, " "))]
+		if !strings.HasPrefix(line, "#") && seen[series] {
+			t.Errorf("%s is served twice", series)
+		}
+		seen[series] = true
+	}
+}
+
+func TestDerive(t *testing.T) {
+	for name, c := range map[string]func(*exposition.State, *exposition.Options){
+		"plain": func(*exposition.State, *exposition.Options) {},
+		"pod": func(s *exposition.State, _ *exposition.Options) {
+			s.Pods = pods.Map{s.GPUs[0].UUID: {user("train", "main")}}
+		},
+		"namespace": old,
+		"dcgm47":    func(_ *exposition.State, o *exposition.Options) { o.Names = exposition.DCGM47 },
+		"both": func(_ *exposition.State, o *exposition.Options) {
+			o.Names, o.Hostname = exposition.Both, []string{"Hostname", "hostname"}
+		},
+		"shared": shared,
+		"virtual": func(s *exposition.State, o *exposition.Options) {
+			shared(s, o)
+			o.VirtualGPUs = true
+		},
+		"mig":        func(s *exposition.State, _ *exposition.Options) { mig(s) },
+		"mig-dedupe": func(s *exposition.State, o *exposition.Options) { mig(s); o.Dedupe = true },
+		"mig-empty": func(s *exposition.State, _ *exposition.Options) {
+			s.GPUs[0].MIG = &gpu.MIG{Enabled: true, Pending: true}
+		},
+		"lost": func(s *exposition.State, _ *exposition.Options) {
+			s.GPUs[0].Up, s.GPUs[0].Sample = false, nil
+			s.GPUs[0].LastXID, s.GPUs[0].LastXIDAt = 79, began
+			s.GPUs[0].XIDs = []exposition.XID{{Code: 79, Instance: gpu.NoInstance, Total: 2, Recent: 1}}
+			s.GPUs[0].Errors = map[string]uint64{"nvmlDeviceGetPowerUsage": 3}
+		},
+		"absent": func(s *exposition.State, _ *exposition.Options) {
+			delete(s.GPUs[0].Sample.GPU, telemetry.GraphicsActive)
+			s.GPUs[0].Sample.Absent = map[telemetry.Field]string{telemetry.GraphicsActive: "needs GPM, which Hopper and later GPUs have"}
+		},
+		"jobs": func(s *exposition.State, _ *exposition.Options) {
+			s.Jobs = func(int, uint32) []string { return []string{"job 2", "job\n\"1\"", "job 2"} }
+		},
+		"labels": func(s *exposition.State, _ *exposition.Options) {
+			s.Pods = pods.Map{s.GPUs[0].UUID: {user("train", "main")}}
+			s.Labels = func(pods.User) []exposition.Label {
+				return []exposition.Label{{Name: "team", Value: `a "b"`}, {Name: "gpu", Value: "fake"}, {Name: "pod", Value: "fake"}}
+			}
+		},
+		"computed": computed,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, o := state(), options(t)
+			if name == "computed" {
+				o.Metrics = list(t, few+"DCGM_EXP_XID_ERRORS_COUNT, gauge, c\nDCGM_EXP_XID_ERRORS_TOTAL, counter, t\n"+
+					"DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, c\nDCGM_EXP_CLOCK_EVENTS_TOTAL, counter, t\n")
+			}
+			c(&s, &o)
+			golden.Assert(t, text(t, s, o), name+".golden")
+		})
+	}
+}
+
+func old(s *exposition.State, o *exposition.Options) {
+	s.Pods = pods.Map{s.GPUs[0].UUID: {user("train", "main")}}
+	o.OldNamespace, o.ReplaceBlanks = true, true
+}
+
+func shared(s *exposition.State, _ *exposition.Options) {
+	a, b := user("train", "main"), user("serve", "main")
+	a.Replica, b.Replica = "0", "1"
+	s.Pods = pods.Map{s.GPUs[0].UUID: {a, b}}
+}
+
+func mig(s *exposition.State) {
+	*s = divided()
+	s.Pods = pods.Map{s.GPUs[0].MIG.Devices[0].UUID: {user("train", "main")}}
+}
+
+func computed(s *exposition.State, _ *exposition.Options) {
+	s.GPUs[0].XIDs = []exposition.XID{{Code: 31, Instance: 1, Total: 3, Recent: 1}, {Code: 31, Instance: 2, Total: 1, Recent: 1}}
+	s.GPUs[0].Clocks = []exposition.ClockEvent{{Reason: "power_cap", Total: 2, Recent: 9}}
+}
+
+// Sums over the GPU instances of a GPU are those of the GPU with --mig-gpu-metrics=dedupe.
+func TestDedupedSums(t *testing.T) {
+	s, o := divided(), options(t)
+	sum := func() (total float64) {
+		for _, f := range exposition.Derive(s, o) {
+			if f.GetName() == "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" {
+				for _, m := range f.Metric {
+					total += m.GetCounter().GetValue()
+				}
+			}
+		}
+		return total
+	}
+	energy := whole()[telemetry.TotalEnergy]
+	if got := sum(); got != 2*energy {
+		t.Errorf("duplicate: %g, want that of both instances", got)
+	}
+	o.Dedupe = true
+	if got := sum(); got != energy {
+		t.Errorf("dedupe: %g, want %g", got, energy)
+	}
+}
+
+func TestDevices(t *testing.T) {
+	for _, c := range []struct {
+		selector exposition.Selector
+		want     []string
+	}{
+		{exposition.Selector{Flexible: true}, []string{"0/1", "0/2", "1/"}},
+		{exposition.Selector{GPUs: []int{}}, []string{"0/", "1/"}},
+		{exposition.Selector{GPUs: []int{1}}, []string{"1/"}},
+		{exposition.Selector{Instances: []int{}}, []string{"0/1", "0/2"}},
+		{exposition.Selector{Instances: []int{2}}, []string{"0/2"}},
+		{exposition.Selector{GPUs: []int{1}, Instances: []int{1}}, []string{"0/1", "1/"}},
+		{exposition.Selector{GPUs: []int{7}}, nil},
+	} {
+		s, o := divided(), options(t)
+		s.GPUs[0].MIG.GPUInstances[0].ID, s.GPUs[0].MIG.GPUInstances[1].ID = 1, 2
+		s.GPUs[0].Sample.Instances = map[uint32]telemetry.Values{1: {telemetry.FBUsed: 1}, 2: {telemetry.FBUsed: 2}}
+		s.GPUs[0].Sample.GPU[telemetry.FBUsed] = 3
+		other := state().GPUs[0]
+		other.Index, other.UUID = 1, "GPU-other"
+		s.GPUs = append(s.GPUs, other)
+		o.Devices = c.selector
+		var got []string
+		for _, f := range exposition.Derive(s, o) {
+			if f.GetName() != "DCGM_FI_DEV_FB_USED" {
+				continue
+			}
+			for _, m := range f.Metric {
+				labels := map[string]string{}
+				for _, l := range m.Label {
+					labels[l.GetName()] = l.GetValue()
+				}
+				got = append(got, labels["gpu"]+"/"+labels["GPU_I_ID"])
+			}
+		}
+		slices.Sort(got)
+		if fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%+v: %v, want %v", c.selector, got, c.want)
+		}
+	}
+}

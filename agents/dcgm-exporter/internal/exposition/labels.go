@@ -1,0 +1,239 @@
+package exposition
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/counters"
+	"outrigger.dev/agents/dcgm-exporter/internal/pods"
+	"outrigger.dev/pkg/gpu"
+)
+
+// labels are the labels of a metric, in the order in which they are served. Metrics share
+// them: nothing may change them.
+type labels []*dto.LabelPair
+
+// with returns the labels and more.
+func (l labels) with(more ...Label) labels {
+	out := make(labels, len(l), len(l)+len(more))
+	copy(out, l)
+	for _, m := range more {
+		out = append(out, &dto.LabelPair{Name: &m.Name, Value: &m.Value})
+	}
+	return out
+}
+
+// entity is what a metric is about: a GPU, or one of its GPU instances.
+type entity struct {
+	gpu      *GPU
+	instance uint32
+	profile  string
+	users    []pods.User
+	labels   labels
+}
+
+// whole reports whether the entity is a GPU.
+func (e entity) whole() bool { return e.instance == gpu.NoInstance }
+
+// entities returns the GPUs and GPU instances that have metrics. A GPU in MIG mode that has
+// instances has none of its own, apart from those that are served once for the GPU.
+func (d *deriver) entities(g *GPU) (whole entity, instances []entity) {
+	whole = entity{gpu: g, instance: gpu.NoInstance, users: d.state.Pods[g.UUID]}
+	whole.labels = d.identity(whole)
+	if g.MIG == nil || !g.MIG.Enabled {
+		return whole, nil
+	}
+	for _, i := range g.MIG.GPUInstances {
+		e := entity{gpu: g, instance: i.ID, profile: i.Profile.String()}
+		for _, m := range g.MIG.Devices {
+			if m.GPUInstance == i.ID {
+				e.users = append(e.users, d.state.Pods[m.UUID]...)
+				if e.profile == "" {
+					e.profile = m.Profile.String()
+				}
+			}
+		}
+		e.labels = d.identity(e)
+		instances = append(instances, e)
+	}
+	return whole, instances
+}
+
+// Identity returns the labels that say which GPU it is.
+func Identity(s State, o Options, g GPU) []*dto.LabelPair {
+	d := &deriver{Options: o, state: s}
+	return d.identity(entity{gpu: &g, instance: gpu.NoInstance})
+}
+
+// identity returns the labels that say which GPU or GPU instance it is.
+func (d *deriver) identity(e entity) labels {
+	g := e.gpu
+	uuid, model := "UUID", g.Name
+	if d.OldNamespace {
+		uuid = "uuid"
+	}
+	if d.ReplaceBlanks {
+		model = strings.Join(strings.Fields(model), "-")
+	}
+	out := labels(nil).with(
+		Label{"gpu", strconv.Itoa(g.Index)},
+		Label{uuid, string(g.UUID)},
+		Label{"pci_bus_id", busID(g.PCI.BusID)},
+		Label{"device", "nvidia" + strconv.Itoa(g.Index)},
+		Label{"modelName", model},
+	)
+	if !e.whole() {
+		out = out.with(Label{"GPU_I_PROFILE", e.profile}, Label{"GPU_I_ID", strconv.FormatUint(uint64(e.instance), 10)})
+	}
+	for _, name := range d.Hostname {
+		out = out.with(Label{name, d.state.Host})
+	}
+	return out
+}
+
+// busID writes the place on the PCI bus as NVML does: "00000000:17:00.0".
+func busID(sysfs string) string {
+	if domain, rest, ok := strings.Cut(sysfs, ":"); ok && len(domain) == 4 {
+		sysfs = "0000" + domain + ":" + rest
+	}
+	return strings.ToUpper(sysfs)
+}
+
+// texts returns the labels that the list of metrics asks for.
+func (d *deriver) texts(g *GPU) []Label {
+	var out []Label
+	for _, m := range d.Metrics {
+		if m.Type != counters.Label {
+			continue
+		}
+		value := ""
+		switch m.Field.ID {
+		case counters.DriverVersion:
+			value = d.state.Driver.Version
+		case counters.NVMLVersion:
+			value = d.state.Driver.NVMLVersion
+		case counters.Brand:
+			value = g.Brand
+		default:
+			if g.Sample != nil {
+				value = g.Sample.Texts[m.Field.ID]
+			}
+		}
+		if value != "" {
+			out = append(out, Label{m.Name, value})
+		}
+	}
+	slices.SortFunc(out, func(a, b Label) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// views returns the label sets with which the metrics of an entity are served: one for the
+// entity itself, and more for jobs and for the containers of a shared GPU.
+func (d *deriver) views(e entity) []labels {
+	base := e.labels.with(d.texts(e.gpu)...)
+	var out []labels
+	owner, ok := sole(e.users)
+	if ok {
+		base = base.with(d.podLabels(owner)...)
+	} else if d.VirtualGPUs {
+		seen := map[string]bool{}
+		for _, u := range e.users {
+			one := append(d.podLabels(u), Label{"vgpu", u.Replica})
+			if key := fmt.Sprint(one); !seen[key] {
+				seen[key] = true
+				out = append(out, base.with(one...))
+			}
+		}
+	}
+	var jobs []string
+	if d.state.Jobs != nil {
+		jobs = d.state.Jobs(e.gpu.Index, e.instance)
+	}
+	if len(jobs) == 0 {
+		return append([]labels{base}, out...)
+	}
+	for _, job := range slices.Compact(slices.Sorted(slices.Values(jobs))) {
+		out = append(out, base.with(Label{"hpc_job", job}))
+	}
+	return out
+}
+
+// sole returns the container that has a device for itself. Several containers of one pod
+// count as the pod.
+func sole(users []pods.User) (pods.User, bool) {
+	if len(users) == 0 {
+		return pods.User{}, false
+	}
+	one := users[0]
+	for _, u := range users[1:] {
+		if u.Namespace != one.Namespace || u.Pod != one.Pod {
+			return pods.User{}, false
+		}
+		if u.Container != one.Container {
+			one.Container = ""
+		}
+		if u.Claim != one.Claim {
+			one.Claim = pods.Claim{}
+		}
+	}
+	return one, true
+}
+
+// podLabels returns the labels of a container: those of its pod that are wanted, and then
+// its names.
+func (d *deriver) podLabels(u pods.User) []Label {
+	taken := map[string]string{}
+	if d.state.Labels != nil {
+		for _, l := range d.state.Labels(u) {
+			taken[l.Name] = l.Value
+		}
+	}
+	own := d.names(u)
+	for _, l := range own {
+		delete(taken, l.Name)
+	}
+	taboo := reserved()
+	out := make([]Label, 0, len(taken)+len(own))
+	for _, name := range slices.Sorted(maps.Keys(taken)) {
+		if !taboo[name] || name == "pod_uid" {
+			out = append(out, Label{name, taken[name]})
+		}
+	}
+	return append(out, own...)
+}
+
+// Reserved returns the names that labels of metrics have already.
+func Reserved() []string { return slices.Sorted(maps.Keys(reserved())) }
+
+// reserved are the labels of the exporter, which no label of a pod replaces.
+func reserved() map[string]bool {
+	return map[string]bool{
+		"gpu": true, "UUID": true, "uuid": true, "pci_bus_id": true, "device": true, "modelName": true,
+		"GPU_I_PROFILE": true, "GPU_I_ID": true, "Hostname": true, "hostname": true, "vgpu": true, "hpc_job": true,
+		"pod": true, "namespace": true, "container": true, "pod_name": true, "pod_namespace": true, "container_name": true, "pod_uid": true,
+		"err_code": true, "err_msg": true, "xid": true, "window_size_in_ms": true, "clock_event": true,
+	}
+}
+
+// names returns the labels that name a container and its claim, in the order of their names.
+func (d *deriver) names(u pods.User) []Label {
+	container, namespace, pod := "container", "namespace", "pod"
+	if d.OldNamespace {
+		container, namespace, pod = "container_name", "pod_namespace", "pod_name"
+	}
+	out := []Label{{container, u.Container}, {namespace, u.Namespace}, {pod, u.Pod}}
+	if c := u.Claim; c != (pods.Claim{}) {
+		out = append(out,
+			Label{"dra_claim_name", c.Name}, Label{"dra_claim_namespace", c.Namespace}, Label{"dra_device_name", c.Device},
+			Label{"dra_driver_name", c.Driver}, Label{"dra_pool_name", c.Pool})
+	}
+	out = slices.DeleteFunc(out, func(l Label) bool { return l.Value == "" })
+	slices.SortFunc(out, func(a, b Label) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}

@@ -1,0 +1,23 @@
+package exposition
+
+import (
+	"slices"
+)
+
+// gpu reports whether a GPU, or an instance of it, is selected.
+func (s Selector) gpu(g *GPU) bool {
+	return s.Flexible || selects(s.GPUs, g.Index) || s.Instances != nil
+}
+
+// alone reports whether a GPU has metrics of its own, of which so many GPU instances have some.
+func (s Selector) alone(g *GPU, instances int) bool {
+	return s.Flexible && instances == 0 || selects(s.GPUs, g.Index)
+}
+
+// instance reports whether a GPU instance is selected.
+func (s Selector) instance(id uint32) bool { return s.Flexible || selects(s.Instances, int(id)) }
+
+// selects reports whether a list selects a number. A nil list selects none, an empty one all.
+func selects(list []int, n int) bool {
+	return list != nil && (len(list) == 0 || slices.Contains(list, n))
+}

@@ -1,0 +1,148 @@
+// Package field knows the fields of DCGM: their numbers, the names that they have had, and
+// where NVML has their values.
+package field
+
+import (
+	_ "embed"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"outrigger.dev/pkg/gpu/nvml/telemetry"
+)
+
+// ID is the number of a field (dcgm_fields.h).
+type ID = telemetry.Field
+
+// Field is a field of DCGM.
+type Field struct {
+	ID ID
+	// Name is the name in DCGM 4.6, and Earlier are the names before, the newest first. All
+	// of them stand for the same value in the same unit.
+	Name    string
+	Earlier []string
+	// Text says that the value is text.
+	Text bool
+	// Instance says that a GPU instance has a value of its own.
+	Instance bool
+	// Of is the field whose value multiplied by Scale is that of this one: DCGM has fields
+	// for the same value in a base unit. Of other fields, Of is ID and Scale is 1.
+	Of    ID
+	Scale float64
+}
+
+// Legacy returns the name that dashboards for DCGM before 4.6 use.
+func (f Field) Legacy() string {
+	for _, name := range f.Earlier {
+		if strings.HasPrefix(name, "DCGM_") {
+			return name
+		}
+	}
+	return f.Name
+}
+
+// Profiling reports whether the field is one of the GPU's units.
+func (f Field) Profiling() bool { return f.ID >= 1000 && f.ID < 1100 }
+
+//go:embed fields.tsv
+var table string
+
+// base is a value in a base unit: that of another field, multiplied by scale.
+type base struct {
+	of    ID
+	scale float64
+}
+
+// bases are the fields that hold the value of another one in a base unit.
+func bases() map[ID]base {
+	return map[ID]base{
+		1600: {90, 1 << 20}, 1601: {92, 1 << 20}, 1602: {93, 1 << 20},
+		1603: {100, hertz}, 1604: {101, hertz}, 1605: {102, hertz},
+		1606: {110, hertz}, 1607: {111, hertz}, 1608: {113, hertz}, 1609: {114, hertz}, 1610: {115, hertz},
+		1611: {156, joules}, 1612: {191, ratio},
+	}
+}
+
+// fields are all fields by all their names.
+var fields = sync.OnceValue(func() map[string]Field {
+	out, inBase := map[string]Field{}, bases()
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		id, err := strconv.ParseUint(cells[0], 10, 16)
+		if err != nil {
+			continue // a comment, or the head
+		}
+		f := Field{
+			ID: ID(id), Name: cells[1], Text: cells[3] == "string", Of: ID(id), Scale: 1,
+			Instance: strings.HasPrefix(cells[4], "GPU_"),
+		}
+		if cells[2] != "" {
+			f.Earlier = strings.Split(cells[2], ",")
+		}
+		if base, ok := inBase[f.ID]; ok {
+			f.Of, f.Scale = base.of, base.scale
+		}
+		for _, name := range append([]string{f.Name}, f.Earlier...) {
+			out[name] = f
+		}
+	}
+	return out
+})
+
+// Named returns the field with a name, which may be one of any version of DCGM.
+func Named(name string) (Field, bool) {
+	f, ok := fields()[name]
+	return f, ok
+}
+
+// All returns all fields, ordered by number.
+func All() iter.Seq[Field] {
+	byID := map[ID]Field{}
+	for _, f := range fields() {
+		byID[f.ID] = f
+	}
+	ids := make([]ID, 0, len(byID))
+	for id := range byID {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return func(yield func(Field) bool) {
+		for _, id := range ids {
+			if !yield(byID[id]) {
+				return
+			}
+		}
+	}
+}
+
+// What values in MHz, mJ and percent are multiplied by in base units.
+const (
+	hertz  = 1e6
+	joules = 1e-3
+	ratio  = 1e-2
+)
+
+// Renamed returns the name that a field has in DCGM 4.7, and what its value is multiplied by
+// there. DCGM 4.7 gives the values of the metrics that are served by default in base units.
+// Its names are known for the fields from 1600 on, and for those that 4.6 renamed; other
+// fields keep name and unit.
+func Renamed(f Field) (name string, scale float64) {
+	switch f.ID {
+	case 100:
+		return "DCGM_FI_DEV_SM_CLOCK_HERTZ", hertz
+	case 101:
+		return "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", hertz
+	case 102:
+		return "DCGM_FI_DEV_VIDEO_CLOCK_HERTZ", hertz
+	case 156:
+		return "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", joules
+	case 191:
+		return "DCGM_FI_DEV_FAN_SPEED_RATIO", ratio
+	case telemetry.GPUUtil:
+		return f.Name, ratio
+	default:
+		return f.Name, 1
+	}
+}

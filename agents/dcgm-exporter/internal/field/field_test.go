@@ -1,0 +1,60 @@
+package field_test
+
+import (
+	"testing"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/field"
+)
+
+func TestNamed(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		id, of field.ID
+		scale  float64
+		legacy string
+	}{
+		{"DCGM_FI_DEV_GPU_TEMP", 150, 150, 1, "DCGM_FI_DEV_GPU_TEMP"},
+		{"DCGM_FI_DEV_GPU_TEMP_CELSIUS", 150, 150, 1, "DCGM_FI_DEV_GPU_TEMP"},
+		{"dcgm_gpu_temp", 150, 150, 1, "DCGM_FI_DEV_GPU_TEMP"},
+		{"DCGM_FI_DEV_SM_CLOCK", 100, 100, 1, "DCGM_FI_DEV_SM_CLOCK"},
+		{"DCGM_FI_DEV_SM_CLOCK_HERTZ", 1603, 100, 1e6, "DCGM_FI_DEV_SM_CLOCK_HERTZ"},
+		{"DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", 1611, 156, 1e-3, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"},
+	} {
+		f, ok := field.Named(c.name)
+		if !ok || f.ID != c.id || f.Of != c.of || f.Scale != c.scale || f.Legacy() != c.legacy {
+			t.Errorf("%s: %t %+v, want %+v", c.name, ok, f, c)
+		}
+	}
+	if f, ok := field.Named("DCGM_FI_DEV_NOTHING"); ok {
+		t.Errorf("%+v", f)
+	}
+}
+
+// Each name stands for one field, and each field that DCGM 4.7 renames has a name of its own there.
+func TestNamesAreUnique(t *testing.T) {
+	names, renamed := map[string]field.ID{}, map[string]field.ID{}
+	fields := 0
+	for f := range field.All() {
+		fields++
+		for _, name := range append([]string{f.Name}, f.Earlier...) {
+			if other, twice := names[name]; twice {
+				t.Errorf("%s is the name of %d and %d", name, other, f.ID)
+			}
+			names[name] = f.ID
+		}
+		if f.Of != f.ID {
+			continue
+		}
+		name, scale := field.Renamed(f)
+		if other, twice := renamed[name]; twice || scale <= 0 {
+			t.Errorf("%s is the new name of %d and %d, times %g", name, other, f.ID, scale)
+		}
+		renamed[name] = f.ID
+		if base, ok := field.Named(name); !ok || base.Of != f.ID {
+			t.Errorf("%s, the new name of %s, is not a name of its value", name, f.Name)
+		}
+	}
+	if fields < 600 {
+		t.Errorf("%d fields", fields)
+	}
+}

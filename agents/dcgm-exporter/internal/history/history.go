@@ -1,0 +1,122 @@
+// Package history remembers what has happened to a GPU: the errors that its driver reported,
+// and why its clocks were held down. It has no clock, and its size is bounded.
+package history
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
+)
+
+// GPU is the history of one GPU. Its zero value is empty.
+type GPU struct {
+	xids   map[key]*record
+	last   uint64
+	lastAt time.Time
+
+	held   uint64
+	clocks map[int]*record
+}
+
+// key is an error, and where it happened.
+type key struct {
+	code     uint64
+	instance uint32
+}
+
+// record is how often something has happened.
+type record struct {
+	total uint64
+	// at are the newest times, in order.
+	at []time.Time
+}
+
+const (
+	// mostTimes bounds the times that one record keeps: more errors in one window are
+	// counted as so many.
+	mostTimes = 4096
+	// mostCodes bounds the errors of one GPU: a driver that invents codes cannot fill memory.
+	mostCodes = 256
+)
+
+func (r *record) add(at time.Time) {
+	r.at = append(r.at, at)
+	if len(r.at) > mostTimes {
+		r.at = slices.Delete(r.at, 0, len(r.at)-mostTimes)
+	}
+}
+
+// recent returns how many of the times are within a window.
+func (r *record) recent(now time.Time, window time.Duration) uint64 {
+	i, _ := slices.BinarySearchFunc(r.at, now.Add(-window), time.Time.Compare)
+	r.at = slices.Delete(r.at, 0, i)
+	return uint64(len(r.at))
+}
+
+// XID records an error.
+func (g *GPU) XID(code uint64, instance uint32, at time.Time) {
+	g.last, g.lastAt = code, at
+	if g.xids == nil {
+		g.xids = map[key]*record{}
+	}
+	k := key{code, instance}
+	if g.xids[k] == nil {
+		if len(g.xids) >= mostCodes {
+			return
+		}
+		g.xids[k] = &record{}
+	}
+	g.xids[k].total++
+	g.xids[k].add(at)
+}
+
+// Last returns the code of the last error, 0 without any.
+func (g *GPU) Last() uint64 { return g.last }
+
+// reasons are the names that DCGM Exporter gives to the bits of nvml.h for the reasons for
+// which clocks are held down.
+func reasons() []string {
+	return []string{
+		"gpu_idle", "clocks_setting", "power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake", "display_clocks",
+	}
+}
+
+// Clocks records a reading of the reasons for which the clocks are held down.
+func (g *GPU) Clocks(bits uint64, at time.Time) {
+	if g.clocks == nil {
+		g.clocks = map[int]*record{}
+	}
+	for i := range reasons() {
+		bit := uint64(1) << i
+		if bits&bit == 0 {
+			continue
+		}
+		if g.clocks[i] == nil {
+			g.clocks[i] = &record{}
+		}
+		if g.held&bit == 0 {
+			g.clocks[i].total++
+		}
+		g.clocks[i].add(at)
+	}
+	g.held = bits
+}
+
+// Fill writes the history into a GPU that is served.
+func (g *GPU) Fill(to *exposition.GPU, now time.Time, xidWindow, clockWindow time.Duration) {
+	to.LastXID, to.LastXIDAt = g.last, g.lastAt
+	to.XIDs, to.Clocks = nil, nil
+	for k, r := range g.xids {
+		to.XIDs = append(to.XIDs, exposition.XID{Code: k.code, Instance: k.instance, Total: r.total, Recent: r.recent(now, xidWindow)})
+	}
+	slices.SortFunc(to.XIDs, func(a, b exposition.XID) int {
+		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Instance, b.Instance))
+	})
+	for _, i := range slices.Sorted(maps.Keys(g.clocks)) {
+		r := g.clocks[i]
+		to.Clocks = append(to.Clocks, exposition.ClockEvent{Reason: reasons()[i], Total: r.total, Recent: r.recent(now, clockWindow)})
+	}
+}

@@ -1,0 +1,91 @@
+// Package scrape answers GET /metrics: with the metrics of the GPUs that are kept for it, and
+// with those of the exporter itself.
+package scrape
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/exporter"
+)
+
+// Handler returns the handler of GET /metrics. own are the metrics of the exporter itself.
+func Handler(served func() *exporter.Served, own prometheus.Gatherer, log *slog.Logger) http.Handler {
+	options := promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		// A collector that fails must not hide the others.
+		ErrorHandling:     promhttp.ContinueOnError,
+		EnableOpenMetrics: true,
+	}
+	plain := promhttp.HandlerFor(gatherer{served, own, false}, options)
+	open := promhttp.HandlerFor(gatherer{served, own, true}, options)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...).FormatType() == expfmt.TypeOpenMetrics {
+			open.ServeHTTP(w, r)
+			return
+		}
+		plain.ServeHTTP(w, r)
+	})
+}
+
+// gatherer has the metrics of the GPUs and of the exporter.
+type gatherer struct {
+	served func() *exporter.Served
+	own    prometheus.Gatherer
+	// open says that they are served as OpenMetrics.
+	open bool
+}
+
+// Gather returns all metrics, ordered by name.
+func (g gatherer) Gather() ([]*dto.MetricFamily, error) {
+	own, err := g.own.Gather()
+	served := g.served()
+	out := slices.Concat(own, served.Families)
+	if age := ages(served.Read, time.Now()); age != nil {
+		out = append(out, age)
+	}
+	if g.open {
+		for i, f := range out {
+			out[i] = named(f)
+		}
+	}
+	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return out, err
+}
+
+// named returns a family whose name OpenMetrics does not change: it adds "_total" to the name of
+// a counter, which no query of DCGM's metrics has. Their type is unknown instead.
+func named(f *dto.MetricFamily) *dto.MetricFamily {
+	if f.GetType() != dto.MetricType_COUNTER || strings.HasSuffix(f.GetName(), "_total") {
+		return f
+	}
+	kind := dto.MetricType_UNTYPED
+	out := &dto.MetricFamily{Name: f.Name, Help: f.Help, Type: &kind, Metric: make([]*dto.Metric, len(f.Metric))}
+	for i, m := range f.Metric {
+		out.Metric[i] = &dto.Metric{Label: m.Label, Untyped: &dto.Untyped{Value: m.GetCounter().Value}}
+	}
+	return out
+}
+
+// ages returns how old the readings of the GPUs are.
+func ages(read []exporter.Read, now time.Time) *dto.MetricFamily {
+	if len(read) == 0 {
+		return nil
+	}
+	name, help, kind := "exporter_sample_age_seconds", "Age of the last reading of the GPU.", dto.MetricType_GAUGE
+	f := &dto.MetricFamily{Name: &name, Help: &help, Type: &kind}
+	for _, r := range read {
+		age := max(0, now.Sub(r.At).Seconds())
+		f.Metric = append(f.Metric, &dto.Metric{Label: r.Labels, Gauge: &dto.Gauge{Value: &age}})
+	}
+	return f
+}

@@ -1,0 +1,10 @@
+// Dcgm-exporter serves the metrics of the GPUs of its node to Prometheus, under the names that
+// NVIDIA's DCGM Exporter gives them.
+package main
+
+import (
+	"outrigger.dev/agents/dcgm-exporter/internal/app"
+	"outrigger.dev/pkg/agent"
+)
+
+func main() { agent.Main(app.App()) }
