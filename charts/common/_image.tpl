@@ -30,7 +30,7 @@ names of their values "keys" those to remove): it does not have the programs of 
 {{- if and $theirs (or (not $ours) (hasPrefix "nvcr.io/nvidia/" .repository)) -}}
 {{- fail (printf "%s: %q is an image of NVIDIA, and this chart runs another program; remove %s from your values, or set %s to your copy of this chart's image" .in .repository .keys .in) -}}
 {{- end -}}
-{{- if regexMatch `^(v[0-9]+|0)\.[0-9]+\.[0-9]+` $tag -}}
+{{- if regexMatch `^(v[0-9]+|0)\.[0-9]+\.[0-9]+|^[0-9]\.[0-9]+\.[0-9]+-[0-9]\.[0-9]+\.[0-9]+` $tag -}}
 {{- fail (printf "%s: %q is a version of NVIDIA's images; remove %s from your values" .version $tag .version) -}}
 {{- end -}}
 {{- end -}}

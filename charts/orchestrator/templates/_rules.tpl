@@ -30,6 +30,9 @@
 - apiGroups: ["coordination.k8s.io"]
   resources: [leases]
   verbs: [list, watch, create, patch]
+- apiGroups: ["monitoring.coreos.com"]
+  resources: [podmonitors, servicemonitors]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: ["networking.k8s.io"]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
@@ -71,5 +74,5 @@
 
 {{- /* The resources among them that are in a namespace. */ -}}
 {{- define "orchestrator.namespaced" -}}
-[configmaps, daemonsets, networkpolicies, pods, rolebindings, roles, serviceaccounts, services]
+[configmaps, daemonsets, networkpolicies, podmonitors, pods, rolebindings, roles, serviceaccounts, servicemonitors, services]
 {{- end -}}

@@ -1,0 +1,53 @@
+{{- /* The names of the variables are those of NVIDIA's DCGM Exporter. */ -}}
+{{- define "dcgm-exporter.env" -}}
+{{ include "dcgm-exporter.driver" (dict "root" . "template" "outrigger.driverEnv") }}
+{{- if .Values.metrics.port }}
+- name: DCGM_EXPORTER_LISTEN
+  value: {{ printf "%s:%d" (include "outrigger.localhost" . | empty | ternary "" "127.0.0.1") (int .Values.metrics.port) | quote }}
+{{- end }}
+- name: DCGM_EXPORTER_KUBERNETES
+  value: "true"
+- name: DCGM_EXPORTER_COLLECTORS
+  value: {{ include "dcgm-exporter.countersName" . | empty | ternary "/etc/dcgm-exporter/dcp-metrics-included.csv" (printf "/counters/%s" (include "dcgm-exporter.countersKey" .)) }}
+- name: DCGM_POD_RESOURCES_KUBELET_SOCKET
+  value: {{ include "dcgm-exporter.podResources" . }}/kubelet.sock
+{{- if .Values.enablePodLabels }}
+- name: DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS
+  value: "true"
+{{- end }}
+{{- if .Values.enablePodUID }}
+- name: DCGM_EXPORTER_KUBERNETES_ENABLE_POD_UID
+  value: "true"
+{{- end }}
+{{- if .Values.hpcJobMapping.enabled }}
+- name: DCGM_HPC_JOB_MAPPING_DIR
+  value: {{ .Values.hpcJobMapping.directory | quote }}
+{{- end }}
+{{- end -}}
+
+{{- define "dcgm-exporter.choices" -}}
+{{- include "outrigger.choiceEnv" (list
+  (list "NVIDIA_DEV_ROOT" (include "dcgm-exporter.driver" (dict "root" . "template" "outrigger.devRoot")))
+  (list "DCGM_EXPORTER_INTERVAL" .Values.collectInterval)
+  (list "DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX" .Values.podLabelAllowlistRegex)) -}}
+{{- end -}}
+
+{{- /* The user's variables. As in NVIDIA's GPU Operator, a list of the values takes precedence over
+the variable with the path of one. */ -}}
+{{- define "dcgm-exporter.userEnv" -}}
+{{- $counters := include "dcgm-exporter.countersName" . -}}
+{{- $env := list -}}
+{{- range default list .Values.env -}}
+{{- if not (and $counters (eq .name "DCGM_EXPORTER_COLLECTORS")) }}{{ $env = append $env . }}{{ end -}}
+{{- end -}}
+{{- toYaml $env -}}
+{{- end -}}
+
+{{- /* The flags that NVIDIA's DCGM Exporter does not have, and the user's, which come last and win. */ -}}
+{{- define "dcgm-exporter.args" -}}
+{{- $args := list -}}
+{{- range list (list "metric-names" .Values.metricNames) (list "hostname-label" .Values.hostnameLabel) (list "mig-gpu-metrics" .Values.migGPUMetrics) -}}
+{{- if last . }}{{ $args = append $args (printf "--%s=%s" (first .) (last .)) }}{{ end -}}
+{{- end -}}
+{{- concat $args (include "outrigger.args" . | fromYamlArray) | toYaml -}}
+{{- end -}}
