@@ -22,5 +22,12 @@ if [ "$(id -u)" -ne 0 ]; then
   exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
+# Only the programs are needed: Debian would start the services of a package too, such as Prometheus.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e $policy ]; then
+  trap 'rm -f $policy' EXIT
+  printf '#!/bin/sh\nexit 101\n' >$policy
+  chmod +x $policy
+fi
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends "${missing[@]}"
