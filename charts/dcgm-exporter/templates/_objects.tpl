@@ -1,5 +1,6 @@
 {{- define "dcgm-exporter.objects" -}}
 {{- include "outrigger.parts" (dict "root" . "parts" (list
+  "dcgm-exporter.alerts"
   "dcgm-exporter.counters"
   "dcgm-exporter.daemonset"
   "dcgm-exporter.monitors"

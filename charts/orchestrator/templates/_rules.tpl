@@ -31,7 +31,7 @@
   resources: [leases]
   verbs: [list, watch, create, patch]
 - apiGroups: ["monitoring.coreos.com"]
-  resources: [podmonitors, servicemonitors]
+  resources: [podmonitors, prometheusrules, servicemonitors]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: ["networking.k8s.io"]
   resources: [networkpolicies]
@@ -74,5 +74,5 @@
 
 {{- /* The resources among them that are in a namespace. */ -}}
 {{- define "orchestrator.namespaced" -}}
-[configmaps, daemonsets, networkpolicies, podmonitors, pods, rolebindings, roles, serviceaccounts, servicemonitors, services]
+[configmaps, daemonsets, networkpolicies, podmonitors, pods, prometheusrules, rolebindings, roles, serviceaccounts, servicemonitors, services]
 {{- end -}}
