@@ -3,6 +3,7 @@
   "dcgm-exporter.alerts"
   "dcgm-exporter.counters"
   "dcgm-exporter.daemonset"
+  "dcgm-exporter.dashboards"
   "dcgm-exporter.monitors"
   "dcgm-exporter.networkpolicy"
   "dcgm-exporter.rbac"
