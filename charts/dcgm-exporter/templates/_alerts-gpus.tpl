@@ -13,18 +13,25 @@
         description: The GPU has left the PCI bus, or its driver hangs. Drain the node, and reboot it; if that does not help, replace the GPU.
     - alert: GPUXidCritical
       expr: |-
-        {{- include "dcgm-exporter.xids" "48|62|64|74|79|95|119|120" | nindent 8 }}
+        {{- include "dcgm-exporter.xids" "critical" | nindent 8 }}
       labels: {severity: critical}
       annotations:
         summary: {{ $gpu }} reported XID [[ $labels.xid ]]
         description: The XID is one of faults of the hardware or the driver, after which the GPU needs a reset or the node a reboot. Drain the node, and look the XID up in NVIDIA's documentation.
     - alert: GPUXidApplication
       expr: |-
-        {{- include "dcgm-exporter.xids" "13|31|43|45" | nindent 8 }}
+        {{- include "dcgm-exporter.xids" "application" | nindent 8 }}
       labels: {severity: info}
       annotations:
         summary: {{ $gpu }} reported XID [[ $labels.xid ]]
         description: A program has used the GPU in a wrong way, or was killed. Look at the pod that ran on it; the GPU works on.
+    - alert: GPURecoveryActionNeeded
+      expr: max {{ $by }} (gpu_recovery_action) > 0
+      for: 5m
+      labels: {severity: critical}
+      annotations:
+        summary: {{ $gpu }} needs [[ if eq $value 1.0 ]]a reset[[ else if eq $value 2.0 ]]a reboot of its node[[ else ]]to be drained, recovery action [[ $value ]],[[ end ]] to be healthy again
+        description: The driver has found a fault after which programs fail on the GPU. Drain the node, and do what the driver requests.
     - alert: GPUUncorrectableECC
       expr: |-
         max {{ $by }} (increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[1h])) > 0

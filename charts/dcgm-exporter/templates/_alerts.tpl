@@ -29,13 +29,13 @@ by (Hostname, hostname, gpu, UUID, pci_bus_id, modelName)
 GPU [[ $labels.gpu ]] ([[ $labels.UUID ]]) of node [[ or $labels.Hostname $labels.hostname ]]
 {{- end -}}
 
-{{- /* XIDs of a kind in the last 15 minutes, of a pattern. The second part is for a series that begins
+{{- /* XIDs of a class in the last 15 minutes. The second part is for a series that begins
 with its first XID, of which increase sees nothing. */ -}}
 {{- define "dcgm-exporter.xids" -}}
 {{- $by := "by (Hostname, hostname, gpu, UUID, pci_bus_id, modelName, xid)" -}}
-max {{ $by }} (increase(gpu_xid_errors_total{xid=~"{{ . }}"}[15m])) > 0
+max {{ $by }} (increase(gpu_xid_errors_total{class="{{ . }}"}[15m])) > 0
 or (
-  max {{ $by }} (gpu_xid_errors_total{xid=~"{{ . }}"}) > 0
-  unless max {{ $by }} (gpu_xid_errors_total{xid=~"{{ . }}"} offset 15m)
+  max {{ $by }} (gpu_xid_errors_total{class="{{ . }}"}) > 0
+  unless max {{ $by }} (gpu_xid_errors_total{class="{{ . }}"} offset 15m)
 )
 {{- end -}}

@@ -16,7 +16,7 @@
       hostPID: true
       {{- end }}
       containers:
-        - {{ include "outrigger.container" (dict "root" $ "name" "dcgm-exporter" "args" (include "dcgm-exporter.args" . | fromYamlArray) "env" $env "resources" .Values.resources) | nindent 10 | trim }}
+        - {{ include "outrigger.container" (dict "root" $ "name" "dcgm-exporter" "args" (include "outrigger.args" . | fromYamlArray) "env" $env "resources" .Values.resources) | nindent 10 | trim }}
           {{- with .Values.securityContext }}
           # Device nodes: a container that is not privileged may open only those that its runtime has
           # allowed when it started, and /dev is a mount of which the runtime knows nothing.

@@ -1,6 +1,12 @@
 {{- /* The names of the variables are those of NVIDIA's DCGM Exporter. */ -}}
 {{- define "dcgm-exporter.env" -}}
-{{ include "dcgm-exporter.driver" (dict "root" . "template" "outrigger.driverEnv") }}
+{{- $driver := include "dcgm-exporter.driver" (dict "root" . "template" "outrigger.driverEnv") -}}
+{{- if .Values.hostPID }}
+# PROC_ROOT: with the host's process IDs, the container's own /proc has all processes and the driver.
+{{ replace "/host/proc" "/proc" $driver }}
+{{- else }}
+{{ $driver }}
+{{- end }}
 {{- if .Values.metrics.port }}
 - name: DCGM_EXPORTER_LISTEN
   value: {{ printf "%s:%d" (include "outrigger.localhost" . | empty | ternary "" "127.0.0.1") (int .Values.metrics.port) | quote }}
@@ -28,6 +34,9 @@
 {{- define "dcgm-exporter.choices" -}}
 {{- include "outrigger.choiceEnv" (list
   (list "NVIDIA_DEV_ROOT" (include "dcgm-exporter.driver" (dict "root" . "template" "outrigger.devRoot")))
+  (list "DCGM_EXPORTER_METRIC_NAMES" .Values.metricNames)
+  (list "DCGM_EXPORTER_HOSTNAME_LABEL" .Values.hostnameLabel)
+  (list "DCGM_EXPORTER_MIG_GPU_METRICS" .Values.migGPUMetrics)
   (list "DCGM_EXPORTER_INTERVAL" .Values.collectInterval)
   (list "DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX" .Values.podLabelAllowlistRegex)) -}}
 {{- end -}}
@@ -41,13 +50,4 @@ the variable with the path of one. */ -}}
 {{- if not (and $counters (eq .name "DCGM_EXPORTER_COLLECTORS")) }}{{ $env = append $env . }}{{ end -}}
 {{- end -}}
 {{- toYaml $env -}}
-{{- end -}}
-
-{{- /* The flags that NVIDIA's DCGM Exporter does not have, and the user's, which come last and win. */ -}}
-{{- define "dcgm-exporter.args" -}}
-{{- $args := list -}}
-{{- range list (list "metric-names" .Values.metricNames) (list "hostname-label" .Values.hostnameLabel) (list "mig-gpu-metrics" .Values.migGPUMetrics) -}}
-{{- if last . }}{{ $args = append $args (printf "--%s=%s" (first .) (last .)) }}{{ end -}}
-{{- end -}}
-{{- concat $args (include "outrigger.args" . | fromYamlArray) | toYaml -}}
 {{- end -}}

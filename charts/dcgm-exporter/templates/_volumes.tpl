@@ -5,6 +5,12 @@
 - name: pod-resources
   mountPath: {{ include "dcgm-exporter.podResources" . }}
   readOnly: true
+{{- if .Values.hostPID }}
+# The kubelet puts the name and the UID of each pod into the name of a folder here.
+- name: pod-logs
+  mountPath: /var/log/pods
+  readOnly: true
+{{- end }}
 {{- if include "dcgm-exporter.countersName" . }}
 # The folder, not the file, as the kubelet replaces it when the ConfigMap changes.
 - name: counters
@@ -24,6 +30,12 @@
   hostPath:
     path: {{ include "dcgm-exporter.podResources" . }}
     type: Directory
+{{- if .Values.hostPID }}
+- name: pod-logs
+  hostPath:
+    path: /var/log/pods
+    type: DirectoryOrCreate
+{{- end }}
 {{- with include "dcgm-exporter.countersName" . }}
 - name: counters
   configMap:
