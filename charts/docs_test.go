@@ -16,7 +16,7 @@ func TestTheAirGappedValuesOfTheDocumentation(t *testing.T) {
 		images int
 		texts  []string
 	}{
-		"from-nvidia-gpu-operator.md": {9, []string{
+		"from-nvidia-gpu-operator.md": {10, []string{
 			"name: CONTAINERD_SET_AS_DEFAULT", "maxUnavailable: 1\n", "value: /usr/local/nvidia\n", "registry.example.org/gpu/driver:580.95.05-ubuntu22.04",
 		}},
 		"driver-loader.md": {2, []string{

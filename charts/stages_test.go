@@ -42,7 +42,7 @@ func TestStagesComeInTheOrderOfTheirNeeds(t *testing.T) {
 		}
 		names = append(names, s.Name)
 	}
-	for name, key := range map[string]string{"outrigger": "", "container-toolkit": "toolkit", "device-plugin": "devicePlugin", "dra-plugin": "draPlugin", "feature-discovery": "gfd"} {
+	for name, key := range map[string]string{"outrigger": "", "container-toolkit": "toolkit", "device-plugin": "devicePlugin", "dra-plugin": "draPlugin", "feature-discovery": "gfd", "dcgm-exporter": "dcgmExporter"} {
 		at := slices.Index(names, name)
 		if at < 0 {
 			t.Fatalf("no stage %s: %v", name, names)
@@ -132,8 +132,8 @@ func TestStagesNamesEveryMistakeInTheValues(t *testing.T) {
 				"gfd.publish: value must be one of 'node', 'nfd-file', 'nodefeature'",
 		},
 		"several agents that this release lacks": {
-			"{dcgmExporter: {enabled: true}, migManager: {enabled: true, image: k8s-mig-manager}}",
-			"dcgmExporter.enabled: this release has no exporter of GPU metrics; set it to false, and install DCGM Exporter separately\n" +
+			"{dcgm: {enabled: true}, migManager: {enabled: true, image: k8s-mig-manager}}",
+			"dcgm.enabled: this release has no DCGM, and dcgmExporter needs none; set it to false\n" +
 				"migManager.enabled: this release does not partition GPUs; set it to false, and partition them with nvidia-smi or MIG Manager",
 		},
 		"a config that agents share": {

@@ -87,7 +87,7 @@ func TestPools(t *testing.T) {
 			t.Errorf("%s is of the pool %d, want %d", st.Name, st.PoolOrder, want)
 		}
 		for _, o := range st.Objects {
-			if k := o.GetKind(); k == "DaemonSet" || k == "RuntimeClass" || k == "ServiceAccount" {
+			if k := o.GetKind(); k == "DaemonSet" || k == "RuntimeClass" || k == "ServiceAccount" || k == "Service" {
 				fmt.Fprintf(&out, "  %s %s\n", k, o.GetName())
 			}
 		}
@@ -121,15 +121,18 @@ func TestEachNodeHasOneDaemonSetOfAChart(t *testing.T) {
 		labels map[string]string
 		want   []string
 	}{
-		"a node of no pool":    {nil, []string{"container-toolkit", "device-plugin", "feature-discovery"}},
-		"a node of a pool":     {map[string]string{"nvidia.com/gpu.product": "NVIDIA-H100"}, []string{"container-toolkit/h100", "device-plugin/h100", "feature-discovery"}},
-		"half of the selector": {map[string]string{"zone": "edge"}, []string{"container-toolkit", "device-plugin", "feature-discovery"}},
+		"a node of no pool": {nil, []string{"container-toolkit", "dcgm-exporter", "device-plugin", "feature-discovery"}},
+		"a node of a pool": {
+			map[string]string{"nvidia.com/gpu.product": "NVIDIA-H100"},
+			[]string{"container-toolkit/h100", "dcgm-exporter/h100", "device-plugin/h100", "feature-discovery"},
+		},
+		"half of the selector": {map[string]string{"zone": "edge"}, []string{"container-toolkit", "dcgm-exporter", "device-plugin", "feature-discovery"}},
 		"a node of a pool without an agent": {
-			map[string]string{"zone": "edge", "os": "flatcar"}, []string{"device-plugin/edge", "feature-discovery"},
+			map[string]string{"zone": "edge", "os": "flatcar"}, []string{"dcgm-exporter/edge", "device-plugin/edge", "feature-discovery"},
 		},
 		"a node of both pools": {
 			map[string]string{"nvidia.com/gpu.product": "NVIDIA-H100", "zone": "edge", "os": "flatcar"},
-			[]string{"container-toolkit/h100", "device-plugin/h100", "feature-discovery"},
+			[]string{"container-toolkit/h100", "dcgm-exporter/h100", "device-plugin/h100", "feature-discovery"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
