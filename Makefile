@@ -28,9 +28,9 @@ TESTED := $(CLUSTER) nfd docker crio
 # The programs of a cluster with thousands of nodes that run no pods.
 SCALE := kubernetes kwok
 # The commands and images that the demo runs.
-DEMO := agents/device-plugin agents/device-plugin/mps-control-daemon agents/feature-discovery \
+DEMO := agents/dcgm-exporter agents/device-plugin agents/device-plugin/mps-control-daemon agents/feature-discovery \
         agents/container-toolkit/... agents/driver-loader/... images orchestrator samples/vectoradd sim/cmd/gpu-sim test/cluster test/e2e/demo
-DEMO_IMAGES := device-plugin feature-discovery container-toolkit driver-loader orchestrator vectoradd
+DEMO_IMAGES := dcgm-exporter device-plugin feature-discovery container-toolkit driver-loader orchestrator vectoradd
 
 # $(call download,FOLDER…): one download of the modules that each folder requires.
 download = $(STEP) "download Go modules" tools/download.sh $(sort $(1))
