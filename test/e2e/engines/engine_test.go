@@ -19,7 +19,7 @@ const serving = `
 # As the folders of a containerd that the distribution starts.
 mkdir -m 711 -p /run/dk/containerd
 "$DOCKERD" $FLAGS --data-root /run/data --storage-driver vfs --exec-root /run/dk --pidfile /run/dk.pid \
-  --config-file "$DIR/daemon.json" -H "$DOCKER_HOST" --iptables=false --ip6tables=false --bridge=none \
+  --config-file "$DIR/daemon.json" -H "$DOCKER_HOST" --iptables=false --ip6tables=false --userland-proxy=false --bridge=none \
   --exec-opt native.cgroupdriver=cgroupfs --cgroup-parent="/$CGROUP" >"$DIR/log" 2>&1 &
 engine=$!
 until "$DOCKER" version >/dev/null 2>&1; do

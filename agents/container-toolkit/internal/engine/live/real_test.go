@@ -244,7 +244,7 @@ func (r real) loadsItsConfig(program string) {
 	r.put("config", text)
 	starts := r.supervised(program, "--config-file", filepath.Join(r.dir, "config"), "--host", "unix://"+r.config.Socket,
 		"--data-root", filepath.Join(r.dir, "data"), "--exec-root", filepath.Join(r.dir, "exec"), "--pidfile", filepath.Join(r.dir, "pid"),
-		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--storage-driver", "vfs")
+		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--userland-proxy=false", "--storage-driver", "vfs")
 	k := r.keeper()
 	r.until("dockerd answers", func() bool { _, differs, err := k.Loaded(context.Background()); return err == nil && differs != "" })
 	_, err := k.Keep(context.Background())
