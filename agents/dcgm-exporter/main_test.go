@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -193,6 +194,36 @@ func TestADriverThatHangsHoldsUpNoScrape(t *testing.T) {
 	}
 	p.lacks("DCGM_FI_DEV_GPU_TEMP")
 	p.Dies("has not answered")
+}
+
+// An error that only the kernel's log has is that of its GPU.
+func TestErrorsOfTheKernelsLog(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=2", "--model=h100-80")
+	path := filepath.Join(t.TempDir(), "kmsg")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	p := start(t, n, "--kernel-log="+path)
+	var bus string
+	agenttest.Poll(t, "the GPU", func() bool {
+		for labels := range p.series("gpu_up", `gpu="1"`) {
+			_, rest, _ := strings.Cut(labels, `pci_bus_id="0000`)
+			bus, _, _ = strings.Cut(rest, `.0"`)
+		}
+		return bus != ""
+	})
+	if _, err := log.WriteString("4,1,1,-;NVRM: Xid (PCI:" + bus + "): 119, pid=1, Timeout after 6s\n"); err != nil {
+		t.Fatal(err)
+	}
+	p.has("1", "gpu_xid_errors_total", `gpu="1"`, `xid="119"`)
+	p.has("119", "DCGM_FI_DEV_XID_ERRORS", `gpu="1"`)
+	p.has("0", "gpu_xid_errors_total", `gpu="0"`, `xid="119"`)
 }
 
 // The exporter lets go of NVML for an agent that has claimed it, and goes on afterwards.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/exporter"
+	"outrigger.dev/agents/dcgm-exporter/internal/kernellog"
 	"outrigger.dev/agents/dcgm-exporter/internal/scrape"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/driver"
@@ -95,6 +96,11 @@ func newParts(c *cli.Context, log *slog.Logger) (*parts, error) {
 	p.pods.connect(&cfg)
 	if dir := c.Path("hpc-job-mapping-dir"); dir != "" {
 		cfg.Jobs = newJobs(dir, log).read
+	}
+	if file := c.Path("kernel-log"); file != "" {
+		cfg.WatchLog = func(ctx context.Context, deliver func(kernellog.XID)) error {
+			return kernellog.Watch(ctx, file, deliver)
+		}
 	}
 	p.exporter = exporter.New(cfg)
 	return p, nil

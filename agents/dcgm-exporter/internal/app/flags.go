@@ -62,6 +62,10 @@ func metricFlags() []cli.Flag {
 			Name: "replace-blanks-in-model-name", EnvVars: []string{"DCGM_EXPORTER_REPLACE_BLANKS_IN_MODEL_NAME"},
 			Usage: "put - in place of blanks in the label modelName",
 		},
+		&cli.PathFlag{
+			Name: "kernel-log", EnvVars: []string{"DCGM_EXPORTER_KERNEL_LOG"}, Value: "/dev/kmsg",
+			Usage: "`FILE` with the kernel's log, which has the XIDs 79, 119 and 120: NVML does not report them; if empty, they are not looked for",
+		},
 		&cli.IntFlag{
 			Name: "xid-count-window-size", EnvVars: []string{"DCGM_EXPORTER_XID_COUNT_WINDOW_SIZE"}, Value: 300_000,
 			Usage: "`MILLISECONDS` for which an error counts in DCGM_EXP_XID_ERRORS_COUNT",

@@ -7,6 +7,7 @@ import (
 	"outrigger.dev/agents/dcgm-exporter/internal/account"
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
 	"outrigger.dev/agents/dcgm-exporter/internal/history"
+	"outrigger.dev/agents/dcgm-exporter/internal/kernellog"
 	"outrigger.dev/agents/dcgm-exporter/internal/processes"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
@@ -136,7 +137,17 @@ func (e *Exporter) event(ev gpu.Event) {
 		e.observer.Refresh()
 	}
 	if d := e.gpus[ev.GPU]; d != nil && ev.Kind == gpu.EventXID {
-		d.history.XID(ev.XID, ev.GPUInstance, time.Now())
+		d.history.XID(history.NVML, ev.XID, ev.GPUInstance, time.Now())
+	}
+}
+
+// logged takes an error of the kernel's log.
+func (e *Exporter) logged(x kernellog.XID) {
+	for _, d := range e.gpus {
+		if d.gpu.PCI.BusID == x.BusID {
+			d.history.XID(history.KernelLog, x.Code, gpu.NoInstance, time.Now())
+			e.observer.Refresh()
+		}
 	}
 }
 

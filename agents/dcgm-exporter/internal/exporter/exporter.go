@@ -18,6 +18,7 @@ import (
 	"outrigger.dev/agents/dcgm-exporter/internal/account"
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
 	"outrigger.dev/agents/dcgm-exporter/internal/jobs"
+	"outrigger.dev/agents/dcgm-exporter/internal/kernellog"
 	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/agents/dcgm-exporter/internal/processes"
 	"outrigger.dev/pkg/gpu"
@@ -44,6 +45,9 @@ type Config struct {
 	Pods Pods
 	// Labels are more labels of the metrics of a container. It may be nil.
 	Labels func(pods.User) []exposition.Label
+	// WatchLog delivers the errors of GPUs that only the kernel's log has, until ctx ends. It may
+	// be nil.
+	WatchLog func(ctx context.Context, deliver func(kernellog.XID)) error
 	// Jobs reads the jobs of a batch system. It may be nil.
 	Jobs func() jobs.Jobs
 	// Processes says how to find the pods of processes on a shared GPU. If nil, what the
@@ -76,6 +80,7 @@ type Exporter struct {
 	observer *observe.Observer[nothing, nothing]
 	options  pace.Latest[exposition.Options]
 	readings chan reading
+	xids     chan kernellog.XID
 	answers  pace.Latest[answer]
 	ready    *pace.Readiness
 	served   atomic.Pointer[Served]
@@ -100,6 +105,7 @@ func New(cfg Config) *Exporter {
 		}),
 		options:  pace.NewLatest[exposition.Options](),
 		readings: make(chan reading),
+		xids:     make(chan kernellog.XID),
 		answers:  pace.NewLatest[answer](),
 		ready:    pace.NewReadiness(errStarting),
 		gpus:     map[gpu.UUID]*device{},
@@ -126,8 +132,24 @@ func (e *Exporter) Reload() { e.observer.Reload() }
 func (e *Exporter) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return e.observer.Run(ctx) })
+	if e.cfg.WatchLog != nil {
+		g.Go(func() error { e.watchLog(ctx); return nil })
+	}
 	g.Go(func() error { return e.loop(ctx) })
 	return g.Wait()
+}
+
+// watchLog takes errors from the kernel's log until ctx ends.
+func (e *Exporter) watchLog(ctx context.Context) {
+	err := e.cfg.WatchLog(ctx, func(x kernellog.XID) {
+		select {
+		case e.xids <- x:
+		case <-ctx.Done():
+		}
+	})
+	if err != nil && ctx.Err() == nil {
+		e.log.Warn("errors that only the kernel's log has are not counted: XIDs 79, 119 and 120", "err", err)
+	}
 }
 
 // pause is how long readings are collected before what is served is derived again: the
@@ -152,6 +174,8 @@ func (e *Exporter) loop(ctx context.Context) error {
 		case <-e.observer.Hangs(): //nolint:errcheck // the workers notice it for each GPU
 		case o := <-e.options:
 			e.configure(ctx, o)
+		case x := <-e.xids:
+			e.logged(x)
 		case r := <-e.readings:
 			e.read(r)
 		case a := <-e.answers:

@@ -30,6 +30,9 @@ type key struct {
 // record is how often something has happened.
 type record struct {
 	total uint64
+	// from and last are where and when it was reported last.
+	from Source
+	last time.Time
 	// at are the newest times, in order.
 	at []time.Time
 }
@@ -56,13 +59,28 @@ func (r *record) recent(now time.Time, window time.Duration) uint64 {
 	return uint64(len(r.at))
 }
 
-// XID records an error.
-func (g *GPU) XID(code uint64, instance uint32, at time.Time) {
+// Source is who reports an error.
+type Source int
+
+// The sources of errors.
+const (
+	NVML Source = iota
+	KernelLog
+)
+
+// same is the longest time between the reports of one error by two sources.
+const same = 5 * time.Second
+
+// XID records an error. Of one that two sources report, the first report counts.
+func (g *GPU) XID(from Source, code uint64, instance uint32, at time.Time) {
+	k := key{code, instance}
+	if r := g.xids[k]; r != nil && r.from != from && at.Sub(r.last) < same {
+		return
+	}
 	g.last, g.lastAt = code, at
 	if g.xids == nil {
 		g.xids = map[key]*record{}
 	}
-	k := key{code, instance}
 	if g.xids[k] == nil {
 		if len(g.xids) >= mostCodes {
 			return
@@ -70,6 +88,7 @@ func (g *GPU) XID(code uint64, instance uint32, at time.Time) {
 		g.xids[k] = &record{}
 	}
 	g.xids[k].total++
+	g.xids[k].from, g.xids[k].last = from, at
 	g.xids[k].add(at)
 }
 

@@ -27,9 +27,9 @@ func TestXIDs(t *testing.T) {
 	if got := filled(&h, 0); got.LastXID != 0 || !got.LastXIDAt.IsZero() || len(got.XIDs) > 0 {
 		t.Errorf("without errors: %+v", got)
 	}
-	h.XID(31, 1, after(0))
-	h.XID(31, 1, after(50))
-	h.XID(79, gpu.NoInstance, after(55))
+	h.XID(history.NVML, 31, 1, after(0))
+	h.XID(history.NVML, 31, 1, after(50))
+	h.XID(history.NVML, 79, gpu.NoInstance, after(55))
 	got := filled(&h, 70)
 	want := []exposition.XID{{Code: 31, Instance: 1, Total: 2, Recent: 1}, {Code: 79, Instance: gpu.NoInstance, Total: 1, Recent: 1}}
 	if diff := cmp.Diff(want, got.XIDs); diff != "" || got.LastXID != 79 || !got.LastXIDAt.Equal(after(55)) {
@@ -40,12 +40,28 @@ func TestXIDs(t *testing.T) {
 	}
 }
 
+// NVML and the kernel's log may report the same error.
+func TestAnErrorFromTwoSourcesCountsOnce(t *testing.T) {
+	var h history.GPU
+	h.XID(history.KernelLog, 79, gpu.NoInstance, after(0))
+	h.XID(history.NVML, 79, gpu.NoInstance, after(2))
+	if got := filled(&h, 2).XIDs; len(got) != 1 || got[0].Total != 1 {
+		t.Errorf("one error: %+v", got)
+	}
+	// The same source reports each error once.
+	h.XID(history.KernelLog, 79, gpu.NoInstance, after(3))
+	h.XID(history.NVML, 79, gpu.NoInstance, after(300))
+	if got := filled(&h, 300).XIDs; got[0].Total != 3 {
+		t.Errorf("three errors: %+v", got)
+	}
+}
+
 // A driver that reports errors without end, or that invents codes, fills no memory.
 func TestBounds(t *testing.T) {
 	var h history.GPU
 	for i := range 100_000 {
-		h.XID(13, 0, after(0))
-		h.XID(uint64(1000+i), 0, after(0))
+		h.XID(history.NVML, 13, 0, after(0))
+		h.XID(history.NVML, uint64(1000+i), 0, after(0))
 	}
 	got := filled(&h, 0)
 	if len(got.XIDs) > 300 {
