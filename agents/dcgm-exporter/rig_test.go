@@ -1,8 +1,10 @@
 package main
 
 import (
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
@@ -22,12 +24,15 @@ type process struct {
 	run string
 }
 
+// interval is the time between two readings of a GPU.
+const interval = 250 * time.Millisecond
+
 // start starts an exporter in the node, which reads its GPUs often.
 func start(t *testing.T, n *simtest.Node, args ...string) *process {
 	t.Helper()
 	run := t.TempDir()
 	cmd := agenttest.Command(t, n, append([]string{
-		"--run-root", run, "--listen", "127.0.0.1:0", "--collect-interval=250", "--node-name=node1",
+		"--run-root", run, "--listen", "127.0.0.1:0", "--collect-interval=" + strconv.Itoa(int(interval.Milliseconds())), "--node-name=node1",
 	}, args...)...)
 	return &process{Process: agenttest.Start(t, cmd), t: t, run: run}
 }
