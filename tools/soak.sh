@@ -127,6 +127,7 @@ many_nodes() {
 cd "$root" || exit 1
 work device-plugin
 work feature-discovery
+work dcgm-exporter
 on_cluster "feature-discovery at rest" TestNothingIsWrittenWhenNothingChanges "$idle" OUTRIGGER_IDLE '\(.* asked [0-9]* times in .*\)'
 many_nodes
 on_cluster "agents in chaos" TestChaos "$chaos" OUTRIGGER_CHAOS '\([0-9]* faults of .*\)'

@@ -17,6 +17,7 @@ import (
 
 	"outrigger.dev/pkg/program"
 	"outrigger.dev/test/bench/internal/containertoolkit"
+	"outrigger.dev/test/bench/internal/dcgmexporter"
 	"outrigger.dev/test/bench/internal/deviceplugin"
 	"outrigger.dev/test/bench/internal/featurediscovery"
 	"outrigger.dev/test/bench/internal/orchestrator"
@@ -71,6 +72,7 @@ func soakCommand() *cli.Command {
 			&cli.IntFlag{Name: "allocations", EnvVars: []string{"SOAK_ALLOCATIONS"}, Value: 100_000, Usage: "`NUMBER` of allocations of the device plugin"},
 			&cli.IntFlag{Name: "events", EnvVars: []string{"SOAK_EVENTS"}, Value: 10_000, Usage: "`NUMBER` of health events of the device plugin"},
 			&cli.IntFlag{Name: "changes", EnvVars: []string{"SOAK_CHANGES"}, Value: 5_000, Usage: "`NUMBER` of label changes of feature discovery"},
+			&cli.IntFlag{Name: "scrapes", EnvVars: []string{"SOAK_SCRAPES"}, Value: 100_000, Usage: "`NUMBER` of scrapes of the DCGM exporter"},
 			&cli.PathFlag{Name: "out", EnvVars: []string{"SOAK_OUT"}, Value: "out/soak", Usage: "`FOLDER` for logs and memory samples"},
 		},
 		Action: func(c *cli.Context) error { return inNode(c, soak) },
@@ -112,7 +114,7 @@ const gpus = 8
 
 // agents returns the names of the agents that bench measures.
 func agents() []string {
-	return []string{deviceplugin.Name, featurediscovery.Name, containertoolkit.Name}
+	return []string{deviceplugin.Name, featurediscovery.Name, containertoolkit.Name, dcgmexporter.Name}
 }
 
 // chosen returns the agents that the command line selects.
@@ -219,6 +221,8 @@ func measure(c *cli.Context, node *simnode.Node) error {
 			return &deviceplugin.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 		case containertoolkit.Name:
 			return &containertoolkit.Bench{Node: node, Runs: c.Int("runs"), Report: table}
+		case dcgmexporter.Name:
+			return &dcgmexporter.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 		}
 		return &featurediscovery.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 	})
@@ -229,7 +233,7 @@ func measure(c *cli.Context, node *simnode.Node) error {
 func soak(c *cli.Context, node *simnode.Node) error {
 	// Each round needs some of each.
 	const least = 1000
-	for _, flag := range []string{"allocations", "events", "changes"} {
+	for _, flag := range []string{"allocations", "events", "changes", "scrapes"} {
 		if n := c.Int(flag); n < least {
 			return fmt.Errorf("read flag --%s: %d: must be at least %d", flag, n, least)
 		}
@@ -242,10 +246,14 @@ func soak(c *cli.Context, node *simnode.Node) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("create folder for the results: %w", err)
 	}
-	// The container toolkit has no load of its own: its tools end after each container.
+	// The container toolkit has no load of its own: its tools end after each container. That of the
+	// exporter is its scrapes.
 	names = slices.DeleteFunc(names, func(name string) bool { return name == containertoolkit.Name })
 	return each(c.Context, names, func(agent string) runner {
-		if agent == deviceplugin.Name {
+		switch agent {
+		case dcgmexporter.Name:
+			return &dcgmexporter.Soak{Node: node, Scrapes: c.Int("scrapes"), Dir: dir, Out: os.Stdout}
+		case deviceplugin.Name:
 			return &deviceplugin.Soak{
 				Node: node, GPUs: gpus, Allocations: c.Int("allocations"), Events: c.Int("events"), Dir: dir, Out: os.Stdout,
 			}

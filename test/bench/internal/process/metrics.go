@@ -16,33 +16,84 @@ import (
 
 // metrics returns the content of the agent's /metrics.
 func (p *Process) metrics(ctx context.Context) (string, error) {
-	data, err := os.ReadFile(p.cfg.Log)
-	if err != nil {
-		return "", err
-	}
-	found := regexp.MustCompile(`msg=serving address=(\S+)`).FindSubmatch(data)
-	if found == nil {
-		return "", fmt.Errorf("find the metrics of %s: its log has no address:\n%s", p.name(), p.Tail())
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+string(found[1])+"/metrics", nil)
-	if err != nil {
-		return "", err
-	}
-	// An open connection would cost the agent goroutines and memory.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for {
-		resp, err := client.Do(req)
-		if err != nil {
-			return "", err
-		}
-		body, err := io.ReadAll(resp.Body)
-		if err = errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode != http.StatusTooManyRequests {
-			return string(body), err
+		body, status, err := p.ask(ctx)
+		if err != nil || status != http.StatusTooManyRequests {
+			return body, err
 		}
 		if !pace.Pause(ctx, 10*time.Millisecond) { // the agent limits the rate of requests
 			return "", context.Cause(ctx)
 		}
 	}
+}
+
+// ask asks for the agent's /metrics once.
+func (p *Process) ask(ctx context.Context) (body string, status int, err error) {
+	data, err := os.ReadFile(p.cfg.Log)
+	if err != nil {
+		return "", 0, err
+	}
+	at := address(data)
+	if at == "" {
+		return "", 0, fmt.Errorf("find the metrics of %s: its log has no address:\n%s", p.name(), p.Tail())
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+"/metrics", nil)
+	if err != nil {
+		return "", 0, err
+	}
+	// An open connection would cost the agent goroutines and memory.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", 0, err
+	}
+	content, err := io.ReadAll(resp.Body)
+	return string(content), resp.StatusCode, errors.Join(err, resp.Body.Close())
+}
+
+// Scrape asks for /metrics as Prometheus does, and returns how long the answer took, and its size
+// in bytes.
+func (p *Process) Scrape(ctx context.Context) (took time.Duration, size int, err error) {
+	for {
+		began := time.Now()
+		text, status, err := p.ask(ctx)
+		if err != nil || status == http.StatusOK {
+			return time.Since(began), len(text), err
+		}
+		if status != http.StatusTooManyRequests {
+			return 0, 0, fmt.Errorf("scrape %s: status %d", p.name(), status)
+		}
+		if !pace.Pause(ctx, 10*time.Millisecond) { // the agent limits the rate of requests
+			return 0, 0, context.Cause(ctx)
+		}
+	}
+}
+
+// Serving waits until the agent serves /metrics.
+func (p *Process) Serving(ctx context.Context) error {
+	ctx, cancel := Limited(ctx)
+	defer cancel()
+	for {
+		data, err := os.ReadFile(p.cfg.Log)
+		if err != nil {
+			return err
+		}
+		if address(data) != "" {
+			return nil
+		}
+		if !pace.Pause(ctx, time.Millisecond) {
+			return fmt.Errorf("wait until %s serves /metrics: %w:\n%s", p.name(), context.Cause(ctx), p.Tail())
+		}
+	}
+}
+
+// address returns where an agent with this log serves, "" if it does not.
+func address(log []byte) string {
+	found := regexp.MustCompile(`msg=serving address=(\S+)`).FindSubmatch(log)
+	if found == nil {
+		return ""
+	}
+	return string(found[1])
 }
 
 // Metric waits until /metrics has a line that matches the pattern.

@@ -1,0 +1,171 @@
+// Package dcgmexporter measures the DCGM exporter: the binary that ships, on the simulated node
+// in which this process runs.
+package dcgmexporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"outrigger.dev/test/bench/internal/process"
+	"outrigger.dev/test/bench/internal/report"
+	"outrigger.dev/test/bench/internal/simnode"
+)
+
+// Name is the name of the agent and of its binary.
+const Name = "dcgm-exporter"
+
+const (
+	// interval is the time between two readings of a GPU, which is the agent's default.
+	interval = 10 * time.Second
+	// restFor is how long its processor time and its calls are counted.
+	restFor = time.Minute
+	// scrapes is how many are measured. The agent limits the rate of one client.
+	scrapes = 200
+)
+
+// Bench measures the exporter on Node, which has 8 whole GPUs.
+type Bench struct {
+	Node   *simnode.Node
+	Runs   int
+	Report *report.Table
+}
+
+// scene is a node on which the exporter is measured.
+type scene struct {
+	name string
+	// shows is a line of /metrics by which all GPUs are read.
+	shows string
+	// The targets: memory in MiB, processor time in ms a minute, and the time of a scrape
+	// in ms.
+	memory, cpu, scrape report.Goal
+}
+
+// Run measures all figures. At its end the node is unchanged.
+func (b *Bench) Run(ctx context.Context) error {
+	whole := scene{name: "8 GPUs", shows: `(?m)^gpu_up\{gpu="7",.* 1$`}
+	divided := scene{
+		name: "8 GPUs × 7 MIG", shows: `(?m)^DCGM_FI_DEV_FB_USED\{gpu="7",.*GPU_I_ID="13"`,
+		memory: report.Goal{Peer: "250–510 MiB", Target: 40}, cpu: report.Goal{Target: 300}, scrape: report.Goal{Peer: "10 s time-outs", Target: 20},
+	}
+	for _, part := range []func(context.Context) error{
+		func(ctx context.Context) error { return b.scene(ctx, whole) },
+		b.Node.Partition,
+		func(ctx context.Context) error { return b.scene(ctx, divided) },
+		b.Node.Unpartition,
+	} {
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Bench) scene(ctx context.Context, s scene) error {
+	err := b.Node.AtLatencies(ctx, func(latency time.Duration) error { return b.measure(ctx, s, latency) })
+	if err != nil {
+		return fmt.Errorf("measure %s: %w", s.name, err)
+	}
+	return nil
+}
+
+func (b *Bench) measure(ctx context.Context, s scene, latency time.Duration) (err error) {
+	title := func(figure string) string { return report.Title("exporter "+figure, s.name, latency) }
+	var times []time.Duration
+	for range b.Runs {
+		p, shown, err := b.begin(ctx, s)
+		if err != nil {
+			return err
+		}
+		times = append(times, shown)
+		if err := p.Stop(); err != nil {
+			return err
+		}
+	}
+	b.Report.AddTimes(title("start → metrics of all GPUs"), times, report.Goal{}, "")
+	p, _, err := b.begin(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	return errors.Join(b.atRest(ctx, p, s, title), b.scraped(ctx, p, s, title))
+}
+
+// begin starts the exporter, and returns when all GPUs are in its metrics, and how long that took.
+func (b *Bench) begin(ctx context.Context, s scene) (*process.Process, time.Duration, error) {
+	dirs := map[string]string{}
+	for _, name := range []string{"run", "log"} {
+		dir, err := b.Node.Dir(name)
+		if err != nil {
+			return nil, 0, fmt.Errorf("create folder: %w", err)
+		}
+		dirs[name] = dir
+	}
+	p, err := process.Start(ctx, process.Config{
+		Line: []string{
+			filepath.Join(b.Node.Bin, Name), "--run-root", dirs["run"], "--listen", "127.0.0.1:0",
+			fmt.Sprintf("--collect-interval=%d", interval.Milliseconds()),
+		},
+		Log: filepath.Join(dirs["log"], Name+".log"),
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := p.Serving(ctx); err != nil {
+		return nil, 0, errors.Join(err, p.Stop())
+	}
+	if err := p.Metric(ctx, s.shows); err != nil {
+		return nil, 0, errors.Join(err, p.Stop())
+	}
+	return p, time.Since(p.Started), nil
+}
+
+// atRest measures what the readings cost while nobody scrapes.
+func (b *Bench) atRest(ctx context.Context, p *process.Process, s scene, title func(string) string) error {
+	m, err := p.Idle(ctx)
+	if err != nil {
+		return err
+	}
+	b.Report.Add(report.Row{Operation: title("idle RSS"), Value: m.RSS, Unit: "MiB", Goal: s.memory, Note: m.Shares()})
+	before, err := p.CPU()
+	if err != nil {
+		return err
+	}
+	calls, err := b.Node.CallsDuring(ctx, restFor)
+	if err != nil {
+		return err
+	}
+	after, err := p.CPU()
+	if err != nil {
+		return err
+	}
+	b.Report.Add(report.Row{
+		Operation: title("CPU in a minute of readings every 10 s"), Value: float64((after - before).Microseconds()) / 1000, Unit: "ms", Goal: s.cpu,
+		Note: fmt.Sprintf("%d NVML calls", calls),
+	})
+	return nil
+}
+
+// scraped measures scrapes, one after the other, and the memory after them.
+func (b *Bench) scraped(ctx context.Context, p *process.Process, s scene, title func(string) string) error {
+	times := make([]time.Duration, scrapes)
+	size := 0
+	for i := range times {
+		var err error
+		if times[i], size, err = p.Scrape(ctx); err != nil {
+			return err
+		}
+	}
+	slices.Sort(times)
+	b.Report.AddTimes(title("scrape, p99"), []time.Duration{report.Percentile(times, 99)}, s.scrape,
+		fmt.Sprintf("median %.1f ms, %d KiB", float64(report.Median(times).Microseconds())/1000, size>>10))
+	m, err := p.Memory()
+	if err != nil {
+		return err
+	}
+	b.Report.Add(report.Row{Operation: title(fmt.Sprintf("RSS after %d scrapes", scrapes)), Value: m.RSS, Unit: "MiB", Goal: s.memory, Note: m.Shares()})
+	return nil
+}
