@@ -244,6 +244,24 @@ func TestLetsGoOfTheDriver(t *testing.T) {
 	agenttest.Poll(t, "metrics again", func() bool { return len(p.series("DCGM_FI_DEV_GPU_TEMP")) == 1 })
 }
 
+func TestTwoHundredScrapesAtOnce(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=8", "--model=h100-80")
+	p := start(t, n)
+	agenttest.Poll(t, "all GPUs", func() bool { return strings.Contains(p.Get("/metrics"), `gpu_up{gpu="7"`) })
+	// A client has 200 requests at once, and then one in 10 ms.
+	<-time.After(time.Second)
+	var g sync.WaitGroup
+	for range 200 {
+		g.Go(func() {
+			if body := p.Get("/metrics"); !strings.Contains(body, `DCGM_FI_DEV_GPU_TEMP{gpu="7"`) {
+				t.Errorf("a scrape got %.200s", body)
+			}
+		})
+	}
+	g.Wait()
+}
+
 func TestManyScrapesAtOnce(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=8", "--model=h100-80")

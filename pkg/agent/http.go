@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,11 @@ type HTTP struct {
 	Metrics http.Handler
 	// Routes are more handlers, by patterns of http.ServeMux that do not conflict
 	// with GET /healthz, GET /readyz and GET /metrics. Requests to Metrics and Routes
-	// are limited: a client gets 429 for too many, and 503 while too many run.
+	// are limited: a client gets 429 for too many, and 503 if too many run for 8 s.
 	Routes map[string]http.Handler
+	// Connections is how many connections may be open; 0 for 64. For each additional one, the
+	// oldest one of the peer with the most is closed, also if its request has not been answered.
+	Connections int
 	// Serve stands in for (*http.Server).Serve, for an agent that brings its own
 	// authentication or TLS. It returns http.ErrServerClosed after Close. It does
 	// not apply while App.New waits.
@@ -86,7 +90,7 @@ func (e endpoint) server(ctx context.Context, a *Agent) (*server, error) {
 		return nil, fmt.Errorf("listen on %q: %w: set --listen or LISTEN_ADDRESS to another address, or to nothing to turn the server off", e.addr, err)
 	}
 	e.log.Info("serving", "address", l.Addr().String())
-	l = e.cert.listener(&limitedListener{Listener: l, most: maxConnections, log: e.log})
+	l = e.cert.listener(&limitedListener{Listener: l, most: cmp.Or(a.HTTP.Connections, maxConnections), log: e.log})
 	handler := func() (http.Handler, error) { return newHandler(e.agent, a, e.log) }
 	return &server{listener: l, handler: handler, serve: a.HTTP.Serve, log: e.log}, nil
 }
