@@ -10,12 +10,17 @@ import (
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
 	"outrigger.dev/agents/dcgm-exporter/internal/field"
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
 )
 
 // Derive returns the metrics of a node, ordered by name.
 func Derive(s State, o Options) []*dto.MetricFamily {
-	d := &deriver{Options: o, state: s, families: map[string]*dto.MetricFamily{}}
+	d := &deriver{Options: o, state: s, families: map[string]*dto.MetricFamily{}, uses: map[place][]Account{}}
+	for _, a := range s.Accounts {
+		at := place{a.GPU, a.Instance}
+		d.uses[at] = append(d.uses[at], a)
+	}
 	for i := range s.GPUs {
 		if g := &s.GPUs[i]; o.Devices.gpu(g) {
 			d.gpu(g)
@@ -52,6 +57,13 @@ type deriver struct {
 	Options
 	state    State
 	families map[string]*dto.MetricFamily
+	uses     map[place][]Account
+}
+
+// place is a GPU, or a GPU instance.
+type place struct {
+	gpu      gpu.UUID
+	instance uint32
 }
 
 // put adds a metric.

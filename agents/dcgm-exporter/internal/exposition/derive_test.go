@@ -155,6 +155,13 @@ func TestDerive(t *testing.T) {
 			}
 		},
 		"computed": computed,
+		"accounts": func(s *exposition.State, _ *exposition.Options) {
+			s.Accounts = []exposition.Account{
+				{GPU: s.GPUs[0].UUID, Instance: gpu.NoInstance, User: user("train", "main"), Allocated: 60, Idle: 10, SM: 45, Known: true, Joules: 900, Metered: true, Memory: 1 << 30},
+				{GPU: s.GPUs[0].UUID, Instance: gpu.NoInstance, User: user("serve", "main"), Allocated: 60, Memory: -1},
+				{GPU: "GPU-gone", Instance: gpu.NoInstance, User: user("gone", "main"), Allocated: 60},
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, o := state(), options(t)

@@ -109,10 +109,7 @@ const (
 
 // accounts adds what containers have used of a device.
 func (d *deriver) accounts(e entity) {
-	for _, a := range d.state.Accounts {
-		if a.GPU != e.gpu.UUID || a.Instance != e.instance {
-			continue
-		}
+	for _, a := range d.uses[place{e.gpu.UUID, e.instance}] {
 		l := e.labels.with(d.names(a.User)...)
 		d.put("gpu_pod_allocated_seconds_total", "Time for which a container has had a GPU, or a part of it.", true, l, a.Allocated)
 		if a.Known {
