@@ -127,6 +127,13 @@ func sharedGPU(t *testing.T, scrape func() string, pods []string, minor string) 
 			t.Fatalf("pod %s has the processes %q, want one", pod, pid)
 		}
 		onGPUNode(t, fmt.Sprintf("%s/bin/gpu-sim proc add --root %s --pid %s --sm %d --memory %d %s", root, node, pid, 20+40*i, 1000*(i+1), minor))
+		t.Cleanup(func() {
+			// The simulated process does not end with the real one, whose PID is of another namespace.
+			end := fmt.Sprintf("%s/bin/gpu-sim proc end --root %s %s %s", root, node, minor, pid)
+			if _, err := shared.Exec(context.WithoutCancel(t.Context()), gpuNode(), "sh", "-c", end); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	eventually(t, "each pod has its own use", func() bool {
 		now := scrape()
