@@ -45,13 +45,13 @@ type (
 	// attributes is nvmlDeviceAttributes_t.
 	attributes struct {
 		sms, copies, decoders, encoders, jpegs, ofas, _, _ uint32
-		_                                                              uint64
+		_                                                  uint64
 	}
 	// pciInfo is nvmlPciInfo_t.
 	pciInfo struct {
-		_                                           [16]byte
-		_, _, device, pciDeviceID, pciSubsystemID uint32
-		id                                          [32]byte
+		_                                    [16]byte
+		_, _, _, pciDeviceID, pciSubsystemID uint32
+		id                                   [32]byte
 	}
 	// licences is nvmlGridLicensableFeatures_t.
 	licences struct {

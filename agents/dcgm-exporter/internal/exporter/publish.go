@@ -29,7 +29,7 @@ func (e *Exporter) Served() *Served { return e.served.Load() }
 // publish derives what is served from now on.
 func (e *Exporter) publish() {
 	now := time.Now()
-	state := exposition.State{At: now, Host: e.cfg.Host, Labels: e.cfg.Labels, Accounts: e.book.Accounts(now)}
+	state := exposition.State{Host: e.cfg.Host, Labels: e.cfg.Labels, Accounts: e.book.Accounts(now)}
 	state.Jobs = func(index int, instance uint32) []string { return e.jobs[jobs.Device{GPU: index, Instance: instance}] }
 	if e.node != nil {
 		state.Driver = e.node.Driver

@@ -63,7 +63,7 @@ func state() exposition.State {
 	g := exposition.GPU{GPU: node.GPUs[0], Up: true, Sample: &telemetry.Sample{
 		At: began, Took: 2 * time.Millisecond, GPU: whole(), Texts: map[telemetry.Field]string{53: "1234567890"},
 	}}
-	return exposition.State{At: began, Host: "node1", Driver: node.Driver, GPUs: []exposition.GPU{g}}
+	return exposition.State{Host: "node1", Driver: node.Driver, GPUs: []exposition.GPU{g}}
 }
 
 // divided is a node with one H100 in MIG mode.

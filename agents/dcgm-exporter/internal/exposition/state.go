@@ -49,7 +49,6 @@ const (
 
 // State is what is known of a node at one moment.
 type State struct {
-	At     time.Time
 	Host   string
 	Driver gpu.Driver
 	GPUs   []GPU

@@ -43,9 +43,6 @@ func (f Field) Legacy() string {
 	return f.Name
 }
 
-// Profiling reports whether the field is one of the GPU's units.
-func (f Field) Profiling() bool { return f.ID >= 1000 && f.ID < 1100 }
-
 //go:embed fields.tsv
 var table string
 
