@@ -49,9 +49,9 @@ type (
 	}
 	// pciInfo is nvmlPciInfo_t.
 	pciInfo struct {
-		_                                    [16]byte
-		_, _, _, pciDeviceID, pciSubsystemID uint32
-		id                                   [32]byte
+		_                       [16]byte
+		_, _, _, pciDeviceID, _ uint32
+		id                      [32]byte
 	}
 	// licences is nvmlGridLicensableFeatures_t.
 	licences struct {
