@@ -5,8 +5,6 @@ package kernel
 import (
 	"cmp"
 	"path/filepath"
-	"slices"
-	"strings"
 )
 
 // Root is where the host's files are.
@@ -58,13 +56,6 @@ type Key struct {
 	// ID are the hexadecimal digits of the key's identifier, or of the certificate's
 	// serial number if it has none.
 	ID string
-}
-
-// ModVersions reports whether the kernel checks the versions of symbols. It is false
-// where Vermagic is not known.
-func (k Kernel) ModVersions() bool {
-	words := strings.Fields(k.Vermagic)
-	return len(words) > 1 && slices.Contains(words[1:], "modversions")
 }
 
 // Loaded is a module that the kernel has.

@@ -65,8 +65,8 @@ func TestAnArchiveGivesADriverRootAndSources(t *testing.T) {
 		if p.Root != p.Dir+"/root" || p.Version != version || p.Machine != "x86_64" || len(p.Sources) != 2 {
 			t.Errorf("%s: %+v", compression, p)
 		}
-		found, err := s.Find(version)
-		if err != nil || found.Digest != p.Digest || found.Root != p.Root || found.Sources[payload.Open] != p.Sources[payload.Open] {
+		found, err := s.List()
+		if err != nil || len(found) != 1 || found[0].Digest != p.Digest || found[0].Root != p.Root || found[0].Sources[payload.Open] != p.Sources[payload.Open] {
 			t.Errorf("%s: %+v, %v", compression, found, err)
 		}
 	}
@@ -257,9 +257,6 @@ func TestAFileThatChangedIsNamedAndTheDriverIsImportedAgain(t *testing.T) {
 	for name, damage := range map[string]func(string) error{
 		"gone":    os.Remove,
 		"shorter": func(path string) error { return os.Truncate(path, 3) },
-		"other content": func(path string) error {
-			return os.WriteFile(path, []byte(strings.Repeat("x", len("firmware of "+version))), 0o644)
-		},
 	} {
 		p, err := s.Import(t.Context(), folder)
 		if err != nil {
@@ -268,16 +265,8 @@ func TestAFileThatChangedIsNamedAndTheDriverIsImportedAgain(t *testing.T) {
 		if err := damage(p.Root + "/usr/lib/firmware/nvidia/" + version + "/gsp_ga10x.bin"); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Verify(t.Context()); code(err) != payload.Corrupt || !strings.Contains(err.Error(), "gsp_ga10x.bin") {
+		if err := p.Complete(); code(err) != payload.Corrupt || !strings.Contains(err.Error(), "gsp_ga10x.bin") {
 			t.Errorf("%s: %v", name, err)
-		}
-		if _, err := s.Find(version); name != "other content" && code(err) != payload.Corrupt {
-			t.Errorf("%s: %v", name, err)
-		}
-		if name == "other content" { // only Verify sees it
-			if err := s.Remove(p); err != nil {
-				t.Fatal(err)
-			}
 		}
 		if p, err = s.Import(t.Context(), folder); err != nil || p.Verify(t.Context()) != nil {
 			t.Errorf("%s: %v", name, err)

@@ -69,18 +69,6 @@ func (f file) stat(dir string) error {
 	return nil
 }
 
-// verify reports whether the file has the content that the list says.
-func (f file) verify(ctx context.Context, dir string) error {
-	if err := f.stat(dir); err != nil || f.target != "" {
-		return err
-	}
-	sum, err := sumFile(ctx, filepath.Join(dir, f.path))
-	if err == nil && sum != f.sum {
-		err = errors.New("was changed")
-	}
-	return err
-}
-
 func sumFile(ctx context.Context, path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

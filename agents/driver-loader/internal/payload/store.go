@@ -1,7 +1,6 @@
 package payload
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/staging"
 	"outrigger.dev/pkg/hostfs"
 )
@@ -61,29 +59,6 @@ func (s Store) List() ([]Payload, error) {
 		payloads = append(payloads, r.Payload)
 	}
 	return payloads, err
-}
-
-// Find returns the newest payload with a version whose files are all there. If there is
-// none, the error is a Cause with the code Missing or Corrupt.
-func (s Store) Find(version string) (Payload, error) {
-	payloads, errs := s.List()
-	for _, p := range payloads {
-		if p.Version != version {
-			continue
-		}
-		err := p.complete()
-		if err == nil {
-			return p, nil
-		}
-		errs = errors.Join(err, errs)
-	}
-	if broken, is := errors.AsType[cause.Cause](errs); is {
-		return Payload{}, broken
-	}
-	if errs != nil {
-		return Payload{}, errs
-	}
-	return Payload{}, problem(Missing, "driver "+version, "import it with: driver-loader import PATH", "is not in %s", s.drivers())
 }
 
 // Remove removes a payload from the store. No driver root may be mounted from it.
@@ -166,25 +141,8 @@ func (p Payload) complete() error {
 	if err != nil {
 		return err
 	}
-	return p.compare(files, func(f file) error { return f.stat(p.Dir) })
-}
-
-// Verify reads all content and compares it with the digest. The error is a Cause with the
-// code Corrupt.
-func (p Payload) Verify(ctx context.Context) error {
-	files, err := p.listing()
-	if err != nil {
-		return err
-	}
-	return p.compare(files, func(f file) error { return f.verify(ctx, p.Dir) })
-}
-
-func (p Payload) compare(files []file, check func(file) error) error {
 	for _, f := range files {
-		if err := check(f); err != nil {
-			if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-				return err
-			}
+		if err := f.stat(p.Dir); err != nil {
 			return problem(Corrupt, p.Dir, "import the driver again", "%s: %v", f.path, err)
 		}
 	}
