@@ -11,30 +11,6 @@ type MalformedRequestError struct{ Reason string }
 // Error returns the contradiction.
 func (e MalformedRequestError) Error() string { return "invalid request: " + e.Reason }
 
-// Preferred returns size of the available devices, including the required ones, in the
-// order of the resource. It returns fewer if fewer are available. Unknown devices come
-// last, because the kubelet may be a moment behind.
-//
-// Options.Policy decides between GPUs that are used by different numbers of containers.
-// Among those that it considers equal, and so among GPUs that are neither shared nor
-// divided, Preferred chooses
-//
-//  1. the set that is connected best, with the GPUs chosen before: the sum of the
-//     Topology's scores of all pairs is the highest;
-//  2. of these the set with the weakest links to the GPUs that stay free, so that an
-//     idle pair or NUMA node stays idle as a whole;
-//  3. of these the first in the order of the resource.
-//
-// NVIDIA's device plugin partitions all free GPUs into sets of this size with the highest
-// total. That may give this container a worse set in favor of containers that never come.
-func (a *Allocator) Preferred(available, must []string, size int) ([]string, error) {
-	r := a.Request()
-	for _, id := range available {
-		r.Available([]byte(id))
-	}
-	return r.Preferred(must, size)
-}
-
 // Request is a request for preferred devices that is being decoded. The kubelet names each
 // free replica in it, thousands if devices are shared, and waits for the answer before it
 // starts the pod. So each name is counted when it is decoded, and only unknown names are
@@ -66,7 +42,22 @@ func (r *Request) Available(id []byte) bool {
 	return true
 }
 
-// Preferred answers the request as Allocator.Preferred does. Call it once.
+// Preferred answers the request: it returns size of the available devices, including the
+// required ones, in the order of the resource. It returns fewer if fewer are available.
+// Unknown devices come last, because the kubelet may be a moment behind. Call it once.
+//
+// Options.Policy decides between GPUs that are used by different numbers of containers.
+// Among those that it considers equal, and so among GPUs that are neither shared nor
+// divided, Preferred chooses
+//
+//  1. the set that is connected best, with the GPUs chosen before: the sum of the
+//     Topology's scores of all pairs is the highest;
+//  2. of these the set with the weakest links to the GPUs that stay free, so that an
+//     idle pair or NUMA node stays idle as a whole;
+//  3. of these the first in the order of the resource.
+//
+// NVIDIA's device plugin partitions all free GPUs into sets of this size with the highest
+// total. That may give this container a worse set in favor of containers that never come.
 func (r *Request) Preferred(must []string, size int) ([]string, error) {
 	switch {
 	case size < 0:
