@@ -83,7 +83,7 @@ func (l *Lease) Path() string { return l.path }
 func (l *Lease) claimPath() string { return l.path + ".claim" }
 
 // Share takes a share of the lease. It does not block: while there is a claim, it returns
-// ErrClaimed; see WaitFree. Without a run root, it returns ErrNoRunRoot and a share that no
+// ErrClaimed. Without a run root, it returns ErrNoRunRoot and a share that no
 // claim can take into account until Keep has found a run root. The caller may then use NVML.
 func (l *Lease) Share() (*Share, error) {
 	s := &Share{lease: l}
@@ -135,19 +135,6 @@ func (l *Lease) Claimed() (Claim, bool) {
 func claimOf(f Fact) Claim {
 	ns, _ := strconv.ParseInt(f.Values[keyDeadline], 10, 64)
 	return Claim{Owner: f.Stamp.Writer, Reason: f.Values[keyReason], Deadline: time.Duration(ns)}
-}
-
-// WaitFree waits until there is no claim whose owner lives.
-func (l *Lease) WaitFree(ctx context.Context) error {
-	// Only the owner has the file open for writing; readers do not.
-	err := l.dir.closesOf(unix.IN_CLOSE_WRITE, l.claimPath()).wait(ctx, func() bool {
-		_, ok := l.Claimed()
-		return !ok
-	})
-	if err != nil {
-		return fmt.Errorf("wait for lease %s: %w", l.path, err)
-	}
-	return nil
 }
 
 // Grant is the exclusive use of NVML, which the owner of the claim holds.

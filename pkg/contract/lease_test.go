@@ -27,7 +27,6 @@ func TestLease(t *testing.T) {
 	if _, ok := l.Claimed(); ok {
 		t.Error("nobody has claimed the lease")
 	}
-	must(t, l.WaitFree(t.Context()))
 	must(t, a.Release())
 	must(t, b.Release())
 	must(t, (*contract.Share)(nil).Release())
@@ -77,10 +76,9 @@ func TestClaimWaitsForUsers(t *testing.T) {
 		t.Fatalf("owner: %s", line)
 	}
 	owner.quit()
-	must(t, d.NVML().WaitFree(ctx))
 }
 
-func TestWaitFree(t *testing.T) {
+func TestAClaimEndsWithItsOwner(t *testing.T) {
 	for name, end := range map[string]func(*agent){
 		"the owner releases the lease": (*agent).quit,
 		"the owner crashes":            (*agent).kill,
@@ -88,17 +86,10 @@ func TestWaitFree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDir(t)
 			owner := start(t, "claim", d)
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			free := make(chan error, 1)
-			go func() { free <- d.NVML().WaitFree(ctx) }()
-			select {
-			case err := <-free:
-				t.Fatalf("returned while claimed: %v", err)
-			default:
+			if _, err := d.NVML().Share(); !errors.Is(err, contract.ErrClaimed) {
+				t.Fatalf("the lease is claimed: got %v", err)
 			}
 			end(owner)
-			must(t, <-free)
 			s, err := d.NVML().Share()
 			must(t, err)
 			must(t, s.Release())
@@ -126,9 +117,6 @@ func TestClaimGivesUp(t *testing.T) {
 	must(t, err)
 	ctx, cancel = context.WithCancel(t.Context())
 	cancel()
-	if err := d.NVML().WaitFree(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("WaitFree: want Canceled, got %v", err)
-	}
 	must(t, g.Release())
 	if _, err := contract.WaitClaimed(ctx, d.NVML()); !errors.Is(err, context.Canceled) {
 		t.Errorf("WaitClaimed: want Canceled, got %v", err)

@@ -24,17 +24,6 @@ func (f *Fake) Partition(id gpu.UUID, profiles ...string) {
 	f.post(gpu.GPUEvent(gpu.EventMIGChanged, id))
 }
 
-// SetRecovery changes the recovery that the GPU id needs. Watches get XID 154,
-// which reports such a change.
-func (f *Fake) SetRecovery(id gpu.UUID, r gpu.Recovery) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.gpu(id).Recovery = r
-	e := gpu.GPUEvent(gpu.EventXID, id)
-	e.XID = 154
-	f.post(e)
-}
-
 // SetFabric gives the GPU id another NVLink fabric; nil takes it away. Watches get
 // EventTopologyChanged.
 func (f *Fake) SetFabric(id gpu.UUID, fabric *gpu.Fabric) {

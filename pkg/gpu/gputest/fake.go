@@ -13,7 +13,7 @@ import (
 
 // Fake is a gpu.Source in memory. A test changes the node behind it; running
 // Watches deliver the events that a driver would send. Events that happen while no
-// Watch runs are lost, as with a driver: see WaitWatched.
+// Watch runs are lost, as with a driver: see WaitCalls.
 type Fake struct {
 	mu       sync.Mutex
 	node     *gpu.Node
@@ -126,26 +126,16 @@ func (f *Fake) Calls() Calls {
 
 // WaitCalls waits until ok holds for the calls.
 func (f *Fake) WaitCalls(ctx context.Context, ok func(Calls) bool) error {
-	return f.wait(ctx, "calls", func() bool { return ok(f.calls) })
-}
-
-// WaitWatched waits until at least one Watch is running.
-func (f *Fake) WaitWatched(ctx context.Context) error {
-	return f.wait(ctx, "a Watch", func() bool { return len(f.watchers) > 0 })
-}
-
-// wait waits until ok, which is called with the lock held, holds.
-func (f *Fake) wait(ctx context.Context, what string, ok func() bool) error {
 	for {
 		f.mu.Lock()
-		done, changed := ok(), f.changed
+		done, changed := ok(f.calls), f.changed
 		f.mu.Unlock()
 		if done {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s of the fake gpu source: %w", what, context.Cause(ctx))
+			return fmt.Errorf("wait for calls of the fake gpu source: %w", context.Cause(ctx))
 		case <-changed:
 		}
 	}

@@ -63,7 +63,7 @@ func TestFakeCountsCalls(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- fake.Watch(ctx, func(gpu.Event) {}) }()
-	if err := fake.WaitWatched(t.Context()); err != nil {
+	if err := fake.WaitCalls(t.Context(), func(c gputest.Calls) bool { return c.Watch > 0 }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := fake.Snapshot(ctx); err != nil {

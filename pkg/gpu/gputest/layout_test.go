@@ -79,14 +79,11 @@ func TestPartitionRejectsWhatNoGPUHas(t *testing.T) {
 func TestFakeReportsChanges(t *testing.T) {
 	node := gputest.Node(gputest.A100, 2)
 	id := node.GPUs[1].UUID
-	xid := gpu.GPUEvent(gpu.EventXID, id)
-	xid.XID = 154
 	for name, c := range map[string]struct {
 		change func(f *gputest.Fake)
 		want   []gpu.Event
 	}{
 		"other MIG devices":     {func(f *gputest.Fake) { f.Partition(id, "1g.5gb") }, []gpu.Event{gpu.GPUEvent(gpu.EventMIGChanged, id)}},
-		"a recovery action":     {func(f *gputest.Fake) { f.SetRecovery(id, gpu.RecoveryReset) }, []gpu.Event{xid}},
 		"a node with MIG":       {func(f *gputest.Fake) { f.SetNode(gputest.Partition(gputest.Node(gputest.A100, 2), 1)) }, []gpu.Event{gpu.GPUEvent(gpu.EventMIGChanged, id)}},
 		"a node with more GPUs": {func(f *gputest.Fake) { f.SetNode(gputest.Node(gputest.A100, 3)) }, []gpu.Event{gpu.NodeEvent(gpu.EventTopologyChanged)}},
 		"the same node":         {func(f *gputest.Fake) { f.SetNode(gputest.Node(gputest.A100, 2)) }, nil},
