@@ -8,6 +8,28 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
+// boards returns what is known of all products that have a MIG mode.
+func boards(t *testing.T) []state.Board {
+	t.Helper()
+	var boards []state.Board
+	for _, model := range state.Models() {
+		if !model.MIG {
+			continue
+		}
+		board, err := state.LookupBoard(model.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		boards = append(boards, board)
+	}
+	return boards
+}
+
+// whole returns the compute instance that takes a whole GPU instance.
+func whole(g state.GIProfile) state.CIProfile {
+	return g.Compute[slices.IndexFunc(g.Compute, func(c state.CIProfile) bool { return c.Slices == g.Slices })]
+}
+
 // divided returns a node of one GPU in MIG mode, and what it can be divided into.
 func divided(t *testing.T, model string) (*state.State, state.Board) {
 	t.Helper()

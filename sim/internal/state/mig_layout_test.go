@@ -148,7 +148,7 @@ func TestABoardDividesInAsManyWaysAsPublished(t *testing.T) {
 // Programs compute the name of a MIG device from its memory and that of the
 // GPU, so the two columns of the table must agree.
 func TestProfileNamesFollowFromTheirMemory(t *testing.T) {
-	for _, board := range state.Boards() {
+	for _, board := range boards(t) {
 		model, err := state.LookupModel(board.Model)
 		if err != nil || !model.MIG {
 			t.Fatalf("board %s: %v, MIG %t", board.Model, err, model.MIG)
@@ -166,7 +166,7 @@ func TestProfileNamesFollowFromTheirMemory(t *testing.T) {
 
 // Instances side by side must not have more than the GPU.
 func TestFullBoardsStayWithinTheProduct(t *testing.T) {
-	for _, board := range state.Boards() {
+	for _, board := range boards(t) {
 		model, err := state.LookupModel(board.Model)
 		if err != nil {
 			t.Fatal(err)

@@ -68,18 +68,6 @@ type CIProfile struct {
 	Source   string `json:"source"`
 }
 
-// Boards returns what is known of all products that have a MIG mode.
-func Boards() []Board {
-	var boards []Board
-	for i := C.uint32_t(0); ; i++ {
-		board := C.sim_board_at(i)
-		if board == nil {
-			return boards
-		}
-		boards = append(boards, describeBoard(board))
-	}
-}
-
 // LookupBoard returns the board of a model. ErrIndivisible: it has none.
 func LookupBoard(model string) (Board, error) {
 	name := C.CString(model)
@@ -152,12 +140,6 @@ func (b Board) Find(text string) (GIProfile, CIProfile, error) {
 	}
 	slices.Sort(names)
 	return GIProfile{}, CIProfile{}, fmt.Errorf("profile %q: %w on model %s; want one of %s", text, ErrArgument, b.Model, strings.Join(names, ", "))
-}
-
-// Whole returns the compute instance that takes the whole GPU instance.
-func (g GIProfile) Whole() CIProfile {
-	i := slices.IndexFunc(g.Compute, func(c CIProfile) bool { return c.Slices == g.Slices })
-	return g.Compute[i]
 }
 
 // Capacity returns how many more GPU instances of a profile fit on a GPU.

@@ -12,7 +12,7 @@ import (
 
 func TestNoSequenceOfChangesExceedsTheBoard(t *testing.T) {
 	const sequences, steps = 20, 150
-	for _, board := range state.Boards() {
+	for _, board := range boards(t) {
 		t.Run(board.Model, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(sequences) {
@@ -83,7 +83,7 @@ func disturb(t *testing.T, s *state.State, board state.Board, r *rand.Rand) {
 		profile := board.Profiles[r.IntN(len(board.Profiles))]
 		var gi state.GPUInstance
 		if gi, err = s.CreateGPUInstance(0, profile, state.Anywhere); err == nil {
-			_, err = s.CreateComputeInstance(0, gi, profile.Whole(), state.Anywhere)
+			_, err = s.CreateComputeInstance(0, gi, whole(profile), state.Anywhere)
 		}
 	}
 	if err != nil && !errors.Is(err, state.ErrNoRoom) && !errors.Is(err, state.ErrNoInstance) && !errors.Is(err, state.ErrInUse) {

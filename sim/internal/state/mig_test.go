@@ -208,7 +208,7 @@ func TestChangesRaiseEvents(t *testing.T) {
 		{"GPU instance", create, false, 1},
 		{"one too many", create, true, 0},
 		{"compute instance", func() (err error) {
-			ci, err = s.CreateComputeInstance(0, readMIG(t, s).GPUInstances[0], profile.Whole(), state.Anywhere)
+			ci, err = s.CreateComputeInstance(0, readMIG(t, s).GPUInstances[0], whole(profile), state.Anywhere)
 			return err
 		}, false, 1},
 		{"GPU instance that is in use ends", func() error { return s.DestroyGPUInstance(0, readMIG(t, s).GPUInstances[0]) }, true, 0},

@@ -97,7 +97,6 @@ struct sim_ci_request {
 
 /* sim_mig_tables.c: what boards can do. NULL or false: there is no such thing. */
 const struct sim_board *sim_board(const char *model);
-const struct sim_board *sim_board_at(uint32_t index);
 const struct sim_gi_profile *sim_gi_profile(const struct sim_board *board, uint32_t profile);
 const struct sim_gi_profile *sim_gi_profile_by_id(const struct sim_board *board, uint32_t id);
 bool sim_ci_profile(const struct sim_board *board, const struct sim_gi_profile *gi, uint32_t profile,

@@ -39,11 +39,6 @@ static const struct {
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-const struct sim_board *sim_board_at(uint32_t index)
-{
-	return index < LENGTH(boards) ? &boards[index] : NULL;
-}
-
 const struct sim_board *sim_board(const char *model)
 {
 	for (size_t i = 0; i < LENGTH(boards); i++) {
