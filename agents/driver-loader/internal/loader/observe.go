@@ -20,6 +20,16 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
+// lookAndDesired returns what look observes, and what is desired of the node.
+func (l *Loader) lookAndDesired() (Observation, Desired, error) {
+	o, err := l.look()
+	if err != nil {
+		return Observation{}, Desired{}, err
+	}
+	d, err := l.cfg.Desired()
+	return o, d, err
+}
+
 // look observes the part of the node that says which driver is loaded and which one may be. It
 // may run beside Settle.
 func (l *Loader) look() (Observation, error) {

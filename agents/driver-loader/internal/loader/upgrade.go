@@ -38,11 +38,7 @@ func (l *Loader) Loaded(context.Context) (string, error) {
 // in the way of it that is known before a pod has to go: then State has the causes. An upgrade
 // that has begun asks only for what lasts.
 func (l *Loader) Target(begun bool) (string, error) {
-	o, err := l.look()
-	if err != nil {
-		return "", err
-	}
-	d, err := l.cfg.Desired()
+	o, d, err := l.lookAndDesired()
 	if err != nil {
 		return "", err
 	}
@@ -62,11 +58,7 @@ func (l *Loader) Target(begun bool) (string, error) {
 // bounded time. If target does not work, Swap has loaded the previous driver again when it returns
 // the cause. The change is not finished before Validate.
 func (l *Loader) Swap(ctx context.Context, target string) error {
-	o, err := l.look()
-	if err != nil {
-		return err
-	}
-	d, err := l.cfg.Desired()
+	o, d, err := l.lookAndDesired()
 	if err != nil {
 		return err
 	}
@@ -94,11 +86,7 @@ func (l *Loader) Swap(ctx context.Context, target string) error {
 // Validate opens the devices of the loaded driver again, and finishes its change. If it does not
 // work, Validate has loaded the previous driver again when it returns the cause.
 func (l *Loader) Validate(ctx context.Context) error {
-	o, err := l.look()
-	if err != nil {
-		return err
-	}
-	d, err := l.cfg.Desired()
+	o, d, err := l.lookAndDesired()
 	if err != nil {
 		return err
 	}
@@ -116,11 +104,7 @@ func (l *Loader) Validate(ctx context.Context) error {
 
 // RollBack loads the driver previous again, which the journal knows.
 func (l *Loader) RollBack(ctx context.Context, previous string) error {
-	o, err := l.look()
-	if err != nil {
-		return err
-	}
-	d, err := l.cfg.Desired()
+	o, d, err := l.lookAndDesired()
 	if err != nil {
 		return err
 	}
