@@ -73,6 +73,7 @@ func soakCommand() *cli.Command {
 			&cli.IntFlag{Name: "events", EnvVars: []string{"SOAK_EVENTS"}, Value: 10_000, Usage: "`NUMBER` of health events of the device plugin"},
 			&cli.IntFlag{Name: "changes", EnvVars: []string{"SOAK_CHANGES"}, Value: 5_000, Usage: "`NUMBER` of label changes of feature discovery"},
 			&cli.IntFlag{Name: "scrapes", EnvVars: []string{"SOAK_SCRAPES"}, Value: 100_000, Usage: "`NUMBER` of scrapes of the DCGM exporter"},
+			&cli.IntFlag{Name: "readings", EnvVars: []string{"SOAK_READINGS"}, Value: 8_640, Usage: "`NUMBER` of readings of each GPU by the DCGM exporter: 24 hours of them"},
 			&cli.PathFlag{Name: "out", EnvVars: []string{"SOAK_OUT"}, Value: "out/soak", Usage: "`FOLDER` for logs and memory samples"},
 		},
 		Action: func(c *cli.Context) error { return inNode(c, soak) },
@@ -233,7 +234,7 @@ func measure(c *cli.Context, node *simnode.Node) error {
 func soak(c *cli.Context, node *simnode.Node) error {
 	// Each round needs some of each.
 	const least = 1000
-	for _, flag := range []string{"allocations", "events", "changes", "scrapes"} {
+	for _, flag := range []string{"allocations", "events", "changes", "scrapes", "readings"} {
 		if n := c.Int(flag); n < least {
 			return fmt.Errorf("read flag --%s: %d: must be at least %d", flag, n, least)
 		}
@@ -252,7 +253,7 @@ func soak(c *cli.Context, node *simnode.Node) error {
 	return each(c.Context, names, func(agent string) runner {
 		switch agent {
 		case dcgmexporter.Name:
-			return &dcgmexporter.Soak{Node: node, Scrapes: c.Int("scrapes"), Dir: dir, Out: os.Stdout}
+			return &dcgmexporter.Soak{Node: node, Scrapes: c.Int("scrapes"), Readings: c.Int("readings"), Dir: dir, Out: os.Stdout}
 		case deviceplugin.Name:
 			return &deviceplugin.Soak{
 				Node: node, GPUs: gpus, Allocations: c.Int("allocations"), Events: c.Int("events"), Dir: dir, Out: os.Stdout,

@@ -25,6 +25,10 @@ const (
 	restFor = time.Minute
 	// scrapes is how many are measured. The agent limits the rate of one client.
 	scrapes = 200
+	// gpus is the number of GPUs of the node.
+	gpus = 8
+	// dividedShows is a line of /metrics by which all GPU instances are read.
+	dividedShows = `(?m)^DCGM_FI_DEV_FB_USED\{gpu="7",.*GPU_I_ID="13"`
 )
 
 // Bench measures the exporter on Node, which has 8 whole GPUs.
@@ -48,7 +52,7 @@ type scene struct {
 func (b *Bench) Run(ctx context.Context) error {
 	whole := scene{name: "8 GPUs", shows: `(?m)^gpu_up\{gpu="7",.* 1$`}
 	divided := scene{
-		name: "8 GPUs × 7 MIG", shows: `(?m)^DCGM_FI_DEV_FB_USED\{gpu="7",.*GPU_I_ID="13"`,
+		name: "8 GPUs × 7 MIG", shows: dividedShows,
 		memory: report.Goal{Peer: "250–510 MiB", Target: 40}, cpu: report.Goal{Target: 300}, scrape: report.Goal{Peer: "10 s time-outs", Target: 20},
 	}
 	for _, part := range []func(context.Context) error{
@@ -76,7 +80,7 @@ func (b *Bench) measure(ctx context.Context, s scene, latency time.Duration) (er
 	title := func(figure string) string { return report.Title("exporter "+figure, s.name, latency) }
 	var times []time.Duration
 	for range b.Runs {
-		p, shown, err := b.begin(ctx, s)
+		p, shown, err := b.begin(ctx, s, interval)
 		if err != nil {
 			return err
 		}
@@ -86,7 +90,7 @@ func (b *Bench) measure(ctx context.Context, s scene, latency time.Duration) (er
 		}
 	}
 	b.Report.AddTimes(title("start → metrics of all GPUs"), times, report.Goal{}, "")
-	p, _, err := b.begin(ctx, s)
+	p, _, err := b.begin(ctx, s, interval)
 	if err != nil {
 		return err
 	}
@@ -94,8 +98,9 @@ func (b *Bench) measure(ctx context.Context, s scene, latency time.Duration) (er
 	return errors.Join(b.atRest(ctx, p, s, title), b.scraped(ctx, p, s, title))
 }
 
-// begin starts the exporter, and returns when all GPUs are in its metrics, and how long that took.
-func (b *Bench) begin(ctx context.Context, s scene) (*process.Process, time.Duration, error) {
+// begin starts the exporter with more flags, and returns when all GPUs are in its metrics, and how
+// long that took.
+func (b *Bench) begin(ctx context.Context, s scene, every time.Duration, flags ...string) (*process.Process, time.Duration, error) {
 	dirs := map[string]string{}
 	for _, name := range []string{"run", "log"} {
 		dir, err := b.Node.Dir(name)
@@ -105,10 +110,10 @@ func (b *Bench) begin(ctx context.Context, s scene) (*process.Process, time.Dura
 		dirs[name] = dir
 	}
 	p, err := process.Start(ctx, process.Config{
-		Line: []string{
+		Line: append([]string{
 			filepath.Join(b.Node.Bin, Name), "--run-root", dirs["run"], "--listen", "127.0.0.1:0",
-			fmt.Sprintf("--collect-interval=%d", interval.Milliseconds()),
-		},
+			fmt.Sprintf("--collect-interval=%d", every.Milliseconds()),
+		}, flags...),
 		Log: filepath.Join(dirs["log"], Name+".log"),
 	})
 	if err != nil {

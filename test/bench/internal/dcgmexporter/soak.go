@@ -6,20 +6,35 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"outrigger.dev/pkg/pace"
 	"outrigger.dev/test/bench/internal/endurance"
+	"outrigger.dev/test/bench/internal/process"
 	"outrigger.dev/test/bench/internal/simnode"
 )
 
-// unloadEvery is the number of rounds after which the driver is unloaded and loaded.
-const unloadEvery = 8
+const (
+	// soakInterval is the time between two readings in a soak, the shortest that the agent
+	// takes. It stands for interval: time runs soakFactor times as fast.
+	soakInterval = 200 * time.Millisecond
+	soakFactor   = int(interval / soakInterval)
+	// window is that of the agent's counts of recent events, for which the agent has 5 minutes.
+	window = 5 * time.Minute / time.Duration(soakFactor)
+	// unloadEvery is the number of rounds after which the driver is unloaded and loaded.
+	unloadEvery = 8
+	// clients is how many scrape at a time.
+	clients = 4
+)
 
-// Soak scrapes the exporter for a long time on Node, which has 8 whole GPUs, while errors are
-// reported and the driver comes and goes. It checks for leaks.
+// Soak scrapes the exporter for a long time on Node, all of whose GPUs are divided into seven MIG
+// devices, while errors are reported and the driver comes and goes. It checks for leaks.
 type Soak struct {
 	Node *simnode.Node
-	// Scrapes is the number of scrapes after the warm-up.
-	Scrapes int
+	// Scrapes is the number of scrapes after the warm-up, and Readings that of each GPU.
+	Scrapes, Readings int
 	// Dir is the folder for the agent's log and its memory samples.
 	Dir string
 	Out io.Writer
@@ -27,9 +42,14 @@ type Soak struct {
 
 // Run runs the soak and returns an error if the exporter leaks something.
 func (s *Soak) Run(ctx context.Context) (err error) {
+	if err := s.Node.Partition(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Node.Unpartition(ctx)) }()
 	b := Bench{Node: s.Node}
-	up := scene{shows: `(?m)^gpu_up\{gpu="7",.* 1$`}
-	p, _, err := b.begin(ctx, up)
+	up := scene{shows: dividedShows}
+	p, _, err := b.begin(ctx, up, soakInterval, fmt.Sprintf("--xid-count-window-size=%d", window.Milliseconds()),
+		fmt.Sprintf("--clock-events-count-window-size=%d", window.Milliseconds()))
 	if err != nil {
 		return err
 	}
@@ -39,32 +59,90 @@ func (s *Soak) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, batch.Close()) }()
-	scraped, loads := 0, 0
+	scraped, read, loads := 0, 0, 0
 	return endurance.Test{
 		Agent: Name, Process: p, Dir: s.Dir, Out: s.Out,
 		Round: func(ctx context.Context, i int) error {
 			if i == 0 {
-				scraped, loads = 0, 0
-			}
-			for range s.Scrapes / endurance.Rounds {
-				if _, _, err := p.Scrape(ctx); err != nil {
-					return err
-				}
-				scraped++
+				scraped, read, loads = 0, 0, 0
 			}
 			if err := batch.Do("xid", "0", "31"); err != nil {
 				return err
 			}
+			n, err := s.work(ctx, p)
+			if err != nil {
+				return err
+			}
+			scraped += s.Scrapes / endurance.Rounds / clients * clients
+			read += n
 			// The last round of the warm-up does this too, so that all lasting allocations exist.
 			if (i+1)%unloadEvery != 0 {
 				return nil
 			}
 			loads++
-			if err := errors.Join(batch.Do("set", "driver=off"), batch.Do("set", "driver=on")); err != nil {
-				return err
-			}
-			return p.Metric(ctx, up.shows)
+			return s.reload(ctx, p, batch, up)
 		},
-		Done: func() string { return fmt.Sprintf("%d scrapes, the driver was loaded %d times", scraped, loads) },
+		Done: func() string {
+			hours := (time.Duration(read) * interval).Hours()
+			return fmt.Sprintf("%d scrapes, %d readings of each GPU (%.1f h of them), the driver was loaded %d times", scraped, read, hours, loads)
+		},
 	}.Run(ctx)
+}
+
+// work scrapes the exporter, while it reads the GPUs, for one round. It returns how often each GPU
+// was read.
+func (s *Soak) work(ctx context.Context, p *process.Process) (read int, err error) {
+	g, ctx := errgroup.WithContext(ctx)
+	for range clients {
+		g.Go(func() error { return scrape(ctx, p, s.Scrapes/endurance.Rounds/clients) })
+	}
+	g.Go(func() (err error) {
+		read, err = s.readings(ctx, s.Readings/endurance.Rounds)
+		return err
+	})
+	err = g.Wait()
+	return read, err
+}
+
+// scrape scrapes the exporter n times.
+func scrape(ctx context.Context, p *process.Process, n int) error {
+	for range n {
+		if _, _, err := p.Scrape(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// symbol is called once for each reading of a GPU.
+const symbol = "nvmlDeviceGetFieldValues"
+
+// readings waits until each GPU was read n times, and returns how often it was.
+func (s *Soak) readings(ctx context.Context, n int) (int, error) {
+	if _, err := s.Node.Calls(ctx); err != nil {
+		return 0, err
+	}
+	for read := 0; ; {
+		if !pace.Pause(ctx, time.Second) {
+			return 0, context.Cause(ctx)
+		}
+		calls, err := s.Node.Calls(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if read += calls[symbol]; read >= n*gpus {
+			return read / gpus, nil
+		}
+	}
+}
+
+// reload unloads the driver and loads it again, which ends the GPU instances.
+func (s *Soak) reload(ctx context.Context, p *process.Process, batch *simnode.Batch, up scene) error {
+	if err := errors.Join(batch.Do("set", "driver=off"), batch.Do("set", "driver=on")); err != nil {
+		return err
+	}
+	if err := batch.Do(simnode.Sevenths()...); err != nil {
+		return err
+	}
+	return p.Metric(ctx, up.shows)
 }

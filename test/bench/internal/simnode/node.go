@@ -191,8 +191,13 @@ func (n *Node) Partition(ctx context.Context) error {
 	if err := n.SetMIG(ctx, "all", "on"); err != nil {
 		return err
 	}
-	_, err := n.sim(ctx, append([]string{"mig", "create", "all"}, slices.Repeat([]string{"1g.5gb"}, 7)...)...)
+	_, err := n.sim(ctx, Sevenths()...)
 	return err
+}
+
+// Sevenths is the command of gpu-sim that creates seven MIG devices on each GPU in MIG mode.
+func Sevenths() []string {
+	return append([]string{"mig", "create", "all"}, slices.Repeat([]string{"1g.5gb"}, 7)...)
 }
 
 // Unpartition turns MIG mode off on all GPUs.
