@@ -18,7 +18,9 @@ import (
 
 // device is a GPU that was seen, and what is known of it.
 type device struct {
-	gpu     gpu.GPU
+	gpu gpu.GPU
+	// seen is when the node was last seen to have the GPU.
+	seen    time.Time
 	worker  *worker
 	sample  *telemetry.Sample
 	err     error
@@ -41,7 +43,7 @@ func (e *Exporter) observed(ctx context.Context, obs observe.Observation[nothing
 			continue
 		}
 		seen[g.UUID] = true
-		e.have(ctx, g)
+		e.have(ctx, g, obs.At)
 	}
 	for id, d := range e.gpus {
 		if seen[id] {
@@ -67,7 +69,7 @@ func (d *device) failed() bool {
 }
 
 // have takes a GPU that the node has.
-func (e *Exporter) have(ctx context.Context, g gpu.GPU) {
+func (e *Exporter) have(ctx context.Context, g gpu.GPU, seen time.Time) {
 	d := e.gpus[g.UUID]
 	if d == nil {
 		d = &device{errors: map[string]uint64{}}
@@ -77,7 +79,7 @@ func (e *Exporter) have(ctx context.Context, g gpu.GPU) {
 		// What was known of it before is better than nothing.
 		g.Name, g.PCI, g.MIG = d.gpu.Name, d.gpu.PCI, d.gpu.MIG
 	}
-	d.gpu, d.lost = g, false
+	d.gpu, d.seen, d.lost = g, seen, false
 	if d.worker == nil {
 		e.start(ctx, d)
 	}
@@ -87,7 +89,7 @@ func (e *Exporter) have(ctx context.Context, g gpu.GPU) {
 // assign tells the worker of a GPU what to read from now on.
 func (e *Exporter) assign(d *device) {
 	if d.worker != nil {
-		d.worker.current.Put(task{gpu: d.gpu, processes: e.shared(d)})
+		d.worker.current.Put(telemetry.Task{GPU: d.gpu, Seen: d.seen, Processes: e.shared(d)})
 	}
 }
 
@@ -115,7 +117,7 @@ func (e *Exporter) shared(d *device) bool {
 // start starts the worker of a GPU.
 func (e *Exporter) start(ctx context.Context, d *device) {
 	ctx, stop := context.WithCancel(ctx)
-	w := &worker{gpu: d.gpu.UUID, current: pace.NewLatest[task](), stop: stop}
+	w := &worker{gpu: d.gpu.UUID, current: pace.NewLatest[telemetry.Task](), stop: stop}
 	if e.cfg.Processes != nil {
 		w.resolver = processes.New(*e.cfg.Processes)
 	}

@@ -56,10 +56,10 @@ type Config struct {
 	Log       *slog.Logger
 }
 
-// Sampler reads a GPU, and the processes on it if they are wanted. Its calls may block for as
+// Sampler reads a GPU. Its calls may block for as
 // long as the driver does; they do not overlap.
 type Sampler interface {
-	Sample(ctx context.Context, g gpu.GPU, processes bool) (telemetry.Sample, error)
+	Sample(ctx context.Context, t telemetry.Task) (telemetry.Sample, error)
 }
 
 // Pods knows which containers use the GPUs.

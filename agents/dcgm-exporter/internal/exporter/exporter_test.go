@@ -91,7 +91,7 @@ type sampler struct {
 	id  gpu.UUID
 }
 
-func (s sampler) Sample(ctx context.Context, _ gpu.GPU, _ bool) (telemetry.Sample, error) {
+func (s sampler) Sample(ctx context.Context, _ telemetry.Task) (telemetry.Sample, error) {
 	s.rig.mu.Lock()
 	read := s.rig.read[s.id]
 	s.rig.mu.Unlock()

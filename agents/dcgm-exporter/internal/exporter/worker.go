@@ -17,17 +17,10 @@ import (
 // up no other.
 type worker struct {
 	gpu     gpu.UUID
-	current pace.Latest[task]
+	current pace.Latest[telemetry.Task]
 	stop    context.CancelFunc
 	// resolver is nil if nothing is known of processes.
 	resolver *processes.Resolver
-}
-
-// task is what a worker reads.
-type task struct {
-	gpu gpu.GPU
-	// processes says that those on the GPU are wanted.
-	processes bool
 }
 
 // reading is what a worker reports.
@@ -45,7 +38,7 @@ var errSlow = errors.New("the GPU has not answered in time")
 // run reads the GPU at once and then at each interval, until ctx ends. A reading that takes
 // longer than limit is reported as failed; the next one begins when it has ended.
 func (w *worker) run(ctx context.Context, sampler Sampler, interval, limit time.Duration, report chan<- reading) {
-	var now task
+	var now telemetry.Task
 	select {
 	case now = <-w.current:
 	case <-ctx.Done():
@@ -64,7 +57,7 @@ func (w *worker) run(ctx context.Context, sampler Sampler, interval, limit time.
 				next.Stop()
 				return
 			case changed := <-w.current:
-				waiting = changed.gpu.Fault == nil && sameInstances(now.gpu, changed.gpu)
+				waiting = changed.GPU.Fault == nil && sameInstances(now.GPU, changed.GPU)
 				now = changed
 			case <-next.C:
 				waiting = false
@@ -75,8 +68,9 @@ func (w *worker) run(ctx context.Context, sampler Sampler, interval, limit time.
 }
 
 // read reads the GPU once, and whose its processes are.
-func (w *worker) read(ctx context.Context, sampler Sampler, t task) reading {
-	sample, err := sampler.Sample(ctx, t.gpu, t.processes && w.resolver != nil)
+func (w *worker) read(ctx context.Context, sampler Sampler, t telemetry.Task) reading {
+	t.Processes = t.Processes && w.resolver != nil
+	sample, err := sampler.Sample(ctx, t)
 	r := reading{worker: w, sample: sample, err: err}
 	if len(sample.Processes) > 0 {
 		pids := make([]int, len(sample.Processes))

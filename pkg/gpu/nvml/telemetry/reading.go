@@ -116,7 +116,14 @@ func (r *reading) memory() error {
 		if !i.device.Valid() {
 			continue
 		}
-		if err := r.done(memory(i.device, r.into(r.instance(id))), symMemory); err != nil {
+		err := memory(i.device, r.into(r.instance(id)))
+		if err != nil {
+			// If the MIG device of the handle is gone, there may be another one by now.
+			if i.find(s.device); i.device.Valid() {
+				err = memory(i.device, r.into(r.instance(id)))
+			}
+		}
+		if err := r.done(err, symMemory); err != nil {
 			return err
 		}
 	}

@@ -47,8 +47,9 @@ type Sampler struct {
 	texts     map[Field]string
 	absent    map[Field]string
 	instances map[uint32]*instance
-	// divided is the MIG mode.
+	// divided is the MIG mode, and seen that of the last Task.
 	divided bool
+	seen    time.Time
 	gpm     bool
 	whole   gauge
 
@@ -61,6 +62,8 @@ type Sampler struct {
 // instance is a GPU instance. Its device is the first MIG device in it, invalid if it has
 // none.
 type instance struct {
+	index  int
+	uuid   gpu.UUID
 	device nvml.Device
 	gauge  gauge
 }
@@ -106,21 +109,31 @@ func newPlan(wanted map[Field]bool) plan {
 	return p
 }
 
-// Sample reads the GPU with the GPU instances that it has by now, and with the processes on it
-// if they are wanted. A value that cannot be read is absent from the result; the error is for a
+// Task is what a Sampler reads.
+type Task struct {
+	// GPU is the GPU, with the GPU instances that it has by now.
+	GPU gpu.GPU
+	// Seen is when the driver last reported GPU: the handles of MIG devices from before are not used
+	// any more, since another MIG device with the same UUID may have been created.
+	Seen time.Time
+	// Processes says that those on the GPU are wanted.
+	Processes bool
+}
+
+// Sample reads a GPU. A value that cannot be read is absent from the result; the error is for a
 // GPU of which nothing can be read.
-func (s *Sampler) Sample(ctx context.Context, g gpu.GPU, processes bool) (Sample, error) {
+func (s *Sampler) Sample(ctx context.Context, t Task) (Sample, error) {
 	return nvml.Use(ctx, s.cfg.Session, func(ctx context.Context, span *nvml.Span) (Sample, error) {
 		started := s.cfg.Now()
 		if err := s.attach(span); err != nil {
 			return Sample{}, err
 		}
-		s.divide(g)
+		s.divide(t)
 		r := &reading{sampler: s, span: span, ctx: ctx, sample: Sample{At: started, GPU: Values{}, Failed: map[string]int{}}}
 		if err := r.read(); err != nil {
 			return Sample{}, err
 		}
-		if processes {
+		if t.Processes {
 			if err := r.processes(); err != nil {
 				return Sample{}, err
 			}
@@ -174,22 +187,22 @@ func (s *Sampler) forget() {
 	s.instances, s.whole = map[uint32]*instance{}, gauge{}
 }
 
-// divide looks up the GPU instances of the GPU.
-func (s *Sampler) divide(g gpu.GPU) {
-	ids := map[uint32]int{}
-	divided := g.MIG != nil && g.MIG.Enabled
+// divide finds the GPU instances of the GPU.
+func (s *Sampler) divide(t Task) {
+	found := map[uint32]instance{}
+	divided := t.GPU.MIG != nil && t.GPU.MIG.Enabled
 	if divided {
-		for _, i := range g.MIG.GPUInstances {
-			ids[i.ID] = -1
+		for _, i := range t.GPU.MIG.GPUInstances {
+			found[i.ID] = instance{}
 		}
-		for _, d := range slices.Backward(g.MIG.Devices) {
+		for _, d := range slices.Backward(t.GPU.MIG.Devices) {
 			if d.Fault == nil && d.GPUInstance != gpu.NoInstance {
-				ids[d.GPUInstance] = d.Index
+				found[d.GPUInstance] = instance{index: d.Index, uuid: d.UUID}
 			}
 		}
 	}
-	same := divided == s.divided && len(ids) == len(s.instances)
-	for id := range ids {
+	same := divided == s.divided && len(found) == len(s.instances)
+	for id := range found {
 		same = same && s.instances[id] != nil
 	}
 	if !same {
@@ -200,17 +213,27 @@ func (s *Sampler) divide(g gpu.GPU) {
 		s.whole.free()
 		s.forget()
 	}
-	s.divided = divided
-	for id, index := range ids {
+	known := s.seen.Equal(t.Seen)
+	s.divided, s.seen = divided, t.Seen
+	for id, now := range found {
 		i := s.instances[id]
 		if i == nil {
 			i = &instance{}
 			s.instances[id] = i
 		}
-		i.device = nvml.Device{}
-		if index >= 0 {
-			i.device, _ = s.device.MIGDevice(index) // without it, its memory is absent
+		if known && i.device.Valid() && i.uuid == now.uuid && i.index == now.index {
+			continue
 		}
+		i.index, i.uuid = now.index, now.uuid
+		i.find(s.device)
+	}
+}
+
+// find looks up the handle of the MIG device. Without one, what it alone gives is absent.
+func (i *instance) find(parent nvml.Device) {
+	i.device = nvml.Device{}
+	if i.uuid != "" {
+		i.device, _ = parent.MIGDevice(i.index) // as documented
 	}
 }
 

@@ -58,7 +58,7 @@ func (r *rig) gpu() gpu.GPU {
 // sample reads the GPU.
 func (r *rig) sample(processes bool) telemetry.Sample {
 	r.t.Helper()
-	s, err := r.sampler.Sample(r.t.Context(), r.gpu(), processes)
+	s, err := r.sampler.Sample(r.t.Context(), telemetry.Task{GPU: r.gpu(), Seen: time.Now(), Processes: processes})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -170,6 +170,44 @@ func TestGPUInstances(t *testing.T) {
 	}
 }
 
+// The handles of MIG devices are kept until the GPU is divided anew, or until they fail.
+func TestHandlesOfMIGDevices(t *testing.T) {
+	r := newRig(t, "h100-80", telemetry.FBTotal)
+	r.node.Run("mig mode", "0", "on")
+	r.node.Run("mig create", "0", "3g.40gb", "1g.10gb")
+	const lookUp = "nvmlDeviceGetMigDeviceHandleByIndex"
+	task := telemetry.Task{GPU: r.gpu(), Seen: time.Now()}
+	read := func(want int) telemetry.Sample {
+		t.Helper()
+		r.node.Calls()
+		s, err := r.sampler.Sample(t.Context(), task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.node.Calls()[lookUp]; got != want {
+			t.Errorf("%d handles are looked up, want %d", got, want)
+		}
+		for id, v := range s.Instances {
+			if v[telemetry.FBTotal] == 0 {
+				t.Errorf("GPU instance %d has no memory", id)
+			}
+		}
+		if len(s.Failed) > 0 || len(s.Instances) != 2 {
+			t.Errorf("failed: %v, instances %v", s.Failed, s.Instances)
+		}
+		return s
+	}
+	read(2)
+	read(0)
+	task.Seen = task.Seen.Add(time.Second)
+	read(2)
+	// Divided in the same way again: the MIG devices are others, and nobody has said so yet.
+	r.node.Run("mig destroy", "0")
+	r.node.Run("mig create", "0", "3g.40gb", "1g.10gb")
+	read(2)
+	read(0)
+}
+
 // What fails costs its value, and is not asked for again if the GPU does not support it.
 func TestWhatFailsCostsItsValue(t *testing.T) {
 	r := newRig(t, "h100-80", telemetry.GPUTemp, telemetry.PowerUsage, telemetry.SMClock)
@@ -185,7 +223,7 @@ func TestWhatFailsCostsItsValue(t *testing.T) {
 		t.Errorf("%v: %+v", calls, s)
 	}
 	r.node.Run("lose", "0")
-	if s, err := r.sampler.Sample(r.t.Context(), r.gpu(), false); err == nil {
+	if s, err := r.sampler.Sample(r.t.Context(), telemetry.Task{GPU: r.gpu()}); err == nil {
 		t.Errorf("a lost GPU has %+v", s)
 	}
 }
