@@ -76,6 +76,29 @@ func TestALostGPUStays(t *testing.T) {
 	p.has("1", "gpu_up", `gpu="0"`)
 }
 
+// What the exporter derives is served if the list asks for it.
+func TestHealthAndPeers(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=2", "--model=h100-80")
+	file := filepath.Join(t.TempDir(), "list.csv")
+	if err := os.WriteFile(file, []byte("DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\nDCGM_EXP_P2P_STATUS, gauge, p\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, n, "--collectors="+file)
+	for _, watch := range []string{"DRIVER", "MEM", "POWER", "THERMAL"} {
+		p.has("0", "DCGM_EXP_GPU_HEALTH_STATUS", `gpu="0"`, `health_watch="`+watch+`"`, `health_error_code="DCGM_FR_OK"`)
+	}
+	p.has("0", "DCGM_EXP_P2P_STATUS", `gpu="0"`, `peer_gpu="1"`, `link_status="OK"`)
+	n.Run("set", "0.remap-pending=1", "0.recovery=drain-and-reset")
+	p.has("10", "DCGM_EXP_GPU_HEALTH_STATUS", `gpu="0"`, `health_watch="MEM"`, `health_error_code="DCGM_FR_PENDING_ROW_REMAP"`)
+	p.has("20", "DCGM_EXP_GPU_HEALTH_STATUS", `gpu="0"`, `health_watch="DRIVER"`, `health_error_code="DCGM_FR_GPU_RECOVERY_DRAIN_RESET"`)
+	n.Run("xid", "0", "79")
+	n.Run("lose", "0")
+	p.has("20", "DCGM_EXP_GPU_HEALTH_STATUS", `gpu="0"`, `health_watch="DRIVER"`, `health_error_code="DCGM_FR_FALLEN_OFF_BUS"`)
+	p.lacks("DCGM_EXP_GPU_HEALTH_STATUS", `gpu="0"`, `health_watch="MEM"`)
+	p.has("0", "DCGM_EXP_GPU_HEALTH_STATUS", `gpu="1"`, `health_watch="DRIVER"`)
+}
+
 func TestGPUsAndDriverComeAndGo(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=1", "--model=l4", "--driver=off")

@@ -78,6 +78,13 @@ func (d Device) CommonAncestor(other Device) (gonvml.GpuTopologyLevel, error) {
 	})
 }
 
+// NVLinkP2P returns whether programs on d reach the memory of other over NVLink.
+func (d Device) NVLinkP2P(other Device) (gonvml.GpuP2PStatus, error) {
+	return get(d.handle, "nvmlDeviceGetP2PStatus", func(h gonvml.Device) (gonvml.GpuP2PStatus, gonvml.Return) {
+		return h.GetP2PStatus(other.raw, gonvml.P2P_CAPS_INDEX_NVLINK)
+	})
+}
+
 // NVLinkState returns whether an NVLink is active.
 func (d Device) NVLinkState(link int) (gonvml.EnableState, error) {
 	return get(d.handle, "nvmlDeviceGetNvLinkState", func(h gonvml.Device) (gonvml.EnableState, gonvml.Return) { return h.GetNvLinkState(link) })

@@ -42,10 +42,12 @@ type Computed string
 
 // The metrics that the exporter computes.
 const (
-	XIDCount   Computed = "DCGM_EXP_XID_ERRORS_COUNT"
-	XIDTotal   Computed = "DCGM_EXP_XID_ERRORS_TOTAL"
-	ClockCount Computed = "DCGM_EXP_CLOCK_EVENTS_COUNT"
-	ClockTotal Computed = "DCGM_EXP_CLOCK_EVENTS_TOTAL"
+	XIDCount     Computed = "DCGM_EXP_XID_ERRORS_COUNT"
+	XIDTotal     Computed = "DCGM_EXP_XID_ERRORS_TOTAL"
+	ClockCount   Computed = "DCGM_EXP_CLOCK_EVENTS_COUNT"
+	ClockTotal   Computed = "DCGM_EXP_CLOCK_EVENTS_TOTAL"
+	HealthStatus Computed = "DCGM_EXP_GPU_HEALTH_STATUS"
+	P2PStatus    Computed = "DCGM_EXP_P2P_STATUS"
 )
 
 // Metric is one metric of a list.
@@ -150,7 +152,7 @@ func metric(record []string) (m Metric, reason string) {
 	}
 	if strings.HasPrefix(m.Name, "DCGM_EXP_") {
 		m.Computed = Computed(m.Name)
-		if !slices.Contains([]Computed{XIDCount, XIDTotal, ClockCount, ClockTotal}, m.Computed) {
+		if !slices.Contains([]Computed{XIDCount, XIDTotal, ClockCount, ClockTotal, HealthStatus, P2PStatus}, m.Computed) {
 			return m, m.Name + ": this exporter does not compute it"
 		}
 		if m.Type == Label {

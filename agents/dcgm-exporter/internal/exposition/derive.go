@@ -35,8 +35,15 @@ func Derive(s State, o Options) []*dto.MetricFamily {
 func (o Options) Wanted() []telemetry.Field {
 	out := own()
 	for _, m := range o.Metrics {
-		if m.Computed == "" {
+		switch m.Computed {
+		case "":
 			out = append(out, m.Field.Of)
+		case counters.HealthStatus:
+			out = append(out, healthFields()...)
+		case counters.P2PStatus:
+			out = append(out, telemetry.PeerStatus)
+		case counters.XIDCount, counters.XIDTotal, counters.ClockCount, counters.ClockTotal:
+			// own has what they need
 		}
 	}
 	slices.Sort(out)
@@ -97,6 +104,7 @@ func (d *deriver) gpu(g *GPU) {
 	whole, instances := d.entities(g)
 	top := view{whole, d.views(whole)}
 	d.health(g, top)
+	d.status(g, top)
 	d.errors(g, whole.labels)
 	if g.Sample == nil {
 		return

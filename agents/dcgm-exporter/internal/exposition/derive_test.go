@@ -167,7 +167,8 @@ func TestDerive(t *testing.T) {
 			s, o := state(), options(t)
 			if name == "computed" {
 				o.Metrics = list(t, few+"DCGM_EXP_XID_ERRORS_COUNT, gauge, c\nDCGM_EXP_XID_ERRORS_TOTAL, counter, t\n"+
-					"DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, c\nDCGM_EXP_CLOCK_EVENTS_TOTAL, counter, t\n")
+					"DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, c\nDCGM_EXP_CLOCK_EVENTS_TOTAL, counter, t\n"+
+					"DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\nDCGM_EXP_P2P_STATUS, gauge, p\n")
 			}
 			c(&s, &o)
 			golden.Assert(t, text(t, s, o), name+".golden")
@@ -194,6 +195,7 @@ func mig(s *exposition.State) {
 func computed(s *exposition.State, _ *exposition.Options) {
 	s.GPUs[0].XIDs = []exposition.XID{{Code: 31, Instance: 1, Total: 3, Recent: 1}, {Code: 31, Instance: 2, Total: 1, Recent: 1}}
 	s.GPUs[0].Clocks = []exposition.ClockEvent{{Reason: "power_cap", Total: 2, Recent: 9}}
+	s.GPUs[0].Sample.Peers = map[int]uint32{1: 0, 2: 5, 3: 9}
 }
 
 // Sums over the GPU instances of a GPU are those of the GPU with --mig-gpu-metrics=dedupe.

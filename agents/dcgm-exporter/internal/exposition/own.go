@@ -147,6 +147,10 @@ func (d *deriver) computed(m counters.Metric, g *GPU, top view) {
 			for _, c := range g.Clocks {
 				d.put(m.Name, m.Help, counter, set.with(window(d.ClockWindow.Milliseconds()), Label{"clock_event", c.Reason}), float64(c.Recent))
 			}
+		case counters.HealthStatus:
+			// status adds it, also for a GPU that does not answer
+		case counters.P2PStatus:
+			d.peers(m, g, set)
 		case counters.ClockTotal:
 			for _, c := range g.Clocks {
 				d.put(m.Name, m.Help, counter, set.with(Label{"clock_event", c.Reason}), float64(c.Total))

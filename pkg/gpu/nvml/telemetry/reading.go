@@ -23,6 +23,7 @@ func (r *reading) read() error {
 	fresh := s.static == nil || now.Sub(s.readAt) >= slowPeriod
 	if fresh {
 		s.static, s.texts, s.readAt = Values{}, map[Field]string{}, now
+		s.peers = nil
 		clear(s.absent)
 	}
 	for _, g := range s.plan.getters {
@@ -40,7 +41,7 @@ func (r *reading) read() error {
 	for f, v := range s.static {
 		r.sample.GPU.put(f, v)
 	}
-	for _, part := range []func() error{r.memory, r.fieldValues, r.units} {
+	for _, part := range []func() error{r.memory, r.fieldValues, r.units, r.peers} {
 		if err := part(); err != nil {
 			return err
 		}

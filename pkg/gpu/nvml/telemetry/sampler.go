@@ -50,6 +50,7 @@ type Sampler struct {
 	// divided is the MIG mode, and seen that of the last Task.
 	divided bool
 	seen    time.Time
+	peers   map[int]uint32
 	gpm     bool
 	whole   gauge
 
@@ -183,7 +184,7 @@ func (s *Sampler) attach(span *nvml.Span) error {
 
 // forget forgets what is valid within one span, or until the GPU is divided anew.
 func (s *Sampler) forget() {
-	s.static, s.texts, s.absent = nil, nil, map[Field]string{}
+	s.static, s.texts, s.absent, s.peers = nil, nil, map[Field]string{}, nil
 	s.instances, s.whole = map[uint32]*instance{}, gauge{}
 }
 
@@ -214,6 +215,9 @@ func (s *Sampler) divide(t Task) {
 		s.forget()
 	}
 	known := s.seen.Equal(t.Seen)
+	if !known {
+		s.peers = nil
+	}
 	s.divided, s.seen = divided, t.Seen
 	for id, now := range found {
 		i := s.instances[id]

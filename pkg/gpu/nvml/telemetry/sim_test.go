@@ -24,10 +24,15 @@ type rig struct {
 	sampler *telemetry.Sampler
 }
 
-// newRig creates a node, and a sampler of its first GPU that wants fields.
+// newRig creates a node with one GPU, and a sampler of it that wants fields.
 func newRig(t *testing.T, model string, fields ...telemetry.Field) *rig {
 	t.Helper()
-	n := simtest.New(t, "--gpus=1", "--model="+model)
+	return newRigOf(t, simtest.New(t, "--gpus=1", "--model="+model), fields...)
+}
+
+// newRigOf returns a sampler of the first GPU of a node.
+func newRigOf(t *testing.T, n *simtest.Node, fields ...telemetry.Field) *rig {
+	t.Helper()
 	t.Setenv("GPU_SIM_STATE", filepath.Join(n.Root, "state"))
 	t.Setenv("GPU_SIM_DEV", filepath.Join(n.Root, "dev"))
 	proc := driverproc.Root(filepath.Join(n.Root, "proc"))
@@ -206,6 +211,38 @@ func TestHandlesOfMIGDevices(t *testing.T) {
 	r.node.Run("mig create", "0", "3g.40gb", "1g.10gb")
 	read(2)
 	read(0)
+}
+
+func TestPeers(t *testing.T) {
+	r := newRigOf(t, simtest.New(t, "--gpus=3", "--model=h100-80"), telemetry.GPUTemp, telemetry.PeerStatus)
+	read := func(task telemetry.Task, calls int, want map[int]uint32) {
+		t.Helper()
+		r.node.Calls()
+		s, err := r.sampler.Sample(t.Context(), task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !maps.Equal(s.Peers, want) || s.GPU[telemetry.GPUTemp] == 0 {
+			t.Errorf("peers %v, want %v, of %v", s.Peers, want, s.GPU)
+		}
+		if got := r.node.Calls()["nvmlDeviceGetP2PStatus"]; got != calls {
+			t.Errorf("%d calls, want %d", got, calls)
+		}
+	}
+	task := telemetry.Task{GPU: r.gpu(), Seen: time.Now()}
+	read(task, 2, map[int]uint32{1: 0, 2: 0})
+	read(task, 0, map[int]uint32{1: 0, 2: 0})
+	r.node.Run("set", "1.nvlinks=0")
+	task.Seen = task.Seen.Add(time.Second)
+	read(task, 2, map[int]uint32{1: 5, 2: 0})
+	// Another GPU that is lost is not this one.
+	r.node.Run("lose", "2")
+	task.Seen = task.Seen.Add(time.Second)
+	read(task, 1, map[int]uint32{1: 5})
+	r.node.Run("set", "nvmlDeviceGetP2PStatus.return=3")
+	task.Seen = task.Seen.Add(time.Second)
+	read(task, 1, nil)
+	read(task, 0, nil)
 }
 
 // What fails costs its value, and is not asked for again if the GPU does not support it.

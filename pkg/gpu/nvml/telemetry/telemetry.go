@@ -31,6 +31,8 @@ const (
 	ThrottledSWThermal
 	ThrottledHWThermal
 	ThrottledPowerBrake
+	// PeerStatus has no value of its own: it asks for Sample.Peers.
+	PeerStatus
 )
 
 // Fields of DCGM that other packages name.
@@ -78,6 +80,9 @@ type Sample struct {
 	Instances map[uint32]Values
 	// Texts has the values that are text, such as the serial number.
 	Texts map[Field]string
+	// Peers says by the index of each other GPU whether this one reaches it over NVLink
+	// (nvmlGpuP2PStatus_t, 0 for yes).
+	Peers map[int]uint32
 	// Processes has what the processes on the GPU use, if they are wanted.
 	Processes []Process
 	// Absent says why a field that is wanted has no value.

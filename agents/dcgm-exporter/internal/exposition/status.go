@@ -1,0 +1,161 @@
+package exposition
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"outrigger.dev/agents/dcgm-exporter/internal/counters"
+	"outrigger.dev/pkg/gpu/nvml/telemetry"
+)
+
+// The levels of health (dcgm_structs.h, dcgmHealthWatchResults_t).
+const (
+	passes = 0
+	warns  = 10
+	fails  = 20
+)
+
+// Fields of which a value above 0 is an incident of the memory.
+const (
+	doubleBitErrors telemetry.Field = 311
+	pagesPending    telemetry.Field = 392
+	remapFailure    telemetry.Field = 395
+	remapPending    telemetry.Field = 396
+)
+
+// fallenOff is the XID of a GPU that has fallen off the bus.
+const fallenOff = 79
+
+// incident is what is wrong with a part of a GPU, by the names of DCGM (dcgm_errors.h).
+type incident struct {
+	watch string
+	level float64
+	code  string
+}
+
+// healthFields are the fields from whose values incidents are derived.
+func healthFields() []telemetry.Field {
+	return []telemetry.Field{doubleBitErrors, pagesPending, remapFailure, remapPending}
+}
+
+// status adds the health of a GPU: for each part of which something is known, the worst that is
+// wrong with it.
+func (d *deriver) status(g *GPU, top view) {
+	for _, m := range d.Metrics {
+		if m.Computed != counters.HealthStatus {
+			continue
+		}
+		worst := watched(g)
+		for _, i := range incidents(g) {
+			if was, ok := worst[i.watch]; !ok || i.level > was.level {
+				worst[i.watch] = i
+			}
+		}
+		for _, watch := range slices.Sorted(maps.Keys(worst)) {
+			more := []Label{{"health_watch", watch}, {"health_error_code", worst[watch].code}}
+			for _, set := range top.sets {
+				d.put(m.Name, m.Help, m.Type == counters.Counter, set.with(more...), worst[watch].level)
+			}
+		}
+	}
+}
+
+// watched returns the parts of a GPU of which it would be known if something were wrong.
+func watched(g *GPU) map[string]incident {
+	out := map[string]incident{}
+	pass := func(watch string) { out[watch] = incident{watch, passes, "DCGM_FR_OK"} }
+	if g.Sample == nil {
+		return out
+	}
+	pass("DRIVER")
+	for _, f := range healthFields() {
+		if _, ok := g.Sample.GPU[f]; ok {
+			pass("MEM")
+		}
+	}
+	if _, ok := g.Sample.GPU[telemetry.ClocksReasons]; ok {
+		pass("THERMAL")
+		pass("POWER")
+	}
+	return out
+}
+
+// incidents returns what is wrong with a GPU.
+func incidents(g *GPU) []incident {
+	var out []incident
+	add := func(is bool, watch string, level float64, code string) {
+		if is {
+			out = append(out, incident{watch, level, code})
+		}
+	}
+	add(!g.Up && g.LastXID == fallenOff, "DRIVER", fails, "DCGM_FR_FALLEN_OFF_BUS")
+	add(!g.Up && g.LastXID != fallenOff, "DRIVER", fails, "DCGM_FR_NVML_API")
+	for _, x := range g.XIDs {
+		watch, code := incidentOf(x.Code)
+		add(x.Recent > 0 && watch != "", watch, fails, code)
+	}
+	for _, c := range g.Clocks {
+		add(c.Recent > 0 && (c.Reason == "sw_thermal" || c.Reason == "hw_thermal"), "THERMAL", warns, "DCGM_FR_CLOCK_THROTTLE_THERMAL")
+		add(c.Recent > 0 && c.Reason == "hw_power_brake", "POWER", warns, "DCGM_FR_CLOCK_THROTTLE_POWER")
+	}
+	if g.Sample == nil {
+		return out
+	}
+	v := g.Sample.GPU
+	add(v[remapFailure] > 0, "MEM", fails, "DCGM_FR_ROW_REMAP_FAILURE")
+	add(v[doubleBitErrors] > 0, "MEM", fails, "DCGM_FR_VOLATILE_DBE_DETECTED")
+	add(v[remapPending] > 0, "MEM", warns, "DCGM_FR_PENDING_ROW_REMAP")
+	add(v[pagesPending] > 0, "MEM", warns, "DCGM_FR_PENDING_PAGE_RETIREMENTS")
+	switch v[telemetry.RecoveryAction] {
+	case 1:
+		add(true, "DRIVER", fails, "DCGM_FR_GPU_RECOVERY_RESET")
+	case 2:
+		add(true, "DRIVER", fails, "DCGM_FR_GPU_RECOVERY_REBOOT")
+	case 3:
+		add(true, "DRIVER", warns, "DCGM_FR_GPU_RECOVERY_DRAIN_P2P")
+	case 4:
+		add(true, "DRIVER", fails, "DCGM_FR_GPU_RECOVERY_DRAIN_RESET")
+	case 5:
+		add(true, "DRIVER", fails, "DCGM_FR_GPU_RECOVERY_IMEX_DOMAIN")
+	}
+	return out
+}
+
+// incidentOf returns the part of a GPU that an error concerns, "" for one that a program causes.
+func incidentOf(xid uint64) (watch, code string) {
+	switch xid {
+	case 48:
+		return "MEM", "DCGM_FR_VOLATILE_DBE_DETECTED"
+	case 64:
+		return "MEM", "DCGM_FR_ROW_REMAP_FAILURE"
+	case 95:
+		return "MEM", "DCGM_FR_UNCONTAINED_ERROR"
+	case 74:
+		return "NVLINK", "DCGM_FR_NVLINK_ERROR_CRITICAL"
+	case fallenOff:
+		return "DRIVER", "DCGM_FR_FALLEN_OFF_BUS"
+	}
+	if ClassOf(xid) == XIDCritical {
+		return "DRIVER", "DCGM_FR_XID_ERROR"
+	}
+	return "", ""
+}
+
+// peers adds how a GPU reaches the other GPUs of its node over NVLink.
+func (d *deriver) peers(m counters.Metric, g *GPU, set labels) {
+	for _, peer := range slices.Sorted(maps.Keys(g.Sample.Peers)) {
+		status := g.Sample.Peers[peer]
+		more := []Label{{"peer_gpu", strconv.Itoa(peer)}, {"link_status", linkStatus(status)}}
+		d.put(m.Name, m.Help, m.Type == counters.Counter, set.with(more...), float64(status))
+	}
+}
+
+// linkStatus returns the name that DCGM Exporter gives to a status (nvml.h, nvmlGpuP2PStatus_t).
+func linkStatus(status uint32) string {
+	names := []string{"OK", "ChipsetNotSupported", "GPUNotSupported", "TopologyNotSupported", "DisabledByRegKey", "NotSupported"}
+	if int(status) < len(names) {
+		return names[status]
+	}
+	return "Unknown"
+}

@@ -1,0 +1,55 @@
+package telemetry
+
+import (
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/gpu/nvml"
+)
+
+const symPeers = "nvmlDeviceGetP2PStatus"
+
+// peers reads how the GPU reaches the other GPUs of the node, if that is wanted. It is kept
+// until the GPUs are reported anew: there are many pairs, and they do not change.
+func (r *reading) peers() error {
+	s := r.sampler
+	if !s.wants(PeerStatus) {
+		return nil
+	}
+	if s.peers == nil {
+		library := r.span.Library()
+		count, err := library.DeviceCount()
+		if err != nil {
+			return r.done(err, "nvmlDeviceGetCount_v2")
+		}
+		s.peers = map[int]uint32{}
+		for i := range count {
+			if err := r.peer(library, i); err != nil {
+				return err
+			}
+		}
+	}
+	if s.wants(PeerStatus) {
+		r.sample.Peers = s.peers
+	}
+	return nil
+}
+
+// peer reads how the GPU reaches the one with an index.
+func (r *reading) peer(library nvml.Library, index int) error {
+	s := r.sampler
+	other, err := library.Device(index)
+	if err == nil {
+		if s.device.Is(other) {
+			return nil
+		}
+		var status gonvml.GpuP2PStatus
+		if status, err = s.device.NVLinkP2P(other); err == nil {
+			s.peers[index] = uint32(status)
+			return nil
+		}
+	}
+	if code := nvml.Code(err); code == gonvml.ERROR_GPU_IS_LOST || code == gonvml.ERROR_RESET_REQUIRED {
+		return nil // that may be the other one
+	}
+	return r.done(err, symPeers, PeerStatus)
+}
