@@ -55,7 +55,7 @@ const milliwatts = 1e-3
 // getters are the calls for values of a whole GPU. Memory is read by memory, since MIG
 // devices have it too.
 func getters() []getter {
-	return []getter{
+	return append([]getter{
 		clock(100, gonvml.CLOCK_SM),
 		clock(101, gonvml.CLOCK_MEM),
 		clock(102, gonvml.CLOCK_VIDEO),
@@ -93,7 +93,7 @@ func getters() []getter {
 		})),
 		{symbol: "nvmlDeviceGetGridLicensableFeatures_v4", fields: []Field{526}, static: true, read: licence},
 		{symbol: "nvmlDeviceGetMigMode", fields: []Field{67}, read: migMode},
-	}
+	}, linkErrors()...)
 }
 
 func utilization(d nvml.Device, put func(Field, float64)) error {

@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -243,6 +244,45 @@ func TestPeers(t *testing.T) {
 	task.Seen = task.Seen.Add(time.Second)
 	read(task, 1, nil)
 	read(task, 0, nil)
+}
+
+// DCGM numbers the fields of a link not by the link.
+func TestErrorsOfLinks(t *testing.T) {
+	r := newRig(t, "h100-80", every()...)
+	set := []string{"set"}
+	for _, kind := range []string{"crc-flit", "crc-data", "replay", "recovery"} {
+		for i, link := range []int{0, 5, 6, 11, 12, 14, 15, 17} {
+			set = append(set, fmt.Sprintf("0.nvlink-%s-errors=%d:%d", kind, link, 1<<i))
+		}
+	}
+	r.node.Run(set...)
+	s := r.sample(false)
+	for kind, fields := range map[string][]telemetry.Field{
+		"crc-flit": {400, 405, 451, 456, 406, 408, 481, 483},
+		"crc-data": {410, 415, 457, 462, 416, 418, 484, 486},
+		"replay":   {420, 425, 463, 468, 426, 428, 487, 489},
+		"recovery": {430, 435, 469, 474, 436, 438, 491, 493},
+	} {
+		for i, f := range fields {
+			if got := s.GPU[f]; got != float64(int(1)<<i) {
+				t.Errorf("%s: field %d is %g, want %d", kind, f, got, 1<<i)
+			}
+		}
+	}
+	for f, want := range map[telemetry.Field]float64{409: 255, 419: 255, 429: 255, 439: 255, 497: 255, 498: 255, 499: 255} {
+		if got := s.GPU[f]; got != want {
+			t.Errorf("field %d is %g, want %g", f, got, want)
+		}
+	}
+}
+
+func TestErrorsOfNVLink5(t *testing.T) {
+	r := newRig(t, "b200", every()...)
+	r.node.Run("set", "0.nvlink-crc-data-errors=2:3", "0.nvlink-recovery-errors=4:5")
+	s := r.sample(false)
+	if s.GPU[1206] != 3 || s.GPU[1213] != 5 || s.Absent[499] == "" {
+		t.Errorf("%g errors, %g recoveries, absent %v", s.GPU[1206], s.GPU[1213], s.Absent)
+	}
 }
 
 // What fails costs its value, and is not asked for again if the GPU does not support it.

@@ -26,7 +26,7 @@ const allLinks = ^uint32(0)
 // fieldValues are read with one call. Where several give one field, the first that the GPU
 // supports counts.
 func fieldValues() []numbered {
-	return []numbered{
+	return append([]numbered{
 		{field: MemoryTemp, id: gonvml.FI_DEV_MEMORY_TEMP, scale: 1},
 		{field: 157, id: gonvml.FI_DEV_POWER_INSTANT, scale: milliwatts},
 		{field: 240, id: gonvml.FI_DEV_PERF_POLICY_POWER, scale: 1},
@@ -46,10 +46,6 @@ func fieldValues() []numbered {
 		{field: 394, id: gonvml.FI_DEV_REMAPPED_COR, scale: 1},
 		{field: 395, id: gonvml.FI_DEV_REMAPPED_FAILURE, scale: 1},
 		{field: 396, id: gonvml.FI_DEV_REMAPPED_PENDING, scale: 1},
-		{field: 409, id: gonvml.FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL, scope: allLinks, scale: 1},
-		{field: 419, id: gonvml.FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL, scope: allLinks, scale: 1},
-		{field: 429, id: gonvml.FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL, scope: allLinks, scale: 1},
-		{field: 439, id: gonvml.FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL, scope: allLinks, scale: 1},
 		{field: PCIeTxBytes, id: gonvml.FI_DEV_PCIE_COUNT_TX_BYTES, scale: 1, counts: true},
 		{field: PCIeRxBytes, id: gonvml.FI_DEV_PCIE_COUNT_RX_BYTES, scale: 1, counts: true},
 		{field: NVLinkTxBytes, id: gonvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX, scope: allLinks, scale: 1024, counts: true},
@@ -62,7 +58,13 @@ func fieldValues() []numbered {
 		{field: ThrottledHWThermal, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN, scale: 1},
 		{field: ThrottledPowerBrake, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, scale: 1},
 		{field: RecoveryAction, id: gonvml.FI_DEV_GET_GPU_RECOVERY_ACTION, scale: 1},
-	}
+		{field: 1420, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP, scale: 1},
+		{field: 1421, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST, scale: 1},
+		{field: 1422, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, scale: 1},
+		{field: 1423, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN, scale: 1},
+		{field: 1424, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, scale: 1},
+		{field: 1501, id: gonvml.FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS, scale: 1},
+	}, linkValues()...)
 }
 
 const symFieldValues = "nvmlDeviceGetFieldValues"
