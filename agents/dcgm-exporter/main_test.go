@@ -129,6 +129,9 @@ func TestGPUInstances(t *testing.T) {
 	// A value of the whole GPU is served with both, as by NVIDIA's exporter.
 	agenttest.Poll(t, "the temperature with both", func() bool { return len(p.series("DCGM_FI_DEV_GPU_TEMP")) == 2 })
 	p.lacks("DCGM_FI_DEV_GPU_UTIL") // NVML does not have it in MIG mode
+	n.Run("xid", "--instance=2", "0", "31")
+	p.has("1", "gpu_instance_xid_errors_total", `gpu="0"`, `GPU_I_PROFILE="3g.40gb"`, `GPU_I_ID="2"`, `xid="31"`, `class="application"`)
+	p.has("1", "gpu_xid_errors_total", `gpu="0"`, `xid="31"`)
 	n.Run("mig destroy", "0")
 	n.Run("mig mode", "0", "off")
 	agenttest.Poll(t, "metrics of the GPU", func() bool {

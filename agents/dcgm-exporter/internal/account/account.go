@@ -116,7 +116,7 @@ func (b *Book) Add(r Reading) {
 
 // hold updates what does not depend on the time since the last reading.
 func (a *account) hold(has bool, r Reading, alone bool) {
-	a.Memory = -1
+	a.Memory, a.Busy = -1, -1
 	if !has {
 		if a.left.IsZero() {
 			a.left = r.At
@@ -159,6 +159,7 @@ func (b *Book) share(r Reading, last *device, users map[key]bool) {
 		if busy[i], known[i] = a.busy(r, last, took, alone); known[i] {
 			a.Known = true
 			a.SM += busy[i]
+			a.Busy = busy[i] / took
 			sum += busy[i]
 			if busy[i] == 0 {
 				a.Idle += took

@@ -43,7 +43,7 @@ func TestAContainerAlone(t *testing.T) {
 	}
 	check(t, &b, 30, exposition.Account{
 		GPU: "GPU-1", Instance: gpu.NoInstance, User: train,
-		Allocated: 30, SM: 5 + 0 + 2.5, Idle: 10, Known: true, Joules: 300, Metered: true, Memory: 2048,
+		Allocated: 30, SM: 5 + 0 + 2.5, Idle: 10, Known: true, Busy: 0.25, Joules: 300, Metered: true, Memory: 2048,
 	})
 }
 
@@ -76,8 +76,8 @@ func TestSharedWithoutProcesses(t *testing.T) {
 		b.Add(r)
 	}
 	check(t, &b, 20,
-		exposition.Account{GPU: "GPU-1", Instance: gpu.NoInstance, User: serve, Allocated: 20, Memory: -1},
-		exposition.Account{GPU: "GPU-1", Instance: gpu.NoInstance, User: train, Allocated: 20, Memory: -1})
+		exposition.Account{GPU: "GPU-1", Instance: gpu.NoInstance, User: serve, Allocated: 20, Busy: -1, Memory: -1},
+		exposition.Account{GPU: "GPU-1", Instance: gpu.NoInstance, User: train, Allocated: 20, Busy: -1, Memory: -1})
 }
 
 func TestTimesThatDoNotCount(t *testing.T) {
@@ -87,9 +87,9 @@ func TestTimesThatDoNotCount(t *testing.T) {
 	b.Add(at(10, train)) // the same moment
 	b.Add(at(5, train))  // the clock was set back
 	b.Add(at(1000, train))
-	check(t, &b, 1000, exposition.Account{GPU: "GPU-1", Instance: gpu.NoInstance, User: train, Memory: -1})
+	check(t, &b, 1000, exposition.Account{GPU: "GPU-1", Instance: gpu.NoInstance, User: train, Busy: -1, Memory: -1})
 	b.Add(at(1010, train))
-	check(t, &b, 1010, exposition.Account{GPU: "GPU-1", Instance: gpu.NoInstance, User: train, Allocated: 10, Memory: -1})
+	check(t, &b, 1010, exposition.Account{GPU: "GPU-1", Instance: gpu.NoInstance, User: train, Allocated: 10, Busy: -1, Memory: -1})
 	// The driver was loaded again: its energy counter is smaller.
 	r := at(1020, train)
 	r.Joules = 100
@@ -97,7 +97,7 @@ func TestTimesThatDoNotCount(t *testing.T) {
 	r = at(1030, train)
 	r.Joules = 1
 	b.Add(r)
-	check(t, &b, 1030, exposition.Account{GPU: "GPU-1", Instance: gpu.NoInstance, User: train, Allocated: 30, Memory: -1})
+	check(t, &b, 1030, exposition.Account{GPU: "GPU-1", Instance: gpu.NoInstance, User: train, Allocated: 30, Busy: -1, Memory: -1})
 }
 
 func TestAContainerThatLeaves(t *testing.T) {
@@ -105,7 +105,7 @@ func TestAContainerThatLeaves(t *testing.T) {
 	b.Add(at(0, train))
 	b.Add(at(10, train))
 	b.Add(at(20))
-	want := exposition.Account{GPU: "GPU-1", Instance: gpu.NoInstance, User: train, Allocated: 10, Memory: -1}
+	want := exposition.Account{GPU: "GPU-1", Instance: gpu.NoInstance, User: train, Allocated: 10, Busy: -1, Memory: -1}
 	check(t, &b, 100, want)
 	check(t, &b, 141)
 	b.Add(at(150, train))

@@ -3,6 +3,7 @@ package exposition
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
 	"outrigger.dev/agents/dcgm-exporter/internal/field"
+	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
 )
@@ -97,13 +99,15 @@ func (d *deriver) put(name, help string, counter bool, l labels, value float64) 
 type view struct {
 	entity
 	sets []labels
+	// copies has the containers that share the entity, by their sets.
+	copies map[int]pods.User
 }
 
 // gpu adds the metrics of a GPU.
 func (d *deriver) gpu(g *GPU) {
 	whole, instances := d.entities(g)
-	top := view{whole, d.views(whole)}
-	d.health(g, top)
+	top := d.view(whole)
+	d.health(g, top, instances)
 	d.status(g, top)
 	d.errors(g, whole.labels)
 	if g.Sample == nil {
@@ -112,7 +116,7 @@ func (d *deriver) gpu(g *GPU) {
 	var parts []view
 	for _, e := range instances {
 		if d.Devices.instance(e.instance) {
-			parts = append(parts, view{e, d.views(e)})
+			parts = append(parts, d.view(e))
 		}
 	}
 	d.totals(g, whole.labels)
@@ -125,6 +129,9 @@ func (d *deriver) gpu(g *GPU) {
 		case m.Type == counters.Label:
 		case m.Computed != "":
 			d.computed(m, g, top)
+			if m.Computed == counters.XIDCount {
+				d.recent(m, g, top, parts)
+			}
 		case m.Field.ID == telemetry.XIDErrors:
 			// health adds it
 		default:
@@ -153,8 +160,12 @@ func (d *deriver) metric(m counters.Metric, g *GPU, top view, parts []view) {
 
 // value adds a value under the names that it has.
 func (d *deriver) value(m counters.Metric, v view, value float64) {
-	counter := m.Type == counters.Counter
-	for _, set := range v.sets {
+	counter, whole := m.Type == counters.Counter, value
+	for i, set := range v.sets {
+		value := whole
+		if u, ok := v.copies[i]; ok {
+			value = d.share(m, v.entity, u, whole)
+		}
 		if d.Names != DCGM47 {
 			d.put(m.Name, m.Help, counter, set, value*m.Field.Scale)
 		}
@@ -170,6 +181,23 @@ func (d *deriver) value(m counters.Metric, v view, value float64) {
 			d.put(name, help, counter, set, value*scale)
 		}
 	}
+}
+
+// share returns what a container has of a value of a device that it shares. It is the value
+// itself if it cannot be divided, and if the processes of the container are not known.
+func (d *deriver) share(m counters.Metric, e entity, u pods.User, value float64) float64 {
+	for _, a := range d.uses[place{e.gpu.UUID, e.instance}] {
+		if a.User.Namespace != u.Namespace || a.User.Pod != u.Pod || a.User.Container != u.Container {
+			continue
+		}
+		switch {
+		case m.Field.Of == telemetry.FBUsed && a.Memory >= 0:
+			return math.Floor(a.Memory / (1 << 20))
+		case m.Field.Of == telemetry.GPUUtil && a.Busy >= 0:
+			return math.Round(100 * a.Busy)
+		}
+	}
+	return value
 }
 
 // described returns a help text without the unit that it ends with, if the value has another

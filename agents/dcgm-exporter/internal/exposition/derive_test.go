@@ -130,7 +130,15 @@ func TestDerive(t *testing.T) {
 			shared(s, o)
 			o.VirtualGPUs = true
 		},
-		"mig":        func(s *exposition.State, _ *exposition.Options) { mig(s) },
+		"mig": func(s *exposition.State, _ *exposition.Options) { mig(s) },
+		"mig-xid": func(s *exposition.State, _ *exposition.Options) {
+			mig(s)
+			s.GPUs[0].XIDs = []exposition.XID{
+				{Code: 31, Instance: gpu.NoInstance, Total: 1, Recent: 1},
+				{Code: 31, Instance: s.GPUs[0].MIG.GPUInstances[0].ID, Total: 3, Recent: 2},
+				{Code: 31, Instance: 14, Total: 5}, // it is gone
+			}
+		},
 		"mig-dedupe": func(s *exposition.State, o *exposition.Options) { mig(s); o.Dedupe = true },
 		"mig-empty": func(s *exposition.State, _ *exposition.Options) {
 			s.GPUs[0].MIG = &gpu.MIG{Enabled: true, Pending: true}
@@ -165,7 +173,7 @@ func TestDerive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, o := state(), options(t)
-			if name == "computed" {
+			if name == "computed" || name == "mig-xid" {
 				o.Metrics = list(t, few+"DCGM_EXP_XID_ERRORS_COUNT, gauge, c\nDCGM_EXP_XID_ERRORS_TOTAL, counter, t\n"+
 					"DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, c\nDCGM_EXP_CLOCK_EVENTS_TOTAL, counter, t\n"+
 					"DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\nDCGM_EXP_P2P_STATUS, gauge, p\n")
@@ -196,6 +204,37 @@ func computed(s *exposition.State, _ *exposition.Options) {
 	s.GPUs[0].XIDs = []exposition.XID{{Code: 31, Instance: 1, Total: 3, Recent: 1}, {Code: 31, Instance: 2, Total: 1, Recent: 1}}
 	s.GPUs[0].Clocks = []exposition.ClockEvent{{Reason: "power_cap", Total: 2, Recent: 9}}
 	s.GPUs[0].Sample.Peers = map[int]uint32{1: 0, 2: 5, 3: 9}
+}
+
+// The copies for the containers of a shared GPU have what each of them uses, where it is known.
+func TestCopiesHaveTheirOwnUse(t *testing.T) {
+	s, o := state(), options(t)
+	shared(&s, &o)
+	o.VirtualGPUs = true
+	account := func(pod string, busy, memory float64) exposition.Account {
+		return exposition.Account{GPU: s.GPUs[0].UUID, Instance: gpu.NoInstance, User: user(pod, "main"), Known: busy >= 0, Busy: busy, Memory: memory}
+	}
+	s.Accounts = []exposition.Account{account("train", 0.256, 700<<20+1), account("serve", -1, -1)}
+	out := text(t, s, o)
+	for _, c := range []struct{ metric, pod, want string }{
+		{"DCGM_FI_DEV_GPU_UTIL", "", "42"},
+		{"DCGM_FI_DEV_FB_USED", "", "1024"},
+		{"DCGM_FI_DEV_GPU_UTIL", "train", "26"},
+		{"DCGM_FI_DEV_FB_USED", "train", "700"},
+		{"DCGM_FI_DEV_SM_CLOCK", "train", "1980"},
+		{"DCGM_FI_DEV_GPU_UTIL", "serve", "42"},
+		{"DCGM_FI_DEV_FB_USED", "serve", "1024"},
+	} {
+		var got []string
+		for line := range strings.Lines(out) {
+			if strings.HasPrefix(line, c.metric+"{") && strings.Contains(line, `pod="`+c.pod+`"`) == (c.pod != "") && strings.Contains(line, "pod=") == (c.pod != "") {
+				got = append(got, strings.Fields(line)[len(strings.Fields(line))-1])
+			}
+		}
+		if !slices.Equal(got, []string{c.want}) {
+			t.Errorf("%s of pod %q: %v, want %s", c.metric, c.pod, got, c.want)
+		}
+	}
 }
 
 // Sums over the GPU instances of a GPU are those of the GPU with --mig-gpu-metrics=dedupe.

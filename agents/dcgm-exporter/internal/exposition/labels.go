@@ -133,35 +133,38 @@ func (d *deriver) texts(g *GPU) []Label {
 	return out
 }
 
-// views returns the label sets with which the metrics of an entity are served: one for the
-// entity itself, and more for jobs and for the containers of a shared GPU.
-func (d *deriver) views(e entity) []labels {
+// view returns an entity with the label sets of its metrics: one for the entity itself, or one for
+// each of its jobs, and one for each container of a shared GPU.
+func (d *deriver) view(e entity) view {
+	v := view{entity: e, copies: map[int]pods.User{}}
 	base := e.labels.with(d.texts(e.gpu)...)
-	var out []labels
-	owner, ok := sole(e.users)
-	if ok {
+	owner, alone := sole(e.users)
+	if alone {
 		base = base.with(d.podLabels(owner)...)
-	} else if d.VirtualGPUs {
-		seen := map[string]bool{}
-		for _, u := range e.users {
-			one := append(d.podLabels(u), Label{"vgpu", u.Replica})
-			if key := fmt.Sprint(one); !seen[key] {
-				seen[key] = true
-				out = append(out, base.with(one...))
-			}
-		}
 	}
 	var jobs []string
 	if d.state.Jobs != nil {
-		jobs = d.state.Jobs(e.gpu.Index, e.instance)
+		jobs = slices.Sorted(slices.Values(d.state.Jobs(e.gpu.Index, e.instance)))
+	}
+	for _, job := range slices.Compact(jobs) {
+		v.sets = append(v.sets, base.with(Label{"hpc_job", job}))
 	}
 	if len(jobs) == 0 {
-		return append([]labels{base}, out...)
+		v.sets = []labels{base}
 	}
-	for _, job := range slices.Compact(slices.Sorted(slices.Values(jobs))) {
-		out = append(out, base.with(Label{"hpc_job", job}))
+	if alone || !d.VirtualGPUs {
+		return v
 	}
-	return out
+	seen := map[string]bool{}
+	for _, u := range e.users {
+		one := append(d.podLabels(u), Label{"vgpu", u.Replica})
+		if key := fmt.Sprint(one); !seen[key] {
+			seen[key] = true
+			v.copies[len(v.sets)] = u
+			v.sets = append(v.sets, base.with(one...))
+		}
+	}
+	return v
 }
 
 // sole returns the container that has a device for itself. Several containers of one pod

@@ -7,11 +7,12 @@ import (
 	"strconv"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
 )
 
 // health adds what is known of a GPU even if it does not answer.
-func (d *deriver) health(g *GPU, top view) {
+func (d *deriver) health(g *GPU, top view, instances []entity) {
 	up := 0.0
 	if g.Up {
 		up = 1
@@ -23,17 +24,33 @@ func (d *deriver) health(g *GPU, top view) {
 		}
 		code := strconv.FormatUint(g.LastXID, 10)
 		for _, set := range top.sets {
-			d.value(m, view{top.entity, []labels{set.with(Label{"err_code", code}, Label{"err_msg", meaning(g.LastXID)})}}, float64(g.LastXID))
+			d.value(m, view{entity: top.entity, sets: []labels{set.with(Label{"err_code", code}, Label{"err_msg", meaning(g.LastXID)})}}, float64(g.LastXID))
 		}
 	}
 	for _, x := range seeded(g.XIDs) {
 		l := top.labels.with(Label{"xid", strconv.FormatUint(x.Code, 10)}, Label{"class", string(ClassOf(x.Code))})
 		d.put("gpu_xid_errors_total", "Errors that the driver has reported since the exporter was started.", true, l, float64(x.Total))
 	}
+	for _, x := range g.XIDs {
+		if x.Instance != gpu.NoInstance {
+			l := d.part(top, instances, x.Instance).with(Label{"xid", strconv.FormatUint(x.Code, 10)}, Label{"class", string(ClassOf(x.Code))})
+			d.put("gpu_instance_xid_errors_total", "Those of the errors in gpu_xid_errors_total that the driver has reported for a GPU instance.", true, l, float64(x.Total))
+		}
+	}
 	if !g.LastXIDAt.IsZero() {
 		d.put("gpu_xid_last_timestamp_seconds", "Time of the last error that the driver reported.", false, top.labels,
 			float64(g.LastXIDAt.UnixMilli())/1000)
 	}
+}
+
+// part returns the labels of a GPU instance, which may be gone.
+func (d *deriver) part(whole view, instances []entity, id uint32) labels {
+	for _, e := range instances {
+		if e.instance == id {
+			return e.labels
+		}
+	}
+	return d.identity(entity{gpu: whole.gpu, instance: id})
 }
 
 // seeded returns the sum over instances of each code, with the known ones.
@@ -132,13 +149,10 @@ func (d *deriver) computed(m counters.Metric, g *GPU, top view) {
 	for _, set := range top.sets {
 		switch m.Computed {
 		case counters.XIDCount:
-			recent := set.with(window(d.XIDWindow.Milliseconds()))
 			if len(g.XIDs) == 0 {
-				d.put(m.Name, m.Help, counter, recent, 0)
+				d.put(m.Name, m.Help, counter, set.with(window(d.XIDWindow.Milliseconds())), 0)
 			}
-			for _, x := range merged(g.XIDs) {
-				d.put(m.Name, m.Help, counter, recent.with(Label{"xid", strconv.FormatUint(x.Code, 10)}), float64(x.Recent))
-			}
+			// recent adds the others, each where it happened
 		case counters.XIDTotal:
 			for _, x := range seeded(g.XIDs) {
 				d.put(m.Name, m.Help, counter, set.with(Label{"xid", strconv.FormatUint(x.Code, 10)}), float64(x.Total))
@@ -159,9 +173,21 @@ func (d *deriver) computed(m counters.Metric, g *GPU, top view) {
 	}
 }
 
-// merged returns the sum over instances of each code.
-func merged(xids []XID) []XID {
-	return slices.DeleteFunc(seeded(xids), func(x XID) bool {
-		return !slices.ContainsFunc(xids, func(y XID) bool { return x.Code == y.Code })
-	})
+// recent adds the errors within the window, each with the labels of where it happened.
+func (d *deriver) recent(m counters.Metric, g *GPU, top view, parts []view) {
+	for _, x := range g.XIDs {
+		sets := top.sets
+		if x.Instance != gpu.NoInstance {
+			sets = []labels{d.part(top, nil, x.Instance)}
+		}
+		for _, p := range parts {
+			if p.instance == x.Instance {
+				sets = p.sets
+			}
+		}
+		more := []Label{{"window_size_in_ms", strconv.FormatInt(d.XIDWindow.Milliseconds(), 10)}, {"xid", strconv.FormatUint(x.Code, 10)}}
+		for _, set := range sets {
+			d.put(m.Name, m.Help, m.Type == counters.Counter, set.with(more...), float64(x.Recent))
+		}
+	}
 }

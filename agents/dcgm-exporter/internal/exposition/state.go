@@ -78,6 +78,9 @@ type Account struct {
 	Allocated, Idle, SM float64
 	// Known says that Idle and SM are known.
 	Known bool
+	// Busy is the share of the time before the last reading in which the container kept the
+	// multiprocessors busy, below 0 if it is not known.
+	Busy float64
 	// Joules is the energy that the device used for it, if Metered is set.
 	Joules  float64
 	Metered bool
