@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,15 +34,10 @@ type apiServer struct {
 
 func newAPIServer(t *testing.T) *apiServer {
 	t.Helper()
-	s := &apiServer{dir: t.TempDir(), watched: make(chan struct{}, 8), events: make(chan string, 8)}
+	s := &apiServer{watched: make(chan struct{}, 8), events: make(chan string, 8)}
 	s.Server = httptest.NewTLSServer(s)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	for name, data := range map[string][]byte{"token": []byte("token"), "ca.crt": authority} {
-		if err := os.WriteFile(filepath.Join(s.dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.dir = agenttest.Account(t, s.Server)
 	return s
 }
 

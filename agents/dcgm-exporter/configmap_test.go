@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -25,14 +24,7 @@ func configMaps(t *testing.T, data map[string]string) (url, account string) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "ConfigMap", "data": data}) // the client has gone
 	}))
 	t.Cleanup(server.Close)
-	account = t.TempDir()
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	for name, content := range map[string][]byte{"token": []byte("secret"), "ca.crt": ca} {
-		if err := os.WriteFile(filepath.Join(account, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return server.URL, account
+	return server.URL, agenttest.Account(t, server)
 }
 
 // The list of metrics comes from the ConfigMap, and from the file if that cannot be read.

@@ -1,10 +1,13 @@
 package agenttest
 
 import (
+	"encoding/pem"
 	"fmt"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -36,6 +39,20 @@ func mountPod(dir string) error {
 		return fmt.Errorf("mount a folder for the token: %w", err)
 	}
 	return os.CopyFS(kube.ServiceAccountDir, os.DirFS(dir))
+}
+
+// Account returns a folder with the account of a pod, for an API server: a token and the
+// certificate of the server. It is removed after the test.
+func Account(t testing.TB, api *httptest.Server) string {
+	t.Helper()
+	dir := t.TempDir()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})
+	for name, data := range map[string][]byte{"token": []byte("token"), "ca.crt": authority} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // InPod makes a command of Command, on a simulated node, that of a pod whose API server

@@ -3,17 +3,15 @@ package cluster_test
 import (
 	"context"
 	"encoding/json"
-	"encoding/pem"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/urfave/cli/v2"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/kube"
 )
@@ -42,15 +40,7 @@ func apiServer(t *testing.T, set answer, node labels.Set) *cluster.API {
 		}
 	}))
 	t.Cleanup(s.Close)
-	dir := t.TempDir()
-	for name, data := range map[string][]byte{
-		"token": []byte("t"), "ca.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	client, err := kube.New(kube.Config{Server: s.URL, Dir: dir, Node: "n", Agent: "test-agent", Log: slog.New(slog.DiscardHandler)})
+	client, err := kube.New(kube.Config{Server: s.URL, Dir: agenttest.Account(t, s), Node: "n", Agent: "test-agent", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

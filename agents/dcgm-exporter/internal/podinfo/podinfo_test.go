@@ -3,13 +3,10 @@ package podinfo_test
 import (
 	"context"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/podinfo"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/kube"
 )
 
@@ -77,14 +75,7 @@ func follow(t *testing.T, s *server, cfg podinfo.Config) *podinfo.Pods {
 	api.StartTLS()
 	t.Cleanup(api.Close)
 	t.Cleanup(func() { close(s.end) })
-	dir := t.TempDir()
-	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})
-	for name, data := range map[string][]byte{"token": []byte("t"), "ca.crt": authority} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	client, err := kube.New(kube.Config{Server: api.URL, Dir: dir, Node: "node1", Agent: "dcgm-exporter", Log: slog.New(slog.DiscardHandler)})
+	client, err := kube.New(kube.Config{Server: api.URL, Dir: agenttest.Account(t, api), Node: "node1", Agent: "dcgm-exporter", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
