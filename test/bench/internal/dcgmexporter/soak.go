@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -59,7 +60,7 @@ func (s *Soak) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, batch.Close()) }()
-	scraped, read, loads := 0, 0, 0
+	scraped, read, loads, lowest := 0, 0, 0, 0.0
 	return endurance.Test{
 		Agent: Name, Process: p, Dir: s.Dir, Out: s.Out,
 		Round: func(ctx context.Context, i int) error {
@@ -69,12 +70,12 @@ func (s *Soak) Run(ctx context.Context) (err error) {
 			if err := batch.Do("xid", "0", "31"); err != nil {
 				return err
 			}
-			n, err := s.work(ctx, p)
+			n, least, err := s.work(ctx, p)
 			if err != nil {
 				return err
 			}
 			scraped += s.Scrapes / endurance.Rounds / clients * clients
-			read += n
+			read, lowest = read+n, least
 			// The last round of the warm-up does this too, so that all lasting allocations exist.
 			if (i+1)%unloadEvery != 0 {
 				return nil
@@ -82,6 +83,8 @@ func (s *Soak) Run(ctx context.Context) (err error) {
 			loads++
 			return s.reload(ctx, p, batch, up)
 		},
+		// What four scrapes at a time allocate comes and goes: the rest is what stays.
+		Memory: func() (float64, error) { return lowest, nil },
 		Done: func() string {
 			hours := (time.Duration(read) * interval).Hours()
 			return fmt.Sprintf("%d scrapes, %d readings of each GPU (%.1f h of them), the driver was loaded %d times", scraped, read, hours, loads)
@@ -90,18 +93,18 @@ func (s *Soak) Run(ctx context.Context) (err error) {
 }
 
 // work scrapes the exporter, while it reads the GPUs, for one round. It returns how often each GPU
-// was read.
-func (s *Soak) work(ctx context.Context, p *process.Process) (read int, err error) {
+// was read, and the lowest memory of the exporter meanwhile, in MiB.
+func (s *Soak) work(ctx context.Context, p *process.Process) (read int, lowest float64, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	for range clients {
 		g.Go(func() error { return scrape(ctx, p, s.Scrapes/endurance.Rounds/clients) })
 	}
 	g.Go(func() (err error) {
-		read, err = s.readings(ctx, s.Readings/endurance.Rounds)
+		read, lowest, err = s.readings(ctx, p, s.Readings/endurance.Rounds)
 		return err
 	})
 	err = g.Wait()
-	return read, err
+	return read, lowest, err
 }
 
 // scrape scrapes the exporter n times.
@@ -117,21 +120,27 @@ func scrape(ctx context.Context, p *process.Process, n int) error {
 // symbol is called once for each reading of a GPU.
 const symbol = "nvmlDeviceGetFieldValues"
 
-// readings waits until each GPU was read n times, and returns how often it was.
-func (s *Soak) readings(ctx context.Context, n int) (int, error) {
+// readings waits until each GPU was read n times. It returns how often it was, and the lowest memory
+// of the exporter meanwhile, in MiB.
+func (s *Soak) readings(ctx context.Context, p *process.Process, n int) (read int, lowest float64, err error) {
 	if _, err := s.Node.Calls(ctx); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	for read := 0; ; {
+	for lowest = math.Inf(1); ; {
 		if !pace.Pause(ctx, time.Second) {
-			return 0, context.Cause(ctx)
+			return 0, 0, context.Cause(ctx)
 		}
+		m, err := p.Memory()
+		if err != nil {
+			return 0, 0, err
+		}
+		lowest = min(lowest, m.RSS)
 		calls, err := s.Node.Calls(ctx)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if read += calls[symbol]; read >= n*gpus {
-			return read / gpus, nil
+			return read / gpus, lowest, nil
 		}
 	}
 }

@@ -29,6 +29,9 @@ type Test struct {
 	// Round does one part of the work. The rounds are numbered from 0; those of the
 	// warm-up have negative numbers up to -1 and do the same.
 	Round func(ctx context.Context, i int) error
+	// Memory returns the memory of the process in a round that has ended, in MiB. If nil, it is
+	// what it has then.
+	Memory func() (float64, error)
 	// Done describes the work since round 0.
 	Done func() string
 	// Dir is the folder for the memory samples.
@@ -53,11 +56,9 @@ func (t Test) Run(ctx context.Context) error {
 		if err := t.Round(ctx, i); err != nil {
 			return err
 		}
-		m, err := t.Process.Memory()
-		if err != nil {
+		if samples[i], err = t.memory(); err != nil {
 			return err
 		}
-		samples[i] = m.RSS
 	}
 	took := time.Since(begin).Round(time.Second)
 	seen := trendOf(samples)
@@ -67,6 +68,14 @@ func (t Test) Run(ctx context.Context) error {
 	fmt.Fprintf(t.Out, "goroutines  %d → %d\n", before.Goroutines, after.Goroutines)
 	fmt.Fprintf(t.Out, "files       %d → %d\n", before.Files, after.Files)
 	return errors.Join(seen.check(), left, t.write(samples))
+}
+
+func (t Test) memory() (float64, error) {
+	if t.Memory != nil {
+		return t.Memory()
+	}
+	m, err := t.Process.Memory()
+	return m.RSS, err
 }
 
 // write writes the samples to a file.
