@@ -10,9 +10,9 @@ import (
 
 	"gotest.tools/v3/golden"
 
-	"outrigger.dev/agents/dcgm-exporter/internal/pods/podstest"
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
+	"outrigger.dev/pkg/podresources/podresourcestest"
 )
 
 // What each kind of GPU serves, in each of its states: the names and labels of all metrics, without
@@ -40,7 +40,7 @@ func TestWhatIsServed(t *testing.T) {
 		t.Parallel()
 		n := simtest.New(t, "--gpus=1", "--model=l4")
 		socket := filepath.Join(t.TempDir(), "kubelet.sock")
-		k := podstest.Start(t, socket)
+		k := podresourcestest.Start(t, socket)
 		id := uuids(t, n)[0]
 		runs(k, map[string]string{"train": id + "::0", "serve": id + "::1"})
 		served(t, start(t, n, "--kubernetes", "--pod-resources-kubelet-socket="+socket), "shared")

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"outrigger.dev/agents/dcgm-exporter/internal/pods/podstest"
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu/simtest"
+	"outrigger.dev/pkg/podresources/podresourcestest"
 )
 
 // uuids returns the UUIDs of the GPUs of a node.
@@ -145,7 +145,7 @@ func TestPods(t *testing.T) {
 	n := simtest.New(t, "--gpus=2", "--model=h100-80")
 	ids := uuids(t, n)
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
-	k := podstest.Start(t, socket)
+	k := podresourcestest.Start(t, socket)
 	runs(k, nil)
 	p := start(t, n, "--kubernetes", "--pod-resources-kubelet-socket="+socket)
 	agenttest.Poll(t, "an answer of the kubelet", func() bool { return p.Gauge("exporter_pod_mapping_up") == 1 })

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+	kubelet "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"outrigger.dev/agents/dcgm-exporter/internal/pods/podstest"
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
+	"outrigger.dev/pkg/podresources/podresourcestest"
 )
 
 // The tests of this package run the exporter as a process on the simulated node, and scrape it.
@@ -79,10 +79,10 @@ func (p *process) lacks(name string, parts ...string) {
 }
 
 // runs sets the pods of the node: each has one container, main, with one device.
-func runs(k *podstest.Kubelet, devices map[string]string) {
-	var all []*podresources.PodResources
+func runs(k *podresourcestest.Kubelet, devices map[string]string) {
+	var all []*kubelet.PodResources
 	for name, id := range devices {
-		all = append(all, podstest.Pod("ml", name, podstest.Container("main", "nvidia.com/gpu", id)))
+		all = append(all, podresourcestest.Pod("ml", name, podresourcestest.Container("main", "nvidia.com/gpu", id)))
 	}
 	k.Set(all...)
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/podresources"
 )
 
 // Device is a GPU, or one of its GPU instances.
@@ -25,7 +25,7 @@ type Device struct {
 type Reading struct {
 	Device
 	At    time.Time
-	Users []pods.User
+	Users []podresources.User
 	// Busy is the share of time in which the device was busy, below 0 if it is not known.
 	Busy float64
 	// Joules is the energy that the device has used since some moment, below 0 if it is not
@@ -41,7 +41,7 @@ type Reading struct {
 // Process is a process on a device.
 type Process struct {
 	PID  uint32
-	User pods.User
+	User podresources.User
 	// SMSeconds is how long it has kept the device busy, in seconds, and Memory what it uses,
 	// in bytes.
 	SMSeconds float64
@@ -137,7 +137,7 @@ func (a *account) hold(has bool, r Reading, alone bool) {
 }
 
 // is reports whether the account is that of a container.
-func (a *account) is(u pods.User) bool {
+func (a *account) is(u podresources.User) bool {
 	return a.User.Namespace == u.Namespace && a.User.Pod == u.Pod && a.User.Container == u.Container
 }
 

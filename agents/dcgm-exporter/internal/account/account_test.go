@@ -9,19 +9,19 @@ import (
 
 	"outrigger.dev/agents/dcgm-exporter/internal/account"
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/podresources"
 )
 
 var (
 	began = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	dev   = account.Device{GPU: "GPU-1", Instance: gpu.NoInstance}
-	train = pods.User{Namespace: "ml", Pod: "train", Container: "main"}
-	serve = pods.User{Namespace: "ml", Pod: "serve", Container: "main"}
+	train = podresources.User{Namespace: "ml", Pod: "train", Container: "main"}
+	serve = podresources.User{Namespace: "ml", Pod: "serve", Container: "main"}
 )
 
 // at is a reading after so many seconds.
-func at(seconds int, users ...pods.User) account.Reading {
+func at(seconds int, users ...podresources.User) account.Reading {
 	return account.Reading{Device: dev, At: began.Add(time.Duration(seconds) * time.Second), Users: users, Busy: -1, Joules: -1, Memory: -1}
 }
 

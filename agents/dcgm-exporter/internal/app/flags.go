@@ -5,9 +5,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/podresources"
 )
 
 // listFile is where NVIDIA's images have the list of metrics.
@@ -86,7 +86,7 @@ func podFlags() []cli.Flag {
 			Usage: "add the labels pod, namespace and container of the container that uses a GPU",
 		},
 		&cli.PathFlag{
-			Name: "pod-resources-kubelet-socket", EnvVars: []string{"DCGM_POD_RESOURCES_KUBELET_SOCKET"}, Value: pods.Socket,
+			Name: "pod-resources-kubelet-socket", EnvVars: []string{"DCGM_POD_RESOURCES_KUBELET_SOCKET"}, Value: podresources.Socket,
 			Usage: "`SOCKET` on which the kubelet says which containers use which GPUs",
 		},
 		&cli.StringSliceFlag{

@@ -9,15 +9,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/podresources"
 )
 
 // kubelet asks the kubelet which containers use the GPUs. A nil *kubelet is that of an exporter
 // outside of Kubernetes.
 type kubelet struct {
-	client    *pods.Client
+	client    *podresources.Client
 	resources []string
 	// ended reports whether a pod has ended; nil if that is not known.
 	ended func(namespace, pod string) bool
@@ -33,7 +33,7 @@ func openKubelet(c *cli.Context, log *slog.Logger) (*kubelet, error) {
 	if !c.Bool("kubernetes") {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	client, err := pods.New(pods.Config{Socket: c.Path("pod-resources-kubelet-socket")})
+	client, err := podresources.New(podresources.Config{Socket: c.Path("pod-resources-kubelet-socket")})
 	if err != nil {
 		return nil, agent.Usagef("flag --pod-resources-kubelet-socket: %s", err)
 	}
@@ -47,7 +47,7 @@ func openKubelet(c *cli.Context, log *slog.Logger) (*kubelet, error) {
 
 // Refresh asks the kubelet again. It logs the first of a row of failures.
 func (k *kubelet) Refresh(ctx context.Context, n *gpu.Node) error {
-	err := k.client.Refresh(ctx, pods.Options{Node: n, Resources: k.resources, Ended: k.ended})
+	err := k.client.Refresh(ctx, podresources.Options{Node: n, Resources: k.resources, Ended: k.ended})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -64,7 +64,7 @@ func (k *kubelet) Refresh(ctx context.Context, n *gpu.Node) error {
 }
 
 // Last returns the last answer.
-func (k *kubelet) Last() pods.Map { return k.client.Last().Map }
+func (k *kubelet) Last() podresources.Map { return k.client.Last().Map }
 
 // Close ends the connection.
 func (k *kubelet) Close() error {

@@ -11,10 +11,10 @@ import (
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
 	"outrigger.dev/agents/dcgm-exporter/internal/jobs"
 	"outrigger.dev/agents/dcgm-exporter/internal/podinfo"
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/agents/dcgm-exporter/internal/processes"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/podresources"
 )
 
 // kubernetes is what the exporter knows of pods. Its zero value knows nothing.
@@ -69,7 +69,7 @@ func (k kubernetes) connect(to *exporter.Config) {
 }
 
 // labelsOf returns the labels of a pod that are served.
-func (k kubernetes) labelsOf(u pods.User) []exposition.Label {
+func (k kubernetes) labelsOf(u podresources.User) []exposition.Label {
 	pod, ok := k.info.Pod(u.Namespace, u.Pod)
 	if !ok {
 		return nil

@@ -2,9 +2,9 @@ package exporter
 
 import (
 	"outrigger.dev/agents/dcgm-exporter/internal/account"
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
+	"outrigger.dev/pkg/podresources"
 )
 
 // account books a reading on the containers that have the GPU or its GPU instances.
@@ -58,10 +58,10 @@ func (e *Exporter) enter(a account.Reading, r reading, values telemetry.Values) 
 }
 
 // owner returns the container of a process.
-func owner(r reading, p telemetry.Process, users []pods.User) (pods.User, bool) {
+func owner(r reading, p telemetry.Process, users []podresources.User) (podresources.User, bool) {
 	process, ok := r.owners[int(p.PID)]
 	if !ok {
-		return pods.User{}, false
+		return podresources.User{}, false
 	}
 	return process.User(users)
 }

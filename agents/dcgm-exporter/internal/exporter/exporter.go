@@ -19,12 +19,12 @@ import (
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
 	"outrigger.dev/agents/dcgm-exporter/internal/jobs"
 	"outrigger.dev/agents/dcgm-exporter/internal/kernellog"
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/agents/dcgm-exporter/internal/processes"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
 	"outrigger.dev/pkg/gpu/observe"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/podresources"
 )
 
 // Config describes an Exporter.
@@ -44,7 +44,7 @@ type Config struct {
 	// Pods asks which containers use the GPUs. If nil, metrics have no labels of pods.
 	Pods Pods
 	// Labels are more labels of the metrics of a container. It may be nil.
-	Labels func(pods.User) []exposition.Label
+	Labels func(podresources.User) []exposition.Label
 	// WatchLog delivers the errors of GPUs that only the kernel's log has, until ctx ends. It may
 	// be nil.
 	WatchLog func(ctx context.Context, deliver func(kernellog.XID)) error
@@ -67,7 +67,7 @@ type Pods interface {
 	// Refresh asks again, for the devices of a node.
 	Refresh(ctx context.Context, n *gpu.Node) error
 	// Last returns the last answer, nil before the first.
-	Last() pods.Map
+	Last() podresources.Map
 }
 
 // nothing is prepared by the observer of this agent.

@@ -15,11 +15,11 @@ import (
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
 	"outrigger.dev/agents/dcgm-exporter/internal/exporter"
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
+	"outrigger.dev/pkg/podresources"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,12 +43,12 @@ type rig struct {
 // fakePods are those that a test sets.
 type fakePods struct {
 	mu    sync.Mutex
-	users pods.Map
+	users podresources.Map
 }
 
 func (*fakePods) Refresh(context.Context, *gpu.Node) error { return nil }
 
-func (p *fakePods) Last() pods.Map {
+func (p *fakePods) Last() podresources.Map {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.users
@@ -216,7 +216,7 @@ func TestXIDsAndPods(t *testing.T) {
 	r.has("DCGM_FI_DEV_XID_ERRORS", "0", "31")
 	r.has("DCGM_FI_DEV_XID_ERRORS", "1", "0")
 	r.pods.mu.Lock()
-	r.pods.users = pods.Map{id(1): {{Namespace: "ml", Pod: "train", Container: "main"}}}
+	r.pods.users = podresources.Map{id(1): {{Namespace: "ml", Pod: "train", Container: "main"}}}
 	r.pods.mu.Unlock()
 	r.has("DCGM_FI_DEV_GPU_TEMP", "1", "40 train")
 	r.has("DCGM_FI_DEV_GPU_TEMP", "0", "40")

@@ -11,9 +11,9 @@ import (
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
 	"outrigger.dev/agents/dcgm-exporter/internal/field"
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
+	"outrigger.dev/pkg/podresources"
 )
 
 // Derive returns the metrics of a node, ordered by name.
@@ -100,7 +100,7 @@ type view struct {
 	entity
 	sets []labels
 	// copies has the containers that share the entity, by their sets.
-	copies map[int]pods.User
+	copies map[int]podresources.User
 }
 
 // gpu adds the metrics of a GPU.
@@ -185,7 +185,7 @@ func (d *deriver) value(m counters.Metric, v view, value float64) {
 
 // share returns what a container has of a value of a device that it shares. It is the value
 // itself if it cannot be divided, and if the processes of the container are not known.
-func (d *deriver) share(m counters.Metric, e entity, u pods.User, value float64) float64 {
+func (d *deriver) share(m counters.Metric, e entity, u podresources.User, value float64) float64 {
 	for _, a := range d.uses[place{e.gpu.UUID, e.instance}] {
 		if a.User.Namespace != u.Namespace || a.User.Pod != u.Pod || a.User.Container != u.Container {
 			continue

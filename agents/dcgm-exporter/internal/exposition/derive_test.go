@@ -13,10 +13,10 @@ import (
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
+	"outrigger.dev/pkg/podresources"
 )
 
 var began = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -84,8 +84,8 @@ func divided() exposition.State {
 }
 
 // user is a container of a pod.
-func user(pod, container string) pods.User {
-	return pods.User{Namespace: "ml", Pod: pod, Container: container, Resource: "nvidia.com/gpu"}
+func user(pod, container string) podresources.User {
+	return podresources.User{Namespace: "ml", Pod: pod, Container: container, Resource: "nvidia.com/gpu"}
 }
 
 // text is what a scrape gets.
@@ -118,7 +118,7 @@ func TestDerive(t *testing.T) {
 	for name, c := range map[string]func(*exposition.State, *exposition.Options){
 		"plain": func(*exposition.State, *exposition.Options) {},
 		"pod": func(s *exposition.State, _ *exposition.Options) {
-			s.Pods = pods.Map{s.GPUs[0].UUID: {user("train", "main")}}
+			s.Pods = podresources.Map{s.GPUs[0].UUID: {user("train", "main")}}
 		},
 		"namespace": old,
 		"dcgm47":    func(_ *exposition.State, o *exposition.Options) { o.Names = exposition.DCGM47 },
@@ -157,8 +157,8 @@ func TestDerive(t *testing.T) {
 			s.Jobs = func(int, uint32) []string { return []string{"job 2", "job\n\"1\"", "job 2"} }
 		},
 		"labels": func(s *exposition.State, _ *exposition.Options) {
-			s.Pods = pods.Map{s.GPUs[0].UUID: {user("train", "main")}}
-			s.Labels = func(pods.User) []exposition.Label {
+			s.Pods = podresources.Map{s.GPUs[0].UUID: {user("train", "main")}}
+			s.Labels = func(podresources.User) []exposition.Label {
 				return []exposition.Label{{Name: "team", Value: `a "b"`}, {Name: "gpu", Value: "fake"}, {Name: "pod", Value: "fake"}}
 			}
 		},
@@ -185,19 +185,19 @@ func TestDerive(t *testing.T) {
 }
 
 func old(s *exposition.State, o *exposition.Options) {
-	s.Pods = pods.Map{s.GPUs[0].UUID: {user("train", "main")}}
+	s.Pods = podresources.Map{s.GPUs[0].UUID: {user("train", "main")}}
 	o.OldNamespace, o.ReplaceBlanks = true, true
 }
 
 func shared(s *exposition.State, _ *exposition.Options) {
 	a, b := user("train", "main"), user("serve", "main")
 	a.Replica, b.Replica = "0", "1"
-	s.Pods = pods.Map{s.GPUs[0].UUID: {a, b}}
+	s.Pods = podresources.Map{s.GPUs[0].UUID: {a, b}}
 }
 
 func mig(s *exposition.State) {
 	*s = divided()
-	s.Pods = pods.Map{s.GPUs[0].MIG.Devices[0].UUID: {user("train", "main")}}
+	s.Pods = podresources.Map{s.GPUs[0].MIG.Devices[0].UUID: {user("train", "main")}}
 }
 
 func computed(s *exposition.State, _ *exposition.Options) {

@@ -11,8 +11,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/podresources"
 )
 
 // labels are the labels of a metric, in the order in which they are served. Metrics share
@@ -34,7 +34,7 @@ type entity struct {
 	gpu      *GPU
 	instance uint32
 	profile  string
-	users    []pods.User
+	users    []podresources.User
 	labels   labels
 }
 
@@ -136,7 +136,7 @@ func (d *deriver) texts(g *GPU) []Label {
 // view returns an entity with the label sets of its metrics: one for the entity itself, or one for
 // each of its jobs, and one for each container of a shared GPU.
 func (d *deriver) view(e entity) view {
-	v := view{entity: e, copies: map[int]pods.User{}}
+	v := view{entity: e, copies: map[int]podresources.User{}}
 	base := e.labels.with(d.texts(e.gpu)...)
 	owner, alone := sole(e.users)
 	if alone {
@@ -169,20 +169,20 @@ func (d *deriver) view(e entity) view {
 
 // sole returns the container that has a device for itself. Several containers of one pod
 // count as the pod.
-func sole(users []pods.User) (pods.User, bool) {
+func sole(users []podresources.User) (podresources.User, bool) {
 	if len(users) == 0 {
-		return pods.User{}, false
+		return podresources.User{}, false
 	}
 	one := users[0]
 	for _, u := range users[1:] {
 		if u.Namespace != one.Namespace || u.Pod != one.Pod {
-			return pods.User{}, false
+			return podresources.User{}, false
 		}
 		if u.Container != one.Container {
 			one.Container = ""
 		}
 		if u.Claim != one.Claim {
-			one.Claim = pods.Claim{}
+			one.Claim = podresources.Claim{}
 		}
 	}
 	return one, true
@@ -190,7 +190,7 @@ func sole(users []pods.User) (pods.User, bool) {
 
 // podLabels returns the labels of a container: those of its pod that are wanted, and then
 // its names.
-func (d *deriver) podLabels(u pods.User) []Label {
+func (d *deriver) podLabels(u podresources.User) []Label {
 	taken := map[string]string{}
 	if d.state.Labels != nil {
 		for _, l := range d.state.Labels(u) {
@@ -225,13 +225,13 @@ func reserved() map[string]bool {
 }
 
 // names returns the labels that name a container and its claim, in the order of their names.
-func (d *deriver) names(u pods.User) []Label {
+func (d *deriver) names(u podresources.User) []Label {
 	container, namespace, pod := "container", "namespace", "pod"
 	if d.OldNamespace {
 		container, namespace, pod = "container_name", "pod_namespace", "pod_name"
 	}
 	out := []Label{{container, u.Container}, {namespace, u.Namespace}, {pod, u.Pod}}
-	if c := u.Claim; c != (pods.Claim{}) {
+	if c := u.Claim; c != (podresources.Claim{}) {
 		out = append(out,
 			Label{"dra_claim_name", c.Name}, Label{"dra_claim_namespace", c.Namespace}, Label{"dra_device_name", c.Device},
 			Label{"dra_driver_name", c.Driver}, Label{"dra_pool_name", c.Pool})

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
+	"outrigger.dev/pkg/podresources"
 )
 
 // Options say what is served, and how. They are flags of the exporter.
@@ -53,10 +53,10 @@ type State struct {
 	Driver gpu.Driver
 	GPUs   []GPU
 	// Pods has the containers that use a GPU or MIG device, nil if they are not known.
-	Pods pods.Map
+	Pods podresources.Map
 	// Labels are more labels of the metrics of a pod: those of the pod that are wanted, and
 	// its UID.
-	Labels func(pods.User) []Label
+	Labels func(podresources.User) []Label
 	// Accounts are what containers have used.
 	Accounts []Account
 	// Jobs are the jobs of a batch system on a GPU, or on a GPU instance.
@@ -72,7 +72,7 @@ type Account struct {
 	GPU gpu.UUID
 	// Instance is gpu.NoInstance for the GPU.
 	Instance uint32
-	User     pods.User
+	User     podresources.User
 	// Allocated is for how long the container has had the device, Idle for how long of that it
 	// did nothing there, and SM for how long it kept the multiprocessors busy, in seconds.
 	Allocated, Idle, SM float64

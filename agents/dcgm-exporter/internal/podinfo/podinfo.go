@@ -86,7 +86,7 @@ func (p *Pods) ByUID(uid string) (Pod, bool) {
 	return pod, ok
 }
 
-// Ended reports whether a pod is known to have ended. It is for pods.Options.
+// Ended reports whether a pod is known to have ended. It is for podresources.Options.
 func (p *Pods) Ended(namespace, of string) bool {
 	pod, _ := p.Pod(namespace, of)
 	return pod.Ended

@@ -20,8 +20,8 @@ import (
 	"syscall"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/podinfo"
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/podresources"
 	"outrigger.dev/pkg/procowner"
 )
 
@@ -134,14 +134,14 @@ func (r *Resolver) name(p *Process) {
 // User returns the user of a device to which a process of that device belongs. If the container
 // of the process is not known, it is the only container of the pod that uses the device; there
 // is none if several do. A container with several replicas is the user with the lowest.
-func (p Process) User(users []pods.User) (pods.User, bool) {
-	var found pods.User
+func (p Process) User(users []podresources.User) (podresources.User, bool) {
+	var found podresources.User
 	for _, u := range users {
 		if p.Pod == "" || u.Namespace != p.Namespace || u.Pod != p.Pod || p.Container != "" && u.Container != p.Container {
 			continue
 		}
 		if found.Pod != "" && found.Container != u.Container {
-			return pods.User{}, false
+			return podresources.User{}, false
 		}
 		if found.Pod == "" {
 			found = u

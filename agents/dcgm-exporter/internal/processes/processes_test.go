@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/podinfo"
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/agents/dcgm-exporter/internal/processes"
+	"outrigger.dev/pkg/podresources"
 )
 
 const (
@@ -151,26 +151,26 @@ func TestResolveNamesWhatCannotBeRead(t *testing.T) {
 }
 
 func TestUserOfAProcess(t *testing.T) {
-	user := func(pod, container, replica string) pods.User {
-		return pods.User{Namespace: "ml", Pod: pod, Container: container, Replica: replica}
+	user := func(pod, container, replica string) podresources.User {
+		return podresources.User{Namespace: "ml", Pod: pod, Container: container, Replica: replica}
 	}
-	shared := []pods.User{user("a", "main", "1"), user("a", "main", "2"), user("b", "main", "0"), user("b", "side", "3")}
+	shared := []podresources.User{user("a", "main", "1"), user("a", "main", "2"), user("b", "main", "0"), user("b", "side", "3")}
 	for name, c := range map[string]struct {
 		process processes.Process
-		want    pods.User
+		want    podresources.User
 	}{
 		"by the container":                    {processes.Process{Namespace: "ml", Pod: "b", Container: "side"}, user("b", "side", "3")},
 		"the only container of the pod":       {processes.Process{Namespace: "ml", Pod: "a"}, user("a", "main", "1")},
-		"one of two containers, not known":    {processes.Process{Namespace: "ml", Pod: "b"}, pods.User{}},
-		"a container without the device":      {processes.Process{Namespace: "ml", Pod: "a", Container: "init"}, pods.User{}},
-		"a pod of another namespace":          {processes.Process{Namespace: "x", Pod: "a"}, pods.User{}},
-		"a process of no pod":                 {processes.Process{Unit: "gdm.service"}, pods.User{}},
-		"a pod of which the name is unknown":  {processes.Process{PodUID: uid}, pods.User{}},
-		"a pod that does not have the device": {processes.Process{Namespace: "ml", Pod: "c"}, pods.User{}},
+		"one of two containers, not known":    {processes.Process{Namespace: "ml", Pod: "b"}, podresources.User{}},
+		"a container without the device":      {processes.Process{Namespace: "ml", Pod: "a", Container: "init"}, podresources.User{}},
+		"a pod of another namespace":          {processes.Process{Namespace: "x", Pod: "a"}, podresources.User{}},
+		"a process of no pod":                 {processes.Process{Unit: "gdm.service"}, podresources.User{}},
+		"a pod of which the name is unknown":  {processes.Process{PodUID: uid}, podresources.User{}},
+		"a pod that does not have the device": {processes.Process{Namespace: "ml", Pod: "c"}, podresources.User{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, ok := c.process.User(shared)
-			if got != c.want || ok != (c.want != pods.User{}) {
+			if got != c.want || ok != (c.want != podresources.User{}) {
 				t.Errorf("got %+v, %v", got, ok)
 			}
 		})

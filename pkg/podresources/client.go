@@ -1,4 +1,4 @@
-package pods
+package podresources
 
 import (
 	"cmp"
@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+	kubelet "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"outrigger.dev/pkg/hostfs"
 )
@@ -123,7 +123,7 @@ func (c *Client) Close() error {
 }
 
 // list asks a second time if the kubelet has restarted since the last request.
-func (c *Client) list(ctx context.Context) (*podresources.ListPodResourcesResponse, error) {
+func (c *Client) list(ctx context.Context) (*kubelet.ListPodResourcesResponse, error) {
 	kept := c.conn != nil
 	answer, err := c.ask(ctx)
 	if kept && status.Code(err) == codes.Unavailable && ctx.Err() == nil {
@@ -132,7 +132,7 @@ func (c *Client) list(ctx context.Context) (*podresources.ListPodResourcesRespon
 	return answer, err
 }
 
-func (c *Client) ask(ctx context.Context) (*podresources.ListPodResourcesResponse, error) {
+func (c *Client) ask(ctx context.Context) (*kubelet.ListPodResourcesResponse, error) {
 	c.dialed.Store(nil)
 	if c.conn == nil {
 		conn, err := c.connect()
@@ -141,7 +141,7 @@ func (c *Client) ask(ctx context.Context) (*podresources.ListPodResourcesRespons
 		}
 		c.conn = conn
 	}
-	answer, err := podresources.NewPodResourcesListerClient(c.conn).List(ctx, &podresources.ListPodResourcesRequest{})
+	answer, err := kubelet.NewPodResourcesListerClient(c.conn).List(ctx, &kubelet.ListPodResourcesRequest{})
 	if err != nil {
 		// The next request connects at once, not after the delay that gRPC chooses, and
 		// nothing tries to connect until then.

@@ -1,15 +1,15 @@
-// Package pods reads from the kubelet which containers use which GPUs and MIG devices.
+// Package podresources reads from the kubelet which containers use which GPUs and MIG devices.
 //
 // Derive is pure: it makes a Map of an answer of the kubelet's PodResources API. Client is
 // the edge, which asks the kubelet and keeps the last Map.
-package pods
+package podresources
 
 import (
 	"cmp"
 	"slices"
 	"strings"
 
-	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+	kubelet "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -75,7 +75,7 @@ type Options struct {
 // Derive returns the users of each device, and the allocated devices that Options cannot
 // resolve. A UUID that Node does not have is in both: the GPU may be lost, and its containers
 // are known all the same.
-func Derive(answer *podresources.ListPodResourcesResponse, o Options) (Map, []Unknown) {
+func Derive(answer *kubelet.ListPodResourcesResponse, o Options) (Map, []Unknown) {
 	d := derivation{options: o, of: index(o.Node), users: Map{}}
 	for _, pod := range answer.GetPodResources() {
 		if o.Ended != nil && o.Ended(pod.GetNamespace(), pod.GetName()) {
@@ -101,7 +101,7 @@ type derivation struct {
 	unknown []Unknown
 }
 
-func (d *derivation) container(u User, c *podresources.ContainerResources) {
+func (d *derivation) container(u User, c *kubelet.ContainerResources) {
 	for _, of := range c.GetDevices() {
 		with := u
 		with.Resource = of.GetResourceName()

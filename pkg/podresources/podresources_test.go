@@ -1,14 +1,14 @@
-package pods_test
+package podresources_test
 
 import (
 	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+	kubelet "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/podresources"
 )
 
 const (
@@ -35,20 +35,20 @@ func node() *gpu.Node {
 }
 
 // allocated returns an answer with one container, which has devices of a resource.
-func allocated(resource string, ids ...string) *podresources.ListPodResourcesResponse {
-	return answer(of("ns", "pod", container("main", &podresources.ContainerDevices{ResourceName: resource, DeviceIds: ids})))
+func allocated(resource string, ids ...string) *kubelet.ListPodResourcesResponse {
+	return answer(of("ns", "pod", container("main", &kubelet.ContainerDevices{ResourceName: resource, DeviceIds: ids})))
 }
 
-func answer(of ...*podresources.PodResources) *podresources.ListPodResourcesResponse {
-	return &podresources.ListPodResourcesResponse{PodResources: of}
+func answer(of ...*kubelet.PodResources) *kubelet.ListPodResourcesResponse {
+	return &kubelet.ListPodResourcesResponse{PodResources: of}
 }
 
-func of(namespace, name string, of ...*podresources.ContainerResources) *podresources.PodResources {
-	return &podresources.PodResources{Namespace: namespace, Name: name, Containers: of}
+func of(namespace, name string, of ...*kubelet.ContainerResources) *kubelet.PodResources {
+	return &kubelet.PodResources{Namespace: namespace, Name: name, Containers: of}
 }
 
-func container(name string, of ...*podresources.ContainerDevices) *podresources.ContainerResources {
-	return &podresources.ContainerResources{Name: name, Devices: of}
+func container(name string, of ...*kubelet.ContainerDevices) *kubelet.ContainerResources {
+	return &kubelet.ContainerResources{Name: name, Devices: of}
 }
 
 func TestDeriveResolvesEachFormOfAnID(t *testing.T) {
@@ -110,10 +110,10 @@ func TestDeriveResolvesEachFormOfAnID(t *testing.T) {
 			if of == nil {
 				of = node()
 			}
-			got, unknown := pods.Derive(allocated(c.resource, c.id), pods.Options{Node: of, Resources: c.more})
-			want := pods.Map{}
+			got, unknown := podresources.Derive(allocated(c.resource, c.id), podresources.Options{Node: of, Resources: c.more})
+			want := podresources.Map{}
 			for _, uuid := range c.want {
-				want[uuid] = []pods.User{{Namespace: "ns", Pod: "pod", Container: "main", Resource: c.resource, Replica: c.replica}}
+				want[uuid] = []podresources.User{{Namespace: "ns", Pod: "pod", Container: "main", Resource: c.resource, Replica: c.replica}}
 			}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("users (-want +got):\n%s", d)
@@ -126,39 +126,39 @@ func TestDeriveResolvesEachFormOfAnID(t *testing.T) {
 }
 
 func TestDeriveWithoutANodeKeepsUUIDs(t *testing.T) {
-	got, unknown := pods.Derive(allocated("nvidia.com/gpu", whole, mig1+"::1", "MIG-"+cut+"/1/0", "nvidia0"), pods.Options{})
-	u := pods.User{Namespace: "ns", Pod: "pod", Container: "main", Resource: "nvidia.com/gpu"}
+	got, unknown := podresources.Derive(allocated("nvidia.com/gpu", whole, mig1+"::1", "MIG-"+cut+"/1/0", "nvidia0"), podresources.Options{})
+	u := podresources.User{Namespace: "ns", Pod: "pod", Container: "main", Resource: "nvidia.com/gpu"}
 	replica := u
 	replica.Replica = "1"
-	if d := cmp.Diff(pods.Map{whole: {u}, mig1: {replica}, "MIG-" + cut + "/1/0": {u}}, got); d != "" {
+	if d := cmp.Diff(podresources.Map{whole: {u}, mig1: {replica}, "MIG-" + cut + "/1/0": {u}}, got); d != "" {
 		t.Errorf("users (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]pods.Unknown{{User: u, ID: "nvidia0"}}, unknown); d != "" {
+	if d := cmp.Diff([]podresources.Unknown{{User: u, ID: "nvidia0"}}, unknown); d != "" {
 		t.Errorf("unknown devices (-want +got):\n%s", d)
 	}
 }
 
 func TestDeriveKeepsAllPodsOfASharedGPU(t *testing.T) {
-	devices := func(ids ...string) *podresources.ContainerDevices {
-		return &podresources.ContainerDevices{ResourceName: "nvidia.com/gpu.shared", DeviceIds: ids}
+	devices := func(ids ...string) *kubelet.ContainerDevices {
+		return &kubelet.ContainerDevices{ResourceName: "nvidia.com/gpu.shared", DeviceIds: ids}
 	}
-	all := []*podresources.PodResources{
+	all := []*kubelet.PodResources{
 		of("b", "pod", container("main", devices(whole+"::10", whole+"::9"))),
 		of("a", "pod", container("side", devices(whole+"::2")), container("main", devices(whole+"::1")), container("none")),
 		of("a", "done", container("main", devices(whole+"::2"))),
 		of("a", "again", container("main", devices(whole+"::3"))),
 		of("a", "again", container("main", devices(whole+"::3"))), // while a static pod is replaced
 	}
-	user := func(namespace, pod, container, replica string) pods.User {
-		return pods.User{Namespace: namespace, Pod: pod, Container: container, Resource: "nvidia.com/gpu.shared", Replica: replica}
+	user := func(namespace, pod, container, replica string) podresources.User {
+		return podresources.User{Namespace: namespace, Pod: pod, Container: container, Resource: "nvidia.com/gpu.shared", Replica: replica}
 	}
-	want := pods.Map{whole: {
+	want := podresources.Map{whole: {
 		user("a", "again", "main", "3"), user("a", "pod", "main", "1"), user("a", "pod", "side", "2"),
 		user("b", "pod", "main", "9"), user("b", "pod", "main", "10"),
 	}}
 	for range 20 { // in whatever order the kubelet lists them
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		got, unknown := pods.Derive(answer(all...), pods.Options{
+		got, unknown := podresources.Derive(answer(all...), podresources.Options{
 			Node:  node(),
 			Ended: func(namespace, pod string) bool { return namespace == "a" && pod == "done" },
 		})
@@ -171,50 +171,50 @@ func TestDeriveKeepsAllPodsOfASharedGPU(t *testing.T) {
 func TestDeriveResolvesDevicesOfClaims(t *testing.T) {
 	for name, c := range map[string]struct {
 		driver, device, cdi string
-		options             pods.Options
+		options             podresources.Options
 		want                []gpu.UUID
 		unknown             bool
 	}{
-		"by what the caller says":              {device: "x", options: pods.Options{Node: node(), Claimed: map[string]gpu.UUID{"x": mig1}}, want: []gpu.UUID{mig1}},
-		"the caller before the name":           {device: "gpu-0", options: pods.Options{Node: node(), Claimed: map[string]gpu.UUID{"gpu-0": cut}}, want: []gpu.UUID{cut}},
-		"by the CDI device":                    {device: "x", cdi: "k8s.gpu.nvidia.com/gpu=" + mig2b, options: pods.Options{Node: node()}, want: []gpu.UUID{mig2b}},
+		"by what the caller says":              {device: "x", options: podresources.Options{Node: node(), Claimed: map[string]gpu.UUID{"x": mig1}}, want: []gpu.UUID{mig1}},
+		"the caller before the name":           {device: "gpu-0", options: podresources.Options{Node: node(), Claimed: map[string]gpu.UUID{"gpu-0": cut}}, want: []gpu.UUID{cut}},
+		"by the CDI device":                    {device: "x", cdi: "k8s.gpu.nvidia.com/gpu=" + mig2b, options: podresources.Options{Node: node()}, want: []gpu.UUID{mig2b}},
 		"by the CDI device, without a node":    {device: "x", cdi: "k8s.gpu.nvidia.com/gpu=" + mig2b, want: []gpu.UUID{mig2b}},
-		"a GPU by its name":                    {device: "gpu-0", options: pods.Options{Node: node()}, want: []gpu.UUID{whole}},
-		"NVIDIA's CDI device has no UUID":      {device: "gpu-0", cdi: "k8s.gpu.nvidia.com/claim=0d2e-gpu-0", options: pods.Options{Node: node()}, want: []gpu.UUID{whole}},
-		"Outrigger's name of a MIG device":     {device: "gpu-1-mig-2-1", options: pods.Options{Node: node()}, want: []gpu.UUID{mig2b}},
-		"NVIDIA's name of a MIG device":        {device: "gpu-1-mig-9-0-4", options: pods.Options{Node: node()}, want: []gpu.UUID{mig1}},
-		"NVIDIA's name of one that it makes":   {device: "gpu-1-mig-3g20gb-9-0", options: pods.Options{Node: node()}, want: []gpu.UUID{mig1}},
-		"NVIDIA's name with an attribute":      {device: "gpu-1-mig-1g10gb-me-20-4", options: pods.Options{Node: node()}, want: []gpu.UUID{mig2a, mig2b}},
-		"a MIG device without a placement":     {device: "gpu-0-mig-0-0-0", options: pods.Options{Node: &gpu.Node{GPUs: []gpu.GPU{{UUID: cut, MIG: &gpu.MIG{Devices: []gpu.MIGDevice{{UUID: mig1}}}}}}}, unknown: true},
-		"a device that is gone":                {device: "gpu-5", options: pods.Options{Node: node()}, unknown: true},
-		"a name without a number":              {device: "gpu-x", options: pods.Options{Node: node()}, unknown: true},
-		"a GPU for a virtual machine":          {device: "gpu-vfio-0", options: pods.Options{Node: node()}, unknown: true},
-		"a name that only begins as a MIG one": {device: "gpu-1-mig-x-0", options: pods.Options{Node: node()}, unknown: true},
-		"a name that ends early":               {device: "gpu-1-mig", options: pods.Options{Node: node()}, unknown: true},
-		"no name":                              {options: pods.Options{Node: node()}, unknown: true},
-		"another driver":                       {driver: "compute-domain.nvidia.com", device: "channel-0", options: pods.Options{Node: node()}},
+		"a GPU by its name":                    {device: "gpu-0", options: podresources.Options{Node: node()}, want: []gpu.UUID{whole}},
+		"NVIDIA's CDI device has no UUID":      {device: "gpu-0", cdi: "k8s.gpu.nvidia.com/claim=0d2e-gpu-0", options: podresources.Options{Node: node()}, want: []gpu.UUID{whole}},
+		"Outrigger's name of a MIG device":     {device: "gpu-1-mig-2-1", options: podresources.Options{Node: node()}, want: []gpu.UUID{mig2b}},
+		"NVIDIA's name of a MIG device":        {device: "gpu-1-mig-9-0-4", options: podresources.Options{Node: node()}, want: []gpu.UUID{mig1}},
+		"NVIDIA's name of one that it makes":   {device: "gpu-1-mig-3g20gb-9-0", options: podresources.Options{Node: node()}, want: []gpu.UUID{mig1}},
+		"NVIDIA's name with an attribute":      {device: "gpu-1-mig-1g10gb-me-20-4", options: podresources.Options{Node: node()}, want: []gpu.UUID{mig2a, mig2b}},
+		"a MIG device without a placement":     {device: "gpu-0-mig-0-0-0", options: podresources.Options{Node: &gpu.Node{GPUs: []gpu.GPU{{UUID: cut, MIG: &gpu.MIG{Devices: []gpu.MIGDevice{{UUID: mig1}}}}}}}, unknown: true},
+		"a device that is gone":                {device: "gpu-5", options: podresources.Options{Node: node()}, unknown: true},
+		"a name without a number":              {device: "gpu-x", options: podresources.Options{Node: node()}, unknown: true},
+		"a GPU for a virtual machine":          {device: "gpu-vfio-0", options: podresources.Options{Node: node()}, unknown: true},
+		"a name that only begins as a MIG one": {device: "gpu-1-mig-x-0", options: podresources.Options{Node: node()}, unknown: true},
+		"a name that ends early":               {device: "gpu-1-mig", options: podresources.Options{Node: node()}, unknown: true},
+		"no name":                              {options: podresources.Options{Node: node()}, unknown: true},
+		"another driver":                       {driver: "compute-domain.nvidia.com", device: "channel-0", options: podresources.Options{Node: node()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			driver := c.driver
 			if driver == "" {
 				driver = "gpu.nvidia.com"
 			}
-			r := &podresources.ClaimResource{DriverName: driver, PoolName: "node1", DeviceName: c.device}
+			r := &kubelet.ClaimResource{DriverName: driver, PoolName: "node1", DeviceName: c.device}
 			if c.cdi != "" {
-				r.CdiDevices = []*podresources.CDIDevice{{Name: "k8s.gpu.nvidia.com/common=all"}, {Name: c.cdi}}
+				r.CdiDevices = []*kubelet.CDIDevice{{Name: "k8s.gpu.nvidia.com/common=all"}, {Name: c.cdi}}
 			}
-			got, unknown := pods.Derive(answer(of("ns", "pod", &podresources.ContainerResources{
-				Name: "main", DynamicResources: []*podresources.DynamicResource{{ClaimName: "claim", ClaimNamespace: "ns", ClaimResources: []*podresources.ClaimResource{r}}},
+			got, unknown := podresources.Derive(answer(of("ns", "pod", &kubelet.ContainerResources{
+				Name: "main", DynamicResources: []*kubelet.DynamicResource{{ClaimName: "claim", ClaimNamespace: "ns", ClaimResources: []*kubelet.ClaimResource{r}}},
 			})), c.options)
-			u := pods.User{Namespace: "ns", Pod: "pod", Container: "main", Claim: pods.Claim{Namespace: "ns", Name: "claim", Driver: driver, Pool: "node1", Device: c.device}}
-			want := pods.Map{}
+			u := podresources.User{Namespace: "ns", Pod: "pod", Container: "main", Claim: podresources.Claim{Namespace: "ns", Name: "claim", Driver: driver, Pool: "node1", Device: c.device}}
+			want := podresources.Map{}
 			for _, uuid := range c.want {
-				want[uuid] = []pods.User{u}
+				want[uuid] = []podresources.User{u}
 			}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("users (-want +got):\n%s", d)
 			}
-			if is := len(unknown) == 1 && unknown[0] == (pods.Unknown{User: u}); is != c.unknown || !is && len(unknown) > 0 {
+			if is := len(unknown) == 1 && unknown[0] == (podresources.Unknown{User: u}); is != c.unknown || !is && len(unknown) > 0 {
 				t.Errorf("unknown devices: %v, want %v", unknown, c.unknown)
 			}
 		})
@@ -228,16 +228,16 @@ func FuzzDerive(f *testing.F) {
 		f.Add("nvidia.com/gpu", id, "k8s.gpu.nvidia.com/gpu="+whole)
 	}
 	f.Fuzz(func(t *testing.T, resource, id, cdi string) {
-		list := answer(of("ns", "pod", &podresources.ContainerResources{
+		list := answer(of("ns", "pod", &kubelet.ContainerResources{
 			Name:    "main",
-			Devices: []*podresources.ContainerDevices{{ResourceName: resource, DeviceIds: []string{id}}},
-			DynamicResources: []*podresources.DynamicResource{{ClaimResources: []*podresources.ClaimResource{
-				{DriverName: "gpu.nvidia.com", DeviceName: id, CdiDevices: []*podresources.CDIDevice{{Name: cdi}}},
+			Devices: []*kubelet.ContainerDevices{{ResourceName: resource, DeviceIds: []string{id}}},
+			DynamicResources: []*kubelet.DynamicResource{{ClaimResources: []*kubelet.ClaimResource{
+				{DriverName: "gpu.nvidia.com", DeviceName: id, CdiDevices: []*kubelet.CDIDevice{{Name: cdi}}},
 			}}},
 		}))
 		of := node()
 		known := map[gpu.UUID]bool{whole: true, cut: true, mig1: true, mig2a: true, mig2b: true}
-		got, unknown := pods.Derive(list, pods.Options{Node: of})
+		got, unknown := podresources.Derive(list, podresources.Options{Node: of})
 		if len(unknown) > 2 {
 			t.Errorf("%d unknown devices of two", len(unknown))
 		}
@@ -261,6 +261,6 @@ func FuzzDerive(f *testing.F) {
 		if known[gpu.UUID(id)] && len(got[gpu.UUID(id)]) == 0 {
 			t.Errorf("%q of %q has no user", id, resource)
 		}
-		pods.Derive(list, pods.Options{})
+		podresources.Derive(list, podresources.Options{})
 	})
 }

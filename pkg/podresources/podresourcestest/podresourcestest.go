@@ -1,5 +1,5 @@
-// Package podstest is a kubelet that serves the PodResources API, for tests.
-package podstest
+// Package podresourcestest is a kubelet that serves the PodResources API, for tests.
+package podresourcestest
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
-	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+	kubelet "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
 // Kubelet serves the API.
@@ -21,7 +21,7 @@ type Kubelet struct {
 }
 
 // Answer answers a request.
-type Answer func(context.Context) (*podresources.ListPodResourcesResponse, error)
+type Answer func(context.Context) (*kubelet.ListPodResourcesResponse, error)
 
 // Start starts a kubelet on a socket. It has no pods, and runs until Stop, or the test ends.
 func Start(t testing.TB, socket string, options ...grpc.ServerOption) *Kubelet {
@@ -33,7 +33,7 @@ func Start(t testing.TB, socket string, options ...grpc.ServerOption) *Kubelet {
 	k := &Kubelet{}
 	k.Set()
 	server := grpc.NewServer(options...)
-	podresources.RegisterPodResourcesListerServer(server, &k.api)
+	kubelet.RegisterPodResourcesListerServer(server, &k.api)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(counted{l, &k.accepted}) })
 	k.stop = sync.OnceFunc(func() {
@@ -45,9 +45,9 @@ func Start(t testing.TB, socket string, options ...grpc.ServerOption) *Kubelet {
 }
 
 // Set makes these the pods that the kubelet lists.
-func (k *Kubelet) Set(pods ...*podresources.PodResources) {
-	k.Answer(func(context.Context) (*podresources.ListPodResourcesResponse, error) {
-		return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
+func (k *Kubelet) Set(pods ...*kubelet.PodResources) {
+	k.Answer(func(context.Context) (*kubelet.ListPodResourcesResponse, error) {
+		return &kubelet.ListPodResourcesResponse{PodResources: pods}, nil
 	})
 }
 
@@ -61,21 +61,21 @@ func (k *Kubelet) Connections() int { return int(k.accepted.Load()) }
 func (k *Kubelet) Stop() { k.stop() }
 
 // Pod returns a pod.
-func Pod(namespace, name string, containers ...*podresources.ContainerResources) *podresources.PodResources {
-	return &podresources.PodResources{Namespace: namespace, Name: name, Containers: containers}
+func Pod(namespace, name string, containers ...*kubelet.ContainerResources) *kubelet.PodResources {
+	return &kubelet.PodResources{Namespace: namespace, Name: name, Containers: containers}
 }
 
 // Container returns a container with devices of a resource.
-func Container(name, resource string, ids ...string) *podresources.ContainerResources {
-	return &podresources.ContainerResources{Name: name, Devices: []*podresources.ContainerDevices{{ResourceName: resource, DeviceIds: ids}}}
+func Container(name, resource string, ids ...string) *kubelet.ContainerResources {
+	return &kubelet.ContainerResources{Name: name, Devices: []*kubelet.ContainerDevices{{ResourceName: resource, DeviceIds: ids}}}
 }
 
 type api struct {
-	podresources.UnimplementedPodResourcesListerServer
+	kubelet.UnimplementedPodResourcesListerServer
 	answer atomic.Pointer[Answer]
 }
 
-func (a *api) List(ctx context.Context, _ *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+func (a *api) List(ctx context.Context, _ *kubelet.ListPodResourcesRequest) (*kubelet.ListPodResourcesResponse, error) {
 	return (*a.answer.Load())(ctx)
 }
 

@@ -1,9 +1,9 @@
-package pods
+package podresources
 
 import (
 	"strings"
 
-	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+	kubelet "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -80,7 +80,7 @@ const draDriver = "gpu.nvidia.com"
 
 // claimed records a device of a claim. The caller knows best which one it is, then the CDI
 // devices, which Outrigger's driver names by UUID, then the name of the device.
-func (d *derivation) claimed(u User, r *podresources.ClaimResource) {
+func (d *derivation) claimed(u User, r *kubelet.ClaimResource) {
 	found := []gpu.UUID{d.options.Claimed[r.GetDeviceName()]}
 	if found[0] == "" {
 		found = d.byCDI(r.GetCdiDevices())
@@ -96,7 +96,7 @@ func (d *derivation) claimed(u User, r *podresources.ClaimResource) {
 	}
 }
 
-func (d *derivation) byCDI(devices []*podresources.CDIDevice) []gpu.UUID {
+func (d *derivation) byCDI(devices []*kubelet.CDIDevice) []gpu.UUID {
 	var out []gpu.UUID
 	for _, c := range devices {
 		_, id, _ := strings.Cut(c.GetName(), "=")

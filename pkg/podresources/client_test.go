@@ -1,4 +1,4 @@
-package pods_test
+package podresources_test
 
 import (
 	"cmp"
@@ -23,11 +23,11 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
-	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+	kubelet "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"outrigger.dev/agents/dcgm-exporter/internal/pods"
-	"outrigger.dev/agents/dcgm-exporter/internal/pods/podstest"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/podresources"
+	"outrigger.dev/pkg/podresources/podresourcestest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,10 +42,10 @@ func listen(t *testing.T, socket string) net.Listener {
 }
 
 // client returns a Client that waits for a slow machine, unless it has a time-out.
-func client(t *testing.T, cfg pods.Config) *pods.Client {
+func client(t *testing.T, cfg podresources.Config) *podresources.Client {
 	t.Helper()
 	cfg.Timeout = cmp.Or(cfg.Timeout, time.Minute)
-	c, err := pods.New(cfg)
+	c, err := podresources.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,23 +58,23 @@ func client(t *testing.T, cfg pods.Config) *pods.Client {
 }
 
 // failing is an answer with an error.
-func failing(code codes.Code, message string) podstest.Answer {
-	return func(context.Context) (*podresources.ListPodResourcesResponse, error) {
+func failing(code codes.Code, message string) podresourcestest.Answer {
+	return func(context.Context) (*kubelet.ListPodResourcesResponse, error) {
 		return nil, status.Error(code, message)
 	}
 }
 
 // user returns a pod with devices.
-func user(ids ...string) *podresources.PodResources {
-	return podstest.Pod("ns", "pod", podstest.Container("main", "nvidia.com/gpu", ids...))
+func user(ids ...string) *kubelet.PodResources {
+	return podresourcestest.Pod("ns", "pod", podresourcestest.Container("main", "nvidia.com/gpu", ids...))
 }
 
 // fails refreshes, and checks that it fails with a class, and an error that has all words.
-func fails(t *testing.T, c *pods.Client, class pods.Class, words ...string) {
+func fails(t *testing.T, c *podresources.Client, class podresources.Class, words ...string) {
 	t.Helper()
 	before := c.Last()
-	err := c.Refresh(t.Context(), pods.Options{})
-	failed, ok := errors.AsType[*pods.Error](err)
+	err := c.Refresh(t.Context(), podresources.Options{})
+	failed, ok := errors.AsType[*podresources.Error](err)
 	if !ok || failed.Class != class {
 		t.Fatalf("error %v, want class %s", err, class)
 	}
@@ -95,15 +95,15 @@ func fails(t *testing.T, c *pods.Client, class pods.Class, words ...string) {
 func TestClientKeepsOneConnectionAndTheLastMap(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
-	k := podstest.Start(t, socket)
+	k := podresourcestest.Start(t, socket)
 	k.Set(user(whole))
-	c := client(t, pods.Config{Socket: socket})
-	if last := c.Last(); last.Map != nil || !last.At.IsZero() || len(last.Failures) != len(pods.Classes()) {
+	c := client(t, podresources.Config{Socket: socket})
+	if last := c.Last(); last.Map != nil || !last.At.IsZero() || len(last.Failures) != len(podresources.Classes()) {
 		t.Errorf("before the first answer: %+v", last)
 	}
 	started := time.Now()
 	for range 3 {
-		if err := c.Refresh(t.Context(), pods.Options{}); err != nil {
+		if err := c.Refresh(t.Context(), podresources.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,13 +116,13 @@ func TestClientKeepsOneConnectionAndTheLastMap(t *testing.T) {
 	}
 
 	k.Stop()
-	fails(t, c, pods.ClassMissing, "no such file", "mount its folder pod-resources")
-	fails(t, c, pods.ClassMissing)
-	podstest.Start(t, socket).Set(user(whole, cut))
-	if err := c.Refresh(t.Context(), pods.Options{}); err != nil {
+	fails(t, c, podresources.ClassMissing, "no such file", "mount its folder pod-resources")
+	fails(t, c, podresources.ClassMissing)
+	podresourcestest.Start(t, socket).Set(user(whole, cut))
+	if err := c.Refresh(t.Context(), podresources.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if last := c.Last(); len(last.Map) != 2 || last.Err != nil || last.Failures[pods.ClassMissing] != 2 {
+	if last := c.Last(); len(last.Map) != 2 || last.Err != nil || last.Failures[podresources.ClassMissing] != 2 {
 		t.Errorf("state after the kubelet came back: %+v", last)
 	}
 }
@@ -130,15 +130,15 @@ func TestClientKeepsOneConnectionAndTheLastMap(t *testing.T) {
 func TestClientNoticesNoRestartOfTheKubelet(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
-	c := client(t, pods.Config{Socket: socket})
+	c := client(t, podresources.Config{Socket: socket})
 	for range 20 {
-		k := podstest.Start(t, socket)
-		if err := c.Refresh(t.Context(), pods.Options{}); err != nil {
+		k := podresourcestest.Start(t, socket)
+		if err := c.Refresh(t.Context(), podresources.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		k.Stop()
 	}
-	if last := c.Last(); last.Failures[pods.ClassInvalid]+last.Failures[pods.ClassMissing] != 0 {
+	if last := c.Last(); last.Failures[podresources.ClassInvalid]+last.Failures[podresources.ClassMissing] != 0 {
 		t.Errorf("failures: %v", last.Failures)
 	}
 }
@@ -147,16 +147,16 @@ func TestClientSurvivesASlowKubelet(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
 	asked := make(chan struct{}, 1)
-	podstest.Start(t, socket).Answer(func(ctx context.Context) (*podresources.ListPodResourcesResponse, error) {
+	podresourcestest.Start(t, socket).Answer(func(ctx context.Context) (*kubelet.ListPodResourcesResponse, error) {
 		pace.Signal(asked)
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
-	fails(t, client(t, pods.Config{Socket: socket, Timeout: 100 * time.Millisecond}), pods.ClassTimeout, "no answer in 100ms")
+	fails(t, client(t, podresources.Config{Socket: socket, Timeout: 100 * time.Millisecond}), podresources.ClassTimeout, "no answer in 100ms")
 	pace.Drain(asked)
 
 	// A caller that ends is no failure of the kubelet, and a reader does not wait for a refresh.
-	c := client(t, pods.Config{Socket: socket})
+	c := client(t, podresources.Config{Socket: socket})
 	ctx, cancel := context.WithCancel(t.Context())
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -164,11 +164,11 @@ func TestClientSurvivesASlowKubelet(t *testing.T) {
 		<-asked
 		c.Last()
 	})
-	if err := c.Refresh(ctx, pods.Options{}); !errors.Is(err, context.Canceled) {
+	if err := c.Refresh(ctx, podresources.Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	reading.Wait()
-	if last := c.Last(); last.Failures[pods.ClassTimeout] != 0 || last.Err != nil {
+	if last := c.Last(); last.Failures[podresources.ClassTimeout] != 0 || last.Err != nil {
 		t.Errorf("state %+v", last)
 	}
 }
@@ -180,26 +180,26 @@ func TestClientReadsLargeAnswersToALimit(t *testing.T) {
 	for i := range ids {
 		ids[i] = fmt.Sprintf("%s::%d", whole, i)
 	}
-	podstest.Start(t, socket).Set(user(ids...))
-	c := client(t, pods.Config{Socket: socket})
-	if err := c.Refresh(t.Context(), pods.Options{}); err != nil {
+	podresourcestest.Start(t, socket).Set(user(ids...))
+	c := client(t, podresources.Config{Socket: socket})
+	if err := c.Refresh(t.Context(), podresources.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(c.Last().Map[whole]); n != len(ids) {
 		t.Errorf("%d users", n)
 	}
-	fails(t, client(t, pods.Config{Socket: socket, Most: 1 << 20}), pods.ClassTooLarge, "larger than max", "too many replicas")
+	fails(t, client(t, podresources.Config{Socket: socket, Most: 1 << 20}), podresources.ClassTooLarge, "larger than max", "too many replicas")
 }
 
 func TestClientNamesWhatTheKubeletRejects(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
-	k := podstest.Start(t, socket)
+	k := podresourcestest.Start(t, socket)
 	k.Answer(failing(codes.ResourceExhausted, "rejected by rate limit"))
-	c := client(t, pods.Config{Socket: socket})
-	fails(t, c, pods.ClassRejected, "rejected by rate limit")
+	c := client(t, podresources.Config{Socket: socket})
+	fails(t, c, podresources.ClassRejected, "rejected by rate limit")
 	k.Answer(failing(codes.Unimplemented, "unknown service v1.PodResourcesLister"))
-	fails(t, c, pods.ClassRejected, "unknown service", "check the version")
+	fails(t, c, podresources.ClassRejected, "unknown service", "check the version")
 }
 
 // raw is a codec that sends what it is given.
@@ -215,8 +215,8 @@ func TestClientRejectsGarbage(t *testing.T) {
 	t.Parallel()
 	t.Run("a message of another protocol", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "kubelet.sock")
-		podstest.Start(t, socket, grpc.ForceServerCodecV2(raw{}))
-		fails(t, client(t, pods.Config{Socket: socket}), pods.ClassInvalid, "unmarshal", "check that the socket is that of the kubelet")
+		podresourcestest.Start(t, socket, grpc.ForceServerCodecV2(raw{}))
+		fails(t, client(t, podresources.Config{Socket: socket}), podresources.ClassInvalid, "unmarshal", "check that the socket is that of the kubelet")
 	})
 	t.Run("a server that speaks no gRPC", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "kubelet.sock")
@@ -236,14 +236,14 @@ func TestClientRejectsGarbage(t *testing.T) {
 			_ = l.Close()
 			serving.Wait()
 		})
-		fails(t, client(t, pods.Config{Socket: socket}), pods.ClassInvalid)
+		fails(t, client(t, podresources.Config{Socket: socket}), podresources.ClassInvalid)
 	})
 	t.Run("a file that is no socket", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "kubelet.sock")
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		fails(t, client(t, pods.Config{Socket: file}), pods.ClassMissing, "connection refused")
+		fails(t, client(t, podresources.Config{Socket: file}), podresources.ClassMissing, "connection refused")
 	})
 	t.Run("a socket for datagrams", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "kubelet.sock")
@@ -252,10 +252,10 @@ func TestClientRejectsGarbage(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		fails(t, client(t, pods.Config{Socket: socket}), pods.ClassInvalid, "wrong type")
+		fails(t, client(t, podresources.Config{Socket: socket}), podresources.ClassInvalid, "wrong type")
 	})
 	t.Run("a path that is too long", func(t *testing.T) {
-		if _, err := pods.New(pods.Config{Socket: "/" + strings.Repeat("x", 200)}); err == nil {
+		if _, err := podresources.New(podresources.Config{Socket: "/" + strings.Repeat("x", 200)}); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -272,12 +272,12 @@ func TestClientIsNotAccepted(t *testing.T) {
 	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}), syscall.Listen(fd, 0)); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, client(t, pods.Config{Socket: socket, Timeout: 100 * time.Millisecond}), pods.ClassTimeout, "no answer in 100ms")
+	fails(t, client(t, podresources.Config{Socket: socket, Timeout: 100 * time.Millisecond}), podresources.ClassTimeout, "no answer in 100ms")
 	waiting, err := (&net.Dialer{}).DialContext(t.Context(), "unix", socket)
 	if err == nil {
 		defer waiting.Close()
 	}
-	fails(t, client(t, pods.Config{Socket: socket}), pods.ClassTimeout, "temporarily unavailable") // the queue is full
+	fails(t, client(t, podresources.Config{Socket: socket}), podresources.ClassTimeout, "temporarily unavailable") // the queue is full
 }
 
 func TestClientEndsAnAnswerThatNeverEnds(t *testing.T) {
@@ -300,12 +300,12 @@ func TestClientEndsAnAnswerThatNeverEnds(t *testing.T) {
 		_ = server.Close()
 		serving.Wait()
 	})
-	fails(t, client(t, pods.Config{Socket: socket, Timeout: 200 * time.Millisecond}), pods.ClassTimeout)
+	fails(t, client(t, podresources.Config{Socket: socket, Timeout: 200 * time.Millisecond}), podresources.ClassTimeout)
 }
 
 func TestClientMayNotConnect(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
-	podstest.Start(t, socket)
+	podresourcestest.Start(t, socket)
 	if err := os.Chmod(socket, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -320,5 +320,5 @@ func TestClientMayNotConnect(t *testing.T) {
 			}
 		}()
 	}
-	fails(t, client(t, pods.Config{Socket: socket}), pods.ClassDenied, syscall.EACCES.Error(), "run as user 0")
+	fails(t, client(t, podresources.Config{Socket: socket}), podresources.ClassDenied, syscall.EACCES.Error(), "run as user 0")
 }
