@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -29,22 +30,12 @@ func TestRecorder(t *testing.T) {
 	r.Configured(nil)
 	r.Configured(errors.New("config.yaml: line 3: unknown key"))
 
-	const want = `
-# HELP outrigger_feature_discovery_config_loads_total Configs that were read after startup, by result.
-# TYPE outrigger_feature_discovery_config_loads_total counter
-outrigger_feature_discovery_config_loads_total{result="error"} 1
-outrigger_feature_discovery_config_loads_total{result="ok"} 1
-# HELP outrigger_feature_discovery_config_refused 1 while the newest config is rejected, with the class of the reason: unreadable or invalid.
-# TYPE outrigger_feature_discovery_config_refused gauge
-outrigger_feature_discovery_config_refused{reason="invalid"} 1
-# HELP outrigger_feature_discovery_gpu_ready 1 while the GPUs of the node can be used, 0 while they cannot, with the reason of the condition GPUReady.
-# TYPE outrigger_feature_discovery_gpu_ready gauge
-outrigger_feature_discovery_gpu_ready{reason="GPUsReady"} 1
-# HELP outrigger_feature_discovery_labels Number of labels of the node; absent while they are not known.
-# TYPE outrigger_feature_discovery_labels gauge
-outrigger_feature_discovery_labels 2
-`
-	if err := testutil.CollectAndCompare(r, strings.NewReader(want)); err != nil {
+	want, err := os.Open("testdata/served.prom")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	if err := testutil.CollectAndCompare(r, want); err != nil {
 		t.Error(err)
 	}
 	problems, err := testutil.CollectAndLint(r)
