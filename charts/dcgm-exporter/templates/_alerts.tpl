@@ -14,6 +14,7 @@ spec:
     {{- include "dcgm-exporter.alertsOfUse" . | replace "[[" "{{" | replace "]]" "}}" | nindent 4 }}
     {{- if .Values.prometheusRule.agents }}
     {{- include "dcgm-exporter.alertsOfAgents" . | replace "[[" "{{" | replace "]]" "}}" | nindent 4 }}
+    {{- include "dcgm-exporter.alertsOfOrchestrator" . | replace "[[" "{{" | replace "]]" "}}" | nindent 4 }}
     {{- end }}
 {{- end -}}
 {{- end -}}
