@@ -2,6 +2,7 @@ package charts_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -45,8 +46,15 @@ type panel struct {
 	Max float64
 	// Bad is the least value that is shown in red.
 	Bad float64
-	// Width is a part of 24; 0 is that of the kind.
-	Width int
+	// Events shows bars, of what happens now and then.
+	Events bool
+	// States are texts in place of values: 1 is green, all others are red.
+	States map[string]string
+	// Column is the name of the values in a table with one query, which are hidden without it; those
+	// of several queries have the legends. The first values sort the table.
+	Column string
+	// Width is a part of 24; 0 is that of the kind, as with Height.
+	Width, Height int
 }
 
 type query struct{ Expr, Legend string }
@@ -118,11 +126,11 @@ func (d dashboard) grafana(t *testing.T) string {
 		for _, p := range row.Panels {
 			one, w, h := p.grafana()
 			if x+w > 24 {
-				x, y = 0, y+height
+				x, y, height = 0, y+height, 0
 			}
 			one["id"], one["gridPos"] = len(panels)+1, grafana{"x": x, "y": y, "w": w, "h": h}
 			panels = append(panels, encode(t, one))
-			x, height = x+w, h
+			x, height = x+w, max(height, h)
 		}
 		y += height
 	}
@@ -132,25 +140,38 @@ func (d dashboard) grafana(t *testing.T) string {
 // grafana returns the panel, its width and its height.
 func (p panel) grafana() (one grafana, width, height int) {
 	kind, width, height := p.Kind, 12, 8
+	options := grafana{}
 	defaults := grafana{"unit": p.Unit, "min": 0}
 	switch kind {
 	case "":
 		kind = "timeseries"
 		defaults["custom"] = grafana{"fillOpacity": 10, "showPoints": "never"}
+		if p.Events {
+			defaults["custom"], defaults["decimals"] = grafana{"drawStyle": "bars", "fillOpacity": 100}, 0
+		}
+		options = grafana{"tooltip": grafana{"mode": "multi", "sort": "desc"}, "legend": grafana{"displayMode": "list", "placement": "bottom"}}
+	case "table":
+		height = 6
 	case "stat":
+		options = grafana{"reduceOptions": grafana{"calcs": []string{"lastNotNull"}}, "colorMode": "value", "graphMode": "none", "textMode": "auto"}
 		width, height = 4, 4
 	}
-	if p.Width > 0 {
-		width = p.Width
-	}
+	width, height = cmp.Or(p.Width, width), cmp.Or(p.Height, height)
 	if p.Max > 0 {
 		defaults["max"] = p.Max
 	}
-	steps := []grafana{{"color": "green", "value": nil}}
+	steps := []grafana{{"color": "text", "value": nil}}
 	if p.Bad > 0 {
-		steps = append(steps, grafana{"color": "red", "value": p.Bad})
+		steps = []grafana{{"color": "green", "value": nil}, {"color": "red", "value": p.Bad}}
 	}
 	defaults["thresholds"] = grafana{"mode": "absolute", "steps": steps}
+	if p.States != nil {
+		texts := grafana{}
+		for value, text := range p.States {
+			texts[value] = grafana{"text": text, "color": map[bool]string{true: "green", false: "red"}[value == "1"]}
+		}
+		defaults["mappings"] = []grafana{{"type": "value", "options": texts}}
+	}
 	var targets []grafana
 	for i, q := range p.queries() {
 		target := grafana{"refId": string(rune('A' + i)), "datasource": source(), "expr": q.Expr, "legendFormat": q.Legend}
@@ -159,11 +180,36 @@ func (p panel) grafana() (one grafana, width, height int) {
 		}
 		targets = append(targets, target)
 	}
-	one = grafana{"type": kind, "title": p.Title, "datasource": source(), "targets": targets, "fieldConfig": grafana{"defaults": defaults, "overrides": []any{}}}
+	one = grafana{
+		"type": kind, "title": p.Title, "datasource": source(), "targets": targets, "options": options,
+		"fieldConfig": grafana{"defaults": defaults, "overrides": []any{}},
+	}
 	if kind == "table" {
-		one["transformations"] = []grafana{{"id": "merge"}, {"id": "organize", "options": grafana{"excludeByName": grafana{"Time": true}}}}
+		names := p.columns()
+		hidden := grafana{"Time": true, "Value": p.Column == ""}
+		one["transformations"] = []grafana{{"id": "merge"}, {"id": "organize", "options": grafana{"excludeByName": hidden, "renameByName": names}}}
+		if first := cmp.Or(names["Value"], names["Value #A"]); first != "" {
+			options["sortBy"] = []grafana{{"displayName": first, "desc": true}}
+		}
 	}
 	return one, width, height
+}
+
+// columns returns the names of the columns of a table, by the names that Grafana gives them.
+func (p panel) columns() map[string]string {
+	names := map[string]string{
+		"Hostname": "Node", "gpu": "GPU", "modelName": "Model", "xid": "XID", "class": "Class", "field": "Field", "reason": "Reason",
+		"exported_namespace": "Namespace", "exported_pod": "Pod", "agent": "Program", "version": "Version", "type": "Modules", "code": "Code",
+		"part": "Part", "instance": "Instance", "resource": "Resource", "index": "Index", "stage": "Stage", "state": "State", "cause": "Cause",
+		"validation": "Validation",
+	}
+	if p.Column != "" {
+		names["Value"] = p.Column
+	}
+	for i, q := range p.Queries {
+		names["Value #"+string(rune('A'+i))] = q.Legend
+	}
+	return names
 }
 
 func encode(t *testing.T, value any) string {
