@@ -75,7 +75,10 @@ func picture(t *testing.T, page string, height int, file string) {
 	}
 }
 
-// small returns a PNG in the 64 colors that it has most of; others are those between two of them.
+// most is the greatest size of a picture, in bytes.
+const most = 150_000
+
+// small returns a PNG in the colors that it has most of: 256, or fewer for a large one.
 func small(t *testing.T, data []byte) []byte {
 	t.Helper()
 	full, err := png.Decode(bytes.NewReader(data))
@@ -88,17 +91,16 @@ func small(t *testing.T, data []byte) []byte {
 			counts[full.At(x, y)]++
 		}
 	}
-	var out bytes.Buffer
-	reduced := image.NewPaletted(full.Bounds(), most(counts, 64))
-	draw.Draw(reduced, full.Bounds(), full, image.Point{}, draw.Src)
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, reduced); err != nil {
-		t.Fatal(err)
+	colors := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return counts[b] - counts[a] })
+	for n := min(256, len(colors)); ; n /= 2 {
+		var out bytes.Buffer
+		reduced := image.NewPaletted(full.Bounds(), colors[:n])
+		draw.Draw(reduced, full.Bounds(), full, image.Point{}, draw.Src)
+		if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, reduced); err != nil {
+			t.Fatal(err)
+		}
+		if out.Len() <= most || n < 32 {
+			return out.Bytes()
+		}
 	}
-	return out.Bytes()
-}
-
-// most returns the n colors that occur most.
-func most(counts map[color.Color]int, n int) color.Palette {
-	all := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return counts[b] - counts[a] })
-	return all[:min(n, len(all))]
 }
