@@ -1,0 +1,73 @@
+// Package mig has the values of GPUs in MIG mode: what a board can be divided into, how a
+// GPU is divided, and the steps from one layout to another. It does no I/O.
+package mig
+
+import (
+	"slices"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// Board is what a GPU can be divided into, as NVML reports it for the GPU, or as the table of
+// known boards has it for a product.
+type Board struct {
+	// MemorySlices is the unit of the placements of GPU instances: 8 on boards of 7
+	// compute slices, 4 on those of 4.
+	MemorySlices int `json:"memorySlices"`
+	// ComputeSlices is what all GPU instances together can have.
+	ComputeSlices int `json:"computeSlices"`
+	// Profiles is ordered by Number.
+	Profiles []Profile `json:"profiles"`
+}
+
+// Profile is a kind of GPU instance: nvmlGpuInstanceProfileInfo_t, and the places where an
+// instance of it can lie.
+type Profile struct {
+	// Name is that of a MIG device which has the whole instance. It is unique on a board.
+	Name gpu.Profile `json:"name"`
+	// Number is that of NVML_GPU_INSTANCE_PROFILE_…, and ID what nvidia-smi shows, and what
+	// nvmlDeviceCreateGpuInstance takes.
+	Number int    `json:"number"`
+	ID     uint32 `json:"id"`
+	// Placements is ordered by Start. All have the same size.
+	Placements []gpu.Placement `json:"placements"`
+	// Max is how many instances of it the GPU can have.
+	Max         int    `json:"max"`
+	MemoryBytes uint64 `json:"memoryBytes"`
+	// Engines are those of the whole instance. ComputeInstanceSlices is 0.
+	Engines gpu.Engines `json:"engines"`
+	// Compute is ordered by Slices. It is not empty.
+	Compute []ComputeProfile `json:"compute"`
+}
+
+// ComputeProfile is a kind of compute instance that a GPU instance can have:
+// nvmlComputeInstanceProfileInfo_t.
+type ComputeProfile struct {
+	Slices int `json:"slices"`
+	// Number is that of NVML_COMPUTE_INSTANCE_PROFILE_…, and ID what
+	// nvmlGpuInstanceCreateComputeInstance takes.
+	Number int    `json:"number"`
+	ID     uint32 `json:"id"`
+	// Placements is in compute slices of the GPU instance, ordered by Start.
+	Placements []gpu.Placement `json:"placements"`
+	Max        int             `json:"max"`
+}
+
+// Profile returns the profile with this name, whatever its compute slices.
+func (b Board) Profile(name gpu.Profile) (Profile, bool) {
+	name.ComputeSlices = name.GPUSlices
+	i := slices.IndexFunc(b.Profiles, func(p Profile) bool { return p.Name == name })
+	if i < 0 {
+		return Profile{}, false
+	}
+	return b.Profiles[i], true
+}
+
+// Of returns the kind of compute instance with so many slices.
+func (p Profile) Of(computeSlices int) (ComputeProfile, bool) {
+	i := slices.IndexFunc(p.Compute, func(c ComputeProfile) bool { return c.Slices == computeSlices })
+	if i < 0 {
+		return ComputeProfile{}, false
+	}
+	return p.Compute[i], true
+}

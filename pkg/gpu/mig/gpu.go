@@ -1,0 +1,47 @@
+package mig
+
+import "outrigger.dev/pkg/gpu"
+
+// GPU is what a change of the MIG layout has to know of one GPU.
+type GPU struct {
+	// Index is NVML's index.
+	Index int      `json:"index"`
+	UUID  gpu.UUID `json:"uuid"`
+	// Name is that of the product.
+	Name        string  `json:"name"`
+	PCI         gpu.PCI `json:"pci"`
+	MemoryBytes uint64  `json:"memoryBytes"`
+	// Capable is set if the GPU has a MIG mode.
+	Capable bool `json:"capable"`
+	// NeedsReset is set if a change of the mode takes effect only after a reset of the GPU.
+	NeedsReset bool  `json:"needsReset"`
+	Board      Board `json:"board"`
+	State
+	// Fault is set if the GPU cannot be read. Then only Index, and what could be read
+	// before, is set.
+	Fault *gpu.Fault `json:"fault,omitempty"`
+}
+
+// State is the MIG mode and the layout of a GPU.
+type State struct {
+	Enabled bool `json:"enabled"`
+	// Pending is the mode after the next reset of the GPU.
+	Pending bool   `json:"pending"`
+	Layout  Layout `json:"layout"`
+}
+
+// Desired is what a config asks of one GPU.
+type Desired struct {
+	Enabled bool `json:"enabled"`
+	// Devices is how many MIG devices of each profile it shall have. It is empty if the
+	// mode shall be off, and may be empty if it shall be on.
+	Devices map[gpu.Profile]int `json:"devices,omitempty"`
+}
+
+// Process is a process that uses a GPU.
+type Process struct {
+	PID int `json:"pid"`
+	// GPUInstance and ComputeInstance are gpu.NoInstance if the process uses the whole GPU.
+	GPUInstance     uint32 `json:"gpuInstance"`
+	ComputeInstance uint32 `json:"computeInstance"`
+}

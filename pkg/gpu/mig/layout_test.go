@@ -1,0 +1,72 @@
+package mig_test
+
+import (
+	"testing"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+)
+
+func profile(t *testing.T, text string) gpu.Profile {
+	t.Helper()
+	p, err := gpu.ParseProfile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestLayoutEqual(t *testing.T) {
+	whole := func(id uint32, start int) mig.Instance {
+		return mig.Instance{
+			ID: id, Profile: profile(t, "1g.10gb"), Placement: gpu.Placement{Start: start, Size: 1},
+			Compute: []mig.Compute{{Slices: 1, Placement: gpu.Placement{Size: 1}}},
+		}
+	}
+	a, b := mig.Layout{whole(7, 0), whole(8, 1)}, mig.Layout{whole(12, 1), whole(11, 0)}
+	if a.Equal(b) {
+		t.Error("layouts in different orders are equal before they are sorted")
+	}
+	b.Sort()
+	if !a.Equal(b) {
+		t.Error("layouts whose instances have other numbers are not equal")
+	}
+	b[1].Compute = nil
+	if a.Equal(b) || !a[1].Same(b[1]) {
+		t.Error("a GPU instance without its compute instance is the same one, but not equal")
+	}
+	if got := a.Devices(); len(got) != 1 || got[profile(t, "1g.10gb")] != 2 {
+		t.Errorf("Devices() = %v, want 2 of 1g.10gb", got)
+	}
+}
+
+func TestStepText(t *testing.T) {
+	step := mig.Step{
+		Op: mig.CreateCompute, Profile: profile(t, "3g.40gb"), Placement: gpu.Placement{Start: 4, Size: 4},
+		Compute: mig.Compute{Slices: 1, Placement: gpu.Placement{Start: 2, Size: 1}},
+	}
+	if got, want := step.String(), "create compute instance 1c.3g.40gb at 2:1 of 3g.40gb at 4:4"; got != want {
+		t.Errorf("String() = %q, want %q", got, want)
+	}
+	step.Op, step.Compute = mig.DestroyInstance, mig.Compute{}
+	if got, want := step.String(), "destroy GPU instance 3g.40gb at 4:4"; got != want {
+		t.Errorf("String() = %q, want %q", got, want)
+	}
+}
+
+func TestBoard(t *testing.T) {
+	board := mig.Board{Profiles: []mig.Profile{{Name: profile(t, "3g.40gb"), ID: 9, Compute: []mig.ComputeProfile{{Slices: 1}, {Slices: 3, Number: 2}}}}}
+	p, ok := board.Profile(profile(t, "1c.3g.40gb"))
+	if !ok || p.ID != 9 {
+		t.Errorf("Profile(1c.3g.40gb) = %+v, %t", p, ok)
+	}
+	if _, ok := board.Profile(profile(t, "3g.20gb")); ok {
+		t.Error("found a profile that the board does not have")
+	}
+	if c, ok := p.Of(3); !ok || c.Number != 2 {
+		t.Errorf("Of(3) = %+v, %t", c, ok)
+	}
+	if _, ok := p.Of(2); ok {
+		t.Error("found a compute instance profile that the board does not have")
+	}
+}
