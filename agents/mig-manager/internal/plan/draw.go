@@ -1,0 +1,146 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"outrigger.dev/pkg/gpu/mig"
+)
+
+// The size of a drawing in characters: it fits on a terminal with 80 columns.
+const (
+	drawWidth  = 72
+	drawHeight = 6
+)
+
+// Draw draws a layout over the memory slices of its board: the GPU instances with their
+// profile, and below it their compute instances. It is at most 80 columns wide.
+func Draw(w io.Writer, b mig.Board, l mig.Layout) error {
+	if b.MemorySlices < 1 || b.MemorySlices > drawWidth/2 {
+		_, err := fmt.Fprintf(w, "the GPU cannot be drawn: it has %d memory slices\n", b.MemorySlices)
+		return err
+	}
+	d := newDrawing(drawWidth / b.MemorySlices * b.MemorySlices)
+	slice := d.width / b.MemorySlices
+	l = slices.Clone(l)
+	slices.SortFunc(l, func(a, b mig.Instance) int { return cmp.Compare(a.Placement.Start, b.Placement.Start) })
+	end := 0
+	free := func(until int) {
+		if end < until {
+			d.box(end*slice, until*slice, 0, drawHeight-1)
+			d.text(end*slice, until*slice, 1, "free")
+		}
+	}
+	for _, i := range l {
+		p := i.Placement
+		if p.Start < end || p.Size < 1 || p.Start+p.Size > b.MemorySlices {
+			_, err := fmt.Fprintf(w, "the layout cannot be drawn: %s at %d:%d overlaps another instance or the end\n", i.Profile, p.Start, p.Size)
+			return err
+		}
+		free(p.Start)
+		end = p.Start + p.Size
+		d.instance(i, p.Start*slice, end*slice)
+	}
+	free(b.MemorySlices)
+	var head strings.Builder
+	for n := range b.MemorySlices {
+		fmt.Fprintf(&head, "%-*d", slice, n)
+	}
+	_, err := fmt.Fprintf(w, "%s\n%s", strings.TrimRight(head.String(), " "), d)
+	return err
+}
+
+// instance draws a GPU instance between two columns.
+func (d *drawing) instance(i mig.Instance, left, right int) {
+	const divide = drawHeight - 3
+	name := i.Profile
+	name.ComputeSlices, name.Attribute = name.GPUSlices, ""
+	d.box(left, right, 0, drawHeight-1)
+	d.text(left, right, 1, name.String())
+	d.text(left, right, 2, i.Profile.Attribute)
+	d.box(left, right, divide, drawHeight-1)
+	column := func(slice int) int { return left + (right-left)*slice/max(1, i.Profile.GPUSlices) }
+	for _, c := range i.Compute {
+		from, to := column(c.Placement.Start), column(c.Placement.Start+c.Placement.Size)
+		if c.Placement.Start < 0 || to > right {
+			continue
+		}
+		d.box(from, to, divide, drawHeight-1)
+		d.text(from, to, divide+1, fmt.Sprintf("%dc", c.Slices))
+	}
+}
+
+// drawing is a field of characters. Lines are kept by the directions into which they leave a
+// character, so that crossings join.
+type drawing struct {
+	width int
+	lines [drawHeight][]direction
+	runes [drawHeight][]rune
+}
+
+type direction byte
+
+const (
+	up direction = 1 << iota
+	down
+	left
+	right
+)
+
+func newDrawing(width int) *drawing {
+	d := &drawing{width: width}
+	for row := range d.lines {
+		d.lines[row] = make([]direction, width+1)
+		d.runes[row] = []rune(strings.Repeat(" ", width+1))
+	}
+	return d
+}
+
+// box draws the outline from one column and row to another.
+func (d *drawing) box(from, to, top, bottom int) {
+	for x := from; x < to; x++ {
+		for _, y := range []int{top, bottom} {
+			d.lines[y][x] |= right
+			d.lines[y][x+1] |= left
+		}
+	}
+	for y := top; y < bottom; y++ {
+		for _, x := range []int{from, to} {
+			d.lines[y][x] |= down
+			d.lines[y+1][x] |= up
+		}
+	}
+}
+
+// text writes in the middle between two columns.
+func (d *drawing) text(from, to, row int, text string) {
+	at := from + 1 + (to-from-1-len(text))/2
+	for n, c := range text {
+		if x := at + n; x > from && x < to {
+			d.runes[row][x] = c
+		}
+	}
+}
+
+func (d *drawing) String() string {
+	joined := map[direction]rune{
+		up: '│', down: '│', up | down: '│', left: '─', right: '─', left | right: '─',
+		down | right: '┌', down | left: '┐', up | right: '└', up | left: '┘',
+		up | down | right: '├', up | down | left: '┤', left | right | down: '┬', left | right | up: '┴',
+		up | down | left | right: '┼',
+	}
+	var b strings.Builder
+	for y, row := range d.runes {
+		line := slices.Clone(row)
+		for x, to := range d.lines[y] {
+			if to != 0 {
+				line[x] = joined[to]
+			}
+		}
+		b.WriteString(strings.TrimRight(string(line), " ") + "\n")
+	}
+	return b.String()
+}

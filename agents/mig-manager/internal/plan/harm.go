@@ -1,0 +1,49 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"outrigger.dev/pkg/gpu/mig"
+)
+
+// harm is what a change destroys: the fewer in use, the better, then the fewer GPU instances,
+// then the fewer compute instances.
+type harm struct{ busy, instances, compute int }
+
+func (h harm) plus(o harm) harm {
+	return harm{h.busy + o.busy, h.instances + o.instances, h.compute + o.compute}
+}
+
+func (h harm) compare(o harm) int {
+	return cmp.Or(cmp.Compare(h.busy, o.busy), cmp.Compare(h.instances, o.instances), cmp.Compare(h.compute, o.compute))
+}
+
+func (h harm) less(o harm) bool { return h.compare(o) < 0 }
+
+// harmOf is that of destroying i with all its compute instances.
+func harmOf(i mig.Instance, inUse func(mig.Instance) bool) harm {
+	h := harmOfParts(i, nil, inUse)
+	h.instances++
+	if h.busy == 0 && inUse(i) {
+		h.busy++
+	}
+	return h
+}
+
+// harmOfParts is that of giving i other compute instances.
+func harmOfParts(i mig.Instance, want []mig.Compute, inUse func(mig.Instance) bool) harm {
+	var h harm
+	for _, c := range i.Compute {
+		if slices.ContainsFunc(want, c.Equal) {
+			continue
+		}
+		h.compute++
+		only := i
+		only.Compute = []mig.Compute{c}
+		if inUse(only) {
+			h.busy++
+		}
+	}
+	return h
+}

@@ -1,0 +1,264 @@
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// infeasible explains why no layout has the devices. The causes are those that rule out a
+// profile alone; without them, the limits of the GPU are compared.
+func (s *space) infeasible(want map[gpu.Profile]int, causes []Cause) *Infeasible {
+	demand, _ := s.demand(want)
+	if len(causes) == 0 {
+		causes = s.limits(demand)
+	}
+	i := &Infeasible{Want: want, Causes: causes, Excess: maps.Clone(want)}
+	parts := s.parts(s.pack(demand))
+	if len(parts) > 0 {
+		for p, n := range parts[0] {
+			i.Excess[p] -= n
+		}
+	}
+	maps.DeleteFunc(i.Excess, func(_ gpu.Profile, n int) bool { return n <= 0 })
+	demand, _ = s.demand(s.translate(want))
+	for _, n := range append(parts, s.alike(s.pack(demand))...) {
+		if !slices.ContainsFunc(i.Nearest, func(o map[gpu.Profile]int) bool { return maps.Equal(o, n) }) {
+			i.Nearest = append(i.Nearest, n)
+		}
+	}
+	return i
+}
+
+// limits returns what the demanded compute instances exceed.
+func (s *space) limits(demand [][]int) []Cause {
+	need, _, scarce := newChoice(s, nil, demand, nil).bounds()
+	var causes []Cause
+	var compute, memory int
+	var engines media
+	for i, k := range s.kinds {
+		if slices.Contains(scarce, i) {
+			need[i] = k.Max + 1
+			causes = append(causes, Cause{Limit: Count, Profiles: k.devices(demand[i]), Need: need[i], Have: k.Max})
+		}
+		compute += need[i] * k.Name.GPUSlices
+		memory += need[i] * k.size()
+		for e := range engines {
+			engines[e] += need[i] * k.media[e]
+		}
+	}
+	users := func(uses func(kind) bool) []gpu.Profile {
+		var list []gpu.Profile
+		for i, k := range s.kinds {
+			if need[i] > 0 && uses(k) {
+				list = append(list, k.devices(demand[i])...)
+			}
+		}
+		return list
+	}
+	all := func(kind) bool { return true }
+	if compute > s.board.ComputeSlices {
+		causes = append(causes, Cause{Limit: ComputeSlices, Profiles: users(all), Need: compute, Have: s.board.ComputeSlices})
+	}
+	if memory > s.board.MemorySlices {
+		causes = append(causes, Cause{Limit: MemorySlices, Profiles: users(all), Need: memory, Have: s.board.MemorySlices})
+	}
+	for e, n := range engines {
+		if n > s.media[e] {
+			of := users(func(k kind) bool { return k.media[e] > 0 })
+			causes = append(causes, Cause{Limit: MediaEngines, Profiles: of, Need: n, Have: s.media[e], Engine: mediaNames()[e]})
+		}
+	}
+	if len(causes) == 0 {
+		causes = []Cause{{Limit: Placements, Profiles: users(all)}}
+	}
+	return causes
+}
+
+// devices returns the profiles of the MIG devices that are demanded of a kind.
+func (k kind) devices(demand []int) []gpu.Profile {
+	var list []gpu.Profile
+	for c, n := range demand {
+		if n > 0 {
+			list = append(list, k.device(c))
+		}
+	}
+	slices.SortFunc(list, largest)
+	return list
+}
+
+// device returns the profile of a MIG device with the compute instance profile c.
+func (k kind) device(c int) gpu.Profile {
+	p := k.Name
+	p.ComputeSlices = k.Compute[c].Slices
+	return p
+}
+
+// translate replaces profiles that the board does not have by the nearest that it has.
+func (s *space) translate(want map[gpu.Profile]int) map[gpu.Profile]int {
+	known := map[gpu.Profile]int{}
+	for p, n := range want {
+		if near := s.near(p); !s.has(p) && len(near) > 0 {
+			p = near[0]
+		}
+		known[p] += n
+	}
+	return known
+}
+
+// group is what one GPU instance is needed for.
+type group map[gpu.Profile]int
+
+// pack puts the demanded compute instances of each kind into GPU instances, as many into each
+// as it can have. It is not limited by the GPU.
+func (s *space) pack(demand [][]int) [][]group {
+	packed := make([][]group, len(s.kinds))
+	for i, k := range s.kinds {
+		left := slices.Clone(demand[i])
+		for len(packed[i]) <= s.board.MemorySlices {
+			best, most := part{}, 0
+			for _, p := range k.fresh {
+				size := 0
+				for _, c := range p.compute {
+					size += c.Slices
+				}
+				if size > most && covers(left, p.count) {
+					best, most = p, size
+				}
+			}
+			if most == 0 {
+				break
+			}
+			subtract(left, best.count, 1)
+			g := group{}
+			for c, n := range best.count {
+				if n > 0 {
+					g[k.device(c)] = n
+				}
+			}
+			packed[i] = append(packed[i], g)
+		}
+	}
+	return packed
+}
+
+// parts returns the two largest parts of the GPU instances that fit on the GPU.
+func (s *space) parts(packed [][]group) []map[gpu.Profile]int {
+	high := make([]int, len(packed))
+	for i := range packed {
+		high[i] = len(packed[i])
+	}
+	found := s.multisets(high)
+	slices.SortStableFunc(found, func(a, b []int) int { return slices.Compare(s.weigh(b), s.weigh(a)) })
+	var best [][]int
+	for _, count := range found {
+		within := func(o []int) bool { return covers(o, count) }
+		if len(best) < 2 && sum(count) > 0 && !slices.ContainsFunc(best, within) {
+			best = append(best, count)
+		}
+	}
+	return s.together(best, packed)
+}
+
+// alike returns the two multisets of as many GPU instances that fit on the GPU and differ
+// least from those that are needed.
+func (s *space) alike(packed [][]group) []map[gpu.Profile]int {
+	high, need := make([]int, len(packed)), make([]int, len(packed))
+	for i := range packed {
+		high[i], need[i] = s.kinds[i].Max, len(packed[i])
+	}
+	total := sum(need)
+	if total == 0 || total > s.board.MemorySlices {
+		return nil
+	}
+	found := slices.DeleteFunc(s.multisets(high), func(count []int) bool { return sum(count) != total })
+	slices.SortStableFunc(found, func(a, b []int) int {
+		return slices.Compare(s.distance(a, need), s.distance(b, need))
+	})
+	return s.together(found[:min(2, len(found))], packed)
+}
+
+// multisets returns how many instances of each kind each layout has, with at most so many.
+func (s *space) multisets(high []int) [][]int {
+	var list [][]int
+	known := map[string]bool{}
+	s.walk(make([]int, len(high)), high, func(_ []seat, r *room) {
+		key := make([]byte, len(r.count))
+		for i, n := range r.count {
+			key[i] = byte(n)
+		}
+		if !known[string(key)] {
+			known[string(key)] = true
+			list = append(list, slices.Clone(r.count))
+		}
+	})
+	return list
+}
+
+// weigh returns the compute slices, the memory slices and the number of GPU instances.
+func (s *space) weigh(count []int) []int {
+	var compute, memory int
+	for i, n := range count {
+		compute += n * s.kinds[i].Name.GPUSlices
+		memory += n * s.kinds[i].size()
+	}
+	return []int{compute, memory, sum(count)}
+}
+
+// distance returns how many instances are replaced, how many of them by those of a special
+// kind that was not asked for, and by how much the slices differ.
+func (s *space) distance(count, need []int) []int {
+	replaced, special := 0, 0
+	for i := range count {
+		more := max(0, count[i]-need[i])
+		replaced += more
+		if s.kinds[i].Name.Attribute != "" {
+			special += more
+		}
+	}
+	a, b := s.weigh(count), s.weigh(need)
+	apart := func(a, b int) int { return max(a-b, b-a) }
+	return []int{replaced, special, apart(a[0], b[0]), apart(a[1], b[1])}
+}
+
+// together returns the devices of GPU instances: what they are needed for, and for what is
+// more, the whole instance.
+func (s *space) together(counts [][]int, packed [][]group) []map[gpu.Profile]int {
+	var list []map[gpu.Profile]int
+	for _, count := range counts {
+		devices := map[gpu.Profile]int{}
+		for i, n := range count {
+			for at := range n {
+				if at >= len(packed[i]) {
+					devices[s.kinds[i].Name]++
+					continue
+				}
+				for p, n := range packed[i][at] {
+					devices[p] += n
+				}
+			}
+		}
+		list = append(list, devices)
+	}
+	return list
+}
+
+// has reports whether the board has the profile of a MIG device.
+func (s *space) has(p gpu.Profile) bool {
+	i := s.find(p)
+	if i < 0 {
+		return false
+	}
+	_, ok := s.kinds[i].Of(p.ComputeSlices)
+	return ok
+}
+
+// largest orders profiles as mig-parted does, by GPU slices, then by compute slices; and then
+// by memory and attribute.
+func largest(a, b gpu.Profile) int {
+	return cmp.Or(
+		cmp.Compare(b.GPUSlices, a.GPUSlices), cmp.Compare(b.ComputeSlices, a.ComputeSlices),
+		cmp.Compare(b.GB, a.GB), cmp.Compare(a.Attribute, b.Attribute))
+}

@@ -1,0 +1,187 @@
+// Package plan computes how a GPU is divided to have the MIG devices that are desired: the
+// layout that destroys least, and the steps to it. It does no I/O.
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+)
+
+// space is what a board admits, prepared for a search.
+type space struct {
+	board mig.Board
+	// kinds are the profiles, the largest first.
+	kinds []kind
+	// media is how many of the media engines of each sort the GPU has.
+	media media
+}
+
+// kind is a profile of a board.
+type kind struct {
+	mig.Profile
+	// spots are its placements, the highest first.
+	spots []gpu.Placement
+	media media
+	// parts are the ways to divide an instance, and fresh those for a new one: the first
+	// of those with the same compute instances.
+	parts, fresh []part
+}
+
+// media counts media engines: decoders, encoders, JPEG engines and OFAs.
+type media [4]int
+
+// mediaNames has the names of the engines that a media counts.
+func mediaNames() [4]string {
+	return [4]string{"decoders", "encoders", "JPEG engines", "optical flow engines"}
+}
+
+func mediaOf(e gpu.Engines) media { return media{e.Decoder, e.Encoder, e.JPEG, e.OFA} }
+
+func newSpace(b mig.Board) *space {
+	s := &space{board: b}
+	for _, p := range b.Profiles {
+		k := kind{Profile: p, spots: slices.Clone(p.Placements), media: mediaOf(p.Engines), parts: parts(p)}
+		k.fresh = distinct(k.parts)
+		slices.SortFunc(k.spots, func(a, b gpu.Placement) int { return cmp.Compare(b.Start, a.Start) })
+		s.kinds = append(s.kinds, k)
+	}
+	slices.SortStableFunc(s.kinds, func(a, b kind) int {
+		return cmp.Or(
+			cmp.Compare(b.Name.GPUSlices, a.Name.GPUSlices), cmp.Compare(b.size(), a.size()), cmp.Compare(a.Number, b.Number))
+	})
+	s.limitMedia()
+	return s
+}
+
+// limitMedia counts the media engines of the GPU, which its largest profile has. Where the
+// figures of a board contradict themselves, because the GPU can have more instances of a
+// profile than it has engines for, the instances share the engine: it is no limit.
+func (s *space) limitMedia() {
+	for e := range s.media {
+		for _, k := range s.kinds {
+			s.media[e] = max(s.media[e], k.media[e])
+		}
+		if slices.ContainsFunc(s.kinds, func(k kind) bool { return k.Max*k.media[e] > s.media[e] }) {
+			for i := range s.kinds {
+				s.kinds[i].media[e] = 0
+			}
+		}
+	}
+}
+
+// find returns the index of the kind with the name of a GPU instance's profile, or -1.
+func (s *space) find(name gpu.Profile) int {
+	name.ComputeSlices = name.GPUSlices
+	return slices.IndexFunc(s.kinds, func(k kind) bool { return k.Name == name })
+}
+
+// size is in memory slices.
+func (k kind) size() int {
+	if len(k.spots) == 0 {
+		return 0
+	}
+	return k.spots[0].Size
+}
+
+// mask has the bits of the memory slices of p.
+func mask(p gpu.Placement) uint64 { return (1<<p.Size - 1) << p.Start }
+
+// room is what the GPU instances of a layout leave free.
+type room struct {
+	space   *space
+	used    uint64
+	compute int
+	media   media
+	count   []int
+}
+
+func newRoom(s *space) *room { return &room{space: s, count: make([]int, len(s.kinds))} }
+
+// fits reports whether an instance of kind i can be added at p.
+func (r *room) fits(i int, p gpu.Placement) bool {
+	k := &r.space.kinds[i]
+	if r.used&mask(p) != 0 || r.compute+k.Name.GPUSlices > r.space.board.ComputeSlices || r.count[i] >= k.Max {
+		return false
+	}
+	for e, n := range k.media {
+		if n > 0 && r.media[e]+n > r.space.media[e] {
+			return false
+		}
+	}
+	return true
+}
+
+// add takes the place of an instance, and remove gives it back.
+func (r *room) add(i int, p gpu.Placement)    { r.used |= mask(p); r.book(i, 1) }
+func (r *room) remove(i int, p gpu.Placement) { r.used &^= mask(p); r.book(i, -1) }
+
+func (r *room) book(i, n int) {
+	k := &r.space.kinds[i]
+	r.compute += n * k.Name.GPUSlices
+	r.count[i] += n
+	for e := range k.media {
+		r.media[e] += n * k.media[e]
+	}
+}
+
+// capacity returns how many more instances of each kind fit, if all are of that kind.
+func (r *room) capacity() []int {
+	free := make([]int, len(r.space.kinds))
+	for i, k := range r.space.kinds {
+		var taken []gpu.Placement
+		for _, p := range k.spots {
+			if r.fits(i, p) {
+				r.add(i, p)
+				taken = append(taken, p)
+			}
+		}
+		free[i] = len(taken)
+		for _, p := range taken {
+			r.remove(i, p)
+		}
+	}
+	return free
+}
+
+// seat is a GPU instance of a candidate: the index of its kind, and its place.
+type seat struct {
+	kind  int
+	place gpu.Placement
+}
+
+// walk calls visit with the seats of each layout that has at least low and at most high
+// instances of each kind, and with what they leave free. Visit must not keep either. Large
+// instances are placed first, each at its highest start first: from an empty GPU, that finds
+// every feasible multiset on the known boards at once.
+func (s *space) walk(low, high []int, visit func([]seat, *room)) {
+	r := newRoom(s)
+	var seats []seat
+	var step func(i, spot int)
+	step = func(i, spot int) {
+		if i == len(s.kinds) {
+			visit(seats, r)
+			return
+		}
+		k := &s.kinds[i]
+		left := len(k.spots) - spot
+		if r.count[i]+left < low[i] {
+			return
+		}
+		if left == 0 || r.count[i] == high[i] {
+			step(i+1, 0)
+			return
+		}
+		if p := k.spots[spot]; r.fits(i, p) {
+			r.add(i, p)
+			seats = append(seats, seat{i, p})
+			step(i, spot+1)
+			seats = seats[:len(seats)-1]
+			r.remove(i, p)
+		}
+		step(i, spot+1)
+	}
+	step(0, 0)
+}
