@@ -7,4 +7,6 @@ godebug updatemaxprocs=0
 
 require outrigger.dev/pkg v0.0.0
 
+require go.yaml.in/yaml/v3 v3.0.5
+
 replace outrigger.dev/pkg => ../../pkg

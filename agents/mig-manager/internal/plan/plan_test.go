@@ -3,7 +3,7 @@ package plan_test
 import (
 	"errors"
 	"maps"
-		"testing"
+	"testing"
 
 	"outrigger.dev/agents/mig-manager/internal/plan"
 	"outrigger.dev/pkg/gpu"
