@@ -9,4 +9,9 @@ require outrigger.dev/pkg v0.0.0
 
 require go.yaml.in/yaml/v3 v3.0.5
 
+require (
+	github.com/google/go-cmp v0.7.0 // indirect
+	gotest.tools/v3 v3.5.2
+)
+
 replace outrigger.dev/pkg => ../../pkg

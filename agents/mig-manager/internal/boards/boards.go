@@ -36,8 +36,19 @@ type Product struct {
 	Source string
 }
 
-// All returns all products, in an order that does not change. The caller must not modify them.
-func All() []Product { return slices.Clone(products()) }
+// All returns all products, in an order that does not change.
+func All() []Product {
+	t := published()
+	list := make([]Product, 0, len(t.Products))
+	for _, row := range t.Products {
+		p, err := t.product(row)
+		if err != nil {
+			panic(err) // read has tried it
+		}
+		list = append(list, p)
+	}
+	return list
+}
 
 // Find returns the product with a PCI device id. Where several have it, and differ in their
 // memory, it is the one with the memory that is nearest to memoryBytes; 0 stands for memory
@@ -46,7 +57,7 @@ func All() []Product { return slices.Clone(products()) }
 func Find(pci gpu.PCI, memoryBytes uint64) (Product, bool) {
 	var found []Product
 	apart := func(p Product) uint64 { return max(p.MemoryBytes, memoryBytes) - min(p.MemoryBytes, memoryBytes) }
-	for _, p := range products() {
+	for _, p := range All() {
 		if slices.Contains(p.DeviceIDs, pci.DeviceID) && (memoryBytes == 0 || apart(p) <= p.MemoryBytes/8) {
 			found = append(found, p)
 		}
@@ -62,19 +73,20 @@ func Find(pci gpu.PCI, memoryBytes uint64) (Product, bool) {
 
 // Named returns the product with a name.
 func Named(name string) (Product, bool) {
-	i := slices.IndexFunc(products(), func(p Product) bool { return p.Name == name })
-	if i < 0 {
-		return Product{}, false
+	for _, p := range All() {
+		if p.Name == name {
+			return p, true
+		}
 	}
-	return products()[i], true
+	return Product{}, false
 }
 
-var products = sync.OnceValue(func() []Product {
-	list, err := read(source)
+var published = sync.OnceValue(func() table {
+	t, err := read(source)
 	if err != nil {
 		panic(err) // a test reads the same file
 	}
-	return list
+	return t
 })
 
 // table is the content of boards.yaml, which describes its fields.
@@ -124,20 +136,18 @@ type productRow struct {
 	Source     string         `yaml:"source"`
 }
 
-func read(data []byte) ([]Product, error) {
+// read reads a table of which all products are complete.
+func read(data []byte) (table, error) {
 	var t table
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&t); err != nil {
-		return nil, fmt.Errorf("read table of boards: %w", err)
+		return table{}, fmt.Errorf("read table of boards: %w", err)
 	}
-	var list []Product
 	for _, row := range t.Products {
-		p, err := t.product(row)
-		if err != nil {
-			return nil, fmt.Errorf("read table of boards: product %s: %w", row.Name, err)
+		if _, err := t.product(row); err != nil {
+			return table{}, fmt.Errorf("read table of boards: product %s: %w", row.Name, err)
 		}
-		list = append(list, p)
 	}
-	return list, nil
+	return t, nil
 }

@@ -89,3 +89,15 @@ func TestFind(t *testing.T) {
 		t.Error("found a product that does not exist")
 	}
 }
+
+// What a caller changes is not what the next one gets.
+func TestProductsAreCopies(t *testing.T) {
+	p, _ := boards.Named("a30")
+	p.Board.Profiles[0].Placements[0].Start = 9
+	p.Board.Profiles[0].Compute[0].Max = 9
+	p.DeviceIDs[0] = 9
+	if again, _ := boards.Named("a30"); again.Board.Profiles[0].Placements[0].Start != 0 ||
+		again.Board.Profiles[0].Compute[0].Max != 1 || again.DeviceIDs[0] != 0x20b710de {
+		t.Errorf("Named() = %+v after a change of what it returned before", again)
+	}
+}

@@ -10,11 +10,8 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// The size of a drawing in characters: it fits on a terminal with 80 columns.
-const (
-	drawWidth  = 72
-	drawHeight = 6
-)
+// drawWidth is the width of a drawing in characters: it fits on a terminal with 80 columns.
+const drawWidth = 72
 
 // Draw draws a layout over the memory slices of its board: the GPU instances with their
 // profile, and below it their compute instances. It is at most 80 columns wide.
@@ -23,14 +20,14 @@ func Draw(w io.Writer, b mig.Board, l mig.Layout) error {
 		_, err := fmt.Fprintf(w, "the GPU cannot be drawn: it has %d memory slices\n", b.MemorySlices)
 		return err
 	}
-	d := newDrawing(drawWidth / b.MemorySlices * b.MemorySlices)
-	slice := d.width / b.MemorySlices
+	slice := drawWidth / b.MemorySlices
+	d := newDrawing(slice*b.MemorySlices, l)
 	l = slices.Clone(l)
 	slices.SortFunc(l, func(a, b mig.Instance) int { return cmp.Compare(a.Placement.Start, b.Placement.Start) })
 	end := 0
 	free := func(until int) {
 		if end < until {
-			d.box(end*slice, until*slice, 0, drawHeight-1)
+			d.box(end*slice, until*slice, 0)
 			d.text(end*slice, until*slice, 1, "free")
 		}
 	}
@@ -55,30 +52,30 @@ func Draw(w io.Writer, b mig.Board, l mig.Layout) error {
 
 // instance draws a GPU instance between two columns.
 func (d *drawing) instance(i mig.Instance, left, right int) {
-	const divide = drawHeight - 3
 	name := i.Profile
 	name.ComputeSlices, name.Attribute = name.GPUSlices, ""
-	d.box(left, right, 0, drawHeight-1)
+	d.box(left, right, 0)
 	d.text(left, right, 1, name.String())
 	d.text(left, right, 2, i.Profile.Attribute)
-	d.box(left, right, divide, drawHeight-1)
+	d.box(left, right, d.divide)
 	column := func(slice int) int { return left + (right-left)*slice/max(1, i.Profile.GPUSlices) }
 	for _, c := range i.Compute {
 		from, to := column(c.Placement.Start), column(c.Placement.Start+c.Placement.Size)
 		if c.Placement.Start < 0 || to > right {
 			continue
 		}
-		d.box(from, to, divide, drawHeight-1)
-		d.text(from, to, divide+1, fmt.Sprintf("%dc", c.Slices))
+		d.box(from, to, d.divide)
+		d.text(from, to, d.divide+1, fmt.Sprintf("%dc", c.Slices))
 	}
 }
 
 // drawing is a field of characters. Lines are kept by the directions into which they leave a
 // character, so that crossings join.
 type drawing struct {
-	width int
-	lines [drawHeight][]direction
-	runes [drawHeight][]rune
+	// divide is the row below the profiles.
+	divide int
+	lines  [][]direction
+	runes  [][]rune
 }
 
 type direction byte
@@ -90,17 +87,22 @@ const (
 	right
 )
 
-func newDrawing(width int) *drawing {
-	d := &drawing{width: width}
-	for row := range d.lines {
-		d.lines[row] = make([]direction, width+1)
-		d.runes[row] = []rune(strings.Repeat(" ", width+1))
+// newDrawing has a row for attributes if an instance of the layout has one.
+func newDrawing(width int, l mig.Layout) *drawing {
+	d := &drawing{divide: 2}
+	if slices.ContainsFunc(l, func(i mig.Instance) bool { return i.Profile.Attribute != "" }) {
+		d.divide++
+	}
+	for range d.divide + 3 {
+		d.lines = append(d.lines, make([]direction, width+1))
+		d.runes = append(d.runes, []rune(strings.Repeat(" ", width+1)))
 	}
 	return d
 }
 
-// box draws the outline from one column and row to another.
-func (d *drawing) box(from, to, top, bottom int) {
+// box draws the outline from one column to another, from a row to the last.
+func (d *drawing) box(from, to, top int) {
+	bottom := len(d.lines) - 1
 	for x := from; x < to; x++ {
 		for _, y := range []int{top, bottom} {
 			d.lines[y][x] |= right

@@ -51,16 +51,21 @@ type Cause struct {
 	Near []gpu.Profile
 }
 
-// What is shown of a list in an error.
+// maxShown is how much is shown of a list in an error.
 const maxShown = 4
 
-// Error returns one line that names the devices, the limits and what fits.
+// Error returns one line that names the devices, what of them is too much, the limits, and
+// what fits.
 func (i *Infeasible) Error() string {
 	causes := make([]string, 0, len(i.Causes))
 	for _, c := range i.Causes {
 		causes = append(causes, c.String())
 	}
-	text := fmt.Sprintf("fit %s on one GPU: %s", Text(i.Want), shown(causes, "; "))
+	text := fmt.Sprintf("fit %s on one GPU: ", Text(i.Want))
+	if !maps.Equal(i.Want, i.Excess) {
+		text += Text(i.Excess) + " is too much: "
+	}
+	text += shown(causes, "; ")
 	if len(i.Nearest) == 0 {
 		return text
 	}
@@ -109,12 +114,15 @@ func list(profiles []gpu.Profile) string {
 	for _, p := range profiles {
 		names = append(names, p.String())
 	}
+	if len(names) == 2 {
+		return strings.Join(names, " and ")
+	}
 	return shown(names, ", ")
 }
 
 func shown(terms []string, separator string) string {
-	if len(terms) > maxShown {
-		return strings.Join(terms[:maxShown], separator) + fmt.Sprintf(" and %d more", len(terms)-maxShown)
+	if more := len(terms) - maxShown; more > 0 {
+		terms = append(slices.Clone(terms[:maxShown]), fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(terms, separator)
 }

@@ -66,7 +66,7 @@ func (s *space) limits(demand [][]int) []Cause {
 		causes = append(causes, Cause{Limit: MemorySlices, Profiles: users(all), Need: memory, Have: s.board.MemorySlices})
 	}
 	for e, n := range engines {
-		if n > s.media[e] {
+		if len(causes) == 0 && n > s.media[e] {
 			of := users(func(k kind) bool { return k.media[e] > 0 })
 			causes = append(causes, Cause{Limit: MediaEngines, Profiles: of, Need: n, Have: s.media[e], Engine: mediaNames()[e]})
 		}

@@ -69,18 +69,18 @@ func newPart(p mig.Profile, compute []mig.Compute) part {
 	return n
 }
 
-// division is a choice of parts for all instances of a kind: for those that are kept, in
-// their order, then for the new ones.
-type division struct {
+// split is a choice of parts for all instances of a kind: for those that are kept, in their
+// order, then for the new ones.
+type split struct {
 	parts []part
 	harm  harm
 }
 
-// divide returns the division of the kept instances and of so many new ones which makes the
+// divide returns the split of the kept instances and of so many new ones which makes the
 // demanded number of each compute instance profile and does the least harm. Each instance
-// gets at least one compute instance. It reports false if there is no such division.
-func (k kind) divide(kept []mig.Instance, fresh int, demand []int, inUse func(mig.Instance) bool) (division, bool) {
-	var best division
+// gets at least one compute instance. It reports false if there is none.
+func (k kind) divide(kept []mig.Instance, fresh int, demand []int, inUse func(mig.Instance) bool) (split, bool) {
+	var best split
 	found := false
 	left := slices.Clone(demand)
 	chosen := make([]part, 0, len(kept)+fresh)
@@ -91,7 +91,7 @@ func (k kind) divide(kept []mig.Instance, fresh int, demand []int, inUse func(mi
 			return
 		case n == len(kept)+fresh:
 			if !slices.ContainsFunc(left, func(n int) bool { return n != 0 }) {
-				best, found = division{slices.Clone(chosen), h}, true
+				best, found = split{slices.Clone(chosen), h}, true
 			}
 			return
 		}

@@ -43,7 +43,10 @@ func mediaOf(e gpu.Engines) media { return media{e.Decoder, e.Encoder, e.JPEG, e
 func newSpace(b mig.Board) *space {
 	s := &space{board: b}
 	for _, p := range b.Profiles {
-		k := kind{Profile: p, spots: slices.Clone(p.Placements), media: mediaOf(p.Engines), parts: parts(p)}
+		k := kind{Profile: p, media: mediaOf(p.Engines), parts: parts(p)}
+		k.spots = slices.DeleteFunc(slices.Clone(p.Placements), func(p gpu.Placement) bool {
+			return mask(p) == 0 || p.Start+p.Size > b.MemorySlices
+		})
 		k.fresh = distinct(k.parts)
 		slices.SortFunc(k.spots, func(a, b gpu.Placement) int { return cmp.Compare(b.Start, a.Start) })
 		s.kinds = append(s.kinds, k)
@@ -86,8 +89,13 @@ func (k kind) size() int {
 	return k.spots[0].Size
 }
 
-// mask has the bits of the memory slices of p.
-func mask(p gpu.Placement) uint64 { return (1<<p.Size - 1) << p.Start }
+// mask has the bits of the slices of p. A placement that makes no sense has none.
+func mask(p gpu.Placement) uint64 {
+	if p.Start < 0 || p.Size < 1 || p.Start+p.Size > 64 {
+		return 0
+	}
+	return (1<<p.Size - 1) << p.Start
+}
 
 // room is what the GPU instances of a layout leave free.
 type room struct {

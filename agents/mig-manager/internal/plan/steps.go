@@ -8,45 +8,64 @@ import (
 )
 
 // Steps returns the steps from one layout of a board to another. At no step does the GPU have
-// more than the board admits. What there is room for is created before something else is
-// destroyed, and compute instances are destroyed before their GPU instance. What both
+// more than the board admits. Everything that there is room for is created before something
+// is destroyed, and compute instances are destroyed before their GPU instance. What both
 // layouts have is not touched.
 func Steps(b mig.Board, now, target mig.Layout) []mig.Step {
-	t := &transition{space: newSpace(b)}
-	t.room = newRoom(t.space)
+	t := newTransition(newSpace(b), now, target)
+	foreign := func(i mig.Instance) bool { return t.space.find(i.Profile) < 0 }
+	for at := slices.IndexFunc(t.doomed, foreign); at >= 0; at = slices.IndexFunc(t.doomed, foreign) {
+		t.destroy(at) // first, because how much they take is not known
+	}
+	for {
+		t.create()
+		switch {
+		case t.destroyCompute():
+		case len(t.doomed) > 0:
+			t.destroy(t.obstacle())
+		default:
+			return t.steps
+		}
+	}
+}
+
+// transition is the way from one layout to another.
+type transition struct {
+	space *space
+	room  *room
+	// doomed and wanted are the GPU instances to be destroyed and to be created, and
+	// divided those that stay and get other compute instances.
+	doomed, wanted []mig.Instance
+	divided        []*division
+	steps          []mig.Step
+}
+
+// division is a GPU instance that stays: Compute is what it has at the moment.
+type division struct {
+	mig.Instance
+	want, wanted []mig.Compute
+}
+
+func newTransition(s *space, now, target mig.Layout) *transition {
+	t := &transition{space: s, room: newRoom(s)}
 	for _, i := range now {
 		t.book(i, t.room.add)
 		at := slices.IndexFunc(target, i.Same)
-		switch {
-		case at < 0:
+		if at < 0 {
 			t.doomed = append(t.doomed, i)
-		case !i.Equal(target[at]):
-			t.divide(i, target[at].Compute)
+			continue
 		}
+		d := &division{Instance: i, want: target[at].Compute}
+		d.Compute = slices.Clone(i.Compute)
+		d.wanted = slices.DeleteFunc(slices.Clone(d.want), func(c mig.Compute) bool { return slices.ContainsFunc(i.Compute, c.Equal) })
+		t.divided = append(t.divided, d)
 	}
 	for _, i := range target {
 		if !slices.ContainsFunc(now, i.Same) {
 			t.wanted = append(t.wanted, i)
 		}
 	}
-	foreign := func(i mig.Instance) bool { return t.space.find(i.Profile) < 0 }
-	for at := slices.IndexFunc(t.doomed, foreign); at >= 0; at = slices.IndexFunc(t.doomed, foreign) {
-		t.destroy(at) // first, because how much they take is not known
-	}
-	for len(t.wanted)+len(t.doomed) > 0 {
-		if !t.create() {
-			t.destroy(t.obstacle())
-		}
-	}
-	return t.steps
-}
-
-// transition is the way from one layout to another.
-type transition struct {
-	space          *space
-	room           *room
-	doomed, wanted []mig.Instance
-	steps          []mig.Step
+	return t
 }
 
 // book does something with the room of an instance whose profile the board has.
@@ -56,19 +75,13 @@ func (t *transition) book(i mig.Instance, do func(int, gpu.Placement)) {
 	}
 }
 
-// fits reports whether there is room for i.
-func (t *transition) fits(i mig.Instance) bool {
-	kind := t.space.find(i.Profile)
-	return kind >= 0 && t.room.fits(kind, i.Placement)
-}
-
-// create creates all wanted instances that there is room for. It reports whether there was
-// one. When nothing is left to be destroyed, the rest is created whether or not it fits: the
-// caller wants this layout, and the driver has the last word.
-func (t *transition) create() bool {
-	before := len(t.wanted)
+// create creates all that there is room for. When nothing is left to be destroyed, it creates
+// the rest whether or not it fits: the caller wants this layout, and the driver has the last
+// word.
+func (t *transition) create() {
 	t.wanted = slices.DeleteFunc(t.wanted, func(i mig.Instance) bool {
-		if len(t.doomed) > 0 && !t.fits(i) {
+		kind := t.space.find(i.Profile)
+		if len(t.doomed) > 0 && (kind < 0 || !t.room.fits(kind, i.Placement)) {
 			return false
 		}
 		t.book(i, t.room.add)
@@ -78,11 +91,33 @@ func (t *transition) create() bool {
 		}
 		return true
 	})
-	return len(t.wanted) < before
+	for _, d := range t.divided {
+		d.wanted = slices.DeleteFunc(d.wanted, func(c mig.Compute) bool {
+			if d.surplus() >= 0 && !d.fits(t.space, c) {
+				return false
+			}
+			d.Compute = append(d.Compute, c)
+			t.add(mig.CreateCompute, d.Instance, c)
+			return true
+		})
+	}
 }
 
-// obstacle returns which instance to destroy: one at the place of the first wanted instance,
-// or the first.
+// destroyCompute destroys a compute instance of a GPU instance that stays. It reports whether
+// there was one to be destroyed.
+func (t *transition) destroyCompute() bool {
+	for _, d := range t.divided {
+		if at := d.surplus(); at >= 0 {
+			t.add(mig.DestroyCompute, d.Instance, d.Compute[at])
+			d.Compute = slices.Delete(d.Compute, at, at+1)
+			return true
+		}
+	}
+	return false
+}
+
+// obstacle returns which GPU instance to destroy: one at the place of the first wanted
+// instance, or the first.
 func (t *transition) obstacle() int {
 	if len(t.wanted) == 0 {
 		return 0
@@ -101,44 +136,26 @@ func (t *transition) destroy(at int) {
 	t.book(i, t.room.remove)
 }
 
-// divide gives a GPU instance other compute instances.
-func (t *transition) divide(i mig.Instance, want []mig.Compute) {
-	has := slices.Clone(i.Compute)
-	wanted := slices.DeleteFunc(slices.Clone(want), func(c mig.Compute) bool { return slices.ContainsFunc(has, c.Equal) })
-	doomed := func(c mig.Compute) bool { return !slices.ContainsFunc(want, c.Equal) }
-	for {
-		wanted = slices.DeleteFunc(wanted, func(c mig.Compute) bool {
-			if slices.ContainsFunc(has, doomed) && !t.fitsIn(i, has, c) {
-				return false
-			}
-			has = append(has, c)
-			t.add(mig.CreateCompute, i, c)
-			return true
-		})
-		at := slices.IndexFunc(has, doomed)
-		if at < 0 {
-			return
-		}
-		t.add(mig.DestroyCompute, i, has[at])
-		has = slices.Delete(has, at, at+1)
-	}
+func (t *transition) add(op mig.Op, i mig.Instance, c mig.Compute) {
+	c.ID = 0
+	t.steps = append(t.steps, mig.Step{Op: op, Profile: i.Profile, Placement: i.Placement, Compute: c})
 }
 
-// fitsIn reports whether a GPU instance with some compute instances has room for another.
-func (t *transition) fitsIn(i mig.Instance, has []mig.Compute, c mig.Compute) bool {
-	profile, _ := t.space.board.Profile(i.Profile)
+// surplus returns which compute instance is to be destroyed, or -1.
+func (d *division) surplus() int {
+	return slices.IndexFunc(d.Compute, func(c mig.Compute) bool { return !slices.ContainsFunc(d.want, c.Equal) })
+}
+
+// fits reports whether there is room for another compute instance.
+func (d *division) fits(s *space, c mig.Compute) bool {
+	profile, _ := s.board.Profile(d.Profile)
 	kind, ok := profile.Of(c.Slices)
 	same := 0
-	for _, o := range has {
+	for _, o := range d.Compute {
 		ok = ok && mask(o.Placement)&mask(c.Placement) == 0
 		if o.Slices == c.Slices {
 			same++
 		}
 	}
 	return ok && same < kind.Max
-}
-
-func (t *transition) add(op mig.Op, i mig.Instance, c mig.Compute) {
-	c.ID = 0
-	t.steps = append(t.steps, mig.Step{Op: op, Profile: i.Profile, Placement: i.Placement, Compute: c})
 }

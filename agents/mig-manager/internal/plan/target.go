@@ -60,7 +60,7 @@ type choice struct {
 	now    mig.Layout
 	demand [][]int
 	inUse  func(mig.Instance) bool
-	// known has the divisions that were computed.
+	// known has the splits that were computed.
 	known map[question]answer
 
 	found    bool
@@ -76,7 +76,7 @@ type question struct {
 }
 
 type answer struct {
-	division
+	split
 	ok bool
 }
 
@@ -162,7 +162,7 @@ func (c *choice) divided(kind, instances int, seats []seat) answer {
 	q := question{kind, instances, places}
 	a, ok := c.known[q]
 	if !ok {
-		a.division, a.ok = c.space.kinds[kind].divide(kept, instances-len(kept), c.demand[kind], c.inUse)
+		a.split, a.ok = c.space.kinds[kind].divide(kept, instances-len(kept), c.demand[kind], c.inUse)
 		c.known[q] = a
 	}
 	return a
