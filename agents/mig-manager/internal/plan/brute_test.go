@@ -92,10 +92,17 @@ func legalCompute(b mig.Board, l mig.Layout) string {
 			if !ok || !slices.Contains(kind.Placements, c.Placement) {
 				return i.Device(c).String() + " cannot be there"
 			}
+			same := 0
 			for _, o := range i.Compute[:n] {
+				if o.Slices == c.Slices {
+					same++
+				}
 				if c.Placement.Start < o.Placement.Start+o.Placement.Size && o.Placement.Start < c.Placement.Start+c.Placement.Size {
 					return i.Device(c).String() + " overlaps " + i.Device(o).String()
 				}
+			}
+			if same >= kind.Max {
+				return "too many of " + i.Device(c).String()
 			}
 		}
 	}
@@ -108,7 +115,9 @@ func divisions(p mig.Profile) [][]mig.Compute {
 	var fill func(slice int, has []mig.Compute)
 	fill = func(slice int, has []mig.Compute) {
 		if slice >= p.Name.GPUSlices {
-			all = append(all, slices.Clone(has))
+			if legalCompute(mig.Board{Profiles: []mig.Profile{p}}, mig.Layout{{Profile: p.Name, Compute: has}}) == "" {
+				all = append(all, slices.Clone(has))
+			}
 			return
 		}
 		fill(slice+1, has)

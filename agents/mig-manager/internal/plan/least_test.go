@@ -80,23 +80,43 @@ func (w *world) add(l mig.Layout) {
 	w.sets[k] = append(w.sets[k], l)
 }
 
+// narrow is a board on which not only the placements limit what fits, as on all known boards,
+// but also the compute slices and the largest numbers of instances.
+func narrow(b mig.Board, compute int) mig.Board {
+	if compute == 0 {
+		return b
+	}
+	b.ComputeSlices = compute
+	for i := range b.Profiles {
+		p := &b.Profiles[i]
+		p.Max = (p.Max + 1) / 2
+		for c := range p.Compute {
+			p.Compute[c].Max = (p.Compute[c].Max + 1) / 2
+		}
+	}
+	return b
+}
+
 // From any layout to any feasible devices: the target is exact and does the least harm of all
 // layouts that have the devices, and the steps never exceed what the board has.
 func TestLeastHarm(t *testing.T) {
 	for name, c := range map[string]struct {
 		product string
 		parts   bool
+		narrow  int
 		rounds  int
 	}{
-		"A30 and its parts":       {"a30", true, 3000},
-		"RTX PRO 6000":            {"rtx-pro-6000", false, 1500},
-		"7 slices":                {"a100-80", false, 1500},
-		"7 slices of a Hopper":    {"h200", false, 500},
-		"7 slices of a Blackwell": {"gb200", false, 500},
+		"A30 and its parts":       {"a30", true, 0, 3000},
+		"fewer compute slices":    {"h200", false, 5, 300},
+		"fewer in parts":          {"a30", true, 3, 500},
+		"RTX PRO 6000":            {"rtx-pro-6000", false, 0, 1500},
+		"7 slices":                {"a100-80", false, 0, 1500},
+		"7 slices of a Hopper":    {"h200", false, 0, 500},
+		"7 slices of a Blackwell": {"gb200", false, 0, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(board(t, c.product), c.parts)
+			w := newWorld(narrow(board(t, c.product), c.narrow), c.parts)
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d, %d layouts with %d multisets", seed, len(w.all), len(w.keys))
 			rng := rand.New(rand.NewPCG(seed, 0))
@@ -141,6 +161,8 @@ func (w *world) change(t *testing.T, rng *rand.Rand) {
 		}
 	}
 	follow(t, w.board, now, got)
+	// A rollback goes to a layout that was not planned.
+	follow(t, w.board, now, w.all[rng.IntN(len(w.all))])
 }
 
 // capacity remembers what it has computed.
@@ -239,5 +261,19 @@ func TestTargetIsThere(t *testing.T) {
 func TestTargetRejectsNegative(t *testing.T) {
 	if _, err := plan.Target(board(t, "a30"), nil, map[gpu.Profile]int{{ComputeSlices: 1, GPUSlices: 1, GB: 6}: -1}, nil); err == nil {
 		t.Error("a negative number of devices is accepted")
+	}
+}
+
+// A GPU instance has at most as many compute instances of a profile as the driver says, even
+// if there are more places.
+func TestTargetComputeMax(t *testing.T) {
+	b := board(t, "a100-80")
+	b.Profiles[2].Compute[0].Max = 2
+	got, err := plan.Target(b, nil, devices(t, "4*1c.3g.40gb"), nil)
+	if want := "3g.40gb@0[1c@0,1c@1] 3g.40gb@4[1c@0,1c@1]"; err != nil || text(got) != want {
+		t.Errorf("Target() = %s, %v, want %s", text(got), err, want)
+	}
+	if _, err := plan.Target(b, nil, devices(t, "5*1c.3g.40gb"), nil); err == nil {
+		t.Error("five are accepted")
 	}
 }

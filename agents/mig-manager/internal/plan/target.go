@@ -131,7 +131,7 @@ func (c *choice) consider(seats []seat, r *room) {
 		return
 	}
 	capacity := r.capacity()
-	if c.found && cmp.Or(h.compare(c.harm), -slices.Compare(capacity, c.capacity), len(seats)-len(c.seats)) >= 0 {
+	if c.found && cmp.Or(h.compare(c.harm), slices.Compare(c.capacity, capacity)) >= 0 {
 		return
 	}
 	c.found, c.seats, c.harm, c.capacity = true, slices.Clone(seats), h, capacity
