@@ -8,6 +8,64 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
+func TestSteps(t *testing.T) {
+	for name, c := range map[string]struct {
+		now, target string
+		want        []string
+	}{
+		"where there is room, the new one comes first": {"1g.10gb@0", "1g.10gb@3", []string{
+			"create GPU instance 1g.10gb at 3:1",
+			"create compute instance 1g.10gb at 0:1 of 1g.10gb at 3:1",
+			"destroy compute instance 1g.10gb at 0:1 of 1g.10gb at 0:1",
+			"destroy GPU instance 1g.10gb at 0:1",
+		}},
+		"a GPU has one instance with media extensions at a time": {"1g.10gb+me@0", "1g.10gb+me@3", []string{
+			"destroy compute instance 1g.10gb+me at 0:1 of 1g.10gb+me at 0:1",
+			"destroy GPU instance 1g.10gb+me at 0:1",
+			"create GPU instance 1g.10gb+me at 3:1",
+			"create compute instance 1g.10gb+me at 0:1 of 1g.10gb+me at 3:1",
+		}},
+		"the driver has a limit of compute instances": {"3g.40gb@0[1c@0,1c@1]", "3g.40gb@0[1c@1,1c@2]", []string{
+			"destroy compute instance 1c.3g.40gb at 0:1 of 3g.40gb at 0:4",
+			"create compute instance 1c.3g.40gb at 2:1 of 3g.40gb at 0:4",
+		}},
+		"what is in the way of the next one goes first": {"1g.10gb@1 1g.10gb@5", "3g.40gb@4 1g.10gb@1", []string{
+			"destroy compute instance 1g.10gb at 0:1 of 1g.10gb at 5:1",
+			"destroy GPU instance 1g.10gb at 5:1",
+			"create GPU instance 3g.40gb at 4:4",
+			"create compute instance 3g.40gb at 0:3 of 3g.40gb at 4:4",
+		}},
+		"nothing differs": {"3g.40gb@4 1g.10gb@1", "3g.40gb@4 1g.10gb@1", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := board(t, "a100-80")
+			b.Profiles[2].Compute[0].Max = 2
+			var got []string
+			for _, s := range plan.Steps(b, layout(t, b, c.now), layout(t, b, c.target)) {
+				got = append(got, s.String())
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("Steps() = %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// An instance of a profile that the board does not have is destroyed before all else.
+func TestStepsOfUnknownProfile(t *testing.T) {
+	b := board(t, "a100-80")
+	now := layout(t, b, "1g.10gb@5 3g.40gb@0")
+	now[0].Profile.GB = 41
+	target, err := plan.Target(b, now, devices(t, "2*1g.10gb"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := plan.Steps(b, now, target)
+	if len(steps) != 4 || steps[1].String() != "destroy GPU instance 3g.41gb at 0:4" || steps[3].Op != mig.CreateCompute {
+		t.Errorf("Steps() = %v", steps)
+	}
+}
+
 // follow applies the steps from one layout to another, and checks each of them.
 func follow(t *testing.T, b mig.Board, now, target mig.Layout) {
 	t.Helper()

@@ -90,7 +90,7 @@ func (c *choice) bounds() (low, high, scarce []int) {
 	low, high = make([]int, len(c.space.kinds)), make([]int, len(c.space.kinds))
 	for i, k := range c.space.kinds {
 		total := sum(c.demand[i])
-		for n := 1; n <= min(total, k.Max); n++ {
+		for n := 1; n <= min(total, k.Max, c.space.board.MemorySlices); n++ {
 			if _, ok := k.divide(nil, n, c.demand[i], c.inUse); !ok {
 				continue
 			}
