@@ -1,6 +1,13 @@
 package nvml
 
-import gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+import (
+	"fmt"
+	"strings"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/gpu"
+)
 
 // Device is a GPU, or one of its MIG devices. Its methods are the calls of NVML that
 // concern it; nvml.h describes them.
@@ -15,6 +22,32 @@ func (d Device) Valid() bool { return d.raw != nil }
 // PCIInfo returns the location of the GPU on the PCI bus.
 func (d Device) PCIInfo() (gonvml.PciInfo, error) {
 	return get(d.handle, "nvmlDeviceGetPciInfo_v3", gonvml.Device.GetPciInfo)
+}
+
+// PCI returns a location on the PCI bus with the bus ID as sysfs writes it. NVML has eight
+// digits of domain, the kernel as many as it needs, four at least.
+func PCI(info gonvml.PciInfo) gpu.PCI {
+	function := "0"
+	text := cString(info.BusId[:])
+	if i := len(text) - 1; i > 0 && text[i-1] == '.' && text[i] >= '0' && text[i] <= '7' {
+		function = text[i:]
+	}
+	return gpu.PCI{
+		BusID:    fmt.Sprintf("%04x:%02x:%02x.%s", info.Domain, info.Bus, info.Device, function),
+		DeviceID: info.PciDeviceId, SubsystemID: info.PciSubSystemId,
+	}
+}
+
+// cString returns the text before the first NUL.
+func cString[T int8 | uint8](c []T) string {
+	var b strings.Builder
+	for _, v := range c {
+		if v == 0 {
+			break
+		}
+		b.WriteByte(byte(v))
+	}
+	return b.String()
 }
 
 // UUID returns the UUID of the GPU or MIG device.

@@ -9,6 +9,7 @@ import (
 
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/gpu/nvml/profile"
 )
 
 // layout reads the MIG devices and the GPU instances of one GPU.
@@ -186,7 +187,7 @@ func (l *layout) listInstances() {
 }
 
 // profiles returns the kinds of GPU instances that the GPU can have.
-func (l *layout) profiles() []profile {
+func (l *layout) profiles() []profile.Profile {
 	list, err := l.view.profiles(l.parent, l.gpu)
 	if err != nil {
 		l.missing(err)
@@ -198,8 +199,8 @@ func (l *layout) profiles() []profile {
 // say which it is.
 func (l *layout) profileOf(in instance) gpu.Profile {
 	for _, p := range l.profiles() {
-		if in.known && p.id == in.profile {
-			return p.text(l.gpu.MemoryBytes)
+		if in.known && p.Info.Id == in.profile {
+			return p.Name(l.gpu.MemoryBytes)
 		}
 	}
 	return gpu.Profile{}

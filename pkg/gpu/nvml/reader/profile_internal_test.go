@@ -10,15 +10,19 @@ import (
 
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml/profile"
 )
 
 func TestAttribute(t *testing.T) {
+	info := func(id, slices, media uint32) gonvml.GpuInstanceProfileInfo {
+		return gonvml.GpuInstanceProfileInfo{Id: id, SliceCount: slices, DecoderCount: media, JpegCount: media, OfaCount: media}
+	}
 	small := gpu.Engines{GPUInstanceSlices: 1}
 	media := gpu.Engines{GPUInstanceSlices: 1, Decoder: 1, JPEG: 1, OFA: 1}
-	profiles := []profile{{id: 19, engines: small}, {id: 20, attribute: "+me", engines: media}, {id: 9, engines: gpu.Engines{GPUInstanceSlices: 3, Decoder: 2}}}
-	twins := append(profiles[:2:2], profile{id: 47, attribute: "+gfx", engines: small})
+	profiles := []profile.Profile{{Info: info(19, 1, 0)}, {Info: info(20, 1, 1), Attribute: "+me"}, {Info: info(9, 3, 2)}}
+	twins := append(profiles[:2:2], profile.Profile{Info: info(47, 1, 0), Attribute: "+gfx"})
 	for name, c := range map[string]struct {
-		profiles []profile
+		profiles []profile.Profile
 		in       instance
 		has      gpu.Engines
 		want     string
@@ -38,11 +42,6 @@ func TestAttribute(t *testing.T) {
 				t.Errorf("attribute() = %q, want %q", got, c.want)
 			}
 		})
-	}
-	for n, want := range []string{0: "", 7: "+me", 8: "+me", 9: "", 10: "+gfx", 11: "+gfx", 12: "+gfx", 13: "-me", 14: "-me", 15: "+me.all", 16: "+me.all", 17: "+gfx", 99: ""} {
-		if got := attributeOf(n); got != want {
-			t.Errorf("attributeOf(%d) = %q, want %q", n, got, want)
-		}
 	}
 }
 

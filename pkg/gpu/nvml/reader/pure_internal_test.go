@@ -11,6 +11,7 @@ import (
 
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml"
 )
 
 func TestBusID(t *testing.T) {
@@ -28,8 +29,8 @@ func TestBusID(t *testing.T) {
 			for i, b := range []byte(c.text) {
 				c.info.BusId[i] = int8(b)
 			}
-			if got := busID(c.info); got != c.want {
-				t.Errorf("busID() = %q, want %q", got, c.want)
+			if got := nvml.PCI(c.info).BusID; got != c.want {
+				t.Errorf("PCI().BusID = %q, want %q", got, c.want)
 			}
 		})
 	}

@@ -3,7 +3,6 @@ package reader
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -223,9 +222,7 @@ func set[T any](read func() (T, error), f func(T)) error {
 }
 
 func readPCI(h nvml.Device, g *gpu.GPU) error {
-	return set(h.PCIInfo, func(info gonvml.PciInfo) {
-		g.PCI = gpu.PCI{BusID: busID(info), DeviceID: info.PciDeviceId, SubsystemID: info.PciSubSystemId}
-	})
+	return set(h.PCIInfo, func(info gonvml.PciInfo) { g.PCI = nvml.PCI(info) })
 }
 
 func readUUID(h nvml.Device, g *gpu.GPU) error {
@@ -262,27 +259,4 @@ func readMIGMode(h nvml.Device, g *gpu.GPU) error {
 		g.MIG = &gpu.MIG{Enabled: current == gonvml.DEVICE_MIG_ENABLE, Pending: pending == gonvml.DEVICE_MIG_ENABLE}
 	}
 	return err
-}
-
-// busID returns the place of a GPU as sysfs writes it. NVML has eight digits
-// of domain, the kernel as many as it needs, four at least.
-func busID(info gonvml.PciInfo) string {
-	function := "0"
-	text := cString(info.BusId[:])
-	if i := len(text) - 1; i > 0 && text[i-1] == '.' && text[i] >= '0' && text[i] <= '7' {
-		function = text[i:]
-	}
-	return fmt.Sprintf("%04x:%02x:%02x.%s", info.Domain, info.Bus, info.Device, function)
-}
-
-// cString returns the text before the first NUL.
-func cString[T int8 | uint8](c []T) string {
-	var b strings.Builder
-	for _, v := range c {
-		if v == 0 {
-			break
-		}
-		b.WriteByte(byte(v))
-	}
-	return b.String()
 }

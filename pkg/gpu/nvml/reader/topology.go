@@ -170,7 +170,7 @@ func (v *view) count(h nvml.Device, link int, n *nvlinks) {
 		n.err = cmp.Or(n.err, unexpected(err))
 		return
 	}
-	if id := busID(remote); !reported && isBridge(v.sysRoot, id) {
+	if id := nvml.PCI(remote).BusID; !reported && isBridge(v.sysRoot, id) {
 		n.switches++
 	} else {
 		n.peers[id]++
