@@ -1,0 +1,208 @@
+package partition
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/gpu/nvml/profile"
+)
+
+// product identifies the products whose boards can differ.
+type product struct {
+	pci    gpu.PCI
+	memory uint64
+}
+
+// board is a product as NVML describes it.
+type board struct {
+	// profiles are in the order of those of mig.
+	profiles   []profile.Profile
+	mig        mig.Board
+	needsReset bool
+	// compute has the kinds of compute instances of each profile, by the number of the
+	// profile: NVML tells them only of GPU instances that exist.
+	compute map[int][]computeProfile
+}
+
+// computeProfile is a kind of compute instance of a GPU instance.
+type computeProfile struct {
+	number int
+	info   gonvml.ComputeInstanceProfileInfo
+}
+
+// boardOf returns what a GPU can be divided into, and whether a change of its mode needs a
+// reset.
+func (r *Reader) boardOf(b *board) (mig.Board, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := b.mig
+	out.Profiles = slices.Clone(out.Profiles)
+	return out, b.needsReset
+}
+
+// board returns the board of a GPU. Drivers of the 535 branch report no profiles while the
+// mode is off: then the board has none, and is read again at the next time.
+func (r *Reader) board(h nvml.Device, g mig.GPU) (*board, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := product{pci: gpu.PCI{DeviceID: g.PCI.DeviceID, SubsystemID: g.PCI.SubsystemID}, memory: g.MemoryBytes}
+	if b := r.boards[key]; b != nil {
+		return b, nil
+	}
+	b, err := readBoard(h, g.MemoryBytes)
+	if err != nil {
+		return nil, err
+	}
+	if len(b.profiles) > 0 {
+		r.boards[key] = b
+	}
+	return b, nil
+}
+
+func readBoard(h nvml.Device, memory uint64) (*board, error) {
+	list, err := profile.Read(h)
+	if err != nil {
+		return nil, err
+	}
+	b := &board{compute: map[int][]computeProfile{}}
+	if b.needsReset, err = needsReset(h); err != nil {
+		return nil, err
+	}
+	for _, p := range list {
+		places, err := h.PossiblePlacements(p.Info)
+		if nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED {
+			return &board{needsReset: b.needsReset, compute: b.compute}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		b.add(p, places, memory)
+	}
+	return b, nil
+}
+
+// add adds a profile.
+func (b *board) add(p profile.Profile, places []gonvml.GpuInstancePlacement, memory uint64) {
+	out := mig.Profile{
+		Name: p.Name(memory), Number: p.Number, ID: p.Info.Id, Max: min(int(p.Info.InstanceCount), len(places)),
+		MemoryBytes: p.MemoryBytes(), Engines: p.Engines(), Compute: usualCompute(int(p.Info.SliceCount)),
+	}
+	for _, at := range places {
+		out.Placements = append(out.Placements, gpu.Placement{Start: int(at.Start), Size: int(at.Size)})
+		b.mig.MemorySlices = max(b.mig.MemorySlices, int(at.Start+at.Size))
+	}
+	slices.SortFunc(out.Placements, func(a, b gpu.Placement) int { return a.Start - b.Start })
+	b.mig.ComputeSlices = max(b.mig.ComputeSlices, int(p.Info.SliceCount))
+	b.profiles = append(b.profiles, p)
+	b.mig.Profiles = append(b.mig.Profiles, out)
+}
+
+// usualCompute returns the kinds of compute instances that a GPU instance with so many
+// slices has on all boards known so far: the whole, and what leaves no more than one slice
+// over half of it. NVML's own answer replaces it once an instance exists.
+func usualCompute(whole int) []mig.ComputeProfile {
+	numbers := map[int]int{
+		1: gonvml.COMPUTE_INSTANCE_PROFILE_1_SLICE, 2: gonvml.COMPUTE_INSTANCE_PROFILE_2_SLICE,
+		3: gonvml.COMPUTE_INSTANCE_PROFILE_3_SLICE, 4: gonvml.COMPUTE_INSTANCE_PROFILE_4_SLICE,
+		6: gonvml.COMPUTE_INSTANCE_PROFILE_6_SLICE, 7: gonvml.COMPUTE_INSTANCE_PROFILE_7_SLICE,
+		8: gonvml.COMPUTE_INSTANCE_PROFILE_8_SLICE,
+	}
+	var out []mig.ComputeProfile
+	for _, n := range slices.Sorted(maps.Keys(numbers)) {
+		if n == whole || n < whole && 2*n <= whole+1 {
+			out = append(out, mig.ComputeProfile{
+				Slices: n, Number: numbers[n], ID: uint32(numbers[n]), Max: whole / n, Placements: sideBySide(whole/n, n),
+			})
+		}
+	}
+	return out
+}
+
+// sideBySide returns the placements of count compute instances of one size.
+func sideBySide(count, size int) []gpu.Placement {
+	out := make([]gpu.Placement, 0, count)
+	for i := range count {
+		out = append(out, gpu.Placement{Start: i * size, Size: size})
+	}
+	return out
+}
+
+// learn reads the kinds of compute instances of a profile, from an instance of it, and
+// returns them.
+func (r *Reader) learn(b *board, at int, h nvml.GPUInstance) ([]computeProfile, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	number := b.profiles[at].Number
+	if list, ok := b.compute[number]; ok {
+		return list, nil
+	}
+	var list []computeProfile
+	var out []mig.ComputeProfile
+	for n := range gonvml.COMPUTE_INSTANCE_PROFILE_COUNT {
+		info, err := h.ComputeProfile(n)
+		switch nvml.Code(err) {
+		case gonvml.SUCCESS:
+		case gonvml.ERROR_NOT_SUPPORTED, gonvml.ERROR_INVALID_ARGUMENT:
+			continue
+		default:
+			return nil, err
+		}
+		list = append(list, computeProfile{number: n, info: info})
+		// Several kinds may have the same slices: the first is the plain one.
+		if slices.ContainsFunc(out, func(c mig.ComputeProfile) bool { return c.Slices == int(info.SliceCount) }) {
+			continue
+		}
+		c := mig.ComputeProfile{Slices: int(info.SliceCount), Number: n, ID: info.Id, Max: int(info.InstanceCount)}
+		if c.Placements, err = computePlacements(h, info); err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("NVML reports no compute instance profile of GPU instance profile %d", number)
+	}
+	slices.SortFunc(out, func(a, b mig.ComputeProfile) int { return a.Slices - b.Slices })
+	b.mig.Profiles = slices.Clone(b.mig.Profiles)
+	b.mig.Profiles[at].Compute = out
+	b.compute[number] = list
+	return list, nil
+}
+
+// computePlacements returns where compute instances of a kind can lie. Older libraries do
+// not tell.
+func computePlacements(h nvml.GPUInstance, info gonvml.ComputeInstanceProfileInfo) ([]gpu.Placement, error) {
+	places, err := h.PossiblePlacements(info)
+	if nvml.Missing(err) || nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED {
+		return sideBySide(int(info.InstanceCount), int(info.SliceCount)), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make([]gpu.Placement, 0, len(places))
+	for _, at := range places {
+		out = append(out, gpu.Placement{Start: int(at.Start), Size: int(at.Size)})
+	}
+	slices.SortFunc(out, func(a, b gpu.Placement) int { return a.Start - b.Start })
+	return out, nil
+}
+
+// needsReset reports whether a change of the mode needs a reset of the GPU. Drivers that do
+// not have the field know it by the architecture: those before Hopper need one.
+func needsReset(h nvml.Device) (bool, error) {
+	values := []gonvml.FieldValue{{FieldId: gonvml.FI_DEV_IS_RESETLESS_MIG_SUPPORTED}}
+	err := h.FieldValues(values)
+	if err == nil && gonvml.Return(values[0].NvmlReturn) == gonvml.SUCCESS {
+		return values[0].Value == [8]uint8{}, nil
+	}
+	architecture, err := h.Architecture()
+	if code := nvml.Code(err); code == gonvml.ERROR_NOT_SUPPORTED || nvml.Missing(err) {
+		return true, nil
+	}
+	return architecture < gonvml.DEVICE_ARCH_HOPPER, err
+}

@@ -1,0 +1,194 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/gpu/nvml"
+)
+
+// instance is a GPU instance that exists.
+type instance struct {
+	mig.Instance
+	handle nvml.GPUInstance
+	// kinds are the kinds of compute instances that it can have.
+	kinds []computeProfile
+	// compute has the handles of Compute.
+	compute []nvml.ComputeInstance
+}
+
+// layout reads the GPU instances and the compute instances of a GPU.
+func (v *View) layout(k *known) error {
+	var layout mig.Layout
+	for at, p := range k.board.profiles {
+		handles, err := k.handle.GPUInstances(p.Info)
+		if err != nil {
+			return err
+		}
+		for _, h := range handles {
+			in, err := v.instance(k, at, h)
+			if err != nil {
+				return err
+			}
+			k.instances = append(k.instances, in)
+			layout = append(layout, in.Instance)
+		}
+	}
+	layout.Sort()
+	k.gpu.Layout = layout
+	return nil
+}
+
+// instance reads a GPU instance of the profile at this place of the board.
+func (v *View) instance(k *known, at int, h nvml.GPUInstance) (*instance, error) {
+	info, err := h.Info()
+	if err != nil {
+		return nil, err
+	}
+	in := &instance{handle: h, Instance: mig.Instance{
+		ID: info.Id, Profile: k.board.profiles[at].Name(k.gpu.MemoryBytes),
+		Placement: gpu.Placement{Start: int(info.Placement.Start), Size: int(info.Placement.Size)},
+	}}
+	if in.kinds, err = v.reader.learn(k.board, at, h); err != nil {
+		return nil, err
+	}
+	for _, kind := range in.kinds {
+		handles, err := h.ComputeInstances(kind.info)
+		if err != nil {
+			return nil, err
+		}
+		if err := in.add(kind, handles); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+// add reads compute instances of a kind.
+func (in *instance) add(kind computeProfile, handles []nvml.ComputeInstance) error {
+	size := int(kind.info.SliceCount)
+	for i, h := range handles {
+		info, err := h.Info()
+		if err != nil {
+			return err
+		}
+		c := mig.Compute{ID: info.Id, Slices: size, Placement: gpu.Placement{Start: int(info.Placement.Start), Size: int(info.Placement.Size)}}
+		if c.Placement.Size == 0 { // an older library
+			c.Placement = gpu.Placement{Start: i * size, Size: size}
+		}
+		in.Compute = append(in.Compute, c)
+		in.compute = append(in.compute, h)
+	}
+	return nil
+}
+
+// Do takes one step. The error wraps the one of NVML: ERROR_IN_USE if a process uses the
+// instance, ERROR_INSUFFICIENT_RESOURCES if there is no place for it. See InUse.
+func (v *View) Do(id gpu.UUID, s mig.Step) error {
+	k, err := v.known(id)
+	if err != nil {
+		return err
+	}
+	switch s.Op {
+	case mig.CreateInstance:
+		err = v.createInstance(k, s)
+	case mig.DestroyInstance:
+		err = k.destroyInstance(s)
+	case mig.CreateCompute:
+		err = k.createCompute(s)
+	case mig.DestroyCompute:
+		err = k.destroyCompute(s)
+	default:
+		err = fmt.Errorf("%q is not an operation", s.Op)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", s, err)
+	}
+	return nil
+}
+
+func (v *View) createInstance(k *known, s mig.Step) error {
+	at := slices.IndexFunc(k.gpu.Board.Profiles, func(p mig.Profile) bool { return p.Name == s.Profile })
+	if at < 0 {
+		return fmt.Errorf("the GPU has no such profile")
+	}
+	place := gonvml.GpuInstancePlacement{Start: uint32(s.Placement.Start), Size: uint32(s.Placement.Size)}
+	h, err := k.handle.CreateGPUInstance(k.board.profiles[at].Info, place)
+	if err != nil {
+		return err
+	}
+	kinds, err := v.reader.learn(k.board, at, h)
+	if err != nil {
+		return err
+	}
+	k.instances = append(k.instances, &instance{
+		Instance: mig.Instance{Profile: s.Profile, Placement: s.Placement}, handle: h, kinds: kinds,
+	})
+	return nil
+}
+
+func (k *known) destroyInstance(s mig.Step) error {
+	in, err := k.find(s)
+	if err != nil {
+		return err
+	}
+	if err := in.handle.Destroy(); err != nil {
+		return err
+	}
+	k.instances = slices.DeleteFunc(k.instances, func(i *instance) bool { return i == in })
+	return nil
+}
+
+func (k *known) createCompute(s mig.Step) error {
+	in, err := k.find(s)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(in.kinds, func(c computeProfile) bool { return int(c.info.SliceCount) == s.Compute.Slices })
+	if at < 0 {
+		return fmt.Errorf("the GPU instance cannot have compute instances of %d slices", s.Compute.Slices)
+	}
+	place := gonvml.ComputeInstancePlacement{Start: uint32(s.Compute.Placement.Start), Size: uint32(s.Compute.Placement.Size)}
+	h, err := in.handle.CreateComputeInstanceAt(in.kinds[at].info, place)
+	if nvml.Missing(err) {
+		// The driver chooses the place. The caller compares what it reads back.
+		h, err = in.handle.CreateComputeInstance(in.kinds[at].info)
+	}
+	if err != nil {
+		return err
+	}
+	in.Compute, in.compute = append(in.Compute, s.Compute), append(in.compute, h)
+	return nil
+}
+
+func (k *known) destroyCompute(s mig.Step) error {
+	in, err := k.find(s)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(in.Compute, s.Compute.Equal)
+	if at < 0 {
+		return errGone
+	}
+	if err := in.compute[at].Destroy(); err != nil {
+		return err
+	}
+	in.Compute, in.compute = slices.Delete(in.Compute, at, at+1), slices.Delete(in.compute, at, at+1)
+	return nil
+}
+
+var errGone = fmt.Errorf("there is no such instance")
+
+// find returns the GPU instance of a step.
+func (k *known) find(s mig.Step) (*instance, error) {
+	want := mig.Instance{Profile: s.Profile, Placement: s.Placement}
+	at := slices.IndexFunc(k.instances, func(in *instance) bool { return in.Same(want) })
+	if at < 0 {
+		return nil, errGone
+	}
+	return k.instances[at], nil
+}

@@ -1,0 +1,52 @@
+package partition
+
+import (
+	"fmt"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml"
+)
+
+// Activation says whether a change of the mode is in force.
+type Activation int
+
+// The values of Activation.
+const (
+	// Active: the mode is in force.
+	Active Activation = iota
+	// Pending: it will be after a reset of the GPU, or where there is no reset, after a
+	// reboot.
+	Pending
+	// Busy: processes use the GPU.
+	Busy
+)
+
+// SetMode sets the MIG mode of a GPU. What instances it has may be gone then.
+func (v *View) SetMode(id gpu.UUID, on bool) (Activation, error) {
+	k, err := v.known(id)
+	if err != nil {
+		return Active, err
+	}
+	activation, err := k.handle.SetMIGMode(on)
+	switch {
+	case nvml.Code(err) == gonvml.ERROR_IN_USE:
+		return Busy, nil
+	case err != nil:
+		return Active, fmt.Errorf("set MIG mode: %w", err)
+	}
+	switch activation {
+	case gonvml.SUCCESS:
+		return Active, nil
+	case gonvml.ERROR_RESET_REQUIRED:
+		return Pending, nil
+	case gonvml.ERROR_IN_USE:
+		return Busy, nil
+	default:
+		return Active, fmt.Errorf("set MIG mode: activate it: %s", gonvml.ErrorString(activation))
+	}
+}
+
+// InUse reports whether err says that a process uses what was to be changed.
+func InUse(err error) bool { return nvml.Code(err) == gonvml.ERROR_IN_USE }

@@ -1,0 +1,231 @@
+// Package partition reads how GPUs are divided into MIG devices, and changes it, through
+// NVML. It decides nothing: the caller plans the steps, and holds the lease on NVML while it
+// takes them.
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/text"
+)
+
+// Reader reads GPUs. It reads the board of each product once: NVML documents that boards
+// are immutable. It is safe for concurrent use.
+type Reader struct {
+	mu     sync.Mutex
+	boards map[product]*board
+}
+
+// New returns a Reader that does nothing until it is used.
+func New() *Reader { return &Reader{boards: map[product]*board{}} }
+
+// View is a Reader within a span of NVML. It is not safe for concurrent use.
+type View struct {
+	reader *Reader
+	span   *nvml.Span
+	gpus   map[gpu.UUID]*known
+}
+
+// known is what a View has read of a GPU.
+type known struct {
+	handle nvml.Device
+	gpu    mig.GPU
+	board  *board
+	// instances are those that exist.
+	instances []*instance
+}
+
+// View returns the Reader for the time of a span.
+func (r *Reader) View(span *nvml.Span) *View {
+	return &View{reader: r, span: span, gpus: map[gpu.UUID]*known{}}
+}
+
+// Read returns all GPUs of the node, ordered by index. A GPU that fails is listed with its
+// Fault; the error is for what concerns the whole node.
+func (r *Reader) Read(span *nvml.Span) ([]mig.GPU, error) { return r.View(span).GPUs() }
+
+// ErrNoGPU is returned for a GPU that NVML does not list.
+var ErrNoGPU = errors.New("there is no such GPU")
+
+// GPUs returns all GPUs of the node, ordered by index. A GPU that fails is listed with its
+// Fault; the error is for what concerns the whole node.
+func (v *View) GPUs() ([]mig.GPU, error) {
+	count, err := v.span.Library().DeviceCount()
+	if err != nil {
+		return nil, fmt.Errorf("read GPUs: %w", err)
+	}
+	out := make([]mig.GPU, 0, count)
+	v.gpus = map[gpu.UUID]*known{}
+	for i := range count {
+		g, err := v.read(i)
+		if err != nil {
+			return nil, fmt.Errorf("read GPUs: %w", err)
+		}
+		out = append(out, g)
+	}
+	return out, nil
+}
+
+// GPU returns a GPU as it is now. If it does not work, the GPU has a Fault; the error is
+// ErrNoGPU, or for what concerns the whole node.
+func (v *View) GPU(id gpu.UUID) (mig.GPU, error) {
+	k, err := v.known(id)
+	if err != nil {
+		return mig.GPU{}, err
+	}
+	return v.again(k)
+}
+
+// known returns what is known of a GPU. It reads all GPUs if that is nothing.
+func (v *View) known(id gpu.UUID) (*known, error) {
+	if k := v.gpus[id]; k != nil {
+		return k, nil
+	}
+	if _, err := v.GPUs(); err != nil {
+		return nil, err
+	}
+	if k := v.gpus[id]; k != nil {
+		return k, nil
+	}
+	return nil, fmt.Errorf("GPU %s: %w", id, ErrNoGPU)
+}
+
+// read reads the GPU with an index.
+func (v *View) read(index int) (mig.GPU, error) {
+	k := &known{gpu: mig.GPU{Index: index}}
+	var err error
+	k.handle, err = v.span.Library().Device(index)
+	if err == nil {
+		err = v.constants(k)
+	}
+	if err != nil {
+		return faulty(k, err)
+	}
+	v.gpus[k.gpu.UUID] = k
+	return v.again(k)
+}
+
+// faulty returns a GPU that failed.
+func faulty(k *known, err error) (mig.GPU, error) {
+	if nvml.DriverGone(err) {
+		return mig.GPU{}, err
+	}
+	g := k.gpu
+	g.State, g.Board, g.Fault = mig.State{}, mig.Board{}, nvml.Fault(err)
+	return g, nil
+}
+
+// constants reads what does not change while NVML is initialized.
+func (v *View) constants(k *known) error {
+	id, err := k.handle.UUID()
+	if err != nil {
+		return err
+	}
+	if !gpu.UUID(id).Valid() {
+		return fmt.Errorf("nvmlDeviceGetUUID: %+q is not a UUID", id)
+	}
+	pci, err := k.handle.PCIInfo()
+	if err != nil {
+		return err
+	}
+	name, err := k.handle.Name()
+	if err != nil {
+		return err
+	}
+	k.gpu.UUID, k.gpu.PCI, k.gpu.Name = gpu.UUID(id), nvml.PCI(pci), text.Printable(name)
+	memory, err := k.handle.MemoryInfo()
+	if err != nil && nvml.Code(err) != gonvml.ERROR_NOT_SUPPORTED { // GPUs that share the memory of the CPU
+		return err
+	}
+	k.gpu.MemoryBytes = memory.Total
+	return nil
+}
+
+// again reads the state of a GPU.
+func (v *View) again(k *known) (mig.GPU, error) {
+	k.instances = nil
+	current, pending, err := k.handle.MIGMode()
+	if nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED {
+		k.gpu.Capable = false
+		return k.gpu, nil
+	}
+	if err != nil {
+		return faulty(k, err)
+	}
+	k.gpu.Capable = true
+	k.gpu.State = mig.State{Enabled: current == gonvml.DEVICE_MIG_ENABLE, Pending: pending == gonvml.DEVICE_MIG_ENABLE}
+	if k.board == nil {
+		if k.board, err = v.reader.board(k.handle, k.gpu); err != nil {
+			return faulty(k, err)
+		}
+	}
+	if k.gpu.Enabled {
+		if err := v.layout(k); err != nil {
+			return faulty(k, err)
+		}
+	}
+	k.gpu.Board, k.gpu.NeedsReset = v.reader.boardOf(k.board)
+	return k.gpu, nil
+}
+
+// Processes returns the processes that use a GPU, ordered by their ids. A process that uses
+// several instances is listed for each.
+func (v *View) Processes(id gpu.UUID) ([]mig.Process, error) {
+	k, err := v.known(id)
+	if err != nil {
+		return nil, err
+	}
+	compute, err := k.handle.ComputeProcesses()
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	graphics, err := k.handle.GraphicsProcesses()
+	if code := nvml.Code(err); code != gonvml.SUCCESS && code != gonvml.ERROR_NOT_SUPPORTED && !nvml.Missing(err) {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var out []mig.Process
+	for _, p := range append(compute, graphics...) {
+		one := mig.Process{PID: int(p.Pid), GPUInstance: instanceID(p.GpuInstanceId), ComputeInstance: instanceID(p.ComputeInstanceId)}
+		if !slices.Contains(out, one) {
+			out = append(out, one)
+		}
+	}
+	slices.SortFunc(out, func(a, b mig.Process) int { return a.PID - b.PID })
+	return out, nil
+}
+
+// noInstance and above is what NVML reports for a process without an instance.
+const noInstance = 0xFFFFFFF0
+
+func instanceID(id uint32) uint32 {
+	if id >= noInstance {
+		return gpu.NoInstance
+	}
+	return id
+}
+
+// Switched reports whether the GPU has an NVLink to an NVSwitch.
+func (v *View) Switched(id gpu.UUID) (bool, error) {
+	k, err := v.known(id)
+	if err != nil {
+		return false, err
+	}
+	for link := range gonvml.NVLINK_MAX_LINKS {
+		if state, err := k.handle.NVLinkState(link); err != nil || state != gonvml.FEATURE_ENABLED {
+			continue // a link that the GPU does not have
+		}
+		kind, err := k.handle.NVLinkRemoteType(link)
+		if err == nil && kind == gonvml.NVLINK_DEVICE_TYPE_SWITCH {
+			return true, nil
+		}
+	}
+	return false, nil
+}
