@@ -9,8 +9,13 @@ require outrigger.dev/pkg v0.0.0
 
 require go.yaml.in/yaml/v3 v3.0.5
 
+require github.com/google/go-cmp v0.7.0 // indirect
+
 require (
-	github.com/google/go-cmp v0.7.0 // indirect
+	github.com/NVIDIA/go-nvml v0.13.3-0 // indirect
+	github.com/cyphar/filepath-securejoin v0.7.0 // indirect
+	github.com/fsnotify/fsnotify v1.10.1 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 	gotest.tools/v3 v3.5.2
 )
 

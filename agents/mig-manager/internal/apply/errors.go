@@ -1,0 +1,79 @@
+package apply
+
+import (
+	"fmt"
+	"strings"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/procowner"
+)
+
+// Holder is a process that uses a GPU.
+type Holder struct {
+	PID int
+	// Command is the name of the program, empty if it is not known.
+	Command string
+	// Owner is the pod, the container or the unit of systemd. Pod is the name of the pod,
+	// as far as it is known.
+	Owner procowner.Owner
+	Pod   procowner.Pod
+	// GPUInstance and ComputeInstance are gpu.NoInstance for the whole GPU.
+	GPUInstance, ComputeInstance uint32
+}
+
+// String returns the process, its command, what it belongs to, and the instance that it uses.
+func (h Holder) String() string {
+	text := fmt.Sprintf("process %d", h.PID)
+	if h.Command != "" {
+		text += " (" + h.Command + ")"
+	}
+	switch {
+	case h.Pod.Name != "":
+		text += fmt.Sprintf(" of pod %s/%s", h.Pod.Namespace, h.Pod.Name)
+	case h.Owner.Pod != "":
+		text += " of pod " + h.Owner.Pod
+	case h.Owner.Container != "":
+		text += " of container " + h.Owner.Container[:12]
+	case h.Owner.Unit != "":
+		text += " of " + h.Owner.Unit
+	}
+	if h.GPUInstance != gpu.NoInstance {
+		text += fmt.Sprintf(" on GPU instance %d", h.GPUInstance)
+	}
+	return text
+}
+
+// InUse is returned if something uses what has to go. Nothing of the GPU was changed, or it
+// was rolled back.
+type InUse struct {
+	GPU   gpu.UUID
+	Index int
+	// Holders is empty if the driver says that it is in use, and lists no process.
+	Holders []Holder
+}
+
+// Error names the GPU, the processes and the fix.
+func (e *InUse) Error() string {
+	if len(e.Holders) == 0 {
+		return fmt.Sprintf("GPU %d (%s) is in use, and the driver lists no process of it: see which programs have /dev/nvidia* open (fuser -v /dev/nvidia*), and end them",
+			e.Index, e.GPU)
+	}
+	names := make([]string, 0, len(e.Holders))
+	for _, h := range e.Holders {
+		names = append(names, h.String())
+	}
+	return fmt.Sprintf("GPU %d (%s) is in use by %s: end it, or wait for it", e.Index, e.GPU, strings.Join(names, ", "))
+}
+
+// RebootError is returned for a GPU whose mode takes effect only after a reboot.
+type RebootError struct {
+	GPU   gpu.UUID
+	Index int
+	// Reason is why a reset does not do.
+	Reason string
+}
+
+// Error names the GPU, the reason and the fix.
+func (e *RebootError) Error() string {
+	return fmt.Sprintf("GPU %d (%s) needs a reboot of the node for its MIG mode: %s", e.Index, e.GPU, e.Reason)
+}

@@ -1,0 +1,219 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"outrigger.dev/agents/mig-manager/internal/plan"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/gpu/nvml/partition"
+)
+
+// Plan returns what a request would change. It changes nothing. The error says on which GPUs
+// the request is infeasible: it wraps a *plan.Infeasible for each.
+func (a *Applier) Plan(ctx context.Context, req Request) (Plan, error) {
+	return nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
+		return (&observer{Applier: a, view: a.reader.View(span)}).plan(req)
+	})
+}
+
+// GPUs returns the GPUs of the node, ordered by index. Those that fail have a Fault.
+func (a *Applier) GPUs(ctx context.Context) ([]mig.GPU, error) {
+	return nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) ([]mig.GPU, error) {
+		return a.reader.Read(span)
+	})
+}
+
+// observer plans by what it reads of a node.
+type observer struct {
+	*Applier
+	view *partition.View
+	gpus []mig.GPU
+}
+
+func (o *observer) plan(req Request) (Plan, error) {
+	if err := o.read(); err != nil {
+		return Plan{}, err
+	}
+	var p Plan
+	var errs []error
+	for id := range req.Desired {
+		if !slices.ContainsFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == id }) {
+			errs = append(errs, fmt.Errorf("plan MIG layout of GPU %s: %w", id, partition.ErrNoGPU))
+		}
+	}
+	for _, g := range o.gpus {
+		d, asked := req.Desired[g.UUID]
+		if !asked || g.UUID == "" {
+			continue
+		}
+		c, err := o.change(g, d, req)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("plan MIG layout of GPU %d (%s): %w", g.Index, g.UUID, err))
+		}
+		c.desired = &d
+		p.GPUs = append(p.GPUs, c)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Plan{}, err
+	}
+	return p, o.addPeers(&p)
+}
+
+func (o *observer) read() (err error) {
+	o.gpus, err = o.view.GPUs()
+	return err
+}
+
+// change returns what a request changes of a GPU.
+func (o *observer) change(g mig.GPU, d mig.Desired, req Request) (Change, error) {
+	if g.Fault != nil {
+		return Change{}, faultError(g)
+	}
+	if !g.Capable {
+		if d.Enabled {
+			return Change{}, fmt.Errorf("%s has no MIG mode", g.Name)
+		}
+		return Change{GPU: g}, nil
+	}
+	if len(g.Board.Profiles) == 0 {
+		g.Board, _ = o.cfg.Board(g.PCI, g.MemoryBytes)
+	}
+	target := mig.State{Enabled: d.Enabled, Pending: d.Enabled}
+	switches := g.Enabled != d.Enabled
+	switch {
+	case switches && req.SkipReset && g.NeedsReset:
+		target.Enabled = g.Enabled
+	case req.ModeOnly:
+		if !switches {
+			target.Layout = g.Layout
+		}
+	case d.Enabled:
+		var err error
+		if target.Layout, err = o.target(g, d); err != nil {
+			return Change{}, err
+		}
+	}
+	return o.toward(g, target)
+}
+
+// faultError returns the error for a GPU that cannot be read.
+func faultError(g mig.GPU) error { return fmt.Errorf("%s: %s", g.Fault.Op, g.Fault.Reason) }
+
+// target returns the layout that a GPU shall have once its mode is on.
+func (o *observer) target(g mig.GPU, d mig.Desired) (mig.Layout, error) {
+	want := maps.Clone(d.Devices)
+	maps.DeleteFunc(want, func(_ gpu.Profile, n int) bool { return n == 0 })
+	if len(want) > 0 && len(g.Board.Profiles) == 0 {
+		return nil, fmt.Errorf("the driver does not report the profiles of %s while its MIG mode is off: turn only the mode on first (--mode-only)", g.Name)
+	}
+	now := g.Layout
+	if !g.Enabled {
+		now = nil
+	}
+	var busy []mig.Process
+	var failed error
+	read := sync.OnceFunc(func() { busy, failed = o.view.Processes(g.UUID) })
+	layout, err := plan.Target(g.Board, now, want, func(i mig.Instance) bool {
+		read()
+		return slices.ContainsFunc(busy, func(p mig.Process) bool { return uses(p, i) })
+	})
+	return layout, errors.Join(failed, err)
+}
+
+// uses reports whether a process uses one of the compute instances that i has.
+func uses(p mig.Process, i mig.Instance) bool {
+	return p.GPUInstance == i.ID && (p.ComputeInstance == gpu.NoInstance ||
+		slices.ContainsFunc(i.Compute, func(c mig.Compute) bool { return c.ID == p.ComputeInstance }))
+}
+
+// toward returns the way of a GPU to a state, and who stands in it.
+func (o *observer) toward(g mig.GPU, target mig.State) (Change, error) {
+	c := Change{GPU: g, Target: target, Mode: g.Enabled != target.Enabled || g.Pending != target.Pending}
+	c.Reset = g.Enabled != target.Enabled && g.NeedsReset
+	switch {
+	case g.Enabled != target.Enabled:
+		c.Steps = append(plan.Steps(g.Board, g.Layout, nil), plan.Steps(g.Board, nil, target.Layout)...)
+	case g.Enabled:
+		c.Steps = plan.Steps(g.Board, g.Layout, target.Layout)
+	}
+	if !c.Needed() {
+		return c, nil
+	}
+	list, err := o.view.Processes(g.UUID)
+	if err != nil {
+		return c, err
+	}
+	c.Holders = o.cfg.Processes.name(slices.DeleteFunc(list, func(p mig.Process) bool { return !c.ends(p) }))
+	return c, nil
+}
+
+// ends reports whether the change takes from a process what it uses.
+func (c Change) ends(p mig.Process) bool {
+	if c.Reset || c.GPU.Enabled != c.Target.Enabled {
+		return true
+	}
+	return slices.ContainsFunc(c.GPU.Layout, func(i mig.Instance) bool {
+		if i.ID != p.GPUInstance {
+			return false
+		}
+		at := slices.IndexFunc(c.Target.Layout, i.Same)
+		if at < 0 {
+			return true
+		}
+		return slices.ContainsFunc(i.Compute, func(of mig.Compute) bool {
+			return of.ID == p.ComputeInstance && !slices.ContainsFunc(c.Target.Layout[at].Compute, of.Equal)
+		})
+	})
+}
+
+// addPeers adds the GPUs that have to be reset with those of the plan: on boards of Ampere,
+// the GPUs behind the same NVSwitches. They get their modes and layouts back.
+func (o *observer) addPeers(p *Plan) error {
+	var fabric []mig.GPU
+	resets := slices.ContainsFunc(p.GPUs, func(c Change) bool { return c.Reset && o.switched(c.GPU) })
+	if !resets {
+		return nil
+	}
+	for _, g := range o.gpus {
+		if g.UUID != "" && o.switched(g) {
+			fabric = append(fabric, g)
+		}
+	}
+	var errs []error
+	for _, g := range fabric {
+		at := slices.IndexFunc(p.GPUs, func(c Change) bool { return c.GPU.UUID == g.UUID })
+		if at < 0 {
+			p.GPUs = append(p.GPUs, Change{GPU: g, Target: mig.State{Enabled: g.Enabled, Pending: g.Enabled, Layout: g.Layout}})
+			at = len(p.GPUs) - 1
+		}
+		c := &p.GPUs[at]
+		if g.Fault != nil {
+			errs = append(errs, fmt.Errorf("plan reset of GPU %d (%s), which is on an NVLink fabric with the others: %w", g.Index, g.UUID, faultError(g)))
+			continue
+		}
+		list, err := o.view.Processes(g.UUID)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		c.Reset, c.fabric, c.Holders = true, true, o.cfg.Processes.name(list)
+		c.Steps = append(plan.Steps(g.Board, g.Layout, nil), plan.Steps(c.GPU.Board, nil, c.Target.Layout)...)
+	}
+	slices.SortFunc(p.GPUs, func(a, b Change) int { return a.GPU.Index - b.GPU.Index })
+	return errors.Join(errs...)
+}
+
+// switched reports whether a GPU hangs on NVSwitches. A GPU that does not tell does not.
+func (o *observer) switched(g mig.GPU) bool {
+	if g.UUID == "" {
+		return false
+	}
+	yes, err := o.view.Switched(g.UUID)
+	return err == nil && yes
+}

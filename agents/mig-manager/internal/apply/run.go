@@ -1,0 +1,161 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/gpu/nvml/partition"
+)
+
+// Apply does what a request asks. The error is for a request of which nothing was done:
+// infeasible, in use (*InUse), without lease, or without journal. Otherwise the result says
+// what became of each GPU, and the error is the result's. When ctx ends, Apply waits no
+// longer for what is in use, but completes the steps that can be done.
+func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
+	p, err := a.Plan(ctx, req)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := p.Busy(); err != nil {
+		return Result{}, err
+	}
+	if !p.Needed() {
+		return unchanged(p), nil
+	}
+	return a.alone(ctx, "change of MIG layouts", func(o *observer, j *journal) (Plan, error) {
+		p, err := o.plan(req)
+		return p, errors.Join(err, p.Busy())
+	})
+}
+
+// Recover ends what an earlier process left in the journal: GPUs that are neither what they
+// were nor what they should become. It goes forward where wanted, the present config, asks
+// the same of the GPU as then, and back otherwise. The error is that of the result, or says
+// why nothing was done. Without a journal it does nothing.
+func (a *Applier) Recover(ctx context.Context, wanted map[gpu.UUID]mig.Desired) (Result, error) {
+	j, err := a.journal()
+	if err != nil || len(j.GPUs) == 0 {
+		return Result{}, err
+	}
+	return a.alone(ctx, "recovery of MIG layouts", func(o *observer, j *journal) (Plan, error) {
+		return o.recover(j, wanted)
+	})
+}
+
+// journal reads the journal. One that is not readable is as good as none.
+func (a *Applier) journal() (journal, error) {
+	j, err := store(a.cfg.StateDir).load()
+	if bad, ok := errors.AsType[*BadJournal](err); ok {
+		a.cfg.Log.Warn("the journal is not readable, continuing with what the gpus are", "journal", bad.Path, "moved_to", bad.Aside, "err", bad.Err)
+		return journal{}, nil
+	}
+	return j, err
+}
+
+func unchanged(p Plan) Result {
+	var r Result
+	for _, c := range p.GPUs {
+		r.GPUs = append(r.GPUs, Outcomes{Index: c.GPU.Index, UUID: c.GPU.UUID, Outcome: Unchanged})
+	}
+	return r
+}
+
+// alone claims the lease, plans with f, and executes the plan.
+func (a *Applier) alone(ctx context.Context, reason string, f func(*observer, *journal) (Plan, error)) (r Result, err error) {
+	var grant *contract.Grant
+	if a.cfg.Lease != nil {
+		if grant, err = a.cfg.Lease.Claim(ctx, Owner, reason, a.cfg.Limit); err != nil {
+			return Result{}, fmt.Errorf("%s: %w", reason, err)
+		}
+		defer func() { err = errors.Join(err, grant.Release()) }()
+	}
+	j, err := a.journal()
+	if err != nil {
+		return Result{}, err
+	}
+	// What has begun is brought to an end, also after a SIGTERM.
+	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Limit)
+	defer cancel()
+	t := &transaction{Applier: a, grant: grant, patient: ctx, journal: j}
+	p, err := granted(work, t, func(v *partition.View) (Plan, error) {
+		return f(&observer{Applier: a, view: v}, &t.journal)
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	r, err = t.run(work, p)
+	if err != nil {
+		return Result{}, err
+	}
+	return r, r.Err()
+}
+
+// granted calls f while NVML is initialized under the grant.
+func granted[T any](ctx context.Context, t *transaction, f func(*partition.View) (T, error)) (T, error) {
+	return nvml.UseGranted(ctx, t.cfg.Session, t.grant, func(_ context.Context, span *nvml.Span) (T, error) {
+		return f(t.reader.View(span))
+	})
+}
+
+// recover returns the way of the GPUs of a journal to one of their two states. GPUs that
+// are at one leave the journal.
+func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired) (Plan, error) {
+	if err := o.read(); err != nil {
+		return Plan{}, err
+	}
+	var p Plan
+	var errs []error
+	for _, e := range slices.Clone(j.GPUs) {
+		at := slices.IndexFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == e.UUID && g.Fault == nil })
+		if at < 0 {
+			errs = append(errs, fmt.Errorf("recover MIG layout of GPU %d (%s): it does not answer; the journal keeps it", e.Index, e.UUID))
+			continue
+		}
+		g := o.gpus[at]
+		target := e.Before
+		if same(g.State, e.Goal) || same(g.State, e.Before) {
+			target = g.State
+		} else if d, asked := wanted[e.UUID]; e.Desired == nil || asked && sameDesire(d, *e.Desired) {
+			target = e.Goal
+		}
+		c, err := o.toward(g, target)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("recover MIG layout of GPU %d (%s): %w", g.Index, g.UUID, err))
+			continue
+		}
+		if len(c.Holders) > 0 {
+			errs = append(errs, &InUse{GPU: g.UUID, Index: g.Index, Holders: c.Holders})
+			continue
+		}
+		c.desired = e.Desired
+		p.GPUs = append(p.GPUs, c)
+	}
+	if len(p.GPUs) == 0 {
+		return Plan{}, errors.Join(errs...)
+	}
+	for _, err := range errs {
+		o.cfg.Log.Warn("cannot recover a mig layout now, the journal keeps it", "err", err)
+	}
+	return p, o.addPeers(&p)
+}
+
+// same reports whether a GPU is in a state.
+func same(a, b mig.State) bool {
+	return a.Enabled == b.Enabled && a.Pending == b.Pending && a.Layout.Equal(b.Layout)
+}
+
+// sameDesire reports whether two configs ask the same of a GPU.
+func sameDesire(a, b mig.Desired) bool {
+	none := func(_ gpu.Profile, n int) bool { return n == 0 }
+	left, right := maps.Clone(a.Devices), maps.Clone(b.Devices)
+	maps.DeleteFunc(left, none)
+	maps.DeleteFunc(right, none)
+	return a.Enabled == b.Enabled && maps.Equal(left, right)
+}

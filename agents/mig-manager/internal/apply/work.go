@@ -1,0 +1,168 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"outrigger.dev/agents/mig-manager/internal/plan"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/gpu/nvml/partition"
+)
+
+// work changes GPUs while NVML is initialized.
+type work struct {
+	*transaction
+	view *partition.View
+}
+
+// errModeBusy says that a mode was not set because the GPU is in use.
+var errModeBusy = errors.New("the driver does not change the mode while the GPU is in use")
+
+// gpu reads a GPU, which has to work.
+func (w *work) gpu(id gpu.UUID) (mig.GPU, error) {
+	g, err := w.view.GPU(id)
+	if err == nil && g.Fault != nil {
+		err = faultError(g)
+	}
+	return g, err
+}
+
+// prepare sets the mode of a GPU, whose instances it destroys first. It marks the member if
+// the mode waits for a reset.
+func (w *work) prepare(m *member, to mig.State) error {
+	g, err := w.gpu(m.id)
+	if err != nil {
+		return err
+	}
+	m.gpu = g
+	if g.Enabled == to.Enabled && g.Pending == to.Pending {
+		return nil
+	}
+	if g.Enabled != to.Pending {
+		if err := w.do(m, g, nil); err != nil {
+			return err
+		}
+	}
+	err = w.retry(func() error {
+		activation, err := w.view.SetMode(m.id, to.Pending)
+		if err == nil && activation == partition.Busy {
+			return errModeBusy
+		}
+		return err
+	}, func(err error) bool { return errors.Is(err, errModeBusy) })
+	if errors.Is(err, errModeBusy) {
+		return errors.Join(w.holders(m, nil), err)
+	}
+	if err != nil {
+		return err
+	}
+	m.steps++
+	if g, err = w.gpu(m.id); err != nil {
+		return err
+	}
+	switch {
+	case g.Enabled == to.Enabled:
+		return nil
+	case g.Pending == to.Enabled:
+		m.reset = true
+		return nil
+	default:
+		return fmt.Errorf("set MIG mode: the driver reported success, and the mode is still %s", mode(g.Enabled))
+	}
+}
+
+func mode(on bool) string {
+	if on {
+		return "enabled"
+	}
+	return "disabled"
+}
+
+// finish brings the members of a unit to their layouts, once their modes are set.
+func (w *work) finish(u unit, to func(*member) mig.State) {
+	for _, m := range u {
+		m.err = w.finishOne(m, to(m))
+	}
+}
+
+func (w *work) finishOne(m *member, to mig.State) error {
+	g, err := w.gpu(m.id)
+	if err != nil {
+		return err
+	}
+	if g.Enabled != to.Enabled && g.Pending == to.Enabled && m.reset {
+		if m.reboot == "" {
+			m.reboot = "the mode is still pending after a reset of the GPU"
+		}
+		return nil
+	}
+	m.reboot = ""
+	if g.Enabled != to.Enabled || g.Pending != to.Pending {
+		return fmt.Errorf("set MIG mode: the mode is %s (pending %s), want %s", mode(g.Enabled), mode(g.Pending), mode(to.Enabled))
+	}
+	if !g.Enabled {
+		return nil
+	}
+	if err := w.do(m, g, to.Layout); err != nil {
+		return err
+	}
+	// Only what is observed counts.
+	if g, err = w.gpu(m.id); err != nil {
+		return err
+	}
+	if !g.Layout.Equal(to.Layout) {
+		return fmt.Errorf("the driver reported success, and the layout differs: %v instead of %v", g.Layout.Devices(), to.Layout.Devices())
+	}
+	return nil
+}
+
+// do takes the steps of a GPU to a layout.
+func (w *work) do(m *member, g mig.GPU, to mig.Layout) error {
+	for _, s := range plan.Steps(g.Board, g.Layout, to) {
+		err := w.retry(func() error { return w.view.Do(m.id, s) }, partition.InUse)
+		if partition.InUse(err) {
+			return errors.Join(w.holders(m, &s), err)
+		}
+		if err != nil {
+			return err
+		}
+		m.steps++
+	}
+	return nil
+}
+
+// holders returns an *InUse with the processes that use a GPU, or what a step destroys of it.
+func (w *work) holders(m *member, s *mig.Step) error {
+	e := &InUse{GPU: m.id, Index: m.index}
+	list, err := w.view.Processes(m.id)
+	if err != nil {
+		return e
+	}
+	g, err := w.view.GPU(m.id)
+	for _, p := range list {
+		if s == nil || err != nil || concerns(g, *s, p) {
+			e.Holders = append(e.Holders, w.cfg.Processes.name([]mig.Process{p})...)
+		}
+	}
+	return e
+}
+
+// concerns reports whether a process uses the GPU instance of a step.
+func concerns(g mig.GPU, s mig.Step, p mig.Process) bool {
+	for _, i := range g.Layout {
+		if i.ID == p.GPUInstance {
+			return i.Profile == s.Profile && i.Placement == s.Placement
+		}
+	}
+	return false
+}
+
+// inUse is holders for a GPU while NVML is not initialized.
+func (t *transaction) inUse(ctx context.Context, m *member) error {
+	err, failed := granted(ctx, t, func(v *partition.View) (error, error) {
+		return (&work{transaction: t, view: v}).holders(m, nil), nil
+	})
+	return errors.Join(err, failed)
+}
