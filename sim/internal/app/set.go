@@ -21,7 +21,9 @@ func setCommand() *cli.Command {
 			"                     0.fabric=in-progress, =completed:CLUSTER-UUID.CLIQUE, =failed:CODE,\n" +
 			"                     0.clock-limits=power-cap,sw-thermal, 0.nvlink-crc-data-errors=LINK:COUNT\n" +
 			"GPU/GI.FIELD=VALUE   set what a GPU instance is busy with, in percent: 0/1.sm-active=50\n" +
-			"SYMBOL.return=CODE   make a symbol answer a code of nvmlReturn_t; 0 ends it\n\n" +
+			"SYMBOL.return=CODE   make a symbol answer a code of nvmlReturn_t; 0 ends it\n" +
+			"SYMBOL.return=CODE@N make only its N-th call from now on answer that; SYMBOL may be any,\n" +
+			"                     and CODE may be kill, which ends the process that calls\n\n" +
 			gpuHelp + "\nFIELD is one of " + strings.Join(state.Fields(), ", ") + ".",
 		min: 1, max: -1,
 		run: func(c *cli.Context, n *node.Node) error {
@@ -85,6 +87,10 @@ func parseSetting(arg string) (func(*node.Node) error, error) {
 	ref, field := key[:dot], key[dot+1:]
 	if field != "return" {
 		return func(n *node.Node) error { return n.SetField(ref, field, value) }, nil
+	}
+	if code, call, ok := strings.Cut(value, "@"); ok {
+		fault, err := state.ParseFault(ref, code, call)
+		return func(n *node.Node) error { return n.State().SetFault(fault) }, err
 	}
 	code, err := strconv.Atoi(value)
 	if err != nil {

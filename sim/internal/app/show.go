@@ -51,6 +51,9 @@ func printNode(w io.Writer, n *node.Node) error {
 	for _, symbol := range slices.Sorted(maps.Keys(snap.Forced)) {
 		fmt.Fprintf(t, "forced\t%s answers %d\n", symbol, snap.Forced[symbol])
 	}
+	if f := snap.Fault; f != nil {
+		fmt.Fprintf(t, "fault\t%s\n", f)
+	}
 	if err := t.Flush(); err != nil || len(snap.GPUs) == 0 {
 		return err
 	}

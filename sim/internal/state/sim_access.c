@@ -224,13 +224,15 @@ uint32_t sim_enumerate(struct sim *sim, struct sim_gpu out[SIM_MAX_GPUS])
 	return n;
 }
 
-/* sim_count_call counts one call and returns the answer forced on its symbol,
- * or 0. */
+/* sim_count_call counts one call and returns the answer forced on it or on its
+ * symbol, or 0. */
 uint32_t sim_count_call(struct sim *sim, uint32_t symbol)
 {
-	if (sim->writable)
-		__atomic_fetch_add(&sim->state->call[symbol].count, 1, __ATOMIC_RELAXED);
-	return sim_forced(sim, symbol);
+	if (!sim->writable)
+		return sim_forced(sim, symbol);
+	__atomic_fetch_add(&sim->state->call[symbol].count, 1, __ATOMIC_RELAXED);
+	uint32_t fault = sim_take_fault(sim, symbol);
+	return fault != 0 ? fault : sim_forced(sim, symbol);
 }
 
 uint64_t sim_calls(struct sim *sim, uint32_t symbol)

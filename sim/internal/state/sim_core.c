@@ -77,6 +77,7 @@ uint64_t sim_layout(void)
 		FIELD(sim_event, type), FIELD(sim_event, data), FIELD(sim_event, gpu_instance),
 		FIELD(sim_ring, wake), FIELD(sim_ring, event), sizeof(struct sim_event),
 		FIELD(sim_call, forced), sizeof(struct sim_call),
+		FIELD(sim_state, fault), FIELD(sim_fault, symbol), FIELD(sim_fault, answer),
 	};
 #undef FIELD
 	uint64_t h = hash(0xcbf29ce484222325u, fields, sizeof(fields));

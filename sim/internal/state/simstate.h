@@ -35,6 +35,7 @@
 #define SIM_MAX_CIS 8   /* compute instances of a GPU: one slice each at least */
 #define SIM_MAX_PROCS 256
 
+#include "sim_fault.h"
 #include "sim_telemetry.h"
 
 /* Symbols whose calls are counted and whose answer can be forced. */
@@ -241,10 +242,9 @@ struct sim_state {
 	struct sim_procs procs;
 	struct sim_ring ring;
 	struct sim_call call[SIM_SYMBOLS];
+	struct sim_fault fault;
 };
 
-/* An open state file. */
-struct sim;
 
 enum sim_error {
 	SIM_OK = 0,

@@ -20,6 +20,8 @@ type Snapshot struct {
 	GPUs []GPU `json:"gpus"`
 	// Forced holds the answers that are forced, by symbol.
 	Forced map[string]int `json:"forced,omitempty"`
+	// Fault is the one call that fails; nil: none.
+	Fault *Fault `json:"fault,omitempty"`
 	// Events is the number of events posted so far.
 	Events uint64 `json:"events"`
 }
@@ -93,6 +95,7 @@ func (s *State) Show() Snapshot {
 		},
 		Latency: s.latency(),
 		Forced:  s.forced(),
+		Fault:   s.fault(),
 		Events:  uint64(C.sim_posted(s.sim)),
 		GPUs:    []GPU{},
 	}
