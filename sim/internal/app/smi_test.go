@@ -124,3 +124,43 @@ func TestNvidiaSMIListsMIGDevices(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+func TestNvidiaSMIResets(t *testing.T) {
+	needRoot(t)
+	s := newSim(t)
+	s.libs = built(t)
+	s.must("create", "--gpus", "2", "--model", "a30")
+	s.must("mig", "mode", "all", "on")
+	gpus := s.show().GPUs
+	s.must("proc", "add", "1")
+	stdout, stderr, code := s.run("exec", "--", "nvidia-smi", "-r", "-i", gpus[0].BusID+","+gpus[1].BusID)
+	if code != 1 || stdout != "" || !strings.Contains(stderr, "GPU "+gpus[1].BusID+": In use by another client") {
+		t.Errorf("with a process: exit code %d, output %q, error %q", code, stdout, stderr)
+	}
+	if got := s.show().GPUs[0].Resets; got != 0 {
+		t.Errorf("GPU 0 was reset %d times, though GPU 1 is in use", got)
+	}
+	if got, want := s.must("exec", "--", "nvidia-smi", "--gpu-reset", "--id=0000"+gpus[0].BusID), "GPU "+gpus[0].BusID+" was successfully reset.\nAll done.\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if now := s.show().GPUs; !now[0].MIG.Enabled || now[1].MIG.Enabled || now[0].Resets != 1 {
+		t.Errorf("after a reset of GPU 0 the modes are %t and %t", now[0].MIG.Enabled, now[1].MIG.Enabled)
+	}
+}
+
+// HGX A100: one GPU alone cannot be reset.
+func TestNvidiaSMIResetsAFabricTogether(t *testing.T) {
+	needRoot(t)
+	s := newSim(t)
+	s.libs = built(t)
+	s.must("create", "--gpus", "2", "--model", "a100-80")
+	if _, stderr, code := s.run("exec", "--", "nvidia-smi", "-r", "-i", "0"); code != 1 || !strings.Contains(stderr, "linked with it by NVSwitches") {
+		t.Errorf("exit code %d, error %q", code, stderr)
+	}
+	s.must("exec", "--", "nvidia-smi", "-r", "-i", "0,1")
+	for _, g := range s.show().GPUs {
+		if g.Resets != 1 {
+			t.Errorf("GPU %d was reset %d times, want once", g.Index, g.Resets)
+		}
+	}
+}

@@ -26,6 +26,12 @@ func Run(name string, args []string, out io.Writer) error {
 	if name != Name {
 		return fmt.Errorf("%s: not simulated: this node's driver has the file only", name)
 	}
+	if r, ok := parseReset(args); ok {
+		if err := r.run(out); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}
 	q, err := parse(args)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -96,7 +102,7 @@ func parse(args []string) (query, error) {
 }
 
 func notSimulated(what string) error {
-	return fmt.Errorf("%s: not simulated; there are the table without arguments, -q, -L and --query-gpu=%s --format=csv[,noheader]", what, strings.Join(fields(), ","))
+	return fmt.Errorf("%s: not simulated; there are the table without arguments, -q, -L, -r -i GPU,… and --query-gpu=%s --format=csv[,noheader]", what, strings.Join(fields(), ","))
 }
 
 func (q query) run(out io.Writer) (err error) {
