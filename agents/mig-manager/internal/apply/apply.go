@@ -93,6 +93,9 @@ type Request struct {
 	// Desired is what the config asks of each GPU. Other GPUs are not touched, except that
 	// a reset may concern the GPUs of a fabric: these get their layouts back.
 	Desired map[gpu.UUID]mig.Desired
+	// Layouts has the exact layouts of some of these GPUs, with the desired devices. The
+	// others get the nearest layout that has them.
+	Layouts map[gpu.UUID]mig.Layout
 	// ModeOnly leaves the layouts as they are, as far as the mode allows it.
 	ModeOnly bool
 	// SkipReset leaves a mode that needs a reset pending.

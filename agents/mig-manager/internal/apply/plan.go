@@ -94,6 +94,8 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request) (Change, error)
 		if !switches {
 			target.Layout = g.Layout
 		}
+	case d.Enabled && req.Layouts[g.UUID] != nil:
+		target.Layout = req.Layouts[g.UUID]
 	case d.Enabled:
 		var err error
 		if target.Layout, err = o.target(g, d); err != nil {
