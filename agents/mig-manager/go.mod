@@ -15,6 +15,7 @@ require (
 	github.com/NVIDIA/go-nvml v0.13.3-0 // indirect
 	github.com/cyphar/filepath-securejoin v0.7.0 // indirect
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
+	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.49.0 // indirect
 	gotest.tools/v3 v3.5.2
 )

@@ -35,6 +35,8 @@ type observer struct {
 	*Applier
 	view *partition.View
 	gpus []mig.GPU
+	// running are the processes of the GPUs that were asked for them.
+	running map[gpu.UUID][]mig.Process
 }
 
 func (o *observer) plan(req Request) (Plan, error) {
@@ -121,12 +123,27 @@ func (o *observer) target(g mig.GPU, d mig.Desired) (mig.Layout, error) {
 	}
 	var busy []mig.Process
 	var failed error
-	read := sync.OnceFunc(func() { busy, failed = o.view.Processes(g.UUID) })
+	read := sync.OnceFunc(func() { busy, failed = o.processes(g.UUID) })
 	layout, err := plan.Target(g.Board, now, want, func(i mig.Instance) bool {
 		read()
 		return slices.ContainsFunc(busy, func(p mig.Process) bool { return uses(p, i) })
 	})
 	return layout, errors.Join(failed, err)
+}
+
+// processes returns the processes on a GPU.
+func (o *observer) processes(id gpu.UUID) ([]mig.Process, error) {
+	if list, ok := o.running[id]; ok {
+		return list, nil
+	}
+	list, err := o.view.Processes(id)
+	if err == nil {
+		if o.running == nil {
+			o.running = map[gpu.UUID][]mig.Process{}
+		}
+		o.running[id] = list
+	}
+	return list, err
 }
 
 // uses reports whether a process uses one of the compute instances that i has.
@@ -148,11 +165,11 @@ func (o *observer) toward(g mig.GPU, target mig.State) (Change, error) {
 	if !c.Needed() {
 		return c, nil
 	}
-	list, err := o.view.Processes(g.UUID)
+	list, err := o.processes(g.UUID)
 	if err != nil {
 		return c, err
 	}
-	c.Holders = o.cfg.Processes.name(slices.DeleteFunc(list, func(p mig.Process) bool { return !c.ends(p) }))
+	c.Holders = o.cfg.Processes.name(slices.DeleteFunc(slices.Clone(list), func(p mig.Process) bool { return !c.ends(p) }))
 	return c, nil
 }
 
@@ -200,7 +217,7 @@ func (o *observer) addPeers(p *Plan) error {
 			errs = append(errs, fmt.Errorf("plan reset of GPU %d (%s), which is on an NVLink fabric with the others: %w", g.Index, g.UUID, faultError(g)))
 			continue
 		}
-		list, err := o.view.Processes(g.UUID)
+		list, err := o.processes(g.UUID)
 		if err != nil {
 			errs = append(errs, err)
 		}

@@ -29,8 +29,9 @@ type member struct {
 	index  int
 	before mig.State
 	goal   mig.State
-	// gpu is as it was last read before a change of the mode.
-	gpu mig.GPU
+	// gpu is the GPU with its mode set, and read the view that has read it.
+	gpu  mig.GPU
+	read *partition.View
 	// fabric is set for GPUs that are reset together.
 	fabric bool
 	steps  int

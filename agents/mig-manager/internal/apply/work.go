@@ -36,7 +36,7 @@ func (w *work) prepare(m *member, to mig.State) error {
 	if err != nil {
 		return err
 	}
-	m.gpu = g
+	m.gpu, m.read = g, w.view
 	if g.Enabled == to.Enabled && g.Pending == to.Pending {
 		return nil
 	}
@@ -62,6 +62,7 @@ func (w *work) prepare(m *member, to mig.State) error {
 	if g, err = w.gpu(m.id); err != nil {
 		return err
 	}
+	m.gpu = g
 	switch {
 	case g.Enabled == to.Enabled:
 		return nil
@@ -88,9 +89,11 @@ func (w *work) finish(u unit, to func(*member) mig.State) {
 }
 
 func (w *work) finishOne(m *member, to mig.State) error {
-	g, err := w.gpu(m.id)
-	if err != nil {
-		return err
+	g, err := m.gpu, error(nil)
+	if m.read != w.view {
+		if g, err = w.gpu(m.id); err != nil {
+			return err
+		}
 	}
 	if g.Enabled != to.Enabled && g.Pending == to.Enabled && m.reset {
 		if m.reboot == "" {

@@ -25,8 +25,8 @@ type board struct {
 	profiles   []profile.Profile
 	mig        mig.Board
 	needsReset bool
-	// compute has the kinds of compute instances of each profile, by the number of the
-	// profile: NVML tells them only of GPU instances that exist.
+	// compute has the kinds of compute instances of each profile, ordered by slices, by the
+	// number of the profile: NVML tells them only of GPU instances that exist.
 	compute map[int][]computeProfile
 }
 
@@ -168,6 +168,7 @@ func (r *Reader) learn(b *board, at int, h nvml.GPUInstance) ([]computeProfile, 
 		return nil, fmt.Errorf("NVML reports no compute instance profile of GPU instance profile %d", number)
 	}
 	slices.SortFunc(out, func(a, b mig.ComputeProfile) int { return a.Slices - b.Slices })
+	slices.SortStableFunc(list, func(a, b computeProfile) int { return int(a.info.SliceCount) - int(b.info.SliceCount) })
 	b.mig.Profiles = slices.Clone(b.mig.Profiles)
 	b.mig.Profiles[at].Compute = out
 	b.compute[number] = list

@@ -21,10 +21,15 @@ type instance struct {
 	compute []nvml.ComputeInstance
 }
 
-// layout reads the GPU instances and the compute instances of a GPU.
+// layout reads the GPU instances and the compute instances of a GPU. NVML lists them by
+// profile; once no compute slice is left there are no others.
 func (v *View) layout(k *known) error {
 	var layout mig.Layout
+	left := k.board.mig.ComputeSlices
 	for at, p := range k.board.profiles {
+		if left <= 0 {
+			break
+		}
 		handles, err := k.handle.GPUInstances(p.Info)
 		if err != nil {
 			return err
@@ -36,6 +41,7 @@ func (v *View) layout(k *known) error {
 			}
 			k.instances = append(k.instances, in)
 			layout = append(layout, in.Instance)
+			left -= int(p.Info.SliceCount)
 		}
 	}
 	layout.Sort()
@@ -56,7 +62,11 @@ func (v *View) instance(k *known, at int, h nvml.GPUInstance) (*instance, error)
 	if in.kinds, err = v.reader.learn(k.board, at, h); err != nil {
 		return nil, err
 	}
-	for _, kind := range in.kinds {
+	left := int(k.board.profiles[at].Info.SliceCount)
+	for _, kind := range slices.Backward(in.kinds) { // the whole instance first: it leaves nothing
+		if left <= 0 {
+			break
+		}
 		handles, err := h.ComputeInstances(kind.info)
 		if err != nil {
 			return nil, err
@@ -64,6 +74,7 @@ func (v *View) instance(k *known, at int, h nvml.GPUInstance) (*instance, error)
 		if err := in.add(kind, handles); err != nil {
 			return nil, err
 		}
+		left -= len(handles) * int(kind.info.SliceCount)
 	}
 	return in, nil
 }
