@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -18,25 +19,22 @@ import (
 // ErrBusy is returned by a Resetter if something uses a GPU.
 var ErrBusy = errors.New("the GPU is in use")
 
-// SMI resets GPUs with nvidia-smi of the driver root. NVML has no call for it.
+// SMI resets GPUs with nvidia-smi of the driver root: NVML has no call for it. The program
+// runs with the driver root as its root.
 type SMI struct {
-	// DriverRoot is where this process sees the driver root: the program runs in it. If
-	// empty, it is "/".
+	// DriverRoot is where this process sees the driver root. If empty, it is "/".
 	DriverRoot string
-	// Limit is how long a reset may take. If 0, it is 2 min: GPUs with NVLinks take longer
-	// than a few seconds.
+	// Program is the path of nvidia-smi in the driver root. If empty, it is searched in the
+	// usual folders.
+	Program string
+	// Limit is how long a reset may take. If 0, it is 2 min.
 	Limit time.Duration
 }
 
 var _ Resetter = SMI{}
 
-const (
-	smiPath = "/usr/bin/nvidia-smi"
-	// most is how much of the output is in an error.
-	mostOutput = 2000
-)
-
-// Reset resets GPUs together. The error has what nvidia-smi printed.
+// Reset resets GPUs together. The error has what nvidia-smi printed. It wraps ErrBusy if
+// nvidia-smi says that a GPU is in use.
 func (s SMI) Reset(ctx context.Context, gpus []mig.GPU) error {
 	ids := make([]string, 0, len(gpus))
 	for _, g := range gpus {
@@ -47,15 +45,17 @@ func (s SMI) Reset(ctx context.Context, gpus []mig.GPU) error {
 	defer cancel()
 	root := filepath.Clean(cmp.Or(s.DriverRoot, "/"))
 	args := []string{"-r", "-i", strings.Join(ids, ",")}
-	cmd := exec.CommandContext(ctx, smiPath, args...)
+	cmd := exec.CommandContext(ctx, s.program(root), args...)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.Dir = "/"
 	if root != "/" {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
 	}
 	cmd.WaitDelay = time.Second
-	out, err := cmd.CombinedOutput()
-	said := text.Printable(strings.Join(strings.Fields(string(out[:min(len(out), mostOutput)])), " "))
+	var out tail
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	said := text.Printable(strings.Join(strings.Fields(string(out)), " "))
 	what := fmt.Sprintf("reset GPUs with nvidia-smi %s of driver root %s", strings.Join(args, " "), root)
 	switch {
 	case err == nil:
@@ -67,4 +67,30 @@ func (s SMI) Reset(ctx context.Context, gpus []mig.GPU) error {
 	default:
 		return fmt.Errorf("%s: %w: %s", what, err, said)
 	}
+}
+
+// program returns the path of nvidia-smi in the driver root.
+func (s SMI) program(root string) string {
+	const usual = "/usr/bin/nvidia-smi"
+	for _, p := range []string{s.Program, usual, "/bin/nvidia-smi", "/usr/local/bin/nvidia-smi", "/opt/bin/nvidia-smi"} {
+		if _, err := os.Stat(filepath.Join(root, p)); err == nil && p != "" {
+			return p
+		}
+	}
+	return cmp.Or(s.Program, usual)
+}
+
+// tail is the end of what a program prints.
+type tail []byte
+
+// mostOutput is how much of it is kept.
+const mostOutput = 2000
+
+// Write keeps the end of what has been written.
+func (t *tail) Write(p []byte) (int, error) {
+	*t = append(*t, p...)
+	if more := len(*t) - mostOutput; more > 0 {
+		*t = append((*t)[:0], (*t)[more:]...)
+	}
+	return len(p), nil
 }

@@ -87,18 +87,22 @@ func applier(t testing.TB, reset apply.Resetter, log *slog.Logger) (*apply.Appli
 	return a, closed
 }
 
+// limit is how long the lease is held at most.
+const limit = 30 * time.Second
+
+func lease(dir string) *contract.Lease { return contract.Dir{Root: filepath.Join(dir, "run")}.NVML() }
+
 func open(reset apply.Resetter, log *slog.Logger) (*apply.Applier, func() error, error) {
 	root, bin, dir := os.Getenv("APPLY_TEST_ROOT"), os.Getenv("APPLY_TEST_BIN"), os.Getenv("APPLY_TEST_DIR")
-	lease := contract.Dir{Root: filepath.Join(dir, "run")}.NVML()
 	session, err := nvml.New(nvml.Config{
-		LibraryPath: filepath.Join(bin, "lib", "libnvidia-ml.so.1"), Proc: driverproc.Root(filepath.Join(root, "proc")), Lease: lease,
+		LibraryPath: filepath.Join(bin, "lib", "libnvidia-ml.so.1"), Proc: driverproc.Root(filepath.Join(root, "proc")), Lease: lease(dir),
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	a, err := apply.New(apply.Config{
-		Session: session, Lease: lease, StateDir: filepath.Join(dir, "state"), Reset: reset,
-		Patience: 100 * time.Millisecond, Limit: 30 * time.Second, Log: log,
+		Session: session, Lease: lease(dir), StateDir: filepath.Join(dir, "state"), Reset: reset,
+		Patience: 100 * time.Millisecond, Limit: limit, Log: log,
 	})
 	return a, session.Close, err
 }

@@ -1,0 +1,203 @@
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/pkg/gpu/mig"
+)
+
+// untouched checks that an error left everything as it was.
+func (r *rig) untouched(before []string) {
+	r.t.Helper()
+	expect(r.t, "states", r.state(), before)
+	if r.journal() {
+		r.t.Error("there is a journal")
+	}
+}
+
+func TestABusyInstanceIsNamed(t *testing.T) {
+	r := newRig(t, "--gpus=2", "--model=h100-80")
+	r.run("mig mode all on")
+	r.run("mig create 0 3g.40gb@4 2g.20gb@0")
+	r.run("mig create 1 7g.80gb")
+	before := r.state()
+	for _, i := range r.gpus()[0].Layout {
+		if i.Placement.Start == 0 {
+			r.run("proc add --pid %d --instance %d/%d 0", os.Getpid(), i.ID, i.Compute[0].ID)
+		}
+	}
+	// GPU 1 could be changed: all or none is touched.
+	res, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: "3g.40gb 1g.10gb 1g.10gb 1g.10gb", 1: "3g.40gb"}))
+	busy, ok := errors.AsType[*apply.InUse](err)
+	if !ok || res.Changed() || busy.Index != 0 || len(busy.Holders) != 1 {
+		t.Fatalf("Apply() = %+v, %v", res, err)
+	}
+	if text := err.Error(); !strings.Contains(text, "process "+strconv.Itoa(os.Getpid())+" (apply.test)") || !strings.Contains(text, "GPU instance") {
+		t.Errorf("the error does not name the process: %s", text)
+	}
+	r.untouched(before)
+	// What leaves the busy instance alone is done.
+	if _, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: "2g.20gb 1g.10gb"})); err != nil {
+		t.Error(err)
+	}
+	if got := r.state()[0]; !strings.Contains(got, "2g.20gb@0:2/2@0") || strings.Contains(got, "3g") {
+		t.Errorf("GPU 0 is %s", got)
+	}
+}
+
+// A mode change takes the whole GPU from its processes.
+func TestAModeChangeOfABusyGPU(t *testing.T) {
+	for name, model := range map[string]string{"at once": "h100-80", "by a reset": "a30"} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "--gpus=1", "--model="+model)
+			before := r.state()
+			r.run("proc add --pid %d 0", os.Getpid())
+			_, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: ""}))
+			if _, ok := errors.AsType[*apply.InUse](err); !ok {
+				t.Fatalf("Apply() = %v", err)
+			}
+			r.untouched(before)
+		})
+	}
+}
+
+// Something that the driver does not list, such as a handle of another program, holds the
+// instance for longer than the patience.
+func TestAnInstanceThatStaysInUseIsRolledBack(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=h100-80")
+	r.run("mig mode 0 on")
+	r.run("mig create 0 3g.40gb@4 2g.20gb@0")
+	before, req := r.state(), r.ask(map[int]string{0: "3g.40gb 4g.40gb"})
+	r.run("set nvmlGpuInstanceDestroy.return=19")
+	res, err := r.a.Apply(t.Context(), req)
+	if busy, ok := errors.AsType[*apply.InUse](err); !ok || !strings.Contains(busy.Error(), "lists no process") {
+		t.Errorf("Apply() = %v", err)
+	}
+	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.RolledBack})
+	r.untouched(before)
+}
+
+// What can be brought neither forward nor back stays in the journal.
+func TestWhatCannotBeRolledBackIsRecoveredLater(t *testing.T) {
+	for name, forward := range map[string]bool{"forward": true, "back": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "--gpus=1", "--model=h100-80")
+			r.run("mig mode 0 on")
+			r.run("mig create 0 3g.40gb@4 2g.20gb@0")
+			before, req := r.state(), r.ask(map[int]string{0: "3g.40gb 4g.40gb"})
+			r.run("set nvmlDeviceCreateGpuInstanceWithPlacement.return=999")
+			res, err := r.a.Apply(t.Context(), req)
+			if err == nil || !strings.Contains(err.Error(), "could not be rolled back") {
+				t.Errorf("Apply() = %v", err)
+			}
+			expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Unfinished})
+			r.run("set nvmlDeviceCreateGpuInstanceWithPlacement.return=0")
+			if !forward {
+				req.Desired = nil
+			}
+			if _, err := r.a.Recover(t.Context(), req.Desired); err != nil {
+				t.Fatal(err)
+			}
+			if forward {
+				before = []string{"true true 4g.40gb@0:4/4@0 3g.40gb@4:4/3@0"}
+			}
+			r.untouched(before)
+		})
+	}
+}
+
+func TestWithoutAListOfProcessesNothingIsTouched(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=h100-80")
+	before := r.state()
+	r.run("set nvmlDeviceGetComputeRunningProcesses_v3.return=3")
+	if _, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: ""})); err == nil || !strings.Contains(err.Error(), "list processes") {
+		t.Errorf("Apply() = %v", err)
+	}
+	r.untouched(before)
+}
+
+func TestAnInfeasibleRequestTouchesNothing(t *testing.T) {
+	r := newRig(t, "--gpus=2", "--model=h100-80")
+	r.run("mig mode 0 on")
+	before := r.state()
+	_, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: "3g.40gb", 1: "4g.40gb 4g.40gb"}))
+	if err == nil || !strings.Contains(err.Error(), "GPU 1 (") || !strings.Contains(err.Error(), "4g.40gb") {
+		t.Fatalf("Apply() = %v", err)
+	}
+	r.untouched(before)
+}
+
+func TestWithoutAJournalNothingIsTouched(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=h100-80")
+	before := r.state()
+	// A file where the folder should be: as on a full disk, the journal cannot be written.
+	if err := os.WriteFile(filepath.Join(r.dir, "state"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: "3g.40gb"}))
+	if err == nil || !strings.Contains(err.Error(), "journal") {
+		t.Fatalf("Apply() = %v", err)
+	}
+	expect(t, "states", r.state(), before)
+}
+
+func TestAGarbledJournalIsMovedAside(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=h100-80")
+	path := filepath.Join(r.dir, "state", "journal.json")
+	for _, text := range []string{"{", `{"version":7}`, `{"version":1,"gpus":[{"uuid":""}]}`, "\x00\x00"} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if res, err := r.a.Recover(t.Context(), nil); err != nil || res.Changed() {
+			t.Errorf("%q: Recover() = %+v, %v", text, res, err)
+		}
+		if aside, err := os.ReadFile(path + ".unreadable"); err != nil || string(aside) != text {
+			t.Errorf("%q: moved aside: %q, %v", text, aside, err)
+		}
+		if !strings.Contains(r.log.String(), "journal.json.unreadable") {
+			t.Errorf("%q: the log does not say so: %s", text, r.log)
+		}
+	}
+	if _, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: "3g.40gb"})); err != nil {
+		t.Error(err)
+	}
+}
+
+// While the lease is another's, nothing is touched.
+func TestTheLeaseOfAnother(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=h100-80")
+	req, before := r.ask(map[int]string{0: "3g.40gb"}), r.state()
+	r.idle()
+	grant, err := lease(r.dir).Claim(t.Context(), "driver-loader", "a new driver", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.a.Apply(t.Context(), req); err == nil || !strings.Contains(err.Error(), "driver-loader (a new driver)") {
+		t.Errorf("Apply() = %v", err)
+	}
+	if err := grant.Release(); err != nil {
+		t.Fatal(err)
+	}
+	r.untouched(before)
+	if _, err := r.a.Apply(t.Context(), req); err != nil {
+		t.Error(err)
+	}
+	if c, ok := lease(r.dir).Claimed(); ok {
+		t.Errorf("the lease is still claimed: %s", c)
+	}
+}
+
+// resetFunc is a Resetter.
+type resetFunc func() error
+
+func (f resetFunc) Reset(context.Context, []mig.GPU) error { return f() }

@@ -1,0 +1,153 @@
+package apply_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+
+	"outrigger.dev/agents/mig-manager/internal/apply"
+)
+
+// with returns an Applier of the node with another Resetter.
+func (r *rig) with(reset apply.Resetter) *apply.Applier {
+	r.t.Helper()
+	a, closed := applier(r.t, reset, slog.New(slog.DiscardHandler))
+	r.t.Cleanup(func() {
+		if err := closed(); err != nil {
+			r.t.Error(err)
+		}
+	})
+	return a
+}
+
+func TestAResetThatDoesNotHelpNeedsAReboot(t *testing.T) {
+	for name, c := range map[string]struct {
+		reset  error
+		reason string
+	}{
+		"the mode stays pending": {nil, "still pending after a reset"},
+		"there is no reset":      {errors.New("reset is not supported in a virtual machine"), "not supported in a virtual machine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "--gpus=1", "--model=a30")
+			req := r.ask(map[int]string{0: "2g.12gb"})
+			res, err := r.with(resetFunc(func() error { return c.reset })).Apply(t.Context(), req)
+			reboot, ok := errors.AsType[*apply.RebootError](err)
+			if !ok || !strings.Contains(reboot.Reason, c.reason) {
+				t.Fatalf("Apply() = %+v, %v", res, err)
+			}
+			expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.NeedsReboot})
+			expect(t, "states", r.state(), []string{"false true"})
+			if !r.journal() {
+				t.Fatal("the journal has lost the GPU")
+			}
+			r.idle()
+			r.run("reboot")
+			res, err = r.a.Recover(t.Context(), req.Desired)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Applied})
+			expect(t, "states", r.state(), []string{"true true 2g.12gb@2:2/2@0"})
+		})
+	}
+}
+
+func TestAGPUThatIsBusyAtItsResetIsRolledBack(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=a30")
+	_, err := r.with(resetFunc(func() error { return apply.ErrBusy })).Apply(t.Context(), r.ask(map[int]string{0: "2g.12gb"}))
+	if busy, ok := errors.AsType[*apply.InUse](err); !ok || !strings.Contains(busy.Error(), "lists no process") {
+		t.Errorf("Apply() = %v", err)
+	}
+	r.untouched([]string{"false false"})
+}
+
+func TestSkipReset(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=a30")
+	req := r.ask(map[int]string{0: "2g.12gb"})
+	req.SkipReset = true
+	res, err := r.a.Apply(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Pending})
+	r.untouched([]string{"false true"})
+	// What is pending is taken back without a reset.
+	if _, err := r.with(resetFunc(func() error { return errors.New("a reset") })).Apply(t.Context(), r.ask(map[int]string{0: "off"})); err != nil {
+		t.Error(err)
+	}
+	r.untouched([]string{"false false"})
+}
+
+func TestModeOnly(t *testing.T) {
+	r := newRig(t, "--gpus=2", "--model=h100-80")
+	r.run("mig mode 0 on")
+	r.run("mig create 0 2g.20gb@2")
+	req := r.ask(map[int]string{0: "7g.80gb", 1: "7g.80gb"})
+	req.ModeOnly = true
+	res, err := r.a.Apply(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Unchanged, apply.Applied})
+	r.untouched([]string{"true true 2g.20gb@2:2/2@0", "true true"})
+}
+
+// HGX A100: the GPUs behind the switches are reset together, and get their layouts back.
+func TestAFabricIsResetTogether(t *testing.T) {
+	r := newRig(t, "--gpus=3", "--model=a100-80")
+	r.run("mig mode 1 on")
+	r.run("reset --takes 0s 1")
+	r.run("mig create 1 3g.40gb@4 1c.2g.20gb@0")
+	r.run("proc add --pid %d 2", os.Getpid())
+	before := r.state()
+	_, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: "7g.80gb"}))
+	if busy, ok := errors.AsType[*apply.InUse](err); !ok || busy.Index != 2 {
+		t.Fatalf("Apply() = %v, though GPU 2 is busy", err)
+	}
+	r.untouched(before)
+	r.run("proc end 2 %d", os.Getpid())
+	res, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: "7g.80gb"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Applied, apply.Applied, apply.Applied})
+	r.untouched([]string{"true true 7g.80gb@0:8/7@0", before[1], before[2]})
+	if got := strings.Count(r.run("show --json"), `"resets": 1`); got != 2 { // GPU 1 was reset twice
+		t.Errorf("%d GPUs were reset once, want 2", got)
+	}
+}
+
+// A GPU that is lost amid the change does not stop the others, and is recovered when it is
+// back.
+func TestAGPUIsLostAmidTheChange(t *testing.T) {
+	r := newRig(t, "--gpus=2", "--model=a30")
+	req := r.ask(map[int]string{0: "2g.12gb", 1: "2g.12gb"})
+	resets := 0
+	a := r.with(resetFunc(func() error {
+		r.run("reset --takes 0s %d", resets)
+		if resets++; resets == 1 {
+			r.run("lose 0")
+		}
+		return nil
+	}))
+	res, err := a.Apply(t.Context(), req)
+	if err == nil || !strings.Contains(err.Error(), "GPU 0 (") || strings.Contains(err.Error(), "GPU 1 (") {
+		t.Errorf("Apply() = %v", err)
+	}
+	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Unfinished, apply.Applied})
+	if got := r.state()[1]; got != "true true 2g.12gb@2:2/2@0" {
+		t.Errorf("GPU 1 is %s", got)
+	}
+	if _, err := r.a.Recover(t.Context(), req.Desired); err == nil || !strings.Contains(err.Error(), "GPU 0 (") || !r.journal() {
+		t.Errorf("Recover() = %v, journal %t, while the GPU is lost", err, r.journal())
+	}
+	r.run("heal 0")
+	r.idle()
+	if _, err := r.a.Recover(t.Context(), req.Desired); err != nil {
+		t.Error(err)
+	}
+	r.untouched([]string{"true true 2g.12gb@2:2/2@0", "true true 2g.12gb@2:2/2@0"})
+}

@@ -1,0 +1,70 @@
+package apply_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+)
+
+// program writes an nvidia-smi that is a script.
+func program(t *testing.T, script string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "nvidia-smi")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestSMI(t *testing.T) {
+	gpus := []mig.GPU{{PCI: gpu.PCI{BusID: "0000:17:00.0"}}, {PCI: gpu.PCI{BusID: "0000:25:00.0"}}}
+	for name, c := range map[string]struct {
+		script string
+		want   []string
+		busy   bool
+	}{
+		"the arguments":  {`[ "$*" = "-r -i 0000:17:00.0,0000:25:00.0" ] || { echo "got $*"; exit 1; }`, nil, false},
+		"a GPU in use":   {"echo The following GPUs could not be reset:; echo '  GPU 00000000:17:00.0: In use by another client'; exit 255", []string{"nvidia-smi -r -i 0000:17:00.0", "In use by another client"}, true},
+		"another error":  {"echo not supported >&2; exit 3", []string{"exit status 3", "not supported"}, false},
+		"no answer":      {"echo resetting; exec sleep 60", []string{"no answer in 200ms", "resetting"}, false},
+		"endless output": {"while :; do echo 0123456789; done", []string{"no answer in 200ms"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := apply.SMI{Program: program(t, c.script), Limit: 200 * time.Millisecond}.Reset(t.Context(), gpus)
+			if (err == nil) != (c.want == nil) {
+				t.Fatalf("Reset() = %v", err)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q is not in the error: %v", part, err)
+				}
+			}
+			if err != nil && len(err.Error()) > 3000 {
+				t.Errorf("the error has %d bytes", len(err.Error()))
+			}
+		})
+	}
+}
+
+// In the node, the driver's own nvidia-smi resets a GPU, and all GPUs of a fabric.
+func TestResetByTheDriver(t *testing.T) {
+	for model, profile := range map[string]string{"a30": "2g.12gb", "a100-80": "7g.80gb"} {
+		t.Run(model, func(t *testing.T) {
+			r := newRig(t, "--gpus=2", "--model="+model)
+			cmd := r.node.Command(t.Context(), os.Args[0])
+			cmd.Env = append(os.Environ(), childKey+"="+profile, smiKey+"=1")
+			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+				t.Fatalf("%v: %s", err, out)
+			}
+			if got := r.state(); !strings.HasPrefix(got[0], "true true "+profile) || got[1] != "false false" {
+				t.Errorf("the GPUs are %q", got)
+			}
+		})
+	}
+}
