@@ -1,0 +1,235 @@
+package partition_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"outrigger.dev/pkg/driverproc"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/gpu/nvml/partition"
+	"outrigger.dev/pkg/gpu/simtest"
+)
+
+// rig reads a simulated node through the C ABI.
+type rig struct {
+	t       testing.TB
+	node    *simtest.Node
+	session *nvml.Session
+	reader  *partition.Reader
+}
+
+func newRig(t testing.TB, args ...string) *rig {
+	t.Helper()
+	n := simtest.New(t, args...)
+	t.Setenv("GPU_SIM_STATE", filepath.Join(n.Root, "state"))
+	t.Setenv("GPU_SIM_DEV", filepath.Join(n.Root, "dev"))
+	session, err := nvml.New(nvml.Config{LibraryPath: filepath.Join(n.Bin, "lib", "libnvidia-ml.so.1"), Proc: driverproc.Root(filepath.Join(n.Root, "proc"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := session.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &rig{t: t, node: n, session: session, reader: partition.New()}
+}
+
+// use calls f with a view.
+func (r *rig) use(f func(*partition.View) error) {
+	r.t.Helper()
+	if err := r.try(f); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) try(f func(*partition.View) error) error {
+	_, err := nvml.Use(r.t.Context(), r.session, func(_ context.Context, span *nvml.Span) (struct{}, error) {
+		return struct{}{}, f(r.reader.View(span))
+	})
+	return err
+}
+
+func (r *rig) read() (gpus []mig.GPU) {
+	r.t.Helper()
+	r.use(func(v *partition.View) (err error) {
+		gpus, err = v.GPUs()
+		return err
+	})
+	return gpus
+}
+
+// shown are the instances of a GPU as gpu-sim prints them.
+func (r *rig) shown(index int) []string {
+	r.t.Helper()
+	var list []struct {
+		GPUInstances []struct {
+			ID               uint32      `json:"id"`
+			Profile          gpu.Profile `json:"profile"`
+			Start            int         `json:"start"`
+			Size             int         `json:"size"`
+			ComputeInstances []struct {
+				ID      uint32      `json:"id"`
+				Profile gpu.Profile `json:"profile"`
+			} `json:"computeInstances"`
+		} `json:"gpuInstances"`
+	}
+	if err := json.Unmarshal(r.node.Run("mig list", "--json", fmt.Sprint(index)), &list); err != nil || len(list) != 1 {
+		r.t.Fatal(list, err)
+	}
+	var out []string
+	for _, gi := range list[0].GPUInstances {
+		text := fmt.Sprintf("%d %s %d:%d", gi.ID, gi.Profile, gi.Start, gi.Size)
+		var parts []string
+		for _, ci := range gi.ComputeInstances {
+			parts = append(parts, fmt.Sprintf(" %d %s", ci.ID, ci.Profile))
+		}
+		slices.Sort(parts)
+		out = append(out, text+strings.Join(parts, ""))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// text is shown for a layout.
+func text(l mig.Layout) []string {
+	var out []string
+	for _, i := range l {
+		text := fmt.Sprintf("%d %s %d:%d", i.ID, i.Profile, i.Placement.Start, i.Placement.Size)
+		var parts []string
+		for _, c := range i.Compute {
+			parts = append(parts, fmt.Sprintf(" %d %s", c.ID, i.Device(c)))
+		}
+		slices.Sort(parts)
+		out = append(out, text+strings.Join(parts, ""))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestReadSeesWhatTheNodeHas(t *testing.T) {
+	for model, c := range map[string]struct {
+		create     string
+		slices     [2]int
+		needsReset bool
+	}{
+		"a100-40": {"3g.20gb 1c.2g.10gb@0 1g.5gb+me@2", [2]int{8, 7}, true},
+		"a30":     {"2g.12gb 1g.6gb 1g.6gb+me", [2]int{4, 4}, true},
+		"h100-80": {"1c.3g.40gb 1c.3g.40gb 1g.20gb@0 1g.10gb@2", [2]int{8, 7}, false},
+		"b200":    {"7g.180gb", [2]int{8, 7}, false},
+	} {
+		t.Run(model, func(t *testing.T) {
+			r := newRig(t, "--gpus=2", "--model="+model)
+			off := r.read()
+			if off[0].Enabled || len(off[0].Board.Profiles) == 0 {
+				t.Errorf("with the mode off: %+v", off[0])
+			}
+			r.node.Run("mig mode", "0", "on")
+			if c.needsReset {
+				if g := r.read()[0]; g.Enabled || !g.Pending {
+					t.Errorf("before the reset: %+v", g.State)
+				}
+				r.node.Run("reset", "0")
+			}
+			r.node.Run(append([]string{"mig create", "0"}, strings.Fields(c.create)...)...)
+			g := r.read()[0]
+			if got, want := text(g.Layout), r.shown(0); !slices.Equal(got, want) || len(got) == 0 {
+				t.Errorf("layout: got %q, want %q", got, want)
+			}
+			if got := [2]int{g.Board.MemorySlices, g.Board.ComputeSlices}; got != c.slices || g.NeedsReset != c.needsReset || !g.Capable {
+				t.Errorf("board: %v slices, needs reset: %t, capable: %t", got, g.NeedsReset, g.Capable)
+			}
+			if g.UUID == "" || g.PCI.BusID == "" || g.Name == "" || g.Index != 0 {
+				t.Errorf("GPU: %+v", g)
+			}
+		})
+	}
+}
+
+// What a board has of compute instances before NVML was asked for one is what NVML says then.
+func TestUsualComputeProfiles(t *testing.T) {
+	for _, model := range []string{"a100-40", "a30", "h100-80", "b200"} {
+		t.Run(model, func(t *testing.T) {
+			r := newRig(t, "--gpus=1", "--model="+model)
+			r.node.Run("mig mode", "0", "on")
+			r.node.Run("reset", "0")
+			usual := r.read()[0].Board
+			for at, p := range usual.Profiles {
+				r.node.Run("mig create", "0", p.Name.String())
+				if got := r.read()[0].Board.Profiles[at]; fmt.Sprint(got) != fmt.Sprint(p) {
+					t.Errorf("NVML says %+v, want %+v", got, p)
+				}
+				r.node.Run("mig destroy", "0", "all")
+			}
+		})
+	}
+}
+
+func TestAFaultyGPUDoesNotHideTheOthers(t *testing.T) {
+	r := newRig(t, "--gpus=3", "--model=h100-80")
+	id := r.read()[1].UUID
+	r.node.Run("lose", "--how=calls", "1")
+	gpus := r.read()
+	if len(gpus) != 3 || gpus[0].Fault != nil || gpus[2].Fault != nil || gpus[1].Fault == nil || gpus[1].Index != 1 {
+		t.Errorf("GPUs: %+v", gpus)
+	}
+	if err := r.try(func(v *partition.View) error { return v.Do(id, mig.Step{Op: mig.CreateInstance}) }); !errors.Is(err, partition.ErrNoGPU) {
+		t.Errorf("Do() of a GPU that does not answer = %v", err)
+	}
+}
+
+func TestProcesses(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=h100-80")
+	r.node.Run("mig mode", "0", "on")
+	r.node.Run("mig create", "0", "3g.40gb")
+	g := r.read()[0]
+	in := g.Layout[0]
+	r.node.Run("proc add", fmt.Sprintf("--pid=%d", os.Getpid()), fmt.Sprintf("--instance=%d/%d", in.ID, in.Compute[0].ID), "0")
+	want := mig.Process{PID: os.Getpid(), GPUInstance: in.ID, ComputeInstance: in.Compute[0].ID}
+	r.use(func(v *partition.View) error {
+		got, err := v.Processes(g.UUID)
+		if !slices.Equal(got, []mig.Process{want}) {
+			t.Errorf("Processes() = %+v, want %+v", got, want)
+		}
+		err = errors.Join(err, ignoreInUse(v.Do(g.UUID, mig.Step{Op: mig.DestroyCompute, Profile: in.Profile, Placement: in.Placement, Compute: in.Compute[0]})))
+		return err
+	})
+}
+
+func ignoreInUse(err error) error {
+	if partition.InUse(err) {
+		return nil
+	}
+	return fmt.Errorf("want an error for an instance in use, got %w", err)
+}
+
+// A reading of 8 GPUs with 56 MIG devices is cheap, and changes nothing.
+func TestAReadingIsCheap(t *testing.T) {
+	r := newRig(t, "--gpus=8", "--model=h100-80")
+	r.node.Run("mig mode", "all", "on")
+	r.node.Run(append([]string{"mig create", "all"}, slices.Repeat([]string{"1g.10gb"}, 7)...)...)
+	r.read()
+	r.node.Calls()
+	r.read()
+	total := 0
+	for symbol, n := range r.node.Calls() {
+		total += n
+		if strings.Contains(symbol, "Create") || strings.Contains(symbol, "Destroy") || strings.Contains(symbol, "Set") {
+			t.Errorf("%s was called", symbol)
+		}
+	}
+	t.Logf("%d calls for 8 GPUs with 7 devices each", total)
+	// 6 for each GPU, one for its list of instances, and 4 for each instance.
+	if most := 1 + 8*(6+1+7*4); total > most {
+		t.Errorf("%d calls, want at most %d", total, most)
+	}
+}
