@@ -196,7 +196,7 @@ func child(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer closed() //nolint:errcheck // the process ends
+	defer closed()
 	gpus, err := a.GPUs(ctx)
 	if err != nil {
 		return err

@@ -97,7 +97,11 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request) (Change, error)
 			target.Layout = g.Layout
 		}
 	case d.Enabled && req.Layouts[g.UUID] != nil:
-		target.Layout = req.Layouts[g.UUID]
+		target.Layout = slices.Clone(req.Layouts[g.UUID])
+		target.Layout.Sort()
+		if err := fits(g.Board, target.Layout); err != nil {
+			return Change{}, err
+		}
 	case d.Enabled:
 		var err error
 		if target.Layout, err = o.target(g, d); err != nil {

@@ -218,7 +218,7 @@ func desired(t testing.TB, gpus []mig.GPU, want map[int]string) map[gpu.UUID]mig
 			continue
 		}
 		d := mig.Desired{Enabled: text != "off", Devices: map[gpu.Profile]int{}}
-		for _, name := range strings.Fields(strings.Replace(text, "off", "", 1)) {
+		for name := range strings.FieldsSeq(strings.Replace(text, "off", "", 1)) {
 			p, err := gpu.ParseProfile(name)
 			if err != nil {
 				t.Fatal(err)
