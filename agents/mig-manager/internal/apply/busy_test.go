@@ -2,6 +2,7 @@ package apply_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -171,6 +172,32 @@ func TestAGarbledJournalIsMovedAside(t *testing.T) {
 	if _, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: "3g.40gb"})); err != nil {
 		t.Error(err)
 	}
+}
+
+// A process that ended right before it removed the journal leaves the goal of then: what is
+// rolled back to is that, and not what was before.
+func TestAJournalThatIsDoneIsNotRolledBack(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=h100-80")
+	r.run("mig mode 0 on")
+	r.run("mig create 0 3g.40gb@4 2g.20gb@0")
+	g, before := r.gpus()[0], r.state()
+	text, err := json.Marshal(map[string]any{"version": 1, "gpus": []any{map[string]any{
+		"uuid": g.UUID, "before": mig.State{}, "goal": g.State,
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(r.dir, "state"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(r.dir, "state", "journal.json"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.run("set nvmlGpuInstanceDestroy.return=19")
+	if res, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: "3g.40gb 4g.40gb"})); err == nil {
+		t.Errorf("Apply() = %+v", res)
+	}
+	r.untouched(before)
 }
 
 // While the lease is another's, nothing is touched.

@@ -2,25 +2,12 @@ package apply_test
 
 import (
 	"errors"
-	"log/slog"
 	"os"
 	"strings"
 	"testing"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
 )
-
-// with returns an Applier of the node with another Resetter.
-func (r *rig) with(reset apply.Resetter) *apply.Applier {
-	r.t.Helper()
-	a, closed := applier(r.t, reset, slog.New(slog.DiscardHandler))
-	r.t.Cleanup(func() {
-		if err := closed(); err != nil {
-			r.t.Error(err)
-		}
-	})
-	return a
-}
 
 func TestAResetThatDoesNotHelpNeedsAReboot(t *testing.T) {
 	for name, c := range map[string]struct {

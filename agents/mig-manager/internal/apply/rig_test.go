@@ -41,13 +41,12 @@ func TestMain(m *testing.M) {
 
 // rig is a simulated node, and an Applier on it through the C ABI.
 type rig struct {
-	t    testing.TB
-	node *simtest.Node
-	dir  string
-	log  *strings.Builder
-	a    *apply.Applier
-	// idle shuts NVML down in this process.
-	idle func()
+	t       testing.TB
+	node    *simtest.Node
+	dir     string
+	log     *strings.Builder
+	a       *apply.Applier
+	session *nvml.Session
 	// sim takes commands of gpu-sim, and answers lines.
 	sim    io.Writer
 	answer *bufio.Scanner
@@ -66,25 +65,13 @@ func newRig(t testing.TB, args ...string) *rig {
 		t.Fatal(err)
 	}
 	r.batch()
-	var closed func() error
-	r.a, closed = applier(t, r, slog.New(slog.NewTextHandler(r.log, nil)))
-	r.idle = func() {
-		if err := closed(); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Cleanup(r.idle)
-	return r
-}
-
-// applier returns an Applier of a node. In a test, the node is reset without a process for it.
-func applier(t testing.TB, reset apply.Resetter, log *slog.Logger) (*apply.Applier, func() error) {
-	t.Helper()
-	a, closed, err := open(reset, log)
-	if err != nil {
+	var err error
+	if r.session, err = openSession(); err != nil {
 		t.Fatal(err)
 	}
-	return a, closed
+	r.a = r.with(r)
+	t.Cleanup(r.idle)
+	return r
 }
 
 // limit is how long the lease is held at most.
@@ -92,19 +79,40 @@ const limit = 30 * time.Second
 
 func lease(dir string) *contract.Lease { return contract.Dir{Root: filepath.Join(dir, "run")}.NVML() }
 
-func open(reset apply.Resetter, log *slog.Logger) (*apply.Applier, func() error, error) {
+// openSession returns the access of this process to NVML.
+func openSession() (*nvml.Session, error) {
 	root, bin, dir := os.Getenv("APPLY_TEST_ROOT"), os.Getenv("APPLY_TEST_BIN"), os.Getenv("APPLY_TEST_DIR")
-	session, err := nvml.New(nvml.Config{
+	return nvml.New(nvml.Config{
 		LibraryPath: filepath.Join(bin, "lib", "libnvidia-ml.so.1"), Proc: driverproc.Root(filepath.Join(root, "proc")), Lease: lease(dir),
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	a, err := apply.New(apply.Config{
+}
+
+// applier returns an Applier.
+func applier(session *nvml.Session, reset apply.Resetter, log *slog.Logger) (*apply.Applier, error) {
+	dir := os.Getenv("APPLY_TEST_DIR")
+	return apply.New(apply.Config{
 		Session: session, Lease: lease(dir), StateDir: filepath.Join(dir, "state"), Reset: reset,
 		Patience: 100 * time.Millisecond, Limit: limit, Log: log,
 	})
-	return a, session.Close, err
+}
+
+// idle shuts NVML down in this process.
+func (r *rig) idle() {
+	r.t.Helper()
+	if err := r.session.Close(); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// with returns an Applier of the node with another Resetter. go-nvml admits one session in a
+// process.
+func (r *rig) with(reset apply.Resetter) *apply.Applier {
+	r.t.Helper()
+	a, err := applier(r.session, reset, slog.New(slog.NewTextHandler(r.log, nil)))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a
 }
 
 // batch starts a process that runs commands of gpu-sim.

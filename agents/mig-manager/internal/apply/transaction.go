@@ -91,7 +91,7 @@ func (t *transaction) enter(p Plan) (units []unit, members []*member) {
 			continue
 		}
 		m := &member{id: c.GPU.UUID, index: c.GPU.Index, before: c.GPU.State, goal: c.Target, fabric: c.fabric}
-		if e, ok := t.journal.find(m.id); ok {
+		if e, ok := t.journal.find(m.id); ok && !same(m.before, e.Goal) {
 			m.before = e.Before // the last state that somebody asked for
 		}
 		t.journal.put(entry{UUID: m.id, Index: m.index, Before: m.before, Goal: m.goal, Desired: c.desired})
