@@ -68,6 +68,9 @@ func quote(s string) string {
 // IsList reports whether the value is a list.
 func (v Value) IsList() bool { return v.Set() && v.node.Kind == yaml.SequenceNode }
 
+// IsMap reports whether the value is a mapping.
+func (v Value) IsMap() bool { return v.Set() && v.node.Kind == yaml.MappingNode }
+
 // IsText reports whether the value is a text, and not a number or a boolean.
 func (v Value) IsText() bool {
 	return v.Set() && v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!str"
