@@ -5,11 +5,12 @@ go 1.26.0
 // The number of processors is not read again: an agent at rest should rest.
 godebug updatemaxprocs=0
 
-require outrigger.dev/pkg v0.0.0
+require (
+	github.com/google/go-cmp v0.7.0
+	outrigger.dev/pkg v0.0.0
+)
 
 require go.yaml.in/yaml/v3 v3.0.5
-
-require github.com/google/go-cmp v0.7.0 // indirect
 
 require (
 	github.com/NVIDIA/go-nvml v0.13.3-0 // indirect

@@ -1,0 +1,94 @@
+package migconfig
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+
+	"outrigger.dev/pkg/config/strict"
+	"outrigger.dev/pkg/gpu"
+)
+
+// Filter is a product to which an item is restricted.
+type Filter struct {
+	// Device holds the PCI device in the high and the vendor in the low 16 bits.
+	Device uint32
+	// Subsystem is 0 for any.
+	Subsystem uint32
+}
+
+// String returns the text of a filter in a config file: 0x233010DE, or
+// 0x233010DE:0x16C110DE.
+func (f Filter) String() string {
+	if f.Subsystem == 0 {
+		return fmt.Sprintf("0x%08X", f.Device)
+	}
+	return fmt.Sprintf("0x%08X:0x%08X", f.Device, f.Subsystem)
+}
+
+// Matches reports whether the GPU at pci is of the product.
+func (f Filter) Matches(pci gpu.PCI) bool {
+	return f.Device == pci.DeviceID && (f.Subsystem == 0 || f.Subsystem == pci.SubsystemID)
+}
+
+// nvidia is NVIDIA's PCI vendor.
+const nvidia = 0x10de
+
+var filterText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^0[xX]([0-9a-fA-F]{8})(?::0[xX]([0-9a-fA-F]{8}))?$`)
+})
+
+// ParseFilter reads the text of a Filter. mig-parted takes a text that it cannot read for
+// one that matches no GPU; this function rejects it.
+func ParseFilter(text string) (Filter, error) {
+	const form = "must be the PCI device and vendor, such as 0x233010DE, or with the subsystem, such as 0x233010DE:0x16C110DE"
+	m := filterText().FindStringSubmatch(text)
+	if m == nil {
+		return Filter{}, fmt.Errorf("invalid device filter %q: %s", text, form)
+	}
+	hex := func(s string) uint32 {
+		n, _ := strconv.ParseUint(s, 16, 32) // the pattern admits only digits, or nothing
+		return uint32(n)
+	}
+	f := Filter{Device: hex(m[1]), Subsystem: hex(m[2])}
+	switch {
+	case f.Device&0xffff == nvidia:
+		return f, nil
+	case f.Device>>16 == nvidia:
+		return Filter{}, fmt.Errorf("invalid device filter %q: it has the vendor first: must be 0x%04X10DE", text, f.Device&0xffff)
+	default:
+		return Filter{}, fmt.Errorf("invalid device filter %q: it does not end with NVIDIA's vendor 10DE: %s", text, form)
+	}
+}
+
+// filters reads a device filter, or a list of them.
+func filters(v strict.Value) []Filter {
+	if !v.Set() {
+		return nil
+	}
+	values := []strict.Value{v}
+	if v.IsList() {
+		values = v.List()
+		if len(values) == 0 {
+			v.Fail("the list is empty: remove device-filter for all products")
+		}
+	}
+	var out []Filter
+	for _, entry := range values {
+		word, ok := entry.Text()
+		if !ok {
+			continue
+		}
+		f, err := ParseFilter(word)
+		if err != nil {
+			entry.Fail("%v", err)
+			continue
+		}
+		if !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}

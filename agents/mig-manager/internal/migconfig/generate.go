@@ -1,0 +1,116 @@
+package migconfig
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+)
+
+// The names of configs that Generate always returns. The others are all-balanced, and
+// all-<profile> with "." in place of "+".
+const (
+	AllDisabled = "all-disabled"
+	AllEnabled  = "all-enabled"
+	AllBalanced = "all-balanced"
+)
+
+// ErrNoProfiles says that no GPU of a node reports what it can be divided into. Drivers
+// before 545 do not while the MIG mode is off.
+var ErrNoProfiles = errors.New("no GPU of the node reports MIG profiles")
+
+// Generate returns the configs that mig-parted generates for a node: MIG off, MIG on
+// without devices, for each profile as many devices of it as fit, and a balanced mix. It
+// returns an ErrNoProfiles beside the configs that need no profiles.
+func Generate(gpus []mig.GPU) (Config, error) {
+	var capable []mig.GPU
+	for _, g := range gpus {
+		if g.Capable && g.Fault == nil {
+			capable = append(capable, g)
+		}
+	}
+	c := Config{Entries: map[string][]Item{
+		AllDisabled: {{All: true}},
+		AllEnabled:  {{All: true, Desired: mig.Desired{Enabled: true}}},
+	}}
+	if !slices.ContainsFunc(capable, func(g mig.GPU) bool { return len(g.Board.Profiles) > 0 }) {
+		return c, ErrNoProfiles
+	}
+	for _, same := range alike(capable) {
+		where := target(same, capable)
+		board := same[0].Board
+		add := func(name string, devices map[gpu.Profile]int) {
+			item := where
+			item.Desired = mig.Desired{Enabled: true, Devices: devices}
+			c.Entries[name] = append(c.Entries[name], item)
+		}
+		for _, p := range board.Profiles {
+			add("all-"+strings.ReplaceAll(p.Name.String(), "+", "."), map[gpu.Profile]int{p.Name: Most(same[0].PCI, board, p)})
+		}
+		if mix := balanced(same[0].PCI, board); mix != nil {
+			add(AllBalanced, mix)
+		}
+	}
+	return c, nil
+}
+
+// a30 is the PCI device of an A30, for which NVML reports wrong numbers of instances.
+const a30 = 0x20b710de
+
+// Most returns how many instances of a profile a GPU can have.
+func Most(pci gpu.PCI, b mig.Board, p mig.Profile) int {
+	if strings.HasPrefix(p.Name.Attribute, "+me") {
+		return 1 // the media engines cannot be divided
+	}
+	most, end := 0, 0
+	for _, place := range p.Placements {
+		if place.Start >= end {
+			most, end = most+1, place.Start+place.Size
+		}
+	}
+	if p.Name.GPUSlices > 0 && b.ComputeSlices > 0 {
+		most = min(most, b.ComputeSlices/p.Name.GPUSlices)
+	}
+	if p.Max > 0 && pci.DeviceID != a30 {
+		most = min(most, p.Max)
+	}
+	return most
+}
+
+// balanced returns the devices of all-balanced, nil for a board that has none.
+func balanced(pci gpu.PCI, b mig.Board) map[gpu.Profile]int {
+	var counts map[int]int
+	switch b.ComputeSlices {
+	case 7:
+		counts = map[int]int{1: 2, 2: 1, 3: 1}
+	case 4:
+		counts = map[int]int{1: 2, 2: 1}
+	}
+	var out map[gpu.Profile]int
+	for slices, n := range counts {
+		p, ok := base(pci, b, slices)
+		if !ok {
+			return nil
+		}
+		if out == nil {
+			out = map[gpu.Profile]int{}
+		}
+		out[p] = n
+	}
+	return out
+}
+
+// base returns the profile with so many slices and no attribute of which a GPU can have
+// the most instances.
+func base(pci gpu.PCI, b mig.Board, slices int) (gpu.Profile, bool) {
+	var found gpu.Profile
+	best := 0
+	for _, p := range b.Profiles {
+		if n := Most(pci, b, p); p.Name.GPUSlices == slices && p.Name.Attribute == "" && n > best {
+			found, best = p.Name, n
+		}
+	}
+	return found, best > 0
+}

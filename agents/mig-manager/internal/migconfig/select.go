@@ -1,0 +1,158 @@
+package migconfig
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/text"
+)
+
+// ErrNoEntry says that a config has no entry of a name.
+var ErrNoEntry = errors.New("selected mig-config not present")
+
+// ErrNoMatch says that no item of an entry selects a GPU of the node.
+var ErrNoMatch = errors.New("selects no GPU of the node")
+
+// Selection is what an entry of a config asks of the GPUs of a node. Each GPU is in one
+// of its parts.
+type Selection struct {
+	Want map[gpu.UUID]mig.Desired
+	// Unmatched are the GPUs that no item selects. They stay as they are.
+	Unmatched []mig.GPU
+	// Incapable are the GPUs without a MIG mode that an item for all GPUs selects, or one
+	// that wants no MIG devices of them. They need nothing.
+	Incapable []mig.GPU
+	// Faulty are the GPUs that cannot be read, and that an item selects or, by the product,
+	// may select.
+	Faulty []mig.GPU
+}
+
+// Select returns what the entry of a name asks of the GPUs of a node. It returns an error
+// if two items ask different things of the same GPU, or if the entry names a GPU that does
+// not exist or has no MIG mode, and an ErrNoEntry or ErrNoMatch.
+func (c Config) Select(name string, gpus []mig.GPU) (Selection, error) {
+	items, ok := c.Entries[name]
+	if !ok {
+		return Selection{}, fmt.Errorf("%w: %q: must be %s", ErrNoEntry, name, text.OneOf(c.Names()))
+	}
+	var errs []error
+	for _, item := range items {
+		errs = append(errs, item.checkIndices(gpus))
+	}
+	s := Selection{Want: map[gpu.UUID]mig.Desired{}}
+	for _, g := range gpus {
+		errs = append(errs, s.add(items, g))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Selection{}, fmt.Errorf("config %q: %w", name, err)
+	}
+	if len(gpus) > 0 && len(s.Unmatched) == len(gpus) {
+		return s, fmt.Errorf("config %q %w, which has %s: add an item for it", name, ErrNoMatch, products(gpus))
+	}
+	return s, nil
+}
+
+// add puts a GPU into the part of the selection that the items say.
+func (s *Selection) add(items []Item, g mig.GPU) error {
+	var first *Item
+	for i := range items {
+		item := &items[i]
+		switch {
+		case !item.selects(g):
+		case first == nil:
+			first = item
+		case !same(first.Desired, item.Desired):
+			return fmt.Errorf("GPU %d is selected twice, and with different MIG devices: by %s and by %s: restrict one of them with devices or device-filter",
+				g.Index, first.name(), item.name())
+		}
+	}
+	switch {
+	case first == nil:
+		s.Unmatched = append(s.Unmatched, g)
+	case g.Fault != nil:
+		s.Faulty = append(s.Faulty, g)
+	case g.Capable:
+		s.Want[g.UUID] = first.Desired
+	case !first.All && first.Enabled:
+		return fmt.Errorf("GPU %d (%s) has no MIG mode, and %s enables it: remove the GPU from devices", g.Index, g.Name, first.name())
+	default:
+		s.Incapable = append(s.Incapable, g)
+	}
+	return nil
+}
+
+// selects reports whether the item selects a GPU. The product of a GPU that cannot be read
+// may be unknown: then the filters are taken to match.
+func (i Item) selects(g mig.GPU) bool {
+	if !i.All && !slices.Contains(i.GPUs, g.Index) {
+		return false
+	}
+	return len(i.Filters) == 0 || g.Fault != nil && g.PCI.DeviceID == 0 ||
+		slices.ContainsFunc(i.Filters, func(f Filter) bool { return f.Matches(g.PCI) })
+}
+
+// checkIndices returns an error for indices that the node does not have. An item for
+// products that the node does not have is for other nodes, and may have any.
+func (i Item) checkIndices(gpus []mig.GPU) error {
+	everywhere := i
+	everywhere.All = true
+	if len(i.Filters) > 0 && !slices.ContainsFunc(gpus, everywhere.selects) {
+		return nil
+	}
+	var missing []string
+	for _, index := range i.GPUs {
+		if !slices.ContainsFunc(gpus, func(g mig.GPU) bool { return g.Index == index }) {
+			missing = append(missing, strconv.Itoa(index))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: the node has no GPU %s: it has %s", i.name(), strings.Join(missing, ", "), products(gpus))
+}
+
+// name names an item in errors.
+func (i Item) name() string {
+	switch {
+	case i.At != "":
+		return i.At
+	case i.All:
+		return "the item for all GPUs"
+	default:
+		return fmt.Sprintf("the item for GPUs %v", i.GPUs)
+	}
+}
+
+// same reports whether both ask for the same.
+func same(a, b mig.Desired) bool { return a.Enabled == b.Enabled && maps.Equal(a.Devices, b.Devices) }
+
+// products lists GPUs, such as "GPUs 0 to 7 (0x20B010DE, NVIDIA A100-SXM4-40GB)".
+func products(gpus []mig.GPU) string {
+	var out []string
+	for i := 0; i < len(gpus); {
+		j := i + 1
+		for j < len(gpus) && gpus[j].PCI.DeviceID == gpus[i].PCI.DeviceID && gpus[j].Name == gpus[i].Name && gpus[j].Index == gpus[j-1].Index+1 {
+			j++
+		}
+		which := fmt.Sprintf("GPU %d", gpus[i].Index)
+		if j > i+1 {
+			which = fmt.Sprintf("GPUs %d to %d", gpus[i].Index, gpus[j-1].Index)
+		}
+		what := "cannot be read"
+		if gpus[i].Name != "" {
+			what = fmt.Sprintf("%s, %s", Filter{Device: gpus[i].PCI.DeviceID}, gpus[i].Name)
+		}
+		out = append(out, fmt.Sprintf("%s (%s)", which, what))
+		i = j
+	}
+	if len(out) == 0 {
+		return "no GPUs"
+	}
+	return strings.Join(out, ", ")
+}

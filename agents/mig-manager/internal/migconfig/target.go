@@ -1,0 +1,83 @@
+package migconfig
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+
+	"outrigger.dev/pkg/gpu/mig"
+)
+
+// alike groups GPUs that are of the same product and can be divided in the same way.
+func alike(gpus []mig.GPU) [][]mig.GPU {
+	return group(gpus, func(a, b mig.GPU) bool {
+		return a.PCI.DeviceID == b.PCI.DeviceID && reflect.DeepEqual(a.Board, b.Board)
+	})
+}
+
+// group puts each GPU to the first one that is the same.
+func group(gpus []mig.GPU, same func(a, b mig.GPU) bool) [][]mig.GPU {
+	var out [][]mig.GPU
+	for _, g := range gpus {
+		i := slices.IndexFunc(out, func(of []mig.GPU) bool { return same(of[0], g) })
+		if i < 0 {
+			out = append(out, nil)
+			i = len(out) - 1
+		}
+		out[i] = append(out[i], g)
+	}
+	return out
+}
+
+// target returns an item that selects some of all GPUs: by all, by their products, or, if
+// others are of the same products, by their indices too.
+func target(some, all []mig.GPU) Item {
+	if len(some) == len(all) {
+		return Item{All: true}
+	}
+	products := Item{All: true, Filters: filtersOf(some, false)}
+	if products.count(all) == len(some) {
+		return products
+	}
+	boards := Item{All: true, Filters: filtersOf(some, true)}
+	if boards.count(all) == len(some) {
+		return boards
+	}
+	item := Item{}
+	if products.count(all) < len(all) {
+		item.Filters = products.Filters
+	}
+	for _, g := range some {
+		item.GPUs = append(item.GPUs, g.Index)
+	}
+	return item
+}
+
+// count returns how many of the GPUs the item selects.
+func (i Item) count(gpus []mig.GPU) int {
+	n := 0
+	for _, g := range gpus {
+		if i.selects(g) {
+			n++
+		}
+	}
+	return n
+}
+
+// filtersOf returns filters for the products of GPUs.
+func filtersOf(gpus []mig.GPU, subsystem bool) []Filter {
+	var out []Filter
+	for _, g := range gpus {
+		f := Filter{Device: g.PCI.DeviceID}
+		if subsystem {
+			f.Subsystem = g.PCI.SubsystemID
+		}
+		if !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	slices.SortFunc(out, func(a, b Filter) int {
+		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Subsystem, b.Subsystem))
+	})
+	return out
+}
