@@ -43,7 +43,8 @@ type App struct {
 	ListenVariables []string
 	// New reads the flags, once, and makes the agent. It starts nothing, and blocks
 	// only to read its configuration: for a bounded time, or after a call of Waiting
-	// until c.Context ends. It reports a bad value with BadFlag or Usagef.
+	// until c.Context ends. It reports a bad value with BadFlag or Usagef. If it is nil, the
+	// program has commands only, and prints its help without one.
 	New func(c *cli.Context, log *slog.Logger) (*Agent, error)
 	// Source opens the GPU source that the flags name, for the command "snapshot".
 	// It is nil for an agent without GPUs.
@@ -52,8 +53,10 @@ type App struct {
 	StopLimit time.Duration
 	// Commands are the agent's own, in addition to version, probe, snapshot and
 	// wait. Their Actions get the logger from Logger, and c.Context ends on a signal. A
-	// command without an Action runs the agent.
+	// command without an Action runs the agent. Flags of commands may have several names.
 	Commands []*cli.Command
+	// UsageCode is the exit code for a wrong command line. Default: 2.
+	UsageCode int
 }
 
 // Agent is an agent that is ready to run. Only Run is required.
@@ -85,7 +88,8 @@ type Agent struct {
 }
 
 // Main runs the agent as the command line says and ends the process with exit code
-// 0, with 1 for an error while running, or with 2 for a wrong command line.
+// 0, with 1 for an error while running, with 2 for a wrong command line, or with that of an
+// ExitError.
 func Main(app App) {
 	os.Exit(Exec(context.Background(), app, os.Args, os.Stdout, os.Stderr))
 }

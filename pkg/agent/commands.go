@@ -15,13 +15,17 @@ import (
 )
 
 // commands returns the commands of every agent: version, completion, probe, snapshot for agents
-// with GPUs, and wait for agents with a run root.
+// with GPUs, and wait for agents with a run root. An App that is no agent has the first two.
 func (s *session) commands() []*cli.Command {
 	cmds := []*cli.Command{{
 		Name:   "version",
 		Usage:  "print name, version, Go version and platform",
 		Action: noArgs(s.version),
-	}, s.completionCommand(), s.probeCommand()}
+	}, s.completionCommand()}
+	if s.app.New == nil {
+		return cmds
+	}
+	cmds = append(cmds, s.probeCommand())
 	if s.app.Source != nil {
 		cmds = append(cmds, &cli.Command{
 			Name:   "snapshot",

@@ -27,7 +27,7 @@ func (s *session) dispatch(ctx context.Context, words []string) error {
 		return s.complete(words[:n-1])
 	}
 	root := &cli.Command{Name: s.app.Name, Flags: s.flags}
-	c, err := s.parse(&cli.Context{Context: ctx}, root, hoist(words, s.index, s.aliases))
+	c, err := s.parse(&cli.Context{Context: ctx}, root, hoist(words, s.index, s.aliases, s.allCommands()))
 	if errors.Is(err, flag.ErrHelp) {
 		return s.help()
 	}
@@ -39,6 +39,9 @@ func (s *session) dispatch(ctx context.Context, words []string) error {
 	}
 	switch name := c.Args().First(); name {
 	case "":
+		if s.app.New == nil {
+			return s.help()
+		}
 		return s.run(c) //nolint:contextcheck // c carries the context
 	case "help":
 		return s.help()
@@ -118,7 +121,10 @@ func (s *session) allCommands() []*cli.Command {
 func (s *session) help() error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s [options] [command]\n\n", s.app.Name, s.app.Usage, s.app.Name)
-	b.WriteString("Without a command, the agent runs. Options may precede or follow the command.\n\nCommands:\n")
+	if s.app.New != nil {
+		b.WriteString("Without a command, the agent runs. ")
+	}
+	b.WriteString("Options may precede or follow the command.\n\nCommands:\n")
 	for _, cmd := range s.allCommands() {
 		fmt.Fprintf(&b, "   %s\t%s\n", cmd.Name, cmd.Usage)
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -64,9 +65,20 @@ func (s *session) noteIgnored(c *cli.Context, log *slog.Logger) {
 // CheckFlags returns an error for each flag without an environment variable of the
 // same words: "--log-level" needs LOG_LEVEL, with or without words before or after
 // it, for example NVIDIA_DRIVER_ROOT for "--driver-root". It also rejects flags with
-// several names and required flags, which need code of cli.App that the chassis
-// does not run.
+// several names, for which an agent has App.Aliases, and required flags, which need code
+// of cli.App that the chassis does not run.
 func CheckFlags(flags []cli.Flag) error {
+	errs := []error{checkVariables(flags)}
+	for _, f := range flags {
+		if len(f.Names()) > 1 {
+			errs = append(errs, fmt.Errorf("check flag --%s: use App.Aliases for more names", f.Names()[0]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkVariables is CheckFlags for the flags of a command, which may have more names.
+func checkVariables(flags []cli.Flag) error {
 	var errs []error
 	for _, f := range flags {
 		ef, ok := f.(envFlag)
@@ -74,8 +86,8 @@ func CheckFlags(flags []cli.Flag) error {
 			errs = append(errs, fmt.Errorf("check flag --%s: type %T has no environment variables", f.Names()[0], f))
 			continue
 		}
-		if r, ok := f.(cli.RequiredFlag); len(f.Names()) > 1 || ok && r.IsRequired() {
-			errs = append(errs, fmt.Errorf("check flag --%s: use App.Aliases for more names, and Usagef in New for a required value", f.Names()[0]))
+		if r, ok := f.(cli.RequiredFlag); ok && r.IsRequired() {
+			errs = append(errs, fmt.Errorf("check flag --%s: use Usagef for a required value", f.Names()[0]))
 		}
 		if !slices.ContainsFunc(ef.GetEnvVars(), func(env string) bool { return sameWords(f.Names()[0], env) }) {
 			errs = append(errs, fmt.Errorf("check flag --%s: no environment variable in %q has its words: add %s",
@@ -130,9 +142,11 @@ func byName(flags []cli.Flag) (map[string]cli.Flag, error) {
 }
 
 // hoist moves the flags of the agent before the command, so that users can write
-// them on either side of it, and replaces aliases.
-func hoist(args []string, flags map[string]cli.Flag, aliases map[string]string) []string {
+// them on either side of it, and replaces aliases. After the command, a flag that it has
+// itself is not moved.
+func hoist(args []string, flags map[string]cli.Flag, aliases map[string]string, commands []*cli.Command) []string {
 	var front, rest []string
+	var own map[string]cli.Flag
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {
 			rest = append(rest, args[i:]...)
@@ -140,23 +154,42 @@ func hoist(args []string, flags map[string]cli.Flag, aliases map[string]string) 
 		}
 		word, dashes := strings.CutPrefix(args[i], "-")
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(word, "-"), "=")
-		if to := aliases[name]; dashes && to != "" {
-			name = to
+		f, to := own[name], &rest
+		if f == nil {
+			f, to = flags[cmp.Or(aliases[name], name)], &front
 		}
-		f := flags[name]
 		if !dashes || f == nil {
+			if !dashes && own == nil {
+				own = flagsOf(commands, args[i])
+			}
 			rest = append(rest, args[i])
 			continue
 		}
-		token := "--" + name
+		token := "--" + f.Names()[0]
 		if hasValue {
 			token += "=" + value
 		}
-		front = append(front, token)
+		*to = append(*to, token)
 		if takes, ok := f.(cli.DocGenerationFlag); ok && takes.TakesValue() && !hasValue && i+1 < len(args) {
 			i++
-			front = append(front, args[i])
+			*to = append(*to, args[i])
 		}
 	}
 	return append(front, rest...)
+}
+
+// flagsOf returns the flags of the command with a name, by each of their names.
+func flagsOf(commands []*cli.Command, name string) map[string]cli.Flag {
+	out := map[string]cli.Flag{}
+	for _, c := range commands {
+		if !c.HasName(name) {
+			continue
+		}
+		for _, f := range c.Flags {
+			for _, n := range f.Names() {
+				out[n] = f
+			}
+		}
+	}
+	return out
 }

@@ -239,7 +239,7 @@ func TestCheckAppFindsMistakes(t *testing.T) {
 	app.New = nil
 	app.Aliases = map[string]string{"old": "none", "interval": "replicas"}
 	app.Flags = append(app.Flags, brokenFlags()...)
-	app.Commands[0].Flags = brokenFlags()[:1]
+	app.Commands[0].Flags, app.Commands[0].Action = brokenFlags()[:1], nil
 	err := agent.CheckApp(app)
 	if err == nil {
 		t.Fatal("want errors")

@@ -50,7 +50,11 @@ type session struct {
 
 // setup completes the App and checks it.
 func (s *session) setup() error {
-	s.flags = slices.Concat(s.app.Flags, []cli.Flag{listenFlag(s.app.Listen, s.app.ListenVariables...)}, tlsFlags(), logFlags())
+	s.flags = slices.Clone(s.app.Flags)
+	if s.app.New != nil {
+		s.flags = slices.Concat(s.flags, []cli.Flag{listenFlag(s.app.Listen, s.app.ListenVariables...)}, tlsFlags())
+	}
+	s.flags = append(s.flags, logFlags()...)
 	s.running = map[string]bool{}
 	s.variables = map[string]string{}
 	s.aliases = maps.Clone(s.app.Aliases)
@@ -69,12 +73,12 @@ func (s *session) setup() error {
 	s.every = slices.Clone(s.flags)
 	for _, c := range s.allCommands() {
 		s.every = append(s.every, c.Flags...)
-		if err := CheckFlags(c.Flags); err != nil {
+		if err := checkVariables(c.Flags); err != nil {
 			errs = append(errs, fmt.Errorf("check command %s: %w", c.Name, err))
 		}
-	}
-	if s.app.New == nil {
-		errs = append(errs, errors.New("check app: New is missing"))
+		if c.Action == nil && s.app.New == nil {
+			errs = append(errs, fmt.Errorf("check command %s: it runs the agent, and the app has no New", c.Name))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -228,12 +232,16 @@ func (s *session) report(err error) int {
 	log := s.log
 	s.mu.Unlock()
 	text := s.nameVariables(oneLine(err))
-	if code := exitCode(err); log == nil || code == 2 {
+	code, usage := exitCode(err), isUsage(err)
+	if usage && code == 2 {
+		code = cmp.Or(s.app.UsageCode, code)
+	}
+	if log == nil || usage {
 		_, _ = fmt.Fprintf(s.stderr, "%s: %s\n", s.app.Name, text)
 		return code
 	}
 	log.Error("stopped with an error", "err", text)
-	return 1
+	return code
 }
 
 func (s *session) stopLimit() time.Duration { return cmp.Or(s.app.StopLimit, stopLimit) }

@@ -131,10 +131,30 @@ func (s *session) nameVariables(text string) string {
 	return text
 }
 
-// exitCode is 2 for an error in the command line, and 1 for any other.
+// ExitError is an error after which the program ends with an exit code of its own.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e *ExitError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error without the code.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// exitCode is 2 for an error in the command line, the code of an ExitError, and 1 for any
+// other.
 func exitCode(err error) int {
-	if usage := (*usageError)(nil); errors.As(err, &usage) {
+	if exit := (*ExitError)(nil); errors.As(err, &exit) {
+		return exit.Code
+	}
+	if isUsage(err) {
 		return 2
 	}
 	return 1
+}
+
+func isUsage(err error) bool {
+	usage := (*usageError)(nil)
+	return errors.As(err, &usage)
 }
