@@ -1,0 +1,117 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// grace is how long a hook that takes too long may go on after SIGTERM, before SIGKILL, and
+// how long the output of what a hook leaves behind is read.
+const grace = 2 * time.Second
+
+// Runner runs the hooks of a file.
+type Runner struct {
+	File File
+	// Env has the variables that each hook gets. They replace those of the hook, as in
+	// mig-parted: they say what is applied.
+	Env map[string]string
+	// Limit is how long a hook may take; 0 is no limit.
+	Limit time.Duration
+	// Log gets what hooks write, line by line.
+	Log *slog.Logger
+}
+
+// Run runs the hooks of a point, one after the other, and stops at the first that fails. A
+// hook ends with ctx, and with its limit; with it end all processes that it has started.
+// Of ApplyExit, all hooks run, also if ctx has ended, and all errors are returned.
+func (r Runner) Run(ctx context.Context, p Point) error {
+	var errs []error
+	if p == ApplyExit {
+		ctx = context.WithoutCancel(ctx)
+	}
+	for _, h := range r.File[p] {
+		err := r.run(ctx, p, h)
+		if err != nil && p != ApplyExit {
+			return err
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (r Runner) run(ctx context.Context, p Point, h Hook) error {
+	if r.Limit > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, r.Limit, fmt.Errorf("it took longer than %s", r.Limit))
+		defer cancel()
+		ctx = limited
+	}
+	log := r.Log.With("hook", string(p), "command", h.Command)
+	log.Info("running hook")
+	cmd := exec.CommandContext(ctx, h.Command, h.Args...) //nolint:gosec // the administrator's hooks file names it
+	cmd.Dir, cmd.Env = h.Dir, environment(h.Env, r.Env)
+	// A hook in a process group of its own can be ended with all that it has started.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return signal(cmd.Process, syscall.SIGTERM) }
+	cmd.WaitDelay = grace
+	err := output(cmd, log)
+	if ctx.Err() != nil {
+		_ = signal(cmd.Process, syscall.SIGKILL)
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("hook %s %s: %w: see its output in the log, and mend the hook or remove it from %s", p, h.Command, err, h.At)
+	}
+	return nil
+}
+
+// signal sends a signal to a process group.
+func signal(p *os.Process, s syscall.Signal) error {
+	if p == nil {
+		return os.ErrProcessDone
+	}
+	err := syscall.Kill(-p.Pid, s)
+	if errors.Is(err, syscall.ESRCH) {
+		return os.ErrProcessDone
+	}
+	return err
+}
+
+// output runs a program, and logs each line that it writes.
+func output(cmd *exec.Cmd, log *slog.Logger) error {
+	out, in := io.Pipe()
+	cmd.Stdout, cmd.Stderr = in, in
+	logged := make(chan struct{})
+	go func() {
+		defer close(logged)
+		lines(out, func(line string) { log.Info("hook output", "line", line) })
+	}()
+	err := cmd.Run()
+	_ = in.Close()
+	<-logged
+	if errors.Is(err, exec.ErrWaitDelay) {
+		log.Info("the hook ended, and a process that it started goes on; its output is no longer read")
+		return nil
+	}
+	return err
+}
+
+// environment returns variables as a process gets them; those of more replace others.
+func environment(env, more map[string]string) []string {
+	all := map[string]string{}
+	maps.Copy(all, env)
+	maps.Copy(all, more)
+	out := make([]string, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, name+"="+all[name])
+	}
+	return out
+}
