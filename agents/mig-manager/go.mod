@@ -13,12 +13,15 @@ require (
 require go.yaml.in/yaml/v3 v3.0.5
 
 require (
+	go.uber.org/goleak v1.3.0
+	gotest.tools/v3 v3.5.2
+)
+
+require (
 	github.com/NVIDIA/go-nvml v0.13.3-0 // indirect
 	github.com/cyphar/filepath-securejoin v0.7.0 // indirect
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
-	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.49.0 // indirect
-	gotest.tools/v3 v3.5.2
 )
 
 replace outrigger.dev/pkg => ../../pkg

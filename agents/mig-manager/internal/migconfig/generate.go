@@ -39,7 +39,7 @@ func Generate(gpus []mig.GPU) (Config, error) {
 		return c, ErrNoProfiles
 	}
 	for _, same := range alike(capable) {
-		where := target(same, capable)
+		where := boardTarget(same, capable)
 		board := same[0].Board
 		add := func(name string, devices map[gpu.Profile]int) {
 			item := where

@@ -67,7 +67,7 @@ func (s *Selection) add(items []Item, g mig.GPU) error {
 		case !item.selects(g):
 		case first == nil:
 			first = item
-		case !same(first.Desired, item.Desired):
+		case g.Fault == nil && !same(first.Desired, item.Desired):
 			return fmt.Errorf("GPU %d is selected twice, and with different MIG devices: by %s and by %s: restrict one of them with devices or device-filter",
 				g.Index, first.name(), item.name())
 		}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 )
 
@@ -35,20 +36,28 @@ func target(some, all []mig.GPU) Item {
 	if len(some) == len(all) {
 		return Item{All: true}
 	}
-	products := Item{All: true, Filters: filtersOf(some, false)}
-	if products.count(all) == len(some) {
+	products := Item{All: true, Filters: filtersOf(some, func(p gpu.PCI) Filter { return Filter{Device: p.DeviceID} })}
+	selected := products.count(all)
+	if selected == len(some) {
 		return products
 	}
-	boards := Item{All: true, Filters: filtersOf(some, true)}
-	if boards.count(all) == len(some) {
-		return boards
-	}
 	item := Item{}
-	if products.count(all) < len(all) {
+	if selected < len(all) {
 		item.Filters = products.Filters
 	}
 	for _, g := range some {
 		item.GPUs = append(item.GPUs, g.Index)
+	}
+	return item
+}
+
+// boardTarget is target for GPUs with the same board. Other boards of their product are
+// better told apart by the subsystem than by indices, which are those of one node.
+func boardTarget(some, all []mig.GPU) Item {
+	item := target(some, all)
+	boards := Item{All: true, Filters: filtersOf(some, func(p gpu.PCI) Filter { return Filter{p.DeviceID, p.SubsystemID} })}
+	if !item.All && boards.count(all) == len(some) {
+		return boards
 	}
 	return item
 }
@@ -64,15 +73,11 @@ func (i Item) count(gpus []mig.GPU) int {
 	return n
 }
 
-// filtersOf returns filters for the products of GPUs.
-func filtersOf(gpus []mig.GPU, subsystem bool) []Filter {
+// filtersOf returns the filters of GPUs, each once, in order.
+func filtersOf(gpus []mig.GPU, of func(gpu.PCI) Filter) []Filter {
 	var out []Filter
 	for _, g := range gpus {
-		f := Filter{Device: g.PCI.DeviceID}
-		if subsystem {
-			f.Subsystem = g.PCI.SubsystemID
-		}
-		if !slices.Contains(out, f) {
+		if f := of(g.PCI); !slices.Contains(out, f) {
 			out = append(out, f)
 		}
 	}
