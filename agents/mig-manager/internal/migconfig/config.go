@@ -6,7 +6,6 @@ package migconfig
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"outrigger.dev/pkg/config/strict"
@@ -127,7 +126,7 @@ func devices(v strict.Value) (all bool, indices []int) {
 		return true, nil
 	}
 	for _, entry := range v.List() {
-		n, ok := entry.Int(0, math.MaxInt)
+		n, ok := entry.Int(0, maxIndex)
 		switch {
 		case !ok:
 		case slices.Contains(indices, n):
@@ -172,5 +171,9 @@ func profiles(v strict.Value) map[gpu.Profile]int {
 	return out
 }
 
-// maxDevices bounds what a config can ask of a GPU. Today's have at most 7 MIG devices.
-const maxDevices = 64
+// The bounds of what a config can ask for. Nodes have up to 16 GPUs, and GPUs up to 7 MIG
+// devices.
+const (
+	maxDevices = 64
+	maxIndex   = 255
+)

@@ -80,7 +80,7 @@ func TestReadRejects(t *testing.T) {
 		"one index":                {head + "{devices: 0, mig-enabled: false}\n", `c.yaml:4: mig-configs.x[0].devices: invalid value "0": must be all, or a list of GPU indices such as [0, 2]`},
 		"no index":                 {head + "{devices: [], mig-enabled: false}\n", `c.yaml:4: mig-configs.x[0].devices: the list is empty: must be all, or a list of GPU indices such as [0, 2]`},
 		"an index twice":           {head + "{devices: [1, 0, 1], mig-enabled: false}\n", `c.yaml:4: mig-configs.x[0].devices[2]: GPU 1 is in the list twice`},
-		"a negative index":         {head + "{devices: [-1], mig-enabled: false}\n", `c.yaml:4: mig-configs.x[0].devices[0]: invalid value "-1": must be an integer of at least 0`},
+		"a negative index":         {head + "{devices: [-1], mig-enabled: false}\n", `c.yaml:4: mig-configs.x[0].devices[0]: invalid value "-1": must be an integer from 0 to 255`},
 		"more compute than GPU":    {head + "{devices: all, mig-enabled: true, mig-devices: {3c.2g.10gb: 1}}\n", `c.yaml:4: mig-configs.x[0].mig-devices.3c.2g.10gb: "3c.2g.10gb" is not a MIG profile: it has more compute slices than GPU slices`},
 		"a filter without a vendor": {
 			head + "{devices: all, device-filter: 0x20B0, mig-enabled: false}\n",

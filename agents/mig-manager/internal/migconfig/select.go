@@ -39,7 +39,7 @@ type Selection struct {
 func (c Config) Select(name string, gpus []mig.GPU) (Selection, error) {
 	items, ok := c.Entries[name]
 	if !ok {
-		return Selection{}, fmt.Errorf("%w: %q: must be %s", ErrNoEntry, name, text.OneOf(c.Names()))
+		return Selection{}, fmt.Errorf("%w: %q: must be %s", ErrNoEntry, name, c.Choices())
 	}
 	var errs []error
 	for _, item := range items {
@@ -56,6 +56,18 @@ func (c Config) Select(name string, gpus []mig.GPU) (Selection, error) {
 		return s, fmt.Errorf("config %q %w, which has %s: add an item for it", name, ErrNoMatch, products(gpus))
 	}
 	return s, nil
+}
+
+// maxChoices is how many names an error lists.
+const maxChoices = 8
+
+// Choices lists the names of the config for an error, the first ones of many.
+func (c Config) Choices() string {
+	names := c.Names()
+	if more := len(names) - maxChoices; more > 1 {
+		names = append(names[:maxChoices], fmt.Sprintf("one of %d others", more))
+	}
+	return text.OneOf(names)
 }
 
 // add puts a GPU into the part of the selection that the items say.
@@ -85,6 +97,25 @@ func (s *Selection) add(items []Item, g mig.GPU) error {
 		s.Incapable = append(s.Incapable, g)
 	}
 	return nil
+}
+
+// Indices returns how many GPUs a node needs for all indices that the entry of a name has: at
+// least 1.
+func (c Config) Indices(name string) int {
+	n := 1
+	for _, item := range c.Entries[name] {
+		for _, index := range item.GPUs {
+			n = max(n, index+1)
+		}
+	}
+	return n
+}
+
+// Filters reports whether an item of the entry of a name has a filter for a device.
+func (c Config) Filters(name string, device uint32) bool {
+	return slices.ContainsFunc(c.Entries[name], func(i Item) bool {
+		return slices.ContainsFunc(i.Filters, func(f Filter) bool { return f.Device == device })
+	})
 }
 
 // selects reports whether the item selects a GPU. The product of a GPU that cannot be read

@@ -1,0 +1,97 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/agent"
+)
+
+// notApplied is the error of an assert if the GPUs are not as the config says.
+type notApplied struct{ differences error }
+
+func (e *notApplied) Error() string {
+	return "assertion failure: selected configuration not currently applied: " + e.differences.Error()
+}
+
+func assertCommand() *cli.Command {
+	flags := append(configFlags("to compare with"),
+		modeFlag("compare only the MIG mode"),
+		&cli.BoolFlag{
+			Name: "valid-config", Aliases: []string{"a"}, EnvVars: []string{"MIG_PARTED_VALID_CONFIG"},
+			Usage: "only check that the file is valid and has the config",
+		},
+		&cli.BoolFlag{
+			Name: "all-gpus", EnvVars: []string{"MIG_PARTED_ALL_GPUS"},
+			Usage: "fail also if the config does not select each GPU of the node, as mig-parted does",
+		},
+		&cli.StringFlag{
+			Name: "exit-codes", EnvVars: []string{"MIG_PARTED_EXIT_CODES"}, Value: "mig-parted",
+			Usage: "`CODES` of the exit: mig-parted for 1 on any failure; detailed for 1 if the config is not applied, and 2 for an error",
+		},
+	)
+	return &cli.Command{
+		Name: "assert", Usage: "check that the GPUs have the MIG devices of a config",
+		Flags: flags, Action: action(assert),
+	}
+}
+
+// assert gives errors the exit code that the flags ask for.
+func assert(c *cli.Context, log *slog.Logger) error {
+	codes, err := agent.Choice(c, "exit-codes", "mig-parted", "detailed")
+	if err != nil {
+		return err
+	}
+	err = assertConfig(c, log)
+	if missed := (*notApplied)(nil); err == nil || errors.As(err, &missed) || codes != "detailed" {
+		return err
+	}
+	return &agent.ExitError{Code: 2, Err: err}
+}
+
+func assertConfig(c *cli.Context, log *slog.Logger) (err error) {
+	config, name, err := selected(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("valid-config") {
+		return say(c, "Selected MIG configuration is valid")
+	}
+	n, err := openNode(c, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.Close()) }()
+	gpus, err := n.gpus(c.Context)
+	if err != nil {
+		return err
+	}
+	s, err := choose(config, name, gpus, log)
+	if err != nil {
+		return err
+	}
+	if err := unreadable(s.Faulty); err != nil {
+		return err
+	}
+	var differences []error
+	for _, g := range gpus {
+		if want, ok := s.Want[g.UUID]; ok {
+			differences = append(differences, inForce(g, want, c.Bool("mode-only")))
+		}
+	}
+	if c.Bool("all-gpus") {
+		for _, g := range s.Unmatched {
+			differences = append(differences, fmt.Errorf("GPU %d: the config does not select it", g.Index))
+		}
+	}
+	if err := errors.Join(differences...); err != nil {
+		return &notApplied{err}
+	}
+	if c.Bool("mode-only") {
+		return say(c, "Selected MIG mode settings from configuration currently applied")
+	}
+	return say(c, "Selected MIG configuration currently applied")
+}

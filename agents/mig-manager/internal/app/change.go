@@ -1,0 +1,107 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/agents/mig-manager/internal/hooks"
+	"outrigger.dev/pkg/agent"
+)
+
+// hookFlags are those of commands that run hooks.
+func hookFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.PathFlag{
+			Name: "hooks-file", Aliases: []string{"k"}, EnvVars: []string{"MIG_PARTED_HOOKS_FILE"},
+			Usage: "`FILE` with programs to run before and after changes",
+		},
+		&cli.DurationFlag{
+			Name: "hook-timeout", EnvVars: []string{"MIG_PARTED_HOOK_TIMEOUT"}, Value: 10 * time.Minute,
+			Usage: "`TIME` after which a hook is ended, and has failed; 0 for no limit",
+		},
+	}
+}
+
+// runner returns the hooks that the flags name. Each gets these variables.
+func runner(c *cli.Context, log *slog.Logger, env map[string]string) (hooks.Runner, error) {
+	r := hooks.Runner{Env: env, Limit: c.Duration("hook-timeout"), Log: log}
+	if r.Limit < 0 {
+		return r, agent.BadFlag("hook-timeout", r.Limit.String(), "a duration of at least 0")
+	}
+	env["MIG_PARTED_HOOKS_FILE"] = c.Path("hooks-file")
+	env["MIG_PARTED_MODE_CHANGE_ONLY"] = strconv.FormatBool(c.Bool("mode-only"))
+	if c.Path("hooks-file") == "" {
+		return r, nil
+	}
+	data, err := os.ReadFile(c.Path("hooks-file"))
+	if err != nil {
+		return r, fmt.Errorf("flag --hooks-file: %w", err)
+	}
+	r.File, err = hooks.Read(c.Path("hooks-file"), data)
+	return r, err
+}
+
+// change is a change of the node's MIG layouts between hooks.
+type change struct {
+	node  *node
+	hooks hooks.Runner
+	// request reads the node and returns what shall be changed. The error leftOut is for GPUs
+	// of which nothing can be asked; the others are changed all the same.
+	request func(ctx context.Context) (req apply.Request, leftOut, err error)
+	log     *slog.Logger
+}
+
+// do makes the change: mig-parted's order of hooks, except that the mode and the layout change
+// together, after both hooks, because a GPU has to end with the old or the new ones of both.
+func (ch change) do(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, ch.hooks.Run(ctx, hooks.ApplyExit)) }()
+	if err := ch.hooks.Run(ctx, hooks.ApplyStart); err != nil {
+		return err
+	}
+	req, leftOut, err := ch.request(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := ch.node.Recover(ctx, req.Desired); err != nil {
+		ch.log.Warn("cannot end all of an earlier change of mig layouts, continuing with this one", "err", err)
+	}
+	p, err := ch.node.Plan(ctx, req)
+	if err != nil {
+		return err
+	}
+	mode := func(c apply.Change) bool { return c.Mode || c.Reset }
+	if slices.ContainsFunc(p.GPUs, mode) {
+		if err := ch.hooks.Run(ctx, hooks.PreApplyMode); err != nil {
+			return err
+		}
+	}
+	layout := func(c apply.Change) bool { return len(c.Steps) > 0 }
+	if !req.ModeOnly && slices.ContainsFunc(p.GPUs, layout) {
+		if err := ch.hooks.Run(ctx, hooks.PreApplyConfig); err != nil {
+			return err
+		}
+	}
+	r, err := ch.node.Apply(ctx, req)
+	return errors.Join(err, waiting(r, req), leftOut)
+}
+
+// waiting returns an error for GPUs whose MIG devices have to wait for a reset that the
+// request skips.
+func waiting(r apply.Result, req apply.Request) error {
+	var errs []error
+	for _, o := range r.GPUs {
+		if o.Outcome == apply.Pending && !req.ModeOnly && len(req.Desired[o.UUID].Devices) > 0 {
+			errs = append(errs, fmt.Errorf("GPU %d has no MIG devices yet: its MIG mode is on after a reset, which --skip-reset skips: reset it, and apply the config again", o.Index))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,70 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/agents/mig-manager/internal/boards"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/gpu/nvml"
+)
+
+// node is the node whose GPUs a command reads or changes.
+type node struct {
+	*apply.Applier
+	session *nvml.Session
+}
+
+// openNode opens the node that the flags describe. The caller closes it.
+func openNode(c *cli.Context, log *slog.Logger) (*node, error) {
+	host, err := agent.HostOf(c)
+	if err != nil {
+		return nil, err
+	}
+	d, err := driver.New(host, config.Driver{Root: host.DriverRoot, DevRoot: host.DevRoot})
+	if err != nil {
+		return nil, err
+	}
+	session, err := d.Session(log)
+	if err != nil {
+		return nil, err
+	}
+	a, err := apply.New(apply.Config{
+		Session: session, Lease: d.Contract.NVML(), StateDir: c.Path("state-dir"),
+		Reset: apply.SMI{DriverRoot: d.Root.CtrPath()}, Processes: apply.Processes{Proc: host.ProcRoot},
+		Board: knownBoard, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &node{Applier: a, session: session}, nil
+}
+
+// Close ends the use of NVML.
+func (n *node) Close() error { return n.session.Close() }
+
+// knownBoard returns what a product can be divided into, by the table of known boards.
+func knownBoard(pci gpu.PCI, memoryBytes uint64) (mig.Board, bool) {
+	p, ok := boards.Find(pci, memoryBytes)
+	return p.Board, ok
+}
+
+// gpus returns the GPUs of the node. Old drivers do not report what a GPU can be divided into
+// while its MIG mode is off: then it has what is known of the product.
+func (n *node) gpus(ctx context.Context) ([]mig.GPU, error) {
+	gpus, err := n.GPUs(ctx)
+	for i := range gpus {
+		g := &gpus[i]
+		if g.Capable && len(g.Board.Profiles) == 0 {
+			g.Board, _ = knownBoard(g.PCI, g.MemoryBytes)
+		}
+	}
+	return gpus, err
+}

@@ -1,0 +1,194 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/agents/mig-manager/internal/boards"
+	"outrigger.dev/agents/mig-manager/internal/migconfig"
+	"outrigger.dev/agents/mig-manager/internal/plan"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/text"
+)
+
+func boardFlag(usage string) cli.Flag {
+	return &cli.StringFlag{Name: "board", EnvVars: []string{"MIG_PARTED_BOARD"}, Usage: usage}
+}
+
+func planCommand() *cli.Command {
+	flags := append(configFlags("to plan"),
+		modeFlag("plan only the change of the MIG mode"),
+		&cli.PathFlag{
+			Name: "snapshot", EnvVars: []string{"MIG_PARTED_SNAPSHOT"},
+			Usage: "`FILE` with the output of the command snapshot, to plan for its GPUs; - for standard input",
+		},
+		boardFlag("`NAME` of a board to plan for an empty GPU of, without a GPU"),
+		&cli.BoolFlag{Name: "draw", EnvVars: []string{"MIG_PARTED_DRAW"}, Usage: "draw the layouts"},
+		formatFlag("text", "json"),
+	)
+	return &cli.Command{
+		Name: "plan", Usage: "print what apply would do, or why that is not possible; changes nothing",
+		Flags: flags, Action: action(planConfig),
+	}
+}
+
+func planConfig(c *cli.Context, log *slog.Logger) error {
+	format, err := agent.Choice(c, "output-format", "text", "json")
+	if err != nil {
+		return err
+	}
+	config, name, err := selected(c)
+	if err != nil {
+		return err
+	}
+	p, err := changes(c, config, name, log)
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		return printJSON(c.App.Writer, p)
+	}
+	return printPlan(c.App.Writer, p, c.Bool("draw"))
+}
+
+// changes returns what apply would change of the GPUs that the flags name.
+func changes(c *cli.Context, config migconfig.Config, name string, log *slog.Logger) (apply.Plan, error) {
+	if c.Path("snapshot") != "" && c.String("board") != "" {
+		return apply.Plan{}, agent.Usagef("flags --snapshot and --board: set only one of them")
+	}
+	gpus, err := boardGPUs(c, config.Indices(name))
+	if err == nil && c.Path("snapshot") != "" {
+		gpus, err = readSnapshot(c)
+	}
+	if err != nil {
+		return apply.Plan{}, err
+	}
+	if gpus != nil {
+		return offline(c, config, name, gpus, log)
+	}
+	return onNode(c, config, name, log)
+}
+
+// onNode plans for the GPUs of the node, and finds the processes that are in the way.
+func onNode(c *cli.Context, config migconfig.Config, name string, log *slog.Logger) (p apply.Plan, err error) {
+	n, err := openNode(c, log)
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, n.Close()) }()
+	gpus, err := n.gpus(c.Context)
+	if err != nil {
+		return p, err
+	}
+	s, err := choose(config, name, gpus, log)
+	if err != nil {
+		return p, err
+	}
+	p, err = n.Plan(c.Context, apply.Request{Desired: s.Want, ModeOnly: c.Bool("mode-only")})
+	return p, errors.Join(err, unreadable(s.Faulty))
+}
+
+// offline plans for GPUs that are not there.
+func offline(c *cli.Context, config migconfig.Config, name string, gpus []mig.GPU, log *slog.Logger) (apply.Plan, error) {
+	s, err := choose(config, name, gpus, log)
+	if err != nil {
+		return apply.Plan{}, err
+	}
+	var p apply.Plan
+	errs := []error{unreadable(s.Faulty)}
+	for _, g := range gpus {
+		want, asked := s.Want[g.UUID]
+		if !asked {
+			continue
+		}
+		target := mig.State{Enabled: want.Enabled, Pending: want.Enabled}
+		switch {
+		case !want.Enabled:
+		case !c.Bool("mode-only"):
+			if target.Layout, err = plan.Target(g.Board, g.Layout, want.Devices, nil); err != nil {
+				errs = append(errs, fmt.Errorf("plan MIG layout of GPU %d (%s): %w", g.Index, g.Name, err))
+			}
+		case g.Enabled:
+			target.Layout = g.Layout
+		}
+		p.GPUs = append(p.GPUs, toward(g, target))
+	}
+	return p, errors.Join(errs...)
+}
+
+// toward returns the way of a GPU to a state.
+func toward(g mig.GPU, target mig.State) apply.Change {
+	c := apply.Change{GPU: g, Target: target, Mode: g.Enabled != target.Enabled || g.Pending != target.Pending}
+	c.Reset = g.Enabled != target.Enabled && g.NeedsReset
+	switch {
+	case g.Enabled != target.Enabled:
+		c.Steps = append(plan.Steps(g.Board, g.Layout, nil), plan.Steps(g.Board, nil, target.Layout)...)
+	case g.Enabled:
+		c.Steps = plan.Steps(g.Board, g.Layout, target.Layout)
+	}
+	return c
+}
+
+// boardGPUs returns so many GPUs of the board that the flags name, nil if they name none.
+func boardGPUs(c *cli.Context, n int) ([]mig.GPU, error) {
+	name := c.String("board")
+	if name == "" {
+		return nil, nil
+	}
+	p, ok := boards.Named(name)
+	if !ok {
+		return nil, agent.BadFlag("board", name, text.OneOf(boardNames()))
+	}
+	return gpusOf(p, p.DeviceIDs[0], n), nil
+}
+
+// gpusOf returns empty GPUs of a product.
+func gpusOf(p boards.Product, device uint32, n int) []mig.GPU {
+	var out []mig.GPU
+	for i := range n {
+		out = append(out, mig.GPU{
+			Index: i, UUID: gpu.UUID(fmt.Sprintf("%s-%d", p.Name, i)), Name: p.Name, PCI: gpu.PCI{DeviceID: device},
+			MemoryBytes: p.MemoryBytes, Capable: true, NeedsReset: p.NeedsReset, Board: p.Board,
+		})
+	}
+	return out
+}
+
+func boardNames() []string {
+	var names []string
+	for _, p := range boards.All() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// readSnapshot returns the GPUs of the snapshot that the flags name.
+func readSnapshot(c *cli.Context) ([]mig.GPU, error) {
+	name, data, err := readFile(c, "snapshot")
+	if err != nil {
+		return nil, err
+	}
+	var gpus []mig.GPU
+	if err := json.Unmarshal(data, &gpus); err != nil {
+		return nil, fmt.Errorf("read snapshot %s: %w: it must be the output of the command snapshot", name, err)
+	}
+	ids := map[gpu.UUID]bool{}
+	for _, g := range gpus {
+		if g.Fault == nil && (!g.UUID.Valid() || ids[g.UUID]) {
+			return nil, fmt.Errorf("read snapshot %s: GPU %d has no UUID of its own: it must be the output of the command snapshot", name, g.Index)
+		}
+		ids[g.UUID] = true
+		g.Layout.Sort()
+	}
+	if len(gpus) == 0 {
+		return nil, fmt.Errorf("read snapshot %s: it has no GPUs", name)
+	}
+	return gpus, nil
+}

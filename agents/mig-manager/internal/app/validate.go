@@ -1,0 +1,217 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/agents/mig-manager/internal/boards"
+	"outrigger.dev/agents/mig-manager/internal/migconfig"
+	"outrigger.dev/agents/mig-manager/internal/plan"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/text"
+)
+
+func validateCommand() *cli.Command {
+	return &cli.Command{
+		Name: "validate", Usage: "check a config file against all known boards, without a GPU",
+		Flags: []cli.Flag{
+			configFlags("")[0],
+			&cli.StringFlag{
+				Name: "selected-config", Aliases: []string{"c"}, EnvVars: []string{"MIG_PARTED_SELECTED_CONFIG"},
+				Usage: "`NAME` of the only config to check; empty for all",
+			},
+			boardFlag("`NAME` of a board that must be able to have each config; empty for at least one of all"),
+			formatFlag("text", "json"),
+		},
+		Action: action(validate),
+	}
+}
+
+// verdict says which boards can have a config.
+type verdict struct {
+	Config string `json:"config"`
+	// Boards can have it.
+	Boards []string `json:"boards"`
+	// Problems are what is wrong with it; it is valid if there are none.
+	Problems []string `json:"problems"`
+	// why has the error of each other board.
+	why map[string]error
+}
+
+func validate(c *cli.Context, log *slog.Logger) error {
+	format, err := agent.Choice(c, "output-format", "text", "json")
+	if err != nil {
+		return err
+	}
+	config, err := readConfig(c)
+	if err != nil {
+		return err
+	}
+	names, products := config.Names(), boards.All()
+	if name := c.String("selected-config"); name != "" {
+		if _, name, err = selected(c); err != nil {
+			return err
+		}
+		names = []string{name}
+	}
+	board := c.String("board")
+	if board != "" {
+		p, ok := boards.Named(board)
+		if !ok {
+			return agent.BadFlag("board", board, text.OneOf(boardNames()))
+		}
+		products = []boards.Product{p}
+	}
+	verdicts := make([]verdict, 0, len(names))
+	invalid := 0
+	for _, name := range names {
+		v := judge(config, name, products)
+		if board != "" && len(v.Boards) == 0 && len(v.Problems) == 0 {
+			v.Problems = []string{fmt.Sprintf("%s: %v", board, v.why[board])}
+		}
+		if len(v.Boards) == 0 && len(v.Problems) == 0 {
+			v.Problems = []string{v.nearest(products)}
+		}
+		if len(v.Problems) > 0 {
+			invalid++
+		}
+		verdicts = append(verdicts, v)
+	}
+	noteUnknown(config, names, log)
+	if err := printVerdicts(c, verdicts, format); err != nil {
+		return err
+	}
+	if invalid > 0 {
+		return fmt.Errorf("%d of %d configs are not valid", invalid, len(verdicts))
+	}
+	return nil
+}
+
+// judge finds the products that can have a config. A problem is what cannot be right on any
+// node: items that overlap, or MIG devices of a product that the config names by its device
+// filter, and that no board with this device can have.
+func judge(config migconfig.Config, name string, products []boards.Product) verdict {
+	v := verdict{Config: name, Boards: []string{}, Problems: []string{}, why: map[string]error{}}
+	can := map[uint32]bool{}
+	var wrong []migconfig.Filter
+	for _, p := range products {
+		for _, device := range p.DeviceIDs {
+			err := possible(config, name, p, device)
+			infeasible := (*plan.Infeasible)(nil)
+			switch {
+			case err == nil:
+				can[device] = true
+				if !slices.Contains(v.Boards, p.Name) {
+					v.Boards = append(v.Boards, p.Name)
+				}
+				continue
+			case errors.Is(err, migconfig.ErrNoMatch):
+			case !errors.As(err, &infeasible):
+				v.problem(p.Name, err)
+			case config.Filters(name, device):
+				wrong = append(wrong, migconfig.Filter{Device: device})
+			}
+			v.why[p.Name] = err
+		}
+	}
+	for _, f := range wrong {
+		if p, ok := boards.Find(gpu.PCI{DeviceID: f.Device}, 0); ok && !can[f.Device] {
+			v.problem(p.Name, v.why[p.Name])
+		}
+	}
+	return v
+}
+
+func (v *verdict) problem(board string, err error) {
+	if text := fmt.Sprintf("%s: %v", board, err); !slices.Contains(v.Problems, text) {
+		v.Problems = append(v.Problems, text)
+	}
+}
+
+// nearest says why none of the products can have a config, by the first one that has all of
+// its profiles.
+func (v *verdict) nearest(products []boards.Product) string {
+	for _, p := range products {
+		infeasible := (*plan.Infeasible)(nil)
+		unknown := func(c plan.Cause) bool { return c.Limit == plan.UnknownProfile }
+		if errors.As(v.why[p.Name], &infeasible) && !slices.ContainsFunc(infeasible.Causes, unknown) {
+			return fmt.Sprintf("no known board can have it; %s: %v", p.Name, infeasible)
+		}
+	}
+	return "no known board has all of its profiles"
+}
+
+// possible returns nil if GPUs of a product can have a config.
+func possible(config migconfig.Config, name string, p boards.Product, device uint32) error {
+	gpus := gpusOf(p, device, config.Indices(name))
+	s, err := config.Select(name, gpus)
+	if err != nil {
+		return err
+	}
+	for _, g := range gpus {
+		if want, ok := s.Want[g.UUID]; ok && want.Enabled {
+			if _, err := plan.Target(g.Board, nil, want.Devices, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// noteUnknown logs the products of device filters that are not in the table of boards.
+func noteUnknown(config migconfig.Config, names []string, log *slog.Logger) {
+	seen := map[uint32]bool{}
+	for _, name := range names {
+		for _, item := range config.Entries[name] {
+			for _, f := range item.Filters {
+				if _, ok := boards.Find(gpu.PCI{DeviceID: f.Device}, 0); !ok && !seen[f.Device] {
+					log.Warn("unknown product, what the config asks of it is not checked", "device_filter", f, "config", name)
+				}
+				seen[f.Device] = true
+			}
+		}
+	}
+}
+
+func printVerdicts(c *cli.Context, verdicts []verdict, format string) error {
+	if format == "json" {
+		enc := json.NewEncoder(c.App.Writer)
+		enc.SetIndent("", "  ")
+		return enc.Encode(verdicts)
+	}
+	table := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "CONFIG\tVALID\tBOARDS")
+	for _, v := range verdicts {
+		valid := "yes"
+		if len(v.Problems) > 0 {
+			valid = "no"
+		}
+		list := strings.Join(v.Boards, ", ")
+		switch len(v.Boards) {
+		case len(boards.All()):
+			list = "all"
+		case 0:
+			list = "none"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", v.Config, valid, list)
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print the result: %w", err)
+	}
+	for _, v := range verdicts {
+		for _, p := range v.Problems {
+			if err := say(c, v.Config+": "+p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

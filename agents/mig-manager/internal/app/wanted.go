@@ -1,0 +1,66 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"outrigger.dev/agents/mig-manager/internal/migconfig"
+	"outrigger.dev/agents/mig-manager/internal/plan"
+	"outrigger.dev/pkg/gpu/mig"
+)
+
+// choose returns what a config asks of the GPUs, and logs which ones it leaves as they are.
+func choose(config migconfig.Config, name string, gpus []mig.GPU, log *slog.Logger) (migconfig.Selection, error) {
+	s, err := config.Select(name, gpus)
+	if err != nil {
+		return s, err
+	}
+	for _, g := range s.Unmatched {
+		log.Info("gpu is not selected by the config, it stays as it is", "gpu", g.Index, "product", g.Name)
+	}
+	for _, g := range s.Incapable {
+		log.Debug("gpu has no mig mode, there is nothing to do", "gpu", g.Index, "product", g.Name)
+	}
+	return s, nil
+}
+
+// unreadable returns an error for the GPUs that cannot be read, nil for none.
+func unreadable(gpus []mig.GPU) error {
+	var errs []error
+	for _, g := range gpus {
+		errs = append(errs, fmt.Errorf("GPU %d cannot be read: %w: repair or reset it", g.Index, g.Fault))
+	}
+	return errors.Join(errs...)
+}
+
+// inForce returns nil if a GPU has what is asked of it, and otherwise what differs. With
+// modeOnly, only the MIG mode counts.
+func inForce(g mig.GPU, want mig.Desired, modeOnly bool) error {
+	if g.Enabled != want.Enabled {
+		pending := ""
+		if g.Pending == want.Enabled {
+			pending = " until it is reset"
+		}
+		return fmt.Errorf("GPU %d: the MIG mode is %s%s, and the config wants it %s", g.Index, onOff(g.Enabled), pending, onOff(want.Enabled))
+	}
+	if modeOnly || !g.Enabled {
+		return nil
+	}
+	if has := g.Layout.Devices(); !maps.Equal(has, want.Devices) {
+		return fmt.Errorf("GPU %d: it has %s, and the config wants %s", g.Index, plan.Text(has), plan.Text(want.Devices))
+	}
+	if slices.ContainsFunc(g.Layout, func(i mig.Instance) bool { return len(i.Compute) == 0 }) {
+		return fmt.Errorf("GPU %d: it has a GPU instance without a compute instance", g.Index)
+	}
+	return nil
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
