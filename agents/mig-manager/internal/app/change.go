@@ -78,6 +78,9 @@ func (ch change) do(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if !p.Needed() {
+		return leftOut
+	}
 	mode := func(c apply.Change) bool { return c.Mode || c.Reset }
 	if slices.ContainsFunc(p.GPUs, mode) {
 		if err := ch.hooks.Run(ctx, hooks.PreApplyMode); err != nil {

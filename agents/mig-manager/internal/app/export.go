@@ -27,6 +27,10 @@ func exportCommand() *cli.Command {
 			},
 		},
 		Action: action(func(c *cli.Context, log *slog.Logger) error {
+			format, err := agent.Choice(c, "output-format", "yaml", "json")
+			if err != nil {
+				return err
+			}
 			gpus, err := observe(c, log)
 			if err != nil {
 				return err
@@ -36,7 +40,7 @@ func exportCommand() *cli.Command {
 					log.Warn("gpu cannot be read, it is left out", "gpu", g.Index, "err", g.Fault)
 				}
 			}
-			return printConfig(c, migconfig.Export(c.String("config-label"), gpus))
+			return printConfig(c, migconfig.Export(c.String("config-label"), gpus), format)
 		}),
 	}
 }
@@ -57,6 +61,10 @@ func generateCommand() *cli.Command {
 }
 
 func generate(c *cli.Context, log *slog.Logger) error {
+	format, err := agent.Choice(c, "output-format", "yaml", "json")
+	if err != nil {
+		return err
+	}
 	gpus, err := boardGPUs(c, 1)
 	if err == nil && gpus == nil {
 		gpus, err = observe(c, log)
@@ -68,15 +76,11 @@ func generate(c *cli.Context, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("generate config: %w: turn the MIG mode on, or name the board with --board", err)
 	}
-	return printConfig(c, config)
+	return printConfig(c, config, format)
 }
 
 // printConfig writes a config file to standard output, or to the file that the flags name.
-func printConfig(c *cli.Context, config migconfig.Config) error {
-	format, err := agent.Choice(c, "output-format", "yaml", "json")
-	if err != nil {
-		return err
-	}
+func printConfig(c *cli.Context, config migconfig.Config, format string) error {
 	encode := config.YAML
 	if format == "json" {
 		encode = config.JSON

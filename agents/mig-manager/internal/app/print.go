@@ -43,7 +43,7 @@ func printPlan(w io.Writer, p apply.Plan, draw bool) error {
 
 func printChange(out io.Writer, c apply.Change) {
 	if !c.Needed() {
-		fmt.Fprintf(out, "  nothing to do: it has %s\n", has(c.GPU.State))
+		fmt.Fprintf(out, "  stays: %s\n", has(c.GPU.State))
 		return
 	}
 	fmt.Fprintf(out, "  now:   %s\n", has(c.GPU.State))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -101,7 +102,7 @@ func validate(c *cli.Context, log *slog.Logger) error {
 func judge(config migconfig.Config, name string, products []boards.Product) verdict {
 	v := verdict{Config: name, Boards: []string{}, Problems: []string{}, why: map[string]error{}}
 	can := map[uint32]bool{}
-	var wrong []migconfig.Filter
+	wrong, clash := map[uint32]error{}, map[string][]string{}
 	for _, p := range products {
 		for _, device := range p.DeviceIDs {
 			err := possible(config, name, p, device)
@@ -109,30 +110,45 @@ func judge(config migconfig.Config, name string, products []boards.Product) verd
 			switch {
 			case err == nil:
 				can[device] = true
-				if !slices.Contains(v.Boards, p.Name) {
-					v.Boards = append(v.Boards, p.Name)
-				}
+				v.Boards = with(v.Boards, p.Name)
 				continue
 			case errors.Is(err, migconfig.ErrNoMatch):
 			case !errors.As(err, &infeasible):
-				v.problem(p.Name, err)
+				clash[err.Error()] = with(clash[err.Error()], p.Name)
 			case config.Filters(name, device):
-				wrong = append(wrong, migconfig.Filter{Device: device})
+				wrong[device] = fmt.Errorf("%s (%s): %w", p.Name, migconfig.Filter{Device: device}, err)
 			}
 			v.why[p.Name] = err
 		}
 	}
-	for _, f := range wrong {
-		if p, ok := boards.Find(gpu.PCI{DeviceID: f.Device}, 0); ok && !can[f.Device] {
-			v.problem(p.Name, v.why[p.Name])
+	for _, device := range slices.Sorted(maps.Keys(wrong)) {
+		if !can[device] {
+			v.Problems = append(v.Problems, wrong[device].Error())
 		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(clash)) {
+		v.Problems = append(v.Problems, fmt.Sprintf("%s: %s", listed(clash[text]), text))
 	}
 	return v
 }
 
-func (v *verdict) problem(board string, err error) {
-	if text := fmt.Sprintf("%s: %v", board, err); !slices.Contains(v.Problems, text) {
-		v.Problems = append(v.Problems, text)
+// with adds a word to a list that does not have it.
+func with(list []string, word string) []string {
+	if slices.Contains(list, word) {
+		return list
+	}
+	return append(list, word)
+}
+
+// listed lists boards.
+func listed(names []string) string {
+	switch len(names) {
+	case len(boards.All()):
+		return "all"
+	case 0:
+		return "none"
+	default:
+		return strings.Join(names, ", ")
 	}
 }
 
@@ -194,14 +210,7 @@ func printVerdicts(c *cli.Context, verdicts []verdict, format string) error {
 		if len(v.Problems) > 0 {
 			valid = "no"
 		}
-		list := strings.Join(v.Boards, ", ")
-		switch len(v.Boards) {
-		case len(boards.All()):
-			list = "all"
-		case 0:
-			list = "none"
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", v.Config, valid, list)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", v.Config, valid, listed(v.Boards))
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print the result: %w", err)
