@@ -78,6 +78,7 @@ func (ch change) do(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	leftOut = errors.Join(waiting(p, req), leftOut)
 	if !p.Needed() {
 		return leftOut
 	}
@@ -87,23 +88,26 @@ func (ch change) do(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	layout := func(c apply.Change) bool { return len(c.Steps) > 0 }
+	// A change of the mode leaves no instances, and needs no change of the layout if none shall be.
+	layout := func(c apply.Change) bool {
+		return len(c.Steps) > 0 && (!mode(c) || len(c.Target.Layout) > 0)
+	}
 	if !req.ModeOnly && slices.ContainsFunc(p.GPUs, layout) {
 		if err := ch.hooks.Run(ctx, hooks.PreApplyConfig); err != nil {
 			return err
 		}
 	}
-	r, err := ch.node.Apply(ctx, req)
-	return errors.Join(err, waiting(r, req), leftOut)
+	_, err = ch.node.Apply(ctx, req)
+	return errors.Join(err, leftOut)
 }
 
 // waiting returns an error for GPUs whose MIG devices have to wait for a reset that the
 // request skips.
-func waiting(r apply.Result, req apply.Request) error {
+func waiting(p apply.Plan, req apply.Request) error {
 	var errs []error
-	for _, o := range r.GPUs {
-		if o.Outcome == apply.Pending && !req.ModeOnly && len(req.Desired[o.UUID].Devices) > 0 {
-			errs = append(errs, fmt.Errorf("GPU %d has no MIG devices yet: its MIG mode is on after a reset, which --skip-reset skips: reset it, and apply the config again", o.Index))
+	for _, c := range p.GPUs {
+		if req.SkipReset && !req.ModeOnly && c.Target.Enabled != c.Target.Pending && len(req.Desired[c.GPU.UUID].Devices) > 0 {
+			errs = append(errs, fmt.Errorf("GPU %d gets no MIG devices yet: its MIG mode is on after a reset, which --skip-reset skips: reset it, and apply the config again", c.GPU.Index))
 		}
 	}
 	return errors.Join(errs...)
