@@ -20,7 +20,7 @@ func exportCommand() *cli.Command {
 	return &cli.Command{
 		Name: "export", Usage: "print the MIG modes and devices that the GPUs have, as a config file",
 		Flags: []cli.Flag{
-			formatFlag("yaml", "json"),
+			formatFlag("MIG_PARTED_OUTPUT_FORMAT", "yaml", "json"),
 			&cli.StringFlag{
 				Name: "config-label", Aliases: []string{"l"}, EnvVars: []string{"MIG_PARTED_CONFIG_LABEL"}, Value: "current",
 				Usage: "`NAME` of the config in the file",
@@ -53,7 +53,7 @@ func generateCommand() *cli.Command {
 				Name: "output-file", Aliases: []string{"f"}, EnvVars: []string{"MIG_PARTED_OUTPUT_FILE"},
 				Usage: "`FILE` to write; empty or - for standard output",
 			},
-			formatFlag("yaml", "json"),
+			formatFlag("MIG_PARTED_OUTPUT_FORMAT", "yaml", "json"),
 			boardFlag("`NAME` of a board to generate the file for, without a GPU"),
 		},
 		Action: action(generate),

@@ -35,9 +35,9 @@ func modeFlag(usage string) cli.Flag {
 	}
 }
 
-func formatFlag(formats ...string) cli.Flag {
+func formatFlag(env string, formats ...string) cli.Flag {
 	return &cli.StringFlag{
-		Name: "output-format", Aliases: []string{"o"}, EnvVars: []string{"MIG_PARTED_OUTPUT_FORMAT"}, Value: formats[0],
+		Name: "output-format", Aliases: []string{"o"}, EnvVars: []string{env}, Value: formats[0],
 		Usage: "`FORMAT` of the output: " + text.OneOf(formats),
 	}
 }

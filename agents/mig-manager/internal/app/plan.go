@@ -31,7 +31,7 @@ func planCommand() *cli.Command {
 		},
 		boardFlag("`NAME` of a board to plan for an empty GPU of, without a GPU"),
 		&cli.BoolFlag{Name: "draw", EnvVars: []string{"MIG_PARTED_DRAW"}, Usage: "draw the layouts"},
-		formatFlag("text", "json"),
+		formatFlag("MIG_PLAN_OUTPUT_FORMAT", "text", "json"),
 	)
 	return &cli.Command{
 		Name: "plan", Usage: "print what apply would do, or why that is not possible; changes nothing",

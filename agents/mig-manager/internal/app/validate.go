@@ -30,7 +30,7 @@ func validateCommand() *cli.Command {
 				Usage: "`NAME` of the only config to check; empty for all",
 			},
 			boardFlag("`NAME` of a board that must be able to have each config; empty for at least one of all"),
-			formatFlag("text", "json"),
+			formatFlag("MIG_VALIDATE_OUTPUT_FORMAT", "text", "json"),
 		},
 		Action: action(validate),
 	}

@@ -1,0 +1,64 @@
+package app_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"outrigger.dev/agents/mig-manager/internal/app"
+	"outrigger.dev/agents/mig-manager/internal/boards"
+	"outrigger.dev/agents/mig-manager/internal/migconfig"
+	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/gpu"
+)
+
+const page = "../../../../docs/mig-manager.md"
+
+func TestFlagsAreDocumented(t *testing.T) { agenttest.Documented(t, app.App(), page) }
+
+// TestCommandsAreDocumented looks for each command, and for the variables of its flags.
+func TestCommandsAreDocumented(t *testing.T) {
+	text := documentation(t)
+	for _, c := range app.Parted().Commands {
+		if !strings.Contains(text, "\n| `"+c.Name) && !strings.Contains(text, ", `"+c.Name) {
+			t.Errorf("no row of %s has the command %s", page, c.Name)
+		}
+		for _, f := range c.Flags {
+			if name := "`--" + f.Names()[0] + "`"; !strings.Contains(text, name) {
+				t.Errorf("%s does not name the flag %s of %s", page, name, c.Name)
+			}
+		}
+	}
+}
+
+// TestBoardsAreDocumented has the table of the page.
+func TestBoardsAreDocumented(t *testing.T) {
+	text := documentation(t)
+	for _, p := range boards.All() {
+		var devices, profiles []string
+		for _, d := range p.DeviceIDs {
+			devices = append(devices, fmt.Sprintf("%04X", d>>16))
+		}
+		for _, profile := range p.Board.Profiles {
+			one := "`" + profile.Name.String() + "`"
+			if n := migconfig.Most(gpu.PCI{DeviceID: p.DeviceIDs[0]}, p.Board, profile); n > 1 {
+				one += fmt.Sprintf(" × %d", n)
+			}
+			profiles = append(profiles, one)
+		}
+		row := fmt.Sprintf("| `%s` | %s | %s |\n", p.Name, strings.Join(devices, ", "), strings.Join(profiles, ", "))
+		if !strings.Contains(text, row) {
+			t.Errorf("%s lacks the row\n%s", page, row)
+		}
+	}
+}
+
+func documentation(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
