@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 // TestWhatCannotBeDoneChangesNothing lists mistakes of users. The GPUs stay as they are.
@@ -161,4 +165,34 @@ func TestHooksRunInOrder(t *testing.T) {
 			t.Errorf("the GPUs were changed after the hook %s had failed", tc.fails)
 		}
 	}
+}
+
+// TestASignalEndsTheHookAndTheApply stops an apply while a hook runs. What the hooks have
+// begun is ended by those of apply-exit.
+func TestASignalEndsTheHookAndTheApply(t *testing.T) {
+	r := newRig(t, "h100-80", 1)
+	hooks, notes := noted(t, "")
+	text, err := os.ReadFile(hooks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("  pre-apply-mode:\n"), []byte("  pre-apply-mode:\n  - {command: /bin/sh, args: [-c, echo waiting; sleep 1000]}\n"), 1)
+	if err := os.WriteFile(hooks, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := agenttest.Command(t, r.Node, "apply", "-f", defaults, "-c", "all-1g.10gb", "-k", hooks, "--run-root", r.run, "--state-dir", r.state)
+	p := agenttest.Start(t, cmd)
+	p.Said("line=waiting")
+	p.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("the apply ended with %v, want exit code 1", err)
+	}
+	ran, err := os.ReadFile(notes)
+	if want := "apply-start all-1g.10gb false\napply-exit all-1g.10gb false\n"; err != nil || string(ran) != want {
+		t.Errorf("the hooks ran\n%swant\n%s%v", ran, want, err)
+	}
+	if !strings.Contains(p.Log.String(), "mig-manager: hook pre-apply-mode /bin/sh: terminated signal received\n") {
+		t.Error("the error does not name the hook")
+	}
+	r.prints(exported(), "export")
 }

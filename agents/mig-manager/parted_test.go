@@ -59,9 +59,10 @@ func TestAUserOfMIGParted(t *testing.T) {
 	}
 }
 
-// TestAllDefaultConfigs applies each entry that selects the GPU, from the one before.
+// TestAllDefaultConfigs applies each entry that selects the GPU, from the one before, to a
+// board of each kind: of 4 and of 7 compute slices, with a reset and without.
 func TestAllDefaultConfigs(t *testing.T) {
-	for _, model := range []string{"h100-80", "h200", "b200", "a30", "a100-40", "a100-80"} {
+	for _, model := range []string{"a30", "a100-80", "h200"} {
 		t.Run(model, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, model, 1)

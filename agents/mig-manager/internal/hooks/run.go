@@ -49,8 +49,9 @@ func (r Runner) Run(ctx context.Context, p Point) error {
 }
 
 func (r Runner) run(ctx context.Context, p Point, h Hook) error {
+	whole := ctx
 	if r.Limit > 0 {
-		limited, cancel := context.WithTimeoutCause(ctx, r.Limit, fmt.Errorf("it took longer than %s", r.Limit))
+		limited, cancel := context.WithTimeout(ctx, r.Limit)
 		defer cancel()
 		ctx = limited
 	}
@@ -65,9 +66,13 @@ func (r Runner) run(ctx context.Context, p Point, h Hook) error {
 	err := output(cmd, log)
 	if ctx.Err() != nil {
 		_ = signal(cmd.Process, syscall.SIGKILL)
-		err = context.Cause(ctx)
 	}
-	if err != nil {
+	switch {
+	case whole.Err() != nil:
+		return fmt.Errorf("hook %s %s: %w", p, h.Command, context.Cause(whole))
+	case ctx.Err() != nil:
+		return fmt.Errorf("hook %s %s: it took longer than %s: mend it, or raise the limit of hooks: %s", p, h.Command, r.Limit, h.At)
+	case err != nil:
 		return fmt.Errorf("hook %s %s: %w: see its output in the log, and mend the hook or remove it from %s", p, h.Command, err, h.At)
 	}
 	return nil
