@@ -10,11 +10,18 @@ import (
 	"strings"
 	"testing"
 
+	"outrigger.dev/test/cluster/cluster"
 	"outrigger.dev/test/e2e/stack"
 )
 
 // exporter installs the DCGM exporter until the test ends, and returns what scrapes it.
 func exporter(t *testing.T, values ...string) (scrape func() string) {
+	t.Helper()
+	return exporterOf(t, "", values...)
+}
+
+// exporterOf is exporter with a file of values.
+func exporterOf(t *testing.T, file string, values ...string) (scrape func() string) {
 	t.Helper()
 	t.Cleanup(func() {
 		if err := shared.Uninstall(context.WithoutCancel(t.Context()), "dcgm-exporter"); err != nil {
@@ -25,6 +32,7 @@ func exporter(t *testing.T, values ...string) (scrape func() string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	release.File = file
 	if err := shared.Install(t.Context(), release); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +66,8 @@ func series(scraped, name string, parts ...string) (values []float64) {
 func TestExporter(t *testing.T) {
 	pluginWith(t, timeSlicing)
 	allocatable(t, 2*gpus, limit)
-	scrape := exporter(t, "collectInterval=1000", "hostPID=true")
+	scrape := exporter(t, "collectInterval=1000", "hostPID=true", "hpcJobMapping.enabled=true", "enablePodUID=true", "enablePodLabels=true",
+		"podLabelAllowlistRegex[0]=^example.com/team$")
 	eventually(t, "all GPUs are up", func() bool {
 		up := series(scrape(), "gpu_up")
 		return len(up) == gpus && slices.Min(up) == 1
@@ -68,14 +77,18 @@ func TestExporter(t *testing.T) {
 	for i, nodes := range holders {
 		byGPU[nodes[0]] = append(byGPU[nodes[0]], fmt.Sprintf("holder-nvidia-com-gpu-1-%d", i))
 	}
+	alone := ""
 	for device, pods := range byGPU {
 		minor := strings.TrimPrefix(device, "/dev/nvidia")
 		if len(pods) == 1 {
+			alone = pods[0]
 			t.Run("a pod with a GPU of its own", func(t *testing.T) { ownGPU(t, scrape, pods[0], minor) })
 		} else {
 			t.Run("pods that share a GPU", func(t *testing.T) { sharedGPU(t, scrape, pods, minor) })
 		}
 	}
+	t.Run("the labels of a pod", func(t *testing.T) { podLabels(t, scrape, alone) })
+	t.Run("the job of a GPU", func(t *testing.T) { job(t, scrape, "0") })
 	t.Run("an error of a GPU", func(t *testing.T) {
 		before := scrape()
 		simulate(t, "xid", "0", "31")
@@ -148,4 +161,62 @@ func sharedGPU(t *testing.T, scrape func() string, pods []string, minor string) 
 		// The second is three times as busy as the first.
 		return len(busy) == 2 && busy[0] > 1 && busy[1] > 2*busy[0] && busy[1] < 4*busy[0]
 	})
+}
+
+// podLabels checks that metrics have the labels of a pod that are allowed, and no others.
+func podLabels(t *testing.T, scrape func() string, pod string) {
+	kubectl(t, "label", "pod", pod, "example.com/team=vision", "example.com/other=hidden")
+	uid := kubectl(t, "get", "pod", pod, "-o", "jsonpath={.metadata.uid}")
+	eventually(t, "the metrics have the label of the pod that is allowed, and its UID", func() bool {
+		return len(series(scrape(), "DCGM_FI_DEV_GPU_TEMP", `pod="`+pod+`"`, `example_com_team="vision"`, `pod_uid="`+uid+`"`)) == 1
+	})
+	if got := scrape(); strings.Contains(got, "example_com_other") || strings.Contains(got, "hidden") {
+		t.Error("a label that is not allowed is served")
+	}
+}
+
+// job gives a GPU a job as a batch system does, and checks that its metrics have it.
+func job(t *testing.T, scrape func() string, index string) {
+	const folder = "/var/lib/dcgm-exporter/job-mapping"
+	onGPUNode(t, "echo 4711 > "+folder+"/"+index)
+	t.Cleanup(func() {
+		if _, err := shared.Exec(context.WithoutCancel(t.Context()), gpuNode(), "rm", "-rf", folder); err != nil {
+			t.Error(err)
+		}
+	})
+	with := func() []float64 { return series(scrape(), "DCGM_FI_DEV_GPU_TEMP", `gpu="`+index+`"`, `hpc_job="4711"`) }
+	eventually(t, "the metrics have the job", func() bool { return len(with()) == 1 })
+	onGPUNode(t, "rm "+folder+"/"+index)
+	eventually(t, "the metrics have no job", func() bool { return len(with()) == 0 })
+}
+
+// withoutPrivileges checks what the exporter can do as the chart documents it for containers without
+// privileges. The RuntimeClass nvidia gives them the driver and the GPUs.
+func withoutPrivileges(t *testing.T) {
+	scrape := exporterOf(t, "../../charts/testdata/dcgm-exporter/unprivileged.values.yaml", "collectInterval=1000")
+	eventually(t, "all GPUs are up", func() bool {
+		up := series(scrape(), "gpu_up")
+		return len(up) == gpus && slices.Min(up) == 1
+	})
+	const pod = "--selector=app=nvidia-dcgm-exporter"
+	if rights := kubectl(t, "-n", stack.Namespace, "get", "pod", pod, "-o", "jsonpath={.items[0].spec.containers[0].securityContext}"); !strings.Contains(rights, `"drop":["ALL"]`) || !strings.Contains(rights, `"privileged":false`) {
+		t.Errorf("the container has the rights %s", rights)
+	}
+	const name = "beside-the-exporter"
+	t.Cleanup(func() { kubectlCleanup(t, "delete", "pod", "--ignore-not-found", "--wait", name) })
+	if err := shared.Apply(t.Context(), fmt.Sprintf(holder, name, cluster.BusyboxImage, stack.GPU, "1")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the metrics have the pod", func() bool {
+		return len(series(scrape(), "DCGM_FI_DEV_GPU_TEMP", `pod="`+name+`"`, `namespace="default"`, `container="shell"`)) == 1
+	})
+	simulate(t, "xid", "0", "31")
+	eventually(t, "an error is counted", func() bool {
+		got := series(scrape(), "gpu_xid_errors_total", `gpu="0"`, `xid="31"`)
+		return len(got) == 1 && got[0] == 1
+	})
+	// The kernel's log is not one of the devices of the container.
+	if log := kubectl(t, "-n", stack.Namespace, "logs", pod); !strings.Contains(log, "errors that only the kernel's log has are not counted") {
+		t.Errorf("the log does not say what cannot be read:\n%s", log)
+	}
 }

@@ -64,6 +64,7 @@ func TestContainerToolkit(t *testing.T) {
 		toolkit(t, "acceptVisibleDevicesEnvvar=true")
 		t.Run("a pod gets the GPU that it was allocated", func(t *testing.T) { aPodThroughTheRuntime(t) })
 		t.Run("a pod waits for its GPU, and says so", aPodWaitsForItsGPU)
+		t.Run("the exporter needs no privileges", withoutPrivileges)
 		sum := "sha256sum " + gpuSpec
 		whole := onGPUNode(t, sum)
 		t.Run("the specs follow the MIG devices", func(t *testing.T) {
