@@ -125,7 +125,7 @@ func TestPlanRejects(t *testing.T) {
 	}{
 		"what does not fit": {
 			[]string{"-f", impossible, "--board", "a100-80"},
-			"GPU 0 (a100-80): fit 2 × 3g.40gb + 3 × 1g.10gb on one GPU: 9 compute slices are needed, and the GPU has 7",
+			"GPU 0 (a100-80-0): fit 2 × 3g.40gb + 3 × 1g.10gb on one GPU: 9 compute slices are needed, and the GPU has 7",
 		},
 		"another board":        {[]string{"-f", defaults, "-c", "all-1g.5gb", "--board", "a30"}, `config "all-1g.5gb" selects no GPU of the node, which has GPU 0 (0x20B710DE, a30): add an item for it`},
 		"an unknown board":     {[]string{"-f", defaults, "-c", "all-1g.5gb", "--board", "a300"}, `flag --board: invalid value "a300": must be a100-40, `},

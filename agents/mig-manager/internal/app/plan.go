@@ -102,7 +102,7 @@ func offline(c *cli.Context, config migconfig.Config, name string, gpus []mig.GP
 		return apply.Plan{}, err
 	}
 	var p apply.Plan
-	errs := []error{unreadable(s.Faulty)}
+	var refused apply.Refusals
 	for _, g := range gpus {
 		want, asked := s.Want[g.UUID]
 		if !asked {
@@ -112,15 +112,14 @@ func offline(c *cli.Context, config migconfig.Config, name string, gpus []mig.GP
 		switch {
 		case !want.Enabled:
 		case !c.Bool("mode-only"):
-			if target.Layout, err = plan.Target(g.Board, g.Layout, want.Devices, nil); err != nil {
-				errs = append(errs, fmt.Errorf("plan MIG layout of GPU %d (%s): %w", g.Index, g.Name, err))
-			}
+			target.Layout, err = plan.Target(g.Board, g.Layout, want.Devices, nil)
+			refused.Add(g, err)
 		case g.Enabled:
 			target.Layout = g.Layout
 		}
 		p.GPUs = append(p.GPUs, toward(g, target))
 	}
-	return p, errors.Join(errs...)
+	return p, errors.Join(unreadable(s.Faulty), refused.Err())
 }
 
 // toward returns the way of a GPU to a state.

@@ -45,6 +45,7 @@ func (o *observer) plan(req Request) (Plan, error) {
 	}
 	var p Plan
 	var errs []error
+	var refused Refusals
 	for id := range req.Desired {
 		if !slices.ContainsFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == id }) {
 			errs = append(errs, fmt.Errorf("plan MIG layout of GPU %s: %w", id, partition.ErrNoGPU))
@@ -56,13 +57,11 @@ func (o *observer) plan(req Request) (Plan, error) {
 			continue
 		}
 		c, err := o.change(g, d, req)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("plan MIG layout of GPU %d (%s): %w", g.Index, g.UUID, err))
-		}
+		refused.Add(g, err)
 		c.desired = &d
 		p.GPUs = append(p.GPUs, c)
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(append(errs, refused.Err())...); err != nil {
 		return Plan{}, err
 	}
 	return p, o.addPeers(&p)

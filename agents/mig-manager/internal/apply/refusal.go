@@ -1,0 +1,50 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"outrigger.dev/pkg/gpu/mig"
+)
+
+// Refusals collects why GPUs cannot have what is asked of them. GPUs with the same reason
+// are named together: often all of a node have it.
+type Refusals struct{ list []refusal }
+
+type refusal struct {
+	gpus []mig.GPU
+	err  error
+}
+
+// Add adds the reason for a GPU, nil for none.
+func (r *Refusals) Add(g mig.GPU, err error) {
+	if err == nil {
+		return
+	}
+	i := slices.IndexFunc(r.list, func(o refusal) bool { return o.err.Error() == err.Error() })
+	if i < 0 {
+		r.list = append(r.list, refusal{err: err})
+		i = len(r.list) - 1
+	}
+	r.list[i].gpus = append(r.list[i].gpus, g)
+}
+
+// Err returns an error that wraps each reason once, nil if there is none.
+func (r *Refusals) Err() error {
+	var errs []error
+	for _, o := range r.list {
+		which := fmt.Sprintf("GPU %d (%s)", o.gpus[0].Index, o.gpus[0].UUID)
+		if len(o.gpus) > 1 {
+			var indices []string
+			for _, g := range o.gpus {
+				indices = append(indices, strconv.Itoa(g.Index))
+			}
+			which = "GPUs " + strings.Join(indices, ", ")
+		}
+		errs = append(errs, fmt.Errorf("plan MIG layout of %s: %w", which, o.err))
+	}
+	return errors.Join(errs...)
+}
