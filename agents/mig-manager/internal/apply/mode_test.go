@@ -1,6 +1,7 @@
 package apply_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -137,4 +138,35 @@ func TestAGPUIsLostAmidTheChange(t *testing.T) {
 		t.Error(err)
 	}
 	r.untouched([]string{"true true 2g.12gb@2:2/2@0", "true true 2g.12gb@2:2/2@0"})
+}
+
+// A SIGTERM amid a change does not leave half of it.
+func TestWhatHasBegunIsBroughtToAnEnd(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=a30")
+	ctx, cancel := context.WithCancel(t.Context())
+	a := r.with(resetFunc(func() error {
+		cancel()
+		r.run("reset --takes 0s 0")
+		return nil
+	}))
+	if res, err := a.Apply(ctx, r.ask(map[int]string{0: "2g.12gb"})); err != nil {
+		t.Errorf("Apply() = %+v, %v", res, err)
+	}
+	r.untouched([]string{"true true 2g.12gb@2:2/2@0"})
+}
+
+// A step that fails on one GPU does not undo the others.
+func TestEachGPUIsATransactionOfItsOwn(t *testing.T) {
+	r := newRig(t, "--gpus=3", "--model=h100-80")
+	r.run("mig mode all on")
+	r.run("mig create all 3g.40gb@4 2g.20gb@0")
+	before := r.state()
+	r.run("set nvmlDeviceCreateGpuInstanceWithPlacement.return=23@2")
+	res, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: "3g.40gb 4g.40gb", 1: "3g.40gb 4g.40gb", 2: "3g.40gb 4g.40gb"}))
+	if err == nil || !strings.Contains(err.Error(), "GPU 1 (") || strings.Contains(err.Error(), "GPU 0 (") {
+		t.Errorf("Apply() = %v", err)
+	}
+	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Applied, apply.RolledBack, apply.Applied})
+	done := "true true 4g.40gb@0:4/4@0 3g.40gb@4:4/3@0"
+	r.untouched([]string{done, before[1], done})
 }
