@@ -108,7 +108,7 @@ func TestUsageErrors(t *testing.T) {
 		},
 		"a flag of a command from the environment": {
 			args: []string{"wait"}, env: map[string]string{"WAIT_FOR": "godot"},
-			want: `environment variable WAIT_FOR (flag --for): invalid value "godot": must be driver-ready, toolkit-ready, plugin-ready, dra-ready or cuda-ready`,
+			want: `environment variable WAIT_FOR (flag --for): invalid value "godot": must be driver-ready, mig-ready, toolkit-ready, plugin-ready, dra-ready or cuda-ready`,
 		},
 		"an address": {
 			args: []string{"--listen", "9410"}, want: `flag --listen: invalid value "9410": must be host:port, :port, or empty for off`,
@@ -121,11 +121,11 @@ func TestUsageErrors(t *testing.T) {
 			args: []string{"--gpu-source", "file:"}, want: `flag --gpu-source: invalid value "file:": must be nvml or file:PATH`,
 		},
 		"wait for nothing": {
-			args: []string{"wait"}, want: "flag --for: needs a value: driver-ready, toolkit-ready, plugin-ready, dra-ready or cuda-ready",
+			args: []string{"wait"}, want: "flag --for: needs a value: driver-ready, mig-ready, toolkit-ready, plugin-ready, dra-ready or cuda-ready",
 		},
 		"wait for what there is not": {
 			args: []string{"wait", "--for", "godot"},
-			want: `flag --for: invalid value "godot": must be driver-ready, toolkit-ready, plugin-ready, dra-ready or cuda-ready`,
+			want: `flag --for: invalid value "godot": must be driver-ready, mig-ready, toolkit-ready, plugin-ready, dra-ready or cuda-ready`,
 		},
 		"wait for less than no time": {
 			args: []string{"wait", "--for=cuda-ready", "--timeout=-1s"}, want: `flag --timeout: invalid value "-1s": must be a duration of at least 0`,

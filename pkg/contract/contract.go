@@ -26,6 +26,9 @@ const (
 	// DriverReady means that the kernel module is loaded, the device nodes exist, and
 	// NVML answers.
 	DriverReady Name = "driver-ready"
+	// MIGReady means that, since the boot and since the driver was loaded, the GPUs had the MIG
+	// layouts that the config of their node asks for: those of some GPUs do not survive either.
+	MIGReady Name = "mig-ready"
 	// ToolkitReady means that the CDI specs are complete and the container runtime is
 	// configured. It is valid while its writer lives. A writer that ends and leaves its
 	// tools on the node leaves the file too.
@@ -47,7 +50,7 @@ const PluginConfig Name = "plugin-config"
 
 // Names returns the names of all facts.
 func Names() []string {
-	return []string{string(DriverReady), string(ToolkitReady), string(PluginReady), string(DRAReady), string(CUDAReady)}
+	return []string{string(DriverReady), string(MIGReady), string(ToolkitReady), string(PluginReady), string(DRAReady), string(CUDAReady)}
 }
 
 // The keys of NVIDIA's driver-ready file. The start scripts of NVIDIA's components source

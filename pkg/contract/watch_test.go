@@ -76,7 +76,7 @@ func TestWatch(t *testing.T) {
 	w := watch(t, d)
 	first := w.next()
 	want := map[contract.Name]contract.State{
-		contract.DriverReady: contract.Missing, contract.ToolkitReady: contract.Valid,
+		contract.DriverReady: contract.Missing, contract.MIGReady: contract.Missing, contract.ToolkitReady: contract.Valid,
 		contract.PluginReady: contract.Missing, contract.DRAReady: contract.Missing, contract.CUDAReady: contract.Missing,
 	}
 	got := map[contract.Name]contract.State{}

@@ -38,7 +38,7 @@ func readyFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{
 			Name: "ready-chain", EnvVars: []string{"READY_CHAIN"},
-			Usage: "`LINKS` that the condition GPUReady of the Node requires: driver, toolkit, plugin and cuda, as far as they are installed; if empty, there is no condition",
+			Usage: "`LINKS` that the condition GPUReady of the Node requires: driver, mig, toolkit, plugin and cuda, as far as they are installed; if empty, there is no condition",
 		},
 		&cli.StringFlag{
 			Name: "startup-taint", EnvVars: []string{"STARTUP_TAINT"}, Value: "outrigger.dev/gpu-not-ready:NoSchedule",

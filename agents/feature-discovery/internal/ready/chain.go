@@ -17,6 +17,9 @@ type Link string
 const (
 	// Driver holds while NVML answers and reports a GPU that works.
 	Driver Link = "driver"
+	// MIG holds while the fact mig-ready is valid, and on a node of whose GPUs none has a MIG
+	// mode: the GPUs have their MIG layouts.
+	MIG Link = "mig"
 	// Toolkit holds while the fact toolkit-ready is valid.
 	Toolkit Link = "toolkit"
 	// Plugin holds while the fact plugin-ready is valid, or dra-ready: the device plugin
@@ -27,7 +30,7 @@ const (
 )
 
 // Links returns all links in order.
-func Links() []Link { return []Link{Driver, Toolkit, Plugin, CUDA} }
+func Links() []Link { return []Link{Driver, MIG, Toolkit, Plugin, CUDA} }
 
 // ParseChain returns the links that words name, in the fixed order of the links.
 // It reports every word that names no link, and every duplicate, as an error.

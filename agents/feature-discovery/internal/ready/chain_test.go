@@ -17,12 +17,12 @@ func TestParseChain(t *testing.T) {
 		err []string
 	}{
 		"no words give no chain":        {want: []ready.Link{}},
-		"all words":                     {words: []string{"driver", "toolkit", "plugin", "cuda"}, want: ready.Links()},
+		"all words":                     {words: []string{"driver", "mig", "toolkit", "plugin", "cuda"}, want: ready.Links()},
 		"the order of words is ignored": {words: []string{"cuda", "driver"}, want: []ready.Link{ready.Driver, ready.CUDA}},
 		"spaces around a word":          {words: []string{" plugin "}, want: []ready.Link{ready.Plugin}},
-		"an unknown word":               {words: []string{"driver", "dcgm"}, err: []string{`"dcgm"`, "driver, toolkit, plugin, cuda"}},
-		"an empty word":                 {words: []string{""}, err: []string{`""`, "driver, toolkit, plugin, cuda"}},
-		"words are case-sensitive":      {words: []string{"CUDA"}, err: []string{`"CUDA"`, "driver, toolkit, plugin, cuda"}},
+		"an unknown word":               {words: []string{"driver", "dcgm"}, err: []string{`"dcgm"`, "driver, mig, toolkit, plugin, cuda"}},
+		"an empty word":                 {words: []string{""}, err: []string{`""`, "driver, mig, toolkit, plugin, cuda"}},
+		"words are case-sensitive":      {words: []string{"CUDA"}, err: []string{`"CUDA"`, "driver, mig, toolkit, plugin, cuda"}},
 		"a word twice":                  {words: []string{"plugin", "driver", "plugin"}, err: []string{`"plugin"`, "twice"}},
 		"all errors are reported":       {words: []string{"x", "cuda", "cuda"}, err: []string{`"x"`, "twice"}},
 		"an unknown word twice":         {words: []string{"x", "x"}, err: []string{`"x"`}},

@@ -29,6 +29,11 @@ type report struct {
 
 func partOf(l Link) part {
 	switch l {
+	case MIG:
+		return part{
+			[]report{{contract.MIGReady, "mig-manager", "the GPUs have the MIG layouts of the node's config, see the annotation outrigger.dev/mig-config-cause of the node"}},
+			MIGNotReady, MIGStale, MIGWriterDead, MIGUnreadable,
+		}
 	case Toolkit:
 		return part{
 			[]report{{contract.ToolkitReady, "container-toolkit", "the CDI specs are complete and the container runtime is configured"}},

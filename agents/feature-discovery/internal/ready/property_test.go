@@ -104,6 +104,9 @@ func holds(l ready.Link, o ready.Observed) bool {
 		fits := !asked || o.Node == nil || f.Stamp.DriverVersion == "" || f.Stamp.DriverVersion == o.Node.Driver.Version
 		return f.State == contract.Valid && fits
 	}
+	if l == ready.MIG && o.Node != nil && !slices.ContainsFunc(o.Node.GPUs, func(g gpu.GPU) bool { return g.MIG != nil }) {
+		return true
+	}
 	return valid(contract.Name(l+"-ready")) || l == ready.Plugin && valid(contract.DRAReady)
 }
 

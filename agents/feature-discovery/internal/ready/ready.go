@@ -1,6 +1,7 @@
 package ready
 
 import (
+	"slices"
 	"strings"
 
 	"outrigger.dev/agents/feature-discovery/internal/object"
@@ -52,11 +53,17 @@ func Derive(chain []Link, o Observed) object.Condition {
 
 // check returns why a link does not hold.
 func (o Observed) check(l Link) finding {
-	if l == Driver {
+	switch {
+	case l == Driver:
 		return o.driver()
+	case l == MIG && o.Node != nil && !slices.ContainsFunc(o.Node.GPUs, hasMode):
+		return finding{} // no MIG manager runs on the node
 	}
 	return o.fact(partOf(l))
 }
+
+// hasMode reports whether a GPU has a MIG mode.
+func hasMode(g gpu.GPU) bool { return g.MIG != nil }
 
 // The limits of a message and of the fix at its end, in bytes. The problem gets
 // the rest.

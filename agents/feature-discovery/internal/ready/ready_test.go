@@ -38,7 +38,7 @@ func valid(but ...map[contract.Name]contract.Fact) map[contract.Name]contract.Fa
 	out := map[contract.Name]contract.Fact{}
 	out[contract.DRAReady] = contract.Fact{State: contract.Missing, Reason: path(contract.DRAReady) + " has not been written yet"}
 	for name, writer := range map[contract.Name]string{
-		contract.DriverReady: "driver-loader", contract.ToolkitReady: "container-toolkit",
+		contract.DriverReady: "driver-loader", contract.MIGReady: "mig-manager", contract.ToolkitReady: "container-toolkit",
 		contract.PluginReady: "device-plugin", contract.CUDAReady: "validation",
 	} {
 		out[name] = contract.Fact{State: contract.Valid, Stamp: contract.Stamp{
@@ -140,7 +140,10 @@ func causes() map[string]cause {
 			observed: with(fact(contract.ToolkitReady, contract.Stale, "container-toolkit", path(contract.ToolkitReady)+" was written by container-toolkit before the last boot, at 2026-11-21T10:00:00Z")),
 			status:   ready.False, reason: ready.ToolkitStale,
 		},
-		"toolkit-ready is for another driver": {observed: all(upgraded), status: ready.False, reason: ready.ToolkitStale},
+		"mig-ready is for another driver": {observed: all(upgraded), status: ready.False, reason: ready.MIGStale},
+		"toolkit-ready is for another driver": {
+			observed: all(upgraded), status: ready.False, reason: ready.ToolkitStale, chain: []ready.Link{ready.Driver, ready.Toolkit},
+		},
 		"the last known driver differs while NVML is claimed": {
 			observed: fails(upgraded, errClaimed), status: ready.True, reason: ready.GPUsReady,
 		},
@@ -198,6 +201,18 @@ func causes() map[string]cause {
 		"plugin-ready cannot be opened": {
 			observed: with(fact(contract.PluginReady, contract.Unreadable, "", "open "+path(contract.PluginReady)+": permission denied")),
 			status:   ready.False, reason: ready.PluginUnreadable,
+		},
+		"mig-ready is missing": {
+			observed: with(fact(contract.MIGReady, contract.Missing, "", path(contract.MIGReady)+" has not been written yet")),
+			status:   ready.False, reason: ready.MIGNotReady,
+		},
+		"mig-ready is missing on a node without a MIG mode": {
+			observed: ready.Observed{
+				Node:  gputest.Node(gputest.L4, 2),
+				Facts: valid(fact(contract.MIGReady, contract.Missing, "", "")),
+			},
+			chain:  []ready.Link{ready.Driver, ready.MIG},
+			status: ready.True, reason: ready.GPUsReady,
 		},
 		"cuda-ready is missing": {
 			observed: with(fact(contract.CUDAReady, contract.Missing, "", path(contract.CUDAReady)+" has not been written yet")),

@@ -45,6 +45,11 @@ const (
 // last boot, or for another driver. WriterDead: the agent that wrote it has ended.
 // Unreadable: its file cannot be read or parsed.
 const (
+	MIGNotReady   = "MIGNotReady"
+	MIGStale      = "MIGStale"
+	MIGWriterDead = "MIGWriterDead"
+	MIGUnreadable = "MIGUnreadable"
+
 	ToolkitNotReady   = "ToolkitNotReady"
 	ToolkitStale      = "ToolkitStale"
 	ToolkitWriterDead = "ToolkitWriterDead"
