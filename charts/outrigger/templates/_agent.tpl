@@ -56,7 +56,7 @@ read it under the same path. */ -}}
 outrigger.dev/ready-link, and cuda if the orchestrator validates every node. */ -}}
 {{- define "outrigger.links" -}}
 {{- $links := list "driver" -}}
-{{- range $link := list "toolkit" "plugin" -}}
+{{- range $link := list "mig" "toolkit" "plugin" -}}
 {{- range $.Subcharts -}}
 {{- if eq $link (index .Chart.Annotations "outrigger.dev/ready-link") }}{{ $links = append $links $link }}{{ end -}}
 {{- end -}}

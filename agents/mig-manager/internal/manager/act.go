@@ -1,0 +1,205 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/kube"
+)
+
+// act takes an action, and returns when to look again.
+func (m *Manager) act(ctx context.Context, o Observation, a Action) time.Duration {
+	switch a.Kind {
+	case Rest:
+		if a.Clear {
+			m.settled("")
+		}
+		return a.After
+	case Settle:
+		m.attempt = attempt{}
+		if err := m.forgetReboot(); err != nil {
+			m.cfg.Log.Error("cannot remove the note of a reboot", "file", m.cfg.RebootFile, "err", err)
+		}
+		m.settled(o.Wanted)
+		return a.After
+	case Hold:
+		if o.Driver != nil {
+			m.withdraw()
+		}
+		return a.After
+	case Cordon:
+		return m.try(ctx, "cordon", m.cordon(ctx))
+	case Uncordon:
+		return m.try(ctx, "uncordon", m.uncordon(ctx))
+	case Evict:
+		m.evict(ctx, a.Users)
+		return a.After
+	case Apply:
+		return m.apply(ctx, o)
+	case Reboot:
+		return m.reboot(ctx)
+	}
+	return 0
+}
+
+// try logs an error of a write to the Node. The Node that follows from the write wakes the loop.
+func (m *Manager) try(ctx context.Context, what string, err error) time.Duration {
+	if err != nil && ctx.Err() == nil {
+		m.cfg.Log.Warn("cannot change the node, retrying", "what", what, "err", err)
+	}
+	return time.Second
+}
+
+// apply makes a change. Units of the host that it stops run again before it returns.
+func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
+	gpus, err := m.cfg.GPUs.Read(ctx)
+	if err != nil {
+		return retryDriver
+	}
+	wish, err := m.cfg.Select(o.Wanted, gpus)
+	if err != nil && wish == nil {
+		return again // the config has changed
+	}
+	m.remember(wish)
+	began := time.Now()
+	m.cfg.Log.Info("applying mig config", "config", o.Wanted)
+	if m.cfg.Units != nil && (o.Change.Resets() || m.stopUnits) {
+		err = m.cfg.Units.Stop(ctx)
+	}
+	if err == nil {
+		err = m.cfg.GPUs.Apply(ctx, wish)
+	}
+	m.startUnits(context.WithoutCancel(ctx))
+	if err != nil {
+		m.failed(ctx, err)
+		return again
+	}
+	m.count("success", time.Since(began))
+	m.attempt = attempt{}
+	return again
+}
+
+// failed records an attempt that failed.
+func (m *Manager) failed(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	t := &m.attempt
+	t.Attempt = Attempt{Err: err, Reboot: errors.Is(err, ErrNeedsReboot)}
+	if busy, ok := errors.AsType[*Busy](err); ok && len(busy.Users) > 0 {
+		t.Users = busy.Users
+		t.until = time.Now().Add(m.cfg.Options.Poll)
+		for _, u := range busy.Users {
+			m.stopUnits = m.stopUnits || m.cfg.OfHost != nil && m.cfg.OfHost(u.Unit)
+		}
+		m.count("busy", 0)
+		return
+	}
+	in := t.retry.Next()
+	t.until = time.Now().Add(in)
+	m.count("failed", 0)
+}
+
+func (m *Manager) count(result string, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stats.Changes[result]++
+	if result == "success" {
+		m.stats.Took = took
+	}
+}
+
+// evict asks the API server to evict pods. PodDisruptionBudgets count: it is asked again.
+func (m *Manager) evict(ctx context.Context, users []User) {
+	done := map[string]bool{}
+	for _, u := range users {
+		name := u.Namespace + "/" + u.Pod
+		if done[name] {
+			continue
+		}
+		done[name] = true
+		err := m.cfg.Client.Create(ctx, kube.Object{
+			API: "v1", Resource: "pods", Namespace: u.Namespace, Name: u.Pod, Subresource: "eviction",
+		}, map[string]any{
+			"apiVersion": "policy/v1", "kind": "Eviction",
+			"metadata": map[string]any{"namespace": u.Namespace, "name": u.Pod},
+		})
+		switch {
+		case err != nil && ctx.Err() == nil:
+			m.cfg.Log.Warn("cannot evict pod, retrying", "pod", name, "err", err)
+		case err == nil:
+			m.cfg.Log.Info("evicting pod", "pod", name, "config", m.wanted)
+		}
+	}
+}
+
+// reboot reboots the host, after it has noted for which config.
+func (m *Manager) reboot(ctx context.Context) time.Duration {
+	boot, err := m.cfg.Contract.BootID()
+	if err == nil {
+		err = m.noteReboot(rebootNote{Config: m.wanted, BootID: boot})
+	}
+	if err == nil {
+		m.cfg.Log.Warn("rebooting the host", "config", m.wanted, "cause", m.attempt.Err)
+		err = m.cfg.Reboot(ctx)
+	}
+	if err != nil {
+		m.cfg.Log.Error("cannot reboot the host", "err", err)
+		m.attempt.Err = fmt.Errorf("%w: %w", m.attempt.Err, err)
+		m.attempt.until = time.Now().Add(m.attempt.retry.Next())
+		return again
+	}
+	return 0
+}
+
+func (m *Manager) noteReboot(n rebootNote) error {
+	data, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(m.cfg.RebootFile), 0o755); err != nil {
+		return fmt.Errorf("note that the host is rebooted: %w", err)
+	}
+	if err := hostfs.WriteFile(m.cfg.RebootFile, data, 0o644); err != nil {
+		return fmt.Errorf("note that the host is rebooted: %w", err)
+	}
+	return nil
+}
+
+func (m *Manager) forgetReboot() error {
+	if err := os.Remove(m.cfg.RebootFile); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// KeyConfig is the key of the fact mig-ready with the config that is in effect.
+const KeyConfig = "OUTRIGGER_MIG_CONFIG"
+
+// settled publishes the fact that the layouts are as the config asks.
+func (m *Manager) settled(config string) {
+	f := m.cfg.Contract.Read(contract.MIGReady)
+	r := contract.Record{Writer: Name, DriverVersion: m.cfg.DriverVersion(), Values: map[string]string{KeyConfig: config}}
+	if f.State == contract.Valid && f.Values[KeyConfig] == config && f.Stamp.DriverVersion == r.DriverVersion {
+		return
+	}
+	err := m.cfg.Contract.Write(contract.MIGReady, r)
+	if err != nil && !errors.Is(err, contract.ErrNoRunRoot) {
+		m.cfg.Log.Warn("cannot publish a fact to other agents", "fact", string(contract.MIGReady), "err", strings.TrimSpace(err.Error()))
+	}
+}
+
+// withdraw removes the fact: a driver that is loaded again may have lost the layouts.
+func (m *Manager) withdraw() {
+	if err := m.cfg.Contract.Remove(contract.MIGReady); err != nil && !errors.Is(err, contract.ErrNoRunRoot) {
+		m.cfg.Log.Warn("cannot withdraw a fact", "fact", string(contract.MIGReady), "err", err)
+	}
+}

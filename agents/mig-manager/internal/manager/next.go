@@ -1,0 +1,179 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Kind is what an Action does.
+type Kind string
+
+// The kinds of actions.
+const (
+	// Rest does nothing until something changes.
+	Rest Kind = "rest"
+	// Settle publishes that the layouts are as desired.
+	Settle Kind = "settle"
+	// Hold waits for the users of a GPU, or for the next attempt.
+	Hold Kind = "hold"
+	// Cordon makes the node unschedulable, and Uncordon takes that back.
+	Cordon   Kind = "cordon"
+	Uncordon Kind = "uncordon"
+	// Evict evicts the pods of Users.
+	Evict Kind = "evict"
+	// Apply changes the layouts.
+	Apply Kind = "apply"
+	// Reboot reboots the host.
+	Reboot Kind = "reboot"
+)
+
+// Action is what to do next, and what to publish before.
+type Action struct {
+	Kind Kind
+	// State and Cause are published. An empty State leaves what is published as it is; Clear
+	// removes it.
+	State State
+	Cause string
+	Clear bool
+	// Users are those for whom the change waits.
+	Users []User
+	// After is when to look again if nothing changes, 0 for never.
+	After time.Duration
+}
+
+// retryDriver is how often GPUs that cannot be read are tried again: most causes wake the loop.
+const retryDriver = 15 * time.Second
+
+// retryLacking is how often GPUs that do not answer are looked at, while the others are as desired.
+const retryLacking = time.Minute
+
+// Next returns what to do. It does no I/O.
+func Next(o Observation) Action {
+	a := next(o)
+	// This agent has cordoned the node for a change that is made, or that it does not go on with.
+	if o.Node.Cordoned && !a.keepsCordon() {
+		a.Kind, a.After = Uncordon, 0
+	}
+	return a
+}
+
+// keepsCordon reports whether pods that come now would be in the way.
+func (a Action) keepsCordon() bool {
+	switch a.Kind {
+	case Evict, Apply, Reboot, Cordon:
+		return true
+	case Hold:
+		return len(a.Users) > 0
+	case Rest, Settle, Uncordon:
+	}
+	return false
+}
+
+func next(o Observation) Action {
+	switch {
+	case !o.Node.Known:
+		return Action{Kind: Rest}
+	case o.Wanted == "":
+		return Action{Kind: Rest, Clear: true}
+	case o.Driver != nil:
+		return o.withoutDriver()
+	case o.Refused != nil:
+		return Action{Kind: Rest, State: Failed, Cause: o.Refused.Error()}
+	case o.Change.Empty() && o.Lacking != nil:
+		return Action{Kind: Hold, State: Failed, Cause: o.Lacking.Error(), After: retryLacking}
+	case o.Change.Empty():
+		return Action{Kind: Settle, State: Success}
+	case o.Attempt.Reboot && (o.Attempt.Wait > 0 || o.Options.Reboot && !o.Attempt.Rebooted):
+		return o.reboot()
+	case len(o.Attempt.Users) > 0 && o.Attempt.Wait > 0:
+		return o.busy(o.Attempt.Users, o.Attempt.Wait)
+	case o.Attempt.Err != nil && o.Attempt.Wait > 0:
+		return Action{Kind: Hold, State: Failed, Cause: o.Attempt.Err.Error(), After: o.Attempt.Wait}
+	case o.Unknown != nil:
+		return Action{Kind: Hold, State: Pending, Cause: o.Unknown.Error(), After: o.Options.Poll}
+	case len(o.Users) > 0:
+		return o.busy(o.Users, o.Options.Poll)
+	case o.Attempt.Err != nil && len(o.Attempt.Users) == 0:
+		// It stays failed until an attempt succeeds.
+		return Action{Kind: Apply, State: Failed, Cause: o.Attempt.Err.Error()}
+	default:
+		return Action{Kind: Apply, State: Pending}
+	}
+}
+
+// withoutDriver leaves a state that was true before the driver went away.
+func (o Observation) withoutDriver() Action {
+	a := Action{Kind: Hold, After: retryDriver}
+	if o.Node.State != Success && o.Node.State != Rebooting {
+		a.State, a.Cause = Pending, o.Driver.Error()
+	}
+	return a
+}
+
+// reboot reboots the host once for a config.
+func (o Observation) reboot() Action {
+	why := o.Attempt.Err
+	switch {
+	case o.Attempt.Rebooted:
+		why = fmt.Errorf("%w: it did not take effect after a reboot of the host", why)
+	case !o.Options.Reboot:
+		why = fmt.Errorf("%w: reboot the node, or let the agent do it (WITH_REBOOT=true)", why)
+	default:
+		return Action{Kind: Reboot, State: Rebooting, Cause: why.Error()}
+	}
+	return Action{Kind: Hold, State: Failed, Cause: why.Error(), After: o.Attempt.Wait}
+}
+
+// busy is for a change whose devices are in use.
+func (o Observation) busy(users []User, again time.Duration) Action {
+	a := Action{Kind: Hold, State: Pending, Users: users, After: again, Cause: "waiting for the users of what changes: " + list(users)}
+	if o.Options.Policy == FailOnPods {
+		a.State, a.Cause = Failed, "what changes is in use: "+list(users)
+		return a
+	}
+	evict := o.Options.Policy == EvictPods && allPods(users)
+	if (evict || o.Options.Cordon) && !o.Node.Unschedulable {
+		a.Kind = Cordon
+		return a
+	}
+	if evict {
+		a.Kind, a.Cause = Evict, "evicting the users of what changes: "+list(users)
+	}
+	return a
+}
+
+func allPods(users []User) bool {
+	for _, u := range users {
+		if u.Pod == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// maxListed is how many users a cause names.
+const maxListed = 8
+
+// list names users.
+func list(users []User) string {
+	var names []string
+	for _, u := range users {
+		if len(names) == maxListed {
+			names = append(names, fmt.Sprintf("and %d more", len(users)-maxListed))
+			break
+		}
+		names = append(names, u.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// Busy is the error of an attempt that found users of what it would have destroyed.
+type Busy struct{ Users []User }
+
+// Error names the users.
+func (b *Busy) Error() string { return "in use: " + list(b.Users) }
+
+// ErrNeedsReboot is wrapped by the error of an attempt that only a reboot of the host completes.
+var ErrNeedsReboot = errors.New("the change of the MIG mode takes effect after a reboot of the host")

@@ -1,0 +1,174 @@
+package manager_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/agents/mig-manager/internal/manager"
+)
+
+// change destroys a MIG device.
+func change() manager.Change {
+	return manager.Change{GPUs: []manager.GPUChange{{Index: 0, UUID: "GPU-0", Goes: []manager.Device{{GPUInstance: 7}}}}}
+}
+
+// asked returns a node whose label asks for a config that takes a change, with differences.
+func asked(but ...func(*manager.Observation)) manager.Observation {
+	o := manager.Observation{
+		Node: manager.Node{Known: true, Config: "all-1g.10gb"}, Wanted: "all-1g.10gb", Change: change(),
+		Options: manager.Options{Policy: manager.WaitForPods, Poll: 2 * time.Second},
+	}
+	for _, b := range but {
+		b(&o)
+	}
+	return o
+}
+
+func used(o *manager.Observation) {
+	o.Users = []manager.User{{Namespace: "default", Pod: "train-0", Container: "main", GPU: 3, Device: "3g.40gb"}}
+}
+
+func byProcess(o *manager.Observation) {
+	o.Users = append(o.Users, manager.User{PID: 42, Unit: "nvsm.service", GPU: 1})
+}
+
+func policy(p manager.Policy) func(*manager.Observation) {
+	return func(o *manager.Observation) { o.Options.Policy = p }
+}
+
+func cordoned(o *manager.Observation) { o.Node.Unschedulable, o.Node.Cordoned = true, true }
+
+func failed(left time.Duration) func(*manager.Observation) {
+	return func(o *manager.Observation) {
+		o.Attempt = manager.Attempt{Err: errors.New("create GPU instance 3g.40gb at 4:4: it broke"), Wait: left}
+	}
+}
+
+func reset(o *manager.Observation) {
+	o.Attempt = manager.Attempt{Err: fmt.Errorf("GPU 0: %w", manager.ErrNeedsReboot), Reboot: true, Wait: time.Minute}
+}
+
+func TestNext(t *testing.T) {
+	for name, tc := range map[string]struct {
+		o     manager.Observation
+		kind  manager.Kind
+		state manager.State
+		// cause has parts of the cause.
+		cause []string
+		after time.Duration
+	}{
+		"before the API server has answered": {o: manager.Observation{}, kind: manager.Rest},
+		"no label and no default":            {o: manager.Observation{Node: manager.Node{Known: true}}, kind: manager.Rest},
+		"the layouts are as desired": {
+			o: asked(func(o *manager.Observation) { o.Change = manager.Change{} }), kind: manager.Settle, state: manager.Success,
+		},
+		"the layouts are as desired, but for a GPU that does not answer": {
+			o: asked(func(o *manager.Observation) {
+				o.Change, o.Lacking = manager.Change{}, errors.New("GPU 3 cannot be read")
+			}),
+			kind: manager.Hold, state: manager.Failed, cause: []string{"GPU 3"}, after: time.Minute,
+		},
+		"a GPU does not answer, and the others are to change": {
+			o: asked(func(o *manager.Observation) { o.Lacking = errors.New("GPU 3 cannot be read") }), kind: manager.Apply, state: manager.Pending,
+		},
+		"nothing in use goes": {o: asked(), kind: manager.Apply, state: manager.Pending},
+		"the config has no such name": {
+			o:    asked(func(o *manager.Observation) { o.Refused = errors.New(`"x": must be all-disabled or all-balanced`) }),
+			kind: manager.Rest, state: manager.Failed, cause: []string{"all-balanced"},
+		},
+		"the driver does not answer": {
+			o:    asked(func(o *manager.Observation) { o.Driver = errors.New("no driver") }),
+			kind: manager.Hold, state: manager.Pending, cause: []string{"no driver"}, after: 15 * time.Second,
+		},
+		"the driver went away after a success": {
+			o: asked(func(o *manager.Observation) {
+				o.Driver, o.Node.State = errors.New("no driver"), manager.Success
+			}),
+			kind: manager.Hold, after: 15 * time.Second,
+		},
+		"a pod holds what goes": {
+			o: asked(used), kind: manager.Hold, state: manager.Pending, after: 2 * time.Second,
+			cause: []string{"pod default/train-0 with 3g.40gb of GPU 3"},
+		},
+		"it is not known who holds what goes": {
+			o:    asked(func(o *manager.Observation) { o.Unknown = errors.New("no kubelet") }),
+			kind: manager.Hold, state: manager.Pending, cause: []string{"no kubelet"}, after: 2 * time.Second,
+		},
+		"a pod makes the config fail": {
+			o: asked(used, policy(manager.FailOnPods)), kind: manager.Hold, state: manager.Failed, after: 2 * time.Second,
+			cause: []string{"train-0"},
+		},
+		"a pod is evicted from a cordoned node": {
+			o: asked(used, policy(manager.EvictPods)), kind: manager.Cordon, state: manager.Pending, cause: []string{"train-0"}, after: 2 * time.Second,
+		},
+		"the node is cordoned, and the pod is evicted": {
+			o: asked(used, policy(manager.EvictPods), cordoned), kind: manager.Evict, state: manager.Pending, after: 2 * time.Second,
+			cause: []string{"evicting", "train-0"},
+		},
+		"a process of no pod cannot be evicted": {
+			o: asked(used, byProcess, policy(manager.EvictPods)), kind: manager.Hold, state: manager.Pending, after: 2 * time.Second,
+			cause: []string{"process 42 of nvsm.service with all of GPU 1"},
+		},
+		"a cordon while it waits": {
+			o:    asked(used, func(o *manager.Observation) { o.Options.Cordon = true }),
+			kind: manager.Cordon, state: manager.Pending, after: 2 * time.Second,
+		},
+		"the cordon stays until the change is made":    {o: asked(cordoned), kind: manager.Apply, state: manager.Pending},
+		"the cordon ends with the change":              {o: asked(cordoned, func(o *manager.Observation) { o.Change = manager.Change{} }), kind: manager.Uncordon, state: manager.Success},
+		"the cordon ends when nothing is asked for":    {o: manager.Observation{Node: manager.Node{Known: true, Unschedulable: true, Cordoned: true}}, kind: manager.Uncordon},
+		"the cordon ends when the change has failed":   {o: asked(cordoned, failed(time.Minute)), kind: manager.Uncordon, state: manager.Failed, cause: []string{"it broke"}},
+		"a cordon of somebody else stays":              {o: asked(func(o *manager.Observation) { o.Node.Unschedulable, o.Change = true, manager.Change{} }), kind: manager.Settle, state: manager.Success},
+		"an attempt that failed waits":                 {o: asked(failed(time.Minute)), kind: manager.Hold, state: manager.Failed, cause: []string{"it broke"}, after: time.Minute},
+		"it is failed until the next attempt succeeds": {o: asked(failed(0)), kind: manager.Apply, state: manager.Failed, cause: []string{"it broke"}},
+		"the applier found a process": {
+			o: asked(func(o *manager.Observation) {
+				o.Attempt = manager.Attempt{Err: errors.New("busy"), Users: []manager.User{{PID: 7, GPU: 1}}, Wait: time.Second}
+			}),
+			kind: manager.Hold, state: manager.Pending, cause: []string{"process 7 with all of GPU 1"}, after: time.Second,
+		},
+		"a reboot is needed, and not allowed": {
+			o: asked(reset), kind: manager.Hold, state: manager.Failed, cause: []string{"reboot the node", "WITH_REBOOT"}, after: time.Minute,
+		},
+		"a reboot is needed": {
+			o: asked(reset, func(o *manager.Observation) { o.Options.Reboot = true }), kind: manager.Reboot, state: manager.Rebooting,
+		},
+		"a reboot did not help, and it is time to try again": {
+			o: asked(reset, func(o *manager.Observation) {
+				o.Options.Reboot, o.Attempt.Rebooted, o.Attempt.Wait = true, true, 0
+			}),
+			kind: manager.Apply, state: manager.Failed, cause: []string{"after a reboot"},
+		},
+		"a reboot did not help": {
+			o: asked(reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Rebooted = true, true }), kind: manager.Hold,
+			state: manager.Failed, cause: []string{"did not take effect after a reboot"}, after: time.Minute,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := manager.Next(tc.o)
+			if got.Kind != tc.kind || got.State != tc.state || got.After != tc.after {
+				t.Errorf("Next() = %+v, want %s, state %q, after %s", got, tc.kind, tc.state, tc.after)
+			}
+			for _, part := range tc.cause {
+				if !strings.Contains(got.Cause, part) {
+					t.Errorf("cause %q, want %q in it", got.Cause, part)
+				}
+			}
+			if tc.cause == nil && got.State == manager.Failed && got.Cause == "" {
+				t.Error("it failed without a cause")
+			}
+		})
+	}
+}
+
+func TestManyUsers(t *testing.T) {
+	o := asked()
+	for i := range 20 {
+		o.Users = append(o.Users, manager.User{Namespace: "n", Pod: fmt.Sprintf("p%d", i)})
+	}
+	if got := manager.Next(o).Cause; !strings.Contains(got, "and 12 more") || len(got) > 1000 {
+		t.Errorf("cause %q", got)
+	}
+}

@@ -1,0 +1,138 @@
+package manager
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// Observation is all that Next looks at.
+type Observation struct {
+	Node   Node
+	Wanted string
+	// Driver is why the GPUs cannot be read.
+	Driver error
+	// Refused is why what is wanted cannot be: the config has no such name, or it does not fit
+	// the GPUs.
+	Refused error
+	// Lacking is why what is wanted cannot be on some GPUs, such as one that does not answer.
+	Lacking error
+	// Change is what it takes to get there, as far as possible.
+	Change Change
+	// Users are those of what Change destroys, or Unknown says why they are not known.
+	Users   []User
+	Unknown error
+	// Attempt is the last one to make the same change.
+	Attempt Attempt
+	Options Options
+}
+
+// Options are those of the flags.
+type Options struct {
+	Policy Policy
+	// Cordon makes the node unschedulable while a change waits for pods.
+	Cordon bool
+	// Reboot is set if the agent may reboot the host.
+	Reboot bool
+	// Poll is how often the users of a GPU are looked for while a change waits for them.
+	Poll time.Duration
+}
+
+// Node is what is read of the Node.
+type Node struct {
+	// Known is set once the API server has answered.
+	Known bool
+	// Config is the value of ConfigLabel, and State that of StateLabel.
+	Config string
+	State  State
+	Cause  string
+	// Unschedulable is set while the node is cordoned, and Cordoned if this agent did it.
+	Unschedulable, Cordoned bool
+}
+
+// Change is what brings the GPUs of a node to their desired layouts. It is empty if they have them.
+type Change struct {
+	GPUs []GPUChange
+	// Holders are the processes that use what goes.
+	Holders []User
+}
+
+// GPUChange is the change of one GPU.
+type GPUChange struct {
+	Index int
+	UUID  gpu.UUID
+	// Mode is set if the MIG mode changes: everything on the GPU goes. Reset is set if that
+	// takes a reset.
+	Mode, Reset bool
+	// Goes are the MIG devices that are destroyed.
+	Goes []Device
+}
+
+// Device names a MIG device of a GPU by NVML's numbers of its instances.
+type Device struct{ GPUInstance, ComputeInstance uint32 }
+
+// Empty reports whether nothing changes.
+func (c Change) Empty() bool { return len(c.GPUs) == 0 }
+
+// Destroys reports whether the change destroys anything that can be in use.
+func (c Change) Destroys() bool {
+	for _, g := range c.GPUs {
+		if g.Mode || len(g.Goes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Resets reports whether a GPU is reset.
+func (c Change) Resets() bool {
+	for _, g := range c.GPUs {
+		if g.Reset {
+			return true
+		}
+	}
+	return false
+}
+
+// User is a container or a process that uses what a change destroys.
+type User struct {
+	// Namespace, Pod and Container are empty for a process of no pod.
+	Namespace, Pod, Container string
+	// PID is 0 for a container that is known by its allocation.
+	PID int
+	// Unit is the unit of systemd of a process of no container.
+	Unit string
+	// GPU is the index of the GPU, and Device the profile of the MIG device, empty for all of
+	// the GPU.
+	GPU    int
+	Device string
+}
+
+// String names the user, and what it uses.
+func (u User) String() string {
+	who := fmt.Sprintf("process %d", u.PID)
+	switch {
+	case u.Pod != "":
+		who = "pod " + u.Namespace + "/" + u.Pod
+	case u.Unit != "":
+		who = fmt.Sprintf("process %d of %s", u.PID, u.Unit)
+	}
+	return fmt.Sprintf("%s with %s", who, strings.TrimSpace(cmp.Or(u.Device, "all")+fmt.Sprintf(" of GPU %d", u.GPU)))
+}
+
+// Attempt is the last attempt to make a change; the zero value if there was none.
+type Attempt struct {
+	// Err is why it failed.
+	Err error
+	// Users are those that the driver or the applier found, who were not known before.
+	Users []User
+	// Reboot is set if only a reboot of the host completes it.
+	Reboot bool
+	// Rebooted is set if the host was rebooted for it before.
+	Rebooted bool
+	// Wait is how long to wait before the next one.
+	Wait time.Duration
+}

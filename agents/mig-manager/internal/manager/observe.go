@@ -1,0 +1,113 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"time"
+
+	"outrigger.dev/pkg/hostfs"
+)
+
+// errStarting is why a manager that has not looked yet is not ready.
+var errStarting = errors.New("the node has not been looked at yet")
+
+// observe returns an Observation.
+func (m *Manager) observe(ctx context.Context) Observation {
+	m.wanted = cmp.Or(m.node.Config, m.cfg.Default)
+	o := Observation{Node: m.node, Wanted: m.wanted, Options: m.cfg.Options}
+	if !o.Node.Known {
+		return o
+	}
+	if m.wanted == "" {
+		m.recover(ctx, nil)
+		return o
+	}
+	wish, change, err := m.plan(ctx)
+	switch {
+	case err.driver != nil:
+		o.Driver = err.driver
+		return o
+	case err.wish != nil:
+		o.Refused = err.wish
+		return o
+	}
+	o.Change, o.Lacking = change, err.lacking
+	m.remember(wish)
+	o.Attempt = m.attempt.Attempt
+	o.Attempt.Wait = max(0, time.Until(m.attempt.until))
+	o.Attempt.Rebooted = m.rebootedFor(m.wanted)
+	if change.Destroys() {
+		o.Users, o.Unknown = m.cfg.Users(ctx, change)
+	}
+	return o
+}
+
+// recover ends what a process before has left unfinished, once. What cannot be ended now, such
+// as a GPU that does not answer, does not keep the others from their layouts.
+func (m *Manager) recover(ctx context.Context, wish Wish) {
+	r := &m.recovery
+	if r.done || time.Now().Before(r.until) {
+		return
+	}
+	err := m.cfg.Recover(ctx, wish)
+	if r.done = err == nil; r.done || ctx.Err() != nil {
+		return
+	}
+	in := r.retry.Next()
+	r.until = time.Now().Add(in)
+	m.cfg.Log.Warn("cannot end the change that was interrupted, retrying", "in", in, "err", err)
+}
+
+// planError is why there is no plan.
+type planError struct{ driver, wish, lacking error }
+
+// plan returns what is wanted, and what it takes.
+func (m *Manager) plan(ctx context.Context) (Wish, Change, planError) {
+	gpus, err := m.cfg.GPUs.Read(ctx)
+	if err != nil {
+		return nil, Change{}, planError{driver: err}
+	}
+	wish, lacking := m.cfg.Select(m.wanted, gpus)
+	m.recover(ctx, wish)
+	if lacking != nil && wish == nil {
+		return nil, Change{}, planError{wish: lacking}
+	}
+	change, err := m.cfg.GPUs.Plan(ctx, wish)
+	return wish, change, planError{wish: err, lacking: lacking}
+}
+
+// remember forgets the last attempt if it was for something else.
+func (m *Manager) remember(wish Wish) {
+	// Maps are in the order of their keys.
+	data, err := json.Marshal(wish)
+	if of := m.wanted + "\n" + string(data); err != nil || of != m.attempt.of {
+		m.attempt = attempt{of: of, retry: m.cfg.Retry}
+		m.stopUnits = false
+	}
+}
+
+// rebootNote is the content of Config.RebootFile.
+type rebootNote struct {
+	Config string `json:"config"`
+	BootID string `json:"bootID"`
+}
+
+// maxNote bounds Config.RebootFile.
+const maxNote = 1 << 16
+
+// rebootedFor reports whether the host was rebooted, or is about to be, for a config. What
+// cannot be read counts as a reboot: one too few is better than one after the other.
+func (m *Manager) rebootedFor(config string) bool {
+	data, err := hostfs.ReadFile(m.cfg.RebootFile, maxNote)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	var n rebootNote
+	if err != nil || json.Unmarshal(data, &n) != nil {
+		return true
+	}
+	return n.Config == config
+}
