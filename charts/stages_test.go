@@ -132,9 +132,9 @@ func TestStagesNamesEveryMistakeInTheValues(t *testing.T) {
 				"gfd.publish: value must be one of 'node', 'nfd-file', 'nodefeature'",
 		},
 		"several agents that this release lacks": {
-			"{dcgm: {enabled: true}, migManager: {enabled: true, image: k8s-mig-manager}}",
+			"{dcgm: {enabled: true}, nodeStatusExporter: {enabled: true, image: validator}}",
 			"dcgm.enabled: this release has no DCGM, and dcgmExporter needs none; set it to false\n" +
-				"migManager.enabled: this release does not partition GPUs; set it to false, and partition them with nvidia-smi or MIG Manager",
+				"nodeStatusExporter.enabled: the agents serve /metrics themselves; set it to false",
 		},
 		"a config that agents share": {
 			"{devicePlugin: {config: {create: true, name: a, data: {x: 'flags: ['}}}}",
@@ -183,12 +183,13 @@ func TestSortedNamesACycle(t *testing.T) {
 // TestReadyChainFollowsWhatIsInstalled finds the links that feature discovery requires.
 func TestReadyChainFollowsWhatIsInstalled(t *testing.T) {
 	for values, want := range map[string]string{
-		"{}":                          "driver,toolkit,plugin",
-		"{toolkit: {enabled: false}}": "driver,plugin",
-		"{toolkit: {enabled: false}, devicePlugin: {enabled: false}}":      "driver",
-		"{validator: {driver: {nodes: all}}}":                              "driver,toolkit,plugin,cuda",
-		"{validator: {driver: {nodes: all, report: false}}}":               "driver,toolkit,plugin",
-		"{validator: {enabled: false, driver: {nodes: all}}}":              "driver,toolkit,plugin",
+		"{}":                             "driver,mig,toolkit,plugin",
+		"{toolkit: {enabled: false}}":    "driver,mig,plugin",
+		"{migManager: {enabled: false}}": "driver,toolkit,plugin",
+		"{toolkit: {enabled: false}, devicePlugin: {enabled: false}}":      "driver,mig",
+		"{validator: {driver: {nodes: all}}}":                              "driver,mig,toolkit,plugin,cuda",
+		"{validator: {driver: {nodes: all, report: false}}}":               "driver,mig,toolkit,plugin",
+		"{validator: {enabled: false, driver: {nodes: all}}}":              "driver,mig,toolkit,plugin",
 		"{gfd: {readyChain: [driver]}, validator: {driver: {nodes: all}}}": "driver",
 		"{gfd: {readyChain: []}, validator: {driver: {nodes: '1'}}}":       "",
 	} {

@@ -165,8 +165,8 @@ func TestAgentsOfAParentHaveOneConfig(t *testing.T) {
 	if got, want := strings.Count(out, "name: outrigger-gpu-configs\n"), 3; got != want {
 		t.Errorf("the ConfigMap is named %d times, want %d: once itself and by each agent", got, want)
 	}
-	if got := strings.Count(out, "key: startup-taint.cluster-autoscaler.kubernetes.io/gpu-not-ready\n"); got != 6 {
-		t.Errorf("%d DaemonSets and PodTemplates tolerate the start-up taint, want 6", got)
+	if got := strings.Count(out, "key: startup-taint.cluster-autoscaler.kubernetes.io/gpu-not-ready\n"); got != 7 {
+		t.Errorf("%d DaemonSets and PodTemplates tolerate the start-up taint, want 7", got)
 	}
 }
 

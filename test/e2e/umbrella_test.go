@@ -45,8 +45,8 @@ func TestUmbrella(t *testing.T) {
 	}
 	chain := kubectl(t, "-n", stack.Namespace, "get", "daemonset", "outrigger-feature-discovery", "-o",
 		`jsonpath={.spec.template.spec.containers[0].env[?(@.name=="READY_CHAIN")].value}`)
-	if chain != "driver,toolkit,plugin" {
-		t.Errorf("GPUReady requires %q, want driver,toolkit,plugin", chain)
+	if chain != "driver,mig,toolkit,plugin" {
+		t.Errorf("GPUReady requires %q, want driver,mig,toolkit,plugin", chain)
 	}
 	result, err := shared.RunVectorAdd(t.Context(), "umbrella", limit)
 	if err != nil || !strings.Contains(result.Log, "Test PASSED") {

@@ -19,7 +19,6 @@ key or by the name in the third column, takes precedence. */ -}}
 {{- /* The values that must be off, each with the fix. */ -}}
 {{- define "outrigger.unsupported" -}}
 - [dcgm.enabled, "this release has no DCGM, and dcgmExporter needs none; set it to false"]
-- [migManager.enabled, "this release does not partition GPUs; set it to false, and partition them with nvidia-smi or MIG Manager"]
 - [nodeStatusExporter.enabled, "the agents serve /metrics themselves; set it to false"]
 - [gds.enabled, "this release has no image of nvidia-fs; set it to false. driver.gds.enabled loads it from a driver image that has it, and devicePlugin.gdsEnabled gives it to pods"]
 - [gdrcopy.enabled, "this release has no image of gdrdrv; set it to false. driver.gdrcopy.enabled loads it from a driver image that has it, and devicePlugin.gdrcopyEnabled gives it to pods"]
