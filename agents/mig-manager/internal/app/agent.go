@@ -1,17 +1,210 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 
+	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/agents/mig-manager/internal/clients"
+	"outrigger.dev/agents/mig-manager/internal/manager"
+	"outrigger.dev/agents/mig-manager/internal/users"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/gpu"
+	watching "outrigger.dev/pkg/gpu/observe"
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/podresources"
+	"outrigger.dev/pkg/text"
 )
 
-// agentFlags are those of the agent alone.
-func agentFlags() []cli.Flag { return nil }
+// The pauses between attempts to make a change.
+const (
+	retryFirst = 10 * time.Second
+	retryMost  = 5 * time.Minute
+)
 
-func newAgent(*cli.Context, *slog.Logger) (*agent.Agent, error) {
-	return nil, errors.New("the agent is not part of this build: name a command, such as apply; see mig-manager --help")
+// running is an agent that is wired.
+type running struct {
+	log      *slog.Logger
+	manager  *manager.Manager
+	driver   *driver.Driver
+	source   gpu.Source
+	kubelet  *podresources.Client
+	events   *kube.Events
+	observer *watching.Observer[struct{}, struct{}]
+	// version is that of the driver, as last observed.
+	version atomic.Pointer[string]
+	// folders are those with config files.
+	folders []string
+}
+
+func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	host, err := agent.HostOf(c)
+	if err != nil {
+		return nil, err
+	}
+	r := &running{log: log}
+	if r.driver, err = driver.New(host, config.Driver{Root: host.DriverRoot, DevRoot: host.DevRoot}); err != nil {
+		return nil, err
+	}
+	cfg, err := r.config(c, host)
+	if err != nil {
+		return nil, err
+	}
+	r.manager = manager.New(cfg)
+	r.observer = watching.New(watching.Config[struct{}, struct{}]{
+		Source: r.source, Preparer: watching.Unprepared[struct{}, struct{}]{}, WatchChanges: r.driver.WatchChanges, Log: log,
+	})
+	return &agent.Agent{
+		Run: r.run, Ready: r.manager.Ready, Health: driver.Checks(r.source),
+		Collectors: []prometheus.Collector{manager.NewMetrics(r.manager)},
+		Reload:     func(context.Context) error { r.manager.Changed(); return nil },
+		Effective:  r.driver.Effective(),
+	}, nil
+}
+
+// config wires the manager.
+func (r *running) config(c *cli.Context, host agent.Host) (manager.Config, error) {
+	options, errOptions := options(c)
+	name, errName := cluster.NodeName(c)
+	if err := errors.Join(errOptions, errName); err != nil {
+		return manager.Config{}, err
+	}
+	client, err := kube.New(kube.Config{Node: name, Agent: manager.Name, Log: r.log})
+	if err != nil {
+		return manager.Config{}, agent.Usagef("the agent follows a label of its Node: %s; without Kubernetes, use the command apply", err)
+	}
+	session, err := r.driver.Session(r.log)
+	if err != nil {
+		return manager.Config{}, err
+	}
+	r.source = r.driver.Reader(session, r.log)
+	if r.kubelet, err = podresources.New(podresources.Config{Socket: c.Path("pod-resources-kubelet-socket")}); err != nil {
+		return manager.Config{}, agent.Usagef("flag --pod-resources-kubelet-socket: %s", err)
+	}
+	// The agent reads the GPUs itself: an applier that resets them has no handle meanwhile.
+	own, err := r.driver.Session(r.log)
+	if err != nil {
+		return manager.Config{}, err
+	}
+	applier, err := apply.New(apply.Config{
+		Session: own, Lease: r.driver.Contract.NVML(), StateDir: c.Path("state-dir"),
+		Reset:     apply.SMI{DriverRoot: r.driver.Root.CtrPath()},
+		Processes: apply.Processes{Proc: host.ProcRoot, PodLogs: c.Path("pod-logs-dir")},
+		Board:     knownBoard, Log: r.log,
+	})
+	if err != nil {
+		return manager.Config{}, err
+	}
+	r.events = kube.NewEvents(client)
+	gpus := partitioner{applier}
+	files := configs{base: c.Path("default-config-file"), user: c.Path("config-file")}
+	r.folders = files.folders()
+	systemd := clients.Systemd{Socket: filepath.Join(c.Path("host-root-mount"), "run/dbus/system_bus_socket")}
+	cfg := manager.Config{
+		Client: client, Report: func(kube.Event) {}, GPUs: gpus, Recover: gpus.recover, Select: files.selected,
+		Users:  users.Finder{Source: r.source, Kubelet: r.kubelet, Client: client}.Of,
+		Reboot: systemd.Reboot, Default: c.String("default-config"), Options: options, Contract: r.driver.Contract,
+		DriverVersion: r.driverVersion, RebootFile: filepath.Join(c.Path("state-dir"), "reboot.json"),
+		Retry: pace.Backoff{First: retryFirst, Most: retryMost}, Log: r.log,
+	}
+	if c.Bool("report-events") {
+		cfg.Report = r.events.Report
+	}
+	return cfg, r.hostUnits(c, systemd, &cfg)
+}
+
+// hostUnits adds the units of the host that the flags name.
+func (r *running) hostUnits(c *cli.Context, systemd clients.Systemd, cfg *manager.Config) error {
+	if !c.Bool("with-shutdown-host-gpu-clients") {
+		return nil
+	}
+	file := c.Path("gpu-clients-file")
+	if file == "" {
+		return agent.Usagef("flag --gpu-clients-file is not set, and --with-shutdown-host-gpu-clients is: name the file with the units")
+	}
+	data, err := configfile.Read(file)
+	if err != nil {
+		return err
+	}
+	units, err := clients.Parse(file, data)
+	if err != nil {
+		return err
+	}
+	boot, err := r.driver.Contract.BootID()
+	if err != nil {
+		return err
+	}
+	cfg.Units = clients.New(clients.Config{
+		Host: systemd, Units: units, Journal: filepath.Join(c.Path("state-dir"), "clients.json"), BootID: boot, Log: r.log,
+	})
+	cfg.OfHost = func(unit string) bool { return slices.Contains(units, unit) }
+	return nil
+}
+
+// options returns those of the flags.
+func options(c *cli.Context) (manager.Options, error) {
+	o := manager.Options{
+		Policy: manager.Policy(c.String("gpu-pods")), Cordon: c.Bool("cordon"),
+		Reboot: c.Bool("with-reboot"), Poll: c.Duration("poll-interval"),
+	}
+	var errs []error
+	if !slices.Contains(manager.Policies(), o.Policy) {
+		errs = append(errs, agent.BadFlag("gpu-pods", string(o.Policy), text.OneOf(manager.Policies())))
+	}
+	if o.Poll <= 0 {
+		errs = append(errs, agent.BadFlag("poll-interval", o.Poll.String(), "a duration of more than 0"))
+	}
+	return o, errors.Join(errs...)
+}
+
+func (r *running) driverVersion() string {
+	if v := r.version.Load(); v != nil {
+		return *v
+	}
+	return ""
+}
+
+// run runs all parts until ctx ends.
+func (r *running) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.observer.Run(ctx) })
+	g.Go(func() error { r.follow(ctx); return nil })
+	g.Go(func() error { return r.events.Run(ctx) })
+	if len(r.folders) > 0 {
+		g.Go(func() error { hostfs.Watch(ctx, r.log, r.manager.Changed, r.folders...); return nil })
+	}
+	g.Go(func() error { return r.manager.Run(ctx) })
+	return errors.Join(g.Wait(), r.source.Close(), r.kubelet.Close())
+}
+
+// follow wakes the manager when the GPUs change.
+func (r *running) follow(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case o := <-r.observer.Observations():
+			if o.Node != nil {
+				r.version.Store(&o.Node.Driver.Version)
+			}
+			r.manager.Changed()
+		case <-r.observer.Events():
+		case <-r.observer.Hangs():
+		}
+	}
 }

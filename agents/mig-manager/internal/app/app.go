@@ -37,7 +37,7 @@ func App() agent.App {
 		Name:      name,
 		Usage:     "divides the GPUs of this node into MIG devices, as a config and a label of the node say",
 		Flags:     slices.Concat(nodeFlags(), agentFlags()),
-		Aliases:   map[string]string{"d": "debug"},
+		Aliases:   agentAliases(),
 		Listen:    ":9417",
 		New:       newAgent,
 		Commands:  commands(),

@@ -1,0 +1,155 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/agents/mig-manager/internal/manager"
+	"outrigger.dev/agents/mig-manager/internal/migconfig"
+	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/gpu/mig"
+)
+
+// partitioner is an Applier in the terms of the manager.
+type partitioner struct{ *apply.Applier }
+
+var _ manager.GPUs = partitioner{}
+
+// Read is that of manager.GPUs.
+func (p partitioner) Read(ctx context.Context) ([]mig.GPU, error) {
+	return (&node{Applier: p.Applier}).gpus(ctx)
+}
+
+// Plan is that of manager.GPUs.
+func (p partitioner) Plan(ctx context.Context, wish manager.Wish) (manager.Change, error) {
+	plan, err := p.Applier.Plan(ctx, apply.Request{Desired: wish})
+	if err != nil {
+		return manager.Change{}, err
+	}
+	return changeOf(plan), nil
+}
+
+// Apply is that of manager.GPUs.
+func (p partitioner) Apply(ctx context.Context, wish manager.Wish) error {
+	_, err := p.Applier.Apply(ctx, apply.Request{Desired: wish})
+	return failure(err)
+}
+
+func (p partitioner) recover(ctx context.Context, wish manager.Wish) error {
+	_, err := p.Applier.Recover(ctx, wish)
+	return err
+}
+
+// changeOf returns what the manager has to know of a plan.
+func changeOf(p apply.Plan) manager.Change {
+	var out manager.Change
+	for _, c := range p.GPUs {
+		if !c.Needed() {
+			continue
+		}
+		g := manager.GPUChange{Index: c.GPU.Index, UUID: c.GPU.UUID, Mode: c.Mode || c.Reset, Reset: c.Reset}
+		for _, s := range c.Steps {
+			if s.Op == mig.DestroyCompute {
+				g.Goes = append(g.Goes, destroyed(c.GPU.Layout, s)...)
+			}
+		}
+		out.GPUs = append(out.GPUs, g)
+		for _, h := range c.Holders {
+			out.Holders = append(out.Holders, userOf(c.GPU, h))
+		}
+	}
+	return out
+}
+
+// destroyed returns the MIG device that a step destroys, by the numbers that NVML has for it.
+func destroyed(l mig.Layout, s mig.Step) []manager.Device {
+	for _, i := range l {
+		if i.Profile != s.Profile || i.Placement != s.Placement {
+			continue
+		}
+		for _, c := range i.Compute {
+			if c.Equal(s.Compute) {
+				return []manager.Device{{GPUInstance: i.ID, ComputeInstance: c.ID}}
+			}
+		}
+	}
+	return nil
+}
+
+// userOf returns a process that uses a GPU as a user.
+func userOf(g mig.GPU, h apply.Holder) manager.User {
+	u := manager.User{
+		Namespace: h.Pod.Namespace, Pod: h.Pod.Name, PID: h.PID, Unit: h.Owner.Unit, GPU: g.Index,
+	}
+	for _, i := range g.Layout {
+		if i.ID == h.GPUInstance {
+			u.Device = i.Profile.String()
+		}
+	}
+	return u
+}
+
+// failure returns the error of an attempt in the terms of the manager.
+func failure(err error) error {
+	if _, ok := errors.AsType[*apply.RebootError](err); ok {
+		return fmt.Errorf("%w: %w", manager.ErrNeedsReboot, err)
+	}
+	used, ok := errors.AsType[*apply.InUse](err)
+	if !ok || len(used.Holders) == 0 {
+		return err
+	}
+	busy := &manager.Busy{}
+	for _, h := range used.Holders {
+		busy.Users = append(busy.Users, userOf(mig.GPU{Index: used.Index}, h))
+	}
+	return busy
+}
+
+// configs are the files with MIG configs. Each path may be empty.
+type configs struct{ base, user string }
+
+// folders returns those to watch: a file that is mounted is replaced, not written.
+func (f configs) folders() []string {
+	var out []string
+	for _, path := range []string{f.base, f.user} {
+		if path != "" {
+			out = append(out, filepath.Dir(path))
+		}
+	}
+	return out
+}
+
+// selected returns what the config of a name asks of GPUs: of a file, or generated for them.
+func (f configs) selected(name string, gpus []mig.GPU) (manager.Wish, error) {
+	generated, err := migconfig.Generate(gpus)
+	if err != nil && !errors.Is(err, migconfig.ErrNoProfiles) {
+		return nil, err
+	}
+	all, err := f.read(f.base)
+	if err != nil {
+		return nil, err
+	}
+	user, err := f.read(f.user)
+	if err != nil {
+		return nil, err
+	}
+	s, err := all.Merge(generated).Merge(user).Select(name, gpus)
+	if err != nil {
+		return nil, err
+	}
+	return s.Want, unreadable(s.Faulty)
+}
+
+func (f configs) read(path string) (migconfig.Config, error) {
+	if path == "" {
+		return migconfig.Config{}, nil
+	}
+	data, err := configfile.Read(path)
+	if err != nil {
+		return migconfig.Config{}, err
+	}
+	return migconfig.Read(path, data)
+}
