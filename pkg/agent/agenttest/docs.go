@@ -41,9 +41,9 @@ func Documented(t testing.TB, app agent.App, pages ...string) {
 	if len(flags) < 10 {
 		t.Fatalf("--help shows %d flags with variables", len(flags))
 	}
-	// An agent without the config file of the GPUs can have a flag of the same name.
+	// An agent without the config files of the GPUs can have flags of the same names.
 	var options []config.Option
-	if strings.Contains(help.String(), "--config-file ") {
+	if strings.Contains(help.String(), "--config-dir ") {
 		options = config.Options()
 	}
 	for _, f := range flags {
