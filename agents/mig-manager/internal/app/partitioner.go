@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/manager"
@@ -136,11 +138,26 @@ func (f configs) selected(name string, gpus []mig.GPU) (manager.Wish, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := all.Merge(generated).Merge(user).Select(name, gpus)
+	all = all.Merge(generated).Merge(user)
+	if _, ok := all.Entries[name]; !ok {
+		return nil, fmt.Errorf("config %q does not exist: the GPUs of the node have %s", name, strings.Join(f.order(all, user), ", "))
+	}
+	s, err := all.Select(name, gpus)
 	if err != nil {
 		return nil, err
 	}
 	return s.Want, unreadable(s.Faulty)
+}
+
+// order returns the names of configs: those of the user first, as a cause is cut.
+func (configs) order(all, user migconfig.Config) []string {
+	names := user.Names()
+	for _, name := range all.Names() {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (f configs) read(path string) (migconfig.Config, error) {
