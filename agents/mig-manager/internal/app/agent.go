@@ -204,7 +204,7 @@ func (r *running) follow(ctx context.Context) {
 			}
 			r.manager.Changed()
 		case <-r.observer.Events():
-		case <-r.observer.Hangs():
+		case <-r.observer.Hangs(): //nolint:errcheck // /healthz reports it
 		}
 	}
 }

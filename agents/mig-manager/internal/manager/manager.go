@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -142,10 +143,7 @@ func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.stats
-	s.Changes = map[string]uint64{}
-	for k, v := range m.stats.Changes {
-		s.Changes[k] = v
-	}
+	s.Changes = maps.Clone(m.stats.Changes)
 	return s
 }
 

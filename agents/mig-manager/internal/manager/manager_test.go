@@ -55,7 +55,6 @@ type node struct {
 	fails   error
 	users   []manager.User
 	stopped []string
-	reboots int
 	// log has what was done, in order.
 	log    []string
 	events []string
