@@ -153,6 +153,7 @@ func (m *Manager) reboot(ctx context.Context) time.Duration {
 	}
 	if err != nil {
 		m.cfg.Log.Error("cannot reboot the host", "err", err)
+		err = errors.Join(err, m.forgetReboot())
 		m.attempt.Err = fmt.Errorf("%w: %w", m.attempt.Err, err)
 		m.attempt.until = time.Now().Add(m.attempt.retry.Next())
 		return again

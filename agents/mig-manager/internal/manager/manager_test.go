@@ -1,24 +1,15 @@
 package manager_test
 
 import (
-	"context"
 	"errors"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/contract"
-	"outrigger.dev/pkg/gpu"
-	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
-	"outrigger.dev/pkg/pace"
 )
 
 // TestManager runs managers of nodes against a real API server.
@@ -39,217 +30,6 @@ func TestManager(t *testing.T) {
 			test(newNode(t, name, func(agent string) *kube.Client { return apitest.Client(t, rc, name, agent) }))
 		})
 	}
-}
-
-// node is a node with GPUs, whose layouts are the name of a config.
-type node struct {
-	*testing.T
-	admin *kube.Client
-	cfg   manager.Config
-
-	mu sync.Mutex
-	// is is the config that is in effect, and applied how often one was applied.
-	is      string
-	applied int
-	// fails is what Apply returns.
-	fails   error
-	users   []manager.User
-	stopped []string
-	// log has what was done, in order.
-	log    []string
-	events []string
-}
-
-func newNode(t *testing.T, name string, client func(string) *kube.Client) *node {
-	n := &node{T: t, admin: client("kubectl"), is: "all-disabled"}
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "run"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	n.create("v1", "nodes", "", map[string]any{"kind": "Node", "metadata": map[string]any{"name": name}})
-	n.create("v1", "namespaces", "", map[string]any{"kind": "Namespace", "metadata": map[string]any{"name": "of-" + name}})
-	n.cfg = manager.Config{
-		Client: client(manager.Name), Report: n.report, GPUs: n,
-		Recover: func(context.Context, manager.Wish) error { n.did("recover"); return nil },
-		Select: func(name string, _ []mig.GPU) (manager.Wish, error) {
-			if !strings.HasPrefix(name, "all-") {
-				return nil, errors.New("config " + name + " does not exist: must be all-disabled or all-balanced")
-			}
-			return manager.Wish{gpu.UUID(name): {Enabled: true}}, nil
-		},
-		Users: func(context.Context, manager.Change) ([]manager.User, error) {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			return n.users, nil
-		},
-		Reboot:        func(context.Context) error { n.did("reboot"); return nil },
-		Options:       manager.Options{Policy: manager.WaitForPods, Poll: 20 * time.Millisecond},
-		Contract:      contract.Dir{Root: filepath.Join(dir, "run")},
-		DriverVersion: func() string { return "580.95.05" },
-		RebootFile:    filepath.Join(dir, "state", "reboot.json"),
-		Retry:         pace.Backoff{First: 20 * time.Millisecond, Most: 40 * time.Millisecond},
-		Log:           slog.New(slog.DiscardHandler),
-	}
-	return n
-}
-
-func (n *node) did(what string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.log = append(n.log, what)
-}
-
-func (n *node) report(e kube.Event) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.events = append(n.events, e.Reason+": "+e.Message)
-}
-
-// seen returns what was reported or done.
-func (n *node) seen(of *[]string) []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.Clone(*of)
-}
-
-// Read, Plan and Apply are those of manager.GPUs.
-func (n *node) Read(context.Context) ([]mig.GPU, error) { return []mig.GPU{{}}, nil }
-
-func (n *node) Plan(_ context.Context, w manager.Wish) (manager.Change, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for name := range w {
-		if string(name) != n.is {
-			return manager.Change{GPUs: []manager.GPUChange{{Mode: true, Reset: true}}}, nil
-		}
-	}
-	return manager.Change{}, nil
-}
-
-func (n *node) Apply(_ context.Context, w manager.Wish) error {
-	n.did("apply")
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.applied++
-	if n.fails != nil {
-		return n.fails
-	}
-	for name := range w {
-		n.is = string(name)
-	}
-	return nil
-}
-
-// Stop, Start and Stopped are those of manager.Units.
-func (n *node) Stop(context.Context) error {
-	n.did("stop")
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.stopped = []string{"nvsm.service"}
-	return nil
-}
-
-func (n *node) Start(context.Context) error {
-	n.did("start")
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.stopped = nil
-	return nil
-}
-
-func (n *node) Stopped() ([]string, error) { return n.seen(&n.stopped), nil }
-
-// set changes the node while the manager runs.
-func (n *node) set(change func()) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	change()
-}
-
-func (n *node) create(api, resource, namespace string, object map[string]any) {
-	n.Helper()
-	object["apiVersion"] = api
-	if err := n.admin.Create(n.Context(), kube.Object{API: api, Resource: resource, Namespace: namespace}, object); err != nil {
-		n.Fatal(err)
-	}
-}
-
-// pod creates a pod on the node that holds a MIG device.
-func (n *node) pod(namespace, name string) {
-	n.Helper()
-	n.create("v1", "pods", namespace, map[string]any{
-		"kind": "Pod", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{
-			"nodeName": n.admin.Node().Name, "terminationGracePeriodSeconds": 0,
-			"containers": []any{map[string]any{"name": "main", "image": "image"}},
-		},
-	})
-	n.set(func() { n.users = []manager.User{{Namespace: namespace, Pod: name, GPU: 0, Device: "1g.10gb"}} })
-}
-
-// ask sets the label.
-func (n *node) ask(config string) {
-	n.Helper()
-	if err := n.admin.Apply(n.Context(), n.admin.Node(), map[string]any{
-		"apiVersion": "v1", "kind": "Node",
-		"metadata": map[string]any{"name": n.admin.Node().Name, "labels": map[string]string{manager.ConfigLabel: config}},
-	}); err != nil {
-		n.Fatal(err)
-	}
-}
-
-// start runs a manager, and returns a function that ends it.
-func (n *node) start() (stop func()) {
-	ctx, cancel := context.WithCancel(n.Context())
-	m := manager.New(n.cfg)
-	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			n.Errorf("Run() = %v", err)
-		}
-	})
-	n.Cleanup(stop)
-	return stop
-}
-
-// shown is what people see of the Node.
-type shown struct {
-	Metadata struct {
-		ResourceVersion string            `json:"resourceVersion"`
-		Labels          map[string]string `json:"labels"`
-		Annotations     map[string]string `json:"annotations"`
-	} `json:"metadata"`
-	Spec struct {
-		Unschedulable bool `json:"unschedulable"`
-	} `json:"spec"`
-}
-
-func (s shown) state() manager.State { return manager.State(s.Metadata.Labels[manager.StateLabel]) }
-func (s shown) cause() string        { return s.Metadata.Annotations[manager.CauseAnnotation] }
-
-// until waits until the Node is as a function says.
-func (n *node) until(what string, is func(shown) bool) shown {
-	n.Helper()
-	for end := time.Now().Add(20 * time.Second); ; {
-		var s shown
-		if err := n.admin.Get(n.Context(), n.admin.Node(), &s); err != nil {
-			n.Fatal(err)
-		}
-		if is(s) {
-			return s
-		}
-		if time.Now().After(end) {
-			n.Fatalf("the node does not become %s: %+v; done: %v", what, s, n.seen(&n.log))
-		}
-		pace.Pause(n.Context(), 10*time.Millisecond)
-	}
-}
-
-func (n *node) succeeds() shown {
-	n.Helper()
-	return n.until("success", func(s shown) bool { return s.state() == manager.Success && s.cause() == "" && !s.Spec.Unschedulable })
 }
 
 func (n *node) testsALabelIsFollowed() {
@@ -377,6 +157,7 @@ func (n *node) testsTheHostIsRebootedOnce() {
 	stop := n.start()
 	n.until("rebooting", func(s shown) bool { return s.state() == manager.Rebooting && slices.Contains(n.seen(&n.log), "reboot") })
 	stop()
+	n.boot("2")
 	n.start()
 	n.until("failed", func(s shown) bool {
 		return s.state() == manager.Failed && strings.Contains(s.cause(), "after a reboot")

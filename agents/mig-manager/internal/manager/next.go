@@ -46,7 +46,8 @@ type Action struct {
 // retryDriver is how often GPUs that cannot be read are tried again: most causes wake the loop.
 const retryDriver = 15 * time.Second
 
-// retryLacking is how often GPUs that do not answer are looked at, while the others are as desired.
+// retryLacking is how often it is tried again what only a change of the config, or of a GPU that does
+// not answer, can mend: most changes wake the loop.
 const retryLacking = time.Minute
 
 // Next returns what to do. It does no I/O.
@@ -80,12 +81,12 @@ func next(o Observation) Action {
 	case o.Driver != nil:
 		return o.withoutDriver()
 	case o.Refused != nil:
-		return Action{Kind: Rest, State: Failed, Cause: o.Refused.Error()}
+		return Action{Kind: Hold, State: Failed, Cause: o.Refused.Error(), After: retryLacking}
 	case o.Change.Empty() && o.Lacking != nil:
 		return Action{Kind: Hold, State: Failed, Cause: o.Lacking.Error(), After: retryLacking}
 	case o.Change.Empty():
 		return Action{Kind: Settle, State: Success}
-	case o.Attempt.Reboot && (o.Attempt.Wait > 0 || o.Options.Reboot && !o.Attempt.Rebooted):
+	case o.Attempt.Reboot && (o.Attempt.Wait > 0 || o.Attempt.Rebooting || o.Options.Reboot && !o.Attempt.Rebooted):
 		return o.reboot()
 	case len(o.Attempt.Users) > 0 && o.Attempt.Wait > 0:
 		return o.busy(o.Attempt.Users, o.Attempt.Wait)
@@ -116,6 +117,8 @@ func (o Observation) withoutDriver() Action {
 func (o Observation) reboot() Action {
 	why := o.Attempt.Err
 	switch {
+	case o.Attempt.Rebooting:
+		return Action{Kind: Hold, State: Rebooting, Cause: why.Error(), After: retryLacking}
 	case o.Attempt.Rebooted:
 		why = fmt.Errorf("%w: it did not take effect after a reboot of the host", why)
 	case !o.Options.Reboot:

@@ -77,7 +77,7 @@ func TestNext(t *testing.T) {
 		"nothing in use goes": {o: asked(), kind: manager.Apply, state: manager.Pending},
 		"the config has no such name": {
 			o:    asked(func(o *manager.Observation) { o.Refused = errors.New(`"x": must be all-disabled or all-balanced`) }),
-			kind: manager.Rest, state: manager.Failed, cause: []string{"all-balanced"},
+			kind: manager.Hold, state: manager.Failed, cause: []string{"all-balanced"}, after: time.Minute,
 		},
 		"the driver does not answer": {
 			o:    asked(func(o *manager.Observation) { o.Driver = errors.New("no driver") }),
@@ -140,6 +140,10 @@ func TestNext(t *testing.T) {
 				o.Options.Reboot, o.Attempt.Rebooted, o.Attempt.Wait = true, true, 0
 			}),
 			kind: manager.Apply, state: manager.Failed, cause: []string{"after a reboot"},
+		},
+		"a reboot is under way": {
+			o: asked(reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Rebooting = true, true }), kind: manager.Hold,
+			state: manager.Rebooting, after: time.Minute,
 		},
 		"a reboot did not help": {
 			o: asked(reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Rebooted = true, true }), kind: manager.Hold,

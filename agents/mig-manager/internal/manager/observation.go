@@ -131,8 +131,8 @@ type Attempt struct {
 	Users []User
 	// Reboot is set if only a reboot of the host completes it.
 	Reboot bool
-	// Rebooted is set if the host was rebooted for it before.
-	Rebooted bool
+	// Rebooting is set if the host was told to reboot for it, and Rebooted once it has.
+	Rebooting, Rebooted bool
 	// Wait is how long to wait before the next one.
 	Wait time.Duration
 }

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"time"
 
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -38,7 +40,7 @@ func (m *Manager) observe(ctx context.Context) Observation {
 	m.remember(wish)
 	o.Attempt = m.attempt.Attempt
 	o.Attempt.Wait = max(0, time.Until(m.attempt.until))
-	o.Attempt.Rebooted = m.rebootedFor(m.wanted)
+	o.Attempt.Rebooting, o.Attempt.Rebooted = m.rebootedFor(m.wanted)
 	if change.Destroys() {
 		o.Users, o.Unknown = m.cfg.Users(ctx, change)
 	}
@@ -76,7 +78,15 @@ func (m *Manager) plan(ctx context.Context) (Wish, Change, planError) {
 		return nil, Change{}, planError{wish: lacking}
 	}
 	change, err := m.cfg.GPUs.Plan(ctx, wish)
+	if away(err) {
+		return nil, Change{}, planError{driver: err}
+	}
 	return wish, change, planError{wish: err, lacking: lacking}
+}
+
+// away reports whether an error is that of a driver that is not there now, and not of the wish.
+func away(err error) bool {
+	return errors.Is(err, contract.ErrClaimed) || errors.Is(err, gpu.ErrNoDriver) || errors.Is(err, gpu.ErrHangs) || errors.Is(err, context.Canceled)
 }
 
 // remember forgets the last attempt if it was for something else.
@@ -98,16 +108,18 @@ type rebootNote struct {
 // maxNote bounds Config.RebootFile.
 const maxNote = 1 << 16
 
-// rebootedFor reports whether the host was rebooted, or is about to be, for a config. What
-// cannot be read counts as a reboot: one too few is better than one after the other.
-func (m *Manager) rebootedFor(config string) bool {
+// rebootedFor reports whether the host was told to reboot for a config, in this boot or in one
+// before. What cannot be read counts as a reboot: one too few is better than one after the other.
+func (m *Manager) rebootedFor(config string) (now, before bool) {
 	data, err := hostfs.ReadFile(m.cfg.RebootFile, maxNote)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false
+		return false, false
 	}
 	var n rebootNote
 	if err != nil || json.Unmarshal(data, &n) != nil {
-		return true
+		return false, true
 	}
-	return n.Config == config
+	boot, err := m.cfg.Contract.BootID()
+	now = err == nil && n.BootID == boot
+	return now && n.Config == config, !now && n.Config == config
 }
