@@ -32,7 +32,9 @@ type rig struct {
 func newRig(t *testing.T, model string, gpus int) rig {
 	t.Helper()
 	n := simtest.New(t, "--model="+model, "--gpus="+strconv.Itoa(gpus))
-	return rig{Node: n, t: t, run: t.TempDir(), state: t.TempDir()}
+	// A host without other agents has neither folder.
+	dir := t.TempDir()
+	return rig{Node: n, t: t, run: filepath.Join(dir, "run", "nvidia"), state: filepath.Join(dir, "state")}
 }
 
 // as is the rig with the program under another name.

@@ -96,13 +96,8 @@ func (r *running) config(c *cli.Context, host agent.Host) (manager.Config, error
 	if r.kubelet, err = podresources.New(podresources.Config{Socket: c.Path("pod-resources-kubelet-socket")}); err != nil {
 		return manager.Config{}, agent.Usagef("flag --pod-resources-kubelet-socket: %s", err)
 	}
-	// The agent reads the GPUs itself: an applier that resets them has no handle meanwhile.
-	own, err := r.driver.Session(r.log)
-	if err != nil {
-		return manager.Config{}, err
-	}
 	applier, err := apply.New(apply.Config{
-		Session: own, Lease: r.driver.Contract.NVML(), StateDir: c.Path("state-dir"),
+		Session: session, Lease: r.driver.Contract.NVML(), StateDir: c.Path("state-dir"),
 		Reset:     apply.SMI{DriverRoot: r.driver.Root.CtrPath()},
 		Processes: apply.Processes{Proc: host.ProcRoot, PodLogs: c.Path("pod-logs-dir")},
 		Board:     knownBoard, Log: r.log,

@@ -82,6 +82,10 @@ func (ch change) do(ctx context.Context) (err error) {
 	if !p.Needed() {
 		return leftOut
 	}
+	// A host without other agents has no run root yet. Agents that start later find the lease in it.
+	if err := os.MkdirAll(ch.node.runRoot, 0o755); err != nil {
+		return fmt.Errorf("create run root %s, for the lease on NVML: %w", ch.node.runRoot, err)
+	}
 	mode := func(c apply.Change) bool { return c.Mode || c.Reset }
 	if slices.ContainsFunc(p.GPUs, mode) {
 		if err := ch.hooks.Run(ctx, hooks.PreApplyMode); err != nil {

@@ -20,6 +20,7 @@ import (
 type node struct {
 	*apply.Applier
 	session *nvml.Session
+	runRoot string
 }
 
 // openNode opens the node that the flags describe. The caller closes it.
@@ -44,7 +45,7 @@ func openNode(c *cli.Context, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &node{Applier: a, session: session}, nil
+	return &node{Applier: a, session: session, runRoot: host.RunRoot}, nil
 }
 
 // Close ends the use of NVML.
