@@ -20,6 +20,7 @@ import (
 	"outrigger.dev/test/bench/internal/dcgmexporter"
 	"outrigger.dev/test/bench/internal/deviceplugin"
 	"outrigger.dev/test/bench/internal/featurediscovery"
+	"outrigger.dev/test/bench/internal/migmanager"
 	"outrigger.dev/test/bench/internal/orchestrator"
 	"outrigger.dev/test/bench/internal/process"
 	"outrigger.dev/test/bench/internal/report"
@@ -115,7 +116,7 @@ const gpus = 8
 
 // agents returns the names of the agents that bench measures.
 func agents() []string {
-	return []string{deviceplugin.Name, featurediscovery.Name, containertoolkit.Name, dcgmexporter.Name}
+	return []string{deviceplugin.Name, featurediscovery.Name, containertoolkit.Name, dcgmexporter.Name, migmanager.Name}
 }
 
 // chosen returns the agents that the command line selects.
@@ -224,6 +225,8 @@ func measure(c *cli.Context, node *simnode.Node) error {
 			return &containertoolkit.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 		case dcgmexporter.Name:
 			return &dcgmexporter.Bench{Node: node, Runs: c.Int("runs"), Report: table}
+		case migmanager.Name:
+			return &migmanager.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 		}
 		return &featurediscovery.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 	})
@@ -247,9 +250,9 @@ func soak(c *cli.Context, node *simnode.Node) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("create folder for the results: %w", err)
 	}
-	// The container toolkit has no load of its own: its tools end after each container. That of the
-	// exporter is its scrapes.
-	names = slices.DeleteFunc(names, func(name string) bool { return name == containertoolkit.Name })
+	// The container toolkit and the MIG manager have no load of their own: their commands end. That
+	// of the exporter is its scrapes.
+	names = slices.DeleteFunc(names, func(name string) bool { return name == containertoolkit.Name || name == migmanager.Name })
 	return each(c.Context, names, func(agent string) runner {
 		switch agent {
 		case dcgmexporter.Name:
