@@ -24,7 +24,7 @@ func TestWhatCannotBeDoneChangesNothing(t *testing.T) {
 	}{
 		"devices that do not fit": {
 			r.config("devices: all, mig-enabled: true, mig-devices: {3g.40gb: 2, 1g.10gb: 1}"),
-			"plan MIG layout of GPUs 0, 1: fit 2 × 3g.40gb + 1g.10gb on one GPU: 9 memory slices are needed, and the GPU has 8",
+			"plan MIG layout of GPUs 0, 1: fit 2 × 3g.40gb + 1g.10gb on one GPU: 1g.10gb is too much: 9 memory slices are needed, and the GPU has 8",
 		},
 		"one GPU of two": {
 			r.config("devices: [0], mig-enabled: true, mig-devices: {1g.10gb: 7}", "devices: [1], mig-enabled: true, mig-devices: {1g.10gb: 8}"),

@@ -28,7 +28,7 @@ func prints(t *testing.T, name string, args ...string) {
 	if code != 0 || errs != "" {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	golden.Assert(t, out, name+".golden")
+	golden.Assert(t, out, strings.ReplaceAll(name, " ", "-")+".golden")
 }
 
 // fails runs a command that fails with one line.
@@ -112,7 +112,7 @@ func TestPlanForASnapshot(t *testing.T) {
 	if code != 0 || !strings.Contains(errs, "gpu is not selected by the config, it stays as it is") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	golden.Assert(t, out, "plan snapshot.golden")
+	golden.Assert(t, out, "plan-snapshot.golden")
 	fails(t, "GPU 2 cannot be read: nvmlDeviceGetHandleByIndex_v2: GPU is lost: repair or reset it",
 		"plan", "-f", defaults, "-c", "all-disabled", "--snapshot", "testdata/snapshot.json")
 }
@@ -125,7 +125,7 @@ func TestPlanRejects(t *testing.T) {
 	}{
 		"what does not fit": {
 			[]string{"-f", impossible, "--board", "a100-80"},
-			"GPU 0 (a100-80-0): fit 2 × 3g.40gb + 3 × 1g.10gb on one GPU: 9 compute slices are needed, and the GPU has 7",
+			"GPU 0 (a100-80-0): fit 2 × 3g.40gb + 3 × 1g.10gb on one GPU: 3 × 1g.10gb is too much: 9 compute slices are needed, and the GPU has 7",
 		},
 		"another board":        {[]string{"-f", defaults, "-c", "all-1g.5gb", "--board", "a30"}, `config "all-1g.5gb" selects no GPU of the node, which has GPU 0 (0x20B710DE, a30): add an item for it`},
 		"an unknown board":     {[]string{"-f", defaults, "-c", "all-1g.5gb", "--board", "a300"}, `flag --board: invalid value "a300": must be a100-40, `},
@@ -164,7 +164,7 @@ func TestValidate(t *testing.T) {
 		!strings.HasSuffix(errs, "nvidia-mig-parted: 4 of 6 configs are not valid\n") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
-	golden.Assert(t, out, "validate mixed.golden")
+	golden.Assert(t, out, "validate-mixed.golden")
 	if code, out, errs := run(t, "validate", "-f", mixed, "-c", "some", "-o", "json"); code != 0 {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
