@@ -110,9 +110,10 @@ func (r *running) config(c *cli.Context, host agent.Host) (manager.Config, error
 	files := configs{base: c.Path("default-config-file"), user: c.Path("config-file")}
 	r.folders = files.folders()
 	systemd := clients.Systemd{Socket: filepath.Join(c.Path("host-root-mount"), "run/dbus/system_bus_socket")}
+	holders := users.Finder{Source: r.source, Kubelet: r.kubelet, Client: client}
 	cfg := manager.Config{
 		Client: client, Report: func(kube.Event) {}, GPUs: gpus, Recover: gpus.recover, Select: files.selected,
-		Users:  users.Finder{Source: r.source, Kubelet: r.kubelet, Client: client}.Of,
+		Held: holders.Held, Users: holders.Of,
 		Reboot: systemd.Reboot, Default: c.String("default-config"), Options: options, Contract: r.driver.Contract,
 		DriverVersion: r.driverVersion, RebootFile: filepath.Join(c.Path("state-dir"), "reboot.json"),
 		Retry: pace.Backoff{First: retryFirst, Most: retryMost}, Log: r.log,

@@ -12,6 +12,7 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 )
 
@@ -26,8 +27,8 @@ func (p partitioner) Read(ctx context.Context) ([]mig.GPU, error) {
 }
 
 // Plan is that of manager.GPUs.
-func (p partitioner) Plan(ctx context.Context, wish manager.Wish) (manager.Change, error) {
-	plan, err := p.Applier.Plan(ctx, apply.Request{Desired: wish})
+func (p partitioner) Plan(ctx context.Context, wish manager.Wish, held manager.Held) (manager.Change, error) {
+	plan, err := p.Applier.Plan(ctx, request(wish, held))
 	if err != nil {
 		return manager.Change{}, err
 	}
@@ -35,9 +36,19 @@ func (p partitioner) Plan(ctx context.Context, wish manager.Wish) (manager.Chang
 }
 
 // Apply is that of manager.GPUs.
-func (p partitioner) Apply(ctx context.Context, wish manager.Wish) error {
-	_, err := p.Applier.Apply(ctx, apply.Request{Desired: wish})
+func (p partitioner) Apply(ctx context.Context, wish manager.Wish, held manager.Held) error {
+	_, err := p.Applier.Apply(ctx, request(wish, held))
 	return failure(err)
+}
+
+func request(wish manager.Wish, held manager.Held) apply.Request {
+	r := apply.Request{Desired: wish, Held: map[gpu.UUID][]mig.Process{}}
+	for id, devices := range held {
+		for _, d := range devices {
+			r.Held[id] = append(r.Held[id], mig.Process{GPUInstance: d.GPUInstance, ComputeInstance: d.ComputeInstance})
+		}
+	}
+	return r
 }
 
 func (p partitioner) recover(ctx context.Context, wish manager.Wish) error {

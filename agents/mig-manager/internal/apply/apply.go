@@ -96,6 +96,9 @@ type Request struct {
 	// Layouts has the exact layouts of some of these GPUs, with the desired devices. The
 	// others get the nearest layout that has them.
 	Layouts map[gpu.UUID]mig.Layout
+	// Held are users that the driver does not know, such as containers without a process. What
+	// they use counts as in use where a layout can be reached in several ways.
+	Held map[gpu.UUID][]mig.Process
 	// ModeOnly leaves the layouts as they are, as far as the mode allows it.
 	ModeOnly bool
 	// SkipReset leaves a mode that needs a reset pending.

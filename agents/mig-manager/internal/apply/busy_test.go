@@ -6,11 +6,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 )
 
@@ -50,6 +52,28 @@ func TestABusyInstanceIsNamed(t *testing.T) {
 	}
 	if got := r.state()[0]; !strings.Contains(got, "2g.20gb@0:2/2@0") || strings.Contains(got, "3g") {
 		t.Errorf("GPU 0 is %s", got)
+	}
+}
+
+// TestWhatIsHeldIsSpared: a container that has not started its process holds its instance too.
+func TestWhatIsHeldIsSpared(t *testing.T) {
+	for start := range 2 {
+		t.Run(strconv.Itoa(start), func(t *testing.T) {
+			r := newRig(t, "--gpus=1", "--model=a30")
+			r.run("mig mode 0 on")
+			r.run("reset --takes 0s 0")
+			r.run("mig create 0 2g.12gb@0 2g.12gb@2")
+			g := r.gpus()[0]
+			held := g.Layout[start]
+			req := r.ask(map[int]string{0: "2g.12gb 1g.6gb 1g.6gb"})
+			req.Held = map[gpu.UUID][]mig.Process{g.UUID: {{GPUInstance: held.ID, ComputeInstance: held.Compute[0].ID}}}
+			if _, err := r.a.Apply(t.Context(), req); err != nil {
+				t.Fatal(err)
+			}
+			if now := r.gpus()[0].Layout; !slices.ContainsFunc(now, held.Equal) {
+				t.Errorf("%s at %d is gone: %v", held.Profile, held.Placement.Start, now)
+			}
+		})
 	}
 }
 

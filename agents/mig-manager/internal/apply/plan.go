@@ -103,7 +103,7 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request) (Change, error)
 		}
 	case d.Enabled:
 		var err error
-		if target.Layout, err = o.target(g, d); err != nil {
+		if target.Layout, err = o.target(g, d, req.Held[g.UUID]); err != nil {
 			return Change{}, err
 		}
 	}
@@ -113,8 +113,9 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request) (Change, error)
 // faultError returns the error for a GPU that cannot be read.
 func faultError(g mig.GPU) error { return fmt.Errorf("%s: %s", g.Fault.Op, g.Fault.Reason) }
 
-// target returns the layout that a GPU shall have once its mode is on.
-func (o *observer) target(g mig.GPU, d mig.Desired) (mig.Layout, error) {
+// target returns the layout that a GPU shall have once its mode is on. held are users beside the
+// processes that the driver lists.
+func (o *observer) target(g mig.GPU, d mig.Desired, held []mig.Process) (mig.Layout, error) {
 	want := maps.Clone(d.Devices)
 	maps.DeleteFunc(want, func(_ gpu.Profile, n int) bool { return n == 0 })
 	if len(want) > 0 && len(g.Board.Profiles) == 0 {
@@ -129,7 +130,8 @@ func (o *observer) target(g mig.GPU, d mig.Desired) (mig.Layout, error) {
 	read := sync.OnceFunc(func() { busy, failed = o.processes(g.UUID) })
 	layout, err := plan.Target(g.Board, now, want, func(i mig.Instance) bool {
 		read()
-		return slices.ContainsFunc(busy, func(p mig.Process) bool { return uses(p, i) })
+		used := func(p mig.Process) bool { return uses(p, i) }
+		return slices.ContainsFunc(busy, used) || slices.ContainsFunc(held, used)
 	})
 	return layout, errors.Join(failed, err)
 }

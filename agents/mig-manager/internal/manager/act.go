@@ -75,7 +75,7 @@ func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 		err = m.cfg.Units.Stop(ctx)
 	}
 	if err == nil {
-		err = m.cfg.GPUs.Apply(ctx, wish)
+		err = m.cfg.GPUs.Apply(ctx, wish, o.Held)
 	}
 	m.startUnits(context.WithoutCancel(ctx))
 	if err != nil {

@@ -20,14 +20,17 @@ const Name = "mig-manager"
 // Wish is what the config asks of the GPUs that it selects.
 type Wish map[gpu.UUID]mig.Desired
 
+// Held are MIG devices that containers hold, with a process or without.
+type Held map[gpu.UUID][]Device
+
 // GPUs reads and changes the GPUs of the node.
 type GPUs interface {
 	Read(ctx context.Context) ([]mig.GPU, error)
-	// Plan returns the change that the wish takes, and touches nothing. Its error says why the
-	// wish cannot be.
-	Plan(ctx context.Context, wish Wish) (Change, error)
+	// Plan returns the change that the wish takes, and touches nothing. Where it can be reached
+	// in several ways, it spares what is held. Its error says why the wish cannot be.
+	Plan(ctx context.Context, wish Wish, held Held) (Change, error)
 	// Apply makes the change. Its error is a *Busy, or wraps ErrNeedsReboot, where they say why.
-	Apply(ctx context.Context, wish Wish) error
+	Apply(ctx context.Context, wish Wish, held Held) error
 }
 
 // Units are those of the host's systemd that use GPUs.
@@ -50,6 +53,8 @@ type Config struct {
 	// Select returns what the config of a name asks of the GPUs. With an error, the wish is what
 	// can be done nevertheless, nil for nothing. It is called again for each observation.
 	Select func(name string, gpus []mig.GPU) (Wish, error)
+	// Held returns the MIG devices that containers hold, by the kubelet.
+	Held func(ctx context.Context) (Held, error)
 	// Users returns the containers that hold devices of a change, by the kubelet.
 	Users func(ctx context.Context, c Change) ([]User, error)
 	// Units is nil if those of the host are left alone.

@@ -27,7 +27,7 @@ func (m *Manager) observe(ctx context.Context) Observation {
 		m.recover(ctx, nil)
 		return o
 	}
-	wish, change, err := m.plan(ctx)
+	wish, change, held, err := m.plan(ctx)
 	switch {
 	case err.driver != nil:
 		o.Driver = err.driver
@@ -36,7 +36,7 @@ func (m *Manager) observe(ctx context.Context) Observation {
 		o.Refused = err.wish
 		return o
 	}
-	o.Change, o.Lacking = change, err.lacking
+	o.Change, o.Held, o.Lacking = change, held, err.lacking
 	m.remember(wish)
 	o.Attempt = m.attempt.Attempt
 	o.Attempt.Wait = max(0, time.Until(m.attempt.until))
@@ -67,21 +67,28 @@ func (m *Manager) recover(ctx context.Context, wish Wish) {
 type planError struct{ driver, wish, lacking error }
 
 // plan returns what is wanted, and what it takes.
-func (m *Manager) plan(ctx context.Context) (Wish, Change, planError) {
+func (m *Manager) plan(ctx context.Context) (Wish, Change, Held, planError) {
 	gpus, err := m.cfg.GPUs.Read(ctx)
 	if err != nil {
-		return nil, Change{}, planError{driver: err}
+		return nil, Change{}, nil, planError{driver: err}
 	}
 	wish, lacking := m.cfg.Select(m.wanted, gpus)
 	m.recover(ctx, wish)
 	if lacking != nil && wish == nil {
-		return nil, Change{}, planError{wish: lacking}
+		return nil, Change{}, nil, planError{wish: lacking}
 	}
-	change, err := m.cfg.GPUs.Plan(ctx, wish)
+	var held Held
+	change, err := m.cfg.GPUs.Plan(ctx, wish, nil)
+	if err == nil && change.Destroys() {
+		// Without an answer of the kubelet, nothing is changed: see Observation.Unknown.
+		if held, _ = m.cfg.Held(ctx); len(held) > 0 {
+			change, err = m.cfg.GPUs.Plan(ctx, wish, held)
+		}
+	}
 	if away(err) {
-		return nil, Change{}, planError{driver: err}
+		return nil, Change{}, nil, planError{driver: err}
 	}
-	return wish, change, planError{wish: err, lacking: lacking}
+	return wish, change, held, planError{wish: err, lacking: lacking}
 }
 
 // away reports whether an error is that of a driver that is not there now, and not of the wish.

@@ -28,19 +28,49 @@ type Finder struct {
 
 // Of returns the users of what a change destroys.
 func (f Finder) Of(ctx context.Context, c manager.Change) ([]manager.User, error) {
-	node, err := f.Source.Snapshot(ctx)
+	node, by, err := f.read(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("find the users of what changes: %w", err)
+		return nil, err
 	}
-	if err := f.Kubelet.Refresh(ctx, podresources.Options{Node: node}); err != nil {
-		return nil, fmt.Errorf("find the users of what changes: %w", err)
-	}
-	containers, err := Containers(c, node, f.Kubelet.Last().Map)
+	containers, err := Containers(c, node, by)
 	if err != nil {
 		return nil, err
 	}
 	containers = slices.DeleteFunc(containers, func(u manager.User) bool { return f.ended(ctx, u) })
 	return Merge(containers, c.Holders), nil
+}
+
+// Held returns the MIG devices that containers hold whose pods have not ended.
+func (f Finder) Held(ctx context.Context) (manager.Held, error) {
+	node, by, err := f.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := manager.Held{}
+	for _, g := range node.GPUs {
+		if g.MIG == nil {
+			continue
+		}
+		for _, d := range g.MIG.Devices {
+			runs := func(u manager.User) bool { return !f.ended(ctx, u) }
+			if slices.ContainsFunc(using(by[d.UUID], g.Index, ""), runs) {
+				out[g.UUID] = append(out[g.UUID], manager.Device{GPUInstance: d.GPUInstance, ComputeInstance: d.ComputeInstance})
+			}
+		}
+	}
+	return out, nil
+}
+
+// read returns the GPUs of the node, and to which containers the kubelet has allocated them.
+func (f Finder) read(ctx context.Context) (*gpu.Node, podresources.Map, error) {
+	node, err := f.Source.Snapshot(ctx)
+	if err == nil {
+		err = f.Kubelet.Refresh(ctx, podresources.Options{Node: node})
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("find the users of what changes: %w", err)
+	}
+	return node, f.Kubelet.Last().Map, nil
 }
 
 // ended reports whether a pod is known to have ended.

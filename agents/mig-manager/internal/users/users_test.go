@@ -105,13 +105,30 @@ func TestPodsThatHaveEnded(t *testing.T) {
 	if got, err := f.Of(t.Context(), change); err != nil || len(got) != 0 {
 		t.Errorf("Of() = %v, %v, want no user: the pod does not exist", got, err)
 	}
+	first := n.GPUs[0]
+	device := first.MIG.Devices[0]
+	kubelet.Set(
+		podresourcestest.Pod("default", "gone", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))),
+		podresourcestest.Pod("default", "idle", podresourcestest.Container("main", "nvidia.com/mig-"+device.Profile.String(), string(device.UUID))),
+	)
+	if held, err := f.Held(t.Context()); err != nil || len(held) != 0 {
+		t.Errorf("Held() = %v, %v, want nothing: no pod exists", held, err)
+	}
 	server.Answer("get pods", 500, "overloaded")
+	want := manager.Held{first.UUID: {{GPUInstance: device.GPUInstance, ComputeInstance: device.ComputeInstance}}}
+	if held, err := f.Held(t.Context()); err != nil || cmp.Diff(want, held) != "" {
+		t.Errorf("Held() = %v, %v, want %v", held, err, want)
+	}
+	kubelet.Set(podresourcestest.Pod("default", "gone", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))))
 	got, err := f.Of(t.Context(), change)
 	if err != nil || len(got) != 1 {
 		t.Errorf("Of() = %v, %v, want the pod: nobody says that it has ended", got, err)
 	}
 	kubelet.Stop()
 	if _, err := f.Of(t.Context(), change); err == nil {
+		t.Error("no error without the kubelet")
+	}
+	if _, err := f.Held(t.Context()); err == nil {
 		t.Error("no error without the kubelet")
 	}
 }
