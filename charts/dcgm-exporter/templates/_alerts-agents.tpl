@@ -87,4 +87,18 @@ their charts' values metrics.port. */ -}}
       annotations:
         summary: The upgrade of the driver of the node at [[ $labels.instance ]] has not moved for [[ $value | humanizeDuration ]]
         description: The node may be cordoned meanwhile. The metric outrigger_driver_loader_upgrade_cause has the code of what it waits for, such as a PodDisruptionBudget.
+    - alert: GPUMIGConfigFailed
+      expr: outrigger_mig_manager_config_state{state="failed"} == 1
+      for: 10m
+      labels: {severity: critical}
+      annotations:
+        summary: The GPUs of the node at [[ $labels.instance ]] do not have the MIG layout that is asked for
+        description: The annotation outrigger.dev/mig-config-cause of the Node has the cause. The GPUs have their previous layouts, and the MIG manager tries again.
+    - alert: GPUMIGConfigWaiting
+      expr: outrigger_mig_manager_config_state{state="pending"} == 1
+      for: 1h
+      labels: {severity: warning}
+      annotations:
+        summary: A change of the MIG layout of the node at [[ $labels.instance ]] has been waiting for an hour
+        description: The annotation outrigger.dev/mig-config-cause of the Node names the pods that hold what has to go. End them, or set gpuPods=evict for the chart of the MIG manager.
 {{- end -}}
