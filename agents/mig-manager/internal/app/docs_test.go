@@ -10,7 +10,6 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/boards"
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/pkg/agent/agenttest"
-	"outrigger.dev/pkg/gpu"
 )
 
 const page = "../../../../docs/mig-manager.md"
@@ -42,7 +41,7 @@ func TestBoardsAreDocumented(t *testing.T) {
 		}
 		for _, profile := range p.Board.Profiles {
 			one := "`" + profile.Name.String() + "`"
-			if n := migconfig.Most(gpu.PCI{DeviceID: p.DeviceIDs[0]}, p.Board, profile); n > 1 {
+			if n := migconfig.Most(p.Board, profile); n > 1 {
 				one += fmt.Sprintf(" × %d", n)
 			}
 			profiles = append(profiles, one)

@@ -47,20 +47,17 @@ func Generate(gpus []mig.GPU) (Config, error) {
 			c.Entries[name] = append(c.Entries[name], item)
 		}
 		for _, p := range board.Profiles {
-			add("all-"+strings.ReplaceAll(p.Name.String(), "+", "."), map[gpu.Profile]int{p.Name: Most(same[0].PCI, board, p)})
+			add("all-"+strings.ReplaceAll(p.Name.String(), "+", "."), map[gpu.Profile]int{p.Name: Most(board, p)})
 		}
-		if mix := balanced(same[0].PCI, board); mix != nil {
+		if mix := balanced(board); mix != nil {
 			add(AllBalanced, mix)
 		}
 	}
 	return c, nil
 }
 
-// a30 is the PCI device of an A30, for which NVML reports wrong numbers of instances.
-const a30 = 0x20b710de
-
 // Most returns how many instances of a profile a GPU can have.
-func Most(pci gpu.PCI, b mig.Board, p mig.Profile) int {
+func Most(b mig.Board, p mig.Profile) int {
 	if strings.HasPrefix(p.Name.Attribute, "+me") {
 		return 1 // the media engines cannot be divided
 	}
@@ -73,14 +70,14 @@ func Most(pci gpu.PCI, b mig.Board, p mig.Profile) int {
 	if p.Name.GPUSlices > 0 && b.ComputeSlices > 0 {
 		most = min(most, b.ComputeSlices/p.Name.GPUSlices)
 	}
-	if p.Max > 0 && pci.DeviceID != a30 {
+	if p.Max > 0 {
 		most = min(most, p.Max)
 	}
 	return most
 }
 
 // balanced returns the devices of all-balanced, nil for a board that has none.
-func balanced(pci gpu.PCI, b mig.Board) map[gpu.Profile]int {
+func balanced(b mig.Board) map[gpu.Profile]int {
 	var counts map[int]int
 	switch b.ComputeSlices {
 	case 7:
@@ -90,7 +87,7 @@ func balanced(pci gpu.PCI, b mig.Board) map[gpu.Profile]int {
 	}
 	var out map[gpu.Profile]int
 	for slices, n := range counts {
-		p, ok := base(pci, b, slices)
+		p, ok := base(b, slices)
 		if !ok {
 			return nil
 		}
@@ -104,11 +101,11 @@ func balanced(pci gpu.PCI, b mig.Board) map[gpu.Profile]int {
 
 // base returns the profile with so many slices and no attribute of which a GPU can have
 // the most instances.
-func base(pci gpu.PCI, b mig.Board, slices int) (gpu.Profile, bool) {
+func base(b mig.Board, slices int) (gpu.Profile, bool) {
 	var found gpu.Profile
 	best := 0
 	for _, p := range b.Profiles {
-		if n := Most(pci, b, p); p.Name.GPUSlices == slices && p.Name.Attribute == "" && n > best {
+		if n := Most(b, p); p.Name.GPUSlices == slices && p.Name.Attribute == "" && n > best {
 			found, best = p.Name, n
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -59,10 +60,35 @@ func (r *Reader) board(h nvml.Device, g mig.GPU) (*board, error) {
 	if err != nil {
 		return nil, err
 	}
+	if g.PCI.DeviceID == a30 {
+		countInstances(b.mig.Profiles)
+	}
 	if len(b.profiles) > 0 {
 		r.boards[key] = b
 	}
 	return b, nil
+}
+
+// a30 is the PCI device of an A30, for which NVML reports wrong numbers of instances.
+const a30 = 0x20b710de
+
+// countInstances makes the number of instances of each profile what its placements allow, and
+// 1 with media engines, which cannot be divided.
+func countInstances(profiles []mig.Profile) {
+	for i := range profiles {
+		p := &profiles[i]
+		if strings.HasPrefix(p.Name.Attribute, "+me") {
+			p.Max = 1
+			continue
+		}
+		end := 0
+		p.Max = 0
+		for _, place := range p.Placements {
+			if place.Start >= end {
+				p.Max, end = p.Max+1, place.Start+place.Size
+			}
+		}
+	}
 }
 
 func readBoard(h nvml.Device, memory uint64) (*board, error) {
