@@ -84,7 +84,9 @@ func (l *Lease) claimPath() string { return l.path + ".claim" }
 
 // Share takes a share of the lease. It does not block: while there is a claim, it returns
 // ErrClaimed. Without a run root, it returns ErrNoRunRoot and a share that no
-// claim can take into account until Keep has found a run root. The caller may then use NVML.
+// claim can take into account until Keep has found a run root. The caller may then use NVML. So
+// does a process that may not read the file of the lease, which is root's: the error is also
+// fs.ErrPermission then.
 func (l *Lease) Share() (*Share, error) {
 	s := &Share{lease: l}
 	err := s.take()
@@ -110,6 +112,9 @@ func (l *Lease) open(access int) (*os.File, error) {
 		return f, nil
 	case err == nil:
 		_ = f.Close() // it is a regular file
+	case errors.Is(err, fs.ErrPermission):
+		// A process of another user than root: the folder is root's.
+		return nil, fmt.Errorf("%w: %w", ErrNoRunRoot, err)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}

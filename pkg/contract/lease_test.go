@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -245,4 +247,24 @@ func TestAShareIsKept(t *testing.T) {
 			must(t, <-granted)
 		})
 	}
+}
+
+// TestShareOfAnotherUser: the folder of leases is root's, and NVML can be used without it.
+func TestShareOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to be another user for a moment")
+	}
+	d := newDir(t)
+	first, err := d.NVML().Share()
+	must(t, err)
+	t.Cleanup(func() { must(t, first.Release()) })
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	must(t, unix.Setfsuid(65534))
+	share, err := d.NVML().Share()
+	must(t, unix.Setfsuid(0))
+	if share == nil || !errors.Is(err, contract.ErrNoRunRoot) || !errors.Is(err, fs.ErrPermission) {
+		t.Fatalf("Share() = %v, %v, want a share that no claim waits for, and why", share, err)
+	}
+	must(t, share.Release())
 }

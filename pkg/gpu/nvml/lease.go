@@ -3,6 +3,7 @@ package nvml
 import (
 	"context"
 	"errors"
+	"io/fs"
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -15,6 +16,10 @@ func (s *Session) share() (*contract.Share, error) {
 		return nil, nil
 	}
 	share, err := s.cfg.Lease.Share()
+	if errors.Is(err, fs.ErrPermission) {
+		s.cfg.Log.Warn("cannot share the nvml lease, using nvml nevertheless: a mig change or a driver upgrade does not know of this process (run it as root)",
+			"lease", s.cfg.Lease.Path(), "err", err)
+	}
 	if errors.Is(err, contract.ErrNoRunRoot) {
 		return share, nil
 	}
