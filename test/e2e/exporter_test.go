@@ -28,6 +28,17 @@ func exporterOf(t *testing.T, file string, values ...string) (scrape func() stri
 			t.Error(err)
 		}
 	})
+	installExporter(t, file, values...)
+	return func() string {
+		address := kubectl(t, "-n", stack.Namespace, "get", "pod", "--selector=app=nvidia-dcgm-exporter",
+			"--field-selector=status.phase=Running", "-o", "jsonpath={.items[0].status.podIP}")
+		return onGPUNode(t, "busybox wget -q -O - http://"+address+":9400/metrics")
+	}
+}
+
+// installExporter installs the exporter, or changes what is installed.
+func installExporter(t *testing.T, file string, values ...string) {
+	t.Helper()
 	release, err := shared.Agent("dcgm-exporter", values...)
 	if err != nil {
 		t.Fatal(err)
@@ -35,11 +46,6 @@ func exporterOf(t *testing.T, file string, values ...string) (scrape func() stri
 	release.File = file
 	if err := shared.Install(t.Context(), release); err != nil {
 		t.Fatal(err)
-	}
-	return func() string {
-		address := kubectl(t, "-n", stack.Namespace, "get", "pod", "--selector=app=nvidia-dcgm-exporter",
-			"--field-selector=status.phase=Running", "-o", "jsonpath={.items[0].status.podIP}")
-		return onGPUNode(t, "busybox wget -q -O - http://"+address+":9400/metrics")
 	}
 }
 
@@ -193,11 +199,13 @@ func job(t *testing.T, scrape func() string, index string) {
 // withoutPrivileges checks what the exporter can do as the chart documents it for containers without
 // privileges. The RuntimeClass nvidia gives them the driver and the GPUs.
 func withoutPrivileges(t *testing.T) {
-	scrape := exporterOf(t, "../../charts/testdata/dcgm-exporter/unprivileged.values.yaml", "collectInterval=1000")
-	eventually(t, "all GPUs are up", func() bool {
+	const values, fast = "../../charts/testdata/dcgm-exporter/unprivileged.values.yaml", "collectInterval=1000"
+	scrape := exporterOf(t, values, fast)
+	up := func() bool {
 		up := series(scrape(), "gpu_up")
 		return len(up) == gpus && slices.Min(up) == 1
-	})
+	}
+	eventually(t, "all GPUs are up", up)
 	const pod = "--selector=app=nvidia-dcgm-exporter"
 	if rights := kubectl(t, "-n", stack.Namespace, "get", "pod", pod, "-o", "jsonpath={.items[0].spec.containers[0].securityContext}"); !strings.Contains(rights, `"drop":["ALL"]`) || !strings.Contains(rights, `"privileged":false`) {
 		t.Errorf("the container has the rights %s", rights)
@@ -218,5 +226,13 @@ func withoutPrivileges(t *testing.T) {
 	// The kernel's log is not one of the devices of the container.
 	if log := kubectl(t, "-n", stack.Namespace, "logs", pod); !strings.Contains(log, "errors that only the kernel's log has are not counted") {
 		t.Errorf("the log does not say what cannot be read:\n%s", log)
+	}
+	installExporter(t, values, fast, "securityContext.runAsNonRoot=true", "securityContext.runAsUser=65532")
+	eventually(t, "all GPUs are up for another user than root", up)
+	log := kubectl(t, "-n", stack.Namespace, "logs", pod)
+	for _, lacks := range []string{"cannot share the nvml lease", "pod-resources"} {
+		if !strings.Contains(log, lacks) {
+			t.Errorf("the log does not say that the exporter lacks %q:\n%s", lacks, log)
+		}
 	}
 }
