@@ -165,7 +165,7 @@ func (k *known) createCompute(s mig.Step) error {
 	}
 	place := gonvml.ComputeInstancePlacement{Start: uint32(s.Compute.Placement.Start), Size: uint32(s.Compute.Placement.Size)}
 	h, err := in.handle.CreateComputeInstanceAt(in.kinds[at].info, place)
-	if nvml.Missing(err) {
+	if nvml.Missing(err) || nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED {
 		// The driver chooses the place. The caller compares what it reads back.
 		h, err = in.handle.CreateComputeInstance(in.kinds[at].info)
 	}

@@ -162,7 +162,7 @@ func (v *View) again(k *known) (mig.GPU, error) {
 	}
 	k.gpu.Capable = true
 	k.gpu.State = mig.State{Enabled: current == gonvml.DEVICE_MIG_ENABLE, Pending: pending == gonvml.DEVICE_MIG_ENABLE}
-	if k.board == nil {
+	if k.board == nil || len(k.board.profiles) == 0 { // the mode may be on by now
 		if k.board, err = v.reader.board(k.handle, k.gpu); err != nil {
 			return faulty(k, err)
 		}

@@ -155,6 +155,48 @@ func TestReadSeesWhatTheNodeHas(t *testing.T) {
 	}
 }
 
+// Drivers of the 535 branch tell the profiles once the mode is on: also to who has read the GPU
+// before.
+func TestProfilesAppearWithTheMode(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=h100-80")
+	r.node.Run("set", "nvmlDeviceGetGpuInstanceProfileInfo.return=3")
+	r.use(func(v *partition.View) error {
+		gpus, err := v.GPUs()
+		if err != nil {
+			return err
+		}
+		if len(gpus[0].Board.Profiles) > 0 {
+			t.Errorf("with the mode off: %+v", gpus[0])
+		}
+		if _, err := v.SetMode(gpus[0].UUID, true); err != nil {
+			return err
+		}
+		r.node.Run("set", "nvmlDeviceGetGpuInstanceProfileInfo.return=0")
+		g, err := v.GPU(gpus[0].UUID)
+		if len(g.Board.Profiles) == 0 {
+			t.Errorf("with the mode on: %+v", g)
+		}
+		return err
+	})
+}
+
+// A driver that does not take places of compute instances chooses them.
+func TestComputeInstancesWithoutPlaces(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=h100-80")
+	r.node.Run("mig mode", "0", "on")
+	g := r.read()[0]
+	r.node.Run("set", "nvmlGpuInstanceCreateComputeInstanceWithPlacement.return=3")
+	at := slices.IndexFunc(g.Board.Profiles, func(p mig.Profile) bool { return p.Name.GPUSlices == 3 })
+	p := g.Board.Profiles[at]
+	step := mig.Step{Op: mig.CreateInstance, Profile: p.Name, Placement: p.Placements[0]}
+	r.use(func(v *partition.View) error { return v.Do(g.UUID, step) })
+	step.Op, step.Compute = mig.CreateCompute, mig.Compute{Slices: 3, Placement: gpu.Placement{Size: 3}}
+	r.use(func(v *partition.View) error { return v.Do(g.UUID, step) })
+	if got := r.read()[0].Layout; len(got) != 1 || len(got[0].Compute) != 1 {
+		t.Errorf("layout: %v", got)
+	}
+}
+
 // What a board has of compute instances before NVML was asked for one is what NVML says then.
 func TestUsualComputeProfiles(t *testing.T) {
 	for _, model := range []string{"a100-40", "a30", "h100-80", "b200"} {
