@@ -170,3 +170,18 @@ func TestEachGPUIsATransactionOfItsOwn(t *testing.T) {
 	done := "true true 4g.40gb@0:4/4@0 3g.40gb@4:4/3@0"
 	r.untouched([]string{done, before[1], done})
 }
+
+// A mode that takes effect with a reset is pending also while something has the GPU open, as
+// nvidia-persistenced has: whether that is in the way, the reset says.
+func TestAModeIsPendingWhileTheGPUIsOpen(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=a30")
+	r.run("proc add --pid %d 0", os.Getpid())
+	req := r.ask(map[int]string{0: "2g.12gb"})
+	req.SkipReset = true
+	res, err := r.a.Apply(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Pending})
+	r.untouched([]string{"false true"})
+}

@@ -47,10 +47,15 @@ func (w *work) prepare(m *member, to mig.State) error {
 	}
 	err = w.retry(func() error {
 		activation, err := w.view.SetMode(m.id, to.Pending)
-		if err == nil && activation == partition.Busy {
-			return errModeBusy
+		if err != nil || activation != partition.Busy {
+			return err
 		}
-		return err
+		// A mode that needs a reset is pending, also while something has the GPU open, such as
+		// nvidia-persistenced: whether the GPU can be reset is for the reset to say.
+		if now, err := w.gpu(m.id); err != nil || now.NeedsReset && now.Pending == to.Pending {
+			return err
+		}
+		return errModeBusy
 	}, func(err error) bool { return errors.Is(err, errModeBusy) })
 	if errors.Is(err, errModeBusy) {
 		return errors.Join(w.holders(m, nil), err)
