@@ -64,7 +64,8 @@ func (o *observer) plan(req Request) (Plan, error) {
 	if err := errors.Join(append(errs, refused.Err())...); err != nil {
 		return Plan{}, err
 	}
-	return p, o.addPeers(&p)
+	err := o.addPeers(&p)
+	return p, err
 }
 
 func (o *observer) read() (err error) {

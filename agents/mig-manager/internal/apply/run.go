@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 
@@ -42,6 +43,14 @@ func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
 func (a *Applier) Recover(ctx context.Context, wanted map[gpu.UUID]mig.Desired) (Result, error) {
 	j, err := a.journal()
 	if err != nil || len(j.GPUs) == 0 {
+		return Result{}, err
+	}
+	// What cannot be ended now must not close the handles of the other agents at each attempt.
+	quiet := *a
+	quiet.cfg.Log = slog.New(slog.DiscardHandler)
+	if _, err := nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
+		return (&observer{Applier: &quiet, view: a.reader.View(span)}).recover(&j, wanted)
+	}); err != nil {
 		return Result{}, err
 	}
 	return a.alone(ctx, "recovery of MIG layouts", func(o *observer, j *journal) (Plan, error) {
@@ -105,7 +114,8 @@ func granted[T any](ctx context.Context, t *transaction, f func(*partition.View)
 }
 
 // recover returns the way of the GPUs of a journal to one of their two states. GPUs that
-// are at one leave the journal.
+// are at one, or that have what wanted asks of them, leave the journal, and so do those that
+// are not on the node any more: a GPU that comes back has no instances.
 func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired) (Plan, error) {
 	if err := o.read(); err != nil {
 		return Plan{}, err
@@ -113,6 +123,11 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired) (Plan, e
 	var p Plan
 	var errs []error
 	for _, e := range slices.Clone(j.GPUs) {
+		if o.gone(e.UUID) {
+			o.cfg.Log.Warn("a gpu whose mig layout was not finished is not on the node any more, forgetting it", "gpu", e.Index, "uuid", e.UUID)
+			j.drop(e.UUID)
+			continue
+		}
 		at := slices.IndexFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == e.UUID && g.Fault == nil })
 		if at < 0 {
 			errs = append(errs, fmt.Errorf("recover MIG layout of GPU %d (%s): it does not answer; the journal keeps it", e.Index, e.UUID))
@@ -120,9 +135,10 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired) (Plan, e
 		}
 		g := o.gpus[at]
 		target := e.Before
-		if same(g.State, e.Goal) || same(g.State, e.Before) {
+		d, asked := wanted[e.UUID]
+		if same(g.State, e.Goal) || same(g.State, e.Before) || asked && has(g.State, d) {
 			target = g.State
-		} else if d, asked := wanted[e.UUID]; e.Desired == nil || asked && sameDesire(d, *e.Desired) {
+		} else if e.Desired == nil || asked && sameDesire(d, *e.Desired) {
 			target = e.Goal
 		}
 		c, err := o.toward(g, target)
@@ -137,13 +153,27 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired) (Plan, e
 		c.desired = e.Desired
 		p.GPUs = append(p.GPUs, c)
 	}
+	if err := errors.Join(o.addPeers(&p), p.Busy()); err != nil {
+		return Plan{}, errors.Join(append(errs, err)...)
+	}
 	if len(p.GPUs) == 0 {
 		return Plan{}, errors.Join(errs...)
 	}
 	for _, err := range errs {
 		o.cfg.Log.Warn("cannot recover a mig layout now, the journal keeps it", "err", err)
 	}
-	return p, o.addPeers(&p)
+	return p, nil
+}
+
+// gone reports whether a GPU is not on the node. A GPU that does not tell its UUID may be it.
+func (o *observer) gone(id gpu.UUID) bool {
+	return !slices.ContainsFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == id || g.UUID == "" })
+}
+
+// has reports whether a GPU has what is asked of it.
+func has(s mig.State, d mig.Desired) bool {
+	return s.Enabled == d.Enabled && s.Pending == d.Enabled && sameDesire(d, mig.Desired{Enabled: s.Enabled, Devices: s.Layout.Devices()}) &&
+		!slices.ContainsFunc(s.Layout, func(i mig.Instance) bool { return len(i.Compute) == 0 })
 }
 
 // same reports whether a GPU is in a state.

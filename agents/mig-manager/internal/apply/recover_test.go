@@ -1,0 +1,89 @@
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+)
+
+// waiting returns a node whose GPU 0 waits for a reboot, and what was asked of it.
+func waiting(t *testing.T, want string, args ...string) (*rig, apply.Request) {
+	t.Helper()
+	r := newRig(t, args...)
+	req := r.ask(map[int]string{0: want})
+	res, err := r.with(resetFunc(func() error { return errors.New("not supported") })).Apply(t.Context(), req)
+	if _, ok := errors.AsType[*apply.RebootError](err); !ok || !r.journal() {
+		t.Fatalf("Apply() = %+v, %v", res, err)
+	}
+	return r, req
+}
+
+// A GPU that was taken out of the node leaves the journal: no attempt could ever end.
+func TestAGPUThatIsGoneIsForgotten(t *testing.T) {
+	r, req := waiting(t, "2g.12gb", "--gpus=1", "--model=a30")
+	path := filepath.Join(r.dir, "state", "journal.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := r.gpus()[0].UUID
+	other := "GPU-ffffffff" + string(id)[len("GPU-ffffffff"):]
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(data), string(id), other)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.a.Recover(t.Context(), req.Desired); err != nil {
+		t.Error(err)
+	}
+	r.untouched([]string{"false true"})
+	if !strings.Contains(r.log.String(), other) {
+		t.Errorf("the log does not name the GPU: %s", r.log)
+	}
+}
+
+// What can have been made by hand meanwhile is what the config asks: it is not made anew.
+func TestWhatIsAsWantedIsNotRecovered(t *testing.T) {
+	r, req := waiting(t, "2g.12gb", "--gpus=1", "--model=a30")
+	r.idle()
+	r.run("reboot")
+	r.run("mig create 0 2g.12gb@0") // the goal has it at 2
+	if _, err := r.a.Recover(t.Context(), req.Desired); err != nil {
+		t.Error(err)
+	}
+	r.untouched([]string{"true true 2g.12gb@0:2/2@0"})
+}
+
+// A recovery that resets a fabric waits for the users of its other GPUs.
+func TestARecoveryWaitsForTheUsersOfAFabric(t *testing.T) {
+	r, req := waiting(t, "7g.80gb", "--gpus=2", "--model=a100-80")
+	before := r.state()
+	r.run("proc add --pid %d 1", os.Getpid())
+	_, err := r.with(resetFunc(func() error { t.Error("the GPUs are reset"); return nil })).Recover(t.Context(), req.Desired)
+	if used, ok := errors.AsType[*apply.InUse](err); !ok || used.Index != 1 {
+		t.Errorf("Recover() = %v", err)
+	}
+	expect(t, "states", r.state(), before)
+}
+
+// While nothing can be recovered, the other agents keep their handles.
+func TestARecoveryThatCannotBeginDoesNotClaimTheLease(t *testing.T) {
+	r, _ := waiting(t, "2g.12gb", "--gpus=1", "--model=a30")
+	r.run("lose --how=calls 0")
+	share, err := lease(r.dir).Share() // a claim waits for it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer share.Release()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := r.a.Recover(ctx, map[gpu.UUID]mig.Desired{}); err == nil || !strings.Contains(err.Error(), "does not answer") {
+		t.Errorf("Recover() = %v", err)
+	}
+}
