@@ -62,11 +62,17 @@ func (s SMI) Reset(ctx context.Context, gpus []mig.GPU) error {
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("%s: no answer in %s: %s", what, limit, said)
-	case strings.Contains(strings.ToLower(said), "in use"):
+	case busy(said):
 		return fmt.Errorf("%s: %w: %s", what, ErrBusy, said)
 	default:
 		return fmt.Errorf("%s: %w: %s", what, err, said)
 	}
+}
+
+// busy reports whether nvidia-smi says that a GPU is in use. Its words depend on its version.
+func busy(said string) bool {
+	said = strings.ToLower(said)
+	return strings.Contains(said, "in use") || strings.Contains(said, "being used")
 }
 
 // program returns the path of nvidia-smi in the driver root.
