@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
 )
@@ -184,4 +186,34 @@ func TestAModeIsPendingWhileTheGPUIsOpen(t *testing.T) {
 	}
 	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Pending})
 	r.untouched([]string{"false true"})
+}
+
+// What a driver that hangs has kept from its end by the limit is not continued when the driver
+// answers again: the lease is no longer held then.
+func TestNothingIsChangedAfterTheLimit(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=a30")
+	req := r.ask(map[int]string{0: "2g.12gb 2g.12gb"})
+	a, err := apply.New(apply.Config{
+		Session: r.session, Lease: lease(r.dir), StateDir: filepath.Join(r.dir, "state"), Limit: time.Second,
+		Reset: resetFunc(func() error {
+			r.run("reset --takes 0s 0")
+			r.run("set latency=2s")
+			return nil
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := a.Apply(t.Context(), req)
+	r.run("set latency=0s")
+	if err == nil {
+		t.Fatal("the change has ended in its time")
+	}
+	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Unfinished})
+	<-time.After(3 * time.Second) // the call that hung has answered
+	expect(t, "states", r.state(), []string{"true true"})
+	if _, err := r.a.Recover(t.Context(), req.Desired); err != nil {
+		t.Error(err)
+	}
+	r.untouched([]string{"true true 2g.12gb@0:2/2@0 2g.12gb@2:2/2@0"})
 }

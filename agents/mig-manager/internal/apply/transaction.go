@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"outrigger.dev/pkg/contract"
@@ -47,6 +48,22 @@ type unit []*member
 // failed reports whether a member of the unit failed.
 func (u unit) failed() bool {
 	return slices.ContainsFunc(u, func(m *member) bool { return m.err != nil })
+}
+
+// clone returns a copy of the unit with copies of its members, and set takes them over.
+func (u unit) clone() unit {
+	out := make(unit, 0, len(u))
+	for _, m := range u {
+		own := *m
+		out = append(out, &own)
+	}
+	return out
+}
+
+func (u unit) set(from unit) {
+	for i, m := range from {
+		*u[i] = *m
+	}
 }
 
 // rollbacks is how often a rollback is tried.
@@ -137,7 +154,7 @@ func (t *transaction) rollBack(ctx context.Context, u unit) Outcome {
 	cause := errors.Join(causes...)
 	outcome := Unfinished
 	var undo error
-	for try := 0; try < rollbacks && outcome != RolledBack; try++ {
+	for try := 0; try < rollbacks && outcome != RolledBack && (try == 0 || ctx.Err() == nil); try++ {
 		for _, m := range u {
 			m.err, m.reset, m.reboot = nil, false, ""
 		}
@@ -195,17 +212,34 @@ func (t *transaction) drive(ctx context.Context, units []unit, to func(*member) 
 // true. An error that concerns the whole node is that of each unit that was not done.
 func (t *transaction) phase(ctx context.Context, units []unit, f func(*work, unit) bool) []unit {
 	var again []unit
-	done := 0
+	var mu sync.Mutex // a call that hangs is left behind when ctx ends, with the unit that it is for
+	done, left := 0, false
 	_, err := granted(ctx, t, func(v *partition.View) (struct{}, error) {
-		w := &work{transaction: t, view: v}
+		w := &work{transaction: t, view: v, ctx: ctx}
+		mu.Lock()
+		defer mu.Unlock()
 		for _, u := range units {
-			if f(w, u) {
+			if left {
+				break
+			}
+			own := u.clone()
+			mu.Unlock()
+			waits := f(w, own)
+			mu.Lock()
+			if left {
+				break
+			}
+			u.set(own)
+			if waits {
 				again = append(again, u)
 			}
 			done++
 		}
 		return struct{}{}, nil
 	})
+	mu.Lock()
+	defer mu.Unlock()
+	left = true
 	if err == nil {
 		return again
 	}

@@ -15,6 +15,9 @@ import (
 type work struct {
 	*transaction
 	view *partition.View
+	// ctx ends with the time for the change: then nothing more is changed, also not when a call
+	// that hung answers at last. The lease is not held any more.
+	ctx context.Context //nolint:containedctx // that of the phase
 }
 
 // errModeBusy says that a mode was not set because the GPU is in use.
@@ -46,6 +49,9 @@ func (w *work) prepare(m *member, to mig.State) error {
 		}
 	}
 	err = w.retry(func() error {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
 		activation, err := w.view.SetMode(m.id, to.Pending)
 		if err != nil || activation != partition.Busy {
 			return err
@@ -129,7 +135,12 @@ func (w *work) finishOne(m *member, to mig.State) error {
 // do takes the steps of a GPU to a layout.
 func (w *work) do(m *member, g mig.GPU, to mig.Layout) error {
 	for _, s := range plan.Steps(g.Board, g.Layout, to) {
-		err := w.retry(func() error { return w.view.Do(m.id, s) }, partition.InUse)
+		err := w.retry(func() error {
+			if err := w.ctx.Err(); err != nil {
+				return fmt.Errorf("%s: %w", s, err)
+			}
+			return w.view.Do(m.id, s)
+		}, partition.InUse)
 		if partition.InUse(err) {
 			return errors.Join(w.holders(m, &s), err)
 		}
@@ -170,7 +181,7 @@ func concerns(g mig.GPU, s mig.Step, p mig.Process) bool {
 // inUse is holders for a GPU while NVML is not initialized.
 func (t *transaction) inUse(ctx context.Context, m *member) error {
 	err, failed := granted(ctx, t, func(v *partition.View) (error, error) {
-		return (&work{transaction: t, view: v}).holders(m, nil), nil
+		return (&work{transaction: t, view: v, ctx: ctx}).holders(m, nil), nil
 	})
 	return errors.Join(err, failed)
 }
