@@ -71,7 +71,7 @@ func (ch change) do(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := ch.node.Recover(ctx, req.Desired); err != nil {
+	if _, err := ch.node.Recover(ctx, req.Desired, nil); err != nil {
 		ch.log.Warn("cannot end all of an earlier change of mig layouts, continuing with this one", "err", err)
 	}
 	p, err := ch.node.Plan(ctx, req)

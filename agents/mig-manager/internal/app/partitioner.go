@@ -12,7 +12,6 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/pkg/agent/configfile"
-	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 )
 
@@ -42,18 +41,28 @@ func (p partitioner) Apply(ctx context.Context, wish manager.Wish, held manager.
 }
 
 func request(wish manager.Wish, held manager.Held) apply.Request {
-	r := apply.Request{Desired: wish, Held: map[gpu.UUID][]mig.Process{}}
-	for id, devices := range held {
-		for _, d := range devices {
-			r.Held[id] = append(r.Held[id], mig.Process{GPUInstance: d.GPUInstance, ComputeInstance: d.ComputeInstance})
-		}
-	}
-	return r
+	return apply.Request{Desired: wish, Held: heldOf(held)}
 }
 
-func (p partitioner) recover(ctx context.Context, wish manager.Wish) error {
-	_, err := p.Applier.Recover(ctx, wish)
-	return err
+func heldOf(held manager.Held) apply.Held {
+	out := apply.Held{}
+	for id, devices := range held {
+		for _, d := range devices {
+			out[id] = append(out[id], mig.Process{GPUInstance: d.GPUInstance, ComputeInstance: d.ComputeInstance})
+		}
+	}
+	return out
+}
+
+// recoverer returns that of manager.Config. What held returns is spared.
+func (p partitioner) recoverer(held func(context.Context) (manager.Held, error)) func(context.Context, manager.Wish) error {
+	return func(ctx context.Context, wish manager.Wish) error {
+		_, err := p.Applier.Recover(ctx, wish, func(ctx context.Context) (apply.Held, error) {
+			list, err := held(ctx)
+			return heldOf(list), err
+		})
+		return err
+	}
 }
 
 // changeOf returns what the manager has to know of a plan.

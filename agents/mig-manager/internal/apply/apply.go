@@ -88,6 +88,9 @@ func New(cfg Config) (*Applier, error) {
 	return &Applier{cfg: cfg, reader: partition.New()}, nil
 }
 
+// Held are users of GPUs that the driver does not know.
+type Held map[gpu.UUID][]mig.Process
+
 // Request is what GPUs shall be.
 type Request struct {
 	// Desired is what the config asks of each GPU. Other GPUs are not touched, except that
@@ -98,7 +101,7 @@ type Request struct {
 	Layouts map[gpu.UUID]mig.Layout
 	// Held are users that the driver does not know, such as containers without a process. What
 	// they use counts as in use where a layout can be reached in several ways.
-	Held map[gpu.UUID][]mig.Process
+	Held Held
 	// ModeOnly leaves the layouts as they are, as far as the mode allows it.
 	ModeOnly bool
 	// SkipReset leaves a mode that needs a reset pending.

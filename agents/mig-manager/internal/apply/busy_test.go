@@ -127,7 +127,7 @@ func TestWhatCannotBeRolledBackIsRecoveredLater(t *testing.T) {
 			if !forward {
 				req.Desired = nil
 			}
-			if _, err := r.a.Recover(t.Context(), req.Desired); err != nil {
+			if _, err := r.a.Recover(t.Context(), req.Desired, nil); err != nil {
 				t.Fatal(err)
 			}
 			if forward {
@@ -183,7 +183,7 @@ func TestAGarbledJournalIsMovedAside(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if res, err := r.a.Recover(t.Context(), nil); err != nil || res.Changed() {
+		if res, err := r.a.Recover(t.Context(), nil, nil); err != nil || res.Changed() {
 			t.Errorf("%q: Recover() = %+v, %v", text, res, err)
 		}
 		if aside, err := os.ReadFile(path + ".unreadable"); err != nil || string(aside) != text {

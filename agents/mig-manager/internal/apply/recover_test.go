@@ -39,7 +39,7 @@ func TestAGPUThatIsGoneIsForgotten(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(data), string(id), other)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.a.Recover(t.Context(), req.Desired); err != nil {
+	if _, err := r.a.Recover(t.Context(), req.Desired, nil); err != nil {
 		t.Error(err)
 	}
 	r.untouched([]string{"false true"})
@@ -54,7 +54,7 @@ func TestWhatIsAsWantedIsNotRecovered(t *testing.T) {
 	r.idle()
 	r.run("reboot")
 	r.run("mig create 0 2g.12gb@0") // the goal has it at 2
-	if _, err := r.a.Recover(t.Context(), req.Desired); err != nil {
+	if _, err := r.a.Recover(t.Context(), req.Desired, nil); err != nil {
 		t.Error(err)
 	}
 	r.untouched([]string{"true true 2g.12gb@0:2/2@0"})
@@ -65,7 +65,7 @@ func TestARecoveryWaitsForTheUsersOfAFabric(t *testing.T) {
 	r, req := waiting(t, "7g.80gb", "--gpus=2", "--model=a100-80")
 	before := r.state()
 	r.run("proc add --pid %d 1", os.Getpid())
-	_, err := r.with(resetFunc(func() error { t.Error("the GPUs are reset"); return nil })).Recover(t.Context(), req.Desired)
+	_, err := r.with(resetFunc(func() error { t.Error("the GPUs are reset"); return nil })).Recover(t.Context(), req.Desired, nil)
 	if used, ok := errors.AsType[*apply.InUse](err); !ok || used.Index != 1 {
 		t.Errorf("Recover() = %v", err)
 	}
@@ -83,7 +83,28 @@ func TestARecoveryThatCannotBeginDoesNotClaimTheLease(t *testing.T) {
 	defer share.Release()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if _, err := r.a.Recover(ctx, map[gpu.UUID]mig.Desired{}); err == nil || !strings.Contains(err.Error(), "does not answer") {
+	if _, err := r.a.Recover(ctx, map[gpu.UUID]mig.Desired{}, nil); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("Recover() = %v", err)
 	}
+}
+
+// What a container holds that has no process yet is spared by a recovery, too.
+func TestARecoverySparesWhatIsHeld(t *testing.T) {
+	r, req := waiting(t, "2g.12gb", "--gpus=1", "--model=a30")
+	r.idle()
+	r.run("reboot")
+	r.run("mig create 0 4g.24gb")
+	before := r.state()
+	g := r.gpus()[0]
+	held := func(context.Context) (apply.Held, error) {
+		return apply.Held{g.UUID: {{GPUInstance: g.Layout[0].ID, ComputeInstance: g.Layout[0].Compute[0].ID}}}, nil
+	}
+	if _, err := r.a.Recover(t.Context(), req.Desired, held); err == nil || !strings.Contains(err.Error(), "a container holds") {
+		t.Errorf("Recover() = %v", err)
+	}
+	expect(t, "states", r.state(), before)
+	if _, err := r.a.Recover(t.Context(), req.Desired, nil); err != nil {
+		t.Error(err)
+	}
+	r.untouched([]string{"true true 2g.12gb@2:2/2@0"})
 }

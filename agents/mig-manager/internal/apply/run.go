@@ -39,22 +39,29 @@ func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
 // Recover ends what an earlier process left in the journal: GPUs that are neither what they
 // were nor what they should become. It goes forward where wanted, the present config, asks
 // the same of the GPU as then, and back otherwise. The error is that of the result, or says
-// why nothing was done. Without a journal it does nothing.
-func (a *Applier) Recover(ctx context.Context, wanted map[gpu.UUID]mig.Desired) (Result, error) {
+// why nothing was done. Without a journal it does nothing. If held is not nil, it returns users
+// that the driver does not know, such as containers without a process: what they use is spared.
+func (a *Applier) Recover(ctx context.Context, wanted map[gpu.UUID]mig.Desired, held func(context.Context) (Held, error)) (Result, error) {
 	j, err := a.journal()
 	if err != nil || len(j.GPUs) == 0 {
 		return Result{}, err
+	}
+	var users Held
+	if held != nil {
+		if users, err = held(ctx); err != nil {
+			return Result{}, fmt.Errorf("recover MIG layouts: who holds MIG devices is not known: %w", err)
+		}
 	}
 	// What cannot be ended now must not close the handles of the other agents at each attempt.
 	quiet := *a
 	quiet.cfg.Log = slog.New(slog.DiscardHandler)
 	if _, err := nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
-		return (&observer{Applier: &quiet, view: a.reader.View(span)}).recover(&j, wanted)
+		return (&observer{Applier: &quiet, view: a.reader.View(span)}).recover(&j, wanted, users)
 	}); err != nil {
 		return Result{}, err
 	}
 	return a.alone(ctx, "recovery of MIG layouts", func(o *observer, j *journal) (Plan, error) {
-		return o.recover(j, wanted)
+		return o.recover(j, wanted, users)
 	})
 }
 
@@ -116,7 +123,7 @@ func granted[T any](ctx context.Context, t *transaction, f func(*partition.View)
 // recover returns the way of the GPUs of a journal to one of their two states. GPUs that
 // are at one, or that have what wanted asks of them, leave the journal, and so do those that
 // are not on the node any more: a GPU that comes back has no instances.
-func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired) (Plan, error) {
+func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held Held) (Plan, error) {
 	if err := o.read(); err != nil {
 		return Plan{}, err
 	}
@@ -150,10 +157,20 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired) (Plan, e
 			errs = append(errs, &InUse{GPU: g.UUID, Index: g.Index, Holders: c.Holders})
 			continue
 		}
+		if slices.ContainsFunc(held[g.UUID], c.ends) {
+			errs = append(errs, heldError(g))
+			continue
+		}
 		c.desired = e.Desired
 		p.GPUs = append(p.GPUs, c)
 	}
-	if err := errors.Join(o.addPeers(&p), p.Busy()); err != nil {
+	err := o.addPeers(&p)
+	for _, c := range p.GPUs {
+		if c.fabric && slices.ContainsFunc(held[c.GPU.UUID], c.ends) {
+			err = errors.Join(err, heldError(c.GPU))
+		}
+	}
+	if err := errors.Join(err, p.Busy()); err != nil {
 		return Plan{}, errors.Join(append(errs, err)...)
 	}
 	if len(p.GPUs) == 0 {
@@ -163,6 +180,10 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired) (Plan, e
 		o.cfg.Log.Warn("cannot recover a mig layout now, the journal keeps it", "err", err)
 	}
 	return p, nil
+}
+
+func heldError(g mig.GPU) error {
+	return fmt.Errorf("recover MIG layout of GPU %d (%s): a container holds a MIG device that has to go: wait for its pod to end, or delete it", g.Index, g.UUID)
 }
 
 // gone reports whether a GPU is not on the node. A GPU that does not tell its UUID may be it.
