@@ -36,8 +36,8 @@ func (p partitioner) Plan(ctx context.Context, wish manager.Wish, held manager.H
 
 // Apply is that of manager.GPUs.
 func (p partitioner) Apply(ctx context.Context, wish manager.Wish, held manager.Held) error {
-	_, err := p.Applier.Apply(ctx, request(wish, held))
-	return failure(err)
+	result, err := p.Applier.Apply(ctx, request(wish, held))
+	return failure(result, err)
 }
 
 func request(wish manager.Wish, held manager.Held) apply.Request {
@@ -115,8 +115,8 @@ func userOf(g mig.GPU, h apply.Holder) manager.User {
 }
 
 // failure returns the error of an attempt in the terms of the manager.
-func failure(err error) error {
-	if _, ok := errors.AsType[*apply.RebootError](err); ok {
+func failure(r apply.Result, err error) error {
+	if needsReboot(r) {
 		return fmt.Errorf("%w: %w", manager.ErrNeedsReboot, err)
 	}
 	used, ok := errors.AsType[*apply.InUse](err)
@@ -128,6 +128,19 @@ func failure(err error) error {
 		busy.Users = append(busy.Users, userOf(mig.GPU{Index: used.Index}, h))
 	}
 	return busy
+}
+
+// needsReboot reports whether a reboot is all that is missing. It is not while another GPU is in
+// use, or has failed: who uses it would be ended.
+func needsReboot(r apply.Result) bool {
+	some := false
+	for _, o := range r.GPUs {
+		if o.Err != nil && o.Outcome != apply.NeedsReboot {
+			return false
+		}
+		some = some || o.Outcome == apply.NeedsReboot
+	}
+	return some
 }
 
 // configs are the files with MIG configs. Each path may be empty.

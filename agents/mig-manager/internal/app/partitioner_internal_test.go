@@ -100,15 +100,22 @@ func TestChangeOf(t *testing.T) {
 }
 
 func TestFailure(t *testing.T) {
-	if err := failure(errors.Join(&apply.RebootError{Reason: "no reset"})); !errors.Is(err, manager.ErrNeedsReboot) || !strings.Contains(err.Error(), "no reset") {
+	reboot := apply.Outcomes{Outcome: apply.NeedsReboot, Err: &apply.RebootError{Reason: "no reset"}}
+	one := apply.Result{GPUs: []apply.Outcomes{{Outcome: apply.Applied}, reboot}}
+	if err := failure(one, one.Err()); !errors.Is(err, manager.ErrNeedsReboot) || !strings.Contains(err.Error(), "no reset") {
 		t.Errorf("failure() = %v", err)
 	}
-	busy, ok := errors.AsType[*manager.Busy](failure(&apply.InUse{Index: 2, Holders: []apply.Holder{{PID: 7}}}))
+	used := apply.Outcomes{Outcome: apply.RolledBack, Err: &apply.InUse{Index: 1, Holders: []apply.Holder{{PID: 7}}}}
+	both := apply.Result{GPUs: []apply.Outcomes{used, reboot}}
+	if err := failure(both, both.Err()); errors.Is(err, manager.ErrNeedsReboot) {
+		t.Errorf("failure() = %v: a reboot would end process 7", err)
+	}
+	busy, ok := errors.AsType[*manager.Busy](failure(apply.Result{}, &apply.InUse{Index: 2, Holders: []apply.Holder{{PID: 7}}}))
 	if !ok || len(busy.Users) != 1 || busy.Users[0].GPU != 2 {
 		t.Errorf("failure() = %v", busy)
 	}
 	unknown := &apply.InUse{Index: 2}
-	if err := failure(unknown); !errors.Is(err, error(unknown)) {
+	if err := failure(apply.Result{}, unknown); !errors.Is(err, error(unknown)) {
 		t.Errorf("failure() = %v, want what the applier says of a user that the driver does not name", err)
 	}
 }
