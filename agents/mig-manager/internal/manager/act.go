@@ -24,7 +24,7 @@ func (m *Manager) act(ctx context.Context, o Observation, a Action) time.Duratio
 		}
 		return a.After
 	case Settle:
-		m.attempt = attempt{}
+		m.attempt, m.inEffect = attempt{}, o.Wanted
 		if err := m.forgetReboot(); err != nil {
 			m.cfg.Log.Error("cannot remove the note of a reboot", "file", m.cfg.RebootFile, "err", err)
 		}
@@ -50,12 +50,18 @@ func (m *Manager) act(ctx context.Context, o Observation, a Action) time.Duratio
 	return 0
 }
 
-// try logs an error of a write to the Node. The Node that follows from the write wakes the loop.
+// try returns when to look again after a write to the Node. The Node that follows from the write
+// wakes the loop before that. A write that is rejected is repeated after longer and longer pauses.
 func (m *Manager) try(ctx context.Context, what string, err error) time.Duration {
-	if err != nil && ctx.Err() == nil {
-		m.cfg.Log.Warn("cannot change the node, retrying", "what", what, "err", err)
+	if err == nil {
+		m.rejected.Reset()
+		return time.Second
 	}
-	return time.Second
+	in := m.rejected.Next()
+	if ctx.Err() == nil {
+		m.cfg.Log.Warn("cannot change the node, retrying", "what", what, "in", in, "err", err)
+	}
+	return in
 }
 
 // apply makes a change. Units of the host that it stops run again before it returns.
@@ -71,7 +77,8 @@ func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 	m.remember(wish)
 	began := time.Now()
 	m.cfg.Log.Info("applying mig config", "config", o.Wanted)
-	if m.cfg.Units != nil && (o.Change.Resets() || m.stopUnits) {
+	stops := m.cfg.Units != nil && (o.Change.Resets() || m.stopUnits)
+	if stops {
 		err = m.cfg.Units.Stop(ctx)
 	}
 	if err == nil {
@@ -79,7 +86,7 @@ func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 	}
 	m.startUnits(context.WithoutCancel(ctx))
 	if err != nil {
-		m.failed(ctx, err)
+		m.failed(ctx, err, stops)
 		return again
 	}
 	m.count("success", time.Since(began))
@@ -87,8 +94,9 @@ func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 	return again
 }
 
-// failed records an attempt that failed.
-func (m *Manager) failed(ctx context.Context, err error) {
+// failed records an attempt that failed. One that has stopped units of the host is not repeated
+// with each look at the users.
+func (m *Manager) failed(ctx context.Context, err error, stopped bool) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -96,7 +104,11 @@ func (m *Manager) failed(ctx context.Context, err error) {
 	t.Attempt = Attempt{Err: err, Reboot: errors.Is(err, ErrNeedsReboot)}
 	if busy, ok := errors.AsType[*Busy](err); ok && len(busy.Users) > 0 {
 		t.Users = busy.Users
-		t.until = time.Now().Add(m.cfg.Options.Poll)
+		in := m.cfg.Options.Poll
+		if stopped {
+			in = t.retry.Next()
+		}
+		t.until = time.Now().Add(in)
 		for _, u := range busy.Users {
 			m.stopUnits = m.stopUnits || m.cfg.OfHost != nil && m.cfg.OfHost(u.Unit)
 		}
@@ -153,8 +165,7 @@ func (m *Manager) reboot(ctx context.Context) time.Duration {
 	}
 	if err != nil {
 		m.cfg.Log.Error("cannot reboot the host", "err", err)
-		err = errors.Join(err, m.forgetReboot())
-		m.attempt.Err = fmt.Errorf("%w: %w", m.attempt.Err, err)
+		m.attempt.Refused = errors.Join(err, m.forgetReboot())
 		m.attempt.until = time.Now().Add(m.attempt.retry.Next())
 		return again
 	}

@@ -88,8 +88,12 @@ type Manager struct {
 	wanted   string
 	attempt  attempt
 	recovery recovery
-	// stopUnits is set if a unit of the host was in the way of the last attempt.
+	// stopUnits is set if a unit of the host is in the way, or was in that of the last attempt.
 	stopUnits bool
+	// inEffect is the config that was last found in effect.
+	inEffect string
+	// rejected has the pauses between writes of the cordon.
+	rejected pace.Backoff
 	shown     *published
 	// wrote is when that was written.
 	wrote time.Time
@@ -132,7 +136,7 @@ type Stats struct {
 func New(cfg Config) *Manager {
 	return &Manager{
 		cfg: cfg, wake: make(chan struct{}, 1), nodes: pace.NewLatest[Node](),
-		ready: pace.NewReadiness(errStarting), recovery: recovery{retry: cfg.Retry},
+		ready: pace.NewReadiness(errStarting), recovery: recovery{retry: cfg.Retry}, rejected: pace.Backoff{First: time.Second, Most: time.Minute},
 		stats: Stats{Changes: map[string]uint64{"success": 0, "failed": 0, "busy": 0}},
 	}
 }

@@ -1,15 +1,18 @@
 package manager_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
+	"outrigger.dev/pkg/pace"
 )
 
 // TestManager runs managers of nodes against a real API server.
@@ -24,6 +27,8 @@ func TestManager(t *testing.T) {
 		"crash":   (*node).testsACordonOfAKilledAgentEnds,
 		"units":   (*node).testsUnitsOfTheHostRunAgain,
 		"reboot":  (*node).testsTheHostIsRebootedOnce,
+		"refused": (*node).testsARebootThatIsRefusedIsTriedAgain,
+		"inunit":  (*node).testsAUnitWithAProcessIsStopped,
 		"default": (*node).testsTheDefaultNeedsNoLabel,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,6 +176,33 @@ func (n *node) testsTheHostIsRebootedOnce() {
 	n.succeeds()
 	if got := strings.Count(strings.Join(n.seen(&n.log), " "), "reboot"); got != 1 {
 		n.Errorf("%d reboots", got)
+	}
+}
+
+func (n *node) testsARebootThatIsRefusedIsTriedAgain() {
+	n.cfg.Options.Reboot = true
+	n.cfg.Retry = pace.Backoff{First: time.Minute, Most: time.Minute}
+	n.cfg.Reboot = func(context.Context) error { n.did("reboot"); return errors.New("no D-Bus") }
+	n.fails = errors.Join(errors.New("GPU 0"), manager.ErrNeedsReboot)
+	n.ask("all-balanced")
+	n.start()
+	n.until("failed", func(s shown) bool {
+		return s.state() == manager.Failed && strings.HasSuffix(s.cause(), "no D-Bus")
+	})
+	pace.Pause(n.Context(), 100*time.Millisecond)
+	if got := strings.Count(strings.Join(n.seen(&n.log), " "), "reboot"); got != 1 {
+		n.Errorf("%d reboots, want one before the pause", got)
+	}
+}
+
+func (n *node) testsAUnitWithAProcessIsStopped() {
+	n.cfg.Units, n.cfg.OfHost = n, func(unit string) bool { return unit == "nvsm.service" }
+	n.users = []manager.User{{PID: 42, Unit: "nvsm.service", GPU: 0}}
+	n.ask("all-balanced")
+	n.start()
+	n.succeeds()
+	if got := strings.Join(n.seen(&n.log), " "); !strings.Contains(got, "stop apply start") {
+		n.Errorf("done: %s", got)
 	}
 }
 

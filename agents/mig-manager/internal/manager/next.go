@@ -54,19 +54,20 @@ const retryLacking = time.Minute
 func Next(o Observation) Action {
 	a := next(o)
 	// This agent has cordoned the node for a change that is made, or that it does not go on with.
-	if o.Node.Cordoned && !a.keepsCordon() {
+	if o.Node.Cordoned && !o.keepsCordon(a) {
 		a.Kind, a.After = Uncordon, 0
 	}
 	return a
 }
 
 // keepsCordon reports whether pods that come now would be in the way.
-func (a Action) keepsCordon() bool {
+func (o Observation) keepsCordon(a Action) bool {
 	switch a.Kind {
 	case Evict, Apply, Reboot, Cordon:
 		return true
 	case Hold:
-		return len(a.Users) > 0
+		waits := len(a.Users) > 0 || a.State == Pending && o.Unknown != nil
+		return a.State == Rebooting || waits && o.Options.cordons()
 	case Rest, Settle, Uncordon:
 	}
 	return false
@@ -91,23 +92,25 @@ func next(o Observation) Action {
 	case len(o.Attempt.Users) > 0 && o.Attempt.Wait > 0:
 		return o.busy(o.Attempt.Users, o.Attempt.Wait)
 	case o.Attempt.Err != nil && o.Attempt.Wait > 0:
-		return Action{Kind: Hold, State: Failed, Cause: o.Attempt.Err.Error(), After: o.Attempt.Wait}
+		return Action{Kind: Hold, State: Failed, Cause: o.failure(), After: o.Attempt.Wait}
 	case o.Unknown != nil:
 		return Action{Kind: Hold, State: Pending, Cause: o.Unknown.Error(), After: o.Options.Poll}
 	case len(o.Users) > 0:
 		return o.busy(o.Users, o.Options.Poll)
 	case o.Attempt.Err != nil && len(o.Attempt.Users) == 0:
-		// It stays failed until an attempt succeeds.
-		return Action{Kind: Apply, State: Failed, Cause: o.Attempt.Err.Error()}
+		// It stays failed, for the same cause, until an attempt succeeds.
+		return Action{Kind: Apply, State: Failed, Cause: o.failure()}
 	default:
 		return Action{Kind: Apply, State: Pending}
 	}
 }
 
-// withoutDriver leaves a state that was true before the driver went away.
+// withoutDriver leaves a state that was true before the driver went away, unless another config
+// is asked for meanwhile.
 func (o Observation) withoutDriver() Action {
 	a := Action{Kind: Hold, After: retryDriver}
-	if o.Node.State != Success && o.Node.State != Rebooting {
+	other := o.Settled != "" && o.Settled != o.Wanted
+	if other || o.Node.State != Success && o.Node.State != Rebooting {
 		a.State, a.Cause = Pending, o.Driver.Error()
 	}
 	return a
@@ -115,18 +118,33 @@ func (o Observation) withoutDriver() Action {
 
 // reboot reboots the host once for a config.
 func (o Observation) reboot() Action {
-	why := o.Attempt.Err
+	t := o.Attempt
 	switch {
-	case o.Attempt.Rebooting:
-		return Action{Kind: Hold, State: Rebooting, Cause: why.Error(), After: retryLacking}
-	case o.Attempt.Rebooted:
-		why = fmt.Errorf("%w: it did not take effect after a reboot of the host", why)
-	case !o.Options.Reboot:
-		why = fmt.Errorf("%w: reboot the node, or let the agent do it (WITH_REBOOT=true)", why)
+	case t.Rebooting:
+		return Action{Kind: Hold, State: Rebooting, Cause: t.Err.Error(), After: retryLacking}
+	case t.Rebooted || !o.Options.Reboot || t.Refused != nil && t.Wait > 0:
+		return Action{Kind: Hold, State: Failed, Cause: o.failure(), After: t.Wait}
+	case t.Refused != nil:
+		return Action{Kind: Reboot, State: Failed, Cause: o.failure()}
 	default:
-		return Action{Kind: Reboot, State: Rebooting, Cause: why.Error()}
+		return Action{Kind: Reboot, State: Rebooting, Cause: t.Err.Error()}
 	}
-	return Action{Kind: Hold, State: Failed, Cause: why.Error(), After: o.Attempt.Wait}
+}
+
+// failure says why the last attempt failed, and what helps. It is the same before the next
+// attempt and during it.
+func (o Observation) failure() string {
+	t := o.Attempt
+	switch {
+	case !t.Reboot:
+	case t.Rebooted:
+		return fmt.Sprintf("%s: it did not take effect after a reboot of the host", t.Err)
+	case !o.Options.Reboot:
+		return fmt.Sprintf("%s: reboot the node, or let the agent do it (WITH_REBOOT=true)", t.Err)
+	case t.Refused != nil:
+		return fmt.Sprintf("%s: %s", t.Err, t.Refused)
+	}
+	return t.Err.Error()
 }
 
 // busy is for a change whose devices are in use.

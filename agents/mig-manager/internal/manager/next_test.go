@@ -89,6 +89,12 @@ func TestNext(t *testing.T) {
 			}),
 			kind: manager.Hold, after: 15 * time.Second,
 		},
+		"another config is asked for while the driver is away after a success": {
+			o: asked(func(o *manager.Observation) {
+				o.Driver, o.Node.State, o.Settled = errors.New("no driver"), manager.Success, "all-disabled"
+			}),
+			kind: manager.Hold, state: manager.Pending, cause: []string{"no driver"}, after: 15 * time.Second,
+		},
 		"a pod holds what goes": {
 			o: asked(used), kind: manager.Hold, state: manager.Pending, after: 2 * time.Second,
 			cause: []string{"pod default/train-0 with 3g.40gb of GPU 3"},
@@ -120,6 +126,20 @@ func TestNext(t *testing.T) {
 		"the cordon ends with the change":              {o: asked(cordoned, func(o *manager.Observation) { o.Change = manager.Change{} }), kind: manager.Uncordon, state: manager.Success},
 		"the cordon ends when nothing is asked for":    {o: manager.Observation{Node: manager.Node{Known: true, Unschedulable: true, Cordoned: true}}, kind: manager.Uncordon},
 		"the cordon ends when the change has failed":   {o: asked(cordoned, failed(time.Minute)), kind: manager.Uncordon, state: manager.Failed, cause: []string{"it broke"}},
+		"the cordon ends when pods are not evicted any more": {
+			o: asked(used, cordoned), kind: manager.Uncordon, state: manager.Pending, cause: []string{"train-0"},
+		},
+		"the cordon ends when pods make the config fail": {
+			o: asked(used, cordoned, policy(manager.FailOnPods)), kind: manager.Uncordon, state: manager.Failed, cause: []string{"train-0"},
+		},
+		"the cordon outlasts a restart of the kubelet": {
+			o:    asked(cordoned, policy(manager.EvictPods), func(o *manager.Observation) { o.Unknown = errors.New("no kubelet") }),
+			kind: manager.Hold, state: manager.Pending, cause: []string{"no kubelet"}, after: 2 * time.Second,
+		},
+		"the cordon stays until the host has rebooted": {
+			o:    asked(cordoned, reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Rebooting = true, true }),
+			kind: manager.Hold, state: manager.Rebooting, after: time.Minute,
+		},
 		"a cordon of somebody else stays":              {o: asked(func(o *manager.Observation) { o.Node.Unschedulable, o.Change = true, manager.Change{} }), kind: manager.Settle, state: manager.Success},
 		"an attempt that failed waits":                 {o: asked(failed(time.Minute)), kind: manager.Hold, state: manager.Failed, cause: []string{"it broke"}, after: time.Minute},
 		"it is failed until the next attempt succeeds": {o: asked(failed(0)), kind: manager.Apply, state: manager.Failed, cause: []string{"it broke"}},
@@ -132,6 +152,22 @@ func TestNext(t *testing.T) {
 		"a reboot is needed, and not allowed": {
 			o: asked(reset), kind: manager.Hold, state: manager.Failed, cause: []string{"reboot the node", "WITH_REBOOT"}, after: time.Minute,
 		},
+		"a reboot is needed and not allowed, and it is time to try again": {
+			o:    asked(reset, func(o *manager.Observation) { o.Attempt.Wait = 0 }),
+			kind: manager.Apply, state: manager.Failed, cause: []string{"reboot the node", "WITH_REBOOT"},
+		},
+		"the host refused to reboot": {
+			o: asked(reset, func(o *manager.Observation) {
+				o.Options.Reboot, o.Attempt.Refused = true, errors.New("no D-Bus")
+			}),
+			kind: manager.Hold, state: manager.Failed, cause: []string{"no D-Bus"}, after: time.Minute,
+		},
+		"the host refused to reboot, and it is time to try again": {
+			o: asked(reset, func(o *manager.Observation) {
+				o.Options.Reboot, o.Attempt.Refused, o.Attempt.Wait = true, errors.New("no D-Bus"), 0
+			}),
+			kind: manager.Reboot, state: manager.Failed, cause: []string{"no D-Bus"},
+		},
 		"a reboot is needed": {
 			o: asked(reset, func(o *manager.Observation) { o.Options.Reboot = true }), kind: manager.Reboot, state: manager.Rebooting,
 		},
@@ -139,7 +175,7 @@ func TestNext(t *testing.T) {
 			o: asked(reset, func(o *manager.Observation) {
 				o.Options.Reboot, o.Attempt.Rebooted, o.Attempt.Wait = true, true, 0
 			}),
-			kind: manager.Apply, state: manager.Failed, cause: []string{"after a reboot"},
+			kind: manager.Apply, state: manager.Failed, cause: []string{"did not take effect after a reboot"},
 		},
 		"a reboot is under way": {
 			o: asked(reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Rebooting = true, true }), kind: manager.Hold,

@@ -13,6 +13,8 @@ import (
 type Observation struct {
 	Node   Node
 	Wanted string
+	// Settled is the config that this process has last found in effect, empty for none.
+	Settled string
 	// Driver is why the GPUs cannot be read.
 	Driver error
 	// Refused is why what is wanted cannot be: the config has no such name, or it does not fit
@@ -42,6 +44,11 @@ type Options struct {
 	Reboot bool
 	// Poll is how often the users of a GPU are looked for while a change waits for them.
 	Poll time.Duration
+}
+
+// cordons reports whether a change that waits for pods keeps the node cordoned.
+func (o Options) cordons() bool {
+	return o.Policy == EvictPods || o.Policy == WaitForPods && o.Cordon
 }
 
 // Node is what is read of the Node.
@@ -134,6 +141,8 @@ type Attempt struct {
 	Users []User
 	// Reboot is set if only a reboot of the host completes it.
 	Reboot bool
+	// Refused is why the host could not be told to reboot.
+	Refused error
 	// Rebooting is set if the host was told to reboot for it, and Rebooted once it has.
 	Rebooting, Rebooted bool
 	// Wait is how long to wait before the next one.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"slices"
 	"time"
 
 	"outrigger.dev/pkg/contract"
@@ -19,7 +20,7 @@ var errStarting = errors.New("the node has not been looked at yet")
 // observe returns an Observation.
 func (m *Manager) observe(ctx context.Context) Observation {
 	m.wanted = cmp.Or(m.node.Config, m.cfg.Default)
-	o := Observation{Node: m.node, Wanted: m.wanted, Options: m.cfg.Options}
+	o := Observation{Node: m.node, Wanted: m.wanted, Settled: m.inEffect, Options: m.cfg.Options}
 	if !o.Node.Known {
 		return o
 	}
@@ -43,8 +44,18 @@ func (m *Manager) observe(ctx context.Context) Observation {
 	o.Attempt.Rebooting, o.Attempt.Rebooted = m.rebootedFor(m.wanted)
 	if change.Destroys() {
 		o.Users, o.Unknown = m.cfg.Users(ctx, change)
+		o.Users = slices.DeleteFunc(o.Users, m.isStopped)
 	}
 	return o
+}
+
+// isStopped reports whether a user is a unit of the host that the next attempt stops.
+func (m *Manager) isStopped(u User) bool {
+	if u.Pod != "" || m.cfg.OfHost == nil || !m.cfg.OfHost(u.Unit) {
+		return false
+	}
+	m.stopUnits = true
+	return true
 }
 
 // recover ends what a process before has left unfinished, once. What cannot be ended now, such
