@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -138,19 +139,44 @@ func (m *Manager) evict(ctx context.Context, users []User) {
 			continue
 		}
 		done[name] = true
-		err := m.cfg.Client.Create(ctx, kube.Object{
-			API: "v1", Resource: "pods", Namespace: u.Namespace, Name: u.Pod, Subresource: "eviction",
-		}, map[string]any{
-			"apiVersion": "policy/v1", "kind": "Eviction",
-			"metadata": map[string]any{"namespace": u.Namespace, "name": u.Pod},
-		})
-		switch {
-		case err != nil && ctx.Err() == nil:
+		if err := m.evictPod(ctx, u.Namespace, u.Pod); err != nil && ctx.Err() == nil {
 			m.cfg.Log.Warn("cannot evict pod, retrying", "pod", name, "err", err)
-		case err == nil:
-			m.cfg.Log.Info("evicting pod", "pod", name, "config", m.wanted)
 		}
 	}
+}
+
+// evictPod evicts a pod of this node, unless it is about to end. The UID keeps another pod of the
+// same name, such as one that a StatefulSet has made since on another node, from being evicted.
+func (m *Manager) evictPod(ctx context.Context, namespace, name string) error {
+	var pod struct {
+		Metadata struct {
+			UID               string `json:"uid"`
+			DeletionTimestamp string `json:"deletionTimestamp"`
+		} `json:"metadata"`
+		Spec struct {
+			NodeName string `json:"nodeName"`
+		} `json:"spec"`
+	}
+	object := kube.Object{API: "v1", Resource: "pods", Namespace: namespace, Name: name}
+	if err := m.cfg.Client.Get(ctx, object, &pod); err != nil {
+		if failed, ok := errors.AsType[*kube.StatusError](err); ok && failed.Code == http.StatusNotFound {
+			return nil
+		}
+		return err
+	}
+	if pod.Spec.NodeName != m.cfg.Client.Node().Name || pod.Metadata.DeletionTimestamp != "" {
+		return nil
+	}
+	object.Subresource = "eviction"
+	if err := m.cfg.Client.Create(ctx, object, map[string]any{
+		"apiVersion": "policy/v1", "kind": "Eviction",
+		"metadata":      map[string]any{"namespace": namespace, "name": name},
+		"deleteOptions": map[string]any{"preconditions": map[string]any{"uid": pod.Metadata.UID}},
+	}); err != nil {
+		return err
+	}
+	m.cfg.Log.Info("evicting pod", "pod", namespace+"/"+name, "config", m.wanted)
+	return nil
 }
 
 // reboot reboots the host, after it has noted for which config.

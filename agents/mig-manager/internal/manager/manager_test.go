@@ -27,6 +27,7 @@ func TestManager(t *testing.T) {
 		"crash":   (*node).testsACordonOfAKilledAgentEnds,
 		"units":   (*node).testsUnitsOfTheHostRunAgain,
 		"reboot":  (*node).testsTheHostIsRebootedOnce,
+		"moved":   (*node).testsAPodOfAnotherNodeIsNotEvicted,
 		"refused": (*node).testsARebootThatIsRefusedIsTriedAgain,
 		"inunit":  (*node).testsAUnitWithAProcessIsStopped,
 		"default": (*node).testsTheDefaultNeedsNoLabel,
@@ -113,6 +114,20 @@ func (n *node) testsAPodIsEvicted() {
 	var other struct{}
 	if err := n.admin.Get(n.Context(), kube.Object{API: "v1", Resource: "pods", Namespace: "of-evict", Name: "train-0"}, &other); err != nil {
 		n.Errorf("a pod that holds nothing of it was evicted: %v", err)
+	}
+}
+
+// testsAPodOfAnotherNodeIsNotEvicted: the kubelet of this node still lists its predecessor.
+func (n *node) testsAPodOfAnotherNodeIsNotEvicted() {
+	n.cfg.Options.Policy = manager.EvictPods
+	n.podOn("another", "of-moved", "train-0")
+	n.ask("all-balanced")
+	n.start()
+	n.until("evicting", func(s shown) bool { return strings.Contains(s.cause(), "evicting") })
+	pace.Pause(n.Context(), 10*n.cfg.Options.Poll)
+	var other struct{}
+	if err := n.admin.Get(n.Context(), kube.Object{API: "v1", Resource: "pods", Namespace: "of-moved", Name: "train-0"}, &other); err != nil {
+		n.Errorf("a pod of another node was evicted: %v", err)
 	}
 }
 

@@ -167,10 +167,16 @@ func (n *node) create(api, resource, namespace string, object map[string]any) {
 // pod creates a pod on the node that holds a MIG device.
 func (n *node) pod(namespace, name string) {
 	n.Helper()
+	n.podOn(n.admin.Node().Name, namespace, name)
+}
+
+// podOn creates a pod on a node. This node's kubelet lists one of that name.
+func (n *node) podOn(node, namespace, name string) {
+	n.Helper()
 	n.create("v1", "pods", namespace, map[string]any{
 		"kind": "Pod", "metadata": map[string]any{"name": name},
 		"spec": map[string]any{
-			"nodeName": n.admin.Node().Name, "terminationGracePeriodSeconds": 0,
+			"nodeName": node, "terminationGracePeriodSeconds": 0,
 			"containers": []any{map[string]any{"name": "main", "image": "image"}},
 		},
 	})
