@@ -110,7 +110,7 @@ func (r *running) config(c *cli.Context, host agent.Host) (manager.Config, error
 	files := configs{base: c.Path("default-config-file"), user: c.Path("config-file")}
 	r.folders = files.folders()
 	systemd := clients.Systemd{Socket: filepath.Join(c.Path("host-root-mount"), "run/dbus/system_bus_socket")}
-	holders := users.Finder{Source: r.source, Kubelet: r.kubelet, Client: client}
+	holders := &users.Finder{Source: r.source, Kubelet: r.kubelet, Client: client}
 	cfg := manager.Config{
 		Client: client, Report: func(kube.Event) {}, GPUs: gpus, Recover: gpus.recoverer(holders.Held), Select: files.selected,
 		Held: holders.Held, Users: holders.Of,

@@ -94,7 +94,7 @@ type Manager struct {
 	inEffect string
 	// rejected has the pauses between writes of the cordon.
 	rejected pace.Backoff
-	shown     *published
+	shown    *published
 	// wrote is when that was written.
 	wrote time.Time
 

@@ -154,7 +154,7 @@ func (o Observation) busy(users []User, again time.Duration) Action {
 		a.State, a.Cause = Failed, "what changes is in use: "+list(users)
 		return a
 	}
-	evict := o.Options.Policy == EvictPods && allPods(users)
+	evict := o.Options.Policy == EvictPods && evictable(users)
 	if (evict || o.Options.Cordon) && !o.Node.Unschedulable {
 		a.Kind = Cordon
 		return a
@@ -165,9 +165,10 @@ func (o Observation) busy(users []User, again time.Duration) Action {
 	return a
 }
 
-func allPods(users []User) bool {
+// evictable reports whether evictions free all that they use.
+func evictable(users []User) bool {
 	for _, u := range users {
-		if u.Pod == "" {
+		if u.Pod == "" || u.Stays {
 			return false
 		}
 	}

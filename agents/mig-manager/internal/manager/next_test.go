@@ -118,14 +118,18 @@ func TestNext(t *testing.T) {
 			o: asked(used, byProcess, policy(manager.EvictPods)), kind: manager.Hold, state: manager.Pending, after: 2 * time.Second,
 			cause: []string{"process 42 of nvsm.service with all of GPU 1"},
 		},
+		"a pod that comes back is not evicted": {
+			o:    asked(used, policy(manager.EvictPods), func(o *manager.Observation) { o.Users[0].Stays = true }),
+			kind: manager.Hold, state: manager.Pending, after: 2 * time.Second, cause: []string{"default/train-0", "DaemonSet"},
+		},
 		"a cordon while it waits": {
 			o:    asked(used, func(o *manager.Observation) { o.Options.Cordon = true }),
 			kind: manager.Cordon, state: manager.Pending, after: 2 * time.Second,
 		},
-		"the cordon stays until the change is made":    {o: asked(cordoned), kind: manager.Apply, state: manager.Pending},
-		"the cordon ends with the change":              {o: asked(cordoned, func(o *manager.Observation) { o.Change = manager.Change{} }), kind: manager.Uncordon, state: manager.Success},
-		"the cordon ends when nothing is asked for":    {o: manager.Observation{Node: manager.Node{Known: true, Unschedulable: true, Cordoned: true}}, kind: manager.Uncordon},
-		"the cordon ends when the change has failed":   {o: asked(cordoned, failed(time.Minute)), kind: manager.Uncordon, state: manager.Failed, cause: []string{"it broke"}},
+		"the cordon stays until the change is made":  {o: asked(cordoned), kind: manager.Apply, state: manager.Pending},
+		"the cordon ends with the change":            {o: asked(cordoned, func(o *manager.Observation) { o.Change = manager.Change{} }), kind: manager.Uncordon, state: manager.Success},
+		"the cordon ends when nothing is asked for":  {o: manager.Observation{Node: manager.Node{Known: true, Unschedulable: true, Cordoned: true}}, kind: manager.Uncordon},
+		"the cordon ends when the change has failed": {o: asked(cordoned, failed(time.Minute)), kind: manager.Uncordon, state: manager.Failed, cause: []string{"it broke"}},
 		"the cordon ends when pods are not evicted any more": {
 			o: asked(used, cordoned), kind: manager.Uncordon, state: manager.Pending, cause: []string{"train-0"},
 		},

@@ -111,6 +111,8 @@ func (c Change) Resets() bool {
 type User struct {
 	// Namespace, Pod and Container are empty for a process of no pod.
 	Namespace, Pod, Container string
+	// Stays is set for a pod that comes back after an eviction, also on a cordoned node.
+	Stays bool
 	// PID is 0 for a container that is known by its allocation.
 	PID int
 	// Unit is the unit of systemd of a process of no container.
@@ -127,6 +129,9 @@ func (u User) String() string {
 	switch {
 	case u.Pod != "":
 		who = "pod " + u.Namespace + "/" + u.Pod
+		if u.Stays {
+			who += ", which no eviction keeps away (remove its DaemonSet or static manifest from the node),"
+		}
 	case u.Unit != "":
 		who = fmt.Sprintf("process %d of %s", u.PID, u.Unit)
 	}

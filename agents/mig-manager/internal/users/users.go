@@ -7,16 +7,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/podresources"
 )
 
-// Finder finds users.
+// Finder finds users. It is not safe for concurrent use.
 type Finder struct {
 	// Source reads the UUIDs of MIG devices, by which the kubelet knows them.
 	Source  gpu.Source
@@ -24,10 +27,15 @@ type Finder struct {
 	// Client asks whether pods have ended: the kubelet lists those too. It needs the verb get
 	// on pods.
 	Client *kube.Client
+
+	// running are the pods that had not ended when the API server was asked, by namespace/name.
+	running map[string]runs
+	// away is until when the API server, which did not answer, is not asked about any pod.
+	away time.Time
 }
 
 // Of returns the users of what a change destroys.
-func (f Finder) Of(ctx context.Context, c manager.Change) ([]manager.User, error) {
+func (f *Finder) Of(ctx context.Context, c manager.Change) ([]manager.User, error) {
 	node, by, err := f.read(ctx)
 	if err != nil {
 		return nil, err
@@ -37,11 +45,18 @@ func (f Finder) Of(ctx context.Context, c manager.Change) ([]manager.User, error
 		return nil, err
 	}
 	containers = slices.DeleteFunc(containers, func(u manager.User) bool { return f.ended(ctx, u) })
-	return Merge(containers, c.Holders), nil
+	out := Merge(containers, c.Holders)
+	for i, u := range out {
+		if u.Pod != "" && u.PID != 0 {
+			f.ended(ctx, u) // a process that runs holds the device, whatever its pod is
+		}
+		out[i].Stays = u.Pod != "" && f.running[name(u)].stays
+	}
+	return out, nil
 }
 
 // Held returns the MIG devices that containers hold whose pods have not ended.
-func (f Finder) Held(ctx context.Context) (manager.Held, error) {
+func (f *Finder) Held(ctx context.Context) (manager.Held, error) {
 	node, by, err := f.read(ctx)
 	if err != nil {
 		return nil, err
@@ -62,7 +77,7 @@ func (f Finder) Held(ctx context.Context) (manager.Held, error) {
 }
 
 // read returns the GPUs of the node, and to which containers the kubelet has allocated them.
-func (f Finder) read(ctx context.Context) (*gpu.Node, podresources.Map, error) {
+func (f *Finder) read(ctx context.Context) (*gpu.Node, podresources.Map, error) {
 	node, err := f.Source.Snapshot(ctx)
 	if err == nil {
 		err = f.Kubelet.Refresh(ctx, podresources.Options{Node: node})
@@ -70,21 +85,86 @@ func (f Finder) read(ctx context.Context) (*gpu.Node, podresources.Map, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the users of what changes: %w", err)
 	}
+	f.forget()
 	return node, f.Kubelet.Last().Map, nil
 }
 
-// ended reports whether a pod is known to have ended.
-func (f Finder) ended(ctx context.Context, u manager.User) bool {
-	var pod struct {
-		Status struct {
-			Phase string `json:"phase"`
-		} `json:"status"`
+// runs is what is remembered of a pod that has not ended.
+type runs struct {
+	// stays is set if an eviction does not keep it away.
+	stays bool
+	// until is when the API server is asked again.
+	until time.Time
+	retry pace.Backoff
+}
+
+// The pauses between two questions whether a pod has ended. A change can wait for days.
+const (
+	askFirst = 2 * time.Second
+	askMost  = 30 * time.Second
+)
+
+// ended reports whether a pod is known to have ended. That it has is not remembered: the next pod may
+// have its name.
+func (f *Finder) ended(ctx context.Context, u manager.User) bool {
+	r, asked := f.running[name(u)]
+	if asked && time.Now().Before(r.until) || time.Now().Before(f.away) {
+		return false
 	}
+	var pod pod
 	err := f.Client.Get(ctx, kube.Object{API: "v1", Resource: "pods", Namespace: u.Namespace, Name: u.Pod}, &pod)
-	if failed, ok := errors.AsType[*kube.StatusError](err); ok && failed.Code == http.StatusNotFound {
+	failed, ok := errors.AsType[*kube.StatusError](err)
+	if ok && failed.Code == http.StatusNotFound || err == nil && (pod.Status.Phase == "Succeeded" || pod.Status.Phase == "Failed") {
+		delete(f.running, name(u))
 		return true
 	}
-	return err == nil && (pod.Status.Phase == "Succeeded" || pod.Status.Phase == "Failed")
+	if err != nil && !ok {
+		f.away = time.Now().Add(askMost)
+	}
+	if !asked {
+		r.retry = pace.Backoff{First: askFirst, Most: askMost}
+	}
+	if f.running == nil {
+		f.running = map[string]runs{}
+	}
+	r.stays = pod.stays() || err != nil && r.stays
+	r.until = time.Now().Add(r.retry.Next())
+	f.running[name(u)] = r
+	return false
+}
+
+func name(u manager.User) string { return u.Namespace + "/" + u.Pod }
+
+// pod is what is read of a pod.
+type pod struct {
+	Metadata struct {
+		Annotations     map[string]string `json:"annotations"`
+		OwnerReferences []struct {
+			Kind       string `json:"kind"`
+			Controller bool   `json:"controller"`
+		} `json:"ownerReferences"`
+	} `json:"metadata"`
+	Status struct {
+		Phase string `json:"phase"`
+	} `json:"status"`
+}
+
+// mirror is the annotation of a pod that the kubelet runs from a file: an eviction removes only the
+// object (k8s.io/kubernetes/pkg/kubelet/types).
+const mirror = "kubernetes.io/config.mirror"
+
+// stays reports whether the node gets the pod again after an eviction, also while it is cordoned.
+func (p pod) stays() bool {
+	_, static := p.Metadata.Annotations[mirror]
+	for _, o := range p.Metadata.OwnerReferences {
+		static = static || o.Controller && o.Kind == "DaemonSet"
+	}
+	return static
+}
+
+// forget forgets pods that were not asked about for a while.
+func (f *Finder) forget() {
+	maps.DeleteFunc(f.running, func(_ string, r runs) bool { return time.Since(r.until) > askMost })
 }
 
 // Containers returns the containers to which a device is allocated that a change destroys, each

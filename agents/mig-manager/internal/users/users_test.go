@@ -2,7 +2,9 @@ package users_test
 
 import (
 	"log/slog"
+	"net"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -130,5 +132,119 @@ func TestPodsThatHaveEnded(t *testing.T) {
 	}
 	if _, err := f.Held(t.Context()); err == nil {
 		t.Error("no error without the kubelet")
+	}
+}
+
+// TestALongWaitAsksSeldom: each node of a cluster may wait, for days.
+func TestALongWaitAsksSeldom(t *testing.T) {
+	n := node()
+	g := n.GPUs[1]
+	socket := filepath.Join(t.TempDir(), "kubelet.sock")
+	kubelet := podresourcestest.Start(t, socket)
+	held := podresourcestest.Pod("default", "train-0", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID)))
+	kubelet.Set(held)
+	client, err := podresources.New(podresources.Config{Socket: socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	server := kubetest.New(t, "node1", nil)
+	api, err := kube.New(kube.Config{Server: server.URL(), Dir: server.Dir(t), Node: "node1", Agent: manager.Name, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Answer("get pods", 500, "overloaded")
+	f := users.Finder{Source: gputest.New(n), Kubelet: client, Client: api}
+	change := manager.Change{GPUs: []manager.GPUChange{{UUID: g.UUID, Mode: true}}}
+	look := func() {
+		t.Helper()
+		if got, err := f.Of(t.Context(), change); err != nil || len(got) != 1 {
+			t.Fatalf("Of() = %v, %v, want the pod", got, err)
+		}
+	}
+	for range 5 {
+		look()
+	}
+	if got := server.Requests()["get pods"]; got != 1 {
+		t.Errorf("%d requests for five looks at a pod, want 1", got)
+	}
+}
+
+// TestPodsThatComeBack: an eviction of them would be repeated for ever.
+func TestPodsThatComeBack(t *testing.T) {
+	n := node()
+	g := n.GPUs[1]
+	socket := filepath.Join(t.TempDir(), "kubelet.sock")
+	podresourcestest.Start(t, socket).Set(podresourcestest.Pod("default", "agent", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))))
+	client, err := podresources.New(podresources.Config{Socket: socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	server := kubetest.New(t, "node1", nil)
+	server.AddPod("default", "agent", "agents")
+	server.AddPod("default", "probe", "probes")
+	api, err := kube.New(kube.Config{Server: server.URL(), Dir: server.Dir(t), Node: "node1", Agent: manager.Name, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := users.Finder{Source: gputest.New(n), Kubelet: client, Client: api}
+	got, err := f.Of(t.Context(), manager.Change{
+		GPUs:    []manager.GPUChange{{UUID: g.UUID, Mode: true}},
+		Holders: []manager.User{{Namespace: "default", Pod: "probe", PID: 7, GPU: 1}, {Namespace: "default", Pod: "job", PID: 8, GPU: 1}, {PID: 9, GPU: 1}},
+	})
+	if err != nil || len(got) != 4 {
+		t.Fatalf("Of() = %v, %v, want 4 users", got, err)
+	}
+	for i, want := range []bool{true, true, false, false} {
+		if got[i].Stays != want {
+			t.Errorf("%s: Stays = %t", got[i], got[i].Stays)
+		}
+	}
+}
+
+// TestAnAPIServerThatIsAway: each question may take its whole time-out.
+func TestAnAPIServerThatIsAway(t *testing.T) {
+	n := node()
+	g := n.GPUs[1]
+	socket := filepath.Join(t.TempDir(), "kubelet.sock")
+	podresourcestest.Start(t, socket).Set(
+		podresourcestest.Pod("default", "train-0", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))),
+		podresourcestest.Pod("default", "train-1", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))),
+	)
+	client, err := podresources.New(podresources.Config{Socket: socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	var asked atomic.Int32
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			asked.Add(1)
+			_ = conn.Close()
+		}
+	}()
+	api, err := kube.New(kube.Config{Server: "https://" + l.Addr().String(), Dir: kubetest.New(t, "node1", nil).Dir(t), Node: "node1", Agent: manager.Name, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := users.Finder{Source: gputest.New(n), Kubelet: client, Client: api}
+	for range 3 {
+		got, err := f.Of(t.Context(), manager.Change{GPUs: []manager.GPUChange{{UUID: g.UUID, Mode: true}}})
+		if err != nil || len(got) != 2 {
+			t.Fatalf("Of() = %v, %v, want both pods", got, err)
+		}
+	}
+	if got := asked.Load(); got != 1 {
+		t.Errorf("the API server was asked %d times, want once", got)
 	}
 }
