@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +36,7 @@ func (m *Manager) act(ctx context.Context, o Observation, a Action) time.Duratio
 		}
 		return a.After
 	case Cordon:
+		m.cordoned = true
 		return m.try(ctx, "cordon", m.cordon(ctx))
 	case Uncordon:
 		return m.try(ctx, "uncordon", m.uncordon(ctx))
@@ -159,7 +159,7 @@ func (m *Manager) evictPod(ctx context.Context, namespace, name string) error {
 	}
 	object := kube.Object{API: "v1", Resource: "pods", Namespace: namespace, Name: name}
 	if err := m.cfg.Client.Get(ctx, object, &pod); err != nil {
-		if failed, ok := errors.AsType[*kube.StatusError](err); ok && failed.Code == http.StatusNotFound {
+		if kube.Missing(err) {
 			return nil
 		}
 		return err

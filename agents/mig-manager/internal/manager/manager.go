@@ -92,6 +92,8 @@ type Manager struct {
 	stopUnits bool
 	// inEffect is the config that was last found in effect.
 	inEffect string
+	// cordoned is set once this process has asked for a cordon, which the watch may not have shown yet.
+	cordoned bool
 	// rejected has the pauses between writes of the cordon.
 	rejected pace.Backoff
 	shown    *published
@@ -169,7 +171,25 @@ func (m *Manager) Run(ctx context.Context) error {
 			break
 		}
 	}
+	m.leave(context.WithoutCancel(ctx))
 	return nil
+}
+
+// leave uncordons the node if this agent has cordoned it: nobody may come to do it later. An agent
+// that starts again cordons it again.
+func (m *Manager) leave(ctx context.Context) {
+	select {
+	case m.node = <-m.nodes:
+	default:
+	}
+	if !m.node.Cordoned && !m.cordoned {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveLimit)
+	defer cancel()
+	if err := m.uncordon(ctx); err != nil {
+		m.cfg.Log.Error("cannot uncordon the node at the end: unless the agent starts again, uncordon it by hand", "err", err)
+	}
 }
 
 // wait waits for a change, or for the time after; 0 for no limit, less for no wait.
@@ -223,6 +243,8 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 }
 
 const (
+	// leaveLimit bounds the requests at the end.
+	leaveLimit = 10 * time.Second
 	// retryPublish is how soon an API server that rejects the state is asked again.
 	retryPublish = 5 * time.Second
 	// retryUnits is how soon a unit of the host that does not start is started again.

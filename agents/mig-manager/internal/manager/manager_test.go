@@ -28,6 +28,7 @@ func TestManager(t *testing.T) {
 		"units":   (*node).testsUnitsOfTheHostRunAgain,
 		"reboot":  (*node).testsTheHostIsRebootedOnce,
 		"moved":   (*node).testsAPodOfAnotherNodeIsNotEvicted,
+		"removed": (*node).testsTheCordonEndsWithTheAgent,
 		"refused": (*node).testsARebootThatIsRefusedIsTriedAgain,
 		"inunit":  (*node).testsAUnitWithAProcessIsStopped,
 		"default": (*node).testsTheDefaultNeedsNoLabel,
@@ -148,14 +149,27 @@ func (n *node) testsAFailureIsRetried() {
 	}
 }
 
-// testsACordonOfAKilledAgentEnds: the config was taken back meanwhile.
-func (n *node) testsACordonOfAKilledAgentEnds() {
-	n.cfg.Options.Policy = manager.EvictPods
-	n.pod("of-crash", "train-0")
+func (n *node) testsTheCordonEndsWithTheAgent() {
+	n.cfg.Options.Cordon = true
+	n.users = []manager.User{{Namespace: "default", Pod: "train-0", GPU: 0, Device: "1g.10gb"}}
 	n.ask("all-balanced")
 	stop := n.start()
 	n.until("cordoned", func(s shown) bool { return s.Spec.Unschedulable })
 	stop()
+	n.until("schedulable", func(s shown) bool {
+		return !s.Spec.Unschedulable && s.Metadata.Annotations[manager.CordonedAnnotation] == ""
+	})
+}
+
+// testsACordonOfAKilledAgentEnds: the config was taken back meanwhile.
+func (n *node) testsACordonOfAKilledAgentEnds() {
+	n.cfg.Options.Policy = manager.EvictPods
+	if err := n.admin.Patch(n.Context(), n.admin.Node(), []kube.Operation{
+		{Op: "add", Path: "/spec/unschedulable", Value: []byte("true")},
+		{Op: "add", Path: "/metadata/annotations", Value: []byte(`{"` + manager.CordonedAnnotation + `": "all-balanced"}`)},
+	}); err != nil {
+		n.Fatal(err)
+	}
 	n.ask("all-disabled")
 	n.start()
 	n.succeeds()

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"time"
 
@@ -113,12 +112,11 @@ func (f *Finder) ended(ctx context.Context, u manager.User) bool {
 	}
 	var pod pod
 	err := f.Client.Get(ctx, kube.Object{API: "v1", Resource: "pods", Namespace: u.Namespace, Name: u.Pod}, &pod)
-	failed, ok := errors.AsType[*kube.StatusError](err)
-	if ok && failed.Code == http.StatusNotFound || err == nil && (pod.Status.Phase == "Succeeded" || pod.Status.Phase == "Failed") {
+	if kube.Missing(err) || err == nil && (pod.Status.Phase == "Succeeded" || pod.Status.Phase == "Failed") {
 		delete(f.running, name(u))
 		return true
 	}
-	if err != nil && !ok {
+	if _, answered := errors.AsType[*kube.StatusError](err); err != nil && !answered {
 		f.away = time.Now().Add(askMost)
 	}
 	if !asked {
