@@ -224,6 +224,9 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 	}
 	started := m.startUnits(ctx)
 	o := m.observe(ctx)
+	if ctx.Err() != nil {
+		return 0 // what was not read says nothing about the node
+	}
 	a := Next(o)
 	a.Cause = oneLine(a.Cause)
 	m.note(o, a)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/pace"
@@ -28,6 +30,7 @@ func TestManager(t *testing.T) {
 		"units":   (*node).testsUnitsOfTheHostRunAgain,
 		"reboot":  (*node).testsTheHostIsRebootedOnce,
 		"moved":   (*node).testsAPodOfAnotherNodeIsNotEvicted,
+		"ended":   (*node).testsTheFactOutlastsTheAgent,
 		"removed": (*node).testsTheCordonEndsWithTheAgent,
 		"refused": (*node).testsARebootThatIsRefusedIsTriedAgain,
 		"inunit":  (*node).testsAUnitWithAProcessIsStopped,
@@ -146,6 +149,36 @@ func (n *node) testsAFailureIsRetried() {
 	n.succeeds()
 	if got := n.seen(&n.events); len(got) != 2 {
 		n.Errorf("events %q, want one for the failure and one for the success", got)
+	}
+}
+
+// hanging is a node whose GPUs are being read when the agent ends.
+type hanging struct {
+	*node
+	hangs atomic.Bool
+}
+
+func (h *hanging) Read(ctx context.Context) ([]mig.GPU, error) {
+	if !h.hangs.Load() {
+		return h.node.Read(ctx)
+	}
+	h.did("hangs")
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (n *node) testsTheFactOutlastsTheAgent() {
+	h := &hanging{node: n}
+	n.cfg.GPUs = h
+	n.ask("all-disabled")
+	stop := n.start()
+	n.succeeds()
+	h.hangs.Store(true)
+	n.ask("all-balanced")
+	n.until("reading", func(shown) bool { return slices.Contains(n.seen(&n.log), "hangs") })
+	stop()
+	if f := n.cfg.Contract.Read(contract.MIGReady); f.State != contract.Valid {
+		n.Errorf("the fact mig-ready is %s: %s", f.State, f.Reason)
 	}
 }
 
