@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -126,30 +127,43 @@ func (r *running) config(c *cli.Context, host agent.Host) (manager.Config, error
 
 // hostUnits adds the units of the host that the flags name.
 func (r *running) hostUnits(c *cli.Context, systemd clients.Systemd, cfg *manager.Config) error {
-	if !c.Bool("with-shutdown-host-gpu-clients") {
+	journal := filepath.Join(c.Path("state-dir"), "clients.json")
+	units, err := unitsOf(c)
+	if err != nil {
+		return err
+	}
+	// What a process before has stopped is started again, also if the flags name it no more.
+	if len(units) == 0 && !exists(journal) {
 		return nil
-	}
-	file := c.Path("gpu-clients-file")
-	if file == "" {
-		return agent.Usagef("flag --gpu-clients-file is not set, and --with-shutdown-host-gpu-clients is: name the file with the units")
-	}
-	data, err := configfile.Read(file)
-	if err != nil {
-		return err
-	}
-	units, err := clients.Parse(file, data)
-	if err != nil {
-		return err
 	}
 	boot, err := r.driver.Contract.BootID()
 	if err != nil {
 		return err
 	}
-	cfg.Units = clients.New(clients.Config{
-		Host: systemd, Units: units, Journal: filepath.Join(c.Path("state-dir"), "clients.json"), BootID: boot, Log: r.log,
-	})
+	cfg.Units = clients.New(clients.Config{Host: systemd, Units: units, Journal: journal, BootID: boot, Log: r.log})
 	cfg.OfHost = func(unit string) bool { return slices.Contains(units, unit) }
 	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// unitsOf returns the units of the host that the flags let the agent stop.
+func unitsOf(c *cli.Context) ([]string, error) {
+	if !c.Bool("with-shutdown-host-gpu-clients") {
+		return nil, nil
+	}
+	file := c.Path("gpu-clients-file")
+	if file == "" {
+		return nil, agent.Usagef("flag --gpu-clients-file is not set, and --with-shutdown-host-gpu-clients is: name the file with the units")
+	}
+	data, err := configfile.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	return clients.Parse(file, data)
 }
 
 // options returns those of the flags.

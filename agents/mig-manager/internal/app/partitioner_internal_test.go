@@ -2,15 +2,22 @@ package app
 
 import (
 	"errors"
+	"flag"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/agents/mig-manager/internal/clients"
 	"outrigger.dev/agents/mig-manager/internal/manager"
+	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/procowner"
@@ -117,5 +124,33 @@ func TestFailure(t *testing.T) {
 	unknown := &apply.InUse{Index: 2}
 	if err := failure(apply.Result{}, unknown); !errors.Is(err, error(unknown)) {
 		t.Errorf("failure() = %v, want what the applier says of a user that the driver does not name", err)
+	}
+}
+
+// TestUnitsThatStayedStopped: the flags that let the agent stop units may be gone when it starts
+// again.
+func TestUnitsThatStayedStopped(t *testing.T) {
+	dir := t.TempDir()
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	flags.String("state-dir", dir, "")
+	c := cli.NewContext(nil, flags, nil)
+	boot := filepath.Join(dir, "boot_id")
+	if err := os.WriteFile(boot, []byte("6f1c\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := &running{driver: &driver.Driver{Contract: contract.Dir{Root: dir, BootIDFile: boot}}, log: slog.New(slog.DiscardHandler)}
+	var cfg manager.Config
+	if err := r.hostUnits(c, clients.Systemd{}, &cfg); err != nil || cfg.Units != nil {
+		t.Fatalf("hostUnits() = %v, %v, want no units without flags", cfg.Units, err)
+	}
+	const left = `{"bootID": "6f1c", "stopped": ["nvsm.service"]}`
+	if err := os.WriteFile(filepath.Join(dir, "clients.json"), []byte(left), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.hostUnits(c, clients.Systemd{}, &cfg); err != nil || cfg.Units == nil {
+		t.Fatalf("hostUnits() = %v, %v, want those that are to be started", cfg.Units, err)
+	}
+	if stopped, err := cfg.Units.Stopped(); err != nil || !slices.Equal(stopped, []string{"nvsm.service"}) {
+		t.Errorf("Stopped() = %v, %v", stopped, err)
 	}
 }
