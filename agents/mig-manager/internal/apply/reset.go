@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -54,8 +55,8 @@ func (s SMI) Reset(ctx context.Context, gpus []mig.GPU) error {
 	cmd.WaitDelay = time.Second
 	var out tail
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
-	said := text.Printable(strings.Join(strings.Fields(string(out)), " "))
+	err := runUntil(cmd, limit+stuck)
+	said := text.Printable(strings.Join(strings.Fields(out.String()), " "))
 	what := fmt.Sprintf("reset GPUs with nvidia-smi %s of driver root %s", strings.Join(args, " "), root)
 	switch {
 	case err == nil:
@@ -86,17 +87,47 @@ func (s SMI) program(root string) string {
 	return cmp.Or(s.Program, usual)
 }
 
+// stuck is how long nvidia-smi is waited for after it was killed. While it is in a call of the
+// driver that hangs, not even SIGKILL ends it.
+const stuck = 5 * time.Second
+
+// runUntil runs a command, and leaves it to itself if it does not end in time.
+func runUntil(cmd *exec.Cmd, limit time.Duration) error {
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Run() }()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-timer.C:
+		return context.DeadlineExceeded
+	}
+}
+
 // tail is the end of what a program prints.
-type tail []byte
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
 
 // mostOutput is how much of it is kept.
 const mostOutput = 2000
 
 // Write keeps the end of what has been written.
 func (t *tail) Write(p []byte) (int, error) {
-	*t = append(*t, p...)
-	if more := len(*t) - mostOutput; more > 0 {
-		*t = append((*t)[:0], (*t)[more:]...)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if more := len(t.text) - mostOutput; more > 0 {
+		t.text = append(t.text[:0], t.text[more:]...)
 	}
 	return len(p), nil
+}
+
+// String returns what was kept.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
 }
