@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -61,8 +62,13 @@ func TestLocksOfOthersDelayNothing(t *testing.T) {
 	plugin(t)
 	nodeIs(t, api, gpuNode(), "the node is ready with the plugin", readyIs("True", ""))
 	seen := observe(t, api, gpuNode(), readyIs("False", "Plugin"))
+	t.Cleanup(func() {
+		// The programs in the node outlive those that entered it.
+		if _, err := shared.Exec(context.WithoutCancel(t.Context()), gpuNode(), "busybox", "pkill", "-KILL", "-f", "sleep 120"); err != nil {
+			t.Error(err)
+		}
+	})
 	for _, path := range []string{"/run/nvidia/validations", pluginFact, "/run/nvidia/leases", "/run/nvidia/leases/nvml"} {
-		// The lock ends by itself.
 		cmd, err := shared.NodeCommand(t.Context(), gpuNode(), "flock", path, "sleep", "120")
 		if err != nil {
 			t.Fatal(err)
