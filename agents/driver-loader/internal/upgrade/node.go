@@ -2,7 +2,6 @@ package upgrade
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -137,11 +136,7 @@ func (u *Upgrade) publish(ctx context.Context, n object) (wrote bool, err error)
 
 // cordon makes the node unschedulable, and says in the same write who did it.
 func (u *Upgrade) cordon(ctx context.Context, n object, target string) error {
-	ops := []kube.Operation{unchanged(n), {Op: "add", Path: "/spec/unschedulable", Value: json.RawMessage("true")}}
-	if n.Metadata.Annotations == nil {
-		ops = append(ops, kube.Operation{Op: "add", Path: "/metadata/annotations", Value: json.RawMessage("{}")})
-	}
-	ops = append(ops, kube.Operation{Op: "add", Path: annotation(CordonedAnnotation), Value: quote(target)})
+	ops := n.cordoned().Cordon(n.Metadata.Annotations != nil, target)
 	if err := u.cfg.Client.Patch(ctx, u.cfg.Client.Node(), ops); err != nil {
 		return fmt.Errorf("cordon node %s: %w", u.cfg.Client.Node().Name, err)
 	}
@@ -150,10 +145,7 @@ func (u *Upgrade) cordon(ctx context.Context, n object, target string) error {
 
 // uncordon takes back what cordon wrote, and nothing else.
 func (u *Upgrade) uncordon(ctx context.Context, n object) error {
-	ops := []kube.Operation{unchanged(n), {Op: "remove", Path: annotation(CordonedAnnotation)}}
-	if n.Spec.Unschedulable {
-		ops = append(ops, kube.Operation{Op: "remove", Path: "/spec/unschedulable"})
-	}
+	ops := n.cordoned().Uncordon(n.Spec.Unschedulable)
 	if err := u.cfg.Client.Patch(ctx, u.cfg.Client.Node(), ops); err != nil {
 		return fmt.Errorf("uncordon node %s: %w", u.cfg.Client.Node().Name, err)
 	}
@@ -162,27 +154,14 @@ func (u *Upgrade) uncordon(ctx context.Context, n object) error {
 
 // accept removes the request for an upgrade, which has begun.
 func (u *Upgrade) accept(ctx context.Context, n object) error {
-	ops := []kube.Operation{unchanged(n), {Op: "remove", Path: annotation(RequestedAnnotation)}}
+	ops := []kube.Operation{kube.Unchanged(n.Metadata.ResourceVersion), {Op: "remove", Path: kube.AnnotationPath(RequestedAnnotation)}}
 	if err := u.cfg.Client.Patch(ctx, u.cfg.Client.Node(), ops); err != nil {
 		return fmt.Errorf("remove the annotation %s of node %s: %w", RequestedAnnotation, u.cfg.Client.Node().Name, err)
 	}
 	return nil
 }
 
-// unchanged makes a patch fail if the Node is not the one that was read.
-func unchanged(n object) kube.Operation {
-	return kube.Operation{Op: "test", Path: "/metadata/resourceVersion", Value: quote(n.Metadata.ResourceVersion)}
-}
-
-// annotation returns the path of an annotation in a JSON patch (RFC 6901).
-func annotation(key string) string {
-	return "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-}
-
-func quote(s string) json.RawMessage {
-	data, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string
-	}
-	return data
+// cordoned is the mark of this agent's cordon on the Node as it was read.
+func (n object) cordoned() kube.CordonedBy {
+	return kube.CordonedBy{Annotation: CordonedAnnotation, Version: n.Metadata.ResourceVersion}
 }

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -111,11 +110,7 @@ func (m *Manager) cordon(ctx context.Context) error {
 	if err != nil || n.Spec.Unschedulable {
 		return err
 	}
-	ops := []kube.Operation{unchanged(n), {Op: "add", Path: "/spec/unschedulable", Value: json.RawMessage("true")}}
-	if n.Metadata.Annotations == nil {
-		ops = append(ops, kube.Operation{Op: "add", Path: "/metadata/annotations", Value: json.RawMessage("{}")})
-	}
-	ops = append(ops, kube.Operation{Op: "add", Path: annotation(CordonedAnnotation), Value: quote(m.wanted)})
+	ops := n.cordoned().Cordon(n.Metadata.Annotations != nil, m.wanted)
 	if err := m.cfg.Client.Patch(ctx, m.cfg.Client.Node(), ops); err != nil {
 		return fmt.Errorf("cordon node %s: %w", m.cfg.Client.Node().Name, err)
 	}
@@ -128,10 +123,7 @@ func (m *Manager) uncordon(ctx context.Context) error {
 	if err != nil || n.Metadata.Annotations[CordonedAnnotation] == "" {
 		return err
 	}
-	ops := []kube.Operation{unchanged(n), {Op: "remove", Path: annotation(CordonedAnnotation)}}
-	if n.Spec.Unschedulable {
-		ops = append(ops, kube.Operation{Op: "remove", Path: "/spec/unschedulable"})
-	}
+	ops := n.cordoned().Uncordon(n.Spec.Unschedulable)
 	if err := m.cfg.Client.Patch(ctx, m.cfg.Client.Node(), ops); err != nil {
 		return fmt.Errorf("uncordon node %s: %w", m.cfg.Client.Node().Name, err)
 	}
@@ -146,20 +138,7 @@ func (m *Manager) fetch(ctx context.Context) (object, error) {
 	return n, nil
 }
 
-// unchanged makes a patch fail if the Node is not the one that was read.
-func unchanged(n object) kube.Operation {
-	return kube.Operation{Op: "test", Path: "/metadata/resourceVersion", Value: quote(n.Metadata.ResourceVersion)}
-}
-
-// annotation returns the path of an annotation in a JSON patch (RFC 6901).
-func annotation(key string) string {
-	return "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-}
-
-func quote(s string) json.RawMessage {
-	data, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string
-	}
-	return data
+// cordoned is the mark of this agent's cordon on the Node as it was read.
+func (n object) cordoned() kube.CordonedBy {
+	return kube.CordonedBy{Annotation: CordonedAnnotation, Version: n.Metadata.ResourceVersion}
 }
