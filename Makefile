@@ -27,10 +27,11 @@ CLUSTER := kubernetes containerd runc cni pause
 TESTED := $(CLUSTER) nfd docker crio
 # The programs of a cluster with thousands of nodes that run no pods.
 SCALE := kubernetes kwok
-# The commands and images that the demo runs.
-DEMO := agents/dcgm-exporter agents/device-plugin agents/device-plugin/mps-control-daemon agents/feature-discovery \
-        agents/container-toolkit/... agents/driver-loader/... images orchestrator samples/vectoradd sim/cmd/gpu-sim test/cluster test/e2e/demo
-DEMO_IMAGES := dcgm-exporter device-plugin feature-discovery container-toolkit driver-loader orchestrator vectoradd
+# The commands and images that the demo runs: those of all agents, without the DRA plugin.
+AGENTS := $(filter agents/%,$(MODULES))
+DEMO := $(addsuffix /...,$(filter-out agents/device-plugin,$(AGENTS))) agents/device-plugin agents/device-plugin/mps-control-daemon \
+        images orchestrator samples/vectoradd sim/cmd/gpu-sim test/cluster test/e2e/demo
+DEMO_IMAGES := $(notdir $(AGENTS)) orchestrator vectoradd
 
 # $(call download,FOLDER…): one download of the modules that each folder requires.
 download = $(STEP) "download Go modules" tools/download.sh $(sort $(1))

@@ -138,6 +138,11 @@ func (c tree) scripts(t *testing.T) {
 			t.Errorf("%s does not enter agents/throwaway:\n%s", script, out)
 		}
 	}
+	// The demo installs the agents of the umbrella, so it needs the program and the image of each.
+	out := c.must(t, "", "make", "--dry-run", "demo")
+	if !regexp.MustCompile(`tools/build\.sh .*agents/throwaway/\.\.\.`).MatchString(out) || !regexp.MustCompile(`bin/images build .*\bthrowaway\b`).MatchString(out) {
+		t.Errorf("make demo does not build agents/throwaway and its image:\n%s", out)
+	}
 }
 
 func (c tree) charts(t *testing.T) {
