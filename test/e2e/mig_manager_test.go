@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	migConfig = "nvidia.com/mig.config"
+	migConfig = stack.MIGConfig
 	migState  = "nvidia.com/mig.config.state"
 	mig7g     = "nvidia.com/mig-7g.80gb"
 )

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,6 +18,10 @@ import (
 const (
 	passed = "Test PASSED"
 	pod    = "vectoradd"
+	// migPod runs once the GPUs are divided as migConfig says: into migDevices for each.
+	migPod     = "vectoradd-mig"
+	migConfig  = "all-1g.10gb"
+	migDevices = 7
 	// runtimeClass is that of the container toolkit.
 	runtimeClass = "nvidia"
 	// driver is the version of the driver that the nodes get.
@@ -32,7 +37,7 @@ func demo(ctx context.Context, out io.Writer) error {
 	// Two nodes, so that one can see that the other stays clean.
 	cfg := cluster.Config{Nodes: 2, GPUNodes: 1, GPUs: 8, Model: "h100-80", Bare: true, Progress: out}
 	var s *stack.Stack
-	var result stack.PodResult
+	var result, onMIG stack.PodResult
 	start := time.Now()
 	for _, step := range []struct {
 		title string
@@ -57,6 +62,13 @@ func demo(ctx context.Context, out io.Writer) error {
 			result, err = s.RunPod(ctx, stack.Pod{Name: pod, RuntimeClass: runtimeClass}, time.Minute)
 			return err
 		}},
+		{fmt.Sprintf("divide each GPU into %d MIG devices: label the node with %s=%s", migDevices, stack.MIGConfig, migConfig), func() error {
+			return divide(ctx, s, cfg.GPUs*migDevices)
+		}},
+		{"run vectorAdd in a pod that asks for nvidia.com/gpu: 1, which is a MIG device now", func() (err error) {
+			onMIG, err = s.RunPod(ctx, stack.Pod{Name: migPod, RuntimeClass: runtimeClass}, time.Minute)
+			return err
+		}},
 	} {
 		fmt.Fprintf(out, "[%5.1f s] %s\n", time.Since(start).Seconds(), step.title)
 		if err := step.run(); err != nil {
@@ -64,11 +76,13 @@ func demo(ctx context.Context, out io.Writer) error {
 		}
 	}
 	fmt.Fprintf(out, "[%5.1f s] done\n\n", time.Since(start).Seconds())
-	if err := errors.Join(report(ctx, out, s, result), reportStart(ctx, out, s, result)); err != nil {
+	if err := errors.Join(report(ctx, out, s, result, onMIG), reportStart(ctx, out, s, result)); err != nil {
 		return err
 	}
-	if !strings.Contains(result.Log, passed) || len(result.GPUs) != 1 {
-		return errors.New("the pod did not pass with exactly one GPU; its log:\n" + result.Log)
+	for _, r := range []stack.PodResult{result, onMIG} {
+		if !strings.Contains(r.Log, passed) || len(r.GPUs) != 1 {
+			return fmt.Errorf("the pod %s did not pass with exactly one GPU or MIG device; its log:\n%s", r.Name, r.Log)
+		}
 	}
 	fmt.Fprint(out, "\nThe cluster is still up. Look around:  bin/cluster kubectl get pods -A\nRemove everything:                     make demo-down\n")
 	return nil
@@ -83,6 +97,19 @@ func install(ctx context.Context, s *stack.Stack) error {
 	return helm.Install(ctx, stack.Umbrella, map[string]any{
 		"driver": map[string]any{"enabled": true, "repository": stack.DriverRegistry, "version": stack.DriverTag(driver)},
 	})
+}
+
+// divide labels the node with GPUs, and waits until the MIG manager has made the MIG devices and
+// the kubelet advertises n of them.
+func divide(ctx context.Context, s *stack.Stack, n int) error {
+	node := s.GPUNodes()[0]
+	if _, err := s.Kubectl(ctx, "label", "node", node, "--overwrite", stack.MIGConfig+"="+migConfig); err != nil {
+		return fmt.Errorf("label the node: %w", err)
+	}
+	if err := s.WaitAllocatable(ctx, node, stack.GPU, n, time.Minute); err != nil {
+		return err
+	}
+	return s.WaitGPUReady(ctx, node, time.Minute)
 }
 
 // follow prints the state of each stage and validation when it changes, until all are ready.
@@ -108,8 +135,8 @@ func follow(ctx context.Context, out io.Writer, s *stack.Stack, start time.Time)
 	})
 }
 
-// report prints a line for each node.
-func report(ctx context.Context, out io.Writer, s *stack.Stack, result stack.PodResult) error {
+// report prints a line for each node, and one for each further pod.
+func report(ctx context.Context, out io.Writer, s *stack.Stack, pods ...stack.PodResult) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "NODE\tGPUS\tREADY\tALLOCATABLE\tPOD\tGPU SEEN IN THE POD\tRESULT")
 	for _, node := range s.Nodes() {
@@ -125,19 +152,30 @@ func report(ctx context.Context, out io.Writer, s *stack.Stack, result stack.Pod
 		if err != nil {
 			return err
 		}
-		name, uuid, outcome := "-", "-", "-"
-		if node == result.Node {
-			name, uuid, outcome = pod, strings.Join(result.GPUs, ","), "no "+passed
-			if strings.Contains(result.Log, passed) {
-				outcome = passed
-			}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t", node, hardware, cmp.Or(ready, "-"), cmp.Or(allocatable, "-"))
+		here := slices.DeleteFunc(slices.Clone(pods), func(p stack.PodResult) bool { return p.Node != node })
+		if len(here) == 0 {
+			fmt.Fprintln(w, "-\t-\t-")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", node, hardware, cmp.Or(ready, "-"), cmp.Or(allocatable, "-"), name, uuid, outcome)
+		for i, p := range here {
+			if i > 0 {
+				fmt.Fprint(w, "\t\t\t\t")
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\n", p.Name, strings.Join(p.GPUs, ","), outcome(p))
+		}
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)
 	}
 	return nil
+}
+
+// outcome says whether vectorAdd passed in a pod.
+func outcome(p stack.PodResult) string {
+	if strings.Contains(p.Log, passed) {
+		return passed
+	}
+	return "no " + passed
 }
 
 // reportStart prints how the container of the pod was started. It returns an error if that

@@ -10,6 +10,8 @@ import (
 
 // PodResult is what a finished pod of the vectoradd sample left behind.
 type PodResult struct {
+	// Name is that of the pod.
+	Name string
 	// Node is where it ran.
 	Node string
 	// GPUs are the UUIDs of the GPUs, or MIG devices, that the pod saw.
@@ -18,8 +20,11 @@ type PodResult struct {
 	Log string
 }
 
-// GPU is the resource of whole GPUs.
+// GPU is the resource of whole GPUs, and of MIG devices with the strategy single.
 const GPU = "nvidia.com/gpu"
+
+// MIGConfig is the label of a node that asks the MIG manager for a layout.
+const MIGConfig = "nvidia.com/mig.config"
 
 // Pod is a pod of the vectoradd sample.
 type Pod struct {
@@ -118,7 +123,7 @@ func (s *Stack) podResult(ctx context.Context, pod string) (PodResult, error) {
 	if err != nil {
 		return PodResult{}, err
 	}
-	return PodResult{Node: node, GPUs: uuids(list), Log: log}, nil
+	return PodResult{Name: pod, Node: node, GPUs: uuids(list), Log: log}, nil
 }
 
 // uuids returns the words of a text that are UUIDs of GPUs or MIG devices.
