@@ -30,6 +30,7 @@ func kernelCommand() *cli.Command {
 		max:   -1,
 		run: func(c *cli.Context, n *node.Node) error {
 			if fd := c.Int(listenerFlag); fd != 0 {
+				go func() { fmt.Fprintln(os.Stderr, node.FollowInstances(n.Root(), node.Machine())) }()
 				return kernel.Serve(os.NewFile(uintptr(fd), "seccomp"), n, os.Stderr) //nolint:gosec // listenerFD
 			}
 			if c.NArg() == 0 {

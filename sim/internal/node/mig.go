@@ -123,6 +123,26 @@ func (n *Node) Reboot() error {
 	return n.SetDriver(true)
 }
 
+// FollowInstances shows the MIG instances of the node in the folder root in procfs as they come
+// and go, whoever changes them, as the kernel driver does: without device nodes, which others
+// make. It returns only with an error.
+func FollowInstances(root string, host Host) error {
+	n, err := Open(root, host)
+	if err != nil {
+		return err
+	}
+	defer n.Close() //nolint:errcheck // nothing of it is lost
+	if err := n.state.ShowAt(n.path(procDir), ""); err != nil {
+		return err
+	}
+	for seen := uint64(0); ; {
+		seen = n.state.WaitEvent(seen)
+		if err := n.exclusive(n.state.ShowInstances); err != nil {
+			return fmt.Errorf("show MIG instances: %w", err)
+		}
+	}
+}
+
 // changeMIG runs a change and makes sure that the kernel's view follows.
 func (n *Node) changeMIG(change func() error) error {
 	return n.exclusive(func() error {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -124,9 +125,10 @@ drwxr-xr-x proc/driver/nvidia/capabilities/gpu1/mig/gi2/ci1
 	}
 }
 
-// A program that has no place to write to leaves it to the next command.
-func TestInstancesOfOtherProgramsShowLater(t *testing.T) {
-	n := divided(t, "h100-80", 1)
+// elsewhere is the state as a program sees it that does not see the folders of the node, and a
+// profile of its GPU.
+func elsewhere(t *testing.T, n *node.Node) (*state.State, state.GIProfile) {
+	t.Helper()
 	other, err := state.Open(filepath.Join(n.Root(), "state"))
 	if err != nil {
 		t.Fatal(err)
@@ -140,6 +142,44 @@ func TestInstancesOfOtherProgramsShowLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return other, profile
+}
+
+// The kernel shows instances at once, and makes no device nodes.
+func TestInstancesAreFollowed(t *testing.T) {
+	n := divided(t, "h100-80", 1)
+	before := tree(t, n)
+	go node.FollowInstances(n.Root(), node.Machine()) //nolint:errcheck // it waits until the test program ends
+	other, profile := elsewhere(t, n)
+	const files = `drwxr-xr-x proc/driver/nvidia/capabilities/gpu0/mig/gi7
+-r--r--r-- proc/driver/nvidia/capabilities/gpu0/mig/gi7/access
+`
+	shows := func(want string) {
+		t.Helper()
+		got := ""
+		for range 500 {
+			if got = lines(tree(t, n), before); got == want {
+				return
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+		t.Errorf("the kernel shows %q, want %q", got, want)
+	}
+	gi, err := other.CreateGPUInstance(0, profile, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shows(files)
+	if err := other.DestroyGPUInstance(0, gi); err != nil {
+		t.Fatal(err)
+	}
+	shows("")
+}
+
+// A program that has no place to write to leaves it to the next command.
+func TestInstancesOfOtherProgramsShowLater(t *testing.T) {
+	n := divided(t, "h100-80", 1)
+	other, profile := elsewhere(t, n)
 	gi, err := other.CreateGPUInstance(0, profile, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -95,7 +95,8 @@ func (m MIG) compute(generation uint64) (ComputeInstance, error) {
 }
 
 // ShowAt says where what the kernel shows of instances is written, from now on
-// and with every change: the folders of a node's /proc and /dev.
+// and with every change: the folders of a node's /proc and /dev. Without dev,
+// no device nodes are made.
 func (s *State) ShowAt(proc, dev string) error {
 	p, d := C.CString(proc), C.CString(dev)
 	defer C.free(unsafe.Pointer(p))
@@ -117,4 +118,12 @@ func (s *State) ShowInstances() error {
 		}
 		return nil
 	})
+}
+
+// WaitEvent waits for an event after the first seen ones, and returns how many
+// there are then.
+func (s *State) WaitEvent(seen uint64) uint64 {
+	for !bool(C.sim_wait_event(s.sim, C.uint64_t(seen), -1)) {
+	}
+	return uint64(C.sim_posted(s.sim))
 }

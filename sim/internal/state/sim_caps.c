@@ -4,7 +4,8 @@
  * removes it with it. Its device node is made by nvidia-modprobe, which NVML
  * runs, and then stays until the driver is unloaded. There is no kernel driver
  * here, so whoever changes the instances writes both: gpu-sim into the folder
- * of the node, the library where it sees that folder mounted. */
+ * of the node, the library where it sees that folder mounted. "gpu-sim kernel"
+ * follows changes, and writes access files only. */
 #include "simstate.h"
 
 #include <errno.h>
@@ -142,7 +143,7 @@ int sim_show(struct sim *sim, uint32_t slot)
 	if (stat(base, &st) != 0)
 		return 0; /* no driver, no MIG, or not to be seen from here */
 	sim_read_mig(sim, slot, &mig);
-	int result = show_nodes(sim, &mig, slot);
+	int result = sim->dev[0] != '\0' ? show_nodes(sim, &mig, slot) : 0;
 	for (uint32_t gi = 0; gi < MAX_GI_NUMBER; gi++) {
 		snprintf(dir, sizeof(dir), "%s/gi%u", base, gi);
 		result |= show_gi(dir, &mig, slot, gi);
