@@ -103,6 +103,17 @@ func (r *Root) CtrPath() string { return r.ctr }
 // DevRoot returns the folder on the host under whose "dev" the device nodes lie.
 func (r *Root) DevRoot() string { return r.devRoot().host }
 
+// Dev returns the folder of the device nodes, as this process sees it: that of the host unless
+// the nodes lie in the driver root.
+func (r *Root) Dev() string {
+	if root := r.DevRoot(); root != "/" {
+		if seen, ok := r.CtrPathOf(root); ok {
+			return filepath.Join(seen, "dev")
+		}
+	}
+	return r.hostDev
+}
+
 // Changing returns the folders, as this process sees them, in which something changes
 // when a driver is installed, completed or loaded. They need not exist.
 func (r *Root) Changing() []string {

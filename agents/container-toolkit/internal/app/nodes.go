@@ -33,14 +33,8 @@ func (s settings) nodeKeeper(log *slog.Logger) *nodeKeeper {
 	if !s.control {
 		return nil
 	}
-	dev := "/dev"
-	if root := s.root.DevRoot(); root != "/" {
-		if seen, ok := s.root.CtrPathOf(root); ok {
-			dev = filepath.Join(seen, "dev")
-		}
-	}
 	return &nodeKeeper{
-		config: devnode.Config{Proc: s.host.ProcRoot, Dev: dev, Char: "/dev/char"},
+		config: devnode.Config{Proc: s.host.ProcRoot, Dev: s.root.Dev(), Char: "/dev/char"},
 		record: filepath.Join(filepath.Dir(s.pidFile), "links.json"), log: log,
 	}
 }

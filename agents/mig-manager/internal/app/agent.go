@@ -102,6 +102,7 @@ func (r *running) config(c *cli.Context, host agent.Host) (manager.Config, error
 		Reset:     apply.SMI{DriverRoot: r.driver.Root.CtrPath()},
 		Processes: apply.Processes{Proc: host.ProcRoot, PodLogs: c.Path("pod-logs-dir")},
 		Board:     knownBoard, Log: r.log,
+		Devices: devicesOf(host, r.driver.Root),
 	})
 	if err != nil {
 		return manager.Config{}, err

@@ -11,6 +11,8 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/devnode"
+	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/gpu/nvml"
@@ -41,6 +43,7 @@ func openNode(c *cli.Context, log *slog.Logger) (*node, error) {
 		Session: session, Lease: d.Contract.NVML(), StateDir: c.Path("state-dir"),
 		Reset: apply.SMI{DriverRoot: d.Root.CtrPath()}, Processes: apply.Processes{Proc: host.ProcRoot},
 		Board: knownBoard, Log: log,
+		Devices: devicesOf(host, d.Root),
 	})
 	if err != nil {
 		return nil, err
@@ -50,6 +53,11 @@ func openNode(c *cli.Context, log *slog.Logger) (*node, error) {
 
 // Close ends the use of NVML.
 func (n *node) Close() error { return n.session.Close() }
+
+// devicesOf says where the device nodes of the driver are.
+func devicesOf(host agent.Host, root *driverroot.Root) devnode.Config {
+	return devnode.Config{Proc: host.ProcRoot, Dev: root.Dev(), Char: "/dev/char"}
+}
 
 // knownBoard returns what a product can be divided into, by the table of known boards.
 func knownBoard(pci gpu.PCI, memoryBytes uint64) (mig.Board, bool) {

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/gpu/nvml"
@@ -53,7 +54,10 @@ type Config struct {
 	Patience time.Duration
 	// Limit is how long the lease is held at most. If 0, it is 5 min.
 	Limit time.Duration
-	Log   *slog.Logger
+	// Devices says where the device nodes of MIG devices are made after a change: a library of
+	// the driver makes them only where it finds nvidia-modprobe. If Dev is empty, none are made.
+	Devices devnode.Config
+	Log     *slog.Logger
 }
 
 // Resetter resets GPUs that no process uses, together. While it works, this process has no

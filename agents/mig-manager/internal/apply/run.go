@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/gpu/nvml"
@@ -107,10 +108,22 @@ func (a *Applier) alone(ctx context.Context, reason string, f func(*observer, *j
 		return Result{}, err
 	}
 	r, err = t.run(work, p)
+	a.makeDevices()
 	if err != nil {
 		return Result{}, err
 	}
 	return r, r.Err()
+}
+
+// makeDevices makes the device nodes of the MIG devices that are there now, before the other agents
+// look for them.
+func (a *Applier) makeDevices() {
+	if a.cfg.Devices.Dev == "" {
+		return
+	}
+	if _, err := devnode.Keep(a.cfg.Devices); err != nil {
+		a.cfg.Log.Warn("cannot make all device nodes of the mig devices", "err", err)
+	}
 }
 
 // granted calls f while NVML is initialized under the grant.
