@@ -49,14 +49,24 @@ func (r *Reader) boardOf(b *board) (mig.Board, bool) {
 
 // board returns the board of a GPU. Drivers of the 535 branch report no profiles while the
 // mode is off: then the board has none, and is read again at the next time.
-func (r *Reader) board(h nvml.Device, g mig.GPU) (*board, error) {
+func (v *View) board(k *known) (*board, error) {
+	if v.driver == "" {
+		var err error
+		if v.driver, err = v.span.Library().DriverVersion(); err != nil {
+			return nil, err
+		}
+	}
+	r, g := v.reader, k.gpu
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.driver != v.driver {
+		r.driver, r.boards = v.driver, map[product]*board{}
+	}
 	key := product{pci: gpu.PCI{DeviceID: g.PCI.DeviceID, SubsystemID: g.PCI.SubsystemID}, memory: g.MemoryBytes}
 	if b := r.boards[key]; b != nil {
 		return b, nil
 	}
-	b, err := readBoard(h, g.MemoryBytes)
+	b, err := readBoard(k.handle, g.MemoryBytes)
 	if err != nil {
 		return nil, err
 	}

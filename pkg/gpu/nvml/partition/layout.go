@@ -104,6 +104,14 @@ func (v *View) Do(id gpu.UUID, s mig.Step) error {
 	if err != nil {
 		return err
 	}
+	if !k.read {
+		switch g, err := v.again(k); {
+		case err != nil:
+			return err
+		case g.Fault != nil:
+			return fmt.Errorf("%s: %w", s, g.Fault)
+		}
+	}
 	switch s.Op {
 	case mig.CreateInstance:
 		err = v.createInstance(k, s)

@@ -17,21 +17,28 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Reader reads GPUs. It reads the board of each product once: NVML documents that boards
-// are immutable. It is safe for concurrent use.
+// Reader reads GPUs. It reads the board of each product once for a version of the driver: NVML
+// documents that boards are immutable, and another version may report more of them. It is safe
+// for concurrent use.
 type Reader struct {
-	mu     sync.Mutex
+	mu sync.Mutex
+	// driver is the version that boards are of.
+	driver string
 	boards map[product]*board
+	// indices are those that GPUs had when they were last read.
+	indices map[gpu.UUID]int
 }
 
 // New returns a Reader that does nothing until it is used.
-func New() *Reader { return &Reader{boards: map[product]*board{}} }
+func New() *Reader { return &Reader{indices: map[gpu.UUID]int{}} }
 
 // View is a Reader within a span of NVML. It is not safe for concurrent use.
 type View struct {
 	reader *Reader
 	span   *nvml.Span
 	gpus   map[gpu.UUID]*known
+	// driver is the version of the driver, once a board was read.
+	driver string
 }
 
 // known is what a View has read of a GPU.
@@ -39,8 +46,9 @@ type known struct {
 	handle nvml.Device
 	gpu    mig.GPU
 	board  *board
-	// instances are those that exist.
+	// instances are those that exist, once the state of the GPU was read.
 	instances []*instance
+	read      bool
 }
 
 // View returns the Reader for the time of a span.
@@ -74,43 +82,105 @@ func (v *View) GPUs() ([]mig.GPU, error) {
 	return out, nil
 }
 
-// GPU returns a GPU as it is now. If it does not work, the GPU has a Fault; the error is
-// ErrNoGPU, or for what concerns the whole node.
+// GPU returns a GPU as it is now, and asks nothing of the others if it has the index that it had
+// before. If it does not work, it has a Fault; the error is ErrNoGPU, or for what concerns the
+// whole node.
 func (v *View) GPU(id gpu.UUID) (mig.GPU, error) {
 	k, err := v.known(id)
-	if err != nil {
+	switch {
+	case err == nil:
+		return v.again(k)
+	case errors.Is(err, ErrNoGPU) || nvml.DriverGone(err):
 		return mig.GPU{}, err
+	default:
+		return mig.GPU{Index: v.reader.index(id), UUID: id, Fault: nvml.Fault(err)}, nil
 	}
-	return v.again(k)
 }
 
-// known returns what is known of a GPU. It reads all GPUs if that is nothing.
+// known returns what is known of a GPU. NVML's search for a UUID fails if any GPU of the node has
+// fallen off the bus, so that the GPU is looked for by its index: first by the one that it had.
 func (v *View) known(id gpu.UUID) (*known, error) {
 	if k := v.gpus[id]; k != nil {
 		return k, nil
 	}
-	if _, err := v.GPUs(); err != nil {
-		return nil, err
+	count, err := v.span.Library().DeviceCount()
+	if err != nil {
+		return nil, fmt.Errorf("read GPUs: %w", err)
 	}
-	if k := v.gpus[id]; k != nil {
-		return k, nil
+	last := v.reader.index(id)
+	var failed error
+	for _, at := range order(count, last) {
+		k, err := v.open(at)
+		switch {
+		case nvml.DriverGone(err):
+			return nil, fmt.Errorf("read GPUs: %w", err)
+		case err != nil && at == last:
+			failed = err
+		case err == nil && k.gpu.UUID == id:
+			if err := v.constants(k); err != nil {
+				return nil, fmt.Errorf("GPU %s: %w", id, err)
+			}
+			return k, nil
+		}
+	}
+	if failed != nil {
+		return nil, fmt.Errorf("GPU %s: %w", id, failed)
 	}
 	return nil, fmt.Errorf("GPU %s: %w", id, ErrNoGPU)
 }
 
+// order returns the indices below count, with one of them first.
+func order(count, first int) []int {
+	var out []int
+	if first >= 0 && first < count {
+		out = append(out, first)
+	}
+	for i := range count {
+		if i != first {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// index returns the index that a GPU had, or -1.
+func (r *Reader) index(id gpu.UUID) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at, ok := r.indices[id]; ok {
+		return at
+	}
+	return -1
+}
+
 // read reads the GPU with an index.
 func (v *View) read(index int) (mig.GPU, error) {
-	k := &known{gpu: mig.GPU{Index: index}}
-	var err error
-	k.handle, err = v.span.Library().Device(index)
+	k, err := v.open(index)
 	if err == nil {
 		err = v.constants(k)
 	}
 	if err != nil {
 		return faulty(k, err)
 	}
-	v.gpus[k.gpu.UUID] = k
 	return v.again(k)
+}
+
+// open returns the GPU with an index, of which only the UUID is read.
+func (v *View) open(index int) (*known, error) {
+	k := &known{gpu: mig.GPU{Index: index}}
+	var err error
+	if k.handle, err = v.span.Library().Device(index); err != nil {
+		return k, err
+	}
+	id, err := k.handle.UUID()
+	if err != nil {
+		return k, err
+	}
+	if !gpu.UUID(id).Valid() {
+		return k, fmt.Errorf("nvmlDeviceGetUUID: %+q is not a UUID", id)
+	}
+	k.gpu.UUID = gpu.UUID(id)
+	return k, nil
 }
 
 // faulty returns a GPU that failed.
@@ -123,15 +193,8 @@ func faulty(k *known, err error) (mig.GPU, error) {
 	return g, nil
 }
 
-// constants reads what does not change while NVML is initialized.
+// constants reads the rest of what does not change while NVML is initialized, and remembers the GPU.
 func (v *View) constants(k *known) error {
-	id, err := k.handle.UUID()
-	if err != nil {
-		return err
-	}
-	if !gpu.UUID(id).Valid() {
-		return fmt.Errorf("nvmlDeviceGetUUID: %+q is not a UUID", id)
-	}
 	pci, err := k.handle.PCIInfo()
 	if err != nil {
 		return err
@@ -140,18 +203,22 @@ func (v *View) constants(k *known) error {
 	if err != nil {
 		return err
 	}
-	k.gpu.UUID, k.gpu.PCI, k.gpu.Name = gpu.UUID(id), nvml.PCI(pci), text.Printable(name)
+	k.gpu.PCI, k.gpu.Name = nvml.PCI(pci), text.Printable(name)
 	memory, err := k.handle.MemoryInfo()
 	if err != nil && nvml.Code(err) != gonvml.ERROR_NOT_SUPPORTED { // GPUs that share the memory of the CPU
 		return err
 	}
 	k.gpu.MemoryBytes = memory.Total
+	v.gpus[k.gpu.UUID] = k
+	v.reader.mu.Lock()
+	defer v.reader.mu.Unlock()
+	v.reader.indices[k.gpu.UUID] = k.gpu.Index
 	return nil
 }
 
 // again reads the state of a GPU.
 func (v *View) again(k *known) (mig.GPU, error) {
-	k.instances = nil
+	k.instances, k.read = nil, true
 	current, pending, err := k.handle.MIGMode()
 	if nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED {
 		k.gpu.Capable = false
@@ -163,7 +230,7 @@ func (v *View) again(k *known) (mig.GPU, error) {
 	k.gpu.Capable = true
 	k.gpu.State = mig.State{Enabled: current == gonvml.DEVICE_MIG_ENABLE, Pending: pending == gonvml.DEVICE_MIG_ENABLE}
 	if k.board == nil || len(k.board.profiles) == 0 { // the mode may be on by now
-		if k.board, err = v.reader.board(k.handle, k.gpu); err != nil {
+		if k.board, err = v.board(k); err != nil {
 			return faulty(k, err)
 		}
 	}

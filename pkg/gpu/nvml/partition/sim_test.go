@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
@@ -224,8 +226,77 @@ func TestAFaultyGPUDoesNotHideTheOthers(t *testing.T) {
 	if len(gpus) != 3 || gpus[0].Fault != nil || gpus[2].Fault != nil || gpus[1].Fault == nil || gpus[1].Index != 1 {
 		t.Errorf("GPUs: %+v", gpus)
 	}
-	if err := r.try(func(v *partition.View) error { return v.Do(id, mig.Step{Op: mig.CreateInstance}) }); !errors.Is(err, partition.ErrNoGPU) {
+	if err := r.try(func(v *partition.View) error { return v.Do(id, mig.Step{Op: mig.CreateInstance}) }); nvml.Code(err) != gonvml.ERROR_GPU_IS_LOST {
 		t.Errorf("Do() of a GPU that does not answer = %v", err)
+	}
+	r.use(func(v *partition.View) error {
+		g, err := v.GPU(id)
+		if err == nil && (g.Fault == nil || g.UUID != id || g.Index != 1) {
+			t.Errorf("GPU() of a GPU that does not answer = %+v", g)
+		}
+		other, err2 := v.GPU(gpus[2].UUID)
+		if err2 == nil && (other.Fault != nil || other.UUID != gpus[2].UUID) {
+			t.Errorf("GPU() beside a GPU that does not answer = %+v", other)
+		}
+		return errors.Join(err, err2)
+	})
+	if _, err := nvml.Use(t.Context(), r.session, func(_ context.Context, span *nvml.Span) (mig.GPU, error) {
+		return r.reader.View(span).GPU("GPU-00000000-0000-0000-0000-000000000000")
+	}); !errors.Is(err, partition.ErrNoGPU) {
+		t.Errorf("GPU() of a GPU that is not there = %v", err)
+	}
+}
+
+// One GPU is read without the others, also by who knows none of them, or where it has another
+// index now.
+func TestOneGPUIsReadAlone(t *testing.T) {
+	r := newRig(t, "--gpus=4", "--model=h100-80")
+	gpus := r.read()
+	one := func(reader *partition.Reader) int {
+		t.Helper()
+		r.reader = reader
+		r.node.Calls()
+		r.use(func(v *partition.View) error {
+			g, err := v.GPU(gpus[3].UUID)
+			if err == nil && (g.PCI.BusID != gpus[3].PCI.BusID || g.Index != 3 || len(g.Board.Profiles) == 0) {
+				t.Errorf("GPU() = %+v, want %+v", g, gpus[3])
+			}
+			return err
+		})
+		total := 0
+		for _, n := range r.node.Calls() {
+			total += n
+		}
+		return total
+	}
+	// The number of GPUs, the handle, its UUID and three more constants, the mode, and the driver's version.
+	if n := one(r.reader); n > 8 {
+		t.Errorf("%d calls for one GPU of 4", n)
+	}
+	one(partition.New())
+}
+
+// What another version of the driver reports of a board replaces what the one before reported.
+func TestAnotherDriverReportsAnotherBoard(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=h100-80")
+	r.node.Run("set", "nvmlDeviceGetGpuInstanceProfileInfo.return=3@1") // the first kind
+	before := r.read()[0].Board
+	if again := r.read()[0].Board; len(again.Profiles) != len(before.Profiles) {
+		t.Errorf("the board of one driver was read twice: %d profiles, then %d", len(before.Profiles), len(again.Profiles))
+	}
+	if err := r.session.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again := r.read()[0].Board; len(again.Profiles) != len(before.Profiles) {
+		t.Errorf("the board of one driver was read again with NVML: %d profiles, then %d", len(before.Profiles), len(again.Profiles))
+	}
+	if err := r.session.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.node.Run("delete")
+	r.node.Run("create", "--gpus=1", "--model=h100-80", "--driver-version=590.10")
+	if after := r.read()[0].Board; len(after.Profiles) != len(before.Profiles)+1 {
+		t.Errorf("after an upgrade of the driver, the board has %d profiles, as before", len(after.Profiles))
 	}
 }
 
