@@ -108,7 +108,7 @@ func (r *running) config(c *cli.Context, host agent.Host) (manager.Config, error
 		return manager.Config{}, err
 	}
 	r.events = kube.NewEvents(client)
-	gpus := partitioner{applier}
+	gpus := &partitioner{Applier: applier}
 	files := configs{base: c.Path("default-config-file"), user: c.Path("config-file")}
 	r.folders = files.folders()
 	systemd := clients.Systemd{Socket: filepath.Join(c.Path("host-root-mount"), "run/dbus/system_bus_socket")}

@@ -46,12 +46,12 @@ func applyConfig(c *cli.Context, log *slog.Logger) (err error) {
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
 	request := func(ctx context.Context) (apply.Request, error, error) {
-		gpus, err := n.gpus(ctx)
+		seen, err := n.Observe(ctx)
 		if err != nil {
 			return apply.Request{}, nil, err
 		}
-		s, err := choose(config, name, gpus, log)
-		return apply.Request{Desired: s.Want, ModeOnly: c.Bool("mode-only"), SkipReset: c.Bool("skip-reset")}, unreadable(s.Faulty), err
+		s, err := choose(config, name, seen.GPUs(), log)
+		return apply.Request{Seen: seen, Desired: s.Want, ModeOnly: c.Bool("mode-only"), SkipReset: c.Bool("skip-reset")}, unreadable(s.Faulty), err
 	}
 	if err := (change{node: n, hooks: r, request: request, log: log}).do(c.Context); err != nil {
 		return err
@@ -89,12 +89,12 @@ func restore(c *cli.Context, log *slog.Logger) (err error) {
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
 	request := func(ctx context.Context) (apply.Request, error, error) {
-		req := apply.Request{Desired: map[gpu.UUID]mig.Desired{}, Layouts: map[gpu.UUID]mig.Layout{}, ModeOnly: c.Bool("mode-only")}
-		gpus, err := n.gpus(ctx)
+		seen, err := n.Observe(ctx)
 		if err != nil {
-			return req, nil, err
+			return apply.Request{}, nil, err
 		}
-		states, err := saved.States(gpus)
+		req := apply.Request{Seen: seen, Desired: map[gpu.UUID]mig.Desired{}, Layouts: map[gpu.UUID]mig.Layout{}, ModeOnly: c.Bool("mode-only")}
+		states, err := saved.States(seen.GPUs())
 		for id, s := range states {
 			req.Desired[id] = mig.Desired{Enabled: s.Enabled, Devices: s.Layout.Devices()}
 			req.Layouts[id] = s.Layout

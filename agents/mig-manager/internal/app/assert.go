@@ -65,7 +65,7 @@ func assertConfig(c *cli.Context, log *slog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	gpus, err := n.gpus(c.Context)
+	gpus, err := n.GPUs(c.Context)
 	if err != nil {
 		return err
 	}

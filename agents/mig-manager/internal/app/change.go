@@ -78,7 +78,7 @@ func (ch change) do(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	leftOut = errors.Join(waiting(p, req), leftOut)
+	leftOut = errors.Join(waiting(p, req), p.Err(), leftOut)
 	if !p.Needed() {
 		return leftOut
 	}

@@ -145,7 +145,7 @@ func observe(c *cli.Context, log *slog.Logger) (gpus []mig.GPU, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	return n.gpus(c.Context)
+	return n.GPUs(c.Context)
 }
 
 // write writes a file, or to standard output.

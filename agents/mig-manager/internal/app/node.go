@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"log/slog"
 
 	"github.com/urfave/cli/v2"
@@ -63,17 +62,4 @@ func devicesOf(host agent.Host, root *driverroot.Root) devnode.Config {
 func knownBoard(pci gpu.PCI, memoryBytes uint64) (mig.Board, bool) {
 	p, ok := boards.Find(pci, memoryBytes)
 	return p.Board, ok
-}
-
-// gpus returns the GPUs of the node. Old drivers do not report what a GPU can be divided into
-// while its MIG mode is off: then it has what is known of the product.
-func (n *node) gpus(ctx context.Context) ([]mig.GPU, error) {
-	gpus, err := n.GPUs(ctx)
-	for i := range gpus {
-		g := &gpus[i]
-		if g.Capable && len(g.Board.Profiles) == 0 {
-			g.Board, _ = knownBoard(g.PCI, g.MemoryBytes)
-		}
-	}
-	return gpus, err
 }

@@ -15,33 +15,41 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// partitioner is an Applier in the terms of the manager.
-type partitioner struct{ *apply.Applier }
+// partitioner is an Applier in the terms of the manager. A decision begins with Read: what that
+// observes is what the plans start from, until the next one.
+type partitioner struct {
+	*apply.Applier
+	seen *apply.Observation
+}
 
-var _ manager.GPUs = partitioner{}
+var _ manager.GPUs = (*partitioner)(nil)
 
 // Read is that of manager.GPUs.
-func (p partitioner) Read(ctx context.Context) ([]mig.GPU, error) {
-	return (&node{Applier: p.Applier}).gpus(ctx)
+func (p *partitioner) Read(ctx context.Context) ([]mig.GPU, error) {
+	var err error
+	if p.seen, err = p.Observe(ctx); err != nil {
+		return nil, err
+	}
+	return p.seen.GPUs(), nil
 }
 
 // Plan is that of manager.GPUs.
-func (p partitioner) Plan(ctx context.Context, wish manager.Wish, held manager.Held) (manager.Change, error) {
-	plan, err := p.Applier.Plan(ctx, request(wish, held))
+func (p *partitioner) Plan(ctx context.Context, wish manager.Wish, held manager.Held) (manager.Change, error) {
+	plan, err := p.Applier.Plan(ctx, p.request(wish, held))
 	if err != nil {
 		return manager.Change{}, err
 	}
-	return changeOf(plan), nil
+	return changeOf(plan), plan.Err()
 }
 
 // Apply is that of manager.GPUs.
-func (p partitioner) Apply(ctx context.Context, wish manager.Wish, held manager.Held) error {
-	result, err := p.Applier.Apply(ctx, request(wish, held))
+func (p *partitioner) Apply(ctx context.Context, wish manager.Wish, held manager.Held) error {
+	result, err := p.Applier.Apply(ctx, p.request(wish, held))
 	return failure(result, err)
 }
 
-func request(wish manager.Wish, held manager.Held) apply.Request {
-	return apply.Request{Desired: wish, Held: heldOf(held)}
+func (p *partitioner) request(wish manager.Wish, held manager.Held) apply.Request {
+	return apply.Request{Seen: p.seen, Desired: wish, Held: heldOf(held)}
 }
 
 func heldOf(held manager.Held) apply.Held {
@@ -55,7 +63,7 @@ func heldOf(held manager.Held) apply.Held {
 }
 
 // recoverer returns that of manager.Config. What held returns is spared.
-func (p partitioner) recoverer(held func(context.Context) (manager.Held, error)) func(context.Context, manager.Wish) error {
+func (p *partitioner) recoverer(held func(context.Context) (manager.Held, error)) func(context.Context, manager.Wish) error {
 	return func(ctx context.Context, wish manager.Wish) error {
 		_, err := p.Applier.Recover(ctx, wish, func(ctx context.Context) (apply.Held, error) {
 			list, err := held(ctx)

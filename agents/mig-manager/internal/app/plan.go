@@ -83,16 +83,16 @@ func onNode(c *cli.Context, config migconfig.Config, name string, log *slog.Logg
 		return p, err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	gpus, err := n.gpus(c.Context)
+	seen, err := n.Observe(c.Context)
 	if err != nil {
 		return p, err
 	}
-	s, err := choose(config, name, gpus, log)
+	s, err := choose(config, name, seen.GPUs(), log)
 	if err != nil {
 		return p, err
 	}
-	p, err = n.Plan(c.Context, apply.Request{Desired: s.Want, ModeOnly: c.Bool("mode-only")})
-	return p, errors.Join(err, unreadable(s.Faulty))
+	p, err = n.Plan(c.Context, apply.Request{Seen: seen, Desired: s.Want, ModeOnly: c.Bool("mode-only")})
+	return p, errors.Join(err, p.Err(), unreadable(s.Faulty))
 }
 
 // offline plans for GPUs that are not there.
@@ -117,22 +117,9 @@ func offline(c *cli.Context, config migconfig.Config, name string, gpus []mig.GP
 		case g.Enabled:
 			target.Layout = g.Layout
 		}
-		p.GPUs = append(p.GPUs, toward(g, target))
+		p.GPUs = append(p.GPUs, apply.Toward(g, target))
 	}
 	return p, errors.Join(unreadable(s.Faulty), refused.Err())
-}
-
-// toward returns the way of a GPU to a state.
-func toward(g mig.GPU, target mig.State) apply.Change {
-	c := apply.Change{GPU: g, Target: target, Mode: g.Enabled != target.Enabled || g.Pending != target.Pending}
-	c.Reset = g.Enabled != target.Enabled && g.NeedsReset
-	switch {
-	case g.Enabled != target.Enabled:
-		c.Steps = append(plan.Steps(g.Board, g.Layout, nil), plan.Steps(g.Board, nil, target.Layout)...)
-	case g.Enabled:
-		c.Steps = plan.Steps(g.Board, g.Layout, target.Layout)
-	}
-	return c
 }
 
 // boardGPUs returns so many GPUs of the board that the flags name, nil if they name none.

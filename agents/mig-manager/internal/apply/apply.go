@@ -3,7 +3,7 @@
 // A request can concern several GPUs. First all are observed and planned: if the request is
 // infeasible on one of them, or a process uses something that has to go, nothing is touched.
 // Then the lease on NVML is claimed, so that the other agents close their handles, and all
-// is observed and planned again. The journal on disk gets, before the first change, what
+// that the request changes is observed and planned again. The journal on disk gets, before the first change, what
 // each GPU is and what it shall be.
 //
 // Each GPU is a transaction of its own. It is changed step by step, and then read back: only
@@ -70,6 +70,8 @@ type Resetter interface {
 type Applier struct {
 	cfg    Config
 	reader *partition.Reader
+	// changes is how many changes have begun: what was observed before one does not hold after it.
+	changes int
 }
 
 // New returns an Applier. It does nothing until it is used.
@@ -97,6 +99,9 @@ type Held map[gpu.UUID][]mig.Process
 
 // Request is what GPUs shall be.
 type Request struct {
+	// Seen is what the request was made from. If nil, or if it does not hold any more, all GPUs
+	// are observed again.
+	Seen *Observation
 	// Desired is what the config asks of each GPU. Other GPUs are not touched, except that
 	// a reset may concern the GPUs of a fabric: these get their layouts back.
 	Desired map[gpu.UUID]mig.Desired
@@ -116,6 +121,8 @@ type Request struct {
 type Plan struct {
 	// GPUs are those of the request, ordered by index, and those that are reset with them.
 	GPUs []Change
+	// Faulty are those of the request that do not answer. The others are changed all the same.
+	Faulty []Outcomes
 }
 
 // Change is what a request changes of one GPU.
@@ -151,6 +158,9 @@ func (p Plan) Needed() bool {
 	return false
 }
 
+// Err returns an error for the GPUs that do not answer, or nil.
+func (p Plan) Err() error { return Result{p.Faulty}.Err() }
+
 // Busy returns an *InUse if processes use what has to go, or nil.
 func (p Plan) Busy() error {
 	var errs []error
@@ -178,6 +188,8 @@ const (
 	NeedsReboot Outcome = "reboot required"
 	// RolledBack: it is as it was before.
 	RolledBack Outcome = "rolled back"
+	// Unreadable: it does not answer, and nothing of it was changed.
+	Unreadable Outcome = "unreadable"
 	// Unfinished: it is neither. The journal keeps it for Recover.
 	Unfinished Outcome = "unfinished"
 )
@@ -199,7 +211,7 @@ type Outcomes struct {
 // Changed reports whether a GPU was touched.
 func (r Result) Changed() bool {
 	for _, o := range r.GPUs {
-		if o.Outcome != Unchanged {
+		if o.Outcome != Unchanged && o.Outcome != Unreadable {
 			return true
 		}
 	}

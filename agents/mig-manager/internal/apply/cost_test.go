@@ -19,6 +19,51 @@ func writes(calls map[string]int) (changes, total int) {
 	return changes, total
 }
 
+// A decision observes the node once: what is planned from an observation asks nothing of GPUs
+// that stay as they are, and only for the processes of the others.
+func TestADecisionObservesOnce(t *testing.T) {
+	r := newRig(t, "--gpus=4", "--model=h100-80")
+	seen, err := r.a.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := func(want map[int]string) (p apply.Plan) {
+		t.Helper()
+		req := apply.Request{Seen: seen, Desired: desired(t, seen.GPUs(), want)}
+		if p, err = r.a.Plan(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if n := r.calls(func() { plan(map[int]string{0: "off", 1: "off"}) }); n != 0 {
+		t.Errorf("%d calls for a plan of what is in force, of GPUs that were seen", n)
+	}
+	if n := r.calls(func() { plan(map[int]string{0: "7g.80gb"}) }); n != 2 {
+		t.Errorf("%d calls for a plan, want those for the compute and the graphics processes of one GPU", n)
+	}
+	// One that changes a GPU of 4 reads no other GPU again.
+	req := apply.Request{Seen: seen, Desired: desired(t, seen.GPUs(), map[int]string{0: "7g.80gb", 1: "off"})}
+	r.node.Calls()
+	if _, err := r.a.Apply(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if calls := r.node.Calls(); calls["nvmlDeviceGetUUID"] != 1 {
+		t.Errorf("the UUIDs of %d GPUs are read to change one", calls["nvmlDeviceGetUUID"])
+	}
+	// What was seen before a change does not hold after it, nor after NVML was shut down.
+	if p := plan(map[int]string{0: "7g.80gb"}); p.Needed() {
+		t.Errorf("after a change, a plan starts from what was before: %+v", p.GPUs)
+	}
+	if seen, err = r.a.Observe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.idle()
+	r.run("mig destroy 0 all")
+	if p := plan(map[int]string{0: "7g.80gb"}); !p.Needed() {
+		t.Error("after NVML was shut down, a plan starts from what was before")
+	}
+}
+
 // A node of 8 GPUs: 56 MIG devices need a call for each instance, and one for each mode.
 // Nothing is done a second time.
 func TestCost(t *testing.T) {
@@ -37,9 +82,9 @@ func TestCost(t *testing.T) {
 		changes int
 		most    int
 	}{
-		{"turn the mode on, create 56 devices", req, 8 + 2*56, 650},
-		{"nothing", req, 0, 260},
-		{"destroy 56 devices, turn the mode off", r.ask(off), 8 + 2*56, 1150},
+		{"turn the mode on, create 56 devices", req, 8 + 2*56, 560},
+		{"nothing", req, 0, 230},
+		{"destroy 56 devices, turn the mode off", r.ask(off), 8 + 2*56, 660},
 	} {
 		r.node.Calls()
 		began := time.Now()

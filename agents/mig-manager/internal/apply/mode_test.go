@@ -217,3 +217,44 @@ func TestNothingIsChangedAfterTheLimit(t *testing.T) {
 	}
 	r.untouched([]string{"true true 2g.12gb@0:2/2@0 2g.12gb@2:2/2@0"})
 }
+
+// Who uses a GPU is asked again right before it is touched: GPUs before it may have taken their time.
+func TestHoldersAreAskedForRightBefore(t *testing.T) {
+	r := newRig(t, "--gpus=2", "--model=h100-80")
+	req := r.ask(map[int]string{0: "7g.80gb", 1: "7g.80gb"})
+	// For two GPUs: before the lease is claimed, under it, and before each is touched.
+	r.run("set nvmlDeviceGetComputeRunningProcesses_v3.return=999@6")
+	r.node.Calls()
+	res, err := r.a.Apply(t.Context(), req)
+	if err == nil || !strings.Contains(err.Error(), "list processes") {
+		t.Errorf("Apply() = %v", err)
+	}
+	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Applied, apply.RolledBack})
+	if n := r.node.Calls()["nvmlDeviceSetMigMode"]; n != 1 {
+		t.Errorf("the mode was set %d times, want that of GPU 0 only", n)
+	}
+	r.untouched([]string{"true true 7g.80gb@0:8/7@0", "false false"})
+}
+
+// A GPU that stops to answer once the lease is held does not stop the change of the others.
+func TestAGPUThatDoesNotAnswerIsLeftOut(t *testing.T) {
+	for name, fault := range map[string]string{
+		"as it is read again":      "nvmlDeviceGetMigMode.return=15@3",
+		"when it is not listed":    "nvmlDeviceGetHandleByIndex_v2.return=15@3",
+		"for its processes":        "nvmlDeviceGetComputeRunningProcesses_v3.return=15@3",
+		"for its processes, first": "nvmlDeviceGetComputeRunningProcesses_v3.return=15@1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "--gpus=2", "--model=h100-80")
+			req := r.ask(map[int]string{0: "7g.80gb", 1: "7g.80gb"})
+			r.idle() // what comes first is the reading before the lease
+			r.run("set %s", fault)
+			res, err := r.a.Apply(t.Context(), req)
+			if err == nil || !strings.Contains(err.Error(), "GPU 0 (") || strings.Contains(err.Error(), "GPU 1 (") || !strings.Contains(err.Error(), "nothing of it is changed") {
+				t.Errorf("Apply() = %v", err)
+			}
+			expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Unreadable, apply.Applied})
+			r.untouched([]string{"false false", "true true 7g.80gb@0:8/7@0"})
+		})
+	}
+}

@@ -19,30 +19,31 @@ import (
 // the request is infeasible: it wraps a *plan.Infeasible for each.
 func (a *Applier) Plan(ctx context.Context, req Request) (Plan, error) {
 	return nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
-		return (&observer{Applier: a, view: a.reader.View(span)}).plan(req)
+		o, err := a.observer(span, req.Seen)
+		if err != nil {
+			return Plan{}, err
+		}
+		return o.plan(req)
 	})
 }
 
-// GPUs returns the GPUs of the node, ordered by index. Those that fail have a Fault.
-func (a *Applier) GPUs(ctx context.Context) ([]mig.GPU, error) {
-	return nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) ([]mig.GPU, error) {
-		return a.reader.Read(span)
-	})
-}
-
-// observer plans by what it reads of a node.
+// observer plans by what was observed of a node.
 type observer struct {
 	*Applier
-	view *partition.View
-	gpus []mig.GPU
-	// running are the processes of the GPUs that were asked for them.
-	running map[gpu.UUID][]mig.Process
+	*Observation
+}
+
+// observer returns one of what was seen, or observes the node if that does not hold any more.
+func (a *Applier) observer(span *nvml.Span, seen *Observation) (*observer, error) {
+	if seen != nil && seen.span == span && seen.changes == a.changes {
+		return &observer{a, seen}, nil
+	}
+	o := &observer{a, a.unseen(a.reader.View(span))}
+	o.span = span
+	return o, o.all()
 }
 
 func (o *observer) plan(req Request) (Plan, error) {
-	if err := o.read(); err != nil {
-		return Plan{}, err
-	}
 	var p Plan
 	var errs []error
 	var refused Refusals
@@ -57,6 +58,10 @@ func (o *observer) plan(req Request) (Plan, error) {
 			continue
 		}
 		c, err := o.change(g, d, req)
+		if err := unanswered(g, err); err != nil {
+			p.Faulty = append(p.Faulty, Outcomes{Index: g.Index, UUID: g.UUID, Outcome: Unreadable, Err: err})
+			continue
+		}
 		refused.Add(g, err)
 		c.desired = &d
 		p.GPUs = append(p.GPUs, c)
@@ -68,9 +73,13 @@ func (o *observer) plan(req Request) (Plan, error) {
 	return p, err
 }
 
-func (o *observer) read() (err error) {
-	o.gpus, err = o.view.GPUs()
-	return err
+// unanswered returns an error for a GPU that has a fault, or of which a call of NVML fails. What is
+// asked of it is not refused for the others.
+func unanswered(g mig.GPU, err error) error {
+	if _, failed := errors.AsType[*nvml.Error](err); g.Fault == nil && (!failed || nvml.DriverGone(err)) {
+		return nil
+	}
+	return fmt.Errorf("GPU %d (%s) does not answer, nothing of it is changed: %w: repair or reset it", g.Index, g.UUID, err)
 }
 
 // change returns what a request changes of a GPU.
@@ -83,9 +92,6 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request) (Change, error)
 			return Change{}, fmt.Errorf("%s has no MIG mode", g.Name)
 		}
 		return Change{GPU: g}, nil
-	}
-	if len(g.Board.Profiles) == 0 {
-		g.Board, _ = o.cfg.Board(g.PCI, g.MemoryBytes)
 	}
 	target := mig.State{Enabled: d.Enabled, Pending: d.Enabled}
 	switches := g.Enabled != d.Enabled
@@ -137,29 +143,14 @@ func (o *observer) target(g mig.GPU, d mig.Desired, held []mig.Process) (mig.Lay
 	return layout, errors.Join(failed, err)
 }
 
-// processes returns the processes on a GPU.
-func (o *observer) processes(id gpu.UUID) ([]mig.Process, error) {
-	if list, ok := o.running[id]; ok {
-		return list, nil
-	}
-	list, err := o.view.Processes(id)
-	if err == nil {
-		if o.running == nil {
-			o.running = map[gpu.UUID][]mig.Process{}
-		}
-		o.running[id] = list
-	}
-	return list, err
-}
-
 // uses reports whether a process uses one of the compute instances that i has.
 func uses(p mig.Process, i mig.Instance) bool {
 	return p.GPUInstance == i.ID && (p.ComputeInstance == gpu.NoInstance ||
 		slices.ContainsFunc(i.Compute, func(c mig.Compute) bool { return c.ID == p.ComputeInstance }))
 }
 
-// toward returns the way of a GPU to a state, and who stands in it.
-func (o *observer) toward(g mig.GPU, target mig.State) (Change, error) {
+// Toward returns the way of a GPU to a state. It does not say who stands in it.
+func Toward(g mig.GPU, target mig.State) Change {
 	c := Change{GPU: g, Target: target, Mode: g.Enabled != target.Enabled || g.Pending != target.Pending}
 	c.Reset = g.Enabled != target.Enabled && g.NeedsReset
 	switch {
@@ -168,7 +159,13 @@ func (o *observer) toward(g mig.GPU, target mig.State) (Change, error) {
 	case g.Enabled:
 		c.Steps = plan.Steps(g.Board, g.Layout, target.Layout)
 	}
-	if !c.Needed() {
+	return c
+}
+
+// toward returns the way of a GPU to a state, and who stands in it.
+func (o *observer) toward(g mig.GPU, target mig.State) (Change, error) {
+	c := Toward(g, target)
+	if !c.disturbs() {
 		return c, nil
 	}
 	list, err := o.processes(g.UUID)
@@ -177,6 +174,11 @@ func (o *observer) toward(g mig.GPU, target mig.State) (Change, error) {
 	}
 	c.Holders = o.cfg.Processes.name(slices.DeleteFunc(slices.Clone(list), func(p mig.Process) bool { return !c.ends(p) }))
 	return c, nil
+}
+
+// disturbs reports whether the change can take something from a process.
+func (c Change) disturbs() bool {
+	return c.Mode || c.Reset || slices.ContainsFunc(c.Steps, func(s mig.Step) bool { return s.Op == mig.DestroyCompute || s.Op == mig.DestroyInstance })
 }
 
 // ends reports whether the change takes from a process what it uses.
@@ -205,6 +207,11 @@ func (o *observer) addPeers(p *Plan) error {
 	resets := slices.ContainsFunc(p.GPUs, func(c Change) bool { return c.Reset && o.switched(c.GPU) })
 	if !resets {
 		return nil
+	}
+	if o.part {
+		if err := o.all(); err != nil {
+			return err
+		}
 	}
 	for _, g := range o.gpus {
 		if g.UUID != "" && o.switched(g) {

@@ -21,7 +21,16 @@ import (
 // what became of each GPU, and the error is the result's. When ctx ends, Apply waits no
 // longer for what is in use, but completes the steps that can be done.
 func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
-	p, err := a.Plan(ctx, req)
+	p, err := nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
+		o, err := a.observer(span, req.Seen)
+		if err != nil {
+			return Plan{}, err
+		}
+		// Programs that were seen may have ended, and others begun.
+		now := *o.Observation
+		now.running = map[gpu.UUID][]mig.Process{}
+		return (&observer{a, &now}).plan(req)
+	})
 	if err != nil {
 		return Result{}, err
 	}
@@ -29,12 +38,40 @@ func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
 		return Result{}, err
 	}
 	if !p.Needed() {
-		return unchanged(p), nil
+		r := unchanged(p)
+		return r, r.Err()
 	}
-	return a.alone(ctx, "change of MIG layouts", func(o *observer, j *journal) (Plan, error) {
-		p, err := o.plan(req)
-		return p, errors.Join(err, p.Busy())
+	return a.alone(ctx, "change of MIG layouts", func(o *observer, _ *journal) (Plan, error) {
+		if err := o.some(p); err != nil {
+			return Plan{}, err
+		}
+		again, err := o.plan(req.of(o.gpus))
+		again.leave(p)
+		return again, errors.Join(err, again.Busy())
 	})
+}
+
+// of returns the part of a request that concerns GPUs.
+func (req Request) of(gpus []mig.GPU) Request {
+	all := req.Desired
+	req.Desired = map[gpu.UUID]mig.Desired{}
+	for _, g := range gpus {
+		if d, asked := all[g.UUID]; asked {
+			req.Desired[g.UUID] = d
+		}
+	}
+	return req
+}
+
+// leave adds the GPUs that an earlier plan leaves as they are.
+func (p *Plan) leave(earlier Plan) {
+	for _, c := range earlier.GPUs {
+		if !slices.ContainsFunc(p.GPUs, func(o Change) bool { return o.GPU.UUID == c.GPU.UUID }) && !c.Needed() {
+			p.GPUs = append(p.GPUs, c)
+		}
+	}
+	p.Faulty = append(p.Faulty, earlier.Faulty...)
+	slices.SortFunc(p.GPUs, func(a, b Change) int { return a.GPU.Index - b.GPU.Index })
 }
 
 // Recover ends what an earlier process left in the journal: GPUs that are neither what they
@@ -57,11 +94,18 @@ func (a *Applier) Recover(ctx context.Context, wanted map[gpu.UUID]mig.Desired, 
 	quiet := *a
 	quiet.cfg.Log = slog.New(slog.DiscardHandler)
 	if _, err := nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
-		return (&observer{Applier: &quiet, view: a.reader.View(span)}).recover(&j, wanted, users)
+		o, err := quiet.observer(span, nil)
+		if err != nil {
+			return Plan{}, err
+		}
+		return o.recover(&j, wanted, users)
 	}); err != nil {
 		return Result{}, err
 	}
 	return a.alone(ctx, "recovery of MIG layouts", func(o *observer, j *journal) (Plan, error) {
+		if err := o.all(); err != nil {
+			return Plan{}, err
+		}
 		return o.recover(j, wanted, users)
 	})
 }
@@ -77,14 +121,15 @@ func (a *Applier) journal() (journal, error) {
 }
 
 func unchanged(p Plan) Result {
-	var r Result
+	r := Result{slices.Clone(p.Faulty)}
 	for _, c := range p.GPUs {
 		r.GPUs = append(r.GPUs, Outcomes{Index: c.GPU.Index, UUID: c.GPU.UUID, Outcome: Unchanged})
 	}
+	r.sort()
 	return r
 }
 
-// alone claims the lease, plans with f, and executes the plan.
+// alone claims the lease, plans with f by what that observes, and executes the plan.
 func (a *Applier) alone(ctx context.Context, reason string, f func(*observer, *journal) (Plan, error)) (r Result, err error) {
 	var grant *contract.Grant
 	if a.cfg.Lease != nil {
@@ -100,18 +145,13 @@ func (a *Applier) alone(ctx context.Context, reason string, f func(*observer, *j
 	// What has begun is brought to an end, also after a SIGTERM.
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Limit)
 	defer cancel()
+	a.changes++
 	t := &transaction{Applier: a, grant: grant, patient: ctx, journal: j}
-	p, err := granted(work, t, func(v *partition.View) (Plan, error) {
-		return f(&observer{Applier: a, view: v}, &t.journal)
-	})
+	r, err = t.run(work, func(v *partition.View) (Plan, error) { return f(&observer{a, a.unseen(v)}, &t.journal) })
 	if err != nil {
 		return Result{}, err
 	}
-	r, err = t.run(work, p)
 	a.makeDevices()
-	if err != nil {
-		return Result{}, err
-	}
 	return r, r.Err()
 }
 
@@ -137,9 +177,6 @@ func granted[T any](ctx context.Context, t *transaction, f func(*partition.View)
 // are at one, or that have what wanted asks of them, leave the journal, and so do those that
 // are not on the node any more: a GPU that comes back has no instances.
 func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held Held) (Plan, error) {
-	if err := o.read(); err != nil {
-		return Plan{}, err
-	}
 	var p Plan
 	var errs []error
 	for _, e := range slices.Clone(j.GPUs) {

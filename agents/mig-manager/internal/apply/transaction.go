@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"outrigger.dev/pkg/contract"
@@ -30,9 +29,11 @@ type member struct {
 	index  int
 	before mig.State
 	goal   mig.State
-	// gpu is the GPU with its mode set, and read the view that has read it.
+	// gpu is the GPU as it was read last, and read the view that has read it.
 	gpu  mig.GPU
 	read *partition.View
+	// undo is set while the GPU goes back.
+	undo bool
 	// fabric is set for GPUs that are reset together.
 	fabric bool
 	steps  int
@@ -69,14 +70,26 @@ func (u unit) set(from unit) {
 // rollbacks is how often a rollback is tried.
 const rollbacks = 3
 
-// run executes a plan. The error is for a plan of which nothing was done.
-func (t *transaction) run(ctx context.Context, p Plan) (Result, error) {
-	units, members := t.enter(p)
-	if err := store(t.cfg.StateDir).save(t.journal); err != nil {
-		return Result{}, fmt.Errorf("nothing is changed without a journal: %w", err)
+// run executes what plan returns. The error is for a plan of which nothing was done.
+func (t *transaction) run(ctx context.Context, plan func(*partition.View) (Plan, error)) (Result, error) {
+	var p Plan
+	goal := func(m *member) mig.State { return m.goal }
+	units, waiting, err := t.each(ctx, func(v *partition.View) (func() ([]unit, error), error) {
+		planned, err := plan(v)
+		return func() ([]unit, error) {
+			p = planned
+			units := t.enter(p, v)
+			if err := store(t.cfg.StateDir).save(t.journal); err != nil {
+				return nil, fmt.Errorf("nothing is changed without a journal: %w", err)
+			}
+			return units, nil
+		}, err
+	}, begin(goal))
+	if err != nil {
+		return Result{}, err
 	}
-	t.drive(ctx, units, func(m *member) mig.State { return m.goal })
-	var r Result
+	t.complete(ctx, waiting, goal)
+	r := Result{slices.Clone(p.Faulty)}
 	for _, u := range units {
 		outcome := Applied
 		if u.failed() {
@@ -87,12 +100,12 @@ func (t *transaction) run(ctx context.Context, p Plan) (Result, error) {
 		}
 	}
 	for _, c := range p.GPUs {
-		if !slices.ContainsFunc(members, func(m *member) bool { return m.id == c.GPU.UUID }) {
+		if !c.Needed() {
 			t.journal.drop(c.GPU.UUID)
 			r.GPUs = append(r.GPUs, Outcomes{Index: c.GPU.Index, UUID: c.GPU.UUID, Outcome: Unchanged})
 		}
 	}
-	slices.SortFunc(r.GPUs, func(a, b Outcomes) int { return a.Index - b.Index })
+	r.sort()
 	if err := store(t.cfg.StateDir).save(t.journal); err != nil {
 		// It is read at the next start: what is done then is no change.
 		t.cfg.Log.Warn("cannot update the journal, it is read again at the next start", "err", err)
@@ -100,19 +113,22 @@ func (t *transaction) run(ctx context.Context, p Plan) (Result, error) {
 	return r, nil
 }
 
-// enter makes units of a plan, and enters their GPUs in the journal.
-func (t *transaction) enter(p Plan) (units []unit, members []*member) {
+func (r *Result) sort() {
+	slices.SortStableFunc(r.GPUs, func(a, b Outcomes) int { return a.Index - b.Index })
+}
+
+// enter makes units of a plan, whose GPUs a view has read, and enters them in the journal.
+func (t *transaction) enter(p Plan, v *partition.View) (units []unit) {
 	var fabric unit
 	for _, c := range p.GPUs {
 		if !c.Needed() {
 			continue
 		}
-		m := &member{id: c.GPU.UUID, index: c.GPU.Index, before: c.GPU.State, goal: c.Target, fabric: c.fabric}
+		m := &member{id: c.GPU.UUID, index: c.GPU.Index, before: c.GPU.State, goal: c.Target, gpu: c.GPU, read: v, fabric: c.fabric}
 		if e, ok := t.journal.find(m.id); ok && !same(m.before, e.Goal) {
 			m.before = e.Before // the last state that somebody asked for
 		}
 		t.journal.put(entry{UUID: m.id, Index: m.index, Before: m.before, Goal: m.goal, Desired: c.desired})
-		members = append(members, m)
 		if m.fabric {
 			fabric = append(fabric, m)
 		} else {
@@ -122,7 +138,7 @@ func (t *transaction) enter(p Plan) (units []unit, members []*member) {
 	if len(fabric) > 0 {
 		units = append(units, fabric)
 	}
-	return units, members
+	return units
 }
 
 // leave returns what became of a GPU, and takes it from the journal if it is where it should
@@ -156,9 +172,10 @@ func (t *transaction) rollBack(ctx context.Context, u unit) Outcome {
 	var undo error
 	for try := 0; try < rollbacks && outcome != RolledBack && (try == 0 || ctx.Err() == nil); try++ {
 		for _, m := range u {
-			m.err, m.reset, m.reboot = nil, false, ""
+			m.err, m.reset, m.reboot, m.undo = nil, false, "", true
 		}
-		t.drive(ctx, []unit{u}, func(m *member) mig.State { return m.before })
+		before := func(m *member) mig.State { return m.before }
+		t.complete(ctx, t.phase(ctx, []unit{u}, begin(before)), before)
 		undo = nil
 		for _, m := range u {
 			if m.reboot != "" {
@@ -181,74 +198,6 @@ func (t *transaction) rollBack(ctx context.Context, u unit) Outcome {
 		}
 	}
 	return outcome
-}
-
-// drive brings units to the states that to returns. It stores errors in their members.
-func (t *transaction) drive(ctx context.Context, units []unit, to func(*member) mig.State) {
-	waiting := t.phase(ctx, units, func(w *work, u unit) bool {
-		for _, m := range u {
-			m.err = w.prepare(m, to(m))
-		}
-		if u.failed() || slices.ContainsFunc(u, func(m *member) bool { return m.reset }) {
-			return true
-		}
-		w.finish(u, to)
-		return false
-	})
-	waiting = slices.DeleteFunc(waiting, unit.failed)
-	if len(waiting) == 0 {
-		return
-	}
-	for _, u := range waiting {
-		t.resetUnit(ctx, u)
-	}
-	t.phase(ctx, slices.DeleteFunc(waiting, unit.failed), func(w *work, u unit) bool {
-		w.finish(u, to)
-		return false
-	})
-}
-
-// phase calls f for units while NVML is initialized, and returns those for which f returns
-// true. An error that concerns the whole node is that of each unit that was not done.
-func (t *transaction) phase(ctx context.Context, units []unit, f func(*work, unit) bool) []unit {
-	var again []unit
-	var mu sync.Mutex // a call that hangs is left behind when ctx ends, with the unit that it is for
-	done, left := 0, false
-	_, err := granted(ctx, t, func(v *partition.View) (struct{}, error) {
-		w := &work{transaction: t, view: v, ctx: ctx}
-		mu.Lock()
-		defer mu.Unlock()
-		for _, u := range units {
-			if left {
-				break
-			}
-			own := u.clone()
-			mu.Unlock()
-			waits := f(w, own)
-			mu.Lock()
-			if left {
-				break
-			}
-			u.set(own)
-			if waits {
-				again = append(again, u)
-			}
-			done++
-		}
-		return struct{}{}, nil
-	})
-	mu.Lock()
-	defer mu.Unlock()
-	left = true
-	if err == nil {
-		return again
-	}
-	for _, u := range units[done:] {
-		for _, m := range u {
-			m.err = err
-		}
-	}
-	return again
 }
 
 // resetUnit resets the GPUs of a unit. If that does not work, they need a reboot, unless

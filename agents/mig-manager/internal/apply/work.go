@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"outrigger.dev/agents/mig-manager/internal/plan"
 	"outrigger.dev/pkg/gpu"
@@ -32,14 +33,52 @@ func (w *work) gpu(id gpu.UUID) (mig.GPU, error) {
 	return g, err
 }
 
+// look reads the GPU of a member, unless it was read since NVML was initialized.
+func (w *work) look(m *member) error {
+	if m.read == w.view {
+		return nil
+	}
+	g, err := w.gpu(m.id)
+	if err == nil {
+		m.gpu, m.read = g, w.view
+	}
+	return err
+}
+
+// vacant returns an *InUse if processes use what has to go, right before that is touched: GPUs
+// before this one may have taken their time. A GPU that goes back is not asked: its devices are new,
+// and the driver refuses to destroy what is in use.
+func (w *work) vacant(m *member, to mig.State) error {
+	c := Toward(m.gpu, to)
+	c.Reset = c.Reset || m.fabric
+	if m.undo || !c.disturbs() {
+		return nil
+	}
+	return w.retry(func() error {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
+		list, err := w.view.Processes(m.id)
+		if err != nil {
+			return err
+		}
+		if list = slices.DeleteFunc(list, func(p mig.Process) bool { return !c.ends(p) }); len(list) == 0 {
+			return nil
+		}
+		return &InUse{GPU: m.id, Index: m.index, Holders: w.cfg.Processes.name(list)}
+	}, func(err error) bool { _, used := errors.AsType[*InUse](err); return used })
+}
+
 // prepare sets the mode of a GPU, whose instances it destroys first. It marks the member if
 // the mode waits for a reset.
 func (w *work) prepare(m *member, to mig.State) error {
-	g, err := w.gpu(m.id)
-	if err != nil {
+	if err := w.look(m); err != nil {
 		return err
 	}
-	m.gpu, m.read = g, w.view
+	g := m.gpu
+	if err := w.vacant(m, to); err != nil {
+		return err
+	}
 	if g.Enabled == to.Enabled && g.Pending == to.Pending {
 		return nil
 	}
@@ -48,7 +87,7 @@ func (w *work) prepare(m *member, to mig.State) error {
 			return err
 		}
 	}
-	err = w.retry(func() error {
+	err := w.retry(func() error {
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
@@ -100,12 +139,10 @@ func (w *work) finish(u unit, to func(*member) mig.State) {
 }
 
 func (w *work) finishOne(m *member, to mig.State) error {
-	g, err := m.gpu, error(nil)
-	if m.read != w.view {
-		if g, err = w.gpu(m.id); err != nil {
-			return err
-		}
+	if err := w.look(m); err != nil {
+		return err
 	}
+	g := m.gpu
 	if g.Enabled != to.Enabled && g.Pending == to.Enabled && m.reset {
 		if m.reboot == "" {
 			m.reboot = "the mode is still pending after a reset of the GPU"
@@ -123,7 +160,8 @@ func (w *work) finishOne(m *member, to mig.State) error {
 		return err
 	}
 	// Only what is observed counts.
-	if g, err = w.gpu(m.id); err != nil {
+	g, err := w.gpu(m.id)
+	if err != nil {
 		return err
 	}
 	if !g.Layout.Equal(to.Layout) {

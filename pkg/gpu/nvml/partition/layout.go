@@ -40,7 +40,9 @@ func (v *View) layout(k *known) error {
 				return err
 			}
 			k.instances = append(k.instances, in)
-			layout = append(layout, in.Instance)
+			is := in.Instance
+			is.Compute = slices.Clone(is.Compute) // steps change that of in
+			layout = append(layout, is)
 			left -= int(p.Info.SliceCount)
 		}
 	}

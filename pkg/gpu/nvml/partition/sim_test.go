@@ -199,6 +199,25 @@ func TestComputeInstancesWithoutPlaces(t *testing.T) {
 	}
 }
 
+// What was read of a GPU is a value: steps that are taken then do not change it.
+func TestStepsDoNotChangeWhatWasRead(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=h100-80")
+	r.node.Run("mig mode", "0", "on")
+	r.node.Run("mig create", "0", "1c.3g.40gb", "1c.3g.40gb")
+	r.use(func(v *partition.View) error {
+		gpus, err := v.GPUs()
+		if err != nil {
+			return err
+		}
+		before, in := text(gpus[0].Layout), gpus[0].Layout[0]
+		err = v.Do(gpus[0].UUID, mig.Step{Op: mig.DestroyCompute, Profile: in.Profile, Placement: in.Placement, Compute: in.Compute[0]})
+		if after := text(gpus[0].Layout); !slices.Equal(after, before) {
+			t.Errorf("the layout that was read was %q, and is %q after a step", before, after)
+		}
+		return err
+	})
+}
+
 // What a board has of compute instances before NVML was asked for one is what NVML says then.
 func TestUsualComputeProfiles(t *testing.T) {
 	for _, model := range []string{"a100-40", "a30", "h100-80", "b200"} {
