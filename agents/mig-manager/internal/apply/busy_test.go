@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/pkg/gpu"
@@ -134,6 +135,35 @@ func TestWhatCannotBeRolledBackIsRecoveredLater(t *testing.T) {
 				before = []string{"true true 4g.40gb@0:4/4@0 3g.40gb@4:4/3@0"}
 			}
 			r.untouched(before)
+		})
+	}
+}
+
+// What keeps a GPU from going back for a second only does not leave it between two layouts. After a
+// SIGTERM nothing is waited for.
+func TestARollbackWaitsForWhatPasses(t *testing.T) {
+	for name, c := range map[string]struct {
+		patience, heals, stops time.Duration
+		want                   apply.Outcome
+	}{
+		"it passes":       {10 * time.Second, time.Second, time.Hour, apply.RolledBack},
+		"after a SIGTERM": {time.Hour, time.Hour, 300 * time.Millisecond, apply.Unfinished},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "--gpus=1", "--model=h100-80")
+			r.run("mig mode 0 on")
+			r.run("mig create 0 3g.40gb@4 2g.20gb@0")
+			req := r.ask(map[int]string{0: "3g.40gb 4g.40gb"})
+			a, err := apply.New(apply.Config{Session: r.session, StateDir: filepath.Join(r.dir, "state"), Reset: r, Patience: c.patience})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer time.AfterFunc(c.stops, cancel).Stop()
+			r.run("set nvmlDeviceCreateGpuInstanceWithPlacement.return=999")
+			defer time.AfterFunc(c.heals, func() { r.run("set nvmlDeviceCreateGpuInstanceWithPlacement.return=0") }).Stop()
+			res, _ := a.Apply(ctx, req)
+			expect(t, "outcomes", outcomes(res), []apply.Outcome{c.want})
 		})
 	}
 }

@@ -67,7 +67,8 @@ func (u unit) set(from unit) {
 	}
 }
 
-// rollbacks is how often a rollback is tried.
+// rollbacks is how often a rollback is tried. The pauses between are a share of the patience: 1 s and
+// 2 s of 10 s, in which most of what fails for a moment has ended.
 const rollbacks = 3
 
 // run executes what plan returns. The error is for a plan of which nothing was done.
@@ -170,7 +171,14 @@ func (t *transaction) rollBack(ctx context.Context, u unit) Outcome {
 	cause := errors.Join(causes...)
 	outcome := Unfinished
 	var undo error
-	for try := 0; try < rollbacks && outcome != RolledBack && (try == 0 || ctx.Err() == nil); try++ {
+	pause := pace.Backoff{First: t.cfg.Patience / 10, Most: t.cfg.Patience}
+	for try := 0; try < rollbacks && outcome != RolledBack; try++ {
+		if try > 0 {
+			pause.Pause(t.patient) // after a SIGTERM, the next try is at once
+		}
+		if try > 0 && ctx.Err() != nil {
+			break
+		}
 		for _, m := range u {
 			m.err, m.reset, m.reboot, m.undo = nil, false, "", true
 		}
