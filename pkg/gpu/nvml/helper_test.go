@@ -3,6 +3,7 @@ package nvml_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,6 +28,7 @@ type fake struct {
 	name gonvml.Return
 	// wait waits for an event.
 	wait func(millis uint32) gonvml.Return
+	log  *slog.Logger
 }
 
 func (f *fake) Init() gonvml.Return {
@@ -80,7 +82,7 @@ func (f *fake) session(t *testing.T, lease *contract.Lease) (*nvml.Session, driv
 	t.Helper()
 	proc := driverproc.Root(t.TempDir())
 	plug(t, proc, "0000:07:00.0")
-	s, err := nvml.New(nvml.Config{API: f, Proc: proc, Lease: lease})
+	s, err := nvml.New(nvml.Config{API: f, Proc: proc, Lease: lease, Log: f.log})
 	if err != nil {
 		t.Fatal(err)
 	}

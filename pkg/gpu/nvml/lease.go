@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
+	"time"
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -26,12 +28,27 @@ func (s *Session) share() (*contract.Share, error) {
 	return share, err
 }
 
+// Claim claims the lease for a program that uses this Session: see contract.Lease.Claim. NVML is shut
+// down for it, as for another program. It returns nil without a lease.
+func (s *Session) Claim(ctx context.Context, owner, reason string, limit time.Duration) (*contract.Grant, error) {
+	if s.cfg.Lease == nil {
+		return nil, nil
+	}
+	s.claims.Store(&owner)
+	defer s.claims.Store(nil)
+	return s.cfg.Lease.Claim(ctx, owner, reason, limit)
+}
+
 // yield keeps the share of the span, and retires the span when the lease is claimed.
 func (s *Session) yield(ctx context.Context, span *Span) {
 	claim, err := span.share.Keep(ctx)
 	if err != nil {
 		return // the span has ended
 	}
-	s.cfg.Log.Info("nvml lease claimed, shutting nvml down", "claim", claim.String())
+	level := slog.LevelInfo
+	if own := s.claims.Load(); own != nil && *own == claim.Owner {
+		level = slog.LevelDebug // who claims it says what for
+	}
+	s.cfg.Log.Log(ctx, level, "nvml lease claimed, shutting nvml down", "claim", claim.String())
 	s.retire(span, gpu.ErrClosed)
 }

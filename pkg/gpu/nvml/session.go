@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -54,6 +55,8 @@ type Config struct {
 type Session struct {
 	cfg   Config
 	calls *inFlight
+	// claims is the owner of the claim that this process is about to make.
+	claims atomic.Pointer[string]
 
 	// mu guards the fields below, and the fields of Span that say so.
 	mu sync.Mutex
@@ -100,7 +103,7 @@ func Use[T any](ctx context.Context, s *Session, f func(context.Context, *Span) 
 	return run(ctx, s, s.enter, f)
 }
 
-// UseGranted is Use for the owner of a claimed lease. It initializes NVML for f
+// UseGranted is Use for the owner of a claimed lease: see Claim. It initializes NVML for f
 // alone and shuts it down before it returns, so that the owner can then release
 // the grant. Until that release, Use returns contract.ErrClaimed, in this process
 // as in all others.

@@ -3,6 +3,7 @@ package nvml_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,45 @@ func TestTheLeaseIsHeldWhileNVMLIsUsed(t *testing.T) {
 	}
 	if _, err := name(t.Context(), s); err != nil {
 		t.Errorf("Use() after the lease was released: %v", err)
+	}
+}
+
+// That another program claims the lease is news. A claim of this one is not: who claims it logs why.
+func TestOnlyClaimsOfOthersAreNews(t *testing.T) {
+	lease := contract.Dir{Root: t.TempDir()}.NVML()
+	for name, c := range map[string]struct {
+		claim func(*nvml.Session) (*contract.Grant, error)
+		news  bool
+	}{
+		"its own": {func(s *nvml.Session) (*contract.Grant, error) {
+			return s.Claim(t.Context(), "test", "divide a GPU", 10*time.Second)
+		}, false},
+		"of another": {func(*nvml.Session) (*contract.Grant, error) {
+			return lease.Claim(t.Context(), "test", "divide a GPU", 10*time.Second)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log strings.Builder
+			f := &fake{log: slog.New(slog.NewTextHandler(&log, nil))}
+			s, _ := f.session(t, lease)
+			ended := hold(t, s)
+			grant, err := c.claim(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := <-ended; !errors.Is(err, gpu.ErrClosed) || f.running() {
+				t.Errorf("the use ended with %v, NVML runs: %t", err, f.running())
+			}
+			if err := errors.Join(grant.Release(), s.Close()); err != nil {
+				t.Error(err)
+			}
+			if news := strings.Contains(log.String(), "nvml lease claimed"); news != c.news {
+				t.Errorf("the log is %q", log.String())
+			}
+		})
+	}
+	if grant, err := (&nvml.Session{}).Claim(t.Context(), "test", "no lease", time.Second); grant != nil || err != nil {
+		t.Errorf("Claim() without a lease = %v, %v", grant, err)
 	}
 }
 

@@ -98,7 +98,7 @@ func (r *running) config(c *cli.Context, host agent.Host) (manager.Config, error
 		return manager.Config{}, agent.Usagef("flag --pod-resources-kubelet-socket: %s", err)
 	}
 	applier, err := apply.New(apply.Config{
-		Session: session, Lease: r.driver.Contract.NVML(), StateDir: c.Path("state-dir"),
+		Session: session, StateDir: c.Path("state-dir"),
 		Reset:     apply.SMI{DriverRoot: r.driver.Root.CtrPath()},
 		Processes: apply.Processes{Proc: host.ProcRoot, PodLogs: c.Path("pod-logs-dir")},
 		Board:     knownBoard, Log: r.log,

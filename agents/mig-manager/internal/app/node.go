@@ -39,7 +39,7 @@ func openNode(c *cli.Context, log *slog.Logger) (*node, error) {
 		return nil, err
 	}
 	a, err := apply.New(apply.Config{
-		Session: session, Lease: d.Contract.NVML(), StateDir: c.Path("state-dir"),
+		Session: session, StateDir: c.Path("state-dir"),
 		Reset: apply.SMI{DriverRoot: d.Root.CtrPath()}, Processes: apply.Processes{Proc: host.ProcRoot},
 		Board: knownBoard, Log: log,
 		Devices: devicesOf(host, d.Root),

@@ -22,7 +22,6 @@ import (
 	"log/slog"
 	"time"
 
-	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
@@ -35,10 +34,8 @@ const Owner = "mig-manager"
 
 // Config says what an Applier works on.
 type Config struct {
+	// Session is the access to NVML. Its lease is claimed while GPUs are changed.
 	Session *nvml.Session
-	// Lease is claimed while GPUs are changed. If nil, it is not: no other program must use
-	// NVML then.
-	Lease *contract.Lease
 	// StateDir is the folder of the journal. It is created if it is missing.
 	StateDir string
 	// Reset resets GPUs.

@@ -194,7 +194,7 @@ func TestNothingIsChangedAfterTheLimit(t *testing.T) {
 	r := newRig(t, "--gpus=1", "--model=a30")
 	req := r.ask(map[int]string{0: "2g.12gb 2g.12gb"})
 	a, err := apply.New(apply.Config{
-		Session: r.session, Lease: lease(r.dir), StateDir: filepath.Join(r.dir, "state"), Limit: time.Second,
+		Session: r.session, StateDir: filepath.Join(r.dir, "state"), Limit: time.Second,
 		Reset: resetFunc(func() error {
 			r.run("reset --takes 0s 0")
 			r.run("set latency=2s")

@@ -91,7 +91,7 @@ func openSession() (*nvml.Session, error) {
 func applier(session *nvml.Session, reset apply.Resetter, log *slog.Logger) (*apply.Applier, error) {
 	dir := os.Getenv("APPLY_TEST_DIR")
 	return apply.New(apply.Config{
-		Session: session, Lease: lease(dir), StateDir: filepath.Join(dir, "state"), Reset: reset,
+		Session: session, StateDir: filepath.Join(dir, "state"), Reset: reset,
 		Patience: 100 * time.Millisecond, Limit: limit, Log: log,
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 
-	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
@@ -131,13 +130,11 @@ func unchanged(p Plan) Result {
 
 // alone claims the lease, plans with f by what that observes, and executes the plan.
 func (a *Applier) alone(ctx context.Context, reason string, f func(*observer, *journal) (Plan, error)) (r Result, err error) {
-	var grant *contract.Grant
-	if a.cfg.Lease != nil {
-		if grant, err = a.cfg.Lease.Claim(ctx, Owner, reason, a.cfg.Limit); err != nil {
-			return Result{}, fmt.Errorf("%s: %w", reason, err)
-		}
-		defer func() { err = errors.Join(err, grant.Release()) }()
+	grant, err := a.cfg.Session.Claim(ctx, Owner, reason, a.cfg.Limit)
+	if err != nil {
+		return Result{}, fmt.Errorf("%s: %w", reason, err)
 	}
+	defer func() { err = errors.Join(err, grant.Release()) }()
 	j, err := a.journal()
 	if err != nil {
 		return Result{}, err
