@@ -50,19 +50,38 @@ type InUse struct {
 	Index int
 	// Holders is empty if the driver says that it is in use, and lists no process.
 	Holders []Holder
+	// Open are processes that have the device node of the GPU open then, and Modules the kernel
+	// modules that can keep it. Both may be empty also if there are some.
+	Open    []Holder
+	Modules []string
 }
 
 // Error names the GPU, the processes and the fix.
 func (e *InUse) Error() string {
 	if len(e.Holders) == 0 {
-		return fmt.Sprintf("GPU %d (%s) is in use, and the driver lists no process of it: see which programs have /dev/nvidia* open (fuser -v /dev/nvidia*), and end them",
-			e.Index, e.GPU)
+		return fmt.Sprintf("GPU %d (%s) is in use, and the driver lists no process of it: %s", e.Index, e.GPU, e.suspects())
 	}
-	names := make([]string, 0, len(e.Holders))
-	for _, h := range e.Holders {
+	return fmt.Sprintf("GPU %d (%s) is in use by %s: end it, or wait for it", e.Index, e.GPU, named(e.Holders))
+}
+
+// suspects returns what may hold a GPU of which the driver lists no process, and how to find it.
+func (e *InUse) suspects() string {
+	text := "usually nvidia-persistenced, nv-hostengine of DCGM or an X server of the host has it open"
+	if len(e.Open) > 0 {
+		text = named(e.Open) + " has it open"
+	}
+	if len(e.Modules) > 0 {
+		text += ", or a display uses it through " + strings.Join(e.Modules, " and ")
+	}
+	return text + ": find it with fuser -v /dev/nvidia* and lsmod | grep nvidia_, and stop it"
+}
+
+func named(holders []Holder) string {
+	names := make([]string, 0, len(holders))
+	for _, h := range holders {
 		names = append(names, h.String())
 	}
-	return fmt.Sprintf("GPU %d (%s) is in use by %s: end it, or wait for it", e.Index, e.GPU, strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }
 
 // RebootError is returned for a GPU whose mode takes effect only after a reboot.

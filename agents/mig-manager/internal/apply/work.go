@@ -193,15 +193,13 @@ func (w *work) do(m *member, g mig.GPU, to mig.Layout) error {
 // holders returns an *InUse with the processes that use a GPU, or what a step destroys of it.
 func (w *work) holders(m *member, s *mig.Step) error {
 	e := &InUse{GPU: m.id, Index: m.index}
-	list, err := w.view.Processes(m.id)
-	if err != nil {
-		return e
+	if list, err := w.view.Processes(m.id); err == nil {
+		g, err := w.view.GPU(m.id)
+		list = slices.DeleteFunc(list, func(p mig.Process) bool { return s != nil && err == nil && !concerns(g, *s, p) })
+		e.Holders = w.cfg.Processes.name(list)
 	}
-	g, err := w.view.GPU(m.id)
-	for _, p := range list {
-		if s == nil || err != nil || concerns(g, *s, p) {
-			e.Holders = append(e.Holders, w.cfg.Processes.name([]mig.Process{p})...)
-		}
+	if len(e.Holders) == 0 {
+		e.Open, e.Modules = w.cfg.Processes.open(m.gpu), w.cfg.Processes.display()
 	}
 	return e
 }
