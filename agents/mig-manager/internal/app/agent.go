@@ -114,7 +114,7 @@ func (r *running) config(c *cli.Context, host agent.Host) (manager.Config, error
 	systemd := clients.Systemd{Socket: filepath.Join(c.Path("host-root-mount"), "run/dbus/system_bus_socket")}
 	holders := &users.Finder{Source: r.source, Kubelet: r.kubelet, Client: client}
 	cfg := manager.Config{
-		Client: client, Report: func(kube.Event) {}, GPUs: gpus, Recover: gpus.recoverer(holders.Held), Select: files.selected,
+		Client: client, Report: func(kube.Event) {}, GPUs: gpus, Recover: gpus.recoverer(holders.All), Select: files.selected,
 		Held: holders.Held, Users: holders.Of,
 		Reboot: systemd.Reboot, Default: c.String("default-config"), Options: options, Contract: r.driver.Contract,
 		DriverVersion: r.driverVersion, RebootFile: filepath.Join(c.Path("state-dir"), "reboot.json"),

@@ -11,8 +11,11 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
+	"outrigger.dev/agents/mig-manager/internal/users"
 	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/procowner"
 )
 
 // partitioner is an Applier in the terms of the manager. A decision begins with Read: what that
@@ -56,18 +59,27 @@ func heldOf(held manager.Held) apply.Held {
 	out := apply.Held{}
 	for id, devices := range held {
 		for _, d := range devices {
-			out[id] = append(out[id], mig.Process{GPUInstance: d.GPUInstance, ComputeInstance: d.ComputeInstance})
+			out[id] = append(out[id], apply.Holder{GPUInstance: d.GPUInstance, ComputeInstance: d.ComputeInstance})
 		}
 	}
 	return out
 }
 
 // recoverer returns that of manager.Config. What held returns is spared.
-func (p *partitioner) recoverer(held func(context.Context) (manager.Held, error)) func(context.Context, manager.Wish) error {
+func (p *partitioner) recoverer(held func(context.Context) (map[gpu.UUID][]users.Holding, error)) func(context.Context, manager.Wish) error {
 	return func(ctx context.Context, wish manager.Wish) error {
 		_, err := p.Applier.Recover(ctx, wish, func(ctx context.Context) (apply.Held, error) {
 			list, err := held(ctx)
-			return heldOf(list), err
+			out := apply.Held{}
+			for id, holdings := range list {
+				for _, h := range holdings {
+					out[id] = append(out[id], apply.Holder{
+						Pod:         procowner.Pod{Namespace: h.Namespace, Name: h.Pod},
+						GPUInstance: h.GPUInstance, ComputeInstance: h.ComputeInstance,
+					})
+				}
+			}
+			return out, err
 		})
 		return err
 	}

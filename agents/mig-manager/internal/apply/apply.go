@@ -91,8 +91,9 @@ func New(cfg Config) (*Applier, error) {
 	return &Applier{cfg: cfg, reader: partition.New()}, nil
 }
 
-// Held are users of GPUs that the driver does not know.
-type Held map[gpu.UUID][]mig.Process
+// Held are users of GPUs that the driver does not know, such as containers without a process. Their
+// PID is 0.
+type Held map[gpu.UUID][]Holder
 
 // Request is what GPUs shall be.
 type Request struct {

@@ -2,7 +2,6 @@ package apply_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
-	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 )
 
@@ -67,7 +65,7 @@ func TestWhatIsHeldIsSpared(t *testing.T) {
 			g := r.gpus()[0]
 			held := g.Layout[start]
 			req := r.ask(map[int]string{0: "2g.12gb 1g.6gb 1g.6gb"})
-			req.Held = map[gpu.UUID][]mig.Process{g.UUID: {{GPUInstance: held.ID, ComputeInstance: held.Compute[0].ID}}}
+			req.Held = apply.Held{g.UUID: {{GPUInstance: held.ID, ComputeInstance: held.Compute[0].ID}}}
 			if _, err := r.a.Apply(t.Context(), req); err != nil {
 				t.Fatal(err)
 			}
@@ -234,19 +232,8 @@ func TestAJournalThatIsDoneIsNotRolledBack(t *testing.T) {
 	r := newRig(t, "--gpus=1", "--model=h100-80")
 	r.run("mig mode 0 on")
 	r.run("mig create 0 3g.40gb@4 2g.20gb@0")
-	g, before := r.gpus()[0], r.state()
-	text, err := json.Marshal(map[string]any{"version": 1, "gpus": []any{map[string]any{
-		"uuid": g.UUID, "before": mig.State{}, "goal": g.State,
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(r.dir, "state"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(r.dir, "state", "journal.json"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	before := r.state()
+	r.interrupted(mig.State{}, r.gpus()[0].State)
 	r.run("set nvmlGpuInstanceDestroy.return=19")
 	if res, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: "3g.40gb 4g.40gb"})); err == nil {
 		t.Errorf("Apply() = %+v", res)

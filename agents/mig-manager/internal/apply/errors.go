@@ -5,11 +5,13 @@ import (
 	"strings"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/procowner"
 )
 
-// Holder is a process that uses a GPU.
+// Holder is a process that uses a GPU, or a container to which it is allocated.
 type Holder struct {
+	// PID is 0 for a container of which no process is known.
 	PID int
 	// Command is the name of the program, empty if it is not known.
 	Command string
@@ -21,9 +23,17 @@ type Holder struct {
 	GPUInstance, ComputeInstance uint32
 }
 
+// process returns what is used, by whom.
+func (h Holder) process() mig.Process {
+	return mig.Process{PID: h.PID, GPUInstance: h.GPUInstance, ComputeInstance: h.ComputeInstance}
+}
+
 // String returns the process, its command, what it belongs to, and the instance that it uses.
 func (h Holder) String() string {
 	text := fmt.Sprintf("process %d", h.PID)
+	if h.PID == 0 {
+		text = "a container"
+	}
 	if h.Command != "" {
 		text += " (" + h.Command + ")"
 	}

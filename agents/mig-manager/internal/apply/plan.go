@@ -122,7 +122,7 @@ func faultError(g mig.GPU) error { return fmt.Errorf("%s: %s", g.Fault.Op, g.Fau
 
 // target returns the layout that a GPU shall have once its mode is on. held are users beside the
 // processes that the driver lists.
-func (o *observer) target(g mig.GPU, d mig.Desired, held []mig.Process) (mig.Layout, error) {
+func (o *observer) target(g mig.GPU, d mig.Desired, held []Holder) (mig.Layout, error) {
 	want := maps.Clone(d.Devices)
 	maps.DeleteFunc(want, func(_ gpu.Profile, n int) bool { return n == 0 })
 	if len(want) > 0 && len(g.Board.Profiles) == 0 {
@@ -137,8 +137,8 @@ func (o *observer) target(g mig.GPU, d mig.Desired, held []mig.Process) (mig.Lay
 	read := sync.OnceFunc(func() { busy, failed = o.processes(g.UUID) })
 	layout, err := plan.Target(g.Board, now, want, func(i mig.Instance) bool {
 		read()
-		used := func(p mig.Process) bool { return uses(p, i) }
-		return slices.ContainsFunc(busy, used) || slices.ContainsFunc(held, used)
+		return slices.ContainsFunc(busy, func(p mig.Process) bool { return uses(p, i) }) ||
+			slices.ContainsFunc(held, func(h Holder) bool { return uses(h.process(), i) })
 	})
 	return layout, errors.Join(failed, err)
 }
@@ -198,6 +198,16 @@ func (c Change) ends(p mig.Process) bool {
 			return of.ID == p.ComputeInstance && !slices.ContainsFunc(c.Target.Layout[at].Compute, of.Equal)
 		})
 	})
+}
+
+// hold adds those of held whose devices the change takes, but for pods of which a process is known.
+func (c *Change) hold(held []Holder) {
+	for _, h := range held {
+		same := func(o Holder) bool { return h.Pod.Name != "" && o.Pod == h.Pod }
+		if c.ends(h.process()) && !slices.ContainsFunc(c.Holders, same) {
+			c.Holders = append(c.Holders, h)
+		}
+	}
 }
 
 // addPeers adds the GPUs that have to be reset with those of the plan: on boards of Ampere,

@@ -2,9 +2,11 @@ package apply_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/procowner"
 )
 
 // waiting returns a node whose GPU 0 waits for a reboot, and what was asked of it.
@@ -97,9 +100,9 @@ func TestARecoverySparesWhatIsHeld(t *testing.T) {
 	before := r.state()
 	g := r.gpus()[0]
 	held := func(context.Context) (apply.Held, error) {
-		return apply.Held{g.UUID: {{GPUInstance: g.Layout[0].ID, ComputeInstance: g.Layout[0].Compute[0].ID}}}, nil
+		return apply.Held{g.UUID: {{Pod: procowner.Pod{Namespace: "default", Name: "train"}, GPUInstance: g.Layout[0].ID, ComputeInstance: g.Layout[0].Compute[0].ID}}}, nil
 	}
-	if _, err := r.a.Recover(t.Context(), req.Desired, held); err == nil || !strings.Contains(err.Error(), "a container holds") {
+	if _, err := r.a.Recover(t.Context(), req.Desired, held); err == nil || !strings.Contains(err.Error(), "a container of pod default/train on GPU instance") {
 		t.Errorf("Recover() = %v", err)
 	}
 	expect(t, "states", r.state(), before)
@@ -107,4 +110,61 @@ func TestARecoverySparesWhatIsHeld(t *testing.T) {
 		t.Error(err)
 	}
 	r.untouched([]string{"true true 2g.12gb@2:2/2@0"})
+}
+
+// interrupted leaves the journal of a change of GPU 0 that has begun.
+func (r *rig) interrupted(before, goal mig.State) {
+	r.t.Helper()
+	text, err := json.Marshal(map[string]any{"version": 1, "gpus": []any{map[string]any{
+		"uuid": r.gpus()[0].UUID, "before": before, "goal": goal,
+		"desired": mig.Desired{Enabled: goal.Enabled, Devices: goal.Layout.Devices()},
+	}}})
+	dir := filepath.Join(r.dir, "state")
+	if err := errors.Join(err, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "journal.json"), text, 0o600)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// A change of the mode that was interrupted is ended once nothing uses the GPU: neither a process on
+// the whole of it, nor a container to which it is allocated and that has no process yet.
+func TestARecoveryOfTheModeWaitsForTheUsersOfTheGPU(t *testing.T) {
+	whole, err := gpu.ParseProfile("7g.80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	divided := mig.State{Enabled: true, Pending: true, Layout: mig.Layout{{
+		Profile: whole, Placement: gpu.Placement{Size: 8}, Compute: []mig.Compute{{Slices: 7, Placement: gpu.Placement{Size: 7}}},
+	}}}
+	for name, c := range map[string]struct {
+		mode, want   string
+		before, goal mig.State
+	}{
+		"back to off, from on without devices":   {"on", "false false", mig.State{}, divided},
+		"back to on, after a reboot with it off": {"off", "true true 7g.80gb@0:8/7@0", divided, mig.State{Enabled: true, Pending: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "--gpus=1", "--model=h100-80")
+			r.run("mig mode 0 %s", c.mode)
+			r.interrupted(c.before, c.goal)
+			id, before := r.gpus()[0].UUID, r.state()
+			waits := func(who string, held apply.Held) {
+				t.Helper()
+				_, err := r.a.Recover(t.Context(), nil, func(context.Context) (apply.Held, error) { return held, nil })
+				if used, ok := errors.AsType[*apply.InUse](err); !ok || used.Index != 0 || !strings.Contains(err.Error(), who) {
+					t.Errorf("Recover() = %v, want that it waits for %s", err, who)
+				}
+				expect(t, "states", r.state(), before)
+			}
+			r.run("proc add --pid %d 0", os.Getpid())
+			waits("process "+strconv.Itoa(os.Getpid())+" (apply.test)", nil)
+			r.run("proc end 0 %d", os.Getpid())
+			waits("a container of pod default/train: ", apply.Held{id: {{
+				Pod: procowner.Pod{Namespace: "default", Name: "train"}, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance,
+			}}})
+			if _, err := r.a.Recover(t.Context(), nil, nil); err != nil {
+				t.Error(err)
+			}
+			r.untouched([]string{c.want})
+		})
+	}
 }

@@ -200,22 +200,16 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held Hel
 			errs = append(errs, fmt.Errorf("recover MIG layout of GPU %d (%s): %w", g.Index, g.UUID, err))
 			continue
 		}
-		if len(c.Holders) > 0 {
+		if c.hold(held[g.UUID]); len(c.Holders) > 0 {
 			errs = append(errs, &InUse{GPU: g.UUID, Index: g.Index, Holders: c.Holders})
-			continue
-		}
-		if slices.ContainsFunc(held[g.UUID], c.ends) {
-			errs = append(errs, heldError(g))
 			continue
 		}
 		c.desired = e.Desired
 		p.GPUs = append(p.GPUs, c)
 	}
 	err := o.addPeers(&p)
-	for _, c := range p.GPUs {
-		if c.fabric && slices.ContainsFunc(held[c.GPU.UUID], c.ends) {
-			err = errors.Join(err, heldError(c.GPU))
-		}
+	for i := range p.GPUs {
+		p.GPUs[i].hold(held[p.GPUs[i].GPU.UUID])
 	}
 	if err := errors.Join(err, p.Busy()); err != nil {
 		return Plan{}, errors.Join(append(errs, err)...)
@@ -227,10 +221,6 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held Hel
 		o.cfg.Log.Warn("cannot recover a mig layout now, the journal keeps it", "err", err)
 	}
 	return p, nil
-}
-
-func heldError(g mig.GPU) error {
-	return fmt.Errorf("recover MIG layout of GPU %d (%s): a container holds a MIG device that has to go: wait for its pod to end, or delete it", g.Index, g.UUID)
 }
 
 // gone reports whether a GPU is not on the node. A GPU that does not tell its UUID may be it.

@@ -54,25 +54,51 @@ func (f *Finder) Of(ctx context.Context, c manager.Change) ([]manager.User, erro
 	return out, nil
 }
 
-// Held returns the MIG devices that containers hold whose pods have not ended.
-func (f *Finder) Held(ctx context.Context) (manager.Held, error) {
+// Holding is a container, and the MIG device that it holds; of the whole GPU, both numbers are
+// gpu.NoInstance.
+type Holding struct {
+	manager.User
+	manager.Device
+}
+
+// All returns the containers that hold a GPU or MIG device, and whose pods have not ended.
+func (f *Finder) All(ctx context.Context) (map[gpu.UUID][]Holding, error) {
 	node, by, err := f.read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := manager.Held{}
+	out := map[gpu.UUID][]Holding{}
+	add := func(g gpu.GPU, d manager.Device, list []manager.User) {
+		for _, u := range list {
+			if !f.ended(ctx, u) {
+				out[g.UUID] = append(out[g.UUID], Holding{u, d})
+			}
+		}
+	}
 	for _, g := range node.GPUs {
+		add(g, manager.Device{GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance}, using(by[g.UUID], g.Index, ""))
 		if g.MIG == nil {
 			continue
 		}
 		for _, d := range g.MIG.Devices {
-			runs := func(u manager.User) bool { return !f.ended(ctx, u) }
-			if slices.ContainsFunc(using(by[d.UUID], g.Index, ""), runs) {
-				out[g.UUID] = append(out[g.UUID], manager.Device{GPUInstance: d.GPUInstance, ComputeInstance: d.ComputeInstance})
-			}
+			add(g, manager.Device{GPUInstance: d.GPUInstance, ComputeInstance: d.ComputeInstance}, using(by[d.UUID], g.Index, d.Profile.String()))
 		}
 	}
 	return out, nil
+}
+
+// Held returns the MIG devices that containers hold whose pods have not ended.
+func (f *Finder) Held(ctx context.Context) (manager.Held, error) {
+	all, err := f.All(ctx)
+	out := manager.Held{}
+	for id, list := range all {
+		for _, h := range list {
+			if h.GPUInstance != gpu.NoInstance && !slices.Contains(out[id], h.Device) {
+				out[id] = append(out[id], h.Device)
+			}
+		}
+	}
+	return out, err
 }
 
 // read returns the GPUs of the node, and to which containers the kubelet has allocated them.

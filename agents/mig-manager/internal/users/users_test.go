@@ -121,6 +121,13 @@ func TestPodsThatHaveEnded(t *testing.T) {
 	if held, err := f.Held(t.Context()); err != nil || cmp.Diff(want, held) != "" {
 		t.Errorf("Held() = %v, %v, want %v", held, err, want)
 	}
+	whole := []users.Holding{{
+		User:   manager.User{Namespace: "default", Pod: "gone", Container: "main", GPU: g.Index},
+		Device: manager.Device{GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance},
+	}}
+	if all, err := f.All(t.Context()); err != nil || len(all) != 2 || cmp.Diff(whole, all[g.UUID]) != "" || len(all[first.UUID]) != 1 || all[first.UUID][0].Pod != "idle" {
+		t.Errorf("All() = %+v, %v", all, err)
+	}
 	kubelet.Set(podresourcestest.Pod("default", "gone", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))))
 	got, err := f.Of(t.Context(), change)
 	if err != nil || len(got) != 1 {
