@@ -101,7 +101,7 @@ func (r *running) config(c *cli.Context, host agent.Host) (manager.Config, error
 		Session: session, StateDir: c.Path("state-dir"),
 		Reset:     apply.SMI{DriverRoot: r.driver.Root.CtrPath()},
 		Processes: apply.Processes{Proc: host.ProcRoot, PodLogs: c.Path("pod-logs-dir")},
-		Board:     knownBoard, Log: r.log,
+		Sys:       host.SysRoot, Board: knownBoard, Log: r.log,
 		Devices: devicesOf(host, r.driver.Root),
 	})
 	if err != nil {

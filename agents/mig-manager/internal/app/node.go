@@ -40,7 +40,7 @@ func openNode(c *cli.Context, log *slog.Logger) (*node, error) {
 	}
 	a, err := apply.New(apply.Config{
 		Session: session, StateDir: c.Path("state-dir"),
-		Reset: apply.SMI{DriverRoot: d.Root.CtrPath()}, Processes: apply.Processes{Proc: host.ProcRoot},
+		Reset: apply.SMI{DriverRoot: d.Root.CtrPath()}, Processes: apply.Processes{Proc: host.ProcRoot}, Sys: host.SysRoot,
 		Board: knownBoard, Log: log,
 		Devices: devicesOf(host, d.Root),
 	})

@@ -17,6 +17,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -42,6 +43,9 @@ type Config struct {
 	Reset Resetter
 	// Processes names the processes that use GPUs.
 	Processes Processes
+	// Sys is the host's /sys, which is the default. It tells whether NVML shows all GPUs of the node
+	// to this process.
+	Sys string
 	// Board returns what a product can be divided into, and false if that is not known. It
 	// is asked for GPUs of which the driver does not report it while MIG mode is off. If
 	// nil, none is known.
@@ -85,6 +89,7 @@ func New(cfg Config) (*Applier, error) {
 	if cfg.Board == nil {
 		cfg.Board = func(gpu.PCI, uint64) (mig.Board, bool) { return mig.Board{}, false }
 	}
+	cfg.Sys = cmp.Or(cfg.Sys, "/sys")
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}

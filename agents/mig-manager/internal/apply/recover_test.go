@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -49,6 +50,50 @@ func TestAGPUThatIsGoneIsForgotten(t *testing.T) {
 	if !strings.Contains(r.log.String(), other) {
 		t.Errorf("the log does not name the GPU: %s", r.log)
 	}
+}
+
+// A process that does not see all GPUs, as in a container with some of them, does not know that the
+// others are gone: their entries stay, until somebody recovers them who does.
+func TestAGPUThatIsNotVisibleIsKept(t *testing.T) {
+	r, req := waiting(t, "2g.12gb", "--gpus=2", "--model=a30")
+	id, path := r.gpus()[0].UUID, filepath.Join(r.dir, "state", "journal.json")
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &strings.Builder{}
+	a, err := apply.New(apply.Config{
+		Session: r.session, StateDir: filepath.Dir(path), Reset: r, Sys: filepath.Join(r.node.Root, "sys"), Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.idle()
+	node := filepath.Join(r.node.Root, "dev", "nvidia0")
+	if err := os.Rename(node, node+".hidden"); err != nil {
+		t.Fatal(err)
+	}
+	if gpus := r.gpus(); len(gpus) != 1 || gpus[0].UUID == id {
+		t.Fatalf("GPUs: %+v", gpus)
+	}
+	if _, err := a.Recover(t.Context(), req.Desired, nil); err == nil || !strings.Contains(err.Error(), string(id)) || !strings.Contains(err.Error(), "1 of the 2 GPUs") {
+		t.Errorf("Recover() = %v", err)
+	}
+	// A change of another GPU leaves the entry alone.
+	if _, err := a.Apply(t.Context(), r.ask(map[int]string{0: "4g.24gb"})); err != nil {
+		t.Error(err)
+	}
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+		t.Errorf("the journal was %s, and is %s (%v)", before, after, err)
+	}
+	r.idle()
+	if err := os.Rename(node+".hidden", node); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Recover(t.Context(), req.Desired, nil); err != nil {
+		t.Error(err)
+	}
+	r.untouched([]string{"true true 2g.12gb@2:2/2@0", "true true 4g.24gb@0:4/4@0"})
 }
 
 // What can have been made by hand meanwhile is what the config asks: it is not made anew.

@@ -92,7 +92,7 @@ func applier(session *nvml.Session, reset apply.Resetter, log *slog.Logger) (*ap
 	dir := os.Getenv("APPLY_TEST_DIR")
 	return apply.New(apply.Config{
 		Session: session, StateDir: filepath.Join(dir, "state"), Reset: reset,
-		Patience: 100 * time.Millisecond, Limit: limit, Log: log,
+		Patience: 100 * time.Millisecond, Limit: limit, Log: log, Sys: filepath.Join(os.Getenv("APPLY_TEST_ROOT"), "sys"),
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/gpu/nvml"
 	"outrigger.dev/pkg/gpu/nvml/partition"
+	"outrigger.dev/pkg/pci"
 )
 
 // Apply does what a request asks. The error is for a request of which nothing was done:
@@ -172,12 +173,17 @@ func granted[T any](ctx context.Context, t *transaction, f func(*partition.View)
 
 // recover returns the way of the GPUs of a journal to one of their two states. GPUs that
 // are at one, or that have what wanted asks of them, leave the journal, and so do those that
-// are not on the node any more: a GPU that comes back has no instances.
+// are not on the node any more: a GPU that comes back has no instances. Those that NVML only does
+// not show to this process stay in it.
 func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held Held) (Plan, error) {
 	var p Plan
 	var errs []error
 	for _, e := range slices.Clone(j.GPUs) {
 		if o.gone(e.UUID) {
+			if err := o.hides(); err != nil {
+				errs = append(errs, fmt.Errorf("recover MIG layout of GPU %d (%s): %w; the journal keeps it", e.Index, e.UUID, err))
+				continue
+			}
 			o.cfg.Log.Warn("a gpu whose mig layout was not finished is not on the node any more, forgetting it", "gpu", e.Index, "uuid", e.UUID)
 			j.drop(e.UUID)
 			continue
@@ -226,6 +232,25 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held Hel
 // gone reports whether a GPU is not on the node. A GPU that does not tell its UUID may be it.
 func (o *observer) gone(id gpu.UUID) bool {
 	return !slices.ContainsFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == id || g.UUID == "" })
+}
+
+// hides returns an error if NVML may not show all GPUs of the node to this process, as in a container
+// that has some of them.
+func (o *observer) hides() error {
+	devices, err := pci.Scan(o.cfg.Sys)
+	if err != nil {
+		return fmt.Errorf("whether it is on the node is not known: %w", err)
+	}
+	bound := 0
+	for _, d := range devices {
+		if d.GPU() && d.Driver == "nvidia" {
+			bound++
+		}
+	}
+	if len(o.gpus) >= bound {
+		return nil
+	}
+	return fmt.Errorf("NVML shows %d of the %d GPUs of the node to this process, and not this one: recover it where all are visible, as on the host", len(o.gpus), bound)
 }
 
 // has reports whether a GPU has what is asked of it.
