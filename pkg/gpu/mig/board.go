@@ -63,6 +63,25 @@ func (b Board) Profile(name gpu.Profile) (Profile, bool) {
 	return b.Profiles[i], true
 }
 
+// Beside returns what the board admits beside instances that stay.
+func (b Board) Beside(list []Unlisted) Board {
+	if len(list) == 0 {
+		return b
+	}
+	b.Profiles = slices.Clone(b.Profiles)
+	for _, u := range list {
+		b.ComputeSlices -= u.ComputeSlices
+		for i := range b.Profiles {
+			p := &b.Profiles[i]
+			p.Placements = slices.DeleteFunc(slices.Clone(p.Placements), func(at gpu.Placement) bool {
+				return at.Start < u.Placement.Start+u.Placement.Size && u.Placement.Start < at.Start+at.Size
+			})
+			p.Max = min(p.Max, len(p.Placements))
+		}
+	}
+	return b
+}
+
 // Of returns the kind of compute instance with so many slices.
 func (p Profile) Of(computeSlices int) (ComputeProfile, bool) {
 	i := slices.IndexFunc(p.Compute, func(c ComputeProfile) bool { return c.Slices == computeSlices })

@@ -1,6 +1,10 @@
 package mig
 
-import "outrigger.dev/pkg/gpu"
+import (
+	"fmt"
+
+	"outrigger.dev/pkg/gpu"
+)
 
 // GPU is what a change of the MIG layout has to know of one GPU.
 type GPU struct {
@@ -17,6 +21,9 @@ type GPU struct {
 	NeedsReset bool  `json:"needsReset"`
 	Board      Board `json:"board"`
 	State
+	// Unlisted are GPU instances that are not in Layout, because NVML does not list their profiles.
+	// Nobody can make them again, so that they stay.
+	Unlisted []Unlisted `json:"unlisted,omitempty"`
 	// Fault is set if the GPU cannot be read. Then only Index, and what could be read
 	// before, is set.
 	Fault *gpu.Fault `json:"fault,omitempty"`
@@ -44,4 +51,20 @@ type Process struct {
 	// GPUInstance and ComputeInstance are gpu.NoInstance if the process uses the whole GPU.
 	GPUInstance     uint32 `json:"gpuInstance"`
 	ComputeInstance uint32 `json:"computeInstance"`
+}
+
+// Unlisted is a GPU instance of a profile that NVML does not list, as a driver may have one that is
+// newer than its library.
+type Unlisted struct {
+	// ID is NVML's number of the instance, and ProfileID that of its profile.
+	ID        uint32        `json:"id"`
+	ProfileID uint32        `json:"profileID"`
+	Placement gpu.Placement `json:"placement"`
+	// ComputeSlices is what it takes of the GPU's, 0 if NVML does not tell.
+	ComputeSlices int `json:"computeSlices"`
+}
+
+// String returns the numbers of the instance and of its profile, and where it is.
+func (u Unlisted) String() string {
+	return fmt.Sprintf("GPU instance %d of the unlisted profile %d at %s", u.ID, u.ProfileID, place(u.Placement))
 }

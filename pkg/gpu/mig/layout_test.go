@@ -70,3 +70,19 @@ func TestBoard(t *testing.T) {
 		t.Error("found a compute instance profile that the board does not have")
 	}
 }
+
+func TestBeside(t *testing.T) {
+	at := func(start, size int) gpu.Placement { return gpu.Placement{Start: start, Size: size} }
+	board := mig.Board{MemorySlices: 8, ComputeSlices: 7, Profiles: []mig.Profile{
+		{Name: profile(t, "2g.20gb"), Max: 3, Placements: []gpu.Placement{at(0, 2), at(2, 2), at(4, 2)}},
+		{Name: profile(t, "7g.80gb"), Max: 1, Placements: []gpu.Placement{at(0, 8)}},
+	}}
+	rest := board.Beside([]mig.Unlisted{{ID: 5, ProfileID: 99, Placement: at(3, 1), ComputeSlices: 1}})
+	two, whole := rest.Profiles[0], rest.Profiles[1]
+	if rest.ComputeSlices != 6 || len(two.Placements) != 2 || two.Placements[1] != at(4, 2) || two.Max != 2 || len(whole.Placements) != 0 || whole.Max != 0 {
+		t.Errorf("Beside() = %+v", rest)
+	}
+	if len(board.Profiles[0].Placements) != 3 || board.Profiles[0].Max != 3 || board.Profiles[0].Placements[1] != at(2, 2) {
+		t.Errorf("the board has changed: %+v", board)
+	}
+}

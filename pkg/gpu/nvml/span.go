@@ -9,6 +9,7 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -41,6 +42,9 @@ type user struct {
 // Present returns the bus IDs of the GPUs that the kernel driver had when NVML
 // was initialized.
 func (n *Span) Present() []string { return n.present }
+
+// Proc returns the host's /proc, in which the kernel driver shows what NVML may not.
+func (n *Span) Proc() driverproc.Root { return n.session.cfg.Proc }
 
 // Stale reports whether GPUs were added or removed since NVML was initialized. NVML
 // lists the new set of GPUs only after it is initialized again.

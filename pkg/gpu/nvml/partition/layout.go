@@ -48,7 +48,7 @@ func (v *View) layout(k *known) error {
 	}
 	layout.Sort()
 	k.gpu.Layout = layout
-	return nil
+	return v.unlisted(k)
 }
 
 // instance reads a GPU instance of the profile at this place of the board.

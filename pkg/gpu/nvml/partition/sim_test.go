@@ -182,6 +182,30 @@ func TestProfilesAppearWithTheMode(t *testing.T) {
 	})
 }
 
+// An instance of a profile that NVML does not list is seen.
+func TestUnlistedInstances(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=h100-80")
+	r.node.Run("mig mode", "0", "on")
+	r.node.Run("mig create", "0", "1g.20gb@2", "3g.40gb@4", "1g.10gb@0")
+	all := r.read()[0]
+	if len(all.Layout) != 3 || len(all.Unlisted) != 0 {
+		t.Fatalf("layout: %v, unlisted: %v", all.Layout, all.Unlisted)
+	}
+	at := slices.IndexFunc(all.Layout, func(i mig.Instance) bool { return i.Profile.GB == 20 })
+	r.node.Run("set", "nvmlDeviceGetGpuInstanceProfileInfo.return=3@10") // NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV2
+	r.reader = partition.New()
+	g := r.read()[0]
+	p, _ := all.Board.Profile(all.Layout[at].Profile)
+	want := []mig.Unlisted{{ID: all.Layout[at].ID, ProfileID: p.ID, Placement: gpu.Placement{Start: 2, Size: 2}, ComputeSlices: 1}}
+	if !slices.Equal(g.Unlisted, want) || len(g.Layout) != 2 {
+		t.Errorf("unlisted: %v, want %v; layout: %v", g.Unlisted, want, g.Layout)
+	}
+	r.node.Run("mig destroy", "0", fmt.Sprint(want[0].ID))
+	if g := r.read()[0]; len(g.Unlisted) != 0 {
+		t.Errorf("unlisted after it was destroyed: %v", g.Unlisted)
+	}
+}
+
 // A driver that does not take places of compute instances chooses them.
 func TestComputeInstancesWithoutPlaces(t *testing.T) {
 	r := newRig(t, "--gpus=1", "--model=h100-80")
