@@ -11,7 +11,6 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/boards"
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
-	"outrigger.dev/agents/mig-manager/internal/plan"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
@@ -112,7 +111,7 @@ func offline(c *cli.Context, config migconfig.Config, name string, gpus []mig.GP
 		switch {
 		case !want.Enabled:
 		case !c.Bool("mode-only"):
-			target.Layout, err = plan.Target(g.Board, g.Layout, want.Devices, nil)
+			target.Layout, err = apply.Fit(g, want.Devices, nil)
 			refused.Add(g, err)
 		case g.Enabled:
 			target.Layout = g.Layout

@@ -21,6 +21,11 @@ func choose(config migconfig.Config, name string, gpus []mig.GPU, log *slog.Logg
 	for _, g := range s.Unmatched {
 		log.Info("gpu is not selected by the config, it stays as it is", "gpu", g.Index, "product", g.Name)
 	}
+	for _, g := range gpus {
+		for _, u := range g.Unlisted {
+			log.Warn("gpu has an instance of a profile that nvml does not list, it stays as it is", "gpu", g.Index, "instance", u.String())
+		}
+	}
 	for _, g := range s.Incapable {
 		log.Debug("gpu has no mig mode, there is nothing to do", "gpu", g.Index, "product", g.Name)
 	}

@@ -105,8 +105,8 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request) (Change, error)
 	case d.Enabled && req.Layouts[g.UUID] != nil:
 		target.Layout = slices.Clone(req.Layouts[g.UUID])
 		target.Layout.Sort()
-		if err := fits(g.Board, target.Layout); err != nil {
-			return Change{}, err
+		if err := fits(room(g), target.Layout); err != nil {
+			return Change{}, beside(g, err, func(b mig.Board) error { return fits(b, target.Layout) })
 		}
 	case d.Enabled:
 		var err error
@@ -128,14 +128,10 @@ func (o *observer) target(g mig.GPU, d mig.Desired, held []Holder) (mig.Layout, 
 	if len(want) > 0 && len(g.Board.Profiles) == 0 {
 		return nil, fmt.Errorf("the driver does not report the profiles of %s while its MIG mode is off: turn only the mode on first (--mode-only)", g.Name)
 	}
-	now := g.Layout
-	if !g.Enabled {
-		now = nil
-	}
 	var busy []mig.Process
 	var failed error
 	read := sync.OnceFunc(func() { busy, failed = o.processes(g.UUID) })
-	layout, err := plan.Target(g.Board, now, want, func(i mig.Instance) bool {
+	layout, err := Fit(g, want, func(i mig.Instance) bool {
 		read()
 		return slices.ContainsFunc(busy, func(p mig.Process) bool { return uses(p, i) }) ||
 			slices.ContainsFunc(held, func(h Holder) bool { return uses(h.process(), i) })
@@ -157,7 +153,7 @@ func Toward(g mig.GPU, target mig.State) Change {
 	case g.Enabled != target.Enabled:
 		c.Steps = append(plan.Steps(g.Board, g.Layout, nil), plan.Steps(g.Board, nil, target.Layout)...)
 	case g.Enabled:
-		c.Steps = plan.Steps(g.Board, g.Layout, target.Layout)
+		c.Steps = plan.Steps(room(g), g.Layout, target.Layout)
 	}
 	return c
 }
@@ -165,6 +161,9 @@ func Toward(g mig.GPU, target mig.State) Change {
 // toward returns the way of a GPU to a state, and who stands in it.
 func (o *observer) toward(g mig.GPU, target mig.State) (Change, error) {
 	c := Toward(g, target)
+	if err := c.empties(); err != nil {
+		return c, err
+	}
 	if !c.disturbs() {
 		return c, nil
 	}
@@ -245,6 +244,9 @@ func (o *observer) addPeers(p *Plan) error {
 			errs = append(errs, err)
 		}
 		c.Reset, c.fabric, c.Holders = true, true, o.cfg.Processes.name(list)
+		if err := c.empties(); err != nil {
+			errs = append(errs, fmt.Errorf("plan reset of GPU %d (%s), which is on an NVLink fabric with the others: %w", g.Index, g.UUID, err))
+		}
 		c.Steps = append(plan.Steps(g.Board, g.Layout, nil), plan.Steps(c.GPU.Board, nil, c.Target.Layout)...)
 	}
 	slices.SortFunc(p.GPUs, func(a, b Change) int { return a.GPU.Index - b.GPU.Index })

@@ -172,7 +172,7 @@ func (w *work) finishOne(m *member, to mig.State) error {
 
 // do takes the steps of a GPU to a layout.
 func (w *work) do(m *member, g mig.GPU, to mig.Layout) error {
-	for _, s := range plan.Steps(g.Board, g.Layout, to) {
+	for _, s := range plan.Steps(room(g), g.Layout, to) {
 		err := w.retry(func() error {
 			if err := w.ctx.Err(); err != nil {
 				return fmt.Errorf("%s: %w", s, err)

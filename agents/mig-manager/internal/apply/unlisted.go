@@ -1,0 +1,72 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"outrigger.dev/agents/mig-manager/internal/plan"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+)
+
+// InTheWay is returned if instances that NVML does not list would have to go. They are not
+// destroyed: nobody could make them again.
+type InTheWay struct {
+	Index    int
+	Unlisted []mig.Unlisted
+	// Err is why what is wanted does not fit beside them, nil for a change of the mode.
+	Err error
+}
+
+// Error names the instances and the fix.
+func (e *InTheWay) Error() string {
+	var names, fixes []string
+	for _, u := range e.Unlisted {
+		names = append(names, u.String())
+		fixes = append(fixes, fmt.Sprintf("nvidia-smi mig -dci -gi %d -i %d; nvidia-smi mig -dgi -gi %d -i %d", u.ID, e.Index, u.ID, e.Index))
+	}
+	text := fmt.Sprintf("%s would have to go, and could not be made again: destroy it (%s)", strings.Join(names, ", "), strings.Join(fixes, "; "))
+	if e.Err != nil {
+		text += fmt.Sprintf(", or ask for what fits beside it: %s", e.Err)
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *InTheWay) Unwrap() error { return e.Err }
+
+// room returns what a GPU admits beside the instances that stay.
+func room(g mig.GPU) mig.Board { return g.Board.Beside(g.Unlisted) }
+
+// beside returns err, or an *InTheWay if what does not fit would without the instances that stay.
+func beside(g mig.GPU, err error, without func(mig.Board) error) error {
+	if err == nil || len(g.Unlisted) == 0 || without(g.Board) != nil {
+		return err
+	}
+	return &InTheWay{Index: g.Index, Unlisted: g.Unlisted, Err: err}
+}
+
+// Fit is plan.Target on a GPU, whose unlisted instances stay.
+func Fit(g mig.GPU, want map[gpu.Profile]int, inUse func(mig.Instance) bool) (mig.Layout, error) {
+	now := g.Layout
+	if !g.Enabled {
+		now = nil
+	}
+	layout, err := plan.Target(room(g), now, want, inUse)
+	if _, infeasible := errors.AsType[*plan.Infeasible](err); !infeasible {
+		return layout, err
+	}
+	return nil, beside(g, err, func(b mig.Board) error {
+		_, err := plan.Target(b, now, want, nil)
+		return err
+	})
+}
+
+// empties returns an *InTheWay if a change takes all instances of a GPU, and some have to stay.
+func (c Change) empties() error {
+	if len(c.GPU.Unlisted) == 0 || !c.Reset && c.GPU.Enabled == c.Target.Enabled {
+		return nil
+	}
+	return &InTheWay{Index: c.GPU.Index, Unlisted: c.GPU.Unlisted}
+}
