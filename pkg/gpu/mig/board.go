@@ -18,6 +18,9 @@ type Board struct {
 	ComputeSlices int `json:"computeSlices"`
 	// Profiles is ordered by Number.
 	Profiles []Profile `json:"profiles"`
+	// SharedEngines is set if the driver admits GPU instances together that have more media engines
+	// than the largest one: then the engines are no limit.
+	SharedEngines bool `json:"sharedEngines,omitempty"`
 }
 
 // Profile is a kind of GPU instance: nvmlGpuInstanceProfileInfo_t, and the places where an

@@ -28,6 +28,13 @@ func (d Device) PossiblePlacements(p gonvml.GpuInstanceProfileInfo) ([]gonvml.Gp
 	})
 }
 
+// RemainingCapacity returns how many more GPU instances of a profile the GPU can have now.
+func (d Device) RemainingCapacity(p gonvml.GpuInstanceProfileInfo) (int, error) {
+	return get(d.handle, "nvmlDeviceGetGpuInstanceRemainingCapacity", func(h gonvml.Device) (int, gonvml.Return) {
+		return h.GetGpuInstanceRemainingCapacity(&p)
+	})
+}
+
 // CreateGPUInstance creates a GPU instance of a profile at a placement.
 func (d Device) CreateGPUInstance(p gonvml.GpuInstanceProfileInfo, at gonvml.GpuInstancePlacement) (GPUInstance, error) {
 	h, err := sub(d.handle, "nvmlDeviceCreateGpuInstanceWithPlacement", func(h gonvml.Device) (gonvml.GpuInstance, gonvml.Return) {

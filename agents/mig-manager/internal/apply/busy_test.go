@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/agents/mig-manager/internal/plan"
 	"outrigger.dev/pkg/gpu/mig"
 )
 
@@ -183,6 +184,27 @@ func TestAnInfeasibleRequestTouchesNothing(t *testing.T) {
 	_, err := r.a.Apply(t.Context(), r.ask(map[int]string{0: "3g.40gb", 1: "4g.40gb 4g.40gb"}))
 	if err == nil || !strings.Contains(err.Error(), "GPU 1 (") || !strings.Contains(err.Error(), "4g.40gb") {
 		t.Fatalf("Apply() = %v", err)
+	}
+	r.untouched(before)
+}
+
+// What only media engines rule out is refused once NVML has been asked whether it has room for it.
+func TestTheDriverHasTheLastWordOnEngines(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=a30")
+	r.run("mig mode 0 on")
+	r.run("reset --takes 0s 0")
+	r.run("mig create 0 1g.6gb+me@0")
+	before := r.state()
+	for want, asks := range map[string]int{"1g.6gb+me 2g.12gb+me": 5, "4g.24gb 1g.6gb": 0} {
+		req := r.ask(map[int]string{0: want})
+		r.node.Calls()
+		_, err := r.a.Apply(t.Context(), req)
+		if _, infeasible := errors.AsType[*plan.Infeasible](err); !infeasible {
+			t.Errorf("%s: Apply() = %v", want, err)
+		}
+		if n := r.node.Calls()["nvmlDeviceGetGpuInstanceRemainingCapacity"]; n != asks {
+			t.Errorf("%s: NVML was asked %d times for room, want %d", want, n, asks)
+		}
 	}
 	r.untouched(before)
 }

@@ -110,7 +110,7 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request) (Change, error)
 		}
 	case d.Enabled:
 		var err error
-		if target.Layout, err = o.target(g, d, req.Held[g.UUID]); err != nil {
+		if target.Layout, err = o.target(&g, d, req.Held[g.UUID]); err != nil {
 			return Change{}, err
 		}
 	}
@@ -121,8 +121,8 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request) (Change, error)
 func faultError(g mig.GPU) error { return fmt.Errorf("%s: %s", g.Fault.Op, g.Fault.Reason) }
 
 // target returns the layout that a GPU shall have once its mode is on. held are users beside the
-// processes that the driver lists.
-func (o *observer) target(g mig.GPU, d mig.Desired, held []Holder) (mig.Layout, error) {
+// processes that the driver lists. The GPU's board gets SharedEngines if the driver says so.
+func (o *observer) target(g *mig.GPU, d mig.Desired, held []Holder) (mig.Layout, error) {
 	want := maps.Clone(d.Devices)
 	maps.DeleteFunc(want, func(_ gpu.Profile, n int) bool { return n == 0 })
 	if len(want) > 0 && len(g.Board.Profiles) == 0 {
@@ -131,11 +131,16 @@ func (o *observer) target(g mig.GPU, d mig.Desired, held []Holder) (mig.Layout, 
 	var busy []mig.Process
 	var failed error
 	read := sync.OnceFunc(func() { busy, failed = o.processes(g.UUID) })
-	layout, err := Fit(g, want, func(i mig.Instance) bool {
+	inUse := func(i mig.Instance) bool {
 		read()
 		return slices.ContainsFunc(busy, func(p mig.Process) bool { return uses(p, i) }) ||
 			slices.ContainsFunc(held, func(h Holder) bool { return uses(h.process(), i) })
-	})
+	}
+	layout, err := Fit(*g, want, inUse)
+	if err != nil && o.shares(*g, want) {
+		g.Board.SharedEngines = true
+		layout, err = Fit(*g, want, inUse)
+	}
 	return layout, errors.Join(failed, err)
 }
 

@@ -68,6 +68,31 @@ func TestMediaFiguresThatContradict(t *testing.T) {
 	}
 }
 
+// The driver has the last word on engines: instances that have more of them together than the GPU are
+// refused, unless the board is known to share them.
+func TestSharedEngines(t *testing.T) {
+	b := board(t, "a30")
+	want := devices(t, "1g.6gb+me 2g.12gb+me")
+	var both []gpu.Profile
+	for p := range want {
+		both = append(both, p)
+	}
+	if !plan.ExceedsEngines(b, both) || plan.ExceedsEngines(b, both[:1]) || plan.ExceedsEngines(b, nil) {
+		t.Error("ExceedsEngines() is not true of exactly both")
+	}
+	if _, err := plan.Target(b, nil, want, nil); !infeasible(err) {
+		t.Errorf("Target() = %v", err)
+	}
+	b.SharedEngines = true
+	l, err := plan.Target(b, nil, want, nil)
+	if err != nil || !equal(l.Devices(), want) || plan.ExceedsEngines(b, both) {
+		t.Errorf("Target() = %s, %v, of a board that shares its engines", text(l), err)
+	}
+	if steps := plan.Steps(b, nil, l); len(steps) != 4 {
+		t.Errorf("Steps() = %v", steps)
+	}
+}
+
 // A GPU without a board, as one in a fault, admits nothing.
 func TestNoBoard(t *testing.T) {
 	_, err := plan.Target(mig.Board{}, nil, devices(t, "1g.5gb"), nil)

@@ -38,6 +38,26 @@ func mediaNames() [4]string {
 	return [4]string{"decoders", "encoders", "JPEG engines", "optical flow engines"}
 }
 
+// ExceedsEngines reports whether GPU instances of these profiles have more media engines of a sort
+// than the GPU, so that they cannot exist together unless the board shares its engines.
+func ExceedsEngines(b mig.Board, profiles []gpu.Profile) bool {
+	s := newSpace(b)
+	var total media
+	for _, p := range profiles {
+		if i := s.find(p); i >= 0 {
+			for e, n := range s.kinds[i].media {
+				total[e] += n
+			}
+		}
+	}
+	for e, n := range total {
+		if n > s.media[e] {
+			return true
+		}
+	}
+	return false
+}
+
 func mediaOf(e gpu.Engines) media { return media{e.Decoder, e.Encoder, e.JPEG, e.OFA} }
 
 func newSpace(b mig.Board) *space {
@@ -61,13 +81,14 @@ func newSpace(b mig.Board) *space {
 
 // limitMedia counts the media engines of the GPU, which its largest profile has. Where the
 // figures of a board contradict themselves, because the GPU can have more instances of a
-// profile than it has engines for, the instances share the engine: it is no limit.
+// profile than it has engines for, or the driver admits more, the instances share the engine: it is
+// no limit.
 func (s *space) limitMedia() {
 	for e := range s.media {
 		for _, k := range s.kinds {
 			s.media[e] = max(s.media[e], k.media[e])
 		}
-		if slices.ContainsFunc(s.kinds, func(k kind) bool { return k.Max*k.media[e] > s.media[e] }) {
+		if s.board.SharedEngines || slices.ContainsFunc(s.kinds, func(k kind) bool { return k.Max*k.media[e] > s.media[e] }) {
 			for i := range s.kinds {
 				s.kinds[i].media[e] = 0
 			}

@@ -99,20 +99,43 @@ func (in *instance) add(kind computeProfile, handles []nvml.ComputeInstance) err
 	return nil
 }
 
+// Capacity returns how many more GPU instances of each profile of its board the GPU can have now, as
+// NVML says.
+func (v *View) Capacity(id gpu.UUID) (map[gpu.Profile]int, error) {
+	k, err := v.state(id)
+	if err != nil || k.board == nil {
+		return nil, err
+	}
+	out := map[gpu.Profile]int{}
+	for _, p := range k.board.profiles {
+		n, err := k.handle.RemainingCapacity(p.Info)
+		if err != nil {
+			return nil, err
+		}
+		out[p.Name(k.gpu.MemoryBytes)] = n
+	}
+	return out, nil
+}
+
+// state is known for a GPU whose state was read.
+func (v *View) state(id gpu.UUID) (*known, error) {
+	k, err := v.known(id)
+	if err != nil || k.read {
+		return k, err
+	}
+	g, err := v.again(k)
+	if err == nil && g.Fault != nil {
+		err = fmt.Errorf("GPU %s: %w", id, g.Fault)
+	}
+	return k, err
+}
+
 // Do takes one step. The error wraps the one of NVML: ERROR_IN_USE if a process uses the
 // instance, ERROR_INSUFFICIENT_RESOURCES if there is no place for it. See InUse.
 func (v *View) Do(id gpu.UUID, s mig.Step) error {
-	k, err := v.known(id)
+	k, err := v.state(id)
 	if err != nil {
-		return err
-	}
-	if !k.read {
-		switch g, err := v.again(k); {
-		case err != nil:
-			return err
-		case g.Fault != nil:
-			return fmt.Errorf("%s: %w", s, g.Fault)
-		}
+		return fmt.Errorf("%s: %w", s, err)
 	}
 	switch s.Op {
 	case mig.CreateInstance:

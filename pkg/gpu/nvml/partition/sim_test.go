@@ -182,6 +182,34 @@ func TestProfilesAppearWithTheMode(t *testing.T) {
 	})
 }
 
+// NVML says what there is room for beside what exists.
+func TestCapacity(t *testing.T) {
+	r := newRig(t, "--gpus=1", "--model=a30")
+	r.node.Run("mig mode", "0", "on")
+	r.node.Run("reset", "0")
+	for _, c := range []struct{ create, want string }{
+		{"", "1g.6gb+me:1 1g.6gb:4 2g.12gb+me:1 2g.12gb:2 4g.24gb:1"},
+		{"1g.6gb+me@0", "1g.6gb+me:0 1g.6gb:3 2g.12gb+me:0 2g.12gb:1 4g.24gb:0"},
+	} {
+		if c.create != "" {
+			r.node.Run("mig create", "0", c.create)
+		}
+		g := r.read()[0]
+		r.use(func(v *partition.View) error {
+			got, err := v.Capacity(g.UUID)
+			var words []string
+			for p, n := range got {
+				words = append(words, fmt.Sprintf("%s:%d", p, n))
+			}
+			slices.Sort(words)
+			if text := strings.Join(words, " "); text != c.want {
+				t.Errorf("with %q there is room for %s, want %s", c.create, text, c.want)
+			}
+			return err
+		})
+	}
+}
+
 // An instance of a profile that NVML does not list is seen.
 func TestUnlistedInstances(t *testing.T) {
 	r := newRig(t, "--gpus=1", "--model=h100-80")

@@ -1,0 +1,43 @@
+package apply
+
+import (
+	"slices"
+
+	"outrigger.dev/agents/mig-manager/internal/plan"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+)
+
+// shares reports whether a GPU can have devices that only its media engines rule out. What NVML
+// reports of the profiles does not say whether instances can share an engine; what the driver admits
+// now does.
+func (o *observer) shares(g mig.GPU, want map[gpu.Profile]int) bool {
+	free := g
+	free.Board.SharedEngines = true
+	if _, err := Fit(free, want, nil); err != nil || !g.Enabled {
+		return false
+	}
+	if g.Board.SharedEngines || sharing(g, nil) {
+		return true
+	}
+	capacity, err := o.view.Capacity(g.UUID)
+	return err == nil && sharing(g, capacity)
+}
+
+// sharing reports whether the instances of a GPU have more media engines than it has, or would with
+// one more of a profile of which the driver has capacity.
+func sharing(g mig.GPU, capacity map[gpu.Profile]int) bool {
+	var has []gpu.Profile
+	for _, i := range g.Layout {
+		has = append(has, i.Profile)
+	}
+	if plan.ExceedsEngines(g.Board, has) {
+		return true
+	}
+	for p, n := range capacity {
+		if n > 0 && plan.ExceedsEngines(g.Board, append(slices.Clone(has), p)) {
+			return true
+		}
+	}
+	return false
+}
