@@ -93,7 +93,7 @@ func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, 
 	recorder := metrics.New()
 	out := s.outputs(c, log)
 	news := &news{out: out, api: s.api}
-	d := discovery.New(discovery.Config{
+	cfg := discovery.Config{
 		Config:      s.adopted.Config,
 		Source:      src,
 		WatchDriver: s.driver.WatchChanges,
@@ -103,7 +103,11 @@ func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, 
 		Publish:     news.want,
 		Recorder:    recorder,
 		Log:         log,
-	})
+	}
+	if s.api != nil {
+		cfg.WatchLabels = s.api.WatchLabels
+	}
+	d := discovery.New(cfg)
 	if s.live.Config.GFD.OneShot {
 		return &agent.Agent{
 			Once: true,

@@ -57,6 +57,9 @@ type Config struct {
 	// WatchFacts delivers the facts of the node's agents, at the start and whenever
 	// they change. It returns when ctx ends.
 	WatchFacts func(ctx context.Context, deliver func(map[contract.Name]contract.Fact)) error
+	// WatchLabels delivers the labels of the Node, at the start and whenever they change, until
+	// ctx ends. It is nil if there is no Node.
+	WatchLabels func(ctx context.Context, deliver func(map[string]string)) error
 	// Chain has the links that must hold for the GPUs to be ready. If it is empty,
 	// there is no condition.
 	Chain []ready.Link
@@ -86,6 +89,7 @@ type Discovery struct {
 	reload   chan struct{}
 	configs  pace.Latest[config.Config]
 	facts    pace.Latest[map[contract.Name]contract.Fact]
+	labelled pace.Latest[map[string]string]
 	unknown  *pace.Readiness
 
 	// What follows is owned by the goroutine of Run.
@@ -99,7 +103,9 @@ type Discovery struct {
 	trouble, hang error
 	refreshed     bool
 	known         map[contract.Name]contract.Fact
-	desired       publish.Desired
+	// on are the labels of the Node, nil before they are known.
+	on      map[string]string
+	desired publish.Desired
 }
 
 // New returns a Discovery; it does nothing before Run.
@@ -110,11 +116,12 @@ func New(cfg Config) *Discovery {
 		observer: observe.New(observe.Config[nothing, nothing]{
 			Source: cfg.Source, Preparer: observe.Unprepared[nothing, nothing]{}, WatchChanges: cfg.WatchDriver, Log: cfg.Log,
 		}),
-		reload:  make(chan struct{}, 1),
-		configs: pace.NewLatest[config.Config](),
-		facts:   pace.NewLatest[map[contract.Name]contract.Fact](),
-		unknown: pace.NewReadiness(errStarting),
-		config:  cfg.Config,
+		reload:   make(chan struct{}, 1),
+		configs:  pace.NewLatest[config.Config](),
+		facts:    pace.NewLatest[map[contract.Name]contract.Fact](),
+		labelled: pace.NewLatest[map[string]string](),
+		unknown:  pace.NewReadiness(errStarting),
+		config:   cfg.Config,
 	}
 }
 
@@ -165,8 +172,23 @@ func (d *Discovery) Run(ctx context.Context) error {
 	if len(d.cfg.Chain) > 0 {
 		g.Go(func() error { d.watchFacts(ctx); return nil })
 	}
+	if d.asksLabels() {
+		g.Go(func() error { return d.cfg.WatchLabels(ctx, d.deliver) })
+	}
 	g.Go(func() error { return d.loop(ctx) })
 	return g.Wait()
+}
+
+// asksLabels reports whether a link depends on labels of the Node.
+func (d *Discovery) asksLabels() bool {
+	return d.cfg.WatchLabels != nil && slices.Contains(d.cfg.Chain, ready.MIG)
+}
+
+func (d *Discovery) deliver(labels map[string]string) {
+	if labels == nil {
+		labels = map[string]string{} // they are known
+	}
+	d.labelled.Put(labels)
 }
 
 // watchFacts delivers facts until ctx ends. It restarts a watch that fails, which
@@ -209,6 +231,7 @@ func (d *Discovery) loop(ctx context.Context) error {
 		case d.config = <-d.configs:
 			d.log.Info("config has changed")
 		case d.known = <-d.facts:
+		case d.on = <-d.labelled:
 		}
 		d.publish()
 	}

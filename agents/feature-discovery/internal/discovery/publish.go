@@ -65,9 +65,9 @@ func (d *Discovery) labels() map[string]string {
 // driver that hangs at the start never ends the first refresh, but the condition is
 // known then.
 func (d *Discovery) ready() *object.Condition {
-	if len(d.cfg.Chain) == 0 || !d.refreshed && d.hang == nil || d.known == nil {
+	if len(d.cfg.Chain) == 0 || !d.refreshed && d.hang == nil || d.known == nil || d.asksLabels() && d.on == nil {
 		return nil
 	}
-	c := ready.Derive(d.cfg.Chain, ready.Observed{Node: d.node, Err: d.trouble, Hang: d.hang, Facts: d.known})
+	c := ready.Derive(d.cfg.Chain, ready.Observed{Node: d.node, Err: d.trouble, Hang: d.hang, Facts: d.known, Labels: d.on})
 	return &c
 }

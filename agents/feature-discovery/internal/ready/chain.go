@@ -17,8 +17,8 @@ type Link string
 const (
 	// Driver holds while NVML answers and reports a GPU that works.
 	Driver Link = "driver"
-	// MIG holds while the fact mig-ready is valid, and on a node of whose GPUs none has a MIG
-	// mode: the GPUs have their MIG layouts.
+	// MIG holds while the fact mig-ready is valid: the GPUs have their MIG layouts. It also holds
+	// on a node of whose GPUs none has a MIG mode, and where labels keep the MIG manager off.
 	MIG Link = "mig"
 	// Toolkit holds while the fact toolkit-ready is valid.
 	Toolkit Link = "toolkit"

@@ -26,6 +26,8 @@ type Observed struct {
 	// Facts are those of the node contract. A fact that is missing here has not
 	// been read yet.
 	Facts map[contract.Name]contract.Fact
+	// Labels are those of the Node, as far as they are known.
+	Labels map[string]string
 }
 
 // finding is why a link does not hold. A finding without a reason means that it
@@ -56,10 +58,17 @@ func (o Observed) check(l Link) finding {
 	switch {
 	case l == Driver:
 		return o.driver()
-	case l == MIG && o.Node != nil && !slices.ContainsFunc(o.Node.GPUs, hasMode):
+	case l == MIG && (o.keepsOff("mig-manager") || o.Node != nil && !slices.ContainsFunc(o.Node.GPUs, hasMode)):
 		return finding{} // no MIG manager runs on the node
 	}
 	return o.fact(partOf(l))
+}
+
+// keepsOff reports whether the labels of the Node keep an agent off it: nobody writes its facts
+// then. They are those of NVIDIA's GPU Operator, and in the affinity of the charts.
+func (o Observed) keepsOff(agent string) bool {
+	const deploy = "nvidia.com/gpu.deploy."
+	return o.Labels[deploy+agent] == "false" || o.Labels[deploy+"operands"] == "false"
 }
 
 // hasMode reports whether a GPU has a MIG mode.

@@ -214,6 +214,32 @@ func causes() map[string]cause {
 			chain:  []ready.Link{ready.Driver, ready.MIG},
 			status: ready.True, reason: ready.GPUsReady,
 		},
+		"mig-ready is missing on a node that keeps the MIG manager off": {
+			observed: ready.Observed{
+				Node:   node(2, 0),
+				Labels: map[string]string{"nvidia.com/gpu.deploy.mig-manager": "false"},
+				Facts:  valid(fact(contract.MIGReady, contract.Missing, "", "")),
+			},
+			chain:  []ready.Link{ready.Driver, ready.MIG},
+			status: ready.True, reason: ready.GPUsReady,
+		},
+		"mig-ready is missing on a node that keeps all operands off": {
+			observed: ready.Observed{
+				Node:   node(2, 0),
+				Labels: map[string]string{"nvidia.com/gpu.deploy.mig-manager": "true", "nvidia.com/gpu.deploy.operands": "false"},
+				Facts:  valid(fact(contract.MIGReady, contract.Missing, "", "")),
+			},
+			chain:  []ready.Link{ready.Driver, ready.MIG},
+			status: ready.True, reason: ready.GPUsReady,
+		},
+		"mig-ready is missing on a node that asks for the MIG manager": {
+			observed: ready.Observed{
+				Node:   node(2, 0),
+				Labels: map[string]string{"nvidia.com/gpu.deploy.mig-manager": "true"},
+				Facts:  valid(fact(contract.MIGReady, contract.Missing, "", path(contract.MIGReady)+" has not been written yet")),
+			},
+			status: ready.False, reason: ready.MIGNotReady,
+		},
 		"cuda-ready is missing": {
 			observed: with(fact(contract.CUDAReady, contract.Missing, "", path(contract.CUDAReady)+" has not been written yet")),
 			status:   ready.False, reason: ready.CUDANotReady,

@@ -1,0 +1,47 @@
+package discovery_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"outrigger.dev/agents/feature-discovery/internal/discovery"
+	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu/gputest"
+)
+
+// TestLabelsSayWhetherTheMIGManagerIsAwaited: where labels keep it off the node, nobody writes
+// mig-ready.
+func TestLabelsSayWhetherTheMIGManagerIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		labels := make(chan map[string]string)
+		r := newRig(gputest.Node(gputest.H100, 2), func(c *discovery.Config) {
+			c.Chain = []ready.Link{ready.Driver, ready.MIG}
+			c.WatchLabels = func(ctx context.Context, deliver func(map[string]string)) error {
+				for {
+					select {
+					case l := <-labels:
+						deliver(l)
+					case <-ctx.Done():
+						return nil
+					}
+				}
+			}
+		})
+		r.facts.Store(&facts{contract.MIGReady: {State: contract.Missing, Reason: "in words"}})
+		r.run(t)
+		if w := r.published(t); w.Ready != nil {
+			t.Errorf("the condition is %+v before the labels are known", w.Ready)
+		}
+		const off = "nvidia.com/gpu.deploy.mig-manager"
+		labels <- nil
+		checkReady(t, r.published(t), ready.False, ready.MIGNotReady)
+		labels <- map[string]string{off: "false"}
+		checkReady(t, r.published(t), ready.True, ready.GPUsReady)
+		labels <- map[string]string{off: "false", "other": "label"}
+		r.quiet(t)
+		labels <- map[string]string{off: "true"}
+		checkReady(t, r.published(t), ready.False, ready.MIGNotReady)
+	})
+}
