@@ -42,9 +42,12 @@ func Unchanged(version string) Operation {
 }
 
 // AnnotationPath returns the path of an annotation in a JSON patch (RFC 6901).
-func AnnotationPath(key string) string {
-	return "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-}
+func AnnotationPath(key string) string { return "/metadata/annotations/" + escape(key) }
+
+// LabelPath returns the path of a label in a JSON patch.
+func LabelPath(key string) string { return "/metadata/labels/" + escape(key) }
+
+func escape(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
 
 func quote(s string) json.RawMessage {
 	data, err := json.Marshal(s)

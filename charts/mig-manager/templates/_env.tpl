@@ -4,6 +4,13 @@
 {{ include "mig-manager.driver" (dict "root" . "template" "outrigger.driverEnv") | replace "/host/proc" "/proc" }}
 - name: STATE_DIR
   value: {{ .Values.stateDir | quote }}
+{{- if .Values.rbac.create }}
+# When this DaemonSet is deleted, the agent removes what it has published.
+- name: DAEMONSET_NAME
+  value: {{ include "outrigger.fullname" . }}
+- name: NAMESPACE
+  value: {{ include "outrigger.namespace" . }}
+{{- end }}
 - name: REPORT_EVENTS
   value: "true"
 - name: GPU_PODS

@@ -22,6 +22,21 @@ rules:
     verbs: [create]
   {{- end }}
 ---
+# Only to see whether the agent's own DaemonSet is deleted, or is not for the node any more:
+# then the agent removes what it has published, and otherwise, as in an update, it leaves that.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ include "outrigger.fullname" . }}
+  namespace: {{ include "outrigger.namespace" . }}
+  labels:
+    {{- $labels | nindent 4 }}
+rules:
+  - apiGroups: [apps]
+    resources: [daemonsets]
+    resourceNames: [{{ include "outrigger.fullname" . }}]
+    verbs: [get]
+---
 {{ include "outrigger.eventRights" . }}
 ---
 {{ include "outrigger.inOrder" (dict "name" (include "outrigger.rbacName" .)
@@ -30,8 +45,12 @@ rules:
 {{- end -}}
 
 {{- define "mig-manager.bindings" -}}
-{{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" (include "outrigger.rbacName" .) "labels" (include "outrigger.labels" .)
-  "account" (include "outrigger.serviceAccountName" .)) }}
+{{- $labels := include "outrigger.labels" . -}}
+{{- $account := include "outrigger.serviceAccountName" . -}}
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" (include "outrigger.rbacName" .) "labels" $labels "account" $account) }}
+---
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.fullname" .) "namespace" (include "outrigger.namespace" .)
+  "labels" $labels "account" $account) }}
 ---
 {{ include "outrigger.eventBinding" . }}
 {{- end -}}

@@ -33,6 +33,7 @@ const schema typed.YAMLObject = `types:
   map:
     fields:
     - {name: podCIDR, type: {scalar: string}}
+    - {name: unschedulable, type: {scalar: boolean}}
     - {name: taints, type: {list: {elementType: {namedType: any}, elementRelationship: atomic}}}
 - name: nodeStatus
   map:
@@ -58,6 +59,7 @@ const schema typed.YAMLObject = `types:
     - {name: namespace, type: {scalar: string}}
     - {name: uid, type: {scalar: string}}
     - {name: labels, type: {map: {elementType: {scalar: string}}}}
+    - {name: annotations, type: {map: {elementType: {scalar: string}}}}
     - {name: ownerReferences, type: {list: {elementType: {namedType: any}, elementRelationship: associative, keys: [uid]}}}
 - name: any
   scalar: untyped

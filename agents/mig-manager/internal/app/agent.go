@@ -26,7 +26,6 @@ import (
 	"outrigger.dev/pkg/gpu"
 	watching "outrigger.dev/pkg/gpu/observe"
 	"outrigger.dev/pkg/hostfs"
-	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/podresources"
 	"outrigger.dev/pkg/text"
@@ -45,7 +44,7 @@ type running struct {
 	driver   *driver.Driver
 	source   gpu.Source
 	kubelet  *podresources.Client
-	events   *kube.Events
+	api      *cluster.API
 	observer *watching.Observer[struct{}, struct{}]
 	// version is that of the driver, as last observed.
 	version atomic.Pointer[string]
@@ -71,7 +70,12 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Source: r.source, Preparer: watching.Unprepared[struct{}, struct{}]{}, WatchChanges: r.driver.WatchChanges, Log: log,
 	})
 	return &agent.Agent{
-		Run: r.run, Ready: r.manager.Ready, Health: driver.Checks(r.source),
+		Run: func(ctx context.Context) error {
+			err := r.run(ctx)
+			cluster.OwnerOf(c, r.api, log).IfLeft(ctx, r.manager.Withdraw)
+			return err
+		},
+		Ready: r.manager.Ready, Health: driver.Checks(r.source),
 		Collectors: []prometheus.Collector{manager.NewMetrics(r.manager)},
 		Reload:     func(context.Context) error { r.manager.Changed(); return nil },
 		Effective:  r.driver.Effective(),
@@ -79,14 +83,13 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 }
 
 // config wires the manager.
-func (r *running) config(c *cli.Context, host agent.Host) (manager.Config, error) {
+func (r *running) config(c *cli.Context, host agent.Host) (_ manager.Config, err error) {
 	options, errOptions := options(c)
-	name, errName := cluster.NodeName(c)
+	_, errName := cluster.NodeName(c)
 	if err := errors.Join(errOptions, errName); err != nil {
 		return manager.Config{}, err
 	}
-	client, err := kube.New(kube.Config{Node: name, Agent: manager.Name, Log: r.log})
-	if err != nil {
+	if r.api, err = cluster.Open(c, manager.Name, r.log); err != nil {
 		return manager.Config{}, agent.Usagef("the agent follows a label of its Node: %s; without Kubernetes, use the command apply", err)
 	}
 	session, err := r.driver.Session(r.log)
@@ -107,21 +110,17 @@ func (r *running) config(c *cli.Context, host agent.Host) (manager.Config, error
 	if err != nil {
 		return manager.Config{}, err
 	}
-	r.events = kube.NewEvents(client)
 	gpus := &partitioner{Applier: applier}
 	files := configs{base: c.Path("default-config-file"), user: c.Path("config-file")}
 	r.folders = files.folders()
 	systemd := clients.Systemd{Socket: filepath.Join(c.Path("host-root-mount"), "run/dbus/system_bus_socket")}
-	holders := &users.Finder{Source: r.source, Kubelet: r.kubelet, Client: client}
+	holders := &users.Finder{Source: r.source, Kubelet: r.kubelet, Client: r.api.Client}
 	cfg := manager.Config{
-		Client: client, Report: func(kube.Event) {}, GPUs: gpus, Recover: gpus.recoverer(holders.All), Select: files.selected,
+		Client: r.api.Client, Report: r.api.Event, GPUs: gpus, Recover: gpus.recoverer(holders.All), Select: files.selected,
 		Held: holders.Held, Users: holders.Of,
 		Reboot: systemd.Reboot, Default: c.String("default-config"), Options: options, Contract: r.driver.Contract,
 		DriverVersion: r.driverVersion, RebootFile: filepath.Join(c.Path("state-dir"), "reboot.json"),
 		Retry: pace.Backoff{First: retryFirst, Most: retryMost}, Log: r.log,
-	}
-	if c.Bool("report-events") {
-		cfg.Report = r.events.Report
 	}
 	return cfg, r.hostUnits(c, systemd, &cfg)
 }
@@ -195,7 +194,7 @@ func (r *running) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.observer.Run(ctx) })
 	g.Go(func() error { r.follow(ctx); return nil })
-	g.Go(func() error { return r.events.Run(ctx) })
+	g.Go(func() error { return r.api.Run(ctx) })
 	if len(r.folders) > 0 {
 		g.Go(func() error { hostfs.Watch(ctx, r.log, r.manager.Changed, r.folders...); return nil })
 	}

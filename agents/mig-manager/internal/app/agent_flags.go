@@ -29,6 +29,11 @@ func followFlags() []cli.Flag {
 	return []cli.Flag{
 		cluster.NodeNameFlag(),
 		cluster.EventsFlag("what becomes of a MIG config"),
+		&cli.StringFlag{
+			Name: "namespace", EnvVars: []string{"NAMESPACE"}, Value: "default",
+			Usage: "`NAMESPACE` of the agent's DaemonSet",
+		},
+		cluster.OwnerFlag("is deleted, or does not select the node any more,"),
 		&cli.PathFlag{
 			Name: "config-file", EnvVars: []string{"CONFIG_FILE"},
 			Usage: "`FILE` with MIG configs, in addition to those that the agent generates for the GPUs of the node; its configs take precedence",

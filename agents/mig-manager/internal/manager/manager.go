@@ -175,23 +175,6 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// leave uncordons the node if this agent has cordoned it: nobody may come to do it later. An agent
-// that starts again cordons it again.
-func (m *Manager) leave(ctx context.Context) {
-	select {
-	case m.node = <-m.nodes:
-	default:
-	}
-	if !m.node.Cordoned && !m.cordoned {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, leaveLimit)
-	defer cancel()
-	if err := m.uncordon(ctx); err != nil {
-		m.cfg.Log.Error("cannot uncordon the node at the end: unless the agent starts again, uncordon it by hand", "err", err)
-	}
-}
-
 // wait waits for a change, or for the time after; 0 for no limit, less for no wait.
 func (m *Manager) wait(ctx context.Context, after time.Duration) bool {
 	if after < 0 {

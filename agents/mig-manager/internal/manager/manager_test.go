@@ -35,6 +35,8 @@ func TestManager(t *testing.T) {
 		"refused": (*node).testsARebootThatIsRefusedIsTriedAgain,
 		"inunit":  (*node).testsAUnitWithAProcessIsStopped,
 		"default": (*node).testsTheDefaultNeedsNoLabel,
+		"left":    (*node).testsNothingIsLeft,
+		"others":  (*node).testsACordonOfOthersStays,
 	} {
 		t.Run(name, func(t *testing.T) {
 			test(newNode(t, name, func(agent string) *kube.Client { return apitest.Client(t, rc, name, agent) }))

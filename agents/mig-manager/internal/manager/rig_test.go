@@ -17,6 +17,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/kubetest"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -41,14 +42,32 @@ type node struct {
 	events []string
 }
 
+// newNode returns a node with a namespace of its own.
 func newNode(t *testing.T, name string, client func(string) *kube.Client) *node {
+	n := nodeOf(t, client)
+	n.create("v1", "nodes", "", map[string]any{"kind": "Node", "metadata": map[string]any{"name": name}})
+	n.create("v1", "namespaces", "", map[string]any{"kind": "Namespace", "metadata": map[string]any{"name": "of-" + name}})
+	return n
+}
+
+// nodeOn returns a node of a server that counts requests, and fails them.
+func nodeOn(t *testing.T, api *kubetest.Server) *node {
+	return nodeOf(t, func(agent string) *kube.Client {
+		c, err := kube.New(kube.Config{Server: api.URL(), Dir: api.Dir(t), Node: "n1", Agent: agent, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	})
+}
+
+// nodeOf returns a node whose Node exists.
+func nodeOf(t *testing.T, client func(string) *kube.Client) *node {
 	n := &node{T: t, admin: client("kubectl"), is: "all-disabled"}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "run"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	n.create("v1", "nodes", "", map[string]any{"kind": "Node", "metadata": map[string]any{"name": name}})
-	n.create("v1", "namespaces", "", map[string]any{"kind": "Namespace", "metadata": map[string]any{"name": "of-" + name}})
 	n.cfg = manager.Config{
 		Client: client(manager.Name), Report: n.report, GPUs: n,
 		Recover: func(context.Context, manager.Wish) error { n.did("recover"); return nil },

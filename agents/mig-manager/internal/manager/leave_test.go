@@ -1,0 +1,81 @@
+package manager_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"outrigger.dev/agents/mig-manager/internal/manager"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/kubetest"
+)
+
+// testsNothingIsLeft: an agent that is uninstalled takes back what it has published, also the
+// cordon of a predecessor that was killed, and nothing of others.
+func (n *node) testsNothingIsLeft() {
+	n.ask("all-balanced")
+	stop := n.start()
+	n.succeeds()
+	n.users = []manager.User{{Namespace: "default", Pod: "train-0", GPU: 0, Device: "1g.10gb"}}
+	n.ask("all-disabled")
+	n.until("pending", func(s shown) bool { return strings.Contains(s.cause(), "train-0") })
+	stop()
+	if err := n.admin.Patch(n.Context(), n.admin.Node(), []kube.Operation{
+		{Op: "add", Path: "/spec/unschedulable", Value: []byte("true")},
+		{Op: "add", Path: kube.AnnotationPath(manager.CordonedAnnotation), Value: []byte(`"all-disabled"`)},
+		{Op: "add", Path: kube.AnnotationPath("of.others/note"), Value: []byte(`"1"`)},
+	}); err != nil {
+		n.Fatal(err)
+	}
+	m := manager.New(n.cfg)
+	for range 2 { // the second time there is nothing to do
+		if err := m.Withdraw(n.Context()); err != nil {
+			n.Fatal(err)
+		}
+	}
+	s := n.until("clean", func(shown) bool { return true })
+	if s.state() != "" || s.cause() != "" || s.Spec.Unschedulable || len(s.Metadata.Annotations) != 1 || s.Metadata.Labels[manager.ConfigLabel] != "all-disabled" {
+		n.Errorf("the node is left as %+v", s)
+	}
+	if f := n.cfg.Contract.Read(contract.MIGReady); f.State != contract.Missing {
+		n.Errorf("the fact mig-ready is %s", f.State)
+	}
+}
+
+// testsACordonOfOthersStays: the node was cordoned by somebody else.
+func (n *node) testsACordonOfOthersStays() {
+	n.ask("all-disabled")
+	stop := n.start()
+	n.succeeds()
+	stop()
+	if err := n.admin.Patch(n.Context(), n.admin.Node(), []kube.Operation{{Op: "add", Path: "/spec/unschedulable", Value: []byte("true")}}); err != nil {
+		n.Fatal(err)
+	}
+	if err := manager.New(n.cfg).Withdraw(n.Context()); err != nil {
+		n.Fatal(err)
+	}
+	if s := n.until("read", func(shown) bool { return true }); !s.Spec.Unschedulable || s.state() != "" {
+		n.Errorf("the node is left as %+v", s)
+	}
+}
+
+// TestWhatIsLeftIsNamed: the rights went with the agent. The fact goes nevertheless.
+func TestWhatIsLeftIsNamed(t *testing.T) {
+	api := kubetest.New(t, "n1", map[string]string{manager.ConfigLabel: "all-disabled"})
+	n := nodeOn(t, api)
+	stop := n.start()
+	n.succeeds()
+	stop()
+	api.Forbid("patch nodes")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err := manager.New(n.cfg).Withdraw(ctx)
+	if err == nil || !strings.Contains(err.Error(), manager.StateLabel) || !strings.Contains(err.Error(), manager.CauseAnnotation) {
+		t.Errorf("Withdraw() = %v, want what is left", err)
+	}
+	if f := n.cfg.Contract.Read(contract.MIGReady); f.State != contract.Missing {
+		t.Errorf("the fact mig-ready is %s", f.State)
+	}
+}
