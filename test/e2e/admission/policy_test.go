@@ -64,7 +64,9 @@ func load(t *testing.T, file, name string) policy {
 type request struct {
 	// account is that of the token, and bound the node that it is bound to.
 	account, bound string
-	old, new       fields
+	// namespace is that of the object.
+	namespace string
+	old, new  fields
 }
 
 // operation is what the API server calls the change.
@@ -96,7 +98,7 @@ func (p policy) denials(t *testing.T, r request) []string {
 	variables := fields{}
 	known := fields{
 		"object": nil, "oldObject": nil, "variables": variables,
-		"request": fields{"userInfo": user, "operation": r.operation()},
+		"request": fields{"userInfo": user, "operation": r.operation(), "namespace": r.namespace},
 	}
 	if r.new != nil {
 		known["object"] = r.new

@@ -168,7 +168,7 @@ func (o Observation) busy(users []User, again time.Duration) Action {
 // evictable reports whether evictions free all that they use.
 func evictable(users []User) bool {
 	for _, u := range users {
-		if u.Pod == "" || u.Stays {
+		if u.Pod == "" || u.Stays || u.system() {
 			return false
 		}
 	}

@@ -122,6 +122,10 @@ func TestNext(t *testing.T) {
 			o:    asked(used, policy(manager.EvictPods), func(o *manager.Observation) { o.Users[0].Stays = true }),
 			kind: manager.Hold, state: manager.Pending, after: 2 * time.Second, cause: []string{"default/train-0", "DaemonSet"},
 		},
+		"a pod of the cluster itself is not evicted": {
+			o:    asked(used, policy(manager.EvictPods), func(o *manager.Observation) { o.Users[0].Namespace = "kube-system" }),
+			kind: manager.Hold, state: manager.Pending, after: 2 * time.Second, cause: []string{"kube-system/train-0", "by hand"},
+		},
 		"a cordon while it waits": {
 			o:    asked(used, func(o *manager.Observation) { o.Options.Cordon = true }),
 			kind: manager.Cordon, state: manager.Pending, after: 2 * time.Second,

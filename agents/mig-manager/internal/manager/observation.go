@@ -123,13 +123,20 @@ type User struct {
 	Device string
 }
 
+// system reports whether the user is a pod of the cluster itself, which is not evicted: see the
+// admission policy of the chart.
+func (u User) system() bool { return u.Pod != "" && u.Namespace == "kube-system" }
+
 // String names the user, and what it uses.
 func (u User) String() string {
 	who := fmt.Sprintf("process %d", u.PID)
 	switch {
 	case u.Pod != "":
 		who = "pod " + u.Namespace + "/" + u.Pod
-		if u.Stays {
+		switch {
+		case u.system():
+			who += ", which is of the cluster itself and not evicted (delete it by hand),"
+		case u.Stays:
 			who += ", which no eviction keeps away (remove its DaemonSet or static manifest from the node),"
 		}
 	case u.Unit != "":
