@@ -53,7 +53,7 @@ type Claim struct {
 }
 
 // Remaining returns the time until the deadline. It is negative if the owner is overdue.
-func (c Claim) Remaining() time.Duration { return c.Deadline - boottime() }
+func (c Claim) Remaining() time.Duration { return c.Deadline - Boottime() }
 
 // String returns the owner, the reason and the remaining time.
 func (c Claim) String() string {
@@ -154,7 +154,7 @@ type Grant struct {
 func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Duration) (*Grant, error) {
 	held, err := l.claim(Record{
 		Writer: owner,
-		Values: map[string]string{keyReason: reason, keyDeadline: strconv.FormatInt(int64(boottime()+limit), 10)},
+		Values: map[string]string{keyReason: reason, keyDeadline: strconv.FormatInt(int64(Boottime()+limit), 10)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("claim lease %s: %w", l.path, err)
@@ -200,7 +200,9 @@ func (g *Grant) Release() error {
 	return errors.Join(unlock(g.file), g.claim.Release())
 }
 
-func boottime() time.Duration {
+// Boottime returns the time since the boot, suspension included: what neither a change of the
+// clock nor another process affects.
+func Boottime() time.Duration {
 	var ts unix.Timespec
 	// It cannot fail: Linux has the clock since 2.6.39.
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)

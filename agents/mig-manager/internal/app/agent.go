@@ -35,6 +35,8 @@ import (
 const (
 	retryFirst = 10 * time.Second
 	retryMost  = 5 * time.Minute
+	// rebootPause is that while only a reboot completes the change.
+	rebootPause = time.Hour
 )
 
 // running is an agent that is wired.
@@ -170,7 +172,7 @@ func unitsOf(c *cli.Context) ([]string, error) {
 func options(c *cli.Context) (manager.Options, error) {
 	o := manager.Options{
 		Policy: manager.Policy(c.String("gpu-pods")), Cordon: c.Bool("cordon"),
-		Reboot: c.Bool("with-reboot"), Poll: c.Duration("poll-interval"),
+		Reboot: c.Bool("with-reboot"), RebootPause: rebootPause, Poll: c.Duration("poll-interval"),
 	}
 	var errs []error
 	if !slices.Contains(manager.Policies(), o.Policy) {

@@ -2,16 +2,11 @@ package manager
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"outrigger.dev/pkg/contract"
-	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/kube"
 )
 
@@ -25,9 +20,7 @@ func (m *Manager) act(ctx context.Context, o Observation, a Action) time.Duratio
 		return a.After
 	case Settle:
 		m.attempt, m.inEffect = attempt{}, o.Wanted
-		if err := m.forgetReboot(); err != nil {
-			m.cfg.Log.Error("cannot remove the note of a reboot", "file", m.cfg.RebootFile, "err", err)
-		}
+		m.forgetReboot()
 		m.settled(o.Wanted)
 		return a.After
 	case Hold:
@@ -76,7 +69,7 @@ func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 		return again // the config has changed
 	}
 	m.remember(wish)
-	began := time.Now()
+	began := m.now()
 	m.cfg.Log.Info("applying mig config", "config", o.Wanted)
 	stops := m.cfg.Units != nil && (o.Change.Resets() || m.stopUnits)
 	if stops {
@@ -109,15 +102,19 @@ func (m *Manager) failed(ctx context.Context, err error, stopped bool) {
 		if stopped {
 			in = t.retry.Next()
 		}
-		t.until = time.Now().Add(in)
+		t.until = m.now().Add(in)
 		for _, u := range busy.Users {
 			m.stopUnits = m.stopUnits || m.cfg.OfHost != nil && m.cfg.OfHost(u.Unit)
 		}
 		m.count("busy", 0)
 		return
 	}
-	in := t.retry.Next()
-	t.until = time.Now().Add(in)
+	if t.Reboot {
+		m.noted()
+		m.needsReboot()
+	} else {
+		t.until = m.now().Add(t.retry.Next())
+	}
 	m.count("failed", 0)
 }
 
@@ -176,46 +173,6 @@ func (m *Manager) evictPod(ctx context.Context, namespace, name string) error {
 		return err
 	}
 	m.cfg.Log.Info("evicting pod", "pod", namespace+"/"+name, "config", m.wanted)
-	return nil
-}
-
-// reboot reboots the host, after it has noted for which config.
-func (m *Manager) reboot(ctx context.Context) time.Duration {
-	boot, err := m.cfg.Contract.BootID()
-	if err == nil {
-		err = m.noteReboot(rebootNote{Config: m.wanted, BootID: boot})
-	}
-	if err == nil {
-		m.cfg.Log.Warn("rebooting the host", "config", m.wanted, "cause", m.attempt.Err)
-		err = m.cfg.Reboot(ctx)
-	}
-	if err != nil {
-		m.cfg.Log.Error("cannot reboot the host", "err", err)
-		m.attempt.Refused = errors.Join(err, m.forgetReboot())
-		m.attempt.until = time.Now().Add(m.attempt.retry.Next())
-		return again
-	}
-	return 0
-}
-
-func (m *Manager) noteReboot(n rebootNote) error {
-	data, err := json.Marshal(n)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(m.cfg.RebootFile), 0o755); err != nil {
-		return fmt.Errorf("note that the host is rebooted: %w", err)
-	}
-	if err := hostfs.WriteFile(m.cfg.RebootFile, data, 0o644); err != nil {
-		return fmt.Errorf("note that the host is rebooted: %w", err)
-	}
-	return nil
-}
-
-func (m *Manager) forgetReboot() error {
-	if err := os.Remove(m.cfg.RebootFile); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
 	return nil
 }
 

@@ -78,10 +78,13 @@ type Config struct {
 
 // Manager is the loop. Other goroutines call its exported methods.
 type Manager struct {
-	cfg   Config
-	wake  chan struct{}
-	nodes pace.Latest[Node]
-	ready *pace.Readiness
+	cfg  Config
+	wake chan struct{}
+	// now and boottime are the clocks.
+	now      func() time.Time
+	boottime func() time.Duration
+	nodes    pace.Latest[Node]
+	ready    *pace.Readiness
 
 	// The loop owns these.
 	node     Node
@@ -137,7 +140,7 @@ type Stats struct {
 // New returns a Manager.
 func New(cfg Config) *Manager {
 	return &Manager{
-		cfg: cfg, wake: make(chan struct{}, 1), nodes: pace.NewLatest[Node](),
+		cfg: cfg, wake: make(chan struct{}, 1), now: time.Now, boottime: contract.Boottime, nodes: pace.NewLatest[Node](),
 		ready: pace.NewReadiness(errStarting), recovery: recovery{retry: cfg.Retry}, rejected: pace.Backoff{First: time.Second, Most: time.Minute},
 		stats: Stats{Changes: map[string]uint64{"success": 0, "failed": 0, "busy": 0}},
 	}
@@ -220,7 +223,7 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 	}
 	after := soonest(m.act(ctx, o, a), started)
 	if o.Node.Known && !m.recovery.done {
-		after = soonest(after, max(time.Millisecond, time.Until(m.recovery.until)))
+		after = soonest(after, max(time.Millisecond, m.recovery.until.Sub(m.now())))
 	}
 	if m.shown != nil && *m.shown != (published{State: o.Node.State, Cause: o.Node.Cause}) {
 		after = soonest(after, writeSeen) // the watch wakes the loop before that

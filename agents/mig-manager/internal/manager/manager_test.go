@@ -232,6 +232,7 @@ func (n *node) testsTheHostIsRebootedOnce() {
 	n.until("rebooting", func(s shown) bool { return s.state() == manager.Rebooting && slices.Contains(n.seen(&n.log), "reboot") })
 	stop()
 	n.boot("2")
+	n.cfg.Options.RebootPause = 20 * time.Millisecond
 	n.start()
 	n.until("failed", func(s shown) bool {
 		return s.state() == manager.Failed && strings.Contains(s.cause(), "after a reboot")

@@ -116,13 +116,16 @@ func (o Observation) withoutDriver() Action {
 	return a
 }
 
+// rebootLimit is how long the host may take from being told to reboot to the reboot.
+const rebootLimit = 10 * time.Minute
+
 // reboot reboots the host once for a config.
 func (o Observation) reboot() Action {
 	t := o.Attempt
 	switch {
 	case t.Rebooting:
 		return Action{Kind: Hold, State: Rebooting, Cause: t.Err.Error(), After: retryLacking}
-	case t.Rebooted || !o.Options.Reboot || t.Refused != nil && t.Wait > 0:
+	case t.Rebooted || !o.Options.Reboot || (t.Overdue || t.Refused != nil) && t.Wait > 0:
 		return Action{Kind: Hold, State: Failed, Cause: o.failure(), After: t.Wait}
 	case t.Refused != nil:
 		return Action{Kind: Reboot, State: Failed, Cause: o.failure()}
@@ -138,13 +141,23 @@ func (o Observation) failure() string {
 	switch {
 	case !t.Reboot:
 	case t.Rebooted:
-		return fmt.Sprintf("%s: it did not take effect after a reboot of the host", t.Err)
+		return fmt.Sprintf("%s: it did not take effect after a reboot of the host; the agent tries again after %s", t.Err, span(o.Options.RebootPause))
 	case !o.Options.Reboot:
-		return fmt.Sprintf("%s: reboot the node, or let the agent do it (WITH_REBOOT=true)", t.Err)
+		return fmt.Sprintf("%s: reboot the node, or let the agent do it (WITH_REBOOT=true); the agent tries again after %s", t.Err, span(o.Options.RebootPause))
 	case t.Refused != nil:
 		return fmt.Sprintf("%s: %s", t.Err, t.Refused)
+	case t.Overdue:
+		return fmt.Sprintf("%s: the host was told to reboot and has not within %s: reboot it, or ask for another config; it is told again after %s", t.Err, span(rebootLimit), span(o.Options.RebootPause))
 	}
 	return t.Err.Error()
+}
+
+// span writes a time in whole minutes or hours.
+func span(d time.Duration) string {
+	if d%time.Hour == 0 {
+		return fmt.Sprintf("%d h", d/time.Hour)
+	}
+	return fmt.Sprintf("%d min", d/time.Minute)
 }
 
 // busy is for a change whose devices are in use.

@@ -19,7 +19,7 @@ func change() manager.Change {
 func asked(but ...func(*manager.Observation)) manager.Observation {
 	o := manager.Observation{
 		Node: manager.Node{Known: true, Config: "all-1g.10gb"}, Wanted: "all-1g.10gb", Change: change(),
-		Options: manager.Options{Policy: manager.WaitForPods, Poll: 2 * time.Second},
+		Options: manager.Options{Policy: manager.WaitForPods, RebootPause: time.Hour, Poll: 2 * time.Second},
 	}
 	for _, b := range but {
 		b(&o)
@@ -184,6 +184,24 @@ func TestNext(t *testing.T) {
 				o.Options.Reboot, o.Attempt.Rebooted, o.Attempt.Wait = true, true, 0
 			}),
 			kind: manager.Apply, state: manager.Failed, cause: []string{"did not take effect after a reboot"},
+		},
+		"the host has not rebooted": {
+			o: asked(reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Overdue = true, true }), kind: manager.Hold,
+			state: manager.Failed, cause: []string{"has not within 10 min", "told again after 1 h"}, after: time.Minute,
+		},
+		"the host has not rebooted, and it is time to tell it again": {
+			o: asked(reset, func(o *manager.Observation) {
+				o.Options.Reboot, o.Attempt.Overdue, o.Attempt.Wait = true, true, 0
+			}),
+			kind: manager.Reboot, state: manager.Rebooting,
+		},
+		"the host has not rebooted, and the agent may not tell it any more": {
+			o: asked(reset, func(o *manager.Observation) { o.Attempt.Overdue = true }), kind: manager.Hold,
+			state: manager.Failed, cause: []string{"WITH_REBOOT", "tries again after 1 h"}, after: time.Minute,
+		},
+		"the cordon ends if the host has not rebooted": {
+			o:    asked(cordoned, reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Overdue = true, true }),
+			kind: manager.Uncordon, state: manager.Failed, cause: []string{"has not"},
 		},
 		"a reboot is under way": {
 			o: asked(reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Rebooting = true, true }), kind: manager.Hold,

@@ -77,7 +77,7 @@ func (m *Manager) publish(ctx context.Context, o Observation, a Action) error {
 		return nil
 	}
 	is := published{State: o.Node.State, Cause: o.Node.Cause}
-	if m.shown != nil && *m.shown != is && time.Since(m.wrote) < writeSeen {
+	if m.shown != nil && *m.shown != is && m.now().Sub(m.wrote) < writeSeen {
 		is = *m.shown // the watch has not delivered the last write yet
 	}
 	if is == p {
@@ -100,7 +100,7 @@ func (m *Manager) publish(ctx context.Context, o Observation, a Action) error {
 		return fmt.Errorf("publish %q as %s of node %s: %w", p.State, StateLabel, node.Name, err)
 	}
 	m.event(m.shown, p)
-	m.shown, m.wrote = &p, time.Now()
+	m.shown, m.wrote = &p, m.now()
 	return nil
 }
 

@@ -42,6 +42,9 @@ type Options struct {
 	Cordon bool
 	// Reboot is set if the agent may reboot the host.
 	Reboot bool
+	// RebootPause is the time between two attempts while only a reboot completes the change: to tell
+	// the host again, or to reset the GPUs again, for which all agents close the driver.
+	RebootPause time.Duration
 	// Poll is how often the users of a GPU are looked for while a change waits for them.
 	Poll time.Duration
 }
@@ -155,8 +158,9 @@ type Attempt struct {
 	Reboot bool
 	// Refused is why the host could not be told to reboot.
 	Refused error
-	// Rebooting is set if the host was told to reboot for it, and Rebooted once it has.
-	Rebooting, Rebooted bool
+	// Rebooting is set if the host was told to reboot for it, Overdue if it has not within
+	// rebootLimit, and Rebooted once it has.
+	Rebooting, Overdue, Rebooted bool
 	// Wait is how long to wait before the next one.
 	Wait time.Duration
 }

@@ -5,13 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"slices"
-	"time"
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
-	"outrigger.dev/pkg/hostfs"
 )
 
 // errStarting is why a manager that has not looked yet is not ready.
@@ -39,9 +36,9 @@ func (m *Manager) observe(ctx context.Context) Observation {
 	}
 	o.Change, o.Held, o.Lacking = change, held, err.lacking
 	m.remember(wish)
+	m.noted()
 	o.Attempt = m.attempt.Attempt
-	o.Attempt.Wait = max(0, time.Until(m.attempt.until))
-	o.Attempt.Rebooting, o.Attempt.Rebooted = m.rebootedFor(m.wanted)
+	o.Attempt.Wait = max(0, m.attempt.until.Sub(m.now()))
 	if change.Destroys() {
 		o.Users, o.Unknown = m.cfg.Users(ctx, change)
 		o.Users = slices.DeleteFunc(o.Users, m.isStopped)
@@ -62,7 +59,7 @@ func (m *Manager) isStopped(u User) bool {
 // as a GPU that does not answer, does not keep the others from their layouts.
 func (m *Manager) recover(ctx context.Context, wish Wish) {
 	r := &m.recovery
-	if r.done || time.Now().Before(r.until) {
+	if r.done || m.now().Before(r.until) {
 		return
 	}
 	err := m.cfg.Recover(ctx, wish)
@@ -70,7 +67,7 @@ func (m *Manager) recover(ctx context.Context, wish Wish) {
 		return
 	}
 	in := r.retry.Next()
-	r.until = time.Now().Add(in)
+	r.until = m.now().Add(in)
 	m.cfg.Log.Warn("cannot end the change that was interrupted, retrying", "in", in, "err", err)
 }
 
@@ -115,29 +112,4 @@ func (m *Manager) remember(wish Wish) {
 		m.attempt = attempt{of: of, retry: m.cfg.Retry}
 		m.stopUnits = false
 	}
-}
-
-// rebootNote is the content of Config.RebootFile.
-type rebootNote struct {
-	Config string `json:"config"`
-	BootID string `json:"bootID"`
-}
-
-// maxNote bounds Config.RebootFile.
-const maxNote = 1 << 16
-
-// rebootedFor reports whether the host was told to reboot for a config, in this boot or in one
-// before. What cannot be read counts as a reboot: one too few is better than one after the other.
-func (m *Manager) rebootedFor(config string) (now, before bool) {
-	data, err := hostfs.ReadFile(m.cfg.RebootFile, maxNote)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, false
-	}
-	var n rebootNote
-	if err != nil || json.Unmarshal(data, &n) != nil {
-		return false, true
-	}
-	boot, err := m.cfg.Contract.BootID()
-	now = err == nil && n.BootID == boot
-	return now && n.Config == config, !now && n.Config == config
 }

@@ -86,7 +86,7 @@ func nodeOf(t *testing.T, client func(string) *kube.Client) *node {
 			return n.users, nil
 		},
 		Reboot:        func(context.Context) error { n.did("reboot"); return nil },
-		Options:       manager.Options{Policy: manager.WaitForPods, Poll: 20 * time.Millisecond},
+		Options:       manager.Options{Policy: manager.WaitForPods, RebootPause: time.Hour, Poll: 20 * time.Millisecond},
 		Contract:      contract.Dir{Root: filepath.Join(dir, "run"), BootIDFile: filepath.Join(dir, "boot_id")},
 		DriverVersion: func() string { return "580.95.05" },
 		RebootFile:    filepath.Join(dir, "state", "reboot.json"),
