@@ -99,9 +99,19 @@ type Manager struct {
 	cordoned bool
 	// rejected has the pauses between writes of the cordon.
 	rejected pace.Backoff
-	shown    *published
-	// wrote is when that was written.
+	// shown is what the Node was made to show, about what that is, and wrote when it was written. shown
+	// is nil if it is not known what the Node shows.
+	shown *published
+	about incident
 	wrote time.Time
+	// rewrites limits how often a cause is written again.
+	rewrites pace.Budget
+	// unwritten has the pauses after writes that were rejected, and notBefore is when the next may be.
+	unwritten pace.Backoff
+	notBefore time.Time
+	// reported and logged are the last Event and the last line of the log about a state.
+	reported *incident
+	logged   incident
 
 	// mu guards what metrics read.
 	mu    sync.Mutex
@@ -142,6 +152,7 @@ func New(cfg Config) *Manager {
 	return &Manager{
 		cfg: cfg, wake: make(chan struct{}, 1), now: time.Now, boottime: contract.Boottime, nodes: pace.NewLatest[Node](),
 		ready: pace.NewReadiness(errStarting), recovery: recovery{retry: cfg.Retry}, rejected: pace.Backoff{First: time.Second, Most: time.Minute},
+		rewrites: pace.Budget{Burst: rewriteBurst, Every: rewriteEvery}, unwritten: pace.Backoff{First: retryPublish, Most: retryPublishMost},
 		stats: Stats{Changes: map[string]uint64{"success": 0, "failed": 0, "busy": 0}},
 	}
 }
@@ -217,11 +228,11 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 	a.Cause = oneLine(a.Cause)
 	m.note(o, a)
 	m.log(o, a)
-	if err := m.publish(ctx, o, a); err != nil && ctx.Err() == nil {
-		m.cfg.Log.Warn("cannot publish the state of the mig config, retrying", "err", err)
-		a.After = soonest(a.After, retryPublish)
+	unpublished, err := m.publish(ctx, o, a)
+	if err != nil && ctx.Err() == nil {
+		m.cfg.Log.Warn("cannot publish the state of the mig config, retrying", "in", unpublished, "err", err)
 	}
-	after := soonest(m.act(ctx, o, a), started)
+	after := soonest(soonest(m.act(ctx, o, a), started), unpublished)
 	if o.Node.Known && !m.recovery.done {
 		after = soonest(after, max(time.Millisecond, m.recovery.until.Sub(m.now())))
 	}
@@ -234,8 +245,6 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 const (
 	// leaveLimit bounds the requests at the end.
 	leaveLimit = 10 * time.Second
-	// retryPublish is how soon an API server that rejects the state is asked again.
-	retryPublish = 5 * time.Second
 	// retryUnits is how soon a unit of the host that does not start is started again.
 	retryUnits = 15 * time.Second
 )

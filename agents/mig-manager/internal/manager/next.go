@@ -1,8 +1,10 @@
 package manager
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -37,8 +39,9 @@ type Action struct {
 	State State
 	Cause string
 	Clear bool
-	// Users are those for whom the change waits.
+	// Users are those for whom the change waits, and Why is what Cause says before it lists them.
 	Users []User
+	Why   string
 	// After is when to look again if nothing changes, 0 for never.
 	After time.Duration
 }
@@ -100,6 +103,11 @@ func next(o Observation) Action {
 	case o.Attempt.Err != nil && len(o.Attempt.Users) == 0:
 		// It stays failed, for the same cause, until an attempt succeeds.
 		return Action{Kind: Apply, State: Failed, Cause: o.failure()}
+	case len(o.Attempt.Users) > 0:
+		// Whether they have ended, only an attempt can tell: until then, it waits for them.
+		a := o.busy(o.Attempt.Users, 0)
+		a.Kind = Apply
+		return a
 	default:
 		return Action{Kind: Apply, State: Pending}
 	}
@@ -162,20 +170,46 @@ func span(d time.Duration) string {
 
 // busy is for a change whose devices are in use.
 func (o Observation) busy(users []User, again time.Duration) Action {
-	a := Action{Kind: Hold, State: Pending, Users: users, After: again, Cause: "waiting for the users of what changes: " + list(users)}
+	a := Action{Kind: Hold, State: Pending, Users: users, After: again}
 	if o.Options.Policy == FailOnPods {
-		a.State, a.Cause = Failed, "what changes is in use: "+list(users)
-		return a
+		a.State = Failed
+		return a.because("what changes is in use")
 	}
+	a = a.because("waiting for the users of what changes")
 	evict := o.Options.Policy == EvictPods && evictable(users)
 	if (evict || o.Options.Cordon) && !o.Node.Unschedulable {
 		a.Kind = Cordon
 		return a
 	}
 	if evict {
-		a.Kind, a.Cause = Evict, "evicting the users of what changes: "+list(users)
+		a.Kind = Evict
+		return a.because("evicting the users of what changes")
 	}
 	return a
+}
+
+// because returns the action with a cause that lists its users.
+func (a Action) because(why string) Action {
+	a.Why, a.Cause = why, why+": "+list(a.Users)
+	return a
+}
+
+// topic is the cause without the users.
+func (a Action) topic() string { return cmp.Or(a.Why, a.Cause) }
+
+// substance is what a reader learns from the cause: it stays the same while the numbers of
+// processes change, and the order of the users.
+func (a Action) substance() string {
+	if len(a.Users) == 0 {
+		return a.Cause
+	}
+	var names []string
+	for _, u := range a.Users {
+		u.PID, u.Container = 0, ""
+		names = append(names, u.String())
+	}
+	slices.Sort(names)
+	return a.Why + ": " + strings.Join(slices.Compact(names), ", ")
 }
 
 // evictable reports whether evictions free all that they use.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/text"
@@ -57,51 +56,6 @@ func (m *Manager) watch(ctx context.Context) {
 // oneLine returns a cause as it is published: errors of several GPUs have several lines.
 func oneLine(cause string) string {
 	return text.Cut(text.Printable(strings.ReplaceAll(cause, "\n", "; ")), maxCause)
-}
-
-// published is what the Node shows of a state.
-type published struct {
-	State State
-	Cause string
-}
-
-// writeSeen is the time after which the watch has delivered a write of this agent: if the Node
-// differs from it then, another program has changed it.
-const writeSeen = 5 * time.Second
-
-// publish applies the state and its cause, unless the Node has them. It writes again what
-// another program has changed.
-func (m *Manager) publish(ctx context.Context, o Observation, a Action) error {
-	p := published{State: a.State, Cause: a.Cause}
-	if p.State == "" && !a.Clear {
-		return nil
-	}
-	is := published{State: o.Node.State, Cause: o.Node.Cause}
-	if m.shown != nil && *m.shown != is && m.now().Sub(m.wrote) < writeSeen {
-		is = *m.shown // the watch has not delivered the last write yet
-	}
-	if is == p {
-		m.shown = &p
-		return nil
-	}
-	labels, annotations := map[string]string{}, map[string]string{}
-	if p.State != "" {
-		labels[StateLabel] = string(p.State)
-	}
-	if p.Cause != "" {
-		annotations[CauseAnnotation] = p.Cause
-	}
-	node := m.cfg.Client.Node()
-	if err := m.cfg.Client.Apply(ctx, node, map[string]any{
-		"apiVersion": "v1", "kind": "Node",
-		"metadata": map[string]any{"name": node.Name, "labels": labels, "annotations": annotations},
-	}); err != nil {
-		m.shown = nil
-		return fmt.Errorf("publish %q as %s of node %s: %w", p.State, StateLabel, node.Name, err)
-	}
-	m.event(m.shown, p)
-	m.shown, m.wrote = &p, m.now()
-	return nil
 }
 
 // cordon makes the node unschedulable, and says in the same write who did it.

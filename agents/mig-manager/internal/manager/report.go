@@ -3,8 +3,6 @@ package manager
 import (
 	"errors"
 	"fmt"
-
-	"outrigger.dev/pkg/kube"
 )
 
 // The reasons of Events.
@@ -14,31 +12,6 @@ const (
 	ReasonFailed    = "MIGConfigFailed"
 	ReasonRebooting = "MIGConfigRebooting"
 )
-
-// event sends an Event of a state that is published after another one, nil if that is not known.
-// A wait is one incident, whoever of its users has ended meanwhile.
-func (m *Manager) event(was *published, is published) {
-	if was == nil && is.State == Success {
-		return // as it was when the agent started, or before it had seen the Node
-	}
-	if was != nil && was.State == is.State && (is.State != Failed && (was.Cause == "") == (is.Cause == "")) {
-		return
-	}
-	ev := kube.Event{Warning: true, Message: fmt.Sprintf("MIG config %s: %s", m.wanted, is.Cause)}
-	switch {
-	case is.State == Success:
-		ev = kube.Event{Reason: ReasonApplied, Message: fmt.Sprintf("MIG config %s is in effect", m.wanted)}
-	case is.State == Failed:
-		ev.Reason = ReasonFailed
-	case is.State == Rebooting:
-		ev.Reason = ReasonRebooting
-	case is.State == Pending && is.Cause != "":
-		ev.Reason = ReasonWaiting
-	default:
-		return
-	}
-	m.cfg.Report(ev)
-}
 
 // note keeps what metrics and /readyz show.
 func (m *Manager) note(o Observation, a Action) {
@@ -62,11 +35,14 @@ func (m *Manager) note(o Observation, a Action) {
 	}
 }
 
-// log logs a state whose cause has changed.
+// log logs a state whose cause has changed. The users of what changes come and go; they are on the
+// Node.
 func (m *Manager) log(o Observation, a Action) {
-	if m.shown != nil && m.shown.State == a.State && m.shown.Cause == a.Cause || a.State == "" {
+	is := incident{Config: o.Wanted, State: a.State, About: a.topic()}
+	if a.State == "" || m.logged == is {
 		return
 	}
+	m.logged = is
 	switch a.State {
 	case Failed:
 		m.cfg.Log.Error("mig config failed", "config", o.Wanted, "cause", a.Cause, "again_in", a.After)

@@ -1,0 +1,144 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"outrigger.dev/pkg/kube"
+)
+
+// published is what the Node shows of a state.
+type published struct {
+	State State
+	Cause string
+}
+
+// incident is what is published, in substance.
+type incident struct {
+	Config string
+	State  State
+	About  string
+}
+
+const (
+	// writeSeen is the time after which the watch has delivered a write of this agent: if the Node
+	// differs from it then, another program has changed it.
+	writeSeen = 5 * time.Second
+	// rewriteBurst is how often a cause is written again while the config and its state stay, and
+	// rewriteEvery how often on. A change can wait for days, for pods that come and go.
+	rewriteBurst = 5
+	rewriteEvery = 2 * time.Minute
+	// retryPublish and retryPublishMost are how soon an API server that rejects the state is asked
+	// again.
+	retryPublish     = 2 * time.Second
+	retryPublishMost = 15 * time.Second
+)
+
+// publish applies the state and its cause, unless the Node has them. It writes again what
+// another program has changed. It returns when to try again after an error.
+func (m *Manager) publish(ctx context.Context, o Observation, a Action) (time.Duration, error) {
+	p := published{State: a.State, Cause: a.Cause}
+	if p.State == "" && !a.Clear {
+		return 0, nil
+	}
+	is := published{State: o.Node.State, Cause: o.Node.Cause}
+	if m.shown != nil && *m.shown != is && m.now().Sub(m.wrote) < writeSeen {
+		is = *m.shown // the watch has not delivered the last write yet
+	}
+	about := incident{Config: o.Wanted, State: a.State, About: a.substance()}
+	if is != p {
+		if wait := m.notBefore.Sub(m.now()); wait > 0 {
+			return wait, nil
+		}
+		if m.keeps(is, about) {
+			return 0, nil
+		}
+		if err := m.write(ctx, p); err != nil {
+			m.shown = nil
+			in := m.unwritten.Next()
+			m.notBefore = m.now().Add(in)
+			return in, err
+		}
+		m.unwritten.Reset()
+		m.wrote = m.now()
+	}
+	m.shown, m.about = &p, about
+	m.event(o, a)
+	return 0, nil
+}
+
+// keeps reports whether the Node keeps what it shows, although another cause is known: it
+// differs by numbers only, or it was written often enough.
+func (m *Manager) keeps(is published, about incident) bool {
+	if m.shown == nil {
+		return false
+	}
+	if *m.shown == is && m.about == about {
+		return true
+	}
+	return m.about.Config == about.Config && m.about.State == about.State && !m.rewrites.Spend(m.now())
+}
+
+// write applies what the Node is to show.
+func (m *Manager) write(ctx context.Context, p published) error {
+	labels, annotations := map[string]string{}, map[string]string{}
+	if p.State != "" {
+		labels[StateLabel] = string(p.State)
+	}
+	if p.Cause != "" {
+		annotations[CauseAnnotation] = p.Cause
+	}
+	node := m.cfg.Client.Node()
+	err := m.cfg.Client.Apply(ctx, node, map[string]any{
+		"apiVersion": "v1", "kind": "Node",
+		"metadata": map[string]any{"name": node.Name, "labels": labels, "annotations": annotations},
+	})
+	if err != nil {
+		return fmt.Errorf("publish %q as %s of node %s: %w", p.State, StateLabel, node.Name, err)
+	}
+	return nil
+}
+
+// event sends an Event of what was published, once for an incident: however often its cause
+// changes or is written again, and for an agent that starts again.
+func (m *Manager) event(o Observation, a Action) {
+	is := incident{Config: o.Wanted, State: a.State}
+	if a.State == Failed {
+		is.About = a.topic()
+	}
+	if m.reported == nil {
+		m.reported = reportedBefore(o, is)
+	}
+	if *m.reported == is || a.State == Pending && a.Cause == "" {
+		return
+	}
+	m.reported = &is
+	ev := kube.Event{Warning: true, Message: fmt.Sprintf("MIG config %s: %s", o.Wanted, a.Cause)}
+	switch a.State {
+	case Success:
+		ev = kube.Event{Reason: ReasonApplied, Message: fmt.Sprintf("MIG config %s is in effect", o.Wanted)}
+	case Failed:
+		ev.Reason = ReasonFailed
+	case Rebooting:
+		ev.Reason = ReasonRebooting
+	case Pending:
+		ev.Reason = ReasonWaiting
+	default:
+		return
+	}
+	m.cfg.Report(ev)
+}
+
+// reportedBefore is what an agent before has reported, by what the Node shows.
+func reportedBefore(o Observation, is incident) *incident {
+	n := o.Node
+	switch {
+	case n.State == is.State && (n.State != Failed || strings.HasPrefix(n.Cause, is.About)) && (n.State != Pending || n.Cause != ""):
+		return &is
+	case n.State == "" && is.State == Success:
+		return &is // as it was when the agent started
+	}
+	return &incident{State: n.State}
+}

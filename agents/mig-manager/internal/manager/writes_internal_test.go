@@ -1,0 +1,167 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/pace"
+)
+
+// hour is a manager whose change waits, and a clock that the test moves.
+type hour struct {
+	*Manager
+	api    *kubetest.Server
+	events []string
+	now    time.Time
+	// writes is at how many writes the Node was read.
+	writes int
+	// looks counts looks at the users.
+	looks int
+	// users and busy are those whom the kubelet and an attempt find at the n-th look.
+	users, busy func(n int) []User
+}
+
+// Read, Plan and Apply are those of GPUs.
+func (*hour) Read(context.Context) ([]mig.GPU, error) { return []mig.GPU{{}}, nil }
+
+func (*hour) Plan(context.Context, Wish, Held) (Change, error) {
+	return Change{GPUs: []GPUChange{{UUID: "GPU-1", Goes: []Device{{GPUInstance: 1}}}}}, nil
+}
+
+func (h *hour) Apply(context.Context, Wish, Held) error { return &Busy{Users: h.busy(h.looks)} }
+
+func none(int) []User { return nil }
+
+func newHour(t *testing.T) *hour {
+	t.Helper()
+	h := &hour{api: kubetest.New(t, "n1", map[string]string{ConfigLabel: "all-balanced"}), now: time.Now(), users: none, busy: none}
+	client, err := kube.New(kube.Config{Server: h.api.URL(), Dir: h.api.Dir(t), Node: "n1", Agent: Name, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Manager = New(Config{
+		Client: client, Report: func(e kube.Event) { h.events = append(h.events, e.Reason) }, GPUs: h,
+		Recover: func(context.Context, Wish) error { return nil },
+		Select:  func(string, []mig.GPU) (Wish, error) { return Wish{"GPU-1": {Enabled: true}}, nil },
+		Held:    func(context.Context) (Held, error) { return nil, nil },
+		Users: func(context.Context, Change) ([]User, error) {
+			h.looks++
+			return h.users(h.looks), nil
+		},
+		Options:  Options{Policy: WaitForPods, Poll: 2 * time.Second},
+		Contract: contract.Dir{Root: t.TempDir()}, DriverVersion: func() string { return "" },
+		RebootFile: filepath.Join(t.TempDir(), "reboot.json"),
+		Retry:      pace.Backoff{First: time.Second, Most: time.Minute}, Log: slog.New(slog.DiscardHandler),
+	})
+	h.Manager.now = func() time.Time { return h.now }
+	return h
+}
+
+// passes lets time pass, in polls of 2 s, with the Node as it was written.
+func (h *hour) passes(t *testing.T, d time.Duration) {
+	t.Helper()
+	for end := h.now.Add(d); h.now.Before(end); {
+		if now := h.api.Requests()["patch nodes"]; now != h.writes || !h.node.Known {
+			h.writes, h.node = now, h.reads(t)
+		}
+		after := h.step(t.Context())
+		if after < 0 {
+			continue
+		}
+		h.now = h.now.Add(max(after, time.Second))
+	}
+}
+
+// reads returns the Node as the watch delivers it.
+func (h *hour) reads(t *testing.T) Node {
+	t.Helper()
+	n, err := h.fetch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Node{
+		Known: true, Config: n.Metadata.Labels[ConfigLabel], State: State(n.Metadata.Labels[StateLabel]),
+		Cause: n.Metadata.Annotations[CauseAnnotation],
+	}
+}
+
+// TestWritesOfAnHour counts the writes to the Node while a change waits for an hour, with a look
+// every 2 s, and the Events.
+func TestWritesOfAnHour(t *testing.T) {
+	pod := func(n int) User { return User{Namespace: "team", Pod: fmt.Sprintf("train-%d", n), Device: "1g.10gb"} }
+	process := func(n int) User { return User{PID: 100 + n, Device: "1g.10gb"} }
+	for name, tc := range map[string]struct {
+		users, busy func(n int) []User
+		writes      int
+	}{
+		"one pod": {users: func(int) []User { return []User{pod(1)} }, writes: 1},
+		"pods in another order each time": {users: func(n int) []User {
+			return []User{pod(n % 2), pod(1 - n%2)}
+		}, writes: 1},
+		"another process each time":                    {users: func(n int) []User { return []User{process(n)} }, writes: 1},
+		"another process that only attempts find":      {busy: func(n int) []User { return []User{process(n)} }, writes: 2},
+		"another pod each time":                        {users: func(n int) []User { return []User{pod(n)} }, writes: 36},
+		"pods that end before the others start to use": {users: func(n int) []User { return []User{pod(1)}[:n%2] }, busy: func(int) []User { return []User{process(1)} }, writes: 36},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHour(t)
+			if tc.users != nil {
+				h.users = tc.users
+			}
+			if tc.busy != nil {
+				h.busy = tc.busy
+			}
+			h.passes(t, time.Hour)
+			writes := h.api.Requests()["patch nodes"]
+			t.Logf("%d looks, %d writes, events %v", h.looks, writes, h.events)
+			if writes > tc.writes || h.looks < 900 {
+				t.Errorf("%d writes in %d looks, want %d at most", writes, h.looks, tc.writes)
+			}
+			if !slices.Equal(h.events, []string{ReasonWaiting}) {
+				t.Errorf("%d Events: %q..., want one", len(h.events), h.events[:min(3, len(h.events))])
+			}
+		})
+	}
+}
+
+// TestAnIncidentIsOneEvent also while the API server rejects what is written, and for the agent that
+// starts again meanwhile.
+func TestAnIncidentIsOneEvent(t *testing.T) {
+	h := newHour(t)
+	h.users = func(n int) []User { return []User{{Namespace: "team", Pod: fmt.Sprintf("train-%d", n)}} }
+	h.passes(t, time.Minute)
+	for range 3 {
+		h.api.Answer("patch nodes", 500, "no leader")
+		h.passes(t, 10*time.Minute)
+		h.api.Answer("patch nodes", 0, "")
+		h.passes(t, 10*time.Minute)
+	}
+	again := New(h.cfg)
+	again.now, h.Manager = h.Manager.now, again
+	h.passes(t, time.Minute)
+	if !slices.Equal(h.events, []string{ReasonWaiting}) {
+		t.Errorf("Events %q, want one", h.events)
+	}
+	// The next wait is another incident.
+	h.cfg.GPUs = settled{h}
+	h.passes(t, time.Second)
+	h.cfg.GPUs = h
+	h.passes(t, time.Minute)
+	if !slices.Equal(h.events, []string{ReasonWaiting, ReasonApplied, ReasonWaiting}) {
+		t.Errorf("Events %q", h.events)
+	}
+}
+
+// settled has nothing to change.
+type settled struct{ *hour }
+
+func (settled) Plan(context.Context, Wish, Held) (Change, error) { return Change{}, nil }
