@@ -113,7 +113,7 @@ func (r *running) config(c *cli.Context, host agent.Host) (_ manager.Config, err
 		return manager.Config{}, err
 	}
 	gpus := &partitioner{Applier: applier}
-	files := configs{base: c.Path("default-config-file"), user: c.Path("config-file")}
+	files := newConfigs(c.Path("default-config-file"), c.Path("config-file"), r.log)
 	r.folders = files.folders()
 	systemd := clients.Systemd{Socket: filepath.Join(c.Path("host-root-mount"), "run/dbus/system_bus_socket")}
 	holders := &users.Finder{Source: r.source, Kubelet: r.kubelet, Client: r.api.Client}

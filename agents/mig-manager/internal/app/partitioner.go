@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/manager"
-	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/agents/mig-manager/internal/users"
-	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/procowner"
@@ -161,65 +156,4 @@ func needsReboot(r apply.Result) bool {
 		some = some || o.Outcome == apply.NeedsReboot
 	}
 	return some
-}
-
-// configs are the files with MIG configs. Each path may be empty.
-type configs struct{ base, user string }
-
-// folders returns those to watch: a file that is mounted is replaced, not written.
-func (f configs) folders() []string {
-	var out []string
-	for _, path := range []string{f.base, f.user} {
-		if path != "" {
-			out = append(out, filepath.Dir(path))
-		}
-	}
-	return out
-}
-
-// selected returns what the config of a name asks of GPUs: of a file, or generated for them.
-func (f configs) selected(name string, gpus []mig.GPU) (manager.Wish, error) {
-	generated, err := migconfig.Generate(gpus)
-	if err != nil && !errors.Is(err, migconfig.ErrNoProfiles) {
-		return nil, err
-	}
-	all, err := f.read(f.base)
-	if err != nil {
-		return nil, err
-	}
-	user, err := f.read(f.user)
-	if err != nil {
-		return nil, err
-	}
-	all = all.Merge(generated).Merge(user)
-	if _, ok := all.Entries[name]; !ok {
-		return nil, fmt.Errorf("config %q does not exist: the GPUs of the node have %s", name, strings.Join(f.order(all, user), ", "))
-	}
-	s, err := all.Select(name, gpus)
-	if err != nil {
-		return nil, err
-	}
-	return s.Want, unreadable(s.Faulty)
-}
-
-// order returns the names of configs: those of the user first, as a cause is cut.
-func (configs) order(all, user migconfig.Config) []string {
-	names := user.Names()
-	for _, name := range all.Names() {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func (f configs) read(path string) (migconfig.Config, error) {
-	if path == "" {
-		return migconfig.Config{}, nil
-	}
-	data, err := configfile.Read(path)
-	if err != nil {
-		return migconfig.Config{}, err
-	}
-	return migconfig.Read(path, data)
 }

@@ -55,7 +55,7 @@ func TestSelectedMergesGeneratedConfigs(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, gpus := configs{user: file}, board(t, 2)
+	f, gpus := newConfigs("", file, slog.New(slog.DiscardHandler)), board(t, 2)
 	for name, want := range map[string]manager.Wish{
 		"team":         {"GPU-1": {Enabled: true, Devices: map[gpu.Profile]int{profile(t, "3g.40gb"): 2}}},
 		"all-disabled": {"GPU-0": {}, "GPU-1": {}},
