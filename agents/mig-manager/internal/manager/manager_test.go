@@ -37,6 +37,7 @@ func TestManager(t *testing.T) {
 		"default": (*node).testsTheDefaultNeedsNoLabel,
 		"left":    (*node).testsNothingIsLeft,
 		"others":  (*node).testsACordonOfOthersStays,
+		"static":  (*node).testsAStaticPodIsNotEvicted,
 	} {
 		t.Run(name, func(t *testing.T) {
 			test(newNode(t, name, func(agent string) *kube.Client { return apitest.Client(t, rc, name, agent) }))

@@ -165,3 +165,20 @@ func TestAnIncidentIsOneEvent(t *testing.T) {
 type settled struct{ *hour }
 
 func (settled) Plan(context.Context, Wish, Held) (Change, error) { return Change{}, nil }
+
+// TestARejectedCordonIsRetriedLater, and not at each look.
+func TestARejectedCordonIsRetriedLater(t *testing.T) {
+	h := newHour(t)
+	h.cfg.Options.Cordon = true
+	h.users = func(int) []User { return []User{{Namespace: "team", Pod: "train-0"}} }
+	h.passes(t, time.Second)
+	// This server rejects a patch that tests the version of the Node, as one does after a change.
+	before := h.api.Requests()["patch nodes"]
+	h.passes(t, 10*time.Minute)
+	if got := h.api.Requests()["patch nodes"] - before; got < 10 || got > 15 {
+		t.Errorf("%d attempts to cordon in 10 minutes, want after 1, 2, 4, … 60 s", got)
+	}
+	if got := h.reads(t); got.State != Pending || h.rejected.Next() != time.Minute {
+		t.Errorf("the state is %q, want the pause to be the longest", got.State)
+	}
+}
