@@ -93,21 +93,18 @@ func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, 
 	recorder := metrics.New()
 	out := s.outputs(c, log)
 	news := &news{out: out, api: s.api}
-	cfg := discovery.Config{
+	d := discovery.New(discovery.Config{
 		Config:      s.adopted.Config,
 		Source:      src,
 		WatchDriver: s.driver.WatchChanges,
 		ReadMachine: s.machine(log),
 		WatchFacts:  s.driver.Contract.Watch,
+		WatchLabels: s.watchLabels(),
 		Chain:       s.chain,
 		Publish:     news.want,
 		Recorder:    recorder,
 		Log:         log,
-	}
-	if s.api != nil {
-		cfg.WatchLabels = s.api.WatchLabels
-	}
-	d := discovery.New(cfg)
+	})
 	if s.live.Config.GFD.OneShot {
 		return &agent.Agent{
 			Once: true,
@@ -140,6 +137,14 @@ func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, 
 		Collectors: []prometheus.Collector{recorder},
 		Effective:  s.effective(c),
 	}, nil
+}
+
+// watchLabels returns the function that watches the labels of the Node, nil without one.
+func (s settings) watchLabels() func(context.Context, func(map[string]string)) error {
+	if s.api == nil {
+		return nil
+	}
+	return s.api.WatchLabels
 }
 
 // machine returns the function that reads what is known without a driver.
