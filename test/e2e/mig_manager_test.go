@@ -3,7 +3,9 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -149,9 +151,80 @@ func TestMIGManager(t *testing.T) {
 	if now := pluginPod(t); now != pod {
 		t.Errorf("the device plugin's pod %s became %s, want the same pod", pod, now)
 	}
+	t.Run("what is published goes with the agent", whatIsPublishedGoes)
+}
+
+// whatIsPublishedGoes takes the agent off the node by a label, and then uninstalls it.
+func whatIsPublishedGoes(t *testing.T) {
 	if got := kubectl(t, "-n", stack.Namespace, "get", "pods", "--selector=app.kubernetes.io/name=mig-manager", "-o",
 		"jsonpath={.items[*].status.containerStatuses[0].restartCount}"); got != "0" {
 		t.Errorf("the manager was restarted %s times, want 0", got)
+	}
+	api, err := shared.Admin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(api.Close)
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if err := errors.Join(shared.Uninstall(ctx, featureDiscovery), forget(ctx, api, gpuNode())); err != nil {
+			t.Error(err)
+		}
+		kubectlCleanup(t, "label", "node", gpuNode(), "--overwrite", stack.PCILabel+"=true")
+	})
+	installDiscovery(t, false, "readyChain={driver,mig}")
+	askForLayout(t, "nonsense")
+	layoutIs(t, "failed", "nonsense")
+	nodeIs(t, api, gpuNode(), "the layouts are as they were asked for", readyIs("True", ""))
+	const fact = "test -e /run/nvidia/validations/mig-ready && echo there || echo missing"
+	gone := func() {
+		t.Helper()
+		layoutIs(t, "")
+		if got := kubectl(t, "get", "node", gpuNode(), "-o", `jsonpath={.metadata.labels.nvidia\.com/mig\.config} [{.metadata.annotations.outrigger\.dev/mig-config-cause}]`); got != "nonsense []" {
+			t.Errorf("the node is left with %q, want no cause, and the label of the user", got)
+		}
+		eventually(t, "the fact is gone", func() bool { return strings.TrimSpace(onGPUNode(t, fact)) == "missing" })
+	}
+	const deploy = "nvidia.com/gpu.deploy.mig-manager="
+	kubectl(t, "label", "node", gpuNode(), "--overwrite", deploy+"false")
+	gone()
+	nodeIs(t, api, gpuNode(), "nobody waits for the layouts", readyIs("True", ""))
+
+	kubectl(t, "label", "node", gpuNode(), "--overwrite", deploy+"true")
+	nodeIs(t, api, gpuNode(), "the layouts are awaited again", readyIs("False", "MIGNotReady"))
+	layoutIs(t, "failed", "nonsense")
+	kubectl(t, "-n", stack.Namespace, "delete", "daemonset", "mig-manager", "--cascade=foreground", "--wait")
+	gone()
+}
+
+// evictsByUIDOnly asks for evictions with the token of the agent, without effect (dry run).
+func evictsByUIDOnly(t *testing.T, pod string) {
+	agent := account(t, podOf(t, "mig-manager", gpuNode()))
+	unbound, err := shared.Account(t.Context(), "mig-manager")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(unbound.Close)
+	uid := object{"preconditions": object{"uid": kubectl(t, "get", "pod", pod, "-o", "jsonpath={.metadata.uid}")}}
+	for name, r := range map[string]struct {
+		api       *stack.API
+		namespace string
+		options   object
+		denied    string
+	}{
+		"a pod by its uid":            {options: uid},
+		"a pod by its name":           {denied: byPolicy},
+		"a pod at once":               {options: object{"preconditions": uid["preconditions"], "gracePeriodSeconds": 0}, denied: byPolicy},
+		"a pod of the cluster itself": {namespace: "kube-system", options: uid, denied: byPolicy},
+		"with a token of no node":     {api: unbound, options: uid, denied: byPolicy},
+	} {
+		t.Run("evict "+name, func(t *testing.T) {
+			namespace, api := cmp.Or(r.namespace, "default"), cmp.Or(r.api, agent)
+			check(t, api.Create(t.Context(), "/api/v1/namespaces/"+namespace+"/pods/"+pod+"/eviction?dryRun=All", object{
+				"apiVersion": "policy/v1", "kind": "Eviction",
+				"metadata": object{"name": pod, "namespace": namespace}, "deleteOptions": r.options,
+			}), r.denied)
+		})
 	}
 }
 
@@ -165,6 +238,7 @@ func TestMIGManagerEvicts(t *testing.T) {
 	advertised(t, mig1g, 4, settles)
 	hold(t, mig1g, 1)
 	hold(t, stack.GPU, 1)
+	evictsByUIDOnly(t, "holder-nvidia-com-gpu-1-0")
 	askForLayout(t, "big")
 	layoutIs(t, "success")
 	advertised(t, mig7g, 1, settles)

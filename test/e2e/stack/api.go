@@ -81,11 +81,20 @@ func (a *API) Get(ctx context.Context, path string, into any) error {
 // Patch changes an object, by a patch that is to be written as JSON. What the
 // API server does not allow is a *Rejection.
 func (a *API) Patch(ctx context.Context, path, kind string, patch any) error {
-	b, err := json.Marshal(patch)
+	return a.send(ctx, http.MethodPatch, path, kind, patch)
+}
+
+// Create makes an object. What the API server does not allow is a *Rejection.
+func (a *API) Create(ctx context.Context, path string, object any) error {
+	return a.send(ctx, http.MethodPost, path, "application/json", object)
+}
+
+func (a *API) send(ctx context.Context, method, path, kind string, object any) error {
+	b, err := json.Marshal(object)
 	if err != nil {
-		return fmt.Errorf("encode patch of %s: %w", path, err)
+		return fmt.Errorf("encode the object for %s: %w", path, err)
 	}
-	body, err := a.open(ctx, http.MethodPatch, path, kind, strings.NewReader(string(b)))
+	body, err := a.open(ctx, method, path, kind, strings.NewReader(string(b)))
 	if err != nil {
 		return err
 	}
