@@ -91,7 +91,7 @@ func next(o Observation) Action {
 	case o.Change.Empty():
 		return Action{Kind: Settle, State: Success}
 	case o.Attempt.Reboot && (o.Attempt.Wait > 0 || o.Attempt.Rebooting || o.Options.Reboot && !o.Attempt.Rebooted):
-		return o.reboot()
+		return o.unused(o.reboot())
 	case len(o.Attempt.Users) > 0 && o.Attempt.Wait > 0:
 		return o.busy(o.Attempt.Users, o.Attempt.Wait)
 	case o.Attempt.Err != nil && o.Attempt.Wait > 0:
@@ -140,6 +140,20 @@ func (o Observation) reboot() Action {
 	default:
 		return Action{Kind: Reboot, State: Rebooting, Cause: t.Err.Error()}
 	}
+}
+
+// unused returns a reboot if nobody uses what changes: pods may have come since the attempt. Otherwise,
+// it waits for them.
+func (o Observation) unused(a Action) Action {
+	switch {
+	case a.Kind != Reboot:
+		return a
+	case o.Unknown != nil:
+		return Action{Kind: Hold, State: Pending, Cause: o.Unknown.Error(), After: o.Options.Poll}
+	case len(o.Users) > 0:
+		return o.busy(o.Users, o.Options.Poll)
+	}
+	return a
 }
 
 // failure says why the last attempt failed, and what helps. It is the same before the next

@@ -195,6 +195,22 @@ func TestNext(t *testing.T) {
 			}),
 			kind: manager.Reboot, state: manager.Rebooting,
 		},
+		"the host is not told to reboot while a pod uses what changes": {
+			o: asked(reset, used, func(o *manager.Observation) {
+				o.Options.Reboot, o.Attempt.Overdue, o.Attempt.Wait = true, true, 0
+			}),
+			kind: manager.Hold, state: manager.Pending, cause: []string{"default/train-0"}, after: 2 * time.Second,
+		},
+		"the host is not told to reboot by an agent that may now, while a pod uses what changes": {
+			o:    asked(reset, used, func(o *manager.Observation) { o.Options.Reboot = true }),
+			kind: manager.Hold, state: manager.Pending, cause: []string{"default/train-0"}, after: 2 * time.Second,
+		},
+		"the host is not told to reboot while nobody knows who uses what changes": {
+			o: asked(reset, func(o *manager.Observation) {
+				o.Options.Reboot, o.Unknown = true, errors.New("the kubelet does not answer")
+			}),
+			kind: manager.Hold, state: manager.Pending, cause: []string{"the kubelet"}, after: 2 * time.Second,
+		},
 		"the host has not rebooted, and the agent may not tell it any more": {
 			o: asked(reset, func(o *manager.Observation) { o.Attempt.Overdue = true }), kind: manager.Hold,
 			state: manager.Failed, cause: []string{"WITH_REBOOT", "tries again after 1 h"}, after: time.Minute,
