@@ -31,7 +31,7 @@ func partOf(l Link) part {
 	switch l {
 	case MIG:
 		return part{
-			[]report{{contract.MIGReady, "mig-manager", "the GPUs have the MIG layouts of the node's config, see the annotation outrigger.dev/mig-config-cause of the node"}},
+			[]report{{contract.MIGReady, "mig-manager", "the GPUs have the MIG layouts of the node's config, see the annotation outrigger.dev/mig-config-cause of the node; without a MIG manager, remove mig from the ready chain"}},
 			MIGNotReady, MIGStale, MIGWriterDead, MIGUnreadable,
 		}
 	case Toolkit:
