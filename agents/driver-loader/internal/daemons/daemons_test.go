@@ -264,13 +264,22 @@ while :; do sleep 0.02; done
 }
 
 func TestADaemonThatIsNotRequiredIsInTheWayOfNothing(t *testing.T) {
-	n := newNode(t)
-	n.write("root/usr/bin/nvidia-persistenced", "#!/bin/sh\necho no device; exit 3\n", 0o755)
-	skipped, err := n.Start(t.Context())
-	if err != nil || skipped == nil || !strings.Contains(skipped.Error(), "exit status 3: no device") {
-		t.Error(skipped, err)
+	for name, tc := range map[string]struct{ script, want string }{
+		"it says why":              {"echo no device; exit 3", "start nvidia-persistenced: exit status 3: no device"},
+		"it fails without a word":  {"exit 3", "start nvidia-persistenced: exit status 3"},
+		"it ends without a word":   {"exit 0", "start nvidia-persistenced: it has ended at once"},
+		"it ends, and it says why": {"echo no device", "start nvidia-persistenced: it has ended at once: no device"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.write("root/usr/bin/nvidia-persistenced", "#!/bin/sh\n"+tc.script+"\n", 0o755)
+			skipped, err := n.Start(t.Context())
+			if err != nil || skipped == nil || skipped.Error() != tc.want {
+				t.Errorf("%v, %v, want %s", skipped, err, tc.want)
+			}
+			n.missing()
+		})
 	}
-	n.missing()
 }
 
 func TestTheLicenceClientNeedsItsConfiguration(t *testing.T) {

@@ -9,8 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-
-	"outrigger.dev/pkg/text"
 )
 
 // Licensed reports whether the node has the configuration of a virtual GPU's licence.
@@ -39,7 +37,7 @@ func (s *Supervisor) Query(ctx context.Context) (string, error) {
 	}
 	if err != nil {
 		end := out.data.Bytes()[max(0, out.data.Len()-maxTail):]
-		return "", fmt.Errorf("run nvidia-smi -q: %w: %s", err, text.Printable(strings.ReplaceAll(string(bytes.TrimSpace(end)), "\n", "; ")))
+		return "", fmt.Errorf("run nvidia-smi -q: %w%s", err, said(end))
 	}
 	return out.data.String(), nil
 }

@@ -66,11 +66,11 @@ func (s *Supervisor) start(ctx context.Context, d Daemon) error {
 	defer log.Close()
 	defer os.Remove(log.Name())
 	if err := s.execute(ctx, d, args, log); err != nil {
-		return fmt.Errorf("start %s: %w: %s", d.Name, err, tail(log))
+		return fmt.Errorf("start %s: %w%s", d.Name, err, tail(log))
 	}
 	pid := s.pid(d)
 	if pid == 0 {
-		return fmt.Errorf("start %s: it has ended at once: %s", d.Name, tail(log))
+		return fmt.Errorf("start %s: it has ended at once%s", d.Name, tail(log))
 	}
 	if s.outside(d) {
 		return s.release(d, pid)
@@ -156,7 +156,7 @@ func (s *Supervisor) config(d Daemon) (string, error) {
 // maxTail is how much of a daemon's output is shown.
 const maxTail = 512
 
-// tail returns the end of a daemon's output in one line.
+// tail returns the end of a daemon's output, as said does.
 func tail(log *os.File) string {
 	info, err := log.Stat()
 	if err != nil {
@@ -164,5 +164,15 @@ func tail(log *os.File) string {
 	}
 	data := make([]byte, min(info.Size(), maxTail))
 	n, _ := log.ReadAt(data, info.Size()-int64(len(data)))
-	return text.Printable(strings.ReplaceAll(string(bytes.TrimSpace(data[:n])), "\n", "; "))
+	return said(data[:n])
+}
+
+// said returns the output of a program as the end of an error: a colon and one line, "" if there
+// is none.
+func said(output []byte) string {
+	output = bytes.TrimSpace(output)
+	if len(output) == 0 {
+		return ""
+	}
+	return ": " + text.Printable(strings.ReplaceAll(string(output), "\n", "; "))
 }
