@@ -87,7 +87,7 @@ func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
 	if err != nil {
 		return cache.Set{}, err
 	}
-	b.Log.Info("building modules", "kernel", r.Release, "driver", r.Payload.Version, "flavour", r.Flavour, "headers", headers.Build, "compiler", compiler.version)
+	b.Log.Info("building modules", "kernel", r.Release, "driver", r.Payload.Version, "type", r.Flavour, "headers", headers.Build, "compiler", compiler.version)
 	w := work{Request: r, headers: headers, compiler: compiler, stage: stage, reporter: report}
 	set, err := w.build(ctx, source)
 	if err == nil {

@@ -40,7 +40,7 @@ func (e *FailedError) Unwrap() error { return e.Cause }
 func failure(subject, log string, tail []string, exit error) *FailedError {
 	e := &FailedError{Tail: tail, Log: log, Cause: cause.Cause{
 		Code: Failed, Subject: subject, Text: exit.Error(),
-		Fix: "see " + log + "; a driver that is newer than the kernel, or of the other flavour, may build",
+		Fix: "see " + log + "; a driver that is newer than the kernel, or modules of the other type, may build",
 	}}
 	for _, sign := range []struct {
 		pattern string

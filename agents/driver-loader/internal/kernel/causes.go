@@ -69,7 +69,7 @@ func loadCause(name string, err error, p policy, log string) cause.Cause {
 	case strings.Contains(log, "Unknown symbol") || isAny(err, unix.ENOENT) && log == "":
 		set(DependencyMissing, "it needs a symbol that neither the kernel nor a loaded module exports", fixDependency)
 	case isAny(err, unix.ENODEV, unix.ENXIO):
-		set(NoDevice, "it found no device that it supports", "check that the node has a GPU that this version and flavour of the driver supports, and that no other driver is bound to it")
+		set(NoDevice, "it found no device that it supports", "check that the node has a GPU that this version and type of the driver supports, and that no other driver is bound to it")
 	case isAny(err, unix.EEXIST):
 		set(AlreadyLoaded, "a module of this name is loaded", "unload that one first")
 	case isAny(err, unix.ENOEXEC):

@@ -106,11 +106,11 @@ func (v *deriver) driver(d loader.Desired) {
 	}
 	switch {
 	case len(reasons) == 0:
-		v.add("flavour", OK, "the %s modules are for these GPUs", v.target.Flavour)
+		v.add("type", OK, "the %s modules are for these GPUs", v.target.Flavour)
 	case supported > 0:
-		v.add("flavour", Note, "the %s modules are not for all GPUs: %s", v.target.Flavour, strings.Join(reasons, "; "))
+		v.add("type", Note, "the %s modules are not for all GPUs: %s", v.target.Flavour, strings.Join(reasons, "; "))
 	default:
-		v.problem("flavour", loader.FlavourCause(v.target, reasons))
+		v.problem("type", loader.FlavourCause(v.target, reasons))
 	}
 }
 
