@@ -182,9 +182,9 @@ func TestABareNodeSaysWhatItWaitsFor(t *testing.T) {
 	agenttest.Fails(t, agenttest.Command(t, nil, append([]string{"load"}, h.args()...)...), 1, "the desired driver is not loaded")
 }
 
-// TestTheLicenceOfAVirtualGPUIsReported runs the agent where a licence is configured, and beside an
+// TestTheLicenseOfAVirtualGPUIsReported runs the agent where a license is configured, and beside an
 // nvidia-smi that says whether it is there.
-func TestTheLicenceOfAVirtualGPUIsReported(t *testing.T) {
+func TestTheLicenseOfAVirtualGPUIsReported(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("this machine has no root for us, who makes device nodes and mounts")
 	}
@@ -206,7 +206,7 @@ func TestTheLicenceOfAVirtualGPUIsReported(t *testing.T) {
 	says("Unlicensed (Unrestricted)")
 	agent := agenttest.Command(t, nil)
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "unshare", append([]string{
-		"--mount", "sh", "-ec", `mount -t tmpfs licence /etc; mkdir /etc/nvidia; : >/etc/nvidia/gridd.conf; exec "$0" "$@"`, agent.Path,
+		"--mount", "sh", "-ec", `mount -t tmpfs license /etc; mkdir /etc/nvidia; : >/etc/nvidia/gridd.conf; exec "$0" "$@"`, agent.Path,
 	}, h.args()...)...)
 	cmd.Env, cmd.SysProcAttr = append(agent.Env, "PATH="+h.path("bin")+":"+os.Getenv("PATH")), agent.SysProcAttr
 	p := agenttest.Start(t, cmd)
@@ -216,7 +216,7 @@ func TestTheLicenceOfAVirtualGPUIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wait("vgpu has no licence, looking again", "gpu=00000000:02:01.0")
+	wait("vgpu has no license, looking again", "gpu=00000000:02:01.0")
 	says("Licensed (Expiry: 2026-1-31 9:5:7 GMT)")
 	p.Signal(syscall.SIGHUP)
 	wait("vgpu is licensed", "gpu=00000000:02:01.0")
@@ -229,7 +229,7 @@ func TestTheLicenceOfAVirtualGPUIsReported(t *testing.T) {
 	}
 	says("Unlicensed (Restricted)")
 	p.Signal(syscall.SIGHUP)
-	wait("vgpu has no licence and becomes slow", "Unlicensed (Restricted)", "VGPULicenseLost")
+	wait("vgpu has no license and becomes slow", "Unlicensed (Restricted)", "VGPULicenseLost")
 	if want := "outrigger_driver_loader_vgpu_licensed" + labels + "0\n"; !strings.Contains(p.Get("/metrics"), want) {
 		t.Errorf("/metrics lacks %s", want)
 	}

@@ -70,8 +70,8 @@ their charts' values metrics.port. */ -}}
       for: 15m
       labels: {severity: warning}
       annotations:
-        summary: Virtual GPU [[ $labels.gpu ]] of the node at [[ $labels.instance ]] has no licence ([[ $labels.product ]])
-        description: The driver slows such a GPU down after a while. The log of the driver loader has what the licence client reports; check its token, and whether the node reaches the licence server.
+        summary: Virtual GPU [[ $labels.gpu ]] of the node at [[ $labels.instance ]] has no license ([[ $labels.product ]])
+        description: The driver slows such a GPU down after a while. The log of the driver loader has what the license client reports; check its token, and whether the node reaches the license server.
     - alert: GPUDriverUpgradeFailed
       expr: outrigger_driver_loader_upgrade_state{state="upgrade-failed"} == 1
       labels: {severity: critical}

@@ -47,8 +47,8 @@ auto
 {{- fail "repoConfig.destinationDir: set it to /etc/apt/sources.list.d, or to /etc/yum.repos.d for the family of Red Hat" -}}
 {{- end -}}
 {{- end -}}
-{{- $licence := .Values.licensingConfig -}}
-{{- if and $licence.configMapName $licence.secretName -}}
+{{- $license := .Values.licensingConfig -}}
+{{- if and $license.configMapName $license.secretName -}}
 {{- fail "licensingConfig: configMapName and secretName are both set: both have gridd.conf; remove one of them" -}}
 {{- end -}}
 {{- if not (hasPrefix "/run/nvidia/" (include "driver-loader.installDir" .)) -}}

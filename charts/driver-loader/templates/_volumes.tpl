@@ -35,7 +35,7 @@
   mountPath: {{ include "driver-loader.moduleConfigDir" . }}
   readOnly: true
 {{- end }}
-{{- if include "driver-loader.licence" . }}
+{{- if include "driver-loader.license" . }}
 - name: licensing-config
   mountPath: /etc/nvidia/gridd.conf
   subPath: gridd.conf
@@ -57,8 +57,8 @@
 {{- end }}
 {{- end -}}
 
-{{- /* The name of what has the licence of vGPUs. */ -}}
-{{- define "driver-loader.licence" -}}
+{{- /* The name of what has the license of vGPUs. */ -}}
+{{- define "driver-loader.license" -}}
 {{- .Values.licensingConfig.secretName | default .Values.licensingConfig.configMapName -}}
 {{- end -}}
 

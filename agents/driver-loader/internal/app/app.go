@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/agents/driver-loader/internal/licence"
+	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
@@ -41,7 +41,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 // agent returns the agent that the settings describe.
 func (s settings) agent(log *slog.Logger) (*agent.Agent, error) {
 	var up *upgrades
-	licences := licence.New(licence.Config{
+	licenses := license.New(license.Config{
 		Configured: s.daemons.Licensed, Query: s.daemons.Query, Log: log,
 		Report: func(e kube.Event) {
 			if up != nil {
@@ -53,25 +53,25 @@ func (s settings) agent(log *slog.Logger) (*agent.Agent, error) {
 		if up != nil {
 			up.Changed()
 		}
-		licences.Again()
+		licenses.Again()
 	}
-	s.config.Started = licences.Again
+	s.config.Started = licenses.Again
 	l := loader.New(s.config, s.machine)
 	a := &agent.Agent{
 		Run: func(ctx context.Context) error {
 			if s.payload != "" {
 				l.Import(ctx, s.importPayload)
 			}
-			others := []func(context.Context) error{func(ctx context.Context) error { return licences.Run(ctx, l.Undisturbed) }}
+			others := []func(context.Context) error{func(ctx context.Context) error { return licenses.Run(ctx, l.Undisturbed) }}
 			if up != nil {
 				others = append(others, up.events.Run, up.Run)
 			}
 			return beside(ctx, l.Run, others)
 		},
-		Ready: l.Ready, Collectors: []prometheus.Collector{loader.NewMetrics(l), licence.NewMetrics(licences)},
+		Ready: l.Ready, Collectors: []prometheus.Collector{loader.NewMetrics(l), license.NewMetrics(licenses)},
 		Reload: func(context.Context) error {
 			l.Retry()
-			licences.Again()
+			licenses.Again()
 			return nil
 		},
 	}

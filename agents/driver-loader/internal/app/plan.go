@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/agents/driver-loader/internal/licence"
+	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/preflight"
 	"outrigger.dev/pkg/agent"
@@ -32,7 +32,7 @@ func plan(c *cli.Context, s settings) error {
 	}
 	facts := preflight.Observe(c.Context, l, s.config, o)
 	if facts.Licensed = s.daemons.Licensed(); facts.Licensed && o.Running.Version != "" {
-		facts.Products, facts.LicenceErr = licence.Read(c.Context, s.daemons.Query)
+		facts.Products, facts.LicenseErr = license.Read(c.Context, s.daemons.Query)
 	}
 	verdict := preflight.Derive(o, desired, facts)
 	if observed != nil {

@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/holders"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
-	"outrigger.dev/agents/driver-loader/internal/licence"
+	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/preflight"
@@ -71,15 +71,15 @@ func TestPlan(t *testing.T) {
 		"virtual GPUs": func() (loader.Observation, preflight.Facts) {
 			o, f := used()
 			f.Licensed = true
-			f.Products = []licence.Product{
+			f.Products = []license.Product{
 				{GPU: "00000000:02:01.0", Name: "NVIDIA Virtual Compute Server", Status: "Licensed (Expiry: 2026-1-31 9:5:7 GMT)"},
 				{GPU: "00000000:03:01.0", Name: "NVIDIA Virtual Compute Server", Status: "Unlicensed (Restricted)"},
 			}
 			return o, f
 		},
-		"a licence that cannot be read": func() (loader.Observation, preflight.Facts) {
+		"a license that cannot be read": func() (loader.Observation, preflight.Facts) {
 			o, f := used()
-			f.Licensed, f.LicenceErr = true, errors.New("run nvidia-smi -q: exit status 9: Driver Not Loaded")
+			f.Licensed, f.LicenseErr = true, errors.New("run nvidia-smi -q: exit status 9: Driver Not Loaded")
 			return o, f
 		},
 		"nouveau that is unloaded": func() (loader.Observation, preflight.Facts) {

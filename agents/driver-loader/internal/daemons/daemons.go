@@ -1,6 +1,6 @@
 // Package daemons keeps the daemons of a driver running: the persistence daemon, which keeps
 // the GPUs initialized, the fabric manager, without which the GPUs of a machine with NVLink
-// switches do not compute, the subnet manager that sets up switches of NVLink 5, and the licence
+// switches do not compute, the subnet manager that sets up switches of NVLink 5, and the license
 // client of a virtual GPU. They are programs of the driver root.
 package daemons
 
@@ -88,14 +88,14 @@ type Machine struct {
 	// Switches is set if the driver has NVLink switches. Subnet is set if the machine has those of
 	// NVLink 5, which the driver does not see, and which a subnet manager sets up.
 	Switches, Subnet bool
-	// Licence is set if the node has the configuration of a virtual GPU's licence.
-	Licence bool
+	// License is set if the node has the configuration of a virtual GPU's license.
+	License bool
 }
 
 // Wanted returns the daemons of a driver that a machine needs, where has reports whether the
 // driver root has a file. The error is a Cause if one is missing that is required.
 func Wanted(m Machine, has func(path string) bool) ([]Daemon, error) {
-	needed := map[string]bool{subnetManager: m.Subnet, fabricManager: m.Switches || m.Subnet, gridd: m.Licence, persistenced: true}
+	needed := map[string]bool{subnetManager: m.Subnet, fabricManager: m.Switches || m.Subnet, gridd: m.License, persistenced: true}
 	var out []Daemon
 	for _, d := range known() {
 		if d.Name == subnetManager && !has(d.Program) && has(otherSubnetManager) {
@@ -127,9 +127,9 @@ type Config struct {
 	// Host is where the agent sees the root of the host, if that is not its own. Daemons then run
 	// on the host, and outlive the agent's container.
 	Host string
-	// Run is the folder of PID files; "" for /run. Licence is the file that turns on the
-	// licence client; "" for /etc/nvidia/gridd.conf.
-	Run, Licence string
+	// Run is the folder of PID files; "" for /run. License is the file that turns on the
+	// license client; "" for /etc/nvidia/gridd.conf.
+	Run, License string
 }
 
 // Supervisor starts and stops the daemons of a driver.
@@ -148,8 +148,8 @@ func New(cfg Config) *Supervisor {
 	if cfg.Run == "" {
 		cfg.Run = "/run"
 	}
-	if cfg.Licence == "" {
-		cfg.Licence = "/etc/nvidia/gridd.conf"
+	if cfg.License == "" {
+		cfg.License = "/etc/nvidia/gridd.conf"
 	}
 	return &Supervisor{cfg: cfg, tried: map[string]bool{}, manages: map[string]bool{}}
 }
@@ -172,7 +172,7 @@ func (s *Supervisor) Missing() []string {
 
 func (s *Supervisor) wanted() ([]Daemon, error) {
 	switches, err := os.ReadDir(filepath.Join(s.cfg.Proc, "driver/nvidia-nvswitch/devices"))
-	m := Machine{Subnet: len(s.bridges()) > 0, Switches: err == nil && len(switches) > 0, Licence: s.Licensed()}
+	m := Machine{Subnet: len(s.bridges()) > 0, Switches: err == nil && len(switches) > 0, License: s.Licensed()}
 	return Wanted(m, func(path string) bool { return executable(filepath.Join(s.cfg.Root, path)) })
 }
 

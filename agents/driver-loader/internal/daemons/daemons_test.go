@@ -28,7 +28,7 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{t: t, dir: t.TempDir()}
 	n.Supervisor = daemons.New(daemons.Config{
-		Root: n.path("root"), Proc: n.path("proc"), Sys: n.path("sys"), Run: n.path("run"), Licence: n.path("gridd.conf"),
+		Root: n.path("root"), Proc: n.path("proc"), Sys: n.path("sys"), Run: n.path("run"), License: n.path("gridd.conf"),
 	})
 	t.Cleanup(func() {
 		if err := n.Stop(t.Context()); err != nil && t.Context().Err() == nil {
@@ -282,11 +282,11 @@ func TestADaemonThatIsNotRequiredIsInTheWayOfNothing(t *testing.T) {
 	}
 }
 
-func TestTheLicenceClientNeedsItsConfiguration(t *testing.T) {
+func TestTheLicenseClientNeedsItsConfiguration(t *testing.T) {
 	n := newNode(t)
 	n.write("root/usr/bin/nvidia-gridd", "#!/bin/sh\n", 0o755)
 	n.missing()
-	n.write("gridd.conf", "ServerAddress=licence\n", 0o644)
+	n.write("gridd.conf", "ServerAddress=license\n", 0o644)
 	n.missing("nvidia-gridd")
 }
 
@@ -311,7 +311,7 @@ func TestDaemonsOutliveTheContainer(t *testing.T) {
 		}
 	}
 	n.Supervisor = daemons.New(daemons.Config{
-		Root: n.path("root"), Proc: n.path("proc"), Sys: n.path("sys"), Run: n.path("run"), Licence: n.path("gridd.conf"), Host: n.path("host"),
+		Root: n.path("root"), Proc: n.path("proc"), Sys: n.path("sys"), Run: n.path("run"), License: n.path("gridd.conf"), Host: n.path("host"),
 	})
 	n.daemon("nvidia-persistenced", persistence)
 	n.starts()
@@ -339,11 +339,11 @@ func TestDaemonsOutliveTheContainer(t *testing.T) {
 func TestNvidiaSMIIsThatOfTheDriverRoot(t *testing.T) {
 	n := newNode(t)
 	if n.Licensed() {
-		t.Error("a licence is configured")
+		t.Error("a license is configured")
 	}
 	n.write("gridd.conf", "", 0o644)
 	if !n.Licensed() {
-		t.Error("no licence is configured")
+		t.Error("no license is configured")
 	}
 	n.write("root/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "", 0o644)
 	n.write("root/usr/bin/nvidia-smi", "#!/bin/sh\necho \"$@ $LD_LIBRARY_PATH\"\n", 0o755)

@@ -137,7 +137,7 @@ func (l *Loader) observeStore(o *Observation) error {
 // known.
 func running(core kernel.Loaded, noted Driver) (d Driver, is bool) {
 	d = Driver{Version: core.Version, Flavour: payload.Open}
-	// The licence of the open modules does not taint the kernel.
+	// The license of the open modules does not taint the kernel.
 	if strings.Contains(core.Taint, "P") {
 		d.Flavour = payload.Proprietary
 	}

@@ -32,7 +32,7 @@ func Derive(o loader.Observation, d loader.Desired, f Facts) Verdict {
 		v.disk()
 	}
 	v.uses()
-	v.licences()
+	v.licenses()
 	return Verdict{Checks: v.checks, Next: loader.Next(o, d)}
 }
 
@@ -211,19 +211,19 @@ func (v *deriver) uses() {
 	v.add("uses", Note, "%s used by: %s", strings.Join(used, ", "), who)
 }
 
-// licences says whether virtual GPUs have their licences, which is in the way of no driver.
-func (v *deriver) licences() {
+// licenses says whether virtual GPUs have their licenses, which is in the way of no driver.
+func (v *deriver) licenses() {
 	if !v.facts.Licensed || v.o.Running.Version == "" {
 		return
 	}
-	if v.facts.LicenceErr != nil {
-		v.add("licence", Note, "%v", v.facts.LicenceErr)
+	if v.facts.LicenseErr != nil {
+		v.add("license", Note, "%v", v.facts.LicenseErr)
 	}
 	for _, p := range v.facts.Products {
 		state := OK
 		if !p.Licensed() {
 			state = Note
 		}
-		v.add("licence", state, "%s: %s: %s", p.GPU, p.Name, p.Status)
+		v.add("license", state, "%s: %s: %s", p.GPU, p.Name, p.Status)
 	}
 }

@@ -6,7 +6,7 @@ package preflight
 import (
 	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/holders"
-	"outrigger.dev/agents/driver-loader/internal/licence"
+	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 )
 
@@ -83,11 +83,11 @@ type Facts struct {
 	// Parts are the modules of the kernel that the driver uses, and where each is: "loaded",
 	// "built in", "installed", or "" for nowhere.
 	Parts map[string]string
-	// Licensed is set if a licence of virtual GPUs is configured. Products are then what has
-	// one, or LicenceErr is why that is not known.
+	// Licensed is set if a license of virtual GPUs is configured. Products are then what has
+	// one, or LicenseErr is why that is not known.
 	Licensed   bool
-	Products   []licence.Product
-	LicenceErr error
+	Products   []license.Product
+	LicenseErr error
 	// Holders use the loaded driver. HoldersErr says which processes could not be examined.
 	Holders    []holders.Holder
 	HoldersErr error

@@ -1,4 +1,4 @@
-package licence
+package license
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// every is how often the licences are read. One that is missing is looked for sooner: it
-	// comes seconds after the licence client has started.
+	// every is how often the licenses are read. One that is missing is looked for sooner: it
+	// comes seconds after the license client has started.
 	every = 5 * time.Minute
 	soon  = 10 * time.Second
 	// limit is how long nvidia-smi may take.
@@ -25,7 +25,7 @@ const (
 
 // Config describes a Watch.
 type Config struct {
-	// Configured reports whether the node has a licence to look for.
+	// Configured reports whether the node has a license to look for.
 	Configured func() bool
 	// Query returns what nvidia-smi -q prints.
 	Query func(context.Context) (string, error)
@@ -34,7 +34,7 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Watch reads the licences from time to time, and tells people what has changed.
+// Watch reads the licenses from time to time, and tells people what has changed.
 type Watch struct {
 	cfg   Config
 	again chan struct{}
@@ -53,7 +53,7 @@ func New(cfg Config) *Watch {
 	return &Watch{cfg: cfg, again: make(chan struct{}, 1), running: make(chan struct{}, 1)}
 }
 
-// Again makes Run read the licences now: the driver or the licence client has started.
+// Again makes Run read the licenses now: the driver or the license client has started.
 func (w *Watch) Again() { pace.Signal(w.again) }
 
 // Products returns the products as they were read last. It returns none while they cannot be read.
@@ -66,7 +66,7 @@ func (w *Watch) Products() []Product {
 // Undisturbed runs a function as the method of a Loader does.
 type Undisturbed func(ctx context.Context, f func(context.Context) error) error
 
-// Run reads the licences until ctx ends. It does nothing on a node without a configured one.
+// Run reads the licenses until ctx ends. It does nothing on a node without a configured one.
 func (w *Watch) Run(ctx context.Context, undisturbed Undisturbed) error {
 	sooner := pace.Backoff{First: soon, Most: every}
 	for ctx.Err() == nil {
@@ -88,7 +88,7 @@ func (w *Watch) Run(ctx context.Context, undisturbed Undisturbed) error {
 	return nil
 }
 
-// look reads the licences once, and reports whether all are there.
+// look reads the licenses once, and reports whether all are there.
 func (w *Watch) look(ctx context.Context, undisturbed Undisturbed) (all bool) {
 	var products []Product
 	err := undisturbed(ctx, func(ctx context.Context) (err error) {
@@ -154,7 +154,7 @@ func (w *Watch) query(ctx context.Context) (string, error) {
 	}
 }
 
-// fail logs why the licences cannot be read, once for each reason.
+// fail logs why the licenses cannot be read, once for each reason.
 func (w *Watch) fail(err error) {
 	if err == nil || errors.Is(err, loader.ErrNotDone) {
 		w.failed = ""
@@ -162,7 +162,7 @@ func (w *Watch) fail(err error) {
 	}
 	if w.failed != err.Error() {
 		w.failed = err.Error()
-		w.cfg.Log.Warn("cannot read the state of the vgpu licence, trying again", "err", err)
+		w.cfg.Log.Warn("cannot read the state of the vgpu license, trying again", "err", err)
 	}
 }
 
@@ -172,9 +172,9 @@ func (w *Watch) tell(c change) {
 	case c.Licensed():
 		log.Info("vgpu is licensed")
 	case c.reason == "":
-		log.Info("vgpu has no licence, looking again")
+		log.Info("vgpu has no license, looking again")
 	default:
-		log.Warn("vgpu has no licence and becomes slow", "reason", c.reason, "fix", fix)
+		log.Warn("vgpu has no license and becomes slow", "reason", c.reason, "fix", fix)
 	}
 	if c.reason != "" {
 		w.cfg.Report(kube.Event{Warning: !c.Licensed(), Reason: c.reason, Message: c.message()})

@@ -1,6 +1,6 @@
-// Package licence observes whether the virtual GPUs of a node have their licences. NVML knows it,
+// Package license observes whether the virtual GPUs of a node have their licenses. NVML knows it,
 // which needs C: the package reads what the driver's own nvidia-smi prints.
-package licence
+package license
 
 import (
 	"strings"
@@ -24,15 +24,15 @@ type Product struct {
 	Name string
 	// Status is the text of nvidia-smi, such as "Unlicensed (Restricted)".
 	Status string
-	// Expiry is the end of the licence. It is zero for a licence without an end, and if the text
+	// Expiry is the end of the license. It is zero for a license without an end, and if the text
 	// does not say it.
 	Expiry time.Time
 }
 
-// Licensed reports whether the licence is there. A text that is not known is none.
+// Licensed reports whether the license is there. A text that is not known is none.
 func (p Product) Licensed() bool { return p.word() == "Licensed" }
 
-// word is the status without the end of the licence.
+// word is the status without the end of the license.
 func (p Product) word() string {
 	word, _, _ := strings.Cut(p.Status, " (Expiry:")
 	return word

@@ -1,4 +1,4 @@
-package licence
+package license
 
 import (
 	"fmt"
@@ -7,42 +7,42 @@ import (
 
 // Reasons of Events.
 const (
-	// ReasonLost: a licence that was there is not there any more.
+	// ReasonLost: a license that was there is not there any more.
 	ReasonLost = "VGPULicenseLost"
-	// ReasonMissing: a licence has not come since the driver was loaded.
+	// ReasonMissing: a license has not come since the driver was loaded.
 	ReasonMissing = "VGPULicenseMissing"
-	// ReasonLicensed: the licence that one of the others was about is there.
+	// ReasonLicensed: the license that one of the others was about is there.
 	ReasonLicensed = "VGPULicensed"
 )
 
-// grace is how long the licence client may take until a missing licence is reported. It asks its
+// grace is how long the license client may take until a missing license is reported. It asks its
 // server within a minute of its start; NVIDIA's driver restricts the GPU after 20 minutes.
 const grace = 5 * time.Minute
 
-// state is what is known of the licence of a GPU.
+// state is what is known of the license of a GPU.
 type state struct {
 	Product
-	// since is when the licence was missed first; zero while it is there.
+	// since is when the license was missed first; zero while it is there.
 	since time.Time
-	// reported is set if an Event said that the licence is not there.
+	// reported is set if an Event said that the license is not there.
 	reported bool
 }
 
-// change is what people are told of a licence.
+// change is what people are told of a license.
 type change struct {
 	Product
 	// reason of the Event, "" for none.
 	reason string
 }
 
-// fix says what to do about a licence that is not there.
-const fix = "check gridd.conf and its token, the clock of the node, and that it reaches the licence server; nvidia-gridd logs why"
+// fix says what to do about a license that is not there.
+const fix = "check gridd.conf and its token, the clock of the node, and that it reaches the license server; nvidia-gridd logs why"
 
 // message is the text of an Event.
 func (c change) message() string {
 	message := fmt.Sprintf("GPU %s: %s: %s", c.GPU, c.Name, c.Status)
 	if !c.Licensed() {
-		message += ". The GPU is slow without its licence: " + fix
+		message += ". The GPU is slow without its license: " + fix
 	}
 	return message
 }

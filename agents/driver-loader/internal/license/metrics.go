@@ -1,8 +1,8 @@
-package licence
+package license
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics exports the licences of a Watch on /metrics.
+// Metrics exports the licenses of a Watch on /metrics.
 type Metrics struct {
 	watch            *Watch
 	licensed, expiry *prometheus.Desc
@@ -14,8 +14,8 @@ func NewMetrics(w *Watch) *Metrics {
 	labels := []string{"gpu", "product"}
 	return &Metrics{
 		watch:    w,
-		licensed: prometheus.NewDesc(namespace+"vgpu_licensed", "1 if the virtual GPU has its licence, 0 if not; absent while that is not known, and without a configured licence.", labels, nil),
-		expiry:   prometheus.NewDesc(namespace+"vgpu_license_expiry_timestamp_seconds", "When the licence of the virtual GPU ends, if it has an end.", labels, nil),
+		licensed: prometheus.NewDesc(namespace+"vgpu_licensed", "1 if the virtual GPU has its license, 0 if not; absent while that is not known, and without a configured license.", labels, nil),
+		expiry:   prometheus.NewDesc(namespace+"vgpu_license_expiry_timestamp_seconds", "When the license of the virtual GPU ends, if it has an end.", labels, nil),
 	}
 }
 

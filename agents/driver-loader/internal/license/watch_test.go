@@ -1,4 +1,4 @@
-package licence_test
+package license_test
 
 import (
 	"bytes"
@@ -13,18 +13,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"outrigger.dev/agents/driver-loader/internal/licence"
+	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/pkg/kube"
 )
 
 // rig is a Watch whose queries the test answers.
 type rig struct {
-	*licence.Watch
+	*license.Watch
 	t          *testing.T
 	configured atomic.Bool
 	answers    chan answer
-	// asked gets a value when the licences were looked at; events are those that were sent.
+	// asked gets a value when the licenses were looked at; events are those that were sent.
 	asked  chan struct{}
 	events chan kube.Event
 	log    syncBuffer
@@ -55,7 +55,7 @@ func (b *syncBuffer) String() string {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, answers: make(chan answer), asked: make(chan struct{}), events: make(chan kube.Event, 10)}
-	r.Watch = licence.New(licence.Config{
+	r.Watch = license.New(license.Config{
 		Configured: r.configured.Load, Report: func(e kube.Event) { r.events <- e }, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
 		Query: func(ctx context.Context) (string, error) {
 			select {
@@ -70,7 +70,7 @@ func newRig(t *testing.T) *rig {
 }
 
 // run runs the Watch until the test ends.
-func (r *rig) run(undisturbed licence.Undisturbed) {
+func (r *rig) run(undisturbed license.Undisturbed) {
 	ctx, stop := context.WithCancel(r.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx, undisturbed) }()
@@ -100,20 +100,20 @@ func (r *rig) look(a answer) {
 	<-r.asked
 }
 
-func TestALicenceThatIsLostIsReported(t *testing.T) {
+func TestALicenseThatIsLostIsReported(t *testing.T) {
 	r := newRig(t)
 	r.configured.Store(true)
 	r.run(r.always)
 	r.answers <- answer{output: output("Licensed (Expiry: 2026-1-31 9:5:7 GMT)", "Unlicensed")}
 	<-r.asked
 	r.look(answer{output: output("Unlicensed (Restricted)", "Unlicensed")})
-	want := kube.Event{Warning: true, Reason: licence.ReasonLost, Message: "GPU 00000000:02:01.0: NVIDIA Virtual Compute Server: Unlicensed (Restricted). The GPU is slow without its licence: " +
-		"check gridd.conf and its token, the clock of the node, and that it reaches the licence server; nvidia-gridd logs why"}
+	want := kube.Event{Warning: true, Reason: license.ReasonLost, Message: "GPU 00000000:02:01.0: NVIDIA Virtual Compute Server: Unlicensed (Restricted). The GPU is slow without its license: " +
+		"check gridd.conf and its token, the clock of the node, and that it reaches the license server; nvidia-gridd logs why"}
 	if d := cmp.Diff(want, <-r.events); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	r.look(answer{output: output("Licensed (Expiry: 2026-1-31 9:5:7 GMT)", "Licensed")})
-	if got := <-r.events; got.Reason != licence.ReasonLicensed || got.Warning {
+	if got := <-r.events; got.Reason != license.ReasonLicensed || got.Warning {
 		t.Errorf("%+v", got)
 	}
 	// The next query begins after the last answer was taken in.
@@ -132,7 +132,7 @@ func TestALicenceThatIsLostIsReported(t *testing.T) {
 func (r *rig) metrics() map[string]float64 {
 	r.t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(licence.NewMetrics(r.Watch))
+	registry.MustRegister(license.NewMetrics(r.Watch))
 	families, err := registry.Gather()
 	if err != nil {
 		r.t.Fatal(err)
@@ -146,7 +146,7 @@ func (r *rig) metrics() map[string]float64 {
 	return out
 }
 
-func TestNothingRunsWithoutAConfiguredLicence(t *testing.T) {
+func TestNothingRunsWithoutAConfiguredLicense(t *testing.T) {
 	r := newRig(t)
 	looked := make(chan struct{}, 1)
 	r.run(func(context.Context, func(context.Context) error) error {

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Licensed reports whether the node has the configuration of a virtual GPU's licence.
+// Licensed reports whether the node has the configuration of a virtual GPU's license.
 func (s *Supervisor) Licensed() bool {
-	_, err := os.Stat(s.cfg.Licence)
+	_, err := os.Stat(s.cfg.License)
 	return err == nil
 }
 
@@ -21,7 +21,7 @@ func (s *Supervisor) Licensed() bool {
 const maxQuery = 4 << 20
 
 // Query returns what nvidia-smi -q prints: that of the driver root, or without one that of the
-// host's own driver. It runs where the licence client does.
+// host's own driver. It runs where the license client does.
 func (s *Supervisor) Query(ctx context.Context) (string, error) {
 	out := bounded{most: maxQuery}
 	const name = "nvidia-smi"
