@@ -144,7 +144,7 @@ func newMetrics(name string, own []prometheus.Collector, log *slog.Logger) (http
 	}
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{
 		Registry: reg,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorLog: slog.NewLogLogger(ServerLog(log), slog.LevelWarn),
 		// A collector that fails must not hide the others.
 		ErrorHandling: promhttp.ContinueOnError,
 	}), nil
@@ -183,18 +183,29 @@ func answer(w http.ResponseWriter, code int, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// serverLog handles what http.Server logs. Anyone who reaches the port can cause failed
-// handshakes, without end: they are logged at the debug level.
+// ServerLog returns the handler for what an HTTP server, or a handler of metrics, logs through
+// slog.NewLogLogger. What anyone who reaches the port can cause, without end, has the level debug
+// there: handshakes that fail, and answers that a client does not read.
+func ServerLog(to *slog.Logger) slog.Handler { return serverLog{to.Handler()} }
+
 type serverLog struct{ slog.Handler }
 
 func (h serverLog) Handle(ctx context.Context, r slog.Record) error {
-	if strings.HasPrefix(r.Message, "http: TLS handshake error") {
+	if byClient(r.Message) {
 		r.Level = slog.LevelDebug
 	}
 	if !h.Enabled(ctx, r.Level) {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)
+}
+
+// byClient says whether net/http or promhttp logs what a client has done.
+func byClient(message string) bool {
+	if unsent, ok := strings.CutPrefix(message, "error encoding and sending metric family: "); ok {
+		return strings.HasPrefix(unsent, "write tcp") || strings.HasPrefix(unsent, "http2: ") || unsent == "client disconnected"
+	}
+	return strings.HasPrefix(message, "http: TLS handshake error")
 }
 
 // server is the HTTP server of an agent, ready to serve.
@@ -221,7 +232,7 @@ func (s *server) run(ctx context.Context) error {
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(serverLog{s.log.Handler()}, slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(ServerLog(s.log), slog.LevelWarn),
 	}
 	requests := track(srv)
 	serve := s.serve

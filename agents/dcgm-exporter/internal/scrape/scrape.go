@@ -16,12 +16,13 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/exporter"
+	"outrigger.dev/pkg/agent"
 )
 
 // Handler returns the handler of GET /metrics. own are the metrics of the exporter itself.
 func Handler(served func() *exporter.Served, own prometheus.Gatherer, log *slog.Logger) http.Handler {
 	options := promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorLog: slog.NewLogLogger(agent.ServerLog(log), slog.LevelWarn),
 		// A collector that fails must not hide the others.
 		ErrorHandling:     promhttp.ContinueOnError,
 		EnableOpenMetrics: true,

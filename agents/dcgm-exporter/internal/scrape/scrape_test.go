@@ -1,12 +1,16 @@
 package scrape_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -95,4 +99,24 @@ func TestGzip(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, string(data), "DCGM_FI_DEV_GPU_TEMP")
+}
+
+// gone is the answer to a client that has closed its connection.
+type gone struct{ http.ResponseWriter }
+
+func (gone) Write([]byte) (int, error) {
+	return 0, &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}
+}
+
+func TestAClientThatHasGoneIsNoWarning(t *testing.T) {
+	for _, accept := range []string{"text/plain", "application/openmetrics-text"} {
+		var log bytes.Buffer
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
+		r.Header.Set("Accept", accept)
+		h := scrape.Handler(served, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(&log, nil)))
+		h.ServeHTTP(gone{httptest.NewRecorder()}, r)
+		if log.Len() > 0 {
+			t.Errorf("%s: it logs\n%s", accept, &log)
+		}
+	}
 }
