@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/config"
@@ -14,7 +15,8 @@ import (
 
 // Documented checks that the first page names every flag that --help shows, and
 // that the tables of the pages have its variables and its key in the config file.
-// A page may write keys without "flags.", and variables without GFD_.
+// A page may write keys without "flags.", and variables without GFD_. The columns "default" of the
+// first page have the defaults that --help shows.
 func Documented(t testing.TB, app agent.App, pages ...string) {
 	t.Helper()
 	var help, errs bytes.Buffer
@@ -37,6 +39,7 @@ func Documented(t testing.TB, app agent.App, pages ...string) {
 			}
 		}
 	}
+	defaults(t, pages[0], first, help.String())
 	flags := regexp.MustCompile(`(?m)^   --([a-z-]+).*\[(\$.*)\]$`).FindAllStringSubmatch(help.String(), -1)
 	if len(flags) < 10 {
 		t.Fatalf("--help shows %d flags with variables", len(flags))
@@ -70,4 +73,52 @@ func Documented(t testing.TB, app agent.App, pages ...string) {
 			}
 		}
 	}
+}
+
+var (
+	shown = regexp.MustCompile(`(?m)^   --([a-z-]+).*\(default: "?([^"\n]*?)"?\)`)
+	code  = regexp.MustCompile("`([^`]*)`")
+)
+
+// defaults compares the columns "default" of a page with what --help shows. A text without a code
+// for each flag, or one for all, describes a default that depends on the node.
+func defaults(t testing.TB, page, text, help string) {
+	t.Helper()
+	want := map[string]string{}
+	for _, m := range shown.FindAllStringSubmatch(help, -1) {
+		want[m[1]] = m[2]
+	}
+	column := -1
+	for line := range strings.Lines(text) {
+		cells := strings.Split(line, "|")
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			column = -1
+		case strings.HasPrefix(line, "| flag"):
+			column = slices.IndexFunc(cells, func(c string) bool { return strings.TrimSpace(c) == "default" })
+		case column > 0 && len(cells) > column:
+			flags := regexp.MustCompile("`--([a-z-]+)`").FindAllStringSubmatch(outsideBrackets(cells[1]), -1)
+			says := code.FindAllStringSubmatch(cells[column], -1)
+			for i, f := range flags {
+				if len(says) == 1 && len(flags) > 1 {
+					i = 0
+				}
+				value, has := want[f[1]]
+				if has && i < len(says) && (len(says) == len(flags) || len(says) == 1) && value != says[i][1] && !sameTime(value, says[i][1]) {
+					t.Errorf("%s: the default of --%s is %q, --help shows %q", page, f[1], says[i][1], value)
+				}
+			}
+		}
+	}
+}
+
+// outsideBrackets is a text without the other names of flags.
+func outsideBrackets(text string) string {
+	return regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(text, "")
+}
+
+func sameTime(a, b string) bool {
+	x, err := time.ParseDuration(a)
+	y, wrong := time.ParseDuration(b)
+	return err == nil && wrong == nil && x == y
 }
