@@ -147,6 +147,10 @@ func TestStagesNamesEveryMistakeInTheValues(t *testing.T) {
 			"{devicePlugin: {config: {default: a}}}",
 			"devicePlugin.config.default: \"a\" names no config, because the chart has no configs; set config.map or config.name",
 		},
+		"what the notes of an agent need": {
+			"{driver: {enabled: true, version: 580.95.05-ubuntu22.04}}", "driver.repository: the driver's image needs it, such as nvcr.io/nvidia",
+		},
+		"a value that may be null": {"{mig: {strategy: some}}", "mig.strategy: value must be one of 'none', 'single', 'mixed', null"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := installed(valuesFrom(t, c.values))

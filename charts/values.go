@@ -131,7 +131,9 @@ func (m mistakes) of(e *jsonschema.ValidationError) []string {
 		return []string{dotted(e.InstanceLocation) + ": " + m.alternatives(e)}
 	}
 	if len(e.Causes) == 0 {
-		return []string{dotted(e.InstanceLocation) + ": " + e.ErrorKind.LocalizedString(m.printer)}
+		// The library writes null as Go does.
+		text := strings.ReplaceAll(e.ErrorKind.LocalizedString(m.printer), ", <nil>", ", null")
+		return []string{dotted(e.InstanceLocation) + ": " + text}
 	}
 	var lines []string
 	for _, cause := range e.Causes {
@@ -217,6 +219,9 @@ func distance(a, b string) int {
 // failure is what the engine writes before the message of a check in a template.
 var failure = regexp.MustCompile(`^execution error at \((\S+?):\S*\): `)
 
+// within finds the key of the agent whose NOTES.txt has rejected values.
+var within = regexp.MustCompile(`^` + umbrella + `/charts/(\w+)/`)
+
 // complete finds messages about values that an agent gets from the umbrella, with their whole path.
 var complete = regexp.MustCompile(`^(global|devicePlugin\.config)\.`)
 
@@ -228,7 +233,11 @@ func rejection(err error, keys map[string]string) error {
 		return err
 	}
 	text := err.Error()[len(found[0]):]
-	if key := keys[stageOf(found[1])]; key != "" && !complete.MatchString(text) && !strings.HasPrefix(text, key+".") {
+	key := keys[stageOf(found[1])]
+	if of := within.FindStringSubmatch(found[1]); of != nil {
+		key = of[1]
+	}
+	if key != "" && !complete.MatchString(text) && !strings.HasPrefix(text, key+".") {
 		text = key + "." + text
 	}
 	return errors.New(text)
