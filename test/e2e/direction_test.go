@@ -34,7 +34,7 @@ func TestModulesImportOnlyWhatTheyMay(t *testing.T) {
 	for _, mod := range modules {
 		all := list(t, filepath.Dir(mod))
 		for _, v := range violations(all, rules()) {
-			t.Errorf("%s: see \"Rules of direction\" in ARCHITECTURE.md", v)
+			t.Errorf("%s: see \"Direction rules\" in ARCHITECTURE.md", v)
 		}
 	}
 }
