@@ -30,7 +30,12 @@ import (
 const toolsVariable = "ATTACK_BIN"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(toolsVariable) != "" {
+	if folder := os.Getenv(toolsVariable); folder != "" {
+		if found, err := filepath.Glob(filepath.Join(folder, "nvidia-c*")); err != nil || len(found) == 0 {
+			// All tests would be skipped, which looks like a success.
+			fmt.Fprintf(os.Stderr, "%s: %s has no nvidia-cdi-hook and no nvidia-container-cli: name the folder of the tools\n", toolsVariable, folder)
+			os.Exit(1)
+		}
 		os.Exit(m.Run())
 	}
 	dir, err := os.MkdirTemp("", "attack")
