@@ -48,16 +48,16 @@ func IgnoredSwitch(name, env, why string) cli.Flag {
 
 // noteIgnored logs the flags that are set and have no effect.
 func (s *session) noteIgnored(c *cli.Context, log *slog.Logger) {
-	for _, f := range s.flags {
+	for _, f := range s.named {
 		why := ""
-		switch i := f.(type) {
+		switch i := f.Flag.(type) {
 		case *ignored:
 			why = i.why
 		case *ignoredSwitch:
 			why = i.why
 		}
-		if name := f.Names()[0]; why != "" && c.IsSet(name) {
-			log.Info("flag has no effect", "flag", name, "why", why)
+		if why != "" && c.IsSet(f.names[0]) {
+			log.Info("flag has no effect", "flag", f.names[0], "why", why)
 		}
 	}
 }
@@ -67,42 +67,48 @@ func (s *session) noteIgnored(c *cli.Context, log *slog.Logger) {
 // it, for example NVIDIA_DRIVER_ROOT for "--driver-root". It also rejects flags with
 // several names, for which an agent has App.Aliases, and required flags, which need code
 // of cli.App that the chassis does not run.
-func CheckFlags(flags []cli.Flag) error {
+func CheckFlags(flags []cli.Flag) error { return checkFlags(named(flags)) }
+
+func checkFlags(flags []namedFlag) error {
 	errs := []error{checkVariables(flags)}
 	for _, f := range flags {
-		if len(f.Names()) > 1 {
-			errs = append(errs, fmt.Errorf("check flag --%s: use App.Aliases for more names", f.Names()[0]))
+		if len(f.names) > 1 {
+			errs = append(errs, fmt.Errorf("check flag --%s: use App.Aliases for more names", f.names[0]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // checkVariables is CheckFlags for the flags of a command, which may have more names.
-func checkVariables(flags []cli.Flag) error {
+func checkVariables(flags []namedFlag) error {
 	var errs []error
 	for _, f := range flags {
-		ef, ok := f.(envFlag)
+		name := f.names[0]
+		ef, ok := f.Flag.(envFlag)
 		if !ok {
-			errs = append(errs, fmt.Errorf("check flag --%s: type %T has no environment variables", f.Names()[0], f))
+			errs = append(errs, fmt.Errorf("check flag --%s: type %T has no environment variables", name, f.Flag))
 			continue
 		}
-		if r, ok := f.(cli.RequiredFlag); ok && r.IsRequired() {
-			errs = append(errs, fmt.Errorf("check flag --%s: use Usagef for a required value", f.Names()[0]))
+		if r, ok := f.Flag.(cli.RequiredFlag); ok && r.IsRequired() {
+			errs = append(errs, fmt.Errorf("check flag --%s: use Usagef for a required value", name))
 		}
-		if !slices.ContainsFunc(ef.GetEnvVars(), func(env string) bool { return sameWords(f.Names()[0], env) }) {
-			errs = append(errs, fmt.Errorf("check flag --%s: no environment variable in %q has its words: add %s",
-				f.Names()[0], ef.GetEnvVars(), envName(f.Names()[0])))
+		words := envName(name)
+		if !slices.ContainsFunc(ef.GetEnvVars(), func(env string) bool { return hasWords(env, words) }) {
+			errs = append(errs, fmt.Errorf("check flag --%s: no environment variable in %q has its words: add %s", name, ef.GetEnvVars(), words))
 		}
 	}
 	return errors.Join(errs...)
 }
 
+// envName returns the environment variable with the words of a flag.
 func envName(flag string) string {
-	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(flag))
+	return strings.ToUpper(strings.ReplaceAll(strings.ReplaceAll(flag, "-", "_"), ".", "_"))
 }
 
-func sameWords(flag, env string) bool {
-	return strings.Contains("_"+env+"_", "_"+envName(flag)+"_")
+// hasWords reports whether an environment variable has the words of a flag, as envName
+// returns them.
+func hasWords(env, words string) bool {
+	return env == words || strings.Contains("_"+env+"_", "_"+words+"_")
 }
 
 // CheckApp reports mistakes in the description of an agent: flags without an
@@ -126,16 +132,32 @@ func checkAliases(aliases map[string]string, flags map[string]cli.Flag) error {
 	return errors.Join(errs...)
 }
 
+// namedFlag is a flag with its names. urfave/cli makes these with a regular expression each
+// time it is asked.
+type namedFlag struct {
+	cli.Flag
+
+	names []string
+}
+
+func named(flags []cli.Flag) []namedFlag {
+	out := make([]namedFlag, len(flags))
+	for i, f := range flags {
+		out[i] = namedFlag{Flag: f, names: f.Names()}
+	}
+	return out
+}
+
 // byName indexes flags by each of their names.
-func byName(flags []cli.Flag) (map[string]cli.Flag, error) {
+func byName(flags []namedFlag) (map[string]cli.Flag, error) {
 	m := map[string]cli.Flag{}
 	var errs []error
 	for _, f := range flags {
-		for _, n := range f.Names() {
+		for _, n := range f.names {
 			if m[n] != nil {
 				errs = append(errs, fmt.Errorf("check flag --%s: it is defined twice", n))
 			}
-			m[n] = f
+			m[n] = f.Flag
 		}
 	}
 	return m, errors.Join(errs...)

@@ -31,8 +31,9 @@ const stopLimit = 1800 * time.Millisecond
 // session is one run of an App.
 type session struct {
 	app App
-	// flags are those of the agent; every adds those of its commands.
+	// flags and named are those of the agent; every adds those of its commands.
 	flags   []cli.Flag
+	named   []namedFlag
 	every   []cli.Flag
 	index   map[string]cli.Flag
 	aliases map[string]string
@@ -61,9 +62,10 @@ func (s *session) setup() error {
 	if s.aliases == nil {
 		s.aliases = map[string]string{}
 	}
-	index, err := byName(s.flags)
+	s.named = named(s.flags)
+	index, err := byName(s.named)
 	s.index = index
-	errs := []error{err, CheckFlags(s.flags)}
+	errs := []error{err, checkFlags(s.named)}
 	for alias, flag := range hostAliases() {
 		if index[flag] != nil && index[alias] == nil {
 			s.aliases[alias] = flag
@@ -73,7 +75,7 @@ func (s *session) setup() error {
 	s.every = slices.Clone(s.flags)
 	for _, c := range s.allCommands() {
 		s.every = append(s.every, c.Flags...)
-		if err := checkVariables(c.Flags); err != nil {
+		if err := checkVariables(named(c.Flags)); err != nil {
 			errs = append(errs, fmt.Errorf("check command %s: %w", c.Name, err))
 		}
 		if c.Action == nil && s.app.New == nil {

@@ -109,8 +109,11 @@ func (s *session) note(flags []cli.Flag, set *flag.FlagSet) {
 	onLine := map[string]bool{}
 	set.Visit(func(f *flag.Flag) { onLine[f.Name] = true })
 	for _, f := range flags {
+		if !f.IsSet() {
+			continue
+		}
 		name, e := f.Names()[0], f.(envFlag) //nolint:forcetypeassert // CheckFlags has checked it
-		if onLine[name] || !f.IsSet() {
+		if onLine[name] {
 			continue
 		}
 		for _, env := range e.GetEnvVars() {

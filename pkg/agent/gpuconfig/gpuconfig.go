@@ -65,11 +65,7 @@ func explicit(c *cli.Context, options []config.Option) config.Explicit {
 
 // options returns the options that the agent has flags for.
 func options(c *cli.Context) []config.Option {
-	has := map[string]bool{}
-	for _, f := range c.App.Flags {
-		has[f.Names()[0]] = true
-	}
-	return slices.DeleteFunc(config.Options(), func(o config.Option) bool { return !has[o.Name] })
+	return slices.DeleteFunc(config.Options(), func(o config.Option) bool { return c.Value(o.Name) == nil })
 }
 
 // Load returns the config of flags, environment and the config file that the flags
