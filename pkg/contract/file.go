@@ -53,28 +53,50 @@ func (d Dir) ReadFile(path string) Fact { return d.read(path) }
 // put writes the stamped file as a whole. A held file is locked before it is visible. put
 // waits neither for other processes nor for the disk: the stamp makes it a fact of this
 // boot only.
-func (d Dir) put(path string, r Record, held bool) (_ *Held, err error) {
+func (d Dir) put(path string, r Record, held bool) (*Held, error) {
+	b, err := d.batch(path)
+	if err != nil {
+		return nil, err
+	}
+	return b.put(path, r, held)
+}
+
+// batch has what is the same for all files that are written to one folder at once.
+type batch struct {
+	dir  Dir
+	boot string
+}
+
+// batch prepares the folder of the files at these paths.
+func (d Dir) batch(paths ...string) (batch, error) {
 	boot, err := d.bootID()
 	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", path, err)
+		return batch{}, fmt.Errorf("write %s: %w", paths[0], err)
 	}
+	folder := filepath.Dir(paths[0])
+	if err := d.makeFolder(folder); err != nil {
+		return batch{}, d.unwritable(err)
+	}
+	_ = hostfs.RemoveLeftoversIn(folder, paths...) // what cannot be removed now does no harm
+	return batch{dir: d, boot: boot}, nil
+}
+
+// put is Dir.put for one of the files of the batch.
+func (b batch) put(path string, r Record, held bool) (_ *Held, err error) {
 	data, err := format(r.Values, Stamp{
-		BootID: boot, Writer: r.Writer, Time: time.Now(), DriverVersion: r.DriverVersion, Held: held, WriteLocked: held,
+		BootID: b.boot, Writer: r.Writer, Time: time.Now(), DriverVersion: r.DriverVersion, Held: held, WriteLocked: held,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
-	if err := d.makeFolder(filepath.Dir(path)); err != nil {
-		return nil, d.unwritable(err)
-	}
-	f, err := hostfs.Replace(path, 0o644)
+	f, err := hostfs.Create(path, 0o644)
 	if err != nil {
-		return nil, d.unwritable(err)
+		return nil, b.dir.unwritable(err)
 	}
 	h := &Held{file: f.File, path: path}
 	err = func() error {
 		if held {
-			if err := hostfs.LockWrite(f.File); err != nil {
+			if err := f.Locked(); err != nil {
 				return fmt.Errorf("write %s: %w", path, err)
 			}
 			// For readers of earlier versions, which ask for nothing else.
@@ -90,7 +112,7 @@ func (d Dir) put(path string, r Record, held bool) (_ *Held, err error) {
 		return f.Show()
 	}()
 	if err != nil {
-		return nil, errors.Join(d.unwritable(err), f.Close())
+		return nil, errors.Join(b.dir.unwritable(err), f.Close())
 	}
 	return h, nil
 }

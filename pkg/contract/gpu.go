@@ -62,24 +62,35 @@ func (c *Claims) Claim(devices []string) (denied map[string]error) {
 	if len(missing) == 0 {
 		return denied
 	}
-	turn, err := c.dir.takeTurn(c.writer, time.Now().Add(turnWait))
-	if err != nil {
+	if err := c.claimAll(missing, denied); err != nil {
 		for _, device := range missing {
-			denied[device] = err
-		}
-		return denied
-	}
-	defer turn.end() //nolint:errcheck // nothing more is written through it
-	for _, device := range missing {
-		if err := c.claim(device); err != nil {
 			denied[device] = err
 		}
 	}
 	return denied
 }
 
+// claimAll claims GPUs, and adds those that it could not claim to denied.
+func (c *Claims) claimAll(devices []string, denied map[string]error) error {
+	turn, err := c.dir.takeTurn(c.writer, time.Now().Add(turnWait))
+	if err != nil {
+		return err
+	}
+	defer turn.end() //nolint:errcheck // nothing more is written through it
+	files, err := c.dir.batch(c.dir.gpus(devices)...)
+	if err != nil {
+		return err
+	}
+	for _, device := range devices {
+		if err := c.claim(device, files); err != nil {
+			denied[device] = err
+		}
+	}
+	return nil
+}
+
 // claim claims a GPU. The caller has the turn.
-func (c *Claims) claim(device string) error {
+func (c *Claims) claim(device string, files batch) error {
 	path, lost := c.dir.gpu(device), c.held[device]
 	defer func() { _ = lost.Release() }() // of a file that is not at the path any more
 	delete(c.held, device)
@@ -89,7 +100,7 @@ func (c *Claims) claim(device string) error {
 	if lost != nil {
 		c.dir.log().Warn("another program removed or changed the claim of a gpu, claiming it again", "gpu", device)
 	}
-	held, err := c.dir.put(path, Record{Writer: c.writer}, true)
+	held, err := files.put(path, Record{Writer: c.writer}, true)
 	if err != nil {
 		return err
 	}
@@ -161,3 +172,11 @@ func (c *Claims) release(device string) {
 
 // gpu returns the path of the claim's file. Other processes depend on its name.
 func (d Dir) gpu(device string) string { return filepath.Join(d.leases(), "offer."+device) }
+
+func (d Dir) gpus(devices []string) []string {
+	paths := make([]string, len(devices))
+	for i, device := range devices {
+		paths[i] = d.gpu(device)
+	}
+	return paths
+}

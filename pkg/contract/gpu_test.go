@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/hostfs"
@@ -46,6 +47,28 @@ func TestClaimsWithoutRunRoot(t *testing.T) {
 	c := contract.Dir{Root: filepath.Join(t.TempDir(), "none")}.NewClaims("device-plugin")
 	if err := c.Claim([]string{claimedGPU})[claimedGPU]; !errors.Is(err, contract.ErrNoRunRoot) {
 		t.Errorf("Claim() without a run root = %v, want ErrNoRunRoot", err)
+	}
+}
+
+func TestClaimsRemoveLeftovers(t *testing.T) {
+	d := newDir(t)
+	claims := d.NewClaims("device-plugin")
+	claim(t, claims, "GPU-1", "GPU-2")
+	claims.Release()
+	leases := filepath.Join(d.Root, "leases")
+	for _, name := range []string{".offer.GPU-1.tmp-1", ".offer.GPU-2.tmp-2"} {
+		must(t, os.WriteFile(filepath.Join(leases, name), nil, 0o600))
+		old := time.Now().Add(-time.Hour)
+		must(t, os.Chtimes(filepath.Join(leases, name), old, old))
+	}
+	claim(t, claims, "GPU-1", "GPU-2")
+	defer claims.Release()
+	left, err := filepath.Glob(filepath.Join(leases, "*.tmp-*"))
+	must(t, err)
+	hidden, err := filepath.Glob(filepath.Join(leases, ".*.tmp-*"))
+	must(t, err)
+	if left = append(left, hidden...); len(left) > 0 {
+		t.Errorf("killed processes have left %q, want nothing", left)
 	}
 }
 

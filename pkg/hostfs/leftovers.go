@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,9 +19,12 @@ const leftoverAge = time.Second
 // were killed in WriteFile or Replace. Replace calls it for each file that it writes.
 func RemoveLeftovers(path string) error { return RemoveLeftoversIn(filepath.Dir(path), path) }
 
-// RemoveLeftoversIn is RemoveLeftovers for the folder of ReplaceFrom.
-func RemoveLeftoversIn(dir, path string) error {
-	prefix := tempPrefix(path)
+// RemoveLeftoversIn is RemoveLeftovers for the folder of ReplaceFrom, and for several files.
+func RemoveLeftoversIn(dir string, paths ...string) error {
+	prefixes := make([]string, len(paths))
+	for i, path := range paths {
+		prefixes[i] = tempPrefix(path)
+	}
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -30,8 +34,9 @@ func RemoveLeftoversIn(dir, path string) error {
 	}
 	var errs []error
 	for _, e := range entries {
+		ours := slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(e.Name(), prefix) })
 		temp := filepath.Join(dir, e.Name())
-		if !strings.HasPrefix(e.Name(), prefix) || !e.Type().IsRegular() || !leftBehind(temp) {
+		if !ours || !e.Type().IsRegular() || !leftBehind(temp) {
 			continue
 		}
 		if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -34,6 +34,22 @@ func TestRemoveLeftovers(t *testing.T) {
 	must(t, hostfs.RemoveLeftovers(filepath.Join(dir, "missing/spec.json")))
 }
 
+func TestRemoveLeftoversOfSeveralFiles(t *testing.T) {
+	dir := t.TempDir()
+	paths := []string{filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "c")}
+	for _, path := range paths {
+		left, err := hostfs.Create(path, 0o644)
+		must(t, err)
+		must(t, left.Locked())
+		must(t, left.File.Close())
+		old(t, left.Name())
+	}
+	kept, err := filepath.Glob(filepath.Join(dir, ".c.tmp-*"))
+	must(t, err)
+	must(t, hostfs.RemoveLeftoversIn(dir, paths[:2]...))
+	wantFiles(t, dir, filepath.Base(kept[0]))
+}
+
 // TestReplaceFrom keeps the folder of the file free of temporary files.
 func TestReplaceFrom(t *testing.T) {
 	above := t.TempDir()

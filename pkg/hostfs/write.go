@@ -58,6 +58,8 @@ type Replacement struct {
 	*os.File
 	path  string
 	shown bool
+	// unlocked says why the file is not locked.
+	unlocked error
 }
 
 // Replace creates the Replacement of the file at path, in the same folder. It rejects a
@@ -69,13 +71,24 @@ func Replace(path string, mode fs.FileMode) (*Replacement, error) {
 // ReplaceFrom is Replace with the temporary file in another folder of the same file system:
 // for files in a folder in which a program reads every file, under whatever name.
 func ReplaceFrom(dir, path string, mode fs.FileMode) (*Replacement, error) {
+	return replace(dir, path, mode, true)
+}
+
+// Create is Replace for a caller that has removed leftovers, of several files at once, with
+// RemoveLeftoversIn.
+func Create(path string, mode fs.FileMode) (*Replacement, error) {
+	return replace(filepath.Dir(path), path, mode, false)
+}
+
+func replace(dir, path string, mode fs.FileMode, clean bool) (*Replacement, error) {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		if err := checkRegular(info); err != nil {
 			return nil, fmt.Errorf("write %s: %w", path, err)
 		}
 	}
-	// What cannot be removed now does no harm.
-	_ = RemoveLeftoversIn(dir, path)
+	if clean {
+		_ = RemoveLeftoversIn(dir, path) // what cannot be removed now does no harm
+	}
 	f, err := os.CreateTemp(dir, tempPrefix(path)+"*")
 	if err != nil {
 		return nil, writeError(path, err)
@@ -83,13 +96,17 @@ func ReplaceFrom(dir, path string, mode fs.FileMode) (*Replacement, error) {
 	r := &Replacement{File: f, path: path}
 	// Without a lock, RemoveLeftovers cannot see that this process is at work, and leaves
 	// the file if the file system has no locks.
-	_ = LockWrite(f)
+	r.unlocked = LockWrite(f)
 	// Chmod, because the umask changes the mode that open gets.
 	if err := f.Chmod(mode.Perm()); err != nil {
 		return nil, errors.Join(writeError(path, err), r.Close())
 	}
 	return r, nil
 }
+
+// Locked returns nil if the file has the write lock, and otherwise why it does not: the file
+// system has no locks.
+func (r *Replacement) Locked() error { return r.unlocked }
 
 // Commit makes the file visible at its path, and durable.
 func (r *Replacement) Commit() error {
