@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"strings"
 	"time"
@@ -27,14 +28,15 @@ const (
 	settledCheck    = time.Second
 	lastCheck       = 30 * time.Second
 	lastCheckAbsent = time.Second
-	// These two are for files of which the kernel reports all changes but mounts: an agent
-	// at rest should rest.
+	// These are for files of which the kernel reports all changes but mounts: an agent at
+	// rest should rest, and one that starts has other things to do.
+	beginFiles           = 64 * time.Millisecond
 	lastCheckFiles       = 5 * time.Minute
 	lastCheckFilesAbsent = 5 * time.Second
 )
 
-// eventBuffer is the size of the buffer for the events of one read. What they say is not
-// used, and the kernel keeps the others for the next read.
+// eventBuffer is the size of the buffer for the events of one read. The kernel keeps the
+// others for the next one.
 const eventBuffer = 4 << 10
 
 // goneMask are the events after which there may be another file at a path.
@@ -47,21 +49,30 @@ type closes struct {
 	paths []string
 	// mask selects the events, for example closes by writers or by readers.
 	mask uint32
-	// first and last are the times between checks, and absent is last while none of the
-	// paths exists.
-	first, last, absent time.Duration
+	// names are those of the entries of the paths that matter; nil for all.
+	names map[string]bool
+	// begin is the time until the second check. first and last are the times between checks
+	// after an event, and absent is last while none of the paths exists.
+	begin, first, last, absent time.Duration
 	// init opens an inotify instance.
 	init func(flags int) (fd int, err error)
 	log  *slog.Logger
 }
 
 func (d Dir) closesOf(mask uint32, paths ...string) closes {
-	return closes{paths: paths, mask: mask, first: firstCheck, last: lastCheck, absent: lastCheckAbsent, init: unix.InotifyInit1, log: d.log()}
+	return closes{paths: paths, mask: mask, begin: firstCheck, first: firstCheck, last: lastCheck, absent: lastCheckAbsent, init: unix.InotifyInit1, log: d.log()}
 }
 
-// rarely returns c with rare checks without an event.
-func (c closes) rarely() closes {
-	c.last, c.absent = lastCheckFiles, lastCheckFilesAbsent
+// rarely returns c with rare checks without an event of one of these files, or of a folder
+// on the way to it. Agents write their files at their starts: nobody wakes for those of others.
+func (c closes) rarely(files ...string) closes {
+	c.begin, c.last, c.absent = beginFiles, lastCheckFiles, lastCheckFilesAbsent
+	c.names = map[string]bool{}
+	for _, file := range files {
+		for name := range strings.SplitSeq(file, "/") {
+			c.names[name] = true
+		}
+	}
 	return c
 }
 
@@ -100,17 +111,10 @@ func (c closes) watch(ctx context.Context, done func() bool) error {
 	// The runtime's poller wakes the read below, also for its deadline.
 	in := os.NewFile(uintptr(fd), "inotify")
 	watches := map[int]bool{}
-	defer func() {
-		// The kernel takes 10 ms and more to end a watch, and a process that ends waits for
-		// that with each inotify instance in turn. Now all end at the same time.
-		for wd := range watches {
-			_, _ = unix.InotifyRmWatch(fd, uint32(wd)) // it fails for a file that is gone
-		}
-		go in.Close()
-	}()
+	defer func() { hostfs.EndInotify(in, maps.Keys(watches)) }()
 	stop := context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	next := c.first
+	next := max(c.begin, c.first)
 	buf := make([]byte, eventBuffer)
 	for {
 		last := c.last
@@ -130,11 +134,8 @@ func (c closes) watch(ctx context.Context, done func() bool) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		_, err = in.Read(buf)
-		switch {
+		switch err := c.next(ctx, in, buf); {
 		case err == nil:
-			// Events come in bursts: one check suffices for those that come until then.
-			pace.Pause(ctx, min(c.first, firstCheck))
 			next = c.first
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			next = min(2*next, 2*settledCheck)
@@ -142,6 +143,35 @@ func (c closes) watch(ctx context.Context, done func() bool) error {
 			return c.failed(err)
 		}
 	}
+}
+
+// next waits for an event that matters. Events come in bursts: one check suffices for those
+// that come within a moment.
+func (c closes) next(ctx context.Context, in *os.File, buf []byte) error {
+	for {
+		n, err := in.Read(buf)
+		if err != nil {
+			return err
+		}
+		pace.Pause(ctx, min(c.first, firstCheck))
+		if c.matters(buf[:n]) {
+			return nil
+		}
+	}
+}
+
+// matters reports whether one of the events is of a path itself, or of an entry in names, or
+// whether events were lost.
+func (c closes) matters(events []byte) bool {
+	if c.names == nil {
+		return true
+	}
+	for e := range hostfs.InotifyEvents(events) {
+		if e.Name == "" || c.names[e.Name] {
+			return true
+		}
+	}
+	return false
 }
 
 // pause returns the time until the next check, which is next unless that is long after the

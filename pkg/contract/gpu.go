@@ -132,13 +132,14 @@ const lostPause = 100 * time.Millisecond
 func (c *Claims) Wait(ctx context.Context, denied []string) error {
 	c.mu.Lock()
 	held := slices.Collect(maps.Values(c.held))
+	files := c.dir.gpus(slices.AppendSeq(slices.Clone(denied), maps.Keys(c.held)))
 	c.mu.Unlock()
 	if len(held)+len(denied) == 0 {
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	lost := false
-	err := c.dir.changes(c.dir.leases()).rarely().wait(ctx, func() bool {
+	err := c.dir.changes(c.dir.leases()).rarely(files...).wait(ctx, func() bool {
 		lost = slices.ContainsFunc(held, func(h *Held) bool { return !h.Intact() })
 		return lost || slices.ContainsFunc(denied, func(device string) bool {
 			_, claimed := c.dir.claimant(c.dir.gpu(device))

@@ -26,7 +26,8 @@ type Share struct {
 // the file of the lease, and when there is a run root. It returns an error only when ctx
 // ends.
 func (s *Share) Keep(ctx context.Context) (claim Claim, err error) {
-	err = s.lease.dir.changes(s.lease.dir.leases()).rarely().wait(ctx, func() (ok bool) {
+	l := s.lease
+	err = l.dir.changes(l.dir.leases()).rarely(l.path, l.claimPath()).wait(ctx, func() (ok bool) {
 		if claim, ok = s.lease.Claimed(); !ok {
 			_ = s.take() // it is tried again after the next change
 		}

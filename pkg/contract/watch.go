@@ -44,7 +44,7 @@ func (d Dir) WatchFiles(ctx context.Context, check func(), paths ...string) erro
 	for _, p := range paths {
 		folders = append(folders, filepath.Dir(p))
 	}
-	_ = d.changes(folders...).rarely().wait(ctx, func() bool { check(); return false })
+	_ = d.changes(folders...).rarely(paths...).wait(ctx, func() bool { check(); return false })
 	return nil
 }
 

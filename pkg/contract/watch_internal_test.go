@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -104,5 +105,73 @@ func TestReadersWakeNobody(t *testing.T) {
 	buf := make([]byte, 4096)
 	if n, err := unix.Read(fd, buf); !errors.Is(err, unix.EAGAIN) {
 		t.Errorf("reading the facts causes events: %q, %v", buf[:max(n, 0)], err)
+	}
+}
+
+// TestOnlyChangesOfItsFilesWake: agents that start at the same time write many files.
+func TestOnlyChangesOfItsFilesWake(t *testing.T) {
+	write := func(n Name) func(Dir) error {
+		return func(d Dir) error { return d.Write(n, Record{Writer: "device-plugin"}) }
+	}
+	for name, tc := range map[string]struct {
+		before, change func(Dir) error
+		want           bool
+	}{
+		"another fact is written":   {change: write(ToolkitReady)},
+		"another fact is removed":   {before: write(ToolkitReady), change: func(d Dir) error { return d.Remove(ToolkitReady) }},
+		"a folder comes":            {change: func(d Dir) error { return os.Mkdir(filepath.Join(d.Root, "mps"), 0o755) }},
+		"the fact is written":       {change: write(PluginReady), want: true},
+		"the fact is removed":       {before: write(PluginReady), change: func(d Dir) error { return d.Remove(PluginReady) }, want: true},
+		"its writer dies":           {before: write(PluginReady), change: closeWriter, want: true},
+		"its folder appears":        {before: func(d Dir) error { return os.Remove(d.folder()) }, change: func(d Dir) error { return os.Mkdir(d.folder(), 0o755) }, want: true},
+		"its folder is removed":     {change: func(d Dir) error { return os.Remove(d.folder()) }, want: true},
+		"the run root has a change": {change: func(d Dir) error { return os.Chmod(d.Root, 0o700) }, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Dir{Root: filepath.Join(t.TempDir(), "nvidia")}
+			if err := os.MkdirAll(d.folder(), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if tc.before != nil {
+				if err := tc.before(d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c := d.changes(d.folder()).rarely(d.Path(PluginReady))
+			fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unix.Close(fd)
+			if _, err := c.add(fd, map[int]bool{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := tc.change(d); err != nil {
+				t.Fatal(err)
+			}
+			buf := make([]byte, 4096)
+			n, err := unix.Read(fd, buf)
+			if err != nil {
+				t.Fatalf("read the events of the change: %v", err)
+			}
+			if got := c.matters(buf[:n]); got != tc.want {
+				t.Errorf("matters() = %v, want %v, for %q", got, tc.want, buf[:n])
+			}
+		})
+	}
+}
+
+// closeWriter closes a fact that was open for writing.
+func closeWriter(d Dir) error {
+	f, err := os.OpenFile(d.Path(PluginReady), os.O_WRONLY, 0)
+	return errors.Join(err, f.Close())
+}
+
+func TestLostEventsWake(t *testing.T) {
+	c := Dir{Root: t.TempDir()}.changes().rarely("plugin-ready")
+	lost := make([]byte, unix.SizeofInotifyEvent)
+	binary.NativeEndian.PutUint32(lost[4:], unix.IN_Q_OVERFLOW)
+	if !c.matters(lost) {
+		t.Error("events that were lost do not matter")
 	}
 }

@@ -2,10 +2,10 @@ package hostfs
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"strings"
 	"time"
@@ -41,13 +41,14 @@ func WatchEntries(ctx context.Context, changed func(), paths ...string) error {
 	}
 	// The runtime's poller wakes the read below, and no thread waits in it.
 	in := os.NewFile(uintptr(fd), "inotify")
-	defer func() { go in.Close() }() // as in Watcher.Close
+	watches := map[int]bool{}
+	defer func() { EndInotify(in, maps.Keys(watches)) }()
 	stop := context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	buf := make([]byte, 4<<10)
 	for moved := true; ; {
 		if moved {
-			if err := addEntries(fd, paths); err != nil {
+			if err := addEntries(fd, paths, watches); err != nil {
 				return entriesError(paths, err)
 			}
 		}
@@ -67,17 +68,16 @@ func WatchEntries(ctx context.Context, changed func(), paths ...string) error {
 // of the paths, or events were lost.
 func anyMoved(events []byte) bool {
 	const mask = selfMask | unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ATTRIB | unix.IN_IGNORED | unix.IN_UNMOUNT | unix.IN_Q_OVERFLOW
-	for len(events) >= unix.SizeofInotifyEvent {
-		if binary.NativeEndian.Uint32(events[4:])&mask != 0 {
+	for e := range InotifyEvents(events) {
+		if e.Mask&mask != 0 {
 			return true
 		}
-		size := unix.SizeofInotifyEvent + uint64(binary.NativeEndian.Uint32(events[12:]))
-		events = events[min(size, uint64(len(events))):]
 	}
 	return false
 }
 
-func addEntries(fd int, paths []string) error {
+// addEntries watches the paths that exist, and adds their descriptors to watches.
+func addEntries(fd int, paths []string, watches map[int]bool) error {
 	for _, p := range paths {
 		info, err := os.Lstat(p)
 		if err != nil {
@@ -87,8 +87,10 @@ func addEntries(fd int, paths []string) error {
 		if info.IsDir() {
 			mask = entryMask | selfMask | unix.IN_DONT_FOLLOW | unix.IN_ONLYDIR
 		}
-		_, err = unix.InotifyAddWatch(fd, p, mask)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, fs.ErrPermission) {
+		wd, err := unix.InotifyAddWatch(fd, p, mask)
+		if err == nil {
+			watches[wd] = true
+		} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
@@ -71,20 +72,18 @@ func errorsOf(fw *fsnotify.Watcher) <-chan error {
 	return out
 }
 
-// Close ends the watch. It does not wait for the kernel, which takes 10 ms and more to end
-// watches. A process that ends waits for that with each inotify instance in turn, so the
-// watches of all instances are removed before.
+// Close ends the watch. It does not wait for the kernel, see EndInotify.
 func (w *Watcher) Close() error {
 	for dir := range maps.Clone(w.folders) {
 		w.unwatch(dir)
 	}
-	go func() {
+	time.AfterFunc(closeAfter, func() {
 		if w.fs.Close() != nil {
 			return
 		}
 		for range w.errors { // until it is closed
 		}
-	}()
+	})
 	return nil
 }
 

@@ -1,0 +1,54 @@
+package hostfs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"iter"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// InotifyEvent is what a read of an inotify instance says, see inotify(7).
+type InotifyEvent struct {
+	Mask uint32
+	// Name is the name of the entry of a watched folder. It is empty for the watched file or
+	// folder itself, and if events were lost.
+	Name string
+}
+
+// InotifyEvents returns the events in data, which a read of an inotify instance has returned.
+func InotifyEvents(data []byte) iter.Seq[InotifyEvent] {
+	return func(yield func(InotifyEvent) bool) {
+		for len(data) >= unix.SizeofInotifyEvent {
+			size := min(unix.SizeofInotifyEvent+uint64(binary.NativeEndian.Uint32(data[12:])), uint64(len(data)))
+			name := bytes.TrimRight(data[unix.SizeofInotifyEvent:size], "\x00")
+			if !yield(InotifyEvent{Mask: binary.NativeEndian.Uint32(data[4:]), Name: string(name)}) {
+				return
+			}
+			data = data[size:]
+		}
+	}
+}
+
+// closeAfter is the time between the end of the watches of an inotify instance and its
+// close. The kernel needs 10 to 60 ms to end watches.
+const closeAfter = 100 * time.Millisecond
+
+// EndInotify ends the watches of an inotify instance, and closes it a moment later. It waits
+// for nothing.
+//
+// A close waits until the kernel has ended the watches of all instances, on a processor of
+// Go's scheduler. A process that ends would wait for several in turn, and for the scheduler
+// to notice that none of its processors is free. It ends before the close.
+func EndInotify(in *os.File, watches iter.Seq[int]) {
+	if conn, err := in.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) {
+			for wd := range watches {
+				_, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) // it fails for a file that is gone
+			}
+		})
+	}
+	time.AfterFunc(closeAfter, func() { _ = in.Close() })
+}
