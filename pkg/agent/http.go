@@ -85,7 +85,10 @@ func (e endpoint) server(ctx context.Context, a *Agent) (*server, error) {
 	if e.addr == "" {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", e.addr)
+	var config net.ListenConfig
+	// To find out whether the kernel has it takes longer than to listen.
+	config.SetMultipathTCP(false)
+	l, err := config.Listen(ctx, "tcp", e.addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %q: %w: set --listen or LISTEN_ADDRESS to another address, or to nothing to turn the server off", e.addr, err)
 	}
