@@ -61,7 +61,7 @@ func (d Dir) Sync(desired ...*specs.Spec) (Synced, error) {
 			return out, fmt.Errorf("create CDI folder %s: %w", d.Path, err)
 		}
 	}
-	var errs []error
+	errs := []error{d.removeLeftovers()}
 	for _, kind := range d.Kinds {
 		changed, err := d.syncKind(kind, data[kind])
 		out.Changed = out.Changed || changed
@@ -104,13 +104,19 @@ func (d Dir) File(kind string) string {
 	return filepath.Join(d.Path, vendor+"-"+class+".json")
 }
 
+// removeLeftovers removes what killed processes left behind of all kinds.
+func (d Dir) removeLeftovers() error {
+	files := make([]string, len(d.Kinds))
+	for i, kind := range d.Kinds {
+		files[i] = d.File(kind)
+	}
+	return hostfs.RemoveLeftoversIn(d.Path, files...)
+}
+
 // syncKind writes data as the owner's spec of a kind. If data is nil, it removes the
 // spec.
 func (d Dir) syncKind(kind string, data []byte) (changed bool, err error) {
 	path := d.File(kind)
-	if err := hostfs.RemoveLeftovers(path); err != nil {
-		return false, err
-	}
 	if data != nil {
 		if changed, err = hostfs.WriteIfChanged(path, data, 0o644); err != nil {
 			return false, fmt.Errorf("write CDI spec: %w", err)
