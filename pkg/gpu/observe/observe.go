@@ -164,11 +164,12 @@ func (o *Observer[D, P]) Link() {
 // only a new process can use the new one.
 func (o *Observer[D, P]) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return o.observe(ctx) })
-	g.Go(func() error { return o.watch(ctx) })
 	if c, ok := o.cfg.Source.(gpu.Checker); ok {
 		g.Go(func() error { o.watchHangs(ctx, c); return nil })
 	}
+	g.Go(func() error { return o.observe(ctx) })
+	// The last one, which Go's scheduler runs first: observe waits for it.
+	g.Go(func() error { return o.watch(ctx) })
 	return g.Wait()
 }
 

@@ -117,14 +117,15 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	return &agent.Agent{
 		Run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
-			g.Go(func() error { return inv.Run(ctx) })
-			g.Go(func() error { return p.Run(ctx) })
 			g.Go(func() error { return s.live.Run(ctx, shared.Follow(s.follower(inv, log))) })
 			g.Go(func() error { return shared.Run(ctx) })
 			g.Go(func() error { return api.Run(ctx) })
 			g.Go(func() error { return own.Run(ctx) })
 			g.Go(func() error { return ready.Run(ctx) })
 			g.Go(func() error { return gate.Run(ctx) })
+			g.Go(func() error { return p.Run(ctx) })
+			// The last one, which Go's scheduler runs first: all others wait for the GPUs.
+			g.Go(func() error { return inv.Run(ctx) })
 			err := g.Wait()
 			own.Release()
 			cluster.OwnerOf(c, api, log).IfDeleted(ctx, func(context.Context) error { return preparer.Withdraw(s.live.Config.CDIRoot) })

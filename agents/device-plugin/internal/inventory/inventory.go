@@ -145,8 +145,8 @@ func (v *Inventory) Hangs() error {
 // Run keeps the inventory up to date until ctx ends.
 func (v *Inventory) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return v.observer.Run(ctx) })
 	g.Go(func() error { return v.loop(ctx) })
+	g.Go(func() error { return v.observer.Run(ctx) })
 	return g.Wait()
 }
 
