@@ -9,11 +9,12 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// start measures the time from the start of the process to its registration.
+// start measures the time from the start of the process to its registration, what the start
+// costs, and the time from SIGTERM to the exit.
 func (b *Bench) start(ctx context.Context, s scene, v variant, latency time.Duration) error {
 	var (
-		times []time.Duration
-		calls int
+		times, spent, stops []time.Duration
+		calls               int
 	)
 	for range b.Runs {
 		if _, err := b.Node.CallCount(ctx); err != nil {
@@ -23,22 +24,28 @@ func (b *Bench) start(ctx context.Context, s scene, v variant, latency time.Dura
 		if err != nil {
 			return err
 		}
-		seen, err := p.registered(ctx, 1)
-		if err == nil {
+		cpu, err := p.CPUClock()
+		seen, regErr := p.registered(ctx, 1)
+		if err = errors.Join(err, regErr); err == nil {
 			calls, err = b.Node.CallCount(ctx)
 		}
-		if err = errors.Join(err, p.stop()); err != nil {
+		end := time.Now()
+		err = errors.Join(err, p.Stop())
+		stops = append(stops, time.Since(end))
+		p.kubelet.Stop()
+		if err != nil {
 			return err
 		}
-		times = append(times, seen.Sub(p.Started))
+		times, spent = append(times, seen.Sub(p.Started)), append(spent, cpu)
 	}
-	b.Report.AddTimes(report.Title("plugin start → registered, "+v.name, s.name, latency), times, v.goal,
-		fmt.Sprintf("%d NVML calls", calls))
-	if s.calls != (report.Goal{}) {
-		b.Report.Add(report.Row{
-			Operation: report.Title("plugin NVML calls at start, "+v.name, s.name, latency), Value: float64(calls), Unit: "calls", Goal: s.calls,
-		})
+	title := func(figure string) string { return report.Title(figure+", "+v.name, s.name, latency) }
+	b.Report.AddTimes(title("plugin start → registered"), times, v.goal, fmt.Sprintf("%d NVML calls", calls))
+	if s.calls == (report.Goal{}) {
+		return nil
 	}
+	b.Report.Add(report.Row{Operation: title("plugin NVML calls at start"), Value: float64(calls), Unit: "calls", Goal: s.calls})
+	b.Report.AddTimes(title("plugin CPU time, start → devices listed"), spent, s.cpu, "")
+	b.Report.AddTimes(title("plugin SIGTERM → exit"), stops, goalStop(), "")
 	return nil
 }
 

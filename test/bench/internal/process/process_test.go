@@ -3,6 +3,7 @@ package process_test
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,9 @@ func TestAProcessIsStartedReadAndStopped(t *testing.T) {
 	}
 	if m, err := p.Memory(); err != nil || m.RSS <= 0 || m.Anonymous > m.RSS || m.Peak < m.RSS {
 		t.Errorf("memory %+v, error %v", m, err)
+	}
+	if cpu, err := p.CPUClock(); err != nil || cpu <= 0 || cpu > time.Since(p.Started)*time.Duration(runtime.NumCPU()) {
+		t.Errorf("processor time %s, error %v", cpu, err)
 	}
 	if err := p.Stop(); err != nil {
 		t.Error(err)
