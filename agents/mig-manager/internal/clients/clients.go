@@ -26,18 +26,9 @@ const (
 // maxJournal bounds the journal.
 const maxJournal = 1 << 20
 
-// Host is the systemd of the host.
-type Host interface {
-	// Active reports whether a unit runs. It does not for a unit that does not exist.
-	Active(ctx context.Context, unit string) (bool, error)
-	// Stop and Start return once the unit is stopped or started.
-	Stop(ctx context.Context, unit string) error
-	Start(ctx context.Context, unit string) error
-}
-
 // Config describes the clients of a host.
 type Config struct {
-	Host Host
+	Host Systemd
 	// Units are those that use GPUs, in the order in which they are stopped.
 	Units []string
 	// Journal is the file with the units that have to be started again.
@@ -53,46 +44,78 @@ type Clients struct{ cfg Config }
 // journal is the content of the file.
 type journal struct {
 	BootID string `json:"bootID"`
-	// Stopped is in the order in which the units were stopped.
+	// Stopped is in the order that is the reverse of that in which they start again.
 	Stopped []string `json:"stopped"`
+}
+
+// add adds units that are not there yet.
+func (j *journal) add(units []string) {
+	for _, u := range units {
+		if !slices.Contains(j.Stopped, u) {
+			j.Stopped = append(j.Stopped, u)
+		}
+	}
 }
 
 // New returns the clients of a host.
 func New(cfg Config) *Clients { return &Clients{cfg: cfg} }
 
-// Stop stops the units that run. It notes each one in the journal before it touches it.
+// Stop stops the units that run, and the sockets, timers and paths that would start them again.
+// Before it touches one, it notes them in the journal, and all units that systemd stops with them.
 func (c *Clients) Stop(ctx context.Context) error {
 	j, err := c.read()
 	if err != nil {
 		return err
 	}
-	for _, unit := range c.cfg.Units {
-		active, err := c.cfg.Host.Active(ctx, unit)
+	var stops []string
+	for _, name := range c.cfg.Units {
+		u, err := c.cfg.Host.unit(ctx, name)
 		if err != nil {
-			return fmt.Errorf("stop the clients of GPUs on the host: look whether %s runs: %w", unit, err)
+			return fmt.Errorf("stop the clients of GPUs on the host: look whether %s runs: %w", name, err)
 		}
-		if !active {
+		if !u.active {
+			c.cfg.Log.Debug("unit of the host does not run, it is left alone", "unit", name, "load", u.load, "state", u.state)
 			continue
 		}
-		if !slices.Contains(j.Stopped, unit) {
-			j.Stopped = append(j.Stopped, unit)
+		triggers, err := c.cfg.Host.running(ctx, u.triggers)
+		if err != nil {
+			return fmt.Errorf("stop the clients of GPUs on the host: look what starts %s: %w", name, err)
 		}
-		if err := c.write(j); err != nil {
+		// A socket does not start once its service runs, so it comes after it here, and starts before.
+		affected, err := c.cfg.Host.stoppedWith(ctx, append([]string{u.name}, triggers...))
+		if err != nil {
+			return fmt.Errorf("stop the clients of GPUs on the host: look what stops with %s: %w", name, err)
+		}
+		stops = append(append(stops, triggers...), u.name)
+		j.add(affected)
+	}
+	if len(stops) == 0 {
+		return nil
+	}
+	if err := c.write(j); err != nil {
+		return err
+	}
+	for _, unit := range stops {
+		if err := c.stop(ctx, unit); err != nil {
 			return err
 		}
-		limited, cancel := context.WithTimeout(ctx, stopLimit)
-		err = c.cfg.Host.Stop(limited, unit)
-		cancel()
-		if err != nil {
-			return fmt.Errorf("stop %s on the host: %w", unit, err)
-		}
-		c.cfg.Log.Info("unit of the host stopped, it is started again after the change", "unit", unit)
 	}
 	return nil
 }
 
-// Start starts all units that Stop has stopped, in the reverse order. Those that do not start
-// stay in the journal, for the next call.
+func (c *Clients) stop(ctx context.Context, unit string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, stopLimit, fmt.Errorf("not in %s", stopLimit))
+	defer cancel()
+	if err := c.cfg.Host.Stop(ctx, unit); err != nil {
+		return fmt.Errorf("stop %s on the host: %w", unit, err)
+	}
+	c.cfg.Log.Info("unit of the host stopped, it is started again after the change", "unit", unit)
+	return nil
+}
+
+// Start starts all units that Stop has stopped, those that were stopped last first. Those that do not start
+// stay in the journal, for the next call; those that cannot, because they are masked or removed
+// by now, do not.
 func (c *Clients) Start(ctx context.Context) error {
 	j, err := c.read()
 	if err != nil {
@@ -101,20 +124,32 @@ func (c *Clients) Start(ctx context.Context) error {
 	var errs []error
 	left := slices.Clone(j.Stopped)
 	for _, unit := range slices.Backward(j.Stopped) {
-		limited, cancel := context.WithTimeout(ctx, startLimit)
-		err := c.cfg.Host.Start(limited, unit)
-		cancel()
+		err := c.start(ctx, unit)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("start %s on the host: %w", unit, err))
+			errs = append(errs, err)
 			continue
 		}
 		left = slices.DeleteFunc(left, func(u string) bool { return u == unit })
-		c.cfg.Log.Info("unit of the host started again", "unit", unit)
 	}
 	if len(left) != len(j.Stopped) {
 		errs = append(errs, c.write(journal{Stopped: left}))
 	}
 	return errors.Join(errs...)
+}
+
+func (c *Clients) start(ctx context.Context, unit string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("not in %s", startLimit))
+	defer cancel()
+	err := c.cfg.Host.Start(ctx, unit)
+	if err == nil {
+		c.cfg.Log.Info("unit of the host started again", "unit", unit)
+		return nil
+	}
+	if u, known := c.cfg.Host.unit(ctx, unit); known == nil && (u.load == masked || u.load == notFound) {
+		c.cfg.Log.Warn("unit of the host is masked or removed by now, it is not started again", "unit", unit, "load", u.load)
+		return nil
+	}
+	return fmt.Errorf("start %s on the host: %w", unit, err)
 }
 
 // Stopped returns the units that have to be started again.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
@@ -17,8 +19,6 @@ type Systemd struct {
 	Socket string
 }
 
-var _ Host = Systemd{}
-
 // The states of a unit (org.freedesktop.systemd1, property ActiveState) in which it runs, or is
 // about to.
 const (
@@ -27,19 +27,99 @@ const (
 	reloading  = "reloading"
 )
 
-// Active reports whether a unit runs.
-func (s Systemd) Active(ctx context.Context, unit string) (bool, error) {
+// The states of units (property LoadState) that cannot be started.
+const (
+	masked   = "masked"
+	notFound = "not-found"
+)
+
+// unit is what systemd knows of a unit.
+type unit struct {
+	// name is the one by which systemd knows it: another one can be an alias.
+	name string
+	// load and state are its LoadState and ActiveState.
+	load, state string
+	active      bool
+	// triggers are the units that start it, such as sockets.
+	triggers []string
+	// dependents are the units that systemd stops with it.
+	dependents []string
+}
+
+// unit returns what systemd knows of a unit. It returns an error for a name that no unit can have,
+// but none for a unit that does not exist.
+func (s Systemd) unit(ctx context.Context, name string) (unit, error) {
 	conn, err := s.connect(ctx)
 	if err != nil {
-		return false, err
+		return unit{}, err
 	}
 	defer conn.Close()
-	p, err := conn.GetUnitPropertyContext(ctx, unit, "ActiveState")
+	p, err := conn.GetUnitPropertiesContext(ctx, name)
 	if err != nil {
-		return false, err
+		return unit{}, err
 	}
-	state, _ := p.Value.Value().(string)
-	return state == active || state == activating || state == reloading, nil
+	u := unit{name: name}
+	if id, _ := p["Id"].(string); id != "" {
+		u.name = id
+	}
+	u.load, _ = p["LoadState"].(string)
+	u.state, _ = p["ActiveState"].(string)
+	u.active = u.state == active || u.state == activating || u.state == reloading
+	u.triggers, _ = p["TriggeredBy"].([]string)
+	for _, with := range []string{"RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf"} {
+		names, _ := p[with].([]string)
+		u.dependents = append(u.dependents, names...)
+	}
+	return u, nil
+}
+
+// running returns those of some units that run.
+func (s Systemd) running(ctx context.Context, units []string) ([]string, error) {
+	var out []string
+	for _, name := range units {
+		u, err := s.unit(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if u.active && !slices.Contains(out, u.name) {
+			out = append(out, u.name)
+		}
+	}
+	return out, nil
+}
+
+// stoppedWith returns the units that stop if these do, with them: what depends on one comes before
+// it. Targets are left out: they run no program, and to start one starts all that it
+// wants, also what somebody has stopped.
+func (s Systemd) stoppedWith(ctx context.Context, units []string) ([]string, error) {
+	var out []string
+	seen := map[string]bool{}
+	var visit func(name string) error
+	visit = func(name string) error {
+		if seen[name] {
+			return nil
+		}
+		seen[name] = true
+		u, err := s.unit(ctx, name)
+		if err != nil || !u.active {
+			return err
+		}
+		for _, d := range u.dependents {
+			if err := visit(d); err != nil {
+				return err
+			}
+		}
+		if !strings.HasSuffix(u.name, ".target") {
+			out = append(out, u.name)
+		}
+		return nil
+	}
+	for _, name := range units {
+		if err := visit(name); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // Stop stops a unit, and waits until it is stopped.
@@ -85,7 +165,7 @@ func (s Systemd) job(ctx context.Context, run func(*systemd.Conn, chan<- string)
 	}
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("systemd does not end the job: %w", context.Cause(ctx))
+		return fmt.Errorf("systemd does not end the job: %w: see systemctl status on the host", context.Cause(ctx))
 	case result := <-done:
 		if result != "done" {
 			return fmt.Errorf("the job of systemd ended with %q: see systemctl status on the host", result)
@@ -111,6 +191,9 @@ func (s Systemd) connect(ctx context.Context) (*systemd.Conn, error) {
 		}
 		return conn, nil
 	})
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("connect to systemd of the host at %s: %w", s.Socket, context.Cause(ctx))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to systemd of the host at %s: %w: mount the host's /run/dbus, or set --with-shutdown-host-gpu-clients=false", s.Socket, err)
 	}

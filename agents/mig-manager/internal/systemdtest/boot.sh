@@ -1,0 +1,22 @@
+#!/bin/sh
+# boot.sh FOLDER COMMAND…: becomes systemd, as the first process of PID, mount and cgroup namespaces.
+# FOLDER has the units of the administrator (etc), those of packages (lib), and /run (run). COMMAND
+# runs before systemd, with the shell.
+set -eu
+folder=$1
+mount --make-rprivate /
+mount -t proc proc /proc
+mount --bind "$folder/run" /run
+mount --bind "$folder/etc" /etc/systemd/system
+mount --bind "$folder/lib" /usr/lib/systemd/system
+mount -t tmpfs none /usr/lib/systemd/system-generators
+# Its own part of the cgroups alone.
+if [ -d /sys/fs/cgroup/systemd ]; then
+  mount -t tmpfs none /sys/fs/cgroup
+  mkdir /sys/fs/cgroup/systemd
+  mount -t cgroup -o none,name=systemd none /sys/fs/cgroup/systemd
+else
+  mount -t cgroup2 none /sys/fs/cgroup
+fi
+eval "${2:-}"
+exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /usr/lib/systemd/systemd --unit=multi-user.target --show-status=no --log-target=console

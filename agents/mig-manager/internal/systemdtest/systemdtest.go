@@ -1,0 +1,298 @@
+// Package systemdtest boots this machine's systemd in namespaces of its own, with a message bus. A
+// boot takes less than a second. Units see the file systems of the machine, or of a simulated node.
+package systemdtest
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"outrigger.dev/pkg/agent/agenttest"
+)
+
+//go:embed boot.sh
+var boot string
+
+// The units of the message bus.
+const (
+	busSocket  = "[Socket]\nListenStream=/run/dbus/system_bus_socket\n"
+	busService = "[Unit]\nRequires=dbus.socket\n[Service]\nExecStart=/usr/bin/dbus-daemon --config-file=/run/bus.conf --nofork --nopidfile\n"
+)
+
+// busConfig allows what the bus of a host does: calls that a package allows, and answers.
+const busConfig = `<busconfig>
+  <type>system</type>
+  <listen>systemd:</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default">
+    <allow user="*"/>
+    <deny own="*"/>
+    <deny send_type="method_call"/>
+    <allow send_type="signal"/>
+    <allow send_requested_reply="true" send_type="method_return"/>
+    <allow send_requested_reply="true" send_type="error"/>
+    <allow receive_type="method_call"/><allow receive_type="method_return"/><allow receive_type="error"/><allow receive_type="signal"/>
+    <allow send_destination="org.freedesktop.DBus" send_interface="org.freedesktop.DBus"/>
+  </policy>
+  <includedir>/usr/share/dbus-1/system.d</includedir>
+</busconfig>
+`
+
+// Host is a host whose first process is systemd.
+type Host struct {
+	t testing.TB
+	// folder has the units, and /run.
+	folder string
+	enter  []string
+	end    func()
+	pid    int
+	// console has what systemd prints.
+	console *console
+}
+
+// New returns a host that has not booted yet. It skips the test where there is no systemd, or no
+// right to boot it. The words before are before each command of the host: such as those that
+// enter a simulated node.
+func New(t testing.TB, before ...string) *Host {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can boot systemd")
+	}
+	for _, program := range []string{"/usr/lib/systemd/systemd", "/usr/bin/dbus-daemon", "/usr/bin/unshare", "/usr/bin/nsenter"} {
+		if _, err := os.Stat(program); err != nil {
+			t.Skipf("this machine has no %s", program)
+		}
+	}
+	folder, err := os.MkdirTemp("", "systemd") //nolint:usetesting // the path of a socket must not be long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	h := &Host{t: t, folder: folder, enter: before}
+	for _, dir := range []string{"run", "etc", "lib"} {
+		if err := os.Mkdir(filepath.Join(folder, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, target := range []string{"basic", "local-fs", "multi-user", "paths", "shutdown", "slices", "sockets", "swap", "sysinit", "timers", "umount"} {
+		name := target + ".target"
+		text, err := os.ReadFile(filepath.Join("/usr/lib/systemd/system", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.write("lib/"+name, string(text))
+	}
+	h.write("lib/dbus.socket", busSocket)
+	h.write("lib/dbus.service", busService)
+	h.write("lib/service.d/log.conf", "[Service]\nStandardOutput=append:/run/log-%n\nStandardError=append:/run/log-%n\n")
+	h.write("run/bus.conf", busConfig)
+	h.write("boot.sh", boot)
+	link := filepath.Join(folder, "lib/multi-user.target.wants/dbus.service")
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../dbus.service", link); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// Unit writes a unit of the administrator, or a part of one: "x.service", "x.service.d/y.conf".
+func (h *Host) Unit(name, text string) {
+	h.t.Helper()
+	h.write("etc/"+name, text)
+}
+
+func (h *Host) write(name, text string) {
+	h.t.Helper()
+	path := filepath.Join(h.folder, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// Root is a folder that has run/dbus of the host.
+func (h *Host) Root() string { return h.folder }
+
+// Log returns what a unit has printed.
+func (h *Host) Log(unit string) string {
+	h.t.Helper()
+	text, err := os.ReadFile(filepath.Join(h.folder, "run/log-"+unit))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		h.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Boot boots the host, after it has run a command of the shell there, and waits until all units
+// are started. The host ends with the test, or with End.
+func (h *Host) Boot(prepare string) {
+	h.t.Helper()
+	group := cgroup(h.t)
+	// What runs below must be in a cgroup of its own before it gets a namespace for it.
+	script := `echo $$ >"$1/cgroup.procs" && shift && exec "$@"`
+	args := append([]string{"-c", script, "sh", group}, h.enter...)
+	args = append(args, "unshare", "--pid", "--fork", "--kill-child", "--mount", "--uts", "--ipc", "--cgroup", "--", "/bin/sh", filepath.Join(h.folder, "boot.sh"), h.folder, prepare)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
+	cmd := exec.CommandContext(ctx, "/bin/sh", args...) //nolint:gosec // a test
+	h.console = &console{}
+	cmd.Stdout, cmd.Stderr = h.console, h.console
+	if err := cmd.Start(); err != nil {
+		cancel()
+		h.t.Fatal(err)
+	}
+	h.end = sync.OnceFunc(func() {
+		cancel()
+		_ = cmd.Wait()
+		h.removeGroup(group)
+	})
+	h.t.Cleanup(h.end)
+	h.pid = h.firstProcess(cmd.Process.Pid)
+	h.wait()
+}
+
+// End ends the host at once, as a power failure does.
+func (h *Host) End() {
+	h.end()
+	for _, leftover := range []string{"run/systemd", "run/dbus"} {
+		if err := os.RemoveAll(filepath.Join(h.folder, leftover)); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// Command is a command on the host.
+func (h *Host) Command(args ...string) *exec.Cmd {
+	enter := []string{"--target=" + strconv.Itoa(h.pid), "--mount", "--pid", "--ipc", "--uts", "--"}
+	return exec.CommandContext(h.t.Context(), "nsenter", append(enter, args...)...) //nolint:gosec // a test
+}
+
+// Run runs a command on the host, and returns what it printed.
+func (h *Host) Run(args ...string) (string, error) {
+	out, err := h.Command(args...).CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// Must is Run of a command that succeeds.
+func (h *Host) Must(args ...string) string {
+	h.t.Helper()
+	out, err := h.Run(args...)
+	if err != nil {
+		h.t.Fatalf("%q: %v\n%s", args, err, out)
+	}
+	return out
+}
+
+// State returns the ActiveState of a unit.
+func (h *Host) State(unit string) string {
+	h.t.Helper()
+	return h.Must("systemctl", "show", "--property=ActiveState", "--value", unit)
+}
+
+// firstProcess returns the process that is the first in its namespace: the child of unshare.
+func (h *Host) firstProcess(of int) int {
+	h.t.Helper()
+	var pid int
+	agenttest.Poll(h.t, "systemd to start", func() bool {
+		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", of, of))
+		if err == nil {
+			pid, err = strconv.Atoi(strings.TrimSpace(string(children)))
+		}
+		return err == nil
+	})
+	return pid
+}
+
+// wait waits until the boot is over.
+func (h *Host) wait() {
+	h.t.Helper()
+	defer func() {
+		if h.t.Failed() {
+			h.t.Logf("systemd printed:\n%s", h.console)
+		}
+	}()
+	agenttest.Poll(h.t, "the end of the boot", func() bool {
+		state, _ := h.Run("systemctl", "is-system-running")
+		return state == "running" || state == "degraded"
+	})
+}
+
+// cgroup makes a cgroup below the one of this process.
+func cgroup(t testing.TB) string {
+	t.Helper()
+	data, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, prefix := "/sys/fs/cgroup", "0::"
+	if _, err := os.Stat(root + "/systemd"); err == nil {
+		root, prefix = root+"/systemd", ":name=systemd:"
+	}
+	own := ""
+	for line := range strings.Lines(string(data)) {
+		if _, path, ok := strings.Cut(line, prefix); ok {
+			own = strings.TrimSpace(path)
+		}
+	}
+	dir, err := os.MkdirTemp(filepath.Join(root, own), "systemdtest") //nolint:usetesting // no file system but that of the cgroups has them
+	if err != nil {
+		t.Skipf("no cgroup can be made here: %v", err)
+	}
+	return dir
+}
+
+// removeGroup removes a cgroup whose processes end.
+func (h *Host) removeGroup(group string) {
+	for range 1000 {
+		var left []string
+		_ = filepath.WalkDir(group, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				left = append(left, path)
+			}
+			return nil
+		})
+		if len(left) == 0 {
+			return
+		}
+		for _, dir := range slices.Backward(left) {
+			_ = os.Remove(dir)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	h.t.Errorf("%s is left", group)
+}
+
+// console is what systemd prints.
+type console struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write adds to it.
+func (c *console) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.text.Write(p)
+}
+
+// String returns all of it.
+func (c *console) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.text.String()
+}
