@@ -1,12 +1,13 @@
 #!/bin/sh
 # boot.sh FOLDER COMMAND…: becomes systemd, as the first process of PID, mount and cgroup namespaces.
-# FOLDER has the units of the administrator (etc), those of packages (lib), and /run (run). COMMAND
+# FOLDER has the units of the administrator (etc) and of packages (lib), /run and /var/lib. COMMAND
 # runs before systemd, with the shell.
 set -eu
 folder=$1
 mount --make-rprivate /
 mount -t proc proc /proc
 mount --bind "$folder/run" /run
+mount --bind "$folder/var" /var/lib
 mount --bind "$folder/etc" /etc/systemd/system
 mount --bind "$folder/lib" /usr/lib/systemd/system
 mount -t tmpfs none /usr/lib/systemd/system-generators

@@ -1,5 +1,6 @@
 // Package systemdtest boots this machine's systemd in namespaces of its own, with a message bus. A
-// boot takes less than a second. Units see the file systems of the machine, or of a simulated node.
+// boot takes less than a second. Units see the file systems of the machine, or of a simulated node,
+// and folders of their own at /run and /var/lib.
 package systemdtest
 
 import (
@@ -12,12 +13,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"outrigger.dev/pkg/agent/agenttest"
 )
@@ -53,7 +52,7 @@ const busConfig = `<busconfig>
 // Host is a host whose first process is systemd.
 type Host struct {
 	t testing.TB
-	// folder has the units, and /run.
+	// folder has the units, /run and /var/lib.
 	folder string
 	enter  []string
 	end    func()
@@ -81,7 +80,7 @@ func New(t testing.TB, before ...string) *Host {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	h := &Host{t: t, folder: folder, enter: before}
-	for _, dir := range []string{"run", "etc", "lib"} {
+	for _, dir := range []string{"run", "var", "etc", "lib"} {
 		if err := os.Mkdir(filepath.Join(folder, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +96,6 @@ func New(t testing.TB, before ...string) *Host {
 	h.write("lib/dbus.socket", busSocket)
 	h.write("lib/dbus.service", busService)
 	h.write("lib/service.d/log.conf", "[Service]\nStandardOutput=append:/run/log-%n\nStandardError=append:/run/log-%n\n")
-	h.write("run/bus.conf", busConfig)
 	h.write("boot.sh", boot)
 	link := filepath.Join(folder, "lib/multi-user.target.wants/dbus.service")
 	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
@@ -129,7 +127,7 @@ func (h *Host) write(name, text string) {
 // Root is a folder that has run/dbus of the host.
 func (h *Host) Root() string { return h.folder }
 
-// Log returns what a unit has printed.
+// Log returns what a unit has printed since the boot.
 func (h *Host) Log(unit string) string {
 	h.t.Helper()
 	text, err := os.ReadFile(filepath.Join(h.folder, "run/log-"+unit))
@@ -143,6 +141,7 @@ func (h *Host) Log(unit string) string {
 // are started. The host ends with the test, or with End.
 func (h *Host) Boot(prepare string) {
 	h.t.Helper()
+	h.write("run/bus.conf", busConfig)
 	group := cgroup(h.t)
 	// What runs below must be in a cgroup of its own before it gets a namespace for it.
 	script := `echo $$ >"$1/cgroup.procs" && shift && exec "$@"`
@@ -166,13 +165,12 @@ func (h *Host) Boot(prepare string) {
 	h.wait()
 }
 
-// End ends the host at once, as a power failure does.
+// End ends the host at once, as a power failure does. What it has in /run is lost.
 func (h *Host) End() {
 	h.end()
-	for _, leftover := range []string{"run/systemd", "run/dbus"} {
-		if err := os.RemoveAll(filepath.Join(h.folder, leftover)); err != nil {
-			h.t.Fatal(err)
-		}
+	run := filepath.Join(h.folder, "run")
+	if err := errors.Join(os.RemoveAll(run), os.Mkdir(run, 0o755)); err != nil {
+		h.t.Fatal(err)
 	}
 }
 
@@ -207,74 +205,38 @@ func (h *Host) State(unit string) string {
 // firstProcess returns the process that is the first in its namespace: the child of unshare.
 func (h *Host) firstProcess(of int) int {
 	h.t.Helper()
-	var pid int
+	var pid string
 	agenttest.Poll(h.t, "systemd to start", func() bool {
 		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", of, of))
-		if err == nil {
-			pid, err = strconv.Atoi(strings.TrimSpace(string(children)))
+		if err != nil {
+			return false
 		}
-		return err == nil
+		pid = strings.TrimSpace(string(children))
+		// What enters a simulated node has children as well.
+		status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
+		return err == nil && pid != "" && strings.Contains(string(status), "\nNSpid:\t"+pid+"\t1\n")
 	})
-	return pid
+	first, err := strconv.Atoi(pid)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return first
 }
 
 // wait waits until the boot is over.
 func (h *Host) wait() {
 	h.t.Helper()
+	over := false
 	defer func() {
-		if h.t.Failed() {
+		if !over {
 			h.t.Logf("systemd printed:\n%s", h.console)
 		}
 	}()
 	agenttest.Poll(h.t, "the end of the boot", func() bool {
 		state, _ := h.Run("systemctl", "is-system-running")
-		return state == "running" || state == "degraded"
+		over = state == "running" || state == "degraded"
+		return over
 	})
-}
-
-// cgroup makes a cgroup below the one of this process.
-func cgroup(t testing.TB) string {
-	t.Helper()
-	data, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		t.Fatal(err)
-	}
-	root, prefix := "/sys/fs/cgroup", "0::"
-	if _, err := os.Stat(root + "/systemd"); err == nil {
-		root, prefix = root+"/systemd", ":name=systemd:"
-	}
-	own := ""
-	for line := range strings.Lines(string(data)) {
-		if _, path, ok := strings.Cut(line, prefix); ok {
-			own = strings.TrimSpace(path)
-		}
-	}
-	dir, err := os.MkdirTemp(filepath.Join(root, own), "systemdtest") //nolint:usetesting // no file system but that of the cgroups has them
-	if err != nil {
-		t.Skipf("no cgroup can be made here: %v", err)
-	}
-	return dir
-}
-
-// removeGroup removes a cgroup whose processes end.
-func (h *Host) removeGroup(group string) {
-	for range 1000 {
-		var left []string
-		_ = filepath.WalkDir(group, func(path string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				left = append(left, path)
-			}
-			return nil
-		})
-		if len(left) == 0 {
-			return
-		}
-		for _, dir := range slices.Backward(left) {
-			_ = os.Remove(dir)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
-	h.t.Errorf("%s is left", group)
 }
 
 // console is what systemd prints.

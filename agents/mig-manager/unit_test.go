@@ -1,0 +1,197 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"outrigger.dev/agents/mig-manager/internal/systemdtest"
+	"outrigger.dev/pkg/gpu/simtest"
+)
+
+// migUnit is the unit for hosts without Kubernetes.
+const migUnit = "nvidia-mig-manager.service"
+
+// host is a simulated node without Kubernetes, whose first process is systemd.
+type host struct {
+	*systemdtest.Host
+	node *simtest.Node
+	t    *testing.T
+	// conf is /etc/nvidia-mig-manager.
+	conf string
+}
+
+// newHost returns a host on which what packaging has is installed, as docs/mig-manager.md says.
+func newHost(t *testing.T, model string) *host {
+	t.Helper()
+	n := simtest.New(t, "--model="+model, "--gpus=1")
+	h := &host{systemdtest.New(t, filepath.Join(n.Bin, "gpu-sim"), "exec", "--root="+n.Root, "--"), n, t, t.TempDir()}
+	for _, unit := range []string{migUnit, "nvidia-gpu-reset.target"} {
+		text, err := os.ReadFile("packaging/" + unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Unit(unit, string(text))
+	}
+	h.program(migUnit)
+	// One that comes before, and two that need the MIG devices: by the order that the unit has, and
+	// by the target that NVIDIA's units name.
+	h.Unit("nvidia-persistenced.service", h.prints("before"))
+	h.Unit("crio.service", h.prints("after"))
+	h.Unit("own.service", "[Unit]\nWants=nvidia-gpu-reset.target\nAfter=nvidia-gpu-reset.target\n"+h.prints("target"))
+	for _, unit := range []string{"nvidia-persistenced.service", "crio.service", "own.service"} {
+		h.program(unit)
+	}
+	return h
+}
+
+// program makes this test the program of the service.
+func (h *host) program(unit string) {
+	h.Unit(unit+".d/test.conf", "[Service]\nEnvironment=AGENTTEST_AS_MAIN=1\n")
+}
+
+// prints is a service that notes which MIG devices it sees.
+func (h *host) prints(as string) string {
+	return "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c '/usr/bin/nvidia-mig-parted export >/run/" + as + "'\n[Install]\nWantedBy=multi-user.target\n"
+}
+
+// set writes the drop-in that NVIDIA's package has, too, with these variables.
+func (h *host) set(variables ...string) {
+	text := "[Service]\n"
+	for _, v := range variables {
+		text += "Environment=\"" + v + "\"\n"
+	}
+	h.Unit(migUnit+".d/override.conf", text)
+}
+
+func (h *host) boot() {
+	h.t.Helper()
+	h.Boot(strings.Join([]string{
+		filepath.Join(h.node.Bin, "gpu-sim") + " mount --root=" + h.node.Root,
+		"ln -sf " + os.Args[0] + " /usr/bin/nvidia-mig-parted",
+		"mkdir -p /etc/nvidia-mig-manager",
+		"mount --bind " + h.conf + " /etc/nvidia-mig-manager",
+		"systemctl enable --quiet " + migUnit + " nvidia-persistenced.service crio.service own.service",
+	}, "\n"))
+}
+
+// reboot ends the host, as a power failure does, and boots it again.
+func (h *host) reboot() {
+	h.t.Helper()
+	h.End()
+	h.node.Run("reboot")
+	h.boot()
+}
+
+// saw checks what services have seen.
+func (h *host) saw(want string, services ...string) {
+	h.t.Helper()
+	for _, s := range services {
+		got, err := os.ReadFile(filepath.Join(h.Root(), "run", s))
+		if err != nil || string(got) != want {
+			h.t.Errorf("%s saw, %v:\n%swant\n%s%s", s, err, got, want, h.Log(migUnit))
+		}
+	}
+}
+
+// is checks the state of the unit, and how many lines it printed.
+func (h *host) is(state, result string, lines int) {
+	h.t.Helper()
+	got := h.Must("systemctl", "show", "--property=ActiveState,Result", "--value", migUnit)
+	if got = strings.Join(strings.Fields(got), " "); got != state+" "+result && got != result+" "+state {
+		h.t.Errorf("the unit is %s, want %s %s\n%s", got, state, result, h.Log(migUnit))
+	}
+	if n := strings.Count(h.Log(migUnit), "\n"); n != lines {
+		h.t.Errorf("%d lines, want %d:\n%s", n, lines, h.Log(migUnit))
+	}
+}
+
+// TestLayoutsOfABoot has a GPU that loses its layout and mode at a reboot, and one that keeps the
+// mode and changes it with a reset.
+func TestLayoutsOfABoot(t *testing.T) {
+	for model, tc := range map[string]struct{ before, after string }{
+		"h100-80": {exported(), exported("1g.10gb: 2", "2g.20gb: 1", "3g.40gb: 1")},
+		"a30":     {"version: v1\nmig-configs:\n  current:\n    - devices: all\n      mig-enabled: true\n      mig-devices: {}\n", exported("1g.6gb: 2", "2g.12gb: 1")},
+	} {
+		t.Run(model, func(t *testing.T) {
+			h := newHost(t, model)
+			h.set("MIG_PARTED_SELECTED_CONFIG=all-balanced")
+			h.boot()
+			h.saw(exported(), "before")
+			h.saw(tc.after, "after", "target")
+			h.reboot()
+			h.saw(tc.before, "before")
+			h.saw(tc.after, "after", "target")
+			h.is("active", "success", 3)
+
+			h.set("MIG_PARTED_SELECTED_CONFIG=all-disabled")
+			h.Must("systemctl", "daemon-reload")
+			h.Must("systemctl", "restart", migUnit)
+			if list := string(h.node.Run("mig list")); strings.Contains(list, "MIG-") {
+				t.Errorf("restart has left\n%s", list)
+			}
+		})
+	}
+}
+
+// TestBootGoesOn has what keeps the unit from its work. Each failure is one line.
+func TestBootGoesOn(t *testing.T) {
+	h := newHost(t, "h100-80")
+	h.set()
+	h.boot()
+	h.is("inactive", "exec-condition", 0)
+	h.saw(exported(), "after", "target")
+
+	h.set("MIG_PARTED_SELECTED_CONFIG=all-balanced")
+	h.End()
+	h.node.Run("set", "driver=off")
+	h.boot()
+	h.is("failed", "exit-code", 1)
+	if log := h.Log(migUnit); !strings.Contains(log, "the kernel module nvidia is not loaded") {
+		t.Errorf("without a driver, the unit says\n%s", log)
+	}
+	h.End()
+	h.node.Run("set", "driver=on")
+	h.boot()
+
+	for name, tc := range map[string]struct {
+		variables []string
+		// config is config.yaml; none for "".
+		config string
+		want   string
+	}{
+		"no such config": {[]string{"MIG_PARTED_SELECTED_CONFIG=nope"}, "", `selected mig-config not present: "nope": must be all-1g.10gb, `},
+		"a wrong file": {
+			[]string{"MIG_PARTED_SELECTED_CONFIG=a"},
+			"version: v1\nmig-configs:\n  a:\n  - devices: all\n    mig-enabled: yes please\n",
+			"/etc/nvidia-mig-manager/config.yaml:5: mig-configs.a[0].mig-enabled: ",
+		},
+		"a layout that does not fit": {
+			[]string{"MIG_PARTED_SELECTED_CONFIG=a"},
+			"version: v1\nmig-configs: {a: [{devices: all, mig-enabled: true, mig-devices: {7g.80gb: 2}}]}\n",
+			"fit 2 × 7g.80gb on one GPU",
+		},
+		"no such file": {[]string{"MIG_PARTED_SELECTED_CONFIG=all-balanced", "MIG_PARTED_HOOKS_FILE=/none"}, "", "(flag --hooks-file): open /none: no such file or directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &host{h.Host, h.node, t, h.conf}
+			file := filepath.Join(h.conf, "config.yaml")
+			if err := os.RemoveAll(file); err != nil {
+				t.Fatal(err)
+			}
+			if tc.config != "" {
+				if err := os.WriteFile(file, []byte(tc.config), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h.set(tc.variables...)
+			h.reboot()
+			h.is("failed", "exit-code", 1)
+			if log := h.Log(migUnit); !strings.Contains(log, tc.want) || !strings.HasPrefix(log, "nvidia-mig-parted: ") {
+				t.Errorf("the unit says\n%swant\n%s", log, tc.want)
+			}
+			h.saw(exported(), "after", "target")
+		})
+	}
+}
