@@ -172,7 +172,7 @@ func TestBootGoesOn(t *testing.T) {
 			"version: v1\nmig-configs: {a: [{devices: all, mig-enabled: true, mig-devices: {7g.80gb: 2}}]}\n",
 			"fit 2 × 7g.80gb on one GPU",
 		},
-		"no such file": {[]string{"MIG_PARTED_SELECTED_CONFIG=all-balanced", "MIG_PARTED_HOOKS_FILE=/none"}, "", "(flag --hooks-file): open /none: no such file or directory"},
+		"no such file": {[]string{"MIG_PARTED_SELECTED_CONFIG=all-balanced", "MIG_PARTED_HOOKS_FILE=/none"}, "", "(flag --hooks-file): lstat /none: no such file or directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &host{h.Host, h.node, t, h.conf}

@@ -42,12 +42,11 @@ func runner(c *cli.Context, log *slog.Logger, env map[string]string) (hooks.Runn
 	if c.Path("hooks-file") == "" {
 		return r, nil
 	}
-	data, err := os.ReadFile(c.Path("hooks-file"))
-	if err != nil {
+	var err error
+	if r.File, err = hooks.ReadFile(c.Path("hooks-file")); err != nil {
 		return r, fmt.Errorf("flag --hooks-file: %w", err)
 	}
-	r.File, err = hooks.Read(c.Path("hooks-file"), data)
-	return r, err
+	return r, nil
 }
 
 // change is a change of the node's MIG layouts between hooks.

@@ -3,6 +3,7 @@ package hooks_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -185,6 +186,113 @@ hooks:
 			}
 		})
 	}
+}
+
+// TestAHookThatDoesNotRun has programs that cannot be started, and ones that are ended.
+func TestAHookThatDoesNotRun(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct{ hook, want string }{
+		"not executable": {"{command: " + script + "}", "fork/exec " + script + ": permission denied"},
+		"a folder":       {"{command: " + dir + "}", "fork/exec " + dir + ": permission denied"},
+		"no such folder": {"{command: /bin/true, workdir: /none}", "workdir: stat /none: no such file or directory"},
+		"no such name":   {"{command: no-such-program}", "executable file not found in $PATH"},
+		"killed":         {"{command: /bin/sh, args: [-c, kill -9 $$]}", "signal: killed"},
+		"ignores SIGTERM": {
+			"{command: /bin/sh, args: [-c, \"trap '' TERM; while :; do /bin/sleep 0.1; done\"]}",
+			"it took longer than 300ms",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := runner(read(t, "version: v1\nhooks:\n  pre-apply-config:\n  - "+tc.hook+"\n"))
+			r.Limit = 300 * time.Millisecond
+			if name != "ignores SIGTERM" {
+				r.Limit = time.Minute
+			}
+			err := r.Run(t.Context(), hooks.PreApplyConfig)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "h.yaml:4: hooks.pre-apply-config[0]") {
+				t.Errorf("Run() = %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestOutputOfAHook: much of it neither holds up the hook nor fills the log.
+func TestOutputOfAHook(t *testing.T) {
+	r, log := runner(read(t, `
+version: v1
+hooks:
+  apply-start:
+  - {command: /bin/sh, args: [-c, "/usr/bin/head -c 1000000 /dev/zero; echo; printf 'a\\033[31mb\\n'; /usr/bin/yes | /usr/bin/head -n 1000000; echo last"]}
+`))
+	begun := time.Now()
+	if err := r.Run(t.Context(), hooks.ApplyStart); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if log.Len() > 2<<20 {
+		t.Errorf("the log has %d bytes", log.Len())
+	}
+	if strings.ContainsAny(log.String(), "\x1b\x00") {
+		t.Error("the log has control characters")
+	}
+	if want := "the hook prints more than is logged"; strings.Count(log.String(), want) != 1 {
+		t.Errorf("the log has not %q once:\n%s", want, log.String()[max(0, log.Len()-500):])
+	}
+}
+
+// TestReadFile has files that others than root can change: root runs what is in them.
+func TestReadFile(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to others")
+	}
+	const text = "version: v1\nhooks: {apply-exit: [{command: /bin/true}]}\n"
+	for name, tc := range map[string]struct {
+		change func(folder, file string) error
+		want   string
+	}{
+		"of root":                  {func(string, string) error { return nil }, ""},
+		"a link to it":             {func(folder, file string) error { return relink(folder, file) }, ""},
+		"in a folder with sticky":  {func(folder, _ string) error { return os.Chmod(folder, 0o777|os.ModeSticky) }, ""},
+		"writable for a group":     {func(_, file string) error { return os.Chmod(file, 0o664) }, ""},
+		"writable for all":         {func(_, file string) error { return os.Chmod(file, 0o646) }, "hooks.yaml: everyone can change it, and root runs what it says: chmod o-w"},
+		"of another user":          {func(_, file string) error { return os.Chown(file, 1234, 0) }, "hooks.yaml: user 1234 can change it, and root runs what it says: chown root"},
+		"in a folder for all":      {func(folder, _ string) error { return os.Chmod(folder, 0o777) }, "folder: everyone can change it"},
+		"in a folder of another":   {func(folder, _ string) error { return os.Chown(folder, 1234, 0) }, "folder: user 1234 can change it"},
+		"a pipe":                   {func(_, file string) error { return errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)) }, "not a regular file"},
+		"missing":                  {func(_, file string) error { return os.Remove(file) }, "no such file or directory"},
+		"of who runs sudo":         {func(_, file string) error { return os.Chown(file, 4321, 0) }, ""},
+		"of others than runs sudo": {func(_, file string) error { return os.Chown(file, 1234, 0) }, "user 1234 can change it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), "folder")
+			file := filepath.Join(folder, "hooks.yaml")
+			if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(file, []byte(text), 0o600), tc.change(folder, file)); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(name, "sudo") {
+				t.Setenv("SUDO_UID", "4321")
+			}
+			f, err := hooks.ReadFile(file)
+			if tc.want == "" && (err != nil || len(f[hooks.ApplyExit]) != 1) {
+				t.Errorf("ReadFile() = %v, %v", f, err)
+			}
+			if tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("ReadFile() = %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+// relink moves a file, and makes a link to it in its place.
+func relink(folder, file string) error {
+	to := filepath.Join(folder, "other.yaml")
+	return errors.Join(os.Rename(file, to), os.Symlink("other.yaml", file))
 }
 
 // alive reports whether a process runs that is no zombie.

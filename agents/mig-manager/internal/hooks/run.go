@@ -18,6 +18,13 @@ import (
 // how long the output of what a hook leaves behind is read.
 const grace = 2 * time.Second
 
+const (
+	// maxOutput is how many bytes of the output of a hook are logged.
+	maxOutput = 256 << 10
+	// perLine is what each line counts in addition: what the log adds to it.
+	perLine = 64
+)
+
 // Runner runs the hooks of a file.
 type Runner struct {
 	File File
@@ -63,6 +70,12 @@ func (r Runner) run(ctx context.Context, p Point, h Hook) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return signal(cmd.Process, syscall.SIGTERM) }
 	cmd.WaitDelay = grace
+	if h.Dir != "" {
+		// The error of exec does not tell it from a program that is missing.
+		if _, err := os.Stat(h.Dir); err != nil {
+			return fmt.Errorf("hook %s %s: workdir: %w: mend the hook or remove it from %s", p, h.Command, err, h.At)
+		}
+	}
 	err := output(cmd, log)
 	if ctx.Err() != nil {
 		_ = signal(cmd.Process, syscall.SIGKILL)
@@ -97,7 +110,18 @@ func output(cmd *exec.Cmd, log *slog.Logger) error {
 	logged := make(chan struct{})
 	go func() {
 		defer close(logged)
-		lines(out, func(line string) { log.Info("hook output", "line", line) })
+		left := maxOutput
+		lines(out, func(line string) {
+			switch {
+			case left < 0:
+			case left < len(line):
+				log.Warn("the hook prints more than is logged, the rest is left out", "limit", maxOutput)
+				left = -1
+			default:
+				log.Info("hook output", "line", line)
+				left -= len(line) + perLine
+			}
+		})
 	}()
 	err := cmd.Run()
 	_ = in.Close()
