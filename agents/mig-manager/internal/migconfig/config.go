@@ -11,6 +11,7 @@ import (
 	"outrigger.dev/pkg/config/strict"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/text"
 )
 
 // version is the only version of the format.
@@ -78,6 +79,10 @@ type reader struct {
 // entry reads the list of items of one name.
 func (r *reader) entry(e strict.Entry) {
 	items := e.List()
+	if e.Name == "" || text.Printable(e.Name) != e.Name {
+		e.Fail("is no name of a config: must be characters that can be printed")
+		return
+	}
 	if !e.Set() || e.IsList() && len(items) == 0 {
 		e.Missing("a list of at least one item with devices and mig-enabled")
 	}

@@ -94,6 +94,11 @@ func TestReadRejects(t *testing.T) {
 			head + "{devices: all, device-filter: 0x20B01002, mig-enabled: false}\n",
 			`c.yaml:4: mig-configs.x[0].device-filter: invalid device filter "0x20B01002": it does not end with NVIDIA's vendor 10DE: must be the PCI device and vendor, such as 0x233010DE, or with the subsystem, such as 0x233010DE:0x16C110DE`,
 		},
+		"a name that changes the terminal": {
+			"version: v1\nmig-configs:\n  \"a\\n\\e[31mb\": []\n  \"\": []\n",
+			`c.yaml:3: mig-configs."a\n\x1b[31mb": is no name of a config: must be characters that can be printed` + "\n" +
+				`c.yaml:4: mig-configs.: is no name of a config: must be characters that can be printed`,
+		},
 		"no filter in a list": {head + "{devices: all, device-filter: [], mig-enabled: false}\n", `c.yaml:4: mig-configs.x[0].device-filter: the list is empty: remove device-filter for all products`},
 	} {
 		t.Run(name, func(t *testing.T) {
