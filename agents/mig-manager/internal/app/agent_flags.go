@@ -21,7 +21,11 @@ func agentFlags() []cli.Flag {
 
 // agentAliases are the short flags of NVIDIA's MIG manager.
 func agentAliases() map[string]string {
-	return map[string]string{"d": "debug", "n": "node-name", "f": "config-file", "s": "reconfigure-script", "g": "gpu-clients-file"}
+	return map[string]string{
+		"d": "debug", "n": "node-name", "f": "config-file", "s": "reconfigure-script", "g": "gpu-clients-file", "m": "host-root-mount",
+		"i": "host-nvidia-dir", "o": "host-mig-manager-state-file", "k": "host-kubelet-systemd-service", "r": "with-reboot",
+		"p": "default-gpu-clients-namespace", "t": "driver-root", "a": "driver-root-ctr-path", "b": "dev-root", "j": "dev-root-ctr-path",
+	}
 }
 
 // followFlags say what is followed.
@@ -107,6 +111,7 @@ func ignoredFlags() []cli.Flag {
 		agent.Ignored("host-mig-manager-state-file", "HOST_MIG_MANAGER_STATE_FILE", "the unit for hosts without Kubernetes must not run beside the agent"),
 		agent.Ignored("host-kubelet-systemd-service", "HOST_KUBELET_SYSTEMD_SERVICE", "the kubelet need not be stopped"),
 		agent.Ignored("default-gpu-clients-namespace", "DEFAULT_GPU_CLIENTS_NAMESPACE", follow),
+		agent.Ignored("dev-root-ctr-path", "DEV_ROOT_CTR_PATH", "the agent makes no CDI specs"),
 		agent.IgnoredSwitch("cdi-enabled", "CDI_ENABLED", follow),
 		agent.Ignored("nvidia-cdi-hook-path", "NVIDIA_CDI_HOOK_PATH", follow),
 	}

@@ -23,12 +23,19 @@ const (
 // begun is brought to an end, which may include a reset of GPUs.
 const stopLimit = 5*time.Minute + 30*time.Second
 
-// Named returns the App of a program, by the path with which it was started.
+// Named returns the App of a program, by the path with which it was started. Under the names of
+// NVIDIA's MIG manager, it is the agent, and -d is its flag of that letter.
 func Named(program string) agent.App {
-	if filepath.Base(program) == parted {
+	switch filepath.Base(program) {
+	case parted:
 		return Parted()
+	case "nvidia-mig-manager", "k8s-mig-manager", "nvidia-k8s-mig-manager":
+		a := App()
+		a.Aliases["d"] = "with-shutdown-host-gpu-clients"
+		return a
+	default:
+		return App()
 	}
-	return App()
 }
 
 // App describes the agent.

@@ -55,6 +55,33 @@ const (
 	head     = "version: v1\nmig-configs:\n"
 )
 
+// TestFlagsOfNVIDIAsMIGManager has all of them, by their letters and by their words. The agent ends
+// where it would connect to the API server.
+func TestFlagsOfNVIDIAsMIGManager(t *testing.T) {
+	short := []string{"-n", "node", "-f", "c", "-s", "s", "-m", "/host", "-i", "/i", "-o", "/o", "-k", "kubelet.service", "-g", "g", "-r", "-d", "-p", "ns", "-t", "/", "-a", "/", "-b", "/", "-j", "/"}
+	long := []string{
+		"--kubeconfig=", "--node-name=node", "--config-file=c", "--reconfigure-script=s", "--host-root-mount=/host", "--host-nvidia-dir=/i", "--host-mig-manager-state-file=/o",
+		"--host-kubelet-systemd-service=k", "--gpu-clients-file=g", "--with-reboot", "--with-shutdown-host-gpu-clients", "--default-gpu-clients-namespace=ns", "--nvidia-driver-root=/",
+		"--driver-root-ctr-path=/", "--cdi-enabled", "--dev-root=/", "--dev-root-ctr-path=/", "--nvidia-cdi-hook-path=/h",
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for _, name := range []string{"nvidia-mig-manager", "k8s-mig-manager", "nvidia-k8s-mig-manager"} {
+		for _, args := range [][]string{short, long} {
+			var out, errs bytes.Buffer
+			code := agent.Exec(t.Context(), app.Named("/usr/bin/"+name), append([]string{name}, args...), &out, &errs)
+			if code != 2 || !strings.Contains(errs.String(), "the agent follows a label of its Node") || strings.Contains(errs.String(), "unknown") {
+				t.Errorf("%s %q: exit code %d: %s", name, args, code, errs.String())
+			}
+		}
+	}
+	if got := app.Named("nvidia-mig-manager").Aliases["d"]; got != "with-shutdown-host-gpu-clients" {
+		t.Errorf("-d is --%s", got)
+	}
+	if got := app.Named("mig-manager").Aliases["d"]; got != "debug" {
+		t.Errorf("-d of mig-manager is --%s", got)
+	}
+}
+
 func TestAppIsValid(t *testing.T) {
 	for _, a := range []agent.App{app.App(), app.Parted()} {
 		if err := agent.CheckApp(a); err != nil {
