@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"outrigger.dev/agents/mig-manager/internal/systemdtest"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
 )
 
@@ -193,5 +194,49 @@ func TestBootGoesOn(t *testing.T) {
 			}
 			h.saw(exported(), "after", "target")
 		})
+	}
+}
+
+// TestHooksOfAHost applies a config by hand, with the hooks of packaging: it is kept for the next
+// boot, and a unit that uses GPUs is stopped and started again.
+func TestHooksOfAHost(t *testing.T) {
+	h := newHost(t, "h100-80")
+	text, err := os.ReadFile("packaging/hooks.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(h.conf, "hooks.yaml"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const dcgm = "nvidia-dcgm.service"
+	h.Unit(dcgm, "[Unit]\nWants=nvidia-gpu-reset.target\nAfter=nvidia-gpu-reset.target\n[Service]\nExecStart=/bin/sleep 1000\nExecStartPre=/bin/sh -c 'echo start >>/run/dcgm'\nExecStopPost=/bin/sh -c 'echo stop >>/run/dcgm'\n"+
+		"[Install]\nWantedBy=multi-user.target\n")
+	h.set("MIG_PARTED_SELECTED_CONFIG=all-disabled", "MIG_PARTED_HOOKS_FILE=/etc/nvidia-mig-manager/hooks.yaml")
+	h.boot()
+	h.Must("systemctl", "start", dcgm)
+	h.saw("start\n", "dcgm")
+
+	apply := []string{"env", "AGENTTEST_AS_MAIN=1", "MIG_PARTED_HOOKS_FILE=/etc/nvidia-mig-manager/hooks.yaml", "nvidia-mig-parted", "apply", "-f", "/etc/nvidia-mig-manager/config.yaml", "-c"}
+	h.Must(append(apply, "all-balanced")...)
+	agenttest.Poll(t, "DCGM to run again", func() bool { return h.State(dcgm) == "active" })
+	h.saw("start\nstop\nstart\n", "dcgm")
+	// A failure, and no change: nothing is stopped without a change, and nothing stays stopped.
+	if out, err := h.Run(append(apply, "nope")...); err == nil {
+		t.Errorf("a config that is not there was applied: %s", out)
+	}
+	h.Must(append(apply, "all-balanced")...)
+	h.saw("start\nstop\nstart\n", "dcgm")
+	// An apply that was killed has left this behind.
+	h.Must("sh", "-c", "systemctl stop "+dcgm+"; echo "+dcgm+" >/run/nvidia-mig-manager/stopped")
+	h.Must(append(apply, "all-balanced")...)
+	agenttest.Poll(t, "DCGM to run again", func() bool { return h.State(dcgm) == "active" })
+
+	h.reboot()
+	h.saw(exported("1g.10gb: 2", "2g.20gb: 1", "3g.40gb: 1"), "after", "target")
+	if got := h.Must("systemctl", "show", "--property=Environment", "--value", migUnit); !strings.Contains(got, "MIG_PARTED_HOOKS_FILE=/etc/nvidia-mig-manager/hooks.yaml MIG_PARTED_SELECTED_CONFIG=all-balanced") {
+		t.Errorf("the variables of the unit are %s", got)
+	}
+	if got := h.State(migUnit); got != "active" {
+		t.Errorf("the unit is %s:\n%s", got, h.Log(migUnit))
 	}
 }
