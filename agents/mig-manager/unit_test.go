@@ -21,13 +21,15 @@ type host struct {
 	t    *testing.T
 	// conf is /etc/nvidia-mig-manager.
 	conf string
+	// more is a command of the shell before the boot.
+	more string
 }
 
 // newHost returns a host on which what packaging has is installed, as docs/mig-manager.md says.
 func newHost(t *testing.T, model string) *host {
 	t.Helper()
 	n := simtest.New(t, "--model="+model, "--gpus=1")
-	h := &host{systemdtest.New(t, filepath.Join(n.Bin, "gpu-sim"), "exec", "--root="+n.Root, "--"), n, t, t.TempDir()}
+	h := &host{systemdtest.New(t, filepath.Join(n.Bin, "gpu-sim"), "exec", "--root="+n.Root, "--"), n, t, t.TempDir(), ""}
 	for _, unit := range []string{migUnit, "nvidia-gpu-reset.target"} {
 		text, err := os.ReadFile("packaging/" + unit)
 		if err != nil {
@@ -73,6 +75,7 @@ func (h *host) boot() {
 		"ln -sf " + os.Args[0] + " /usr/bin/nvidia-mig-parted",
 		"mkdir -p /etc/nvidia-mig-manager",
 		"mount --bind " + h.conf + " /etc/nvidia-mig-manager",
+		h.more,
 		"systemctl enable --quiet " + migUnit + " nvidia-persistenced.service crio.service own.service",
 	}, "\n"))
 }
@@ -136,6 +139,22 @@ func TestLayoutsOfABoot(t *testing.T) {
 	}
 }
 
+// TestGPUThatCannotBeReset has one as in most virtual machines: its mode changes with a reboot.
+func TestGPUThatCannotBeReset(t *testing.T) {
+	h := newHost(t, "a30")
+	h.set("MIG_PARTED_SELECTED_CONFIG=all-balanced")
+	h.more = "ln -sf /bin/false /usr/bin/nvidia-smi"
+	h.boot()
+	h.is("failed", "exit-code", 2)
+	if log := h.Log(migUnit); !strings.Contains(log, "needs a reboot of the node for its MIG mode: reset GPUs with nvidia-smi -r -i ") {
+		t.Errorf("the unit says\n%s", log)
+	}
+	h.saw(exported(), "after", "target")
+	h.reboot()
+	h.is("active", "success", 3)
+	h.saw(exported("1g.6gb: 2", "2g.12gb: 1"), "after", "target")
+}
+
 // TestBootGoesOn has what keeps the unit from its work. Each failure is one line.
 func TestBootGoesOn(t *testing.T) {
 	h := newHost(t, "h100-80")
@@ -176,7 +195,7 @@ func TestBootGoesOn(t *testing.T) {
 		"no such file": {[]string{"MIG_PARTED_SELECTED_CONFIG=all-balanced", "MIG_PARTED_HOOKS_FILE=/none"}, "", "(flag --hooks-file): lstat /none: no such file or directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := &host{h.Host, h.node, t, h.conf}
+			h := &host{h.Host, h.node, t, h.conf, ""}
 			file := filepath.Join(h.conf, "config.yaml")
 			if err := os.RemoveAll(file); err != nil {
 				t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/hooks"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/contract"
 )
 
 // hookFlags are those of commands that run hooks.
@@ -70,7 +71,7 @@ func (ch change) do(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := ch.node.Recover(ctx, req.Desired, nil); err != nil {
+	if err := ch.recover(ctx, req); err != nil {
 		ch.log.Warn("cannot end all of an earlier change of mig layouts, continuing with this one", "err", err)
 	}
 	p, err := ch.node.Plan(ctx, req)
@@ -81,9 +82,8 @@ func (ch change) do(ctx context.Context) (err error) {
 	if !p.Needed() {
 		return leftOut
 	}
-	// A host without other agents has no run root yet. Agents that start later find the lease in it.
-	if err := os.MkdirAll(ch.node.runRoot, 0o755); err != nil {
-		return fmt.Errorf("create run root %s, for the lease on NVML: %w", ch.node.runRoot, err)
+	if err := ch.node.makeRunRoot(); err != nil {
+		return err
 	}
 	mode := func(c apply.Change) bool { return c.Mode || c.Reset }
 	if slices.ContainsFunc(p.GPUs, mode) {
@@ -102,6 +102,29 @@ func (ch change) do(ctx context.Context) (err error) {
 	}
 	_, err = ch.node.Apply(ctx, req)
 	return errors.Join(err, leftOut)
+}
+
+// recover ends an earlier change that was not ended, such as one that needed a reboot: then there
+// is no run root.
+func (ch change) recover(ctx context.Context, req apply.Request) error {
+	_, err := ch.node.Recover(ctx, req.Desired, nil)
+	if !errors.Is(err, contract.ErrNoRunRoot) {
+		return err
+	}
+	if err := ch.node.makeRunRoot(); err != nil {
+		return err
+	}
+	_, err = ch.node.Recover(ctx, req.Desired, nil)
+	return err
+}
+
+// makeRunRoot makes the run root, which a host without other agents does not have after a boot.
+// Agents that start later find the lease in it.
+func (n *node) makeRunRoot() error {
+	if err := os.MkdirAll(n.runRoot, 0o755); err != nil {
+		return fmt.Errorf("create run root %s, for the lease on NVML: %w", n.runRoot, err)
+	}
+	return nil
 }
 
 // waiting returns an error for GPUs whose MIG devices have to wait for a reset that the
