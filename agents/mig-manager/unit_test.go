@@ -119,6 +119,7 @@ func TestLayoutsOfABoot(t *testing.T) {
 		"a30":     {"version: v1\nmig-configs:\n  current:\n    - devices: all\n      mig-enabled: true\n      mig-devices: {}\n", exported("1g.6gb: 2", "2g.12gb: 1")},
 	} {
 		t.Run(model, func(t *testing.T) {
+			t.Parallel()
 			h := newHost(t, model)
 			h.set("MIG_PARTED_SELECTED_CONFIG=all-balanced")
 			h.boot()
@@ -162,57 +163,48 @@ func TestBootGoesOn(t *testing.T) {
 	h.boot()
 	h.is("inactive", "exec-condition", 0)
 	h.saw(exported(), "after", "target")
+	h.set("MIG_PARTED_SELECTED_CONFIG=nope")
+	h.reboot()
+	h.failed(`selected mig-config not present: "nope": must be all-1g.10gb, `)
+	h.saw(exported(), "after", "target")
 
-	h.set("MIG_PARTED_SELECTED_CONFIG=all-balanced")
-	h.End()
-	h.node.Run("set", "driver=off")
-	h.boot()
-	h.is("failed", "exit-code", 1)
-	if log := h.Log(migUnit); !strings.Contains(log, "the kernel module nvidia is not loaded") {
-		t.Errorf("without a driver, the unit says\n%s", log)
-	}
-	h.End()
-	h.node.Run("set", "driver=on")
-	h.boot()
-
-	for name, tc := range map[string]struct {
-		variables []string
-		// config is config.yaml; none for "".
-		config string
-		want   string
-	}{
-		"no such config": {[]string{"MIG_PARTED_SELECTED_CONFIG=nope"}, "", `selected mig-config not present: "nope": must be all-1g.10gb, `},
-		"a wrong file": {
-			[]string{"MIG_PARTED_SELECTED_CONFIG=a"},
-			"version: v1\nmig-configs:\n  a:\n  - devices: all\n    mig-enabled: yes please\n",
-			"/etc/nvidia-mig-manager/config.yaml:5: mig-configs.a[0].mig-enabled: ",
-		},
-		"a layout that does not fit": {
-			[]string{"MIG_PARTED_SELECTED_CONFIG=a"},
-			"version: v1\nmig-configs: {a: [{devices: all, mig-enabled: true, mig-devices: {7g.80gb: 2}}]}\n",
-			"fit 2 × 7g.80gb on one GPU",
-		},
-		"no such file": {[]string{"MIG_PARTED_SELECTED_CONFIG=all-balanced", "MIG_PARTED_HOOKS_FILE=/none"}, "", "(flag --hooks-file): lstat /none: no such file or directory"},
+	for _, tc := range []struct{ hooks, config, want string }{
+		{"", "{devices: all, mig-enabled: maybe}", "/etc/nvidia-mig-manager/config.yaml:2: mig-configs.a[0].mig-enabled: "},
+		{"", "{devices: all, mig-enabled: true, mig-devices: {7g.80gb: 2}}", "fit 2 × 7g.80gb on one GPU"},
+		{"/none", "{devices: all, mig-enabled: false}", "(flag --hooks-file): lstat /none: no such file or directory"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			h := &host{h.Host, h.node, t, h.conf, ""}
-			file := filepath.Join(h.conf, "config.yaml")
-			if err := os.RemoveAll(file); err != nil {
-				t.Fatal(err)
-			}
-			if tc.config != "" {
-				if err := os.WriteFile(file, []byte(tc.config), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			h.set(tc.variables...)
-			h.reboot()
-			h.is("failed", "exit-code", 1)
-			if log := h.Log(migUnit); !strings.Contains(log, tc.want) || !strings.HasPrefix(log, "nvidia-mig-parted: ") {
-				t.Errorf("the unit says\n%swant\n%s", log, tc.want)
-			}
-			h.saw(exported(), "after", "target")
-		})
+		text := "version: v1\nmig-configs: {a: [" + tc.config + "]}\n"
+		if err := os.WriteFile(filepath.Join(h.conf, "config.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.set("MIG_PARTED_SELECTED_CONFIG=a", "MIG_PARTED_HOOKS_FILE="+tc.hooks)
+		h.again()
+		h.failed(tc.want)
+	}
+	h.node.Run("set", "driver=off")
+	h.set("MIG_PARTED_SELECTED_CONFIG=a")
+	h.again()
+	h.failed("the kernel module nvidia is not loaded")
+}
+
+// again starts the unit again, which fails.
+func (h *host) again() {
+	h.t.Helper()
+	if err := os.Remove(filepath.Join(h.Root(), "run/log-"+migUnit)); err != nil {
+		h.t.Fatal(err)
+	}
+	h.Must("systemctl", "daemon-reload")
+	if out, err := h.Run("systemctl", "restart", migUnit); err == nil {
+		h.t.Errorf("the unit did not fail: %s\n%s", out, h.Log(migUnit))
+	}
+}
+
+// failed checks that the unit has failed, and says so in one line.
+func (h *host) failed(why string) {
+	h.t.Helper()
+	h.is("failed", "exit-code", 1)
+	if log := h.Log(migUnit); !strings.Contains(log, why) || !strings.HasPrefix(log, "nvidia-mig-parted: ") {
+		h.t.Errorf("the unit says\n%swant\n%s", log, why)
 	}
 }
 
