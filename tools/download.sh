@@ -47,13 +47,14 @@ fetch() {
   done
 }
 
-fetch "$@" &
-job=$!
-while kill -0 $job 2>/dev/null; do
-  progress
-  sleep 2
-done
-if ! wait $job; then
+while sleep 2 >/dev/null 2>&1; do progress; done &
+clock=$!
+trap 'kill $clock 2>/dev/null || true; rm -f "$wanted" "$present"' EXIT
+failed=
+fetch "$@" || failed=yes
+kill $clock
+wait $clock 2>/dev/null || true
+if [ -n "$failed" ]; then
   progress
   echo "outrigger: the Go modules above cannot be downloaded; if this machine needs a proxy for Go modules, set GOPROXY and run this again: what is downloaded stays" >&2
   exit 1
