@@ -66,7 +66,7 @@ everything: root setup
 	@$(call download,$(MODULES) $(call pins,$(TESTED)) tools/gotestsum)
 	@$(libs)
 	@$(STEP) "build the binaries" tools/build.sh
-	@$(STEP) "write the images" bin/images build
+	@$(STEP) "write the images" tools/images.sh
 	@$(call components,$(TESTED))
 	@$(STEP) "build gotestsum" tools/tool.sh gotestsum
 
@@ -90,7 +90,7 @@ sim: setup ## build the simulated GPU node: bin/gpu-sim and its libraries
 	@$(STEP) "build gpu-sim" tools/build.sh sim/...
 
 images: build ## write the container images as OCI archives into out/images
-	@$(STEP) "write the images" bin/images build
+	@$(STEP) "write the images" tools/images.sh
 
 pins: ## write the base images of versions.mk into the Dockerfiles
 	@tools/pins.sh
@@ -139,7 +139,7 @@ demo: root setup ## schedule a GPU pod on a real Kubernetes with simulated GPUs
 	@$(libs)
 	@$(call components,$(CLUSTER))
 	@$(STEP) "build the binaries" tools/build.sh $(DEMO)
-	@$(STEP) "write the images" bin/images build $(DEMO_IMAGES)
+	@$(STEP) "write the images" tools/images.sh $(DEMO_IMAGES)
 	@bin/demo
 
 demo-down: root ## remove everything that the demo started

@@ -6,12 +6,27 @@
 # Modules build alone (GOWORK=off), with the versions that they ship with.
 # A command that links C outside the standard library is built with cgo, every
 # other one is static.
+# While no source, flag or compiler has changed, it builds nothing (stamp.sh): Go takes
+# half a second for each command to find that out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD bin=${BIN:-$PWD/bin}
 . tools/compile.env
+. tools/stamp.sh
 [ $# -gt 0 ] || mapfile -t all < <(tools/modules.sh)
 [ $# -gt 0 ] || set -- "${all[@]/%//...}"
+
+# inputs FOLDER…: prints all that decides what is built of these folders. A module of the
+# workspace may use each other one.
+inputs() {
+  local modules
+  mapfile -t modules < <(tools/modules.sh)
+  printf '%s\n' "${VERSION:-dev}" "$@"
+  go version
+  "${CC:-gcc}" --version 2>/dev/null | head -n 1
+  env | grep -E '^(CC|CGO_[A-Z]+|GO(OS|ARCH|AMD64|ARM64|FLAGS|EXPERIMENT|TOOLCHAIN))=' | sort
+  contents tools/build.sh tools/stamp.sh tools/compile.env "${modules[@]}"
+}
 
 # build PACKAGE: builds the command of the current module.
 build() {
@@ -29,10 +44,21 @@ build() {
   echo "${bin#"$root/"}/$name"
 }
 
+now=$(inputs "$@" | digest)
+stamp=$root/out/stamps/$(printf "%s\n" "$bin" "$@" | digest)
+if fresh "$stamp" "$now"; then
+  echo "${bin#"$root/"}: up to date"
+  exit
+fi
+programs=()
 for pattern in "$@"; do
   folder=${pattern%/...}
   [ -d "$root/$folder" ] || { echo "build.sh: no folder $folder" >&2; exit 2; }
   cd "$root/$folder"
   mapfile -t commands < <(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ".${pattern#"$folder"}" | sed '/^$/d; /\/internal\//d')
-  for command in "${commands[@]}"; do build "$command"; done
+  for command in "${commands[@]}"; do
+    build "$command"
+    programs+=("$bin/${command##*/}")
+  done
 done
+[ ${#programs[@]} -eq 0 ] || stamp "$stamp" "$now" "${programs[@]}"

@@ -140,7 +140,7 @@ func (c tree) scripts(t *testing.T) {
 	}
 	// The demo installs the agents of the umbrella, so it needs the program and the image of each.
 	out := c.must(t, "", "make", "--dry-run", "demo")
-	if !regexp.MustCompile(`tools/build\.sh .*agents/throwaway/\.\.\.`).MatchString(out) || !regexp.MustCompile(`bin/images build .*\bthrowaway\b`).MatchString(out) {
+	if !regexp.MustCompile(`tools/build\.sh .*agents/throwaway/\.\.\.`).MatchString(out) || !regexp.MustCompile(`tools/images\.sh .*\bthrowaway\b`).MatchString(out) {
 		t.Errorf("make demo does not build agents/throwaway and its image:\n%s", out)
 	}
 }

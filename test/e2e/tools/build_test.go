@@ -1,0 +1,110 @@
+package tools_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNothingIsBuiltAgain changes one after the other of what a program depends on.
+func TestNothingIsBuiltAgain(t *testing.T) {
+	c := newCheckout(t, map[string]string{
+		"go.work":       "go 1.26\n\nuse (\n\t./hello\n)\n",
+		"hello/go.mod":  "module outrigger.dev/hello\n\ngo 1.26\n",
+		"hello/main.go": "package main\n\nfunc main() { println(\"one\") }\n",
+	}, "build.sh", "stamp.sh", "compile.env", "modules.sh")
+	build := func(env ...string) string {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(c.root, "tools/build.sh"))
+		cmd.Env = append(without(os.Environ(), "VERSION", "BIN"), env...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("tools/build.sh: %v: %s", err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	const built, fresh = "bin/hello", "bin: up to date"
+	for _, step := range []struct {
+		after  string
+		change func()
+		env    []string
+		want   string
+	}{
+		{after: "the first time", want: built},
+		{after: "nothing has changed", want: fresh},
+		{after: "another version is wanted", env: []string{"VERSION=2"}, want: built},
+		{after: "the first version is wanted again", want: built},
+		{after: "a source has changed", change: func() {
+			c.write("hello/main.go", "package main\n\nfunc main() { println(\"two\") }\n")
+		}, want: built},
+		{after: "a test has changed", change: func() { c.write("hello/main_test.go", "package main\n") }, want: fresh},
+		{after: "a source was added", change: func() { c.write("hello/other.go", "package main\n") }, want: built},
+		{after: "somebody has written the program", change: func() {
+			if err := os.Chtimes(filepath.Join(c.root, "bin/hello"), time.Time{}, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}, want: built},
+		{after: "the program was removed", change: func() {
+			if err := os.Remove(filepath.Join(c.root, "bin/hello")); err != nil {
+				t.Fatal(err)
+			}
+		}, want: built},
+		{after: "all of that", want: fresh},
+	} {
+		if step.change != nil {
+			step.change()
+		}
+		if got := build(step.env...); got != step.want {
+			t.Errorf("after %s it prints %q, want %q", step.after, got, step.want)
+		}
+	}
+	if out, err := exec.CommandContext(t.Context(), filepath.Join(c.root, "bin/hello")).CombinedOutput(); err != nil || string(out) != "two\n" {
+		t.Errorf("the program prints %q (error %v)", out, err)
+	}
+}
+
+// TestNoImageIsWrittenAgain has a program that writes images which logs that it was run.
+func TestNoImageIsWrittenAgain(t *testing.T) {
+	c := newCheckout(t, map[string]string{
+		"images/hello/Dockerfile": "FROM scratch\n",
+		"bin/hello":               "hello\n",
+		"bin/images":              "#!/bin/sh\nmkdir -p out/images && shift && for name; do echo \"$VERSION\" >out/images/$name.tar && echo wrote $name; done\n",
+	}, "images.sh", "stamp.sh")
+	write := func(version string, components ...string) string {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(c.root, "tools/images.sh"), components...)
+		cmd.Env = append(without(os.Environ(), "IMAGES_BIN", "IMAGES_OUT"), "VERSION="+version)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("tools/images.sh: %v: %s", err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	const written, fresh = "wrote hello", "out/images: up to date"
+	for _, step := range []struct {
+		after   string
+		change  func()
+		version string
+		want    string
+	}{
+		{after: "the first time", want: written},
+		{after: "nothing has changed", want: fresh},
+		{after: "a Dockerfile has changed", change: func() { c.write("images/hello/Dockerfile", "FROM scratch\nUSER 1\n") }, want: written},
+		{after: "a program has changed", change: func() { c.write("bin/hello", "hallo\n") }, want: written},
+		{after: "another version is wanted", version: "2", want: written},
+		{after: "the first version is wanted again", want: written},
+		{after: "the archive was replaced", change: func() { c.write("out/images/hello.tar", "another one\n") }, want: written},
+		{after: "all of that", want: fresh},
+	} {
+		if step.change != nil {
+			step.change()
+		}
+		if got := write("1" + step.version); got != step.want {
+			t.Errorf("after %s it prints %q, want %q", step.after, got, step.want)
+		}
+	}
+	if got := write("1", "hello"); got != fresh {
+		t.Errorf("asked for the only component it prints %q, want %q", got, fresh)
+	}
+}

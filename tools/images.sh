@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# images.sh [COMPONENT…]: writes the images of the components, or of all, into out/images,
+# by "bin/images build", which has variables for other folders. While no program and no
+# Dockerfile has changed, it writes nothing (stamp.sh).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/stamp.sh
+bin=${IMAGES_BIN:-bin} out=${IMAGES_OUT:-out/images}
+[ $# -gt 0 ] || mapfile -t all < <(cd images && ls -d -- */Dockerfile | cut -d/ -f1)
+[ $# -gt 0 ] || set -- "${all[@]}"
+
+# inputs COMPONENT…: prints all that decides what the images hold.
+inputs() {
+  printf '%s\n' "$@"
+  env | grep -E '^(VERSION|REVISION|OS_BASE|SOURCE_DATE_EPOCH|IMAGES_[A-Z_]+)=' | sort
+  cat /etc/os-release
+  dpkg-query -W libc6
+  contents tools/images.sh tools/stamp.sh images
+  find bin/images "$bin" -maxdepth 1 -type f -print0 | sort -z | xargs -0 stat -c '%i %s %y %n'
+}
+
+now=$(inputs "$@" | digest)
+stamp=out/stamps/$(printf "%s\n" "$out" "$@" | digest)
+if fresh "$stamp" "$now"; then
+  echo "$out: up to date"
+  exit
+fi
+bin/images build "$@"
+archives=("${@/%/.tar}")
+stamp "$stamp" "$now" "${archives[@]/#/$out/}"
