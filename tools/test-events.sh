@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
 # test-events.sh [-tags TAGS] [MODULE…] [-test.run=PATTERN PACKAGE]: prints the events of
-# "go test -json" of the modules, one after the other. It fails when one of them fails. With
-# a pattern, which gotestsum appends, it runs these tests of one package alone.
+# "go test -json" of the modules. It fails when one of them fails. With a pattern, which
+# gotestsum appends, it runs these tests of one package alone.
+#
+# The tests on clusters and in virtual machines take turns, since each uses the whole machine,
+# and mostly wait. All others run beside them, at lower priorities, so that they do not delay
+# them.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -23,26 +27,70 @@ fi
 modules=("$@")
 [ $# -gt 0 ] || mapfile -t modules < <(tools/modules.sh)
 
-status=0 later=$(mktemp) beside=
-trap '[ -z "$beside" ] || kill "$beside" 2>/dev/null; rm -f "$later"' EXIT
-for module in "${modules[@]}"; do
-  cd "$root/$module"
-  # Packages of the cluster's tests take turns: they use the whole machine.
-  case $module in test/*) turns=(-p 1) ;; *) turns=() ;; esac
-  packages=(./...)
-  # newagent and schemas compute for minutes and use no cluster. At the lowest priority they do
-  # not delay the other packages, which mostly wait for theirs. Their events follow.
-  if [ "$module" = test/e2e ]; then
-    nice -n 19 go test -json "${args[@]}" -p 1 ./newagent ./schemas >"$later" &
-    beside=$!
-    mapfile -t others < <(go list "${tags[@]}" ./... | grep -vE '/(newagent|schemas)$')
-    [ ${#others[@]} -eq 0 ] || packages=("${others[@]}")
-  fi
-  go test -json "${args[@]}" "${tags[@]}" "${turns[@]}" "${packages[@]}" || status=1
-  if [ -n "$beside" ]; then
-    wait "$beside" || status=1
-    beside=
-    cat "$later"
-  fi
-done
+[[ " ${modules[*]} " == *" test/e2e "* ]] && computes=yes || computes=
+# Packages of test/e2e that use no cluster and compute, some for minutes.
+computing=(./newagent ./admission ./schemas ./tools)
+
+# Each line of work is a group of processes, which ends with this script.
+set -m
+lines=$(mktemp -d) pids=()
+trap 'kill -- "${pids[@]/#/-}" 2>/dev/null; rm -rf "$lines"' EXIT
+
+# run PRIORITY MODULE ARGUMENT…: runs "go test" in the module.
+run() {
+  cd "$root/$2" || return
+  nice -n "$1" go test -json "${args[@]}" "${tags[@]}" "${@:3}"
+}
+
+# line NAME COMMAND…: runs a command whose events go to a file of their own: lines of two
+# writers could get mixed up.
+line() {
+  "${@:2}" >"$lines/$1" &
+  pids+=($!)
+}
+
+# on_clusters: runs the packages that use the whole machine, one after the other.
+on_clusters() {
+  local module packages status=0
+  for module in "${modules[@]}"; do
+    case $module in
+    test/cluster) continue ;;
+    test/e2e) mapfile -t packages < <(cd "$module" && go list "${tags[@]}" ./... | grep -vxF "$(printf '%s\n' "${computing[@]/#./outrigger.dev/test/e2e}")") ;;
+    test/*) packages=(./...) ;;
+    *) continue ;;
+    esac
+    [ ${#packages[@]} -eq 0 ] || (run 0 "$module" -p 1 "${packages[@]}") || status=1
+  done
+  return $status
+}
+
+# beside: runs the modules that use no cluster.
+beside() {
+  local module status=0
+  for module in "${modules[@]}"; do
+    case $module in test/*) continue ;; esac
+    (run 10 "$module" ./...) || status=1
+  done
+  return $status
+}
+
+touch "$lines"/{computing,cluster,on_clusters,beside}
+sleep infinity &
+end=$!
+tail -q -n +1 -f --pid=$end "$lines"/* &
+shown=$!
+pids=($end $shown)
+[ -z "$computes" ] || line computing run 19 test/e2e -p 1 "${computing[@]}"
+# This module compares the machine before and after a cluster: what other tests mount or start
+# would be in its way.
+if [[ " ${modules[*]} " == *" test/cluster "* ]]; then
+  line cluster run 0 test/cluster -p 1 ./...
+  wait $!
+fi
+line on_clusters on_clusters
+line beside beside
+status=0
+for pid in "${pids[@]:2}"; do wait "$pid" || status=1; done
+{ kill $end && wait $end; } 2>/dev/null
+wait $shown
 exit $status
