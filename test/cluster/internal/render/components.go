@@ -107,6 +107,9 @@ func controlPlane(p plan.Plan, n plan.Node, o Options) []Component {
 			"--cluster-signing-cert-file", pki+"ca.crt",
 			"--cluster-signing-key-file", pki+"ca.key",
 			"--leader-elect=false",
+			// Each of its controllers begins with a token of its own account. At the default
+			// rate, 20 requests a second, that takes five seconds.
+			"--kube-api-qps", "1000", "--kube-api-burst", "2000",
 			"--bind-address", "127.0.0.1"),
 		kubernetes(o, Scheduler,
 			"--kubeconfig", "/etc/kubernetes/scheduler.kubeconfig",
@@ -126,7 +129,7 @@ func controlPlane(p plan.Plan, n plan.Node, o Options) []Component {
 func manyNodes(component string) []string {
 	switch component {
 	case ControllerManager:
-		return []string{"--kube-api-qps", "1000", "--kube-api-burst", "2000", "--node-monitor-grace-period", "10m"}
+		return []string{"--node-monitor-grace-period", "10m"}
 	case Scheduler:
 		return []string{"--kube-api-qps", "1000", "--kube-api-burst", "2000"}
 	}
