@@ -21,6 +21,8 @@ type Cluster struct {
 	plan     plan.Plan
 	binDir   string
 	progress progress
+	// archives are those of images that every node gets when the cluster starts.
+	archives []string
 }
 
 // Open returns the running cluster of this machine.

@@ -46,6 +46,8 @@ type Config struct {
 	// CRIONodes is the number of nodes whose container engine is CRI-O instead of containerd.
 	// They are the last ones.
 	CRIONodes int
+	// Images are archives of images that every node gets. It imports them while Kubernetes starts.
+	Images []string
 	// BinDir is the folder with the project's programs: cluster, gpu-sim, and the folder
 	// cluster-components.
 	BinDir string

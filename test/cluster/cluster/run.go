@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"outrigger.dev/test/cluster/internal/image"
 	"outrigger.dev/test/cluster/internal/machine"
 )
@@ -76,15 +78,13 @@ func (c *Cluster) Path(ctx context.Context, node, file string) (string, error) {
 
 // LoadImage imports an image archive on the given nodes, or on all.
 func (c *Cluster) LoadImage(ctx context.Context, archive string, nodes ...string) error {
+	group, ctx := errgroup.WithContext(ctx)
 	for _, n := range c.plan.Nodes {
-		if !selected(n.Name, nodes) {
-			continue
-		}
-		if err := c.importImage(ctx, archive, n); err != nil {
-			return err
+		if selected(n.Name, nodes) {
+			group.Go(func() error { return c.importImage(ctx, archive, n) })
 		}
 	}
-	return nil
+	return group.Wait()
 }
 
 // LoadProgram creates an image with one static program of the machine, and imports it on

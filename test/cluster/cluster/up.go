@@ -29,8 +29,8 @@ const (
 	cleanLimit     = time.Minute
 )
 
-// Up starts a cluster, and returns when its nodes are ready. If a cluster of the same
-// shape is running, Up returns that one. It removes the remains of a dead cluster. If it
+// Up starts a cluster, and returns when its nodes are ready and have the images. If a cluster
+// of the same shape is running, Up gives that one the images, and returns it. It removes the remains of a dead cluster. If it
 // fails, it removes everything that it created.
 func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg = cfg.withDefaults()
@@ -44,13 +44,17 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 	defer func() { _ = lock.Close() }()
 
 	c, err := adopt(ctx, cfg)
-	if c != nil || err != nil {
-		return c, err
+	if err != nil {
+		return nil, err
+	}
+	if c != nil {
+		return c, c.importAll(ctx, cfg.Images)
 	}
 	if err := clean(ctx); err != nil {
 		return nil, fmt.Errorf("remove a dead cluster: %w", err)
 	}
 	c = newCluster(machine.State{Shape: cfg.shape(), BinDir: cfg.BinDir}, cfg.Progress)
+	c.archives = cfg.Images
 	if err := c.create(ctx); err != nil {
 		// Clean up even if ctx has ended.
 		cleanCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanLimit)
@@ -165,6 +169,10 @@ func (c *Cluster) saveState() (machine.State, cgroup.Tree, error) {
 // startKubernetes starts the components of all nodes, each as soon as its dependencies
 // are ready.
 func (c *Cluster) startKubernetes(ctx context.Context, archives []string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() { cancel(); _ = group.Wait() }()
+	engines := map[string]<-chan struct{}{}
 	for _, n := range c.plan.Nodes {
 		if c.plan.Shape.Kwok {
 			break
@@ -172,6 +180,9 @@ func (c *Cluster) startKubernetes(ctx context.Context, archives []string) error 
 		if err := c.Start(ctx, string(n.Engine), n.Name); err != nil {
 			return err
 		}
+		ready := make(chan struct{})
+		engines[n.Name] = ready
+		group.Go(func() error { return c.prepareEngine(ctx, n, archives, ready) })
 	}
 	if err := errors.Join(c.Start(ctx, render.Etcd), c.Start(ctx, render.APIServer)); err != nil {
 		return err
@@ -182,6 +193,9 @@ func (c *Cluster) startKubernetes(ctx context.Context, archives []string) error 
 	}
 	first := c.plan.ControlPlane()
 	if err := wait(ctx, apiServerLimit, api.Ready); err != nil {
+		if failed := (componentError{}); errors.As(context.Cause(ctx), &failed) {
+			return failed // an engine, while this waited
+		}
 		return componentError{first.Name, render.APIServer, err}
 	}
 	c.progress.say("API server ready")
@@ -194,14 +208,11 @@ func (c *Cluster) startKubernetes(ctx context.Context, archives []string) error 
 		}
 		return c.waitForAccount(ctx, api)
 	}
-	group, groupCtx := errgroup.WithContext(ctx)
 	for _, n := range c.plan.Nodes {
-		group.Go(func() error { return c.startWorker(groupCtx, n, api, archives) })
+		group.Go(func() error { return c.startWorker(ctx, n, api, engines[n.Name]) })
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return c.waitForAccount(ctx, api)
+	group.Go(func() error { return c.waitForAccount(ctx, api) })
+	return group.Wait()
 }
 
 // waitForAccount waits until pods can be created.
@@ -212,15 +223,39 @@ func (c *Cluster) waitForAccount(ctx context.Context, api *kubeapi.Client) error
 	return nil
 }
 
-// startWorker starts the components that run pods on a node.
-func (c *Cluster) startWorker(ctx context.Context, n plan.Node, api *kubeapi.Client, archives []string) error {
-	if err := wait(ctx, engineLimit, func(ctx context.Context) error { return c.engineReady(ctx, n) }); err != nil {
+// prepareEngine waits until the container engine of a node answers, and gives it images: those
+// of own, without which no pod starts, and after it has closed ready those of the config.
+func (c *Cluster) prepareEngine(ctx context.Context, n plan.Node, own []string, ready chan<- struct{}) error {
+	err := wait(ctx, engineLimit, func(ctx context.Context) error { return c.engineReady(ctx, n) })
+	if err == nil {
+		err = c.importAll(ctx, own, n.Name)
+	}
+	if err == nil {
+		close(ready)
+		err = c.importAll(ctx, c.archives, n.Name)
+	}
+	if err != nil {
 		return componentError{n.Name, string(n.Engine), err}
 	}
+	return nil
+}
+
+// importAll imports image archives on the given nodes, or on all.
+func (c *Cluster) importAll(ctx context.Context, archives []string, nodes ...string) error {
 	for _, archive := range archives {
-		if err := c.LoadImage(ctx, archive, n.Name); err != nil {
-			return componentError{n.Name, string(n.Engine), err}
+		if err := c.LoadImage(ctx, archive, nodes...); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// startWorker starts the components that run pods on a node, once its engine is ready.
+func (c *Cluster) startWorker(ctx context.Context, n plan.Node, api *kubeapi.Client, engine <-chan struct{}) error {
+	select {
+	case <-engine:
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	if err := errors.Join(c.Start(ctx, render.Kubelet, n.Name), c.Start(ctx, render.Proxy, n.Name)); err != nil {
 		return err

@@ -32,12 +32,11 @@ type Stack struct {
 	nfdLoaded bool
 }
 
-// Up starts a cluster, or takes the one that runs with the same shape, and
-// loads the images of the repository at root on its nodes. If an image cannot be
-// loaded, the cluster stays up, and Up returns it with the error.
+// Up starts a cluster, or takes the one that runs with the same shape. Its nodes have the
+// images of the repository at root.
 func Up(ctx context.Context, root string, cfg cluster.Config) (*Stack, error) {
-	archives, err := images(root)
-	if err != nil {
+	var err error
+	if cfg.Images, err = images(root); err != nil {
 		return nil, err
 	}
 	cfg.BinDir = filepath.Join(root, "bin")
@@ -45,13 +44,7 @@ func Up(ctx context.Context, root string, cfg cluster.Config) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{Cluster: c, root: root, installed: map[string][]manifest{}}
-	for _, archive := range archives {
-		if err := s.LoadImage(ctx, archive); err != nil {
-			return s, err
-		}
-	}
-	return s, nil
+	return &Stack{Cluster: c, root: root, installed: map[string][]manifest{}}, nil
 }
 
 // Fresh starts a cluster with the images of the repository around the working directory, as Up
