@@ -60,22 +60,34 @@ func patchPolicy(t *testing.T, patch string) {
 // resourceVersion of all other objects of the inventory, by name.
 func versions(t *testing.T) map[string]string {
 	t.Helper()
-	found := map[string]string{}
+	type object struct{ kind, namespace, name string }
+	inventory := map[object]bool{}
+	kinds := map[string]bool{}
 	for _, r := range readPolicy(t).Status.Inventory {
-		field := "{.metadata.uid} {.metadata.resourceVersion}"
-		if r.Kind == "DaemonSet" {
-			field = "{.metadata.uid} {.metadata.generation}"
-		}
-		group, _, hasGroup := strings.Cut(r.APIVersion, "/")
+		inventory[object{r.Kind, r.Namespace, r.Name}] = true
 		kind := r.Kind
-		if hasGroup {
+		if group, _, hasGroup := strings.Cut(r.APIVersion, "/"); hasGroup {
 			kind += "." + group
 		}
-		args := []string{"get", kind, r.Name, "-o", "jsonpath=" + field}
-		if r.Namespace != "" {
-			args = append(args, "-n", r.Namespace)
+		kinds[kind] = true
+	}
+	// One kubectl for all of them: one for each takes a tenth of a second of both processors.
+	const fields = `jsonpath={range .items[*]}{.kind}|{.metadata.namespace}|{.metadata.name}|{.metadata.uid}|{.metadata.resourceVersion}|{.metadata.generation}{"\n"}{end}`
+	found, exist := map[string]string{}, 0
+	for line := range strings.Lines(kubectl(t, "get", strings.Join(slices.Sorted(maps.Keys(kinds)), ","), "--all-namespaces", "-o", fields)) {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		if len(f) != 6 || !inventory[object{f[0], f[1], f[2]}] {
+			continue
 		}
-		found[r.Kind+" "+r.Name] = kubectl(t, args...)
+		exist++
+		version := f[4]
+		if f[0] == "DaemonSet" {
+			version = f[5]
+		}
+		found[f[0]+" "+f[2]] = f[3] + " " + version
+	}
+	if exist != len(inventory) {
+		t.Fatalf("of the %d objects of the inventory %d exist: %v", len(inventory), exist, found)
 	}
 	return found
 }
