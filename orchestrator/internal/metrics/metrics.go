@@ -5,6 +5,7 @@
 package metrics
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -43,14 +44,15 @@ type Recorder struct {
 	status float64
 	// success is when everything was last known to be ready, in seconds since 1970.
 	success float64
-	derived []gauge
+	// derived are the metrics that a status gives, by name. They have no series without a policy.
+	derived map[string]*prometheus.GaugeVec
 }
 
 var _ prometheus.Collector = (*Recorder)(nil)
 
 // New returns a Recorder that knows of no policy. now is the clock.
 func New(now func() time.Time) *Recorder {
-	r := &Recorder{registry: prometheus.NewRegistry(), now: now, status: statusNoPolicy}
+	r := &Recorder{registry: prometheus.NewRegistry(), now: now, status: statusNoPolicy, derived: map[string]*prometheus.GaugeVec{}}
 	add := promauto.With(r.registry)
 	r.passes = add.NewCounter(prometheus.CounterOpts{Namespace: theirs, Name: "reconciliation_total", Help: "Number of passes."})
 	r.failures = add.NewCounter(prometheus.CounterOpts{
@@ -70,7 +72,16 @@ func New(now func() time.Time) *Recorder {
 		Namespace: theirs, Name: "reconciliation_last_success_ts_seconds",
 		Help: "Time at which everything was last known to be ready, in seconds since 1970; 0 if it never was.",
 	}, func() float64 { return r.success })
-	r.derived = gauges(add)
+	gauge := func(namespace, name, help string, labels ...string) {
+		r.derived[name] = add.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	}
+	gauge(theirs, "gpu_nodes_total", "Number of nodes with a GPU.")
+	gauge(theirs, "reconciliation_has_nfd_labels", "0 while no node has a label of a GPU and nothing looks for GPUs, otherwise 1.")
+	gauge(ours, "ready_nodes", "Number of nodes whose GPUs can be used.")
+	gauge(ours, "stage_state", "1 for the state of a stage, 0 for the others.", "stage", "state")
+	gauge(ours, "stage_nodes", "Number of nodes of a stage that are ready, failed or waiting.", "stage", "state")
+	gauge(ours, "validation_nodes", "Number of nodes on which a validation passed, failed or was skipped in its last run.", "stage", "validation", "state")
+	gauge(ours, "problem_nodes", "Number of nodes with a problem: at most ten series, the worst.", "stage", "cause")
 	return r
 }
 
@@ -78,24 +89,71 @@ func New(now func() time.Time) *Recorder {
 func (r *Recorder) Passed(s model.Status, took time.Duration, err error) {
 	r.passes.Inc()
 	r.seconds.Observe(took.Seconds())
-	broken := err != nil || refused(s)
-	if broken {
+	reason := readyReason(s)
+	failed := err != nil || reason == model.ReasonValuesRefused || reason == model.ReasonReconcileFailed
+	if failed {
 		r.failures.Inc()
 	}
-	r.record(&s, broken)
+	r.record(&s, failed)
 }
 
 // NoPolicy records that the cluster has no policy.
 func (r *Recorder) NoPolicy() { r.record(nil, false) }
 
-func (r *Recorder) record(s *model.Status, err bool) {
+// record replaces all series by those of a status, which is nil without a policy.
+func (r *Recorder) record(s *model.Status, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.succeeded()
-	r.status = reconciliation(s, err)
 	for _, g := range r.derived {
-		g.set(s)
+		g.Reset()
 	}
+	switch {
+	case s == nil:
+		r.status = statusNoPolicy
+		return
+	case failed:
+		r.status = statusError
+	case s.State == model.StateReady:
+		r.status = statusReady
+	default:
+		r.status = statusNotReady
+	}
+	r.add("gpu_nodes_total", s.GPUNodes)
+	r.add("reconciliation_has_nfd_labels", one(readyReason(*s) != model.ReasonLabelsMissing))
+	r.add("ready_nodes", s.ReadyNodes)
+	for _, st := range s.Stages {
+		for _, state := range model.States() {
+			r.add("stage_state", one(st.State == state), st.Name, state)
+		}
+		r.add("stage_nodes", st.Ready, st.Name, "ready")
+		r.add("stage_nodes", st.Failed, st.Name, "failed")
+		r.add("stage_nodes", st.Waiting, st.Name, "waiting")
+		for _, v := range st.Validations {
+			r.add("validation_nodes", v.Passed, st.Name, v.Name, "passed")
+			r.add("validation_nodes", v.Failed, st.Name, v.Name, "failed")
+			r.add("validation_nodes", v.Skipped, st.Name, v.Name, "skipped")
+		}
+	}
+	for _, p := range s.Problems {
+		r.add("problem_nodes", p.Nodes, p.Stage, p.Cause)
+	}
+}
+
+// add adds to the series with these values of labels. Words from the cluster can become equal when
+// they are cut: such nodes are counted together.
+func (r *Recorder) add(name string, n int, labels ...string) {
+	for i := range labels {
+		labels[i] = strings.ToValidUTF8(labels[i], "?")
+	}
+	r.derived[name].WithLabelValues(labels...).Add(float64(n))
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // succeeded notes that what the last pass found has held until now: a cluster at rest has no
@@ -113,12 +171,6 @@ func (r *Recorder) Wrote(verb string, err error) {
 		result = "error"
 	}
 	r.writes.WithLabelValues(verb, result).Inc()
-}
-
-// refused reports whether a pass could not do what the policy asks for.
-func refused(s model.Status) bool {
-	reason := readyReason(s)
-	return reason == model.ReasonValuesRefused || reason == model.ReasonReconcileFailed
 }
 
 func readyReason(s model.Status) string {
