@@ -58,7 +58,7 @@ func namespaces(ctx context.Context, store once.Store) ([]model.Ref, error) {
 		return nil, err
 	}
 	var own []model.Ref
-	for _, r := range slices.Concat(rec.Status.Inventory, policy.Inventory) {
+	for _, r := range slices.Concat(rec.Status.Inventory, policy.Status.Inventory) {
 		if r.Kind != "Namespace" {
 			continue
 		}

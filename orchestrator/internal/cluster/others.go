@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
@@ -114,11 +113,6 @@ func Kept(namespace model.Ref, others []model.Ref) string {
 // Release makes an object that the orchestrator has applied one of nobody: its label goes, and it
 // is not deleted any more.
 func (c *Client) Release(ctx context.Context, r model.Ref) error {
-	o := &unstructured.Unstructured{}
-	o.SetAPIVersion(r.APIVersion)
-	o.SetKind(r.Kind)
-	o.SetNamespace(r.Namespace)
-	o.SetName(r.Name)
-	_, err := c.Apply(ctx, o, Mode{Known: true})
+	_, err := c.Apply(ctx, r.Object(), Mode{Known: true})
 	return err
 }

@@ -95,8 +95,6 @@ type rendered struct {
 	key     string
 	stages  []model.Stage
 	refused string
-	// stageOf is by object.
-	stageOf map[model.Ref]string
 }
 
 // failure is why an object could not be written.
@@ -188,7 +186,7 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 	}
 	c.render(policy)
 	policy.Refused = c.rendered.refused
-	refs := append(render.Inventory(c.rendered.stages), policy.Inventory...)
+	refs := append(render.Inventory(c.rendered.stages), policy.Status.Inventory...)
 	if err := c.cfg.Observer.Follow(ctx, refs, model.NodeLabels(c.rendered.stages)); err != nil {
 		return 0, err
 	}
@@ -200,7 +198,7 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 		return most, nil
 	}
 	now := time.Now()
-	state := c.cfg.Observer.State(policy, c.rendered.stageOf, now)
+	state := c.cfg.Observer.State(policy, now)
 	state.Failures = c.texts()
 	c.repairs.observe(state)
 	plan := pass.Next(c.rendered.stages, state, validation.Next)
@@ -237,15 +235,10 @@ func (c *Controller) render(p model.Policy) {
 		return
 	}
 	stages, err := c.cfg.Render(p, c.kubernetes)
-	c.rendered = rendered{key: key, stages: stages, stageOf: map[model.Ref]string{}}
+	c.rendered = rendered{key: key, stages: stages}
 	if err != nil {
 		c.rendered.refused = err.Error()
 		c.cfg.Log.Error("the values are not accepted, nothing is changed", "policy", p.Name, "err", err)
-	}
-	for _, s := range stages {
-		for _, o := range s.Objects {
-			c.rendered.stageOf[model.RefOf(o)] = s.Name
-		}
 	}
 	// A new policy may have mended what failed, or may adopt.
 	clear(c.failures)

@@ -69,7 +69,7 @@ func (p *policy) Current(context.Context) (model.Policy, bool, error) {
 func (p *policy) Publish(_ context.Context, _ model.Policy, s model.Status) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.now.Status, p.now.Inventory = s, s.Inventory
+	p.now.Status = s
 	return nil
 }
 

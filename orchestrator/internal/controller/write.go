@@ -19,7 +19,7 @@ func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+1) }
 func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) (time.Duration, error) {
 	in := plan.Again
 	changed := model.HashOf(s.Policy.Status) != model.HashOf(plan.Status)
-	listed := slices.Equal(s.Policy.Inventory, plan.Inventory)
+	listed := slices.Equal(s.Policy.Status.Inventory, plan.Status.Inventory)
 	switch {
 	case changed && (!listed || outline(s.Policy.Status) != outline(plan.Status) || c.budget.Spend(s.Now)):
 		err := c.cfg.Policies.Publish(ctx, s.Policy, plan.Status)
@@ -33,7 +33,7 @@ func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) 
 		c.cfg.Policies.Report(ctx, s.Policy, plan.Events)
 	}
 	retry := c.writeObjects(ctx, s, plan)
-	if s.Policy.Deleting && len(plan.Inventory) == 0 {
+	if s.Policy.Deleting && len(plan.Status.Inventory) == 0 {
 		return 0, c.cfg.Policies.Gone(ctx, s.Policy)
 	}
 	return model.Soonest(in, model.Soonest(retry, c.repairs.next(s.Now))), ctx.Err()

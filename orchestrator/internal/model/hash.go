@@ -17,6 +17,16 @@ func RefOf(o *unstructured.Unstructured) Ref {
 	return Ref{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
+// Object returns an object of this name, without content.
+func (r Ref) Object() *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(r.APIVersion)
+	o.SetKind(r.Kind)
+	o.SetNamespace(r.Namespace)
+	o.SetName(r.Name)
+	return o
+}
+
 // WithoutVersion returns the name that an object has in all versions of its kind: APIVersion has only
 // the group.
 func (r Ref) WithoutVersion() Ref {

@@ -15,9 +15,6 @@ import (
 // FieldManager is the field manager of all objects that the orchestrator applies.
 const FieldManager = "outrigger"
 
-// AnnotationValidates makes a PodTemplate a validation, and names the stage that it follows.
-const AnnotationValidates = "outrigger.dev/validates"
-
 // Ref names an object. Namespace is empty for objects without one.
 type Ref struct {
 	APIVersion string `json:"apiVersion"`
@@ -51,11 +48,9 @@ type Policy struct {
 	Adopt bool
 	// Ungated says that no stage waits for another one.
 	Ungated bool
-	// Inventory are the objects that earlier passes applied.
-	Inventory []Ref
 	// Unreadable is why the inventory is not known: then nothing may be changed.
 	Unreadable error
-	// Status is what the last pass published.
+	// Status is what the last pass published, with the objects that earlier passes applied.
 	Status Status
 }
 
@@ -89,6 +84,8 @@ type Check struct {
 	Name string
 	// Template is the PodTemplate of the chart validator.
 	Template *unstructured.Unstructured
+	// DaemonSets are the names of those of the stage.
+	DaemonSets []string
 	// Nodes says how many nodes it runs on: "1", "10%" or "all".
 	Nodes string
 	// Timeout bounds one pod, from its creation.
@@ -113,10 +110,8 @@ type Seen struct {
 	Deleting bool
 }
 
-// DaemonSet is the state of one DaemonSet that a stage applies.
+// DaemonSet is the state of one DaemonSet.
 type DaemonSet struct {
-	Ref
-	Stage string
 	// Current says that its controller has seen the generation that was applied.
 	Current bool
 	// Desired, Updated and Ready are numbers of nodes.
@@ -182,11 +177,11 @@ func (n Node) HasGPU() bool {
 
 // State is what the orchestrator observes in the cluster, at one moment.
 type State struct {
-	Policy     Policy
-	Objects    map[Ref]Seen
-	DaemonSets []DaemonSet
-	// Pods are those that are not ready, and all of the validations. Nobody changes them, or the Nodes:
-	// one state shares them with the next.
+	Policy  Policy
+	Objects map[Ref]Seen
+	// What DaemonSets, Pods and Nodes point to, nobody changes: one state shares it with the next.
+	DaemonSets map[Ref]*DaemonSet
+	// Pods are those that are not ready, and all of the validations.
 	Pods  []*Pod
 	Nodes []*Node
 	// Failures are what the last attempt to write an object returned, by object.
@@ -202,11 +197,10 @@ type Plan struct {
 	Create []*unstructured.Unstructured
 	// Delete are objects that left the policy, and pods of validations that have ended.
 	Delete []Seen
-	// Inventory lists what this plan applies, and what earlier ones applied and is still in the
-	// cluster. It is that of Status.
-	Inventory []Ref
 	// Left says what has to be gone before nothing is left to do, and why it is not.
-	Left   []string
+	Left []string
+	// Status has the inventory: what this plan applies, and what earlier ones applied and is still
+	// in the cluster.
 	Status Status
 	// Events are those to send about the policy.
 	Events []Event

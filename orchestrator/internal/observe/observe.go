@@ -189,11 +189,11 @@ func (o *Observer) Reconnected() bool {
 // Wait waits until all watches have ended, after the end of the context of Follow.
 func (o *Observer) Wait() { o.running.Wait() }
 
-// State adds to a policy what is in the cluster now. stages are by object.
-func (o *Observer) State(policy model.Policy, stages map[model.Ref]string, now time.Time) model.State {
+// State adds to a policy what is in the cluster now.
+func (o *Observer) State(policy model.Policy, now time.Time) model.State {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := model.State{Policy: policy, Now: now, Objects: o.seen()}
+	s := model.State{Policy: policy, Now: now, Objects: o.seen(), DaemonSets: map[model.Ref]*model.DaemonSet{}}
 	if o.nodes != nil {
 		s.Nodes = slices.AppendSeq(make([]*model.Node, 0, len(o.nodes.rows)), maps.Values(o.nodes.rows))
 		slices.SortFunc(s.Nodes, func(a, b *model.Node) int { return strings.Compare(a.Name, b.Name) })
@@ -209,8 +209,7 @@ func (o *Observer) State(policy model.Policy, stages map[model.Ref]string, now t
 			ds := row.daemonSet
 			// What was seen before it was applied is not current.
 			ds.Current = ds.Current && row.version >= o.applied[row.Ref].version
-			ds.Ref, ds.Stage = row.Ref, stages[row.Ref]
-			s.DaemonSets = append(s.DaemonSets, ds)
+			s.DaemonSets[row.Ref] = &ds
 		}
 	}
 	return s

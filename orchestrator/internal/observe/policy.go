@@ -71,9 +71,10 @@ func PolicyOf(in *unstructured.Unstructured) model.Policy {
 		Version: cluster.Version(in), Validate: in.GetAnnotations()[validate], Adopt: in.GetAnnotations()[adopt] == "true",
 	}
 	p.Values, _, _ = unstructured.NestedMap(in.Object, "spec")
+	var listed []model.Ref
 	status, _, err := unstructured.NestedMap(in.Object, "status")
 	if err == nil {
-		p.Inventory, err = inventory(status)
+		listed, err = inventory(status)
 	}
 	if err != nil {
 		p.Unreadable = fmt.Errorf("read status.inventory of ClusterPolicy %s, which lists what was applied: %w; nothing is changed until it is restored, or removed: "+
@@ -82,7 +83,7 @@ func PolicyOf(in *unstructured.Unstructured) model.Policy {
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(status, &p.Status); err != nil {
 		// It is written again.
-		p.Status = model.Status{Inventory: p.Inventory}
+		p.Status = model.Status{Inventory: listed}
 	}
 	return p
 }

@@ -64,7 +64,7 @@ func (a *Apply) Run(ctx context.Context, log *slog.Logger) (model.Status, error)
 func (a *Apply) file(before Record) *file {
 	f := &file{store: a.Store, stages: slices.Clone(a.Stages), live: a.live, out: a.Out, policy: model.Policy{
 		Name: a.Release, Release: a.Release, Generation: before.Status.ObservedGeneration + 1, Adopt: a.Adopt, Ungated: !a.Wait,
-		Status: before.Status, Inventory: before.Status.Inventory,
+		Status: before.Status,
 	}}
 	if !a.Wait {
 		for i := range f.stages {
@@ -72,7 +72,7 @@ func (a *Apply) file(before Record) *file {
 		}
 	}
 	if !a.Prune {
-		f.policy.Inventory, f.stays = a.split(before.Status.Inventory)
+		f.policy.Status.Inventory, f.stays = a.split(before.Status.Inventory)
 	}
 	return f
 }
@@ -120,9 +120,9 @@ func Delete(ctx context.Context, store Store, out io.Writer, log *slog.Logger) (
 		return nil, err
 	}
 	f := &file{store: store, out: out, policy: model.Policy{
-		Name: rec.Release, Generation: rec.Status.ObservedGeneration, Deleting: true, Status: rec.Status, Inventory: rec.Status.Inventory,
+		Name: rec.Release, Generation: rec.Status.ObservedGeneration, Deleting: true, Status: rec.Status,
 	}}
-	if len(f.policy.Inventory) == 0 {
+	if len(rec.Status.Inventory) == 0 {
 		return nil, store.Delete(ctx)
 	}
 	if err = f.run(ctx, log); err != nil {

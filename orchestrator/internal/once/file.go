@@ -127,7 +127,7 @@ func (f *file) Publish(ctx context.Context, p model.Policy, s model.Status) erro
 			fmt.Fprintf(f.out, "%s: %s %s\n", stage.Name, stage.State, stage.Message)
 		}
 	}
-	f.policy.Status, f.policy.Inventory = s, s.Inventory
+	f.policy.Status = s
 	return nil
 }
 

@@ -30,10 +30,10 @@ func Status(ctx context.Context, store Store, rec Record, log *slog.Logger) (mod
 		case <-o.Changed:
 		}
 	}
-	stages, stageOf := rec.listed()
+	stages := rec.listed()
 	state := o.State(model.Policy{
-		Name: rec.Release, Generation: rec.Status.ObservedGeneration, Inventory: rec.Status.Inventory, Status: rec.Status,
-	}, stageOf, time.Now())
+		Name: rec.Release, Generation: rec.Status.ObservedGeneration, Status: rec.Status,
+	}, time.Now())
 	for _, s := range stages {
 		for _, object := range s.Objects {
 			r := model.RefOf(object)
@@ -61,7 +61,7 @@ func asRecorded(_ model.Check, _ model.State, last model.ValidationStatus) (
 
 // listed returns the stages of a record, with objects and validations of which only the names are
 // known.
-func (rec Record) listed() ([]model.Stage, map[model.Ref]string) {
+func (rec Record) listed() []model.Stage {
 	validations := map[string][]model.Check{}
 	for _, s := range rec.Status.Stages {
 		for _, v := range s.Validations {
@@ -69,22 +69,15 @@ func (rec Record) listed() ([]model.Stage, map[model.Ref]string) {
 		}
 	}
 	var stages []model.Stage
-	stageOf := map[model.Ref]string{}
 	for _, s := range rec.Stages {
 		if s.Name == "" {
 			continue // The format before this one lists here what left the values.
 		}
 		stage := model.Stage{Name: s.Name, Pool: s.Pool, Needs: s.Needs, Validations: validations[s.Name]}
 		for _, r := range s.Objects {
-			o := &unstructured.Unstructured{}
-			o.SetAPIVersion(r.APIVersion)
-			o.SetKind(r.Kind)
-			o.SetNamespace(r.Namespace)
-			o.SetName(r.Name)
-			stage.Objects = append(stage.Objects, o)
-			stageOf[r] = s.Name
+			stage.Objects = append(stage.Objects, r.Object())
 		}
 		stages = append(stages, stage)
 	}
-	return stages, stageOf
+	return stages
 }

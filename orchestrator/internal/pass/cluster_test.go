@@ -83,13 +83,13 @@ func (c *cluster) chance(n int) bool { return !c.calm && c.rnd.IntN(n) == 0 }
 
 // state returns what an orchestrator observes.
 func (c *cluster) state() model.State {
-	s := model.State{Policy: c.policy, Objects: map[model.Ref]model.Seen{}, Failures: maps.Clone(c.failures), Now: c.now}
+	s := model.State{Policy: c.policy, Objects: map[model.Ref]model.Seen{}, DaemonSets: map[model.Ref]*model.DaemonSet{}, Failures: maps.Clone(c.failures), Now: c.now}
 	for ref, o := range c.objects {
 		s.Objects[ref] = model.Seen{
 			Ref: ref, UID: o.uid, Ours: o.ours, Owner: o.owner, Drifted: o.drifted, Deleting: o.deleting, Applied: c.applied[ref],
 		}
 		if ref.Kind == "DaemonSet" {
-			s.DaemonSets = append(s.DaemonSets, o.daemonSet(ref))
+			s.DaemonSets[ref] = o.daemonSet()
 			for at, p := range o.pods {
 				if !p.ready {
 					s.Pods = append(s.Pods, &model.Pod{
@@ -113,8 +113,8 @@ func (c *cluster) state() model.State {
 	return s
 }
 
-func (o *object) daemonSet(ref model.Ref) model.DaemonSet {
-	ds := model.DaemonSet{Ref: ref, Current: o.seen == o.generation, Desired: len(o.pods)}
+func (o *object) daemonSet() *model.DaemonSet {
+	ds := &model.DaemonSet{Current: o.seen == o.generation, Desired: len(o.pods)}
 	for _, p := range o.pods {
 		if p.generation == o.seen {
 			ds.Updated++
@@ -154,7 +154,7 @@ func (c *cluster) steps(plan model.Plan) []func() {
 	if stored := published(c.t, plan.Status); !same(c.t, stored, c.policy.Status) {
 		steps = append(steps, func() {
 			c.writes++
-			c.policy.Status, c.policy.Inventory = stored, stored.Inventory
+			c.policy.Status = stored
 		})
 	}
 	for _, a := range plan.Apply {
@@ -178,7 +178,7 @@ func (c *cluster) apply(a model.Apply) {
 		c.failures[ref] = "the API server answers 500"
 		return
 	}
-	if !slices.Contains(c.policy.Inventory, ref) {
+	if !slices.Contains(c.policy.Status.Inventory, ref) {
 		c.t.Fatalf("%s is applied and not listed in the inventory", ref)
 	}
 	c.inOrder(a)
@@ -254,7 +254,7 @@ func (c *cluster) remove(d model.Seen) {
 // check checks what holds after each step: the inventory loses nothing.
 func (c *cluster) check() {
 	for ref, o := range c.objects {
-		if o.ours && !slices.Contains(c.policy.Inventory, ref) {
+		if o.ours && !slices.Contains(c.policy.Status.Inventory, ref) {
 			c.t.Fatalf("%s was applied, and the inventory has lost it", ref)
 		}
 	}

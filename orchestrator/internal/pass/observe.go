@@ -13,8 +13,6 @@ import (
 type index struct {
 	now  time.Time
 	pods map[owner][]*model.Pod
-	// daemonSets are those that were observed.
-	daemonSets map[model.Ref]model.DaemonSet
 	// nodes are those with a pod that is not ready.
 	nodes    map[string]*model.Node
 	problems map[key]*problem
@@ -31,7 +29,7 @@ type owner struct{ namespace, name string }
 
 func newIndex(s model.State) *index {
 	x := &index{
-		now: s.Now, pods: map[owner][]*model.Pod{}, daemonSets: map[model.Ref]model.DaemonSet{}, nodes: map[string]*model.Node{},
+		now: s.Now, pods: map[owner][]*model.Pod{}, nodes: map[string]*model.Node{},
 		problems: map[key]*problem{}, troubled: map[string]bool{}, told: map[string]bool{},
 	}
 	// The order in which the cluster lists pods does not matter.
@@ -45,9 +43,6 @@ func newIndex(s model.State) *index {
 			x.pods[o] = append(x.pods[o], p)
 			x.nodes[p.Node] = nil
 		}
-	}
-	for _, ds := range s.DaemonSets {
-		x.daemonSets[ds.Ref] = ds
 	}
 	for _, n := range s.Nodes {
 		if _, ok := x.nodes[n.Name]; ok {
@@ -96,12 +91,13 @@ func (w *walk) observe(st model.Stage) observed {
 			continue
 		}
 		o.daemonSets++
-		ds := w.index.daemonSets[model.RefOf(object)]
+		ref := model.RefOf(object)
+		ds := cmp.Or(w.state.DaemonSets[ref], &model.DaemonSet{})
 		o.current = o.current && ds.Current
 		if ds.Desired == 0 {
 			continue
 		}
-		pods, onlyWait := w.index.causes(ds, st.Name, failed)
+		pods, onlyWait := w.index.causes(ref, st.Name, failed)
 		switch {
 		// All pods of the current version may be among those that are not ready.
 		case ds.Current && ds.Updated+ds.Ready-ds.Desired > 0:
@@ -114,7 +110,7 @@ func (w *walk) observe(st model.Stage) observed {
 		o.status.Desired = max(o.status.Desired, ds.Desired)
 		behind = max(behind, ds.Desired-ds.Updated)
 		if missing := ds.Desired - ds.Ready - pods; missing > o.missing {
-			o.missing, o.first = missing, ds.Ref
+			o.missing, o.first = missing, ref
 		}
 	}
 	o.count(failed)
@@ -126,7 +122,7 @@ func (w *walk) observe(st model.Stage) observed {
 
 // causes collects why pods of a DaemonSet are not ready, and sets for each node of one whether it
 // has failed. It returns the number of these pods, and whether all of them run and wait.
-func (x *index) causes(ds model.DaemonSet, stage string, failed map[string]bool) (pods int, onlyWait bool) {
+func (x *index) causes(ds model.Ref, stage string, failed map[string]bool) (pods int, onlyWait bool) {
 	all := x.pods[owner{ds.Namespace, ds.Name}]
 	onlyWait = len(all) > 0
 	for _, p := range all {

@@ -35,7 +35,7 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 		stages, s.Policy.Refused = nil, ""
 	}
 	stages = slices.DeleteFunc(slices.Clone(stages), isEmpty)
-	s.Policy.Inventory = renamed(s.Policy.Inventory, stages)
+	s.Policy.Status.Inventory = renamed(s.Policy.Status.Inventory, stages)
 	w := &walk{
 		state: s, stages: stages, validate: validate, closed: map[string]string{}, applied: map[model.Ref]applied{},
 		last: map[string]model.StageStatus{}, index: newIndex(s), overlaps: pools.Overlaps(poolsOf(stages), s.Nodes),
@@ -48,7 +48,6 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 			w.results = append(w.results, w.stage(i))
 		}
 	}
-	w.prune()
 	w.plan.Status = w.status()
 	w.plan.Events = append(w.plan.Events, w.events()...)
 	w.plan.Again = w.index.again

@@ -90,7 +90,7 @@ func TestGate(t *testing.T) {
 		},
 		"what is deleted by somebody else is applied once it is gone": {
 			func(w *world) {
-				ref := w.daemonSet("device-plugin").Ref
+				ref := daemonSetRef("device-plugin")
 				seen := w.state.Objects[ref]
 				seen.Deleting = true
 				w.state.Objects[ref] = seen
@@ -154,7 +154,7 @@ func TestRepeatedValidation(t *testing.T) {
 }
 
 func (w *world) drifts(stage string) {
-	ref := w.daemonSet(stage).Ref
+	ref := daemonSetRef(stage)
 	seen := w.state.Objects[ref]
 	seen.Drifted = true
 	w.state.Objects[ref] = seen
@@ -169,7 +169,7 @@ func TestNamespaceOfSomebodyElseIsUsedAsItIs(t *testing.T) {
 	w.stages[0].Objects = append([]*unstructured.Unstructured{ns}, w.stages[0].Objects...)
 	w.state.Objects[model.RefOf(ns)] = model.Seen{Ref: model.RefOf(ns), Owner: "kubectl"}
 	plan := w.next()
-	if len(plan.Apply) > 0 || slices.Contains(plan.Inventory, model.RefOf(ns)) || plan.Status.State != model.StateReady {
+	if len(plan.Apply) > 0 || slices.Contains(plan.Status.Inventory, model.RefOf(ns)) || plan.Status.State != model.StateReady {
 		t.Errorf("the plan is %+v", plan)
 	}
 }
@@ -178,8 +178,8 @@ func TestNamespaceThatLeavesThePolicyStaysUntilItIsDeleted(t *testing.T) {
 	w := healthy(1)
 	ref := model.Ref{APIVersion: "v1", Kind: "Namespace", Name: "old"}
 	w.state.Objects[ref] = model.Seen{Ref: ref, Ours: true}
-	w.state.Policy.Inventory = append(w.state.Policy.Inventory, ref)
-	if plan := w.next(); len(plan.Delete) > 0 || !slices.Contains(plan.Inventory, ref) {
+	w.state.Policy.Status.Inventory = append(w.state.Policy.Status.Inventory, ref)
+	if plan := w.next(); len(plan.Delete) > 0 || !slices.Contains(plan.Status.Inventory, ref) {
 		t.Errorf("the plan is %+v", plan)
 	}
 	w.without("feature-discovery", "container-toolkit", "device-plugin")
@@ -199,8 +199,8 @@ func TestNothingIsPrunedWhileAStageIsRefused(t *testing.T) {
 			w.publish(t, w.next())
 			refuse(w)
 			plan := w.next()
-			if len(plan.Delete) > 0 || len(plan.Inventory) != 6 {
-				t.Errorf("deleted is %+v, the inventory %v", plan.Delete, plan.Inventory)
+			if len(plan.Delete) > 0 || len(plan.Status.Inventory) != 6 {
+				t.Errorf("deleted is %+v, the inventory %v", plan.Delete, plan.Status.Inventory)
 			}
 		})
 	}
@@ -234,26 +234,26 @@ func TestAnObjectWithAnotherVersionIsTheSame(t *testing.T) {
 	old := model.Ref{APIVersion: "apps/v1beta2", Kind: "DaemonSet", Namespace: "gpu-operator-resources", Name: "device-plugin"}
 	for name, before := range map[string]func(w *world){
 		"it is applied":            func(*world) {},
-		"it has to be applied yet": func(w *world) { delete(w.state.Objects, w.daemonSet("device-plugin").Ref) },
+		"it has to be applied yet": func(w *world) { delete(w.state.Objects, daemonSetRef("device-plugin")) },
 		"it waits for another stage": func(w *world) {
-			delete(w.state.Objects, w.daemonSet("device-plugin").Ref)
+			delete(w.state.Objects, daemonSetRef("device-plugin"))
 			w.changes("container-toolkit")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := healthy(3)
-			ref := w.daemonSet("device-plugin").Ref
-			w.state.Policy.Inventory = slices.DeleteFunc(w.state.Policy.Inventory, func(r model.Ref) bool { return r == ref })
+			ref := daemonSetRef("device-plugin")
+			w.state.Policy.Status.Inventory = slices.DeleteFunc(w.state.Policy.Status.Inventory, func(r model.Ref) bool { return r == ref })
 			// A process that was killed can have listed both.
-			w.state.Policy.Inventory = append(w.state.Policy.Inventory, old, old)
+			w.state.Policy.Status.Inventory = append(w.state.Policy.Status.Inventory, old, old)
 			w.state.Objects[old] = model.Seen{Ref: old, UID: "u", Ours: true}
 			before(w)
 			plan := w.next()
 			if len(plan.Delete) > 0 {
 				t.Errorf("it is deleted: %v", plan.Delete)
 			}
-			if slices.Contains(plan.Inventory, old) || !slices.Contains(plan.Inventory, ref) || len(plan.Inventory) != 6 {
-				t.Errorf("the inventory is %v", plan.Inventory)
+			if slices.Contains(plan.Status.Inventory, old) || !slices.Contains(plan.Status.Inventory, ref) || len(plan.Status.Inventory) != 6 {
+				t.Errorf("the inventory is %v", plan.Status.Inventory)
 			}
 			w.publish(t, plan)
 			w.stages = w.stages[:2]

@@ -52,7 +52,7 @@ func TestOverlappingPools(t *testing.T) {
 	}
 	left := model.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "gpu-operator-resources", Name: "left"}
 	w.state.Objects[left] = model.Seen{Ref: left, Ours: true}
-	w.state.Policy.Inventory = append(w.state.Policy.Inventory, left)
+	w.state.Policy.Status.Inventory = append(w.state.Policy.Status.Inventory, left)
 	w.state.Nodes[1].Labels["gpu"] = "a100"
 	w.state.Nodes = append(w.state.Nodes, &model.Node{Name: "no GPU", Labels: map[string]string{"gpu": "a100", "zone": "edge"}})
 	plan := w.next()

@@ -2,7 +2,9 @@ package pass_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -157,10 +159,13 @@ func (c *cluster) shown() string {
 	for _, p := range s.Pods {
 		text += fmt.Sprintln(*p)
 	}
+	for _, ref := range slices.SortedFunc(maps.Keys(s.DaemonSets), func(a, b model.Ref) int { return strings.Compare(a.String(), b.String()) }) {
+		text += fmt.Sprintln(ref, *s.DaemonSets[ref])
+	}
 	for _, n := range s.Nodes {
 		text += fmt.Sprintln(*n)
 	}
-	s.Pods, s.Nodes = nil, nil
+	s.DaemonSets, s.Pods, s.Nodes = nil, nil, nil
 	return text + fmt.Sprint(s)
 }
 
@@ -180,12 +185,12 @@ func (c *cluster) desired() {
 		if o.ours && !want[ref] {
 			c.t.Errorf("%s is left over", ref)
 		}
-		if o.ours && !slices.Contains(c.policy.Inventory, ref) {
+		if o.ours && !slices.Contains(c.policy.Status.Inventory, ref) {
 			c.t.Errorf("%s is not in the inventory", ref)
 		}
 	}
-	if len(c.policy.Inventory) != len(want) {
-		c.t.Errorf("the inventory has %d objects, want %d", len(c.policy.Inventory), len(want))
+	if len(c.policy.Status.Inventory) != len(want) {
+		c.t.Errorf("the inventory has %d objects, want %d", len(c.policy.Status.Inventory), len(want))
 	}
 	if len(c.checks) != 0 {
 		c.t.Errorf("pods of validations are left over: %v", c.checks)

@@ -30,10 +30,10 @@ func renamed(inventory []model.Ref, stages []model.Stage) []model.Ref {
 	return out
 }
 
-// prune adds to the plan what has left the policy, in reverse order of the inventory, and the
-// inventory. Workloads go first: the rest, with their rights, goes once they have ended. While
+// prune adds to the plan what has left the policy, in reverse order of the inventory, and returns
+// the new inventory. Workloads go first: the rest, with their rights, goes once they have ended. While
 // a stage cannot be rendered, nothing goes, because what it desires is not known.
-func (w *walk) prune() {
+func (w *walk) prune() []model.Ref {
 	desired := map[model.Ref]bool{}
 	complete := w.state.Policy.Refused == ""
 	for _, st := range w.stages {
@@ -44,7 +44,7 @@ func (w *walk) prune() {
 	}
 	var keep []model.Ref
 	var leaving []model.Seen
-	for _, ref := range w.state.Policy.Inventory {
+	for _, ref := range w.state.Policy.Status.Inventory {
 		seen, there := w.state.Objects[ref]
 		switch {
 		case !there && !desired[ref] && complete:
@@ -70,7 +70,7 @@ func (w *walk) prune() {
 			keep = append(keep, ref)
 		}
 	}
-	w.plan.Inventory = keep
+	return keep
 }
 
 // Stays reports whether an object that left the policy is kept until the policy is deleted,

@@ -15,7 +15,7 @@ import (
 // status returns what people are told.
 func (w *walk) status() model.Status {
 	old := w.state.Policy.Status
-	now := model.Status{ObservedGeneration: w.state.Policy.Generation, Inventory: w.plan.Inventory}
+	now := model.Status{ObservedGeneration: w.state.Policy.Generation, Inventory: w.prune()}
 	settled, missing := true, 0
 	for _, r := range w.results {
 		missing += r.missing

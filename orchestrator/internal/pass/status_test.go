@@ -42,8 +42,7 @@ func scenarios() map[string]func(*world) {
 		"nothing looks for GPUs": func(w *world) {
 			w.state.Nodes = nil
 			w.stages = w.stages[1:]
-			for i := range w.state.DaemonSets {
-				ds := &w.state.DaemonSets[i]
+			for _, ds := range w.state.DaemonSets {
 				ds.Desired, ds.Updated, ds.Ready = 0, 0, 0
 			}
 		},
@@ -98,12 +97,12 @@ func scenarios() map[string]func(*world) {
 			w.foreign("device-plugin", "Helm release default/device-plugin")
 		},
 		"an object is undone each time": func(w *world) {
-			ref := w.daemonSet("container-toolkit").Ref
+			ref := daemonSetRef("container-toolkit")
 			w.state.Failures[ref] = ref.String() + ": argocd-controller changes it each time after it was applied: let only one program manage it"
 		},
 		"the API server rejects an object": func(w *world) {
 			w.changes("container-toolkit")
-			w.state.Failures[w.daemonSet("container-toolkit").Ref] = "apply DaemonSet gpu-operator-resources/container-toolkit: daemonsets.apps is forbidden"
+			w.state.Failures[daemonSetRef("container-toolkit")] = "apply DaemonSet gpu-operator-resources/container-toolkit: daemonsets.apps is forbidden"
 			w.changes("device-plugin")
 		},
 		"a validation runs": func(w *world) {
@@ -147,7 +146,7 @@ func (w *world) keepObjects(stage string) {
 }
 
 func (w *world) foreign(stage, owner string) {
-	ref := w.daemonSet(stage).Ref
+	ref := daemonSetRef(stage)
 	w.state.Objects[ref] = model.Seen{Ref: ref, UID: "u", Owner: "helm"}
 	if owner != "" {
 		w.state.Failures[ref] = ref.String() + " exists and is managed by " + owner + ": it is not changed; remove it, or take it over with apply --adopt (for a ClusterPolicy: annotation outrigger.dev/adopt=true)"

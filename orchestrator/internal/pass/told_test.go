@@ -27,8 +27,8 @@ func TestScale(t *testing.T) {
 	if got := applied(plan); !slices.Equal(got, []string{"device-plugin DaemonSet"}) {
 		t.Errorf("applied %q", got)
 	}
-	w.state.Objects[w.daemonSet("device-plugin").Ref] = model.Seen{
-		Ref: w.daemonSet("device-plugin").Ref, Ours: true, Applied: model.Hash(w.stages[2].Objects[1]),
+	w.state.Objects[daemonSetRef("device-plugin")] = model.Seen{
+		Ref: daemonSetRef("device-plugin"), Ours: true, Applied: model.Hash(w.stages[2].Objects[1]),
 	}
 	w.changes("dcgm-exporter")
 	plan = w.next()

@@ -22,7 +22,7 @@ func noon() time.Time { return time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) }
 // healthy returns a cluster with that many GPU nodes, in which everything is as desired.
 func healthy(gpus int) *world {
 	w := &world{state: model.State{
-		Policy: model.Policy{Name: "cluster-policy", Generation: 1}, Objects: map[model.Ref]model.Seen{}, Failures: map[model.Ref]string{}, Now: noon(),
+		Policy: model.Policy{Name: "cluster-policy", Generation: 1}, Objects: map[model.Ref]model.Seen{}, DaemonSets: map[model.Ref]*model.DaemonSet{}, Failures: map[model.Ref]string{}, Now: noon(),
 	}}
 	for i := range gpus {
 		w.state.Nodes = append(w.state.Nodes, &model.Node{
@@ -52,21 +52,18 @@ func (w *world) stage(name string, nodes int) {
 		st.Objects = append(st.Objects, o)
 		ref := model.RefOf(o)
 		w.state.Objects[ref] = model.Seen{Ref: ref, UID: "u", Ours: true, Applied: model.Hash(o)}
-		w.state.Policy.Inventory = append(w.state.Policy.Inventory, ref)
+		w.state.Policy.Status.Inventory = append(w.state.Policy.Status.Inventory, ref)
 	}
-	w.state.DaemonSets = append(w.state.DaemonSets, model.DaemonSet{
-		Ref: model.RefOf(st.Objects[1]), Stage: name, Current: true, Desired: nodes, Updated: nodes, Ready: nodes,
-	})
+	w.state.DaemonSets[daemonSetRef(name)] = &model.DaemonSet{Current: true, Desired: nodes, Updated: nodes, Ready: nodes}
 	w.stages = append(w.stages, st)
 }
 
+func daemonSetRef(stage string) model.Ref {
+	return model.Ref{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: "gpu-operator-resources", Name: stage}
+}
+
 func (w *world) daemonSet(stage string) *model.DaemonSet {
-	for i := range w.state.DaemonSets {
-		if w.state.DaemonSets[i].Stage == stage {
-			return &w.state.DaemonSets[i]
-		}
-	}
-	panic("no DaemonSet of " + stage)
+	return w.state.DaemonSets[daemonSetRef(stage)]
 }
 
 // breaks makes the pods of a stage on that many nodes, from the first, not ready.
@@ -100,8 +97,7 @@ func (w *world) without(stages ...string) {
 				delete(w.state.Objects, ref)
 			}
 		}
-		ds := w.daemonSet(stage)
-		*ds = model.DaemonSet{Ref: ds.Ref, Stage: stage, Current: true}
+		*w.daemonSet(stage) = model.DaemonSet{Current: true}
 	}
 }
 
@@ -120,5 +116,4 @@ func (w *world) next() model.Plan { return pass.Next(w.stages, w.state, validate
 func (w *world) publish(t *testing.T, plan model.Plan) {
 	t.Helper()
 	w.state.Policy.Status = published(t, plan.Status)
-	w.state.Policy.Inventory = w.state.Policy.Status.Inventory
 }

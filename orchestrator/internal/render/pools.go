@@ -175,12 +175,7 @@ func join(st *model.Stage, p pools.Pool, base []model.Stage) error {
 		return true
 	})
 	for i := range st.Validations {
-		check := &st.Validations[i]
-		check.Name += "-" + p.Name
-		check.Template = check.Template.DeepCopy()
-		annotations := check.Template.GetAnnotations()
-		annotations[model.AnnotationValidates] = st.Name
-		check.Template.SetAnnotations(annotations)
+		st.Validations[i].Name += "-" + p.Name
 	}
 	return errors.Join(errs...)
 }

@@ -74,6 +74,10 @@ pools:
 	}
 }
 
+func hasDaemonSet(st model.Stage, name string) bool {
+	return slices.ContainsFunc(st.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "DaemonSet" && o.GetName() == name })
+}
+
 // TestPools renders the charts for two pools.
 func TestPools(t *testing.T) {
 	list, err := withPools(t, mixed)
@@ -92,7 +96,10 @@ func TestPools(t *testing.T) {
 			}
 		}
 		for _, check := range st.Validations {
-			fmt.Fprintf(&out, "  validation %s of %s\n", check.Name, check.Template.GetAnnotations()["outrigger.dev/validates"])
+			fmt.Fprintf(&out, "  validation %s of %s\n", check.Name, st.Name)
+			if len(check.DaemonSets) == 0 || slices.ContainsFunc(check.DaemonSets, func(name string) bool { return !hasDaemonSet(st, name) }) {
+				t.Errorf("%s of %s waits for the DaemonSets %q", check.Name, st.Name, check.DaemonSets)
+			}
 		}
 	}
 	const file = "testdata/pools.txt"

@@ -22,6 +22,9 @@ import (
 // it to "Helm" in an installation with Helm.
 const ManagedBy = "app.kubernetes.io/managed-by"
 
+// annotationValidates makes a PodTemplate a validation, and names the stage that it follows.
+const annotationValidates = "outrigger.dev/validates"
+
 // onNodes is the annotation of the PodTemplate of a validation that says how many nodes it runs
 // on: "1", "10%" or "all".
 const onNodes = "outrigger.dev/validate-nodes"
@@ -109,7 +112,7 @@ func Attach(stages []model.Stage, validate string) {
 	var templates []*unstructured.Unstructured
 	for i := range stages {
 		stages[i].Objects = slices.DeleteFunc(stages[i].Objects, func(o *unstructured.Unstructured) bool {
-			is := o.GetKind() == "PodTemplate" && o.GetAnnotations()[model.AnnotationValidates] != ""
+			is := o.GetKind() == "PodTemplate" && o.GetAnnotations()[annotationValidates] != ""
 			if is {
 				templates = append(templates, o)
 			}
@@ -117,12 +120,17 @@ func Attach(stages []model.Stage, validate string) {
 		})
 	}
 	for _, template := range templates {
-		after := template.GetAnnotations()[model.AnnotationValidates]
+		after := template.GetAnnotations()[annotationValidates]
 		i := slices.IndexFunc(stages, func(s model.Stage) bool { return s.Name == after })
 		if i < 0 {
 			continue // What it validates is turned off.
 		}
 		check := newCheck(template)
+		for _, o := range stages[i].Objects {
+			if o.GetKind() == "DaemonSet" {
+				check.DaemonSets = append(check.DaemonSets, o.GetName())
+			}
+		}
 		check.Of = model.HashOf(hashes(stages[:i+1]), template.Object, validate)
 		stages[i].Validations = append(stages[i].Validations, check)
 	}
@@ -164,7 +172,7 @@ func Inventory(stages []model.Stage) []model.Ref {
 // Namespace returns the namespace of the orchestrator, which is in no chart. One that exists is used as
 // it is.
 func Namespace(name string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
+	o := model.Ref{APIVersion: "v1", Kind: "Namespace", Name: name}.Object()
 	mark(o)
 	return o
 }

@@ -24,14 +24,8 @@ const maxChoice = 20
 // which the stage is ready.
 func (r *run) candidates() {
 	waiting := map[string]bool{}
-	owners := map[string]bool{}
-	for _, d := range r.s.DaemonSets {
-		if d.Stage == r.c.Template.GetAnnotations()[model.AnnotationValidates] {
-			owners[d.Name] = true
-		}
-	}
 	for _, p := range r.s.Pods {
-		if owners[p.Owner] {
+		if slices.Contains(r.c.DaemonSets, p.Owner) {
 			waiting[p.Node] = true
 		}
 	}

@@ -36,7 +36,8 @@ func check(t testing.TB, name, nodes string) model.Check {
 		if template.GetName() != name {
 			continue
 		}
-		return model.Check{Name: name, Template: template, Nodes: nodes, Timeout: 5 * time.Minute, Of: "run1"}
+		after := map[string]string{driver: "toolkit", plugin: "plugin"}[name]
+		return model.Check{Name: name, Template: template, DaemonSets: []string{after}, Nodes: nodes, Timeout: 5 * time.Minute, Of: "run1"}
 	}
 	t.Fatalf("the chart has no %s", name)
 	return model.Check{}
@@ -57,9 +58,6 @@ type cluster struct {
 func newCluster(c model.Check, n int) *cluster {
 	k := &cluster{check: c}
 	k.Now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	k.DaemonSets = []model.DaemonSet{
-		{Ref: model.Ref{Name: "toolkit"}, Stage: "container-toolkit"}, {Ref: model.Ref{Name: "plugin"}, Stage: "device-plugin"},
-	}
 	for i := range n {
 		k.addNode(fmt.Sprintf("a%d", i))
 	}
