@@ -21,12 +21,13 @@ func (w *walk) events() []model.Event {
 		for _, v := range r.Validations {
 			tellValidation(tell, v, old.Validations)
 		}
-		switch works := model.Works(r.State); {
-		case r.State == old.State, works && model.Works(old.State):
-		case works && r.Desired == 0:
+		switch ready := onANode(r.StageStatus); {
+		case ready && onANode(old):
+		case ready && r.Desired == 0:
 			tell(false, "StageReady", fmt.Sprintf("stage %s is applied", r.Name))
-		case works:
+		case ready:
 			tell(false, "StageReady", fmt.Sprintf("stage %s is ready on %d of %d nodes", r.Name, r.Ready, r.Desired))
+		case r.State == old.State:
 		case r.State == model.Failed:
 			tell(true, "StageFailed", atStage(r))
 		case r.State == model.Progressing && model.Works(old.State):
@@ -41,6 +42,12 @@ func (w *walk) events() []model.Event {
 		w.tellCondition(tell, c, *old)
 	}
 	return out
+}
+
+// onANode reports whether a stage works, and on a node that is ready if it has nodes. One whose agents
+// only wait works without such a node.
+func onANode(s model.StageStatus) bool {
+	return model.Works(s.State) && (s.Ready > 0 || s.Desired == 0)
 }
 
 // tellCondition tells that a condition has changed, unless a stage has said so.

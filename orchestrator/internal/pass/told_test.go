@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,6 +114,35 @@ func TestEventsTellWhatChanged(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("events are %q, want %q", got, want)
+	}
+}
+
+// A stage may open the gate before it is ready on a node: its agents wait, or the API server tells of
+// its pods before it tells of its DaemonSet.
+func TestAStageIsToldToBeReadyOnceItIsOnANode(t *testing.T) {
+	w := healthy(2)
+	w.breaks("device-plugin", 2, model.Pod{Phase: "Running", Reason: "NotReady"})
+	w.daemonSet("device-plugin").Ready = 1
+	told := func() (out []string) {
+		plan := w.next()
+		for _, e := range plan.Events {
+			if e.Reason == "StageReady" && strings.Contains(e.Message, "device-plugin") {
+				out = append(out, e.Message)
+			}
+		}
+		w.publish(t, plan)
+		return out
+	}
+	first := told()
+	if got := w.state.Policy.Status.Stages[2]; got.State != model.RollingOut || got.Ready != 0 {
+		t.Fatalf("the stage is %+v", got)
+	}
+	if len(first) > 0 {
+		t.Errorf("without a ready node, the events are %q", first)
+	}
+	w.state.Pods = w.state.Pods[1:]
+	if got, want := told(), []string{"stage device-plugin is ready on 1 of 2 nodes"}; !slices.Equal(got, want) {
+		t.Errorf("with a ready node, the events are %q, want %q", got, want)
 	}
 }
 
