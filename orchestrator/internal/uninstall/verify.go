@@ -2,16 +2,16 @@
 package uninstall
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/validation"
@@ -85,26 +85,14 @@ func ofNode(o *unstructured.Unstructured, agents cluster.Managers) ([]string, er
 		if !agents.Include(entry.Manager) || entry.FieldsV1 == nil {
 			continue
 		}
-		var fields struct {
-			Metadata struct {
-				Labels      keys `json:"f:labels"`
-				Annotations keys `json:"f:annotations"`
-			} `json:"f:metadata"`
-			Status struct {
-				Conditions keys `json:"f:conditions"`
-			} `json:"f:status"`
-		}
-		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
+		var fields fieldpath.Set
+		if err := fields.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())); err != nil {
 			return nil, fmt.Errorf("read the managed fields of node %s: %w", o.GetName(), err)
 		}
-		for label := range fields.Metadata.Labels {
-			what["label "+label] = true
-		}
-		for annotation := range fields.Metadata.Annotations {
-			what["annotation "+annotation] = true
-		}
-		for condition := range fields.Status.Conditions {
-			what["condition "+condition] = true
+		for path := range fields.All() {
+			if line := written(path); line != "" {
+				what[line] = true
+			}
 		}
 	}
 	var lines []string
@@ -114,27 +102,19 @@ func ofNode(o *unstructured.Unstructured, agents cluster.Managers) ([]string, er
 	return lines, nil
 }
 
-// keys are those of a map of managed fields (API reference, FieldsV1): f:NAME for the key of a map,
-// and k:{"type":"NAME"} for a condition. "." is the map itself.
-type keys map[string]bool
-
-func (k *keys) UnmarshalJSON(text []byte) error {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(text, &all); err != nil {
-		return err
+// written returns what a path of a Node's fields is below, if that goes with what wrote it: "label NAME".
+func written(path fieldpath.Path) string {
+	if len(path) < 3 {
+		return ""
 	}
-	*k = keys{}
-	for key := range all {
-		if name, ok := strings.CutPrefix(key, "f:"); ok {
-			(*k)[name] = true
-		}
-		if of, ok := strings.CutPrefix(key, "k:"); ok {
-			var condition struct{ Type string }
-			if err := json.Unmarshal([]byte(of), &condition); err != nil {
-				return err
-			}
-			(*k)[condition.Type] = true
-		}
+	name, key := path[2].FieldName, path[2].Key
+	switch in := path[:2].String(); {
+	case in == ".metadata.labels" && name != nil:
+		return "label " + *name
+	case in == ".metadata.annotations" && name != nil:
+		return "annotation " + *name
+	case in == ".status.conditions" && key != nil && len(*key) > 0:
+		return fmt.Sprintf("condition %v", (*key)[0].Value.Unstructured()) // Its key is the type.
 	}
-	return nil
+	return ""
 }
