@@ -6,6 +6,7 @@
 package model
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -77,6 +78,9 @@ type Stage struct {
 	// Validations are the pods that have to succeed before the next stage starts.
 	Validations []Check
 }
+
+// Chart returns the name of the stage's chart.
+func (s Stage) Chart() string { return strings.TrimSuffix(s.Name, "/"+s.Pool) }
 
 // Check is a validation that follows a stage.
 type Check struct {

@@ -222,17 +222,9 @@ func have(n int) string {
 // example feature discovery for a driver, holds up only those.
 func (w *walk) needed(i int) bool {
 	for _, later := range w.stages[i+1:] {
-		if later.Pool == w.stages[i].Pool && slices.Contains(later.Needs, chart(w.stages[i])) {
+		if later.Pool == w.stages[i].Pool && slices.Contains(later.Needs, w.stages[i].Chart()) {
 			return true
 		}
 	}
 	return false
-}
-
-// chart returns the name of a stage's chart.
-func chart(st model.Stage) string {
-	if st.Pool == "" {
-		return st.Name
-	}
-	return st.Name[:len(st.Name)-len(st.Pool)-len("/")]
 }

@@ -113,7 +113,7 @@ func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
 // noNodes returns why a cluster without GPU nodes is not ready, and what to check.
 func (w *walk) noNodes() (reason, message string) {
 	for i, r := range w.results {
-		if chart(w.stages[i]) == "feature-discovery" && r.Desired > 0 {
+		if w.stages[i].Chart() == "feature-discovery" && r.Desired > 0 {
 			return model.ReasonNoGPUNodes, fmt.Sprintf("no GPU node found: feature discovery looked at %d nodes; check that it runs on the nodes with GPUs "+
 				"(nodeSelector, tolerations and affinity of presence), and that they show one (lspci -d 10de:)", r.Ready)
 		}

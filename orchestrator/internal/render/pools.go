@@ -44,7 +44,7 @@ func Stages(cfg Config) ([]model.Stage, error) {
 	if base, err = alone(others); err != nil {
 		return nil, err
 	}
-	order, all := []string{}, map[string][]model.Stage{}
+	var all []model.Stage
 	var errs []error
 	for i, p := range list {
 		stages, err := pooled(cfg, placed, shared, list[:i], p)
@@ -52,24 +52,21 @@ func Stages(cfg Config) ([]model.Stage, error) {
 			errs = append(errs, fmt.Errorf("%s, pool %s: %w", pools.Key, p.Name, err))
 		}
 		for _, st := range stages {
-			chart := st.Name
 			errs = append(errs, join(&st, p, base))
 			st.PoolOrder = i
-			order = append(order, chart)
-			all[chart] = append(all[chart], st)
+			all = append(all, st)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return interleave(base, order, all), nil
+	return interleave(base, all), nil
 }
 
 // chartsOf are the values of charts that pools place, by their keys.
 type chartsOf map[string]chartValues
 
 type chartValues struct {
-	name string
 	// affinity is the default.
 	affinity map[string]any
 	// placed says whether the chart has an affinity.
@@ -90,7 +87,7 @@ func split(stages []model.Stage) (placed chartsOf, shared map[string]string, err
 			continue
 		}
 		affinity, ok := c.Values["affinity"].(map[string]any)
-		placed[key] = chartValues{st.Name, affinity, ok}
+		placed[key] = chartValues{affinity, ok}
 	}
 	return placed, shared, nil
 }
@@ -160,8 +157,7 @@ func pooled(cfg Config, placed chartsOf, shared map[string]string, before []pool
 // join makes a stage one of a pool. Objects that the other nodes have too are left to these,
 // such as the RuntimeClass nvidia.
 func join(st *model.Stage, p pools.Pool, base []model.Stage) error {
-	chart := st.Name
-	st.Name, st.Pool, st.NodeSelector = chart+"/"+p.Name, p.Name, p.NodeSelector
+	st.Name, st.Pool, st.NodeSelector = st.Name+"/"+p.Name, p.Name, p.NodeSelector
 	var errs []error
 	st.Objects = slices.DeleteFunc(st.Objects, func(o *unstructured.Unstructured) bool {
 		other := findIn(base, model.RefOf(o))
@@ -201,16 +197,17 @@ func equal(a, b *unstructured.Unstructured) bool {
 
 // interleave puts the stages of pools behind those of the other nodes. A stage that only pools
 // have comes last, in their order.
-func interleave(base []model.Stage, order []string, pooled map[string][]model.Stage) []model.Stage {
+func interleave(base, pooled []model.Stage) []model.Stage {
 	var all []model.Stage
 	for _, st := range base {
 		all = append(all, st)
-		all = append(all, pooled[st.Name]...)
-		delete(pooled, st.Name)
+		pooled = slices.DeleteFunc(pooled, func(p model.Stage) bool {
+			behind := p.Chart() == st.Name
+			if behind {
+				all = append(all, p)
+			}
+			return behind
+		})
 	}
-	for _, chart := range order {
-		all = append(all, pooled[chart]...)
-		delete(pooled, chart)
-	}
-	return all
+	return append(all, pooled...)
 }
