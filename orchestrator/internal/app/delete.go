@@ -102,7 +102,7 @@ func deletePolicies(ctx context.Context, s settings, client *cluster.Client, log
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	o := observe.New(observe.Config{Client: client, Log: log})
+	o := observe.New(client, log)
 	defer o.Wait()
 	done := make(chan struct{})
 	go func() {

@@ -17,7 +17,6 @@ import (
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/controller"
 	"outrigger.dev/orchestrator/internal/lease"
-	"outrigger.dev/orchestrator/internal/metrics"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/render"
@@ -35,7 +34,6 @@ type operator struct {
 	controller *controller.Controller
 	observer   *observe.Observer
 	waiting    *pace.Readiness
-	metrics    *metrics.Recorder
 	log        *slog.Logger
 }
 
@@ -46,18 +44,18 @@ func newOperator(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		return nil, err
 	}
 	o := connect(s, client, log)
-	return &agent.Agent{Run: o.run, Ready: o.ready, Collectors: []prometheus.Collector{o.metrics}}, nil
+	return &agent.Agent{Run: o.run, Ready: o.ready, Collectors: []prometheus.Collector{o.controller.Metrics}}, nil
 }
 
 // connect returns the operator of a cluster.
 func connect(s settings, client *cluster.Client, log *slog.Logger) *operator {
 	o := &operator{
-		settings: s, client: client, log: log, metrics: metrics.New(time.Now),
+		settings: s, client: client, log: log,
 		waiting: pace.NewReadiness(errors.New("waiting for the Lease " + lease.Name)),
 	}
-	o.observer = observe.New(observe.Config{Client: client, Log: log})
+	o.observer = observe.New(client, log)
 	o.controller = controller.New(controller.Config{
-		Client: client, Observer: o.observer, Render: o.render, Metrics: o.metrics, Log: log,
+		Client: client, Observer: o.observer, Render: o.render, Log: log,
 		Policies: &controller.InCluster{Client: client, Observer: o.observer, Log: log},
 	})
 	return o

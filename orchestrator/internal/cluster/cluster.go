@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
@@ -30,12 +31,16 @@ const (
 	requestsAtOnce    = 100
 )
 
+const protobuf = "application/vnd.kubernetes.protobuf"
+
 // Client is a client of one cluster. It is safe for concurrent use.
 type Client struct {
 	// REST is how to connect, for watches.
 	REST     *rest.Config
 	Dynamic  dynamic.Interface
 	Metadata metadata.Interface
+	// Typed is for kinds of which there are many objects: it gets them in protobuf.
+	Typed kubernetes.Interface
 
 	discovery discovery.CachedDiscoveryInterface
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
@@ -74,17 +79,16 @@ func New(rc *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	if c.Dynamic, err = dynamic.NewForConfigAndClient(rc, http); err != nil {
+	typed := rest.CopyConfig(rc)
+	typed.ContentType, typed.AcceptContentTypes = protobuf, protobuf+",application/json"
+	var errs [3]error
+	c.Dynamic, errs[0] = dynamic.NewForConfigAndClient(rc, http)
+	c.Metadata, errs[1] = metadata.NewForConfigAndClient(rc, http)
+	c.Typed, errs[2] = kubernetes.NewForConfigAndClient(typed, http)
+	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	if c.Metadata, err = metadata.NewForConfigAndClient(rc, http); err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
-	}
-	d, err := discovery.NewDiscoveryClientForConfigAndClient(rc, http)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
-	}
-	c.discovery = memory.NewMemCacheClient(d)
+	c.discovery = memory.NewMemCacheClient(c.Typed.Discovery())
 	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)
 	return c, nil
 }

@@ -136,7 +136,8 @@ func (c *Client) Delete(ctx context.Context, r model.Ref, uid types.UID) error {
 	return nil
 }
 
-// Patch merges a patch into an object, or into its subresource: "status" or "".
+// Patch changes an object, or its subresource: "status" or "". A list is a JSON patch, and anything else is
+// merged into the object.
 func (c *Client) Patch(ctx context.Context, r model.Ref, subresource string, patch any) (*unstructured.Unstructured, error) {
 	resource, err := c.resource(r)
 	if err != nil {
@@ -146,11 +147,15 @@ func (c *Client) Patch(ctx context.Context, r model.Ref, subresource string, pat
 	if err != nil {
 		return nil, fmt.Errorf("encode patch of %s: %w", r, err)
 	}
+	kind := types.MergePatchType
+	if _, ok := patch.([]any); ok {
+		kind = types.JSONPatchType
+	}
 	var subresources []string
 	if subresource != "" {
 		subresources = []string{subresource}
 	}
-	o, err := resource.Patch(ctx, r.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: model.FieldManager}, subresources...)
+	o, err := resource.Patch(ctx, r.Name, kind, body, metav1.PatchOptions{FieldManager: model.FieldManager}, subresources...)
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", r, err)
 	}

@@ -61,8 +61,6 @@ type Config struct {
 	Observer *observe.Observer
 	Policies Policies
 	Render   Render
-	// Metrics is nil if nobody asks for them.
-	Metrics *metrics.Recorder
 	// Wrote is told of each object that was applied, as it is now, and with nil of each that is
 	// being deleted. It may be nil, as Passed may, which is told of each plan that was written.
 	Wrote  func(r model.Ref, now *unstructured.Unstructured)
@@ -74,7 +72,8 @@ type Config struct {
 type Controller struct {
 	cfg Config
 	// Ready says why the controller does not work, for /readyz.
-	Ready *pace.Readiness
+	Ready   *pace.Readiness
+	Metrics *metrics.Recorder
 
 	rendered rendered
 	// kubernetes is the version of the API server.
@@ -106,9 +105,6 @@ type failure struct {
 
 // New returns a Controller.
 func New(cfg Config) *Controller {
-	if cfg.Metrics == nil {
-		cfg.Metrics = metrics.New(time.Now)
-	}
 	if cfg.Wrote == nil {
 		cfg.Wrote = func(model.Ref, *unstructured.Unstructured) {}
 	}
@@ -116,7 +112,7 @@ func New(cfg Config) *Controller {
 		cfg.Passed = func(model.State, model.Plan) {}
 	}
 	return &Controller{
-		cfg: cfg, Ready: pace.NewReadiness(errors.New("the first pass has not ended")), failures: map[model.Ref]*failure{},
+		cfg: cfg, Ready: pace.NewReadiness(errors.New("the first pass has not ended")), Metrics: metrics.New(time.Now), failures: map[model.Ref]*failure{},
 		budget: pace.Budget{Burst: statusBurst, Every: statusEvery}, repairs: repairs{},
 		retry: pace.Backoff{First: first, Most: most},
 	}
@@ -178,7 +174,7 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if !ok {
-		c.cfg.Metrics.NoPolicy()
+		c.Metrics.NoPolicy()
 		return 0, nil
 	}
 	if err := c.askVersion(ctx); err != nil {
@@ -199,12 +195,15 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 	}
 	now := time.Now()
 	state := c.cfg.Observer.State(policy, now)
-	state.Failures = c.texts()
+	state.Failures = map[model.Ref]string{}
+	for r, f := range c.failures {
+		state.Failures[r] = f.text
+	}
 	c.repairs.observe(state)
 	plan := pass.Next(c.rendered.stages, state, validation.Next)
 	c.took = time.Since(now)
 	in, err := c.write(ctx, state, plan)
-	c.cfg.Metrics.Passed(plan.Status, time.Since(now), err)
+	c.Metrics.Passed(plan.Status, time.Since(now), err)
 	if err == nil {
 		c.cfg.Passed(state, plan)
 	}
@@ -243,12 +242,4 @@ func (c *Controller) render(p model.Policy) {
 	// A new policy may have mended what failed, or may adopt.
 	clear(c.failures)
 	clear(c.repairs)
-}
-
-func (c *Controller) texts() map[model.Ref]string {
-	texts := make(map[model.Ref]string, len(c.failures))
-	for r, f := range c.failures {
-		texts[r] = f.text
-	}
-	return texts
 }

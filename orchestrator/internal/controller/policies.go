@@ -79,28 +79,8 @@ func (c *InCluster) ignore(ctx context.Context, p model.Policy, older string) er
 
 // Publish implements Policies.
 func (c *InCluster) Publish(ctx context.Context, p model.Policy, s model.Status) error {
-	return c.patch(ctx, p, "status", map[string]any{"status": replaced(s)})
-}
-
-// replaced returns a status as a merge patch that also removes what it does not have.
-func replaced(s model.Status) map[string]any {
-	patch := map[string]any{
-		"state": s.State, "observedGeneration": s.ObservedGeneration, "gpuNodes": s.GPUNodes, "readyNodes": s.ReadyNodes,
-		"conditions": nil, "stages": nil, "problems": nil, "inventory": nil,
-	}
-	if len(s.Conditions) > 0 {
-		patch["conditions"] = s.Conditions
-	}
-	if len(s.Stages) > 0 {
-		patch["stages"] = s.Stages
-	}
-	if len(s.Problems) > 0 {
-		patch["problems"] = s.Problems
-	}
-	if len(s.Inventory) > 0 {
-		patch["inventory"] = s.Inventory
-	}
-	return patch
+	// Not a merge patch, which leaves what the status does not have any more.
+	return c.patch(ctx, p, "status", []any{map[string]any{"op": "add", "path": "/status", "value": s}})
 }
 
 func (c *InCluster) finalizers(ctx context.Context, p model.Policy, finalizers []string) error {

@@ -41,7 +41,7 @@ func (r *rig) writeAs(manager string, o *unstructured.Unstructured) {
 func (r *rig) run(client *cluster.Client, policies func(*observe.Observer) controller.Policies, desired controller.Render) *controller.Controller {
 	r.Helper()
 	log := slog.New(slog.DiscardHandler)
-	o := observe.New(observe.Config{Client: client, Log: log})
+	o := observe.New(client, log)
 	c := controller.New(controller.Config{Client: client, Observer: o, Policies: policies(o), Render: desired, Log: log})
 	ctx, cancel := context.WithCancel(r.Context())
 	ended := make(chan struct{})

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -23,7 +24,7 @@ func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) 
 	switch {
 	case changed && (!listed || outline(s.Policy.Status) != outline(plan.Status) || c.budget.Spend(s.Now)):
 		err := c.cfg.Policies.Publish(ctx, s.Policy, plan.Status)
-		if c.cfg.Metrics.Wrote("status", err); err != nil {
+		if c.Metrics.Wrote("status", err); err != nil {
 			return 0, err
 		}
 		c.cfg.Policies.Report(ctx, s.Policy, plan.Events)
@@ -61,21 +62,25 @@ func outline(s model.Status) string {
 // writeObjects writes the objects of a plan. What failed before is left alone until its delay is
 // over. It returns after which time to try again, 0 if nothing failed.
 func (c *Controller) writeObjects(ctx context.Context, s model.State, plan model.Plan) time.Duration {
-	failed := map[string]bool{}
+	failed, about := map[string]bool{}, map[model.Ref]bool{}
 	for _, a := range plan.Apply {
+		r := model.RefOf(a.Object)
+		about[r] = true
 		// The objects of a stage build on each other.
-		if failed[a.Stage] || c.repairs.hold(model.RefOf(a.Object), a.Hash, s.Now) {
-			continue
+		if !failed[a.Stage] && !c.repairs.hold(r, a.Hash, s.Now) {
+			failed[a.Stage] = !c.try("apply", r, a.Hash, s.Now, func() error { return c.apply(ctx, s, a) })
 		}
-		failed[a.Stage] = !c.try("apply", model.RefOf(a.Object), a.Hash, s.Now, func() error { return c.apply(ctx, s, a) })
 	}
 	for _, o := range plan.Create {
-		c.try("create", model.RefOf(o), "", s.Now, func() error { return c.cfg.Client.Create(ctx, o) })
+		r := model.RefOf(o)
+		about[r] = true
+		c.try("create", r, "", s.Now, func() error { return c.cfg.Client.Create(ctx, o) })
 	}
 	for _, seen := range plan.Delete {
+		about[seen.Ref] = true
 		c.try("delete", seen.Ref, "", s.Now, func() error { return c.remove(ctx, s.Policy, seen) })
 	}
-	c.drop(plan)
+	maps.DeleteFunc(c.failures, func(r model.Ref, _ *failure) bool { return !about[r] })
 	var in time.Duration
 	for _, f := range c.failures {
 		in = model.Soonest(in, max(time.Until(f.at), pause))
@@ -126,7 +131,7 @@ func (c *Controller) try(verb string, r model.Ref, hash string, now time.Time, w
 		return false
 	}
 	err := write()
-	c.cfg.Metrics.Wrote(verb, err)
+	c.Metrics.Wrote(verb, err)
 	if err == nil {
 		delete(c.failures, r)
 		return true
@@ -143,23 +148,4 @@ func (c *Controller) try(verb string, r model.Ref, hash string, now time.Time, w
 	}
 	f.text, f.at = err.Error(), time.Now().Add(in)
 	return false
-}
-
-// drop forgets failures of objects that no plan is about any more.
-func (c *Controller) drop(plan model.Plan) {
-	about := map[model.Ref]bool{}
-	for _, a := range plan.Apply {
-		about[model.RefOf(a.Object)] = true
-	}
-	for _, o := range plan.Create {
-		about[model.RefOf(o)] = true
-	}
-	for _, s := range plan.Delete {
-		about[s.Ref] = true
-	}
-	for r := range c.failures {
-		if !about[r] {
-			delete(c.failures, r)
-		}
-	}
 }

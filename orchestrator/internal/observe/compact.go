@@ -2,7 +2,6 @@ package observe
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -95,12 +94,6 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 		n.Allocatable[o.interned.of(string(name))] = quantity.Value()
 	}
 	return n, true
-}
-
-func sameNode(a, b model.Node) bool {
-	return a.Name == b.Name && a.Schedulable == b.Schedulable && a.NotReady == b.NotReady &&
-		a.GPUReady == b.GPUReady && a.Reason == b.Reason && a.Message == b.Message && a.Since.Equal(b.Since) &&
-		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Allocatable, b.Allocatable)
 }
 
 // pod returns what is kept of a Pod: nothing if it is a ready one of a DaemonSet, or of neither a

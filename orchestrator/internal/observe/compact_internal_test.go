@@ -100,7 +100,7 @@ func TestPod(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, keep := New(Config{}).pod(newPod(c.change))
+			got, keep := New(nil, nil).pod(newPod(c.change))
 			if keep == c.drop {
 				t.Fatalf("kept: %t", keep)
 			}
@@ -125,7 +125,7 @@ func TestNode(t *testing.T) {
 		{Type: "GPUReady", Status: corev1.ConditionFalse, Reason: "DriverMissing", Message: "no driver", LastTransitionTime: created},
 	}
 	in.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8"), "cpu": resource.MustParse("2")}
-	o := New(Config{})
+	o := New(nil, nil)
 	o.labels = []string{"pool"}
 	got, keep := o.node(in)
 	want := model.Node{

@@ -14,25 +14,20 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/pkg/pace"
 )
-
-// Config says what to observe.
-type Config struct {
-	Client *cluster.Client
-	Log    *slog.Logger
-}
 
 // Observer observes a cluster. Its methods are safe for concurrent use, except that one goroutine
 // calls Follow.
 type Observer struct {
-	cfg Config
+	client *cluster.Client
+	log    *slog.Logger
 	// Changed has a signal when something has changed.
 	Changed chan struct{}
 	running sync.WaitGroup
@@ -50,6 +45,8 @@ type Observer struct {
 	// pods are by namespace.
 	pods    map[string]*table[model.Pod]
 	objects map[place]*table[seen]
+	// lists are all tables, by what they have.
+	lists map[string][]list
 	// applied are the objects that this process has applied.
 	applied map[model.Ref]record
 	// errs say what cannot be watched, by its name.
@@ -69,12 +66,15 @@ func (p place) isDaemonSets() bool {
 	return p.gvr == appsv1.SchemeGroupVersion.WithResource("daemonsets")
 }
 
+// selector selects the orchestrator's objects.
+const selector = render.ManagedBy + "=" + model.FieldManager
+
 // New returns an Observer, which observes nothing yet.
-func New(cfg Config) *Observer {
+func New(client *cluster.Client, log *slog.Logger) *Observer {
 	return &Observer{
-		cfg: cfg, Changed: make(chan struct{}, 1), interned: interned{},
+		client: client, log: log, Changed: make(chan struct{}, 1), interned: interned{},
 		pods: map[string]*table[model.Pod]{}, objects: map[place]*table[seen]{},
-		applied: map[model.Ref]record{}, errs: map[string]error{},
+		lists: map[string][]list{}, applied: map[model.Ref]record{}, errs: map[string]error{},
 	}
 }
 
@@ -83,11 +83,9 @@ func (o *Observer) signal() { pace.Signal(o.Changed) }
 // Follow starts to observe the nodes with these labels besides those of the agents, and the kinds
 // of these objects with their pods, until ctx ends. What is observed already goes on.
 func (o *Observer) Follow(ctx context.Context, refs []model.Ref, labels []string) error {
-	if err := o.followNodes(ctx, labels); err != nil {
-		return err
-	}
+	o.followNodes(ctx, labels)
 	for _, r := range refs {
-		gvr, namespaced, err := o.cfg.Client.Mapping(r)
+		gvr, namespaced, err := o.client.Mapping(r)
 		if no := (*cluster.NoKindError)(nil); errors.As(err, &no) {
 			continue // Applying the object names the cause.
 		}
@@ -101,17 +99,15 @@ func (o *Observer) Follow(ctx context.Context, refs []model.Ref, labels []string
 		if o.objects[p] != nil {
 			continue
 		}
-		if err := o.followPlace(ctx, p); err != nil {
-			return err
-		}
+		o.followPlace(ctx, p)
 	}
 	return nil
 }
 
 // followNodes watches nodes. It lists them again if other labels are to be kept.
-func (o *Observer) followNodes(ctx context.Context, labels []string) error {
+func (o *Observer) followNodes(ctx context.Context, labels []string) {
 	if o.nodes != nil && slices.Equal(labels, o.labels) {
-		return nil
+		return
 	}
 	if o.stopNodes != nil {
 		o.stopNodes()
@@ -120,32 +116,33 @@ func (o *Observer) followNodes(ctx context.Context, labels []string) error {
 	o.texts.Lock()
 	o.labels = labels
 	o.texts.Unlock()
-	nodes := newTable(o, o.node, sameNode)
+	nodes := newTable(o, "nodes", o.node, equal[model.Node])
 	o.mu.Lock()
 	o.nodes = nodes
+	o.lists["nodes"] = []list{nodes}
 	o.mu.Unlock()
-	return o.typed(ctx, kind{gvr: corev1.SchemeGroupVersion.WithResource("nodes"), object: &corev1.Node{}}, nodes)
+	watchInto(ctx, o.client.Typed.CoreV1().Nodes(), nodes)
 }
 
 // followPlace watches the objects in a place, and the pods of DaemonSets.
-func (o *Observer) followPlace(ctx context.Context, p place) error {
-	t := newTable(o, func(m metav1.Object) (seen, bool) { return newSeen(p, m), true }, sameSeen)
-	t.removed = o.forget
-	pods := newTable(o, o.pod, func(a, b model.Pod) bool { return a == b })
+func (o *Observer) followPlace(ctx context.Context, p place) {
+	t := newTable(o, p.gvr.Resource, func(m metav1.Object) (seen, bool) { return newSeen(p, m), true }, sameSeen)
+	t.removed, t.selector = o.forget, selector
 	o.mu.Lock()
 	o.objects[p] = t
-	if p.isDaemonSets() {
-		o.pods[p.namespace] = pods
-	}
+	o.lists[t.name] = append(o.lists[t.name], t)
 	o.mu.Unlock()
 	if !p.isDaemonSets() {
-		o.metadata(ctx, p, t)
-		return nil
+		watchInto(ctx, o.client.Metadata.Resource(p.gvr).Namespace(p.namespace), t)
+		return
 	}
-	if err := o.typed(ctx, kind{p.gvr, p.namespace, selector, &appsv1.DaemonSet{}}, t); err != nil {
-		return err
-	}
-	return o.typed(ctx, kind{corev1.SchemeGroupVersion.WithResource("pods"), p.namespace, "", &corev1.Pod{}}, pods)
+	pods := newTable(o, "pods", o.pod, equal[model.Pod])
+	o.mu.Lock()
+	o.pods[p.namespace] = pods
+	o.lists["pods in "+p.namespace] = []list{pods}
+	o.mu.Unlock()
+	watchInto(ctx, o.client.Typed.AppsV1().DaemonSets(p.namespace), t)
+	watchInto(ctx, o.client.Typed.CoreV1().Pods(p.namespace), pods)
 }
 
 // Listed returns nil if all that is followed is known, and otherwise what is not, and why.
@@ -155,22 +152,11 @@ func (o *Observer) Listed() error {
 	for _, name := range slices.Sorted(maps.Keys(o.errs)) {
 		return fmt.Errorf("watch %s: %w", name, o.errs[name])
 	}
-	waits := map[string]bool{}
-	if o.policies != nil {
-		waits["clusterpolicies"] = !o.policies.listed
-	}
-	if o.nodes != nil {
-		waits["nodes"] = !o.nodes.listed
-	}
-	for namespace, t := range o.pods {
-		waits["pods in "+namespace] = !t.listed
-	}
-	for p, t := range o.objects {
-		waits[p.gvr.Resource] = waits[p.gvr.Resource] || !t.listed
-	}
-	for _, name := range slices.Sorted(maps.Keys(waits)) {
-		if waits[name] {
-			return fmt.Errorf("the API server has not listed the %s yet", name)
+	for _, name := range slices.Sorted(maps.Keys(o.lists)) {
+		for _, t := range o.lists[name] {
+			if !t.listed() {
+				return fmt.Errorf("the API server has not listed the %s yet", name)
+			}
 		}
 	}
 	return nil

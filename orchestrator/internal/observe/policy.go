@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,16 +27,22 @@ const (
 
 // FollowPolicies starts to observe the ClusterPolicies until ctx ends.
 func (o *Observer) FollowPolicies(ctx context.Context) error {
-	gvr, _, err := o.cfg.Client.Mapping(cluster.PolicyRef(""))
+	gvr, _, err := o.client.Mapping(cluster.PolicyRef(""))
 	if err != nil {
 		return err
 	}
-	policies := newTable(o, o.policy, func(a, b model.Policy) bool { return reflect.DeepEqual(a, b) })
+	policies := newTable(o, gvr.Resource, func(in metav1.Object) (model.Policy, bool) {
+		policy, ok := in.(*unstructured.Unstructured)
+		if !ok {
+			return model.Policy{}, false
+		}
+		return PolicyOf(policy), true
+	}, equal[model.Policy])
 	o.mu.Lock()
 	o.policies = policies
+	o.lists[gvr.Resource] = []list{policies}
 	o.mu.Unlock()
-	resource := o.cfg.Client.Dynamic.Resource(gvr)
-	reflectInto(ctx, o, source[*unstructured.UnstructuredList]{"clusterpolicies", "", resource.List, resource.Watch, &unstructured.Unstructured{}}, policies)
+	watchInto(ctx, o.client.Dynamic.Resource(gvr), policies)
 	return nil
 }
 
@@ -53,14 +58,6 @@ func (o *Observer) Policies() []model.Policy {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
 	})
 	return all
-}
-
-func (o *Observer) policy(object metav1.Object) (model.Policy, bool) {
-	in, ok := object.(*unstructured.Unstructured)
-	if !ok {
-		return model.Policy{}, false
-	}
-	return PolicyOf(in), true
 }
 
 // PolicyOf returns what a ClusterPolicy says. Of a status that cannot be read, it has the inventory.

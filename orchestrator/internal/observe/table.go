@@ -1,9 +1,9 @@
 package observe
 
 import (
-	"fmt"
-	"sync"
+	"reflect"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 )
@@ -11,49 +11,50 @@ import (
 // table is the store of a Reflector. It keeps a compact value of each object that matters, and
 // nothing of the others.
 type table[T any] struct {
-	mu *sync.Mutex
+	o *Observer
+	// name is the resource, and selector selects its objects by their labels.
+	name, selector string
 	// compact returns what to keep of an object, and whether to keep it.
 	compact func(metav1.Object) (T, bool)
 	// equal reports whether a change does not matter.
 	equal func(a, b T) bool
-	// changed is called after a change that matters, under mu.
-	changed func()
 	// removed is called when an object is gone, under mu; version is that of the cluster then.
 	removed func(value T, version string)
 
 	// rows are never changed, only replaced: states share them.
 	rows map[string]*T
-	// listed is set once the table has all objects.
-	listed bool
+	// complete is set once the table has all objects.
+	complete bool
 }
 
-func newTable[T any](o *Observer, compact func(metav1.Object) (T, bool), equal func(a, b T) bool) *table[T] {
-	return &table[T]{
-		mu: &o.mu, compact: compact, equal: equal, changed: o.signal, removed: func(T, string) {}, rows: map[string]*T{},
-	}
+// equal reports whether two values are the same in all fields.
+func equal[T any](a, b T) bool { return reflect.DeepEqual(a, b) }
+
+func newTable[T any](o *Observer, name string, compact func(metav1.Object) (T, bool), equal func(a, b T) bool) *table[T] {
+	return &table[T]{o: o, name: name, compact: compact, equal: equal, removed: func(T, string) {}, rows: map[string]*T{}}
 }
 
-// row is what Transformer makes of an object, so that a list of many is never held whole.
+// list is a table of any kind.
+type list interface{ listed() bool }
+
+// row is what Transformer makes of an object, so that a list of many is never held whole. Its value
+// is nil if the object does not matter.
 type row[T any] struct {
-	key   string
-	value T
-	keep  bool
+	key, version string
+	value        *T
 }
-
-func key(o metav1.Object) string { return o.GetNamespace() + "/" + o.GetName() }
 
 func (t *table[T]) row(object any) (row[T], error) {
 	if r, ok := object.(row[T]); ok {
 		return r, nil
 	}
-	o, ok := object.(metav1.Object)
-	if !ok {
-		return row[T]{}, fmt.Errorf("a watch delivered a %T", object)
+	in, err := meta.Accessor(object)
+	if err != nil {
+		return row[T]{}, err
 	}
-	value, keep := t.compact(o)
-	r := row[T]{value: value, keep: keep}
-	if keep {
-		r.key = key(o)
+	r := row[T]{key: in.GetNamespace() + "/" + in.GetName(), version: in.GetResourceVersion()}
+	if value, keep := t.compact(in); keep {
+		r.value = &value
 	}
 	return r, nil
 }
@@ -65,26 +66,11 @@ func (t *table[T]) Transformer() cache.TransformFunc {
 
 // Add implements cache.ReflectorStore.
 func (t *table[T]) Add(object any) error {
-	o, ok := object.(metav1.Object)
-	if !ok {
-		return fmt.Errorf("a watch delivered a %T", object)
+	r, err := t.row(object)
+	if err == nil {
+		t.put(r)
 	}
-	value, keep := t.compact(o)
-	k := key(o)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before, had := t.rows[k]
-	switch {
-	case keep:
-		// A change that does not matter can have a new version.
-		t.rows[k] = &value
-	case had:
-		delete(t.rows, k)
-	}
-	if keep != had || keep && !t.equal(*before, value) {
-		t.changed()
-	}
-	return nil
+	return err
 }
 
 // Update implements cache.ReflectorStore.
@@ -92,18 +78,29 @@ func (t *table[T]) Update(object any) error { return t.Add(object) }
 
 // Delete implements cache.ReflectorStore.
 func (t *table[T]) Delete(object any) error {
-	o, ok := object.(metav1.Object)
-	if !ok {
-		return fmt.Errorf("a watch delivered a %T", object)
+	r, err := t.row(object)
+	if err == nil {
+		r.value = nil
+		t.put(r)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if before, had := t.rows[key(o)]; had {
-		delete(t.rows, key(o))
-		t.removed(*before, o.GetResourceVersion())
-		t.changed()
+	return err
+}
+
+func (t *table[T]) put(r row[T]) {
+	t.o.mu.Lock()
+	defer t.o.mu.Unlock()
+	before := t.rows[r.key]
+	switch {
+	case r.value != nil:
+		// A change that does not matter can have a new version.
+		t.rows[r.key] = r.value
+	case before != nil:
+		delete(t.rows, r.key)
+		t.removed(*before, r.version)
 	}
-	return nil
+	if (before == nil) != (r.value == nil) || before != nil && !t.equal(*before, *r.value) {
+		t.o.signal()
+	}
 }
 
 // Replace implements cache.ReflectorStore.
@@ -114,21 +111,24 @@ func (t *table[T]) Replace(objects []any, version string) error {
 		if err != nil {
 			return err
 		}
-		if r.keep {
-			rows[r.key] = &r.value
+		if r.value != nil {
+			rows[r.key] = r.value
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for k, before := range t.rows {
-		if _, ok := rows[k]; !ok {
+	t.o.mu.Lock()
+	defer t.o.mu.Unlock()
+	for key, before := range t.rows {
+		if rows[key] == nil {
 			t.removed(*before, version)
 		}
 	}
-	t.rows, t.listed = rows, true
-	t.changed()
+	t.rows, t.complete = rows, true
+	t.o.signal()
 	return nil
 }
 
 // Resync implements cache.ReflectorStore.
 func (*table[T]) Resync() error { return nil }
+
+// listed reports whether the table has all objects.
+func (t *table[T]) listed() bool { return t.complete }

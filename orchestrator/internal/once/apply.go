@@ -18,7 +18,7 @@ import (
 	"outrigger.dev/orchestrator/internal/render"
 )
 
-// Apply describes one application of stages.
+// Apply is one application of stages: for the controller, a policy that values files describe.
 type Apply struct {
 	Store   Store
 	Release string
@@ -33,8 +33,15 @@ type Apply struct {
 	// Out gets a line for each object and, with Wait, for each change of a stage.
 	Out io.Writer
 
-	// live holds those objects that exist, and are the orchestrator's or will be.
-	live map[model.Ref]*unstructured.Unstructured
+	// live holds those objects that exist, and are the orchestrator's or will be, to tell what changes.
+	live   map[model.Ref]*unstructured.Unstructured
+	policy model.Policy
+	// stays are objects that left the values and are not deleted.
+	stays []model.Ref
+	// left is that of the last plan.
+	left []string
+	// end ends the controller, with err.
+	end func(err error)
 }
 
 // Run applies all objects in order, and returns the last status. It changes nothing if an object
@@ -55,26 +62,20 @@ func (a *Apply) Run(ctx context.Context, log *slog.Logger) (model.Status, error)
 			return model.Status{}, err
 		}
 	}
-	f := a.file(before)
-	err = f.run(ctx, log)
-	return f.policy.Status, err
-}
-
-// file returns the policy that is applied.
-func (a *Apply) file(before Record) *file {
-	f := &file{store: a.Store, stages: slices.Clone(a.Stages), live: a.live, out: a.Out, policy: model.Policy{
-		Name: a.Release, Release: a.Release, Generation: before.Status.ObservedGeneration + 1, Adopt: a.Adopt, Ungated: !a.Wait,
-		Status: before.Status,
-	}}
+	a.policy = model.Policy{
+		Name: a.Release, Release: a.Release, Generation: before.Status.ObservedGeneration + 1, Adopt: a.Adopt, Ungated: !a.Wait, Status: before.Status,
+	}
 	if !a.Wait {
-		for i := range f.stages {
-			f.stages[i].Validations = nil
+		a.Stages = slices.Clone(a.Stages)
+		for i := range a.Stages {
+			a.Stages[i].Validations = nil
 		}
 	}
 	if !a.Prune {
-		f.policy.Status.Inventory, f.stays = a.split(before.Status.Inventory)
+		a.policy.Status.Inventory, a.stays = a.split(before.Status.Inventory)
 	}
-	return f
+	err = a.work(ctx, log)
+	return a.policy.Status, err
 }
 
 // split returns which objects of an inventory the stages have, and which they do not have.
@@ -119,14 +120,14 @@ func Delete(ctx context.Context, store Store, out io.Writer, log *slog.Logger) (
 	if err != nil {
 		return nil, err
 	}
-	f := &file{store: store, out: out, policy: model.Policy{
+	a := &Apply{Store: store, Out: out, policy: model.Policy{
 		Name: rec.Release, Generation: rec.Status.ObservedGeneration, Deleting: true, Status: rec.Status,
 	}}
 	if len(rec.Status.Inventory) == 0 {
 		return nil, store.Delete(ctx)
 	}
-	if err = f.run(ctx, log); err != nil {
+	if err = a.work(ctx, log); err != nil {
 		err = fmt.Errorf("delete what apply has applied: %w", err)
 	}
-	return f.left, err
+	return a.left, err
 }

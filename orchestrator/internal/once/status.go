@@ -17,7 +17,7 @@ import (
 // of validations are those that the record has.
 func Status(ctx context.Context, store Store, rec Record, log *slog.Logger) (model.Status, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	o := observe.New(observe.Config{Client: store.Client, Log: log})
+	o := observe.New(store.Client, log)
 	defer o.Wait()
 	defer cancel()
 	if err := o.Follow(ctx, rec.Status.Inventory, nil); err != nil {
