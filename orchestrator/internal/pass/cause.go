@@ -39,7 +39,7 @@ type cause struct {
 // podCause returns why a pod of a DaemonSet is not ready. An agent that runs and waits has no
 // word for it in the API: the node's GPUReady has.
 func (x *index) podCause(p *model.Pod) cause {
-	node := x.nodes[p.Node]
+	node := cmp.Or(x.nodes[p.Node], &model.Node{Name: p.Node})
 	at := fmt.Sprintf("-n %s %s", p.Namespace, p.Name)
 	c := cause{word: p.Reason, kind: fails, message: withoutBackOff(p.Message), since: p.Since}
 	switch p.Reason {

@@ -11,9 +11,8 @@ import (
 
 // index finds pods and nodes by their names, and collects causes.
 type index struct {
-	now  time.Time
-	pods map[owner][]*model.Pod
-	// nodes are those with a pod that is not ready.
+	now      time.Time
+	pods     map[owner][]*model.Pod
 	nodes    map[string]*model.Node
 	problems map[key]*problem
 	// troubled are the nodes with a pod that is not ready.
@@ -41,20 +40,12 @@ func newIndex(s model.State) *index {
 		if p.Of == "" {
 			o := owner{p.Namespace, p.Owner}
 			x.pods[o] = append(x.pods[o], p)
-			x.nodes[p.Node] = nil
 		}
 	}
 	for _, n := range s.Nodes {
-		if _, ok := x.nodes[n.Name]; ok {
-			x.nodes[n.Name] = n
-		}
+		x.nodes[n.Name] = n
 		if n.HasGPU() {
 			x.gpus++
-		}
-	}
-	for name, n := range x.nodes {
-		if n == nil {
-			x.nodes[name] = &model.Node{Name: name}
 		}
 	}
 	return x

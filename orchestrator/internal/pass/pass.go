@@ -35,7 +35,6 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 		stages, s.Policy.Refused = nil, ""
 	}
 	stages = slices.DeleteFunc(slices.Clone(stages), isEmpty)
-	s.Policy.Status.Inventory = renamed(s.Policy.Status.Inventory, stages)
 	w := &walk{
 		state: s, stages: stages, validate: validate, closed: map[string]string{}, applied: map[model.Ref]applied{},
 		last: map[string]model.StageStatus{}, index: newIndex(s), overlaps: pools.Overlaps(poolsOf(stages), s.Nodes),

@@ -7,62 +7,45 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// renamed returns an inventory with the versions that stages now have of the same objects.
-func renamed(inventory []model.Ref, stages []model.Stage) []model.Ref {
-	now := map[model.Ref]model.Ref{}
-	for _, st := range stages {
-		for _, object := range st.Objects {
-			ref := model.RefOf(object)
-			now[ref.WithoutVersion()] = ref
-		}
-	}
-	listed := map[model.Ref]bool{}
-	var out []model.Ref
-	for _, ref := range inventory {
-		if desired, ok := now[ref.WithoutVersion()]; ok {
-			ref = desired
-		}
-		if !listed[ref] {
-			listed[ref] = true
-			out = append(out, ref)
-		}
-	}
-	return out
-}
-
 // prune adds to the plan what has left the policy, in reverse order of the inventory, and returns
 // the new inventory. Workloads go first: the rest, with their rights, goes once they have ended. While
 // a stage cannot be rendered, nothing goes, because what it desires is not known.
 func (w *walk) prune() []model.Ref {
-	desired := map[model.Ref]bool{}
+	// Stages may have another version of the kind of an object that is listed.
+	desired := map[model.Ref]model.Ref{}
 	complete := w.state.Policy.Refused == ""
 	for _, st := range w.stages {
 		complete = complete && st.Refused == ""
 		for _, object := range st.Objects {
-			desired[model.RefOf(object)] = true
+			ref := model.RefOf(object)
+			desired[ref.WithoutVersion()] = ref
 		}
 	}
 	var keep []model.Ref
 	var leaving []model.Seen
+	listed := map[model.Ref]bool{}
 	for _, ref := range w.state.Policy.Status.Inventory {
+		now, isDesired := desired[ref.WithoutVersion()]
+		if isDesired {
+			ref = now
+		}
 		seen, there := w.state.Objects[ref]
 		switch {
-		case !there && !desired[ref] && complete:
+		case listed[ref]:
+			continue
+		case !there && !isDesired && complete:
 			continue // It is gone.
 		case there && !seen.Ours:
 			continue // Somebody else has it now.
-		case !desired[ref] && complete && there && (w.state.Policy.Deleting || !Stays(ref)):
+		case !isDesired && complete && there && (w.state.Policy.Deleting || !Stays(ref)):
 			leaving = append(leaving, seen)
 		}
+		listed[ref] = true
 		keep = append(keep, ref)
 	}
 	if complete {
 		w.plan.Delete = append(w.plan.Delete, w.leave(leaving)...)
 		w.plan.Delete = append(w.plan.Delete, w.leftovers()...)
-	}
-	listed := map[model.Ref]bool{}
-	for _, ref := range keep {
-		listed[ref] = true
 	}
 	for _, a := range w.plan.Apply {
 		if ref := model.RefOf(a.Object); !listed[ref] {

@@ -1,6 +1,10 @@
 package pass
 
-import "outrigger.dev/orchestrator/internal/model"
+import (
+	"slices"
+
+	"outrigger.dev/orchestrator/internal/model"
+)
 
 // The states of a validation that this package tells apart.
 const (
@@ -8,32 +12,29 @@ const (
 	failure = "Failed"
 )
 
-// known returns what the published status says about the validations of a stage, by name.
-func (w *walk) known(st model.Stage) map[string]model.ValidationStatus {
-	known := map[string]model.ValidationStatus{}
-	for _, v := range w.last[st.Name].Validations {
-		known[v.Name] = v
-	}
-	return known
-}
-
 // validated sets the validations of a stage and, if its DaemonSets are ready, its state. It
 // reports whether all validations have passed or were skipped. With drive they go on, one after
 // the other; otherwise the result is what is known.
 func (w *walk) validated(r *result, st model.Stage, drive bool) bool {
-	known := w.known(st)
+	known := w.last[st.Name].Validations
 	passed := true
 	for _, check := range st.Validations {
-		now, ok := known[check.Name]
+		last := model.ValidationStatus{Name: check.Name}
+		at := slices.IndexFunc(known, func(v model.ValidationStatus) bool { return v.Name == check.Name })
+		if at >= 0 {
+			last = known[at]
+		}
+		now := last
 		if passed && drive {
-			now.Name = check.Name
-			now = w.check(st, check, now)
-		} else if !ok {
+			now = w.check(st, check, last)
+		} else if at < 0 {
 			passed = false
 			continue
 		}
 		r.Validations = append(r.Validations, now)
-		if now.State == running && w.repeats(st, check, known[check.Name]) {
+		// One that has had a result for this stage as it is may be repeated, for example because no GPU
+		// was free. The stage stays ready meanwhile.
+		if now.State == running && model.Works(w.last[st.Name].State) && (last.State == running || last.Of == check.Of) {
 			continue
 		}
 		if passed && r.State == model.Ready {
@@ -44,12 +45,6 @@ func (w *walk) validated(r *result, st model.Stage, drive bool) bool {
 		r.State, r.Message = model.Validating, "not validated yet"
 	}
 	return passed
-}
-
-// repeats reports whether a validation that runs has had a result for this stage as it is, and
-// is repeated, for example because no GPU was free. The stage stays ready meanwhile.
-func (w *walk) repeats(st model.Stage, check model.Check, last model.ValidationStatus) bool {
-	return model.Works(w.last[st.Name].State) && (last.State == running || last.Of == check.Of)
 }
 
 // check lets one validation go on.
