@@ -67,11 +67,11 @@ func commands() []*cli.Command {
 }
 
 func renderCommand(c *cli.Context) error {
-	stages, err := read(c).stages(c.String(flagKubernetes))
+	list, err := stages(c, c.String(flagKubernetes))
 	if err != nil {
 		return err
 	}
-	for _, s := range stages {
+	for _, s := range list {
 		for _, o := range s.Objects {
 			text, err := yaml.Marshal(o.Object)
 			if err != nil {
@@ -86,8 +86,7 @@ func renderCommand(c *cli.Context) error {
 }
 
 func applyCommand(c *cli.Context) error {
-	s := read(c)
-	store, log, err := s.open(c)
+	store, log, err := open(c)
 	if err != nil {
 		return err
 	}
@@ -98,12 +97,12 @@ func applyCommand(c *cli.Context) error {
 	if err := unowned(c.Context, store.Client); err != nil {
 		return err
 	}
-	stages, err := s.stages(version)
+	list, err := stages(c, version)
 	if err != nil {
 		return err
 	}
 	a := &once.Apply{
-		Store: store, Release: s.release, Stages: stages, Out: c.App.Writer,
+		Store: store, Release: c.String(flagRelease), Stages: list, Out: c.App.Writer,
 		Adopt: c.Bool(flagAdopt), Prune: c.Bool(flagPrune), Wait: c.Bool(flagWait),
 	}
 	if c.Bool(flagDryRun) {
@@ -121,7 +120,7 @@ func applyCommand(c *cli.Context) error {
 
 // statusCommand prints the status of the ClusterPolicy in effect, or else of what apply has applied.
 func statusCommand(c *cli.Context) error {
-	store, log, err := read(c).open(c)
+	store, log, err := open(c)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,7 @@ import (
 // deleteCommand deletes all ClusterPolicies and what apply has applied. Helm runs it before it
 // deletes the orchestrator.
 func deleteCommand(c *cli.Context) error {
-	s := read(c)
-	store, log, err := s.open(c)
+	store, log, err := open(c)
 	if err != nil {
 		return err
 	}
@@ -34,7 +33,7 @@ func deleteCommand(c *cli.Context) error {
 		return err
 	}
 	var left []string
-	err = deletePolicies(ctx, s, store.Client, log)
+	err = deletePolicies(ctx, store, log)
 	if err == nil {
 		left, err = once.Delete(ctx, store, c.App.Writer, log)
 	}
@@ -97,7 +96,8 @@ func kept(ctx context.Context, client *cluster.Client, own []model.Ref, out io.W
 
 // deletePolicies deletes all ClusterPolicies, and waits until the orchestrator has deleted what
 // they brought. If none works in the cluster, this process does its work.
-func deletePolicies(ctx context.Context, s settings, client *cluster.Client, log *slog.Logger) error {
+func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) error {
+	client := store.Client
 	if _, ok, err := inEffect(ctx, client); !ok || err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func deletePolicies(ctx context.Context, s settings, client *cluster.Client, log
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		work(ctx, s, client, log)
+		work(ctx, store, log)
 	}()
 	defer func() { cancel(); <-done }()
 	if err := o.FollowPolicies(ctx); err != nil {
@@ -136,10 +136,10 @@ func deletePolicies(ctx context.Context, s settings, client *cluster.Client, log
 }
 
 // work is the orchestrator until ctx ends, also after errors.
-func work(ctx context.Context, s settings, client *cluster.Client, log *slog.Logger) {
+func work(ctx context.Context, store once.Store, log *slog.Logger) {
 	backoff := pace.Backoff{First: time.Second, Most: 10 * time.Second}
 	for {
-		err := connect(s, client, log).run(ctx)
+		err := connect(store, log).run(ctx)
 		if ctx.Err() != nil {
 			return
 		}

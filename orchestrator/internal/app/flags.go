@@ -45,40 +45,29 @@ func flags() []cli.Flag {
 	}
 }
 
-// settings are what the flags of all commands say.
-type settings struct {
-	kubeconfig, namespace, release string
-	values                         []string
-}
-
-func read(c *cli.Context) settings {
-	return settings{
-		kubeconfig: c.String(flagKubeconfig), namespace: c.String(flagNamespace),
-		release: c.String(flagRelease), values: agent.Words(c, flagValues),
-	}
-}
-
 // open returns where the cluster has what apply has applied, and the log.
-func (s settings) open(c *cli.Context) (once.Store, *slog.Logger, error) {
+func open(c *cli.Context) (once.Store, *slog.Logger, error) {
 	log, err := agent.Logger(c)
 	if err != nil {
 		return once.Store{}, nil, err
 	}
-	client, err := cluster.Open(s.kubeconfig, name, log)
-	return once.Store{Client: client, Namespace: s.namespace}, log, err
+	client, err := cluster.Open(c.String(flagKubeconfig), name, log)
+	return once.Store{Client: client, Namespace: c.String(flagNamespace)}, log, err
 }
 
 // stages renders the values for a version of Kubernetes.
-func (s settings) stages(kubernetes string) ([]model.Stage, error) {
+func stages(c *cli.Context, kubernetes string) ([]model.Stage, error) {
 	values := map[string]any{}
-	for _, file := range s.values {
+	for _, file := range agent.Words(c, flagValues) {
 		more, err := readValues(file)
 		if err != nil {
 			return nil, err
 		}
 		values = loader.MergeMaps(values, more)
 	}
-	return render.Stages(render.Config{Name: s.release, Namespace: s.namespace, Kubernetes: kubernetes, Values: values})
+	return render.Stages(render.Config{
+		Name: c.String(flagRelease), Namespace: c.String(flagNamespace), Kubernetes: kubernetes, Values: values,
+	})
 }
 
 func readValues(file string) (map[string]any, error) {

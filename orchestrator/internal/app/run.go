@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/orchestrator/internal/lease"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/pace"
@@ -29,8 +30,7 @@ const established = 30 * time.Second
 
 // operator is the orchestrator as a controller.
 type operator struct {
-	settings   settings
-	client     *cluster.Client
+	store      once.Store
 	controller *controller.Controller
 	observer   *observe.Observer
 	waiting    *pace.Readiness
@@ -38,19 +38,19 @@ type operator struct {
 }
 
 func newOperator(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	s := read(c)
-	client, err := cluster.Open(s.kubeconfig, name, log)
+	client, err := cluster.Open(c.String(flagKubeconfig), name, log)
 	if err != nil {
 		return nil, err
 	}
-	o := connect(s, client, log)
+	o := connect(once.Store{Client: client, Namespace: c.String(flagNamespace)}, log)
 	return &agent.Agent{Run: o.run, Ready: o.ready, Collectors: []prometheus.Collector{o.controller.Metrics}}, nil
 }
 
 // connect returns the operator of a cluster.
-func connect(s settings, client *cluster.Client, log *slog.Logger) *operator {
+func connect(store once.Store, log *slog.Logger) *operator {
+	client := store.Client
 	o := &operator{
-		settings: s, client: client, log: log,
+		store: store, log: log,
 		waiting: pace.NewReadiness(errors.New("waiting for the Lease " + lease.Name)),
 	}
 	o.observer = observe.New(client, log)
@@ -75,7 +75,7 @@ func (o *operator) run(ctx context.Context) error {
 		return fmt.Errorf("name this process: %w", err)
 	}
 	id := fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano())
-	return lease.Run(ctx, o.client.REST, id, o.log, func(ctx context.Context) error {
+	return lease.Run(ctx, o.store.Client.REST, id, o.log, func(ctx context.Context) error {
 		o.waiting.Set(nil)
 		if err := o.install(ctx); err != nil {
 			return err
@@ -99,7 +99,7 @@ func (o *operator) install(ctx context.Context) error {
 	}
 	for _, crd := range crds {
 		// Helm installs it first, and never upgrades it.
-		if _, err := o.client.Apply(ctx, crd, cluster.Mode{Adopt: true}); err != nil {
+		if _, err := o.store.Client.Apply(ctx, crd, cluster.Mode{Adopt: true}); err != nil {
 			return err
 		}
 	}
@@ -107,8 +107,8 @@ func (o *operator) install(ctx context.Context) error {
 	defer cancel()
 	backoff := pace.Backoff{First: 50 * time.Millisecond, Most: time.Second}
 	for {
-		o.client.Refresh()
-		_, _, err := o.client.Mapping(cluster.PolicyRef(""))
+		o.store.Client.Refresh()
+		_, _, err := o.store.Client.Mapping(cluster.PolicyRef(""))
 		if err == nil {
 			return nil
 		}
@@ -123,6 +123,6 @@ func (o *operator) install(ctx context.Context) error {
 func (o *operator) render(p model.Policy, kubernetes string) ([]model.Stage, error) {
 	defer debug.FreeOSMemory()
 	return render.Stages(render.Config{
-		Name: p.Release, Namespace: o.settings.namespace, Kubernetes: kubernetes, Values: p.Values, Validate: p.Validate,
+		Name: p.Release, Namespace: o.store.Namespace, Kubernetes: kubernetes, Values: p.Values, Validate: p.Validate,
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/once"
 )
 
 // api returns a client of an API server that gives these answers, by method and path. It is asked to
@@ -83,7 +84,7 @@ func TestAnOrchestratorIsStoppedBeforeItsKindIsServed(t *testing.T) {
 			stop() // It has asked for its kind.
 		}
 	})
-	if err := connect(settings{}, client, slog.New(slog.DiscardHandler)).install(ctx); !errors.Is(err, context.Canceled) || !applied.Load() {
+	if err := connect(once.Store{Client: client}, slog.New(slog.DiscardHandler)).install(ctx); !errors.Is(err, context.Canceled) || !applied.Load() {
 		t.Errorf("install() = %v, applied %t, want %v", err, applied.Load(), context.Canceled)
 	}
 }
