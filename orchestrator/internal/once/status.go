@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/pass"
@@ -49,14 +47,7 @@ func Status(ctx context.Context, store Store, rec Record, log *slog.Logger) (mod
 			}
 		}
 	}
-	return pass.Next(stages, state, asRecorded).Status, nil
-}
-
-// asRecorded leaves a validation as it is: status runs none.
-func asRecorded(_ model.Check, _ model.State, last model.ValidationStatus) (
-	now model.ValidationStatus, create []*unstructured.Unstructured, remove []model.Seen, again time.Duration,
-) {
-	return last, nil, nil, 0
+	return pass.Next(stages, state, nil).Status, nil
 }
 
 // listed returns the stages of a record, with objects and validations of which only the names are

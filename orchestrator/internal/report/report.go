@@ -2,6 +2,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -15,19 +16,15 @@ import (
 // Write prints the stages, the problems with their fixes, and what is missing to be ready.
 func Write(w io.Writer, s model.Status) error {
 	var b strings.Builder
-	b.WriteString("STAGE\tSTATE\tNODES\tREADY\tFAILED\tWAITING\tVALIDATION\tMESSAGE\n")
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "STAGE\tSTATE\tNODES\tREADY\tFAILED\tWAITING\tVALIDATION\tMESSAGE")
 	for _, stage := range s.Stages {
-		fmt.Fprintf(&b, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", stage.Name, stage.State, stage.Desired, stage.Ready, stage.Failed, stage.Waiting,
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", stage.Name, stage.State, stage.Desired, stage.Ready, stage.Failed, stage.Waiting,
 			validations(stage.Validations), stage.Message)
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if _, err := io.WriteString(t, b.String()); err != nil {
-		return fmt.Errorf("print status: %w", err)
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print status: %w", err)
 	}
-	b.Reset()
 	fmt.Fprintf(&b, "\n%d of %d nodes with GPUs are ready for GPU pods.\n", s.ReadyNodes, s.GPUNodes)
 	if c := meta.FindStatusCondition(s.Conditions, model.ConditionReady); c != nil && c.Message != "" {
 		fmt.Fprintf(&b, "%s: %s\n", c.Reason, c.Message)
@@ -45,14 +42,11 @@ func Write(w io.Writer, s model.Status) error {
 }
 
 func validations(all []model.ValidationStatus) string {
-	if len(all) == 0 {
-		return "-"
-	}
 	var parts []string
 	for _, v := range all {
 		parts = append(parts, v.State)
 	}
-	return strings.Join(parts, ",")
+	return cmp.Or(strings.Join(parts, ","), "-")
 }
 
 func nodes(p model.Problem) string {
