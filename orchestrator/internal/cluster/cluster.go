@@ -15,7 +15,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
+	appsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
@@ -39,8 +40,9 @@ type Client struct {
 	REST     *rest.Config
 	Dynamic  dynamic.Interface
 	Metadata metadata.Interface
-	// Typed is for kinds of which there are many objects: it gets them in protobuf.
-	Typed kubernetes.Interface
+	// Core and Apps are for kinds of which there are many objects: they get these in protobuf. They are no
+	// typed clients, which would make the program larger by all their methods.
+	Core, Apps rest.Interface
 
 	discovery discovery.CachedDiscoveryInterface
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
@@ -81,14 +83,17 @@ func New(rc *rest.Config) (*Client, error) {
 	}
 	typed := rest.CopyConfig(rc)
 	typed.ContentType, typed.AcceptContentTypes = protobuf, protobuf+",application/json"
-	var errs [3]error
+	var errs [2]error
 	c.Dynamic, errs[0] = dynamic.NewForConfigAndClient(rc, http)
 	c.Metadata, errs[1] = metadata.NewForConfigAndClient(rc, http)
-	c.Typed, errs[2] = kubernetes.NewForConfigAndClient(typed, http)
-	if err := errors.Join(errs[:]...); err != nil {
+	core, noCore := corev1.NewForConfigAndClient(typed, http)
+	apps, noApps := appsv1.NewForConfigAndClient(typed, http)
+	kinds, noKinds := discovery.NewDiscoveryClientForConfigAndClient(rc, http)
+	if err := errors.Join(errs[0], errs[1], noCore, noApps, noKinds); err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	c.discovery = memory.NewMemCacheClient(c.Typed.Discovery())
+	c.Core, c.Apps = core.RESTClient(), apps.RESTClient()
+	c.discovery = memory.NewMemCacheClient(kinds)
 	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)
 	return c, nil
 }

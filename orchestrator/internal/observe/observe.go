@@ -121,7 +121,7 @@ func (o *Observer) followNodes(ctx context.Context, labels []string) {
 	o.nodes = nodes
 	o.lists["nodes"] = []list{nodes}
 	o.mu.Unlock()
-	watchInto(ctx, o.client.Typed.CoreV1().Nodes(), nodes)
+	watchTyped(ctx, nodes, o.client.Core, metav1.NamespaceAll)
 }
 
 // followPlace watches the objects in a place, and the pods of DaemonSets.
@@ -133,7 +133,8 @@ func (o *Observer) followPlace(ctx context.Context, p place) {
 	o.lists[t.name] = append(o.lists[t.name], t)
 	o.mu.Unlock()
 	if !p.isDaemonSets() {
-		watchInto(ctx, o.client.Metadata.Resource(p.gvr).Namespace(p.namespace), t)
+		from := o.client.Metadata.Resource(p.gvr).Namespace(p.namespace)
+		watchInto(ctx, t, from.List, from.Watch)
 		return
 	}
 	pods := newTable(o, "pods", o.pod, equal[model.Pod])
@@ -141,8 +142,8 @@ func (o *Observer) followPlace(ctx context.Context, p place) {
 	o.pods[p.namespace] = pods
 	o.lists["pods in "+p.namespace] = []list{pods}
 	o.mu.Unlock()
-	watchInto(ctx, o.client.Typed.AppsV1().DaemonSets(p.namespace), t)
-	watchInto(ctx, o.client.Typed.CoreV1().Pods(p.namespace), pods)
+	watchTyped(ctx, t, o.client.Apps, p.namespace)
+	watchTyped(ctx, pods, o.client.Core, p.namespace)
 }
 
 // Listed returns nil if all that is followed is known, and otherwise what is not, and why.

@@ -42,7 +42,8 @@ func (o *Observer) FollowPolicies(ctx context.Context) error {
 	o.policies = policies
 	o.lists[gvr.Resource] = []list{policies}
 	o.mu.Unlock()
-	watchInto(ctx, o.client.Dynamic.Resource(gvr), policies)
+	from := o.client.Dynamic.Resource(gvr)
+	watchInto(ctx, policies, from.List, from.Watch)
 	return nil
 }
 

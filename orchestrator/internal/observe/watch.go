@@ -7,8 +7,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -20,25 +22,27 @@ const (
 	pageSize = 500
 )
 
-// source lists and watches the objects of one kind, in one namespace or all.
-type source[L runtime.Object] interface {
-	List(ctx context.Context, options metav1.ListOptions) (L, error)
-	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+// watchTyped is watchInto for the objects of a group in one namespace, or all.
+func watchTyped[T any](ctx context.Context, t *table[T], group rest.Interface, namespace string) {
+	from := cache.NewListWatchFromClient(group, t.name, namespace, fields.Everything())
+	watchInto(ctx, t, from.ListWithContextFunc, from.WatchFuncWithContext)
 }
 
-// watchInto keeps a table up to date with the objects of a source until ctx ends, and notes
-// why that fails for Listed.
-func watchInto[L runtime.Object, T any](ctx context.Context, from source[L], t *table[T]) {
+// watchInto keeps a table up to date with what list and watch deliver until ctx ends, and notes why
+// they fail for Listed.
+func watchInto[L runtime.Object, T any](ctx context.Context, t *table[T],
+	list func(context.Context, metav1.ListOptions) (L, error), watches func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) {
 	r := cache.NewReflectorWithOptions(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = t.selector
-			objects, err := from.List(ctx, options)
+			objects, err := list(ctx, options)
 			t.o.note(t.name, err)
 			return objects, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.LabelSelector = t.selector
-			w, err := from.Watch(ctx, options)
+			w, err := watches(ctx, options)
 			t.o.note(t.name, err)
 			if err == nil {
 				t.o.connected()
