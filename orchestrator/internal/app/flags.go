@@ -9,6 +9,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"sigs.k8s.io/yaml"
 
+	"outrigger.dev/charts"
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/once"
@@ -65,9 +66,9 @@ func stages(c *cli.Context, kubernetes string) ([]model.Stage, error) {
 		}
 		values = loader.MergeMaps(values, more)
 	}
-	return render.Stages(render.Config{
+	return render.Stages(render.Config{Release: charts.Release{
 		Name: c.String(flagRelease), Namespace: c.String(flagNamespace), Kubernetes: kubernetes, Values: values,
-	})
+	}})
 }
 
 func readValues(file string) (map[string]any, error) {

@@ -122,7 +122,7 @@ func (o *operator) install(ctx context.Context) error {
 // until the policy changes.
 func (o *operator) render(p model.Policy, kubernetes string) ([]model.Stage, error) {
 	defer debug.FreeOSMemory()
-	return render.Stages(render.Config{
-		Name: p.Release, Namespace: o.store.Namespace, Kubernetes: kubernetes, Values: p.Values, Validate: p.Validate,
-	})
+	return render.Stages(render.Config{Validate: p.Validate, Release: charts.Release{
+		Name: p.Release, Namespace: o.store.Namespace, Kubernetes: kubernetes, Values: p.Values,
+	}})
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"outrigger.dev/charts"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/pools"
 	"outrigger.dev/orchestrator/internal/pools/poolstest"
@@ -40,7 +41,7 @@ func withPools(t *testing.T, text string) ([]model.Stage, error) {
 	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
 		t.Fatal(err)
 	}
-	return render.Stages(render.Config{Name: "outrigger", Namespace: "gpu-operator", Kubernetes: "v1.36.3", Values: values})
+	return render.Stages(render.Config{Release: charts.Release{Name: "outrigger", Namespace: "gpu-operator", Kubernetes: "v1.36.3", Values: values}})
 }
 
 // TestAPoolHasADriverOfItsOwn is for nodes with another distribution.

@@ -32,17 +32,10 @@ const onNodes = "outrigger.dev/validate-nodes"
 // defaultTimeout bounds a pod of a validation whose template has no activeDeadlineSeconds.
 const defaultTimeout = 5 * time.Minute
 
-// Config says what to render.
+// Config says what to render: objects are named as in a Helm release of the name, and the namespace is
+// the operator's.
 type Config struct {
-	// Name is that of the release or policy: objects are named as in a Helm release of
-	// this name.
-	Name string
-	// Namespace is the operator's.
-	Namespace string
-	// Kubernetes is the version of the cluster: "v1.36.3".
-	Kubernetes string
-	// Values are those of the chart outrigger.
-	Values map[string]any
+	charts.Release
 	// Validate is Policy.Validate.
 	Validate string
 }
@@ -50,9 +43,7 @@ type Config struct {
 // alone returns the stages in order, with the validations that follow them. Errors are
 // those of the charts: they name the path of a value that is not accepted.
 func alone(cfg Config) ([]model.Stage, error) {
-	rendered, err := charts.Stages(charts.Release{
-		Name: cfg.Name, Namespace: cfg.Namespace, Kubernetes: cfg.Kubernetes, Values: cfg.Values,
-	})
+	rendered, err := charts.Stages(cfg.Release)
 	if err != nil {
 		return nil, err
 	}

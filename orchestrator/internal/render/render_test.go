@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"outrigger.dev/charts"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/render"
 )
 
 func config(values map[string]any) render.Config {
-	return render.Config{Name: "gpu", Namespace: "gpu-operator", Kubernetes: "v1.36.0", Values: values}
+	return render.Config{Release: charts.Release{Name: "gpu", Namespace: "gpu-operator", Kubernetes: "v1.36.0", Values: values}}
 }
 
 func stages(t *testing.T, values map[string]any) []model.Stage {
