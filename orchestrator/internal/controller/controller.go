@@ -150,9 +150,7 @@ func (c *Controller) wait(ctx context.Context, in time.Duration, failed bool) bo
 	}
 	var timer <-chan time.Time
 	if in > 0 {
-		t := time.NewTimer(max(0, in-least))
-		defer t.Stop()
-		timer = t.C
+		timer = time.After(max(0, in-least))
 	}
 	changed := c.cfg.Observer.Changed
 	if failed {
@@ -215,16 +213,12 @@ func (c *Controller) askVersion(ctx context.Context) error {
 	if !c.cfg.Observer.Reconnected() && c.kubernetes != "" {
 		return nil
 	}
-	version, err := c.cfg.Client.Version(ctx)
-	if err != nil {
-		c.kubernetes = ""
-		return err
-	}
-	if c.kubernetes != version {
+	before := c.kubernetes
+	var err error
+	if c.kubernetes, err = c.cfg.Client.Version(ctx); err == nil && c.kubernetes != before {
 		c.cfg.Client.Refresh()
 	}
-	c.kubernetes = version
-	return nil
+	return err
 }
 
 // render brings c.rendered up to date.
