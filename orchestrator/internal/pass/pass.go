@@ -90,6 +90,12 @@ type result struct {
 	missing int
 }
 
+// stops sets the state of a stage after which none may start, and reports that.
+func (r *result) stops(state, message, reason string) bool {
+	r.State, r.Message, r.reason = state, message, reason
+	return false
+}
+
 // stage returns the result of one stage, adds what it needs to the plan, and closes the gate
 // for those after it unless it works on a node.
 func (w *walk) stage(i int) result {
@@ -129,16 +135,14 @@ func (w *walk) complete(r *result, seen observed) {
 func (w *walk) decide(r *result, st model.Stage, seen observed, needed bool) bool {
 	r.reason = model.ReasonOperandNotReady
 	if st.Refused != "" {
-		r.State, r.Message, r.reason = model.Failed, st.Refused, model.ReasonValuesRefused
-		return false
+		return r.stops(model.Failed, st.Refused, model.ReasonValuesRefused)
 	}
 	todo := w.objects(st)
 	before, last := w.closed[st.Pool], w.last[st.Name]
 	keep := todo.unknown && !opens(last.State)
 	switch {
 	case before != "" && todo.changed:
-		r.State, r.Message = model.Pending, "waits for the stage "+before
-		return false
+		return r.stops(model.Pending, "waits for the stage "+before, r.reason)
 	case before != "" && keep:
 		w.keep(r, st, last)
 		return false
@@ -149,21 +153,17 @@ func (w *walk) decide(r *result, st model.Stage, seen observed, needed bool) boo
 		w.validated(r, st, false)
 		return false
 	case todo.conflict != "":
-		r.State, r.Message, r.reason = model.Failed, todo.conflict, model.ReasonReconcileFailed
-		return false
+		return r.stops(model.Failed, todo.conflict, model.ReasonReconcileFailed)
 	}
 	w.plan.Apply = append(w.plan.Apply, todo.apply...)
 	w.plan.Events = append(w.plan.Events, todo.events...)
 	switch {
 	case todo.failure != "":
-		r.State, r.Message, r.reason = model.Failed, todo.failure, model.ReasonReconcileFailed
-		return false
+		return r.stops(model.Failed, todo.failure, model.ReasonReconcileFailed)
 	case todo.deleting != "":
-		r.State, r.Message = model.Progressing, todo.deleting
-		return false
+		return r.stops(model.Progressing, todo.deleting, r.reason)
 	case todo.changed:
-		r.State, r.Message = model.Progressing, "its objects are being applied"
-		return false
+		return r.stops(model.Progressing, "its objects are being applied", r.reason)
 	case keep:
 		w.keep(r, st, last)
 		return false
@@ -187,8 +187,7 @@ func (w *walk) keep(r *result, st model.Stage, last model.StageStatus) {
 func (w *walk) judge(r *result, st model.Stage, seen observed, needed bool) bool {
 	switch {
 	case !seen.current:
-		r.State, r.Message = model.Progressing, "the DaemonSet controller has not seen the last change yet"
-		return false
+		return r.stops(model.Progressing, "the DaemonSet controller has not seen the last change yet", r.reason)
 	case seen.daemonSets > 0 && r.Desired == 0:
 		r.State, r.Message = model.NothingToDo, "no node matches its nodeSelector and affinity"
 		if w.index.gpus > 0 {

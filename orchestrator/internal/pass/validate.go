@@ -64,13 +64,11 @@ func (w *walk) check(st model.Stage, check model.Check, last model.ValidationSta
 func judgeValidation(r *result, v model.ValidationStatus) bool {
 	switch v.State {
 	case running:
-		r.State, r.Message = model.Validating, words(v.Name+" is running", v.Message)
+		return r.stops(model.Validating, words(v.Name+" is running", v.Message), r.reason)
 	case failure:
-		r.State, r.Message, r.reason = model.Failed, words(v.Name+" failed", v.Message), model.ReasonValidationFailed
-	default:
-		return true
+		return r.stops(model.Failed, words(v.Name+" failed", v.Message), model.ReasonValidationFailed)
 	}
-	return false
+	return true
 }
 
 // words joins what happened and why.
