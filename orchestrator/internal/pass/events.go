@@ -9,29 +9,25 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// events returns what has changed since the published status: stages, validations that ended,
+// events adds to the plan what has changed since the published status: stages, validations that ended,
 // and the conditions. One change is one event: a condition says only what no stage has said.
-func (w *walk) events() []model.Event {
-	var out []model.Event
-	tell := func(warning bool, reason, message string) {
-		out = append(out, model.Event{Warning: warning, Reason: reason, Message: line(message, maxMessage)})
-	}
+func (w *walk) events() {
 	for _, r := range w.results {
 		old := w.last[r.Name]
 		for _, v := range r.Validations {
-			tellValidation(tell, v, old.Validations)
+			w.tellValidation(v, old.Validations)
 		}
 		switch ready := onANode(r.StageStatus); {
 		case ready && onANode(old):
 		case ready && r.Desired == 0:
-			tell(false, "StageReady", fmt.Sprintf("stage %s is applied", r.Name))
+			w.tell(false, "StageReady", fmt.Sprintf("stage %s is applied", r.Name))
 		case ready:
-			tell(false, "StageReady", fmt.Sprintf("stage %s is ready on %d of %d nodes", r.Name, r.Ready, r.Desired))
+			w.tell(false, "StageReady", fmt.Sprintf("stage %s is ready on %d of %d nodes", r.Name, r.Ready, r.Desired))
 		case r.State == old.State:
 		case r.State == model.Failed:
-			tell(true, "StageFailed", atStage(r))
+			w.tell(true, "StageFailed", atStage(r))
 		case r.State == model.Progressing && model.Works(old.State):
-			tell(false, "StageProgressing", atStage(r))
+			w.tell(false, "StageProgressing", atStage(r))
 		}
 	}
 	for _, c := range w.plan.Status.Conditions {
@@ -39,9 +35,12 @@ func (w *walk) events() []model.Event {
 		if old == nil {
 			old = &metav1.Condition{Status: metav1.ConditionUnknown}
 		}
-		w.tellCondition(tell, c, *old)
+		w.tellCondition(c, *old)
 	}
-	return out
+}
+
+func (w *walk) tell(warning bool, reason, message string) {
+	w.plan.Events = append(w.plan.Events, model.Event{Warning: warning, Reason: reason, Message: line(message, maxMessage)})
 }
 
 // onANode reports whether a stage works, and on a node that is ready if it has nodes. One whose agents
@@ -51,26 +50,26 @@ func onANode(s model.StageStatus) bool {
 }
 
 // tellCondition tells that a condition has changed, unless a stage has said so.
-func (w *walk) tellCondition(tell func(bool, string, string), c, old metav1.Condition) {
+func (w *walk) tellCondition(c, old metav1.Condition) {
 	isTrue, ready := c.Status == metav1.ConditionTrue, c.Type == model.ConditionReady
 	switch {
 	case old.Status == c.Status && (isTrue || old.Reason == c.Reason):
 	case ready && isTrue:
-		tell(false, "Ready", c.Message)
+		w.tell(false, "Ready", c.Message)
 	case c.Reason == model.ReasonDeleting:
-		tell(false, c.Reason, c.Message)
+		w.tell(false, c.Reason, c.Message)
 	case c.Reason == model.ReasonNoGPUNodes, c.Reason == model.ReasonLabelsMissing, c.Reason == model.ReasonNodesNotReady,
 		ready && w.state.Policy.Refused != "":
-		tell(true, c.Reason, c.Message)
+		w.tell(true, c.Reason, c.Message)
 	case c.Reason == model.ReasonNodesFailed:
-		tell(true, "Degraded", c.Message)
+		w.tell(true, "Degraded", c.Message)
 	case c.Reason == model.ReasonNoFailure && old.Status == metav1.ConditionTrue:
-		tell(false, "Recovered", c.Message)
+		w.tell(false, "Recovered", c.Message)
 	}
 }
 
 // tellValidation tells that a validation has ended.
-func tellValidation(tell func(bool, string, string), v model.ValidationStatus, published []model.ValidationStatus) {
+func (w *walk) tellValidation(v model.ValidationStatus, published []model.ValidationStatus) {
 	for _, old := range published {
 		if old.Name == v.Name && old.State == v.State && old.Of == v.Of {
 			return
@@ -79,5 +78,5 @@ func tellValidation(tell func(bool, string, string), v model.ValidationStatus, p
 	if v.State == running || v.State == "" {
 		return
 	}
-	tell(v.State == failure, "Validation"+v.State, words(v.Name, v.Message))
+	w.tell(v.State == failure, "Validation"+v.State, words(v.Name, v.Message))
 }

@@ -48,7 +48,7 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 		}
 	}
 	w.plan.Status = w.status()
-	w.plan.Events = append(w.plan.Events, w.events()...)
+	w.events()
 	w.plan.Again = w.index.again
 	return w.plan
 }
