@@ -19,8 +19,8 @@ const (
 	// giveUp is how long leash waits for a call that its caller no longer needs. It
 	// is short enough for an agent to stop in time.
 	giveUp = 800 * time.Millisecond
-	// A wait for an event is interrupted at most this many times, with this pause in
-	// between. One interrupt suffices, unless it arrives before the thread waits.
+	// A wait for an event is interrupted this many times, with this pause in between, before
+	// leash looks what else is in flight. One interrupt suffices, unless it arrives before the thread waits.
 	interrupts     = 10
 	interruptPause = 2 * time.Millisecond
 )
@@ -175,10 +175,9 @@ func leash[T any](calls *inFlight, end <-chan struct{}, f func() (T, error)) (T,
 		return value, err
 	case <-end:
 	}
-	calls.interrupt(done)
-	tick := time.NewTicker(giveUp)
-	defer tick.Stop()
+	patience := time.Now().Add(giveUp)
 	for {
+		calls.interrupt(done)
 		select {
 		case <-done:
 			return value, err
@@ -187,9 +186,7 @@ func leash[T any](calls *inFlight, end <-chan struct{}, f func() (T, error)) (T,
 		if calls.waiting() {
 			return none, errLeft
 		}
-		select {
-		case <-done:
-		case <-tick.C:
+		if time.Now().After(patience) {
 			if err := calls.hangs(giveUp); err != nil {
 				return none, err
 			}
