@@ -174,7 +174,7 @@ func (t *transaction) rollBack(ctx context.Context, u unit) Outcome {
 	pause := pace.Backoff{First: t.cfg.Patience / 10, Most: t.cfg.Patience}
 	for try := 0; try < rollbacks && outcome != RolledBack; try++ {
 		if try > 0 {
-			pause.Pause(t.patient) // after a SIGTERM, the next try is at once
+			t.wait(&pause)
 		}
 		if try > 0 && ctx.Err() != nil {
 			break
@@ -226,13 +226,16 @@ func (t *transaction) resetUnit(ctx context.Context, u unit) {
 	}
 }
 
+// wait waits for the next attempt. After a SIGTERM, that is at once, and false is returned.
+func (t *transaction) wait(b *pace.Backoff) bool { return b.Pause(t.patient) }
+
 // retry calls do until it succeeds, fails for another reason than being busy, or the
 // patience is over.
 func (t *transaction) retry(do func() error, busy func(error) bool) error {
 	pause := pace.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 	for until := time.Now().Add(t.cfg.Patience); ; {
 		err := do()
-		if err == nil || !busy(err) || time.Now().After(until) || !pause.Pause(t.patient) {
+		if err == nil || !busy(err) || time.Now().After(until) || !t.wait(&pause) {
 			return err
 		}
 	}
