@@ -69,3 +69,26 @@ func TestUnreadableInventoryStopsAll(t *testing.T) {
 		t.Error("the policy is gone before what it had applied")
 	}
 }
+
+// The pass that deletes the last object publishes that, and lets the policy go.
+func TestAPolicyGoesWithItsLastStatus(t *testing.T) {
+	r := &rig{clustertest.New(t)}
+	r.Create(laxCRD())
+	ref := cluster.PolicyRef("cluster-policy")
+	r.Create(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": ref.APIVersion, "kind": ref.Kind,
+		"metadata": map[string]any{"name": ref.Name, "finalizers": []any{"outrigger.dev/cleanup"}},
+	}})
+	r.Delete(ref)
+	p := observe.PolicyOf(r.Get(ref))
+	in := &controller.InCluster{Client: r.Client, Log: slog.New(slog.DiscardHandler)}
+	if err := in.Publish(t.Context(), p, model.Status{State: model.StateNotReady}); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Gone(t.Context(), p); err != nil {
+		t.Error(err)
+	}
+	if r.Get(ref) != nil {
+		t.Error("the policy is left")
+	}
+}
