@@ -1,0 +1,57 @@
+package apply_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/pkg/devnode"
+)
+
+// The device nodes of new MIG devices are there when the change is made, though nobody else makes them.
+func TestDeviceNodesAreMade(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes device nodes")
+	}
+	r := newRig(t, "--gpus=1", "--model=h100-80")
+	dev := t.TempDir()
+	a, err := apply.New(apply.Config{
+		Session: r.session, StateDir: filepath.Join(r.dir, "state"), Reset: r, Limit: limit, Sys: filepath.Join(r.node.Root, "sys"),
+		Devices: devnode.Config{Proc: filepath.Join(r.node.Root, "proc"), Dev: dev, Char: filepath.Join(dev, "char")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The /proc of the node shows what this process has changed after the next command of gpu-sim.
+	for _, layout := range []string{"3g.40gb", "3g.40gb 1g.10gb"} {
+		if _, err := a.Apply(t.Context(), r.ask(map[int]string{0: layout})); err != nil {
+			t.Fatal(err)
+		}
+		if layout == "3g.40gb" {
+			r.run("set 0.temperature=40")
+		}
+	}
+	made, err := filepath.Glob(filepath.Join(dev, "nvidia-caps", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted, err := devnode.Driver(filepath.Join(r.node.Root, "proc")).GPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	caps := 0
+	for _, n := range wanted {
+		if filepath.Dir(n.Name) == "nvidia-caps" {
+			caps++
+			if !slices.Contains(made, filepath.Join(dev, n.Name)) {
+				t.Errorf("%s is missing", n.Name)
+			}
+		}
+	}
+	// Those of the GPU instance and of its compute instance, beside config and monitor.
+	if caps < 4 {
+		t.Errorf("the driver has %d capabilities, want 4", caps)
+	}
+}
