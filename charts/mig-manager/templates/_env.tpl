@@ -1,7 +1,6 @@
 {{- /* The names of the variables are those of NVIDIA's MIG manager, where it has them. */ -}}
 {{- define "mig-manager.env" -}}
-# PROC_ROOT: with the host's process IDs, the container's own /proc has all processes and the driver.
-{{ include "mig-manager.driver" (dict "root" . "template" "outrigger.driverEnv") | replace "/host/proc" "/proc" }}
+{{ include "mig-manager.driver" (dict "root" . "template" "outrigger.driverEnv") }}
 - name: STATE_DIR
   value: {{ .Values.stateDir | quote }}
 {{- if .Values.rbac.create }}

@@ -1,6 +1,10 @@
 {{- /* README.md, "Privileges and why", lists the reasons. */ -}}
 {{- define "mig-manager.volumeMounts" -}}
 {{ include "mig-manager.driver" (dict "root" . "template" "outrigger.driverMounts") }}
+# The numbers of device nodes.
+- name: proc-devices
+  mountPath: /host/proc/devices
+  readOnly: true
 - name: state
   mountPath: {{ .Values.stateDir }}
 # The folder, not the socket: the kubelet makes a new socket when it restarts.
@@ -31,6 +35,10 @@
 
 {{- define "mig-manager.volumes" -}}
 {{ include "mig-manager.driver" (dict "root" . "template" "outrigger.driverVolumes") }}
+- name: proc-devices
+  hostPath:
+    path: /proc/devices
+    type: File
 - name: state
   hostPath:
     path: {{ .Values.stateDir }}

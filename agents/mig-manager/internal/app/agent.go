@@ -105,7 +105,7 @@ func (r *running) config(c *cli.Context, host agent.Host) (_ manager.Config, err
 	applier, err := apply.New(apply.Config{
 		Session: session, StateDir: c.Path("state-dir"),
 		Reset:     apply.SMI{DriverRoot: r.driver.Root.CtrPath()},
-		Processes: apply.Processes{Proc: host.ProcRoot, PodLogs: c.Path("pod-logs-dir")},
+		Processes: apply.Processes{Driver: host.ProcRoot, PodLogs: c.Path("pod-logs-dir")},
 		Sys:       host.SysRoot, Board: knownBoard, Log: r.log,
 		Devices: devicesOf(host, r.driver.Root),
 	})

@@ -22,7 +22,7 @@ import (
 // is too.
 func (p Processes) open(g mig.GPU) []Holder {
 	proc := cmp.Or(p.Proc, "/proc")
-	is, err := driverproc.Root(proc).GPU(g.PCI.BusID)
+	is, err := driverproc.Root(cmp.Or(p.Driver, proc)).GPU(g.PCI.BusID)
 	if err != nil || is.Minor == driverproc.NoMinor {
 		return nil
 	}

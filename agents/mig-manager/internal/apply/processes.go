@@ -17,6 +17,8 @@ type Processes struct {
 	// Proc is the host's /proc, and PodLogs the kubelet's folder with the logs of pods. They
 	// are "/proc" and "/var/log/pods" by default.
 	Proc, PodLogs string
+	// Driver is where /proc has what the driver shows. By default, it is Proc.
+	Driver string
 }
 
 // maxFile is the most bytes of a file of a process that are read.
