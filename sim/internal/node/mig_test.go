@@ -149,7 +149,7 @@ func elsewhere(t *testing.T, n *node.Node) (*state.State, state.GIProfile) {
 func TestInstancesAreFollowed(t *testing.T) {
 	n := divided(t, "h100-80", 1)
 	before := tree(t, n)
-	go node.FollowInstances(n.Root(), node.Machine()) //nolint:errcheck // it waits until the test program ends
+	go node.FollowInstances(n.Root(), node.Machine()) // it waits until the test program ends
 	other, profile := elsewhere(t, n)
 	const files = `drwxr-xr-x proc/driver/nvidia/capabilities/gpu0/mig/gi7
 -r--r--r-- proc/driver/nvidia/capabilities/gpu0/mig/gi7/access
