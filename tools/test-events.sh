@@ -33,8 +33,8 @@ computing=(./newagent ./admission ./schemas ./tools)
 
 # Each line of work is a group of processes, which ends with this script.
 set -m
-lines=$(mktemp -d) pids=()
-trap 'kill -- "${pids[@]/#/-}" 2>/dev/null; rm -rf "$lines"' EXIT
+events=$(mktemp) pids=()
+trap 'kill -- "${pids[@]/#/-}" 2>/dev/null; rm -f "$events"' EXIT
 
 # run PRIORITY MODULE ARGUMENT…: runs "go test" in the module.
 run() {
@@ -42,20 +42,23 @@ run() {
   nice -n "$1" go test -json "${args[@]}" "${tags[@]}" "${@:3}"
 }
 
-# line NAME COMMAND…: runs a command whose events go to a file of their own: lines of two
-# writers could get mixed up.
+# line COMMAND…: runs a command that appends its events to the one file. Go writes each with one
+# call, which the kernel does not mix with those of others. From a file of each line, which may
+# end in the middle of an event when it is read, or through a pipe, they would be.
 line() {
-  "${@:2}" >"$lines/$1" &
+  "$@" >>"$events" &
   pids+=($!)
 }
 
 # on_clusters: runs the packages that use the whole machine, one after the other.
 on_clusters() {
-  local module packages status=0
+  local module list packages status=0
   for module in "${modules[@]}"; do
     case $module in
     test/cluster) continue ;;
-    test/e2e) mapfile -t packages < <(cd "$module" && go list "${tags[@]}" ./... | grep -vxF "$(printf '%s\n' "${computing[@]/#./outrigger.dev/test/e2e}")") ;;
+    test/e2e)
+      list=$(cd "$module" && go list "${tags[@]}" ./...) || { status=1; continue; }
+      mapfile -t packages < <(grep -vxF "$(printf '%s\n' "${computing[@]/#./outrigger.dev/test/e2e}")" <<<"$list") ;;
     test/*) packages=(./...) ;;
     *) continue ;;
     esac
@@ -74,21 +77,21 @@ beside() {
   return $status
 }
 
-touch "$lines"/{computing,cluster,on_clusters,beside}
 sleep infinity &
 end=$!
-tail -q -n +1 -f --pid=$end "$lines"/* &
+# If nobody reads the events any more, all ends.
+{ tail -n +1 -f --pid=$end "$events"; kill -0 $end && kill $$; } 2>/dev/null &
 shown=$!
 pids=($end $shown)
-[ -z "$computes" ] || line computing run 19 test/e2e -p 1 "${computing[@]}"
+[ -z "$computes" ] || line run 19 test/e2e -p 1 "${computing[@]}"
 # This module compares the machine before and after a cluster: what other tests mount or start
 # would be in its way.
 if [[ " ${modules[*]} " == *" test/cluster "* ]]; then
-  line cluster run 0 test/cluster -p 1 ./...
+  line run 0 test/cluster -p 1 ./...
   wait $!
 fi
-line on_clusters on_clusters
-line beside beside
+line on_clusters
+line beside
 status=0
 for pid in "${pids[@]:2}"; do wait "$pid" || status=1; done
 { kill $end && wait $end; } 2>/dev/null
