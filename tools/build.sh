@@ -55,8 +55,8 @@ for pattern in "$@"; do
   folder=${pattern%/...}
   [ -d "$root/$folder" ] || { echo "build.sh: no folder $folder" >&2; exit 2; }
   cd "$root/$folder"
-  mapfile -t commands < <(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ".${pattern#"$folder"}" | sed '/^$/d; /\/internal\//d')
-  for command in "${commands[@]}"; do
+  commands=$(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ".${pattern#"$folder"}" | sed '/^$/d; /\/internal\//d')
+  for command in $commands; do
     build "$command"
     programs+=("$bin/${command##*/}")
   done

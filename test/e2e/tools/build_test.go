@@ -65,6 +65,22 @@ func TestNothingIsBuiltAgain(t *testing.T) {
 	}
 }
 
+// TestAModuleThatCannotBeReadIsNotLeftOut has one more that can be.
+func TestAModuleThatCannotBeReadIsNotLeftOut(t *testing.T) {
+	c := newCheckout(t, map[string]string{
+		"go.work":       "go 1.26\n\nuse (\n\t./broken\n\t./hello\n)\n",
+		"broken/go.mod": "module\n",
+		"hello/go.mod":  "module outrigger.dev/hello\n\ngo 1.26\n",
+		"hello/main.go": "package main\n\nfunc main() {}\n",
+	}, "build.sh", "stamp.sh", "compile.env", "modules.sh")
+	if out, err := c.run(nil, "build.sh"); err == nil || !strings.Contains(out, "go.mod:1") {
+		t.Errorf("it succeeds, or does not say why it failed: %v: %s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(c.root, "out/stamps")); err == nil {
+		t.Error("the next time it would build nothing")
+	}
+}
+
 // TestNoImageIsWrittenAgain has a program that writes images which logs that it was run.
 func TestNoImageIsWrittenAgain(t *testing.T) {
 	c := newCheckout(t, map[string]string{
