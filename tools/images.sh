@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # images.sh [COMPONENT…]: writes the images of the components, or of all, into out/images,
-# by "bin/images build", which has variables for other folders. While no program and no
-# Dockerfile has changed, it writes nothing (stamp.sh).
+# by "bin/images build", which has variables for other folders. While no Dockerfile and none
+# of the programs that they copy has changed, it writes nothing (stamp.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/stamp.sh
@@ -11,12 +11,14 @@ bin=${IMAGES_BIN:-bin} out=${IMAGES_OUT:-out/images}
 
 # inputs COMPONENT…: prints all that decides what the images hold.
 inputs() {
+  local programs
   printf '%s\n' "$@"
   env | grep -E '^(VERSION|REVISION|OS_BASE|SOURCE_DATE_EPOCH|IMAGES_[A-Z_]+)=' | sort
   cat /etc/os-release
   dpkg-query -W libc6
   contents tools/images.sh tools/stamp.sh images
-  find bin/images "$bin" -maxdepth 1 -type f -print0 | sort -z | xargs -0 stat -c '%i %s %y %n'
+  mapfile -t programs < <(cd images && sed -n 's#^COPY --from=build /out/\([^ ]*\) .*#\1#p' "${@/%//Dockerfile}" | sort -u)
+  written bin/images "${programs[@]/#/$bin/}" || true # "bin/images build" says what is missing
 }
 
 now=$(inputs "$@" | digest)

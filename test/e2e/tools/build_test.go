@@ -83,8 +83,9 @@ func TestAModuleThatCannotBeReadIsNotLeftOut(t *testing.T) {
 
 // TestNoImageIsWrittenAgain has a program that writes images which logs that it was run.
 func TestNoImageIsWrittenAgain(t *testing.T) {
+	const dockerfile = "FROM scratch\nCOPY --from=build /out/hello /hello\n"
 	c := newCheckout(t, map[string]string{
-		"images/hello/Dockerfile": "FROM scratch\n",
+		"images/hello/Dockerfile": dockerfile,
 		"bin/hello":               "hello\n",
 		"bin/images":              "#!/bin/sh\nmkdir -p out/images && shift && for name; do echo \"$VERSION\" >out/images/$name.tar && echo wrote $name; done\n",
 	}, "images.sh", "stamp.sh")
@@ -106,8 +107,10 @@ func TestNoImageIsWrittenAgain(t *testing.T) {
 	}{
 		{after: "the first time", want: written},
 		{after: "nothing has changed", want: fresh},
-		{after: "a Dockerfile has changed", change: func() { c.write("images/hello/Dockerfile", "FROM scratch\nUSER 1\n") }, want: written},
+		{after: "a Dockerfile has changed", change: func() { c.write("images/hello/Dockerfile", dockerfile+"USER 1\n") }, want: written},
 		{after: "a program has changed", change: func() { c.write("bin/hello", "hallo\n") }, want: written},
+		{after: "a program of no image has changed", change: func() { c.write("bin/gotestsum", "newer\n") }, want: fresh},
+		{after: "what writes images has changed", change: func() { c.write("bin/images", c.read("bin/images")+"# newer\n") }, want: written},
 		{after: "another version is wanted", version: "2", want: written},
 		{after: "the first version is wanted again", want: written},
 		{after: "the archive was replaced", change: func() { c.write("out/images/hello.tar", "another one\n") }, want: written},
