@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -59,11 +60,11 @@ func TestPackagesThatCannotBeListedAreAFailure(t *testing.T) {
 func TestTestsEndWithTheirReader(t *testing.T) {
 	c := tested(t)
 	for name, end := range map[string]func(*exec.Cmd, *os.File) error{
-		"a signal":                 func(cmd *exec.Cmd, _ *os.File) error { return cmd.Process.Signal(os.Interrupt) },
+		"a signal":                 func(cmd *exec.Cmd, _ *os.File) error { return cmd.Process.Signal(syscall.SIGTERM) },
 		"the end of what reads it": func(_ *exec.Cmd, r *os.File) error { return r.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			r, w, err := os.Pipe()
 			if err != nil {
@@ -71,7 +72,7 @@ func TestTestsEndWithTheirReader(t *testing.T) {
 			}
 			var errs bytes.Buffer // which all processes have open
 			cmd := exec.CommandContext(ctx, filepath.Join(c.root, "tools/test-events.sh"), "-tags", "e2e")
-			cmd.Env = append(os.Environ(), c.withFake(), "SLOW=60")
+			cmd.Env = append(os.Environ(), c.withFake(), "SLOW=90")
 			cmd.Stdout, cmd.Stderr, cmd.WaitDelay = w, &errs, time.Second
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
