@@ -63,7 +63,7 @@ func heldOf(held manager.Held) apply.Held {
 // recoverer returns that of manager.Config. What held returns is spared.
 func (p *partitioner) recoverer(held func(context.Context) (map[gpu.UUID][]users.Holding, error)) func(context.Context, manager.Wish) error {
 	return func(ctx context.Context, wish manager.Wish) error {
-		_, err := p.Applier.Recover(ctx, wish, func(ctx context.Context) (apply.Held, error) {
+		result, err := p.Applier.Recover(ctx, wish, func(ctx context.Context) (apply.Held, error) {
 			list, err := held(ctx)
 			out := apply.Held{}
 			for id, holdings := range list {
@@ -76,7 +76,7 @@ func (p *partitioner) recoverer(held func(context.Context) (map[gpu.UUID][]users
 			}
 			return out, err
 		})
-		return err
+		return failure(result, err)
 	}
 }
 

@@ -48,7 +48,8 @@ type Config struct {
 	Report func(kube.Event)
 	GPUs   GPUs
 	// Recover ends what a process before left unfinished, in the direction of a wish, which is
-	// nil if nothing is wanted. It is called until it succeeds.
+	// nil if nothing is wanted. It is called until it succeeds, and seldom after an error that wraps
+	// ErrNeedsReboot.
 	Recover func(ctx context.Context, wish Wish) error
 	// Select returns what the config of a name asks of the GPUs. With an error, the wish is what
 	// can be done nevertheless, nil for nothing. It is called again for each observation.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"time"
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -16,7 +17,9 @@ var errStarting = errors.New("the node has not been looked at yet")
 
 // observe returns an Observation.
 func (m *Manager) observe(ctx context.Context) Observation {
-	m.wanted = cmp.Or(m.node.Config, m.cfg.Default)
+	if wanted := cmp.Or(m.node.Config, m.cfg.Default); wanted != m.wanted {
+		m.wanted, m.recovery.until = wanted, time.Time{}
+	}
 	o := Observation{Node: m.node, Wanted: m.wanted, Settled: m.inEffect, Options: m.cfg.Options}
 	if !o.Node.Known {
 		return o
@@ -62,11 +65,17 @@ func (m *Manager) recover(ctx context.Context, wish Wish) {
 	if r.done || m.now().Before(r.until) {
 		return
 	}
-	err := m.cfg.Recover(ctx, wish)
+	err := ErrNeedsReboot
+	if !m.waitsForReboot() {
+		err = m.cfg.Recover(ctx, wish)
+	}
 	if r.done = err == nil; r.done || ctx.Err() != nil {
 		return
 	}
 	in := r.retry.Next()
+	if errors.Is(err, ErrNeedsReboot) {
+		in = m.cfg.Options.RebootPause // each attempt resets the GPUs
+	}
 	r.until = m.now().Add(in)
 	m.cfg.Log.Warn("cannot end the change that was interrupted, retrying", "in", in, "err", err)
 }

@@ -60,6 +60,13 @@ func (m *Manager) noted() {
 	}
 }
 
+// waitsForReboot reports whether what is wanted was tried in this boot, and takes effect only after it.
+func (m *Manager) waitsForReboot() bool {
+	n, err := m.readNote()
+	boot, errBoot := m.cfg.Contract.BootID()
+	return err == nil && errBoot == nil && n.BootID == boot && n.Config == m.wanted
+}
+
 func (m *Manager) readNote() (rebootNote, error) {
 	var n rebootNote
 	data, err := hostfs.ReadFile(m.cfg.RebootFile, maxNote)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"outrigger.dev/agents/mig-manager/internal/manager"
+	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube/kubetest"
 	"outrigger.dev/pkg/pace"
 )
@@ -17,7 +18,29 @@ import (
 func rebooting(t *testing.T) *node {
 	n := nodeOn(t, kubetest.New(t, "n1", map[string]string{manager.ConfigLabel: "all-balanced"}))
 	n.fails = errors.Join(errors.New("GPU 0"), manager.ErrNeedsReboot)
+	selects := n.cfg.Select
+	n.cfg.Select = func(name string, gpus []mig.GPU) (manager.Wish, error) {
+		n.did("look")
+		return selects(name, gpus)
+	}
+	// The journal keeps the change after an attempt. A reset is tried again to end it, in vain.
+	n.cfg.Recover = func(context.Context, manager.Wish) error {
+		n.did("recover")
+		if n.count("apply") > 0 {
+			return n.fails
+		}
+		return nil
+	}
 	return n
+}
+
+// restart is start, and waits until the manager has looked at the node.
+func (n *node) restart() (stop func()) {
+	n.Helper()
+	before := n.count("look")
+	stop = n.start()
+	n.until("looked at", func(shown) bool { return n.count("look") > before })
+	return stop
 }
 
 // count returns how often something was done.
@@ -43,14 +66,13 @@ func TestARestartWaitsForTheReboot(t *testing.T) {
 			shows := func(s shown) bool { return s.state() == tc.state && strings.Contains(s.cause(), "GPU 0") }
 			before := n.until("waiting for a reboot", func(s shown) bool { return shows(s) && n.count("reboot") == tc.told })
 			stop()
-			n.start()
-			n.until("looked at", func(shown) bool { return n.count("recover") == 2 })
+			n.restart()
 			pace.Pause(t.Context(), 10*n.cfg.Retry.Most)
 			if after := n.until("the same", shows); after.cause() != before.cause() {
 				t.Errorf("the cause %q became %q", before.cause(), after.cause())
 			}
-			if n.count("apply") != 1 || n.count("reboot") != tc.told {
-				t.Errorf("done: %v, want one attempt", n.seen(&n.log))
+			if n.count("apply") != 1 || n.count("recover") != 1 || n.count("reboot") != tc.told {
+				t.Errorf("done: %v, want one attempt, and nothing by the second agent", n.seen(&n.log))
 			}
 		})
 	}
@@ -71,14 +93,19 @@ func TestAnAgentThatMayRebootDoesSo(t *testing.T) {
 	}
 }
 
-// TestAnotherConfigEndsTheWait also while the host does not reboot.
+// TestAnotherConfigEndsTheWait also while the host does not reboot. What was begun is ended at once.
 func TestAnotherConfigEndsTheWait(t *testing.T) {
 	n := rebooting(t)
 	n.cfg.Options.Reboot = true
-	n.start()
+	stop := n.start()
 	n.until("rebooting", func(s shown) bool { return s.state() == manager.Rebooting && n.count("reboot") == 1 })
+	stop()
+	n.restart()
 	n.ask("all-disabled")
 	n.succeeds()
+	if n.count("recover") != 2 {
+		t.Errorf("done: %v, want a recovery for the other config", n.seen(&n.log))
+	}
 }
 
 // TestARebootInVainIsNotRepeated, whoever starts the agent how often.
@@ -90,15 +117,15 @@ func TestARebootInVainIsNotRepeated(t *testing.T) {
 	n.until("rebooting", func(shown) bool { return n.count("reboot") == 1 })
 	stop()
 	n.boot("2")
-	for i := range 3 {
-		stop := n.start()
+	for range 3 {
+		stop := n.restart()
 		n.until("failed", func(s shown) bool {
-			return s.state() == manager.Failed && strings.Contains(s.cause(), "did not take effect after a reboot") && n.count("recover") == i+2
+			return s.state() == manager.Failed && strings.Contains(s.cause(), "did not take effect after a reboot") && n.count("apply") == 2
 		})
 		pace.Pause(t.Context(), 50*time.Millisecond)
 		stop()
 	}
-	if n.count("reboot") != 1 || n.count("apply") != 2 {
-		t.Errorf("done: %v, want one attempt in each boot, and one reboot", n.seen(&n.log))
+	if n.count("reboot") != 1 || n.count("apply") != 2 || n.count("recover") != 2 {
+		t.Errorf("done: %v, want one attempt and one recovery in each boot, and one reboot", n.seen(&n.log))
 	}
 }
