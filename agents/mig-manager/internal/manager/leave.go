@@ -12,13 +12,14 @@ import (
 )
 
 // leave uncordons the node if this agent has cordoned it: nobody may come to do it later. An agent
-// that starts again cordons it again.
+// that starts again cordons it again. Until a reboot it stays cordoned: pods that come now would be
+// in the way after it.
 func (m *Manager) leave(ctx context.Context) {
 	select {
 	case m.node = <-m.nodes:
 	default:
 	}
-	if !m.node.Cordoned && !m.cordoned {
+	if !m.node.Cordoned && !m.cordoned || m.attempt.Rebooting {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveLimit)

@@ -32,6 +32,7 @@ func TestManager(t *testing.T) {
 		"moved":   (*node).testsAPodOfAnotherNodeIsNotEvicted,
 		"ended":   (*node).testsTheFactOutlastsTheAgent,
 		"removed": (*node).testsTheCordonEndsWithTheAgent,
+		"way":     (*node).testsTheCordonOutlivesTheAgentOnTheWayToAReboot,
 		"refused": (*node).testsARebootThatIsRefusedIsTriedAgain,
 		"inunit":  (*node).testsAUnitWithAProcessIsStopped,
 		"default": (*node).testsTheDefaultNeedsNoLabel,

@@ -105,7 +105,7 @@ func (m *Manager) reboot(ctx context.Context) time.Duration {
 		t.until = m.now().Add(t.retry.Next())
 		return again
 	}
-	t.Refused = nil
+	t.Refused, t.Rebooting = nil, true
 	t.until = m.now().Add(m.cfg.Options.RebootPause)
 	return retryLacking
 }

@@ -129,3 +129,24 @@ func TestARebootInVainIsNotRepeated(t *testing.T) {
 		t.Errorf("done: %v, want one attempt and one recovery in each boot, and one reboot", n.seen(&n.log))
 	}
 }
+
+// testsTheCordonOutlivesTheAgentOnTheWayToAReboot: the host ends the agent, and pods that come then would
+// be in the way after the reboot.
+func (n *node) testsTheCordonOutlivesTheAgentOnTheWayToAReboot() {
+	n.fails = manager.ErrNeedsReboot
+	n.cfg.Options.Reboot, n.cfg.Options.Cordon = true, true
+	n.users = []manager.User{{Namespace: "default", Pod: "train-0", GPU: 0, Device: "1g.10gb"}}
+	n.ask("all-balanced")
+	stop := n.start()
+	n.until("cordoned", func(s shown) bool { return s.Spec.Unschedulable })
+	n.set(func() { n.users = nil })
+	n.until("told to reboot", func(s shown) bool { return s.state() == manager.Rebooting && n.count("reboot") == 1 })
+	stop()
+	if s := n.until("read", func(shown) bool { return true }); !s.Spec.Unschedulable {
+		n.Error("the node is schedulable while the host reboots")
+	}
+	n.boot("2")
+	n.fails = nil
+	n.start()
+	n.succeeds()
+}
