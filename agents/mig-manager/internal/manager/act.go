@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +74,9 @@ func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 	m.cfg.Log.Info("applying mig config", "config", o.Wanted)
 	stops := m.cfg.Units != nil && (o.Change.Resets() || m.stopUnits)
 	if stops {
-		err = m.cfg.Units.Stop(ctx)
+		if err = m.cfg.Units.Stop(ctx); err == nil {
+			err = m.unused(ctx, o.Change)
+		}
 	}
 	if err == nil {
 		err = m.cfg.GPUs.Apply(ctx, wish, o.Held)
@@ -86,6 +89,17 @@ func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 	m.count("success", time.Since(began))
 	m.attempt = attempt{}
 	return again
+}
+
+// unused returns a *Busy if containers have come to hold what a change destroys, while units of the host
+// took their time to stop. Processes are for the attempt to find: those of the units have ended.
+func (m *Manager) unused(ctx context.Context, c Change) error {
+	users, err := m.cfg.Users(ctx, c)
+	users = slices.DeleteFunc(users, func(u User) bool { return u.PID != 0 })
+	if err == nil && len(users) > 0 {
+		err = &Busy{Users: users}
+	}
+	return err
 }
 
 // failed records an attempt that failed. One that has stopped units of the host is not repeated

@@ -93,6 +93,31 @@ func TestAnAgentThatMayRebootDoesSo(t *testing.T) {
 	}
 }
 
+// late are units that take so long to stop that a pod comes meanwhile.
+type late struct{ *node }
+
+func (l late) Stop(ctx context.Context) error {
+	if l.count("stop") == 0 {
+		l.set(func() { l.users = []manager.User{{Namespace: "default", Pod: "train-0", GPU: 0, Device: "1g.10gb"}} })
+	}
+	return l.node.Stop(ctx)
+}
+
+// TestAPodThatComesWhileUnitsStopIsSpared: it has no process yet, which the driver could name.
+func TestAPodThatComesWhileUnitsStopIsSpared(t *testing.T) {
+	n := nodeOn(t, kubetest.New(t, "n1", map[string]string{manager.ConfigLabel: "all-balanced"}))
+	n.cfg.Units = late{n}
+	n.start()
+	n.until("waiting", func(s shown) bool {
+		return s.state() == manager.Pending && strings.Contains(s.cause(), "train-0") && n.count("start") == 1
+	})
+	if n.count("apply") != 0 {
+		t.Errorf("done: %v, want no change", n.seen(&n.log))
+	}
+	n.set(func() { n.users = nil })
+	n.succeeds()
+}
+
 // TestAnotherConfigEndsTheWait also while the host does not reboot. What was begun is ended at once.
 func TestAnotherConfigEndsTheWait(t *testing.T) {
 	n := rebooting(t)

@@ -83,7 +83,7 @@ func nodeOf(t *testing.T, client func(string) *kube.Client) *node {
 		Users: func(context.Context, manager.Change) ([]manager.User, error) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			return n.users, nil
+			return slices.Clone(n.users), nil
 		},
 		Reboot:        func(context.Context) error { n.did("reboot"); return nil },
 		Options:       manager.Options{Policy: manager.WaitForPods, RebootPause: time.Hour, Poll: 20 * time.Millisecond},
