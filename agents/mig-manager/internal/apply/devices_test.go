@@ -1,6 +1,8 @@
 package apply_test
 
 import (
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,5 +55,37 @@ func TestDeviceNodesAreMade(t *testing.T) {
 	// Those of the GPU instance and of its compute instance, beside config and monitor.
 	if caps < 4 {
 		t.Errorf("the driver has %d capabilities, want 4", caps)
+	}
+}
+
+// A driver without nvidia-uvm, as early in a boot, has the device nodes of its MIG devices.
+func TestDeviceNodesNeedNoOtherModule(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes device nodes")
+	}
+	r := newRig(t, "--gpus=1", "--model=h100-80")
+	proc, dev := t.TempDir(), t.TempDir()
+	devices := "Character devices:\n195 nvidia\n508 nvidia-caps\n"
+	if err := errors.Join(os.WriteFile(filepath.Join(proc, "devices"), []byte(devices), 0o600),
+		os.Symlink(filepath.Join(r.node.Root, "proc", "driver"), filepath.Join(proc, "driver"))); err != nil {
+		t.Fatal(err)
+	}
+	a, err := apply.New(apply.Config{
+		Session: r.session, StateDir: filepath.Join(r.dir, "state"), Reset: r, Limit: limit, Sys: filepath.Join(r.node.Root, "sys"),
+		Devices: devnode.Config{Proc: proc, Dev: dev, Char: filepath.Join(dev, "char")},
+		Log:     slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Apply(t.Context(), r.ask(map[int]string{0: "3g.40gb"})); err != nil {
+		t.Fatal(err)
+	}
+	if r.log.Len() > 0 {
+		t.Errorf("logged %s", r.log)
+	}
+	links, err := filepath.Glob(filepath.Join(dev, "char", "508:*"))
+	if err != nil || len(links) < 2 {
+		t.Errorf("links %q, %v, want those of config and monitor", links, err)
 	}
 }

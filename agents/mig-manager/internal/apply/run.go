@@ -154,12 +154,16 @@ func (a *Applier) alone(ctx context.Context, reason string, f func(*observer, *j
 }
 
 // makeDevices makes the device nodes of the MIG devices that are there now, before the other agents
-// look for them.
+// look for them. Those that all GPUs share are for who loads the driver.
 func (a *Applier) makeDevices() {
-	if a.cfg.Devices.Dev == "" {
+	d := a.cfg.Devices
+	if d.Dev == "" {
 		return
 	}
-	if _, err := devnode.Keep(a.cfg.Devices); err != nil {
+	wanted, err := devnode.Driver(d.Proc).GPUs()
+	nodes, errNodes := devnode.Nodes(d.Dev, wanted)
+	links, errLinks := devnode.Links(d.Dev, d.Char, wanted)
+	if err := errors.Join(err, errNodes, errLinks, append(nodes, links...).Apply()); err != nil {
 		a.cfg.Log.Warn("cannot make all device nodes of the mig devices", "err", err)
 	}
 }
