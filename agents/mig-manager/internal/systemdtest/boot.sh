@@ -11,8 +11,11 @@ mount --bind "$folder/var" /var/lib
 mount --bind "$folder/etc" /etc/systemd/system
 mount --bind "$folder/lib" /usr/lib/systemd/system
 mount -t tmpfs none /usr/lib/systemd/system-generators
-# Its own part of the cgroups alone.
+# Its own part of the cgroups alone: no controllers, and no hierarchy that it would leave groups in.
+cmdline=
 if [ -d /sys/fs/cgroup/systemd ]; then
+  mount --bind /dev/null /proc/cgroups
+  cmdline=systemd.legacy_systemd_cgroup_controller
   mount -t tmpfs none /sys/fs/cgroup
   mkdir /sys/fs/cgroup/systemd
   mount -t cgroup -o none,name=systemd none /sys/fs/cgroup/systemd
@@ -20,4 +23,4 @@ else
   mount -t cgroup2 none /sys/fs/cgroup
 fi
 eval "${2:-}"
-exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /usr/lib/systemd/systemd --unit=multi-user.target --show-status=no --log-target=console
+exec env -i container=other SYSTEMD_PROC_CMDLINE="$cmdline" PATH=/usr/sbin:/usr/bin:/sbin:/bin /usr/lib/systemd/systemd --unit=multi-user.target --show-status=no --log-target=console
