@@ -137,7 +137,8 @@ func FollowInstances(root string, host Host) error {
 	}
 	for seen := uint64(0); ; {
 		seen = n.state.WaitEvent(seen)
-		if err := n.exclusive(n.state.ShowInstances); err != nil {
+		// What is repaired before a change includes what is shown.
+		if err := n.exclusive(func() error { return nil }); err != nil {
 			return fmt.Errorf("show MIG instances: %w", err)
 		}
 	}
