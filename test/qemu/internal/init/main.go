@@ -127,7 +127,7 @@ func prepare() error {
 
 // mountDisk mounts the disk at the folder that /guest/disk names, if there is one.
 func mountDisk() error {
-	const disk = "/dev/nvme0n1"
+	const disk = "/dev/vda"
 	at, err := os.ReadFile("/guest/disk")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
