@@ -150,6 +150,14 @@ func TestStagesNamesEveryMistakeInTheValues(t *testing.T) {
 		"what the notes of an agent need": {
 			"{driver: {enabled: true, version: 580.95.05-ubuntu22.04}}", "driver.repository: the driver's image needs it, such as nvcr.io/nvidia",
 		},
+		"what NVIDIA's operator has and this release lacks": {
+			"{driver: {enabled: true, repository: r.example.org, version: 580.95.05-debian12, nvidiaDriverCRD: {enabled: true}}}",
+			"driver.nvidiaDriverCRD.enabled: this release has no objects of the kind NVIDIADriver; set it to false, and use pools of the chart outrigger where nodes need different drivers",
+		},
+		"a value that has to be off": {
+			"{toolkit: {hostNetwork: true}, driver: {secretEnv: keys}}",
+			"driver.secretEnv: value must be one of '', null\ntoolkit.hostNetwork: value must be one of false, null",
+		},
 		"a value that may be null": {"{mig: {strategy: some}}", "mig.strategy: value must be one of 'none', 'single', 'mixed', null"},
 	} {
 		t.Run(name, func(t *testing.T) {

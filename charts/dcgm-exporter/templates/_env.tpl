@@ -17,7 +17,7 @@
   value: {{ include "dcgm-exporter.countersName" . | empty | ternary "/etc/dcgm-exporter/dcp-metrics-included.csv" (printf "/counters/%s" (include "dcgm-exporter.countersKey" .)) }}
 - name: DCGM_POD_RESOURCES_KUBELET_SOCKET
   value: {{ include "dcgm-exporter.podResources" . }}/kubelet.sock
-{{- if .Values.enablePodLabels }}
+{{- if include "dcgm-exporter.podLabels" . }}
 - name: DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS
   value: "true"
 {{- end }}

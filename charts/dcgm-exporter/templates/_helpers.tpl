@@ -21,9 +21,14 @@ the values). */ -}}
 {{- mergeOverwrite (deepCopy (default dict .more)) (include "dcgm-exporter.labels" .root | fromYaml) | toYaml -}}
 {{- end -}}
 
+{{- /* "true" if metrics get the labels of pods. */ -}}
+{{- define "dcgm-exporter.podLabels" -}}
+{{- if or .Values.enablePodLabels (default dict .Values.podMetrics).enablePodLabels }}true{{ end -}}
+{{- end -}}
+
 {{- /* "true" if the agent reads pods from the API server. Which pod has which GPU comes from the kubelet. */ -}}
 {{- define "dcgm-exporter.readsPods" -}}
-{{- if or .Values.enablePodLabels .Values.enablePodUID }}true{{ end -}}
+{{- if or (include "dcgm-exporter.podLabels" .) .Values.enablePodUID }}true{{ end -}}
 {{- end -}}
 
 {{- define "dcgm-exporter.podResources" -}}
@@ -45,7 +50,7 @@ plugin, from which these read the driver root; here it is a list of metrics. */ 
 {{- fail (printf "podLabelAllowlistRegex: %q has a comma, which separates expressions in the agent's variable; write it as two expressions" .) -}}
 {{- end -}}
 {{- end -}}
-{{- if and .Values.podLabelAllowlistRegex (not .Values.enablePodLabels) -}}
+{{- if and .Values.podLabelAllowlistRegex (empty (include "dcgm-exporter.podLabels" .)) -}}
 {{- fail "podLabelAllowlistRegex: it has no effect without enablePodLabels; set enablePodLabels to true, or remove it" -}}
 {{- end -}}
 {{- include "dcgm-exporter.checkCounters" . -}}

@@ -39,6 +39,12 @@ auto
 {{- if .Values.usePrecompiled -}}
 {{- fail "usePrecompiled: the chart cannot add the kernel of each node to the tag; set version to the whole tag, such as 580-6.8.0-60-generic-ubuntu22.04, and remove usePrecompiled: modules in the image are used anyway" -}}
 {{- end -}}
+{{- if dig "enabled" false (default dict .Values.nvidiaDriverCRD) -}}
+{{- fail "nvidiaDriverCRD.enabled: this release has no objects of the kind NVIDIADriver; set it to false, and use pools of the chart outrigger where nodes need different drivers" -}}
+{{- end -}}
+{{- if dig "config" "" (default dict .Values.virtualTopology) -}}
+{{- fail "virtualTopology.config: this release does not start the topology daemon of vGPUs; remove it" -}}
+{{- end -}}
 {{- if and .Values.rbac.create .Values.admissionPolicy.create (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) -}}
 {{- fail (printf "admissionPolicy.create: Kubernetes %s has no ValidatingAdmissionPolicy v1, which needs 1.30; set it to false, after reading \"Privileges and why\" in README.md" .Capabilities.KubeVersion.Version) -}}
 {{- end -}}
