@@ -82,12 +82,13 @@ func programs(t *testing.T, recipe dockerfile.Recipe) map[string]string {
 // TestImagesHaveTheProgramsOfNVIDIAsManifests compares with the commands in NVIDIA's
 // charts and static manifests for k8s-device-plugin, 0.17 to 0.20, which run everything
 // from one image: "nvidia-device-plugin", "gpu-feature-discovery" (also with its path),
-// "mps-control-daemon" and "config-manager".
+// "mps-control-daemon" and "config-manager". Those of the MIG manager are the programs of its image.
 func TestImagesHaveTheProgramsOfNVIDIAsManifests(t *testing.T) {
 	all := recipes(t)
 	for component, names := range map[string][]string{
 		"device-plugin":     {"nvidia-device-plugin", "gpu-feature-discovery", "mps-control-daemon", "config-manager"},
 		"feature-discovery": {"gpu-feature-discovery"},
+		"mig-manager":       {"nvidia-mig-parted", "nvidia-mig-manager", "nvidia-k8s-mig-manager", "k8s-mig-manager"},
 	} {
 		found := programs(t, all[component])
 		for _, name := range names {
