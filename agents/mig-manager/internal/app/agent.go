@@ -121,7 +121,7 @@ func (r *running) config(c *cli.Context, host agent.Host) (_ manager.Config, err
 		Client: r.api.Client, Report: r.api.Event, GPUs: gpus, Recover: gpus.recoverer(holders.All), Select: files.selected,
 		Held: holders.Held, Users: holders.Of,
 		Reboot: systemd.Reboot, Default: c.String("default-config"), Options: options, Contract: r.driver.Contract,
-		DriverVersion: r.driverVersion, RebootFile: filepath.Join(c.Path("state-dir"), "reboot.json"),
+		DriverVersion: r.driverVersion, Loaded: func() string { return loadedAs(host) }, RebootFile: filepath.Join(c.Path("state-dir"), "reboot.json"),
 		Retry: pace.Backoff{First: retryFirst, Most: retryMost}, Log: r.log,
 	}
 	return cfg, r.hostUnits(c, systemd, &cfg)

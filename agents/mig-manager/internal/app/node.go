@@ -1,9 +1,12 @@
 package app
 
 import (
+	"fmt"
 	"log/slog"
+	"path/filepath"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/boards"
@@ -11,6 +14,7 @@ import (
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/devnode"
+	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
@@ -56,6 +60,20 @@ func (n *node) Close() error { return n.session.Close() }
 // devicesOf says where the device nodes of the driver are.
 func devicesOf(host agent.Host, root *driverroot.Root) devnode.Config {
 	return devnode.Config{Proc: host.ProcRoot, Dev: root.Dev(), Char: "/dev/char"}
+}
+
+// loadedAs is that of manager.Config: the version of the loaded driver, and the number that the kernel has
+// given to the module's folder in sysfs, which is another one each time the module is loaded.
+func loadedAs(host agent.Host) string {
+	version, err := driverproc.Root(host.ProcRoot).Version()
+	if err != nil {
+		return ""
+	}
+	var st unix.Stat_t
+	if unix.Stat(filepath.Join(host.SysRoot, "module/nvidia"), &st) != nil {
+		return version
+	}
+	return fmt.Sprintf("%s/%d", version, st.Ino)
 }
 
 // knownBoard returns what a product can be divided into, by the table of known boards.

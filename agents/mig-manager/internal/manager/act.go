@@ -13,6 +13,9 @@ import (
 
 // act takes an action, and returns when to look again.
 func (m *Manager) act(ctx context.Context, o Observation, a Action) time.Duration {
+	if o.unsure() && a.Kind != Settle {
+		m.withdraw()
+	}
 	switch a.Kind {
 	case Rest:
 		if a.Clear {
@@ -25,9 +28,6 @@ func (m *Manager) act(ctx context.Context, o Observation, a Action) time.Duratio
 		m.settled(o.Wanted)
 		return a.After
 	case Hold:
-		if o.Driver != nil {
-			m.withdraw()
-		}
 		return a.After
 	case Cordon:
 		m.cordoned = true
@@ -193,11 +193,15 @@ func (m *Manager) evictPod(ctx context.Context, namespace, name string) error {
 // KeyConfig is the key of the fact mig-ready with the config that is in effect.
 const KeyConfig = "OUTRIGGER_MIG_CONFIG"
 
+// KeyLoaded is the key of the fact mig-ready with Config.Loaded at that time: a driver that is loaded again
+// may have lost the layouts.
+const KeyLoaded = "OUTRIGGER_MIG_DRIVER_LOADED"
+
 // settled publishes the fact that the layouts are as the config asks.
 func (m *Manager) settled(config string) {
 	f := m.cfg.Contract.Read(contract.MIGReady)
-	r := contract.Record{Writer: Name, DriverVersion: m.cfg.DriverVersion(), Values: map[string]string{KeyConfig: config}}
-	if f.State == contract.Valid && f.Values[KeyConfig] == config && f.Stamp.DriverVersion == r.DriverVersion {
+	r := contract.Record{Writer: Name, DriverVersion: m.cfg.DriverVersion(), Values: map[string]string{KeyConfig: config, KeyLoaded: m.loaded}}
+	if f.State == contract.Valid && f.Values[KeyConfig] == config && f.Values[KeyLoaded] == r.Values[KeyLoaded] && f.Stamp.DriverVersion == r.DriverVersion {
 		return
 	}
 	err := m.cfg.Contract.Write(contract.MIGReady, r)
@@ -206,7 +210,7 @@ func (m *Manager) settled(config string) {
 	}
 }
 
-// withdraw removes the fact: a driver that is loaded again may have lost the layouts.
+// withdraw removes the fact.
 func (m *Manager) withdraw() {
 	if err := m.cfg.Contract.Remove(contract.MIGReady); err != nil && !errors.Is(err, contract.ErrNoRunRoot) {
 		m.cfg.Log.Warn("cannot withdraw a fact", "fact", string(contract.MIGReady), "err", err)

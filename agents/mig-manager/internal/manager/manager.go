@@ -70,6 +70,9 @@ type Config struct {
 	Contract contract.Dir
 	// DriverVersion returns the version of the driver, empty if it is not known.
 	DriverVersion func() string
+	// Loaded names the loading of the driver: it is another one after the driver was unloaded and loaded
+	// again, and empty while no driver is loaded.
+	Loaded func() string
 	// RebootFile is the file that says for which config the host was rebooted.
 	RebootFile string
 	// Retry has the pauses between attempts.
@@ -96,6 +99,8 @@ type Manager struct {
 	stopUnits bool
 	// inEffect is the config that was last found in effect.
 	inEffect string
+	// loaded is Config.Loaded at the start of the last look.
+	loaded string
 	// cordoned is set once this process has asked for a cordon, which the watch may not have shown yet.
 	cordoned bool
 	// rejected has the pauses between writes of the cordon.

@@ -49,6 +49,10 @@ type Action struct {
 // retryDriver is how often GPUs that cannot be read are tried again: most causes wake the loop.
 const retryDriver = 15 * time.Second
 
+// retryClaimed is how often it is looked, while another agent has claimed NVML, whether the driver is
+// the same: nothing wakes the loop when it is unloaded.
+const retryClaimed = time.Second
+
 // retryLacking is how often it is tried again what only a change of the config, or of a GPU that does
 // not answer, can mend: most changes wake the loop.
 const retryLacking = time.Minute
@@ -117,6 +121,9 @@ func next(o Observation) Action {
 // is asked for meanwhile.
 func (o Observation) withoutDriver() Action {
 	a := Action{Kind: Hold, After: retryDriver}
+	if o.claimed() {
+		a.After = retryClaimed
+	}
 	other := o.Settled != "" && o.Settled != o.Wanted
 	if other || o.Node.State != Success && o.Node.State != Rebooting {
 		a.State, a.Cause = Pending, o.Driver.Error()

@@ -2,10 +2,12 @@ package manager
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -17,6 +19,8 @@ type Observation struct {
 	Settled string
 	// Driver is why the GPUs cannot be read.
 	Driver error
+	// Reloaded is set if the driver is another one, or was loaded again, since the fact mig-ready was written.
+	Reloaded bool
 	// Refused is why what is wanted cannot be: the config has no such name, or it does not fit
 	// the GPUs.
 	Refused error
@@ -53,6 +57,12 @@ type Options struct {
 func (o Options) cordons() bool {
 	return o.Policy == EvictPods || o.Policy == WaitForPods && o.Cordon
 }
+
+// claimed reports whether another agent has claimed NVML. That says nothing about the layouts.
+func (o Observation) claimed() bool { return errors.Is(o.Driver, contract.ErrClaimed) }
+
+// unsure reports whether the layouts may be gone that the fact mig-ready is about.
+func (o Observation) unsure() bool { return o.Reloaded || o.Driver != nil && !o.claimed() }
 
 // Node is what is read of the Node.
 type Node struct {

@@ -20,6 +20,7 @@ func (m *Manager) observe(ctx context.Context) Observation {
 	if wanted := cmp.Or(m.node.Config, m.cfg.Default); wanted != m.wanted {
 		m.wanted, m.recovery.until = wanted, time.Time{}
 	}
+	m.loaded = m.cfg.Loaded() // before the driver is asked: what it answers is of this loading or a later one
 	o := Observation{Node: m.node, Wanted: m.wanted, Settled: m.inEffect, Options: m.cfg.Options}
 	if !o.Node.Known {
 		return o
@@ -28,6 +29,7 @@ func (m *Manager) observe(ctx context.Context) Observation {
 		m.recover(ctx, nil)
 		return o
 	}
+	o.Reloaded = m.reloaded()
 	wish, change, held, err := m.plan(ctx)
 	switch {
 	case err.driver != nil:
@@ -47,6 +49,13 @@ func (m *Manager) observe(ctx context.Context) Observation {
 		o.Users = slices.DeleteFunc(o.Users, m.isStopped)
 	}
 	return o
+}
+
+// reloaded reports whether the fact is about another loading of the driver than the current one. Earlier
+// versions of the agent did not write which one it is about.
+func (m *Manager) reloaded() bool {
+	of := m.cfg.Contract.Read(contract.MIGReady).Values[KeyLoaded]
+	return of != "" && of != m.loaded
 }
 
 // isStopped reports whether a user is a unit of the host that the next attempt stops.

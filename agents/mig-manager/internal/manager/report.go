@@ -24,6 +24,8 @@ func (m *Manager) note(o Observation, a Action) {
 	switch {
 	case !o.Node.Known:
 		m.ready.Set(errors.New("the API server has not answered yet"))
+	case o.claimed() && !o.Reloaded && o.Settled == o.Wanted && o.Wanted != "":
+		// The layouts are as they were found.
 	case o.Driver != nil:
 		m.ready.Set(o.Driver)
 	case o.Wanted == "", o.Refused == nil && o.Lacking == nil && o.Change.Empty():

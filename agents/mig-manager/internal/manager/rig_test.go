@@ -89,6 +89,7 @@ func nodeOf(t *testing.T, client func(string) *kube.Client) *node {
 		Options:       manager.Options{Policy: manager.WaitForPods, RebootPause: time.Hour, Poll: 20 * time.Millisecond},
 		Contract:      contract.Dir{Root: filepath.Join(dir, "run"), BootIDFile: filepath.Join(dir, "boot_id")},
 		DriverVersion: func() string { return "580.95.05" },
+		Loaded:        func() string { return "580.95.05/7" },
 		RebootFile:    filepath.Join(dir, "state", "reboot.json"),
 		Retry:         pace.Backoff{First: 20 * time.Millisecond, Most: 40 * time.Millisecond},
 		Log:           slog.New(slog.DiscardHandler),
@@ -222,9 +223,11 @@ func (n *node) boot(id string) {
 }
 
 // start runs a manager, and returns a function that ends it.
-func (n *node) start() (stop func()) {
+func (n *node) start() (stop func()) { return n.run(manager.New(n.cfg)) }
+
+// run is start for a manager that the test asks.
+func (n *node) run(m *manager.Manager) (stop func()) {
 	ctx, cancel := context.WithCancel(n.Context())
-	m := manager.New(n.cfg)
 	done := make(chan error, 1)
 	go func() { done <- m.Run(ctx) }()
 	stop = sync.OnceFunc(func() {

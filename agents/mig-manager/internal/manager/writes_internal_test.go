@@ -58,7 +58,7 @@ func newHour(t *testing.T) *hour {
 			return h.users(h.looks), nil
 		},
 		Options:  Options{Policy: WaitForPods, Poll: 2 * time.Second},
-		Contract: contract.Dir{Root: t.TempDir()}, DriverVersion: func() string { return "" },
+		Contract: contract.Dir{Root: t.TempDir()}, DriverVersion: func() string { return "" }, Loaded: func() string { return "" },
 		RebootFile: filepath.Join(t.TempDir(), "reboot.json"),
 		Retry:      pace.Backoff{First: time.Second, Most: time.Minute}, Log: slog.New(slog.DiscardHandler),
 	})

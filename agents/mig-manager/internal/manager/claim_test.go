@@ -1,0 +1,110 @@
+package manager_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"outrigger.dev/agents/mig-manager/internal/manager"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/kube/kubetest"
+)
+
+// driver is the driver of a node: why it cannot be asked, and which loading of it is the current one.
+type driver struct {
+	*node
+	away   error
+	loaded string
+}
+
+// Read is that of manager.GPUs.
+func (d *driver) Read(ctx context.Context) ([]mig.GPU, error) {
+	d.mu.Lock()
+	err := d.away
+	d.mu.Unlock()
+	d.did("read")
+	if err != nil {
+		return nil, err
+	}
+	return d.node.Read(ctx)
+}
+
+func (d *driver) loadedAs() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.loaded
+}
+
+// becomes changes the driver, and makes a manager look at it until it has acted on what it saw.
+func (d *driver) becomes(m *manager.Manager, away error, loaded string) {
+	d.Helper()
+	d.set(func() { d.away, d.loaded = away, loaded })
+	for looks := 0; looks < 3; looks++ {
+		before := d.count("read")
+		m.Changed()
+		d.until("looked at", func(shown) bool { return d.count("read") > before })
+	}
+}
+
+// TestAClaimLeavesTheNodeReady: a claim of NVML by another agent says nothing about the layouts, until
+// the driver is unloaded or loaded again under it.
+func TestAClaimLeavesTheNodeReady(t *testing.T) {
+	claimed := fmt.Errorf("read GPUs: %w by driver-loader", contract.ErrClaimed)
+	for name, tc := range map[string]struct {
+		away   error
+		loaded string
+		want   contract.State
+	}{
+		"the driver stays":                       {away: claimed, loaded: "580.95.05/7", want: contract.Valid},
+		"the driver is unloaded under the claim": {away: claimed, want: contract.Missing},
+		"the driver is loaded again":             {away: claimed, loaded: "580.95.05/8", want: contract.Missing},
+		"there is no driver":                     {away: gpu.ErrNoDriver, want: contract.Missing},
+		"the driver hangs":                       {away: gpu.ErrHangs, loaded: "580.95.05/7", want: contract.Missing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := nodeOn(t, kubetest.New(t, "n1", map[string]string{manager.ConfigLabel: "all-balanced"}))
+			n.is = "all-balanced"
+			d := &driver{node: n, loaded: "580.95.05/7"}
+			n.cfg.GPUs, n.cfg.Loaded = d, d.loadedAs
+			m := manager.New(n.cfg)
+			n.run(m)
+			n.succeeds()
+			n.until("published", func(shown) bool { return n.cfg.Contract.Read(contract.MIGReady).State == contract.Valid })
+
+			d.becomes(m, tc.away, tc.loaded)
+			if f := n.cfg.Contract.Read(contract.MIGReady); f.State != tc.want {
+				t.Errorf("the fact mig-ready is %s (%s), want %s", f.State, f.Reason, tc.want)
+			}
+			if err := m.Ready(); (err == nil) != (tc.want == contract.Valid) {
+				t.Errorf("/readyz shows %v while the fact is %s", err, tc.want)
+			}
+			n.succeeds()
+			if got := n.seen(&n.events); len(got) > 0 {
+				t.Errorf("events %q, want none", got)
+			}
+
+			d.becomes(m, nil, "580.95.05/9")
+			n.until("published again", func(shown) bool { return n.cfg.Contract.Read(contract.MIGReady).State == contract.Valid })
+		})
+	}
+}
+
+// TestADriverThatWasLoadedAgainIsNotReadyYet: nobody saw the claim, and the layouts are gone.
+func TestADriverThatWasLoadedAgainIsNotReadyYet(t *testing.T) {
+	n := nodeOn(t, kubetest.New(t, "n1", map[string]string{manager.ConfigLabel: "all-balanced"}))
+	n.is = "all-balanced"
+	d := &driver{node: n, loaded: "580.95.05/7"}
+	n.cfg.GPUs, n.cfg.Loaded = d, d.loadedAs
+	stop := n.start()
+	n.until("published", func(shown) bool { return n.cfg.Contract.Read(contract.MIGReady).State == contract.Valid })
+	stop()
+	n.set(func() {
+		n.is, d.loaded = "all-disabled", "580.95.05/8"
+		n.users = []manager.User{{Namespace: "default", Pod: "train-0", GPU: 0}}
+	})
+	n.start()
+	n.until("pending", func(s shown) bool { return s.state() == manager.Pending && s.cause() != "" })
+	n.until("withdrawn", func(shown) bool { return n.cfg.Contract.Read(contract.MIGReady).State == contract.Missing })
+}
