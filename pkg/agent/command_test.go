@@ -17,16 +17,19 @@ import (
 )
 
 func TestHelp(t *testing.T) {
-	for name, args := range map[string][]string{
-		"help":      {"--help"},
-		"help-wait": {"wait", "--help"},
+	for line, file := range map[string]string{
+		"--help":      "help",
+		"help":        "help",
+		"wait --help": "help-wait",
+		"help wait":   "help-wait",
+		"help help":   "help",
 	} {
-		t.Run(name, func(t *testing.T) {
-			code, out, errs := run(t, args...)
+		t.Run(line, func(t *testing.T) {
+			code, out, errs := run(t, strings.Fields(line)...)
 			if code != 0 || errs != "" {
 				t.Errorf("want exit code 0 and nothing on standard error, got %d and %q", code, errs)
 			}
-			golden.Assert(t, out, name+".golden")
+			golden.Assert(t, out, file+".golden")
 		})
 	}
 }
@@ -41,7 +44,19 @@ func TestUsageErrors(t *testing.T) {
 			args: []string{"--colour", "red"}, want: "unknown flag --colour: see 'test-agent --help'",
 		},
 		"unknown flag of a command": {
-			args: []string{"wait", "--colour"}, want: "unknown flag --colour: see 'test-agent --help'",
+			args: []string{"wait", "--colour"}, want: "unknown flag --colour: see 'test-agent wait --help'",
+		},
+		"unknown flag before a command": {
+			args: []string{"--colour", "wait"}, want: "unknown flag --colour: see 'test-agent --help'",
+		},
+		"help of an unknown command": {
+			args: []string{"help", "dance"}, want: `unknown command "dance": must be version, completion, probe, snapshot, wait, extra or help`,
+		},
+		"help of two commands": {
+			args: []string{"help", "wait", "version"}, want: `unexpected argument "version" after "help wait"`,
+		},
+		"unknown flag of help": {
+			args: []string{"help", "--colour"}, want: "unknown flag --colour: see 'test-agent help --help'",
 		},
 		"unknown command": {
 			args: []string{"dance"}, want: `unknown command "dance": must be version, completion, probe, snapshot, wait, extra or help`,

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -44,7 +43,7 @@ func (s *session) dispatch(ctx context.Context, words []string) error {
 		}
 		return s.run(c) //nolint:contextcheck // c carries the context
 	case "help":
-		return s.help()
+		return s.helpOf(c)
 	default:
 		return s.command(c, name) //nolint:contextcheck // c carries the context
 	}
@@ -61,18 +60,13 @@ func asksVersion(c *cli.Context) bool { return c.Bool(versionFlag) || c.Bool(ver
 
 // command runs a command with the words after its name.
 func (s *session) command(parent *cli.Context, name string) error {
-	commands := s.allCommands()
-	i := slices.IndexFunc(commands, func(cmd *cli.Command) bool { return cmd.HasName(name) })
-	if i < 0 {
-		var names []string
-		for _, cmd := range commands {
-			names = append(names, cmd.Name)
-		}
-		return Usagef("unknown command %q: must be %s", name, text.OneOf(append(names, "help")))
+	cmd, err := s.find(name)
+	if err != nil {
+		return err
 	}
-	c, err := s.parse(parent, commands[i], parent.Args().Tail())
+	c, err := s.parse(parent, cmd, parent.Args().Tail())
 	if errors.Is(err, flag.ErrHelp) {
-		return s.commandHelp(commands[i])
+		return s.commandHelp(cmd)
 	}
 	if err != nil {
 		return err
@@ -80,20 +74,35 @@ func (s *session) command(parent *cli.Context, name string) error {
 	if asksVersion(c) {
 		return s.version(c)
 	}
-	if commands[i].Action == nil {
+	if cmd.Action == nil {
 		return s.run(c)
 	}
-	return commands[i].Action(c)
+	return cmd.Action(c)
+}
+
+// find returns the command with a name.
+func (s *session) find(name string) (*cli.Command, error) {
+	var names []string
+	for _, cmd := range s.allCommands() {
+		if cmd.HasName(name) {
+			return cmd, nil
+		}
+		names = append(names, cmd.Name)
+	}
+	return nil, Usagef("unknown command %q: must be %s", name, text.OneOf(append(names, "help")))
 }
 
 // parse reads the flags of a command from words and environment. It returns
 // flag.ErrHelp if the words contain --help.
 func (s *session) parse(parent *cli.Context, cmd *cli.Command, words []string) (*cli.Context, error) {
-	set := flag.NewFlagSet(cmd.Name, flag.ContinueOnError)
+	set, path := flag.NewFlagSet(cmd.Name, flag.ContinueOnError), s.app.Name
+	if parent.Command != nil {
+		path += " " + cmd.Name
+	}
 	set.SetOutput(io.Discard)
 	for _, f := range cmd.Flags {
 		if err := f.Apply(set); err != nil {
-			return nil, parseError(s.app.Name, s.every, err)
+			return nil, parseError(path, s.every, err)
 		}
 	}
 	for _, name := range []string{versionFlag, versionShort} {
@@ -104,7 +113,7 @@ func (s *session) parse(parent *cli.Context, cmd *cli.Command, words []string) (
 	if err := set.Parse(words); errors.Is(err, flag.ErrHelp) {
 		return nil, err
 	} else if err != nil {
-		return nil, parseError(s.app.Name, s.every, err)
+		return nil, parseError(path, s.every, err)
 	}
 	s.note(cmd.Flags, set)
 	app := &cli.App{Name: s.app.Name, Flags: s.flags, Writer: s.stdout, ErrWriter: s.stderr}
@@ -115,6 +124,29 @@ func (s *session) parse(parent *cli.Context, cmd *cli.Command, words []string) (
 
 func (s *session) allCommands() []*cli.Command {
 	return append(s.commands(), s.app.Commands...)
+}
+
+// helpOf prints the help of the command that follows the word help, or that of the agent.
+func (s *session) helpOf(parent *cli.Context) error {
+	c, err := s.parse(parent, &cli.Command{Name: "help"}, parent.Args().Tail())
+	if errors.Is(err, flag.ErrHelp) {
+		return s.help()
+	}
+	if err != nil {
+		return err
+	}
+	name := c.Args().First()
+	if c.NArg() > 1 {
+		return Usagef("unexpected argument %q after %q", c.Args().Get(1), "help "+name)
+	}
+	if name == "" || name == "help" {
+		return s.help()
+	}
+	cmd, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	return s.commandHelp(cmd)
 }
 
 // help prints the help of the agent.
@@ -128,7 +160,7 @@ func (s *session) help() error {
 	for _, cmd := range s.allCommands() {
 		fmt.Fprintf(&b, "   %s\t%s\n", cmd.Name, cmd.Usage)
 	}
-	b.WriteString("   help\tprint this help\n")
+	b.WriteString("   help\tprint this help, or that of a command\n")
 	return s.printHelp(&b, s.flags, "   --version, -v\tprint the version\n")
 }
 

@@ -39,11 +39,12 @@ func Choice(c *cli.Context, flag string, allowed ...string) (string, error) {
 	return "", BadFlag(flag, v, text.OneOf(allowed))
 }
 
-// parseError rewrites an error of the flag parser in the form of the other errors.
-func parseError(app string, flags []cli.Flag, err error) error {
+// parseError rewrites an error of the flag parser in the form of the other errors; path is
+// the command whose help has the flags.
+func parseError(path string, flags []cli.Flag, err error) error {
 	msg := err.Error()
 	if name, ok := strings.CutPrefix(msg, "flag provided but not defined: -"); ok {
-		return Usagef("unknown flag --%s: see '%s --help'", strings.TrimLeft(name, "-"), app)
+		return Usagef("unknown flag --%s: see '%s --help'", strings.TrimLeft(name, "-"), path)
 	}
 	if name, ok := strings.CutPrefix(msg, "flag needs an argument: -"); ok {
 		return Usagef("flag --%s: needs a value", strings.TrimLeft(name, "-"))

@@ -78,7 +78,7 @@ func (c *Context) run(args []string) error {
 		return err
 	}
 	if first := c.set.Arg(0); slices.Contains(helpNames(), first) {
-		return c.helpOf(c.set.Arg(1))
+		return c.helpOf(c.set.Args()[1:])
 	} else if sub := c.command.sub(first); sub != nil {
 		return c.below(sub).run(c.set.Args()[1:])
 	}

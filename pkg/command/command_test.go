@@ -57,6 +57,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"an unknown flag of a command":  {"show --jsno", `show: flag provided but not defined: -jsno; see "tool show --help"`},
 		"an unknown command of a group": {"g lsit", `group: unknown command "lsit"; see "tool group --help"`},
 		"an argument of a command":      {"group list all", `group list: unexpected argument "all"; see "tool group list --help"`},
+		"help of two commands":          {"help show group", `help: unexpected argument "group"; see "tool --help"`},
 		"a flag without a value":        {"group list --of", `group list: flag needs an argument: -of; see "tool group list --help"`},
 		"two names of a flag":           {"show -o 1 --from 2", `show: -from and -o are the same flag: use one; see "tool show --help"`},
 		"a value that is no time":       {"show --wait soon", `show: invalid value "soon" for flag -wait: parse error; see "tool show --help"`},
