@@ -65,7 +65,7 @@ func TestPackagesInAGuest(t *testing.T) {
 			options: []string{"lockdown=integrity"},
 		},
 		"processes that hold devices": {
-			folder: "agents/driver-loader/internal/holders",
+			folder: "pkg/holders",
 			tests:  ".",
 		},
 	} {

@@ -10,13 +10,14 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/holders"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/preflight"
+	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/pci"
+	"outrigger.dev/pkg/procowner"
 )
 
 const release = "6.1.0-56-amd64"
@@ -58,7 +59,9 @@ func used() (loader.Observation, preflight.Facts) {
 	o.Modules = map[string]kernel.Loaded{
 		"nvidia": {Name: "nvidia", RefCount: 3, Holders: []string{"nvidia_uvm"}}, "nvidia_uvm": {Name: "nvidia_uvm", RefCount: 1},
 	}
-	f.Holders = []holders.Holder{{PID: 4711, Command: "python3", Pod: holders.Pod{UID: "u", Namespace: "default", Name: "train"}}}
+	f.Holders = []holders.Holder{{Process: procowner.Process{
+		PID: 4711, Command: "python3", Owner: procowner.Owner{Pod: "u"}, Pod: procowner.Pod{Namespace: "default", Name: "train"},
+	}}}
 	f.HoldersErr = errors.New("cannot examine 2 processes")
 	return o, f
 }

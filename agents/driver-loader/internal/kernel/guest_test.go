@@ -15,9 +15,10 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/check"
-	"outrigger.dev/agents/driver-loader/internal/holders"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/pkg/holders"
+	"outrigger.dev/pkg/procowner"
 )
 
 func TestGuestLoadsAndUnloads(t *testing.T) {
@@ -94,7 +95,7 @@ func TestGuestNamesWhoHasADeviceOpen(t *testing.T) {
 	defer f.Close()
 	expect(t, kernel.Syscalls{}.Unload("fuse"), kernel.InUse, "in use by one open file or other use")
 	// /dev/fuse has the numbers 10:229 in the kernel's list of devices.
-	got, err := holders.Find(t.Context(), holders.Root{}, []holders.Devices{{Major: 10, Minors: []uint32{229}}})
+	got, err := holders.Find(t.Context(), procowner.Root{}, []holders.Devices{{Major: 10, Minors: []uint32{229}}})
 	if err != nil || len(got) != 1 || got[0].PID != os.Getpid() || !slices.Equal(got[0].Devices, []string{"/dev/fuse"}) {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/holders"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/text"
 )
 

@@ -9,10 +9,11 @@ import (
 	"strings"
 
 	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/holders"
 	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pci"
+	"outrigger.dev/pkg/procowner"
 	"outrigger.dev/pkg/text"
 )
 
@@ -80,7 +81,7 @@ func (l *Loader) displays(ctx context.Context, o Observation) ([]string, error) 
 	if len(devices) == 0 {
 		return out, nil
 	}
-	found, err := holders.Find(ctx, holders.Root{Proc: l.cfg.Kernel.Proc, PodLogs: l.cfg.PodLogs}, devices)
+	found, err := holders.Find(ctx, procowner.Root{Proc: l.cfg.Kernel.Proc, PodLogs: l.cfg.PodLogs}, devices)
 	if err != nil {
 		err = fmt.Errorf("find out who uses the GPUs: %w", err)
 	}

@@ -8,11 +8,11 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/holders"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/pci"
 )
 
@@ -162,15 +162,15 @@ func TestNext(t *testing.T) {
 		"a new version is built while the old one works": {want2, func(o *loader.Observation) { o.Sets = built("1") }, loader.Build, "2", nil, nil},
 		"… is noted": {want2, nil, loader.Begin, "2", nil, nil},
 		"… a process uses the old one": {want2, func(o *loader.Observation) {
-			o.Change, o.Users = change(), []holders.Holder{{PID: 1}}
+			o.Change, o.Users = change(), []holders.Holder{{}}
 		}, loader.Wait, "", nil, []cause.Code{kernel.InUse}},
 		"… NVML is claimed":       {want2, func(o *loader.Observation) { o.Change = change() }, loader.Claim, "2", order, nil},
 		"… the old one is in use": {want2, func(o *loader.Observation) { o.Change, o.Claimed, o.Modules = change(), true, modules(1) }, loader.Wait, "", nil, []cause.Code{kernel.InUse}},
 		"… by processes that are known": {want2, func(o *loader.Observation) {
-			o.Change, o.Claimed, o.Modules, o.Holders = change(), true, modules(2), []holders.Holder{{PID: 1}, {PID: 2}}
+			o.Change, o.Claimed, o.Modules, o.Holders = change(), true, modules(2), []holders.Holder{{}, {}}
 		}, loader.Wait, "", nil, []cause.Code{kernel.InUse, kernel.InUse}},
 		"… the old one is in use, and its fact is gone": {want2, func(o *loader.Observation) {
-			o.Change, o.Users, o.Before, o.Published = change(), []holders.Holder{{PID: 1}}, driver("1"), ""
+			o.Change, o.Users, o.Before, o.Published = change(), []holders.Holder{{}}, driver("1"), ""
 		}, loader.Publish, "1", nil, nil},
 		"… the old one is unloaded": {want2, func(o *loader.Observation) { o.Change, o.Claimed = change(), true }, loader.Unload, "2", order, nil},
 		"… half of it, when killed": {want2, func(o *loader.Observation) {

@@ -11,10 +11,10 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/holders"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/pci"
 )
 

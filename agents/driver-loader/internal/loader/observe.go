@@ -10,14 +10,15 @@ import (
 	"strings"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
-	"outrigger.dev/agents/driver-loader/internal/holders"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/driverroot"
+	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/pci"
+	"outrigger.dev/pkg/procowner"
 )
 
 // lookAndDesired returns what look observes, and what is desired of the node.
@@ -201,7 +202,7 @@ func (l *Loader) Holders(ctx context.Context) ([]holders.Holder, error) {
 			devices = append(devices, holders.Devices{Major: n.Major})
 		}
 	}
-	found, err := holders.Find(ctx, holders.Root{Proc: l.cfg.Kernel.Proc, PodLogs: l.cfg.PodLogs}, devices)
+	found, err := holders.Find(ctx, procowner.Root{Proc: l.cfg.Kernel.Proc, PodLogs: l.cfg.PodLogs}, devices)
 	if err != nil {
 		err = fmt.Errorf("find out who uses the driver: %w", err)
 	}

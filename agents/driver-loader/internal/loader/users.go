@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/agents/driver-loader/internal/daemons"
-	"outrigger.dev/agents/driver-loader/internal/holders"
+	"outrigger.dev/pkg/holders"
 )
 
 // users returns the processes that use the driver and would go on when NVML is claimed: all

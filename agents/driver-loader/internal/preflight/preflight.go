@@ -5,9 +5,9 @@ package preflight
 
 import (
 	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/holders"
 	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/pkg/holders"
 )
 
 // State is the result of a check.

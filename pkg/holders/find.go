@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/procowner"
 	"outrigger.dev/pkg/text"
 )
@@ -26,13 +25,13 @@ const maxFile = 64 << 10
 // Find returns the processes that have one of the devices open or mapped, in order of
 // their ids. With an error it still returns those that were found: the error names how
 // many processes could not be examined. Processes come and go while it reads.
-func Find(ctx context.Context, root Root, devices []Devices) ([]Holder, error) {
-	proc := cmp.Or(root.Proc, "/proc")
-	entries, err := os.ReadDir(proc)
+func Find(ctx context.Context, root procowner.Root, devices []Devices) ([]Holder, error) {
+	entries, err := os.ReadDir(root.Folder())
 	if err != nil {
 		return nil, fmt.Errorf("find the processes that hold devices: %w", err)
 	}
-	var found []Holder
+	var found []procowner.Process
+	held := map[int][]string{}
 	failed, last := 0, error(nil)
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
@@ -40,47 +39,43 @@ func Find(ctx context.Context, root Root, devices []Devices) ([]Holder, error) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return found, fmt.Errorf("find the processes that hold devices: %w", err)
+			return named(root, found, held), fmt.Errorf("find the processes that hold devices: %w", err)
 		}
-		p := process{dir: filepath.Join(proc, entry.Name()), wanted: devices}
-		held, err := p.devices()
+		p := process{dir: filepath.Join(root.Folder(), entry.Name()), wanted: devices}
+		paths, err := p.devices()
 		if err != nil {
 			failed++
 			last = err
 		}
-		if len(held) > 0 {
-			found = append(found, p.holder(pid, held))
+		if len(paths) > 0 {
+			found = append(found, root.Process(pid))
+			held[pid] = paths
 		}
 	}
-	slices.SortFunc(found, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
-	namePods(cmp.Or(root.PodLogs, "/var/log/pods"), found)
 	if failed > 0 {
 		err = fmt.Errorf("cannot examine a process (run as root, in the host's PID namespace): %w", last)
 	}
 	if failed > 1 {
 		err = fmt.Errorf("cannot examine %d processes (run as root, in the host's PID namespace), one of them: %w", failed, last)
 	}
-	return found, err
+	return named(root, found, held), err
+}
+
+// named returns processes with the names of their pods and with what they hold.
+func named(root procowner.Root, processes []procowner.Process, held map[int][]string) []Holder {
+	root.NamePods(processes)
+	var out []Holder
+	for _, p := range processes {
+		out = append(out, Holder{Process: p, Devices: held[p.PID]})
+	}
+	slices.SortFunc(out, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
+	return out
 }
 
 // process is a process in a folder of procfs.
 type process struct {
 	dir    string
 	wanted []Devices
-}
-
-func (p process) holder(pid int, devices []string) Holder {
-	h := Holder{PID: pid, Devices: devices}
-	// The command line is in the memory of the process, which a hung driver may have locked;
-	// its name is not.
-	if name, err := hostfs.ReadFile(filepath.Join(p.dir, "comm"), maxFile); err == nil {
-		h.Command = text.Printable(strings.TrimSpace(string(name)))
-	}
-	if cgroups, err := hostfs.ReadFile(filepath.Join(p.dir, "cgroup"), maxFile); err == nil {
-		o := procowner.Parse(string(cgroups))
-		h.Pod.UID, h.Container, h.Unit = o.Pod, o.Container, o.Unit
-	}
-	return h
 }
 
 // devices returns the paths of the devices that the process has open or mapped, in order.
@@ -133,19 +128,4 @@ func (d Devices) has(major, minor uint32) bool {
 // gone reports whether a process has ended.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
-}
-
-// namePods adds the names of pods, as far as they are known.
-func namePods(logs string, holders []Holder) {
-	if !slices.ContainsFunc(holders, func(h Holder) bool { return h.Pod.UID != "" }) {
-		return
-	}
-	pods, err := procowner.Pods(logs)
-	if err != nil {
-		return
-	}
-	for i := range holders {
-		pod := pods[holders[i].Pod.UID]
-		holders[i].Pod.Namespace, holders[i].Pod.Name = pod.Namespace, pod.Name
-	}
 }
