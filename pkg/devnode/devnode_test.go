@@ -178,6 +178,27 @@ func TestNodesOfADriverThatIsNotLoaded(t *testing.T) {
 	}
 }
 
+func TestNodeOfAGPU(t *testing.T) {
+	h := newHost(t)
+	h.file("driver/nvidia/params", "DeviceFileUID: 1001\n")
+	h.file("driver/nvidia/gpus/0000:17:00.0/information", "Device Minor: \t 3\n")
+	h.file("driver/nvidia/gpus/0000:18:00.0/information", "Model: \t NVIDIA A100\n")
+	d := devnode.Driver(h.proc)
+	got, err := d.GPU("0000:17:00.0")
+	if want := (devnode.Node{Name: "nvidia3", Major: 195, Minor: 3, Mode: 0o666, UID: 1001}); err != nil || got != want {
+		t.Errorf("GPU() = %+v, %v, want %+v", got, err, want)
+	}
+	for id, want := range map[string]string{"0000:18:00.0": "no minor number", "0000:19:00.0": "no such file"} {
+		if got, err := d.GPU(id); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("GPU(%s) = %+v, %v, want an error with %q", id, got, err, want)
+		}
+	}
+	h.file("devices", "Character devices:\n  1 mem\n")
+	if _, err := d.GPU("0000:17:00.0"); !errors.Is(err, devnode.ErrNotLoaded) {
+		t.Errorf("GPU() = %v, want %v", err, devnode.ErrNotLoaded)
+	}
+}
+
 func TestLinks(t *testing.T) {
 	h := newHost(t)
 	for name, n := range map[string][2]uint32{

@@ -68,13 +68,33 @@ func (d Driver) GPUs() ([]Node, error) {
 			return nil, err
 		}
 		if g.Minor != driverproc.NoMinor {
-			out = append(out, node(fmt.Sprintf("nvidia%d", g.Minor), gpus, uint32(g.Minor)))
+			out = append(out, ofGPU(node, gpus, g))
 		}
 	}
 	if caps, ok := majors["nvidia-caps"]; ok {
 		out = append(out, d.capabilities(caps)...)
 	}
 	return out, nil
+}
+
+// GPU returns the node of a GPU, by its bus ID. It reads no other GPU.
+func (d Driver) GPU(id string) (Node, error) {
+	_, major, err := d.majors()
+	if err != nil {
+		return Node{}, err
+	}
+	g, err := driverproc.Root(d).GPU(id)
+	if err != nil {
+		return Node{}, err
+	}
+	if g.Minor == driverproc.NoMinor {
+		return Node{}, fmt.Errorf("find the device node of GPU %s: the driver reports no minor number of it", id)
+	}
+	return ofGPU(d.maker(), major, g), nil
+}
+
+func ofGPU(node func(name string, major, minor uint32) Node, major uint32, g driverproc.GPU) Node {
+	return node(fmt.Sprintf("nvidia%d", g.Minor), major, uint32(g.Minor)) //nolint:gosec // it is not negative
 }
 
 // Possible returns the nodes of all capabilities that MIG instances could ever have.

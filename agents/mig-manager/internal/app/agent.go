@@ -28,6 +28,7 @@ import (
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/podresources"
+	"outrigger.dev/pkg/procowner"
 	"outrigger.dev/pkg/text"
 )
 
@@ -105,7 +106,7 @@ func (r *running) config(c *cli.Context, host agent.Host) (_ manager.Config, err
 	applier, err := apply.New(apply.Config{
 		Session: session, StateDir: c.Path("state-dir"),
 		Reset:     apply.SMI{DriverRoot: r.driver.Root.CtrPath()},
-		Processes: apply.Processes{Driver: host.ProcRoot, PodLogs: c.Path("pod-logs-dir")},
+		Processes: apply.Processes{Root: procowner.Root{PodLogs: c.Path("pod-logs-dir")}, Driver: host.ProcRoot},
 		Sys:       host.SysRoot, Board: knownBoard, Log: r.log,
 		Devices: devicesOf(host, r.driver.Root),
 	})

@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/procowner"
 )
 
 // node is the node whose GPUs a command reads or changes.
@@ -44,7 +45,7 @@ func openNode(c *cli.Context, log *slog.Logger) (*node, error) {
 	}
 	a, err := apply.New(apply.Config{
 		Session: session, StateDir: c.Path("state-dir"),
-		Reset: apply.SMI{DriverRoot: d.Root.CtrPath()}, Processes: apply.Processes{Proc: host.ProcRoot}, Sys: host.SysRoot,
+		Reset: apply.SMI{DriverRoot: d.Root.CtrPath()}, Processes: apply.Processes{Root: procowner.Root{Proc: host.ProcRoot}}, Sys: host.SysRoot,
 		Board: knownBoard, Log: log,
 		Devices: devicesOf(host, d.Root),
 	})

@@ -69,7 +69,7 @@ func (p *partitioner) recoverer(held func(context.Context) (map[gpu.UUID][]users
 			for id, holdings := range list {
 				for _, h := range holdings {
 					out[id] = append(out[id], apply.Holder{
-						Pod:         procowner.Pod{Namespace: h.Namespace, Name: h.Pod},
+						Process:     procowner.Process{Pod: procowner.Pod{Namespace: h.Namespace, Name: h.Pod}},
 						GPUInstance: h.GPUInstance, ComputeInstance: h.ComputeInstance,
 					})
 				}

@@ -94,7 +94,7 @@ func TestChangeOf(t *testing.T) {
 				{Op: mig.DestroyCompute, Profile: layout[0].Profile, Placement: layout[0].Placement, Compute: layout[0].Compute[0]},
 				{Op: mig.DestroyInstance, Profile: layout[0].Profile, Placement: layout[0].Placement},
 			},
-			Holders: []apply.Holder{{PID: 42, Owner: procowner.Owner{Unit: "nvsm.service"}, GPUInstance: 2}},
+			Holders: []apply.Holder{{Process: procowner.Process{PID: 42, Owner: procowner.Owner{Unit: "nvsm.service"}}, GPUInstance: 2}},
 		},
 	}})
 	want := manager.Change{
@@ -112,12 +112,12 @@ func TestFailure(t *testing.T) {
 	if err := failure(one, one.Err()); !errors.Is(err, manager.ErrNeedsReboot) || !strings.Contains(err.Error(), "no reset") {
 		t.Errorf("failure() = %v", err)
 	}
-	used := apply.Outcomes{Outcome: apply.RolledBack, Err: &apply.InUse{Index: 1, Holders: []apply.Holder{{PID: 7}}}}
+	used := apply.Outcomes{Outcome: apply.RolledBack, Err: &apply.InUse{Index: 1, Holders: []apply.Holder{{Process: procowner.Process{PID: 7}}}}}
 	both := apply.Result{GPUs: []apply.Outcomes{used, reboot}}
 	if err := failure(both, both.Err()); errors.Is(err, manager.ErrNeedsReboot) {
 		t.Errorf("failure() = %v: a reboot would end process 7", err)
 	}
-	busy, ok := errors.AsType[*manager.Busy](failure(apply.Result{}, &apply.InUse{Index: 2, Holders: []apply.Holder{{PID: 7}}}))
+	busy, ok := errors.AsType[*manager.Busy](failure(apply.Result{}, &apply.InUse{Index: 2, Holders: []apply.Holder{{Process: procowner.Process{PID: 7}}}}))
 	if !ok || len(busy.Users) != 1 || busy.Users[0].GPU != 2 {
 		t.Errorf("failure() = %v", busy)
 	}

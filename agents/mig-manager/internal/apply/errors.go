@@ -11,14 +11,8 @@ import (
 
 // Holder is a process that uses a GPU, or a container to which it is allocated.
 type Holder struct {
-	// PID is 0 for a container of which no process is known.
-	PID int
-	// Command is the name of the program, empty if it is not known.
-	Command string
-	// Owner is the pod, the container or the unit of systemd. Pod is the name of the pod,
-	// as far as it is known.
-	Owner procowner.Owner
-	Pod   procowner.Pod
+	// Process has the PID 0 for a container of which no process is known.
+	procowner.Process
 	// GPUInstance and ComputeInstance are gpu.NoInstance for the whole GPU.
 	GPUInstance, ComputeInstance uint32
 }
@@ -60,7 +54,7 @@ type InUse struct {
 	Index int
 	// Holders is empty if the driver says that it is in use, and lists no process.
 	Holders []Holder
-	// Open are processes that have the device node of the GPU open then, and Modules the kernel
+	// Open are processes that have the device node of the GPU open or mapped then, and Modules the kernel
 	// modules that can keep it. Both may be empty also if there are some.
 	Open    []Holder
 	Modules []string

@@ -4,54 +4,42 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"fmt"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"outrigger.dev/pkg/driverproc"
+	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/hostfs"
 )
 
-// open returns the processes that have the device node of a GPU open: daemons of the host use it
-// without a context, which is what the driver lists. This process is left out. What cannot be read
-// is too.
-func (p Processes) open(g mig.GPU) []Holder {
-	proc := cmp.Or(p.Proc, "/proc")
-	is, err := driverproc.Root(cmp.Or(p.Driver, proc)).GPU(g.PCI.BusID)
-	if err != nil || is.Minor == driverproc.NoMinor {
+// open returns the processes that have the device node of a GPU open or mapped: daemons of the host
+// use it without a context, which is what the driver lists. This process is left out. What cannot be
+// read is too.
+func (p Processes) open(ctx context.Context, g mig.GPU) []Holder {
+	node, err := devnode.Driver(cmp.Or(p.Driver, p.Folder())).GPU(g.PCI.BusID)
+	if err != nil {
 		return nil
 	}
-	node := fmt.Sprintf("/dev/nvidia%d", is.Minor)
-	self, _ := os.Readlink(filepath.Join(proc, "self"))
-	entries, _ := os.ReadDir(proc)
-	var list []mig.Process
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err == nil && e.Name() != self && leads(filepath.Join(proc, e.Name(), "fd"), node) {
-			list = append(list, mig.Process{PID: pid, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance})
+	self, _ := os.Readlink(filepath.Join(p.Folder(), "self"))
+	found, _ := holders.Find(ctx, p.Root, []holders.Devices{{Major: node.Major, Minors: []uint32{node.Minor}}})
+	var out []Holder
+	for _, h := range found {
+		if strconv.Itoa(h.PID) != self {
+			out = append(out, Holder{Process: h.Process, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance})
 		}
 	}
-	slices.SortFunc(list, func(a, b mig.Process) int { return a.PID - b.PID })
-	return p.name(list)
-}
-
-// leads reports whether one of the links in a folder leads to a path.
-func leads(dir, path string) bool {
-	entries, _ := os.ReadDir(dir)
-	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		target, err := os.Readlink(filepath.Join(dir, e.Name()))
-		return err == nil && target == path
-	})
+	return out
 }
 
 // display returns the modules that are loaded of those by which a display uses a GPU.
 func (p Processes) display() []string {
-	data, err := hostfs.ReadFile(filepath.Join(cmp.Or(p.Proc, "/proc"), "modules"), 1<<20)
+	data, err := hostfs.ReadFile(filepath.Join(p.Folder(), "modules"), 1<<20)
 	if err != nil {
 		return nil
 	}

@@ -145,7 +145,7 @@ func TestARecoverySparesWhatIsHeld(t *testing.T) {
 	before := r.state()
 	g := r.gpus()[0]
 	held := func(context.Context) (apply.Held, error) {
-		return apply.Held{g.UUID: {{Pod: procowner.Pod{Namespace: "default", Name: "train"}, GPUInstance: g.Layout[0].ID, ComputeInstance: g.Layout[0].Compute[0].ID}}}, nil
+		return apply.Held{g.UUID: {{Process: procowner.Process{Pod: procowner.Pod{Namespace: "default", Name: "train"}}, GPUInstance: g.Layout[0].ID, ComputeInstance: g.Layout[0].Compute[0].ID}}}, nil
 	}
 	if _, err := r.a.Recover(t.Context(), req.Desired, held); err == nil || !strings.Contains(err.Error(), "a container of pod default/train on GPU instance") {
 		t.Errorf("Recover() = %v", err)
@@ -204,7 +204,7 @@ func TestARecoveryOfTheModeWaitsForTheUsersOfTheGPU(t *testing.T) {
 			waits("process "+strconv.Itoa(os.Getpid())+" (apply.test)", nil)
 			r.run("proc end 0 %d", os.Getpid())
 			waits("a container of pod default/train: ", apply.Held{id: {{
-				Pod: procowner.Pod{Namespace: "default", Name: "train"}, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance,
+				Process: procowner.Process{Pod: procowner.Pod{Namespace: "default", Name: "train"}}, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance,
 			}}})
 			if _, err := r.a.Recover(t.Context(), nil, nil); err != nil {
 				t.Error(err)

@@ -199,7 +199,7 @@ func (w *work) holders(m *member, s *mig.Step) error {
 		e.Holders = w.cfg.Processes.name(list)
 	}
 	if len(e.Holders) == 0 {
-		e.Open, e.Modules = w.cfg.Processes.open(m.gpu), w.cfg.Processes.display()
+		e.Open, e.Modules = w.cfg.Processes.open(w.ctx, m.gpu), w.cfg.Processes.display()
 	}
 	return e
 }
