@@ -134,7 +134,7 @@ func TestOrchestrator(t *testing.T) {
 		}
 	}
 	labelPools(t)
-	traces, files := nodeTraces(t), onGPUNode(t, filesButOfMIG)
+	traces, files := nodeTraces(t), onGPUNode(t, hostFiles)
 	helm := helmUntilTheEnd(t)
 	t.Run("it stops at the agent that waits for a driver", func(t *testing.T) { installedWithoutDriver(t, helm) })
 	policyIsReady(t)
@@ -149,18 +149,16 @@ func TestOrchestrator(t *testing.T) {
 	t.Run("Helm alone renders the same objects", helmRendersTheSame)
 	t.Run("pools select their nodes", poolsSelectTheirNodes)
 	t.Run("pools that overlap are refused by name", overlappingPoolsAreRefused)
-	t.Run("the layout of GPUs follows a label", layoutsFollowALabel)
 	t.Run("nothing is left after helm uninstall", func(t *testing.T) {
 		if err := helm.Uninstall(stack.Umbrella); err != nil {
 			describeOrchestrator(t)
 			t.Fatal(err)
 		}
 		eventually(t, "no object is left", func() bool { return clusterObjects(t) == "" })
-		kubectl(t, "label", "node", gpuNode(), migConfig+"-")
 		if now := nodeTraces(t); now != traces {
 			t.Errorf("the nodes were\n%s\nand are\n%s", traces, now)
 		}
-		if now := onGPUNode(t, filesButOfMIG); now != files {
+		if now := onGPUNode(t, hostFiles); now != files {
 			t.Errorf("the files of the node were\n%s\nand are\n%s", files, now)
 		}
 		out, err := shared.Run(t.Context(), "orchestrator", "delete", "--verify", "--kubeconfig", shared.Kubeconfig())
@@ -168,20 +166,6 @@ func TestOrchestrator(t *testing.T) {
 			t.Errorf("orchestrator delete --verify: %v: %s", err, out)
 		}
 	})
-}
-
-// filesButOfMIG are hostFiles without the links to device nodes of MIG devices, which stay until the
-// next boot.
-const filesButOfMIG = "{ " + hostFiles + "; } | grep -v '^dev/char/.*/nvidia-cap'"
-
-// layoutsFollowALabel divides all GPUs and makes them whole again, so that the MIG manager has
-// written what it writes.
-func layoutsFollowALabel(t *testing.T) {
-	t.Cleanup(func() { kubectlCleanup(t, "label", "node", gpuNode(), migConfig+"-") })
-	for _, layout := range []string{"all-1g.10gb", "all-disabled"} {
-		askForLayout(t, layout)
-		layoutIs(t, "success")
-	}
 }
 
 func validationsHavePassed(t *testing.T) {
