@@ -69,7 +69,7 @@ func cause(ctx context.Context, err error, limit time.Duration) error {
 		return err
 	}
 	lines := strings.Split(strings.TrimSpace(string(exit.Stderr)), "\n")
-	if last := text.Printable(lines[len(lines)-1]); last != "" && exit.Exited() {
+	if last := strings.TrimPrefix(text.Printable(lines[len(lines)-1]), Program+": "); last != "" && exit.Exited() {
 		return errors.New(last)
 	}
 	return fmt.Errorf("the driver's library ended it: %w", err)

@@ -94,6 +94,20 @@ func TestReadWithoutNVML(t *testing.T) {
 	}
 }
 
+// The errors of the program have its name, once.
+func TestErrorsNameTheProgram(t *testing.T) {
+	for line, want := range map[string]string{
+		"--colour":     "toolkit-gpus: flag provided but not defined: -colour; see \"toolkit-gpus --help\"\n",
+		"now":          "toolkit-gpus: unknown command \"now\"; see \"toolkit-gpus --help\"\n",
+		"--timeout=no": "toolkit-gpus: invalid value \"no\" for flag -timeout: parse error; see \"toolkit-gpus --help\"\n",
+	} {
+		var out, errs strings.Builder
+		if code := program.Main(t.Context(), []string{gpus.Program, line}, &out, &errs); code != 1 || out.Len() > 0 || errs.String() != want {
+			t.Errorf("%s: code %d, %q and %q, want 1 and %q", line, code, out.String(), errs.String(), want)
+		}
+	}
+}
+
 // A node that cannot be read as a whole is an error that says what is missing.
 func TestReadFails(t *testing.T) {
 	script := func(text string) func(*testing.T, *simtest.Node, *gpus.Config) {
@@ -118,7 +132,7 @@ func TestReadFails(t *testing.T) {
 		}, want: "the kernel module nvidia is not loaded", is: gpu.ErrNoDriver},
 		"the library crashes":  {change: script("kill -SEGV $$"), want: "the driver's library ended it: signal: segmentation fault"},
 		"the driver hangs":     {change: script("exec sleep 600"), want: "the driver did not answer within 1ms"},
-		"NVML fails":           {change: script("echo more >&2; echo 'read GPUs: no' >&2; exit 1"), want: ": read GPUs: no"},
+		"NVML fails":           {change: script("echo more >&2; echo 'toolkit-gpus: read GPUs: no' >&2; exit 1"), want: "/program: read GPUs: no"},
 		"another version":      {change: script(`echo '{"gpus":[{"shape":1}]}'`), want: "unknown field"},
 		"a GPU without a UUID": {change: noUUID, want: "the driver has not initialized it yet"},
 	} {

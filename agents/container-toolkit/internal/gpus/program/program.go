@@ -27,7 +27,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Action: func(c *command.Context) error { return show(c, stdout) }, //nolint:contextcheck // it is in the Context
 	}
 	if err := command.Run(ctx, program, args, stdout); err != nil {
-		fmt.Fprintln(stderr, err)
+		fmt.Fprintf(stderr, "%s: %v\n", gpus.Program, err)
 		return 1
 	}
 	return 0
