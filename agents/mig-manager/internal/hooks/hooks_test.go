@@ -256,10 +256,14 @@ func TestReadFile(t *testing.T) {
 		change func(folder, file string) error
 		want   string
 	}{
-		"of root":                  {func(string, string) error { return nil }, ""},
-		"a link to it":             {func(folder, file string) error { return relink(folder, file) }, ""},
-		"in a folder with sticky":  {func(folder, _ string) error { return os.Chmod(folder, 0o777|os.ModeSticky) }, ""},
-		"writable for a group":     {func(_, file string) error { return os.Chmod(file, 0o664) }, ""},
+		"of root":                   {func(string, string) error { return nil }, ""},
+		"a link to it":              {func(folder, file string) error { return relink(folder, file) }, ""},
+		"in a folder with sticky":   {func(folder, _ string) error { return os.Chmod(folder, 0o777|os.ModeSticky) }, ""},
+		"writable for root's group": {func(_, file string) error { return os.Chmod(file, 0o664) }, ""},
+		"writable for a group": {func(_, file string) error { return errors.Join(os.Chown(file, 0, 1234), os.Chmod(file, 0o664)) },
+			"hooks.yaml: group 1234 can change it, and root runs what it says: chmod g-w"},
+		"in a folder for a group": {func(folder, _ string) error { return errors.Join(os.Chown(folder, 0, 1234), os.Chmod(folder, 0o775)) },
+			"folder: group 1234 can change it"},
 		"writable for all":         {func(_, file string) error { return os.Chmod(file, 0o646) }, "hooks.yaml: everyone can change it, and root runs what it says: chmod o-w"},
 		"of another user":          {func(_, file string) error { return os.Chown(file, 1234, 0) }, "hooks.yaml: user 1234 can change it, and root runs what it says: chown root"},
 		"in a folder for all":      {func(folder, _ string) error { return os.Chmod(folder, 0o777) }, "folder: everyone can change it"},

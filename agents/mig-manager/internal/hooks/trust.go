@@ -16,7 +16,7 @@ import (
 const maxFile = 1 << 20
 
 // ReadFile is Read for the file at a path. It rejects one that others than root, the user of this
-// process and the user who runs it with sudo can change or replace.
+// process, the user who runs it with sudo and the group 0 can change or replace, by their modes.
 func ReadFile(path string) (File, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -55,6 +55,8 @@ func trusted(path string) error {
 	switch {
 	case owner != 0 && owner != os.Geteuid() && strconv.Itoa(owner) != os.Getenv("SUDO_UID"):
 		return fmt.Errorf("%s: user %d can change it, and root runs what it says: chown root %[1]s", path, owner)
+	case info.Mode()&0o020 != 0 && stat.Gid != 0 && (!info.IsDir() || info.Mode()&fs.ModeSticky == 0):
+		return fmt.Errorf("%s: group %d can change it, and root runs what it says: chmod g-w %[1]s", path, stat.Gid)
 	case info.Mode()&0o002 != 0 && (!info.IsDir() || info.Mode()&fs.ModeSticky == 0):
 		return fmt.Errorf("%s: everyone can change it, and root runs what it says: chmod o-w %[1]s", path)
 	}
