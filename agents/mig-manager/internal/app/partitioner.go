@@ -129,20 +129,41 @@ func userOf(g mig.GPU, h apply.Holder) manager.User {
 	return u
 }
 
-// failure returns the error of an attempt in the terms of the manager.
+// failure returns the error of an attempt in the terms of the manager: one that is in use has the
+// users of all GPUs.
 func failure(r apply.Result, err error) error {
 	if needsReboot(r) {
 		return fmt.Errorf("%w: %w", manager.ErrNeedsReboot, err)
 	}
-	used, ok := errors.AsType[*apply.InUse](err)
-	if !ok || len(used.Holders) == 0 {
+	busy := &manager.Busy{}
+	for _, used := range inUse(err) {
+		for _, h := range used.Holders {
+			busy.Users = append(busy.Users, userOf(mig.GPU{Index: used.Index}, h))
+		}
+	}
+	if len(busy.Users) == 0 {
 		return err
 	}
-	busy := &manager.Busy{}
-	for _, h := range used.Holders {
-		busy.Users = append(busy.Users, userOf(mig.GPU{Index: used.Index}, h))
-	}
 	return busy
+}
+
+// inUse returns what an error wraps of each GPU that is in use.
+func inUse(err error) []*apply.InUse {
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case *apply.InUse:
+		return []*apply.InUse{e}
+	case interface{ Unwrap() []error }:
+		var out []*apply.InUse
+		for _, one := range e.Unwrap() {
+			out = append(out, inUse(one)...)
+		}
+		return out
+	default:
+		if err = errors.Unwrap(err); err == nil {
+			return nil
+		}
+		return inUse(err)
+	}
 }
 
 // needsReboot reports whether a reboot is all that is missing. It is not while another GPU is in

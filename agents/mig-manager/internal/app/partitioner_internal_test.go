@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -122,6 +123,16 @@ func TestFailure(t *testing.T) {
 		t.Errorf("failure() = %v", busy)
 	}
 	unknown := &apply.InUse{Index: 2}
+	all := apply.Result{GPUs: []apply.Outcomes{
+		used,
+		{Outcome: apply.Applied},
+		{Outcome: apply.RolledBack, Err: fmt.Errorf("GPU 5: %w", unknown)},
+		{Outcome: apply.RolledBack, Err: fmt.Errorf("GPU 3: %w", &apply.InUse{Index: 3, Holders: []apply.Holder{{Process: procowner.Process{PID: 8}}, {Process: procowner.Process{PID: 9}}}})},
+	}}
+	busy, ok = errors.AsType[*manager.Busy](failure(all, all.Err()))
+	if !ok || len(busy.Users) != 3 || busy.Users[0].GPU != 1 || busy.Users[1].GPU != 3 || busy.Users[2].PID != 9 {
+		t.Errorf("failure() = %v, want the users of GPUs 1 and 3", busy)
+	}
 	if err := failure(apply.Result{}, unknown); !errors.Is(err, error(unknown)) {
 		t.Errorf("failure() = %v, want what the applier says of a user that the driver does not name", err)
 	}
