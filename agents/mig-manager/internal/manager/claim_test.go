@@ -41,7 +41,7 @@ func (d *driver) loadedAs() string {
 func (d *driver) becomes(m *manager.Manager, away error, loaded string) {
 	d.Helper()
 	d.set(func() { d.away, d.loaded = away, loaded })
-	for looks := 0; looks < 3; looks++ {
+	for range 3 {
 		before := d.count("read")
 		m.Changed()
 		d.until("looked at", func(shown) bool { return d.count("read") > before })
