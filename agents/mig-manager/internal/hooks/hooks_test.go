@@ -260,18 +260,23 @@ func TestReadFile(t *testing.T) {
 		"a link to it":              {func(folder, file string) error { return relink(folder, file) }, ""},
 		"in a folder with sticky":   {func(folder, _ string) error { return os.Chmod(folder, 0o777|os.ModeSticky) }, ""},
 		"writable for root's group": {func(_, file string) error { return os.Chmod(file, 0o664) }, ""},
-		"writable for a group": {func(_, file string) error { return errors.Join(os.Chown(file, 0, 1234), os.Chmod(file, 0o664)) },
-			"hooks.yaml: group 1234 can change it, and root runs what it says: chmod g-w"},
-		"in a folder for a group": {func(folder, _ string) error { return errors.Join(os.Chown(folder, 0, 1234), os.Chmod(folder, 0o775)) },
-			"folder: group 1234 can change it"},
-		"writable for all":         {func(_, file string) error { return os.Chmod(file, 0o646) }, "hooks.yaml: everyone can change it, and root runs what it says: chmod o-w"},
-		"of another user":          {func(_, file string) error { return os.Chown(file, 1234, 0) }, "hooks.yaml: user 1234 can change it, and root runs what it says: chown root"},
-		"in a folder for all":      {func(folder, _ string) error { return os.Chmod(folder, 0o777) }, "folder: everyone can change it"},
-		"in a folder of another":   {func(folder, _ string) error { return os.Chown(folder, 1234, 0) }, "folder: user 1234 can change it"},
-		"a pipe":                   {func(_, file string) error { return errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)) }, "not a regular file"},
-		"missing":                  {func(_, file string) error { return os.Remove(file) }, "no such file or directory"},
-		"of who runs sudo":         {func(_, file string) error { return os.Chown(file, 4321, 0) }, ""},
-		"of others than runs sudo": {func(_, file string) error { return os.Chown(file, 1234, 0) }, "user 1234 can change it"},
+		"writable for a group": {
+			func(_, file string) error { return errors.Join(os.Chown(file, 0, 1234), os.Chmod(file, 0o664)) },
+			"hooks.yaml: group 1234 can change it, and root runs what it says: chmod g-w",
+		},
+		"in a folder for a group": {
+			func(folder, _ string) error { return errors.Join(os.Chown(folder, 0, 1234), os.Chmod(folder, 0o775)) },
+			"folder: group 1234 can change it",
+		},
+		"writable for all":               {func(_, file string) error { return os.Chmod(file, 0o646) }, "hooks.yaml: everyone can change it, and root runs what it says: chmod o-w"},
+		"of another user":                {func(_, file string) error { return os.Chown(file, 1234, 0) }, "hooks.yaml: user 1234 can change it, and root runs what it says: chown root"},
+		"in a folder for all":            {func(folder, _ string) error { return os.Chmod(folder, 0o777) }, "folder: everyone can change it"},
+		"in a folder of another":         {func(folder, _ string) error { return os.Chown(folder, 1234, 0) }, "folder: user 1234 can change it"},
+		"a pipe":                         {func(_, file string) error { return errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)) }, "not a regular file"},
+		"missing":                        {func(_, file string) error { return os.Remove(file) }, "no such file or directory"},
+		"of who runs sudo":               {func(_, file string) error { return os.Chown(file, 4321, 0) }, ""},
+		"for the group of who runs sudo": {func(_, file string) error { return errors.Join(os.Chown(file, 4321, 5432), os.Chmod(file, 0o664)) }, ""},
+		"of others than runs sudo":       {func(_, file string) error { return os.Chown(file, 1234, 0) }, "user 1234 can change it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := filepath.Join(t.TempDir(), "folder")
@@ -281,6 +286,7 @@ func TestReadFile(t *testing.T) {
 			}
 			if strings.Contains(name, "sudo") {
 				t.Setenv("SUDO_UID", "4321")
+				t.Setenv("SUDO_GID", "5432")
 			}
 			f, err := hooks.ReadFile(file)
 			if tc.want == "" && (err != nil || len(f[hooks.ApplyExit]) != 1) {

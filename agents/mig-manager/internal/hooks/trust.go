@@ -16,7 +16,7 @@ import (
 const maxFile = 1 << 20
 
 // ReadFile is Read for the file at a path. It rejects one that others than root, the user of this
-// process, the user who runs it with sudo and the group 0 can change or replace, by their modes.
+// process and the user who runs it with sudo can change or replace, or another group than theirs.
 func ReadFile(path string) (File, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -51,13 +51,15 @@ func trusted(path string) error {
 	if !ok {
 		return errors.New("read the owner of " + path + ": no such information")
 	}
-	owner := int(stat.Uid)
+	owner, group := int(stat.Uid), int(stat.Gid)
+	// What others change in a folder with the sticky bit is not what somebody else owns.
+	shared := !info.IsDir() || info.Mode()&fs.ModeSticky == 0
 	switch {
 	case owner != 0 && owner != os.Geteuid() && strconv.Itoa(owner) != os.Getenv("SUDO_UID"):
 		return fmt.Errorf("%s: user %d can change it, and root runs what it says: chown root %[1]s", path, owner)
-	case info.Mode()&0o020 != 0 && stat.Gid != 0 && (!info.IsDir() || info.Mode()&fs.ModeSticky == 0):
-		return fmt.Errorf("%s: group %d can change it, and root runs what it says: chmod g-w %[1]s", path, stat.Gid)
-	case info.Mode()&0o002 != 0 && (!info.IsDir() || info.Mode()&fs.ModeSticky == 0):
+	case shared && info.Mode()&0o020 != 0 && group != 0 && group != os.Getegid() && strconv.Itoa(group) != os.Getenv("SUDO_GID"):
+		return fmt.Errorf("%s: group %d can change it, and root runs what it says: chmod g-w %[1]s", path, group)
+	case shared && info.Mode()&0o002 != 0:
 		return fmt.Errorf("%s: everyone can change it, and root runs what it says: chmod o-w %[1]s", path)
 	}
 	return nil
