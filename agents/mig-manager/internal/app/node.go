@@ -60,7 +60,7 @@ func (n *node) Close() error { return n.session.Close() }
 
 // devicesOf says where the device nodes of the driver are.
 func devicesOf(host agent.Host, root *driverroot.Root) devnode.Config {
-	return devnode.Config{Proc: host.ProcRoot, Dev: root.Dev(), Char: "/dev/char"}
+	return devnode.Config{Proc: host.ProcRoot, Dev: root.Dev()}
 }
 
 // loadedAs is that of manager.Config: the version of the loaded driver, and the number that the kernel has

@@ -21,7 +21,7 @@ func TestDeviceNodesAreMade(t *testing.T) {
 	dev := t.TempDir()
 	a, err := apply.New(apply.Config{
 		Session: r.session, StateDir: filepath.Join(r.dir, "state"), Reset: r, Limit: limit, Sys: filepath.Join(r.node.Root, "sys"),
-		Devices: devnode.Config{Proc: filepath.Join(r.node.Root, "proc"), Dev: dev, Char: filepath.Join(dev, "char")},
+		Devices: devnode.Config{Proc: filepath.Join(r.node.Root, "proc"), Dev: dev},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestDeviceNodesNeedNoOtherModule(t *testing.T) {
 	}
 	a, err := apply.New(apply.Config{
 		Session: r.session, StateDir: filepath.Join(r.dir, "state"), Reset: r, Limit: limit, Sys: filepath.Join(r.node.Root, "sys"),
-		Devices: devnode.Config{Proc: proc, Dev: dev, Char: filepath.Join(dev, "char")},
+		Devices: devnode.Config{Proc: proc, Dev: dev},
 		Log:     slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
@@ -84,8 +84,8 @@ func TestDeviceNodesNeedNoOtherModule(t *testing.T) {
 	if r.log.Len() > 0 {
 		t.Errorf("logged %s", r.log)
 	}
-	links, err := filepath.Glob(filepath.Join(dev, "char", "508:*"))
-	if err != nil || len(links) < 2 {
-		t.Errorf("links %q, %v, want those of config and monitor", links, err)
+	made, err := filepath.Glob(filepath.Join(dev, "nvidia-caps", "*"))
+	if err != nil || len(made) < 2 {
+		t.Errorf("device nodes %q, %v, want those of config and monitor", made, err)
 	}
 }

@@ -154,7 +154,8 @@ func (a *Applier) alone(ctx context.Context, reason string, f func(*observer, *j
 }
 
 // makeDevices makes the device nodes of the MIG devices that are there now, before the other agents
-// look for them. Those that all GPUs share are for who loads the driver.
+// look for them. Those that all GPUs share are for who loads the driver, and the links to them in
+// /dev/char for the container toolkit, which knows at its end which ones it has made.
 func (a *Applier) makeDevices() {
 	d := a.cfg.Devices
 	if d.Dev == "" {
@@ -162,8 +163,7 @@ func (a *Applier) makeDevices() {
 	}
 	wanted, err := devnode.Driver(d.Proc).GPUs()
 	nodes, errNodes := devnode.Nodes(d.Dev, wanted)
-	links, errLinks := devnode.Links(d.Dev, d.Char, wanted)
-	if err := errors.Join(err, errNodes, errLinks, append(nodes, links...).Apply()); err != nil {
+	if err := errors.Join(err, errNodes, nodes.Apply()); err != nil {
 		a.cfg.Log.Warn("cannot make all device nodes of the mig devices", "err", err)
 	}
 }
