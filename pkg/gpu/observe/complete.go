@@ -9,10 +9,6 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// missingMost is the longest pause before values that could not be read are read again. The
-// GPUs can be used without them, and some drivers deny a value for ever.
-const missingMost = 5 * time.Minute
-
 // incomplete returns a channel that has a value when it is time to complete a node that
 // is not complete: what failed may work again without an event. It returns nil for a
 // node that is complete.
@@ -22,11 +18,7 @@ func (o *Observer[D, P]) incomplete(n *gpu.Node) <-chan time.Time {
 		o.completion.Reset()
 		return nil
 	}
-	pause := o.completion.Next()
-	if n.Faulty() {
-		pause = min(pause, o.cfg.Retry.Most)
-	}
-	return time.After(pause)
+	return time.After(o.completion.Next())
 }
 
 // more reports whether a refresh may show more of a node that is not complete. If the

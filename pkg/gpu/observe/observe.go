@@ -117,7 +117,7 @@ func New[D, P any](cfg Config[D, P]) *Observer[D, P] {
 		begun:        make(chan struct{}),
 		paths:        paths{log: cfg.Log, entries: hostfs.WatchEntries},
 
-		completion: pace.Backoff{First: cfg.Retry.First, Most: max(cfg.Retry.Most, missingMost)},
+		completion: cfg.Retry,
 	}
 	o.desired.Store(&cfg.Desired)
 	return o
