@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -113,4 +114,21 @@ func TestAGPUThatNeedsAResetIsLostAndLeftOut(t *testing.T) {
 	if api.sets != 2 || api.waits != 2 {
 		t.Errorf("%d event sets and %d waits, want 2 each: one wait with the GPU and one without", api.sets, api.waits)
 	}
+}
+
+// A GPU that did not answer for long works again within 30 s after it answers.
+func TestASilentGPUIsAskedWithin20Seconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		times := times{rest: restEvery, probe: probeEvery}
+		w := &watch{view: &view{}, times: times, soon: times.soon(), gpus: []*watched{{silent: true}}, probed: time.Now()}
+		for range 10 {
+			before := time.Now()
+			if err := w.next(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if pause := time.Since(before); pause < probeEvery || pause > 20*time.Second {
+				t.Errorf("the watch paused for %s, want 2 to 20 s", pause)
+			}
+		}
+	})
 }

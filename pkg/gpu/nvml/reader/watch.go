@@ -25,7 +25,7 @@ const (
 	asks = 4
 	// probeEvery is the first pause while there is something to wait for that NVML
 	// does not report: GPUs that do not answer, or that join their fabric. The pauses
-	// double up to restEvery.
+	// double up to two thirds of restEvery: a GPU works again soon after it answers.
 	probeEvery = 2 * time.Second
 	// maxFailures is how many waits in a row may fail. The pause after the first one is a
 	// twentieth of probeEvery; it doubles.
@@ -39,6 +39,9 @@ const (
 
 // times are how long a watch waits: restEvery and probeEvery, less in tests.
 type times struct{ rest, probe time.Duration }
+
+// soon returns the pauses while something is expected.
+func (t times) soon() pace.Backoff { return pace.Backoff{First: t.probe, Most: t.rest / 3 * 2} }
 
 // watch is one Watch that is running.
 type watch struct {
@@ -90,7 +93,7 @@ func (w *watch) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.soon = pace.Backoff{First: w.times.probe, Most: w.times.rest}
+	w.soon = w.times.soon()
 	for i := range count {
 		w.gpus = append(w.gpus, &watched{index: i})
 	}
