@@ -134,6 +134,8 @@ func TestOrchestrator(t *testing.T) {
 		}
 	}
 	labelPools(t)
+	// A plugin whose rights were deleted before it ended cannot see that it is uninstalled.
+	onGPUNode(t, "rm -f /var/run/cdi/k8s.device-plugin.*")
 	traces, files := nodeTraces(t), onGPUNode(t, hostFiles)
 	helm := helmUntilTheEnd(t)
 	t.Run("it stops at the agent that waits for a driver", func(t *testing.T) { installedWithoutDriver(t, helm) })
