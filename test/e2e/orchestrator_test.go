@@ -155,12 +155,14 @@ func TestOrchestrator(t *testing.T) {
 	t.Run("Helm alone renders the same objects", helmRendersTheSame)
 	t.Run("pools select their nodes", poolsSelectTheirNodes)
 	t.Run("pools that overlap are refused by name", overlappingPoolsAreRefused)
+	t.Run("the layout of GPUs follows a label", layoutsFollowALabel)
 	t.Run("nothing is left after helm uninstall", func(t *testing.T) {
 		if err := helm.Uninstall(stack.Umbrella); err != nil {
 			describeOrchestrator(t)
 			t.Fatal(err)
 		}
 		eventually(t, "no object is left", func() bool { return clusterObjects(t) == "" })
+		kubectl(t, "label", "node", gpuNode(), migConfig+"-")
 		if now := nodeTraces(t); now != traces {
 			t.Errorf("the nodes were\n%s\nand are\n%s", traces, now)
 		}
@@ -174,6 +176,19 @@ func TestOrchestrator(t *testing.T) {
 			t.Errorf("orchestrator delete --verify: %v: %s", err, out)
 		}
 	})
+}
+
+// layoutsFollowALabel divides all GPUs and makes them whole again, so that the MIG manager has
+// written what it writes.
+func layoutsFollowALabel(t *testing.T) {
+	t.Cleanup(func() { kubectlCleanup(t, "label", "node", gpuNode(), migConfig+"-") })
+	for _, layout := range []struct {
+		name    string
+		devices int
+	}{{"all-1g.10gb", 7 * gpus}, {"all-disabled", gpus}} {
+		askForLayout(t, layout.name)
+		allocatable(t, layout.devices, limit)
+	}
 }
 
 func validationsHavePassed(t *testing.T) {
