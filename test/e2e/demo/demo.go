@@ -53,6 +53,9 @@ func demo(ctx context.Context, out io.Writer) error {
 			stack.OperatorNamespace, stack.DriverRegistry, stack.DriverTag(driver)), func() error { return install(ctx, s) }},
 		{"follow the orchestrator: it installs each agent, waits for a ready node, and validates", func() error { return follow(ctx, out, s, start) }},
 		{"wait until the kubelet advertises the GPUs, and the Node reports them as ready", func() error {
+			if err := undivide(ctx, s); err != nil {
+				return err
+			}
 			if err := s.WaitAllocatable(ctx, s.GPUNodes()[0], stack.GPU, cfg.GPUs, time.Minute); err != nil {
 				return err
 			}
@@ -97,6 +100,17 @@ func install(ctx context.Context, s *stack.Stack) error {
 	return helm.Install(ctx, stack.Umbrella, map[string]any{
 		"driver": map[string]any{"enabled": true, "repository": stack.DriverRegistry, "version": stack.DriverTag(driver)},
 	})
+}
+
+// undivide asks for whole GPUs if an earlier demo on this cluster has divided them.
+func undivide(ctx context.Context, s *stack.Stack) error {
+	node := s.GPUNodes()[0]
+	config, err := s.Kubectl(ctx, "get", "node", node, "-o", "jsonpath={.metadata.labels."+strings.ReplaceAll(stack.MIGConfig, ".", `\.`)+"}")
+	if err != nil || config == "" {
+		return err
+	}
+	_, err = s.Kubectl(ctx, "label", "node", node, "--overwrite", stack.MIGConfig+"=all-disabled")
+	return err
 }
 
 // divide labels the node with GPUs, and waits until the MIG manager has made the MIG devices and

@@ -19,7 +19,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := demo(ctx, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", err)
+		fmt.Fprintf(os.Stderr, "demo: %v\nStart afresh:  make demo-down && make demo\n", err)
 		stop()
 		os.Exit(1)
 	}
