@@ -60,7 +60,7 @@ func inHelmsOrder(t *testing.T, name string, values map[string]any) []created {
 // TestHelmCreatesPoliciesBeforeRights finds an account to which Helm gives rights before the
 // policies exist that restrict them.
 func TestHelmCreatesPoliciesBeforeRights(t *testing.T) {
-	for name, policies := range map[string]int{"device-plugin": 1, "dra-plugin": 1, "feature-discovery": 3, "orchestrator": 1, "mig-manager": 2, "outrigger": 6} {
+	for name, policies := range map[string]int{"device-plugin": 1, "dra-plugin": 1, "feature-discovery": 3, "orchestrator": 2, "mig-manager": 2, "outrigger": 6} {
 		t.Run(name, func(t *testing.T) {
 			bound, expressions, inForce := map[string]bool{}, map[string]string{}, 0
 			values := map[string]any{}

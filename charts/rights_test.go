@@ -102,39 +102,78 @@ func applied(t *testing.T) map[string][]object {
 	return found
 }
 
-// needed returns what the orchestrator needs: to apply each kind that the charts render; each
-// right that the charts give to an agent, because Kubernetes lets nobody give what he lacks;
-// and what it does itself. The second result lists resources in a namespace.
-func needed(t *testing.T) (rights, []string) {
+// needed returns the rights that the orchestrator uses: to apply each kind that the charts render,
+// and what it does itself; those that it only gives to agents, because Kubernetes lets nobody give
+// what he lacks; and the resources in a namespace that it uses.
+func needed(t *testing.T) (use, give rights, inNamespace []string) {
 	t.Helper()
-	need, namespaced := rights{}, map[string]bool{"pods": true}
+	use, give = rights{}, rights{}
+	namespaced := map[string]bool{"pods": true}
 	for file, objects := range applied(t) {
 		for _, o := range objects {
 			group, _, grouped := strings.Cut(o.APIVersion, "/")
 			if !grouped {
 				group = ""
 			}
-			need.add(group, resourceOf(o.Kind), "get", "list", "watch", "create", "patch", "delete")
+			use.add(group, resourceOf(o.Kind), "get", "list", "watch", "create", "patch", "delete")
 			if o.Metadata.Namespace != "" {
 				namespaced[resourceOf(o.Kind)] = true
 			}
 			for _, one := range o.Rules {
-				need.addRule(t, file+": "+o.Kind+" "+o.Metadata.Name, one)
+				give.addRule(t, file+": "+o.Kind+" "+o.Metadata.Name, one)
 			}
 		}
 	}
-	need.add("", "namespaces", "get", "list", "watch", "create", "patch", "delete")
-	need.add("", "nodes", "get", "list", "watch")
+	use.add("", "namespaces", "get", "list", "watch", "create", "patch", "delete")
+	use.add("", "nodes", "get", "list", "watch")
 	// Those of validations.
-	need.add("", "pods", "get", "list", "watch", "create", "delete")
-	need.add("", "configmaps", "get", "list", "watch", "create", "patch", "delete")
-	need.add("", "events", "create", "patch")
+	use.add("", "pods", "get", "list", "watch", "create", "delete")
+	use.add("", "configmaps", "get", "list", "watch", "create", "patch", "delete")
+	use.add("", "events", "create", "patch")
 	// A namespace in which others have some stays.
-	need.add("", "persistentvolumeclaims", "list")
-	need.add("outrigger.dev", "clusterpolicies", "get", "list", "watch", "patch", "update", "delete")
-	need.add("outrigger.dev", "clusterpolicies/status", "patch", "update")
-	need.add("outrigger.dev", "clusterpolicies/finalizers", "update")
-	return need, slices.Sorted(maps.Keys(namespaced))
+	use.add("", "persistentvolumeclaims", "list")
+	use.add("outrigger.dev", "clusterpolicies", "get", "list", "watch", "patch", "update", "delete")
+	use.add("outrigger.dev", "clusterpolicies/status", "patch", "update")
+	use.add("outrigger.dev", "clusterpolicies/finalizers", "update")
+	return use, give, slices.Sorted(maps.Keys(namespaced))
+}
+
+// and returns the rights of both.
+func (r rights) and(others rights) rights {
+	both := rights{}
+	for _, some := range []rights{r, others} {
+		for key, verbs := range some {
+			group, resource, _ := strings.Cut(key, "/")
+			both.add(group, resource, slices.Collect(maps.Keys(verbs))...)
+		}
+	}
+	return both
+}
+
+// operations are those that the API server asks admission policies about, by verb.
+var operations = map[string]string{"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE"}
+
+// writes returns the rights to write that others lack, as resource rules of an admission policy.
+func (r rights) writes(others rights) string {
+	asked := func(verbs map[string]bool) []string {
+		var out []string
+		for verb := range verbs {
+			if operation, writes := operations[verb]; writes {
+				out = append(out, operation)
+			}
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
+	var out strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(r)) {
+		theirs := asked(others[key])
+		left := slices.DeleteFunc(asked(r[key]), func(operation string) bool { return slices.Contains(theirs, operation) })
+		if group, resource, _ := strings.Cut(key, "/"); len(left) > 0 {
+			fmt.Fprintf(&out, "- apiGroups: [%q]\n  apiVersions: [\"*\"]\n  operations: [%s]\n  resources: [%s]\n", group, strings.Join(left, ", "), resource)
+		}
+	}
+	return out.String()
 }
 
 // rules returns rights as rules of a Role, in a fixed order: one for the resources of a group
@@ -162,11 +201,11 @@ func (r rights) rules() []rule {
 // TestTheOrchestratorsRoleIsWhatTheChartsNeed compares the template with the role of the
 // orchestrator with what all charts need, no less and no more. -update writes it.
 func TestTheOrchestratorsRoleIsWhatTheChartsNeed(t *testing.T) {
-	need, namespaced := needed(t)
+	use, give, namespaced := needed(t)
 	var out strings.Builder
 	out.WriteString("{{- /* Written by: go test ./... -update, from what the other charts render. */ -}}\n")
 	out.WriteString("{{- define \"orchestrator.rules\" -}}\n")
-	for _, one := range need.rules() {
+	for _, one := range use.and(give).rules() {
 		fmt.Fprintf(&out, "- apiGroups: [%q]\n  resources: [%s]\n  verbs: [%s]\n", one.APIGroups[0], strings.Join(one.Resources, ", "), strings.Join(one.Verbs, ", "))
 	}
 	// "create" cannot be limited to a name.
@@ -174,6 +213,8 @@ func TestTheOrchestratorsRoleIsWhatTheChartsNeed(t *testing.T) {
 	out.WriteString("- apiGroups: [apiextensions.k8s.io]\n  resources: [customresourcedefinitions]\n  resourceNames: [clusterpolicies.outrigger.dev]\n  verbs: [get, patch]\n")
 	out.WriteString("{{- end -}}\n\n{{- /* The resources among them that are in a namespace. */ -}}\n")
 	fmt.Fprintf(&out, "{{- define \"orchestrator.namespaced\" -}}\n[%s]\n{{- end -}}\n", strings.Join(namespaced, ", "))
+	out.WriteString("\n{{- /* What agents may write, and the orchestrator does not. */ -}}\n")
+	fmt.Fprintf(&out, "{{- define \"orchestrator.given\" -}}\n%s{{- end -}}\n", give.writes(use))
 	compareGolden(t, "orchestrator/templates/_rules.tpl", out.String())
 }
 

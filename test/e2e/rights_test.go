@@ -44,18 +44,25 @@ func TestTheRightsOfTheOrchestrator(t *testing.T) {
 }
 
 func theOrchestratorCannot(t *testing.T) {
-	elsewhere := filepath.Join(t.TempDir(), "elsewhere.yaml")
 	text, err := os.ReadFile("../../charts/testdata/container-toolkit/defaults.golden")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(elsewhere, []byte(strings.ReplaceAll(string(text), "namespace: "+stack.Namespace, "namespace: kube-system")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	elsewhere := manifest(t, strings.ReplaceAll(string(text), "namespace: "+stack.Namespace, "namespace: kube-system"))
+	pod := kubectl(t, "-n", stack.Namespace, "get", "pods", "-l", "app.kubernetes.io/name=orchestrator", "-o", "jsonpath={.items[0].metadata.name}")
+	const given = "only to give it to agents"
+	eviction, slice := manifest(t, `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "`+pod+`", "namespace": "`+stack.Namespace+`"}}`),
+		manifest(t, `{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "thief"}, "spec": {"driver": "gpu.nvidia.com",
+			"nodeName": "`+gpuNode()+`", "pool": {"name": "thief", "generation": 1, "resourceSliceCount": 1}}}`)
 	for name, tc := range map[string]struct {
 		args []string
 		want string
 	}{
+		"change a Node":                  {[]string{"label", "node", gpuNode(), "a=b"}, "write nodes " + given},
+		"change the status of a Node":    {[]string{"patch", "node", gpuNode(), "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Pending"}}`}, "write nodes/status " + given},
+		"take the Lease of a kubelet":    {[]string{"patch", "lease", "-n", "kube-node-lease", gpuNode(), "--type=merge", "-p", `{"spec":{"holderIdentity":"thief"}}`}, "write leases " + given},
+		"evict a pod":                    {[]string{"create", "--raw", "/api/v1/namespaces/" + stack.Namespace + "/pods/" + pod + "/eviction", "-f", eviction}, "write pods/eviction " + given},
+		"offer devices":                  {[]string{"create", "-f", slice}, "write resourceslices " + given},
 		"give a right that it lacks":     {[]string{"create", "clusterrole", "thief", "--verb=get", "--resource=secrets"}, "attempting to grant RBAC permissions not currently held"},
 		"give all rights":                {[]string{"create", "clusterrolebinding", "thief", "--clusterrole=cluster-admin", "--serviceaccount=default:default"}, "attempting to grant RBAC permissions not currently held"},
 		"read a Secret":                  {[]string{"get", "secrets", "-A"}, "forbidden"},
@@ -74,4 +81,14 @@ func theOrchestratorCannot(t *testing.T) {
 			}
 		})
 	}
+}
+
+// manifest returns a file with this text.
+func manifest(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "manifest.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

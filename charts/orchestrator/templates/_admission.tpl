@@ -23,8 +23,7 @@ spec:
         operations: [CREATE, UPDATE, DELETE]
         resources: [namespaces]
   matchConditions:
-    - name: is-the-orchestrator
-      expression: request.userInfo.username == 'system:serviceaccount:{{ include "outrigger.namespace" . }}:{{ include "outrigger.serviceAccountName" . }}'
+    {{- include "orchestrator.itself" . | nindent 4 }}
   validations:
     # The agents' right to send Events about Nodes is in the namespace default.
     - expression: >-
@@ -38,7 +37,37 @@ spec:
       message: 'the orchestrator writes only the Namespace {{ include "orchestrator.agents" . }}: set global.namespace in the values of its Helm release'
 ---
 {{ include "outrigger.policyBinding" (dict "name" (include "outrigger.rbacName" .) "labels" $labels) }}
+---
+{{- $given := printf "given.%s" (include "outrigger.rbacName" .) }}
+# Kubernetes lets nobody give a right that he lacks. The orchestrator only gives these.
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ $given }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      {{- include "orchestrator.given" . | trim | nindent 6 }}
+  matchConditions:
+    {{- include "orchestrator.itself" . | nindent 4 }}
+  validations:
+    # Its own Lease is in the namespace default.
+    - expression: request.resource.resource == 'leases' && request.namespace == 'default' && request.name == 'outrigger'
+      messageExpression: >-
+        'the orchestrator has the right to write ' + request.resource.resource
+        + (request.subResource == '' ? '' : '/' + request.subResource)
+        + ' only to give it to agents: find out who else uses the token of its ServiceAccount'
+---
+{{ include "outrigger.policyBinding" (dict "name" $given "labels" $labels) }}
 {{- end -}}
+{{- end -}}
+
+{{- define "orchestrator.itself" -}}
+- name: is-the-orchestrator
+  expression: request.userInfo.username == 'system:serviceaccount:{{ include "outrigger.namespace" . }}:{{ include "outrigger.serviceAccountName" . }}'
 {{- end -}}
 
 {{- define "orchestrator.bindings" -}}

@@ -76,3 +76,31 @@
 {{- define "orchestrator.namespaced" -}}
 [configmaps, daemonsets, networkpolicies, podmonitors, pods, prometheusrules, rolebindings, roles, serviceaccounts, servicemonitors, services]
 {{- end -}}
+
+{{- /* What agents may write, and the orchestrator does not. */ -}}
+{{- define "orchestrator.given" -}}
+- apiGroups: [""]
+  apiVersions: ["*"]
+  operations: [UPDATE]
+  resources: [nodes]
+- apiGroups: [""]
+  apiVersions: ["*"]
+  operations: [UPDATE]
+  resources: [nodes/status]
+- apiGroups: [""]
+  apiVersions: ["*"]
+  operations: [CREATE]
+  resources: [pods/eviction]
+- apiGroups: ["coordination.k8s.io"]
+  apiVersions: ["*"]
+  operations: [CREATE, UPDATE]
+  resources: [leases]
+- apiGroups: ["nfd.k8s-sigs.io"]
+  apiVersions: ["*"]
+  operations: [CREATE, UPDATE]
+  resources: [nodefeatures]
+- apiGroups: ["resource.k8s.io"]
+  apiVersions: ["*"]
+  operations: [CREATE, DELETE, UPDATE]
+  resources: [resourceslices]
+{{- end -}}

@@ -4,6 +4,7 @@
 package admission_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -62,11 +63,12 @@ func load(t *testing.T, file, name string) policy {
 // request is a change that somebody asks for. Without an old object it is made,
 // without a new one it is removed.
 type request struct {
-	// account is that of the token, and bound the node that it is bound to.
-	account, bound string
-	// namespace is that of the object.
-	namespace string
-	old, new  fields
+	// account is that of the token, in is its namespace if it is not the agents', and bound the node
+	// that it is bound to.
+	account, in, bound string
+	// namespace, resource and name are those of the object.
+	namespace, resource, subresource, name string
+	old, new                               fields
 }
 
 // operation is what the API server calls the change.
@@ -91,14 +93,17 @@ func (p policy) denials(t *testing.T, r request) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	user := fields{"username": "system:serviceaccount:gpu-operator-resources:" + r.account}
+	user := fields{"username": "system:serviceaccount:" + cmp.Or(r.in, "gpu-operator-resources") + ":" + r.account}
 	if r.bound != "" {
 		user["extra"] = fields{"authentication.kubernetes.io/node-name": []string{r.bound}}
 	}
 	variables := fields{}
 	known := fields{
 		"object": nil, "oldObject": nil, "variables": variables,
-		"request": fields{"userInfo": user, "operation": r.operation(), "namespace": r.namespace},
+		"request": fields{
+			"userInfo": user, "operation": r.operation(), "namespace": r.namespace, "name": r.name,
+			"resource": fields{"resource": r.resource}, "subResource": r.subresource,
+		},
 	}
 	if r.new != nil {
 		known["object"] = r.new
