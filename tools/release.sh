@@ -39,14 +39,28 @@ check() {
   tools/pins.sh --check || true
 }
 
+# package CHART: packages the chart in a folder. Helm puts the charts within a chart into its
+# package in a random order: it is packed again, sorted.
+package() {
+  local name
+  name=$(basename "$1")
+  bin/helm package "$1" --destination "$work/packages"
+  mkdir "$work/package"
+  tar -xzf "$work/packages/$name-$VERSION.tgz" -C "$work/package"
+  (cd "$work/package" && find "$name" -type f -print0 | sort -z |
+    tar --null --no-recursion --files-from=- --create --format=ustar --mtime="@$SOURCE_DATE_EPOCH" --mode=0644 --owner=0 --group=0 --numeric-owner) |
+    gzip -n9 >"$new/charts/$name-$VERSION.tgz"
+  rm -r "$work/package"
+}
+
 # charts: packages the charts in this version, and writes the index of the channel.
 charts() {
   local chart
-  for chart in charts/*/Chart.yaml; do cp -rL "$(dirname "$chart")" "$work/"; done
-  find "$work" -type f -exec sed -i "s/\b${calver//./\\.}\b/$VERSION/g" {} +
-  tools/nfd-chart.sh add out/nfd-chart "$work/outrigger"
-  find "$work" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-  for chart in "$work"/*/; do bin/helm package "$chart" --destination "$new/charts"; done
+  mkdir "$work/charts" "$work/packages"
+  for chart in charts/*/Chart.yaml; do cp -rL "$(dirname "$chart")" "$work/charts/"; done
+  find "$work/charts" -type f -exec sed -i "s/\b${calver//./\\.}\b/$VERSION/g" {} +
+  tools/nfd-chart.sh add out/nfd-chart "$work/charts/outrigger"
+  for chart in "$work"/charts/*; do package "$chart"; done
   bin/helm repo index "$new/charts"
   # Helm writes the present time.
   sed -i -E "s/^(generated|[ -]*created): .*/\1: \"$(date -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)\"/" "$new/charts/index.yaml"

@@ -1,0 +1,66 @@
+//go:build e2e
+
+package tools_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestTheSameCommitGivesTheSameRelease makes two releases of the commit that is checked out, in folders
+// of different depth, for users with different homes, time zones and umasks, and compares every file.
+func TestTheSameCommitGivesTheSameRelease(t *testing.T) {
+	if _, err := os.Stat(filepath.Join(repository(t), ".git")); err != nil {
+		t.Skip("this machine has no checkout of git, and a release names its commit")
+	}
+	first := release(t, t.TempDir(), "TZ=UTC0", "022")
+	second := release(t, filepath.Join(t.TempDir(), "deeper", "and deeper"), "TZ=Asia/Tokyo", "077")
+	if strings.Count(first, "\n") < 100 {
+		t.Fatalf("a release has images, charts, packages and more, this one:\n%s", first)
+	}
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Errorf("the checksums of the second release differ from the first one's:\n%s", diff)
+	}
+}
+
+// release makes a release for this architecture in a clone in a new folder, and returns its checksums.
+func release(t *testing.T, parent, zone, umask string) string {
+	t.Helper()
+	root := filepath.Join(parent, "outrigger")
+	c := checkout{t: t, root: root}
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c.git("clone", "--quiet", "--no-hardlinks", repository(t), root)
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", "umask "+umask+" && make release ARCHS="+runtime.GOARCH)
+	cmd.Dir = root
+	cmd.Env = append(goCaches(t), "PATH="+os.Getenv("PATH"), "HOME="+t.TempDir(), zone)
+	out, err := cmd.CombinedOutput()
+	if strings.Contains(string(out), "this machine makes them for") {
+		t.Skip("this machine makes other images than those that the charts name")
+	}
+	if err != nil {
+		t.Fatalf("make release: %v\n%s", err, out)
+	}
+	return c.read("out/release/stable/SHA256SUMS")
+}
+
+// goCaches returns the variables by which Go finds what it has downloaded and compiled before.
+func goCaches(t *testing.T) []string {
+	t.Helper()
+	var set []string
+	for _, name := range []string{"GOMODCACHE", "GOCACHE", "GOPROXY"} {
+		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		set = append(set, name+"="+strings.TrimSpace(string(value)))
+	}
+	return set
+}
