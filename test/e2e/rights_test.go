@@ -51,16 +51,18 @@ func theOrchestratorCannot(t *testing.T) {
 	elsewhere := manifest(t, strings.ReplaceAll(string(text), "namespace: "+stack.Namespace, "namespace: kube-system"))
 	pod := kubectl(t, "-n", stack.Namespace, "get", "pods", "-l", "app.kubernetes.io/name=orchestrator", "-o", "jsonpath={.items[0].metadata.name}")
 	const given = "only to give it to agents"
-	eviction, slice := manifest(t, `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "`+pod+`", "namespace": "`+stack.Namespace+`"}}`),
-		manifest(t, `{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "thief"}, "spec": {"driver": "gpu.nvidia.com",
-			"nodeName": "`+gpuNode()+`", "pool": {"name": "thief", "generation": 1, "resourceSliceCount": 1}}}`)
+	eviction := manifest(t, `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "`+pod+`", "namespace": "`+stack.Namespace+`"}}`)
+	slice := manifest(t, `{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "thief"}, "spec": {"driver": "gpu.nvidia.com",
+		"nodeName": "`+gpuNode()+`", "pool": {"name": "thief", "generation": 1, "resourceSliceCount": 1}}}`)
+	status := manifest(t, `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "`+gpuNode()+`"}, "status": {"phase": "Pending"}}`)
+	lease := manifest(t, `{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "thief", "namespace": "kube-system"}}`)
 	for name, tc := range map[string]struct {
 		args []string
 		want string
 	}{
 		"change a Node":                  {[]string{"label", "node", gpuNode(), "a=b"}, "write nodes " + given},
-		"change the status of a Node":    {[]string{"patch", "node", gpuNode(), "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Pending"}}`}, "write nodes/status " + given},
-		"take the Lease of a kubelet":    {[]string{"patch", "lease", "-n", "kube-node-lease", gpuNode(), "--type=merge", "-p", `{"spec":{"holderIdentity":"thief"}}`}, "write leases " + given},
+		"change the status of a Node":    {[]string{"apply", "--server-side", "--subresource=status", "-f", status}, "write nodes/status " + given},
+		"take a Lease":                   {[]string{"create", "-f", lease}, "write leases " + given},
 		"evict a pod":                    {[]string{"create", "--raw", "/api/v1/namespaces/" + stack.Namespace + "/pods/" + pod + "/eviction", "-f", eviction}, "write pods/eviction " + given},
 		"offer devices":                  {[]string{"create", "-f", slice}, "write resourceslices " + given},
 		"give a right that it lacks":     {[]string{"create", "clusterrole", "thief", "--verb=get", "--resource=secrets"}, "attempting to grant RBAC permissions not currently held"},

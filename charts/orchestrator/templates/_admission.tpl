@@ -58,7 +58,7 @@ spec:
     - expression: request.resource.resource == 'leases' && request.namespace == 'default' && request.name == 'outrigger'
       messageExpression: >-
         'the orchestrator has the right to write ' + request.resource.resource
-        + (request.subResource == '' ? '' : '/' + request.subResource)
+        + (has(request.subResource) ? '/' + request.subResource : '')
         + ' only to give it to agents: find out who else uses the token of its ServiceAccount'
 ---
 {{ include "outrigger.policyBinding" (dict "name" $given "labels" $labels) }}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -83,6 +84,16 @@ func (r request) operation() string {
 	}
 }
 
+// known returns what policies see of the request: an empty string is absent.
+func (r request) known(user fields) fields {
+	out := fields{
+		"userInfo": user, "operation": r.operation(), "namespace": r.namespace, "name": r.name,
+		"resource": fields{"resource": r.resource}, "subResource": r.subresource,
+	}
+	maps.DeleteFunc(out, func(_ string, value any) bool { return value == "" })
+	return out
+}
+
 // denials returns why a policy denies a request; an expression that fails denies it too
 // (failurePolicy: Fail).
 func (p policy) denials(t *testing.T, r request) []string {
@@ -100,10 +111,7 @@ func (p policy) denials(t *testing.T, r request) []string {
 	variables := fields{}
 	known := fields{
 		"object": nil, "oldObject": nil, "variables": variables,
-		"request": fields{
-			"userInfo": user, "operation": r.operation(), "namespace": r.namespace, "name": r.name,
-			"resource": fields{"resource": r.resource}, "subResource": r.subresource,
-		},
+		"request": r.known(user),
 	}
 	if r.new != nil {
 		known["object"] = r.new
