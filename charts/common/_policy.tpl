@@ -94,3 +94,44 @@ spec:
 ---
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
 {{- end -}}
+
+{{- /* The policy for the evictions of an account, with its binding, of (dict "root" $ "account" …
+"spared" a namespace whose pods it does not evict). */ -}}
+{{- define "outrigger.evictionPolicy" -}}
+{{- $name := printf "evictions.%s" (include "outrigger.rbacName" .root) -}}
+{{- $labels := include "outrigger.labels" .root -}}
+# A policy does not see the pod that is evicted, and so not its node. The UID keeps a token from
+# evicting pods by guessed names: who does not know it has to read the pod first.
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - apiGroups: [""]
+        apiVersions: [v1]
+        operations: [CREATE]
+        resources: [pods/eviction]
+  {{- include "outrigger.policySubject" (dict "root" .root "account" .account) | nindent 2 }}
+  variables:
+    {{- include "outrigger.policyNode" .root | nindent 4 }}
+    # As a map, because the types of two versions of evictions differ.
+    - name: options
+      expression: dyn(object).?deleteOptions.orValue({})
+  validations:
+    {{- include "outrigger.policyBound" .root | nindent 4 }}
+    - expression: variables.options.?preconditions.?uid.orValue('') != ''
+      message: the agent evicts a pod by its uid only, in deleteOptions.preconditions
+    - expression: variables.options.all(f, f in ['apiVersion', 'kind', 'preconditions', 'dryRun'])
+      message: the agent evicts pods as they ask for, without a grace period or propagation of its own
+    {{- with .spared }}
+    - expression: request.namespace != '{{ . }}'
+      message: the agent evicts no pod of {{ . }}
+    {{- end }}
+---
+{{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
+{{- end -}}

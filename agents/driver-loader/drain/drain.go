@@ -97,7 +97,7 @@ func (d *drainer) evict(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	helper := d.helper(ctx)
-	helper.Client = watched{d.client, d.report.rejected}
+	helper.Client = newWatched(d.client, pods, d.report.rejected)
 	version, err := drain.CheckEvictionSupport(d.client)
 	if err == nil && version.Empty() {
 		err = errors.New("the API server knows no evictions, and to delete pods would ignore PodDisruptionBudgets")

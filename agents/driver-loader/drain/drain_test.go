@@ -24,6 +24,7 @@ func TestDrain(t *testing.T) {
 	for name, test := range map[string]func(*rig){
 		"gpu-pods":    (*rig).testsOnlyPodsThatHoldGPUsAreEvicted,
 		"budget":      (*rig).testsABudgetHoldsTheEviction,
+		"recreated":   (*rig).testsAPodThatComesBackElsewhereStays,
 		"refused":     (*rig).testsWhatMayNotBeEvictedKeepsAll,
 		"daemon-sets": (*rig).testsPodsOfDaemonSetsAndStaticPods,
 		"await":       (*rig).testsAwait,
@@ -118,6 +119,28 @@ func (r *rig) testsABudgetHoldsTheEviction() {
 		}
 	})
 	if code != eviction.ExitDone || r.left() != "" || of(lines, eviction.Evicted, "held") == nil {
+		r.Errorf("exit code %d, left %q, lines %+v: %s", code, r.left(), lines, stderr)
+	}
+}
+
+// A pod of a StatefulSet has the name of the one before it, and may be on another node.
+func (r *rig) testsAPodThatComesBackElsewhereStays() {
+	r.pod("held", "nvidia.com/gpu", nil)
+	r.budget("keep", "held")
+	code, lines, stderr := r.run(r.Context(), gpuPods, func(l eviction.Line) {
+		if l.Event != eviction.Blocked {
+			return
+		}
+		now := int64(0)
+		if err := r.client.CoreV1().Pods(r.name).Delete(r.Context(), "held", metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			r.Error(err)
+		}
+		r.pod("held", "nvidia.com/gpu", func(p *corev1.Pod) { p.Spec.NodeName = "node2" })
+		if err := r.client.PolicyV1().PodDisruptionBudgets(r.name).Delete(r.Context(), "keep", metav1.DeleteOptions{}); err != nil {
+			r.Error(err)
+		}
+	})
+	if code != eviction.ExitDone || r.left() != "held" {
 		r.Errorf("exit code %d, left %q, lines %+v: %s", code, r.left(), lines, stderr)
 	}
 }

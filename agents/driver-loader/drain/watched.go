@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 	typedpolicy "k8s.io/client-go/kubernetes/typed/policy/v1"
@@ -41,35 +42,50 @@ func (o onlyPods) List(context.Context, metav1.ListOptions) (*corev1.PodList, er
 	return &corev1.PodList{Items: o.pods}, nil
 }
 
-// watched is a client that reports why evictions are rejected. kubectl's drain package writes
-// that as text, without the name of the PodDisruptionBudget.
+// watched is a client that evicts the given pods, and no pods that have got their names since: those
+// may be on other nodes. It reports why evictions are rejected. kubectl's drain package evicts by
+// name, and writes rejections as text, without the name of the PodDisruptionBudget.
 type watched struct {
 	kubernetes.Interface
+	uids     map[types.NamespacedName]types.UID
 	rejected func(namespace, pod string, err error)
 }
 
+func newWatched(client kubernetes.Interface, pods []corev1.Pod, rejected func(namespace, pod string, err error)) watched {
+	uids := map[types.NamespacedName]types.UID{}
+	for _, pod := range pods {
+		uids[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = pod.UID
+	}
+	return watched{client, uids, rejected}
+}
+
 func (w watched) PolicyV1() typedpolicy.PolicyV1Interface {
-	return watchedPolicy{w.Interface.PolicyV1(), w.rejected}
+	return watchedPolicy{w.Interface.PolicyV1(), w}
 }
 
 type watchedPolicy struct {
 	typedpolicy.PolicyV1Interface
-	rejected func(namespace, pod string, err error)
+	watched watched
 }
 
 func (w watchedPolicy) Evictions(namespace string) typedpolicy.EvictionInterface {
-	return watchedEvictions{w.PolicyV1Interface.Evictions(namespace), w.rejected}
+	return watchedEvictions{w.PolicyV1Interface.Evictions(namespace), w.watched}
 }
 
 type watchedEvictions struct {
 	typedpolicy.EvictionInterface
-	rejected func(namespace, pod string, err error)
+	watched watched
 }
 
 func (w watchedEvictions) Evict(ctx context.Context, e *policyv1.Eviction) error {
+	uid := w.watched.uids[types.NamespacedName{Namespace: e.Namespace, Name: e.Name}]
+	e.DeleteOptions = metav1.NewPreconditionDeleteOptions(string(uid))
 	err := w.EvictionInterface.Evict(ctx, e)
-	if apierrors.IsTooManyRequests(err) {
-		w.rejected(e.Namespace, e.Name, err)
+	switch {
+	case apierrors.IsTooManyRequests(err):
+		w.watched.rejected(e.Namespace, e.Name, err)
+	case apierrors.IsConflict(err):
+		return apierrors.NewNotFound(corev1.Resource("pods"), e.Name)
 	}
 	return err
 }

@@ -57,6 +57,8 @@ spec:
 ---
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
 ---
+{{ include "outrigger.evictionPolicy" (dict "root" $ "account" $account) }}
+---
 {{ include "outrigger.eventPolicy" (dict "root" $ "account" $account "agent" "driver-loader") }}
 {{- end }}
 {{- end -}}

@@ -58,48 +58,9 @@ spec:
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
 {{- if eq .Values.gpuPods "evict" }}
 ---
-{{ include "mig-manager.evictionPolicy" . }}
+{{ include "outrigger.evictionPolicy" (dict "root" $ "account" $account "spared" "kube-system") }}
 {{- end }}
 ---
 {{ include "outrigger.eventPolicy" (dict "root" $ "account" $account "agent" "mig-manager") }}
 {{- end }}
-{{- end -}}
-
-
-{{- /* What a token of the agent may evict. */ -}}
-{{- define "mig-manager.evictionPolicy" -}}
-{{- $name := printf "evictions.%s" (include "outrigger.rbacName" .) -}}
-{{- $labels := include "outrigger.labels" . -}}
-# A policy does not see the pod that is evicted, and so not its node. The UID keeps a token from
-# evicting pods by guessed names: who does not know it has to read the pod first.
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata:
-  name: {{ $name }}
-  labels:
-    {{- $labels | nindent 4 }}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    resourceRules:
-      - apiGroups: [""]
-        apiVersions: [v1]
-        operations: [CREATE]
-        resources: [pods/eviction]
-  {{- include "outrigger.policySubject" (dict "root" . "account" (include "outrigger.serviceAccountName" .)) | nindent 2 }}
-  variables:
-    {{- include "outrigger.policyNode" . | nindent 4 }}
-    # As a map, because the types of two versions of evictions differ.
-    - name: options
-      expression: dyn(object).?deleteOptions.orValue({})
-  validations:
-    {{- include "outrigger.policyBound" . | nindent 4 }}
-    - expression: variables.options.?preconditions.?uid.orValue('') != ''
-      message: the agent evicts a pod by its uid only, in deleteOptions.preconditions
-    - expression: variables.options.all(f, f in ['apiVersion', 'kind', 'preconditions', 'dryRun'])
-      message: the agent evicts pods as they ask for, without a grace period or propagation of its own
-    - expression: request.namespace != 'kube-system'
-      message: the agent evicts no pod of kube-system
----
-{{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
 {{- end -}}

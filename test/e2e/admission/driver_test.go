@@ -44,3 +44,10 @@ func TestTheDriverLoaderChangesWhatAnUpgradeDoes(t *testing.T) {
 		}
 	}
 }
+
+func TestTheDriverLoaderEvictsByUID(t *testing.T) {
+	p := load(t, "driver-loader/defaults.golden", "evictions.outrigger-driver-loader.gpu-operator-resources")
+	evicts(t, p, "outrigger-driver-loader")
+	// A drain evicts all pods of a node.
+	p.check(t, request{account: "outrigger-driver-loader", bound: "n1", namespace: "kube-system", new: evictionByUID()}, "")
+}

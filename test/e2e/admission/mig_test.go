@@ -34,32 +34,7 @@ func TestTheMIGManagerChangesWhatAChangeOfLayoutsDoes(t *testing.T) {
 }
 
 func TestTheMIGManagerEvictsByUID(t *testing.T) {
-	const byUID, asked = "the agent evicts a pod by its uid only", "the agent evicts pods as they ask for"
 	p := load(t, "mig-manager/evict.golden", "evictions.outrigger-mig-manager.gpu-operator-resources")
-	eviction := func() fields {
-		return fields{
-			"apiVersion": "policy/v1", "kind": "Eviction", "metadata": fields{"name": "train-0", "namespace": "team"},
-			"deleteOptions": fields{"preconditions": fields{"uid": "6e2f"}},
-		}
-	}
-	for name, c := range map[string]change{
-		"a pod by its uid": {},
-		"to try it":        {of: func(o fields) { part(o, "deleteOptions")["dryRun"] = []any{"All"} }},
-		"by its name":      {func(o fields) { delete(o, "deleteOptions") }, byUID},
-		"by its version":   {func(o fields) { part(o, "deleteOptions")["preconditions"] = fields{"resourceVersion": "7"} }, byUID},
-		"by no uid":        {func(o fields) { part(o, "deleteOptions")["preconditions"] = fields{"uid": ""} }, byUID},
-		"at once":          {func(o fields) { part(o, "deleteOptions")["gracePeriodSeconds"] = 0 }, asked},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p.check(t, request{account: "outrigger-mig-manager", bound: "n1", namespace: "team", new: with(t, eviction(), c.of)}, c.want)
-		})
-	}
-	for name, r := range map[string]request{
-		"a pod of the cluster itself": {account: "outrigger-mig-manager", bound: "n1", namespace: "kube-system", new: eviction()},
-		"with a token of no node":     {account: "outrigger-mig-manager", namespace: "team", new: eviction()},
-	} {
-		if denied := p.denials(t, r); len(denied) != 1 {
-			t.Errorf("%s is denied for %q", name, denied)
-		}
-	}
+	evicts(t, p, "outrigger-mig-manager")
+	p.check(t, request{account: "outrigger-mig-manager", bound: "n1", namespace: "kube-system", new: evictionByUID()}, "no pod of kube-system")
 }
