@@ -16,8 +16,8 @@ func TestNothingIsBuiltAgain(t *testing.T) {
 		"hello/go.mod":  "module outrigger.dev/hello\n\ngo 1.26\n",
 		"hello/main.go": "package main\n\nfunc main() { println(\"one\") }\n",
 	}, "build.sh", "stamp.sh", "compile.env", "modules.sh")
-	build := func(env ...string) string {
-		cmd := exec.CommandContext(t.Context(), filepath.Join(c.root, "tools/build.sh"))
+	build := func(env []string, folders ...string) string {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(c.root, "tools/build.sh"), folders...)
 		cmd.Env = append(without(os.Environ(), "VERSION", "BIN"), env...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -30,6 +30,7 @@ func TestNothingIsBuiltAgain(t *testing.T) {
 		after  string
 		change func()
 		env    []string
+		of     []string
 		want   string
 	}{
 		{after: "the first time", want: built},
@@ -51,12 +52,13 @@ func TestNothingIsBuiltAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, want: built},
-		{after: "all of that", want: fresh},
+		{after: "the same program is wanted by its name", of: []string{"hello"}, want: built},
+		{after: "all programs are wanted again", want: fresh},
 	} {
 		if step.change != nil {
 			step.change()
 		}
-		if got := build(step.env...); got != step.want {
+		if got := build(step.env, step.of...); got != step.want {
 			t.Errorf("after %s it prints %q, want %q", step.after, got, step.want)
 		}
 	}
