@@ -99,11 +99,12 @@ func links(c *driverroot.Content) []string {
 	var out []string
 	link := func(target, at string) { out = append(out, "--link", target+"::"+at) }
 	for _, l := range c.Libraries {
-		dir, base := path.Split(l.Path)
-		target := base
-		for _, name := range l.Names {
+		dir, target := path.Split(l.Path)
+		for i, name := range l.Names {
 			link(strings.Repeat("../", strings.Count(name, "/"))+target, dir+name)
-			target = name
+			if i == 0 {
+				target = name // the SONAME, if it has one
+			}
 		}
 	}
 	return out

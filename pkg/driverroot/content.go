@@ -68,7 +68,7 @@ type File struct {
 // Library is a shared library.
 type Library struct {
 	File
-	// Names under which programs load the library, in addition to its file name. A name
+	// Names under which programs load the library or link to it, in addition to its file name. A name
 	// with a folder is below the folder of the library.
 	Names []string
 }

@@ -55,7 +55,7 @@ func (r *Root) firmware(version string) []File {
 		}
 		var out []File
 		for _, name := range names {
-			if ok, _ := path.Match(firmwareFiles, name); !ok {
+			if !isFirmware(name) {
 				continue
 			}
 			if e, err := r.locate(path.Join(dir, name)); err == nil && e.info.Mode().IsRegular() {

@@ -34,7 +34,7 @@ func (r *Root) find() (*Content, error) {
 		missing.requireLibrary(r, c, dirs)
 		c.Firmware = r.firmware(c.Version)
 		if len(c.Firmware) == 0 {
-			missing.Optional = append(missing.Optional, "firmware "+firmwareFiles)
+			missing.Optional = append(missing.Optional, "firmware gsp*.bin")
 		}
 	}
 	c.Binaries = r.binaries(missing)

@@ -109,6 +109,38 @@ func TestLibrariesHaveTheNamesThatProgramsOpen(t *testing.T) {
 	}
 }
 
+// Compilers link to libnvidia-ml.so. The installer of the driver makes such links.
+func TestLibrariesHaveTheNamesThatCompilersLinkTo(t *testing.T) {
+	const lib = "/usr/lib/x86_64-linux-gnu/"
+	for name, tc := range map[string]struct {
+		target string
+		want   []string
+	}{
+		"no link":                     {"", []string{"libnvidia-ml.so.1"}},
+		"a link to the SONAME":        {"libnvidia-ml.so.1", []string{"libnvidia-ml.so.1", "libnvidia-ml.so"}},
+		"a link to the library":       {"libnvidia-ml.so." + version, []string{"libnvidia-ml.so.1", "libnvidia-ml.so"}},
+		"a link to another library":   {"libcuda.so." + version, []string{"libnvidia-ml.so.1"}},
+		"a link that leads nowhere":   {"absent", []string{"libnvidia-ml.so.1"}},
+		"a link that leads to itself": {"libnvidia-ml.so", []string{"libnvidia-ml.so.1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRendered(t)
+			r.driver()
+			if tc.target != "" {
+				r.link(lib+"libnvidia-ml.so", tc.target)
+			}
+			c := r.find()
+			i := slices.IndexFunc(c.Libraries, func(l driverroot.Library) bool { return l.Path == lib+"libnvidia-ml.so."+version })
+			if i < 0 {
+				t.Fatal("the libraries lack NVML")
+			}
+			if diff := cmp.Diff(tc.want, c.Libraries[i].Names); diff != "" {
+				t.Errorf("names (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestNamesThatJSONCannotCarryAreLeftOut(t *testing.T) {
 	r := newRendered(t)
 	r.driver()

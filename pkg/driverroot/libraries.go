@@ -165,8 +165,13 @@ func (r *Root) library(rel string, part libraryPart) (Library, bool) {
 	if soname != base && path.Base(soname) == soname && strings.HasPrefix(soname, stem+".so") {
 		names = append(names, soname)
 	}
-	for _, name := range part.names {
-		if name != base && !slices.Contains(names, name) {
+	// Compilers link to the name without a number, where the driver has it.
+	linked := stem + ".so"
+	if l, err := r.locate(path.Join(path.Dir(rel), linked)); err != nil || l.real != e.real {
+		linked = ""
+	}
+	for _, name := range append(slices.Clone(part.names), linked) {
+		if name != "" && name != base && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -109,8 +109,11 @@ func socketParts() []filePart {
 // mpsFolder holds the pipes of MPS, a capability of compute.
 const mpsFolder = "/tmp/nvidia-mps"
 
-// firmwareFiles matches the firmware of the GPU system processor.
-const firmwareFiles = "gsp*.bin"
+// isFirmware reports whether a file of this name has firmware that the driver loads into GPUs: that of
+// their system processor (GSP), or microcode.
+func isFirmware(name string) bool {
+	return strings.HasSuffix(name, ".bin") && (strings.HasPrefix(name, "gsp") || strings.HasPrefix(name, "ucodes"))
+}
 
 // configPart is a number of configuration files with the folder of a container
 // in which programs search for them.

@@ -53,7 +53,7 @@ func (t *Table) Capabilities(p string) (Capabilities, bool) {
 	if c, ok := t.files[base]; ok {
 		return c, true
 	}
-	if ok, _ := path.Match(firmwareFiles, base); ok && strings.Contains(p, "/firmware/nvidia/") {
+	if isFirmware(base) && strings.Contains(p, "/firmware/nvidia/") {
 		return EveryCapability, true
 	}
 	if !strings.Contains(base, ".so") {

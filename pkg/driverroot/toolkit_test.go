@@ -10,7 +10,7 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// toolkitFiles are what nvcdi of nvidia-container-toolkit v1.20.0 searches for in a driver
+// toolkitFiles are what nvcdi of nvidia-container-toolkit v1.20.1 searches for in a driver
 // installation (pkg/nvcdi/driver-nvml.go, internal/discover/graphics.go and ipc.go), and
 // what was in its spec for a node with all of the driver's libraries. VERSION is that of
 // the driver. A word with ".so" is a library, one without a slash a program.
@@ -34,7 +34,7 @@ const toolkitFiles = `
 	/etc/OpenCL/vendors/nvidia.icd
 	/etc/vulkan/icd.d/nvidia_icd.json /etc/vulkan/icd.d/nvidia_icd.x86_64.json /etc/vulkan/icd.d/nvidia_layers.json
 	/etc/vulkan/implicit_layer.d/nvidia_layers.json
-	/lib/firmware/nvidia/VERSION/gsp_ga10x.bin /lib/firmware/nvidia/VERSION/gsp_tu10x.bin`
+	/lib/firmware/nvidia/VERSION/gsp_ga10x.bin /lib/firmware/nvidia/VERSION/gsp_tu10x.bin /lib/firmware/nvidia/VERSION/ucodes.bin`
 
 // toolkitXorg are the folders in which it searches for the modules of X servers.
 const toolkitXorg = `
