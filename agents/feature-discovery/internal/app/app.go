@@ -149,18 +149,32 @@ func (s settings) watchLabels() func(context.Context, func(map[string]string)) e
 
 // machine returns the function that reads what is known without a driver.
 func (s settings) machine(log *slog.Logger) func() discovery.Machine {
-	logged := ""
+	bus, model := changedError(), changedError()
 	return func() discovery.Machine {
-		m := discovery.Machine{Product: machine.ReadProduct(s.machineFile())}
+		var m discovery.Machine
 		var err error
-		if m.PCI, err = pci.Scan(s.host.SysRoot); err != nil {
-			m.Unknown = true
-			if logged != err.Error() {
-				logged = err.Error()
-				log.Warn("cannot read the whole PCI bus, retrying", "err", err)
-			}
+		if m.Product, err = machine.ReadProduct(s.machineFile()); model(err) {
+			log.Warn("cannot read the machine type, labelling it as unknown", "err", err)
+		}
+		m.PCI, err = pci.Scan(s.host.SysRoot)
+		m.Unknown = err != nil
+		if bus(err) {
+			log.Warn("cannot read the whole PCI bus, retrying", "err", err)
 		}
 		return m
+	}
+}
+
+// changedError returns a function that reports whether an error is to be logged: it is not nil,
+// and not the one of the last call.
+func changedError() func(error) bool {
+	last := ""
+	return func(err error) bool {
+		was := last
+		if last = ""; err != nil {
+			last = err.Error()
+		}
+		return last != "" && last != was
 	}
 }
 

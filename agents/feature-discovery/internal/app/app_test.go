@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/feature-discovery/internal/app"
@@ -109,6 +110,37 @@ func TestOneshotWritesTheFile(t *testing.T) {
 	data, err := os.ReadFile(path)
 	if err != nil || !strings.Contains(string(data), "nvidia.com/gpu.product=NVIDIA-L4\n") || !strings.Contains(string(data), "nvidia.com/gfd.timestamp=") {
 		t.Errorf("file %q, %v", data, err)
+	}
+}
+
+func TestAMachineTypeFileThatCannotBeReadIsNamed(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	dir := t.TempDir()
+	pipe, none := filepath.Join(dir, "pipe"), filepath.Join(dir, "none")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct{ flag, want string }{
+		"a named pipe":          {"--machine-type-file=" + pipe, pipe + ": it is a named pipe"},
+		"a file that is absent": {"--machine-type-file=" + none, none + ": no such file"},
+		// Many machines have no DMI.
+		"the default that is absent": {"--no-timestamp", ""},
+		"no file":                    {"--machine-type-file=", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			code := agent.Exec(t.Context(), app.App("feature-discovery"), []string{
+				"feature-discovery", "--log-level=warn", "--oneshot", "--publish=stdout", "--sys-root", t.TempDir(),
+				"--gpu-source=file:" + snapshot(t, gputest.L4, 1), tc.flag,
+			}, &out, &errs)
+			if code != 0 || !strings.Contains(out.String(), "nvidia.com/gpu.machine=unknown\n") {
+				t.Errorf("exit code %d: %s", code, out.String())
+			}
+			const message = "cannot read the machine type"
+			if got := errs.String(); strings.Contains(got, message) != (tc.want != "") || !strings.Contains(got, tc.want) {
+				t.Errorf("log %q, want %q in it", got, tc.want)
+			}
+		})
 	}
 }
 

@@ -102,12 +102,20 @@ func TestReadProduct(t *testing.T) {
 	if err := unix.Mkfifo(dir+"/pipe", 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{
-		dir + "/name": "NVIDIA DGX H100", dir + "/empty": "", dir + "/long": "", dir + "/none": "", dir: "", "": "",
-		"/dev/zero": "", dir + "/pipe": "",
+	for path, want := range map[string]struct{ product, err string }{
+		dir + "/name":                      {product: "NVIDIA DGX H100"},
+		dir + "/empty":                     {},
+		"":                                 {},
+		dir + "/class/dmi/id/product_name": {},
+		dir + "/long":                      {err: "/long: it is larger than 64 KiB"},
+		dir + "/none":                      {err: "/none: no such file"},
+		dir:                                {err: "it is a folder"},
+		"/dev/zero":                        {err: "/dev/zero: it is a device"},
+		dir + "/pipe":                      {err: "/pipe: it is a named pipe"},
 	} {
-		if got := machine.ReadProduct(path); got != want {
-			t.Errorf("ReadProduct(%q) = %q, want %q", path, got, want)
+		got, err := machine.ReadProduct(path)
+		if got != want.product || (err == nil) != (want.err == "") || err != nil && !strings.Contains(err.Error(), want.err) {
+			t.Errorf("ReadProduct(%q) = %q, %v, want %q, error %q", path, got, err, want.product, want.err)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package machine
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"strings"
 
 	"outrigger.dev/pkg/hostfs"
@@ -9,16 +12,21 @@ import (
 // maxFile is the limit of the files that this package reads, in bytes.
 const maxFile = 64 << 10
 
-// ReadProduct returns the machine's model from the file at path, usually
-// class/dmi/id/product_name in sysfs. It returns "" if path is empty or cannot be
-// read, because many machines have no DMI.
-func ReadProduct(path string) string {
+// dmi is where sysfs has the model of a machine. Many machines have no DMI.
+const dmi = "class/dmi/id/product_name"
+
+// ReadProduct returns the machine's model from the file at path, usually that of DMI in
+// sysfs. It returns "" if path is empty, and if it is that of DMI and does not exist.
+func ReadProduct(path string) (string, error) {
 	if path == "" {
-		return ""
+		return "", nil
 	}
 	product, err := hostfs.ReadFile(path, maxFile)
-	if err != nil {
-		return ""
+	if errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(path, "/"+dmi) {
+		return "", nil
 	}
-	return strings.TrimSpace(string(product))
+	if err != nil {
+		return "", fmt.Errorf("read machine type: %w", err)
+	}
+	return strings.TrimSpace(string(product)), nil
 }
