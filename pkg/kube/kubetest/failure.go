@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
+	"time"
 )
 
 // failure is a Status with which the server answers instead of an object.
@@ -12,10 +14,15 @@ type failure struct {
 	message string
 	// kind and name are those of the object that the failure is about.
 	kind, name string
+	// after is the time after which the client may try again; 0 to say none.
+	after time.Duration
 }
 
 // write sends the failure as a Status object.
 func (f *failure) write(w http.ResponseWriter) {
+	if f.after > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(f.after.Seconds())))
+	}
 	w.WriteHeader(f.code)
 	_ = json.NewEncoder(w).Encode(f.status()) //nolint:errchkjson // a client that is gone
 }

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Server is an API server with one Node.
@@ -225,6 +226,14 @@ func (s *Server) Answer(request string, code int, message string) {
 	if code != 0 {
 		s.answers[request] = &failure{code: code, message: message}
 	}
+}
+
+// Overload answers all requests of a kind with 429, as an API server does that has too many: the
+// client is to try again after a number of seconds. Answer ends it.
+func (s *Server) Overload(request string, after time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[request] = &failure{code: http.StatusTooManyRequests, message: "too many requests", after: after}
 }
 
 // Forbid rejects all requests of a kind, as RBAC does.

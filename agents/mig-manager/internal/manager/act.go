@@ -9,6 +9,7 @@ import (
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/pace"
 )
 
 // act takes an action, and returns when to look again.
@@ -31,9 +32,9 @@ func (m *Manager) act(ctx context.Context, o Observation, a Action) time.Duratio
 		return a.After
 	case Cordon:
 		m.cordoned = true
-		return m.try(ctx, "cordon", m.cordon(ctx))
+		return m.try(ctx, "cordon", m.cordon)
 	case Uncordon:
-		return m.try(ctx, "uncordon", m.uncordon(ctx))
+		return m.try(ctx, "uncordon", m.uncordon)
 	case Evict:
 		m.evict(ctx, a.Users)
 		return a.After
@@ -45,18 +46,30 @@ func (m *Manager) act(ctx context.Context, o Observation, a Action) time.Duratio
 	return 0
 }
 
-// try returns when to look again after a write to the Node. The Node that follows from the write
-// wakes the loop before that. A write that is rejected is repeated after longer and longer pauses.
-func (m *Manager) try(ctx context.Context, what string, err error) time.Duration {
+// try writes to the Node, unless the API server has asked for a pause, and returns when to look
+// again. The Node that follows from the write wakes the loop before that. A write that is rejected
+// is repeated after longer and longer pauses.
+func (m *Manager) try(ctx context.Context, what string, write func(context.Context) error) time.Duration {
+	if wait := m.overloaded.Sub(m.now()); wait > 0 {
+		return wait
+	}
+	err := write(ctx)
 	if err == nil {
 		m.rejected.Reset()
 		return time.Second
 	}
-	in := m.rejected.Next()
+	in := m.retryIn(&m.rejected, err)
 	if ctx.Err() == nil {
 		m.cfg.Log.Warn("cannot change the node, retrying", "what", what, "in", in, "err", err)
 	}
 	return in
+}
+
+// retryIn returns when to repeat a write to the Node that has failed. No other write is made before
+// the time for which the API server asks.
+func (m *Manager) retryIn(retry *pace.Backoff, err error) time.Duration {
+	m.overloaded = m.now().Add(kube.RetryAfter(err))
+	return kube.RetryIn(retry, err)
 }
 
 // apply makes a change. Units of the host that it stops run again before it returns.

@@ -115,6 +115,8 @@ type Manager struct {
 	// unwritten has the pauses after writes that were rejected, and notBefore is when the next may be.
 	unwritten pace.Backoff
 	notBefore time.Time
+	// overloaded is until when the API server has asked to be left alone.
+	overloaded time.Time
 	// reported and logged are the last Event and the last line of the log about a state.
 	reported *incident
 	logged   incident

@@ -31,7 +31,7 @@ const (
 	rewriteBurst = 5
 	rewriteEvery = 2 * time.Minute
 	// retryPublish and retryPublishMost are how soon an API server that rejects the state is asked
-	// again.
+	// again at the earliest.
 	retryPublish     = 2 * time.Second
 	retryPublishMost = 15 * time.Second
 )
@@ -49,7 +49,7 @@ func (m *Manager) publish(ctx context.Context, o Observation, a Action) (time.Du
 	}
 	about := incident{Config: o.Wanted, State: a.State, About: a.substance()}
 	if is != p {
-		if wait := m.notBefore.Sub(m.now()); wait > 0 {
+		if wait := max(m.notBefore.Sub(m.now()), m.overloaded.Sub(m.now())); wait > 0 {
 			return wait, nil
 		}
 		if m.keeps(is, about) {
@@ -57,7 +57,7 @@ func (m *Manager) publish(ctx context.Context, o Observation, a Action) (time.Du
 		}
 		if err := m.write(ctx, p); err != nil {
 			m.shown = nil
-			in := m.unwritten.Next()
+			in := m.retryIn(&m.unwritten, err)
 			m.notBefore = m.now().Add(in)
 			return in, err
 		}
