@@ -24,7 +24,7 @@ import (
 const supervisorName = "supervisor"
 
 // supervise runs a daemon for the GPU os.Args[3], and prints a line whenever it becomes
-// ready or is not.
+// ready or is not, which ends with a full stop.
 func supervise() error {
 	root, run := os.Args[1], os.Args[2]
 	programs, err := mps.FindPrograms("/", root)
@@ -39,7 +39,7 @@ func supervise() error {
 	for last := ""; ; <-tick.C {
 		now := fmt.Sprint(s.Ready())
 		if now != last {
-			fmt.Println(now)
+			fmt.Println(now + ".")
 		}
 		last = now
 	}
@@ -146,11 +146,26 @@ func TestWithoutTheRightToMountNothingIsShared(t *testing.T) {
 }
 
 func TestMountsThatStayInTheContainerAreReported(t *testing.T) {
+	for host, fix := range map[string]string{
+		"192.0.2.1": "mount the host's folder there with mountPropagation Bidirectional.",
+		"":          "mount the host's folder there with docker run -v %[1]s:%[1]s:rshared.",
+	} {
+		t.Run("KUBERNETES_SERVICE_HOST="+host, func(t *testing.T) {
+			t.Setenv("KUBERNETES_SERVICE_HOST", host)
+			mountsThatStayAreReported(t, fix)
+		})
+	}
+}
+
+func mountsThatStayAreReported(t *testing.T, fix string) {
+	t.Helper()
 	r := newRig(t)
+	if strings.Contains(fix, "%") {
+		fix = fmt.Sprintf(fix, r.root)
+	}
 	// Go makes all mounts of such a process private.
 	r.supervisor("GPU-a", &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS},
-		"serve "+shared+": MPS root "+r.root+" keeps mounts in this container, and the containers of clients would not find the daemons: "+
-			"mount the host's folder there with mountPropagation Bidirectional")
+		"serve "+shared+": MPS root "+r.root+" keeps mounts in this container, and the containers of clients would not find the daemons: "+fix)
 	if r.ready() {
 		t.Error("ready without folders that the containers of clients see")
 	}

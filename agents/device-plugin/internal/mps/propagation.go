@@ -22,8 +22,12 @@ func checkPropagation(dir string) error {
 	if err != nil || passedOn {
 		return err
 	}
+	option := "mountPropagation Bidirectional"
+	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // the kubelet sets it
+		option = fmt.Sprintf("docker run -v %[1]s:%[1]s:rshared", dir)
+	}
 	return fmt.Errorf("MPS root %s keeps mounts in this container, and the containers of clients would not find the daemons: "+
-		"mount the host's folder there with mountPropagation Bidirectional (docker run -v %[1]s:%[1]s:rshared)", dir)
+		"mount the host's folder there with %s", dir, option)
 }
 
 // inContainer reports whether this process has other mounts than the first process of the
