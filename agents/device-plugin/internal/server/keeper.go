@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
@@ -234,13 +233,14 @@ func (k *keeper) register(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()
 	sock := k.server.cfg.KubeletSocket
-	conn, err := grpc.NewClient("unix://"+sock,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableServiceConfig(),
-		grpc.WithReadBufferSize(4<<10), grpc.WithWriteBufferSize(4<<10))
-	if err != nil {
-		return fmt.Errorf("connect to the kubelet at %s: %w", sock, err)
+	conn := k.server.cfg.Connection.take()
+	if conn == nil {
+		var err error
+		if conn, err = dial(sock); err != nil {
+			return err
+		}
 	}
-	_, err = pluginapi.NewRegistrationClient(conn).Register(ctx, &pluginapi.RegisterRequest{
+	_, err := pluginapi.NewRegistrationClient(conn).Register(ctx, &pluginapi.RegisterRequest{
 		Version:      pluginapi.Version,
 		Endpoint:     filepath.Base(k.path()),
 		ResourceName: k.server.cfg.Resource,

@@ -38,7 +38,9 @@ type Config struct {
 	KubeletSocket string
 	// Register is false for a Server that only serves.
 	Register bool
-	Recorder Recorder
+	// Connection is used for the first registration. It may be nil.
+	Connection *Connection
+	Recorder   Recorder
 	// WaitLinks returns once the published options have the links of the GPUs, or when
 	// ctx ends. It is nil if they always have them.
 	WaitLinks func(ctx context.Context)
