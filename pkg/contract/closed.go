@@ -51,8 +51,9 @@ type closes struct {
 	mask uint32
 	// names are those of the entries of the paths that matter; nil for all.
 	names map[string]bool
-	// begin is the time until the second check. first and last are the times between checks
-	// after an event, and absent is last while none of the paths exists.
+	// begin is the time until the second check, with which rarely begins to watch. first and
+	// last are the times between checks after an event, and absent is last while none of the
+	// paths exists.
 	begin, first, last, absent time.Duration
 	// init opens an inotify instance.
 	init func(flags int) (fd int, err error)
@@ -78,11 +79,20 @@ func (c closes) rarely(files ...string) closes {
 
 // wait calls done at the start, after each event on one of the paths, and after a path
 // itself is removed. It returns nil when done returns true, and the error of ctx when that
-// ends.
+// ends. It begins to watch after the first call, or with rarely at the second one, a moment
+// later.
 //
 // While it cannot watch, for example because all inotify instances of the user are in use,
 // it logs why and calls done every second instead. It tries again to watch each time.
 func (c closes) wait(ctx context.Context, done func() bool) error {
+	if c.begin > firstCheck {
+		if done() {
+			return nil
+		}
+		if !pace.Pause(ctx, c.begin) {
+			return ctx.Err()
+		}
+	}
 	logged := false
 	for {
 		err := c.watch(ctx, done)

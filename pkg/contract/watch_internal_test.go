@@ -175,3 +175,20 @@ func TestLostEventsWake(t *testing.T) {
 		t.Error("events that were lost do not matter")
 	}
 }
+
+// An agent that starts has other things to do than to watch.
+func TestARareWaitBeginsWithoutAWatch(t *testing.T) {
+	c := Dir{Root: t.TempDir()}.changes().rarely("plugin-ready")
+	watched := false
+	c.init = func(flags int) (int, error) {
+		watched = true
+		return unix.InotifyInit1(flags)
+	}
+	if err := c.wait(t.Context(), func() bool { return true }); err != nil || watched {
+		t.Errorf("wait() = %v, watched before the first check: %v", err, watched)
+	}
+	checks := 0
+	if err := c.wait(t.Context(), func() bool { checks++; return watched }); err != nil || checks != 2 {
+		t.Errorf("wait() = %v after %d checks, want the second one to be watched", err, checks)
+	}
+}
