@@ -89,15 +89,20 @@ func (v *view) devices(ctx context.Context, again bool) ([]device, error) {
 	}
 	all := make([]device, count)
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(parallel)
-	for i := range count {
+	// A goroutine for each GPU would cost more: each one grows its stack three times.
+	var next atomic.Int64
+	for range min(parallel, count) {
 		g.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
+			for i := int(next.Add(1)) - 1; i < count; i = int(next.Add(1)) - 1 {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				var err error
+				if all[i], err = v.device(i, again); err != nil {
+					return err
+				}
 			}
-			var err error
-			all[i], err = v.device(i, again)
-			return err
+			return nil
 		})
 	}
 	if err := g.Wait(); err != nil {
