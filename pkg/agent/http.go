@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/version"
 )
 
@@ -221,9 +222,16 @@ type server struct {
 	log   *slog.Logger
 }
 
+// serveAfter is the time from the start of an agent until its server makes the handler.
+const serveAfter = 50 * time.Millisecond
+
 // run serves until ctx ends.
 func (s *server) run(ctx context.Context) error {
-	// Here, because the agent starts at the same time, and the collectors take a while.
+	// The agent starts at the same time, and the collectors take a while. Who connects now is
+	// answered then.
+	if !pace.Pause(ctx, serveAfter) {
+		return s.listener.Close()
+	}
 	handler, err := s.handler()
 	if err != nil {
 		return errors.Join(err, s.listener.Close())
