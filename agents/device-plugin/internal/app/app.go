@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
@@ -24,9 +25,14 @@ import (
 	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/pace"
 )
 
 const name = "device-plugin"
+
+// watchAfter is the time from the start of the plugin until it watches the sockets, which
+// would delay the registration.
+const watchAfter = 50 * time.Millisecond
 
 // App describes the device plugin.
 func App() agent.App {
@@ -107,7 +113,10 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		KubeletSocket: s.live.Config.KubeletSocket,
 		Register:      s.live.Config.Register,
 		WatchSockets: func(ctx context.Context, changed func()) {
-			hostfs.Watch(ctx, log, changed, s.socketDir())
+			// What happens before is seen then, and by the streams of the kubelet.
+			if pace.Pause(ctx, watchAfter) {
+				hostfs.Watch(ctx, log, changed, s.socketDir())
+			}
 		},
 		Recorder: parts.recorder,
 		Marker:   ready,
