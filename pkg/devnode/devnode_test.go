@@ -297,3 +297,34 @@ link /dev/char/509:1 -> ../nvidia-uvm-tools`, h.text(changed))
 		t.Errorf("Keep() without a driver = %v, want %v once", err, devnode.ErrNotLoaded)
 	}
 }
+
+// As with NVIDIA's nvidia-modprobe, nobody makes or changes the nodes of such a driver.
+func TestNodesThatNobodyMayMake(t *testing.T) {
+	h := newHost(t)
+	h.file("driver/nvidia/params", "ModifyDeviceFiles: 0\n")
+	h.file("driver/nvidia/capabilities/gpu0/mig/gi1/access", "DeviceFileMinor: 12\nDeviceFileMode: 292\nDeviceFileModify: 0\n")
+	h.mknod("nvidiactl", 195, 255)
+	// It has a number that the driver does not have any more.
+	h.mknod("nvidia-uvm", 509, 0)
+	cfg := devnode.Config{Proc: h.proc, Dev: h.dev, Char: h.char}
+	done, err := devnode.Keep(cfg)
+	must(t, err)
+	same(t, `
+make /dev/nvidia-caps/nvidia-cap1: character device 508:1, mode 0400
+make /dev/nvidia-caps/nvidia-cap2: character device 508:2, mode 0444
+make /dev/nvidia-caps/nvidia-cap13: character device 508:13, mode 0444
+link /dev/char/508:1 -> ../nvidia-caps/nvidia-cap1
+link /dev/char/508:13 -> ../nvidia-caps/nvidia-cap13
+link /dev/char/508:2 -> ../nvidia-caps/nvidia-cap2
+link /dev/char/509:0 -> ../nvidia-uvm
+link /dev/char/195:255 -> ../nvidiactl`, h.text(done))
+	want := "these are missing in " + h.dev + ": nvidia-modeset, nvidia-uvm, nvidia-uvm-tools, nvidia0, nvidia-caps/nvidia-cap12;"
+	if err := cfg.Left(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Left() = %v, want %q", err, want)
+	}
+	h.file("driver/nvidia/params", "ModifyDeviceFiles: 1\n")
+	h.file("driver/nvidia/capabilities/gpu0/mig/gi1/access", "DeviceFileMinor: 12\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
+	if err := cfg.Left(); err != nil {
+		t.Errorf("Left() = %v, want none of nodes that can be made", err)
+	}
+}

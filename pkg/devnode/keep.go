@@ -22,6 +22,15 @@ func Keep(cfg Config) (Plan, error) {
 	return plan, errors.Join(err, plan.Apply())
 }
 
+// Left returns an error that names the nodes that Keep may not make, as the function Left does.
+func (cfg Config) Left() error {
+	driver := Driver(cfg.Proc)
+	// Keep returns these errors.
+	wanted, _ := driver.Control()
+	gpus, _ := driver.GPUs()
+	return Left(cfg.Dev, append(wanted, gpus...))
+}
+
 // Missing returns what Keep does.
 func Missing(cfg Config) (Plan, error) {
 	driver := Driver(cfg.Proc)
@@ -39,6 +48,7 @@ func Missing(cfg Config) (Plan, error) {
 	}
 	existing, err := Existing(cfg.Dev)
 	// A node that will be replaced is linked as it will be.
-	links, linksErr := Links(cfg.Dev, cfg.Char, Once(slices.Concat(wanted, existing)))
+	made := slices.DeleteFunc(slices.Clone(wanted), func(n Node) bool { return n.Fixed })
+	links, linksErr := Links(cfg.Dev, cfg.Char, Once(slices.Concat(made, existing)))
 	return append(plan, links...), errors.Join(append(errs, err, linksErr)...)
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -110,12 +111,15 @@ func (p Plan) Undo() error {
 }
 
 // Nodes returns the plan that makes the wanted nodes in the folder dev. The error names
-// what is in the place of one and is no device; it is not replaced.
+// what is in the place of one and is no device; it is not replaced. Fixed nodes are left alone.
 func Nodes(dev string, wanted []Node) (Plan, error) {
 	var plan Plan
 	var errs []error
 	for i := range wanted {
 		n := &wanted[i]
+		if n.Fixed {
+			continue
+		}
 		path := filepath.Join(dev, n.Name)
 		is, err := stat(path)
 		switch {
@@ -130,6 +134,24 @@ func Nodes(dev string, wanted []Node) (Plan, error) {
 		}
 	}
 	return plan, errors.Join(errs...)
+}
+
+// Left returns an error that names the Fixed ones of the wanted nodes that are not in the folder
+// dev, or have another number: they are for the administrator to make.
+func Left(dev string, wanted []Node) error {
+	var names []string
+	for _, n := range wanted {
+		is, err := stat(filepath.Join(dev, n.Name))
+		there := err == nil && is != nil && is.Mode&unix.S_IFMT == unix.S_IFCHR && numbers(is) == pair{n.Major, n.Minor}
+		if n.Fixed && !there {
+			names = append(names, n.Name)
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return fmt.Errorf("the driver allows nobody to make or change device nodes, and these are missing in %s: %s; "+
+		"make them, or load the kernel module nvidia with NVreg_ModifyDeviceFiles=1", dev, strings.Join(names, ", "))
 }
 
 // pair is the number of a device.

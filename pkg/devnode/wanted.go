@@ -26,6 +26,9 @@ type Node struct {
 	Major, Minor uint32
 	Mode         fs.FileMode
 	UID, GID     int
+	// Fixed is set if the driver allows nobody to make or change the node. NVIDIA's nvidia-modprobe
+	// reads the same: ModifyDeviceFiles of the parameters, DeviceFileModify of a capability.
+	Fixed bool
 }
 
 // Driver reads from the host's /proc, at this path, which nodes the loaded driver needs.
@@ -169,6 +172,7 @@ func (d Driver) maker() func(name string, major, minor uint32) Node {
 			n.Mode = fs.FileMode(mode).Perm() //nolint:gosec // Perm drops all but nine bits
 		}
 		n.UID, n.GID = values["DeviceFileUID"], values["DeviceFileGID"]
+		n.Fixed = isZero(values, "ModifyDeviceFiles")
 	}
 	return func(name string, major, minor uint32) Node {
 		n.Name, n.Major, n.Minor = name, major, minor
@@ -188,6 +192,12 @@ func parseNumbers(data []byte) map[string]int {
 	return out
 }
 
+// isZero reports whether there is a value, and it is 0.
+func isZero(values map[string]int, key string) bool {
+	n, ok := values[key]
+	return ok && n == 0
+}
+
 // capabilities returns the nodes of the capabilities that the driver has now. Each has a
 // file with its minor number and its mode.
 func (d Driver) capabilities(major uint32) []Node {
@@ -203,7 +213,9 @@ func (d Driver) capabilities(major uint32) []Node {
 			}
 			values := parseNumbers(data)
 			if minor, ok := values["DeviceFileMinor"]; ok {
-				out = append(out, capability(major, minor, fs.FileMode(values["DeviceFileMode"]).Perm())) //nolint:gosec // as above
+				n := capability(major, minor, fs.FileMode(values["DeviceFileMode"]).Perm()) //nolint:gosec // as above
+				n.Fixed = isZero(values, "DeviceFileModify")
+				out = append(out, n)
 			}
 		}
 	}

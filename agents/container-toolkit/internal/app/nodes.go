@@ -51,6 +51,7 @@ func (k *nodeKeeper) keep() {
 		k.log.Info("device nodes and links made", "paths", paths)
 		err = errors.Join(err, k.remember(done))
 	}
+	err = errors.Join(err, k.config.Left())
 	text := ""
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // there is no driver
 		text = err.Error()

@@ -130,7 +130,7 @@ func (s system) makeNodes(control, gpus bool) error {
 		wanted = append(wanted, more...)
 	}
 	plan, err := devnode.Nodes(s.dev, wanted)
-	return s.apply(plan, err)
+	return s.apply(plan, errors.Join(err, devnode.Left(s.dev, wanted)))
 }
 
 // makeLinks makes links to the nodes that exist, and, with all, to those that can.

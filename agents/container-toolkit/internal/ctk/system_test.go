@@ -1,6 +1,8 @@
 package ctk_test
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,5 +59,20 @@ func TestSystem(t *testing.T) {
 	}
 	if stdout, _, _ := h.ctk("system", "create-device-nodes", "--load-kernel-modules", "--dry-run", "--driver-root=/run/nvidia/driver"); !strings.Contains(stdout, "load kernel module nvidia-uvm with /sbin/modprobe of /run/nvidia/driver\n") {
 		t.Errorf("--load-kernel-modules prints %q", stdout)
+	}
+	params := filepath.Join(h.Root, "proc/driver/nvidia/params")
+	data, err := os.ReadFile(params)
+	if err == nil {
+		err = os.WriteFile(params, bytes.Replace(data, []byte("ModifyDeviceFiles: 1"), []byte("ModifyDeviceFiles: 0"), 1), 0o600)
+	}
+	node := filepath.Join(h.Root, "dev/nvidia1")
+	if err := errors.Join(err, os.Remove(node)); err != nil {
+		t.Fatal(err)
+	}
+	if stdout, stderr, err := h.ctk("system", "create-device-nodes", "--control-devices", "--gpu-devices"); err == nil || stdout != "" || !strings.Contains(stderr, "missing in /dev: nvidia1; make them") {
+		t.Errorf("with ModifyDeviceFiles: 0 it prints %q and %q, %v", stdout, stderr, err)
+	}
+	if _, err := os.Lstat(node); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s was made: %v", node, err)
 	}
 }

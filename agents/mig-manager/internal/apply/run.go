@@ -163,7 +163,7 @@ func (a *Applier) makeDevices() {
 	}
 	wanted, err := devnode.Driver(d.Proc).GPUs()
 	nodes, errNodes := devnode.Nodes(d.Dev, wanted)
-	if err := errors.Join(err, errNodes, nodes.Apply()); err != nil {
+	if err := errors.Join(err, errNodes, nodes.Apply(), devnode.Left(d.Dev, wanted)); err != nil {
 		a.cfg.Log.Warn("cannot make all device nodes of the mig devices", "err", err)
 	}
 }
