@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -326,5 +327,32 @@ link /dev/char/195:255 -> ../nvidiactl`, h.text(done))
 	h.file("driver/nvidia/capabilities/gpu0/mig/gi1/access", "DeviceFileMinor: 12\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
 	if err := cfg.Left(); err != nil {
 		t.Errorf("Left() = %v, want none of nodes that can be made", err)
+	}
+}
+
+// Processes in containers have the same ID, and two agents can make the same node at once.
+func TestAppliesAtOnce(t *testing.T) {
+	h := newHost(t)
+	nodes, err := devnode.Nodes(h.dev, h.wanted())
+	must(t, err)
+	links, err := devnode.Links(h.dev, h.char, h.wanted())
+	must(t, err)
+	plan := append(nodes, links...)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				if err := plan.Apply(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, dir := range []string{h.dev, h.char, filepath.Join(h.dev, "nvidia-caps")} {
+		if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || left != nil {
+			t.Errorf("%q were left behind, %v", left, err)
+		}
 	}
 }

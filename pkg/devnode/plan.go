@@ -1,6 +1,7 @@
 package devnode
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,11 +62,7 @@ func (s Step) apply() error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	temp := filepath.Join(dir, fmt.Sprintf(".%s.%d", filepath.Base(s.Path), os.Getpid()))
-	// One that a process with this ID has left behind.
-	if err := remove(temp); err != nil {
-		return err
-	}
+	temp := filepath.Join(dir, "."+filepath.Base(s.Path)+"."+rand.Text())
 	err := s.create(temp)
 	if err == nil {
 		err = os.Rename(temp, s.Path)
