@@ -356,3 +356,19 @@ func TestAppliesAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A container can see the driver root at another path than the host.
+func TestLinksLeadToPathsOfTheHost(t *testing.T) {
+	h := newHost(t)
+	cfg := devnode.Config{Proc: h.proc, Dev: h.dev, HostDev: "/opt/driver/dev", Char: h.char}
+	_, err := devnode.Keep(cfg)
+	must(t, err)
+	target, err := os.Readlink(filepath.Join(h.char, "195:255"))
+	must(t, err)
+	if got := filepath.Join(h.char, target); got != "/opt/driver/dev/nvidiactl" {
+		t.Errorf("the link leads to %s", got)
+	}
+	if again, err := devnode.Keep(cfg); err != nil || len(again) > 0 {
+		t.Errorf("a second Keep() did %q, %v, want nothing", h.text(again), err)
+	}
+}

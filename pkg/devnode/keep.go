@@ -1,6 +1,7 @@
 package devnode
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 )
@@ -11,6 +12,8 @@ type Config struct {
 	Proc string
 	// Dev is the folder of the nodes.
 	Dev string
+	// HostDev is that folder on the host, where links lead; without it, Dev.
+	HostDev string
 	// Char is the host's /dev/char; without it, no link is made.
 	Char string
 }
@@ -49,6 +52,6 @@ func Missing(cfg Config) (Plan, error) {
 	existing, err := Existing(cfg.Dev)
 	// A node that will be replaced is linked as it will be.
 	made := slices.DeleteFunc(slices.Clone(wanted), func(n Node) bool { return n.Fixed })
-	links, linksErr := Links(cfg.Dev, cfg.Char, Once(slices.Concat(made, existing)))
+	links, linksErr := Links(cmp.Or(cfg.HostDev, cfg.Dev), cfg.Char, Once(slices.Concat(made, existing)))
 	return append(plan, links...), errors.Join(append(errs, err, linksErr)...)
 }

@@ -114,6 +114,14 @@ func (r *Root) Dev() string {
 	return r.hostDev
 }
 
+// HostDev returns the folder of Dev on the host.
+func (r *Root) HostDev() string {
+	if dev := r.Dev(); dev == r.hostDev {
+		return dev
+	}
+	return filepath.Join(r.DevRoot(), "dev")
+}
+
 // Changing returns the folders, as this process sees them, in which something changes
 // when a driver is installed, completed or loaded. They need not exist.
 func (r *Root) Changing() []string {

@@ -454,8 +454,15 @@ func TestDeviceRoot(t *testing.T) {
 	if got, want := r.root().DevRoot(), "/run/nvidia/driver"; got != want {
 		t.Errorf("DevRoot() = %q, want %q", got, want)
 	}
-	if got := newRendered(t).root().DevRoot(); got != "/" {
+	if got, want := r.root().HostDev(), "/run/nvidia/driver/dev"; got != want {
+		t.Errorf("HostDev() = %q, want %q", got, want)
+	}
+	without := newRendered(t)
+	if got := without.root().DevRoot(); got != "/" {
 		t.Errorf("DevRoot() = %q for a driver root without nodes, want /", got)
+	}
+	if got, want := without.root().HostDev(), filepath.Join(without.dir, "host/dev"); got != want {
+		t.Errorf("HostDev() = %q, want %q", got, want)
 	}
 	other := newRendered(t)
 	other.nodes()

@@ -34,7 +34,7 @@ func (s settings) nodeKeeper(log *slog.Logger) *nodeKeeper {
 		return nil
 	}
 	return &nodeKeeper{
-		config: devnode.Config{Proc: s.host.ProcRoot, Dev: s.root.Dev(), Char: "/dev/char"},
+		config: devnode.Config{Proc: s.host.ProcRoot, Dev: s.root.Dev(), HostDev: s.root.HostDev(), Char: "/dev/char"},
 		record: filepath.Join(filepath.Dir(s.pidFile), "links.json"), log: log,
 	}
 }
