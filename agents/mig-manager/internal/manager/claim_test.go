@@ -108,3 +108,29 @@ func TestADriverThatWasLoadedAgainIsNotReadyYet(t *testing.T) {
 	n.until("pending", func(s shown) bool { return s.state() == manager.Pending && s.cause() != "" })
 	n.until("withdrawn", func(shown) bool { return n.cfg.Contract.Read(contract.MIGReady).State == contract.Missing })
 }
+
+// TestAClaimLeavesAFailureAsItIs: what failed before a claim of NVML has failed after it too, unless
+// another config is asked for.
+func TestAClaimLeavesAFailureAsItIs(t *testing.T) {
+	n := nodeOn(t, kubetest.New(t, "n1", map[string]string{manager.ConfigLabel: "nonsense"}))
+	d := &driver{node: n, loaded: "580.95.05/7"}
+	n.cfg.GPUs, n.cfg.Loaded = d, d.loadedAs
+	m := manager.New(n.cfg)
+	n.run(m)
+	var before, after shown
+	n.until("failed", func(s shown) bool { before = s; return s.state() == manager.Failed })
+	for range 2 {
+		d.becomes(m, fmt.Errorf("read GPUs: %w by driver-loader", contract.ErrClaimed), "580.95.05/7")
+		d.becomes(m, nil, "580.95.05/7")
+	}
+	d.becomes(m, fmt.Errorf("read GPUs: %w by driver-loader", contract.ErrClaimed), "580.95.05/7")
+	n.until("seen", func(s shown) bool { after = s; return true })
+	if after.Metadata.ResourceVersion != before.Metadata.ResourceVersion {
+		t.Errorf("the agent wrote %s, %s", after.state(), after.cause())
+	}
+	if got := n.seen(&n.events); len(got) != 1 {
+		t.Errorf("events %q, want the one of the failure", got)
+	}
+	n.ask("all-balanced")
+	n.until("pending", func(s shown) bool { return s.state() == manager.Pending })
+}

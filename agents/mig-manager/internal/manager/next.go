@@ -118,11 +118,14 @@ func next(o Observation) Action {
 }
 
 // withoutDriver leaves a state that was true before the driver went away, unless another config
-// is asked for meanwhile.
+// is asked for meanwhile. A failure may end with another driver, and not with a claim of NVML.
 func (o Observation) withoutDriver() Action {
 	a := Action{Kind: Hold, After: retryDriver}
 	if o.claimed() {
 		a.After = retryClaimed
+		if o.Failed == o.Wanted {
+			return a
+		}
 	}
 	other := o.Settled != "" && o.Settled != o.Wanted
 	if other || o.Node.State != Success && o.Node.State != Rebooting {

@@ -17,6 +17,8 @@ type Observation struct {
 	Wanted string
 	// Settled is the config that this process has last found in effect, empty for none.
 	Settled string
+	// Failed is the config of which this process has published last that it failed, empty for none.
+	Failed string
 	// Driver is why the GPUs cannot be read.
 	Driver error
 	// Reloaded is set if the driver is another one, or was loaded again, since the fact mig-ready was written.

@@ -22,6 +22,9 @@ func (m *Manager) observe(ctx context.Context) Observation {
 	}
 	m.loaded = m.cfg.Loaded() // before the driver is asked: what it answers is of this loading or a later one
 	o := Observation{Node: m.node, Wanted: m.wanted, Settled: m.inEffect, Options: m.cfg.Options}
+	if m.about.State == Failed {
+		o.Failed = m.about.Config
+	}
 	if !o.Node.Known {
 		return o
 	}
