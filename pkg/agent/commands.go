@@ -20,7 +20,7 @@ func (s *session) commands() []*cli.Command {
 	cmds := []*cli.Command{{
 		Name:   "version",
 		Usage:  "print name, version, Go version and platform",
-		Action: noArgs(s.version),
+		Action: s.version,
 	}, s.completionCommand()}
 	if s.app.New == nil {
 		return cmds
@@ -30,7 +30,7 @@ func (s *session) commands() []*cli.Command {
 		cmds = append(cmds, &cli.Command{
 			Name:   "snapshot",
 			Usage:  "print the GPUs of the node as JSON",
-			Action: noArgs(s.snapshot),
+			Action: s.snapshot,
 		})
 	}
 	if s.index["run-root"] == nil {
@@ -49,18 +49,8 @@ func (s *session) commands() []*cli.Command {
 				Usage: "`TIME` after which to give up; 0 waits forever",
 			},
 		},
-		Action: noArgs(s.wait),
+		Action: s.wait,
 	})
-}
-
-// noArgs rejects arguments of a command that takes none.
-func noArgs(action cli.ActionFunc) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		if c.Args().Present() {
-			return Usagef("unexpected argument %q after %q", c.Args().First(), c.Command.Name)
-		}
-		return action(c)
-	}
 }
 
 func (s *session) version(*cli.Context) error {

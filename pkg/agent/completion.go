@@ -15,8 +15,9 @@ import (
 func (s *session) completionCommand() *cli.Command {
 	shells := completion.Shells()
 	return &cli.Command{
-		Name:  "completion",
-		Usage: "print a script that completes commands and flags in a shell: " + text.OneOf(shells),
+		Name:      "completion",
+		Usage:     "print a script that completes commands and flags in a shell: " + text.OneOf(shells),
+		ArgsUsage: "SHELL",
 		Action: func(c *cli.Context) error {
 			script, ok := completion.Script(c.Args().First(), s.app.Name)
 			if !ok || c.NArg() != 1 {

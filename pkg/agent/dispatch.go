@@ -58,7 +58,7 @@ const (
 
 func asksVersion(c *cli.Context) bool { return c.Bool(versionFlag) || c.Bool(versionShort) }
 
-// command runs a command with the words after its name.
+// command runs a command with the words after its name: flags and, if it has an ArgsUsage, arguments.
 func (s *session) command(parent *cli.Context, name string) error {
 	cmd, err := s.find(name)
 	if err != nil {
@@ -73,6 +73,9 @@ func (s *session) command(parent *cli.Context, name string) error {
 	}
 	if asksVersion(c) {
 		return s.version(c)
+	}
+	if cmd.ArgsUsage == "" && c.Args().Present() {
+		return Usagef("unexpected argument %q after %q", c.Args().First(), cmd.Name)
 	}
 	if cmd.Action == nil {
 		return s.run(c)
@@ -167,7 +170,8 @@ func (s *session) help() error {
 // commandHelp prints the help of a command.
 func (s *session) commandHelp(cmd *cli.Command) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %s\n\nUsage: %s [options] %s [command options]\n", s.app.Name, cmd.Name, cmd.Usage, s.app.Name, cmd.Name)
+	fmt.Fprintf(&b, "%s %s: %s\n\nUsage: %s [options] %s\n", s.app.Name, cmd.Name, cmd.Usage,
+		s.app.Name, strings.TrimSpace(cmd.Name+" [command options] "+cmd.ArgsUsage))
 	return s.printHelp(&b, cmd.Flags, "")
 }
 

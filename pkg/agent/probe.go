@@ -25,9 +25,10 @@ const (
 // only on localhost, where the kubelet cannot reach it.
 func (s *session) probeCommand() *cli.Command {
 	return &cli.Command{
-		Name:   "probe",
-		Usage:  "ask the agent that runs on --listen for healthz or readyz, for exec probes",
-		Action: s.probe,
+		Name:      "probe",
+		Usage:     "ask the agent that runs on --listen for healthz or readyz, for exec probes",
+		ArgsUsage: "healthz|readyz",
+		Action:    s.probe,
 	}
 }
 

@@ -20,7 +20,7 @@ func toolApp() agent.App {
 		Aliases: map[string]string{"f": "file", "l": "loud"},
 	}
 	app.Commands = []*cli.Command{{
-		Name: "do", Aliases: []string{"perform"}, Usage: "do it",
+		Name: "do", Aliases: []string{"perform"}, Usage: "do it", ArgsUsage: "[WORD]",
 		Flags: []cli.Flag{
 			&cli.PathFlag{Name: "file", Aliases: []string{"f"}, EnvVars: []string{"DO_FILE"}, Usage: "`FILE` to take"},
 			&cli.BoolFlag{Name: "soft", Aliases: []string{"s"}, EnvVars: []string{"DO_SOFT"}, Usage: "do it gently"},

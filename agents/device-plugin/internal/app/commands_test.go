@@ -68,7 +68,7 @@ func TestValidate(t *testing.T) {
 		},
 		"a file without flag": {
 			args: []string{"validate", good}, code: 2,
-			errs: "device-plugin: unexpected argument \"" + good + "\": the file is the value of --config\n",
+			errs: "device-plugin: unexpected argument \"" + good + "\" after \"validate\"\n",
 		},
 		"a folder without files": {args: []string{"validate", "--config-dir", t.TempDir()}, code: 1, errs: "device-plugin: no file in "},
 	} {

@@ -27,9 +27,6 @@ const (
 
 // explain prints what the plugin advertises of a node.
 func explain(c *cli.Context) error {
-	if c.Args().Present() {
-		return agent.Usagef("unexpected argument %q after %q", c.Args().First(), c.Command.Name)
-	}
 	output, err := agent.Choice(c, "output", outputTable, outputJSON)
 	if err != nil {
 		return err

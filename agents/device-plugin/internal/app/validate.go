@@ -6,7 +6,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/config"
@@ -42,9 +41,6 @@ func commands() []*cli.Command {
 // error in the others.
 // It takes flags and variables into account, as the plugin does.
 func validate(c *cli.Context) error {
-	if c.Args().Present() {
-		return agent.Usagef("unexpected argument %q: the file is the value of --config", c.Args().First())
-	}
 	file, err := configfile.FileOf(c)
 	if err != nil {
 		return err

@@ -48,12 +48,9 @@ func checkpointFlag(usage string) cli.Flag {
 	}
 }
 
-// action rejects arguments of a command that takes none, and gives it its log.
+// action gives a command its log.
 func action(run func(c *cli.Context, log *slog.Logger) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		if c.Args().Present() {
-			return agent.Usagef("unexpected argument %q after %q", c.Args().First(), c.Command.Name)
-		}
 		if c.Bool("debug") {
 			if err := c.Set("log-level", "debug"); err != nil {
 				return err
