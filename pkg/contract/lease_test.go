@@ -202,7 +202,7 @@ func inUse(path string) bool {
 func TestAShareIsKept(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, root string) error{
 		"the file is removed":   func(_ *testing.T, root string) error { return os.Remove(filepath.Join(root, "leases", "nvml")) },
-		"the folder is removed": func(_ *testing.T, root string) error { return os.RemoveAll(filepath.Join(root, "leases")) },
+		"the folder is removed": func(_ *testing.T, root string) error { return removeAll(filepath.Join(root, "leases")) },
 		"the run root appears":  nil,
 	} {
 		t.Run(name, func(t *testing.T) {
