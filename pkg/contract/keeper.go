@@ -24,6 +24,8 @@ type Keeper struct {
 	// record is the desired fact, nil for none, and published the one that is held.
 	record, published *Record
 	held              *Held
+	// lost is set once the log says that the published fact was removed or changed.
+	lost bool
 }
 
 // NewKeeper returns a Keeper without a desired fact. path is that of a fact, see
@@ -94,14 +96,17 @@ func (k *Keeper) putLocked() error {
 		if k.held.Intact() || k.held.replaced(k.dir) {
 			return nil
 		}
-		k.log.Warn("another program removed or changed a fact, publishing it again", "fact", k.path)
+		if !k.lost {
+			k.lost = true
+			k.log.Warn("another program removed or changed a fact, publishing it again", "fact", k.path)
+		}
 	}
 	held, err := k.dir.put(k.path, *k.record, true)
 	if err != nil {
 		return err
 	}
 	k.release() // of the file that this one replaces
-	k.held, k.published = held, k.record
+	k.held, k.published, k.lost = held, k.record, false
 	return nil
 }
 
