@@ -52,7 +52,8 @@ func trusted(path string) error {
 		return errors.New("read the owner of " + path + ": no such information")
 	}
 	owner, group := int(stat.Uid), int(stat.Gid)
-	// What others change in a folder with the sticky bit is not what somebody else owns.
+	// Whoever may write to a folder with the sticky bit, such as /tmp, can add files, and can rename or
+	// remove only their own: what root or this user owns in it stays. Its owner could remove all.
 	shared := !info.IsDir() || info.Mode()&fs.ModeSticky == 0
 	switch {
 	case owner != 0 && owner != os.Geteuid() && strconv.Itoa(owner) != os.Getenv("SUDO_UID"):
