@@ -3,8 +3,14 @@
 package e2e_test
 
 import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"outrigger.dev/test/e2e/stack"
 )
 
 // readmeExample is the config file of the README of NVIDIA's plugin.
@@ -20,27 +26,158 @@ flags:
     deviceIDStrategy: uuid
 `
 
-// TestValuesFilesOfNVIDIAsChart installs the device plugin as somebody does who comes
-// from NVIDIA's chart.
+// TestValuesFilesOfNVIDIAsChart installs agents as somebody does who comes from NVIDIA's
+// chart: with the values file that they have, for each minor version.
 func TestValuesFilesOfNVIDIAsChart(t *testing.T) {
-	pluginWith(t)
-	release, err := shared.Agent("device-plugin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	release.File = "../../charts/testdata/device-plugin/nvidia-0.20.values.yaml"
-	if err := shared.Install(t.Context(), release); err != nil {
-		t.Fatal(err)
-	}
-	allocatable(t, gpus, limit)
-	result, err := shared.RunVectorAdd(t.Context(), "with-their-values", limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(result.Log, "Test PASSED") {
-		t.Errorf("the log lacks that the test passed:\n%s", result.Log)
-	}
+	t.Run("0.17 and 0.18", throughTheRuntime)
+	t.Run("0.19 without MPS on the node", withoutMPS)
+	t.Run("0.20", func(t *testing.T) {
+		withFile(t, "0.20", "device-plugin")
+		allocatable(t, gpus, limit)
+		result, err := shared.RunVectorAdd(t.Context(), "with-their-values", limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		usedOneGPU(t, result)
+	})
 	// The config says envvar, which takes precedence over the chart's default.
 	pluginWith(t, readmeExample)
 	allocatable(t, gpus, limit)
+}
+
+// throughTheRuntime installs the file of 0.17, and upgrades to that of 0.18: with the driver of
+// a container, and GPUs by variables, for which the toolkit brings the runtime.
+func throughTheRuntime(t *testing.T) {
+	driverInContainer(t)
+	api := bare(t)
+	// Feature discovery takes its labels with it, and an agent that its DaemonSet does not want on
+	// the node any more leaves what it has changed there. So no label selects the node.
+	toolkit(t, "acceptVisibleDevicesEnvvar=true", "nvidiaDriverRoot="+containerDriver,
+		"affinity=null", `nodeSelector.kubernetes\.io/hostname=`+gpuNode())
+	// Before the toolkit, whose tools stay while containers run that they started.
+	t.Cleanup(func() {
+		for _, chart := range []string{"device-plugin", featureDiscovery} {
+			if err := shared.Uninstall(context.WithoutCancel(t.Context()), chart); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for _, version := range []struct{ name, migStrategy string }{{"0.17", "mixed"}, {"0.18", ""}} {
+		t.Run(version.name, func(t *testing.T) {
+			withFile(t, version.name, featureDiscovery, "device-plugin")
+			allocatable(t, gpus, limit)
+			nodeIs(t, api, gpuNode(), "it has the labels", func(n stack.Node) bool {
+				return n.Labels["nvidia.com/mig.strategy"] == version.migStrategy && labelled(map[string]string{
+					"nvidia.com/gpu.count": strconv.Itoa(gpus), "nvidia.com/gpu.replicas": "1",
+				})(n)
+			})
+			eventually(t, "containers get the driver of the container", func() bool {
+				return onGPUNode(t, `grep -qs '"hostPath": "`+containerDriver+`/' `+gpuSpec+" && echo found || true") == "found"
+			})
+			aPodThroughTheRuntime(t)
+		})
+	}
+}
+
+// withFile installs charts with a values file of NVIDIA's chart.
+func withFile(t *testing.T, version string, charts ...string) {
+	t.Helper()
+	for _, chart := range charts {
+		release, err := shared.Agent(chart)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release.File = "../../charts/testdata/device-plugin/nvidia-" + version + ".values.yaml"
+		release.NoWait = version == mpsVersion
+		if err := shared.Install(t.Context(), release); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// containerDriver is where a driver is that a container brings.
+const containerDriver = "/run/nvidia/driver"
+
+// driverInContainer shows the driver of the GPU node where a container brings it, until the
+// test ends.
+func driverInContainer(t *testing.T) {
+	t.Helper()
+	dir, err := shared.GPUSim(gpuNode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleanUpOnNode(t, "umount "+containerDriver+" && rmdir "+containerDriver)
+	onGPUNode(t, "mkdir -p "+containerDriver+" && mount --bind "+dir+containerDriver+" "+containerDriver)
+}
+
+// mpsVersion is the version whose values file shares GPUs by MPS.
+const mpsVersion = "0.19"
+
+// withoutMPS installs the file that shares GPUs by MPS, which the simulated driver does not
+// have: nvidia-smi cannot set the compute mode of a GPU. The GPUs are shared, and none can be
+// allocated; the daemon names the program that fails, and the plugin the daemon.
+func withoutMPS(t *testing.T) {
+	removeMPSFolders(t)
+	api := bare(t)
+	withFile(t, mpsVersion, featureDiscovery, "device-plugin")
+	eventually(t, "the plugin misses the hook of NVIDIA's packages", func() bool {
+		return logs(t, "device-plugin", "find hook "+packagedHook+" on the host", "install it, or leave nvidia-cdi-hook-path empty")
+	})
+	installPackagedHook(t)
+	nodeIs(t, api, gpuNode(), "its labels say that MPS shares its GPUs", labelled(map[string]string{
+		"nvidia.com/gpu.count": strconv.Itoa(gpus), "nvidia.com/gpu.replicas": "10",
+		"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/mps.capable": "true",
+	}))
+	eventually(t, "the kubelet knows all shares, and none can be allocated", func() bool {
+		return kubectl(t, "get", "node", gpuNode(), "-o", `jsonpath={.status.capacity.nvidia\.com/gpu} {.status.allocatable.nvidia\.com/gpu}`) == "80 0"
+	})
+	eventually(t, "the daemon names the program that fails", func() bool {
+		return logs(t, "device-plugin-mps-control-daemon", "mps daemon ended, restarting it", "nvidia-smi -i GPU-", "not simulated")
+	})
+	eventually(t, "Events of the Node name the daemon", func() bool {
+		return strings.Contains(kubectl(t, "get", "events", "--field-selector=reason=DeviceUnhealthy,involvedObject.name="+gpuNode(),
+			"-o", "jsonpath={.items[*].message}"), "see the log of mps-control-daemon on this node")
+	})
+}
+
+// logs reports whether the log of a DaemonSet's pod on the GPU node has texts.
+func logs(t *testing.T, daemonSet string, texts ...string) bool {
+	t.Helper()
+	pod := podOf(t, daemonSet, gpuNode())
+	if pod == "" {
+		return false
+	}
+	log, err := shared.Kubectl(t.Context(), "-n", stack.Namespace, "logs", pod)
+	return err == nil && !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(log, text) })
+}
+
+// packagedHook is where NVIDIA's packages have the hook of CDI specs.
+const packagedHook = "/usr/bin/nvidia-cdi-hook"
+
+// installPackagedHook gives the GPU node that hook until the test ends.
+func installPackagedHook(t *testing.T) {
+	t.Helper()
+	built, err := filepath.Abs("../../bin/nvidia-cdi-hook")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleanUpOnNode(t, "rm -f "+packagedHook)
+	onGPUNode(t, "cp "+built+" "+packagedHook+".new && mv "+packagedHook+".new "+packagedHook)
+}
+
+// removeMPSFolders removes the folders of the MPS daemons when the test ends. The supervisor
+// leaves them mounted for the next one.
+func removeMPSFolders(t *testing.T) {
+	t.Helper()
+	cleanUpOnNode(t, "cut -d' ' -f2 /proc/mounts | grep ^/run/nvidia/mps/ | sort -r | xargs -r umount; rm -rf /run/nvidia/mps")
+}
+
+// cleanUpOnNode runs a shell command on the GPU node when the test ends.
+func cleanUpOnNode(t *testing.T, command string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if _, err := shared.Exec(context.WithoutCancel(t.Context()), gpuNode(), "sh", "-c", command); err != nil {
+			t.Error(err)
+		}
+	})
 }
