@@ -73,7 +73,10 @@ func (g *gpuState) observe(seen *gpu.GPU, at time.Time, rules Rules) {
 // takeParts records which instances the GPU has.
 func (g *gpuState) takeParts(mig *gpu.MIG) {
 	for s := range g.parts {
-		g.gone[s] = true
+		// Nobody could read which part a faulty MIG device is: that is not one that was there.
+		if s != whole() {
+			g.gone[s] = true
+		}
 	}
 	g.parts = map[scope]string{}
 	if mig == nil {

@@ -209,6 +209,14 @@ func TestWhatMakesUnfit(t *testing.T) {
 			})}},
 			one("MIG-b", "nvmlDeviceGetAttributes_v2: Unknown Error"),
 		},
+		"a MIG device of an instance that could not be read leaves nothing behind": {
+			script{{0, observe(func(n *gpu.Node) {
+				d := &n.GPUs[1].MIG.Devices[1]
+				d.GPUInstance, d.ComputeInstance = gpu.NoInstance, gpu.NoInstance
+				d.Fault = &gpu.Fault{Op: "nvmlDeviceGetGpuInstanceId", Reason: "Unknown Error"}
+			})}, {1, observe()}},
+			none,
+		},
 		"events that say nothing about health change nothing": {
 			script{
 				{0, observe()},
