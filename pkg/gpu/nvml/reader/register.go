@@ -4,6 +4,7 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"golang.org/x/sync/errgroup"
 
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
@@ -117,7 +118,8 @@ func (w *watch) admit() error {
 	return nil
 }
 
-// drain delivers what the event set still holds.
+// drain delivers what the event set still holds. If it cannot be read, something may have
+// happened that nobody was told.
 func (w *watch) drain() {
 	if w.set == nil {
 		return
@@ -125,6 +127,9 @@ func (w *watch) drain() {
 	for range maxPending {
 		event, err := w.set.Wait(0)
 		if err != nil {
+			if nvml.Code(err) != gonvml.ERROR_TIMEOUT {
+				w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
+			}
 			return
 		}
 		w.event(event)
