@@ -17,6 +17,9 @@ func (r *reading) units() error {
 	if len(whole)+len(parts) == 0 {
 		return nil
 	}
+	if err := r.supported(); err != nil || !s.asked {
+		return err
+	}
 	if !s.gpm {
 		for _, u := range slices.Concat(whole, parts) {
 			s.absent[u.field] = "needs GPM, which Hopper and later GPUs have"
@@ -41,6 +44,20 @@ func (r *reading) units() error {
 		}
 	}
 	return nil
+}
+
+// supported asks whether the GPU has GPM, until the driver says so.
+func (r *reading) supported() error {
+	s := r.sampler
+	if s.asked {
+		return nil
+	}
+	has, err := s.device.GPMSupported()
+	if err == nil || nvml.Missing(err) || nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED {
+		s.gpm, s.asked = err == nil && has, true
+		return nil
+	}
+	return r.done(err, symGPMSupport)
 }
 
 // metrics returns the metrics that are wanted, of the whole GPU or of GPU instances.

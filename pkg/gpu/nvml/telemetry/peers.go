@@ -21,7 +21,7 @@ func (r *reading) peers() error {
 		if err != nil {
 			return r.done(err, "nvmlDeviceGetCount_v2")
 		}
-		s.peers = map[int]uint32{}
+		s.peers, s.alone = map[int]uint32{}, false
 		for i := range count {
 			if err := r.peer(library, i); err != nil {
 				return err
@@ -48,6 +48,7 @@ func (r *reading) peer(library nvml.Library, index int) error {
 			return nil
 		}
 	}
+	s.alone = true
 	if code := nvml.Code(err); code == gonvml.ERROR_GPU_IS_LOST || code == gonvml.ERROR_RESET_REQUIRED {
 		return nil // that may be the other one
 	}

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"maps"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -23,18 +24,23 @@ func (r *reading) read() error {
 	fresh := s.static == nil || now.Sub(s.readAt) >= slowPeriod
 	if fresh {
 		s.static, s.texts, s.readAt = Values{}, map[Field]string{}, now
-		s.peers = nil
+		s.known, s.peers = map[Field]bool{}, nil
 		clear(s.absent)
 	}
+	s.retry(now)
 	for _, g := range s.plan.getters {
-		if g.static && !fresh || !s.wants(g.fields...) {
+		if s.known[g.fields[0]] || !s.wants(g.fields...) {
 			continue
 		}
 		into := r.sample.GPU
 		if g.static {
 			into = s.static
 		}
-		if err := r.done(g.read(s.device, r.into(into)), g.symbol, g.fields...); err != nil {
+		err := g.read(s.device, r.into(into))
+		if g.static && err == nil {
+			s.known[g.fields[0]] = true
+		}
+		if err := r.done(err, g.symbol, g.fields...); err != nil {
 			return err
 		}
 	}
@@ -46,10 +52,8 @@ func (r *reading) read() error {
 			return err
 		}
 	}
-	if fresh {
-		r.texts()
-	}
-	r.sample.Texts = s.texts
+	r.texts()
+	r.sample.Texts = maps.Clone(s.texts)
 	r.plausible()
 	return context.Cause(r.ctx)
 }
@@ -92,13 +96,16 @@ func (r *reading) done(err error, symbol string, fields ...Field) error {
 	return nil
 }
 
+// denied is the reason of what the driver may permit later.
+const denied = "no permission"
+
 // reason is why a value is absent, in one of few words, for a label.
 func reason(err error) string {
 	switch {
 	case nvml.Missing(err):
 		return "driver too old"
 	case nvml.Code(err) == gonvml.ERROR_NO_PERMISSION:
-		return "no permission"
+		return denied
 	default:
 		return "not supported by the GPU"
 	}
@@ -142,10 +149,13 @@ func (r *reading) instance(id uint32) Values {
 	return r.sample.Instances[id]
 }
 
-// texts reads the values that are text.
+// texts reads the values that are text and were not read yet.
 func (r *reading) texts() {
 	s := r.sampler
 	for _, t := range s.plan.texts {
+		if _, known := s.texts[t.field]; known || !s.wants(t.field) {
+			continue
+		}
 		value, err := t.read(s.device)
 		if err == nil {
 			s.texts[t.field] = value

@@ -15,6 +15,9 @@ const (
 	// slowPeriod is how long static values are kept, and how long a value that the GPU
 	// does not support is not asked for again.
 	slowPeriod = 10 * time.Minute
+	// deniedPeriod is how long a value that the driver denies is not asked for again: some
+	// drivers deny a value for ever, and some for a while.
+	deniedPeriod = 15 * time.Second
 	// gpmPause is the least time between two samples of GPM (nvml.h).
 	gpmPause = 110 * time.Millisecond
 	// hottest is the highest temperature that DCGM takes for one, in degrees Celsius.
@@ -40,19 +43,25 @@ type Sampler struct {
 	plan   plan
 
 	// What follows is valid within one span of NVML.
-	span      *nvml.Span
-	device    nvml.Device
-	static    Values
-	readAt    time.Time
+	span   *nvml.Span
+	device nvml.Device
+	static Values
+	readAt time.Time
+	// known has the first field of each getter of static values that were read.
+	known     map[Field]bool
 	texts     map[Field]string
 	absent    map[Field]string
+	deniedAt  time.Time
 	instances map[uint32]*instance
 	// divided is the MIG mode, and seen that of the last Task.
 	divided bool
 	seen    time.Time
 	peers   map[int]uint32
-	gpm     bool
-	whole   gauge
+	// alone is set if not all peers could be read.
+	alone bool
+	// gpm says whether the GPU has GPM, once the driver has said so.
+	gpm, asked bool
+	whole      gauge
 
 	// counters outlive a span: a driver that was loaded again counts from zero.
 	counters  map[Field]*counter
@@ -169,10 +178,7 @@ func (s *Sampler) attach(span *nvml.Span) error {
 		if gpu.UUID(id) == s.cfg.GPU {
 			s.span, s.device = span, d
 			s.forget()
-			s.gpm, err = d.GPMSupported()
-			if err != nil {
-				s.gpm = false
-			}
+			s.gpm, s.asked = false, false
 			return nil
 		}
 	}
@@ -186,6 +192,18 @@ func (s *Sampler) attach(span *nvml.Span) error {
 func (s *Sampler) forget() {
 	s.static, s.texts, s.absent, s.peers = nil, nil, map[Field]string{}, nil
 	s.instances, s.whole = map[uint32]*instance{}, gauge{}
+}
+
+// retry forgets what the driver has denied, or could not say of peers, some time ago.
+func (s *Sampler) retry(now time.Time) {
+	if now.Sub(s.deniedAt) < deniedPeriod {
+		return
+	}
+	s.deniedAt = now
+	maps.DeleteFunc(s.absent, func(_ Field, reason string) bool { return reason == denied })
+	if s.alone {
+		s.peers = nil
+	}
 }
 
 // divide finds the GPU instances of the GPU.

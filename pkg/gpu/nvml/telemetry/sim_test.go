@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 type rig struct {
 	t       *testing.T
 	node    *simtest.Node
+	session *nvml.Session
 	reader  *reader.Reader
 	sampler *telemetry.Sampler
 }
@@ -41,7 +43,7 @@ func newRigOf(t *testing.T, n *simtest.Node, fields ...telemetry.Field) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, node: n, reader: reader.New(reader.Config{Session: session, Proc: proc, SysRoot: filepath.Join(n.Root, "sys")})}
+	r := &rig{t: t, node: n, session: session, reader: reader.New(reader.Config{Session: session, Proc: proc, SysRoot: filepath.Join(n.Root, "sys")})}
 	t.Cleanup(func() {
 		if err := r.reader.Close(); err != nil {
 			t.Error(err)
@@ -302,6 +304,69 @@ func TestWhatFailsCostsItsValue(t *testing.T) {
 	r.node.Run("lose", "0")
 	if s, err := r.sampler.Sample(r.t.Context(), telemetry.Task{GPU: r.gpu()}); err == nil {
 		t.Errorf("a lost GPU has %+v", s)
+	}
+}
+
+// What fails for a while, whichever symbol it is and whatever it returns, is there again 20 s later.
+func TestWhatFailsForAWhileHeals(t *testing.T) {
+	r := newRigOf(t, simtest.New(t, "--gpus=2", "--model=h100-80"))
+	known, fields := r.gpu(), append(every(), telemetry.PeerStatus)
+	r.node.Calls()
+	p := r.patient(known, fields)
+	want := p.later()
+	symbols := r.node.Calls()
+	delete(symbols, "nvmlErrorString")
+	if len(symbols) < 40 || len(want.peers) != 1 {
+		t.Fatalf("a sample calls only %d symbols, and has the peers %v", len(symbols), want.peers)
+	}
+	for _, symbol := range slices.Sorted(maps.Keys(symbols)) {
+		for _, code := range []int{1, 4, 10, 15, 16, 999} {
+			p := r.patient(known, fields)
+			r.node.Run("set", fmt.Sprintf("%s.return=%d", symbol, code))
+			_, _ = p.sampler.Sample(t.Context(), p.task)
+			r.node.Run("set", symbol+".return=0")
+			if got := p.later(); !reflect.DeepEqual(got, want) {
+				t.Errorf("20 s after %s returned %d there are %d values, peers %v and %d absent values; want %d, %v, %d",
+					symbol, code, len(got.fields), got.peers, len(got.absent), len(want.fields), want.peers, len(want.absent))
+			}
+		}
+	}
+}
+
+// patient is a sampler of all values, for which time passes as the test says.
+type patient struct {
+	t       *testing.T
+	sampler *telemetry.Sampler
+	task    telemetry.Task
+	passed  time.Duration
+}
+
+func (r *rig) patient(known gpu.GPU, fields []telemetry.Field) *patient {
+	p := &patient{t: r.t, task: telemetry.Task{GPU: known, Seen: time.Unix(1, 0)}}
+	now := func() time.Time { return time.Now().Add(p.passed) }
+	p.sampler = telemetry.New(telemetry.Config{Session: r.session, GPU: known.UUID, Fields: fields, Now: now})
+	return p
+}
+
+// had is what a sample has values of.
+type had struct {
+	fields, absent []telemetry.Field
+	peers          []int
+}
+
+// later returns what a sample has 20 s later. What GPM measures needs two.
+func (p *patient) later() had {
+	p.t.Helper()
+	var s telemetry.Sample
+	for _, pause := range []time.Duration{20 * time.Second, time.Second} {
+		p.passed += pause
+		var err error
+		if s, err = p.sampler.Sample(p.t.Context(), p.task); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	return had{
+		fields: slices.Concat(slices.Sorted(maps.Keys(s.GPU)), slices.Sorted(maps.Keys(s.Texts))), absent: slices.Sorted(maps.Keys(s.Absent)), peers: slices.Sorted(maps.Keys(s.Peers)),
 	}
 }
 
