@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # soak.sh: runs every fuzz target of the repository for SOAK (2m) each, lets the
-# agents work for long, leaves them alone on a cluster for IDLE (10m), in which
-# nothing may be written, and then does to them what goes wrong on nodes for CHAOS
+# agents work with an NVML that fails, and for long, leaves them alone on a cluster for
+# IDLE (10m), in which nothing may be written, and then does to them what goes wrong on nodes for CHAOS
 # (30m). Logs go to out/soak. It ends with a table of what was run, and fails when one
 # of them found something. The input that broke a fuzz target is left in the testdata
 # of its package: it is its test.
@@ -124,7 +124,20 @@ many_nodes() {
   tail -n 20 "$log" >&2
 }
 
+# outages: lets all that the agents call of NVML fail for long, with each code.
+outages() {
+  local log=$logs/outages.log
+  if (cd test/e2e && OUTRIGGER_OUTAGES=all go test "$link" -tags e2e -count=1 -timeout 45m -v ./outages) >"$log" 2>&1; then
+    row "agents whose NVML fails" ok "$(sed -n 's/.*go:[0-9]*: \([0-9]* agents in .*\)/\1/p' "$log")"
+    return
+  fi
+  status=1
+  row "agents whose NVML fails" FAILED "see $log"
+  tail -n 20 "$log" >&2
+}
+
 cd "$root" || exit 1
+outages
 work device-plugin
 work feature-discovery
 work dcgm-exporter
