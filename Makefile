@@ -27,6 +27,8 @@ CLUSTER := kubernetes containerd runc cni pause
 TESTED := $(CLUSTER) nfd docker crio
 # The programs of a cluster with thousands of nodes that run no pods.
 SCALE := kubernetes kwok
+# The tools that package a release, of which a test makes one.
+PACKAGERS := tools/helm tools/nfpm
 # The commands and images that the demo runs: those of all agents, without the DRA plugin.
 AGENTS := $(filter agents/%,$(MODULES))
 DEMO := $(addsuffix /...,$(filter-out agents/device-plugin,$(AGENTS))) agents/device-plugin agents/device-plugin/mps-control-daemon \
@@ -63,7 +65,7 @@ root:
 everything: root setup
 	@$(STEP) "install packages of the tests" tools/packages.sh packages-test.txt
 	@$(STEP) "get the kernel of guests" test/qemu/kernel.sh bin/qemu
-	@$(call download,$(MODULES) $(call pins,$(TESTED)) tools/gotestsum)
+	@$(call download,$(MODULES) $(call pins,$(TESTED)) tools/gotestsum $(PACKAGERS))
 	@$(libs)
 	@$(STEP) "build the binaries" tools/build.sh
 	@$(STEP) "write the images" tools/images.sh
@@ -125,7 +127,7 @@ packages: setup ## write the .deb and .rpm packages of the container toolkit int
 
 release: setup ## write a release into out/release/CHANNEL (stable, nightly) for ARCHS (amd64 arm64)
 	@tools/release.sh check $(ARCHS)
-	@$(call download,$(RELEASED) images tools/helm tools/nfpm)
+	@$(call download,$(RELEASED) images $(PACKAGERS))
 	@$(STEP) "get libc6 of other architectures" images/base/libc6.sh out/libc6 $(ARCHS)
 	@$(STEP) "get Node Feature Discovery's chart" tools/nfd-chart.sh get out/nfd-chart
 	@$(STEP) "build helm and nfpm" tools/tool.sh helm nfpm
