@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -220,13 +221,16 @@ const (
 	shortest = time.Millisecond
 )
 
-// duration reads a time that is not negative.
+// duration reads a time, or a number of nanoseconds. Helm writes a large number as 6e+10.
 func duration(t string) (time.Duration, bool) {
 	if n, err := strconv.ParseInt(t, 10, 64); err == nil && strconv.FormatInt(n, 10) == t {
-		return time.Duration(n), n >= 0
+		return time.Duration(n), true
+	}
+	if f, err := strconv.ParseFloat(t, 64); err == nil && strings.ContainsAny(t, ".eE") {
+		return time.Duration(f), math.Abs(f) < math.MaxInt64
 	}
 	d, err := time.ParseDuration(t)
-	return d, err == nil && d >= 0
+	return d, err == nil
 }
 
 // discovery knows the word tegra, which other programs take from the same file.

@@ -93,7 +93,7 @@ sharing:
     - {}
     - {name: gpu, replicas: 0}
     - {name: gpuu, replicas: 99999999999999999999}
-    - {name: mig-3g.20gb, replicas: 1e3}
+    - {name: mig-3g.20gb, replicas: 1.5}
     - {name: mig-1g.5gb, rename: a_b, replicas: "2"}
     - {name: ` + strings.Repeat("a", 46) + `, replicas: 2}
 `,
@@ -102,7 +102,7 @@ sharing:
 				`c.yaml:6: sharing.timeSlicing.resources[0].replicas: is missing: must be an integer of at least 1, where 1 only renames`,
 				`c.yaml:7: sharing.timeSlicing.resources[1].replicas: invalid value "0": must be an integer of at least 1`,
 				`c.yaml:8: sharing.timeSlicing.resources[2].replicas: invalid value "99999999999999999999": must be an integer of at least 1`,
-				`c.yaml:9: sharing.timeSlicing.resources[3].replicas: invalid value "1e3": must be an integer of at least 1`,
+				`c.yaml:9: sharing.timeSlicing.resources[3].replicas: invalid value "1.5": must be an integer of at least 1`,
 				`c.yaml:10: sharing.timeSlicing.resources[4].rename: invalid value "a_b": ` + nameRule,
 				`c.yaml:10: sharing.timeSlicing.resources[4].replicas: invalid value "2": must be an integer of at least 1`,
 				`c.yaml:11: sharing.timeSlicing.resources[5].name: nvidia.com/` + strings.Repeat("a", 46) + ` is too long for renameByDefault, which would make it nvidia.com/` + strings.Repeat("a", 46) + `.shared: set rename`,

@@ -36,8 +36,10 @@ func TestOutputOfGFD(t *testing.T) {
 func TestSleepInterval(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"infinite": 0, "90s": 90 * time.Second, "50ms": 50 * time.Millisecond, "90000000000": 90 * time.Second,
+		// Helm writes large numbers like this.
+		"9e+10": 90 * time.Second,
 		// NVIDIA's programs do not pause then.
-		"0": time.Minute, "0s": time.Minute, "60": time.Minute, "1us": time.Minute,
+		"0": time.Minute, "0s": time.Minute, "60": time.Minute, "1us": time.Minute, "1.5": time.Minute, "-1s": time.Minute, "-1": time.Minute,
 	} {
 		got, err := config.Load(config.Explicit{"sleep-interval": {text}}, nil, "")
 		if err != nil || got.GFD.SleepInterval != want {
@@ -48,7 +50,7 @@ func TestSleepInterval(t *testing.T) {
 			t.Errorf("%s in the file: %v, %v, want %v", text, got.GFD.SleepInterval, err, want)
 		}
 	}
-	for _, text := range []string{"", "-1s", "-1", "060", "soon"} {
+	for _, text := range []string{"", "060", "0x60", "1e300", "soon"} {
 		_, err := config.Load(config.Explicit{"sleep-interval": {text}}, nil, "")
 		if err == nil || !strings.Contains(err.Error(), "flag --sleep-interval") {
 			t.Errorf("%q: %v, want an error", text, err)

@@ -104,6 +104,14 @@ sharing:
 			},
 			warnings: []string{"c.yaml:1: sharing.timeSlicing.resources[0].replicas: " + tooMany},
 		},
+		"numbers as Helm writes large ones": {
+			file: "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1.6384e+04}, {name: mig-1g.5gb, replicas: 1e+06}]}}",
+			want: func(c *config.Config) {
+				c.Sharing = sharing(config.SharingTimeSlicing, "nvidia.com/gpu", "nvidia.com/mig-1g.5gb")
+				c.Sharing.Shares[0].Replicas, c.Sharing.Shares[1].Replicas = 16384, config.MaxReplicas
+			},
+			warnings: []string{"c.yaml:1: sharing.timeSlicing.resources[1].replicas: " + tooMany},
+		},
 		"more replicas than any list holds, in resource-config": {
 			flags: config.Explicit{"resource-config": {"gpu:gpu:1000000"}},
 			want: func(c *config.Config) {

@@ -108,14 +108,14 @@ func (v Value) Bool() (value, ok bool) {
 }
 
 // Int returns a value that is an integer from low to high, in decimal without leading
-// zeros: YAML would read 010 as 8. math.MaxInt as high is no limit.
+// zeros: YAML would read 010 as 8. math.MaxInt as high is no limit. Helm writes an integer
+// of a million or more as 1e+06.
 func (v Value) Int(low, high int) (int, bool) {
 	if !v.Set() {
 		return 0, false
 	}
-	number := v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!int"
-	n, err := strconv.Atoi(v.node.Value)
-	if !number || err != nil || strconv.Itoa(n) != v.node.Value || n < low || n > high {
+	n, ok := v.integer()
+	if !ok || n < low || n > high {
 		allowed := fmt.Sprintf("an integer from %d to %d", low, high)
 		if high == math.MaxInt {
 			allowed = fmt.Sprintf("an integer of at least %d", low)
@@ -124,6 +124,24 @@ func (v Value) Int(low, high int) (int, bool) {
 		return 0, false
 	}
 	return n, true
+}
+
+// integer reads a number without a fraction.
+func (v Value) integer() (int, bool) {
+	if v.node.Kind != yaml.ScalarNode {
+		return 0, false
+	}
+	switch v.node.ShortTag() {
+	case "!!int":
+		n, err := strconv.Atoi(v.node.Value)
+		return n, err == nil && strconv.Itoa(n) == v.node.Value
+	case "!!float":
+		const exact = 1 << 53
+		f, err := strconv.ParseFloat(v.node.Value, 64)
+		return int(f), err == nil && f == math.Trunc(f) && math.Abs(f) <= exact
+	default:
+		return 0, false
+	}
 }
 
 // List returns the entries of a list.
